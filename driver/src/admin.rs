@@ -1,0 +1,193 @@
+//! The admin command queue: several threads can have a command in flight.
+//!
+//! A command takes a slot from a lock-free list; the slot's number is its tag and names its mailbox.
+//! Whoever waits reads the replies of all. A slot whose command timed out is not used again until its
+//! late reply comes, because the card may still write to its mailbox.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crossbeam_queue::ArrayQueue;
+use fpga_regs::{AdminStatus, Command, Reply};
+
+use crate::card::{Card, CardError};
+use crate::dma::Dma;
+use crate::error::{Error, Result};
+use fpga_regs::regs;
+use crate::ring::Phased;
+
+/// Entries of both rings; more than there are slots, so the rings never fill.
+const LOG_ENTRIES: u32 = 6;
+const ENTRIES: u32 = 1 << LOG_ENTRIES;
+/// Commands in flight.
+const SLOTS: usize = 32;
+/// Bytes of each of a slot's two mailboxes.
+const MAILBOX: usize = 512;
+/// How long a command is waited for.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a slot is doing.
+enum Slot {
+    Idle,
+    Waiting,
+    Done(Reply),
+    /// Timed out; free when the late reply comes.
+    Abandoned,
+}
+
+/// The admin queue of a function.
+pub(crate) struct Admin<C: Card> {
+    card: Arc<C>,
+    commands: Dma<C>,
+    mail: Dma<C>,
+    producer: Mutex<u32>,
+    replies: Mutex<Phased<C>>,
+    free: ArrayQueue<u16>,
+    slots: Box<[Mutex<Slot>]>,
+    timeout_ms: AtomicU32,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<C: Card> Admin<C> {
+    /// Allocates the rings and tells the card where they are; the card is in reset state.
+    pub fn new(card: &Arc<C>) -> Result<Self> {
+        let commands = Dma::alloc(card, ENTRIES as usize * Command::BYTES)?;
+        let replies = Dma::alloc(card, ENTRIES as usize * Reply::BYTES)?;
+        let mail = Dma::alloc(card, SLOTS * 2 * MAILBOX)?;
+        card.write64(regs::ASQ_BASE, commands.iova());
+        card.write64(regs::ACQ_BASE, replies.iova());
+        card.write32(regs::ADMIN_SIZE, LOG_ENTRIES);
+        let free = ArrayQueue::new(SLOTS);
+        for tag in 0..SLOTS as u16 {
+            let _ = free.push(tag);
+        }
+        Ok(Admin {
+            card: card.clone(),
+            commands,
+            mail,
+            producer: Mutex::new(0),
+            replies: Mutex::new(Phased::new(replies, LOG_ENTRIES, Reply::BYTES)),
+            free,
+            slots: (0..SLOTS).map(|_| Mutex::new(Slot::Idle)).collect(),
+            timeout_ms: AtomicU32::new(TIMEOUT.as_millis() as u32),
+        })
+    }
+
+    /// Changes how long a command is waited for.
+    pub fn set_timeout(&self, timeout: Duration) {
+        let ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        self.timeout_ms.store(ms.max(1), Ordering::Relaxed);
+    }
+
+    /// Runs a command: `input` goes to the card, `output` comes from it.
+    pub fn run(&self, command: Command, input: &[u8], output: &mut [u8]) -> Result<Reply> {
+        assert!(input.len() <= MAILBOX && output.len() <= MAILBOX);
+        let after = Duration::from_millis(self.timeout_ms.load(Ordering::Relaxed).into());
+        let deadline = Instant::now() + after;
+        let timed_out = || self.timed_out(command, after);
+        let mut spins = 0;
+        let tag = loop {
+            if let Some(tag) = self.free.pop() {
+                break tag;
+            }
+            self.drain();
+            if Instant::now() >= deadline {
+                return Err(timed_out());
+            }
+            self.card.relax(spins);
+            spins = spins.saturating_add(1);
+        };
+        self.submit(command, tag, input, output.len());
+        let mut spins = 0;
+        let reply = loop {
+            self.drain();
+            if let Some(reply) = self.take(tag, Instant::now() >= deadline) {
+                break reply.ok_or_else(timed_out)?;
+            }
+            self.card.relax(spins);
+            spins = spins.saturating_add(1);
+        };
+        if reply.status() == AdminStatus::OK {
+            self.mail.read(usize::from(tag) * 2 * MAILBOX + MAILBOX, output);
+        }
+        let _ = self.free.push(tag);
+        match reply.status() {
+            AdminStatus::OK => Ok(reply),
+            status => Err(Error::Refused { command: command.opcode(), status, syndrome: reply.syndrome() }),
+        }
+    }
+
+    /// Writes the command into the ring and rings.
+    fn submit(&self, command: Command, tag: u16, input: &[u8], output: usize) {
+        let inbox = usize::from(tag) * 2 * MAILBOX;
+        let mut command = command.with_tag(tag);
+        if !input.is_empty() {
+            self.mail.write(inbox, input);
+            command = command.with_in_iova(self.mail.iova() + inbox as u64).with_in_len(input.len() as u32);
+        }
+        if output != 0 {
+            let outbox = inbox + MAILBOX;
+            self.mail.write(outbox, &[0; MAILBOX][..output]);
+            command = command.with_out_iova(self.mail.iova() + outbox as u64).with_out_len(output as u32);
+        }
+        *lock(&self.slots[usize::from(tag)]) = Slot::Waiting;
+        let mut producer = lock(&self.producer);
+        let at = (*producer % ENTRIES) as usize;
+        self.commands.write(at * Command::BYTES, command.as_bytes());
+        *producer = producer.wrapping_add(1);
+        self.card.write32(regs::ASQ_DOORBELL, *producer);
+    }
+
+    /// Hands all replies that have come to their slots.
+    fn drain(&self) {
+        // Whoever holds the lock does the work for all.
+        let Ok(mut replies) = self.replies.try_lock() else { return };
+        let mut any = false;
+        let mut bytes = [0; Reply::BYTES];
+        while replies.pop(&mut bytes) {
+            any = true;
+            let reply = Reply::from_bytes(&bytes);
+            // A tag that was never given out is the card's mistake: nobody waits for it.
+            let Some(slot) = self.slots.get(usize::from(reply.tag())) else { continue };
+            let mut slot = lock(slot);
+            match *slot {
+                Slot::Waiting => *slot = Slot::Done(reply),
+                Slot::Abandoned => {
+                    *slot = Slot::Idle;
+                    let _ = self.free.push(reply.tag());
+                }
+                Slot::Idle | Slot::Done(_) => (),
+            }
+        }
+        if any {
+            self.card.write32(regs::ACQ_CONSUMER, replies.consumer());
+        }
+    }
+
+    /// The reply, if it came; `Some(None)` if it did not and the time is over.
+    fn take(&self, tag: u16, late: bool) -> Option<Option<Reply>> {
+        let mut slot = lock(&self.slots[usize::from(tag)]);
+        match *slot {
+            Slot::Done(reply) => {
+                *slot = Slot::Idle;
+                Some(Some(reply))
+            }
+            _ if late => {
+                *slot = Slot::Abandoned;
+                Some(None)
+            }
+            _ => None,
+        }
+    }
+
+    fn timed_out(&self, command: Command, after: Duration) -> Error {
+        if self.card.read32(regs::ID) == u32::MAX {
+            return CardError::Gone.into();
+        }
+        Error::Timeout { command: command.opcode(), after }
+    }
+}

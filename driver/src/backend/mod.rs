@@ -1,0 +1,3 @@
+//! Backends that belong to the driver itself; the model attaches itself from its own crate.
+
+pub mod scripted;

@@ -1,0 +1,179 @@
+//! Completion queues: create, arm, resize, destroy.
+//!
+//! The consumer index runs over 32 bits; entry `i` lies at `i mod size` and has the phase bit of its lap.
+//! A resize keeps the running index: the card moves the entries that were not consumed to their places in
+//! the new ring while the driver holds still, so that the consumer index record is exact.
+#![allow(unsafe_code)]
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fpga_regs::regs::FeatureSet;
+use fpga_regs::{AdminOpcode, Command, CqArm, CqContext, Cqe, DOORBELL_CQ_ARM};
+
+use crate::card::Card;
+use crate::cq_ring::CqRing;
+use crate::device::Device;
+use crate::dma::{Dma, Record};
+use crate::error::{Error, Result};
+use crate::spin::{Guard, Spin};
+
+/// A completion queue.
+pub struct Cq<C: Card> {
+    pub(crate) hot: Spin<CqRing>,
+    pub(crate) dev: Arc<Device<C>>,
+    cqn: u32,
+    arm: u32,
+    record: Record,
+    ring: Mutex<Option<Dma<C>>>,
+}
+
+const _: () = assert!(size_of::<Spin<CqRing>>() == 64);
+
+impl<C: Card> Device<C> {
+    /// A completion queue of at least `entries`, which reports to event vector `eq_vector`.
+    pub fn create_cq(self: &Arc<Self>, entries: u32, eq_vector: u32) -> Result<Arc<Cq<C>>> {
+        if eq_vector >= self.eq_vectors() {
+            return Err(Error::Limit {
+                what: "event vector of a CQ",
+                asked: eq_vector.into(),
+                limit: u64::from(self.eq_vectors()) - 1,
+            });
+        }
+        let log = self.log_entries(entries)?;
+        let memory = Dma::alloc(self.card_arc(), Cqe::BYTES << log)?;
+        let record = match self.records().alloc() {
+            Ok(record) => record,
+            Err(error) => return Err(error.into()),
+        };
+        let context = self.cq_context(&memory, record, log);
+        let command = Command::new().with_opcode(AdminOpcode::CREATE_CQ);
+        let cqn = match self.admin().run(command, context.as_bytes(), &mut []) {
+            Ok(reply) => reply.object(),
+            Err(error) => {
+                self.records().free(record);
+                return Err(memory.after(error));
+            }
+        };
+        Ok(Arc::new(Cq {
+            hot: Spin::new(CqRing::new(memory.ptr(), log, cqn, record, self.qps.clone())),
+            dev: self.clone(),
+            cqn,
+            arm: fpga_regs::doorbell_page(self.page()) + DOORBELL_CQ_ARM,
+            record,
+            ring: Mutex::new(Some(memory)),
+        }))
+    }
+
+    /// Log2 of the ring for so many entries.
+    fn log_entries(&self, entries: u32) -> Result<u32> {
+        let limit = self.limits().max_cqe();
+        if entries == 0 {
+            return Err(Error::invalid("a CQ needs at least one entry"));
+        }
+        if entries > limit {
+            return Err(Error::Limit { what: "entries of a CQ", asked: entries.into(), limit: limit.into() });
+        }
+        Ok(entries.next_power_of_two().trailing_zeros())
+    }
+
+    fn cq_context(&self, memory: &Dma<C>, record: Record, log: u32) -> CqContext {
+        CqContext::new()
+            .with_ring_iova(memory.iova())
+            .with_ci_iova(record.iova)
+            .with_log_size(log as u8)
+            .with_vector(self.events().eqn() as u8)
+            .with_page(self.page() as u16)
+    }
+}
+
+impl<C: Card> Cq<C> {
+    /// Its number, as events name it.
+    pub fn cqn(&self) -> u32 {
+        self.cqn
+    }
+
+    /// Entries of the ring, at least as many as were asked for.
+    pub fn entries(&self) -> u32 {
+        self.hot.lock().entries()
+    }
+
+    /// The device that it belongs to.
+    pub fn device(&self) -> &Arc<Device<C>> {
+        &self.dev
+    }
+
+    /// Asks for one event when the next completion comes (or the next solicited or failed one).
+    #[inline]
+    pub fn arm(&self, solicited_only: bool) {
+        let index = self.hot.lock().consumer();
+        let value = CqArm::new(self.cqn, solicited_only, index);
+        self.dev.card().doorbell(self.arm, value.0);
+    }
+
+    /// Makes room for at least `entries`, and never for fewer than wait to be polled.
+    pub fn resize(&self, entries: u32) -> Result<()> {
+        self.dev.need(FeatureSet::RESIZE_CQ, "resizing a CQ")?;
+        let log = self.dev.log_entries(entries)?;
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(old) = ring.as_ref() else { return Err(Error::Destroyed("CQ")) };
+        let memory = Dma::alloc(old.card(), Cqe::BYTES << log)?;
+        // Held over the command: nobody may consume from the old ring meanwhile.
+        let mut hot = self.hot.lock();
+        if hot.pending() > 1 << log {
+            return Err(Error::Invalid(format!(
+                "{} completions wait in the CQ, more than the new size: poll first",
+                hot.pending()
+            )));
+        }
+        let mut next = CqRing::new(memory.ptr(), log, self.cqn, self.record, self.dev.qps.clone());
+        next.blank(hot.consumer());
+        let context = self.dev.cq_context(&memory, self.record, log);
+        let command = Command::new().with_opcode(AdminOpcode::RESIZE_CQ).with_object(self.cqn);
+        match self.dev.admin().run(command, context.as_bytes(), &mut []) {
+            Ok(_) => {
+                *hot = next;
+                drop(hot);
+                *ring = Some(memory);
+                Ok(())
+            }
+            Err(error) => Err(memory.after(error)),
+        }
+    }
+
+    /// Takes it from the card; fails while a QP uses it.
+    pub fn destroy(&self) -> Result<()> {
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        if ring.is_none() {
+            return Err(Error::Destroyed("CQ"));
+        }
+        let command = Command::new().with_opcode(AdminOpcode::DESTROY_CQ).with_object(self.cqn);
+        self.dev.admin().run(command, &[], &mut [])?;
+        self.hot.lock().close();
+        drop(ring.take());
+        self.dev.records().free(self.record);
+        Ok(())
+    }
+}
+
+impl<C: Card> Drop for Cq<C> {
+    fn drop(&mut self) {
+        if self.ring.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() && self.destroy().is_err() {
+            if let Some(memory) = self.ring.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+                memory.leak();
+            }
+        }
+    }
+}
+
+/// Both CQs of a QP, locked in the order of their numbers; the second is `None` where they are the same.
+pub(crate) fn lock_both<'a, C: Card>(
+    send: &'a Cq<C>,
+    recv: &'a Cq<C>,
+) -> (Guard<'a, CqRing>, Option<Guard<'a, CqRing>>) {
+    if send.cqn == recv.cqn {
+        return (send.hot.lock(), None);
+    }
+    let (first, second) = if send.cqn < recv.cqn { (send, recv) } else { (recv, send) };
+    let first = first.hot.lock();
+    (first, Some(second.hot.lock()))
+}

@@ -1,0 +1,158 @@
+//! Polling: from a completion queue entry to a work completion.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+
+use fpga_regs::{Cqe, MAX_WQE_BLOCKS};
+
+use crate::card::Card;
+use crate::cq::Cq;
+use crate::cq_ring::CqRing;
+use crate::error::CqError;
+use crate::qp_table::QpLine;
+use crate::wc::{Wc, WcFlags};
+
+impl<C: Card> Cq<C> {
+    /// Gives up to `max` completions to `sink`; the number is how many there were.
+    ///
+    /// `sink` runs under the CQ's lock: it must not poll the same CQ.
+    #[inline]
+    pub fn poll(&self, max: usize, mut sink: impl FnMut(Wc)) -> Result<usize, CqError> {
+        let mut again = true;
+        loop {
+            let mut ring = self.hot.lock();
+            let found = ring.reap(max, &mut sink)?;
+            if found != 0 {
+                ring.empty = 0;
+                return Ok(found);
+            }
+            if !again || max == 0 {
+                return Ok(0);
+            }
+            again = false;
+            let empty = ring.empty;
+            ring.empty = empty.saturating_add(1);
+            drop(ring);
+            self.dev.card().relax(empty);
+        }
+    }
+}
+
+impl CqRing {
+    #[inline]
+    fn reap(&mut self, max: usize, sink: &mut impl FnMut(Wc)) -> Result<usize, CqError> {
+        if self.closed() {
+            return Err(CqError::Destroyed);
+        }
+        let mut index = self.consumer();
+        let mut found = 0;
+        let mut result = Ok(());
+        while found < max {
+            let Some(cqe) = self.get(index) else { break };
+            match self.complete(&cqe) {
+                Outcome::Done(wr_id) => {
+                    sink(completion(&cqe, wr_id));
+                    found += 1;
+                }
+                Outcome::Stale => (),
+                Outcome::Bad if found != 0 => break,
+                Outcome::Bad => {
+                    result = Err(CqError::BadEntry { qpn: cqe.qpn(), index: cqe.wqe_index() });
+                    index = index.wrapping_add(1);
+                    break;
+                }
+            }
+            index = index.wrapping_add(1);
+        }
+        if index != self.consumer() {
+            self.consume_to(index);
+        }
+        result.map(|()| found)
+    }
+
+    /// Finds the work request of an entry and frees its place in the queue.
+    #[inline]
+    fn complete(&self, cqe: &Cqe) -> Outcome {
+        let qpn = cqe.qpn();
+        let line = self.table.line(qpn);
+        if !line.is(qpn) {
+            return Outcome::Stale;
+        }
+        if cqe.flags() & Cqe::RECV == 0 {
+            if line.send_cqn.load(Ordering::Relaxed) != self.cqn {
+                return Outcome::Stale;
+            }
+            complete_send(line, cqe.wqe_index())
+        } else {
+            if line.recv_cqn.load(Ordering::Relaxed) != self.cqn {
+                return Outcome::Stale;
+            }
+            complete_recv(line, cqe.wqe_index())
+        }
+    }
+}
+
+/// What an entry stands for.
+enum Outcome {
+    Done(u64),
+    /// Its QP is gone.
+    Stale,
+    /// Its work request was never posted.
+    Bad,
+}
+
+#[inline]
+fn complete_send(line: &QpLine, index: u32) -> Outcome {
+    let at = index & line.sq_mask.load(Ordering::Relaxed);
+    // SAFETY: a taken line's shadow has sq_mask + 1 entries and stays until the line was emptied under
+    // the lock of this CQ, which the caller holds.
+    let shadow = unsafe { &*line.sq_shadow.load(Ordering::Relaxed).add(at as usize) };
+    let end = shadow.end.load(Ordering::Relaxed);
+    if (end as u32).wrapping_sub(index).wrapping_sub(1) >= MAX_WQE_BLOCKS as u32 {
+        return Outcome::Bad;
+    }
+    let wr_id = shadow.wr_id.load(Ordering::Relaxed);
+    // After the wr_id was read: the poster may use the blocks, and this entry, again.
+    line.sq_retired.store(end, Ordering::Release);
+    Outcome::Done(wr_id)
+}
+
+#[inline]
+fn complete_recv(line: &QpLine, index: u32) -> Outcome {
+    let srq = line.srq.load(Ordering::Relaxed);
+    if !srq.is_null() {
+        // SAFETY: a taken line's SRQ stays, because the QP holds it, until the line was emptied.
+        return match unsafe { &*srq }.complete(index) {
+            Some(wr_id) => Outcome::Done(wr_id),
+            None => Outcome::Bad,
+        };
+    }
+    let mask = line.rq_mask.load(Ordering::Relaxed);
+    if index.wrapping_sub(line.rq_retired.load(Ordering::Relaxed)) > mask {
+        return Outcome::Bad;
+    }
+    // SAFETY: as in complete_send, with rq_mask + 1 entries.
+    let wr_id = unsafe { &*line.rq_shadow.load(Ordering::Relaxed).add((index & mask) as usize) };
+    let wr_id = wr_id.load(Ordering::Relaxed);
+    line.rq_retired.store(index.wrapping_add(1), Ordering::Release);
+    Outcome::Done(wr_id)
+}
+
+#[inline]
+fn completion(cqe: &Cqe, wr_id: u64) -> Wc {
+    Wc {
+        wr_id,
+        status: cqe.status(),
+        opcode: cqe.opcode(),
+        flags: WcFlags::from_bits_retain(cqe.flags()),
+        sl: cqe.sl(),
+        vendor_err: cqe.syndrome().0.into(),
+        byte_len: cqe.byte_len(),
+        imm: cqe.imm(),
+        qpn: cqe.qpn(),
+        src_qp: cqe.srcqp(),
+        pkey_index: cqe.pkey_index(),
+        vlan_tci: cqe.vlan_tci(),
+        timestamp: cqe.timestamp(),
+    }
+}

@@ -1,0 +1,150 @@
+//! An opened card function: everything else is created from it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fpga_regs::regs::{self, FeatureSet};
+use fpga_regs::{AdminOpcode, CardLimits, Command};
+
+use crate::admin::Admin;
+use crate::bringup;
+use crate::card::Card;
+use crate::dma::Records;
+use crate::error::{Error, Result};
+use crate::events::Events;
+use crate::push::PushSlots;
+use crate::qp_table::QpTable;
+
+/// An opened card function.
+pub struct Device<C: Card> {
+    card: Arc<C>,
+    features: FeatureSet,
+    limits: CardLimits,
+    node_guid: u64,
+    page: u32,
+    // In an Option so that the memory of a card that did not stop can be kept for ever.
+    queues: Option<Queues<C>>,
+    pub(crate) qps: Arc<QpTable>,
+    pub(crate) push: Arc<PushSlots>,
+}
+
+/// What the card writes to as long as the function is enabled.
+struct Queues<C: Card> {
+    admin: Admin<C>,
+    events: Events<C>,
+    records: Records<C>,
+}
+
+impl<C: Card> Device<C> {
+    /// Identifies the card, resets it and brings its queues up.
+    pub fn open(card: C) -> Result<Arc<Self>> {
+        let card = Arc::new(card);
+        let features = bringup::identify(&*card)?.set();
+        let node_guid = card.read64(regs::SERIAL);
+        bringup::reset(&*card)?;
+        let admin = Admin::new(&card)?;
+        bringup::enable(&*card)?;
+        match Self::start(&card, &admin) {
+            Ok((limits, page, events)) => {
+                let records = Records::new(&card);
+                let queues = Some(Queues { admin, events, records });
+                let qps = Arc::new(QpTable::new());
+                let push = Arc::new(PushSlots::new());
+                Ok(Arc::new(Device { card, features, limits, node_guid, page, queues, qps, push }))
+            }
+            Err(error) => {
+                if bringup::reset(&*card).is_err() {
+                    std::mem::forget(admin);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The first commands.
+    fn start(card: &Arc<C>, admin: &Admin<C>) -> Result<(CardLimits, u32, Events<C>)> {
+        let mut bytes = [0; CardLimits::BYTES];
+        admin.run(Command::new().with_opcode(AdminOpcode::QUERY_CARD), &[], &mut bytes)?;
+        let limits = CardLimits::from_bytes(&bytes);
+        let page = admin.run(Command::new().with_opcode(AdminOpcode::ALLOC_PAGE), &[], &mut [])?.object();
+        if page >= fpga_regs::DOORBELL_PAGES {
+            return Err(Error::Protocol(format!("doorbell page {page} lies outside BAR0")));
+        }
+        let events = Events::new(card, admin)?;
+        Ok((limits, page, events))
+    }
+
+    /// What the card can do.
+    pub fn limits(&self) -> &CardLimits {
+        &self.limits
+    }
+
+    /// What the card can do, bit by bit.
+    pub fn features(&self) -> FeatureSet {
+        self.features
+    }
+
+    /// The card's serial number, which is its node GUID.
+    pub fn node_guid(&self) -> u64 {
+        self.node_guid
+    }
+
+    /// The backend.
+    #[inline]
+    pub fn card(&self) -> &C {
+        &self.card
+    }
+
+    /// The card's own clock, in nanoseconds.
+    pub fn time(&self) -> u64 {
+        self.card.read64(regs::TIME)
+    }
+
+    /// Changes how long admin commands are waited for (5 seconds).
+    pub fn set_command_timeout(&self, timeout: Duration) {
+        self.admin().set_timeout(timeout);
+    }
+
+    pub(crate) fn card_arc(&self) -> &Arc<C> {
+        &self.card
+    }
+
+    /// The doorbell page of this function's queues.
+    pub(crate) fn page(&self) -> u32 {
+        self.page
+    }
+
+    fn queues(&self) -> &Queues<C> {
+        self.queues.as_ref().expect("taken only by drop")
+    }
+
+    pub(crate) fn admin(&self) -> &Admin<C> {
+        &self.queues().admin
+    }
+
+    pub(crate) fn events(&self) -> &Events<C> {
+        &self.queues().events
+    }
+
+    pub(crate) fn records(&self) -> &Records<C> {
+        &self.queues().records
+    }
+
+    /// Fails with the feature's name if the card does not have it.
+    pub(crate) fn need(&self, feature: FeatureSet, what: &'static str) -> Result<()> {
+        match self.features.contains(feature) {
+            true => Ok(()),
+            false => Err(Error::Unsupported(what)),
+        }
+    }
+}
+
+impl<C: Card> Drop for Device<C> {
+    fn drop(&mut self) {
+        let queues = self.queues.take();
+        if bringup::reset(&*self.card).is_err() {
+            // The card may still write to its rings: they are never given back.
+            std::mem::forget(queues);
+        }
+    }
+}

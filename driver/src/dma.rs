@@ -1,0 +1,141 @@
+//! Owned DMA memory, and records of one cache line each cut from shared pages.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::card::{Card, CardError, DmaMemory};
+use crate::error::Error;
+
+/// DMA memory that is given back to the card's allocator when dropped.
+pub(crate) struct Dma<C: Card> {
+    memory: Option<DmaMemory>,
+    ptr: *mut u8,
+    iova: u64,
+    len: usize,
+    card: Arc<C>,
+}
+
+// SAFETY: Dma only owns the range; every access to the bytes is justified where it is made.
+unsafe impl<C: Card> Send for Dma<C> {}
+// SAFETY: as above, a shared Dma gives out only addresses, or bytes through `read` and `write`,
+// whose callers own the range at that time.
+unsafe impl<C: Card> Sync for Dma<C> {}
+
+impl<C: Card> Dma<C> {
+    /// Zeroed memory.
+    pub fn alloc(card: &Arc<C>, bytes: usize) -> Result<Self, CardError> {
+        let memory = card.alloc(bytes)?;
+        Ok(Dma { ptr: memory.ptr, iova: memory.iova, len: bytes, memory: Some(memory), card: card.clone() })
+    }
+
+    /// Where this process sees it.
+    pub fn ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+
+    /// Where the card sees it.
+    pub fn iova(&self) -> u64 {
+        self.iova
+    }
+
+    /// The card that gave it.
+    pub fn card(&self) -> &Arc<C> {
+        &self.card
+    }
+
+    /// Copies bytes in.
+    pub fn write(&self, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= self.len);
+        // SAFETY: the range was just checked; the caller owns this part of the memory now.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.ptr.add(at), bytes.len()) }
+    }
+
+    /// Copies bytes out.
+    pub fn read(&self, at: usize, bytes: &mut [u8]) {
+        assert!(at + bytes.len() <= self.len);
+        // SAFETY: the range was just checked; the caller knows that the card has written it.
+        unsafe { std::ptr::copy_nonoverlapping(self.ptr.add(at), bytes.as_mut_ptr(), bytes.len()) }
+    }
+
+    /// Never gives the memory back: the card may still be using it.
+    pub fn leak(mut self) {
+        self.memory = None;
+    }
+
+    /// Gives the memory back after a failed command, or keeps it for ever where the command may
+    /// still be carried out.
+    pub fn after(self, error: Error) -> Error {
+        if let Error::Timeout { .. } = error {
+            self.leak();
+        }
+        error
+    }
+}
+
+impl<C: Card> Drop for Dma<C> {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            self.card.free(memory);
+        }
+    }
+}
+
+/// Bytes of a record: a cache line, so that two queues never share one.
+const RECORD: usize = 64;
+/// Bytes of a page of records.
+const PAGE: usize = 4096;
+
+/// Hands out 32-bit records in DMA memory; pages stay until the pool goes.
+pub(crate) struct Records<C: Card> {
+    card: Arc<C>,
+    pool: Mutex<Pool<C>>,
+}
+
+struct Pool<C: Card> {
+    free: Vec<Record>,
+    pages: Vec<Dma<C>>,
+}
+
+/// A record of 32 bits that the card can read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record {
+    /// Where this process sees it.
+    pub cell: *const AtomicU32,
+    /// Where the card sees it.
+    pub iova: u64,
+}
+
+// SAFETY: a Record is the address of an atomic.
+unsafe impl Send for Record {}
+// SAFETY: as above.
+unsafe impl Sync for Record {}
+
+impl<C: Card> Records<C> {
+    /// An empty pool.
+    pub fn new(card: &Arc<C>) -> Self {
+        Records { card: card.clone(), pool: Mutex::new(Pool { free: Vec::new(), pages: Vec::new() }) }
+    }
+
+    /// A zeroed record.
+    pub fn alloc(&self) -> Result<Record, CardError> {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        if pool.free.is_empty() {
+            let page = Dma::alloc(&self.card, PAGE)?;
+            for at in (0..PAGE).step_by(RECORD).rev() {
+                let cell = page.ptr().wrapping_add(at).cast::<AtomicU32>();
+                pool.free.push(Record { cell, iova: page.iova() + at as u64 });
+            }
+            pool.pages.push(page);
+        }
+        let record = pool.free.pop().ok_or(CardError::NoMemory { bytes: PAGE })?;
+        // SAFETY: the record lies in a page of this pool, which outlives it, and is aligned.
+        unsafe { (*record.cell).store(0, std::sync::atomic::Ordering::Relaxed) };
+        Ok(record)
+    }
+
+    /// Takes a record back.
+    pub fn free(&self, record: Record) {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner).free.push(record);
+    }
+}

@@ -1,0 +1,206 @@
+//! What driver calls fail with; every message says what to do.
+
+use std::time::Duration;
+
+use fpga_regs::{AdminOpcode, AdminStatus, Syndrome};
+
+use crate::card::CardError;
+
+/// The result of a driver call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a driver call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The backend failed.
+    #[error(transparent)]
+    Card(#[from] CardError),
+    /// The identity register does not name a Verbena card.
+    #[error(
+        "this is not a Verbena card: vendor {vendor:#06x} device {device:#06x} was read, \
+         {want_vendor:#06x} {want_device:#06x} is needed; check which PCI slot was given"
+    )]
+    Foreign {
+        /// Vendor read.
+        vendor: u16,
+        /// Device read.
+        device: u16,
+        /// Vendor wanted.
+        want_vendor: u16,
+        /// Device wanted.
+        want_device: u16,
+    },
+    /// The card speaks a newer definition.
+    #[error(
+        "the card has register definition {major}.{minor}, this driver knows {known}.x: \
+         install a driver that is as new as the card's firmware"
+    )]
+    Version {
+        /// Major read.
+        major: u16,
+        /// Minor read.
+        minor: u16,
+        /// Major known.
+        known: u16,
+    },
+    /// Reset or enable did not end.
+    #[error("{what} did not end within {after:?} (status {status:#x}, cause {cause:#x}): power-cycle the card")]
+    BringUp {
+        /// The step.
+        what: &'static str,
+        /// How long it was waited for.
+        after: Duration,
+        /// STATUS register.
+        status: u32,
+        /// ERROR_CAUSE register.
+        cause: u32,
+    },
+    /// An admin command got no reply.
+    #[error("the card did not answer {command} within {after:?}: reset the card or restart what serves it")]
+    Timeout {
+        /// The command.
+        command: AdminOpcode,
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// The card refused an admin command.
+    #[error("the card refused {command}: {status} (syndrome {syndrome}); {}", advice(*.status))]
+    Refused {
+        /// The command.
+        command: AdminOpcode,
+        /// The reply's status.
+        status: AdminStatus,
+        /// The reply's detail.
+        syndrome: Syndrome,
+    },
+    /// An argument that can never work.
+    #[error("{0}")]
+    Invalid(String),
+    /// More was asked for than the card has.
+    #[error("{what}: {asked} asked for, the card's limit is {limit}")]
+    Limit {
+        /// Which limit.
+        what: &'static str,
+        /// What was asked for.
+        asked: u64,
+        /// What the card can do.
+        limit: u64,
+    },
+    /// Nobody answers for a destination GID.
+    #[error("no way to {}: check the GID, the GID index and that the peer's port is up", gid_text(.gid))]
+    Unreachable {
+        /// The destination.
+        gid: [u8; 16],
+    },
+    /// Something that this card or driver does not do.
+    #[error("{0} is not supported")]
+    Unsupported(&'static str),
+    /// The object was destroyed before.
+    #[error("this {0} was destroyed already")]
+    Destroyed(&'static str),
+    /// The object is still used by another one.
+    #[error("{what} is still used by {by}: destroy that first")]
+    Busy {
+        /// The object.
+        what: &'static str,
+        /// Its user.
+        by: &'static str,
+    },
+    /// The card said something that cannot be.
+    #[error("the card broke the protocol: {0}; reset it")]
+    Protocol(String),
+}
+
+impl Error {
+    /// A refused argument.
+    pub fn invalid(text: impl Into<String>) -> Self {
+        Error::Invalid(text.into())
+    }
+
+    /// The errno of the man pages for this error.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Error::Card(CardError::NoMemory { .. }) => libc::ENOMEM,
+            Error::Card(CardError::Map { .. }) => libc::EFAULT,
+            Error::Card(CardError::NoVector { .. }) => libc::EINVAL,
+            Error::Card(CardError::Os { source, .. }) => source.raw_os_error().unwrap_or(libc::EIO),
+            Error::Card(CardError::Gone | CardError::Setup(_)) => libc::ENODEV,
+            Error::Foreign { .. } | Error::Version { .. } => libc::ENODEV,
+            Error::BringUp { .. } | Error::Timeout { .. } => libc::ETIMEDOUT,
+            Error::Refused { status, .. } => status_errno(*status),
+            Error::Invalid(_) | Error::Limit { .. } | Error::Destroyed(_) => libc::EINVAL,
+            Error::Unsupported(_) => libc::EOPNOTSUPP,
+            Error::Unreachable { .. } => libc::EHOSTUNREACH,
+            Error::Busy { .. } => libc::EBUSY,
+            Error::Protocol(_) => libc::EIO,
+        }
+    }
+}
+
+fn status_errno(status: AdminStatus) -> i32 {
+    match status {
+        AdminStatus::NO_RESOURCE => libc::ENOMEM,
+        AdminStatus::IN_USE => libc::EBUSY,
+        AdminStatus::NOT_FOUND => libc::ENOENT,
+        AdminStatus::BAD_OPCODE | AdminStatus::NOT_SUPPORTED => libc::EOPNOTSUPP,
+        AdminStatus::INTERNAL | AdminStatus::DMA_ERROR => libc::EIO,
+        _ => libc::EINVAL,
+    }
+}
+
+fn gid_text(gid: &[u8; 16]) -> std::net::Ipv6Addr {
+    std::net::Ipv6Addr::from(*gid)
+}
+
+fn advice(status: AdminStatus) -> &'static str {
+    match status {
+        AdminStatus::NO_RESOURCE => "free some objects of this kind or use fewer processes",
+        AdminStatus::IN_USE => "destroy what uses it first",
+        AdminStatus::NOT_FOUND => "the object does not exist (any more)",
+        AdminStatus::LIMIT => "ask for less, see the limits of the card",
+        AdminStatus::BAD_STATE => "query the object's state first, it may be in error",
+        AdminStatus::BAD_PARAM => "check the arguments",
+        AdminStatus::BAD_OPCODE | AdminStatus::NOT_SUPPORTED => "this card does not do that",
+        _ => "reset the card",
+    }
+}
+
+/// Why a work request was not posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PostError {
+    /// The ring has no room.
+    #[error("the queue is full: poll completions first, or create it deeper")]
+    QueueFull,
+    /// The work request is wrong.
+    #[error("bad work request: {0}")]
+    Invalid(&'static str),
+    /// The QP cannot take work requests in its state.
+    #[error("the QP's state does not allow posting here: move it to RTS (sends) or INIT (receives) first")]
+    State,
+}
+
+impl PostError {
+    /// The errno of the man pages.
+    pub fn errno(self) -> i32 {
+        match self {
+            PostError::QueueFull => libc::ENOMEM,
+            PostError::Invalid(_) | PostError::State => libc::EINVAL,
+        }
+    }
+}
+
+/// Why a CQ cannot be polled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CqError {
+    /// A completion names a work request that was never posted.
+    #[error("the card completed work request {index} of QP {qpn:#x}, which was never posted: reset the card")]
+    BadEntry {
+        /// Whose completion.
+        qpn: u32,
+        /// Which work request.
+        index: u32,
+    },
+    /// The CQ was destroyed.
+    #[error("this CQ was destroyed already")]
+    Destroyed,
+}

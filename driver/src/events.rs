@@ -1,0 +1,106 @@
+//! The event queue: completions of armed CQs and asynchronous events, waited for by interrupt.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fpga_regs::{regs, AdminOpcode, Command, EqContext, Eqe, EventKind};
+
+use crate::admin::Admin;
+use crate::card::Card;
+use crate::device::Device;
+use crate::dma::Dma;
+use crate::error::Result;
+use crate::ring::Phased;
+
+/// Entries: an event for each of some thousand queues before anybody looks.
+const LOG_ENTRIES: u32 = 13;
+/// The interrupt vector of the one event queue.
+const VECTOR: u32 = 0;
+
+/// Something happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// An armed CQ has a completion.
+    Completion {
+        /// The CQ's number.
+        cqn: u32,
+    },
+    /// Anything else.
+    Async {
+        /// What.
+        kind: EventKind,
+        /// CQN, QPN or SRQN; the port's number for the port events; the cause for DEVICE_FATAL.
+        object: u32,
+    },
+}
+
+/// The event queue of a function.
+pub(crate) struct Events<C: Card> {
+    card: Arc<C>,
+    eqn: u32,
+    ring: Mutex<Phased<C>>,
+}
+
+impl<C: Card> Events<C> {
+    /// Creates the event queue on the card.
+    pub fn new(card: &Arc<C>, admin: &Admin<C>) -> Result<Self> {
+        let memory = Dma::alloc(card, Eqe::BYTES << LOG_ENTRIES)?;
+        let ring = Phased::new(memory, LOG_ENTRIES, Eqe::BYTES);
+        let context = EqContext::new()
+            .with_ring_iova(ring.iova())
+            .with_log_size(LOG_ENTRIES as u8)
+            .with_vector(VECTOR as u8);
+        let command = Command::new().with_opcode(AdminOpcode::CREATE_EQ);
+        match admin.run(command, context.as_bytes(), &mut []) {
+            Ok(reply) => Ok(Events { card: card.clone(), eqn: reply.object(), ring: Mutex::new(ring) }),
+            Err(error) => Err(ring.after(error)),
+        }
+    }
+
+    /// Its number, for CQs that report to it.
+    pub fn eqn(&self) -> u32 {
+        self.eqn
+    }
+
+    /// The next event that has come, without waiting.
+    fn pop(&self) -> Option<Event> {
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = [0; Eqe::BYTES];
+        if !ring.pop(&mut bytes) {
+            return None;
+        }
+        self.card.write32(regs::eq_consumer(self.eqn), ring.consumer());
+        drop(ring);
+        Some(Event::of(&Eqe::from_bytes(&bytes)))
+    }
+}
+
+impl Event {
+    fn of(eqe: &Eqe) -> Event {
+        match eqe.kind() {
+            EventKind::COMPLETION => Event::Completion { cqn: eqe.object() },
+            kind @ (EventKind::PORT_ACTIVE | EventKind::PORT_ERR) => Event::Async { kind, object: eqe.port().into() },
+            kind @ EventKind::DEVICE_FATAL => Event::Async { kind, object: eqe.data() },
+            kind => Event::Async { kind, object: eqe.object() },
+        }
+    }
+}
+
+impl<C: Card> Device<C> {
+    /// Event vectors that CQs can choose between.
+    pub fn eq_vectors(&self) -> u32 {
+        1
+    }
+
+    /// The next event. Waits up to `timeout` for an interrupt; `None` if none came, or one without an event
+    /// (a wake-up, or the interrupt of an event that was given before). Any number of threads may call.
+    pub fn next_event(&self, timeout: Duration) -> Result<Option<Event>> {
+        if let Some(event) = self.events().pop() {
+            return Ok(Some(event));
+        }
+        if !timeout.is_zero() {
+            self.card().wait_interrupt(VECTOR, timeout)?;
+        }
+        Ok(self.events().pop())
+    }
+}

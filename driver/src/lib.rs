@@ -1,0 +1,68 @@
+//! How software uses the Verbena card: bring-up, admin queue, memory regions, queues, work requests.
+//!
+//! Everything is generic over [`Card`], the backend: a card in a slot through VFIO, the model in the same
+//! process, or a scripted bus in tests. [`Device::open`] brings a card up; the rest is created from it.
+//!
+//! | file | one idea |
+//! |---|---|
+//! | `card` | the trait |
+//! | `bringup`, `admin`, `events`, `device` | from power-on to a working function |
+//! | `pd`, `mr`, `mw`, `ah`, `mcast`, `port` | what queues need besides |
+//! | `qp`, `qp_size`, `qp_attr`, `qp_state`, `qp_modify` | queue pairs and their states |
+//! | `wr`, `sq`, `sq_ring`, `sq_shape`, `sq_write`, `push` | posting sends |
+//! | `rq`, `srq` | posting receives |
+//! | `wc`, `cq`, `cq_ring`, `cq_poll`, `qp_table` | reaping completions |
+//! | `backend` | VFIO and the scripted bus |
+
+mod admin;
+mod ah;
+pub mod backend;
+mod bringup;
+mod card;
+mod cq;
+mod cq_poll;
+mod cq_ring;
+mod device;
+mod dma;
+mod error;
+mod events;
+mod mcast;
+mod mr;
+mod mw;
+mod pd;
+mod port;
+mod push;
+mod qp;
+mod qp_attr;
+mod qp_modify;
+mod qp_size;
+pub mod qp_state;
+mod qp_table;
+mod ring;
+mod rq;
+mod spin;
+mod sq;
+mod sq_ring;
+mod sq_shape;
+mod sq_write;
+mod srq;
+mod wc;
+mod wr;
+
+pub use ah::{multicast_mac, Ah, AhAttr};
+pub use card::{Card, CardError, DmaMemory};
+pub use cq::Cq;
+pub use device::Device;
+pub use error::{CqError, Error, PostError, Result};
+pub use events::Event;
+pub use mr::{Mr, PageList};
+pub use mw::Mw;
+pub use pd::Pd;
+pub use port::{GidInfo, PortInfo};
+pub use qp::Qp;
+pub use qp_attr::{AttrMask, QpAttr, QpCaps, QpInit};
+pub use rq::RecvPost;
+pub use sq::SendPost;
+pub use srq::{Srq, SrqAttr, SrqAttrMask, SrqPost};
+pub use wc::{Wc, WcFlags};
+pub use wr::{Bind, Data, InlineSges, SendFlags, SendWr, Sge};

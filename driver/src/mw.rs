@@ -1,0 +1,66 @@
+//! Memory windows: keys that a QP binds to a part of a memory region.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use fpga_regs::{AdminOpcode, Command};
+
+use crate::card::Card;
+use crate::error::{Error, Result};
+use crate::pd::Pd;
+
+/// A memory window.
+pub struct Mw<C: Card> {
+    pd: Arc<Pd<C>>,
+    rkey: u32,
+    type2: bool,
+    freed: AtomicBool,
+}
+
+impl<C: Card> Pd<C> {
+    /// A new, unbound window of type 1 or 2.
+    pub fn alloc_mw(self: &Arc<Self>, type2: bool) -> Result<Arc<Mw<C>>> {
+        let command = Command::new()
+            .with_opcode(AdminOpcode::CREATE_MW)
+            .with_param0(self.pdn().into())
+            .with_param1(if type2 { 2 } else { 1 });
+        let reply = self.dev.admin().run(command, &[], &mut [])?;
+        Ok(Arc::new(Mw { pd: self.clone(), rkey: reply.object(), type2, freed: AtomicBool::new(false) }))
+    }
+}
+
+impl<C: Card> Mw<C> {
+    /// The R_Key that it got when it was created; a bind gives it another one.
+    pub fn rkey(&self) -> u32 {
+        self.rkey
+    }
+
+    /// Whether it is of type 2.
+    pub fn type2(&self) -> bool {
+        self.type2
+    }
+
+    /// The domain that it belongs to.
+    pub fn pd(&self) -> &Arc<Pd<C>> {
+        &self.pd
+    }
+
+    /// Frees it, bound or not.
+    pub fn destroy(&self) -> Result<()> {
+        if self.freed.swap(true, Ordering::AcqRel) {
+            return Err(Error::Destroyed("memory window"));
+        }
+        let command = Command::new().with_opcode(AdminOpcode::DESTROY_MW).with_object(self.rkey);
+        let done = self.pd.dev.admin().run(command, &[], &mut []);
+        self.freed.store(done.is_ok(), Ordering::Release);
+        done.map(|_| ())
+    }
+}
+
+impl<C: Card> Drop for Mw<C> {
+    fn drop(&mut self) {
+        if !*self.freed.get_mut() {
+            let _ = self.destroy();
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a port is and counts, read from its registers.
+
+use fpga_regs::regs::{self, gid, port, Link};
+use fpga_regs::GidType;
+
+use crate::card::Card;
+use crate::device::Device;
+use crate::error::{Error, Result};
+
+/// A port, from [`Device::query_port`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortInfo {
+    /// Traffic flows.
+    pub link_up: bool,
+    /// State of port and cable.
+    pub link: Link,
+    /// Largest path MTU now, in bytes.
+    pub mtu_active: u32,
+    /// Largest path MTU that the port can do, in bytes.
+    pub mtu_max: u32,
+    /// Speed in Mb/s.
+    pub speed_mbps: u32,
+    /// Ethernet address.
+    pub mac: [u8; 6],
+    /// Counters by name.
+    pub counters: Vec<(&'static str, u64)>,
+}
+
+/// An entry of a port's GID table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GidInfo {
+    /// The GID; zero where the entry is empty.
+    pub gid: [u8; 16],
+    /// Its kind.
+    pub kind: GidType,
+    /// Its VLAN.
+    pub vlan: Option<u16>,
+}
+
+impl<C: Card> Device<C> {
+    /// Checks a port's number, counted from 1.
+    pub(crate) fn check_port(&self, number: u8) -> Result<()> {
+        let ports = self.limits().ports();
+        if number == 0 || u32::from(number) > ports {
+            return Err(Error::Invalid(format!("port {number}: the card has ports 1 to {ports}")));
+        }
+        Ok(())
+    }
+
+    /// The state of a port, counted from 1.
+    pub fn query_port(&self, number: u8) -> Result<PortInfo> {
+        self.check_port(number)?;
+        let base = port::base(u32::from(number) - 1);
+        let card = self.card();
+        let link = Link(card.read32(base + port::LINK));
+        let mut counters = Vec::new();
+        for counter in port::counters() {
+            counters.push((counter.name, card.read64(base + counter.offset)));
+        }
+        Ok(PortInfo {
+            link_up: link.up(),
+            link,
+            mtu_active: card.read32(base + port::MTU),
+            mtu_max: card.read32(base + port::MTU_MAX),
+            speed_mbps: card.read32(base + port::SPEED),
+            mac: fpga_regs::mac_from_u64(card.read64(base + port::MAC)),
+            counters,
+        })
+    }
+
+    /// The GID at an index of a port's table; all zero where the entry is empty.
+    pub fn gid(&self, number: u8, index: u32) -> Result<[u8; 16]> {
+        Ok(self.gid_entry(number, index)?.gid)
+    }
+
+    /// An entry of a port's GID table.
+    pub fn gid_entry(&self, number: u8, index: u32) -> Result<GidInfo> {
+        self.check_port(number)?;
+        let limit = self.limits().gid_table_len().min(gid::GID_ENTRIES);
+        if index >= limit {
+            return Err(Error::Limit { what: "GID index", asked: index.into(), limit: u64::from(limit) - 1 });
+        }
+        let base = port::gid_entry(u32::from(number) - 1, index);
+        let card = self.card();
+        let attr = regs::GidAttr(card.read32(base + gid::GID_ATTR));
+        let vlan = regs::GidVlan(card.read32(base + gid::GID_VLAN));
+        let mut bytes = [0; 16];
+        if attr.valid() {
+            for (word, chunk) in bytes.chunks_exact_mut(4).enumerate() {
+                let value = card.read32(base + gid::GID + 4 * word as u32);
+                chunk.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        Ok(GidInfo { gid: bytes, kind: attr.kind(), vlan: vlan.present().then_some(vlan.id()) })
+    }
+}

@@ -1,0 +1,216 @@
+//! Queue pairs: create and destroy. `qp_modify.rs` moves them through their states.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fpga_regs::{AdminOpcode, Command, QpContext, QpState, QpType};
+
+use crate::card::Card;
+use crate::cq::{lock_both, Cq};
+use crate::dma::Dma;
+use crate::error::{Error, Result};
+use crate::pd::Pd;
+use crate::push::PushSlots;
+use crate::qp_attr::{QpCaps, QpInit};
+use crate::qp_size::Sizes;
+use crate::qp_table::SendShadow;
+use crate::rq::RqRing;
+use crate::spin::Spin;
+use crate::sq_ring::SqRing;
+use crate::{sq_ring, sq_shape};
+
+/// A queue pair.
+pub struct Qp<C: Card> {
+    pub(crate) sq: Spin<SqRing>,
+    pub(crate) rq: Spin<RqRing>,
+    pub(crate) card: Arc<C>,
+    pub(crate) push: Arc<PushSlots>,
+    pub(crate) control: Mutex<Control<C>>,
+    qpn: u32,
+    pd: Arc<Pd<C>>,
+    pub(crate) init: QpInit<C>,
+    // Completions reach these through the QP table; they go after the QP was taken out of it.
+    _send_shadow: Box<[SendShadow]>,
+    _recv_shadow: Box<[AtomicU64]>,
+}
+
+const _: () = assert!(size_of::<Spin<SqRing>>() == 64 && size_of::<Spin<RqRing>>() == 64);
+
+/// What calls that change the QP need.
+pub(crate) struct Control<C: Card> {
+    /// The state as last set or seen.
+    pub state: QpState,
+    /// The rings; gone when the QP was destroyed.
+    memory: Option<Dma<C>>,
+}
+
+impl<C: Card> Pd<C> {
+    /// A queue pair in RESET.
+    pub fn create_qp(self: &Arc<Self>, init: &QpInit<C>) -> Result<Arc<Qp<C>>> {
+        let dev = &self.dev;
+        let sizes = Sizes::new(dev, init)?;
+        if !Arc::ptr_eq(&init.send_cq.dev, dev) || !Arc::ptr_eq(&init.recv_cq.dev, dev) {
+            return Err(Error::invalid("the CQs of a QP must be of the same device"));
+        }
+        let mut init = init.clone();
+        init.caps = sizes.caps;
+        let memory = Dma::alloc(dev.card_arc(), sizes.bytes())?;
+        let context = sizes
+            .context(&memory)
+            .with_qp_type(init.qp_type)
+            .with_pd(self.pdn())
+            .with_send_cq(init.send_cq.cqn())
+            .with_recv_cq(init.recv_cq.cqn())
+            .with_has_srq(init.srq.is_some())
+            .with_srq(init.srq.as_ref().map_or(0, |srq| srq.srqn()))
+            .with_sq_sig_all(init.sq_sig_all)
+            .with_page(dev.page() as u16);
+        let qpn = match create(self, &context) {
+            Ok(qpn) => qpn,
+            Err(error) => return Err(memory.after(error)),
+        };
+        let send_shadow: Box<[SendShadow]> = (0..1u32 << sizes.sq.log).map(|_| SendShadow::default()).collect();
+        let recv_shadow: Box<[AtomicU64]> = (0..1u32 << sizes.rq.log).map(|_| AtomicU64::new(0)).collect();
+        let entered = dev.qps.insert(qpn, |line| {
+            line.send_cqn.store(init.send_cq.cqn(), Ordering::Relaxed);
+            line.recv_cqn.store(init.recv_cq.cqn(), Ordering::Relaxed);
+            line.sq_mask.store((1 << sizes.sq.log) - 1, Ordering::Relaxed);
+            line.sq_shadow.store(send_shadow.as_ptr().cast_mut(), Ordering::Relaxed);
+            line.sq_retired.store(0, Ordering::Relaxed);
+            line.rq_shadow.store(recv_shadow.as_ptr().cast_mut(), Ordering::Relaxed);
+            line.rq_mask.store((1 << sizes.rq.log) - 1, Ordering::Relaxed);
+            line.rq_retired.store(0, Ordering::Relaxed);
+            let srq = init.srq.as_ref().map_or(std::ptr::null(), |srq| std::ptr::from_ref(srq.shared()));
+            line.srq.store(srq.cast_mut(), Ordering::Relaxed);
+        });
+        if !entered {
+            let undone = delete(self, qpn);
+            if undone.is_err() {
+                memory.leak();
+            }
+            return Err(Error::Protocol(format!("QPN {qpn:#x} has the low 16 bits of another QP's")));
+        }
+        let line = dev.qps.line(qpn);
+        let page = dev.page();
+        let mut flags = sq_shape::kind(init.qp_type).unwrap_or_default();
+        if init.sq_sig_all {
+            flags |= sq_ring::SIGNAL_ALL;
+        }
+        if dev.features().contains(fpga_regs::regs::FeatureSet::PUSH) {
+            flags |= sq_ring::PUSH;
+        }
+        let rq_at = memory.ptr().wrapping_add(sizes.rq_offset());
+        Ok(Arc::new(Qp {
+            sq: Spin::new(SqRing::new(memory.ptr(), send_shadow.as_ptr(), line, &sizes.sq, qpn, page, flags)),
+            rq: Spin::new(RqRing::new(rq_at, recv_shadow.as_ptr(), line, &sizes.rq, qpn, page)),
+            card: dev.card_arc().clone(),
+            push: dev.push.clone(),
+            control: Mutex::new(Control { state: QpState::RESET, memory: Some(memory) }),
+            qpn,
+            pd: self.clone(),
+            init,
+            _send_shadow: send_shadow,
+            _recv_shadow: recv_shadow,
+        }))
+    }
+}
+
+fn create<C: Card>(pd: &Pd<C>, context: &QpContext) -> Result<u32> {
+    let command = Command::new().with_opcode(AdminOpcode::CREATE_QP);
+    Ok(pd.dev.admin().run(command, context.as_bytes(), &mut [])?.object())
+}
+
+fn delete<C: Card>(pd: &Pd<C>, qpn: u32) -> Result<()> {
+    let command = Command::new().with_opcode(AdminOpcode::DESTROY_QP).with_object(qpn);
+    pd.dev.admin().run(command, &[], &mut [])?;
+    Ok(())
+}
+
+impl<C: Card> Qp<C> {
+    /// Its number, as the peer and events know it.
+    #[inline]
+    pub fn qpn(&self) -> u32 {
+        self.qpn
+    }
+
+    /// Its transport.
+    pub fn qp_type(&self) -> QpType {
+        self.init.qp_type
+    }
+
+    /// Sizes as granted.
+    pub fn caps(&self) -> &QpCaps {
+        &self.init.caps
+    }
+
+    /// The domain that it belongs to.
+    pub fn pd(&self) -> &Arc<Pd<C>> {
+        &self.pd
+    }
+
+    /// Where its sends complete.
+    pub fn send_cq(&self) -> &Arc<Cq<C>> {
+        &self.init.send_cq
+    }
+
+    /// Where its receives complete.
+    pub fn recv_cq(&self) -> &Arc<Cq<C>> {
+        &self.init.recv_cq
+    }
+
+    /// The state as last set, or seen by a query; the card may have moved it to an error state since.
+    pub fn state(&self) -> QpState {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner).state
+    }
+
+    /// Takes it from the card. What waits in the CQs for it is removed.
+    pub fn destroy(&self) -> Result<()> {
+        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        if control.memory.is_none() {
+            return Err(Error::Destroyed("QP"));
+        }
+        self.sq.lock().flags &= !sq_ring::OPEN;
+        self.rq.lock().open = false;
+        delete(&self.pd, self.qpn)?;
+        self.forget(true);
+        control.memory = None;
+        Ok(())
+    }
+
+    /// Removes what waits in the CQs for this QP; with `gone` also the QP's line in the table.
+    pub(crate) fn forget(&self, gone: bool) {
+        let (mut first, mut second) = lock_both(&self.init.send_cq, &self.init.recv_cq);
+        for ring in std::iter::once(&mut first).chain(second.as_mut()) {
+            ring.clean(|cqe| {
+                if cqe.qpn() != self.qpn {
+                    return false;
+                }
+                if let (Some(srq), true) = (&self.init.srq, cqe.recv()) {
+                    // The receive was used up: its slot is free again.
+                    srq.shared().complete(cqe.wqe_index());
+                }
+                true
+            });
+        }
+        if gone {
+            self.pd.dev.qps.remove(self.qpn);
+        } else {
+            self.sq.lock().reset();
+            self.rq.lock().reset();
+        }
+    }
+}
+
+impl<C: Card> Drop for Qp<C> {
+    fn drop(&mut self) {
+        let alive = |qp: &mut Self| qp.control.get_mut().unwrap_or_else(PoisonError::into_inner).memory.is_some();
+        if alive(self) && self.destroy().is_err() {
+            // The card may still write to the rings and complete requests: only the memory stays.
+            self.forget(true);
+            if let Some(memory) = self.control.get_mut().unwrap_or_else(PoisonError::into_inner).memory.take() {
+                memory.leak();
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The attributes of a QP and the mask that says which of them a modify call sets.
+
+use std::sync::Arc;
+
+use fpga_regs::{Access, QpState, QpType};
+
+use crate::ah::AhAttr;
+use crate::card::Card;
+use crate::cq::Cq;
+use crate::srq::Srq;
+
+/// Which attributes a modify call sets; the numbers of `enum ibv_qp_attr_mask`.
+pub use fpga_regs::QpAttrMask as AttrMask;
+
+/// How many work requests and elements a QP takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QpCaps {
+    /// Outstanding sends.
+    pub max_send_wr: u32,
+    /// Outstanding receives (not used with an SRQ).
+    pub max_recv_wr: u32,
+    /// Elements of a send.
+    pub max_send_sge: u32,
+    /// Elements of a receive.
+    pub max_recv_sge: u32,
+    /// Bytes of inline data.
+    pub max_inline: u32,
+}
+
+/// What a QP is created with.
+pub struct QpInit<C: Card> {
+    /// RC, UC, UD or raw packet.
+    pub qp_type: QpType,
+    /// Where sends complete.
+    pub send_cq: Arc<Cq<C>>,
+    /// Where receives complete.
+    pub recv_cq: Arc<Cq<C>>,
+    /// Where receives come from instead of an RQ.
+    pub srq: Option<Arc<Srq<C>>>,
+    /// Sizes; [`crate::Qp::caps`] says what was granted.
+    pub caps: QpCaps,
+    /// Every send completes, signaled or not.
+    pub sq_sig_all: bool,
+}
+
+impl<C: Card> Clone for QpInit<C> {
+    fn clone(&self) -> Self {
+        QpInit {
+            qp_type: self.qp_type,
+            send_cq: self.send_cq.clone(),
+            recv_cq: self.recv_cq.clone(),
+            srq: self.srq.clone(),
+            caps: self.caps,
+            sq_sig_all: self.sq_sig_all,
+        }
+    }
+}
+
+/// The attributes of a QP; a modify call looks only at those that its mask names.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QpAttr {
+    /// The state to go to, or the state found by a query.
+    pub state: QpState,
+    /// The state that the caller believes the QP to be in.
+    pub cur_state: QpState,
+    /// `enum ibv_mtu`: 1 is 256 bytes, 5 is 4096.
+    pub path_mtu: u8,
+    /// Q_Key of a UD QP.
+    pub qkey: u32,
+    /// First PSN expected.
+    pub rq_psn: u32,
+    /// First PSN sent.
+    pub sq_psn: u32,
+    /// The peer's QPN.
+    pub dest_qpn: u32,
+    /// What a peer may do through this QP.
+    pub access: Access,
+    /// The way to the peer.
+    pub ah: AhAttr,
+    /// Index in the P_Key table.
+    pub pkey_index: u16,
+    /// Port, from 1.
+    pub port: u8,
+    /// READs and atomics in flight as requester.
+    pub max_rd_atomic: u8,
+    /// READs and atomics in flight as responder.
+    pub max_dest_rd_atomic: u8,
+    /// Code of the RNR NAK timer.
+    pub min_rnr_timer: u8,
+    /// Code of the ACK time-out: 4.096 us * 2^timeout, 0 is for ever.
+    pub timeout: u8,
+    /// Retries after a time-out.
+    pub retry_cnt: u8,
+    /// Retries after an RNR NAK, 7 is for ever.
+    pub rnr_retry: u8,
+    /// In SQD: sends are still under way (query only).
+    pub sq_draining: bool,
+    /// Wants an event when the SQ has drained.
+    pub en_sqd_async_notify: bool,
+}
+
+impl Default for QpAttr {
+    fn default() -> Self {
+        QpAttr {
+            state: QpState::RESET,
+            cur_state: QpState::RESET,
+            path_mtu: 0,
+            qkey: 0,
+            rq_psn: 0,
+            sq_psn: 0,
+            dest_qpn: 0,
+            access: Access::default(),
+            ah: AhAttr::default(),
+            pkey_index: 0,
+            port: 0,
+            max_rd_atomic: 0,
+            max_dest_rd_atomic: 0,
+            min_rnr_timer: 0,
+            timeout: 0,
+            retry_cnt: 0,
+            rnr_retry: 0,
+            sq_draining: false,
+            en_sqd_async_notify: false,
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Moving a QP through its states, and asking the card for its attributes.
+
+use std::sync::PoisonError;
+
+use fpga_regs::{AdminOpcode, Command, Mtu, QpContext, QpState};
+
+use crate::ah::{self, AhAttr};
+use crate::card::Card;
+use crate::error::{Error, Result};
+use crate::qp::Qp;
+use crate::qp_attr::{AttrMask, QpAttr, QpInit};
+use crate::qp_state;
+use crate::sq_ring::OPEN;
+
+impl<C: Card> Qp<C> {
+    /// Changes the state and the attributes that `mask` names.
+    pub fn modify(&self, attr: &QpAttr, mask: AttrMask) -> Result<()> {
+        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(control.state, QpState::RTS | QpState::SQD | QpState::SQE) {
+            // The card moves a QP to SQE or ERR by itself.
+            control.state = self.context()?.state();
+        }
+        let now = control.state;
+        if mask.contains(AttrMask::CUR_STATE) && attr.cur_state != now {
+            let want = attr.cur_state;
+            return Err(Error::Invalid(format!("the QP is in {now}, not in {want} as CUR_STATE says")));
+        }
+        let next = if mask.contains(AttrMask::STATE) { attr.state } else { now };
+        qp_state::check(self.qp_type(), now, next, mask)?;
+        self.check_values(attr, mask)?;
+        let context = self.encode(attr, mask)?.with_state(next);
+        let current = if mask.contains(AttrMask::CUR_STATE) { now.0 } else { 0xff };
+        let command = Command::new()
+            .with_opcode(AdminOpcode::MODIFY_QP)
+            .with_object(self.qpn())
+            .with_param0(mask.0.into())
+            .with_param1(next.0.into())
+            .with_param2(current.into());
+        if next == QpState::RESET {
+            self.gate(next);
+        }
+        self.pd().dev.admin().run(command, context.as_bytes(), &mut [])?;
+        control.state = next;
+        if next == QpState::RESET {
+            self.forget(false);
+        }
+        self.gate(next);
+        Ok(())
+    }
+
+    /// Lets posts through as the state allows.
+    fn gate(&self, state: QpState) {
+        let mut sq = self.sq.lock();
+        match qp_state::can_send(state) {
+            true => sq.flags |= OPEN,
+            false => sq.flags &= !OPEN,
+        }
+        drop(sq);
+        self.rq.lock().open = qp_state::can_receive(state);
+    }
+
+    /// The attributes as the card has them, and what the QP was created with.
+    pub fn query(&self) -> Result<(QpAttr, QpInit<C>)> {
+        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        let context = self.context()?;
+        control.state = context.state();
+        Ok((decode(&context), self.init.clone()))
+    }
+
+    fn context(&self) -> Result<QpContext> {
+        let mut bytes = [0; QpContext::BYTES];
+        let command = Command::new().with_opcode(AdminOpcode::QUERY_QP).with_object(self.qpn());
+        self.pd().dev.admin().run(command, &[], &mut bytes)?;
+        Ok(QpContext::from_bytes(&bytes))
+    }
+
+    /// Checks the values of the attributes that `mask` names.
+    fn check_values(&self, attr: &QpAttr, mask: AttrMask) -> Result<()> {
+        let dev = &self.pd().dev;
+        let limits = dev.limits();
+        if mask.contains(AttrMask::PORT) {
+            dev.check_port(attr.port)?;
+        }
+        if mask.contains(AttrMask::AV) {
+            ah::check(dev, &attr.ah)?;
+        }
+        if mask.contains(AttrMask::PATH_MTU) && Mtu(attr.path_mtu).bytes().is_none() {
+            return Err(Error::Invalid(format!("PATH_MTU {}: 1 (256 bytes) to 5 (4096 bytes) exist", attr.path_mtu)));
+        }
+        let most = |limit: u32| u64::from(limit.min(255));
+        for (bit, what, value, limit) in [
+            (AttrMask::PKEY_INDEX, "PKEY_INDEX", attr.pkey_index.into(), u64::from(limits.pkey_table_len()).saturating_sub(1)),
+            (AttrMask::RQ_PSN, "RQ_PSN", attr.rq_psn.into(), 0xff_ffff),
+            (AttrMask::SQ_PSN, "SQ_PSN", attr.sq_psn.into(), 0xff_ffff),
+            (AttrMask::DEST_QPN, "DEST_QPN", attr.dest_qpn.into(), 0xff_ffff),
+            (AttrMask::TIMEOUT, "TIMEOUT", attr.timeout.into(), 31),
+            (AttrMask::RETRY_CNT, "RETRY_CNT", attr.retry_cnt.into(), 7),
+            (AttrMask::RNR_RETRY, "RNR_RETRY", attr.rnr_retry.into(), 7),
+            (AttrMask::MIN_RNR_TIMER, "MIN_RNR_TIMER", attr.min_rnr_timer.into(), 31),
+            (AttrMask::MAX_QP_RD_ATOMIC, "MAX_QP_RD_ATOMIC", attr.max_rd_atomic.into(), most(limits.max_qp_init_rd_atom())),
+            (AttrMask::MAX_DEST_RD_ATOMIC, "MAX_DEST_RD_ATOMIC", attr.max_dest_rd_atomic.into(), most(limits.max_qp_rd_atom())),
+        ] {
+            let value: u64 = value;
+            if mask.contains(bit) && value > limit {
+                return Err(Error::Limit { what, asked: value, limit });
+            }
+        }
+        if mask.contains(AttrMask::ACCESS_FLAGS) && attr.access.unknown() != 0 {
+            return Err(Error::Invalid(format!("access flags {}: some are not known", attr.access)));
+        }
+        Ok(())
+    }
+
+    /// The context for a modify command: only what `mask` names is filled in.
+    fn encode(&self, attr: &QpAttr, mask: AttrMask) -> Result<QpContext> {
+        let mut context = QpContext::new().with_qp_type(self.qp_type()).with_qpn(self.qpn());
+        let on = |bit| mask.contains(bit);
+        if on(AttrMask::ACCESS_FLAGS) {
+            context.set_access(attr.access);
+        }
+        if on(AttrMask::PKEY_INDEX) {
+            context.set_pkey_index(attr.pkey_index);
+        }
+        if on(AttrMask::PORT) {
+            context.set_port(attr.port);
+        }
+        if on(AttrMask::QKEY) {
+            context.set_qkey(attr.qkey);
+        }
+        if on(AttrMask::AV) {
+            let way = &attr.ah;
+            context = context
+                .with_dgid(way.dgid)
+                .with_dmac(ah::resolve(&self.pd().dev, way)?)
+                .with_sgid_index(way.sgid_index)
+                .with_flow_label(way.flow_label)
+                .with_hop_limit(way.hop_limit)
+                .with_traffic_class(way.traffic_class)
+                .with_sl(way.sl)
+                .with_port(way.port)
+                .with_udp_sport(ah::udp_sport(way.flow_label));
+        }
+        if on(AttrMask::PATH_MTU) {
+            context.set_mtu(attr.path_mtu);
+        }
+        if on(AttrMask::TIMEOUT) {
+            context.set_timeout(attr.timeout);
+        }
+        if on(AttrMask::RETRY_CNT) {
+            context.set_retry_cnt(attr.retry_cnt);
+        }
+        if on(AttrMask::RNR_RETRY) {
+            context.set_rnr_retry(attr.rnr_retry);
+        }
+        if on(AttrMask::RQ_PSN) {
+            context.set_rq_psn(attr.rq_psn);
+        }
+        if on(AttrMask::SQ_PSN) {
+            context.set_sq_psn(attr.sq_psn);
+        }
+        if on(AttrMask::MAX_QP_RD_ATOMIC) {
+            context.set_max_rd_atomic(attr.max_rd_atomic);
+        }
+        if on(AttrMask::MAX_DEST_RD_ATOMIC) {
+            context.set_max_dest_rd_atomic(attr.max_dest_rd_atomic);
+        }
+        if on(AttrMask::MIN_RNR_TIMER) {
+            context.set_min_rnr_timer(attr.min_rnr_timer);
+        }
+        if on(AttrMask::DEST_QPN) {
+            context.set_dest_qpn(attr.dest_qpn);
+        }
+        Ok(context)
+    }
+}
+
+fn decode(context: &QpContext) -> QpAttr {
+    QpAttr {
+        state: context.state(),
+        cur_state: context.state(),
+        path_mtu: context.mtu(),
+        qkey: context.qkey(),
+        rq_psn: context.rq_psn(),
+        sq_psn: context.sq_psn(),
+        dest_qpn: context.dest_qpn(),
+        access: context.access(),
+        ah: AhAttr {
+            grh: context.dgid() != [0; 16],
+            dgid: context.dgid(),
+            sgid_index: context.sgid_index(),
+            flow_label: context.flow_label(),
+            hop_limit: context.hop_limit(),
+            traffic_class: context.traffic_class(),
+            sl: context.sl(),
+            port: context.port(),
+            static_rate: 0,
+        },
+        pkey_index: context.pkey_index(),
+        port: context.port(),
+        max_rd_atomic: context.max_rd_atomic(),
+        max_dest_rd_atomic: context.max_dest_rd_atomic(),
+        min_rnr_timer: context.min_rnr_timer(),
+        timeout: context.timeout(),
+        retry_cnt: context.retry_cnt(),
+        rnr_retry: context.rnr_retry(),
+        sq_draining: context.sq_draining(),
+        en_sqd_async_notify: false,
+    }
+}

@@ -1,0 +1,138 @@
+//! The table in which a completion finds its QP: one cache line a QP, indexed by the QPN's low bits.
+//!
+//! All fields are atomics and all zeroes is an empty line, so the table is never-touched memory until
+//! QPs are created, and a completion of a QP that is gone finds an empty or foreign line.
+#![allow(unsafe_code)]
+
+use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crate::srq::SrqShared;
+
+/// Lines of the table.
+const LINES: usize = 1 << 16;
+/// Marks a line as taken, beside the 24 bits of the QPN.
+const TAKEN: u32 = 1 << 31;
+
+/// What a send work request leaves behind for its completion, indexed by its first block.
+#[derive(Debug, Default)]
+pub(crate) struct SendShadow {
+    /// The caller's id.
+    pub wr_id: AtomicU64,
+    /// Block index after the WQE | running WQE count with it << 32.
+    pub end: AtomicU64,
+}
+
+/// The part of a QP that polling needs.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct QpLine {
+    id: AtomicU32,
+    /// CQ of the send side.
+    pub send_cqn: AtomicU32,
+    /// CQ of the receive side.
+    pub recv_cqn: AtomicU32,
+    /// Blocks of the SQ ring - 1.
+    pub sq_mask: AtomicU32,
+    /// One entry a block.
+    pub sq_shadow: AtomicPtr<SendShadow>,
+    /// Blocks completed | WQEs completed << 32.
+    pub sq_retired: AtomicU64,
+    /// One wr_id an entry of the RQ.
+    pub rq_shadow: AtomicPtr<AtomicU64>,
+    /// Entries of the RQ - 1.
+    pub rq_mask: AtomicU32,
+    /// Receives completed.
+    pub rq_retired: AtomicU32,
+    /// The SRQ that receives come from, or null.
+    pub srq: AtomicPtr<SrqShared>,
+}
+
+const _: () = assert!(size_of::<QpLine>() == 64);
+
+impl QpLine {
+    /// Whether this line belongs to `qpn`.
+    #[inline]
+    pub fn is(&self, qpn: u32) -> bool {
+        self.id.load(Ordering::Acquire) == qpn | TAKEN
+    }
+}
+
+/// All lines of a device.
+pub(crate) struct QpTable {
+    lines: NonNull<QpLine>,
+}
+
+// SAFETY: the table hands out only shared references to lines made of atomics.
+unsafe impl Send for QpTable {}
+// SAFETY: as above.
+unsafe impl Sync for QpTable {}
+
+impl QpTable {
+    fn layout() -> Layout {
+        Layout::array::<QpLine>(LINES).expect("a constant that fits")
+    }
+
+    /// A table without QPs.
+    pub fn new() -> Self {
+        // SAFETY: the layout is not empty.
+        let raw = unsafe { alloc_zeroed(Self::layout()) };
+        match NonNull::new(raw.cast()) {
+            Some(lines) => QpTable { lines },
+            None => handle_alloc_error(Self::layout()),
+        }
+    }
+
+    /// The line that `qpn` has if it has one; check with [`QpLine::is`].
+    #[inline]
+    pub fn line(&self, qpn: u32) -> &QpLine {
+        // SAFETY: the index is below LINES, and zeroed memory is a valid QpLine.
+        unsafe { self.lines.add(qpn as usize & (LINES - 1)).as_ref() }
+    }
+
+    /// Gives the line of `qpn` to it, filled in by `fill`; false if another QP has it.
+    pub fn insert(&self, qpn: u32, fill: impl FnOnce(&QpLine)) -> bool {
+        let line = self.line(qpn);
+        if line.id.load(Ordering::Acquire) != 0 {
+            return false;
+        }
+        fill(line);
+        line.id.store(qpn | TAKEN, Ordering::Release);
+        true
+    }
+
+    /// Empties the line of `qpn`. The caller holds the locks of both its CQs.
+    pub fn remove(&self, qpn: u32) {
+        let line = self.line(qpn);
+        if line.is(qpn) {
+            line.id.store(0, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for QpTable {
+    fn drop(&mut self) {
+        // SAFETY: made by alloc_zeroed with the same layout; QpLine needs no drop.
+        unsafe { dealloc(self.lines.as_ptr().cast(), Self::layout()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_belongs_to_one_qpn() {
+        let table = QpTable::new();
+        assert!(table.insert(0x10007, |line| line.send_cqn.store(5, Ordering::Relaxed)));
+        assert!(!table.insert(0x20007, |_| ()), "same low bits");
+        assert!(table.line(0x10007).is(0x10007));
+        assert!(!table.line(0x20007).is(0x20007));
+        table.remove(0x20007);
+        assert!(table.line(0x10007).is(0x10007), "removing a stranger changes nothing");
+        table.remove(0x10007);
+        assert!(!table.line(0x10007).is(0x10007));
+        assert!(!table.line(0).is(0), "an empty line is not QP 0");
+    }
+}

@@ -1,0 +1,193 @@
+//! Posting sends: WQEs are built in the ring, then one barrier and one doorbell for the whole chain.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{fence, Ordering};
+
+use fpga_regs::{SqDoorbell, DOORBELL_SQ, MAX_WQE_BLOCKS, WQE_BLOCK, WQE_UNIT};
+
+use crate::card::Card;
+use crate::error::PostError;
+use crate::push::PushSlots;
+use crate::qp::Qp;
+use crate::spin::Guard;
+use crate::sq_ring::{SqRing, KIND, OPEN, PUSH};
+use crate::sq_shape::{self, shape, Shape};
+use crate::sq_write::{self, Message};
+use crate::wr::{Data, SendWr, Sge};
+
+/// Largest message, from the InfiniBand specification.
+const MAX_MESSAGE: u64 = 1 << 31;
+/// Units of 16 bytes in a block.
+const BLOCK_UNITS: u32 = (WQE_BLOCK / WQE_UNIT) as u32;
+
+/// A chain of sends under construction. Holds the SQ's lock; dropped without [`SendPost::ring`] it
+/// leaves nothing behind.
+pub struct SendPost<'a, C: Card> {
+    sq: Guard<'a, SqRing>,
+    card: &'a C,
+    push: &'a PushSlots,
+    head: u32,
+    count: u32,
+}
+
+impl<C: Card> Qp<C> {
+    /// Begins a chain of sends.
+    #[inline]
+    pub fn send(&self) -> SendPost<'_, C> {
+        let sq = self.sq.lock();
+        let (head, count) = (sq.head, sq.count);
+        SendPost { sq, card: &self.card, push: &self.push, head, count }
+    }
+}
+
+impl<C: Card> SendPost<'_, C> {
+    /// Writes one WQE. On an error the WQEs before it stand: ring or abort them.
+    #[inline]
+    pub fn push(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        let sq = &mut *self.sq;
+        let shape = shape(wr.opcode);
+        if shape.kinds >> (sq.flags & KIND) & 1 == 0 || sq.flags & OPEN == 0 {
+            return Err(refusal(sq, shape));
+        }
+        let message = measure(sq, wr, shape)?;
+        let units = u32::from(shape.units) + message.units;
+        let blocks = units.div_ceil(BLOCK_UNITS);
+        let (head, count) = (self.head, self.count.wrapping_add(1));
+        if !sq.has_room(head, self.count, blocks) {
+            return Err(PostError::QueueFull);
+        }
+        let to_end = sq.mask + 1 - (head & sq.mask);
+        if blocks <= to_end {
+            // SAFETY: the blocks are free and lie before the ring's end; `measure` has checked the request.
+            unsafe { sq_write::wqe(sq.block(head), sq.flags, wr, shape, &message, units, head) };
+        } else {
+            wrapped(sq, wr, shape, &message, units, head);
+        }
+        let end = head.wrapping_add(blocks);
+        sq.remember(head, wr.wr_id, end, count);
+        self.head = end;
+        self.count = count;
+        Ok(())
+    }
+
+    /// Makes the chain known to the card: one barrier, one doorbell. Nothing for an empty chain.
+    #[inline]
+    pub fn ring(mut self) {
+        let sq = &mut *self.sq;
+        let blocks = self.head.wrapping_sub(sq.head);
+        if blocks == 0 {
+            return;
+        }
+        let one = self.count.wrapping_sub(sq.count) == 1;
+        let (first, flags) = (sq.head, sq.flags);
+        sq.head = self.head;
+        sq.count = self.count;
+        // All WQE bytes before the doorbell.
+        fence(Ordering::Release);
+        let at = fpga_regs::doorbell_page(sq.page()) + DOORBELL_SQ;
+        let value = SqDoorbell::new(sq.qpn(), self.head);
+        if flags & PUSH != 0 && one && blocks == 1 && self.pushed(first, at, value) {
+            return;
+        }
+        self.card.doorbell(at, value.0);
+    }
+
+    /// Takes the chain back.
+    #[inline]
+    pub fn abort(self) {}
+
+    /// Sends one block through the push window, if a slot is free.
+    fn pushed(&self, first: u32, at: u32, value: SqDoorbell) -> bool {
+        let Some((slot, _held)) = self.push.take(self.sq.qpn()) else { return false };
+        // SAFETY: the block was just written and is ours until the doorbell.
+        let wqe = unsafe { std::slice::from_raw_parts(self.sq.block(first), WQE_BLOCK) };
+        let value = value.with_pushed(true).with_slot(slot).with_blocks(1);
+        self.card.push(fpga_regs::push_slot(self.sq.page(), slot), wqe, at, value.0);
+        true
+    }
+}
+
+/// Checks the request and finds the size of its data and, for UD, of the address before it.
+#[inline]
+fn measure(sq: &SqRing, wr: &SendWr<'_>, shape: Shape) -> Result<Message, PostError> {
+    let mut message = Message { units: 0, length: 0, sges: 0, inline: false, address: false };
+    if shape.parts & sq_shape::DATA == 0 {
+        if shape.parts & sq_shape::BIND != 0 && wr.bind.is_none() {
+            return Err(PostError::Invalid("BIND_MW needs what to bind"));
+        }
+        return Ok(message);
+    }
+    let length = match wr.data {
+        Data::Sges(sges) => {
+            if sges.len() > usize::from(sq.max_sge) {
+                return Err(PostError::Invalid("more elements than max_send_sge"));
+            }
+            message.sges = sges.len() as u8;
+            total(sges)
+        }
+        Data::Inline(pieces) => {
+            message.inline = true;
+            total(pieces.pieces())
+        }
+        Data::Bytes(bytes) => {
+            message.inline = true;
+            bytes.len() as u64
+        }
+    };
+    if message.inline {
+        if shape.parts & sq_shape::INLINE == 0 {
+            return Err(PostError::Invalid("this opcode takes no inline data"));
+        }
+        if length > u64::from(sq.max_inline) {
+            return Err(PostError::Invalid("more inline data than max_inline_data"));
+        }
+        message.units = (length as u32).div_ceil(WQE_UNIT as u32);
+    } else {
+        if length > MAX_MESSAGE {
+            return Err(PostError::Invalid("the message is longer than 2 GiB"));
+        }
+        message.units = message.sges.into();
+    }
+    message.length = length as u32;
+    if sq.flags & KIND == sq_shape::KIND_UD {
+        if wr.ah.is_none() {
+            return Err(PostError::Invalid("a UD send needs an address handle"));
+        }
+        message.address = true;
+        message.units += sq_shape::ADDRESS_UNITS;
+    }
+    Ok(message)
+}
+
+#[inline]
+fn total(pieces: &[Sge]) -> u64 {
+    pieces.iter().map(|piece| u64::from(piece.length)).sum()
+}
+
+/// Builds a WQE that runs over the ring's end.
+#[cold]
+#[inline(never)]
+fn wrapped(sq: &SqRing, wr: &SendWr<'_>, shape: Shape, message: &Message, units: u32, head: u32) {
+    #[repr(align(64))]
+    struct Scratch([u8; MAX_WQE_BLOCKS * WQE_BLOCK]);
+    let mut scratch = Scratch([0; MAX_WQE_BLOCKS * WQE_BLOCK]);
+    // SAFETY: no WQE is longer than the scratch; `measure` has checked the request.
+    unsafe { sq_write::wqe(scratch.0.as_mut_ptr(), sq.flags, wr, shape, message, units, head) };
+    let bytes = units as usize * WQE_UNIT;
+    for (block, chunk) in scratch.0[..bytes].chunks(WQE_BLOCK).enumerate() {
+        let to = sq.block(head.wrapping_add(block as u32));
+        // SAFETY: the blocks are free; `block` keeps each within the ring.
+        unsafe { std::ptr::copy_nonoverlapping(chunk.as_ptr(), to, chunk.len()) };
+    }
+}
+
+/// Why a QP does not take an opcode.
+#[cold]
+#[inline(never)]
+fn refusal(sq: &SqRing, shape: Shape) -> PostError {
+    match (sq.flags & OPEN, shape.kinds) {
+        (0, _) => PostError::State,
+        (_, 0) => PostError::Invalid("unknown opcode"),
+        _ => PostError::Invalid("this type of QP does not do this opcode"),
+    }
+}

@@ -1,0 +1,135 @@
+//! The send ring: where the next WQE goes, and whether there is room.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+
+use fpga_regs::WQE_BLOCK;
+
+use crate::qp_table::{QpLine, SendShadow};
+
+/// Low bits of [`SqRing::flags`]: the kind of QP, see `sq_shape`.
+pub(crate) const KIND: u8 = 0b11;
+/// Every send completes.
+pub(crate) const SIGNAL_ALL: u8 = 1 << 2;
+/// The state takes sends.
+pub(crate) const OPEN: u8 = 1 << 3;
+/// The card has a push window.
+pub(crate) const PUSH: u8 = 1 << 4;
+
+/// The writing side of a send ring; with its lock it fills one cache line.
+pub(crate) struct SqRing {
+    pub(crate) blocks: *mut u8,
+    pub(crate) shadow: *const SendShadow,
+    line: *const QpLine,
+    /// Running index of the next block.
+    pub(crate) head: u32,
+    /// Running count of WQEs.
+    pub(crate) count: u32,
+    /// As `head`, of what has completed, as far as was looked.
+    tail: u32,
+    /// As `count`, of what has completed.
+    tail_count: u32,
+    /// Blocks - 1.
+    pub(crate) mask: u32,
+    /// WQEs that may be outstanding.
+    max_count: u32,
+    /// QPN | doorbell page << 24.
+    qpn_page: u32,
+    pub(crate) max_inline: u16,
+    pub(crate) max_sge: u8,
+    pub(crate) flags: u8,
+}
+
+// SAFETY: the pointers lead to memory of the QP that owns this value; all access is under its lock.
+unsafe impl Send for SqRing {}
+
+/// Sizes of a send ring.
+pub(crate) struct SqSize {
+    pub log: u32,
+    pub max_count: u32,
+    pub max_inline: u16,
+    pub max_sge: u8,
+}
+
+impl SqRing {
+    /// Over memory that stays as long as the QP.
+    pub fn new(blocks: *mut u8, shadow: *const SendShadow, line: &QpLine, size: &SqSize, qpn: u32, page: u32, flags: u8) -> Self {
+        SqRing {
+            blocks,
+            shadow,
+            line,
+            head: 0,
+            count: 0,
+            tail: 0,
+            tail_count: 0,
+            mask: (1 << size.log) - 1,
+            max_count: size.max_count,
+            qpn_page: qpn | page << 24,
+            max_inline: size.max_inline,
+            max_sge: size.max_sge,
+            flags,
+        }
+    }
+
+    #[inline]
+    pub fn qpn(&self) -> u32 {
+        self.qpn_page & 0xff_ffff
+    }
+
+    #[inline]
+    pub fn page(&self) -> u32 {
+        self.qpn_page >> 24
+    }
+
+    /// Whether a WQE of `blocks` fits behind `head`.
+    #[inline]
+    pub fn has_room(&mut self, head: u32, count: u32, blocks: u32) -> bool {
+        self.fits(head, count, blocks) || {
+            self.refresh();
+            self.fits(head, count, blocks)
+        }
+    }
+
+    #[inline]
+    fn fits(&self, head: u32, count: u32, blocks: u32) -> bool {
+        let used = head.wrapping_sub(self.tail);
+        used + blocks <= self.mask + 1 && count.wrapping_sub(self.tail_count) < self.max_count
+    }
+
+    /// Looks how far the completions have come.
+    #[inline]
+    fn refresh(&mut self) {
+        // SAFETY: the QP's line lives in a table that outlives the QP.
+        let retired = unsafe { &*self.line }.sq_retired.load(Ordering::Acquire);
+        self.tail = retired as u32;
+        self.tail_count = (retired >> 32) as u32;
+    }
+
+    /// Where a block lies.
+    #[inline]
+    pub fn block(&self, index: u32) -> *mut u8 {
+        self.blocks.wrapping_add((index & self.mask) as usize * WQE_BLOCK)
+    }
+
+    /// Remembers what a WQE is called and where it ends.
+    #[inline]
+    pub fn remember(&self, index: u32, wr_id: u64, end: u32, count: u32) {
+        // SAFETY: the shadow has an entry for each block.
+        let shadow = unsafe { &*self.shadow.add((index & self.mask) as usize) };
+        shadow.wr_id.store(wr_id, Ordering::Relaxed);
+        shadow.end.store(u64::from(end) | u64::from(count) << 32, Ordering::Relaxed);
+    }
+
+    /// As after creation; nothing is outstanding. The caller holds the CQs' locks.
+    pub fn reset(&mut self) {
+        self.head = 0;
+        self.count = 0;
+        self.tail = 0;
+        self.tail_count = 0;
+        // SAFETY: as in `refresh`; nobody completes while the CQs are locked.
+        unsafe { &*self.line }.sq_retired.store(0, Ordering::Release);
+        for index in 0..=self.mask {
+            self.remember(index, 0, 0, 0);
+        }
+    }
+}

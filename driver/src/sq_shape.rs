@@ -1,0 +1,106 @@
+//! What each send opcode is made of, and on which kinds of QP it may be posted.
+
+use fpga_regs::{QpType, WqeAddress, WqeAtomic, WqeBind, WqeCtrl, WqeOpcode, WqeRemote, WQE_UNIT};
+
+/// Follows the control segment: a remote segment.
+pub(crate) const REMOTE: u8 = 1 << 0;
+/// Follows the remote segment: an atomic segment.
+pub(crate) const ATOMIC: u8 = 1 << 1;
+/// A bind segment.
+pub(crate) const BIND: u8 = 1 << 2;
+/// A message, as elements.
+pub(crate) const DATA: u8 = 1 << 3;
+/// A message that may also be inline.
+pub(crate) const INLINE: u8 = 1 << 4;
+
+/// Bits of the kinds of QP.
+const RC: u8 = 1 << 0;
+const UC: u8 = 1 << 1;
+const UD: u8 = 1 << 2;
+const RAW: u8 = 1 << 3;
+
+/// The kind of a QP as a number for [`Shape::kinds`]; `None` for unknown types.
+pub(crate) const fn kind(qp_type: QpType) -> Option<u8> {
+    match qp_type {
+        QpType::RC => Some(0),
+        QpType::UC => Some(1),
+        QpType::UD => Some(2),
+        QpType::RAW_PACKET => Some(3),
+        _ => None,
+    }
+}
+
+/// The kind of a UD QP.
+pub(crate) const KIND_UD: u8 = 2;
+/// Units of the address segment.
+pub(crate) const ADDRESS_UNITS: u32 = (WqeAddress::BYTES / WQE_UNIT) as u32;
+
+/// What an opcode is made of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// Units of 16 bytes before the data, without an address segment.
+    pub units: u8,
+    /// Its segments.
+    pub parts: u8,
+    /// The kinds of QP that take it, one bit each.
+    pub kinds: u8,
+}
+
+/// Opcodes that there are.
+const OPCODES: usize = 12;
+
+const SHAPES: [Shape; OPCODES] = {
+    let mut shapes = [Shape { units: 0, parts: 0, kinds: 0 }; OPCODES];
+    let mut opcode = 0;
+    while opcode < OPCODES {
+        shapes[opcode] = shape_of(WqeOpcode(opcode as u8));
+        opcode += 1;
+    }
+    shapes
+};
+
+const fn shape_of(opcode: WqeOpcode) -> Shape {
+    let (parts, kinds) = match opcode {
+        WqeOpcode::NOP => (0, RC | UC | UD | RAW),
+        WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM => (DATA | INLINE, RC | UC | UD),
+        WqeOpcode::SEND_WITH_INV => (DATA | INLINE, RC | UC),
+        WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM => (REMOTE | DATA | INLINE, RC | UC),
+        WqeOpcode::READ => (REMOTE | DATA, RC),
+        WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => (REMOTE | ATOMIC | DATA, RC),
+        WqeOpcode::LOCAL_INV => (0, RC | UC),
+        WqeOpcode::BIND_MW => (BIND, RC | UC),
+        WqeOpcode::RAW_ETH => (DATA | INLINE, RAW),
+        _ => (0, 0),
+    };
+    let mut bytes = WqeCtrl::BYTES;
+    if parts & REMOTE != 0 {
+        bytes += WqeRemote::BYTES;
+    }
+    if parts & ATOMIC != 0 {
+        bytes += WqeAtomic::BYTES;
+    }
+    if parts & BIND != 0 {
+        bytes += WqeBind::BYTES;
+    }
+    Shape { units: (bytes / WQE_UNIT) as u8, parts, kinds }
+}
+
+/// The shape of an opcode; no kind of QP takes an unknown one.
+#[inline]
+pub(crate) fn shape(opcode: WqeOpcode) -> Shape {
+    match SHAPES.get(opcode.0 as usize) {
+        Some(shape) => *shape,
+        None => Shape { units: 0, parts: 0, kinds: 0 },
+    }
+}
+
+/// Units of 16 bytes before the data in the largest WQE of a kind of QP.
+pub(crate) const fn head_units(qp_type: QpType) -> u32 {
+    let ctrl = (WqeCtrl::BYTES / WQE_UNIT) as u32;
+    match qp_type {
+        QpType::RC => ctrl + (WqeRemote::BYTES / WQE_UNIT + WqeAtomic::BYTES / WQE_UNIT) as u32,
+        QpType::UC => ctrl + (WqeBind::BYTES / WQE_UNIT) as u32,
+        QpType::UD => ctrl + ADDRESS_UNITS,
+        _ => ctrl,
+    }
+}

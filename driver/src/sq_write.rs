@@ -1,0 +1,205 @@
+//! The bytes of a send WQE.
+#![allow(unsafe_code)]
+
+use fpga_regs::{WqeAtomic, WqeBind, WqeCtrl, WqeRemote};
+
+use crate::sq_ring::SIGNAL_ALL;
+use crate::sq_shape::{self, Shape};
+use crate::wr::{Data, SendWr, Sge};
+
+/// The data of a checked request.
+pub(crate) struct Message {
+    /// Units of 16 bytes that data and address take in the WQE.
+    pub units: u32,
+    /// Bytes of the message.
+    pub length: u32,
+    /// Elements; 0 for inline data.
+    pub sges: u8,
+    /// The data stands in the WQE.
+    pub inline: bool,
+    /// An address segment goes before the data.
+    pub address: bool,
+}
+
+// An element goes into the WQE as it is.
+#[cfg(not(target_endian = "little"))]
+compile_error!("Sge is copied to the card as it stands in memory: a little-endian processor is needed");
+const _: () = assert!(size_of::<Sge>() == fpga_regs::WqeSge::BYTES);
+
+/// Stores 16 bytes as two words.
+///
+/// # Safety
+/// `to` is writable for 16 bytes and aligned to 8.
+#[inline(always)]
+pub(crate) unsafe fn put16(to: *mut u8, bytes: &[u8; 16]) {
+    let value = u128::from_le_bytes(*bytes);
+    let to = to.cast::<u64>();
+    // SAFETY: as the caller promises.
+    unsafe {
+        to.write(value as u64);
+        to.add(1).write((value >> 64) as u64);
+    }
+}
+
+/// Copies elements.
+///
+/// # Safety
+/// `to` is writable for all of them and aligned to 8.
+#[inline(always)]
+pub(crate) unsafe fn put_sges(to: *mut u8, sges: &[Sge]) {
+    for (index, sge) in sges.iter().enumerate() {
+        // SAFETY: as the caller promises; Sge has the layout of WqeSge.
+        unsafe {
+            let to = to.add(index * 16).cast::<u64>();
+            to.write(sge.addr);
+            to.add(1).write(u64::from(sge.length) | u64::from(sge.lkey) << 32);
+        }
+    }
+}
+
+/// Writes a whole WQE of `units` times 16 bytes.
+///
+/// # Safety
+/// `to` is writable for all units and aligned to 8, and the request was measured: what its opcode
+/// needs is there, its data is as long as `message` says, and inline pieces are readable.
+#[inline(always)]
+pub(crate) unsafe fn wqe(
+    to: *mut u8,
+    flags: u8,
+    wr: &SendWr<'_>,
+    shape: Shape,
+    message: &Message,
+    units: u32,
+    index: u32,
+) {
+    let mut bits = wr.flags.bits();
+    if flags & SIGNAL_ALL != 0 {
+        bits |= WqeCtrl::SIGNALED;
+    }
+    if message.inline {
+        bits |= WqeCtrl::INLINE;
+    }
+    let ctrl = WqeCtrl::new()
+        .with_opcode(wr.opcode)
+        .with_ds(units as u8)
+        .with_flags(bits)
+        .with_num_sge(message.sges)
+        .with_index(index as u16)
+        .with_vlan_tci(wr.vlan_tci)
+        .with_length(message.length)
+        .with_imm(wr.imm);
+    // SAFETY: every segment below is counted in `units`, for which the caller has room; all of them are
+    // multiples of 16 bytes, so the alignment stays.
+    unsafe {
+        put16(to, ctrl.as_bytes());
+        let mut to = to.add(WqeCtrl::BYTES);
+        if shape.parts & sq_shape::REMOTE != 0 {
+            put16(to, WqeRemote::new().with_remote_addr(wr.remote_addr).with_rkey(wr.rkey).as_bytes());
+            to = to.add(WqeRemote::BYTES);
+            if shape.parts & sq_shape::ATOMIC != 0 {
+                put16(to, WqeAtomic::new().with_compare_add(wr.compare_add).with_swap(wr.swap).as_bytes());
+                to = to.add(WqeAtomic::BYTES);
+            }
+        } else if message.address {
+            to = put_address(to, wr);
+        } else if shape.parts & sq_shape::BIND != 0 {
+            put_bind(to, wr);
+        }
+        if shape.parts & sq_shape::DATA != 0 {
+            match wr.data {
+                Data::Sges(sges) => put_sges(to, sges),
+                Data::Inline(pieces) => put_inline(to, pieces.pieces(), message),
+                Data::Bytes(bytes) => put_bytes(to, bytes, message),
+            }
+        }
+    }
+}
+
+/// Clears the last unit, which the data may not fill.
+///
+/// # Safety
+/// As [`wqe`].
+#[inline(always)]
+unsafe fn pad(to: *mut u8, message: &Message) {
+    if message.length != 0 {
+        let last = (message.length as usize - 1) & !15;
+        // SAFETY: as the caller promises.
+        unsafe { put16(to.add(last), &[0; 16]) };
+    }
+}
+
+/// # Safety
+/// As [`wqe`].
+#[inline(always)]
+unsafe fn put_inline(to: *mut u8, pieces: &[Sge], message: &Message) {
+    // SAFETY: as the caller promises; the pieces add up to the message's length.
+    unsafe {
+        pad(to, message);
+        let mut to = to;
+        for piece in pieces {
+            put_piece(to, piece.addr as *const u8, piece.length as usize);
+            to = to.add(piece.length as usize);
+        }
+    }
+}
+
+/// # Safety
+/// As [`wqe`].
+#[inline(always)]
+unsafe fn put_bytes(to: *mut u8, bytes: &[u8], message: &Message) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        pad(to, message);
+        put_piece(to, bytes.as_ptr(), bytes.len());
+    }
+}
+
+/// A copy that is a plain load and store for the most frequent length.
+///
+/// # Safety
+/// Both sides are good for `length` bytes.
+#[inline(always)]
+unsafe fn put_piece(to: *mut u8, from: *const u8, length: usize) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if length == 8 {
+            to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned());
+        } else if length != 0 {
+            std::ptr::copy_nonoverlapping(from, to, length);
+        }
+    }
+}
+
+/// # Safety
+/// As [`wqe`].
+#[inline]
+unsafe fn put_address(to: *mut u8, wr: &SendWr<'_>) -> *mut u8 {
+    let Some(ah) = wr.ah else { return to };
+    let address = ah.address().with_dest_qpn(wr.remote_qpn).with_qkey(wr.remote_qkey);
+    let bytes = address.as_bytes();
+    // SAFETY: as the caller promises.
+    unsafe {
+        for (index, chunk) in bytes.chunks_exact(16).enumerate() {
+            let mut unit = [0; 16];
+            unit.copy_from_slice(chunk);
+            put16(to.add(index * 16), &unit);
+        }
+        to.add(bytes.len())
+    }
+}
+
+/// # Safety
+/// As [`wqe`].
+#[inline]
+unsafe fn put_bind(to: *mut u8, wr: &SendWr<'_>) {
+    let bind = wr.bind.unwrap_or_default();
+    let bind = WqeBind::new()
+        .with_addr(bind.addr)
+        .with_length(bind.length)
+        .with_mr_lkey(bind.mr_lkey)
+        .with_mw_rkey(bind.mw_rkey)
+        .with_access(bind.access);
+    let bytes = bind.as_bytes();
+    // SAFETY: as the caller promises.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+}

@@ -1,0 +1,302 @@
+//! Shared receive queues.
+//!
+//! The ring is used in order: the card copies each WQE when it takes it. Completions come in any order, so
+//! a WQE carries the slot where its wr_id waits, and the completion names that slot. As fewer WQEs are
+//! outstanding than the ring has entries, an entry is written again only after the card has taken it.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{fence, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fpga_regs::regs::FeatureSet;
+use fpga_regs::{AdminOpcode, Command, SrqContext, SrqDoorbell, DOORBELL_SRQ, MAX_SGE};
+
+use crate::card::Card;
+use crate::dma::Dma;
+use crate::error::{Error, PostError, Result};
+use crate::pd::Pd;
+use crate::rq::put_recv;
+use crate::spin::{Guard, Spin};
+use crate::wr::Sge;
+
+/// Sizes and limit of an SRQ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SrqAttr {
+    /// Outstanding receives.
+    pub max_wr: u32,
+    /// Elements of a receive.
+    pub max_sge: u32,
+    /// An event comes when fewer receives than this are left; 0 is never.
+    pub limit: u32,
+}
+
+bitflags::bitflags! {
+    /// What [`Srq::modify`] changes; the numbers of `enum ibv_srq_attr_mask`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct SrqAttrMask: u32 {
+        /// `max_wr` (not supported).
+        const MAX_WR = 1 << 0;
+        /// `limit`.
+        const LIMIT = 1 << 1;
+        const _ = !0;
+    }
+}
+
+/// The part that completions reach.
+pub(crate) struct SrqShared {
+    ring: Spin<SrqRing>,
+}
+
+struct SrqRing {
+    entries: *mut u8,
+    /// What waits in each slot.
+    slots: Box<[Slot]>,
+    /// Free slots: the first `free_count` of them.
+    free: Box<[u16]>,
+    free_count: u32,
+    head: u32,
+    srqn: u32,
+    mask: u32,
+    stride_log: u8,
+    max_sge: u8,
+    page: u8,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    wr_id: u64,
+    waiting: bool,
+}
+
+// SAFETY: `entries` leads to memory of the SRQ that owns this value; all access is under its lock.
+unsafe impl Send for SrqRing {}
+
+impl SrqShared {
+    /// Frees a slot; `None` if nothing waits in it.
+    #[inline]
+    pub fn complete(&self, slot: u32) -> Option<u64> {
+        let mut ring = self.ring.lock();
+        let ring = &mut *ring;
+        let waits = ring.slots.get_mut(slot as usize)?;
+        if !waits.waiting {
+            return None;
+        }
+        waits.waiting = false;
+        let wr_id = waits.wr_id;
+        let place = ring.free.get_mut(ring.free_count as usize)?;
+        *place = slot as u16;
+        ring.free_count += 1;
+        Some(wr_id)
+    }
+}
+
+/// A shared receive queue.
+pub struct Srq<C: Card> {
+    // Boxed: completions reach it by its address.
+    shared: Box<SrqShared>,
+    pub(crate) pd: Arc<Pd<C>>,
+    card: Arc<C>,
+    srqn: u32,
+    attr: SrqAttr,
+    memory: Mutex<Option<Dma<C>>>,
+}
+
+impl<C: Card> Pd<C> {
+    /// A shared receive queue.
+    pub fn create_srq(self: &Arc<Self>, attr: &SrqAttr) -> Result<Arc<Srq<C>>> {
+        let dev = &self.dev;
+        dev.need(FeatureSet::SRQ, "a shared receive queue")?;
+        let limits = dev.limits();
+        // Slots and running places are 16 bits wide in a WQE.
+        let max_wr = limits.max_srq_wr().min(1 << 15);
+        let max_sge = limits.max_srq_sge().min(MAX_SGE as u32);
+        if attr.max_wr == 0 {
+            return Err(Error::invalid("an SRQ needs max_wr of at least 1"));
+        }
+        within("max_wr of an SRQ", attr.max_wr, max_wr)?;
+        within("max_sge of an SRQ", attr.max_sge, max_sge)?;
+        within("limit of an SRQ", attr.limit, attr.max_wr)?;
+        // One more than are outstanding: see the head of this file.
+        let log = (attr.max_wr + 1).next_power_of_two().trailing_zeros();
+        let stride_log = fpga_regs::recv_stride_log(attr.max_sge as usize);
+        let memory = Dma::alloc(dev.card_arc(), 1 << (log + u32::from(stride_log)))?;
+        let context = SrqContext::new()
+            .with_pd(self.pdn())
+            .with_ring_iova(memory.iova())
+            .with_log_size(log as u8)
+            .with_stride_log(stride_log)
+            .with_page(dev.page() as u16)
+            .with_limit(attr.limit)
+            .with_max_sge(attr.max_sge as u8);
+        let command = Command::new().with_opcode(AdminOpcode::CREATE_SRQ);
+        let srqn = match dev.admin().run(command, context.as_bytes(), &mut []) {
+            Ok(reply) => reply.object(),
+            Err(error) => return Err(memory.after(error)),
+        };
+        let ring = SrqRing {
+            entries: memory.ptr(),
+            slots: vec![Slot::default(); attr.max_wr as usize].into(),
+            free: (0..attr.max_wr as u16).rev().collect(),
+            free_count: attr.max_wr,
+            head: 0,
+            srqn,
+            mask: (1 << log) - 1,
+            stride_log,
+            max_sge: attr.max_sge as u8,
+            page: dev.page() as u8,
+        };
+        Ok(Arc::new(Srq {
+            shared: Box::new(SrqShared { ring: Spin::new(ring) }),
+            pd: self.clone(),
+            card: dev.card_arc().clone(),
+            srqn,
+            attr: *attr,
+            memory: Mutex::new(Some(memory)),
+        }))
+    }
+}
+
+/// Fails where more is asked for than there is.
+pub(crate) fn within(what: &'static str, asked: u32, limit: u32) -> Result<()> {
+    match asked <= limit {
+        true => Ok(()),
+        false => Err(Error::Limit { what, asked: asked.into(), limit: limit.into() }),
+    }
+}
+
+impl<C: Card> Srq<C> {
+    /// Its number, as events name it.
+    pub fn srqn(&self) -> u32 {
+        self.srqn
+    }
+
+    /// The domain that it belongs to.
+    pub fn pd(&self) -> &Arc<Pd<C>> {
+        &self.pd
+    }
+
+    pub(crate) fn shared(&self) -> &SrqShared {
+        &self.shared
+    }
+
+    /// Sizes as granted.
+    pub fn attr(&self) -> &SrqAttr {
+        &self.attr
+    }
+
+    /// Arms the limit event: it comes once when fewer receives than `attr.limit` are left.
+    pub fn modify(&self, attr: &SrqAttr, mask: SrqAttrMask) -> Result<()> {
+        if mask.contains(SrqAttrMask::MAX_WR) {
+            return Err(Error::Unsupported("resizing an SRQ (MAX_WR)"));
+        }
+        if !(mask - SrqAttrMask::LIMIT).is_empty() {
+            return Err(Error::Invalid(format!("SRQ attribute mask {:#x}: only LIMIT is known", mask.bits())));
+        }
+        if !mask.contains(SrqAttrMask::LIMIT) {
+            return Ok(());
+        }
+        within("limit of an SRQ", attr.limit, self.attr.max_wr)?;
+        let context = SrqContext::new().with_pd(self.pd.pdn()).with_limit(attr.limit);
+        let command = Command::new().with_opcode(AdminOpcode::MODIFY_SRQ).with_object(self.srqn);
+        self.pd.dev.admin().run(command, context.as_bytes(), &mut [])?;
+        Ok(())
+    }
+
+    /// Sizes as granted, and the limit that is armed now.
+    pub fn query(&self) -> Result<SrqAttr> {
+        let mut bytes = [0; SrqContext::BYTES];
+        let command = Command::new().with_opcode(AdminOpcode::QUERY_SRQ).with_object(self.srqn);
+        self.pd.dev.admin().run(command, &[], &mut bytes)?;
+        let limit = SrqContext::from_bytes(&bytes).limit();
+        Ok(SrqAttr { limit, ..self.attr })
+    }
+
+    /// Begins a chain of receives.
+    #[inline]
+    pub fn post(&self) -> SrqPost<'_, C> {
+        let ring = self.shared.ring.lock();
+        let (head, free_count) = (ring.head, ring.free_count);
+        SrqPost { ring, card: &self.card, head, free_count }
+    }
+
+    /// Takes it from the card; fails while a QP uses it.
+    pub fn destroy(&self) -> Result<()> {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        if memory.is_none() {
+            return Err(Error::Destroyed("SRQ"));
+        }
+        let command = Command::new().with_opcode(AdminOpcode::DESTROY_SRQ).with_object(self.srqn);
+        self.pd.dev.admin().run(command, &[], &mut [])?;
+        self.shared.ring.lock().entries = std::ptr::null_mut();
+        drop(memory.take());
+        Ok(())
+    }
+}
+
+impl<C: Card> Drop for Srq<C> {
+    fn drop(&mut self) {
+        if self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() && self.destroy().is_err() {
+            if let Some(memory) = self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+                memory.leak();
+            }
+        }
+    }
+}
+
+/// A chain of receives under construction. Holds the SRQ's lock; dropped without [`SrqPost::ring`] it
+/// leaves nothing behind.
+pub struct SrqPost<'a, C: Card> {
+    ring: Guard<'a, SrqRing>,
+    card: &'a C,
+    head: u32,
+    free_count: u32,
+}
+
+impl<C: Card> SrqPost<'_, C> {
+    /// Writes one receive. On an error the ones before it stand: ring or abort them.
+    #[inline]
+    pub fn push(&mut self, wr_id: u64, sges: &[Sge]) -> std::result::Result<(), PostError> {
+        let ring = &mut *self.ring;
+        if sges.len() > usize::from(ring.max_sge) {
+            return Err(PostError::Invalid("more elements than the SRQ's max_sge"));
+        }
+        if ring.entries.is_null() {
+            return Err(PostError::State);
+        }
+        let Some(left) = self.free_count.checked_sub(1) else { return Err(PostError::QueueFull) };
+        let slot = ring.free[left as usize];
+        // Not waiting yet: that is said when the chain is rung.
+        ring.slots[usize::from(slot)].wr_id = wr_id;
+        let at = self.head & ring.mask;
+        let to = ring.entries.wrapping_add((at as usize) << ring.stride_log);
+        let next = (at + 1) & ring.mask;
+        // SAFETY: the entry was taken by the card long ago, lies in the ring and takes max_sge elements.
+        unsafe { put_recv(to, sges, slot.into(), next as u16) };
+        self.free_count = left;
+        self.head = self.head.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Makes the chain known to the card: one barrier, one doorbell. Nothing for an empty chain.
+    #[inline]
+    pub fn ring(mut self) {
+        let ring = &mut *self.ring;
+        if self.head == ring.head {
+            return;
+        }
+        for index in self.free_count..ring.free_count {
+            let slot = ring.free[index as usize];
+            ring.slots[usize::from(slot)].waiting = true;
+        }
+        ring.head = self.head;
+        ring.free_count = self.free_count;
+        // All WQE bytes before the doorbell.
+        fence(Ordering::Release);
+        let at = fpga_regs::doorbell_page(ring.page.into()) + DOORBELL_SRQ;
+        self.card.doorbell(at, SrqDoorbell::new(ring.srqn, self.head).0);
+    }
+
+    /// Takes the chain back.
+    #[inline]
+    pub fn abort(self) {}
+}

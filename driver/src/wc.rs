@@ -1,0 +1,54 @@
+//! Work completions as the caller gets them.
+
+use fpga_regs::{CqeOpcode, CqeStatus};
+
+bitflags::bitflags! {
+    /// Flags of a completion.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct WcFlags: u8 {
+        /// The first 40 bytes of the receive are a GRH.
+        const GRH = 1 << 0;
+        /// [`Wc::imm`] is immediate data.
+        const WITH_IMM = 1 << 1;
+        /// [`Wc::imm`] is the R_Key that was invalidated.
+        const WITH_INV = 1 << 2;
+        /// Completes a receive.
+        const RECV = 1 << 3;
+        /// The card found the checksums right.
+        const CSUM_OK = 1 << 4;
+        /// [`Wc::vlan_tci`] was stripped from the frame.
+        const VLAN = 1 << 5;
+        const _ = !0;
+    }
+}
+
+/// A work completion.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Wc {
+    /// Of the work request.
+    pub wr_id: u64,
+    /// How it ended.
+    pub status: CqeStatus,
+    /// What it was.
+    pub opcode: CqeOpcode,
+    /// Flags.
+    pub flags: WcFlags,
+    /// Service level.
+    pub sl: u8,
+    /// Why it failed, in the card's words.
+    pub vendor_err: u32,
+    /// Bytes received or read.
+    pub byte_len: u32,
+    /// Immediate data in wire order, or the R_Key invalidated.
+    pub imm: u32,
+    /// The QP.
+    pub qpn: u32,
+    /// UD: the sender's QP.
+    pub src_qp: u32,
+    /// Index in the P_Key table.
+    pub pkey_index: u16,
+    /// VLAN tag stripped from the frame.
+    pub vlan_tci: u16,
+    /// The card's clock.
+    pub timestamp: u64,
+}

@@ -1,0 +1,139 @@
+//! Work requests as the caller hands them over.
+#![allow(unsafe_code)]
+
+use fpga_regs::{Access, WqeOpcode};
+
+use crate::ah::Ah;
+
+/// A piece of registered memory; laid out like `struct ibv_sge`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sge {
+    /// Address.
+    pub addr: u64,
+    /// Bytes.
+    pub length: u32,
+    /// L_Key of the memory region.
+    pub lkey: u32,
+}
+
+bitflags::bitflags! {
+    /// Flags of a send; the bits of the WQE's control segment.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct SendFlags: u8 {
+        /// Wants a completion.
+        const SIGNALED = 1 << 0;
+        /// Raises the receiver's solicited event.
+        const SOLICITED = 1 << 1;
+        /// Waits for earlier READs and atomics.
+        const FENCE = 1 << 2;
+        /// The card fills in the IPv4 header checksum.
+        const IP_CSUM = 1 << 4;
+        /// The card fills in the TCP or UDP checksum.
+        const L4_CSUM = 1 << 5;
+        /// The card inserts a VLAN tag.
+        const VLAN_INSERT = 1 << 6;
+    }
+}
+
+/// What BIND_MW binds; the new R_Key travels in [`SendWr::imm`].
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Bind {
+    /// First address of the window.
+    pub addr: u64,
+    /// Bytes.
+    pub length: u64,
+    /// L_Key of the memory region beneath.
+    pub mr_lkey: u32,
+    /// The window's R_Key so far.
+    pub mw_rkey: u32,
+    /// What a peer may do through the window.
+    pub access: Access,
+}
+
+/// Inline data given as a list of pieces of ordinary memory.
+#[derive(Debug, Clone, Copy)]
+pub struct InlineSges<'a>(&'a [Sge]);
+
+impl<'a> InlineSges<'a> {
+    /// Takes the pieces' addresses as readable memory.
+    ///
+    /// # Safety
+    /// Every piece's `addr` must be readable for `length` bytes until the work request was pushed.
+    #[inline]
+    pub unsafe fn new(pieces: &'a [Sge]) -> Self {
+        InlineSges(pieces)
+    }
+
+    /// The pieces.
+    #[inline]
+    pub fn pieces(&self) -> &'a [Sge] {
+        self.0
+    }
+}
+
+/// Where the bytes of a message are.
+#[derive(Debug, Clone, Copy)]
+pub enum Data<'a> {
+    /// In registered memory.
+    Sges(&'a [Sge]),
+    /// In ordinary memory, copied into the WQE while posting.
+    Inline(InlineSges<'a>),
+    /// In ordinary memory, copied into the WQE while posting.
+    Bytes(&'a [u8]),
+}
+
+/// A send work request; look up its opcode to know which fields count.
+#[derive(Debug, Clone, Copy)]
+pub struct SendWr<'a> {
+    /// Comes back in the completion.
+    pub wr_id: u64,
+    /// What to do.
+    pub opcode: WqeOpcode,
+    /// How.
+    pub flags: SendFlags,
+    /// Immediate data in wire order, the R_Key to invalidate, or the window's new R_Key.
+    pub imm: u32,
+    /// WRITE, READ, atomics: the peer's address.
+    pub remote_addr: u64,
+    /// WRITE, READ, atomics: the peer's R_Key.
+    pub rkey: u32,
+    /// CMP_SWAP: the value to compare; FETCH_ADD: the value to add.
+    pub compare_add: u64,
+    /// CMP_SWAP: the value to store.
+    pub swap: u64,
+    /// UD: the way to the peer.
+    pub ah: Option<&'a Ah>,
+    /// UD: the peer's QPN.
+    pub remote_qpn: u32,
+    /// UD: the peer's Q_Key.
+    pub remote_qkey: u32,
+    /// VLAN tag to insert (raw Ethernet).
+    pub vlan_tci: u16,
+    /// BIND_MW: what to bind.
+    pub bind: Option<Bind>,
+    /// The message.
+    pub data: Data<'a>,
+}
+
+impl Default for SendWr<'_> {
+    #[inline]
+    fn default() -> Self {
+        SendWr {
+            wr_id: 0,
+            opcode: WqeOpcode::NOP,
+            flags: SendFlags::empty(),
+            imm: 0,
+            remote_addr: 0,
+            rkey: 0,
+            compare_add: 0,
+            swap: 0,
+            ah: None,
+            remote_qpn: 0,
+            remote_qkey: 0,
+            vlan_tci: 0,
+            bind: None,
+            data: Data::Sges(&[]),
+        }
+    }
+}

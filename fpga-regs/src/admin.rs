@@ -1,0 +1,235 @@
+//! The admin queue: commands, replies, and what their numbers mean.
+
+use crate::syndrome::Syndrome;
+
+open_enum! {
+    /// What a command asks for.
+    AdminOpcode: u16 {
+        /// Nothing.
+        NOP = 0x00,
+        /// Limits of the card.
+        QUERY_CARD = 0x01,
+        /// State of a port.
+        QUERY_PORT = 0x02,
+        /// Settings of a port.
+        SET_PORT = 0x03,
+        /// New protection domain.
+        ALLOC_PD = 0x10,
+        /// Frees a protection domain.
+        FREE_PD = 0x11,
+        /// Registers memory.
+        CREATE_MR = 0x18,
+        /// Frees a memory registration.
+        DESTROY_MR = 0x19,
+        /// New memory window.
+        CREATE_MW = 0x1a,
+        /// Frees a memory window.
+        DESTROY_MW = 0x1b,
+        /// State of a memory window.
+        QUERY_MW = 0x1c,
+        /// New event queue.
+        CREATE_EQ = 0x20,
+        /// Frees an event queue.
+        DESTROY_EQ = 0x21,
+        /// New completion queue.
+        CREATE_CQ = 0x28,
+        /// Moves a completion queue to another ring.
+        RESIZE_CQ = 0x29,
+        /// Frees a completion queue.
+        DESTROY_CQ = 0x2a,
+        /// New shared receive queue.
+        CREATE_SRQ = 0x30,
+        /// Changes the limit of a shared receive queue.
+        MODIFY_SRQ = 0x31,
+        /// State of a shared receive queue.
+        QUERY_SRQ = 0x32,
+        /// Frees a shared receive queue.
+        DESTROY_SRQ = 0x33,
+        /// New queue pair, in RESET.
+        CREATE_QP = 0x38,
+        /// Changes a queue pair's state and attributes.
+        MODIFY_QP = 0x39,
+        /// State of a queue pair.
+        QUERY_QP = 0x3a,
+        /// Frees a queue pair.
+        DESTROY_QP = 0x3b,
+        /// Joins a multicast group.
+        ATTACH_MCAST = 0x40,
+        /// Leaves a multicast group.
+        DETACH_MCAST = 0x41,
+        /// The Ethernet address behind a GID.
+        RESOLVE = 0x48,
+        /// Takes a doorbell page.
+        ALLOC_PAGE = 0x50,
+        /// Gives a doorbell page back.
+        FREE_PAGE = 0x51,
+    }
+}
+
+open_enum! {
+    /// How a command ended.
+    AdminStatus: u8 {
+        /// Done.
+        OK = 0,
+        /// The opcode is not known.
+        BAD_OPCODE = 1,
+        /// A parameter is out of range.
+        BAD_PARAM = 2,
+        /// The card has no more of this kind.
+        NO_RESOURCE = 3,
+        /// The object is in a state that does not allow it.
+        BAD_STATE = 4,
+        /// Others still use the object.
+        IN_USE = 5,
+        /// No object of this number.
+        NOT_FOUND = 6,
+        /// Above a limit of the card.
+        LIMIT = 7,
+        /// Known, but this card does not do it.
+        NOT_SUPPORTED = 8,
+        /// The card failed.
+        INTERNAL = 9,
+        /// A mailbox or ring could not be read or written.
+        DMA_ERROR = 10,
+    }
+}
+
+wire_format! {
+    /// Entry of the admin command ring.
+    Command: 64 {
+        /// What to do.
+        opcode set_opcode with_opcode (u16 @ 0 as AdminOpcode);
+        /// Comes back in the reply.
+        tag set_tag with_tag (u16 @ 2);
+        /// Number of the object.
+        object set_object with_object (u32 @ 4);
+        /// DMA address of the context to read.
+        in_iova set_in_iova with_in_iova (u64 @ 8);
+        /// Bytes to read.
+        in_len set_in_len with_in_len (u32 @ 16);
+        /// Bytes that may be written.
+        out_len set_out_len with_out_len (u32 @ 20);
+        /// DMA address to which the card writes.
+        out_iova set_out_iova with_out_iova (u64 @ 24);
+        /// First parameter, by opcode.
+        param0 set_param0 with_param0 (u64 @ 32);
+        /// Second parameter, by opcode.
+        param1 set_param1 with_param1 (u64 @ 40);
+        /// Third parameter, by opcode.
+        param2 set_param2 with_param2 (u64 @ 48);
+        /// Fourth parameter, by opcode.
+        param3 set_param3 with_param3 (u64 @ 56);
+    }
+}
+
+impl Command {
+    /// The GID in `param0` and `param1`: its 16 bytes stand in the order of the
+    /// wire (ATTACH_MCAST, DETACH_MCAST, RESOLVE).
+    pub const fn gid(&self) -> [u8; 16] {
+        crate::wire::load(self.as_bytes(), 32)
+    }
+
+    /// A copy with the GID in `param0` and `param1`.
+    #[must_use]
+    pub const fn with_gid(mut self, gid: [u8; 16]) -> Self {
+        crate::wire::store(self.as_mut_bytes(), 32, gid);
+        self
+    }
+}
+
+wire_format! {
+    /// Entry of the admin reply ring. The card writes the phase bit last.
+    Reply: 32 {
+        /// The command's tag.
+        tag set_tag with_tag (u16 @ 0);
+        /// How it ended.
+        status set_status with_status (u8 @ 2 as AdminStatus);
+        /// Why, in the card's own words.
+        syndrome set_syndrome with_syndrome (u8 @ 3 as Syndrome);
+        /// Number of the object.
+        object set_object with_object (u32 @ 4);
+        /// First value, by opcode.
+        value0 set_value0 with_value0 (u64 @ 8);
+        /// Second value, by opcode.
+        value1 set_value1 with_value1 (u64 @ 16);
+        /// 1 on the first lap of the ring, then it toggles with each lap.
+        phase set_phase with_phase (bool @ 31 bit 0);
+    }
+}
+
+impl Reply {
+    /// The byte that holds the phase bit.
+    pub const PHASE_BYTE: usize = 31;
+
+    /// The Ethernet address in `value0` (RESOLVE), as [`mac_from_u64`].
+    pub const fn mac(&self) -> [u8; 6] {
+        mac_from_u64(self.value0())
+    }
+
+    /// A copy with the Ethernet address in `value0`.
+    #[must_use]
+    pub const fn with_mac(self, mac: [u8; 6]) -> Self {
+        self.with_value0(mac_to_u64(mac))
+    }
+}
+
+/// An Ethernet address in a 64-bit register or value: the first byte of the
+/// wire in the lowest byte.
+pub const fn mac_to_u64(mac: [u8; 6]) -> u64 {
+    u64::from_le_bytes([mac[0], mac[1], mac[2], mac[3], mac[4], mac[5], 0, 0])
+}
+
+/// The reverse of [`mac_to_u64`].
+pub const fn mac_from_u64(value: u64) -> [u8; 6] {
+    crate::wire::load(&value.to_le_bytes(), 0)
+}
+
+flag_set! {
+    /// Which attributes MODIFY_QP changes; the numbers of `ibv_qp_attr_mask`.
+    QpAttrMask: u32 {
+        /// `state`, in `param1`.
+        STATE = 0,
+        /// The state that the QP must be in, in `param2`.
+        CUR_STATE = 1,
+        /// Event when the send queue has drained.
+        EN_SQD_ASYNC_NOTIFY = 2,
+        /// `access`.
+        ACCESS_FLAGS = 3,
+        /// `pkey_index`.
+        PKEY_INDEX = 4,
+        /// `port`.
+        PORT = 5,
+        /// `qkey`.
+        QKEY = 6,
+        /// The address vector.
+        AV = 7,
+        /// `mtu`.
+        PATH_MTU = 8,
+        /// `timeout`.
+        TIMEOUT = 9,
+        /// `retry_cnt`.
+        RETRY_CNT = 10,
+        /// `rnr_retry`.
+        RNR_RETRY = 11,
+        /// `rq_psn`.
+        RQ_PSN = 12,
+        /// `max_rd_atomic`.
+        MAX_QP_RD_ATOMIC = 13,
+        /// Alternate path: not supported.
+        ALT_PATH = 14,
+        /// `min_rnr_timer`.
+        MIN_RNR_TIMER = 15,
+        /// `sq_psn`.
+        SQ_PSN = 16,
+        /// `max_dest_rd_atomic`.
+        MAX_DEST_RD_ATOMIC = 17,
+        /// Path migration: not supported.
+        PATH_MIG_STATE = 18,
+        /// Resizing the queues: not supported.
+        CAP = 19,
+        /// `dest_qpn`.
+        DEST_QPN = 20,
+        /// Rate limit: not supported.
+        RATE_LIMIT = 25,
+    }
+}

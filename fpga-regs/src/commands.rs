@@ -1,0 +1,192 @@
+//! What each admin command takes and gives: one table for decoding and the docs.
+
+use crate::admin::*;
+use crate::context::*;
+use crate::field::{Field, Format, Kind, Named, Names};
+use crate::limits::CardLimits;
+
+/// One admin command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandSpec {
+    /// The opcode.
+    pub opcode: AdminOpcode,
+    /// What [`Command::object`] is the number of; empty where it is not used.
+    pub object: &'static str,
+    /// The parameters that are used, as fields of [`Command`].
+    pub params: &'static [Field],
+    /// The context that the card reads.
+    pub input: Option<&'static Format>,
+    /// The context that the card writes.
+    pub output: Option<&'static Format>,
+    /// What [`Reply::object`] is the number of; empty where it is zero.
+    pub result: &'static str,
+    /// The values that are used, as fields of [`Reply`].
+    pub values: &'static [Field],
+}
+
+impl CommandSpec {
+    const fn new(opcode: AdminOpcode, object: &'static str) -> Self {
+        Self {
+            opcode,
+            object,
+            params: &[],
+            input: None,
+            output: None,
+            result: "",
+            values: &[],
+        }
+    }
+
+    const fn params(mut self, params: &'static [Field]) -> Self {
+        self.params = params;
+        self
+    }
+
+    const fn input(mut self, format: &'static Format) -> Self {
+        self.input = Some(format);
+        self
+    }
+
+    const fn output(mut self, format: &'static Format) -> Self {
+        self.output = Some(format);
+        self
+    }
+
+    const fn result(mut self, result: &'static str) -> Self {
+        self.result = result;
+        self
+    }
+
+    const fn values(mut self, values: &'static [Field]) -> Self {
+        self.values = values;
+        self
+    }
+}
+
+/// The parameter or value of 64 bits at byte `at`.
+const fn value(name: &'static str, doc: &'static str, at: usize, kind: Kind) -> Field {
+    Field {
+        name,
+        doc,
+        bit: at * 8,
+        width: 64,
+        kind,
+    }
+}
+
+/// A state, or any.
+const STATE_OR_ANY: &Names = &Names {
+    name: "QpState",
+    doc: QpState::NAMES.doc,
+    values: &{
+        const ANY: Named = Named {
+            value: 0xff,
+            name: "ANY",
+            doc: "Any state.",
+        };
+        let mut all = [ANY; QpState::VALUES.len() + 1];
+        let mut i = 0;
+        while i < QpState::VALUES.len() {
+            all[i] = QpState::VALUES[i];
+            i += 1;
+        }
+        all
+    },
+};
+
+const GID: Field = Field {
+    name: "gid",
+    doc: "The GID, in the order of the wire.",
+    bit: 32 * 8,
+    width: 128,
+    kind: Kind::Gid,
+};
+
+const MAC: Field = Field {
+    name: "mac",
+    doc: "The Ethernet address; the first byte of the wire is the lowest byte.",
+    bit: 8 * 8,
+    width: 48,
+    kind: Kind::Mac,
+};
+
+/// Every command, in the order of the opcodes.
+pub const COMMANDS: &[CommandSpec] = {
+    use AdminOpcode as Op;
+    use CommandSpec as Spec;
+    &[
+        Spec::new(Op::NOP, ""),
+        Spec::new(Op::QUERY_CARD, "").output(&CardLimits::FORMAT),
+        Spec::new(Op::QUERY_PORT, "port, from 1")
+            .params(&[value("gid_index", "Which GID to report.", 32, Kind::Uint)])
+            .output(&PortContext::FORMAT),
+        Spec::new(Op::SET_PORT, "port, from 1")
+            .params(&[value("mask", "What to change.", 32, PortAttrMask::KIND)])
+            .input(&PortContext::FORMAT),
+        Spec::new(Op::ALLOC_PD, "").result("PD"),
+        Spec::new(Op::FREE_PD, "PD"),
+        Spec::new(Op::CREATE_MR, "")
+            .input(&MrContext::FORMAT)
+            .result("L_Key, which is the R_Key too"),
+        Spec::new(Op::DESTROY_MR, "L_Key"),
+        Spec::new(Op::CREATE_MW, "")
+            .params(&[
+                value("pd", "Protection domain.", 32, Kind::Uint),
+                value("mw_type", "Type, 1 or 2.", 40, Kind::Uint),
+            ])
+            .result("R_Key"),
+        Spec::new(Op::DESTROY_MW, "R_Key"),
+        Spec::new(Op::QUERY_MW, "R_Key").output(&MwContext::FORMAT),
+        Spec::new(Op::CREATE_EQ, "")
+            .input(&EqContext::FORMAT)
+            .result("EQN"),
+        Spec::new(Op::DESTROY_EQ, "EQN"),
+        Spec::new(Op::CREATE_CQ, "")
+            .input(&CqContext::FORMAT)
+            .result("CQN"),
+        Spec::new(Op::RESIZE_CQ, "CQN").input(&CqContext::FORMAT),
+        Spec::new(Op::DESTROY_CQ, "CQN"),
+        Spec::new(Op::CREATE_SRQ, "")
+            .input(&SrqContext::FORMAT)
+            .result("SRQN"),
+        Spec::new(Op::MODIFY_SRQ, "SRQN").input(&SrqContext::FORMAT),
+        Spec::new(Op::QUERY_SRQ, "SRQN").output(&SrqContext::FORMAT),
+        Spec::new(Op::DESTROY_SRQ, "SRQN"),
+        Spec::new(Op::CREATE_QP, "")
+            .input(&QpContext::FORMAT)
+            .result("QPN"),
+        Spec::new(Op::MODIFY_QP, "QPN")
+            .params(&[
+                value("mask", "Attributes to change.", 32, QpAttrMask::KIND),
+                value(
+                    "new_state",
+                    "State to go to, with STATE.",
+                    40,
+                    QpState::KIND,
+                ),
+                value(
+                    "cur_state",
+                    "State that the QP must be in; 0xff for any.",
+                    48,
+                    Kind::Enum(STATE_OR_ANY),
+                ),
+            ])
+            .input(&QpContext::FORMAT),
+        Spec::new(Op::QUERY_QP, "QPN").output(&QpContext::FORMAT),
+        Spec::new(Op::DESTROY_QP, "QPN"),
+        Spec::new(Op::ATTACH_MCAST, "QPN").params(&[GID]),
+        Spec::new(Op::DETACH_MCAST, "QPN").params(&[GID]),
+        Spec::new(Op::RESOLVE, "port, from 1")
+            .params(&[GID])
+            .values(&[MAC]),
+        Spec::new(Op::ALLOC_PAGE, "").result("doorbell page"),
+        Spec::new(Op::FREE_PAGE, "doorbell page"),
+    ]
+};
+
+impl AdminOpcode {
+    /// What the command takes and gives; `None` for one that is not known.
+    pub fn spec(self) -> Option<&'static CommandSpec> {
+        COMMANDS.iter().find(|spec| spec.opcode == self)
+    }
+}

@@ -1,0 +1,118 @@
+//! Doorbells: one 4 KiB page of BAR0 a context, so that a page can be handed to
+//! a process.
+
+/// Bytes of a doorbell page.
+pub const DOORBELL_PAGE_BYTES: u32 = 0x1000;
+/// Doorbell pages of a function.
+pub const DOORBELL_PAGES: u32 = 64;
+/// Offset of page 0 in BAR0.
+pub const DOORBELL_BASE: u32 = 0x10000;
+/// Offset in a page: send queue doorbell ([`SqDoorbell`]).
+pub const DOORBELL_SQ: u32 = 0x000;
+/// Offset in a page: receive queue doorbell ([`RqDoorbell`]).
+pub const DOORBELL_RQ: u32 = 0x008;
+/// Offset in a page: shared receive queue doorbell ([`SrqDoorbell`]).
+pub const DOORBELL_SRQ: u32 = 0x010;
+/// Offset in a page: completion queue arm ([`CqArm`]).
+pub const DOORBELL_CQ_ARM: u32 = 0x018;
+/// Offset in a page: push window.
+pub const PUSH_WINDOW: u32 = 0x800;
+/// Bytes of a slot of the push window.
+pub const PUSH_BYTES: usize = 512;
+/// Slots of the push window.
+pub const PUSH_SLOTS: u32 = 4;
+
+/// Offset of doorbell page `page` in BAR0.
+#[inline]
+pub const fn doorbell_page(page: u32) -> u32 {
+    DOORBELL_BASE + page * DOORBELL_PAGE_BYTES
+}
+
+/// Offset of slot `slot` of the push window of page `page` in BAR0.
+#[inline]
+pub const fn push_slot(page: u32, slot: u32) -> u32 {
+    doorbell_page(page) + PUSH_WINDOW + slot * PUSH_BYTES as u32
+}
+
+word! {
+    /// Send queue doorbell: WQEs up to `index` are ready.
+    SqDoorbell: u64 {
+        /// The QP.
+        qpn with_qpn (u32 0..24);
+        /// The last WQE also stands in slot `slot` of the page's push window.
+        pushed with_pushed (bool 24);
+        /// Slot of the push window, with `pushed`.
+        slot with_slot (u32 25..27);
+        /// Blocks of the pushed WQE, with `pushed`; 0 stands for 8.
+        blocks with_blocks (u32 27..30);
+        /// Running block index after the last WQE.
+        index with_index (u32 32..64);
+    }
+}
+
+word! {
+    /// Receive queue doorbell: WQEs up to `index` are ready.
+    RqDoorbell: u64 {
+        /// The QP.
+        qpn with_qpn (u32 0..24);
+        /// Running index after the last WQE.
+        index with_index (u32 32..64);
+    }
+}
+
+word! {
+    /// Shared receive queue doorbell: WQEs up to `index` are ready.
+    SrqDoorbell: u64 {
+        /// The SRQ.
+        srqn with_srqn (u32 0..24);
+        /// Running index after the last WQE.
+        index with_index (u32 32..64);
+    }
+}
+
+word! {
+    /// Completion queue arm: the next CQE at or after `index` raises an event.
+    CqArm: u64 {
+        /// The CQ.
+        cqn with_cqn (u32 0..24);
+        /// Only for a solicited CQE or one in error.
+        solicited_only with_solicited_only (bool 24);
+        /// Consumer index: CQEs before it were seen.
+        index with_index (u32 32..64);
+    }
+}
+
+impl SqDoorbell {
+    /// For QP `qpn`, with the running block index after its last WQE.
+    #[inline]
+    pub const fn new(qpn: u32, index: u32) -> Self {
+        Self(0).with_qpn(qpn).with_index(index)
+    }
+}
+
+impl RqDoorbell {
+    /// For QP `qpn`, with the running index after its last receive WQE.
+    #[inline]
+    pub const fn new(qpn: u32, index: u32) -> Self {
+        Self(0).with_qpn(qpn).with_index(index)
+    }
+}
+
+impl SrqDoorbell {
+    /// For SRQ `srqn`, with the running index after its last WQE.
+    #[inline]
+    pub const fn new(srqn: u32, index: u32) -> Self {
+        Self(0).with_srqn(srqn).with_index(index)
+    }
+}
+
+impl CqArm {
+    /// For CQ `cqn`, with its consumer index.
+    #[inline]
+    pub const fn new(cqn: u32, solicited_only: bool, index: u32) -> Self {
+        Self(0)
+            .with_cqn(cqn)
+            .with_solicited_only(solicited_only)
+            .with_index(index)
+    }
+}

@@ -1,0 +1,63 @@
+//! What the Verbena card looks like from PCIe: BAR map, registers, doorbells,
+//! queue entries and admin commands. Data only: no I/O.
+//!
+//! Everything is declared once with a macro (`wire_format!` for bytes in
+//! memory, `word!` for register values, `registers!` for the BAR). The
+//! same declaration gives the accessors, the tables behind [`decode`] and the
+//! pages `docs/registers.md`, `docs/wqe.md` and `docs/admin.md`, and is checked for size and
+//! overlap at compile time.
+//!
+//! ```
+//! use fpga_regs::{decode, WqeBuilder, WqeOpcode};
+//!
+//! let wqe = WqeBuilder::new(WqeOpcode::WRITE)
+//!     .ctrl(|ctrl| ctrl.with_signaled(true))
+//!     .remote(0x1000, 0x777)
+//!     .inline(b"hello");
+//! let bytes = wqe.build()?;
+//! assert_eq!(bytes.len(), 64);
+//! let text = decode::wqe(&bytes).to_string();
+//! assert!(text.contains("rkey         1911 (0x777)"));
+//! assert!(text.contains("68656c6c6f  inline  hello"));
+//! # Ok::<(), fpga_regs::EncodeError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+#[macro_use]
+mod open;
+#[macro_use]
+mod wire;
+#[macro_use]
+mod word;
+
+#[cfg(test)]
+mod accessors;
+pub mod admin;
+pub mod commands;
+pub mod context;
+pub mod cqe;
+pub mod decode;
+pub mod doorbell;
+pub mod encode;
+pub mod eqe;
+pub mod field;
+mod field_text;
+pub mod limits;
+pub mod recv;
+pub mod regs;
+pub mod segment;
+pub mod syndrome;
+pub mod wqe;
+
+pub use admin::*;
+pub use context::*;
+pub use cqe::*;
+pub use doorbell::*;
+pub use encode::{EncodeError, WqeBuilder};
+pub use eqe::*;
+pub use field::{Field, Format, Kind, Named, Names};
+pub use limits::*;
+pub use recv::*;
+pub use segment::{wqe_bytes, Segment};
+pub use syndrome::*;
+pub use wqe::*;

@@ -1,0 +1,108 @@
+//! `registers!`: a block of registers.
+//!
+//! A register is written `NAME field (where);` and *where* is one of
+//! `RO u32 @ 0x00`, `RW Control: u32 @ 0x20` (a `word!` type) or
+//! `RW u32 x 32 @ 0x100` (an array). `gap _g 8;` stands for reserved bytes
+//! between registers and `rest _r 8;` for those at the end.
+
+/// Offset constant, table entry or cell type of one register.
+macro_rules! register {
+    (@offset ($mode:ident $word:ident @ $at:literal)) => { $at };
+    (@offset ($mode:ident $value:ident: $word:ident @ $at:literal)) => { $at };
+    (@offset ($mode:ident $word:ident x $count:literal @ $at:literal)) => { $at };
+
+    (@cell ($mode:ident $word:ident @ $at:literal)) => {
+        volatile_register::$mode<$word>
+    };
+    (@cell ($mode:ident $value:ident: $word:ident @ $at:literal)) => {
+        volatile_register::$mode<$value>
+    };
+    (@cell ($mode:ident $word:ident x $count:literal @ $at:literal)) => {
+        [volatile_register::$mode<$word>; $count]
+    };
+
+    (@entry $name:ident $doc:tt ($mode:ident $word:ident @ $at:literal)) => {
+        register!(@full $name $doc $mode $word $at 1, None)
+    };
+    (@entry $name:ident $doc:tt ($mode:ident $value:ident: $word:ident @ $at:literal)) => {
+        register!(@full $name $doc $mode $word $at 1, Some(&<$value>::FORMAT))
+    };
+    (@entry $name:ident $doc:tt ($mode:ident $word:ident x $count:literal @ $at:literal)) => {
+        register!(@full $name $doc $mode $word $at $count, None)
+    };
+    (@full $name:ident [$($doc:literal)+] $mode:ident $word:ident $at:literal $count:literal, $value:expr) => {
+        crate::regs::register::Register {
+            name: stringify!($name),
+            doc: concat!($($doc),+),
+            offset: $at,
+            bytes: $word::BITS / 8,
+            count: $count,
+            mode: crate::regs::register::Mode::$mode,
+            value: $value,
+        }
+    };
+}
+
+/// A block of registers: constants, cells, table, and the checks that they agree.
+macro_rules! registers {
+    ($(#[doc = $tdoc:literal])+ $block:ident: $size:literal {
+        $(
+            $(gap $gap:ident $gap_bytes:literal;)?
+            $(#[doc = $doc:literal])+ $name:ident $field:ident $at:tt;
+        )+
+        $(rest $rest:ident $rest_bytes:literal;)?
+    }) => {
+        $(
+            $(#[doc = $doc])+
+            pub const $name: u32 = register!(@offset $at);
+        )+
+
+        /// Every register of the block.
+        pub const REGISTERS: &[crate::regs::register::Register] = &[
+            $( register!(@entry $name [$($doc)+] $at), )+
+        ];
+
+        $(#[doc = $tdoc])+
+        #[repr(C)]
+        pub struct $block {
+            $(
+                $($gap: [u8; $gap_bytes],)?
+                $(#[doc = $doc])+
+                pub $field: register!(@cell $at),
+            )+
+            $($rest: [u8; $rest_bytes],)?
+        }
+
+        const _: () = {
+            assert!(size_of::<$block>() == $size, "the block has another size");
+            $(assert!(
+                std::mem::offset_of!($block, $field) == $name as usize,
+                "a cell is not at its register's offset"
+            );)+
+            crate::regs::block::check(REGISTERS, $size);
+        };
+    };
+}
+
+/// Compile-time check: registers are aligned, in order, and do not overlap.
+pub(crate) const fn check(registers: &[super::register::Register], size: u32) {
+    let mut end = 0;
+    let mut i = 0;
+    while i < registers.len() {
+        let register = &registers[i];
+        assert!(register.offset >= end, "two registers overlap");
+        assert!(
+            register.offset % register.bytes == 0,
+            "a register is not aligned"
+        );
+        if let Some(value) = register.value {
+            assert!(
+                value.bytes == register.bytes as usize,
+                "a value's size is wrong"
+            );
+        }
+        end = register.offset + register.bytes * register.count;
+        i += 1;
+    }
+    assert!(end <= size, "a register lies outside its block");
+}

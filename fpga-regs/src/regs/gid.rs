@@ -1,0 +1,21 @@
+//! One entry of a port's GID table.
+
+use super::values::*;
+
+/// Bytes of an entry.
+pub const GID_ENTRY_BYTES: u32 = 0x20;
+/// Entries of a port's table.
+pub const GID_ENTRIES: u32 = 16;
+
+registers! {
+    /// An entry of the GID table.
+    GidEntry: 0x20 {
+        /// The GID, its 16 bytes in the order of the wire.
+        GID gid (RO u32 x 4 @ 0x00);
+        /// Whether the entry may be used, and its kind.
+        GID_ATTR attr (RO GidAttr: u32 @ 0x10);
+        /// Its VLAN.
+        GID_VLAN vlan (RO GidVlan: u32 @ 0x14);
+        rest _rest 0x08;
+    }
+}

@@ -1,0 +1,64 @@
+//! Identity, control, admin queue, event queues, interrupts: offset 0 of BAR0.
+
+use super::values::*;
+
+/// Bytes of the block.
+pub const GLOBAL_BYTES: u32 = 0x1000;
+
+registers! {
+    /// Global registers of a function.
+    Global: 0x1000 {
+        /// Identity.
+        ID id (RO Id: u32 @ 0x0000);
+        /// Version of this definition; 1.0 is this one.
+        VERSION version (RO Version: u32 @ 0x0004);
+        /// What the card can do.
+        FEATURES features (RO Features: u64 @ 0x0008);
+        /// Serial number: the node GUID.
+        SERIAL serial (RO u64 @ 0x0010);
+        /// Which function of which card this is.
+        FUNCTION function (RO Function: u32 @ 0x0018);
+        /// Keeps what is written; means nothing.
+        SCRATCH scratch (RW u32 @ 0x001c);
+        /// Enable and reset.
+        CONTROL control (RW Control: u32 @ 0x0020);
+        /// State of the function.
+        STATUS status (RO Status: u32 @ 0x0024);
+        /// How the card is.
+        HEALTH health (RO Health: u32 @ 0x0028);
+        /// Why the function failed.
+        ERROR_CAUSE error_cause (RO Cause: u32 @ 0x002c);
+        /// The card's time: a free-running count of nanoseconds.
+        TIME time (RO u64 @ 0x0030);
+        gap _gap0 0x08;
+        /// DMA address of the admin command ring; 4 KiB aligned, set before
+        /// `CONTROL.enable`.
+        ASQ_BASE asq_base (RW u64 @ 0x0040);
+        /// DMA address of the admin reply ring; 4 KiB aligned, set before
+        /// `CONTROL.enable`.
+        ACQ_BASE acq_base (RW u64 @ 0x0048);
+        /// Log2 of the entries of both rings.
+        ADMIN_SIZE admin_size (RW u32 @ 0x0050);
+        /// Running count of commands written: the card fetches up to it.
+        ASQ_DOORBELL asq_doorbell (RW u32 @ 0x0054);
+        /// Running count of replies consumed.
+        ACQ_CONSUMER acq_consumer (RW u32 @ 0x0058);
+        gap _gap1 0x24;
+        /// Interrupt vectors of the function.
+        VECTORS vectors (RO u32 @ 0x0080);
+        /// A set bit holds the vector of its number back; it stays pending.
+        VECTOR_MASK vector_mask (RW u32 @ 0x0084);
+        /// Vectors that wait to be unmasked; writing 1 forgets one.
+        VECTOR_PENDING vector_pending (RW u32 @ 0x0088);
+        gap _gap2 0x74;
+        /// Running count of entries consumed of each event queue. The card
+        /// never writes over an entry that was not consumed.
+        EQ_CONSUMER eq_consumer (RW u32 x 32 @ 0x0100);
+        rest _rest 0xe80;
+    }
+}
+
+/// Offset of the consumer index of event queue `eqn`.
+pub const fn eq_consumer(eqn: u32) -> u32 {
+    EQ_CONSUMER + eqn * 4
+}

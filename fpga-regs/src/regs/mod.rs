@@ -1,0 +1,32 @@
+//! BAR0, register by register.
+//!
+//! | offset | what |
+//! |---|---|
+//! | 0x0000 | [`global`]: identity, control, admin queue, event queues, interrupts |
+//! | 0x1000 + p * 0x1000 | [`port`] `p`, counted from 0 |
+//! | 0x10000 + n * 0x1000 | doorbell [`page`] `n` |
+//!
+//! Each block is declared once; the declaration gives the offset constants, the
+//! block of volatile cells ([`Bar0`]) and the table behind [`describe`].
+//! Registers of 64 bits are read and written as a whole.
+
+#[macro_use]
+mod block;
+mod bar;
+mod cause;
+mod describe;
+pub mod gid;
+pub mod global;
+pub mod page;
+pub mod pci;
+pub mod port;
+mod register;
+mod values;
+
+pub use bar::*;
+pub use cause::*;
+pub use describe::{describe, locate, registers, Located};
+pub use global::*;
+pub use pci::*;
+pub use register::{Mode, Register};
+pub use values::*;

@@ -1,0 +1,108 @@
+//! The registers of a port.
+
+use super::gid::{GID_ENTRIES, GID_ENTRY_BYTES};
+use super::register::Register;
+use super::values::*;
+
+/// Offset of port 0 in BAR0.
+pub const PORT_BASE: u32 = 0x1000;
+/// Bytes of a port's block, its GID table included.
+pub const PORT_BYTES: u32 = 0x1000;
+/// Offset of the GID table in a port's block.
+pub const GID_TABLE: u32 = 0x800;
+
+/// Offset in BAR0 of port `port`, counted from 0.
+pub const fn base(port: u32) -> u32 {
+    PORT_BASE + port * PORT_BYTES
+}
+
+/// Offset in BAR0 of entry `index` of the GID table of port `port`, counted
+/// from 0.
+pub const fn gid_entry(port: u32, index: u32) -> u32 {
+    assert!(index < GID_ENTRIES);
+    base(port) + GID_TABLE + index * GID_ENTRY_BYTES
+}
+
+/// The counters, in the order of their offsets.
+pub fn counters() -> impl Iterator<Item = &'static Register> {
+    REGISTERS
+        .iter()
+        .filter(|register| register.offset >= TX_PACKETS)
+}
+
+registers! {
+    /// The registers of a port, before its GID table. Counters count from the
+    /// last reset of the card and wrap.
+    PortRegisters: 0x800 {
+        /// The link.
+        LINK link (RO Link: u32 @ 0x000);
+        /// Speed in Mb/s.
+        SPEED speed (RO u32 @ 0x004);
+        /// Ethernet address; the first byte of the wire is the lowest byte.
+        MAC mac (RO u64 @ 0x008);
+        /// Largest path MTU now, in bytes.
+        MTU mtu (RO u32 @ 0x010);
+        /// Largest path MTU that the port can do, in bytes.
+        MTU_MAX mtu_max (RO u32 @ 0x014);
+        /// Entries of the GID table.
+        GID_COUNT gid_count (RO u32 @ 0x018);
+        /// The one P_Key.
+        PKEY pkey (RO u32 @ 0x01c);
+        gap _gap0 0xe0;
+        /// Packets sent.
+        TX_PACKETS tx_packets (RO u64 @ 0x100);
+        /// Bytes sent, from the Ethernet header to the ICRC.
+        TX_BYTES tx_bytes (RO u64 @ 0x108);
+        /// Packets received.
+        RX_PACKETS rx_packets (RO u64 @ 0x110);
+        /// Bytes received, from the Ethernet header to the ICRC.
+        RX_BYTES rx_bytes (RO u64 @ 0x118);
+        /// Packets dropped because of a wrong ICRC.
+        RX_ICRC_ERRORS rx_icrc_errors (RO u64 @ 0x120);
+        /// Packets dropped because a header made no sense.
+        RX_MALFORMED rx_malformed (RO u64 @ 0x128);
+        /// Packets dropped because no QP of this card takes them.
+        RX_NO_QP rx_no_qp (RO u64 @ 0x130);
+        /// UD packets dropped because of a wrong Q_Key.
+        RX_QKEY_ERRORS rx_qkey_errors (RO u64 @ 0x138);
+        /// UD and UC messages dropped because no receive WQE was there.
+        RX_NO_RECV rx_no_recv (RO u64 @ 0x140);
+        /// Packets dropped because the card had no room for them.
+        RX_OVERFLOW rx_overflow (RO u64 @ 0x148);
+        /// Multicast packets sent.
+        TX_MULTICAST tx_multicast (RO u64 @ 0x150);
+        /// Multicast packets received.
+        RX_MULTICAST rx_multicast (RO u64 @ 0x158);
+        /// Request packets sent again.
+        RETRANSMITS retransmits (RO u64 @ 0x160);
+        /// Time-outs of a QP that waited for an acknowledgement.
+        ACK_TIMEOUTS ack_timeouts (RO u64 @ 0x168);
+        /// Request packets received with a PSN ahead of the expected one.
+        OUT_OF_SEQUENCE out_of_sequence (RO u64 @ 0x170);
+        /// Request packets received a second time.
+        DUPLICATE duplicate (RO u64 @ 0x178);
+        /// Sequence error NAKs received.
+        SEQUENCE_NAK sequence_nak (RO u64 @ 0x180);
+        /// Receiver-not-ready NAKs sent.
+        RNR_NAK rnr_nak (RO u64 @ 0x188);
+        /// Receiver-not-ready NAKs received.
+        RNR_NAK_RECEIVED rnr_nak_received (RO u64 @ 0x190);
+        /// Remote access NAKs sent.
+        ACCESS_NAK access_nak (RO u64 @ 0x198);
+        /// Invalid request NAKs sent.
+        INVALID_NAK invalid_nak (RO u64 @ 0x1a0);
+        /// Remote operational error NAKs sent.
+        OPERATION_NAK operation_nak (RO u64 @ 0x1a8);
+        /// Packets received with an ECN mark.
+        RX_ECN_MARKED rx_ecn_marked (RO u64 @ 0x1b0);
+        /// Congestion notification packets sent.
+        TX_CNP tx_cnp (RO u64 @ 0x1b8);
+        /// Congestion notification packets received.
+        RX_CNP rx_cnp (RO u64 @ 0x1c0);
+        /// Pause frames sent.
+        TX_PAUSE tx_pause (RO u64 @ 0x1c8);
+        /// Pause frames received.
+        RX_PAUSE rx_pause (RO u64 @ 0x1d0);
+        rest _rest 0x628;
+    }
+}

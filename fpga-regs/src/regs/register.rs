@@ -1,0 +1,40 @@
+//! The entry of the register table.
+
+use crate::field::{Field, Format};
+
+/// Who may read and write a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Software reads.
+    RO,
+    /// Software reads and writes.
+    RW,
+    /// Software writes; reads give zero.
+    WO,
+}
+
+/// One register of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Register {
+    /// Name of the offset constant.
+    pub name: &'static str,
+    /// What it is for.
+    pub doc: &'static str,
+    /// Offset in its block.
+    pub offset: u32,
+    /// Bytes of one cell, 4 or 8.
+    pub bytes: u32,
+    /// Number of cells, one after the other.
+    pub count: u32,
+    /// Who may read and write it.
+    pub mode: Mode,
+    /// Its bits, where it is not one number.
+    pub value: Option<&'static Format>,
+}
+
+impl Register {
+    /// The bits; none where the register is one number.
+    pub fn fields(&self) -> &'static [Field] {
+        self.value.map_or(&[], |value| value.fields)
+    }
+}

@@ -1,0 +1,214 @@
+//! `wire_format!`: bytes in memory with named fields.
+//!
+//! A field is written `get set with (where);` and *where* is one of
+//! `u8 @ 0`, `u32 @ 4 bits 0..24`, `bool @ 2 bit 3`, `[u8; 16] @ 8` or
+//! `u8 @ 0 as Opcode`. All numbers are little endian.
+
+/// Copies `M` bytes at `at`; a plain load once inlined.
+#[inline(always)]
+pub(crate) const fn load<const M: usize>(bytes: &[u8], at: usize) -> [u8; M] {
+    match bytes.split_at(at).1.first_chunk::<M>() {
+        Some(chunk) => *chunk,
+        None => panic!("field outside its format"),
+    }
+}
+
+/// Stores `M` bytes at `at`; a plain store once inlined.
+#[inline(always)]
+pub(crate) const fn store<const M: usize>(bytes: &mut [u8], at: usize, value: [u8; M]) {
+    match bytes.split_at_mut(at).1.first_chunk_mut::<M>() {
+        Some(chunk) => *chunk = value,
+        None => panic!("field outside its format"),
+    }
+}
+
+/// The accessors of one field.
+macro_rules! wire_accessors {
+    ([$($doc:literal)+] $get:ident $set:ident $with:ident (bool @ $byte:literal bit $bit:literal)) => {
+        $(#[doc = $doc])+
+        #[inline]
+        pub const fn $get(&self) -> bool {
+            self.0[$byte] & (1 << $bit) != 0
+        }
+        wire_accessors!(@set $get $set $with bool, bytes value {
+            bytes[$byte] = bytes[$byte] & !(1 << $bit) | (value as u8) << $bit;
+        });
+    };
+    ([$($doc:literal)+] $get:ident $set:ident $with:ident ([u8; $n:literal] @ $byte:literal $(as $kind:ident)?)) => {
+        $(#[doc = $doc])+
+        #[inline]
+        pub const fn $get(&self) -> [u8; $n] {
+            crate::wire::load(&self.0, $byte)
+        }
+        wire_accessors!(@set $get $set $with [u8; $n], bytes value {
+            crate::wire::store(bytes, $byte, value);
+        });
+    };
+    ([$($doc:literal)+] $get:ident $set:ident $with:ident ($int:ident @ $byte:literal bits $lo:literal .. $hi:literal)) => {
+        $(#[doc = $doc])+
+        #[inline]
+        pub const fn $get(&self) -> $int {
+            let word = $int::from_le_bytes(crate::wire::load(&self.0, $byte));
+            word >> $lo & ($int::MAX >> ($int::BITS - ($hi - $lo)))
+        }
+        wire_accessors!(@set $get $set $with $int, bytes value {
+            let mask = $int::MAX >> ($int::BITS - ($hi - $lo)) << $lo;
+            let word = $int::from_le_bytes(crate::wire::load(bytes, $byte));
+            let word = word & !mask | value << $lo & mask;
+            crate::wire::store(bytes, $byte, word.to_le_bytes());
+        });
+    };
+    ([$($doc:literal)+] $get:ident $set:ident $with:ident ($int:ident @ $byte:literal as $open:ident)) => {
+        $(#[doc = $doc])+
+        #[inline]
+        pub const fn $get(&self) -> $open {
+            $open($int::from_le_bytes(crate::wire::load(&self.0, $byte)))
+        }
+        wire_accessors!(@set $get $set $with $open, bytes value {
+            crate::wire::store(bytes, $byte, value.0.to_le_bytes());
+        });
+    };
+    ([$($doc:literal)+] $get:ident $set:ident $with:ident ($int:ident @ $byte:literal)) => {
+        $(#[doc = $doc])+
+        #[inline]
+        pub const fn $get(&self) -> $int {
+            $int::from_le_bytes(crate::wire::load(&self.0, $byte))
+        }
+        wire_accessors!(@set $get $set $with $int, bytes value {
+            crate::wire::store(bytes, $byte, value.to_le_bytes());
+        });
+    };
+    (@set $get:ident $set:ident $with:ident $type:ty, $bytes:ident $value:ident $store:block) => {
+        #[doc = concat!("Sets [`Self::", stringify!($get), "`].")]
+        #[inline]
+        pub const fn $set(&mut self, $value: $type) {
+            let $bytes = &mut self.0;
+            $store
+        }
+        #[doc = concat!("A copy with [`Self::", stringify!($get), "`] set.")]
+        #[inline]
+        #[must_use]
+        pub const fn $with(mut self, value: $type) -> Self {
+            self.$set(value);
+            self
+        }
+    };
+}
+
+/// The table entry of one field.
+macro_rules! wire_field {
+    (@entry $name:ident [$($doc:literal)+] $bit:expr, $width:expr, $kind:expr) => {
+        crate::field::Field {
+            name: stringify!($name),
+            doc: concat!($($doc),+),
+            bit: $bit,
+            width: $width,
+            kind: $kind,
+        }
+    };
+    ($name:ident $doc:tt (bool @ $byte:literal bit $bit:literal)) => {
+        wire_field!(@entry $name $doc $byte * 8 + $bit, 1, crate::field::Kind::Bool)
+    };
+    ($name:ident $doc:tt ([u8; 6] @ $byte:literal)) => {
+        wire_field!(@entry $name $doc $byte * 8, 48, crate::field::Kind::Mac)
+    };
+    ($name:ident $doc:tt ([u8; 16] @ $byte:literal)) => {
+        wire_field!(@entry $name $doc $byte * 8, 128, crate::field::Kind::Gid)
+    };
+    ($name:ident $doc:tt ($int:ident @ $byte:literal bits $lo:literal .. $hi:literal)) => {
+        wire_field!(@entry $name $doc $byte * 8 + $lo, $hi - $lo, crate::field::Kind::Uint)
+    };
+    ($name:ident $doc:tt ($int:ident @ $byte:literal as $open:ident)) => {
+        wire_field!(@entry $name $doc $byte * 8, $int::BITS as usize, <$open>::KIND)
+    };
+    ($name:ident $doc:tt ($int:ident @ $byte:literal)) => {
+        wire_field!(@entry $name $doc $byte * 8, $int::BITS as usize, crate::field::Kind::Uint)
+    };
+}
+
+/// A format of a fixed number of bytes.
+macro_rules! wire_format {
+    ($(#[doc = $tdoc:literal])+ $name:ident: $size:literal {
+        $( $(#[doc = $doc:literal])+ $get:ident $set:ident $with:ident $at:tt; )+
+    }) => {
+        $(#[doc = $tdoc])+
+        #[repr(transparent)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $name([u8; $size]);
+
+        impl $name {
+            /// Size in bytes.
+            pub const BYTES: usize = $size;
+
+            /// The fields; what they leave out is reserved and zero.
+            pub const FIELDS: &'static [crate::field::Field] = &[$(
+                wire_field!($get [$($doc)+] $at),
+            )+];
+
+            /// The whole description.
+            pub const FORMAT: crate::field::Format = crate::field::Format {
+                name: stringify!($name),
+                doc: concat!($($tdoc, "\n"),+),
+                bytes: $size,
+                fields: Self::FIELDS,
+            };
+
+            /// All zero.
+            #[inline]
+            pub const fn new() -> Self {
+                Self([0; $size])
+            }
+
+            /// From bytes as they stand in memory.
+            #[inline]
+            pub const fn from_bytes(bytes: &[u8; $size]) -> Self {
+                Self(*bytes)
+            }
+
+            /// From the first bytes of a slice; `None` where it is too short.
+            #[inline]
+            pub const fn from_slice(bytes: &[u8]) -> Option<Self> {
+                match bytes.first_chunk::<$size>() {
+                    Some(bytes) => Some(Self(*bytes)),
+                    None => None,
+                }
+            }
+
+            /// The bytes as they stand in memory.
+            #[inline]
+            pub const fn as_bytes(&self) -> &[u8; $size] {
+                &self.0
+            }
+
+            /// The bytes, to be changed in place.
+            #[inline]
+            pub const fn as_mut_bytes(&mut self) -> &mut [u8; $size] {
+                &mut self.0
+            }
+
+            $( wire_accessors!([$($doc)+] $get $set $with $at); )+
+        }
+
+        #[cfg(test)]
+        impl $name {
+            /// For each field, a value in which only it was copied.
+            pub(crate) fn each_alone(&self) -> Vec<Vec<u8>> {
+                vec![$( Self::new().$with(self.$get()).0.to_vec(), )+]
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                crate::field_text::debug(out, &Self::FORMAT, &self.0)
+            }
+        }
+
+        const _: () = crate::field::check($name::FIELDS, $size);
+    };
+}

@@ -1,0 +1,231 @@
+//! [`SegmentCard`]: one opened card of a segment as the driver's backend.
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use driver::{Card, CardError, DmaMemory};
+use fpga_regs::{CqArm, RqDoorbell, SqDoorbell, SrqDoorbell, DOORBELL_BASE, DOORBELL_CQ_ARM, DOORBELL_PAGE_BYTES, DOORBELL_RQ, DOORBELL_SQ, DOORBELL_SRQ};
+
+use super::runner::Runner;
+use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
+use crate::segment::layout::PAGE;
+use crate::segment::{futex_wait, AttachError, LockError, Segment};
+
+/// Empty polls in a row after which a poll offers its core to others, each time this many have passed.
+const YIELD_AFTER: u32 = 256;
+
+/// Why a card could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The segment could not be joined.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// The cards are busy or stopped.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The net has fewer cards.
+    #[error("the net has {count} cards: there is no card {card} (start it with --cards {})", .card + 1)]
+    NoCard {
+        /// Asked for.
+        card: u32,
+        /// Cards of the net.
+        count: u8,
+    },
+    /// Too many open contexts.
+    #[error("the card has no free function: too many programs have it open")]
+    NoFunction,
+}
+
+/// A card of a segment, opened by this process.
+pub struct SegmentCard {
+    runner: Arc<Runner<Segment>>,
+    card: u8,
+    function: u16,
+    /// Interrupts seen, by vector.
+    seen: [AtomicU32; EQS],
+}
+
+/// Segments that this process has joined, by socket: all its contexts share one membership.
+static JOINED: Mutex<Option<HashMap<PathBuf, Weak<Runner<Segment>>>>> = Mutex::new(None);
+
+fn join(socket: &Path) -> Result<Arc<Runner<Segment>>, OpenError> {
+    let mut joined = JOINED.lock().unwrap_or_else(PoisonError::into_inner);
+    let joined = joined.get_or_insert_with(HashMap::new);
+    // A forked child has no part in its parent's segment and joins anew.
+    let live = joined.get(socket).and_then(Weak::upgrade).filter(|r| !r.segment().is_detached());
+    if let Some(runner) = live {
+        return Ok(runner);
+    }
+    let runner = Arc::new(Runner::new(Segment::attach(socket)?));
+    joined.insert(socket.into(), Arc::downgrade(&runner));
+    Ok(runner)
+}
+
+impl SegmentCard {
+    /// Opens card `card` (from 0) of the net whose keeper listens at `socket`.
+    pub fn open(socket: &Path, card: u32) -> Result<SegmentCard, OpenError> {
+        let runner = join(socket)?;
+        let member = runner.segment().member();
+        let function = runner.control(|world, _| {
+            if card >= world.count as u32 {
+                return Err(OpenError::NoCard { card, count: world.count });
+            }
+            world.cards[card as usize].attach(member).ok_or(OpenError::NoFunction)
+        })??;
+        let words = &runner.net().interrupts[card as usize][function as usize];
+        let seen = std::array::from_fn(|v| AtomicU32::new(words[v].load(Ordering::Acquire)));
+        Ok(SegmentCard { card: card as u8, function, seen, runner })
+    }
+
+    /// Runs what the open card's registers ask for; `fallback` when the cards cannot be had.
+    fn registers<R>(&self, fallback: R, access: impl FnOnce(&mut crate::device::Device, u16, &mut super::wall::Wall<'_>) -> R) -> R {
+        let (card, f) = (self.card as usize, self.function);
+        self.runner.control(|world, env| access(&mut world.cards[card], f, env)).unwrap_or(fallback)
+    }
+
+    fn read(&self, offset: u32) -> u64 {
+        // A card that does not answer reads all ones, as on PCIe.
+        self.registers(u64::MAX, |device, f, env| device.bar_read(f, offset, env))
+    }
+
+    fn write(&self, offset: u32, value: u64) {
+        self.registers((), |device, f, env| device.bar_write(f, offset, value, env));
+    }
+
+    /// Makes a thread of this process that waits for interrupt `vector` look around.
+    pub fn wake(&self, vector: u32) {
+        let words = &self.runner.net().interrupts[self.card as usize][self.function as usize];
+        if let Some(word) = words.get(vector as usize) {
+            word.fetch_add(1, Ordering::Release);
+            crate::segment::futex_wake(word, u32::MAX >> 1);
+        }
+    }
+
+    #[cold]
+    fn arm(&self, arm: CqArm) {
+        self.registers((), |device, f, env| device.arm_cq(f, arm.cqn(), arm.solicited_only(), arm.index(), env));
+    }
+}
+
+impl Drop for SegmentCard {
+    fn drop(&mut self) {
+        self.registers((), |device, f, env| device.detach(f, env));
+    }
+}
+
+impl Card for SegmentCard {
+    fn read32(&self, offset: u32) -> u32 {
+        self.read(offset) as u32
+    }
+
+    fn write32(&self, offset: u32, value: u32) {
+        self.write(offset, value as u64);
+    }
+
+    fn read64(&self, offset: u32) -> u64 {
+        self.read(offset)
+    }
+
+    fn write64(&self, offset: u32, value: u64) {
+        if offset >= DOORBELL_BASE {
+            self.doorbell(offset, value);
+        } else {
+            self.write(offset, value);
+        }
+    }
+
+    #[inline]
+    fn doorbell(&self, offset: u32, value: u64) {
+        let bells = &self.runner.net().bells[self.card as usize];
+        match offset % DOORBELL_PAGE_BYTES {
+            DOORBELL_SQ => {
+                let bell = SqDoorbell(value);
+                let qp = (bell.qpn() & 0xffff) as usize % MAX_QPS;
+                bells.qp[qp].sq.store(bell.index(), Ordering::Release);
+                self.runner.kick(self.card, qp as u16);
+            }
+            DOORBELL_RQ => {
+                let bell = RqDoorbell(value);
+                let qp = (bell.qpn() & 0xffff) as usize % MAX_QPS;
+                // Ordered before the look at `watch`.
+                bells.qp[qp].rq.swap(bell.index(), Ordering::SeqCst);
+                if bells.qp[qp].watch.load(Ordering::SeqCst) != 0 {
+                    self.runner.kick(self.card, qp as u16);
+                }
+            }
+            DOORBELL_SRQ => {
+                let bell = SrqDoorbell(value);
+                bells.srq[bell.srqn() as usize % MAX_SRQS].store(bell.index(), Ordering::Release);
+            }
+            DOORBELL_CQ_ARM => self.arm(CqArm(value)),
+            _ => {}
+        }
+    }
+
+    fn push(&self, _offset: u32, _wqe: &[u8], doorbell_offset: u32, value: u64) {
+        // The WQE stands in the ring too; the model reads it there (it does not announce PUSH).
+        self.doorbell(doorbell_offset, value);
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
+        let area = self.runner.segment().alloc(bytes).map_err(|e| CardError::Setup(e.to_string()))?;
+        Ok(DmaMemory { ptr: area.ptr, iova: area.ptr as u64, len: area.len })
+    }
+
+    fn free(&self, memory: DmaMemory) {
+        let segment = self.runner.segment();
+        let offset = (memory.ptr as u64).wrapping_sub(segment.ptr_at(0) as u64);
+        debug_assert!(offset % PAGE == 0);
+        let area = crate::segment::Area { ptr: memory.ptr, offset, len: memory.len };
+        // What cannot be freed now is freed by the keeper when the process ends.
+        let _ = segment.free(area);
+    }
+
+    fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError> {
+        self.runner.segment().map(addr, len, writable).map_err(|e| CardError::Map { addr: addr as u64, len, reason: e.to_string() })
+    }
+
+    fn unmap(&self, _iova: u64, addr: *mut u8, len: usize) {
+        let _ = self.runner.segment().unmap(addr, len);
+    }
+
+    fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
+        let words = &self.runner.net().interrupts[self.card as usize][self.function as usize];
+        let v = vector as usize;
+        let (Some(word), Some(seen)) = (words.get(v), self.seen.get(v)) else {
+            return Err(CardError::NoVector { vector, count: EQS as u32 });
+        };
+        let until = Instant::now() + timeout;
+        loop {
+            let now = word.load(Ordering::Acquire);
+            if now != seen.load(Ordering::Relaxed) {
+                seen.store(now, Ordering::Relaxed);
+                return Ok(true);
+            }
+            if self.runner.segment().is_detached() {
+                return Err(CardError::Gone);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            futex_wait(word, now, Some(left));
+        }
+    }
+
+    #[inline]
+    fn relax(&self, empty_polls: u32) {
+        std::hint::spin_loop();
+        if empty_polls % YIELD_AFTER == YIELD_AFTER - 1 {
+            if self.runner.segment().pending().load(Ordering::Relaxed) != 0 {
+                self.runner.help();
+            }
+            std::thread::yield_now();
+        }
+    }
+}

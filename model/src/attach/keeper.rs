@@ -1,0 +1,54 @@
+//! The keeper of a net of cards: makes them, runs their timers, frees what the dead leave behind.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::limits::limits;
+use super::net::Net;
+use super::runner::Runner;
+use crate::segment::{self, KeeperError, KeeperOptions};
+use crate::world::MAX_CARDS;
+
+/// Room for rings and registered memory: 1 TiB, of which only what is used takes memory.
+const HEAP_BYTES: u64 = 1 << 40;
+
+/// Where the keeper of net `name` listens: `$XDG_RUNTIME_DIR/verbena/NAME.sock`, or
+/// `/tmp/verbena-UID/NAME.sock`.
+pub fn default_socket(name: &str) -> PathBuf {
+    let directory = match std::env::var_os("XDG_RUNTIME_DIR").filter(|d| !d.is_empty()) {
+        Some(runtime) => Path::new(&runtime).join("verbena"),
+        None => PathBuf::from(format!("/tmp/verbena-{}", rustix::process::getuid().as_raw())),
+    };
+    directory.join(format!("{name}.sock"))
+}
+
+/// Runs the keeper of a net of `cards` cards, until its last connection has ended.
+pub fn run_keeper(socket: &Path, cards: u8) -> Result<(), KeeperError> {
+    assert!((1..=MAX_CARDS as u8).contains(&cards), "a net has 1 to {MAX_CARDS} cards");
+    segment::keeper::run(KeeperOptions {
+        socket_path: socket.into(),
+        heap_bytes: HEAP_BYTES,
+        world_bytes: size_of::<Net>() as u64,
+        init: Box::new(move |segment| {
+            let made = Runner::new(segment).control(|world, _| world.init(cards, limits()));
+            made.expect("nobody else has the segment yet");
+        }),
+        on_member_gone: Box::new(|segment, member| {
+            let runner = Runner::new(segment);
+            // The lock's holder may be stopped: the keeper asks again until it succeeds.
+            while runner
+                .control(|world, env| (0..world.count as usize).for_each(|c| world.cards[c].detach_domain(member, env)))
+                .is_err()
+            {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }),
+        on_timer: Box::new(|segment| {
+            match Runner::new(segment).control(|world, env| world.run_timers(env)) {
+                Ok(next) => next.unwrap_or(u64::MAX),
+                // Busy for seconds: look again soon.
+                Err(_) => segment::now_ns() + 1_000_000,
+            }
+        }),
+    })
+}

@@ -1,0 +1,20 @@
+//! What lies in the segment's area for the cards: doorbells and interrupt words, which are touched
+//! without the lock, and the cards themselves, which are not.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::AtomicU32;
+
+use super::bells::Bells;
+use crate::device::tables::{EQS, MAX_FUNCTIONS};
+use crate::world::{World, MAX_CARDS};
+
+/// The cards' area of a segment.
+#[repr(C, align(4096))]
+pub(super) struct Net {
+    /// Doorbells by card.
+    pub bells: [Bells; MAX_CARDS],
+    /// Interrupt words by card, function and vector: each raise adds one and wakes who waits.
+    pub interrupts: [[[AtomicU32; EQS]; MAX_FUNCTIONS]; MAX_CARDS],
+    /// The cards. Only with the segment's lock.
+    pub world: UnsafeCell<World>,
+}

@@ -1,0 +1,176 @@
+//! Running the cards of a segment: under the lock, to completion, by whoever has work.
+//!
+//! The hand-off: a process that finds the lock busy notes its QP in the pending words and tries once
+//! more. The holder, after unlocking, looks whether something was noted. Either the second try comes
+//! after the unlock and takes the lock, or the note comes before the look and is seen; nothing is
+//! left over. (Both sides order their store and load by an atomic read-modify-write.)
+#![allow(unsafe_code)]
+
+use std::borrow::Borrow;
+use std::cell::UnsafeCell;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::net::Net;
+use super::wall::{Scratch, Wall};
+use crate::device::tables::MAX_QPS;
+use crate::env::{Env, Work};
+use crate::segment::{Guard, LockError, Segment};
+use crate::world::World;
+
+/// How long control operations wait for the lock.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// QPs that a pending bit stands for: bit n is QP n, n + 4096, ... of every card.
+const PENDING_BITS: usize = crate::segment::layout::PENDING_WORDS * 64;
+
+/// One process's attachment to a segment.
+pub(super) struct Runner<S: Borrow<Segment>> {
+    segment: S,
+    /// Only with the lock, which one thread of a process has at most.
+    scratch: UnsafeCell<Scratch>,
+}
+
+// SAFETY: `scratch` is used under the segment's lock only.
+unsafe impl<S: Borrow<Segment> + Send> Send for Runner<S> {}
+// SAFETY: as above.
+unsafe impl<S: Borrow<Segment> + Sync> Sync for Runner<S> {}
+
+impl<S: Borrow<Segment>> Runner<S> {
+    pub fn new(segment: S) -> Self {
+        assert!(segment.borrow().world_bytes() as usize >= size_of::<Net>(), "the segment was made by another version");
+        Runner { segment, scratch: UnsafeCell::default() }
+    }
+
+    /// The segment.
+    #[inline]
+    pub fn segment(&self) -> &Segment {
+        self.segment.borrow()
+    }
+
+    /// The cards' area.
+    #[inline]
+    pub fn net(&self) -> &Net {
+        net(self.segment())
+    }
+
+    /// A send doorbell rang: runs the QP now, or leaves it to whoever runs the cards.
+    #[inline]
+    pub fn kick(&self, card: u8, qp: u16) {
+        if let Some(guard) = self.segment().try_lock() {
+            self.run(guard, |_, env| env.push(Work::Send { card, qp }));
+        } else {
+            self.leave_pending(qp);
+        }
+    }
+
+    #[cold]
+    fn leave_pending(&self, qp: u16) {
+        let bit = qp as usize % PENDING_BITS;
+        self.segment().pending_words()[bit / 64].fetch_or(1 << (bit % 64), Ordering::SeqCst);
+        self.segment().pending().fetch_or(1 << (bit / 64), Ordering::SeqCst);
+        self.help();
+    }
+
+    /// Runs what others have left pending, if nobody does.
+    pub fn help(&self) {
+        if let Some(guard) = self.segment().try_lock() {
+            self.run(guard, |_, _| ());
+        }
+    }
+
+    /// Runs the cards after `first`, then whatever is pending, and unlocks.
+    #[inline]
+    fn run<R>(&self, guard: Guard<'_>, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> R {
+        let result = self.run_locked(&guard, first);
+        drop(guard);
+        while self.segment().pending().load(Ordering::SeqCst) != 0 {
+            // Busy: its holder looks after us.
+            let Some(guard) = self.segment().try_lock() else { break };
+            self.run_locked(&guard, |_, _| ());
+        }
+        result
+    }
+
+    /// A control operation: waits for the lock.
+    pub fn control<R>(&self, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> Result<R, LockError> {
+        let guard = self.segment().lock(PATIENCE)?;
+        Ok(self.run(guard, first))
+    }
+
+    #[inline]
+    fn run_locked<R>(&self, guard: &Guard<'_>, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> R {
+        let net = self.net();
+        // SAFETY: the lock is held: no other thread or process uses the cards or our scratch.
+        let (world, scratch) = unsafe { (&mut *net.world.get(), &mut *self.scratch.get()) };
+        let mut env = Wall::new(guard, net, scratch);
+        if guard.recovered() {
+            recover(guard, world, &mut env);
+        }
+        let result = first(world, &mut env);
+        loop {
+            self.drain(world, &mut env);
+            if self.segment().pending().load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            self.take_pending(world, &mut env);
+        }
+        world.end_run(&mut env);
+        self.segment().journal()[0].store(0, Ordering::Relaxed);
+        result
+    }
+
+    #[inline]
+    fn drain(&self, world: &mut World, env: &mut Wall<'_>) {
+        while let Some(work) = env.pop() {
+            // What is being worked on, for whoever finds us dead.
+            let entry = match &work {
+                Work::Packet(p) => 1 << 63 | (p.dst.card as u64) << 32 | p.dest_qpn as u64,
+                Work::Send { card, qp } => 1 << 63 | (*card as u64) << 32 | *qp as u64,
+            };
+            self.segment().journal()[0].store(entry, Ordering::Relaxed);
+            world.step(work, env);
+        }
+    }
+
+    /// Turns the pending bits into work.
+    #[cold]
+    fn take_pending(&self, world: &mut World, env: &mut Wall<'_>) {
+        let summary = self.segment().pending().swap(0, Ordering::SeqCst);
+        for word in (0..64).filter(|w| summary & (1 << w) != 0) {
+            let bits = self.segment().pending_words()[word].swap(0, Ordering::SeqCst);
+            for bit in (0..64).filter(|b| bits & (1 << b) != 0) {
+                let first = word * 64 + bit;
+                for card in 0..world.count {
+                    for qp in (first..MAX_QPS).step_by(PENDING_BITS) {
+                        if world.cards[card as usize].has_work(qp, env) {
+                            env.push(Work::Send { card, qp: qp as u16 });
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The cards' area of a segment.
+pub(super) fn net(segment: &Segment) -> &Net {
+    // SAFETY: the area has the size of `Net` (checked by `Runner::new`), is page aligned, zero or what the
+    // cards made of it, and lives as long as the segment. What is changed without the lock is atomic.
+    unsafe { &*segment.world_ptr().cast::<Net>() }
+}
+
+/// A process died while it ran the cards: the QP under work goes to error, derived lists are rebuilt.
+#[cold]
+fn recover(guard: &Guard<'_>, world: &mut World, env: &mut Wall<'_>) {
+    let entry = guard.segment().journal()[0].swap(0, Ordering::Relaxed);
+    if entry >> 63 == 1 {
+        let card = (entry >> 32) as usize & 0xff;
+        if card < world.count as usize {
+            world.cards[card].abort_qp((entry & 0xffff) as usize, env);
+        }
+    }
+    for card in 0..world.count as usize {
+        world.cards[card].rebuild_timers(env);
+    }
+    guard.recovery_done();
+}

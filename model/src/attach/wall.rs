@@ -1,0 +1,188 @@
+//! The environment of the cards in wall-clock mode: everything is answered at once.
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::net::Net;
+use crate::env::{Addr, Atomic, DmaFault, Env, Work};
+use crate::packet::Payload;
+use crate::segment::{futex_wake, now_ns, Guard};
+
+/// What one process keeps between runs: only capacity, no state. When it dies in the middle of a run,
+/// what was in the queue is lost like packets on a wire, and the senders' timers see to it.
+#[derive(Default)]
+pub(super) struct Scratch {
+    queue: VecDeque<Work>,
+    stashes: Vec<Vec<u8>>,
+    stashes_used: usize,
+}
+
+/// The environment, for as long as the lock is held.
+pub(super) struct Wall<'a> {
+    guard: &'a Guard<'a>,
+    net: &'a Net,
+    scratch: &'a mut Scratch,
+}
+
+impl<'a> Wall<'a> {
+    pub fn new(guard: &'a Guard<'a>, net: &'a Net, scratch: &'a mut Scratch) -> Self {
+        scratch.stashes_used = 0;
+        Wall { guard, net, scratch }
+    }
+
+    /// The next piece of work.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Work> {
+        self.scratch.queue.pop_front()
+    }
+
+    #[inline]
+    fn direct(&self, at: Addr, len: usize) -> Option<*mut u8> {
+        self.guard.direct(at.domain, at.iova, len as u64)
+    }
+}
+
+fn fault<E>(_: E) -> DmaFault {
+    DmaFault
+}
+
+impl Env for Wall<'_> {
+    fn now(&mut self) -> u64 {
+        now_ns()
+    }
+
+    #[inline]
+    fn read(&mut self, from: Addr, to: &mut [u8]) -> Result<(), DmaFault> {
+        self.guard.read(from.domain, from.iova, to).map_err(fault)
+    }
+
+    #[inline]
+    fn write(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault> {
+        self.guard.write(to.domain, to.iova, from).map_err(fault)
+    }
+
+    #[inline]
+    fn publish(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault> {
+        let (body, last) = from.split_at(from.len() - 8);
+        self.write(to, body)?;
+        let at = to.add(body.len() as u64);
+        let word: [u8; 8] = last.try_into().expect("eight bytes");
+        match self.direct(at, 8) {
+            Some(p) if p as usize % 8 == 0 => {
+                // SAFETY: eight aligned bytes of the segment's heap; others access them concurrently
+                // only as a queue entry's last word.
+                unsafe { AtomicU64::from_ptr(p.cast()) }.store(u64::from_le_bytes(word), Ordering::Release);
+                Ok(())
+            }
+            _ => self.write(at, &word),
+        }
+    }
+
+    #[inline]
+    fn copy(&mut self, to: Addr, from: Addr, len: usize) -> Result<(), DmaFault> {
+        self.guard.copy((to.domain, to.iova), (from.domain, from.iova), len as u64).map_err(fault)
+    }
+
+    fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault> {
+        if let Some(p) = self.direct(at, 8).filter(|p| *p as usize % 8 == 0) {
+            // SAFETY: eight aligned bytes of the segment's heap, accessed atomically.
+            let cell = unsafe { AtomicU64::from_ptr(p.cast()) };
+            return Ok(match op {
+                Atomic::CompareSwap { compare, swap } => match cell.compare_exchange(compare, swap, Ordering::SeqCst, Ordering::SeqCst) {
+                    Ok(v) | Err(v) => v,
+                },
+                Atomic::FetchAdd(add) => cell.fetch_add(add, Ordering::SeqCst),
+            });
+        }
+        // Memory that no process shares: atomic among the cards of the segment (the lock is held), as
+        // IBV_ATOMIC_HCA promises.
+        let mut bytes = [0u8; 8];
+        self.read(at, &mut bytes)?;
+        let original = u64::from_ne_bytes(bytes);
+        let new = match op {
+            Atomic::CompareSwap { compare, swap } if original == compare => swap,
+            Atomic::CompareSwap { .. } => return Ok(original),
+            Atomic::FetchAdd(add) => original.wrapping_add(add),
+        };
+        self.write(at, &new.to_ne_bytes())?;
+        Ok(original)
+    }
+
+    fn stash(&mut self, len: usize) -> u32 {
+        let s = &mut self.scratch;
+        if s.stashes_used == s.stashes.len() {
+            s.stashes.push(Vec::new());
+        }
+        let buffer = &mut s.stashes[s.stashes_used];
+        buffer.clear();
+        buffer.resize(len, 0);
+        s.stashes_used += 1;
+        s.stashes_used as u32 - 1
+    }
+
+    fn stash_read(&mut self, stash: u32, offset: usize, from: Addr, len: usize) -> Result<(), DmaFault> {
+        let to = &mut self.scratch.stashes[stash as usize][offset..offset + len];
+        self.guard.read(from.domain, from.iova, to).map_err(fault)
+    }
+
+    fn stash_fill(&mut self, stash: u32, bytes: &[u8]) {
+        self.scratch.stashes[stash as usize].copy_from_slice(bytes);
+    }
+
+    #[inline]
+    fn push(&mut self, work: Work) {
+        self.scratch.queue.push_back(work);
+    }
+
+    fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
+        let word = &self.net.interrupts[card as usize][function as usize][vector as usize];
+        word.fetch_add(1, Ordering::Release);
+        futex_wake(word, u32::MAX >> 1);
+    }
+
+    fn timer(&mut self, at: u64) {
+        self.guard.segment().arm_deadline(at);
+    }
+
+    #[inline]
+    fn sq_producer(&mut self, card: u8, qp: u16) -> u32 {
+        self.net.bells[card as usize].qp[qp as usize].sq.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn rq_producer(&mut self, card: u8, qp: u16, watch: bool) -> u32 {
+        let bells = &self.net.bells[card as usize].qp[qp as usize];
+        if watch {
+            // Before the read, so that a doorbell that this read misses sees it.
+            bells.watch.store(1, Ordering::SeqCst);
+            return bells.rq.load(Ordering::SeqCst);
+        }
+        bells.rq.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn srq_producer(&mut self, card: u8, srq: u16) -> u32 {
+        self.net.bells[card as usize].srq[srq as usize].load(Ordering::Acquire)
+    }
+
+    fn reset_doorbells(&mut self, card: u8, qp: u16) {
+        self.net.bells[card as usize].reset_qp(qp);
+    }
+
+    fn reset_srq_doorbell(&mut self, card: u8, srq: u16) {
+        self.net.bells[card as usize].srq[srq as usize].store(0, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), DmaFault> {
+        match *payload {
+            Payload::Memory(from, _) => self.copy(to, from.add(offset as u64), len),
+            Payload::Stash(id, _) => {
+                let bytes = &self.scratch.stashes[id as usize][offset..offset + len];
+                self.guard.write(to.domain, to.iova, bytes).map_err(fault)
+            }
+            Payload::None => Ok(()),
+        }
+    }
+}

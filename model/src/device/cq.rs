@@ -1,0 +1,125 @@
+//! Completion and event queues: CQE and EQE writes, arming, overrun.
+
+use fpga_regs::regs::{Cause, ErrorCause, Health};
+use fpga_regs::{Cqe, Eqe, EventKind};
+
+use super::Device;
+use crate::env::{Addr, Env};
+
+/// CQ is not armed.
+const DISARMED: u8 = 0;
+/// Armed for any completion.
+const ARMED: u8 = 1;
+/// Armed for a solicited completion or an error.
+const ARMED_SOLICITED: u8 = 2;
+
+impl Device {
+    /// Writes a CQE and, when the CQ is armed for it, an event. `urgent`: solicited, or in error.
+    #[inline]
+    pub(super) fn push_cqe(&mut self, cqn: u16, mut cqe: Cqe, urgent: bool, env: &mut impl Env) {
+        let cq = &mut self.cqs[cqn as usize];
+        if !cq.used || cq.overrun {
+            return;
+        }
+        if cq.pi.wrapping_sub(cq.ci) > cq.mask && !Self::refresh_consumer(cq, env) {
+            cq.overrun = true;
+            let function = cq.function;
+            self.functions[function as usize].health |= Health(0).with_cq_overrun(true).0;
+            self.async_event(function, EventKind::CQ_ERR, cqn as u32, env);
+            self.cq_overrun(cqn, env);
+            return;
+        }
+        let lap_is_odd = cq.pi & (cq.mask + 1) != 0;
+        cqe.set_phase(!lap_is_odd);
+        let at = cq.ring.add(((cq.pi & cq.mask) as u64) << 6);
+        cq.pi = cq.pi.wrapping_add(1);
+        // A CQ whose memory is gone belongs to a process that is gone.
+        let _ = env.publish(at, cqe.as_bytes());
+        if cq.armed != DISARMED && (cq.armed == ARMED || urgent) {
+            cq.armed = DISARMED;
+            let (function, eq) = (cq.function, cq.eq);
+            self.push_event(function, eq, EventKind::COMPLETION, 0, cqn as u32, env);
+        }
+    }
+
+    /// Reads the consumer index record; whether there is room now.
+    #[cold]
+    fn refresh_consumer(cq: &mut super::tables::Cq, env: &mut impl Env) -> bool {
+        let mut record = [0u8; 4];
+        let at = Addr { iova: cq.ci_iova, domain: cq.ring.domain };
+        if env.read(at, &mut record).is_err() {
+            return false;
+        }
+        let ci = u32::from_le_bytes(record);
+        // A record outside the window is the driver's error and is not followed.
+        if cq.pi.wrapping_sub(ci) <= cq.mask + 1 {
+            cq.ci = ci;
+        }
+        cq.pi.wrapping_sub(cq.ci) <= cq.mask
+    }
+
+    /// The CQ-arm doorbell. An event is raised at once when there are CQEs from `consumer` on.
+    pub fn arm_cq(&mut self, function: u16, cqn: u32, solicited_only: bool, consumer: u32, env: &mut impl Env) {
+        let Some(cq) = self.cqs.get_mut(cqn as usize) else { return };
+        if !cq.used || cq.function != function {
+            return;
+        }
+        if cq.pi != consumer && !solicited_only {
+            let eq = cq.eq;
+            cq.armed = DISARMED;
+            self.push_event(function, eq, EventKind::COMPLETION, 0, cqn, env);
+        } else if solicited_only {
+            if cq.armed == DISARMED {
+                cq.armed = ARMED_SOLICITED;
+            }
+        } else {
+            cq.armed = ARMED;
+        }
+    }
+
+    /// Writes an EQE and raises the event queue's interrupt.
+    pub(super) fn push_event(&mut self, function: u16, eq: u8, kind: EventKind, port: u8, object: u32, env: &mut impl Env) {
+        let card = self.id;
+        let f = &mut self.functions[function as usize];
+        let Some(q) = f.eqs.get_mut(eq as usize) else { return };
+        if !f.used || !q.used {
+            return;
+        }
+        if q.pi.wrapping_sub(q.ci) > q.mask {
+            f.error_cause = Cause(0).with_code(ErrorCause::EQ_OVERRUN).with_detail(eq as u16).0;
+            f.health |= Health(0).with_eq_overrun(true).0;
+            return;
+        }
+        let mut eqe = Eqe::default();
+        eqe.set_kind(kind);
+        eqe.set_port(port);
+        eqe.set_object(object);
+        eqe.set_timestamp(env.now());
+        eqe.set_phase(q.pi & (q.mask + 1) == 0);
+        let at = Addr { iova: q.ring + ((q.pi & q.mask) as u64) * Eqe::BYTES as u64, domain: f.domain };
+        q.pi = q.pi.wrapping_add(1);
+        let vector = q.vector;
+        let _ = env.publish(at, eqe.as_bytes());
+        if f.vector_mask & (1 << vector) != 0 {
+            f.vector_pending |= 1 << vector;
+        } else {
+            env.interrupt(card, function, vector);
+        }
+    }
+
+    /// An asynchronous event: goes to the function's event queue 0.
+    pub(super) fn async_event(&mut self, function: u16, kind: EventKind, object: u32, env: &mut impl Env) {
+        self.push_event(function, 0, kind, 0, object, env);
+    }
+
+    /// All QPs of an overrun CQ go to error: their completions would be lost.
+    #[cold]
+    fn cq_overrun(&mut self, cqn: u16, env: &mut impl Env) {
+        for q in self.tables.qp.range() {
+            let qp = &self.qps[q];
+            if qp.used && (qp.send_cq == cqn || qp.recv_cq == cqn) {
+                self.fatal(q, env);
+            }
+        }
+    }
+}

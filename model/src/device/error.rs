@@ -1,0 +1,100 @@
+//! QP state changes that the card itself makes: error, flush, fatal.
+
+use fpga_regs::{Cqe, CqeOpcode, CqeStatus, EventKind, QpState, Syndrome};
+
+use super::qp::IDLE;
+use super::Device;
+use crate::env::Env;
+
+impl Device {
+    /// Sets the state.
+    pub(super) fn set_state(&mut self, q: usize, state: QpState) {
+        let qp = &mut self.qps[q];
+        qp.state = state;
+        qp.attributes.set_state(state);
+    }
+
+    /// The QP goes to ERR; everything posted is flushed in order.
+    pub(super) fn to_error(&mut self, q: usize, env: &mut impl Env) {
+        self.set_state(q, QpState::ERR);
+        self.flush(q, env);
+    }
+
+    /// ERR after the peer's request could not be done, with its asynchronous event.
+    pub(super) fn responder_error(&mut self, q: usize, kind: EventKind, env: &mut impl Env) {
+        self.to_error(q, env);
+        let (function, qpn) = (self.qps[q].function, self.qps[q].qpn);
+        self.async_event(function, kind, qpn, env);
+    }
+
+    /// The QP's memory or doorbell makes no sense, or its CQ is lost.
+    #[cold]
+    pub(super) fn fatal(&mut self, q: usize, env: &mut impl Env) {
+        if self.qps[q].state == QpState::ERR {
+            return;
+        }
+        // The rings cannot be trusted: nothing is flushed from them.
+        self.set_state(q, QpState::ERR);
+        self.timers.disarm(q, &mut self.qps);
+        let producer = env.sq_producer(self.id, q as u16);
+        let qp = &mut self.qps[q];
+        qp.req.ci = producer;
+        qp.req.cur = producer;
+        let (function, qpn) = (qp.function, qp.qpn);
+        self.async_event(function, EventKind::QP_FATAL, qpn, env);
+    }
+
+    /// Flushes what is posted to a QP in ERR: the receive in use, the RQ, the SQ.
+    pub(super) fn flush(&mut self, q: usize, env: &mut impl Env) {
+        let first = !self.qps[q].flushing;
+        self.qps[q].flushing = true;
+        if self.qps[q].resp.has_recv {
+            self.qps[q].resp.has_recv = false;
+            let index = self.qps[q].recv.index;
+            self.flush_recv(q, index, env);
+        }
+        self.qps[q].resp.op = IDLE;
+        if !self.qps[q].has_srq {
+            let producer = env.rq_producer(self.id, q as u16, true);
+            let left = producer.wrapping_sub(self.qps[q].resp.rq_ci);
+            if left <= self.qps[q].rq_mask + 1 {
+                for _ in 0..left {
+                    let index = self.qps[q].resp.rq_ci;
+                    self.qps[q].resp.rq_ci = index.wrapping_add(1);
+                    self.flush_recv(q, index, env);
+                }
+            }
+        }
+        self.flush_send(q, env);
+        if first && self.qps[q].has_srq {
+            let (function, qpn) = (self.qps[q].function, self.qps[q].qpn);
+            self.async_event(function, EventKind::QP_LAST_WQE, qpn, env);
+        }
+    }
+
+    /// Whether a doorbell waits to be looked at: something to send, or to flush.
+    pub fn has_work(&self, q: usize, env: &mut impl Env) -> bool {
+        let qp = &self.qps[q];
+        qp.used && (qp.req.cur != env.sq_producer(self.id, q as u16) || qp.flushing)
+    }
+
+    /// The process that ran the card died while it worked on this QP: its context may be half
+    /// changed, so it goes to error.
+    pub fn abort_qp(&mut self, q: usize, env: &mut impl Env) {
+        if self.qps.get(q).is_some_and(|qp| qp.used && qp.state.0 >= QpState::RTR.0 && qp.state != QpState::ERR) {
+            self.responder_error(q, EventKind::QP_FATAL, env);
+        }
+    }
+
+    fn flush_recv(&mut self, q: usize, index: u32, env: &mut impl Env) {
+        let mut cqe = Cqe::default();
+        cqe.set_wqe_index(index);
+        cqe.set_qpn(self.qps[q].qpn);
+        cqe.set_recv(true);
+        cqe.set_opcode(CqeOpcode::RECV);
+        cqe.set_status(CqeStatus::WR_FLUSH_ERR);
+        cqe.set_syndrome(Syndrome::FLUSH_EARLIER);
+        let cq = self.qps[q].recv_cq;
+        self.push_cqe(cq, cqe, true, env);
+    }
+}

@@ -1,0 +1,94 @@
+//! Functions: attach (a device is opened), reset, detach (closed, or its process died).
+
+use super::tables::{key_kind, Function, EQS, MAX_FUNCTIONS};
+use super::Device;
+use crate::env::Env;
+
+impl Device {
+    /// Gives a function to a DMA domain. `None`: all are taken.
+    pub fn attach(&mut self, domain: u16) -> Option<u16> {
+        let functions = &self.functions;
+        let f = self.tables.function.take(0..MAX_FUNCTIONS, |i| functions[i].used)?;
+        self.functions[f] = Function { used: true, domain, ..EMPTY };
+        Some(f as u16)
+    }
+
+    /// Frees a function and all that it owns.
+    pub fn detach(&mut self, f: u16, env: &mut impl Env) {
+        if self.functions[f as usize].used {
+            self.reset_function(f, env);
+            self.functions[f as usize] = EMPTY;
+        }
+    }
+
+    /// Detaches every function of a domain.
+    pub fn detach_domain(&mut self, domain: u16, env: &mut impl Env) {
+        for f in self.tables.function.range() {
+            if self.functions[f].used && self.functions[f].domain == domain {
+                self.detach(f as u16, env);
+            }
+        }
+    }
+
+    /// Destroys all objects of a function and returns its registers to their initial values.
+    pub(super) fn reset_function(&mut self, f: u16, env: &mut impl Env) {
+        for q in self.tables.qp.range() {
+            if self.qps[q].used && self.qps[q].function == f {
+                self.free_qp(q, env);
+            }
+        }
+        for s in &mut self.srqs[self.tables.srq.range()] {
+            if s.used && s.function == f {
+                s.used = false;
+            }
+        }
+        for c in &mut self.cqs[self.tables.cq.range()] {
+            if c.used && c.function == f {
+                c.used = false;
+            }
+        }
+        // Windows before regions: a bound window holds its region.
+        for kind in [key_kind::MW2, key_kind::MR] {
+            for k in self.tables.key.range() {
+                if self.keys[k].kind == kind && self.keys[k].function == f {
+                    self.unbind_if_window(k);
+                    self.keys[k].kind = key_kind::FREE;
+                    self.keys[k].valid = false;
+                }
+            }
+        }
+        for pd in &mut self.pds[self.tables.pd.range()] {
+            if pd.used && pd.function == f {
+                pd.used = false;
+            }
+        }
+        let domain = self.functions[f as usize].domain;
+        self.functions[f as usize] = Function { used: true, domain, ..EMPTY };
+    }
+
+    fn unbind_if_window(&mut self, k: usize) {
+        if self.keys[k].kind == key_kind::MW2 {
+            self.unbind(k);
+        }
+    }
+}
+
+const EMPTY: Function = Function {
+    used: false,
+    enabled: false,
+    admin_log: 0,
+    domain: 0,
+    asq: 0,
+    acq: 0,
+    asq_head: 0,
+    asq_tail: 0,
+    acq_tail: 0,
+    acq_consumer: 0,
+    scratch: 0,
+    error_cause: 0,
+    health: 0,
+    pages: 0,
+    vector_mask: 0,
+    vector_pending: 0,
+    eqs: [super::tables::Eq { used: false, vector: 0, mask: 0, pi: 0, ci: 0, ring: 0 }; EQS],
+};

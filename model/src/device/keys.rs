@@ -1,0 +1,75 @@
+//! Memory keys: rights, bounds, translation of wire addresses to DMA addresses.
+
+use fpga_regs::{Access, MrMode};
+
+use super::tables::{key_kind, Key};
+use super::Device;
+use crate::env::{Addr, Env};
+
+/// Why a memory access was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyError {
+    /// No such key, or it is invalidated.
+    Invalid,
+    /// Another protection domain (or, for a window, another QP).
+    Domain,
+    /// The right is missing.
+    Rights,
+    /// Outside the region.
+    Bounds,
+}
+
+/// A checked range: key index and offset within the region.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    key: u32,
+    offset: u64,
+}
+
+impl Device {
+    /// Checks that `[va, va + len)` may be accessed by `key` with all of `rights`.
+    #[inline]
+    pub(super) fn check_key(&self, pd: u32, qp: u32, key: u32, va: u64, len: u64, rights: Access) -> Result<Range, KeyError> {
+        let index = (key >> 8) as usize;
+        let k = self.keys.get(index).ok_or(KeyError::Invalid)?;
+        if k.key != key || !k.valid {
+            return Err(KeyError::Invalid);
+        }
+        if k.pd != pd || (k.kind == key_kind::MW2 && k.bound != qp) {
+            return Err(KeyError::Domain);
+        }
+        if k.access & rights.0 != rights.0 {
+            return Err(KeyError::Rights);
+        }
+        let offset = va.wrapping_sub(k.va);
+        if offset > k.length || k.length - offset < len {
+            return Err(KeyError::Bounds);
+        }
+        if k.kind == key_kind::MW2 {
+            // The region cannot go while a window is bound to it.
+            return Ok(Range { key: k.parent, offset: offset + k.window_offset });
+        }
+        Ok(Range { key: index as u32, offset })
+    }
+
+    /// The DMA address of byte `offset` of a checked range, and how many bytes follow contiguously.
+    #[inline]
+    pub(super) fn translate(&self, range: Range, offset: u64, env: &mut impl Env) -> Option<(Addr, u64)> {
+        let k = &self.keys[range.key as usize];
+        let at = range.offset + offset;
+        if k.mode == MrMode::DIRECT {
+            return Some((Addr { iova: k.iova + at, domain: k.domain }, k.length - at));
+        }
+        Self::translate_page(k, at, env)
+    }
+
+    #[cold]
+    fn translate_page(k: &Key, at: u64, env: &mut impl Env) -> Option<(Addr, u64)> {
+        let at = at + k.first_offset as u64;
+        let (page, within) = (at >> k.page_shift, at & ((1 << k.page_shift) - 1));
+        let mut entry = [0u8; 8];
+        env.read(Addr { iova: k.iova + page * 8, domain: k.domain }, &mut entry).ok()?;
+        let base = u64::from_le_bytes(entry);
+        Some((Addr { iova: base + within, domain: k.domain }, (1 << k.page_shift) - within))
+    }
+}

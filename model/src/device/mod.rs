@@ -1,0 +1,154 @@
+//! The card core: everything that the card holds and does, as one struct laid out as memory.
+//!
+//! [`Device`] has fixed capacity, indices instead of pointers, no heap, and zero bytes are its
+//! initial state; so it lives as well in a shared segment as on a heap or in a file. It owns no
+//! thread, clock or socket: inputs are register accesses ([`Device::bar_write`]), packets
+//! ([`Device::receive`]), send queue runs ([`Device::run_send`]) and timers
+//! ([`Device::run_timers`]); outputs are calls on [`Env`](crate::env::Env).
+
+mod admin;
+mod cq;
+mod error;
+mod functions;
+mod keys;
+mod modify;
+pub mod qp;
+mod recv;
+mod registers;
+mod requester;
+mod requester_ack;
+mod responder;
+pub mod tables;
+mod timers;
+mod ud;
+mod windows;
+mod wqe;
+
+use core::ops::Range;
+
+use crate::packet::{PortId, PORTS};
+use fpga_regs::regs::port;
+use fpga_regs::CardLimits;
+use qp::Qp;
+use tables::*;
+
+pub use registers::FEATURES;
+
+/// Counters of a port that do not belong to a living QP, in the order of their registers.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Counters([u64; COUNTERS]);
+
+const COUNTERS: usize = ((port::RX_PAUSE - port::TX_PACKETS) / 8 + 1) as usize;
+
+impl Counters {
+    /// The counter whose register has this offset in the port's block.
+    pub fn at(&mut self, register: u32) -> &mut u64 {
+        &mut self.0[((register - port::TX_PACKETS) / 8) as usize]
+    }
+}
+
+/// The card. See the module.
+#[repr(C)]
+pub struct Device {
+    /// Number of the card in its segment.
+    pub id: u8,
+    /// The card exists.
+    pub present: bool,
+    /// Cards of the segment.
+    pub cards: u8,
+    /// What it offers (of its profile).
+    pub limits: CardLimits,
+    /// Counters by port.
+    pub counters: [Counters; PORTS],
+    /// QP timers.
+    pub timers: timers::Timers,
+    /// Slots in use.
+    tables: Tables,
+    /// Functions.
+    pub functions: [Function; MAX_FUNCTIONS],
+    /// Protection domains.
+    pub pds: [Pd; MAX_PDS],
+    /// Multicast groups.
+    pub mcast: [Mcast; MAX_MCAST],
+    /// Completion queues.
+    pub cqs: [Cq; MAX_CQS],
+    /// Shared receive queues.
+    pub srqs: [Srq; MAX_SRQS],
+    /// Memory regions and windows.
+    pub keys: [Key; MAX_KEYS],
+    /// Queue pairs.
+    pub qps: [Qp; MAX_QPS],
+}
+
+/// Allocation of a table's slots.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct Slots {
+    /// Where the next search starts, so that numbers are not reused at once.
+    hint: u32,
+    /// No slot from here on was ever used: nobody need look there.
+    top: u32,
+}
+
+impl Slots {
+    /// Slots tried before a number is used again.
+    const WINDOW: usize = 64;
+
+    /// A free index of `range`, noted as used.
+    fn take(&mut self, range: Range<usize>, used: impl Fn(usize) -> bool) -> Option<usize> {
+        let top = (self.top as usize).max((range.start + Self::WINDOW).min(range.end));
+        let hint = (self.hint as usize).clamp(range.start, top);
+        let found = (hint..top).chain(range.start..hint).find(|&i| !used(i));
+        let index = found.or((top < range.end).then_some(top))?;
+        self.hint = (index + 1) as u32;
+        self.top = self.top.max(index as u32 + 1);
+        Some(index)
+    }
+
+    /// The slots that may be in use.
+    fn range(&self) -> Range<usize> {
+        0..self.top as usize
+    }
+}
+
+/// The slots of each table.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct Tables {
+    pd: Slots,
+    key: Slots,
+    cq: Slots,
+    srq: Slots,
+    qp: Slots,
+    function: Slots,
+}
+
+impl Device {
+    /// Makes the zeroed memory a card.
+    pub fn init(&mut self, id: u8, cards: u8, limits: CardLimits) {
+        self.id = id;
+        self.cards = cards;
+        self.limits = limits;
+        self.present = true;
+    }
+
+    /// The QP index of a QP number, if that QP exists.
+    #[inline]
+    pub fn find_qp(&self, qpn: u32) -> Option<usize> {
+        let index = (qpn & 0xffff) as usize;
+        let qp = self.qps.get(index)?;
+        (qp.used && qp.qpn == qpn).then_some(index)
+    }
+
+    /// Counts an event at a port.
+    #[inline]
+    fn count(&mut self, port: u8, register: u32) {
+        *self.counters[port as usize % PORTS].at(register) += 1;
+    }
+
+    /// Own port `port` (from 0).
+    pub fn port_id(&self, port: u8) -> PortId {
+        PortId { card: self.id, port }
+    }
+}

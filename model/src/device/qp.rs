@@ -1,0 +1,218 @@
+//! The queue pair's context as the card holds it.
+
+use fpga_regs::{QpContext, QpState, QpType, WqeSge, MAX_SGE};
+
+use crate::packet::{PortId, Transport};
+
+/// The send side's progress. PSNs are 24-bit; indices count 64-byte blocks and run on (mod 2^32).
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Requester {
+    /// Oldest WQE that is not complete.
+    pub ci: u32,
+    /// WQE to send from next.
+    pub cur: u32,
+    /// Bytes of that WQE's message that are sent.
+    pub cur_offset: u32,
+    /// Local operations (bind, invalidate) before this index are done, also after a rewind.
+    pub local_done: u32,
+    /// Next PSN to send.
+    pub psn: u32,
+    /// Oldest PSN that is not acknowledged.
+    pub una: u32,
+    /// First PSN of the WQE at `ci`.
+    pub ci_psn: u32,
+    /// READs and atomics sent and not answered.
+    pub rd_out: u8,
+    /// Retries left after time-outs and sequence errors.
+    pub retry: u8,
+    /// Retries left after RNR NAKs (7: without limit).
+    pub rnr: u8,
+    /// Waits for the RNR timer.
+    pub rnr_wait: bool,
+    /// The timer is armed for `deadline`.
+    pub armed: bool,
+    /// A local error waits for the WQEs before it: 0, or the status to complete `cur` with.
+    pub pending_status: u8,
+    /// Its syndrome.
+    pub pending_syndrome: u8,
+    /// Time of the timer (ns).
+    pub deadline: u64,
+    /// Place in the card's timer list.
+    pub timer_slot: u16,
+    /// Packets sent.
+    pub packets: u64,
+    /// Bytes sent, from the Ethernet header to the ICRC.
+    pub bytes: u64,
+}
+
+/// The receive side's progress.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Responder {
+    /// Expected PSN.
+    pub epsn: u32,
+    /// Message sequence number.
+    pub msn: u32,
+    /// Next receive WQE (running index).
+    pub rq_ci: u32,
+    /// Key of the WRITE in progress.
+    pub rkey: u32,
+    /// Address of the WRITE in progress.
+    pub va: u64,
+    /// Length of the WRITE in progress.
+    pub length: u32,
+    /// Bytes of the message received.
+    pub offset: u32,
+    /// Message in progress: see `IDLE`, `IN_SEND`, `IN_WRITE`.
+    pub op: u8,
+    /// A sequence NAK was sent for `epsn`.
+    pub nak_sent: bool,
+    /// A receive WQE is loaded into [`Qp::recv`].
+    pub has_recv: bool,
+    /// Next entry of [`Qp::resources`] to use.
+    pub next_resource: u8,
+    /// Communication established was reported.
+    pub established: bool,
+    /// Packets received.
+    pub packets: u64,
+    /// Bytes received, from the Ethernet header to the ICRC.
+    pub bytes: u64,
+}
+
+/// Between messages.
+pub const IDLE: u8 = 0;
+/// Within a SEND.
+pub const IN_SEND: u8 = 1;
+/// Within a WRITE.
+pub const IN_WRITE: u8 = 2;
+
+/// A responder resource: what is needed to answer a duplicate READ or atomic.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Resource {
+    /// Original value of an atomic.
+    pub original: u64,
+    /// First PSN.
+    pub psn: u32,
+    /// PSNs that the answer takes.
+    pub count: u32,
+    /// 0 unused, 1 READ, 2 atomic.
+    pub kind: u8,
+}
+
+/// A receive WQE in use. Copied from the ring when its message starts, so that an SRQ slot may be
+/// reused while another QP's message is under way.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct RecvWqe {
+    /// Index that the CQE returns.
+    pub index: u32,
+    /// Scatter entries used.
+    pub num_sge: u32,
+    /// Scatter entries.
+    pub sges: [WqeSge; MAX_SGE],
+}
+
+/// Responder resources per QP: the largest `max_dest_rd_atomic`.
+pub const RESOURCES: usize = 16;
+
+/// A queue pair. Zero is a free slot.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Qp {
+    /// Slot in use.
+    pub used: bool,
+    /// State.
+    pub state: QpState,
+    /// Service type.
+    pub qp_type: QpType,
+    /// log2 of the path MTU in bytes.
+    pub mtu_log: u8,
+    /// QP number.
+    pub qpn: u32,
+    /// Protection domain.
+    pub pd: u32,
+    /// DMA domain.
+    pub domain: u16,
+    /// Function.
+    pub function: u16,
+    /// CQ of the send queue.
+    pub send_cq: u16,
+    /// CQ of the receive queue.
+    pub recv_cq: u16,
+    /// Shared receive queue, when `has_srq`.
+    pub srq: u16,
+    /// Receives from an SRQ.
+    pub has_srq: bool,
+    /// Every send WQE is signaled.
+    pub sq_sig_all: bool,
+    /// The RQ's doorbell runs the QP (it is in error).
+    pub flushing: bool,
+    /// Its packets are carried by IPv6.
+    pub ipv6: bool,
+    /// Remote access that the QP grants (`Access` bits).
+    pub access: u8,
+    /// log2 of the receive stride in bytes.
+    pub rq_stride_log: u8,
+    /// Own port.
+    pub port: PortId,
+    /// Peer's port (connected).
+    pub dest: PortId,
+    /// Peer's QP number (connected).
+    pub dest_qpn: u32,
+    /// Q_Key.
+    pub qkey: u32,
+    /// Send ring size in blocks, less one.
+    pub sq_mask: u32,
+    /// Receive ring size in entries, less one.
+    pub rq_mask: u32,
+    /// Send ring.
+    pub sq_iova: u64,
+    /// Receive ring.
+    pub rq_iova: u64,
+    /// Generation of the slot (bits 16..24 of the QPN).
+    pub generation: u8,
+    /// Multicast groups that it is attached to.
+    pub mcast_groups: u16,
+    /// Send side.
+    pub req: Requester,
+    /// Receive side.
+    pub resp: Responder,
+    /// All attributes as last set (QUERY_QP).
+    pub attributes: QpContext,
+    /// Answers kept for duplicates.
+    pub resources: [Resource; RESOURCES],
+    /// Receive WQE in use.
+    pub recv: RecvWqe,
+}
+
+impl Qp {
+    /// Transport service of its packets.
+    #[inline]
+    pub fn transport(&self) -> Transport {
+        match self.qp_type {
+            QpType::RC => Transport::Rc,
+            QpType::UC => Transport::Uc,
+            _ => Transport::Ud,
+        }
+    }
+
+    /// Path MTU in bytes.
+    #[inline]
+    pub fn mtu(&self) -> u32 {
+        1 << self.mtu_log
+    }
+
+    /// Packets that a message of `length` bytes takes (at least one).
+    #[inline]
+    pub fn packets(&self, length: u32) -> u32 {
+        ((length as u64 + self.mtu() as u64 - 1) >> self.mtu_log).max(1) as u32
+    }
+
+    /// Whether packets are received in this state.
+    #[inline]
+    pub fn receives(&self) -> bool {
+        matches!(self.state, QpState::RTR | QpState::RTS | QpState::SQD | QpState::SQE)
+    }
+}

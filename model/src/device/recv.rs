@@ -1,0 +1,162 @@
+//! Receive WQEs: taking one from the RQ or SRQ, scattering into it, completing it.
+
+use fpga_regs::{Access, Cqe, CqeOpcode, CqeStatus, EventKind, RecvHead, Syndrome, WqeSge, MAX_SGE};
+
+use super::Device;
+use crate::env::{Addr, Env};
+use crate::packet::{Extra, Packet, Payload};
+
+/// Why no receive WQE could be taken or filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecvError {
+    /// None is posted.
+    Empty,
+    /// The message is longer than the WQE's buffers.
+    Length,
+    /// A buffer may not be written.
+    Protection(Syndrome),
+}
+
+impl Device {
+    /// Takes the next receive WQE of the QP's RQ or SRQ into the QP.
+    #[inline]
+    pub(super) fn take_recv(&mut self, q: usize, env: &mut impl Env) -> Result<(), RecvError> {
+        if self.qps[q].has_srq {
+            return self.take_shared(q, env);
+        }
+        let producer = env.rq_producer(self.id, q as u16, false);
+        let qp = &mut self.qps[q];
+        let index = qp.resp.rq_ci;
+        let posted = producer.wrapping_sub(index);
+        if posted == 0 || posted > qp.rq_mask + 1 {
+            return Err(RecvError::Empty);
+        }
+        let at = Addr { iova: qp.rq_iova + (((index & qp.rq_mask) as u64) << qp.rq_stride_log), domain: qp.domain };
+        let room = ((1usize << qp.rq_stride_log) / 16).saturating_sub(1);
+        qp.resp.rq_ci = index.wrapping_add(1);
+        self.load_recv(q, at, room, env)
+    }
+
+    fn take_shared(&mut self, q: usize, env: &mut impl Env) -> Result<(), RecvError> {
+        let s = self.qps[q].srq;
+        let producer = env.srq_producer(self.id, s);
+        let srq = &mut self.srqs[s as usize];
+        let posted = producer.wrapping_sub(srq.ci);
+        if !srq.used || posted == 0 || posted > srq.mask + 1 {
+            return Err(RecvError::Empty);
+        }
+        let at = Addr { iova: srq.ring + (((srq.ci & srq.mask) as u64) << srq.stride_log), domain: srq.domain };
+        let room = ((1usize << srq.stride_log) / 16).saturating_sub(1);
+        srq.ci = srq.ci.wrapping_add(1);
+        self.load_recv(q, at, room, env)?;
+        self.check_srq_limit(s, env);
+        Ok(())
+    }
+
+    /// Raises the SRQ's limit event when fewer WQEs than the limit are left.
+    pub(super) fn check_srq_limit(&mut self, s: u16, env: &mut impl Env) {
+        let producer = env.srq_producer(self.id, s);
+        let srq = &mut self.srqs[s as usize];
+        if srq.limit != 0 && producer.wrapping_sub(srq.ci) < srq.limit {
+            srq.limit = 0;
+            let function = srq.function;
+            self.async_event(function, EventKind::SRQ_LIMIT, s as u32, env);
+        }
+    }
+
+    fn load_recv(&mut self, q: usize, at: Addr, room: usize, env: &mut impl Env) -> Result<(), RecvError> {
+        let fault = RecvError::Protection(Syndrome::LOCAL_DMA);
+        let mut head = [0u8; 32];
+        let one = room >= 1;
+        env.read(at, &mut head[..if one { 32 } else { 16 }]).map_err(|_| fault)?;
+        let h = RecvHead::from_bytes(head[..16].try_into().expect("16 bytes"));
+        let n = (h.num_sge() as usize).min(room).min(MAX_SGE);
+        let recv = &mut self.qps[q].recv;
+        recv.index = h.index();
+        recv.num_sge = n as u32;
+        if n >= 1 {
+            recv.sges[0] = WqeSge::from_bytes(head[16..32].try_into().expect("16 bytes"));
+        }
+        for i in 1..n {
+            let mut sge = [0u8; 16];
+            env.read(at.add(16 + 16 * i as u64), &mut sge).map_err(|_| fault)?;
+            recv.sges[i] = WqeSge::from_bytes(&sge);
+        }
+        self.qps[q].resp.has_recv = true;
+        Ok(())
+    }
+
+    /// Writes payload to byte `offset` on of the receive WQE's buffers.
+    pub(super) fn scatter(&mut self, q: usize, offset: u64, payload: &Payload, skip: usize, len: usize, env: &mut impl Env) -> Result<(), RecvError> {
+        let qp = &self.qps[q];
+        let pd = if qp.has_srq { self.srqs[qp.srq as usize].pd } else { qp.pd };
+        let (mut before, mut left, mut done) = (offset, len as u64, skip);
+        for i in 0..qp.recv.num_sge as usize {
+            if left == 0 {
+                break;
+            }
+            let sge = qp.recv.sges[i];
+            let length = sge.length() as u64;
+            if before >= length {
+                before -= length;
+                continue;
+            }
+            let range = self
+                .check_key(pd, 0, sge.lkey(), sge.addr(), length, Access::LOCAL_WRITE)
+                .map_err(|e| RecvError::Protection(e.syndrome()))?;
+            let (mut at, end) = (before, (before + left).min(length));
+            before = 0;
+            while at < end {
+                let fault = RecvError::Protection(Syndrome::LOCAL_DMA);
+                let (addr, contiguous) = self.translate(range, at, env).ok_or(fault)?;
+                let n = contiguous.min(end - at);
+                env.deliver(addr, payload, done, n as usize).map_err(|_| fault)?;
+                at += n;
+                left -= n;
+                done += n as usize;
+            }
+        }
+        if left != 0 {
+            return Err(RecvError::Length);
+        }
+        Ok(())
+    }
+
+    /// Bytes that the receive WQE can take.
+    pub(super) fn recv_room(&self, q: usize) -> u64 {
+        let recv = &self.qps[q].recv;
+        recv.sges[..recv.num_sge as usize].iter().map(|s| s.length() as u64).sum()
+    }
+
+    /// Completes the receive WQE in use. `p` gives immediate data and the solicited bit.
+    #[inline]
+    pub(super) fn complete_recv(&mut self, q: usize, status: CqeStatus, syndrome: Syndrome, write: bool, byte_len: u32, p: &Packet, env: &mut impl Env) {
+        let qp = &mut self.qps[q];
+        qp.resp.has_recv = false;
+        let mut cqe = Cqe::default();
+        cqe.set_wqe_index(qp.recv.index);
+        cqe.set_qpn(qp.qpn);
+        cqe.set_recv(true);
+        cqe.set_byte_len(byte_len);
+        cqe.set_opcode(if write { CqeOpcode::RECV_RDMA_WITH_IMM } else { CqeOpcode::RECV });
+        cqe.set_status(status);
+        cqe.set_syndrome(syndrome);
+        match p.extra {
+            Extra::Immediate => {
+                cqe.set_has_imm(true);
+                cqe.set_imm(p.imm);
+            }
+            Extra::Invalidate => {
+                cqe.set_inv(true);
+                cqe.set_imm(p.imm);
+            }
+            Extra::None => {}
+        }
+        if p.transport == crate::packet::Transport::Ud {
+            cqe.set_grh(true);
+            cqe.set_srcqp(p.src_qpn);
+        }
+        let cq = qp.recv_cq;
+        self.push_cqe(cq, cqe, p.solicited || status != CqeStatus::SUCCESS, env);
+    }
+}

@@ -1,0 +1,154 @@
+//! BAR0 of a function: what reads return and what writes do. Doorbell pages are the
+//! environment's (a doorbell is a store to shared memory or a call).
+
+use fpga_regs::regs::{self, gid, port, Control, Features, Function as FunctionWord, GidAttr, Health, Id, Link, LinkState, PhysState, Status, Version};
+use fpga_regs::regs::FeatureSet;
+use fpga_regs::{mac_to_u64, GidType};
+
+use super::tables::EQS;
+use super::Device;
+use crate::address;
+use crate::env::Env;
+use crate::packet::{PortId, PORTS};
+
+/// What this model does truly.
+pub const FEATURES: FeatureSet = FeatureSet(
+    FeatureSet::RC.0
+        | FeatureSet::UC.0
+        | FeatureSet::UD.0
+        | FeatureSet::SRQ.0
+        | FeatureSet::ATOMICS.0
+        | FeatureSet::MW_TYPE2.0
+        | FeatureSet::INVALIDATE.0
+        | FeatureSet::MULTICAST.0
+        | FeatureSet::INLINE.0
+        | FeatureSet::DIRECT_MR.0
+        | FeatureSet::PAGE_LIST_MR.0
+        | FeatureSet::RESIZE_CQ.0
+        | FeatureSet::IPV4.0
+        | FeatureSet::IPV6.0
+        | FeatureSet::EVENT_VECTORS.0,
+);
+
+/// Line rate of a port (Mb/s): 10GbE.
+const SPEED_MBPS: u64 = 10_000;
+
+impl Device {
+    /// Reads a register of function `f`. What is not there reads zero.
+    pub fn bar_read(&mut self, f: u16, offset: u32, env: &mut impl Env) -> u64 {
+        let guid = u64::from_be_bytes(address::node_guid(self.id));
+        let id = self.id as u16;
+        let fun = &self.functions[f as usize];
+        match offset {
+            regs::ID => Id(0).with_vendor(0x1bd4).with_device(0xf10a).0 as u64,
+            regs::VERSION => Version(0).with_major(1).with_minor(0).0 as u64,
+            regs::FEATURES => Features(0).with_set(FEATURES).0,
+            regs::SERIAL => guid,
+            regs::FUNCTION => FunctionWord(0).with_index(f).with_card(id).0 as u64,
+            regs::SCRATCH => fun.scratch as u64,
+            regs::CONTROL => Control(0).with_enable(fun.enabled).0 as u64,
+            regs::STATUS => Status(0).with_ready(fun.enabled && fun.error_cause == 0).with_error(fun.error_cause != 0).0 as u64,
+            regs::HEALTH => Health(fun.health).with_fatal(fun.error_cause != 0).with_heartbeat((env.now() >> 20) as u16).0 as u64,
+            regs::ERROR_CAUSE => fun.error_cause as u64,
+            regs::TIME => env.now(),
+            regs::ASQ_BASE => fun.asq,
+            regs::ACQ_BASE => fun.acq,
+            regs::ADMIN_SIZE => fun.admin_log as u64,
+            regs::ASQ_DOORBELL => fun.asq_tail as u64,
+            regs::ACQ_CONSUMER => fun.acq_consumer as u64,
+            regs::VECTORS => EQS as u64,
+            regs::VECTOR_MASK => fun.vector_mask as u64,
+            regs::VECTOR_PENDING => fun.vector_pending as u64,
+            _ if (regs::EQ_CONSUMER..regs::EQ_CONSUMER + 4 * EQS as u32).contains(&offset) => {
+                fun.eqs[((offset - regs::EQ_CONSUMER) / 4) as usize].ci as u64
+            }
+            _ => self.read_port(offset),
+        }
+    }
+
+    fn read_port(&mut self, offset: u32) -> u64 {
+        let Some(rest) = offset.checked_sub(port::PORT_BASE) else { return 0 };
+        let (p, at) = ((rest / port::PORT_BYTES) as usize, rest % port::PORT_BYTES);
+        if p >= PORTS {
+            return 0;
+        }
+        let id = PortId { card: self.id, port: p as u8 };
+        if at >= port::GID_TABLE {
+            return read_gid(id, at - port::GID_TABLE);
+        }
+        match at {
+            port::LINK => Link(0).with_up(true).with_module(true).with_state(LinkState::ACTIVE).with_phys(PhysState::LINK_UP).0 as u64,
+            port::SPEED => SPEED_MBPS,
+            port::MAC => mac_to_u64(id.mac()),
+            port::MTU | port::MTU_MAX => 4096,
+            port::GID_COUNT => address::GID_TABLE_LEN as u64,
+            port::PKEY => 0xffff,
+            port::TX_PACKETS..=port::RX_PAUSE => self.counter(p as u8, at),
+            _ => 0,
+        }
+    }
+
+    /// A port counter: what its QPs have counted is added up when asked, so that the data path
+    /// shares no line between processes.
+    fn counter(&mut self, p: u8, register: u32) -> u64 {
+        let own = *self.counters[p as usize].at(register);
+        let qps = self.qps[self.tables.qp.range()].iter().filter(|qp| qp.used && qp.port.port == p);
+        own + match register {
+            port::TX_PACKETS => qps.map(|qp| qp.req.packets).sum::<u64>(),
+            port::TX_BYTES => qps.map(|qp| qp.req.bytes).sum(),
+            port::RX_PACKETS => qps.map(|qp| qp.resp.packets).sum(),
+            port::RX_BYTES => qps.map(|qp| qp.resp.bytes).sum(),
+            _ => 0,
+        }
+    }
+
+    /// Writes a register of function `f`. Writes to what is read-only are ignored.
+    pub fn bar_write(&mut self, f: u16, offset: u32, value: u64, env: &mut impl Env) {
+        let fun = &mut self.functions[f as usize];
+        let low = value as u32;
+        match offset {
+            regs::SCRATCH => fun.scratch = low,
+            regs::CONTROL => {
+                let control = Control(low);
+                if control.reset() {
+                    self.reset_function(f, env);
+                } else {
+                    fun.enabled = control.enable();
+                }
+            }
+            regs::ASQ_BASE if !fun.enabled => fun.asq = value,
+            regs::ACQ_BASE if !fun.enabled => fun.acq = value,
+            regs::ADMIN_SIZE if !fun.enabled => fun.admin_log = low.min(12) as u8,
+            regs::ASQ_DOORBELL => {
+                fun.asq_tail = low;
+                self.run_admin(f, env);
+            }
+            regs::ACQ_CONSUMER => fun.acq_consumer = low,
+            regs::VECTOR_MASK => {
+                let released = fun.vector_pending & !low;
+                fun.vector_mask = low;
+                fun.vector_pending &= low;
+                let card = self.id;
+                (0..32).filter(|v| released & (1 << v) != 0).for_each(|v| env.interrupt(card, f, v));
+            }
+            regs::VECTOR_PENDING => fun.vector_pending &= !low,
+            _ if (regs::EQ_CONSUMER..regs::EQ_CONSUMER + 4 * EQS as u32).contains(&offset) => {
+                fun.eqs[((offset - regs::EQ_CONSUMER) / 4) as usize].ci = low;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn read_gid(port: PortId, at: u32) -> u64 {
+    let index = at / gid::GID_ENTRY_BYTES;
+    if index >= gid::GID_ENTRIES {
+        return 0;
+    }
+    let value = address::gid(port, index as u8);
+    match at % gid::GID_ENTRY_BYTES {
+        word @ 0..=15 => u32::from_le_bytes(value[word as usize & !3..][..4].try_into().expect("4 bytes")) as u64,
+        gid::GID_ATTR if value != [0; 16] => GidAttr(0).with_valid(true).with_kind(GidType::ROCE_V2).0 as u64,
+        _ => 0,
+    }
+}

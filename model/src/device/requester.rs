@@ -1,0 +1,444 @@
+//! The requester: executes send WQEs in order and makes packets of them.
+
+use fpga_regs::{Access, CqeStatus, EventKind, QpState, QpType, Syndrome, WqeOpcode};
+
+use super::keys::KeyError;
+use super::qp::Qp;
+use super::wqe::{blocks, Wqe};
+use super::Device;
+use crate::env::{Addr, DmaFault, Env, Work};
+use crate::packet::{Extra, Kind, Packet, Payload};
+use crate::wire::psn;
+
+/// WQEs that a QP sends before others have a turn.
+const TURN: u32 = 32;
+/// Most bytes of a train: bounds the time that one QP holds the card.
+const TRAIN_BYTES: u32 = 1 << 20;
+/// Most bytes gathered at a time.
+const STASH_BYTES: u32 = 1 << 16;
+/// PSNs that may be outstanding (IB spec 9.7.2: less than 2^23).
+const PSN_WINDOW: u32 = 1 << 22;
+
+/// A send WQE cannot be executed.
+pub(super) struct LocalError {
+    pub status: CqeStatus,
+    pub syndrome: Syndrome,
+}
+
+impl From<DmaFault> for LocalError {
+    fn from(_: DmaFault) -> Self {
+        LocalError { status: CqeStatus::LOC_PROT_ERR, syndrome: Syndrome::LOCAL_DMA }
+    }
+}
+
+impl From<KeyError> for LocalError {
+    fn from(e: KeyError) -> Self {
+        LocalError { status: CqeStatus::LOC_PROT_ERR, syndrome: e.syndrome() }
+    }
+}
+
+impl KeyError {
+    /// Vendor syndrome of a local access.
+    pub(super) fn syndrome(self) -> Syndrome {
+        match self {
+            KeyError::Invalid => Syndrome::LKEY_UNKNOWN,
+            KeyError::Domain => Syndrome::LKEY_PD,
+            KeyError::Rights => Syndrome::LKEY_ACCESS,
+            KeyError::Bounds => Syndrome::LKEY_BOUNDS,
+        }
+    }
+}
+
+fn malformed() -> LocalError {
+    LocalError { status: CqeStatus::LOC_QP_OP_ERR, syndrome: Syndrome::BAD_WQE }
+}
+
+/// What became of a WQE in one step.
+pub(super) enum Step {
+    /// All of it is sent.
+    Sent,
+    /// A part is sent; the rest follows.
+    Part,
+    /// It must wait (READ limit, fence, PSN window).
+    Wait,
+}
+
+impl Device {
+    /// Runs a send queue: sends what may be sent, at most a turn.
+    pub fn run_send(&mut self, q: usize, env: &mut impl Env) {
+        let producer = env.sq_producer(self.id, q as u16);
+        let qp = &self.qps[q];
+        if !qp.used {
+            return;
+        }
+        match qp.state {
+            QpState::RTS => {}
+            QpState::ERR => return self.flush(q, env),
+            QpState::SQE => return self.flush_send(q, env),
+            QpState::SQD => {
+                // The WQE under way is finished, no new one is started.
+                if qp.req.cur_offset == 0 {
+                    return self.check_drained(q, env);
+                }
+            }
+            _ => return,
+        }
+        if producer.wrapping_sub(qp.req.ci) > qp.sq_mask + 1 {
+            return self.fatal(q, env);
+        }
+        if qp.req.rnr_wait || qp.req.pending_status != 0 {
+            return;
+        }
+        let mut turn = TURN;
+        while self.qps[q].req.cur != producer {
+            if turn == 0 {
+                env.push(Work::Send { card: self.id, qp: q as u16 });
+                break;
+            }
+            turn -= 1;
+            match self.execute(q, env) {
+                Ok(Step::Sent) => {}
+                Ok(Step::Part) => {
+                    env.push(Work::Send { card: self.id, qp: q as u16 });
+                    break;
+                }
+                Ok(Step::Wait) => break,
+                Err(error) => {
+                    self.send_error(q, error, env);
+                    break;
+                }
+            }
+            if self.qps[q].state == QpState::SQD {
+                break;
+            }
+        }
+        self.timers.watch(q, &mut self.qps[q].req);
+    }
+
+    /// Executes the WQE at `cur`, or its next part.
+    #[inline]
+    fn execute(&mut self, q: usize, env: &mut impl Env) -> Result<Step, LocalError> {
+        let qp = &self.qps[q];
+        let wqe = Wqe::fetch(qp, qp.req.cur, env)?;
+        let ud = qp.qp_type == QpType::UD;
+        if wqe.blocks() == 0 || !wqe.well_formed(ud) {
+            return Err(malformed());
+        }
+        if psn::diff(qp.req.psn, qp.req.una) as u32 >= PSN_WINDOW {
+            return Ok(Step::Wait);
+        }
+        if wqe.ctrl.fence() && qp.req.rd_out != 0 && qp.req.cur_offset == 0 {
+            return Ok(Step::Wait);
+        }
+        let opcode = wqe.ctrl.opcode();
+        match opcode {
+            WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM if ud => self.send_datagram(q, &wqe, env),
+            _ if ud => Err(malformed()),
+            WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM | WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM => self.send_message(q, &wqe, env),
+            WqeOpcode::SEND_WITH_INV if qp.qp_type == QpType::RC => self.send_message(q, &wqe, env),
+            WqeOpcode::READ | WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD if qp.qp_type == QpType::RC => self.send_request(q, &wqe, env),
+            WqeOpcode::LOCAL_INV | WqeOpcode::BIND_MW | WqeOpcode::NOP => self.execute_local(q, &wqe, env),
+            _ => Err(malformed()),
+        }
+    }
+
+    /// SEND and WRITE of RC and UC: the next train of the message.
+    #[inline]
+    fn send_message(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<Step, LocalError> {
+        let qp = &self.qps[q];
+        let offset = qp.req.cur_offset;
+        let total = wqe.ctrl.length();
+        if total > 1 << 31 {
+            return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
+        }
+        let want = (total - offset).min(TRAIN_BYTES);
+        let (payload, len) = self.gather(q, wqe, offset, want, env)?;
+        let qp = &self.qps[q];
+        let count = qp.packets(len);
+        let last = offset + len == total;
+        let opcode = wqe.ctrl.opcode();
+        let write = matches!(opcode, WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM);
+        let mut p = Packet::new(qp.transport(), if write { Kind::Write } else { Kind::Send }, qp.port, qp.dest, qp.dest_qpn, qp.req.psn);
+        p.src_qpn = qp.qpn;
+        p.first = offset == 0;
+        p.last = last;
+        p.count = count;
+        p.payload = payload;
+        if last {
+            p.ack_req = true;
+            p.solicited = wqe.ctrl.solicited();
+            p.extra = match opcode {
+                WqeOpcode::SEND_WITH_IMM | WqeOpcode::WRITE_WITH_IMM => Extra::Immediate,
+                WqeOpcode::SEND_WITH_INV => Extra::Invalidate,
+                _ => Extra::None,
+            };
+            p.imm = wqe.ctrl.imm();
+        }
+        if write && p.first {
+            let remote = wqe.remote();
+            p.va = remote.remote_addr();
+            p.rkey = remote.rkey();
+            p.dma_len = total;
+        }
+        p.ipv6 = qp.ipv6;
+        env.push(Work::Packet(p));
+        let unreliable = qp.qp_type != QpType::RC;
+        let req = &mut self.qps[q].req;
+        req.psn = psn::add(req.psn, count);
+        req.packets += count as u64;
+        req.bytes += p.wire_bytes();
+        if last {
+            req.cur = req.cur.wrapping_add(wqe.blocks());
+            req.cur_offset = 0;
+        } else {
+            req.cur_offset += len;
+        }
+        if unreliable {
+            req.una = req.psn;
+            if last {
+                self.complete_unreliable(q, wqe, env);
+            }
+        }
+        Ok(if last { Step::Sent } else { Step::Part })
+    }
+
+    /// READ and atomics of RC: one request packet.
+    fn send_request(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<Step, LocalError> {
+        let qp = &self.qps[q];
+        let limit = qp.attributes.max_rd_atomic();
+        if limit == 0 {
+            return Err(LocalError { status: CqeStatus::LOC_QP_OP_ERR, syndrome: Syndrome::TOO_MANY_RD_ATOMIC });
+        }
+        if qp.req.rd_out >= limit {
+            return Ok(Step::Wait);
+        }
+        let opcode = wqe.ctrl.opcode();
+        let length = wqe.ctrl.length();
+        let remote = wqe.remote();
+        let read = opcode == WqeOpcode::READ;
+        if !read && length != 8 {
+            return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
+        }
+        if length > 1 << 31 {
+            return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
+        }
+        // After a rewind a READ goes on where the answer stopped.
+        let offset = qp.req.cur_offset;
+        self.check_scatter(q, wqe, env)?;
+        let qp = &self.qps[q];
+        let kind = match opcode {
+            WqeOpcode::READ => Kind::ReadRequest,
+            WqeOpcode::CMP_SWAP => Kind::CompareSwap,
+            _ => Kind::FetchAdd,
+        };
+        let mut p = Packet::new(qp.transport(), kind, qp.port, qp.dest, qp.dest_qpn, qp.req.psn);
+        p.src_qpn = qp.qpn;
+        p.ack_req = true;
+        p.va = remote.remote_addr().wrapping_add(offset as u64);
+        p.rkey = remote.rkey();
+        p.dma_len = length - offset;
+        let operands = wqe.atomic();
+        if kind == Kind::CompareSwap {
+            p.compare = operands.compare_add();
+            p.swap_add = operands.swap();
+        } else {
+            p.swap_add = operands.compare_add();
+        }
+        let count = if read { qp.packets(length - offset) } else { 1 };
+        p.ipv6 = qp.ipv6;
+        env.push(Work::Packet(p));
+        let req = &mut self.qps[q].req;
+        req.rd_out += 1;
+        req.bytes += p.wire_bytes();
+        req.psn = psn::add(req.psn, count);
+        req.packets += 1;
+        req.cur = req.cur.wrapping_add(wqe.blocks());
+        req.cur_offset = 0;
+        Ok(Step::Sent)
+    }
+
+    /// LOCAL_INV, BIND_MW, NOP: no packet; complete in order.
+    fn execute_local(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<Step, LocalError> {
+        let done = (self.qps[q].req.local_done.wrapping_sub(wqe.index) as i32) > 0;
+        if !done {
+            match wqe.ctrl.opcode() {
+                WqeOpcode::LOCAL_INV => self.invalidate_local(q, wqe.ctrl.imm())?,
+                WqeOpcode::BIND_MW => self.bind_window(q, &wqe.bind(), wqe.ctrl.imm())?,
+                _ => {}
+            }
+        }
+        let req = &mut self.qps[q].req;
+        req.cur = req.cur.wrapping_add(wqe.blocks());
+        if !done {
+            req.local_done = req.cur;
+        }
+        let una = req.una;
+        self.retire(q, una, env);
+        Ok(Step::Sent)
+    }
+
+    /// The payload of `[offset, offset + want)` of a message; may be shorter than asked, then by
+    /// whole packets.
+    #[inline]
+    pub(super) fn gather(&mut self, q: usize, wqe: &Wqe, offset: u32, want: u32, env: &mut impl Env) -> Result<(Payload, u32), LocalError> {
+        let qp = &self.qps[q];
+        let ud = qp.qp_type == QpType::UD;
+        if want == 0 {
+            self.check_sge_total(q, wqe, env)?;
+            return Ok((Payload::None, 0));
+        }
+        if wqe.ctrl.inline() {
+            let (at, contiguous) = wqe.inline_at(ud, offset as u64);
+            if contiguous >= want as u64 {
+                return Ok((Payload::Memory(at, want), want));
+            }
+        } else if wqe.ctrl.num_sge() == 1 {
+            let sge = wqe.sge(ud, 0, env)?;
+            if sge.length() != wqe.ctrl.length() {
+                return Err(malformed());
+            }
+            let range = self.check_key(qp.pd, 0, sge.lkey(), sge.addr(), sge.length() as u64, Access(0))?;
+            let (at, contiguous) = self.translate(range, offset as u64, env).ok_or(DmaFault)?;
+            if contiguous >= want as u64 {
+                return Ok((Payload::Memory(at, want), want));
+            }
+        }
+        self.gather_pieces(q, wqe, offset, want.min(STASH_BYTES), env)
+    }
+
+    /// Gathers scattered data into a buffer of the environment.
+    fn gather_pieces(&mut self, q: usize, wqe: &Wqe, offset: u32, want: u32, env: &mut impl Env) -> Result<(Payload, u32), LocalError> {
+        let stash = env.stash(want as usize);
+        let mut done = 0u64;
+        let mut each = |at: Addr, len: u64, env: &mut _| -> Result<(), DmaFault> {
+            Env::stash_read(env, stash, done as usize, at, len as usize)?;
+            done += len;
+            Ok(())
+        };
+        if wqe.ctrl.inline() {
+            let ud = self.qps[q].qp_type == QpType::UD;
+            let mut at = offset as u64;
+            let end = at + want as u64;
+            while at < end {
+                let (addr, contiguous) = wqe.inline_at(ud, at);
+                let n = contiguous.min(end - at);
+                each(addr, n, env)?;
+                at += n;
+            }
+        } else {
+            self.check_sge_total(q, wqe, env)?;
+            self.walk_sges(q, wqe, Access(0), offset as u64, want as u64, env, &mut each)?;
+        }
+        Ok((Payload::Stash(stash, want), want))
+    }
+
+    /// The SGEs must add up to the message length that the control segment says.
+    fn check_sge_total(&self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<(), LocalError> {
+        let ud = self.qps[q].qp_type == QpType::UD;
+        if wqe.ctrl.inline() {
+            return Ok(());
+        }
+        let mut total = 0u64;
+        for i in 0..wqe.ctrl.num_sge() as usize {
+            total += wqe.sge(ud, i, env)?.length() as u64;
+        }
+        if total != wqe.ctrl.length() as u64 {
+            return Err(malformed());
+        }
+        Ok(())
+    }
+
+    /// READ and atomics: the local buffers must take the answer.
+    fn check_scatter(&self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<(), LocalError> {
+        self.check_sge_total(q, wqe, env)?;
+        let length = wqe.ctrl.length() as u64;
+        self.walk_sges(q, wqe, Access::LOCAL_WRITE, 0, length, env, &mut |_, _, _: &mut _| Ok(()))
+    }
+
+    /// Calls `each` with the contiguous DMA ranges of `[offset, offset + len)` of the WQE's SGEs.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn walk_sges<E: Env>(
+        &self,
+        q: usize,
+        wqe: &Wqe,
+        rights: Access,
+        offset: u64,
+        len: u64,
+        env: &mut E,
+        each: &mut impl FnMut(Addr, u64, &mut E) -> Result<(), DmaFault>,
+    ) -> Result<(), LocalError> {
+        let qp: &Qp = &self.qps[q];
+        let ud = qp.qp_type == QpType::UD;
+        let (mut skip, mut left) = (offset, len);
+        for i in 0..wqe.ctrl.num_sge() as usize {
+            if left == 0 {
+                break;
+            }
+            let sge = wqe.sge(ud, i, env)?;
+            let length = sge.length() as u64;
+            if skip >= length {
+                skip -= length;
+                continue;
+            }
+            let range = self.check_key(qp.pd, 0, sge.lkey(), sge.addr(), length, rights)?;
+            let (mut at, end) = (skip, (skip + left).min(length));
+            skip = 0;
+            while at < end {
+                let (addr, contiguous) = self.translate(range, at, env).ok_or(DmaFault)?;
+                let n = contiguous.min(end - at);
+                each(addr, n, env)?;
+                at += n;
+                left -= n;
+            }
+        }
+        if left != 0 {
+            return Err(malformed());
+        }
+        Ok(())
+    }
+
+    /// A WQE cannot be executed: completes in error once all before it are complete.
+    fn send_error(&mut self, q: usize, error: LocalError, env: &mut impl Env) {
+        let req = &mut self.qps[q].req;
+        req.pending_status = error.status.0;
+        req.pending_syndrome = error.syndrome.0;
+        self.check_pending_error(q, env);
+    }
+
+    /// Raises the pending local error when its WQE is the oldest.
+    pub(super) fn check_pending_error(&mut self, q: usize, env: &mut impl Env) {
+        let req = &self.qps[q].req;
+        if req.pending_status == 0 || req.ci != req.cur {
+            return;
+        }
+        let (status, syndrome) = (CqeStatus(req.pending_status), Syndrome(req.pending_syndrome));
+        self.qps[q].req.pending_status = 0;
+        self.fail_send(q, status, syndrome, env);
+    }
+
+    /// SQD: reports the drained send queue once.
+    pub(super) fn check_drained(&mut self, q: usize, env: &mut impl Env) {
+        let qp = &mut self.qps[q];
+        if qp.state == QpState::SQD && qp.req.ci == qp.req.cur && qp.req.cur_offset == 0 && qp.attributes.sq_draining() {
+            qp.attributes.set_sq_draining(false);
+            let (function, qpn) = (qp.function, qp.qpn);
+            self.async_event(function, EventKind::SQ_DRAINED, qpn, env);
+        }
+    }
+
+    /// PSNs that the WQE with this control segment takes.
+    #[inline]
+    pub(super) fn wqe_packets(qp: &Qp, ctrl: &fpga_regs::WqeCtrl) -> u32 {
+        match ctrl.opcode() {
+            WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => 1,
+            WqeOpcode::LOCAL_INV | WqeOpcode::BIND_MW | WqeOpcode::NOP => 0,
+            _ => qp.packets(ctrl.length()),
+        }
+    }
+
+    /// Blocks of the WQE with this control segment, at least one so that a walk always ends.
+    #[inline]
+    pub(super) fn wqe_blocks(ctrl: &fpga_regs::WqeCtrl) -> u32 {
+        blocks(ctrl).max(1)
+    }
+}

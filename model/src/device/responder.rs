@@ -1,0 +1,503 @@
+//! The responder: requests of the connected peer (RC, UC).
+
+use fpga_regs::regs::port;
+use fpga_regs::{Access, CqeStatus, EventKind, QpState, QpType, Syndrome};
+
+use super::keys::{KeyError, Range};
+use super::qp::{Resource, IDLE, IN_SEND, IN_WRITE, RESOURCES};
+use super::recv::RecvError;
+use super::Device;
+use crate::env::{Atomic, Env, Work};
+use crate::packet::{aeth, Extra, Kind, Packet, Payload, Transport};
+use crate::wire::psn;
+
+/// Most bytes of a READ response train.
+const TRAIN_BYTES: u32 = 1 << 20;
+/// Resource kinds.
+const READ: u8 = 1;
+const ATOMIC: u8 = 2;
+
+/// Why a request is refused.
+enum Refusal {
+    /// No receive WQE.
+    NotReady,
+    /// NAK invalid request.
+    Invalid,
+    /// NAK remote access error.
+    Access,
+    /// NAK remote operational error: the responder's own memory failed.
+    Operation,
+}
+
+impl Device {
+    /// A packet for this card.
+    #[inline]
+    pub fn receive(&mut self, p: &Packet, env: &mut impl Env) {
+        if p.transport == Transport::Ud {
+            return self.receive_datagram(p, env);
+        }
+        let Some(q) = self.find_qp(p.dest_qpn) else {
+            return self.count(p.dst.port, port::RX_NO_QP);
+        };
+        let qp = &self.qps[q];
+        // Only the connected peer is listened to.
+        if qp.transport() != p.transport || qp.dest != p.src || qp.port != p.dst || !qp.receives() {
+            return self.count(p.dst.port, port::RX_NO_QP);
+        }
+        match p.kind {
+            Kind::Ack | Kind::ReadResponse | Kind::AtomicAck => self.answer(q, p, env),
+            _ if p.transport == Transport::Uc => self.request_unreliable(q, p, env),
+            _ => self.request(q, p, env),
+        }
+    }
+
+    /// An RC request.
+    #[inline]
+    fn request(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+        let resp = &self.qps[q].resp;
+        let ahead = psn::diff(p.psn, resp.epsn);
+        if ahead != 0 {
+            return self.out_of_order(q, p, ahead, env);
+        }
+        self.in_order(q, p, env);
+    }
+
+    #[cold]
+    fn out_of_order(&mut self, q: usize, p: &Packet, ahead: i32, env: &mut impl Env) {
+        let own = self.qps[q].port.port;
+        if ahead > 0 {
+            self.count(own, port::OUT_OF_SEQUENCE);
+            let resp = &mut self.qps[q].resp;
+            if !resp.nak_sent {
+                resp.nak_sent = true;
+                let epsn = resp.epsn;
+                self.send_ack(q, aeth::NAK_SEQUENCE, epsn, env);
+            }
+            return;
+        }
+        let overlap = p.count as i32 + ahead;
+        if overlap > 0 && matches!(p.kind, Kind::Send | Kind::Write) {
+            // A train that begins with packets already received: the rest is new.
+            let mut rest = *p;
+            let skip = (-ahead) as u32;
+            let (payload, stash_skip) = p.payload.skip((skip << self.qps[q].mtu_log) as usize);
+            if stash_skip == 0 {
+                rest.payload = payload;
+                rest.psn = psn::add(p.psn, skip);
+                rest.count -= skip;
+                rest.first = false;
+                return self.in_order(q, &rest, env);
+            }
+            // The sender will go back to the right packet.
+            let epsn = psn::sub(self.qps[q].resp.epsn, 1);
+            return self.send_ack(q, aeth::ACK, epsn, env);
+        }
+        self.count(own, port::DUPLICATE);
+        self.duplicate(q, p, env);
+    }
+
+    #[inline]
+    fn in_order(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+        self.qps[q].resp.nak_sent = false;
+        let result = match p.kind {
+            Kind::Send => self.take_send(q, p, env),
+            Kind::Write => self.take_write(q, p, env),
+            Kind::ReadRequest => return self.take_read(q, p, env),
+            _ => return self.take_atomic(q, p, env),
+        };
+        match result {
+            Ok(()) => {
+                let resp = &mut self.qps[q].resp;
+                resp.epsn = psn::add(resp.epsn, p.count);
+                resp.packets += p.count as u64;
+                resp.bytes += p.wire_bytes();
+                if p.last {
+                    resp.msn = psn::add(resp.msn, 1);
+                }
+                if !resp.established {
+                    self.established(q, env);
+                }
+                if p.ack_req {
+                    let last = psn::add(p.psn, p.count - 1);
+                    self.send_ack(q, aeth::ACK, last, env);
+                }
+            }
+            Err(refusal) => self.refuse(q, refusal, p, env),
+        }
+    }
+
+    /// The first request in RTR: communication established (IB spec 10.3.1, 11.6.3.3).
+    #[cold]
+    fn established(&mut self, q: usize, env: &mut impl Env) {
+        let qp = &mut self.qps[q];
+        qp.resp.established = true;
+        if qp.state == QpState::RTR {
+            let (function, qpn) = (qp.function, qp.qpn);
+            self.async_event(function, EventKind::COMM_EST, qpn, env);
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, q: usize, refusal: Refusal, p: &Packet, env: &mut impl Env) {
+        let own = self.qps[q].port.port;
+        match refusal {
+            Refusal::NotReady => {
+                self.count(own, port::RNR_NAK);
+                let code = self.qps[q].attributes.min_rnr_timer() & 31;
+                self.send_ack(q, aeth::RNR | code, p.psn, env);
+            }
+            Refusal::Invalid => {
+                self.count(own, port::INVALID_NAK);
+                self.send_ack(q, aeth::NAK_INVALID_REQUEST, p.psn, env);
+                self.responder_error(q, EventKind::QP_REQ_ERR, env);
+            }
+            Refusal::Access => {
+                self.count(own, port::ACCESS_NAK);
+                self.send_ack(q, aeth::NAK_ACCESS, p.psn, env);
+                self.responder_error(q, EventKind::QP_ACCESS_ERR, env);
+            }
+            Refusal::Operation => {
+                self.count(own, port::OPERATION_NAK);
+                self.send_ack(q, aeth::NAK_OPERATION, p.psn, env);
+                self.to_error(q, env);
+            }
+        }
+    }
+
+    /// Whether the packet's length fits its place in the message.
+    #[inline]
+    fn length_fits(&self, q: usize, p: &Packet) -> bool {
+        let len = p.payload.len() as u64;
+        let full = (p.count as u64) << self.qps[q].mtu_log;
+        if p.last {
+            len <= full && (len > full - self.qps[q].mtu() as u64 || (p.count == 1 && p.first))
+        } else {
+            len == full
+        }
+    }
+
+    /// SEND, of any transport that is connected.
+    fn take_send(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Result<(), Refusal> {
+        let expected = if p.first { IDLE } else { IN_SEND };
+        if self.qps[q].resp.op != expected || !self.length_fits(q, p) {
+            return Err(Refusal::Invalid);
+        }
+        if p.first {
+            self.qps[q].resp.offset = 0;
+            match self.take_recv(q, env) {
+                Ok(()) => {}
+                Err(RecvError::Empty) => return Err(Refusal::NotReady),
+                Err(e) => return Err(self.recv_failed(q, e, p, env)),
+            }
+        }
+        let offset = self.qps[q].resp.offset as u64;
+        let len = p.payload.len();
+        if offset + len as u64 > self.recv_room(q) {
+            return Err(self.recv_failed(q, RecvError::Length, p, env));
+        }
+        if let Err(e) = self.scatter(q, offset, &p.payload, 0, len, env) {
+            return Err(self.recv_failed(q, e, p, env));
+        }
+        let resp = &mut self.qps[q].resp;
+        resp.offset += len as u32;
+        resp.op = if p.last { IDLE } else { IN_SEND };
+        if p.last {
+            if p.extra == Extra::Invalidate && self.invalidate_remote(q, p.imm).is_err() {
+                self.complete_recv(q, CqeStatus::LOC_PROT_ERR, Syndrome::KEY_NOT_INVALIDATABLE, false, 0, p, env);
+                return Err(Refusal::Access);
+            }
+            let total = self.qps[q].resp.offset;
+            self.complete_recv(q, CqeStatus::SUCCESS, Syndrome::NONE, false, total, p, env);
+        }
+        Ok(())
+    }
+
+    /// The receive WQE cannot take the message: it completes in error, the request is refused.
+    fn recv_failed(&mut self, q: usize, error: RecvError, p: &Packet, env: &mut impl Env) -> Refusal {
+        let (status, syndrome, refusal) = match error {
+            RecvError::Protection(syndrome) => (CqeStatus::LOC_PROT_ERR, syndrome, Refusal::Operation),
+            _ => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Invalid),
+        };
+        let mut quiet = *p;
+        quiet.extra = Extra::None;
+        self.complete_recv(q, status, syndrome, false, 0, &quiet, env);
+        refusal
+    }
+
+    fn check_remote(&self, q: usize, key: u32, va: u64, len: u64, right: Access) -> Result<Range, KeyError> {
+        let qp = &self.qps[q];
+        if qp.access & right.0 != right.0 {
+            return Err(KeyError::Rights);
+        }
+        self.check_key(qp.pd, qp.qpn, key, va, len, right)
+    }
+
+    /// WRITE, with or without immediate data.
+    #[inline]
+    fn take_write(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Result<(), Refusal> {
+        let expected = if p.first { IDLE } else { IN_WRITE };
+        if self.qps[q].resp.op != expected || !self.length_fits(q, p) {
+            return Err(Refusal::Invalid);
+        }
+        let resp = &self.qps[q].resp;
+        let (va, key, total, offset) = if p.first { (p.va, p.rkey, p.dma_len, 0) } else { (resp.va, resp.rkey, resp.length, resp.offset) };
+        let len = p.payload.len() as u64;
+        let end = offset as u64 + len;
+        if end > total as u64 || (p.last && end != total as u64) {
+            return Err(Refusal::Invalid);
+        }
+        // Zero-length writes check no key (IB spec 9.7.4.1.5).
+        let range = if total == 0 {
+            None
+        } else {
+            Some(self.check_remote(q, key, va, total as u64, Access::REMOTE_WRITE).map_err(|_| Refusal::Access)?)
+        };
+        if p.last && p.extra == Extra::Immediate && !self.qps[q].resp.has_recv {
+            // Before the data is written, so that a repeated last packet writes it anew.
+            match self.take_recv(q, env) {
+                Ok(()) => {}
+                Err(RecvError::Empty) => return Err(Refusal::NotReady),
+                Err(e) => return Err(self.recv_failed(q, e, p, env)),
+            }
+        }
+        if let Some(range) = range {
+            self.write_range(range, offset as u64, &p.payload, len, env).map_err(|_| Refusal::Operation)?;
+        }
+        let resp = &mut self.qps[q].resp;
+        if p.last {
+            resp.op = IDLE;
+            if p.extra == Extra::Immediate {
+                self.complete_recv(q, CqeStatus::SUCCESS, Syndrome::NONE, true, total, p, env);
+            }
+        } else {
+            resp.op = IN_WRITE;
+            resp.va = va;
+            resp.rkey = key;
+            resp.length = total;
+            resp.offset = end as u32;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn write_range(&self, range: Range, offset: u64, payload: &Payload, len: u64, env: &mut impl Env) -> Result<(), crate::env::DmaFault> {
+        let mut done = 0;
+        while done < len {
+            let (addr, contiguous) = self.translate(range, offset + done, env).ok_or(crate::env::DmaFault)?;
+            let n = contiguous.min(len - done);
+            env.deliver(addr, payload, done as usize, n as usize)?;
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// READ request.
+    fn take_read(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+        let refusal = if self.qps[q].resp.op != IDLE || p.dma_len > 1 << 31 || self.qps[q].attributes.max_dest_rd_atomic() == 0 {
+            Some(Refusal::Invalid)
+        } else if p.dma_len != 0 && self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).is_err() {
+            Some(Refusal::Access)
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            return self.refuse(q, refusal, p, env);
+        }
+        let count = self.qps[q].packets(p.dma_len);
+        let qp = &mut self.qps[q];
+        qp.resp.epsn = psn::add(p.psn, count);
+        qp.resp.msn = psn::add(qp.resp.msn, 1);
+        qp.resp.packets += 1;
+        qp.resp.bytes += p.wire_bytes();
+        self.remember(q, Resource { original: 0, psn: p.psn, count, kind: READ });
+        if !self.qps[q].resp.established {
+            self.established(q, env);
+        }
+        self.send_read_response(q, p, env);
+    }
+
+    fn remember(&mut self, q: usize, resource: Resource) {
+        let qp = &mut self.qps[q];
+        let depth = (qp.attributes.max_dest_rd_atomic() as usize).clamp(1, RESOURCES);
+        let slot = qp.resp.next_resource as usize % depth;
+        qp.resources[slot] = resource;
+        qp.resp.next_resource = ((slot + 1) % depth) as u8;
+    }
+
+    /// The data of a READ, in trains.
+    fn send_read_response(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+        let mut offset = 0u32;
+        loop {
+            let qp = &self.qps[q];
+            let mut want = (p.dma_len - offset).min(TRAIN_BYTES);
+            let mut r = Packet::new(Transport::Rc, Kind::ReadResponse, qp.port, qp.dest, qp.dest_qpn, psn::add(p.psn, offset >> qp.mtu_log));
+            if want != 0 {
+                let piece = self
+                    .check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ)
+                    .ok()
+                    .and_then(|range| self.read_piece(range, offset as u64, want, 1 << self.qps[q].mtu_log, env));
+                let Some(payload) = piece else {
+                    return self.refuse(q, Refusal::Operation, p, env);
+                };
+                want = payload.len() as u32;
+                r.payload = payload;
+            }
+            let qp = &mut self.qps[q];
+            r.count = qp.packets(want);
+            r.first = offset == 0;
+            offset += want;
+            r.last = offset == p.dma_len;
+            r.syndrome = aeth::ACK;
+            r.msn = qp.resp.msn;
+            r.ipv6 = qp.ipv6;
+            qp.req.packets += r.count as u64;
+            qp.req.bytes += r.wire_bytes();
+            env.push(Work::Packet(r));
+            if r.last {
+                return;
+            }
+        }
+    }
+
+    /// Payload of up to `want` bytes from byte `offset` of a range; whole packets unless it is all.
+    fn read_piece(&self, range: Range, offset: u64, want: u32, mtu: u32, env: &mut impl Env) -> Option<Payload> {
+        let (addr, contiguous) = self.translate(range, offset, env)?;
+        if contiguous >= want as u64 {
+            return Some(Payload::Memory(addr, want));
+        }
+        let want = want.min(mtu * 16);
+        let stash = env.stash(want as usize);
+        let mut done = 0u64;
+        while done < want as u64 {
+            let (addr, contiguous) = self.translate(range, offset + done, env)?;
+            let n = contiguous.min(want as u64 - done);
+            env.stash_read(stash, done as usize, addr, n as usize).ok()?;
+            done += n;
+        }
+        Some(Payload::Stash(stash, want))
+    }
+
+    /// CmpSwap and FetchAdd requests.
+    fn take_atomic(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+        let checked = if self.qps[q].resp.op != IDLE || p.va % 8 != 0 || self.qps[q].attributes.max_dest_rd_atomic() == 0 {
+            Err(Refusal::Invalid)
+        } else {
+            self.check_remote(q, p.rkey, p.va, 8, Access::REMOTE_ATOMIC).map_err(|_| Refusal::Access)
+        };
+        let op = if p.kind == Kind::CompareSwap { Atomic::CompareSwap { compare: p.compare, swap: p.swap_add } } else { Atomic::FetchAdd(p.swap_add) };
+        let original = checked.and_then(|range| {
+            let (addr, _) = self.translate(range, 0, env).ok_or(Refusal::Operation)?;
+            env.atomic(addr, op).map_err(|_| Refusal::Operation)
+        });
+        match original {
+            Err(refusal) => self.refuse(q, refusal, p, env),
+            Ok(original) => {
+                let resp = &mut self.qps[q].resp;
+                resp.epsn = psn::add(p.psn, 1);
+                resp.msn = psn::add(resp.msn, 1);
+                resp.packets += 1;
+                resp.bytes += p.wire_bytes();
+                self.remember(q, Resource { original, psn: p.psn, count: 1, kind: ATOMIC });
+                if !self.qps[q].resp.established {
+                    self.established(q, env);
+                }
+                self.send_atomic_ack(q, p.psn, original, env);
+            }
+        }
+    }
+
+    fn send_atomic_ack(&mut self, q: usize, psn: u32, original: u64, env: &mut impl Env) {
+        let qp = &mut self.qps[q];
+        let mut r = Packet::new(Transport::Rc, Kind::AtomicAck, qp.port, qp.dest, qp.dest_qpn, psn);
+        r.syndrome = aeth::ACK;
+        r.msn = qp.resp.msn;
+        r.compare = original;
+        r.ipv6 = qp.ipv6;
+        qp.req.packets += 1;
+        qp.req.bytes += r.wire_bytes();
+        env.push(Work::Packet(r));
+    }
+
+    /// A request that was received before (IB spec 9.7.5.1.5 and 9.7.6.1.1).
+    fn duplicate(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+        match p.kind {
+            Kind::Send | Kind::Write => {
+                if p.ack_req {
+                    let last = psn::sub(self.qps[q].resp.epsn, 1);
+                    self.send_ack(q, aeth::ACK, last, env);
+                }
+            }
+            Kind::ReadRequest => {
+                let count = self.qps[q].packets(p.dma_len);
+                let known = self.qps[q].resources.iter().any(|r| {
+                    let from = psn::diff(p.psn, r.psn);
+                    r.kind == READ && from >= 0 && from as u32 + count <= r.count
+                });
+                if known && (p.dma_len == 0 || self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).is_ok()) {
+                    self.send_read_response(q, p, env);
+                }
+            }
+            _ => {
+                let found = self.qps[q].resources.iter().find(|r| r.kind == ATOMIC && r.psn == p.psn).copied();
+                if let Some(r) = found {
+                    self.send_atomic_ack(q, p.psn, r.original, env);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn send_ack(&mut self, q: usize, syndrome: u8, psn: u32, env: &mut impl Env) {
+        let qp = &mut self.qps[q];
+        let mut a = Packet::new(Transport::Rc, Kind::Ack, qp.port, qp.dest, qp.dest_qpn, psn);
+        a.syndrome = syndrome;
+        a.msn = qp.resp.msn;
+        a.ipv6 = qp.ipv6;
+        qp.req.packets += 1;
+        qp.req.bytes += a.wire_bytes();
+        env.push(Work::Packet(a));
+    }
+
+    /// A UC request: nothing is answered; a gap drops the message under way.
+    fn request_unreliable(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+        debug_assert!(self.qps[q].qp_type == QpType::UC);
+        let own = self.qps[q].port.port;
+        if p.psn != self.qps[q].resp.epsn {
+            self.count(own, port::OUT_OF_SEQUENCE);
+            self.abandon(q);
+        }
+        self.qps[q].resp.epsn = psn::add(p.psn, p.count);
+        if p.first {
+            self.abandon(q);
+        } else if self.qps[q].resp.op == IDLE {
+            return;
+        }
+        let result = match p.kind {
+            Kind::Send => self.take_send(q, p, env),
+            Kind::Write => self.take_write(q, p, env),
+            _ => Err(Refusal::Invalid),
+        };
+        let resp = &mut self.qps[q].resp;
+        match result {
+            Ok(()) => {
+                resp.packets += p.count as u64;
+                resp.bytes += p.wire_bytes();
+            }
+            Err(Refusal::Operation) => self.to_error(q, env),
+            Err(_) => {
+                resp.op = IDLE;
+                self.count(own, port::RX_NO_RECV);
+            }
+        }
+    }
+
+    /// UC: gives up the message under way; its receive WQE is used for the next one.
+    fn abandon(&mut self, q: usize) {
+        let qp = &mut self.qps[q];
+        if qp.resp.op == IN_SEND && qp.resp.has_recv && !qp.has_srq {
+            qp.resp.rq_ci = qp.resp.rq_ci.wrapping_sub(1);
+            qp.resp.has_recv = false;
+        }
+        qp.resp.op = IDLE;
+    }
+}

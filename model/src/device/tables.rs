@@ -1,0 +1,210 @@
+//! The card's other tables: functions, protection domains, keys, CQs, SRQs, event queues, multicast.
+
+use fpga_regs::MrMode;
+
+use crate::env::Addr;
+
+/// Most functions (open contexts) of a card.
+pub const MAX_FUNCTIONS: usize = 256;
+/// Most protection domains of a card.
+pub const MAX_PDS: usize = 4096;
+/// Most memory keys (MRs and MWs together) of a card.
+pub const MAX_KEYS: usize = 65536;
+/// Most completion queues of a card.
+pub const MAX_CQS: usize = 16384;
+/// Most shared receive queues of a card.
+pub const MAX_SRQS: usize = 1024;
+/// Most queue pairs of a card (indices 0 and 1 are never used: QP0 and QP1 are special).
+pub const MAX_QPS: usize = 16384;
+/// Most multicast groups of a card.
+pub const MAX_MCAST: usize = 128;
+/// Most QPs attached to one multicast group.
+pub const MAX_MCAST_QPS: usize = 56;
+/// Event queues of a function.
+pub const EQS: usize = 8;
+
+/// An event queue.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Eq {
+    /// In use.
+    pub used: bool,
+    /// Interrupt vector.
+    pub vector: u8,
+    /// Entries, less one.
+    pub mask: u32,
+    /// Entries written (running).
+    pub pi: u32,
+    /// Entries consumed (running), as the driver last wrote.
+    pub ci: u32,
+    /// Ring.
+    pub ring: u64,
+}
+
+/// A function: one open context with its own BAR0.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Function {
+    /// In use.
+    pub used: bool,
+    /// Enabled by CONTROL.
+    pub enabled: bool,
+    /// log2 of the admin rings' entries.
+    pub admin_log: u8,
+    /// DMA domain of its memory.
+    pub domain: u16,
+    /// Admin command ring.
+    pub asq: u64,
+    /// Admin reply ring.
+    pub acq: u64,
+    /// Commands consumed (running).
+    pub asq_head: u32,
+    /// Commands posted (the doorbell).
+    pub asq_tail: u32,
+    /// Replies written (running).
+    pub acq_tail: u32,
+    /// Replies consumed (running).
+    pub acq_consumer: u32,
+    /// Scratch register.
+    pub scratch: u32,
+    /// Error cause register.
+    pub error_cause: u32,
+    /// Health register.
+    pub health: u32,
+    /// Doorbell pages handed out (a bit each).
+    pub pages: u64,
+    /// Vectors masked (a bit each).
+    pub vector_mask: u32,
+    /// Vectors raised while masked.
+    pub vector_pending: u32,
+    /// Event queues.
+    pub eqs: [Eq; EQS],
+}
+
+/// A protection domain.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Pd {
+    /// In use.
+    pub used: bool,
+    /// Owner.
+    pub function: u16,
+    /// MRs, MWs, QPs, SRQs in it.
+    pub users: u32,
+}
+
+/// What a key stands for.
+pub mod key_kind {
+    /// Free slot.
+    pub const FREE: u8 = 0;
+    /// Memory region.
+    pub const MR: u8 = 1;
+    /// Memory window of type 2.
+    pub const MW2: u8 = 2;
+}
+
+/// A memory region or window.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Key {
+    /// See [`key_kind`].
+    pub kind: u8,
+    /// Access rights (`Access` bits).
+    pub access: u8,
+    /// Page size of the page list, log2.
+    pub page_shift: u8,
+    /// Translation.
+    pub mode: MrMode,
+    /// DMA domain.
+    pub domain: u16,
+    /// Function that owns it.
+    pub function: u16,
+    /// L_Key and R_Key: index and eight bits of variant.
+    pub key: u32,
+    /// Protection domain.
+    pub pd: u32,
+    /// Address on the wire of the first byte.
+    pub va: u64,
+    /// Bytes. 0 for an unbound window.
+    pub length: u64,
+    /// DMA address of the first byte, or of the page list.
+    pub iova: u64,
+    /// Page list: offset of the first byte in the first page.
+    pub first_offset: u32,
+    /// Window: where it begins in its region.
+    pub window_offset: u64,
+    /// Window: index of the region that it is bound to.
+    pub parent: u32,
+    /// Window: QP that it is bound to. Region: windows bound to it.
+    pub bound: u32,
+    /// Window or region is valid (a window: bound and not invalidated).
+    pub valid: bool,
+}
+
+/// A completion queue.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Cq {
+    /// Ring.
+    pub ring: Addr,
+    /// Entries, less one.
+    pub mask: u32,
+    /// Entries written (running).
+    pub pi: u32,
+    /// Consumer index as last read.
+    pub ci: u32,
+    /// Consumer index record in host memory.
+    pub ci_iova: u64,
+    /// In use.
+    pub used: bool,
+    /// Armed: 0 no, 1 any completion, 2 solicited or error only.
+    pub armed: u8,
+    /// Overrun: nothing is written any more.
+    pub overrun: bool,
+    /// Event queue.
+    pub eq: u8,
+    /// Function.
+    pub function: u16,
+    /// QPs that use it (a QP with one CQ for both counts twice).
+    pub users: u32,
+}
+
+/// A shared receive queue.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Srq {
+    /// In use.
+    pub used: bool,
+    /// log2 of the stride in bytes.
+    pub stride_log: u8,
+    /// Scatter entries of a WQE at most.
+    pub max_sge: u8,
+    /// DMA domain.
+    pub domain: u16,
+    /// Function.
+    pub function: u16,
+    /// Protection domain.
+    pub pd: u32,
+    /// Entries, less one.
+    pub mask: u32,
+    /// Next WQE (running).
+    pub ci: u32,
+    /// Limit: an event is raised when fewer WQEs are left; 0: none.
+    pub limit: u32,
+    /// QPs that use it.
+    pub users: u32,
+    /// Ring.
+    pub ring: u64,
+}
+
+/// A multicast group.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Mcast {
+    /// MGID.
+    pub gid: [u8; 16],
+    /// QPs attached; 0: free.
+    pub count: u32,
+    /// Their indices.
+    pub qps: [u16; MAX_MCAST_QPS],
+}

@@ -1,0 +1,175 @@
+//! QP timers: transport time-outs and RNR waits. Few are armed at a time: a QP whose packets are all
+//! answered at the end of a run has none.
+
+use super::qp::{Qp, Requester};
+use super::tables::MAX_QPS;
+use super::Device;
+use crate::env::{Env, Work};
+use fpga_regs::regs::port;
+use fpga_regs::{QpState, QpType};
+
+/// QPs with a timer, and QPs to look at when the run ends.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Timers {
+    /// QPs in `armed`.
+    pub count: u32,
+    /// QPs in `watched`.
+    pub watch_count: u32,
+    /// QPs with an armed timer, in no order.
+    armed: [u16; MAX_QPS],
+    /// QPs that sent something in this run. When it is full, the run looks at all QPs.
+    watched: [u16; WATCHED],
+}
+
+const WATCHED: usize = 64;
+
+impl Timers {
+    /// Notes that the QP may need a timer when the run ends.
+    #[inline]
+    pub(super) fn watch(&mut self, q: usize, _req: &mut Requester) {
+        let n = self.watch_count as usize;
+        if n > 0 && n <= WATCHED && self.watched[n - 1] == q as u16 {
+            return;
+        }
+        if n < WATCHED {
+            self.watched[n] = q as u16;
+        }
+        self.watch_count = (n + 1).min(WATCHED + 1) as u32;
+    }
+
+    /// Arms (or moves) a QP's timer.
+    pub(super) fn arm(&mut self, q: usize, qps: &mut [Qp], at: u64) {
+        let req = &mut qps[q].req;
+        req.deadline = at;
+        if !req.armed {
+            req.armed = true;
+            req.timer_slot = self.count as u16;
+            self.armed[self.count as usize] = q as u16;
+            self.count += 1;
+        }
+    }
+
+    /// Disarms a QP's timer.
+    pub(super) fn disarm(&mut self, q: usize, qps: &mut [Qp]) {
+        if !qps[q].req.armed {
+            return;
+        }
+        qps[q].req.armed = false;
+        let slot = qps[q].req.timer_slot as usize;
+        self.count -= 1;
+        let last = self.armed[self.count as usize];
+        if slot != self.count as usize {
+            self.armed[slot] = last;
+            qps[last as usize].req.timer_slot = slot as u16;
+        }
+    }
+}
+
+impl Device {
+    /// The end of a run: arms the timers of QPs with something outstanding.
+    #[inline]
+    pub fn end_run(&mut self, env: &mut impl Env) {
+        if self.timers.watch_count == 0 {
+            return;
+        }
+        let n = self.timers.watch_count as usize;
+        self.timers.watch_count = 0;
+        if n > WATCHED {
+            for q in self.tables.qp.range() {
+                self.arm_if_waiting(q, env);
+            }
+            return;
+        }
+        for i in 0..n {
+            self.arm_if_waiting(self.timers.watched[i] as usize, env);
+        }
+    }
+
+    #[inline]
+    fn arm_if_waiting(&mut self, q: usize, env: &mut impl Env) {
+        let qp = &self.qps[q];
+        let req = &qp.req;
+        if req.una == req.psn || req.armed || !qp.used || qp.qp_type != QpType::RC {
+            return;
+        }
+        if !matches!(qp.state, QpState::RTS | QpState::SQD) {
+            return;
+        }
+        let timeout = qp.attributes.timeout();
+        if timeout == 0 {
+            return;
+        }
+        let at = env.now() + timeout_nanoseconds(timeout);
+        self.timers.arm(q, &mut self.qps, at);
+        env.timer(at);
+    }
+
+    /// Runs all timers that are due; returns the next deadline, if any.
+    pub fn run_timers(&mut self, env: &mut impl Env) -> Option<u64> {
+        if self.timers.count == 0 {
+            return None;
+        }
+        let now = env.now();
+        let mut i = 0;
+        while i < self.timers.count as usize {
+            let q = self.timers.armed[i] as usize;
+            if self.qps[q].req.deadline <= now {
+                self.timers.disarm(q, &mut self.qps);
+                self.timer_due(q, env);
+                // The list has changed at `i`.
+            } else {
+                i += 1;
+            }
+        }
+        self.next_deadline()
+    }
+
+    /// Earliest deadline (ns).
+    pub fn next_deadline(&self) -> Option<u64> {
+        let n = self.timers.count as usize;
+        self.timers.armed[..n].iter().map(|&q| self.qps[q as usize].req.deadline).min()
+    }
+
+    fn timer_due(&mut self, q: usize, env: &mut impl Env) {
+        let req = &mut self.qps[q].req;
+        if req.rnr_wait {
+            req.rnr_wait = false;
+            env.push(Work::Send { card: self.id, qp: q as u16 });
+        } else if req.una != req.psn {
+            self.count(self.qps[q].port.port, port::ACK_TIMEOUTS);
+            self.retry(q, env);
+        }
+    }
+
+    /// After the death of a process in the middle of a run: every list that is derived from the
+    /// QPs is made anew.
+    pub fn rebuild_timers(&mut self, env: &mut impl Env) {
+        self.timers.count = 0;
+        self.timers.watch_count = 0;
+        for q in self.tables.qp.range() {
+            let req = &mut self.qps[q].req;
+            if !core::mem::take(&mut req.armed) {
+                self.arm_if_waiting(q, env);
+            } else if self.qps[q].used {
+                let at = self.qps[q].req.deadline;
+                self.timers.arm(q, &mut self.qps, at);
+                env.timer(at);
+            }
+        }
+    }
+}
+
+/// The transport time-out of attribute `timeout`: 4.096 us * 2^timeout (IB spec 9.7.6.1.3).
+pub fn timeout_nanoseconds(timeout: u8) -> u64 {
+    4096u64 << timeout.min(31)
+}
+
+/// The RNR NAK timer codes in nanoseconds (IB spec table 45).
+pub fn rnr_nanoseconds(code: u8) -> u64 {
+    const HUNDREDTHS_MS: [u64; 32] = [
+        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192,
+        12288, 16384, 24576, 32768, 49152,
+    ];
+    HUNDREDTHS_MS[(code & 31) as usize] * 10_000
+}

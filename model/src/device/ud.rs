@@ -1,0 +1,162 @@
+//! Unreliable datagrams: send with an address vector, receive with a GRH, multicast.
+
+use fpga_regs::regs::port;
+use fpga_regs::{CqeStatus, QpState, QpType, Syndrome};
+
+use super::recv::RecvError;
+use super::requester::{LocalError, Step};
+use super::wqe::Wqe;
+use super::Device;
+use crate::env::{Env, Work};
+use crate::packet::{Extra, Kind, Packet, Payload, PortId, Transport, PORTS};
+use crate::wire::psn;
+
+/// Bytes of the GRH that precedes a datagram in the receive buffer.
+pub const GRH_BYTES: u64 = 40;
+
+impl Device {
+    /// SEND of a UD QP: one packet.
+    pub(super) fn send_datagram(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<Step, LocalError> {
+        let total = wqe.ctrl.length();
+        if total > self.qps[q].mtu() {
+            return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
+        }
+        let av = wqe.address();
+        let own = self.qps[q].port;
+        if av.port() as usize > PORTS || (av.port() != 0 && av.port() - 1 != own.port) {
+            return Err(LocalError { status: CqeStatus::LOC_QP_OP_ERR, syndrome: Syndrome::BAD_ADDRESS });
+        }
+        let (payload, _) = self.gather(q, wqe, 0, total, env)?;
+        let qp = &self.qps[q];
+        let mut p = Packet::new(Transport::Ud, Kind::Send, own, PortId::from_mac(av.dmac()), av.dest_qpn(), qp.req.psn);
+        p.src_qpn = qp.qpn;
+        // A Q_Key with the high bit set in the WQE stands for the QP's own (IB spec 10.2.5).
+        p.qkey = if av.qkey() & 0x8000_0000 != 0 { qp.qkey } else { av.qkey() };
+        p.sgid_index = av.sgid_index();
+        p.traffic_class = av.traffic_class();
+        p.hop_limit = av.hop_limit();
+        p.dgid = av.dgid();
+        p.solicited = wqe.ctrl.solicited();
+        p.payload = payload;
+        if wqe.ctrl.opcode() == fpga_regs::WqeOpcode::SEND_WITH_IMM {
+            p.extra = Extra::Immediate;
+            p.imm = wqe.ctrl.imm();
+        }
+        p.ipv6 = !mapped(&p.dgid);
+        env.push(Work::Packet(p));
+        if p.dst == PortId::ALL {
+            self.count(own.port, port::TX_MULTICAST);
+        }
+        let req = &mut self.qps[q].req;
+        req.psn = psn::add(req.psn, 1);
+        req.una = req.psn;
+        req.packets += 1;
+        req.bytes += p.wire_bytes();
+        req.cur = req.cur.wrapping_add(wqe.blocks());
+        self.complete_unreliable(q, wqe, env);
+        Ok(Step::Sent)
+    }
+
+    /// A datagram for this card, unicast or multicast.
+    pub(super) fn receive_datagram(&mut self, p: &Packet, env: &mut impl Env) {
+        if p.dest_qpn == 0xff_ffff {
+            let Some(group) = self.mcast.iter().position(|g| g.count != 0 && g.gid == p.dgid) else { return };
+            for i in 0..self.mcast[group].count as usize {
+                let q = self.mcast[group].qps[i] as usize;
+                // A sender does not get its own copy (no loopback to the same QP).
+                let own = self.id == p.src.card && self.qps[q].qpn == p.src_qpn;
+                if !own && (p.dst == PortId::ALL || p.dst.port == self.qps[q].port.port) {
+                    self.take_datagram(q, p, env);
+                }
+            }
+            return;
+        }
+        match self.find_qp(p.dest_qpn) {
+            Some(q) if self.qps[q].port == p.dst => self.take_datagram(q, p, env),
+            _ => self.count(p.dst.port, port::RX_NO_QP),
+        }
+    }
+
+    fn take_datagram(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+        let qp = &self.qps[q];
+        let own = qp.port.port;
+        let receives = matches!(qp.state, QpState::RTR | QpState::RTS | QpState::SQD | QpState::SQE);
+        if qp.qp_type != QpType::UD || !receives {
+            return self.count(own, port::RX_NO_QP);
+        }
+        if qp.qkey != p.qkey {
+            return self.count(own, port::RX_QKEY_ERRORS);
+        }
+        if p.dest_qpn == 0xff_ffff {
+            self.count(own, port::RX_MULTICAST);
+        }
+        if self.take_recv(q, env).is_err() {
+            // Nothing is answered to a datagram; without a receive WQE it is lost.
+            self.qps[q].resp.has_recv = false;
+            return self.count(own, port::RX_NO_RECV);
+        }
+        let len = p.payload.len();
+        let total = GRH_BYTES + len as u64;
+        let grh = grh(p, len);
+        let stash = env.stash(GRH_BYTES as usize);
+        env.stash_fill(stash, &grh);
+        let result = if total > self.recv_room(q) {
+            Err(RecvError::Length)
+        } else {
+            self.scatter(q, 0, &Payload::Stash(stash, GRH_BYTES as u32), 0, GRH_BYTES as usize, env)
+                .and_then(|()| self.scatter(q, GRH_BYTES, &p.payload, 0, len, env))
+        };
+        let resp = &mut self.qps[q].resp;
+        resp.packets += 1;
+        resp.bytes += p.wire_bytes();
+        match result {
+            Ok(()) => self.complete_recv(q, CqeStatus::SUCCESS, Syndrome::NONE, false, total as u32, p, env),
+            Err(RecvError::Protection(syndrome)) => {
+                self.complete_recv(q, CqeStatus::LOC_PROT_ERR, syndrome, false, 0, p, env);
+                self.to_error(q, env);
+            }
+            Err(_) => {
+                self.complete_recv(q, CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, false, 0, p, env);
+                self.to_error(q, env);
+            }
+        }
+    }
+}
+
+/// An IPv4 address as a GID.
+fn mapped(gid: &[u8; 16]) -> bool {
+    gid[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
+}
+
+/// The 40 bytes before a datagram: the IPv6 header, or 20 zero bytes and the IPv4 header (RoCEv2 annex A17.4.5.2).
+fn grh(p: &Packet, payload: usize) -> [u8; 40] {
+    let mut grh = [0u8; 40];
+    let sgid = crate::address::gid(p.src, p.sgid_index);
+    // UDP 8, BTH 12, DETH 8, immediate 4, ICRC 4.
+    let imm = if p.extra == Extra::Immediate { 4 } else { 0 };
+    let udp = 8 + 12 + 8 + imm + payload.next_multiple_of(4) + 4;
+    if mapped(&p.dgid) {
+        let ip = &mut grh[20..];
+        ip[0] = 0x45;
+        ip[1] = p.traffic_class;
+        ip[2..4].copy_from_slice(&((20 + udp) as u16).to_be_bytes());
+        ip[6] = 0x40;
+        ip[8] = p.hop_limit;
+        ip[9] = 17;
+        ip[12..16].copy_from_slice(&sgid[12..16]);
+        ip[16..20].copy_from_slice(&p.dgid[12..16]);
+        let sum: u32 = ip.chunks(2).map(|w| u16::from_be_bytes([w[0], w[1]]) as u32).sum();
+        let folded = (sum & 0xffff) + (sum >> 16);
+        let checksum = !((folded & 0xffff) + (folded >> 16)) as u16;
+        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+    } else {
+        grh[0] = 0x60 | p.traffic_class >> 4;
+        grh[1] = p.traffic_class << 4;
+        grh[4..6].copy_from_slice(&(udp as u16).to_be_bytes());
+        grh[6] = 17;
+        grh[7] = p.hop_limit;
+        grh[8..24].copy_from_slice(&sgid);
+        grh[24..40].copy_from_slice(&p.dgid);
+    }
+    grh
+}

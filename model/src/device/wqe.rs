@@ -1,0 +1,116 @@
+//! Fetching send WQEs: a WQE lies in 64-byte blocks of a ring and may wrap around its end.
+
+use fpga_regs::{WqeAddress, WqeAtomic, WqeBind, WqeCtrl, WqeOpcode, WqeRemote, WqeSge, MAX_WQE_BLOCKS, WQE_BLOCK};
+
+use super::qp::Qp;
+use crate::env::{Addr, DmaFault, Env};
+
+/// A fetched WQE: its first block, and where the others are.
+pub(super) struct Wqe {
+    /// Control segment.
+    pub ctrl: WqeCtrl,
+    /// Block index.
+    pub index: u32,
+    first: [u8; WQE_BLOCK],
+    ring: Addr,
+    ring_mask: u64,
+}
+
+impl Wqe {
+    /// Fetches the WQE at block `index` of the send ring.
+    #[inline]
+    pub fn fetch(qp: &Qp, index: u32, env: &mut impl Env) -> Result<Wqe, DmaFault> {
+        let ring = Addr { iova: qp.sq_iova, domain: qp.domain };
+        let mut first = [0u8; WQE_BLOCK];
+        env.read(ring.add(((index & qp.sq_mask) as u64) << 6), &mut first)?;
+        let ctrl = WqeCtrl::from_bytes(first[..16].try_into().expect("16 bytes"));
+        Ok(Wqe { ctrl, index, first, ring, ring_mask: ((qp.sq_mask as u64 + 1) << 6) - 1 })
+    }
+
+    /// Blocks that the WQE takes; 0 when its size is impossible.
+    #[inline]
+    pub fn blocks(&self) -> u32 {
+        blocks(&self.ctrl)
+    }
+
+    fn address_of(&self, unit: usize) -> Addr {
+        let offset = ((self.index as u64) << 6) + (unit as u64) * 16;
+        self.ring.add(offset & self.ring_mask)
+    }
+
+    /// The 16 bytes at unit `unit`.
+    #[inline]
+    fn unit(&self, unit: usize, env: &mut impl Env) -> Result<[u8; 16], DmaFault> {
+        if unit < 4 {
+            return Ok(self.first[unit * 16..unit * 16 + 16].try_into().expect("16 bytes"));
+        }
+        let mut bytes = [0u8; 16];
+        env.read(self.address_of(unit), &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Remote address segment (WRITE, READ, atomics).
+    #[inline]
+    pub fn remote(&self) -> WqeRemote {
+        WqeRemote::from_bytes(self.first[16..32].try_into().expect("16 bytes"))
+    }
+
+    /// Atomic operands.
+    #[inline]
+    pub fn atomic(&self) -> WqeAtomic {
+        WqeAtomic::from_bytes(self.first[32..48].try_into().expect("16 bytes"))
+    }
+
+    /// UD address vector.
+    #[inline]
+    pub fn address(&self) -> WqeAddress {
+        WqeAddress::from_bytes(self.first[16..64].try_into().expect("48 bytes"))
+    }
+
+    /// Memory window bind.
+    pub fn bind(&self) -> WqeBind {
+        WqeBind::from_bytes(self.first[16..48].try_into().expect("32 bytes"))
+    }
+
+    /// Unit of the first SGE or inline byte.
+    #[inline]
+    fn data_unit(&self, ud: bool) -> usize {
+        match self.ctrl.opcode() {
+            _ if ud => 4,
+            WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM | WqeOpcode::READ => 2,
+            WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => 3,
+            _ => 1,
+        }
+    }
+
+    /// SGE `i`.
+    #[inline]
+    pub fn sge(&self, ud: bool, i: usize, env: &mut impl Env) -> Result<WqeSge, DmaFault> {
+        Ok(WqeSge::from_bytes(&self.unit(self.data_unit(ud) + i, env)?))
+    }
+
+    /// Where byte `offset` of the inline data lies in the ring, and how many follow contiguously.
+    pub fn inline_at(&self, ud: bool, offset: u64) -> (Addr, u64) {
+        let at = ((self.index as u64) << 6) + (self.data_unit(ud) as u64) * 16 + offset;
+        let within = at & self.ring_mask;
+        (self.ring.add(within), self.ring_mask + 1 - within)
+    }
+
+    /// Whether the entries that the control segment promises fit the WQE's size.
+    #[inline]
+    pub fn well_formed(&self, ud: bool) -> bool {
+        let data = if self.ctrl.inline() { (self.ctrl.length() as usize).div_ceil(16) } else { self.ctrl.num_sge() as usize };
+        self.data_unit(ud) + data <= self.ctrl.ds() as usize
+    }
+}
+
+/// Blocks of a WQE by its control segment; 0 when impossible.
+#[inline]
+pub(super) fn blocks(ctrl: &WqeCtrl) -> u32 {
+    let n = (ctrl.ds() as u32).div_ceil(4);
+    if n as usize > MAX_WQE_BLOCKS {
+        0
+    } else {
+        n
+    }
+}

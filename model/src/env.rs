@@ -1,0 +1,100 @@
+//! What a card needs from its surroundings, and all that it may ask of them.
+//!
+//! The card core owns no thread, clock, socket or memory of others: each effect is a call on
+//! [`Env`]. The wall-clock environment answers at once ([`crate::attach`]); one with simulated time
+//! may answer later, since every continuation is a [`Work`] item that the environment hands back.
+
+use crate::packet::{Packet, Payload};
+
+/// A DMA address: an IOVA in the address space of one attached process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct Addr {
+    /// IOVA.
+    pub iova: u64,
+    /// DMA domain (the attached process).
+    pub domain: u16,
+}
+
+impl Addr {
+    /// The address `n` bytes further.
+    #[inline]
+    #[must_use]
+    pub fn add(self, n: u64) -> Addr {
+        Addr { iova: self.iova.wrapping_add(n), domain: self.domain }
+    }
+}
+
+/// A DMA access failed: the address is not mapped, or its process is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DmaFault;
+
+/// Work that the environment hands back to the cards, in order.
+#[derive(Clone, Copy, Debug)]
+pub enum Work {
+    /// A packet or train arrives.
+    Packet(Packet),
+    /// A send queue may have something to do.
+    Send {
+        /// Card.
+        card: u8,
+        /// QP index.
+        qp: u16,
+    },
+}
+
+/// An atomic operation on eight bytes of memory.
+#[derive(Clone, Copy, Debug)]
+pub enum Atomic {
+    /// Store `swap` if the value is `compare`.
+    CompareSwap {
+        /// Expected value.
+        compare: u64,
+        /// New value.
+        swap: u64,
+    },
+    /// Add.
+    FetchAdd(u64),
+}
+
+/// The surroundings of the cards. Methods that access memory fail with [`DmaFault`].
+pub trait Env {
+    /// Time in nanoseconds, monotonic.
+    fn now(&mut self) -> u64;
+    /// DMA read.
+    fn read(&mut self, from: Addr, to: &mut [u8]) -> Result<(), DmaFault>;
+    /// DMA write.
+    fn write(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault>;
+    /// DMA write of a queue entry: its last eight bytes (with the phase bit) become visible after
+    /// the rest and after all earlier DMA writes. `from.len()` is a multiple of 8.
+    fn publish(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault>;
+    /// DMA from memory to memory.
+    fn copy(&mut self, to: Addr, from: Addr, len: usize) -> Result<(), DmaFault>;
+    /// Atomic read-modify-write of eight bytes (host order); returns the original value.
+    fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault>;
+    /// Makes a gather buffer of `len` bytes that lives until the packet that carries it is delivered.
+    fn stash(&mut self, len: usize) -> u32;
+    /// DMA read into a gather buffer.
+    fn stash_read(&mut self, stash: u32, offset: usize, from: Addr, len: usize) -> Result<(), DmaFault>;
+    /// Fills a gather buffer.
+    fn stash_fill(&mut self, stash: u32, bytes: &[u8]);
+    /// Hands work to the cards after whatever was handed over before.
+    fn push(&mut self, work: Work);
+    /// Raises an interrupt of a function.
+    fn interrupt(&mut self, card: u8, function: u16, vector: u8);
+    /// A QP timer was armed for this time (ns).
+    fn timer(&mut self, at: u64);
+    /// The producer index of a send queue, as its doorbell left it.
+    fn sq_producer(&mut self, card: u8, qp: u16) -> u32;
+    /// The producer index of a receive queue. `watch`: the environment runs the QP at its next doorbell.
+    fn rq_producer(&mut self, card: u8, qp: u16, watch: bool) -> u32;
+    /// The producer index of a shared receive queue.
+    fn srq_producer(&mut self, card: u8, srq: u16) -> u32;
+    /// Resets the doorbells of a QP to zero (creation, reset).
+    fn reset_doorbells(&mut self, card: u8, qp: u16);
+    /// Resets the doorbell of an SRQ to zero.
+    fn reset_srq_doorbell(&mut self, card: u8, srq: u16);
+
+    /// Writes `len` bytes of a packet's payload from `offset` on to memory.
+    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), DmaFault>;
+}

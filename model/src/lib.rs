@@ -1,0 +1,14 @@
+//! The card as software: how it behaves, and when.
+//!
+//! [`device`] is the card core, free of threads, clocks and sockets; [`env`] says what it asks of its
+//! surroundings; [`world`] runs the cards of a segment; [`segment`] is the shared memory that they live
+//! in; [`attach`] is the backend through which the driver uses a card in its own process.
+
+pub mod address;
+pub mod attach;
+pub mod device;
+pub mod env;
+pub mod packet;
+pub mod segment;
+pub mod wire;
+pub mod world;

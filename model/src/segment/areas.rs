@@ -1,0 +1,92 @@
+//! Memory of the segment for the card's rings, and who uses how much.
+#![allow(unsafe_code)]
+
+use super::dma::Dma;
+use super::extents::Extents;
+use super::layout::{page_ceil, KEEPER_MEMBER, MAX_MEMBERS, PAGE};
+use super::mover::{self, SegmentError, LOCK_PATIENCE};
+use super::ranges::Range;
+use super::Segment;
+
+/// Zeroed, page-aligned memory of the segment, mapped for DMA: its IOVA is its
+/// address.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Area {
+    /// Address in this process.
+    pub ptr: *mut u8,
+    /// Offset in the segment.
+    pub offset: u64,
+    /// Size in bytes, whole pages.
+    pub len: usize,
+}
+
+// SAFETY: an address range that its owner alone frees; sharing the numbers is
+// harmless.
+unsafe impl Send for Area {}
+// SAFETY: as above.
+unsafe impl Sync for Area {}
+
+/// How much of the heap one member owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Index of the member.
+    pub member: u16,
+    /// Its process.
+    pub pid: u32,
+    /// Bytes of the heap.
+    pub bytes: u64,
+}
+
+impl Segment {
+    /// Takes at least `bytes` bytes of the heap.
+    pub fn alloc(&self, bytes: usize) -> Result<Area, SegmentError> {
+        let bytes = page_ceil((bytes as u64).max(1)).ok_or(SegmentError::HeapFull)?;
+        let guard = self.lock(LOCK_PATIENCE)?;
+        let extents = Extents::new(&guard);
+        let pages = extents
+            .alloc(self.member(), bytes / PAGE)
+            .ok_or(SegmentError::HeapFull)?;
+        let offset = self.tables().header.heap_offset + pages.start * PAGE;
+        let ptr = self.ptr_at(offset);
+        let range = Range {
+            start: ptr as u64,
+            len: bytes,
+            backing: offset,
+            refs: 1,
+        };
+        let dma = Dma::new(&guard, self.member()).ok_or(SegmentError::TooManyRanges)?;
+        if dma.insert(&[range]).is_err() {
+            extents.retire(self.member(), pages);
+            extents.remove_retired(self.member(), pages);
+            return Err(SegmentError::TooManyRanges);
+        }
+        Ok(Area {
+            ptr,
+            offset,
+            len: bytes as usize,
+        })
+    }
+
+    /// Gives an area back. Pages of it that are still registered stay until
+    /// they are not.
+    pub fn free(&self, area: Area) -> Result<(), SegmentError> {
+        mover::release(self, area.ptr as u64, area.len as u64)
+    }
+
+    /// Who owns how much of the heap: every live member, the keeper first.
+    pub fn heap_usage(&self) -> Result<Vec<Usage>, SegmentError> {
+        let guard = self.lock(LOCK_PATIENCE)?;
+        let pages = Extents::new(&guard).usage();
+        drop(guard);
+        let usage = |member: u16| {
+            Some(Usage {
+                member,
+                pid: self.pid_of(member)?,
+                bytes: pages[usize::from(member)] * PAGE,
+            })
+        };
+        Ok((KEEPER_MEMBER..MAX_MEMBERS as u16)
+            .filter_map(usage)
+            .collect())
+    }
+}

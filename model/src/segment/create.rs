@@ -1,0 +1,69 @@
+//! A new segment: the file, its header and its lock.
+#![allow(unsafe_code)]
+
+use std::os::fd::OwnedFd;
+
+use rustix::event::{eventfd, EventfdFlags};
+use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create, MemfdFlags, SealFlags};
+
+use super::keeper::KeeperError;
+use super::layout::{
+    Header, Layout, KEEPER_MEMBER, LAYOUT_VERSION, MAGIC, MEMBER_ACTIVE, WORLD_OFFSET,
+};
+use super::{lock, registry, Segment};
+use std::sync::atomic::Ordering;
+
+/// What the keeper hands to members.
+pub(super) struct Handles {
+    pub(super) memfd: OwnedFd,
+    pub(super) wake: OwnedFd,
+}
+
+/// Makes a segment that nobody else knows yet.
+pub(super) fn segment(
+    world_bytes: u64,
+    heap_bytes: u64,
+) -> Result<(Segment, Handles), KeeperError> {
+    let layout = Layout::new(world_bytes, heap_bytes)
+        .filter(|layout| i64::try_from(layout.total_bytes()).is_ok())
+        .ok_or(KeeperError::HeapTooLarge(heap_bytes))?;
+    let total = layout.total_bytes();
+    let system = |what| move |error: rustix::io::Errno| KeeperError::system(what, error.into());
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memfd = memfd_create("verbena", flags).map_err(system("making the cards' memory"))?;
+    ftruncate(&memfd, total).map_err(system("making the cards' memory (ulimit -f?)"))?;
+    // A member that shortened the file would kill the others with SIGBUS.
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    fcntl_add_seals(&memfd, seals).map_err(system("sealing the cards' memory"))?;
+    let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .map_err(system("making an eventfd"))?;
+
+    let copy = |fd: &OwnedFd| {
+        fd.try_clone()
+            .map_err(|error| KeeperError::system("copying a descriptor", error))
+    };
+    let segment = registry::enter_segment(copy(&memfd)?, copy(&wake)?, None, total, KEEPER_MEMBER)
+        .map_err(|error| KeeperError::system("mapping the cards' memory (ulimit -v?)", error))?;
+    let header = segment.base.cast::<Header>();
+    // SAFETY: the mapping is at least as large as the tables, and nobody else
+    // has the file yet.
+    unsafe {
+        (*header).magic = MAGIC;
+        (*header).version = LAYOUT_VERSION;
+        (*header).keeper_pid = std::process::id();
+        (*header).total_bytes = total;
+        (*header).world_bytes = layout.world_bytes;
+        (*header).heap_offset = WORLD_OFFSET + layout.world_bytes;
+        (*header).heap_bytes = layout.heap_bytes;
+    }
+    let tables = segment.tables();
+    // SAFETY: as above.
+    unsafe { lock::initialise(&tables.header.control) }
+        .map_err(|error| KeeperError::system("making the cards' lock", error))?;
+    let timers = &tables.header.timers;
+    timers.next_deadline.store(u64::MAX, Ordering::Relaxed);
+    let keeper = &tables.members[usize::from(KEEPER_MEMBER)];
+    keeper.pid.store(std::process::id(), Ordering::Relaxed);
+    keeper.state.store(MEMBER_ACTIVE, Ordering::Release);
+    Ok((segment, Handles { memfd, wake }))
+}

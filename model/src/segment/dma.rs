@@ -1,0 +1,210 @@
+//! What the card can reach: one map of address ranges for each member.
+//!
+//! The address on the card's side (IOVA) is the member's own virtual address.
+//! Only its owner changes a map, and the keeper once the owner is gone; both
+//! hold the lock. A map whose owner died while changing it resolves nothing.
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use super::layout::{Steady, Tables};
+use super::lock::Guard;
+use super::ranges::{self, Change, Range, FOREIGN};
+
+/// Ranges that one member can have.
+pub const MAX_RANGES: usize = 8192;
+
+/// The map of one member as it lies in the segment.
+#[repr(C, align(4096))]
+pub struct DmaMap {
+    count: AtomicU32,
+    /// 1 while the ranges are being changed.
+    changing: AtomicU32,
+    ranges: UnsafeCell<[Range; MAX_RANGES]>,
+}
+
+/// Where the bytes behind an IOVA are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// At this offset of the segment: everybody reaches them.
+    Extent(u64),
+    /// In memory private to the member, at the address that the IOVA is.
+    Foreign,
+}
+
+/// The map has no room for another range.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MapFull;
+
+/// One member's map, while the lock is held.
+pub struct Dma<'g> {
+    map: &'g DmaMap,
+    steady: &'g Steady,
+}
+
+impl<'g> Dma<'g> {
+    /// The map of `member`; `None` for an index that does not exist.
+    pub fn new(guard: &'g Guard<'_>, member: u16) -> Option<Dma<'g>> {
+        let tables: &Tables = guard.segment().tables();
+        Some(Dma {
+            map: tables.dma.get(usize::from(member))?,
+            steady: &tables.header.steady,
+        })
+    }
+
+    /// All ranges, sorted; none while a change was left unfinished.
+    pub fn ranges(&self) -> &[Range] {
+        if self.map.changing.load(Acquire) != 0 {
+            return &[];
+        }
+        let count = (self.map.count.load(Relaxed) as usize).min(MAX_RANGES);
+        // SAFETY: the lock is held (`new` asked for the guard), so nobody
+        // changes the ranges, and any bytes are a valid `Range`.
+        unsafe { &(&*self.map.ranges.get())[..count] }
+    }
+
+    /// Adds a region made of adjacent pieces. Returns the backings that it
+    /// displaced: memory that those addresses no longer stand for.
+    pub fn insert(&self, pieces: &[Range]) -> Result<Vec<Range>, MapFull> {
+        self.apply(ranges::insert(self.ranges(), pieces))
+    }
+
+    /// Takes a region away. Returns the backings of bytes that no region covers
+    /// any longer; an error, without any change, if a byte was not covered.
+    pub fn remove(&self, start: u64, len: u64) -> Result<Vec<Range>, RemoveError> {
+        let change = ranges::remove(self.ranges(), start, len)
+            .map_err(|missing| RemoveError::NotCovered(missing.0))?;
+        self.apply(change).map_err(|MapFull| RemoveError::Full)
+    }
+
+    /// True when some address stands for a byte of `offset..offset + len`.
+    pub fn uses(&self, offset: u64, len: u64) -> bool {
+        self.ranges().iter().any(|range| {
+            range.backing != FOREIGN
+                && range.backing < offset + len
+                && offset < range.backing + range.len
+        })
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        self.steady.dma_generation.fetch_add(1, Release);
+        self.map.count.store(0, Release);
+        self.map.changing.store(0, Release);
+        self.steady.dma_generation.fetch_add(1, Release);
+    }
+
+    fn apply(&self, change: Change) -> Result<Vec<Range>, MapFull> {
+        let count = self.ranges().len();
+        let new_count = count - (change.to - change.from) + change.ranges.len();
+        if new_count > MAX_RANGES {
+            return Err(MapFull);
+        }
+        self.steady.dma_generation.fetch_add(1, Release);
+        self.map.changing.store(1, Release);
+        // SAFETY: the lock is held and no slice from `ranges` is alive.
+        let all = unsafe { &mut *self.map.ranges.get() };
+        let new_to = change.from + change.ranges.len();
+        all.copy_within(change.to..count, new_to);
+        all[change.from..new_to].copy_from_slice(&change.ranges);
+        self.map.count.store(new_count as u32, Release);
+        self.map.changing.store(0, Release);
+        self.steady.dma_generation.fetch_add(1, Release);
+        Ok(change.dropped)
+    }
+}
+
+/// Why a region was not taken away.
+#[derive(Debug, PartialEq, Eq)]
+pub enum RemoveError {
+    /// This address was not mapped.
+    NotCovered(u64),
+    /// Taking it away would split a range, and there is no room for that.
+    Full,
+}
+
+/// Slots of the look-up cache, a power of two.
+const CACHE_SLOTS: usize = 64;
+
+/// What recent look-ups found, private to a process. Valid while the DMA
+/// generation stays the same.
+pub(super) struct Cache([CacheSlot; CACHE_SLOTS]);
+
+#[derive(Clone, Copy)]
+struct CacheSlot {
+    generation: u64,
+    member: u64,
+    range: Range,
+}
+
+impl Cache {
+    pub(super) fn new() -> Cache {
+        Cache(
+            [CacheSlot {
+                generation: u64::MAX,
+                member: u64::MAX,
+                range: Range {
+                    start: 0,
+                    len: 0,
+                    backing: FOREIGN,
+                    refs: 0,
+                },
+            }; CACHE_SLOTS],
+        )
+    }
+}
+
+impl Guard<'_> {
+    /// Where `iova` of `member` is, and how many bytes from there on are
+    /// contiguous. `None` when the member has not mapped it.
+    #[inline]
+    pub fn resolve(&self, member: u16, iova: u64) -> Option<(Backing, u64)> {
+        let generation: &AtomicU64 = &self.segment().tables().header.steady.dma_generation;
+        let generation = generation.load(Relaxed);
+        // Different buffers should meet in different slots; one large buffer
+        // may fill several.
+        let key = (iova >> 16) ^ u64::from(member).wrapping_mul(0x9e5);
+        // SAFETY: the cache is only used with the lock held, which one thread
+        // of the process has at most; no reference outlives this function.
+        let cache = unsafe { &mut *self.segment().local().cache.get() };
+        let slot = &mut cache.0[key as usize % CACHE_SLOTS];
+        let into = iova.wrapping_sub(slot.range.start);
+        if slot.generation != generation
+            || slot.member != u64::from(member)
+            || into >= slot.range.len
+        {
+            let range = self.look_up(member, iova)?;
+            *slot = CacheSlot {
+                generation,
+                member: member.into(),
+                range,
+            };
+        }
+        let into = iova - slot.range.start;
+        let backing = match slot.range.backing {
+            FOREIGN => Backing::Foreign,
+            offset => Backing::Extent(offset + into),
+        };
+        Some((backing, slot.range.len - into))
+    }
+
+    #[cold]
+    fn look_up(&self, member: u16, iova: u64) -> Option<Range> {
+        let dma = Dma::new(self, member)?;
+        let all = dma.ranges();
+        // Neighbours may differ only in how many regions cover them.
+        let range = ranges::contiguous(all, ranges::find(all, iova)?);
+        // A map is another process's data: what leads out of the heap is not
+        // followed.
+        let header = &self.segment().tables().header;
+        let inside = range.backing == FOREIGN
+            || range.backing >= header.heap_offset
+                && range
+                    .backing
+                    .checked_add(range.len)
+                    .is_some_and(|end| end <= header.total_bytes);
+        inside.then_some(range)
+    }
+}

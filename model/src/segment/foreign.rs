@@ -1,0 +1,238 @@
+//! Moving bytes between IOVAs, wherever they are.
+//!
+//! Bytes in the segment are copied directly. Memory that stays private to a
+//! process is ours to copy if the process is this one, else the kernel does it
+//! (process_vm_readv, process_vm_writev).
+#![allow(unsafe_code)]
+
+use super::dma::Backing;
+use super::lock::Guard;
+
+/// A DMA access that failed, as a card's would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DmaFault {
+    /// The member has not mapped this address.
+    #[error("address {iova:#x} of member {member} is not mapped for DMA")]
+    NotMapped {
+        /// Whose address.
+        member: u16,
+        /// The address.
+        iova: u64,
+    },
+    /// It is mapped, but stays in a process that this one cannot reach: it has
+    /// unmapped it, has gone, or the system forbids it (EPERM).
+    #[error("memory of member {member} at {iova:#x} cannot be reached: error {errno}")]
+    Unreachable {
+        /// Whose address.
+        member: u16,
+        /// The address.
+        iova: u64,
+        /// What the system said.
+        errno: i32,
+    },
+}
+
+/// Lets the other members reach this process's memory where the Yama security
+/// module restricts that to a process's ancestors.
+pub(super) fn allow_access() {
+    const PR_SET_PTRACER: libc::c_int = 0x5961_6d61;
+    // SAFETY: no memory is involved. Without Yama it fails, and is not needed.
+    unsafe { libc::prctl(PR_SET_PTRACER, libc::c_ulong::MAX, 0, 0, 0) };
+}
+
+/// Bytes for copies between two processes neither of which is this one.
+const BOUNCE: usize = 16 * 1024;
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Read,
+    Write,
+}
+
+impl Guard<'_> {
+    /// The address, in this process, of `len` bytes at `iova`, if they are in
+    /// the segment in one piece.
+    #[inline]
+    pub fn direct(&self, member: u16, iova: u64, len: u64) -> Option<*mut u8> {
+        match self.resolve(member, iova)? {
+            (Backing::Extent(offset), contiguous) if len <= contiguous => {
+                Some(self.segment().ptr_at(offset))
+            }
+            _ => None,
+        }
+    }
+
+    /// Copies `len` bytes from `src` to `dst`, each a member and its address.
+    #[inline]
+    pub fn copy(&self, dst: (u16, u64), src: (u16, u64), len: u64) -> Result<(), DmaFault> {
+        if let (Some(to), Some(from)) = (
+            self.direct(dst.0, dst.1, len),
+            self.direct(src.0, src.1, len),
+        ) {
+            // SAFETY: both ranges lie in the segment's heap. They may overlap
+            // (a buffer sent to itself), and programs may write to them
+            // meanwhile, as with any card.
+            unsafe { std::ptr::copy(from, to, len as usize) };
+            return Ok(());
+        }
+        self.copy_slowly(dst, src, len)
+    }
+
+    /// Reads bytes at `iova`.
+    #[inline]
+    pub fn read(&self, member: u16, iova: u64, to: &mut [u8]) -> Result<(), DmaFault> {
+        match self.direct(member, iova, to.len() as u64) {
+            Some(from) => {
+                // SAFETY: the range lies in the heap and `to` does not.
+                unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+                Ok(())
+            }
+            None => self.walk(member, iova, to.as_mut_ptr(), to.len(), Direction::Read),
+        }
+    }
+
+    /// Writes bytes at `iova`.
+    #[inline]
+    pub fn write(&self, member: u16, iova: u64, from: &[u8]) -> Result<(), DmaFault> {
+        match self.direct(member, iova, from.len() as u64) {
+            Some(to) => {
+                // SAFETY: the range lies in the heap; `from` may too, if the
+                // caller made a slice of it.
+                unsafe { std::ptr::copy(from.as_ptr(), to, from.len()) };
+                Ok(())
+            }
+            None => {
+                let from_ptr = from.as_ptr().cast_mut();
+                self.walk(member, iova, from_ptr, from.len(), Direction::Write)
+            }
+        }
+    }
+
+    #[cold]
+    fn copy_slowly(&self, dst: (u16, u64), src: (u16, u64), len: u64) -> Result<(), DmaFault> {
+        let mut done = 0;
+        while done < len {
+            let (to, from) = (dst.1 + done, src.1 + done);
+            let (dst_backing, dst_run) = self.find(dst.0, to)?;
+            let (src_backing, src_run) = self.find(src.0, from)?;
+            let run = (len - done).min(dst_run).min(src_run) as usize;
+            let done_now = match (
+                self.local_ptr(dst.0, dst_backing, to),
+                self.local_ptr(src.0, src_backing, from),
+            ) {
+                (Some(to), Some(from)) => {
+                    // SAFETY: both are in the heap or registered memory of this
+                    // process, which it keeps mapped while it is registered.
+                    unsafe { std::ptr::copy(from, to, run) };
+                    run
+                }
+                (Some(here), None) => {
+                    self.remote(src.0, from, here, run, Direction::Read)?;
+                    run
+                }
+                (None, Some(here)) => {
+                    self.remote(dst.0, to, here, run, Direction::Write)?;
+                    run
+                }
+                (None, None) => {
+                    let mut bounce = [0_u8; BOUNCE];
+                    let run = run.min(BOUNCE);
+                    self.remote(src.0, from, bounce.as_mut_ptr(), run, Direction::Read)?;
+                    self.remote(dst.0, to, bounce.as_mut_ptr(), run, Direction::Write)?;
+                    run
+                }
+            };
+            done += done_now as u64;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn walk(
+        &self,
+        member: u16,
+        iova: u64,
+        here: *mut u8,
+        len: usize,
+        direction: Direction,
+    ) -> Result<(), DmaFault> {
+        let mut done = 0;
+        while done < len {
+            let at = iova + done as u64;
+            let (backing, run) = self.find(member, at)?;
+            let run = run.min((len - done) as u64) as usize;
+            let here = here.wrapping_add(done);
+            match (self.local_ptr(member, backing, at), direction) {
+                // SAFETY: as in `copy_slowly`; `here` is the caller's slice.
+                (Some(there), Direction::Read) => unsafe { std::ptr::copy(there, here, run) },
+                // SAFETY: as above.
+                (Some(there), Direction::Write) => unsafe { std::ptr::copy(here, there, run) },
+                (None, _) => self.remote(member, at, here, run, direction)?,
+            }
+            done += run;
+        }
+        Ok(())
+    }
+
+    fn find(&self, member: u16, iova: u64) -> Result<(Backing, u64), DmaFault> {
+        self.resolve(member, iova)
+            .ok_or(DmaFault::NotMapped { member, iova })
+    }
+
+    /// The address in this process, if it has one.
+    fn local_ptr(&self, member: u16, backing: Backing, iova: u64) -> Option<*mut u8> {
+        match backing {
+            Backing::Extent(offset) => Some(self.segment().ptr_at(offset)),
+            Backing::Foreign => (member == self.segment().member()).then_some(iova as *mut u8),
+        }
+    }
+
+    /// Lets the kernel copy from or to another process.
+    fn remote(
+        &self,
+        member: u16,
+        iova: u64,
+        here: *mut u8,
+        len: usize,
+        direction: Direction,
+    ) -> Result<(), DmaFault> {
+        let fault = |errno| DmaFault::Unreachable {
+            member,
+            iova,
+            errno,
+        };
+        let pid = self
+            .segment()
+            .pid_of(member)
+            .ok_or_else(|| fault(libc::ESRCH))?;
+        let pid = pid as libc::pid_t;
+        let mut done = 0;
+        while done < len {
+            let local = libc::iovec {
+                iov_base: here.wrapping_add(done).cast(),
+                iov_len: len - done,
+            };
+            let remote = libc::iovec {
+                iov_base: (iova as usize + done) as *mut libc::c_void,
+                iov_len: len - done,
+            };
+            // SAFETY: `here` is valid for `len` bytes; the other side is
+            // checked by the kernel.
+            let moved = unsafe {
+                match direction {
+                    Direction::Read => libc::process_vm_readv(pid, &local, 1, &remote, 1, 0),
+                    Direction::Write => libc::process_vm_writev(pid, &local, 1, &remote, 1, 0),
+                }
+            };
+            match moved {
+                n if n > 0 => done += n as usize,
+                0 => return Err(fault(libc::EFAULT)),
+                _ => {
+                    let error = std::io::Error::last_os_error();
+                    return Err(fault(error.raw_os_error().unwrap_or(0)));
+                }
+            }
+        }
+        Ok(())
+    }
+}

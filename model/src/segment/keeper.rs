@@ -1,0 +1,402 @@
+//! The keeper: makes a segment, hands it out, and cleans up behind the dead.
+//!
+//! It has one thread that sleeps in `poll`. A connection that ends, for whatever
+//! reason, is a member that is gone; no word of the member is needed, so a
+//! `kill -9` leaves nothing. While nobody else runs the cards it runs their
+//! timers.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{
+    accept_with, recv, sendmsg, sockopt, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags,
+};
+
+use super::attach::AttachError;
+use super::create;
+use super::layout::{KEEPER_MEMBER, MAX_MEMBERS, MEMBER_ACTIVE, MEMBER_FREE, MEMBER_GONE};
+use super::listen::Listener;
+use super::mover::free_member;
+use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
+use super::{now_ns, Segment};
+
+/// How long the first connection may take to come.
+const GRACE: Duration = Duration::from_millis(200);
+/// How long a client may take to say hello.
+const GREETING: Duration = Duration::from_secs(2);
+/// Clients that have not said hello yet; more are turned away.
+const MAX_GREETING: usize = 64;
+/// How long to wait for the lock when cleaning up, and between two tries.
+const CLEANUP_LOCK: Duration = Duration::from_millis(500);
+const CLEANUP_RETRY: Duration = Duration::from_millis(100);
+/// The least sleep between two runs of the timers.
+const TIMER_PAUSE: Duration = Duration::from_micros(50);
+
+/// What a keeper is to do.
+pub struct KeeperOptions {
+    /// Where it listens. The directory belongs to the user, mode 0700; it is
+    /// made if there is none (its parent must exist).
+    pub socket_path: PathBuf,
+    /// Size of the heap; it costs nothing until it is used.
+    pub heap_bytes: u64,
+    /// Size of the cards' area.
+    pub world_bytes: u64,
+    /// Prepares the cards' area, which is zero, before anybody can attach.
+    pub init: Box<dyn FnOnce(&Segment)>,
+    /// A member has gone. The lock is not held. Afterwards the member's memory
+    /// is freed, so the cards must stop using it here.
+    pub on_member_gone: Box<dyn FnMut(&Segment, u16)>,
+    /// Somebody has to look at the timers: a deadline has come, or the keeper
+    /// was woken. The lock is not held. Returns the next deadline
+    /// (CLOCK_MONOTONIC, ns), `u64::MAX` if there is none.
+    pub on_timer: Box<dyn FnMut(&Segment) -> u64>,
+}
+
+/// Why a keeper did not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeeperError {
+    /// The net has a keeper.
+    #[error("cards are running at {0} already")]
+    AlreadyRunning(PathBuf),
+    /// Others could interfere.
+    #[error("{0} must be a directory of this user's with mode 0700: remove it, or choose another with XDG_RUNTIME_DIR")]
+    UnsafeDirectory(PathBuf),
+    /// The heap is larger than the segment's tables can describe.
+    #[error("a heap of {0} bytes is too large")]
+    HeapTooLarge(u64),
+    /// The socket cannot be used.
+    #[error(transparent)]
+    Socket(AttachError),
+    /// The system refused something.
+    #[error("{what}: {error}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+impl KeeperError {
+    pub(super) fn system(what: &'static str, error: io::Error) -> KeeperError {
+        KeeperError::System { what, error }
+    }
+}
+
+/// Keeps a segment until its last connection has ended (or none came).
+pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
+    let (segment, handles) = create::segment(options.world_bytes, options.heap_bytes)?;
+    (options.init)(&segment);
+    let listener = Listener::new(&options.socket_path)?;
+    let mut keeper = Keeper {
+        segment,
+        handles,
+        listener,
+        clients: Vec::new(),
+        unclean: Vec::new(),
+        on_member_gone: options.on_member_gone,
+        on_timer: options.on_timer,
+        alone_until: now_ns() + GRACE.as_nanos() as u64,
+    };
+    let result = keeper.serve();
+    keeper.listener.remove();
+    result
+}
+
+struct Keeper {
+    segment: Segment,
+    handles: create::Handles,
+    listener: Listener,
+    clients: Vec<Client>,
+    /// Members that are gone but not cleaned up: the lock was not to be had.
+    unclean: Vec<u16>,
+    on_member_gone: Box<dyn FnMut(&Segment, u16)>,
+    on_timer: Box<dyn FnMut(&Segment) -> u64>,
+    /// When to end although nobody ever came.
+    alone_until: u64,
+}
+
+struct Client {
+    connection: OwnedFd,
+    role: Role,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Has to say hello until then.
+    Greeting(u64),
+    Hold,
+    Member(u16),
+}
+
+impl Keeper {
+    fn serve(&mut self) -> Result<(), KeeperError> {
+        let mut next = 0;
+        let mut woken = true;
+        loop {
+            let timers = &self.segment.tables().header.timers;
+            timers.keeper_wake_at.store(0, Ordering::SeqCst);
+            let asked = timers.next_deadline.load(Ordering::SeqCst);
+            let now = now_ns();
+            if woken || now >= next.min(asked) {
+                if asked <= now {
+                    // Before the look, so that what is asked for meanwhile
+                    // stays; an earlier wish that came just now does too.
+                    let _ = timers.next_deadline.compare_exchange(
+                        asked,
+                        u64::MAX,
+                        Ordering::SeqCst,
+                        Ordering::SeqCst,
+                    );
+                }
+                next = (self.on_timer)(&self.segment);
+                next = next.max(now_ns() + TIMER_PAUSE.as_nanos() as u64);
+            }
+            self.drop_late_greetings();
+            self.clean_up();
+            if self.clients.is_empty() && now_ns() >= self.alone_until && self.finish() {
+                return Ok(());
+            }
+            let ready = self.sleep(next)?;
+            woken = ready.woken;
+            if ready.listener {
+                self.accept_all();
+            }
+            self.attend(&ready.clients);
+        }
+    }
+
+    fn sleep(&mut self, next: u64) -> Result<Ready, KeeperError> {
+        let timers = &self.segment.tables().header.timers;
+        let mut until = next;
+        if self.clients.is_empty() {
+            until = until.min(self.alone_until);
+        }
+        for client in &self.clients {
+            if let Role::Greeting(limit) = client.role {
+                until = until.min(limit);
+            }
+        }
+        if !self.unclean.is_empty() {
+            until = until.min(now_ns() + CLEANUP_RETRY.as_nanos() as u64);
+        }
+        timers.keeper_wake_at.store(until, Ordering::SeqCst);
+        // Whoever asked before that store did not see that it had to wake us.
+        let asked = timers.next_deadline.load(Ordering::SeqCst);
+        let until = until.min(asked);
+
+        let mut entries = vec![
+            PollFd::new(&self.listener.socket, PollFlags::IN),
+            PollFd::new(&self.handles.wake, PollFlags::IN),
+        ];
+        let connections = self.clients.iter().map(|client| &client.connection);
+        entries.extend(connections.map(|fd| PollFd::new(fd, PollFlags::IN)));
+        let wait = Duration::from_nanos(until.saturating_sub(now_ns()));
+        let wait = Timespec {
+            tv_sec: wait.as_secs() as i64,
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        let wait = (until != u64::MAX).then_some(&wait);
+        match rustix::event::poll(&mut entries, wait) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(KeeperError::system("waiting for events", error.into())),
+        }
+        let fired: Vec<bool> = entries.iter().map(|e| !e.revents().is_empty()).collect();
+        drop(entries);
+        if fired[1] {
+            // Resets the counter. The descriptor does not block.
+            let _ = rustix::io::read(&self.handles.wake, &mut [0; 8]);
+        }
+        Ok(Ready {
+            listener: fired[0],
+            woken: fired[1],
+            clients: fired[2..].to_vec(),
+        })
+    }
+
+    fn accept_all(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while let Ok(connection) = accept_with(&self.listener.socket, flags) {
+            let waiting = |client: &&Client| matches!(client.role, Role::Greeting(_));
+            if self.clients.iter().filter(waiting).count() >= MAX_GREETING {
+                log("too many silent clients, one turned away");
+                continue;
+            }
+            let limit = now_ns() + GREETING.as_nanos() as u64;
+            self.clients.push(Client {
+                connection,
+                role: Role::Greeting(limit),
+            });
+        }
+    }
+
+    /// Deals with every client that has something to say, or has ended.
+    fn attend(&mut self, ready: &[bool]) {
+        // From the back, so that removal moves only clients already seen. (New
+        // ones have come behind those that were polled.)
+        for index in (0..ready.len()).rev() {
+            if ready[index] && !self.hear(index) {
+                let client = self.clients.swap_remove(index);
+                if let Role::Member(member) = client.role {
+                    self.member_gone(member);
+                }
+            }
+        }
+    }
+
+    /// False when the client is to be dropped.
+    fn hear(&mut self, index: usize) -> bool {
+        let mut bytes = [0; 64];
+        let client = &self.clients[index];
+        let got = match recv(&client.connection, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((got, _)) => got,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return true,
+            Err(_) => 0,
+        };
+        if got == 0 {
+            return false;
+        }
+        if !matches!(client.role, Role::Greeting(_)) {
+            log("a client said more than hello");
+            return false;
+        }
+        let Some(hello) = Hello::decode(&bytes[..got]) else {
+            log("a client spoke something else");
+            return false;
+        };
+        self.welcome(index, hello)
+    }
+
+    fn welcome(&mut self, index: usize, hello: Hello) -> bool {
+        let connection = &self.clients[index].connection;
+        let me = rustix::process::geteuid();
+        let (verdict, role, pid) = match sockopt::socket_peercred(connection) {
+            Ok(peer) if peer.uid != me && !peer.uid.is_root() => {
+                (Verdict::OtherUser, Role::Hold, 0)
+            }
+            Ok(_) if hello.version != PROTOCOL_VERSION => (Verdict::OtherVersion, Role::Hold, 0),
+            Ok(peer) => match (hello.kind, self.free_index()) {
+                (Kind::Hold, _) => (Verdict::Accepted, Role::Hold, 0),
+                (Kind::Member, Some(member)) => {
+                    let pid = peer.pid.as_raw_nonzero().get() as u32;
+                    (Verdict::Accepted, Role::Member(member), pid)
+                }
+                (Kind::Member, None) => (Verdict::Full, Role::Hold, 0),
+            },
+            Err(_) => return false,
+        };
+        let member = match role {
+            Role::Member(member) => member,
+            _ => KEEPER_MEMBER,
+        };
+        if member != KEEPER_MEMBER {
+            let entry = &self.segment.tables().members[usize::from(member)];
+            entry.pid.store(pid, Ordering::Relaxed);
+            entry.generation.fetch_add(1, Ordering::Relaxed);
+            entry.state.store(MEMBER_ACTIVE, Ordering::Release);
+        }
+        self.clients[index].role = role;
+        let welcome = Welcome {
+            version: PROTOCOL_VERSION,
+            verdict,
+            member,
+            total_bytes: self.segment.tables().header.total_bytes,
+        };
+        // A client that is not in any more is dropped by whoever called.
+        self.answer(index, welcome) && verdict == Verdict::Accepted
+    }
+
+    fn answer(&self, index: usize, welcome: Welcome) -> bool {
+        let client = &self.clients[index];
+        let descriptors = [self.handles.memfd.as_fd(), self.handles.wake.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if matches!(client.role, Role::Member(_)) {
+            ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        }
+        let bytes = welcome.encode();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let sent = sendmsg(
+            &client.connection,
+            &[IoSlice::new(&bytes)],
+            &mut ancillary,
+            flags,
+        );
+        sent.is_ok()
+    }
+
+    fn free_index(&self) -> Option<u16> {
+        let members = &self.segment.tables().members;
+        (KEEPER_MEMBER + 1..MAX_MEMBERS as u16)
+            .find(|&i| members[usize::from(i)].state.load(Ordering::Relaxed) == MEMBER_FREE)
+    }
+
+    fn member_gone(&mut self, member: u16) {
+        let entry = &self.segment.tables().members[usize::from(member)];
+        entry.state.store(MEMBER_GONE, Ordering::Release);
+        (self.on_member_gone)(&self.segment, member);
+        self.unclean.push(member);
+        self.clean_up();
+    }
+
+    fn clean_up(&mut self) {
+        let segment = &self.segment;
+        self.unclean.retain(|&member| {
+            let done = free_member(segment, member, CLEANUP_LOCK);
+            if done {
+                let entry = &segment.tables().members[usize::from(member)];
+                entry.pid.store(0, Ordering::Relaxed);
+                entry.state.store(MEMBER_FREE, Ordering::Release);
+            } else {
+                log("the lock is held: cleaning up later");
+            }
+            !done
+        });
+    }
+
+    fn drop_late_greetings(&mut self) {
+        let now = now_ns();
+        self.clients.retain(|client| {
+            let late = matches!(client.role, Role::Greeting(limit) if limit <= now);
+            if late {
+                log("a client did not say hello");
+            }
+            !late
+        });
+    }
+
+    /// Nobody is left: true when the socket file is removed and it is over.
+    fn finish(&mut self) -> bool {
+        // A keeper that is just starting must not take our file for a live one
+        // and then find it gone.
+        let _alone = self.listener.lock();
+        self.accept_all();
+        if !self.clients.is_empty() {
+            return false;
+        }
+        self.listener.remove();
+        // Somebody may have connected in between; it has no file any more, but
+        // it is served.
+        self.accept_all();
+        self.clients.is_empty()
+    }
+}
+
+struct Ready {
+    listener: bool,
+    woken: bool,
+    clients: Vec<bool>,
+}
+
+fn log(what: &str) {
+    if std::env::var_os("VERBENA_LOG").is_some() {
+        eprintln!("verbena keeper: {what}");
+    }
+}

@@ -1,0 +1,181 @@
+//! Where everything lies in the segment file.
+//!
+//! All of it is valid when zero: the keeper writes only the header, so that a
+//! segment of a TiB costs a few pages. Addresses never stand in the segment,
+//! only offsets from its start, since every process maps it elsewhere. The one
+//! exception is the DMA map of a member, whose keys are that member's own
+//! virtual addresses.
+
+use std::cell::UnsafeCell;
+use std::mem::size_of;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use super::dma::DmaMap;
+use super::extents::ExtentTable;
+
+/// First eight bytes of every segment.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"VERBENA\x01");
+/// Changes whenever anything in this file changes its place or its meaning.
+pub const LAYOUT_VERSION: u32 = 1;
+/// Unit of the heap.
+pub const PAGE: u64 = 4096;
+/// Processes in one segment, the keeper (member 0) included.
+pub const MAX_MEMBERS: usize = 256;
+/// The keeper's own index in the member table.
+pub const KEEPER_MEMBER: u16 = 0;
+/// Words of pending work; bit n of the summary stands for word n.
+pub const PENDING_WORDS: usize = 64;
+/// Words of the journal.
+pub const JOURNAL_WORDS: usize = 10;
+
+/// The one contended block: the lock, who has work, and what is being done.
+///
+/// Whoever takes the lock reads the summary and writes the journal next, so
+/// the three share a line. The second line is the rest of the journal and
+/// keeps the neighbour that the prefetcher fetches along free of other users.
+#[repr(C, align(128))]
+pub struct Control {
+    pub(super) mutex: UnsafeCell<libc::pthread_mutex_t>,
+    /// Bit n set: pending word n may have bits set.
+    pub pending: AtomicU64,
+    /// For whoever holds the lock: what to repair if it dies. The first two
+    /// words lie in the lock's cache line.
+    pub journal: [AtomicU64; JOURNAL_WORDS],
+}
+
+/// Read by everybody on every operation, written rarely.
+#[repr(C, align(128))]
+pub struct Steady {
+    /// Grows before and after every change of any DMA map.
+    pub dma_generation: AtomicU64,
+    /// 1 from the moment that a dead holder's lock was taken over until the
+    /// cards have been repaired.
+    pub needs_recovery: AtomicU32,
+}
+
+/// When somebody has to look at the cards' timers.
+#[repr(C, align(128))]
+pub struct Timers {
+    /// Earliest deadline (CLOCK_MONOTONIC, ns) that somebody asked for;
+    /// `u64::MAX` when there is none.
+    pub next_deadline: AtomicU64,
+    /// When the keeper wakes up by itself; 0 while it is awake (it looks at
+    /// `next_deadline` before it sleeps again).
+    pub keeper_wake_at: AtomicU64,
+}
+
+/// The first pages of the segment.
+#[repr(C, align(4096))]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`LAYOUT_VERSION`].
+    pub version: u32,
+    /// Process id of the keeper.
+    pub keeper_pid: u32,
+    /// Size of the whole file.
+    pub total_bytes: u64,
+    /// Size of the world area (page aligned).
+    pub world_bytes: u64,
+    /// Where the heap begins.
+    pub heap_offset: u64,
+    /// Size of the heap.
+    pub heap_bytes: u64,
+    /// Lock, pending summary and journal.
+    pub control: Control,
+    /// Read-mostly words.
+    pub steady: Steady,
+    /// Deadlines.
+    pub timers: Timers,
+    /// Bits of pending work; what they mean is the cards' business.
+    pub pending_words: [AtomicU64; PENDING_WORDS],
+}
+
+/// Nobody has this index.
+pub const MEMBER_FREE: u32 = 0;
+/// A live process has this index.
+pub const MEMBER_ACTIVE: u32 = 1;
+/// The process is gone, what it owned is being freed.
+pub const MEMBER_GONE: u32 = 2;
+
+/// One process that uses the segment. Only the keeper writes it.
+#[repr(C, align(64))]
+pub struct Member {
+    /// [`MEMBER_FREE`], [`MEMBER_ACTIVE`] or [`MEMBER_GONE`].
+    pub state: AtomicU32,
+    /// Process id, as the keeper sees it.
+    pub pid: AtomicU32,
+    /// Grows each time the index passes to another process.
+    pub generation: AtomicU64,
+}
+
+/// Everything in front of the world area.
+#[repr(C, align(4096))]
+pub struct Tables {
+    /// Sizes, lock and hot words.
+    pub header: Header,
+    /// Who uses the segment.
+    pub members: [Member; MAX_MEMBERS],
+    /// Who owns which pages of the heap.
+    pub extents: ExtentTable,
+    /// What each member has made reachable for DMA.
+    pub dma: [DmaMap; MAX_MEMBERS],
+}
+
+/// Where the world area begins.
+pub const WORLD_OFFSET: u64 = size_of::<Tables>() as u64;
+
+const _: () = {
+    assert!(std::mem::offset_of!(Control, journal) == 48);
+    assert!(size_of::<Control>() == 128);
+    assert!(size_of::<Tables>() % PAGE as usize == 0);
+    assert!(size_of::<Member>() == 64);
+};
+
+/// The sizes that a creator chose, rounded to pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Bytes of the world area.
+    pub world_bytes: u64,
+    /// Where the heap begins.
+    pub heap_offset: u64,
+    /// Bytes of the heap.
+    pub heap_bytes: u64,
+}
+
+impl Layout {
+    /// Rounds both sizes up to pages; `None` if the table of extents could
+    /// not describe so large a heap (16 TiB).
+    pub fn new(world_bytes: u64, heap_bytes: u64) -> Option<Layout> {
+        let world_bytes = page_ceil(world_bytes)?;
+        let heap_bytes = page_ceil(heap_bytes)?;
+        if heap_bytes / PAGE > u64::from(u32::MAX) {
+            return None;
+        }
+        let heap_offset = WORLD_OFFSET.checked_add(world_bytes)?;
+        heap_offset.checked_add(heap_bytes)?;
+        Some(Layout {
+            world_bytes,
+            heap_offset,
+            heap_bytes,
+        })
+    }
+
+    /// Size of the whole file.
+    pub fn total_bytes(&self) -> u64 {
+        self.heap_offset + self.heap_bytes
+    }
+}
+
+/// Rounds down to a page.
+pub const fn page_floor(x: u64) -> u64 {
+    x & !(PAGE - 1)
+}
+
+/// Rounds up to a page, `None` on overflow.
+pub const fn page_ceil(x: u64) -> Option<u64> {
+    match x.checked_add(PAGE - 1) {
+        Some(sum) => Some(page_floor(sum)),
+        None => None,
+    }
+}

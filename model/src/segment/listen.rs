@@ -1,0 +1,126 @@
+//! The keeper's socket file: one keeper for each path, private to its user.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{flock, FlockOperation};
+use rustix::net::{
+    bind, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+use super::attach::{dial, AttachError};
+use super::keeper::KeeperError;
+
+/// How long another keeper may take to start or end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A listening socket and its file.
+pub(super) struct Listener {
+    pub(super) socket: OwnedFd,
+    path: PathBuf,
+    /// The directory is ours to remove if it is empty at the end.
+    made_directory: bool,
+}
+
+impl Listener {
+    /// Listens at `path`, unless a keeper is alive there.
+    pub(super) fn new(path: &Path) -> Result<Listener, KeeperError> {
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let begin = Instant::now();
+        loop {
+            let made_directory = match DirBuilder::new().mode(0o700).create(directory) {
+                Ok(()) => true,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+                Err(error) => return Err(KeeperError::system("making the socket's directory", error)),
+            };
+            check_directory(directory)?;
+            match Self::bind_in(directory, path, made_directory) {
+                // The keeper before us has just removed the directory.
+                Err(KeeperError::System { error, .. })
+                    if error.kind() == io::ErrorKind::NotFound && begin.elapsed() < PATIENCE => {}
+                result => return result,
+            }
+        }
+    }
+
+    fn bind_in(
+        directory: &Path,
+        path: &Path,
+        made_directory: bool,
+    ) -> Result<Listener, KeeperError> {
+        let _alone = lock_directory(directory)
+            .map_err(|error| KeeperError::system("locking the socket's directory", error))?;
+        match dial(path) {
+            Ok(_) => return Err(KeeperError::AlreadyRunning(path.into())),
+            Err(AttachError::NoKeeper(_)) => {}
+            Err(error) => return Err(KeeperError::Socket(error)),
+        }
+        match fs::remove_file(path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(KeeperError::system("removing a stale socket", error)),
+        }
+        let system = |error: rustix::io::Errno| {
+            KeeperError::system("listening for the programs that use the cards", error.into())
+        };
+        let address = SocketAddrUnix::new(path).map_err(system)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(system)?;
+        bind(&socket, &address).map_err(system)?;
+        listen(&socket, 128).map_err(system)?;
+        Ok(Listener {
+            socket,
+            path: path.into(),
+            made_directory,
+        })
+    }
+
+    /// Keeps other keepers from starting in this directory, while it is decided
+    /// whether this one ends.
+    pub(super) fn lock(&self) -> Option<File> {
+        lock_directory(self.path.parent()?).ok()
+    }
+
+    /// Removes the file (and the directory, if this keeper made it).
+    pub(super) fn remove(&self) {
+        let _ = fs::remove_file(&self.path);
+        if let (true, Some(directory)) = (self.made_directory, self.path.parent()) {
+            // Fails, as it should, while another net has its socket there.
+            let _ = fs::remove_dir(directory);
+        }
+    }
+}
+
+/// Nobody else may be able to put a socket in our place.
+fn check_directory(directory: &Path) -> Result<(), KeeperError> {
+    let found = fs::symlink_metadata(directory)
+        .map_err(|error| KeeperError::system("looking at the socket's directory", error))?;
+    let me = rustix::process::geteuid().as_raw();
+    if !found.is_dir() || found.uid() != me || found.mode() & 0o077 != 0 {
+        return Err(KeeperError::UnsafeDirectory(directory.into()));
+    }
+    Ok(())
+}
+
+/// Locks the directory itself, so that no lock file is left behind.
+fn lock_directory(directory: &Path) -> io::Result<File> {
+    let file = File::open(directory)?;
+    let begin = Instant::now();
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) if begin.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The shared segment: memory that holds the cards and all that they reach.
+//!
+//! One sparse file in memory, mapped by every process that uses a net of cards:
+//! tables of who is there and who owns what ([`layout`]), one robust lock
+//! ([`lock`]), the cards themselves (an area that this module does not look
+//! into), and a heap of pages for rings and registered buffers ([`extents`]).
+//! Since registered buffers live in the file too ([`mover`]), whoever holds the
+//! lock reaches them at memory speed ([`dma`]); what cannot be moved is reached
+//! by system calls ([`foreign`]).
+//!
+//! A keeper process ([`keeper`]) makes the segment, hands it out and cleans up
+//! behind those who die. When its last connection ends, so do it and the file.
+#![allow(unsafe_code)]
+
+pub mod areas;
+pub mod attach;
+pub mod dma;
+pub mod extents;
+pub mod foreign;
+mod create;
+mod fork;
+pub mod futex;
+pub mod keeper;
+pub mod layout;
+mod listen;
+mod local_lock;
+pub mod lock;
+pub mod maps;
+pub mod mover;
+mod pages;
+mod plan;
+pub mod protect;
+pub mod protocol;
+pub mod ranges;
+mod registry;
+#[cfg(test)]
+mod tests;
+
+use std::cell::UnsafeCell;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub use areas::{Area, Usage};
+pub use attach::AttachError;
+pub use dma::Backing;
+pub use foreign::DmaFault;
+pub use futex::{futex_wait, futex_wake};
+pub use keeper::{KeeperError, KeeperOptions};
+pub use layout::{Layout, KEEPER_MEMBER, MAX_MEMBERS, PAGE};
+pub use lock::{Guard, LockError};
+pub use mover::SegmentError;
+
+use layout::{Control, Tables, PENDING_WORDS};
+
+/// This process's way into a segment. Share it by `Arc`.
+///
+/// Dropping it gives moved buffers back to private memory and leaves the
+/// segment. In a child made by `fork` it is dead: [`Segment::is_detached`].
+pub struct Segment {
+    base: *mut u8,
+    member: u16,
+    local: Box<Local>,
+}
+
+// SAFETY: the mapping is shared memory that all access goes through atomics or
+// the lock; the local state is atomics, or guarded as its fields say.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+/// What only this process knows about its segment. It has a fixed address, for
+/// the fork handlers.
+struct Local {
+    base: u64,
+    total_bytes: u64,
+    /// Descriptors are raw because a forked child closes them under us.
+    memfd: RawFd,
+    wake: RawFd,
+    connection: Option<RawFd>,
+    /// Device and inode of the file, as /proc/self/maps shows them.
+    identity: ((u32, u32), u64),
+    detached: AtomicBool,
+    /// Some pages were moved at some time: a fork has to look for them.
+    moved_pages: AtomicBool,
+    /// Used only with the segment's lock held.
+    cache: UnsafeCell<dma::Cache>,
+}
+
+impl Segment {
+    /// The index of this process in the member table.
+    #[inline]
+    pub fn member(&self) -> u16 {
+        self.member
+    }
+
+    /// True in a child made by `fork`: the memory of this segment is gone here
+    /// (its place reads zero) and every call fails. The child may attach anew.
+    #[inline]
+    pub fn is_detached(&self) -> bool {
+        self.local.detached.load(Ordering::Relaxed)
+    }
+
+    /// The cards' area: zero when the keeper's `init` first sees it.
+    #[inline]
+    pub fn world_ptr(&self) -> *mut u8 {
+        self.ptr_at(layout::WORLD_OFFSET)
+    }
+
+    /// Bytes of the cards' area.
+    pub fn world_bytes(&self) -> u64 {
+        self.tables().header.world_bytes
+    }
+
+    /// The address, in this process, of an offset in the segment. The offset
+    /// must be below the segment's size.
+    #[inline]
+    pub fn ptr_at(&self, offset: u64) -> *mut u8 {
+        self.base.wrapping_add(offset as usize)
+    }
+
+    /// The summary of pending work; see [`layout::Control`].
+    #[inline]
+    pub fn pending(&self) -> &AtomicU64 {
+        &self.control().pending
+    }
+
+    /// The words that the summary stands for.
+    #[inline]
+    pub fn pending_words(&self) -> &[AtomicU64; PENDING_WORDS] {
+        &self.tables().header.pending_words
+    }
+
+    /// Words for whoever holds the lock; see [`layout::Control`].
+    #[inline]
+    pub fn journal(&self) -> &[AtomicU64; layout::JOURNAL_WORDS] {
+        &self.control().journal
+    }
+
+    /// Process id of a member, `None` if the index is not in use.
+    #[inline]
+    pub fn pid_of(&self, member: u16) -> Option<u32> {
+        let entry = self.tables().members.get(usize::from(member))?;
+        (entry.state.load(Ordering::Acquire) == layout::MEMBER_ACTIVE)
+            .then(|| entry.pid.load(Ordering::Relaxed))
+    }
+
+    /// Makes the keeper look at the timers soon.
+    pub fn wake_keeper(&self) {
+        if !self.is_detached() {
+            // SAFETY: our descriptor, open while we are not detached.
+            let wake = unsafe { BorrowedFd::borrow_raw(self.local.wake) };
+            // Only a counter at its maximum fails, and that wakes as well.
+            let _ = rustix::io::write(wake, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Asks for a look at the timers at `deadline` (CLOCK_MONOTONIC, ns). A
+    /// system call only if the keeper would sleep for longer than that.
+    #[inline]
+    pub fn arm_deadline(&self, deadline: u64) {
+        let timers = &self.tables().header.timers;
+        if deadline < timers.next_deadline.load(Ordering::Relaxed) {
+            timers.next_deadline.fetch_min(deadline, Ordering::SeqCst);
+            if deadline < timers.keeper_wake_at.load(Ordering::SeqCst)
+                && timers.keeper_wake_at.swap(0, Ordering::SeqCst) != 0
+            {
+                self.wake_keeper();
+            }
+        }
+    }
+
+    #[inline]
+    fn tables(&self) -> &Tables {
+        // SAFETY: the mapping begins with the tables (checked when it was made)
+        // and lives as long as `self`. What others change in it is atomic or
+        // inside an UnsafeCell.
+        unsafe { &*self.base.cast::<Tables>() }
+    }
+
+    #[inline]
+    fn control(&self) -> &Control {
+        &self.tables().header.control
+    }
+
+    #[inline]
+    fn local(&self) -> &Local {
+        &self.local
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        mover::bring_all_home(self);
+        registry::leave(&self.local);
+    }
+}
+
+/// CLOCK_MONOTONIC in nanoseconds: the clock of all deadlines of a segment.
+pub fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

@@ -1,0 +1,261 @@
+//! Moving pages between a process's private memory and the segment.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use super::layout::PAGE;
+use super::maps::each_populated;
+use super::protect::{protect, Kind, Refusal};
+
+/// The file of the segment, as far as this module needs it.
+#[derive(Clone, Copy)]
+pub(super) struct SegmentFile {
+    pub(super) fd: RawFd,
+}
+
+/// Replaces the private pages `start..start + len` by those at `offset` of the
+/// segment (which are zero), with the same content. On an error the private
+/// pages are as before.
+///
+/// # Safety
+/// The range is page aligned private anonymous memory of this process, and the
+/// range of the segment belongs to this process.
+pub(super) unsafe fn move_in(
+    file: SegmentFile,
+    start: u64,
+    len: u64,
+    offset: u64,
+) -> io::Result<()> {
+    let _signals = SignalsBlocked::new();
+    let protected = match protect(start, len, Kind::Anonymous) {
+        Ok(protected) => Some(protected),
+        Err(Refusal::NotOffered) => None,
+        Err(Refusal::InUse) => return Err(io::Error::from_raw_os_error(libc::EBUSY)),
+    };
+    each_populated(start, start + len, |at, bytes| {
+        write_all(file.fd, at, bytes, offset + (at - start))
+    })?;
+    // SAFETY: the caller vouches for the range; what is there is replaced in
+    // one step by memory of the same content.
+    let mapped = unsafe {
+        libc::mmap(
+            start as *mut libc::c_void,
+            len as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE,
+            file.fd,
+            offset as libc::off_t,
+        )
+    };
+    drop(protected);
+    match mapped {
+        libc::MAP_FAILED => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// The way back: replaces a mapping of the segment by private memory of the
+/// same content. On an error the mapping is as before.
+///
+/// # Safety
+/// The range is page aligned and maps the segment at `offset`, and is no
+/// process's base mapping.
+pub(super) unsafe fn move_out(
+    file: SegmentFile,
+    start: u64,
+    len: u64,
+    offset: u64,
+    hold_writers: bool,
+) -> io::Result<()> {
+    let _signals = SignalsBlocked::new();
+    let private = PrivateMemory::new(len)?;
+    let protected = hold_writers.then(|| protect(start, len, Kind::Shared));
+    each_data(file.fd, offset, len, |at, bytes| {
+        read_all(file.fd, private.start + (at - offset), bytes, at)
+    })?;
+    let moved = private.move_over(start);
+    drop(protected);
+    moved
+}
+
+/// Fresh private memory that is not in its place yet.
+struct PrivateMemory {
+    start: u64,
+    len: u64,
+}
+
+impl PrivateMemory {
+    fn new(len: u64) -> io::Result<PrivateMemory> {
+        // The first try is accounted as the program's own memory was; a sparse
+        // giant may only be had without reservation.
+        for extra in [0, libc::MAP_NORESERVE] {
+            // SAFETY: a new mapping at an address of the kernel's choice.
+            let at = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    len as usize,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | extra,
+                    -1,
+                    0,
+                )
+            };
+            if at != libc::MAP_FAILED {
+                return Ok(PrivateMemory {
+                    start: at as u64,
+                    len,
+                });
+            }
+        }
+        Err(io::Error::last_os_error())
+    }
+
+    fn move_over(self, target: u64) -> io::Result<()> {
+        // SAFETY: our own mapping replaces a mapping that the caller of
+        // `move_out` vouches for.
+        let moved = unsafe {
+            libc::mremap(
+                self.start as *mut libc::c_void,
+                self.len as usize,
+                self.len as usize,
+                libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
+                target as *mut libc::c_void,
+            )
+        };
+        if moved == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        std::mem::forget(self);
+        Ok(())
+    }
+}
+
+impl Drop for PrivateMemory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and nothing points into it.
+        unsafe { libc::munmap(self.start as *mut libc::c_void, self.len as usize) };
+    }
+}
+
+/// Calls `visit(offset, len)` for each part of the file's range that has pages.
+fn each_data(
+    fd: RawFd,
+    offset: u64,
+    len: u64,
+    mut visit: impl FnMut(u64, u64) -> io::Result<()>,
+) -> io::Result<()> {
+    let end = offset + len;
+    let mut at = offset;
+    while at < end {
+        let data = match seek(fd, at, libc::SEEK_DATA) {
+            Ok(data) => data,
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if data >= end {
+            return Ok(());
+        }
+        let hole = seek(fd, data, libc::SEEK_HOLE)?.min(end);
+        visit(data, hole - data)?;
+        at = hole;
+    }
+    Ok(())
+}
+
+fn seek(fd: RawFd, at: u64, whence: libc::c_int) -> io::Result<u64> {
+    // SAFETY: no memory is involved. The file position is shared with others,
+    // but only the returned value is used.
+    match unsafe { libc::lseek(fd, at as libc::off_t, whence) } {
+        -1 => Err(io::Error::last_os_error()),
+        found => Ok(found as u64),
+    }
+}
+
+fn write_all(fd: RawFd, address: u64, len: u64, offset: u64) -> io::Result<()> {
+    transfer(len, |done, left| {
+        // SAFETY: the kernel checks the addresses and reports EFAULT.
+        unsafe {
+            libc::pwrite(
+                fd,
+                (address + done) as *const libc::c_void,
+                left,
+                (offset + done) as libc::off_t,
+            )
+        }
+    })
+}
+
+fn read_all(fd: RawFd, address: u64, len: u64, offset: u64) -> io::Result<()> {
+    transfer(len, |done, left| {
+        // SAFETY: `address` is memory that only this thread knows yet.
+        unsafe {
+            libc::pread(
+                fd,
+                (address + done) as *mut libc::c_void,
+                left,
+                (offset + done) as libc::off_t,
+            )
+        }
+    })
+}
+
+fn transfer(len: u64, mut step: impl FnMut(u64, usize) -> isize) -> io::Result<()> {
+    let mut done = 0;
+    while done < len {
+        match step(done, (len - done) as usize) {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n if n > 0 => done += n as u64,
+            _ => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Gives pages of the segment back to the system; they read zero afterwards.
+pub(super) fn punch(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
+    debug_assert!(offset % PAGE == 0 && len % PAGE == 0);
+    // SAFETY: changes the file only; the caller owns the range.
+    let result = unsafe {
+        libc::fallocate(
+            fd.as_raw_fd(),
+            libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+            offset as libc::off_t,
+            len as libc::off_t,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// No signal handler of this thread may touch the pages that it holds back:
+/// it would wait for itself.
+struct SignalsBlocked(libc::sigset_t);
+
+impl SignalsBlocked {
+    fn new() -> SignalsBlocked {
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut old = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: both sets are written before they are read.
+        unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
+            SignalsBlocked(old.assume_init())
+        }
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        // SAFETY: the set came from pthread_sigmask.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
+    }
+}

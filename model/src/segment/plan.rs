@@ -1,0 +1,103 @@
+//! Which parts of a buffer can be moved into the segment.
+#![allow(unsafe_code)]
+
+use super::extents::Pages;
+use super::layout::{page_ceil, page_floor};
+use super::maps::{each_mapping, Mapping};
+use super::mover::SegmentError;
+use super::registry::{self, InProcess};
+use super::Segment;
+
+/// A part of a buffer that is treated as one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) start: u64,
+    pub(super) len: u64,
+    pub(super) source: Source,
+}
+
+/// Where the bytes of a piece are, or are to go.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source {
+    /// They stay in memory that is not the segment's.
+    Foreign,
+    /// Whole pages that can be moved.
+    Movable,
+    /// An extent is waiting for them.
+    Reserved(Pages),
+    /// They were moved just now.
+    Moved(Pages),
+    /// They are in the segment already, at this offset: moved before, or
+    /// (`base`) memory that was taken from the heap.
+    InSegment { offset: u64, base: bool },
+}
+
+/// Takes the buffer apart along the process's mappings.
+pub(super) fn plan(
+    segment: &Segment,
+    held: &InProcess<'_>,
+    start: u64,
+    len: u64,
+    writable: bool,
+) -> Result<Vec<Piece>, SegmentError> {
+    let end = start
+        .checked_add(len)
+        .ok_or(SegmentError::BadAddress(start))?;
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut at = start;
+    let mut denied = false;
+    each_mapping(start, |mapping| {
+        let accessible = mapping.readable && (mapping.writable || !writable);
+        if mapping.start > at || !accessible {
+            denied = true;
+            return false;
+        }
+        let to = end.min(mapping.end);
+        classify(segment, held, mapping, (at, to), (start, end), &mut pieces);
+        at = to;
+        at < end
+    })?;
+    if denied || at < end {
+        return Err(SegmentError::BadAddress(at));
+    }
+    Ok(pieces)
+}
+
+fn classify(
+    segment: &Segment,
+    held: &InProcess<'_>,
+    mapping: &Mapping,
+    (from, to): (u64, u64),
+    (start, end): (u64, u64),
+    pieces: &mut Vec<Piece>,
+) {
+    let mut push = |from: u64, to: u64, source: Source| {
+        if from < to {
+            pieces.push(Piece {
+                start: from,
+                len: to - from,
+                source,
+            });
+        }
+    };
+    if (mapping.device, mapping.inode) == segment.local().identity {
+        let base = registry::is_base(held, mapping.start);
+        let offset = mapping.offset + (from - mapping.start);
+        push(from, to, Source::InSegment { offset, base });
+        return;
+    }
+    let here = 0_u8;
+    let my_stack = (mapping.start..mapping.end).contains(&(&raw const here as u64));
+    let anonymous = mapping.inode == 0 && mapping.private_writable && !mapping.special;
+    if !anonymous || my_stack {
+        push(from, to, Source::Foreign);
+        return;
+    }
+    // Whole pages inside the buffer: what shares its page with other data of
+    // the program stays there.
+    let first = page_ceil(start).unwrap_or(end).clamp(from, to);
+    let last = page_floor(end).clamp(first, to);
+    push(from, first, Source::Foreign);
+    push(first, last, Source::Movable);
+    push(last, to, Source::Foreign);
+}

@@ -1,0 +1,174 @@
+//! What a member and the keeper say to each other on the socket.
+//!
+//! One packet each way (SOCK_SEQPACKET): the member says who it wants to be, the
+//! keeper answers with the segment's sizes and, in the same packet, the memfd
+//! and the eventfd. After that nothing is said; the end of the connection is the
+//! end of the member.
+
+/// First word of both messages.
+const MAGIC: u32 = u32::from_le_bytes(*b"VRBN");
+/// Changes whenever the messages or the segment's layout change.
+pub const PROTOCOL_VERSION: u32 = 0x1_0000 + super::layout::LAYOUT_VERSION;
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A process that uses the cards.
+    Member,
+    /// Somebody who only wants the segment to stay.
+    Hold,
+}
+
+/// First packet, from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Version that the client speaks.
+    pub version: u32,
+    /// What it wants.
+    pub kind: Kind,
+}
+
+impl Hello {
+    /// Size on the wire.
+    pub const BYTES: usize = 16;
+
+    /// To the wire.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let kind = match self.kind {
+            Kind::Member => 1,
+            Kind::Hold => 2,
+        };
+        words([MAGIC, self.version, kind, 0])
+    }
+
+    /// From the wire; `None` if that is no such message.
+    pub fn decode(bytes: &[u8]) -> Option<Hello> {
+        let [magic, version, kind, _]: [u32; 4] = from_words(bytes)?;
+        let kind = match kind {
+            1 => Kind::Member,
+            2 => Kind::Hold,
+            _ => return None,
+        };
+        (magic == MAGIC).then_some(Hello { version, kind })
+    }
+}
+
+/// How the keeper decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Come in.
+    Accepted,
+    /// The client speaks another version; `version` tells the keeper's.
+    OtherVersion,
+    /// Another user's process.
+    OtherUser,
+    /// No free member index.
+    Full,
+    /// A number that this version does not know.
+    Unknown(u32),
+}
+
+/// The keeper's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// Version of the keeper.
+    pub version: u32,
+    /// Whether the client is in.
+    pub verdict: Verdict,
+    /// Its index.
+    pub member: u16,
+    /// Size of the segment file.
+    pub total_bytes: u64,
+}
+
+impl Welcome {
+    /// Size on the wire.
+    pub const BYTES: usize = 24;
+
+    /// To the wire.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let verdict = match self.verdict {
+            Verdict::Accepted => 0,
+            Verdict::OtherVersion => 1,
+            Verdict::OtherUser => 2,
+            Verdict::Full => 3,
+            Verdict::Unknown(n) => n,
+        };
+        words([
+            MAGIC,
+            self.version,
+            verdict,
+            self.member.into(),
+            self.total_bytes as u32,
+            (self.total_bytes >> 32) as u32,
+        ])
+    }
+
+    /// From the wire; `None` if that is no such message.
+    pub fn decode(bytes: &[u8]) -> Option<Welcome> {
+        let [magic, version, verdict, member, low, high]: [u32; 6] = from_words(bytes)?;
+        let verdict = match verdict {
+            0 => Verdict::Accepted,
+            1 => Verdict::OtherVersion,
+            2 => Verdict::OtherUser,
+            3 => Verdict::Full,
+            n => Verdict::Unknown(n),
+        };
+        (magic == MAGIC).then_some(Welcome {
+            version,
+            verdict,
+            member: member.try_into().ok()?,
+            total_bytes: u64::from(low) | u64::from(high) << 32,
+        })
+    }
+}
+
+fn words<const WORDS: usize, const BYTES: usize>(words: [u32; WORDS]) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
+        to.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+fn from_words<const WORDS: usize>(bytes: &[u8]) -> Option<[u32; WORDS]> {
+    if bytes.len() != WORDS * 4 {
+        return None;
+    }
+    let mut words = [0; WORDS];
+    for (word, from) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+        *word = u32::from_le_bytes(from.try_into().ok()?);
+    }
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_survive_the_wire() {
+        let hello = Hello {
+            version: PROTOCOL_VERSION,
+            kind: Kind::Hold,
+        };
+        assert_eq!(Hello::decode(&hello.encode()), Some(hello));
+        for verdict in [Verdict::Accepted, Verdict::Full, Verdict::Unknown(77)] {
+            let welcome = Welcome {
+                version: 3,
+                verdict,
+                member: 255,
+                total_bytes: 1 << 40 | 0x1234_5000,
+            };
+            assert_eq!(Welcome::decode(&welcome.encode()), Some(welcome));
+        }
+    }
+
+    #[test]
+    fn other_bytes_are_not_messages() {
+        assert_eq!(Hello::decode(b""), None);
+        assert_eq!(Hello::decode(b"GET / HTTP/1.1\r\n"), None);
+        assert_eq!(Welcome::decode(&[0; Welcome::BYTES]), None);
+        assert_eq!(Hello::decode(&[0; 17]), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! Tests of the segment as a whole, with real processes.
+
+mod child;
+mod deaths;
+mod extents;
+mod forks;
+mod members;
+mod moving;
+mod overlaps;
+mod ranges;
+mod reach;
+mod speed;
+mod timers;
+
+use std::path::PathBuf;
+use std::sync::mpsc::{channel, Receiver};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::keeper::{self, KeeperError, KeeperOptions};
+use super::{Segment, Usage};
+
+const GIB: u64 = 1 << 30;
+
+/// A keeper in a thread of the test, in a directory of its own.
+struct Net {
+    directory: tempfile::TempDir,
+    keeper: Option<JoinHandle<Result<(), KeeperError>>>,
+    gone: Receiver<u16>,
+}
+
+fn options(socket_path: PathBuf) -> KeeperOptions {
+    KeeperOptions {
+        socket_path,
+        heap_bytes: 64 * GIB,
+        world_bytes: 1 << 20,
+        init: Box::new(|_| {}),
+        on_member_gone: Box::new(|_, _| {}),
+        on_timer: Box::new(|_| u64::MAX),
+    }
+}
+
+impl Net {
+    fn start() -> Net {
+        Net::start_with(|_| {})
+    }
+
+    fn start_with(adjust: impl FnOnce(&mut KeeperOptions) + Send + 'static) -> Net {
+        let directory = tempfile::tempdir().unwrap();
+        let (report, gone) = channel();
+        let mut net = Net {
+            directory,
+            keeper: None,
+            gone,
+        };
+        let socket = net.socket();
+        net.keeper = Some(std::thread::spawn(move || {
+            let mut options = options(socket);
+            options.on_member_gone = Box::new(move |_, member| {
+                let _ = report.send(member);
+            });
+            adjust(&mut options);
+            keeper::run(options)
+        }));
+        assert!(eventually(|| net.socket().exists()), "no keeper");
+        net
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("net/socket")
+    }
+
+    fn attach(&self) -> Arc<Segment> {
+        Arc::new(Segment::attach(&self.socket()).unwrap())
+    }
+
+    /// Waits for the keeper to end; nobody must be attached any longer.
+    fn finish(mut self) {
+        self.keeper.take().unwrap().join().unwrap().unwrap();
+        assert!(!self.socket().exists());
+        assert!(!self.socket().parent().unwrap().exists());
+    }
+}
+
+fn eventually(mut condition: impl FnMut() -> bool) -> bool {
+    let limit = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < limit {
+        if condition() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    false
+}
+
+fn usage_of(segment: &Segment, member: u16) -> Option<Usage> {
+    let usage = segment.heap_usage().unwrap();
+    usage.into_iter().find(|usage| usage.member == member)
+}
+
+/// Private anonymous memory, as `mmap` gives it.
+struct Buffer {
+    ptr: *mut u8,
+    len: usize,
+}
+
+impl Buffer {
+    fn new(len: usize) -> Buffer {
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let ptr = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(ptr, libc::MAP_FAILED);
+        Buffer {
+            ptr: ptr.cast(),
+            len,
+        }
+    }
+
+    fn filled(len: usize, seed: u8) -> Buffer {
+        let buffer = Buffer::new(len);
+        for (i, byte) in buffer.bytes().iter_mut().enumerate() {
+            *byte = pattern(i, seed);
+        }
+        buffer
+    }
+
+    #[allow(clippy::mut_from_ref)]
+    fn bytes(&self) -> &mut [u8] {
+        // SAFETY: the mapping is ours; tests look at it from one place at a time.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) }
+    }
+
+    fn is_pattern(&self, seed: u8) -> bool {
+        let mut bytes = self.bytes().iter().enumerate();
+        bytes.all(|(i, &byte)| byte == pattern(i, seed))
+    }
+
+    fn iova(&self) -> u64 {
+        self.ptr as u64
+    }
+}
+
+fn pattern(index: usize, seed: u8) -> u8 {
+    (index.wrapping_mul(31) >> 3) as u8 ^ seed
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping.
+        unsafe { libc::munmap(self.ptr.cast(), self.len) };
+    }
+}

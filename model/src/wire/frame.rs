@@ -1,0 +1,298 @@
+//! Whole frames: Ethernet, IP, UDP, transport headers, payload, pad and ICRC.
+//!
+//! [`encode`] and [`decode`] do all of it. Where the payload is gathered by DMA, [`begin`]
+//! writes the headers, the caller fills the payload in place, and [`finish`] closes the frame
+//! without another copy. Frames have no Ethernet frame check sequence and are not padded to
+//! Ethernet's least length: that is the MAC's part.
+
+use super::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
+use super::{
+    icrc, udp, Bth, BthOpcode, DropReason, Ethernet, Headers, Ipv4, Ipv6, Network, Path, Udp,
+};
+
+/// Bytes that headers, pad and ICRC take at most: tagged Ethernet, IPv6, UDP, BTH with
+/// AtomicETH (the longest), pad, ICRC.
+pub const MAX_OVERHEAD: usize = Ethernet::BYTES
+    + Ethernet::TAG_BYTES
+    + Ipv6::BYTES
+    + Udp::BYTES
+    + Bth::BYTES
+    + super::AtomicEth::BYTES
+    + 3
+    + icrc::BYTES;
+
+/// Whether the ICRC is real.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Icrc {
+    /// Computed when sent, verified when received: for all that leaves the machine.
+    #[default]
+    On,
+    /// Sent as zero, not looked at when received: for shared memory, where it would only cost.
+    Off,
+}
+
+/// Why a frame cannot be encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// The output buffer is shorter than the frame.
+    #[error("the buffer is too small for the frame")]
+    BufferTooSmall,
+    /// The payload does not fit one IP packet.
+    #[error("the payload does not fit one packet")]
+    PayloadTooLong,
+    /// The opcode is not one of RC, UC or UD.
+    #[error("unknown BTH opcode {0}")]
+    Opcode(BthOpcode),
+    /// The opcode has no payload.
+    #[error("{0} has no payload")]
+    UnexpectedPayload(BthOpcode),
+}
+
+/// Where the parts of a frame under construction are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    ip_at: usize,
+    udp_at: usize,
+    /// Where the payload begins.
+    pub payload_at: usize,
+    /// Bytes of payload, without pad.
+    pub payload_len: usize,
+    /// Bytes of the whole frame.
+    pub len: usize,
+}
+
+/// A received packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Where it comes from and goes to.
+    pub path: Path,
+    /// Transport headers.
+    pub headers: Headers,
+    /// Payload, without pad.
+    pub payload: &'a [u8],
+    /// The IP header as received.
+    pub ip_header: &'a [u8],
+}
+
+impl Frame<'_> {
+    /// The 40 bytes that a UD receive finds before its data: the IPv6 header, or 20 zero bytes
+    /// and the IPv4 header.
+    pub fn grh(&self) -> [u8; 40] {
+        let mut grh = [0; 40];
+        if let Some(start) = grh.len().checked_sub(self.ip_header.len()) {
+            grh[start..].copy_from_slice(self.ip_header);
+        }
+        grh
+    }
+}
+
+/// Bytes that pad `payload_len` to a multiple of four.
+#[inline]
+const fn pad_of(payload_len: usize) -> usize {
+    payload_len.wrapping_neg() & 3
+}
+
+/// Writes a complete frame and returns its length. The pad count follows from the payload,
+/// whatever `headers` says.
+#[inline]
+pub fn encode(
+    path: &Path,
+    headers: &Headers,
+    payload: &[u8],
+    out: &mut [u8],
+) -> Result<usize, EncodeError> {
+    encode_with(path, headers, payload, Icrc::On, out)
+}
+
+/// [`encode`] with a choice of the ICRC.
+#[inline]
+pub fn encode_with(
+    path: &Path,
+    headers: &Headers,
+    payload: &[u8],
+    icrc: Icrc,
+    out: &mut [u8],
+) -> Result<usize, EncodeError> {
+    let layout = begin(path, headers, payload.len(), out)?;
+    out[layout.payload_at..][..payload.len()].copy_from_slice(payload);
+    finish(&layout, icrc, out)
+}
+
+/// Writes all headers of a frame with `payload_len` bytes of payload. The caller then fills
+/// `out[layout.payload_at..][..layout.payload_len]` and calls [`finish`].
+#[inline]
+pub fn begin(
+    path: &Path,
+    headers: &Headers,
+    payload_len: usize,
+    out: &mut [u8],
+) -> Result<Layout, EncodeError> {
+    const SHORT: EncodeError = EncodeError::BufferTooSmall;
+    let opcode = headers.bth.opcode;
+    if !opcode.is_known() {
+        return Err(EncodeError::Opcode(opcode));
+    }
+    if payload_len != 0 && !opcode.has_payload() {
+        return Err(EncodeError::UnexpectedPayload(opcode));
+    }
+    // No overflow below: a length beyond this does not fit a packet anyway.
+    if payload_len > usize::from(u16::MAX) {
+        return Err(EncodeError::PayloadTooLong);
+    }
+    let pad = pad_of(payload_len);
+    let udp_len = Udp::BYTES + opcode.header_len() + payload_len + pad + icrc::BYTES;
+    let ip_len = path.network.header_len();
+    let ethernet = Ethernet {
+        dst: path.dst_mac,
+        src: path.src_mac,
+        vlan: path.vlan,
+        ethertype: match path.network {
+            Network::V4(_) => ETHERTYPE_IPV4,
+            Network::V6(_) => ETHERTYPE_IPV6,
+        },
+    };
+    // IPv4's total length counts its header. The same bound serves IPv6, whose length does not.
+    let udp_bytes = match u16::try_from(udp_len + ip_len) {
+        Ok(_) => udp_len as u16,
+        Err(_) => return Err(EncodeError::PayloadTooLong),
+    };
+    let ip_at = ethernet.header_len();
+    let udp_at = ip_at + ip_len;
+    let layout = Layout {
+        ip_at,
+        udp_at,
+        payload_at: udp_at + Udp::BYTES + opcode.header_len(),
+        payload_len,
+        len: udp_at + udp_len,
+    };
+    let out = out.get_mut(..layout.len).ok_or(SHORT)?;
+
+    let rest = ethernet.encode(out).ok_or(SHORT)?;
+    let rest = match path.network {
+        Network::V4(ip) => {
+            let (head, rest) = rest.split_first_chunk_mut().ok_or(SHORT)?;
+            ip.encode(udp_bytes, head);
+            rest
+        }
+        Network::V6(ip) => {
+            let (head, rest) = rest.split_first_chunk_mut().ok_or(SHORT)?;
+            ip.encode(udp_bytes, head);
+            rest
+        }
+    };
+    let (head, rest) = rest.split_first_chunk_mut().ok_or(SHORT)?;
+    Udp {
+        src_port: path.udp_sport,
+        dst_port: udp::ROCE_PORT,
+        length: udp_bytes,
+        checksum: 0,
+    }
+    .encode(head);
+    let mut headers = *headers;
+    headers.bth.pad_count = pad as u8;
+    headers.bth.tver = 0;
+    headers.encode(rest).ok_or(SHORT)?;
+    Ok(layout)
+}
+
+/// Writes pad and ICRC behind the payload and returns the frame's length. `out` is the buffer
+/// that [`begin`] wrote to.
+#[inline]
+pub fn finish(layout: &Layout, icrc: Icrc, out: &mut [u8]) -> Result<usize, EncodeError> {
+    const SHORT: EncodeError = EncodeError::BufferTooSmall;
+    let frame = out.get_mut(..layout.len).ok_or(SHORT)?;
+    let (packet, trailer) = frame
+        .split_last_chunk_mut::<{ icrc::BYTES }>()
+        .ok_or(SHORT)?;
+    packet[layout.payload_at + layout.payload_len..].fill(0);
+    let sum = match icrc {
+        Icrc::On => packet_icrc(
+            &packet[layout.ip_at..layout.udp_at],
+            &packet[layout.udp_at..],
+        )
+        .ok_or(SHORT)?,
+        Icrc::Off => 0,
+    };
+    *trailer = sum.to_le_bytes();
+    Ok(layout.len)
+}
+
+/// The ICRC of a packet: `ip` is its IP header, `rest` all from the UDP header to the pad.
+#[inline]
+fn packet_icrc(ip: &[u8], rest: &[u8]) -> Option<u32> {
+    let (udp, rest) = rest.split_first_chunk()?;
+    let (bth, rest) = rest.split_first_chunk()?;
+    if let Ok(ip) = ip.try_into() {
+        return Some(icrc::ipv4(ip, udp, bth, rest));
+    }
+    Some(icrc::ipv6(ip.try_into().ok()?, udp, bth, rest))
+}
+
+/// Checks and reads a frame. Bytes behind the IP packet, Ethernet's padding, are ignored.
+#[inline]
+pub fn decode(frame: &[u8]) -> Result<Frame<'_>, DropReason> {
+    decode_with(frame, Icrc::On)
+}
+
+/// [`decode`] with a choice of the ICRC.
+#[inline]
+pub fn decode_with(frame: &[u8], icrc: Icrc) -> Result<Frame<'_>, DropReason> {
+    let short = DropReason::TooShort;
+    let (ethernet, packet) = Ethernet::decode(frame).ok_or(short("Ethernet"))?;
+    let (network, body_len) = match ethernet.ethertype {
+        ETHERTYPE_IPV4 => {
+            let ip = packet.first_chunk().ok_or(short("IPv4"))?;
+            let (ip, body_len) = Ipv4::decode(ip)?;
+            (Network::V4(ip), body_len)
+        }
+        ETHERTYPE_IPV6 => {
+            let ip = packet.first_chunk().ok_or(short("IPv6"))?;
+            let (ip, body_len) = Ipv6::decode(ip)?;
+            (Network::V6(ip), body_len)
+        }
+        other => return Err(DropReason::EtherType(other)),
+    };
+    let (ip_header, body) = packet
+        .split_at_checked(network.header_len())
+        .ok_or(short("IP"))?;
+    let body = body.get(..body_len).ok_or(DropReason::IpLength)?;
+
+    let (udp_header, _) = body.split_first_chunk().ok_or(short("UDP"))?;
+    let udp = Udp::decode(udp_header);
+    if udp.dst_port != udp::ROCE_PORT {
+        return Err(DropReason::UdpPort(udp.dst_port));
+    }
+    if usize::from(udp.length) != body.len() {
+        return Err(DropReason::UdpLength);
+    }
+    let (covered, trailer) = body.split_last_chunk().ok_or(short("ICRC"))?;
+    if icrc == Icrc::On {
+        // Before the BTH is believed in anything.
+        let sum = packet_icrc(ip_header, covered).ok_or(short("BTH"))?;
+        if sum != u32::from_le_bytes(*trailer) {
+            return Err(DropReason::Icrc);
+        }
+    }
+    let transport = covered.get(Udp::BYTES..).ok_or(short("BTH"))?;
+    let (headers, padded) = Headers::decode(transport)?;
+    let pad = usize::from(headers.bth.pad_count);
+    if padded.len() % 4 != 0 {
+        return Err(DropReason::Pad);
+    }
+    let payload_len = padded.len().checked_sub(pad).ok_or(DropReason::Pad)?;
+    if !padded.is_empty() && !headers.bth.opcode.has_payload() {
+        return Err(DropReason::UnexpectedPayload(headers.bth.opcode));
+    }
+    Ok(Frame {
+        path: Path {
+            src_mac: ethernet.src,
+            dst_mac: ethernet.dst,
+            vlan: ethernet.vlan,
+            network,
+            udp_sport: udp.src_port,
+        },
+        headers,
+        payload: &padded[..payload_len],
+        ip_header,
+    })
+}

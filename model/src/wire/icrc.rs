@@ -1,0 +1,116 @@
+//! Invariant CRC (annex A17.3.3): the last four bytes of a RoCEv2 packet.
+//!
+//! A CRC-32 over what no switch or router may change. The fields that they may change count
+//! as all ones, and eight bytes of ones stand for the local route header that RoCEv2 lacks.
+
+use super::{Bth, Ipv4, Ipv6, Udp};
+use crc32fast::Hasher;
+
+/// Size of the ICRC.
+pub const BYTES: usize = 4;
+
+/// CRC-32 of the eight bytes of ones that every packet's ICRC begins with.
+const ONES: u32 = 0x2144_df1c;
+
+/// The ICRC of an IPv4 packet, given its parts: `rest` is all between BTH and ICRC.
+#[inline]
+pub fn ipv4(
+    ip: &[u8; Ipv4::BYTES],
+    udp: &[u8; Udp::BYTES],
+    bth: &[u8; Bth::BYTES],
+    rest: &[u8],
+) -> u32 {
+    const UDP_AT: usize = Ipv4::BYTES;
+    let mut head = [0; Ipv4::BYTES + Udp::BYTES + Bth::BYTES];
+    head[..UDP_AT].copy_from_slice(ip);
+    head[1] = 0xff; // type of service
+    head[8] = 0xff; // time to live
+    head[10] = 0xff; // header checksum
+    head[11] = 0xff;
+    transport::<{ UDP_AT }>(&mut head, udp, bth, rest)
+}
+
+/// The ICRC of an IPv6 packet, given its parts: `rest` is all between BTH and ICRC.
+#[inline]
+pub fn ipv6(
+    ip: &[u8; Ipv6::BYTES],
+    udp: &[u8; Udp::BYTES],
+    bth: &[u8; Bth::BYTES],
+    rest: &[u8],
+) -> u32 {
+    const UDP_AT: usize = Ipv6::BYTES;
+    let mut head = [0; Ipv6::BYTES + Udp::BYTES + Bth::BYTES];
+    head[..UDP_AT].copy_from_slice(ip);
+    head[0] |= 0x0f; // traffic class and flow label
+    head[1] = 0xff;
+    head[2] = 0xff;
+    head[3] = 0xff;
+    head[7] = 0xff; // hop limit
+    transport::<{ UDP_AT }>(&mut head, udp, bth, rest)
+}
+
+#[inline]
+fn transport<const UDP_AT: usize>(
+    head: &mut [u8],
+    udp: &[u8; Udp::BYTES],
+    bth: &[u8; Bth::BYTES],
+    rest: &[u8],
+) -> u32 {
+    let bth_at = UDP_AT + Udp::BYTES;
+    head[UDP_AT..bth_at].copy_from_slice(udp);
+    head[UDP_AT + 6] = 0xff; // UDP checksum
+    head[UDP_AT + 7] = 0xff;
+    head[bth_at..bth_at + Bth::BYTES].copy_from_slice(bth);
+    head[bth_at + 4] = 0xff; // resv8a: FECN, BECN and reserved bits
+    let mut crc = Hasher::new_with_initial(ONES);
+    crc.update(head);
+    crc.update(rest);
+    crc.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn start_value_is_the_crc_of_eight_bytes_of_ones() {
+        assert_eq!(crc32fast::hash(&[0xff; 8]), ONES);
+    }
+
+    #[test]
+    fn fields_that_routers_change_do_not_count() {
+        let (v4, v6) = ([0; Ipv4::BYTES], [0; Ipv6::BYTES]);
+        let (udp, bth) = ([0; Udp::BYTES], [0; Bth::BYTES]);
+        let sum4 = ipv4(&v4, &udp, &bth, b"rest");
+        let sum6 = ipv6(&v6, &udp, &bth, b"rest");
+
+        let counts = |at: usize, masked: &[usize]| !masked.contains(&at);
+        for at in 0..Ipv4::BYTES {
+            let mut ip = v4;
+            ip[at] ^= 1;
+            let changed = ipv4(&ip, &udp, &bth, b"rest") != sum4;
+            assert_eq!(changed, counts(at, &[1, 8, 10, 11]), "IPv4 byte {at}");
+        }
+        for at in 0..Ipv6::BYTES {
+            let mut ip = v6;
+            ip[at] ^= 1;
+            let changed = ipv6(&ip, &udp, &bth, b"rest") != sum6;
+            assert_eq!(changed, counts(at, &[0, 1, 2, 3, 7]), "IPv6 byte {at}");
+        }
+        let mut other_version = v6;
+        other_version[0] ^= 0x10;
+        assert_ne!(ipv6(&other_version, &udp, &bth, b"rest"), sum6);
+        for at in 0..Udp::BYTES {
+            let mut udp = udp;
+            udp[at] ^= 1;
+            let changed = ipv4(&v4, &udp, &bth, b"rest") != sum4;
+            assert_eq!(changed, counts(at, &[6, 7]), "UDP byte {at}");
+        }
+        for at in 0..Bth::BYTES {
+            let mut bth = bth;
+            bth[at] ^= 1;
+            let changed = ipv6(&v6, &udp, &bth, b"rest") != sum6;
+            assert_eq!(changed, counts(at, &[4]), "BTH byte {at}");
+        }
+    }
+}

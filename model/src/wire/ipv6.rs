@@ -1,0 +1,94 @@
+//! IPv6 header, without extension headers.
+
+use super::bytes::{array, get16, get32, put, put16, put32};
+use super::ipv4::PROTOCOL_UDP;
+use super::DropReason;
+
+/// What is free to choose in the IPv6 header of a RoCEv2 packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ipv6 {
+    /// Source address.
+    pub src: [u8; 16],
+    /// Destination address.
+    pub dst: [u8; 16],
+    /// Traffic class: DSCP in the upper six bits, ECN in the lower two.
+    pub traffic_class: u8,
+    /// Flow label, 20 bits.
+    pub flow_label: u32,
+    /// Hop limit.
+    pub hop_limit: u8,
+}
+
+impl Ipv6 {
+    /// Size of the header.
+    pub const BYTES: usize = 40;
+
+    /// Differentiated services code point.
+    #[inline]
+    pub const fn dscp(&self) -> u8 {
+        self.traffic_class >> 2
+    }
+
+    /// Explicit congestion notification: 0 not capable, 1 and 2 capable, 3 congestion met.
+    #[inline]
+    pub const fn ecn(&self) -> u8 {
+        self.traffic_class & 3
+    }
+
+    /// Writes the header of a packet with `payload` bytes (UDP header included) behind it.
+    #[inline]
+    pub fn encode(&self, payload: u16, out: &mut [u8; Self::BYTES]) {
+        let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0x000f_ffff;
+        put32(out, 0, first);
+        put16(out, 4, payload);
+        out[6] = PROTOCOL_UDP;
+        out[7] = self.hop_limit;
+        put(out, 8, &self.src);
+        put(out, 24, &self.dst);
+    }
+
+    /// Checks the header and returns it with the number of bytes behind it.
+    #[inline]
+    pub fn decode(b: &[u8; Self::BYTES]) -> Result<(Self, usize), DropReason> {
+        if b[0] >> 4 != 6 {
+            return Err(DropReason::IpVersion(b[0] >> 4));
+        }
+        if b[6] != PROTOCOL_UDP {
+            return Err(DropReason::Protocol(b[6]));
+        }
+        let first = get32(b, 0);
+        let header = Self {
+            src: array(b, 8),
+            dst: array(b, 24),
+            traffic_class: (first >> 20) as u8,
+            flow_label: first & 0x000f_ffff,
+            hop_limit: b[7],
+        };
+        Ok((header, usize::from(get16(b, 4))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_word_is_packed() {
+        let header = Ipv6 {
+            src: [1; 16],
+            dst: [2; 16],
+            traffic_class: 0xab,
+            flow_label: 0xc_def0,
+            hop_limit: 7,
+        };
+        let mut out = [0; Ipv6::BYTES];
+        header.encode(0x1234, &mut out);
+        assert_eq!(out[..8], [0x6a, 0xbc, 0xde, 0xf0, 0x12, 0x34, 17, 7]);
+        assert_eq!(Ipv6::decode(&out), Ok((header, 0x1234)));
+        assert_eq!((header.dscp(), header.ecn()), (0x2a, 3));
+        out[6] = 44;
+        assert_eq!(Ipv6::decode(&out), Err(DropReason::Protocol(44)));
+        out[0] = 0x4a;
+        assert_eq!(Ipv6::decode(&out), Err(DropReason::IpVersion(4)));
+    }
+}

@@ -1,0 +1,50 @@
+//! RoCEv2 on the wire: one file per header, and [`frame`] that puts them together.
+//!
+//! Every header is a plain `Copy` struct whose `decode` takes an array of exactly its size
+//! and whose `encode` fills one, so a length is checked once, where the array is cut off the
+//! frame. Field names are those of the InfiniBand specification, volume 1, chapter 9 (annex
+//! A17 for RoCEv2). Reserved bits are sent as zero and ignored on receipt.
+
+pub mod aeth;
+pub mod atomic;
+pub mod bth;
+mod bytes;
+pub mod deth;
+pub mod ethernet;
+pub mod frame;
+pub mod headers;
+pub mod icrc;
+pub mod ieth;
+pub mod immdt;
+pub mod ipv4;
+pub mod ipv6;
+pub mod opcode;
+pub mod operation;
+pub mod path;
+pub mod psn;
+pub mod reth;
+pub mod syndrome;
+pub mod udp;
+
+mod drop_reason;
+#[cfg(test)]
+mod frame_tests;
+
+pub use aeth::Aeth;
+pub use atomic::{AtomicAckEth, AtomicEth};
+pub use bth::Bth;
+pub use deth::Deth;
+pub use drop_reason::DropReason;
+pub use ethernet::Ethernet;
+pub use frame::{EncodeError, Frame, Icrc};
+pub use headers::Headers;
+pub use ieth::Ieth;
+pub use immdt::ImmDt;
+pub use ipv4::Ipv4;
+pub use ipv6::Ipv6;
+pub use opcode::BthOpcode;
+pub use operation::{Extra, Operation, Position, Transport};
+pub use path::{Network, Path};
+pub use reth::Reth;
+pub use syndrome::{NakCode, RnrTimer, Syndrome, SyndromeKind};
+pub use udp::Udp;

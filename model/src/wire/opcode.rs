@@ -1,0 +1,336 @@
+//! BTH opcodes (table 38): the transport in the upper three bits, the operation in the lower
+//! five, and which headers follow.
+
+use std::fmt;
+
+use super::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Ieth, ImmDt, Reth};
+use super::{Extra, Operation, Position, Transport};
+
+/// Opcode of a base transport header. Any byte is a value; [`BthOpcode::is_known`] says whether
+/// the model can make sense of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, PartialOrd, Ord)]
+pub struct BthOpcode(pub u8);
+
+const FIRST: u16 = 1 << 0;
+const MIDDLE: u16 = 1 << 1;
+const LAST: u16 = 1 << 2;
+const ONLY: u16 = 1 << 3;
+const DETH: u16 = 1 << 4;
+const RETH: u16 = 1 << 5;
+const ATOMIC_ETH: u16 = 1 << 6;
+const AETH: u16 = 1 << 7;
+const ATOMIC_ACK_ETH: u16 = 1 << 8;
+const IMM: u16 = 1 << 9;
+const IETH: u16 = 1 << 10;
+const PAYLOAD: u16 = 1 << 11;
+const RESPONSE: u16 = 1 << 12;
+
+const fn flags_of(opcode: u8) -> u16 {
+    let operation = opcode & 0x1f;
+    let flags = match operation {
+        0x00 => FIRST | PAYLOAD,
+        0x01 => MIDDLE | PAYLOAD,
+        0x02 => LAST | PAYLOAD,
+        0x03 => LAST | IMM | PAYLOAD,
+        0x04 => ONLY | PAYLOAD,
+        0x05 => ONLY | IMM | PAYLOAD,
+        0x06 => FIRST | RETH | PAYLOAD,
+        0x07 => MIDDLE | PAYLOAD,
+        0x08 => LAST | PAYLOAD,
+        0x09 => LAST | IMM | PAYLOAD,
+        0x0a => ONLY | RETH | PAYLOAD,
+        0x0b => ONLY | RETH | IMM | PAYLOAD,
+        0x0c => ONLY | RETH,
+        0x0d => FIRST | AETH | PAYLOAD | RESPONSE,
+        0x0e => MIDDLE | PAYLOAD | RESPONSE,
+        0x0f => LAST | AETH | PAYLOAD | RESPONSE,
+        0x10 => ONLY | AETH | PAYLOAD | RESPONSE,
+        0x11 => ONLY | AETH | RESPONSE,
+        0x12 => ONLY | AETH | ATOMIC_ACK_ETH | RESPONSE,
+        0x13 | 0x14 => ONLY | ATOMIC_ETH,
+        0x16 => LAST | IETH | PAYLOAD,
+        0x17 => ONLY | IETH | PAYLOAD,
+        _ => 0,
+    };
+    match Transport(opcode >> 5) {
+        Transport::RC => flags,
+        Transport::UC if operation <= 0x0b => flags,
+        Transport::UD if operation == 0x04 || operation == 0x05 => flags | DETH,
+        _ => 0,
+    }
+}
+
+const fn length_of(flags: u16) -> u8 {
+    let parts = [
+        (DETH, Deth::BYTES),
+        (RETH, Reth::BYTES),
+        (ATOMIC_ETH, AtomicEth::BYTES),
+        (AETH, Aeth::BYTES),
+        (ATOMIC_ACK_ETH, AtomicAckEth::BYTES),
+        (IMM, ImmDt::BYTES),
+        (IETH, Ieth::BYTES),
+    ];
+    let mut length = Bth::BYTES;
+    let mut i = 0;
+    while i < parts.len() {
+        if flags & parts[i].0 != 0 {
+            length += parts[i].1;
+        }
+        i += 1;
+    }
+    length as u8
+}
+
+/// Flags and length of BTH with extended headers, by opcode.
+static TABLE: [(u16, u8); 256] = {
+    let mut table = [(0, 0); 256];
+    let mut opcode = 0;
+    while opcode < table.len() {
+        let flags = flags_of(opcode as u8);
+        table[opcode] = (flags, length_of(flags));
+        opcode += 1;
+    }
+    table
+};
+
+const NAMES: [&str; 24] = [
+    "SEND_FIRST",
+    "SEND_MIDDLE",
+    "SEND_LAST",
+    "SEND_LAST_WITH_IMM",
+    "SEND_ONLY",
+    "SEND_ONLY_WITH_IMM",
+    "WRITE_FIRST",
+    "WRITE_MIDDLE",
+    "WRITE_LAST",
+    "WRITE_LAST_WITH_IMM",
+    "WRITE_ONLY",
+    "WRITE_ONLY_WITH_IMM",
+    "READ_REQUEST",
+    "READ_RESPONSE_FIRST",
+    "READ_RESPONSE_MIDDLE",
+    "READ_RESPONSE_LAST",
+    "READ_RESPONSE_ONLY",
+    "ACKNOWLEDGE",
+    "ATOMIC_ACKNOWLEDGE",
+    "COMPARE_SWAP",
+    "FETCH_ADD",
+    "RESERVED",
+    "SEND_LAST_WITH_INV",
+    "SEND_ONLY_WITH_INV",
+];
+
+impl BthOpcode {
+    /// RC READ request.
+    pub const RC_READ_REQUEST: Self = Self(0x0c);
+    /// RC acknowledgement.
+    pub const RC_ACKNOWLEDGE: Self = Self(0x11);
+    /// RC response to an atomic operation.
+    pub const RC_ATOMIC_ACKNOWLEDGE: Self = Self(0x12);
+    /// RC compare and swap.
+    pub const RC_COMPARE_SWAP: Self = Self(0x13);
+    /// RC fetch and add.
+    pub const RC_FETCH_ADD: Self = Self(0x14);
+    /// UD SEND.
+    pub const UD_SEND_ONLY: Self = Self(0x64);
+    /// UD SEND with immediate data.
+    pub const UD_SEND_ONLY_WITH_IMM: Self = Self(0x65);
+    /// Congestion notification packet, which the model does not use.
+    pub const CNP: Self = Self(0x81);
+
+    /// A packet of a SEND. `extra` counts in the last packet only.
+    #[inline]
+    pub const fn send(transport: Transport, position: Position, extra: Extra) -> Self {
+        let operation = match (position, extra) {
+            (Position::First, _) => 0x00,
+            (Position::Middle, _) => 0x01,
+            (Position::Last, Extra::None) => 0x02,
+            (Position::Last, Extra::Immediate) => 0x03,
+            (Position::Last, Extra::Invalidate) => 0x16,
+            (Position::Only, Extra::None) => 0x04,
+            (Position::Only, Extra::Immediate) => 0x05,
+            (Position::Only, Extra::Invalidate) => 0x17,
+        };
+        Self(transport.0 << 5 | operation)
+    }
+
+    /// A packet of a WRITE. `immediate` counts in the last packet only.
+    #[inline]
+    pub const fn write(transport: Transport, position: Position, immediate: bool) -> Self {
+        let operation = match (position, immediate) {
+            (Position::First, _) => 0x06,
+            (Position::Middle, _) => 0x07,
+            (Position::Last, false) => 0x08,
+            (Position::Last, true) => 0x09,
+            (Position::Only, false) => 0x0a,
+            (Position::Only, true) => 0x0b,
+        };
+        Self(transport.0 << 5 | operation)
+    }
+
+    /// A packet of the response to an RC READ.
+    #[inline]
+    pub const fn read_response(position: Position) -> Self {
+        Self(match position {
+            Position::First => 0x0d,
+            Position::Middle => 0x0e,
+            Position::Last => 0x0f,
+            Position::Only => 0x10,
+        })
+    }
+
+    #[inline(always)]
+    fn has(self, flags: u16) -> bool {
+        TABLE[usize::from(self.0)].0 & flags != 0
+    }
+
+    /// The transport service.
+    #[inline]
+    pub const fn transport(self) -> Transport {
+        Transport(self.0 >> 5)
+    }
+
+    /// The operation, if the opcode is known.
+    #[inline]
+    pub fn operation(self) -> Option<Operation> {
+        if !self.is_known() {
+            return None;
+        }
+        match self.0 & 0x1f {
+            0x00..=0x05 | 0x16 | 0x17 => Some(Operation::Send),
+            0x06..=0x0b => Some(Operation::Write),
+            0x0c => Some(Operation::ReadRequest),
+            0x0d..=0x10 => Some(Operation::ReadResponse),
+            0x11 => Some(Operation::Acknowledge),
+            0x12 => Some(Operation::AtomicAcknowledge),
+            0x13 => Some(Operation::CompareSwap),
+            0x14 => Some(Operation::FetchAdd),
+            _ => None,
+        }
+    }
+
+    /// Whether this is an opcode of RC, UC or UD.
+    #[inline]
+    pub fn is_known(self) -> bool {
+        TABLE[usize::from(self.0)].0 != 0
+    }
+
+    /// Bytes of the BTH and the extended headers.
+    #[inline]
+    pub fn header_len(self) -> usize {
+        usize::from(TABLE[usize::from(self.0)].1)
+    }
+
+    /// First of several packets.
+    #[inline]
+    pub fn is_first(self) -> bool {
+        self.has(FIRST)
+    }
+
+    /// Neither first nor last.
+    #[inline]
+    pub fn is_middle(self) -> bool {
+        self.has(MIDDLE)
+    }
+
+    /// Last of several packets.
+    #[inline]
+    pub fn is_last(self) -> bool {
+        self.has(LAST)
+    }
+
+    /// The only packet of its message.
+    #[inline]
+    pub fn is_only(self) -> bool {
+        self.has(ONLY)
+    }
+
+    /// First or only.
+    #[inline]
+    pub fn starts_message(self) -> bool {
+        self.has(FIRST | ONLY)
+    }
+
+    /// Last or only.
+    #[inline]
+    pub fn ends_message(self) -> bool {
+        self.has(LAST | ONLY)
+    }
+
+    /// Goes from requester to responder.
+    #[inline]
+    pub fn is_request(self) -> bool {
+        self.is_known() && !self.is_response()
+    }
+
+    /// Goes from responder to requester.
+    #[inline]
+    pub fn is_response(self) -> bool {
+        self.has(RESPONSE)
+    }
+
+    /// A datagram header follows.
+    #[inline]
+    pub fn has_deth(self) -> bool {
+        self.has(DETH)
+    }
+
+    /// An RDMA header follows.
+    #[inline]
+    pub fn has_reth(self) -> bool {
+        self.has(RETH)
+    }
+
+    /// An atomic header follows.
+    #[inline]
+    pub fn has_atomic_eth(self) -> bool {
+        self.has(ATOMIC_ETH)
+    }
+
+    /// An acknowledgement header follows.
+    #[inline]
+    pub fn has_aeth(self) -> bool {
+        self.has(AETH)
+    }
+
+    /// An atomic acknowledgement header follows.
+    #[inline]
+    pub fn has_atomic_ack_eth(self) -> bool {
+        self.has(ATOMIC_ACK_ETH)
+    }
+
+    /// Immediate data follows.
+    #[inline]
+    pub fn has_imm(self) -> bool {
+        self.has(IMM)
+    }
+
+    /// A key to invalidate follows.
+    #[inline]
+    pub fn has_ieth(self) -> bool {
+        self.has(IETH)
+    }
+
+    /// May carry payload.
+    #[inline]
+    pub fn has_payload(self) -> bool {
+        self.has(PAYLOAD)
+    }
+}
+
+impl fmt::Display for BthOpcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::CNP {
+            f.write_str("CNP")
+        } else if self.is_known() {
+            let name = NAMES[usize::from(self.0 & 0x1f)];
+            write!(f, "{}_{name}", self.transport())
+        } else {
+            write!(f, "0x{:02x}", self.0)
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "opcode_tests.rs"]
+mod tests;

@@ -1,0 +1,90 @@
+//! Packet sequence numbers: serial arithmetic modulo 2^24.
+
+use std::cmp::Ordering;
+
+/// All bits of a PSN.
+pub const MASK: u32 = 0x00ff_ffff;
+
+/// `psn + n`.
+#[inline]
+pub const fn add(psn: u32, n: u32) -> u32 {
+    psn.wrapping_add(n) & MASK
+}
+
+/// `psn - n`.
+#[inline]
+pub const fn sub(psn: u32, n: u32) -> u32 {
+    psn.wrapping_sub(n) & MASK
+}
+
+/// The PSN after `psn`.
+#[inline]
+pub const fn next(psn: u32) -> u32 {
+    add(psn, 1)
+}
+
+/// How far `a` is ahead of `b`: -2^23 ..= 2^23 - 1, negative when `a` is the older one.
+#[inline]
+pub const fn diff(a: u32, b: u32) -> i32 {
+    // The shift puts bit 23 into the sign and drops what is above it.
+    (a.wrapping_sub(b) << 8) as i32 >> 8
+}
+
+/// Which of two PSNs, less than 2^23 apart, is the later one.
+#[inline]
+pub fn cmp(a: u32, b: u32) -> Ordering {
+    diff(a, b).cmp(&0)
+}
+
+/// Whether `psn` is one of the `count` PSNs from `first` on.
+#[inline]
+pub const fn in_range(psn: u32, first: u32, count: u32) -> bool {
+    sub(psn, first) < count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn wraps_at_24_bits() {
+        assert_eq!(next(0x00ff_ffff), 0);
+        assert_eq!(add(0x00ff_fff0, 0x20), 0x10);
+        assert_eq!(sub(3, 5), 0x00ff_fffe);
+        assert_eq!(diff(2, 0x00ff_fffe), 4);
+        assert_eq!(diff(0x00ff_fffe, 2), -4);
+        assert_eq!(cmp(0, 0x00ff_ffff), Ordering::Greater);
+        assert_eq!(cmp(0x00ff_ffff, 0), Ordering::Less);
+        assert_eq!(cmp(7, 7), Ordering::Equal);
+    }
+
+    #[test]
+    fn half_the_space_is_old() {
+        assert_eq!(diff(0x007f_ffff, 0), 0x007f_ffff);
+        assert_eq!(diff(0x0080_0000, 0), -0x0080_0000);
+    }
+
+    #[test]
+    fn ranges_wrap() {
+        assert!(in_range(0x00ff_ffff, 0x00ff_fffe, 4));
+        assert!(in_range(1, 0x00ff_fffe, 4));
+        assert!(!in_range(2, 0x00ff_fffe, 4));
+        assert!(!in_range(0x00ff_fffd, 0x00ff_fffe, 4));
+        assert!(!in_range(5, 5, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn difference_undoes_addition(psn in 0..=MASK, n in 0..0x0080_0000u32) {
+            prop_assert_eq!(diff(add(psn, n), psn), n as i32);
+            prop_assert_eq!(diff(psn, add(psn, n)), -(n as i32));
+            prop_assert_eq!(sub(add(psn, n), n), psn);
+        }
+
+        #[test]
+        fn bits_above_24_do_not_matter(a: u32, b: u32) {
+            prop_assert_eq!(diff(a, b), diff(a & MASK, b & MASK));
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! All cards of a segment and the wire between them, and the loop that runs them.
+
+use crate::device::Device;
+use crate::env::{Env, Work};
+use crate::packet::{Packet, PortId};
+
+/// Most cards of a segment.
+pub const MAX_CARDS: usize = 16;
+
+/// The cards of a segment. Zero bytes are a world without cards.
+#[repr(C)]
+pub struct World {
+    /// How many there are.
+    pub count: u8,
+    /// The cards.
+    pub cards: [Device; MAX_CARDS],
+}
+
+impl World {
+    /// Makes `count` cards of zeroed memory.
+    pub fn init(&mut self, count: u8, limits: fpga_regs::CardLimits) {
+        self.count = count.min(MAX_CARDS as u8);
+        for id in 0..self.count {
+            self.cards[id as usize].init(id, self.count, limits);
+        }
+    }
+
+    /// Does one piece of work.
+    #[inline]
+    pub fn step(&mut self, work: Work, env: &mut impl Env) {
+        match work {
+            Work::Packet(p) => self.deliver(&p, env),
+            Work::Send { card, qp } => self.cards[card as usize].run_send(qp as usize, env),
+        }
+    }
+
+    /// The wire: a packet reaches its port, or every port but the sender's (multicast; the sender's
+    /// own card loops it back to its other QPs).
+    #[inline]
+    fn deliver(&mut self, p: &Packet, env: &mut impl Env) {
+        if (p.dst.card as usize) < self.count as usize {
+            self.cards[p.dst.card as usize].receive(p, env);
+        } else if p.dst == PortId::ALL {
+            for card in 0..self.count as usize {
+                self.cards[card].receive(p, env);
+            }
+        }
+    }
+
+    /// The end of a run, when no work is left.
+    #[inline]
+    pub fn end_run(&mut self, env: &mut impl Env) {
+        for card in 0..self.count as usize {
+            self.cards[card].end_run(env);
+        }
+    }
+
+    /// Runs all timers that are due; returns the next deadline.
+    pub fn run_timers(&mut self, env: &mut impl Env) -> Option<u64> {
+        (0..self.count as usize).filter_map(|card| self.cards[card].run_timers(env)).min()
+    }
+}
