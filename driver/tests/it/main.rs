@@ -2,6 +2,7 @@
 
 mod fake;
 mod script;
+mod setup;
 
 mod admin;
 mod bringup;

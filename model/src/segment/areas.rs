@@ -31,7 +31,7 @@ unsafe impl Sync for Area {}
 pub struct Usage {
     /// Index of the member.
     pub member: u16,
-    /// Its process.
+    /// Its process, 0 when it is gone.
     pub pid: u32,
     /// Bytes of the heap.
     pub bytes: u64,
@@ -73,16 +73,19 @@ impl Segment {
         mover::release(self, area.ptr as u64, area.len as u64)
     }
 
-    /// Who owns how much of the heap: every live member, the keeper first.
+    /// Who owns how much of the heap: every live member, the keeper first, and
+    /// those gone whose memory is not freed yet (their process is 0).
     pub fn heap_usage(&self) -> Result<Vec<Usage>, SegmentError> {
         let guard = self.lock(LOCK_PATIENCE)?;
         let pages = Extents::new(&guard).usage();
         drop(guard);
         let usage = |member: u16| {
-            Some(Usage {
+            let bytes = pages[usize::from(member)] * PAGE;
+            let pid = self.pid_of(member);
+            (pid.is_some() || bytes > 0).then(|| Usage {
                 member,
-                pid: self.pid_of(member)?,
-                bytes: pages[usize::from(member)] * PAGE,
+                pid: pid.unwrap_or(0),
+                bytes,
             })
         };
         Ok((KEEPER_MEMBER..MAX_MEMBERS as u16)

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
 use std::mem::size_of;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -42,7 +42,9 @@ pub enum AttachError {
     #[error("the cards at {0} belong to another user: choose another --net name")]
     OtherUser(PathBuf),
     /// All member indices are in use.
-    #[error("too many processes use these cards (at most 255): end some, or choose another --net name")]
+    #[error(
+        "too many processes use these cards (at most 255): end some, or choose another --net name"
+    )]
     Full,
     /// The path does not fit into a socket address.
     #[error("the socket path {0} is too long (at most 107 bytes): set XDG_RUNTIME_DIR or choose a shorter --net name")]

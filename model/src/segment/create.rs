@@ -29,9 +29,11 @@ pub(super) fn segment(
         .ok_or(KeeperError::HeapTooLarge(heap_bytes))?;
     let total = layout.total_bytes();
     let system = |what| move |error: rustix::io::Errno| KeeperError::system(what, error.into());
+    registry::check_file_limit(total)
+        .map_err(|error| KeeperError::system("making the cards' memory", error))?;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memfd = memfd_create("verbena", flags).map_err(system("making the cards' memory"))?;
-    ftruncate(&memfd, total).map_err(system("making the cards' memory (ulimit -f?)"))?;
+    ftruncate(&memfd, total).map_err(system("making the cards' memory"))?;
     // A member that shortened the file would kill the others with SIGBUS.
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     fcntl_add_seals(&memfd, seals).map_err(system("sealing the cards' memory"))?;

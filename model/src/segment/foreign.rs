@@ -204,6 +204,8 @@ impl Guard<'_> {
         let pid = self
             .segment()
             .pid_of(member)
+            // 0: the keeper cannot see its process namespace.
+            .filter(|&pid| pid != 0)
             .ok_or_else(|| fault(libc::ESRCH))?;
         let pid = pid as libc::pid_t;
         let mut done = 0;

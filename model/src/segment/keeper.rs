@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
-    accept_with, recv, sendmsg, sockopt, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketFlags,
+    accept_with, recv, sendmsg, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    SocketFlags,
 };
 
 use super::attach::AttachError;
 use super::create;
 use super::layout::{KEEPER_MEMBER, MAX_MEMBERS, MEMBER_ACTIVE, MEMBER_FREE, MEMBER_GONE};
-use super::listen::Listener;
+use super::listen::{peer, Listener};
 use super::mover::free_member;
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
 use super::{now_ns, Segment};
@@ -276,18 +276,13 @@ impl Keeper {
 
     fn welcome(&mut self, index: usize, hello: Hello) -> bool {
         let connection = &self.clients[index].connection;
-        let me = rustix::process::geteuid();
-        let (verdict, role, pid) = match sockopt::socket_peercred(connection) {
-            Ok(peer) if peer.uid != me && !peer.uid.is_root() => {
-                (Verdict::OtherUser, Role::Hold, 0)
-            }
+        let me = rustix::process::geteuid().as_raw();
+        let (verdict, role, pid) = match peer(connection) {
+            Ok((uid, _)) if uid != me && uid != 0 => (Verdict::OtherUser, Role::Hold, 0),
             Ok(_) if hello.version != PROTOCOL_VERSION => (Verdict::OtherVersion, Role::Hold, 0),
-            Ok(peer) => match (hello.kind, self.free_index()) {
+            Ok((_, pid)) => match (hello.kind, self.free_index()) {
                 (Kind::Hold, _) => (Verdict::Accepted, Role::Hold, 0),
-                (Kind::Member, Some(member)) => {
-                    let pid = peer.pid.as_raw_nonzero().get() as u32;
-                    (Verdict::Accepted, Role::Member(member), pid)
-                }
+                (Kind::Member, Some(member)) => (Verdict::Accepted, Role::Member(member), pid),
                 (Kind::Member, None) => (Verdict::Full, Role::Hold, 0),
             },
             Err(_) => return false,

@@ -1,8 +1,10 @@
 //! The keeper's socket file: one keeper for each path, private to its user.
+#![allow(unsafe_code)]
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,6 +26,7 @@ pub(super) struct Listener {
     path: PathBuf,
     /// The directory is ours to remove if it is empty at the end.
     made_directory: bool,
+    removed: bool,
 }
 
 impl Listener {
@@ -38,7 +41,9 @@ impl Listener {
             let made_directory = match DirBuilder::new().mode(0o700).create(directory) {
                 Ok(()) => true,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-                Err(error) => return Err(KeeperError::system("making the socket's directory", error)),
+                Err(error) => {
+                    return Err(KeeperError::system("making the socket's directory", error))
+                }
             };
             check_directory(directory)?;
             match Self::bind_in(directory, path, made_directory) {
@@ -68,7 +73,10 @@ impl Listener {
             Err(error) => return Err(KeeperError::system("removing a stale socket", error)),
         }
         let system = |error: rustix::io::Errno| {
-            KeeperError::system("listening for the programs that use the cards", error.into())
+            KeeperError::system(
+                "listening for the programs that use the cards",
+                error.into(),
+            )
         };
         let address = SocketAddrUnix::new(path).map_err(system)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -80,6 +88,7 @@ impl Listener {
             socket,
             path: path.into(),
             made_directory,
+            removed: false,
         })
     }
 
@@ -89,13 +98,42 @@ impl Listener {
         lock_directory(self.path.parent()?).ok()
     }
 
-    /// Removes the file (and the directory, if this keeper made it).
-    pub(super) fn remove(&self) {
+    /// Removes the file (and the directory, if this keeper made it), once:
+    /// afterwards the path may be another keeper's.
+    pub(super) fn remove(&mut self) {
+        if std::mem::replace(&mut self.removed, true) {
+            return;
+        }
         let _ = fs::remove_file(&self.path);
         if let (true, Some(directory)) = (self.made_directory, self.path.parent()) {
             // Fails, as it should, while another net has its socket there.
             let _ = fs::remove_dir(directory);
         }
+    }
+}
+
+/// User and process at the other end of a connection. The process is 0 when it
+/// is in a process namespace that this one cannot see.
+pub(super) fn peer(connection: &OwnedFd) -> io::Result<(u32, u32)> {
+    let mut who = libc::ucred {
+        pid: 0,
+        uid: u32::MAX,
+        gid: u32::MAX,
+    };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `who` is a ucred and `len` its size.
+    let result = unsafe {
+        libc::getsockopt(
+            connection.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut who).cast(),
+            &mut len,
+        )
+    };
+    match result {
+        0 => Ok((who.uid, who.pid.unsigned_abs())),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -104,7 +104,8 @@ impl Segment {
         if self.is_detached() {
             return Err(LockError::Detached);
         }
-        let until = super::now_ns().saturating_add(timeout.as_nanos().try_into().unwrap_or(u64::MAX));
+        let until =
+            super::now_ns().saturating_add(timeout.as_nanos().try_into().unwrap_or(u64::MAX));
         let until = until.min(i64::MAX as u64);
         let until = libc::timespec {
             tv_sec: (until / 1_000_000_000) as libc::time_t,

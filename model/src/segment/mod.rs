@@ -14,10 +14,10 @@
 
 pub mod areas;
 pub mod attach;
+mod create;
 pub mod dma;
 pub mod extents;
 pub mod foreign;
-mod create;
 mod fork;
 pub mod futex;
 pub mod keeper;

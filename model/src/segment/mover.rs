@@ -411,4 +411,3 @@ fn retire_member(guard: &Guard<'_>, member: u16) -> Vec<Pages> {
     }
     Extents::new(guard).retire_all(member)
 }
-

@@ -1,6 +1,9 @@
 //! Which parts of a buffer can be moved into the segment.
 #![allow(unsafe_code)]
 
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
 use super::extents::Pages;
 use super::layout::{page_ceil, page_floor};
 use super::maps::{each_mapping, Mapping};
@@ -86,10 +89,8 @@ fn classify(
         push(from, to, Source::InSegment { offset, base });
         return;
     }
-    let here = 0_u8;
-    let my_stack = (mapping.start..mapping.end).contains(&(&raw const here as u64));
     let anonymous = mapping.inode == 0 && mapping.private_writable && !mapping.special;
-    if !anonymous || my_stack {
+    if !anonymous {
         push(from, to, Source::Foreign);
         return;
     }
@@ -97,7 +98,31 @@ fn classify(
     // the program stays there.
     let first = page_ceil(start).unwrap_or(end).clamp(from, to);
     let last = page_floor(end).clamp(first, to);
+    // The mapping of a thread's stack may be one with its neighbours.
+    let stack = thread_stack();
+    let below = stack.start.clamp(first, last);
+    let above = stack.end.clamp(below, last);
     push(from, first, Source::Foreign);
-    push(first, last, Source::Movable);
+    push(first, below, Source::Movable);
+    push(below, above, Source::Foreign);
+    push(above, last, Source::Movable);
     push(last, to, Source::Foreign);
+}
+
+/// The stack of this thread; empty for the main thread, whose stack the kernel
+/// names in the list of mappings.
+fn thread_stack() -> Range<u64> {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let (mut base, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: plain queries about this thread; the attributes are initialised
+    // by pthread_getattr_np when that succeeds.
+    unsafe {
+        let main = libc::getpid() == libc::gettid();
+        if main || libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return 0..0;
+        }
+        libc::pthread_attr_getstack(attributes.as_ptr(), &mut base, &mut size);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+    }
+    base as u64..base as u64 + size as u64
 }

@@ -71,6 +71,7 @@ pub(super) fn enter_segment(
     let held = enter();
     fork::install()?;
     let stat = rustix::fs::fstat(&memfd)?;
+    check_file_limit(total_bytes)?;
     if stat.st_size as u64 != total_bytes {
         return Err(io::Error::other("the segment file has another size"));
     }
@@ -118,6 +119,17 @@ pub(super) fn enter_segment(
     })
 }
 
+/// Writing beyond the limit on file sizes would kill the program (SIGXFSZ).
+pub(super) fn check_file_limit(total_bytes: u64) -> io::Result<()> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
+    match limit.current {
+        Some(limit) if limit < total_bytes => Err(io::Error::other(
+            "the limit on file sizes is below the size of the cards' memory: ulimit -f unlimited",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// The opposite of [`enter_segment`].
 pub(super) fn leave(local: &Local) {
     let _held = enter();
@@ -133,7 +145,10 @@ pub(super) fn leave(local: &Local) {
 
 /// Closes what a segment holds open; the caller makes sure that it happens once.
 pub(super) fn close_descriptors(local: &Local) {
-    for fd in [local.memfd, local.wake].into_iter().chain(local.connection) {
+    for fd in [local.memfd, local.wake]
+        .into_iter()
+        .chain(local.connection)
+    {
         // SAFETY: the descriptors are this segment's own.
         unsafe { libc::close(fd) };
     }

@@ -1,6 +1,7 @@
 //! Other processes: this test program, started again to run one function.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -18,7 +19,10 @@ impl Other {
     pub(super) fn start(role: &str, socket: &Path) -> Other {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--nocapture", "--test-threads=1"])
-            .arg(format!("{}::entry", module_path!().split_once("::").unwrap().1))
+            .arg(format!(
+                "{}::entry",
+                module_path!().split_once("::").unwrap().1
+            ))
             .env(ROLE, role)
             .env(SOCKET, socket)
             .stdin(Stdio::piped())
@@ -54,7 +58,8 @@ impl Other {
 
     pub(super) fn kill(&mut self) {
         self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        let status = self.process.wait().unwrap();
+        assert_eq!(status.signal(), Some(libc::SIGKILL), "it ended by itself");
     }
 
     pub(super) fn finish(mut self) {

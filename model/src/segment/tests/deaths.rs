@@ -1,6 +1,7 @@
 //! Members that are killed.
 #![allow(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -58,13 +59,21 @@ fn a_killed_holder_loses_lock_and_memory() {
 /// Child: changes the tables without pause until it is killed.
 pub(super) fn keep_allocating(socket: &Path) {
     let segment = Segment::attach(socket).unwrap();
+    let buffer = Buffer::filled(1 << 20, 1);
     tell(&[]);
-    let mut areas = std::collections::VecDeque::new();
+    let (mut areas, mut regions) = (VecDeque::new(), VecDeque::new());
     for n in 1_usize.. {
         areas.push_back(segment.alloc((n * 7919 % 5 + 1) * 4096).unwrap());
         if areas.len() > 40 {
             let area = areas.remove(n * 31 % 40).unwrap();
             segment.free(area).unwrap();
+        }
+        let start = buffer.ptr.wrapping_add(n * 8 % 9000);
+        segment.map(start, 20_000, true).unwrap();
+        regions.push_back(start);
+        if regions.len() > 20 {
+            let start = regions.remove(n * 13 % 20).unwrap();
+            segment.unmap(start, 20_000).unwrap();
         }
     }
 }

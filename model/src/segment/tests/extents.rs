@@ -46,7 +46,10 @@ fn first_fit_as_page_by_page() {
             } else {
                 // Any range, so also parts of extents and several of them.
                 let end = (at + pages).min(300);
-                let range = Pages { start: at, pages: end - at };
+                let range = Pages {
+                    start: at,
+                    pages: end - at,
+                };
                 let part = &mut model[at as usize..end as usize];
                 let whole = part.iter().all(|&o| o == owner);
                 if whole {

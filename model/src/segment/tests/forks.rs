@@ -135,3 +135,28 @@ fn a_surviving_child_does_not_keep_its_parent_alive() {
     // SAFETY: the process that the role left behind.
     unsafe { libc::kill(told[1] as libc::pid_t, libc::SIGKILL) };
 }
+
+#[test]
+fn forks_while_others_register_neither_hang_nor_lose() {
+    let net = Net::start();
+    let a = net.attach();
+    let fixed = Buffer::filled(8 * 4096, 2);
+    a.map(fixed.ptr, fixed.len, true).unwrap();
+    let registering = {
+        let a = a.clone();
+        std::thread::spawn(move || {
+            let buffer = Buffer::filled(16 * 4096, 7);
+            for _ in 0..300 {
+                a.map(buffer.ptr, buffer.len, true).unwrap();
+                assert!(buffer.is_pattern(7));
+                a.unmap(buffer.ptr, buffer.len).unwrap();
+                assert!(buffer.is_pattern(7));
+            }
+        })
+    };
+    for _ in 0..40 {
+        assert_eq!(in_fork(|| i32::from(!fixed.is_pattern(2))), 0);
+    }
+    registering.join().unwrap();
+    assert!(fixed.is_pattern(2));
+}

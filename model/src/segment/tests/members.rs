@@ -53,10 +53,7 @@ fn a_freed_area_reads_zero_when_it_comes_back() {
     assert_eq!(again.offset, offset);
     // SAFETY: as above.
     unsafe { assert_eq!(again.ptr.read(), 0) };
-    assert!(matches!(
-        a.alloc(65 << 30),
-        Err(SegmentError::HeapFull)
-    ));
+    assert!(matches!(a.alloc(65 << 30), Err(SegmentError::HeapFull)));
 }
 
 #[test]
@@ -94,7 +91,9 @@ fn one_keeper_for_a_path() {
     // A stale file is replaced.
     let socket = net.socket();
     drop(member);
-    let Net { directory, keeper, .. } = net;
+    let Net {
+        directory, keeper, ..
+    } = net;
     keeper.unwrap().join().unwrap().unwrap();
     std::fs::create_dir(socket.parent().unwrap()).unwrap();
     std::fs::set_permissions(socket.parent().unwrap(), PermissionsExt::from_mode(0o700)).unwrap();
@@ -116,7 +115,9 @@ fn a_directory_open_to_others_is_refused() {
 #[test]
 fn nobody_there_says_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
-    let error = Segment::attach(&directory.path().join("socket")).err().unwrap();
+    let error = Segment::attach(&directory.path().join("socket"))
+        .err()
+        .unwrap();
     assert!(matches!(error, AttachError::NoKeeper(_)));
     assert!(error.to_string().contains("verbena run"));
     let long = directory.path().join("x".repeat(200));
@@ -185,12 +186,13 @@ fn the_lock_excludes_and_names_its_holder() {
     assert!(!guard.recovered());
     assert!(b.try_lock().is_none());
     let other = b.clone();
-    let waiter = std::thread::spawn(move || {
-        match other.lock(Duration::from_millis(30)).err().unwrap() {
-            LockError::TimedOut { pid, .. } => pid,
-            error => panic!("{error}"),
-        }
-    });
+    let waiter =
+        std::thread::spawn(
+            move || match other.lock(Duration::from_millis(30)).err().unwrap() {
+                LockError::TimedOut { pid, .. } => pid,
+                error => panic!("{error}"),
+            },
+        );
     assert_eq!(waiter.join().unwrap(), std::process::id());
     assert!(matches!(
         a.lock(Duration::from_millis(30)),

@@ -101,7 +101,10 @@ fn memory_of_other_kinds_stays() {
     let a = net.attach();
     let stack = [7_u8; 5 * 4096];
     let iova = a.map(stack.as_ptr().cast_mut(), stack.len(), true).unwrap();
-    assert_eq!(backing(&a, iova), Some((Backing::Foreign, stack.len() as u64)));
+    assert_eq!(
+        backing(&a, iova),
+        Some((Backing::Foreign, stack.len() as u64))
+    );
     a.unmap(stack.as_ptr().cast_mut(), stack.len()).unwrap();
     // A file.
     let file = tempfile::tempfile().unwrap();
@@ -147,7 +150,10 @@ fn a_concurrent_writer_loses_nothing() {
     let a = net.attach();
     let buffer = Buffer::new(2 * MIB);
     let words = buffer.len / 8;
-    let (stop, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (stop, rounds) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU64::new(0)),
+    );
     let base = buffer.iova();
     let (stop_seen, rounds_done) = (stop.clone(), rounds.clone());
     let writer = std::thread::spawn(move || {
@@ -164,7 +170,10 @@ fn a_concurrent_writer_loses_nothing() {
                 } else {
                     round - 1..=round - 1
                 };
-                assert!(expected.contains(&before), "word {i}: {before}, round {round}");
+                assert!(
+                    expected.contains(&before),
+                    "word {i}: {before}, round {round}"
+                );
             }
             rounds_done.store(round, Ordering::Relaxed);
         }
@@ -182,6 +191,52 @@ fn a_concurrent_writer_loses_nothing() {
     let round = writer.join().expect("no write was lost");
     assert!(round > 1, "the writer ran");
     assert_eq!(rounds.load(Ordering::Relaxed), round);
+}
+
+/// Memory of the allocator: it goes on using the same pages meanwhile.
+#[test]
+fn the_allocator_does_not_mind() {
+    let net = Net::start();
+    let a = net.attach();
+    let mut blocks: Vec<Vec<u8>> = Vec::new();
+    for n in 0..200_usize {
+        let len = 1000 + n * 977 % 60_000;
+        blocks.push((0..len).map(|i| super::pattern(i, n as u8)).collect());
+        let block = blocks.last().unwrap();
+        a.map(block.as_ptr().cast_mut(), block.len(), true).unwrap();
+        if n % 3 == 0 {
+            let (n, block) = (n / 2, &blocks[n / 2]);
+            for (i, &byte) in block.iter().enumerate() {
+                assert_eq!(byte, super::pattern(i, n as u8), "block {n}");
+            }
+        }
+    }
+    let zeroes = vec![0_u8; 300_000];
+    assert!(zeroes.iter().all(|&byte| byte == 0));
+    for (n, block) in blocks.iter().enumerate().rev() {
+        a.unmap(block.as_ptr().cast_mut(), block.len()).unwrap();
+        for (i, &byte) in block.iter().enumerate() {
+            assert_eq!(byte, super::pattern(i, n as u8));
+        }
+    }
+    assert_eq!(bytes_used(&a), 0);
+}
+
+#[test]
+fn huge_pages_move_too() {
+    let net = Net::start();
+    let a = net.attach();
+    let buffer = Buffer::new(8 * MIB);
+    // SAFETY: advice about our own memory.
+    unsafe { libc::madvise(buffer.ptr.cast(), buffer.len, libc::MADV_HUGEPAGE) };
+    for (i, byte) in buffer.bytes().iter_mut().enumerate() {
+        *byte = super::pattern(i, 12);
+    }
+    let start = buffer.ptr.wrapping_add(MIB + 4096 + 5);
+    a.map(start, 5 * MIB, true).unwrap();
+    assert!(buffer.is_pattern(12));
+    a.unmap(start, 5 * MIB).unwrap();
+    assert!(buffer.is_pattern(12));
 }
 
 #[test]

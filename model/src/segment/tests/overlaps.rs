@@ -18,7 +18,12 @@ fn any_overlaps_any_order() {
     // Ends on and beside page borders.
     let point = (0_usize..=10, -2_isize..=2)
         .prop_map(|(page, off)| (page * PAGE).saturating_add_signed(off * 8).min(LEN));
-    let step = (point.clone(), point, any::<bool>(), any::<prop::sample::Index>());
+    let step = (
+        point.clone(),
+        point,
+        any::<bool>(),
+        any::<prop::sample::Index>(),
+    );
     let mut runner = TestRunner::new(Config {
         cases: 60,
         failure_persistence: None,
@@ -34,7 +39,9 @@ fn any_overlaps_any_order() {
         for (x, y, add, which) in steps {
             let (start, len) = (x.min(y), x.abs_diff(y));
             if add {
-                segment.map(buffer.ptr.wrapping_add(start), len, true).unwrap();
+                segment
+                    .map(buffer.ptr.wrapping_add(start), len, true)
+                    .unwrap();
                 regions.push((start, len));
             } else if !regions.is_empty() {
                 let (start, len) = regions.swap_remove(which.index(regions.len()));
@@ -59,7 +66,9 @@ fn any_overlaps_any_order() {
                     .any(|&(start, len)| start <= page && page + PAGE <= start + len);
                 if whole {
                     let found = guard.resolve(me, buffer.iova() + page as u64);
-                    prop_assert!(matches!(found, Some((Backing::Extent(_), n)) if n >= PAGE as u64));
+                    prop_assert!(
+                        matches!(found, Some((Backing::Extent(_), n)) if n >= PAGE as u64)
+                    );
                     pages_in_segment += 1;
                 }
             }

@@ -33,8 +33,7 @@ fn check_form(ranges: &[Range]) {
     assert!(ranges.iter().all(|range| range.len > 0 && range.refs > 0));
     for pair in ranges.windows(2) {
         assert!(pair[0].end() <= pair[1].start, "sorted");
-        let joined = pair[0].backing != FOREIGN
-            && pair[0].backing + pair[0].len == pair[1].backing
+        let joined = pair[0].backing != FOREIGN && pair[0].backing + pair[0].len == pair[1].backing
             || pair[0].backing == FOREIGN && pair[1].backing == FOREIGN;
         let one = pair[0].end() == pair[1].start && pair[0].refs == pair[1].refs && joined;
         assert!(!one, "neighbours that should be one: {pair:?}");

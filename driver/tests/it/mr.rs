@@ -1,0 +1,129 @@
+//! Memory regions and windows: flags, keys, mapping.
+#![allow(unsafe_code)]
+
+use driver::{Error, PageList};
+use fpga_regs::{Access, AdminOpcode, AdminStatus, MrContext, MrMode};
+
+use crate::setup::Setup;
+
+const ALL: Access = Access(0xf);
+
+#[test]
+fn a_region_is_mapped_and_described() {
+    let setup = Setup::new();
+    let mut memory = vec![0u8; 10_000];
+    // SAFETY: the fake card does not touch it.
+    let mr = unsafe { setup.pd.reg_mr(memory.as_mut_ptr(), 10_000, 0x7000_0000, ALL) }.unwrap();
+    let context = setup.card().context(AdminOpcode::CREATE_MR, mr.lkey());
+    let context = MrContext::from_slice(&context).unwrap();
+    assert_eq!((context.pd(), context.access(), context.mode()), (setup.pd.pdn(), ALL, MrMode::DIRECT));
+    assert_eq!((context.va(), context.length()), (0x7000_0000, 10_000));
+    assert_eq!(context.iova(), memory.as_ptr() as u64);
+    assert_eq!(mr.lkey(), mr.rkey());
+    assert_eq!(setup.card().maps(), [(memory.as_ptr() as u64, 10_000, true)]);
+    mr.destroy().unwrap();
+    assert_eq!(setup.card().maps(), []);
+    assert!(matches!(mr.destroy(), Err(Error::Destroyed("memory region"))));
+}
+
+#[test]
+fn a_region_that_nobody_writes_is_mapped_for_reading() {
+    let setup = Setup::new();
+    let mut memory = [0u8; 64];
+    // SAFETY: the fake card does not touch it.
+    let mr = unsafe { setup.pd.reg_mr(memory.as_mut_ptr(), 64, 0, Access::REMOTE_READ) }.unwrap();
+    assert!(!setup.card().maps()[0].2);
+    drop(mr);
+    assert_eq!(setup.card().maps(), []);
+}
+
+#[test]
+fn wrong_arguments() {
+    let setup = Setup::new();
+    let mut memory = [0u8; 64];
+    let at = memory.as_mut_ptr();
+    // SAFETY: all are refused.
+    let register = |len, va, access| unsafe { setup.pd.reg_mr(at, len, va, access) }.err().unwrap();
+    for error in [
+        register(64, 0, Access::REMOTE_WRITE),
+        register(64, 0, Access::REMOTE_ATOMIC | Access::REMOTE_READ),
+        register(64, 0, Access(0x80)),
+        register(0, 0, ALL),
+        register(1 << 41, 0, ALL),
+        register(64, u64::MAX - 62, ALL),
+    ] {
+        assert_eq!(error.errno(), libc::EINVAL, "{error}");
+    }
+    assert_eq!(setup.card().maps(), []);
+}
+
+#[test]
+fn a_refused_region_is_unmapped() {
+    let setup = Setup::new();
+    setup.card().refuse(AdminOpcode::CREATE_MR, AdminStatus::NO_RESOURCE);
+    let mut memory = [0u8; 64];
+    // SAFETY: it is refused.
+    let error = unsafe { setup.pd.reg_mr(memory.as_mut_ptr(), 64, 0, ALL) }.err().unwrap();
+    assert_eq!(error.errno(), libc::ENOMEM);
+    assert_eq!(setup.card().maps(), []);
+}
+
+#[test]
+fn a_region_that_is_bound_stays() {
+    let setup = Setup::new();
+    let mut memory = [0u8; 64];
+    // SAFETY: the fake card does not touch it.
+    let mr = unsafe { setup.pd.reg_mr(memory.as_mut_ptr(), 64, 0, ALL) }.unwrap();
+    setup.card().refuse(AdminOpcode::DESTROY_MR, AdminStatus::IN_USE);
+    assert_eq!(mr.destroy().unwrap_err().errno(), libc::EBUSY);
+    assert_eq!(setup.card().maps().len(), 1);
+    drop(mr);
+    assert_eq!(setup.card().maps().len(), 1, "the card may still write to it");
+}
+
+#[test]
+fn page_lists() {
+    let setup = Setup::new();
+    let list = PageList { pages: &[0x10_000, 0x30_000, 0x20_000], page_shift: 16, first_offset: 0x100, length: 0x20_000 };
+    // SAFETY: the fake card does not touch it.
+    let mr = unsafe { setup.pd.reg_pages(&list, 0x5000, ALL) }.unwrap();
+    let context = MrContext::from_slice(&setup.card().context(AdminOpcode::CREATE_MR, mr.lkey())).unwrap();
+    assert_eq!((context.mode(), context.page_shift(), context.first_offset()), (MrMode::PAGE_LIST, 16, 0x100));
+    let pages: Vec<u64> = (0..3).map(|n| u64::from_le_bytes(crate::fake::read(context.iova() + n * 8))).collect();
+    assert_eq!(pages, list.pages);
+    mr.destroy().unwrap();
+    for wrong in [
+        PageList { page_shift: 11, ..list },
+        PageList { page_shift: 200, ..list },
+        PageList { first_offset: 0x10_000, ..list },
+        PageList { pages: &[0x10_000, 0x30_000, 0x20_001], ..list },
+        PageList { pages: &[0x10_000], ..list },
+    ] {
+        // SAFETY: all are refused.
+        let error = unsafe { setup.pd.reg_pages(&wrong, 0x5000, ALL) }.err().unwrap();
+        assert_eq!(error.errno(), libc::EINVAL, "{error}");
+    }
+}
+
+#[test]
+fn zero_based_regions_count_from_zero() {
+    let setup = Setup::new();
+    let mut memory = [0u8; 64];
+    // SAFETY: the fake card does not touch it.
+    let mr = unsafe { setup.pd.reg_mr(memory.as_mut_ptr(), 64, 0x9999, ALL | Access::ZERO_BASED) }.unwrap();
+    assert_eq!(mr.wire_va(), 0);
+}
+
+#[test]
+fn windows() {
+    let setup = Setup::new();
+    let mw = setup.pd.alloc_mw(true).unwrap();
+    let command = *setup.card().commands().last().unwrap();
+    assert_eq!(command.opcode(), AdminOpcode::CREATE_MW);
+    assert_eq!((command.param0(), command.param1()), (setup.pd.pdn().into(), 2));
+    assert!(mw.type2() && mw.rkey() != 0);
+    mw.destroy().unwrap();
+    assert!(matches!(mw.destroy(), Err(Error::Destroyed("memory window"))));
+    drop(setup.pd.alloc_mw(false).unwrap());
+    assert_eq!(setup.card().objects(AdminOpcode::CREATE_MW), 0);
+}

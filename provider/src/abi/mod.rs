@@ -1,0 +1,7 @@
+//! How libibverbs and this provider meet: the private driver ABI, registration, and the one call
+//! that libibverbs makes past its providers.
+
+pub mod got;
+pub mod private;
+pub mod register;
+pub mod write_hook;

@@ -1,0 +1,88 @@
+//! Registration with libibverbs, the way rdma-core's own providers do it: a constructor of the
+//! shared object registers the operations, and libibverbs offers each device that it finds.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, CStr};
+use std::ptr::null;
+
+use super::private::{verbs_device, verbs_device_ops, verbs_register_driver_34, verbs_sysfs_dev};
+use super::write_hook;
+use crate::verbs::context;
+
+/// Devices of this provider are called by this name and a number.
+pub const DEVICE_NAME: &str = "verbena";
+
+struct Shared(verbs_device_ops);
+// SAFETY: the operations are constant, and their pointers point to constants.
+unsafe impl Sync for Shared {}
+
+static DEVICE_OPS: Shared = Shared(verbs_device_ops {
+    name: c"verbena".as_ptr(),
+    match_min_abi_version: 0,
+    match_max_abi_version: u32::MAX,
+    match_table: null(),
+    static_providers: null(),
+    match_device: Some(match_device),
+    alloc_context: Some(context::alloc_context),
+    import_context: None,
+    alloc_device: Some(alloc_device),
+    uninit_device: Some(uninit_device),
+});
+
+/// Runs when the shared object is loaded, as PROVIDER_DRIVER's constructor does in C.
+#[used]
+#[link_section = ".init_array"]
+static CONSTRUCTOR: extern "C" fn() = {
+    extern "C" fn register() {
+        // Nothing here can panic; a panic in a constructor would end the program.
+        // SAFETY: the operations live as long as the shared object, which libibverbs never unloads.
+        unsafe { verbs_register_driver_34(&DEVICE_OPS.0) };
+    }
+    register
+};
+
+/// The number in `verbena<n>`, if it is such a name.
+pub fn card_index(name: &CStr) -> Option<u32> {
+    let digits = name.to_str().ok()?.strip_prefix(DEVICE_NAME)?;
+    // No sign, and no second spelling of the same number.
+    let number: u32 = digits.parse().ok()?;
+    (number.to_string() == digits).then_some(number)
+}
+
+/// # Safety
+/// `text` must be terminated by a zero.
+unsafe fn c_str<'a>(text: *const c_char) -> &'a CStr {
+    // SAFETY: as the caller promises.
+    unsafe { CStr::from_ptr(text) }
+}
+
+unsafe extern "C" fn match_device(sysfs: *mut verbs_sysfs_dev) -> bool {
+    // A device of the kernel that happens to have this name comes from netlink with an index.
+    // SAFETY: libibverbs passes a valid device whose name is terminated.
+    unsafe { card_index(c_str((*sysfs).ibdev_name.as_ptr())).is_some() && (*sysfs).driver_id == 0 }
+}
+
+unsafe extern "C" fn alloc_device(_sysfs: *mut verbs_sysfs_dev) -> *mut verbs_device {
+    write_hook::install();
+    // SAFETY: zero is a valid verbs_device; libibverbs fills it in.
+    unsafe { libc::calloc(1, size_of::<verbs_device>()).cast() }
+}
+
+unsafe extern "C" fn uninit_device(device: *mut verbs_device) {
+    // SAFETY: comes from alloc_device, and libibverbs has dropped its last reference.
+    unsafe { libc::free(device.cast()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::card_index;
+
+    #[test]
+    fn only_our_names_match() {
+        assert_eq!(card_index(c"verbena0"), Some(0));
+        assert_eq!(card_index(c"verbena12"), Some(12));
+        for other in [c"verbena", c"verbena00", c"verbena+1", c"verbena0x", c"mlx5_0", c"xverbena0"] {
+            assert_eq!(card_index(other), None, "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! `ibv_create_comp_channel`, the one verb that libibverbs does not pass to its providers.
+//!
+//! libibverbs writes the kernel command CREATE_COMP_CHANNEL to `context->cmd_fd` and takes the
+//! descriptor of the new channel from the answer. Here `cmd_fd` is no kernel device: the write would
+//! "succeed" and leave a garbage descriptor. So the import of `write` in libibverbs.so.1 (and in no
+//! other library) is redirected to [`write`] below, which answers that one command for the
+//! descriptors of this provider's contexts and passes everything else on.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::os::fd::RawFd;
+use std::sync::{Mutex, Once, PoisonError};
+
+use super::got;
+use super::private::{
+    create_comp_channel_cmd, verbs_register_driver_34, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL,
+};
+
+/// Makes a completion channel for the context behind a registration and returns its descriptor.
+pub type MakeChannel = fn(context: usize) -> Result<RawFd, c_int>;
+
+/// The command descriptors of open contexts: descriptor, what to call, with what.
+static OURS: Mutex<Vec<(RawFd, MakeChannel, usize)>> = Mutex::new(Vec::new());
+
+/// From now on a CREATE_COMP_CHANNEL written to `cmd_fd` is answered by `make(context)`.
+pub fn answer_for(cmd_fd: RawFd, make: MakeChannel, context: usize) {
+    let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+    ours.retain(|entry| entry.0 != cmd_fd);
+    ours.push((cmd_fd, make, context));
+}
+
+/// The descriptor is about to be closed.
+pub fn forget(cmd_fd: RawFd) {
+    OURS.lock().unwrap_or_else(PoisonError::into_inner).retain(|entry| entry.0 != cmd_fd);
+}
+
+/// Patches libibverbs, once.
+pub fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let inside = verbs_register_driver_34 as *const () as usize;
+        // SAFETY: `write` below has the signature of write(2), and libibverbs never unloads a
+        // provider. The address lies in libibverbs, whatever name it was loaded under.
+        let patched = unsafe { got::replace_import(inside, c"write", write as *const () as usize) };
+        match patched {
+            Ok(0) => eprintln!(
+                "verbena: libibverbs does not import write(): completion channels will not work"
+            ),
+            Ok(_) => {}
+            Err(why) => eprintln!("verbena: completion channels will not work: {why}"),
+        }
+    });
+}
+
+/// What libibverbs calls instead of `write(2)`.
+unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: usize) -> isize {
+    // SAFETY: the same arguments as the caller's.
+    let pass_on = || unsafe { libc::write(fd, buf, count) };
+    if count != size_of::<create_comp_channel_cmd>() {
+        return pass_on();
+    }
+    let found = OURS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .iter()
+        .find(|entry| entry.0 == fd)
+        .map(|entry| (entry.1, entry.2));
+    let Some((make, context)) = found else { return pass_on() };
+    // SAFETY: `count` bytes are readable at `buf`, and that is the size of the command.
+    let command = unsafe { std::ptr::read_unaligned(buf.cast::<create_comp_channel_cmd>()) };
+    if command.command != IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL {
+        return pass_on();
+    }
+    let made = std::panic::catch_unwind(|| make(context)).unwrap_or(Err(libc::EIO));
+    match made {
+        Ok(channel) => {
+            // SAFETY: libibverbs wants the answer, one 32-bit descriptor, at this address.
+            unsafe { std::ptr::write_unaligned(command.response as *mut u32, channel as u32) };
+            count as isize
+        }
+        Err(error) => {
+            // SAFETY: errno of this thread.
+            unsafe { *libc::__errno_location() = error };
+            -1
+        }
+    }
+}

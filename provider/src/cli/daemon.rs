@@ -1,0 +1,72 @@
+//! Background processes of the command: detached from terminal and parent.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{bail, Context, Result};
+
+/// Starts this binary in a session of its own, without terminal and without
+/// any descriptor of ours but `keep`. Its stderr is a pipe, so that an early
+/// failure can be told.
+pub fn spawn(arguments: &[String], keep: Option<BorrowedFd<'_>>) -> Result<Child> {
+    let keep = keep.map(|fd| fd.as_raw_fd());
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .args(arguments)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    // SAFETY: setsid() and what detach() calls are async-signal-safe and touch
+    // no memory of the parent.
+    unsafe {
+        command.pre_exec(move || {
+            libc::setsid();
+            drop_descriptors(keep);
+            Ok(())
+        });
+    }
+    command.spawn().context("starting a background process")
+}
+
+/// A keeper that inherited a connection to another net would keep that alive.
+fn drop_descriptors(keep: Option<RawFd>) {
+    // SAFETY: only flags of this process's own descriptors are changed, and
+    // only for the exec that follows.
+    unsafe {
+        let flag = libc::CLOSE_RANGE_CLOEXEC;
+        if libc::syscall(libc::SYS_close_range, 3, u32::MAX, flag) != 0 {
+            for fd in 3..1024 {
+                libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+            }
+        }
+        if let Some(fd) = keep {
+            libc::fcntl(fd, libc::F_SETFD, 0);
+        }
+    }
+}
+
+/// A descriptor that the starter kept open for us.
+pub fn inherited(fd: RawFd) -> Result<File> {
+    // SAFETY: F_GETFD only asks.
+    if fd < 3 || unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+        bail!("descriptor {fd} is not open");
+    }
+    // SAFETY: open, as just seen, and named by nobody else in this process.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// Gives the process to init: the program that replaces our starter must not
+/// find a child that it does not know. Done by forking once more.
+pub fn orphan() -> Result<()> {
+    // SAFETY: called first thing in the process, which has one thread.
+    match unsafe { libc::fork() } {
+        -1 => Err(std::io::Error::last_os_error()).context("starting a process"),
+        0 => Ok(()),
+        // SAFETY: ends the first process; the child goes on.
+        _ => unsafe { libc::_exit(0) },
+    }
+}

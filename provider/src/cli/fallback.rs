@@ -1,0 +1,94 @@
+//! The way without namespaces: environment variables and links in /dev.
+
+use std::fs;
+use std::os::unix::fs::{symlink, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, Context, Result};
+
+use super::mounts::NODE_DIR;
+use super::tree::{Tree, DRIVER_STEM};
+
+/// Variables for the program.
+pub type Variables = Vec<(&'static str, PathBuf)>;
+
+/// Variable that names the driver where there is no driver file.
+pub const DRIVERS: &str = "RDMAV_DRIVERS";
+
+/// Writes the tree below `dir` and says which variables lead to it.
+pub fn prepare(tree: &Tree<'_>, dir: &Path) -> Result<Variables> {
+    let root = dir.join(directory_name(tree));
+    let config = root.join("ibverbs.d");
+    if !root.is_dir() {
+        // Programs may start at once: fill a directory aside, then rename it.
+        let aside = tempfile::Builder::new()
+            .prefix("new-")
+            .tempdir_in(dir)
+            .context("making a directory for the fake sysfs")?;
+        tree.write(aside.path(), &config)?;
+        let aside = aside.keep();
+        if fs::rename(&aside, &root).is_err() {
+            let _ = fs::remove_dir_all(&aside);
+        }
+        if !root.is_dir() {
+            bail!("{} could not be made", root.display());
+        }
+    }
+    make_nodes(Path::new(NODE_DIR), tree.cards)?;
+    Ok(vec![
+        ("SYSFS_PATH", root.join("sys")),
+        (DRIVERS, config.join("verbena").join(DRIVER_STEM)),
+    ])
+}
+
+/// One directory for each content, so that it need not be removed after a run.
+fn directory_name(tree: &Tree<'_>) -> String {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    (tree.profile, tree.socket, tree.provider).hash(&mut hasher);
+    (env!("CARGO_PKG_VERSION"), std::env::current_exe().ok()).hash(&mut hasher);
+    format!("sysfs-{}-{:016x}", tree.cards, hasher.finish())
+}
+
+fn make_nodes(dir: &Path, cards: u8) -> Result<()> {
+    for card in 0..cards {
+        let node = dir.join(format!("uverbs{card}"));
+        if is_null_device(&node) {
+            continue;
+        }
+        let made = fs::create_dir_all(dir).and_then(|()| symlink("/dev/null", &node));
+        made.with_context(|| {
+            format!(
+                "{} must lead to /dev/null, and could not be made; as root: \
+                 mkdir -p {} && ln -s /dev/null {}",
+                node.display(),
+                dir.display(),
+                node.display()
+            )
+        })?;
+    }
+    Ok(())
+}
+
+fn is_null_device(node: &Path) -> bool {
+    let null = (1 << 8) | 3;
+    fs::metadata(node).is_ok_and(|meta| meta.file_type().is_char_device() && meta.rdev() == null)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_links_to_null() {
+        let dir = tempfile::tempdir().unwrap();
+        let nodes = dir.path().join("infiniband");
+        make_nodes(&nodes, 2).unwrap();
+        assert!(is_null_device(&nodes.join("uverbs1")));
+        make_nodes(&nodes, 2).unwrap();
+        fs::remove_file(nodes.join("uverbs0")).unwrap();
+        fs::write(nodes.join("uverbs0"), "").unwrap();
+        let error = make_nodes(&nodes, 2).unwrap_err();
+        assert!(format!("{error:#}").contains("ln -s /dev/null"));
+    }
+}

@@ -1,0 +1,90 @@
+//! The command line: one file for each thing the command does.
+
+mod address;
+mod daemon;
+mod decode;
+mod doctor;
+mod fallback;
+mod keeper;
+mod mounts;
+mod namespace;
+mod part_id;
+mod perftest;
+mod provider_so;
+mod run;
+mod runtime;
+mod seccomp;
+mod tree;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Exit code of `verbena run` when it could not start the program (the same
+/// convention as `env` and container tools: 126 and 127 are the program's).
+const EXIT_LAUNCHER: u8 = 125;
+
+/// RDMA programs on modelled Verbena cards, without hardware or kernel module.
+#[derive(Parser)]
+#[command(name = "verbena", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a verbs program with verbena0..N-1 visible
+    Run(run::RunArgs),
+    /// Make the cards visible in the whole container (root)
+    Up(up::UpArgs),
+    /// Undo `verbena up`
+    Down,
+    /// Check everything that can be wrong on this machine, with the remedy
+    Doctor(doctor::DoctorArgs),
+    /// Run client and server of a perftest test, with a plot of the result
+    Perftest(perftest::PerftestArgs),
+    /// Print what the bytes of a queue entry mean
+    Decode(decode::DecodeArgs),
+    /// Serve the cards of a net (started by the other commands)
+    #[command(hide = true)]
+    Keeper(keeper::KeeperArgs),
+    /// Keep a net alive until killed (started by `up`)
+    #[command(hide = true)]
+    Hold(keeper::HoldArgs),
+}
+
+/// Which cards, on which net: the options that several commands share.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CardArgs {
+    /// Number of cards (default 2, or what the running net has)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub cards: Option<u32>,
+    /// Card profile (default f10a, or what the running net has)
+    #[arg(long, value_name = "PROFILE")]
+    pub card: Option<String>,
+}
+
+/// Runs the command line and turns every error into one readable message.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let launcher = matches!(cli.command, Command::Run(_));
+    let result = match cli.command {
+        Command::Run(args) => run::run(args),
+        Command::Up(args) => up::up(args),
+        Command::Down => up::down(),
+        Command::Doctor(args) => doctor::doctor(args),
+        Command::Perftest(args) => perftest::perftest(args),
+        Command::Decode(args) => decode::decode(args),
+        Command::Keeper(args) => keeper::keeper(args),
+        Command::Hold(args) => keeper::hold_until_killed(args),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("verbena: {error:#}");
+            ExitCode::from(if launcher { EXIT_LAUNCHER } else { 1 })
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The mounts that show the cards to a program: sysfs classes, device nodes
+//! and the driver file.
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use rustix::mount::{
+    mount, mount_bind, mount_bind_recursive, mount_change, unmount, MountFlags,
+    MountPropagationFlags, UnmountFlags,
+};
+
+use super::tree::{Tree, DRIVER_STEM, DRIVER_SUFFIX};
+
+/// Where libibverbs looks for driver files.
+pub const CONFIG_DIR: &str = "/etc/libibverbs.d";
+/// Where it looks for device nodes.
+pub const NODE_DIR: &str = "/dev/infiniband";
+const CLASS_DIR: &str = "/sys/class";
+const CLASSES: [&str; 2] = ["infiniband", "infiniband_verbs"];
+
+/// Source name of every mount, by which `verbena down` knows them.
+pub const SOURCE: &str = "verbena";
+
+/// What could not be done by a mount and needs help from the environment.
+#[derive(Debug, Default)]
+pub struct Shown {
+    /// There is no directory for driver files.
+    pub needs_driver_variable: bool,
+}
+
+/// Keeps later mounts out of the namespace that this one was copied from.
+pub fn make_private() -> Result<()> {
+    let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    mount_change("/", flags).context("making the mounts private")
+}
+
+/// Mounts the tree of `tree` over the system's paths. `staging` is an empty
+/// directory; nothing of it stays visible.
+pub fn show(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
+    mount_tmpfs(staging)?;
+    let shown = show_staged(tree, staging);
+    // The binds keep the file system alive; the staging place is not needed.
+    let detached = unmount(staging, UnmountFlags::DETACH);
+    let shown = shown?;
+    detached.with_context(|| format!("unmounting {}", staging.display()))?;
+    Ok(shown)
+}
+
+fn show_staged(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
+    tree.write(staging, Path::new(CONFIG_DIR))?;
+    show_classes(staging)?;
+    show_nodes(staging)?;
+    let needs_driver_variable = !Path::new(CONFIG_DIR).is_dir();
+    if needs_driver_variable {
+        // No place for the driver file; the provider is named by a variable.
+        let name = format!("{DRIVER_STEM}{DRIVER_SUFFIX}");
+        symlink(tree.provider, Path::new(NODE_DIR).join(name)).context("linking the provider")?;
+    } else {
+        bind(&staging.join("ibverbs.d"), Path::new(CONFIG_DIR))?;
+    }
+    Ok(Shown {
+        needs_driver_variable,
+    })
+}
+
+fn show_classes(staging: &Path) -> Result<()> {
+    let ours = staging.join("sys/class");
+    let class = Path::new(CLASS_DIR);
+    if !CLASSES.iter().all(|name| class.join(name).is_dir()) {
+        // sysfs takes no new directory: lay ours under its class directory.
+        if overlay(&ours, class).is_err() {
+            let names = CLASSES.map(|name| name.to_owned());
+            rebuild(class, &staging.join("class"), &names)?;
+        }
+    }
+    // An overlay merges. Real cards, if any, would be opened as ours: hide them.
+    for name in CLASSES {
+        bind(&ours.join(name), &class.join(name))?;
+    }
+    Ok(())
+}
+
+fn show_nodes(staging: &Path) -> Result<()> {
+    let nodes = Path::new(NODE_DIR);
+    if !nodes.is_dir() && fs::create_dir(nodes).is_err() {
+        rebuild(
+            Path::new("/dev"),
+            &staging.join("devices"),
+            &["infiniband".to_owned()],
+        )?;
+    }
+    bind(&staging.join("dev"), nodes)
+}
+
+fn mount_tmpfs(target: &Path) -> Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount(SOURCE, target, "tmpfs", flags, Some(c"mode=0755"))
+        .with_context(|| format!("mounting a tmpfs on {}", target.display()))
+}
+
+fn overlay(over: &Path, target: &Path) -> Result<()> {
+    let options = format!("lowerdir={}:{}", over.display(), target.display());
+    let options = std::ffi::CString::new(options)?;
+    mount(
+        SOURCE,
+        target,
+        "overlay",
+        MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV,
+        Some(options.as_c_str()),
+    )
+    .with_context(|| format!("mounting an overlay on {}", target.display()))
+}
+
+fn bind(from: &Path, to: &Path) -> Result<()> {
+    mount_bind(from, to).with_context(|| format!("binding {} on {}", from.display(), to.display()))
+}
+
+/// Replaces `dir` by a copy made of binds, with more directories in it: for
+/// places where we may mount but not write (and where overlays are refused or,
+/// as on /dev, would not let devices be opened).
+fn rebuild(dir: &Path, copy: &Path, more: &[String]) -> Result<()> {
+    fs::create_dir_all(copy)?;
+    for entry in fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), copy.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_symlink() {
+            symlink(fs::read_link(&from)?, &to)?;
+            continue;
+        }
+        if kind.is_dir() {
+            fs::create_dir(&to)?;
+        } else {
+            File::create(&to)?;
+        }
+        // A node that went away meanwhile is not worth failing for.
+        let _ = mount_bind_recursive(&from, &to);
+    }
+    for name in more {
+        fs::create_dir_all(copy.join(name))?;
+    }
+    mount_bind_recursive(copy, dir).with_context(|| format!("replacing {}", dir.display()))
+}
+
+/// Mount points of ours in this mount namespace, the newest last.
+pub fn ours() -> Result<Vec<PathBuf>> {
+    let table = fs::read_to_string("/proc/self/mountinfo").context("reading the mount table")?;
+    Ok(parse_mountinfo(&table))
+}
+
+fn parse_mountinfo(table: &str) -> Vec<PathBuf> {
+    table
+        .lines()
+        .filter_map(|line| {
+            let (place, origin) = line.split_once(" - ")?;
+            let source = origin.split(' ').nth(1)?;
+            let point = place.split(' ').nth(4)?;
+            (source == SOURCE).then(|| PathBuf::from(point.replace("\\040", " ")))
+        })
+        .collect()
+}
+
+/// Removes one mount.
+pub fn remove(point: &Path) -> Result<()> {
+    unmount(point, UnmountFlags::DETACH).with_context(|| format!("unmounting {}", point.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_only_our_mounts() {
+        let table = "\
+22 1 254:0 / / rw - ext4 /dev/vda rw
+60 25 0:50 / /sys/class ro,nosuid - overlay verbena ro,lowerdir=/a:/sys/class
+61 60 0:49 /sys/class/infiniband /sys/class/infiniband rw shared:3 - tmpfs verbena rw
+62 25 0:51 / /tmp/verbena rw - tmpfs tmpfs rw
+";
+        assert_eq!(
+            parse_mountinfo(table),
+            [Path::new("/sys/class"), Path::new("/sys/class/infiniband")]
+        );
+    }
+}

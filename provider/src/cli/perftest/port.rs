@@ -1,0 +1,45 @@
+//! The TCP port on which perftest's two sides meet.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+
+use anyhow::{Context, Result};
+
+/// A port that nobody uses.
+pub fn free() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).context("finding a TCP port")?;
+    Ok(listener.local_addr().context("finding a TCP port")?.port())
+}
+
+/// True once somebody listens there. Read from the table: to connect would
+/// take the one connection that perftest's server accepts.
+pub fn is_listening(port: u16) -> bool {
+    ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .filter_map(|path| fs::read_to_string(path).ok())
+        .any(|table| listens(&table, port))
+}
+
+fn listens(table: &str, port: u16) -> bool {
+    let local = format!(":{port:04X}");
+    table.lines().skip(1).any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let address = fields.next().unwrap_or("");
+        address.ends_with(&local) && fields.nth(1) == Some("0A")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_is_seen_without_connecting() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(is_listening(port));
+        drop(listener);
+        assert!(!is_listening(port));
+        assert_ne!(free().unwrap(), 0);
+    }
+}

@@ -1,0 +1,198 @@
+//! `verbena run`: a program of its own, with the cards in its view.
+#![allow(unsafe_code)]
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{bail, Context, Result};
+use clap::Args;
+
+use super::fallback::{self, Variables};
+use super::keeper::{self, Held};
+use super::mounts::{self, Shown};
+use super::part_id::{announcement, PartArgs, VARIABLE};
+use super::runtime::{Net, DEFAULT_NET};
+use super::tree::{Tree, DRIVER_STEM};
+use super::{namespace, provider_so, seccomp, CardArgs};
+
+/// Options of `verbena run`.
+#[derive(Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    cards: CardArgs,
+    /// Programs on the same net share its cards
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NET)]
+    net: String,
+    #[command(flatten)]
+    part: PartArgs,
+    /// Say nothing unless something is wrong
+    #[arg(long, short)]
+    quiet: bool,
+    /// Use no namespaces: environment variables and links in /dev instead
+    #[arg(long)]
+    no_namespace: bool,
+    /// End the program when the process with this number ends
+    #[arg(long, hide = true, value_name = "PID")]
+    with_parent: Option<u32>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// Becomes the program. Returns only what went wrong.
+pub fn run(args: RunArgs) -> Result<u8> {
+    let provider = provider_so::find()?;
+    let net = Net::named(&args.net)?;
+    let Held { hold, info } = keeper::ensure(&net, &args.cards)?;
+    let socket = net.socket();
+    let tree = Tree {
+        cards: u8::try_from(info.cards).context("too many cards")?,
+        profile: &info.card,
+        socket: &socket,
+        provider: &provider,
+    };
+    let way = if args.no_namespace {
+        Way::by_environment(&tree, net.dir(), "--no-namespace was given".to_owned())?
+    } else {
+        Way::find(&tree, net.dir())?
+    };
+    let filtered = seccomp::deny_rdma_netlink();
+    if !args.quiet {
+        eprintln!(
+            "verbena: net `{}`, {} x {}, {}",
+            net.name(),
+            info.cards,
+            info.card,
+            way.message
+        );
+    }
+    if let Err(error) = filtered {
+        if ib_core_present() {
+            bail!(
+                "this kernel has ib_core, and its answer cannot be hidden from the program: \
+                 {error:#}"
+            );
+        }
+    }
+    let mut command = Command::new(&args.program[0]);
+    command
+        .args(&args.program[1..])
+        .env("VERBENA_SOCKET", &socket)
+        .envs(way.variables);
+    if let Some(id) = args.part.presented() {
+        eprintln!("verbena: {}", announcement(id));
+        command.env(VARIABLE, id.to_string());
+    }
+    if let Some(parent) = args.with_parent {
+        die_with(parent)?;
+    }
+    // The program inherits the connection that keeps the net alive.
+    let _hold = hold;
+    let error = command.exec();
+    let program = Path::new(&args.program[0]).display();
+    let missing = error.kind() == std::io::ErrorKind::NotFound;
+    if missing {
+        eprintln!("verbena: there is no program `{program}`: is it installed and in PATH?");
+    } else {
+        eprintln!("verbena: `{program}` could not be started: {error}");
+    }
+    Ok(if missing { 127 } else { 126 })
+}
+
+/// True where libibverbs could ask the kernel for devices.
+pub fn ib_core_present() -> bool {
+    Path::new("/sys/module/ib_core").exists()
+}
+
+/// How the cards come into the program's view.
+struct Way {
+    message: String,
+    variables: Variables,
+}
+
+impl Way {
+    fn find(tree: &Tree<'_>, dir: &Path) -> Result<Way> {
+        let staging = dir.join("staging");
+        let mut reasons = Vec::new();
+        if rustix::process::geteuid().is_root() {
+            match enter_as_root(tree, &staging) {
+                Ok(shown) => return Ok(Way::by_mounts("private mount namespace", &shown)),
+                Err(error) => reasons.push(format!("as root: {error:#}")),
+            }
+        }
+        match enter_as_user(tree, &staging) {
+            Ok(shown) => Ok(Way::by_mounts(
+                "private mount namespace in a user namespace",
+                &shown,
+            )),
+            Err(error) => {
+                reasons.push(format!("user namespace: {error:#}"));
+                Way::by_environment(tree, dir, reasons.join("; "))
+            }
+        }
+    }
+
+    fn by_mounts(name: &str, shown: &Shown) -> Way {
+        let mut variables = Variables::new();
+        let mut message = name.to_owned();
+        if shown.needs_driver_variable {
+            message += &format!(
+                " and {} ({} is missing)",
+                fallback::DRIVERS,
+                mounts::CONFIG_DIR
+            );
+            let stem = Path::new(mounts::NODE_DIR).join(DRIVER_STEM);
+            variables.push((fallback::DRIVERS, stem));
+        }
+        Way { message, variables }
+    }
+
+    fn by_environment(tree: &Tree<'_>, dir: &Path, reason: String) -> Result<Way> {
+        let variables = fallback::prepare(tree, dir).with_context(|| {
+            format!("neither namespaces ({reason}) nor environment variables can show the cards")
+        })?;
+        Ok(Way {
+            message: format!(
+                "environment variables only ({reason}); programs that read \
+                 /sys/class/infiniband themselves see no card"
+            ),
+            variables,
+        })
+    }
+}
+
+fn enter_as_root(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
+    make_directory(staging)?;
+    namespace::enter_mount()?;
+    mounts::make_private()?;
+    mounts::show(tree, staging)
+}
+
+fn enter_as_user(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
+    make_directory(staging)?;
+    let enter = || {
+        namespace::enter_user()?;
+        mounts::make_private()?;
+        mounts::show(tree, staging)
+    };
+    namespace::rehearse(|| enter().map(drop))?;
+    enter()
+}
+
+fn make_directory(dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))
+}
+
+fn die_with(parent: u32) -> Result<()> {
+    // SAFETY: prctl with plain numbers; getppid() cannot fail.
+    let now = unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+        libc::getppid()
+    };
+    if now as u32 != parent {
+        bail!("the process that asked for this program has ended");
+    }
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! The fake sysfs tree, driver file and device nodes that libibverbs finds.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::address::{gid, node_guid, sysfs_text, GID_TABLE, PORTS};
+
+/// Name of the provider as the driver file gives it, without suffix.
+pub const DRIVER_STEM: &str = "libverbena";
+/// What libibverbs appends to that name (its private ABI, version 34).
+pub const DRIVER_SUFFIX: &str = "-rdmav34.so";
+
+/// What the tree has to say.
+pub struct Tree<'a> {
+    /// Number of cards.
+    pub cards: u8,
+    /// Name of the card profile.
+    pub profile: &'a str,
+    /// Socket of the net's keeper, for programs without VERBENA_SOCKET.
+    pub socket: &'a Path,
+    /// The provider to load.
+    pub provider: &'a Path,
+}
+
+impl Tree<'_> {
+    /// Writes everything below `root`. `config_dir` is where `root/ibverbs.d`
+    /// will be seen by the program: the driver file needs an absolute path.
+    pub fn write(&self, root: &Path, config_dir: &Path) -> Result<()> {
+        self.write_class(&root.join("sys/class"))?;
+        self.write_nodes(&root.join("dev"))?;
+        self.write_config(&root.join("ibverbs.d"), config_dir)
+            .context("writing the driver file")
+    }
+
+    fn write_class(&self, class: &Path) -> Result<()> {
+        for card in 0..self.cards {
+            self.write_device(&class.join(format!("infiniband/verbena{card}")), card)?;
+        }
+        let verbs = class.join("infiniband_verbs");
+        put(&verbs.join("abi_version"), "6")?;
+        // libibverbs lists devices in directory order; which one a tmpfs gives
+        // depends on the kernel, so look and turn round if need be.
+        for reversed in [false, true] {
+            for position in 0..self.cards {
+                let card = if reversed {
+                    self.cards - 1 - position
+                } else {
+                    position
+                };
+                write_uverbs(&verbs.join(format!("uverbs{card}")), card)?;
+            }
+            if reversed || in_order(&verbs)? {
+                break;
+            }
+            for card in 0..self.cards {
+                fs::remove_dir_all(verbs.join(format!("uverbs{card}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_device(&self, dir: &Path, card: u8) -> Result<()> {
+        let guid = sysfs_text(&node_guid(card));
+        put(&dir.join("node_type"), "1: CA")?;
+        put(&dir.join("node_guid"), &guid)?;
+        put(&dir.join("sys_image_guid"), &guid)?;
+        put(&dir.join("node_desc"), &format!("verbena{card}"))?;
+        put(&dir.join("hca_type"), self.profile)?;
+        // Where a provider without VERBENA_SOCKET in its environment looks.
+        put(
+            &dir.join("verbena/socket"),
+            self.socket.to_str().context("socket path is not UTF-8")?,
+        )?;
+        put(&dir.join("verbena/card"), &card.to_string())?;
+        put(&dir.join("device/vendor"), "0x1bd4")?;
+        put(&dir.join("device/device"), "0xf10a")?;
+        put(&dir.join("device/numa_node"), "-1")?;
+        for port in 0..PORTS {
+            self.write_port(&dir.join(format!("ports/{}", port + 1)), card, port)?;
+        }
+        Ok(())
+    }
+
+    fn write_port(&self, dir: &Path, card: u8, port: u8) -> Result<()> {
+        put(&dir.join("link_layer"), "Ethernet")?;
+        put(&dir.join("state"), "4: ACTIVE")?;
+        put(&dir.join("phys_state"), "5: LinkUp")?;
+        put(&dir.join("lid"), "0x0")?;
+        put(&dir.join("pkeys/0"), "0xffff")?;
+        for index in 0..GID_TABLE {
+            let text = sysfs_text(&gid(card, port, index));
+            put(&dir.join(format!("gids/{index}")), &text)?;
+            // ibv_query_gid_table() reads the type of empty entries too, and
+            // takes a missing one for an error.
+            put(&dir.join(format!("gid_attrs/types/{index}")), "RoCE v2")?;
+            // Empty: there is no network interface behind the port.
+            let ndev = dir.join(format!("gid_attrs/ndevs/{index}"));
+            put_raw(&ndev, "")?;
+        }
+        Ok(())
+    }
+
+    fn write_nodes(&self, dev: &Path) -> Result<()> {
+        fs::create_dir_all(dev)?;
+        for card in 0..self.cards {
+            let node = dev.join(format!("uverbs{card}"));
+            symlink("/dev/null", &node).with_context(|| format!("making {}", node.display()))?;
+        }
+        Ok(())
+    }
+
+    fn write_config(&self, dir: &Path, seen_as: &Path) -> Result<()> {
+        let stem = seen_as.join("verbena").join(DRIVER_STEM);
+        put(
+            &dir.join("verbena.driver"),
+            &format!("driver {}", stem.display()),
+        )?;
+        let library = dir.join(format!("verbena/{DRIVER_STEM}{DRIVER_SUFFIX}"));
+        if let Some(parent) = library.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        symlink(self.provider, &library).with_context(|| format!("making {}", library.display()))
+    }
+}
+
+fn write_uverbs(dir: &Path, card: u8) -> Result<()> {
+    put(&dir.join("ibdev"), &format!("verbena{card}"))?;
+    put(&dir.join("abi_version"), "1")?;
+    // The number of /dev/null: libibverbs compares it with the node's.
+    put(&dir.join("dev"), "1:3")?;
+    let target = format!("../../infiniband/verbena{card}/device");
+    symlink(target, dir.join("device")).context("making a device link")
+}
+
+fn in_order(verbs: &Path) -> Result<bool> {
+    let mut last = -1;
+    for entry in fs::read_dir(verbs)? {
+        let name = entry?.file_name();
+        let number = name.to_string_lossy();
+        let Some(number) = number.strip_prefix("uverbs") else {
+            continue;
+        };
+        let number: i64 = number.parse()?;
+        if number < last {
+            return Ok(false);
+        }
+        last = number;
+    }
+    Ok(true)
+}
+
+fn put(path: &Path, line: &str) -> Result<()> {
+    put_raw(path, &format!("{line}\n"))
+}
+
+fn put_raw(path: &Path, text: &str) -> Result<()> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+    }
+    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(cards: u8) -> tempfile::TempDir {
+        // A tmpfs where there is one, as in a real run.
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let dir = dir.unwrap();
+        let tree = Tree {
+            cards,
+            profile: "f10a",
+            socket: Path::new("/run/x.sock"),
+            provider: Path::new("/opt/libverbena.so"),
+        };
+        tree.write(dir.path(), Path::new("/etc/libibverbs.d"))
+            .unwrap();
+        dir
+    }
+
+    #[test]
+    fn has_what_libibverbs_reads() {
+        let dir = written(2);
+        let read = |path: &str| fs::read_to_string(dir.path().join(path)).unwrap();
+        assert_eq!(read("sys/class/infiniband_verbs/abi_version"), "6\n");
+        assert_eq!(
+            read("sys/class/infiniband_verbs/uverbs1/ibdev"),
+            "verbena1\n"
+        );
+        assert_eq!(read("sys/class/infiniband_verbs/uverbs1/dev"), "1:3\n");
+        assert_eq!(read("sys/class/infiniband/verbena1/node_type"), "1: CA\n");
+        assert_eq!(
+            read("sys/class/infiniband/verbena1/ports/2/gids/1"),
+            "0000:0000:0000:0000:0000:ffff:c612:0102\n"
+        );
+        assert_eq!(
+            read("sys/class/infiniband/verbena0/ports/1/gid_attrs/types/15"),
+            "RoCE v2\n"
+        );
+        assert_eq!(
+            read("sys/class/infiniband_verbs/uverbs0/device/vendor"),
+            "0x1bd4\n"
+        );
+        assert_eq!(
+            read("ibverbs.d/verbena.driver"),
+            "driver /etc/libibverbs.d/verbena/libverbena\n"
+        );
+        assert_eq!(
+            fs::read_link(dir.path().join("ibverbs.d/verbena/libverbena-rdmav34.so")).unwrap(),
+            Path::new("/opt/libverbena.so")
+        );
+    }
+
+    #[test]
+    fn lists_cards_in_order() {
+        let dir = written(9);
+        assert!(in_order(&dir.path().join("sys/class/infiniband_verbs")).unwrap());
+    }
+}

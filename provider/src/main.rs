@@ -1,0 +1,10 @@
+//! The `verbena` command: starts verbs programs on modelled cards, checks the
+//! machine, runs perftest and prints what queue entries mean.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

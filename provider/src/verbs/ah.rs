@@ -1,0 +1,132 @@
+//! Address handles, address vectors, and multicast groups.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+
+use driver::{Ah as DriverAh, AhAttr};
+use rdma_sys::*;
+
+use super::errno::{object, status};
+use super::pd::Pd;
+use super::qp::Qp;
+
+#[repr(C)]
+struct Ah {
+    ibv: ibv_ah,
+    driver: DriverAh,
+}
+
+/// The driver's part of an address handle.
+///
+/// # Safety
+/// `ah` must be null or a live address handle of this provider.
+#[inline]
+pub unsafe fn driver_ah<'a>(ah: *const ibv_ah) -> Option<&'a DriverAh> {
+    // SAFETY: `ibv` is the first field.
+    unsafe { ah.cast::<Ah>().as_ref() }.map(|ah| &ah.driver)
+}
+
+/// An address vector as the driver wants it. The LID fields mean nothing on Ethernet.
+pub fn attr_of(attr: &ibv_ah_attr) -> AhAttr {
+    AhAttr {
+        grh: attr.is_global != 0,
+        // SAFETY: every bit pattern is valid for the raw bytes of a GID.
+        dgid: unsafe { attr.grh.dgid.raw },
+        sgid_index: attr.grh.sgid_index,
+        flow_label: attr.grh.flow_label,
+        hop_limit: attr.grh.hop_limit,
+        traffic_class: attr.grh.traffic_class,
+        sl: attr.sl,
+        port: attr.port_num,
+        static_rate: attr.static_rate,
+    }
+}
+
+/// An address vector as verbs lay it out.
+pub fn ibv_attr_of(attr: &AhAttr) -> ibv_ah_attr {
+    ibv_ah_attr {
+        grh: ibv_global_route {
+            dgid: ibv_gid { raw: attr.dgid },
+            flow_label: attr.flow_label,
+            sgid_index: attr.sgid_index,
+            hop_limit: attr.hop_limit,
+            traffic_class: attr.traffic_class,
+        },
+        dlid: 0,
+        sl: attr.sl,
+        src_path_bits: 0,
+        static_rate: attr.static_rate,
+        is_global: attr.grh.into(),
+        port_num: attr.port,
+    }
+}
+
+/// `ibv_create_ah`: asks the card for the peer's Ethernet address.
+///
+/// # Safety
+/// Called by libibverbs with a live protection domain and valid attributes.
+pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
+    object(|| {
+        // SAFETY: as the caller promises.
+        let (context, driver_pd, attr) = unsafe { ((*pd).context, &Pd::of(pd).driver, &*attr) };
+        let driver = driver_pd.create_ah(&attr_of(attr))?;
+        Ok(Box::into_raw(Box::new(Ah { ibv: ibv_ah { context, pd, handle: 0 }, driver })).cast())
+    })
+}
+
+/// `ibv_destroy_ah`.
+///
+/// # Safety
+/// Called by libibverbs with a live address handle.
+pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
+    status(|| {
+        // SAFETY: comes from create_ah. Posted work requests hold a copy of what they need.
+        drop(unsafe { Box::from_raw(ah.cast::<Ah>()) });
+        Ok(())
+    })
+}
+
+/// `ibv_attach_mcast`.
+///
+/// # Safety
+/// Called by libibverbs with a live queue pair and a GID.
+pub unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> c_int {
+    status(|| {
+        // SAFETY: as the caller promises; every bit pattern is a valid GID.
+        unsafe { Qp::of(qp).driver.attach_mcast(&(*gid).raw)? };
+        Ok(())
+    })
+}
+
+/// `ibv_detach_mcast`.
+///
+/// # Safety
+/// Called by libibverbs with a live queue pair and a GID.
+pub unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> c_int {
+    status(|| {
+        // SAFETY: as the caller promises; every bit pattern is a valid GID.
+        unsafe { Qp::of(qp).driver.detach_mcast(&(*gid).raw)? };
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_vectors_survive_both_ways() {
+        let attr = AhAttr {
+            grh: true,
+            dgid: *b"0123456789abcdef",
+            sgid_index: 3,
+            flow_label: 0x12345,
+            hop_limit: 64,
+            traffic_class: 7,
+            sl: 5,
+            port: 2,
+            static_rate: 1,
+        };
+        assert_eq!(attr_of(&ibv_attr_of(&attr)), attr);
+    }
+}

@@ -1,0 +1,149 @@
+//! An open device.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void, CStr, OsStr};
+use std::mem::offset_of;
+use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use rdma_sys::{ibv_context, ibv_device, verbs_context};
+
+use super::card::{socket_path, Card, Device};
+use super::errno::{object, set_errno, Errno, Result};
+use super::events::Events;
+use super::{fork, ops};
+use crate::abi::private::{_verbs_init_and_alloc_context, verbs_set_ops, verbs_uninit_context};
+use crate::abi::{register, write_hook};
+
+/// What `_verbs_init_and_alloc_context` allocates.
+#[repr(C)]
+pub struct VContext {
+    verbs: verbs_context,
+    open: *mut Context,
+}
+
+/// The part of a context that is Rust.
+pub struct Context {
+    /// The card function.
+    pub device: Arc<Device>,
+    /// Its events.
+    pub events: Events,
+}
+
+impl Context {
+    /// The context behind the pointer that programs have.
+    ///
+    /// # Safety
+    /// `context` must be an open context of this provider.
+    #[inline]
+    pub unsafe fn of<'a>(context: *mut ibv_context) -> &'a Context {
+        let whole = context.wrapping_byte_sub(offset_of!(verbs_context, context)).cast::<VContext>();
+        // SAFETY: `verbs` is the first field, and `open` is set while the context is open.
+        unsafe { &*(*whole).open }
+    }
+
+    fn open(name: &CStr, dir: &Path) -> std::result::Result<(Self, OwnedFd), (Errno, String)> {
+        let no_device = || (Errno(libc::ENODEV), "this name is not ours".into());
+        let card = register::card_index(name).ok_or_else(no_device)?;
+        let socket = socket_path(dir);
+        let card = Card::open(&socket, card).map_err(|error| {
+            (Errno(libc::ENODEV), format!("{error} (socket {})", socket.display()))
+        })?;
+        let device = Device::open(card).map_err(|error| (Errno(error.errno()), error.to_string()))?;
+        let (events, async_fd) =
+            Events::new(device.clone()).map_err(|error| (error, "no pipe for events".into()))?;
+        Ok((Self { device, events }, async_fd))
+    }
+}
+
+fn make_channel(context: usize) -> std::result::Result<RawFd, c_int> {
+    // SAFETY: the hook is told to forget the context before it is freed.
+    let context = unsafe { &*(context as *const Context) };
+    context.events.make_channel().map_err(|error| error.0)
+}
+
+/// `ibv_open_device`.
+///
+/// # Safety
+/// Called by libibverbs with a device of this provider and a descriptor that becomes ours.
+pub unsafe extern "C" fn alloc_context(
+    device: *mut ibv_device,
+    cmd_fd: c_int,
+    _private: *mut c_void,
+) -> *mut verbs_context {
+    object(|| {
+        // SAFETY: VContext begins with the verbs_context, hence the offset of null.
+        let whole = unsafe {
+            _verbs_init_and_alloc_context(device, cmd_fd, size_of::<VContext>(), null_mut(), 0)
+        }
+        .cast::<VContext>();
+        if whole.is_null() {
+            return Err(Errno::last());
+        }
+        // SAFETY: libibverbs keeps the strings of a device terminated.
+        let (name, dir) = unsafe {
+            let dir = CStr::from_ptr((*device).ibdev_path.as_ptr());
+            (CStr::from_ptr((*device).name.as_ptr()), Path::new(OsStr::from_bytes(dir.to_bytes())))
+        };
+        match Context::open(name, dir) {
+            // SAFETY: a fresh context that nobody else knows yet.
+            Ok((context, async_fd)) => unsafe { Ok(finish(whole, context, async_fd)) },
+            Err((errno, why)) => {
+                eprintln!("verbena: cannot open {}: {why}", name.to_string_lossy());
+                // SAFETY: undoes the allocation above; this closes cmd_fd.
+                unsafe {
+                    verbs_uninit_context(&raw mut (*whole).verbs);
+                    libc::free(whole.cast());
+                }
+                Err(errno)
+            }
+        }
+    })
+}
+
+/// # Safety
+/// `whole` must be fresh from libibverbs.
+unsafe fn finish(whole: *mut VContext, context: Context, async_fd: OwnedFd) -> *mut verbs_context {
+    let vectors = context.device.eq_vectors();
+    let open = Box::into_raw(Box::new(context));
+    // SAFETY: as the caller promises; the fields are set before libibverbs shows the context.
+    unsafe {
+        (*whole).open = open;
+        let verbs = &raw mut (*whole).verbs;
+        (*verbs).context.async_fd = async_fd.into_raw_fd();
+        (*verbs).context.num_comp_vectors = vectors as c_int;
+        verbs_set_ops(verbs, &ops::OPS);
+        write_hook::answer_for((*verbs).context.cmd_fd, make_channel, open as usize);
+        fork::opened(verbs);
+        verbs
+    }
+}
+
+/// `ibv_close_device`.
+///
+/// # Safety
+/// Called by libibverbs with an open context that nobody uses any more.
+pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
+    // Nothing here may unwind into C.
+    let freed: Result<()> = std::panic::catch_unwind(|| {
+        // SAFETY: as the caller promises; nothing refers to the context after this.
+        unsafe {
+            let whole = context.wrapping_byte_sub(offset_of!(verbs_context, context)).cast::<VContext>();
+            let verbs = &raw mut (*whole).verbs;
+            write_hook::forget((*context).cmd_fd);
+            fork::closing(verbs);
+            let open = Box::from_raw((*whole).open);
+            open.events.stop();
+            drop(open);
+            verbs_uninit_context(verbs);
+            libc::free(whole.cast());
+        }
+    })
+    .map_err(|_| Errno::EIO);
+    if let Err(error) = freed {
+        set_errno(error);
+    }
+}

@@ -1,0 +1,207 @@
+//! Extended completion queues: `ibv_start_poll`, `ibv_next_poll` and the functions that read fields.
+//!
+//! The fields of one completion at a time stay in the queue's [`Cursor`], guarded by a lock from
+//! `ibv_start_poll` to `ibv_end_poll` unless the program promised a single thread.
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use driver::Wc;
+use rdma_sys::*;
+
+use super::cq::{wc_flags, Cq};
+use super::errno::{object, status, Errno, Result};
+use super::fork;
+
+/// The fields that a program may ask for.
+const SUPPORTED: u32 = ibv_create_cq_wc_flags::IBV_WC_EX_WITH_BYTE_LEN.0
+    | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_IMM.0
+    | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_QP_NUM.0
+    | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_SRC_QP.0
+    | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_SLID.0
+    | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_SL.0
+    | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_DLID_PATH_BITS.0
+    | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_COMPLETION_TIMESTAMP.0
+    | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_CVLAN.0;
+
+/// The completion that a program looks at.
+#[derive(Default)]
+pub struct Cursor {
+    wc: UnsafeCell<Option<Wc>>,
+    locked: AtomicBool,
+    single_threaded: bool,
+    generation: u32,
+}
+
+impl Cursor {
+    fn lock(&self) {
+        if self.single_threaded {
+            return;
+        }
+        while self.locked.swap(true, Ordering::Acquire) {
+            // The holder may be a thread that waits for this processor.
+            std::thread::yield_now();
+        }
+    }
+
+    fn unlock(&self) {
+        self.locked.store(false, Ordering::Release);
+    }
+}
+
+/// `ibv_create_cq_ex`.
+///
+/// # Safety
+/// Called by libibverbs with an open context and valid attributes.
+pub unsafe extern "C" fn create_cq_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_cq_init_attr_ex,
+) -> *mut ibv_cq_ex {
+    object(|| {
+        // SAFETY: as the caller promises.
+        let attr = unsafe { &*attr };
+        let single_threaded = check(attr)?;
+        // SAFETY: as the caller promises.
+        let cq = unsafe { Cq::create(context, attr.cqe, attr.channel, attr.comp_vector) }?;
+        // SAFETY: a fresh queue that nobody else knows yet.
+        let cq = unsafe { &mut *cq };
+        cq.cursor.single_threaded = single_threaded;
+        cq.cursor.generation = fork::generation();
+        fill(&mut cq.verbs.cq_ex);
+        Ok(&raw mut cq.verbs.cq_ex)
+    })
+}
+
+fn check(attr: &ibv_cq_init_attr_ex) -> Result<bool> {
+    const FLAGS: u32 = ibv_cq_init_attr_mask::IBV_CQ_INIT_ATTR_MASK_FLAGS.0;
+    const SINGLE: u32 = ibv_create_cq_attr_flags::IBV_CREATE_CQ_ATTR_SINGLE_THREADED.0;
+    if attr.wc_flags & !u64::from(SUPPORTED) != 0 || attr.comp_mask & !FLAGS != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let flags = if attr.comp_mask & FLAGS != 0 { attr.flags } else { 0 };
+    if flags & !SINGLE != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    Ok(flags & SINGLE != 0)
+}
+
+fn fill(cq: &mut ibv_cq_ex) {
+    cq.start_poll = Some(start_poll);
+    cq.next_poll = Some(next_poll);
+    cq.end_poll = Some(end_poll);
+    cq.read_opcode = Some(read_opcode);
+    cq.read_vendor_err = Some(read_vendor_err);
+    cq.read_byte_len = Some(read_byte_len);
+    cq.read_imm_data = Some(read_imm_data);
+    cq.read_qp_num = Some(read_qp_num);
+    cq.read_src_qp = Some(read_src_qp);
+    cq.read_wc_flags = Some(read_wc_flags);
+    cq.read_slid = Some(read_slid);
+    cq.read_sl = Some(read_sl);
+    cq.read_dlid_path_bits = Some(read_dlid_path_bits);
+    cq.read_completion_ts = Some(read_completion_ts);
+    cq.read_cvlan = Some(read_cvlan);
+}
+
+/// # Safety
+/// `cq` must be live, and its cursor held by this thread.
+unsafe fn advance(cq: *mut ibv_cq_ex) -> Result<()> {
+    // SAFETY: as the caller promises.
+    let this = unsafe { Cq::of(cq.cast()) };
+    let mut next = None;
+    this.driver.poll(1, |wc| next = Some(wc)).map_err(|_| Errno::EIO)?;
+    let Some(wc) = next else { return Err(Errno(libc::ENOENT)) };
+    // SAFETY: only the holder of the cursor touches these.
+    unsafe {
+        (*cq).wr_id = wc.wr_id;
+        (*cq).status = wc.status.0.into();
+        *this.cursor.wc.get() = Some(wc);
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
+    // SAFETY: a program calls this with a live queue and valid attributes.
+    let (cursor, mask) = unsafe { (&Cq::of(cq.cast()).cursor, (*attr).comp_mask) };
+    if cursor.generation != fork::generation() {
+        return fork::refuse();
+    }
+    if mask != 0 {
+        return libc::EINVAL;
+    }
+    cursor.lock();
+    // SAFETY: the cursor was locked above; on failure the program does not call ibv_end_poll.
+    let result = status(|| unsafe { advance(cq) });
+    if result != 0 {
+        cursor.unlock();
+    }
+    result
+}
+
+unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
+    // SAFETY: between ibv_start_poll and ibv_end_poll, so the cursor is held.
+    status(|| unsafe { advance(cq) })
+}
+
+unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
+    // SAFETY: a live queue whose cursor this thread holds.
+    unsafe { Cq::of(cq.cast()) }.cursor.unlock();
+}
+
+/// Functions that read one field of the current completion.
+macro_rules! fields {
+    ($($name:ident -> $type:ty = |$wc:ident| $value:expr;)*) => {
+        $(unsafe extern "C" fn $name(cq: *mut ibv_cq_ex) -> $type {
+            // SAFETY: between ibv_start_poll and ibv_end_poll the cursor is this thread's.
+            let current = unsafe { &*Cq::of(cq.cast()).cursor.wc.get() };
+            current.as_ref().map_or(0, |$wc| $value)
+        })*
+    };
+}
+
+fields! {
+    read_opcode -> ibv_wc_opcode::Type = |wc| wc.opcode.0.into();
+    read_vendor_err -> u32 = |wc| wc.vendor_err;
+    read_byte_len -> u32 = |wc| wc.byte_len;
+    read_imm_data -> __be32 = |wc| wc.imm;
+    read_qp_num -> u32 = |wc| wc.qpn;
+    read_src_qp -> u32 = |wc| wc.src_qp;
+    read_wc_flags -> u32 = |wc| wc_flags(wc.flags);
+    read_slid -> u32 = |_wc| 0;
+    read_sl -> u8 = |wc| wc.sl;
+    read_dlid_path_bits -> u8 = |_wc| 0;
+    read_completion_ts -> u64 = |wc| wc.timestamp;
+    read_cvlan -> u16 = |wc| wc.vlan_tci;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attr(wc_flags: u64, comp_mask: u32, flags: u32) -> ibv_cq_init_attr_ex {
+        ibv_cq_init_attr_ex {
+            cqe: 1,
+            cq_context: std::ptr::null_mut(),
+            channel: std::ptr::null_mut(),
+            comp_vector: 0,
+            wc_flags,
+            comp_mask,
+            flags,
+            parent_domain: std::ptr::null_mut(),
+        }
+    }
+
+    #[test]
+    fn what_is_not_supported_is_refused() {
+        assert_eq!(check(&attr(0x7f, 0, 0)), Ok(false));
+        assert_eq!(check(&attr(1 << 7, 0, 0)), Ok(false));
+        assert_eq!(check(&attr(0, 1, 1)), Ok(true));
+        assert_eq!(check(&attr(0, 0, 2)), Ok(false), "flags do not count without the mask");
+        assert_eq!(check(&attr(1 << 10, 0, 0)), Err(Errno::EOPNOTSUPP), "tag matching");
+        assert_eq!(check(&attr(1 << 11, 0, 0)), Err(Errno::EOPNOTSUPP), "wall clock");
+        assert_eq!(check(&attr(0, 1, 2)), Err(Errno::EOPNOTSUPP), "ignoring overruns");
+        assert_eq!(check(&attr(0, 2, 0)), Err(Errno::EOPNOTSUPP), "parent domain");
+    }
+}

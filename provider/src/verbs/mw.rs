@@ -1,0 +1,83 @@
+//! Memory windows of type 2, which are bound and invalidated by work requests. Type 1 (`ibv_bind_mw`)
+//! is refused: the card has no such command.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use driver::Bind;
+use fpga_regs::Access;
+use rdma_sys::{ibv_mw, ibv_mw_bind_info, ibv_mw_type, ibv_pd};
+
+use super::card;
+use super::errno::{object, status, Errno, Result};
+use super::mr::access_of;
+use super::pd::Pd;
+
+#[repr(C)]
+struct Mw {
+    ibv: ibv_mw,
+    driver: Arc<card::Mw>,
+}
+
+/// `ibv_alloc_mw`.
+///
+/// # Safety
+/// Called by a program with a live protection domain.
+pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type::Type) -> *mut ibv_mw {
+    object(|| {
+        match kind {
+            ibv_mw_type::IBV_MW_TYPE_2 => {}
+            ibv_mw_type::IBV_MW_TYPE_1 => return Err(Errno::EOPNOTSUPP),
+            _ => return Err(Errno::EINVAL),
+        }
+        // SAFETY: a live protection domain.
+        let driver = unsafe { Pd::of(pd) }.driver.alloc_mw(true)?;
+        let ibv = ibv_mw {
+            // SAFETY: a live protection domain.
+            context: unsafe { (*pd).context },
+            pd,
+            rkey: driver.rkey(),
+            handle: driver.rkey(),
+            type_: kind,
+        };
+        Ok(Box::into_raw(Box::new(Mw { ibv, driver })).cast())
+    })
+}
+
+/// `ibv_dealloc_mw`.
+///
+/// # Safety
+/// Called by a program with a live window.
+pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
+    status(|| {
+        let mw = mw.cast::<Mw>();
+        // SAFETY: a live window, which ends here only if the driver agrees.
+        unsafe {
+            (*mw).driver.destroy()?;
+            drop(Box::from_raw(mw));
+        }
+        Ok(())
+    })
+}
+
+/// What a BIND_MW work request binds.
+///
+/// # Safety
+/// `mw` and the region of `info` must be live objects of this provider.
+pub unsafe fn bind_of(mw: *const ibv_mw, info: &ibv_mw_bind_info) -> Result<Bind> {
+    // SAFETY: as the caller promises; a length of zero unbinds and needs no region.
+    let (mw, mr) = unsafe { (&*mw, info.mr.as_ref()) };
+    if mr.is_none() && info.length != 0 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(Bind {
+        addr: info.addr,
+        length: info.length,
+        mr_lkey: mr.map_or(0, |mr| mr.lkey),
+        mw_rkey: mw.rkey,
+        // A window grants remote rights only; local write is the business of the region beneath.
+        access: access_of(info.mw_access_flags as c_int | Access::LOCAL_WRITE.bits() as c_int)?
+            .without(Access::LOCAL_WRITE),
+    })
+}

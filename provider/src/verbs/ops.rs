@@ -1,0 +1,42 @@
+//! The operations of this provider; for all others libibverbs answers `EOPNOTSUPP`.
+
+use super::{ah, context, cq, cq_ex, device, mr, mw, pd, post, qp, qp_modify, srq};
+use crate::abi::private::verbs_context_ops;
+
+/// What every context of this provider can do.
+pub static OPS: verbs_context_ops = verbs_context_ops {
+    alloc_mw: Some(mw::alloc_mw),
+    alloc_pd: Some(pd::alloc_pd),
+    attach_mcast: Some(ah::attach_mcast),
+    create_ah: Some(ah::create_ah),
+    create_cq: Some(cq::create_cq),
+    create_cq_ex: Some(cq_ex::create_cq_ex),
+    create_qp: Some(qp::create_qp),
+    create_qp_ex: Some(qp::create_qp_ex),
+    create_srq: Some(srq::create_srq),
+    dealloc_mw: Some(mw::dealloc_mw),
+    dealloc_pd: Some(pd::dealloc_pd),
+    dereg_mr: Some(mr::dereg_mr),
+    destroy_ah: Some(ah::destroy_ah),
+    destroy_cq: Some(cq::destroy_cq),
+    destroy_qp: Some(qp::destroy_qp),
+    destroy_srq: Some(srq::destroy_srq),
+    detach_mcast: Some(ah::detach_mcast),
+    free_context: Some(context::free_context),
+    get_srq_num: Some(srq::get_srq_num),
+    modify_qp: Some(qp_modify::modify_qp),
+    modify_srq: Some(srq::modify_srq),
+    poll_cq: Some(cq::poll_cq),
+    post_recv: Some(post::post_recv),
+    post_send: Some(post::post_send),
+    post_srq_recv: Some(post::post_srq_recv),
+    query_device_ex: Some(device::query_device_ex),
+    query_port: Some(device::query_port),
+    query_qp: Some(qp_modify::query_qp),
+    query_rt_values: Some(device::query_rt_values),
+    query_srq: Some(srq::query_srq),
+    reg_mr: Some(mr::reg_mr),
+    req_notify_cq: Some(cq::req_notify_cq),
+    resize_cq: Some(cq::resize_cq),
+    ..verbs_context_ops::NONE
+};

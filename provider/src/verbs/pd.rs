@@ -1,0 +1,59 @@
+//! Protection domains.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use rdma_sys::{ibv_context, ibv_pd};
+
+use super::card;
+use super::context::Context;
+use super::errno::{object, status};
+
+/// A protection domain.
+#[repr(C)]
+pub struct Pd {
+    ibv: ibv_pd,
+    /// The driver's.
+    pub driver: Arc<card::Pd>,
+}
+
+impl Pd {
+    /// The object behind the pointer that programs have.
+    ///
+    /// # Safety
+    /// `pd` must be a live protection domain of this provider.
+    #[inline]
+    pub unsafe fn of<'a>(pd: *mut ibv_pd) -> &'a Self {
+        // SAFETY: `ibv` is the first field.
+        unsafe { &*pd.cast() }
+    }
+}
+
+/// `ibv_alloc_pd`.
+///
+/// # Safety
+/// Called by libibverbs with an open context.
+pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+    object(|| {
+        // SAFETY: an open context.
+        let driver = unsafe { Context::of(context) }.device.alloc_pd()?;
+        let ibv = ibv_pd { context, handle: driver.pdn() };
+        Ok(Box::into_raw(Box::new(Pd { ibv, driver })).cast())
+    })
+}
+
+/// `ibv_dealloc_pd`; EBUSY while something lives in it.
+///
+/// # Safety
+/// Called by libibverbs with a live protection domain.
+pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
+    status(|| {
+        // SAFETY: a live protection domain, which ends here only if the driver agrees.
+        unsafe {
+            Pd::of(pd).driver.destroy()?;
+            drop(Box::from_raw(pd.cast::<Pd>()));
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,302 @@
+//! The data path: chains of work requests, translated one by one, one doorbell for each chain.
+//!
+//! Nothing here allocates, locks or calls the system; what there is of that is the driver's.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::mem::{align_of, offset_of, size_of};
+
+use driver::{Data, InlineSges, SendFlags, SendWr, Sge};
+use fpga_regs::WqeOpcode;
+use rdma_sys::*;
+
+use super::ah::driver_ah;
+use super::errno::{status, Errno, Result};
+use super::mw::bind_of;
+use super::qp::Qp;
+use super::srq::Srq;
+
+// The element lists of programs are handed to the driver as they are.
+const _: () = {
+    assert!(size_of::<ibv_sge>() == size_of::<Sge>() && align_of::<ibv_sge>() == align_of::<Sge>());
+    assert!(offset_of!(ibv_sge, addr) == offset_of!(Sge, addr));
+    assert!(offset_of!(ibv_sge, length) == offset_of!(Sge, length));
+    assert!(offset_of!(ibv_sge, lkey) == offset_of!(Sge, lkey));
+};
+
+/// More elements than any queue takes: the driver refuses so many, but the number can be trusted.
+const FAR_TOO_MANY: usize = 1 << 16;
+
+/// The card's opcode for each of `enum ibv_wr_opcode`.
+const OPCODES: [WqeOpcode; 10] = [
+    WqeOpcode::WRITE,
+    WqeOpcode::WRITE_WITH_IMM,
+    WqeOpcode::SEND,
+    WqeOpcode::SEND_WITH_IMM,
+    WqeOpcode::READ,
+    WqeOpcode::CMP_SWAP,
+    WqeOpcode::FETCH_ADD,
+    WqeOpcode::LOCAL_INV,
+    WqeOpcode::BIND_MW,
+    WqeOpcode::SEND_WITH_INV,
+];
+
+const INLINE: u32 = ibv_send_flags::IBV_SEND_INLINE.0;
+const IP_CSUM: u32 = ibv_send_flags::IBV_SEND_IP_CSUM.0;
+
+/// The driver's flags for those of `enum ibv_send_flags`, without those that are no WQE flags.
+#[inline]
+pub fn send_flags(flags: u32) -> SendFlags {
+    // FENCE, SIGNALED, SOLICITED are bits 0, 1, 2 there and 2, 0, 1 here.
+    SendFlags::from_bits_truncate((flags >> 1 & 3 | (flags & 1) << 2) as u8)
+}
+
+/// A list of elements as the driver takes it.
+///
+/// # Safety
+/// `list` must be readable for `count` elements as long as the result lives.
+#[inline]
+unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [Sge]> {
+    let count = count as usize;
+    if count == 0 {
+        return Ok(&[]);
+    }
+    // A negative count is a huge one.
+    if count > FAR_TOO_MANY || list.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: as the caller promises; both types have one layout, see above.
+    Ok(unsafe { std::slice::from_raw_parts(list.cast(), count) })
+}
+
+/// # Safety
+/// `wr` must be a valid work request for a queue pair of type `qp_type`.
+#[inline]
+unsafe fn translate<'a>(wr: &'a ibv_send_wr, qp_type: ibv_qp_type::Type) -> Result<SendWr<'a>> {
+    let opcode = *OPCODES.get(wr.opcode as usize).ok_or(Errno::EINVAL)?;
+    // SAFETY: every number is valid here.
+    let imm = unsafe { wr.imm_data_invalidated_rkey_union.imm_data };
+    let mut out =
+        SendWr { wr_id: wr.wr_id, opcode, flags: send_flags(wr.send_flags), imm, ..SendWr::default() };
+    // SAFETY: the caller's request has a valid list of elements; inline ones are plain memory.
+    unsafe {
+        let sges = sges(wr.sg_list, wr.num_sge)?;
+        out.data = if wr.send_flags & INLINE == 0 {
+            Data::Sges(sges)
+        } else {
+            Data::Inline(InlineSges::new(sges))
+        };
+    }
+    // SAFETY: the type of the queue pair and the opcode say which part of the unions is set.
+    unsafe {
+        match (qp_type, opcode) {
+            (ibv_qp_type::IBV_QPT_RC | ibv_qp_type::IBV_QPT_UC, _) => match opcode {
+                WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM | WqeOpcode::READ => {
+                    out.remote_addr = wr.wr.rdma.remote_addr;
+                    out.rkey = wr.wr.rdma.rkey;
+                }
+                WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => {
+                    let atomic = &wr.wr.atomic;
+                    out.remote_addr = atomic.remote_addr;
+                    out.rkey = atomic.rkey;
+                    out.compare_add = atomic.compare_add;
+                    out.swap = atomic.swap;
+                }
+                WqeOpcode::BIND_MW => {
+                    let bind = &wr.bind_mw_tso_union.bind_mw;
+                    out.imm = bind.rkey;
+                    out.bind = Some(bind_of(bind.mw, &bind.bind_info)?);
+                }
+                _ => {}
+            },
+            (ibv_qp_type::IBV_QPT_UD, _) => {
+                let ud = &wr.wr.ud;
+                out.ah = driver_ah(ud.ah);
+                out.remote_qpn = ud.remote_qpn;
+                out.remote_qkey = ud.remote_qkey;
+            }
+            (ibv_qp_type::IBV_QPT_RAW_PACKET, WqeOpcode::SEND) => {
+                out.opcode = WqeOpcode::RAW_ETH;
+                if wr.send_flags & IP_CSUM != 0 {
+                    out.flags |= SendFlags::IP_CSUM | SendFlags::L4_CSUM;
+                }
+                return Ok(out);
+            }
+            _ => return Err(Errno::EINVAL),
+        }
+    }
+    // Checksums of RoCE packets are always right: nothing to ask for.
+    if wr.send_flags & IP_CSUM != 0 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(out)
+}
+
+/// `ibv_post_send`: on an error the requests before `*bad_wr` are under way.
+///
+/// # Safety
+/// Called by a program with a live queue pair and a valid chain of work requests.
+pub unsafe extern "C" fn post_send(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> c_int {
+    status(|| {
+        // SAFETY: a live queue pair.
+        let (this, qp_type) = unsafe { (Qp::of(qp), (*qp).qp_type) };
+        let mut post = this.driver.send();
+        let mut next = wr;
+        let mut result = Ok(());
+        // SAFETY: the chain ends with null, and each of its requests is valid.
+        while let Some(wr) = unsafe { next.as_ref() } {
+            // SAFETY: as above.
+            let pushed = unsafe { translate(wr, qp_type) }
+                .and_then(|wr| post.push(&wr).map_err(|error| Errno(error.errno())));
+            if let Err(error) = pushed {
+                // SAFETY: programs give a place for this.
+                unsafe { *bad_wr = next };
+                result = Err(error);
+                break;
+            }
+            next = wr.next;
+        }
+        post.ring();
+        result
+    })
+}
+
+/// Both kinds of receive queue.
+macro_rules! post_receives {
+    ($chain:expr, $wr:ident, $bad_wr:ident) => {{
+        let mut post = $chain;
+        let mut next = $wr;
+        let mut result = Ok(());
+        // SAFETY: the chain ends with null, and each of its requests is valid.
+        while let Some(wr) = unsafe { next.as_ref() } {
+            // SAFETY: as above.
+            let pushed = unsafe { sges(wr.sg_list, wr.num_sge) }
+                .and_then(|sges| post.push(wr.wr_id, sges).map_err(|error| Errno(error.errno())));
+            if let Err(error) = pushed {
+                // SAFETY: programs give a place for this.
+                unsafe { *$bad_wr = next };
+                result = Err(error);
+                break;
+            }
+            next = wr.next;
+        }
+        post.ring();
+        result
+    }};
+}
+
+/// `ibv_post_recv`; EINVAL where receives come from an SRQ.
+///
+/// # Safety
+/// Called by a program with a live queue pair and a valid chain of work requests.
+pub unsafe extern "C" fn post_recv(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    status(|| {
+        // SAFETY: a live queue pair.
+        let this = unsafe { Qp::of(qp) };
+        post_receives!(this.driver.recv(), wr, bad_wr)
+    })
+}
+
+/// `ibv_post_srq_recv`.
+///
+/// # Safety
+/// Called by a program with a live queue and a valid chain of work requests.
+pub unsafe extern "C" fn post_srq_recv(
+    srq: *mut ibv_srq,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    status(|| {
+        // SAFETY: a live queue.
+        let this = unsafe { Srq::of(srq) };
+        post_receives!(this.driver.post(), wr, bad_wr)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RC: ibv_qp_type::Type = ibv_qp_type::IBV_QPT_RC;
+
+    fn wr(opcode: ibv_wr_opcode::Type) -> ibv_send_wr {
+        // SAFETY: zero is a valid value of all fields.
+        let mut wr: ibv_send_wr = unsafe { std::mem::zeroed() };
+        wr.opcode = opcode;
+        wr
+    }
+
+    fn translated(wr: &ibv_send_wr, qp_type: ibv_qp_type::Type) -> Result<SendWr<'_>> {
+        // SAFETY: the tests' requests are valid.
+        unsafe { translate(wr, qp_type) }
+    }
+
+    #[test]
+    fn flags_keep_their_meaning() {
+        assert_eq!(send_flags(0), SendFlags::empty());
+        assert_eq!(send_flags(ibv_send_flags::IBV_SEND_FENCE.0), SendFlags::FENCE);
+        assert_eq!(send_flags(ibv_send_flags::IBV_SEND_SIGNALED.0), SendFlags::SIGNALED);
+        assert_eq!(send_flags(ibv_send_flags::IBV_SEND_SOLICITED.0), SendFlags::SOLICITED);
+        assert_eq!(send_flags(INLINE | IP_CSUM), SendFlags::empty());
+    }
+
+    #[test]
+    fn opcodes_keep_their_meaning() {
+        for (theirs, ours) in [
+            (ibv_wr_opcode::IBV_WR_RDMA_WRITE, WqeOpcode::WRITE),
+            (ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM, WqeOpcode::WRITE_WITH_IMM),
+            (ibv_wr_opcode::IBV_WR_SEND, WqeOpcode::SEND),
+            (ibv_wr_opcode::IBV_WR_SEND_WITH_IMM, WqeOpcode::SEND_WITH_IMM),
+            (ibv_wr_opcode::IBV_WR_RDMA_READ, WqeOpcode::READ),
+            (ibv_wr_opcode::IBV_WR_ATOMIC_CMP_AND_SWP, WqeOpcode::CMP_SWAP),
+            (ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD, WqeOpcode::FETCH_ADD),
+            (ibv_wr_opcode::IBV_WR_LOCAL_INV, WqeOpcode::LOCAL_INV),
+            (ibv_wr_opcode::IBV_WR_SEND_WITH_INV, WqeOpcode::SEND_WITH_INV),
+        ] {
+            assert_eq!(translated(&wr(theirs), RC).unwrap().opcode, ours);
+        }
+        assert_eq!(translated(&wr(ibv_wr_opcode::IBV_WR_TSO), RC).err(), Some(Errno::EINVAL));
+        let send = wr(ibv_wr_opcode::IBV_WR_SEND);
+        let raw = translated(&send, ibv_qp_type::IBV_QPT_RAW_PACKET);
+        assert_eq!(raw.unwrap().opcode, WqeOpcode::RAW_ETH);
+    }
+
+    #[test]
+    fn unions_are_read_by_opcode() {
+        let mut atomic = wr(ibv_wr_opcode::IBV_WR_ATOMIC_CMP_AND_SWP);
+        atomic.wr.atomic = atomic_t { remote_addr: 1, compare_add: 2, swap: 3, rkey: 4 };
+        let out = translated(&atomic, RC).unwrap();
+        assert_eq!((out.remote_addr, out.compare_add, out.swap, out.rkey), (1, 2, 3, 4));
+
+        let mut write = wr(ibv_wr_opcode::IBV_WR_RDMA_WRITE);
+        write.wr.rdma = rdma_t { remote_addr: 5, rkey: 6 };
+        let out = translated(&write, RC).unwrap();
+        assert_eq!((out.remote_addr, out.rkey), (5, 6));
+
+        let mut ud = wr(ibv_wr_opcode::IBV_WR_SEND);
+        ud.wr.ud = ud_t { ah: std::ptr::null_mut(), remote_qpn: 7, remote_qkey: 8 };
+        let out = translated(&ud, ibv_qp_type::IBV_QPT_UD).unwrap();
+        assert_eq!((out.remote_qpn, out.remote_qkey), (7, 8));
+        assert!(out.ah.is_none());
+    }
+
+    #[test]
+    fn bad_requests_are_refused() {
+        let mut bad = wr(ibv_wr_opcode::IBV_WR_SEND);
+        bad.num_sge = -1;
+        assert_eq!(translated(&bad, RC).err(), Some(Errno::EINVAL));
+        bad.num_sge = 1;
+        assert_eq!(translated(&bad, RC).err(), Some(Errno::EINVAL), "a list of null");
+        bad.num_sge = 0;
+        bad.send_flags = IP_CSUM;
+        assert_eq!(translated(&bad, RC).err(), Some(Errno::EINVAL), "checksums of RoCE");
+    }
+}

@@ -1,0 +1,220 @@
+//! Queue pairs: create and destroy.
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use driver::{QpCaps, QpInit};
+use fpga_regs::QpType;
+use rdma_sys::*;
+
+use super::card;
+use super::context::Context;
+use super::cq::Cq;
+use super::errno::{object, status, Errno, Result};
+use super::events::{wait_acknowledged, Kind};
+use super::pd::Pd;
+use super::qp_ex::{self, Builder};
+use super::qp_modify::ibv_caps_of;
+use super::srq::Srq;
+use crate::abi::private::{verbs_qp, VERBS_QP_EX};
+
+/// A queue pair.
+#[repr(C)]
+pub struct Qp {
+    /// What programs see.
+    pub verbs: verbs_qp,
+    /// The driver's.
+    pub driver: Arc<card::Qp>,
+    /// The chain of `ibv_wr_*` calls under construction; owned by who holds the send queue's lock.
+    pub builder: UnsafeCell<Builder>,
+}
+
+impl Qp {
+    /// The object behind the pointer that programs have.
+    ///
+    /// # Safety
+    /// `qp` must be a live queue pair of this provider.
+    #[inline]
+    pub unsafe fn of<'a>(qp: *mut ibv_qp) -> &'a Self {
+        // SAFETY: `verbs` is the first field and begins with the ibv_qp.
+        unsafe { &*qp.cast() }
+    }
+}
+
+fn type_of(qp_type: ibv_qp_type::Type) -> Result<QpType> {
+    match qp_type {
+        ibv_qp_type::IBV_QPT_RC => Ok(QpType::RC),
+        ibv_qp_type::IBV_QPT_UC => Ok(QpType::UC),
+        ibv_qp_type::IBV_QPT_UD => Ok(QpType::UD),
+        ibv_qp_type::IBV_QPT_RAW_PACKET => Ok(QpType::RAW_PACKET),
+        ibv_qp_type::IBV_QPT_XRC_SEND | ibv_qp_type::IBV_QPT_XRC_RECV | ibv_qp_type::IBV_QPT_DRIVER => {
+            Err(Errno::EOPNOTSUPP)
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// # Safety
+/// `pd` and all objects that `attr` names must be live.
+unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr, send_ops: Option<u64>) -> Result<*mut ibv_qp> {
+    let qp_type = type_of(attr.qp_type)?;
+    if attr.send_cq.is_null() || attr.recv_cq.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    let cap = &attr.cap;
+    let caps = QpCaps {
+        max_send_wr: cap.max_send_wr,
+        max_recv_wr: cap.max_recv_wr,
+        max_send_sge: cap.max_send_sge,
+        max_recv_sge: cap.max_recv_sge,
+        max_inline: cap.max_inline_data,
+    };
+    // SAFETY: as the caller promises.
+    let (context, driver) = unsafe {
+        let init = QpInit {
+            qp_type,
+            send_cq: Cq::of(attr.send_cq).driver.clone(),
+            recv_cq: Cq::of(attr.recv_cq).driver.clone(),
+            srq: (!attr.srq.is_null()).then(|| Srq::of(attr.srq).driver.clone()),
+            caps,
+            sq_sig_all: attr.sq_sig_all != 0,
+        };
+        ((*pd).context, Pd::of(pd).driver.create_qp(&init)?)
+    };
+    attr.cap = ibv_caps_of(driver.caps());
+    // SAFETY: zero is a valid value of all fields; functions are absent.
+    let mut verbs: verbs_qp = unsafe { std::mem::zeroed() };
+    let ibv = &mut verbs.qp_ex.qp_base;
+    ibv.context = context;
+    ibv.qp_context = attr.qp_context;
+    ibv.pd = pd;
+    ibv.send_cq = attr.send_cq;
+    ibv.recv_cq = attr.recv_cq;
+    ibv.srq = attr.srq;
+    ibv.handle = driver.qpn();
+    ibv.qp_num = driver.qpn();
+    ibv.state = ibv_qp_state::IBV_QPS_RESET;
+    ibv.qp_type = attr.qp_type;
+    ibv.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
+    ibv.cond = libc::PTHREAD_COND_INITIALIZER;
+    if let Some(send_ops) = send_ops {
+        qp_ex::fill(&mut verbs.qp_ex, qp_type, send_ops)?;
+        verbs.comp_mask = VERBS_QP_EX;
+    }
+    let number = driver.qpn();
+    let builder = UnsafeCell::new(Builder::default());
+    let qp = Box::into_raw(Box::new(Qp { verbs, driver, builder }));
+    // SAFETY: an open context.
+    let events = &unsafe { Context::of(context) }.events;
+    if let Err(error) = events.add(Kind::Qp, number, qp as u64, None) {
+        // SAFETY: from above; dropping the driver's last handle destroys it.
+        drop(unsafe { Box::from_raw(qp) });
+        return Err(error);
+    }
+    Ok(qp.cast())
+}
+
+/// `ibv_create_qp`; the granted sizes go back into `attr`.
+///
+/// # Safety
+/// Called by libibverbs with a live protection domain and valid attributes.
+pub unsafe extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+    // SAFETY: as the caller promises.
+    object(|| unsafe { create(pd, &mut *attr, None) })
+}
+
+/// The `send_ops_flags` that are asked for, or EOPNOTSUPP for attributes that are not supported.
+fn check_ex(attr: &ibv_qp_init_attr_ex) -> Result<Option<u64>> {
+    const PD: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_PD.0;
+    const CREATE_FLAGS: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_CREATE_FLAGS.0;
+    const SEND_OPS: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.0;
+    if attr.comp_mask & !(PD | CREATE_FLAGS | SEND_OPS) != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if attr.comp_mask & CREATE_FLAGS != 0 && attr.create_flags != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if attr.comp_mask & PD == 0 || attr.pd.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    Ok((attr.comp_mask & SEND_OPS != 0).then_some(attr.send_ops_flags))
+}
+
+/// `ibv_create_qp_ex`, with the `ibv_wr_*` calls if `send_ops_flags` asks for them.
+///
+/// # Safety
+/// Called by a program with an open context and valid attributes.
+pub unsafe extern "C" fn create_qp_ex(
+    _context: *mut ibv_context,
+    attr: *mut ibv_qp_init_attr_ex,
+) -> *mut ibv_qp {
+    object(|| {
+        // SAFETY: as the caller promises.
+        let attr = unsafe { &mut *attr };
+        let send_ops = check_ex(attr)?;
+        let mut plain = ibv_qp_init_attr {
+            qp_context: attr.qp_context,
+            send_cq: attr.send_cq,
+            recv_cq: attr.recv_cq,
+            srq: attr.srq,
+            cap: attr.cap,
+            qp_type: attr.qp_type,
+            sq_sig_all: attr.sq_sig_all,
+        };
+        // SAFETY: as the caller promises.
+        let qp = unsafe { create(attr.pd, &mut plain, send_ops) }?;
+        attr.cap = plain.cap;
+        Ok(qp)
+    })
+}
+
+/// `ibv_destroy_qp`: EBUSY while attached to a multicast group; waits for acknowledgements of its events.
+///
+/// # Safety
+/// Called by libibverbs with a live queue pair.
+pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
+    status(|| {
+        // SAFETY: a live queue pair; its memory goes after the last acknowledgement.
+        unsafe {
+            let this = Qp::of(qp);
+            let events = &Context::of((*qp).context).events;
+            let sent = events.while_destroying(Kind::Qp, this.driver.qpn(), || this.driver.destroy())?;
+            wait_acknowledged(
+                (&raw mut (*qp).mutex).cast(),
+                (&raw mut (*qp).cond).cast(),
+                &[(&raw const (*qp).events_completed, sent.asyncs)],
+            );
+            drop(Box::from_raw(qp.cast::<Qp>()));
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types() {
+        assert_eq!(type_of(ibv_qp_type::IBV_QPT_RC), Ok(QpType::RC));
+        assert_eq!(type_of(ibv_qp_type::IBV_QPT_XRC_SEND), Err(Errno::EOPNOTSUPP));
+        assert_eq!(type_of(1), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn extended_attributes() {
+        // SAFETY: zero is a valid value of all fields.
+        let mut attr: ibv_qp_init_attr_ex = unsafe { std::mem::zeroed() };
+        assert_eq!(check_ex(&attr), Err(Errno::EINVAL), "no protection domain");
+        attr.comp_mask = 1;
+        attr.pd = std::ptr::dangling_mut();
+        assert_eq!(check_ex(&attr), Ok(None));
+        attr.comp_mask |= 1 << 6;
+        attr.send_ops_flags = 5;
+        assert_eq!(check_ex(&attr), Ok(Some(5)));
+        attr.comp_mask |= 1 << 3;
+        assert_eq!(check_ex(&attr), Err(Errno::EOPNOTSUPP), "TSO");
+    }
+}

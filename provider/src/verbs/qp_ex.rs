@@ -1,0 +1,407 @@
+//! The `ibv_wr_*` calls: a chain of work requests built call by call.
+//!
+//! `ibv_wr_start` takes the send queue's lock and `ibv_wr_complete` or `ibv_wr_abort` gives it back;
+//! between them the queue pair's [`Builder`] belongs to the thread that holds it. A work request is
+//! complete when the next one begins, and only then goes to the driver, so its parts wait here.
+//! Errors are kept for `ibv_wr_complete`, which then posts nothing at all.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::slice;
+
+use driver::{Data, SendPost, SendWr, Sge};
+use fpga_regs::{QpType, WqeOpcode, MAX_INLINE, MAX_SGE};
+use rdma_sys::*;
+
+use super::ah::driver_ah;
+use super::card::Card;
+use super::errno::{set_errno, Errno, Result};
+use super::fork;
+use super::mw::bind_of;
+use super::post::send_flags;
+use super::qp::Qp;
+
+/// Where the data of the request under construction is.
+#[derive(Clone, Copy, Default)]
+enum Parts {
+    #[default]
+    None,
+    Sges(usize),
+    Inline(usize),
+}
+
+/// A chain under construction.
+pub struct Builder {
+    // The references inside live as long as the queue pair and the program's objects, which the
+    // program may not destroy before it completes the chain.
+    post: Option<SendPost<'static, Card>>,
+    wr: Option<SendWr<'static>>,
+    parts: Parts,
+    error: Option<Errno>,
+    generation: u32,
+    sges: [Sge; MAX_SGE],
+    bytes: [u8; MAX_INLINE],
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            post: None,
+            wr: None,
+            parts: Parts::None,
+            error: None,
+            generation: fork::generation(),
+            sges: [Sge::default(); MAX_SGE],
+            bytes: [0; MAX_INLINE],
+        }
+    }
+}
+
+impl Builder {
+    /// Hands the request under construction, if there is one, to the driver.
+    #[inline]
+    fn flush(&mut self) {
+        let Some(mut wr) = self.wr.take() else { return };
+        if self.error.is_some() {
+            return;
+        }
+        let parts = std::mem::take(&mut self.parts);
+        let (sges, bytes, post) = (&self.sges, &self.bytes, &mut self.post);
+        let push = || {
+            let wr: &mut SendWr<'_> = &mut wr;
+            let data = match parts {
+                Parts::None => Data::Sges(&[]),
+                Parts::Sges(count) => Data::Sges(&sges[..count]),
+                Parts::Inline(length) => Data::Bytes(&bytes[..length]),
+            };
+            let wr = SendWr { data, ..*wr };
+            let Some(post) = post else { return Err(Errno::EINVAL) };
+            post.push(&wr).map_err(|error| Errno(error.errno()))
+        };
+        let pushed: Result<()> = catch_unwind(AssertUnwindSafe(push)).unwrap_or(Err(Errno::EIO));
+        self.error = pushed.err();
+    }
+
+    fn fail(&mut self, error: Errno) {
+        self.error.get_or_insert(error);
+    }
+
+    /// Changes the request under construction.
+    #[inline]
+    fn set(&mut self, change: impl FnOnce(&mut SendWr<'static>)) {
+        match &mut self.wr {
+            Some(wr) => change(wr),
+            None => self.fail(Errno::EINVAL),
+        }
+    }
+}
+
+/// # Safety
+/// `qp` must be live, and this thread between `ibv_wr_start` and `ibv_wr_complete`.
+#[inline]
+unsafe fn builder<'a>(qp: *mut ibv_qp_ex) -> &'a mut Builder {
+    // SAFETY: as the caller promises: the lock of the send queue makes it exclusive.
+    unsafe { &mut *Qp::of(qp.cast()).builder.get() }
+}
+
+/// # Safety
+/// As for [`builder`].
+#[inline]
+unsafe fn begin(qp: *mut ibv_qp_ex, opcode: WqeOpcode, change: impl FnOnce(&mut SendWr<'static>)) {
+    // SAFETY: as the caller promises.
+    let (builder, wr_id, flags) = unsafe { (builder(qp), (*qp).wr_id, (*qp).wr_flags) };
+    builder.flush();
+    let mut wr = SendWr { wr_id, opcode, flags: send_flags(flags), ..SendWr::default() };
+    change(&mut wr);
+    builder.parts = Parts::None;
+    builder.wr = Some(wr);
+}
+
+unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
+    // SAFETY: a live queue pair. Its driver object does not move and lives as long as the builder,
+    // so the borrow may be called static; the builder is ours once the lock is taken.
+    unsafe {
+        let this = Qp::of(qp.cast());
+        if (*this.builder.get()).generation != fork::generation() {
+            // In the child of a fork: nothing is locked, and every call until complete fails.
+            (*this.builder.get()).error = Some(Errno::EIO);
+            return;
+        }
+        let post = std::mem::transmute::<SendPost<'_, Card>, SendPost<'static, Card>>(this.driver.send());
+        let builder = &mut *this.builder.get();
+        builder.post = Some(post);
+        builder.wr = None;
+        builder.error = None;
+    }
+}
+
+unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
+    // SAFETY: after ibv_wr_start by this thread.
+    let builder = unsafe { builder(qp) };
+    if builder.generation != fork::generation() {
+        return fork::refuse();
+    }
+    builder.flush();
+    // From the moment that the post is gone the builder may belong to another thread.
+    let (error, post) = (builder.error.take(), builder.post.take());
+    let rung = catch_unwind(AssertUnwindSafe(|| match (error, post) {
+        (None, Some(post)) => {
+            post.ring();
+            0
+        }
+        (error, _) => error.unwrap_or(Errno::EINVAL).0,
+    }));
+    let result = rung.unwrap_or(libc::EIO);
+    if result != 0 {
+        set_errno(Errno(result));
+    }
+    result
+}
+
+unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
+    // SAFETY: after ibv_wr_start by this thread.
+    let builder = unsafe { builder(qp) };
+    builder.wr = None;
+    builder.error = None;
+    // Out of the builder first: dropping it gives the lock, and the builder with it, away.
+    drop(builder.post.take());
+}
+
+unsafe extern "C" fn wr_rdma_write(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64) {
+    // SAFETY: between ibv_wr_start and ibv_wr_complete, as in all functions below.
+    unsafe {
+        begin(qp, WqeOpcode::WRITE, |wr| {
+            wr.rkey = rkey;
+            wr.remote_addr = remote_addr;
+        });
+    }
+}
+
+unsafe extern "C" fn wr_rdma_write_imm(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64, imm: __be32) {
+    // SAFETY: see wr_rdma_write.
+    unsafe {
+        begin(qp, WqeOpcode::WRITE_WITH_IMM, |wr| {
+            wr.rkey = rkey;
+            wr.remote_addr = remote_addr;
+            wr.imm = imm;
+        });
+    }
+}
+
+unsafe extern "C" fn wr_rdma_read(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64) {
+    // SAFETY: see wr_rdma_write.
+    unsafe {
+        begin(qp, WqeOpcode::READ, |wr| {
+            wr.rkey = rkey;
+            wr.remote_addr = remote_addr;
+        });
+    }
+}
+
+unsafe extern "C" fn wr_send(qp: *mut ibv_qp_ex) {
+    // SAFETY: see wr_rdma_write.
+    unsafe {
+        let raw = (*qp).qp_base.qp_type == ibv_qp_type::IBV_QPT_RAW_PACKET;
+        begin(qp, if raw { WqeOpcode::RAW_ETH } else { WqeOpcode::SEND }, |_| {});
+    }
+}
+
+unsafe extern "C" fn wr_send_imm(qp: *mut ibv_qp_ex, imm: __be32) {
+    // SAFETY: see wr_rdma_write.
+    unsafe { begin(qp, WqeOpcode::SEND_WITH_IMM, |wr| wr.imm = imm) };
+}
+
+unsafe extern "C" fn wr_send_inv(qp: *mut ibv_qp_ex, rkey: u32) {
+    // SAFETY: see wr_rdma_write.
+    unsafe { begin(qp, WqeOpcode::SEND_WITH_INV, |wr| wr.imm = rkey) };
+}
+
+unsafe extern "C" fn wr_local_inv(qp: *mut ibv_qp_ex, rkey: u32) {
+    // SAFETY: see wr_rdma_write.
+    unsafe { begin(qp, WqeOpcode::LOCAL_INV, |wr| wr.imm = rkey) };
+}
+
+unsafe extern "C" fn wr_atomic_cmp_swp(
+    qp: *mut ibv_qp_ex,
+    rkey: u32,
+    remote_addr: u64,
+    compare: u64,
+    swap: u64,
+) {
+    // SAFETY: see wr_rdma_write.
+    unsafe {
+        begin(qp, WqeOpcode::CMP_SWAP, |wr| {
+            wr.rkey = rkey;
+            wr.remote_addr = remote_addr;
+            wr.compare_add = compare;
+            wr.swap = swap;
+        });
+    }
+}
+
+unsafe extern "C" fn wr_atomic_fetch_add(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64, add: u64) {
+    // SAFETY: see wr_rdma_write.
+    unsafe {
+        begin(qp, WqeOpcode::FETCH_ADD, |wr| {
+            wr.rkey = rkey;
+            wr.remote_addr = remote_addr;
+            wr.compare_add = add;
+        });
+    }
+}
+
+unsafe extern "C" fn wr_bind_mw(
+    qp: *mut ibv_qp_ex,
+    mw: *mut ibv_mw,
+    rkey: u32,
+    info: *const ibv_mw_bind_info,
+) {
+    // SAFETY: see wr_rdma_write; the window and the region are live.
+    unsafe {
+        match bind_of(mw, &*info) {
+            Ok(bind) => begin(qp, WqeOpcode::BIND_MW, |wr| {
+                wr.imm = rkey;
+                wr.bind = Some(bind);
+            }),
+            Err(error) => builder(qp).fail(error),
+        }
+    }
+}
+
+unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, remote_qpn: u32, remote_qkey: u32) {
+    // SAFETY: see wr_rdma_write; the address handle lives until the chain is complete.
+    unsafe {
+        let ah = driver_ah(ah);
+        builder(qp).set(|wr| {
+            wr.ah = ah;
+            wr.remote_qpn = remote_qpn;
+            wr.remote_qkey = remote_qkey;
+        });
+    }
+}
+
+unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
+    // SAFETY: see wr_rdma_write.
+    let builder = unsafe { builder(qp) };
+    builder.sges[0] = Sge { addr, length, lkey };
+    builder.parts = Parts::Sges(1);
+}
+
+unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *const ibv_sge) {
+    // SAFETY: see wr_rdma_write.
+    let builder = unsafe { builder(qp) };
+    if count > MAX_SGE {
+        return builder.fail(Errno::EINVAL);
+    }
+    if count != 0 {
+        // SAFETY: `count` elements are readable, and laid out as the driver's (see post.rs).
+        builder.sges[..count].copy_from_slice(unsafe { slice::from_raw_parts(list.cast(), count) });
+    }
+    builder.parts = Parts::Sges(count);
+}
+
+unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, length: usize) {
+    let buffer = ibv_data_buf { addr, length };
+    // SAFETY: one valid buffer.
+    unsafe { wr_set_inline_data_list(qp, 1, &buffer) };
+}
+
+unsafe extern "C" fn wr_set_inline_data_list(qp: *mut ibv_qp_ex, count: usize, list: *const ibv_data_buf) {
+    // SAFETY: see wr_rdma_write.
+    let builder = unsafe { builder(qp) };
+    let mut end = 0;
+    for index in 0..count {
+        // SAFETY: `count` buffers, each readable for its length.
+        let buffer = unsafe { &*list.add(index) };
+        if buffer.length > MAX_INLINE - end {
+            return builder.fail(Errno::EINVAL);
+        }
+        // The program may use its buffer again at once.
+        // SAFETY: as above, and there is room.
+        unsafe {
+            builder.bytes[end..].as_mut_ptr().copy_from(buffer.addr.cast(), buffer.length);
+        }
+        end += buffer.length;
+    }
+    builder.parts = Parts::Inline(end);
+}
+
+/// The operations that a type of queue pair has.
+fn supported(qp_type: QpType) -> u64 {
+    use ibv_qp_create_send_ops_flags as op;
+    let send = op::IBV_QP_EX_WITH_SEND | op::IBV_QP_EX_WITH_SEND_WITH_IMM;
+    let unreliable = send
+        | op::IBV_QP_EX_WITH_SEND_WITH_INV
+        | op::IBV_QP_EX_WITH_RDMA_WRITE
+        | op::IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM
+        | op::IBV_QP_EX_WITH_LOCAL_INV
+        | op::IBV_QP_EX_WITH_BIND_MW;
+    let reliable = unreliable
+        | op::IBV_QP_EX_WITH_RDMA_READ
+        | op::IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
+        | op::IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+    let ops = match qp_type {
+        QpType::RC => reliable,
+        QpType::UC => unreliable,
+        QpType::UD => send,
+        QpType::RAW_PACKET => op::IBV_QP_EX_WITH_SEND,
+        _ => return 0,
+    };
+    ops.0.into()
+}
+
+/// Sets the functions for the operations asked for; EOPNOTSUPP if one of them is not supported.
+pub fn fill(qp: &mut ibv_qp_ex, qp_type: QpType, send_ops: u64) -> Result<()> {
+    use ibv_qp_create_send_ops_flags as op;
+    if send_ops & !supported(qp_type) != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    macro_rules! operation {
+        ($($flag:ident => $name:ident;)*) => {
+            $(if send_ops & u64::from(op::$flag.0) != 0 { qp.$name = Some($name); })*
+        };
+    }
+    operation! {
+        IBV_QP_EX_WITH_RDMA_WRITE => wr_rdma_write;
+        IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM => wr_rdma_write_imm;
+        IBV_QP_EX_WITH_SEND => wr_send;
+        IBV_QP_EX_WITH_SEND_WITH_IMM => wr_send_imm;
+        IBV_QP_EX_WITH_SEND_WITH_INV => wr_send_inv;
+        IBV_QP_EX_WITH_RDMA_READ => wr_rdma_read;
+        IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP => wr_atomic_cmp_swp;
+        IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD => wr_atomic_fetch_add;
+        IBV_QP_EX_WITH_LOCAL_INV => wr_local_inv;
+        IBV_QP_EX_WITH_BIND_MW => wr_bind_mw;
+    }
+    if qp_type == QpType::UD {
+        qp.wr_set_ud_addr = Some(wr_set_ud_addr);
+    }
+    qp.wr_set_sge = Some(wr_set_sge);
+    qp.wr_set_sge_list = Some(wr_set_sge_list);
+    qp.wr_set_inline_data = Some(wr_set_inline_data);
+    qp.wr_set_inline_data_list = Some(wr_set_inline_data_list);
+    qp.wr_start = Some(wr_start);
+    qp.wr_complete = Some(wr_complete);
+    qp.wr_abort = Some(wr_abort);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_that_a_type_lacks_are_refused() {
+        // SAFETY: zero is a valid value of all fields; functions are absent.
+        let mut qp: ibv_qp_ex = unsafe { std::mem::zeroed() };
+        let read = ibv_qp_create_send_ops_flags::IBV_QP_EX_WITH_RDMA_READ.0.into();
+        assert_eq!(fill(&mut qp, QpType::UD, read), Err(Errno::EOPNOTSUPP));
+        assert_eq!(fill(&mut qp, QpType::UC, read), Err(Errno::EOPNOTSUPP));
+        assert_eq!(fill(&mut qp, QpType::RC, 1 << 10), Err(Errno::EOPNOTSUPP), "TSO");
+        assert!(qp.wr_start.is_none());
+        assert_eq!(fill(&mut qp, QpType::RC, read), Ok(()));
+        assert!(qp.wr_rdma_read.is_some() && qp.wr_rdma_write.is_none() && qp.wr_start.is_some());
+        assert!(qp.wr_set_ud_addr.is_none());
+    }
+}

@@ -1,0 +1,205 @@
+//! Modify and query of queue pairs: attributes by name, masks by number.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+
+use driver::{AttrMask, QpAttr, QpCaps};
+use fpga_regs::{Access, QpState};
+use rdma_sys::*;
+
+use super::ah::{attr_of, ibv_attr_of};
+use super::errno::{status, Errno, Result};
+use super::qp::Qp;
+
+fn state_of(state: ibv_qp_state::Type) -> Result<QpState> {
+    match state {
+        ibv_qp_state::IBV_QPS_RESET..=ibv_qp_state::IBV_QPS_ERR => Ok(QpState(state as u8)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// The attributes that `mask` names; what it does not name may be garbage and is not looked at.
+fn driver_attr(attr: &ibv_qp_attr, mask: AttrMask) -> Result<QpAttr> {
+    let mut out = QpAttr::default();
+    if mask.contains(AttrMask::STATE) {
+        out.state = state_of(attr.qp_state)?;
+    }
+    if mask.contains(AttrMask::CUR_STATE) {
+        out.cur_state = state_of(attr.cur_qp_state)?;
+    }
+    if mask.contains(AttrMask::PATH_MTU) {
+        out.path_mtu = match attr.path_mtu {
+            ibv_mtu::IBV_MTU_256..=ibv_mtu::IBV_MTU_4096 => attr.path_mtu as u8,
+            _ => return Err(Errno::EINVAL),
+        };
+    }
+    if mask.contains(AttrMask::ACCESS_FLAGS) {
+        out.access = Access(u8::try_from(attr.qp_access_flags).map_err(|_| Errno::EINVAL)?);
+    }
+    if mask.contains(AttrMask::AV) {
+        out.ah = attr_of(&attr.ah_attr);
+    }
+    // PSNs have 24 bits; like other providers, take no notice of the rest.
+    out.rq_psn = attr.rq_psn & 0xff_ffff;
+    out.sq_psn = attr.sq_psn & 0xff_ffff;
+    out.qkey = attr.qkey;
+    out.dest_qpn = attr.dest_qp_num;
+    out.pkey_index = attr.pkey_index;
+    out.port = attr.port_num;
+    out.max_rd_atomic = attr.max_rd_atomic;
+    out.max_dest_rd_atomic = attr.max_dest_rd_atomic;
+    out.min_rnr_timer = attr.min_rnr_timer;
+    out.timeout = attr.timeout;
+    out.retry_cnt = attr.retry_cnt;
+    out.rnr_retry = attr.rnr_retry;
+    out.en_sqd_async_notify = attr.en_sqd_async_notify != 0;
+    Ok(out)
+}
+
+/// Sizes as verbs lay them out.
+pub fn ibv_caps_of(caps: &QpCaps) -> ibv_qp_cap {
+    ibv_qp_cap {
+        max_send_wr: caps.max_send_wr,
+        max_recv_wr: caps.max_recv_wr,
+        max_send_sge: caps.max_send_sge,
+        max_recv_sge: caps.max_recv_sge,
+        max_inline_data: caps.max_inline,
+    }
+}
+
+fn ibv_attr(attr: &QpAttr, caps: &QpCaps) -> ibv_qp_attr {
+    // SAFETY: zero is a valid value of all fields.
+    let mut out: ibv_qp_attr = unsafe { std::mem::zeroed() };
+    out.qp_state = attr.state.0.into();
+    out.cur_qp_state = attr.state.0.into();
+    out.path_mtu = attr.path_mtu.into();
+    out.path_mig_state = ibv_mig_state::IBV_MIG_MIGRATED;
+    out.qkey = attr.qkey;
+    out.rq_psn = attr.rq_psn;
+    out.sq_psn = attr.sq_psn;
+    out.dest_qp_num = attr.dest_qpn;
+    out.qp_access_flags = attr.access.bits().into();
+    out.cap = ibv_caps_of(caps);
+    out.ah_attr = ibv_attr_of(&attr.ah);
+    out.pkey_index = attr.pkey_index;
+    out.en_sqd_async_notify = attr.en_sqd_async_notify.into();
+    out.sq_draining = attr.sq_draining.into();
+    out.max_rd_atomic = attr.max_rd_atomic;
+    out.max_dest_rd_atomic = attr.max_dest_rd_atomic;
+    out.min_rnr_timer = attr.min_rnr_timer;
+    out.port_num = attr.port;
+    out.timeout = attr.timeout;
+    out.retry_cnt = attr.retry_cnt;
+    out.rnr_retry = attr.rnr_retry;
+    out
+}
+
+/// `ibv_modify_qp`.
+///
+/// # Safety
+/// Called by libibverbs with a live queue pair and the attributes that `mask` names.
+pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
+    status(|| {
+        // SAFETY: as the caller promises.
+        let (qp, attr) = unsafe { (Qp::of(qp), &*attr) };
+        let mask = AttrMask(mask as u32);
+        qp.driver.modify(&driver_attr(attr, mask)?, mask)?;
+        Ok(())
+    })
+}
+
+/// `ibv_query_qp`.
+///
+/// # Safety
+/// Called by libibverbs with a live queue pair and room for both answers.
+pub unsafe extern "C" fn query_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    _mask: c_int,
+    init: *mut ibv_qp_init_attr,
+) -> c_int {
+    status(|| {
+        // SAFETY: a live queue pair.
+        let (ibv, this) = unsafe { (&*qp, Qp::of(qp)) };
+        let (found, how) = this.driver.query()?;
+        // SAFETY: room for one of each.
+        unsafe {
+            attr.write(ibv_attr(&found, &how.caps));
+            init.write(ibv_qp_init_attr {
+                qp_context: ibv.qp_context,
+                send_cq: ibv.send_cq,
+                recv_cq: ibv.recv_cq,
+                srq: ibv.srq,
+                cap: ibv_caps_of(&how.caps),
+                qp_type: ibv.qp_type,
+                sq_sig_all: how.sq_sig_all.into(),
+            });
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zeroed() -> ibv_qp_attr {
+        // SAFETY: zero is a valid value of all fields.
+        unsafe { std::mem::zeroed() }
+    }
+
+    #[test]
+    fn masks_have_the_numbers_of_verbs() {
+        for (ours, theirs) in [
+            (AttrMask::STATE, ibv_qp_attr_mask::IBV_QP_STATE),
+            (AttrMask::ACCESS_FLAGS, ibv_qp_attr_mask::IBV_QP_ACCESS_FLAGS),
+            (AttrMask::AV, ibv_qp_attr_mask::IBV_QP_AV),
+            (AttrMask::MAX_QP_RD_ATOMIC, ibv_qp_attr_mask::IBV_QP_MAX_QP_RD_ATOMIC),
+            (AttrMask::MIN_RNR_TIMER, ibv_qp_attr_mask::IBV_QP_MIN_RNR_TIMER),
+            (AttrMask::DEST_QPN, ibv_qp_attr_mask::IBV_QP_DEST_QPN),
+            (AttrMask::RATE_LIMIT, ibv_qp_attr_mask::IBV_QP_RATE_LIMIT),
+        ] {
+            assert_eq!(ours.bits(), theirs.0);
+        }
+    }
+
+    #[test]
+    fn fields_that_the_mask_does_not_name_may_be_garbage() {
+        let mut attr = zeroed();
+        attr.path_mtu = 77;
+        attr.cur_qp_state = 99;
+        attr.qp_access_flags = u32::MAX;
+        attr.qp_state = ibv_qp_state::IBV_QPS_RTS;
+        let out = driver_attr(&attr, AttrMask::STATE).unwrap();
+        assert_eq!(out.state, QpState::RTS);
+        assert_eq!(driver_attr(&attr, AttrMask::PATH_MTU), Err(Errno::EINVAL));
+        assert_eq!(driver_attr(&attr, AttrMask::CUR_STATE), Err(Errno::EINVAL));
+        assert_eq!(driver_attr(&attr, AttrMask::ACCESS_FLAGS), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn attributes_survive_both_ways() {
+        let attr = QpAttr {
+            state: QpState::RTS,
+            cur_state: QpState::RTS,
+            path_mtu: 5,
+            qkey: 0x1111_1111,
+            rq_psn: 0xabcdef,
+            sq_psn: 0x123456,
+            dest_qpn: 0x77,
+            access: Access(0xf),
+            pkey_index: 0,
+            port: 1,
+            max_rd_atomic: 4,
+            max_dest_rd_atomic: 8,
+            min_rnr_timer: 12,
+            timeout: 14,
+            retry_cnt: 7,
+            rnr_retry: 6,
+            en_sqd_async_notify: true,
+            ..QpAttr::default()
+        };
+        let all = AttrMask(0x1f_ffff);
+        assert_eq!(driver_attr(&ibv_attr(&attr, &QpCaps::default()), all), Ok(attr));
+    }
+}

@@ -1,0 +1,127 @@
+//! Shared receive queues.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use driver::{SrqAttr, SrqAttrMask};
+use rdma_sys::*;
+
+use super::card;
+use super::context::Context;
+use super::errno::{object, status, Errno};
+use super::events::{wait_acknowledged, Kind};
+use super::pd::Pd;
+
+/// A shared receive queue.
+#[repr(C)]
+pub struct Srq {
+    ibv: ibv_srq,
+    /// The driver's.
+    pub driver: Arc<card::Srq>,
+}
+
+impl Srq {
+    /// The object behind the pointer that programs have.
+    ///
+    /// # Safety
+    /// `srq` must be a live shared receive queue of this provider.
+    #[inline]
+    pub unsafe fn of<'a>(srq: *mut ibv_srq) -> &'a Self {
+        // SAFETY: `ibv` is the first field.
+        unsafe { &*srq.cast() }
+    }
+}
+
+/// `ibv_create_srq`; the granted sizes go back into `init`.
+///
+/// # Safety
+/// Called by libibverbs with a live protection domain and valid attributes.
+pub unsafe extern "C" fn create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> *mut ibv_srq {
+    object(|| {
+        // SAFETY: as the caller promises.
+        let (context, pd, init) = unsafe { ((*pd).context, Pd::of(pd), &mut *init) };
+        // `srq_limit` does not count here: it is set by ibv_modify_srq.
+        let wanted = SrqAttr { max_wr: init.attr.max_wr, max_sge: init.attr.max_sge, limit: 0 };
+        let driver = pd.driver.create_srq(&wanted)?;
+        let granted = driver.attr();
+        init.attr.max_wr = granted.max_wr;
+        init.attr.max_sge = granted.max_sge;
+        // SAFETY: zero is a valid value of all fields; libibverbs sets the common ones.
+        let mut ibv: ibv_srq = unsafe { std::mem::zeroed() };
+        ibv.context = context;
+        ibv.handle = driver.srqn();
+        let number = driver.srqn();
+        let srq = Box::into_raw(Box::new(Srq { ibv, driver }));
+        // SAFETY: an open context.
+        let events = &unsafe { Context::of(context) }.events;
+        if let Err(error) = events.add(Kind::Srq, number, srq as u64, None) {
+            // SAFETY: from above; dropping the driver's last handle destroys it.
+            drop(unsafe { Box::from_raw(srq) });
+            return Err(error);
+        }
+        Ok(srq.cast())
+    })
+}
+
+/// `ibv_modify_srq`.
+///
+/// # Safety
+/// Called by libibverbs with a live queue and valid attributes.
+pub unsafe extern "C" fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int {
+    status(|| {
+        // SAFETY: as the caller promises.
+        let (srq, attr) = unsafe { (Srq::of(srq), &*attr) };
+        let wanted = SrqAttr { max_wr: attr.max_wr, max_sge: attr.max_sge, limit: attr.srq_limit };
+        srq.driver.modify(&wanted, SrqAttrMask::from_bits_retain(mask as u32))?;
+        Ok(())
+    })
+}
+
+/// `ibv_query_srq`.
+///
+/// # Safety
+/// Called by libibverbs with a live queue and room for the answer.
+pub unsafe extern "C" fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
+    status(|| {
+        // SAFETY: a live queue.
+        let found = unsafe { Srq::of(srq) }.driver.query()?;
+        // SAFETY: room for one ibv_srq_attr.
+        unsafe {
+            attr.write(ibv_srq_attr { max_wr: found.max_wr, max_sge: found.max_sge, srq_limit: found.limit });
+        }
+        Ok(())
+    })
+}
+
+/// `ibv_get_srq_num`.
+///
+/// # Safety
+/// Called by a program with a live queue and room for the answer.
+pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { *number = Srq::of(srq).driver.srqn() };
+    0
+}
+
+/// `ibv_destroy_srq`: EBUSY while a QP uses it; waits for acknowledgements of its events.
+///
+/// # Safety
+/// Called by libibverbs with a live queue.
+pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
+    status(|| {
+        // SAFETY: a live queue; its memory goes after the last acknowledgement.
+        unsafe {
+            let this = Srq::of(srq);
+            let events = &Context::of((*srq).context).events;
+            let sent = events.while_destroying(Kind::Srq, this.driver.srqn(), || this.driver.destroy())?;
+            wait_acknowledged(
+                (&raw mut (*srq).mutex).cast(),
+                (&raw mut (*srq).cond).cast(),
+                &[(&raw const (*srq).events_completed, sent.asyncs)],
+            );
+            drop(Box::from_raw(srq.cast::<Srq>()));
+        }
+        Ok::<(), Errno>(())
+    })
+}
