@@ -44,30 +44,28 @@ impl CqRing {
         if self.closed() {
             return Err(CqError::Destroyed);
         }
-        let mut index = self.consumer();
         let mut found = 0;
-        let mut result = Ok(());
         while found < max {
+            let index = self.consumer();
             let Some(cqe) = self.get(index) else { break };
+            // Before the work request's place is given back: whoever posts there may have another
+            // completion at once, and the card must see room for it.
+            self.consume_to(index.wrapping_add(1));
             match self.complete(&cqe) {
                 Outcome::Done(wr_id) => {
                     sink(completion(&cqe, wr_id));
                     found += 1;
                 }
                 Outcome::Stale => (),
-                Outcome::Bad if found != 0 => break,
-                Outcome::Bad => {
-                    result = Err(CqError::BadEntry { qpn: cqe.qpn(), index: cqe.wqe_index() });
-                    index = index.wrapping_add(1);
+                Outcome::Bad if found != 0 => {
+                    // Told by the next poll.
+                    self.consume_to(index);
                     break;
                 }
+                Outcome::Bad => return Err(CqError::BadEntry { qpn: cqe.qpn(), index: cqe.wqe_index() }),
             }
-            index = index.wrapping_add(1);
         }
-        if index != self.consumer() {
-            self.consume_to(index);
-        }
-        result.map(|()| found)
+        Ok(found)
     }
 
     /// Finds the work request of an entry and frees its place in the queue.

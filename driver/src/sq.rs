@@ -61,7 +61,7 @@ impl<C: Card> SendPost<'_, C> {
             // SAFETY: the blocks are free and lie before the ring's end; `measure` has checked the request.
             unsafe { sq_write::wqe(sq.block(head), sq.flags, wr, shape, &message, units, head) };
         } else {
-            wrapped(sq, wr, shape, &message, units, head);
+            wrapped(sq, wr, shape, head);
         }
         let end = head.wrapping_add(blocks);
         sq.remember(head, wr.wr_id, end, count);
@@ -161,18 +161,24 @@ fn measure(sq: &SqRing, wr: &SendWr<'_>, shape: Shape) -> Result<Message, PostEr
 
 #[inline]
 fn total(pieces: &[Sge]) -> u64 {
-    pieces.iter().map(|piece| u64::from(piece.length)).sum()
+    match pieces {
+        [one] => one.length.into(),
+        many => many.iter().map(|piece| u64::from(piece.length)).sum(),
+    }
 }
 
 /// Builds a WQE that runs over the ring's end.
 #[cold]
 #[inline(never)]
-fn wrapped(sq: &SqRing, wr: &SendWr<'_>, shape: Shape, message: &Message, units: u32, head: u32) {
+fn wrapped(sq: &SqRing, wr: &SendWr<'_>, shape: Shape, head: u32) {
+    // Measured again, so that the usual way can keep the result in registers.
+    let Ok(message) = measure(sq, wr, shape) else { return };
+    let units = u32::from(shape.units) + message.units;
     #[repr(align(64))]
     struct Scratch([u8; MAX_WQE_BLOCKS * WQE_BLOCK]);
     let mut scratch = Scratch([0; MAX_WQE_BLOCKS * WQE_BLOCK]);
     // SAFETY: no WQE is longer than the scratch; `measure` has checked the request.
-    unsafe { sq_write::wqe(scratch.0.as_mut_ptr(), sq.flags, wr, shape, message, units, head) };
+    unsafe { sq_write::wqe(scratch.0.as_mut_ptr(), sq.flags, wr, shape, &message, units, head) };
     let bytes = units as usize * WQE_UNIT;
     for (block, chunk) in scratch.0[..bytes].chunks(WQE_BLOCK).enumerate() {
         let to = sq.block(head.wrapping_add(block as u32));

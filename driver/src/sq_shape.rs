@@ -36,6 +36,7 @@ pub(crate) const KIND_UD: u8 = 2;
 pub(crate) const ADDRESS_UNITS: u32 = (WqeAddress::BYTES / WQE_UNIT) as u32;
 
 /// What an opcode is made of.
+#[repr(align(4))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     /// Units of 16 bytes before the data, without an address segment.

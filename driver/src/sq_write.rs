@@ -47,13 +47,24 @@ pub(crate) unsafe fn put16(to: *mut u8, bytes: &[u8; 16]) {
 /// `to` is writable for all of them and aligned to 8.
 #[inline(always)]
 pub(crate) unsafe fn put_sges(to: *mut u8, sges: &[Sge]) {
-    for (index, sge) in sges.iter().enumerate() {
-        // SAFETY: as the caller promises; Sge has the layout of WqeSge.
-        unsafe {
-            let to = to.add(index * 16).cast::<u64>();
-            to.write(sge.addr);
-            to.add(1).write(u64::from(sge.length) | u64::from(sge.lkey) << 32);
+    // SAFETY: as the caller promises.
+    unsafe {
+        match sges {
+            [one] => put_sge(to, one),
+            many => many.iter().enumerate().for_each(|(index, sge)| put_sge(to.add(index * 16), sge)),
         }
+    }
+}
+
+/// # Safety
+/// As [`put_sges`], for one.
+#[inline(always)]
+unsafe fn put_sge(to: *mut u8, sge: &Sge) {
+    let to = to.cast::<u64>();
+    // SAFETY: as the caller promises; the words are those of WqeSge.
+    unsafe {
+        to.write(sge.addr);
+        to.add(1).write(u64::from(sge.length) | u64::from(sge.lkey) << 32);
     }
 }
 

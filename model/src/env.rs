@@ -80,6 +80,9 @@ pub trait Env {
     fn stash_fill(&mut self, stash: u32, bytes: &[u8]);
     /// Hands work to the cards after whatever was handed over before.
     fn push(&mut self, work: Work);
+    /// Sends a packet: hands [`Packet::BLANK`] to the cards as [`push`](Env::push) does, and returns it
+    /// to be filled in its place before the next call.
+    fn send(&mut self) -> &mut Packet;
     /// Raises an interrupt of a function.
     fn interrupt(&mut self, card: u8, function: u16, vector: u8);
     /// A QP timer was armed for this time (ns).

@@ -185,11 +185,10 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A packet without payload or extension headers.
-    pub fn new(transport: Transport, kind: Kind, src: PortId, dst: PortId, dest_qpn: u32, psn: u32) -> Packet {
-        Packet {
-            transport,
-            kind,
+    /// A packet without payload or extension headers, from nobody to nobody.
+    pub const BLANK: Packet = Packet {
+            transport: Transport::Rc,
+            kind: Kind::Ack,
             first: true,
             last: true,
             ack_req: false,
@@ -197,11 +196,11 @@ impl Packet {
             ipv6: false,
             extra: Extra::None,
             syndrome: 0,
-            src,
-            dst,
-            dest_qpn,
+            src: PortId::NOBODY,
+            dst: PortId::NOBODY,
+            dest_qpn: 0,
             src_qpn: 0,
-            psn,
+            psn: 0,
             count: 1,
             imm: 0,
             qkey: 0,
@@ -216,8 +215,7 @@ impl Packet {
             hop_limit: 0,
             dgid: [0; 16],
             payload: Payload::None,
-        }
-    }
+    };
 
     /// Bytes of the frames from the Ethernet header to the ICRC, without padding and FCS.
     #[inline]

@@ -27,9 +27,9 @@ impl World {
 
     /// Does one piece of work.
     #[inline]
-    pub fn step(&mut self, work: Work, env: &mut impl Env) {
-        match work {
-            Work::Packet(p) => self.deliver(&p, env),
+    pub fn step(&mut self, work: &Work, env: &mut impl Env) {
+        match *work {
+            Work::Packet(ref p) => self.deliver(p, env),
             Work::Send { card, qp } => self.cards[card as usize].run_send(qp as usize, env),
         }
     }

@@ -63,7 +63,12 @@ pub fn open() -> Arc<Device<Fake>> {
 
 /// A device on a fake card with these features, which completes sends at once or never.
 pub fn open_with(features: FeatureSet, immediate: bool) -> Arc<Device<Fake>> {
-    Device::open(Fake { features, state: Mutex::default(), immediate }).unwrap()
+    Device::open(Fake { immediate, ..bare(features) }).unwrap()
+}
+
+/// A fake card that nobody has opened.
+pub fn bare(features: FeatureSet) -> Fake {
+    Fake { features, state: Mutex::default(), immediate: false }
 }
 
 impl Fake {

@@ -14,4 +14,5 @@ mod property;
 mod qp;
 mod ring_bytes;
 mod srq;
+mod state_table;
 mod threads;

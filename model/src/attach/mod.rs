@@ -9,6 +9,7 @@ mod card;
 mod keeper;
 mod limits;
 mod net;
+mod queue;
 mod runner;
 mod wall;
 

@@ -121,9 +121,11 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     #[inline]
     fn drain(&self, world: &mut World, env: &mut Wall<'_>) {
-        while let Some(work) = env.pop() {
+        while let Some(work) = env.next() {
+            // SAFETY: the queue leaves the item alone until the next call of `next`.
+            let work = unsafe { &*work };
             // What is being worked on, for whoever finds us dead.
-            let entry = match &work {
+            let entry = match work {
                 Work::Packet(p) => 1 << 63 | (p.dst.card as u64) << 32 | p.dest_qpn as u64,
                 Work::Send { card, qp } => 1 << 63 | (*card as u64) << 32 | *qp as u64,
             };

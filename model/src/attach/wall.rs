@@ -1,19 +1,19 @@
 //! The environment of the cards in wall-clock mode: everything is answered at once.
 #![allow(unsafe_code)]
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::net::Net;
+use super::queue::WorkQueue;
 use crate::env::{Addr, Atomic, DmaFault, Env, Work};
-use crate::packet::Payload;
+use crate::packet::{Packet, Payload};
 use crate::segment::{futex_wake, now_ns, Guard};
 
 /// What one process keeps between runs: only capacity, no state. When it dies in the middle of a run,
 /// what was in the queue is lost like packets on a wire, and the senders' timers see to it.
 #[derive(Default)]
 pub(super) struct Scratch {
-    queue: VecDeque<Work>,
+    queue: WorkQueue,
     stashes: Vec<Vec<u8>>,
     stashes_used: usize,
 }
@@ -31,10 +31,10 @@ impl<'a> Wall<'a> {
         Wall { guard, net, scratch }
     }
 
-    /// The next piece of work.
+    /// The next piece of work. It stays in its place until the next call.
     #[inline]
-    pub fn pop(&mut self) -> Option<Work> {
-        self.scratch.queue.pop_front()
+    pub fn next(&mut self) -> Option<*const Work> {
+        self.scratch.queue.next()
     }
 
     #[inline]
@@ -130,9 +130,14 @@ impl Env for Wall<'_> {
         self.scratch.stashes[stash as usize].copy_from_slice(bytes);
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, work: Work) {
-        self.scratch.queue.push_back(work);
+        self.scratch.queue.push(work);
+    }
+
+    #[inline(always)]
+    fn send(&mut self) -> &mut Packet {
+        self.scratch.queue.send()
     }
 
     fn interrupt(&mut self, card: u8, function: u16, vector: u8) {

@@ -7,7 +7,7 @@ use super::qp::Qp;
 use super::wqe::{blocks, Wqe};
 use super::Device;
 use crate::env::{Addr, DmaFault, Env, Work};
-use crate::packet::{Extra, Kind, Packet, Payload};
+use crate::packet::{Extra, Kind, Payload};
 use crate::wire::psn;
 
 /// WQEs that a QP sends before others have a turn.
@@ -158,8 +158,7 @@ impl Device {
         let last = offset + len == total;
         let opcode = wqe.ctrl.opcode();
         let write = matches!(opcode, WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM);
-        let mut p = Packet::new(qp.transport(), if write { Kind::Write } else { Kind::Send }, qp.port, qp.dest, qp.dest_qpn, qp.req.psn);
-        p.src_qpn = qp.qpn;
+        let p = qp.packet(if write { Kind::Write } else { Kind::Send }, qp.req.psn, env);
         p.first = offset == 0;
         p.last = last;
         p.count = count;
@@ -180,13 +179,12 @@ impl Device {
             p.rkey = remote.rkey();
             p.dma_len = total;
         }
-        p.ipv6 = qp.ipv6;
-        env.push(Work::Packet(p));
+        let bytes = p.wire_bytes();
         let unreliable = qp.qp_type != QpType::RC;
         let req = &mut self.qps[q].req;
         req.psn = psn::add(req.psn, count);
         req.packets += count as u64;
-        req.bytes += p.wire_bytes();
+        req.bytes += bytes;
         if last {
             req.cur = req.cur.wrapping_add(wqe.blocks());
             req.cur_offset = 0;
@@ -231,8 +229,7 @@ impl Device {
             WqeOpcode::CMP_SWAP => Kind::CompareSwap,
             _ => Kind::FetchAdd,
         };
-        let mut p = Packet::new(qp.transport(), kind, qp.port, qp.dest, qp.dest_qpn, qp.req.psn);
-        p.src_qpn = qp.qpn;
+        let p = qp.packet(kind, qp.req.psn, env);
         p.ack_req = true;
         p.va = remote.remote_addr().wrapping_add(offset as u64);
         p.rkey = remote.rkey();
@@ -245,11 +242,10 @@ impl Device {
             p.swap_add = operands.compare_add();
         }
         let count = if read { qp.packets(length - offset) } else { 1 };
-        p.ipv6 = qp.ipv6;
-        env.push(Work::Packet(p));
+        let bytes = p.wire_bytes();
         let req = &mut self.qps[q].req;
         req.rd_out += 1;
-        req.bytes += p.wire_bytes();
+        req.bytes += bytes;
         req.psn = psn::add(req.psn, count);
         req.packets += 1;
         req.cur = req.cur.wrapping_add(wqe.blocks());

@@ -7,7 +7,7 @@ use super::keys::{KeyError, Range};
 use super::qp::{Resource, IDLE, IN_SEND, IN_WRITE, RESOURCES};
 use super::recv::RecvError;
 use super::Device;
-use crate::env::{Atomic, Env, Work};
+use crate::env::{Atomic, Env};
 use crate::packet::{aeth, Extra, Kind, Packet, Payload, Transport};
 use crate::wire::psn;
 
@@ -27,6 +27,31 @@ enum Refusal {
     Access,
     /// NAK remote operational error: the responder's own memory failed.
     Operation,
+}
+
+impl super::qp::Qp {
+    /// A packet of this QP to its peer.
+    #[inline(always)]
+    pub(super) fn packet<'e>(&self, kind: Kind, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
+        let p = env.send();
+        p.transport = self.transport();
+        p.kind = kind;
+        p.src = self.port;
+        p.dst = self.dest;
+        p.dest_qpn = self.dest_qpn;
+        p.src_qpn = self.qpn;
+        p.psn = psn;
+        p.ipv6 = self.ipv6;
+        p
+    }
+
+    /// An answer of this QP's responder.
+    #[inline(always)]
+    fn reply<'e>(&self, kind: Kind, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
+        let p = self.packet(kind, psn, env);
+        p.msn = self.resp.msn;
+        p
+    }
 }
 
 impl Device {
@@ -330,7 +355,8 @@ impl Device {
         loop {
             let qp = &self.qps[q];
             let mut want = (p.dma_len - offset).min(TRAIN_BYTES);
-            let mut r = Packet::new(Transport::Rc, Kind::ReadResponse, qp.port, qp.dest, qp.dest_qpn, psn::add(p.psn, offset >> qp.mtu_log));
+            let first_psn = psn::add(p.psn, offset >> qp.mtu_log);
+            let mut data = Payload::None;
             if want != 0 {
                 let piece = self
                     .check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ)
@@ -340,19 +366,18 @@ impl Device {
                     return self.refuse(q, Refusal::Operation, p, env);
                 };
                 want = payload.len() as u32;
-                r.payload = payload;
+                data = payload;
             }
             let qp = &mut self.qps[q];
+            let r = qp.reply(Kind::ReadResponse, first_psn, env);
+            r.payload = data;
             r.count = qp.packets(want);
             r.first = offset == 0;
             offset += want;
             r.last = offset == p.dma_len;
             r.syndrome = aeth::ACK;
-            r.msn = qp.resp.msn;
-            r.ipv6 = qp.ipv6;
             qp.req.packets += r.count as u64;
             qp.req.bytes += r.wire_bytes();
-            env.push(Work::Packet(r));
             if r.last {
                 return;
             }
@@ -408,14 +433,11 @@ impl Device {
 
     fn send_atomic_ack(&mut self, q: usize, psn: u32, original: u64, env: &mut impl Env) {
         let qp = &mut self.qps[q];
-        let mut r = Packet::new(Transport::Rc, Kind::AtomicAck, qp.port, qp.dest, qp.dest_qpn, psn);
+        let r = qp.reply(Kind::AtomicAck, psn, env);
         r.syndrome = aeth::ACK;
-        r.msn = qp.resp.msn;
         r.compare = original;
-        r.ipv6 = qp.ipv6;
         qp.req.packets += 1;
         qp.req.bytes += r.wire_bytes();
-        env.push(Work::Packet(r));
     }
 
     /// A request that was received before (IB spec 9.7.5.1.5 and 9.7.6.1.1).
@@ -449,13 +471,10 @@ impl Device {
     #[inline]
     fn send_ack(&mut self, q: usize, syndrome: u8, psn: u32, env: &mut impl Env) {
         let qp = &mut self.qps[q];
-        let mut a = Packet::new(Transport::Rc, Kind::Ack, qp.port, qp.dest, qp.dest_qpn, psn);
+        let a = qp.reply(Kind::Ack, psn, env);
         a.syndrome = syndrome;
-        a.msn = qp.resp.msn;
-        a.ipv6 = qp.ipv6;
         qp.req.packets += 1;
         qp.req.bytes += a.wire_bytes();
-        env.push(Work::Packet(a));
     }
 
     /// A UC request: nothing is answered; a gap drops the message under way.

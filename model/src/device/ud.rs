@@ -7,7 +7,7 @@ use super::recv::RecvError;
 use super::requester::{LocalError, Step};
 use super::wqe::Wqe;
 use super::Device;
-use crate::env::{Env, Work};
+use crate::env::Env;
 use crate::packet::{Extra, Kind, Packet, Payload, PortId, Transport, PORTS};
 use crate::wire::psn;
 
@@ -28,8 +28,9 @@ impl Device {
         }
         let (payload, _) = self.gather(q, wqe, 0, total, env)?;
         let qp = &self.qps[q];
-        let mut p = Packet::new(Transport::Ud, Kind::Send, own, PortId::from_mac(av.dmac()), av.dest_qpn(), qp.req.psn);
-        p.src_qpn = qp.qpn;
+        let p = qp.packet(Kind::Send, qp.req.psn, env);
+        p.dst = PortId::from_mac(av.dmac());
+        p.dest_qpn = av.dest_qpn();
         // A Q_Key with the high bit set in the WQE stands for the QP's own (IB spec 10.2.5).
         p.qkey = if av.qkey() & 0x8000_0000 != 0 { qp.qkey } else { av.qkey() };
         p.sgid_index = av.sgid_index();
@@ -43,7 +44,7 @@ impl Device {
             p.imm = wqe.ctrl.imm();
         }
         p.ipv6 = !mapped(&p.dgid);
-        env.push(Work::Packet(p));
+        let bytes = p.wire_bytes();
         if p.dst == PortId::ALL {
             self.count(own.port, port::TX_MULTICAST);
         }
@@ -51,7 +52,7 @@ impl Device {
         req.psn = psn::add(req.psn, 1);
         req.una = req.psn;
         req.packets += 1;
-        req.bytes += p.wire_bytes();
+        req.bytes += bytes;
         req.cur = req.cur.wrapping_add(wqe.blocks());
         self.complete_unreliable(q, wqe, env);
         Ok(Step::Sent)

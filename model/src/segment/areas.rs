@@ -67,7 +67,7 @@ impl Segment {
         })
     }
 
-    /// Gives an area back. Pages of it that are still registered stay until
+    /// Gives an area back; only address and length matter. Pages of it that are still registered stay until
     /// they are not.
     pub fn free(&self, area: Area) -> Result<(), SegmentError> {
         mover::release(self, area.ptr as u64, area.len as u64)

@@ -51,9 +51,10 @@ pub(super) fn install() -> io::Result<()> {
 extern "C" fn prepare() {
     PROCESS.acquire();
     // SAFETY: PROCESS is held, so the entries are alive.
-    let moved = unsafe { segments() }
-        .iter()
-        .any(|&local| unsafe { (*local).moved_pages.load(Ordering::Relaxed) });
+    let moved = unsafe {
+        let mut all = segments().iter();
+        all.any(|&local| (*local).moved_pages.load(Ordering::Relaxed))
+    };
     let mut ends = [-1; 2];
     if moved {
         // SAFETY: `ends` has room for two descriptors. Without a pipe (no
@@ -112,9 +113,8 @@ unsafe fn privatise(local: &Local) {
         let mut found = 0;
         let complete = each_mapping(from, |mapping| {
             // SAFETY: PROCESS is held.
-            if (mapping.device, mapping.inode) == local.identity
-                && !unsafe { in_base(mapping.start) }
-            {
+            let base = unsafe { in_base(mapping.start) };
+            if (mapping.device, mapping.inode) == local.identity && !base {
                 batch[found] = *mapping;
                 found += 1;
             }

@@ -22,8 +22,8 @@ use super::attach::AttachError;
 use super::create;
 use super::layout::{KEEPER_MEMBER, MAX_MEMBERS, MEMBER_ACTIVE, MEMBER_FREE, MEMBER_GONE};
 use super::listen::{peer, Listener};
-use super::mover::free_member;
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
+use super::release::free_member;
 use super::{now_ns, Segment};
 
 /// How long the first connection may take to come.
@@ -38,6 +38,11 @@ const CLEANUP_RETRY: Duration = Duration::from_millis(100);
 /// The least sleep between two runs of the timers.
 const TIMER_PAUSE: Duration = Duration::from_micros(50);
 
+/// Told the member that has gone.
+pub type OnMemberGone = Box<dyn FnMut(&Segment, u16)>;
+/// Runs timers, returns the next deadline.
+pub type OnTimer = Box<dyn FnMut(&Segment) -> u64>;
+
 /// What a keeper is to do.
 pub struct KeeperOptions {
     /// Where it listens. The directory belongs to the user, mode 0700; it is
@@ -51,11 +56,11 @@ pub struct KeeperOptions {
     pub init: Box<dyn FnOnce(&Segment)>,
     /// A member has gone. The lock is not held. Afterwards the member's memory
     /// is freed, so the cards must stop using it here.
-    pub on_member_gone: Box<dyn FnMut(&Segment, u16)>,
+    pub on_member_gone: OnMemberGone,
     /// Somebody has to look at the timers: a deadline has come, or the keeper
-    /// was woken. The lock is not held. Returns the next deadline
+    /// was woken, or has just started. The lock is not held. Returns the next deadline
     /// (CLOCK_MONOTONIC, ns), `u64::MAX` if there is none.
-    pub on_timer: Box<dyn FnMut(&Segment) -> u64>,
+    pub on_timer: OnTimer,
 }
 
 /// Why a keeper did not run.
@@ -117,8 +122,8 @@ struct Keeper {
     clients: Vec<Client>,
     /// Members that are gone but not cleaned up: the lock was not to be had.
     unclean: Vec<u16>,
-    on_member_gone: Box<dyn FnMut(&Segment, u16)>,
-    on_timer: Box<dyn FnMut(&Segment) -> u64>,
+    on_member_gone: OnMemberGone,
+    on_timer: OnTimer,
     /// When to end although nobody ever came.
     alone_until: u64,
 }
@@ -304,7 +309,6 @@ impl Keeper {
             member,
             total_bytes: self.segment.tables().header.total_bytes,
         };
-        // A client that is not in any more is dropped by whoever called.
         self.answer(index, welcome) && verdict == Verdict::Accepted
     }
 

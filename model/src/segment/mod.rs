@@ -33,6 +33,7 @@ pub mod protect;
 pub mod protocol;
 pub mod ranges;
 mod registry;
+mod release;
 #[cfg(test)]
 mod tests;
 

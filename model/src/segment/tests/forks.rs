@@ -31,7 +31,7 @@ fn parent_and_child_have_their_own_copies() {
     let net = Net::start();
     let a = net.attach();
     let buffer = Buffer::filled(300 * 4096, 5);
-    let start = unsafe { buffer.ptr.add(24) };
+    let start = buffer.ptr.wrapping_add(24);
     let len = buffer.len - 4096;
     a.map(start, len, true).unwrap();
     let ready = Buffer::new(4096);

@@ -71,7 +71,7 @@ fn edges_stay_and_are_reached_all_the_same() {
     let net = Net::start();
     let a = net.attach();
     let buffer = Buffer::filled(5 * 4096, 4);
-    let start = unsafe { buffer.ptr.add(100) };
+    let start = buffer.ptr.wrapping_add(100);
     a.map(start, 4 * 4096, true).unwrap();
     assert_eq!(
         backing(&a, start as u64),
@@ -133,6 +133,7 @@ fn memory_of_other_kinds_stays() {
         Err(SegmentError::BadAddress(_))
     ));
     let hole = Buffer::new(3 * 4096);
+    // SAFETY: a page of our own mapping.
     unsafe { libc::munmap(hole.ptr.add(4096).cast(), 4096) };
     assert!(matches!(
         a.map(hole.ptr, hole.len, false),

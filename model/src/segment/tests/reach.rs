@@ -15,7 +15,7 @@ const LEN: usize = 3 * 4096;
 pub(super) fn private_buffer(socket: &Path) {
     let segment = Segment::attach(socket).unwrap();
     let buffer = Buffer::filled(LEN + 8192, 2);
-    let start = unsafe { buffer.ptr.add(1000) };
+    let start = buffer.ptr.wrapping_add(1000);
     segment.map(start, LEN, true).unwrap();
     tell(&[segment.member().into(), start as u64]);
     while wait() {
@@ -36,7 +36,7 @@ fn copies_reach_other_processes_both_ways() {
     let (third_member, third_iova) = (told[0] as u16, told[1]);
     let mine = Buffer::new(LEN + 4096);
     let mine_at = mine.iova() + 8;
-    a.map(unsafe { mine.ptr.add(8) }, LEN, true).unwrap();
+    a.map(mine.ptr.wrapping_add(8), LEN, true).unwrap();
     let me = a.member();
     let guard = a.lock(Duration::from_secs(5)).unwrap();
     assert_eq!(guard.resolve(member, iova).unwrap().0, Backing::Foreign);

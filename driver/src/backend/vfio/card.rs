@@ -1,0 +1,139 @@
+//! A card in a PCI slot as the driver's backend.
+#![allow(unsafe_code)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fpga_regs::regs::MAX_VECTORS;
+use vfio_ioctls::{VfioContainer, VfioDevice, VfioError};
+
+use super::bar::Bar;
+use super::dma::{Iommu, Space};
+use super::irq::Vectors;
+use super::{advice, config, preflight};
+use crate::card::{Card, CardError, DmaMemory};
+
+/// Empty polls after which the core is offered to others.
+const YIELD_EVERY: u32 = 1024;
+
+/// A card function opened through VFIO. VFIO maps memory for reading and writing only, so what is
+/// registered must be writable even if the card shall only read it.
+pub struct Vfio {
+    // The order is that of dropping: the device before the mappings of its container.
+    bar: Bar,
+    vectors: Vectors,
+    _device: VfioDevice,
+    space: Space<Shared>,
+}
+
+/// The container, which the device holds too.
+struct Shared(Arc<VfioContainer>);
+
+impl Iommu for Shared {
+    unsafe fn map(&self, iova: u64, len: usize, ptr: *mut u8) -> Result<(), VfioError> {
+        // SAFETY: as the caller promises.
+        unsafe { Iommu::map(&*self.0, iova, len, ptr) }
+    }
+
+    fn unmap(&self, iova: u64, len: usize) -> Result<(), VfioError> {
+        Iommu::unmap(&*self.0, iova, len)
+    }
+}
+
+impl Vfio {
+    /// Opens the device at a PCI address such as `0000:01:00.0`, which is bound to vfio-pci.
+    pub fn open(address: &str) -> Result<Self, CardError> {
+        let found = preflight(Path::new("/sys"), address)?;
+        let opening = |error| advice::opening(error, found.group);
+        let container = Arc::new(VfioContainer::new(None).map_err(opening)?);
+        let device = VfioDevice::new(&found.path, container.clone(), false).map_err(opening)?;
+        device.reset();
+        // After the reset, which clears it.
+        config::enable(&device)?;
+        let bar = Bar::map(&device)?;
+        let vectors = Vectors::enable(&device, MAX_VECTORS)?;
+        // SAFETY: asks for a number.
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+        Ok(Vfio { bar, vectors, _device: device, space: Space::new(Shared(container), page) })
+    }
+}
+
+impl Card for Vfio {
+    #[inline]
+    fn read32(&self, offset: u32) -> u32 {
+        self.bar.read(offset)
+    }
+
+    #[inline]
+    fn write32(&self, offset: u32, value: u32) {
+        self.bar.write(offset, value);
+    }
+
+    #[inline]
+    fn read64(&self, offset: u32) -> u64 {
+        self.bar.read(offset)
+    }
+
+    #[inline]
+    fn write64(&self, offset: u32, value: u64) {
+        self.bar.write(offset, value);
+    }
+
+    #[inline]
+    fn doorbell(&self, offset: u32, value: u64) {
+        self.bar.write(offset, value);
+    }
+
+    #[inline]
+    fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64) {
+        self.bar.write_words(offset, wqe);
+        self.bar.write(doorbell_offset, value);
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
+        self.space.alloc(bytes)
+    }
+
+    fn free(&self, memory: DmaMemory) {
+        self.space.free(memory);
+    }
+
+    fn map(&self, addr: *mut u8, len: usize, _writable: bool) -> Result<u64, CardError> {
+        // SAFETY: the driver maps what `Pd::reg_mr` was given, whose caller promises it.
+        unsafe { self.space.map(addr, len) }
+    }
+
+    fn unmap(&self, iova: u64, addr: *mut u8, len: usize) {
+        self.space.unmap(iova, addr, len);
+    }
+
+    fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
+        self.vectors.wait(vector, timeout)
+    }
+
+    #[inline]
+    fn relax(&self, empty_polls: u32) {
+        std::hint::spin_loop();
+        if empty_polls % YIELD_EVERY == YIELD_EVERY - 1 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_without_a_card_is_told() {
+        let Err(error) = Vfio::open("ffff:ff:1f.7") else { panic!("there is no such slot") };
+        assert!(error.to_string().contains("there is no PCI device ffff:ff:1f.7"), "{error}");
+    }
+
+    #[test]
+    fn the_backend_may_be_shared_between_threads() {
+        fn card<C: Card>() {}
+        card::<Vfio>();
+    }
+}

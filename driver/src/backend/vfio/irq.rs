@@ -1,0 +1,91 @@
+//! MSI-X vectors as eventfds.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use vfio_bindings::bindings::vfio::VFIO_PCI_MSIX_IRQ_INDEX;
+use vfio_ioctls::VfioDevice;
+use vmm_sys_util::eventfd::{EventFd, EFD_NONBLOCK};
+
+use crate::card::CardError;
+
+/// One eventfd a vector.
+pub(super) struct Vectors {
+    fds: Vec<EventFd>,
+}
+
+impl Vectors {
+    fn new(count: u32) -> Result<Self, CardError> {
+        let fds = (0..count).map(|_| EventFd::new(EFD_NONBLOCK)).collect::<io::Result<_>>();
+        let fds = fds.map_err(|source| CardError::Os { what: "creating an eventfd".into(), source })?;
+        Ok(Vectors { fds })
+    }
+
+    /// Enables up to `most` vectors of the device.
+    pub fn enable(device: &VfioDevice, most: u32) -> Result<Self, CardError> {
+        let has = device.get_irq_info(VFIO_PCI_MSIX_IRQ_INDEX).map_or(0, |irq| irq.count);
+        if has == 0 {
+            return Err(CardError::Setup("the card has no MSI-X vectors: this is not a Verbena card".into()));
+        }
+        let vectors = Self::new(has.min(most))?;
+        device
+            .enable_msix(vectors.fds.iter().collect())
+            .map_err(|error| CardError::Setup(format!("enabling {} interrupts: {error}", vectors.fds.len())))?;
+        Ok(vectors)
+    }
+
+    /// Waits until a vector fires, and consumes that.
+    pub fn wait(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
+        let count = self.fds.len() as u32;
+        let fd = self.fds.get(vector as usize).ok_or(CardError::NoVector { vector, count })?;
+        let deadline = Instant::now().checked_add(timeout);
+        loop {
+            if fd.read().is_ok() {
+                return Ok(true);
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(false);
+            }
+            // Rounded up, so that the last millisecond is not spent spinning.
+            let ms = left.map_or(-1, |left| i32::try_from(left.as_millis() + 1).unwrap_or(i32::MAX));
+            let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one valid pollfd.
+            if unsafe { libc::poll(&mut poll, 1, ms) } < 0 {
+                let source = io::Error::last_os_error();
+                if source.kind() != io::ErrorKind::Interrupted {
+                    return Err(CardError::Os { what: "waiting for an interrupt".into(), source });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_is_consumed_once() {
+        let vectors = Vectors::new(2).unwrap();
+        vectors.fds[1].write(1).unwrap();
+        vectors.fds[1].write(1).unwrap();
+        assert!(!vectors.wait(0, Duration::ZERO).unwrap());
+        assert!(vectors.wait(1, Duration::ZERO).unwrap());
+        assert!(!vectors.wait(1, Duration::from_millis(2)).unwrap());
+        assert!(matches!(vectors.wait(2, Duration::ZERO), Err(CardError::NoVector { vector: 2, count: 2 })));
+    }
+
+    #[test]
+    fn a_waiting_thread_is_woken() {
+        let vectors = Vectors::new(1).unwrap();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| vectors.wait(0, Duration::MAX).unwrap());
+            std::thread::sleep(Duration::from_millis(5));
+            vectors.fds[0].write(1).unwrap();
+            assert!(waiter.join().unwrap());
+        });
+    }
+}

@@ -1,0 +1,100 @@
+//! What can be wrong before anything is opened: read from sysfs, told with its remedy.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::card::CardError;
+
+/// A device that VFIO can open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its directory in sysfs.
+    pub path: PathBuf,
+    /// Its IOMMU group.
+    pub group: u32,
+}
+
+/// Looks at a PCI device (`0000:01:00.0`) below a sysfs root (`/sys`).
+pub fn preflight(sysfs: &Path, address: &str) -> Result<Found, CardError> {
+    let setup = |text: String| Err(CardError::Setup(text));
+    let well_formed = address.len() == 12
+        && address.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b':',
+            10 => byte == b'.',
+            _ => byte.is_ascii_hexdigit(),
+        });
+    if !well_formed {
+        return setup(format!("{address:?} is not a PCI address: write it like 0000:01:00.0 (see lspci -D)"));
+    }
+    let path = sysfs.join("bus/pci/devices").join(address);
+    if !path.exists() {
+        return setup(format!("there is no PCI device {address}: see lspci -D, or rescan the bus"));
+    }
+    let Some(group) = link_name(&path.join("iommu_group")) else {
+        return setup(format!(
+            "{address} has no IOMMU group: switch the IOMMU on (BIOS: VT-d or AMD-Vi; kernel: intel_iommu=on)"
+        ));
+    };
+    let bound = link_name(&path.join("driver"));
+    if bound.as_deref() != Some("vfio-pci") {
+        let now = bound.map_or("no driver".to_string(), |driver| format!("the driver {driver}"));
+        return setup(format!(
+            "{address} has {now}, not vfio-pci: modprobe vfio-pci; \
+             echo vfio-pci > {0}/driver_override; echo {address} > {0}/driver/unbind (if it has a driver); \
+             echo {address} > /sys/bus/pci/drivers_probe",
+            path.display()
+        ));
+    }
+    match group.parse() {
+        Ok(group) => Ok(Found { path, group }),
+        Err(_) => setup(format!("the IOMMU group of {address} is called {group:?}, a number was expected")),
+    }
+}
+
+fn link_name(link: &Path) -> Option<String> {
+    let target = fs::read_link(link).ok()?;
+    Some(target.file_name()?.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    const ADDRESS: &str = "0000:01:00.0";
+
+    fn device(group: Option<&str>, driver: Option<&str>) -> (tempfile::TempDir, Result<Found, CardError>) {
+        let sysfs = tempfile::tempdir().unwrap();
+        let path = sysfs.path().join("bus/pci/devices").join(ADDRESS);
+        fs::create_dir_all(&path).unwrap();
+        if let Some(group) = group {
+            symlink(format!("../../kernel/iommu_groups/{group}"), path.join("iommu_group")).unwrap();
+        }
+        if let Some(driver) = driver {
+            symlink(format!("../../bus/pci/drivers/{driver}"), path.join("driver")).unwrap();
+        }
+        let found = preflight(sysfs.path(), ADDRESS);
+        (sysfs, found)
+    }
+
+    #[test]
+    fn a_device_that_is_ready() {
+        let (sysfs, found) = device(Some("17"), Some("vfio-pci"));
+        let path = sysfs.path().join("bus/pci/devices").join(ADDRESS);
+        assert_eq!(found.unwrap(), Found { path, group: 17 });
+    }
+
+    #[test]
+    fn every_obstacle_has_a_remedy() {
+        let text = |found: Result<Found, CardError>| found.unwrap_err().to_string();
+        assert!(text(device(None, Some("vfio-pci")).1).contains("intel_iommu=on"));
+        assert!(text(device(Some("17"), None).1).contains("has no driver, not vfio-pci: modprobe"));
+        assert!(text(device(Some("17"), Some("mlx5_core")).1).contains("the driver mlx5_core"));
+        assert!(text(device(Some("x"), Some("vfio-pci")).1).contains("a number was expected"));
+        let empty = tempfile::tempdir().unwrap();
+        assert!(text(preflight(empty.path(), ADDRESS)).contains("no PCI device"));
+        for wrong in ["01:00.0", "0000:01:00:0", "../../../../x", ""] {
+            assert!(text(preflight(empty.path(), wrong)).contains("is not a PCI address"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Packets to frames and back.
+
+use crate::address::{self, GID_TABLE_LEN};
+use crate::packet::{Extra, Kind, Packet, Payload, PortId, Transport};
+use crate::wire::{self, frame, psn, BthOpcode, DropReason, EncodeError, Headers, Icrc, Path, Position};
+
+/// The default partition, the only one.
+const PKEY: u16 = 0xffff;
+/// The path MTUs.
+const MTUS: [usize; 5] = [256, 512, 1024, 2048, 4096];
+/// Bytes that the largest frame takes.
+pub const MAX_FRAME: usize = 4096 + frame::MAX_OVERHEAD;
+
+/// A packet of a train, and the part of the train's payload that it carries.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    /// The packet: `count` is 1, and what its frame has no header for is zero. Its payload is left to
+    /// whoever has the bytes.
+    pub packet: Packet,
+    /// Where its payload begins in the train's.
+    pub offset: usize,
+    /// Bytes of its payload.
+    pub len: usize,
+}
+
+/// Bytes of payload of each packet of a train but the last: the path MTU of whoever made the train.
+/// All of the payload when it is one packet.
+pub fn mtu(train: &Packet) -> usize {
+    let len = train.payload.len();
+    if train.count <= 1 {
+        return len;
+    }
+    // The MTU is at least len / count and less than len / (count - 1): at most one power of two.
+    let fits = |mtu: &usize| len.div_ceil(*mtu) == train.count as usize;
+    MTUS.into_iter().find(fits).unwrap_or_else(|| len.div_ceil(train.count as usize))
+}
+
+/// The packets of a train, in order.
+pub fn pieces(train: &Packet) -> impl Iterator<Item = Piece> {
+    let (train, mtu) = (*train, mtu(train));
+    (0..train.count).map(move |n| {
+        let end = n + 1 == train.count;
+        let offset = n as usize * mtu;
+        let len = if end { train.payload.len().saturating_sub(offset) } else { mtu };
+        Piece { packet: piece(&train, n, end), offset, len }
+    })
+}
+
+fn piece(train: &Packet, n: u32, end: bool) -> Packet {
+    let (first, last) = (train.first && n == 0, train.last && end);
+    let opcode = opcode(train.transport, train.kind, train.extra, first, last);
+    let mut p = *train;
+    p.count = 1;
+    p.psn = psn::add(train.psn, n);
+    p.first = first;
+    p.last = last;
+    p.ack_req = train.ack_req && end;
+    p.solicited = train.solicited && last;
+    p.payload = Payload::None;
+    if !opcode.has_imm() && !opcode.has_ieth() {
+        p.extra = Extra::None;
+        p.imm = 0;
+    }
+    if !opcode.has_aeth() {
+        p.syndrome = 0;
+        p.msn = 0;
+    }
+    if !opcode.has_reth() {
+        p.dma_len = 0;
+        if !opcode.has_atomic_eth() {
+            p.va = 0;
+            p.rkey = 0;
+        }
+    }
+    p
+}
+
+fn opcode(transport: Transport, kind: Kind, extra: Extra, first: bool, last: bool) -> BthOpcode {
+    let position = Position::new(first, last);
+    let transport = match transport {
+        Transport::Rc => wire::Transport::RC,
+        Transport::Uc => wire::Transport::UC,
+        Transport::Ud => wire::Transport::UD,
+    };
+    match kind {
+        Kind::Send => {
+            let extra = match extra {
+                Extra::None => wire::Extra::None,
+                Extra::Immediate => wire::Extra::Immediate,
+                Extra::Invalidate => wire::Extra::Invalidate,
+            };
+            BthOpcode::send(transport, position, extra)
+        }
+        Kind::Write => BthOpcode::write(transport, position, extra == Extra::Immediate),
+        Kind::ReadRequest => BthOpcode::RC_READ_REQUEST,
+        Kind::ReadResponse => BthOpcode::read_response(position),
+        Kind::CompareSwap => BthOpcode::RC_COMPARE_SWAP,
+        Kind::FetchAdd => BthOpcode::RC_FETCH_ADD,
+        Kind::AtomicAck => BthOpcode::RC_ATOMIC_ACKNOWLEDGE,
+        Kind::Ack => BthOpcode::RC_ACKNOWLEDGE,
+    }
+}
+
+/// The transport headers of a single packet.
+pub fn headers(p: &Packet) -> Headers {
+    let mut h = Headers::default();
+    h.bth.opcode = opcode(p.transport, p.kind, p.extra, p.first, p.last);
+    h.bth.solicited = p.solicited;
+    h.bth.pkey = PKEY;
+    h.bth.dest_qp = p.dest_qpn;
+    h.bth.ack_request = p.ack_req;
+    h.bth.psn = p.psn;
+    h.deth.qkey = p.qkey;
+    h.deth.src_qp = p.src_qpn;
+    h.reth.virtual_address = p.va;
+    h.reth.rkey = p.rkey;
+    h.reth.dma_length = p.dma_len;
+    h.atomic.virtual_address = p.va;
+    h.atomic.rkey = p.rkey;
+    h.atomic.swap_add = p.swap_add;
+    h.atomic.compare = p.compare;
+    h.aeth.syndrome = wire::Syndrome(p.syndrome);
+    h.aeth.msn = p.msn;
+    h.atomic_ack.original = p.compare;
+    h.imm = wire::ImmDt::from_be_bits(p.imm);
+    h.ieth.rkey = p.imm;
+    h
+}
+
+/// Writes the frame of a single packet; `fill` writes its `len` bytes of payload in place, and may fail.
+/// Returns the frame's length.
+pub fn encode<E: From<EncodeError>>(
+    p: &Packet,
+    path: &Path,
+    len: usize,
+    out: &mut [u8],
+    fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+) -> Result<usize, E> {
+    let layout = frame::begin(path, &headers(p), len, out)?;
+    fill(&mut out[layout.payload_at..][..len])?;
+    Ok(frame::finish(&layout, Icrc::On, out)?)
+}
+
+/// Checks a frame and reads its packet and payload. [`Packet::payload`] is left empty.
+pub fn decode(bytes: &[u8]) -> Result<(Packet, &[u8]), DropReason> {
+    let frame = frame::decode(bytes)?;
+    let h = &frame.headers;
+    let opcode = h.bth.opcode;
+    let unknown = DropReason::Opcode(opcode);
+    let mut p = Packet::BLANK;
+    p.transport = match opcode.transport() {
+        wire::Transport::RC => Transport::Rc,
+        wire::Transport::UC => Transport::Uc,
+        wire::Transport::UD => Transport::Ud,
+        _ => return Err(unknown),
+    };
+    p.kind = match opcode.operation().ok_or(unknown)? {
+        wire::Operation::Send => Kind::Send,
+        wire::Operation::Write => Kind::Write,
+        wire::Operation::ReadRequest => Kind::ReadRequest,
+        wire::Operation::ReadResponse => Kind::ReadResponse,
+        wire::Operation::Acknowledge => Kind::Ack,
+        wire::Operation::AtomicAcknowledge => Kind::AtomicAck,
+        wire::Operation::CompareSwap => Kind::CompareSwap,
+        wire::Operation::FetchAdd => Kind::FetchAdd,
+    };
+    p.first = opcode.starts_message();
+    p.last = opcode.ends_message();
+    p.ack_req = h.bth.ack_request;
+    p.solicited = h.bth.solicited;
+    p.dest_qpn = h.bth.dest_qp;
+    p.psn = h.bth.psn;
+    p.src = PortId::from_mac(frame.path.src_mac);
+    p.dst = PortId::from_mac(frame.path.dst_mac);
+    p.ipv6 = matches!(frame.path.network, wire::Network::V6(_));
+    if opcode.has_imm() {
+        p.extra = Extra::Immediate;
+        p.imm = h.imm.be_bits();
+    } else if opcode.has_ieth() {
+        p.extra = Extra::Invalidate;
+        p.imm = h.ieth.rkey;
+    }
+    if opcode.has_aeth() {
+        p.syndrome = h.aeth.syndrome.0;
+        p.msn = h.aeth.msn;
+    }
+    if opcode.has_reth() {
+        p.va = h.reth.virtual_address;
+        p.rkey = h.reth.rkey;
+        p.dma_len = h.reth.dma_length;
+    }
+    if opcode.has_atomic_eth() {
+        p.va = h.atomic.virtual_address;
+        p.rkey = h.atomic.rkey;
+        p.swap_add = h.atomic.swap_add;
+        p.compare = h.atomic.compare;
+    }
+    if opcode.has_atomic_ack_eth() {
+        p.compare = h.atomic_ack.original;
+    }
+    if opcode.has_deth() {
+        p.src_qpn = h.deth.src_qp;
+        p.qkey = h.deth.qkey;
+        route_of_datagram(&mut p, &frame.path.network);
+    }
+    Ok((p, frame.payload))
+}
+
+
+/// What the receiver of a datagram is told of its way: the fields of the GRH.
+fn route_of_datagram(p: &mut Packet, network: &wire::Network) {
+    (p.traffic_class, p.hop_limit) = match network {
+        wire::Network::V4(ip) => (ip.tos, ip.ttl),
+        wire::Network::V6(ip) => (ip.traffic_class, ip.hop_limit),
+    };
+    p.dgid = network.dst_gid();
+    let src = network.src_gid();
+    let known = (0..GID_TABLE_LEN as u8).find(|&index| address::gid(p.src, index) == src);
+    // A GID that its sender does not have: the first empty entry of the table.
+    p.sgid_index = known.unwrap_or(2);
+}

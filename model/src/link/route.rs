@@ -1,0 +1,76 @@
+//! The way of a packet: Ethernet, IP and UDP fields, by the addresses of its QP.
+
+use crate::address;
+use crate::packet::{Packet, PortId, Transport};
+use crate::wire::path::multicast_mac;
+use crate::wire::{Network, Path};
+use crate::world::World;
+
+/// Hop limit where the QP's address vector has none.
+const HOP_LIMIT: u8 = 64;
+/// First of the ports that RoCEv2 senders use.
+const FIRST_SPORT: u16 = 0xc000;
+
+/// The path of a packet's frames.
+pub fn path(world: &World, p: &Packet) -> Path {
+    let mut path = Path {
+        src_mac: p.src.mac(),
+        dst_mac: p.dst.mac(),
+        vlan: None,
+        network: Network::default(),
+        udp_sport: source_port(p.src_qpn, p.dest_qpn),
+    };
+    if p.transport == Transport::Ud {
+        if p.dst == PortId::ALL {
+            path.dst_mac = multicast_mac(&p.dgid).unwrap_or([0xff; 6]);
+        }
+        let sgid = address::gid(p.src, p.sgid_index);
+        path.network = Network::from_gids(&sgid, &p.dgid, p.traffic_class, 0, p.hop_limit);
+        return path;
+    }
+    let card = world.cards[..world.count as usize].get(p.src.card as usize);
+    let qp = card.and_then(|card| Some(&card.qps[card.find_qp(p.src_qpn)?]));
+    match qp {
+        Some(qp) => {
+            let a = &qp.attributes;
+            if p.dst == PortId::NOBODY {
+                path.dst_mac = a.dmac();
+            }
+            if a.udp_sport() != 0 {
+                path.udp_sport = a.udp_sport();
+            }
+            let hop_limit = if a.hop_limit() == 0 { HOP_LIMIT } else { a.hop_limit() };
+            let sgid = address::gid(p.src, a.sgid_index());
+            path.network = Network::from_gids(&sgid, &a.dgid(), a.traffic_class(), a.flow_label(), hop_limit);
+        }
+        // The QP is gone while its last packet is under way.
+        None => {
+            let index = if p.ipv6 { 0 } else { 1 };
+            let (src, dst) = (address::gid(p.src, index), address::gid(p.dst, index));
+            path.network = Network::from_gids(&src, &dst, 0, 0, HOP_LIMIT);
+        }
+    }
+    path
+}
+
+/// The UDP source port of a pair of QPs, as Linux computes it where no flow label is given.
+pub fn source_port(src_qpn: u32, dest_qpn: u32) -> u16 {
+    let mut v = src_qpn as u64 * dest_qpn as u64;
+    v ^= v >> 20;
+    v ^= v >> 40;
+    let label = (v & 0xf_ffff) as u32;
+    FIRST_SPORT | ((label & 0x3fff) ^ (label >> 14)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_ports_are_dynamic_and_differ_by_qp() {
+        assert_eq!(source_port(0, 5), FIRST_SPORT);
+        assert_eq!(source_port(1, 3), FIRST_SPORT + 3);
+        assert_eq!(source_port(0x400, 0x400), FIRST_SPORT | 0x41);
+        assert!((1..10_000).all(|qpn| source_port(qpn, 0x01_0011) >= FIRST_SPORT));
+    }
+}

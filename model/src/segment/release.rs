@@ -1,0 +1,201 @@
+//! Giving pages of the segment back: to the program, if its buffer is still
+//! there, and to the system.
+#![allow(unsafe_code)]
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use super::dma::Dma;
+use super::extents::{Extents, Pages};
+use super::layout::PAGE;
+use super::lock::Guard;
+use super::maps::{each_mapping, Mapping};
+use super::mover::LOCK_PATIENCE;
+use super::pages::{move_out, punch};
+use super::ranges::{Range, FOREIGN};
+use super::registry::{self, InProcess};
+use super::Segment;
+
+impl Segment {
+    /// Pages of `dropped` that no address of this member stands for any longer.
+    pub(super) fn unused(&self, dma: &Dma<'_>, dropped: &[Range]) -> Vec<Pages> {
+        let heap = self.tables().header.heap_offset;
+        let mut unused = Vec::new();
+        for range in dropped {
+            let mut page = (range.backing - heap) / PAGE;
+            let end = (range.backing + range.len - heap).div_ceil(PAGE);
+            // What is still in use cuts the run into smaller ones.
+            let mut used: Vec<(u64, u64)> = dma
+                .ranges()
+                .iter()
+                .filter(|other| other.backing != FOREIGN)
+                .map(|other| {
+                    let from = (other.backing - heap) / PAGE;
+                    (from, (other.backing + other.len - heap).div_ceil(PAGE))
+                })
+                .filter(|&(from, to)| from < end && page < to)
+                .collect();
+            used.sort_unstable();
+            used.push((end, end));
+            for (from, to) in used {
+                if page < from {
+                    unused.push(Pages {
+                        start: page,
+                        pages: from - page,
+                    });
+                }
+                page = page.max(to);
+            }
+        }
+        merge(unused)
+    }
+
+    /// Makes private memory again of every buffer that maps these pages, then
+    /// frees them. Pages that cannot be brought home stay as they are.
+    pub(super) fn bring_home_and_free(&self, held: &InProcess<'_>, pages: Vec<Pages>) {
+        if pages.is_empty() {
+            return;
+        }
+        let Ok(stuck) = self.bring_home(held, &pages) else {
+            return;
+        };
+        let free: Vec<Pages> = pages
+            .into_iter()
+            .filter(|run| {
+                !stuck
+                    .iter()
+                    .any(|left| left.start < run.end() && run.start < left.end())
+            })
+            .collect();
+        self.give_back(&free);
+    }
+
+    /// Returns the pages that are still mapped somewhere because moving them
+    /// failed.
+    pub(super) fn bring_home(
+        &self,
+        held: &InProcess<'_>,
+        pages: &[Pages],
+    ) -> std::io::Result<Vec<Pages>> {
+        let mut found: Vec<(u64, Pages)> = Vec::new();
+        each_mapping(0, |mapping: &Mapping| {
+            if (mapping.device, mapping.inode) == self.local().identity
+                && !registry::is_base(held, mapping.start)
+            {
+                found.extend(self.overlaps(mapping, pages));
+            }
+            true
+        })?;
+        let mut stuck = Vec::new();
+        for (address, run) in found {
+            let offset = self.offset_of(run.start);
+            // SAFETY: /proc/self/maps says that the segment is mapped there at
+            // this offset, and it is no base mapping.
+            let moved = unsafe { move_out(self.file(), address, run.bytes(), offset, true) };
+            if moved.is_err() {
+                stuck.push(run);
+            }
+        }
+        Ok(stuck)
+    }
+
+    /// The parts of `mapping` that show some of `pages`.
+    fn overlaps<'a>(
+        &self,
+        mapping: &Mapping,
+        pages: &'a [Pages],
+    ) -> impl Iterator<Item = (u64, Pages)> + 'a {
+        let heap = self.tables().header.heap_offset;
+        let first = mapping.offset.saturating_sub(heap) / PAGE;
+        let last = first + (mapping.end - mapping.start) / PAGE;
+        let address = mapping.start;
+        let in_heap = mapping.offset >= heap;
+        pages.iter().filter_map(move |run| {
+            let (start, end) = (run.start.max(first), run.end().min(last));
+            (in_heap && start < end).then(|| {
+                (
+                    address + (start - first) * PAGE,
+                    Pages {
+                        start,
+                        pages: end - start,
+                    },
+                )
+            })
+        })
+    }
+
+    /// Frees extents of this member. If the lock is not to be had they stay
+    /// until the process ends.
+    pub(super) fn give_back(&self, pages: &[Pages]) {
+        let me = self.member();
+        let retired: Vec<Pages> = match self.lock(LOCK_PATIENCE) {
+            Ok(guard) => {
+                let extents = Extents::new(&guard);
+                let retire = |run: &&Pages| extents.retire(me, **run);
+                pages.iter().filter(retire).copied().collect()
+            }
+            Err(_) => return,
+        };
+        self.punch_and_remove(me, &retired, LOCK_PATIENCE);
+    }
+
+    /// Second half of freeing; false if the lock was not to be had (the extents
+    /// stay retired).
+    fn punch_and_remove(&self, owner: u16, retired: &[Pages], wait: Duration) -> bool {
+        if retired.is_empty() {
+            return true;
+        }
+        // SAFETY: our descriptor, open as long as `self` is.
+        let memfd = unsafe { BorrowedFd::borrow_raw(self.local().memfd) };
+        let mut empty = Vec::with_capacity(retired.len());
+        for run in retired {
+            // Without the lock: returning many pages takes long. What could not
+            // be emptied must not be handed out as zeroes.
+            if punch(memfd, self.offset_of(run.start), run.bytes()).is_ok() {
+                empty.push(*run);
+            }
+        }
+        match self.lock(wait) {
+            Ok(guard) => {
+                let extents = Extents::new(&guard);
+                for run in empty {
+                    extents.remove_retired(owner, run);
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+/// Sorts runs and makes one of those that touch or overlap.
+fn merge(mut runs: Vec<Pages>) -> Vec<Pages> {
+    runs.sort_unstable();
+    let mut merged: Vec<Pages> = Vec::with_capacity(runs.len());
+    for run in runs {
+        match merged.last_mut() {
+            Some(last) if run.start <= last.end() => {
+                last.pages = last.end().max(run.end()) - last.start;
+            }
+            _ => merged.push(run),
+        }
+    }
+    merged
+}
+
+/// Frees everything of a member that is gone. False when the lock was not to be
+/// had; then it has to be tried again.
+pub(super) fn free_member(segment: &Segment, member: u16, wait: Duration) -> bool {
+    let retired = match segment.lock(wait) {
+        Ok(guard) => retire_member(&guard, member),
+        Err(_) => return false,
+    };
+    segment.punch_and_remove(member, &retired, wait)
+}
+
+fn retire_member(guard: &Guard<'_>, member: u16) -> Vec<Pages> {
+    if let Some(dma) = Dma::new(guard, member) {
+        dma.clear();
+    }
+    Extents::new(guard).retire_all(member)
+}
