@@ -107,7 +107,8 @@ unsafe fn find_slots(search: &Search, symbol: &CStr) -> Result<Vec<usize>, Strin
         // SAFETY: the dynamic section ends with a tag of zero.
         let Dyn { tag, value } = unsafe { std::ptr::read(entry) };
         // glibc has made these addresses absolute, other loaders leave them relative.
-        let address = if (value as usize) < search.base { search.base + value as usize } else { value as usize };
+        let address =
+            if (value as usize) < search.base { search.base + value as usize } else { value as usize };
         match tag {
             0 => break,
             DT_SYMTAB => symtab = address,

@@ -43,9 +43,9 @@ pub fn install() {
         // provider. The address lies in libibverbs, whatever name it was loaded under.
         let patched = unsafe { got::replace_import(inside, c"write", write as *const () as usize) };
         match patched {
-            Ok(0) => eprintln!(
-                "verbena: libibverbs does not import write(): completion channels will not work"
-            ),
+            Ok(0) => {
+                eprintln!("verbena: libibverbs does not import write(): completion channels will not work")
+            }
             Ok(_) => {}
             Err(why) => eprintln!("verbena: completion channels will not work: {why}"),
         }
@@ -65,7 +65,9 @@ unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: usize) -> isize
         .iter()
         .find(|entry| entry.0 == fd)
         .map(|entry| (entry.1, entry.2));
-    let Some((make, context)) = found else { return pass_on() };
+    let Some((make, context)) = found else {
+        return pass_on();
+    };
     // SAFETY: `count` bytes are readable at `buf`, and that is the size of the command.
     let command = unsafe { std::ptr::read_unaligned(buf.cast::<create_comp_channel_cmd>()) };
     if command.command != IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL {

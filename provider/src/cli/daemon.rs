@@ -20,7 +20,7 @@ pub fn spawn(arguments: &[String], keep: Option<BorrowedFd<'_>>) -> Result<Child
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    // SAFETY: setsid() and what detach() calls are async-signal-safe and touch
+    // SAFETY: setsid() and what drop_descriptors() calls are async-signal-safe and touch
     // no memory of the parent.
     unsafe {
         command.pre_exec(move || {
@@ -57,6 +57,14 @@ pub fn inherited(fd: RawFd) -> Result<File> {
     }
     // SAFETY: open, as just seen, and named by nobody else in this process.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// Lets go of the pipe that the starter may still be reading.
+pub fn close_stderr() {
+    if let Ok(null) = File::options().write(true).open("/dev/null") {
+        // SAFETY: replaces descriptor 2 by another open file.
+        unsafe { libc::dup2(null.as_raw_fd(), libc::STDERR_FILENO) };
+    }
 }
 
 /// Gives the process to init: the program that replaces our starter must not

@@ -35,10 +35,7 @@ pub fn prepare(tree: &Tree<'_>, dir: &Path) -> Result<Variables> {
         }
     }
     make_nodes(Path::new(NODE_DIR), tree.cards)?;
-    Ok(vec![
-        ("SYSFS_PATH", root.join("sys")),
-        (DRIVERS, config.join("verbena").join(DRIVER_STEM)),
-    ])
+    Ok(vec![("SYSFS_PATH", root.join("sys")), (DRIVERS, config.join("verbena").join(DRIVER_STEM))])
 }
 
 /// One directory for each content, so that it need not be removed after a run.

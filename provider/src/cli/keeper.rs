@@ -66,9 +66,7 @@ pub fn answers(socket: &Path) -> bool {
 /// Holds the net, after starting its keeper if it has none.
 pub fn ensure(net: &Net, wanted: &CardArgs) -> Result<Held> {
     // Two starters at once would race for the socket.
-    let lock = File::create(net.dir().join("lock")).context("opening the lock file")?;
-    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
-        .context("locking the directory of nets")?;
+    let _alone = lock(net)?;
     let socket = net.socket();
     let start = Instant::now();
     let mut starting: Option<(Child, String)> = None;
@@ -104,6 +102,13 @@ pub fn ensure(net: &Net, wanted: &CardArgs) -> Result<Held> {
     }
 }
 
+fn lock(net: &Net) -> Result<File> {
+    let file = File::create(net.dir().join("lock")).context("opening the lock file")?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)
+        .context("locking the directory of nets")?;
+    Ok(file)
+}
+
 fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     let info = NetInfo {
         cards: wanted.cards.unwrap_or(DEFAULT_CARDS),
@@ -129,10 +134,7 @@ fn still_starting(net: &Net, child: &mut Child, said: &mut String) -> Result<boo
         return Ok(true);
     };
     let mut polled = [PollFd::new(&*stderr, PollFlags::IN)];
-    let pause = Timespec {
-        tv_sec: 0,
-        tv_nsec: 1_000_000,
-    };
+    let pause = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
     if rustix::event::poll(&mut polled, Some(&pause)).unwrap_or(0) == 0 {
         return Ok(true);
     }
@@ -185,12 +187,14 @@ pub fn keeper(args: KeeperArgs) -> Result<u8> {
     daemon::orphan()?;
     let net = Net::named(&args.net)?;
     let served = serve(&net, &args);
-    if let Err(error) = served {
+    if let Err(error) = &served {
         // The starter may be gone, and with it the other end of stderr.
         let _ = write!(std::io::stderr(), "{error:#}");
-        return Ok(1);
     }
-    Ok(0)
+    // A starter that waits for our end has the lock that tidying needs.
+    daemon::close_stderr();
+    tidy(&net);
+    Ok(served.is_err().into())
 }
 
 fn serve(net: &Net, args: &KeeperArgs) -> Result<()> {
@@ -199,6 +203,16 @@ fn serve(net: &Net, args: &KeeperArgs) -> Result<()> {
     }
     run_keeper(&net.socket(), u8::try_from(args.cards)?)?;
     Ok(())
+}
+
+/// Removes what was noted about the net, unless it is running again already.
+fn tidy(net: &Net) {
+    let Ok(_alone) = lock(net) else {
+        return;
+    };
+    if !net.socket().exists() {
+        let _ = fs::remove_file(info_file(net));
+    }
 }
 
 /// `verbena hold`: keeps an inherited connection until it or the keeper ends.
@@ -216,14 +230,8 @@ mod tests {
     #[test]
     fn joining_with_other_cards_is_refused() {
         let net = Net::named("test-check").unwrap();
-        let info = NetInfo {
-            cards: 2,
-            card: "f10a".to_owned(),
-        };
-        let wanted = |cards, card: Option<&str>| CardArgs {
-            cards,
-            card: card.map(str::to_owned),
-        };
+        let info = NetInfo { cards: 2, card: "f10a".to_owned() };
+        let wanted = |cards, card: Option<&str>| CardArgs { cards, card: card.map(str::to_owned) };
         check_wanted(&net, &wanted(None, None), &info).unwrap();
         check_wanted(&net, &wanted(Some(2), Some("f10a")), &info).unwrap();
         let error = check_wanted(&net, &wanted(Some(3), None), &info).unwrap_err();

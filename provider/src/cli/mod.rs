@@ -1,6 +1,5 @@
 //! The command line: one file for each thing the command does.
 
-mod address;
 mod daemon;
 mod decode;
 mod doctor;

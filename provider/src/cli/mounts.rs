@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use rustix::mount::{
-    mount, mount_bind, mount_bind_recursive, mount_change, unmount, MountFlags,
-    MountPropagationFlags, UnmountFlags,
+    mount, mount_bind, mount_bind_recursive, mount_change, unmount, MountFlags, MountPropagationFlags,
+    UnmountFlags,
 };
 
 use super::tree::{Tree, DRIVER_STEM, DRIVER_SUFFIX};
@@ -60,9 +60,7 @@ fn show_staged(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
     } else {
         bind(&staging.join("ibverbs.d"), Path::new(CONFIG_DIR))?;
     }
-    Ok(Shown {
-        needs_driver_variable,
-    })
+    Ok(Shown { needs_driver_variable })
 }
 
 fn show_classes(staging: &Path) -> Result<()> {
@@ -85,11 +83,7 @@ fn show_classes(staging: &Path) -> Result<()> {
 fn show_nodes(staging: &Path) -> Result<()> {
     let nodes = Path::new(NODE_DIR);
     if !nodes.is_dir() && fs::create_dir(nodes).is_err() {
-        rebuild(
-            Path::new("/dev"),
-            &staging.join("devices"),
-            &["infiniband".to_owned()],
-        )?;
+        rebuild(Path::new("/dev"), &staging.join("devices"), &["infiniband".to_owned()])?;
     }
     bind(&staging.join("dev"), nodes)
 }
@@ -179,9 +173,6 @@ mod tests {
 61 60 0:49 /sys/class/infiniband /sys/class/infiniband rw shared:3 - tmpfs verbena rw
 62 25 0:51 / /tmp/verbena rw - tmpfs tmpfs rw
 ";
-        assert_eq!(
-            parse_mountinfo(table),
-            [Path::new("/sys/class"), Path::new("/sys/class/infiniband")]
-        );
+        assert_eq!(parse_mountinfo(table), [Path::new("/sys/class"), Path::new("/sys/class/infiniband")]);
     }
 }

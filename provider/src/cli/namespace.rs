@@ -18,8 +18,7 @@ pub fn enter_mount() -> Result<()> {
 pub fn enter_user() -> Result<()> {
     let uid = rustix::process::geteuid().as_raw();
     let gid = rustix::process::getegid().as_raw();
-    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)
-        .context("unshare(CLONE_NEWUSER|CLONE_NEWNS)")?;
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).context("unshare(CLONE_NEWUSER|CLONE_NEWNS)")?;
     // Required before an unprivileged gid_map; missing on very old kernels.
     let _ = fs::write("/proc/self/setgroups", "deny");
     fs::write("/proc/self/uid_map", format!("{uid} {uid} 1")).context("mapping the user")?;
@@ -41,8 +40,7 @@ pub fn rehearse(action: impl FnOnce() -> Result<()>) -> Result<()> {
         return Err(std::io::Error::last_os_error()).context("making a pipe");
     }
     // SAFETY: pipe2() has just given us both descriptors, and nobody else.
-    let (mut reader, mut writer) =
-        unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
+    let (mut reader, mut writer) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
     // SAFETY: the launcher has one thread, so the child may do anything.
     match unsafe { libc::fork() } {
         -1 => Err(std::io::Error::last_os_error()).context("starting a process"),

@@ -45,9 +45,7 @@ impl Known {
 impl PartArgs {
     /// The presented id, if any: an option, or the variable set by the caller.
     pub fn presented(&self) -> Option<u32> {
-        self.part_id
-            .or(self.present_as.map(Known::id))
-            .or_else(|| parse_id(&env::var(VARIABLE).ok()?).ok())
+        self.part_id.or(self.present_as.map(Known::id)).or_else(|| parse_id(&env::var(VARIABLE).ok()?).ok())
     }
 }
 
@@ -84,10 +82,7 @@ mod tests {
 
     #[test]
     fn an_option_wins() {
-        let args = PartArgs {
-            part_id: None,
-            present_as: Some(Known::Cx5),
-        };
+        let args = PartArgs { part_id: None, present_as: Some(Known::Cx5) };
         assert_eq!(args.presented(), Some(4119));
         assert!(announcement(4119).contains("ConnectX-5 (part id 4119)"));
     }

@@ -60,13 +60,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     };
     let filtered = seccomp::deny_rdma_netlink();
     if !args.quiet {
-        eprintln!(
-            "verbena: net `{}`, {} x {}, {}",
-            net.name(),
-            info.cards,
-            info.card,
-            way.message
-        );
+        eprintln!("verbena: net `{}`, {} x {}, {}", net.name(), info.cards, info.card, way.message);
     }
     if let Err(error) = filtered {
         if ib_core_present() {
@@ -77,10 +71,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
         }
     }
     let mut command = Command::new(&args.program[0]);
-    command
-        .args(&args.program[1..])
-        .env("VERBENA_SOCKET", &socket)
-        .envs(way.variables);
+    command.args(&args.program[1..]).env("VERBENA_SOCKET", &socket).envs(way.variables);
     if let Some(id) = args.part.presented() {
         eprintln!("verbena: {}", announcement(id));
         command.env(VARIABLE, id.to_string());
@@ -123,10 +114,7 @@ impl Way {
             }
         }
         match enter_as_user(tree, &staging) {
-            Ok(shown) => Ok(Way::by_mounts(
-                "private mount namespace in a user namespace",
-                &shown,
-            )),
+            Ok(shown) => Ok(Way::by_mounts("private mount namespace in a user namespace", &shown)),
             Err(error) => {
                 reasons.push(format!("user namespace: {error:#}"));
                 Way::by_environment(tree, dir, reasons.join("; "))
@@ -138,11 +126,7 @@ impl Way {
         let mut variables = Variables::new();
         let mut message = name.to_owned();
         if shown.needs_driver_variable {
-            message += &format!(
-                " and {} ({} is missing)",
-                fallback::DRIVERS,
-                mounts::CONFIG_DIR
-            );
+            message += &format!(" and {} ({} is missing)", fallback::DRIVERS, mounts::CONFIG_DIR);
             let stem = Path::new(mounts::NODE_DIR).join(DRIVER_STEM);
             variables.push((fallback::DRIVERS, stem));
         }

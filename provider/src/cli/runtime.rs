@@ -21,10 +21,7 @@ pub fn directory() -> Result<PathBuf> {
     // In /tmp anyone could have been first: never trust what is not ours.
     let meta = fs::symlink_metadata(&dir).with_context(|| format!("reading {}", dir.display()))?;
     if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o077 != 0 {
-        bail!(
-            "{} must be a directory of user {uid} with mode 0700; remove it and try again",
-            dir.display()
-        );
+        bail!("{} must be a directory of user {uid} with mode 0700; remove it and try again", dir.display());
     }
     Ok(dir)
 }
@@ -49,10 +46,7 @@ impl Net {
     /// The net of that name, of this user.
     pub fn named(name: &str) -> Result<Net> {
         check_name(name)?;
-        Ok(Net {
-            name: name.to_owned(),
-            dir: directory()?,
-        })
+        Ok(Net { name: name.to_owned(), dir: directory()? })
     }
 
     /// Its name.
@@ -97,10 +91,7 @@ mod tests {
         let uid = fs::metadata(dir.path()).unwrap().uid();
         let path = dir.path().to_owned();
         assert_eq!(location(Some(path.clone()), uid), path.join("verbena"));
-        assert_eq!(
-            location(Some(path), uid + 1),
-            PathBuf::from(format!("/tmp/verbena-{}", uid + 1))
-        );
+        assert_eq!(location(Some(path), uid + 1), PathBuf::from(format!("/tmp/verbena-{}", uid + 1)));
         assert_eq!(location(None, 7), Path::new("/tmp/verbena-7"));
     }
 }

@@ -27,10 +27,7 @@ pub fn deny_rdma_netlink() -> Result<()> {
         bail!("no filter is known for this processor");
     };
     let mut program = filter(arch);
-    let program = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     if install(&program).is_ok() {
         return Ok(());
     }
@@ -43,11 +40,7 @@ fn install(program: &libc::sock_fprog) -> std::io::Result<()> {
     // SAFETY: `program` points to a filter that is alive during the call; the
     // kernel copies and checks it.
     let result = unsafe {
-        libc::prctl(
-            libc::PR_SET_SECCOMP,
-            libc::SECCOMP_MODE_FILTER,
-            program as *const libc::sock_fprog,
-        )
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, program as *const libc::sock_fprog)
     };
     if result == 0 {
         Ok(())
@@ -86,12 +79,7 @@ fn give(value: u32) -> libc::sock_filter {
 }
 
 fn instruction(code: u32, jf: u8, k: u32) -> libc::sock_filter {
-    libc::sock_filter {
-        code: code as u16,
-        jt: 0,
-        jf,
-        k,
-    }
+    libc::sock_filter { code: code as u16, jt: 0, jf, k }
 }
 
 #[cfg(test)]

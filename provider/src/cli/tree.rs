@@ -6,7 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::address::{gid, node_guid, sysfs_text, GID_TABLE, PORTS};
+use model::address::{gid, node_guid, GID_TABLE_LEN};
+use model::packet::{PortId, PORTS};
 
 /// Name of the provider as the driver file gives it, without suffix.
 pub const DRIVER_STEM: &str = "libverbena";
@@ -31,8 +32,7 @@ impl Tree<'_> {
     pub fn write(&self, root: &Path, config_dir: &Path) -> Result<()> {
         self.write_class(&root.join("sys/class"))?;
         self.write_nodes(&root.join("dev"))?;
-        self.write_config(&root.join("ibverbs.d"), config_dir)
-            .context("writing the driver file")
+        self.write_config(&root.join("ibverbs.d"), config_dir).context("writing the driver file")
     }
 
     fn write_class(&self, class: &Path) -> Result<()> {
@@ -45,11 +45,7 @@ impl Tree<'_> {
         // depends on the kernel, so look and turn round if need be.
         for reversed in [false, true] {
             for position in 0..self.cards {
-                let card = if reversed {
-                    self.cards - 1 - position
-                } else {
-                    position
-                };
+                let card = if reversed { self.cards - 1 - position } else { position };
                 write_uverbs(&verbs.join(format!("uverbs{card}")), card)?;
             }
             if reversed || in_order(&verbs)? {
@@ -70,28 +66,25 @@ impl Tree<'_> {
         put(&dir.join("node_desc"), &format!("verbena{card}"))?;
         put(&dir.join("hca_type"), self.profile)?;
         // Where a provider without VERBENA_SOCKET in its environment looks.
-        put(
-            &dir.join("verbena/socket"),
-            self.socket.to_str().context("socket path is not UTF-8")?,
-        )?;
+        put(&dir.join("verbena/socket"), self.socket.to_str().context("socket path is not UTF-8")?)?;
         put(&dir.join("verbena/card"), &card.to_string())?;
         put(&dir.join("device/vendor"), "0x1bd4")?;
         put(&dir.join("device/device"), "0xf10a")?;
         put(&dir.join("device/numa_node"), "-1")?;
-        for port in 0..PORTS {
-            self.write_port(&dir.join(format!("ports/{}", port + 1)), card, port)?;
+        for port in 0..PORTS as u8 {
+            self.write_port(&dir.join(format!("ports/{}", port + 1)), PortId { card, port })?;
         }
         Ok(())
     }
 
-    fn write_port(&self, dir: &Path, card: u8, port: u8) -> Result<()> {
+    fn write_port(&self, dir: &Path, port: PortId) -> Result<()> {
         put(&dir.join("link_layer"), "Ethernet")?;
         put(&dir.join("state"), "4: ACTIVE")?;
         put(&dir.join("phys_state"), "5: LinkUp")?;
         put(&dir.join("lid"), "0x0")?;
         put(&dir.join("pkeys/0"), "0xffff")?;
-        for index in 0..GID_TABLE {
-            let text = sysfs_text(&gid(card, port, index));
+        for index in 0..GID_TABLE_LEN {
+            let text = sysfs_text(&gid(port, index as u8));
             put(&dir.join(format!("gids/{index}")), &text)?;
             // ibv_query_gid_table() reads the type of empty entries too, and
             // takes a missing one for an error.
@@ -114,10 +107,7 @@ impl Tree<'_> {
 
     fn write_config(&self, dir: &Path, seen_as: &Path) -> Result<()> {
         let stem = seen_as.join("verbena").join(DRIVER_STEM);
-        put(
-            &dir.join("verbena.driver"),
-            &format!("driver {}", stem.display()),
-        )?;
+        put(&dir.join("verbena.driver"), &format!("driver {}", stem.display()))?;
         let library = dir.join(format!("verbena/{DRIVER_STEM}{DRIVER_SUFFIX}"));
         if let Some(parent) = library.parent() {
             fs::create_dir_all(parent)?;
@@ -152,6 +142,13 @@ fn in_order(verbs: &Path) -> Result<bool> {
     Ok(true)
 }
 
+/// Groups of four hex digits between colons, as sysfs writes GUIDs and GIDs.
+fn sysfs_text(bytes: &[u8]) -> String {
+    let groups: Vec<String> =
+        bytes.chunks(2).map(|pair| pair.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
+    groups.join(":")
+}
+
 fn put(path: &Path, line: &str) -> Result<()> {
     put_raw(path, &format!("{line}\n"))
 }
@@ -177,8 +174,7 @@ mod tests {
             socket: Path::new("/run/x.sock"),
             provider: Path::new("/opt/libverbena.so"),
         };
-        tree.write(dir.path(), Path::new("/etc/libibverbs.d"))
-            .unwrap();
+        tree.write(dir.path(), Path::new("/etc/libibverbs.d")).unwrap();
         dir
     }
 
@@ -187,32 +183,28 @@ mod tests {
         let dir = written(2);
         let read = |path: &str| fs::read_to_string(dir.path().join(path)).unwrap();
         assert_eq!(read("sys/class/infiniband_verbs/abi_version"), "6\n");
-        assert_eq!(
-            read("sys/class/infiniband_verbs/uverbs1/ibdev"),
-            "verbena1\n"
-        );
+        assert_eq!(read("sys/class/infiniband_verbs/uverbs1/ibdev"), "verbena1\n");
         assert_eq!(read("sys/class/infiniband_verbs/uverbs1/dev"), "1:3\n");
         assert_eq!(read("sys/class/infiniband/verbena1/node_type"), "1: CA\n");
         assert_eq!(
             read("sys/class/infiniband/verbena1/ports/2/gids/1"),
             "0000:0000:0000:0000:0000:ffff:c612:0102\n"
         );
-        assert_eq!(
-            read("sys/class/infiniband/verbena0/ports/1/gid_attrs/types/15"),
-            "RoCE v2\n"
-        );
-        assert_eq!(
-            read("sys/class/infiniband_verbs/uverbs0/device/vendor"),
-            "0x1bd4\n"
-        );
-        assert_eq!(
-            read("ibverbs.d/verbena.driver"),
-            "driver /etc/libibverbs.d/verbena/libverbena\n"
-        );
+        assert_eq!(read("sys/class/infiniband/verbena0/ports/1/gid_attrs/types/15"), "RoCE v2\n");
+        assert_eq!(read("sys/class/infiniband_verbs/uverbs0/device/vendor"), "0x1bd4\n");
+        assert_eq!(read("ibverbs.d/verbena.driver"), "driver /etc/libibverbs.d/verbena/libverbena\n");
         assert_eq!(
             fs::read_link(dir.path().join("ibverbs.d/verbena/libverbena-rdmav34.so")).unwrap(),
             Path::new("/opt/libverbena.so")
         );
+    }
+
+    #[test]
+    fn addresses_are_written_as_sysfs_does() {
+        let port = |card, port| PortId { card, port };
+        assert_eq!(sysfs_text(&node_guid(3)), "0056:42ff:fe00:0300");
+        assert_eq!(sysfs_text(&gid(port(1, 0), 0)), "fe80:0000:0000:0000:0056:42ff:fe00:0100");
+        assert_eq!(sysfs_text(&gid(port(1, 1), 1)), "0000:0000:0000:0000:0000:ffff:c612:0102");
     }
 
     #[test]

@@ -49,9 +49,8 @@ impl Context {
         let no_device = || (Errno(libc::ENODEV), "this name is not ours".into());
         let card = register::card_index(name).ok_or_else(no_device)?;
         let socket = socket_path(dir);
-        let card = Card::open(&socket, card).map_err(|error| {
-            (Errno(libc::ENODEV), format!("{error} (socket {})", socket.display()))
-        })?;
+        let card = Card::open(&socket, card)
+            .map_err(|error| (Errno(libc::ENODEV), format!("{error} (socket {})", socket.display())))?;
         let device = Device::open(card).map_err(|error| (Errno(error.errno()), error.to_string()))?;
         let (events, async_fd) =
             Events::new(device.clone()).map_err(|error| (error, "no pipe for events".into()))?;
@@ -76,10 +75,9 @@ pub unsafe extern "C" fn alloc_context(
 ) -> *mut verbs_context {
     object(|| {
         // SAFETY: VContext begins with the verbs_context, hence the offset of null.
-        let whole = unsafe {
-            _verbs_init_and_alloc_context(device, cmd_fd, size_of::<VContext>(), null_mut(), 0)
-        }
-        .cast::<VContext>();
+        let whole =
+            unsafe { _verbs_init_and_alloc_context(device, cmd_fd, size_of::<VContext>(), null_mut(), 0) }
+                .cast::<VContext>();
         if whole.is_null() {
             return Err(Errno::last());
         }

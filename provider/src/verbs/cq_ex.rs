@@ -112,7 +112,9 @@ unsafe fn advance(cq: *mut ibv_cq_ex) -> Result<()> {
     let this = unsafe { Cq::of(cq.cast()) };
     let mut next = None;
     this.driver.poll(1, |wc| next = Some(wc)).map_err(|_| Errno::EIO)?;
-    let Some(wc) = next else { return Err(Errno(libc::ENOENT)) };
+    let Some(wc) = next else {
+        return Err(Errno(libc::ENOENT));
+    };
     // SAFETY: only the holder of the cursor touches these.
     unsafe {
         (*cq).wr_id = wc.wr_id;

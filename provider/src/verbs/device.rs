@@ -178,7 +178,8 @@ fn port_attributes(device: &Device, info: &PortInfo) -> ibv_port_attr {
     attr.active_mtu = mtu_code(info.mtu_active);
     attr.gid_tbl_len = limits.gid_table_len() as c_int;
     attr.pkey_tbl_len = limits.pkey_table_len() as u16;
-    attr.port_cap_flags = (ibv_port_cap_flags::IBV_PORT_CM_SUP | ibv_port_cap_flags::IBV_PORT_IP_BASED_GIDS).0;
+    attr.port_cap_flags =
+        (ibv_port_cap_flags::IBV_PORT_CM_SUP | ibv_port_cap_flags::IBV_PORT_IP_BASED_GIDS).0;
     attr.max_msg_sz = MAX_MESSAGE;
     attr.max_vl_num = 1;
     (attr.active_width, attr.active_speed) = width_and_speed(info.speed_mbps);
@@ -231,7 +232,14 @@ mod tests {
         let rate = |mbps| {
             let (width, speed) = width_and_speed(mbps);
             let lanes = if width == 1 { 1 } else { 4 };
-            lanes * match speed { 1 => 2_500, 2 => 5_000, 4 => 10_000, 32 => 25_000, _ => 50_000 }
+            lanes
+                * match speed {
+                    1 => 2_500,
+                    2 => 5_000,
+                    4 => 10_000,
+                    32 => 25_000,
+                    _ => 50_000,
+                }
         };
         for mbps in [2_500, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000] {
             assert_eq!(rate(mbps), mbps);

@@ -88,7 +88,9 @@ impl<const N: usize> EventPipe<N> {
 
     fn take_unread(&self) -> Vec<[u8; N]> {
         let mut unread = Vec::new();
-        let Ok((aside_rx, aside_tx)) = pipe(libc::O_NONBLOCK) else { return unread };
+        let Ok((aside_rx, aside_tx)) = pipe(libc::O_NONBLOCK) else {
+            return unread;
+        };
         loop {
             // SAFETY: both are pipes; splice moves bytes between them without touching memory of ours.
             let moved = unsafe {

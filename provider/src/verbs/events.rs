@@ -150,7 +150,9 @@ impl Events {
         let detached = self.shared.lock().objects(kind).and_then(|objects| objects.remove(&number));
         let destroyed = destroy();
         let mut state = self.shared.lock();
-        let Some(object) = detached else { return Ok(destroyed.map(|()| Sent::default())?) };
+        let Some(object) = detached else {
+            return Ok(destroyed.map(|()| Sent::default())?);
+        };
         match destroyed {
             Ok(()) => Ok(state.forget(kind, &object)),
             Err(error) => {
@@ -224,8 +226,12 @@ impl State {
 
     fn completion(&mut self, cqn: u32) {
         // An event of a CQ that was destroyed meanwhile is no longer of interest.
-        let Some(cq) = self.cqs.get_mut(&cqn) else { return };
-        let Some(pipe) = cq.channel.and_then(|fd| self.channels.get_mut(&fd)) else { return };
+        let Some(cq) = self.cqs.get_mut(&cqn) else {
+            return;
+        };
+        let Some(pipe) = cq.channel.and_then(|fd| self.channels.get_mut(&fd)) else {
+            return;
+        };
         cq.sent.completions = cq.sent.completions.wrapping_add(1);
         pipe.send(cq.handle.to_ne_bytes());
     }
@@ -238,7 +244,9 @@ impl State {
         let element = match self.objects(about) {
             None => u64::from(number),
             Some(objects) => {
-                let Some(object) = objects.get_mut(&number) else { return };
+                let Some(object) = objects.get_mut(&number) else {
+                    return;
+                };
                 object.sent.asyncs = object.sent.asyncs.wrapping_add(1);
                 object.handle
             }

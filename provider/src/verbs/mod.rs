@@ -19,3 +19,4 @@ pub mod qp;
 pub mod qp_ex;
 pub mod qp_modify;
 pub mod srq;
+pub mod wr_builder;

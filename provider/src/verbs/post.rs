@@ -81,11 +81,8 @@ unsafe fn translate<'a>(wr: &'a ibv_send_wr, qp_type: ibv_qp_type::Type) -> Resu
     // SAFETY: the caller's request has a valid list of elements; inline ones are plain memory.
     unsafe {
         let sges = sges(wr.sg_list, wr.num_sge)?;
-        out.data = if wr.send_flags & INLINE == 0 {
-            Data::Sges(sges)
-        } else {
-            Data::Inline(InlineSges::new(sges))
-        };
+        out.data =
+            if wr.send_flags & INLINE == 0 { Data::Sges(sges) } else { Data::Inline(InlineSges::new(sges)) };
     }
     // SAFETY: the type of the queue pair and the opcode say which part of the unions is set.
     unsafe {

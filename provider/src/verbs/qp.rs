@@ -15,9 +15,10 @@ use super::cq::Cq;
 use super::errno::{object, status, Errno, Result};
 use super::events::{wait_acknowledged, Kind};
 use super::pd::Pd;
-use super::qp_ex::{self, Builder};
+use super::qp_ex;
 use super::qp_modify::ibv_caps_of;
 use super::srq::Srq;
+use super::wr_builder::Builder;
 use crate::abi::private::{verbs_qp, VERBS_QP_EX};
 
 /// A queue pair.

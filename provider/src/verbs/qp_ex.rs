@@ -1,16 +1,14 @@
 //! The `ibv_wr_*` calls: a chain of work requests built call by call.
 //!
 //! `ibv_wr_start` takes the send queue's lock and `ibv_wr_complete` or `ibv_wr_abort` gives it back;
-//! between them the queue pair's [`Builder`] belongs to the thread that holds it. A work request is
-//! complete when the next one begins, and only then goes to the driver, so its parts wait here.
-//! Errors are kept for `ibv_wr_complete`, which then posts nothing at all.
+//! between them the queue pair's [`Builder`] belongs to the thread that holds it.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice;
 
-use driver::{Data, SendPost, SendWr, Sge};
+use driver::{SendPost, SendWr, Sge};
 use fpga_regs::{QpType, WqeOpcode, MAX_INLINE, MAX_SGE};
 use rdma_sys::*;
 
@@ -21,81 +19,7 @@ use super::fork;
 use super::mw::bind_of;
 use super::post::send_flags;
 use super::qp::Qp;
-
-/// Where the data of the request under construction is.
-#[derive(Clone, Copy, Default)]
-enum Parts {
-    #[default]
-    None,
-    Sges(usize),
-    Inline(usize),
-}
-
-/// A chain under construction.
-pub struct Builder {
-    // The references inside live as long as the queue pair and the program's objects, which the
-    // program may not destroy before it completes the chain.
-    post: Option<SendPost<'static, Card>>,
-    wr: Option<SendWr<'static>>,
-    parts: Parts,
-    error: Option<Errno>,
-    generation: u32,
-    sges: [Sge; MAX_SGE],
-    bytes: [u8; MAX_INLINE],
-}
-
-impl Default for Builder {
-    fn default() -> Self {
-        Self {
-            post: None,
-            wr: None,
-            parts: Parts::None,
-            error: None,
-            generation: fork::generation(),
-            sges: [Sge::default(); MAX_SGE],
-            bytes: [0; MAX_INLINE],
-        }
-    }
-}
-
-impl Builder {
-    /// Hands the request under construction, if there is one, to the driver.
-    #[inline]
-    fn flush(&mut self) {
-        let Some(mut wr) = self.wr.take() else { return };
-        if self.error.is_some() {
-            return;
-        }
-        let parts = std::mem::take(&mut self.parts);
-        let (sges, bytes, post) = (&self.sges, &self.bytes, &mut self.post);
-        let push = || {
-            let wr: &mut SendWr<'_> = &mut wr;
-            let data = match parts {
-                Parts::None => Data::Sges(&[]),
-                Parts::Sges(count) => Data::Sges(&sges[..count]),
-                Parts::Inline(length) => Data::Bytes(&bytes[..length]),
-            };
-            let wr = SendWr { data, ..*wr };
-            let Some(post) = post else { return Err(Errno::EINVAL) };
-            post.push(&wr).map_err(|error| Errno(error.errno()))
-        };
-        let pushed: Result<()> = catch_unwind(AssertUnwindSafe(push)).unwrap_or(Err(Errno::EIO));
-        self.error = pushed.err();
-    }
-
-    fn fail(&mut self, error: Errno) {
-        self.error.get_or_insert(error);
-    }
-
-    /// Changes the request under construction.
-    #[inline]
-    fn set(&mut self, change: impl FnOnce(&mut SendWr<'static>)) {
-        match &mut self.wr {
-            Some(wr) => change(wr),
-            None => self.fail(Errno::EINVAL),
-        }
-    }
-}
+use super::wr_builder::{Builder, Parts};
 
 /// # Safety
 /// `qp` must be live, and this thread between `ibv_wr_start` and `ibv_wr_complete`.

@@ -18,14 +18,7 @@ const DISCOVERY_TIME: Duration = Duration::from_secs(10);
 
 /// All checks of this file.
 pub fn checks() -> Vec<Finding> {
-    vec![
-        namespaces(),
-        overlay(),
-        view(),
-        netlink(),
-        ib_core(),
-        discovery(),
-    ]
+    vec![namespaces(), overlay(), view(), netlink(), ib_core(), discovery()]
 }
 
 fn is_root() -> bool {
@@ -82,23 +75,14 @@ fn view() -> Finding {
         let provider = provider_so::find().unwrap_or_default();
         enter()?;
         mounts::make_private()?;
-        let tree = Tree {
-            cards: 1,
-            profile: "f10a",
-            socket: Path::new(""),
-            provider: &provider,
-        };
+        let tree = Tree { cards: 1, profile: "f10a", socket: Path::new(""), provider: &provider };
         mounts::show(&tree, &staging)?;
-        fs::read_to_string("/sys/class/infiniband/verbena0/node_guid")
-            .context("reading the fake sysfs")?;
+        fs::read_to_string("/sys/class/infiniband/verbena0/node_guid").context("reading the fake sysfs")?;
         fs::metadata("/dev/infiniband/uverbs0").context("looking for the device node")?;
         Ok(())
     };
     match rehearse(attempt) {
-        Ok(()) => Finding::ok(
-            name,
-            "cards can be shown in /sys/class, /dev/infiniband and libibverbs.d",
-        ),
+        Ok(()) => Finding::ok(name, "cards can be shown in /sys/class, /dev/infiniband and libibverbs.d"),
         Err(error) => Finding::warn(
             name,
             format!("{error:#}"),
@@ -117,11 +101,7 @@ fn netlink() -> Finding {
             format!("{error:#}, and the kernel's ib_core would answer"),
             "use a kernel with CONFIG_SECCOMP_FILTER, or unload ib_core",
         ),
-        Err(error) => Finding::warn(
-            name,
-            format!("{error:#}"),
-            "harmless while the kernel has no ib_core",
-        ),
+        Err(error) => Finding::warn(name, format!("{error:#}"), "harmless while the kernel has no ib_core"),
     }
 }
 
@@ -152,11 +132,9 @@ fn discovery() -> Finding {
         Ok(text) if text.contains("verbena0") && text.contains("verbena1") => {
             Finding::ok(name, "ibv_devices lists verbena0 and verbena1")
         }
-        Ok(text) => Finding::fail(
-            name,
-            format!("ibv_devices does not list the cards: {}", one_line(&text)),
-            remedy,
-        ),
+        Ok(text) => {
+            Finding::fail(name, format!("ibv_devices does not list the cards: {}", one_line(&text)), remedy)
+        }
         Err(error) => Finding::fail(name, format!("{error:#}"), remedy),
     }
 }
@@ -176,10 +154,7 @@ fn list_devices() -> Result<String> {
         if start.elapsed() > DISCOVERY_TIME {
             let _ = child.kill();
             let _ = child.wait();
-            anyhow::bail!(
-                "ibv_devices did not end within {} s",
-                DISCOVERY_TIME.as_secs()
-            );
+            anyhow::bail!("ibv_devices did not end within {} s", DISCOVERY_TIME.as_secs());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -189,10 +164,6 @@ fn list_devices() -> Result<String> {
 }
 
 fn one_line(text: &str) -> String {
-    let lines: Vec<&str> = text
-        .lines()
-        .map(str::trim)
-        .filter(|l| !l.is_empty())
-        .collect();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     lines.join(" / ")
 }

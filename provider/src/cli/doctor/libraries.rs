@@ -26,11 +26,7 @@ pub fn checks() -> Vec<Finding> {
 fn libibverbs() -> Finding {
     let name = "libibverbs";
     let Some(path) = find_library("libibverbs.so.1") else {
-        return Finding::fail(
-            name,
-            "libibverbs.so.1 is not installed",
-            "apt-get install libibverbs1",
-        );
+        return Finding::fail(name, "libibverbs.so.1 is not installed", "apt-get install libibverbs1");
     };
     let shown = path.display();
     match fs::read(&path).map(|bytes| private_abi(&bytes)) {
@@ -55,27 +51,18 @@ fn libibverbs() -> Finding {
 /// The NN of the version node IBVERBS_PRIVATE_NN.
 fn private_abi(library: &[u8]) -> Option<u32> {
     let start = b"IBVERBS_PRIVATE_";
-    library
-        .windows(start.len())
-        .enumerate()
-        .find_map(|(at, window)| {
-            let rest = (window == start).then(|| &library[at + start.len()..])?;
-            let digits: String = rest
-                .iter()
-                .take_while(|byte| byte.is_ascii_digit())
-                .map(|&byte| char::from(byte))
-                .collect();
-            digits.parse().ok()
-        })
+    library.windows(start.len()).enumerate().find_map(|(at, window)| {
+        let rest = (window == start).then(|| &library[at + start.len()..])?;
+        let digits: String =
+            rest.iter().take_while(|byte| byte.is_ascii_digit()).map(|&byte| char::from(byte)).collect();
+        digits.parse().ok()
+    })
 }
 
 fn find_library(name: &str) -> Option<PathBuf> {
     // As the loader would: LD_LIBRARY_PATH, then its cache.
     let listed = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    if let Some(path) = std::env::split_paths(&listed)
-        .map(|dir| dir.join(name))
-        .find(|path| path.is_file())
-    {
+    if let Some(path) = std::env::split_paths(&listed).map(|dir| dir.join(name)).find(|path| path.is_file()) {
         return Some(path);
     }
     ["/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"]
@@ -103,26 +90,15 @@ fn driver_file() -> Finding {
         );
     }
     let up = mounts::ours().is_ok_and(|points| points.iter().any(|p| p == Path::new(CONFIG_DIR)));
-    let found = if up {
-        "mounted by `verbena up` or `verbena run`"
-    } else {
-        "is mounted for each run"
-    };
-    Finding::ok(
-        name,
-        format!("{CONFIG_DIR} is there; verbena.driver {found}"),
-    )
+    let found = if up { "mounted by `verbena up` or `verbena run`" } else { "is mounted for each run" };
+    Finding::ok(name, format!("{CONFIG_DIR} is there; verbena.driver {found}"))
 }
 
 fn provider() -> Finding {
     let name = "provider";
     match provider_so::find() {
         Ok(path) => Finding::ok(name, path.display().to_string()),
-        Err(error) => Finding::fail(
-            name,
-            format!("{error:#}"),
-            "cargo build --release -p provider",
-        ),
+        Err(error) => Finding::fail(name, format!("{error:#}"), "cargo build --release -p provider"),
     }
 }
 
@@ -130,11 +106,7 @@ fn program(name: &'static str, program: &str, package: &str) -> Finding {
     if in_path(program) {
         Finding::ok(name, format!("{program} is installed"))
     } else {
-        Finding::warn(
-            name,
-            format!("{program} is not installed"),
-            format!("apt-get install {package}"),
-        )
+        Finding::warn(name, format!("{program} is not installed"), format!("apt-get install {package}"))
     }
 }
 

@@ -18,15 +18,7 @@ const SEGMENT_BYTES: usize = 1 << 40;
 
 /// All checks of this file.
 pub fn checks() -> Vec<Finding> {
-    vec![
-        shared_memory(),
-        huge_pages(),
-        locked_memory(),
-        open_files(),
-        vfio(),
-        runtime_directory(),
-        sockets(),
-    ]
+    vec![shared_memory(), huge_pages(), locked_memory(), open_files(), vfio(), runtime_directory(), sockets()]
 }
 
 fn shared_memory() -> Finding {
@@ -42,8 +34,7 @@ fn shared_memory() -> Finding {
 }
 
 fn map_segment() -> Result<()> {
-    let memfd =
-        rustix::fs::memfd_create("verbena-doctor", MemfdFlags::CLOEXEC).context("memfd_create")?;
+    let memfd = rustix::fs::memfd_create("verbena-doctor", MemfdFlags::CLOEXEC).context("memfd_create")?;
     rustix::fs::ftruncate(&memfd, SEGMENT_BYTES as u64).context("making it 1 TiB")?;
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
     let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -61,36 +52,16 @@ fn map_segment() -> Result<()> {
 }
 
 fn read(path: &str) -> Option<String> {
-    fs::read_to_string(path)
-        .ok()
-        .map(|text| text.trim().to_owned())
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
 fn huge_pages() -> Finding {
-    let name = "huge pages";
-    let reserved = read("/proc/sys/vm/nr_hugepages").unwrap_or_else(|| "0".to_owned());
-    let shmem = read("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
-        .and_then(|text| chosen(&text).map(str::to_owned))
-        .unwrap_or_else(|| "not supported".to_owned());
-    let found = format!("{reserved} reserved; transparent for shared memory: {shmem}");
-    match (reserved.as_str(), shmem.as_str()) {
-        ("0", "never" | "not supported" | "deny") => Finding::warn(
-            name,
-            found,
-            "not needed, but large messages go faster with `echo advise > \
-             /sys/kernel/mm/transparent_hugepage/shmem_enabled`; perftest --use_hugepages wants \
-             `sysctl vm.nr_hugepages=64`",
-        ),
-        _ => Finding::ok(name, found),
-    }
-}
-
-/// The word in brackets of a sysfs choice such as `always [never] deny`.
-fn chosen(text: &str) -> Option<&str> {
-    text.split_once('[')?
-        .1
-        .split_once(']')
-        .map(|(word, _)| word)
+    let free = read("/proc/sys/vm/nr_hugepages").unwrap_or_else(|| "0".to_owned());
+    let note = match free.as_str() {
+        "0" => "; fine unless a program asks for them (perftest --use_hugepages: sysctl vm.nr_hugepages=64)",
+        _ => "",
+    };
+    Finding::ok("huge pages", format!("{free} reserved{note}"))
 }
 
 fn locked_memory() -> Finding {
@@ -125,15 +96,10 @@ fn vfio() -> Finding {
     let name = "VFIO";
     let groups = fs::read_dir("/sys/kernel/iommu_groups").map_or(0, |entries| entries.count());
     let usable = Path::new("/dev/vfio/vfio").exists();
-    let found = format!(
-        "{groups} IOMMU groups, /dev/vfio/vfio is {}",
-        if usable { "there" } else { "missing" }
-    );
+    let found =
+        format!("{groups} IOMMU groups, /dev/vfio/vfio is {}", if usable { "there" } else { "missing" });
     match (hardware(), groups > 0 && usable) {
-        (None, _) => Finding::ok(
-            name,
-            format!("{found}; no card on PCI, and the model needs neither"),
-        ),
+        (None, _) => Finding::ok(name, format!("{found}; no card on PCI, and the model needs neither")),
         (Some(slot), true) => Finding::ok(name, format!("{found}; card at {slot}")),
         (Some(slot), false) => Finding::warn(
             name,
@@ -167,9 +133,7 @@ fn runtime_directory() -> Finding {
 
 fn sockets() -> Finding {
     let name = "nets";
-    let entries = runtime::directory()
-        .ok()
-        .and_then(|dir| fs::read_dir(dir).ok());
+    let entries = runtime::directory().ok().and_then(|dir| fs::read_dir(dir).ok());
     let (mut running, mut stale) = (Vec::new(), Vec::new());
     for path in entries.into_iter().flatten().flatten().map(|e| e.path()) {
         if path.extension().is_none_or(|extension| extension != "sock") {
@@ -186,10 +150,7 @@ fn sockets() -> Finding {
         return Finding::warn(
             name,
             format!("sockets without a keeper: {}", stale.join(" ")),
-            format!(
-                "rm {} (the next run on that net does it too)",
-                stale.join(" ")
-            ),
+            format!("rm {} (the next run on that net does it too)", stale.join(" ")),
         );
     }
     match running.as_slice() {
@@ -201,12 +162,6 @@ fn sockets() -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_choice_stands_in_brackets() {
-        assert_eq!(chosen("always within_size [advise] never"), Some("advise"));
-        assert_eq!(chosen("never"), None);
-    }
 
     #[test]
     fn a_segment_can_be_mapped_here() {

@@ -36,28 +36,15 @@ struct Finding {
 
 impl Finding {
     fn ok(name: &'static str, found: impl Into<String>) -> Finding {
-        Finding {
-            name,
-            state: State::Ok,
-            found: found.into(),
-            remedy: None,
-        }
+        Finding { name, state: State::Ok, found: found.into(), remedy: None }
     }
 
     fn warn(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Finding {
-        Finding {
-            name,
-            state: State::Warn,
-            found: found.into(),
-            remedy: Some(remedy.into()),
-        }
+        Finding { name, state: State::Warn, found: found.into(), remedy: Some(remedy.into()) }
     }
 
     fn fail(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Finding {
-        Finding {
-            state: State::Fail,
-            ..Finding::warn(name, found, remedy)
-        }
+        Finding { state: State::Fail, ..Finding::warn(name, found, remedy) }
     }
 
     fn line(&self) -> String {
@@ -97,10 +84,7 @@ mod tests {
     #[test]
     fn a_remedy_stands_below_its_finding() {
         let line = Finding::fail("thing", "is broken", "mend it").line();
-        assert!(
-            line.starts_with("FAIL  thing            is broken\n"),
-            "{line}"
-        );
+        assert!(line.starts_with("FAIL  thing            is broken\n"), "{line}");
         assert!(line.ends_with("-> mend it"));
         let json = serde_json::to_string(&Finding::ok("a", "b")).unwrap();
         assert_eq!(json, r#"{"name":"a","state":"OK","found":"b"}"#);

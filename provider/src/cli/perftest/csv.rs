@@ -11,11 +11,7 @@ pub fn text(settings: &Settings, table: &Table) -> String {
     for line in settings.lines() {
         let _ = writeln!(text, "# {line}");
     }
-    let titles: Vec<&str> = table
-        .columns
-        .iter()
-        .map(|title| title.trim_start_matches('#'))
-        .collect();
+    let titles: Vec<&str> = table.columns.iter().map(|title| title.trim_start_matches('#')).collect();
     let _ = writeln!(text, "{}", titles.join(","));
     for row in &table.rows {
         let _ = writeln!(text, "{}", row.join(","));

@@ -33,7 +33,7 @@ use super::CardArgs;
 
 const LISTEN_TIME: Duration = Duration::from_secs(20);
 const PARTING_TIME: Duration = Duration::from_secs(10);
-const TICK: Duration = Duration::from_millis(100);
+const TICK: Duration = Duration::from_millis(200);
 
 /// Options of `verbena perftest`; those behind TEST are perftest's own.
 #[derive(Args)]
@@ -54,11 +54,7 @@ pub struct PerftestArgs {
     /// The perftest program, such as ib_write_bw
     test: String,
     /// perftest's options, such as -a -n 1000
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "OPTION"
-    )]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
     options: Vec<String>,
 }
 
@@ -95,10 +91,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     if let Some(id) = settings.part_id {
         eprintln!("verbena: {}", announcement(id));
     }
-    let out = args
-        .out
-        .clone()
-        .unwrap_or_else(|| Path::new("verbena-results").join(settings.directory()));
+    let out = args.out.clone().unwrap_or_else(|| Path::new("verbena-results").join(settings.directory()));
     // Before a long run, not after it.
     fs::create_dir_all(&out).with_context(|| format!("making {}", out.display()))?;
     let mut run = Run {
@@ -143,10 +136,7 @@ impl Run<'_> {
                 return Ok(Outcome::Interrupted(signal));
             }
             if let Some(status) = server.ended()? {
-                bail!(
-                    "the server ended before the client was started ({status}); {}",
-                    server.last_words()
-                );
+                bail!("the server ended before the client was started ({status}); {}", server.last_words());
             }
             if start.elapsed() > LISTEN_TIME {
                 bail!(
@@ -158,11 +148,7 @@ impl Run<'_> {
             self.progress.tick("waiting for the server to listen", 0);
             std::thread::sleep(Duration::from_millis(5));
         }
-        let device = if self.args.loopback {
-            "verbena0"
-        } else {
-            "verbena1"
-        };
+        let device = if self.args.loopback { "verbena0" } else { "verbena1" };
         let mut command = self.command(device, port);
         command.arg("127.0.0.1");
         let (sender, lines) = mpsc::channel();
@@ -171,12 +157,7 @@ impl Run<'_> {
     }
 
     /// Prints what the client says until it ends, and judges the end.
-    fn follow(
-        &mut self,
-        client: &mut Side,
-        server: &mut Side,
-        lines: &Receiver<String>,
-    ) -> Result<Outcome> {
+    fn follow(&mut self, client: &mut Side, server: &mut Side, lines: &Receiver<String>) -> Result<Outcome> {
         let limit = Duration::from_secs(self.args.timeout);
         let mut last_line = Instant::now();
         loop {
@@ -191,9 +172,8 @@ impl Run<'_> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             let rows = self.table.rows.len();
-            self.progress
-                .tick("waiting for the client's next result", rows);
-            if let Some(signal) = signals::received() {
+            self.progress.tick("waiting for the client's next result", rows);
+            if signals::received().is_some() {
                 client.end(Signal::INT);
                 server.end(Signal::INT);
                 // What the client still said.
@@ -201,7 +181,7 @@ impl Run<'_> {
                     self.table.feed(&line);
                     self.progress.print(&line);
                 }
-                return Ok(Outcome::Interrupted(signal));
+                break;
             }
             if last_line.elapsed() > limit {
                 bail!(
@@ -216,6 +196,7 @@ impl Run<'_> {
         self.judge(client, server)
     }
 
+    /// Both sides are ending: were they content?
     fn judge(&self, client: &mut Side, server: &mut Side) -> Result<Outcome> {
         let ended = |side: &mut Side, name: &str| -> Result<ExitStatus> {
             side.wait(PARTING_TIME)?.ok_or_else(|| {
@@ -227,15 +208,14 @@ impl Run<'_> {
             })
         };
         let status = ended(client, "client")?;
+        // Ctrl-C ends all three of us at once, in any order.
+        if let Some(signal) = signals::received() {
+            return Ok(Outcome::Interrupted(signal));
+        }
         if !status.success() {
             // The server's word may be the reason: give it a moment to end.
             let _ = server.wait(Duration::from_secs(1));
-            bail!(
-                "{} failed ({status}); {}\n{}",
-                self.args.test,
-                client.last_words(),
-                server.last_words()
-            );
+            bail!("{} failed ({status}); {}\n{}", self.args.test, client.last_words(), server.last_words());
         }
         let status = ended(server, "server")?;
         if !status.success() {
@@ -267,9 +247,7 @@ impl Run<'_> {
 }
 
 fn short_name(test: &str) -> String {
-    Path::new(test)
-        .file_name()
-        .map_or(test.to_owned(), |name| name.to_string_lossy().into_owned())
+    Path::new(test).file_name().map_or(test.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 fn find_program(test: &str) -> Result<()> {

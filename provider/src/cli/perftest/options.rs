@@ -42,9 +42,9 @@ impl Options {
                 ("-p" | "--port", _) => {
                     bail!("leave out `{argument}`: a free TCP port is chosen for each run")
                 }
-                (name, _) if !name.starts_with('-') && looks_like_host(name, arguments) => bail!(
-                    "leave out `{argument}`: both sides run here, so perftest needs no host name"
-                ),
+                (name, _) if !name.starts_with('-') && looks_like_host(name, arguments) => {
+                    bail!("leave out `{argument}`: both sides run here, so perftest needs no host name")
+                }
                 _ => {}
             }
         }
@@ -103,13 +103,7 @@ mod tests {
 
     #[test]
     fn what_the_launcher_chooses_is_refused() {
-        for line in [
-            "-d mlx5_0",
-            "--ib-dev=mlx5_0",
-            "-p 18515",
-            "-p1",
-            "localhost",
-        ] {
+        for line in ["-d mlx5_0", "--ib-dev=mlx5_0", "-p 18515", "-p1", "localhost"] {
             assert!(read(line).is_err(), "{line}");
         }
         assert!(read("-n 1000 -s 64 --report_gbits").is_ok());

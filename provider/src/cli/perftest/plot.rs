@@ -9,12 +9,8 @@ use super::table::Table;
 
 const SIZE: (u32, u32) = (960, 600);
 const FONT: &str = "sans-serif";
-const COLORS: [RGBColor; 4] = [
-    RGBColor(31, 119, 180),
-    RGBColor(255, 127, 14),
-    RGBColor(44, 160, 44),
-    RGBColor(148, 103, 189),
-];
+const COLORS: [RGBColor; 4] =
+    [RGBColor(31, 119, 180), RGBColor(255, 127, 14), RGBColor(44, 160, 44), RGBColor(148, 103, 189)];
 
 /// One curve.
 struct Curve {
@@ -30,20 +26,12 @@ pub fn svg(settings: &Settings, table: &Table) -> Result<Option<String>> {
     }
     let mut text = String::new();
     // plotters' errors borrow the text that is drawn into: keep their words.
-    draw(settings, &curves, &unit, &mut text)
-        .map_err(|error| anyhow!("drawing the plot: {error}"))?;
+    draw(settings, &curves, &unit, &mut text).map_err(|error| anyhow!("drawing the plot: {error}"))?;
     Ok(Some(text))
 }
 
 fn curves(table: &Table) -> (Vec<Curve>, String) {
-    let wanted = [
-        "BW peak",
-        "BW average",
-        "t_min",
-        "t_typical",
-        "t_avg",
-        "99%",
-    ];
+    let wanted = ["BW peak", "BW average", "t_min", "t_typical", "t_avg", "99%"];
     let mut unit = String::new();
     let mut curves = Vec::new();
     for start in wanted {
@@ -60,10 +48,7 @@ fn curves(table: &Table) -> (Vec<Curve>, String) {
         if title == "t_avg" && curves.iter().any(|c: &Curve| c.title == "t_typical") {
             continue;
         }
-        curves.push(Curve {
-            title: title.to_owned(),
-            points,
-        });
+        curves.push(Curve { title: title.to_owned(), points });
     }
     (curves, unit)
 }
@@ -144,15 +129,8 @@ fn draw_head<DB: DrawingBackend>(
 ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
     let middle = SIZE.0 as i32 / 2;
     let centred = Pos::new(HPos::Center, VPos::Top);
-    let mut lines = vec![
-        (settings.command(), 22, BLACK),
-        (settings.devices(), 14, RGBColor(90, 90, 90)),
-    ];
-    lines.extend(
-        settings
-            .marker()
-            .map(|text| (text, 14, RGBColor(200, 0, 0))),
-    );
+    let mut lines = vec![(settings.command(), 22, BLACK), (settings.devices(), 14, RGBColor(90, 90, 90))];
+    lines.extend(settings.marker().map(|text| (text, 14, RGBColor(200, 0, 0))));
     let mut y = 10;
     for (text, size, color) in lines {
         let style = (FONT, size).into_font().color(&color).pos(centred);
@@ -185,11 +163,7 @@ fn bytes_text(bytes: f64) -> String {
 }
 
 fn number_text(value: f64) -> String {
-    let digits = if value >= 10.0 || value.fract() == 0.0 {
-        0
-    } else {
-        2
-    };
+    let digits = if value >= 10.0 || value.fract() == 0.0 { 0 } else { 2 };
     format!("{value:.digits$}")
 }
 
@@ -209,32 +183,24 @@ mod tests {
     fn bandwidth_has_title_units_and_marker() {
         let table = table(include_str!("../../../tests/data/ib_write_bw.txt"));
         let svg = svg(&Settings::example(), &table).unwrap().unwrap();
-        for part in [
-            "ib_write_bw -a",
-            "bandwidth [MiB/s]",
-            "message size",
-            "BW average",
-            "part id 4119",
-            "32 KiB",
-        ] {
+        for part in
+            ["ib_write_bw -a", "bandwidth [MiB/s]", "message size", "BW average", "part id 4119", "32 KiB"]
+        {
             assert!(svg.contains(part), "{part} is missing");
         }
     }
 
     #[test]
     fn latency_of_one_size_can_be_drawn() {
-        let table = table(
-            " #bytes        #iterations       t_avg[usec]    tps average\n 2 100 1.69 592033.12\n",
-        );
+        let table =
+            table(" #bytes        #iterations       t_avg[usec]    tps average\n 2 100 1.69 592033.12\n");
         let svg = svg(&Settings::example(), &table).unwrap().unwrap();
         assert!(svg.contains("latency [us]"));
     }
 
     #[test]
     fn no_rows_no_plot() {
-        assert!(svg(&Settings::example(), &Table::default())
-            .unwrap()
-            .is_none());
+        assert!(svg(&Settings::example(), &Table::default()).unwrap().is_none());
     }
 
     #[test]

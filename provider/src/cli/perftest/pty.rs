@@ -10,11 +10,7 @@ use std::process::Stdio;
 /// Our end, and the end that is given to the program.
 pub fn open() -> io::Result<(File, Stdio)> {
     let (mut ours, mut theirs) = (0, 0);
-    let (name, settings, size) = (
-        std::ptr::null_mut(),
-        std::ptr::null_mut(),
-        std::ptr::null_mut(),
-    );
+    let (name, settings, size) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: both places are valid; null asks for the defaults.
     if unsafe { libc::openpty(&mut ours, &mut theirs, name, settings, size) } != 0 {
         return Err(io::Error::last_os_error());

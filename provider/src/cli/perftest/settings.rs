@@ -36,15 +36,9 @@ impl Settings {
 
     /// Which devices took part.
     pub fn devices(&self) -> String {
-        let way = if self.loopback {
-            "verbena0 (loopback)"
-        } else {
-            "verbena1 (client) to verbena0 (server)"
-        };
-        format!(
-            "{} x {}, {way}, model in wall-clock mode",
-            self.cards, self.card
-        )
+        let way =
+            if self.loopback { "verbena0 (loopback)" } else { "verbena1 (client) to verbena0 (server)" };
+        format!("{} x {}, {way}, model in wall-clock mode", self.cards, self.card)
     }
 
     /// The note that every result carries when a foreign id was presented.
@@ -85,10 +79,7 @@ impl Settings {
 }
 
 fn date(time: SystemTime, day: &str, between: &str, second: &str) -> String {
-    let seconds = time
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let (year, month, date) = civil(seconds / 86_400);
     let rest = seconds % 86_400;
     let (h, m, s) = (rest / 3600, rest / 60 % 60, rest % 60);
@@ -105,11 +96,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let shifted = (5 * of_year + 2) / 153;
     let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    };
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     (year + era * 400 + u64::from(month <= 2), month, day)
 }
 
@@ -123,8 +110,6 @@ mod tests {
         assert_eq!(civil(19_782), (2024, 2, 29));
         let settings = Settings::example();
         assert!(settings.lines()[3].ends_with("2024-02-29 12:34:56 UTC"));
-        assert!(settings
-            .directory()
-            .starts_with("ib_write_bw-20240229-123456-"));
+        assert!(settings.directory().starts_with("ib_write_bw-20240229-123456-"));
     }
 }

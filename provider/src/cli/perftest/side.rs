@@ -32,9 +32,7 @@ impl Log {
     }
 
     fn tail(&self, count: usize) -> Vec<String> {
-        self.0.lock().map_or(Vec::new(), |lines| {
-            lines[lines.len().saturating_sub(count)..].to_vec()
-        })
+        self.0.lock().map_or(Vec::new(), |lines| lines[lines.len().saturating_sub(count)..].to_vec())
     }
 }
 
@@ -47,11 +45,7 @@ pub struct Side {
 
 impl Side {
     /// Starts a side; its lines go to `lines` too, when given.
-    pub fn start(
-        name: &'static str,
-        mut command: Command,
-        lines: Option<Sender<String>>,
-    ) -> Result<Side> {
+    pub fn start(name: &'static str, mut command: Command, lines: Option<Sender<String>>) -> Result<Side> {
         let log = Log::default();
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         let terminal = match lines.as_ref().map(|_| pty::open()) {
@@ -64,9 +58,7 @@ impl Side {
                 None
             }
         };
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("starting the {name}"))?;
+        let mut child = command.spawn().with_context(|| format!("starting the {name}"))?;
         // Closes our copy of the terminal's other end.
         drop(command);
         if let Some(stderr) = child.stderr.take() {
@@ -74,11 +66,7 @@ impl Side {
         }
         match (terminal, child.stdout.take()) {
             (Some(reader), _) => collect(reader, log.clone(), lines),
-            (None, Some(stdout)) => collect(
-                OwnedFdReader::from(OwnedFd::from(stdout)),
-                log.clone(),
-                lines,
-            ),
+            (None, Some(stdout)) => collect(OwnedFdReader::from(OwnedFd::from(stdout)), log.clone(), lines),
             (None, None) => {}
         }
         Ok(Side { name, child, log })
@@ -86,9 +74,7 @@ impl Side {
 
     /// How it ended, if it has.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        self.child
-            .try_wait()
-            .with_context(|| format!("waiting for the {}", self.name))
+        self.child.try_wait().with_context(|| format!("waiting for the {}", self.name))
     }
 
     /// Waits until it ends, but not for ever.
@@ -127,11 +113,7 @@ impl Side {
         if lines.is_empty() {
             return format!("the {} said nothing", self.name);
         }
-        format!(
-            "the {}'s last lines:\n    {}",
-            self.name,
-            lines.join("\n    ")
-        )
+        format!("the {}'s last lines:\n    {}", self.name, lines.join("\n    "))
     }
 }
 

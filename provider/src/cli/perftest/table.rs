@@ -24,8 +24,7 @@ impl Table {
             && cells.len() == self.columns.len()
             && cells.iter().all(|cell| cell.parse::<f64>().is_ok());
         if is_row {
-            self.rows
-                .push(cells.into_iter().map(str::to_owned).collect());
+            self.rows.push(cells.into_iter().map(str::to_owned).collect());
         }
         is_row
     }
@@ -94,13 +93,7 @@ mod tests {
         let table = parse(include_str!("../../../tests/data/ib_write_bw.txt"));
         assert_eq!(
             table.columns,
-            [
-                "#bytes",
-                "#iterations",
-                "BW peak[MB/sec]",
-                "BW average[MB/sec]",
-                "MsgRate[Mpps]"
-            ]
+            ["#bytes", "#iterations", "BW peak[MB/sec]", "BW average[MB/sec]", "MsgRate[Mpps]"]
         );
         assert_eq!(table.rows.len(), 4);
         assert_eq!(table.rows[1], ["4", "1000", "16.13", "15.92", "4.173812"]);

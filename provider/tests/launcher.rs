@@ -1,0 +1,288 @@
+//! The launcher as a person uses it: programs under `verbena run`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// A person with a runtime directory, and so with nets, of their own.
+struct Person {
+    home: tempfile::TempDir,
+}
+
+impl Person {
+    fn new() -> Person {
+        Person { home: tempfile::tempdir().unwrap() }
+    }
+
+    /// The command line after `verbena`.
+    fn command(&self, line: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_verbena"));
+        command.args(line);
+        self.at_home(command)
+    }
+
+    fn at_home(&self, mut command: Command) -> Command {
+        command
+            .current_dir(self.home.path())
+            .env("XDG_RUNTIME_DIR", self.home.path())
+            .env_remove("VERBENA_PART_ID");
+        command
+    }
+
+    fn verbena(&self, line: &[&str]) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    fn sockets(&self) -> Vec<PathBuf> {
+        let Ok(entries) = std::fs::read_dir(self.home.path().join("verbena")) else {
+            return Vec::new();
+        };
+        let paths = entries.flatten().map(|entry| entry.path());
+        let is_net = |path: &PathBuf| path.extension().is_some_and(|e| e == "sock" || e == "json");
+        paths.filter(is_net).collect()
+    }
+
+    /// Waits until every net of this person has ended.
+    fn wait_for_silence(&self) {
+        let start = Instant::now();
+        while !self.sockets().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(10), "still there: {:?}", self.sockets());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Where no namespace may be made, what needs one cannot be tested.
+fn without_namespaces(output: &Output) -> bool {
+    let fallback = err(output).contains("environment variables");
+    if fallback {
+        eprintln!("not tested, no namespaces here: {}", err(output));
+    }
+    fallback
+}
+
+fn installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
+    if !found {
+        eprintln!("not tested, {program} is not installed");
+    }
+    found
+}
+
+#[test]
+fn a_program_sees_the_cards() {
+    let person = Person::new();
+    let output = person.verbena(&["run", "--cards", "3", "--", "ls", "/sys/class/infiniband"]);
+    if without_namespaces(&output) {
+        return;
+    }
+    assert!(output.status.success(), "{}", err(&output));
+    assert_eq!(out(&output), "verbena0\nverbena1\nverbena2\n");
+    assert!(err(&output).contains("3 x f10a, private mount namespace"));
+    person.wait_for_silence();
+}
+
+#[test]
+fn another_user_sees_them_through_a_user_namespace() {
+    if !installed("unshare") {
+        return;
+    }
+    let person = Person::new();
+    // A user without any privilege, whoever runs the tests.
+    let mut command = Command::new("unshare");
+    command
+        .args(["--user", "--map-user=65534", "--map-group=65534"])
+        .arg(env!("CARGO_BIN_EXE_verbena"))
+        .args(["run", "--", "sh", "-c"])
+        .arg("id -u; cat /sys/class/infiniband/verbena1/node_guid; echo x >/dev/null; ls /dev/infiniband");
+    let output = person.at_home(command).output().unwrap();
+    if err(&output).contains("unshare:") || without_namespaces(&output) {
+        eprintln!("not tested, no user namespaces here: {}", err(&output));
+        return;
+    }
+    assert!(output.status.success(), "{}", err(&output));
+    assert_eq!(out(&output), "65534\n0056:42ff:fe00:0100\nuverbs0\nuverbs1\n");
+    assert!(err(&output).contains("in a user namespace"));
+    person.wait_for_silence();
+}
+
+#[test]
+fn the_environment_is_the_fallback() {
+    let person = Person::new();
+    // The outer run provides the device nodes, which only root could make.
+    let mut command = person.command(&["run", "--quiet", "--"]);
+    command
+        .arg(env!("CARGO_BIN_EXE_verbena"))
+        .args(["run", "--no-namespace", "--", "sh", "-c"])
+        .arg("cat $SYSFS_PATH/class/infiniband_verbs/uverbs1/ibdev; ls $RDMAV_DRIVERS-rdmav34.so >/dev/null");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    assert_eq!(out(&output), "verbena1\n");
+    assert!(err(&output).contains("environment variables only (--no-namespace was given)"));
+}
+
+#[test]
+fn the_program_is_the_process() {
+    let person = Person::new();
+    let output = person.verbena(&["run", "-q", "--", "sh", "-c", "exit 7"]);
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(err(&output), "");
+    let output = person.verbena(&["run", "-q", "--", "no-such-program"]);
+    assert_eq!(output.status.code(), Some(127));
+    assert!(err(&output).contains("there is no program `no-such-program`"));
+    let output = person.verbena(&["run", "-q", "--", "/etc/passwd"]);
+    assert_eq!(output.status.code(), Some(126));
+    // Nothing that the program did not start: a shell's `wait` must not meet it.
+    let output = person.verbena(&["run", "-q", "--", "sh", "-c", "cat /proc/$$/task/$$/children"]);
+    assert_eq!(out(&output).split_whitespace().count(), 1, "{}", out(&output));
+    person.wait_for_silence();
+}
+
+#[test]
+fn programs_of_one_net_share_it() {
+    let person = Person::new();
+    let bin = env!("CARGO_BIN_EXE_verbena");
+    let nested = |more: &[&str]| {
+        let mut line = vec!["run", "-q", "--net", "lab", "--cards", "3", "--", bin, "run"];
+        line.extend(more);
+        person.verbena(&line)
+    };
+    let output = nested(&["-q", "--net", "lab", "--", "printenv", "VERBENA_SOCKET"]);
+    assert!(out(&output).ends_with("/verbena/lab.sock\n"), "{}", err(&output));
+    let output = nested(&["--net", "lab", "--cards", "2", "--", "true"]);
+    assert_eq!(output.status.code(), Some(125));
+    assert!(err(&output).contains("net `lab` is running with 3 cards, not 2"));
+    let output = nested(&["--net", "other", "--cards", "2", "--", "true"]);
+    assert!(output.status.success(), "{}", err(&output));
+    person.wait_for_silence();
+}
+
+#[test]
+fn a_foreign_part_id_is_announced() {
+    let person = Person::new();
+    let output = person.verbena(&["run", "-q", "--as", "cx5", "--", "printenv", "VERBENA_PART_ID"]);
+    assert_eq!(out(&output), "4119\n");
+    assert!(err(&output).contains("presents itself as ConnectX-5 (part id 4119)"));
+    let output = person.verbena(&["run", "-q", "--", "printenv", "VERBENA_PART_ID"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let person = Person::new();
+    let cases: [(&[&str], &str); 4] = [
+        (&["run", "--card", "cx99", "--", "true"], "no card profile `cx99`"),
+        (&["run", "--net", "a/b", "--", "true"], "`a/b` is no net name"),
+        (&["perftest", "ib_no_bw"], "apt-get install perftest"),
+        (&["decode", "wqe", "nonsense"], "neither hex nor a file"),
+    ];
+    for (line, message) in cases {
+        let output = person.verbena(line);
+        assert!(!output.status.success());
+        assert!(err(&output).contains(message), "{line:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn the_doctor_examines() {
+    let person = Person::new();
+    let output = person.verbena(&["doctor", "--json"]);
+    let findings: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = findings.as_array().unwrap();
+    let state = |name: &str| {
+        let finding = findings.iter().find(|finding| finding["name"] == name);
+        finding.unwrap_or_else(|| panic!("no finding {name}"))["state"].clone()
+    };
+    assert_eq!(state("provider"), "OK");
+    assert_eq!(state("shared memory"), "OK");
+    assert_eq!(state("nets"), "OK");
+    let failed = findings.iter().any(|finding| finding["state"] == "FAIL");
+    assert_eq!(output.status.code(), Some(failed.into()), "{}", out(&output));
+    person.wait_for_silence();
+}
+
+#[test]
+fn a_stock_program_lists_the_cards() {
+    if !installed("ibv_devices") {
+        return;
+    }
+    let person = Person::new();
+    let output = person.verbena(&["run", "-q", "--", "ibv_devices"]);
+    assert!(out(&output).contains("verbena1"), "{}", err(&output));
+    assert!(out(&output).contains("005642fffe000100"));
+}
+
+#[test]
+fn perftest_leaves_a_table_and_a_plot() {
+    if !installed("ib_write_bw") {
+        return;
+    }
+    let person = Person::new();
+    let line = ["perftest", "--out", "result", "ib_write_bw", "-s", "64", "-n", "100"];
+    let output = person.verbena(&line);
+    assert!(output.status.success(), "{}", err(&output));
+    assert!(out(&output).contains("BW average[MB/sec]"));
+    let read = |name: &str| std::fs::read_to_string(person.home.path().join("result").join(name));
+    let csv = read("results.csv").unwrap();
+    assert!(csv.contains("# command: ib_write_bw -s 64 -n 100\n"));
+    assert!(csv.lines().last().unwrap().starts_with("64,100,"));
+    assert!(read("plot.svg").unwrap().contains("bandwidth [MiB/s]"));
+    person.wait_for_silence();
+}
+
+#[test]
+fn a_failing_perftest_is_reported() {
+    if !installed("ib_write_bw") {
+        return;
+    }
+    let person = Person::new();
+    let output = person.verbena(&["perftest", "ib_write_bw", "-x", "9", "-n", "100"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("last lines"), "{}", err(&output));
+    person.wait_for_silence();
+}
+
+#[test]
+fn killing_perftest_ends_both_sides() {
+    if !installed("ib_write_bw") {
+        return;
+    }
+    let person = Person::new();
+    let line = ["perftest", "ib_write_bw", "-D", "1", "--run_infinitely"];
+    let mut command = person.command(&line);
+    command.stdout(std::process::Stdio::null());
+    command.stderr(std::process::Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let start = Instant::now();
+    while perftests_of(person.home.path()) < 2 {
+        assert!(start.elapsed() < Duration::from_secs(20), "no two sides");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The net ends with its last program.
+    person.wait_for_silence();
+    assert_eq!(perftests_of(person.home.path()), 0);
+}
+
+/// Running perftest programs whose working directory is `home`.
+fn perftests_of(home: &Path) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter(|process| {
+            let path = process.path();
+            let command = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+            command.trim() == "ib_write_bw"
+                && std::fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd == home)
+        })
+        .count()
+}

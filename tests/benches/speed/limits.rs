@@ -1,0 +1,138 @@
+//! The limits of this machine: what no card in shared memory can beat.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::pin::pin;
+
+/// Bytes per second of a hot copy of `size` bytes on one core.
+pub fn memcpy(size: usize) -> f64 {
+    pin(0);
+    let from = vec![1u8; size];
+    let mut to = vec![0u8; size];
+    best_of(5, || {
+        let rounds = ((256 << 20) / size).max(8);
+        let start = Instant::now();
+        for _ in 0..rounds {
+            to.copy_from_slice(std::hint::black_box(&from));
+            std::hint::black_box(&mut to);
+        }
+        (rounds * size) as f64 / start.elapsed().as_secs_f64()
+    })
+}
+
+/// Two processes that share a page: the parent on core 0, the child on core 1.
+fn between_processes(bytes: usize, child: impl FnOnce(*mut u8), parent: impl FnOnce(*mut u8) -> f64) -> f64 {
+    // SAFETY: a new shared mapping; both sides use it as their closures agree.
+    let shared = unsafe {
+        libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE, -1, 0)
+    };
+    assert_ne!(shared, libc::MAP_FAILED, "mmap failed");
+    // SAFETY: the benchmark has one thread; the child only touches the mapping and exits.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "fork failed");
+    if pid == 0 {
+        // SAFETY: ends with the parent, so that nothing is left behind.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        pin(1);
+        child(shared.cast());
+        // SAFETY: no destructors of the parent's objects may run here.
+        unsafe { libc::_exit(0) };
+    }
+    pin(0);
+    let result = parent(shared.cast());
+    // SAFETY: our child; the mapping is not used afterwards.
+    unsafe {
+        libc::waitpid(pid, std::ptr::null_mut(), 0);
+        libc::munmap(shared, bytes);
+    }
+    result
+}
+
+/// The word at byte `at` of the shared mapping.
+fn word<'a>(base: *mut u8, at: usize) -> &'a AtomicU64 {
+    // SAFETY: `at` is aligned and inside the mapping, which outlives both closures.
+    unsafe { AtomicU64::from_ptr(base.add(at).cast()) }
+}
+
+/// Nanoseconds that a cache line takes from one core to the other: half a round trip, spinning.
+pub fn line_one_way() -> f64 {
+    const ROUNDS: u64 = 500_000;
+    let once = || {
+        between_processes(
+            4096,
+            |base| {
+                for n in 1..=ROUNDS {
+                    while word(base, 0).load(Ordering::Acquire) != n {
+                        std::hint::spin_loop();
+                    }
+                    word(base, 1024).store(n, Ordering::Release);
+                }
+            },
+            |base| {
+                let start = Instant::now();
+                for n in 1..=ROUNDS {
+                    word(base, 0).store(n, Ordering::Release);
+                    while word(base, 1024).load(Ordering::Acquire) != n {
+                        std::hint::spin_loop();
+                    }
+                }
+                -(start.elapsed().as_nanos() as f64) / ROUNDS as f64 / 2.0
+            },
+        )
+    };
+    -best_of(3, once)
+}
+
+/// Messages per second through a ring of 64-byte slots that publishes each message.
+pub fn bare_ring() -> f64 {
+    const SLOTS: u64 = 128;
+    const MESSAGES: u64 = 5_000_000;
+    let slot = |n: u64| 4096 + (n % SLOTS) as usize * 64;
+    let once = || {
+        between_processes(
+            4096 + SLOTS as usize * 64,
+            move |base| {
+                let mut sum = 0u64;
+                for n in 0..MESSAGES {
+                    while word(base, 0).load(Ordering::Acquire) <= n {
+                        std::hint::spin_loop();
+                    }
+                    for w in 0..8 {
+                        sum = sum.wrapping_add(word(base, slot(n) + w * 8).load(Ordering::Relaxed));
+                    }
+                    word(base, 1024).store(n + 1, Ordering::Release);
+                }
+                std::hint::black_box(sum);
+            },
+            move |base| {
+                let start = Instant::now();
+                let mut consumed = 0;
+                for n in 0..MESSAGES {
+                    while n - consumed >= SLOTS {
+                        consumed = word(base, 1024).load(Ordering::Acquire);
+                    }
+                    for w in 0..8 {
+                        word(base, slot(n) + w * 8).store(n, Ordering::Relaxed);
+                    }
+                    word(base, 0).store(n + 1, Ordering::Release);
+                }
+                while word(base, 1024).load(Ordering::Acquire) < MESSAGES {
+                    std::hint::spin_loop();
+                }
+                MESSAGES as f64 / start.elapsed().as_secs_f64()
+            },
+        )
+    };
+    best_of(3, once)
+}
+
+/// The best of several tries: what the machine can do when it is not disturbed.
+pub fn best_of(tries: u32, mut once: impl FnMut() -> f64) -> f64 {
+    (0..tries)
+        .map(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            once()
+        })
+        .fold(f64::NEG_INFINITY, f64::max)
+}

@@ -1,0 +1,120 @@
+//! Stock programs in pairs: perftest on two modelled cards, and UCX's own benchmark beside it.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::pin::pin;
+
+/// How long one pair may run.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Kills what it holds when it is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(core: usize, words: &[String], environment: &[(&str, &str)]) -> Running {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).envs(environment.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // SAFETY: between fork and exec only one system call is made.
+    unsafe {
+        command.pre_exec(move || {
+            pin(core);
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        })
+    };
+    Running(command.spawn().unwrap_or_else(|e| panic!("cannot start {}: {e}", words[0])))
+}
+
+fn finish(mut running: Running, what: &str) -> String {
+    let until = Instant::now() + LIMIT;
+    let mut output = running.0.stdout.take().expect("piped");
+    let mut errors = running.0.stderr.take().expect("piped");
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = output.read_to_string(&mut text);
+        text
+    });
+    let status = loop {
+        match running.0.try_wait().expect("our child") {
+            Some(status) => break status,
+            None if Instant::now() > until => panic!("{what} did not end within {LIMIT:?}"),
+            None => std::thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    let text = reader.join().expect("the reader ends with the program");
+    let mut said = String::new();
+    let _ = errors.read_to_string(&mut said);
+    assert!(status.success(), "{what} failed ({status}):\n{text}\n{said}");
+    text
+}
+
+/// A TCP port that is free now.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port()
+}
+
+/// The release build of the `verbena` command, beside this benchmark.
+fn verbena() -> PathBuf {
+    let target = std::env::current_exe().expect("our path");
+    let release = target.parent().and_then(|deps| deps.parent()).expect("target/release/deps").to_path_buf();
+    let binary = release.join("verbena");
+    assert!(binary.exists(), "{} is missing: run `cargo build --release -p provider` first", binary.display());
+    binary
+}
+
+/// Runs a perftest pair, client on core 0 and server on core 1; the client's output.
+pub fn perftest(test: &str, options: &str) -> String {
+    let net = format!("bench-{}", std::process::id());
+    let port = free_port().to_string();
+    let side = |card: &str| {
+        let mut words = vec![verbena().display().to_string(), "run".into(), "--net".into(), net.clone(), "--".into(), test.into()];
+        words.extend(["-d", card, "-p", &port].map(String::from));
+        words.extend(options.split_whitespace().map(String::from));
+        words
+    };
+    let server = start(1, &side("verbena1"), &[]);
+    std::thread::sleep(Duration::from_millis(700));
+    let mut words = side("verbena0");
+    words.push("127.0.0.1".into());
+    let text = finish(start(0, &words, &[]), &format!("{test} {options}"));
+    finish(server, &format!("the server of {test} {options}"));
+    text
+}
+
+/// Runs `ucx_perftest`; the client's output.
+pub fn ucx(test: &str, size: usize, iterations: usize) -> String {
+    let port = free_port().to_string();
+    let words = |more: &[&str]| {
+        let mut words: Vec<String> = ["ucx_perftest", "-p", &port].map(String::from).into();
+        words.extend(more.iter().map(|w| w.to_string()));
+        words
+    };
+    let environment = [("UCX_TLS", "posix,cma,self"), ("UCX_WARN_UNUSED_ENV_VARS", "n")];
+    let server = start(1, &words(&[]), &environment);
+    std::thread::sleep(Duration::from_millis(700));
+    let (size, iterations) = (size.to_string(), iterations.to_string());
+    let client = start(0, &words(&["127.0.0.1", "-t", test, "-s", &size, "-n", &iterations, "-f"]), &environment);
+    let text = finish(client, &format!("ucx_perftest -t {test} -s {size}"));
+    drop(server);
+    text
+}
+
+/// The numbers of the last table row of an output.
+pub fn last_row(text: &str) -> Vec<f64> {
+    text.lines()
+        .rev()
+        .map(|line| line.split_whitespace().map_while(|w| w.parse().ok()).collect::<Vec<f64>>())
+        .find(|numbers| numbers.len() >= 4)
+        .unwrap_or_else(|| panic!("no table row in:\n{text}"))
+}
