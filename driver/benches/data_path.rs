@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use driver::{
-    AhAttr, AttrMask, Card, CardError, Cq, Data, Device, DmaMemory, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge,
+    AhAttr, AttrMask, Card, CardError, Cq, Data, Device, DmaMemory, Qp, QpAttr, QpCaps, QpInit, SendFlags,
+    SendWr, Sge,
 };
 use fpga_regs::{Access, AdminOpcode, Cqe, QpState, QpType, WqeOpcode, DOORBELL_BASE};
 
@@ -66,14 +67,23 @@ impl Card for Quick {
 const DEPTH: u32 = 128;
 const ROUNDS: u32 = 200;
 
-fn queues(count: usize) -> (Arc<Device<Quick>>, Arc<Cq<Quick>>, Vec<Arc<Qp<Quick>>>) {
+/// A device, a CQ, and QPs that complete into it.
+type Queues = (Arc<Device<Quick>>, Arc<Cq<Quick>>, Vec<Arc<Qp<Quick>>>);
+
+fn queues(count: usize) -> Queues {
     let fake = fake::bare(script::features());
     let device = Device::open(Quick(fake, AtomicU64::new(0))).expect("the fake card opens");
     let pd = device.alloc_pd().expect("a PD");
     let cq = device.create_cq(4096, 0).expect("a CQ");
     let caps = QpCaps { max_send_wr: DEPTH, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
-    let init =
-        QpInit { qp_type: QpType::RC, send_cq: cq.clone(), recv_cq: cq.clone(), srq: None, caps, sq_sig_all: false };
+    let init = QpInit {
+        qp_type: QpType::RC,
+        send_cq: cq.clone(),
+        recv_cq: cq.clone(),
+        srq: None,
+        caps,
+        sq_sig_all: false,
+    };
     let mut dgid = [0; 16];
     dgid[15] = 1;
     let attr = QpAttr {
@@ -116,13 +126,20 @@ fn round_robin(count: usize, wr: &SendWr<'_>) -> (f64, f64) {
         posting.push(start.elapsed());
         for n in 0..batch {
             let index = &mut indices[n % count];
-            device.card().0.complete(cq.cqn(), Cqe::new().with_qpn(qps[n % count].qpn()).with_wqe_index(*index));
+            device
+                .card()
+                .0
+                .complete(cq.cqn(), Cqe::new().with_qpn(qps[n % count].qpn()).with_wqe_index(*index));
             *index += 1;
         }
         let start = Instant::now();
         let mut left = batch;
         while left > 0 {
-            left -= cq.poll(16, |wc| { black_box(wc); }).expect("a poll");
+            left -= cq
+                .poll(16, |wc| {
+                    black_box(wc);
+                })
+                .expect("a poll");
         }
         polling.push(start.elapsed());
     }

@@ -14,8 +14,8 @@ use fpga_regs::{AdminStatus, Command, Reply};
 use crate::card::{Card, CardError};
 use crate::dma::Dma;
 use crate::error::{Error, Result};
-use fpga_regs::regs;
 use crate::ring::Phased;
+use fpga_regs::regs;
 
 /// Entries of both rings; more than there are slots, so the rings never fill.
 const LOG_ENTRIES: u32 = 6;

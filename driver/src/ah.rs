@@ -103,7 +103,9 @@ pub(crate) fn resolve<C: Card>(dev: &Device<C>, attr: &AhAttr) -> Result<[u8; 6]
         .with_param2(attr.sgid_index.into());
     match dev.admin().run(command, &[], &mut []) {
         Ok(reply) => Ok(reply.mac()),
-        Err(Error::Refused { status: AdminStatus::NOT_FOUND, .. }) => Err(Error::Unreachable { gid: attr.dgid }),
+        Err(Error::Refused { status: AdminStatus::NOT_FOUND, .. }) => {
+            Err(Error::Unreachable { gid: attr.dgid })
+        }
         Err(error) => Err(error),
     }
 }

@@ -41,10 +41,7 @@ impl<C: Card> Device<C> {
         }
         let log = self.log_entries(entries)?;
         let memory = Dma::alloc(self.card_arc(), Cqe::BYTES << log)?;
-        let record = match self.records().alloc() {
-            Ok(record) => record,
-            Err(error) => return Err(error.into()),
-        };
+        let record = self.records().alloc()?;
         let context = self.cq_context(&memory, record, log);
         let command = Command::new().with_opcode(AdminOpcode::CREATE_CQ);
         let cqn = match self.admin().run(command, context.as_bytes(), &mut []) {

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::push::PushSlots;
 use crate::qp_table::QpTable;
+use crate::rings::Rings;
 
 /// An opened card function.
 pub struct Device<C: Card> {
@@ -33,6 +34,7 @@ struct Queues<C: Card> {
     admin: Admin<C>,
     events: Events<C>,
     records: Records<C>,
+    rings: Arc<Rings<C>>,
 }
 
 impl<C: Card> Device<C> {
@@ -47,7 +49,8 @@ impl<C: Card> Device<C> {
         match Self::start(&card, &admin) {
             Ok((limits, page, events)) => {
                 let records = Records::new(&card);
-                let queues = Some(Queues { admin, events, records });
+                let rings = Rings::new(&card);
+                let queues = Some(Queues { admin, events, records, rings });
                 let qps = Arc::new(QpTable::new());
                 let push = Arc::new(PushSlots::new());
                 Ok(Arc::new(Device { card, features, limits, node_guid, page, queues, qps, push }))
@@ -128,6 +131,10 @@ impl<C: Card> Device<C> {
 
     pub(crate) fn records(&self) -> &Records<C> {
         &self.queues().records
+    }
+
+    pub(crate) fn rings(&self) -> &Arc<Rings<C>> {
+        &self.queues().rings
     }
 
     /// Fails with the feature's name if the card does not have it.

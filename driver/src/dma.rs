@@ -6,14 +6,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::card::{Card, CardError, DmaMemory};
 use crate::error::Error;
+use crate::rings::Rings;
 
-/// DMA memory that is given back to the card's allocator when dropped.
+/// DMA memory that is given back to where it came from when dropped.
 pub(crate) struct Dma<C: Card> {
-    memory: Option<DmaMemory>,
+    owner: Owner<C>,
     ptr: *mut u8,
     iova: u64,
     len: usize,
     card: Arc<C>,
+}
+
+/// Where memory came from.
+enum Owner<C: Card> {
+    /// The card's allocator.
+    Card(DmaMemory),
+    /// A block of rings.
+    Rings(Arc<Rings<C>>),
+    /// It is never given back.
+    Nobody,
 }
 
 // SAFETY: Dma only owns the range; every access to the bytes is justified where it is made.
@@ -26,7 +37,18 @@ impl<C: Card> Dma<C> {
     /// Zeroed memory.
     pub fn alloc(card: &Arc<C>, bytes: usize) -> Result<Self, CardError> {
         let memory = card.alloc(bytes)?;
-        Ok(Dma { ptr: memory.ptr, iova: memory.iova, len: bytes, memory: Some(memory), card: card.clone() })
+        Ok(Dma {
+            ptr: memory.ptr,
+            iova: memory.iova,
+            len: bytes,
+            owner: Owner::Card(memory),
+            card: card.clone(),
+        })
+    }
+
+    /// A piece of a block of rings.
+    pub fn piece(rings: Arc<Rings<C>>, ptr: *mut u8, iova: u64, len: usize) -> Self {
+        Dma { ptr, iova, len, card: rings.card().clone(), owner: Owner::Rings(rings) }
     }
 
     /// Where this process sees it.
@@ -60,7 +82,7 @@ impl<C: Card> Dma<C> {
 
     /// Never gives the memory back: the card may still be using it.
     pub fn leak(mut self) {
-        self.memory = None;
+        self.owner = Owner::Nobody;
     }
 
     /// Gives the memory back after a failed command, or keeps it for ever where the command may
@@ -75,8 +97,10 @@ impl<C: Card> Dma<C> {
 
 impl<C: Card> Drop for Dma<C> {
     fn drop(&mut self) {
-        if let Some(memory) = self.memory.take() {
-            self.card.free(memory);
+        match std::mem::replace(&mut self.owner, Owner::Nobody) {
+            Owner::Card(memory) => self.card.free(memory),
+            Owner::Rings(rings) => rings.give(self.ptr, self.iova, self.len),
+            Owner::Nobody => (),
         }
     }
 }

@@ -44,7 +44,9 @@ pub enum Error {
         known: u16,
     },
     /// Reset or enable did not end.
-    #[error("{what} did not end within {after:?} (status {status:#x}, cause {cause:#x}): power-cycle the card")]
+    #[error(
+        "{what} did not end within {after:?} (status {status:#x}, cause {cause:#x}): power-cycle the card"
+    )]
     BringUp {
         /// The step.
         what: &'static str,
@@ -193,7 +195,9 @@ impl PostError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CqError {
     /// A completion names a work request that was never posted.
-    #[error("the card completed work request {index} of QP {qpn:#x}, which was never posted: reset the card")]
+    #[error(
+        "the card completed work request {index} of QP {qpn:#x}, which was never posted: reset the card"
+    )]
     BadEntry {
         /// Whose completion.
         qpn: u32,

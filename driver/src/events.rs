@@ -79,7 +79,9 @@ impl Event {
     fn of(eqe: &Eqe) -> Event {
         match eqe.kind() {
             EventKind::COMPLETION => Event::Completion { cqn: eqe.object() },
-            kind @ (EventKind::PORT_ACTIVE | EventKind::PORT_ERR) => Event::Async { kind, object: eqe.port().into() },
+            kind @ (EventKind::PORT_ACTIVE | EventKind::PORT_ERR) => {
+                Event::Async { kind, object: eqe.port().into() }
+            }
             kind @ EventKind::DEVICE_FATAL => Event::Async { kind, object: eqe.data() },
             kind => Event::Async { kind, object: eqe.object() },
         }

@@ -8,6 +8,7 @@
 //! | `card` | the trait |
 //! | `bringup`, `admin`, `events`, `device` | from power-on to a working function |
 //! | `pd`, `mr`, `mw`, `ah`, `mcast`, `port` | what queues need besides |
+//! | `dma`, `rings`, `ring`, `spin` | memory, entries that the card writes, locks |
 //! | `qp`, `qp_size`, `qp_attr`, `qp_state`, `qp_modify` | queue pairs and their states |
 //! | `wr`, `sq`, `sq_ring`, `sq_shape`, `sq_write`, `push` | posting sends |
 //! | `rq`, `srq` | posting receives |
@@ -39,6 +40,7 @@ mod qp_size;
 pub mod qp_state;
 mod qp_table;
 mod ring;
+mod rings;
 mod rq;
 mod spin;
 mod sq;

@@ -48,7 +48,13 @@ impl<C: Card> Pd<C> {
     /// # Safety
     /// The memory must stay valid until the region is destroyed, and what the card writes into it
     /// (as `access` allows) must be expected by whoever owns it.
-    pub unsafe fn reg_mr(self: &Arc<Self>, addr: *mut u8, len: usize, wire_va: u64, access: Access) -> Result<Arc<Mr<C>>> {
+    pub unsafe fn reg_mr(
+        self: &Arc<Self>,
+        addr: *mut u8,
+        len: usize,
+        wire_va: u64,
+        access: Access,
+    ) -> Result<Arc<Mr<C>>> {
         self.check_region(len as u64, wire_va, access)?;
         let card = self.dev.card();
         let writable = access.intersects(Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC);
@@ -72,7 +78,12 @@ impl<C: Card> Pd<C> {
     ///
     /// # Safety
     /// As [`Pd::reg_mr`]; besides, the pages must stay mapped for the card until the region is destroyed.
-    pub unsafe fn reg_pages(self: &Arc<Self>, list: &PageList<'_>, wire_va: u64, access: Access) -> Result<Arc<Mr<C>>> {
+    pub unsafe fn reg_pages(
+        self: &Arc<Self>,
+        list: &PageList<'_>,
+        wire_va: u64,
+        access: Access,
+    ) -> Result<Arc<Mr<C>>> {
         self.check_region(list.length, wire_va, access)?;
         self.check_pages(list)?;
         let table = Dma::alloc(self.dev.card_arc(), list.pages.len() * 8)?;
@@ -95,8 +106,12 @@ impl<C: Card> Pd<C> {
         if access.unknown() != 0 {
             return Err(Error::Invalid(format!("access flags {access}: some are not known")));
         }
-        if access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC) && !access.contains(Access::LOCAL_WRITE) {
-            return Err(Error::invalid("remote write and remote atomic need local write: add LOCAL_WRITE to the access flags"));
+        if access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC)
+            && !access.contains(Access::LOCAL_WRITE)
+        {
+            return Err(Error::invalid(
+                "remote write and remote atomic need local write: add LOCAL_WRITE to the access flags",
+            ));
         }
         if length == 0 {
             return Err(Error::invalid("a memory region needs at least one byte"));
@@ -113,7 +128,10 @@ impl<C: Card> Pd<C> {
 
     fn check_pages(&self, list: &PageList<'_>) -> Result<()> {
         if list.page_shift >= 64 || self.dev.limits().page_size_cap() >> list.page_shift & 1 == 0 {
-            return Err(Error::Invalid(format!("pages of 2^{} bytes: the card has no such page size", list.page_shift)));
+            return Err(Error::Invalid(format!(
+                "pages of 2^{} bytes: the card has no such page size",
+                list.page_shift
+            )));
         }
         let size = 1u64 << list.page_shift;
         if u64::from(list.first_offset) >= size {
@@ -210,7 +228,9 @@ impl<C: Card> Drop for Mr<C> {
         let alive = self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).is_some();
         if alive && self.destroy().is_err() {
             // The card may still use the memory: it stays mapped, and a page list stays where it is.
-            if let Some(Memory::Pages(table)) = self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(Memory::Pages(table)) =
+                self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).take()
+            {
                 table.leak();
             }
         }

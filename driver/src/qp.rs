@@ -14,7 +14,7 @@ use crate::pd::Pd;
 use crate::push::PushSlots;
 use crate::qp_attr::{QpCaps, QpInit};
 use crate::qp_size::Sizes;
-use crate::qp_table::SendShadow;
+use crate::qp_table::{QpLine, SendShadow};
 use crate::rq::RqRing;
 use crate::spin::Spin;
 use crate::sq_ring::SqRing;
@@ -22,9 +22,8 @@ use crate::{sq_ring, sq_shape};
 
 /// A queue pair.
 pub struct Qp<C: Card> {
-    pub(crate) sq: Spin<SqRing>,
-    pub(crate) rq: Spin<RqRing>,
-    pub(crate) card: Arc<C>,
+    pub(crate) sq: Spin<SqRing<C>>,
+    pub(crate) rq: Spin<RqRing<C>>,
     pub(crate) push: Arc<PushSlots>,
     pub(crate) control: Mutex<Control<C>>,
     qpn: u32,
@@ -35,7 +34,7 @@ pub struct Qp<C: Card> {
     _recv_shadow: Box<[AtomicU64]>,
 }
 
-const _: () = assert!(size_of::<Spin<SqRing>>() == 64 && size_of::<Spin<RqRing>>() == 64);
+const _: () = assert!(size_of::<Spin<SqRing<()>>>() == 64 && size_of::<Spin<RqRing<()>>>() == 64);
 
 /// What calls that change the QP need.
 pub(crate) struct Control<C: Card> {
@@ -55,7 +54,7 @@ impl<C: Card> Pd<C> {
         }
         let mut init = init.clone();
         init.caps = sizes.caps;
-        let memory = Dma::alloc(dev.card_arc(), sizes.bytes())?;
+        let memory = dev.rings().alloc(sizes.bytes())?;
         let context = sizes
             .context(&memory)
             .with_qp_type(init.qp_type)
@@ -70,7 +69,8 @@ impl<C: Card> Pd<C> {
             Ok(qpn) => qpn,
             Err(error) => return Err(memory.after(error)),
         };
-        let send_shadow: Box<[SendShadow]> = (0..1u32 << sizes.sq.log).map(|_| SendShadow::default()).collect();
+        let send_shadow: Box<[SendShadow]> =
+            (0..1u32 << sizes.sq.log).map(|_| SendShadow::default()).collect();
         let recv_shadow: Box<[AtomicU64]> = (0..1u32 << sizes.rq.log).map(|_| AtomicU64::new(0)).collect();
         let entered = dev.qps.insert(qpn, |line| {
             line.send_cqn.store(init.send_cq.cqn(), Ordering::Relaxed);
@@ -92,6 +92,8 @@ impl<C: Card> Pd<C> {
             return Err(Error::Protocol(format!("QPN {qpn:#x} has the low 16 bits of another QP's")));
         }
         let line = dev.qps.line(qpn);
+        // The PD holds the device, and that the card.
+        let card = dev.card();
         let page = dev.page();
         let mut flags = sq_shape::kind(init.qp_type).unwrap_or_default();
         if init.sq_sig_all {
@@ -102,9 +104,8 @@ impl<C: Card> Pd<C> {
         }
         let rq_at = memory.ptr().wrapping_add(sizes.rq_offset());
         Ok(Arc::new(Qp {
-            sq: Spin::new(SqRing::new(memory.ptr(), send_shadow.as_ptr(), line, &sizes.sq, qpn, page, flags)),
-            rq: Spin::new(RqRing::new(rq_at, recv_shadow.as_ptr(), line, &sizes.rq, qpn, page)),
-            card: dev.card_arc().clone(),
+            sq: Spin::new(SqRing::new(card, memory.ptr(), send_shadow.as_ptr(), &sizes.sq, qpn, page, flags)),
+            rq: Spin::new(RqRing::new(card, rq_at, recv_shadow.as_ptr(), line, &sizes.rq, qpn, page)),
             push: dev.push.clone(),
             control: Mutex::new(Control { state: QpState::RESET, memory: Some(memory) }),
             qpn,
@@ -132,6 +133,12 @@ impl<C: Card> Qp<C> {
     #[inline]
     pub fn qpn(&self) -> u32 {
         self.qpn
+    }
+
+    /// Its line in the table.
+    #[inline]
+    pub(crate) fn line(&self) -> &QpLine {
+        self.pd.dev.qps.line(self.qpn)
     }
 
     /// Its transport.
@@ -170,9 +177,12 @@ impl<C: Card> Qp<C> {
         if control.memory.is_none() {
             return Err(Error::Destroyed("QP"));
         }
-        self.sq.lock().flags &= !sq_ring::OPEN;
-        self.rq.lock().open = false;
-        delete(&self.pd, self.qpn)?;
+        // Nobody writes to the rings from here on.
+        self.gate(QpState::RESET);
+        if let Err(error) = delete(&self.pd, self.qpn) {
+            self.gate(control.state);
+            return Err(error);
+        }
         self.forget(true);
         control.memory = None;
         Ok(())
@@ -196,7 +206,7 @@ impl<C: Card> Qp<C> {
         if gone {
             self.pd.dev.qps.remove(self.qpn);
         } else {
-            self.sq.lock().reset();
+            self.sq.lock().reset(self.line());
             self.rq.lock().reset();
         }
     }
@@ -204,11 +214,13 @@ impl<C: Card> Qp<C> {
 
 impl<C: Card> Drop for Qp<C> {
     fn drop(&mut self) {
-        let alive = |qp: &mut Self| qp.control.get_mut().unwrap_or_else(PoisonError::into_inner).memory.is_some();
+        let alive =
+            |qp: &mut Self| qp.control.get_mut().unwrap_or_else(PoisonError::into_inner).memory.is_some();
         if alive(self) && self.destroy().is_err() {
             // The card may still write to the rings and complete requests: only the memory stays.
             self.forget(true);
-            if let Some(memory) = self.control.get_mut().unwrap_or_else(PoisonError::into_inner).memory.take() {
+            if let Some(memory) = self.control.get_mut().unwrap_or_else(PoisonError::into_inner).memory.take()
+            {
                 memory.leak();
             }
         }

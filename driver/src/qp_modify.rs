@@ -39,7 +39,11 @@ impl<C: Card> Qp<C> {
         if next == QpState::RESET {
             self.gate(next);
         }
-        self.pd().dev.admin().run(command, context.as_bytes(), &mut [])?;
+        let done = self.pd().dev.admin().run(command, context.as_bytes(), &mut []);
+        if let Err(error) = done {
+            self.gate(now);
+            return Err(error);
+        }
         control.state = next;
         if next == QpState::RESET {
             self.forget(false);
@@ -49,7 +53,7 @@ impl<C: Card> Qp<C> {
     }
 
     /// Lets posts through as the state allows.
-    fn gate(&self, state: QpState) {
+    pub(crate) fn gate(&self, state: QpState) {
         let mut sq = self.sq.lock();
         match qp_state::can_send(state) {
             true => sq.flags |= OPEN,
@@ -85,11 +89,19 @@ impl<C: Card> Qp<C> {
             ah::check(dev, &attr.ah)?;
         }
         if mask.contains(AttrMask::PATH_MTU) && Mtu(attr.path_mtu).bytes().is_none() {
-            return Err(Error::Invalid(format!("PATH_MTU {}: 1 (256 bytes) to 5 (4096 bytes) exist", attr.path_mtu)));
+            return Err(Error::Invalid(format!(
+                "PATH_MTU {}: 1 (256 bytes) to 5 (4096 bytes) exist",
+                attr.path_mtu
+            )));
         }
         let most = |limit: u32| u64::from(limit.min(255));
         for (bit, what, value, limit) in [
-            (AttrMask::PKEY_INDEX, "PKEY_INDEX", attr.pkey_index.into(), u64::from(limits.pkey_table_len()).saturating_sub(1)),
+            (
+                AttrMask::PKEY_INDEX,
+                "PKEY_INDEX",
+                attr.pkey_index.into(),
+                u64::from(limits.pkey_table_len()).saturating_sub(1),
+            ),
             (AttrMask::RQ_PSN, "RQ_PSN", attr.rq_psn.into(), 0xff_ffff),
             (AttrMask::SQ_PSN, "SQ_PSN", attr.sq_psn.into(), 0xff_ffff),
             (AttrMask::DEST_QPN, "DEST_QPN", attr.dest_qpn.into(), 0xff_ffff),
@@ -97,8 +109,18 @@ impl<C: Card> Qp<C> {
             (AttrMask::RETRY_CNT, "RETRY_CNT", attr.retry_cnt.into(), 7),
             (AttrMask::RNR_RETRY, "RNR_RETRY", attr.rnr_retry.into(), 7),
             (AttrMask::MIN_RNR_TIMER, "MIN_RNR_TIMER", attr.min_rnr_timer.into(), 31),
-            (AttrMask::MAX_QP_RD_ATOMIC, "MAX_QP_RD_ATOMIC", attr.max_rd_atomic.into(), most(limits.max_qp_init_rd_atom())),
-            (AttrMask::MAX_DEST_RD_ATOMIC, "MAX_DEST_RD_ATOMIC", attr.max_dest_rd_atomic.into(), most(limits.max_qp_rd_atom())),
+            (
+                AttrMask::MAX_QP_RD_ATOMIC,
+                "MAX_QP_RD_ATOMIC",
+                attr.max_rd_atomic.into(),
+                most(limits.max_qp_init_rd_atom()),
+            ),
+            (
+                AttrMask::MAX_DEST_RD_ATOMIC,
+                "MAX_DEST_RD_ATOMIC",
+                attr.max_dest_rd_atomic.into(),
+                most(limits.max_qp_rd_atom()),
+            ),
         ] {
             let value: u64 = value;
             if mask.contains(bit) && value > limit {

@@ -14,7 +14,9 @@ use crate::sq_write::{put16, put_sges};
 use crate::wr::Sge;
 
 /// The writing side of a receive ring; with its lock it fills one cache line.
-pub(crate) struct RqRing {
+pub(crate) struct RqRing<C> {
+    /// The card, here so that posting touches one line less.
+    card: *const C,
     entries: *mut u8,
     shadow: *const AtomicU64,
     line: *const QpLine,
@@ -31,7 +33,7 @@ pub(crate) struct RqRing {
 }
 
 // SAFETY: the pointers lead to memory of the QP that owns this value; all access is under its lock.
-unsafe impl Send for RqRing {}
+unsafe impl<C: Sync> Send for RqRing<C> {}
 
 /// Sizes of a receive ring.
 pub(crate) struct RqSize {
@@ -41,10 +43,19 @@ pub(crate) struct RqSize {
     pub max_sge: u8,
 }
 
-impl RqRing {
+impl<C> RqRing<C> {
     /// Over memory that stays as long as the QP.
-    pub fn new(entries: *mut u8, shadow: *const AtomicU64, line: &QpLine, size: &RqSize, qpn: u32, page: u32) -> Self {
+    pub fn new(
+        card: &C,
+        entries: *mut u8,
+        shadow: *const AtomicU64,
+        line: &QpLine,
+        size: &RqSize,
+        qpn: u32,
+        page: u32,
+    ) -> Self {
         RqRing {
+            card,
             entries,
             shadow,
             line,
@@ -85,11 +96,8 @@ impl RqRing {
 pub(crate) unsafe fn put_recv(to: *mut u8, sges: &[Sge], index: u32, next: u16) {
     let length: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
     let length = u32::try_from(length).unwrap_or(u32::MAX);
-    let head = RecvHead::new()
-        .with_num_sge(sges.len() as u8)
-        .with_next(next)
-        .with_index(index)
-        .with_length(length);
+    let head =
+        RecvHead::new().with_num_sge(sges.len() as u8).with_next(next).with_index(index).with_length(length);
     // SAFETY: as the caller promises.
     unsafe {
         put16(to, head.as_bytes());
@@ -100,8 +108,7 @@ pub(crate) unsafe fn put_recv(to: *mut u8, sges: &[Sge], index: u32, next: u16) 
 /// A chain of receives under construction. Holds the RQ's lock; dropped without [`RecvPost::ring`] it
 /// leaves nothing behind.
 pub struct RecvPost<'a, C: Card> {
-    rq: Guard<'a, RqRing>,
-    card: &'a C,
+    rq: Guard<'a, RqRing<C>>,
     head: u32,
 }
 
@@ -111,7 +118,7 @@ impl<C: Card> Qp<C> {
     pub fn recv(&self) -> RecvPost<'_, C> {
         let rq = self.rq.lock();
         let head = rq.head;
-        RecvPost { rq, card: &self.card, head }
+        RecvPost { rq, head }
     }
 }
 
@@ -151,7 +158,9 @@ impl<C: Card> RecvPost<'_, C> {
         // All WQE bytes before the doorbell.
         fence(Ordering::Release);
         let at = fpga_regs::doorbell_page(rq.qpn_page >> 24) + DOORBELL_RQ;
-        self.card.doorbell(at, RqDoorbell::new(rq.qpn_page & 0xff_ffff, head).0);
+        // SAFETY: the QP that owns the ring holds the card.
+        let card = unsafe { &*rq.card };
+        card.doorbell(at, RqDoorbell::new(rq.qpn_page & 0xff_ffff, head).0);
     }
 
     /// Takes the chain back.

@@ -7,7 +7,6 @@ use fpga_regs::{SqDoorbell, DOORBELL_SQ, MAX_WQE_BLOCKS, WQE_BLOCK, WQE_UNIT};
 
 use crate::card::Card;
 use crate::error::PostError;
-use crate::push::PushSlots;
 use crate::qp::Qp;
 use crate::spin::Guard;
 use crate::sq_ring::{SqRing, KIND, OPEN, PUSH};
@@ -23,9 +22,8 @@ const BLOCK_UNITS: u32 = (WQE_BLOCK / WQE_UNIT) as u32;
 /// A chain of sends under construction. Holds the SQ's lock; dropped without [`SendPost::ring`] it
 /// leaves nothing behind.
 pub struct SendPost<'a, C: Card> {
-    sq: Guard<'a, SqRing>,
-    card: &'a C,
-    push: &'a PushSlots,
+    sq: Guard<'a, SqRing<C>>,
+    qp: &'a Qp<C>,
     head: u32,
     count: u32,
 }
@@ -36,7 +34,7 @@ impl<C: Card> Qp<C> {
     pub fn send(&self) -> SendPost<'_, C> {
         let sq = self.sq.lock();
         let (head, count) = (sq.head, sq.count);
-        SendPost { sq, card: &self.card, push: &self.push, head, count }
+        SendPost { sq, qp: self, head, count }
     }
 }
 
@@ -44,6 +42,7 @@ impl<C: Card> SendPost<'_, C> {
     /// Writes one WQE. On an error the WQEs before it stand: ring or abort them.
     #[inline]
     pub fn push(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        let qp = self.qp;
         let sq = &mut *self.sq;
         let shape = shape(wr.opcode);
         if shape.kinds >> (sq.flags & KIND) & 1 == 0 || sq.flags & OPEN == 0 {
@@ -53,7 +52,7 @@ impl<C: Card> SendPost<'_, C> {
         let units = u32::from(shape.units) + message.units;
         let blocks = units.div_ceil(BLOCK_UNITS);
         let (head, count) = (self.head, self.count.wrapping_add(1));
-        if !sq.has_room(head, self.count, blocks) {
+        if !sq.has_room(qp.line(), head, self.count, blocks) {
             return Err(PostError::QueueFull);
         }
         let to_end = sq.mask + 1 - (head & sq.mask);
@@ -89,7 +88,7 @@ impl<C: Card> SendPost<'_, C> {
         if flags & PUSH != 0 && one && blocks == 1 && self.pushed(first, at, value) {
             return;
         }
-        self.card.doorbell(at, value.0);
+        self.sq.card().doorbell(at, value.0);
     }
 
     /// Takes the chain back.
@@ -98,18 +97,18 @@ impl<C: Card> SendPost<'_, C> {
 
     /// Sends one block through the push window, if a slot is free.
     fn pushed(&self, first: u32, at: u32, value: SqDoorbell) -> bool {
-        let Some((slot, _held)) = self.push.take(self.sq.qpn()) else { return false };
+        let Some((slot, _held)) = self.qp.push.take(self.sq.qpn()) else { return false };
         // SAFETY: the block was just written and is ours until the doorbell.
         let wqe = unsafe { std::slice::from_raw_parts(self.sq.block(first), WQE_BLOCK) };
         let value = value.with_pushed(true).with_slot(slot).with_blocks(1);
-        self.card.push(fpga_regs::push_slot(self.sq.page(), slot), wqe, at, value.0);
+        self.sq.card().push(fpga_regs::push_slot(self.sq.page(), slot), wqe, at, value.0);
         true
     }
 }
 
 /// Checks the request and finds the size of its data and, for UD, of the address before it.
 #[inline]
-fn measure(sq: &SqRing, wr: &SendWr<'_>, shape: Shape) -> Result<Message, PostError> {
+fn measure<C>(sq: &SqRing<C>, wr: &SendWr<'_>, shape: Shape) -> Result<Message, PostError> {
     let mut message = Message { units: 0, length: 0, sges: 0, inline: false, address: false };
     if shape.parts & sq_shape::DATA == 0 {
         if shape.parts & sq_shape::BIND != 0 && wr.bind.is_none() {
@@ -170,7 +169,7 @@ fn total(pieces: &[Sge]) -> u64 {
 /// Builds a WQE that runs over the ring's end.
 #[cold]
 #[inline(never)]
-fn wrapped(sq: &SqRing, wr: &SendWr<'_>, shape: Shape, head: u32) {
+fn wrapped<C>(sq: &SqRing<C>, wr: &SendWr<'_>, shape: Shape, head: u32) {
     // Measured again, so that the usual way can keep the result in registers.
     let Ok(message) = measure(sq, wr, shape) else { return };
     let units = u32::from(shape.units) + message.units;
@@ -190,7 +189,7 @@ fn wrapped(sq: &SqRing, wr: &SendWr<'_>, shape: Shape, head: u32) {
 /// Why a QP does not take an opcode.
 #[cold]
 #[inline(never)]
-fn refusal(sq: &SqRing, shape: Shape) -> PostError {
+fn refusal<C>(sq: &SqRing<C>, shape: Shape) -> PostError {
     match (sq.flags & OPEN, shape.kinds) {
         (0, _) => PostError::State,
         (_, 0) => PostError::Invalid("unknown opcode"),

@@ -17,10 +17,11 @@ pub(crate) const OPEN: u8 = 1 << 3;
 pub(crate) const PUSH: u8 = 1 << 4;
 
 /// The writing side of a send ring; with its lock it fills one cache line.
-pub(crate) struct SqRing {
-    pub(crate) blocks: *mut u8,
-    pub(crate) shadow: *const SendShadow,
-    line: *const QpLine,
+pub(crate) struct SqRing<C> {
+    /// The card, here so that posting touches one line less.
+    card: *const C,
+    blocks: *mut u8,
+    shadow: *const SendShadow,
     /// Running index of the next block.
     pub(crate) head: u32,
     /// Running count of WQEs.
@@ -41,7 +42,7 @@ pub(crate) struct SqRing {
 }
 
 // SAFETY: the pointers lead to memory of the QP that owns this value; all access is under its lock.
-unsafe impl Send for SqRing {}
+unsafe impl<C: Sync> Send for SqRing<C> {}
 
 /// Sizes of a send ring.
 pub(crate) struct SqSize {
@@ -51,13 +52,21 @@ pub(crate) struct SqSize {
     pub max_sge: u8,
 }
 
-impl SqRing {
+impl<C> SqRing<C> {
     /// Over memory that stays as long as the QP.
-    pub fn new(blocks: *mut u8, shadow: *const SendShadow, line: &QpLine, size: &SqSize, qpn: u32, page: u32, flags: u8) -> Self {
+    pub fn new(
+        card: &C,
+        blocks: *mut u8,
+        shadow: *const SendShadow,
+        size: &SqSize,
+        qpn: u32,
+        page: u32,
+        flags: u8,
+    ) -> Self {
         SqRing {
+            card,
             blocks,
             shadow,
-            line,
             head: 0,
             count: 0,
             tail: 0,
@@ -69,6 +78,13 @@ impl SqRing {
             max_sge: size.max_sge,
             flags,
         }
+    }
+
+    /// The card.
+    #[inline]
+    pub fn card(&self) -> &C {
+        // SAFETY: the QP that owns this value holds the device, and that the card.
+        unsafe { &*self.card }
     }
 
     #[inline]
@@ -83,9 +99,9 @@ impl SqRing {
 
     /// Whether a WQE of `blocks` fits behind `head`.
     #[inline]
-    pub fn has_room(&mut self, head: u32, count: u32, blocks: u32) -> bool {
+    pub fn has_room(&mut self, line: &QpLine, head: u32, count: u32, blocks: u32) -> bool {
         self.fits(head, count, blocks) || {
-            self.refresh();
+            self.refresh(line);
             self.fits(head, count, blocks)
         }
     }
@@ -98,9 +114,8 @@ impl SqRing {
 
     /// Looks how far the completions have come.
     #[inline]
-    fn refresh(&mut self) {
-        // SAFETY: the QP's line lives in a table that outlives the QP.
-        let retired = unsafe { &*self.line }.sq_retired.load(Ordering::Acquire);
+    fn refresh(&mut self, line: &QpLine) {
+        let retired = line.sq_retired.load(Ordering::Acquire);
         self.tail = retired as u32;
         self.tail_count = (retired >> 32) as u32;
     }
@@ -121,13 +136,12 @@ impl SqRing {
     }
 
     /// As after creation; nothing is outstanding. The caller holds the CQs' locks.
-    pub fn reset(&mut self) {
+    pub fn reset(&mut self, line: &QpLine) {
         self.head = 0;
         self.count = 0;
         self.tail = 0;
         self.tail_count = 0;
-        // SAFETY: as in `refresh`; nobody completes while the CQs are locked.
-        unsafe { &*self.line }.sq_retired.store(0, Ordering::Release);
+        line.sq_retired.store(0, Ordering::Release);
         for index in 0..=self.mask {
             self.remember(index, 0, 0, 0);
         }

@@ -190,7 +190,10 @@ impl<C: Card> Srq<C> {
             return Err(Error::Unsupported("resizing an SRQ (MAX_WR)"));
         }
         if !(mask - SrqAttrMask::LIMIT).is_empty() {
-            return Err(Error::Invalid(format!("SRQ attribute mask {:#x}: only LIMIT is known", mask.bits())));
+            return Err(Error::Invalid(format!(
+                "SRQ attribute mask {:#x}: only LIMIT is known",
+                mask.bits()
+            )));
         }
         if !mask.contains(SrqAttrMask::LIMIT) {
             return Ok(());
@@ -235,7 +238,8 @@ impl<C: Card> Srq<C> {
 
 impl<C: Card> Drop for Srq<C> {
     fn drop(&mut self) {
-        if self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() && self.destroy().is_err() {
+        if self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() && self.destroy().is_err()
+        {
             if let Some(memory) = self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
                 memory.leak();
             }

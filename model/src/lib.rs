@@ -2,12 +2,14 @@
 //!
 //! [`device`] is the card core, free of threads, clocks and sockets; [`env`] says what it asks of its
 //! surroundings; [`world`] runs the cards of a segment; [`segment`] is the shared memory that they live
-//! in; [`attach`] is the backend through which the driver uses a card in its own process.
+//! in; [`attach`] is the backend through which the driver uses a card in its own process; [`link`] is the wire
+//! that carries frames instead of values.
 
 pub mod address;
 pub mod attach;
 pub mod device;
 pub mod env;
+pub mod link;
 pub mod packet;
 pub mod segment;
 pub mod wire;

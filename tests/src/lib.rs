@@ -5,9 +5,14 @@
 #![allow(unsafe_code)]
 
 mod buffer;
+mod events;
+mod expect;
 mod net;
 mod peer;
+pub mod stock;
 
 pub use buffer::Buffer;
+pub use events::{event_within, expect_async, expect_completion_event, expect_no_event};
+pub use expect::{on_one_and_two_cards, Cards, Side};
 pub use net::Net;
-pub use peer::{connect, Options, Peer};
+pub use peer::{connect, join, Options, Peer, QKEY};

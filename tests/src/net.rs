@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use driver::Device;
-use model::attach::{run_keeper, SegmentCard};
+use model::attach::{run_keeper, NetOptions, SegmentCard};
 
 /// See the module.
 pub struct Net {
@@ -16,12 +16,18 @@ pub struct Net {
 impl Net {
     /// A net of `cards` cards.
     pub fn new(cards: u8) -> Net {
+        Net::with(cards)
+    }
+
+    /// A net with options.
+    pub fn with(options: impl Into<NetOptions>) -> Net {
+        let options = options.into();
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().expect("a directory for the socket");
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).expect("chmod");
         let socket = directory.path().join("net.sock");
         let at = socket.clone();
-        let keeper = std::thread::spawn(move || run_keeper(&at, cards).expect("the keeper runs"));
+        let keeper = std::thread::spawn(move || run_keeper(&at, options).expect("the keeper runs"));
         let until = Instant::now() + Duration::from_secs(5);
         while !socket.exists() {
             assert!(Instant::now() < until, "the keeper's socket did not appear within 5 s");

@@ -88,6 +88,11 @@ impl<C: Card> Peer<C> {
 
     /// A QP in RESET that receives from `srq`.
     pub fn with_srq(device: &Arc<Device<C>>, options: Options, srq: Option<Arc<Srq<C>>>) -> Peer<C> {
+        Self::tuned(device, options, srq, |_| ())
+    }
+
+    /// As [`Peer::with_srq`], with other things to create the QP with.
+    pub fn tuned(device: &Arc<Device<C>>, options: Options, srq: Option<Arc<Srq<C>>>, tune: impl FnOnce(&mut QpInit<C>)) -> Peer<C> {
         let pd = match &srq {
             Some(srq) => srq.pd().clone(),
             None => device.alloc_pd().expect("a PD"),
@@ -97,7 +102,7 @@ impl<C: Card> Peer<C> {
         // SAFETY: the buffer outlives the region (fields are dropped in order).
         #[allow(unused_unsafe)]
         let mr = unsafe { pd.reg_mr(buffer.addr(0) as *mut u8, options.bytes, buffer.addr(0), options.access) }.expect("an MR");
-        let init = QpInit {
+        let mut init = QpInit {
             qp_type: options.qp_type,
             send_cq: cq.clone(),
             recv_cq: cq.clone(),
@@ -111,6 +116,7 @@ impl<C: Card> Peer<C> {
             },
             sq_sig_all: false,
         };
+        tune(&mut init);
         let qp = pd.create_qp(&init).expect("a QP");
         Peer { qp, cq, mr, buffer, pd, device: device.clone(), options }
     }
@@ -239,11 +245,16 @@ pub const QKEY: u32 = 0x1111_1111;
 /// Brings two new QPs to RTS, connected with each other.
 pub fn connect<C: Card>(a: &Arc<Device<C>>, b: &Arc<Device<C>>, options: Options) -> (Peer<C>, Peer<C>) {
     let (x, y) = (Peer::new(a, options), Peer::new(b, options));
+    join(&x, &y);
+    (x, y)
+}
+
+/// Connects two QPs in RESET with each other and brings them to RTS.
+pub fn join<C: Card>(x: &Peer<C>, y: &Peer<C>) {
     x.init();
     y.init();
-    x.rtr(y.qp.qpn(), y.gid(), options.psn);
-    y.rtr(x.qp.qpn(), x.gid(), options.psn);
+    x.rtr(y.qp.qpn(), y.gid(), y.options.psn);
+    y.rtr(x.qp.qpn(), x.gid(), x.options.psn);
     x.rts();
     y.rts();
-    (x, y)
 }

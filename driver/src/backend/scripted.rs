@@ -52,7 +52,12 @@ impl fmt::Debug for Step {
             Step::Write64(at, value) => write!(out, "write64 {}", describe(*at, *value)),
             Step::Doorbell(at, value) => write!(out, "doorbell {}", describe(*at, *value)),
             Step::Push(at, wqe, bell, value) => {
-                write!(out, "push {} bytes at {at:#07x}: {wqe:02x?}, doorbell {}", wqe.len(), describe(*bell, *value))
+                write!(
+                    out,
+                    "push {} bytes at {at:#07x}: {wqe:02x?}, doorbell {}",
+                    wqe.len(),
+                    describe(*bell, *value)
+                )
             }
             Step::Wait(vector, fires) => write!(out, "wait for vector {vector} (fires: {fires})"),
             Step::Act(_) => write!(out, "action"),
@@ -172,7 +177,12 @@ impl Scripted {
     /// The whole script was played; panics with what is left.
     pub fn finish(&self) {
         let state = self.state();
-        assert!(state.steps.is_empty(), "the driver stopped after {} steps; expected: {:#?}", state.done, state.steps);
+        assert!(
+            state.steps.is_empty(),
+            "the driver stopped after {} steps; expected: {:#?}",
+            state.done,
+            state.steps
+        );
     }
 
     /// Takes the next step if it is `got` in everything but what a read returns.

@@ -47,10 +47,8 @@ fn all_ones_is_a_card_that_is_gone() {
 
 #[test]
 fn a_newer_major_version_is_refused_and_a_newer_minor_is_not() {
-    let error = open_with(vec![
-        Step::Read32(regs::ID, regs::ID_VALUE),
-        Step::Read32(regs::VERSION, 0x0002_0001),
-    ]);
+    let error =
+        open_with(vec![Step::Read32(regs::ID, regs::ID_VALUE), Step::Read32(regs::VERSION, 0x0002_0001)]);
     insta::assert_snapshot!(error, @"the card has register definition 2.1, this driver knows 1.x: install a driver that is as new as the card's firmware");
 
     let card = Scripted::new();

@@ -1,7 +1,9 @@
 //! Posting, doorbell by doorbell.
 
 use driver::{Data, PostError, QpCaps, SendFlags, SendWr, Sge};
-use fpga_regs::{doorbell_page, push_slot, QpType, RecvHead, RqDoorbell, SqDoorbell, WqeOpcode, DOORBELL_RQ, DOORBELL_SQ};
+use fpga_regs::{
+    doorbell_page, push_slot, QpType, RecvHead, RqDoorbell, SqDoorbell, WqeOpcode, DOORBELL_RQ, DOORBELL_SQ,
+};
 
 use crate::fake::read;
 use crate::setup::{ah, connect, create, Setup, CAPS};

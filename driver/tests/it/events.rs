@@ -6,8 +6,8 @@ use driver::backend::scripted::Step;
 use driver::Event;
 use fpga_regs::{regs, Eqe, EventKind};
 
-use crate::script::*;
 use crate::fake;
+use crate::script::*;
 
 const NOW: Duration = Duration::ZERO;
 

@@ -148,7 +148,8 @@ impl Fake {
     /// Writes an event.
     pub fn event(&self, eqe: Eqe) {
         let mut state = self.state();
-        let (_, bytes) = state.objects.iter().find(|((kind, _), _)| *kind == AdminOpcode::CREATE_EQ.0).unwrap();
+        let (_, bytes) =
+            state.objects.iter().find(|((kind, _), _)| *kind == AdminOpcode::CREATE_EQ.0).unwrap();
         let context = EqContext::from_slice(bytes).unwrap();
         let index = state.events;
         state.events += 1;

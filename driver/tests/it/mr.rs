@@ -84,12 +84,21 @@ fn a_region_that_is_bound_stays() {
 #[test]
 fn page_lists() {
     let setup = Setup::new();
-    let list = PageList { pages: &[0x10_000, 0x30_000, 0x20_000], page_shift: 16, first_offset: 0x100, length: 0x20_000 };
+    let list = PageList {
+        pages: &[0x10_000, 0x30_000, 0x20_000],
+        page_shift: 16,
+        first_offset: 0x100,
+        length: 0x20_000,
+    };
     // SAFETY: the fake card does not touch it.
     let mr = unsafe { setup.pd.reg_pages(&list, 0x5000, ALL) }.unwrap();
     let context = MrContext::from_slice(&setup.card().context(AdminOpcode::CREATE_MR, mr.lkey())).unwrap();
-    assert_eq!((context.mode(), context.page_shift(), context.first_offset()), (MrMode::PAGE_LIST, 16, 0x100));
-    let pages: Vec<u64> = (0..3).map(|n| u64::from_le_bytes(crate::fake::read(context.iova() + n * 8))).collect();
+    assert_eq!(
+        (context.mode(), context.page_shift(), context.first_offset()),
+        (MrMode::PAGE_LIST, 16, 0x100)
+    );
+    let pages: Vec<u64> =
+        (0..3).map(|n| u64::from_le_bytes(crate::fake::read(context.iova() + n * 8))).collect();
     assert_eq!(pages, list.pages);
     mr.destroy().unwrap();
     for wrong in [

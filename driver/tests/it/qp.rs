@@ -1,7 +1,7 @@
 //! Creating and modifying QPs.
 
 use driver::{AttrMask, Error, QpAttr, QpCaps, QpInit};
-use fpga_regs::{AdminOpcode, QpContext, QpState, QpType};
+use fpga_regs::{AdminOpcode, AdminStatus, QpContext, QpState, QpType};
 
 use crate::setup::{attr, connect, create, masks, way, Setup, CAPS};
 
@@ -31,10 +31,17 @@ fn the_way_to_rts_carries_every_attribute() {
     let qp = create(&setup.pd, &setup.cq, QpType::RC, CAPS, None);
     qp.modify(&QpAttr { state: QpState::INIT, ..attr() }, init).unwrap();
     let context = setup.card().qp(qp.qpn());
-    assert_eq!((context.port(), context.access(), context.qkey()), (1, attr().access, 0), "only what is in the mask");
+    assert_eq!(
+        (context.port(), context.access(), context.qkey()),
+        (1, attr().access, 0),
+        "only what is in the mask"
+    );
     qp.modify(&QpAttr { state: QpState::RTR, ..attr() }, masks(QpType::RC)[1]).unwrap();
     let context = setup.card().qp(qp.qpn());
-    assert_eq!((context.dgid(), context.dmac(), context.sgid_index()), (way(2).dgid, [2, 0x56, 0x42, 0, 0, 2], 1));
+    assert_eq!(
+        (context.dgid(), context.dmac(), context.sgid_index()),
+        (way(2).dgid, [2, 0x56, 0x42, 0, 0, 2], 1)
+    );
     assert_eq!((context.dest_qpn(), context.rq_psn(), context.mtu()), (0x123456, 0xfff, 5));
     assert_eq!((context.min_rnr_timer(), context.max_dest_rd_atomic()), (12, 4));
     qp.modify(&QpAttr { state: QpState::RTS, ..attr() }, masks(QpType::RC)[2]).unwrap();
@@ -106,6 +113,19 @@ fn the_card_moves_a_qp_to_error_and_the_driver_sees_it() {
 }
 
 #[test]
+fn a_refused_reset_or_destroy_leaves_the_qp_working() {
+    let setup = Setup::new();
+    setup.card().refuse(AdminOpcode::MODIFY_QP, AdminStatus::INTERNAL);
+    setup.card().refuse(AdminOpcode::DESTROY_QP, AdminStatus::IN_USE);
+    let reset = QpAttr { state: QpState::RESET, ..attr() };
+    assert_eq!(setup.qp.modify(&reset, AttrMask::STATE).unwrap_err().errno(), libc::EIO);
+    assert_eq!(setup.qp.destroy().unwrap_err().errno(), libc::EBUSY);
+    assert_eq!(setup.qp.state(), QpState::RTS);
+    setup.qp.send().push(&crate::doorbells::write(1)).unwrap();
+    setup.qp.recv().push(1, &[]).unwrap();
+}
+
+#[test]
 fn caps_above_the_limits_are_refused() {
     let setup = Setup::new();
     for caps in [
@@ -144,7 +164,10 @@ fn multicast_needs_a_ud_qp_and_a_multicast_gid() {
     (group[0], group[1], group[15]) = (0xff, 0x0e, 7);
     setup.qp.attach_mcast(&group).unwrap();
     let command = *setup.card().commands().last().unwrap();
-    assert_eq!((command.opcode(), command.object(), command.gid()), (AdminOpcode::ATTACH_MCAST, setup.qp.qpn(), group));
+    assert_eq!(
+        (command.opcode(), command.object(), command.gid()),
+        (AdminOpcode::ATTACH_MCAST, setup.qp.qpn(), group)
+    );
     setup.qp.detach_mcast(&group).unwrap();
     assert!(setup.qp.attach_mcast(&way(2).dgid).is_err());
     assert!(Setup::new().qp.attach_mcast(&group).is_err());

@@ -119,8 +119,11 @@ fn inline_data() {
         // The same bytes in three pieces of ordinary memory.
         let (first, rest) = bytes[..length].split_at(length / 3);
         let (second, third) = rest.split_at(rest.len() / 2);
-        let pieces =
-            [first, second, third].map(|piece| Sge { addr: piece.as_ptr() as u64, length: piece.len() as u32, lkey: 0 });
+        let pieces = [first, second, third].map(|piece| Sge {
+            addr: piece.as_ptr() as u64,
+            length: piece.len() as u32,
+            lkey: 0,
+        });
         // SAFETY: the pieces live until after the post.
         let data = Data::Inline(unsafe { InlineSges::new(&pieces) });
         assert_eq!(posted(QpType::RC, &SendWr { data, ..request(WqeOpcode::SEND) }), one);
@@ -134,7 +137,8 @@ fn over_the_rings_end() {
     let setup = Setup::with(QpType::RC, caps);
     let ring = setup.card().send_ring(setup.qp.qpn()).len() / 64;
     assert_eq!(ring, 16, "one request of nine blocks");
-    let sges: Vec<Sge> = (0..30).map(|n| Sge { addr: 0x1_0000 + n, length: n as u32, lkey: n as u32 }).collect();
+    let sges: Vec<Sge> =
+        (0..30).map(|n| Sge { addr: 0x1_0000 + n, length: n as u32, lkey: n as u32 }).collect();
     let bytes: Vec<u8> = (0..512).map(|n| n as u8).collect();
     let mut text = String::new();
     let mut index = 0;

@@ -45,7 +45,11 @@ fn completions_in_any_order_free_their_slots() {
         post.push(place, &[Sge { addr: place, length: 5, lkey: 1 }]).unwrap();
         assert_eq!(post.push(0, &[]), Err(PostError::QueueFull));
         post.ring();
-        assert_eq!(read::<8>(context.ring_iova() + place % 8 * 64 + 16), place.to_le_bytes(), "the ring is used in order");
+        assert_eq!(
+            read::<8>(context.ring_iova() + place % 8 * 64 + 16),
+            place.to_le_bytes(),
+            "the ring is used in order"
+        );
         waiting.push((place, head(place).index()));
     }
     let mut slots: Vec<u32> = waiting.iter().map(|(_, slot)| *slot).collect();
@@ -83,7 +87,10 @@ fn an_aborted_chain_gives_its_slots_back() {
         }
         post.abort();
     }
-    assert_eq!(srq.post().push(0, &[Sge::default(); 3]), Err(PostError::Invalid("more elements than the SRQ's max_sge")));
+    assert_eq!(
+        srq.post().push(0, &[Sge::default(); 3]),
+        Err(PostError::Invalid("more elements than the SRQ's max_sge"))
+    );
     assert_eq!(setup.card().bells(), []);
 }
 
@@ -113,7 +120,10 @@ fn the_limit_is_set_and_asked_for() {
     srq.modify(&SrqAttr { limit: 3, ..ATTR }, SrqAttrMask::LIMIT).unwrap();
     let command = *setup.card().commands().last().unwrap();
     assert_eq!((command.opcode(), command.object()), (AdminOpcode::MODIFY_SRQ, srq.srqn()));
-    assert_eq!(srq.modify(&SrqAttr { limit: 5, ..ATTR }, SrqAttrMask::LIMIT).unwrap_err().errno(), libc::EINVAL);
+    assert_eq!(
+        srq.modify(&SrqAttr { limit: 5, ..ATTR }, SrqAttrMask::LIMIT).unwrap_err().errno(),
+        libc::EINVAL
+    );
     assert_eq!(srq.modify(&ATTR, SrqAttrMask::MAX_WR).unwrap_err().errno(), libc::EOPNOTSUPP);
     for wrong in [
         SrqAttr { max_wr: 0, ..ATTR },

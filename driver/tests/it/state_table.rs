@@ -6,15 +6,8 @@ use fpga_regs::{QpState, QpType};
 use std::fmt::Write;
 
 const TYPES: [QpType; 4] = [QpType::RC, QpType::UC, QpType::UD, QpType::RAW_PACKET];
-const STATES: [QpState; 7] = [
-    QpState::RESET,
-    QpState::INIT,
-    QpState::RTR,
-    QpState::RTS,
-    QpState::SQD,
-    QpState::SQE,
-    QpState::ERR,
-];
+const STATES: [QpState; 7] =
+    [QpState::RESET, QpState::INIT, QpState::RTR, QpState::RTS, QpState::SQD, QpState::SQE, QpState::ERR];
 
 #[test]
 fn every_step() {
@@ -60,9 +53,15 @@ fn required_and_optional_together_are_accepted_and_each_missing_one_is_not() {
                 for bit in (0..32).map(|bit| AttrMask(1 << bit)) {
                     if step.required.contains(bit) {
                         let error = check(qp_type, from, to, step.required.without(bit)).unwrap_err();
-                        assert!(error.to_string().ends_with(&format!("needs the attribute {bit}")), "{error}");
+                        assert!(
+                            error.to_string().ends_with(&format!("needs the attribute {bit}")),
+                            "{error}"
+                        );
                     } else if !step.optional.contains(bit) && bit != AttrMask::STATE {
-                        assert!(check(qp_type, from, to, step.required | bit).is_err(), "{from} -> {to} {bit}");
+                        assert!(
+                            check(qp_type, from, to, step.required | bit).is_err(),
+                            "{from} -> {to} {bit}"
+                        );
                     }
                 }
             }
@@ -86,7 +85,8 @@ fn an_rc_qp_has_no_send_queue_error() {
 
 #[test]
 fn posting_by_state() {
-    let allowed = |may: fn(QpState) -> bool| STATES.into_iter().filter(|state| may(*state)).collect::<Vec<_>>();
+    let allowed =
+        |may: fn(QpState) -> bool| STATES.into_iter().filter(|state| may(*state)).collect::<Vec<_>>();
     assert_eq!(allowed(can_send), STATES[3..]);
     assert_eq!(allowed(can_receive), STATES[1..]);
     assert!(!can_send(QpState(7)) && !can_receive(QpState(7)));

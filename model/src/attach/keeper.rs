@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::limits::limits;
 use super::net::Net;
 use super::runner::Runner;
+use crate::link::{capture, LinkOptions};
 use crate::segment::{self, KeeperError, KeeperOptions};
 use crate::world::MAX_CARDS;
 
@@ -22,15 +23,43 @@ pub fn default_socket(name: &str) -> PathBuf {
     directory.join(format!("{name}.sock"))
 }
 
-/// Runs the keeper of a net of `cards` cards, until its last connection has ended.
-pub fn run_keeper(socket: &Path, cards: u8) -> Result<(), KeeperError> {
+/// What a net is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetOptions {
+    /// Number of cards, 1 to 16.
+    pub cards: u8,
+    /// How packets travel between them.
+    pub link: LinkOptions,
+}
+
+impl From<u8> for NetOptions {
+    /// A net of so many cards on the fast wire.
+    fn from(cards: u8) -> Self {
+        NetOptions { cards, link: LinkOptions::default() }
+    }
+}
+
+/// Runs the keeper of a net (of so many cards, or as the options say), until its last connection has
+/// ended.
+pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), KeeperError> {
+    let NetOptions { cards, link } = options.into();
     assert!((1..=MAX_CARDS as u8).contains(&cards), "a net has 1 to {MAX_CARDS} cards");
+    if let Some(capture) = &link.capture {
+        // Not the file of a net that is running.
+        if segment::Segment::hold(socket).is_ok() {
+            return Err(KeeperError::AlreadyRunning(socket.into()));
+        }
+        let what = "making the capture file";
+        capture::create(capture).map_err(|error| KeeperError::System { what, error })?;
+    }
     segment::keeper::run(KeeperOptions {
         socket_path: socket.into(),
         heap_bytes: HEAP_BYTES,
         world_bytes: size_of::<Net>() as u64,
         init: Box::new(move |segment| {
-            let made = Runner::new(segment).control(|world, _| world.init(cards, limits()));
+            let runner = Runner::new(segment);
+            runner.net().link.init(&link, capture::HEADER);
+            let made = runner.control(|world, _| world.init(cards, limits()));
             made.expect("nobody else has the segment yet");
         }),
         on_member_gone: Box::new(|segment, member| {

@@ -14,5 +14,5 @@ mod runner;
 mod wall;
 
 pub use card::{OpenError, SegmentCard};
-pub use keeper::{default_socket, run_keeper};
+pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;

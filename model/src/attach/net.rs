@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU32;
 
 use super::bells::Bells;
 use crate::device::tables::{EQS, MAX_FUNCTIONS};
+use crate::link::LinkArea;
 use crate::world::{World, MAX_CARDS};
 
 /// The cards' area of a segment.
@@ -15,6 +16,8 @@ pub(super) struct Net {
     pub bells: [Bells; MAX_CARDS],
     /// Interrupt words by card, function and vector: each raise adds one and wakes who waits.
     pub interrupts: [[[AtomicU32; EQS]; MAX_FUNCTIONS]; MAX_CARDS],
+    /// How packets travel.
+    pub link: LinkArea,
     /// The cards. Only with the segment's lock.
     pub world: UnsafeCell<World>,
 }

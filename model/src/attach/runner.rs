@@ -115,22 +115,33 @@ impl<S: Borrow<Segment>> Runner<S> {
             self.take_pending(world, &mut env);
         }
         world.end_run(&mut env);
+        if env.linked() {
+            env.end_link();
+        }
         self.segment().journal()[0].store(0, Ordering::Relaxed);
         result
     }
 
     #[inline]
     fn drain(&self, world: &mut World, env: &mut Wall<'_>) {
-        while let Some(work) = env.next() {
-            // SAFETY: the queue leaves the item alone until the next call of `next`.
-            let work = unsafe { &*work };
-            // What is being worked on, for whoever finds us dead.
-            let entry = match work {
-                Work::Packet(p) => 1 << 63 | (p.dst.card as u64) << 32 | p.dest_qpn as u64,
-                Work::Send { card, qp } => 1 << 63 | (*card as u64) << 32 | *qp as u64,
-            };
-            self.segment().journal()[0].store(entry, Ordering::Relaxed);
-            world.step(work, env);
+        loop {
+            while let Some(work) = env.next() {
+                // SAFETY: the queue leaves the item alone until the next call of `next`.
+                let work = unsafe { &*work };
+                // What is being worked on, for whoever finds us dead.
+                let entry = match work {
+                    Work::Packet(p) => journal_entry(p.dst.card, p.dest_qpn),
+                    Work::Send { card, qp } => journal_entry(*card, *qp as u32),
+                };
+                self.segment().journal()[0].store(entry, Ordering::Relaxed);
+                match work {
+                    Work::Packet(p) if env.linked() => env.carry(world, p),
+                    _ => world.step(work, env),
+                }
+            }
+            if !env.linked() || !env.release(world) {
+                break;
+            }
         }
     }
 
@@ -152,6 +163,12 @@ impl<S: Borrow<Segment>> Runner<S> {
             }
         }
     }
+}
+
+/// The journal's word for work on a QP.
+#[inline(always)]
+pub(super) fn journal_entry(card: u8, qpn: u32) -> u64 {
+    1 << 63 | (card as u64) << 32 | qpn as u64
 }
 
 /// The cards' area of a segment.

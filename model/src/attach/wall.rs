@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::net::Net;
 use super::queue::WorkQueue;
+use super::runner::journal_entry;
 use crate::env::{Addr, Atomic, DmaFault, Env, Work};
+use crate::link::{frames::MAX_FRAME, LinkArea, LinkEnv, Tap};
 use crate::packet::{Packet, Payload};
 use crate::segment::{futex_wake, now_ns, Guard};
+use crate::world::World;
 
 /// What one process keeps between runs: only capacity, no state. When it dies in the middle of a run,
 /// what was in the queue is lost like packets on a wire, and the senders' timers see to it.
@@ -16,6 +19,7 @@ pub(super) struct Scratch {
     queue: WorkQueue,
     stashes: Vec<Vec<u8>>,
     stashes_used: usize,
+    tap: Tap,
 }
 
 /// The environment, for as long as the lock is held.
@@ -23,12 +27,48 @@ pub(super) struct Wall<'a> {
     guard: &'a Guard<'a>,
     net: &'a Net,
     scratch: &'a mut Scratch,
+    /// Packets travel as frames, or are recorded as such.
+    linked: bool,
+    /// Where the payload of a received frame lies: a stash that all of them use in turn.
+    landing: Option<u32>,
 }
 
 impl<'a> Wall<'a> {
     pub fn new(guard: &'a Guard<'a>, net: &'a Net, scratch: &'a mut Scratch) -> Self {
         scratch.stashes_used = 0;
-        Wall { guard, net, scratch }
+        Wall { guard, net, scratch, linked: net.link.is_on(), landing: None }
+    }
+
+    /// Packets are to be handed to [`carry`](Self::carry).
+    #[inline]
+    pub fn linked(&self) -> bool {
+        self.linked
+    }
+
+    /// Carries a packet over the wire of frames.
+    #[cold]
+    pub fn carry(&mut self, world: &mut World, p: &Packet) {
+        self.with_tap(|tap, area, env| tap.carry(area, world, p, env));
+    }
+
+    /// Delivers a frame that the wire holds back, if there is one.
+    #[cold]
+    pub fn release(&mut self, world: &mut World) -> bool {
+        self.with_tap(|tap, _, env| tap.release(world, env))
+    }
+
+    /// The end of a run over the wire of frames.
+    #[cold]
+    pub fn end_link(&mut self) {
+        self.with_tap(|tap, area, _| tap.end_run(area));
+    }
+
+    fn with_tap<R>(&mut self, work: impl FnOnce(&mut Tap, &LinkArea, &mut Self) -> R) -> R {
+        let net = self.net;
+        let mut tap = std::mem::take(&mut self.scratch.tap);
+        let result = work(&mut tap, &net.link, self);
+        self.scratch.tap = tap;
+        result
     }
 
     /// The next piece of work. It stays in its place until the next call.
@@ -189,5 +229,32 @@ impl Env for Wall<'_> {
             }
             Payload::None => Ok(()),
         }
+    }
+}
+
+impl LinkEnv for Wall<'_> {
+    fn fetch(&mut self, payload: &Payload, offset: usize, to: &mut [u8]) -> Result<(), DmaFault> {
+        match *payload {
+            Payload::Memory(from, _) => self.read(from.add(offset as u64), to),
+            Payload::Stash(id, _) => {
+                to.copy_from_slice(&self.scratch.stashes[id as usize][offset..offset + to.len()]);
+                Ok(())
+            }
+            Payload::None => Ok(()),
+        }
+    }
+
+    fn land(&mut self, bytes: &[u8]) -> Payload {
+        let id = match self.landing {
+            Some(id) => id,
+            None => self.stash(MAX_FRAME),
+        };
+        self.landing = Some(id);
+        self.scratch.stashes[id as usize][..bytes.len()].copy_from_slice(bytes);
+        Payload::Stash(id, bytes.len() as u32)
+    }
+
+    fn note(&mut self, card: u8, qpn: u32) {
+        self.guard.segment().journal()[0].store(journal_entry(card, qpn), Ordering::Relaxed);
     }
 }

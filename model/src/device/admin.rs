@@ -177,6 +177,7 @@ impl Device {
                 // The PSNs as they stand now.
                 context.set_sq_psn(self.qps[q].req.psn);
                 context.set_rq_psn(self.qps[q].resp.epsn);
+                context.set_sq_draining(self.qps[q].draining());
                 self.answer_mailbox(f, c, context.as_bytes(), env)?;
             }
             AdminOpcode::DESTROY_QP => {

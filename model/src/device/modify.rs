@@ -83,6 +83,7 @@ impl Device {
         qp.req.ci = 0;
         qp.req.cur = 0;
         qp.req.cur_offset = 0;
+        qp.req.begun = 0;
         qp.req.local_done = 0;
         qp.req.psn = 0;
         qp.req.una = 0;
@@ -255,9 +256,11 @@ impl Device {
         }
         if has(QpAttrMask::RETRY_CNT) {
             to.set_retry_cnt(a.retry_cnt());
+            qp.req.retry = a.retry_cnt();
         }
         if has(QpAttrMask::RNR_RETRY) {
             to.set_rnr_retry(a.rnr_retry());
+            qp.req.rnr = a.rnr_retry();
         }
         if has(QpAttrMask::RQ_PSN) {
             to.set_rq_psn(a.rq_psn() & 0xff_ffff);

@@ -44,6 +44,8 @@ pub struct Requester {
     pub packets: u64,
     /// Bytes sent, from the Ethernet header to the ICRC.
     pub bytes: u64,
+    /// WQEs before this index were begun (see [`Qp::begun`]); noted when sending goes back.
+    pub begun: u32,
 }
 
 /// The receive side's progress.
@@ -208,6 +210,25 @@ impl Qp {
     #[inline]
     pub fn packets(&self, length: u32) -> u32 {
         ((length as u64 + self.mtu() as u64 - 1) >> self.mtu_log).max(1) as u32
+    }
+
+    /// Whether the WQE to send from next was begun: before sending went back, or a part of it now.
+    pub fn begun(&self) -> bool {
+        let req = &self.req;
+        let before = req.begun.wrapping_sub(req.ci);
+        req.cur_offset != 0 || (before <= self.sq_mask + 1 && req.cur.wrapping_sub(req.ci) < before)
+    }
+
+    /// Notes what was begun, before sending goes back.
+    pub fn note_begun(&mut self) {
+        if !self.begun() || self.req.cur_offset != 0 {
+            self.req.begun = self.req.cur.wrapping_add((self.req.cur_offset != 0) as u32);
+        }
+    }
+
+    /// SQD: requests that were begun are not complete yet.
+    pub fn draining(&self) -> bool {
+        self.state == QpState::SQD && (self.req.ci != self.req.cur || self.begun())
     }
 
     /// Whether packets are received in this state.

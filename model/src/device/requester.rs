@@ -76,8 +76,8 @@ impl Device {
             QpState::ERR => return self.flush(q, env),
             QpState::SQE => return self.flush_send(q, env),
             QpState::SQD => {
-                // The WQE under way is finished, no new one is started.
-                if qp.req.cur_offset == 0 {
+                // What was begun is finished, no other WQE is started.
+                if !qp.begun() {
                     return self.check_drained(q, env);
                 }
             }
@@ -108,7 +108,7 @@ impl Device {
                     break;
                 }
             }
-            if self.qps[q].state == QpState::SQD {
+            if self.qps[q].state == QpState::SQD && !self.qps[q].begun() {
                 break;
             }
         }
@@ -415,7 +415,7 @@ impl Device {
     /// SQD: reports the drained send queue once.
     pub(super) fn check_drained(&mut self, q: usize, env: &mut impl Env) {
         let qp = &mut self.qps[q];
-        if qp.state == QpState::SQD && qp.req.ci == qp.req.cur && qp.req.cur_offset == 0 && qp.attributes.sq_draining() {
+        if qp.state == QpState::SQD && !qp.draining() && qp.attributes.sq_draining() {
             qp.attributes.set_sq_draining(false);
             let (function, qpn) = (qp.function, qp.qpn);
             self.async_event(function, EventKind::SQ_DRAINED, qpn, env);

@@ -279,6 +279,7 @@ impl Device {
         let own = self.qps[q].port.port as usize;
         *self.counters[own].at(port::RETRANSMITS) += resent;
         let qp = &mut self.qps[q];
+        qp.note_begun();
         qp.req.cur = qp.req.ci;
         qp.req.psn = qp.req.una;
         qp.req.cur_offset = (psn::diff(qp.req.una, qp.req.ci_psn).max(0) as u32) << qp.mtu_log;
@@ -313,6 +314,7 @@ impl Device {
         env.timer(at);
         // Nothing is sent until the timer; what was sent after the refused packet is lost.
         let qp = &mut self.qps[q];
+        qp.note_begun();
         qp.req.psn = qp.req.una;
         qp.req.cur = qp.req.ci;
         qp.req.cur_offset = (psn::diff(qp.req.una, qp.req.ci_psn).max(0) as u32) << qp.mtu_log;

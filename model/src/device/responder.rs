@@ -209,10 +209,12 @@ impl Device {
         }
         if p.first {
             self.qps[q].resp.offset = 0;
-            match self.take_recv(q, env) {
-                Ok(()) => {}
-                Err(RecvError::Empty) => return Err(Refusal::NotReady),
-                Err(e) => return Err(self.recv_failed(q, e, p, env)),
+            if !self.qps[q].resp.has_recv {
+                match self.take_recv(q, env) {
+                    Ok(()) => {}
+                    Err(RecvError::Empty) => return Err(Refusal::NotReady),
+                    Err(e) => return Err(self.recv_failed(q, e, p, env)),
+                }
             }
         }
         let offset = self.qps[q].resp.offset as u64;
@@ -241,6 +243,8 @@ impl Device {
     fn recv_failed(&mut self, q: usize, error: RecvError, p: &Packet, env: &mut impl Env) -> Refusal {
         let (status, syndrome, refusal) = match error {
             RecvError::Protection(syndrome) => (CqeStatus::LOC_PROT_ERR, syndrome, Refusal::Operation),
+            // Nobody is told, but a receive queue with a failed WQE is in error.
+            _ if p.transport == Transport::Uc => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Operation),
             _ => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Invalid),
         };
         let mut quiet = *p;
@@ -501,6 +505,9 @@ impl Device {
             Ok(()) => {
                 resp.packets += p.count as u64;
                 resp.bytes += p.wire_bytes();
+                if !resp.established {
+                    self.established(q, env);
+                }
             }
             Err(Refusal::Operation) => self.to_error(q, env),
             Err(_) => {
@@ -510,13 +517,8 @@ impl Device {
         }
     }
 
-    /// UC: gives up the message under way; its receive WQE is used for the next one.
+    /// UC: gives up the message under way; its receive WQE is kept for the next one.
     fn abandon(&mut self, q: usize) {
-        let qp = &mut self.qps[q];
-        if qp.resp.op == IN_SEND && qp.resp.has_recv && !qp.has_srq {
-            qp.resp.rq_ci = qp.resp.rq_ci.wrapping_sub(1);
-            qp.resp.has_recv = false;
-        }
-        qp.resp.op = IDLE;
+        self.qps[q].resp.op = IDLE;
     }
 }

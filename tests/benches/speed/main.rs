@@ -126,9 +126,9 @@ fn main() {
         }
     }
     if wanted("qps") {
-        let one = rate("ib_write_bw", "-m 4096 -s 8 -t 128 -n 1000000");
+        let one = rate("ib_write_bw", "-N -m 4096 -s 8 -t 128 -n 1000000");
         for qps in [16, 128, 1024] {
-            let reached = rate("ib_write_bw", &format!("-m 4096 -s 8 -t 128 -q {qps} -n {}", (2_000_000 / qps).max(1000)));
+            let reached = rate("ib_write_bw", &format!("-N -m 4096 -s 8 -t 128 -q {qps} -n {}", (2_000_000 / qps).max(1000)));
             add(Row {
                 what: format!("ib_write_bw 8 B, {qps} QPs, of one QP"),
                 limit: format!("{one:.1} M/s"),

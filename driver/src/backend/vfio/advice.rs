@@ -11,19 +11,25 @@ pub(super) fn opening(error: VfioError, group: u32) -> CardError {
     let text = match &error {
         VfioError::OpenContainer(cause) => match cause.kind() {
             ErrorKind::NotFound => "/dev/vfio/vfio does not exist: modprobe vfio vfio-pci".to_string(),
-            ErrorKind::PermissionDenied => "no permission for /dev/vfio/vfio: chmod 0666 /dev/vfio/vfio".to_string(),
+            ErrorKind::PermissionDenied => {
+                "no permission for /dev/vfio/vfio: chmod 0666 /dev/vfio/vfio".to_string()
+            }
             _ => format!("/dev/vfio/vfio: {cause}"),
         },
-        VfioError::OpenGroup(cause, _) => match cause.kind() {
-            ErrorKind::NotFound => format!("/dev/vfio/{group} does not exist: bind the device to vfio-pci first"),
-            ErrorKind::PermissionDenied => {
-                format!("no permission for /dev/vfio/{group}: chown it to this user, or add a udev rule")
+        VfioError::OpenGroup(cause, _) => {
+            match cause.kind() {
+                ErrorKind::NotFound => {
+                    format!("/dev/vfio/{group} does not exist: bind the device to vfio-pci first")
+                }
+                ErrorKind::PermissionDenied => {
+                    format!("no permission for /dev/vfio/{group}: chown it to this user, or add a udev rule")
+                }
+                ErrorKind::ResourceBusy => {
+                    format!("/dev/vfio/{group} is in use: another program has this card or one of its IOMMU group")
+                }
+                _ => format!("/dev/vfio/{group}: {cause}"),
             }
-            ErrorKind::ResourceBusy => {
-                format!("/dev/vfio/{group} is in use: another program has this card or one of its IOMMU group")
-            }
-            _ => format!("/dev/vfio/{group}: {cause}"),
-        },
+        }
         VfioError::GroupViable => format!(
             "IOMMU group {group} is not viable: every other device in \
              /sys/kernel/iommu_groups/{group}/devices must be bound to vfio-pci or unbound"
@@ -73,7 +79,9 @@ mod tests {
         assert!(text(VfioError::OpenContainer(cause(ErrorKind::NotFound))).contains("modprobe vfio"));
         assert!(text(VfioError::OpenContainer(cause(ErrorKind::PermissionDenied))).contains("chmod"));
         assert!(text(VfioError::GroupViable).contains("/sys/kernel/iommu_groups/17/devices"));
-        assert!(text(VfioError::ContainerSetIOMMU(SysError::new(libc::ENODEV))).contains("switch the IOMMU on"));
+        assert!(
+            text(VfioError::ContainerSetIOMMU(SysError::new(libc::ENODEV))).contains("switch the IOMMU on")
+        );
         assert!(text(VfioError::InvalidPath).contains("invalid file path"));
     }
 

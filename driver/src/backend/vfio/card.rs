@@ -99,6 +99,8 @@ impl Card for Vfio {
         self.space.free(memory);
     }
 
+    // Safe by the trait: what keeps the memory valid is the promise made to `Pd::reg_mr`.
+    #[allow(clippy::not_unsafe_ptr_arg_deref)]
     fn map(&self, addr: *mut u8, len: usize, _writable: bool) -> Result<u64, CardError> {
         // SAFETY: the driver maps what `Pd::reg_mr` was given, whose caller promises it.
         unsafe { self.space.map(addr, len) }

@@ -38,7 +38,8 @@ pub(super) fn enable(config: &impl Config) -> Result<(), CardError> {
     config.write16(COMMAND, config.read16(COMMAND) | want);
     if config.read16(COMMAND) & want != want {
         return Err(CardError::Setup(
-            "the card does not take the bus master bit: another program may be resetting it, try again".into(),
+            "the card does not take the bus master bit: another program may be resetting it, try again"
+                .into(),
         ));
     }
     Ok(())

@@ -106,7 +106,11 @@ impl<I: Iommu> Space<I> {
             Some(size) if len != 0 && (addr as usize).checked_add(len).is_some() => {
                 Ok((addr.wrapping_sub(offset), size, offset))
             }
-            _ => Err(CardError::Map { addr: addr as u64, len, reason: "the range is empty or wraps around".into() }),
+            _ => Err(CardError::Map {
+                addr: addr as u64,
+                len,
+                reason: "the range is empty or wraps around".into(),
+            }),
         }
     }
 

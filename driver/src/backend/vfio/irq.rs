@@ -30,9 +30,9 @@ impl Vectors {
             return Err(CardError::Setup("the card has no MSI-X vectors: this is not a Verbena card".into()));
         }
         let vectors = Self::new(has.min(most))?;
-        device
-            .enable_msix(vectors.fds.iter().collect())
-            .map_err(|error| CardError::Setup(format!("enabling {} interrupts: {error}", vectors.fds.len())))?;
+        device.enable_msix(vectors.fds.iter().collect()).map_err(|error| {
+            CardError::Setup(format!("enabling {} interrupts: {error}", vectors.fds.len()))
+        })?;
         Ok(vectors)
     }
 

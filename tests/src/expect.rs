@@ -1,0 +1,112 @@
+//! What a test expects of a [`Peer`](crate::Peer), in one word each.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use driver::{AttrMask, Card, Device, QpAttr, Wc};
+use fpga_regs::{Access, CqeStatus, QpState};
+use model::attach::SegmentCard;
+
+use crate::{join, Net, Options, Peer};
+
+/// A peer on a modelled card.
+pub type Side = Peer<SegmentCard>;
+
+impl<C: Card> Peer<C> {
+    /// The next completion, which must have this status.
+    pub fn expect_status(&self, wr_id: u64, status: CqeStatus) -> Wc {
+        let wc = self.wait();
+        assert_eq!((wc.wr_id, wc.status), (wr_id, status), "vendor syndrome {:#x}", wc.vendor_err);
+        wc
+    }
+
+    /// The next completions: these requests are flushed, in this order.
+    pub fn expect_flushed(&self, ids: impl IntoIterator<Item = u64>) {
+        for id in ids {
+            self.expect_status(id, CqeStatus::WR_FLUSH_ERR);
+        }
+    }
+
+    /// No completion comes for this long.
+    pub fn quiet_for(&self, time: Duration) {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            let wc = self.poll();
+            assert!(wc.is_none(), "nothing was to complete, but {wc:?}");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// No completion waits.
+    pub fn quiet(&self) {
+        let wc = self.poll();
+        assert!(wc.is_none(), "nothing was to complete, but {wc:?}");
+    }
+
+    /// The state as the card says it.
+    pub fn state(&self) -> QpState {
+        self.qp.query().expect("a query").0.state
+    }
+
+    /// Changes only the state.
+    pub fn to(&self, state: QpState) {
+        let attr = QpAttr { state, ..Default::default() };
+        self.qp.modify(&attr, AttrMask::STATE).unwrap_or_else(|e| panic!("to {state}: {e}"));
+    }
+
+    /// Moves from RTS to SQD and asks for the drained event.
+    pub fn drain(&self) {
+        let attr = QpAttr { state: QpState::SQD, en_sqd_async_notify: true, ..Default::default() };
+        self.qp.modify(&attr, AttrMask::STATE | AttrMask::EN_SQD_ASYNC_NOTIFY).expect("SQD");
+    }
+
+    /// Changes what a peer may do through the QP, in RTS.
+    pub fn set_access(&self, access: Access) {
+        let attr = QpAttr { state: QpState::RTS, access, ..Default::default() };
+        self.qp.modify(&attr, AttrMask::STATE | AttrMask::ACCESS_FLAGS).expect("other access flags");
+    }
+}
+
+/// Connections within one card and between two, on nets that are made once.
+pub struct Cards {
+    // The devices go before their net.
+    pairs: [[Arc<Device<SegmentCard>>; 2]; 2],
+    _nets: [Net; 2],
+}
+
+impl Cards {
+    /// A net of one card, opened twice, and a net of two.
+    pub fn new() -> Cards {
+        let nets = [Net::new(1), Net::new(2)];
+        let pairs = [[nets[0].open(0), nets[0].open(0)], [nets[1].open(0), nets[1].open(1)]];
+        Cards { pairs, _nets: nets }
+    }
+
+    /// Runs `body` with a new connection within the one card, and with one between the two.
+    pub fn each(&self, options: Options, body: impl Fn(&mut Side, &mut Side)) {
+        self.each_of(options, options, body);
+    }
+
+    /// As [`Cards::each`], with other options at the second peer.
+    pub fn each_of(&self, first: Options, second: Options, body: impl Fn(&mut Side, &mut Side)) {
+        for [a, b] in &self.pairs {
+            // What the tests before have left.
+            while a.next_event(Duration::ZERO).expect("events").is_some() {}
+            while b.next_event(Duration::ZERO).expect("events").is_some() {}
+            let (mut x, mut y) = (Peer::new(a, first), Peer::new(b, second));
+            join(&x, &y);
+            body(&mut x, &mut y);
+        }
+    }
+}
+
+impl Default for Cards {
+    fn default() -> Self {
+        Cards::new()
+    }
+}
+
+/// As [`Cards::each`], for tests with one body.
+pub fn on_one_and_two_cards(options: Options, body: impl Fn(&mut Side, &mut Side)) {
+    Cards::new().each(options, body);
+}

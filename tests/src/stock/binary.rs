@@ -1,0 +1,62 @@
+//! The programs under test: our own command, built when needed, and the distribution's.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Names a `verbena` binary to test instead of building one.
+const OVERRIDE: &str = "VERBENA_BIN";
+
+/// The `verbena` command in release mode, with the provider beside it.
+///
+/// Debug builds of the model are many times slower than what a user runs, and these tests are
+/// about what a user runs.
+pub fn verbena() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| match std::env::var_os(OVERRIDE) {
+        Some(path) => {
+            let path = PathBuf::from(path);
+            assert!(path.is_file(), "{OVERRIDE} names {}, which is no file", path.display());
+            path
+        }
+        None => build(),
+    })
+}
+
+fn build() -> PathBuf {
+    let target = target_dir();
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
+        .args(["build", "--release", "--quiet", "-p", "provider", "--target-dir"])
+        .arg(&target)
+        .current_dir(workspace)
+        .output()
+        .expect("cargo runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "`cargo build --release -p provider` failed:\n{said}");
+    let binary = target.join("release/verbena");
+    assert!(binary.is_file(), "cargo made no {}", binary.display());
+    binary
+}
+
+/// Where this test was built: `target/<profile>/deps/<test>` is below it.
+fn target_dir() -> PathBuf {
+    let test = std::env::current_exe().expect("the path of this test");
+    test.ancestors().nth(3).expect("a target directory").to_owned()
+}
+
+/// Fails, with the remedy, unless `program` is installed.
+///
+/// A skipped test looks like a passed one; so a missing program is a failure.
+pub fn need(program: &str) {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
+    assert!(found, "`{program}` is not installed; get it with: apt-get install {}", package(program));
+}
+
+fn package(program: &str) -> &'static str {
+    match program {
+        "cc" | "gcc" | "g++" => "gcc g++ libibverbs-dev",
+        _ => "perftest ibverbs-utils",
+    }
+}

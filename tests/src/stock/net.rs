@@ -1,0 +1,95 @@
+//! A net of modelled cards that no other test uses.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{keepers, verbena, Program};
+
+/// A net with a name and a runtime directory of its own.
+pub struct StockNet {
+    name: String,
+    runtime: tempfile::TempDir,
+}
+
+impl StockNet {
+    /// A net that starts with its first program.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> StockNet {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        StockNet { name, runtime: tempfile::tempdir().expect("a runtime directory") }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The keeper's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.runtime.path().join(format!("verbena/{}.sock", self.name))
+    }
+
+    /// `verbena run --net ... OPTIONS -- PROGRAM ARGUMENTS`, not yet started.
+    pub fn command(&self, options: &[&str], program: impl AsRef<Path>, arguments: &[&str]) -> Command {
+        let mut command = Command::new(verbena());
+        command
+            .args(["run", "--quiet", "--net", &self.name])
+            .args(options)
+            .arg("--")
+            .arg(program.as_ref())
+            .args(arguments)
+            .env("XDG_RUNTIME_DIR", self.runtime.path())
+            .env_remove("VERBENA_PART_ID");
+        command
+    }
+
+    /// Starts a program on this net.
+    pub fn start(&self, program: impl AsRef<Path>, arguments: &[&str]) -> Program {
+        Program::start(self.command(&[], program, arguments))
+    }
+
+    /// Runs a program to its end; panics unless it ends well. Gives what it said.
+    pub fn run(&self, program: impl AsRef<Path>, arguments: &[&str], limit: Duration) -> String {
+        let program = self.start(program, arguments);
+        let line = program.line().to_owned();
+        let ended = program.wait(limit);
+        assert!(ended.good(), "`{line}`: {}; it said:\n{}", ended.how(), ended.said);
+        ended.said
+    }
+
+    /// The keeper's process id; panics unless there is exactly one.
+    pub fn keeper(&self) -> u32 {
+        let found = keepers(&self.name);
+        assert_eq!(found.len(), 1, "net {} has keepers {found:?}", self.name);
+        found[0]
+    }
+
+    /// Waits until nothing of the net is left; panics with what is.
+    pub fn expect_gone(&self) {
+        let start = Instant::now();
+        let left = || {
+            let mut left: Vec<String> = keepers(&self.name).iter().map(|pid| format!("keeper process {pid}")).collect();
+            if self.socket().exists() {
+                left.push(format!("socket {}", self.socket().display()));
+            }
+            left
+        };
+        while !left().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(5), "5 s after the last program there is still: {:?}", left());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for StockNet {
+    fn drop(&mut self) {
+        // The keeper goes with its programs; the directory must not go before it.
+        let start = Instant::now();
+        while !keepers(&self.name).is_empty() && start.elapsed() < Duration::from_secs(2) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

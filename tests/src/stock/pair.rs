@@ -1,0 +1,100 @@
+//! A server and its client.
+
+use std::time::{Duration, Instant};
+
+use super::{free_port, need, wait_until_listening, Ended, Program, StockNet};
+
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A test program run twice: as server, and as client that is given `localhost`.
+pub struct Pair<'a> {
+    /// The net.
+    pub net: &'a StockNet,
+    /// Options of `verbena run`.
+    pub launcher: &'a [&'a str],
+    /// The program.
+    pub program: &'a str,
+    /// Device of the server and of the client.
+    pub devices: [&'a str; 2],
+    /// Arguments for both.
+    pub arguments: &'a [&'a str],
+    /// How long both may take together.
+    pub limit: Duration,
+}
+
+/// How both ended.
+pub struct Both {
+    /// The server.
+    pub server: Ended,
+    /// The client.
+    pub client: Ended,
+}
+
+impl<'a> Pair<'a> {
+    /// Two cards and half a minute.
+    pub fn new(net: &'a StockNet, program: &'a str, arguments: &'a [&'a str]) -> Pair<'a> {
+        let limit = Duration::from_secs(30);
+        Pair { net, launcher: &[], program, devices: ["verbena0", "verbena1"], arguments, limit }
+    }
+
+    /// The command lines as a user would type them, for messages.
+    pub fn line(&self) -> String {
+        let (launcher, arguments) = (self.launcher.join(" "), self.arguments.join(" "));
+        let [server, client] = self.devices;
+        format!("verbena run {launcher} -- {} -d {server}|{client} {arguments}", self.program)
+    }
+
+    /// Starts the server, waits until it listens, starts the client.
+    pub fn start(&self) -> Result<(Program, Program), String> {
+        need(self.program);
+        let port = free_port();
+        let mut server = self.side(self.devices[0], port, None);
+        if !wait_until_listening(&mut server, port, self.limit.min(Duration::from_secs(10))) {
+            let ended = server.wait(Duration::ZERO);
+            return Err(format!("the server does not listen ({}); it said:\n{}", ended.how(), ended.said));
+        }
+        Ok((server, self.side(self.devices[1], port, Some("localhost"))))
+    }
+
+    fn side(&self, device: &str, port: u16, host: Option<&str>) -> Program {
+        let port = port.to_string();
+        let mut arguments = vec!["-d", device, "-p", &port];
+        arguments.extend(self.arguments);
+        arguments.extend(host);
+        Program::start(self.net.command(self.launcher, self.program, &arguments))
+    }
+
+    /// Runs both to their end. An error unless both end well.
+    pub fn run(&self) -> Result<Both, String> {
+        let start = Instant::now();
+        let (mut server, mut client) = self.start()?;
+        // When one fails the other may wait for ever: there is no need to sit through that.
+        let mut failed = None;
+        while !(server.has_ended() && client.has_ended()) && start.elapsed() < self.limit {
+            if failed.is_none() && (server.failed() || client.failed()) {
+                failed = Some(Instant::now());
+            }
+            if failed.is_some_and(|at: Instant| at.elapsed() > Duration::from_secs(2)) {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let both = Both { client: client.wait(Duration::ZERO), server: server.wait(Duration::ZERO) };
+        match both.client.good() && both.server.good() {
+            true => Ok(both),
+            false => Err(both.report()),
+        }
+    }
+}
+
+impl Both {
+    /// What both said, for an error message.
+    pub fn report(&self) -> String {
+        let side = |name: &str, ended: &Ended| format!("{name}: {}\n{}", ended.how(), indent(&ended.said));
+        format!("{}\n{}", side("server", &self.server), side("client", &self.client))
+    }
+}
+
+fn indent(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,170 @@
+//! A program that runs, and what it says.
+#![allow(unsafe_code)]
+
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::{descendants, running};
+
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A running program. It and all it started are killed when this is dropped.
+pub struct Program {
+    line: String,
+    child: Child,
+    said: Arc<Mutex<Vec<u8>>>,
+    readers: Vec<JoinHandle<()>>,
+    status: Option<ExitStatus>,
+    started: Instant,
+}
+
+/// How a program ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Its status; none when it had to be killed after the time limit.
+    pub status: Option<ExitStatus>,
+    /// All that it wrote to stdout and stderr.
+    pub said: String,
+    /// How long it ran.
+    pub took: Duration,
+}
+
+impl Ended {
+    /// True when it exited with status 0.
+    pub fn good(&self) -> bool {
+        self.status.is_some_and(|status| status.success())
+    }
+
+    /// The status in words.
+    pub fn how(&self) -> String {
+        match self.status {
+            None => format!("killed after {:.1} s: it did not end", self.took.as_secs_f32()),
+            Some(status) => match status.signal() {
+                Some(signal) => format!("ended by signal {signal}"),
+                None => format!("exit status {}", status.code().unwrap_or(-1)),
+            },
+        }
+    }
+}
+
+impl Program {
+    /// Starts it, in a process group of its own.
+    pub fn start(mut command: Command) -> Program {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("`{line}` could not be started: {error}"));
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let mut readers = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            readers.push(collect(stdout, said.clone()));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            readers.push(collect(stderr, said.clone()));
+        }
+        Program { line, child, said, readers, status: None, started: Instant::now() }
+    }
+
+    /// Its process id (`verbena run` becomes the program, so this is the program's).
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The command line.
+    pub fn line(&self) -> &str {
+        &self.line
+    }
+
+    /// What it has said so far.
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&self.said.lock().expect("the readers do not panic")).into_owned()
+    }
+
+    /// True when it is over.
+    pub fn has_ended(&mut self) -> bool {
+        if self.status.is_none() {
+            self.status = self.child.try_wait().expect("our own child");
+        }
+        self.status.is_some()
+    }
+
+    /// True when it is over and did not end well.
+    pub fn failed(&mut self) -> bool {
+        self.has_ended() && !self.status.is_some_and(|status| status.success())
+    }
+
+    /// Waits until it has said `text`; panics when it ends or stays silent.
+    pub fn expect(&mut self, text: &str, limit: Duration) {
+        let start = Instant::now();
+        while !self.said().contains(text) {
+            let over = self.has_ended() && self.readers.iter().all(JoinHandle::is_finished);
+            // What came between the look and the end counts too.
+            if (over || start.elapsed() > limit) && !self.said().contains(text) {
+                let how = if over { "ended" } else { "went on" };
+                panic!("`{}` {how} without saying `{text}`; it said:\n{}", self.line, self.said());
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: kill() takes numbers only; the child is not reaped as long as we hold it.
+        unsafe { libc::kill(self.pid() as i32, signal) };
+    }
+
+    /// Waits for its end; after `limit` it is killed.
+    pub fn wait(mut self, limit: Duration) -> Ended {
+        let start = Instant::now();
+        while !self.has_ended() && start.elapsed() < limit {
+            std::thread::sleep(PAUSE);
+        }
+        let took = self.started.elapsed();
+        let status = self.status;
+        self.kill();
+        Ended { status, said: self.said(), took }
+    }
+
+    /// Kills it and what it started, and waits until they are gone.
+    fn kill(&mut self) {
+        let mut group = descendants(self.pid());
+        if self.status.is_none() {
+            group.push(self.pid());
+            // SAFETY: as in signal(); the group is the child's own.
+            unsafe { libc::kill(-(self.pid() as i32), libc::SIGKILL) };
+            self.status = self.child.wait().ok();
+        }
+        for pid in group.into_iter().filter(|&pid| running(pid)) {
+            // SAFETY: a descendant of our child, seen a moment ago.
+            unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+        }
+        for reader in self.readers.drain(..) {
+            // A reader that does not end belongs to a daemon that kept the pipe: not our business.
+            let start = Instant::now();
+            while !reader.is_finished() && start.elapsed() < Duration::from_millis(500) {
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn collect(mut source: impl Read + Send + 'static, said: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = source.read(&mut buffer) {
+            if let Ok(mut said) = said.lock() {
+                said.extend_from_slice(&buffer[..count]);
+            }
+        }
+    })
+}

@@ -1,0 +1,409 @@
+//! Reliable connections: what each operation does with its data, flags and limits, and in which order.
+
+use driver::{Data, InlineSges, PostError, SendFlags, SendWr, Sge, WcFlags};
+use fpga_regs::{CqeOpcode, CqeStatus, QpState, WqeOpcode};
+use tests::{connect, join, on_one_and_two_cards, Cards, Net, Options, Peer, Side};
+
+fn small() -> Options {
+    Options { depth: 64, bytes: 1 << 18, timeout: 14, cqes: 256, ..Default::default() }
+}
+
+fn sent(peer: &Side) -> u64 {
+    let port = peer.device.query_port(1).expect("a port");
+    port.counters.iter().find(|c| c.0 == "TX_PACKETS").expect("the counter").1
+}
+
+#[test]
+fn immediate_data_arrives_with_both_opcodes() {
+    on_one_and_two_cards(small(), |x, y| {
+        x.buffer.pattern(4);
+        for (n, imm) in [0, 1, 0xdead_beef, u32::MAX].into_iter().enumerate() {
+            let n = n as u64;
+            for size in [0, 1, 1024, 5000] {
+                y.buffer.fill(0);
+                y.recv(n, &[y.sge(0, 5000)]);
+                let sge = [x.sge(0, size)];
+                x.post(&[SendWr { imm, ..x.wr(n, WqeOpcode::SEND_WITH_IMM, &sge) }]);
+                assert_eq!(x.expect(n).opcode, CqeOpcode::SEND);
+                let wc = y.expect(n);
+                assert_eq!((wc.opcode, wc.imm, wc.byte_len as usize, wc.flags), (CqeOpcode::RECV, imm, size, WcFlags::RECV | WcFlags::WITH_IMM));
+                assert!(y.buffer[..size] == x.buffer[..size]);
+
+                // The receive's own buffer is not used.
+                y.buffer.fill(0);
+                y.recv(n, &[y.sge(0, 10)]);
+                x.post(&[SendWr { imm, ..x.remote(n, WqeOpcode::WRITE_WITH_IMM, &sge, y, 20_000) }]);
+                assert_eq!(x.expect(n).opcode, CqeOpcode::RDMA_WRITE);
+                let wc = y.expect(n);
+                assert_eq!((wc.opcode, wc.imm, wc.byte_len as usize), (CqeOpcode::RECV_RDMA_WITH_IMM, imm, size));
+                assert!(wc.flags.contains(WcFlags::WITH_IMM));
+                assert!(y.buffer[20_000..20_000 + size] == x.buffer[..size]);
+                assert!(y.buffer[..5000].iter().all(|&b| b == 0));
+            }
+        }
+        // Without immediate data the flag is not set.
+        y.recv(7, &[]);
+        x.post(&[x.wr(7, WqeOpcode::SEND, &[])]);
+        assert_eq!(y.expect(7).flags, WcFlags::RECV);
+    });
+}
+
+#[test]
+fn inline_data_of_every_length() {
+    let net = Net::new(2);
+    let (a, b) = (net.open(0), net.open(1));
+    let most = a.limits().max_inline() as usize;
+    let (x, y) = connect(&a, &b, Options { inline: most as u32, depth: 7, ..small() });
+    let mut source: Vec<u8> = (0..most).map(|i| i as u8 ^ 0x5a).collect();
+    let mut n = 0;
+    for size in (0..=130).chain(most - 20..=most) {
+        for opcode in [WqeOpcode::SEND, WqeOpcode::WRITE, WqeOpcode::SEND_WITH_IMM, WqeOpcode::WRITE_WITH_IMM] {
+            let at = 4096 + 1024 * (n as usize % 8);
+            let target = y.sge(at, most);
+            if opcode != WqeOpcode::WRITE {
+                y.recv(n, &[target]);
+            }
+            source[0] = n as u8;
+            let want = source[..size].to_vec();
+            // In two pieces, and as one.
+            let half = size / 3;
+            let pieces = [
+                Sge { addr: source.as_ptr() as u64, length: half as u32, lkey: 0 },
+                Sge { addr: source[half..].as_ptr() as u64, length: (size - half) as u32, lkey: 0 },
+            ];
+            let mut wr = x.remote(n, opcode, &[], &y, at);
+            // SAFETY: `source` is readable.
+            #[allow(unsafe_code)]
+            let pieces = unsafe { InlineSges::new(&pieces) };
+            wr.data = if n % 2 == 0 { Data::Inline(pieces) } else { Data::Bytes(&source[..size]) };
+            x.post(&[wr]);
+            // The source may be used again at once.
+            source.iter_mut().for_each(|b| *b = b.wrapping_add(1));
+            x.expect(n);
+            if opcode != WqeOpcode::WRITE {
+                assert_eq!(y.expect(n).byte_len as usize, size);
+            }
+            assert!(y.buffer[at..at + size] == want[..], "{opcode} of {size} bytes");
+            n += 1;
+        }
+    }
+    let long = vec![0; most + 1];
+    let mut post = x.qp.send();
+    assert!(matches!(post.push(&SendWr { data: Data::Bytes(&long), ..x.wr(1, WqeOpcode::SEND, &[]) }), Err(PostError::Invalid(_))));
+    for opcode in [WqeOpcode::READ, WqeOpcode::FETCH_ADD] {
+        let wr = SendWr { data: Data::Bytes(&long[..8]), ..x.remote(1, opcode, &[], &y, 0) };
+        assert!(matches!(post.push(&wr), Err(PostError::Invalid(_))), "{opcode} has no data to send");
+    }
+}
+
+#[test]
+fn as_many_elements_as_the_card_takes() {
+    let net = Net::new(2);
+    let (a, b) = (net.open(0), net.open(1));
+    let most = a.limits().max_sge();
+    assert!(most >= 16);
+    let (mut x, mut y) = connect(&a, &b, Options { sges: most, depth: 5, ..small() });
+    x.buffer.pattern(1);
+    for round in 0..20u64 {
+        // Elements of uneven lengths, some empty, spread backwards over memory.
+        let cut = |peer: &Side, seed: usize| -> Vec<Sge> {
+            (0..most as usize).map(|i| peer.sge((most as usize - i) * 3000, ((i + seed) * 397 % 7) * 333)).collect()
+        };
+        let flat = |buffer: &[u8], base: u64, sges: &[Sge]| -> Vec<u8> {
+            sges.iter().flat_map(|s| buffer[(s.addr - base) as usize..][..s.length as usize].to_vec()).collect()
+        };
+        let from = cut(&x, round as usize);
+        let message = flat(&x.buffer, x.buffer.addr(0), &from);
+        let mut to = cut(&y, round as usize + 3);
+        to[most as usize - 1] = y.sge(120_000, 60_000);
+        y.buffer.fill(0);
+        y.recv(round, &to);
+        x.post(&[x.wr(round, WqeOpcode::SEND, &from)]);
+        x.expect(round);
+        let wc = y.expect(round);
+        assert_eq!(wc.byte_len as usize, message.len());
+        assert!(flat(&y.buffer, y.buffer.addr(0), &to)[..message.len()] == message[..], "SEND, round {round}");
+        x.post(&[x.remote(round, WqeOpcode::WRITE, &from, &y, 100_001)]);
+        x.expect(round);
+        assert!(y.buffer[100_001..100_001 + message.len()] == message[..], "WRITE, round {round}");
+        // And back, into as many pieces.
+        y.buffer.pattern(round as u8);
+        let into: Vec<Sge> = from.iter().map(|s| Sge { addr: s.addr + 100_000, ..*s }).collect();
+        x.post(&[x.remote(round, WqeOpcode::READ, &into, &y, 77)]);
+        assert_eq!(x.expect(round).byte_len as usize, message.len());
+        assert!(flat(&x.buffer, x.buffer.addr(0), &into) == y.buffer[77..77 + message.len()], "READ, round {round}");
+    }
+    let too_many = vec![x.sge(0, 1); most as usize + 1];
+    assert!(matches!(x.qp.send().push(&x.wr(1, WqeOpcode::SEND, &too_many)), Err(PostError::Invalid(_))));
+    assert!(matches!(x.qp.recv().push(1, &too_many), Err(PostError::Invalid(_))));
+}
+
+#[test]
+fn empty_messages_of_every_opcode() {
+    on_one_and_two_cards(small(), |x, y| {
+        y.buffer.pattern(8);
+        let before = y.buffer.to_vec();
+        let empty = x.sge(0, 0);
+        for sges in [&[][..], &[empty], &[empty, empty, empty]] {
+            for (n, opcode) in [WqeOpcode::SEND, WqeOpcode::SEND_WITH_IMM, WqeOpcode::WRITE, WqeOpcode::WRITE_WITH_IMM, WqeOpcode::READ].into_iter().enumerate() {
+                let n = n as u64;
+                let receives = !matches!(opcode, WqeOpcode::WRITE | WqeOpcode::READ);
+                if receives {
+                    y.recv(n, sges);
+                }
+                // No key is looked at when there is nothing to access (IB spec 9.7.4.1.5).
+                let wr = SendWr { rkey: 0, remote_addr: 3, imm: 9, ..x.remote(n, opcode, sges, y, 0) };
+                x.post(&[wr]);
+                x.expect(n);
+                if receives {
+                    assert_eq!(y.expect(n).byte_len, 0);
+                }
+                y.quiet();
+            }
+        }
+        assert!(before == y.buffer[..]);
+    });
+}
+
+#[test]
+fn every_send_completes_when_the_queue_says_so() {
+    let net = Net::new(1);
+    let a = net.open(0);
+    let x = Peer::tuned(&a, small(), None, |init| init.sq_sig_all = true);
+    let y = Peer::new(&a, small());
+    join(&x, &y);
+    let sge = [x.sge(0, 8)];
+    let unsignaled = |n| SendWr { flags: SendFlags::empty(), ..x.remote(n, WqeOpcode::WRITE, &sge, &y, 0) };
+    x.post(&[unsignaled(1), x.remote(2, WqeOpcode::READ, &sge, &y, 0), unsignaled(3)]);
+    (1..=3).for_each(|n| {
+        x.expect(n);
+    });
+    x.quiet();
+}
+
+#[test]
+fn unsignaled_sends_give_their_places_back() {
+    on_one_and_two_cards(Options { depth: 4, ..small() }, |x, y| {
+        let sge = [x.sge(0, 8)];
+        for n in 0..200 {
+            // Three silent ones and one that speaks for them.
+            let silent = SendWr { flags: SendFlags::empty(), ..x.remote(n, WqeOpcode::WRITE, &sge, y, 0) };
+            x.post(&[silent, silent, silent, x.remote(n, WqeOpcode::WRITE, &sge, y, 0)]);
+            assert_eq!(x.qp.send().push(&silent), Err(PostError::QueueFull));
+            x.expect(n);
+            x.quiet();
+        }
+        (0..4).for_each(|n| y.recv(n, &[]));
+        assert_eq!(y.qp.recv().push(4, &[]), Err(PostError::QueueFull));
+    });
+}
+
+#[test]
+fn rings_of_every_depth_wrap_with_requests_of_every_size() {
+    let net = Net::new(2);
+    let (a, b) = (net.open(0), net.open(1));
+    for depth in [1, 2, 3, 7, 16] {
+        let (mut x, y) = connect(&a, &b, Options { depth, sges: 30, inline: 300, ..small() });
+        x.buffer.pattern(depth as u8);
+        let source = x.buffer[..300].to_vec();
+        for round in 0..150usize {
+            let count = (round * 7 % depth as usize) + 1;
+            let all: Vec<Vec<Sge>> = (0..count).map(|i| vec![x.sge(i, 11); (round * 13 + i * 5) % 30 + 1]).collect();
+            let wrs: Vec<_> = (0..count)
+                .map(|i| {
+                    let mut wr = x.remote(i as u64, WqeOpcode::WRITE, &all[i], &y, i * 500);
+                    if (round + i) % 3 == 0 {
+                        wr.data = Data::Bytes(&source[..(round * 11 + i) % 300]);
+                    }
+                    wr
+                })
+                .collect();
+            x.post(&wrs);
+            for (i, sges) in all.iter().enumerate() {
+                x.expect(i as u64);
+                let want: Vec<u8> = match wrs[i].data {
+                    Data::Bytes(bytes) => bytes.to_vec(),
+                    _ => sges.iter().flat_map(|_| x.buffer[i..i + 11].to_vec()).collect(),
+                };
+                assert!(y.buffer[i * 500..i * 500 + want.len()] == want[..], "depth {depth}, round {round}, request {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn messages_of_64_mib() {
+    const SIZE: usize = 64 << 20;
+    let net = Net::new(2);
+    let (a, b) = (net.open(0), net.open(1));
+    for mtu in [1, 5] {
+        let (mut x, mut y) = connect(&a, &b, Options { mtu, bytes: SIZE + 4096, timeout: 18, ..small() });
+        x.buffer.pattern(mtu);
+        y.recv(1, &[y.sge(1, 1 << 20), y.sge((1 << 20) + 1, SIZE - (1 << 20))]);
+        x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(3, SIZE)])]);
+        x.expect(1);
+        assert_eq!(y.expect(1).byte_len as usize, SIZE);
+        assert!(x.buffer[3..3 + SIZE] == y.buffer[1..1 + SIZE]);
+        x.post(&[x.remote(2, WqeOpcode::WRITE, &[x.sge(0, SIZE)], &y, 4096)]);
+        x.expect(2);
+        assert!(x.buffer[..SIZE] == y.buffer[4096..]);
+        y.buffer.pattern(mtu + 1);
+        x.post(&[x.remote(3, WqeOpcode::READ, &[x.sge(5, SIZE)], &y, 2)]);
+        assert_eq!(x.expect(3).byte_len as usize, SIZE);
+        assert!(x.buffer[5..5 + SIZE] == y.buffer[2..2 + SIZE]);
+    }
+}
+
+#[test]
+fn atomics_run_in_order_and_return_what_was_there() {
+    on_one_and_two_cards(Options { rd_atomic: 3, ..small() }, |x, y| {
+        y.buffer[8..16].copy_from_slice(&100u64.to_ne_bytes());
+        // The answer may be scattered.
+        let sges: Vec<[Sge; 2]> = (0..40).map(|i| [x.sge(i * 8, 3), x.sge(i * 8 + 3, 5)]).collect();
+        let wrs: Vec<_> = sges
+            .iter()
+            .enumerate()
+            .map(|(i, sges)| SendWr { compare_add: i as u64, ..x.remote(i as u64, WqeOpcode::FETCH_ADD, sges, y, 8) })
+            .collect();
+        x.post(&wrs);
+        let mut value = 100u64;
+        for i in 0..40 {
+            assert_eq!(x.expect(i as u64).byte_len, 8);
+            assert_eq!(x.buffer[i * 8..i * 8 + 8], value.to_ne_bytes());
+            value += i as u64;
+        }
+        assert_eq!(y.buffer[8..16], value.to_ne_bytes());
+        // An atomic has eight bytes.
+        x.post(&[x.remote(1, WqeOpcode::FETCH_ADD, &[x.sge(0, 4)], y, 8)]);
+        x.expect_status(1, CqeStatus::LOC_LEN_ERR);
+        assert_eq!(y.state(), QpState::RTS);
+    });
+}
+
+#[test]
+fn atomics_of_two_requesters_do_not_get_lost() {
+    let net = Net::new(2);
+    let (a, b) = (net.open(0), net.open(1));
+    let (x, y) = connect(&a, &b, small());
+    let (z, w) = connect(&b, &b, small());
+    // Both add to y's memory: x over the wire, z within y's card with a key of its own domain.
+    // SAFETY: the buffer outlives the region.
+    #[allow(unsafe_code)]
+    let mr = unsafe { w.pd.reg_mr(y.buffer.addr(0) as *mut u8, 4096, y.buffer.addr(0), y.options.access) }.expect("a region");
+    std::thread::scope(|threads| {
+        for (peer, rkey) in [(&x, y.mr.rkey()), (&z, mr.rkey())] {
+            let y = &y;
+            threads.spawn(move || {
+                let sge = [peer.sge(0, 8)];
+                for n in 0..2000 {
+                    peer.post(&[SendWr { compare_add: 1, rkey, ..peer.remote(n, WqeOpcode::FETCH_ADD, &sge, y, 0) }]);
+                    peer.expect(n);
+                }
+            });
+        }
+    });
+    assert_eq!(y.buffer[..8], 4000u64.to_ne_bytes());
+}
+
+#[test]
+fn a_read_sees_the_write_before_it_and_a_fence_waits_for_the_read() {
+    on_one_and_two_cards(small(), |x, y| {
+        y.buffer.pattern(6);
+        y.recv(9, &[y.sge(200_000, 50_000)]);
+        let source = [x.sge(0, 50_000)];
+        let target = [x.sge(60_000, 50_000)];
+        x.buffer.pattern(5);
+        let mut send = x.wr(3, WqeOpcode::SEND, &target);
+        send.flags |= SendFlags::FENCE;
+        x.post(&[x.remote(1, WqeOpcode::WRITE, &source, y, 1000), x.remote(2, WqeOpcode::READ, &target, y, 1000), send]);
+        (1..=3).for_each(|n| {
+            x.expect(n);
+        });
+        y.expect(9);
+        assert!(x.buffer[60_000..110_000] == x.buffer[..50_000], "the READ sees the WRITE");
+        assert!(y.buffer[200_000..250_000] == x.buffer[..50_000], "the fenced SEND sends what was read");
+    });
+}
+
+#[test]
+fn no_more_reads_and_atomics_are_under_way_than_agreed() {
+    let cards = Cards::new();
+    for rd_atomic in [1, 2, 5, 16] {
+        cards.each(Options { rd_atomic, timeout: 0, ..small() }, |x, y| {
+            // A peer that says nothing: what was sent is what may be under way.
+            y.to(QpState::RESET);
+            let sge = [x.sge(0, 8)];
+            let wrs: Vec<_> = (0..20)
+                .map(|n| x.remote(n, [WqeOpcode::READ, WqeOpcode::FETCH_ADD, WqeOpcode::CMP_SWAP][n as usize % 3], &sge, y, 0))
+                .collect();
+            let before = sent(x);
+            x.post(&wrs);
+            assert_eq!(sent(x) - before, u64::from(rd_atomic));
+            // What comes after waits for its turn.
+            x.post(&[x.remote(99, WqeOpcode::WRITE, &sge, y, 0)]);
+            assert_eq!(sent(x) - before, u64::from(rd_atomic));
+        });
+    }
+}
+
+#[test]
+fn a_fence_holds_back_until_the_reads_are_answered() {
+    let cards = Cards::new();
+    for (fence, packets) in [(SendFlags::empty(), 3), (SendFlags::FENCE, 2)] {
+        cards.each(Options { timeout: 0, ..small() }, |x, y| {
+            y.to(QpState::RESET);
+            let sge = [x.sge(0, 8)];
+            let before = sent(x);
+            let mut write = x.remote(3, WqeOpcode::WRITE, &sge, y, 0);
+            write.flags |= fence;
+            x.post(&[x.remote(1, WqeOpcode::WRITE, &sge, y, 0), x.remote(2, WqeOpcode::READ, &sge, y, 0), write]);
+            assert_eq!(sent(x) - before, packets);
+        });
+    }
+}
+
+#[test]
+fn many_reads_complete_in_order_whatever_the_limit() {
+    let cards = Cards::new();
+    for (mine, theirs) in [(1, 1), (1, 16), (16, 16), (3, 5)] {
+        cards.each_of(Options { rd_atomic: mine, ..small() }, Options { rd_atomic: theirs, ..small() }, |x, y| {
+            y.buffer.pattern(mine);
+            let sges: Vec<_> = (0..60).map(|n| [x.sge(n * 3000, 3000)]).collect();
+            let wrs: Vec<_> = (0..60).map(|n| x.remote(n as u64, WqeOpcode::READ, &sges[n], y, n * 1000)).collect();
+            x.post(&wrs);
+            for n in 0..60 {
+                x.expect(n as u64);
+                assert!(x.buffer[n * 3000..][..3000] == y.buffer[n * 1000..][..3000]);
+            }
+        });
+    }
+}
+
+#[test]
+fn both_sides_send_at_once() {
+    on_one_and_two_cards(Options { rd_atomic: 2, ..small() }, |x, y| {
+        x.buffer.pattern(1);
+        y.buffer.pattern(2);
+        for round in 0..50 {
+            for (p, q) in [(&*x, &*y), (&*y, &*x)] {
+                p.recv(1000 + round, &[p.sge(200_000, 5000)]);
+                p.post(&[
+                    p.remote(round, WqeOpcode::READ, &[p.sge(100_000, 5000)], q, 0),
+                    p.remote(round, WqeOpcode::WRITE, &[p.sge(0, 5000)], q, 150_000),
+                ]);
+            }
+            for (p, q) in [(&*x, &*y), (&*y, &*x)] {
+                p.expect(round);
+                p.expect(round);
+                assert!(p.buffer[100_000..105_000] == q.buffer[..5000]);
+                assert!(q.buffer[150_000..155_000] == p.buffer[..5000]);
+            }
+            for (p, q) in [(&*x, &*y), (&*y, &*x)] {
+                p.post(&[p.wr(round, WqeOpcode::SEND, &[p.sge(0, 5000)])]);
+                p.expect(round);
+                q.expect(1000 + round);
+                assert!(q.buffer[200_000..205_000] == p.buffer[..5000]);
+            }
+        }
+    });
+}
