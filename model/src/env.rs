@@ -63,6 +63,8 @@ pub trait Env {
     fn now(&mut self) -> u64;
     /// DMA read.
     fn read(&mut self, from: Addr, to: &mut [u8]) -> Result<(), DmaFault>;
+    /// DMA read of 64-bit words (little endian).
+    fn words<const N: usize>(&mut self, from: Addr) -> Result<[u64; N], DmaFault>;
     /// DMA write.
     fn write(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault>;
     /// DMA write of a queue entry: its last eight bytes (with the phase bit) become visible after
@@ -83,6 +85,9 @@ pub trait Env {
     /// Sends a packet: hands [`Packet::BLANK`] to the cards as [`push`](Env::push) does, and returns it
     /// to be filled in its place before the next call.
     fn send(&mut self) -> &mut Packet;
+    /// Whether acknowledgements may be given to the requester directly instead of as packets: nobody
+    /// looks at the wire.
+    fn direct_ack(&self) -> bool;
     /// Raises an interrupt of a function.
     fn interrupt(&mut self, card: u8, function: u16, vector: u8);
     /// A QP timer was armed for this time (ns).

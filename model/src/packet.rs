@@ -187,39 +187,40 @@ pub struct Packet {
 impl Packet {
     /// A packet without payload or extension headers, from nobody to nobody.
     pub const BLANK: Packet = Packet {
-            transport: Transport::Rc,
-            kind: Kind::Ack,
-            first: true,
-            last: true,
-            ack_req: false,
-            solicited: false,
-            ipv6: false,
-            extra: Extra::None,
-            syndrome: 0,
-            src: PortId::NOBODY,
-            dst: PortId::NOBODY,
-            dest_qpn: 0,
-            src_qpn: 0,
-            psn: 0,
-            count: 1,
-            imm: 0,
-            qkey: 0,
-            msn: 0,
-            rkey: 0,
-            va: 0,
-            dma_len: 0,
-            swap_add: 0,
-            compare: 0,
-            sgid_index: 0,
-            traffic_class: 0,
-            hop_limit: 0,
-            dgid: [0; 16],
-            payload: Payload::None,
+        transport: Transport::Rc,
+        kind: Kind::Ack,
+        first: true,
+        last: true,
+        ack_req: false,
+        solicited: false,
+        ipv6: false,
+        extra: Extra::None,
+        syndrome: 0,
+        src: PortId::NOBODY,
+        dst: PortId::NOBODY,
+        dest_qpn: 0,
+        src_qpn: 0,
+        psn: 0,
+        count: 1,
+        imm: 0,
+        qkey: 0,
+        msn: 0,
+        rkey: 0,
+        va: 0,
+        dma_len: 0,
+        swap_add: 0,
+        compare: 0,
+        sgid_index: 0,
+        traffic_class: 0,
+        hop_limit: 0,
+        dgid: [0; 16],
+        payload: Payload::None,
     };
 
-    /// Bytes of the frames from the Ethernet header to the ICRC, without padding and FCS.
-    #[inline]
-    pub fn wire_bytes(&self) -> u64 {
+    /// Bytes of the frames from the Ethernet header to the ICRC, without padding and FCS; `payload` is
+    /// the payload's length.
+    #[inline(always)]
+    pub fn wire_bytes(&self, payload: u32) -> u64 {
         // Ethernet 14, IP 20 or 40, UDP 8, BTH 12, ICRC 4.
         let each = if self.ipv6 { 78 } else { 58 };
         let once = match self.kind {
@@ -233,7 +234,7 @@ impl Packet {
             _ => 0,
         };
         let extra = if self.extra == Extra::None { 0 } else { 4 };
-        let payload = (self.payload.len() as u64 + 3) & !3;
+        let payload = (payload as u64 + 3) & !3;
         self.count as u64 * each + once + extra + payload
     }
 }

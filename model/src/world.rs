@@ -26,7 +26,7 @@ impl World {
     }
 
     /// Does one piece of work.
-    #[inline]
+    #[inline(always)]
     pub fn step(&mut self, work: &Work, env: &mut impl Env) {
         match *work {
             Work::Packet(ref p) => self.deliver(p, env),
@@ -36,13 +36,19 @@ impl World {
 
     /// The wire: a packet reaches its port, or every port but the sender's (multicast; the sender's
     /// own card loops it back to its other QPs).
-    #[inline]
+    #[inline(always)]
     fn deliver(&mut self, p: &Packet, env: &mut impl Env) {
         if (p.dst.card as usize) < self.count as usize {
-            self.cards[p.dst.card as usize].receive(p, env);
+            let Some(ack) = self.cards[p.dst.card as usize].receive(p, env) else { return };
+            if env.direct_ack() && (p.src.card as usize) < self.count as usize {
+                self.cards[p.src.card as usize].acknowledged(p, ack, env);
+            } else {
+                self.cards[p.dst.card as usize].send_plain_ack(p, ack, env);
+            }
         } else if p.dst == PortId::ALL {
             for card in 0..self.count as usize {
-                self.cards[card].receive(p, env);
+                // Datagrams: nothing is acknowledged.
+                let _ = self.cards[card].receive(p, env);
             }
         }
     }

@@ -9,6 +9,8 @@ use model::attach::{run_keeper, NetOptions, SegmentCard};
 
 /// See the module.
 pub struct Net {
+    /// A keeper that nobody comes to ends soon; this one is not alone.
+    held: Option<SegmentCard>,
     directory: tempfile::TempDir,
     keeper: Option<std::thread::JoinHandle<()>>,
 }
@@ -33,7 +35,8 @@ impl Net {
             assert!(Instant::now() < until, "the keeper's socket did not appear within 5 s");
             std::thread::sleep(Duration::from_millis(1));
         }
-        Net { directory, keeper: Some(keeper) }
+        let held = Some(SegmentCard::open(&socket, 0).expect("the first card opens"));
+        Net { held, directory, keeper: Some(keeper) }
     }
 
     /// The keeper's socket.
@@ -50,6 +53,7 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
+        self.held = None;
         // The keeper ends by itself when the last device is closed.
         let keeper = self.keeper.take().expect("joined once");
         let until = Instant::now() + Duration::from_secs(5);

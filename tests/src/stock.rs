@@ -5,6 +5,7 @@
 //! [`Pair`] runs a server and its client and shows what both said when one of them fails.
 
 mod binary;
+mod compile;
 mod net;
 mod pair;
 mod port;
@@ -12,6 +13,7 @@ mod process;
 mod program;
 
 pub use binary::{need, verbena};
+pub use compile::{compile, compile_c};
 pub use net::StockNet;
 pub use pair::{Both, Pair};
 pub use port::{free_port, wait_until_listening};

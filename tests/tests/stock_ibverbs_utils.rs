@@ -69,7 +69,10 @@ fn pingpong(program: &str, extra: &[&str]) {
             pair.limit = LIMIT;
             match pair.run() {
                 // -c makes the tool itself complain about wrong bytes, but exit with 0.
-                Ok(both) if both.client.said.contains("invalid data") || both.server.said.contains("invalid data") => {
+                Ok(both)
+                    if both.client.said.contains("invalid data")
+                        || both.server.said.contains("invalid data") =>
+                {
                     failures.push(format!("{}: wrong data\n{}", pair.line(), both.report()));
                 }
                 Ok(both) if !both.client.said.contains("usec/iter") => {

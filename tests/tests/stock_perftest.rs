@@ -55,7 +55,12 @@ const CASES: &[Case] = &[
     case("many queue pairs", BW, On::Both, &["-q 16 -n 50"]),
     case("many queue pairs", &["write_bw"], On::Two, &["-q 16 -s 8 -l 8 -n 160"]),
     case("duration", ALL, On::Two, &["-D 1"]),
-    case("mtu", SENDS, On::Two, &["-m 256 -n 50", "-m 512 -n 50", "-m 1024 -n 50", "-m 2048 -n 50", "-m 4096 -n 50"]),
+    case(
+        "mtu",
+        SENDS,
+        On::Two,
+        &["-m 256 -n 50", "-m 512 -n 50", "-m 1024 -n 50", "-m 2048 -n 50", "-m 4096 -n 50"],
+    ),
     case("mtu", &["read_bw"], On::One, &["-m 256 -n 50", "-m 4096 -n 50"]),
     case("mtu", &["write_bw"], On::Two, &["-m 256 -n 50", "-m 1024 -n 50"]),
     case("gid", &["send_bw", "read_lat", "atomic_lat"], On::Both, &["-x 0 -n 50", "-x 1 -n 50"]),
@@ -67,12 +72,27 @@ const CASES: &[Case] = &[
     case("ud", SENDS, On::Both, &["-c UD -s 1024 -n 50"]),
     case("ud", &["send_bw"], On::Two, &["-c UD -s 4096 -b -q 16 -n 50"]),
     case("events", SENDS, On::Both, &["-e -n 50"]),
-    case("events", &["send_bw"], On::Two, &["-e -b -n 100", "-e --use-srq -q 4 -n 50", "-e -c UD -s 1024 -n 50"]),
+    case(
+        "events",
+        &["send_bw"],
+        On::Two,
+        &["-e -b -n 100", "-e --use-srq -q 4 -n 50", "-e -c UD -s 1024 -n 50"],
+    ),
     case("events", &["read_bw", "read_lat", "atomic_lat"], On::Two, &["-e -n 50"]),
-    case("inline", &["write_bw", "write_lat", "send_bw", "send_lat"], On::Two, &["-I 220 -s 220 -n 20", "-I 0 -n 20"]),
+    case(
+        "inline",
+        &["write_bw", "write_lat", "send_bw", "send_lat"],
+        On::Two,
+        &["-I 220 -s 220 -n 20", "-I 0 -n 20"],
+    ),
     case("inline", &["send_lat"], On::Two, &["-I 64 -s 64 -c UD -n 50", "-I 64 -s 64 -c UC -n 50"]),
     case("batches", &["write_bw", "read_bw", "send_bw"], On::Two, &["-l 16 -n 160", "-Q 1 -t 16 -n 50"]),
-    case("batches", &["send_bw"], On::Two, &["-l 16 --recv_post_list 16 -n 160", "--use_old_post_send -n 50"]),
+    case(
+        "batches",
+        &["send_bw"],
+        On::Two,
+        &["-l 16 --recv_post_list 16 -n 160", "--use_old_post_send -n 50"],
+    ),
     case("sizes", &["write_bw", "send_bw"], On::Two, &["-s 1 -n 50", "-s 8388608 -n 5"]),
     case("second port", &["send_bw"], On::Two, &["-i 2 -n 50"]),
     case("atomics", &["atomic_bw", "atomic_lat"], On::Both, &["-A CMP_AND_SWAP -n 50"]),
@@ -97,7 +117,9 @@ fn group(name: &str) {
     let mut failures = Vec::new();
     let mut count = 0;
     for case in CASES.iter().filter(|case| case.group == name) {
-        for (program, arguments) in case.programs.iter().flat_map(|p| case.arguments.iter().map(move |a| (p, a))) {
+        for (program, arguments) in
+            case.programs.iter().flat_map(|p| case.arguments.iter().map(move |a| (p, a)))
+        {
             for client in ["verbena1", "verbena0"] {
                 let one = client == "verbena0";
                 if case.on == On::Both || one == (case.on == On::One) {
@@ -169,7 +191,12 @@ fn run_infinitely(program: &str, devices: [&str; 2]) {
     let start = Instant::now();
     while perftest_table::rows(&client.said()).len() < 2 {
         assert!(!client.has_ended(), "{} ended: {}", pair.line(), client.said());
-        assert!(start.elapsed() < Duration::from_secs(15), "{} prints nothing: {}", pair.line(), client.said());
+        assert!(
+            start.elapsed() < Duration::from_secs(15),
+            "{} prints nothing: {}",
+            pair.line(),
+            client.said()
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
     let rows = perftest_table::rows(&client.said());
@@ -198,5 +225,9 @@ fn inline_needs_a_known_part_id() {
     pair.launcher = &["--part-id", "4119"];
     let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
     assert!(both.client.said.contains("Max inline data : 64[B]"), "{}", both.report());
-    assert!(both.client.said.contains("part id 4119"), "the presented id is not announced: {}", both.report());
+    assert!(
+        both.client.said.contains("part id 4119"),
+        "the presented id is not announced: {}",
+        both.report()
+    );
 }

@@ -66,7 +66,10 @@ pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), K
             let runner = Runner::new(segment);
             // The lock's holder may be stopped: the keeper asks again until it succeeds.
             while runner
-                .control(|world, env| (0..world.count as usize).for_each(|c| world.cards[c].detach_domain(member, env)))
+                .control(|world, env| {
+                    (0..world.count as usize).for_each(|c| world.cards[c].detach_domain(member, env));
+                    capture::trim(&runner.net().link);
+                })
                 .is_err()
             {
                 std::thread::sleep(Duration::from_millis(100));

@@ -37,7 +37,10 @@ unsafe impl<S: Borrow<Segment> + Sync> Sync for Runner<S> {}
 
 impl<S: Borrow<Segment>> Runner<S> {
     pub fn new(segment: S) -> Self {
-        assert!(segment.borrow().world_bytes() as usize >= size_of::<Net>(), "the segment was made by another version");
+        assert!(
+            segment.borrow().world_bytes() as usize >= size_of::<Net>(),
+            "the segment was made by another version"
+        );
         Runner { segment, scratch: UnsafeCell::default() }
     }
 
@@ -57,7 +60,10 @@ impl<S: Borrow<Segment>> Runner<S> {
     #[inline]
     pub fn kick(&self, card: u8, qp: u16) {
         if let Some(guard) = self.segment().try_lock() {
-            self.run(guard, |_, env| env.push(Work::Send { card, qp }));
+            self.run(guard, |world, env| {
+                self.segment().journal()[0].store(journal_entry(card, qp as u32), Ordering::Relaxed);
+                world.step(&Work::Send { card, qp }, env);
+            });
         } else {
             self.leave_pending(qp);
         }

@@ -77,7 +77,18 @@ impl<'a> Wall<'a> {
         self.scratch.queue.next()
     }
 
-    #[inline]
+    #[cold]
+    fn words_slowly<const N: usize>(&mut self, from: Addr) -> Result<[u64; N], DmaFault> {
+        let mut words = [0; N];
+        for (i, word) in words.iter_mut().enumerate() {
+            let mut bytes = [0; 8];
+            self.guard.read(from.domain, from.iova + 8 * i as u64, &mut bytes).map_err(fault)?;
+            *word = u64::from_le_bytes(bytes);
+        }
+        Ok(words)
+    }
+
+    #[inline(always)]
     fn direct(&self, at: Addr, len: usize) -> Option<*mut u8> {
         self.guard.direct(at.domain, at.iova, len as u64)
     }
@@ -95,6 +106,16 @@ impl Env for Wall<'_> {
     #[inline]
     fn read(&mut self, from: Addr, to: &mut [u8]) -> Result<(), DmaFault> {
         self.guard.read(from.domain, from.iova, to).map_err(fault)
+    }
+
+    #[inline(always)]
+    fn words<const N: usize>(&mut self, from: Addr) -> Result<[u64; N], DmaFault> {
+        match self.direct(from, N * 8) {
+            // Word by word: a wider load of what a driver has just stored would wait for the stores.
+            // SAFETY: `N` words of the segment's heap; no alignment is assumed.
+            Some(p) => Ok(std::array::from_fn(|i| unsafe { p.cast::<u64>().add(i).read_unaligned() })),
+            None => self.words_slowly(from),
+        }
     }
 
     #[inline]
@@ -119,7 +140,7 @@ impl Env for Wall<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn copy(&mut self, to: Addr, from: Addr, len: usize) -> Result<(), DmaFault> {
         self.guard.copy((to.domain, to.iova), (from.domain, from.iova), len as u64).map_err(fault)
     }
@@ -129,9 +150,11 @@ impl Env for Wall<'_> {
             // SAFETY: eight aligned bytes of the segment's heap, accessed atomically.
             let cell = unsafe { AtomicU64::from_ptr(p.cast()) };
             return Ok(match op {
-                Atomic::CompareSwap { compare, swap } => match cell.compare_exchange(compare, swap, Ordering::SeqCst, Ordering::SeqCst) {
-                    Ok(v) | Err(v) => v,
-                },
+                Atomic::CompareSwap { compare, swap } => {
+                    match cell.compare_exchange(compare, swap, Ordering::SeqCst, Ordering::SeqCst) {
+                        Ok(v) | Err(v) => v,
+                    }
+                }
                 Atomic::FetchAdd(add) => cell.fetch_add(add, Ordering::SeqCst),
             });
         }
@@ -180,6 +203,11 @@ impl Env for Wall<'_> {
         self.scratch.queue.send()
     }
 
+    #[inline(always)]
+    fn direct_ack(&self) -> bool {
+        !self.linked
+    }
+
     fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
         let word = &self.net.interrupts[card as usize][function as usize][vector as usize];
         word.fetch_add(1, Ordering::Release);
@@ -219,7 +247,7 @@ impl Env for Wall<'_> {
         self.net.bells[card as usize].srq[srq as usize].store(0, Ordering::Relaxed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), DmaFault> {
         match *payload {
             Payload::Memory(from, _) => self.copy(to, from.add(offset as u64), len),

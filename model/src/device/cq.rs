@@ -1,7 +1,7 @@
 //! Completion and event queues: CQE and EQE writes, arming, overrun.
 
 use fpga_regs::regs::{Cause, ErrorCause, Health};
-use fpga_regs::{Cqe, Eqe, EventKind};
+use fpga_regs::{Cqe, Eqe, EventKind, QpState};
 
 use super::Device;
 use crate::env::{Addr, Env};
@@ -59,7 +59,14 @@ impl Device {
     }
 
     /// The CQ-arm doorbell. An event is raised at once when there are CQEs from `consumer` on.
-    pub fn arm_cq(&mut self, function: u16, cqn: u32, solicited_only: bool, consumer: u32, env: &mut impl Env) {
+    pub fn arm_cq(
+        &mut self,
+        function: u16,
+        cqn: u32,
+        solicited_only: bool,
+        consumer: u32,
+        env: &mut impl Env,
+    ) {
         let Some(cq) = self.cqs.get_mut(cqn as usize) else { return };
         if !cq.used || cq.function != function {
             return;
@@ -78,7 +85,15 @@ impl Device {
     }
 
     /// Writes an EQE and raises the event queue's interrupt.
-    pub(super) fn push_event(&mut self, function: u16, eq: u8, kind: EventKind, port: u8, object: u32, env: &mut impl Env) {
+    pub(super) fn push_event(
+        &mut self,
+        function: u16,
+        eq: u8,
+        kind: EventKind,
+        port: u8,
+        object: u32,
+        env: &mut impl Env,
+    ) {
         let card = self.id;
         let f = &mut self.functions[function as usize];
         let Some(q) = f.eqs.get_mut(eq as usize) else { return };
@@ -117,8 +132,11 @@ impl Device {
     fn cq_overrun(&mut self, cqn: u16, env: &mut impl Env) {
         for q in self.tables.qp.range() {
             let qp = &self.qps[q];
-            if qp.used && (qp.send_cq == cqn || qp.recv_cq == cqn) {
-                self.fatal(q, env);
+            if qp.used && (qp.send_cq == cqn || qp.recv_cq == cqn) && !matches!(qp.state, QpState::RESET | QpState::ERR) {
+                let (function, qpn) = (qp.function, qp.qpn);
+                // What completes to another CQ is flushed there.
+                self.to_error(q, env);
+                self.async_event(function, EventKind::QP_FATAL, qpn, env);
             }
         }
     }

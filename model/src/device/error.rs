@@ -27,7 +27,7 @@ impl Device {
         self.async_event(function, kind, qpn, env);
     }
 
-    /// The QP's memory or doorbell makes no sense, or its CQ is lost.
+    /// The QP's memory or doorbell makes no sense.
     #[cold]
     pub(super) fn fatal(&mut self, q: usize, env: &mut impl Env) {
         if self.qps[q].state == QpState::ERR {
@@ -81,7 +81,11 @@ impl Device {
     /// The process that ran the card died while it worked on this QP: its context may be half
     /// changed, so it goes to error.
     pub fn abort_qp(&mut self, q: usize, env: &mut impl Env) {
-        if self.qps.get(q).is_some_and(|qp| qp.used && qp.state.0 >= QpState::RTR.0 && qp.state != QpState::ERR) {
+        if self
+            .qps
+            .get(q)
+            .is_some_and(|qp| qp.used && qp.state.0 >= QpState::RTR.0 && qp.state != QpState::ERR)
+        {
             self.responder_error(q, EventKind::QP_FATAL, env);
         }
     }

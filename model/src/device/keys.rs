@@ -28,7 +28,7 @@ pub struct Range {
 
 impl Device {
     /// Checks that `[va, va + len)` may be accessed by `key` with all of `rights`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn check_key(&self, pd: u32, qp: u32, key: u32, va: u64, len: u64, rights: Access) -> Result<Range, KeyError> {
         let index = (key >> 8) as usize;
         let k = self.keys.get(index).ok_or(KeyError::Invalid)?;
@@ -53,7 +53,7 @@ impl Device {
     }
 
     /// The DMA address of byte `offset` of a checked range, and how many bytes follow contiguously.
-    #[inline]
+    #[inline(always)]
     pub(super) fn translate(&self, range: Range, offset: u64, env: &mut impl Env) -> Option<(Addr, u64)> {
         let k = &self.keys[range.key as usize];
         let at = range.offset + offset;

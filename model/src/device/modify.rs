@@ -17,7 +17,12 @@ const FIRST_QP: usize = 16;
 
 impl Device {
     /// CREATE_QP: a QP in RESET.
-    pub(super) fn create_qp(&mut self, f: u16, context: &QpContext, env: &mut impl Env) -> Result<u32, Refused> {
+    pub(super) fn create_qp(
+        &mut self,
+        f: u16,
+        context: &QpContext,
+        env: &mut impl Env,
+    ) -> Result<u32, Refused> {
         let limits = self.limits;
         if !matches!(context.qp_type(), QpType::RC | QpType::UC | QpType::UD) {
             return Err((AdminStatus::NOT_SUPPORTED, Syndrome::NONE));
@@ -28,7 +33,11 @@ impl Device {
         if context.has_srq() {
             self.check_srq(f, context.srq())?;
         }
-        if context.sq_log() > 20 || context.rq_log() > 16 || context.rq_stride_log() > 10 || (!context.has_srq() && context.rq_stride_log() < 4) {
+        if context.sq_log() > 20
+            || context.rq_log() > 16
+            || context.rq_stride_log() > 10
+            || (!context.has_srq() && context.rq_stride_log() < 4)
+        {
             return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE));
         }
         if context.max_inline() > limits.max_inline() {
@@ -38,7 +47,11 @@ impl Device {
         if qps[self.tables.qp.range()].iter().filter(|qp| qp.used).count() >= limits.max_qp() as usize {
             return Err((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL));
         }
-        let q = self.tables.qp.take(FIRST_QP..MAX_QPS, |i| qps[i].used).ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
+        let q = self
+            .tables
+            .qp
+            .take(FIRST_QP..MAX_QPS, |i| qps[i].used)
+            .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
         let domain = self.functions[f as usize].domain;
         let qp = &mut self.qps[q];
         qp.generation = qp.generation.wrapping_add(1);
@@ -91,6 +104,7 @@ impl Device {
         qp.req.rd_out = 0;
         qp.req.rnr_wait = false;
         qp.req.pending_status = 0;
+        qp.req.head_cached = false;
         qp.resp.epsn = 0;
         qp.resp.msn = 0;
         qp.resp.rq_ci = 0;
@@ -112,7 +126,12 @@ impl Device {
     fn keep_counters(&mut self, q: usize) {
         let qp = &mut self.qps[q];
         let take = core::mem::take::<u64>;
-        let (tp, tb, rp, rb) = (take(&mut qp.req.packets), take(&mut qp.req.bytes), take(&mut qp.resp.packets), take(&mut qp.resp.bytes));
+        let (tp, tb, rp, rb) = (
+            take(&mut qp.req.packets),
+            take(&mut qp.req.bytes),
+            take(&mut qp.resp.packets),
+            take(&mut qp.resp.bytes),
+        );
         let counters = &mut self.counters[qp.port.port as usize % PORTS];
         *counters.at(port::TX_PACKETS) += tp;
         *counters.at(port::TX_BYTES) += tb;
@@ -139,7 +158,15 @@ impl Device {
 
     /// MODIFY_QP. The driver has checked the attributes against the table of the specification; the
     /// card checks what would harm it.
-    pub(super) fn modify_qp(&mut self, q: usize, a: &QpContext, mask: QpAttrMask, to: QpState, current: u8, env: &mut impl Env) -> Result<(), Refused> {
+    pub(super) fn modify_qp(
+        &mut self,
+        q: usize,
+        a: &QpContext,
+        mask: QpAttrMask,
+        to: QpState,
+        current: u8,
+        env: &mut impl Env,
+    ) -> Result<(), Refused> {
         let from = self.qps[q].state;
         let to = if mask.contains(QpAttrMask::STATE) { to } else { from };
         if mask.contains(QpAttrMask::CUR_STATE) && current != 0xff && current != from.0 {

@@ -1,6 +1,6 @@
 //! The queue pair's context as the card holds it.
 
-use fpga_regs::{QpContext, QpState, QpType, WqeSge, MAX_SGE};
+use fpga_regs::{QpContext, QpState, QpType, WqeCtrl, WqeSge, MAX_SGE};
 
 use crate::packet::{PortId, Transport};
 
@@ -38,6 +38,12 @@ pub struct Requester {
     pub pending_syndrome: u8,
     /// Time of the timer (ns).
     pub deadline: u64,
+    /// `head` is valid.
+    pub head_cached: bool,
+    /// Index of `head`.
+    pub head_index: u32,
+    /// Control segment of the WQE at `head_index`, kept when it was sent as the oldest.
+    pub head: WqeCtrl,
     /// Place in the card's timer list.
     pub timer_slot: u16,
     /// Packets sent.
@@ -214,16 +220,23 @@ impl Qp {
 
     /// Whether the WQE to send from next was begun: before sending went back, or a part of it now.
     pub fn begun(&self) -> bool {
-        let req = &self.req;
-        let before = req.begun.wrapping_sub(req.ci);
-        req.cur_offset != 0 || (before <= self.sq_mask + 1 && req.cur.wrapping_sub(req.ci) < before)
+        self.req.cur_offset != 0 || self.req.cur.wrapping_sub(self.req.ci) < self.begun_blocks()
+    }
+
+    /// Blocks from the oldest WQE that is not complete to the first that was not begun, as last noted.
+    fn begun_blocks(&self) -> u32 {
+        let blocks = self.req.begun.wrapping_sub(self.req.ci);
+        if blocks <= self.sq_mask + 1 {
+            blocks
+        } else {
+            0
+        }
     }
 
     /// Notes what was begun, before sending goes back.
     pub fn note_begun(&mut self) {
-        if !self.begun() || self.req.cur_offset != 0 {
-            self.req.begun = self.req.cur.wrapping_add((self.req.cur_offset != 0) as u32);
-        }
+        let now = self.req.cur.wrapping_sub(self.req.ci) + (self.req.cur_offset != 0) as u32;
+        self.req.begun = self.req.ci.wrapping_add(now.max(self.begun_blocks()));
     }
 
     /// SQD: requests that were begun are not complete yet.

@@ -65,6 +65,7 @@ pub(super) enum Step {
 
 impl Device {
     /// Runs a send queue: sends what may be sent, at most a turn.
+    #[inline]
     pub fn run_send(&mut self, q: usize, env: &mut impl Env) {
         let producer = env.sq_producer(self.id, q as u16);
         let qp = &self.qps[q];
@@ -116,7 +117,7 @@ impl Device {
     }
 
     /// Executes the WQE at `cur`, or its next part.
-    #[inline]
+    #[inline(always)]
     fn execute(&mut self, q: usize, env: &mut impl Env) -> Result<Step, LocalError> {
         let qp = &self.qps[q];
         let wqe = Wqe::fetch(qp, qp.req.cur, env)?;
@@ -134,16 +135,22 @@ impl Device {
         match opcode {
             WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM if ud => self.send_datagram(q, &wqe, env),
             _ if ud => Err(malformed()),
-            WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM | WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM => self.send_message(q, &wqe, env),
-            WqeOpcode::SEND_WITH_INV if qp.qp_type == QpType::RC => self.send_message(q, &wqe, env),
-            WqeOpcode::READ | WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD if qp.qp_type == QpType::RC => self.send_request(q, &wqe, env),
+            WqeOpcode::SEND_WITH_INV if qp.qp_type != QpType::RC => Err(malformed()),
+            WqeOpcode::SEND
+            | WqeOpcode::SEND_WITH_IMM
+            | WqeOpcode::SEND_WITH_INV
+            | WqeOpcode::WRITE
+            | WqeOpcode::WRITE_WITH_IMM => self.send_message(q, &wqe, env),
+            WqeOpcode::READ | WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD if qp.qp_type == QpType::RC => {
+                self.send_request(q, &wqe, env)
+            }
             WqeOpcode::LOCAL_INV | WqeOpcode::BIND_MW | WqeOpcode::NOP => self.execute_local(q, &wqe, env),
             _ => Err(malformed()),
         }
     }
 
     /// SEND and WRITE of RC and UC: the next train of the message.
-    #[inline]
+    #[inline(always)]
     fn send_message(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<Step, LocalError> {
         let qp = &self.qps[q];
         let offset = qp.req.cur_offset;
@@ -152,7 +159,11 @@ impl Device {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
         }
         let want = (total - offset).min(TRAIN_BYTES);
-        let (payload, len) = self.gather(q, wqe, offset, want, env)?;
+        let direct = self.gather_direct(q, wqe, offset, want, env)?;
+        let (gathered, len) = match direct {
+            Some(_) => (Payload::None, want),
+            None => self.gather_pieces(q, wqe, offset, want, env)?,
+        };
         let qp = &self.qps[q];
         let count = qp.packets(len);
         let last = offset + len == total;
@@ -162,7 +173,10 @@ impl Device {
         p.first = offset == 0;
         p.last = last;
         p.count = count;
-        p.payload = payload;
+        p.payload = match direct {
+            Some(at) => Payload::Memory(at, len),
+            None => gathered,
+        };
         if last {
             p.ack_req = true;
             p.solicited = wqe.ctrl.solicited();
@@ -179,13 +193,18 @@ impl Device {
             p.rkey = remote.rkey();
             p.dma_len = total;
         }
-        let bytes = p.wire_bytes();
+        let bytes = p.wire_bytes(len);
         let unreliable = qp.qp_type != QpType::RC;
         let req = &mut self.qps[q].req;
         req.psn = psn::add(req.psn, count);
         req.packets += count as u64;
         req.bytes += bytes;
         if last {
+            if req.ci == wqe.index {
+                req.head = wqe.ctrl;
+                req.head_index = wqe.index;
+                req.head_cached = true;
+            }
             req.cur = req.cur.wrapping_add(wqe.blocks());
             req.cur_offset = 0;
         } else {
@@ -205,7 +224,10 @@ impl Device {
         let qp = &self.qps[q];
         let limit = qp.attributes.max_rd_atomic();
         if limit == 0 {
-            return Err(LocalError { status: CqeStatus::LOC_QP_OP_ERR, syndrome: Syndrome::TOO_MANY_RD_ATOMIC });
+            return Err(LocalError {
+                status: CqeStatus::LOC_QP_OP_ERR,
+                syndrome: Syndrome::TOO_MANY_RD_ATOMIC,
+            });
         }
         if qp.req.rd_out >= limit {
             return Ok(Step::Wait);
@@ -242,7 +264,7 @@ impl Device {
             p.swap_add = operands.compare_add();
         }
         let count = if read { qp.packets(length - offset) } else { 1 };
-        let bytes = p.wire_bytes();
+        let bytes = p.wire_bytes(0);
         let req = &mut self.qps[q].req;
         req.rd_out += 1;
         req.bytes += bytes;
@@ -273,37 +295,51 @@ impl Device {
         Ok(Step::Sent)
     }
 
-    /// The payload of `[offset, offset + want)` of a message; may be shorter than asked, then by
-    /// whole packets.
-    #[inline]
-    pub(super) fn gather(&mut self, q: usize, wqe: &Wqe, offset: u32, want: u32, env: &mut impl Env) -> Result<(Payload, u32), LocalError> {
+    /// Where `[offset, offset + want)` of a message lies, if it is in one contiguous piece.
+    #[inline(always)]
+    pub(super) fn gather_direct(
+        &self,
+        q: usize,
+        wqe: &Wqe,
+        offset: u32,
+        want: u32,
+        env: &mut impl Env,
+    ) -> Result<Option<Addr>, LocalError> {
         let qp = &self.qps[q];
-        let ud = qp.qp_type == QpType::UD;
+        if want == 0 || wqe.ctrl.inline() || wqe.ctrl.num_sge() != 1 {
+            return Ok(None);
+        }
+        let sge = wqe.sge(qp.qp_type == QpType::UD, 0, env)?;
+        if sge.length() != wqe.ctrl.length() {
+            return Err(malformed());
+        }
+        let range = self.check_key(qp.pd, 0, sge.lkey(), sge.addr(), sge.length() as u64, Access(0))?;
+        let (at, contiguous) = self.translate(range, offset as u64, env).ok_or(DmaFault)?;
+        Ok((contiguous >= want as u64).then_some(at))
+    }
+
+    /// The payload of `[offset, offset + want)` of a message that is inline, scattered or empty; may be
+    /// shorter than asked, then by whole packets.
+    #[inline(never)]
+    pub(super) fn gather_pieces(
+        &self,
+        q: usize,
+        wqe: &Wqe,
+        offset: u32,
+        want: u32,
+        env: &mut impl Env,
+    ) -> Result<(Payload, u32), LocalError> {
         if want == 0 {
             self.check_sge_total(q, wqe, env)?;
             return Ok((Payload::None, 0));
         }
         if wqe.ctrl.inline() {
-            let (at, contiguous) = wqe.inline_at(ud, offset as u64);
-            if contiguous >= want as u64 {
-                return Ok((Payload::Memory(at, want), want));
-            }
-        } else if wqe.ctrl.num_sge() == 1 {
-            let sge = wqe.sge(ud, 0, env)?;
-            if sge.length() != wqe.ctrl.length() {
-                return Err(malformed());
-            }
-            let range = self.check_key(qp.pd, 0, sge.lkey(), sge.addr(), sge.length() as u64, Access(0))?;
-            let (at, contiguous) = self.translate(range, offset as u64, env).ok_or(DmaFault)?;
+            let (at, contiguous) = wqe.inline_at(self.qps[q].qp_type == QpType::UD, offset as u64);
             if contiguous >= want as u64 {
                 return Ok((Payload::Memory(at, want), want));
             }
         }
-        self.gather_pieces(q, wqe, offset, want.min(STASH_BYTES), env)
-    }
-
-    /// Gathers scattered data into a buffer of the environment.
-    fn gather_pieces(&mut self, q: usize, wqe: &Wqe, offset: u32, want: u32, env: &mut impl Env) -> Result<(Payload, u32), LocalError> {
+        let want = want.min(STASH_BYTES);
         let stash = env.stash(want as usize);
         let mut done = 0u64;
         let mut each = |at: Addr, len: u64, env: &mut _| -> Result<(), DmaFault> {

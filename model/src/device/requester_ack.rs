@@ -3,7 +3,7 @@
 use fpga_regs::regs::port;
 use fpga_regs::{Access, Cqe, CqeOpcode, CqeStatus, QpState, QpType, Syndrome, WqeCtrl, WqeOpcode};
 
-use super::wqe::Wqe;
+use super::wqe::{fetch_ctrl, Wqe};
 use super::Device;
 use crate::env::{Addr, Env, Work};
 use crate::packet::{aeth, Kind, Packet};
@@ -26,7 +26,7 @@ impl Device {
         }
         let resp = &mut self.qps[q].resp;
         resp.packets += p.count as u64;
-        resp.bytes += p.wire_bytes();
+        resp.bytes += p.wire_bytes(p.payload.len() as u32);
         match p.kind {
             Kind::Ack => self.acknowledge(q, p, env),
             _ => self.response(q, p, env),
@@ -34,8 +34,27 @@ impl Device {
         self.resume(q, env);
     }
 
+    /// The acknowledgement of request `p` up to PSN `upto`, without a packet: both cards are in one
+    /// segment and nobody looks at the wire. Counts as the packet would.
+    #[inline(always)]
+    pub fn acknowledged(&mut self, p: &Packet, psn: u32, env: &mut impl Env) {
+        let Some(q) = self.find_qp(p.src_qpn) else { return };
+        let qp = &mut self.qps[q];
+        if !matches!(qp.state, QpState::RTS | QpState::SQD) || psn::diff(psn, qp.req.una) < 0 {
+            return;
+        }
+        qp.resp.packets += 1;
+        qp.resp.bytes += if qp.ipv6 { 82 } else { 62 };
+        if self.retire(q, psn::add(psn, 1), env) {
+            self.retry(q, env);
+        } else {
+            self.progress(q);
+        }
+        self.resume(q, env);
+    }
+
     /// Goes on sending when something waits.
-    #[inline]
+    #[inline(always)]
     fn resume(&mut self, q: usize, env: &mut impl Env) {
         self.check_pending_error(q, env);
         let qp = &self.qps[q];
@@ -77,8 +96,12 @@ impl Device {
                         self.retry(q, env)
                     }
                     _ if lost => self.retry(q, env),
-                    aeth::NAK_INVALID_REQUEST => self.fail_send(q, CqeStatus::REM_INV_REQ_ERR, Syndrome::NAK_INVALID_REQUEST, env),
-                    aeth::NAK_ACCESS => self.fail_send(q, CqeStatus::REM_ACCESS_ERR, Syndrome::NAK_REMOTE_ACCESS, env),
+                    aeth::NAK_INVALID_REQUEST => {
+                        self.fail_send(q, CqeStatus::REM_INV_REQ_ERR, Syndrome::NAK_INVALID_REQUEST, env)
+                    }
+                    aeth::NAK_ACCESS => {
+                        self.fail_send(q, CqeStatus::REM_ACCESS_ERR, Syndrome::NAK_REMOTE_ACCESS, env)
+                    }
                     _ => self.fail_send(q, CqeStatus::REM_OP_ERR, Syndrome::NAK_REMOTE_OPERATION, env),
                 }
             }
@@ -116,16 +139,24 @@ impl Device {
         };
         let mut done = 0usize;
         let original = p.compare.to_le_bytes();
-        let scatter = self.walk_sges(q, &wqe, Access::LOCAL_WRITE, offset, len, env, &mut |at: Addr, n: u64, env: &mut _| {
-            let n = n as usize;
-            let result = if p.kind == Kind::AtomicAck {
-                Env::write(env, at, &original[done..done + n])
-            } else {
-                Env::deliver(env, at, &p.payload, done, n)
-            };
-            done += n;
-            result
-        });
+        let scatter = self.walk_sges(
+            q,
+            &wqe,
+            Access::LOCAL_WRITE,
+            offset,
+            len,
+            env,
+            &mut |at: Addr, n: u64, env: &mut _| {
+                let n = n as usize;
+                let result = if p.kind == Kind::AtomicAck {
+                    Env::write(env, at, &original[done..done + n])
+                } else {
+                    Env::deliver(env, at, &p.payload, done, n)
+                };
+                done += n;
+                result
+            },
+        );
         if let Err(error) = scatter {
             return self.fail_send(q, error.status, error.syndrome, env);
         }
@@ -148,12 +179,12 @@ impl Device {
             if req.ci == req.cur && req.cur_offset == 0 {
                 return false;
             }
-            let mut bytes = [0u8; 16];
-            let at = Addr { iova: qp.sq_iova + (((req.ci & qp.sq_mask) as u64) << 6), domain: qp.domain };
-            if env.read(at, &mut bytes).is_err() {
-                return false;
-            }
-            let ctrl = WqeCtrl::from_bytes(&bytes);
+            let ctrl = if req.head_index == req.ci && req.head_cached {
+                req.head
+            } else {
+                let Ok(ctrl) = fetch_ctrl(qp, req.ci, env) else { return false };
+                ctrl
+            };
             let count = Self::wqe_packets(qp, &ctrl);
             let end = psn::add(req.ci_psn, count);
             let reached = psn::diff(upto, end) >= 0;
@@ -175,7 +206,7 @@ impl Device {
     }
 
     /// Completes the oldest WQE with success.
-    #[inline]
+    #[inline(always)]
     fn complete_head(&mut self, q: usize, ctrl: &WqeCtrl, env: &mut impl Env) {
         let qp = &mut self.qps[q];
         let index = qp.req.ci;
@@ -198,8 +229,16 @@ impl Device {
     }
 
     /// The CQE of a send WQE.
-    #[inline]
-    fn send_cqe(&mut self, q: usize, index: u32, ctrl: &WqeCtrl, status: CqeStatus, syndrome: Syndrome, env: &mut impl Env) {
+    #[inline(never)]
+    fn send_cqe(
+        &mut self,
+        q: usize,
+        index: u32,
+        ctrl: &WqeCtrl,
+        status: CqeStatus,
+        syndrome: Syndrome,
+        env: &mut impl Env,
+    ) {
         let qp = &self.qps[q];
         let mut cqe = Cqe::default();
         cqe.set_wqe_index(index);
@@ -223,10 +262,8 @@ impl Device {
     /// The oldest WQE fails: its CQE, then the QP leaves RTS and the rest is flushed in order.
     pub(super) fn fail_send(&mut self, q: usize, status: CqeStatus, syndrome: Syndrome, env: &mut impl Env) {
         let qp = &self.qps[q];
-        let at = Addr { iova: qp.sq_iova + (((qp.req.ci & qp.sq_mask) as u64) << 6), domain: qp.domain };
-        let mut bytes = [0u8; 16];
-        let _ = env.read(at, &mut bytes);
-        let ctrl = WqeCtrl::from_bytes(&bytes);
+        // A ring that is gone completes as an empty WQE.
+        let ctrl = fetch_ctrl(qp, qp.req.ci, env).unwrap_or_default();
         let index = qp.req.ci;
         let reliable = qp.qp_type == QpType::RC;
         self.qps[q].req.ci = index.wrapping_add(Self::wqe_blocks(&ctrl));
@@ -251,12 +288,7 @@ impl Device {
             if left == 0 || left > qp.sq_mask + 1 {
                 break;
             }
-            let at = Addr { iova: qp.sq_iova + (((qp.req.ci & qp.sq_mask) as u64) << 6), domain: qp.domain };
-            let mut bytes = [0u8; 16];
-            if env.read(at, &mut bytes).is_err() {
-                break;
-            }
-            let ctrl = WqeCtrl::from_bytes(&bytes);
+            let Ok(ctrl) = fetch_ctrl(qp, qp.req.ci, env) else { break };
             let index = qp.req.ci;
             self.qps[q].req.ci = index.wrapping_add(Self::wqe_blocks(&ctrl).min(left));
             self.send_cqe(q, index, &ctrl, CqeStatus::WR_FLUSH_ERR, Syndrome::FLUSH_EARLIER, env);
@@ -323,7 +355,7 @@ impl Device {
     }
 
     /// Progress was made: the retry counters start anew, the timer too.
-    #[inline]
+    #[inline(always)]
     fn progress(&mut self, q: usize) {
         let qp = &mut self.qps[q];
         qp.req.retry = qp.attributes.retry_cnt();
@@ -346,4 +378,3 @@ impl Device {
 fn is_request(opcode: WqeOpcode) -> bool {
     matches!(opcode, WqeOpcode::READ | WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD)
 }
-

@@ -57,38 +57,53 @@ impl super::qp::Qp {
 impl Device {
     /// A packet for this card.
     #[inline]
-    pub fn receive(&mut self, p: &Packet, env: &mut impl Env) {
+    ///
+    /// Returns the PSN to acknowledge, if the packet is a request that was executed and asks for it.
+    #[must_use]
+    #[inline(always)]
+    pub fn receive(&mut self, p: &Packet, env: &mut impl Env) -> Option<u32> {
         if p.transport == Transport::Ud {
-            return self.receive_datagram(p, env);
+            self.receive_datagram(p, env);
+            return None;
         }
         let Some(q) = self.find_qp(p.dest_qpn) else {
-            return self.count(p.dst.port, port::RX_NO_QP);
+            self.count(p.dst.port, port::RX_NO_QP);
+            return None;
         };
         let qp = &self.qps[q];
         // Only the connected peer is listened to.
         if qp.transport() != p.transport || qp.dest != p.src || qp.port != p.dst || !qp.receives() {
-            return self.count(p.dst.port, port::RX_NO_QP);
+            self.count(p.dst.port, port::RX_NO_QP);
+            return None;
         }
         match p.kind {
             Kind::Ack | Kind::ReadResponse | Kind::AtomicAck => self.answer(q, p, env),
             _ if p.transport == Transport::Uc => self.request_unreliable(q, p, env),
-            _ => self.request(q, p, env),
+            _ => return self.request(q, p, env),
+        }
+        None
+    }
+
+    /// Sends the acknowledgement that [`receive`](Self::receive) asked for as a packet.
+    pub fn send_plain_ack(&mut self, p: &Packet, psn: u32, env: &mut impl Env) {
+        if let Some(q) = self.find_qp(p.dest_qpn) {
+            self.send_ack(q, aeth::ACK, psn, env);
         }
     }
 
     /// An RC request.
-    #[inline]
-    fn request(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+    #[inline(always)]
+    fn request(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Option<u32> {
         let resp = &self.qps[q].resp;
         let ahead = psn::diff(p.psn, resp.epsn);
         if ahead != 0 {
             return self.out_of_order(q, p, ahead, env);
         }
-        self.in_order(q, p, env);
+        self.in_order(q, p, env)
     }
 
     #[cold]
-    fn out_of_order(&mut self, q: usize, p: &Packet, ahead: i32, env: &mut impl Env) {
+    fn out_of_order(&mut self, q: usize, p: &Packet, ahead: i32, env: &mut impl Env) -> Option<u32> {
         let own = self.qps[q].port.port;
         if ahead > 0 {
             self.count(own, port::OUT_OF_SEQUENCE);
@@ -98,7 +113,7 @@ impl Device {
                 let epsn = resp.epsn;
                 self.send_ack(q, aeth::NAK_SEQUENCE, epsn, env);
             }
-            return;
+            return None;
         }
         let overlap = p.count as i32 + ahead;
         if overlap > 0 && matches!(p.kind, Kind::Send | Kind::Write) {
@@ -114,40 +129,46 @@ impl Device {
                 return self.in_order(q, &rest, env);
             }
             // The sender will go back to the right packet.
-            let epsn = psn::sub(self.qps[q].resp.epsn, 1);
-            return self.send_ack(q, aeth::ACK, epsn, env);
+            return Some(psn::sub(self.qps[q].resp.epsn, 1));
         }
         self.count(own, port::DUPLICATE);
         self.duplicate(q, p, env);
+        None
     }
 
-    #[inline]
-    fn in_order(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+    #[inline(always)]
+    fn in_order(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Option<u32> {
         self.qps[q].resp.nak_sent = false;
         let result = match p.kind {
             Kind::Send => self.take_send(q, p, env),
             Kind::Write => self.take_write(q, p, env),
-            Kind::ReadRequest => return self.take_read(q, p, env),
-            _ => return self.take_atomic(q, p, env),
+            Kind::ReadRequest => {
+                self.take_read(q, p, env);
+                return None;
+            }
+            _ => {
+                self.take_atomic(q, p, env);
+                return None;
+            }
         };
         match result {
             Ok(()) => {
                 let resp = &mut self.qps[q].resp;
                 resp.epsn = psn::add(resp.epsn, p.count);
                 resp.packets += p.count as u64;
-                resp.bytes += p.wire_bytes();
+                resp.bytes += p.wire_bytes(p.payload.len() as u32);
                 if p.last {
                     resp.msn = psn::add(resp.msn, 1);
                 }
                 if !resp.established {
                     self.established(q, env);
                 }
-                if p.ack_req {
-                    let last = psn::add(p.psn, p.count - 1);
-                    self.send_ack(q, aeth::ACK, last, env);
-                }
+                p.ack_req.then(|| psn::add(p.psn, p.count - 1))
             }
-            Err(refusal) => self.refuse(q, refusal, p, env),
+            Err(refusal) => {
+                self.refuse(q, refusal, p, env);
+                None
+            }
         }
     }
 
@@ -190,7 +211,7 @@ impl Device {
     }
 
     /// Whether the packet's length fits its place in the message.
-    #[inline]
+    #[inline(always)]
     fn length_fits(&self, q: usize, p: &Packet) -> bool {
         let len = p.payload.len() as u64;
         let full = (p.count as u64) << self.qps[q].mtu_log;
@@ -230,7 +251,15 @@ impl Device {
         resp.op = if p.last { IDLE } else { IN_SEND };
         if p.last {
             if p.extra == Extra::Invalidate && self.invalidate_remote(q, p.imm).is_err() {
-                self.complete_recv(q, CqeStatus::LOC_PROT_ERR, Syndrome::KEY_NOT_INVALIDATABLE, false, 0, p, env);
+                self.complete_recv(
+                    q,
+                    CqeStatus::LOC_PROT_ERR,
+                    Syndrome::KEY_NOT_INVALIDATABLE,
+                    false,
+                    0,
+                    p,
+                    env,
+                );
                 return Err(Refusal::Access);
             }
             let total = self.qps[q].resp.offset;
@@ -244,7 +273,9 @@ impl Device {
         let (status, syndrome, refusal) = match error {
             RecvError::Protection(syndrome) => (CqeStatus::LOC_PROT_ERR, syndrome, Refusal::Operation),
             // Nobody is told, but a receive queue with a failed WQE is in error.
-            _ if p.transport == Transport::Uc => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Operation),
+            _ if p.transport == Transport::Uc => {
+                (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Operation)
+            }
             _ => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Invalid),
         };
         let mut quiet = *p;
@@ -253,6 +284,7 @@ impl Device {
         refusal
     }
 
+    #[inline(always)]
     fn check_remote(&self, q: usize, key: u32, va: u64, len: u64, right: Access) -> Result<Range, KeyError> {
         let qp = &self.qps[q];
         if qp.access & right.0 != right.0 {
@@ -262,14 +294,18 @@ impl Device {
     }
 
     /// WRITE, with or without immediate data.
-    #[inline]
+    #[inline(always)]
     fn take_write(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Result<(), Refusal> {
         let expected = if p.first { IDLE } else { IN_WRITE };
         if self.qps[q].resp.op != expected || !self.length_fits(q, p) {
             return Err(Refusal::Invalid);
         }
         let resp = &self.qps[q].resp;
-        let (va, key, total, offset) = if p.first { (p.va, p.rkey, p.dma_len, 0) } else { (resp.va, resp.rkey, resp.length, resp.offset) };
+        let (va, key, total, offset) = if p.first {
+            (p.va, p.rkey, p.dma_len, 0)
+        } else {
+            (resp.va, resp.rkey, resp.length, resp.offset)
+        };
         let len = p.payload.len() as u64;
         let end = offset as u64 + len;
         if end > total as u64 || (p.last && end != total as u64) {
@@ -279,7 +315,10 @@ impl Device {
         let range = if total == 0 {
             None
         } else {
-            Some(self.check_remote(q, key, va, total as u64, Access::REMOTE_WRITE).map_err(|_| Refusal::Access)?)
+            Some(
+                self.check_remote(q, key, va, total as u64, Access::REMOTE_WRITE)
+                    .map_err(|_| Refusal::Access)?,
+            )
         };
         if p.last && p.extra == Extra::Immediate && !self.qps[q].resp.has_recv {
             // Before the data is written, so that a repeated last packet writes it anew.
@@ -308,8 +347,15 @@ impl Device {
         Ok(())
     }
 
-    #[inline]
-    fn write_range(&self, range: Range, offset: u64, payload: &Payload, len: u64, env: &mut impl Env) -> Result<(), crate::env::DmaFault> {
+    #[inline(always)]
+    fn write_range(
+        &self,
+        range: Range,
+        offset: u64,
+        payload: &Payload,
+        len: u64,
+        env: &mut impl Env,
+    ) -> Result<(), crate::env::DmaFault> {
         let mut done = 0;
         while done < len {
             let (addr, contiguous) = self.translate(range, offset + done, env).ok_or(crate::env::DmaFault)?;
@@ -322,9 +368,14 @@ impl Device {
 
     /// READ request.
     fn take_read(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
-        let refusal = if self.qps[q].resp.op != IDLE || p.dma_len > 1 << 31 || self.qps[q].attributes.max_dest_rd_atomic() == 0 {
+        let refusal = if self.qps[q].resp.op != IDLE
+            || p.dma_len > 1 << 31
+            || self.qps[q].attributes.max_dest_rd_atomic() == 0
+        {
             Some(Refusal::Invalid)
-        } else if p.dma_len != 0 && self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).is_err() {
+        } else if p.dma_len != 0
+            && self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).is_err()
+        {
             Some(Refusal::Access)
         } else {
             None
@@ -337,7 +388,7 @@ impl Device {
         qp.resp.epsn = psn::add(p.psn, count);
         qp.resp.msn = psn::add(qp.resp.msn, 1);
         qp.resp.packets += 1;
-        qp.resp.bytes += p.wire_bytes();
+        qp.resp.bytes += p.wire_bytes(p.payload.len() as u32);
         self.remember(q, Resource { original: 0, psn: p.psn, count, kind: READ });
         if !self.qps[q].resp.established {
             self.established(q, env);
@@ -362,10 +413,10 @@ impl Device {
             let first_psn = psn::add(p.psn, offset >> qp.mtu_log);
             let mut data = Payload::None;
             if want != 0 {
-                let piece = self
-                    .check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ)
-                    .ok()
-                    .and_then(|range| self.read_piece(range, offset as u64, want, 1 << self.qps[q].mtu_log, env));
+                let piece =
+                    self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).ok().and_then(
+                        |range| self.read_piece(range, offset as u64, want, 1 << self.qps[q].mtu_log, env),
+                    );
                 let Some(payload) = piece else {
                     return self.refuse(q, Refusal::Operation, p, env);
                 };
@@ -381,7 +432,7 @@ impl Device {
             r.last = offset == p.dma_len;
             r.syndrome = aeth::ACK;
             qp.req.packets += r.count as u64;
-            qp.req.bytes += r.wire_bytes();
+            qp.req.bytes += r.wire_bytes(want);
             if r.last {
                 return;
             }
@@ -389,7 +440,14 @@ impl Device {
     }
 
     /// Payload of up to `want` bytes from byte `offset` of a range; whole packets unless it is all.
-    fn read_piece(&self, range: Range, offset: u64, want: u32, mtu: u32, env: &mut impl Env) -> Option<Payload> {
+    fn read_piece(
+        &self,
+        range: Range,
+        offset: u64,
+        want: u32,
+        mtu: u32,
+        env: &mut impl Env,
+    ) -> Option<Payload> {
         let (addr, contiguous) = self.translate(range, offset, env)?;
         if contiguous >= want as u64 {
             return Some(Payload::Memory(addr, want));
@@ -408,12 +466,19 @@ impl Device {
 
     /// CmpSwap and FetchAdd requests.
     fn take_atomic(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
-        let checked = if self.qps[q].resp.op != IDLE || p.va % 8 != 0 || self.qps[q].attributes.max_dest_rd_atomic() == 0 {
+        let checked = if self.qps[q].resp.op != IDLE
+            || p.va % 8 != 0
+            || self.qps[q].attributes.max_dest_rd_atomic() == 0
+        {
             Err(Refusal::Invalid)
         } else {
             self.check_remote(q, p.rkey, p.va, 8, Access::REMOTE_ATOMIC).map_err(|_| Refusal::Access)
         };
-        let op = if p.kind == Kind::CompareSwap { Atomic::CompareSwap { compare: p.compare, swap: p.swap_add } } else { Atomic::FetchAdd(p.swap_add) };
+        let op = if p.kind == Kind::CompareSwap {
+            Atomic::CompareSwap { compare: p.compare, swap: p.swap_add }
+        } else {
+            Atomic::FetchAdd(p.swap_add)
+        };
         let original = checked.and_then(|range| {
             let (addr, _) = self.translate(range, 0, env).ok_or(Refusal::Operation)?;
             env.atomic(addr, op).map_err(|_| Refusal::Operation)
@@ -425,7 +490,7 @@ impl Device {
                 resp.epsn = psn::add(p.psn, 1);
                 resp.msn = psn::add(resp.msn, 1);
                 resp.packets += 1;
-                resp.bytes += p.wire_bytes();
+                resp.bytes += p.wire_bytes(p.payload.len() as u32);
                 self.remember(q, Resource { original, psn: p.psn, count: 1, kind: ATOMIC });
                 if !self.qps[q].resp.established {
                     self.established(q, env);
@@ -441,7 +506,7 @@ impl Device {
         r.syndrome = aeth::ACK;
         r.compare = original;
         qp.req.packets += 1;
-        qp.req.bytes += r.wire_bytes();
+        qp.req.bytes += r.wire_bytes(0);
     }
 
     /// A request that was received before (IB spec 9.7.5.1.5 and 9.7.6.1.1).
@@ -459,12 +524,16 @@ impl Device {
                     let from = psn::diff(p.psn, r.psn);
                     r.kind == READ && from >= 0 && from as u32 + count <= r.count
                 });
-                if known && (p.dma_len == 0 || self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).is_ok()) {
+                if known
+                    && (p.dma_len == 0
+                        || self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).is_ok())
+                {
                     self.send_read_response(q, p, env);
                 }
             }
             _ => {
-                let found = self.qps[q].resources.iter().find(|r| r.kind == ATOMIC && r.psn == p.psn).copied();
+                let found =
+                    self.qps[q].resources.iter().find(|r| r.kind == ATOMIC && r.psn == p.psn).copied();
                 if let Some(r) = found {
                     self.send_atomic_ack(q, p.psn, r.original, env);
                 }
@@ -478,7 +547,7 @@ impl Device {
         let a = qp.reply(Kind::Ack, psn, env);
         a.syndrome = syndrome;
         qp.req.packets += 1;
-        qp.req.bytes += a.wire_bytes();
+        qp.req.bytes += a.wire_bytes(0);
     }
 
     /// A UC request: nothing is answered; a gap drops the message under way.
@@ -504,7 +573,7 @@ impl Device {
         match result {
             Ok(()) => {
                 resp.packets += p.count as u64;
-                resp.bytes += p.wire_bytes();
+                resp.bytes += p.wire_bytes(p.payload.len() as u32);
                 if !resp.established {
                     self.established(q, env);
                 }

@@ -8,7 +8,7 @@ use super::requester::{LocalError, Step};
 use super::wqe::Wqe;
 use super::Device;
 use crate::env::Env;
-use crate::packet::{Extra, Kind, Packet, Payload, PortId, Transport, PORTS};
+use crate::packet::{Extra, Kind, Packet, Payload, PortId, PORTS};
 use crate::wire::psn;
 
 /// Bytes of the GRH that precedes a datagram in the receive buffer.
@@ -16,7 +16,12 @@ pub const GRH_BYTES: u64 = 40;
 
 impl Device {
     /// SEND of a UD QP: one packet.
-    pub(super) fn send_datagram(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<Step, LocalError> {
+    pub(super) fn send_datagram(
+        &mut self,
+        q: usize,
+        wqe: &Wqe,
+        env: &mut impl Env,
+    ) -> Result<Step, LocalError> {
         let total = wqe.ctrl.length();
         if total > self.qps[q].mtu() {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
@@ -26,7 +31,10 @@ impl Device {
         if av.port() as usize > PORTS || (av.port() != 0 && av.port() - 1 != own.port) {
             return Err(LocalError { status: CqeStatus::LOC_QP_OP_ERR, syndrome: Syndrome::BAD_ADDRESS });
         }
-        let (payload, _) = self.gather(q, wqe, 0, total, env)?;
+        let payload = match self.gather_direct(q, wqe, 0, total, env)? {
+            Some(at) => Payload::Memory(at, total),
+            None => self.gather_pieces(q, wqe, 0, total, env)?.0,
+        };
         let qp = &self.qps[q];
         let p = qp.packet(Kind::Send, qp.req.psn, env);
         p.dst = PortId::from_mac(av.dmac());
@@ -44,7 +52,7 @@ impl Device {
             p.imm = wqe.ctrl.imm();
         }
         p.ipv6 = !mapped(&p.dgid);
-        let bytes = p.wire_bytes();
+        let bytes = p.wire_bytes(total);
         if p.dst == PortId::ALL {
             self.count(own.port, port::TX_MULTICAST);
         }
@@ -109,7 +117,7 @@ impl Device {
         };
         let resp = &mut self.qps[q].resp;
         resp.packets += 1;
-        resp.bytes += p.wire_bytes();
+        resp.bytes += p.wire_bytes(len as u32);
         match result {
             Ok(()) => self.complete_recv(q, CqeStatus::SUCCESS, Syndrome::NONE, false, total as u32, p, env),
             Err(RecvError::Protection(syndrome)) => {

@@ -1,6 +1,8 @@
 //! Fetching send WQEs: a WQE lies in 64-byte blocks of a ring and may wrap around its end.
 
-use fpga_regs::{WqeAddress, WqeAtomic, WqeBind, WqeCtrl, WqeOpcode, WqeRemote, WqeSge, MAX_WQE_BLOCKS, WQE_BLOCK};
+use fpga_regs::{
+    WqeAddress, WqeAtomic, WqeBind, WqeCtrl, WqeOpcode, WqeRemote, WqeSge, MAX_WQE_BLOCKS, WQE_BLOCK,
+};
 
 use super::qp::Qp;
 use crate::env::{Addr, DmaFault, Env};
@@ -11,19 +13,30 @@ pub(super) struct Wqe {
     pub ctrl: WqeCtrl,
     /// Block index.
     pub index: u32,
-    first: [u8; WQE_BLOCK],
+    first: [u64; WQE_BLOCK / 8],
     ring: Addr,
     ring_mask: u64,
 }
 
+/// The control segment at block `index` of a QP's send ring.
+#[inline(always)]
+pub(super) fn fetch_ctrl(qp: &Qp, index: u32, env: &mut impl Env) -> Result<WqeCtrl, DmaFault> {
+    let at = Addr { iova: qp.sq_iova + (((index & qp.sq_mask) as u64) << 6), domain: qp.domain };
+    Ok(WqeCtrl::from_bytes(&bytes(env.words(at)?)))
+}
+
+#[inline(always)]
+fn bytes([low, high]: [u64; 2]) -> [u8; 16] {
+    (low as u128 | (high as u128) << 64).to_le_bytes()
+}
+
 impl Wqe {
     /// Fetches the WQE at block `index` of the send ring.
-    #[inline]
+    #[inline(always)]
     pub fn fetch(qp: &Qp, index: u32, env: &mut impl Env) -> Result<Wqe, DmaFault> {
         let ring = Addr { iova: qp.sq_iova, domain: qp.domain };
-        let mut first = [0u8; WQE_BLOCK];
-        env.read(ring.add(((index & qp.sq_mask) as u64) << 6), &mut first)?;
-        let ctrl = WqeCtrl::from_bytes(first[..16].try_into().expect("16 bytes"));
+        let first: [u64; WQE_BLOCK / 8] = env.words(ring.add(((index & qp.sq_mask) as u64) << 6))?;
+        let ctrl = WqeCtrl::from_bytes(&bytes([first[0], first[1]]));
         Ok(Wqe { ctrl, index, first, ring, ring_mask: ((qp.sq_mask as u64 + 1) << 6) - 1 })
     }
 
@@ -39,41 +52,48 @@ impl Wqe {
     }
 
     /// The 16 bytes at unit `unit`.
-    #[inline]
+    #[inline(always)]
     fn unit(&self, unit: usize, env: &mut impl Env) -> Result<[u8; 16], DmaFault> {
         if unit < 4 {
-            return Ok(self.first[unit * 16..unit * 16 + 16].try_into().expect("16 bytes"));
+            return Ok(bytes([self.first[unit * 2], self.first[unit * 2 + 1]]));
         }
-        let mut bytes = [0u8; 16];
-        env.read(self.address_of(unit), &mut bytes)?;
-        Ok(bytes)
+        Ok(bytes(env.words(self.address_of(unit))?))
+    }
+
+    /// Bytes 16 to 64.
+    fn tail(&self) -> [u8; 48] {
+        let mut tail = [0; 48];
+        for (to, word) in tail.chunks_exact_mut(8).zip(&self.first[2..]) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        tail
     }
 
     /// Remote address segment (WRITE, READ, atomics).
-    #[inline]
+    #[inline(always)]
     pub fn remote(&self) -> WqeRemote {
-        WqeRemote::from_bytes(self.first[16..32].try_into().expect("16 bytes"))
+        WqeRemote::from_bytes(&bytes([self.first[2], self.first[3]]))
     }
 
     /// Atomic operands.
     #[inline]
     pub fn atomic(&self) -> WqeAtomic {
-        WqeAtomic::from_bytes(self.first[32..48].try_into().expect("16 bytes"))
+        WqeAtomic::from_bytes(&bytes([self.first[4], self.first[5]]))
     }
 
     /// UD address vector.
     #[inline]
     pub fn address(&self) -> WqeAddress {
-        WqeAddress::from_bytes(self.first[16..64].try_into().expect("48 bytes"))
+        WqeAddress::from_bytes(&self.tail())
     }
 
     /// Memory window bind.
     pub fn bind(&self) -> WqeBind {
-        WqeBind::from_bytes(self.first[16..48].try_into().expect("32 bytes"))
+        WqeBind::from_bytes(self.tail()[..32].try_into().expect("32 bytes"))
     }
 
     /// Unit of the first SGE or inline byte.
-    #[inline]
+    #[inline(always)]
     fn data_unit(&self, ud: bool) -> usize {
         match self.ctrl.opcode() {
             _ if ud => 4,
@@ -84,7 +104,7 @@ impl Wqe {
     }
 
     /// SGE `i`.
-    #[inline]
+    #[inline(always)]
     pub fn sge(&self, ud: bool, i: usize, env: &mut impl Env) -> Result<WqeSge, DmaFault> {
         Ok(WqeSge::from_bytes(&self.unit(self.data_unit(ud) + i, env)?))
     }
@@ -99,7 +119,11 @@ impl Wqe {
     /// Whether the entries that the control segment promises fit the WQE's size.
     #[inline]
     pub fn well_formed(&self, ud: bool) -> bool {
-        let data = if self.ctrl.inline() { (self.ctrl.length() as usize).div_ceil(16) } else { self.ctrl.num_sge() as usize };
+        let data = if self.ctrl.inline() {
+            (self.ctrl.length() as usize).div_ceil(16)
+        } else {
+            self.ctrl.num_sge() as usize
+        };
         self.data_unit(ud) + data <= self.ctrl.ds() as usize
     }
 }

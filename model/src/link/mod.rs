@@ -21,5 +21,5 @@ pub mod route;
 mod frames_tests;
 
 pub use area::LinkArea;
-pub use exact::Tap;
+pub use exact::{LinkEnv, Tap};
 pub use options::{Capture, Faults, FaultsError, LinkOptions, Wire};

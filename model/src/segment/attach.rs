@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::net::{
-    connect, recvmsg, send, socket_with, sockopt, AddressFamily, RecvAncillaryBuffer,
-    RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    connect, recvmsg, send, socket_with, sockopt, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage,
+    RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
 use super::layout::{Tables, LAYOUT_VERSION, MAGIC};
@@ -42,9 +42,7 @@ pub enum AttachError {
     #[error("the cards at {0} belong to another user: choose another --net name")]
     OtherUser(PathBuf),
     /// All member indices are in use.
-    #[error(
-        "too many processes use these cards (at most 255): end some, or choose another --net name"
-    )]
+    #[error("too many processes use these cards (at most 255): end some, or choose another --net name")]
     Full,
     /// The path does not fit into a socket address.
     #[error("the socket path {0} is too long (at most 107 bytes): set XDG_RUNTIME_DIR or choose a shorter --net name")]
@@ -61,10 +59,7 @@ pub enum AttachError {
 
 impl AttachError {
     fn system(what: &'static str) -> impl Fn(rustix::io::Errno) -> AttachError {
-        move |error| AttachError::System {
-            what,
-            error: error.into(),
-        }
+        move |error| AttachError::System { what, error: error.into() }
     }
 }
 
@@ -76,26 +71,18 @@ impl Segment {
             return Err(AttachError::Closed(socket.into()));
         };
         foreign::allow_access();
-        let segment = registry::enter_segment(
-            memfd,
-            wake,
-            Some(connection),
-            welcome.total_bytes,
-            welcome.member,
-        )
-        .map_err(|error| AttachError::System {
-            what: "mapping the cards' memory (is there a limit on virtual memory, ulimit -v?)",
-            error,
-        })?;
+        let segment =
+            registry::enter_segment(memfd, wake, Some(connection), welcome.total_bytes, welcome.member)
+                .map_err(|error| AttachError::System {
+                    what: "mapping the cards' memory (is there a limit on virtual memory, ulimit -v?)",
+                    error,
+                })?;
         let header = &segment.tables().header;
         if welcome.total_bytes < size_of::<Tables>() as u64
             || header.magic != MAGIC
             || header.version != LAYOUT_VERSION
         {
-            return Err(AttachError::OtherVersion {
-                theirs: header.version,
-                ours: LAYOUT_VERSION,
-            });
+            return Err(AttachError::OtherVersion { theirs: header.version, ours: LAYOUT_VERSION });
         }
         Ok(segment)
     }
@@ -116,10 +103,7 @@ type Greeted = (OwnedFd, Welcome, Option<[OwnedFd; 2]>);
 
 fn greet(path: &Path, kind: Kind) -> Result<Greeted, AttachError> {
     let connection = dial(path)?;
-    let hello = Hello {
-        version: PROTOCOL_VERSION,
-        kind,
-    };
+    let hello = Hello { version: PROTOCOL_VERSION, kind };
     let closed = |_| AttachError::Closed(path.into());
     send(&connection, &hello.encode(), SendFlags::NOSIGNAL).map_err(closed)?;
 
@@ -152,10 +136,9 @@ fn greet(path: &Path, kind: Kind) -> Result<Greeted, AttachError> {
     };
     match welcome.verdict {
         Verdict::Accepted => Ok((connection, welcome, descriptors.try_into().ok())),
-        Verdict::OtherVersion => Err(AttachError::OtherVersion {
-            theirs: welcome.version,
-            ours: PROTOCOL_VERSION,
-        }),
+        Verdict::OtherVersion => {
+            Err(AttachError::OtherVersion { theirs: welcome.version, ours: PROTOCOL_VERSION })
+        }
         Verdict::OtherUser => Err(AttachError::OtherUser(path.into())),
         Verdict::Full => Err(AttachError::Full),
         Verdict::Unknown(_) => Err(AttachError::Closed(path.into())),
@@ -164,15 +147,9 @@ fn greet(path: &Path, kind: Kind) -> Result<Greeted, AttachError> {
 
 /// Connects to a keeper, with limits on how long it may take.
 pub(super) fn dial(path: &Path) -> Result<OwnedFd, AttachError> {
-    let address =
-        SocketAddrUnix::new(path).map_err(|_| AttachError::PathTooLong(path.to_path_buf()))?;
-    let socket = socket_with(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .map_err(AttachError::system("making a socket"))?;
+    let address = SocketAddrUnix::new(path).map_err(|_| AttachError::PathTooLong(path.to_path_buf()))?;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(AttachError::system("making a socket"))?;
     for which in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
         sockopt::set_socket_timeout(&socket, which, Some(PATIENCE))
             .map_err(AttachError::system("setting up a socket"))?;
@@ -187,9 +164,7 @@ pub(super) fn dial(path: &Path) -> Result<OwnedFd, AttachError> {
             Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {
                 return Err(AttachError::OtherUser(path.into()))
             }
-            Err(error) => {
-                return Err(AttachError::system("connecting to the keeper of the cards")(error))
-            }
+            Err(error) => return Err(AttachError::system("connecting to the keeper of the cards")(error)),
         }
     }
 }

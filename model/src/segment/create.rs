@@ -7,9 +7,7 @@ use rustix::event::{eventfd, EventfdFlags};
 use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create, MemfdFlags, SealFlags};
 
 use super::keeper::KeeperError;
-use super::layout::{
-    Header, Layout, KEEPER_MEMBER, LAYOUT_VERSION, MAGIC, MEMBER_ACTIVE, WORLD_OFFSET,
-};
+use super::layout::{Header, Layout, KEEPER_MEMBER, LAYOUT_VERSION, MAGIC, MEMBER_ACTIVE, WORLD_OFFSET};
 use super::{lock, registry, Segment};
 use std::sync::atomic::Ordering;
 
@@ -20,10 +18,7 @@ pub(super) struct Handles {
 }
 
 /// Makes a segment that nobody else knows yet.
-pub(super) fn segment(
-    world_bytes: u64,
-    heap_bytes: u64,
-) -> Result<(Segment, Handles), KeeperError> {
+pub(super) fn segment(world_bytes: u64, heap_bytes: u64) -> Result<(Segment, Handles), KeeperError> {
     let layout = Layout::new(world_bytes, heap_bytes)
         .filter(|layout| i64::try_from(layout.total_bytes()).is_ok())
         .ok_or(KeeperError::HeapTooLarge(heap_bytes))?;
@@ -37,13 +32,11 @@ pub(super) fn segment(
     // A member that shortened the file would kill the others with SIGBUS.
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     fcntl_add_seals(&memfd, seals).map_err(system("sealing the cards' memory"))?;
-    let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-        .map_err(system("making an eventfd"))?;
+    let wake =
+        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(system("making an eventfd"))?;
 
-    let copy = |fd: &OwnedFd| {
-        fd.try_clone()
-            .map_err(|error| KeeperError::system("copying a descriptor", error))
-    };
+    let copy =
+        |fd: &OwnedFd| fd.try_clone().map_err(|error| KeeperError::system("copying a descriptor", error));
     let segment = registry::enter_segment(copy(&memfd)?, copy(&wake)?, None, total, KEEPER_MEMBER)
         .map_err(|error| KeeperError::system("mapping the cards' memory (ulimit -v?)", error))?;
     let header = segment.base.cast::<Header>();

@@ -48,10 +48,7 @@ impl<'g> Dma<'g> {
     /// The map of `member`; `None` for an index that does not exist.
     pub fn new(guard: &'g Guard<'_>, member: u16) -> Option<Dma<'g>> {
         let tables: &Tables = guard.segment().tables();
-        Some(Dma {
-            map: tables.dma.get(usize::from(member))?,
-            steady: &tables.header.steady,
-        })
+        Some(Dma { map: tables.dma.get(usize::from(member))?, steady: &tables.header.steady })
     }
 
     /// All ranges, sorted; none while a change was left unfinished.
@@ -82,9 +79,7 @@ impl<'g> Dma<'g> {
     /// True when some address stands for a byte of `offset..offset + len`.
     pub fn uses(&self, offset: u64, len: u64) -> bool {
         self.ranges().iter().any(|range| {
-            range.backing != FOREIGN
-                && range.backing < offset + len
-                && offset < range.backing + range.len
+            range.backing != FOREIGN && range.backing < offset + len && offset < range.backing + range.len
         })
     }
 
@@ -145,12 +140,7 @@ impl Cache {
             [CacheSlot {
                 generation: u64::MAX,
                 member: u64::MAX,
-                range: Range {
-                    start: 0,
-                    len: 0,
-                    backing: FOREIGN,
-                    refs: 0,
-                },
+                range: Range { start: 0, len: 0, backing: FOREIGN, refs: 0 },
             }; CACHE_SLOTS],
         )
     }
@@ -171,16 +161,9 @@ impl Guard<'_> {
         let cache = unsafe { &mut *self.segment().local().cache.get() };
         let slot = &mut cache.0[key as usize % CACHE_SLOTS];
         let into = iova.wrapping_sub(slot.range.start);
-        if slot.generation != generation
-            || slot.member != u64::from(member)
-            || into >= slot.range.len
-        {
+        if slot.generation != generation || slot.member != u64::from(member) || into >= slot.range.len {
             let range = self.look_up(member, iova)?;
-            *slot = CacheSlot {
-                generation,
-                member: member.into(),
-                range,
-            };
+            *slot = CacheSlot { generation, member: member.into(), range };
         }
         let into = iova - slot.range.start;
         let backing = match slot.range.backing {
@@ -192,6 +175,7 @@ impl Guard<'_> {
 
     #[cold]
     fn look_up(&self, member: u16, iova: u64) -> Option<Range> {
+        self.prune_windows();
         let dma = Dma::new(self, member)?;
         let all = dma.ranges();
         // Neighbours may differ only in how many regions cover them.
@@ -201,10 +185,7 @@ impl Guard<'_> {
         let header = &self.segment().tables().header;
         let inside = range.backing == FOREIGN
             || range.backing >= header.heap_offset
-                && range
-                    .backing
-                    .checked_add(range.len)
-                    .is_some_and(|end| end <= header.total_bytes);
+                && range.backing.checked_add(range.len).is_some_and(|end| end <= header.total_bytes);
         inside.then_some(range)
     }
 }

@@ -75,10 +75,7 @@ impl<'g> Extents<'g> {
     /// The extents of the segment that `guard` has locked.
     pub fn new(guard: &'g Guard<'_>) -> Extents<'g> {
         let tables = guard.segment().tables();
-        Extents {
-            table: &tables.extents,
-            heap_pages: tables.header.heap_bytes / PAGE,
-        }
+        Extents { table: &tables.extents, heap_pages: tables.header.heap_bytes / PAGE }
     }
 
     /// The lowest free range of `pages` pages, now owned by `member`. `None`
@@ -111,17 +108,8 @@ impl<'g> Extents<'g> {
         if self.heap_pages - free_from < pages {
             return None;
         }
-        let at = Pages {
-            start: free_from,
-            pages,
-        };
-        self.insert(
-            index,
-            Entry {
-                at,
-                owner: member.into(),
-            },
-        );
+        let at = Pages { start: free_from, pages };
+        self.insert(index, Entry { at, owner: member.into() });
         Some(at)
     }
 
@@ -237,10 +225,7 @@ impl<'g> Extents<'g> {
         let slot = &self.table.slots[index];
         let place = slot.place.load(Relaxed);
         Entry {
-            at: Pages {
-                start: place & 0xffff_ffff,
-                pages: place >> 32,
-            },
+            at: Pages { start: place & 0xffff_ffff, pages: place >> 32 },
             owner: slot.owner.load(Relaxed),
         }
     }
@@ -280,30 +265,12 @@ impl<'g> Extents<'g> {
         if self.count() == MAX_EXTENTS {
             return None;
         }
-        let head = Pages {
-            start: entry.at.start,
-            pages: page - entry.at.start,
-        };
-        let tail = Pages {
-            start: page,
-            pages: entry.at.end() - page,
-        };
+        let head = Pages { start: entry.at.start, pages: page - entry.at.start };
+        let tail = Pages { start: page, pages: entry.at.end() - page };
         // The head first: a death in between leaves the tail unowned and
         // nothing twice owned.
-        self.set(
-            index,
-            Entry {
-                at: head,
-                owner: entry.owner,
-            },
-        );
-        self.insert(
-            index + 1,
-            Entry {
-                at: tail,
-                owner: entry.owner,
-            },
-        );
+        self.set(index, Entry { at: head, owner: entry.owner });
+        self.insert(index + 1, Entry { at: tail, owner: entry.owner });
         Some(index + 1)
     }
 

@@ -55,9 +55,7 @@ impl Guard<'_> {
     #[inline]
     pub fn direct(&self, member: u16, iova: u64, len: u64) -> Option<*mut u8> {
         match self.resolve(member, iova)? {
-            (Backing::Extent(offset), contiguous) if len <= contiguous => {
-                Some(self.segment().ptr_at(offset))
-            }
+            (Backing::Extent(offset), contiguous) if len <= contiguous => Some(self.segment().ptr_at(offset)),
             _ => None,
         }
     }
@@ -65,10 +63,7 @@ impl Guard<'_> {
     /// Copies `len` bytes from `src` to `dst`, each a member and its address.
     #[inline]
     pub fn copy(&self, dst: (u16, u64), src: (u16, u64), len: u64) -> Result<(), DmaFault> {
-        if let (Some(to), Some(from)) = (
-            self.direct(dst.0, dst.1, len),
-            self.direct(src.0, src.1, len),
-        ) {
+        if let (Some(to), Some(from)) = (self.direct(dst.0, dst.1, len), self.direct(src.0, src.1, len)) {
             // SAFETY: both ranges lie in the segment's heap. They may overlap
             // (a buffer sent to itself), and programs may write to them
             // meanwhile, as with any card.
@@ -115,14 +110,15 @@ impl Guard<'_> {
             let (to, from) = (dst.1 + done, src.1 + done);
             let (dst_backing, dst_run) = self.find(dst.0, to)?;
             let (src_backing, src_run) = self.find(src.0, from)?;
-            let run = (len - done).min(dst_run).min(src_run) as usize;
-            let done_now = match (
-                self.local_ptr(dst.0, dst_backing, to),
-                self.local_ptr(src.0, src_backing, from),
-            ) {
+            let mut run = (len - done).min(dst_run).min(src_run);
+            let to_ptr = self.local_ptr(dst.0, dst_backing, to, &mut run, true);
+            let from_ptr = self.local_ptr(src.0, src_backing, from, &mut run, false);
+            let run = run as usize;
+            let done_now = match (to_ptr, from_ptr) {
                 (Some(to), Some(from)) => {
-                    // SAFETY: both are in the heap or registered memory of this
-                    // process, which it keeps mapped while it is registered.
+                    // SAFETY: both are in the heap, in registered memory of this
+                    // process, which it keeps mapped while it is registered, or
+                    // in a window.
                     unsafe { std::ptr::copy(from, to, run) };
                     run
                 }
@@ -160,9 +156,11 @@ impl Guard<'_> {
         while done < len {
             let at = iova + done as u64;
             let (backing, run) = self.find(member, at)?;
-            let run = run.min((len - done) as u64) as usize;
-            let here = here.wrapping_add(done);
-            match (self.local_ptr(member, backing, at), direction) {
+            let mut run = run.min((len - done) as u64);
+            let write = matches!(direction, Direction::Write);
+            let there = self.local_ptr(member, backing, at, &mut run, write);
+            let (here, run) = (here.wrapping_add(done), run as usize);
+            match (there, direction) {
                 // SAFETY: as in `copy_slowly`; `here` is the caller's slice.
                 (Some(there), Direction::Read) => unsafe { std::ptr::copy(there, here, run) },
                 // SAFETY: as above.
@@ -175,15 +173,27 @@ impl Guard<'_> {
     }
 
     fn find(&self, member: u16, iova: u64) -> Result<(Backing, u64), DmaFault> {
-        self.resolve(member, iova)
-            .ok_or(DmaFault::NotMapped { member, iova })
+        self.resolve(member, iova).ok_or(DmaFault::NotMapped { member, iova })
     }
 
-    /// The address in this process, if it has one.
-    fn local_ptr(&self, member: u16, backing: Backing, iova: u64) -> Option<*mut u8> {
+    /// The address in this process, if it has one; `run` shrinks to what is
+    /// contiguous there.
+    fn local_ptr(
+        &self,
+        member: u16,
+        backing: Backing,
+        iova: u64,
+        run: &mut u64,
+        write: bool,
+    ) -> Option<*mut u8> {
         match backing {
             Backing::Extent(offset) => Some(self.segment().ptr_at(offset)),
-            Backing::Foreign => (member == self.segment().member()).then_some(iova as *mut u8),
+            Backing::Foreign if member == self.segment().member() => Some(iova as *mut u8),
+            Backing::Foreign => {
+                let (ptr, len) = self.through_window(member, iova, *run, write)?;
+                *run = len;
+                Some(ptr)
+            }
         }
     }
 
@@ -196,11 +206,7 @@ impl Guard<'_> {
         len: usize,
         direction: Direction,
     ) -> Result<(), DmaFault> {
-        let fault = |errno| DmaFault::Unreachable {
-            member,
-            iova,
-            errno,
-        };
+        let fault = |errno| DmaFault::Unreachable { member, iova, errno };
         let pid = self
             .segment()
             .pid_of(member)
@@ -210,14 +216,9 @@ impl Guard<'_> {
         let pid = pid as libc::pid_t;
         let mut done = 0;
         while done < len {
-            let local = libc::iovec {
-                iov_base: here.wrapping_add(done).cast(),
-                iov_len: len - done,
-            };
-            let remote = libc::iovec {
-                iov_base: (iova as usize + done) as *mut libc::c_void,
-                iov_len: len - done,
-            };
+            let local = libc::iovec { iov_base: here.wrapping_add(done).cast(), iov_len: len - done };
+            let remote =
+                libc::iovec { iov_base: (iova as usize + done) as *mut libc::c_void, iov_len: len - done };
             // SAFETY: `here` is valid for `len` bytes; the other side is
             // checked by the kernel.
             let moved = unsafe {

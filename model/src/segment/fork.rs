@@ -67,11 +67,7 @@ extern "C" fn prepare() {
 
 extern "C" fn parent() {
     close(&DONE_WRITE);
-    let mut wait = libc::pollfd {
-        fd: DONE_READ.load(Ordering::Relaxed),
-        events: libc::POLLIN,
-        revents: 0,
-    };
+    let mut wait = libc::pollfd { fd: DONE_READ.load(Ordering::Relaxed), events: libc::POLLIN, revents: 0 };
     if wait.fd >= 0 {
         // The end of the pipe: the child has copied, has died, or never was.
         // SAFETY: one valid entry.

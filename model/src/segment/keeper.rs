@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
-    accept_with, recv, sendmsg, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    SocketFlags,
+    accept_with, recv, sendmsg, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
 };
 
 use super::attach::AttachError;
@@ -204,10 +203,7 @@ impl Keeper {
         let connections = self.clients.iter().map(|client| &client.connection);
         entries.extend(connections.map(|fd| PollFd::new(fd, PollFlags::IN)));
         let wait = Duration::from_nanos(until.saturating_sub(now_ns()));
-        let wait = Timespec {
-            tv_sec: wait.as_secs() as i64,
-            tv_nsec: wait.subsec_nanos().into(),
-        };
+        let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         let wait = (until != u64::MAX).then_some(&wait);
         match rustix::event::poll(&mut entries, wait) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -219,11 +215,7 @@ impl Keeper {
             // Resets the counter. The descriptor does not block.
             let _ = rustix::io::read(&self.handles.wake, &mut [0; 8]);
         }
-        Ok(Ready {
-            listener: fired[0],
-            woken: fired[1],
-            clients: fired[2..].to_vec(),
-        })
+        Ok(Ready { listener: fired[0], woken: fired[1], clients: fired[2..].to_vec() })
     }
 
     fn accept_all(&mut self) {
@@ -235,10 +227,7 @@ impl Keeper {
                 continue;
             }
             let limit = now_ns() + GREETING.as_nanos() as u64;
-            self.clients.push(Client {
-                connection,
-                role: Role::Greeting(limit),
-            });
+            self.clients.push(Client { connection, role: Role::Greeting(limit) });
         }
     }
 
@@ -322,12 +311,7 @@ impl Keeper {
         }
         let bytes = welcome.encode();
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let sent = sendmsg(
-            &client.connection,
-            &[IoSlice::new(&bytes)],
-            &mut ancillary,
-            flags,
-        );
+        let sent = sendmsg(&client.connection, &[IoSlice::new(&bytes)], &mut ancillary, flags);
         sent.is_ok()
     }
 

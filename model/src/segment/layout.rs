@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::dma::DmaMap;
 use super::extents::ExtentTable;
+use super::windows::WindowTable;
 
 /// First eight bytes of every segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VERBENA\x01");
 /// Changes whenever anything in this file changes its place or its meaning.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
 /// Unit of the heap.
 pub const PAGE: u64 = 4096;
 /// Processes in one segment, the keeper (member 0) included.
@@ -51,6 +52,8 @@ pub struct Steady {
     /// 1 from the moment that a dead holder's lock was taken over until the
     /// cards have been repaired.
     pub needs_recovery: AtomicU32,
+    /// The last window's.
+    pub window_serial: AtomicU64,
 }
 
 /// When somebody has to look at the cards' timers.
@@ -120,6 +123,8 @@ pub struct Tables {
     pub extents: ExtentTable,
     /// What each member has made reachable for DMA.
     pub dma: [DmaMap; MAX_MEMBERS],
+    /// What each member lets the others map.
+    pub windows: [WindowTable; MAX_MEMBERS],
 }
 
 /// Where the world area begins.
@@ -154,11 +159,7 @@ impl Layout {
         }
         let heap_offset = WORLD_OFFSET.checked_add(world_bytes)?;
         heap_offset.checked_add(heap_bytes)?;
-        Some(Layout {
-            world_bytes,
-            heap_offset,
-            heap_bytes,
-        })
+        Some(Layout { world_bytes, heap_offset, heap_bytes })
     }
 
     /// Size of the whole file.

@@ -10,9 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{flock, FlockOperation};
-use rustix::net::{
-    bind, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
-};
+use rustix::net::{bind, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::attach::{dial, AttachError};
 use super::keeper::KeeperError;
@@ -41,9 +39,7 @@ impl Listener {
             let made_directory = match DirBuilder::new().mode(0o700).create(directory) {
                 Ok(()) => true,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-                Err(error) => {
-                    return Err(KeeperError::system("making the socket's directory", error))
-                }
+                Err(error) => return Err(KeeperError::system("making the socket's directory", error)),
             };
             check_directory(directory)?;
             match Self::bind_in(directory, path, made_directory) {
@@ -55,11 +51,7 @@ impl Listener {
         }
     }
 
-    fn bind_in(
-        directory: &Path,
-        path: &Path,
-        made_directory: bool,
-    ) -> Result<Listener, KeeperError> {
+    fn bind_in(directory: &Path, path: &Path, made_directory: bool) -> Result<Listener, KeeperError> {
         let _alone = lock_directory(directory)
             .map_err(|error| KeeperError::system("locking the socket's directory", error))?;
         match dial(path) {
@@ -73,23 +65,14 @@ impl Listener {
             Err(error) => return Err(KeeperError::system("removing a stale socket", error)),
         }
         let system = |error: rustix::io::Errno| {
-            KeeperError::system(
-                "listening for the programs that use the cards",
-                error.into(),
-            )
+            KeeperError::system("listening for the programs that use the cards", error.into())
         };
         let address = SocketAddrUnix::new(path).map_err(system)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket =
-            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(system)?;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(system)?;
         bind(&socket, &address).map_err(system)?;
         listen(&socket, 128).map_err(system)?;
-        Ok(Listener {
-            socket,
-            path: path.into(),
-            made_directory,
-            removed: false,
-        })
+        Ok(Listener { socket, path: path.into(), made_directory, removed: false })
     }
 
     /// Keeps other keepers from starting in this directory, while it is decided
@@ -115,11 +98,7 @@ impl Listener {
 /// User and process at the other end of a connection. The process is 0 when it
 /// is in a process namespace that this one cannot see.
 pub(super) fn peer(connection: &OwnedFd) -> io::Result<(u32, u32)> {
-    let mut who = libc::ucred {
-        pid: 0,
-        uid: u32::MAX,
-        gid: u32::MAX,
-    };
+    let mut who = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `who` is a ucred and `len` its size.
     let result = unsafe {

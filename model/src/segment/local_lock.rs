@@ -18,11 +18,7 @@ impl LocalLock {
     }
 
     pub(super) fn acquire(&self) {
-        if self
-            .0
-            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-        {
+        if self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return;
         }
         while self.0.swap(CONTENDED, Ordering::Acquire) != FREE {

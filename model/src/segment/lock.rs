@@ -41,9 +41,7 @@ pub enum LockError {
     #[error("this thread holds the card's lock already")]
     Recursive,
     /// This process is a forked child.
-    #[error(
-        "this process was forked from one that had the card open; open the device again after fork"
-    )]
+    #[error("this process was forked from one that had the card open; open the device again after fork")]
     Detached,
     /// The mutex itself is damaged.
     #[error("the card's lock is damaged: {0}")]
@@ -65,19 +63,10 @@ pub(super) unsafe fn initialise(control: &Control) -> io::Result<()> {
     // use, by the contract of this function.
     unsafe {
         check(libc::pthread_mutexattr_init(attributes))?;
-        check(libc::pthread_mutexattr_setpshared(
-            attributes,
-            libc::PTHREAD_PROCESS_SHARED,
-        ))?;
-        check(libc::pthread_mutexattr_setrobust(
-            attributes,
-            libc::PTHREAD_MUTEX_ROBUST,
-        ))?;
+        check(libc::pthread_mutexattr_setpshared(attributes, libc::PTHREAD_PROCESS_SHARED))?;
+        check(libc::pthread_mutexattr_setrobust(attributes, libc::PTHREAD_MUTEX_ROBUST))?;
         // A second lock by the same thread is an error and no hang.
-        check(libc::pthread_mutexattr_settype(
-            attributes,
-            libc::PTHREAD_MUTEX_ERRORCHECK,
-        ))?;
+        check(libc::pthread_mutexattr_settype(attributes, libc::PTHREAD_MUTEX_ERRORCHECK))?;
         check(libc::pthread_mutex_init(control.mutex.get(), attributes))?;
         check(libc::pthread_mutexattr_destroy(attributes))
     }
@@ -104,8 +93,7 @@ impl Segment {
         if self.is_detached() {
             return Err(LockError::Detached);
         }
-        let until =
-            super::now_ns().saturating_add(timeout.as_nanos().try_into().unwrap_or(u64::MAX));
+        let until = super::now_ns().saturating_add(timeout.as_nanos().try_into().unwrap_or(u64::MAX));
         let until = until.min(i64::MAX as u64);
         let until = libc::timespec {
             tv_sec: (until / 1_000_000_000) as libc::time_t,
@@ -118,11 +106,7 @@ impl Segment {
             libc::EOWNERDEAD => Ok(self.take_over()),
             libc::ETIMEDOUT => {
                 let tid = self.lock_holder();
-                Err(LockError::TimedOut {
-                    pid: process_of(tid),
-                    tid,
-                    waited: timeout,
-                })
+                Err(LockError::TimedOut { pid: process_of(tid), tid, waited: timeout })
             }
             libc::EDEADLK => Err(LockError::Recursive),
             code => Err(LockError::Broken(io::Error::from_raw_os_error(code))),
@@ -173,10 +157,7 @@ pub struct Guard<'a> {
 impl<'a> Guard<'a> {
     #[inline]
     fn new(segment: &'a Segment) -> Guard<'a> {
-        Guard {
-            segment,
-            not_send: PhantomData,
-        }
+        Guard { segment, not_send: PhantomData }
     }
 
     /// The segment that is locked.

@@ -24,6 +24,8 @@ pub struct Mapping {
     pub device: (u32, u32),
     /// Inode of the mapped file, 0 when there is none.
     pub inode: u64,
+    /// Writes go to the file.
+    pub shared: bool,
     /// Can be read.
     pub readable: bool,
     /// Can be written.
@@ -106,6 +108,7 @@ fn parse(line: &[u8]) -> Option<Mapping> {
         offset,
         device: (major as u32, minor as u32),
         inode,
+        shared: perms[3] == b's',
         readable: perms[0] == b'r',
         writable: perms[1] == b'w',
         private_writable: perms == b"rw-p",

@@ -36,6 +36,7 @@ mod registry;
 mod release;
 #[cfg(test)]
 mod tests;
+pub mod windows;
 
 use std::cell::UnsafeCell;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -85,6 +86,10 @@ struct Local {
     moved_pages: AtomicBool,
     /// Used only with the segment's lock held.
     cache: UnsafeCell<dma::Cache>,
+    /// As above.
+    views: UnsafeCell<windows::Views>,
+    /// Used only with the process's lock held.
+    offers: UnsafeCell<windows::Offers>,
 }
 
 impl Segment {
@@ -193,6 +198,12 @@ impl Drop for Segment {
     fn drop(&mut self) {
         mover::bring_all_home(self);
         registry::leave(&self.local);
+        if self.is_detached() {
+            // The parent's: their addresses and descriptors may be in use for
+            // something else here.
+            std::mem::forget(std::mem::take(self.local.views.get_mut()));
+            std::mem::forget(std::mem::take(self.local.offers.get_mut()));
+        }
     }
 }
 

@@ -62,7 +62,7 @@ impl Segment {
         if self.is_detached() {
             return Err(LockError::Detached.into());
         }
-        let mut pieces = plan(self, &held, iova, len as u64, writable)?;
+        let (mut pieces, files) = plan(self, &held, iova, len as u64, writable)?;
         self.reserve(&mut pieces)?;
         for piece in &mut pieces {
             if let Source::Reserved(pages) = piece.source {
@@ -80,11 +80,17 @@ impl Segment {
                 };
             }
         }
+        // SAFETY: the process's lock is held.
+        let offers = unsafe { self.offers() };
+        offers.prepare(&files, iova, len as u64, writable);
         let ranges: Vec<Range> = pieces.iter().map(|piece| self.range_of(piece)).collect();
         let inserted = match self.lock(LOCK_PATIENCE) {
             Ok(guard) => match Dma::new(&guard, self.member()) {
                 Some(dma) => match dma.insert(&ranges) {
-                    Ok(displaced) => Ok(self.unused(&dma, &displaced)),
+                    Ok(displaced) => {
+                        offers.publish(&guard, &files, iova, len as u64);
+                        Ok(self.unused(&dma, &displaced))
+                    }
                     Err(_) => Err(SegmentError::TooManyRanges),
                 },
                 None => Err(SegmentError::TooManyRanges),
@@ -97,6 +103,7 @@ impl Segment {
                 Ok(iova)
             }
             Err(error) => {
+                offers.undo(iova, len as u64);
                 let moved = pieces.iter().filter_map(|piece| match piece.source {
                     Source::Moved(pages) => Some(pages),
                     _ => None,
@@ -172,9 +179,7 @@ impl Segment {
     }
 
     pub(super) fn file(&self) -> SegmentFile {
-        SegmentFile {
-            fd: self.local().memfd,
-        }
+        SegmentFile { fd: self.local().memfd }
     }
 }
 
@@ -191,6 +196,8 @@ pub(super) fn release(segment: &Segment, start: u64, len: u64) -> Result<(), Seg
         RemoveError::Full => SegmentError::TooManyRanges,
     })?;
     let unused = segment.unused(&dma, &dropped);
+    // SAFETY: the process's lock is held.
+    unsafe { segment.offers() }.withdraw(&guard, start, len);
     drop(guard);
     let only_in_base = dropped
         .iter()
@@ -220,10 +227,7 @@ pub(super) fn bring_all_home(segment: &Segment) {
             None => Vec::new(),
         },
         // Whatever holds the lock, the program must keep its data.
-        Err(_) => vec![Pages {
-            start: 0,
-            pages: segment.tables().header.heap_bytes / PAGE,
-        }],
+        Err(_) => vec![Pages { start: 0, pages: segment.tables().header.heap_bytes / PAGE }],
     };
     let _ = segment.bring_home(&held, &all);
 }

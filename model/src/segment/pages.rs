@@ -22,21 +22,14 @@ pub(super) struct SegmentFile {
 /// # Safety
 /// The range is page aligned private anonymous memory of this process, and the
 /// range of the segment belongs to this process.
-pub(super) unsafe fn move_in(
-    file: SegmentFile,
-    start: u64,
-    len: u64,
-    offset: u64,
-) -> io::Result<()> {
+pub(super) unsafe fn move_in(file: SegmentFile, start: u64, len: u64, offset: u64) -> io::Result<()> {
     let _signals = SignalsBlocked::new();
     let protected = match protect(start, len, Kind::Anonymous) {
         Ok(protected) => Some(protected),
         Err(Refusal::NotOffered) => None,
         Err(Refusal::InUse) => return Err(io::Error::from_raw_os_error(libc::EBUSY)),
     };
-    each_populated(start, start + len, |at, bytes| {
-        write_all(file.fd, at, bytes, offset + (at - start))
-    })?;
+    each_populated(start, start + len, |at, bytes| write_all(file.fd, at, bytes, offset + (at - start)))?;
     // SAFETY: the caller vouches for the range; what is there is replaced in
     // one step by memory of the same content.
     let mapped = unsafe {
@@ -72,9 +65,7 @@ pub(super) unsafe fn move_out(
     let _signals = SignalsBlocked::new();
     let private = PrivateMemory::new(len)?;
     let protected = hold_writers.then(|| protect(start, len, Kind::Shared));
-    each_data(file.fd, offset, len, |at, bytes| {
-        read_all(file.fd, private.start + (at - offset), bytes, at)
-    })?;
+    each_data(file.fd, offset, len, |at, bytes| read_all(file.fd, private.start + (at - offset), bytes, at))?;
     let moved = private.move_over(start);
     drop(protected);
     moved
@@ -103,10 +94,7 @@ impl PrivateMemory {
                 )
             };
             if at != libc::MAP_FAILED {
-                return Ok(PrivateMemory {
-                    start: at as u64,
-                    len,
-                });
+                return Ok(PrivateMemory { start: at as u64, len });
             }
         }
         Err(io::Error::last_os_error())
@@ -177,12 +165,7 @@ fn write_all(fd: RawFd, address: u64, len: u64, offset: u64) -> io::Result<()> {
     transfer(len, |done, left| {
         // SAFETY: the kernel checks the addresses and reports EFAULT.
         unsafe {
-            libc::pwrite(
-                fd,
-                (address + done) as *const libc::c_void,
-                left,
-                (offset + done) as libc::off_t,
-            )
+            libc::pwrite(fd, (address + done) as *const libc::c_void, left, (offset + done) as libc::off_t)
         }
     })
 }
@@ -191,12 +174,7 @@ fn read_all(fd: RawFd, address: u64, len: u64, offset: u64) -> io::Result<()> {
     transfer(len, |done, left| {
         // SAFETY: `address` is memory that only this thread knows yet.
         unsafe {
-            libc::pread(
-                fd,
-                (address + done) as *mut libc::c_void,
-                left,
-                (offset + done) as libc::off_t,
-            )
+            libc::pread(fd, (address + done) as *mut libc::c_void, left, (offset + done) as libc::off_t)
         }
     })
 }

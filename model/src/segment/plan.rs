@@ -35,18 +35,18 @@ pub(super) enum Source {
     InSegment { offset: u64, base: bool },
 }
 
-/// Takes the buffer apart along the process's mappings.
+/// Takes the buffer apart along the process's mappings. Returns also those of
+/// them that show files which others can map.
 pub(super) fn plan(
     segment: &Segment,
     held: &InProcess<'_>,
     start: u64,
     len: u64,
     writable: bool,
-) -> Result<Vec<Piece>, SegmentError> {
-    let end = start
-        .checked_add(len)
-        .ok_or(SegmentError::BadAddress(start))?;
+) -> Result<(Vec<Piece>, Vec<Mapping>), SegmentError> {
+    let end = start.checked_add(len).ok_or(SegmentError::BadAddress(start))?;
     let mut pieces: Vec<Piece> = Vec::new();
+    let mut files = Vec::new();
     let mut at = start;
     let mut denied = false;
     each_mapping(start, |mapping| {
@@ -56,6 +56,10 @@ pub(super) fn plan(
             return false;
         }
         let to = end.min(mapping.end);
+        let ours = (mapping.device, mapping.inode) == segment.local().identity;
+        if mapping.shared && mapping.inode != 0 && !ours {
+            files.push(*mapping);
+        }
         classify(segment, held, mapping, (at, to), (start, end), &mut pieces);
         at = to;
         at < end
@@ -63,7 +67,7 @@ pub(super) fn plan(
     if denied || at < end {
         return Err(SegmentError::BadAddress(at));
     }
-    Ok(pieces)
+    Ok((pieces, files))
 }
 
 fn classify(
@@ -76,11 +80,7 @@ fn classify(
 ) {
     let mut push = |from: u64, to: u64, source: Source| {
         if from < to {
-            pieces.push(Piece {
-                start: from,
-                len: to - from,
-                source,
-            });
+            pieces.push(Piece { start: from, len: to - from, source });
         }
     };
     if (mapping.device, mapping.inode) == segment.local().identity {

@@ -71,27 +71,14 @@ pub fn protect(start: u64, len: u64, kind: Kind) -> Result<Protected, Refusal> {
         Kind::Shared => (FEATURE_WP | FEATURE_WP_SHMEM, MODE_WP),
     };
     let fd = open()?;
-    let mut api = Api {
-        api: UFFD_API,
-        features,
-        ioctls: 0,
-    };
+    let mut api = Api { api: UFFD_API, features, ioctls: 0 };
     ioctl(&fd, UFFDIO_API, &mut api).map_err(|_| Refusal::NotOffered)?;
-    let mut register = Register {
-        start,
-        len,
-        mode,
-        ioctls: 0,
-    };
+    let mut register = Register { start, len, mode, ioctls: 0 };
     ioctl(&fd, UFFDIO_REGISTER, &mut register).map_err(|errno| match errno {
         libc::EBUSY => Refusal::InUse,
         _ => Refusal::NotOffered,
     })?;
-    let mut write_protect = WriteProtect {
-        start,
-        len,
-        mode: 1,
-    };
+    let mut write_protect = WriteProtect { start, len, mode: 1 };
     ioctl(&fd, UFFDIO_WRITEPROTECT, &mut write_protect).map_err(|_| Refusal::NotOffered)?;
     Ok(Protected(fd))
 }

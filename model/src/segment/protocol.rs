@@ -148,18 +148,10 @@ mod tests {
 
     #[test]
     fn messages_survive_the_wire() {
-        let hello = Hello {
-            version: PROTOCOL_VERSION,
-            kind: Kind::Hold,
-        };
+        let hello = Hello { version: PROTOCOL_VERSION, kind: Kind::Hold };
         assert_eq!(Hello::decode(&hello.encode()), Some(hello));
         for verdict in [Verdict::Accepted, Verdict::Full, Verdict::Unknown(77)] {
-            let welcome = Welcome {
-                version: 3,
-                verdict,
-                member: 255,
-                total_bytes: 1 << 40 | 0x1234_5000,
-            };
+            let welcome = Welcome { version: 3, verdict, member: 255, total_bytes: 1 << 40 | 0x1234_5000 };
             assert_eq!(Welcome::decode(&welcome.encode()), Some(welcome));
         }
     }

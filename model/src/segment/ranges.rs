@@ -73,9 +73,7 @@ pub struct NotCovered(
 /// The range that contains `address`.
 #[inline]
 pub fn find(old: &[Range], address: u64) -> Option<usize> {
-    let index = old
-        .partition_point(|range| range.start <= address)
-        .checked_sub(1)?;
+    let index = old.partition_point(|range| range.start <= address).checked_sub(1)?;
     (address < old[index].end()).then_some(index)
 }
 
@@ -93,10 +91,7 @@ pub fn contiguous(all: &[Range], index: usize) -> Range {
         if !before.joins(&whole) {
             break;
         }
-        whole = Range {
-            len: before.len + whole.len,
-            ..*before
-        };
+        whole = Range { len: before.len + whole.len, ..*before };
     }
     whole
 }
@@ -155,12 +150,7 @@ pub fn remove(old: &[Range], start: u64, len: u64) -> Result<Change, NotCovered>
 }
 
 fn unchanged() -> Change {
-    Change {
-        from: 0,
-        to: 0,
-        ranges: Vec::new(),
-        dropped: Vec::new(),
-    }
+    Change { from: 0, to: 0, ranges: Vec::new(), dropped: Vec::new() }
 }
 
 /// The ranges that overlap `start..end`, and those that touch it, since they
@@ -168,12 +158,7 @@ fn unchanged() -> Change {
 fn window(old: &[Range], start: u64, end: u64) -> Change {
     let from = old.partition_point(|range| range.end() < start);
     let to = old.partition_point(|range| range.start <= end);
-    Change {
-        from,
-        to: to.max(from),
-        ranges: Vec::new(),
-        dropped: Vec::new(),
-    }
+    Change { from, to: to.max(from), ranges: Vec::new(), dropped: Vec::new() }
 }
 
 fn push(ranges: &mut Vec<Range>, next: Range) {
@@ -192,10 +177,7 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn new(rest: &'a [Range]) -> Cursor<'a> {
-        Cursor {
-            rest,
-            head: rest.first().copied(),
-        }
+        Cursor { rest, head: rest.first().copied() }
     }
 
     fn advance(&mut self, to: u64) {

@@ -98,25 +98,17 @@ pub(super) fn enter_segment(
         memfd: memfd.into_raw_fd(),
         wake: wake.into_raw_fd(),
         connection: connection.map(IntoRawFd::into_raw_fd),
-        identity: (
-            (
-                rustix::fs::major(stat.st_dev),
-                rustix::fs::minor(stat.st_dev),
-            ),
-            stat.st_ino,
-        ),
+        identity: ((rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev)), stat.st_ino),
         detached: AtomicBool::new(false),
         moved_pages: AtomicBool::new(false),
         cache: UnsafeCell::new(dma::Cache::new()),
+        views: UnsafeCell::default(),
+        offers: UnsafeCell::default(),
     });
     // SAFETY: PROCESS is held.
     unsafe { (*SEGMENTS.0.get()).push(&raw const *local) };
     drop(held);
-    Ok(Segment {
-        base: base.cast(),
-        member,
-        local,
-    })
+    Ok(Segment { base: base.cast(), member, local })
 }
 
 /// Writing beyond the limit on file sizes would kill the program (SIGXFSZ).
@@ -145,10 +137,7 @@ pub(super) fn leave(local: &Local) {
 
 /// Closes what a segment holds open; the caller makes sure that it happens once.
 pub(super) fn close_descriptors(local: &Local) {
-    for fd in [local.memfd, local.wake]
-        .into_iter()
-        .chain(local.connection)
-    {
+    for fd in [local.memfd, local.wake].into_iter().chain(local.connection) {
         // SAFETY: the descriptors are this segment's own.
         unsafe { libc::close(fd) };
     }

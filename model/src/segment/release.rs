@@ -39,10 +39,7 @@ impl Segment {
             used.push((end, end));
             for (from, to) in used {
                 if page < from {
-                    unused.push(Pages {
-                        start: page,
-                        pages: from - page,
-                    });
+                    unused.push(Pages { start: page, pages: from - page });
                 }
                 page = page.max(to);
             }
@@ -61,22 +58,14 @@ impl Segment {
         };
         let free: Vec<Pages> = pages
             .into_iter()
-            .filter(|run| {
-                !stuck
-                    .iter()
-                    .any(|left| left.start < run.end() && run.start < left.end())
-            })
+            .filter(|run| !stuck.iter().any(|left| left.start < run.end() && run.start < left.end()))
             .collect();
         self.give_back(&free);
     }
 
     /// Returns the pages that are still mapped somewhere because moving them
     /// failed.
-    pub(super) fn bring_home(
-        &self,
-        held: &InProcess<'_>,
-        pages: &[Pages],
-    ) -> std::io::Result<Vec<Pages>> {
+    pub(super) fn bring_home(&self, held: &InProcess<'_>, pages: &[Pages]) -> std::io::Result<Vec<Pages>> {
         let mut found: Vec<(u64, Pages)> = Vec::new();
         each_mapping(0, |mapping: &Mapping| {
             if (mapping.device, mapping.inode) == self.local().identity
@@ -100,11 +89,7 @@ impl Segment {
     }
 
     /// The parts of `mapping` that show some of `pages`.
-    fn overlaps<'a>(
-        &self,
-        mapping: &Mapping,
-        pages: &'a [Pages],
-    ) -> impl Iterator<Item = (u64, Pages)> + 'a {
+    fn overlaps<'a>(&self, mapping: &Mapping, pages: &'a [Pages]) -> impl Iterator<Item = (u64, Pages)> + 'a {
         let heap = self.tables().header.heap_offset;
         let first = mapping.offset.saturating_sub(heap) / PAGE;
         let last = first + (mapping.end - mapping.start) / PAGE;
@@ -112,15 +97,8 @@ impl Segment {
         let in_heap = mapping.offset >= heap;
         pages.iter().filter_map(move |run| {
             let (start, end) = (run.start.max(first), run.end().min(last));
-            (in_heap && start < end).then(|| {
-                (
-                    address + (start - first) * PAGE,
-                    Pages {
-                        start,
-                        pages: end - start,
-                    },
-                )
-            })
+            (in_heap && start < end)
+                .then(|| (address + (start - first) * PAGE, Pages { start, pages: end - start }))
         })
     }
 
@@ -197,5 +175,6 @@ fn retire_member(guard: &Guard<'_>, member: u16) -> Vec<Pages> {
     if let Some(dma) = Dma::new(guard, member) {
         dma.clear();
     }
+    guard.clear_windows(member);
     Extents::new(guard).retire_all(member)
 }

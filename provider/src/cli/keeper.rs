@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
-use model::attach::run_keeper;
+use model::attach::{run_keeper, NetOptions};
 use model::segment::{AttachError, Segment};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::{Deserialize, Serialize};
 
 use super::daemon;
 use super::runtime::Net;
+use super::wire::{WireArgs, WireInfo};
 use super::CardArgs;
 
 const START_TIME: Duration = Duration::from_secs(5);
@@ -29,6 +30,9 @@ pub struct NetInfo {
     pub cards: u32,
     /// Their profile.
     pub card: String,
+    /// The wire between them.
+    #[serde(default)]
+    pub wire: WireInfo,
 }
 
 /// A net whose keeper runs, and stays while `hold` is open.
@@ -48,6 +52,8 @@ pub struct KeeperArgs {
     cards: u32,
     #[arg(long)]
     card: String,
+    #[command(flatten)]
+    wire: WireArgs,
 }
 
 /// Options of `verbena hold`.
@@ -110,18 +116,21 @@ fn lock(net: &Net) -> Result<File> {
 }
 
 fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
+    let wire = wanted.wire.decide()?;
     let info = NetInfo {
         cards: wanted.cards.unwrap_or(DEFAULT_CARDS),
         card: wanted.card.clone().unwrap_or(DEFAULT_PROFILE.to_owned()),
+        wire: WireInfo::from(&wire),
     };
     fs::write(info_file(net), serde_json::to_string(&info)?)
         .with_context(|| format!("writing {}", info_file(net).display()))?;
-    let arguments = [
+    let mut arguments = vec![
         "keeper".to_owned(),
         format!("--net={}", net.name()),
         format!("--cards={}", info.cards),
         format!("--card={}", info.card),
     ];
+    arguments.extend(WireArgs::arguments(&wire)?);
     daemon::spawn(&arguments, None)
 }
 
@@ -179,6 +188,12 @@ fn check_wanted(net: &Net, wanted: &CardArgs, info: &NetInfo) -> Result<()> {
             info.card
         );
     }
+    if let Some(difference) = wanted.wire.differs(&info.wire)? {
+        bail!(
+            "net `{name}` is running with {difference}, name another net with --net, or end its \
+             programs first"
+        );
+    }
     Ok(())
 }
 
@@ -201,7 +216,8 @@ fn serve(net: &Net, args: &KeeperArgs) -> Result<()> {
     if args.card != DEFAULT_PROFILE {
         bail!("there is no card profile `{}`; known: {DEFAULT_PROFILE}", args.card);
     }
-    run_keeper(&net.socket(), u8::try_from(args.cards)?)?;
+    let options = NetOptions { cards: u8::try_from(args.cards)?, link: args.wire.decide()? };
+    run_keeper(&net.socket(), options)?;
     Ok(())
 }
 
@@ -230,8 +246,12 @@ mod tests {
     #[test]
     fn joining_with_other_cards_is_refused() {
         let net = Net::named("test-check").unwrap();
-        let info = NetInfo { cards: 2, card: "f10a".to_owned() };
-        let wanted = |cards, card: Option<&str>| CardArgs { cards, card: card.map(str::to_owned) };
+        let info = NetInfo { cards: 2, card: "f10a".to_owned(), wire: WireInfo::default() };
+        let wanted = |cards, card: Option<&str>| CardArgs {
+            cards,
+            card: card.map(str::to_owned),
+            ..CardArgs::default()
+        };
         check_wanted(&net, &wanted(None, None), &info).unwrap();
         check_wanted(&net, &wanted(Some(2), Some("f10a")), &info).unwrap();
         let error = check_wanted(&net, &wanted(Some(3), None), &info).unwrap_err();

@@ -15,6 +15,7 @@ mod runtime;
 mod seccomp;
 mod tree;
 mod up;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -63,6 +64,8 @@ pub struct CardArgs {
     /// Card profile (default f10a, or what the running net has)
     #[arg(long, value_name = "PROFILE")]
     pub card: Option<String>,
+    #[command(flatten)]
+    pub wire: wire::WireArgs,
 }
 
 /// Runs the command line and turns every error into one readable message.

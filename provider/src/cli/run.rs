@@ -60,7 +60,14 @@ pub fn run(args: RunArgs) -> Result<u8> {
     };
     let filtered = seccomp::deny_rdma_netlink();
     if !args.quiet {
-        eprintln!("verbena: net `{}`, {} x {}, {}", net.name(), info.cards, info.card, way.message);
+        eprintln!(
+            "verbena: net `{}`, {} x {}{}, {}",
+            net.name(),
+            info.cards,
+            info.card,
+            info.wire,
+            way.message
+        );
     }
     if let Err(error) = filtered {
         if ib_core_present() {

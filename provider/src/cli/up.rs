@@ -43,11 +43,12 @@ pub fn up(args: UpArgs) -> Result<u8> {
         let _ = take_down(net.dir());
     })?;
     println!(
-        "up: {} x {} (verbena0..{}), net `{}`",
+        "up: {} x {} (verbena0..{}), net `{}`{}",
         held.info.cards,
         held.info.card,
         held.info.cards - 1,
-        net.name()
+        net.name(),
+        held.info.wire
     );
     if shown.needs_driver_variable {
         println!(

@@ -8,10 +8,10 @@ mod limits;
 mod pin;
 mod programs;
 
-use limits::best_of;
+use limits::typical;
 use programs::{last_row, perftest, ucx};
 
-/// Tries per figure; the best one counts, as it does for the limits.
+/// Tries per figure; their median counts, as it does for the limits.
 const TRIES: u32 = 3;
 
 struct Row {
@@ -39,17 +39,17 @@ impl Row {
 
 /// Average bandwidth of a perftest run in GB/s.
 fn bandwidth(test: &str, options: &str) -> f64 {
-    best_of(TRIES, || last_row(&perftest(test, options))[3] * 1048576.0 / 1e9)
+    typical(TRIES, || last_row(&perftest(test, options))[3] * 1048576.0 / 1e9)
 }
 
 /// Message rate of a perftest run in millions a second.
 fn rate(test: &str, options: &str) -> f64 {
-    best_of(TRIES, || last_row(&perftest(test, options))[4])
+    typical(TRIES, || last_row(&perftest(test, options))[4])
 }
 
 /// Typical latency of a perftest run in nanoseconds.
 fn latency(test: &str, options: &str) -> f64 {
-    -best_of(TRIES, || -last_row(&perftest(test, options))[4] * 1000.0)
+    typical(TRIES, || last_row(&perftest(test, options))[4] * 1000.0)
 }
 
 fn main() {
@@ -78,7 +78,7 @@ fn main() {
                 ratio: reached / copy,
                 goal: Goal::AtLeast(goal),
             });
-            let tag = best_of(TRIES, || last_row(&ucx("tag_bw", size, iterations))[4] * 1048576.0 / 1e9);
+            let tag = typical(TRIES, || last_row(&ucx("tag_bw", size, iterations))[4] * 1048576.0 / 1e9);
             add(Row {
                 what: format!("ib_write_bw {name}, of UCX tag (posix + cma)"),
                 limit: format!("{tag:.1} GB/s"),

@@ -37,6 +37,8 @@ impl StockNet {
         let mut command = Command::new(verbena());
         command
             .args(["run", "--quiet", "--net", &self.name])
+            // Ctrl-C ends the tests; what they started must not stay.
+            .args(["--with-parent", &std::process::id().to_string()])
             .args(options)
             .arg("--")
             .arg(program.as_ref())
@@ -71,14 +73,19 @@ impl StockNet {
     pub fn expect_gone(&self) {
         let start = Instant::now();
         let left = || {
-            let mut left: Vec<String> = keepers(&self.name).iter().map(|pid| format!("keeper process {pid}")).collect();
+            let mut left: Vec<String> =
+                keepers(&self.name).iter().map(|pid| format!("keeper process {pid}")).collect();
             if self.socket().exists() {
                 left.push(format!("socket {}", self.socket().display()));
             }
             left
         };
         while !left().is_empty() {
-            assert!(start.elapsed() < Duration::from_secs(5), "5 s after the last program there is still: {:?}", left());
+            assert!(
+                start.elapsed() < Duration::from_secs(5),
+                "5 s after the last program there is still: {:?}",
+                left()
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     }

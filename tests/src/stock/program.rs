@@ -57,7 +57,8 @@ impl Program {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("`{line}` could not be started: {error}"));
+        let mut child =
+            command.spawn().unwrap_or_else(|error| panic!("`{line}` could not be started: {error}"));
         let said = Arc::new(Mutex::new(Vec::new()));
         let mut readers = Vec::new();
         if let Some(stdout) = child.stdout.take() {

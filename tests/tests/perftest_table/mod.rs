@@ -16,7 +16,8 @@ enum Sizes {
 impl Kind {
     /// Expectations for a command line.
     pub fn of(program: &str, arguments: &[&str]) -> Kind {
-        let value = arguments.iter().position(|word| *word == "-s").and_then(|at| arguments[at + 1].parse().ok());
+        let value =
+            arguments.iter().position(|word| *word == "-s").and_then(|at| arguments[at + 1].parse().ok());
         let sizes = if arguments.contains(&"-a") { Sizes::All } else { Sizes::One(value) };
         Kind { latency: program.ends_with("_lat"), duration: arguments.contains(&"-D"), sizes }
     }

@@ -19,10 +19,7 @@ impl Other {
     pub(super) fn start(role: &str, socket: &Path) -> Other {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--nocapture", "--test-threads=1"])
-            .arg(format!(
-                "{}::entry",
-                module_path!().split_once("::").unwrap().1
-            ))
+            .arg(format!("{}::entry", module_path!().split_once("::").unwrap().1))
             .env(ROLE, role)
             .env(SOCKET, socket)
             .stdin(Stdio::piped())

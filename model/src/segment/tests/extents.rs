@@ -23,10 +23,7 @@ fn first_fit_as_page_by_page() {
     let net = Net::start_with(|options| options.heap_bytes = 300 * 4096);
     let segment = net.attach();
     let steps = prop::collection::vec((1_u64..40, 1_u16..4, any::<bool>(), 0_u64..300), 1..120);
-    let mut runner = TestRunner::new(Config {
-        failure_persistence: None,
-        ..Config::default()
-    });
+    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
     let result = runner.run(&steps, |steps| {
         let guard = segment.lock(Duration::from_secs(1)).unwrap();
         let extents = Extents::new(&guard);
@@ -46,10 +43,7 @@ fn first_fit_as_page_by_page() {
             } else {
                 // Any range, so also parts of extents and several of them.
                 let end = (at + pages).min(300);
-                let range = Pages {
-                    start: at,
-                    pages: end - at,
-                };
+                let range = Pages { start: at, pages: end - at };
                 let part = &mut model[at as usize..end as usize];
                 let whole = part.iter().all(|&o| o == owner);
                 if whole {
@@ -98,24 +92,12 @@ fn a_full_table_refuses_politely() {
         extents.alloc(5, 2).unwrap();
     }
     assert_eq!(extents.alloc(5, 2), None);
-    let half = Pages {
-        start: 100,
-        pages: 1,
-    };
+    let half = Pages { start: 100, pages: 1 };
     assert!(!free(&guard, 5, half), "there is no room to split");
-    let whole = Pages {
-        start: 100,
-        pages: 2,
-    };
+    let whole = Pages { start: 100, pages: 2 };
     assert!(free(&guard, 5, whole));
     assert_eq!(extents.alloc(5, 2), Some(whole));
     assert_eq!(extents.retire_all(5).len(), MAX_EXTENTS);
-    extents.remove_retired(
-        5,
-        Pages {
-            start: 0,
-            pages: 1000,
-        },
-    );
+    extents.remove_retired(5, Pages { start: 0, pages: 1000 });
     assert_eq!(extents.usage()[5], 2 * MAX_EXTENTS as u64 - 1000);
 }

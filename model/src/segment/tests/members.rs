@@ -91,9 +91,7 @@ fn one_keeper_for_a_path() {
     // A stale file is replaced.
     let socket = net.socket();
     drop(member);
-    let Net {
-        directory, keeper, ..
-    } = net;
+    let Net { directory, keeper, .. } = net;
     keeper.unwrap().join().unwrap().unwrap();
     std::fs::create_dir(socket.parent().unwrap()).unwrap();
     std::fs::set_permissions(socket.parent().unwrap(), PermissionsExt::from_mode(0o700)).unwrap();
@@ -115,9 +113,7 @@ fn a_directory_open_to_others_is_refused() {
 #[test]
 fn nobody_there_says_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
-    let error = Segment::attach(&directory.path().join("socket"))
-        .err()
-        .unwrap();
+    let error = Segment::attach(&directory.path().join("socket")).err().unwrap();
     assert!(matches!(error, AttachError::NoKeeper(_)));
     assert!(error.to_string().contains("verbena run"));
     let long = directory.path().join("x".repeat(200));
@@ -137,18 +133,14 @@ fn strange_clients_do_no_harm() {
     let mut answer = [0; 64];
     for bytes in [&b"GET / HTTP/1.1"[..], &[0xff; 200]] {
         let socket = send(bytes);
-        let (got, _) = rustix::net::recv(&socket, &mut answer, rustix::net::RecvFlags::empty())
-            .unwrap_or((0, 0));
+        let (got, _) =
+            rustix::net::recv(&socket, &mut answer, rustix::net::RecvFlags::empty()).unwrap_or((0, 0));
         assert_eq!(got, 0, "dropped");
     }
     // Another version is told so.
-    let hello = Hello {
-        version: 1,
-        kind: Kind::Member,
-    };
+    let hello = Hello { version: 1, kind: Kind::Member };
     let socket = send(&hello.encode());
-    let (got, _) =
-        rustix::net::recv(&socket, &mut answer, rustix::net::RecvFlags::empty()).unwrap();
+    let (got, _) = rustix::net::recv(&socket, &mut answer, rustix::net::RecvFlags::empty()).unwrap();
     let welcome = Welcome::decode(&answer[..got]).unwrap();
     assert_eq!(welcome.verdict, Verdict::OtherVersion);
     // Silent ones are turned away when they are too many, and hold up nobody.
@@ -170,10 +162,7 @@ fn strange_clients_do_no_harm() {
 fn all_indices_can_be_used_and_come_back() {
     let net = Net::start();
     let all: Vec<_> = (0..255).map(|_| net.attach()).collect();
-    assert!(matches!(
-        Segment::attach(&net.socket()),
-        Err(AttachError::Full)
-    ));
+    assert!(matches!(Segment::attach(&net.socket()), Err(AttachError::Full)));
     drop(all);
     assert!(eventually(|| Segment::attach(&net.socket()).is_ok()));
 }
@@ -186,18 +175,12 @@ fn the_lock_excludes_and_names_its_holder() {
     assert!(!guard.recovered());
     assert!(b.try_lock().is_none());
     let other = b.clone();
-    let waiter =
-        std::thread::spawn(
-            move || match other.lock(Duration::from_millis(30)).err().unwrap() {
-                LockError::TimedOut { pid, .. } => pid,
-                error => panic!("{error}"),
-            },
-        );
+    let waiter = std::thread::spawn(move || match other.lock(Duration::from_millis(30)).err().unwrap() {
+        LockError::TimedOut { pid, .. } => pid,
+        error => panic!("{error}"),
+    });
     assert_eq!(waiter.join().unwrap(), std::process::id());
-    assert!(matches!(
-        a.lock(Duration::from_millis(30)),
-        Err(LockError::Recursive)
-    ));
+    assert!(matches!(a.lock(Duration::from_millis(30)), Err(LockError::Recursive)));
     drop(guard);
     drop(b.lock(Duration::from_millis(30)).unwrap());
 }

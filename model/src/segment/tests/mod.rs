@@ -49,11 +49,7 @@ impl Net {
     fn start_with(adjust: impl FnOnce(&mut KeeperOptions) + Send + 'static) -> Net {
         let directory = tempfile::tempdir().unwrap();
         let (report, gone) = channel();
-        let mut net = Net {
-            directory,
-            keeper: None,
-            gone,
-        };
+        let mut net = Net { directory, keeper: None, gone };
         let socket = net.socket();
         net.keeper = Some(std::thread::spawn(move || {
             let mut options = options(socket);
@@ -119,10 +115,7 @@ impl Buffer {
             )
         };
         assert_ne!(ptr, libc::MAP_FAILED);
-        Buffer {
-            ptr: ptr.cast(),
-            len,
-        }
+        Buffer { ptr: ptr.cast(), len }
     }
 
     fn filled(len: usize, seed: u8) -> Buffer {

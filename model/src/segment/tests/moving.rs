@@ -60,10 +60,7 @@ fn there_and_back() {
     assert!(mapping.inode == 0 && mapping.private_writable);
     assert_eq!(backing(&a, iova), None);
     assert_eq!(bytes_used(&a), 0);
-    assert!(matches!(
-        a.unmap(buffer.ptr, buffer.len),
-        Err(SegmentError::NotMapped(_))
-    ));
+    assert!(matches!(a.unmap(buffer.ptr, buffer.len), Err(SegmentError::NotMapped(_))));
 }
 
 #[test]
@@ -73,16 +70,10 @@ fn edges_stay_and_are_reached_all_the_same() {
     let buffer = Buffer::filled(5 * 4096, 4);
     let start = buffer.ptr.wrapping_add(100);
     a.map(start, 4 * 4096, true).unwrap();
-    assert_eq!(
-        backing(&a, start as u64),
-        Some((Backing::Foreign, 4096 - 100))
-    );
+    assert_eq!(backing(&a, start as u64), Some((Backing::Foreign, 4096 - 100)));
     let inside = backing(&a, buffer.iova() + 4096);
     assert!(matches!(inside, Some((Backing::Extent(_), 12_288))));
-    assert_eq!(
-        backing(&a, buffer.iova() + 4 * 4096),
-        Some((Backing::Foreign, 100))
-    );
+    assert_eq!(backing(&a, buffer.iova() + 4 * 4096), Some((Backing::Foreign, 100)));
     let mut copy = vec![0; 4 * 4096];
     let guard = a.lock(Duration::from_secs(1)).unwrap();
     guard.read(a.member(), start as u64, &mut copy).unwrap();
@@ -101,10 +92,7 @@ fn memory_of_other_kinds_stays() {
     let a = net.attach();
     let stack = [7_u8; 5 * 4096];
     let iova = a.map(stack.as_ptr().cast_mut(), stack.len(), true).unwrap();
-    assert_eq!(
-        backing(&a, iova),
-        Some((Backing::Foreign, stack.len() as u64))
-    );
+    assert_eq!(backing(&a, iova), Some((Backing::Foreign, stack.len() as u64)));
     a.unmap(stack.as_ptr().cast_mut(), stack.len()).unwrap();
     // A file.
     let file = tempfile::tempfile().unwrap();
@@ -122,23 +110,14 @@ fn memory_of_other_kinds_stays() {
     };
     let iova = a.map(shared.cast(), 8192, true).unwrap();
     assert_eq!(backing(&a, iova), Some((Backing::Foreign, 8192)));
-    assert!(matches!(
-        a.map(read_only.cast(), 8192, true),
-        Err(SegmentError::BadAddress(_))
-    ));
+    assert!(matches!(a.map(read_only.cast(), 8192, true), Err(SegmentError::BadAddress(_))));
     a.map(read_only.cast(), 8192, false).unwrap();
     // Nothing at all.
-    assert!(matches!(
-        a.map(64 as *mut u8, 10, false),
-        Err(SegmentError::BadAddress(_))
-    ));
+    assert!(matches!(a.map(64 as *mut u8, 10, false), Err(SegmentError::BadAddress(_))));
     let hole = Buffer::new(3 * 4096);
     // SAFETY: a page of our own mapping.
     unsafe { libc::munmap(hole.ptr.add(4096).cast(), 4096) };
-    assert!(matches!(
-        a.map(hole.ptr, hole.len, false),
-        Err(SegmentError::BadAddress(_))
-    ));
+    assert!(matches!(a.map(hole.ptr, hole.len, false), Err(SegmentError::BadAddress(_))));
     assert_eq!(a.map(hole.ptr, 0, true).unwrap(), hole.iova());
     a.unmap(hole.ptr, 0).unwrap();
 }
@@ -151,10 +130,7 @@ fn a_concurrent_writer_loses_nothing() {
     let a = net.attach();
     let buffer = Buffer::new(2 * MIB);
     let words = buffer.len / 8;
-    let (stop, rounds) = (
-        Arc::new(AtomicBool::new(false)),
-        Arc::new(AtomicU64::new(0)),
-    );
+    let (stop, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let base = buffer.iova();
     let (stop_seen, rounds_done) = (stop.clone(), rounds.clone());
     let writer = std::thread::spawn(move || {
@@ -171,10 +147,7 @@ fn a_concurrent_writer_loses_nothing() {
                 } else {
                     round - 1..=round - 1
                 };
-                assert!(
-                    expected.contains(&before),
-                    "word {i}: {before}, round {round}"
-                );
+                assert!(expected.contains(&before), "word {i}: {before}, round {round}");
             }
             rounds_done.store(round, Ordering::Relaxed);
         }
@@ -354,10 +327,7 @@ fn a_full_heap_means_foreign() {
     let a = net.attach();
     let buffer = Buffer::filled(5 * 4096, 8);
     a.map(buffer.ptr, buffer.len, true).unwrap();
-    assert_eq!(
-        backing(&a, buffer.iova()),
-        Some((Backing::Foreign, 5 * 4096))
-    );
+    assert_eq!(backing(&a, buffer.iova()), Some((Backing::Foreign, 5 * 4096)));
     a.unmap(buffer.ptr, buffer.len).unwrap();
     assert!(buffer.is_pattern(8));
 }
@@ -386,10 +356,7 @@ fn memory_of_the_segment_can_be_registered() {
     a.map(ptr, area.len, true).unwrap();
     a.free(area).unwrap();
     assert_eq!(bytes_used(&a), 3 * 4096, "still registered");
-    assert_eq!(
-        backing(&a, ptr as u64),
-        Some((Backing::Extent(offset), 3 * 4096))
-    );
+    assert_eq!(backing(&a, ptr as u64), Some((Backing::Extent(offset), 3 * 4096)));
     a.unmap(ptr, 3 * 4096).unwrap();
     assert_eq!(bytes_used(&a), 0);
     let theirs = b.alloc(4096).unwrap();

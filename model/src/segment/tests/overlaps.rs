@@ -18,17 +18,8 @@ fn any_overlaps_any_order() {
     // Ends on and beside page borders.
     let point = (0_usize..=10, -2_isize..=2)
         .prop_map(|(page, off)| (page * PAGE).saturating_add_signed(off * 8).min(LEN));
-    let step = (
-        point.clone(),
-        point,
-        any::<bool>(),
-        any::<prop::sample::Index>(),
-    );
-    let mut runner = TestRunner::new(Config {
-        cases: 60,
-        failure_persistence: None,
-        ..Config::default()
-    });
+    let step = (point.clone(), point, any::<bool>(), any::<prop::sample::Index>());
+    let mut runner = TestRunner::new(Config { cases: 60, failure_persistence: None, ..Config::default() });
     let result = runner.run(&prop::collection::vec(step, 1..24), |steps| {
         let segment = net.attach();
         let me = segment.member();
@@ -39,9 +30,7 @@ fn any_overlaps_any_order() {
         for (x, y, add, which) in steps {
             let (start, len) = (x.min(y), x.abs_diff(y));
             if add {
-                segment
-                    .map(buffer.ptr.wrapping_add(start), len, true)
-                    .unwrap();
+                segment.map(buffer.ptr.wrapping_add(start), len, true).unwrap();
                 regions.push((start, len));
             } else if !regions.is_empty() {
                 let (start, len) = regions.swap_remove(which.index(regions.len()));
@@ -61,14 +50,10 @@ fn any_overlaps_any_order() {
             }
             let mut pages_in_segment = 0;
             for page in (0..LEN).step_by(PAGE) {
-                let whole = regions
-                    .iter()
-                    .any(|&(start, len)| start <= page && page + PAGE <= start + len);
+                let whole = regions.iter().any(|&(start, len)| start <= page && page + PAGE <= start + len);
                 if whole {
                     let found = guard.resolve(me, buffer.iova() + page as u64);
-                    prop_assert!(
-                        matches!(found, Some((Backing::Extent(_), n)) if n >= PAGE as u64)
-                    );
+                    prop_assert!(matches!(found, Some((Backing::Extent(_), n)) if n >= PAGE as u64));
                     pages_in_segment += 1;
                 }
             }

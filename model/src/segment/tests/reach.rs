@@ -43,9 +43,7 @@ fn copies_reach_other_processes_both_ways() {
 
     // From there to here.
     let expected: Vec<u8> = (1000..1000 + LEN).map(|i| super::pattern(i, 2)).collect();
-    guard
-        .copy((me, mine_at), (member, iova), LEN as u64)
-        .unwrap();
+    guard.copy((me, mine_at), (member, iova), LEN as u64).unwrap();
     assert_eq!(mine.bytes()[8..8 + LEN], expected);
     let mut read = vec![0; LEN];
     guard.read(member, iova, &mut read).unwrap();
@@ -53,27 +51,13 @@ fn copies_reach_other_processes_both_ways() {
 
     // From here to there, and between two others.
     mine.bytes().fill(3);
-    guard
-        .copy((member, iova), (me, mine_at), LEN as u64)
-        .unwrap();
-    guard
-        .copy(
-            (third_member, third_iova + 1),
-            (member, iova),
-            LEN as u64 - 1,
-        )
-        .unwrap();
+    guard.copy((member, iova), (me, mine_at), LEN as u64).unwrap();
+    guard.copy((third_member, third_iova + 1), (member, iova), LEN as u64 - 1).unwrap();
     guard.write(third_member, third_iova, &[9]).unwrap();
 
     // Beyond what is registered.
     let beyond = guard.copy((member, iova), (me, mine_at), LEN as u64 + 1);
-    assert_eq!(
-        beyond,
-        Err(DmaFault::NotMapped {
-            member,
-            iova: iova + LEN as u64
-        })
-    );
+    assert_eq!(beyond, Err(DmaFault::NotMapped { member, iova: iova + LEN as u64 }));
     assert!(guard.read(250, iova, &mut read).is_err());
     assert!(guard.read(999, iova, &mut read).is_err());
     guard.copy((member, 0), (me, 0), 0).unwrap();

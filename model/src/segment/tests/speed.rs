@@ -40,9 +40,7 @@ fn hot_paths() {
         guard.copy((me, black_box(dst)), (me, src), 4096).unwrap();
     });
     drop(guard);
-    println!(
-        "lock {lock:.1} ns, resolve {resolve:.2} ns, copy 8 B {copy8:.1} ns, 4 KiB {copy4k:.0} ns"
-    );
+    println!("lock {lock:.1} ns, resolve {resolve:.2} ns, copy 8 B {copy8:.1} ns, 4 KiB {copy4k:.0} ns");
     if !cfg!(debug_assertions) {
         assert!(lock < 100.0 && resolve < 20.0);
     }

@@ -1,0 +1,96 @@
+//! What a net's wire keeps in shared memory.
+
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
+
+use super::faults::{Fate, FaultArea};
+use super::options::{LinkOptions, Wire};
+
+/// Bits of `mode`.
+const EXACT: u32 = 1;
+const FAULTS: u32 = 2;
+const CAPTURE: u32 = 4;
+
+/// Longest path of a capture file.
+pub(super) const MAX_PATH: usize = 4096;
+
+/// The wire's part of a net. Zero is the fast wire, not recorded. The options are written once, before
+/// anybody else has the segment; the rest is for whoever holds the segment's lock.
+#[repr(C, align(128))]
+pub struct LinkArea {
+    mode: AtomicU32,
+    snaplen: AtomicU32,
+    path_len: AtomicU32,
+    busy: Busy,
+    path: [AtomicU8; MAX_PATH],
+}
+
+/// What changes with every frame, away from what every run reads.
+#[repr(C, align(128))]
+struct Busy {
+    faults: FaultArea,
+    /// Bytes of the capture file that are whole records.
+    recorded: AtomicU64,
+}
+
+impl LinkArea {
+    /// Notes the options. The capture file has a header of `header` bytes.
+    pub fn init(&self, options: &LinkOptions, header: u64) {
+        let mut mode = 0;
+        if options.wire == Wire::Exact {
+            mode |= EXACT;
+            if options.faults.any() {
+                mode |= FAULTS;
+                self.busy.faults.init(&options.faults);
+            }
+        }
+        if let Some(capture) = &options.capture {
+            mode |= CAPTURE;
+            let bytes = capture.path.as_os_str().as_bytes();
+            self.path.iter().zip(bytes).for_each(|(to, &from)| to.store(from, Ordering::Relaxed));
+            self.path_len.store(bytes.len().min(MAX_PATH) as u32, Ordering::Relaxed);
+            self.snaplen.store(capture.snaplen, Ordering::Relaxed);
+            self.busy.recorded.store(header, Ordering::Relaxed);
+        }
+        self.mode.store(mode, Ordering::Release);
+    }
+
+    /// Whether packets have to be made frames at all.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) != 0
+    }
+
+    /// Packets travel as frames.
+    pub(super) fn exact(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) & EXACT != 0
+    }
+
+    /// Frames are recorded.
+    pub(super) fn capture(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) & CAPTURE != 0
+    }
+
+    /// What happens to a frame of `len` bytes. Only with the lock.
+    pub(super) fn fate(&self, len: usize) -> Fate {
+        if self.mode.load(Ordering::Relaxed) & FAULTS == 0 {
+            return Fate::default();
+        }
+        self.busy.faults.fate(len)
+    }
+
+    pub(super) fn snaplen(&self) -> usize {
+        self.snaplen.load(Ordering::Relaxed) as usize
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        let len = (self.path_len.load(Ordering::Relaxed) as usize).min(MAX_PATH);
+        let bytes = self.path[..len].iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
+        std::ffi::OsString::from_vec(bytes).into()
+    }
+
+    pub(super) fn recorded(&self) -> &AtomicU64 {
+        &self.busy.recorded
+    }
+}

@@ -1,0 +1,114 @@
+//! Recording frames: a pcap file with nanoseconds, link type Ethernet.
+//!
+//! Whoever runs the cards writes, under the segment's lock, and each process opens the file by its path
+//! for itself. Records are collected and written in one piece at the end of a run, at the offset that
+//! the segment knows to be whole: what a process killed in the middle of a write has left behind is
+//! overwritten by the next.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
+
+use super::area::{LinkArea, MAX_PATH};
+use super::options::Capture;
+
+/// Bytes collected before they are written in the middle of a run.
+const BATCH: usize = 1 << 20;
+/// Bytes of the file's header.
+pub const HEADER: u64 = 24;
+
+const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
+const LINKTYPE_ETHERNET: u32 = 1;
+
+/// Makes the file, empty but for its header. The path has to be absolute: processes in other
+/// directories will open it.
+pub fn create(capture: &Capture) -> io::Result<()> {
+    let path = &capture.path;
+    let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    if !path.is_absolute() {
+        return wrong("the path is not absolute");
+    }
+    if path.as_os_str().len() > MAX_PATH {
+        return wrong("the path is too long");
+    }
+    let mut header = Vec::with_capacity(HEADER as usize);
+    header.extend(MAGIC_NANOSECONDS.to_le_bytes());
+    header.extend(2u16.to_le_bytes());
+    header.extend(4u16.to_le_bytes());
+    header.extend([0; 8]);
+    header.extend(capture.snaplen.to_le_bytes());
+    header.extend(LINKTYPE_ETHERNET.to_le_bytes());
+    File::create(path)?.write_all(&header)
+}
+
+/// Cuts off what a process killed in the middle of a write has left behind the whole records. Only with
+/// the segment's lock.
+pub fn trim(area: &LinkArea) {
+    if !area.capture() {
+        return;
+    }
+    // The file may have been taken away meanwhile; then there is nothing to cut.
+    if let Ok(file) = OpenOptions::new().write(true).open(area.path()) {
+        let whole = area.recorded().load(Ordering::Relaxed);
+        if file.metadata().is_ok_and(|file| file.len() > whole) {
+            let _ = file.set_len(whole);
+        }
+    }
+}
+
+/// One process's way to the file.
+#[derive(Default)]
+pub(super) struct Recorder {
+    batch: Vec<u8>,
+    file: Option<File>,
+    /// It could not be written, and that was said.
+    failed: bool,
+}
+
+impl Recorder {
+    /// Records a frame as sent now.
+    pub fn record(&mut self, area: &LinkArea, frame: &[u8]) {
+        if self.failed {
+            return;
+        }
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        let kept = &frame[..frame.len().min(area.snaplen())];
+        for word in [now.tv_sec as u32, now.tv_nsec as u32, kept.len() as u32, frame.len() as u32] {
+            self.batch.extend(word.to_le_bytes());
+        }
+        self.batch.extend(kept);
+        if self.batch.len() >= BATCH {
+            self.flush(area);
+        }
+    }
+
+    /// Writes what was recorded.
+    pub fn flush(&mut self, area: &LinkArea) {
+        if self.batch.is_empty() {
+            return;
+        }
+        if let Err(error) = self.write(area) {
+            self.failed = true;
+            // Not eprintln, which panics where nobody listens.
+            let path = area.path();
+            let _ = writeln!(
+                io::stderr(),
+                "verbena: {}: {error}: this process records no more frames",
+                path.display()
+            );
+        }
+        self.batch.clear();
+    }
+
+    fn write(&mut self, area: &LinkArea) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(OpenOptions::new().write(true).open(area.path())?),
+        };
+        let at = area.recorded().load(Ordering::Relaxed);
+        file.write_all_at(&self.batch, at)?;
+        area.recorded().store(at + self.batch.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}

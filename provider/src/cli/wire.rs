@@ -1,0 +1,179 @@
+//! How packets travel on a net: what is asked for, and what is noted about a running net.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use anyhow::{bail, Context, Result};
+use clap::Args;
+use model::link::{Capture, Faults, LinkOptions, Wire};
+use serde::{Deserialize, Serialize};
+
+/// Options of the wire between the cards.
+#[derive(Args, Clone, Debug, Default)]
+pub struct WireArgs {
+    /// How packets travel: `fast`, or `exact` as RoCEv2 frames byte for byte (default fast, or what
+    /// the running net has)
+    #[arg(long, value_name = "WIRE")]
+    pub wire: Option<Wire>,
+    /// Faults of the exact wire: loss=P,dup=P,reorder=P,corrupt=P,seed=N, each part optional
+    #[arg(long, value_name = "FAULTS")]
+    pub fault: Option<Faults>,
+    /// Record all frames of the net in a new pcap file, for Wireshark
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// Bytes of each frame that are recorded
+    #[arg(long, value_name = "BYTES", requires = "pcap", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub snaplen: Option<u32>,
+}
+
+/// The wire of a net, as it is noted for those who join.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WireInfo {
+    wire: String,
+    fault: Option<String>,
+    pcap: Option<PathBuf>,
+    snaplen: u32,
+}
+
+impl Default for WireInfo {
+    fn default() -> Self {
+        WireInfo::from(&LinkOptions::default())
+    }
+}
+
+impl From<&LinkOptions> for WireInfo {
+    fn from(options: &LinkOptions) -> Self {
+        WireInfo {
+            wire: options.wire.to_string(),
+            fault: options.faults.any().then(|| options.faults.to_string()),
+            pcap: options.capture.as_ref().map(|capture| capture.path.clone()),
+            snaplen: options.capture.as_ref().map_or(Capture::WHOLE, |capture| capture.snaplen),
+        }
+    }
+}
+
+impl fmt::Display for WireInfo {
+    /// What there is to say of it: nothing of the fast wire.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.wire != Wire::Fast.to_string() {
+            write!(f, ", {} wire", self.wire)?;
+        }
+        if let Some(fault) = &self.fault {
+            write!(f, ", faults {fault}")?;
+        }
+        match &self.pcap {
+            Some(path) => write!(f, ", frames recorded in {}", path.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl WireArgs {
+    /// The options of a new net. Faults without a seed get one; a relative file is taken from here.
+    pub fn decide(&self) -> Result<LinkOptions> {
+        let faults = self.fault.unwrap_or_default();
+        let wire = match self.wire {
+            Some(Wire::Fast) if faults.any() => {
+                bail!("--fault needs frames: use --wire exact, or leave out --wire")
+            }
+            _ if faults.any() => Wire::Exact,
+            wire => wire.unwrap_or_default(),
+        };
+        let capture = match &self.pcap {
+            Some(path) => Some(Capture {
+                path: std::path::absolute(path).with_context(|| format!("--pcap {}", path.display()))?,
+                snaplen: self.snaplen.unwrap_or(Capture::WHOLE),
+            }),
+            None => None,
+        };
+        let faults = if faults.any() { faults.seeded() } else { Faults::default() };
+        Ok(LinkOptions { wire, faults, capture })
+    }
+
+    /// The arguments that make `verbena keeper` decide for the same options.
+    pub fn arguments(options: &LinkOptions) -> Result<Vec<String>> {
+        let mut arguments = vec![format!("--wire={}", options.wire)];
+        if options.faults.any() {
+            arguments.push(format!("--fault={}", options.faults));
+        }
+        if let Some(capture) = &options.capture {
+            let path = capture.path.to_str().context("the name of the --pcap file is not UTF-8")?;
+            arguments.push(format!("--pcap={path}"));
+            arguments.push(format!("--snaplen={}", capture.snaplen));
+        }
+        Ok(arguments)
+    }
+
+    /// What of these options a running net does not have, in words; `None` if it has all.
+    pub fn differs(&self, running: &WireInfo) -> Result<Option<String>> {
+        let found = |what: String, option: &str| Ok(Some(format!("{what}: leave out {option}")));
+        if let Some(wire) = self.wire.filter(|wire| wire.to_string() != running.wire) {
+            return found(format!("the {} wire, not the {wire} one", running.wire), "--wire");
+        }
+        if let Some(wanted) = self.fault {
+            let has: Faults = running.fault.as_deref().unwrap_or("").parse()?;
+            if !has.satisfy(&wanted) {
+                let has = running.fault.as_deref().unwrap_or("none");
+                return found(format!("the faults `{has}`, not `{wanted}`"), "--fault");
+            }
+        }
+        if self.pcap.is_some() {
+            let wanted = self.decide()?.capture;
+            let same = wanted.as_ref().map(|capture| &capture.path) == running.pcap.as_ref();
+            if !same || self.snaplen.is_some_and(|snaplen| snaplen != running.snaplen) {
+                let has = running.pcap.as_ref().map(|path| path.display().to_string());
+                return found(format!("the record {}", has.as_deref().unwrap_or("none")), "--pcap");
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(wire: Option<Wire>, fault: Option<&str>) -> WireArgs {
+        WireArgs { wire, fault: fault.map(|text| text.parse().unwrap()), ..WireArgs::default() }
+    }
+
+    #[test]
+    fn faults_need_frames() {
+        assert_eq!(args(None, None).decide().unwrap(), LinkOptions::default());
+        let options = args(None, Some("loss=0.5")).decide().unwrap();
+        assert_eq!((options.wire, options.faults.seed.is_some()), (Wire::Exact, true));
+        assert!(args(Some(Wire::Fast), Some("loss=0.5")).decide().is_err());
+        assert_eq!(args(Some(Wire::Fast), Some("seed=1")).decide().unwrap(), LinkOptions::default());
+    }
+
+    #[test]
+    fn the_keeper_decides_the_same() {
+        #[derive(clap::Parser)]
+        struct Keeper {
+            #[command(flatten)]
+            wire: WireArgs,
+        }
+        let mut wanted = args(None, Some("dup=0.1,corrupt=0.25"));
+        wanted.pcap = Some("here.pcap".into());
+        wanted.snaplen = Some(96);
+        let options = wanted.decide().unwrap();
+        let words = WireArgs::arguments(&options).unwrap();
+        let parsed = <Keeper as clap::Parser>::parse_from(std::iter::once("keeper".to_owned()).chain(words));
+        assert_eq!(parsed.wire.decide().unwrap(), options);
+        assert!(parsed.wire.differs(&WireInfo::from(&options)).unwrap().is_none());
+        assert!(wanted.differs(&WireInfo::from(&options)).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_running_net_has_the_wire_or_not() {
+        let fast = WireInfo::default();
+        assert_eq!(args(None, None).differs(&fast).unwrap(), None);
+        assert_eq!(args(Some(Wire::Fast), None).differs(&fast).unwrap(), None);
+        let differs = |args: WireArgs| args.differs(&fast).unwrap().expect("it differs");
+        assert_eq!(differs(args(Some(Wire::Exact), None)), "the fast wire, not the exact one: leave out --wire");
+        assert_eq!(differs(args(None, Some("loss=0.5"))), "the faults `none`, not `loss=0.5`: leave out --fault");
+        let recorded = WireArgs { pcap: Some("/x.pcap".into()), ..WireArgs::default() };
+        assert_eq!(differs(recorded), "the record none: leave out --pcap");
+        assert_eq!(fast.to_string(), "");
+    }
+}

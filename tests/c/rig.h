@@ -1,0 +1,171 @@
+/* What the test programs share: a side of an RC connection, on stock verbs. */
+#ifndef RIG_H
+#define RIG_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { GID_INDEX = 1, PORT = 1, DEPTH = 64 };
+
+/* What the other side has to know. */
+struct address {
+    uint32_t qpn, rkey;
+    uint64_t addr;
+    union ibv_gid gid;
+};
+
+struct side {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_mr *mr;
+    volatile char *buffer;
+    size_t bytes;
+    struct address address;
+};
+
+__attribute__((noreturn, format(printf, 1, 2), unused)) static void die(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "FAILED: ");
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    fflush(stdout);
+    _exit(1);
+}
+
+#define CHECK(condition) \
+    do { \
+        if (!(condition)) \
+            die("%s:%d: %s (%s)", __FILE__, __LINE__, #condition, strerror(errno)); \
+    } while (0)
+
+__attribute__((unused)) static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + time.tv_nsec * 1e-9;
+}
+
+__attribute__((unused)) static struct ibv_context *open_device(const char *name)
+{
+    int count;
+    struct ibv_device **list = ibv_get_device_list(&count);
+    CHECK(list);
+    for (int i = 0; i < count; i++) {
+        if (strcmp(ibv_get_device_name(list[i]), name) == 0) {
+            struct ibv_context *context = ibv_open_device(list[i]);
+            CHECK(context);
+            ibv_free_device_list(list);
+            return context;
+        }
+    }
+    die("there is no device %s", name);
+}
+
+/* A QP in INIT. It may share the context, PD and CQ of another side. */
+__attribute__((unused)) static struct side make_side(struct ibv_context *context, const struct side *share, size_t bytes)
+{
+    struct side side = { .context = context, .bytes = bytes };
+    if (share) {
+        side.pd = share->pd, side.channel = share->channel, side.cq = share->cq;
+    } else {
+        CHECK(side.pd = ibv_alloc_pd(context));
+        CHECK(side.channel = ibv_create_comp_channel(context));
+        CHECK(side.cq = ibv_create_cq(context, 4 * DEPTH, NULL, side.channel, 0));
+    }
+    side.buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(side.buffer != MAP_FAILED);
+    int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    CHECK(side.mr = ibv_reg_mr(side.pd, (void *)side.buffer, bytes, access));
+    struct ibv_qp_init_attr init = {
+        .send_cq = side.cq,
+        .recv_cq = side.cq,
+        .cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1 },
+        .qp_type = IBV_QPT_RC,
+    };
+    CHECK(side.qp = ibv_create_qp(side.pd, &init));
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qp_access_flags = access };
+    CHECK(!ibv_modify_qp(side.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+    side.address.qpn = side.qp->qp_num;
+    side.address.rkey = side.mr->rkey;
+    side.address.addr = (uintptr_t)side.buffer;
+    CHECK(!ibv_query_gid(context, PORT, GID_INDEX, &side.address.gid));
+    return side;
+}
+
+/* INIT to RTS. `timeout` is the exponent of the specification. */
+__attribute__((unused)) static void connect_side(struct side *side, const struct address *peer, int timeout, int retries)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = IBV_MTU_1024,
+        .dest_qp_num = peer->qpn,
+        .max_dest_rd_atomic = 4,
+        .min_rnr_timer = 1,
+        .ah_attr = {
+            .is_global = 1,
+            .port_num = PORT,
+            .grh = { .dgid = peer->gid, .sgid_index = GID_INDEX, .hop_limit = 64 },
+        },
+    };
+    CHECK(!ibv_modify_qp(side->qp, &attr,
+                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+    attr.qp_state = IBV_QPS_RTS;
+    attr.timeout = timeout;
+    attr.retry_cnt = retries;
+    attr.rnr_retry = 7;
+    attr.max_rd_atomic = 4;
+    CHECK(!ibv_modify_qp(side->qp, &attr,
+                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                             IBV_QP_MAX_QP_RD_ATOMIC));
+}
+
+__attribute__((unused)) static void connect_pair(struct side *a, struct side *b)
+{
+    connect_side(a, &b->address, 14, 7);
+    connect_side(b, &a->address, 14, 7);
+}
+
+/* Posts one signaled request on `length` bytes at offset `at` of both buffers. */
+__attribute__((unused)) static void post(struct side *side, const struct address *peer, enum ibv_wr_opcode opcode, uint64_t id, size_t at, uint32_t length)
+{
+    struct ibv_sge sge = { .addr = (uintptr_t)side->buffer + at, .length = length, .lkey = side->mr->lkey };
+    struct ibv_send_wr wr = {
+        .wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED,
+    };
+    wr.wr.rdma.remote_addr = peer->addr + at;
+    wr.wr.rdma.rkey = peer->rkey;
+    struct ibv_send_wr *bad;
+    int result = ibv_post_send(side->qp, &wr, &bad);
+    if (result)
+        die("ibv_post_send: %s", strerror(result));
+}
+
+/* The next completion, which must be a success of `id`. */
+__attribute__((unused)) static void expect(struct side *side, uint64_t id)
+{
+    struct ibv_wc wc;
+    double until = now() + 10;
+    int found;
+    while ((found = ibv_poll_cq(side->cq, 1, &wc)) == 0)
+        if (now() > until)
+            die("request %llu is not completed after 10 s", (unsigned long long)id);
+    CHECK(found == 1);
+    if (wc.status != IBV_WC_SUCCESS || wc.wr_id != id)
+        die("request %llu: %s of %llu", (unsigned long long)id, ibv_wc_status_str(wc.status), (unsigned long long)wc.wr_id);
+}
+
+#endif

@@ -1,0 +1,156 @@
+//! The documentation: a complete table of contents, links that lead somewhere, short pages.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// Written by a program, as long as what they list.
+const GENERATED: [&str; 3] = ["registers.md", "wqe.md", "admin.md"];
+const MOST_LINES: usize = 400;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
+}
+
+/// All Markdown files below a directory, as paths relative to `base`.
+fn pages(directory: &Path, base: &Path, found: &mut BTreeSet<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a readable directory").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            pages(&path, base, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.insert(path.strip_prefix(base).expect("below the base").to_owned());
+        }
+    }
+}
+
+fn book() -> BTreeSet<PathBuf> {
+    let docs = root().join("docs");
+    let mut found = BTreeSet::new();
+    pages(&docs, &docs, &mut found);
+    found
+}
+
+/// The text without fenced code, whose brackets are no links.
+fn prose(text: &str) -> String {
+    let mut fenced = false;
+    let mut out = String::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced {
+            out += line;
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The targets of `[text](target)` and `![text](target)`.
+fn links(text: &str) -> Vec<String> {
+    let text = prose(text);
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    targets.map(|(target, _)| target.trim().to_owned()).collect()
+}
+
+/// The anchors that a page offers, as renderers make them of headings.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = prose(text);
+    let headings = headings.lines().filter(|line| line.starts_with('#'));
+    let kept = |c: char| match c {
+        ' ' => Some('-'),
+        '-' | '_' => Some(c),
+        c if c.is_alphanumeric() => Some(c.to_ascii_lowercase()),
+        _ => None,
+    };
+    headings.map(|line| line.trim_start_matches('#').trim().chars().filter_map(kept).collect()).collect()
+}
+
+/// `path` without `.` and `..`, or none where it leads out of the repository.
+fn within(path: &Path) -> Option<PathBuf> {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                if !out.pop() {
+                    return None;
+                }
+            }
+            Component::CurDir => {}
+            part => out.push(part),
+        }
+    }
+    out.starts_with(root()).then_some(out)
+}
+
+#[test]
+fn the_table_of_contents_is_complete() {
+    let docs = root().join("docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).expect("docs/SUMMARY.md");
+    let listed: Vec<PathBuf> = links(&summary).iter().map(PathBuf::from).collect();
+    let unique: BTreeSet<PathBuf> = listed.iter().cloned().collect();
+    assert_eq!(listed.len(), unique.len(), "SUMMARY.md lists a page twice");
+    let mut there = book();
+    there.remove(Path::new("SUMMARY.md"));
+    let missing: Vec<_> = there.difference(&unique).collect();
+    let gone: Vec<_> = unique.difference(&there).collect();
+    assert!(missing.is_empty(), "pages that SUMMARY.md does not list: {missing:?}");
+    assert!(gone.is_empty(), "SUMMARY.md lists what is not there: {gone:?}");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let root = root();
+    let mut files: Vec<PathBuf> = book().into_iter().map(|page| root.join("docs").join(page)).collect();
+    files.extend([root.join("README.md"), root.join("CONTRIBUTING.md")]);
+    let mut broken = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a readable page");
+        for link in links(&text).into_iter().filter(|link| !link.contains("://")) {
+            let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = match path {
+                "" => Some(file.clone()),
+                path => within(&file.parent().expect("a directory").join(path)),
+            };
+            let good = target.is_some_and(|target| {
+                let page = || anchors(&fs::read_to_string(&target).unwrap_or_default());
+                target.exists() && (anchor.is_empty() || page().contains(anchor))
+            });
+            if !good {
+                broken.push(format!("{}: {link}", file.strip_prefix(&root).expect("below the root").display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn pages_are_short_and_open_with_a_sentence() {
+    let docs = root().join("docs");
+    let mut bad = Vec::new();
+    for page in book() {
+        let text = fs::read_to_string(docs.join(&page)).expect("a readable page");
+        let name = page.display();
+        if text.lines().count() > MOST_LINES && !GENERATED.iter().any(|generated| Path::new(generated) == page) {
+            bad.push(format!("{name} has {} lines, more than {MOST_LINES}", text.lines().count()));
+        }
+        if page == Path::new("SUMMARY.md") {
+            continue;
+        }
+        let mut parts = text.split("\n\n");
+        if !parts.next().is_some_and(|title| title.starts_with("# ")) {
+            bad.push(format!("{name} has no title"));
+        }
+        if !parts.next().is_some_and(|opening| opening.trim_end().ends_with(['.', ':'])) {
+            bad.push(format!("{name} does not open with a sentence"));
+        }
+    }
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+}
+
+#[test]
+fn anchors_are_made_as_renderers_do() {
+    let found = anchors("# The `A` of B, c\n```\n# no heading\n```\n## d_e-f\n");
+    assert_eq!(found, BTreeSet::from(["the-a-of-b-c".to_owned(), "d_e-f".to_owned()]));
+    assert_eq!(links("[a](b) `x` ![c](d#e)\n```\n[f](g)\n```\n"), ["b", "d#e"]);
+}

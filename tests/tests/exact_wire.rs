@@ -1,0 +1,106 @@
+//! The exact wire: every packet as a frame, with and without faults, and the record of all frames.
+
+#[path = "exact_wire/faults.rs"]
+mod faults;
+#[path = "exact_wire/record.rs"]
+mod record;
+#[path = "exact_wire/stock.rs"]
+mod stock;
+#[path = "exact_wire/verbs.rs"]
+mod verbs;
+
+use std::path::Path;
+
+use driver::{Device, SendFlags, SendWr};
+use fpga_regs::{CqeOpcode, QpType, WqeOpcode};
+use model::attach::{NetOptions, SegmentCard};
+use model::link::{Capture, LinkOptions, Wire};
+use tests::{Options, Peer};
+
+/// A net of two cards on the exact wire, with faults as on the command line.
+fn exact(faults: &str) -> NetOptions {
+    let faults = faults.parse().expect("faults");
+    NetOptions { cards: 2, link: LinkOptions { wire: Wire::Exact, faults, capture: None } }
+}
+
+/// The same options with a record of all frames.
+fn recorded(mut options: NetOptions, path: &Path, snaplen: u32) -> NetOptions {
+    options.link.capture = Some(Capture { path: path.to_owned(), snaplen });
+    options
+}
+
+/// A counter of both ports' cards, added up.
+fn counter(devices: &[&Device<SegmentCard>], name: &str) -> u64 {
+    let one = |device: &&Device<SegmentCard>| {
+        let counters = device.query_port(1).expect("the port").counters;
+        counters.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).unwrap_or_else(|| panic!("no counter {name}")).1
+    };
+    devices.iter().map(one).sum()
+}
+
+/// A UD SEND to a peer's QP.
+fn datagram<'a>(
+    x: &Peer<SegmentCard>,
+    y: &Peer<SegmentCard>,
+    ah: &'a driver::Ah,
+    sges: &'a [driver::Sge],
+) -> SendWr<'a> {
+    let mut wr = x.wr(9, WqeOpcode::SEND_WITH_IMM, sges);
+    wr.imm = 0x0102_0304;
+    wr.ah = Some(ah);
+    wr.remote_qpn = y.qp.qpn();
+    wr.remote_qkey = tests::QKEY;
+    wr
+}
+
+/// One of each verb between two cards, in an order that does not depend on the wire.
+fn one_of_each(a: &std::sync::Arc<Device<SegmentCard>>, b: &std::sync::Arc<Device<SegmentCard>>, gid: u8) {
+    let options = Options { gid, ..Options::default() };
+    let (mut x, y) = tests::connect(a, b, options);
+    x.buffer.pattern(5);
+    y.recv(1, &[y.sge(0, 4000)]);
+    x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, 3001)])]);
+    x.expect(1);
+    assert_eq!(y.expect(1).byte_len, 3001);
+    x.post(&[x.remote(2, WqeOpcode::WRITE, &[x.sge(0, 2050)], &y, 5000)]);
+    x.expect(2);
+    assert!(x.buffer[..2050] == y.buffer[5000..7050]);
+    y.recv(3, &[]);
+    let sge = [x.sge(0, 1023)];
+    let mut write = x.remote(3, WqeOpcode::WRITE_WITH_IMM, &sge, &y, 10_000);
+    write.imm = 77;
+    write.flags = SendFlags::SIGNALED | SendFlags::SOLICITED;
+    x.post(&[write]);
+    x.expect(3);
+    let wc = y.expect(3);
+    assert_eq!((wc.opcode, wc.imm, wc.byte_len), (CqeOpcode::RECV_RDMA_WITH_IMM, 77, 1023));
+    x.post(&[x.remote(4, WqeOpcode::READ, &[x.sge(100_000, 2049)], &y, 5001)]);
+    x.expect(4);
+    assert!(x.buffer[100_000..102_049] == y.buffer[5001..7050]);
+    let result = [x.sge(64, 8)];
+    let mut add = x.remote(5, WqeOpcode::FETCH_ADD, &result, &y, 50_000);
+    add.compare_add = 11;
+    let mut swap = x.remote(6, WqeOpcode::CMP_SWAP, &result, &y, 50_000);
+    (swap.compare_add, swap.swap) = (11, 0x0102_0304_0506_0708);
+    x.post(&[add, swap]);
+    x.expect(5);
+    x.expect(6);
+    assert_eq!(x.buffer[64..72], 11u64.to_le_bytes());
+    assert_eq!(y.buffer[50_000..50_008], 0x0102_0304_0506_0708u64.to_le_bytes());
+
+    let (x, y) = tests::connect(a, b, Options { qp_type: QpType::UC, ..options });
+    y.recv(7, &[y.sge(0, 2000)]);
+    x.post(&[x.wr(7, WqeOpcode::SEND, &[x.sge(0, 1999)])]);
+    x.expect(7);
+    y.expect(7);
+    x.post(&[x.remote(8, WqeOpcode::WRITE, &[x.sge(0, 1)], &y, 5000)]);
+    x.expect(8);
+
+    let (x, y) = tests::connect(a, b, Options { qp_type: QpType::UD, ..options });
+    let ah = x.pd.create_ah(&x.av(y.gid())).expect("an AH");
+    y.recv(9, &[y.sge(0, 2000)]);
+    x.post(&[datagram(&x, &y, &ah, &[x.sge(0, 333)])]);
+    x.expect(9);
+    let wc = y.expect(9);
+    assert_eq!((wc.byte_len, wc.src_qp, wc.imm), (373, x.qp.qpn(), 0x0102_0304));
+}

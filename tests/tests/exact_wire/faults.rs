@@ -1,0 +1,318 @@
+//! Reliable connections over a wire that loses, repeats, reorders and damages frames: every message
+//! arrives intact, exactly once and in order.
+
+use driver::{AttrMask, QpAttr, SendFlags, SendWr};
+use fpga_regs::{CqeOpcode, CqeStatus, EventKind, QpState, QpType, WqeOpcode};
+use model::attach::SegmentCard;
+use model::link::faults::mix;
+use model::wire::frame;
+use tests::{connect, expect_async, Net, Options, Peer};
+
+use super::{counter, exact, record, recorded};
+
+/// Longest message.
+const LONGEST: usize = 20_000;
+/// Operations outstanding, each with its own part of the buffers.
+const WINDOW: u64 = 16;
+/// Where the parts are, behind the atomics' words.
+const PARTS: usize = 4096;
+
+/// Random numbers that follow from a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0) % n
+    }
+
+    /// Mostly short, sometimes of many packets.
+    fn size(&mut self) -> usize {
+        let most = [0, 64, 1100, LONGEST as u64][self.below(4) as usize];
+        self.below(most + 1) as usize
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Verb {
+    Send,
+    Write,
+    WriteImm,
+    Read,
+    Add,
+    Swap,
+}
+
+/// An operation under way.
+#[derive(Clone, Copy, Debug)]
+struct Operation {
+    number: u64,
+    verb: Verb,
+    size: usize,
+    /// Atomics: the value that the word must have had before.
+    before: u64,
+}
+
+fn part(number: u64) -> usize {
+    PARTS + (number % WINDOW) as usize * LONGEST.next_multiple_of(4096)
+}
+
+/// The content of operation `number`.
+fn content(number: u64, size: usize) -> impl Iterator<Item = u8> {
+    (0..size as u64).map(move |i| (mix(number * 40_000 + i / 8) >> (i % 8 * 8)) as u8)
+}
+
+fn holds(memory: &[u8], number: u64, size: usize) -> bool {
+    memory[..size].iter().copied().eq(content(number, size))
+}
+
+fn fill(memory: &mut [u8], number: u64, size: usize) {
+    memory[..size].iter_mut().zip(content(number, size)).for_each(|(to, from)| *to = from);
+}
+
+/// One direction of traffic and what is expected of it.
+struct Traffic {
+    x: Peer<SegmentCard>,
+    y: Peer<SegmentCard>,
+    random: Random,
+    /// The value that the word of atomics will have when all under way are done.
+    word: u64,
+    /// Under way, in order.
+    sent: std::collections::VecDeque<Operation>,
+    /// Those that complete a receive at the peer.
+    receives: std::collections::VecDeque<Operation>,
+}
+
+impl Traffic {
+    fn post(&mut self, number: u64) {
+        let verbs = [Verb::Send, Verb::Send, Verb::Write, Verb::WriteImm, Verb::Read, Verb::Add, Verb::Swap];
+        let verb = verbs[self.random.below(verbs.len() as u64) as usize];
+        let size = if matches!(verb, Verb::Add | Verb::Swap) { 8 } else { self.random.size() };
+        let at = part(number);
+        let (x, y) = (&mut self.x, &mut self.y);
+        match verb {
+            Verb::Read => fill(&mut y.buffer[at..], number, size),
+            _ => fill(&mut x.buffer[at..], number, size),
+        }
+        let receives = matches!(verb, Verb::Send | Verb::WriteImm);
+        // Some receives come late: RNR NAKs are part of it.
+        let late = self.random.below(8) == 0;
+        let receive = [y.sge(at, if verb == Verb::Send { size } else { 0 })];
+        if receives && !late {
+            y.recv(number, &receive);
+        }
+        let sges = if size > 2 { vec![x.sge(at, size / 2), x.sge(at + size / 2, size - size / 2)] } else { vec![x.sge(at, size)] };
+        let opcode = match verb {
+            Verb::Send => WqeOpcode::SEND_WITH_IMM,
+            Verb::Write => WqeOpcode::WRITE,
+            Verb::WriteImm => WqeOpcode::WRITE_WITH_IMM,
+            Verb::Read => WqeOpcode::READ,
+            Verb::Add => WqeOpcode::FETCH_ADD,
+            Verb::Swap => WqeOpcode::CMP_SWAP,
+        };
+        let before = self.word;
+        let atomic = matches!(verb, Verb::Add | Verb::Swap);
+        let mut wr: SendWr<'_> = x.remote(number, opcode, &sges, y, if atomic { 0 } else { at });
+        wr.imm = number as u32;
+        wr.flags = SendFlags::SIGNALED;
+        match verb {
+            Verb::Add => {
+                wr.compare_add = number;
+                self.word = before.wrapping_add(number);
+            }
+            Verb::Swap => {
+                (wr.compare_add, wr.swap) = (before, mix(number));
+                self.word = mix(number);
+            }
+            _ => {}
+        }
+        let operation = Operation { number, verb, size, before };
+        x.post(&[wr]);
+        self.sent.push_back(operation);
+        if receives {
+            if late {
+                y.recv(number, &receive);
+            }
+            self.receives.push_back(operation);
+        }
+    }
+
+    /// Takes the next completion of the oldest operation and checks all that it promises.
+    fn complete(&mut self) {
+        let o = self.sent.pop_front().expect("something is under way");
+        let wc = self.x.wait();
+        assert_eq!((wc.wr_id, wc.status), (o.number, CqeStatus::SUCCESS), "{o:?}, {:#x}", wc.vendor_err);
+        let at = part(o.number);
+        let there = holds(&self.y.buffer[at..], o.number, o.size);
+        match o.verb {
+            Verb::Send | Verb::WriteImm => {
+                let received = self.receives.pop_front().expect("it was noted");
+                assert_eq!(received.number, o.number);
+                let wc = self.y.wait();
+                assert_eq!((wc.wr_id, wc.status, wc.imm), (o.number, CqeStatus::SUCCESS, o.number as u32), "{o:?}");
+                assert_eq!(wc.byte_len as usize, o.size, "{o:?}");
+                let opcode = if o.verb == Verb::Send { CqeOpcode::RECV } else { CqeOpcode::RECV_RDMA_WITH_IMM };
+                assert_eq!(wc.opcode, opcode);
+                assert!(there, "{o:?}: the content");
+            }
+            Verb::Write => assert!(there, "{o:?}: the content"),
+            Verb::Read => assert!(holds(&self.x.buffer[at..], o.number, o.size), "{o:?}: the content"),
+            // Done twice, or in another order, the word would be another.
+            Verb::Add | Verb::Swap => {
+                let found = u64::from_le_bytes(self.x.buffer[at..at + 8].try_into().unwrap());
+                assert_eq!(found, o.before, "{o:?}: the original value");
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        while !self.sent.is_empty() {
+            self.complete();
+        }
+        assert!(self.x.poll().is_none() && self.y.poll().is_none(), "a completion too many");
+        assert_eq!(self.y.buffer[..8], self.word.to_le_bytes());
+    }
+}
+
+/// `count` operations of random verbs and sizes, in both directions at once.
+fn soak(faults: &str, count: u64, options: Options) {
+    println!("faults {faults}");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("net.pcap");
+    let net = Net::with(recorded(exact(faults), &path, 65_535));
+    let (a, b) = (net.open(0), net.open(1));
+    let options = Options { gid: 1, bytes: 1 << 19, ..options };
+    let traffic = |from, to, seed| {
+        let (x, y) = connect(from, to, options);
+        Traffic { x, y, random: Random(seed), word: 0, sent: Default::default(), receives: Default::default() }
+    };
+    let mut ways = [traffic(&a, &b, 1), traffic(&b, &a, 2)];
+    for number in 0..count / 2 {
+        for way in &mut ways {
+            if way.sent.len() as u64 >= WINDOW / 2 + way.random.below(WINDOW / 2) {
+                way.complete();
+            }
+            way.post(number);
+        }
+    }
+    ways.iter_mut().for_each(Traffic::finish);
+    let of = |name| counter(&[&a, &b], name);
+    for name in ["retransmits", "sequence_nak", "out_of_sequence", "duplicate", "ack_timeouts", "rnr_nak"] {
+        println!("{name}: {}", of(name));
+        assert_ne!(of(name), 0, "{name}");
+    }
+    assert_eq!(of("rx_icrc_errors") != 0, faults.contains("corrupt"));
+    drop(ways);
+    drop((a, b));
+    drop(net);
+    let frames = record::records(&path, 65_535);
+    println!("{} frames", frames.len());
+    // Damage comes behind the record.
+    assert!(frames.iter().all(|f| frame::decode(&f.kept).is_ok()));
+}
+
+#[test]
+fn a_lossy_wire() {
+    soak("loss=0.02,seed=1", 4000, Options { timeout: 1, ..Options::default() });
+}
+
+#[test]
+fn a_damaging_wire() {
+    soak("corrupt=0.05,seed=2", 4000, Options { timeout: 2, ..Options::default() });
+}
+
+#[test]
+fn a_repeating_and_reordering_wire() {
+    soak("dup=0.05,reorder=0.03,seed=3", 4000, Options { timeout: 6, ..Options::default() });
+}
+
+#[test]
+fn all_faults_at_once_at_the_least_mtu() {
+    let options = Options { timeout: 3, mtu: 1, psn: 0xff_ff00, ..Options::default() };
+    soak("loss=0.01,dup=0.01,reorder=0.01,corrupt=0.01,seed=4", 4000, options);
+}
+
+/// For hours of search: as many seeds as `SEEDS` says, at rates that the other tests do not reach.
+#[test]
+#[ignore = "long: SEEDS=100 cargo test --release -p tests --test exact_wire -- --ignored"]
+fn many_seeds() {
+    let seeds = std::env::var("SEEDS").map_or(10, |n| n.parse().expect("SEEDS is a number"));
+    for seed in 0..seeds {
+        let mut random = Random(seed);
+        let mut rate = |most: u64| random.below(most) as f64 / 1000.0;
+        let (loss, dup, reorder, corrupt) = (rate(30), 0.001 + rate(100), rate(40), 0.001 + rate(20));
+        let faults = format!("loss={loss},dup={dup},reorder={reorder},corrupt={corrupt},seed={seed}");
+        let mtu = 1 + random.below(5) as u8;
+        let rd_atomic = 1 + random.below(16) as u8;
+        soak(&faults, 2000, Options { timeout: 1, mtu, rd_atomic, ..Options::default() });
+    }
+}
+
+#[test]
+fn nothing_arrives_and_the_retries_are_used_up() {
+    let net = Net::with(exact("loss=1,seed=5"));
+    let (a, b) = (net.open(0), net.open(1));
+    let (x, _y) = connect(&a, &b, Options { timeout: 2, retry_cnt: 3, ..Options::default() });
+    x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, 10)])]);
+    assert_eq!(x.wait().status, CqeStatus::RETRY_EXC_ERR);
+    assert_eq!(counter(&[&a], "ack_timeouts"), 4);
+    assert_eq!(counter(&[&a, &b], "rx_packets"), 0);
+}
+
+#[test]
+fn a_send_queue_drains_although_packets_are_lost() {
+    let net = Net::with(exact("loss=0.3,seed=8"));
+    let (a, b) = (net.open(0), net.open(1));
+    let options = Options { timeout: 3, gid: 1, ..Options::default() };
+    for _ in 0..50 {
+        let (x, y) = connect(&a, &b, options);
+        let sge = [x.sge(0, 3000)];
+        let write = |id| x.remote(id, WqeOpcode::WRITE, &sge, &y, 0);
+        x.post(&[write(1), write(2), x.remote(3, WqeOpcode::READ, &sge, &y, 0), write(4)]);
+        let drain = QpAttr { state: QpState::SQD, en_sqd_async_notify: true, ..Default::default() };
+        x.qp.modify(&drain, AttrMask::STATE | AttrMask::EN_SQD_ASYNC_NOTIFY).expect("SQD");
+        for id in 1..=4 {
+            x.expect(id);
+        }
+        expect_async(&a, EventKind::SQ_DRAINED, x.qp.qpn());
+        // What is posted now waits for RTS.
+        x.post(&[write(5)]);
+        assert!(x.poll().is_none());
+        x.qp.modify(&QpAttr { state: QpState::RTS, ..Default::default() }, AttrMask::STATE).expect("RTS");
+        x.expect(5);
+    }
+}
+
+#[test]
+fn an_unreliable_connection_loses_whole_messages_only() {
+    let net = Net::with(exact("loss=0.05,corrupt=0.05,seed=6"));
+    let (a, b) = (net.open(0), net.open(1));
+    let (mut x, y) = connect(&a, &b, Options { qp_type: QpType::UC, ..Options::default() });
+    let (mut received, mut next) = (0, 0);
+    let messages = 1000;
+    for i in 0..16 {
+        y.recv(i, &[y.sge(part(i), LONGEST)]);
+    }
+    for number in 0..messages {
+        let size = 1 + mix(number) as usize % 4000;
+        fill(&mut x.buffer, number, size);
+        let sge = [x.sge(0, size)];
+        let mut wr = x.wr(number, WqeOpcode::SEND_WITH_IMM, &sge);
+        wr.imm = number as u32;
+        x.post(&[wr]);
+        x.expect(number);
+        if let Some(wc) = y.poll() {
+            assert_eq!((wc.status, wc.byte_len as usize), (CqeStatus::SUCCESS, size), "message {number}");
+            assert_eq!(wc.imm as u64, number, "a message that was not lost arrives at once");
+            assert!(wc.imm as u64 >= next);
+            next = wc.imm as u64 + 1;
+            let at = part(wc.wr_id);
+            assert!(holds(&y.buffer[at..], number, size), "message {number}");
+            received += 1;
+            y.recv(wc.wr_id, &[y.sge(at, LONGEST)]);
+        }
+    }
+    println!("{received} of {messages} messages arrived");
+    assert!((600..950).contains(&received));
+    assert_ne!(counter(&[&b], "rx_icrc_errors"), 0);
+}

@@ -1,0 +1,112 @@
+//! The record of all frames.
+
+use std::path::Path;
+
+use model::attach::{run_keeper, NetOptions};
+use model::link::frames;
+use model::packet::Kind;
+use model::wire::frame;
+use tests::Net;
+
+use super::{exact, one_of_each, recorded};
+
+/// A record of a pcap file.
+pub struct Record {
+    /// Nanoseconds since 1970.
+    pub time: u64,
+    /// Bytes of the frame on the wire.
+    pub len: usize,
+    /// What was kept of it.
+    pub kept: Vec<u8>,
+}
+
+/// Reads a little-endian pcap file with nanoseconds, link type Ethernet, and checks every length.
+pub fn records(path: &Path, snaplen: u32) -> Vec<Record> {
+    let bytes = std::fs::read(path).expect("the capture");
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    assert_eq!((word(0), word(4)), (0xa1b2_3c4d, 0x0004_0002));
+    assert_eq!((word(8), word(12), word(16), word(20)), (0, 0, snaplen, 1));
+    let mut records = Vec::new();
+    let mut at = 24;
+    while at < bytes.len() {
+        let (kept, len) = (word(at + 8) as usize, word(at + 12) as usize);
+        assert!(word(at + 4) < 1_000_000_000);
+        assert_eq!(kept, len.min(snaplen as usize));
+        let time = u64::from(word(at)) * 1_000_000_000 + u64::from(word(at + 4));
+        records.push(Record { time, len, kept: bytes[at + 16..at + 16 + kept].to_vec() });
+        at += 16 + kept;
+    }
+    assert_eq!(at, bytes.len());
+    records
+}
+
+fn opcodes(records: &[Record]) -> Vec<u8> {
+    let decode = |r: &Record| frame::decode(&r.kept).expect("a frame with a right ICRC").headers.bth.opcode.0;
+    records.iter().map(decode).collect()
+}
+
+/// Runs one of each verb with a record of it.
+fn run(options: NetOptions, snaplen: u32) -> Vec<Record> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("net.pcap");
+    let net = Net::with(recorded(options, &path, snaplen));
+    let (a, b) = (net.open(0), net.open(1));
+    one_of_each(&a, &b, 1);
+    one_of_each(&a, &b, 0);
+    drop((a, b));
+    drop(net);
+    records(&path, snaplen)
+}
+
+#[test]
+fn every_frame_is_recorded_with_a_right_icrc() {
+    let all = run(exact(""), 65_535);
+    let one: Vec<u8> = vec![
+        0x00, 0x01, 0x02, 0x11, // SEND, ACK
+        0x06, 0x07, 0x08, 0x11, // WRITE
+        0x0b, 0x11, // WRITE with immediate data
+        0x0c, 0x0d, 0x0e, 0x0f, // READ
+        0x14, 0x13, 0x12, 0x12, // FetchAdd, CmpSwap
+        0x20, 0x22, // UC SEND
+        0x2a, // UC WRITE
+        0x65, // UD SEND with immediate data
+    ];
+    assert_eq!(opcodes(&all), [one.clone(), one].concat());
+    assert!(all.windows(2).all(|pair| pair[0].time <= pair[1].time));
+    for record in &all {
+        let (p, payload) = frames::decode(&record.kept).expect("decodes");
+        assert!(p.src.card < 2 && p.dst.card < 2 && p.src.card != p.dst.card);
+        assert_eq!(record.len, record.kept.len());
+        let udp = frame::decode(&record.kept).unwrap().path.udp_sport;
+        assert!(udp >= 0xc000);
+        if p.kind == Kind::Ack {
+            assert!(payload.is_empty());
+        }
+    }
+}
+
+#[test]
+fn the_fast_wire_is_recorded_as_the_exact_one() {
+    let (fast, exact) = (run(2.into(), 65_535), run(exact(""), 65_535));
+    assert_eq!(opcodes(&fast), opcodes(&exact));
+    let lengths = |records: &[Record]| records.iter().map(|r| r.len).collect::<Vec<_>>();
+    assert_eq!(lengths(&fast), lengths(&exact));
+}
+
+#[test]
+fn frames_are_cut_to_the_snaplen() {
+    let cut = run(exact(""), 80);
+    assert!(cut.iter().any(|r| r.len > 1000 && r.kept.len() == 80));
+    assert!(cut.iter().any(|r| r.len == 62 && r.kept.len() == 62));
+}
+
+#[test]
+fn a_file_that_cannot_be_made_is_said_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("net.sock");
+    for path in ["/nowhere/at/all.pcap", "relative.pcap"] {
+        let error = run_keeper(&socket, recorded(exact(""), Path::new(path), 100)).unwrap_err();
+        assert!(error.to_string().starts_with("making the capture file: "), "{error}");
+    }
+    assert!(!Path::new("relative.pcap").exists());
+}

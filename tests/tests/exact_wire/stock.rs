@@ -1,0 +1,66 @@
+//! Stock programs over frames, with faults, recorded.
+
+use model::wire::frame;
+use tests::stock::{Pair, StockNet};
+
+use super::record::records;
+
+/// Program, arguments, and opcodes of which its frames have to be some.
+const PROGRAMS: [(&str, &[&str], &[u8]); 5] = [
+    ("ibv_rc_pingpong", &["-g", "1", "-c", "-n", "300", "-s", "5000"], &[0x00, 0x01, 0x02, 0x11]),
+    ("ib_write_bw", &["-n", "300", "-s", "3000"], &[0x06, 0x07, 0x08, 0x11]),
+    ("ib_read_lat", &["-n", "300", "-s", "3000"], &[0x0c, 0x0d, 0x0e, 0x0f]),
+    ("ib_atomic_bw", &["-n", "300"], &[0x14, 0x12]),
+    ("ib_send_bw", &["-n", "300", "-s", "333", "-b"], &[0x04, 0x11]),
+];
+
+#[test]
+fn stock_programs_run_over_a_bad_wire_that_is_recorded() {
+    for (program, arguments, opcodes) in PROGRAMS {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("net.pcap");
+        let net = StockNet::new();
+        let launcher = [
+            "--fault=loss=0.002,dup=0.002,reorder=0.002,corrupt=0.002,seed=9",
+            "--pcap",
+            path.to_str().unwrap(),
+        ];
+        let pair = Pair { launcher: &launcher, ..Pair::new(&net, program, arguments) };
+        if let Err(error) = pair.run() {
+            panic!("{}: {error}", pair.line());
+        }
+        net.expect_gone();
+        let frames = records(&path, 65_535);
+        assert!(frames.len() > 300, "{program}: {} frames", frames.len());
+        let mut seen = [false; 256];
+        for (n, record) in frames.iter().enumerate() {
+            let frame = frame::decode(&record.kept);
+            let frame = frame.unwrap_or_else(|reason| panic!("{program}: frame {}: {reason}", n + 1));
+            seen[frame.headers.bth.opcode.0 as usize] = true;
+        }
+        for &opcode in opcodes {
+            assert!(seen[opcode as usize], "{program}: no frame with opcode {opcode:#x}");
+        }
+    }
+}
+
+/// A writer that is killed leaves a file that ends with a whole record.
+#[test]
+fn the_record_of_a_killed_program_is_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("net.pcap");
+    let net = StockNet::new();
+    let launcher = ["--wire", "exact", "--snaplen", "100", "--pcap", path.to_str().unwrap()];
+    let pair = Pair { launcher: &launcher, ..Pair::new(&net, "ib_write_bw", &["-D", "20", "-s", "65536"]) };
+    let (server, client) = pair.start().expect("both start");
+    let start = std::time::Instant::now();
+    while std::fs::metadata(&path).map_or(0, |file| file.len()) < 20_000_000 {
+        assert!(start.elapsed().as_secs() < 20, "no frames; the client said:\n{}", client.said());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    client.signal(libc::SIGKILL);
+    drop(client);
+    drop(server);
+    net.expect_gone();
+    assert!(records(&path, 100).len() > 100_000);
+}

@@ -1,0 +1,320 @@
+//! Memory regions: rights, domains, addresses on the wire, large regions, regions of scattered pages.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use driver::{Card, Mr, PageList, SendWr, Sge, SrqAttr};
+use fpga_regs::{Access, CqeStatus, QpState, WqeOpcode};
+use model::attach::SegmentCard;
+use tests::{join, on_one_and_two_cards, Buffer, Net, Options, Peer, Side};
+
+fn small() -> Options {
+    Options { depth: 16, bytes: 1 << 18, timeout: 14, cqes: 128, ..Default::default() }
+}
+
+const LOCAL: Access = Access::LOCAL_WRITE;
+
+fn all() -> Access {
+    LOCAL | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC
+}
+
+/// A region of a peer's domain over any memory.
+fn register(y: &Side, addr: u64, len: usize, wire_va: u64, access: Access) -> Result<Arc<Mr<SegmentCard>>, driver::Error> {
+    // SAFETY: the tests keep the memory until the region is gone.
+    #[allow(unsafe_code)]
+    unsafe {
+        y.pd.reg_mr(addr as *mut u8, len, wire_va, access)
+    }
+}
+
+#[test]
+fn a_request_needs_the_right_of_the_region_and_of_the_qp() {
+    let net = Net::new(2);
+    let (a, b) = (net.open(0), net.open(1));
+    let (x, y) = (Peer::new(&a, small()), Peer::new(&b, small()));
+    join(&x, &y);
+    let rights = [Access::REMOTE_WRITE, Access::REMOTE_READ, Access::REMOTE_ATOMIC];
+    let set = |bits: usize| rights.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1).fold(LOCAL, |all, (_, &r)| all | r);
+    let opcodes = [(WqeOpcode::WRITE, 0), (WqeOpcode::READ, 1), (WqeOpcode::CMP_SWAP, 2), (WqeOpcode::FETCH_ADD, 2)];
+    for region in 0..8 {
+        let mr = register(&y, y.buffer.addr(0), 4096, y.buffer.addr(0), set(region)).expect("a region");
+        for qp in 0..8 {
+            y.set_access(set(qp));
+            for (opcode, right) in opcodes {
+                let sge = [x.sge(0, 8)];
+                x.post(&[SendWr { rkey: mr.rkey(), ..x.remote(1, opcode, &sge, &y, 8) }]);
+                let may = (region & qp) >> right & 1 == 1;
+                let wc = x.wait();
+                let want = if may { CqeStatus::SUCCESS } else { CqeStatus::REM_ACCESS_ERR };
+                assert_eq!(wc.status, want, "{opcode}: region {region:03b}, QP {qp:03b}");
+                if !may {
+                    x.to(QpState::RESET);
+                    y.to(QpState::RESET);
+                    join(&x, &y);
+                    y.set_access(set(qp));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rights_that_make_no_sense_are_refused() {
+    let net = Net::new(1);
+    let y = Peer::new(&net.open(0), small());
+    for access in [Access::REMOTE_WRITE, Access::REMOTE_ATOMIC, Access::REMOTE_WRITE | Access::REMOTE_READ] {
+        assert!(register(&y, y.buffer.addr(0), 4096, 0, access).is_err(), "{access} without local write");
+    }
+    assert!(register(&y, y.buffer.addr(0), 0, 0, LOCAL).is_err(), "no bytes");
+    assert!(register(&y, y.buffer.addr(0), 4096, u64::MAX - 100, LOCAL).is_err(), "wraps around");
+    assert!(register(&y, 0x1000, 4096, 0x1000, LOCAL).is_err(), "no memory there");
+}
+
+#[test]
+fn regions_have_the_addresses_that_they_were_given() {
+    on_one_and_two_cards(small(), |x, y| {
+        x.buffer.pattern(1);
+        for (wire_va, access) in [(0x1234_5678_9abc_d000u64, all()), (0x7, all()), (0, all()), (y.buffer.addr(0), all() | Access::ZERO_BASED)] {
+            let base = if access.contains(Access::ZERO_BASED) { 0 } else { wire_va };
+            let mr = register(y, y.buffer.addr(5000), 10_000, wire_va, access).expect("a region");
+            assert_eq!(mr.wire_va(), base);
+            let sge = [x.sge(0, 1000)];
+            for offset in [0, 123, 9000] {
+                y.buffer.fill(0);
+                x.post(&[SendWr { remote_addr: base + offset, rkey: mr.rkey(), ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0) }]);
+                x.expect(1);
+                assert!(y.buffer[5000 + offset as usize..][..1000] == x.buffer[..1000]);
+                // Local keys mean the same addresses.
+                let own = [Sge { addr: base + offset, length: 1000, lkey: mr.lkey() }];
+                x.recv(2, &[x.sge(100_000, 1000)]);
+                y.post(&[y.wr(3, WqeOpcode::SEND, &own)]);
+                y.expect(3);
+                x.expect(2);
+                assert!(x.buffer[100_000..101_000] == x.buffer[..1000]);
+                y.buffer.fill(0);
+                y.recv(4, &own);
+                x.post(&[x.wr(5, WqeOpcode::SEND, &sge)]);
+                x.expect(5);
+                y.expect(4);
+                assert!(y.buffer[5000 + offset as usize..][..1000] == x.buffer[..1000]);
+            }
+            x.post(&[SendWr { remote_addr: base + 9001, rkey: mr.rkey(), ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0) }]);
+            x.expect_status(1, CqeStatus::REM_ACCESS_ERR);
+            x.to(QpState::RESET);
+            y.to(QpState::RESET);
+            join(x, y);
+        }
+    });
+}
+
+#[test]
+fn the_same_memory_in_several_regions() {
+    on_one_and_two_cards(small(), |x, y| {
+        x.buffer.pattern(2);
+        let sge = [x.sge(0, 3000)];
+        let regions: Vec<_> = [(100, 10_000), (0, 5000), (100, 10_000), (4096, 8192), (1, 1)]
+            .into_iter()
+            .map(|(at, len)| register(y, y.buffer.addr(at), len, y.buffer.addr(at), all()).expect("a region"))
+            .collect();
+        for (n, mr) in regions.iter().enumerate().filter(|(_, mr)| mr.length() >= 3000) {
+            y.buffer.fill(0);
+            x.post(&[SendWr { remote_addr: mr.wire_va(), rkey: mr.rkey(), ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0) }]);
+            x.expect(1);
+            let at = (mr.addr() - y.buffer.addr(0)) as usize;
+            assert!(y.buffer[at..at + 3000] == x.buffer[..3000]);
+            // The ones before it are gone, and the memory stays reachable.
+            regions[n].destroy().expect("destroyed");
+            assert!(regions[n].destroy().is_err(), "destroyed already");
+        }
+        y.buffer.fill(0);
+        x.post(&[x.remote(1, WqeOpcode::WRITE, &sge, y, 100)]);
+        x.expect(1);
+        assert!(y.buffer[100..3100] == x.buffer[..3000]);
+    });
+}
+
+#[test]
+fn what_is_in_use_is_not_destroyed() {
+    let net = Net::new(1);
+    let device = net.open(0);
+    let x = Peer::new(&device, small());
+    assert!(x.pd.destroy().is_err(), "a QP and a region are in the domain");
+    assert!(x.cq.destroy().is_err(), "a QP uses the CQ");
+    let srq = x.pd.create_srq(&SrqAttr { max_wr: 4, max_sge: 1, limit: 0 }).expect("an SRQ");
+    let y = Peer::with_srq(&device, small(), Some(srq.clone()));
+    assert!(srq.destroy().is_err(), "a QP uses the SRQ");
+    y.qp.destroy().expect("the QP goes first");
+    srq.destroy().expect("then the SRQ");
+    x.qp.destroy().expect("a QP");
+    x.cq.destroy().expect("a CQ");
+    assert!(x.pd.destroy().is_err(), "regions are in the domain");
+    x.mr.destroy().expect("a region");
+    y.mr.destroy().expect("a region");
+    y.cq.destroy().expect("a CQ");
+    x.pd.destroy().expect("nothing is left in it");
+}
+
+#[test]
+fn a_region_of_64_gib_costs_nothing_and_works_at_its_far_end() {
+    const SIZE: usize = 64 << 30;
+    // SAFETY: a new mapping that nothing has to be reserved for.
+    #[allow(unsafe_code)]
+    let memory = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        libc::mmap(std::ptr::null_mut(), SIZE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+    };
+    assert_ne!(memory, libc::MAP_FAILED);
+    let base = memory as u64;
+    {
+        let net = Net::new(2);
+        let (a, b) = (net.open(0), net.open(1));
+        let (mut x, y) = tests::connect(&a, &b, small());
+        x.buffer.pattern(3);
+        let start = Instant::now();
+        let mr = register(&y, base, SIZE, base, all()).expect("a region");
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(1), "registered in {took:?}");
+        assert_eq!(mr.length(), SIZE as u64);
+        let far = base + SIZE as u64 - 5000;
+        for addr in [base, base + (5 << 30) + 1, base + (32 << 30), far] {
+            x.post(&[SendWr { remote_addr: addr, rkey: mr.rkey(), ..x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 5000)], &y, 0) }]);
+            x.expect(1);
+            x.post(&[SendWr { remote_addr: addr, rkey: mr.rkey(), ..x.remote(2, WqeOpcode::READ, &[x.sge(9000, 5000)], &y, 0) }]);
+            x.expect(2);
+            assert!(x.buffer[9000..14_000] == x.buffer[..5000]);
+            // SAFETY: within the mapping; the WRITE is complete.
+            #[allow(unsafe_code)]
+            let there = unsafe { std::slice::from_raw_parts(addr as *const u8, 5000) };
+            assert!(there == &x.buffer[..5000]);
+        }
+        x.post(&[SendWr { remote_addr: far + 1, rkey: mr.rkey(), ..x.remote(3, WqeOpcode::WRITE, &[x.sge(0, 5000)], &y, 0) }]);
+        x.expect_status(3, CqeStatus::REM_ACCESS_ERR);
+        let start = Instant::now();
+        mr.destroy().expect("destroyed");
+        assert!(start.elapsed() < Duration::from_secs(1), "destroyed in {:?}", start.elapsed());
+    }
+    // SAFETY: our own mapping.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::munmap(memory, SIZE)
+    };
+}
+
+/// A region of scattered pages, and how its bytes lie in the buffer beneath.
+struct Pages {
+    mr: Arc<Mr<SegmentCard>>,
+    order: Vec<usize>,
+    shift: u8,
+    first: usize,
+    /// Where the first aligned page lies in the buffer.
+    aligned: usize,
+}
+
+impl Pages {
+    /// Every second page of `memory`, backwards.
+    fn new(y: &Side, memory: &Buffer, shift: u8, first: usize, length: usize, wire_va: u64) -> Pages {
+        let iova = y.device.card().map(memory.addr(0) as *mut u8, memory.len(), true).expect("mapped");
+        let size = 1usize << shift;
+        let aligned = iova.next_multiple_of(size as u64) - iova;
+        let count = (first + length).div_ceil(size);
+        let order: Vec<usize> = (0..count).map(|i| (count - 1 - i) * 2).collect();
+        assert!(aligned as usize + (order[0] + 1) * size <= memory.len());
+        let pages: Vec<u64> = order.iter().map(|&page| iova + aligned + (page * size) as u64).collect();
+        let list = PageList { pages: &pages, page_shift: shift, first_offset: first as u32, length: length as u64 };
+        // SAFETY: the memory stays mapped until the region is gone.
+        #[allow(unsafe_code)]
+        let mr = unsafe { y.pd.reg_pages(&list, wire_va, all()) }.expect("a region");
+        Pages { mr, order, shift, first, aligned: aligned as usize }
+    }
+
+    /// `len` bytes of the region from `offset` on.
+    fn bytes(&self, memory: &[u8], offset: usize, len: usize) -> Vec<u8> {
+        (offset..offset + len)
+            .map(|i| {
+                let at = i + self.first;
+                memory[self.aligned + (self.order[at >> self.shift] << self.shift) + (at & ((1 << self.shift) - 1))]
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn a_region_of_scattered_pages() {
+    for shift in [12, 16, 21] {
+        on_one_and_two_cards(Options { bytes: 1 << 20, ..small() }, |x, y| {
+            let size = 1usize << shift;
+            let (first, length) = (1003, size * 7 + 500);
+            let memory = Buffer::new(size * 17);
+            let pages = Pages::new(y, &memory, shift, first, length, 0x5000_0000_0007);
+            let mr = &pages.mr;
+            x.buffer.pattern(shift);
+            for (offset, len) in [(0, 1), (0, 100), (size - 1003 - 1, 2), (size - 1500, 3 * size / 2), (3, 400_000), (length - 1000, 1000)] {
+                let len = len.min(length - offset).min(500_000);
+                let wire = mr.wire_va() + offset as u64;
+                let sge = [x.sge(17, len)];
+                x.post(&[SendWr { remote_addr: wire, rkey: mr.rkey(), ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0) }]);
+                x.expect(1);
+                assert!(pages.bytes(&memory, offset, len) == x.buffer[17..17 + len], "WRITE of {len} at {offset}");
+                let back = [x.sge(510_001, len)];
+                x.post(&[SendWr { remote_addr: wire, rkey: mr.rkey(), ..x.remote(2, WqeOpcode::READ, &back, y, 0) }]);
+                x.expect(2);
+                assert!(x.buffer[510_001..510_001 + len] == x.buffer[17..17 + len], "READ of {len} at {offset}");
+                // As local memory: sent from, received into, read into.
+                let own = [Sge { addr: wire, length: len as u32, lkey: mr.lkey() }];
+                x.buffer[510_000..].fill(0);
+                x.recv(3, &back);
+                y.post(&[y.wr(3, WqeOpcode::SEND, &own)]);
+                y.expect(3);
+                x.expect(3);
+                assert!(x.buffer[510_001..510_001 + len] == x.buffer[17..17 + len], "SEND of {len} at {offset}");
+                let other = [x.sge(1, len)];
+                y.recv(4, &own);
+                x.post(&[x.wr(4, WqeOpcode::SEND, &other)]);
+                x.expect(4);
+                y.expect(4);
+                assert!(pages.bytes(&memory, offset, len) == x.buffer[1..1 + len], "receive of {len} at {offset}");
+                y.post(&[y.remote(5, WqeOpcode::READ, &own, x, 2)]);
+                y.expect(5);
+                assert!(pages.bytes(&memory, offset, len) == x.buffer[2..2 + len], "READ into {len} at {offset}");
+            }
+            // An atomic at an address that is aligned on the wire.
+            let at = 0x5000_0000_1000 - mr.wire_va();
+            let add = SendWr { compare_add: 5, remote_addr: 0x5000_0000_1000, rkey: mr.rkey(), ..x.remote(6, WqeOpcode::FETCH_ADD, &[], y, 0) };
+            let before = u64::from_ne_bytes(pages.bytes(&memory, at as usize, 8).try_into().expect("8 bytes"));
+            let sge = [x.sge(0, 8)];
+            x.post(&[SendWr { data: driver::Data::Sges(&sge), ..add }]);
+            x.expect(6);
+            assert_eq!(x.buffer[..8], before.to_ne_bytes());
+            assert_eq!(pages.bytes(&memory, at as usize, 8), before.wrapping_add(5).to_ne_bytes());
+            // One byte beyond.
+            let wr = SendWr { remote_addr: mr.wire_va() + length as u64 - 7, rkey: mr.rkey(), ..x.remote(7, WqeOpcode::WRITE, &sge, y, 0) };
+            x.post(&[wr]);
+            x.expect_status(7, CqeStatus::REM_ACCESS_ERR);
+            y.device.card().unmap(memory.addr(0), memory.addr(0) as *mut u8, memory.len());
+        });
+    }
+}
+
+#[test]
+fn page_lists_that_do_not_fit_are_refused() {
+    let net = Net::new(1);
+    let y = Peer::new(&net.open(0), small());
+    let iova = y.mr.addr();
+    let good = PageList { pages: &[iova, iova + 8192], page_shift: 12, first_offset: 100, length: 8000 };
+    let wrong = [
+        PageList { pages: &[iova], ..good },
+        PageList { pages: &[iova, iova, iova], ..good },
+        PageList { pages: &[iova, iova + 8], ..good },
+        PageList { first_offset: 4096, ..good },
+        PageList { page_shift: 11, ..good },
+        PageList { page_shift: 63, ..good },
+        PageList { length: 0, ..good },
+    ];
+    // SAFETY: the pages are the peer's buffer.
+    #[allow(unsafe_code)]
+    let register = |list: &PageList<'_>| unsafe { y.pd.reg_pages(list, 0, all()) };
+    for (n, list) in wrong.iter().enumerate() {
+        assert!(register(list).is_err(), "list {n}");
+    }
+    register(&good).expect("a region");
+}

@@ -1,0 +1,93 @@
+//! The C++ examples of the book: compile without a warning, run as two processes.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tests::stock::{compile, free_port, wait_until_listening, Ended, Program, StockNet};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+struct Examples {
+    _directory: tempfile::TempDir,
+    server: PathBuf,
+    client: PathBuf,
+}
+
+fn built() -> Examples {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples");
+    let directory = tempfile::tempdir().expect("a directory");
+    let build = |name: &str| {
+        let program = directory.path().join(name);
+        compile("g++", &["-std=c++17", "-O1"], &sources.join(format!("{name}.cpp")), &program);
+        program
+    };
+    let (server, client) = (build("rc_server"), build("rc_client"));
+    Examples { server, client, _directory: directory }
+}
+
+fn both(net: &StockNet, examples: &Examples, card: &str, more: &[&str]) -> (Ended, Ended) {
+    let (server, port) = listening(net, examples, more);
+    let mut arguments = vec!["localhost", "-d", card, "-p", &port];
+    arguments.extend(more);
+    let client = net.start(&examples.client, &arguments).wait(LIMIT);
+    (server.wait(Duration::from_secs(2)), client)
+}
+
+fn listening(net: &StockNet, examples: &Examples, more: &[&str]) -> (Program, String) {
+    let port = free_port();
+    let text = port.to_string();
+    let mut arguments = vec!["-d", "verbena0", "-p", &text];
+    arguments.extend(more);
+    let mut server = net.start(&examples.server, &arguments);
+    assert!(wait_until_listening(&mut server, port, LIMIT), "the server does not listen: {}", server.said());
+    (server, text)
+}
+
+#[test]
+fn the_examples_run_on_two_cards_and_on_one() {
+    let (net, examples) = (StockNet::new(), built());
+    for (card, more) in [("verbena1", vec![]), ("verbena0", vec![]), ("verbena1", vec!["-g", "0", "-i", "2"])]
+    {
+        let (server, client) = both(&net, &examples, card, &more);
+        let report =
+            format!("server: {}\n{}\nclient: {}\n{}", server.how(), server.said, client.how(), client.said);
+        assert!(server.good() && client.good(), "client on {card} {more:?}:\n{report}");
+        for line in
+            ["WRITE, READ back: equal", "in one post, one completion: equal", "as expected", "client: OK"]
+        {
+            assert!(client.said.contains(line), "no `{line}`:\n{report}");
+        }
+        assert!(server.said.contains("answered 1000 messages"), "{report}");
+        println!("{}", client.said);
+    }
+    net.expect_gone();
+}
+
+#[test]
+fn the_examples_say_what_is_wrong() {
+    let (net, examples) = (StockNet::new(), built());
+    let client = |arguments: &[&str]| {
+        let ended = net.start(&examples.client, arguments).wait(LIMIT);
+        assert_eq!(ended.status.and_then(|status| status.code()), Some(1), "{}: {}", ended.how(), ended.said);
+        ended.said
+    };
+    assert!(client(&[]).contains("usage:"));
+    assert!(client(&["localhost", "-d", "nothing"]).contains("there are: verbena0 verbena1"));
+    assert!(client(&["localhost", "-i", "9"]).contains("port 9"));
+    assert!(client(&["localhost", "-g", "99"]).contains("GID 99"));
+    let unused = free_port().to_string();
+    assert!(client(&["localhost", "-p", &unused]).contains("start rc_server there first"));
+}
+
+/// A server whose client is killed ends by itself, and says why.
+#[test]
+fn a_server_notices_that_its_client_is_gone() {
+    let (net, examples) = (StockNet::new(), built());
+    let (server, port) = listening(&net, &examples, &[]);
+    // Half of a client: connects, and is gone.
+    let stream = std::net::TcpStream::connect(("localhost", port.parse().expect("a port")))
+        .expect("the server listens");
+    drop(stream);
+    let ended = server.wait(LIMIT);
+    assert!(ended.said.contains("closed the TCP connection early"), "{}: {}", ended.how(), ended.said);
+}
