@@ -147,11 +147,14 @@ struct Endpoint {
 // One line each way.
 inline std::string exchange_lines(const Socket &tcp, const std::string &mine) {
     const std::string line = mine + "\n";
-    call(static_cast<int>(send(tcp.fd(), line.data(), line.size(), MSG_NOSIGNAL)), "sending over TCP");
+    // An error here means that the peer is gone, which the answer's absence tells better.
+    [[maybe_unused]] const ssize_t sent = send(tcp.fd(), line.data(), line.size(), MSG_NOSIGNAL);
     std::string theirs;
     for (char c = 0; c != '\n' && theirs.size() < 512;) {
-        const ssize_t got = call(static_cast<int>(recv(tcp.fd(), &c, 1, 0)), "receiving over TCP");
-        if (got == 0) throw Error("the peer closed the TCP connection early; its own message says why");
+        const ssize_t got = recv(tcp.fd(), &c, 1, 0);
+        if (got == 0 || (got < 0 && errno == ECONNRESET))
+            throw Error("the peer closed the TCP connection early; its own message says why");
+        call(static_cast<int>(got), "receiving over TCP");
         if (c != '\n') theirs += c;
     }
     return theirs;

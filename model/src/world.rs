@@ -40,9 +40,8 @@ impl World {
     fn deliver(&mut self, p: &Packet, env: &mut impl Env) {
         if (p.dst.card as usize) < self.count as usize {
             let Some(ack) = self.cards[p.dst.card as usize].receive(p, env) else { return };
-            if env.direct_ack() && (p.src.card as usize) < self.count as usize {
-                self.cards[p.src.card as usize].acknowledged(p, ack, env);
-            } else {
+            let direct = env.direct_ack() && (p.src.card as usize) < self.count as usize;
+            if !(direct && self.cards[p.src.card as usize].acknowledged(p, ack, env)) {
                 self.cards[p.dst.card as usize].send_plain_ack(p, ack, env);
             }
         } else if p.dst == PortId::ALL {

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use driver::{AhAttr, AttrMask, Card, Cq, Data, Device, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge, Srq, Wc};
+use driver::{
+    AhAttr, AttrMask, Card, Cq, Data, Device, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge,
+    Srq, Wc,
+};
 use fpga_regs::{Access, CqeStatus, QpState, QpType, WqeOpcode};
 
 use crate::Buffer;
@@ -56,7 +59,11 @@ impl Default for Options {
             psn: 0xff_fff0,
             gid: 1,
             bytes: 1 << 20,
-            access: Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC | Access::MW_BIND,
+            access: Access::LOCAL_WRITE
+                | Access::REMOTE_WRITE
+                | Access::REMOTE_READ
+                | Access::REMOTE_ATOMIC
+                | Access::MW_BIND,
             cqes: 512,
         }
     }
@@ -92,7 +99,12 @@ impl<C: Card> Peer<C> {
     }
 
     /// As [`Peer::with_srq`], with other things to create the QP with.
-    pub fn tuned(device: &Arc<Device<C>>, options: Options, srq: Option<Arc<Srq<C>>>, tune: impl FnOnce(&mut QpInit<C>)) -> Peer<C> {
+    pub fn tuned(
+        device: &Arc<Device<C>>,
+        options: Options,
+        srq: Option<Arc<Srq<C>>>,
+        tune: impl FnOnce(&mut QpInit<C>),
+    ) -> Peer<C> {
         let pd = match &srq {
             Some(srq) => srq.pd().clone(),
             None => device.alloc_pd().expect("a PD"),
@@ -101,7 +113,9 @@ impl<C: Card> Peer<C> {
         let buffer = Buffer::new(options.bytes);
         // SAFETY: the buffer outlives the region (fields are dropped in order).
         #[allow(unused_unsafe)]
-        let mr = unsafe { pd.reg_mr(buffer.addr(0) as *mut u8, options.bytes, buffer.addr(0), options.access) }.expect("an MR");
+        let mr =
+            unsafe { pd.reg_mr(buffer.addr(0) as *mut u8, options.bytes, buffer.addr(0), options.access) }
+                .expect("an MR");
         let mut init = QpInit {
             qp_type: options.qp_type,
             send_cq: cq.clone(),
@@ -121,12 +135,31 @@ impl<C: Card> Peer<C> {
         Peer { qp, cq, mr, buffer, pd, device: device.clone(), options }
     }
 
+    /// Another QP, with the same options, domain and CQ.
+    pub fn another_qp(&self) -> Arc<Qp<C>> {
+        let init = QpInit {
+            qp_type: self.options.qp_type,
+            send_cq: self.cq.clone(),
+            recv_cq: self.cq.clone(),
+            srq: None,
+            caps: *self.qp.caps(),
+            sq_sig_all: false,
+        };
+        self.pd.create_qp(&init).expect("a QP")
+    }
+
     /// RESET to INIT.
     pub fn init(&self) {
         let o = &self.options;
         let mut mask = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT;
         mask |= if o.qp_type == QpType::UD { AttrMask::QKEY } else { AttrMask::ACCESS_FLAGS };
-        let attr = QpAttr { state: QpState::INIT, port: 1, access: o.access.without(Access::MW_BIND), qkey: QKEY, ..Default::default() };
+        let attr = QpAttr {
+            state: QpState::INIT,
+            port: 1,
+            access: o.access.without(Access::MW_BIND),
+            qkey: QKEY,
+            ..Default::default()
+        };
         self.qp.modify(&attr, mask).expect("INIT");
     }
 
@@ -158,7 +191,8 @@ impl<C: Card> Peer<C> {
         let o = &self.options;
         let mut mask = AttrMask::STATE | AttrMask::SQ_PSN;
         if o.qp_type == QpType::RC {
-            mask |= AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC;
+            mask |=
+                AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC;
         }
         let attr = QpAttr {
             state: QpState::RTS,
@@ -193,7 +227,14 @@ impl<C: Card> Peer<C> {
     }
 
     /// A signaled work request that names the peer's memory.
-    pub fn remote<'a>(&self, wr_id: u64, opcode: WqeOpcode, sges: &'a [Sge], peer: &Peer<C>, at: usize) -> SendWr<'a> {
+    pub fn remote<'a>(
+        &self,
+        wr_id: u64,
+        opcode: WqeOpcode,
+        sges: &'a [Sge],
+        peer: &Peer<C>,
+        at: usize,
+    ) -> SendWr<'a> {
         SendWr { remote_addr: peer.buffer.addr(at), rkey: peer.mr.rkey(), ..self.wr(wr_id, opcode, sges) }
     }
 
@@ -234,7 +275,12 @@ impl<C: Card> Peer<C> {
     /// The next completion, which must be a success of this request.
     pub fn expect(&self, wr_id: u64) -> Wc {
         let wc = self.wait();
-        assert_eq!((wc.wr_id, wc.status), (wr_id, CqeStatus::SUCCESS), "vendor syndrome {:#x}", wc.vendor_err);
+        assert_eq!(
+            (wc.wr_id, wc.status),
+            (wr_id, CqeStatus::SUCCESS),
+            "vendor syndrome {:#x}",
+            wc.vendor_err
+        );
         wc
     }
 }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use driver::{Event, SendFlags};
 use fpga_regs::{CqeStatus, EventKind, QpState, WqeOpcode};
-use tests::{connect, event_within, expect_completion_event, expect_no_event, join, on_one_and_two_cards, Net, Options, Peer, Side};
+use tests::{
+    connect, event_within, expect_completion_event, expect_no_event, join, on_one_and_two_cards, Net,
+    Options, Peer, Side,
+};
 
 fn small() -> Options {
     Options { depth: 64, bytes: 1 << 17, timeout: 14, cqes: 128, ..Default::default() }
@@ -53,7 +56,8 @@ fn a_completion_between_the_last_poll_and_arming_is_not_missed() {
             // The program did not see it, arms and sleeps: either the event comes, or (as the man page has
             // it) a poll after arming finds the completion.
             x.cq.arm(false);
-            let told = event_within(&x.device, Duration::from_millis(20)) == Some(Event::Completion { cqn: x.cq.cqn() });
+            let told = event_within(&x.device, Duration::from_millis(20))
+                == Some(Event::Completion { cqn: x.cq.cqn() });
             assert!(told, "a sleeper would not have been woken");
             x.expect(round);
         }
@@ -110,7 +114,8 @@ fn arming_for_solicited_completions() {
 fn each_queue_has_its_own_events() {
     let net = Net::new(1);
     let a = net.open(0);
-    let pairs: Vec<(Side, Side)> = (0..8).map(|_| connect(&a, &a, Options { cqes: 8, depth: 4, ..small() })).collect();
+    let pairs: Vec<(Side, Side)> =
+        (0..8).map(|_| connect(&a, &a, Options { cqes: 8, depth: 4, ..small() })).collect();
     pairs.iter().for_each(|(x, y)| {
         x.cq.arm(false);
         y.cq.arm(false);
@@ -129,7 +134,8 @@ fn resizing_keeps_what_waits() {
     on_one_and_two_cards(Options { cqes: 16, depth: 200, ..small() }, |x, y| {
         let mut posted = 0u64;
         let mut polled = 0u64;
-        for (round, size) in [64u32, 16, 17, 1024, 32, 512, 16, 256].into_iter().cycle().take(48).enumerate() {
+        for (round, size) in [64u32, 16, 17, 1024, 32, 512, 16, 256].into_iter().cycle().take(48).enumerate()
+        {
             for _ in 0..round % 7 {
                 write(x, y, posted);
                 posted += 1;
@@ -186,7 +192,10 @@ fn a_full_queue_is_no_overrun_and_one_more_is() {
         (0..room).for_each(|n| write(x, y, n));
         expect_no_event(&x.device);
         write(x, y, 99);
-        let mut events = [event_within(&x.device, Duration::from_secs(1)), event_within(&x.device, Duration::from_secs(1))];
+        let mut events = [
+            event_within(&x.device, Duration::from_secs(1)),
+            event_within(&x.device, Duration::from_secs(1)),
+        ];
         events.sort_by_key(|event| format!("{event:?}"));
         let error = |kind, object| Some(Event::Async { kind, object });
         assert_eq!(events, [error(EventKind::CQ_ERR, x.cq.cqn()), error(EventKind::QP_FATAL, x.qp.qpn())]);
@@ -208,7 +217,10 @@ fn receives_overrun_a_queue_too() {
         (0..20).for_each(|n| y.recv(n, &[]));
         let wrs: Vec<_> = (0..12).map(|n| x.wr(n, WqeOpcode::SEND, &[])).collect();
         x.post(&wrs);
-        let mut events = [event_within(&y.device, Duration::from_secs(1)), event_within(&y.device, Duration::from_secs(1))];
+        let mut events = [
+            event_within(&y.device, Duration::from_secs(1)),
+            event_within(&y.device, Duration::from_secs(1)),
+        ];
         events.sort_by_key(|event| format!("{event:?}"));
         let error = |kind, object| Some(Event::Async { kind, object });
         assert_eq!(events, [error(EventKind::CQ_ERR, y.cq.cqn()), error(EventKind::QP_FATAL, y.qp.qpn())]);

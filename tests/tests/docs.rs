@@ -117,7 +117,8 @@ fn links_lead_somewhere() {
                 target.exists() && (anchor.is_empty() || page().contains(anchor))
             });
             if !good {
-                broken.push(format!("{}: {link}", file.strip_prefix(&root).expect("below the root").display()));
+                broken
+                    .push(format!("{}: {link}", file.strip_prefix(&root).expect("below the root").display()));
             }
         }
     }
@@ -131,7 +132,9 @@ fn pages_are_short_and_open_with_a_sentence() {
     for page in book() {
         let text = fs::read_to_string(docs.join(&page)).expect("a readable page");
         let name = page.display();
-        if text.lines().count() > MOST_LINES && !GENERATED.iter().any(|generated| Path::new(generated) == page) {
+        if text.lines().count() > MOST_LINES
+            && !GENERATED.iter().any(|generated| Path::new(generated) == page)
+        {
             bad.push(format!("{name} has {} lines, more than {MOST_LINES}", text.lines().count()));
         }
         if page == Path::new("SUMMARY.md") {

@@ -2,10 +2,10 @@
 
 #[path = "exact_wire/faults.rs"]
 mod faults;
+#[path = "exact_wire/pcap.rs"]
+mod pcap;
 #[path = "exact_wire/record.rs"]
 mod record;
-#[path = "exact_wire/stock.rs"]
-mod stock;
 #[path = "exact_wire/verbs.rs"]
 mod verbs;
 
@@ -33,7 +33,11 @@ fn recorded(mut options: NetOptions, path: &Path, snaplen: u32) -> NetOptions {
 fn counter(devices: &[&Device<SegmentCard>], name: &str) -> u64 {
     let one = |device: &&Device<SegmentCard>| {
         let counters = device.query_port(1).expect("the port").counters;
-        counters.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).unwrap_or_else(|| panic!("no counter {name}")).1
+        counters
+            .iter()
+            .find(|(n, _)| n.eq_ignore_ascii_case(name))
+            .unwrap_or_else(|| panic!("no counter {name}"))
+            .1
     };
     devices.iter().map(one).sum()
 }

@@ -19,7 +19,13 @@ fn all() -> Access {
 }
 
 /// A region of a peer's domain over any memory.
-fn register(y: &Side, addr: u64, len: usize, wire_va: u64, access: Access) -> Result<Arc<Mr<SegmentCard>>, driver::Error> {
+fn register(
+    y: &Side,
+    addr: u64,
+    len: usize,
+    wire_va: u64,
+    access: Access,
+) -> Result<Arc<Mr<SegmentCard>>, driver::Error> {
     // SAFETY: the tests keep the memory until the region is gone.
     #[allow(unsafe_code)]
     unsafe {
@@ -34,8 +40,11 @@ fn a_request_needs_the_right_of_the_region_and_of_the_qp() {
     let (x, y) = (Peer::new(&a, small()), Peer::new(&b, small()));
     join(&x, &y);
     let rights = [Access::REMOTE_WRITE, Access::REMOTE_READ, Access::REMOTE_ATOMIC];
-    let set = |bits: usize| rights.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1).fold(LOCAL, |all, (_, &r)| all | r);
-    let opcodes = [(WqeOpcode::WRITE, 0), (WqeOpcode::READ, 1), (WqeOpcode::CMP_SWAP, 2), (WqeOpcode::FETCH_ADD, 2)];
+    let set = |bits: usize| {
+        rights.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1).fold(LOCAL, |all, (_, &r)| all | r)
+    };
+    let opcodes =
+        [(WqeOpcode::WRITE, 0), (WqeOpcode::READ, 1), (WqeOpcode::CMP_SWAP, 2), (WqeOpcode::FETCH_ADD, 2)];
     for region in 0..8 {
         let mr = register(&y, y.buffer.addr(0), 4096, y.buffer.addr(0), set(region)).expect("a region");
         for qp in 0..8 {
@@ -74,14 +83,23 @@ fn rights_that_make_no_sense_are_refused() {
 fn regions_have_the_addresses_that_they_were_given() {
     on_one_and_two_cards(small(), |x, y| {
         x.buffer.pattern(1);
-        for (wire_va, access) in [(0x1234_5678_9abc_d000u64, all()), (0x7, all()), (0, all()), (y.buffer.addr(0), all() | Access::ZERO_BASED)] {
+        for (wire_va, access) in [
+            (0x1234_5678_9abc_d000u64, all()),
+            (0x7, all()),
+            (0, all()),
+            (y.buffer.addr(0), all() | Access::ZERO_BASED),
+        ] {
             let base = if access.contains(Access::ZERO_BASED) { 0 } else { wire_va };
             let mr = register(y, y.buffer.addr(5000), 10_000, wire_va, access).expect("a region");
             assert_eq!(mr.wire_va(), base);
             let sge = [x.sge(0, 1000)];
             for offset in [0, 123, 9000] {
                 y.buffer.fill(0);
-                x.post(&[SendWr { remote_addr: base + offset, rkey: mr.rkey(), ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0) }]);
+                x.post(&[SendWr {
+                    remote_addr: base + offset,
+                    rkey: mr.rkey(),
+                    ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0)
+                }]);
                 x.expect(1);
                 assert!(y.buffer[5000 + offset as usize..][..1000] == x.buffer[..1000]);
                 // Local keys mean the same addresses.
@@ -98,7 +116,11 @@ fn regions_have_the_addresses_that_they_were_given() {
                 y.expect(4);
                 assert!(y.buffer[5000 + offset as usize..][..1000] == x.buffer[..1000]);
             }
-            x.post(&[SendWr { remote_addr: base + 9001, rkey: mr.rkey(), ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0) }]);
+            x.post(&[SendWr {
+                remote_addr: base + 9001,
+                rkey: mr.rkey(),
+                ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0)
+            }]);
             x.expect_status(1, CqeStatus::REM_ACCESS_ERR);
             x.to(QpState::RESET);
             y.to(QpState::RESET);
@@ -118,7 +140,11 @@ fn the_same_memory_in_several_regions() {
             .collect();
         for (n, mr) in regions.iter().enumerate().filter(|(_, mr)| mr.length() >= 3000) {
             y.buffer.fill(0);
-            x.post(&[SendWr { remote_addr: mr.wire_va(), rkey: mr.rkey(), ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0) }]);
+            x.post(&[SendWr {
+                remote_addr: mr.wire_va(),
+                rkey: mr.rkey(),
+                ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0)
+            }]);
             x.expect(1);
             let at = (mr.addr() - y.buffer.addr(0)) as usize;
             assert!(y.buffer[at..at + 3000] == x.buffer[..3000]);
@@ -173,13 +199,23 @@ fn a_region_of_64_gib_costs_nothing_and_works_at_its_far_end() {
         let start = Instant::now();
         let mr = register(&y, base, SIZE, base, all()).expect("a region");
         let took = start.elapsed();
-        assert!(took < Duration::from_secs(1), "registered in {took:?}");
+        println!("registered in {took:?}");
+        let limit = Duration::from_millis(if cfg!(debug_assertions) { 2000 } else { 500 });
+        assert!(took < limit, "registered in {took:?}");
         assert_eq!(mr.length(), SIZE as u64);
         let far = base + SIZE as u64 - 5000;
         for addr in [base, base + (5 << 30) + 1, base + (32 << 30), far] {
-            x.post(&[SendWr { remote_addr: addr, rkey: mr.rkey(), ..x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 5000)], &y, 0) }]);
+            x.post(&[SendWr {
+                remote_addr: addr,
+                rkey: mr.rkey(),
+                ..x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 5000)], &y, 0)
+            }]);
             x.expect(1);
-            x.post(&[SendWr { remote_addr: addr, rkey: mr.rkey(), ..x.remote(2, WqeOpcode::READ, &[x.sge(9000, 5000)], &y, 0) }]);
+            x.post(&[SendWr {
+                remote_addr: addr,
+                rkey: mr.rkey(),
+                ..x.remote(2, WqeOpcode::READ, &[x.sge(9000, 5000)], &y, 0)
+            }]);
             x.expect(2);
             assert!(x.buffer[9000..14_000] == x.buffer[..5000]);
             // SAFETY: within the mapping; the WRITE is complete.
@@ -187,11 +223,15 @@ fn a_region_of_64_gib_costs_nothing_and_works_at_its_far_end() {
             let there = unsafe { std::slice::from_raw_parts(addr as *const u8, 5000) };
             assert!(there == &x.buffer[..5000]);
         }
-        x.post(&[SendWr { remote_addr: far + 1, rkey: mr.rkey(), ..x.remote(3, WqeOpcode::WRITE, &[x.sge(0, 5000)], &y, 0) }]);
+        x.post(&[SendWr {
+            remote_addr: far + 1,
+            rkey: mr.rkey(),
+            ..x.remote(3, WqeOpcode::WRITE, &[x.sge(0, 5000)], &y, 0)
+        }]);
         x.expect_status(3, CqeStatus::REM_ACCESS_ERR);
         let start = Instant::now();
         mr.destroy().expect("destroyed");
-        assert!(start.elapsed() < Duration::from_secs(1), "destroyed in {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(4), "destroyed in {:?}", start.elapsed());
     }
     // SAFETY: our own mapping.
     #[allow(unsafe_code)]
@@ -220,7 +260,8 @@ impl Pages {
         let order: Vec<usize> = (0..count).map(|i| (count - 1 - i) * 2).collect();
         assert!(aligned as usize + (order[0] + 1) * size <= memory.len());
         let pages: Vec<u64> = order.iter().map(|&page| iova + aligned + (page * size) as u64).collect();
-        let list = PageList { pages: &pages, page_shift: shift, first_offset: first as u32, length: length as u64 };
+        let list =
+            PageList { pages: &pages, page_shift: shift, first_offset: first as u32, length: length as u64 };
         // SAFETY: the memory stays mapped until the region is gone.
         #[allow(unsafe_code)]
         let mr = unsafe { y.pd.reg_pages(&list, wire_va, all()) }.expect("a region");
@@ -232,7 +273,9 @@ impl Pages {
         (offset..offset + len)
             .map(|i| {
                 let at = i + self.first;
-                memory[self.aligned + (self.order[at >> self.shift] << self.shift) + (at & ((1 << self.shift) - 1))]
+                memory[self.aligned
+                    + (self.order[at >> self.shift] << self.shift)
+                    + (at & ((1 << self.shift) - 1))]
             })
             .collect()
     }
@@ -248,17 +291,38 @@ fn a_region_of_scattered_pages() {
             let pages = Pages::new(y, &memory, shift, first, length, 0x5000_0000_0007);
             let mr = &pages.mr;
             x.buffer.pattern(shift);
-            for (offset, len) in [(0, 1), (0, 100), (size - 1003 - 1, 2), (size - 1500, 3 * size / 2), (3, 400_000), (length - 1000, 1000)] {
+            for (offset, len) in [
+                (0, 1),
+                (0, 100),
+                (size - 1003 - 1, 2),
+                (size - 1500, 3 * size / 2),
+                (3, 400_000),
+                (length - 1000, 1000),
+            ] {
                 let len = len.min(length - offset).min(500_000);
                 let wire = mr.wire_va() + offset as u64;
                 let sge = [x.sge(17, len)];
-                x.post(&[SendWr { remote_addr: wire, rkey: mr.rkey(), ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0) }]);
+                x.post(&[SendWr {
+                    remote_addr: wire,
+                    rkey: mr.rkey(),
+                    ..x.remote(1, WqeOpcode::WRITE, &sge, y, 0)
+                }]);
                 x.expect(1);
-                assert!(pages.bytes(&memory, offset, len) == x.buffer[17..17 + len], "WRITE of {len} at {offset}");
+                assert!(
+                    pages.bytes(&memory, offset, len) == x.buffer[17..17 + len],
+                    "WRITE of {len} at {offset}"
+                );
                 let back = [x.sge(510_001, len)];
-                x.post(&[SendWr { remote_addr: wire, rkey: mr.rkey(), ..x.remote(2, WqeOpcode::READ, &back, y, 0) }]);
+                x.post(&[SendWr {
+                    remote_addr: wire,
+                    rkey: mr.rkey(),
+                    ..x.remote(2, WqeOpcode::READ, &back, y, 0)
+                }]);
                 x.expect(2);
-                assert!(x.buffer[510_001..510_001 + len] == x.buffer[17..17 + len], "READ of {len} at {offset}");
+                assert!(
+                    x.buffer[510_001..510_001 + len] == x.buffer[17..17 + len],
+                    "READ of {len} at {offset}"
+                );
                 // As local memory: sent from, received into, read into.
                 let own = [Sge { addr: wire, length: len as u32, lkey: mr.lkey() }];
                 x.buffer[510_000..].fill(0);
@@ -266,28 +330,47 @@ fn a_region_of_scattered_pages() {
                 y.post(&[y.wr(3, WqeOpcode::SEND, &own)]);
                 y.expect(3);
                 x.expect(3);
-                assert!(x.buffer[510_001..510_001 + len] == x.buffer[17..17 + len], "SEND of {len} at {offset}");
+                assert!(
+                    x.buffer[510_001..510_001 + len] == x.buffer[17..17 + len],
+                    "SEND of {len} at {offset}"
+                );
                 let other = [x.sge(1, len)];
                 y.recv(4, &own);
                 x.post(&[x.wr(4, WqeOpcode::SEND, &other)]);
                 x.expect(4);
                 y.expect(4);
-                assert!(pages.bytes(&memory, offset, len) == x.buffer[1..1 + len], "receive of {len} at {offset}");
+                assert!(
+                    pages.bytes(&memory, offset, len) == x.buffer[1..1 + len],
+                    "receive of {len} at {offset}"
+                );
                 y.post(&[y.remote(5, WqeOpcode::READ, &own, x, 2)]);
                 y.expect(5);
-                assert!(pages.bytes(&memory, offset, len) == x.buffer[2..2 + len], "READ into {len} at {offset}");
+                assert!(
+                    pages.bytes(&memory, offset, len) == x.buffer[2..2 + len],
+                    "READ into {len} at {offset}"
+                );
             }
             // An atomic at an address that is aligned on the wire.
             let at = 0x5000_0000_1000 - mr.wire_va();
-            let add = SendWr { compare_add: 5, remote_addr: 0x5000_0000_1000, rkey: mr.rkey(), ..x.remote(6, WqeOpcode::FETCH_ADD, &[], y, 0) };
-            let before = u64::from_ne_bytes(pages.bytes(&memory, at as usize, 8).try_into().expect("8 bytes"));
+            let add = SendWr {
+                compare_add: 5,
+                remote_addr: 0x5000_0000_1000,
+                rkey: mr.rkey(),
+                ..x.remote(6, WqeOpcode::FETCH_ADD, &[], y, 0)
+            };
+            let before =
+                u64::from_ne_bytes(pages.bytes(&memory, at as usize, 8).try_into().expect("8 bytes"));
             let sge = [x.sge(0, 8)];
             x.post(&[SendWr { data: driver::Data::Sges(&sge), ..add }]);
             x.expect(6);
             assert_eq!(x.buffer[..8], before.to_ne_bytes());
             assert_eq!(pages.bytes(&memory, at as usize, 8), before.wrapping_add(5).to_ne_bytes());
             // One byte beyond.
-            let wr = SendWr { remote_addr: mr.wire_va() + length as u64 - 7, rkey: mr.rkey(), ..x.remote(7, WqeOpcode::WRITE, &sge, y, 0) };
+            let wr = SendWr {
+                remote_addr: mr.wire_va() + length as u64 - 7,
+                rkey: mr.rkey(),
+                ..x.remote(7, WqeOpcode::WRITE, &sge, y, 0)
+            };
             x.post(&[wr]);
             x.expect_status(7, CqeStatus::REM_ACCESS_ERR);
             y.device.card().unmap(memory.addr(0), memory.addr(0) as *mut u8, memory.len());

@@ -26,7 +26,12 @@ const GROUPS: [[u8; 16]; 2] = [
 fn send(x: &Side, group: [u8; 16], id: u64, size: usize) {
     let ah = x.pd.create_ah(&x.av(group)).expect("an address handle");
     let sge = [x.sge(0, size)];
-    x.post(&[SendWr { ah: Some(&ah), remote_qpn: 0xff_ffff, remote_qkey: QKEY, ..x.wr(id, WqeOpcode::SEND, &sge) }]);
+    x.post(&[SendWr {
+        ah: Some(&ah),
+        remote_qpn: 0xff_ffff,
+        remote_qkey: QKEY,
+        ..x.wr(id, WqeOpcode::SEND, &sge)
+    }]);
     x.expect(id);
 }
 

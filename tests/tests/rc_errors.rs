@@ -27,14 +27,26 @@ fn right(opcode: WqeOpcode) -> Access {
 }
 
 /// Registers bytes of a peer's buffer once more.
-fn region(y: &Side, at: usize, len: usize, access: Access) -> std::sync::Arc<driver::Mr<model::attach::SegmentCard>> {
+fn region(
+    y: &Side,
+    at: usize,
+    len: usize,
+    access: Access,
+) -> std::sync::Arc<driver::Mr<model::attach::SegmentCard>> {
     // SAFETY: the tests keep the buffer until the region is gone.
     #[allow(unsafe_code)]
     unsafe { y.pd.reg_mr(y.buffer.addr(at) as *mut u8, len, y.buffer.addr(at), access) }.expect("a region")
 }
 
 /// Posts a request that the peer refuses; checks both sides. `change` makes it wrong.
-fn refused(x: &mut Side, y: &mut Side, (opcode, length): (WqeOpcode, usize), status: CqeStatus, event: EventKind, change: impl FnOnce(&mut SendWr<'_>)) {
+fn refused(
+    x: &mut Side,
+    y: &mut Side,
+    (opcode, length): (WqeOpcode, usize),
+    status: CqeStatus,
+    event: EventKind,
+    change: impl FnOnce(&mut SendWr<'_>),
+) {
     y.buffer.pattern(7);
     let before = y.buffer.to_vec();
     y.recv(900, &[y.sge(0, 64)]);
@@ -135,7 +147,9 @@ fn a_right_that_the_region_does_not_give() {
     for opcode in NAMING {
         cards.each(small(), |x, y| {
             let mr = region(y, 0, 1 << 15, Access::LOCAL_WRITE | remote_rights().without(right(opcode.0)));
-            refused(x, y, opcode, CqeStatus::REM_ACCESS_ERR, EventKind::QP_ACCESS_ERR, |wr| wr.rkey = mr.rkey());
+            refused(x, y, opcode, CqeStatus::REM_ACCESS_ERR, EventKind::QP_ACCESS_ERR, |wr| {
+                wr.rkey = mr.rkey()
+            });
         });
     }
 }
@@ -153,8 +167,13 @@ fn a_region_of_another_domain() {
             let other = y.device.alloc_pd().expect("a PD");
             // SAFETY: the buffer outlives the region.
             #[allow(unsafe_code)]
-            let mr = unsafe { other.reg_mr(y.buffer.addr(0) as *mut u8, 1 << 15, y.buffer.addr(0), y.options.access) }.expect("a region");
-            refused(x, y, opcode, CqeStatus::REM_ACCESS_ERR, EventKind::QP_ACCESS_ERR, |wr| wr.rkey = mr.rkey());
+            let mr = unsafe {
+                other.reg_mr(y.buffer.addr(0) as *mut u8, 1 << 15, y.buffer.addr(0), y.options.access)
+            }
+            .expect("a region");
+            refused(x, y, opcode, CqeStatus::REM_ACCESS_ERR, EventKind::QP_ACCESS_ERR, |wr| {
+                wr.rkey = mr.rkey()
+            });
         });
     }
 }
@@ -166,7 +185,9 @@ fn a_destroyed_region() {
         cards.each(small(), |x, y| {
             let mr = region(y, 0, 1 << 15, y.options.access);
             mr.destroy().expect("nobody holds it");
-            refused(x, y, opcode, CqeStatus::REM_ACCESS_ERR, EventKind::QP_ACCESS_ERR, |wr| wr.rkey = mr.rkey());
+            refused(x, y, opcode, CqeStatus::REM_ACCESS_ERR, EventKind::QP_ACCESS_ERR, |wr| {
+                wr.rkey = mr.rkey()
+            });
         });
     }
 }
@@ -177,7 +198,9 @@ fn a_misaligned_atomic_is_an_invalid_request() {
     for opcode in [WqeOpcode::CMP_SWAP, WqeOpcode::FETCH_ADD] {
         for off in [1, 2, 4, 7] {
             cards.each(small(), |x, y| {
-                refused(x, y, (opcode, 8), CqeStatus::REM_INV_REQ_ERR, EventKind::QP_REQ_ERR, |wr| wr.remote_addr += off);
+                refused(x, y, (opcode, 8), CqeStatus::REM_INV_REQ_ERR, EventKind::QP_REQ_ERR, |wr| {
+                    wr.remote_addr += off
+                });
             });
         }
     }
@@ -329,7 +352,10 @@ fn earlier_requests_complete_before_a_local_error() {
         x.expect(3);
         x.expect_status(5, CqeStatus::LOC_PROT_ERR);
         x.expect_flushed([6]);
-        assert!(y.buffer[8192..8192 + 3000] == x.buffer[..3000], "the unsignaled WRITE before the error was done");
+        assert!(
+            y.buffer[8192..8192 + 3000] == x.buffer[..3000],
+            "the unsignaled WRITE before the error was done"
+        );
         assert_eq!(y.expect(10).byte_len, 3000);
         assert_eq!(y.state(), QpState::RTS);
     });
@@ -358,7 +384,10 @@ fn requests_before_a_refused_one_succeed() {
     x.expect_status(4, CqeStatus::REM_ACCESS_ERR);
     x.expect_flushed([5]);
     assert!(y.buffer[4000..6000] == x.buffer[..2000]);
-    assert!(y.buffer[8000..10_000].iter().all(|&b| b == 0), "what comes after the refused request is not done");
+    assert!(
+        y.buffer[8000..10_000].iter().all(|&b| b == 0),
+        "what comes after the refused request is not done"
+    );
 }
 
 #[test]

@@ -25,7 +25,12 @@ fn both_queues_are_flushed_in_order_signaled_or_not() {
             let mut silent = x.remote(3, WqeOpcode::WRITE, &many, y, 0);
             silent.flags = SendFlags::empty();
             // WQEs of one to five blocks.
-            let chain = [x.remote(1, WqeOpcode::WRITE, &many[..1], y, 0), inline, silent, x.wr(4, WqeOpcode::SEND, &many[..7])];
+            let chain = [
+                x.remote(1, WqeOpcode::WRITE, &many[..1], y, 0),
+                inline,
+                silent,
+                x.wr(4, WqeOpcode::SEND, &many[..7]),
+            ];
             if qp_type == QpType::RC {
                 x.post(&chain);
                 x.quiet_for(Duration::from_millis(2));
@@ -35,11 +40,18 @@ fn both_queues_are_flushed_in_order_signaled_or_not() {
             let all: Vec<_> = (0..sends + 20).map(|_| x.wait()).collect();
             x.quiet();
             assert!(all.iter().all(|wc| wc.status == CqeStatus::WR_FLUSH_ERR && wc.qpn == x.qp.qpn()));
-            let (receives, sends): (Vec<_>, Vec<_>) = all.iter().map(|wc| wc.wr_id).partition(|&id| id >= 100);
+            let (receives, sends): (Vec<_>, Vec<_>) =
+                all.iter().map(|wc| wc.wr_id).partition(|&id| id >= 100);
             assert_eq!(receives, (100..120).collect::<Vec<u64>>());
             assert_eq!(sends, (1..5).take(sends.len()).collect::<Vec<u64>>());
             // What is posted to a QP in error is flushed too.
-            x.post(&[x.remote(1, WqeOpcode::READ, &many[..1], y, 0)].map(|wr| if qp_type == QpType::RC { wr } else { x.wr(1, WqeOpcode::SEND, &[]) }));
+            x.post(&[x.remote(1, WqeOpcode::READ, &many[..1], y, 0)].map(|wr| {
+                if qp_type == QpType::RC {
+                    wr
+                } else {
+                    x.wr(1, WqeOpcode::SEND, &[])
+                }
+            }));
             x.expect_flushed([1]);
             x.recv(200, &[x.sge(0, 10)]);
             x.expect_flushed([200]);

@@ -26,7 +26,10 @@ fn immediate_data_arrives_with_both_opcodes() {
                 x.post(&[SendWr { imm, ..x.wr(n, WqeOpcode::SEND_WITH_IMM, &sge) }]);
                 assert_eq!(x.expect(n).opcode, CqeOpcode::SEND);
                 let wc = y.expect(n);
-                assert_eq!((wc.opcode, wc.imm, wc.byte_len as usize, wc.flags), (CqeOpcode::RECV, imm, size, WcFlags::RECV | WcFlags::WITH_IMM));
+                assert_eq!(
+                    (wc.opcode, wc.imm, wc.byte_len as usize, wc.flags),
+                    (CqeOpcode::RECV, imm, size, WcFlags::RECV | WcFlags::WITH_IMM)
+                );
                 assert!(y.buffer[..size] == x.buffer[..size]);
 
                 // The receive's own buffer is not used.
@@ -35,7 +38,10 @@ fn immediate_data_arrives_with_both_opcodes() {
                 x.post(&[SendWr { imm, ..x.remote(n, WqeOpcode::WRITE_WITH_IMM, &sge, y, 20_000) }]);
                 assert_eq!(x.expect(n).opcode, CqeOpcode::RDMA_WRITE);
                 let wc = y.expect(n);
-                assert_eq!((wc.opcode, wc.imm, wc.byte_len as usize), (CqeOpcode::RECV_RDMA_WITH_IMM, imm, size));
+                assert_eq!(
+                    (wc.opcode, wc.imm, wc.byte_len as usize),
+                    (CqeOpcode::RECV_RDMA_WITH_IMM, imm, size)
+                );
                 assert!(wc.flags.contains(WcFlags::WITH_IMM));
                 assert!(y.buffer[20_000..20_000 + size] == x.buffer[..size]);
                 assert!(y.buffer[..5000].iter().all(|&b| b == 0));
@@ -57,7 +63,8 @@ fn inline_data_of_every_length() {
     let mut source: Vec<u8> = (0..most).map(|i| i as u8 ^ 0x5a).collect();
     let mut n = 0;
     for size in (0..=130).chain(most - 20..=most) {
-        for opcode in [WqeOpcode::SEND, WqeOpcode::WRITE, WqeOpcode::SEND_WITH_IMM, WqeOpcode::WRITE_WITH_IMM] {
+        for opcode in [WqeOpcode::SEND, WqeOpcode::WRITE, WqeOpcode::SEND_WITH_IMM, WqeOpcode::WRITE_WITH_IMM]
+        {
             let at = 4096 + 1024 * (n as usize % 8);
             let target = y.sge(at, most);
             if opcode != WqeOpcode::WRITE {
@@ -89,7 +96,10 @@ fn inline_data_of_every_length() {
     }
     let long = vec![0; most + 1];
     let mut post = x.qp.send();
-    assert!(matches!(post.push(&SendWr { data: Data::Bytes(&long), ..x.wr(1, WqeOpcode::SEND, &[]) }), Err(PostError::Invalid(_))));
+    assert!(matches!(
+        post.push(&SendWr { data: Data::Bytes(&long), ..x.wr(1, WqeOpcode::SEND, &[]) }),
+        Err(PostError::Invalid(_))
+    ));
     for opcode in [WqeOpcode::READ, WqeOpcode::FETCH_ADD] {
         let wr = SendWr { data: Data::Bytes(&long[..8]), ..x.remote(1, opcode, &[], &y, 0) };
         assert!(matches!(post.push(&wr), Err(PostError::Invalid(_))), "{opcode} has no data to send");
@@ -107,10 +117,14 @@ fn as_many_elements_as_the_card_takes() {
     for round in 0..20u64 {
         // Elements of uneven lengths, some empty, spread backwards over memory.
         let cut = |peer: &Side, seed: usize| -> Vec<Sge> {
-            (0..most as usize).map(|i| peer.sge((most as usize - i) * 3000, ((i + seed) * 397 % 7) * 333)).collect()
+            (0..most as usize)
+                .map(|i| peer.sge((most as usize - i) * 3000, ((i + seed) * 397 % 7) * 333))
+                .collect()
         };
         let flat = |buffer: &[u8], base: u64, sges: &[Sge]| -> Vec<u8> {
-            sges.iter().flat_map(|s| buffer[(s.addr - base) as usize..][..s.length as usize].to_vec()).collect()
+            sges.iter()
+                .flat_map(|s| buffer[(s.addr - base) as usize..][..s.length as usize].to_vec())
+                .collect()
         };
         let from = cut(&x, round as usize);
         let message = flat(&x.buffer, x.buffer.addr(0), &from);
@@ -122,7 +136,10 @@ fn as_many_elements_as_the_card_takes() {
         x.expect(round);
         let wc = y.expect(round);
         assert_eq!(wc.byte_len as usize, message.len());
-        assert!(flat(&y.buffer, y.buffer.addr(0), &to)[..message.len()] == message[..], "SEND, round {round}");
+        assert!(
+            flat(&y.buffer, y.buffer.addr(0), &to)[..message.len()] == message[..],
+            "SEND, round {round}"
+        );
         x.post(&[x.remote(round, WqeOpcode::WRITE, &from, &y, 100_001)]);
         x.expect(round);
         assert!(y.buffer[100_001..100_001 + message.len()] == message[..], "WRITE, round {round}");
@@ -131,7 +148,10 @@ fn as_many_elements_as_the_card_takes() {
         let into: Vec<Sge> = from.iter().map(|s| Sge { addr: s.addr + 100_000, ..*s }).collect();
         x.post(&[x.remote(round, WqeOpcode::READ, &into, &y, 77)]);
         assert_eq!(x.expect(round).byte_len as usize, message.len());
-        assert!(flat(&x.buffer, x.buffer.addr(0), &into) == y.buffer[77..77 + message.len()], "READ, round {round}");
+        assert!(
+            flat(&x.buffer, x.buffer.addr(0), &into) == y.buffer[77..77 + message.len()],
+            "READ, round {round}"
+        );
     }
     let too_many = vec![x.sge(0, 1); most as usize + 1];
     assert!(matches!(x.qp.send().push(&x.wr(1, WqeOpcode::SEND, &too_many)), Err(PostError::Invalid(_))));
@@ -145,7 +165,16 @@ fn empty_messages_of_every_opcode() {
         let before = y.buffer.to_vec();
         let empty = x.sge(0, 0);
         for sges in [&[][..], &[empty], &[empty, empty, empty]] {
-            for (n, opcode) in [WqeOpcode::SEND, WqeOpcode::SEND_WITH_IMM, WqeOpcode::WRITE, WqeOpcode::WRITE_WITH_IMM, WqeOpcode::READ].into_iter().enumerate() {
+            for (n, opcode) in [
+                WqeOpcode::SEND,
+                WqeOpcode::SEND_WITH_IMM,
+                WqeOpcode::WRITE,
+                WqeOpcode::WRITE_WITH_IMM,
+                WqeOpcode::READ,
+            ]
+            .into_iter()
+            .enumerate()
+            {
                 let n = n as u64;
                 let receives = !matches!(opcode, WqeOpcode::WRITE | WqeOpcode::READ);
                 if receives {
@@ -208,7 +237,8 @@ fn rings_of_every_depth_wrap_with_requests_of_every_size() {
         let source = x.buffer[..300].to_vec();
         for round in 0..150usize {
             let count = (round * 7 % depth as usize) + 1;
-            let all: Vec<Vec<Sge>> = (0..count).map(|i| vec![x.sge(i, 11); (round * 13 + i * 5) % 30 + 1]).collect();
+            let all: Vec<Vec<Sge>> =
+                (0..count).map(|i| vec![x.sge(i, 11); (round * 13 + i * 5) % 30 + 1]).collect();
             let wrs: Vec<_> = (0..count)
                 .map(|i| {
                     let mut wr = x.remote(i as u64, WqeOpcode::WRITE, &all[i], &y, i * 500);
@@ -225,7 +255,10 @@ fn rings_of_every_depth_wrap_with_requests_of_every_size() {
                     Data::Bytes(bytes) => bytes.to_vec(),
                     _ => sges.iter().flat_map(|_| x.buffer[i..i + 11].to_vec()).collect(),
                 };
-                assert!(y.buffer[i * 500..i * 500 + want.len()] == want[..], "depth {depth}, round {round}, request {i}");
+                assert!(
+                    y.buffer[i * 500..i * 500 + want.len()] == want[..],
+                    "depth {depth}, round {round}, request {i}"
+                );
             }
         }
     }
@@ -263,7 +296,10 @@ fn atomics_run_in_order_and_return_what_was_there() {
         let wrs: Vec<_> = sges
             .iter()
             .enumerate()
-            .map(|(i, sges)| SendWr { compare_add: i as u64, ..x.remote(i as u64, WqeOpcode::FETCH_ADD, sges, y, 8) })
+            .map(|(i, sges)| SendWr {
+                compare_add: i as u64,
+                ..x.remote(i as u64, WqeOpcode::FETCH_ADD, sges, y, 8)
+            })
             .collect();
         x.post(&wrs);
         let mut value = 100u64;
@@ -289,14 +325,19 @@ fn atomics_of_two_requesters_do_not_get_lost() {
     // Both add to y's memory: x over the wire, z within y's card with a key of its own domain.
     // SAFETY: the buffer outlives the region.
     #[allow(unsafe_code)]
-    let mr = unsafe { w.pd.reg_mr(y.buffer.addr(0) as *mut u8, 4096, y.buffer.addr(0), y.options.access) }.expect("a region");
+    let mr = unsafe { w.pd.reg_mr(y.buffer.addr(0) as *mut u8, 4096, y.buffer.addr(0), y.options.access) }
+        .expect("a region");
     std::thread::scope(|threads| {
         for (peer, rkey) in [(&x, y.mr.rkey()), (&z, mr.rkey())] {
             let y = &y;
             threads.spawn(move || {
                 let sge = [peer.sge(0, 8)];
                 for n in 0..2000 {
-                    peer.post(&[SendWr { compare_add: 1, rkey, ..peer.remote(n, WqeOpcode::FETCH_ADD, &sge, y, 0) }]);
+                    peer.post(&[SendWr {
+                        compare_add: 1,
+                        rkey,
+                        ..peer.remote(n, WqeOpcode::FETCH_ADD, &sge, y, 0)
+                    }]);
                     peer.expect(n);
                 }
             });
@@ -315,7 +356,11 @@ fn a_read_sees_the_write_before_it_and_a_fence_waits_for_the_read() {
         x.buffer.pattern(5);
         let mut send = x.wr(3, WqeOpcode::SEND, &target);
         send.flags |= SendFlags::FENCE;
-        x.post(&[x.remote(1, WqeOpcode::WRITE, &source, y, 1000), x.remote(2, WqeOpcode::READ, &target, y, 1000), send]);
+        x.post(&[
+            x.remote(1, WqeOpcode::WRITE, &source, y, 1000),
+            x.remote(2, WqeOpcode::READ, &target, y, 1000),
+            send,
+        ]);
         (1..=3).for_each(|n| {
             x.expect(n);
         });
@@ -334,7 +379,15 @@ fn no_more_reads_and_atomics_are_under_way_than_agreed() {
             y.to(QpState::RESET);
             let sge = [x.sge(0, 8)];
             let wrs: Vec<_> = (0..20)
-                .map(|n| x.remote(n, [WqeOpcode::READ, WqeOpcode::FETCH_ADD, WqeOpcode::CMP_SWAP][n as usize % 3], &sge, y, 0))
+                .map(|n| {
+                    x.remote(
+                        n,
+                        [WqeOpcode::READ, WqeOpcode::FETCH_ADD, WqeOpcode::CMP_SWAP][n as usize % 3],
+                        &sge,
+                        y,
+                        0,
+                    )
+                })
                 .collect();
             let before = sent(x);
             x.post(&wrs);
@@ -356,7 +409,11 @@ fn a_fence_holds_back_until_the_reads_are_answered() {
             let before = sent(x);
             let mut write = x.remote(3, WqeOpcode::WRITE, &sge, y, 0);
             write.flags |= fence;
-            x.post(&[x.remote(1, WqeOpcode::WRITE, &sge, y, 0), x.remote(2, WqeOpcode::READ, &sge, y, 0), write]);
+            x.post(&[
+                x.remote(1, WqeOpcode::WRITE, &sge, y, 0),
+                x.remote(2, WqeOpcode::READ, &sge, y, 0),
+                write,
+            ]);
             assert_eq!(sent(x) - before, packets);
         });
     }
@@ -366,16 +423,21 @@ fn a_fence_holds_back_until_the_reads_are_answered() {
 fn many_reads_complete_in_order_whatever_the_limit() {
     let cards = Cards::new();
     for (mine, theirs) in [(1, 1), (1, 16), (16, 16), (3, 5)] {
-        cards.each_of(Options { rd_atomic: mine, ..small() }, Options { rd_atomic: theirs, ..small() }, |x, y| {
-            y.buffer.pattern(mine);
-            let sges: Vec<_> = (0..60).map(|n| [x.sge(n * 3000, 3000)]).collect();
-            let wrs: Vec<_> = (0..60).map(|n| x.remote(n as u64, WqeOpcode::READ, &sges[n], y, n * 1000)).collect();
-            x.post(&wrs);
-            for n in 0..60 {
-                x.expect(n as u64);
-                assert!(x.buffer[n * 3000..][..3000] == y.buffer[n * 1000..][..3000]);
-            }
-        });
+        cards.each_of(
+            Options { rd_atomic: mine, ..small() },
+            Options { rd_atomic: theirs, ..small() },
+            |x, y| {
+                y.buffer.pattern(mine);
+                let sges: Vec<_> = (0..60).map(|n| [x.sge(n * 3000, 3000)]).collect();
+                let wrs: Vec<_> =
+                    (0..60).map(|n| x.remote(n as u64, WqeOpcode::READ, &sges[n], y, n * 1000)).collect();
+                x.post(&wrs);
+                for n in 0..60 {
+                    x.expect(n as u64);
+                    assert!(x.buffer[n * 3000..][..3000] == y.buffer[n * 1000..][..3000]);
+                }
+            },
+        );
     }
 }
 

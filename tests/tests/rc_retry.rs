@@ -20,7 +20,11 @@ fn timeout(code: u8) -> Duration {
 
 fn counter(peer: &Side, name: &str) -> u64 {
     let port = peer.device.query_port(1).expect("a port");
-    port.counters.iter().find(|c| c.0 == name).unwrap_or_else(|| panic!("no counter {name}: {:?}", port.counters)).1
+    port.counters
+        .iter()
+        .find(|c| c.0 == name)
+        .unwrap_or_else(|| panic!("no counter {name}: {:?}", port.counters))
+        .1
 }
 
 /// Sets the time that this receiver asks a sender to wait.
@@ -86,7 +90,10 @@ fn a_peer_that_comes_late_is_reached_by_a_retry() {
         y.init();
         x.buffer.pattern(5);
         let sge = [x.sge(0, 5000)];
-        x.post(&[x.remote(1, WqeOpcode::WRITE, &sge, y, 100), x.remote(2, WqeOpcode::WRITE, &sge, y, 10_000)]);
+        x.post(&[
+            x.remote(1, WqeOpcode::WRITE, &sge, y, 100),
+            x.remote(2, WqeOpcode::WRITE, &sge, y, 10_000),
+        ]);
         x.quiet_for(Duration::from_millis(8));
         y.rtr(x.qp.qpn(), x.gid(), x.options.psn);
         x.expect(1);
@@ -172,9 +179,9 @@ fn each_message_has_the_full_count_of_rnr_retries() {
         // 10.24 ms.
         set_rnr_timer(y, 20);
         for n in 0..3 {
+            let start = Instant::now();
             x.post(&[x.wr(n, WqeOpcode::SEND, &[x.sge(0, 100)])]);
             y.recv(n, &[y.sge(0, 100)]);
-            let start = Instant::now();
             x.expect(n);
             assert!(start.elapsed() >= Duration::from_millis(9), "the receiver asked for 10.24 ms");
             y.expect(n);

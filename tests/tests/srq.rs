@@ -18,7 +18,12 @@ fn post(srq: &Srq<SegmentCard>, wr_id: u64, sges: &[Sge]) {
 }
 
 /// An SRQ on card 1, and `n` connections from card 0 into it.
-fn shared(net: &Net, n: usize, attr: SrqAttr, options: Options) -> (Arc<Srq<SegmentCard>>, Vec<(Side, Side)>) {
+fn shared(
+    net: &Net,
+    n: usize,
+    attr: SrqAttr,
+    options: Options,
+) -> (Arc<Srq<SegmentCard>>, Vec<(Side, Side)>) {
     let (a, b) = (net.open(0), net.open(1));
     let srq = b.alloc_pd().expect("a PD").create_srq(&attr).expect("an SRQ");
     let pairs = (0..n)
@@ -35,7 +40,8 @@ fn shared(net: &Net, n: usize, attr: SrqAttr, options: Options) -> (Arc<Srq<Segm
 fn several_qps_take_from_one_queue_in_the_order_of_posting() {
     let net = Net::new(2);
     for qp_type in [QpType::RC, QpType::UC] {
-        let (srq, pairs) = shared(&net, 5, SrqAttr { max_wr: 16, max_sge: 3, limit: 0 }, Options { qp_type, ..small() });
+        let (srq, pairs) =
+            shared(&net, 5, SrqAttr { max_wr: 16, max_sge: 3, limit: 0 }, Options { qp_type, ..small() });
         // The receives use memory of the first peer: its domain is that of the SRQ.
         let memory = &pairs[0].1;
         let mut next = 0;
@@ -43,7 +49,11 @@ fn several_qps_take_from_one_queue_in_the_order_of_posting() {
             let batch = round % 16 + 1;
             for i in 0..batch {
                 let at = i * 4096;
-                post(&srq, next + i as u64, &[memory.sge(at, 5), memory.sge(at + 100, 1000), memory.sge(at + 2000, 1000)]);
+                post(
+                    &srq,
+                    next + i as u64,
+                    &[memory.sge(at, 5), memory.sge(at + 100, 1000), memory.sge(at + 2000, 1000)],
+                );
             }
             for i in 0..batch {
                 let (x, y) = &pairs[(round * 7 + i * 3) % pairs.len()];
@@ -52,7 +62,10 @@ fn several_qps_take_from_one_queue_in_the_order_of_posting() {
                 x.expect(1);
                 let wc = y.expect(next + i as u64);
                 assert_eq!((wc.byte_len, wc.qpn), (60, y.qp.qpn()));
-                assert!(memory.buffer[i * 4096..][..5] == bytes[..5] && memory.buffer[i * 4096 + 100..][..55] == bytes[5..]);
+                assert!(
+                    memory.buffer[i * 4096..][..5] == bytes[..5]
+                        && memory.buffer[i * 4096 + 100..][..55] == bytes[5..]
+                );
             }
             next += batch as u64;
         }
@@ -74,14 +87,12 @@ fn receives_complete_out_of_order_and_their_places_are_used_again() {
         }
     }
     assert_eq!(srq.post().push(6, &[]), Err(PostError::QueueFull), "taken, but not polled");
-    let mut next = 6;
     for round in 0..200usize {
         let k = (round * 5 + 2) % 3;
         let (x, y) = &pairs[k];
         y.wait();
-        post(&srq, next, &[memory.sge(0, 1000)]);
+        post(&srq, 6 + round as u64, &[memory.sge(0, 1000)]);
         assert_eq!(srq.post().push(99, &[]), Err(PostError::QueueFull));
-        next += 1;
         x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, 10)])]);
         x.expect(1);
     }
@@ -90,7 +101,8 @@ fn receives_complete_out_of_order_and_their_places_are_used_again() {
 #[test]
 fn an_empty_queue_is_receiver_not_ready() {
     let net = Net::new(2);
-    let (srq, pairs) = shared(&net, 2, SrqAttr { max_wr: 4, max_sge: 1, limit: 0 }, Options { rnr_retry: 7, ..small() });
+    let (srq, pairs) =
+        shared(&net, 2, SrqAttr { max_wr: 4, max_sge: 1, limit: 0 }, Options { rnr_retry: 7, ..small() });
     let memory = &pairs[0].1;
     for (n, (x, _)) in pairs.iter().enumerate() {
         x.post(&[x.wr(n as u64, WqeOpcode::SEND, &[x.sge(0, 3000)])]);
@@ -162,8 +174,12 @@ fn a_qp_in_error_leaves_the_queue_to_the_others() {
     let mut kinds = [0; 2];
     while let Some(event) = tests::event_within(&y.device, std::time::Duration::from_millis(10)) {
         match event {
-            driver::Event::Async { kind: EventKind::QP_LAST_WQE, object } if object == y.qp.qpn() => kinds[0] += 1,
-            driver::Event::Async { kind: EventKind::QP_REQ_ERR, object } if object == y.qp.qpn() => kinds[1] += 1,
+            driver::Event::Async { kind: EventKind::QP_LAST_WQE, object } if object == y.qp.qpn() => {
+                kinds[0] += 1
+            }
+            driver::Event::Async { kind: EventKind::QP_REQ_ERR, object } if object == y.qp.qpn() => {
+                kinds[1] += 1
+            }
             other => panic!("{other:?}"),
         }
     }

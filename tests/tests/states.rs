@@ -24,7 +24,10 @@ fn an_idle_queue_is_drained_at_once_and_goes_on_in_rts() {
             assert_eq!(x.state(), QpState::SQD);
             // What is posted in SQD waits; nothing of it is seen by the peer.
             x.buffer.pattern(3);
-            x.post(&[x.remote(2, WqeOpcode::WRITE, &sge, y, 10_000), x.remote(3, WqeOpcode::WRITE, &sge, y, 20_000)]);
+            x.post(&[
+                x.remote(2, WqeOpcode::WRITE, &sge, y, 10_000),
+                x.remote(3, WqeOpcode::WRITE, &sge, y, 20_000),
+            ]);
             x.quiet_for(Duration::from_millis(5));
             assert!(y.buffer[10_000..12_000].iter().all(|&b| b == 0));
             // The receive side works meanwhile.
@@ -87,7 +90,8 @@ fn a_time_out_in_sqd_resends_what_was_sent() {
         y.init();
         x.buffer.pattern(1);
         let sges: Vec<_> = (0..6).map(|n| [x.sge(n * 1000, 3000)]).collect();
-        let wrs: Vec<_> = (0..6).map(|n| x.remote(n as u64, WqeOpcode::WRITE, &sges[n], y, n * 10_000)).collect();
+        let wrs: Vec<_> =
+            (0..6).map(|n| x.remote(n as u64, WqeOpcode::WRITE, &sges[n], y, n * 10_000)).collect();
         x.post(&wrs);
         x.drain();
         std::thread::sleep(Duration::from_millis(6));
@@ -109,11 +113,25 @@ fn attributes_may_change_in_sqd() {
     on_one_and_two_cards(small(), |x, y| {
         x.drain();
         expect_async(&x.device, EventKind::SQ_DRAINED, x.qp.qpn());
-        let attr = QpAttr { state: QpState::SQD, rnr_retry: 0, timeout: 12, retry_cnt: 1, access: Access::REMOTE_READ, ..Default::default() };
-        let mask = AttrMask::STATE | AttrMask::RNR_RETRY | AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::ACCESS_FLAGS;
+        let attr = QpAttr {
+            state: QpState::SQD,
+            rnr_retry: 0,
+            timeout: 12,
+            retry_cnt: 1,
+            access: Access::REMOTE_READ,
+            ..Default::default()
+        };
+        let mask = AttrMask::STATE
+            | AttrMask::RNR_RETRY
+            | AttrMask::TIMEOUT
+            | AttrMask::RETRY_CNT
+            | AttrMask::ACCESS_FLAGS;
         x.qp.modify(&attr, mask).expect("SQD to SQD");
         let now = x.qp.query().expect("a query").0;
-        assert_eq!((now.state, now.rnr_retry, now.timeout, now.retry_cnt, now.access), (QpState::SQD, 0, 12, 1, Access::REMOTE_READ));
+        assert_eq!(
+            (now.state, now.rnr_retry, now.timeout, now.retry_cnt, now.access),
+            (QpState::SQD, 0, 12, 1, Access::REMOTE_READ)
+        );
         x.to(QpState::RTS);
         // The new values count: no second try, and no right to write.
         x.post(&[x.wr(1, WqeOpcode::SEND, &[])]);
@@ -122,7 +140,10 @@ fn attributes_may_change_in_sqd() {
     });
     on_one_and_two_cards(small(), |x, y| {
         y.set_access(Access::REMOTE_READ);
-        x.post(&[x.remote(1, WqeOpcode::READ, &[x.sge(0, 8)], y, 0), x.remote(2, WqeOpcode::WRITE, &[x.sge(0, 8)], y, 0)]);
+        x.post(&[
+            x.remote(1, WqeOpcode::READ, &[x.sge(0, 8)], y, 0),
+            x.remote(2, WqeOpcode::WRITE, &[x.sge(0, 8)], y, 0),
+        ]);
         x.expect(1);
         x.expect_status(2, CqeStatus::REM_ACCESS_ERR);
     });
@@ -139,7 +160,11 @@ fn a_send_error_of_an_unreliable_qp_stops_its_send_queue_only() {
         x.recv(10, &[x.sge(100_000, 3000)]);
         x.recv(11, &[x.sge(110_000, 3000)]);
         y.recv(20, &[y.sge(0, 3000)]);
-        x.post(&[x.wr(1, WqeOpcode::SEND, &good), x.wr(2, WqeOpcode::SEND, &bad), x.wr(3, WqeOpcode::SEND, &good)]);
+        x.post(&[
+            x.wr(1, WqeOpcode::SEND, &good),
+            x.wr(2, WqeOpcode::SEND, &bad),
+            x.wr(3, WqeOpcode::SEND, &good),
+        ]);
         x.expect(1);
         x.expect_status(2, CqeStatus::LOC_PROT_ERR);
         x.expect_flushed([3]);
@@ -176,20 +201,35 @@ fn each_step_needs_its_attributes() {
         for state in [QpState::RTR, QpState::RTS, QpState::SQD] {
             assert!(modify(to(state), AttrMask::STATE).is_err(), "{qp_type}: RESET to {state}");
         }
-        assert!(modify(to(QpState::INIT), AttrMask::STATE | AttrMask::PORT | AttrMask::PKEY_INDEX).is_err(), "the access flags or the Q_Key are missing");
+        assert!(
+            modify(to(QpState::INIT), AttrMask::STATE | AttrMask::PORT | AttrMask::PKEY_INDEX).is_err(),
+            "the access flags or the Q_Key are missing"
+        );
         x.init();
-        assert!(modify(to(QpState::RTS), AttrMask::STATE | AttrMask::SQ_PSN).is_err(), "{qp_type}: INIT to RTS");
+        assert!(
+            modify(to(QpState::RTS), AttrMask::STATE | AttrMask::SQ_PSN).is_err(),
+            "{qp_type}: INIT to RTS"
+        );
         if qp_type != QpType::UD {
-            assert!(modify(to(QpState::RTR), AttrMask::STATE | AttrMask::RQ_PSN).is_err(), "the way to the peer is missing");
+            assert!(
+                modify(to(QpState::RTR), AttrMask::STATE | AttrMask::RQ_PSN).is_err(),
+                "the way to the peer is missing"
+            );
         }
         x.rtr(x.qp.qpn(), x.gid(), 5);
-        assert!(modify(to(QpState::INIT), AttrMask::STATE | AttrMask::PORT).is_err(), "{qp_type}: RTR to INIT");
+        assert!(
+            modify(to(QpState::INIT), AttrMask::STATE | AttrMask::PORT).is_err(),
+            "{qp_type}: RTR to INIT"
+        );
         x.rts();
         let attr = x.qp.query().expect("a query").0;
         assert_eq!((attr.state, attr.sq_psn), (QpState::RTS, x.options.psn));
         let wrong = QpAttr { cur_state: QpState::SQD, ..to(QpState::RTS) };
         assert!(modify(wrong, AttrMask::STATE | AttrMask::CUR_STATE).is_err(), "the QP is not in SQD");
-        assert!(modify(to(QpState::RTS), AttrMask::STATE | AttrMask::DEST_QPN).is_err(), "DEST_QPN is not for RTS");
+        assert!(
+            modify(to(QpState::RTS), AttrMask::STATE | AttrMask::DEST_QPN).is_err(),
+            "DEST_QPN is not for RTS"
+        );
         for state in [QpState::ERR, QpState::RESET] {
             x.to(state);
             assert_eq!(x.state(), state);
@@ -216,9 +256,17 @@ fn values_beyond_the_limits_are_refused() {
     assert_eq!(x.state(), QpState::RESET, "a refused change changes nothing");
     assert!(init(|_| ()).is_ok());
     let rtr = |change: fn(&mut QpAttr)| {
-        let mut attr = QpAttr { state: QpState::RTR, path_mtu: 3, dest_qpn: 77, max_dest_rd_atomic: 1, ah: x.av(x.gid()), ..Default::default() };
+        let mut attr = QpAttr {
+            state: QpState::RTR,
+            path_mtu: 3,
+            dest_qpn: 77,
+            max_dest_rd_atomic: 1,
+            ah: x.av(x.gid()),
+            ..Default::default()
+        };
         change(&mut attr);
-        let mask = AttrMask::STATE | AttrMask::AV | AttrMask::PATH_MTU | AttrMask::DEST_QPN | AttrMask::RQ_PSN;
+        let mask =
+            AttrMask::STATE | AttrMask::AV | AttrMask::PATH_MTU | AttrMask::DEST_QPN | AttrMask::RQ_PSN;
         x.qp.modify(&attr, mask | AttrMask::MAX_DEST_RD_ATOMIC | AttrMask::MIN_RNR_TIMER)
     };
     let wrong: [fn(&mut QpAttr); 8] = [
@@ -238,11 +286,20 @@ fn values_beyond_the_limits_are_refused() {
     let rts = |change: fn(&mut QpAttr)| {
         let mut attr = QpAttr { state: QpState::RTS, ..Default::default() };
         change(&mut attr);
-        let mask = AttrMask::STATE | AttrMask::SQ_PSN | AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY;
+        let mask = AttrMask::STATE
+            | AttrMask::SQ_PSN
+            | AttrMask::TIMEOUT
+            | AttrMask::RETRY_CNT
+            | AttrMask::RNR_RETRY;
         x.qp.modify(&attr, mask | AttrMask::MAX_QP_RD_ATOMIC)
     };
-    let wrong: [fn(&mut QpAttr); 5] =
-        [|a| a.timeout = 32, |a| a.retry_cnt = 8, |a| a.rnr_retry = 8, |a| a.max_rd_atomic = 17, |a| a.sq_psn = 1 << 24];
+    let wrong: [fn(&mut QpAttr); 5] = [
+        |a| a.timeout = 32,
+        |a| a.retry_cnt = 8,
+        |a| a.rnr_retry = 8,
+        |a| a.max_rd_atomic = 17,
+        |a| a.sq_psn = 1 << 24,
+    ];
     for (n, change) in wrong.into_iter().enumerate() {
         assert!(rts(change).is_err(), "wrong value {n}");
     }

@@ -36,7 +36,10 @@ fn sends_and_writes_of_every_size_and_mtu() {
                 x.post(&[SendWr { imm: 6, ..x.remote(n, WqeOpcode::WRITE_WITH_IMM, &sges, y, 500_000) }]);
                 x.expect(n);
                 let wc = y.expect(n);
-                assert_eq!((wc.opcode, wc.byte_len as usize, wc.imm), (CqeOpcode::RECV_RDMA_WITH_IMM, size, 6));
+                assert_eq!(
+                    (wc.opcode, wc.byte_len as usize, wc.imm),
+                    (CqeOpcode::RECV_RDMA_WITH_IMM, size, 6)
+                );
                 assert!(wc.flags.contains(WcFlags::WITH_IMM));
                 assert!(y.buffer[500_000..500_000 + size] == x.buffer[7..7 + size]);
             }
@@ -56,7 +59,10 @@ fn a_message_without_a_receive_is_lost_and_the_next_one_arrives() {
                 y.quiet();
             }
             y.recv(round, &[y.sge(0, 8000)]);
-            x.post(&[x.wr(2, WqeOpcode::SEND, &[x.sge(round as usize, 6000)]), x.wr(3, WqeOpcode::SEND, &[x.sge(0, 10)])]);
+            x.post(&[
+                x.wr(2, WqeOpcode::SEND, &[x.sge(round as usize, 6000)]),
+                x.wr(3, WqeOpcode::SEND, &[x.sge(0, 10)]),
+            ]);
             x.expect(2);
             x.expect(3);
             assert_eq!(y.expect(round).byte_len, 6000);
@@ -80,7 +86,10 @@ fn a_peer_that_is_gone_is_not_missed() {
     on_one_and_two_cards(uc(), |x, y| {
         y.qp.destroy().expect("destroyed");
         for n in 0..100 {
-            x.post(&[x.wr(n, WqeOpcode::SEND, &[x.sge(0, 5000)]), x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 5000)], y, 0)]);
+            x.post(&[
+                x.wr(n, WqeOpcode::SEND, &[x.sge(0, 5000)]),
+                x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 5000)], y, 0),
+            ]);
             x.expect(n);
             x.expect(n);
         }
@@ -114,8 +123,11 @@ fn a_write_without_the_right_is_dropped_silently() {
 
 #[test]
 fn a_receive_that_fails_puts_its_qp_in_error_and_nobody_is_told() {
-    let wrong: [(CqeStatus, fn(&Side) -> Sge); 2] =
-        [(CqeStatus::LOC_LEN_ERR, |y| y.sge(0, 2999)), (CqeStatus::LOC_PROT_ERR, |y| Sge { lkey: y.mr.lkey() ^ 1, ..y.sge(0, 3000) })];
+    type Receive = fn(&Side) -> Sge;
+    let wrong: [(CqeStatus, Receive); 2] = [
+        (CqeStatus::LOC_LEN_ERR, |y| y.sge(0, 2999)),
+        (CqeStatus::LOC_PROT_ERR, |y| Sge { lkey: y.mr.lkey() ^ 1, ..y.sge(0, 3000) }),
+    ];
     for (status, sge) in wrong {
         on_one_and_two_cards(uc(), |x, y| {
             y.recv(1, &[sge(y)]);
@@ -178,7 +190,10 @@ fn two_rings_wrap() {
     join(&x, &y);
     for n in 0..500 {
         y.recv(n, &[y.sge(0, 100)]);
-        x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 9)], &y, 0), x.wr(n, WqeOpcode::SEND, &[x.sge(0, n as usize % 100)])]);
+        x.post(&[
+            x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 9)], &y, 0),
+            x.wr(n, WqeOpcode::SEND, &[x.sge(0, n as usize % 100)]),
+        ]);
         x.expect(n);
         x.expect(n);
         assert_eq!(u64::from(y.expect(n).byte_len), n % 100);

@@ -29,14 +29,24 @@ fn a_datagram_brings_its_sender_and_its_grh() {
                 let n = n as u64;
                 y.buffer.fill(0xee);
                 y.recv(n, &[y.sge(0, 17), y.sge(100, 23 + 50), y.sge(1000, 5000)]);
-                x.post(&[to(y, &ah, SendWr { imm: 0x1234_5678, ..x.wr(n, WqeOpcode::SEND_WITH_IMM, &[x.sge(1, size)]) })]);
+                x.post(&[to(
+                    y,
+                    &ah,
+                    SendWr { imm: 0x1234_5678, ..x.wr(n, WqeOpcode::SEND_WITH_IMM, &[x.sge(1, size)]) },
+                )]);
                 assert_eq!(x.expect(n).opcode, CqeOpcode::SEND);
                 let wc = y.expect(n);
-                assert_eq!((wc.opcode, wc.byte_len as usize, wc.src_qp, wc.imm), (CqeOpcode::RECV, 40 + size, x.qp.qpn(), 0x1234_5678));
+                assert_eq!(
+                    (wc.opcode, wc.byte_len as usize, wc.src_qp, wc.imm),
+                    (CqeOpcode::RECV, 40 + size, x.qp.qpn(), 0x1234_5678)
+                );
                 assert_eq!(wc.flags, WcFlags::GRH | WcFlags::WITH_IMM | WcFlags::RECV);
                 let got: Vec<u8> = [&y.buffer[..17], &y.buffer[100..173], &y.buffer[1000..6000]].concat();
                 assert!(got[40..40 + size] == x.buffer[1..1 + size]);
-                assert!(got[40 + size..].iter().all(|&b| b == 0xee), "nothing is written behind the datagram");
+                assert!(
+                    got[40 + size..].iter().all(|&b| b == 0xee),
+                    "nothing is written behind the datagram"
+                );
                 grh_is_right(&got[..40], gid, x, y, size);
             }
         });
@@ -85,7 +95,12 @@ fn one_queue_talks_to_many() {
                 // And the answer, to the sender that the completion names.
                 let back = peer.pd.create_ah(&peer.av(x.gid())).expect("an address handle");
                 x.recv(round + 500, &[x.sge(1000, 200)]);
-                let answer = SendWr { ah: Some(&back), remote_qpn: wc.src_qp, remote_qkey: QKEY, ..peer.wr(round, WqeOpcode::SEND, &[]) };
+                let answer = SendWr {
+                    ah: Some(&back),
+                    remote_qpn: wc.src_qp,
+                    remote_qkey: QKEY,
+                    ..peer.wr(round, WqeOpcode::SEND, &[])
+                };
                 peer.post(&[answer]);
                 peer.expect(round);
                 assert_eq!(x.expect(round + 500).src_qp, peer.qp.qpn());
@@ -109,9 +124,16 @@ fn another_qkey_is_dropped() {
         x.expect(2);
         y.expect(1);
         // The receiver's Q_Key can be changed.
-        y.qp.modify(&QpAttr { state: QpState::RTS, qkey: 5, ..Default::default() }, AttrMask::STATE | AttrMask::QKEY).expect("a Q_Key");
+        y.qp.modify(
+            &QpAttr { state: QpState::RTS, qkey: 5, ..Default::default() },
+            AttrMask::STATE | AttrMask::QKEY,
+        )
+        .expect("a Q_Key");
         y.recv(2, &[y.sge(0, 100)]);
-        x.post(&[to(y, &way, x.wr(3, WqeOpcode::SEND, &[])), SendWr { remote_qkey: 5, ..to(y, &way, x.wr(4, WqeOpcode::SEND, &[x.sge(0, 9)])) }]);
+        x.post(&[
+            to(y, &way, x.wr(3, WqeOpcode::SEND, &[])),
+            SendWr { remote_qkey: 5, ..to(y, &way, x.wr(4, WqeOpcode::SEND, &[x.sge(0, 9)])) },
+        ]);
         x.expect(3);
         x.expect(4);
         assert_eq!(y.expect(2).byte_len, 49);
@@ -209,7 +231,15 @@ fn a_receive_too_short_for_datagram_and_grh_fails() {
 fn other_opcodes_and_missing_addresses_are_refused() {
     on_one_and_two_cards(ud(), |x, y| {
         let way = ah(x, y);
-        for opcode in [WqeOpcode::WRITE, WqeOpcode::WRITE_WITH_IMM, WqeOpcode::READ, WqeOpcode::FETCH_ADD, WqeOpcode::SEND_WITH_INV, WqeOpcode::LOCAL_INV, WqeOpcode::BIND_MW] {
+        for opcode in [
+            WqeOpcode::WRITE,
+            WqeOpcode::WRITE_WITH_IMM,
+            WqeOpcode::READ,
+            WqeOpcode::FETCH_ADD,
+            WqeOpcode::SEND_WITH_INV,
+            WqeOpcode::LOCAL_INV,
+            WqeOpcode::BIND_MW,
+        ] {
             assert!(x.qp.send().push(&to(y, &way, x.wr(1, opcode, &[]))).is_err(), "{opcode}");
         }
         assert!(x.qp.send().push(&x.wr(1, WqeOpcode::SEND, &[])).is_err(), "no address handle");
@@ -249,7 +279,11 @@ fn inline_datagrams_and_shared_receives() {
             post.push(n as u64, &[y.sge(n * 600, 40), y.sge(n * 600 + 40, 500)]).expect("room");
             post.ring();
             let bytes: Vec<u8> = (0..n * 6).map(|i| (i ^ n) as u8).collect();
-            x.post(&[to(peer, &way, SendWr { data: driver::Data::Bytes(&bytes), ..x.wr(n as u64, WqeOpcode::SEND, &[]) })]);
+            x.post(&[to(
+                peer,
+                &way,
+                SendWr { data: driver::Data::Bytes(&bytes), ..x.wr(n as u64, WqeOpcode::SEND, &[]) },
+            )]);
             x.expect(n as u64);
             assert_eq!(peer.expect(n as u64).byte_len as usize, 40 + bytes.len());
             assert!(y.buffer[n * 600 + 40..][..bytes.len()] == bytes[..]);

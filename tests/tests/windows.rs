@@ -25,7 +25,15 @@ fn bind(y: &Side, mw_rkey: u32, mr: &Mr<SegmentCard>, addr: u64, length: u64, ac
     rkey
 }
 
-fn bind_wr(y: &Side, id: u64, mw_rkey: u32, mr: &Mr<SegmentCard>, addr: u64, length: u64, access: Access) -> SendWr<'static> {
+fn bind_wr(
+    y: &Side,
+    id: u64,
+    mw_rkey: u32,
+    mr: &Mr<SegmentCard>,
+    addr: u64,
+    length: u64,
+    access: Access,
+) -> SendWr<'static> {
     let bind = Bind { addr, length, mr_lkey: mr.lkey(), mw_rkey, access };
     SendWr { bind: Some(bind), imm: next(mw_rkey), ..y.wr(id, WqeOpcode::BIND_MW, &[]) }
 }
@@ -37,7 +45,15 @@ fn window(y: &Side) -> Arc<Mw<SegmentCard>> {
 /// A WRITE or READ of eight bytes through a key, and how it ends.
 fn access(x: &Side, opcode: WqeOpcode, rkey: u32, addr: u64) -> CqeStatus {
     let sge = [x.sge(0, 8)];
-    x.post(&[SendWr { wr_id: 1, opcode, flags: SendFlags::SIGNALED, rkey, remote_addr: addr, data: driver::Data::Sges(&sge), ..Default::default() }]);
+    x.post(&[SendWr {
+        wr_id: 1,
+        opcode,
+        flags: SendFlags::SIGNALED,
+        rkey,
+        remote_addr: addr,
+        data: driver::Data::Sges(&sge),
+        ..Default::default()
+    }]);
     x.wait().status
 }
 
@@ -122,7 +138,14 @@ fn bind_and_what_follows_it_in_one_chain() {
         let wc = x.expect(9);
         assert_eq!(access(x, WqeOpcode::READ, wc.imm, y.buffer.addr(0)), OK);
         assert_eq!(&x.buffer[..4], b"open");
-        y.post(&[SendWr { imm: rkey, flags: SendFlags::SIGNALED | SendFlags::FENCE, ..y.wr(3, WqeOpcode::LOCAL_INV, &[]) }, y.remote(4, WqeOpcode::WRITE, &told, x, 0)]);
+        y.post(&[
+            SendWr {
+                imm: rkey,
+                flags: SendFlags::SIGNALED | SendFlags::FENCE,
+                ..y.wr(3, WqeOpcode::LOCAL_INV, &[])
+            },
+            y.remote(4, WqeOpcode::WRITE, &told, x, 0),
+        ]);
         y.expect(3);
         y.expect(4);
         assert_eq!(access(x, WqeOpcode::READ, rkey, y.buffer.addr(0)), NO);
@@ -143,7 +166,10 @@ fn a_send_with_invalidate_closes_the_peers_window() {
             x.post(&[SendWr { imm: rkey, ..x.wr(2, WqeOpcode::SEND_WITH_INV, &sge) }]);
             x.expect(2);
             let wc = y.expect(10);
-            assert_eq!((wc.byte_len as usize, wc.imm, wc.flags), (size, rkey, WcFlags::RECV | WcFlags::WITH_INV));
+            assert_eq!(
+                (wc.byte_len as usize, wc.imm, wc.flags),
+                (size, rkey, WcFlags::RECV | WcFlags::WITH_INV)
+            );
             assert_eq!(access(x, WqeOpcode::WRITE, rkey, base), NO);
             again(x, y);
         }
@@ -199,14 +225,27 @@ fn binds_that_make_no_sense_fail() {
         ("another index in the new key", |_, _, wr, _| wr.imm ^= 0x100),
         ("a region of another domain", |x, _, wr, _| wr.bind.as_mut().unwrap().mr_lkey = x.mr.lkey()),
         ("a region that allows no binding", |_, _, wr, keys| wr.bind.as_mut().unwrap().mr_lkey = keys[0]),
-        ("writing to a region that is read only", |_, _, wr, keys| wr.bind.as_mut().unwrap().mr_lkey = keys[1]),
-        ("a window instead of a region", |_, _, wr, _| wr.bind.as_mut().unwrap().mr_lkey = wr.bind.unwrap().mw_rkey),
+        ("writing to a region that is read only", |_, _, wr, keys| {
+            wr.bind.as_mut().unwrap().mr_lkey = keys[1]
+        }),
+        ("a window instead of a region", |_, _, wr, _| {
+            wr.bind.as_mut().unwrap().mr_lkey = wr.bind.unwrap().mw_rkey
+        }),
     ];
     for (what, change) in wrong {
         cards.each(small(), |x, y| {
             let mw = window(y);
-            let mut wr = bind_wr(y, 1, mw.rkey(), &y.mr, y.buffer.addr(0), y.buffer.len() as u64, Access::REMOTE_WRITE);
-            let closed = [Access::LOCAL_WRITE | Access::REMOTE_WRITE, Access::REMOTE_READ | Access::MW_BIND].map(|access| region(y, access));
+            let mut wr = bind_wr(
+                y,
+                1,
+                mw.rkey(),
+                &y.mr,
+                y.buffer.addr(0),
+                y.buffer.len() as u64,
+                Access::REMOTE_WRITE,
+            );
+            let closed = [Access::LOCAL_WRITE | Access::REMOTE_WRITE, Access::REMOTE_READ | Access::MW_BIND]
+                .map(|access| region(y, access));
             change(x, y, &mut wr, [closed[0].lkey(), closed[1].lkey()]);
             y.post(&[wr, y.wr(2, WqeOpcode::SEND, &[])]);
             let wc = y.wait();
@@ -228,7 +267,8 @@ fn binds_that_make_no_sense_fail() {
 fn region(y: &Side, access: Access) -> Arc<Mr<SegmentCard>> {
     // SAFETY: nothing is written through it.
     #[allow(unsafe_code)]
-    unsafe { y.pd.reg_mr(y.buffer.addr(0) as *mut u8, y.buffer.len(), y.buffer.addr(0), access) }.expect("a region")
+    unsafe { y.pd.reg_mr(y.buffer.addr(0) as *mut u8, y.buffer.len(), y.buffer.addr(0), access) }
+        .expect("a region")
 }
 
 #[test]
@@ -237,7 +277,8 @@ fn a_region_stays_as_long_as_a_window_is_bound_to_it() {
         let (one, two) = (window(y), window(y));
         // SAFETY: the buffer outlives the region.
         #[allow(unsafe_code)]
-        let mr = unsafe { y.pd.reg_mr(y.buffer.addr(0) as *mut u8, 8192, 0, y.options.access) }.expect("a region");
+        let mr =
+            unsafe { y.pd.reg_mr(y.buffer.addr(0) as *mut u8, 8192, 0, y.options.access) }.expect("a region");
         // A zero-based window of a region with wire addresses from 0.
         let first = bind(y, one.rkey(), &mr, 100, 1000, Access::REMOTE_WRITE | Access::ZERO_BASED);
         let second = bind(y, two.rkey(), &mr, 4096, 4096, Access::REMOTE_WRITE);

@@ -173,7 +173,9 @@ impl Card for SegmentCard {
     }
 
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
-        let area = self.runner.segment().alloc(bytes).map_err(|e| CardError::Setup(e.to_string()))?;
+        let area = self.runner.segment().alloc(bytes);
+        self.runner.look();
+        let area = area.map_err(|e| CardError::Setup(e.to_string()))?;
         Ok(DmaMemory { ptr: area.ptr, iova: area.ptr as u64, len: area.len })
     }
 
@@ -184,14 +186,18 @@ impl Card for SegmentCard {
         let area = crate::segment::Area { ptr: memory.ptr, offset, len: memory.len };
         // What cannot be freed now is freed by the keeper when the process ends.
         let _ = segment.free(area);
+        self.runner.look();
     }
 
     fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError> {
-        self.runner.segment().map(addr, len, writable).map_err(|e| CardError::Map { addr: addr as u64, len, reason: e.to_string() })
+        let mapped = self.runner.segment().map(addr, len, writable);
+        self.runner.look();
+        mapped.map_err(|e| CardError::Map { addr: addr as u64, len, reason: e.to_string() })
     }
 
     fn unmap(&self, _iova: u64, addr: *mut u8, len: usize) {
         let _ = self.runner.segment().unmap(addr, len);
+        self.runner.look();
     }
 
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {

@@ -6,12 +6,35 @@
 
 mod bells;
 mod card;
+mod handoff;
 mod keeper;
 mod limits;
 mod net;
 mod queue;
 mod runner;
 mod wall;
+
+/// What [`handoff`] is made of; its model check puts others in their place.
+mod atomic {
+    pub use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::{compiler_fence, fence};
+
+    /// Between a note and the second try of the lock.
+    pub fn after_note() {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Between an unlock and the look at the notes. On x86 the mutex is unlocked by a locked exchange,
+    /// which orders as a fence does.
+    #[inline]
+    pub fn after_unlock() {
+        if cfg!(target_arch = "x86_64") {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
+}
 
 pub use card::{OpenError, SegmentCard};
 pub use keeper::{default_socket, run_keeper, NetOptions};

@@ -1,9 +1,6 @@
 //! Running the cards of a segment: under the lock, to completion, by whoever has work.
 //!
-//! The hand-off: a process that finds the lock busy notes its QP in the pending words and tries once
-//! more. The holder, after unlocking, looks whether something was noted. Either the second try comes
-//! after the unlock and takes the lock, or the note comes before the look and is seen; nothing is
-//! left over. (Both sides order their store and load by an atomic read-modify-write.)
+//! Who finds the lock busy leaves its QP to the holder: see [`super::handoff`].
 #![allow(unsafe_code)]
 
 use std::borrow::Borrow;
@@ -11,6 +8,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::handoff::{self, Notes, Shared};
 use super::net::Net;
 use super::wall::{Scratch, Wall};
 use crate::device::tables::MAX_QPS;
@@ -71,29 +69,24 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     #[cold]
     fn leave_pending(&self, qp: u16) {
-        let bit = qp as usize % PENDING_BITS;
-        self.segment().pending_words()[bit / 64].fetch_or(1 << (bit % 64), Ordering::SeqCst);
-        self.segment().pending().fetch_or(1 << (bit / 64), Ordering::SeqCst);
-        self.help();
+        handoff::leave(self, qp as usize % PENDING_BITS);
     }
 
     /// Runs what others have left pending, if nobody does.
     pub fn help(&self) {
-        if let Some(guard) = self.segment().try_lock() {
-            self.run(guard, |_, _| ());
-        }
+        handoff::help(self);
+    }
+
+    /// After the segment's lock was held for something else than running the cards.
+    pub fn look(&self) {
+        handoff::look(self);
     }
 
     /// Runs the cards after `first`, then whatever is pending, and unlocks.
     #[inline]
     fn run<R>(&self, guard: Guard<'_>, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> R {
         let result = self.run_locked(&guard, first);
-        drop(guard);
-        while self.segment().pending().load(Ordering::SeqCst) != 0 {
-            // Busy: its holder looks after us.
-            let Some(guard) = self.segment().try_lock() else { break };
-            self.run_locked(&guard, |_, _| ());
-        }
+        handoff::unlock(self, guard);
         result
     }
 
@@ -154,20 +147,36 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// Turns the pending bits into work.
     #[cold]
     fn take_pending(&self, world: &mut World, env: &mut Wall<'_>) {
-        let summary = self.segment().pending().swap(0, Ordering::SeqCst);
-        for word in (0..64).filter(|w| summary & (1 << w) != 0) {
-            let bits = self.segment().pending_words()[word].swap(0, Ordering::SeqCst);
-            for bit in (0..64).filter(|b| bits & (1 << b) != 0) {
-                let first = word * 64 + bit;
-                for card in 0..world.count {
-                    for qp in (first..MAX_QPS).step_by(PENDING_BITS) {
-                        if world.cards[card as usize].has_work(qp, env) {
-                            env.push(Work::Send { card, qp: qp as u16 });
-                        }
+        self.notes().take(|first| {
+            for card in 0..world.count {
+                for qp in (first..MAX_QPS).step_by(PENDING_BITS) {
+                    if world.cards[card as usize].has_work(qp, env) {
+                        env.push(Work::Send { card, qp: qp as u16 });
                     }
                 }
             }
-        }
+        });
+    }
+}
+
+impl<S: Borrow<Segment>> Shared for Runner<S> {
+    type Guard<'a>
+        = Guard<'a>
+    where
+        S: 'a;
+
+    #[inline]
+    fn try_lock(&self) -> Option<Guard<'_>> {
+        self.segment().try_lock()
+    }
+
+    #[inline]
+    fn notes(&self) -> Notes<'_> {
+        Notes { summary: self.segment().pending(), words: self.segment().pending_words() }
+    }
+
+    fn work(&self, guard: &Guard<'_>) {
+        self.run_locked(guard, |_, _| ());
     }
 }
 

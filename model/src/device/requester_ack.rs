@@ -35,13 +35,18 @@ impl Device {
     }
 
     /// The acknowledgement of request `p` up to PSN `upto`, without a packet: both cards are in one
-    /// segment and nobody looks at the wire. Counts as the packet would.
+    /// segment and nobody looks at the wire. Counts as the packet would. False when it has to be a
+    /// packet: the answer to an earlier READ or atomic is still under way, and must come first.
     #[inline(always)]
-    pub fn acknowledged(&mut self, p: &Packet, psn: u32, env: &mut impl Env) {
-        let Some(q) = self.find_qp(p.src_qpn) else { return };
+    #[must_use]
+    pub fn acknowledged(&mut self, p: &Packet, psn: u32, env: &mut impl Env) -> bool {
+        let Some(q) = self.find_qp(p.src_qpn) else { return true };
         let qp = &mut self.qps[q];
         if !matches!(qp.state, QpState::RTS | QpState::SQD) || psn::diff(psn, qp.req.una) < 0 {
-            return;
+            return true;
+        }
+        if qp.req.rd_out != 0 {
+            return false;
         }
         qp.resp.packets += 1;
         qp.resp.bytes += if qp.ipv6 { 82 } else { 62 };
@@ -51,6 +56,7 @@ impl Device {
             self.progress(q);
         }
         self.resume(q, env);
+        true
     }
 
     /// Goes on sending when something waits.

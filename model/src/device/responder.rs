@@ -56,7 +56,6 @@ impl super::qp::Qp {
 
 impl Device {
     /// A packet for this card.
-    #[inline]
     ///
     /// Returns the PSN to acknowledge, if the packet is a request that was executed and asks for it.
     #[must_use]

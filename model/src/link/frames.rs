@@ -206,7 +206,6 @@ pub fn decode(bytes: &[u8]) -> Result<(Packet, &[u8]), DropReason> {
     Ok((p, frame.payload))
 }
 
-
 /// What the receiver of a datagram is told of its way: the fields of the GRH.
 fn route_of_datagram(p: &mut Packet, network: &wire::Network) {
     (p.traffic_class, p.hop_limit) = match network {

@@ -1,10 +1,13 @@
 //! Moving bytes between IOVAs, wherever they are.
 //!
 //! Bytes in the segment are copied directly. Memory that stays private to a
-//! process is ours to copy if the process is this one, else the kernel does it
-//! (process_vm_readv, process_vm_writev).
+//! process is ours to copy if the process is this one, or if it is a file that
+//! can be mapped here too ([`super::windows`]). Else the kernel does it
+//! (process_vm_readv, process_vm_writev), or, when it is much, the other process
+//! itself ([`super::bounce`]).
 #![allow(unsafe_code)]
 
+use super::bounce::{Transfer, LEAST};
 use super::dma::Backing;
 use super::lock::Guard;
 
@@ -43,8 +46,9 @@ pub(super) fn allow_access() {
 /// Bytes for copies between two processes neither of which is this one.
 const BOUNCE: usize = 16 * 1024;
 
+/// Which way another process's bytes go.
 #[derive(Clone, Copy)]
-enum Direction {
+pub(super) enum Direction {
     Read,
     Write,
 }
@@ -197,8 +201,40 @@ impl Guard<'_> {
         }
     }
 
-    /// Lets the kernel copy from or to another process.
+    /// Copies from or to another process: with its help, or the kernel does it.
     fn remote(
+        &self,
+        member: u16,
+        iova: u64,
+        here: *mut u8,
+        len: usize,
+        direction: Direction,
+    ) -> Result<(), DmaFault> {
+        let mut done = 0;
+        while done < len {
+            let (iova, here, len) = (iova + done as u64, here.wrapping_add(done), len - done);
+            let helped = self.with_help(Transfer { member, iova, here, len, direction })?;
+            let share = self.kernel_share(member, len - helped);
+            let (iova, here) = (iova + helped as u64, here.wrapping_add(helped));
+            self.by_kernel(member, iova, here, share, direction)?;
+            done += helped + share;
+        }
+        if len >= LEAST {
+            self.large_copy_done(member);
+        }
+        Ok(())
+    }
+
+    /// True as long as the process has memory.
+    pub(super) fn exists(&self, member: u16) -> bool {
+        let mut byte = 0;
+        let result = self.by_kernel(member, 0, &mut byte, 1, Direction::Read);
+        // Nothing is mapped there; that can only be found out if there is a map.
+        matches!(result, Ok(()) | Err(DmaFault::Unreachable { errno: libc::EFAULT, .. }))
+    }
+
+    /// Lets the kernel copy from or to another process.
+    fn by_kernel(
         &self,
         member: u16,
         iova: u64,

@@ -165,6 +165,10 @@ impl Keeper {
             }
             self.drop_late_greetings();
             self.clean_up();
+            if self.segment.pending().load(Ordering::SeqCst) != 0 {
+                // Whoever found the lock busy because of the cleaning has left its work to us.
+                next = next.min((self.on_timer)(&self.segment));
+            }
             if self.clients.is_empty() && now_ns() >= self.alone_until && self.finish() {
                 return Ok(());
             }

@@ -10,6 +10,7 @@ use std::cell::UnsafeCell;
 use std::mem::size_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use super::bounce::Bounce;
 use super::dma::DmaMap;
 use super::extents::ExtentTable;
 use super::windows::WindowTable;
@@ -125,6 +126,8 @@ pub struct Tables {
     pub dma: [DmaMap; MAX_MEMBERS],
     /// What each member lets the others map.
     pub windows: [WindowTable; MAX_MEMBERS],
+    /// Large copies that members help with.
+    pub bounce: [Bounce; MAX_MEMBERS],
 }
 
 /// Where the world area begins.

@@ -123,6 +123,7 @@ impl Segment {
         unsafe { libc::pthread_mutex_consistent(self.control().mutex.get()) };
         let guard = Guard::new(self);
         Extents::new(&guard).repair();
+        guard.settle_bounces();
         guard
     }
 

@@ -14,12 +14,14 @@
 
 pub mod areas;
 pub mod attach;
+pub mod bounce;
 mod create;
 pub mod dma;
 pub mod extents;
 pub mod foreign;
 mod fork;
 pub mod futex;
+mod helper;
 pub mod keeper;
 pub mod layout;
 mod listen;
@@ -90,6 +92,8 @@ struct Local {
     views: UnsafeCell<windows::Views>,
     /// Used only with the process's lock held.
     offers: UnsafeCell<windows::Offers>,
+    /// As above.
+    helper: UnsafeCell<helper::Helper>,
 }
 
 impl Segment {
@@ -196,6 +200,11 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
+        if !self.is_detached() {
+            let _held = registry::enter();
+            // SAFETY: the process's lock is held, `self` is not shared.
+            unsafe { &mut *self.local.helper.get() }.stop(self);
+        }
         mover::bring_all_home(self);
         registry::leave(&self.local);
         if self.is_detached() {
@@ -203,6 +212,7 @@ impl Drop for Segment {
             // something else here.
             std::mem::forget(std::mem::take(self.local.views.get_mut()));
             std::mem::forget(std::mem::take(self.local.offers.get_mut()));
+            std::mem::forget(std::mem::take(self.local.helper.get_mut()));
         }
     }
 }

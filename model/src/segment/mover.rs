@@ -99,6 +99,11 @@ impl Segment {
         };
         match inserted {
             Ok(stale) => {
+                let private = ranges.iter().filter(|range| !offers.offered(range));
+                let private: Vec<Range> = private.copied().collect();
+                // SAFETY: the process's lock is held.
+                let helper = unsafe { &mut *self.local().helper.get() };
+                helper.add(self, (iova, len as u64, writable), &private);
                 self.bring_home_and_free(&held, stale);
                 Ok(iova)
             }
@@ -199,6 +204,8 @@ pub(super) fn release(segment: &Segment, start: u64, len: u64) -> Result<(), Seg
     // SAFETY: the process's lock is held.
     unsafe { segment.offers() }.withdraw(&guard, start, len);
     drop(guard);
+    // SAFETY: the process's lock is held.
+    unsafe { &mut *segment.local().helper.get() }.remove(start, len);
     let only_in_base = dropped
         .iter()
         .all(|range| range.start.wrapping_sub(segment.local().base) < segment.local().total_bytes);

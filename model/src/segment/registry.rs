@@ -104,6 +104,7 @@ pub(super) fn enter_segment(
         cache: UnsafeCell::new(dma::Cache::new()),
         views: UnsafeCell::default(),
         offers: UnsafeCell::default(),
+        helper: UnsafeCell::default(),
     });
     // SAFETY: PROCESS is held.
     unsafe { (*SEGMENTS.0.get()).push(&raw const *local) };

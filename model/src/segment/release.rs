@@ -176,5 +176,8 @@ fn retire_member(guard: &Guard<'_>, member: u16) -> Vec<Pages> {
         dma.clear();
     }
     guard.clear_windows(member);
+    if let Some(bounce) = guard.segment().tables().bounce.get(usize::from(member)) {
+        bounce.clear();
+    }
     Extents::new(guard).retire_all(member)
 }

@@ -19,10 +19,14 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 use super::layout::{page_ceil, page_floor, PAGE};
 use super::lock::Guard;
 use super::maps::Mapping;
+use super::ranges::{Range, FOREIGN};
 use super::Segment;
 
 /// Windows that one member can offer.
 pub const MAX_WINDOWS: usize = 63;
+
+/// More than this is not filled up for a window.
+const LARGEST_HOLE: u64 = 1 << 30;
 
 /// What one member offers. Read and written with the lock held.
 #[repr(C, align(4096))]
@@ -77,16 +81,21 @@ impl Offers {
     pub(super) fn prepare(&mut self, files: &[Mapping], start: u64, len: u64, writable: bool) {
         for file in files {
             let (from, to) = (start.max(file.start), (start + len).min(file.end));
-            if !populate(from, to, writable) {
+            let covers =
+                |offer: &Offer| offer.mapping.start <= from && to <= offer.mapping.end && offer.shows(file);
+            let known = self.0.iter().position(covers);
+            let opened = if known.is_none() { open_mapped(file) } else { None };
+            let fd = known.map(|index| &self.0[index].fd).or(opened.as_ref());
+            if !fd.is_some_and(|fd| exists(fd, from, to, writable)) {
                 continue;
             }
-            let covers = |offer: &&mut Offer| {
-                offer.mapping.start <= from && to <= offer.mapping.end && offer.shows(file)
-            };
-            if let Some(offer) = self.0.iter_mut().find(covers) {
-                offer.registrations.push((start, len));
-            } else if let Some(fd) = open_mapped(file) {
-                self.0.push(Offer { mapping: *file, fd, slot: None, registrations: vec![(start, len)] });
+            match (known, opened) {
+                (Some(index), _) => self.0[index].registrations.push((start, len)),
+                (None, Some(fd)) => {
+                    let registrations = vec![(start, len)];
+                    self.0.push(Offer { mapping: *file, fd, slot: None, registrations });
+                }
+                (None, None) => {}
             }
         }
     }
@@ -113,6 +122,13 @@ impl Offers {
         }
         // Without a place in the table it is of no use.
         self.0.retain(|offer| offer.slot.is_some());
+    }
+
+    /// True when others can map all of it.
+    pub(super) fn offered(&self, range: &Range) -> bool {
+        let mappings = self.0.iter().map(|offer| &offer.mapping);
+        range.backing == FOREIGN
+            && mappings.into_iter().any(|m| m.start <= range.start && range.end() <= m.end)
     }
 
     /// What was prepared is not to be offered.
@@ -169,15 +185,21 @@ impl Offer {
     }
 }
 
-/// Makes the pages exist, as pinning them would: whoever maps the file later
-/// finds neither holes nor a full file system there.
-fn populate(from: u64, to: u64, writable: bool) -> bool {
+/// Makes the pages exist if the file has holes, as pinning them would: whoever
+/// maps the file later must not find its file system full. False if that fails,
+/// or would be too much.
+fn exists(file: &OwnedFd, from: u64, to: u64, writable: bool) -> bool {
     const MADV_POPULATE_READ: libc::c_int = 22;
     const MADV_POPULATE_WRITE: libc::c_int = 23;
+    let Ok(stat) = rustix::fs::fstat(file) else { return false };
+    if stat.st_blocks.saturating_mul(512) >= stat.st_size {
+        return true;
+    }
     let (from, to) = (page_floor(from), page_ceil(to).unwrap_or(0));
     let advice = if writable { MADV_POPULATE_WRITE } else { MADV_POPULATE_READ };
     // SAFETY: touches pages without changing them.
-    from < to && unsafe { libc::madvise(from as *mut _, (to - from) as usize, advice) } == 0
+    let populate = || unsafe { libc::madvise(from as *mut _, (to - from) as usize, advice) };
+    from < to && to - from <= LARGEST_HOLE && populate() == 0
 }
 
 /// The file behind a mapping of this process. Opening it with O_PATH has no

@@ -170,8 +170,14 @@ mod tests {
         assert_eq!(args(None, None).differs(&fast).unwrap(), None);
         assert_eq!(args(Some(Wire::Fast), None).differs(&fast).unwrap(), None);
         let differs = |args: WireArgs| args.differs(&fast).unwrap().expect("it differs");
-        assert_eq!(differs(args(Some(Wire::Exact), None)), "the fast wire, not the exact one: leave out --wire");
-        assert_eq!(differs(args(None, Some("loss=0.5"))), "the faults `none`, not `loss=0.5`: leave out --fault");
+        assert_eq!(
+            differs(args(Some(Wire::Exact), None)),
+            "the fast wire, not the exact one: leave out --wire"
+        );
+        assert_eq!(
+            differs(args(None, Some("loss=0.5"))),
+            "the faults `none`, not `loss=0.5`: leave out --fault"
+        );
         let recorded = WireArgs { pcap: Some("/x.pcap".into()), ..WireArgs::default() };
         assert_eq!(differs(recorded), "the record none: leave out --pcap");
         assert_eq!(fast.to_string(), "");

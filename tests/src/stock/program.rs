@@ -132,14 +132,13 @@ impl Program {
 
     /// Kills it and what it started, and waits until they are gone.
     fn kill(&mut self) {
-        let mut group = descendants(self.pid());
+        let strays = descendants(self.pid());
+        // SAFETY: the group is the child's own; it may hold processes that outlived the child.
+        unsafe { libc::kill(-(self.pid() as i32), libc::SIGKILL) };
         if self.status.is_none() {
-            group.push(self.pid());
-            // SAFETY: as in signal(); the group is the child's own.
-            unsafe { libc::kill(-(self.pid() as i32), libc::SIGKILL) };
             self.status = self.child.wait().ok();
         }
-        for pid in group.into_iter().filter(|&pid| running(pid)) {
+        for pid in strays.into_iter().filter(|&pid| running(pid)) {
             // SAFETY: a descendant of our child, seen a moment ago.
             unsafe { libc::kill(pid as i32, libc::SIGKILL) };
         }

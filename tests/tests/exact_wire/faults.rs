@@ -8,7 +8,7 @@ use model::link::faults::mix;
 use model::wire::frame;
 use tests::{connect, expect_async, Net, Options, Peer};
 
-use super::{counter, exact, record, recorded};
+use super::{counter, exact, pcap, recorded};
 
 /// Longest message.
 const LONGEST: usize = 20_000;
@@ -101,7 +101,11 @@ impl Traffic {
         if receives && !late {
             y.recv(number, &receive);
         }
-        let sges = if size > 2 { vec![x.sge(at, size / 2), x.sge(at + size / 2, size - size / 2)] } else { vec![x.sge(at, size)] };
+        let sges = if size > 2 {
+            vec![x.sge(at, size / 2), x.sge(at + size / 2, size - size / 2)]
+        } else {
+            vec![x.sge(at, size)]
+        };
         let opcode = match verb {
             Verb::Send => WqeOpcode::SEND_WITH_IMM,
             Verb::Write => WqeOpcode::WRITE,
@@ -149,9 +153,14 @@ impl Traffic {
                 let received = self.receives.pop_front().expect("it was noted");
                 assert_eq!(received.number, o.number);
                 let wc = self.y.wait();
-                assert_eq!((wc.wr_id, wc.status, wc.imm), (o.number, CqeStatus::SUCCESS, o.number as u32), "{o:?}");
+                assert_eq!(
+                    (wc.wr_id, wc.status, wc.imm),
+                    (o.number, CqeStatus::SUCCESS, o.number as u32),
+                    "{o:?}"
+                );
                 assert_eq!(wc.byte_len as usize, o.size, "{o:?}");
-                let opcode = if o.verb == Verb::Send { CqeOpcode::RECV } else { CqeOpcode::RECV_RDMA_WITH_IMM };
+                let opcode =
+                    if o.verb == Verb::Send { CqeOpcode::RECV } else { CqeOpcode::RECV_RDMA_WITH_IMM };
                 assert_eq!(wc.opcode, opcode);
                 assert!(there, "{o:?}: the content");
             }
@@ -184,7 +193,14 @@ fn soak(faults: &str, count: u64, options: Options) {
     let options = Options { gid: 1, bytes: 1 << 19, ..options };
     let traffic = |from, to, seed| {
         let (x, y) = connect(from, to, options);
-        Traffic { x, y, random: Random(seed), word: 0, sent: Default::default(), receives: Default::default() }
+        Traffic {
+            x,
+            y,
+            random: Random(seed),
+            word: 0,
+            sent: Default::default(),
+            receives: Default::default(),
+        }
     };
     let mut ways = [traffic(&a, &b, 1), traffic(&b, &a, 2)];
     for number in 0..count / 2 {
@@ -197,15 +213,18 @@ fn soak(faults: &str, count: u64, options: Options) {
     }
     ways.iter_mut().for_each(Traffic::finish);
     let of = |name| counter(&[&a, &b], name);
-    for name in ["retransmits", "sequence_nak", "out_of_sequence", "duplicate", "ack_timeouts", "rnr_nak"] {
+    let (lost, damaged) = (faults.contains("loss"), faults.contains("corrupt"));
+    for name in ["retransmits", "sequence_nak", "out_of_sequence", "duplicate", "rnr_nak", "ack_timeouts"] {
         println!("{name}: {}", of(name));
-        assert_ne!(of(name), 0, "{name}");
+        // Without loss, only a slow machine lets a timer run out.
+        let expected = name != "ack_timeouts" || lost || damaged;
+        assert!(of(name) != 0 || !expected, "{name}");
     }
-    assert_eq!(of("rx_icrc_errors") != 0, faults.contains("corrupt"));
+    assert_eq!(of("rx_icrc_errors") != 0, damaged);
     drop(ways);
     drop((a, b));
     drop(net);
-    let frames = record::records(&path, 65_535);
+    let frames = pcap::records(&path, 65_535);
     println!("{} frames", frames.len());
     // Damage comes behind the record.
     assert!(frames.iter().all(|f| frame::decode(&f.kept).is_ok()));
@@ -246,6 +265,30 @@ fn many_seeds() {
         let rd_atomic = 1 + random.below(16) as u8;
         soak(&faults, 2000, Options { timeout: 1, mtu, rd_atomic, ..Options::default() });
     }
+}
+
+#[test]
+fn long_messages_over_a_lossy_wire() {
+    let net = Net::with(exact("loss=0.003,dup=0.002,reorder=0.002,seed=9"));
+    let (a, b) = (net.open(0), net.open(1));
+    let (mut x, mut y) = connect(&a, &b, Options { timeout: 4, bytes: 4 << 20, ..Options::default() });
+    let size = 3_000_001;
+    for round in 0..5 {
+        x.buffer.pattern(round);
+        x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(0, size)], &y, 77)]);
+        x.expect(1);
+        assert!(x.buffer[..size] == y.buffer[77..77 + size], "WRITE");
+        y.recv(2, &[y.sge(0, 1_000_003), y.sge(1_000_003, size)]);
+        x.post(&[x.wr(2, WqeOpcode::SEND, &[x.sge(1, 2_000_001), x.sge(2_000_002, size - 2_000_001)])]);
+        x.expect(2);
+        assert_eq!(y.expect(2).byte_len as usize, size);
+        assert!(x.buffer[1..1 + size] == y.buffer[..size], "SEND");
+        y.buffer.pattern(100 + round);
+        x.post(&[x.remote(3, WqeOpcode::READ, &[x.sge(5, 7), x.sge(12, size - 7)], &y, 3)]);
+        x.expect(3);
+        assert!(x.buffer[5..5 + size] == y.buffer[3..3 + size], "READ");
+    }
+    assert_ne!(counter(&[&a, &b], "retransmits"), 0);
 }
 
 #[test]

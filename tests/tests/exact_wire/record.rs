@@ -2,43 +2,15 @@
 
 use std::path::Path;
 
+use model::address;
 use model::attach::{run_keeper, NetOptions};
 use model::link::frames;
 use model::packet::Kind;
-use model::wire::frame;
+use model::wire::{frame, Network};
 use tests::Net;
 
+use super::pcap::{records, Record};
 use super::{exact, one_of_each, recorded};
-
-/// A record of a pcap file.
-pub struct Record {
-    /// Nanoseconds since 1970.
-    pub time: u64,
-    /// Bytes of the frame on the wire.
-    pub len: usize,
-    /// What was kept of it.
-    pub kept: Vec<u8>,
-}
-
-/// Reads a little-endian pcap file with nanoseconds, link type Ethernet, and checks every length.
-pub fn records(path: &Path, snaplen: u32) -> Vec<Record> {
-    let bytes = std::fs::read(path).expect("the capture");
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    assert_eq!((word(0), word(4)), (0xa1b2_3c4d, 0x0004_0002));
-    assert_eq!((word(8), word(12), word(16), word(20)), (0, 0, snaplen, 1));
-    let mut records = Vec::new();
-    let mut at = 24;
-    while at < bytes.len() {
-        let (kept, len) = (word(at + 8) as usize, word(at + 12) as usize);
-        assert!(word(at + 4) < 1_000_000_000);
-        assert_eq!(kept, len.min(snaplen as usize));
-        let time = u64::from(word(at)) * 1_000_000_000 + u64::from(word(at + 4));
-        records.push(Record { time, len, kept: bytes[at + 16..at + 16 + kept].to_vec() });
-        at += 16 + kept;
-    }
-    assert_eq!(at, bytes.len());
-    records
-}
 
 fn opcodes(records: &[Record]) -> Vec<u8> {
     let decode = |r: &Record| frame::decode(&r.kept).expect("a frame with a right ICRC").headers.bth.opcode.0;
@@ -77,8 +49,16 @@ fn every_frame_is_recorded_with_a_right_icrc() {
         let (p, payload) = frames::decode(&record.kept).expect("decodes");
         assert!(p.src.card < 2 && p.dst.card < 2 && p.src.card != p.dst.card);
         assert_eq!(record.len, record.kept.len());
-        let udp = frame::decode(&record.kept).unwrap().path.udp_sport;
-        assert!(udp >= 0xc000);
+        let path = frame::decode(&record.kept).unwrap().path;
+        let index = if p.ipv6 { 0 } else { 1 };
+        assert_eq!(path.network.src_gid(), address::gid(p.src, index));
+        assert_eq!(path.network.dst_gid(), address::gid(p.dst, index));
+        let hop_limit = match path.network {
+            Network::V4(ip) => ip.ttl,
+            Network::V6(ip) => ip.hop_limit,
+        };
+        assert_eq!(hop_limit, 64);
+        assert!(path.udp_sport >= 0xc000);
         if p.kind == Kind::Ack {
             assert!(payload.is_empty());
         }

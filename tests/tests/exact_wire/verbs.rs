@@ -19,7 +19,13 @@ fn write_send_and_read_at_odd_sizes_and_every_mtu() {
         for (n, &size) in SIZES.iter().enumerate() {
             let n = n as u64;
             let half = size / 3;
-            x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(13, half), x.sge(13 + half, size - half)], &y, 501)]);
+            x.post(&[x.remote(
+                n,
+                WqeOpcode::WRITE,
+                &[x.sge(13, half), x.sge(13 + half, size - half)],
+                &y,
+                501,
+            )]);
             x.expect(n);
             assert!(x.buffer[13..13 + size] == y.buffer[501..501 + size], "WRITE, mtu {mtu}, {size} bytes");
             assert_eq!(y.buffer[501 + size], 0, "mtu {mtu}: nothing is written behind {size} bytes");
@@ -30,14 +36,24 @@ fn write_send_and_read_at_odd_sizes_and_every_mtu() {
             let wc = y.expect(100);
             assert_eq!((wc.opcode, wc.byte_len as usize), (CqeOpcode::RECV, size));
             assert!(x.buffer[7..7 + size] == y.buffer[1..1 + size], "SEND, mtu {mtu}, {size} bytes");
-            x.post(&[x.remote(n, WqeOpcode::READ, &[x.sge(500_021, half), x.sge(500_021 + half, size - half)], &y, 1)]);
+            x.post(&[x.remote(
+                n,
+                WqeOpcode::READ,
+                &[x.sge(500_021, half), x.sge(500_021 + half, size - half)],
+                &y,
+                1,
+            )]);
             x.expect(n);
-            assert!(x.buffer[500_021..500_021 + size] == y.buffer[1..1 + size], "READ, mtu {mtu}, {size} bytes");
+            assert!(
+                x.buffer[500_021..500_021 + size] == y.buffer[1..1 + size],
+                "READ, mtu {mtu}, {size} bytes"
+            );
             x.buffer[500_021..500_021 + size].fill(0);
             y.buffer[1..1 + size].fill(0);
         }
     }
-    for quiet in ["retransmits", "out_of_sequence", "duplicate", "rx_icrc_errors", "rx_malformed", "rx_no_qp"] {
+    for quiet in ["retransmits", "out_of_sequence", "duplicate", "rx_icrc_errors", "rx_malformed", "rx_no_qp"]
+    {
         assert_eq!(counter(&[&a, &b], quiet), 0, "{quiet}");
     }
 }

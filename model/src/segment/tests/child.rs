@@ -17,11 +17,16 @@ pub(super) struct Other {
 
 impl Other {
     pub(super) fn start(role: &str, socket: &Path) -> Other {
+        Other::start_with(role, socket, &[])
+    }
+
+    pub(super) fn start_with(role: &str, socket: &Path, more: &[(&str, &str)]) -> Other {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--nocapture", "--test-threads=1"])
             .arg(format!("{}::entry", module_path!().split_once("::").unwrap().1))
             .env(ROLE, role)
             .env(SOCKET, socket)
+            .envs(more.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -89,6 +94,9 @@ fn entry() {
         "die_with_lock" => super::deaths::die_with_lock(socket),
         "die_changing_extents" => super::deaths::keep_allocating(socket),
         "private_buffer" => super::reach::private_buffer(socket),
+        "private_file" => super::helped::private_file(socket),
+        "shared_file" => super::helped::shared_file(socket),
+        "keep_copying" => super::helped::keep_copying(socket),
         "fork_and_live" => super::forks::fork_and_live(socket),
         other => panic!("no role {other}"),
     }

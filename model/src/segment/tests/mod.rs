@@ -4,6 +4,7 @@ mod child;
 mod deaths;
 mod extents;
 mod forks;
+mod helped;
 mod members;
 mod moving;
 mod overlaps;
