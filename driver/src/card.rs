@@ -31,6 +31,9 @@ pub trait Card: Send + Sync + 'static {
     fn unmap(&self, iova: u64, addr: *mut u8, len: usize);
     /// Waits until interrupt `vector` fires (consuming it) or the time is over (false).
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError>;
+    /// Hot: a send doorbell will follow soon. A hint for cards in memory; hardware needs none.
+    #[inline]
+    fn expect_doorbell(&self) {}
     /// Called on an empty poll: a software card runs what is due; hardware pauses.
     fn relax(&self, empty_polls: u32);
 }

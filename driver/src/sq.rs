@@ -33,6 +33,7 @@ impl<C: Card> Qp<C> {
     #[inline]
     pub fn send(&self) -> SendPost<'_, C> {
         let sq = self.sq.lock();
+        sq.card().expect_doorbell();
         let (head, count) = (sq.head, sq.count);
         SendPost { sq, qp: self, head, count }
     }

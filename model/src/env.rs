@@ -65,6 +65,8 @@ pub trait Env {
     fn read(&mut self, from: Addr, to: &mut [u8]) -> Result<(), DmaFault>;
     /// DMA read of 64-bit words (little endian).
     fn words<const N: usize>(&mut self, from: Addr) -> Result<[u64; N], DmaFault>;
+    /// Memory that a later DMA read will want: only a hint.
+    fn prefetch(&mut self, at: Addr);
     /// DMA write.
     fn write(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault>;
     /// DMA write of a queue entry: its last eight bytes (with the phase bit) become visible after

@@ -36,6 +36,8 @@ pub struct Options {
     pub psn: u32,
     /// GID index.
     pub gid: u8,
+    /// Port, from 1.
+    pub port: u8,
     /// Bytes of the registered buffer.
     pub bytes: usize,
     /// Access of the buffer and the QP.
@@ -58,6 +60,7 @@ impl Default for Options {
             rd_atomic: 4,
             psn: 0xff_fff0,
             gid: 1,
+            port: 1,
             bytes: 1 << 20,
             access: Access::LOCAL_WRITE
                 | Access::REMOTE_WRITE
@@ -155,7 +158,7 @@ impl<C: Card> Peer<C> {
         mask |= if o.qp_type == QpType::UD { AttrMask::QKEY } else { AttrMask::ACCESS_FLAGS };
         let attr = QpAttr {
             state: QpState::INIT,
-            port: 1,
+            port: o.port,
             access: o.access.without(Access::MW_BIND),
             qkey: QKEY,
             ..Default::default()
@@ -208,12 +211,13 @@ impl<C: Card> Peer<C> {
 
     /// Address vector to a GID.
     pub fn av(&self, dgid: [u8; 16]) -> AhAttr {
-        AhAttr { grh: true, dgid, sgid_index: self.options.gid, hop_limit: 64, port: 1, ..Default::default() }
+        let o = &self.options;
+        AhAttr { grh: true, dgid, sgid_index: o.gid, hop_limit: 64, port: o.port, ..Default::default() }
     }
 
     /// Own GID.
     pub fn gid(&self) -> [u8; 16] {
-        self.device.gid(1, self.options.gid as u32).expect("a GID")
+        self.device.gid(self.options.port, self.options.gid as u32).expect("a GID")
     }
 
     /// An SGE of the buffer.

@@ -469,3 +469,49 @@ fn both_sides_send_at_once() {
         }
     });
 }
+
+#[test]
+fn a_qp_connected_with_itself() {
+    let net = Net::new(1);
+    let a = net.open(0);
+    let mut x = Peer::new(&a, small());
+    x.init();
+    x.rtr(x.qp.qpn(), x.gid(), x.options.psn);
+    x.rts();
+    x.buffer.pattern(4);
+    for n in 0..20usize {
+        let id = n as u64;
+        x.recv(100 + id, &[x.sge(100_000, 3000)]);
+        x.post(&[
+            x.remote(id, WqeOpcode::WRITE, &[x.sge(n, 3000)], &x, 50_000),
+            x.remote(id, WqeOpcode::READ, &[x.sge(70_000, 3000)], &x, 50_000),
+            x.wr(id, WqeOpcode::SEND, &[x.sge(n, 3000)]),
+        ]);
+        let mut ids = [(); 4].map(|()| x.wait()).map(|wc| {
+            assert_eq!(wc.status, CqeStatus::SUCCESS);
+            wc.wr_id
+        });
+        ids.sort_unstable();
+        assert_eq!(ids, [id, id, id, 100 + id]);
+        for at in [50_000, 70_000, 100_000] {
+            assert!(x.buffer[at..at + 3000] == x.buffer[n..n + 3000]);
+        }
+    }
+}
+
+#[test]
+fn a_region_that_goes_while_receives_and_reads_wait_for_it() {
+    on_one_and_two_cards(small(), |x, y| {
+        // SAFETY: the buffer outlives the region.
+        #[allow(unsafe_code)]
+        let mr =
+            unsafe { y.pd.reg_mr(y.buffer.addr(0) as *mut u8, 4096, y.buffer.addr(0), y.options.access) }
+                .expect("a region");
+        y.recv(1, &[Sge { lkey: mr.lkey(), ..y.sge(0, 100) }]);
+        mr.destroy().expect("destroyed");
+        x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, 100)])]);
+        x.expect_status(1, CqeStatus::REM_OP_ERR);
+        y.expect_status(1, CqeStatus::LOC_PROT_ERR);
+        assert!(y.buffer[..100].iter().all(|&b| b == 0));
+    });
+}

@@ -225,6 +225,11 @@ impl Card for SegmentCard {
     }
 
     #[inline]
+    fn expect_doorbell(&self) {
+        self.runner.segment().expect_lock();
+    }
+
+    #[inline]
     fn relax(&self, empty_polls: u32) {
         std::hint::spin_loop();
         if empty_polls % YIELD_AFTER == YIELD_AFTER - 1 {

@@ -196,15 +196,16 @@ pub(super) fn net(segment: &Segment) -> &Net {
 /// A process died while it ran the cards: the QP under work goes to error, derived lists are rebuilt.
 #[cold]
 fn recover(guard: &Guard<'_>, world: &mut World, env: &mut Wall<'_>) {
+    // First, as what follows relies on the lists.
+    for card in 0..world.count as usize {
+        world.cards[card].rebuild_timers(env);
+    }
     let entry = guard.segment().journal()[0].swap(0, Ordering::Relaxed);
     if entry >> 63 == 1 {
         let card = (entry >> 32) as usize & 0xff;
         if card < world.count as usize {
             world.cards[card].abort_qp((entry & 0xffff) as usize, env);
         }
-    }
-    for card in 0..world.count as usize {
-        world.cards[card].rebuild_timers(env);
     }
     guard.recovery_done();
 }

@@ -108,6 +108,7 @@ impl Device {
         qp.resp.epsn = 0;
         qp.resp.msn = 0;
         qp.resp.rq_ci = 0;
+        qp.resp.rq_pi = 0;
         qp.resp.offset = 0;
         qp.resp.op = IDLE;
         qp.resp.nak_sent = false;

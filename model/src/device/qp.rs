@@ -64,6 +64,8 @@ pub struct Responder {
     pub msn: u32,
     /// Next receive WQE (running index).
     pub rq_ci: u32,
+    /// Receive WQEs posted (running), as far as the card has looked.
+    pub rq_pi: u32,
     /// Key of the WRITE in progress.
     pub rkey: u32,
     /// Address of the WRITE in progress.

@@ -24,16 +24,23 @@ impl Device {
         if self.qps[q].has_srq {
             return self.take_shared(q, env);
         }
-        let producer = env.rq_producer(self.id, q as u16, false);
         let qp = &mut self.qps[q];
         let index = qp.resp.rq_ci;
-        let posted = producer.wrapping_sub(index);
+        if qp.resp.rq_pi == index {
+            // The doorbell's line belongs to whoever posts: it is read only when what it said is used up.
+            qp.resp.rq_pi = env.rq_producer(self.id, q as u16, false);
+        }
+        let posted = qp.resp.rq_pi.wrapping_sub(index);
         if posted == 0 || posted > qp.rq_mask + 1 {
             return Err(RecvError::Empty);
         }
         let at = Addr { iova: qp.rq_iova + (((index & qp.rq_mask) as u64) << qp.rq_stride_log), domain: qp.domain };
         let room = ((1usize << qp.rq_stride_log) / 16).saturating_sub(1);
         qp.resp.rq_ci = index.wrapping_add(1);
+        if posted > 1 {
+            let next = (index.wrapping_add(1) & qp.rq_mask) as u64;
+            env.prefetch(Addr { iova: qp.rq_iova + (next << qp.rq_stride_log), domain: qp.domain });
+        }
         self.load_recv(q, at, room, env)
     }
 
@@ -66,9 +73,13 @@ impl Device {
 
     fn load_recv(&mut self, q: usize, at: Addr, room: usize, env: &mut impl Env) -> Result<(), RecvError> {
         let fault = RecvError::Protection(Syndrome::LOCAL_DMA);
+        // The head and the first SGE, if the stride has room for one.
         let mut head = [0u8; 32];
-        let one = room >= 1;
-        env.read(at, &mut head[..if one { 32 } else { 16 }]).map_err(|_| fault)?;
+        let first: [u64; 2] = env.words(at).map_err(|_| fault)?;
+        let second: [u64; 2] = if room >= 1 { env.words(at.add(16)).map_err(|_| fault)? } else { [0; 2] };
+        for (to, word) in head.chunks_exact_mut(8).zip(first.into_iter().chain(second)) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
         let h = RecvHead::from_bytes(head[..16].try_into().expect("16 bytes"));
         let n = (h.num_sge() as usize).min(room).min(MAX_SGE);
         let recv = &mut self.qps[q].recv;

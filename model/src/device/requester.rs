@@ -18,6 +18,8 @@ const TRAIN_BYTES: u32 = 1 << 20;
 const STASH_BYTES: u32 = 1 << 16;
 /// PSNs that may be outstanding (IB spec 9.7.2: less than 2^23).
 const PSN_WINDOW: u32 = 1 << 22;
+/// Half of all PSNs: from here on "later" and "earlier" cannot be told apart.
+const PSN_HALF: u32 = 1 << 23;
 
 /// A send WQE cannot be executed.
 pub(super) struct LocalError {
@@ -186,6 +188,10 @@ impl Device {
                 _ => Extra::None,
             };
             p.imm = wqe.ctrl.imm();
+        } else {
+            // A message of more packets than the window has is acknowledged in between.
+            let under_way = psn::diff(psn::add(qp.req.psn, count), qp.req.una);
+            p.ack_req = under_way as u32 >= PSN_WINDOW / 2;
         }
         if write && p.first {
             let remote = wqe.remote();
@@ -239,11 +245,16 @@ impl Device {
         if !read && length != 8 {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
         }
-        if length > 1 << 31 {
-            return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
-        }
         // After a rewind a READ goes on where the answer stopped.
         let offset = qp.req.cur_offset;
+        // The answer takes its PSNs at once. All that are under way are less than half of them.
+        let count = if read { qp.packets(length - offset) } else { 1 };
+        if length > 1 << 31 || count >= PSN_HALF {
+            return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
+        }
+        if psn::diff(qp.req.psn, qp.req.una) as u32 + count >= PSN_HALF {
+            return Ok(Step::Wait);
+        }
         self.check_scatter(q, wqe, env)?;
         let qp = &self.qps[q];
         let kind = match opcode {
@@ -263,7 +274,6 @@ impl Device {
         } else {
             p.swap_add = operands.compare_add();
         }
-        let count = if read { qp.packets(length - offset) } else { 1 };
         let bytes = p.wire_bytes(0);
         let req = &mut self.qps[q].req;
         req.rd_out += 1;

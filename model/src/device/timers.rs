@@ -143,7 +143,7 @@ impl Device {
     }
 
     /// After the death of a process in the middle of a run: every list that is derived from the
-    /// QPs is made anew.
+    /// QPs is made anew, and so is the work that was queued.
     pub fn rebuild_timers(&mut self, env: &mut impl Env) {
         self.timers.count = 0;
         self.timers.watch_count = 0;
@@ -155,6 +155,10 @@ impl Device {
                 let at = self.qps[q].req.deadline;
                 self.timers.arm(q, &mut self.qps, at);
                 env.timer(at);
+            }
+            // The dead may have taken the note of a doorbell, or gone back to send again.
+            if self.has_work(q, env) {
+                env.push(Work::Send { card: self.id, qp: q as u16 });
             }
         }
     }

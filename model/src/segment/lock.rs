@@ -73,6 +73,14 @@ pub(super) unsafe fn initialise(control: &Control) -> io::Result<()> {
 }
 
 impl Segment {
+    /// The lock will soon be taken: fetches its line while the caller does something else.
+    #[inline]
+    pub fn expect_lock(&self) {
+        let line = self.control().mutex.get().cast::<i8>();
+        // SAFETY: a prefetch has no effects, whatever the address.
+        unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_ET0 }>(line) };
+    }
+
     /// Takes the lock if it is free. Never waits; `None` also in a forked child.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_>> {
