@@ -120,7 +120,11 @@ impl<T> Spin<T> {
                 SHARED => return,
                 REVOKING => wait_while(&mut spins, || self.owner.load(Ordering::Relaxed) == REVOKING),
                 _ => {
-                    if self.owner.compare_exchange(owner, REVOKING, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+                    if self
+                        .owner
+                        .compare_exchange(owner, REVOKING, Ordering::SeqCst, Ordering::Relaxed)
+                        .is_err()
+                    {
                         continue;
                     }
                     if owner != NOBODY {
@@ -190,7 +194,9 @@ mod thread {
     pub fn current() -> u32 {
         let pointer: usize;
         // SAFETY: the psABI has the thread pointer's own value at %fs:0; the read has no effects.
-        unsafe { std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags)) };
+        unsafe {
+            std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags))
+        };
         if (pointer >> 44) as u32 == HIGH.load(Ordering::Relaxed) {
             (pointer >> 12) as u32
         } else {
@@ -202,7 +208,9 @@ mod thread {
     fn choose_range() {
         let pointer: usize;
         // SAFETY: as in `current`.
-        unsafe { std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags)) };
+        unsafe {
+            std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags))
+        };
         let _ = HIGH.compare_exchange(u32::MAX, (pointer >> 44) as u32, Ordering::Relaxed, Ordering::Relaxed);
     }
 

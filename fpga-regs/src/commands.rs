@@ -26,15 +26,7 @@ pub struct CommandSpec {
 
 impl CommandSpec {
     const fn new(opcode: AdminOpcode, object: &'static str) -> Self {
-        Self {
-            opcode,
-            object,
-            params: &[],
-            input: None,
-            output: None,
-            result: "",
-            values: &[],
-        }
+        Self { opcode, object, params: &[], input: None, output: None, result: "", values: &[] }
     }
 
     const fn params(mut self, params: &'static [Field]) -> Self {
@@ -65,13 +57,7 @@ impl CommandSpec {
 
 /// The parameter or value of 64 bits at byte `at`.
 const fn value(name: &'static str, doc: &'static str, at: usize, kind: Kind) -> Field {
-    Field {
-        name,
-        doc,
-        bit: at * 8,
-        width: 64,
-        kind,
-    }
+    Field { name, doc, bit: at * 8, width: 64, kind }
 }
 
 /// A state, or any.
@@ -79,11 +65,7 @@ const STATE_OR_ANY: &Names = &Names {
     name: "QpState",
     doc: QpState::NAMES.doc,
     values: &{
-        const ANY: Named = Named {
-            value: 0xff,
-            name: "ANY",
-            doc: "Any state.",
-        };
+        const ANY: Named = Named { value: 0xff, name: "ANY", doc: "Any state." };
         let mut all = [ANY; QpState::VALUES.len() + 1];
         let mut i = 0;
         while i < QpState::VALUES.len() {
@@ -125,9 +107,7 @@ pub const COMMANDS: &[CommandSpec] = {
             .input(&PortContext::FORMAT),
         Spec::new(Op::ALLOC_PD, "").result("PD"),
         Spec::new(Op::FREE_PD, "PD"),
-        Spec::new(Op::CREATE_MR, "")
-            .input(&MrContext::FORMAT)
-            .result("L_Key, which is the R_Key too"),
+        Spec::new(Op::CREATE_MR, "").input(&MrContext::FORMAT).result("L_Key, which is the R_Key too"),
         Spec::new(Op::DESTROY_MR, "L_Key"),
         Spec::new(Op::CREATE_MW, "")
             .params(&[
@@ -137,33 +117,20 @@ pub const COMMANDS: &[CommandSpec] = {
             .result("R_Key"),
         Spec::new(Op::DESTROY_MW, "R_Key"),
         Spec::new(Op::QUERY_MW, "R_Key").output(&MwContext::FORMAT),
-        Spec::new(Op::CREATE_EQ, "")
-            .input(&EqContext::FORMAT)
-            .result("EQN"),
+        Spec::new(Op::CREATE_EQ, "").input(&EqContext::FORMAT).result("EQN"),
         Spec::new(Op::DESTROY_EQ, "EQN"),
-        Spec::new(Op::CREATE_CQ, "")
-            .input(&CqContext::FORMAT)
-            .result("CQN"),
+        Spec::new(Op::CREATE_CQ, "").input(&CqContext::FORMAT).result("CQN"),
         Spec::new(Op::RESIZE_CQ, "CQN").input(&CqContext::FORMAT),
         Spec::new(Op::DESTROY_CQ, "CQN"),
-        Spec::new(Op::CREATE_SRQ, "")
-            .input(&SrqContext::FORMAT)
-            .result("SRQN"),
+        Spec::new(Op::CREATE_SRQ, "").input(&SrqContext::FORMAT).result("SRQN"),
         Spec::new(Op::MODIFY_SRQ, "SRQN").input(&SrqContext::FORMAT),
         Spec::new(Op::QUERY_SRQ, "SRQN").output(&SrqContext::FORMAT),
         Spec::new(Op::DESTROY_SRQ, "SRQN"),
-        Spec::new(Op::CREATE_QP, "")
-            .input(&QpContext::FORMAT)
-            .result("QPN"),
+        Spec::new(Op::CREATE_QP, "").input(&QpContext::FORMAT).result("QPN"),
         Spec::new(Op::MODIFY_QP, "QPN")
             .params(&[
                 value("mask", "Attributes to change.", 32, QpAttrMask::KIND),
-                value(
-                    "new_state",
-                    "State to go to, with STATE.",
-                    40,
-                    QpState::KIND,
-                ),
+                value("new_state", "State to go to, with STATE.", 40, QpState::KIND),
                 value(
                     "cur_state",
                     "State that the QP must be in; 0xff for any.",
@@ -176,9 +143,7 @@ pub const COMMANDS: &[CommandSpec] = {
         Spec::new(Op::DESTROY_QP, "QPN"),
         Spec::new(Op::ATTACH_MCAST, "QPN").params(&[GID]),
         Spec::new(Op::DETACH_MCAST, "QPN").params(&[GID]),
-        Spec::new(Op::RESOLVE, "port, from 1")
-            .params(&[GID])
-            .values(&[MAC]),
+        Spec::new(Op::RESOLVE, "port, from 1").params(&[GID]).values(&[MAC]),
         Spec::new(Op::ALLOC_PAGE, "").result("doorbell page"),
         Spec::new(Op::FREE_PAGE, "doorbell page"),
     ]

@@ -110,9 +110,6 @@ impl CqArm {
     /// For CQ `cqn`, with its consumer index.
     #[inline]
     pub const fn new(cqn: u32, solicited_only: bool, index: u32) -> Self {
-        Self(0)
-            .with_cqn(cqn)
-            .with_solicited_only(solicited_only)
-            .with_index(index)
+        Self(0).with_cqn(cqn).with_solicited_only(solicited_only).with_index(index)
     }
 }

@@ -57,10 +57,9 @@ impl fmt::Display for EncodeError {
             Self::CutShort { needed, given } => {
                 write!(out, "the WQE has {needed} bytes, only {given} are there")
             }
-            Self::Size { stated, computed } => write!(
-                out,
-                "ds says {stated} bytes, the rest of the WQE says {computed}"
-            ),
+            Self::Size { stated, computed } => {
+                write!(out, "ds says {stated} bytes, the rest of the WQE says {computed}")
+            }
             Self::Opcode(opcode) => write!(out, "opcode {opcode} is not known"),
         }
     }
@@ -90,10 +89,7 @@ pub struct WqeBuilder {
 impl WqeBuilder {
     /// A WQE of this opcode with everything else zero.
     pub fn new(opcode: WqeOpcode) -> Self {
-        Self {
-            ctrl: WqeCtrl::new().with_opcode(opcode),
-            ..Self::default()
-        }
+        Self { ctrl: WqeCtrl::new().with_opcode(opcode), ..Self::default() }
     }
 
     /// Changes the control segment.
@@ -120,9 +116,7 @@ impl WqeBuilder {
     /// Sets the atomic segment.
     #[must_use]
     pub fn atomic(mut self, compare_add: u64, swap: u64) -> Self {
-        self.atomic = WqeAtomic::new()
-            .with_compare_add(compare_add)
-            .with_swap(swap);
+        self.atomic = WqeAtomic::new().with_compare_add(compare_add).with_swap(swap);
         self
     }
 
@@ -136,10 +130,7 @@ impl WqeBuilder {
     /// Adds an SGE.
     #[must_use]
     pub fn sge(mut self, addr: u64, length: u32, lkey: u32) -> Self {
-        let sge = WqeSge::new()
-            .with_addr(addr)
-            .with_length(length)
-            .with_lkey(lkey);
+        let sge = WqeSge::new().with_addr(addr).with_length(length).with_lkey(lkey);
         self.sges.push(sge);
         self
     }
@@ -158,9 +149,7 @@ impl WqeBuilder {
         let mut bytes = vec![0; WqeCtrl::BYTES];
         for segment in opcode.segments(self.address.is_some()) {
             match segment {
-                Segment::Address => {
-                    bytes.extend_from_slice(self.address.unwrap_or_default().as_bytes())
-                }
+                Segment::Address => bytes.extend_from_slice(self.address.unwrap_or_default().as_bytes()),
                 Segment::Remote => bytes.extend_from_slice(self.remote.as_bytes()),
                 Segment::Atomic => bytes.extend_from_slice(self.atomic.as_bytes()),
                 Segment::Bind => bytes.extend_from_slice(self.bind.as_bytes()),
@@ -168,10 +157,7 @@ impl WqeBuilder {
         }
         match &self.inline {
             Some(data) => bytes.extend_from_slice(data),
-            None => self
-                .sges
-                .iter()
-                .for_each(|sge| bytes.extend_from_slice(sge.as_bytes())),
+            None => self.sges.iter().for_each(|sge| bytes.extend_from_slice(sge.as_bytes())),
         }
         bytes.resize(bytes.len().next_multiple_of(WQE_UNIT), 0);
         let ctrl = self
@@ -219,10 +205,7 @@ impl WqeBuilder {
 
     /// Takes the bytes of a WQE apart; the reverse of [`Self::build`].
     pub fn parse(bytes: &[u8]) -> Result<Self, EncodeError> {
-        let short = |needed| EncodeError::CutShort {
-            needed,
-            given: bytes.len(),
-        };
+        let short = |needed| EncodeError::CutShort { needed, given: bytes.len() };
         let ctrl = WqeCtrl::from_slice(bytes).ok_or(short(WqeCtrl::BYTES))?;
         let opcode = ctrl.opcode();
         if opcode.name().is_none() {
@@ -236,10 +219,7 @@ impl WqeBuilder {
             return Err(EncodeError::Size { stated, computed });
         }
         let bytes = bytes.get(..computed).ok_or(short(computed))?;
-        let mut parts = Self {
-            ctrl,
-            ..Self::default()
-        };
+        let mut parts = Self { ctrl, ..Self::default() };
         let mut at = WqeCtrl::BYTES;
         for segment in opcode.segments(datagram) {
             let rest = &bytes[at..];
@@ -254,10 +234,7 @@ impl WqeBuilder {
         if ctrl.inline() {
             parts.inline = Some(bytes[head..head + ctrl.length() as usize].to_vec());
         } else {
-            parts.sges = bytes[head..]
-                .chunks_exact(WqeSge::BYTES)
-                .filter_map(WqeSge::from_slice)
-                .collect();
+            parts.sges = bytes[head..].chunks_exact(WqeSge::BYTES).filter_map(WqeSge::from_slice).collect();
         }
         Ok(parts)
     }

@@ -86,10 +86,7 @@ impl Field {
             return None;
         }
         let bits = &bytes[self.byte()..=last / 8];
-        let wide = bits
-            .iter()
-            .rev()
-            .fold(0u128, |sum, byte| sum << 8 | u128::from(*byte));
+        let wide = bits.iter().rev().fold(0u128, |sum, byte| sum << 8 | u128::from(*byte));
         let mask = (1u128 << self.width) - 1;
         Some((wide >> (self.bit % 8) & mask) as u64)
     }
@@ -122,10 +119,7 @@ pub(crate) const fn check(fields: &[Field], bytes: usize) {
         let mut j = 0;
         while j < i {
             let b = &fields[j];
-            assert!(
-                a.bit + a.width <= b.bit || b.bit + b.width <= a.bit,
-                "two fields overlap"
-            );
+            assert!(a.bit + a.width <= b.bit || b.bit + b.width <= a.bit, "two fields overlap");
             j += 1;
         }
         i += 1;
@@ -137,13 +131,7 @@ mod tests {
     use super::*;
 
     const fn field(bit: usize, width: usize) -> Field {
-        Field {
-            name: "x",
-            doc: "",
-            bit,
-            width,
-            kind: Kind::Uint,
-        }
+        Field { name: "x", doc: "", bit, width, kind: Kind::Uint }
     }
 
     #[test]

@@ -18,7 +18,5 @@ wire_format! {
 
 /// Log2 of the stride of a receive ring whose WQEs have up to `sges` entries.
 pub const fn recv_stride_log(sges: usize) -> u8 {
-    (RecvHead::BYTES + sges * WqeSge::BYTES)
-        .next_power_of_two()
-        .trailing_zeros() as u8
+    (RecvHead::BYTES + sges * WqeSge::BYTES).next_power_of_two().trailing_zeros() as u8
 }

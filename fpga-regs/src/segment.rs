@@ -61,10 +61,7 @@ impl WqeOpcode {
 
     /// The WQE carries data, inline or by SGEs.
     pub const fn has_data(self) -> bool {
-        !matches!(
-            self,
-            WqeOpcode::NOP | WqeOpcode::LOCAL_INV | WqeOpcode::BIND_MW
-        )
+        !matches!(self, WqeOpcode::NOP | WqeOpcode::LOCAL_INV | WqeOpcode::BIND_MW)
     }
 }
 

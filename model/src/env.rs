@@ -20,6 +20,7 @@ impl Addr {
     /// The address `n` bytes further.
     #[inline]
     #[must_use]
+    #[allow(clippy::should_implement_trait)] // Of bytes, like a pointer's.
     pub fn add(self, n: u64) -> Addr {
         Addr { iova: self.iova.wrapping_add(n), domain: self.domain }
     }

@@ -1,6 +1,6 @@
 //! The card as software: how it behaves, and when.
 //!
-//! [`device`] is the card core, free of threads, clocks and sockets; [`env`] says what it asks of its
+//! [`device`] is the card core, free of threads, clocks and sockets; [`mod@env`] says what it asks of its
 //! surroundings; [`world`] runs the cards of a segment; [`segment`] is the shared memory that they live
 //! in; [`attach`] is the backend through which the driver uses a card in its own process; [`link`] is the wire
 //! that carries frames instead of values.

@@ -40,11 +40,7 @@ impl Capture {
         let mut frames = Vec::new();
         while let Some(packet) = reader.next_packet() {
             let packet = packet.expect("a whole packet");
-            assert_eq!(
-                packet.data.len(),
-                packet.orig_len as usize,
-                "not cut by the capture"
-            );
+            assert_eq!(packet.data.len(), packet.orig_len as usize, "not cut by the capture");
             frames.push(packet.data.into_owned());
         }
         frames
@@ -111,12 +107,7 @@ fn a_damaged_payload_is_dropped_for_its_icrc() {
             for at in (transport..bytes.len()).filter(|&at| at != transport + 4) {
                 let mut bad = bytes.clone();
                 bad[at] ^= 1 << (at % 8);
-                assert_eq!(
-                    decode(&bad),
-                    Err(DropReason::Icrc),
-                    "{} byte {at}",
-                    capture.name
-                );
+                assert_eq!(decode(&bad), Err(DropReason::Icrc), "{} byte {at}", capture.name);
             }
         }
     }

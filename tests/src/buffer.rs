@@ -17,7 +17,16 @@ impl Buffer {
     /// `len` bytes.
     pub fn new(len: usize) -> Buffer {
         // SAFETY: a new anonymous mapping.
-        let ptr = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
+        let ptr = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
         assert_ne!(ptr, libc::MAP_FAILED, "mmap of {len} bytes failed");
         Buffer { ptr: ptr.cast(), len }
     }

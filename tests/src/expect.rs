@@ -1,4 +1,4 @@
-//! What a test expects of a [`Peer`](crate::Peer), in one word each.
+//! What a test expects of a [`Peer`], in one word each.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -21,15 +21,23 @@ fn writes_behind_reads_and_atomics_need_no_retry() {
                 x.remote(0, WqeOpcode::READ, &back, &y, 50_000),
                 x.remote(1, WqeOpcode::FETCH_ADD, &counter, &y, 1_000_000),
             ];
-            chain.extend((2..10).map(|n| x.remote(n, WqeOpcode::WRITE, &source, &y, 100_000 + 20_000 * n as usize)));
+            chain.extend(
+                (2..10).map(|n| x.remote(n, WqeOpcode::WRITE, &source, &y, 100_000 + 20_000 * n as usize)),
+            );
             chain.push(x.remote(10, WqeOpcode::READ, &back, &y, 50_000));
             chain.push(x.remote(11, WqeOpcode::WRITE, &source, &y, 100_000));
             x.post(&chain);
             (0..12).for_each(|n| {
                 x.expect(n);
             });
-            assert!(x.buffer[600_000..600_000 + length] == y.buffer[50_000..50_000 + length], "round {round}: READ");
-            assert!(x.buffer[100_000..100_000 + length] == y.buffer[280_000..280_000 + length], "round {round}: WRITE");
+            assert!(
+                x.buffer[600_000..600_000 + length] == y.buffer[50_000..50_000 + length],
+                "round {round}: READ"
+            );
+            assert!(
+                x.buffer[100_000..100_000 + length] == y.buffer[280_000..280_000 + length],
+                "round {round}: WRITE"
+            );
         }
     }
 }

@@ -54,10 +54,7 @@ pub fn reply_to(opcode: AdminOpcode, bytes: &[u8]) -> Decoded {
 }
 
 fn decode_reply(spec: Option<&CommandSpec>, bytes: &[u8]) -> Decoded {
-    let mut decoded = Decoded {
-        title: "reply".to_string(),
-        ..Decoded::default()
-    };
+    let mut decoded = Decoded { title: "reply".to_string(), ..Decoded::default() };
     let mut fields = Reply::FIELDS.to_vec();
     if let Some(spec) = spec {
         decoded.title = format!("reply to {}", spec.opcode);

@@ -35,10 +35,7 @@ pub fn parse_hex(text: &str) -> Result<Vec<u8>, HexError> {
         let line = line.split('#').next().unwrap_or_default();
         let groups = line.split(|c: char| c.is_whitespace() || ",:_".contains(c));
         for group in groups {
-            let digits = group
-                .strip_prefix("0x")
-                .or_else(|| group.strip_prefix("0X"))
-                .unwrap_or(group);
+            let digits = group.strip_prefix("0x").or_else(|| group.strip_prefix("0X")).unwrap_or(group);
             parse_group(digits, number + 1, &mut bytes)?;
         }
     }
@@ -50,11 +47,7 @@ pub fn parse_hex(text: &str) -> Result<Vec<u8>, HexError> {
 
 /// The digits of one group.
 fn parse_group(digits: &str, line: usize, bytes: &mut Vec<u8>) -> Result<(), HexError> {
-    let digit = |c: char| {
-        c.to_digit(16)
-            .map(|digit| digit as u8)
-            .ok_or(HexError::Character(c, line))
-    };
+    let digit = |c: char| c.to_digit(16).map(|digit| digit as u8).ok_or(HexError::Character(c, line));
     let nibbles = digits.chars().map(digit).collect::<Result<Vec<u8>, _>>()?;
     if nibbles.len() % 2 != 0 {
         return Err(HexError::HalfByte(line));

@@ -59,18 +59,10 @@ impl Decoded {
         let rest = bytes.get(at..).unwrap_or_default();
         let lines = field_lines(format.bytes, fields, rest, at);
         if rest.len() < format.bytes {
-            self.problems.push(format!(
-                "{name} has {} bytes, only {} are there",
-                format.bytes,
-                rest.len()
-            ));
+            self.problems.push(format!("{name} has {} bytes, only {} are there", format.bytes, rest.len()));
         }
         if !lines.is_empty() {
-            self.sections.push(Section {
-                name: name.to_string(),
-                byte: at,
-                lines,
-            });
+            self.sections.push(Section { name: name.to_string(), byte: at, lines });
         }
         rest.len() >= format.bytes
     }
@@ -153,10 +145,7 @@ impl fmt::Display for Decoded {
                     Some(bit) => format!("{:03x}.{bit}", line.byte),
                     None => format!("{:03x}", line.byte),
                 };
-                let row = format!(
-                    "  {at:5}  {:hex$}  {:name$}  {}",
-                    line.hex, line.name, line.text
-                );
+                let row = format!("  {at:5}  {:hex$}  {:name$}  {}", line.hex, line.name, line.text);
                 writeln!(out, "{}", row.trim_end())?;
             }
         }

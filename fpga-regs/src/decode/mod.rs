@@ -45,12 +45,7 @@ impl std::fmt::Display for UnknownKind {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let contexts = CONTEXTS.iter().map(|(kind, _)| *kind);
         let known: Vec<&str> = KINDS.iter().copied().chain(contexts).collect();
-        write!(
-            out,
-            "nothing of kind {:?} can be decoded; known: {}",
-            self.0,
-            known.join(", ")
-        )
+        write!(out, "nothing of kind {:?} can be decoded; known: {}", self.0, known.join(", "))
     }
 }
 

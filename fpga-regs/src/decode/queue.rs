@@ -35,10 +35,7 @@ pub fn format(kind: &Format, bytes: &[u8]) -> Decoded {
 
 /// One format from byte 0; what follows is too much.
 fn whole(title: String, kind: &Format, bytes: &[u8]) -> Decoded {
-    let mut decoded = Decoded {
-        title,
-        ..Decoded::default()
-    };
+    let mut decoded = Decoded { title, ..Decoded::default() };
     decoded.segment(kind.name, kind, kind.fields, bytes, 0);
     if let Some(rest) = bytes.get(kind.bytes..).filter(|rest| !rest.is_empty()) {
         decoded.raw("beyond the end", rest, kind.bytes);

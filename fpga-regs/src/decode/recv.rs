@@ -14,12 +14,7 @@ pub fn recv_wqe(bytes: &[u8]) -> Decoded {
     };
     decoded.title = format!("receive WQE, {} SGEs", head.num_sge());
     decoded.segment("RecvHead", &RecvHead::FORMAT, RecvHead::FIELDS, bytes, 0);
-    let end = sges(
-        &mut decoded,
-        bytes,
-        RecvHead::BYTES,
-        usize::from(head.num_sge()),
-    );
+    let end = sges(&mut decoded, bytes, RecvHead::BYTES, usize::from(head.num_sge()));
     padding(&mut decoded, bytes, end);
     decoded
 }

@@ -63,10 +63,7 @@ fn data(decoded: &mut Decoded, ctrl: &WqeCtrl, bytes: &[u8], at: usize) -> usize
     let length = ctrl.length() as usize;
     let rest = bytes.get(at..).unwrap_or_default();
     if rest.len() < length {
-        decoded.problems.push(format!(
-            "inline data has {length} bytes, only {} are there",
-            rest.len()
-        ));
+        decoded.problems.push(format!("inline data has {length} bytes, only {} are there", rest.len()));
     }
     let inline = &rest[..rest.len().min(length)];
     decoded.raw("inline", inline, at);
@@ -80,9 +77,7 @@ fn check(decoded: &mut Decoded, ctrl: &WqeCtrl, datagram: bool) {
     let computed = head_bytes(opcode, datagram) + ctrl.data_bytes();
     let mut say = |problem: String| decoded.problems.push(problem);
     if stated != computed {
-        say(format!(
-            "ds says {stated} bytes, opcode and lengths say {computed}"
-        ));
+        say(format!("ds says {stated} bytes, opcode and lengths say {computed}"));
     }
     if ctrl.inline() && !opcode.allows_inline() {
         say(format!("{opcode} takes no inline data"));

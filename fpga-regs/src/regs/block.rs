@@ -91,15 +91,9 @@ pub(crate) const fn check(registers: &[super::register::Register], size: u32) {
     while i < registers.len() {
         let register = &registers[i];
         assert!(register.offset >= end, "two registers overlap");
-        assert!(
-            register.offset % register.bytes == 0,
-            "a register is not aligned"
-        );
+        assert!(register.offset % register.bytes == 0, "a register is not aligned");
         if let Some(value) = register.value {
-            assert!(
-                value.bytes == register.bytes as usize,
-                "a value's size is wrong"
-            );
+            assert!(value.bytes == register.bytes as usize, "a value's size is wrong");
         }
         end = register.offset + register.bytes * register.count;
         i += 1;

@@ -36,9 +36,7 @@ pub fn registers() -> impl Iterator<Item = (String, u32, &'static Register)> {
         let base = DOORBELL_BASE + n * DOORBELL_PAGE_BYTES;
         place(format!("page{n}."), base, page::REGISTERS)
     });
-    place(String::new(), 0, global::REGISTERS)
-        .chain(ports)
-        .chain(pages)
+    place(String::new(), 0, global::REGISTERS).chain(ports).chain(pages)
 }
 
 /// The register at `offset` of BAR0; `None` where nothing is. The upper half
@@ -67,11 +65,9 @@ fn block(offset: u32) -> Option<(String, u32, &'static [Register])> {
         let index = rest.saturating_sub(GID_TABLE) / GID_ENTRY_BYTES;
         return match rest >= GID_TABLE {
             false => Some((format!("port{p}."), rest, port::REGISTERS)),
-            true if index < GID_ENTRIES => Some((
-                format!("port{p}.gid{index}."),
-                (rest - GID_TABLE) % GID_ENTRY_BYTES,
-                gid::REGISTERS,
-            )),
+            true if index < GID_ENTRIES => {
+                Some((format!("port{p}.gid{index}."), (rest - GID_TABLE) % GID_ENTRY_BYTES, gid::REGISTERS))
+            }
             true => None,
         };
     }
@@ -94,13 +90,9 @@ pub fn describe(offset: u32, value: u64) -> String {
     if fields.is_empty() {
         return text;
     }
-    let mut parts: Vec<String> = fields
-        .iter()
-        .map(|field| format!("{} {}", field.name, field.text(&bytes)))
-        .collect();
-    let known = fields
-        .iter()
-        .fold(0u64, |mask, field| mask | ones(field.width) << field.bit);
+    let mut parts: Vec<String> =
+        fields.iter().map(|field| format!("{} {}", field.name, field.text(&bytes))).collect();
+    let known = fields.iter().fold(0u64, |mask, field| mask | ones(field.width) << field.bit);
     if value & !known != 0 {
         parts.push(format!("reserved {}", field_text::number(value & !known)));
     }

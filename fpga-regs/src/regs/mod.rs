@@ -7,7 +7,7 @@
 //! | 0x10000 + n * 0x1000 | doorbell [`page`] `n` |
 //!
 //! Each block is declared once; the declaration gives the offset constants, the
-//! block of volatile cells ([`Bar0`]) and the table behind [`describe`].
+//! block of volatile cells ([`Bar0`]) and the table behind [`describe()`].
 //! Registers of 64 bits are read and written as a whole.
 
 #[macro_use]

@@ -25,9 +25,7 @@ pub const fn gid_entry(port: u32, index: u32) -> u32 {
 
 /// The counters, in the order of their offsets.
 pub fn counters() -> impl Iterator<Item = &'static Register> {
-    REGISTERS
-        .iter()
-        .filter(|register| register.offset >= TX_PACKETS)
+    REGISTERS.iter().filter(|register| register.offset >= TX_PACKETS)
 }
 
 registers! {

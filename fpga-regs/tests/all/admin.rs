@@ -19,10 +19,7 @@ fn filled(format: &Format) -> Vec<u8> {
         let width = field.width.div_ceil(8).min(8);
         let bytes = &mut bytes[field.byte()..field.byte() + width];
         let word = place.to_le_bytes();
-        bytes
-            .iter_mut()
-            .zip(word)
-            .for_each(|(to, from)| *to |= from);
+        bytes.iter_mut().zip(word).for_each(|(to, from)| *to |= from);
     }
     bytes
 }
@@ -34,22 +31,14 @@ fn command(opcode: AdminOpcode) -> Command {
         command.set_object(0x17);
     }
     if let Some(format) = spec.input {
-        command = command
-            .with_in_iova(0x7f00_0000_8000)
-            .with_in_len(format.bytes as u32);
+        command = command.with_in_iova(0x7f00_0000_8000).with_in_len(format.bytes as u32);
     }
     if let Some(format) = spec.output {
-        command = command
-            .with_out_iova(0x7f00_0000_9000)
-            .with_out_len(format.bytes as u32);
+        command = command.with_out_iova(0x7f00_0000_9000).with_out_len(format.bytes as u32);
     }
     match opcode {
         AdminOpcode::MODIFY_QP => command
-            .with_param0(
-                (QpAttrMask::STATE | QpAttrMask::AV | QpAttrMask::DEST_QPN)
-                    .bits()
-                    .into(),
-            )
+            .with_param0((QpAttrMask::STATE | QpAttrMask::AV | QpAttrMask::DEST_QPN).bits().into())
             .with_param1(u64::from(QpState::RTR.0))
             .with_param2(0xff),
         AdminOpcode::SET_PORT => command.with_param0(PortAttrMask::GID.bits().into()),
@@ -66,14 +55,8 @@ fn command(opcode: AdminOpcode) -> Command {
 
 #[test]
 fn every_opcode_has_a_specification() {
-    let named: Vec<u64> = AdminOpcode::VALUES
-        .iter()
-        .map(|known| known.value)
-        .collect();
-    let specified: Vec<u64> = COMMANDS
-        .iter()
-        .map(|spec| u64::from(spec.opcode.0))
-        .collect();
+    let named: Vec<u64> = AdminOpcode::VALUES.iter().map(|known| known.value).collect();
+    let specified: Vec<u64> = COMMANDS.iter().map(|spec| u64::from(spec.opcode.0)).collect();
     assert_eq!(named, specified);
 }
 
@@ -92,10 +75,7 @@ fn commands() {
 
 #[test]
 fn replies() {
-    let reply = Reply::new()
-        .with_tag(0x21)
-        .with_object(0x17)
-        .with_phase(true);
+    let reply = Reply::new().with_tag(0x21).with_object(0x17).with_phase(true);
     let done = decode::reply_to(AdminOpcode::CREATE_QP, reply.as_bytes());
     assert_snapshot!("reply_create_qp", done.to_string());
     let resolved = reply.with_mac([2, 0x56, 0x42, 0, 1, 1]);

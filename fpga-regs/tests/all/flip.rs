@@ -56,9 +56,7 @@ fn changed(before: &Decoded, after: &Decoded) -> Vec<String> {
         }
         names.push(old.0.clone());
     }
-    let added = after
-        .iter()
-        .filter(|(place, _)| !before.contains_key(*place));
+    let added = after.iter().filter(|(place, _)| !before.contains_key(*place));
     names.extend(added.map(|(_, new)| new.0.clone()));
     names
 }
@@ -73,12 +71,7 @@ fn check(format: &Format, bytes: &[u8], bit: usize) {
         .iter()
         .find(|field| (field.bit..field.bit + field.width).contains(&bit))
         .map_or("reserved", |field| field.name);
-    assert_eq!(
-        changed(&before, &after),
-        [owner],
-        "{} bit {bit}",
-        format.name
-    );
+    assert_eq!(changed(&before, &after), [owner], "{} bit {bit}", format.name);
 }
 
 #[test]

@@ -4,14 +4,9 @@ use fpga_regs::decode::{parse_hex, text, HexError};
 
 #[test]
 fn what_is_accepted() {
-    for given in [
-        "01 02 ab",
-        "0102AB",
-        "0x01,0x02,0xab",
-        "01:02:ab",
-        "0102_ab\n",
-        "# a WQE\n01 02 # start\nab",
-    ] {
+    for given in
+        ["01 02 ab", "0102AB", "0x01,0x02,0xab", "01:02:ab", "0102_ab\n", "# a WQE\n01 02 # start\nab"]
+    {
         assert_eq!(parse_hex(given), Ok(vec![1, 2, 0xab]), "{given:?}");
     }
 }

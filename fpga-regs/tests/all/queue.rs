@@ -31,24 +31,16 @@ fn completions() {
         .with_opcode(CqeOpcode::RECV)
         .with_flags(Cqe::RECV | Cqe::IMM | Cqe::GRH | Cqe::VLAN | Cqe::CSUM_OK);
     assert_snapshot!("cqe_receive", decode::cqe(recv.as_bytes()).to_string());
-    let inv = full()
-        .with_opcode(CqeOpcode::RECV)
-        .with_flags(Cqe::RECV | Cqe::INV);
+    let inv = full().with_opcode(CqeOpcode::RECV).with_flags(Cqe::RECV | Cqe::INV);
     assert_snapshot!("cqe_invalidated", decode::cqe(inv.as_bytes()).to_string());
     let error = full()
         .with_opcode(CqeOpcode::RDMA_READ)
         .with_status(CqeStatus::REM_ACCESS_ERR)
         .with_syndrome(Syndrome::NAK_REMOTE_ACCESS);
     assert_snapshot!("cqe_error", decode::cqe(error.as_bytes()).to_string());
-    let unknown = full()
-        .with_opcode(CqeOpcode(77))
-        .with_status(CqeStatus(200))
-        .with_syndrome(Syndrome(0xee));
+    let unknown = full().with_opcode(CqeOpcode(77)).with_status(CqeStatus(200)).with_syndrome(Syndrome(0xee));
     assert_snapshot!("cqe_unknown", decode::cqe(unknown.as_bytes()).to_string());
-    assert_snapshot!(
-        "cqe_cut_short",
-        decode::cqe(&recv.as_bytes()[..30]).to_string()
-    );
+    assert_snapshot!("cqe_cut_short", decode::cqe(&recv.as_bytes()[..30]).to_string());
 }
 
 #[test]

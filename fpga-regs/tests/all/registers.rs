@@ -53,10 +53,8 @@ fn every_register_is_found_by_its_offset() {
 
 #[test]
 fn values_are_described() {
-    let link = regs::Link(0)
-        .with_up(true)
-        .with_state(regs::LinkState::ACTIVE)
-        .with_phys(regs::PhysState::LINK_UP);
+    let link =
+        regs::Link(0).with_up(true).with_state(regs::LinkState::ACTIVE).with_phys(regs::PhysState::LINK_UP);
     let features = regs::FeatureSet::RC | regs::FeatureSet::SRQ;
     let cause = regs::Cause(0).with_code(regs::ErrorCause::EQ_OVERRUN);
     let sq = SqDoorbell::new(0x12, 0x345);
@@ -94,10 +92,7 @@ fn doorbells_keep_their_fields() {
     let sq = SqDoorbell::new(0xff_ffff, u32::MAX);
     assert_eq!(sq.0, 0xffff_ffff_00ff_ffff);
     assert!(!sq.pushed());
-    let pushed = SqDoorbell::new(1, 2)
-        .with_pushed(true)
-        .with_slot(3)
-        .with_blocks(7);
+    let pushed = SqDoorbell::new(1, 2).with_pushed(true).with_slot(3).with_blocks(7);
     assert_eq!((pushed.qpn(), pushed.index()), (1, 2));
     assert_eq!((pushed.slot(), pushed.blocks()), (3, 7));
     let arm = CqArm::new(5, true, 6);

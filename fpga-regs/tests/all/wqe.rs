@@ -8,10 +8,7 @@ fn show(builder: &WqeBuilder) -> String {
     let bytes = builder.build().unwrap();
     let parts = WqeBuilder::parse(&bytes).unwrap();
     assert_eq!(parts.build().unwrap(), bytes);
-    assert_eq!(
-        (&parts.sges, &parts.inline),
-        (&builder.sges, &builder.inline)
-    );
+    assert_eq!((&parts.sges, &parts.inline), (&builder.sges, &builder.inline));
     let decoded = decode::wqe(&bytes);
     assert_eq!(decoded.problems, Vec::<String>::new());
     decoded.to_string()
@@ -23,11 +20,7 @@ fn new(opcode: WqeOpcode) -> WqeBuilder {
 
 fn sges(mut builder: WqeBuilder, count: u32) -> WqeBuilder {
     for i in 0..count {
-        builder = builder.sge(
-            0x7f00_0000_1000 + u64::from(i) * 0x1000,
-            64 + i,
-            0x100 + i * 0x100,
-        );
+        builder = builder.sge(0x7f00_0000_1000 + u64::from(i) * 0x1000, 64 + i, 0x100 + i * 0x100);
     }
     builder
 }
@@ -74,22 +67,13 @@ fn opcodes() {
         sges(new(Op::WRITE).remote(addr, 0x777), 1),
         sges(imm(Op::WRITE_WITH_IMM).remote(addr, 0x777), 1),
         sges(new(Op::READ).remote(addr, 0x777), 1),
-        new(Op::CMP_SWAP)
-            .remote(addr, 0x777)
-            .atomic(5, 6)
-            .sge(0x1000, 8, 0x100),
-        new(Op::FETCH_ADD)
-            .remote(addr, 0x777)
-            .atomic(1, 0)
-            .sge(0x1000, 8, 0x100),
+        new(Op::CMP_SWAP).remote(addr, 0x777).atomic(5, 6).sge(0x1000, 8, 0x100),
+        new(Op::FETCH_ADD).remote(addr, 0x777).atomic(1, 0).sge(0x1000, 8, 0x100),
         imm(Op::LOCAL_INV),
         imm(Op::BIND_MW).bind(bind),
         sges(
             new(Op::RAW_ETH).ctrl(|ctrl| {
-                ctrl.with_ip_csum(true)
-                    .with_l4_csum(true)
-                    .with_vlan_insert(true)
-                    .with_vlan_tci(0x6007)
+                ctrl.with_ip_csum(true).with_l4_csum(true).with_vlan_insert(true).with_vlan_tci(0x6007)
             }),
             2,
         ),
@@ -105,19 +89,12 @@ fn opcodes() {
 fn datagrams() {
     let send = sges(new(WqeOpcode::SEND).address(address()), 1);
     assert_snapshot!("ud_send", show(&send));
-    let send = new(WqeOpcode::SEND_WITH_IMM)
-        .address(address())
-        .ctrl(|ctrl| ctrl.with_imm(9))
-        .inline(&data(13));
+    let send =
+        new(WqeOpcode::SEND_WITH_IMM).address(address()).ctrl(|ctrl| ctrl.with_imm(9)).inline(&data(13));
     assert_snapshot!("ud_send_with_imm_inline", show(&send));
     let send = sges(new(WqeOpcode::SEND).address(address()), MAX_SGE as u32);
-    assert_eq!(
-        send.build().unwrap().len(),
-        (MAX_WQE_BLOCKS - 1) * WQE_BLOCK
-    );
-    let send = new(WqeOpcode::SEND)
-        .address(address())
-        .inline(&data(MAX_INLINE));
+    assert_eq!(send.build().unwrap().len(), (MAX_WQE_BLOCKS - 1) * WQE_BLOCK);
+    let send = new(WqeOpcode::SEND).address(address()).inline(&data(MAX_INLINE));
     assert!(send.build().unwrap().len() <= MAX_WQE_BLOCKS * WQE_BLOCK);
 }
 
@@ -133,9 +110,7 @@ fn sge_lists() {
 #[test]
 fn inline_data() {
     for count in [0, 1, 12, 13, 16, MAX_INLINE] {
-        let write = new(WqeOpcode::WRITE)
-            .remote(0x4000, 0x777)
-            .inline(&data(count));
+        let write = new(WqeOpcode::WRITE).remote(0x4000, 0x777).inline(&data(count));
         assert_snapshot!(format!("write_inline_{count}"), show(&write));
     }
 }
@@ -144,10 +119,7 @@ fn inline_data() {
 fn flags_one_by_one() {
     let mut all = String::new();
     for bit in 0..8 {
-        let bytes = sges(
-            WqeBuilder::new(WqeOpcode::SEND).ctrl(|ctrl| ctrl.with_flags(1 << bit)),
-            0,
-        );
+        let bytes = sges(WqeBuilder::new(WqeOpcode::SEND).ctrl(|ctrl| ctrl.with_flags(1 << bit)), 0);
         let mut bytes = bytes.build().unwrap();
         bytes[2] = 1 << bit;
         let text: String = decode::wqe(&bytes)
@@ -205,16 +177,6 @@ fn a_ring_is_decoded_wqe_by_wqe() {
     ring.extend([0; 64]);
     let all = decode::wqes(&ring);
     let titles: Vec<&str> = all.iter().map(|decoded| decoded.title.as_str()).collect();
-    assert_eq!(
-        titles,
-        [
-            "send WQE: SEND, 96 bytes",
-            "send WQE: NOP, 16 bytes",
-            "send WQE: NOP, 0 bytes"
-        ]
-    );
-    assert_eq!(
-        decode::text("wqe", &ring).unwrap().lines().next(),
-        Some(titles[0])
-    );
+    assert_eq!(titles, ["send WQE: SEND, 96 bytes", "send WQE: NOP, 16 bytes", "send WQE: NOP, 0 bytes"]);
+    assert_eq!(decode::text("wqe", &ring).unwrap().lines().next(), Some(titles[0]));
 }

@@ -8,7 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use driver::{Card, CardError, DmaMemory};
-use fpga_regs::{CqArm, RqDoorbell, SqDoorbell, SrqDoorbell, DOORBELL_BASE, DOORBELL_CQ_ARM, DOORBELL_PAGE_BYTES, DOORBELL_RQ, DOORBELL_SQ, DOORBELL_SRQ};
+use fpga_regs::{
+    CqArm, RqDoorbell, SqDoorbell, SrqDoorbell, DOORBELL_BASE, DOORBELL_CQ_ARM, DOORBELL_PAGE_BYTES,
+    DOORBELL_RQ, DOORBELL_SQ, DOORBELL_SRQ,
+};
 
 use super::runner::Runner;
 use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
@@ -83,7 +86,11 @@ impl SegmentCard {
     }
 
     /// Runs what the open card's registers ask for; `fallback` when the cards cannot be had.
-    fn registers<R>(&self, fallback: R, access: impl FnOnce(&mut crate::device::Device, u16, &mut super::wall::Wall<'_>) -> R) -> R {
+    fn registers<R>(
+        &self,
+        fallback: R,
+        access: impl FnOnce(&mut crate::device::Device, u16, &mut super::wall::Wall<'_>) -> R,
+    ) -> R {
         let (card, f) = (self.card as usize, self.function);
         self.runner.control(|world, env| access(&mut world.cards[card], f, env)).unwrap_or(fallback)
     }
@@ -108,7 +115,9 @@ impl SegmentCard {
 
     #[cold]
     fn arm(&self, arm: CqArm) {
-        self.registers((), |device, f, env| device.arm_cq(f, arm.cqn(), arm.solicited_only(), arm.index(), env));
+        self.registers((), |device, f, env| {
+            device.arm_cq(f, arm.cqn(), arm.solicited_only(), arm.index(), env)
+        });
     }
 }
 

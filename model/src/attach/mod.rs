@@ -1,6 +1,6 @@
 //! The backend through which a driver uses a modelled card in its own process, in wall-clock mode.
 //!
-//! The cards of a net lie in a shared [`Segment`]. Whoever has work runs them: a doorbell is a store
+//! The cards of a net lie in a shared [segment](crate::segment). Whoever has work runs them: a doorbell is a store
 //! to the segment and then, under a try-lock, a call of the card. Where the lock is busy the work is
 //! left to its holder, who looks for it after unlocking ([`runner`]).
 
@@ -16,8 +16,8 @@ mod wall;
 
 /// What [`handoff`] is made of; its model check puts others in their place.
 mod atomic {
-    pub use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::atomic::{compiler_fence, fence};
+    pub use std::sync::atomic::{AtomicU64, Ordering};
 
     /// Between a note and the second try of the lock.
     pub fn after_note() {

@@ -129,7 +129,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 let work = unsafe { &*work };
                 // What is being worked on, for whoever finds us dead.
                 let entry = match work {
-                    Work::Packet(p) => journal_entry(p.dst.card, p.dest_qpn),
+                    Work::Packet(p) => journal_entry(p.dst.card, p.dest_qpn) | PACKET,
                     Work::Send { card, qp } => journal_entry(*card, *qp as u32),
                 };
                 self.segment().journal()[0].store(entry, Ordering::Relaxed);
@@ -180,6 +180,9 @@ impl<S: Borrow<Segment>> Shared for Runner<S> {
     }
 }
 
+/// In the journal: a packet for the QP, whose peer may be touched too.
+const PACKET: u64 = 1 << 62;
+
 /// The journal's word for work on a QP.
 #[inline(always)]
 pub(super) fn journal_entry(card: u8, qpn: u32) -> u64 {
@@ -193,19 +196,27 @@ pub(super) fn net(segment: &Segment) -> &Net {
     unsafe { &*segment.world_ptr().cast::<Net>() }
 }
 
-/// A process died while it ran the cards: the QP under work goes to error, derived lists are rebuilt.
+/// A process died while it ran the cards: queues and derived lists are made whole, the QP under work
+/// goes to error.
 #[cold]
 fn recover(guard: &Guard<'_>, world: &mut World, env: &mut Wall<'_>) {
-    // First, as what follows relies on the lists.
+    // First, as what follows relies on the lists and the queues.
     for card in 0..world.count as usize {
         world.cards[card].rebuild_timers(env);
+        world.cards[card].recover_queues(env);
     }
-    let entry = guard.segment().journal()[0].swap(0, Ordering::Relaxed);
-    if entry >> 63 == 1 {
-        let card = (entry >> 32) as usize & 0xff;
-        if card < world.count as usize {
-            world.cards[card].abort_qp((entry & 0xffff) as usize, env);
+    let entry = guard.segment().journal()[0].load(Ordering::Relaxed);
+    let card = (entry >> 32) as usize & 0xff;
+    if entry >> 63 == 1 && card < world.count as usize {
+        let peer = world.cards[card].recover_qp((entry & 0xffff) as usize, env);
+        // A packet may have been acknowledged within the same step.
+        if let Some((port, qpn)) = peer.filter(|(port, _)| entry & PACKET != 0 && port.card < world.count) {
+            let card = &mut world.cards[port.card as usize];
+            if let Some(q) = card.find_qp(qpn) {
+                card.recover_qp(q, env);
+            }
         }
     }
+    guard.segment().journal()[0].store(0, Ordering::Relaxed);
     guard.recovery_done();
 }

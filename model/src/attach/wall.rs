@@ -1,7 +1,7 @@
 //! The environment of the cards in wall-clock mode: everything is answered at once.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
 use super::net::Net;
 use super::queue::WorkQueue;
@@ -142,6 +142,8 @@ impl Env for Wall<'_> {
                 // SAFETY: eight aligned bytes of the segment's heap; others access them concurrently
                 // only as a queue entry's last word.
                 unsafe { AtomicU64::from_ptr(p.cast()) }.store(u64::from_le_bytes(word), Ordering::Release);
+                // What is changed after this is changed after this, for whoever finds us dead.
+                compiler_fence(Ordering::SeqCst);
                 Ok(())
             }
             _ => self.write(at, &word),

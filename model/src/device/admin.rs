@@ -1,7 +1,8 @@
 //! The admin queue: fetches commands, executes them, writes replies.
 
 use fpga_regs::{
-    Access, AdminOpcode, AdminStatus, Command, CqContext, EqContext, MrContext, MrMode, QpAttrMask, QpContext, QpState, Reply, SrqContext, Syndrome,
+    Access, AdminOpcode, AdminStatus, Command, CqContext, EqContext, MrContext, MrMode, QpAttrMask,
+    QpContext, QpState, Reply, SrqContext, Syndrome,
 };
 
 use super::modify::Refused;
@@ -72,7 +73,13 @@ impl Device {
         env.write(at, bytes).map_err(|_| (AdminStatus::DMA_ERROR, Syndrome::BAD_IOVA))
     }
 
-    fn execute_command(&mut self, f: u16, c: &Command, reply: &mut Reply, env: &mut impl Env) -> Result<(), Refused> {
+    fn execute_command(
+        &mut self,
+        f: u16,
+        c: &Command,
+        reply: &mut Reply,
+        env: &mut impl Env,
+    ) -> Result<(), Refused> {
         let object = c.object();
         match c.opcode() {
             AdminOpcode::NOP => {}
@@ -169,7 +176,14 @@ impl Device {
             AdminOpcode::MODIFY_QP => {
                 let q = self.check_qp(f, object)?;
                 let context = QpContext::from_bytes(&self.mailbox(f, c, env)?);
-                self.modify_qp(q, &context, QpAttrMask(c.param0() as u32), QpState(c.param1() as u8), c.param2() as u8, env)?;
+                self.modify_qp(
+                    q,
+                    &context,
+                    QpAttrMask(c.param0() as u32),
+                    QpState(c.param1() as u8),
+                    c.param2() as u8,
+                    env,
+                )?;
             }
             AdminOpcode::QUERY_QP => {
                 let q = self.check_qp(f, object)?;
@@ -215,7 +229,9 @@ impl Device {
                 }
                 fun.pages &= !(1 << object);
             }
-            AdminOpcode::QUERY_PORT | AdminOpcode::SET_PORT | AdminOpcode::QUERY_MW => return refused(AdminStatus::NOT_SUPPORTED, OK),
+            AdminOpcode::QUERY_PORT | AdminOpcode::SET_PORT | AdminOpcode::QUERY_MW => {
+                return refused(AdminStatus::NOT_SUPPORTED, OK)
+            }
             _ => return refused(AdminStatus::BAD_OPCODE, OK),
         }
         Ok(())
@@ -223,7 +239,11 @@ impl Device {
 
     fn alloc_pd(&mut self, f: u16) -> Result<u32, Refused> {
         let pds = &self.pds;
-        let pd = self.tables.pd.take(1..MAX_PDS, |i| pds[i].used).ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
+        let pd = self
+            .tables
+            .pd
+            .take(1..MAX_PDS, |i| pds[i].used)
+            .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
         self.pds[pd] = Pd { used: true, function: f, users: 0 };
         Ok(pd as u32)
     }
@@ -282,7 +302,9 @@ impl Device {
     fn create_mr(&mut self, f: u16, m: &MrContext) -> Result<u32, Refused> {
         let pd = self.check_pd(f, m.pd())?;
         let access = m.access();
-        if access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC) && !access.contains(Access::LOCAL_WRITE) {
+        if access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC)
+            && !access.contains(Access::LOCAL_WRITE)
+        {
             return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_ACCESS);
         }
         let ends = m.va().checked_add(m.length()).is_some() && m.iova().checked_add(m.length()).is_some();
@@ -292,7 +314,8 @@ impl Device {
         match m.mode() {
             MrMode::DIRECT => {}
             MrMode::PAGE_LIST => {
-                let size_known = m.page_shift() < 64 && self.limits.page_size_cap() >> m.page_shift() & 1 == 1;
+                let size_known =
+                    m.page_shift() < 64 && self.limits.page_size_cap() >> m.page_shift() & 1 == 1;
                 if !size_known || m.first_offset() as u64 >= 1 << m.page_shift() {
                     return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
                 }
@@ -345,7 +368,14 @@ impl Device {
         let Some(n) = eqs.iter().position(|eq| !eq.used) else {
             return refused(AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
         };
-        eqs[n] = Eq { used: true, vector: e.vector(), mask: (1 << e.log_size()) - 1, pi: 0, ci: 0, ring: e.ring_iova() };
+        eqs[n] = Eq {
+            used: true,
+            vector: e.vector(),
+            mask: (1 << e.log_size()) - 1,
+            pi: 0,
+            ci: 0,
+            ring: e.ring_iova(),
+        };
         Ok(n as u32)
     }
 
@@ -358,7 +388,11 @@ impl Device {
             return refused(AdminStatus::BAD_PARAM, Syndrome::NO_OBJECT);
         }
         let cqs = &self.cqs;
-        let n = self.tables.cq.take(1..MAX_CQS, |i| cqs[i].used).ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
+        let n = self
+            .tables
+            .cq
+            .take(1..MAX_CQS, |i| cqs[i].used)
+            .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
         self.cqs[n] = Cq {
             ring: Addr { iova: c.ring_iova(), domain: self.functions[f as usize].domain },
             mask: (1 << c.log_size()) - 1,
@@ -414,7 +448,11 @@ impl Device {
             return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
         }
         let srqs = &self.srqs;
-        let n = self.tables.srq.take(1..MAX_SRQS, |i| srqs[i].used).ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
+        let n = self
+            .tables
+            .srq
+            .take(1..MAX_SRQS, |i| srqs[i].used)
+            .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
         self.srqs[n] = Srq {
             used: true,
             stride_log: s.stride_log(),

@@ -7,7 +7,7 @@ use super::Device;
 use crate::env::{Addr, Env};
 
 /// CQ is not armed.
-const DISARMED: u8 = 0;
+pub(super) const DISARMED: u8 = 0;
 /// Armed for any completion.
 const ARMED: u8 = 1;
 /// Armed for a solicited completion or an error.
@@ -32,13 +32,14 @@ impl Device {
         let lap_is_odd = cq.pi & (cq.mask + 1) != 0;
         cqe.set_phase(!lap_is_odd);
         let at = cq.ring.add(((cq.pi & cq.mask) as u64) << 6);
-        cq.pi = cq.pi.wrapping_add(1);
-        // A CQ whose memory is gone belongs to a process that is gone.
+        // The order is what `recovery` relies on. A CQ whose memory is gone belongs to a process that
+        // is gone.
         let _ = env.publish(at, cqe.as_bytes());
+        cq.pi = cq.pi.wrapping_add(1);
         if cq.armed != DISARMED && (cq.armed == ARMED || urgent) {
-            cq.armed = DISARMED;
             let (function, eq) = (cq.function, cq.eq);
             self.push_event(function, eq, EventKind::COMPLETION, 0, cqn as u32, env);
+            self.cqs[cqn as usize].armed = DISARMED;
         }
     }
 
@@ -112,9 +113,9 @@ impl Device {
         eqe.set_timestamp(env.now());
         eqe.set_phase(q.pi & (q.mask + 1) == 0);
         let at = Addr { iova: q.ring + ((q.pi & q.mask) as u64) * Eqe::BYTES as u64, domain: f.domain };
+        let _ = env.publish(at, eqe.as_bytes());
         q.pi = q.pi.wrapping_add(1);
         let vector = q.vector;
-        let _ = env.publish(at, eqe.as_bytes());
         if f.vector_mask & (1 << vector) != 0 {
             f.vector_pending |= 1 << vector;
         } else {
@@ -132,7 +133,10 @@ impl Device {
     fn cq_overrun(&mut self, cqn: u16, env: &mut impl Env) {
         for q in self.tables.qp.range() {
             let qp = &self.qps[q];
-            if qp.used && (qp.send_cq == cqn || qp.recv_cq == cqn) && !matches!(qp.state, QpState::RESET | QpState::ERR) {
+            if qp.used
+                && (qp.send_cq == cqn || qp.recv_cq == cqn)
+                && !matches!(qp.state, QpState::RESET | QpState::ERR)
+            {
                 let (function, qpn) = (qp.function, qp.qpn);
                 // What completes to another CQ is flushed there.
                 self.to_error(q, env);

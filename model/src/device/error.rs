@@ -15,6 +15,7 @@ impl Device {
     }
 
     /// The QP goes to ERR; everything posted is flushed in order.
+    #[allow(clippy::wrong_self_convention)] // A change of state, no conversion.
     pub(super) fn to_error(&mut self, q: usize, env: &mut impl Env) {
         self.set_state(q, QpState::ERR);
         self.flush(q, env);
@@ -49,9 +50,9 @@ impl Device {
         let first = !self.qps[q].flushing;
         self.qps[q].flushing = true;
         if self.qps[q].resp.has_recv {
-            self.qps[q].resp.has_recv = false;
             let index = self.qps[q].recv.index;
             self.flush_recv(q, index, env);
+            self.qps[q].resp.has_recv = false;
         }
         self.qps[q].resp.op = IDLE;
         if !self.qps[q].has_srq {
@@ -60,8 +61,8 @@ impl Device {
             if left <= self.qps[q].rq_mask + 1 {
                 for _ in 0..left {
                     let index = self.qps[q].resp.rq_ci;
-                    self.qps[q].resp.rq_ci = index.wrapping_add(1);
                     self.flush_recv(q, index, env);
+                    self.qps[q].resp.rq_ci = index.wrapping_add(1);
                 }
             }
         }

@@ -29,7 +29,15 @@ pub struct Range {
 impl Device {
     /// Checks that `[va, va + len)` may be accessed by `key` with all of `rights`.
     #[inline(always)]
-    pub(super) fn check_key(&self, pd: u32, qp: u32, key: u32, va: u64, len: u64, rights: Access) -> Result<Range, KeyError> {
+    pub(super) fn check_key(
+        &self,
+        pd: u32,
+        qp: u32,
+        key: u32,
+        va: u64,
+        len: u64,
+        rights: Access,
+    ) -> Result<Range, KeyError> {
         let index = (key >> 8) as usize;
         let k = self.keys.get(index).ok_or(KeyError::Invalid)?;
         if k.key != key || !k.valid {

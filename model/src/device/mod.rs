@@ -13,6 +13,7 @@ mod functions;
 mod keys;
 mod modify;
 pub mod qp;
+mod recovery;
 mod recv;
 mod registers;
 mod requester;

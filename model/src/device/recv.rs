@@ -34,7 +34,10 @@ impl Device {
         if posted == 0 || posted > qp.rq_mask + 1 {
             return Err(RecvError::Empty);
         }
-        let at = Addr { iova: qp.rq_iova + (((index & qp.rq_mask) as u64) << qp.rq_stride_log), domain: qp.domain };
+        let at = Addr {
+            iova: qp.rq_iova + (((index & qp.rq_mask) as u64) << qp.rq_stride_log),
+            domain: qp.domain,
+        };
         let room = ((1usize << qp.rq_stride_log) / 16).saturating_sub(1);
         qp.resp.rq_ci = index.wrapping_add(1);
         if posted > 1 {
@@ -52,7 +55,8 @@ impl Device {
         if !srq.used || posted == 0 || posted > srq.mask + 1 {
             return Err(RecvError::Empty);
         }
-        let at = Addr { iova: srq.ring + (((srq.ci & srq.mask) as u64) << srq.stride_log), domain: srq.domain };
+        let at =
+            Addr { iova: srq.ring + (((srq.ci & srq.mask) as u64) << srq.stride_log), domain: srq.domain };
         let room = ((1usize << srq.stride_log) / 16).saturating_sub(1);
         srq.ci = srq.ci.wrapping_add(1);
         self.load_recv(q, at, room, env)?;
@@ -98,7 +102,15 @@ impl Device {
     }
 
     /// Writes payload to byte `offset` on of the receive WQE's buffers.
-    pub(super) fn scatter(&mut self, q: usize, offset: u64, payload: &Payload, skip: usize, len: usize, env: &mut impl Env) -> Result<(), RecvError> {
+    pub(super) fn scatter(
+        &mut self,
+        q: usize,
+        offset: u64,
+        payload: &Payload,
+        skip: usize,
+        len: usize,
+        env: &mut impl Env,
+    ) -> Result<(), RecvError> {
         let qp = &self.qps[q];
         let pd = if qp.has_srq { self.srqs[qp.srq as usize].pd } else { qp.pd };
         let (mut before, mut left, mut done) = (offset, len as u64, skip);
@@ -141,9 +153,18 @@ impl Device {
 
     /// Completes the receive WQE in use. `p` gives immediate data and the solicited bit.
     #[inline]
-    pub(super) fn complete_recv(&mut self, q: usize, status: CqeStatus, syndrome: Syndrome, write: bool, byte_len: u32, p: &Packet, env: &mut impl Env) {
-        let qp = &mut self.qps[q];
-        qp.resp.has_recv = false;
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn complete_recv(
+        &mut self,
+        q: usize,
+        status: CqeStatus,
+        syndrome: Syndrome,
+        write: bool,
+        byte_len: u32,
+        p: &Packet,
+        env: &mut impl Env,
+    ) {
+        let qp = &self.qps[q];
         let mut cqe = Cqe::default();
         cqe.set_wqe_index(qp.recv.index);
         cqe.set_qpn(qp.qpn);
@@ -169,5 +190,6 @@ impl Device {
         }
         let cq = qp.recv_cq;
         self.push_cqe(cq, cqe, p.solicited || status != CqeStatus::SUCCESS, env);
+        self.qps[q].resp.has_recv = false;
     }
 }

@@ -1,8 +1,11 @@
 //! BAR0 of a function: what reads return and what writes do. Doorbell pages are the
 //! environment's (a doorbell is a store to shared memory or a call).
 
-use fpga_regs::regs::{self, gid, port, Control, Features, Function as FunctionWord, GidAttr, Health, Id, Link, LinkState, PhysState, Status, Version};
 use fpga_regs::regs::FeatureSet;
+use fpga_regs::regs::{
+    self, gid, port, Control, Features, Function as FunctionWord, GidAttr, Health, Id, Link, LinkState,
+    PhysState, Status, Version,
+};
 use fpga_regs::{mac_to_u64, GidType};
 
 use super::tables::EQS;
@@ -47,8 +50,14 @@ impl Device {
             regs::FUNCTION => FunctionWord(0).with_index(f).with_card(id).0 as u64,
             regs::SCRATCH => fun.scratch as u64,
             regs::CONTROL => Control(0).with_enable(fun.enabled).0 as u64,
-            regs::STATUS => Status(0).with_ready(fun.enabled && fun.error_cause == 0).with_error(fun.error_cause != 0).0 as u64,
-            regs::HEALTH => Health(fun.health).with_fatal(fun.error_cause != 0).with_heartbeat((env.now() >> 20) as u16).0 as u64,
+            regs::STATUS => {
+                Status(0).with_ready(fun.enabled && fun.error_cause == 0).with_error(fun.error_cause != 0).0
+                    as u64
+            }
+            regs::HEALTH => {
+                Health(fun.health).with_fatal(fun.error_cause != 0).with_heartbeat((env.now() >> 20) as u16).0
+                    as u64
+            }
             regs::ERROR_CAUSE => fun.error_cause as u64,
             regs::TIME => env.now(),
             regs::ASQ_BASE => fun.asq,
@@ -77,7 +86,14 @@ impl Device {
             return read_gid(id, at - port::GID_TABLE);
         }
         match at {
-            port::LINK => Link(0).with_up(true).with_module(true).with_state(LinkState::ACTIVE).with_phys(PhysState::LINK_UP).0 as u64,
+            port::LINK => {
+                Link(0)
+                    .with_up(true)
+                    .with_module(true)
+                    .with_state(LinkState::ACTIVE)
+                    .with_phys(PhysState::LINK_UP)
+                    .0 as u64
+            }
             port::SPEED => SPEED_MBPS,
             port::MAC => mac_to_u64(id.mac()),
             port::MTU | port::MTU_MAX => 4096,
@@ -147,7 +163,9 @@ fn read_gid(port: PortId, at: u32) -> u64 {
     }
     let value = address::gid(port, index as u8);
     match at % gid::GID_ENTRY_BYTES {
-        word @ 0..=15 => u32::from_le_bytes(value[word as usize & !3..][..4].try_into().expect("4 bytes")) as u64,
+        word @ 0..=15 => {
+            u32::from_le_bytes(value[word as usize & !3..][..4].try_into().expect("4 bytes")) as u64
+        }
         gid::GID_ATTR if value != [0; 16] => GidAttr(0).with_valid(true).with_kind(GidType::ROCE_V2).0 as u64,
         _ => 0,
     }

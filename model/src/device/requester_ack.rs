@@ -214,14 +214,20 @@ impl Device {
     /// Completes the oldest WQE with success.
     #[inline(always)]
     fn complete_head(&mut self, q: usize, ctrl: &WqeCtrl, env: &mut impl Env) {
-        let qp = &mut self.qps[q];
+        let qp = &self.qps[q];
         let index = qp.req.ci;
-        let count = Self::wqe_packets(qp, ctrl);
-        qp.req.ci = index.wrapping_add(Self::wqe_blocks(ctrl));
-        qp.req.ci_psn = psn::add(qp.req.ci_psn, count);
         if ctrl.signaled() || qp.sq_sig_all {
+            // Before the queue moves on: `recovery` relies on that.
             self.send_cqe(q, index, ctrl, CqeStatus::SUCCESS, Syndrome::NONE, env);
+            if self.qps[q].req.ci != index {
+                // The CQ is overrun and the QP flushed.
+                return;
+            }
         }
+        let qp = &mut self.qps[q];
+        let count = Self::wqe_packets(qp, ctrl);
+        qp.req.ci_psn = psn::add(qp.req.ci_psn, count);
+        qp.req.ci = index.wrapping_add(Self::wqe_blocks(ctrl));
     }
 
     /// UC and UD: complete when sent.
@@ -272,8 +278,10 @@ impl Device {
         let ctrl = fetch_ctrl(qp, qp.req.ci, env).unwrap_or_default();
         let index = qp.req.ci;
         let reliable = qp.qp_type == QpType::RC;
-        self.qps[q].req.ci = index.wrapping_add(Self::wqe_blocks(&ctrl));
         self.send_cqe(q, index, &ctrl, status, syndrome, env);
+        if self.qps[q].req.ci == index {
+            self.qps[q].req.ci = index.wrapping_add(Self::wqe_blocks(&ctrl));
+        }
         if reliable {
             self.to_error(q, env);
         } else {
@@ -296,8 +304,8 @@ impl Device {
             }
             let Ok(ctrl) = fetch_ctrl(qp, qp.req.ci, env) else { break };
             let index = qp.req.ci;
-            self.qps[q].req.ci = index.wrapping_add(Self::wqe_blocks(&ctrl).min(left));
             self.send_cqe(q, index, &ctrl, CqeStatus::WR_FLUSH_ERR, Syndrome::FLUSH_EARLIER, env);
+            self.qps[q].req.ci = index.wrapping_add(Self::wqe_blocks(&ctrl).min(left));
             budget -= 1;
         }
         let req = &mut self.qps[q].req;

@@ -19,10 +19,7 @@ impl Aeth {
     /// Reads the header.
     #[inline]
     pub fn decode(b: &[u8; Self::BYTES]) -> Self {
-        Self {
-            syndrome: Syndrome(b[0]),
-            msn: get24(b, 1),
-        }
+        Self { syndrome: Syndrome(b[0]), msn: get24(b, 1) }
     }
 
     /// Writes the header.

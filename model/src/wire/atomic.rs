@@ -54,9 +54,7 @@ impl AtomicAckEth {
     /// Reads the header.
     #[inline]
     pub fn decode(b: &[u8; Self::BYTES]) -> Self {
-        Self {
-            original: get64(b, 0),
-        }
+        Self { original: get64(b, 0) }
     }
 
     /// Writes the header.

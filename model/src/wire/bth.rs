@@ -83,97 +83,20 @@ mod tests {
     fn every_field_has_its_bits() {
         let none = Bth::default();
         let cases = [
-            (
-                Bth {
-                    opcode: BthOpcode(0xa5),
-                    ..none
-                },
-                0,
-                0xa5,
-            ),
-            (
-                Bth {
-                    solicited: true,
-                    ..none
-                },
-                1,
-                0x80,
-            ),
-            (
-                Bth {
-                    migration: true,
-                    ..none
-                },
-                1,
-                0x40,
-            ),
-            (
-                Bth {
-                    pad_count: 3,
-                    ..none
-                },
-                1,
-                0x30,
-            ),
+            (Bth { opcode: BthOpcode(0xa5), ..none }, 0, 0xa5),
+            (Bth { solicited: true, ..none }, 1, 0x80),
+            (Bth { migration: true, ..none }, 1, 0x40),
+            (Bth { pad_count: 3, ..none }, 1, 0x30),
             (Bth { tver: 15, ..none }, 1, 0x0f),
-            (
-                Bth {
-                    pkey: 0x8000,
-                    ..none
-                },
-                2,
-                0x80,
-            ),
-            (
-                Bth {
-                    pkey: 0x0001,
-                    ..none
-                },
-                3,
-                0x01,
-            ),
+            (Bth { pkey: 0x8000, ..none }, 2, 0x80),
+            (Bth { pkey: 0x0001, ..none }, 3, 0x01),
             (Bth { fecn: true, ..none }, 4, 0x80),
             (Bth { becn: true, ..none }, 4, 0x40),
-            (
-                Bth {
-                    dest_qp: 0x12_0000,
-                    ..none
-                },
-                5,
-                0x12,
-            ),
-            (
-                Bth {
-                    dest_qp: 0x00_0034,
-                    ..none
-                },
-                7,
-                0x34,
-            ),
-            (
-                Bth {
-                    ack_request: true,
-                    ..none
-                },
-                8,
-                0x80,
-            ),
-            (
-                Bth {
-                    psn: 0x56_0000,
-                    ..none
-                },
-                9,
-                0x56,
-            ),
-            (
-                Bth {
-                    psn: 0x00_0078,
-                    ..none
-                },
-                11,
-                0x78,
-            ),
+            (Bth { dest_qp: 0x12_0000, ..none }, 5, 0x12),
+            (Bth { dest_qp: 0x00_0034, ..none }, 7, 0x34),
+            (Bth { ack_request: true, ..none }, 8, 0x80),
+            (Bth { psn: 0x56_0000, ..none }, 9, 0x56),
+            (Bth { psn: 0x00_0078, ..none }, 11, 0x78),
         ];
         for (bth, at, value) in cases {
             let mut out = [0; Bth::BYTES];

@@ -18,10 +18,7 @@ impl Deth {
     /// Reads the header.
     #[inline]
     pub fn decode(b: &[u8; Self::BYTES]) -> Self {
-        Self {
-            qkey: get32(b, 0),
-            src_qp: get24(b, 5),
-        }
+        Self { qkey: get32(b, 0), src_qp: get24(b, 5) }
     }
 
     /// Writes the header.

@@ -57,11 +57,7 @@ impl DropReason {
     pub const fn is_foreign(self) -> bool {
         matches!(
             self,
-            Self::EtherType(_)
-                | Self::Protocol(_)
-                | Self::UdpPort(_)
-                | Self::IpOptions
-                | Self::Fragment
+            Self::EtherType(_) | Self::Protocol(_) | Self::UdpPort(_) | Self::IpOptions | Self::Fragment
         )
     }
 }

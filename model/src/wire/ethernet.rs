@@ -31,12 +31,7 @@ impl Ethernet {
     /// Size on the wire.
     #[inline]
     pub const fn header_len(&self) -> usize {
-        Self::BYTES
-            + if self.vlan.is_some() {
-                Self::TAG_BYTES
-            } else {
-                0
-            }
+        Self::BYTES + if self.vlan.is_some() { Self::TAG_BYTES } else { 0 }
     }
 
     /// Splits the header off a frame; `None` if the frame is too short.

@@ -6,9 +6,7 @@
 //! Ethernet's least length: that is the MAC's part.
 
 use super::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
-use super::{
-    icrc, udp, Bth, BthOpcode, DropReason, Ethernet, Headers, Ipv4, Ipv6, Network, Path, Udp,
-};
+use super::{icrc, udp, Bth, BthOpcode, DropReason, Ethernet, Headers, Ipv4, Ipv6, Network, Path, Udp};
 
 /// Bytes that headers, pad and ICRC take at most: tagged Ethernet, IPv6, UDP, BTH with
 /// AtomicETH (the longest), pad, ICRC.
@@ -95,12 +93,7 @@ const fn pad_of(payload_len: usize) -> usize {
 /// Writes a complete frame and returns its length. The pad count follows from the payload,
 /// whatever `headers` says.
 #[inline]
-pub fn encode(
-    path: &Path,
-    headers: &Headers,
-    payload: &[u8],
-    out: &mut [u8],
-) -> Result<usize, EncodeError> {
+pub fn encode(path: &Path, headers: &Headers, payload: &[u8], out: &mut [u8]) -> Result<usize, EncodeError> {
     encode_with(path, headers, payload, Icrc::On, out)
 }
 
@@ -181,13 +174,7 @@ pub fn begin(
         }
     };
     let (head, rest) = rest.split_first_chunk_mut().ok_or(SHORT)?;
-    Udp {
-        src_port: path.udp_sport,
-        dst_port: udp::ROCE_PORT,
-        length: udp_bytes,
-        checksum: 0,
-    }
-    .encode(head);
+    Udp { src_port: path.udp_sport, dst_port: udp::ROCE_PORT, length: udp_bytes, checksum: 0 }.encode(head);
     let mut headers = *headers;
     headers.bth.pad_count = pad as u8;
     headers.bth.tver = 0;
@@ -201,16 +188,12 @@ pub fn begin(
 pub fn finish(layout: &Layout, icrc: Icrc, out: &mut [u8]) -> Result<usize, EncodeError> {
     const SHORT: EncodeError = EncodeError::BufferTooSmall;
     let frame = out.get_mut(..layout.len).ok_or(SHORT)?;
-    let (packet, trailer) = frame
-        .split_last_chunk_mut::<{ icrc::BYTES }>()
-        .ok_or(SHORT)?;
+    let (packet, trailer) = frame.split_last_chunk_mut::<{ icrc::BYTES }>().ok_or(SHORT)?;
     packet[layout.payload_at + layout.payload_len..].fill(0);
     let sum = match icrc {
-        Icrc::On => packet_icrc(
-            &packet[layout.ip_at..layout.udp_at],
-            &packet[layout.udp_at..],
-        )
-        .ok_or(SHORT)?,
+        Icrc::On => {
+            packet_icrc(&packet[layout.ip_at..layout.udp_at], &packet[layout.udp_at..]).ok_or(SHORT)?
+        }
         Icrc::Off => 0,
     };
     *trailer = sum.to_le_bytes();
@@ -252,9 +235,7 @@ pub fn decode_with(frame: &[u8], icrc: Icrc) -> Result<Frame<'_>, DropReason> {
         }
         other => return Err(DropReason::EtherType(other)),
     };
-    let (ip_header, body) = packet
-        .split_at_checked(network.header_len())
-        .ok_or(short("IP"))?;
+    let (ip_header, body) = packet.split_at_checked(network.header_len()).ok_or(short("IP"))?;
     let body = body.get(..body_len).ok_or(DropReason::IpLength)?;
 
     let (udp_header, _) = body.split_first_chunk().ok_or(short("UDP"))?;

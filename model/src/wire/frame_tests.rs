@@ -4,37 +4,19 @@ use super::frame::{begin, decode, decode_with, encode, encode_with, finish, MAX_
 use super::*;
 
 fn known_opcodes() -> impl Strategy<Value = BthOpcode> {
-    let known: Vec<_> = (0..=255)
-        .map(BthOpcode)
-        .filter(|op| op.is_known())
-        .collect();
+    let known: Vec<_> = (0..=255).map(BthOpcode).filter(|op| op.is_known()).collect();
     proptest::sample::select(known)
 }
 
 fn networks() -> impl Strategy<Value = Network> {
     prop_oneof![
-        any::<([u8; 4], [u8; 4], u8, u8, u16, bool)>().prop_map(
-            |(src, dst, tos, ttl, id, dont_fragment)| {
-                Network::V4(Ipv4 {
-                    src,
-                    dst,
-                    tos,
-                    ttl,
-                    id,
-                    dont_fragment,
-                })
-            }
-        ),
+        any::<([u8; 4], [u8; 4], u8, u8, u16, bool)>().prop_map(|(src, dst, tos, ttl, id, dont_fragment)| {
+            Network::V4(Ipv4 { src, dst, tos, ttl, id, dont_fragment })
+        }),
         any::<([u8; 16], [u8; 16], u8, u32, u8)>().prop_map(
             |(src, dst, traffic_class, flow_label, hop_limit)| {
                 let flow_label = flow_label & 0xf_ffff;
-                Network::V6(Ipv6 {
-                    src,
-                    dst,
-                    traffic_class,
-                    flow_label,
-                    hop_limit,
-                })
+                Network::V6(Ipv6 { src, dst, traffic_class, flow_label, hop_limit })
             }
         ),
     ]
@@ -42,13 +24,7 @@ fn networks() -> impl Strategy<Value = Network> {
 
 fn paths() -> impl Strategy<Value = Path> {
     (any::<([u8; 6], [u8; 6], Option<u16>, u16)>(), networks()).prop_map(
-        |((src_mac, dst_mac, vlan, udp_sport), network)| Path {
-            src_mac,
-            dst_mac,
-            vlan,
-            network,
-            udp_sport,
-        },
+        |((src_mac, dst_mac, vlan, udp_sport), network)| Path { src_mac, dst_mac, vlan, network, udp_sport },
     )
 }
 
@@ -57,9 +33,7 @@ fn headers() -> impl Strategy<Value = Headers> {
     (known_opcodes(), any::<[u8; 40]>()).prop_map(|(opcode, mut bytes)| {
         bytes[0] = opcode.0;
         bytes[1] &= 0xc0; // no pad, version 0
-        Headers::decode(&bytes)
-            .expect("40 bytes hold any headers")
-            .0
+        Headers::decode(&bytes).expect("40 bytes hold any headers").0
     })
 }
 
@@ -76,10 +50,7 @@ fn packets() -> impl Strategy<Value = (Path, Headers, Vec<u8>)> {
 fn encoded(path: &Path, headers: &Headers, payload: &[u8]) -> Vec<u8> {
     let mut out = vec![0xee; payload.len() + MAX_OVERHEAD];
     let len = encode(path, headers, payload, &mut out).expect("encodes");
-    assert!(
-        out[len..].iter().all(|&b| b == 0xee),
-        "wrote behind the frame"
-    );
+    assert!(out[len..].iter().all(|&b| b == 0xee), "wrote behind the frame");
     out.truncate(len);
     out
 }
@@ -95,37 +66,16 @@ fn samples() -> Vec<Vec<u8>> {
             ack_request: true,
             ..Bth::default()
         },
-        reth: Reth {
-            virtual_address: 0x7000_1000,
-            rkey: 0x1234,
-            dma_length: 5,
-        },
-        imm: ImmDt {
-            bytes: [1, 2, 3, 4],
-        },
+        reth: Reth { virtual_address: 0x7000_1000, rkey: 0x1234, dma_length: 5 },
+        imm: ImmDt { bytes: [1, 2, 3, 4] },
         ..Headers::default()
     };
-    let v4 = Network::V4(Ipv4 {
-        src: [198, 18, 0, 1],
-        dst: [198, 18, 0, 2],
-        ttl: 64,
-        ..Ipv4::default()
-    });
-    let v6 = Network::V6(Ipv6 {
-        src: [1; 16],
-        dst: [2; 16],
-        hop_limit: 64,
-        ..Ipv6::default()
-    });
+    let v4 = Network::V4(Ipv4 { src: [198, 18, 0, 1], dst: [198, 18, 0, 2], ttl: 64, ..Ipv4::default() });
+    let v6 = Network::V6(Ipv6 { src: [1; 16], dst: [2; 16], hop_limit: 64, ..Ipv6::default() });
     let mut all = Vec::new();
     for network in [v4, v6] {
         for vlan in [None, Some(100)] {
-            let path = Path {
-                network,
-                vlan,
-                udp_sport: 0xc000,
-                ..Path::default()
-            };
+            let path = Path { network, vlan, udp_sport: 0xc000, ..Path::default() };
             all.push(encoded(&path, &headers, b"hello"));
         }
     }
@@ -208,18 +158,13 @@ fn a_flipped_bit_is_detected() {
         let v6 = matches!(frame.path.network, Network::V6(_));
         let bth_at = ip_at + frame.ip_header.len() + Udp::BYTES;
         // What the ICRC does not cover: link header, what routers change, reserved BTH byte.
-        let uncovered: &[usize] = if v6 {
-            &[0, 1, 2, 3, 7]
-        } else {
-            &[1, 8, 10, 11]
-        };
+        let uncovered: &[usize] = if v6 { &[0, 1, 2, 3, 7] } else { &[1, 8, 10, 11] };
         for bit in ip_at * 8..good.len() * 8 {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             let at = bit / 8;
             let checksum = [bth_at - 2, bth_at - 1];
-            let open =
-                uncovered.contains(&(at - ip_at)) || checksum.contains(&at) || at == bth_at + 4;
+            let open = uncovered.contains(&(at - ip_at)) || checksum.contains(&at) || at == bth_at + 4;
             // IPv4's own checksum covers its header; the IPv6 version is checked by itself.
             let version = v6 && at == ip_at && bit % 8 >= 4;
             let detected = !open || version || (!v6 && at < ip_at + Ipv4::BYTES);
@@ -230,12 +175,7 @@ fn a_flipped_bit_is_detected() {
 
 fn decode_ip_len(frame: &Frame<'_>) -> usize {
     let pad = usize::from(frame.headers.bth.pad_count);
-    frame.ip_header.len()
-        + Udp::BYTES
-        + frame.headers.bth.opcode.header_len()
-        + frame.payload.len()
-        + pad
-        + 4
+    frame.ip_header.len() + Udp::BYTES + frame.headers.bth.opcode.header_len() + frame.payload.len() + pad + 4
 }
 
 #[test]
@@ -296,29 +236,18 @@ fn drop_reasons_name_the_cause() {
     assert_eq!(with(bth - 3, 9), Err(DropReason::UdpLength));
     assert_eq!(with(bth, 0x81), Err(DropReason::Opcode(BthOpcode::CNP)));
     assert_eq!(with(bth + 1, 0x01), Err(DropReason::TransportVersion(1)));
-    assert_eq!(
-        with(bth, 0x11),
-        Err(DropReason::UnexpectedPayload(BthOpcode(0x11)))
-    );
+    assert_eq!(with(bth, 0x11), Err(DropReason::UnexpectedPayload(BthOpcode(0x11))));
     let mut bad = good.clone();
     *bad.last_mut().expect("not empty") ^= 1;
     assert_eq!(decode(&bad), Err(DropReason::Icrc));
     assert!(DropReason::UdpPort(53).is_foreign() && !DropReason::Icrc.is_foreign());
-    assert_eq!(
-        DropReason::Opcode(BthOpcode(0xff)).to_string(),
-        "unknown BTH opcode 0xff"
-    );
+    assert_eq!(DropReason::Opcode(BthOpcode(0xff)).to_string(), "unknown BTH opcode 0xff");
 }
 
 #[test]
 fn pad_must_fit() {
-    let ack = Headers {
-        bth: Bth {
-            opcode: BthOpcode::RC_ACKNOWLEDGE,
-            ..Bth::default()
-        },
-        ..Headers::default()
-    };
+    let ack =
+        Headers { bth: Bth { opcode: BthOpcode::RC_ACKNOWLEDGE, ..Bth::default() }, ..Headers::default() };
     let mut bytes = vec![0; MAX_OVERHEAD];
     let len = encode_with(&Path::default(), &ack, &[], Icrc::Off, &mut bytes).expect("encodes");
     bytes.truncate(len);
@@ -334,20 +263,11 @@ fn what_cannot_be_encoded() {
     let mut headers = Headers::default();
     let path = Path::default();
     let big = vec![0; 65_600];
-    assert_eq!(
-        encode(&path, &headers, &big, &mut out),
-        Err(EncodeError::PayloadTooLong)
-    );
-    assert_eq!(
-        encode(&path, &headers, &big[..65_500], &mut out),
-        Err(EncodeError::PayloadTooLong)
-    );
+    assert_eq!(encode(&path, &headers, &big, &mut out), Err(EncodeError::PayloadTooLong));
+    assert_eq!(encode(&path, &headers, &big[..65_500], &mut out), Err(EncodeError::PayloadTooLong));
     headers.bth.opcode = BthOpcode::RC_READ_REQUEST;
     let error = EncodeError::UnexpectedPayload(BthOpcode::RC_READ_REQUEST);
     assert_eq!(encode(&path, &headers, &[0], &mut out), Err(error));
     headers.bth.opcode = BthOpcode::CNP;
-    assert_eq!(
-        encode(&path, &headers, &[], &mut out),
-        Err(EncodeError::Opcode(BthOpcode::CNP))
-    );
+    assert_eq!(encode(&path, &headers, &[], &mut out), Err(EncodeError::Opcode(BthOpcode::CNP)));
 }

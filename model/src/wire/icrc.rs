@@ -14,12 +14,7 @@ const ONES: u32 = 0x2144_df1c;
 
 /// The ICRC of an IPv4 packet, given its parts: `rest` is all between BTH and ICRC.
 #[inline]
-pub fn ipv4(
-    ip: &[u8; Ipv4::BYTES],
-    udp: &[u8; Udp::BYTES],
-    bth: &[u8; Bth::BYTES],
-    rest: &[u8],
-) -> u32 {
+pub fn ipv4(ip: &[u8; Ipv4::BYTES], udp: &[u8; Udp::BYTES], bth: &[u8; Bth::BYTES], rest: &[u8]) -> u32 {
     const UDP_AT: usize = Ipv4::BYTES;
     let mut head = [0; Ipv4::BYTES + Udp::BYTES + Bth::BYTES];
     head[..UDP_AT].copy_from_slice(ip);
@@ -32,12 +27,7 @@ pub fn ipv4(
 
 /// The ICRC of an IPv6 packet, given its parts: `rest` is all between BTH and ICRC.
 #[inline]
-pub fn ipv6(
-    ip: &[u8; Ipv6::BYTES],
-    udp: &[u8; Udp::BYTES],
-    bth: &[u8; Bth::BYTES],
-    rest: &[u8],
-) -> u32 {
+pub fn ipv6(ip: &[u8; Ipv6::BYTES], udp: &[u8; Udp::BYTES], bth: &[u8; Bth::BYTES], rest: &[u8]) -> u32 {
     const UDP_AT: usize = Ipv6::BYTES;
     let mut head = [0; Ipv6::BYTES + Udp::BYTES + Bth::BYTES];
     head[..UDP_AT].copy_from_slice(ip);

@@ -14,9 +14,7 @@ impl Ieth {
     /// Reads the header.
     #[inline]
     pub fn decode(b: &[u8; Self::BYTES]) -> Self {
-        Self {
-            rkey: u32::from_be_bytes(*b),
-        }
+        Self { rkey: u32::from_be_bytes(*b) }
     }
 
     /// Writes the header.

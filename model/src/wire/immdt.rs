@@ -14,9 +14,7 @@ impl ImmDt {
     /// From the `__be32` that verbs users hand over, which is the wire's order in memory.
     #[inline]
     pub const fn from_be_bits(value: u32) -> Self {
-        Self {
-            bytes: value.to_ne_bytes(),
-        }
+        Self { bytes: value.to_ne_bytes() }
     }
 
     /// The `__be32` of verbs.

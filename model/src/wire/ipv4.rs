@@ -82,9 +82,7 @@ impl Ipv4 {
         if fragment & (MORE_FRAGMENTS | FRAGMENT_OFFSET) != 0 {
             return Err(DropReason::Fragment);
         }
-        let payload = usize::from(get16(b, 2))
-            .checked_sub(Self::BYTES)
-            .ok_or(DropReason::IpLength)?;
+        let payload = usize::from(get16(b, 2)).checked_sub(Self::BYTES).ok_or(DropReason::IpLength)?;
         let header = Self {
             src: array(b, 12),
             dst: array(b, 16),
@@ -101,10 +99,7 @@ impl Ipv4 {
 #[inline]
 pub fn checksum(bytes: &[u8]) -> u16 {
     let mut pairs = bytes.chunks_exact(2);
-    let mut sum: u64 = pairs
-        .by_ref()
-        .map(|p| u64::from(u16::from_be_bytes([p[0], p[1]])))
-        .sum();
+    let mut sum: u64 = pairs.by_ref().map(|p| u64::from(u16::from_be_bytes([p[0], p[1]]))).sum();
     if let [last] = pairs.remainder() {
         sum += u64::from(*last) << 8;
     }

@@ -74,13 +74,8 @@ mod tests {
 
     #[test]
     fn first_word_is_packed() {
-        let header = Ipv6 {
-            src: [1; 16],
-            dst: [2; 16],
-            traffic_class: 0xab,
-            flow_label: 0xc_def0,
-            hop_limit: 7,
-        };
+        let header =
+            Ipv6 { src: [1; 16], dst: [2; 16], traffic_class: 0xab, flow_label: 0xc_def0, hop_limit: 7 };
         let mut out = [0; Ipv6::BYTES];
         header.encode(0x1234, &mut out);
         assert_eq!(out[..8], [0x6a, 0xbc, 0xde, 0xf0, 0x12, 0x34, 17, 7]);

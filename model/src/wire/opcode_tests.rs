@@ -3,11 +3,7 @@ use super::*;
 #[test]
 fn known_opcodes_are_those_of_the_table() {
     let known: Vec<u8> = (0..=255).filter(|&op| BthOpcode(op).is_known()).collect();
-    let expected: Vec<u8> = (0x00..=0x14)
-        .chain(0x16..=0x17)
-        .chain(0x20..=0x2b)
-        .chain(0x64..=0x65)
-        .collect();
+    let expected: Vec<u8> = (0x00..=0x14).chain(0x16..=0x17).chain(0x20..=0x2b).chain(0x64..=0x65).collect();
     assert_eq!(known, expected);
 }
 
@@ -30,31 +26,18 @@ fn header_lengths() {
         (0x65, 24), // UD SEND ONLY WITH IMM
     ];
     for (opcode, bytes) in cases {
-        assert_eq!(
-            BthOpcode(opcode).header_len(),
-            bytes,
-            "{}",
-            BthOpcode(opcode)
-        );
+        assert_eq!(BthOpcode(opcode).header_len(), bytes, "{}", BthOpcode(opcode));
     }
 }
 
 #[test]
 fn a_known_opcode_has_one_position_and_an_operation() {
     for opcode in (0..=255).map(BthOpcode) {
-        let positions = [
-            opcode.is_first(),
-            opcode.is_middle(),
-            opcode.is_last(),
-            opcode.is_only(),
-        ];
+        let positions = [opcode.is_first(), opcode.is_middle(), opcode.is_last(), opcode.is_only()];
         let count = positions.iter().filter(|&&p| p).count();
         assert_eq!(count, usize::from(opcode.is_known()), "{opcode}");
         assert_eq!(opcode.operation().is_some(), opcode.is_known(), "{opcode}");
-        assert_eq!(
-            opcode.is_request() || opcode.is_response(),
-            opcode.is_known()
-        );
+        assert_eq!(opcode.is_request() || opcode.is_response(), opcode.is_known());
     }
 }
 

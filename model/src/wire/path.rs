@@ -69,14 +69,9 @@ impl Network {
         hop_limit: u8,
     ) -> Self {
         match (gid_to_ipv4(src), gid_to_ipv4(dst)) {
-            (Some(src), Some(dst)) => Self::V4(Ipv4 {
-                src,
-                dst,
-                tos: traffic_class,
-                ttl: hop_limit,
-                id: 0,
-                dont_fragment: true,
-            }),
+            (Some(src), Some(dst)) => {
+                Self::V4(Ipv4 { src, dst, tos: traffic_class, ttl: hop_limit, id: 0, dont_fragment: true })
+            }
             _ => Self::V6(Ipv6 {
                 src: *src,
                 dst: *dst,
@@ -120,33 +115,16 @@ mod tests {
     use super::*;
 
     const V4: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, 1];
-    const V6: [u8; 16] = [
-        0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x56, 0x42, 0xff, 0xfe, 0, 0, 0,
-    ];
+    const V6: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x56, 0x42, 0xff, 0xfe, 0, 0, 0];
 
     #[test]
     fn gids_choose_the_ip_version() {
         let v4 = Network::from_gids(&V4, &V4, 1, 2, 3);
-        assert!(matches!(
-            v4,
-            Network::V4(Ipv4 {
-                src: [198, 18, 0, 1],
-                tos: 1,
-                ttl: 3,
-                ..
-            })
-        ));
+        assert!(matches!(v4, Network::V4(Ipv4 { src: [198, 18, 0, 1], tos: 1, ttl: 3, .. })));
         assert_eq!((v4.src_gid(), v4.dst_gid()), (V4, V4));
         for (src, dst) in [(V6, V6), (V4, V6), (V6, V4)] {
             let v6 = Network::from_gids(&src, &dst, 1, 2, 3);
-            assert!(matches!(
-                v6,
-                Network::V6(Ipv6 {
-                    flow_label: 2,
-                    hop_limit: 3,
-                    ..
-                })
-            ));
+            assert!(matches!(v6, Network::V6(Ipv6 { flow_label: 2, hop_limit: 3, .. })));
             assert_eq!((v6.src_gid(), v6.dst_gid()), (src, dst));
         }
     }

@@ -20,11 +20,7 @@ impl Reth {
     /// Reads the header.
     #[inline]
     pub fn decode(b: &[u8; Self::BYTES]) -> Self {
-        Self {
-            virtual_address: get64(b, 0),
-            rkey: get32(b, 8),
-            dma_length: get32(b, 12),
-        }
+        Self { virtual_address: get64(b, 0), rkey: get32(b, 8), dma_length: get32(b, 12) }
     }
 
     /// Writes the header.

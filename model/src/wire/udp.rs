@@ -28,12 +28,7 @@ impl Udp {
     /// Reads the header.
     #[inline]
     pub fn decode(b: &[u8; Self::BYTES]) -> Self {
-        Self {
-            src_port: get16(b, 0),
-            dst_port: get16(b, 2),
-            length: get16(b, 4),
-            checksum: get16(b, 6),
-        }
+        Self { src_port: get16(b, 0), dst_port: get16(b, 2), length: get16(b, 4), checksum: get16(b, 6) }
     }
 
     /// Writes the header.

@@ -3,7 +3,7 @@
 //! libibverbs writes the kernel command CREATE_COMP_CHANNEL to `context->cmd_fd` and takes the
 //! descriptor of the new channel from the answer. Here `cmd_fd` is no kernel device: the write would
 //! "succeed" and leave a garbage descriptor. So the import of `write` in libibverbs.so.1 (and in no
-//! other library) is redirected to [`write`] below, which answers that one command for the
+//! other library) is redirected to [`write()`] below, which answers that one command for the
 //! descriptors of this provider's contexts and passes everything else on.
 #![allow(unsafe_code)]
 

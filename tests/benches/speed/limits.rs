@@ -25,7 +25,14 @@ pub fn memcpy(size: usize) -> f64 {
 fn between_processes(bytes: usize, child: impl FnOnce(*mut u8), parent: impl FnOnce(*mut u8) -> f64) -> f64 {
     // SAFETY: a new shared mapping; both sides use it as their closures agree.
     let shared = unsafe {
-        libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE, -1, 0)
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+            -1,
+            0,
+        )
     };
     assert_ne!(shared, libc::MAP_FAILED, "mmap failed");
     // SAFETY: the benchmark has one thread; the child only touches the mapping and exits.

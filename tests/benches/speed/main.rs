@@ -61,7 +61,14 @@ fn main() {
     let wanted = |name: &str| only.as_deref().is_none_or(|o| name.contains(o));
     let mut rows: Vec<Row> = Vec::new();
     let mut add = |row: Row| {
-        println!("{:<46} {:>16} {:>16} {:>7.2}  {}", row.what, row.limit, row.reached, row.ratio, describe(&row));
+        println!(
+            "{:<46} {:>16} {:>16} {:>7.2}  {}",
+            row.what,
+            row.limit,
+            row.reached,
+            row.ratio,
+            describe(&row)
+        );
         rows.push(row);
     };
     println!("{:<46} {:>16} {:>16} {:>7}  goal", "", "limit", "perftest", "ratio");
@@ -91,7 +98,10 @@ fn main() {
             let copy = limits::memcpy(size) / 1e9;
             let file = tempfile::NamedTempFile::new().expect("a file to map");
             file.as_file().set_len(64 << 20).expect("room for the file");
-            let reached = bandwidth("ib_write_bw", &format!("-m 4096 -s {size} -n {iterations} --mmap={}", file.path().display()));
+            let reached = bandwidth(
+                "ib_write_bw",
+                &format!("-m 4096 -s {size} -n {iterations} --mmap={}", file.path().display()),
+            );
             add(Row {
                 what: format!("ib_write_bw {name}, memory not mappable"),
                 limit: format!("{copy:.1} GB/s"),
@@ -128,7 +138,10 @@ fn main() {
     if wanted("qps") {
         let one = rate("ib_write_bw", "-N -m 4096 -s 8 -t 128 -n 1000000");
         for qps in [16, 128, 1024] {
-            let reached = rate("ib_write_bw", &format!("-N -m 4096 -s 8 -t 128 -q {qps} -n {}", (2_000_000 / qps).max(1000)));
+            let reached = rate(
+                "ib_write_bw",
+                &format!("-N -m 4096 -s 8 -t 128 -q {qps} -n {}", (2_000_000 / qps).max(1000)),
+            );
             add(Row {
                 what: format!("ib_write_bw 8 B, {qps} QPs, of one QP"),
                 limit: format!("{one:.1} M/s"),
@@ -153,7 +166,8 @@ fn memory() {
     const QPS: usize = 1024;
     let net = tests::Net::new(1);
     let device = net.open(0);
-    let options = tests::Options { depth: 128, sges: 1, inline: 0, bytes: 4096, cqes: 128, ..Default::default() };
+    let options =
+        tests::Options { depth: 128, sges: 1, inline: 0, bytes: 4096, cqes: 128, ..Default::default() };
     let first = tests::Peer::new(&device, options);
     let before = resident();
     let qps: Vec<_> = (0..QPS).map(|_| first.another_qp()).collect();

@@ -24,7 +24,12 @@ impl Drop for Running {
 
 fn start(core: usize, words: &[String], environment: &[(&str, &str)]) -> Running {
     let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).envs(environment.iter().copied()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(&words[1..])
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     // SAFETY: between fork and exec only one system call is made.
     unsafe {
         command.pre_exec(move || {
@@ -69,7 +74,11 @@ fn verbena() -> PathBuf {
     let target = std::env::current_exe().expect("our path");
     let release = target.parent().and_then(|deps| deps.parent()).expect("target/release/deps").to_path_buf();
     let binary = release.join("verbena");
-    assert!(binary.exists(), "{} is missing: run `cargo build --release -p provider` first", binary.display());
+    assert!(
+        binary.exists(),
+        "{} is missing: run `cargo build --release -p provider` first",
+        binary.display()
+    );
     binary
 }
 
@@ -78,7 +87,14 @@ pub fn perftest(test: &str, options: &str) -> String {
     let net = format!("bench-{}", std::process::id());
     let port = free_port().to_string();
     let side = |card: &str| {
-        let mut words = vec![verbena().display().to_string(), "run".into(), "--net".into(), net.clone(), "--".into(), test.into()];
+        let mut words = vec![
+            verbena().display().to_string(),
+            "run".into(),
+            "--net".into(),
+            net.clone(),
+            "--".into(),
+            test.into(),
+        ];
         words.extend(["-d", card, "-p", &port].map(String::from));
         words.extend(options.split_whitespace().map(String::from));
         words
@@ -104,7 +120,8 @@ pub fn ucx(test: &str, size: usize, iterations: usize) -> String {
     let server = start(1, &words(&[]), &environment);
     std::thread::sleep(Duration::from_millis(700));
     let (size, iterations) = (size.to_string(), iterations.to_string());
-    let client = start(0, &words(&["127.0.0.1", "-t", test, "-s", &size, "-n", &iterations, "-f"]), &environment);
+    let client =
+        start(0, &words(&["127.0.0.1", "-t", test, "-s", &size, "-n", &iterations, "-f"]), &environment);
     let text = finish(client, &format!("ucx_perftest -t {test} -s {size}"));
     drop(server);
     text

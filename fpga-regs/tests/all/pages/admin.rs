@@ -27,11 +27,8 @@ lap; the card writes that byte last.
 pub fn page() -> String {
     let mut text = OPENING.to_string();
     let queue: [&Format; 2] = [&Command::FORMAT, &Reply::FORMAT];
-    let contexts: Vec<&Format> = decode::CONTEXTS
-        .iter()
-        .map(|(_, format)| *format)
-        .chain([&PageEntry::FORMAT])
-        .collect();
+    let contexts: Vec<&Format> =
+        decode::CONTEXTS.iter().map(|(_, format)| *format).chain([&PageEntry::FORMAT]).collect();
     section(&mut text, "", &queue);
     commands(&mut text);
     section(&mut text, "## Contexts\n\n", &contexts);
@@ -58,9 +55,7 @@ pub fn page() -> String {
 
 fn commands(text: &mut String) {
     text.push_str("### What each command takes and gives\n\n");
-    text.push_str(
-        "| command | object | reads | writes | reply's object |\n|---|---|---|---|---|\n",
-    );
+    text.push_str("| command | object | reads | writes | reply's object |\n|---|---|---|---|---|\n");
     let name = |format: Option<&Format>| match format {
         Some(format) => format!("[{}](#{})", format.name, format.name.to_lowercase()),
         None => "-".to_string(),

@@ -9,9 +9,7 @@ mod wqe;
 use std::path::Path;
 
 fn check(name: &str, wanted: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../docs")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, wanted).unwrap();
         return;

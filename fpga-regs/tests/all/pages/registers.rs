@@ -27,11 +27,7 @@ pub fn page() -> String {
     pci(&mut text);
     let pages = DOORBELL_PAGES;
     let blocks = [
-        (
-            "Global registers",
-            "Offset 0x0000 of BAR0.".to_string(),
-            global::REGISTERS,
-        ),
+        ("Global registers", "Offset 0x0000 of BAR0.".to_string(), global::REGISTERS),
         (
             "Port registers",
             format!(
@@ -120,11 +116,8 @@ fn table(text: &mut String, registers: &[Register]) {
             let anchor = format.name.to_lowercase();
             let _ = write!(doc, " Fields: [{}](#{anchor}).", format.name);
         }
-        let _ = writeln!(
-            text,
-            "| {:#05x} | `{}` | {size} | {mode} | {doc} |",
-            register.offset, register.name
-        );
+        let _ =
+            writeln!(text, "| {:#05x} | `{}` | {size} | {mode} | {doc} |", register.offset, register.name);
     }
     text.push('\n');
 }

@@ -6,12 +6,7 @@ use std::fmt::Write;
 /// A doc comment as one line, without the links of rustdoc.
 pub fn line(doc: &str) -> String {
     let words: Vec<&str> = doc.split_whitespace().collect();
-    words
-        .join(" ")
-        .replace("[`", "`")
-        .replace("`]", "`")
-        .replace("Self::", "")
-        .replace('|', "\\|")
+    words.join(" ").replace("[`", "`").replace("`]", "`").replace("Self::", "").replace('|', "\\|")
 }
 
 fn kind(field: &Field) -> String {
@@ -35,11 +30,7 @@ fn place(field: &Field) -> String {
         (true, 8) => format!("{byte}"),
         (true, _) => format!("{byte}..{last}"),
         (false, 1) => format!("{byte}.{}", field.bit % 8),
-        (false, _) => format!(
-            "{byte}, bits {}..{}",
-            field.bit % 8,
-            field.bit % 8 + field.width - 1
-        ),
+        (false, _) => format!("{byte}, bits {}..{}", field.bit % 8, field.bit % 8 + field.width - 1),
     }
 }
 

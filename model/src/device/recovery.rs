@@ -1,0 +1,105 @@
+//! After the death of a process that ran the card: what it left half done is found and finished.
+//!
+//! A completion goes in this order: the entry, its phase bit last; the queue's producer index; the
+//! event; then the work queue moves on. So each step that was done can be told from one that was not,
+//! and every work request completes once.
+
+use fpga_regs::{Cqe, Eqe, EventKind, QpType};
+
+use super::cq::DISARMED;
+use super::tables::EQS;
+use super::wqe::fetch_ctrl;
+use super::Device;
+use crate::env::{Addr, Env};
+use crate::packet::PortId;
+
+impl Device {
+    /// Counts entries that were written and not counted, and wakes who may have missed it.
+    pub fn recover_queues(&mut self, env: &mut impl Env) {
+        for f in self.tables.function.range() {
+            for n in 0..EQS {
+                self.recover_eq(f, n, env);
+            }
+        }
+        for n in self.tables.cq.range() {
+            self.recover_cq(n, env);
+        }
+    }
+
+    fn recover_eq(&mut self, f: usize, n: usize, env: &mut impl Env) {
+        let (function, eq) = (&self.functions[f], self.functions[f].eqs[n]);
+        if !function.used || !eq.used {
+            return;
+        }
+        let at =
+            Addr { iova: eq.ring + ((eq.pi & eq.mask) as u64) * Eqe::BYTES as u64, domain: function.domain };
+        let mut bytes = [0; Eqe::BYTES];
+        let written = env.read(at, &mut bytes).is_ok()
+            && Eqe::from_bytes(&bytes).phase() == (eq.pi & (eq.mask + 1) == 0);
+        if written {
+            self.functions[f].eqs[n].pi = eq.pi.wrapping_add(1);
+        }
+        // An interrupt too many only makes its receiver look.
+        env.interrupt(self.id, f as u16, eq.vector);
+    }
+
+    fn recover_cq(&mut self, n: usize, env: &mut impl Env) {
+        let cq = self.cqs[n];
+        if !cq.used || cq.overrun {
+            return;
+        }
+        let written =
+            self.cqe_at(n, cq.pi, env).is_some_and(|cqe| cqe.phase() == (cq.pi & (cq.mask + 1) == 0));
+        let cq = &mut self.cqs[n];
+        if written {
+            cq.pi = cq.pi.wrapping_add(1);
+        }
+        if cq.armed != DISARMED {
+            // Its event may be missing; one too many is allowed.
+            let (function, eq) = (cq.function, cq.eq);
+            cq.armed = DISARMED;
+            self.push_event(function, eq, EventKind::COMPLETION, 0, n as u32, env);
+        }
+    }
+
+    fn cqe_at(&self, n: usize, index: u32, env: &mut impl Env) -> Option<Cqe> {
+        let cq = &self.cqs[n];
+        let mut bytes = [0; Cqe::BYTES];
+        env.read(cq.ring.add(((index & cq.mask) as u64) << 6), &mut bytes).ok()?;
+        Some(Cqe::from_bytes(&bytes))
+    }
+
+    /// The QP was under work: its context may be half changed, so it goes to error. Gives its peer.
+    pub fn recover_qp(&mut self, q: usize, env: &mut impl Env) -> Option<(PortId, u32)> {
+        if !self.qps.get(q)?.used {
+            return None;
+        }
+        self.settle(q, env);
+        let qp = &self.qps[q];
+        let peer = (qp.qp_type == QpType::RC).then_some((qp.dest, qp.dest_qpn));
+        self.abort_qp(q, env);
+        peer
+    }
+
+    /// The queues move on behind requests whose completion was written last.
+    fn settle(&mut self, q: usize, env: &mut impl Env) {
+        let qp = &self.qps[q];
+        let (qpn, send, recv) = (qp.qpn, qp.send_cq as usize, qp.recv_cq as usize);
+        let last = |card: &Device, n: usize, env: &mut _| {
+            card.cqe_at(n, card.cqs[n].pi.wrapping_sub(1), env).filter(|cqe| cqe.qpn() == qpn)
+        };
+        if let Some(cqe) = last(self, send, env).filter(|cqe| !cqe.recv()) {
+            let ci = self.qps[q].req.ci;
+            if cqe.wqe_index() == ci && ci != env.sq_producer(self.id, q as u16) {
+                let ctrl = fetch_ctrl(&self.qps[q], ci, env).unwrap_or_default();
+                self.qps[q].req.ci = ci.wrapping_add(Self::wqe_blocks(&ctrl));
+            }
+        }
+        if let Some(cqe) = last(self, recv, env).filter(Cqe::recv) {
+            let qp = &mut self.qps[q];
+            if qp.resp.has_recv && cqe.wqe_index() == qp.recv.index {
+                qp.resp.has_recv = false;
+            }
+        }
+    }
+}
