@@ -60,31 +60,38 @@ fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Where no namespace may be made, what needs one cannot be tested.
-fn without_namespaces(output: &Output) -> bool {
+/// The launcher fell back to environment variables: what is tested here cannot be seen so.
+fn needs_namespaces(output: &Output) {
     let fallback = err(output).contains("environment variables");
-    if fallback {
-        eprintln!("not tested, no namespaces here: {}", err(output));
-    }
-    fallback
+    assert!(
+        !fallback,
+        "no namespaces may be made here; run the tests as root, or where user namespaces are allowed: {}",
+        err(output)
+    );
 }
 
-fn installed(program: &str) -> bool {
+/// Fails where a program is missing, and says how to get it.
+fn needs(program: &str) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
-    if !found {
-        eprintln!("not tested, {program} is not installed");
+    assert!(found, "{program} is missing: `tests/setup` installs what the tests need (perftest, ibverbs-utils, util-linux)");
+}
+
+/// Ends a child when the test ends, however it ends.
+struct KillOnDrop(std::process::Child);
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
-    found
 }
 
 #[test]
 fn a_program_sees_the_cards() {
     let person = Person::new();
     let output = person.verbena(&["run", "--cards", "3", "--", "ls", "/sys/class/infiniband"]);
-    if without_namespaces(&output) {
-        return;
-    }
+    needs_namespaces(&output);
     assert!(output.status.success(), "{}", err(&output));
     assert_eq!(out(&output), "verbena0\nverbena1\nverbena2\n");
     assert!(err(&output).contains("3 x f10a, private mount namespace"));
@@ -93,9 +100,7 @@ fn a_program_sees_the_cards() {
 
 #[test]
 fn another_user_sees_them_through_a_user_namespace() {
-    if !installed("unshare") {
-        return;
-    }
+    needs("unshare");
     let person = Person::new();
     // A user without any privilege, whoever runs the tests.
     let mut command = Command::new("unshare");
@@ -105,10 +110,8 @@ fn another_user_sees_them_through_a_user_namespace() {
         .args(["run", "--", "sh", "-c"])
         .arg("id -u; cat /sys/class/infiniband/verbena1/node_guid; echo x >/dev/null; ls /dev/infiniband");
     let output = person.at_home(command).output().unwrap();
-    if err(&output).contains("unshare:") || without_namespaces(&output) {
-        eprintln!("not tested, no user namespaces here: {}", err(&output));
-        return;
-    }
+    assert!(!err(&output).contains("unshare:"), "user namespaces are needed: {}", err(&output));
+    needs_namespaces(&output);
     assert!(output.status.success(), "{}", err(&output));
     assert_eq!(out(&output), "65534\n0056:42ff:fe00:0100\nuverbs0\nuverbs1\n");
     assert!(err(&output).contains("in a user namespace"));
@@ -212,9 +215,7 @@ fn the_doctor_examines() {
 
 #[test]
 fn a_stock_program_lists_the_cards() {
-    if !installed("ibv_devices") {
-        return;
-    }
+    needs("ibv_devices");
     let person = Person::new();
     let output = person.verbena(&["run", "-q", "--", "ibv_devices"]);
     assert!(out(&output).contains("verbena1"), "{}", err(&output));
@@ -223,9 +224,7 @@ fn a_stock_program_lists_the_cards() {
 
 #[test]
 fn perftest_leaves_a_table_and_a_plot() {
-    if !installed("ib_write_bw") {
-        return;
-    }
+    needs("ib_write_bw");
     let person = Person::new();
     let line = ["perftest", "--out", "result", "ib_write_bw", "-s", "64", "-n", "100"];
     let output = person.verbena(&line);
@@ -241,9 +240,7 @@ fn perftest_leaves_a_table_and_a_plot() {
 
 #[test]
 fn a_failing_perftest_is_reported() {
-    if !installed("ib_write_bw") {
-        return;
-    }
+    needs("ib_write_bw");
     let person = Person::new();
     let output = person.verbena(&["perftest", "ib_write_bw", "-x", "9", "-n", "100"]);
     assert_eq!(output.status.code(), Some(1));
@@ -253,22 +250,20 @@ fn a_failing_perftest_is_reported() {
 
 #[test]
 fn killing_perftest_ends_both_sides() {
-    if !installed("ib_write_bw") {
-        return;
-    }
+    needs("ib_write_bw");
     let person = Person::new();
     let line = ["perftest", "ib_write_bw", "-D", "1", "--run_infinitely"];
     let mut command = person.command(&line);
     command.stdout(std::process::Stdio::null());
     command.stderr(std::process::Stdio::null());
-    let mut child = command.spawn().unwrap();
+    let mut child = KillOnDrop(command.spawn().unwrap());
     let start = Instant::now();
     while perftests_of(person.home.path()) < 2 {
         assert!(start.elapsed() < Duration::from_secs(20), "no two sides");
         std::thread::sleep(Duration::from_millis(20));
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
     // The net ends with its last program.
     person.wait_for_silence();
     assert_eq!(perftests_of(person.home.path()), 0);

@@ -85,7 +85,7 @@ fn requests_under_way_are_finished_before_the_queue_is_drained() {
 
 #[test]
 fn a_time_out_in_sqd_resends_what_was_sent() {
-    on_one_and_two_cards(Options { timeout: 10, retry_cnt: 7, ..small() }, |x, y| {
+    on_one_and_two_cards(Options { timeout: 13, retry_cnt: 7, ..small() }, |x, y| {
         y.to(QpState::RESET);
         y.init();
         x.buffer.pattern(1);
@@ -94,7 +94,7 @@ fn a_time_out_in_sqd_resends_what_was_sent() {
             (0..6).map(|n| x.remote(n as u64, WqeOpcode::WRITE, &sges[n], y, n * 10_000)).collect();
         x.post(&wrs);
         x.drain();
-        std::thread::sleep(Duration::from_millis(6));
+        std::thread::sleep(Duration::from_millis(50));
         expect_no_event(&x.device);
         y.rtr(x.qp.qpn(), x.gid(), x.options.psn);
         for n in 0..6 {

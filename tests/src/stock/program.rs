@@ -145,7 +145,7 @@ impl Program {
         for reader in self.readers.drain(..) {
             // A reader that does not end belongs to a daemon that kept the pipe: not our business.
             let start = Instant::now();
-            while !reader.is_finished() && start.elapsed() < Duration::from_millis(500) {
+            while !reader.is_finished() && start.elapsed() < Duration::from_secs(5) {
                 std::thread::sleep(PAUSE);
             }
         }
