@@ -93,6 +93,11 @@ pub trait Env {
     fn direct_ack(&self) -> bool;
     /// Raises an interrupt of a function.
     fn interrupt(&mut self, card: u8, function: u16, vector: u8);
+    /// A QP sent something: when the run ends, it may need a timer
+    /// ([`arm_if_waiting`](crate::device::Device::arm_if_waiting)).
+    fn watch(&mut self, card: u8, qp: u16);
+    /// Takes a QP from those noted by [`watch`](Env::watch).
+    fn watched(&mut self) -> Option<(u8, u16)>;
     /// A QP timer was armed for this time (ns).
     fn timer(&mut self, at: u64);
     /// The producer index of a send queue, as its doorbell left it.

@@ -52,11 +52,11 @@ impl World {
         }
     }
 
-    /// The end of a run, when no work is left.
+    /// The end of a run, when no work is left: arms the timers of QPs with something outstanding.
     #[inline]
     pub fn end_run(&mut self, env: &mut impl Env) {
-        for card in 0..self.count as usize {
-            self.cards[card].end_run(env);
+        while let Some((card, qp)) = env.watched() {
+            self.cards[card as usize].arm_if_waiting(qp as usize, env);
         }
     }
 

@@ -20,6 +20,8 @@ pub(super) struct Scratch {
     stashes: Vec<Vec<u8>>,
     stashes_used: usize,
     tap: Tap,
+    /// QPs that sent something in this run.
+    watched: Vec<(u8, u16)>,
 }
 
 /// The environment, for as long as the lock is held.
@@ -222,6 +224,19 @@ impl Env for Wall<'_> {
         let word = &self.net.interrupts[card as usize][function as usize][vector as usize];
         word.fetch_add(1, Ordering::Release);
         futex_wake(word, u32::MAX >> 1);
+    }
+
+    #[inline]
+    fn watch(&mut self, card: u8, qp: u16) {
+        // Most runs are of one QP.
+        if self.scratch.watched.last() != Some(&(card, qp)) {
+            self.scratch.watched.push((card, qp));
+        }
+    }
+
+    #[inline]
+    fn watched(&mut self) -> Option<(u8, u16)> {
+        self.scratch.watched.pop()
     }
 
     fn timer(&mut self, at: u64) {

@@ -128,10 +128,10 @@ impl Device {
         let qp = &mut self.qps[q];
         let take = core::mem::take::<u64>;
         let (tp, tb, rp, rb) = (
-            take(&mut qp.req.packets),
-            take(&mut qp.req.bytes),
-            take(&mut qp.resp.packets),
-            take(&mut qp.resp.bytes),
+            take(&mut qp.req.packets) + take(&mut qp.resp.tx_packets),
+            take(&mut qp.req.bytes) + take(&mut qp.resp.tx_bytes),
+            take(&mut qp.resp.packets) + take(&mut qp.req.rx_packets),
+            take(&mut qp.resp.bytes) + take(&mut qp.req.rx_bytes),
         );
         let counters = &mut self.counters[qp.port.port as usize % PORTS];
         *counters.at(port::TX_PACKETS) += tp;

@@ -46,7 +46,12 @@ pub struct Requester {
     pub head: WqeCtrl,
     /// Place in the card's timer list.
     pub timer_slot: u16,
-    /// Packets sent.
+    /// Answers received. Counted here and not with the responder: the two sides of a QP are run by two
+    /// processes, and share no line.
+    pub rx_packets: u64,
+    /// Bytes of the answers.
+    pub rx_bytes: u64,
+    /// Requests sent.
     pub packets: u64,
     /// Bytes sent, from the Ethernet header to the ICRC.
     pub bytes: u64,
@@ -84,7 +89,11 @@ pub struct Responder {
     pub next_resource: u8,
     /// Communication established was reported.
     pub established: bool,
-    /// Packets received.
+    /// Answers sent.
+    pub tx_packets: u64,
+    /// Bytes of the answers.
+    pub tx_bytes: u64,
+    /// Requests received.
     pub packets: u64,
     /// Bytes received, from the Ethernet header to the ICRC.
     pub bytes: u64,

@@ -110,10 +110,10 @@ impl Device {
         let own = *self.counters[p as usize].at(register);
         let qps = self.qps[self.tables.qp.range()].iter().filter(|qp| qp.used && qp.port.port == p);
         own + match register {
-            port::TX_PACKETS => qps.map(|qp| qp.req.packets).sum::<u64>(),
-            port::TX_BYTES => qps.map(|qp| qp.req.bytes).sum(),
-            port::RX_PACKETS => qps.map(|qp| qp.resp.packets).sum(),
-            port::RX_BYTES => qps.map(|qp| qp.resp.bytes).sum(),
+            port::TX_PACKETS => qps.map(|qp| qp.req.packets + qp.resp.tx_packets).sum::<u64>(),
+            port::TX_BYTES => qps.map(|qp| qp.req.bytes + qp.resp.tx_bytes).sum(),
+            port::RX_PACKETS => qps.map(|qp| qp.resp.packets + qp.req.rx_packets).sum(),
+            port::RX_BYTES => qps.map(|qp| qp.resp.bytes + qp.req.rx_bytes).sum(),
             _ => 0,
         }
     }

@@ -115,7 +115,7 @@ impl Device {
                 break;
             }
         }
-        self.timers.watch(q, &mut self.qps[q].req);
+        env.watch(self.id, q as u16);
     }
 
     /// Executes the WQE at `cur`, or its next part.

@@ -24,9 +24,9 @@ impl Device {
             // A NAK of the next PSN to send can only come after a rewind; it says nothing new.
             return;
         }
-        let resp = &mut self.qps[q].resp;
-        resp.packets += p.count as u64;
-        resp.bytes += p.wire_bytes(p.payload.len() as u32);
+        let req = &mut self.qps[q].req;
+        req.rx_packets += p.count as u64;
+        req.rx_bytes += p.wire_bytes(p.payload.len() as u32);
         match p.kind {
             Kind::Ack => self.acknowledge(q, p, env),
             _ => self.response(q, p, env),
@@ -48,12 +48,12 @@ impl Device {
         if qp.req.rd_out != 0 {
             return false;
         }
-        qp.resp.packets += 1;
-        qp.resp.bytes += if qp.ipv6 { 82 } else { 62 };
+        qp.req.rx_packets += 1;
+        qp.req.rx_bytes += if qp.ipv6 { 82 } else { 62 };
         if self.retire(q, psn::add(psn, 1), env) {
             self.retry(q, env);
         } else {
-            self.progress(q);
+            self.progress(q, env);
         }
         self.resume(q, env);
         true
@@ -80,7 +80,7 @@ impl Device {
                     // An answer before this ACK was lost (implied NAK, IB spec 9.7.5.1.5).
                     self.retry(q, env);
                 } else {
-                    self.progress(q);
+                    self.progress(q, env);
                 }
             }
             1 => {
@@ -172,7 +172,7 @@ impl Device {
             self.qps[q].req.rd_out = self.qps[q].req.rd_out.saturating_sub(1);
             self.complete_head(q, &wqe.ctrl, env);
         }
-        self.progress(q);
+        self.progress(q, env);
     }
 
     /// Completes WQEs in order up to PSN `upto` (exclusive). True when a READ or atomic before
@@ -370,14 +370,14 @@ impl Device {
 
     /// Progress was made: the retry counters start anew, the timer too.
     #[inline(always)]
-    fn progress(&mut self, q: usize) {
+    fn progress(&mut self, q: usize, env: &mut impl Env) {
         let qp = &mut self.qps[q];
         qp.req.retry = qp.attributes.retry_cnt();
         qp.req.rnr = qp.attributes.rnr_retry();
         if qp.req.armed && !qp.req.rnr_wait {
             // Armed anew at the end of the run if something is still outstanding.
             self.timers.disarm(q, &mut self.qps);
-            self.timers.watch(q, &mut self.qps[q].req);
+            env.watch(self.id, q as u16);
         }
     }
 

@@ -430,8 +430,8 @@ impl Device {
             offset += want;
             r.last = offset == p.dma_len;
             r.syndrome = aeth::ACK;
-            qp.req.packets += r.count as u64;
-            qp.req.bytes += r.wire_bytes(want);
+            qp.resp.tx_packets += r.count as u64;
+            qp.resp.tx_bytes += r.wire_bytes(want);
             if r.last {
                 return;
             }
@@ -504,8 +504,8 @@ impl Device {
         let r = qp.reply(Kind::AtomicAck, psn, env);
         r.syndrome = aeth::ACK;
         r.compare = original;
-        qp.req.packets += 1;
-        qp.req.bytes += r.wire_bytes(0);
+        qp.resp.tx_packets += 1;
+        qp.resp.tx_bytes += r.wire_bytes(0);
     }
 
     /// A request that was received before (IB spec 9.7.5.1.5 and 9.7.6.1.1).
@@ -545,8 +545,8 @@ impl Device {
         let qp = &mut self.qps[q];
         let a = qp.reply(Kind::Ack, psn, env);
         a.syndrome = syndrome;
-        qp.req.packets += 1;
-        qp.req.bytes += a.wire_bytes(0);
+        qp.resp.tx_packets += 1;
+        qp.resp.tx_bytes += a.wire_bytes(0);
     }
 
     /// A UC request: nothing is answered; a gap drops the message under way.

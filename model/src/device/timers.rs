@@ -1,43 +1,24 @@
 //! QP timers: transport time-outs and RNR waits. Few are armed at a time: a QP whose packets are all
 //! answered at the end of a run has none.
 
-use super::qp::{Qp, Requester};
+use super::qp::Qp;
 use super::tables::MAX_QPS;
 use super::Device;
 use crate::env::{Env, Work};
 use fpga_regs::regs::port;
 use fpga_regs::{QpState, QpType};
 
-/// QPs with a timer, and QPs to look at when the run ends.
+/// QPs with a timer.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Timers {
     /// QPs in `armed`.
     pub count: u32,
-    /// QPs in `watched`.
-    pub watch_count: u32,
     /// QPs with an armed timer, in no order.
     armed: [u16; MAX_QPS],
-    /// QPs that sent something in this run. When it is full, the run looks at all QPs.
-    watched: [u16; WATCHED],
 }
 
-const WATCHED: usize = 64;
-
 impl Timers {
-    /// Notes that the QP may need a timer when the run ends.
-    #[inline]
-    pub(super) fn watch(&mut self, q: usize, _req: &mut Requester) {
-        let n = self.watch_count as usize;
-        if n > 0 && n <= WATCHED && self.watched[n - 1] == q as u16 {
-            return;
-        }
-        if n < WATCHED {
-            self.watched[n] = q as u16;
-        }
-        self.watch_count = (n + 1).min(WATCHED + 1) as u32;
-    }
-
     /// Arms (or moves) a QP's timer.
     pub(super) fn arm(&mut self, q: usize, qps: &mut [Qp], at: u64) {
         let req = &mut qps[q].req;
@@ -67,27 +48,8 @@ impl Timers {
 }
 
 impl Device {
-    /// The end of a run: arms the timers of QPs with something outstanding.
-    #[inline]
-    pub fn end_run(&mut self, env: &mut impl Env) {
-        if self.timers.watch_count == 0 {
-            return;
-        }
-        let n = self.timers.watch_count as usize;
-        self.timers.watch_count = 0;
-        if n > WATCHED {
-            for q in self.tables.qp.range() {
-                self.arm_if_waiting(q, env);
-            }
-            return;
-        }
-        for i in 0..n {
-            self.arm_if_waiting(self.timers.watched[i] as usize, env);
-        }
-    }
-
-    #[inline]
-    fn arm_if_waiting(&mut self, q: usize, env: &mut impl Env) {
+    /// Arms the timer of a QP with something outstanding, at the end of a run.
+    pub fn arm_if_waiting(&mut self, q: usize, env: &mut impl Env) {
         let qp = &self.qps[q];
         let req = &qp.req;
         if req.una == req.psn || req.armed || !qp.used || qp.qp_type != QpType::RC {
@@ -146,7 +108,6 @@ impl Device {
     /// QPs is made anew, and so is the work that was queued.
     pub fn rebuild_timers(&mut self, env: &mut impl Env) {
         self.timers.count = 0;
-        self.timers.watch_count = 0;
         for q in self.tables.qp.range() {
             let req = &mut self.qps[q].req;
             if !core::mem::take(&mut req.armed) {
