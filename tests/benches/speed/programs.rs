@@ -13,7 +13,18 @@ use crate::pin::pin;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Kills what it holds when it is dropped.
-struct Running(Child);
+struct Running(Child, Option<Reader>, Option<Reader>);
+
+/// Reads one output of a program from the start: a full pipe would stop it.
+type Reader = std::thread::JoinHandle<String>;
+
+fn read_all(mut from: impl Read + Send + 'static) -> Reader {
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = from.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -38,18 +49,14 @@ fn start(core: usize, words: &[String], environment: &[(&str, &str)]) -> Running
             Ok(())
         })
     };
-    Running(command.spawn().unwrap_or_else(|e| panic!("cannot start {}: {e}", words[0])))
+    let mut child = command.spawn().unwrap_or_else(|e| panic!("cannot start {}: {e}", words[0]));
+    let output = read_all(child.stdout.take().expect("piped"));
+    let errors = read_all(child.stderr.take().expect("piped"));
+    Running(child, Some(output), Some(errors))
 }
 
 fn finish(mut running: Running, what: &str) -> String {
     let until = Instant::now() + LIMIT;
-    let mut output = running.0.stdout.take().expect("piped");
-    let mut errors = running.0.stderr.take().expect("piped");
-    let reader = std::thread::spawn(move || {
-        let mut text = String::new();
-        let _ = output.read_to_string(&mut text);
-        text
-    });
     let status = loop {
         match running.0.try_wait().expect("our child") {
             Some(status) => break status,
@@ -57,9 +64,8 @@ fn finish(mut running: Running, what: &str) -> String {
             None => std::thread::sleep(Duration::from_millis(10)),
         }
     };
-    let text = reader.join().expect("the reader ends with the program");
-    let mut said = String::new();
-    let _ = errors.read_to_string(&mut said);
+    let read = |reader: Option<Reader>| reader.and_then(|r| r.join().ok()).unwrap_or_default();
+    let (text, said) = (read(running.1.take()), read(running.2.take()));
     assert!(status.success(), "{what} failed ({status}):\n{text}\n{said}");
     text
 }
