@@ -1,10 +1,12 @@
 //! The command line: one file for each thing the command does.
 
+mod compare;
 mod daemon;
 mod decode;
 mod doctor;
 mod fallback;
 mod keeper;
+mod measured;
 mod mounts;
 mod namespace;
 mod part_id;
@@ -13,6 +15,7 @@ mod provider_so;
 mod run;
 mod runtime;
 mod seccomp;
+mod trace;
 mod tree;
 mod up;
 mod wire;
@@ -45,6 +48,10 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Run client and server of a perftest test, with a plot of the result
     Perftest(perftest::PerftestArgs),
+    /// Where the time of each message goes: runs a perftest test in virtual time
+    Trace(trace::TraceArgs),
+    /// Run many perftest tests and compare them with published ones, in one report
+    Compare(compare::CompareArgs),
     /// Print what the bytes of a queue entry mean
     Decode(decode::DecodeArgs),
     /// Serve the cards of a net (started by the other commands)
@@ -78,6 +85,8 @@ pub fn main() -> ExitCode {
         Command::Down => up::down(),
         Command::Doctor(args) => doctor::doctor(args),
         Command::Perftest(args) => perftest::perftest(args),
+        Command::Trace(args) => trace::trace(args),
+        Command::Compare(args) => compare::compare(args),
         Command::Decode(args) => decode::decode(args),
         Command::Keeper(args) => keeper::keeper(args),
         Command::Hold(args) => keeper::hold_until_killed(args),

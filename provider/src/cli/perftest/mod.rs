@@ -7,9 +7,9 @@ mod port;
 mod progress;
 mod pty;
 mod settings;
-mod side;
-mod signals;
-mod table;
+pub mod side;
+pub mod signals;
+pub mod table;
 
 use std::fs;
 use std::path::{Path, PathBuf};
