@@ -62,17 +62,19 @@ enum Format {
 
 /// Runs the test, or reads a trace, and writes what was asked for.
 pub fn trace(args: TraceArgs) -> Result<u8> {
-    fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()))?;
+    let make_out = || fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()));
     let (path, reported) = match &args.read {
         Some(path) => (path.clone(), None),
         None => {
             signals::watch();
+            make_out()?;
             let path = std::path::absolute(args.out.join("trace.vbtrace"))?;
             let reported = run(&args, &path)?;
             (path, Some(reported))
         }
     };
     let trace = read(&path)?;
+    make_out()?;
     let mut written = Vec::new();
     if args.read.is_none() {
         written.push(path.display().to_string());
