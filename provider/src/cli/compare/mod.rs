@@ -135,7 +135,7 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
     }
     match (args.check.as_ref(), changes.len()) {
         (Some(path), 0) => eprintln!("verbena: all figures are as in {}", path.display()),
-        (Some(path), count) => eprintln!("verbena: {count} figures are not as in {}", path.display()),
+        (Some(path), count) => eprintln!("verbena: changes against {}: {count}", path.display()),
         (None, _) => {}
     }
     Ok(u8::from(failures > 0 || !changes.is_empty()))

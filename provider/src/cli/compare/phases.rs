@@ -94,3 +94,40 @@ fn table(budgets: &[&CardBudget]) -> Markup {
         } }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::trace::budget::{Budget, Latency, Stat, PARTS};
+
+    fn budget(card: &str, verb: &'static str, bytes: u32) -> CardBudget {
+        let mut parts = [Stat::default(); PARTS];
+        for (part, stat) in parts.iter_mut().enumerate() {
+            let took = 10_000 * (part as u64 + 1) * (1 + u64::from(bytes) / 1000);
+            *stat = Stat { sum: 2 * took, min: took, max: took };
+        }
+        let total = parts.iter().map(|stat| stat.sum).sum();
+        let total = Stat { sum: total, min: total / 2, max: total / 2 };
+        let latency = Latency { budget: Budget { count: 2, parts, total }, typical: 0.0, average: 0.0 };
+        CardBudget { card: card.to_owned(), verb, bytes, latency }
+    }
+
+    #[test]
+    fn every_part_has_a_bar_a_name_and_a_colour_of_its_own() {
+        let budgets = [budget("f10a", "WRITE", 8), budget("cx4lx", "WRITE", 4096), budget("f10a", "READ", 8)];
+        let page = section(&budgets).unwrap().into_string();
+        assert!(page.contains("Phases of a WRITE message") && page.contains("Phases of a READ message"));
+        assert!(!page.contains("SEND ("), "no budget of SEND was given");
+        let colors: BTreeSet<String> = ORDER.into_iter().map(|part| css_color(color(part))).collect();
+        assert_eq!(colors.len(), PARTS);
+        for part in ORDER {
+            assert!(page.contains(&format!(">{}</td>", part_name(part))), "{}", part_name(part));
+            // Once in the legend, and in each of three bars.
+            let color = css_color(color(part));
+            assert_eq!(page.matches(&format!("background:{color}")).count(), 1);
+            assert_eq!(page.matches(&format!("fill=\"{color}\"")).count(), 3, "{}", part_name(part));
+        }
+        // 10 + 20 + ... + 150 ns.
+        assert!(page.contains("<b>1200.0</b>"), "{page}");
+    }
+}

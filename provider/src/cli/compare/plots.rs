@@ -97,8 +97,8 @@ fn draw_chart<'a>(
     };
     let mut context = ChartBuilder::on(&root)
         .margin(10)
-        .x_label_area_size(46)
-        .y_label_area_size(76)
+        .x_label_area_size(50)
+        .y_label_area_size(86)
         .build_cartesian_2d(left - 0.4..right + 0.4, bottom..top)?;
     let x_label = |x: &f64| match x.fract().abs() < 1e-6 {
         true if chart.bytes => bytes_text(x.exp2()),
@@ -118,8 +118,8 @@ fn draw_chart<'a>(
         .y_labels(8)
         .x_label_formatter(&x_label)
         .y_label_formatter(&y_label)
-        .axis_desc_style((FONT, 15).into_font().color(&INK))
-        .label_style((FONT, 13).into_font().color(&INK))
+        .axis_desc_style((FONT, 17).into_font().color(&INK))
+        .label_style((FONT, 15).into_font().color(&INK))
         .axis_style(INK.mix(0.6))
         .light_line_style(INK.mix(0.0))
         .bold_line_style(INK.mix(0.12))
@@ -154,7 +154,7 @@ pub struct Bar {
 /// Draws bars one below the other, over an axis from 0.
 pub fn bars(title: &str, x_title: &str, bars: &[Bar]) -> Result<String> {
     let mut text = String::new();
-    let size = (720, 56 + 30 * bars.len() as u32);
+    let size = (720, 62 + 30 * bars.len() as u32);
     draw_bars(x_title, bars, SVGBackend::with_string(&mut text, size).into_drawing_area())
         .map_err(|error| anyhow!("drawing `{title}`: {error}"))?;
     Ok(themed(&text, title))
@@ -170,7 +170,7 @@ fn draw_bars<'a>(
     let count = bars.len() as f64;
     let mut context = ChartBuilder::on(&root)
         .margin(6)
-        .x_label_area_size(42)
+        .x_label_area_size(48)
         .y_label_area_size(150)
         .build_cartesian_2d(0.0..longest.max(1.0) * 1.12, 0.0..count)?;
     context
@@ -180,13 +180,13 @@ fn draw_bars<'a>(
         .x_desc(x_title)
         .x_labels(8)
         .x_label_formatter(&|value| number_text(*value))
-        .axis_desc_style((FONT, 15).into_font().color(&INK))
-        .label_style((FONT, 13).into_font().color(&INK))
+        .axis_desc_style((FONT, 17).into_font().color(&INK))
+        .label_style((FONT, 15).into_font().color(&INK))
         .axis_style(INK.mix(0.6))
         .light_line_style(INK.mix(0.0))
         .bold_line_style(INK.mix(0.12))
         .draw()?;
-    let style = |h| (FONT, 14).into_font().color(&INK).pos(Pos::new(h, VPos::Center));
+    let style = |h| (FONT, 15).into_font().color(&INK).pos(Pos::new(h, VPos::Center));
     for (at, bar) in bars.iter().enumerate() {
         let middle = count - at as f64 - 0.5;
         let mut reached = 0.0;

@@ -80,13 +80,13 @@ fn summary(panels: &[Panel]) -> Markup {
         @if !lines.is_empty() {
             div.scroll { table id="summary" {
                 thead { tr {
-                    th { "test" } th { "model" } th { "compared with" } th { "sizes" } th { "mean ratio" }
+                    th { "test" } th.text { "model" } th.text { "compared with" } th { "sizes" } th { "mean ratio" }
                     th { "furthest" } th { "settings" }
                 } }
                 tbody { @for (panel, model, base, count, mean, worst) in lines { tr {
                     td { a href={ "#" (panel.group.name) } { (panel.group.title) } }
-                    td { (model.label) }
-                    td { (base.label) }
+                    td.text { (model.label) }
+                    td.text { (base.label) }
                     td { (count) }
                     td { (format!("{mean:.3}")) }
                     td { (format!("{:.3} at {}", worst.value(), bytes_text(worst.bytes))) }
@@ -139,10 +139,8 @@ fn panel(panel: &Panel) -> Result<Markup> {
         let lines = curves(&|curve| curve.points(panel.group.axis, Figure::MsgRate));
         plots.push(("Message rate", draw("Message rate", unit(Figure::MsgRate), None, lines)?));
     }
-    let ratios = ratio_lines(panel);
-    if ratios.iter().any(|line| !line.points.is_empty()) {
-        plots.push(("Model over measurement", draw("Model over measurement", "ratio", Some(1.0), ratios)?));
-    }
+    let pairs = panel.pairs();
+    let ratio_plot = draw("Model over measurement", "ratio", Some(1.0), ratio_lines(panel))?;
     Ok(html! {
         section id=(panel.group.name) {
             h2 { (panel.group.title) }
@@ -166,6 +164,16 @@ fn panel(panel: &Panel) -> Result<Markup> {
             }
             div.plots { @for (caption, svg) in &plots { @if !svg.is_empty() {
                 figure { figcaption { (caption) } (PreEscaped(svg)) }
+            } }
+            @if !pairs.is_empty() { figure {
+                figcaption { "Model over measurement" }
+                (PreEscaped(ratio_plot))
+                ul.legend { @for (at, (model, base)) in pairs.iter().enumerate() {
+                    li {
+                        i style={ "border-color:" (css_color(RATIO_COLOR + at)) } {}
+                        (model.label) " / " (base.label)
+                    }
+                } }
             } } }
             details { summary { "Figures" } (figures(panel, unit(panel.figure()))) }
             details { summary { "Settings" } (settings(panel)) }
@@ -174,16 +182,17 @@ fn panel(panel: &Panel) -> Result<Markup> {
     })
 }
 
-/// A line for each pair, in the model's colour; several bases are told apart by dashes.
+/// Ratios have colours of their own, which no curve of the panel has.
+const RATIO_COLOR: usize = 8;
+
+/// A line for each pair.
 fn ratio_lines(panel: &Panel) -> Vec<Line> {
-    let color = |model: &Curve| panel.curves.iter().position(|curve| curve.label == model.label).unwrap_or(0);
-    let first = panel.bases().next().map(|base| base.label.clone());
-    let line = |(model, base): (&Curve, &Curve)| Line {
-        color: color(model),
-        dashed: first.as_deref() != Some(&base.label),
+    let line = |(at, (model, base)): (usize, (&Curve, &Curve))| Line {
+        color: RATIO_COLOR + at,
+        dashed: false,
         points: panel.ratios(model, base).iter().map(|ratio| (ratio.bytes, ratio.value())).collect(),
     };
-    panel.pairs().into_iter().map(line).collect()
+    panel.pairs().into_iter().enumerate().map(line).collect()
 }
 
 /// Each command once.
