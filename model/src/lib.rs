@@ -11,6 +11,8 @@ pub mod device;
 pub mod env;
 pub mod link;
 pub mod packet;
+pub mod profile;
 pub mod segment;
+pub mod time;
 pub mod wire;
 pub mod world;
