@@ -94,7 +94,9 @@ pub struct WaitFd {
 }
 
 /// The functions of a timeline. Each gets the `data` given to [`Attach`] first and may be called
-/// from any thread, but from signal handlers only where that is said.
+/// from any thread, but from signal handlers only where that is said. A handler of the program may
+/// interrupt a call into the attached library and read a clock: `now` must then answer without
+/// waiting, and `spend` must answer like `now` if the calling thread is inside the library already.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Timeline {
@@ -102,6 +104,8 @@ pub struct Timeline {
     pub version: u32,
     /// 0.
     pub reserved: u32,
+    /// What one reading of a clock costs (the profile's `clock_read_ps`), passed to `spend` by each.
+    pub clock_read_ps: u64,
     /// The process's clock, without a cost.
     pub now: unsafe extern "C" fn(data: *mut c_void) -> u64,
     /// The program has used `ps` of time; runs the simulation up to there. Returns the new time. May
@@ -124,7 +128,8 @@ pub struct Timeline {
     /// The program is about to write the bytes of stream `key` before position `end`. Called again with
     /// the same `end` if the kernel took fewer.
     pub sent: unsafe extern "C" fn(data: *mut c_void, key: *const ConnKey, end: u64),
-    /// The program has read the bytes of stream `key` before position `end`.
+    /// The program has read the bytes of stream `key` before position `end`; [`NEVER`]: it has seen the
+    /// end of the stream.
     pub received: unsafe extern "C" fn(data: *mut c_void, key: *const ConnKey, end: u64),
     /// The program has closed or shut down its end that writes `key`: a reader sees the end of the
     /// stream. The same key may later be opened again, positions starting at 0.
