@@ -15,7 +15,7 @@ const LOCAL_READ_PS: u64 = 20_000;
 const PATIENCE: u64 = 4096;
 
 /// What a reading costs at most for a program that only waits for time to pass.
-const LARGEST_READ_PS: u64 = 1_000_000;
+const LARGEST_READ_PS: u64 = 10_000_000;
 
 struct Attached {
     table: abi::Timeline,
@@ -33,6 +33,9 @@ static OWED: AtomicU64 = AtomicU64::new(0);
 
 /// Readings since the program did anything else that this library sees.
 static READINGS: AtomicU64 = AtomicU64::new(0);
+
+/// The calls at the last of them.
+static CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// What this library has seen of the program.
 static ACTIONS: AtomicU64 = AtomicU64::new(0);
@@ -87,11 +90,20 @@ pub fn spend(ps: u64) -> u64 {
     time
 }
 
-/// What this reading of a clock costs. A program that does nothing but read clocks waits for one of
-/// them to reach some value: it is given larger steps.
+/// What one reading of a clock costs.
 pub fn read_cost() -> u64 {
-    let cost = attached().map_or(LOCAL_READ_PS, |it| it.table.clock_read_ps);
     ACTIONS.fetch_add(1, Ordering::Relaxed);
+    attached().map_or(LOCAL_READ_PS, |it| it.table.clock_read_ps)
+}
+
+/// What this reading costs if clocks are all that the program reads, and waits for one of them to reach
+/// some value: larger and larger steps. Any call into the attached library ends that.
+fn impatient_cost() -> u64 {
+    let cost = read_cost();
+    let calls = calls().unwrap_or(0);
+    if CALLS.swap(calls, Ordering::Relaxed) != calls {
+        READINGS.store(0, Ordering::Relaxed);
+    }
     let row = READINGS.fetch_add(1, Ordering::Relaxed);
     (cost << (row / PATIENCE).min(16)).min(LARGEST_READ_PS.max(cost))
 }
@@ -109,7 +121,7 @@ pub fn actions() -> u64 {
 
 /// Reads the clock as a program does: at its cost.
 pub fn read() -> u64 {
-    spend(read_cost())
+    spend(impatient_cost())
 }
 
 /// As [`read`] where the timeline must not run: on a small signal stack. The next `spend` pays.
@@ -117,7 +129,7 @@ pub fn read_owing() -> u64 {
     if !is_attached() {
         return read();
     }
-    OWED.fetch_add(read_cost(), Ordering::Relaxed);
+    OWED.fetch_add(impatient_cost(), Ordering::Relaxed);
     now()
 }
 
