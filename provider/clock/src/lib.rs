@@ -7,6 +7,7 @@
 
 pub mod abi;
 mod alarm;
+mod cpuinfo;
 mod exempt;
 #[path = "../../src/abi/got.rs"]
 mod got;
@@ -30,6 +31,7 @@ mod wait;
 /// The names of all functions that are replaced.
 const REPLACED: &[&[&str]] = &[
     alarm::REPLACED,
+    cpuinfo::REPLACED,
     io::REPLACED,
     lock::REPLACED,
     poll::REPLACED,

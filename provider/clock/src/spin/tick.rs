@@ -7,10 +7,16 @@ use std::ffi::{c_int, c_void};
 use super::step::{Proof, Verdict};
 use crate::abi::TICK_SIGNAL;
 use crate::sys::{self, sys};
-use crate::{exempt, signals, timeline};
+use crate::{exempt, signals, threads, timeline};
 
 /// Real time between two looks at a thread, in nanoseconds.
 const PERIOD_NS: i64 = 50_000;
+
+/// The same for a thread that was found to spin not long ago, which does little else.
+const EAGER_NS: i64 = 10_000;
+
+/// So many looks after it was found to spin it no longer counts as such a thread.
+const EAGER_LOOKS: u32 = 50;
 
 /// After a failed proof so many looks are left out, then twice as many, up to the second number:
 /// a program that computes for long loses little by it.
@@ -28,11 +34,19 @@ struct Look {
     left_out: Cell<u32>,
     pause: Cell<u32>,
     proof: RefCell<Option<Proof>>,
+    /// Looks that are still to be eager.
+    eager: Cell<u32>,
 }
 
 thread_local! {
     static LOOK: Look = const {
-        Look { done: Cell::new(0), left_out: Cell::new(0), pause: Cell::new(PAUSE.0), proof: RefCell::new(None) }
+        Look {
+            done: Cell::new(0),
+            left_out: Cell::new(0),
+            pause: Cell::new(PAUSE.0),
+            proof: RefCell::new(None),
+            eager: Cell::new(0),
+        }
     };
 }
 
@@ -52,7 +66,11 @@ pub fn create(tid: c_int) -> Option<c_int> {
 
 /// Starts or stops a timer.
 pub fn set(timer: c_int, on: bool) {
-    let time = libc::timespec { tv_sec: 0, tv_nsec: if on { PERIOD_NS } else { 0 } };
+    set_period(timer, if on { PERIOD_NS } else { 0 });
+}
+
+fn set_period(timer: c_int, ns: i64) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: ns };
     let setting = libc::itimerspec { it_interval: time, it_value: time };
     // SAFETY: the setting is valid for the call.
     unsafe { sys!(libc::SYS_timer_settime, timer, 0, &raw const setting, 0) };
@@ -75,6 +93,12 @@ pub extern "C-unwind" fn on_tick(_signal: c_int, _info: *mut libc::siginfo_t, co
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let Some(done) = done() else { return };
     LOOK.with(|look| {
+        if look.eager.get() > 0 {
+            look.eager.set(look.eager.get() - 1);
+            if look.eager.get() == 0 {
+                threads::with_timer(|timer| set_period(timer, PERIOD_NS));
+            }
+        }
         if look.done.replace(done) != done {
             look.left_out.set(0);
             look.pause.set(PAUSE.0);
@@ -130,7 +154,12 @@ fn advance(look: &Look, registers: &mut [i64; 23]) {
         Verdict::Spins => {
             *look.proof.borrow_mut() = None;
             look.pause.set(PAUSE.0);
+            if look.eager.replace(EAGER_LOOKS) == 0 {
+                threads::with_timer(|timer| set_period(timer, EAGER_NS));
+            }
             timeline::memory_wait();
+            // If it goes on to spin, that is no new deed.
+            look.done.set(done().unwrap_or(0));
         }
     }
 }
