@@ -141,7 +141,7 @@ mod tests {
             assert_eq!(json.settings.get(setting), Some(value), "{setting:?}");
         }
         let last = printed.rows.last().unwrap();
-        assert_eq!(json.rows, [last.clone()]);
+        assert_eq!(json.rows, std::slice::from_ref(last));
     }
 
     #[test]

@@ -1,0 +1,58 @@
+//! Card profiles: every number that says how fast a card and its computer are.
+//!
+//! A profile is a TOML file (`model/profiles/`, `docs/profiles.md`) in which each number stands with its
+//! source: `key = [value, "source"]`. [`Profile::load`] checks it; the result is a plain struct that lives
+//! in the segment.
+
+mod check;
+mod load;
+mod numbers;
+mod rate;
+mod sections;
+
+pub use load::{builtin, Loaded, Note, ProfileError, BUILTIN};
+pub use numbers::{Number, Unit};
+pub use rate::Rate;
+pub use sections::*;
+
+/// A card and its computer in numbers: times in picoseconds, rates as [`Rate`], sizes in bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// Name, padded with zeros.
+    pub name: [u8; 16],
+    /// The computer.
+    pub host: Host,
+    /// The slot.
+    pub pcie: Pcie,
+    /// Send queues and requester.
+    pub sq: Sq,
+    /// From payload to MAC.
+    pub tx: Tx,
+    /// Port and cable.
+    pub wire: Wire,
+    /// From MAC to memory.
+    pub rx: Rx,
+    /// Completions.
+    pub cqe: Cqe,
+    /// Caches.
+    pub caches: Caches,
+    /// Limits.
+    pub limits: Limits,
+}
+
+impl Profile {
+    /// The name as text.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        let end = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
+        std::str::from_utf8(&self.name[..end]).unwrap_or("?")
+    }
+
+    /// So many periods of the core clock, in picoseconds.
+    #[inline]
+    #[must_use]
+    pub fn cycles(&self, cycles: u32) -> u64 {
+        u64::from(cycles) * self.sq.clock_ps
+    }
+}
