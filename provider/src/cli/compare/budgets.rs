@@ -4,10 +4,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::cli::measured::run::{Clock, Job};
+use crate::cli::measured::run::Job;
 use crate::cli::trace;
 use crate::cli::trace::budget::{latency, Latency};
 use crate::cli::trace::messages::{by_size, messages, Pattern};
+use crate::cli::Clock;
 
 /// Payload sizes.
 pub const SIZES: [u32; 3] = [8, 256, 4096];

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::matrix::Set;
 use super::Done;
-use crate::cli::measured::run::Clock;
 use crate::cli::measured::{Figure, Row};
+use crate::cli::Clock;
 
 const FORMAT: &str = "verbena compare 1";
 

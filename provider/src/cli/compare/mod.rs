@@ -23,10 +23,11 @@ use self::curves::{place, Curve, Kind, Panel};
 use self::golden::Golden;
 use self::matrix::{Axis, Cell, Group, Set};
 use self::published::Published;
-use super::measured::run::{Clock, Job};
+use super::measured::run::Job;
 use super::measured::{text, Measurement, Setting};
 use super::perftest::signals;
 use super::perftest::table::Table;
+use super::Clock;
 
 const DEFAULT_CARDS: [&str; 2] = ["f10a", "cx4lx"];
 /// Where no published measurement of the card says otherwise.
@@ -164,7 +165,7 @@ impl Plan {
             Some(golden) => golden.clone(),
             None => default.iter().map(|name| (*name).to_owned()).collect(),
         };
-        let clock = args.clock.or(golden.map(|golden| golden.clock)).unwrap_or_default();
+        let clock = args.clock.or(golden.map(|golden| golden.clock)).unwrap_or(Clock::Virtual);
         let set = args.set.or(golden.map(|golden| golden.set)).unwrap_or_default();
         let tests = or_golden(&args.tests, golden.map(|golden| &golden.tests), &[]);
         // With the wall clock there is nothing of a card's speed to compare, so one card is enough.

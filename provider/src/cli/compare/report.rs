@@ -9,8 +9,8 @@ use super::curves::{Curve, Kind, Panel};
 use super::matrix::Axis;
 use super::plots::{bytes_text, chart, css_color, Chart, Line};
 use super::{phases, Outcome, Plan};
-use crate::cli::measured::run::Clock;
 use crate::cli::measured::{Figure, Setting};
+use crate::cli::Clock;
 
 /// The whole page.
 pub fn page(plan: &Plan, outcome: &Outcome) -> Result<String> {
@@ -60,7 +60,7 @@ fn how_made(plan: &Plan) -> String {
         env!("CARGO_PKG_VERSION"),
         plan.cards.join(","),
         plan.set.name(),
-        plan.clock.name()
+        plan.clock
     )
 }
 

@@ -10,33 +10,11 @@ use rustix::process::Signal;
 
 use crate::cli::perftest::side::Side;
 use crate::cli::perftest::signals;
+use crate::cli::Clock;
 
 const TICK: Duration = Duration::from_millis(200);
 /// From the end of its output to its own end: it ends two programs and a net meanwhile.
 const PARTING_TIME: Duration = Duration::from_secs(30);
-
-/// The clock that perftest's programs read.
-#[derive(
-    clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Clock {
-    /// Simulated: what the modelled card would do
-    #[default]
-    Virtual,
-    /// The machine's: how fast this computer runs the model
-    Wall,
-}
-
-impl Clock {
-    /// As on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Clock::Virtual => "virtual",
-            Clock::Wall => "wall",
-        }
-    }
-}
 
 /// One run.
 #[derive(Clone, Debug, Default)]

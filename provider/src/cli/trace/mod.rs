@@ -16,9 +16,10 @@ use anyhow::{bail, Context, Result};
 use clap::{Args, ValueEnum};
 
 use self::file::Trace;
-use super::measured::run::{Clock, Job};
+use super::measured::run::Job;
 use super::measured::{self, Measurement};
 use super::perftest::signals;
+use super::Clock;
 
 /// Options of `verbena trace`; those behind TEST are perftest's own.
 #[derive(Args)]
