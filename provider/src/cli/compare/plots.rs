@@ -230,7 +230,8 @@ pub fn bytes_text(bytes: f64) -> String {
 }
 
 fn number_text(value: f64) -> String {
-    let near = (value * 1000.0).round() / 1000.0;
+    // Five digits: 0.1 + 0.2 is 0.3.
+    let near: f64 = format!("{value:.4e}").parse().unwrap_or(value);
     near.to_string()
 }
 
@@ -243,6 +244,7 @@ mod tests {
         assert_eq!(bytes_text(65536.0), "64 KiB");
         assert_eq!(number_text(10f64.powf(3.0)), "1000");
         assert_eq!(number_text(0.1 + 0.2), "0.3");
+        assert_eq!(number_text(10f64.powf(-4.0)), "0.0001");
     }
 
     #[test]
