@@ -16,7 +16,7 @@ const PERIOD_NS: i64 = 50_000;
 const EAGER_NS: i64 = 10_000;
 
 /// The time after which a look comes that nobody has asked for.
-const RESERVE_NS: i64 = 5_000_000;
+const RESERVE_NS: i64 = 20_000_000;
 
 /// So many looks after it was found to spin it no longer counts as such a thread.
 const EAGER_LOOKS: u32 = 50;
@@ -114,6 +114,13 @@ impl Look {
         threads::with_timer(|timer| start(timer, if eager > 0 { EAGER_NS } else { PERIOD_NS }));
     }
 
+    /// A proof has failed: the next ones come later and later.
+    fn failed(&self) {
+        let pause = self.pause.get();
+        self.left_out.set(pause);
+        self.pause.set((pause * 2).min(PAUSE.1));
+    }
+
     /// True if the thread seems to spin, and the proof is worth its cost.
     fn is_suspect(&self, at: usize) -> bool {
         let Some(done) = done() else { return false };
@@ -135,8 +142,10 @@ pub extern "C-unwind" fn on_tick(_signal: c_int, _info: *mut libc::siginfo_t, co
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     LOOK.with(|look| {
         // A proof that is still there takes too long, or a handler of the program has left it.
-        look.proves.set(false);
-        registers[libc::REG_EFL as usize] &= !TRAP_FLAG;
+        if look.proves.replace(false) {
+            registers[libc::REG_EFL as usize] &= !TRAP_FLAG;
+            look.failed();
+        }
         let tries = !signals::program_handles(libc::SIGTRAP);
         if tries && look.is_suspect(registers[libc::REG_RIP as usize] as usize) {
             look.proves.set(true);
@@ -169,18 +178,15 @@ pub extern "C-unwind" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, cont
 /// Looks at the instruction that the thread is about to execute.
 fn advance(look: &Look, registers: &mut [i64; 23]) {
     registers[libc::REG_EFL as usize] &= !TRAP_FLAG;
-    let disturbed = done() != Some(look.done.get()) || exempt::contains(registers[libc::REG_RIP as usize] as usize);
+    let disturbed =
+        done() != Some(look.done.get()) || exempt::contains(registers[libc::REG_RIP as usize] as usize);
     let verdict = if disturbed { Verdict::No } else { look.proof.borrow_mut().step(registers) };
     match verdict {
         Verdict::GoOn => {
             registers[libc::REG_EFL as usize] |= TRAP_FLAG;
             return;
         }
-        Verdict::No => {
-            let pause = look.pause.get();
-            look.left_out.set(pause);
-            look.pause.set((pause * 2).min(PAUSE.1));
-        }
+        Verdict::No => look.failed(),
         Verdict::Spins => {
             look.pause.set(PAUSE.0);
             look.eager.set(EAGER_LOOKS);
