@@ -189,6 +189,14 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.advance(me, clock, Until::Time)
     }
 
+    /// The program waits for time to pass, or for memory, and looks every so often: so much time, or less if
+    /// its memory is written.
+    pub fn idle(&self, ps: u64) -> u64 {
+        let me = self.me();
+        let now = self.actors()[me as usize].now();
+        self.advance(me, now + ps, Until::Write(0))
+    }
+
     /// The program sleeps.
     pub fn sleep_until(&self, at: u64) -> u64 {
         let me = self.me();
@@ -621,6 +629,8 @@ delegate! {
     fn clock(&self) -> u64;
     /// The program has used so much time; returns its clock.
     fn spend(&self, ps: u64) -> u64;
+    /// The program waits so long, or less if its memory is written; returns its clock.
+    fn idle(&self, ps: u64) -> u64;
     /// The program sleeps until then; returns its clock.
     fn sleep_until(&self, at: u64) -> u64;
     /// The thread is about to wait in the kernel for these streams, at most until `deadline`.

@@ -12,10 +12,10 @@ use crate::abi::{self, ConnKey, WaitFd};
 const LOCAL_READ_PS: u64 = 20_000;
 
 /// After so many readings in a row a program is taken to wait for time to pass.
-const PATIENCE: u64 = 4096;
+const PATIENCE: u64 = 128;
 
 /// What a reading costs at most for a program that only waits for time to pass.
-const LARGEST_READ_PS: u64 = 10_000_000;
+const LARGEST_READ_PS: u64 = 50_000_000;
 
 struct Attached {
     table: abi::Timeline,
@@ -98,7 +98,7 @@ pub fn read_cost() -> u64 {
 
 /// What this reading costs if clocks are all that the program reads, and waits for one of them to reach
 /// some value: larger and larger steps. Any call into the attached library ends that.
-fn impatient_cost() -> u64 {
+pub fn impatient_cost() -> u64 {
     let cost = read_cost();
     let calls = calls().unwrap_or(0);
     if CALLS.swap(calls, Ordering::Relaxed) != calls {
