@@ -12,6 +12,8 @@ use super::{Number, Profile, NUMBERS, SECTIONS};
 pub const BUILTIN: &[(&str, &str)] = &[
     ("f10a", include_str!("../../profiles/f10a.toml")),
     ("cx4lx", include_str!("../../profiles/cx4lx.toml")),
+    ("cx3", include_str!("../../profiles/cx3.toml")),
+    ("cx5-25g", include_str!("../../profiles/cx5-25g.toml")),
 ];
 
 /// The file of a profile that comes with Verbena.
