@@ -1,5 +1,6 @@
 //! The command line: one file for each thing the command does.
 
+mod card;
 mod daemon;
 mod decode;
 mod doctor;
@@ -45,6 +46,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Run client and server of a perftest test, with a plot of the result
     Perftest(perftest::PerftestArgs),
+    /// Card profiles: how fast a modelled card is, and how that is known
+    Card(card::CardCommand),
     /// Print what the bytes of a queue entry mean
     Decode(decode::DecodeArgs),
     /// Serve the cards of a net (started by the other commands)
@@ -78,6 +81,7 @@ pub fn main() -> ExitCode {
         Command::Down => up::down(),
         Command::Doctor(args) => doctor::doctor(args),
         Command::Perftest(args) => perftest::perftest(args),
+        Command::Card(args) => card::card(args),
         Command::Decode(args) => decode::decode(args),
         Command::Keeper(args) => keeper::keeper(args),
         Command::Hold(args) => keeper::hold_until_killed(args),
