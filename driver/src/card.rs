@@ -34,6 +34,9 @@ pub trait Card: Send + Sync + 'static {
     /// Hot: a send doorbell will follow soon. A hint for cards in memory; hardware needs none.
     #[inline]
     fn expect_doorbell(&self) {}
+    /// Hot: a poll has found so many completions. A hint for cards in simulated time, where that takes time.
+    #[inline]
+    fn polled(&self, _completions: usize) {}
     /// Called on an empty poll: a software card runs what is due; hardware pauses.
     fn relax(&self, empty_polls: u32);
 }

@@ -24,6 +24,8 @@ impl<C: Card> Cq<C> {
             let found = ring.reap(max, &mut sink)?;
             if found != 0 {
                 ring.empty = 0;
+                drop(ring);
+                self.dev.card().polled(found);
                 return Ok(found);
             }
             if !again || max == 0 {

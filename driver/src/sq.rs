@@ -65,6 +65,7 @@ impl<C: Card> SendPost<'_, C> {
         }
         let end = head.wrapping_add(blocks);
         sq.remember(head, wr.wr_id, end, count);
+        sq.prefetch(end);
         self.head = end;
         self.count = count;
         Ok(())

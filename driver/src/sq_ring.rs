@@ -16,6 +16,21 @@ pub(crate) const OPEN: u8 = 1 << 3;
 /// The card has a push window.
 pub(crate) const PUSH: u8 = 1 << 4;
 
+/// WQEs between the one being posted and the one whose line is fetched.
+const AHEAD: u32 = 4;
+
+/// Asks for a cache line in a state that can be written.
+#[inline(always)]
+fn prefetch_for_write(line: *mut u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch has no effects, whatever the address.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
 /// The writing side of a send ring; with its lock it fills one cache line.
 pub(crate) struct SqRing<C> {
     /// The card, here so that posting touches one line less.
@@ -133,6 +148,15 @@ impl<C> SqRing<C> {
         let shadow = unsafe { &*self.shadow.add((index & self.mask) as usize) };
         shadow.wr_id.store(wr_id, Ordering::Relaxed);
         shadow.end.store(u64::from(end) | u64::from(count) << 32, Ordering::Relaxed);
+    }
+
+    /// Fetches the lines that posts soon write. With many QPs in turn a ring has left the cache when its
+    /// turn comes, and its stores would wait one by one.
+    #[inline]
+    pub fn prefetch(&self, index: u32) {
+        let index = index.wrapping_add(AHEAD);
+        prefetch_for_write(self.block(index));
+        prefetch_for_write(self.shadow.wrapping_add((index & self.mask) as usize).cast_mut().cast());
     }
 
     /// As after creation; nothing is outstanding. The caller holds the CQs' locks.

@@ -60,6 +60,13 @@ pub enum Atomic {
 
 /// The surroundings of the cards. Methods that access memory fail with [`DmaFault`].
 pub trait Env {
+    /// WQEs that a QP sends before others have a turn.
+    const TURN: u32;
+    /// Most bytes of a train: bounds the time that one QP holds the card.
+    const TRAIN_BYTES: u32;
+    /// Most bytes gathered at a time.
+    const STASH_BYTES: u32;
+
     /// Time in nanoseconds, monotonic.
     fn now(&mut self) -> u64;
     /// DMA read.

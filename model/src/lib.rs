@@ -13,6 +13,7 @@ pub mod link;
 pub mod packet;
 pub mod profile;
 pub mod segment;
+pub mod sim;
 pub mod time;
 pub mod wire;
 pub mod world;

@@ -56,6 +56,7 @@ pub enum Extra {
 
 /// Where the payload of a packet lies until it is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub enum Payload {
     /// No payload.
     None,
@@ -180,6 +181,8 @@ pub struct Packet {
     pub hop_limit: u8,
     /// Destination GID (UD).
     pub dgid: [u8; 16],
+    /// The payload came with the WQE: it need not be fetched.
+    pub inline: bool,
     /// Payload.
     pub payload: Payload,
 }
@@ -214,6 +217,7 @@ impl Packet {
         traffic_class: 0,
         hop_limit: 0,
         dgid: [0; 16],
+        inline: false,
         payload: Payload::None,
     };
 

@@ -6,18 +6,20 @@ use crate::device::tables::{MAX_QPS, MAX_SRQS};
 
 /// Doorbells of one QP, in a line of their own: the QPs of two processes share none.
 #[repr(C, align(64))]
-pub(super) struct QpBells {
+pub(crate) struct QpBells {
     /// Send queue producer (blocks).
     pub sq: AtomicU32,
     /// Receive queue producer (WQEs).
     pub rq: AtomicU32,
     /// The card wants to be run at receive doorbells (the QP is in error and flushes).
     pub watch: AtomicU32,
+    /// In simulated time: the last send and receive doorbells as rung, while they are under way.
+    pub posted: [AtomicU32; 2],
 }
 
 /// Doorbells of one card.
 #[repr(C)]
-pub(super) struct Bells {
+pub(crate) struct Bells {
     /// By QP index.
     pub qp: [QpBells; MAX_QPS],
     /// SRQ producers.
@@ -31,5 +33,6 @@ impl Bells {
         bells.sq.store(0, Ordering::Relaxed);
         bells.rq.store(0, Ordering::Relaxed);
         bells.watch.store(0, Ordering::Relaxed);
+        bells.posted.iter().for_each(|posted| posted.store(0, Ordering::Relaxed));
     }
 }

@@ -16,6 +16,7 @@ use fpga_regs::{
 use super::runner::Runner;
 use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
 use crate::segment::layout::PAGE;
+use crate::sim::Event;
 use crate::segment::{futex_wait, AttachError, LockError, Segment};
 
 /// Empty polls in a row after which a poll offers its core to others, each time this many have passed.
@@ -49,6 +50,8 @@ pub struct SegmentCard {
     runner: Arc<Runner<Segment>>,
     card: u8,
     function: u16,
+    /// The card runs in simulated time.
+    simulated: bool,
     /// Interrupts seen, by vector.
     seen: [AtomicU32; EQS],
 }
@@ -74,15 +77,25 @@ impl SegmentCard {
     pub fn open(socket: &Path, card: u32) -> Result<SegmentCard, OpenError> {
         let runner = join(socket)?;
         let member = runner.segment().member();
-        let function = runner.control(|world, _| {
+        let simulated = runner.simulated();
+        let attach = |world: &mut crate::world::World, _: &mut super::wall::Wall<'_>| {
             if card >= world.count as u32 {
                 return Err(OpenError::NoCard { card, count: world.count });
             }
             world.cards[card as usize].attach(member).ok_or(OpenError::NoFunction)
-        })??;
+        };
+        let function = if simulated {
+            let timeline = Arc::clone(&runner);
+            super::clocked::on_thread_end(move |me| timeline.leave(me));
+            let function = runner.turn(attach)??;
+            runner.note_function(card as u8, function);
+            function
+        } else {
+            runner.control(attach)??
+        };
         let words = &runner.net().interrupts[card as usize][function as usize];
         let seen = std::array::from_fn(|v| AtomicU32::new(words[v].load(Ordering::Acquire)));
-        Ok(SegmentCard { card: card as u8, function, seen, runner })
+        Ok(SegmentCard { card: card as u8, function, simulated, seen, runner })
     }
 
     /// Runs what the open card's registers ask for; `fallback` when the cards cannot be had.
@@ -92,7 +105,11 @@ impl SegmentCard {
         access: impl FnOnce(&mut crate::device::Device, u16, &mut super::wall::Wall<'_>) -> R,
     ) -> R {
         let (card, f) = (self.card as usize, self.function);
-        self.runner.control(|world, env| access(&mut world.cards[card], f, env)).unwrap_or(fallback)
+        let access = |world: &mut crate::world::World, env: &mut super::wall::Wall<'_>| {
+            access(&mut world.cards[card], f, env)
+        };
+        let done = if self.simulated { self.runner.turn(access) } else { self.runner.control(access) };
+        done.unwrap_or(fallback)
     }
 
     fn read(&self, offset: u32) -> u64 {
@@ -110,6 +127,41 @@ impl SegmentCard {
         if let Some(word) = words.get(vector as usize) {
             word.fetch_add(1, Ordering::Release);
             crate::segment::futex_wake(word, u32::MAX >> 1);
+        }
+    }
+
+    /// A doorbell in simulated time: the program pays for it, the card sees it later.
+    #[cold]
+    #[inline(never)]
+    fn bell(&self, offset: u32, value: u64) {
+        let (card, function) = (self.card, self.function);
+        let host = &self.runner.profile().host;
+        match offset % DOORBELL_PAGE_BYTES {
+            DOORBELL_SQ => {
+                let bell = SqDoorbell(value);
+                let qp = (bell.qpn() & 0xffff) as usize % MAX_QPS;
+                // What this process rang last.
+                let last = &self.runner.net().bells[card as usize].qp[qp].posted[0];
+                let blocks = bell.index().wrapping_sub(last.swap(bell.index(), Ordering::Relaxed));
+                self.runner.send_bell(card, qp as u16, bell.index(), blocks);
+            }
+            DOORBELL_RQ => {
+                let bell = RqDoorbell(value);
+                let qp = (bell.qpn() & 0xffff) as usize % MAX_QPS;
+                let last = &self.runner.net().bells[card as usize].qp[qp].posted[1];
+                let count = bell.index().wrapping_sub(last.swap(bell.index(), Ordering::Relaxed));
+                let cost = host.post_recv_ps * u64::from(count) + host.doorbell_ps;
+                let event = Event::RecvBell { card, qp: qp as u16, producer: bell.index() };
+                self.runner.bell(cost, 8, event);
+            }
+            DOORBELL_SRQ => {
+                let bell = SrqDoorbell(value);
+                let srq = (bell.srqn() as usize % MAX_SRQS) as u16;
+                let event = Event::SharedBell { card, srq, producer: bell.index() };
+                self.runner.bell(host.post_recv_ps + host.doorbell_ps, 8, event);
+            }
+            DOORBELL_CQ_ARM => self.runner.bell(host.doorbell_ps, 8, Event::Arm { card, function, value }),
+            _ => {}
         }
     }
 
@@ -150,6 +202,9 @@ impl Card for SegmentCard {
 
     #[inline]
     fn doorbell(&self, offset: u32, value: u64) {
+        if self.simulated {
+            return self.bell(offset, value);
+        }
         let bells = &self.runner.net().bells[self.card as usize];
         match offset % DOORBELL_PAGE_BYTES {
             DOORBELL_SQ => {
@@ -189,6 +244,9 @@ impl Card for SegmentCard {
     }
 
     fn free(&self, memory: DmaMemory) {
+        if self.simulated {
+            self.runner.drain_writes();
+        }
         let segment = self.runner.segment();
         let offset = (memory.ptr as u64).wrapping_sub(segment.ptr_at(0) as u64);
         debug_assert!(offset % PAGE == 0);
@@ -205,6 +263,9 @@ impl Card for SegmentCard {
     }
 
     fn unmap(&self, _iova: u64, addr: *mut u8, len: usize) {
+        if self.simulated {
+            self.runner.drain_writes();
+        }
         let _ = self.runner.segment().unmap(addr, len);
         self.runner.look();
     }
@@ -220,6 +281,9 @@ impl Card for SegmentCard {
             let now = word.load(Ordering::Acquire);
             if now != seen.load(Ordering::Relaxed) {
                 seen.store(now, Ordering::Relaxed);
+                if self.simulated {
+                    self.runner.took_interrupt(self.card, self.function);
+                }
                 return Ok(true);
             }
             if self.runner.segment().is_detached() {
@@ -228,6 +292,9 @@ impl Card for SegmentCard {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(false);
+            }
+            if self.simulated && !self.runner.block_for_interrupt(self.card, self.function, word, now) {
+                continue;
             }
             futex_wait(word, now, Some(left));
         }
@@ -239,7 +306,17 @@ impl Card for SegmentCard {
     }
 
     #[inline]
+    fn polled(&self, completions: usize) {
+        if self.simulated {
+            self.runner.polled(completions);
+        }
+    }
+
+    #[inline]
     fn relax(&self, empty_polls: u32) {
+        if self.simulated {
+            return self.runner.polled_nothing();
+        }
         std::hint::spin_loop();
         if empty_polls % YIELD_AFTER == YIELD_AFTER - 1 {
             if self.runner.segment().pending().load(Ordering::Relaxed) != 0 {

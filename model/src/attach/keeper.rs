@@ -7,6 +7,7 @@ use super::limits::limits;
 use super::net::Net;
 use super::runner::Runner;
 use crate::link::{capture, LinkOptions};
+use crate::profile::Profile;
 use crate::segment::{self, KeeperError, KeeperOptions};
 use crate::world::MAX_CARDS;
 
@@ -30,19 +31,21 @@ pub struct NetOptions {
     pub cards: u8,
     /// How packets travel between them.
     pub link: LinkOptions,
+    /// The cards' timing, if they run in simulated time.
+    pub clock: Option<Profile>,
 }
 
 impl From<u8> for NetOptions {
     /// A net of so many cards on the fast wire.
     fn from(cards: u8) -> Self {
-        NetOptions { cards, link: LinkOptions::default() }
+        NetOptions { cards, link: LinkOptions::default(), clock: None }
     }
 }
 
 /// Runs the keeper of a net (of so many cards, or as the options say), until its last connection has
 /// ended.
 pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), KeeperError> {
-    let NetOptions { cards, link } = options.into();
+    let NetOptions { cards, link, clock } = options.into();
     assert!((1..=MAX_CARDS as u8).contains(&cards), "a net has 1 to {MAX_CARDS} cards");
     if let Some(capture) = &link.capture {
         // Not the file of a net that is running.
@@ -59,7 +62,10 @@ pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), K
         init: Box::new(move |segment| {
             let runner = Runner::new(segment);
             runner.net().link.init(&link, capture::HEADER);
-            let made = runner.control(|world, _| world.init(cards, limits()));
+            if let Some(profile) = &clock {
+                runner.start_simulation(profile);
+            }
+            let made = runner.control(|world, _| world.init(cards, limits(clock.as_ref())));
             made.expect("nobody else has the segment yet");
         }),
         on_member_gone: Box::new(|segment, member| {
@@ -73,6 +79,9 @@ pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), K
                 .is_err()
             {
                 std::thread::sleep(Duration::from_millis(100));
+            }
+            if runner.simulated() {
+                runner.member_gone(member);
             }
         }),
         on_timer: Box::new(|segment| {

@@ -4,9 +4,21 @@ use fpga_regs::{CardLimits, MAX_INLINE, MAX_SGE};
 
 use crate::device::tables::*;
 use crate::packet::PORTS;
+use crate::profile::Profile;
 
-/// Limits of the card in wall-clock mode.
-pub fn limits() -> CardLimits {
+/// Limits of the card: the model's own, or less where the profile in use has less.
+pub fn limits(profile: Option<&Profile>) -> CardLimits {
+    let all = all();
+    let Some(Profile { sq, limits, .. }) = profile else { return all };
+    all.with_max_qp_wr(limits.max_qp_wr.min(all.max_qp_wr()))
+        .with_max_sge(limits.max_sge.min(all.max_sge()))
+        .with_max_inline(sq.inline_max.min(all.max_inline()))
+        .with_max_cqe(limits.max_cqe.min(all.max_cqe()))
+        .with_max_qp_rd_atom(limits.max_rd_atom.min(all.max_qp_rd_atom()))
+        .with_max_qp_init_rd_atom(limits.max_rd_atom.min(all.max_qp_init_rd_atom()))
+}
+
+fn all() -> CardLimits {
     CardLimits::default()
         .with_max_qp(MAX_QPS as u32 - 16)
         .with_max_qp_wr(16_384)

@@ -6,6 +6,7 @@
 
 mod bells;
 mod card;
+mod clocked;
 mod handoff;
 mod keeper;
 mod limits;
@@ -36,6 +37,10 @@ mod atomic {
     }
 }
 
+pub(crate) use bells::Bells;
+pub(crate) use net::Interrupts;
+
+pub use clocked::on_alarm;
 pub use card::{OpenError, SegmentCard};
 pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;

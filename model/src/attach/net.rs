@@ -7,17 +7,23 @@ use std::sync::atomic::AtomicU32;
 use super::bells::Bells;
 use crate::device::tables::{EQS, MAX_FUNCTIONS};
 use crate::link::LinkArea;
+use crate::sim::Sim;
 use crate::world::{World, MAX_CARDS};
+
+/// Interrupt words by card, function and vector: each raise adds one and wakes who waits.
+pub(crate) type Interrupts = [[[AtomicU32; EQS]; MAX_FUNCTIONS]; MAX_CARDS];
 
 /// The cards' area of a segment.
 #[repr(C, align(4096))]
 pub(super) struct Net {
     /// Doorbells by card.
     pub bells: [Bells; MAX_CARDS],
-    /// Interrupt words by card, function and vector: each raise adds one and wakes who waits.
-    pub interrupts: [[[AtomicU32; EQS]; MAX_FUNCTIONS]; MAX_CARDS],
+    /// Interrupt words.
+    pub interrupts: Interrupts,
     /// How packets travel.
     pub link: LinkArea,
     /// The cards. Only with the segment's lock.
     pub world: UnsafeCell<World>,
+    /// Simulated time. Only with the segment's lock.
+    pub sim: UnsafeCell<Sim>,
 }

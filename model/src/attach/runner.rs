@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use super::handoff::{self, Notes, Shared};
 use super::net::Net;
-use super::wall::{Scratch, Wall};
+use super::wall::{Left, Scratch, Wall};
 use crate::device::tables::MAX_QPS;
 use crate::env::{Env, Work};
 use crate::segment::{Guard, LockError, Segment};
+use crate::sim::Step;
 use crate::world::World;
 
 /// How long control operations wait for the lock.
@@ -26,9 +27,11 @@ pub(super) struct Runner<S: Borrow<Segment>> {
     segment: S,
     /// Only with the lock, which one thread of a process has at most.
     scratch: UnsafeCell<Scratch>,
+    /// The same, for simulated time.
+    step: UnsafeCell<Step>,
 }
 
-// SAFETY: `scratch` is used under the segment's lock only.
+// SAFETY: `scratch` and `step` are used under the segment's lock only.
 unsafe impl<S: Borrow<Segment> + Send> Send for Runner<S> {}
 // SAFETY: as above.
 unsafe impl<S: Borrow<Segment> + Sync> Sync for Runner<S> {}
@@ -39,7 +42,7 @@ impl<S: Borrow<Segment>> Runner<S> {
             segment.borrow().world_bytes() as usize >= size_of::<Net>(),
             "the segment was made by another version"
         );
-        Runner { segment, scratch: UnsafeCell::default() }
+        Runner { segment, scratch: UnsafeCell::default(), step: UnsafeCell::default() }
     }
 
     /// The segment.
@@ -90,6 +93,16 @@ impl<S: Borrow<Segment>> Runner<S> {
         result
     }
 
+    /// What a step of the simulation leaves.
+    ///
+    /// # Safety
+    /// With the segment's lock, and once at a time.
+    #[allow(clippy::mut_from_ref)]
+    pub(super) unsafe fn step(&self) -> &mut Step {
+        // SAFETY: as the caller promises.
+        unsafe { &mut *self.step.get() }
+    }
+
     /// A control operation: waits for the lock.
     pub fn control<R>(&self, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> Result<R, LockError> {
         let guard = self.segment().lock(PATIENCE)?;
@@ -97,7 +110,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     #[inline]
-    fn run_locked<R>(&self, guard: &Guard<'_>, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> R {
+    pub(super) fn run_locked<R>(&self, guard: &Guard<'_>, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> R {
         let net = self.net();
         // SAFETY: the lock is held: no other thread or process uses the cards or our scratch.
         let (world, scratch) = unsafe { (&mut *net.world.get(), &mut *self.scratch.get()) };
@@ -106,6 +119,12 @@ impl<S: Borrow<Segment>> Runner<S> {
             recover(guard, world, &mut env);
         }
         let result = first(world, &mut env);
+        if self.simulated() {
+            let left = env.into_work();
+            self.absorb(guard, left);
+            self.segment().journal()[0].store(0, Ordering::Relaxed);
+            return result;
+        }
         loop {
             self.drain(world, &mut env);
             if self.segment().pending().load(Ordering::Relaxed) == 0 {
@@ -119,6 +138,25 @@ impl<S: Borrow<Segment>> Runner<S> {
         }
         self.segment().journal()[0].store(0, Ordering::Relaxed);
         result
+    }
+
+    /// What a control operation left to do becomes part of the simulation.
+    #[cold]
+    fn absorb(&self, guard: &Guard<'_>, (work, watched): Left) {
+        self.engine(guard, |engine| {
+            for work in work {
+                Env::push(&mut engine.env, work);
+            }
+            engine.env.step.watched.extend(watched);
+            engine.settle();
+        });
+    }
+
+    /// A process died while it ran the simulation: the cards are made whole, what was under way is lost.
+    #[cold]
+    pub(super) fn recover_simulated(&self, guard: &Guard<'_>) {
+        self.engine(guard, |engine| engine.env.sim.reset());
+        self.run_locked(guard, |_, _| ());
     }
 
     #[inline]

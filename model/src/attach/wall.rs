@@ -24,11 +24,16 @@ pub(super) struct Scratch {
     watched: Vec<(u8, u16)>,
 }
 
+/// Work, and QPs that sent something.
+pub(super) type Left = (Vec<Work>, Vec<(u8, u16)>);
+
 /// The environment, for as long as the lock is held.
 pub(super) struct Wall<'a> {
     guard: &'a Guard<'a>,
     net: &'a Net,
     scratch: &'a mut Scratch,
+    /// The cards run in simulated time: this environment only serves control operations.
+    simulated: bool,
     /// Packets travel as frames, or are recorded as such.
     linked: bool,
     /// Where the payload of a received frame lies: a stash that all of them use in turn.
@@ -38,7 +43,20 @@ pub(super) struct Wall<'a> {
 impl<'a> Wall<'a> {
     pub fn new(guard: &'a Guard<'a>, net: &'a Net, scratch: &'a mut Scratch) -> Self {
         scratch.stashes_used = 0;
-        Wall { guard, net, scratch, linked: net.link.is_on(), landing: None }
+        // SAFETY: the lock is held.
+        let simulated = unsafe { (*net.sim.get()).on };
+        Wall { guard, net, scratch, simulated, linked: net.link.is_on() && !simulated, landing: None }
+    }
+
+    /// What a control operation left to do, for the simulation.
+    #[cold]
+    pub fn into_work(self) -> Left {
+        let mut work = Vec::new();
+        while let Some(item) = self.scratch.queue.next() {
+            // SAFETY: the queue leaves the item alone until the next call of `next`.
+            work.push(unsafe { *item });
+        }
+        (work, std::mem::take(&mut self.scratch.watched))
     }
 
     /// Packets are to be handed to [`carry`](Self::carry).
@@ -101,7 +119,15 @@ fn fault<E>(_: E) -> DmaFault {
 }
 
 impl Env for Wall<'_> {
+    const TURN: u32 = 32;
+    const TRAIN_BYTES: u32 = 1 << 20;
+    const STASH_BYTES: u32 = 1 << 16;
+
     fn now(&mut self) -> u64 {
+        if self.simulated {
+            // SAFETY: the lock is held.
+            return unsafe { (*self.net.sim.get()).now / 1000 };
+        }
         now_ns()
     }
 
@@ -240,6 +266,10 @@ impl Env for Wall<'_> {
     }
 
     fn timer(&mut self, at: u64) {
+        if self.simulated {
+            // SAFETY: the lock is held, and no other reference to the simulation is.
+            return unsafe { (*self.net.sim.get()).timer(at.saturating_mul(1000)) };
+        }
         self.guard.segment().arm_deadline(at);
     }
 

@@ -10,12 +10,6 @@ use crate::env::{Addr, DmaFault, Env, Work};
 use crate::packet::{Extra, Kind, Payload};
 use crate::wire::psn;
 
-/// WQEs that a QP sends before others have a turn.
-const TURN: u32 = 32;
-/// Most bytes of a train: bounds the time that one QP holds the card.
-const TRAIN_BYTES: u32 = 1 << 20;
-/// Most bytes gathered at a time.
-const STASH_BYTES: u32 = 1 << 16;
 /// PSNs that may be outstanding (IB spec 9.7.2: less than 2^23).
 const PSN_WINDOW: u32 = 1 << 22;
 /// Half of all PSNs: from here on "later" and "earlier" cannot be told apart.
@@ -68,7 +62,7 @@ pub(super) enum Step {
 impl Device {
     /// Runs a send queue: sends what may be sent, at most a turn.
     #[inline]
-    pub fn run_send(&mut self, q: usize, env: &mut impl Env) {
+    pub fn run_send<E: Env>(&mut self, q: usize, env: &mut E) {
         let producer = env.sq_producer(self.id, q as u16);
         let qp = &self.qps[q];
         if !qp.used {
@@ -92,7 +86,7 @@ impl Device {
         if qp.req.rnr_wait || qp.req.pending_status != 0 {
             return;
         }
-        let mut turn = TURN;
+        let mut turn = E::TURN;
         while self.qps[q].req.cur != producer {
             if turn == 0 {
                 env.push(Work::Send { card: self.id, qp: q as u16 });
@@ -153,14 +147,14 @@ impl Device {
 
     /// SEND and WRITE of RC and UC: the next train of the message.
     #[inline(always)]
-    fn send_message(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<Step, LocalError> {
+    fn send_message<E: Env>(&mut self, q: usize, wqe: &Wqe, env: &mut E) -> Result<Step, LocalError> {
         let qp = &self.qps[q];
         let offset = qp.req.cur_offset;
         let total = wqe.ctrl.length();
         if total > 1 << 31 {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
         }
-        let want = (total - offset).min(TRAIN_BYTES);
+        let want = (total - offset).min(E::TRAIN_BYTES);
         let direct = self.gather_direct(q, wqe, offset, want, env)?;
         let (gathered, len) = match direct {
             Some(_) => (Payload::None, want),
@@ -175,6 +169,7 @@ impl Device {
         p.first = offset == 0;
         p.last = last;
         p.count = count;
+        p.inline = wqe.ctrl.inline();
         p.payload = match direct {
             Some(at) => Payload::Memory(at, len),
             None => gathered,
@@ -331,13 +326,13 @@ impl Device {
     /// The payload of `[offset, offset + want)` of a message that is inline, scattered or empty; may be
     /// shorter than asked, then by whole packets.
     #[inline(never)]
-    pub(super) fn gather_pieces(
+    pub(super) fn gather_pieces<E: Env>(
         &self,
         q: usize,
         wqe: &Wqe,
         offset: u32,
         want: u32,
-        env: &mut impl Env,
+        env: &mut E,
     ) -> Result<(Payload, u32), LocalError> {
         if want == 0 {
             self.check_sge_total(q, wqe, env)?;
@@ -349,7 +344,7 @@ impl Device {
                 return Ok((Payload::Memory(at, want), want));
             }
         }
-        let want = want.min(STASH_BYTES);
+        let want = want.min(E::STASH_BYTES);
         let stash = env.stash(want as usize);
         let mut done = 0u64;
         let mut each = |at: Addr, len: u64, env: &mut _| -> Result<(), DmaFault> {

@@ -11,8 +11,6 @@ use crate::env::{Atomic, Env};
 use crate::packet::{aeth, Extra, Kind, Packet, Payload, Transport};
 use crate::wire::psn;
 
-/// Most bytes of a READ response train.
-const TRAIN_BYTES: u32 = 1 << 20;
 /// Resource kinds.
 const READ: u8 = 1;
 const ATOMIC: u8 = 2;
@@ -404,11 +402,11 @@ impl Device {
     }
 
     /// The data of a READ, in trains.
-    fn send_read_response(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+    fn send_read_response<E: Env>(&mut self, q: usize, p: &Packet, env: &mut E) {
         let mut offset = 0u32;
         loop {
             let qp = &self.qps[q];
-            let mut want = (p.dma_len - offset).min(TRAIN_BYTES);
+            let mut want = (p.dma_len - offset).min(E::TRAIN_BYTES);
             let first_psn = psn::add(p.psn, offset >> qp.mtu_log);
             let mut data = Payload::None;
             if want != 0 {

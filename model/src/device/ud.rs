@@ -47,6 +47,7 @@ impl Device {
         p.dgid = av.dgid();
         p.solicited = wqe.ctrl.solicited();
         p.payload = payload;
+        p.inline = wqe.ctrl.inline();
         if wqe.ctrl.opcode() == fpga_regs::WqeOpcode::SEND_WITH_IMM {
             p.extra = Extra::Immediate;
             p.imm = wqe.ctrl.imm();

@@ -56,6 +56,13 @@ impl<const N: usize> Queue<N> {
         self.len as usize
     }
 
+    /// The time of the last event whose item is wanted, by looking at all of them.
+    #[must_use]
+    pub fn latest(&self, wanted: impl Fn(u32) -> bool) -> Option<u64> {
+        let used = ROOT..ROOT + self.len as usize;
+        used.filter(|&at| wanted(self.items[at])).map(|at| (self.keys[at] >> 64) as u64).max()
+    }
+
     /// Nothing is due.
     #[must_use]
     pub fn is_empty(&self) -> bool {

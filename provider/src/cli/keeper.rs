@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use model::attach::{run_keeper, NetOptions};
+use model::profile::Profile;
 use model::segment::{AttachError, Segment};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::daemon;
 use super::runtime::Net;
 use super::wire::{WireArgs, WireInfo};
-use super::CardArgs;
+use super::{CardArgs, Clock};
 
 const START_TIME: Duration = Duration::from_secs(5);
 const DEFAULT_CARDS: u32 = 2;
@@ -33,6 +34,9 @@ pub struct NetInfo {
     /// The wire between them.
     #[serde(default)]
     pub wire: WireInfo,
+    /// The time that programs see.
+    #[serde(default)]
+    pub clock: Clock,
 }
 
 /// A net whose keeper runs, and stays while `hold` is open.
@@ -52,6 +56,8 @@ pub struct KeeperArgs {
     cards: u32,
     #[arg(long)]
     card: String,
+    #[arg(long, default_value = "wall")]
+    clock: Clock,
     #[command(flatten)]
     wire: WireArgs,
 }
@@ -121,7 +127,9 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
         cards: wanted.cards.unwrap_or(DEFAULT_CARDS),
         card: wanted.card.clone().unwrap_or(DEFAULT_PROFILE.to_owned()),
         wire: WireInfo::from(&wire),
+        clock: wanted.clock.unwrap_or_default(),
     };
+    profile(&info.card, info.clock)?;
     fs::write(info_file(net), serde_json::to_string(&info)?)
         .with_context(|| format!("writing {}", info_file(net).display()))?;
     let mut arguments = vec![
@@ -129,6 +137,7 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
         format!("--net={}", net.name()),
         format!("--cards={}", info.cards),
         format!("--card={}", info.card),
+        format!("--clock={}", info.clock),
     ];
     arguments.extend(WireArgs::arguments(&wire)?);
     daemon::spawn(&arguments, None)
@@ -188,6 +197,13 @@ fn check_wanted(net: &Net, wanted: &CardArgs, info: &NetInfo) -> Result<()> {
             info.card
         );
     }
+    if let Some(clock) = wanted.clock.filter(|&clock| clock != info.clock) {
+        bail!(
+            "net `{name}` is running with the {} clock, not {clock}: leave out --clock, name \
+             another net with --net, or end its programs first",
+            info.clock
+        );
+    }
     if let Some(difference) = wanted.wire.differs(&info.wire)? {
         bail!(
             "net `{name}` is running with {difference}, name another net with --net, or end its \
@@ -213,12 +229,22 @@ pub fn keeper(args: KeeperArgs) -> Result<u8> {
 }
 
 fn serve(net: &Net, args: &KeeperArgs) -> Result<()> {
-    if args.card != DEFAULT_PROFILE {
-        bail!("there is no card profile `{}`; known: {DEFAULT_PROFILE}", args.card);
-    }
-    let options = NetOptions { cards: u8::try_from(args.cards)?, link: args.wire.decide()? };
+    let clock = profile(&args.card, args.clock)?;
+    let options = NetOptions { cards: u8::try_from(args.cards)?, link: args.wire.decide()?, clock };
     run_keeper(&net.socket(), options)?;
     Ok(())
+}
+
+/// The timing of a net, if it runs in simulated time.
+fn profile(card: &str, clock: Clock) -> Result<Option<Profile>> {
+    match clock {
+        Clock::Virtual => Ok(Some(Profile::load(card)?.profile)),
+        Clock::Wall if card == DEFAULT_PROFILE => Ok(None),
+        Clock::Wall => bail!(
+            "card `{card}` differs from {DEFAULT_PROFILE} in its timing, which the wall clock does not \
+             show: add --clock virtual"
+        ),
+    }
 }
 
 /// Removes what was noted about the net, unless it is running again already.
@@ -246,7 +272,12 @@ mod tests {
     #[test]
     fn joining_with_other_cards_is_refused() {
         let net = Net::named("test-check").unwrap();
-        let info = NetInfo { cards: 2, card: "f10a".to_owned(), wire: WireInfo::default() };
+        let info = NetInfo {
+            cards: 2,
+            card: "f10a".to_owned(),
+            wire: WireInfo::default(),
+            clock: Clock::Wall,
+        };
         let wanted = |cards, card: Option<&str>| CardArgs {
             cards,
             card: card.map(str::to_owned),

@@ -67,8 +67,32 @@ pub struct CardArgs {
     /// Card profile (default f10a, or what the running net has)
     #[arg(long, value_name = "PROFILE")]
     pub card: Option<String>,
+    /// Time that programs see: the machine's, or simulated with the card's timing (default wall, or what
+    /// the running net has)
+    #[arg(long, value_name = "CLOCK")]
+    pub clock: Option<Clock>,
     #[command(flatten)]
     pub wire: wire::WireArgs,
+}
+
+/// Which time programs see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// The machine's: as fast as it can.
+    #[default]
+    Wall,
+    /// Simulated: what the card of the profile would take.
+    Virtual,
+}
+
+impl std::fmt::Display for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Clock::Wall => "wall",
+            Clock::Virtual => "virtual",
+        })
+    }
 }
 
 /// Runs the command line and turns every error into one readable message.

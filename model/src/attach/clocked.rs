@@ -1,0 +1,564 @@
+//! A process's threads in simulated time: their clocks move on through here.
+//!
+//! A thread's clock goes on by itself as far as nothing can happen (`horizon`); beyond that it takes the
+//! segment's lock, executes events, and sleeps where another thread must move first.
+#![allow(unsafe_code)]
+
+use std::borrow::Borrow;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::net::Net;
+use super::runner::Runner;
+use super::wall::Wall;
+use crate::segment::{futex_wait, now_ns, Guard, LockError, Segment};
+use crate::sim::actors::{Actor, State};
+use crate::sim::{Engine, Event, Outcome, Sim, SimEnv, Wait, FOREVER};
+use crate::world::World;
+
+/// How long an operation waits for the lock.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Empty polls in a row after which the next one waits for a completion, as all that would follow.
+const EMPTY_POLLS: u32 = 2;
+/// How long simulated time may stand still, in real time.
+const STANDSTILL: Duration = Duration::from_secs(60);
+/// How long a thread sleeps before it looks again, in case it is the last one.
+const NAP: Duration = Duration::from_millis(20);
+
+thread_local! {
+    /// Place of this thread's actor plus one; 0: none.
+    static ME: Cell<u32> = const { Cell::new(0) };
+    /// The clock may be moved on to before this time without looking.
+    static HORIZON: Cell<u64> = const { Cell::new(0) };
+    /// Empty polls in a row.
+    static EMPTY: Cell<u32> = const { Cell::new(0) };
+    /// Leaves when the thread ends.
+    static LEAVER: Leaver = const { Leaver };
+}
+
+/// Calls into the library so far: has a program called since?
+static CALLS: AtomicU64 = AtomicU64::new(0);
+/// To be called when a wait passed the program's alarm.
+static ON_ALARM: OnceLock<fn()> = OnceLock::new();
+/// How a thread that ends is taken from its timeline.
+static LEAVE: OnceLock<Box<dyn Fn(u16) + Send + Sync>> = OnceLock::new();
+
+struct Leaver;
+
+impl Drop for Leaver {
+    fn drop(&mut self) {
+        let me = ME.replace(0);
+        if let (Some(leave), true) = (LEAVE.get(), me != 0) {
+            leave((me - 1) as u16);
+        }
+    }
+}
+
+/// What ends a wait for memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// The time alone.
+    Time,
+    /// A queue entry, seen by a poll every so often.
+    Entry(u64),
+    /// Any write, seen so much later.
+    Write(u64),
+}
+
+/// Spins before a thread sleeps: none where there is no other core for whom it waits for.
+fn spins() -> u32 {
+    static SPINS: OnceLock<u32> = OnceLock::new();
+    *SPINS.get_or_init(|| match std::thread::available_parallelism() {
+        Ok(n) if n.get() > 1 => 4000,
+        _ => 0,
+    })
+}
+
+fn sim(net: &Net) -> *mut Sim {
+    net.sim.get()
+}
+
+impl<S: Borrow<Segment>> Runner<S> {
+    /// Whether the cards of this net run in simulated time.
+    #[inline]
+    pub fn simulated(&self) -> bool {
+        // SAFETY: written once, before anybody could join.
+        unsafe { (*sim(self.net())).on }
+    }
+
+    /// The simulation, with the lock.
+    pub(super) fn engine<R>(&self, guard: &Guard<'_>, work: impl FnOnce(&mut Engine<'_>) -> R) -> R {
+        let net = self.net();
+        // SAFETY: the lock is held: no other thread or process uses the cards, the simulation or our scratch.
+        let (world, sim, step) = unsafe { (&mut *net.world.get(), &mut *net.sim.get(), self.step()) };
+        let env = SimEnv { sim, bells: &net.bells, guard, step };
+        work(&mut Engine { world, env, interrupts: &net.interrupts })
+    }
+
+    fn locked(&self) -> Result<Guard<'_>, LockError> {
+        let guard = self.segment().lock(PATIENCE)?;
+        if guard.recovered() {
+            self.recover_simulated(&guard);
+        }
+        Ok(guard)
+    }
+
+    fn actors(&self) -> &[Actor] {
+        // SAFETY: only atomics of it are used without the lock.
+        unsafe { &(*sim(self.net())).actors.all }
+    }
+
+    /// This thread's actor; it joins with its first call.
+    #[inline]
+    fn me(&self) -> u16 {
+        match ME.get() {
+            0 => self.join(),
+            n => (n - 1) as u16,
+        }
+    }
+
+    /// The thread takes part from the moment on at which all others wait for something: so that where it
+    /// begins does not depend on how fast it was started.
+    #[cold]
+    fn join(&self) -> u16 {
+        let member = self.segment().member();
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let until = now_ns() + 5_000_000_000;
+        loop {
+            let Ok(guard) = self.locked() else { std::process::abort() };
+            let joined = self.engine(&guard, |e| {
+                let sim = &mut *e.env.sim;
+                let others = sim.actors.used().iter().any(|a| a.member != member && a.state != State::Blocked && a.state != State::Free);
+                if others && now_ns() < until {
+                    return None;
+                }
+                Some(sim.join(member, std::process::id(), tid))
+            });
+            drop(guard);
+            match joined {
+                Some(Some(at)) => {
+                    ME.set(u32::from(at) + 1);
+                    HORIZON.set(0);
+                    LEAVER.with(|_| ());
+                    return at;
+                }
+                Some(None) => {
+                    eprintln!("verbena: too many threads take part in simulated time");
+                    std::process::abort();
+                }
+                None => std::thread::sleep(Duration::from_micros(200)),
+            }
+        }
+    }
+
+    /// This thread's clock.
+    pub fn clock(&self) -> u64 {
+        self.actors()[self.me() as usize].now()
+    }
+
+    /// The program has used so much time.
+    #[inline]
+    pub fn spend(&self, ps: u64) -> u64 {
+        CALLS.store(CALLS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        let me = self.me();
+        let actor = &self.actors()[me as usize];
+        let clock = actor.clock.load(Ordering::Relaxed) + ps;
+        if clock < HORIZON.get() {
+            actor.clock.store(clock, Ordering::Release);
+            return clock;
+        }
+        self.advance(me, clock, Until::Time)
+    }
+
+    /// The program sleeps.
+    pub fn sleep_until(&self, at: u64) -> u64 {
+        let me = self.me();
+        let now = self.actors()[me as usize].now();
+        self.advance(me, at.max(now), Until::Time)
+    }
+
+    /// A poll found nothing.
+    pub fn polled_nothing(&self) {
+        let cost = self.profile().host.poll_empty_ps.max(1);
+        let empty = EMPTY.get();
+        EMPTY.set(empty.saturating_add(1));
+        if empty < EMPTY_POLLS {
+            self.spend(cost);
+        } else {
+            CALLS.fetch_add(1, Ordering::Relaxed);
+            self.advance(self.me(), FOREVER, Until::Entry(cost));
+        }
+    }
+
+    /// A poll found completions.
+    pub fn polled(&self, completions: usize) {
+        EMPTY.set(0);
+        let host = &self.profile().host;
+        self.spend(host.poll_ps + completions as u64 * host.poll_cqe_ps);
+    }
+
+    /// The program spins on memory.
+    pub fn memory_wait(&self) -> u64 {
+        let seen = self.profile().host.memory_poll_ps;
+        self.advance(self.me(), FOREVER, Until::Write(seen))
+    }
+
+    /// A counter that changes with each call.
+    pub fn calls(&self) -> u64 {
+        CALLS.load(Ordering::Relaxed)
+    }
+
+    /// The timing in use.
+    #[inline]
+    pub fn profile(&self) -> &crate::profile::Profile {
+        // SAFETY: written once, before anybody could join.
+        unsafe { &(*sim(self.net())).profile }
+    }
+
+    fn advance(&self, me: u16, target: u64, until: Until) -> u64 {
+        let Ok(guard) = self.locked() else { return target };
+        self.engine(&guard, |e| {
+            let a = &mut e.env.sim.actors.all[me as usize];
+            a.state = State::Waiting;
+            a.target = target.min(a.alarm.max(a.now()));
+            a.due = false;
+            (a.step, a.after, a.entries) = match until {
+                Until::Time => (0, 0, false),
+                Until::Entry(step) => (step, 0, true),
+                Until::Write(seen) => (1, seen, false),
+            };
+        });
+        let (clock, guard) = self.finish(me, guard);
+        let alarm = self.engine(&guard, |e| e.env.sim.actors.all[me as usize].alarm);
+        drop(guard);
+        if alarm <= clock {
+            if let Some(ring) = ON_ALARM.get() {
+                ring();
+            }
+            // Time goes on, alarm or not.
+            if clock < target && until == Until::Time {
+                return self.advance(me, target, until);
+            }
+        }
+        clock
+    }
+
+    /// Executes events, and waits for others, until the wait of actor `me` has come to its end.
+    fn finish<'a>(&'a self, me: u16, mut guard: Guard<'a>) -> (u64, Guard<'a>) {
+        let mut still = Standstill::default();
+        loop {
+            let outcome = self.engine(&guard, |e| {
+                let outcome = e.run(me);
+                e.env.sim.notify(me);
+                outcome
+            });
+            if let Outcome::Done { clock, horizon } = outcome {
+                HORIZON.set(horizon);
+                return (clock, guard);
+            }
+            let executed = self.engine(&guard, |e| e.env.sim.executed);
+            let actor = &self.actors()[me as usize];
+            let seen = actor.word.load(Ordering::Acquire);
+            if still.too_long(executed) {
+                self.give_up(&guard);
+            }
+            drop(guard);
+            wait(&actor.word, seen, &actor.asleep);
+            guard = match self.locked() {
+                Ok(guard) => guard,
+                Err(error) => {
+                    eprintln!("verbena: the simulation cannot go on: {error}");
+                    std::process::abort();
+                }
+            };
+        }
+    }
+
+    /// Time stands still: says who waits for what, and ends.
+    #[cold]
+    fn give_up(&self, guard: &Guard<'_>) -> ! {
+        let text = self.engine(guard, |e| e.env.sim.describe());
+        eprintln!("verbena: simulated time stood still for {} s; {text}", STANDSTILL.as_secs());
+        std::process::exit(124);
+    }
+
+    /// A control operation: the thread's clock goes on to where the operation takes place, in its turn.
+    pub(super) fn turn<R>(
+        &self,
+        first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
+    ) -> Result<R, LockError> {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        let me = self.me();
+        let guard = self.locked()?;
+        self.engine(&guard, |e| {
+            let lookahead = e.env.sim.lookahead();
+            let a = &mut e.env.sim.actors.all[me as usize];
+            a.state = State::Turn;
+            a.target = a.now() + lookahead;
+            a.step = 0;
+            a.due = false;
+        });
+        let (_, guard) = self.finish(me, guard);
+        let result = self.run_locked(&guard, first);
+        HORIZON.set(0);
+        Ok(result)
+    }
+
+    /// A doorbell, after the program has used `cost`; `bytes` are written.
+    pub(super) fn bell(&self, cost: u64, bytes: u64, event: Event) {
+        let clock = self.spend(cost);
+        EMPTY.set(0);
+        let me = self.me();
+        let p = self.profile();
+        let at = clock + p.pcie.mmio_ps.max(1) + p.pcie.pcie_bps.time(bytes + u64::from(p.pcie.mwr_overhead));
+        let Ok(guard) = self.locked() else { return };
+        self.engine(&guard, |e| e.env.sim.act(me, at, event));
+        drop(guard);
+        HORIZON.set(HORIZON.get().min(at));
+    }
+
+    /// Like [`bell`](Self::bell) for a send queue: whether its WQEs go with the doorbell depends on them.
+    pub(super) fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
+        let p = self.profile();
+        let bytes = blocks * fpga_regs::WQE_BLOCK as u32;
+        let pushed = bytes <= p.sq.push_max && (p.sq.push_inline_only == 0 || self.first_is_inline(card, qp, producer, blocks));
+        let store = if pushed { p.host.push_ps * u64::from(blocks) } else { p.host.doorbell_ps };
+        let cost = p.host.post_ps * u64::from(blocks) + store;
+        let on_bus = if pushed { u64::from(bytes) } else { 8 };
+        self.bell(cost, on_bus, Event::SendBell { card, qp, producer, pushed });
+    }
+
+    fn first_is_inline(&self, card: u8, qp: u16, producer: u32, blocks: u32) -> bool {
+        let Ok(guard) = self.locked() else { return false };
+        self.engine(&guard, |e| {
+            let q = &e.world.cards[card as usize].qps[qp as usize];
+            let first = producer.wrapping_sub(blocks) & q.sq_mask;
+            let at = crate::env::Addr { iova: q.sq_iova + (u64::from(first) << 6), domain: q.domain };
+            let mut bytes = [0; fpga_regs::WqeCtrl::BYTES];
+            crate::env::Env::read(&mut e.env, at, &mut bytes).is_ok()
+                && fpga_regs::WqeCtrl::from_bytes(&bytes).inline()
+        })
+    }
+
+    /// Whose function it is, for interrupts.
+    pub(super) fn note_function(&self, card: u8, function: u16) {
+        let member = self.segment().member();
+        if let Ok(guard) = self.locked() {
+            self.engine(&guard, |e| e.env.sim.members[card as usize][function as usize] = member);
+        }
+    }
+
+    /// Before memory goes away: lets all writes that are under way to this process happen.
+    pub(super) fn drain_writes(&self) {
+        let me = self.me();
+        let member = self.segment().member();
+        let Ok(guard) = self.locked() else { return };
+        let last = self.engine(&guard, |e| e.env.sim.last_write(member));
+        drop(guard);
+        if let Some(last) = last {
+            self.sleep_until(last);
+        }
+        let _ = me;
+    }
+
+    /// The thread is about to wait for an interrupt of a function; false if there was one meanwhile.
+    pub(super) fn block_for_interrupt(&self, card: u8, function: u16, word: &AtomicU32, seen: u32) -> bool {
+        let me = self.me();
+        let Ok(guard) = self.locked() else { return false };
+        let blocked = self.engine(&guard, |e| {
+            let sim = &mut *e.env.sim;
+            if word.load(Ordering::Acquire) != seen {
+                return false;
+            }
+            let a = &mut sim.actors.all[me as usize];
+            a.state = State::Blocked;
+            a.interrupt = (u32::from(card) << 16 | u32::from(function)) + 1;
+            a.wait_count = 0;
+            sim.notify(me);
+            true
+        });
+        drop(guard);
+        blocked
+    }
+
+    /// The thread has taken an interrupt: it is no earlier than that.
+    pub(super) fn took_interrupt(&self, card: u8, function: u16) {
+        self.resume();
+        let Ok(guard) = self.locked() else { return };
+        let at = self.engine(&guard, |e| e.env.sim.interrupt_at[card as usize][function as usize]);
+        drop(guard);
+        self.sleep_until(at);
+    }
+
+    /// The thread is about to wait in the kernel. Returns what [`unblock`](Self::unblock) wants.
+    pub fn block(&self, waits: &[Wait], deadline: u64) -> u64 {
+        let me = self.me();
+        let Ok(guard) = self.locked() else { return 0 };
+        self.engine(&guard, |e| {
+            let sim = &mut *e.env.sim;
+            if sim.stream_ready(waits) {
+                return;
+            }
+            let a = &mut sim.actors.all[me as usize];
+            let n = waits.len().min(a.waits.len());
+            a.waits[..n].copy_from_slice(&waits[..n]);
+            a.wait_count = n as u32;
+            a.state = State::Blocked;
+            a.interrupt = 0;
+            a.serial += 1;
+            let (serial, at) = (a.serial, deadline.min(a.alarm).max(a.now()));
+            if at != FOREVER {
+                let at = at.max(sim.now);
+                sim.act(me, at, Event::Wake { actor: me, serial });
+            }
+            sim.notify(me);
+        });
+        drop(guard);
+        0
+    }
+
+    /// The wait in the kernel has ended.
+    pub fn unblock(&self, _token: u64) -> u64 {
+        self.resume();
+        HORIZON.set(0);
+        self.spend(0)
+    }
+
+    /// The kernel let the thread go on: if nobody within the simulation did, it goes on from now.
+    fn resume(&self) {
+        let me = self.me();
+        let Ok(guard) = self.locked() else { return };
+        self.engine(&guard, |e| {
+            let sim = &mut *e.env.sim;
+            if sim.actors.all[me as usize].state == State::Blocked {
+                let latest = sim.latest();
+                sim.actors.all[me as usize].release(latest);
+            }
+        });
+        drop(guard);
+        HORIZON.set(0);
+    }
+
+    /// The thread is about to write bytes of a stream.
+    pub fn sent(&self, key: crate::sim::StreamKey, end: u64) {
+        let at = self.clock();
+        if let Ok(guard) = self.locked() {
+            self.engine(&guard, |e| e.env.sim.stream_sent(key, end, at));
+        }
+        HORIZON.set(0);
+    }
+
+    /// The thread has closed the writing end of a stream.
+    pub fn closed(&self, key: crate::sim::StreamKey) {
+        let at = self.clock();
+        if let Ok(guard) = self.locked() {
+            self.engine(&guard, |e| e.env.sim.stream_closed(key, at));
+        }
+        HORIZON.set(0);
+    }
+
+    /// The thread has read bytes of a stream.
+    pub fn received(&self, key: crate::sim::StreamKey, end: u64) {
+        let Ok(guard) = self.locked() else { return };
+        let at = self.engine(&guard, |e| e.env.sim.stream_received(key, end));
+        drop(guard);
+        self.sleep_until(at);
+    }
+
+    /// The program wants SIGALRM at this time.
+    pub fn alarm(&self, at: u64) {
+        let me = self.me();
+        let member = self.segment().member();
+        if let Ok(guard) = self.locked() {
+            self.engine(&guard, |e| {
+                let _ = member;
+                e.env.sim.actors.all[me as usize].alarm = at;
+            });
+        }
+    }
+
+    /// Makes a new net one of simulated time.
+    pub(super) fn start_simulation(&self, profile: &crate::profile::Profile) {
+        // SAFETY: nobody else has the segment yet.
+        let sim = unsafe { &mut *sim(self.net()) };
+        sim.profile = *profile;
+        sim.on = true;
+    }
+
+    /// A process is gone: its clock holds nobody back, nothing is written to its memory.
+    pub(super) fn member_gone(&self, member: u16) {
+        if let Ok(guard) = self.locked() {
+            self.engine(&guard, |e| {
+                e.env.sim.forget_domain(member);
+                e.env.sim.leave(|a| a.member == member);
+            });
+        }
+    }
+
+    /// This thread takes part no more.
+    pub fn leave(&self, me: u16) {
+        if let Ok(guard) = self.locked() {
+            let member = self.segment().member();
+            self.engine(&guard, |e| {
+                let sim = &mut *e.env.sim;
+                let a = &mut sim.actors.all[me as usize];
+                if a.member == member {
+                    a.state = State::Free;
+                    sim.notify(me);
+                }
+            });
+        }
+    }
+
+    /// The whole process takes part no more: its last card is closed.
+    pub(super) fn leave_all(&self) {
+        ME.set(0);
+        if let Ok(guard) = self.locked() {
+            let member = self.segment().member();
+            self.engine(&guard, |e| e.env.sim.leave(|a| a.member == member));
+        }
+    }
+}
+
+/// What to call when a wait has passed the program's alarm.
+pub fn on_alarm(ring: fn()) {
+    let _ = ON_ALARM.set(ring);
+}
+
+/// How a thread that ends leaves.
+pub(super) fn on_thread_end(leave: impl Fn(u16) + Send + Sync + 'static) {
+    let _ = LEAVE.set(Box::new(leave));
+}
+
+fn wait(word: &AtomicU32, seen: u32, asleep: &AtomicU32) {
+    for _ in 0..spins() {
+        if word.load(Ordering::Acquire) != seen {
+            return;
+        }
+        std::hint::spin_loop();
+    }
+    asleep.store(1, Ordering::SeqCst);
+    if word.load(Ordering::SeqCst) == seen {
+        futex_wait(word, seen, Some(NAP));
+    }
+    asleep.store(0, Ordering::SeqCst);
+}
+
+/// Notices that time stands still.
+#[derive(Default)]
+struct Standstill {
+    since: u64,
+    executed: u64,
+}
+
+impl Standstill {
+    fn too_long(&mut self, executed: u64) -> bool {
+        let now = now_ns();
+        if self.since == 0 || executed != self.executed {
+            (self.since, self.executed) = (now, executed);
+        }
+        u128::from(now - self.since) > STANDSTILL.as_nanos()
+    }
+}

@@ -1,0 +1,277 @@
+//! The clocks of the programs, and how far simulated time may pass them.
+//!
+//! An *actor* is a thread of an attached process. What it does at its clock `c` reaches the cards no
+//! earlier than `c + lookahead` (the way of a store over PCIe), so an event before that may happen
+//! whatever the thread still does; and an event that writes to the process's memory may happen only when its
+//! threads have come that far, or they would see it early.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::event::Event;
+use super::state::{Sim, FOREVER};
+use super::streams::Wait;
+use crate::segment::futex_wake;
+
+/// Most actors.
+pub const ACTORS: usize = 256;
+/// Streams that one actor waits for at a time.
+pub const WAITS: usize = 16;
+
+/// What an actor does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum State {
+    /// There is none.
+    #[default]
+    Free,
+    /// Runs its program at its clock.
+    Running,
+    /// Waits within the library until simulated time has come to `target`.
+    Waiting,
+    /// Waits for its turn to do at exactly `target` what is no event (a control operation).
+    Turn,
+    /// Waits in the kernel: it does not hold time back.
+    Blocked,
+}
+
+/// An actor. Changed with the segment's lock, but for what is atomic.
+#[repr(C, align(128))]
+pub struct Actor {
+    /// What it does.
+    pub state: State,
+    /// Its process.
+    pub member: u16,
+    /// Which thread of the process, by the order in which they came.
+    pub ordinal: u16,
+    /// Its process id.
+    pub pid: u32,
+    /// Its thread id.
+    pub tid: u32,
+    /// Its clock. Its own thread moves it on without the lock as far as that is safe.
+    pub clock: AtomicU64,
+    /// Where it waits for its clock to come.
+    pub target: u64,
+    /// Not 0: a write to its memory ends the wait, rounded up to such steps from `clock`.
+    pub step: u64,
+    /// Only a queue entry ends the wait, not other writes.
+    pub entries: bool,
+    /// Added to the time of the write that ends the wait.
+    pub after: u64,
+    /// Events that it has made.
+    pub sequence: u64,
+    /// Number of its wait.
+    pub serial: u32,
+    /// Changes when it should look again.
+    pub word: AtomicU32,
+    /// It sleeps on `word`.
+    pub asleep: AtomicU32,
+    /// It should look again: its wait has an end.
+    pub due: bool,
+    /// Whom it waits for.
+    pub blocker: u16,
+    /// The time that the blocker must be able to let pass.
+    pub need: u64,
+    /// Function whose interrupts it waits for, plus one: card << 16 | function.
+    pub interrupt: u32,
+    /// Streams that it waits for while blocked.
+    pub waits: [Wait; WAITS],
+    /// How many.
+    pub wait_count: u32,
+    /// SIGALRM of its process.
+    pub alarm: u64,
+}
+
+/// All actors.
+#[repr(C)]
+pub struct Actors {
+    /// Those in use are among the first so many.
+    pub top: u32,
+    /// Who is at which place.
+    pub all: [Actor; ACTORS],
+}
+
+impl Actor {
+    /// Its clock.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.clock.load(Ordering::Acquire)
+    }
+
+    /// Order among actors at the same time, the same in every run.
+    #[inline]
+    pub fn rank(&self) -> u64 {
+        (u64::from(self.member) + 1) << 8 | u64::from(self.ordinal & 0xff)
+    }
+
+    /// The order of its next event.
+    #[inline]
+    pub fn order(&mut self) -> u64 {
+        self.sequence += 1;
+        self.rank() << 40 | self.sequence
+    }
+
+    /// Makes its thread look again.
+    pub fn bump(&self) {
+        self.word.fetch_add(1, Ordering::Release);
+        if self.asleep.load(Ordering::SeqCst) != 0 {
+            futex_wake(&self.word, 1);
+        }
+    }
+
+    /// It runs from this time on.
+    pub fn release(&mut self, at: u64) {
+        if self.state == State::Blocked {
+            self.state = State::Running;
+            self.interrupt = 0;
+            self.wait_count = 0;
+            self.serial += 1;
+            let clock = self.now().max(at);
+            self.clock.store(clock, Ordering::Release);
+        }
+    }
+}
+
+impl Actors {
+    /// Those in use.
+    #[inline]
+    pub fn used(&self) -> &[Actor] {
+        &self.all[..self.top as usize]
+    }
+
+    /// Those in use.
+    #[inline]
+    pub fn used_mut(&mut self) -> &mut [Actor] {
+        &mut self.all[..self.top as usize]
+    }
+}
+
+impl Sim {
+    /// What an actor does at its clock reaches the cards this much later at the earliest.
+    #[inline]
+    pub fn lookahead(&self) -> u64 {
+        self.profile.pcie.mmio_ps.max(1)
+    }
+
+    /// Events before this time may happen as far as the other actors go, and the actor that says so.
+    pub fn limit(&self, me: u16) -> (u64, u16) {
+        let lookahead = self.lookahead();
+        let rank = self.actors.all[me as usize].rank();
+        let mut least = (FOREVER, me);
+        for (i, a) in self.actors.used().iter().enumerate() {
+            if i == me as usize {
+                continue;
+            }
+            let limit = match a.state {
+                State::Running => a.now().saturating_add(lookahead),
+                State::Waiting => a.target.saturating_add(lookahead),
+                State::Turn => a.target + u64::from(rank < a.rank()),
+                State::Free | State::Blocked => continue,
+            };
+            if limit < least.0 {
+                least = (limit, i as u16);
+            }
+        }
+        least
+    }
+
+    /// An actor of this process that has not come to `time` yet.
+    pub fn behind(&self, me: u16, member: u16, time: u64) -> Option<u16> {
+        let late = |(i, a): (usize, &Actor)| {
+            let at = match a.state {
+                State::Running => a.now(),
+                State::Waiting | State::Turn => a.target,
+                State::Free | State::Blocked => return None,
+            };
+            (i != me as usize && a.member == member && at < time).then_some(i as u16)
+        };
+        self.actors.used().iter().enumerate().find_map(late)
+    }
+
+    /// Memory of a process was written now: whoever waits for that has an end of its wait. True if there
+    /// is one.
+    pub fn touched(&mut self, member: u16, entry: bool) -> bool {
+        let now = self.now;
+        let mut any = false;
+        for a in self.actors.used_mut() {
+            if a.member == member && a.state == State::Waiting && a.step != 0 && (entry || !a.entries) {
+                let from = a.now();
+                let steps = now.saturating_sub(from).div_ceil(a.step).max(1);
+                let at = from + steps * a.step + a.after;
+                if at < a.target {
+                    a.target = at;
+                    a.due = true;
+                    any = true;
+                }
+            }
+        }
+        any
+    }
+
+    /// After `me` has gone on, blocked or left: lets those look again who waited for that.
+    pub fn notify(&mut self, me: u16) {
+        let lookahead = self.lookahead();
+        let (state, clock, target) = {
+            let a = &self.actors.all[me as usize];
+            (a.state, a.now(), a.target)
+        };
+        let passed = match state {
+            State::Running => clock,
+            State::Waiting | State::Turn => target,
+            State::Free | State::Blocked => FOREVER,
+        };
+        for (i, a) in self.actors.used_mut().iter_mut().enumerate() {
+            if i == me as usize || !matches!(a.state, State::Waiting | State::Turn) {
+                continue;
+            }
+            let free = passed == FOREVER || (a.blocker == me && a.need < passed.saturating_add(lookahead));
+            if a.due || free {
+                a.due = false;
+                a.bump();
+            }
+        }
+    }
+
+    /// An actor's place, for a thread of a process; `None`: all are taken.
+    pub fn join(&mut self, member: u16, pid: u32, tid: u32) -> Option<u16> {
+        let place = self.actors.all.iter().position(|a| a.state == State::Free)?;
+        let ordinal = self.actors.used().iter().filter(|a| a.state != State::Free && a.member == member).count();
+        self.actors.top = self.actors.top.max(place as u32 + 1);
+        let start = self.latest();
+        let a = &mut self.actors.all[place];
+        a.state = State::Running;
+        a.member = member;
+        a.ordinal = ordinal as u16;
+        (a.pid, a.tid) = (pid, tid);
+        a.clock.store(start, Ordering::Release);
+        a.serial += 1;
+        a.sequence = 0;
+        a.interrupt = 0;
+        a.wait_count = 0;
+        a.alarm = FOREVER;
+        Some(place as u16)
+    }
+
+    /// The time that nobody has passed: where somebody begins who comes from outside.
+    pub fn latest(&self) -> u64 {
+        let running = self.actors.used().iter().filter(|a| a.state == State::Running).map(Actor::now);
+        running.max().unwrap_or(0).max(self.now)
+    }
+
+    /// Actors of a process that is gone leave.
+    pub fn leave(&mut self, gone: impl Fn(&Actor) -> bool) {
+        for i in 0..self.actors.top as u16 {
+            let a = &mut self.actors.all[i as usize];
+            if a.state != State::Free && gone(a) {
+                a.state = State::Free;
+                a.serial += 1;
+                self.notify(i);
+            }
+        }
+    }
+
+    /// An actor's event.
+    pub fn act(&mut self, actor: u16, at: u64, event: Event) {
+        let order = self.actors.all[actor as usize].order();
+        self.insert(at, order, event);
+    }
+}

@@ -1,0 +1,173 @@
+//! Executing events in their order, as far as the programs' clocks allow.
+
+use super::actors::State;
+use super::env::SimEnv;
+use super::event::Event;
+use super::state::FOREVER;
+use crate::segment::futex_wake;
+use crate::world::World;
+use std::sync::atomic::Ordering;
+
+/// Signal that ends the real wait of a thread whose virtual deadline has come (the clock library's).
+const WAKE_SIGNAL: i32 = 63;
+
+/// The simulation, for as long as the segment's lock is held.
+pub struct Engine<'a> {
+    pub(crate) world: &'a mut World,
+    pub(crate) env: SimEnv<'a>,
+    /// Raised interrupts go here.
+    pub(crate) interrupts: &'a crate::attach::Interrupts,
+}
+
+/// How a wait of an actor goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its clock has come to its target; it may move on by itself to before `horizon`.
+    Done {
+        /// Its clock.
+        clock: u64,
+        /// See above.
+        horizon: u64,
+    },
+    /// Another actor must move first.
+    Blocked(u16),
+    /// Nothing is going to happen until somebody does something.
+    Idle,
+}
+
+impl Engine<'_> {
+    /// Executes events until the clock of actor `me` can be at its target.
+    pub fn run(&mut self, me: u16) -> Outcome {
+        let (mut limit, _) = self.env.sim.limit(me);
+        while let Some(next) = self.env.sim.queue.peek() {
+            if next.time > self.actor(me).target {
+                break;
+            }
+            if next.time >= limit {
+                let (now, who) = self.env.sim.limit(me);
+                if next.time >= now {
+                    return self.wait_for(me, who, next.time);
+                }
+                limit = now;
+            }
+            let event = *self.env.sim.events.get(next.item);
+            let touched = event.touches();
+            if let Some(late) = touched.and_then(|m| self.env.sim.behind(me, m, next.time)) {
+                return self.wait_for(me, late, next.time);
+            }
+            let sim = &mut *self.env.sim;
+            sim.queue.pop();
+            *sim.events.get_mut(next.item) = Event::None;
+            sim.events.free(next.item);
+            sim.now = next.time;
+            sim.executed += 1;
+            self.execute(event);
+            let entry = matches!(event, Event::Short { entry: true, .. });
+            if touched.is_some_and(|member| self.env.sim.touched(member, entry)) {
+                limit = self.env.sim.limit(me).0;
+            }
+        }
+        let target = self.actor(me).target;
+        if target == FOREVER {
+            let a = &mut self.env.sim.actors.all[me as usize];
+            (a.need, a.blocker) = (FOREVER, me);
+            return Outcome::Idle;
+        }
+        let (limit, who) = self.env.sim.limit(me);
+        if target >= limit {
+            return self.wait_for(me, who, target);
+        }
+        self.done(me)
+    }
+
+    fn actor(&self, me: u16) -> &super::actors::Actor {
+        &self.env.sim.actors.all[me as usize]
+    }
+
+    fn done(&mut self, me: u16) -> Outcome {
+        let sim = &mut *self.env.sim;
+        let a = &mut sim.actors.all[me as usize];
+        let clock = a.target;
+        if a.state == State::Turn {
+            sim.now = sim.now.max(clock);
+        }
+        a.clock.store(clock, Ordering::Release);
+        a.state = State::Running;
+        a.step = 0;
+        a.due = false;
+        let next = sim.queue.peek().map_or(FOREVER, |e| e.time);
+        let horizon = next.min(sim.limit(me).0);
+        Outcome::Done { clock, horizon }
+    }
+
+    fn wait_for(&mut self, me: u16, who: u16, need: u64) -> Outcome {
+        let sim = &mut *self.env.sim;
+        let a = &mut sim.actors.all[me as usize];
+        (a.blocker, a.need) = (who, need);
+        let other = &sim.actors.all[who as usize];
+        if matches!(other.state, State::Waiting | State::Turn) {
+            other.bump();
+        }
+        Outcome::Blocked(who)
+    }
+
+    fn execute(&mut self, event: Event) {
+        match event {
+            Event::None => {}
+            Event::SendBell { card, qp, producer, pushed } => self.send_bell(card, qp, producer, pushed),
+            Event::RecvBell { card, qp, producer } => {
+                let bell = &self.env.bells[card as usize].qp[qp as usize];
+                bell.rq.store(producer, Ordering::Release);
+                if bell.watch.load(Ordering::Acquire) != 0 {
+                    self.want_send(card, qp);
+                }
+            }
+            Event::SharedBell { card, srq, producer } => {
+                self.env.bells[card as usize].srq[srq as usize].store(producer, Ordering::Release);
+            }
+            Event::Arm { card, function, value } => {
+                let arm = fpga_regs::CqArm(value);
+                self.env.step.card = card;
+                let device = &mut self.world.cards[card as usize];
+                device.arm_cq(function, arm.cqn(), arm.solicited_only(), arm.index(), &mut self.env);
+                self.settle();
+            }
+            Event::Send { card, qp } => self.send(card, qp),
+            Event::Ready { slot } => self.ready(slot),
+            Event::Depart { card, port, bytes } => self.depart(card, port, bytes),
+            Event::Arrive { slot } => self.arrive(slot),
+            Event::Write { to, slot, offset, len } => {
+                self.env.apply_write(to, slot, offset, len);
+                self.env.sim.release(slot);
+            }
+            Event::Short { to, len, entry, bytes } => self.env.apply_short(to, &bytes[..len.into()], entry),
+            Event::Interrupt { card, function, vector, .. } => self.interrupt(card, function, vector),
+            Event::Timers => self.timers(),
+            Event::Wake { actor, serial } => self.wake(actor, serial),
+        }
+    }
+
+    fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
+        let sim = &mut *self.env.sim;
+        let at = sim.now + sim.profile.host.wake_ps;
+        sim.interrupt_at[card as usize][function as usize] = at;
+        let waited = (u32::from(card) << 16 | u32::from(function)) + 1;
+        if let Some(a) = sim.actors.used_mut().iter_mut().find(|a| a.interrupt == waited) {
+            a.release(at);
+        }
+        let word = &self.interrupts[card as usize][function as usize][vector as usize];
+        word.fetch_add(1, Ordering::Release);
+        futex_wake(word, u32::MAX >> 1);
+    }
+
+    /// The deadline of an actor that waits in the kernel.
+    fn wake(&mut self, actor: u16, serial: u32) {
+        let now = self.env.sim.now;
+        let a = &mut self.env.sim.actors.all[actor as usize];
+        if a.serial != serial || a.state != State::Blocked {
+            return;
+        }
+        a.release(now);
+        super::signal::send(a.pid, a.tid, WAKE_SIGNAL);
+    }
+}

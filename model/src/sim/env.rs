@@ -1,0 +1,300 @@
+//! The cards' environment in simulated time: every effect becomes an event.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::event::{Event, SHORT};
+use super::state::{Sim, Slot, MTU, SLOTS};
+use crate::attach::Bells;
+use crate::env::{Addr, Atomic, DmaFault, Env, Work};
+use crate::packet::{Packet, Payload};
+use crate::segment::Guard;
+use crate::world::MAX_CARDS;
+
+/// What one step of a card leaves to be done. Kept by the process for its capacity only.
+#[derive(Default)]
+pub(crate) struct Step {
+    /// Packets to send.
+    pub sent: Vec<Packet>,
+    /// Send queues that may go on.
+    pub wanted: Vec<(u8, u16)>,
+    /// QPs that sent something.
+    pub watched: Vec<(u8, u16)>,
+    /// Slots taken for gathered payload.
+    pub stashes: Vec<u16>,
+    /// Pieces gathered.
+    pub gathers: u16,
+    /// The card whose bus is used.
+    pub card: u8,
+    /// Earliest time of a completion: when what it reports has left the card.
+    pub not_before: u64,
+}
+
+/// See the module.
+pub(crate) struct SimEnv<'a> {
+    pub sim: &'a mut Sim,
+    pub bells: &'a [Bells; MAX_CARDS],
+    pub guard: &'a Guard<'a>,
+    pub step: &'a mut Step,
+}
+
+fn fault<E>(_: E) -> DmaFault {
+    DmaFault
+}
+
+impl SimEnv<'_> {
+    fn direct(&self, at: Addr, len: usize) -> Option<*mut u8> {
+        self.guard.direct(at.domain, at.iova, len as u64)
+    }
+
+    /// Whether memory can be reached, as a write that happens later must be refused now.
+    fn check(&self, at: Addr, len: usize) -> Result<(), DmaFault> {
+        if len == 0 || self.direct(at, len).is_some() {
+            return Ok(());
+        }
+        let mut byte = [0];
+        self.guard.read(at.domain, at.iova, &mut byte).map_err(fault)?;
+        self.guard.read(at.domain, at.iova + len as u64 - 1, &mut byte).map_err(fault)
+    }
+
+    /// Looks up the translation of an address; when it is missing, the time until it has come.
+    pub fn translation(&mut self, card: u8, at: Addr) -> u64 {
+        let now = self.sim.now;
+        let profile = &self.sim.profile;
+        let card = &mut self.sim.cards[card as usize];
+        let page = at.iova / u64::from(profile.caches.mtt_page_bytes.max(1));
+        let key = (page as u32).wrapping_mul(0x9e37_79b1) ^ u32::from(at.domain);
+        if card.mtt.touch(key, profile.caches.mtt_entries) {
+            return now;
+        }
+        card.bus.read(now, profile.caches.mtt_bytes, profile).last
+    }
+
+    fn short(&mut self, to: Addr, from: &[u8], earliest: u64, on_bus: u32, entry: bool) -> Result<(), DmaFault> {
+        self.check(to, from.len())?;
+        let card = self.step.card;
+        let sim = &mut *self.sim;
+        let at = sim.cards[card as usize].bus.write(earliest, on_bus, &sim.profile);
+        let mut bytes = [0; SHORT];
+        bytes[..from.len()].copy_from_slice(from);
+        sim.at(at, Event::Short { to, len: from.len() as u8, entry, bytes });
+        Ok(())
+    }
+
+    /// Copies payload of a packet into a slot's own room.
+    pub fn snapshot(&mut self, payload: &Payload, offset: usize, slot: u16, len: usize) -> Result<(), DmaFault> {
+        match *payload {
+            Payload::Memory(from, _) => {
+                let from = from.add(offset as u64);
+                let to = &mut self.sim.payload[slot as usize][..len];
+                self.guard.read(from.domain, from.iova, to).map_err(fault)
+            }
+            Payload::Stash(other, _) => {
+                if other == u32::from(slot) {
+                    return Ok(());
+                }
+                let bytes: [u8; MTU] = self.sim.payload[other as usize];
+                self.sim.payload[slot as usize][..len].copy_from_slice(&bytes[offset..offset + len]);
+                Ok(())
+            }
+            Payload::None => Ok(()),
+        }
+    }
+
+    /// A short write becomes visible.
+    pub fn apply_short(&mut self, to: Addr, bytes: &[u8], entry: bool) {
+        let body = if entry { bytes.len() - 8 } else { bytes.len() };
+        // The memory was there when the card wrote; if its process has died since, nobody looks.
+        let _ = self.guard.write(to.domain, to.iova, &bytes[..body]);
+        if !entry {
+            return;
+        }
+        let last: [u8; 8] = bytes[body..].try_into().expect("eight bytes");
+        let at = to.add(body as u64);
+        match self.direct(at, 8) {
+            Some(p) if p as usize % 8 == 0 => {
+                // SAFETY: eight aligned bytes of the segment's heap; others access them concurrently
+                // only as a queue entry's last word.
+                unsafe { AtomicU64::from_ptr(p.cast()) }.store(u64::from_le_bytes(last), Ordering::Release);
+            }
+            _ => {
+                let _ = self.guard.write(at.domain, at.iova, &last);
+            }
+        }
+    }
+
+    /// Payload becomes visible.
+    pub fn apply_write(&mut self, to: Addr, slot: u16, offset: u16, len: u16) {
+        let bytes = &self.sim.payload[slot as usize][offset as usize..][..len as usize];
+        let _ = self.guard.write(to.domain, to.iova, bytes);
+    }
+}
+
+impl Env for SimEnv<'_> {
+    const TURN: u32 = 1;
+    const TRAIN_BYTES: u32 = 1 << 20;
+    const STASH_BYTES: u32 = MTU as u32;
+
+    fn now(&mut self) -> u64 {
+        self.sim.now / 1000
+    }
+
+    fn read(&mut self, from: Addr, to: &mut [u8]) -> Result<(), DmaFault> {
+        self.guard.read(from.domain, from.iova, to).map_err(fault)
+    }
+
+    fn words<const N: usize>(&mut self, from: Addr) -> Result<[u64; N], DmaFault> {
+        if let Some(p) = self.direct(from, N * 8) {
+            // SAFETY: `N` words of the segment's heap; no alignment is assumed.
+            return Ok(std::array::from_fn(|i| unsafe { p.cast::<u64>().add(i).read_unaligned() }));
+        }
+        let mut words = [0; N];
+        for (i, word) in words.iter_mut().enumerate() {
+            let mut bytes = [0; 8];
+            self.read(from.add(8 * i as u64), &mut bytes)?;
+            *word = u64::from_le_bytes(bytes);
+        }
+        Ok(words)
+    }
+
+    fn prefetch(&mut self, _: Addr) {}
+
+    fn write(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault> {
+        let now = self.sim.now;
+        for (i, piece) in from.chunks(SHORT).enumerate() {
+            self.short(to.add((i * SHORT) as u64), piece, now, piece.len() as u32, false)?;
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault> {
+        let cqe = &self.sim.profile.cqe;
+        let earliest = (self.sim.now + cqe.cqe_ps).max(self.step.not_before);
+        let on_bus = cqe.cqe_bytes;
+        self.short(to, from, earliest, on_bus, true)
+    }
+
+    fn copy(&mut self, to: Addr, from: Addr, len: usize) -> Result<(), DmaFault> {
+        self.guard.copy((to.domain, to.iova), (from.domain, from.iova), len as u64).map_err(fault)
+    }
+
+    fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault> {
+        // Atomic among the cards of the segment (the lock is held), as IBV_ATOMIC_HCA promises.
+        let mut bytes = [0u8; 8];
+        self.read(at, &mut bytes)?;
+        let original = u64::from_ne_bytes(bytes);
+        let new = match op {
+            Atomic::CompareSwap { compare, swap } if original == compare => swap,
+            Atomic::CompareSwap { .. } => return Ok(original),
+            Atomic::FetchAdd(add) => original.wrapping_add(add),
+        };
+        self.guard.write(at.domain, at.iova, &new.to_ne_bytes()).map_err(fault)?;
+        Ok(original)
+    }
+
+    fn stash(&mut self, len: usize) -> u32 {
+        debug_assert!(len <= MTU);
+        let slot = Slot {
+            packet: Packet::BLANK,
+            refs: 1,
+            flow: 0,
+            fetched: 0,
+            warm: false,
+            message: 0,
+            issued_at: 0,
+            ready_at: 0,
+        };
+        match self.sim.slots.put(slot) {
+            Some(at) => {
+                self.step.stashes.push(at as u16);
+                at
+            }
+            // A packet with this payload is not sent.
+            None => SLOTS as u32,
+        }
+    }
+
+    fn stash_read(&mut self, stash: u32, offset: usize, from: Addr, len: usize) -> Result<(), DmaFault> {
+        self.step.gathers += 1;
+        let to = &mut self.sim.payload[stash as usize][offset..offset + len];
+        self.guard.read(from.domain, from.iova, to).map_err(fault)
+    }
+
+    fn stash_fill(&mut self, stash: u32, bytes: &[u8]) {
+        self.sim.payload[stash as usize][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn push(&mut self, work: Work) {
+        match work {
+            Work::Send { card, qp } => self.step.wanted.push((card, qp)),
+            Work::Packet(packet) => self.step.sent.push(packet),
+        }
+    }
+
+    fn send(&mut self) -> &mut Packet {
+        self.step.sent.push(Packet::BLANK);
+        self.step.sent.last_mut().expect("just pushed")
+    }
+
+    fn direct_ack(&self) -> bool {
+        false
+    }
+
+    fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
+        let sim = &mut *self.sim;
+        let bus = &mut sim.cards[self.step.card as usize].bus;
+        let at = bus.write(sim.now + sim.profile.cqe.cqe_ps, 4, &sim.profile) + sim.profile.pcie.msix_ps;
+        let member = sim.members[card as usize][function as usize];
+        sim.at(at, Event::Interrupt { card, function, vector, member });
+    }
+
+    fn watch(&mut self, card: u8, qp: u16) {
+        if self.step.watched.last() != Some(&(card, qp)) {
+            self.step.watched.push((card, qp));
+        }
+    }
+
+    fn watched(&mut self) -> Option<(u8, u16)> {
+        self.step.watched.pop()
+    }
+
+    fn timer(&mut self, at: u64) {
+        self.sim.timer(at.saturating_mul(1000));
+    }
+
+    fn sq_producer(&mut self, card: u8, qp: u16) -> u32 {
+        self.bells[card as usize].qp[qp as usize].sq.load(Ordering::Acquire)
+    }
+
+    fn rq_producer(&mut self, card: u8, qp: u16, watch: bool) -> u32 {
+        let bells = &self.bells[card as usize].qp[qp as usize];
+        if watch {
+            bells.watch.store(1, Ordering::SeqCst);
+        }
+        bells.rq.load(Ordering::Acquire)
+    }
+
+    fn srq_producer(&mut self, card: u8, srq: u16) -> u32 {
+        self.bells[card as usize].srq[srq as usize].load(Ordering::Acquire)
+    }
+
+    fn reset_doorbells(&mut self, card: u8, qp: u16) {
+        self.bells[card as usize].reset_qp(qp);
+    }
+
+    fn reset_srq_doorbell(&mut self, card: u8, srq: u16) {
+        self.bells[card as usize].srq[srq as usize].store(0, Ordering::Relaxed);
+    }
+
+    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), DmaFault> {
+        let Payload::Stash(slot, _) = *payload else { return Ok(()) };
+        self.check(to, len)?;
+        let card = self.step.card;
+        let translated = self.translation(card, to);
+        let sim = &mut *self.sim;
+        let at = sim.cards[card as usize].bus.write(translated, len as u32, &sim.profile);
+        sim.slots.get_mut(slot).refs += 1;
+        sim.at(at, Event::Write { to, slot: slot as u16, offset: offset as u16, len: len as u16 });
+        Ok(())
+    }
+}

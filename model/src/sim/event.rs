@@ -1,0 +1,133 @@
+//! What can happen at a point of simulated time.
+
+use crate::env::Addr;
+
+/// Bytes of a short DMA write that travels within its event.
+pub const SHORT: usize = 64;
+
+/// An event of the cards.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, u8)]
+pub enum Event {
+    /// Nothing any more: what it concerned is gone.
+    #[default]
+    None,
+    /// A send doorbell reaches the card.
+    SendBell {
+        /// Card.
+        card: u8,
+        /// QP index.
+        qp: u16,
+        /// Producer index (blocks).
+        producer: u32,
+        /// The WQEs came with it.
+        pushed: bool,
+    },
+    /// A receive doorbell reaches the card.
+    RecvBell {
+        /// Card.
+        card: u8,
+        /// QP index.
+        qp: u16,
+        /// Producer index.
+        producer: u32,
+    },
+    /// A doorbell of a shared receive queue reaches the card.
+    SharedBell {
+        /// Card.
+        card: u8,
+        /// SRQ.
+        srq: u16,
+        /// Producer index.
+        producer: u32,
+    },
+    /// A CQ-arm doorbell reaches the card.
+    Arm {
+        /// Card.
+        card: u8,
+        /// Function.
+        function: u16,
+        /// As written.
+        value: u64,
+    },
+    /// The next WQE of a send queue is in the card and its QP's engine is free.
+    Send {
+        /// Card.
+        card: u8,
+        /// QP index.
+        qp: u16,
+    },
+    /// A packet is complete in the port's transmit buffer.
+    Ready {
+        /// Packet slot.
+        slot: u16,
+    },
+    /// Fetched payload leaves the transmit buffer.
+    Depart {
+        /// Card.
+        card: u8,
+        /// Port.
+        port: u8,
+        /// Bytes.
+        bytes: u32,
+    },
+    /// A packet is at the receiver's packet processing.
+    Arrive {
+        /// Packet slot.
+        slot: u16,
+    },
+    /// Received payload becomes visible in memory.
+    Write {
+        /// Where.
+        to: Addr,
+        /// Packet slot with the payload.
+        slot: u16,
+        /// First byte in the slot.
+        offset: u16,
+        /// Bytes.
+        len: u16,
+    },
+    /// A short write becomes visible in memory.
+    Short {
+        /// Where.
+        to: Addr,
+        /// Bytes.
+        len: u8,
+        /// A queue entry: its last eight bytes after the rest.
+        entry: bool,
+        /// Content.
+        bytes: [u8; SHORT],
+    },
+    /// An interrupt reaches the processor.
+    Interrupt {
+        /// Card.
+        card: u8,
+        /// Function.
+        function: u16,
+        /// Vector.
+        vector: u8,
+        /// The process.
+        member: u16,
+    },
+    /// A timer of some QP may be due.
+    Timers,
+    /// An actor's deadline.
+    Wake {
+        /// Actor.
+        actor: u16,
+        /// Which of its waits.
+        serial: u32,
+    },
+}
+
+impl Event {
+    /// The process (segment member) that can see the event happen.
+    #[inline]
+    pub fn touches(&self) -> Option<u16> {
+        match self {
+            Event::Write { to, .. } | Event::Short { to, .. } => Some(to.domain),
+            Event::Interrupt { member, .. } => Some(*member),
+            _ => None,
+        }
+    }
+}

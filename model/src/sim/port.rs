@@ -1,0 +1,376 @@
+//! From a message to the wire and on: fetch of the payload, transmit buffer, MAC, receiver.
+//!
+//! Messages wait per QP and side in *flows*, which take turns packet by packet for the fetch. A
+//! packet whose payload has come is `Ready` and takes its place on the wire.
+
+use super::engine::Engine;
+use super::event::Event;
+use super::state::*;
+use super::Sim;
+use crate::env::Env;
+use crate::packet::{aeth, Kind, Packet, Payload};
+use crate::profile::Profile;
+use crate::wire::psn;
+
+impl Packet {
+    /// Packets that the answering side of a QP sends.
+    fn is_answer(&self) -> bool {
+        matches!(self.kind, Kind::Ack | Kind::ReadResponse | Kind::AtomicAck)
+    }
+
+    /// Whether the payload must be fetched by DMA.
+    fn fetches(&self) -> bool {
+        !self.inline && !self.payload.is_empty()
+    }
+
+    /// Packet `i` of a train, with its place in the payload.
+    fn one(&self, i: u32, mtu: u32) -> (Packet, usize, usize) {
+        let mut p = *self;
+        let offset = (i * mtu) as usize;
+        let len = (self.payload.len() - offset).min(mtu as usize);
+        p.psn = psn::add(self.psn, i);
+        p.count = 1;
+        p.first = self.first && i == 0;
+        p.last = self.last && i + 1 == self.count;
+        if i + 1 != self.count {
+            p.ack_req = false;
+            p.solicited = false;
+            p.extra = crate::packet::Extra::None;
+        }
+        (p, offset, len)
+    }
+}
+
+/// Time that a packet takes on the wire.
+fn on_wire(p: &Packet, len: u32, profile: &Profile) -> u64 {
+    // `wire_bytes` counts from the Ethernet header to the ICRC; what stands before the BTH and the ICRC
+    // itself are the profile's.
+    let (around, extra) = if p.ipv6 { (66, 20) } else { (46, 0) };
+    profile.wire.packet_ps(p.wire_bytes(len) as u32 - around, extra)
+}
+
+/// Time of some bytes in a data path of some width.
+fn in_path(bytes: u32, width: u32, profile: &Profile) -> u64 {
+    profile.cycles(bytes.div_ceil(width.max(1)))
+}
+
+impl Sim {
+    /// About when a packet that is sent now has left its port.
+    pub(super) fn leaves(&self, card: u8, port: u8) -> u64 {
+        let p = &self.profile;
+        let port = &self.cards[card as usize].ports[port as usize];
+        let fetched = self.now + p.sq.start_ps + p.pcie.read_ps + p.tx.tx_ps;
+        fetched.max(port.free_at)
+    }
+}
+
+impl Engine<'_> {
+    /// Takes what a step left: packets to send, send queues to go on with, timers to arm.
+    pub(crate) fn settle(&mut self) {
+        let mut sent = std::mem::take(&mut self.env.step.sent);
+        let gathers = std::mem::take(&mut self.env.step.gathers);
+        for packet in sent.drain(..) {
+            self.enqueue(packet, gathers);
+        }
+        self.env.step.sent = sent;
+        let mut stashes = std::mem::take(&mut self.env.step.stashes);
+        for slot in stashes.drain(..) {
+            self.env.sim.release(slot);
+        }
+        self.env.step.stashes = stashes;
+        let mut wanted = std::mem::take(&mut self.env.step.wanted);
+        for (card, qp) in wanted.drain(..) {
+            self.want_send(card, qp);
+        }
+        self.env.step.wanted = wanted;
+        self.world.end_run(&mut self.env);
+    }
+
+    /// A train joins its flow.
+    fn enqueue(&mut self, packet: Packet, gathers: u16) {
+        let sim = &mut *self.env.sim;
+        let p = &sim.profile;
+        let start = sim.now
+            + match packet.kind {
+                Kind::Ack => p.tx.ack_ps,
+                Kind::ReadResponse => p.rx.resp_read_ps,
+                Kind::AtomicAck => p.rx.resp_read_ps + p.pcie.read_ps,
+                _ => p.sq.start_ps,
+            };
+        if let Payload::Stash(slot, _) = packet.payload {
+            if slot as usize >= SLOTS {
+                sim.overflows += 1;
+                return;
+            }
+            sim.slots.get_mut(slot).refs += 1;
+        }
+        let card = &mut sim.cards[packet.src.card as usize];
+        let qp = (packet.src_qpn & 0xffff) as u16 % crate::device::tables::MAX_QPS as u16;
+        let side = if packet.is_answer() { ANSWERS } else { SENDS };
+        let t = &mut card.qps[qp as usize];
+        let message = t.messages;
+        let flow = &mut t.flows[side];
+        if flow.tail != 0 && packet.kind == Kind::Ack && packet.syndrome == aeth::ACK {
+            let last = sim.jobs.get_mut(u32::from(flow.tail - 1));
+            // An acknowledgement that has not left says more when it leaves.
+            if last.packet.kind == Kind::Ack && last.packet.syndrome == aeth::ACK {
+                last.packet = packet;
+                return;
+            }
+        }
+        let job = Job { packet, next: 0, issued: 0, start, gathers, message };
+        let Some(at) = sim.jobs.put(job) else {
+            sim.overflows += 1;
+            if let Payload::Stash(slot, _) = packet.payload {
+                sim.release(slot as u16);
+            }
+            return;
+        };
+        let place = at as u16 + 1;
+        if flow.tail == 0 {
+            flow.head = place;
+            let port = &mut card.ports[packet.src.port as usize];
+            let id = flow_id(qp, side);
+            join_round(port, &mut card.qps, id);
+        } else {
+            sim.jobs.get_mut(u32::from(flow.tail - 1)).next = place;
+        }
+        let flow = &mut card.qps[qp as usize].flows[side];
+        flow.tail = place;
+        flow.count += 1;
+        self.feed(packet.src.card, packet.src.port);
+    }
+
+    /// Asks for payload as long as there is room for it in the transmit buffer.
+    pub(super) fn feed(&mut self, card: u8, port: u8) {
+        loop {
+            let sim = &mut *self.env.sim;
+            let c = &mut sim.cards[card as usize];
+            let first = c.ports[port as usize].round.0;
+            if first == 0 {
+                return;
+            }
+            let id = first - 1;
+            let (qp, side) = (id / 2, (id % 2) as usize);
+            let flow = c.qps[qp as usize].flows[side];
+            let job = sim.jobs.get_mut(u32::from(flow.head - 1));
+            let mtu = self.world.cards[card as usize].qps[qp as usize].mtu();
+            let (packet, offset, len) = job.packet.one(job.issued, mtu);
+            let fetches = job.packet.fetches();
+            let buffered = c.ports[port as usize].fetched;
+            if fetches && buffered > 0 && buffered + len as u32 > sim.profile.tx.buffer_bytes {
+                return;
+            }
+            let slot = Slot {
+                packet,
+                refs: 1,
+                flow: id,
+                fetched: if fetches { len as u16 } else { 0 },
+                warm: false,
+                message: job.message,
+                issued_at: sim.now,
+                ready_at: 0,
+            };
+            let (start, gathers, payload) = (job.start.max(sim.now), job.gathers, job.packet.payload);
+            let Some(at) = sim.slots.put(slot) else {
+                // Slots are freed by arrivals; the round goes on with the next departure or message.
+                return;
+            };
+            job.issued += 1;
+            let done = job.issued == job.packet.count;
+            leave_round(&mut c.ports[port as usize], &mut c.qps);
+            if done {
+                self.finish_job(card, qp, side);
+            }
+            let sim = &mut *self.env.sim;
+            let c = &mut sim.cards[card as usize];
+            if c.qps[qp as usize].flows[side].head != 0 {
+                join_round(&mut c.ports[port as usize], &mut c.qps, id);
+            }
+            let mut ready = start;
+            if fetches {
+                c.ports[port as usize].fetched += len as u32;
+                let translated = match payload {
+                    Payload::Memory(from, _) => self.env.translation(card, from.add(offset as u64)),
+                    _ => 0,
+                };
+                let sim = &mut *self.env.sim;
+                let c = &mut sim.cards[card as usize];
+                let start = start.max(translated);
+                // Each piece that is gathered is a read of its own.
+                for _ in 1..gathers {
+                    c.bus.read(start, 4, &sim.profile);
+                }
+                ready = c.bus.read(start, len as u32, &sim.profile).last;
+            }
+            if self.env.snapshot(&payload, offset, at as u16, len).is_err() {
+                // Its process is gone.
+                self.env.sim.release(at as u16);
+                continue;
+            }
+            let sim = &mut *self.env.sim;
+            ready += sim.profile.tx.tx_ps + in_path(len as u32, sim.profile.tx.width_bytes, &sim.profile);
+            let flow = &mut sim.cards[card as usize].qps[qp as usize].flows[side];
+            ready = ready.max(flow.last_ready);
+            flow.last_ready = ready;
+            let slot = sim.slots.get_mut(at);
+            slot.packet.payload = if len == 0 { Payload::None } else { Payload::Stash(at, len as u32) };
+            slot.ready_at = ready;
+            sim.at(ready, Event::Ready { slot: at as u16 });
+        }
+    }
+
+    /// All of a job is asked for: the QP's engine may have waited for that.
+    fn finish_job(&mut self, card: u8, qp: u16, side: usize) {
+        let sim = &mut *self.env.sim;
+        let t = &mut sim.cards[card as usize].qps[qp as usize];
+        let flow = &mut t.flows[side];
+        let at = u32::from(flow.head - 1);
+        let job = *sim.jobs.get(at);
+        flow.head = job.next;
+        flow.count -= 1;
+        if job.next == 0 {
+            flow.tail = 0;
+        }
+        let stalled = side == SENDS && std::mem::take(&mut t.stalled);
+        sim.jobs.free(at);
+        if let Payload::Stash(slot, _) = job.packet.payload {
+            sim.release(slot as u16);
+        }
+        if stalled {
+            self.want_send(card, qp);
+        }
+    }
+
+    /// A packet takes its place on the wire.
+    pub(super) fn ready(&mut self, slot: u16) {
+        let sim = &mut *self.env.sim;
+        let s = sim.slots.get_mut(slot.into());
+        let (packet, flow, fetched) = (s.packet, s.flow, s.fetched);
+        let p = &sim.profile;
+        let len = packet.payload.len() as u32;
+        let port = &mut sim.cards[packet.src.card as usize].ports[packet.src.port as usize];
+        let mut start = port.free_at.max(sim.now);
+        if packet.first && !packet.is_answer() && port.last_flow == flow + 1 {
+            start = start.max(port.free_at + p.tx.gap_ps);
+        }
+        let end = start + on_wire(&packet, len, p);
+        port.free_at = end;
+        port.last_flow = flow + 1;
+        let loopback = packet.src.card == packet.dst.card;
+        let cable = if loopback { 0 } else { p.wire.cable_ps };
+        let arrival = end + cable + p.rx.rx_ps + in_path(len, p.rx.width_bytes, p);
+        let feed = fetched != 0 && start == sim.now;
+        if feed {
+            port.fetched -= u32::from(fetched);
+        } else if fetched != 0 {
+            let (card, port) = (packet.src.card, packet.src.port);
+            sim.at(start, Event::Depart { card, port, bytes: fetched.into() });
+        }
+        sim.at(arrival, Event::Arrive { slot });
+        if feed {
+            self.feed(packet.src.card, packet.src.port);
+        }
+    }
+
+    /// Fetched payload has left the transmit buffer.
+    pub(super) fn depart(&mut self, card: u8, port: u8, bytes: u32) {
+        self.env.sim.cards[card as usize].ports[port as usize].fetched -= bytes;
+        self.feed(card, port);
+    }
+
+    /// A packet is received.
+    pub(super) fn arrive(&mut self, slot: u16) {
+        let sim = &mut *self.env.sim;
+        let now = sim.now;
+        let s = sim.slots.get_mut(slot.into());
+        let packet = s.packet;
+        let dst = packet.dst;
+        if (dst.card as usize) < self.world.count as usize {
+            let p = &sim.profile;
+            let c = &mut sim.cards[dst.card as usize];
+            let port = &mut c.ports[dst.port as usize % crate::packet::PORTS];
+            if port.rx_free_at > now && !s.warm {
+                let at = port.rx_free_at;
+                return sim.at(at, Event::Arrive { slot });
+            }
+            if !s.warm {
+                s.warm = true;
+                let occupied = p.rx.rx_packet_ps.max(in_path(packet.payload.len() as u32, p.rx.width_bytes, p));
+                let mut known = now;
+                if !c.qpc.touch(packet.dest_qpn & 0xffff, p.caches.qpc_entries) {
+                    known = c.bus.read(now, p.caches.qpc_bytes, p).last;
+                }
+                let keyed = packet.rkey != 0 && packet.first;
+                if keyed && !c.keys.touch(packet.rkey, p.caches.key_entries) {
+                    known = c.bus.read(known, p.caches.key_bytes, p).last;
+                }
+                port.rx_free_at = known.max(now + occupied);
+                if known > now {
+                    return sim.at(known, Event::Arrive { slot });
+                }
+            }
+        }
+        self.receive(&packet);
+        self.env.sim.release(slot);
+        self.settle();
+    }
+
+    fn receive(&mut self, packet: &Packet) {
+        let cards = 0..self.world.count;
+        if cards.contains(&packet.dst.card) {
+            self.env.step.card = packet.dst.card;
+            let card = &mut self.world.cards[packet.dst.card as usize];
+            if let Some(ack) = card.receive(packet, &mut self.env) {
+                card.send_plain_ack(packet, ack, &mut self.env);
+            }
+        } else if packet.dst == crate::packet::PortId::ALL {
+            for card in cards {
+                self.env.step.card = card;
+                // Datagrams: nothing is acknowledged.
+                let _ = self.world.cards[card as usize].receive(packet, &mut self.env);
+            }
+        }
+    }
+
+    /// The QP timers are looked at.
+    pub(super) fn timers(&mut self) {
+        let sim = &mut *self.env.sim;
+        if sim.timer_at == sim.now {
+            sim.timer_at = 0;
+        }
+        for card in 0..self.world.count {
+            self.env.step.card = card;
+            let next = self.world.cards[card as usize].run_timers(&mut self.env);
+            self.settle();
+            if let Some(next) = next {
+                self.env.timer(next);
+            }
+        }
+    }
+}
+
+/// A flow takes its place at the end of the round.
+fn join_round(port: &mut PortTime, qps: &mut [QpTime], id: u16) {
+    let place = id + 1;
+    flow_mut(qps, id).next = 0;
+    if port.round.1 == 0 {
+        port.round.0 = place;
+    } else {
+        flow_mut(qps, port.round.1 - 1).next = place;
+    }
+    port.round.1 = place;
+}
+
+/// The first flow leaves the round.
+fn leave_round(port: &mut PortTime, qps: &mut [QpTime]) {
+    let first = port.round.0 - 1;
+    port.round.0 = flow_mut(qps, first).next;
+    if port.round.0 == 0 {
+        port.round.1 = 0;
+    }
+}
+
+fn flow_mut(qps: &mut [QpTime], id: u16) -> &mut Flow {
+    &mut qps[(id / 2) as usize].flows[(id % 2) as usize]
+}

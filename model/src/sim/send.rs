@@ -1,0 +1,137 @@
+//! When a send queue may go on: doorbell, WQE fetch, the QP's engine, the requester's pipeline.
+
+use super::engine::Engine;
+use super::event::Event;
+use super::state::{QpTime, SENDS};
+use crate::env::Env;
+use crate::profile::Profile;
+use crate::time::pcie::Bus;
+
+/// Bytes of a WQE block.
+const BLOCK: u32 = fpga_regs::WQE_BLOCK as u32;
+/// Messages of a QP that wait for their payload while it begins the next: the depth of its engine.
+const AHEAD: u16 = 4;
+
+impl QpTime {
+    /// When the WQE at `cur` is in the card; asks for it (and, as there is room, for more) if it must.
+    fn available(&mut self, cur: u32, producer: u32, now: u64, bus: &mut Bus, p: &Profile) -> u64 {
+        let left = producer.wrapping_sub(cur);
+        let behind = |upto: u32| (upto.wrapping_sub(cur) as i32) > 0 && upto.wrapping_sub(cur) <= left;
+        // After going back the WQEs are fetched anew.
+        let went_back = (cur.wrapping_sub(self.base) as i32) < 0;
+        if went_back || !behind(self.upto[1]) {
+            self.base = cur;
+            self.upto = [cur; 2];
+            self.fetch(producer, now + p.cycles(p.sq.doorbell_cycles), bus, p);
+            return self.done[1];
+        }
+        if behind(self.upto[0]) {
+            return self.done[0];
+        }
+        // The second batch is the first now.
+        self.base = self.upto[0];
+        self.upto[0] = self.upto[1];
+        self.done[0] = self.done[1];
+        self.done[0]
+    }
+
+    /// Asks for the next batch while the last is being worked on.
+    fn prefetch(&mut self, cur: u32, producer: u32, now: u64, bus: &mut Bus, p: &Profile) {
+        let left = producer.wrapping_sub(self.upto[1]);
+        if left == 0 || left > i32::MAX as u32 || self.upto[0] != self.upto[1] {
+            return;
+        }
+        if self.upto[1].wrapping_sub(cur) <= p.sq.wqe_prefetch.div_ceil(2) {
+            self.fetch(producer, now, bus, p);
+        }
+    }
+
+    fn fetch(&mut self, producer: u32, at: u64, bus: &mut Bus, p: &Profile) {
+        let blocks = producer.wrapping_sub(self.upto[1]).min(p.sq.wqe_prefetch);
+        self.done[1] = bus.read(at, blocks * BLOCK, p).last;
+        self.upto[1] = self.upto[1].wrapping_add(blocks);
+    }
+}
+
+impl Engine<'_> {
+    /// A send doorbell.
+    pub(super) fn send_bell(&mut self, card: u8, qp: u16, producer: u32, pushed: bool) {
+        let bell = &self.env.bells[card as usize].qp[qp as usize].sq;
+        let before = bell.swap(producer, std::sync::atomic::Ordering::AcqRel);
+        let cur = self.world.cards[card as usize].qps[qp as usize].req.cur;
+        let sim = &mut *self.env.sim;
+        let t = &mut sim.cards[card as usize].qps[qp as usize];
+        // Only when nothing waits before it: the queue is in order.
+        if pushed && cur == before {
+            t.base = cur;
+            t.upto = [producer; 2];
+            t.done = [sim.now + sim.profile.cycles(sim.profile.sq.doorbell_cycles); 2];
+        }
+        self.want_send(card, qp);
+    }
+
+    /// A send queue may have something to do: finds out when.
+    pub(super) fn want_send(&mut self, card: u8, qp: u16) {
+        let producer = self.env.sq_producer(card, qp);
+        let device = &self.world.cards[card as usize].qps[qp as usize];
+        let cur = device.req.cur;
+        let sim = &mut *self.env.sim;
+        let (profile, now) = (&sim.profile, sim.now);
+        let c = &mut sim.cards[card as usize];
+        let t = &mut c.qps[qp as usize];
+        if t.pending {
+            return;
+        }
+        if t.flows[SENDS].count >= AHEAD {
+            t.stalled = true;
+            return;
+        }
+        let at = if producer == cur { now } else { t.available(cur, producer, now, &mut c.bus, profile) };
+        t.pending = true;
+        let at = at.max(t.free_at).max(now);
+        sim.at(at, Event::Send { card, qp });
+    }
+
+    /// The next WQE of a QP begins.
+    pub(super) fn send(&mut self, card: u8, qp: u16) {
+        let sim = &mut *self.env.sim;
+        let now = sim.now;
+        let c = &mut sim.cards[card as usize];
+        if c.pipe_free_at > now {
+            let at = c.pipe_free_at;
+            return sim.at(at, Event::Send { card, qp });
+        }
+        if !c.qpc.touch(qp.into(), sim.profile.caches.qpc_entries) {
+            let at = c.bus.read(now, sim.profile.caches.qpc_bytes, &sim.profile).last;
+            if at > now {
+                return sim.at(at, Event::Send { card, qp });
+            }
+        }
+        c.qps[qp as usize].pending = false;
+        let device = &mut self.world.cards[card as usize];
+        let before = device.qps[qp as usize].req;
+        let unreliable = device.qps[qp as usize].qp_type != fpga_regs::QpType::RC;
+        self.env.step.card = card;
+        if unreliable {
+            self.env.step.not_before = self.env.sim.leaves(card, device.qps[qp as usize].port.port);
+        }
+        device.run_send(qp.into(), &mut self.env);
+        let after = device.qps[qp as usize].req;
+        if after.cur != before.cur || after.cur_offset != before.cur_offset {
+            let payload: u64 = self.env.step.sent.iter().map(|p| p.payload.len() as u64).sum();
+            let sim = &mut *self.env.sim;
+            let c = &mut sim.cards[card as usize];
+            c.pipe_free_at = now + sim.profile.sq.pipe_ps;
+            let t = &mut c.qps[qp as usize];
+            t.free_at = now + sim.profile.sq.message_ps(payload);
+            if before.cur_offset == 0 {
+                t.messages = t.messages.wrapping_add(1);
+            }
+            let producer =
+                self.env.bells[card as usize].qp[qp as usize].sq.load(std::sync::atomic::Ordering::Relaxed);
+            t.prefetch(after.cur, producer, now, &mut c.bus, &sim.profile);
+        }
+        self.settle();
+        self.env.step.not_before = 0;
+    }
+}

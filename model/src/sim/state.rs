@@ -1,0 +1,288 @@
+//! Everything that a simulation knows: one struct, in the segment.
+
+use super::actors::{Actors, State};
+use super::event::Event;
+use super::slab::Slab;
+use super::streams::Streams;
+use crate::device::tables::{MAX_FUNCTIONS, MAX_QPS};
+use crate::packet::{Packet, PORTS};
+use crate::profile::Profile;
+use crate::time::{cache, heap, pcie};
+use crate::world::MAX_CARDS;
+
+/// No time.
+pub const FOREVER: u64 = u64::MAX;
+/// Events that may wait.
+pub const EVENTS: usize = 1 << 16;
+/// Packets between the fetch of their payload and its last byte in memory.
+pub const SLOTS: usize = 1 << 14;
+/// Messages (or parts of them) that wait for their payload's fetch.
+pub const JOBS: usize = 1 << 14;
+/// Largest payload of a packet.
+pub const MTU: usize = 4096;
+/// In place of an index.
+pub const NONE: u16 = u16::MAX;
+
+/// The simulation. Zero bytes are one that is switched off.
+#[repr(C)]
+pub struct Sim {
+    /// The cards' timing.
+    pub profile: Profile,
+    /// Simulated time is in use.
+    pub on: bool,
+    /// Time of the event being executed or executed last.
+    pub now: u64,
+    /// Events made by events so far.
+    pub sequence: u64,
+    /// Events executed.
+    pub executed: u64,
+    /// Packets that found no room and were lost.
+    pub overflows: u64,
+    /// When the next look at the QP timers is due; 0: none.
+    pub timer_at: u64,
+    /// Clocks of the programs.
+    pub actors: Actors,
+    /// Streams between programs.
+    pub streams: Streams,
+    /// What happens when.
+    pub queue: heap::Queue<EVENTS>,
+    /// The events in `queue`.
+    pub events: Slab<Event, EVENTS>,
+    /// Packets on their way.
+    pub slots: Slab<Slot, SLOTS>,
+    /// Messages on their way to the fetch.
+    pub jobs: Slab<Job, JOBS>,
+    /// Whose function it is, by card and function.
+    pub members: [[u16; MAX_FUNCTIONS]; MAX_CARDS],
+    /// When its last interrupt can have woken somebody.
+    pub interrupt_at: [[u64; MAX_FUNCTIONS]; MAX_CARDS],
+    /// State of the cards in time.
+    pub cards: [CardTime; MAX_CARDS],
+    /// Payload of the packets in `slots`.
+    /// The last row is for what found no slot.
+    pub payload: [[u8; MTU]; SLOTS + 1],
+}
+
+/// A packet on its way.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Slot {
+    /// The packet, `count == 1`.
+    pub packet: Packet,
+    /// Who still needs it.
+    pub refs: u16,
+    /// QP index and side (`flow_id`) that sent it.
+    pub flow: u16,
+    /// Bytes of its payload in the transmit buffer.
+    pub fetched: u16,
+    /// The receiver's context was looked up.
+    pub warm: bool,
+    /// Number of its message (see `trace`).
+    pub message: u32,
+    /// When its payload's fetch was asked for.
+    pub issued_at: u64,
+    /// When it was complete in the transmit buffer.
+    pub ready_at: u64,
+}
+
+/// A train of packets whose payload is not fetched yet.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Job {
+    /// The train.
+    pub packet: Packet,
+    /// The next of the same flow.
+    pub next: u16,
+    /// Packets whose fetch was asked for.
+    pub issued: u32,
+    /// Not before this time.
+    pub start: u64,
+    /// Reads that the gathering of a stash took.
+    pub gathers: u16,
+    /// Number of the message.
+    pub message: u32,
+}
+
+/// What of one QP waits for the fetch: one side of it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Flow {
+    /// First job plus one, 0: none.
+    pub head: u16,
+    /// Last job plus one.
+    pub tail: u16,
+    /// Jobs.
+    pub count: u16,
+    /// Next flow in the port's round, plus one.
+    pub next: u16,
+    /// When its last packet was ready: packets of a flow keep their order.
+    pub last_ready: u64,
+}
+
+/// A QP in time.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct QpTime {
+    /// A `Send` event is under way.
+    pub pending: bool,
+    /// Waits for its jobs to be fetched.
+    pub stalled: bool,
+    /// When its engine is free for the next message.
+    pub free_at: u64,
+    /// First block of the WQEs in the card.
+    pub base: u32,
+    /// Behind the last block of the first batch that was fetched, and of the second.
+    pub upto: [u32; 2],
+    /// When they are in the card.
+    pub done: [u64; 2],
+    /// Messages begun.
+    pub messages: u32,
+    /// Sending side, answering side.
+    pub flows: [Flow; 2],
+}
+
+/// A port in time.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PortTime {
+    /// When the MAC is free to send.
+    pub free_at: u64,
+    /// Flow that sent last, plus one.
+    pub last_flow: u16,
+    /// The round of flows that wait for a fetch: first and last, plus one.
+    pub round: (u16, u16),
+    /// Payload asked for or in the transmit buffer.
+    pub fetched: u32,
+    /// When the receive pipeline is free.
+    pub rx_free_at: u64,
+}
+
+/// A card in time.
+#[repr(C)]
+pub struct CardTime {
+    /// Its slot.
+    pub bus: pcie::Bus,
+    /// When the requester's pipeline is free.
+    pub pipe_free_at: u64,
+    /// Its ports.
+    pub ports: [PortTime; PORTS],
+    /// QP contexts in the card.
+    pub qpc: cache::Cache<{ cache::MAX_QPC }>,
+    /// Translations in the card.
+    pub mtt: cache::Cache<{ cache::MAX_MTT }>,
+    /// Memory keys in the card.
+    pub keys: cache::Cache<{ cache::MAX_KEYS }>,
+    /// Its QPs.
+    pub qps: [QpTime; MAX_QPS],
+}
+
+/// The sending side of a QP.
+pub const SENDS: usize = 0;
+/// The answering side.
+pub const ANSWERS: usize = 1;
+
+/// Names one side of a QP.
+#[inline]
+pub fn flow_id(qp: u16, side: usize) -> u16 {
+    qp * 2 + side as u16
+}
+
+impl Sim {
+    /// Adds an event made by an event. An event queue that is full loses it: the packet's sender will
+    /// time out.
+    #[inline]
+    pub fn at(&mut self, time: u64, event: Event) {
+        self.sequence += 1;
+        self.insert(time, self.sequence, event);
+    }
+
+    /// Adds an event with its order among those of the same time.
+    #[inline]
+    pub fn insert(&mut self, time: u64, order: u64, event: Event) {
+        debug_assert!(time >= self.now, "{event:?} at {time}, now {}", self.now);
+        let Some(item) = self.events.put(event) else {
+            self.overflows += 1;
+            return;
+        };
+        if self.queue.push(time, order, item).is_err() {
+            self.events.free(item);
+            self.overflows += 1;
+        }
+    }
+
+    /// A reference to a packet slot ends.
+    #[inline]
+    pub fn release(&mut self, slot: u16) {
+        let refs = &mut self.slots.get_mut(slot.into()).refs;
+        *refs -= 1;
+        if *refs == 0 {
+            self.slots.free(slot.into());
+        }
+    }
+
+    /// The QP timers are to be looked at.
+    pub fn timer(&mut self, at: u64) {
+        let at = at.max(self.now);
+        if self.timer_at == 0 || at < self.timer_at {
+            self.timer_at = at;
+            self.at(at, Event::Timers);
+        }
+    }
+
+    /// When the last of the writes that are under way to a process happens.
+    pub fn last_write(&self, domain: u16) -> Option<u64> {
+        self.queue.latest(|item| self.events.get(item).touches() == Some(domain))
+    }
+
+    /// Who waits for what.
+    pub fn describe(&self) -> String {
+        let mut text = format!("the time is {} ps, {} events wait", self.now, self.queue.len());
+        for a in self.actors.used().iter().filter(|a| a.state != State::Free) {
+            let doing = match a.state {
+                State::Running => "runs its program".to_owned(),
+                State::Waiting if a.entries => "waits for a completion".to_owned(),
+                State::Waiting if a.step != 0 => "waits for a write to its memory".to_owned(),
+                State::Waiting | State::Turn => format!("waits for {} ps", a.target),
+                _ if a.interrupt != 0 => "waits for an interrupt".to_owned(),
+                _ => format!("waits in the kernel, for {} streams", a.wait_count),
+            };
+            text += &format!("; process {} thread {} at {} ps {doing}", a.pid, a.tid, a.now());
+        }
+        text
+    }
+
+    /// A process is gone: nothing may be written to its memory any more.
+    pub fn forget_domain(&mut self, domain: u16) {
+        let mut ended = Vec::new();
+        for event in self.events.each() {
+            if event.touches() == Some(domain) {
+                if let Event::Write { slot, .. } = *event {
+                    ended.push(slot);
+                }
+                *event = Event::None;
+            }
+        }
+        ended.into_iter().for_each(|slot| self.release(slot));
+    }
+
+    /// After the death of a process in the middle of an event: what was under way is lost like packets on a
+    /// wire; the QPs' timers see to it.
+    pub fn reset(&mut self) {
+        self.queue = heap::Queue::default();
+        self.events.clear();
+        self.slots.clear();
+        self.jobs.clear();
+        self.timer_at = 0;
+        for card in &mut self.cards {
+            for port in &mut card.ports {
+                (port.round, port.fetched) = ((0, 0), 0);
+            }
+            for qp in &mut card.qps {
+                (qp.pending, qp.stalled) = (false, false);
+                for flow in &mut qp.flows {
+                    (flow.head, flow.tail, flow.count, flow.next) = (0, 0, 0, 0);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! SIGALRM by the virtual clock: `alarm`, `setitimer(ITIMER_REAL)`.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_uint};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::abi::NEVER;
+use crate::next::{next, replace};
+use crate::{sys, timeline};
+
+const SECOND: u64 = 1_000_000_000_000;
+const MICROSECOND: u64 = 1_000_000;
+
+static AT: AtomicU64 = AtomicU64::new(NEVER);
+static INTERVAL: AtomicU64 = AtomicU64::new(0);
+
+/// When SIGALRM is due ([`NEVER`]: it is not).
+pub fn at() -> u64 {
+    AT.load(Ordering::Relaxed)
+}
+
+/// Raises SIGALRM in the calling thread if it is due by `now`; true if it was.
+pub fn deliver(now: u64) -> bool {
+    let at = AT.load(Ordering::Relaxed);
+    if now < at {
+        return false;
+    }
+    let interval = INTERVAL.load(Ordering::Relaxed);
+    // Expirations that have been missed are not made up for, as with the kernel's timer.
+    let next = if interval == 0 { NEVER } else { at + ((now - at) / interval + 1) * interval };
+    if AT.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return false; // another thread has
+    }
+    timeline::alarm(next);
+    sys::raise(libc::SIGALRM);
+    true
+}
+
+/// Tells a timeline that has just attached.
+pub fn tell() {
+    timeline::alarm(at());
+}
+
+/// A forked child has no alarm.
+pub fn forked() {
+    AT.store(NEVER, Ordering::Relaxed);
+}
+
+/// Sets the alarm; returns what was left of the last one (0: there was none) and its interval.
+fn set(after: u64, interval: u64) -> (u64, u64) {
+    timeline::acted();
+    let now = timeline::now();
+    let at = if after == 0 { NEVER } else { now + after };
+    let old_interval = INTERVAL.swap(interval, Ordering::Relaxed);
+    let old = AT.swap(at, Ordering::Relaxed);
+    timeline::alarm(at);
+    (left(old, now), old_interval)
+}
+
+fn left(at: u64, now: u64) -> u64 {
+    if at == NEVER {
+        0
+    } else {
+        at.saturating_sub(now).max(1)
+    }
+}
+
+fn from_timeval(time: libc::timeval) -> Option<u64> {
+    let valid = time.tv_sec >= 0 && (0..1_000_000).contains(&time.tv_usec);
+    valid.then(|| {
+        (time.tv_sec as u64).saturating_mul(SECOND).saturating_add(time.tv_usec as u64 * MICROSECOND)
+    })
+}
+
+fn to_timeval(ps: u64) -> libc::timeval {
+    let us = ps.div_ceil(MICROSECOND);
+    libc::timeval { tv_sec: (us / 1_000_000) as _, tv_usec: (us % 1_000_000) as _ }
+}
+
+replace! {
+    /// alarm(2)
+    fn alarm(seconds: c_uint) -> c_uint {
+        set(u64::from(seconds) * SECOND, 0).0.div_ceil(SECOND) as c_uint
+    }
+
+    /// ualarm(3)
+    fn ualarm(us: libc::useconds_t, interval: libc::useconds_t) -> libc::useconds_t {
+        set(u64::from(us) * MICROSECOND, u64::from(interval) * MICROSECOND).0.div_ceil(MICROSECOND) as _
+    }
+
+    /// setitimer(2); the two timers that count processor time are the machine's.
+    fn setitimer(which: c_int, new: *const libc::itimerval, old: *mut libc::itimerval) -> c_int {
+        if which != libc::ITIMER_REAL {
+            return next!(fn setitimer(which: c_int, new: *const libc::itimerval, old: *mut libc::itimerval) -> c_int);
+        }
+        let wanted = new.as_ref().map(|new| (from_timeval(new.it_value), from_timeval(new.it_interval)));
+        let was = match wanted {
+            Some((Some(value), Some(interval))) => set(value, interval),
+            None => set(0, 0),
+            _ => {
+                sys::set_errno(libc::EINVAL);
+                return -1;
+            }
+        };
+        if let Some(old) = old.as_mut() {
+            *old = libc::itimerval { it_value: to_timeval(was.0), it_interval: to_timeval(was.1) };
+        }
+        0
+    }
+
+    /// getitimer(2)
+    fn getitimer(which: c_int, value: *mut libc::itimerval) -> c_int {
+        if which != libc::ITIMER_REAL {
+            return next!(fn getitimer(which: c_int, value: *mut libc::itimerval) -> c_int);
+        }
+        *value = libc::itimerval {
+            it_value: to_timeval(left(at(), timeline::now())),
+            it_interval: to_timeval(INTERVAL.load(Ordering::Relaxed)),
+        };
+        0
+    }
+}

@@ -1,0 +1,205 @@
+//! Waiting for other threads: conditions, semaphores, locks, joins.
+//!
+//! The timeline is told that the thread waits. A time-out is virtual: the real wait goes on in
+//! slices until the clock of the process has reached it.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+
+use crate::next::{next, replace};
+use crate::read_clock::{from_timespec, origin, NS};
+use crate::sys::{self, sys};
+use crate::wait::wait_for;
+use crate::{abi, read_clock, threads, timeline};
+
+/// How long a slice of a real wait is, in nanoseconds: so late is a virtual time-out noticed.
+const SLICE_NS: u64 = 2_000_000;
+
+/// Waits by `attempt`, which gets the real CLOCK_MONOTONIC time at which it is to give up with
+/// ETIMEDOUT, until the virtual `deadline`.
+fn timed(deadline: u64, mut attempt: impl FnMut(libc::timespec) -> c_int) -> c_int {
+    timeline::acted();
+    let at = |ns: u64| read_clock::timespec(0, ns * NS);
+    let first = attempt(at(sys::real_ns()));
+    if first != libc::ETIMEDOUT {
+        return first;
+    }
+    let attached = timeline::is_attached();
+    let patience = deadline.saturating_sub(timeline::now()) / NS;
+    let last = sys::real_ns().saturating_add(if attached { u64::MAX } else { patience });
+    let token = timeline::block(&[], deadline);
+    threads::look(false);
+    let result = loop {
+        let result = attempt(at((sys::real_ns() + SLICE_NS).min(last)));
+        if result != libc::ETIMEDOUT || timeline::now() >= deadline {
+            break result;
+        }
+        if sys::real_ns() >= last {
+            timeline::sleep_until(deadline);
+            break result;
+        }
+    };
+    threads::look(true);
+    if attached {
+        timeline::unblock(token);
+    }
+    result
+}
+
+/// The virtual time of a time-out on `clock`.
+unsafe fn deadline_on(clock: libc::clockid_t, time: *const libc::timespec) -> Option<u64> {
+    // SAFETY: the caller passes a valid time.
+    from_timespec(origin(clock)?, unsafe { &*time })
+}
+
+/// The virtual time of a time-out on a clock that only the condition knows: a date after the start
+/// of virtual time is one, a small number is a time since the machine was started.
+unsafe fn deadline_by_size(time: *const libc::timespec) -> Option<u64> {
+    // SAFETY: the caller passes a valid time.
+    let is_date = unsafe { (*time).tv_sec } as u64 > read_clock::EPOCH_S / 2;
+    // SAFETY: as above.
+    unsafe { deadline_on(if is_date { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC }, time) }
+}
+
+/// A function that returns -1 and errno, as one that returns its error.
+fn error_of(result: c_int) -> c_int {
+    if result == 0 {
+        0
+    } else {
+        sys::get_errno()
+    }
+}
+
+fn with_errno(error: c_int) -> c_int {
+    if error == 0 {
+        return 0;
+    }
+    sys::set_errno(error);
+    -1
+}
+
+type Cond = *mut libc::pthread_cond_t;
+type Mutex = *mut libc::pthread_mutex_t;
+type Time = *const libc::timespec;
+
+const REAL: libc::clockid_t = libc::CLOCK_MONOTONIC;
+
+unsafe fn cond_until(cond: Cond, mutex: Mutex, deadline: Option<u64>) -> c_int {
+    let Some(deadline) = deadline else { return libc::EINVAL };
+    timed(deadline, |time| {
+        let (clock, time) = (REAL, &raw const time);
+        // SAFETY: the caller keeps the contract of pthread_cond_timedwait(3).
+        unsafe {
+            next!(fn pthread_cond_clockwait(cond: Cond, mutex: Mutex, clock: libc::clockid_t, time: Time) -> c_int)
+        }
+    })
+}
+
+unsafe fn sem_until(semaphore: *mut c_void, deadline: Option<u64>) -> c_int {
+    let Some(deadline) = deadline else { return with_errno(libc::EINVAL) };
+    with_errno(timed(deadline, |time| {
+        let (clock, time) = (REAL, &raw const time);
+        // SAFETY: the caller keeps the contract of sem_timedwait(3).
+        error_of(unsafe {
+            next!(fn sem_clockwait(semaphore: *mut c_void, clock: libc::clockid_t, time: Time) -> c_int)
+        })
+    }))
+}
+
+unsafe fn mutex_until(mutex: Mutex, deadline: Option<u64>) -> c_int {
+    let Some(deadline) = deadline else { return libc::EINVAL };
+    timed(deadline, |time| {
+        let (clock, time) = (REAL, &raw const time);
+        // SAFETY: the caller keeps the contract of pthread_mutex_timedlock(3).
+        unsafe {
+            next!(fn pthread_mutex_clocklock(mutex: Mutex, clock: libc::clockid_t, time: Time) -> c_int)
+        }
+    })
+}
+
+replace! {
+    /// pthread_cond_wait(3)
+    fn pthread_cond_wait(cond: Cond, mutex: Mutex) -> c_int {
+        wait_for(|| next!(fn pthread_cond_wait(cond: Cond, mutex: Mutex) -> c_int))
+    }
+
+    /// pthread_cond_timedwait(3)
+    fn pthread_cond_timedwait(cond: Cond, mutex: Mutex, time: Time) -> c_int {
+        cond_until(cond, mutex, deadline_by_size(time))
+    }
+
+    /// pthread_cond_clockwait(3)
+    fn pthread_cond_clockwait(cond: Cond, mutex: Mutex, clock: libc::clockid_t, time: Time) -> c_int {
+        cond_until(cond, mutex, deadline_on(clock, time))
+    }
+
+    /// pthread_mutex_timedlock(3)
+    fn pthread_mutex_timedlock(mutex: Mutex, time: Time) -> c_int {
+        mutex_until(mutex, deadline_on(libc::CLOCK_REALTIME, time))
+    }
+
+    /// pthread_mutex_clocklock(3)
+    fn pthread_mutex_clocklock(mutex: Mutex, clock: libc::clockid_t, time: Time) -> c_int {
+        mutex_until(mutex, deadline_on(clock, time))
+    }
+
+    /// sem_wait(3)
+    fn sem_wait(semaphore: *mut c_void) -> c_int {
+        wait_for(|| next!(fn sem_wait(semaphore: *mut c_void) -> c_int))
+    }
+
+    /// sem_timedwait(3)
+    fn sem_timedwait(semaphore: *mut c_void, time: Time) -> c_int {
+        sem_until(semaphore, deadline_on(libc::CLOCK_REALTIME, time))
+    }
+
+    /// sem_clockwait(3)
+    fn sem_clockwait(semaphore: *mut c_void, clock: libc::clockid_t, time: Time) -> c_int {
+        sem_until(semaphore, deadline_on(clock, time))
+    }
+
+    /// pthread_join(3)
+    fn pthread_join(thread: libc::pthread_t, result: *mut *mut c_void) -> c_int {
+        wait_for(|| next!(fn pthread_join(thread: libc::pthread_t, result: *mut *mut c_void) -> c_int))
+    }
+
+    /// pthread_barrier_wait(3)
+    fn pthread_barrier_wait(barrier: *mut c_void) -> c_int {
+        wait_for(|| next!(fn pthread_barrier_wait(barrier: *mut c_void) -> c_int))
+    }
+}
+
+/// futex(2), as the locks of other languages' libraries use it through syscall(2).
+///
+/// # Safety
+/// The arguments must be those of the system call.
+pub unsafe fn futex(args: [usize; 6]) -> sys::Sys {
+    let [word, operation, value, time, _, bits] = args;
+    let by_date = operation as c_int & libc::FUTEX_CLOCK_REALTIME != 0;
+    let command = operation as c_int & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+    let bits = match command {
+        libc::FUTEX_WAIT => u32::MAX as usize,
+        libc::FUTEX_WAIT_BITSET => bits,
+        // SAFETY: the caller's promise.
+        _ => return unsafe { sys::call(libc::SYS_futex, args) },
+    };
+    // SAFETY: null or a valid time, as futex(2) asks.
+    let deadline = match unsafe { (time as *const libc::timespec).as_ref() } {
+        None => Some(abi::NEVER),
+        Some(time) if command == libc::FUTEX_WAIT => {
+            from_timespec(0, time).map(|ps| timeline::now().saturating_add(ps))
+        }
+        Some(time) => {
+            let clock = if by_date { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
+            // SAFETY: valid, as above.
+            unsafe { deadline_on(clock, time) }
+        }
+    };
+    let Some(deadline) = deadline else { return -(libc::EINVAL as isize) };
+    let operation = libc::FUTEX_WAIT_BITSET | operation as c_int & libc::FUTEX_PRIVATE_FLAG;
+    let attempt = |time: libc::timespec| {
+        // SAFETY: the caller's arguments, with a time-out by CLOCK_MONOTONIC.
+        unsafe { -sys!(libc::SYS_futex, word, operation, value, &raw const time, 0, bits) as c_int }
+    };
+    -(timed(deadline, attempt) as isize)
+}

@@ -1,0 +1,91 @@
+//! The functions that sleep: the clock goes on, nothing waits.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_uint};
+
+use crate::next::replace;
+use crate::read_clock::{from_timespec, origin, timespec, NS, US};
+use crate::{alarm, sys, timeline};
+
+const SECOND: u64 = 1_000_000_000_000;
+
+/// Sleeps until `at`, or until the alarm if that comes first and is not blocked or ignored; true
+/// if nothing came in between.
+fn sleep_until(at: u64) -> bool {
+    let now = timeline::sleep_until(at.min(alarm::at()));
+    let alarmed = alarm::deliver(now);
+    if now >= at {
+        return true;
+    }
+    if alarmed && !crate::signals::is_seen(libc::SIGALRM) {
+        return sleep_until(at);
+    }
+    false
+}
+
+/// Sleeps for `ps`; returns what is left of it.
+fn sleep_for(ps: u64) -> u64 {
+    let at = timeline::now().saturating_add(ps);
+    if sleep_until(at) {
+        0
+    } else {
+        at.saturating_sub(timeline::now())
+    }
+}
+
+fn interrupted() -> c_int {
+    sys::set_errno(libc::EINTR);
+    -1
+}
+
+replace! {
+    /// nanosleep(2)
+    fn nanosleep(request: *const libc::timespec, left: *mut libc::timespec) -> c_int {
+        let Some(ps) = request.as_ref().filter(|r| r.tv_sec >= 0).and_then(|r| from_timespec(0, r)) else {
+            sys::set_errno(if request.is_null() { libc::EFAULT } else { libc::EINVAL });
+            return -1;
+        };
+        let rest = sleep_for(ps);
+        if rest == 0 {
+            return 0;
+        }
+        if let Some(left) = left.as_mut() {
+            *left = timespec(0, rest.next_multiple_of(NS));
+        }
+        interrupted()
+    }
+
+    /// clock_nanosleep(2), which returns its error.
+    fn clock_nanosleep(
+        clock: libc::clockid_t,
+        flags: c_int,
+        request: *const libc::timespec,
+        left: *mut libc::timespec,
+    ) -> c_int {
+        let (Some(origin), Some(request)) = (origin(clock), request.as_ref()) else { return libc::EINVAL };
+        if flags & libc::TIMER_ABSTIME != 0 {
+            let Some(at) = from_timespec(origin, request) else { return libc::EINVAL };
+            return if sleep_until(at.max(timeline::now())) { 0 } else { libc::EINTR };
+        }
+        let before = sys::get_errno();
+        let failed = nanosleep(request, left) != 0;
+        let error = sys::get_errno();
+        sys::set_errno(before);
+        if failed { error } else { 0 }
+    }
+
+    /// usleep(3)
+    fn usleep(us: libc::useconds_t) -> c_int {
+        if sleep_for(u64::from(us) * US) == 0 { 0 } else { interrupted() }
+    }
+
+    /// sleep(3)
+    fn sleep(seconds: c_uint) -> c_uint {
+        sleep_for(u64::from(seconds) * SECOND).div_ceil(SECOND) as c_uint
+    }
+
+    /// thrd_sleep(3) of C11: 0, or -1 if a signal came.
+    fn thrd_sleep(request: *const libc::timespec, left: *mut libc::timespec) -> c_int {
+        nanosleep(request, left)
+    }
+}

@@ -1,0 +1,242 @@
+//! What an x86-64 instruction does beside changing registers, for those that loops over memory
+//! are made of. All others are `Unknown`, which ends a proof.
+//!
+//! Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, appendix A
+//! (opcode maps) and section 2.1 (ModR/M, SIB).
+#![allow(unsafe_code)]
+
+/// A write to memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Write {
+    /// Address.
+    pub at: usize,
+    /// Length, at most 8.
+    pub bytes: usize,
+}
+
+/// What an instruction does beside changing registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    Nothing,
+    /// It writes memory.
+    Writes(Write),
+    /// Not known here.
+    Unknown,
+}
+
+/// The encoding's order of registers, as indices of the kernel's.
+const REGISTERS: [i32; 16] = [
+    libc::REG_RAX,
+    libc::REG_RCX,
+    libc::REG_RDX,
+    libc::REG_RBX,
+    libc::REG_RSP,
+    libc::REG_RBP,
+    libc::REG_RSI,
+    libc::REG_RDI,
+    libc::REG_R8,
+    libc::REG_R9,
+    libc::REG_R10,
+    libc::REG_R11,
+    libc::REG_R12,
+    libc::REG_R13,
+    libc::REG_R14,
+    libc::REG_R15,
+];
+
+struct Reader<'a> {
+    at: usize,
+    registers: &'a [i64; 23],
+    rex: u8,
+    operand_16: bool,
+    segment: bool,
+    repeat: bool,
+}
+
+/// The effect of the instruction that the registers point to.
+///
+/// # Safety
+/// The thread whose registers these are must be about to execute it.
+pub unsafe fn effect(registers: &[i64; 23]) -> Effect {
+    let at = registers[libc::REG_RIP as usize] as usize;
+    let mut reader = Reader { at, registers, rex: 0, operand_16: false, segment: false, repeat: false };
+    loop {
+        match reader.byte() {
+            0x66 => reader.operand_16 = true,
+            0x64 | 0x65 => reader.segment = true,
+            0xf3 | 0xf2 => reader.repeat = true,
+            0x2e | 0x36 | 0x3e | 0x26 => {}
+            byte @ 0x40..=0x4f => {
+                reader.rex = byte;
+                let opcode = reader.byte();
+                return reader.opcode(opcode);
+            }
+            opcode => return reader.opcode(opcode),
+        }
+    }
+}
+
+impl Reader<'_> {
+    fn byte(&mut self) -> u8 {
+        // SAFETY: reads on only as far as the instruction goes, which is about to be executed.
+        let byte = unsafe { *(self.at as *const u8) };
+        self.at += 1;
+        byte
+    }
+
+    fn signed(&mut self, bytes: usize) -> i64 {
+        let value = (0..bytes).fold(0u64, |value, i| value | u64::from(self.byte()) << (8 * i));
+        let unused = 64 - 8 * bytes as u32;
+        (value << unused) as i64 >> unused
+    }
+
+    /// Bytes of an operand that is not a byte.
+    fn operand(&self) -> usize {
+        match (self.rex & 8 != 0, self.operand_16) {
+            (true, _) => 8,
+            (false, true) => 2,
+            (false, false) => 4,
+        }
+    }
+
+    /// Bytes of an operand by the lowest bit of most opcodes.
+    fn by_bit(&self, opcode: u8) -> usize {
+        if opcode & 1 == 0 {
+            1
+        } else {
+            self.operand()
+        }
+    }
+
+    /// Bytes of an immediate operand.
+    fn immediate(&self) -> usize {
+        self.operand().min(4)
+    }
+
+    fn opcode(&mut self, opcode: u8) -> Effect {
+        if self.repeat && !matches!(opcode, 0x90 | 0x0f | 0xc3 | 0xe8 | 0xe9 | 0x70..=0x7f | 0xff) {
+            return Effect::Unknown; // string instructions
+        }
+        match opcode {
+            0x0f => {
+                let second = self.byte();
+                self.two_byte(second)
+            }
+            // add, or, adc, sbb, and, sub, xor: to memory in the first two forms; cmp never
+            0x00..=0x3f => match opcode & 7 {
+                0 | 1 if opcode < 0x38 => self.writes_rm(self.by_bit(opcode), 0),
+                0..=5 => Effect::Nothing,
+                _ => Effect::Unknown,
+            },
+            0x50..=0x57 | 0x68 | 0x6a => self.pushes(),
+            0x58..=0x5f => Effect::Nothing,
+            0x63 | 0x69 | 0x6b => Effect::Nothing,
+            0x70..=0x7f => Effect::Nothing,
+            0x80 | 0x81 | 0x83 => {
+                let immediate = if opcode == 0x81 { self.immediate() } else { 1 };
+                if self.peek_reg() == 7 {
+                    Effect::Nothing
+                } else {
+                    self.writes_rm(self.by_bit(opcode), immediate)
+                }
+            }
+            0x84 | 0x85 => Effect::Nothing,
+            0x88 | 0x89 => self.writes_rm(self.by_bit(opcode), 0),
+            0x8a | 0x8b | 0x8d => Effect::Nothing,
+            0x90..=0x99 => Effect::Nothing,
+            0xa8 | 0xa9 | 0xb0..=0xbf => Effect::Nothing,
+            0xc0 | 0xc1 => self.writes_rm(self.by_bit(opcode), 1),
+            0xd0..=0xd3 => self.writes_rm(self.by_bit(opcode), 0),
+            0xc2 | 0xc3 | 0xc9 => Effect::Nothing,
+            0xc6 | 0xc7 if self.peek_reg() == 0 => {
+                let immediate = if opcode == 0xc6 { 1 } else { self.immediate() };
+                self.writes_rm(self.by_bit(opcode), immediate)
+            }
+            0xe8 => self.pushes(),
+            0xe9 | 0xeb => Effect::Nothing,
+            0xf6 | 0xf7 => match self.peek_reg() {
+                2 | 3 => self.writes_rm(self.by_bit(opcode), 0),
+                _ => Effect::Nothing,
+            },
+            0xfe | 0xff => match self.peek_reg() {
+                0 | 1 => self.writes_rm(self.by_bit(opcode), 0),
+                2 | 6 if opcode == 0xff => self.pushes(),
+                4 if opcode == 0xff => Effect::Nothing,
+                _ => Effect::Unknown,
+            },
+            _ => Effect::Unknown,
+        }
+    }
+
+    fn two_byte(&mut self, opcode: u8) -> Effect {
+        match opcode {
+            // hints and long no-operations, among them endbr64
+            0x0d | 0x18 | 0x1e | 0x1f => Effect::Nothing,
+            0x40..=0x4f | 0x80..=0x8f => Effect::Nothing,
+            0x90..=0x9f => self.writes_rm(1, 0),
+            0xa3 | 0xaf | 0xb6 | 0xb7 | 0xb8 | 0xbc..=0xbf => Effect::Nothing,
+            0xba if self.peek_reg() == 4 => Effect::Nothing,
+            // fences
+            0xae if !self.repeat && self.peek() >= 0xe8 => Effect::Nothing,
+            _ => Effect::Unknown,
+        }
+    }
+
+    fn peek(&self) -> u8 {
+        // SAFETY: the opcode has a ModR/M byte, which is part of the instruction.
+        unsafe { *(self.at as *const u8) }
+    }
+
+    /// The middle field of the ModR/M byte.
+    fn peek_reg(&self) -> u8 {
+        self.peek() >> 3 & 7
+    }
+
+    fn register(&self, number: u8) -> i64 {
+        self.registers[REGISTERS[usize::from(number)] as usize]
+    }
+
+    fn pushes(&self) -> Effect {
+        if self.operand_16 {
+            return Effect::Unknown;
+        }
+        let at = self.register(4).wrapping_sub(8) as usize;
+        Effect::Writes(Write { at, bytes: 8 })
+    }
+
+    /// Writes the operand that ModR/M names; `immediate` bytes follow.
+    fn writes_rm(&mut self, bytes: usize, immediate: usize) -> Effect {
+        let modrm = self.byte();
+        let (mode, rm) = (modrm >> 6, modrm & 7);
+        if mode == 3 {
+            return Effect::Nothing; // a register
+        }
+        if self.segment {
+            return Effect::Unknown; // whose base is not known here
+        }
+        // A base register, or none: then four bytes of displacement follow in any mode.
+        let (base, index) = match (mode, rm) {
+            (_, 4) => self.sib(mode),
+            (0, 5) => (None, 0),
+            _ => (Some(self.register(rm | (self.rex & 1) << 3)), 0),
+        };
+        let displacement = match (mode, base) {
+            (1, _) => self.signed(1),
+            (2, _) | (_, None) => self.signed(4),
+            _ => 0,
+        };
+        let relative = if rm == 5 { (self.at + immediate) as i64 } else { 0 };
+        let at = base.unwrap_or(relative).wrapping_add(index).wrapping_add(displacement);
+        Effect::Writes(Write { at: at as usize, bytes })
+    }
+
+    /// Base and scaled index of a SIB byte.
+    fn sib(&mut self, mode: u8) -> (Option<i64>, i64) {
+        let sib = self.byte();
+        let index = (sib >> 3 & 7) | (self.rex & 2) << 2;
+        let index = if index == 4 { 0 } else { self.register(index) << (sib >> 6) };
+        let none = mode == 0 && sib & 7 == 5;
+        ((!none).then(|| self.register(sib & 7 | (self.rex & 1) << 3)), index)
+    }
+}

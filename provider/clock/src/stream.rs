@@ -1,0 +1,348 @@
+//! Which stream a descriptor is, and how far it has been read and written.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_short};
+use std::mem::{size_of, zeroed, MaybeUninit};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::abi::{kind, ConnKey, WaitFd, NEVER};
+use crate::sys::sys;
+use crate::timeline;
+
+/// Position of what is not counted.
+const UNCOUNTED: u64 = NEVER - 1;
+
+/// Streams whose positions are kept. When there are more, the oldest in a slot is forgotten.
+const SLOTS: usize = 1024;
+
+struct Slot {
+    inode: AtomicU64,
+    read: AtomicU64,
+    written: AtomicU64,
+    /// Inode of the other end of a socketpair.
+    other: AtomicU64,
+}
+
+static SLOT: [Slot; SLOTS] = [const {
+    Slot {
+        inode: AtomicU64::new(0),
+        read: AtomicU64::new(0),
+        written: AtomicU64::new(0),
+        other: AtomicU64::new(0),
+    }
+}; SLOTS];
+
+fn slot(inode: u64) -> &'static Slot {
+    let begin = inode as usize % SLOTS;
+    for i in 0..16 {
+        let slot = &SLOT[(begin + i) % SLOTS];
+        let free = slot.inode.compare_exchange(0, inode, Ordering::AcqRel, Ordering::Acquire);
+        if free.is_ok() || free == Err(inode) {
+            return slot;
+        }
+    }
+    let slot = &SLOT[begin];
+    slot.forget();
+    slot.inode.store(inode, Ordering::Release);
+    slot
+}
+
+impl Slot {
+    fn forget(&self) {
+        for cell in [&self.read, &self.written, &self.other, &self.inode] {
+            cell.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// A descriptor that carries bytes between processes.
+pub struct Stream {
+    inode: u64,
+    /// What it reads.
+    pub incoming: ConnKey,
+    /// What it writes.
+    pub outgoing: ConnKey,
+    counted: bool,
+}
+
+impl Stream {
+    /// The stream behind `fd`; `None` for files, terminals and devices.
+    pub fn of(fd: c_int) -> Option<Stream> {
+        // SAFETY: all zero is a valid stat, and it is valid for writing.
+        let stat = unsafe {
+            let mut stat: libc::stat = zeroed();
+            if sys!(libc::SYS_fstat, fd, &raw mut stat) != 0 {
+                return None;
+            }
+            stat
+        };
+        match stat.st_mode & libc::S_IFMT {
+            libc::S_IFSOCK => socket(fd, stat.st_ino),
+            libc::S_IFIFO => {
+                let key = ConnKey { kind: kind::PIPE, reserved: 0, from: stat.st_ino, to: 0 };
+                Some(Stream { inode: stat.st_ino, incoming: key, outgoing: key, counted: true })
+            }
+            _ => None,
+        }
+    }
+
+    /// True for a pipe, false for a socket.
+    pub fn is_pipe(&self) -> bool {
+        self.incoming.kind == kind::PIPE
+    }
+
+    /// The program is about to write `bytes`.
+    pub fn sends(&self, bytes: usize) {
+        let end = if self.counted {
+            slot(self.inode).written.load(Ordering::Relaxed) + bytes as u64
+        } else {
+            UNCOUNTED
+        };
+        timeline::sent(&self.outgoing, end);
+    }
+
+    /// The kernel took `bytes`.
+    pub fn has_sent(&self, bytes: usize) {
+        slot(self.inode).written.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The program has read `bytes`: none at the end of the stream.
+    pub fn has_received(&self, bytes: usize) {
+        let end = if self.counted && bytes == 0 {
+            NEVER
+        } else if self.counted {
+            slot(self.inode).read.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64
+        } else {
+            UNCOUNTED
+        };
+        timeline::received(&self.incoming, end);
+    }
+
+    /// The program writes no more.
+    pub fn ends(&self) {
+        if self.counted {
+            timeline::closed(&self.outgoing);
+        }
+    }
+}
+
+/// The process has forked: it may share its sockets, and a close then ends nothing.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// The process has forked, or is the child.
+pub fn forked() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+/// The program is about to close `fd`, which ends the stream that it writes.
+pub fn closes(fd: c_int) {
+    // SAFETY: plain numbers.
+    let flags = unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFL) };
+    if flags >= 0 && flags as c_int & libc::O_ACCMODE != libc::O_RDONLY && !FORKED.load(Ordering::Relaxed) {
+        if let Some(stream) = Stream::of(fd) {
+            stream.ends();
+        }
+    }
+}
+
+/// Remembers that two sockets are each other's ends.
+pub fn pair(fds: [c_int; 2]) {
+    let inodes = fds.map(inode);
+    if let [Some(a), Some(b)] = inodes {
+        slot(a).other.store(b, Ordering::Relaxed);
+        slot(b).other.store(a, Ordering::Relaxed);
+    }
+}
+
+fn inode(fd: c_int) -> Option<u64> {
+    // SAFETY: all zero is a valid stat, and it is valid for writing.
+    unsafe {
+        let mut stat: libc::stat = zeroed();
+        (sys!(libc::SYS_fstat, fd, &raw mut stat) == 0).then_some(stat.st_ino)
+    }
+}
+
+/// What a wait for `fd` waits for: the descriptor, or those that an epoll descriptor stands for.
+pub fn waits(fd: c_int, events: c_short) -> Vec<WaitFd> {
+    if fd < 0 {
+        return Vec::new();
+    }
+    let Some(members) = epoll_members(fd) else { return vec![wait(fd, events as u32)] };
+    members.into_iter().map(|(fd, events)| wait(fd, events)).collect()
+}
+
+fn wait(fd: c_int, events: u32) -> WaitFd {
+    let (key, position) = match Stream::of(fd) {
+        Some(stream) if stream.counted => (stream.incoming, slot(stream.inode).read.load(Ordering::Relaxed)),
+        Some(stream) => (stream.incoming, 0),
+        None => (ConnKey { from: inode(fd).unwrap_or(0), ..ConnKey::default() }, 0),
+    };
+    WaitFd { fd, events, key, position }
+}
+
+/// The descriptors in an epoll set with their events, as the kernel tells them.
+fn epoll_members(fd: c_int) -> Option<Vec<(c_int, u32)>> {
+    let target = std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?;
+    if target.as_os_str() != "anon_inode:[eventpoll]" {
+        return None;
+    }
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+    let member = |line: &str| {
+        let mut words = line.strip_prefix("tfd:")?.split_whitespace();
+        let fd = words.next()?.parse().ok()?;
+        let events = u32::from_str_radix(words.nth(1)?, 16).ok()?;
+        Some((fd, events & 0xffff))
+    };
+    Some(info.lines().filter_map(member).collect())
+}
+
+fn option(fd: c_int, name: c_int) -> Option<c_int> {
+    let mut value: c_int = 0;
+    let mut length = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: both are valid for writing.
+    let result =
+        unsafe { sys!(libc::SYS_getsockopt, fd, libc::SOL_SOCKET, name, &raw mut value, &raw mut length) };
+    (result == 0).then_some(value)
+}
+
+fn socket(fd: c_int, inode: u64) -> Option<Stream> {
+    let local = Name::of(fd, libc::SYS_getsockname)?;
+    let stream = match local.family {
+        libc::AF_INET | libc::AF_INET6 => kind::TCP,
+        libc::AF_UNIX => kind::UNIX,
+        _ => return None,
+    };
+    let key = |kind, from, to| ConnKey { kind, reserved: 0, from, to };
+    if option(fd, libc::SO_TYPE)? == libc::SOCK_DGRAM {
+        let peer = Name::of(fd, libc::SYS_getpeername).map_or(0, |name| name.port());
+        let (incoming, outgoing) = (key(kind::DATAGRAM, 0, local.port()), key(kind::DATAGRAM, 0, peer));
+        return Some(Stream { inode, incoming, outgoing, counted: false });
+    }
+    if option(fd, libc::SO_ACCEPTCONN) == Some(1) {
+        let listen = key(kind::LISTEN, 0, local.port());
+        return Some(Stream { inode, incoming: listen, outgoing: listen, counted: false });
+    }
+    let other = slot(inode).other.load(Ordering::Relaxed);
+    let (here, there) = if other != 0 {
+        (inode, other)
+    } else {
+        (local.whole(), Name::of(fd, libc::SYS_getpeername)?.whole())
+    };
+    Some(Stream {
+        inode,
+        incoming: key(stream, there, here),
+        outgoing: key(stream, here, there),
+        counted: true,
+    })
+}
+
+/// The key of a listening socket, or of a datagram's receiver, at an address.
+///
+/// # Safety
+/// `address` is valid for `length` bytes.
+pub unsafe fn target(kind: u32, address: *const libc::sockaddr, length: libc::socklen_t) -> Option<ConnKey> {
+    let mut name = Name::empty();
+    let length = (length as usize).min(size_of::<libc::sockaddr_storage>());
+    // SAFETY: the caller's promise, and `length` fits the storage.
+    unsafe { std::ptr::copy_nonoverlapping(address.cast::<u8>(), (&raw mut name.address).cast(), length) };
+    name.length = length;
+    name.family = c_int::from(name.address.ss_family);
+    matches!(name.family, libc::AF_INET | libc::AF_INET6 | libc::AF_UNIX).then(|| ConnKey {
+        kind,
+        reserved: 0,
+        from: 0,
+        to: name.port(),
+    })
+}
+
+/// The program connects to, or sends a datagram to, what `target` names.
+pub fn reach(target: &ConnKey) {
+    timeline::sent(target, UNCOUNTED);
+}
+
+/// Gives a UNIX socket without a name an abstract one, by which the other end can tell it from others.
+pub fn name(fd: c_int) {
+    let unnamed = Name::of(fd, libc::SYS_getsockname)
+        .is_some_and(|name| name.family == libc::AF_UNIX && name.length <= size_of::<libc::sa_family_t>());
+    if unnamed {
+        let family = libc::AF_UNIX as libc::sa_family_t;
+        // SAFETY: an address of the family alone asks for a name of the kernel's choice, unix(7).
+        unsafe { sys!(libc::SYS_bind, fd, &raw const family, size_of::<libc::sa_family_t>()) };
+    }
+}
+
+/// The address of one end of a socket.
+struct Name {
+    address: libc::sockaddr_storage,
+    length: usize,
+    family: c_int,
+}
+
+impl Name {
+    fn empty() -> Name {
+        // SAFETY: all zero is a valid address of no family.
+        Name { address: unsafe { MaybeUninit::zeroed().assume_init() }, length: 0, family: 0 }
+    }
+
+    fn of(fd: c_int, which: std::ffi::c_long) -> Option<Name> {
+        let mut name = Name::empty();
+        let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        // SAFETY: both are valid for writing.
+        if unsafe { sys!(which, fd, &raw mut name.address, &raw mut length) } != 0 {
+            return None;
+        }
+        name.length = length as usize;
+        name.family = c_int::from(name.address.ss_family);
+        Some(name)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the kernel or the caller has filled so many bytes of the storage, and the rest is 0.
+        unsafe { std::slice::from_raw_parts((&raw const self.address).cast(), self.length) }
+    }
+
+    /// The port in network order and the address in its IPv6 form.
+    fn internet(&self) -> ([u8; 2], [u8; 16]) {
+        let bytes = self.bytes();
+        let mut address = [0; 16];
+        if self.family == libc::AF_INET {
+            address[10..12].fill(0xff);
+            address[12..].copy_from_slice(&bytes[4..8]);
+        } else {
+            address.copy_from_slice(&bytes[8..24]);
+        }
+        ([bytes[2], bytes[3]], address)
+    }
+
+    /// Hash of the whole name.
+    fn whole(&self) -> u64 {
+        if self.family == libc::AF_UNIX {
+            return hash(&[self.path()]);
+        }
+        let (port, address) = self.internet();
+        hash(&[&port, &address])
+    }
+
+    /// Hash of the port alone, which a listener on all addresses shares with its clients.
+    fn port(&self) -> u64 {
+        if self.family == libc::AF_UNIX {
+            return hash(&[self.path()]);
+        }
+        hash(&[&self.internet().0])
+    }
+
+    /// The name of a UNIX socket, without the zero byte that some put at the end of a path.
+    fn path(&self) -> &[u8] {
+        let path = &self.bytes()[size_of::<libc::sa_family_t>().min(self.length)..];
+        match path {
+            [0, ..] => path,
+            _ => path.split(|&byte| byte == 0).next().unwrap_or(path),
+        }
+    }
+}
+
+/// FNV-1a, 64 bits.
+fn hash(parts: &[&[u8]]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    parts.iter().flat_map(|part| part.iter()).fold(0xcbf2_9ce4_8422_2325, step)
+}

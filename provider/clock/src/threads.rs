@@ -1,0 +1,135 @@
+//! The threads that the program starts: which there are.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+use crate::next::{next, replace};
+use crate::spin::tick;
+use crate::{sys, timeline};
+
+/// Threads beyond so many are not looked at when they spin.
+const MAX: usize = 256;
+
+/// Number of the thread (0: a free place) and of its timer plus one (0: it has none).
+struct Place {
+    tid: AtomicI32,
+    timer: AtomicU64,
+}
+
+static PLACES: [Place; MAX] = [const { Place { tid: AtomicI32::new(0), timer: AtomicU64::new(0) } }; MAX];
+
+fn mine() -> Option<&'static Place> {
+    let tid = sys::gettid();
+    PLACES.iter().find(|p| p.tid.load(Ordering::Relaxed) == tid)
+}
+
+fn arm(place: &Place) {
+    let tid = place.tid.load(Ordering::Acquire);
+    if tid != 0 && place.timer.load(Ordering::Relaxed) == 0 {
+        if let Some(timer) = tick::create(tid) {
+            place.timer.store(timer as u64 + 1, Ordering::Release);
+            tick::set(timer, true);
+        }
+    }
+}
+
+fn disarm(place: &Place) {
+    if let Some(timer) = place.timer.swap(0, Ordering::AcqRel).checked_sub(1) {
+        tick::delete(timer as c_int);
+    }
+}
+
+/// The calling thread exists; it is looked at while a timeline is attached.
+pub fn started() {
+    let tid = sys::gettid();
+    let free = |p: &&Place| p.tid.compare_exchange(0, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    if let Some(place) = PLACES.iter().find(free) {
+        if timeline::is_attached() {
+            arm(place);
+        }
+    }
+}
+
+fn ended() {
+    if let Some(place) = mine() {
+        disarm(place);
+        place.tid.store(0, Ordering::Release);
+    }
+}
+
+/// A timeline has attached.
+pub fn arm_all() {
+    PLACES.iter().for_each(arm);
+}
+
+/// The timeline has gone.
+pub fn disarm_all() {
+    PLACES.iter().for_each(disarm);
+}
+
+/// Stops the look at the calling thread while it waits in the kernel, or starts it again.
+pub fn look(on: bool) {
+    if let Some(timer) = mine().and_then(|p| p.timer.load(Ordering::Acquire).checked_sub(1)) {
+        tick::set(timer as c_int, on);
+    }
+}
+
+/// A forked child has one thread and no timers.
+pub fn forked() {
+    for place in &PLACES {
+        place.tid.store(0, Ordering::Relaxed);
+        place.timer.store(0, Ordering::Relaxed);
+    }
+    started();
+}
+
+struct Start {
+    routine: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+}
+
+/// Ends the look at a thread however it ends: also by pthread_exit, which unwinds.
+struct Look;
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        ended();
+    }
+}
+
+thread_local! {
+    static LOOK: std::cell::Cell<Option<Look>> = const { std::cell::Cell::new(None) };
+}
+
+extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
+    // SAFETY: made by pthread_create below for this thread alone.
+    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
+    let Start { routine, argument } = *start;
+    started();
+    LOOK.set(Some(Look));
+    routine(argument)
+}
+
+replace! {
+    /// pthread_create(3)
+    fn pthread_create(
+        thread: *mut libc::pthread_t,
+        attributes: *const libc::pthread_attr_t,
+        routine: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+        argument: *mut c_void,
+    ) -> c_int {
+        let start = Box::into_raw(Box::new(Start { routine, argument }));
+        let (routine, argument) = (run, start.cast::<c_void>());
+        let error = next!(fn pthread_create(
+            thread: *mut libc::pthread_t,
+            attributes: *const libc::pthread_attr_t,
+            routine: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+            argument: *mut c_void,
+        ) -> c_int);
+        if error != 0 {
+            drop(Box::from_raw(start));
+        }
+        error
+    }
+}

@@ -1,0 +1,146 @@
+//! Waiting in the kernel: the timeline is told, and may end the wait when its virtual time is over.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+
+use crate::abi::{WaitFd, NEVER, WAKE_SIGNAL};
+use crate::read_clock::NS;
+use crate::signals::{self, bit, SYNCHRONOUS};
+use crate::sys::{self, sys};
+use crate::{alarm, stream, threads, timeline};
+
+thread_local! {
+    /// The timeline has sent its signal.
+    static WOKEN: Cell<bool> = const { Cell::new(false) };
+    /// The thread is in a wait that looks at `WOKEN`.
+    static LOOKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Handles [`WAKE_SIGNAL`], whose arrival is what ends a `ppoll`. Other waits go on, unless it came
+/// for the program's alarm.
+pub extern "C-unwind" fn on_wake(_signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
+    WOKEN.set(true);
+    if !LOOKS.get() {
+        alarm::deliver(timeline::now());
+    }
+}
+
+/// A handler of the program has interrupted the wait.
+#[derive(Debug)]
+pub struct Interrupted;
+
+/// ppoll(2) as the kernel knows it; `limit` in real nanoseconds.
+fn ppoll(fds: &mut [libc::pollfd], limit: Option<u64>, mask: Option<u64>) -> sys::Sys {
+    let time = limit.map(|ns| libc::timespec {
+        tv_sec: (ns / 1_000_000_000).min(i64::MAX as u64) as _,
+        tv_nsec: (ns % 1_000_000_000) as _,
+    });
+    let time = time.as_ref().map_or(std::ptr::null(), |time| &raw const *time);
+    let mask = mask.as_ref().map_or(std::ptr::null(), |mask| &raw const *mask);
+    // SAFETY: the slice, the time and the mask are valid for the call.
+    unsafe { sys!(libc::SYS_ppoll, fds.as_mut_ptr(), fds.len(), time, mask, 8) }
+}
+
+/// Waits until one of the descriptors is ready, at most until the virtual time `deadline`, with the
+/// signal mask `mask` if there is one. Returns how many are ready: none at the deadline.
+pub fn wait(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> Result<usize, Interrupted> {
+    timeline::acted();
+    let mask = mask.map(|mask| mask & !SYNCHRONOUS);
+    let ready = ppoll(fds, Some(0), mask);
+    if ready == -(libc::EINTR as isize) {
+        return Err(Interrupted);
+    }
+    if ready != 0 {
+        return Ok(ready.max(0) as usize);
+    }
+    if deadline <= timeline::now() {
+        timeline::read(); // looking again and again must not stop time
+        return Ok(0);
+    }
+    if timeline::is_attached() {
+        wait_attached(fds, deadline, mask)
+    } else {
+        wait_alone(fds, deadline, mask)
+    }
+}
+
+fn wait_attached(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> Result<usize, Interrupted> {
+    let streams: Vec<WaitFd> = fds.iter().flat_map(|fd| stream::waits(fd.fd, fd.events)).collect();
+    let before = signals::blocked();
+    signals::set_blocked(before | bit(WAKE_SIGNAL));
+    LOOKS.set(true);
+    threads::look(false);
+    let result = loop {
+        WOKEN.set(false);
+        let token = timeline::block(&streams, deadline);
+        let ready = ppoll(fds, None, Some(mask.unwrap_or(before) & !bit(WAKE_SIGNAL)));
+        let now = timeline::unblock(token);
+        if ready > 0 {
+            break Ok(ready as usize);
+        }
+        if alarm::deliver(now) && signals::is_seen(libc::SIGALRM) {
+            break Err(Interrupted);
+        }
+        if ready < 0 && !WOKEN.get() {
+            break Err(Interrupted);
+        }
+        if now >= deadline {
+            break Ok(0);
+        }
+    };
+    threads::look(true);
+    LOOKS.set(false);
+    signals::set_blocked(before);
+    result
+}
+
+/// Without a timeline a wait is a real one, and time goes on by as much if nothing else ends it.
+/// Where there is nothing to wait for, it is over at once.
+fn wait_alone(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> Result<usize, Interrupted> {
+    loop {
+        let until = deadline.min(alarm::at());
+        let left = until.saturating_sub(timeline::now());
+        let limit = if fds.is_empty() && until != NEVER { 0 } else { left / NS };
+        let ready = ppoll(fds, (until != NEVER).then_some(limit), mask);
+        if ready < 0 {
+            return Err(Interrupted);
+        }
+        if ready > 0 {
+            return Ok(ready as usize);
+        }
+        timeline::sleep_until(until);
+        if alarm::deliver(timeline::now()) && signals::is_seen(libc::SIGALRM) {
+            return Err(Interrupted);
+        }
+        if timeline::now() >= deadline {
+            return Ok(0);
+        }
+    }
+}
+
+/// Waits until `fd` is ready for `events`. Goes on after handlers that restart their calls.
+pub fn wait_one(fd: c_int, events: i16, deadline: u64) -> Result<usize, Interrupted> {
+    let mut fds = [libc::pollfd { fd, events, revents: 0 }];
+    loop {
+        match wait(&mut fds, deadline, None) {
+            Err(Interrupted) if signals::restarts() => {}
+            result => return result,
+        }
+    }
+}
+
+/// Waits for something that is not a descriptor, in the call `real` of the C library.
+pub fn wait_for<R>(real: impl FnOnce() -> R) -> R {
+    if !timeline::is_attached() {
+        return real();
+    }
+    let token = timeline::block(&[], NEVER);
+    threads::look(false);
+    let result = real();
+    let errno = sys::get_errno();
+    threads::look(true);
+    alarm::deliver(timeline::unblock(token));
+    sys::set_errno(errno);
+    result
+}
