@@ -12,7 +12,8 @@ const END: &str = "<!-- end of numbers -->";
 fn tables() -> String {
     let mut text = String::new();
     for (section, about) in SECTIONS {
-        let _ = writeln!(text, "\n### {section}\n\n{}\n\n| key | unit | meaning |\n|---|---|---|", about.trim());
+        let _ =
+            writeln!(text, "\n### {section}\n\n{}\n\n| key | unit | meaning |\n|---|---|---|", about.trim());
         for number in NUMBERS.iter().filter(|number| number.section == *section) {
             let _ = writeln!(text, "| `{}` | {} | {} |", number.key, number.unit, number.about.trim());
         }
@@ -30,5 +31,8 @@ fn the_table_of_numbers_is_fresh() {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         return std::fs::write(&path, [before, BEGIN, &tables(), END, after].concat()).unwrap();
     }
-    assert!(table == tables(), "stale; write it anew: UPDATE_DOCS=1 cargo test -p model --test profiles_page");
+    assert!(
+        table == tables(),
+        "stale; write it anew: UPDATE_DOCS=1 cargo test -p model --test profiles_page"
+    );
 }

@@ -122,7 +122,8 @@ fn with_unit(number: &Number, value: f64) -> String {
 /// What the numbers mean for a program.
 fn follows(profile: &Profile) -> String {
     let expect = Expect(profile);
-    let mut text = "\nWhat follows, for one QP (perftest's defaults, inline up to 220 B in latency tests):\n".to_owned();
+    let mut text =
+        "\nWhat follows, for one QP (perftest's defaults, inline up to 220 B in latency tests):\n".to_owned();
     let _ = writeln!(
         text,
         "  {:>9} {:>14} {:>13} {:>17} {:>16}",
