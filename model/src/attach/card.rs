@@ -98,6 +98,11 @@ impl SegmentCard {
         Ok(SegmentCard { card: card as u8, function, simulated, seen, runner })
     }
 
+    /// The simulated time that this card runs in, if it does.
+    pub fn clocked(&self) -> Option<super::clocked::Clocked> {
+        self.simulated.then(|| super::clocked::Clocked::new(Arc::clone(&self.runner)))
+    }
+
     /// Runs what the open card's registers ask for; `fallback` when the cards cannot be had.
     fn registers<R>(
         &self,
@@ -175,6 +180,9 @@ impl SegmentCard {
 
 impl Drop for SegmentCard {
     fn drop(&mut self) {
+        if self.simulated {
+            self.runner.drain_writes();
+        }
         self.registers((), |device, f, env| device.detach(f, env));
     }
 }

@@ -154,7 +154,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// This thread's clock.
-    pub fn clock(&self) -> u64 {
+    pub(super) fn clock(&self) -> u64 {
         self.actors()[self.me() as usize].now()
     }
 
@@ -511,15 +511,6 @@ impl<S: Borrow<Segment>> Runner<S> {
             });
         }
     }
-
-    /// The whole process takes part no more: its last card is closed.
-    pub(super) fn leave_all(&self) {
-        ME.set(0);
-        if let Ok(guard) = self.locked() {
-            let member = self.segment().member();
-            self.engine(&guard, |e| e.env.sim.leave(|a| a.member == member));
-        }
-    }
 }
 
 /// What to call when a wait has passed the program's alarm.
@@ -561,4 +552,64 @@ impl Standstill {
         }
         u128::from(now - self.since) > STANDSTILL.as_nanos()
     }
+}
+
+/// A process's part in the simulated time of a net; see the methods of the same names.
+#[derive(Clone)]
+pub struct Clocked(std::sync::Arc<Runner<Segment>>);
+
+impl Clocked {
+    pub(super) fn new(runner: std::sync::Arc<Runner<Segment>>) -> Self {
+        Clocked(runner)
+    }
+
+    /// The timing in use.
+    #[must_use]
+    pub fn profile(&self) -> &crate::profile::Profile {
+        self.0.profile()
+    }
+
+    /// Whether both are of the same net.
+    #[must_use]
+    pub fn same(&self, other: &Clocked) -> bool {
+        std::sync::Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+
+macro_rules! delegate {
+    ($($(#[$doc:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
+        impl Clocked {
+            $($(#[$doc])*
+            #[inline]
+            pub fn $name(&self $(, $arg: $type)*) $(-> $result)? {
+                self.0.$name($($arg),*)
+            })*
+        }
+    };
+}
+
+delegate! {
+    /// This thread's clock (ps).
+    fn clock(&self) -> u64;
+    /// The program has used so much time; returns its clock.
+    fn spend(&self, ps: u64) -> u64;
+    /// The program sleeps until then; returns its clock.
+    fn sleep_until(&self, at: u64) -> u64;
+    /// The thread is about to wait in the kernel for these streams, at most until `deadline`.
+    fn block(&self, waits: &[Wait], deadline: u64) -> u64;
+    /// That wait has ended; returns the clock.
+    fn unblock(&self, token: u64) -> u64;
+    /// The thread is about to write the bytes of a stream before position `end`.
+    fn sent(&self, key: crate::sim::StreamKey, end: u64);
+    /// The thread has read the bytes of a stream before position `end`.
+    fn received(&self, key: crate::sim::StreamKey, end: u64);
+    /// The thread closes the writing end of a stream.
+    fn closed(&self, key: crate::sim::StreamKey);
+    /// The thread spins on memory: waits for the next write to it; returns the clock.
+    fn memory_wait(&self) -> u64;
+    /// A counter that changes with each call of the program.
+    fn calls(&self) -> u64;
+    /// The program wants SIGALRM at this time.
+    fn alarm(&self, at: u64);
 }

@@ -122,6 +122,10 @@ fn spawn(segment: &Segment, memory: &Arc<Memory>) -> Option<JoinHandle<()>> {
     unsafe {
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigfillset(all.as_mut_ptr());
+        // But not those that it causes itself, a trapped instruction for one.
+        for own in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP] {
+            libc::sigdelset(all.as_mut_ptr(), own);
+        }
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
     }
     let thread = builder.spawn(move || place.run(&memory)).ok();

@@ -225,6 +225,9 @@ impl SignalsBlocked {
         // SAFETY: both sets are written before they are read.
         unsafe {
             libc::sigfillset(all.as_mut_ptr());
+            for own in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP] {
+                libc::sigdelset(all.as_mut_ptr(), own);
+            }
             libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
             SignalsBlocked(old.assume_init())
         }

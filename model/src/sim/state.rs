@@ -20,8 +20,6 @@ pub const SLOTS: usize = 1 << 14;
 pub const JOBS: usize = 1 << 14;
 /// Largest payload of a packet.
 pub const MTU: usize = 4096;
-/// In place of an index.
-pub const NONE: u16 = u16::MAX;
 
 /// The simulation. Zero bytes are one that is switched off.
 #[repr(C)]

@@ -8,6 +8,9 @@ const STREAMS: usize = 256;
 /// Messages of a stream whose times are kept.
 const CHUNKS: usize = 64;
 
+/// Kind of stream: a pipe (`provider/clock/src/abi.rs`).
+const PIPE: u32 = 3;
+
 /// One direction of a stream: kind, writer, reader (both ends derive it alike).
 pub type Key = (u32, u64, u64);
 
@@ -100,13 +103,22 @@ impl Sim {
                 stream.chunks += 1;
             }
         }
-        self.release_reader(key, end, at + self.profile.host.tcp_ps);
+        self.release_reader(key, end, at + self.latency(key));
+    }
+
+    /// A message's way from one program to another. Within a process it takes no time.
+    fn latency(&self, key: Key) -> u64 {
+        if key.0 == PIPE {
+            0
+        } else {
+            self.profile.host.tcp_ps
+        }
     }
 
     /// The writing end was closed at the writer's time `at`.
     pub fn stream_closed(&mut self, key: Key, at: u64) {
         self.streams.find_or_make(key, at).closed = true;
-        self.release_reader(key, FOREVER, at + self.profile.host.tcp_ps);
+        self.release_reader(key, FOREVER, at + self.latency(key));
     }
 
     fn release_reader(&mut self, key: Key, end: u64, at: u64) {
@@ -121,7 +133,7 @@ impl Sim {
 
     /// The earliest time at which the reader of the bytes before `end` can be; 0 if they are not known.
     pub fn stream_received(&mut self, key: Key, end: u64) -> u64 {
-        let tcp = self.profile.host.tcp_ps;
+        let latency = self.latency(key);
         let Some(stream) = self.streams.find(key) else { return 0 };
         if uncounted(end) {
             stream.pending = stream.pending.saturating_sub(1);
@@ -129,7 +141,7 @@ impl Sim {
         }
         let kept = stream.chunks.saturating_sub(CHUNKS as u64)..stream.chunks;
         let sent = kept.map(|n| stream.times[(n % CHUNKS as u64) as usize]).find(|&(upto, _)| upto >= end);
-        sent.map_or(0, |(_, at)| at + tcp)
+        sent.map_or(0, |(_, at)| at + latency)
     }
 
     /// Whether something that is waited for has been written already.

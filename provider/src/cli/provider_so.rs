@@ -26,6 +26,21 @@ pub fn find() -> Result<PathBuf> {
     }
 }
 
+/// The clock library, as an absolute path.
+pub fn find_clock() -> Result<PathBuf> {
+    const NAME: &str = "libverbena_clock.so";
+    let exe = env::current_exe().context("finding the verbena binary")?;
+    let dir = exe.parent().context("the verbena binary has no directory")?;
+    match newest(vec![dir.join(NAME), dir.join("../lib").join(NAME), dir.join("deps").join(NAME)]) {
+        Some(path) => path.canonicalize().with_context(|| format!("opening {}", path.display())),
+        None => bail!(
+            "{NAME}, which programs need for the virtual clock, is not beside {}; build it with \
+             `cargo build --release -p clock`",
+            exe.display()
+        ),
+    }
+}
+
 /// Beside a binary that cargo built there may be an older provider: `cargo test`
 /// renews only the one in `deps`. The first of the newest is taken.
 fn newest(paths: Vec<PathBuf>) -> Option<PathBuf> {

@@ -15,7 +15,7 @@ use super::mounts::{self, Shown};
 use super::part_id::{announcement, PartArgs, VARIABLE};
 use super::runtime::{Net, DEFAULT_NET};
 use super::tree::{Tree, DRIVER_STEM};
-use super::{namespace, provider_so, seccomp, CardArgs};
+use super::{namespace, provider_so, seccomp, CardArgs, Clock};
 
 /// Options of `verbena run`.
 #[derive(Args)]
@@ -82,6 +82,10 @@ pub fn run(args: RunArgs) -> Result<u8> {
     if let Some(id) = args.part.presented() {
         eprintln!("verbena: {}", announcement(id));
         command.env(VARIABLE, id.to_string());
+    }
+    if info.clock == Clock::Virtual {
+        command.env("LD_PRELOAD", preload(&provider_so::find_clock()?));
+        same_addresses()?;
     }
     if let Some(parent) = args.with_parent {
         die_with(parent)?;
@@ -174,6 +178,29 @@ fn enter_as_user(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
 
 fn make_directory(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))
+}
+
+/// The clock library before what is preloaded anyway.
+fn preload(clock: &Path) -> OsString {
+    let mut list = OsString::from(clock);
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
+/// The program gets the same addresses in every run: it may print them.
+fn same_addresses() -> Result<()> {
+    // SAFETY: personality with plain numbers.
+    let set = unsafe {
+        let now = libc::personality(0xffff_ffff);
+        now >= 0 && libc::personality((now | libc::ADDR_NO_RANDOMIZE) as libc::c_ulong) >= 0
+    };
+    if !set {
+        bail!("personality(2) is refused here, so that addresses differ from run to run");
+    }
+    Ok(())
 }
 
 fn die_with(parent: u32) -> Result<()> {

@@ -52,6 +52,7 @@ impl Context {
         let card = Card::open(&socket, card)
             .map_err(|error| (Errno(libc::ENODEV), format!("{error} (socket {})", socket.display())))?;
         let device = Device::open(card).map_err(|error| (Errno(error.errno()), error.to_string()))?;
+        super::timeline::attach(&device).map_err(|why| (Errno(libc::ENODEV), why))?;
         let (events, async_fd) =
             Events::new(device.clone()).map_err(|error| (error, "no pipe for events".into()))?;
         Ok((Self { device, events }, async_fd))

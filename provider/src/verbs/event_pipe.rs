@@ -17,6 +17,8 @@ pub struct EventPipe<const N: usize> {
     /// Descriptor of the program's end; the program closes it.
     rx: RawFd,
     waiting: VecDeque<[u8; N]>,
+    /// Bytes written.
+    written: u64,
 }
 
 fn pipe(flags: i32) -> Result<(OwnedFd, OwnedFd)> {
@@ -37,7 +39,7 @@ impl<const N: usize> EventPipe<N> {
         if unsafe { libc::fcntl(tx.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
             return Err(Errno::last());
         }
-        Ok((Self { tx, rx: rx.as_raw_fd(), waiting: VecDeque::new() }, rx))
+        Ok((Self { tx, rx: rx.as_raw_fd(), waiting: VecDeque::new(), written: 0 }, rx))
     }
 
     /// Descriptor number of the program's end.
@@ -54,10 +56,12 @@ impl<const N: usize> EventPipe<N> {
     /// Sends what waits; true when nothing waits any more.
     pub fn flush(&mut self) -> bool {
         while let Some(record) = self.waiting.front() {
+            super::timeline::writes_pipe(self.tx.as_raw_fd(), self.written + N as u64);
             // SAFETY: N readable bytes. A record is far below PIPE_BUF, so it goes in whole.
             let sent = unsafe { libc::write(self.tx.as_raw_fd(), record.as_ptr().cast(), N) };
             if sent == N as isize || !matches!(Errno::last().0, libc::EAGAIN | libc::EINTR) {
                 self.waiting.pop_front();
+                self.written += N as u64;
             } else if Errno::last().0 == libc::EAGAIN {
                 return false;
             }

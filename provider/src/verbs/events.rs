@@ -305,6 +305,10 @@ fn with_signals_blocked<T>(call: impl FnOnce() -> T) -> T {
     unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
         libc::sigfillset(&mut all);
+        // What the thread itself causes cannot be blocked: the process would end.
+        for own in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP] {
+            libc::sigdelset(&mut all, own);
+        }
         let changed: c_int = libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
         let result = call();
         if changed == 0 {

@@ -19,4 +19,5 @@ pub mod qp;
 pub mod qp_ex;
 pub mod qp_modify;
 pub mod srq;
+pub mod timeline;
 pub mod wr_builder;

@@ -1,0 +1,171 @@
+//! The program's clock is the card's: what the preloaded clock library asks is answered by the
+//! simulation that the card runs in.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::sync::{Arc, OnceLock};
+
+use model::attach::{on_alarm, Clocked, Wait};
+
+use super::card::Device;
+
+#[allow(missing_docs)]
+#[path = "../../clock/src/abi.rs"]
+mod abi;
+
+use abi::{Attach, ConnKey, DeliverAlarm, Timeline, WaitFd, VERSION};
+
+/// The simulation that this process takes part in. It stays as long as the process.
+static CLOCK: OnceLock<Clocked> = OnceLock::new();
+
+/// A function of the clock library.
+///
+/// # Safety
+/// `F` is the type of the function of that name.
+unsafe fn symbol<F: Copy>(name: &std::ffi::CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: a C string; a symbol that is not there gives null.
+    let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    // SAFETY: as the caller promises; a function pointer is an address.
+    (!at.is_null()).then(|| unsafe { std::mem::transmute_copy(&at) })
+}
+
+/// Lets the program's clock be the card's, if the card runs in simulated time.
+pub fn attach(device: &Arc<Device>) -> Result<(), String> {
+    let Some(clock) = device.card().clocked() else { return Ok(()) };
+    if CLOCK.get().is_some_and(|known| known.same(&clock)) {
+        return Ok(());
+    }
+    let missing = || {
+        "this net runs in simulated time, and the program's clock is the machine's: start it with \
+         `verbena run --net NAME -- PROGRAM`"
+            .to_owned()
+    };
+    // SAFETY: the types are those of the library's interface, whose version `attach` checks.
+    let (attach, deliver) = unsafe {
+        let attach: Attach = symbol(c"verbena_clock_attach").ok_or_else(missing)?;
+        let deliver: DeliverAlarm = symbol(c"verbena_clock_deliver_alarm").ok_or_else(missing)?;
+        (attach, deliver)
+    };
+    DELIVER.get_or_init(|| deliver);
+    on_alarm(|| {
+        if let Some(deliver) = DELIVER.get() {
+            // SAFETY: may be called where a handler may run: the program is in a call of this library.
+            unsafe { deliver() };
+        }
+    });
+    let table = Timeline { clock_read_ps: clock.profile().host.clock_read_ps, ..TABLE };
+    if CLOCK.set(clock).is_err() {
+        return Err("a process can take part in one net of simulated time only".to_owned());
+    }
+    // SAFETY: the functions of the table match their types and need no data.
+    match unsafe { attach(&table, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err("libverbena_clock.so is of another version than libverbena.so".to_owned()),
+    }
+}
+
+static DELIVER: OnceLock<DeliverAlarm> = OnceLock::new();
+
+const TABLE: Timeline = Timeline {
+    version: VERSION,
+    reserved: 0,
+    clock_read_ps: 0,
+    now: now_,
+    spend,
+    sleep_until,
+    block,
+    unblock,
+    sent,
+    received,
+    closed,
+    memory_wait,
+    calls,
+    alarm,
+};
+
+fn clock() -> Option<&'static Clocked> {
+    CLOCK.get()
+}
+
+fn key(key: *const ConnKey) -> (u32, u64, u64) {
+    // SAFETY: the clock library gives a valid key.
+    let key = unsafe { &*key };
+    (key.kind, key.from, key.to)
+}
+
+extern "C" fn now_(_: *mut c_void) -> u64 {
+    clock().map_or(0, Clocked::clock)
+}
+
+extern "C" fn spend(_: *mut c_void, ps: u64) -> u64 {
+    clock().map_or(0, |c| c.spend(ps))
+}
+
+extern "C" fn sleep_until(_: *mut c_void, at: u64) -> u64 {
+    clock().map_or(at, |c| c.sleep_until(at))
+}
+
+unsafe extern "C" fn block(_: *mut c_void, fds: *const WaitFd, n: usize, deadline: u64) -> u64 {
+    let Some(clock) = clock() else { return 0 };
+    let fds = if n == 0 {
+        &[]
+    } else {
+        // SAFETY: the clock library gives `n` entries.
+        unsafe { std::slice::from_raw_parts(fds, n) }
+    };
+    let waits: Vec<Wait> = fds
+        .iter()
+        .map(|fd| Wait { key: (fd.key.kind, fd.key.from, fd.key.to), position: fd.position })
+        .collect();
+    clock.block(&waits, deadline)
+}
+
+extern "C" fn unblock(_: *mut c_void, token: u64) -> u64 {
+    clock().map_or(0, |c| c.unblock(token))
+}
+
+extern "C" fn sent(_: *mut c_void, stream: *const ConnKey, end: u64) {
+    if let Some(clock) = clock() {
+        clock.sent(key(stream), end);
+    }
+}
+
+extern "C" fn received(_: *mut c_void, stream: *const ConnKey, end: u64) {
+    if let Some(clock) = clock() {
+        clock.received(key(stream), end);
+    }
+}
+
+extern "C" fn closed(_: *mut c_void, stream: *const ConnKey) {
+    if let Some(clock) = clock() {
+        clock.closed(key(stream));
+    }
+}
+
+extern "C" fn memory_wait(_: *mut c_void) -> u64 {
+    clock().map_or(0, Clocked::memory_wait)
+}
+
+extern "C" fn calls(_: *mut c_void) -> u64 {
+    clock().map_or(0, Clocked::calls)
+}
+
+extern "C" fn alarm(_: *mut c_void, at: u64) {
+    if let Some(clock) = clock() {
+        clock.alarm(at);
+    }
+}
+
+/// This provider is about to write to a pipe that the program reads, up to byte `end`.
+pub fn writes_pipe(fd: std::ffi::c_int, end: u64) {
+    let Some(clock) = clock() else { return };
+    // SAFETY: zero is a valid stat, and it is valid for writing.
+    let inode = unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        (libc::fstat(fd, &mut stat) == 0).then_some(stat.st_ino)
+    };
+    if let Some(inode) = inode {
+        clock.sent((abi::kind::PIPE, inode, 0), end);
+    }
+}
