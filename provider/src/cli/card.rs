@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path;
 
 use anyhow::{bail, Result};
 use clap::{Args, Subcommand};
@@ -43,6 +44,16 @@ enum Action {
         /// Name or file
         b: String,
     },
+}
+
+/// The value of `--card`: a profile's name, or the whole path of its file, which the keeper of the net reads
+/// from another directory.
+pub fn profile_name(given: &str) -> std::io::Result<String> {
+    if !given.contains('/') && !given.ends_with(".toml") {
+        return Ok(given.to_owned());
+    }
+    let path = path::absolute(given)?.into_os_string().into_string();
+    path.map_err(|_| std::io::Error::other("its path is not UTF-8"))
 }
 
 /// Does what was asked.
@@ -162,5 +173,22 @@ fn diff(a: &Loaded, b: &Loaded) -> String {
         0 => format!("{} and {} have the same numbers.", a.name, b.name),
         1 => text + "1 number differs.",
         _ => text + &format!("{differ} of {} numbers differ.", NUMBERS.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_found_from_everywhere() {
+        assert_eq!(profile_name("cx4lx").unwrap(), "cx4lx");
+        assert_eq!(profile_name("/a/mine.toml").unwrap(), "/a/mine.toml");
+        let here = std::env::current_dir().unwrap();
+        for given in ["mine.toml", "./mine.toml"] {
+            assert_eq!(Path::new(&profile_name(given).unwrap()), here.join("mine.toml"));
+        }
     }
 }

@@ -64,8 +64,8 @@ pub struct CardArgs {
     /// Number of cards (default 2, or what the running net has)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub cards: Option<u32>,
-    /// Card profile (default f10a, or what the running net has)
-    #[arg(long, value_name = "PROFILE")]
+    /// Card profile: a name of `verbena card list`, or a .toml file (default f10a, or what the running net has)
+    #[arg(long, value_name = "PROFILE", value_parser = card::profile_name)]
     pub card: Option<String>,
     /// Time that programs see: the machine's, or simulated with the card's timing (default wall, or what
     /// the running net has)
