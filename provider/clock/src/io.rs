@@ -175,7 +175,11 @@ fn message(part: &mut libc::iovec) -> libc::msghdr {
 }
 
 unsafe fn accept_by(fd: c_int, flags: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    receive(fd, 1, flags, || call() as isize) as c_int
+    let accepted = receive(fd, 1, flags, || call() as isize) as c_int;
+    if accepted >= 0 {
+        stream::opened(accepted);
+    }
+    accepted
 }
 
 replace! {
@@ -305,6 +309,15 @@ replace! {
             }
         }
         next!(fn connect(fd: c_int, address: *const libc::sockaddr, length: libc::socklen_t) -> c_int)
+    }
+
+    /// socket(2)
+    fn socket(domain: c_int, ty: c_int, protocol: c_int) -> c_int {
+        let fd = next!(fn socket(domain: c_int, ty: c_int, protocol: c_int) -> c_int);
+        if fd >= 0 {
+            stream::opened(fd);
+        }
+        fd
     }
 
     /// socketpair(2)

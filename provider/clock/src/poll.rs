@@ -234,25 +234,13 @@ replace! {
         poll_until(std::ptr::null_mut(), 0, NEVER, kernel_mask(mask))
     }
 
-    /// timerfd_create(2): refused, since a timer of the kernel's would show the machine's time.
+    /// timerfd_create(2): refused, since a timer of the kernel's would go by the machine's time.
     fn timerfd_create(_clock: c_int, _flags: c_int) -> c_int {
-        refuse("timerfd_create")
+        fail(libc::ENOSYS)
     }
 
-    /// timer_create(2): refused, since a timer of the kernel's would show the machine's time.
+    /// timer_create(2): refused, since a timer of the kernel's would go by the machine's time.
     fn timer_create(_clock: libc::clockid_t, _event: *mut libc::sigevent, _timer: *mut c_void) -> c_int {
-        refuse("timer_create")
+        fail(libc::ENOSYS)
     }
-}
-
-fn refuse(what: &str) -> c_int {
-    use std::sync::atomic::AtomicBool;
-    static SAID: AtomicBool = AtomicBool::new(false);
-    sys::say_once(
-        &SAID,
-        &format!(
-            "verbena: {what} is not there with a virtual clock; use alarm, setitimer or a poll time-out\n"
-        ),
-    );
-    fail(libc::ENOTSUP)
 }

@@ -112,6 +112,11 @@ pub fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) 
     }
 }
 
+/// True if the program has a handler of its own for one of our signals, or ignores it.
+pub fn program_handles(signal: c_int) -> bool {
+    place(signal).is_some_and(|i| KEPT[i].handler.load(Ordering::Relaxed) != libc::SIG_DFL)
+}
+
 /// The calling thread's mask.
 pub fn blocked() -> u64 {
     let mut now = 0u64;

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_short};
 use std::mem::{size_of, zeroed, MaybeUninit};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::{kind, ConnKey, WaitFd, NEVER};
 use crate::sys::sys;
@@ -21,6 +21,8 @@ struct Slot {
     written: AtomicU64,
     /// Inode of the other end of a socketpair.
     other: AtomicU64,
+    /// [`GENERATION`] when the program opened it; 0: it did not, as far as is known.
+    generation: AtomicU64,
 }
 
 static SLOT: [Slot; SLOTS] = [const {
@@ -29,6 +31,7 @@ static SLOT: [Slot; SLOTS] = [const {
         read: AtomicU64::new(0),
         written: AtomicU64::new(0),
         other: AtomicU64::new(0),
+        generation: AtomicU64::new(0),
     }
 }; SLOTS];
 
@@ -49,7 +52,7 @@ fn slot(inode: u64) -> &'static Slot {
 
 impl Slot {
     fn forget(&self) {
-        for cell in [&self.read, &self.written, &self.other, &self.inode] {
+        for cell in [&self.read, &self.written, &self.other, &self.generation, &self.inode] {
             cell.store(0, Ordering::Release);
         }
     }
@@ -126,20 +129,34 @@ impl Stream {
     }
 }
 
-/// The process has forked: it may share its sockets, and a close then ends nothing.
-static FORKED: AtomicBool = AtomicBool::new(false);
+/// Forks so far, plus one. Streams that were opened before the last one may be shared with another
+/// process, and a close then ends nothing.
+static GENERATION: AtomicU64 = AtomicU64::new(1);
 
-/// The process has forked, or is the child.
-pub fn forked() {
-    FORKED.store(true, Ordering::Relaxed);
+/// The process is about to fork.
+pub fn forks() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The program has opened a stream.
+pub fn opened(fd: c_int) {
+    if let Some(inode) = inode(fd) {
+        let slot = slot(inode);
+        slot.forget();
+        slot.inode.store(inode, Ordering::Relaxed);
+        slot.generation.store(GENERATION.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
 }
 
 /// The program is about to close `fd`, which ends the stream that it writes.
 pub fn closes(fd: c_int) {
     // SAFETY: plain numbers.
     let flags = unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFL) };
-    if flags >= 0 && flags as c_int & libc::O_ACCMODE != libc::O_RDONLY && !FORKED.load(Ordering::Relaxed) {
-        if let Some(stream) = Stream::of(fd) {
+    if flags < 0 || flags as c_int & libc::O_ACCMODE == libc::O_RDONLY {
+        return;
+    }
+    if let Some(stream) = Stream::of(fd) {
+        if slot(stream.inode).generation.load(Ordering::Relaxed) == GENERATION.load(Ordering::Relaxed) {
             stream.ends();
         }
     }
@@ -147,6 +164,7 @@ pub fn closes(fd: c_int) {
 
 /// Remembers that two sockets are each other's ends.
 pub fn pair(fds: [c_int; 2]) {
+    fds.into_iter().for_each(opened);
     let inodes = fds.map(inode);
     if let [Some(a), Some(b)] = inodes {
         slot(a).other.store(b, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::arch::asm;
-use std::ffi::{c_int, c_long, c_void};
+use std::ffi::{c_int, c_long};
 
 /// The result of a system call: a value, or minus an error number.
 pub type Sys = isize;
@@ -79,12 +79,4 @@ pub fn getpid() -> c_int {
 pub fn raise(signal: c_int) {
     // SAFETY: plain numbers.
     unsafe { sys!(libc::SYS_tgkill, getpid(), gettid(), signal) };
-}
-
-/// Writes a line to standard error, once per `said`.
-pub fn say_once(said: &std::sync::atomic::AtomicBool, text: &str) {
-    if !said.swap(true, std::sync::atomic::Ordering::Relaxed) {
-        // SAFETY: the text is valid for its length.
-        unsafe { sys!(libc::SYS_write, 2, text.as_ptr().cast::<c_void>(), text.len()) };
-    }
 }

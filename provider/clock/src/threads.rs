@@ -70,8 +70,13 @@ pub fn disarm_all() {
 
 /// Stops the look at the calling thread while it waits in the kernel, or starts it again.
 pub fn look(on: bool) {
+    with_timer(|timer| tick::set(timer, on));
+}
+
+/// Gives the calling thread's timer to `call`, if it has one.
+pub fn with_timer(call: impl FnOnce(c_int)) {
     if let Some(timer) = mine().and_then(|p| p.timer.load(Ordering::Acquire).checked_sub(1)) {
-        tick::set(timer as c_int, on);
+        call(timer as c_int);
     }
 }
 
