@@ -1,5 +1,6 @@
 //! The command line: one file for each thing the command does.
 
+mod card;
 mod daemon;
 mod decode;
 mod doctor;
@@ -45,6 +46,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Run client and server of a perftest test, with a plot of the result
     Perftest(perftest::PerftestArgs),
+    /// Card profiles: how fast a modelled card is, and how that is known
+    Card(card::CardCommand),
     /// Print what the bytes of a queue entry mean
     Decode(decode::DecodeArgs),
     /// Serve the cards of a net (started by the other commands)
@@ -61,8 +64,8 @@ pub struct CardArgs {
     /// Number of cards (default 2, or what the running net has)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub cards: Option<u32>,
-    /// Card profile (default f10a, or what the running net has)
-    #[arg(long, value_name = "PROFILE")]
+    /// Card profile: a name of `verbena card list`, or a .toml file (default f10a, or what the running net has)
+    #[arg(long, value_name = "PROFILE", value_parser = card::profile_name)]
     pub card: Option<String>,
     /// Time that programs see: the machine's, or simulated with the card's timing (default wall, or what
     /// the running net has)
@@ -102,6 +105,7 @@ pub fn main() -> ExitCode {
         Command::Down => up::down(),
         Command::Doctor(args) => doctor::doctor(args),
         Command::Perftest(args) => perftest::perftest(args),
+        Command::Card(args) => card::card(args),
         Command::Decode(args) => decode::decode(args),
         Command::Keeper(args) => keeper::keeper(args),
         Command::Hold(args) => keeper::hold_until_killed(args),
