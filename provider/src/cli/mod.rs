@@ -3,6 +3,7 @@
 mod daemon;
 mod decode;
 mod doctor;
+mod export;
 mod fallback;
 mod keeper;
 mod mounts;
@@ -47,6 +48,8 @@ enum Command {
     Perftest(perftest::PerftestArgs),
     /// Print what the bytes of a queue entry mean
     Decode(decode::DecodeArgs),
+    /// Write the card's definition as C, SystemVerilog, SystemRDL or golden vectors
+    Export(export::ExportArgs),
     /// Serve the cards of a net (started by the other commands)
     #[command(hide = true)]
     Keeper(keeper::KeeperArgs),
@@ -79,6 +82,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::doctor(args),
         Command::Perftest(args) => perftest::perftest(args),
         Command::Decode(args) => decode::decode(args),
+        Command::Export(args) => export::export(args),
         Command::Keeper(args) => keeper::keeper(args),
         Command::Hold(args) => keeper::hold_until_killed(args),
     };
