@@ -4,6 +4,7 @@ mod card;
 mod daemon;
 mod decode;
 mod doctor;
+mod export;
 mod fallback;
 mod keeper;
 mod mounts;
@@ -50,6 +51,8 @@ enum Command {
     Card(card::CardCommand),
     /// Print what the bytes of a queue entry mean
     Decode(decode::DecodeArgs),
+    /// Write the card's definition as C, SystemVerilog, SystemRDL or golden vectors
+    Export(export::ExportArgs),
     /// Serve the cards of a net (started by the other commands)
     #[command(hide = true)]
     Keeper(keeper::KeeperArgs),
@@ -107,6 +110,7 @@ pub fn main() -> ExitCode {
         Command::Perftest(args) => perftest::perftest(args),
         Command::Card(args) => card::card(args),
         Command::Decode(args) => decode::decode(args),
+        Command::Export(args) => export::export(args),
         Command::Keeper(args) => keeper::keeper(args),
         Command::Hold(args) => keeper::hold_until_killed(args),
     };
