@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(dead_code))]
 
 pub mod abi;
+mod address;
 mod alarm;
 mod cpuinfo;
 mod exempt;

@@ -43,9 +43,9 @@ impl List {
         let mut list = List { words: [std::ptr::null(); MAX_ARGUMENTS], length: 0 };
         while list.length < MAX_ARGUMENTS {
             let i = list.length;
-            // SAFETY: no further than the null pointer.
             let word = match registers.get(i) {
                 Some(word) => *word,
+                // SAFETY: no further than the null pointer.
                 None => unsafe { *stack.cast::<*const c_char>().add(i - registers.len()) },
             };
             list.words[i] = word;
