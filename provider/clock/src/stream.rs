@@ -153,7 +153,8 @@ pub fn opened(fd: c_int) {
 pub fn closes(fd: c_int) {
     // SAFETY: plain numbers.
     let flags = unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFL) };
-    if flags < 0 || flags as c_int & libc::O_ACCMODE == libc::O_RDONLY {
+    let only_reads = flags < 0 || flags as c_int & libc::O_ACCMODE == libc::O_RDONLY;
+    if only_reads || timeline::is_borrowed() {
         return;
     }
     if let Some(stream) = Stream::of(fd) {
@@ -161,6 +162,14 @@ pub fn closes(fd: c_int) {
             stream.ends();
         }
     }
+}
+
+/// The process ends, which closes all.
+pub fn closes_all() {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
+    let fds: Vec<c_int> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    fds.into_iter().for_each(closes);
 }
 
 /// Remembers that two sockets are each other's ends.
