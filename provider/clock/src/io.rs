@@ -45,7 +45,7 @@ fn until(fd: c_int, events: i16, flags: c_int) -> Result<(), c_int> {
     let waits = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd);
     let deadline = if waits { deadline(fd, option) } else { 0 };
     match wait_one(fd, events, deadline) {
-        Err(Interrupted) => Err(libc::EINTR),
+        Err(Interrupted { .. }) => Err(libc::EINTR),
         Ok(0) if waits => Err(libc::EAGAIN),
         Ok(_) => Ok(()),
     }
