@@ -45,7 +45,7 @@ fn until(fd: c_int, events: i16, flags: c_int) -> Result<(), c_int> {
     let waits = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd);
     let deadline = if waits { deadline(fd, option) } else { 0 };
     match wait_one(fd, events, deadline) {
-        Err(Interrupted) => Err(libc::EINTR),
+        Err(Interrupted { .. }) => Err(libc::EINTR),
         Ok(0) if waits => Err(libc::EAGAIN),
         Ok(_) => Ok(()),
     }
@@ -74,8 +74,8 @@ unsafe fn receive_all(fd: c_int, buffer: *mut c_void, length: usize, flags: c_in
     let mut got = 0;
     while got < length {
         let (at, rest) = (buffer.wrapping_byte_add(got), length - got);
-        // SAFETY: the caller keeps the contract of recv(2), and `at` has room for `rest` bytes.
         let call = || {
+            // SAFETY: the caller keeps the contract of recv(2), and `at` has room for `rest` bytes.
             sys::errno(unsafe { sys!(libc::SYS_recvfrom, fd, at, rest, flags & !libc::MSG_WAITALL, 0, 0) })
         };
         match receive(fd, rest, flags, call) {
@@ -352,9 +352,8 @@ replace! {
 unsafe fn reach_datagram(message: &libc::msghdr) {
     if timeline::is_attached() && !message.msg_name.is_null() && message.msg_namelen >= 2 {
         // SAFETY: the caller keeps the contract of sendmsg(2).
-        if let Some(target) =
-            unsafe { stream::target(kind::DATAGRAM, message.msg_name.cast(), message.msg_namelen) }
-        {
+        let target = unsafe { stream::target(kind::DATAGRAM, message.msg_name.cast(), message.msg_namelen) };
+        if let Some(target) = target {
             stream::reach(&target);
         }
     }

@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(dead_code))]
 
 pub mod abi;
+mod address;
 mod alarm;
 mod cpuinfo;
 mod exempt;
@@ -20,6 +21,7 @@ mod next;
 mod poll;
 mod process;
 mod read_clock;
+mod seed;
 mod signals;
 mod sleep;
 mod spin;
@@ -40,6 +42,7 @@ const REPLACED: &[&[&str]] = &[
     poll::REPLACED,
     process::REPLACED,
     read_clock::REPLACED,
+    seed::REPLACED,
     signals::REPLACED,
     sleep::REPLACED,
     threads::REPLACED,

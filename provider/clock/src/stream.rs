@@ -2,10 +2,11 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_short};
-use std::mem::{size_of, zeroed, MaybeUninit};
+use std::mem::{size_of, zeroed};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::{kind, ConnKey, WaitFd, NEVER};
+use crate::address::Name;
 use crate::sys::sys;
 use crate::timeline;
 
@@ -152,7 +153,8 @@ pub fn opened(fd: c_int) {
 pub fn closes(fd: c_int) {
     // SAFETY: plain numbers.
     let flags = unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFL) };
-    if flags < 0 || flags as c_int & libc::O_ACCMODE == libc::O_RDONLY {
+    let only_reads = flags < 0 || flags as c_int & libc::O_ACCMODE == libc::O_RDONLY;
+    if only_reads || timeline::is_borrowed() {
         return;
     }
     if let Some(stream) = Stream::of(fd) {
@@ -160,6 +162,14 @@ pub fn closes(fd: c_int) {
             stream.ends();
         }
     }
+}
+
+/// The process ends, which closes all.
+pub fn closes_all() {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
+    let fds: Vec<c_int> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    fds.into_iter().for_each(closes);
 }
 
 /// Remembers that two sockets are each other's ends.
@@ -259,12 +269,8 @@ fn socket(fd: c_int, inode: u64) -> Option<Stream> {
 /// # Safety
 /// `address` is valid for `length` bytes.
 pub unsafe fn target(kind: u32, address: *const libc::sockaddr, length: libc::socklen_t) -> Option<ConnKey> {
-    let mut name = Name::empty();
-    let length = (length as usize).min(size_of::<libc::sockaddr_storage>());
-    // SAFETY: the caller's promise, and `length` fits the storage.
-    unsafe { std::ptr::copy_nonoverlapping(address.cast::<u8>(), (&raw mut name.address).cast(), length) };
-    name.length = length;
-    name.family = c_int::from(name.address.ss_family);
+    // SAFETY: the caller's promise.
+    let name = unsafe { Name::copy(address, length) };
     matches!(name.family, libc::AF_INET | libc::AF_INET6 | libc::AF_UNIX).then(|| ConnKey {
         kind,
         reserved: 0,
@@ -287,80 +293,4 @@ pub fn name(fd: c_int) {
         // SAFETY: an address of the family alone asks for a name of the kernel's choice, unix(7).
         unsafe { sys!(libc::SYS_bind, fd, &raw const family, size_of::<libc::sa_family_t>()) };
     }
-}
-
-/// The address of one end of a socket.
-struct Name {
-    address: libc::sockaddr_storage,
-    length: usize,
-    family: c_int,
-}
-
-impl Name {
-    fn empty() -> Name {
-        // SAFETY: all zero is a valid address of no family.
-        Name { address: unsafe { MaybeUninit::zeroed().assume_init() }, length: 0, family: 0 }
-    }
-
-    fn of(fd: c_int, which: std::ffi::c_long) -> Option<Name> {
-        let mut name = Name::empty();
-        let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-        // SAFETY: both are valid for writing.
-        if unsafe { sys!(which, fd, &raw mut name.address, &raw mut length) } != 0 {
-            return None;
-        }
-        name.length = length as usize;
-        name.family = c_int::from(name.address.ss_family);
-        Some(name)
-    }
-
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: the kernel or the caller has filled so many bytes of the storage, and the rest is 0.
-        unsafe { std::slice::from_raw_parts((&raw const self.address).cast(), self.length) }
-    }
-
-    /// The port in network order and the address in its IPv6 form.
-    fn internet(&self) -> ([u8; 2], [u8; 16]) {
-        let bytes = self.bytes();
-        let mut address = [0; 16];
-        if self.family == libc::AF_INET {
-            address[10..12].fill(0xff);
-            address[12..].copy_from_slice(&bytes[4..8]);
-        } else {
-            address.copy_from_slice(&bytes[8..24]);
-        }
-        ([bytes[2], bytes[3]], address)
-    }
-
-    /// Hash of the whole name.
-    fn whole(&self) -> u64 {
-        if self.family == libc::AF_UNIX {
-            return hash(&[self.path()]);
-        }
-        let (port, address) = self.internet();
-        hash(&[&port, &address])
-    }
-
-    /// Hash of the port alone, which a listener on all addresses shares with its clients.
-    fn port(&self) -> u64 {
-        if self.family == libc::AF_UNIX {
-            return hash(&[self.path()]);
-        }
-        hash(&[&self.internet().0])
-    }
-
-    /// The name of a UNIX socket, without the zero byte that some put at the end of a path.
-    fn path(&self) -> &[u8] {
-        let path = &self.bytes()[size_of::<libc::sa_family_t>().min(self.length)..];
-        match path {
-            [0, ..] => path,
-            _ => path.split(|&byte| byte == 0).next().unwrap_or(path),
-        }
-    }
-}
-
-/// FNV-1a, 64 bits.
-fn hash(parts: &[&[u8]]) -> u64 {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    parts.iter().flat_map(|part| part.iter()).fold(0xcbf2_9ce4_8422_2325, step)
 }

@@ -39,7 +39,15 @@ fn pipes_carry_time() {
 
 #[test]
 fn a_time_out_comes_when_the_timeline_passes_it() {
-    assert_eq!(attached("deadline"), "status 0 ready 0 at 5000000000\n");
+    assert_eq!(attached("deadline"), "status 7 ready 0 at 5000000000\n");
+}
+
+/// The handler without SA_RESTART ends the call, the one with it does not.
+#[test]
+fn alarms_come_while_the_program_waits() {
+    let interrupted = "-1 Interrupted system call at";
+    let expected = format!("read {interrupted} 2000, wait {interrupted} 4000, wait again 1 7 at 6000\n");
+    assert_eq!(attached("alarms"), expected);
 }
 
 #[test]

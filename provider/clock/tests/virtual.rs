@@ -53,6 +53,11 @@ fn programs_start_programs() {
 }
 
 #[test]
+fn a_watchdog_over_a_child_waits_in_reality() {
+    assert_eq!(run("bash", &["-c", "timeout 5 sleep 1; echo $?"]), "0\n");
+}
+
+#[test]
 fn all_dates_are_the_fixed_one_and_the_same_twice() {
     let date = clocks("date");
     assert_eq!(date, "date 1767225600 1767225600 1767225600 Thu Jan  1 00:00:00 2026\n");

@@ -2,12 +2,15 @@
 #define _GNU_SOURCE
 #include "timeline.h"
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -110,28 +113,68 @@ static int over_pipes(void)
 	return 0;
 }
 
+// A child whose time goes on until the parent's has passed 5 ms.
+static pid_t passing(struct shared *s)
+{
+	pid_t child = fork();
+	if (child)
+		return child;
+	attach(s, 1);
+	for (int i = 0; i < 20000 && clock_of(s, 0) < 5000000000; i++) {
+		usleep(10); // virtual: the real pause follows
+		for (uint64_t t = library_ns(); library_ns() - t < 200000;)
+			;
+	}
+	_exit(7);
+}
+
 // The time-out of one process comes when the other one's time has passed it.
 static int deadline(void)
 {
 	struct shared *s = make_shared();
 	int fd[2], status;
 	must(!pipe(fd), "pipe");
-	pid_t child = fork();
-	if (!child) {
-		attach(s, 1);
-		for (int i = 0; i < 2000 && !(clock_of(s, 0) >= 5000000000); i++) {
-			usleep(10);  // virtual: the real pause follows
-			for (uint64_t t = library_ns(); library_ns() - t < 200000;)
-				;
-		}
-		_exit(0);
-	}
+	pid_t child = passing(s);
 	attach(s, 0);
 	struct pollfd p = { fd[0], POLLIN, 0 };
 	int ready = poll(&p, 1, 5);
 	uint64_t at = clock_of(s, 0);
 	waitpid(child, &status, 0);
 	printf("status %d ready %d at %lu\n", WEXITSTATUS(status), ready, (long)at);
+	return 0;
+}
+
+static uint64_t alarmed;
+static void on_alarm(int signal)
+{
+	(void)signal;
+	alarmed = __builtin_ia32_rdtsc();
+}
+
+// The alarm ends a read; and it comes in a waitpid, which goes on or ends as its handler says.
+static int alarms(void)
+{
+	struct shared *s = make_shared();
+	struct sigaction ends = { .sa_handler = on_alarm }, restarts = { .sa_handler = on_alarm, .sa_flags = SA_RESTART };
+	struct itimerval in_2ms = { { 0, 0 }, { 0, 2000 } };
+	int fd[2], status;
+	char b;
+	must(!pipe(fd), "pipe");
+	pid_t child = passing(s);
+	attach(s, 0);
+	sigaction(SIGALRM, &ends, NULL);
+	setitimer(ITIMER_REAL, &in_2ms, NULL);
+	int result = read(fd[0], &b, 1);
+	printf("read %d %s at %lu", result, strerror(errno), (long)(alarmed - 1000000000000) / 1000);
+	setitimer(ITIMER_REAL, &in_2ms, NULL);
+	errno = 0;
+	pid_t pid = waitpid(child, &status, 0);
+	printf(", wait %d %s at %lu", pid, strerror(errno), (long)(alarmed - 1000000000000) / 1000);
+	sigaction(SIGALRM, &restarts, NULL);
+	setitimer(ITIMER_REAL, &in_2ms, NULL);
+	pid = waitpid(child, &status, 0);
+	printf(", wait again %d %d at %lu\n", pid == child, WEXITSTATUS(status),
+	       (long)(alarmed - 1000000000000) / 1000);
 	return 0;
 }
 
@@ -205,6 +248,8 @@ int main(int argc, char **argv)
 		return over_pipes();
 	if (!strcmp(part, "deadline"))
 		return deadline();
+	if (!strcmp(part, "alarms"))
+		return alarms();
 	if (!strcmp(part, "spin"))
 		return spin();
 	if (!strcmp(part, "exempt"))

@@ -27,7 +27,7 @@ struct table {
 	void (*alarm)(void *, uint64_t);
 };
 
-struct process { uint64_t clock, deadline; int blocked, pid, tid; };
+struct process { uint64_t clock, deadline, alarm; int blocked, pid, tid; };
 struct mark { struct key key; uint64_t end, at; };
 struct shared {
 	pthread_mutex_t lock;
@@ -45,13 +45,14 @@ static struct process *self;
 
 static uint64_t now(void *d) { (void)d; return self->clock; }
 
-// Ends the wait of the other process if its deadline has come.
+// Ends the wait of the other process if its deadline, or its alarm, has come.
 static void wake(uint64_t at)
 {
 	struct process *other = &net->process[self == &net->process[0]];
-	if (other->blocked && other->deadline <= at) {
-		if (other->clock < other->deadline)
-			other->clock = other->deadline;
+	uint64_t until = other->deadline < other->alarm ? other->deadline : other->alarm;
+	if (other->blocked && until <= at) {
+		if (other->clock < until)
+			other->clock = until;
 		syscall(SYS_tgkill, other->pid, other->tid, WAKE_SIGNAL);
 	}
 }
@@ -121,7 +122,7 @@ static uint64_t memory_wait(void *d)
 }
 
 static uint64_t calls(void *d) { (void)d; return 0; }
-static void want_alarm(void *d, uint64_t at) { (void)d, (void)at; }
+static void want_alarm(void *d, uint64_t at) { (void)d; LOCKED(self->alarm = at); }
 
 struct shared *make_shared(void)
 {
