@@ -64,6 +64,7 @@ const fn value(name: &'static str, doc: &'static str, at: usize, kind: Kind) -> 
 const STATE_OR_ANY: &Names = &Names {
     name: "QpState",
     doc: QpState::NAMES.doc,
+    bits: QpState::NAMES.bits,
     values: &{
         const ANY: Named = Named { value: 0xff, name: "ANY", doc: "Any state." };
         let mut all = [ANY; QpState::VALUES.len() + 1];

@@ -1,12 +1,20 @@
 //! Doorbells: one 4 KiB page of BAR0 a context, so that a page can be handed to
 //! a process.
 
-/// Bytes of a doorbell page.
-pub const DOORBELL_PAGE_BYTES: u32 = 0x1000;
-/// Doorbell pages of a function.
-pub const DOORBELL_PAGES: u32 = 64;
-/// Offset of page 0 in BAR0.
-pub const DOORBELL_BASE: u32 = 0x10000;
+constants! {
+    /// Bytes of a doorbell page.
+    DOORBELL_PAGE_BYTES: u32 = 0x1000;
+    /// Doorbell pages of a function.
+    DOORBELL_PAGES: u32 = 64;
+    /// Offset of page 0 in BAR0.
+    DOORBELL_BASE: u32 = 0x10000;
+    /// Offset in a page: push window.
+    PUSH_WINDOW: u32 = 0x800;
+    /// Bytes of a slot of the push window.
+    PUSH_BYTES: usize = 512;
+    /// Slots of the push window.
+    PUSH_SLOTS: u32 = 4;
+}
 /// Offset in a page: send queue doorbell ([`SqDoorbell`]).
 pub const DOORBELL_SQ: u32 = 0x000;
 /// Offset in a page: receive queue doorbell ([`RqDoorbell`]).
@@ -15,12 +23,6 @@ pub const DOORBELL_RQ: u32 = 0x008;
 pub const DOORBELL_SRQ: u32 = 0x010;
 /// Offset in a page: completion queue arm ([`CqArm`]).
 pub const DOORBELL_CQ_ARM: u32 = 0x018;
-/// Offset in a page: push window.
-pub const PUSH_WINDOW: u32 = 0x800;
-/// Bytes of a slot of the push window.
-pub const PUSH_BYTES: usize = 512;
-/// Slots of the push window.
-pub const PUSH_SLOTS: u32 = 4;
 
 /// Offset of doorbell page `page` in BAR0.
 #[inline]

@@ -18,6 +18,8 @@ pub struct Names {
     pub name: &'static str,
     /// What it is.
     pub doc: &'static str,
+    /// Bits of the Rust type.
+    pub bits: usize,
     /// Every value or bit that has a name.
     pub values: &'static [Named],
 }
@@ -81,14 +83,22 @@ impl Field {
     /// The field's number, for fields of at most 64 bits; `None` where `bytes`
     /// is too short or the field is wider.
     pub fn value(&self, bytes: &[u8]) -> Option<u64> {
-        let last = self.bit + self.width - 1;
-        if self.width > 64 || last / 8 >= bytes.len() {
+        if self.width > 64 {
             return None;
         }
-        let bits = &bytes[self.byte()..=last / 8];
-        let wide = bits.iter().rev().fold(0u128, |sum, byte| sum << 8 | u128::from(*byte));
-        let mask = (1u128 << self.width) - 1;
-        Some((wide >> (self.bit % 8) & mask) as u64)
+        self.wide(bytes).map(|value| value as u64)
+    }
+
+    /// The field's number, at most 128 bits; `None` where `bytes` is too short.
+    pub fn wide(&self, bytes: &[u8]) -> Option<u128> {
+        let end = self.bit + self.width;
+        let byte = |index: usize| bytes.get(index).map(|byte| u128::from(*byte));
+        let first = byte(self.byte())? >> (self.bit % 8);
+        let rest = self.byte() + 1..end.div_ceil(8);
+        let wide = rest
+            .enumerate()
+            .try_fold(first, |sum, (i, index)| Some(sum | byte(index)? << (8 * (i + 1) - self.bit % 8)))?;
+        Some(wide & (u128::MAX >> (128 - self.width)))
     }
 
     /// The field's value as text; never panics.

@@ -33,6 +33,7 @@ mod word;
 #[cfg(test)]
 mod accessors;
 pub mod admin;
+pub mod catalog;
 pub mod commands;
 pub mod context;
 pub mod cqe;
@@ -40,6 +41,7 @@ pub mod decode;
 pub mod doorbell;
 pub mod encode;
 pub mod eqe;
+pub mod export;
 pub mod field;
 mod field_text;
 pub mod limits;

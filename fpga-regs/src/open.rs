@@ -1,4 +1,21 @@
-//! Open enums and flag sets: newtypes that keep values they do not know.
+//! Named constants, open enums and flag sets: newtypes that keep values they do
+//! not know.
+
+/// Numbers with a name: a `pub const` each, and the table `CONSTANTS`.
+macro_rules! constants {
+    ($( $(#[doc = $doc:literal])+ $name:ident: $int:ident = $value:expr; )+) => {
+        $( $(#[doc = $doc])+ pub const $name: $int = $value; )+
+
+        /// The constants above, for [`crate::catalog`].
+        pub(crate) const CONSTANTS: &[crate::field::Named] = &[$(
+            crate::field::Named {
+                value: $name as u64,
+                name: stringify!($name),
+                doc: concat!($($doc),+),
+            },
+        )+];
+    };
+}
 
 /// An open enum: `Name(pub u8)` with constants, `name()`, `Display`, `KIND`.
 macro_rules! open_enum {
@@ -28,6 +45,7 @@ macro_rules! open_enum {
             pub const NAMES: &'static crate::field::Names = &crate::field::Names {
                 name: stringify!($name),
                 doc: concat!($($tdoc, "\n"),+),
+                bits: $int::BITS as usize,
                 values: Self::VALUES,
             };
 
@@ -86,6 +104,7 @@ macro_rules! flag_set {
             pub const NAMES: &'static crate::field::Names = &crate::field::Names {
                 name: stringify!($name),
                 doc: concat!($($tdoc, "\n"),+),
+                bits: $int::BITS as usize,
                 values: Self::VALUES,
             };
 

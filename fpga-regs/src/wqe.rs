@@ -15,16 +15,18 @@
 //! *data* is `num_sge` times [`WqeSge`], or, with the flag `inline`, the bytes
 //! themselves, padded to 16.
 
-/// Bytes of a send queue block.
-pub const WQE_BLOCK: usize = 64;
-/// Bytes of the unit that [`WqeCtrl::ds`] counts.
-pub const WQE_UNIT: usize = 16;
-/// Most scatter/gather entries of a send or receive WQE.
-pub const MAX_SGE: usize = 30;
-/// Most bytes of inline data.
-pub const MAX_INLINE: usize = 512;
-/// Most blocks of a WQE.
-pub const MAX_WQE_BLOCKS: usize = 10;
+constants! {
+    /// Bytes of a send queue block.
+    WQE_BLOCK: usize = 64;
+    /// Bytes of the unit that [`WqeCtrl::ds`] counts.
+    WQE_UNIT: usize = 16;
+    /// Most scatter/gather entries of a send or receive WQE.
+    MAX_SGE: usize = 30;
+    /// Most bytes of inline data.
+    MAX_INLINE: usize = 512;
+    /// Most blocks of a WQE.
+    MAX_WQE_BLOCKS: usize = 10;
+}
 
 // The largest WQEs fit: UD with every SGE, UD with full inline data.
 const _: () = {

@@ -1,6 +1,7 @@
 //! The addresses of a segment's cards: MAC, GIDs, GUIDs. All follow from the card's number.
 
 use crate::packet::PortId;
+use crate::wire::path::{ipv4_to_gid, multicast_mac};
 
 /// Entries of a port's GID table.
 pub const GID_TABLE_LEN: usize = 16;
@@ -18,31 +19,23 @@ pub fn node_guid(card: u8) -> [u8; 8] {
 /// GID `index` of a port (RoCE v2): 0 is link-local, 1 the IPv4 address 198.18.port.(card + 1) (RFC 2544's
 /// range for benchmarks); the others are empty.
 pub fn gid(port: PortId, index: u8) -> [u8; 16] {
-    let mut gid = [0u8; 16];
     match index {
         0 => {
-            gid[0] = 0xfe;
-            gid[1] = 0x80;
+            let mut gid = [0u8; 16];
+            gid[..2].copy_from_slice(&[0xfe, 0x80]);
             gid[8..].copy_from_slice(&eui64(port.mac()));
+            gid
         }
-        1 => {
-            gid[10] = 0xff;
-            gid[11] = 0xff;
-            gid[12..].copy_from_slice(&[198, 18, port.port, port.card + 1]);
-        }
-        _ => {}
+        1 => ipv4_to_gid([198, 18, port.port, port.card + 1]),
+        _ => [0; 16],
     }
-    gid
 }
 
 /// The port that owns a GID: what ARP or neighbour discovery would find on the segment.
 /// Multicast GIDs resolve to their Ethernet group address.
 pub fn resolve(gid: &[u8; 16], cards: u8) -> Option<[u8; 6]> {
-    if gid[0] == 0xff {
-        return Some([0x33, 0x33, gid[12], gid[13], gid[14], gid[15]]);
-    }
-    if gid[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff] && gid[12] & 0xf0 == 0xe0 {
-        return Some([0x01, 0, 0x5e, gid[13] & 0x7f, gid[14], gid[15]]);
+    if let Some(mac) = multicast_mac(gid) {
+        return Some(mac);
     }
     (0..cards)
         .flat_map(|card| (0..crate::packet::PORTS as u8).map(move |port| PortId { card, port }))

@@ -2,8 +2,10 @@
 //!
 //! A register is written `NAME field (where);` and *where* is one of
 //! `RO u32 @ 0x00`, `RW Control: u32 @ 0x20` (a `word!` type) or
-//! `RW u32 x 32 @ 0x100` (an array). `gap _g 8;` stands for reserved bytes
-//! between registers and `rest _r 8;` for those at the end.
+//! `RW u32 x 32 @ 0x100` (an array); `RO`, `RW`, `WO`, `W1C` are the modes of
+//! [`Mode`](super::register::Mode). `= 0` after it is the value after a reset,
+//! where the definition fixes it. `gap _g 8;` stands for reserved bytes between
+//! registers and `rest _r 8;` for those at the end.
 
 /// Offset constant, table entry or cell type of one register.
 macro_rules! register {
@@ -11,6 +13,7 @@ macro_rules! register {
     (@offset ($mode:ident $value:ident: $word:ident @ $at:literal)) => { $at };
     (@offset ($mode:ident $word:ident x $count:literal @ $at:literal)) => { $at };
 
+    (@cell (W1C $($rest:tt)+)) => { register!(@cell (RW $($rest)+)) };
     (@cell ($mode:ident $word:ident @ $at:literal)) => {
         volatile_register::$mode<$word>
     };
@@ -21,16 +24,20 @@ macro_rules! register {
         [volatile_register::$mode<$word>; $count]
     };
 
-    (@entry $name:ident $doc:tt ($mode:ident $word:ident @ $at:literal)) => {
-        register!(@full $name $doc $mode $word $at 1, None)
+    (@reset) => { None };
+    (@reset $reset:expr) => { Some($reset as u64) };
+
+    (@entry $name:ident $doc:tt ($mode:ident $word:ident @ $at:literal), $reset:expr) => {
+        register!(@full $name $doc $mode $word $at 1, None, $reset)
     };
-    (@entry $name:ident $doc:tt ($mode:ident $value:ident: $word:ident @ $at:literal)) => {
-        register!(@full $name $doc $mode $word $at 1, Some(&<$value>::FORMAT))
+    (@entry $name:ident $doc:tt ($mode:ident $value:ident: $word:ident @ $at:literal), $reset:expr) => {
+        register!(@full $name $doc $mode $word $at 1, Some(&<$value>::FORMAT), $reset)
     };
-    (@entry $name:ident $doc:tt ($mode:ident $word:ident x $count:literal @ $at:literal)) => {
-        register!(@full $name $doc $mode $word $at $count, None)
+    (@entry $name:ident $doc:tt ($mode:ident $word:ident x $count:literal @ $at:literal), $reset:expr) => {
+        register!(@full $name $doc $mode $word $at $count, None, $reset)
     };
-    (@full $name:ident [$($doc:literal)+] $mode:ident $word:ident $at:literal $count:literal, $value:expr) => {
+    (@full $name:ident [$($doc:literal)+] $mode:ident $word:ident $at:literal $count:literal, $value:expr,
+        $reset:expr) => {
         crate::regs::register::Register {
             name: stringify!($name),
             doc: concat!($($doc),+),
@@ -39,6 +46,7 @@ macro_rules! register {
             count: $count,
             mode: crate::regs::register::Mode::$mode,
             value: $value,
+            reset: $reset,
         }
     };
 }
@@ -48,7 +56,7 @@ macro_rules! registers {
     ($(#[doc = $tdoc:literal])+ $block:ident: $size:literal {
         $(
             $(gap $gap:ident $gap_bytes:literal;)?
-            $(#[doc = $doc:literal])+ $name:ident $field:ident $at:tt;
+            $(#[doc = $doc:literal])+ $name:ident $field:ident $at:tt $(= $reset:expr)?;
         )+
         $(rest $rest:ident $rest_bytes:literal;)?
     }) => {
@@ -59,7 +67,7 @@ macro_rules! registers {
 
         /// Every register of the block.
         pub const REGISTERS: &[crate::regs::register::Register] = &[
-            $( register!(@entry $name [$($doc)+] $at), )+
+            $( register!(@entry $name [$($doc)+] $at, register!(@reset $($reset)?)), )+
         ];
 
         $(#[doc = $tdoc])+
@@ -94,6 +102,9 @@ pub(crate) const fn check(registers: &[super::register::Register], size: u32) {
         assert!(register.offset % register.bytes == 0, "a register is not aligned");
         if let Some(value) = register.value {
             assert!(value.bytes == register.bytes as usize, "a value's size is wrong");
+        }
+        if let Some(reset) = register.reset {
+            assert!(register.bytes == 8 || reset >> 32 == 0, "a reset value is too large");
         }
         end = register.offset + register.bytes * register.count;
         i += 1;

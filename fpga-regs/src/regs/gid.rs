@@ -2,10 +2,12 @@
 
 use super::values::*;
 
-/// Bytes of an entry.
-pub const GID_ENTRY_BYTES: u32 = 0x20;
-/// Entries of a port's table.
-pub const GID_ENTRIES: u32 = 16;
+constants! {
+    /// Bytes of an entry.
+    GID_ENTRY_BYTES: u32 = 0x20;
+    /// Entries of a port's table.
+    GID_ENTRIES: u32 = 16;
+}
 
 registers! {
     /// An entry of the GID table.

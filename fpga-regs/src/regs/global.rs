@@ -1,17 +1,20 @@
 //! Identity, control, admin queue, event queues, interrupts: offset 0 of BAR0.
 
+use super::pci::{ID_VALUE, VERSION_VALUE};
 use super::values::*;
 
-/// Bytes of the block.
-pub const GLOBAL_BYTES: u32 = 0x1000;
+constants! {
+    /// Bytes of the block.
+    GLOBAL_BYTES: u32 = 0x1000;
+}
 
 registers! {
     /// Global registers of a function.
     Global: 0x1000 {
         /// Identity.
-        ID id (RO Id: u32 @ 0x0000);
+        ID id (RO Id: u32 @ 0x0000) = ID_VALUE;
         /// Version of this definition; 1.0 is this one.
-        VERSION version (RO Version: u32 @ 0x0004);
+        VERSION version (RO Version: u32 @ 0x0004) = VERSION_VALUE;
         /// What the card can do.
         FEATURES features (RO Features: u64 @ 0x0008);
         /// Serial number: the node GUID.
@@ -19,41 +22,41 @@ registers! {
         /// Which function of which card this is.
         FUNCTION function (RO Function: u32 @ 0x0018);
         /// Keeps what is written; means nothing.
-        SCRATCH scratch (RW u32 @ 0x001c);
+        SCRATCH scratch (RW u32 @ 0x001c) = 0;
         /// Enable and reset.
-        CONTROL control (RW Control: u32 @ 0x0020);
+        CONTROL control (RW Control: u32 @ 0x0020) = 0;
         /// State of the function.
-        STATUS status (RO Status: u32 @ 0x0024);
+        STATUS status (RO Status: u32 @ 0x0024) = 0;
         /// How the card is.
         HEALTH health (RO Health: u32 @ 0x0028);
         /// Why the function failed.
-        ERROR_CAUSE error_cause (RO Cause: u32 @ 0x002c);
+        ERROR_CAUSE error_cause (RO Cause: u32 @ 0x002c) = 0;
         /// The card's time: a free-running count of nanoseconds.
         TIME time (RO u64 @ 0x0030);
         gap _gap0 0x08;
         /// DMA address of the admin command ring; 4 KiB aligned, set before
         /// `CONTROL.enable`.
-        ASQ_BASE asq_base (RW u64 @ 0x0040);
+        ASQ_BASE asq_base (RW u64 @ 0x0040) = 0;
         /// DMA address of the admin reply ring; 4 KiB aligned, set before
         /// `CONTROL.enable`.
-        ACQ_BASE acq_base (RW u64 @ 0x0048);
+        ACQ_BASE acq_base (RW u64 @ 0x0048) = 0;
         /// Log2 of the entries of both rings.
-        ADMIN_SIZE admin_size (RW u32 @ 0x0050);
+        ADMIN_SIZE admin_size (RW u32 @ 0x0050) = 0;
         /// Running count of commands written: the card fetches up to it.
-        ASQ_DOORBELL asq_doorbell (RW u32 @ 0x0054);
+        ASQ_DOORBELL asq_doorbell (RW u32 @ 0x0054) = 0;
         /// Running count of replies consumed.
-        ACQ_CONSUMER acq_consumer (RW u32 @ 0x0058);
+        ACQ_CONSUMER acq_consumer (RW u32 @ 0x0058) = 0;
         gap _gap1 0x24;
         /// Interrupt vectors of the function.
         VECTORS vectors (RO u32 @ 0x0080);
         /// A set bit holds the vector of its number back; it stays pending.
-        VECTOR_MASK vector_mask (RW u32 @ 0x0084);
+        VECTOR_MASK vector_mask (RW u32 @ 0x0084) = 0;
         /// Vectors that wait to be unmasked; writing 1 forgets one.
-        VECTOR_PENDING vector_pending (RW u32 @ 0x0088);
+        VECTOR_PENDING vector_pending (W1C u32 @ 0x0088) = 0;
         gap _gap2 0x74;
         /// Running count of entries consumed of each event queue. The card
         /// never writes over an entry that was not consumed.
-        EQ_CONSUMER eq_consumer (RW u32 x 32 @ 0x0100);
+        EQ_CONSUMER eq_consumer (RW u32 x 32 @ 0x0100) = 0;
         rest _rest 0xe80;
     }
 }

@@ -4,12 +4,14 @@ use super::gid::{GID_ENTRIES, GID_ENTRY_BYTES};
 use super::register::Register;
 use super::values::*;
 
-/// Offset of port 0 in BAR0.
-pub const PORT_BASE: u32 = 0x1000;
-/// Bytes of a port's block, its GID table included.
-pub const PORT_BYTES: u32 = 0x1000;
-/// Offset of the GID table in a port's block.
-pub const GID_TABLE: u32 = 0x800;
+constants! {
+    /// Offset of port 0 in BAR0.
+    PORT_BASE: u32 = 0x1000;
+    /// Bytes of a port's block, its GID table included.
+    PORT_BYTES: u32 = 0x1000;
+    /// Offset of the GID table in a port's block.
+    GID_TABLE: u32 = 0x800;
+}
 
 /// Offset in BAR0 of port `port`, counted from 0.
 pub const fn base(port: u32) -> u32 {
@@ -43,64 +45,64 @@ registers! {
         /// Largest path MTU that the port can do, in bytes.
         MTU_MAX mtu_max (RO u32 @ 0x014);
         /// Entries of the GID table.
-        GID_COUNT gid_count (RO u32 @ 0x018);
+        GID_COUNT gid_count (RO u32 @ 0x018) = GID_ENTRIES;
         /// The one P_Key.
-        PKEY pkey (RO u32 @ 0x01c);
+        PKEY pkey (RO u32 @ 0x01c) = 0xffff;
         gap _gap0 0xe0;
         /// Packets sent.
-        TX_PACKETS tx_packets (RO u64 @ 0x100);
+        TX_PACKETS tx_packets (RO u64 @ 0x100) = 0;
         /// Bytes sent, from the Ethernet header to the ICRC.
-        TX_BYTES tx_bytes (RO u64 @ 0x108);
+        TX_BYTES tx_bytes (RO u64 @ 0x108) = 0;
         /// Packets received.
-        RX_PACKETS rx_packets (RO u64 @ 0x110);
+        RX_PACKETS rx_packets (RO u64 @ 0x110) = 0;
         /// Bytes received, from the Ethernet header to the ICRC.
-        RX_BYTES rx_bytes (RO u64 @ 0x118);
+        RX_BYTES rx_bytes (RO u64 @ 0x118) = 0;
         /// Packets dropped because of a wrong ICRC.
-        RX_ICRC_ERRORS rx_icrc_errors (RO u64 @ 0x120);
+        RX_ICRC_ERRORS rx_icrc_errors (RO u64 @ 0x120) = 0;
         /// Packets dropped because a header made no sense.
-        RX_MALFORMED rx_malformed (RO u64 @ 0x128);
+        RX_MALFORMED rx_malformed (RO u64 @ 0x128) = 0;
         /// Packets dropped because no QP of this card takes them.
-        RX_NO_QP rx_no_qp (RO u64 @ 0x130);
+        RX_NO_QP rx_no_qp (RO u64 @ 0x130) = 0;
         /// UD packets dropped because of a wrong Q_Key.
-        RX_QKEY_ERRORS rx_qkey_errors (RO u64 @ 0x138);
+        RX_QKEY_ERRORS rx_qkey_errors (RO u64 @ 0x138) = 0;
         /// UD and UC messages dropped because no receive WQE was there.
-        RX_NO_RECV rx_no_recv (RO u64 @ 0x140);
+        RX_NO_RECV rx_no_recv (RO u64 @ 0x140) = 0;
         /// Packets dropped because the card had no room for them.
-        RX_OVERFLOW rx_overflow (RO u64 @ 0x148);
+        RX_OVERFLOW rx_overflow (RO u64 @ 0x148) = 0;
         /// Multicast packets sent.
-        TX_MULTICAST tx_multicast (RO u64 @ 0x150);
+        TX_MULTICAST tx_multicast (RO u64 @ 0x150) = 0;
         /// Multicast packets received.
-        RX_MULTICAST rx_multicast (RO u64 @ 0x158);
+        RX_MULTICAST rx_multicast (RO u64 @ 0x158) = 0;
         /// Request packets sent again.
-        RETRANSMITS retransmits (RO u64 @ 0x160);
+        RETRANSMITS retransmits (RO u64 @ 0x160) = 0;
         /// Time-outs of a QP that waited for an acknowledgement.
-        ACK_TIMEOUTS ack_timeouts (RO u64 @ 0x168);
+        ACK_TIMEOUTS ack_timeouts (RO u64 @ 0x168) = 0;
         /// Request packets received with a PSN ahead of the expected one.
-        OUT_OF_SEQUENCE out_of_sequence (RO u64 @ 0x170);
+        OUT_OF_SEQUENCE out_of_sequence (RO u64 @ 0x170) = 0;
         /// Request packets received a second time.
-        DUPLICATE duplicate (RO u64 @ 0x178);
+        DUPLICATE duplicate (RO u64 @ 0x178) = 0;
         /// Sequence error NAKs received.
-        SEQUENCE_NAK sequence_nak (RO u64 @ 0x180);
+        SEQUENCE_NAK sequence_nak (RO u64 @ 0x180) = 0;
         /// Receiver-not-ready NAKs sent.
-        RNR_NAK rnr_nak (RO u64 @ 0x188);
+        RNR_NAK rnr_nak (RO u64 @ 0x188) = 0;
         /// Receiver-not-ready NAKs received.
-        RNR_NAK_RECEIVED rnr_nak_received (RO u64 @ 0x190);
+        RNR_NAK_RECEIVED rnr_nak_received (RO u64 @ 0x190) = 0;
         /// Remote access NAKs sent.
-        ACCESS_NAK access_nak (RO u64 @ 0x198);
+        ACCESS_NAK access_nak (RO u64 @ 0x198) = 0;
         /// Invalid request NAKs sent.
-        INVALID_NAK invalid_nak (RO u64 @ 0x1a0);
+        INVALID_NAK invalid_nak (RO u64 @ 0x1a0) = 0;
         /// Remote operational error NAKs sent.
-        OPERATION_NAK operation_nak (RO u64 @ 0x1a8);
+        OPERATION_NAK operation_nak (RO u64 @ 0x1a8) = 0;
         /// Packets received with an ECN mark.
-        RX_ECN_MARKED rx_ecn_marked (RO u64 @ 0x1b0);
+        RX_ECN_MARKED rx_ecn_marked (RO u64 @ 0x1b0) = 0;
         /// Congestion notification packets sent.
-        TX_CNP tx_cnp (RO u64 @ 0x1b8);
+        TX_CNP tx_cnp (RO u64 @ 0x1b8) = 0;
         /// Congestion notification packets received.
-        RX_CNP rx_cnp (RO u64 @ 0x1c0);
+        RX_CNP rx_cnp (RO u64 @ 0x1c0) = 0;
         /// Pause frames sent.
-        TX_PAUSE tx_pause (RO u64 @ 0x1c8);
+        TX_PAUSE tx_pause (RO u64 @ 0x1c8) = 0;
         /// Pause frames received.
-        RX_PAUSE rx_pause (RO u64 @ 0x1d0);
+        RX_PAUSE rx_pause (RO u64 @ 0x1d0) = 0;
         rest _rest 0x628;
     }
 }

@@ -11,6 +11,20 @@ pub enum Mode {
     RW,
     /// Software writes; reads give zero.
     WO,
+    /// Software reads; a bit that it writes as 1 is cleared.
+    W1C,
+}
+
+impl Mode {
+    /// Its short name, as the declaration writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::RO => "RO",
+            Mode::RW => "RW",
+            Mode::WO => "WO",
+            Mode::W1C => "W1C",
+        }
+    }
 }
 
 /// One register of a block.
@@ -30,6 +44,9 @@ pub struct Register {
     pub mode: Mode,
     /// Its bits, where it is not one number.
     pub value: Option<&'static Format>,
+    /// Its value after a reset of the function (for a port's registers, of the
+    /// card); none where that depends on the card, or where it cannot be read.
+    pub reset: Option<u64>,
 }
 
 impl Register {

@@ -1,30 +1,11 @@
 //! One changed bit shows as one changed line, which names the field.
 
+use fpga_regs::catalog::formats;
 use fpga_regs::decode::{self, Decoded};
 use fpga_regs::field::Format;
 use fpga_regs::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-
-/// Every format.
-pub fn formats() -> Vec<&'static Format> {
-    let mut all = vec![
-        &WqeCtrl::FORMAT,
-        &WqeRemote::FORMAT,
-        &WqeAtomic::FORMAT,
-        &WqeAddress::FORMAT,
-        &WqeSge::FORMAT,
-        &WqeBind::FORMAT,
-        &RecvHead::FORMAT,
-        &Cqe::FORMAT,
-        &Eqe::FORMAT,
-        &Command::FORMAT,
-        &Reply::FORMAT,
-        &PageEntry::FORMAT,
-    ];
-    all.extend(decode::CONTEXTS.iter().map(|(_, format)| *format));
-    all
-}
 
 /// Name, hex and text of every line, by place.
 fn lines(decoded: &Decoded) -> BTreeMap<(usize, Option<usize>), (String, String, String)> {

@@ -2,6 +2,7 @@
 //! encoding and decoding agree, and that the generated pages are fresh.
 
 mod admin;
+mod exports;
 mod flip;
 mod hex;
 mod pages;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::net::Net;
 use super::runner::Runner;
 use super::wall::Wall;
-use crate::segment::{futex_wait, now_ns, Guard, LockError, Segment};
+use crate::segment::{futex_wait, Guard, LockError, Segment};
 use crate::sim::actors::{Actor, State};
 use crate::sim::{Engine, Event, Outcome, Sim, SimEnv, Wait, FOREVER};
 use crate::world::World;
@@ -98,11 +98,26 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     fn locked(&self) -> Result<Guard<'_>, LockError> {
-        let guard = self.segment().lock(PATIENCE)?;
+        // Waiting with a time-out reads the clock, which is a trap in a program whose clock is virtual.
+        let guard = match self.segment().try_lock() {
+            Some(guard) => guard,
+            None => self.wait_for_lock()?,
+        };
         if guard.recovered() {
             self.recover_simulated(&guard);
         }
         Ok(guard)
+    }
+
+    #[cold]
+    fn wait_for_lock(&self) -> Result<Guard<'_>, LockError> {
+        for _ in 0..spins() / 4 {
+            std::hint::spin_loop();
+            if let Some(guard) = self.segment().try_lock() {
+                return Ok(guard);
+            }
+        }
+        self.segment().lock(PATIENCE)
     }
 
     fn actors(&self) -> &[Actor] {
@@ -125,17 +140,13 @@ impl<S: Borrow<Segment>> Runner<S> {
     fn join(&self) -> u16 {
         let member = self.segment().member();
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-        let until = now_ns() + 5_000_000_000;
+        let mut tries = 25_000;
         loop {
             let Ok(guard) = self.locked() else { std::process::abort() };
             let joined = self.engine(&guard, |e| {
                 let sim = &mut *e.env.sim;
-                let others = sim
-                    .actors
-                    .used()
-                    .iter()
-                    .any(|a| a.member != member && a.state != State::Blocked && a.state != State::Free);
-                if others && now_ns() < until {
+                let others = sim.actors.used().iter().any(|a| a.member != member && a.state != State::Blocked && a.state != State::Free);
+                if others && tries != 0 {
                     return None;
                 }
                 Some(sim.join(member, std::process::id(), tid))
@@ -152,7 +163,10 @@ impl<S: Borrow<Segment>> Runner<S> {
                     eprintln!("verbena: too many threads take part in simulated time");
                     std::process::abort();
                 }
-                None => std::thread::sleep(Duration::from_micros(200)),
+                None => {
+                    tries -= 1;
+                    std::thread::sleep(Duration::from_micros(200));
+                }
             }
         }
     }
@@ -165,7 +179,6 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// The program has used so much time.
     #[inline]
     pub fn spend(&self, ps: u64) -> u64 {
-        CALLS.store(CALLS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         let me = self.me();
         let actor = &self.actors()[me as usize];
         let clock = actor.clock.load(Ordering::Relaxed) + ps;
@@ -174,6 +187,14 @@ impl<S: Borrow<Segment>> Runner<S> {
             return clock;
         }
         self.advance(me, clock, Until::Time)
+    }
+
+    /// The program waits for time to pass, or for memory, and looks every so often: so much time, or less if
+    /// its memory is written.
+    pub fn idle(&self, ps: u64) -> u64 {
+        let me = self.me();
+        let now = self.actors()[me as usize].now();
+        self.advance(me, now + ps, Until::Write(0))
     }
 
     /// The program sleeps.
@@ -185,19 +206,20 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// A poll found nothing.
     pub fn polled_nothing(&self) {
+        called();
         let cost = self.profile().host.poll_empty_ps.max(1);
         let empty = EMPTY.get();
         EMPTY.set(empty.saturating_add(1));
         if empty < EMPTY_POLLS {
             self.spend(cost);
         } else {
-            CALLS.fetch_add(1, Ordering::Relaxed);
             self.advance(self.me(), FOREVER, Until::Entry(cost));
         }
     }
 
     /// A poll found completions.
     pub fn polled(&self, completions: usize) {
+        called();
         EMPTY.set(0);
         let host = &self.profile().host;
         self.spend(host.poll_ps + completions as u64 * host.poll_cqe_ps);
@@ -265,11 +287,11 @@ impl<S: Borrow<Segment>> Runner<S> {
             let executed = self.engine(&guard, |e| e.env.sim.executed);
             let actor = &self.actors()[me as usize];
             let seen = actor.word.load(Ordering::Acquire);
-            if still.too_long(executed) {
-                self.give_up(&guard);
-            }
             drop(guard);
-            wait(&actor.word, seen, &actor.asleep);
+            let slept = wait(&actor.word, seen, &actor.asleep);
+            if slept && still.too_long(executed) {
+                self.give_up();
+            }
             guard = match self.locked() {
                 Ok(guard) => guard,
                 Err(error) => {
@@ -282,15 +304,21 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// Time stands still: says who waits for what, and ends.
     #[cold]
-    fn give_up(&self, guard: &Guard<'_>) -> ! {
-        let text = self.engine(guard, |e| e.env.sim.describe());
+    fn give_up(&self) -> ! {
+        let text = match self.locked() {
+            Ok(guard) => self.engine(&guard, |e| e.env.sim.describe()),
+            Err(error) => error.to_string(),
+        };
         eprintln!("verbena: simulated time stood still for {} s; {text}", STANDSTILL.as_secs());
         std::process::exit(124);
     }
 
     /// A control operation: the thread's clock goes on to where the operation takes place, in its turn.
-    pub(super) fn turn<R>(&self, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> Result<R, LockError> {
-        CALLS.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn turn<R>(
+        &self,
+        first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
+    ) -> Result<R, LockError> {
+        called();
         let me = self.me();
         let guard = self.locked()?;
         self.engine(&guard, |e| {
@@ -309,6 +337,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// A doorbell, after the program has used `cost`; `bytes` are written.
     pub(super) fn bell(&self, cost: u64, bytes: u64, event: Event) {
+        called();
         let clock = self.spend(cost);
         EMPTY.set(0);
         let me = self.me();
@@ -324,8 +353,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     pub(super) fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
         let p = self.profile();
         let bytes = blocks * fpga_regs::WQE_BLOCK as u32;
-        let pushed = bytes <= p.sq.push_max
-            && (p.sq.push_inline_only == 0 || self.first_is_inline(card, qp, producer, blocks));
+        let pushed = bytes <= p.sq.push_max && (p.sq.push_inline_only == 0 || self.first_is_inline(card, qp, producer, blocks));
         let store = if pushed { p.host.push_ps * u64::from(blocks) } else { p.host.doorbell_ps };
         let cost = p.host.post_ps * u64::from(blocks) + store;
         let on_bus = if pushed { u64::from(bytes) } else { 8 };
@@ -515,6 +543,11 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 }
 
+/// The program has called the library.
+fn called() {
+    CALLS.store(CALLS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
 /// What to call when a wait has passed the program's alarm.
 pub fn on_alarm(ring: fn()) {
     let _ = ON_ALARM.set(ring);
@@ -525,34 +558,34 @@ pub(super) fn on_thread_end(leave: impl Fn(u16) + Send + Sync + 'static) {
     let _ = LEAVE.set(Box::new(leave));
 }
 
-fn wait(word: &AtomicU32, seen: u32, asleep: &AtomicU32) {
+/// Waits until the word changes. True after a nap in vain.
+fn wait(word: &AtomicU32, seen: u32, asleep: &AtomicU32) -> bool {
     for _ in 0..spins() {
         if word.load(Ordering::Acquire) != seen {
-            return;
+            return false;
         }
         std::hint::spin_loop();
     }
     asleep.store(1, Ordering::SeqCst);
-    if word.load(Ordering::SeqCst) == seen {
-        futex_wait(word, seen, Some(NAP));
-    }
+    let slept = word.load(Ordering::SeqCst) == seen && !futex_wait(word, seen, Some(NAP));
     asleep.store(0, Ordering::SeqCst);
+    slept
 }
 
-/// Notices that time stands still.
+/// Notices that time stands still, by counting naps: reading the clock is a trap in these programs.
 #[derive(Default)]
 struct Standstill {
-    since: u64,
+    naps: u32,
     executed: u64,
 }
 
 impl Standstill {
     fn too_long(&mut self, executed: u64) -> bool {
-        let now = now_ns();
-        if self.since == 0 || executed != self.executed {
-            (self.since, self.executed) = (now, executed);
+        if executed != self.executed {
+            (self.naps, self.executed) = (0, executed);
         }
-        u128::from(now - self.since) > STANDSTILL.as_nanos()
+        self.naps += 1;
+        u128::from(self.naps) * NAP.as_nanos() > STANDSTILL.as_nanos()
     }
 }
 
@@ -578,6 +611,7 @@ impl Clocked {
     }
 }
 
+
 macro_rules! delegate {
     ($($(#[$doc:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
         impl Clocked {
@@ -595,6 +629,8 @@ delegate! {
     fn clock(&self) -> u64;
     /// The program has used so much time; returns its clock.
     fn spend(&self, ps: u64) -> u64;
+    /// The program waits so long, or less if its memory is written; returns its clock.
+    fn idle(&self, ps: u64) -> u64;
     /// The program sleeps until then; returns its clock.
     fn sleep_until(&self, at: u64) -> u64;
     /// The thread is about to wait in the kernel for these streams, at most until `deadline`.

@@ -8,6 +8,7 @@ use super::tables::MAX_QPS;
 use super::Device;
 use crate::env::{Env, Work};
 use crate::packet::{PortId, PORTS};
+use crate::wire::path::gid_to_ipv4;
 
 /// What a command fails with.
 pub(super) type Refused = (AdminStatus, Syndrome);
@@ -273,7 +274,7 @@ impl Device {
             to.set_dmac(a.dmac());
             to.set_udp_sport(a.udp_sport());
             qp.dest = PortId::from_mac(a.dmac());
-            qp.ipv6 = a.dgid()[..12] != [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+            qp.ipv6 = gid_to_ipv4(&a.dgid()).is_none();
         }
         if has(QpAttrMask::PATH_MTU) {
             to.set_mtu(a.mtu());

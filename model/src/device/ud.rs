@@ -9,7 +9,8 @@ use super::wqe::Wqe;
 use super::Device;
 use crate::env::Env;
 use crate::packet::{Extra, Kind, Packet, Payload, PortId, PORTS};
-use crate::wire::psn;
+use crate::wire::path::gid_to_ipv4;
+use crate::wire::{psn, Ipv4, Ipv6};
 
 /// Bytes of the GRH that precedes a datagram in the receive buffer.
 pub const GRH_BYTES: u64 = 40;
@@ -52,7 +53,7 @@ impl Device {
             p.extra = Extra::Immediate;
             p.imm = wqe.ctrl.imm();
         }
-        p.ipv6 = !mapped(&p.dgid);
+        p.ipv6 = gid_to_ipv4(&p.dgid).is_none();
         let bytes = p.wire_bytes(total);
         if p.dst == PortId::ALL {
             self.count(own.port, port::TX_MULTICAST);
@@ -133,11 +134,6 @@ impl Device {
     }
 }
 
-/// An IPv4 address as a GID.
-fn mapped(gid: &[u8; 16]) -> bool {
-    gid[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]
-}
-
 /// The 40 bytes before a datagram: the IPv6 header, or 20 zero bytes and the IPv4 header (RoCEv2 annex A17.4.5.2).
 fn grh(p: &Packet, payload: usize) -> [u8; 40] {
     let mut grh = [0u8; 40];
@@ -145,28 +141,18 @@ fn grh(p: &Packet, payload: usize) -> [u8; 40] {
     // UDP 8, BTH 12, DETH 8, immediate 4, ICRC 4.
     let imm = if p.extra == Extra::Immediate { 4 } else { 0 };
     let udp = 8 + 12 + 8 + imm + payload.next_multiple_of(4) + 4;
-    if mapped(&p.dgid) {
-        let ip = &mut grh[20..];
-        ip[0] = 0x45;
-        ip[1] = p.traffic_class;
-        ip[2..4].copy_from_slice(&((20 + udp) as u16).to_be_bytes());
-        ip[6] = 0x40;
-        ip[8] = p.hop_limit;
-        ip[9] = 17;
-        ip[12..16].copy_from_slice(&sgid[12..16]);
-        ip[16..20].copy_from_slice(&p.dgid[12..16]);
-        let sum: u32 = ip.chunks(2).map(|w| u16::from_be_bytes([w[0], w[1]]) as u32).sum();
-        let folded = (sum & 0xffff) + (sum >> 16);
-        let checksum = !((folded & 0xffff) + (folded >> 16)) as u16;
-        ip[10..12].copy_from_slice(&checksum.to_be_bytes());
-    } else {
-        grh[0] = 0x60 | p.traffic_class >> 4;
-        grh[1] = p.traffic_class << 4;
-        grh[4..6].copy_from_slice(&(udp as u16).to_be_bytes());
-        grh[6] = 17;
-        grh[7] = p.hop_limit;
-        grh[8..24].copy_from_slice(&sgid);
-        grh[24..40].copy_from_slice(&p.dgid);
+    match gid_to_ipv4(&p.dgid) {
+        Some(dst) => {
+            let [.., a, b, c, d] = sgid;
+            let (tos, ttl) = (p.traffic_class, p.hop_limit);
+            let ip = Ipv4 { src: [a, b, c, d], dst, tos, ttl, id: 0, dont_fragment: true };
+            ip.encode(udp as u16, grh.last_chunk_mut().expect("shorter than a GRH"));
+        }
+        None => {
+            let (traffic_class, hop_limit) = (p.traffic_class, p.hop_limit);
+            let ip = Ipv6 { src: sgid, dst: p.dgid, traffic_class, flow_label: 0, hop_limit };
+            ip.encode(udp as u16, &mut grh);
+        }
     }
     grh
 }

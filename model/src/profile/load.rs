@@ -12,6 +12,8 @@ use super::{Number, Profile, NUMBERS, SECTIONS};
 pub const BUILTIN: &[(&str, &str)] = &[
     ("f10a", include_str!("../../profiles/f10a.toml")),
     ("cx4lx", include_str!("../../profiles/cx4lx.toml")),
+    ("cx3", include_str!("../../profiles/cx3.toml")),
+    ("cx5-25g", include_str!("../../profiles/cx5-25g.toml")),
 ];
 
 /// The file of a profile that comes with Verbena.
@@ -29,19 +31,24 @@ pub struct Loaded {
     pub name: String,
     /// One sentence.
     pub about: String,
-    /// Where each number of [`NUMBERS`] comes from, in that order.
+    /// What the file says of each number of [`NUMBERS`], in that order.
     pub notes: Vec<Note>,
 }
 
-/// Where a number comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note(pub String);
+/// A number as its file gives it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    /// Value, in the unit of the file.
+    pub value: f64,
+    /// Where it comes from.
+    pub source: String,
+}
 
 impl Note {
     /// Nobody published it.
     #[must_use]
     pub fn is_estimate(&self) -> bool {
-        self.0 == ESTIMATE || self.0.starts_with("estimate:")
+        self.source == ESTIMATE || self.source.starts_with("estimate:")
     }
 }
 
@@ -144,9 +151,9 @@ fn read(table: &Table, loaded: &mut Loaded, faults: &mut Faults) {
     for number in NUMBERS {
         let value = table.get(number.section).and_then(Value::as_table).and_then(|s| s.get(number.key));
         match value.ok_or_else(|| "is missing".to_owned()).and_then(|value| one(number, value)) {
-            Ok((value, source)) => {
-                (number.set)(&mut loaded.profile, number.unit.store(value));
-                loaded.notes.push(Note(source));
+            Ok(note) => {
+                (number.set)(&mut loaded.profile, number.unit.store(note.value));
+                loaded.notes.push(note);
             }
             Err(reason) => faults.say(number.name(), reason),
         }
@@ -192,7 +199,7 @@ fn unknown_keys(table: &Table, faults: &mut Faults) {
 }
 
 /// A number and its source: `[value, "source"]`.
-fn one(number: &Number, value: &Value) -> Result<(f64, String), String> {
+fn one(number: &Number, value: &Value) -> Result<Note, String> {
     let bare = matches!(value, Value::Integer(_) | Value::Float(_));
     let (value, source) = match value.as_array().map(Vec::as_slice) {
         Some([value, Value::String(source)]) => (value, source.trim()),
@@ -222,7 +229,7 @@ fn one(number: &Number, value: &Value) -> Result<(f64, String), String> {
     if !(number.min..=number.max).contains(&value) {
         return Err(format!("{value}{unit} is impossible: {} to {}{unit}", number.min, number.max));
     }
-    Ok((value, source.to_owned()))
+    Ok(Note { value, source: source.to_owned() })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! in the segment.
 
 mod check;
+pub mod expect;
 mod load;
 mod numbers;
 mod rate;

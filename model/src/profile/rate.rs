@@ -9,13 +9,13 @@ pub struct Rate {
     ps_per_byte: u64,
 }
 
-/// Bits after the point: the error over a MiB stays below a tenth of a picosecond.
-const SHIFT: u32 = 24;
+/// Bits after the point: the error over a MiB is at most half a picosecond.
+const SHIFT: u32 = 20;
 
 impl Rate {
     /// Most bytes that [`time`](Rate::time) takes; at the slowest rate that profiles allow (0.1 Gb/s)
     /// their time still fits the arithmetic.
-    pub const MAX_BYTES: u64 = 1 << 23;
+    pub const MAX_BYTES: u64 = 1 << 27;
 
     /// A rate; nothing is faster than zero bits a second, whose times are zero.
     #[must_use]

@@ -7,8 +7,7 @@ const NS: u64 = 1000;
 
 /// PCIe 3.0 x8 as in the SIGCOMM paper, with so much under way that only the link bounds it.
 fn gen3x8() -> Profile {
-    let mut profile = Profile::default();
-    profile.pcie = Pcie {
+    let pcie = Pcie {
         gen: 3,
         lanes: 8,
         pcie_bps: Rate::new(57_880_000_000),
@@ -27,7 +26,7 @@ fn gen3x8() -> Profile {
         credit_return_ps: 200 * NS,
         msix_ps: 0,
     };
-    profile
+    Profile { pcie, ..Profile::default() }
 }
 
 #[derive(Clone, Copy)]

@@ -138,8 +138,8 @@ pub struct Timeline {
     /// change what it does next. Advances to the next write by a card into this process's memory and
     /// returns the time. Called from a signal handler, on the program's stack, but only while the
     /// thread is proven to be in a loop of program code that makes no calls and stores nothing new,
-    /// so that anything may be called as from the loop's own thread. May return early; the loop is
-    /// then found again.
+    /// so that anything may be called as from the loop's own thread. Signals are blocked meanwhile: it
+    /// has to return by itself when the alarm is due. May return early; the loop is then found again.
     pub memory_wait: unsafe extern "C" fn(data: *mut c_void) -> u64,
     /// A counter that changes with every call of the program into the attached library. Called from
     /// signal handlers: only loads.
@@ -148,7 +148,7 @@ pub struct Timeline {
     /// between `block` and `unblock` or in `sleep_until` the timeline sends [`WAKE_SIGNAL`] to that thread
     /// when the time has come; when its own calls (`post`, `poll`) pass the time, it calls
     /// `verbena_clock_deliver_alarm` before it returns to the program. All other places are the clock
-    /// library's.
+    /// library's. The program's handler may run between `block` and `unblock`, and read clocks there.
     pub alarm: unsafe extern "C" fn(data: *mut c_void, at: u64),
 }
 

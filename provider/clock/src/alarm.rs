@@ -27,7 +27,7 @@ pub fn deliver(now: u64) -> bool {
     }
     let interval = INTERVAL.load(Ordering::Relaxed);
     // Expirations that have been missed are not made up for, as with the kernel's timer.
-    let next = if interval == 0 { NEVER } else { at + ((now - at) / interval + 1) * interval };
+    let next = (now - at).checked_div(interval).map_or(NEVER, |missed| at + (missed + 1) * interval);
     if AT.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
         return false; // another thread has
     }

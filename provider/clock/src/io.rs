@@ -45,7 +45,7 @@ fn until(fd: c_int, events: i16, flags: c_int) -> Result<(), c_int> {
     let waits = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd);
     let deadline = if waits { deadline(fd, option) } else { 0 };
     match wait_one(fd, events, deadline) {
-        Err(Interrupted) => Err(libc::EINTR),
+        Err(Interrupted { .. }) => Err(libc::EINTR),
         Ok(0) if waits => Err(libc::EAGAIN),
         Ok(_) => Ok(()),
     }
@@ -74,8 +74,8 @@ unsafe fn receive_all(fd: c_int, buffer: *mut c_void, length: usize, flags: c_in
     let mut got = 0;
     while got < length {
         let (at, rest) = (buffer.wrapping_byte_add(got), length - got);
-        // SAFETY: the caller keeps the contract of recv(2), and `at` has room for `rest` bytes.
         let call = || {
+            // SAFETY: the caller keeps the contract of recv(2), and `at` has room for `rest` bytes.
             sys::errno(unsafe { sys!(libc::SYS_recvfrom, fd, at, rest, flags & !libc::MSG_WAITALL, 0, 0) })
         };
         match receive(fd, rest, flags, call) {
@@ -175,7 +175,11 @@ fn message(part: &mut libc::iovec) -> libc::msghdr {
 }
 
 unsafe fn accept_by(fd: c_int, flags: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    receive(fd, 1, flags, || call() as isize) as c_int
+    let accepted = receive(fd, 1, flags, || call() as isize) as c_int;
+    if accepted >= 0 {
+        stream::opened(accepted);
+    }
+    accepted
 }
 
 replace! {
@@ -307,6 +311,15 @@ replace! {
         next!(fn connect(fd: c_int, address: *const libc::sockaddr, length: libc::socklen_t) -> c_int)
     }
 
+    /// socket(2)
+    fn socket(domain: c_int, ty: c_int, protocol: c_int) -> c_int {
+        let fd = next!(fn socket(domain: c_int, ty: c_int, protocol: c_int) -> c_int);
+        if fd >= 0 {
+            stream::opened(fd);
+        }
+        fd
+    }
+
     /// socketpair(2)
     fn socketpair(domain: c_int, ty: c_int, protocol: c_int, fds: *mut [c_int; 2]) -> c_int {
         let result = next!(fn socketpair(domain: c_int, ty: c_int, protocol: c_int, fds: *mut [c_int; 2]) -> c_int);
@@ -339,9 +352,8 @@ replace! {
 unsafe fn reach_datagram(message: &libc::msghdr) {
     if timeline::is_attached() && !message.msg_name.is_null() && message.msg_namelen >= 2 {
         // SAFETY: the caller keeps the contract of sendmsg(2).
-        if let Some(target) =
-            unsafe { stream::target(kind::DATAGRAM, message.msg_name.cast(), message.msg_namelen) }
-        {
+        let target = unsafe { stream::target(kind::DATAGRAM, message.msg_name.cast(), message.msg_namelen) };
+        if let Some(target) = target {
             stream::reach(&target);
         }
     }

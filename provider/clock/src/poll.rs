@@ -59,7 +59,7 @@ unsafe fn poll_until(fds: *mut libc::pollfd, n: libc::nfds_t, deadline: u64, mas
     };
     match wait(fds, deadline, mask) {
         Ok(ready) => ready as c_int,
-        Err(Interrupted) => fail(libc::EINTR),
+        Err(Interrupted { .. }) => fail(libc::EINTR),
     }
 }
 
@@ -125,7 +125,7 @@ impl Sets {
     fn wait(&self, deadline: u64, mask: Option<u64>) -> c_int {
         let mut fds = self.fds();
         match wait(&mut fds, deadline, mask) {
-            Err(Interrupted) => fail(libc::EINTR),
+            Err(Interrupted { .. }) => fail(libc::EINTR),
             Ok(_) if fds.iter().any(|fd| fd.revents & libc::POLLNVAL != 0) => fail(libc::EBADF),
             Ok(_) => self.answer(&fds),
         }
@@ -140,7 +140,7 @@ unsafe fn epoll_until(
     mask: Option<u64>,
 ) -> c_int {
     let mut fds = [libc::pollfd { fd: epoll, events: libc::POLLIN, revents: 0 }];
-    if matches!(wait(&mut fds, deadline, mask), Err(Interrupted)) {
+    if matches!(wait(&mut fds, deadline, mask), Err(Interrupted { .. })) {
         return fail(libc::EINTR);
     }
     // SAFETY: the caller keeps the contract of epoll_wait(2).

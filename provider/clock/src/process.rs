@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_long, c_void};
 use crate::next::{next, replace};
 use crate::sys;
 use crate::wait::wait_for;
-use crate::{poll, timeline, tsc};
+use crate::{poll, stream, timeline, tsc};
 
 /// Does `call` with a time stamp counter that does not trap. A call that executes another program
 /// returns only if it has failed.
@@ -18,6 +18,20 @@ fn untrapped<R>(call: impl FnOnce() -> R) -> R {
     let result = call();
     tsc::trap(true);
     result
+}
+
+/// At the end of the process, tells the timeline that its streams end.
+pub fn tell_end() {
+    extern "C" fn ends() {
+        if timeline::is_attached() {
+            stream::closes_all();
+        }
+    }
+    static TOLD: std::sync::Once = std::sync::Once::new();
+    // SAFETY: a function that is never unloaded.
+    TOLD.call_once(|| unsafe {
+        libc::atexit(ends);
+    });
 }
 
 type Words = *const *const c_char;
@@ -43,9 +57,9 @@ impl List {
         let mut list = List { words: [std::ptr::null(); MAX_ARGUMENTS], length: 0 };
         while list.length < MAX_ARGUMENTS {
             let i = list.length;
-            // SAFETY: no further than the null pointer.
             let word = match registers.get(i) {
                 Some(word) => *word,
+                // SAFETY: no further than the null pointer.
                 None => unsafe { *stack.cast::<*const c_char>().add(i - registers.len()) },
             };
             list.words[i] = word;
@@ -154,6 +168,15 @@ replace! {
             None => *(&raw const more).cast::<*const c_char>().add(list.length - registers.len()),
         };
         execve(path, list.words.as_ptr(), environment.cast())
+    }
+
+    /// _exit(2)
+    fn _exit(status: c_int) -> ! {
+        if timeline::is_attached() {
+            stream::closes_all();
+        }
+        sys::sys!(libc::SYS_exit_group, status);
+        unreachable!("exit_group does not return")
     }
 
     /// waitpid(2)

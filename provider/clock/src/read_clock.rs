@@ -64,7 +64,7 @@ pub fn cycles(ps: u64) -> u64 {
 /// Reads the clock up to the start of a microsecond. What shows microseconds only would else show
 /// the same one many times in a row, and calibrations against it would depend on where in it they began.
 fn read_whole_us() -> u64 {
-    let cost = timeline::read_cost();
+    let cost = timeline::impatient_cost();
     let now = timeline::now();
     timeline::spend((now + cost).next_multiple_of(US) - now)
 }

@@ -112,6 +112,11 @@ pub fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) 
     }
 }
 
+/// True if the program has a handler of its own for one of our signals, or ignores it.
+pub fn program_handles(signal: c_int) -> bool {
+    place(signal).is_some_and(|i| KEPT[i].handler.load(Ordering::Relaxed) != libc::SIG_DFL)
+}
+
 /// The calling thread's mask.
 pub fn blocked() -> u64 {
     let mut now = 0u64;
@@ -128,19 +133,33 @@ pub fn set_blocked(mask: u64) {
 
 /// True if the program would see `signal` if it came now: it is neither blocked nor ignored.
 pub fn is_seen(signal: c_int) -> bool {
-    // SAFETY: all zero is a valid sigaction, and it is valid for writing.
-    let action = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        real_sigaction(signal, std::ptr::null(), &mut action);
-        action.sa_sigaction
-    };
-    action != libc::SIG_IGN && blocked() & bit(signal) == 0
+    action_of(signal).sa_sigaction != libc::SIG_IGN && blocked() & bit(signal) == 0
 }
 
-/// True if a wait that a handler has interrupted is to go on. Which handler it was is not known:
-/// it goes on if all of the program's handlers ask for that.
-pub fn restarts() -> bool {
-    !INTERRUPTS.load(Ordering::Relaxed)
+/// The same for when the handler that got `context` has returned.
+pub fn is_seen_after(signal: c_int, context: *mut c_void) -> bool {
+    // SAFETY: the kernel passes a valid ucontext.
+    let blocked = mask(unsafe { &(*context.cast::<libc::ucontext_t>()).uc_sigmask });
+    action_of(signal).sa_sigaction != libc::SIG_IGN && blocked & bit(signal) == 0
+}
+
+/// True if a wait that a handler has interrupted is to go on. Which handler it was is only known of
+/// SIGALRM: else it goes on if all of the program's handlers ask for that.
+pub fn restarts(by_alarm: bool) -> bool {
+    if by_alarm {
+        action_of(libc::SIGALRM).sa_flags & libc::SA_RESTART != 0
+    } else {
+        !INTERRUPTS.load(Ordering::Relaxed)
+    }
+}
+
+fn action_of(signal: c_int) -> libc::sigaction {
+    // SAFETY: all zero is a valid sigaction, and it is valid for writing.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        real_sigaction(signal, std::ptr::null(), &mut action);
+        action
+    }
 }
 
 fn kept_action(kept: &Kept) -> libc::sigaction {

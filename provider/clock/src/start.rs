@@ -27,7 +27,7 @@ static FORKED_AT: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn before_fork() {
     FORKED_AT.store(timeline::now(), Ordering::Relaxed);
-    stream::forked();
+    stream::forks();
 }
 
 /// In the child.

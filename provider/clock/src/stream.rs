@@ -2,10 +2,11 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_short};
-use std::mem::{size_of, zeroed, MaybeUninit};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::mem::{size_of, zeroed};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::{kind, ConnKey, WaitFd, NEVER};
+use crate::address::Name;
 use crate::sys::sys;
 use crate::timeline;
 
@@ -21,6 +22,8 @@ struct Slot {
     written: AtomicU64,
     /// Inode of the other end of a socketpair.
     other: AtomicU64,
+    /// [`GENERATION`] when the program opened it; 0: it did not, as far as is known.
+    generation: AtomicU64,
 }
 
 static SLOT: [Slot; SLOTS] = [const {
@@ -29,6 +32,7 @@ static SLOT: [Slot; SLOTS] = [const {
         read: AtomicU64::new(0),
         written: AtomicU64::new(0),
         other: AtomicU64::new(0),
+        generation: AtomicU64::new(0),
     }
 }; SLOTS];
 
@@ -49,7 +53,7 @@ fn slot(inode: u64) -> &'static Slot {
 
 impl Slot {
     fn forget(&self) {
-        for cell in [&self.read, &self.written, &self.other, &self.inode] {
+        for cell in [&self.read, &self.written, &self.other, &self.generation, &self.inode] {
             cell.store(0, Ordering::Release);
         }
     }
@@ -126,27 +130,51 @@ impl Stream {
     }
 }
 
-/// The process has forked: it may share its sockets, and a close then ends nothing.
-static FORKED: AtomicBool = AtomicBool::new(false);
+/// Forks so far, plus one. Streams that were opened before the last one may be shared with another
+/// process, and a close then ends nothing.
+static GENERATION: AtomicU64 = AtomicU64::new(1);
 
-/// The process has forked, or is the child.
-pub fn forked() {
-    FORKED.store(true, Ordering::Relaxed);
+/// The process is about to fork.
+pub fn forks() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The program has opened a stream.
+pub fn opened(fd: c_int) {
+    if let Some(inode) = inode(fd) {
+        let slot = slot(inode);
+        slot.forget();
+        slot.inode.store(inode, Ordering::Relaxed);
+        slot.generation.store(GENERATION.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
 }
 
 /// The program is about to close `fd`, which ends the stream that it writes.
 pub fn closes(fd: c_int) {
     // SAFETY: plain numbers.
     let flags = unsafe { sys!(libc::SYS_fcntl, fd, libc::F_GETFL) };
-    if flags >= 0 && flags as c_int & libc::O_ACCMODE != libc::O_RDONLY && !FORKED.load(Ordering::Relaxed) {
-        if let Some(stream) = Stream::of(fd) {
+    let only_reads = flags < 0 || flags as c_int & libc::O_ACCMODE == libc::O_RDONLY;
+    if only_reads || timeline::is_borrowed() {
+        return;
+    }
+    if let Some(stream) = Stream::of(fd) {
+        if slot(stream.inode).generation.load(Ordering::Relaxed) == GENERATION.load(Ordering::Relaxed) {
             stream.ends();
         }
     }
 }
 
+/// The process ends, which closes all.
+pub fn closes_all() {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
+    let fds: Vec<c_int> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    fds.into_iter().for_each(closes);
+}
+
 /// Remembers that two sockets are each other's ends.
 pub fn pair(fds: [c_int; 2]) {
+    fds.into_iter().for_each(opened);
     let inodes = fds.map(inode);
     if let [Some(a), Some(b)] = inodes {
         slot(a).other.store(b, Ordering::Relaxed);
@@ -241,12 +269,8 @@ fn socket(fd: c_int, inode: u64) -> Option<Stream> {
 /// # Safety
 /// `address` is valid for `length` bytes.
 pub unsafe fn target(kind: u32, address: *const libc::sockaddr, length: libc::socklen_t) -> Option<ConnKey> {
-    let mut name = Name::empty();
-    let length = (length as usize).min(size_of::<libc::sockaddr_storage>());
-    // SAFETY: the caller's promise, and `length` fits the storage.
-    unsafe { std::ptr::copy_nonoverlapping(address.cast::<u8>(), (&raw mut name.address).cast(), length) };
-    name.length = length;
-    name.family = c_int::from(name.address.ss_family);
+    // SAFETY: the caller's promise.
+    let name = unsafe { Name::copy(address, length) };
     matches!(name.family, libc::AF_INET | libc::AF_INET6 | libc::AF_UNIX).then(|| ConnKey {
         kind,
         reserved: 0,
@@ -269,80 +293,4 @@ pub fn name(fd: c_int) {
         // SAFETY: an address of the family alone asks for a name of the kernel's choice, unix(7).
         unsafe { sys!(libc::SYS_bind, fd, &raw const family, size_of::<libc::sa_family_t>()) };
     }
-}
-
-/// The address of one end of a socket.
-struct Name {
-    address: libc::sockaddr_storage,
-    length: usize,
-    family: c_int,
-}
-
-impl Name {
-    fn empty() -> Name {
-        // SAFETY: all zero is a valid address of no family.
-        Name { address: unsafe { MaybeUninit::zeroed().assume_init() }, length: 0, family: 0 }
-    }
-
-    fn of(fd: c_int, which: std::ffi::c_long) -> Option<Name> {
-        let mut name = Name::empty();
-        let mut length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-        // SAFETY: both are valid for writing.
-        if unsafe { sys!(which, fd, &raw mut name.address, &raw mut length) } != 0 {
-            return None;
-        }
-        name.length = length as usize;
-        name.family = c_int::from(name.address.ss_family);
-        Some(name)
-    }
-
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: the kernel or the caller has filled so many bytes of the storage, and the rest is 0.
-        unsafe { std::slice::from_raw_parts((&raw const self.address).cast(), self.length) }
-    }
-
-    /// The port in network order and the address in its IPv6 form.
-    fn internet(&self) -> ([u8; 2], [u8; 16]) {
-        let bytes = self.bytes();
-        let mut address = [0; 16];
-        if self.family == libc::AF_INET {
-            address[10..12].fill(0xff);
-            address[12..].copy_from_slice(&bytes[4..8]);
-        } else {
-            address.copy_from_slice(&bytes[8..24]);
-        }
-        ([bytes[2], bytes[3]], address)
-    }
-
-    /// Hash of the whole name.
-    fn whole(&self) -> u64 {
-        if self.family == libc::AF_UNIX {
-            return hash(&[self.path()]);
-        }
-        let (port, address) = self.internet();
-        hash(&[&port, &address])
-    }
-
-    /// Hash of the port alone, which a listener on all addresses shares with its clients.
-    fn port(&self) -> u64 {
-        if self.family == libc::AF_UNIX {
-            return hash(&[self.path()]);
-        }
-        hash(&[&self.internet().0])
-    }
-
-    /// The name of a UNIX socket, without the zero byte that some put at the end of a path.
-    fn path(&self) -> &[u8] {
-        let path = &self.bytes()[size_of::<libc::sa_family_t>().min(self.length)..];
-        match path {
-            [0, ..] => path,
-            _ => path.split(|&byte| byte == 0).next().unwrap_or(path),
-        }
-    }
-}
-
-/// FNV-1a, 64 bits.
-fn hash(parts: &[&[u8]]) -> u64 {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    parts.iter().flat_map(|part| part.iter()).fold(0xcbf2_9ce4_8422_2325, step)
 }

@@ -12,14 +12,15 @@ use crate::abi::{self, ConnKey, WaitFd};
 const LOCAL_READ_PS: u64 = 20_000;
 
 /// After so many readings in a row a program is taken to wait for time to pass.
-const PATIENCE: u64 = 4096;
+const PATIENCE: u64 = 128;
 
 /// What a reading costs at most for a program that only waits for time to pass.
-const LARGEST_READ_PS: u64 = 10_000_000;
+const LARGEST_READ_PS: u64 = 50_000_000;
 
 struct Attached {
     table: abi::Timeline,
     data: *mut c_void,
+    pid: c_int,
 }
 
 /// Leaked on attach: a thread may still be inside when it is replaced.
@@ -54,6 +55,11 @@ fn attached() -> Option<&'static Attached> {
 /// True while a timeline is attached.
 pub fn is_attached() -> bool {
     attached().is_some()
+}
+
+/// True for a child of vfork, which shares all memory with the process that is attached.
+pub fn is_borrowed() -> bool {
+    attached().is_some_and(|it| it.pid != crate::sys::getpid())
 }
 
 fn enter<R>(otherwise: R, call: impl FnOnce(&Attached) -> R) -> R {
@@ -98,7 +104,7 @@ pub fn read_cost() -> u64 {
 
 /// What this reading costs if clocks are all that the program reads, and waits for one of them to reach
 /// some value: larger and larger steps. Any call into the attached library ends that.
-fn impatient_cost() -> u64 {
+pub fn impatient_cost() -> u64 {
     let cost = read_cost();
     let calls = calls().unwrap_or(0);
     if CALLS.swap(calls, Ordering::Relaxed) != calls {
@@ -218,8 +224,12 @@ pub unsafe extern "C" fn verbena_clock_attach(table: *const abi::Timeline, data:
         return -1;
     }
     crate::exempt::exempt(table.now as usize);
-    ATTACHED.store(Box::into_raw(Box::new(Attached { table, data })), Ordering::Release);
+    ATTACHED.store(
+        Box::into_raw(Box::new(Attached { table, data, pid: crate::sys::getpid() })),
+        Ordering::Release,
+    );
     crate::alarm::tell();
+    crate::process::tell_end();
     crate::threads::arm_all();
     0
 }

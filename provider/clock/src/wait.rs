@@ -18,17 +18,41 @@ thread_local! {
 }
 
 /// Handles [`WAKE_SIGNAL`], whose arrival is what ends a `ppoll`. Other waits go on, unless it came
-/// for the program's alarm.
-pub extern "C-unwind" fn on_wake(_signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
+/// for the program's alarm, whose handler says whether they do.
+pub extern "C-unwind" fn on_wake(_signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
     WOKEN.set(true);
-    if !LOOKS.get() {
-        alarm::deliver(timeline::now());
+    if LOOKS.get() || !alarm::deliver(timeline::now()) {
+        return;
+    }
+    if signals::is_seen_after(libc::SIGALRM, context) && !signals::restarts(true) {
+        // SAFETY: the kernel passes a valid ucontext, which nothing else refers to.
+        unsafe { end_call(&mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs) };
+    }
+}
+
+/// Lets the system call that the kernel is about to make again return EINTR instead.
+///
+/// # Safety
+/// The registers must be those of a thread that a signal has interrupted.
+unsafe fn end_call(registers: &mut [i64; 23]) {
+    let at = registers[libc::REG_RIP as usize] as *const [u8; 2];
+    // SAFETY: the thread is about to execute the instruction there, of at least one byte; a second one
+    // is missing only at the very end of the program's text.
+    if unsafe { *at } == [0x0f, 0x05] {
+        registers[libc::REG_RAX as usize] = -i64::from(libc::EINTR);
+        registers[libc::REG_RIP as usize] += 2;
     }
 }
 
 /// A handler of the program has interrupted the wait.
 #[derive(Debug)]
-pub struct Interrupted;
+pub struct Interrupted {
+    /// It was that of SIGALRM.
+    by_alarm: bool,
+}
+
+const BY_ALARM: Interrupted = Interrupted { by_alarm: true };
+const BY_ANOTHER: Interrupted = Interrupted { by_alarm: false };
 
 /// ppoll(2) as the kernel knows it; `limit` in real nanoseconds.
 fn ppoll(fds: &mut [libc::pollfd], limit: Option<u64>, mask: Option<u64>) -> sys::Sys {
@@ -49,7 +73,7 @@ pub fn wait(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> Resul
     let mask = mask.map(|mask| mask & !SYNCHRONOUS);
     let ready = ppoll(fds, Some(0), mask);
     if ready == -(libc::EINTR as isize) {
-        return Err(Interrupted);
+        return Err(BY_ANOTHER);
     }
     if ready != 0 {
         return Ok(ready.max(0) as usize);
@@ -80,10 +104,10 @@ fn wait_attached(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> 
             break Ok(ready as usize);
         }
         if alarm::deliver(now) && signals::is_seen(libc::SIGALRM) {
-            break Err(Interrupted);
+            break Err(BY_ALARM);
         }
         if ready < 0 && !WOKEN.get() {
-            break Err(Interrupted);
+            break Err(BY_ANOTHER);
         }
         if now >= deadline {
             break Ok(0);
@@ -95,23 +119,34 @@ fn wait_attached(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> 
     result
 }
 
+/// True if a child may end and interrupt the wait.
+fn has_children() -> bool {
+    // SAFETY: only asks, with no place for an answer.
+    unsafe {
+        let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        sys!(libc::SYS_waitid, libc::P_ALL, 0, 0, how, 0) == 0
+    }
+}
+
 /// Without a timeline a wait is a real one, and time goes on by as much if nothing else ends it.
 /// Where there is nothing to wait for, it is over at once.
 fn wait_alone(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> Result<usize, Interrupted> {
+    // A watchdog over a child, as coreutils' timeout is one, rather than a way to sleep.
+    let guards = deadline == NEVER && has_children();
     loop {
         let until = deadline.min(alarm::at());
         let left = until.saturating_sub(timeline::now());
-        let limit = if fds.is_empty() && until != NEVER { 0 } else { left / NS };
+        let limit = if fds.is_empty() && !guards { 0 } else { left / NS };
         let ready = ppoll(fds, (until != NEVER).then_some(limit), mask);
         if ready < 0 {
-            return Err(Interrupted);
+            return Err(BY_ANOTHER);
         }
         if ready > 0 {
             return Ok(ready as usize);
         }
         timeline::sleep_until(until);
         if alarm::deliver(timeline::now()) && signals::is_seen(libc::SIGALRM) {
-            return Err(Interrupted);
+            return Err(BY_ALARM);
         }
         if timeline::now() >= deadline {
             return Ok(0);
@@ -124,7 +159,7 @@ pub fn wait_one(fd: c_int, events: i16, deadline: u64) -> Result<usize, Interrup
     let mut fds = [libc::pollfd { fd, events, revents: 0 }];
     loop {
         match wait(&mut fds, deadline, None) {
-            Err(Interrupted) if signals::restarts() => {}
+            Err(interrupted) if signals::restarts(interrupted.by_alarm) => {}
             result => return result,
         }
     }

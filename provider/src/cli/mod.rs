@@ -1,9 +1,11 @@
 //! The command line: one file for each thing the command does.
 
+mod card;
 mod compare;
 mod daemon;
 mod decode;
 mod doctor;
+mod export;
 mod fallback;
 mod keeper;
 mod measured;
@@ -48,12 +50,16 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Run client and server of a perftest test, with a plot of the result
     Perftest(perftest::PerftestArgs),
+    /// Card profiles: how fast a modelled card is, and how that is known
+    Card(card::CardCommand),
     /// Where the time of each message goes: runs a perftest test in virtual time
     Trace(trace::TraceArgs),
     /// Run many perftest tests and compare them with published ones, in one report
     Compare(compare::CompareArgs),
     /// Print what the bytes of a queue entry mean
     Decode(decode::DecodeArgs),
+    /// Write the card's definition as C, SystemVerilog, SystemRDL or golden vectors
+    Export(export::ExportArgs),
     /// Serve the cards of a net (started by the other commands)
     #[command(hide = true)]
     Keeper(keeper::KeeperArgs),
@@ -68,8 +74,8 @@ pub struct CardArgs {
     /// Number of cards (default 2, or what the running net has)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub cards: Option<u32>,
-    /// Card profile (default f10a, or what the running net has)
-    #[arg(long, value_name = "PROFILE")]
+    /// Card profile: a name of `verbena card list`, or a .toml file (default f10a, or what the running net has)
+    #[arg(long, value_name = "PROFILE", value_parser = card::profile_name)]
     pub card: Option<String>,
     /// Time that programs see: the machine's, or simulated with the card's timing (default wall, or what
     /// the running net has)
@@ -111,9 +117,11 @@ pub fn main() -> ExitCode {
         Command::Down => up::down(),
         Command::Doctor(args) => doctor::doctor(args),
         Command::Perftest(args) => perftest::perftest(args),
+        Command::Card(args) => card::card(args),
         Command::Trace(args) => trace::trace(args),
         Command::Compare(args) => compare::compare(args),
         Command::Decode(args) => decode::decode(args),
+        Command::Export(args) => export::export(args),
         Command::Keeper(args) => keeper::keeper(args),
         Command::Hold(args) => keeper::hold_until_killed(args),
     };

@@ -40,7 +40,7 @@ fn build() -> PathBuf {
 }
 
 /// Where this test was built: `target/<profile>/deps/<test>` is below it.
-fn target_dir() -> PathBuf {
+pub fn target_dir() -> PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     test.ancestors().nth(3).expect("a target directory").to_owned()
 }
@@ -57,6 +57,7 @@ pub fn need(program: &str) {
 fn package(program: &str) -> &'static str {
     match program {
         "cc" | "gcc" | "g++" => "gcc g++ libibverbs-dev",
+        "verilator" => "verilator (or: tests/setup exports)",
         _ => "perftest ibverbs-utils",
     }
 }

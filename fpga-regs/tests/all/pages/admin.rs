@@ -1,6 +1,7 @@
 //! docs/admin.md.
 
 use super::table::{all_names, end, fields, line, names, section};
+use fpga_regs::catalog::{self, ADMIN, ENTRIES};
 use fpga_regs::commands::{CommandSpec, COMMANDS};
 use fpga_regs::field::Format;
 use fpga_regs::*;
@@ -26,14 +27,12 @@ lap; the card writes that byte last.
 
 pub fn page() -> String {
     let mut text = OPENING.to_string();
-    let queue: [&Format; 2] = [&Command::FORMAT, &Reply::FORMAT];
-    let contexts: Vec<&Format> =
-        decode::CONTEXTS.iter().map(|(_, format)| *format).chain([&PageEntry::FORMAT]).collect();
-    section(&mut text, "", &queue);
+    let contexts: Vec<&Format> = catalog::contexts().collect();
+    section(&mut text, "", ADMIN);
     commands(&mut text);
     section(&mut text, "## Contexts\n\n", &contexts);
     text.push_str("## Values\n\n");
-    let elsewhere: Vec<&str> = super::wqe::FORMATS
+    let elsewhere: Vec<&str> = ENTRIES
         .iter()
         .flat_map(|format| format.fields)
         .filter_map(|field| match field.kind {
@@ -41,7 +40,7 @@ pub fn page() -> String {
             _ => None,
         })
         .collect();
-    all_names(&mut text, &[&queue[..], &contexts].concat(), &elsewhere);
+    all_names(&mut text, &[ADMIN, &contexts].concat(), &elsewhere);
     names(&mut text, Mtu::NAMES, false);
     names(&mut text, QpAttrMask::NAMES, true);
     names(&mut text, PortAttrMask::NAMES, true);

@@ -8,9 +8,10 @@ mod wqe;
 
 use std::path::Path;
 
-fn check(name: &str, wanted: &str) {
+pub fn check(name: &str, wanted: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
     if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, wanted).unwrap();
         return;
     }

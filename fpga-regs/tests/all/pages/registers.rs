@@ -2,7 +2,7 @@
 
 use super::table::{all_names, end, line, register_fields};
 use fpga_regs::field::Format;
-use fpga_regs::regs::{self, gid, global, page, port, Mode, Register};
+use fpga_regs::regs::{self, gid, global, page, port, Register};
 use fpga_regs::*;
 use std::fmt::Write;
 
@@ -18,7 +18,10 @@ own.
 
 All numbers are little endian. A register of 8 bytes is read and written as a
 whole. Reserved bits read as zero and are written as zero. *RO* is read by
-software, *WO* written, *RW* both; a register that is *WO* reads as zero.
+software, *WO* written, *RW* both; a register that is *WO* reads as zero; in one
+that is *W1C* a bit written as 1 is cleared. *reset* is the value after a reset of
+the function (for a port's registers, of the card); a dash where that depends on
+the card.
 
 ";
 
@@ -100,13 +103,10 @@ fn pci(text: &mut String) {
 }
 
 fn table(text: &mut String, registers: &[Register]) {
-    text.push_str("| offset | register | bytes | access | meaning |\n|---|---|---|---|---|\n");
+    text.push_str("| offset | register | bytes | access | reset | meaning |\n|---|---|---|---|---|---|\n");
     for register in registers {
-        let mode = match register.mode {
-            Mode::RO => "RO",
-            Mode::RW => "RW",
-            Mode::WO => "WO",
-        };
+        let mode = register.mode.name();
+        let reset = register.reset.map_or("-".to_string(), |value| format!("{value:#x}"));
         let size = match register.count {
             1 => register.bytes.to_string(),
             count => format!("{} x {count}", register.bytes),
@@ -116,8 +116,11 @@ fn table(text: &mut String, registers: &[Register]) {
             let anchor = format.name.to_lowercase();
             let _ = write!(doc, " Fields: [{}](#{anchor}).", format.name);
         }
-        let _ =
-            writeln!(text, "| {:#05x} | `{}` | {size} | {mode} | {doc} |", register.offset, register.name);
+        let _ = writeln!(
+            text,
+            "| {:#05x} | `{}` | {size} | {mode} | {reset} | {doc} |",
+            register.offset, register.name
+        );
     }
     text.push('\n');
 }

@@ -1,7 +1,7 @@
 //! docs/wqe.md.
 
 use super::table::{all_names, end, section};
-use fpga_regs::field::Format;
+use fpga_regs::catalog::ENTRIES;
 use fpga_regs::*;
 use std::fmt::Write;
 
@@ -51,30 +51,17 @@ that it names.
 
 ";
 
-/// The formats of this page.
-pub const FORMATS: &[&Format] = &[
-    &WqeCtrl::FORMAT,
-    &WqeRemote::FORMAT,
-    &WqeAtomic::FORMAT,
-    &WqeAddress::FORMAT,
-    &WqeSge::FORMAT,
-    &WqeBind::FORMAT,
-    &RecvHead::FORMAT,
-    &Cqe::FORMAT,
-    &Eqe::FORMAT,
-];
-
 pub fn page() -> String {
     let mut text = OPENING.to_string();
     limits(&mut text);
     text.push_str(SEND);
     opcodes(&mut text);
-    let (sends, rest) = FORMATS.split_at(6);
+    let (sends, rest) = ENTRIES.split_at(6);
     section(&mut text, "", sends);
     section(&mut text, RECV, &rest[..1]);
     section(&mut text, QUEUES, &rest[1..]);
     text.push_str("## Values\n\n");
-    all_names(&mut text, FORMATS, &[]);
+    all_names(&mut text, ENTRIES, &[]);
     end(text)
 }
 

@@ -240,3 +240,91 @@ impl Reader<'_> {
         ((!none).then(|| self.register(sib & 7 | (self.rex & 1) << 3)), index)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{effect, Effect, Write};
+
+    /// The effect of an instruction, with 0x1000 times its number in each register.
+    fn of(code: &[u8]) -> Effect {
+        let mut bytes = [0x90; 16];
+        bytes[..code.len()].copy_from_slice(code);
+        let mut registers = [0i64; 23];
+        for (number, &place) in super::REGISTERS.iter().enumerate() {
+            registers[place as usize] = 0x1000 * number as i64;
+        }
+        registers[libc::REG_RIP as usize] = bytes.as_ptr() as i64;
+        // SAFETY: there is an instruction.
+        let effect = unsafe { effect(&registers) };
+        match effect {
+            // Relative to the instruction pointer: given relative to the instruction's start.
+            Effect::Writes(write) if write.at > 0x10_0000 => {
+                Effect::Writes(Write { at: write.at - bytes.as_ptr() as usize, ..write })
+            }
+            effect => effect,
+        }
+    }
+
+    fn writes(at: usize, bytes: usize) -> Effect {
+        Effect::Writes(Write { at, bytes })
+    }
+
+    #[test]
+    fn loads_compares_and_jumps_change_nothing() {
+        let codes: [&[u8]; 14] = [
+            &[0x0f, 0xb6, 0x05, 1, 0, 0, 0],    // movzx eax, [rip+1]
+            &[0x8b, 0x04, 0x8b],                // mov eax, [rbx+rcx*4]
+            &[0x48, 0x39, 0xd0],                // cmp rax, rdx
+            &[0x38, 0x10],                      // cmp [rax], dl
+            &[0x80, 0x38, 5],                   // cmp byte [rax], 5
+            &[0x83, 0x3d, 1, 0, 0, 0, 7],       // cmp dword [rip+1], 7
+            &[0xf6, 0x00, 1],                   // test byte [rax], 1
+            &[0x74, 0xfe],                      // je
+            &[0x0f, 0x84, 0, 0, 0, 0],          // je
+            &[0xf3, 0x90],                      // pause
+            &[0xf3, 0x0f, 0x1e, 0xfa],          // endbr64
+            &[0x0f, 0xae, 0xe8],                // lfence
+            &[0x64, 0x48, 0x8b, 0x04, 0x25, 0], // mov rax, fs:[..]
+            &[0x83, 0xc0, 1],                   // add eax, 1
+        ];
+        for code in codes {
+            assert_eq!(of(code), Effect::Nothing, "{code:02x?}");
+        }
+    }
+
+    #[test]
+    fn stores_say_where() {
+        assert_eq!(of(&[0x89, 0x03]), writes(0x3000, 4)); // mov [rbx], eax
+        assert_eq!(of(&[0x48, 0x89, 0x44, 0x24, 0x10]), writes(0x4010, 8)); // mov [rsp+16], rax
+        assert_eq!(of(&[0x66, 0x41, 0x89, 0x40, 0xff]), writes(0x7fff, 2)); // mov [r8-1], ax
+        assert_eq!(of(&[0x88, 0x84, 0x8b, 0, 1, 0, 0]), writes(0x3000 + 0x4000 + 0x100, 1)); // mov [rbx+rcx*4+256], al
+        assert_eq!(of(&[0x42, 0x89, 0x04, 0xa3]), writes(0x3000 + 4 * 0xc000, 4)); // mov [rbx+r12*4], eax
+        assert_eq!(of(&[0x83, 0x00, 1]), writes(0, 4)); // add dword [rax], 1
+        assert_eq!(of(&[0xff, 0x45, 0xfc]), writes(0x4ffc, 4)); // inc dword [rbp-4]
+        assert_eq!(of(&[0xc6, 0x45, 0xff, 9]), writes(0x4fff, 1)); // mov byte [rbp-1], 9
+        assert_eq!(of(&[0x0f, 0x94, 0x45, 0xff]), writes(0x4fff, 1)); // sete [rbp-1]
+        assert_eq!(of(&[0x83, 0x05, 0x10, 0, 0, 0, 1]), writes(7 + 0x10, 4)); // add dword [rip+16], 1
+        assert_eq!(of(&[0xe8, 0, 0, 0, 0]), writes(0x4000 - 8, 8)); // call
+        assert_eq!(of(&[0x41, 0x54]), writes(0x4000 - 8, 8)); // push r12
+        assert_eq!(of(&[0x89, 0x04, 0x25, 0, 2, 0, 0]), writes(0x200, 4)); // mov [0x200], eax
+        assert_eq!(of(&[0x89, 0x45, 0x00]), writes(0x5000, 4)); // mov [rbp+0], eax
+    }
+
+    #[test]
+    fn all_others_are_not_known() {
+        let codes: [&[u8]; 9] = [
+            &[0x0f, 0x05],                   // syscall
+            &[0x0f, 0x31],                   // rdtsc
+            &[0xf3, 0xaa],                   // rep stosb
+            &[0xa4],                         // movsb
+            &[0xf0, 0x0f, 0xb1, 0x10],       // lock cmpxchg
+            &[0x87, 0x03],                   // xchg [rbx], eax
+            &[0x0f, 0x11, 0x00],             // movups
+            &[0xc5, 0xfc, 0x77],             // vzeroall
+            &[0x64, 0x89, 0x04, 0x25, 0, 0], // mov fs:[..], eax
+        ];
+        for code in codes {
+            assert_eq!(of(code), Effect::Unknown, "{code:02x?}");
+        }
+    }
+}

@@ -6,6 +6,9 @@ use super::decode::{effect, Effect, Write};
 /// Instructions after which a proof is given up: longer loops over memory are not found.
 const MAX_STEPS: u32 = 512;
 
+/// Steps after which the state to compare with is renewed first.
+const FIRST_RENEWAL: u32 = 16;
+
 /// Different places that a loop may write (call frames, variables that keep their value).
 const MAX_WRITES: usize = 32;
 
@@ -30,8 +33,8 @@ type State = [i64; REGISTERS];
 
 /// A proof under way.
 ///
-/// The state is compared with a remembered one, which is renewed after 1, 2, 4, ... steps (Brent's way
-/// to find a cycle). If it comes back and nothing was written since, the thread spins. If something
+/// The state is compared with a remembered one, which is renewed after 16, 64, 256 steps (Brent's way
+/// to find a cycle, with larger factors since the loops are short). If it comes back and nothing was written since, the thread spins. If something
 /// was written, the same way is gone once more: the thread spins if the second round writes the same
 /// places and leaves the same in them, since then all that the loop could read and does not share
 /// with others is as it was.
@@ -47,16 +50,14 @@ pub struct Proof {
 
 impl Proof {
     /// Nothing is known yet.
-    pub fn begin() -> Proof {
-        Proof {
-            remembered: [0; REGISTERS],
-            steps: 0,
-            remembered_at: 0,
-            renew_at: 0,
-            writes: Writes::default(),
-            first: None,
-        }
-    }
+    pub const NEW: Proof = Proof {
+        remembered: [0; REGISTERS],
+        steps: 0,
+        remembered_at: 0,
+        renew_at: 0,
+        writes: Writes::NONE,
+        first: None,
+    };
 
     /// The thread is about to execute the instruction at its instruction pointer.
     pub fn step(&mut self, registers: &[i64; 23]) -> Verdict {
@@ -73,8 +74,8 @@ impl Proof {
         if self.steps == self.renew_at && self.first.is_none() {
             self.remembered = state;
             self.remembered_at = self.steps;
-            self.renew_at = (self.steps * 2).max(1);
-            self.writes = Writes::default();
+            self.renew_at = (self.steps * 4).max(FIRST_RENEWAL);
+            self.writes = Writes::NONE;
         }
         self.steps += 1;
         if self.steps > MAX_STEPS {
@@ -101,19 +102,21 @@ impl Proof {
         }
         self.first = Some((length, self.writes, left));
         self.remembered_at = self.steps;
-        self.writes = Writes::default();
+        self.writes = Writes::NONE;
         None
     }
 }
 
 /// Places that were written, in the order of the first write.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Writes {
     count: usize,
     places: [Write; MAX_WRITES],
 }
 
 impl Writes {
+    const NONE: Writes = Writes { count: 0, places: [Write { at: 0, bytes: 0 }; MAX_WRITES] };
+
     fn add(&mut self, write: Write) -> bool {
         if self.places[..self.count].contains(&write) {
             return true;

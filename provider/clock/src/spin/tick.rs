@@ -15,12 +15,18 @@ const PERIOD_NS: i64 = 50_000;
 /// The same for a thread that was found to spin not long ago, which does little else.
 const EAGER_NS: i64 = 10_000;
 
+/// The time after which a look comes that nobody has asked for.
+const RESERVE_NS: i64 = 20_000_000;
+
 /// So many looks after it was found to spin it no longer counts as such a thread.
 const EAGER_LOOKS: u32 = 50;
 
 /// After a failed proof so many looks are left out, then twice as many, up to the second number:
 /// a program that computes for long loses little by it.
 const PAUSE: (u32, u32) = (4, 256);
+
+/// A SIGTRAP after one instruction.
+const TRAP_TRACE: c_int = 2;
 
 const SIGEV_THREAD_ID: c_int = 4;
 
@@ -33,7 +39,9 @@ struct Look {
     /// Looks to leave out, and how many after the next failure.
     left_out: Cell<u32>,
     pause: Cell<u32>,
-    proof: RefCell<Option<Proof>>,
+    /// A proof is under way: this one.
+    proves: Cell<bool>,
+    proof: RefCell<Proof>,
     /// Looks that are still to be eager.
     eager: Cell<u32>,
 }
@@ -44,7 +52,8 @@ thread_local! {
             done: Cell::new(0),
             left_out: Cell::new(0),
             pause: Cell::new(PAUSE.0),
-            proof: RefCell::new(None),
+            proves: Cell::new(false),
+            proof: RefCell::new(Proof::NEW),
             eager: Cell::new(0),
         }
     };
@@ -66,12 +75,22 @@ pub fn create(tid: c_int) -> Option<c_int> {
 
 /// Starts or stops a timer.
 pub fn set(timer: c_int, on: bool) {
-    set_period(timer, if on { PERIOD_NS } else { 0 });
+    if on {
+        start(timer, PERIOD_NS);
+    } else {
+        set_times(timer, 0, 0);
+    }
 }
 
-fn set_period(timer: c_int, ns: i64) {
-    let time = libc::timespec { tv_sec: 0, tv_nsec: ns };
-    let setting = libc::itimerspec { it_interval: time, it_value: time };
+/// The next look is in `ns`. Each look asks for the next one: a timer that ran by itself could leave
+/// a slow machine no time for anything else. It only does as a reserve, if a look is lost.
+fn start(timer: c_int, ns: i64) {
+    set_times(timer, ns, RESERVE_NS);
+}
+
+fn set_times(timer: c_int, first: i64, then: i64) {
+    let time = |ns| libc::timespec { tv_sec: 0, tv_nsec: ns };
+    let setting = libc::itimerspec { it_interval: time(then), it_value: time(first) };
     // SAFETY: the setting is valid for the call.
     unsafe { sys!(libc::SYS_timer_settime, timer, 0, &raw const setting, 0) };
 }
@@ -87,79 +106,95 @@ fn done() -> Option<u64> {
     timeline::calls().map(|calls| calls.wrapping_add(timeline::actions()))
 }
 
+impl Look {
+    /// Asks for the next look.
+    fn again(&self) {
+        let eager = self.eager.get();
+        self.eager.set(eager.saturating_sub(1));
+        threads::with_timer(|timer| start(timer, if eager > 0 { EAGER_NS } else { PERIOD_NS }));
+    }
+
+    /// A proof has failed: the next ones come later and later.
+    fn failed(&self) {
+        let pause = self.pause.get();
+        self.left_out.set(pause);
+        self.pause.set((pause * 2).min(PAUSE.1));
+    }
+
+    /// True if the thread seems to spin, and the proof is worth its cost.
+    fn is_suspect(&self, at: usize) -> bool {
+        let Some(done) = done() else { return false };
+        if self.done.replace(done) != done {
+            self.left_out.set(0);
+            self.pause.set(PAUSE.0);
+            return false;
+        }
+        let left_out = self.left_out.get();
+        self.left_out.set(left_out.saturating_sub(1));
+        left_out == 0 && !exempt::contains(at)
+    }
+}
+
 /// Handles the timer's signal.
 pub extern "C-unwind" fn on_tick(_signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
+    let errno = sys::get_errno();
     // SAFETY: the kernel passes a valid ucontext, which nothing else refers to.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-    let Some(done) = done() else { return };
     LOOK.with(|look| {
-        if look.eager.get() > 0 {
-            look.eager.set(look.eager.get() - 1);
-            if look.eager.get() == 0 {
-                threads::with_timer(|timer| set_period(timer, PERIOD_NS));
-            }
+        // A proof that is still there takes too long, or a handler of the program has left it.
+        if look.proves.replace(false) {
+            registers[libc::REG_EFL as usize] &= !TRAP_FLAG;
+            look.failed();
         }
-        if look.done.replace(done) != done {
-            look.left_out.set(0);
-            look.pause.set(PAUSE.0);
-            return;
-        }
-        if look.left_out.get() > 0 {
-            look.left_out.set(look.left_out.get() - 1);
-            return;
-        }
-        if exempt::contains(registers[libc::REG_RIP as usize] as usize) {
-            return;
-        }
-        let Ok(mut proof) = look.proof.try_borrow_mut() else { return };
-        if proof.is_none() {
-            *proof = Some(Proof::begin());
-            // The handler returns to the instruction that was interrupted: this one is looked at too.
-            drop(proof);
+        let tries = !signals::program_handles(libc::SIGTRAP);
+        if tries && look.is_suspect(registers[libc::REG_RIP as usize] as usize) {
+            look.proves.set(true);
+            *look.proof.borrow_mut() = Proof::NEW;
             advance(look, registers);
+        } else {
+            look.again();
         }
     });
+    sys::set_errno(errno);
 }
 
 /// Handles SIGTRAP: ours while a proof is under way.
 pub extern "C-unwind" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    let under_way = LOOK.with(|look| look.proof.try_borrow().is_ok_and(|proof| proof.is_some()));
-    if !under_way {
+    // SAFETY: the kernel passes a valid siginfo and ucontext, which nothing else refers to.
+    let (code, frame) = unsafe { ((*info).si_code, &mut *context.cast::<libc::ucontext_t>()) };
+    if code != TRAP_TRACE || signals::program_handles(signal) {
         return signals::pass_on(signal, info, context);
     }
+    if !LOOK.with(|look| look.proves.get()) {
+        // The rest of an abandoned proof.
+        frame.uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP_FLAG;
+        return;
+    }
     let errno = sys::get_errno();
-    // SAFETY: the kernel passes a valid ucontext, which nothing else refers to.
-    let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-    LOOK.with(|look| advance(look, registers));
+    LOOK.with(|look| advance(look, &mut frame.uc_mcontext.gregs));
     sys::set_errno(errno);
 }
 
 /// Looks at the instruction that the thread is about to execute.
 fn advance(look: &Look, registers: &mut [i64; 23]) {
-    let flags = &mut registers[libc::REG_EFL as usize];
-    *flags &= !TRAP_FLAG;
-    let verdict = if done() != Some(look.done.get()) {
-        Verdict::No
-    } else {
-        look.proof.borrow_mut().as_mut().map_or(Verdict::No, |proof| proof.step(registers))
-    };
+    registers[libc::REG_EFL as usize] &= !TRAP_FLAG;
+    let disturbed =
+        done() != Some(look.done.get()) || exempt::contains(registers[libc::REG_RIP as usize] as usize);
+    let verdict = if disturbed { Verdict::No } else { look.proof.borrow_mut().step(registers) };
     match verdict {
-        Verdict::GoOn => registers[libc::REG_EFL as usize] |= TRAP_FLAG,
-        Verdict::No => {
-            *look.proof.borrow_mut() = None;
-            let pause = look.pause.get();
-            look.left_out.set(pause);
-            look.pause.set((pause * 2).min(PAUSE.1));
+        Verdict::GoOn => {
+            registers[libc::REG_EFL as usize] |= TRAP_FLAG;
+            return;
         }
+        Verdict::No => look.failed(),
         Verdict::Spins => {
-            *look.proof.borrow_mut() = None;
             look.pause.set(PAUSE.0);
-            if look.eager.replace(EAGER_LOOKS) == 0 {
-                threads::with_timer(|timer| set_period(timer, EAGER_NS));
-            }
+            look.eager.set(EAGER_LOOKS);
             timeline::memory_wait();
             // If it goes on to spin, that is no new deed.
             look.done.set(done().unwrap_or(0));
         }
     }
+    look.proves.set(false);
+    look.again();
 }

@@ -1,0 +1,1548 @@
+/*
+ * Generated from the crate `fpga-regs` of Verbena by `verbena export`; do not edit.
+ * All numbers are little endian: bit 0 is the lowest bit of byte 0.
+ */
+#ifndef VERBENA_H
+#define VERBENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the structs below are for little-endian machines"
+#endif
+
+#ifdef __cplusplus
+#define VERBENA_ASSERT(what) static_assert(what, #what)
+#else
+#define VERBENA_ASSERT(what) _Static_assert(what, #what)
+#endif
+
+/* The field FIELD of a number: VERBENA_GET(cqe.flags, VERBENA_CQE_GRH). */
+#define VERBENA_GET(number, FIELD) (((number) & FIELD##_MASK) >> FIELD##_SHIFT)
+/* The number with the field FIELD set to a value. */
+#define VERBENA_SET(number, FIELD, value) \
+    (((number) & ~FIELD##_MASK) | (((value) << FIELD##_SHIFT) & FIELD##_MASK))
+
+/* ---- Constants ---- */
+
+/* PCI vendor. */
+#define VERBENA_VENDOR_ID UINT32_C(0x1bd4)
+/* PCI device. */
+#define VERBENA_DEVICE_ID UINT32_C(0xf10a)
+/* PCI class code: Ethernet controller. */
+#define VERBENA_CLASS_CODE UINT32_C(0x20000)
+/* The register `ID`(super::ID) of this card. */
+#define VERBENA_ID_VALUE UINT32_C(0xf10a1bd4)
+/* Major version of this definition: software refuses another one. */
+#define VERBENA_VERSION_MAJOR UINT32_C(0x1)
+/* Minor version of this definition: a higher one only adds. */
+#define VERBENA_VERSION_MINOR UINT32_C(0x0)
+/* The register `VERSION`(super::VERSION) of this definition. */
+#define VERBENA_VERSION_VALUE UINT32_C(0x10000)
+/* Bytes of BAR0 (64 bits, not prefetchable). */
+#define VERBENA_BAR0_BYTES UINT32_C(0x100000)
+/* The BAR that holds the MSI-X table and its pending bits. */
+#define VERBENA_MSIX_BAR UINT32_C(0x2)
+/* Bytes of that BAR. */
+#define VERBENA_MSIX_BAR_BYTES UINT32_C(0x4000)
+/* Offset of the MSI-X table in that BAR. */
+#define VERBENA_MSIX_TABLE UINT32_C(0x0)
+/* Offset of the pending bits in that BAR. */
+#define VERBENA_MSIX_PBA UINT32_C(0x2000)
+/* Most interrupt vectors of a function. */
+#define VERBENA_MAX_VECTORS UINT32_C(0x20)
+/* Most event queues of a function. */
+#define VERBENA_MAX_EQS UINT32_C(0x20)
+/* Ports of the card. */
+#define VERBENA_PORTS UINT32_C(0x2)
+/* Bytes of the block. */
+#define VERBENA_GLOBAL_BYTES UINT32_C(0x1000)
+/* Offset of port 0 in BAR0. */
+#define VERBENA_PORT_BASE UINT32_C(0x1000)
+/* Bytes of a port's block, its GID table included. */
+#define VERBENA_PORT_BYTES UINT32_C(0x1000)
+/* Offset of the GID table in a port's block. */
+#define VERBENA_GID_TABLE UINT32_C(0x800)
+/* Bytes of an entry. */
+#define VERBENA_GID_ENTRY_BYTES UINT32_C(0x20)
+/* Entries of a port's table. */
+#define VERBENA_GID_ENTRIES UINT32_C(0x10)
+/* Bytes of a doorbell page. */
+#define VERBENA_DOORBELL_PAGE_BYTES UINT32_C(0x1000)
+/* Doorbell pages of a function. */
+#define VERBENA_DOORBELL_PAGES UINT32_C(0x40)
+/* Offset of page 0 in BAR0. */
+#define VERBENA_DOORBELL_BASE UINT32_C(0x10000)
+/* Offset in a page: push window. */
+#define VERBENA_PUSH_WINDOW UINT32_C(0x800)
+/* Bytes of a slot of the push window. */
+#define VERBENA_PUSH_BYTES UINT32_C(0x200)
+/* Slots of the push window. */
+#define VERBENA_PUSH_SLOTS UINT32_C(0x4)
+/* Bytes of a send queue block. */
+#define VERBENA_WQE_BLOCK UINT32_C(0x40)
+/* Bytes of the unit that `WqeCtrl::ds` counts. */
+#define VERBENA_WQE_UNIT UINT32_C(0x10)
+/* Most scatter/gather entries of a send or receive WQE. */
+#define VERBENA_MAX_SGE UINT32_C(0x1e)
+/* Most bytes of inline data. */
+#define VERBENA_MAX_INLINE UINT32_C(0x200)
+/* Most blocks of a WQE. */
+#define VERBENA_MAX_WQE_BLOCKS UINT32_C(0xa)
+
+/* ---- Registers: global ---- */
+
+/* Identity. (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_ID UINT32_C(0x0)
+#define VERBENA_GLOBAL_REG_ID_RESET UINT32_C(0xf10a1bd4)
+/* Version of this definition; 1.0 is this one. (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_VERSION UINT32_C(0x4)
+#define VERBENA_GLOBAL_REG_VERSION_RESET UINT32_C(0x10000)
+/* What the card can do. (RO, 8 bytes) */
+#define VERBENA_GLOBAL_REG_FEATURES UINT32_C(0x8)
+/* Serial number: the node GUID. (RO, 8 bytes) */
+#define VERBENA_GLOBAL_REG_SERIAL UINT32_C(0x10)
+/* Which function of which card this is. (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_FUNCTION UINT32_C(0x18)
+/* Keeps what is written; means nothing. (RW, 4 bytes) */
+#define VERBENA_GLOBAL_REG_SCRATCH UINT32_C(0x1c)
+#define VERBENA_GLOBAL_REG_SCRATCH_RESET UINT32_C(0x0)
+/* Enable and reset. (RW, 4 bytes) */
+#define VERBENA_GLOBAL_REG_CONTROL UINT32_C(0x20)
+#define VERBENA_GLOBAL_REG_CONTROL_RESET UINT32_C(0x0)
+/* State of the function. (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_STATUS UINT32_C(0x24)
+#define VERBENA_GLOBAL_REG_STATUS_RESET UINT32_C(0x0)
+/* How the card is. (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_HEALTH UINT32_C(0x28)
+/* Why the function failed. (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_ERROR_CAUSE UINT32_C(0x2c)
+#define VERBENA_GLOBAL_REG_ERROR_CAUSE_RESET UINT32_C(0x0)
+/* The card's time: a free-running count of nanoseconds. (RO, 8 bytes) */
+#define VERBENA_GLOBAL_REG_TIME UINT32_C(0x30)
+/* DMA address of the admin command ring; 4 KiB aligned, set before `CONTROL.enable`. (RW, 8 bytes) */
+#define VERBENA_GLOBAL_REG_ASQ_BASE UINT32_C(0x40)
+#define VERBENA_GLOBAL_REG_ASQ_BASE_RESET UINT64_C(0x0)
+/* DMA address of the admin reply ring; 4 KiB aligned, set before `CONTROL.enable`. (RW, 8 bytes) */
+#define VERBENA_GLOBAL_REG_ACQ_BASE UINT32_C(0x48)
+#define VERBENA_GLOBAL_REG_ACQ_BASE_RESET UINT64_C(0x0)
+/* Log2 of the entries of both rings. (RW, 4 bytes) */
+#define VERBENA_GLOBAL_REG_ADMIN_SIZE UINT32_C(0x50)
+#define VERBENA_GLOBAL_REG_ADMIN_SIZE_RESET UINT32_C(0x0)
+/* Running count of commands written: the card fetches up to it. (RW, 4 bytes) */
+#define VERBENA_GLOBAL_REG_ASQ_DOORBELL UINT32_C(0x54)
+#define VERBENA_GLOBAL_REG_ASQ_DOORBELL_RESET UINT32_C(0x0)
+/* Running count of replies consumed. (RW, 4 bytes) */
+#define VERBENA_GLOBAL_REG_ACQ_CONSUMER UINT32_C(0x58)
+#define VERBENA_GLOBAL_REG_ACQ_CONSUMER_RESET UINT32_C(0x0)
+/* Interrupt vectors of the function. (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_VECTORS UINT32_C(0x80)
+/* A set bit holds the vector of its number back; it stays pending. (RW, 4 bytes) */
+#define VERBENA_GLOBAL_REG_VECTOR_MASK UINT32_C(0x84)
+#define VERBENA_GLOBAL_REG_VECTOR_MASK_RESET UINT32_C(0x0)
+/* Vectors that wait to be unmasked; writing 1 forgets one. (W1C, 4 bytes) */
+#define VERBENA_GLOBAL_REG_VECTOR_PENDING UINT32_C(0x88)
+#define VERBENA_GLOBAL_REG_VECTOR_PENDING_RESET UINT32_C(0x0)
+/* Running count of entries consumed of each event queue. The card never writes over an entry that was not consumed. (RW, 4 bytes, 32 of them) */
+#define VERBENA_GLOBAL_REG_EQ_CONSUMER UINT32_C(0x100)
+#define VERBENA_GLOBAL_REG_EQ_CONSUMER_RESET UINT32_C(0x0)
+
+/* ---- Registers: port ---- */
+
+/* Offset in BAR0, counted from 0; there are 2. */
+#define VERBENA_PORT(n) (UINT32_C(0x1000) + (n) * UINT32_C(0x1000))
+
+/* The link. (RO, 4 bytes) */
+#define VERBENA_PORT_REG_LINK UINT32_C(0x0)
+/* Speed in Mb/s. (RO, 4 bytes) */
+#define VERBENA_PORT_REG_SPEED UINT32_C(0x4)
+/* Ethernet address; the first byte of the wire is the lowest byte. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_MAC UINT32_C(0x8)
+/* Largest path MTU now, in bytes. (RO, 4 bytes) */
+#define VERBENA_PORT_REG_MTU UINT32_C(0x10)
+/* Largest path MTU that the port can do, in bytes. (RO, 4 bytes) */
+#define VERBENA_PORT_REG_MTU_MAX UINT32_C(0x14)
+/* Entries of the GID table. (RO, 4 bytes) */
+#define VERBENA_PORT_REG_GID_COUNT UINT32_C(0x18)
+#define VERBENA_PORT_REG_GID_COUNT_RESET UINT32_C(0x10)
+/* The one P_Key. (RO, 4 bytes) */
+#define VERBENA_PORT_REG_PKEY UINT32_C(0x1c)
+#define VERBENA_PORT_REG_PKEY_RESET UINT32_C(0xffff)
+/* Packets sent. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_TX_PACKETS UINT32_C(0x100)
+#define VERBENA_PORT_REG_TX_PACKETS_RESET UINT64_C(0x0)
+/* Bytes sent, from the Ethernet header to the ICRC. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_TX_BYTES UINT32_C(0x108)
+#define VERBENA_PORT_REG_TX_BYTES_RESET UINT64_C(0x0)
+/* Packets received. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RX_PACKETS UINT32_C(0x110)
+#define VERBENA_PORT_REG_RX_PACKETS_RESET UINT64_C(0x0)
+/* Bytes received, from the Ethernet header to the ICRC. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RX_BYTES UINT32_C(0x118)
+#define VERBENA_PORT_REG_RX_BYTES_RESET UINT64_C(0x0)
+/* Packets dropped because of a wrong ICRC. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RX_ICRC_ERRORS UINT32_C(0x120)
+#define VERBENA_PORT_REG_RX_ICRC_ERRORS_RESET UINT64_C(0x0)
+/* Packets dropped because a header made no sense. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RX_MALFORMED UINT32_C(0x128)
+#define VERBENA_PORT_REG_RX_MALFORMED_RESET UINT64_C(0x0)
+/* Packets dropped because no QP of this card takes them. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RX_NO_QP UINT32_C(0x130)
+#define VERBENA_PORT_REG_RX_NO_QP_RESET UINT64_C(0x0)
+/* UD packets dropped because of a wrong Q_Key. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RX_QKEY_ERRORS UINT32_C(0x138)
+#define VERBENA_PORT_REG_RX_QKEY_ERRORS_RESET UINT64_C(0x0)
+/* UD and UC messages dropped because no receive WQE was there. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RX_NO_RECV UINT32_C(0x140)
+#define VERBENA_PORT_REG_RX_NO_RECV_RESET UINT64_C(0x0)
+/* Packets dropped because the card had no room for them. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RX_OVERFLOW UINT32_C(0x148)
+#define VERBENA_PORT_REG_RX_OVERFLOW_RESET UINT64_C(0x0)
+/* Multicast packets sent. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_TX_MULTICAST UINT32_C(0x150)
+#define VERBENA_PORT_REG_TX_MULTICAST_RESET UINT64_C(0x0)
+/* Multicast packets received. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RX_MULTICAST UINT32_C(0x158)
+#define VERBENA_PORT_REG_RX_MULTICAST_RESET UINT64_C(0x0)
+/* Request packets sent again. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RETRANSMITS UINT32_C(0x160)
+#define VERBENA_PORT_REG_RETRANSMITS_RESET UINT64_C(0x0)
+/* Time-outs of a QP that waited for an acknowledgement. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_ACK_TIMEOUTS UINT32_C(0x168)
+#define VERBENA_PORT_REG_ACK_TIMEOUTS_RESET UINT64_C(0x0)
+/* Request packets received with a PSN ahead of the expected one. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_OUT_OF_SEQUENCE UINT32_C(0x170)
+#define VERBENA_PORT_REG_OUT_OF_SEQUENCE_RESET UINT64_C(0x0)
+/* Request packets received a second time. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_DUPLICATE UINT32_C(0x178)
+#define VERBENA_PORT_REG_DUPLICATE_RESET UINT64_C(0x0)
+/* Sequence error NAKs received. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_SEQUENCE_NAK UINT32_C(0x180)
+#define VERBENA_PORT_REG_SEQUENCE_NAK_RESET UINT64_C(0x0)
+/* Receiver-not-ready NAKs sent. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RNR_NAK UINT32_C(0x188)
+#define VERBENA_PORT_REG_RNR_NAK_RESET UINT64_C(0x0)
+/* Receiver-not-ready NAKs received. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RNR_NAK_RECEIVED UINT32_C(0x190)
+#define VERBENA_PORT_REG_RNR_NAK_RECEIVED_RESET UINT64_C(0x0)
+/* Remote access NAKs sent. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_ACCESS_NAK UINT32_C(0x198)
+#define VERBENA_PORT_REG_ACCESS_NAK_RESET UINT64_C(0x0)
+/* Invalid request NAKs sent. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_INVALID_NAK UINT32_C(0x1a0)
+#define VERBENA_PORT_REG_INVALID_NAK_RESET UINT64_C(0x0)
+/* Remote operational error NAKs sent. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_OPERATION_NAK UINT32_C(0x1a8)
+#define VERBENA_PORT_REG_OPERATION_NAK_RESET UINT64_C(0x0)
+/* Packets received with an ECN mark. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RX_ECN_MARKED UINT32_C(0x1b0)
+#define VERBENA_PORT_REG_RX_ECN_MARKED_RESET UINT64_C(0x0)
+/* Congestion notification packets sent. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_TX_CNP UINT32_C(0x1b8)
+#define VERBENA_PORT_REG_TX_CNP_RESET UINT64_C(0x0)
+/* Congestion notification packets received. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RX_CNP UINT32_C(0x1c0)
+#define VERBENA_PORT_REG_RX_CNP_RESET UINT64_C(0x0)
+/* Pause frames sent. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_TX_PAUSE UINT32_C(0x1c8)
+#define VERBENA_PORT_REG_TX_PAUSE_RESET UINT64_C(0x0)
+/* Pause frames received. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RX_PAUSE UINT32_C(0x1d0)
+#define VERBENA_PORT_REG_RX_PAUSE_RESET UINT64_C(0x0)
+
+/* ---- Registers: gid ---- */
+
+/* Offset of an entry in its port's block; there are 16. */
+#define VERBENA_GID(n) (UINT32_C(0x800) + (n) * UINT32_C(0x20))
+
+/* The GID, its 16 bytes in the order of the wire. (RO, 4 bytes, 4 of them) */
+#define VERBENA_GID_REG_GID UINT32_C(0x0)
+/* Whether the entry may be used, and its kind. (RO, 4 bytes) */
+#define VERBENA_GID_REG_GID_ATTR UINT32_C(0x10)
+/* Its VLAN. (RO, 4 bytes) */
+#define VERBENA_GID_REG_GID_VLAN UINT32_C(0x14)
+
+/* ---- Registers: page ---- */
+
+/* Offset in BAR0, counted from 0; there are 64. */
+#define VERBENA_PAGE(n) (UINT32_C(0x10000) + (n) * UINT32_C(0x1000))
+
+/* Send queue doorbell. (WO, 8 bytes) */
+#define VERBENA_PAGE_REG_SQ UINT32_C(0x0)
+/* Receive queue doorbell. (WO, 8 bytes) */
+#define VERBENA_PAGE_REG_RQ UINT32_C(0x8)
+/* Shared receive queue doorbell. (WO, 8 bytes) */
+#define VERBENA_PAGE_REG_SRQ UINT32_C(0x10)
+/* Completion queue arm. (WO, 8 bytes) */
+#define VERBENA_PAGE_REG_CQ_ARM UINT32_C(0x18)
+/* Push window: 4 slots of 512 bytes. A WQE of at most 512 bytes that was written to the ring is written here too; the doorbell that follows says so and the card need not fetch it. (WO, 8 bytes, 256 of them) */
+#define VERBENA_PAGE_REG_PUSH UINT32_C(0x800)
+
+/* ---- Fields of registers and doorbells ---- */
+
+/* Id: What PCI configuration space says too. */
+#define VERBENA_ID_VENDOR_MASK UINT32_C(0xffff)
+#define VERBENA_ID_VENDOR_SHIFT 0
+#define VERBENA_ID_DEVICE_MASK UINT32_C(0xffff0000)
+#define VERBENA_ID_DEVICE_SHIFT 16
+
+/* Version: Version of this definition. */
+#define VERBENA_VERSION_MINOR_MASK UINT32_C(0xffff)
+#define VERBENA_VERSION_MINOR_SHIFT 0
+#define VERBENA_VERSION_MAJOR_MASK UINT32_C(0xffff0000)
+#define VERBENA_VERSION_MAJOR_SHIFT 16
+
+/* Features: What the card can do. */
+#define VERBENA_FEATURES_SET_MASK UINT64_C(0xffffffffffffffff)
+#define VERBENA_FEATURES_SET_SHIFT 0
+
+/* Function: Which function of the card this is. */
+#define VERBENA_FUNCTION_INDEX_MASK UINT32_C(0xffff)
+#define VERBENA_FUNCTION_INDEX_SHIFT 0
+#define VERBENA_FUNCTION_CARD_MASK UINT32_C(0xffff0000)
+#define VERBENA_FUNCTION_CARD_SHIFT 16
+
+/* Control: What software wants of the function. */
+#define VERBENA_CONTROL_ENABLE_MASK UINT32_C(0x1)
+#define VERBENA_CONTROL_ENABLE_SHIFT 0
+#define VERBENA_CONTROL_RESET_MASK UINT32_C(0x2)
+#define VERBENA_CONTROL_RESET_SHIFT 1
+
+/* Status: The state of the function. */
+#define VERBENA_STATUS_READY_MASK UINT32_C(0x1)
+#define VERBENA_STATUS_READY_SHIFT 0
+#define VERBENA_STATUS_RESETTING_MASK UINT32_C(0x2)
+#define VERBENA_STATUS_RESETTING_SHIFT 1
+#define VERBENA_STATUS_ERROR_MASK UINT32_C(0x4)
+#define VERBENA_STATUS_ERROR_SHIFT 2
+
+/* Health: How the card is. */
+#define VERBENA_HEALTH_FATAL_MASK UINT32_C(0x1)
+#define VERBENA_HEALTH_FATAL_SHIFT 0
+#define VERBENA_HEALTH_ADMIN_STALLED_MASK UINT32_C(0x2)
+#define VERBENA_HEALTH_ADMIN_STALLED_SHIFT 1
+#define VERBENA_HEALTH_DMA_ERROR_MASK UINT32_C(0x4)
+#define VERBENA_HEALTH_DMA_ERROR_SHIFT 2
+#define VERBENA_HEALTH_EQ_OVERRUN_MASK UINT32_C(0x8)
+#define VERBENA_HEALTH_EQ_OVERRUN_SHIFT 3
+#define VERBENA_HEALTH_CQ_OVERRUN_MASK UINT32_C(0x10)
+#define VERBENA_HEALTH_CQ_OVERRUN_SHIFT 4
+#define VERBENA_HEALTH_MEMORY_CORRECTED_MASK UINT32_C(0x20)
+#define VERBENA_HEALTH_MEMORY_CORRECTED_SHIFT 5
+#define VERBENA_HEALTH_HOT_MASK UINT32_C(0x40)
+#define VERBENA_HEALTH_HOT_SHIFT 6
+#define VERBENA_HEALTH_TEMPERATURE_MASK UINT32_C(0xff00)
+#define VERBENA_HEALTH_TEMPERATURE_SHIFT 8
+#define VERBENA_HEALTH_HEARTBEAT_MASK UINT32_C(0xffff0000)
+#define VERBENA_HEALTH_HEARTBEAT_SHIFT 16
+
+/* Cause: Why the function failed; kept until the next reset. */
+#define VERBENA_CAUSE_CODE_MASK UINT32_C(0xffff)
+#define VERBENA_CAUSE_CODE_SHIFT 0
+#define VERBENA_CAUSE_DETAIL_MASK UINT32_C(0xffff0000)
+#define VERBENA_CAUSE_DETAIL_SHIFT 16
+
+/* Link: The link of a port. */
+#define VERBENA_LINK_UP_MASK UINT32_C(0x1)
+#define VERBENA_LINK_UP_SHIFT 0
+#define VERBENA_LINK_MODULE_MASK UINT32_C(0x2)
+#define VERBENA_LINK_MODULE_SHIFT 1
+#define VERBENA_LINK_STATE_MASK UINT32_C(0xf0)
+#define VERBENA_LINK_STATE_SHIFT 4
+#define VERBENA_LINK_PHYS_MASK UINT32_C(0xf00)
+#define VERBENA_LINK_PHYS_SHIFT 8
+#define VERBENA_LINK_CHANGES_MASK UINT32_C(0xffff0000)
+#define VERBENA_LINK_CHANGES_SHIFT 16
+
+/* GidAttr: What an entry of the GID table is. */
+#define VERBENA_GID_ATTR_VALID_MASK UINT32_C(0x1)
+#define VERBENA_GID_ATTR_VALID_SHIFT 0
+#define VERBENA_GID_ATTR_KIND_MASK UINT32_C(0xff00)
+#define VERBENA_GID_ATTR_KIND_SHIFT 8
+
+/* GidVlan: The VLAN of an entry of the GID table. */
+#define VERBENA_GID_VLAN_ID_MASK UINT32_C(0xfff)
+#define VERBENA_GID_VLAN_ID_SHIFT 0
+#define VERBENA_GID_VLAN_PRESENT_MASK UINT32_C(0x10000)
+#define VERBENA_GID_VLAN_PRESENT_SHIFT 16
+
+/* SqDoorbell: Send queue doorbell: WQEs up to `index` are ready. */
+#define VERBENA_SQ_DOORBELL_QPN_MASK UINT64_C(0xffffff)
+#define VERBENA_SQ_DOORBELL_QPN_SHIFT 0
+#define VERBENA_SQ_DOORBELL_PUSHED_MASK UINT64_C(0x1000000)
+#define VERBENA_SQ_DOORBELL_PUSHED_SHIFT 24
+#define VERBENA_SQ_DOORBELL_SLOT_MASK UINT64_C(0x6000000)
+#define VERBENA_SQ_DOORBELL_SLOT_SHIFT 25
+#define VERBENA_SQ_DOORBELL_BLOCKS_MASK UINT64_C(0x38000000)
+#define VERBENA_SQ_DOORBELL_BLOCKS_SHIFT 27
+#define VERBENA_SQ_DOORBELL_INDEX_MASK UINT64_C(0xffffffff00000000)
+#define VERBENA_SQ_DOORBELL_INDEX_SHIFT 32
+
+/* RqDoorbell: Receive queue doorbell: WQEs up to `index` are ready. */
+#define VERBENA_RQ_DOORBELL_QPN_MASK UINT64_C(0xffffff)
+#define VERBENA_RQ_DOORBELL_QPN_SHIFT 0
+#define VERBENA_RQ_DOORBELL_INDEX_MASK UINT64_C(0xffffffff00000000)
+#define VERBENA_RQ_DOORBELL_INDEX_SHIFT 32
+
+/* SrqDoorbell: Shared receive queue doorbell: WQEs up to `index` are ready. */
+#define VERBENA_SRQ_DOORBELL_SRQN_MASK UINT64_C(0xffffff)
+#define VERBENA_SRQ_DOORBELL_SRQN_SHIFT 0
+#define VERBENA_SRQ_DOORBELL_INDEX_MASK UINT64_C(0xffffffff00000000)
+#define VERBENA_SRQ_DOORBELL_INDEX_SHIFT 32
+
+/* CqArm: Completion queue arm: the next CQE at or after `index` raises an event. */
+#define VERBENA_CQ_ARM_CQN_MASK UINT64_C(0xffffff)
+#define VERBENA_CQ_ARM_CQN_SHIFT 0
+#define VERBENA_CQ_ARM_SOLICITED_ONLY_MASK UINT64_C(0x1000000)
+#define VERBENA_CQ_ARM_SOLICITED_ONLY_SHIFT 24
+#define VERBENA_CQ_ARM_INDEX_MASK UINT64_C(0xffffffff00000000)
+#define VERBENA_CQ_ARM_INDEX_SHIFT 32
+
+
+/* ---- Values ---- */
+
+/* What a send WQE asks for. */
+enum verbena_wqe_opcode {
+    VERBENA_WQE_OPCODE_NOP = 0x0, /* Nothing; completes in order. */
+    VERBENA_WQE_OPCODE_SEND = 0x1, /* Send to the peer's next receive WQE. */
+    VERBENA_WQE_OPCODE_SEND_WITH_IMM = 0x2, /* Send with 32 bits of immediate data. */
+    VERBENA_WQE_OPCODE_SEND_WITH_INV = 0x3, /* Send, and invalidate the peer's R_Key in `imm`. */
+    VERBENA_WQE_OPCODE_WRITE = 0x4, /* RDMA write. */
+    VERBENA_WQE_OPCODE_WRITE_WITH_IMM = 0x5, /* RDMA write that also consumes a receive WQE of the peer. */
+    VERBENA_WQE_OPCODE_READ = 0x6, /* RDMA read. */
+    VERBENA_WQE_OPCODE_CMP_SWAP = 0x7, /* Atomic compare and swap of 8 bytes. */
+    VERBENA_WQE_OPCODE_FETCH_ADD = 0x8, /* Atomic fetch and add of 8 bytes. */
+    VERBENA_WQE_OPCODE_LOCAL_INV = 0x9, /* Invalidate the local key in `imm`. */
+    VERBENA_WQE_OPCODE_BIND_MW = 0xa, /* Bind a memory window. */
+    VERBENA_WQE_OPCODE_RAW_ETH = 0xb, /* A whole Ethernet frame of a raw packet QP. */
+};
+
+/* Access rights; the numbers are those of `ibv_access_flags`. */
+/* The card may write for local requests. */
+#define VERBENA_ACCESS_LOCAL_WRITE UINT32_C(0x1)
+/* A peer may write. */
+#define VERBENA_ACCESS_REMOTE_WRITE UINT32_C(0x2)
+/* A peer may read. */
+#define VERBENA_ACCESS_REMOTE_READ UINT32_C(0x4)
+/* A peer may do atomics. */
+#define VERBENA_ACCESS_REMOTE_ATOMIC UINT32_C(0x8)
+/* Windows may be bound to it. */
+#define VERBENA_ACCESS_MW_BIND UINT32_C(0x10)
+/* Remote addresses count from 0 instead of from the virtual address. */
+#define VERBENA_ACCESS_ZERO_BASED UINT32_C(0x20)
+
+/* What completed; the numbers are those of `ibv_wc_opcode`. */
+enum verbena_cqe_opcode {
+    VERBENA_CQE_OPCODE_SEND = 0x0, /* SEND of any kind. */
+    VERBENA_CQE_OPCODE_RDMA_WRITE = 0x1, /* WRITE of any kind. */
+    VERBENA_CQE_OPCODE_RDMA_READ = 0x2, /* READ. */
+    VERBENA_CQE_OPCODE_COMP_SWAP = 0x3, /* Compare and swap. */
+    VERBENA_CQE_OPCODE_FETCH_ADD = 0x4, /* Fetch and add. */
+    VERBENA_CQE_OPCODE_BIND_MW = 0x5, /* Window bound. */
+    VERBENA_CQE_OPCODE_LOCAL_INV = 0x6, /* Key invalidated. */
+    VERBENA_CQE_OPCODE_RECV = 0x80, /* A receive WQE took a SEND. */
+    VERBENA_CQE_OPCODE_RECV_RDMA_WITH_IMM = 0x81, /* A receive WQE took a WRITE_WITH_IMM. */
+};
+
+/* How it ended; the numbers are those of `ibv_wc_status`. */
+enum verbena_cqe_status {
+    VERBENA_CQE_STATUS_SUCCESS = 0x0, /* Success. */
+    VERBENA_CQE_STATUS_LOC_LEN_ERR = 0x1, /* The local data was longer than allowed or than the buffer. */
+    VERBENA_CQE_STATUS_LOC_QP_OP_ERR = 0x2, /* The local QP could not do this request. */
+    VERBENA_CQE_STATUS_LOC_EEC_OP_ERR = 0x3, /* Not used. */
+    VERBENA_CQE_STATUS_LOC_PROT_ERR = 0x4, /* A local key, bound or right was wrong. */
+    VERBENA_CQE_STATUS_WR_FLUSH_ERR = 0x5, /* The QP was in error before this request ran. */
+    VERBENA_CQE_STATUS_MW_BIND_ERR = 0x6, /* The window could not be bound. */
+    VERBENA_CQE_STATUS_BAD_RESP_ERR = 0x7, /* The peer's answer made no sense. */
+    VERBENA_CQE_STATUS_LOC_ACCESS_ERR = 0x8, /* Local rights were violated while receiving. */
+    VERBENA_CQE_STATUS_REM_INV_REQ_ERR = 0x9, /* The peer refused the request as invalid. */
+    VERBENA_CQE_STATUS_REM_ACCESS_ERR = 0xa, /* The peer refused the key, bounds or rights. */
+    VERBENA_CQE_STATUS_REM_OP_ERR = 0xb, /* The peer could not finish the request. */
+    VERBENA_CQE_STATUS_RETRY_EXC_ERR = 0xc, /* The peer did not answer. */
+    VERBENA_CQE_STATUS_RNR_RETRY_EXC_ERR = 0xd, /* The peer had no receive WQE for too long. */
+    VERBENA_CQE_STATUS_LOC_RDD_VIOL_ERR = 0xe, /* Not used. */
+    VERBENA_CQE_STATUS_REM_INV_RD_REQ_ERR = 0xf, /* Not used. */
+    VERBENA_CQE_STATUS_REM_ABORT_ERR = 0x10, /* The peer aborted the request. */
+    VERBENA_CQE_STATUS_INV_EECN_ERR = 0x11, /* Not used. */
+    VERBENA_CQE_STATUS_INV_EEC_STATE_ERR = 0x12, /* Not used. */
+    VERBENA_CQE_STATUS_FATAL_ERR = 0x13, /* The card failed. */
+    VERBENA_CQE_STATUS_RESP_TIMEOUT_ERR = 0x14, /* Not used. */
+    VERBENA_CQE_STATUS_GENERAL_ERR = 0x15, /* Anything else. */
+    VERBENA_CQE_STATUS_TM_ERR = 0x16, /* Not used. */
+    VERBENA_CQE_STATUS_TM_RNDV_INCOMPLETE = 0x17, /* Not used. */
+};
+
+/* Vendor syndrome of a CQE or of an admin reply. */
+enum verbena_syndrome {
+    VERBENA_SYNDROME_NONE = 0x0, /* Nothing to say. */
+    VERBENA_SYNDROME_BAD_OPCODE = 0x1, /* The WQE's opcode is not known. */
+    VERBENA_SYNDROME_OPCODE_QP_TYPE = 0x2, /* The opcode does not go with the type of the QP. */
+    VERBENA_SYNDROME_BAD_WQE = 0x3, /* `ds`, `num_sge` or a length of the WQE do not agree. */
+    VERBENA_SYNDROME_BAD_WQE_INDEX = 0x4, /* The WQE's index is not the one expected here. */
+    VERBENA_SYNDROME_TOO_MANY_SGE = 0x5, /* Too many SGEs. */
+    VERBENA_SYNDROME_INLINE_TOO_LONG = 0x6, /* Too much inline data. */
+    VERBENA_SYNDROME_MESSAGE_TOO_LONG = 0x7, /* The message is longer than the largest one, or than the MTU (UD). */
+    VERBENA_SYNDROME_RECV_TOO_SHORT = 0x8, /* The message does not fit the receive WQE. */
+    VERBENA_SYNDROME_ATOMIC_ALIGN = 0x9, /* An atomic is not of 8 bytes or not aligned to 8. */
+    VERBENA_SYNDROME_BAD_ADDRESS = 0xa, /* A key or address is not that of an address handle that can be used. */
+    VERBENA_SYNDROME_LKEY_UNKNOWN = 0x10, /* No L_Key of this number. */
+    VERBENA_SYNDROME_LKEY_PD = 0x11, /* The L_Key is of another PD. */
+    VERBENA_SYNDROME_LKEY_BOUNDS = 0x12, /* The L_Key does not cover the range. */
+    VERBENA_SYNDROME_LKEY_ACCESS = 0x13, /* The L_Key does not allow writing. */
+    VERBENA_SYNDROME_LOCAL_DMA = 0x14, /* The memory behind a local key is gone, or the bus refused it. */
+    VERBENA_SYNDROME_RKEY_UNKNOWN = 0x20, /* No R_Key of this number. */
+    VERBENA_SYNDROME_RKEY_PD = 0x21, /* The R_Key is of another PD. */
+    VERBENA_SYNDROME_RKEY_BOUNDS = 0x22, /* The R_Key does not cover the range. */
+    VERBENA_SYNDROME_RKEY_ACCESS = 0x23, /* The R_Key does not allow this access. */
+    VERBENA_SYNDROME_QP_ACCESS = 0x24, /* The QP does not allow this access. */
+    VERBENA_SYNDROME_RKEY_QP = 0x25, /* The window belongs to another QP. */
+    VERBENA_SYNDROME_REMOTE_DMA = 0x26, /* The memory behind a remote key is gone, or the bus refused it. */
+    VERBENA_SYNDROME_KEY_NOT_INVALIDATABLE = 0x27, /* The key cannot be invalidated. */
+    VERBENA_SYNDROME_BAD_BIND = 0x28, /* The window cannot be bound like this. */
+    VERBENA_SYNDROME_ACK_TIMEOUT = 0x30, /* No acknowledgement in time. */
+    VERBENA_SYNDROME_SEQUENCE_NAK = 0x31, /* The peer repeated its sequence error NAK too often. */
+    VERBENA_SYNDROME_RNR_NAK = 0x32, /* The peer repeated its receiver-not-ready NAK too often. */
+    VERBENA_SYNDROME_NAK_INVALID_REQUEST = 0x33, /* The peer's NAK: invalid request. */
+    VERBENA_SYNDROME_NAK_REMOTE_ACCESS = 0x34, /* The peer's NAK: remote access error. */
+    VERBENA_SYNDROME_NAK_REMOTE_OPERATION = 0x35, /* The peer's NAK: remote operational error. */
+    VERBENA_SYNDROME_BAD_RESPONSE = 0x36, /* The peer's answer does not fit the request. */
+    VERBENA_SYNDROME_NO_ROUTE = 0x37, /* No way to the destination, or the port is down. */
+    VERBENA_SYNDROME_PACKET_SEQUENCE = 0x38, /* The opcodes of the packets do not follow one another. */
+    VERBENA_SYNDROME_TOO_MANY_RD_ATOMIC = 0x39, /* More READs or atomics outstanding than agreed. */
+    VERBENA_SYNDROME_PACKET_LENGTH = 0x3a, /* A packet's length does not fit its header. */
+    VERBENA_SYNDROME_FLUSH_MODIFIED = 0x40, /* Flushed: software moved the QP to error. */
+    VERBENA_SYNDROME_FLUSH_EARLIER = 0x41, /* Flushed: an earlier request of the QP failed. */
+    VERBENA_SYNDROME_FLUSH_RESPONDER = 0x42, /* Flushed: the peer's request failed at this QP's responder. */
+    VERBENA_SYNDROME_FLUSH_CARD = 0x43, /* Flushed: the card or its port failed. */
+    VERBENA_SYNDROME_CQ_OVERRUN = 0x48, /* The completion queue is full. */
+    VERBENA_SYNDROME_NO_OBJECT = 0x60, /* Command: the object's number is not in use. */
+    VERBENA_SYNDROME_NOT_OWNER = 0x61, /* Command: the object is of another function or PD. */
+    VERBENA_SYNDROME_STILL_USED = 0x62, /* Command: others still use the object. */
+    VERBENA_SYNDROME_BAD_SIZE = 0x63, /* Command: a ring's size is not allowed. */
+    VERBENA_SYNDROME_BAD_IOVA = 0x64, /* Command: an address is not aligned or cannot be reached. */
+    VERBENA_SYNDROME_BAD_MAILBOX = 0x65, /* Command: the mailbox is too short. */
+    VERBENA_SYNDROME_BAD_ACCESS = 0x66, /* Command: access rights that do not go together. */
+    VERBENA_SYNDROME_ATTR_MISSING = 0x67, /* Command: a required attribute is missing. */
+    VERBENA_SYNDROME_ATTR_NOT_ALLOWED = 0x68, /* Command: an attribute is not allowed in this transition. */
+    VERBENA_SYNDROME_ATTR_RANGE = 0x69, /* Command: an attribute's value is out of range. */
+    VERBENA_SYNDROME_WRONG_STATE = 0x6a, /* Command: the QP is not in the state that was named. */
+    VERBENA_SYNDROME_BAD_GID_INDEX = 0x6b, /* Command: no such GID index. */
+    VERBENA_SYNDROME_BAD_PORT = 0x6c, /* Command: no such port. */
+    VERBENA_SYNDROME_TABLE_FULL = 0x6d, /* Command: the table of this kind of object is full. */
+    VERBENA_SYNDROME_RESERVED_SET = 0x6e, /* Command: reserved bits are set. */
+};
+
+/* What happened. */
+enum verbena_event_kind {
+    VERBENA_EVENT_KIND_COMPLETION = 0x1, /* An armed CQ has a new CQE; `object` is the CQN. */
+    VERBENA_EVENT_KIND_CQ_ERR = 0x2, /* A CQ overran; `object` is the CQN. */
+    VERBENA_EVENT_KIND_QP_FATAL = 0x3, /* A QP failed without a CQE to say so; `object` is the QPN. */
+    VERBENA_EVENT_KIND_QP_REQ_ERR = 0x4, /* A peer's request was invalid; `object` is the QPN. */
+    VERBENA_EVENT_KIND_QP_ACCESS_ERR = 0x5, /* A peer's request violated access rights; `object` is the QPN. */
+    VERBENA_EVENT_KIND_COMM_EST = 0x6, /* First packet on a QP in RTR; `object` is the QPN. */
+    VERBENA_EVENT_KIND_SQ_DRAINED = 0x7, /* The send queue drained after SQD; `object` is the QPN. */
+    VERBENA_EVENT_KIND_SRQ_ERR = 0x8, /* An SRQ failed; `object` is the SRQN. */
+    VERBENA_EVENT_KIND_SRQ_LIMIT = 0x9, /* An SRQ fell below its limit; `object` is the SRQN. */
+    VERBENA_EVENT_KIND_QP_LAST_WQE = 0xa, /* A QP took its last WQE from its SRQ; `object` is the QPN. */
+    VERBENA_EVENT_KIND_PORT_ACTIVE = 0xb, /* The link came up. */
+    VERBENA_EVENT_KIND_PORT_ERR = 0xc, /* The link went down. */
+    VERBENA_EVENT_KIND_DEVICE_FATAL = 0xd, /* The card failed; `data` is the error cause. */
+};
+
+/* What a command asks for. */
+enum verbena_admin_opcode {
+    VERBENA_ADMIN_OPCODE_NOP = 0x0, /* Nothing. */
+    VERBENA_ADMIN_OPCODE_QUERY_CARD = 0x1, /* Limits of the card. */
+    VERBENA_ADMIN_OPCODE_QUERY_PORT = 0x2, /* State of a port. */
+    VERBENA_ADMIN_OPCODE_SET_PORT = 0x3, /* Settings of a port. */
+    VERBENA_ADMIN_OPCODE_ALLOC_PD = 0x10, /* New protection domain. */
+    VERBENA_ADMIN_OPCODE_FREE_PD = 0x11, /* Frees a protection domain. */
+    VERBENA_ADMIN_OPCODE_CREATE_MR = 0x18, /* Registers memory. */
+    VERBENA_ADMIN_OPCODE_DESTROY_MR = 0x19, /* Frees a memory registration. */
+    VERBENA_ADMIN_OPCODE_CREATE_MW = 0x1a, /* New memory window. */
+    VERBENA_ADMIN_OPCODE_DESTROY_MW = 0x1b, /* Frees a memory window. */
+    VERBENA_ADMIN_OPCODE_QUERY_MW = 0x1c, /* State of a memory window. */
+    VERBENA_ADMIN_OPCODE_CREATE_EQ = 0x20, /* New event queue. */
+    VERBENA_ADMIN_OPCODE_DESTROY_EQ = 0x21, /* Frees an event queue. */
+    VERBENA_ADMIN_OPCODE_CREATE_CQ = 0x28, /* New completion queue. */
+    VERBENA_ADMIN_OPCODE_RESIZE_CQ = 0x29, /* Moves a completion queue to another ring. */
+    VERBENA_ADMIN_OPCODE_DESTROY_CQ = 0x2a, /* Frees a completion queue. */
+    VERBENA_ADMIN_OPCODE_CREATE_SRQ = 0x30, /* New shared receive queue. */
+    VERBENA_ADMIN_OPCODE_MODIFY_SRQ = 0x31, /* Changes the limit of a shared receive queue. */
+    VERBENA_ADMIN_OPCODE_QUERY_SRQ = 0x32, /* State of a shared receive queue. */
+    VERBENA_ADMIN_OPCODE_DESTROY_SRQ = 0x33, /* Frees a shared receive queue. */
+    VERBENA_ADMIN_OPCODE_CREATE_QP = 0x38, /* New queue pair, in RESET. */
+    VERBENA_ADMIN_OPCODE_MODIFY_QP = 0x39, /* Changes a queue pair's state and attributes. */
+    VERBENA_ADMIN_OPCODE_QUERY_QP = 0x3a, /* State of a queue pair. */
+    VERBENA_ADMIN_OPCODE_DESTROY_QP = 0x3b, /* Frees a queue pair. */
+    VERBENA_ADMIN_OPCODE_ATTACH_MCAST = 0x40, /* Joins a multicast group. */
+    VERBENA_ADMIN_OPCODE_DETACH_MCAST = 0x41, /* Leaves a multicast group. */
+    VERBENA_ADMIN_OPCODE_RESOLVE = 0x48, /* The Ethernet address behind a GID. */
+    VERBENA_ADMIN_OPCODE_ALLOC_PAGE = 0x50, /* Takes a doorbell page. */
+    VERBENA_ADMIN_OPCODE_FREE_PAGE = 0x51, /* Gives a doorbell page back. */
+};
+
+/* How a command ended. */
+enum verbena_admin_status {
+    VERBENA_ADMIN_STATUS_OK = 0x0, /* Done. */
+    VERBENA_ADMIN_STATUS_BAD_OPCODE = 0x1, /* The opcode is not known. */
+    VERBENA_ADMIN_STATUS_BAD_PARAM = 0x2, /* A parameter is out of range. */
+    VERBENA_ADMIN_STATUS_NO_RESOURCE = 0x3, /* The card has no more of this kind. */
+    VERBENA_ADMIN_STATUS_BAD_STATE = 0x4, /* The object is in a state that does not allow it. */
+    VERBENA_ADMIN_STATUS_IN_USE = 0x5, /* Others still use the object. */
+    VERBENA_ADMIN_STATUS_NOT_FOUND = 0x6, /* No object of this number. */
+    VERBENA_ADMIN_STATUS_LIMIT = 0x7, /* Above a limit of the card. */
+    VERBENA_ADMIN_STATUS_NOT_SUPPORTED = 0x8, /* Known, but this card does not do it. */
+    VERBENA_ADMIN_STATUS_INTERNAL = 0x9, /* The card failed. */
+    VERBENA_ADMIN_STATUS_DMA_ERROR = 0xa, /* A mailbox or ring could not be read or written. */
+};
+
+/* State of a queue pair; the numbers are those of `ibv_qp_state`. */
+enum verbena_qp_state {
+    VERBENA_QP_STATE_RESET = 0x0, /* Nothing runs. */
+    VERBENA_QP_STATE_INIT = 0x1, /* Receives may be posted. */
+    VERBENA_QP_STATE_RTR = 0x2, /* Ready to receive. */
+    VERBENA_QP_STATE_RTS = 0x3, /* Ready to send. */
+    VERBENA_QP_STATE_SQD = 0x4, /* The send queue drains. */
+    VERBENA_QP_STATE_SQE = 0x5, /* The send queue is in error. */
+    VERBENA_QP_STATE_ERR = 0x6, /* Everything is flushed. */
+};
+
+/* Transport of a queue pair; the numbers are those of `ibv_qp_type`. */
+enum verbena_qp_type {
+    VERBENA_QP_TYPE_RC = 0x2, /* Reliable connection. */
+    VERBENA_QP_TYPE_UC = 0x3, /* Unreliable connection. */
+    VERBENA_QP_TYPE_UD = 0x4, /* Unreliable datagram. */
+    VERBENA_QP_TYPE_RAW_PACKET = 0x8, /* Whole Ethernet frames. */
+};
+
+/* How a memory registration finds its memory. */
+enum verbena_mr_mode {
+    VERBENA_MR_MODE_DIRECT = 0x0, /* One range of DMA addresses. */
+    VERBENA_MR_MODE_PAGE_LIST = 0x1, /* A list of pages. */
+};
+
+/* Kind of a GID; the numbers are those of `ibv_gid_type`. */
+enum verbena_gid_type {
+    VERBENA_GID_TYPE_IB = 0x0, /* InfiniBand; also an empty entry. */
+    VERBENA_GID_TYPE_ROCE_V1 = 0x1, /* RoCE version 1: not supported by this card. */
+    VERBENA_GID_TYPE_ROCE_V2 = 0x2, /* RoCE version 2. */
+};
+
+/* What the card can do. */
+/* Reliable connections. */
+#define VERBENA_FEATURE_SET_RC UINT32_C(0x1)
+/* Unreliable connections. */
+#define VERBENA_FEATURE_SET_UC UINT32_C(0x2)
+/* Unreliable datagrams. */
+#define VERBENA_FEATURE_SET_UD UINT32_C(0x4)
+/* Raw packet QPs. */
+#define VERBENA_FEATURE_SET_RAW_ETH UINT32_C(0x8)
+/* Shared receive queues. */
+#define VERBENA_FEATURE_SET_SRQ UINT32_C(0x10)
+/* CMP_SWAP and FETCH_ADD. */
+#define VERBENA_FEATURE_SET_ATOMICS UINT32_C(0x20)
+/* Memory windows of type 1. */
+#define VERBENA_FEATURE_SET_MW_TYPE1 UINT32_C(0x40)
+/* Memory windows of type 2. */
+#define VERBENA_FEATURE_SET_MW_TYPE2 UINT32_C(0x80)
+/* LOCAL_INV and SEND_WITH_INV. */
+#define VERBENA_FEATURE_SET_INVALIDATE UINT32_C(0x100)
+/* Multicast groups. */
+#define VERBENA_FEATURE_SET_MULTICAST UINT32_C(0x200)
+/* Inline data. */
+#define VERBENA_FEATURE_SET_INLINE UINT32_C(0x400)
+/* Push window. */
+#define VERBENA_FEATURE_SET_PUSH UINT32_C(0x800)
+/* Memory registrations of one DMA range. */
+#define VERBENA_FEATURE_SET_DIRECT_MR UINT32_C(0x1000)
+/* Memory registrations by page list. */
+#define VERBENA_FEATURE_SET_PAGE_LIST_MR UINT32_C(0x2000)
+/* RESIZE_CQ. */
+#define VERBENA_FEATURE_SET_RESIZE_CQ UINT32_C(0x4000)
+/* Checksum offload (RAW_ETH). */
+#define VERBENA_FEATURE_SET_CHECKSUM UINT32_C(0x8000)
+/* VLAN insertion and removal. */
+#define VERBENA_FEATURE_SET_VLAN UINT32_C(0x10000)
+/* RoCE v2 over IPv4. */
+#define VERBENA_FEATURE_SET_IPV4 UINT32_C(0x20000)
+/* RoCE v2 over IPv6. */
+#define VERBENA_FEATURE_SET_IPV6 UINT32_C(0x40000)
+/* Timestamps in CQEs. */
+#define VERBENA_FEATURE_SET_TIMESTAMP UINT32_C(0x80000)
+/* Several event queues with a vector each. */
+#define VERBENA_FEATURE_SET_EVENT_VECTORS UINT32_C(0x100000)
+/* Congestion notification (ECN, CNP). */
+#define VERBENA_FEATURE_SET_CONGESTION UINT32_C(0x200000)
+/* Pause frames. */
+#define VERBENA_FEATURE_SET_PAUSE UINT32_C(0x400000)
+/* QUERY_MW. */
+#define VERBENA_FEATURE_SET_QUERY_MW UINT32_C(0x800000)
+/* SET_PORT. */
+#define VERBENA_FEATURE_SET_SET_PORT UINT32_C(0x1000000)
+
+/* Code in ERROR_CAUSE and in the event DEVICE_FATAL. */
+enum verbena_error_cause {
+    VERBENA_ERROR_CAUSE_NONE = 0x0, /* The card is well. */
+    VERBENA_ERROR_CAUSE_DMA_READ = 0x1, /* A DMA read was refused or timed out. */
+    VERBENA_ERROR_CAUSE_DMA_WRITE = 0x2, /* A DMA write was refused. */
+    VERBENA_ERROR_CAUSE_ADMIN_RING = 0x10, /* A base address is not aligned, or a ring's size is not allowed. */
+    VERBENA_ERROR_CAUSE_ADMIN_DOORBELL = 0x11, /* The doorbell names an index outside the ring. */
+    VERBENA_ERROR_CAUSE_ADMIN_OVERRUN = 0x12, /* The reply ring is full: software does not consume. */
+    VERBENA_ERROR_CAUSE_EQ_OVERRUN = 0x20, /* An event queue is full: software does not consume. */
+    VERBENA_ERROR_CAUSE_CONTEXT = 0x30, /* A context in the card's memory does not make sense. */
+    VERBENA_ERROR_CAUSE_MEMORY = 0x31, /* The card's memory has an error that cannot be corrected. */
+    VERBENA_ERROR_CAUSE_TABLE = 0x32, /* A table of the card is used up where that must not be. */
+    VERBENA_ERROR_CAUSE_WATCHDOG = 0x40, /* The card's own watchdog ran out. */
+    VERBENA_ERROR_CAUSE_TEMPERATURE = 0x41, /* Too hot. */
+    VERBENA_ERROR_CAUSE_RESET = 0x42, /* A reset did not finish. */
+    VERBENA_ERROR_CAUSE_INJECTED = 0x50, /* Software asked for an error to test itself. */
+    VERBENA_ERROR_CAUSE_INTERNAL = 0xff, /* Anything else. */
+};
+
+/* State of a port; the numbers are those of `ibv_port_state`. */
+enum verbena_link_state {
+    VERBENA_LINK_STATE_DOWN = 0x1, /* No link. */
+    VERBENA_LINK_STATE_INIT = 0x2, /* Link, not configured. */
+    VERBENA_LINK_STATE_ARMED = 0x3, /* Configured, no traffic yet. */
+    VERBENA_LINK_STATE_ACTIVE = 0x4, /* Traffic flows. */
+};
+
+/* State of the cable; the numbers are those of IB PortInfo. */
+enum verbena_phys_state {
+    VERBENA_PHYS_STATE_SLEEP = 0x1, /* Asleep. */
+    VERBENA_PHYS_STATE_POLLING = 0x2, /* Looks for a partner. */
+    VERBENA_PHYS_STATE_DISABLED = 0x3, /* Switched off. */
+    VERBENA_PHYS_STATE_TRAINING = 0x4, /* Adapts to the cable. */
+    VERBENA_PHYS_STATE_LINK_UP = 0x5, /* Works. */
+    VERBENA_PHYS_STATE_RECOVERY = 0x6, /* Recovers from an error. */
+};
+
+/* What SET_PORT changes (`param0`). */
+/* `enabled`. */
+#define VERBENA_PORT_ATTR_MASK_ENABLED UINT32_C(0x1)
+/* `mtu_active`. */
+#define VERBENA_PORT_ATTR_MASK_MTU UINT32_C(0x2)
+/* The GID at `gid_index`. */
+#define VERBENA_PORT_ATTR_MASK_GID UINT32_C(0x4)
+
+/* Which attributes MODIFY_QP changes; the numbers of `ibv_qp_attr_mask`. */
+/* `state`, in `param1`. */
+#define VERBENA_QP_ATTR_MASK_STATE UINT32_C(0x1)
+/* The state that the QP must be in, in `param2`. */
+#define VERBENA_QP_ATTR_MASK_CUR_STATE UINT32_C(0x2)
+/* Event when the send queue has drained. */
+#define VERBENA_QP_ATTR_MASK_EN_SQD_ASYNC_NOTIFY UINT32_C(0x4)
+/* `access`. */
+#define VERBENA_QP_ATTR_MASK_ACCESS_FLAGS UINT32_C(0x8)
+/* `pkey_index`. */
+#define VERBENA_QP_ATTR_MASK_PKEY_INDEX UINT32_C(0x10)
+/* `port`. */
+#define VERBENA_QP_ATTR_MASK_PORT UINT32_C(0x20)
+/* `qkey`. */
+#define VERBENA_QP_ATTR_MASK_QKEY UINT32_C(0x40)
+/* The address vector. */
+#define VERBENA_QP_ATTR_MASK_AV UINT32_C(0x80)
+/* `mtu`. */
+#define VERBENA_QP_ATTR_MASK_PATH_MTU UINT32_C(0x100)
+/* `timeout`. */
+#define VERBENA_QP_ATTR_MASK_TIMEOUT UINT32_C(0x200)
+/* `retry_cnt`. */
+#define VERBENA_QP_ATTR_MASK_RETRY_CNT UINT32_C(0x400)
+/* `rnr_retry`. */
+#define VERBENA_QP_ATTR_MASK_RNR_RETRY UINT32_C(0x800)
+/* `rq_psn`. */
+#define VERBENA_QP_ATTR_MASK_RQ_PSN UINT32_C(0x1000)
+/* `max_rd_atomic`. */
+#define VERBENA_QP_ATTR_MASK_MAX_QP_RD_ATOMIC UINT32_C(0x2000)
+/* Alternate path: not supported. */
+#define VERBENA_QP_ATTR_MASK_ALT_PATH UINT32_C(0x4000)
+/* `min_rnr_timer`. */
+#define VERBENA_QP_ATTR_MASK_MIN_RNR_TIMER UINT32_C(0x8000)
+/* `sq_psn`. */
+#define VERBENA_QP_ATTR_MASK_SQ_PSN UINT32_C(0x10000)
+/* `max_dest_rd_atomic`. */
+#define VERBENA_QP_ATTR_MASK_MAX_DEST_RD_ATOMIC UINT32_C(0x20000)
+/* Path migration: not supported. */
+#define VERBENA_QP_ATTR_MASK_PATH_MIG_STATE UINT32_C(0x40000)
+/* Resizing the queues: not supported. */
+#define VERBENA_QP_ATTR_MASK_CAP UINT32_C(0x80000)
+/* `dest_qpn`. */
+#define VERBENA_QP_ATTR_MASK_DEST_QPN UINT32_C(0x100000)
+/* Rate limit: not supported. */
+#define VERBENA_QP_ATTR_MASK_RATE_LIMIT UINT32_C(0x2000000)
+
+/* Path MTU; the numbers are those of `ibv_mtu`. */
+enum verbena_mtu {
+    VERBENA_MTU_MTU_256 = 0x1, /* 256 bytes. */
+    VERBENA_MTU_MTU_512 = 0x2, /* 512 bytes. */
+    VERBENA_MTU_MTU_1024 = 0x3, /* 1024 bytes. */
+    VERBENA_MTU_MTU_2048 = 0x4, /* 2048 bytes. */
+    VERBENA_MTU_MTU_4096 = 0x5, /* 4096 bytes. */
+};
+
+
+/* ---- Queue entries, commands and contexts in memory ---- */
+
+/* Control segment: the first 16 bytes of every send WQE. */
+struct verbena_wqe_ctrl {
+    /* What to do. Values: WqeOpcode. */
+    uint8_t opcode;
+    /* Size of the WQE in units of 16 bytes, this segment included. */
+    uint8_t ds;
+    /* signaled: Make a CQE also when the request succeeds. */
+    /* solicited: Set the solicited event bit of the last packet. */
+    /* fence: Wait for all earlier READs and atomics of the queue. */
+    /* inline: The data stands in the WQE itself. */
+    /* ip_csum: Fill in the IPv4 header checksum (RAW_ETH). */
+    /* l4_csum: Fill in the TCP or UDP checksum (RAW_ETH). */
+    /* vlan_insert: Insert an 802.1Q tag with `vlan_tci` (RAW_ETH). */
+    uint8_t flags;
+    /* Number of SGEs; 0 with inline data. */
+    uint8_t num_sge;
+    /* Block index of this WQE, modulo 65536. */
+    uint16_t index;
+    /* Tag control information of the VLAN tag to insert. */
+    uint16_t vlan_tci;
+    /* Bytes of the message. */
+    uint32_t length;
+    /* Immediate data (the bytes go out in the order in which they stand here), or the key to invalidate, or the window's new R_Key. */
+    uint32_t imm;
+};
+#define VERBENA_WQE_CTRL_SIGNALED_MASK UINT32_C(0x1)
+#define VERBENA_WQE_CTRL_SIGNALED_SHIFT 0
+#define VERBENA_WQE_CTRL_SOLICITED_MASK UINT32_C(0x2)
+#define VERBENA_WQE_CTRL_SOLICITED_SHIFT 1
+#define VERBENA_WQE_CTRL_FENCE_MASK UINT32_C(0x4)
+#define VERBENA_WQE_CTRL_FENCE_SHIFT 2
+#define VERBENA_WQE_CTRL_INLINE_MASK UINT32_C(0x8)
+#define VERBENA_WQE_CTRL_INLINE_SHIFT 3
+#define VERBENA_WQE_CTRL_IP_CSUM_MASK UINT32_C(0x10)
+#define VERBENA_WQE_CTRL_IP_CSUM_SHIFT 4
+#define VERBENA_WQE_CTRL_L4_CSUM_MASK UINT32_C(0x20)
+#define VERBENA_WQE_CTRL_L4_CSUM_SHIFT 5
+#define VERBENA_WQE_CTRL_VLAN_INSERT_MASK UINT32_C(0x40)
+#define VERBENA_WQE_CTRL_VLAN_INSERT_SHIFT 6
+VERBENA_ASSERT(sizeof(struct verbena_wqe_ctrl) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_ctrl, opcode) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_ctrl, ds) == 1);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_ctrl, flags) == 2);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_ctrl, num_sge) == 3);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_ctrl, index) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_ctrl, vlan_tci) == 6);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_ctrl, length) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_ctrl, imm) == 12);
+
+/* Remote segment: where READ, WRITE and atomics go. */
+struct verbena_wqe_remote {
+    /* Address at the peer. */
+    uint64_t remote_addr;
+    /* The peer's key. */
+    uint32_t rkey;
+    uint8_t reserved_12[4];
+};
+VERBENA_ASSERT(sizeof(struct verbena_wqe_remote) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_remote, remote_addr) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_remote, rkey) == 8);
+
+/* Atomic segment: the operands. */
+struct verbena_wqe_atomic {
+    /* What to compare with (CMP_SWAP) or to add (FETCH_ADD). */
+    uint64_t compare_add;
+    /* What to store where the comparison holds. */
+    uint64_t swap;
+};
+VERBENA_ASSERT(sizeof(struct verbena_wqe_atomic) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_atomic, compare_add) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_atomic, swap) == 8);
+
+/* Address segment: the address vector of a UD message. */
+struct verbena_wqe_address {
+    /* Destination GID. The first byte of the wire is the lowest. */
+    uint8_t dgid[16];
+    /* Destination Ethernet address. The first byte of the wire is the lowest. */
+    uint8_t dmac[6];
+    /* Index of the source GID. */
+    uint8_t sgid_index;
+    /* Port, counted from 1. */
+    uint8_t port;
+    /* Destination QP. */
+    uint32_t dest_qpn;
+    /* Q_Key to send; with the top bit set the QP's own is sent. */
+    uint32_t qkey;
+    /* Flow label. */
+    uint32_t flow_label;
+    /* Traffic class. */
+    uint8_t traffic_class;
+    /* Hop limit. */
+    uint8_t hop_limit;
+    /* UDP source port; 0 lets the card choose. */
+    uint16_t udp_sport;
+    /* VLAN tag control information. */
+    uint16_t vlan;
+    /* vlan_present: `vlan` is to be used. */
+    uint8_t vlan_present;
+    /* Static rate; 0 is the port's speed. */
+    uint8_t static_rate;
+    uint8_t reserved_44[4];
+};
+#define VERBENA_WQE_ADDRESS_VLAN_PRESENT_MASK UINT32_C(0x1)
+#define VERBENA_WQE_ADDRESS_VLAN_PRESENT_SHIFT 0
+VERBENA_ASSERT(sizeof(struct verbena_wqe_address) == 48);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_address, dgid) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_address, dmac) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_address, sgid_index) == 22);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_address, port) == 23);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_address, dest_qpn) == 24);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_address, qkey) == 28);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_address, flow_label) == 32);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_address, traffic_class) == 36);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_address, hop_limit) == 37);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_address, udp_sport) == 38);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_address, vlan) == 40);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_address, vlan_present) == 42);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_address, static_rate) == 43);
+
+/* Scatter/gather entry: one piece of local memory (send and receive). */
+struct verbena_wqe_sge {
+    /* Address, in the addresses of the MR. */
+    uint64_t addr;
+    /* Bytes. */
+    uint32_t length;
+    /* Key of the MR. */
+    uint32_t lkey;
+};
+VERBENA_ASSERT(sizeof(struct verbena_wqe_sge) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_sge, addr) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_sge, length) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_sge, lkey) == 12);
+
+/* Bind segment of BIND_MW; the new R_Key stands in the control segment. */
+struct verbena_wqe_bind {
+    /* First address of the window, in the addresses of the MR. */
+    uint64_t addr;
+    /* Bytes of the window; 0 unbinds. */
+    uint64_t length;
+    /* Key of the MR. */
+    uint32_t mr_lkey;
+    /* The window's R_Key so far. */
+    uint32_t mw_rkey;
+    /* Rights of the window. Values: Access. */
+    uint8_t access;
+    uint8_t reserved_25[7];
+};
+VERBENA_ASSERT(sizeof(struct verbena_wqe_bind) == 32);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_bind, addr) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_bind, length) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_bind, mr_lkey) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_bind, mw_rkey) == 20);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_bind, access) == 24);
+
+/* Head of a receive WQE; `RecvHead::num_sge` entries `WqeSge` follow. */
+struct verbena_recv_head {
+    /* Number of SGEs. */
+    uint8_t num_sge;
+    uint8_t reserved_1[1];
+    /* Next slot of the SRQ's list (SRQ only). */
+    uint16_t next;
+    /* Running index of this WQE, or its slot in an SRQ. */
+    uint32_t index;
+    /* Bytes of all SGEs. */
+    uint32_t length;
+    uint8_t reserved_12[4];
+};
+VERBENA_ASSERT(sizeof(struct verbena_recv_head) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_recv_head, num_sge) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_recv_head, next) == 2);
+VERBENA_ASSERT(offsetof(struct verbena_recv_head, index) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_recv_head, length) == 8);
+
+/* Completion queue entry. The card writes the phase bit last. */
+struct verbena_cqe {
+    /* Send side: running index of the first block of the last WQE that completed. Receive side: running index of the WQE, or its slot in an SRQ. */
+    uint32_t wqe_index;
+    /* qpn: The QP. */
+    uint32_t qpn;
+    /* srcqp: The peer's QP (UD). */
+    uint32_t srcqp;
+    /* Bytes received, or read. */
+    uint32_t byte_len;
+    /* Immediate data in the order of the wire, or the key that the peer invalidated. */
+    uint32_t imm;
+    /* grh: The first 40 bytes of the buffer hold a GRH. */
+    /* has_imm: `imm` holds immediate data. */
+    /* inv: `imm` holds an invalidated key. */
+    /* recv: The receive side completed. */
+    /* csum_ok: The frame's checksums were right (raw packet QP). */
+    /* vlan: `vlan_tci` holds the frame's tag. */
+    uint8_t flags;
+    /* What completed. Values: CqeOpcode. */
+    uint8_t opcode;
+    /* How it ended. Values: CqeStatus. */
+    uint8_t status;
+    /* Why, in the card's own words. Values: Syndrome. */
+    uint8_t syndrome;
+    /* The card's time in nanoseconds. */
+    uint64_t timestamp;
+    /* Service level. */
+    uint8_t sl;
+    uint8_t reserved_33[1];
+    /* Index of the P_Key. */
+    uint16_t pkey_index;
+    /* VLAN tag that was taken off. */
+    uint16_t vlan_tci;
+    uint8_t reserved_38[2];
+    /* Counts the lives of the QP, so that a CQE of an earlier one is known. */
+    uint32_t generation;
+    uint8_t reserved_44[19];
+    /* phase: 1 on the first lap of the ring, then it toggles with each lap. */
+    uint8_t phase;
+};
+#define VERBENA_CQE_QPN_MASK UINT32_C(0xffffff)
+#define VERBENA_CQE_QPN_SHIFT 0
+#define VERBENA_CQE_SRCQP_MASK UINT32_C(0xffffff)
+#define VERBENA_CQE_SRCQP_SHIFT 0
+#define VERBENA_CQE_GRH_MASK UINT32_C(0x1)
+#define VERBENA_CQE_GRH_SHIFT 0
+#define VERBENA_CQE_HAS_IMM_MASK UINT32_C(0x2)
+#define VERBENA_CQE_HAS_IMM_SHIFT 1
+#define VERBENA_CQE_INV_MASK UINT32_C(0x4)
+#define VERBENA_CQE_INV_SHIFT 2
+#define VERBENA_CQE_RECV_MASK UINT32_C(0x8)
+#define VERBENA_CQE_RECV_SHIFT 3
+#define VERBENA_CQE_CSUM_OK_MASK UINT32_C(0x10)
+#define VERBENA_CQE_CSUM_OK_SHIFT 4
+#define VERBENA_CQE_VLAN_MASK UINT32_C(0x20)
+#define VERBENA_CQE_VLAN_SHIFT 5
+#define VERBENA_CQE_PHASE_MASK UINT32_C(0x1)
+#define VERBENA_CQE_PHASE_SHIFT 0
+VERBENA_ASSERT(sizeof(struct verbena_cqe) == 64);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, wqe_index) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, qpn) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, srcqp) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, byte_len) == 12);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, imm) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, flags) == 20);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, opcode) == 21);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, status) == 22);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, syndrome) == 23);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, timestamp) == 24);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, sl) == 32);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, pkey_index) == 34);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, vlan_tci) == 36);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, generation) == 40);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, phase) == 63);
+
+/* Event queue entry. The card writes the phase bit last. */
+struct verbena_eqe {
+    /* What happened. Values: EventKind. */
+    uint8_t kind;
+    /* Port, counted from 1; 0 where no port is meant. */
+    uint8_t port;
+    uint8_t reserved_2[2];
+    /* CQN, QPN or SRQN. */
+    uint32_t object;
+    /* The card's time in nanoseconds. */
+    uint64_t timestamp;
+    /* More, by kind. */
+    uint32_t data;
+    uint8_t reserved_20[11];
+    /* phase: 1 on the first lap of the ring, then it toggles with each lap. */
+    uint8_t phase;
+};
+#define VERBENA_EQE_PHASE_MASK UINT32_C(0x1)
+#define VERBENA_EQE_PHASE_SHIFT 0
+VERBENA_ASSERT(sizeof(struct verbena_eqe) == 32);
+VERBENA_ASSERT(offsetof(struct verbena_eqe, kind) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_eqe, port) == 1);
+VERBENA_ASSERT(offsetof(struct verbena_eqe, object) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_eqe, timestamp) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_eqe, data) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_eqe, phase) == 31);
+
+/* Entry of the admin command ring. */
+struct verbena_command {
+    /* What to do. Values: AdminOpcode. */
+    uint16_t opcode;
+    /* Comes back in the reply. */
+    uint16_t tag;
+    /* Number of the object. */
+    uint32_t object;
+    /* DMA address of the context to read. */
+    uint64_t in_iova;
+    /* Bytes to read. */
+    uint32_t in_len;
+    /* Bytes that may be written. */
+    uint32_t out_len;
+    /* DMA address to which the card writes. */
+    uint64_t out_iova;
+    /* First parameter, by opcode. */
+    uint64_t param0;
+    /* Second parameter, by opcode. */
+    uint64_t param1;
+    /* Third parameter, by opcode. */
+    uint64_t param2;
+    /* Fourth parameter, by opcode. */
+    uint64_t param3;
+};
+VERBENA_ASSERT(sizeof(struct verbena_command) == 64);
+VERBENA_ASSERT(offsetof(struct verbena_command, opcode) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_command, tag) == 2);
+VERBENA_ASSERT(offsetof(struct verbena_command, object) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_command, in_iova) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_command, in_len) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_command, out_len) == 20);
+VERBENA_ASSERT(offsetof(struct verbena_command, out_iova) == 24);
+VERBENA_ASSERT(offsetof(struct verbena_command, param0) == 32);
+VERBENA_ASSERT(offsetof(struct verbena_command, param1) == 40);
+VERBENA_ASSERT(offsetof(struct verbena_command, param2) == 48);
+VERBENA_ASSERT(offsetof(struct verbena_command, param3) == 56);
+
+/* Entry of the admin reply ring. The card writes the phase bit last. */
+struct verbena_reply {
+    /* The command's tag. */
+    uint16_t tag;
+    /* How it ended. Values: AdminStatus. */
+    uint8_t status;
+    /* Why, in the card's own words. Values: Syndrome. */
+    uint8_t syndrome;
+    /* Number of the object. */
+    uint32_t object;
+    /* First value, by opcode. */
+    uint64_t value0;
+    /* Second value, by opcode. */
+    uint64_t value1;
+    uint8_t reserved_24[7];
+    /* phase: 1 on the first lap of the ring, then it toggles with each lap. */
+    uint8_t phase;
+};
+#define VERBENA_REPLY_PHASE_MASK UINT32_C(0x1)
+#define VERBENA_REPLY_PHASE_SHIFT 0
+VERBENA_ASSERT(sizeof(struct verbena_reply) == 32);
+VERBENA_ASSERT(offsetof(struct verbena_reply, tag) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_reply, status) == 2);
+VERBENA_ASSERT(offsetof(struct verbena_reply, syndrome) == 3);
+VERBENA_ASSERT(offsetof(struct verbena_reply, object) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_reply, value0) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_reply, value1) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_reply, phase) == 31);
+
+/* Context of a queue pair: CREATE_QP, MODIFY_QP, QUERY_QP. */
+struct verbena_qp_context {
+    /* State. Values: QpState. */
+    uint8_t state;
+    /* Transport. Values: QpType. */
+    uint8_t qp_type;
+    /* Port, counted from 1. */
+    uint8_t port;
+    /* Path MTU as `ibv_mtu` (`Mtu`). */
+    uint8_t mtu;
+    /* Protection domain. */
+    uint32_t pd;
+    /* Send CQ. */
+    uint32_t send_cq;
+    /* Receive CQ. */
+    uint32_t recv_cq;
+    /* Shared receive queue, with `has_srq`. */
+    uint32_t srq;
+    /* has_srq: Receives come from `srq`. */
+    /* sq_sig_all: Every send WQE makes a CQE. */
+    uint8_t flags;
+    uint8_t reserved_21[1];
+    /* Doorbell page. */
+    uint16_t page;
+    /* DMA address of the send ring. */
+    uint64_t sq_iova;
+    /* DMA address of the receive ring. */
+    uint64_t rq_iova;
+    /* Log2 of the send ring's blocks. */
+    uint8_t sq_log;
+    /* Log2 of the receive ring's entries. */
+    uint8_t rq_log;
+    /* Log2 of the bytes of a receive WQE. */
+    uint8_t rq_stride_log;
+    /* What a peer may do (`Access`). Values: Access. */
+    uint8_t access;
+    /* Index of the P_Key. */
+    uint16_t pkey_index;
+    /* Retries after a time-out or a sequence error, 0 to 7. */
+    uint8_t retry_cnt;
+    /* Retries after receiver-not-ready, 0 to 7; 7 is for ever. */
+    uint8_t rnr_retry;
+    /* Time-out of 4.096 us * 2^n; 0 is never. */
+    uint8_t timeout;
+    /* Code of the time that a peer is to wait after receiver-not-ready. */
+    uint8_t min_rnr_timer;
+    /* READs and atomics that this side may have outstanding. */
+    uint8_t max_rd_atomic;
+    /* READs and atomics that the peer may have outstanding. */
+    uint8_t max_dest_rd_atomic;
+    /* The peer's QP. */
+    uint32_t dest_qpn;
+    /* Q_Key (UD). */
+    uint32_t qkey;
+    /* First PSN to send. */
+    uint32_t sq_psn;
+    /* First PSN to receive. */
+    uint32_t rq_psn;
+    /* Index of the source GID. */
+    uint8_t sgid_index;
+    /* Hop limit. */
+    uint8_t hop_limit;
+    /* Traffic class. */
+    uint8_t traffic_class;
+    /* Service level. */
+    uint8_t sl;
+    /* Flow label. */
+    uint32_t flow_label;
+    /* Destination GID. The first byte of the wire is the lowest. */
+    uint8_t dgid[16];
+    /* Destination Ethernet address. The first byte of the wire is the lowest. */
+    uint8_t dmac[6];
+    /* UDP source port; 0 lets the card choose. */
+    uint16_t udp_sport;
+    /* Most bytes of inline data. */
+    uint32_t max_inline;
+    /* Most SGEs of a send WQE. */
+    uint8_t max_send_sge;
+    /* Most SGEs of a receive WQE. */
+    uint8_t max_recv_sge;
+    /* sq_draining: The send queue is draining (SQD). */
+    uint8_t sq_draining;
+    uint8_t reserved_107[1];
+    /* Its number. */
+    uint32_t qpn;
+    uint8_t reserved_112[144];
+};
+#define VERBENA_QP_CONTEXT_HAS_SRQ_MASK UINT32_C(0x1)
+#define VERBENA_QP_CONTEXT_HAS_SRQ_SHIFT 0
+#define VERBENA_QP_CONTEXT_SQ_SIG_ALL_MASK UINT32_C(0x2)
+#define VERBENA_QP_CONTEXT_SQ_SIG_ALL_SHIFT 1
+#define VERBENA_QP_CONTEXT_SQ_DRAINING_MASK UINT32_C(0x1)
+#define VERBENA_QP_CONTEXT_SQ_DRAINING_SHIFT 0
+VERBENA_ASSERT(sizeof(struct verbena_qp_context) == 256);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, state) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, qp_type) == 1);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, port) == 2);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, mtu) == 3);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, pd) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, send_cq) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, recv_cq) == 12);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, srq) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, flags) == 20);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, page) == 22);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, sq_iova) == 24);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, rq_iova) == 32);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, sq_log) == 40);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, rq_log) == 41);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, rq_stride_log) == 42);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, access) == 43);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, pkey_index) == 44);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, retry_cnt) == 46);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, rnr_retry) == 47);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, timeout) == 48);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, min_rnr_timer) == 49);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, max_rd_atomic) == 50);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, max_dest_rd_atomic) == 51);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, dest_qpn) == 52);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, qkey) == 56);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, sq_psn) == 60);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, rq_psn) == 64);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, sgid_index) == 68);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, hop_limit) == 69);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, traffic_class) == 70);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, sl) == 71);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, flow_label) == 72);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, dgid) == 76);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, dmac) == 92);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, udp_sport) == 98);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, max_inline) == 100);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, max_send_sge) == 104);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, max_recv_sge) == 105);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, sq_draining) == 106);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, qpn) == 108);
+
+/* Context of a completion queue: CREATE_CQ, RESIZE_CQ. */
+struct verbena_cq_context {
+    /* DMA address of the ring. */
+    uint64_t ring_iova;
+    /* DMA address of the u32 consumer index that software keeps. */
+    uint64_t ci_iova;
+    /* Log2 of the entries. */
+    uint8_t log_size;
+    /* Index of the event queue. */
+    uint8_t vector;
+    /* Doorbell page. */
+    uint16_t page;
+    /* ignore_overrun: Overwrite instead of failing where the ring is full. */
+    uint8_t ignore_overrun;
+    uint8_t reserved_21[43];
+};
+#define VERBENA_CQ_CONTEXT_IGNORE_OVERRUN_MASK UINT32_C(0x1)
+#define VERBENA_CQ_CONTEXT_IGNORE_OVERRUN_SHIFT 0
+VERBENA_ASSERT(sizeof(struct verbena_cq_context) == 64);
+VERBENA_ASSERT(offsetof(struct verbena_cq_context, ring_iova) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_cq_context, ci_iova) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_cq_context, log_size) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_cq_context, vector) == 17);
+VERBENA_ASSERT(offsetof(struct verbena_cq_context, page) == 18);
+VERBENA_ASSERT(offsetof(struct verbena_cq_context, ignore_overrun) == 20);
+
+/* Context of a shared receive queue: CREATE_SRQ, MODIFY_SRQ, QUERY_SRQ. */
+struct verbena_srq_context {
+    /* Protection domain. */
+    uint32_t pd;
+    uint8_t reserved_4[4];
+    /* DMA address of the ring. */
+    uint64_t ring_iova;
+    /* Log2 of the entries. */
+    uint8_t log_size;
+    /* Log2 of the bytes of a WQE. */
+    uint8_t stride_log;
+    /* Doorbell page. */
+    uint16_t page;
+    /* An event comes when fewer WQEs than this are left; 0 is never. */
+    uint32_t limit;
+    /* Most SGEs of a WQE. */
+    uint8_t max_sge;
+    uint8_t reserved_25[39];
+};
+VERBENA_ASSERT(sizeof(struct verbena_srq_context) == 64);
+VERBENA_ASSERT(offsetof(struct verbena_srq_context, pd) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_srq_context, ring_iova) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_srq_context, log_size) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_srq_context, stride_log) == 17);
+VERBENA_ASSERT(offsetof(struct verbena_srq_context, page) == 18);
+VERBENA_ASSERT(offsetof(struct verbena_srq_context, limit) == 20);
+VERBENA_ASSERT(offsetof(struct verbena_srq_context, max_sge) == 24);
+
+/* Context of an event queue: CREATE_EQ. */
+struct verbena_eq_context {
+    /* DMA address of the ring. */
+    uint64_t ring_iova;
+    /* Log2 of the entries. */
+    uint8_t log_size;
+    /* Interrupt vector. */
+    uint8_t vector;
+    uint8_t reserved_10[22];
+};
+VERBENA_ASSERT(sizeof(struct verbena_eq_context) == 32);
+VERBENA_ASSERT(offsetof(struct verbena_eq_context, ring_iova) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_eq_context, log_size) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_eq_context, vector) == 9);
+
+/* Context of a memory registration: CREATE_MR. */
+struct verbena_mr_context {
+    /* Protection domain. */
+    uint32_t pd;
+    /* Rights. Values: Access. */
+    uint8_t access;
+    /* How it finds its memory. Values: MrMode. */
+    uint8_t mode;
+    /* Log2 of the page size (PAGE_LIST). */
+    uint8_t page_shift;
+    uint8_t reserved_7[1];
+    /* Address of the first byte as keys know it; 0 for a zero-based one. */
+    uint64_t va;
+    /* Bytes. */
+    uint64_t length;
+    /* DMA address of the first byte (DIRECT), or of the list of `PageEntry` (PAGE_LIST). */
+    uint64_t iova;
+    /* Offset of the first byte in the first page (PAGE_LIST). */
+    uint32_t first_offset;
+    uint8_t reserved_36[28];
+};
+VERBENA_ASSERT(sizeof(struct verbena_mr_context) == 64);
+VERBENA_ASSERT(offsetof(struct verbena_mr_context, pd) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_mr_context, access) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_mr_context, mode) == 5);
+VERBENA_ASSERT(offsetof(struct verbena_mr_context, page_shift) == 6);
+VERBENA_ASSERT(offsetof(struct verbena_mr_context, va) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_mr_context, length) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_mr_context, iova) == 24);
+VERBENA_ASSERT(offsetof(struct verbena_mr_context, first_offset) == 32);
+
+/* State of a memory window: QUERY_MW. */
+struct verbena_mw_context {
+    /* Protection domain. */
+    uint32_t pd;
+    /* Type, 1 or 2. */
+    uint8_t mw_type;
+    /* Rights. Values: Access. */
+    uint8_t access;
+    /* bound: The window is bound. */
+    uint8_t bound;
+    uint8_t reserved_7[1];
+    /* Its R_Key. */
+    uint32_t rkey;
+    /* Key of the MR that it is bound to. */
+    uint32_t mr_lkey;
+    /* qpn: The QP that bound it (type 2). */
+    uint32_t qpn;
+    uint8_t reserved_20[4];
+    /* First address. */
+    uint64_t addr;
+    /* Bytes. */
+    uint64_t length;
+    uint8_t reserved_40[24];
+};
+#define VERBENA_MW_CONTEXT_BOUND_MASK UINT32_C(0x1)
+#define VERBENA_MW_CONTEXT_BOUND_SHIFT 0
+#define VERBENA_MW_CONTEXT_QPN_MASK UINT32_C(0xffffff)
+#define VERBENA_MW_CONTEXT_QPN_SHIFT 0
+VERBENA_ASSERT(sizeof(struct verbena_mw_context) == 64);
+VERBENA_ASSERT(offsetof(struct verbena_mw_context, pd) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_mw_context, mw_type) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_mw_context, access) == 5);
+VERBENA_ASSERT(offsetof(struct verbena_mw_context, bound) == 6);
+VERBENA_ASSERT(offsetof(struct verbena_mw_context, rkey) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_mw_context, mr_lkey) == 12);
+VERBENA_ASSERT(offsetof(struct verbena_mw_context, qpn) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_mw_context, addr) == 24);
+VERBENA_ASSERT(offsetof(struct verbena_mw_context, length) == 32);
+
+/* State of a port: QUERY_PORT (out) and SET_PORT (in). */
+struct verbena_port_context {
+    /* link_up: The link is up. */
+    /* enabled: Software wants the link to be up. */
+    uint8_t flags;
+    /* Index of the GID in `gid`. */
+    uint8_t gid_index;
+    /* Kind of `gid`; IB clears the entry. Values: GidType. */
+    uint8_t gid_type;
+    /* vlan_present: `vlan` is used with `gid`. */
+    uint8_t vlan_present;
+    /* Speed in Mb/s. */
+    uint32_t speed_mbps;
+    /* Largest path MTU now, in bytes. */
+    uint32_t mtu_active;
+    /* Largest path MTU that the card can do, in bytes. */
+    uint32_t mtu_max;
+    /* Ethernet address. The first byte of the wire is the lowest. */
+    uint8_t mac[6];
+    /* VLAN of `gid`. */
+    uint16_t vlan;
+    /* A GID. The first byte of the wire is the lowest. */
+    uint8_t gid[16];
+    uint8_t reserved_40[24];
+};
+#define VERBENA_PORT_CONTEXT_LINK_UP_MASK UINT32_C(0x1)
+#define VERBENA_PORT_CONTEXT_LINK_UP_SHIFT 0
+#define VERBENA_PORT_CONTEXT_ENABLED_MASK UINT32_C(0x2)
+#define VERBENA_PORT_CONTEXT_ENABLED_SHIFT 1
+#define VERBENA_PORT_CONTEXT_VLAN_PRESENT_MASK UINT32_C(0x1)
+#define VERBENA_PORT_CONTEXT_VLAN_PRESENT_SHIFT 0
+VERBENA_ASSERT(sizeof(struct verbena_port_context) == 64);
+VERBENA_ASSERT(offsetof(struct verbena_port_context, flags) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_port_context, gid_index) == 1);
+VERBENA_ASSERT(offsetof(struct verbena_port_context, gid_type) == 2);
+VERBENA_ASSERT(offsetof(struct verbena_port_context, vlan_present) == 3);
+VERBENA_ASSERT(offsetof(struct verbena_port_context, speed_mbps) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_port_context, mtu_active) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_port_context, mtu_max) == 12);
+VERBENA_ASSERT(offsetof(struct verbena_port_context, mac) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_port_context, vlan) == 22);
+VERBENA_ASSERT(offsetof(struct verbena_port_context, gid) == 24);
+
+/* Limits of the card. */
+struct verbena_card_limits {
+    /* Most QPs. */
+    uint32_t max_qp;
+    /* Most WQEs outstanding on a queue. */
+    uint32_t max_qp_wr;
+    /* Most SGEs of a WQE. */
+    uint32_t max_sge;
+    /* Most SGEs of a READ. */
+    uint32_t max_sge_rd;
+    /* Most bytes of inline data. */
+    uint32_t max_inline;
+    /* Most CQs. */
+    uint32_t max_cq;
+    /* Most entries of a CQ. */
+    uint32_t max_cqe;
+    /* Most MRs. */
+    uint32_t max_mr;
+    /* Most bytes of an MR. */
+    uint64_t max_mr_size;
+    /* Most PDs. */
+    uint32_t max_pd;
+    /* Most READs and atomics outstanding at a QP as target. */
+    uint32_t max_qp_rd_atom;
+    /* Most READs and atomics outstanding at a QP as initiator. */
+    uint32_t max_qp_init_rd_atom;
+    /* Most SRQs. */
+    uint32_t max_srq;
+    /* Most WQEs of an SRQ. */
+    uint32_t max_srq_wr;
+    /* Most SGEs of an SRQ's WQE. */
+    uint32_t max_srq_sge;
+    /* Most memory windows. */
+    uint32_t max_mw;
+    /* Most address handles. */
+    uint32_t max_ah;
+    /* Most multicast groups. */
+    uint32_t max_mcast_grp;
+    /* Most QPs of a multicast group. */
+    uint32_t max_mcast_qp_attach;
+    /* Ports. */
+    uint32_t ports;
+    /* Entries of a port's GID table. */
+    uint32_t gid_table_len;
+    /* Entries of a port's P_Key table. */
+    uint32_t pkey_table_len;
+    /* Clock of the timestamps in kHz. */
+    uint32_t clock_khz;
+    /* Page sizes that page lists may have, one bit each. */
+    uint64_t page_size_cap;
+    /* Firmware: major << 32 | minor << 16 | patch. */
+    uint64_t fw_ver;
+    /* Event queues of a function. */
+    uint32_t eq_count;
+    /* Part number to present to software. */
+    uint32_t part_id;
+    /* Most READs and atomics outstanding at the card as target. */
+    uint32_t max_res_rd_atom;
+    /* Most multicast attachments in all. */
+    uint32_t max_total_mcast_qp_attach;
+};
+VERBENA_ASSERT(sizeof(struct verbena_card_limits) == 128);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_qp) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_qp_wr) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_sge) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_sge_rd) == 12);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_inline) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_cq) == 20);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_cqe) == 24);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_mr) == 28);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_mr_size) == 32);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_pd) == 40);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_qp_rd_atom) == 44);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_qp_init_rd_atom) == 48);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_srq) == 52);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_srq_wr) == 56);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_srq_sge) == 60);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_mw) == 64);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_ah) == 68);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_mcast_grp) == 72);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_mcast_qp_attach) == 76);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, ports) == 80);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, gid_table_len) == 84);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, pkey_table_len) == 88);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, clock_khz) == 92);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, page_size_cap) == 96);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, fw_ver) == 104);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, eq_count) == 112);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, part_id) == 116);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_res_rd_atom) == 120);
+VERBENA_ASSERT(offsetof(struct verbena_card_limits, max_total_mcast_qp_attach) == 124);
+
+/* Entry of a page list. */
+struct verbena_page_entry {
+    /* DMA address of the page. */
+    uint64_t addr;
+};
+VERBENA_ASSERT(sizeof(struct verbena_page_entry) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_page_entry, addr) == 0);
+
+#endif

@@ -1,0 +1,126 @@
+//! The registers in SystemRDL 2.0.
+
+use super::text::{line, snake, NOTICE};
+use crate::catalog::{self, Block};
+use crate::field::{Field, Kind, Names};
+use crate::regs::{Mode, Register};
+use std::fmt::Write;
+
+/// `verbena.rdl`.
+pub fn map() -> String {
+    let mut text = format!("// {}\n// {}\n\n", NOTICE[0], NOTICE[1]);
+    for names in enums() {
+        enumeration(&mut text, names);
+    }
+    text.push_str("addrmap verbena {\n");
+    property(&mut text, 1, "name", "Verbena BAR0");
+    property(&mut text, 1, "desc", "The registers of a function of the card.");
+    text.push_str("    littleendian;\n    lsb0;\n    default hw = r;\n\n");
+    registers(&mut text, 1, catalog::GLOBAL.registers);
+    open(&mut text, 1, &catalog::PORT);
+    registers(&mut text, 2, catalog::PORT.registers);
+    open(&mut text, 2, &catalog::GID);
+    registers(&mut text, 3, catalog::GID.registers);
+    close(&mut text, 2, &catalog::GID);
+    close(&mut text, 1, &catalog::PORT);
+    open(&mut text, 1, &catalog::PAGE);
+    registers(&mut text, 2, catalog::PAGE.registers);
+    close(&mut text, 1, &catalog::PAGE);
+    text.push_str("};\n");
+    text
+}
+
+/// The enums that fields of registers have.
+fn enums() -> Vec<&'static Names> {
+    let mut all: Vec<&Names> = Vec::new();
+    for field in catalog::words().flat_map(|word| word.fields) {
+        if let Kind::Enum(names) = field.kind {
+            if !all.contains(&names) {
+                all.push(names);
+            }
+        }
+    }
+    all
+}
+
+fn quoted(text: &str) -> String {
+    line(text).replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+fn property(text: &mut String, depth: usize, name: &str, value: &str) {
+    let _ = writeln!(text, "{:1$}{name} = \"{2}\";", "", depth * 4, quoted(value));
+}
+
+fn enumeration(text: &mut String, names: &Names) {
+    let _ = writeln!(text, "// {}\nenum {}_e {{", line(names.doc), snake(names.name));
+    for known in names.values {
+        let (value, doc) = (known.value, quoted(known.doc));
+        let _ = writeln!(text, "    {} = {value:#x} {{ desc = \"{doc}\"; }};", known.name);
+    }
+    text.push_str("};\n\n");
+}
+
+fn open(text: &mut String, depth: usize, block: &Block) {
+    let _ = writeln!(text, "{:1$}regfile {{", "", depth * 4);
+    property(text, depth + 1, "name", block.name);
+    text.push('\n');
+}
+
+fn close(text: &mut String, depth: usize, block: &Block) {
+    let Block { name, base, stride, count, .. } = block;
+    let _ = writeln!(text, "{:1$}}} {name}[{count}] @ {base:#x} += {stride:#x};\n", "", depth * 4);
+}
+
+fn registers(text: &mut String, depth: usize, registers: &[Register]) {
+    for register in registers {
+        one(text, depth, register);
+    }
+}
+
+fn one(text: &mut String, depth: usize, register: &Register) {
+    let indent = " ".repeat(depth * 4);
+    let bits = register.bytes as usize * 8;
+    let _ = writeln!(text, "{indent}reg {{");
+    property(text, depth + 1, "desc", register.doc);
+    let _ = writeln!(text, "{indent}    regwidth = {bits};\n{indent}    accesswidth = {bits};");
+    for access in access(register.mode) {
+        let _ = writeln!(text, "{indent}    default {access};");
+    }
+    let whole = [Field { name: "VALUE", doc: register.doc, bit: 0, width: bits, kind: Kind::Uint }];
+    let fields = if register.value.is_some() { register.fields() } else { &whole };
+    for field in fields {
+        bits_of(text, depth + 1, field, register);
+    }
+    let (name, offset) = (register.name, register.offset);
+    let _ = match register.count {
+        1 => writeln!(text, "{indent}}} {name} @ {offset:#x};\n"),
+        count => writeln!(text, "{indent}}} {name}[{count}] @ {offset:#x} += {:#x};\n", register.bytes),
+    };
+}
+
+/// The properties that say who may read and write.
+fn access(mode: Mode) -> &'static [&'static str] {
+    match mode {
+        Mode::RO => &["sw = r", "hw = w"],
+        Mode::RW => &["sw = rw", "hw = rw"],
+        Mode::WO => &["sw = w"],
+        Mode::W1C => &["sw = rw", "onwrite = woclr", "hw = rw"],
+    }
+}
+
+fn bits_of(text: &mut String, depth: usize, field: &Field, register: &Register) {
+    let mut properties = format!("desc = \"{}\";", quoted(field.doc));
+    if let Kind::Enum(names) = field.kind {
+        let _ = write!(properties, " encode = {}_e;", snake(names.name));
+    }
+    let reset = match register.reset {
+        Some(reset) => {
+            let value = reset >> field.bit & (u64::MAX >> (64 - field.width));
+            format!(" = {}'h{value:x}", field.width)
+        }
+        None => String::new(),
+    };
+    let (name, high, low) = (field.name, field.bit + field.width - 1, field.bit);
+    // The backslash keeps a name apart from the words of the language.
+    let _ = writeln!(text, "{:1$}field {{ {properties} }} \\{name} [{high}:{low}]{reset};", "", depth * 4);
+}

@@ -1,0 +1,162 @@
+#define _GNU_SOURCE
+#include "timeline.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WAKE_SIGNAL = 63, MARKS = 4096 };
+
+// The structures of abi.rs.
+struct key { uint32_t kind, reserved; uint64_t from, to; };
+struct wait_fd { int32_t fd; uint32_t events; struct key key; uint64_t position; };
+struct table {
+	uint32_t version, reserved;
+	uint64_t clock_read_ps;
+	uint64_t (*now)(void *), (*spend)(void *, uint64_t), (*sleep_until)(void *, uint64_t);
+	uint64_t (*block)(void *, const struct wait_fd *, size_t, uint64_t), (*unblock)(void *, uint64_t);
+	void (*sent)(void *, const struct key *, uint64_t), (*received)(void *, const struct key *, uint64_t);
+	void (*closed)(void *, const struct key *);
+	uint64_t (*memory_wait)(void *), (*calls)(void *);
+	void (*alarm)(void *, uint64_t);
+};
+
+struct process { uint64_t clock, deadline, alarm; int blocked, pid, tid; };
+struct mark { struct key key; uint64_t end, at; };
+struct shared {
+	pthread_mutex_t lock;
+	struct process process[2];
+	struct mark mark[MARKS];
+	int marks, lost, waits;
+};
+
+volatile char *card_writes;
+uint64_t memory_waits;
+static struct shared *net;
+static struct process *self;
+
+#define LOCKED(...) do { pthread_mutex_lock(&net->lock); __VA_ARGS__; pthread_mutex_unlock(&net->lock); } while (0)
+
+static uint64_t now(void *d) { (void)d; return self->clock; }
+
+// Ends the wait of the other process if its deadline, or its alarm, has come.
+static void wake(uint64_t at)
+{
+	struct process *other = &net->process[self == &net->process[0]];
+	uint64_t until = other->deadline < other->alarm ? other->deadline : other->alarm;
+	if (other->blocked && until <= at) {
+		if (other->clock < until)
+			other->clock = until;
+		syscall(SYS_tgkill, other->pid, other->tid, WAKE_SIGNAL);
+	}
+}
+
+static uint64_t spend(void *d, uint64_t ps)
+{
+	(void)d;
+	LOCKED(self->clock += ps; wake(self->clock));
+	return self->clock;
+}
+
+static uint64_t sleep_until(void *d, uint64_t at)
+{
+	(void)d;
+	LOCKED(if (at > self->clock) self->clock = at; wake(self->clock));
+	return self->clock;
+}
+
+static uint64_t block(void *d, const struct wait_fd *fds, size_t n, uint64_t deadline)
+{
+	(void)d, (void)fds, (void)n;
+	LOCKED(self->blocked = 1; self->deadline = deadline; self->pid = getpid();
+	       self->tid = syscall(SYS_gettid); net->waits++);
+	return 42;
+}
+
+static uint64_t unblock(void *d, uint64_t token)
+{
+	(void)d;
+	if (token != 42)
+		abort();
+	LOCKED(self->blocked = 0);
+	return self->clock;
+}
+
+static void mark(const struct key *key, uint64_t end)
+{
+	LOCKED(net->mark[net->marks++ % MARKS] = (struct mark){ *key, end, self->clock });
+}
+
+static void sent(void *d, const struct key *key, uint64_t end) { (void)d; mark(key, end); }
+static void closed(void *d, const struct key *key) { (void)d; mark(key, UINT64_MAX); }
+
+static void received(void *d, const struct key *key, uint64_t end)
+{
+	(void)d;
+	LOCKED({
+		uint64_t at = 0;
+		for (int i = 0; i < net->marks && i < MARKS && !at; i++)
+			if (!memcmp(&net->mark[i].key, key, sizeof *key) && net->mark[i].end >= end)
+				at = net->mark[i].at + MESSAGE_PS;
+		if (!at)
+			net->lost++;
+		if (at > self->clock)
+			self->clock = at;
+	});
+}
+
+static uint64_t memory_wait(void *d)
+{
+	(void)d;
+	memory_waits++;
+	self->clock += 1000000;
+	if (card_writes)
+		++*card_writes;
+	return self->clock;
+}
+
+static uint64_t calls(void *d) { (void)d; return 0; }
+static void want_alarm(void *d, uint64_t at) { (void)d; LOCKED(self->alarm = at); }
+
+struct shared *make_shared(void)
+{
+	pthread_mutexattr_t a;
+	struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (s == MAP_FAILED)
+		exit(9);
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+	pthread_mutex_init(&s->lock, &a);
+	return s;
+}
+
+void attach(struct shared *shared, int me)
+{
+	static const struct table table = { 1, 0, READ_PS, now, spend, sleep_until, block, unblock, sent,
+					    received, closed, memory_wait, calls, want_alarm };
+	int (*attach)(const struct table *, void *) = dlsym(RTLD_DEFAULT, "verbena_clock_attach");
+	net = shared;
+	self = &net->process[me];
+	if (!attach || attach(&table, NULL)) {
+		printf("no clock to attach to\n");
+		exit(9);
+	}
+}
+
+uint64_t clock_of(struct shared *s, int who) { return s->process[who].clock; }
+int lost(struct shared *s) { return s->lost; }
+int open_waits(struct shared *s) { return s->process[0].blocked + s->process[1].blocked; }
+int waits(struct shared *s) { return s->waits; }
+
+uint64_t library_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
