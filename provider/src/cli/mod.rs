@@ -81,6 +81,9 @@ pub struct CardArgs {
     /// the running net has)
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<Clock>,
+    /// Record in a new file what each message waits for, for `verbena trace --read FILE`; needs --clock virtual
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<std::path::PathBuf>,
     #[command(flatten)]
     pub wire: wire::WireArgs,
 }

@@ -104,6 +104,10 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     let outcome = run.both_sides();
     run.progress.finish();
     let written = write_results(&settings, &run.table, &out);
+    if args.cards.trace.is_some() {
+        drop(held);
+        keeper::ended(&net)?;
+    }
     let outcome = outcome?;
     if run.table.rows.is_empty() {
         eprintln!("verbena: the client printed no table, so there is nothing to write");
