@@ -156,7 +156,11 @@ impl<S: Borrow<Segment>> Runner<S> {
             let Ok(guard) = self.locked() else { std::process::abort() };
             let joined = self.engine(&guard, |e| {
                 let sim = &mut *e.env.sim;
-                let others = sim.actors.used().iter().any(|a| a.member != member && a.state != State::Blocked && a.state != State::Free);
+                let others = sim
+                    .actors
+                    .used()
+                    .iter()
+                    .any(|a| a.member != member && a.state != State::Blocked && a.state != State::Free);
                 if others && tries != 0 {
                     return None;
                 }
@@ -330,10 +334,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// A control operation: the thread's clock goes on to where the operation takes place, in its turn.
-    pub(super) fn turn<R>(
-        &self,
-        first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
-    ) -> Result<R, LockError> {
+    pub(super) fn turn<R>(&self, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> Result<R, LockError> {
         called();
         let me = self.me();
         let guard = self.locked()?;
@@ -372,7 +373,8 @@ impl<S: Borrow<Segment>> Runner<S> {
     pub(super) fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
         let p = self.profile();
         let bytes = blocks * fpga_regs::WQE_BLOCK as u32;
-        let pushed = bytes <= p.sq.push_max && (p.sq.push_inline_only == 0 || self.first_is_inline(card, qp, producer, blocks));
+        let pushed = bytes <= p.sq.push_max
+            && (p.sq.push_inline_only == 0 || self.first_is_inline(card, qp, producer, blocks));
         let store = if pushed { p.host.push_ps * u64::from(blocks) } else { p.host.doorbell_ps };
         let cost = p.host.post_ps * u64::from(blocks) + store;
         let on_bus = if pushed { u64::from(bytes) } else { 8 };
@@ -530,7 +532,11 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// Makes a new net one of simulated time.
-    pub(super) fn start_simulation(&self, profile: &crate::profile::Profile, trace: Option<&std::path::Path>) {
+    pub(super) fn start_simulation(
+        &self,
+        profile: &crate::profile::Profile,
+        trace: Option<&std::path::Path>,
+    ) {
         // SAFETY: nobody else has the segment yet.
         let sim = unsafe { &mut *sim(self.net()) };
         sim.profile = *profile;
@@ -640,7 +646,6 @@ impl Clocked {
         std::sync::Arc::ptr_eq(&self.0, &other.0)
     }
 }
-
 
 macro_rules! delegate {
     ($($(#[$doc:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {

@@ -26,7 +26,8 @@ impl<S: Borrow<Segment>> Runner<S> {
         let Ok(guard) = self.locked() else { return };
         self.engine(&guard, |e| {
             let q = &e.world.cards[card as usize].qps[qp as usize];
-            let subject = Subject { card, place: card, port: q.port.port, qpn: q.qpn, process, ..Subject::default() };
+            let subject =
+                Subject { card, place: card, port: q.port.port, qpn: q.qpn, process, ..Subject::default() };
             let each = e.env.sim.profile.host.post_ps;
             let mut at = rung.saturating_sub(cost);
             let mut index = blocks.start;

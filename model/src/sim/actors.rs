@@ -234,7 +234,8 @@ impl Sim {
     /// An actor's place, for a thread of a process; `None`: all are taken.
     pub fn join(&mut self, member: u16, pid: u32, tid: u32) -> Option<u16> {
         let place = self.actors.all.iter().position(|a| a.state == State::Free)?;
-        let ordinal = self.actors.used().iter().filter(|a| a.state != State::Free && a.member == member).count();
+        let ordinal =
+            self.actors.used().iter().filter(|a| a.state != State::Free && a.member == member).count();
         self.actors.top = self.actors.top.max(place as u32 + 1);
         let start = self.latest();
         let a = &mut self.actors.all[place];

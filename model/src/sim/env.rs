@@ -74,7 +74,14 @@ impl SimEnv<'_> {
         card.bus.read(now, profile.caches.mtt_bytes, profile).last
     }
 
-    fn short(&mut self, to: Addr, from: &[u8], earliest: u64, on_bus: u32, entry: bool) -> Result<u64, DmaFault> {
+    fn short(
+        &mut self,
+        to: Addr,
+        from: &[u8],
+        earliest: u64,
+        on_bus: u32,
+        entry: bool,
+    ) -> Result<u64, DmaFault> {
         self.check(to, from.len())?;
         let card = self.step.card;
         let sim = &mut *self.sim;
@@ -92,9 +99,23 @@ impl SimEnv<'_> {
         let card = self.step.card;
         let subject = match cqe.recv() {
             true => received,
-            false => Subject { card, place: card, responder: false, qpn: cqe.qpn(), message: cqe.wqe_index(), ..received },
+            false => Subject {
+                card,
+                place: card,
+                responder: false,
+                qpn: cqe.qpn(),
+                message: cqe.wqe_index(),
+                ..received
+            },
         };
-        let mut span = Span { start: self.sim.now, end: at, phase: Phase::Cqe, subject, index: cqe.wqe_index(), bytes: cqe.byte_len() };
+        let mut span = Span {
+            start: self.sim.now,
+            end: at,
+            phase: Phase::Cqe,
+            subject,
+            index: cqe.wqe_index(),
+            bytes: cqe.byte_len(),
+        };
         self.sim.trace.put(span);
         span.start = at;
         span.phase = Phase::Poll;
@@ -104,7 +125,13 @@ impl SimEnv<'_> {
     }
 
     /// Copies payload of a packet into a slot's own room.
-    pub fn snapshot(&mut self, payload: &Payload, offset: usize, slot: u16, len: usize) -> Result<(), DmaFault> {
+    pub fn snapshot(
+        &mut self,
+        payload: &Payload,
+        offset: usize,
+        slot: u16,
+        len: usize,
+    ) -> Result<(), DmaFault> {
         match *payload {
             Payload::Memory(from, _) => {
                 let from = from.add(offset as u64);
@@ -223,15 +250,8 @@ impl Env for SimEnv<'_> {
 
     fn stash(&mut self, len: usize) -> u32 {
         debug_assert!(len <= MTU);
-        let slot = Slot {
-            packet: Packet::BLANK,
-            refs: 1,
-            flow: 0,
-            fetched: 0,
-            warm: false,
-            message: 0,
-            since: 0,
-        };
+        let slot =
+            Slot { packet: Packet::BLANK, refs: 1, flow: 0, fetched: 0, warm: false, message: 0, since: 0 };
         match self.sim.slots.put(slot) {
             Some(at) => {
                 self.step.stashes.push(at as u16);

@@ -143,7 +143,14 @@ impl Engine<'_> {
             if before.cur_offset == 0 {
                 let q = &self.world.cards[card as usize].qps[qp as usize];
                 let port = q.port.port;
-                let subject = Subject { card, port, place: card, qpn: q.qpn, message: before.cur, ..Subject::default() };
+                let subject = Subject {
+                    card,
+                    port,
+                    place: card,
+                    qpn: q.qpn,
+                    message: before.cur,
+                    ..Subject::default()
+                };
                 sim.trace.step(Phase::WqeFetch, fetched, &subject, before.cur, 0);
             }
         }

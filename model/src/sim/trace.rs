@@ -109,11 +109,8 @@ pub struct Subject {
 impl Subject {
     /// Of a packet of a message, at the card that sends it or the one that receives it.
     pub fn of(packet: &Packet, message: u32, sending: bool) -> Subject {
-        let (asks, qpn) = if packet.is_answer() {
-            (packet.dst, packet.dest_qpn)
-        } else {
-            (packet.src, packet.src_qpn)
-        };
+        let (asks, qpn) =
+            if packet.is_answer() { (packet.dst, packet.dest_qpn) } else { (packet.src, packet.src_qpn) };
         let place = if sending { packet.src.card } else { packet.dst.card };
         let responder = sending == packet.is_answer();
         Subject { card: asks.card, port: asks.port, place, responder, qpn, message, process: 0 }
@@ -128,7 +125,8 @@ impl Span {
         bytes[8..16].copy_from_slice(&self.end.to_le_bytes());
         let flags = if s.responder { RESPONDER } else { 0 } | PLACED | s.place << 4;
         bytes[16..20].copy_from_slice(&[self.phase as u8, s.card, s.port, flags]);
-        for (i, word) in [s.qpn, self.index, self.bytes, s.message, s.process.into()].into_iter().enumerate() {
+        for (i, word) in [s.qpn, self.index, self.bytes, s.message, s.process.into()].into_iter().enumerate()
+        {
             bytes[20 + 4 * i..24 + 4 * i].copy_from_slice(&word.to_le_bytes());
         }
         bytes

@@ -125,7 +125,7 @@ impl Panel {
 
     /// True for latency tests.
     pub fn is_latency(&self) -> bool {
-        self.group.test.ends_with("_lat")
+        self.group.is_latency()
     }
 
     /// The curve's points of the panel's figure; the mean where a run by duration has no median.
@@ -161,6 +161,36 @@ impl Panel {
         };
         self.points(base).into_iter().filter_map(same).collect()
     }
+}
+
+/// A model beside a base, over all sizes that both have.
+pub struct Summary<'a> {
+    /// Where.
+    pub panel: &'a Panel,
+    /// The modelled card.
+    pub model: &'a Curve,
+    /// What it is compared with.
+    pub base: &'a Curve,
+    /// Sizes.
+    pub count: usize,
+    /// Geometric mean of the ratios, model over base.
+    pub mean: f64,
+    /// The ratio that is furthest from 1, the same for half and for twice.
+    pub worst: Ratio,
+}
+
+/// All pairs that have sizes in common.
+pub fn summaries(panels: &[Panel]) -> Vec<Summary<'_>> {
+    let off = |ratio: &Ratio| ratio.value().ln().abs();
+    let pairs = panels.iter().flat_map(|panel| panel.pairs().into_iter().map(move |pair| (panel, pair)));
+    pairs
+        .filter_map(|(panel, (model, base))| {
+            let ratios = panel.ratios(model, base);
+            let worst = *ratios.iter().max_by(|a, b| off(a).total_cmp(&off(b)))?;
+            let mean = ratios.iter().map(|ratio| ratio.value().ln()).sum::<f64>() / ratios.len() as f64;
+            Some(Summary { panel, model, base, count: ratios.len(), mean: mean.exp(), worst })
+        })
+        .collect()
 }
 
 /// Puts a base into the panel whose settings are nearest to its own; says when there is none.

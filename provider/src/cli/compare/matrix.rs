@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Set {
-    /// Every group, few iterations
+    /// Some sizes, each in a run of its own
     #[default]
     Quick,
-    /// As published measurements are made: 1000 iterations
+    /// Every size from 2 B to 8 MiB, 1000 iterations each, as published measurements are made (`-a -n 1000`)
     Full,
 }
 
@@ -20,13 +20,6 @@ impl Set {
         match self {
             Set::Quick => "quick",
             Set::Full => "full",
-        }
-    }
-
-    fn iterations(self) -> &'static str {
-        match self {
-            Set::Quick => "200",
-            Set::Full => "1000",
         }
     }
 }
@@ -48,10 +41,17 @@ pub struct Group {
     launcher: &'static [&'static str],
 }
 
+impl Group {
+    /// True for latency tests.
+    pub fn is_latency(&self) -> bool {
+        self.test.ends_with("_lat")
+    }
+}
+
 /// What varies within a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
-    /// Message size, in one run.
+    /// Message size.
     Size,
     /// MTU, one run each, messages of 64 KiB.
     Mtu,
@@ -86,7 +86,35 @@ pub const GROUPS: [Group; 10] = [
     Group { axis: Axis::Qps, ..sweep("qps", "Message rate by QPs, 64 B WRITE", "ib_write_bw", &[]) },
 ];
 
+/// Iterations of all runs but those below: as of published measurements, with which the filling of the
+/// queues counts.
+const ITERATIONS: u32 = 1000;
+/// Larger messages need fewer for a steady state, but no fewer than perftest's depth, which would be less then.
+const LARGE: u32 = 1 << 16;
+const LARGE_ITERATIONS: u32 = 130;
+/// One message at a time: each is like the next.
+const LATENCY_ITERATIONS: u32 = 100;
+/// Sizes of a full run.
 const ALL_SIZES: usize = 23;
+const BANDWIDTH_SIZES: [u32; 16] = [
+    2,
+    8,
+    64,
+    128,
+    256,
+    512,
+    1 << 10,
+    1 << 11,
+    1 << 12,
+    1 << 13,
+    1 << 14,
+    1 << 15,
+    1 << 16,
+    1 << 18,
+    1 << 20,
+    1 << 23,
+];
+const LATENCY_SIZES: [u32; 12] = [2, 8, 32, 64, 128, 256, 512, 1 << 10, 1 << 11, 1 << 12, 1 << 14, 1 << 16];
 
 /// One run on one card.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,8 +150,8 @@ pub fn groups(names: &[String]) -> Result<Vec<Group>> {
 
 /// All runs of a group on a card. `mtu` is that of the runs whose MTU does not vary.
 pub fn cells(group: Group, card: &str, set: Set, mtu: u32) -> Vec<Cell> {
-    let cell = |extra: &[&str], mtu: u32, rows| {
-        let fixed = ["-m", &mtu.to_string(), "-n", set.iterations()].map(str::to_owned);
+    let cell = |extra: &[&str], mtu: u32, iterations: u32, rows| {
+        let fixed = ["-m", &mtu.to_string(), "-n", &iterations.to_string()].map(str::to_owned);
         let options = extra.iter().chain(group.options).map(|word| (*word).to_owned()).chain(fixed);
         Cell {
             group,
@@ -134,9 +162,25 @@ pub fn cells(group: Group, card: &str, set: Set, mtu: u32) -> Vec<Cell> {
         }
     };
     match group.axis {
-        Axis::Size => vec![cell(&["-a"], mtu, ALL_SIZES)],
-        Axis::Mtu => [256, 512, 1024, 2048, 4096].map(|mtu| cell(&["-s", "65536"], mtu, 1)).to_vec(),
-        Axis::Qps => ["1", "2", "4", "8"].map(|qps| cell(&["-s", "64", "-q", qps], mtu, 1)).to_vec(),
+        Axis::Size if set == Set::Full => vec![cell(&["-a"], mtu, ITERATIONS, ALL_SIZES)],
+        Axis::Size => {
+            let sizes: &[u32] = if group.is_latency() { &LATENCY_SIZES } else { &BANDWIDTH_SIZES };
+            let one = |&size: &u32| {
+                let iterations = match size {
+                    _ if group.is_latency() => LATENCY_ITERATIONS,
+                    0..=LARGE => ITERATIONS,
+                    _ => LARGE_ITERATIONS,
+                };
+                cell(&["-s", &size.to_string()], mtu, iterations, 1)
+            };
+            sizes.iter().map(one).collect()
+        }
+        Axis::Mtu => {
+            [256, 512, 1024, 2048, 4096].map(|mtu| cell(&["-s", "65536"], mtu, ITERATIONS, 1)).to_vec()
+        }
+        Axis::Qps => {
+            ["1", "2", "4", "8"].map(|qps| cell(&["-s", "64", "-q", qps], mtu, ITERATIONS, 1)).to_vec()
+        }
     }
 }
 
@@ -154,8 +198,12 @@ mod tests {
     #[test]
     fn runs_are_spelt_out() {
         let group = groups(&["inline".to_owned()]).unwrap()[0];
-        let cells = cells(group, "cx3", Set::Quick, 2048);
-        assert_eq!(cells[0].line(), "ib_write_lat -a -I 220 -m 2048 -n 200");
-        assert_eq!(cells[0].launcher, ["--as", "cx4lx"]);
+        let full = cells(group, "cx3", Set::Full, 2048);
+        assert_eq!(full[0].line(), "ib_write_lat -a -I 220 -m 2048 -n 1000");
+        assert_eq!((full.len(), full[0].rows), (1, 23));
+        let quick = cells(group, "cx3", Set::Quick, 2048);
+        assert_eq!(quick[1].line(), "ib_write_lat -s 8 -I 220 -m 2048 -n 100");
+        assert_eq!((quick.len(), quick[0].rows), (LATENCY_SIZES.len(), 1));
+        assert_eq!(quick[0].launcher, ["--as", "cx4lx"]);
     }
 }

@@ -12,7 +12,9 @@ mod report;
 mod table;
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
@@ -43,7 +45,7 @@ pub struct CompareArgs {
     /// mtu, qps (default all)
     #[arg(long, value_delimiter = ',', value_name = "GROUP,...")]
     tests: Vec<String>,
-    /// How many iterations
+    /// Which sizes, and how many iterations (default quick)
     #[arg(long, value_enum)]
     set: Option<Set>,
     /// The clock of the programs (default virtual)
@@ -102,12 +104,14 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
     let plan = Plan::new(&args, golden.as_ref())?;
     fs::create_dir_all(&args.out).with_context(|| format!("making {}", args.out.display()))?;
 
+    let start = Instant::now();
     let work = tempfile::tempdir().context("making a directory for the runs")?;
     let bar = plan.bar();
     let (done, mut notes) = plan.run(work.path(), &bar)?;
     let (budgets, failed) = plan.budgets(work.path(), &bar)?;
     notes.extend(failed);
     bar.finish_and_clear();
+    let took = start.elapsed();
     let failures = notes.len();
     let mut outcome = Outcome { panels: plan.panels(&done), budgets, notes };
     for base in plan.bases(added) {
@@ -121,7 +125,11 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
     for note in &outcome.notes {
         eprintln!("verbena: {note}");
     }
-    write(&args, &plan, &outcome)?;
+    // A reader such as `head` may have gone: the files are written all the same.
+    let _ = write!(io::stdout(), "{}", table::summary(&outcome.panels));
+    let runs = plan.cells().len() + outcome.budgets.len();
+    eprintln!("verbena: {runs} runs took {:.0} s", took.as_secs_f64());
+    put(&args, &plan, &outcome)?;
     if done.is_empty() {
         bail!("no run gave a result");
     }
@@ -142,7 +150,7 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
     Ok(u8::from(failures > 0 || !changes.is_empty()))
 }
 
-fn write(args: &CompareArgs, plan: &Plan, outcome: &Outcome) -> Result<()> {
+fn put(args: &CompareArgs, plan: &Plan, outcome: &Outcome) -> Result<()> {
     let files = [
         ("report.html", report::page(plan, outcome)?),
         ("results.csv", table::results(&outcome.panels)),

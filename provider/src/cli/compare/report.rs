@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use maud::{html, Markup, PreEscaped, DOCTYPE};
 
-use super::curves::{Curve, Kind, Panel};
+use super::curves::{summaries, Curve, Kind, Panel};
 use super::matrix::Axis;
 use super::plots::{bytes_text, chart, css_color, Chart, Line};
 use super::{phases, Outcome, Plan};
@@ -66,16 +66,7 @@ fn how_made(plan: &Plan) -> String {
 
 /// The models beside what they are compared with, a line for each pair.
 fn summary(panels: &[Panel]) -> Markup {
-    let lines: Vec<_> = panels
-        .iter()
-        .flat_map(|panel| panel.pairs().into_iter().map(move |(model, base)| (panel, model, base)))
-        .filter_map(|(panel, model, base)| {
-            let ratios = panel.ratios(model, base);
-            let worst = ratios.iter().max_by(|a, b| off(a.value()).total_cmp(&off(b.value())))?;
-            let mean = ratios.iter().map(|ratio| ratio.value().ln()).sum::<f64>() / ratios.len() as f64;
-            Some((panel, model, base, ratios.len(), mean.exp(), *worst))
-        })
-        .collect();
+    let lines = summaries(panels);
     html! {
         @if !lines.is_empty() {
             div.scroll { table id="summary" {
@@ -83,14 +74,14 @@ fn summary(panels: &[Panel]) -> Markup {
                     th { "test" } th.text { "model" } th.text { "compared with" } th { "sizes" } th { "mean ratio" }
                     th { "furthest" } th { "settings" }
                 } }
-                tbody { @for (panel, model, base, count, mean, worst) in lines { tr {
-                    td { a href={ "#" (panel.group.name) } { (panel.group.title) } }
-                    td.text { (model.label) }
-                    td.text { (base.label) }
-                    td { (count) }
-                    td { (format!("{mean:.3}")) }
-                    td { (format!("{:.3} at {}", worst.value(), bytes_text(worst.bytes))) }
-                    @let differences = model.differences(base).len();
+                tbody { @for line in lines { tr {
+                    td { a href={ "#" (line.panel.group.name) } { (line.panel.group.title) } }
+                    td.text { (line.model.label) }
+                    td.text { (line.base.label) }
+                    td { (line.count) }
+                    td { (format!("{:.3}", line.mean)) }
+                    td { (format!("{:.3} at {}", line.worst.value(), bytes_text(line.worst.bytes))) }
+                    @let differences = line.model.differences(line.base).len();
                     td.differs[differences > 0] {
                         @if differences > 0 { (differences) " differ" } @else { "alike" }
                     }
@@ -99,11 +90,6 @@ fn summary(panels: &[Panel]) -> Markup {
             p.soft { "Ratios are model over measurement; the mean is geometric." }
         }
     }
-}
-
-/// How far a ratio is from 1, the same for half and for twice.
-fn off(ratio: f64) -> f64 {
-    ratio.ln().abs()
 }
 
 fn panel(panel: &Panel) -> Result<Markup> {
@@ -195,9 +181,19 @@ fn ratio_lines(panel: &Panel) -> Vec<Line> {
     panel.pairs().into_iter().enumerate().map(line).collect()
 }
 
-/// Each command once.
-fn commands(panel: &Panel) -> BTreeSet<&String> {
-    panel.curves.iter().flat_map(|curve| &curve.commands).collect()
+/// Each command once; of the runs that differ in the size alone, the first and the last.
+fn commands(panel: &Panel) -> Vec<String> {
+    let mut shown = Vec::new();
+    for curve in &panel.curves {
+        let mut all: Vec<String> = curve.commands.clone();
+        if panel.group.axis == Axis::Size && all.len() > 2 {
+            all = vec![format!("{} ... {}", all[0], all[all.len() - 1])];
+        }
+        shown.extend(all);
+    }
+    let mut seen = BTreeSet::new();
+    shown.retain(|command| seen.insert(command.clone()));
+    shown
 }
 
 fn figures(panel: &Panel, unit: &str) -> Markup {

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::curves::Panel;
+use super::curves::{summaries, Panel};
+use super::plots::bytes_text;
 use crate::cli::measured::Figure;
 
 /// A line for each row of each run.
@@ -50,6 +51,37 @@ pub fn ratios(panels: &[Panel]) -> String {
                 );
             }
         }
+    }
+    text
+}
+
+/// How near the models come to what they are compared with, for the terminal; empty without any.
+pub fn summary(panels: &[Panel]) -> String {
+    let lines = summaries(panels);
+    let mut text = String::new();
+    if lines.is_empty() {
+        return text;
+    }
+    let wide = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0).max(13);
+    let model = wide(&mut lines.iter().map(|line| line.model.label.len()));
+    let base = wide(&mut lines.iter().map(|line| line.base.label.len()));
+    let _ = writeln!(
+        text,
+        "{:10} {:model$}  {:base$}  sizes  mean ratio  furthest from 1",
+        "test", "model", "compared with"
+    );
+    for line in lines {
+        let _ = writeln!(
+            text,
+            "{:10} {:model$}  {:base$}  {:5}  {:10.4}  {:.4} at {}",
+            line.panel.group.name,
+            line.model.label,
+            line.base.label,
+            line.count,
+            line.mean,
+            line.worst.value(),
+            bytes_text(line.worst.bytes)
+        );
     }
     text
 }
