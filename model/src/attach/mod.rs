@@ -40,9 +40,10 @@ mod atomic {
 pub(crate) use bells::Bells;
 pub(crate) use net::Interrupts;
 
-pub use clocked::on_alarm;
+pub use crate::sim::actors::Watched;
 pub use crate::sim::Wait;
-pub use clocked::Clocked;
 pub use card::{OpenError, SegmentCard};
+pub use clocked::on_alarm;
+pub use clocked::Clocked;
 pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;
