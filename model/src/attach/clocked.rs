@@ -14,7 +14,7 @@ use super::net::Net;
 use super::runner::Runner;
 use super::wall::Wall;
 use crate::segment::{futex_wait, Guard, LockError, Segment};
-use crate::sim::actors::{Actor, State};
+use crate::sim::actors::{Actor, State, Watched};
 use crate::sim::{Engine, Event, Outcome, Sim, SimEnv, Wait, FOREVER};
 use crate::world::World;
 
@@ -61,14 +61,14 @@ impl Drop for Leaver {
 }
 
 /// What ends a wait for memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Until {
     /// The time alone.
     Time,
     /// A queue entry, seen by a poll every so often.
     Entry(u64),
-    /// Any write, seen so much later.
-    Write(u64),
+    /// A write to these places, seen so much later.
+    Write(u64, Watched),
 }
 
 /// Spins before a thread sleeps: none where there is no other core for whom it waits for.
@@ -213,7 +213,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     pub fn idle(&self, ps: u64) -> u64 {
         let me = self.me();
         let now = self.actors()[me as usize].now();
-        self.advance(me, now + ps, Until::Write(0))
+        self.advance(me, now + ps, Until::Write(0, Watched::default()))
     }
 
     /// The program sleeps.
@@ -245,10 +245,10 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.trace_polled();
     }
 
-    /// The program spins on memory.
-    pub fn memory_wait(&self) -> u64 {
+    /// The program spins on memory: on these places.
+    pub fn memory_wait(&self, watched: Watched) -> u64 {
         let seen = self.profile().host.memory_poll_ps;
-        self.advance(self.me(), FOREVER, Until::Write(seen))
+        self.advance(self.me(), FOREVER, Until::Write(seen, watched))
     }
 
     /// A counter that changes with each call.
@@ -270,10 +270,14 @@ impl<S: Borrow<Segment>> Runner<S> {
             a.state = State::Waiting;
             a.target = target.min(a.alarm.max(a.now()));
             a.due = false;
+            a.watched = Watched::default();
             (a.step, a.after, a.entries) = match until {
                 Until::Time => (0, 0, false),
                 Until::Entry(step) => (step, 0, true),
-                Until::Write(seen) => (1, seen, false),
+                Until::Write(seen, watched) => {
+                    a.watched = watched;
+                    (1, seen, false)
+                }
             };
         });
         let (clock, guard) = self.finish(me, guard);
@@ -284,7 +288,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 ring();
             }
             // Time goes on, alarm or not.
-            if clock < target && until == Until::Time {
+            if clock < target && matches!(until, Until::Time) {
                 return self.advance(me, target, until);
             }
         }
@@ -678,8 +682,8 @@ delegate! {
     fn received(&self, key: crate::sim::StreamKey, end: u64);
     /// The thread closes the writing end of a stream.
     fn closed(&self, key: crate::sim::StreamKey);
-    /// The thread spins on memory: waits for the next write to it; returns the clock.
-    fn memory_wait(&self) -> u64;
+    /// The thread spins on these places of its memory: waits for the next write to them; returns the clock.
+    fn memory_wait(&self, watched: Watched) -> u64;
     /// A counter that changes with each call of the program.
     fn calls(&self) -> u64;
     /// The program wants SIGALRM at this time.

@@ -41,6 +41,7 @@ mod atomic {
 pub(crate) use bells::Bells;
 pub(crate) use net::Interrupts;
 
+pub use crate::sim::actors::Watched;
 pub use crate::sim::Wait;
 pub use card::{OpenError, SegmentCard};
 pub use clocked::on_alarm;
