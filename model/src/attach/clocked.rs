@@ -156,12 +156,10 @@ impl<S: Borrow<Segment>> Runner<S> {
             let Ok(guard) = self.locked() else { std::process::abort() };
             let joined = self.engine(&guard, |e| {
                 let sim = &mut *e.env.sim;
-                let others = sim
-                    .actors
-                    .used()
-                    .iter()
-                    .any(|a| a.member != member && a.state != State::Blocked && a.state != State::Free);
-                if others && tries != 0 {
+                let mut there = sim.actors.used().iter().filter(|a| a.state != State::Free);
+                let others = there.clone().any(|a| a.member != member && a.state != State::Blocked);
+                // A further thread of a program goes along with the others: they may wait for it.
+                if others && tries != 0 && there.all(|a| a.member != member) {
                     return None;
                 }
                 Some(sim.join(member, std::process::id(), tid))
@@ -266,7 +264,13 @@ impl<S: Borrow<Segment>> Runner<S> {
     fn advance(&self, me: u16, target: u64, until: Until) -> u64 {
         let Ok(guard) = self.locked() else { return target };
         self.engine(&guard, |e| {
+            if e.env.sim.actors.all[me as usize].state == State::Blocked {
+                // Woken, but not by the simulation.
+                let latest = e.env.sim.latest();
+                e.env.sim.actors.all[me as usize].release(latest);
+            }
             let a = &mut e.env.sim.actors.all[me as usize];
+            let target = target.max(a.now());
             a.state = State::Waiting;
             a.target = target.min(a.alarm.max(a.now()));
             a.due = false;
@@ -440,12 +444,21 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// The thread has taken an interrupt: it is no earlier than that.
+    ///
+    /// If it was only woken by another thread, it does not take part before its next call: that thread may wait
+    /// for its end, and its own clock would hold it up.
     pub(super) fn took_interrupt(&self, card: u8, function: u16) {
-        self.resume();
+        HORIZON.set(0);
+        let me = self.me();
         let Ok(guard) = self.locked() else { return };
-        let at = self.engine(&guard, |e| e.env.sim.interrupt_at[card as usize][function as usize]);
+        let at = self.engine(&guard, |e| {
+            let interrupted = e.env.sim.actors.all[me as usize].state != State::Blocked;
+            interrupted.then_some(e.env.sim.interrupt_at[card as usize][function as usize])
+        });
         drop(guard);
-        self.sleep_until(at);
+        if let Some(at) = at {
+            self.sleep_until(at);
+        }
     }
 
     /// The thread is about to wait in the kernel. Returns what [`unblock`](Self::unblock) wants.
