@@ -49,6 +49,10 @@ struct Leaver;
 
 impl Drop for Leaver {
     fn drop(&mut self) {
+        // The main thread ends with the process: what exit(3) still has to do takes place at its time.
+        if rustix::thread::gettid() == rustix::process::getpid() {
+            return;
+        }
         let me = ME.replace(0);
         if let (Some(leave), true) = (LEAVE.get(), me != 0) {
             leave((me - 1) as u16);
@@ -94,7 +98,10 @@ impl<S: Borrow<Segment>> Runner<S> {
         // SAFETY: the lock is held: no other thread or process uses the cards, the simulation or our scratch.
         let (world, sim, step) = unsafe { (&mut *net.world.get(), &mut *net.sim.get(), self.step()) };
         let env = SimEnv { sim, bells: &net.bells, guard, step };
-        work(&mut Engine { world, env, interrupts: &net.interrupts })
+        let mut engine = Engine { world, env, interrupts: &net.interrupts, link: &net.link };
+        let result = work(&mut engine);
+        engine.end_link();
+        result
     }
 
     fn locked(&self) -> Result<Guard<'_>, LockError> {
@@ -156,7 +163,8 @@ impl<S: Borrow<Segment>> Runner<S> {
                 Some(Some(at)) => {
                     ME.set(u32::from(at) + 1);
                     HORIZON.set(0);
-                    LEAVER.with(|_| ());
+                    // A thread that is ending already leaves with its process.
+                    let _ = LEAVER.try_with(|_| ());
                     return at;
                 }
                 Some(None) => {

@@ -4,6 +4,7 @@ use super::actors::{Actors, State};
 use super::event::Event;
 use super::slab::Slab;
 use super::streams::Streams;
+use super::wire::Frame;
 use crate::device::tables::{MAX_FUNCTIONS, MAX_QPS};
 use crate::packet::{Packet, PORTS};
 use crate::profile::Profile;
@@ -56,6 +57,8 @@ pub struct Sim {
     pub interrupt_at: [[u64; MAX_FUNCTIONS]; MAX_CARDS],
     /// State of the cards in time.
     pub cards: [CardTime; MAX_CARDS],
+    /// What is around the payload of the packets in `slots`, where they travel as frames.
+    pub frames: [Frame; SLOTS],
     /// Payload of the packets in `slots`.
     /// The last row is for what found no slot.
     pub payload: [[u8; MTU]; SLOTS + 1],
