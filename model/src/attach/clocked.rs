@@ -152,7 +152,7 @@ impl<S: Borrow<Segment>> Runner<S> {
             let Ok(guard) = self.locked() else { std::process::abort() };
             let joined = self.engine(&guard, |e| {
                 let sim = &mut *e.env.sim;
-                let others = sim.actors.used().iter().any(|a| a.member != member && a.state != State::Blocked && a.state != State::Free);
+                let others = sim.actors.used().iter().any(|a| a.member != member && a.state != State::Blocked && a.state.takes_part());
                 if others && tries != 0 {
                     return None;
                 }
@@ -258,6 +258,9 @@ impl<S: Borrow<Segment>> Runner<S> {
         let Ok(guard) = self.locked() else { return target };
         self.engine(&guard, |e| {
             let a = &mut e.env.sim.actors.all[me as usize];
+            if a.state == State::Dismissed {
+                return;
+            }
             a.state = State::Waiting;
             a.target = target.min(a.alarm.max(a.now()));
             a.due = false;
@@ -335,6 +338,9 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.engine(&guard, |e| {
             let lookahead = e.env.sim.lookahead();
             let a = &mut e.env.sim.actors.all[me as usize];
+            if a.state == State::Dismissed {
+                return;
+            }
             a.state = State::Turn;
             a.target = a.now() + lookahead;
             a.step = 0;
@@ -414,8 +420,11 @@ impl<S: Borrow<Segment>> Runner<S> {
                 return false;
             }
             let a = &mut sim.actors.all[me as usize];
+            if a.state == State::Dismissed {
+                return true;
+            }
             a.state = State::Blocked;
-            a.interrupt = (u32::from(card) << 16 | u32::from(function)) + 1;
+            a.interrupt = interrupt(card, function);
             a.wait_count = 0;
             sim.notify(me);
             true
@@ -424,13 +433,60 @@ impl<S: Borrow<Segment>> Runner<S> {
         blocked
     }
 
-    /// The thread has taken an interrupt: it is no earlier than that.
+    /// The thread has taken an interrupt: it is no earlier than that. If it was woken by something else it
+    /// still waits, as far as simulated time goes.
     pub(super) fn took_interrupt(&self, card: u8, function: u16) {
-        self.resume();
+        let me = self.me();
         let Ok(guard) = self.locked() else { return };
-        let at = self.engine(&guard, |e| e.env.sim.interrupt_at[card as usize][function as usize]);
+        let at = self.engine(&guard, |e| {
+            let runs = e.env.sim.actors.all[me as usize].state == State::Running;
+            runs.then(|| e.env.sim.interrupt_at[card as usize][function as usize])
+        });
         drop(guard);
-        self.sleep_until(at);
+        if let Some(at) = at {
+            self.sleep_until(at);
+        }
+    }
+
+    /// A thread is about to be started that waits for the interrupts of a function: its place, which
+    /// takes part from now on, however long the machine takes to start it.
+    pub(super) fn adopt(&self, card: u8, function: u16) -> Option<u16> {
+        let now = self.clock();
+        let guard = self.locked().ok()?;
+        let member = self.segment().member();
+        self.engine(&guard, |e| {
+            let at = e.env.sim.join(member, std::process::id(), 0)?;
+            let a = &mut e.env.sim.actors.all[at as usize];
+            a.clock.store(now, Ordering::Release);
+            a.state = State::Blocked;
+            a.interrupt = interrupt(card, function);
+            Some(at)
+        })
+    }
+
+    /// This thread is the one for whom [`adopt`](Self::adopt) made a place.
+    pub(super) fn take_place(&self, place: u16) {
+        if let Ok(guard) = self.locked() {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+            self.engine(&guard, |e| e.env.sim.actors.all[place as usize].tid = tid);
+        }
+        ME.set(u32::from(place) + 1);
+        let _ = LEAVER.try_with(|_| ());
+    }
+
+    /// The thread at this place takes part no more; nothing that it still does waits for simulated time.
+    pub(super) fn dismiss(&self, place: u16) {
+        if let Ok(guard) = self.locked() {
+            self.engine(&guard, |e| {
+                let sim = &mut *e.env.sim;
+                let a = &mut sim.actors.all[place as usize];
+                a.state = State::Dismissed;
+                a.serial += 1;
+                a.interrupt = 0;
+                a.bump();
+                sim.notify(place);
+            });
+        }
     }
 
     /// The thread is about to wait in the kernel. Returns what [`unblock`](Self::unblock) wants.
@@ -545,7 +601,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         let member = self.segment().member();
         self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
-            let mine = sim.actors.used().iter().filter(|a| a.member == member && a.state != State::Free);
+            let mine = sim.actors.used().iter().filter(|a| a.member == member && a.state.takes_part());
             if sim.actors.all[me as usize].tid == std::process::id() && mine.count() == 1 {
                 return false;
             }
@@ -558,6 +614,11 @@ impl<S: Borrow<Segment>> Runner<S> {
             true
         })
     }
+}
+
+/// How an actor names the interrupts that it waits for.
+fn interrupt(card: u8, function: u16) -> u32 {
+    (u32::from(card) << 16 | u32::from(function)) + 1
 }
 
 /// The program has called the library.

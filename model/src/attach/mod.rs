@@ -7,6 +7,7 @@
 mod bells;
 mod card;
 mod clocked;
+mod follower;
 mod handoff;
 mod keeper;
 mod limits;
@@ -43,6 +44,7 @@ pub(crate) use net::Interrupts;
 pub use clocked::on_alarm;
 pub use crate::sim::Wait;
 pub use clocked::Clocked;
+pub use follower::Follower;
 pub use card::{OpenError, SegmentCard};
 pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;

@@ -32,6 +32,15 @@ pub enum State {
     Turn,
     /// Waits in the kernel: it does not hold time back.
     Blocked,
+    /// Takes part no more, but does not know it yet: its place is not free.
+    Dismissed,
+}
+
+impl State {
+    /// It holds time back, or will.
+    pub fn takes_part(self) -> bool {
+        !matches!(self, State::Free | State::Dismissed)
+    }
 }
 
 /// An actor. Changed with the segment's lock, but for what is atomic.
@@ -165,7 +174,7 @@ impl Sim {
                 State::Running => a.now().saturating_add(lookahead),
                 State::Waiting => a.target.saturating_add(lookahead),
                 State::Turn => a.target + u64::from(rank < a.rank()),
-                State::Free | State::Blocked => continue,
+                State::Free | State::Blocked | State::Dismissed => continue,
             };
             if limit < least.0 {
                 least = (limit, i as u16);
@@ -180,7 +189,7 @@ impl Sim {
             let at = match a.state {
                 State::Running => a.now(),
                 State::Waiting | State::Turn => a.target,
-                State::Free | State::Blocked => return None,
+                State::Free | State::Blocked | State::Dismissed => return None,
             };
             (i != me as usize && a.member == member && at < time).then_some(i as u16)
         };
@@ -217,7 +226,7 @@ impl Sim {
         let passed = match state {
             State::Running => clock,
             State::Waiting | State::Turn => target,
-            State::Free | State::Blocked => FOREVER,
+            State::Free | State::Blocked | State::Dismissed => FOREVER,
         };
         for (i, a) in self.actors.used_mut().iter_mut().enumerate() {
             if i == me as usize || !matches!(a.state, State::Waiting | State::Turn) {

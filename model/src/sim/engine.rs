@@ -41,6 +41,9 @@ pub enum Outcome {
 impl Engine<'_> {
     /// Executes events until the clock of actor `me` can be at its target.
     pub fn run(&mut self, me: u16) -> Outcome {
+        if self.actor(me).state == State::Dismissed {
+            return Outcome::Done { clock: self.actor(me).now(), horizon: 0 };
+        }
         let (mut limit, _) = self.env.sim.limit(me);
         while let Some(next) = self.env.sim.queue.peek() {
             if next.time > self.actor(me).target {

@@ -238,7 +238,7 @@ impl Sim {
     /// Who waits for what.
     pub fn describe(&self) -> String {
         let mut text = format!("the time is {} ps, {} events wait", self.now, self.queue.len());
-        for a in self.actors.used().iter().filter(|a| a.state != State::Free) {
+        for a in self.actors.used().iter().filter(|a| a.state.takes_part()) {
             let doing = match a.state {
                 State::Running => "runs its program".to_owned(),
                 State::Waiting if a.entries => "waits for a completion".to_owned(),
