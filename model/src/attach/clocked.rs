@@ -146,7 +146,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     #[cold]
     fn join(&self) -> u16 {
         let member = self.segment().member();
-        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let tid = tid();
         let mut tries = 25_000;
         loop {
             let Ok(guard) = self.locked() else { std::process::abort() };
@@ -467,8 +467,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// This thread is the one for whom [`adopt`](Self::adopt) made a place.
     pub(super) fn take_place(&self, place: u16) {
         if let Ok(guard) = self.locked() {
-            let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-            self.engine(&guard, |e| e.env.sim.actors.all[place as usize].tid = tid);
+            self.engine(&guard, |e| e.env.sim.actors.all[place as usize].tid = tid());
         }
         ME.set(u32::from(place) + 1);
         let _ = LEAVER.try_with(|_| ());
@@ -598,7 +597,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// still use its clock.
     pub fn leave(&self, me: u16) -> bool {
         let Ok(guard) = self.locked() else { return true };
-        let member = self.segment().member();
+        let (member, tid) = (self.segment().member(), tid());
         self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
             let mine = sim.actors.used().iter().filter(|a| a.member == member && a.state.takes_part());
@@ -607,13 +606,26 @@ impl<S: Borrow<Segment>> Runner<S> {
             }
             let a = &mut sim.actors.all[me as usize];
             LEFT.set(a.now() + 1);
-            if a.member == member {
-                a.state = State::Free;
-                sim.notify(me);
-            }
+            sim.leave(|a| a.member == member && a.tid == tid);
             true
         })
     }
+}
+
+/// This thread's number.
+fn tid() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
+/// How far the simulated time of the net has come whose keeper listens at `socket` (ps): the furthest clock
+/// of all threads that take or took part. `None`: it runs by the machine's time.
+pub fn simulated_time(socket: &std::path::Path) -> Result<Option<u64>, super::OpenError> {
+    let runner = Runner::new(Segment::attach(socket)?);
+    if !runner.simulated() {
+        return Ok(None);
+    }
+    let guard = runner.locked()?;
+    Ok(Some(runner.engine(&guard, |e| e.env.sim.furthest())))
 }
 
 /// How an actor names the interrupts that it waits for.

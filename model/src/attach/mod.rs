@@ -43,7 +43,7 @@ pub(crate) use net::Interrupts;
 
 pub use clocked::on_alarm;
 pub use crate::sim::Wait;
-pub use clocked::Clocked;
+pub use clocked::{simulated_time, Clocked};
 pub use follower::Follower;
 pub use card::{OpenError, SegmentCard};
 pub use keeper::{default_socket, run_keeper, NetOptions};

@@ -266,11 +266,20 @@ impl Sim {
         running.max().unwrap_or(0).max(self.now)
     }
 
+    /// How far simulated time has come: the furthest clock of all who take or took part.
+    pub fn furthest(&self) -> u64 {
+        let clocks = self.actors.used().iter().filter(|a| a.state.takes_part()).map(Actor::now);
+        clocks.max().unwrap_or(0).max(self.left_at)
+    }
+
     /// Actors of a process that is gone leave.
     pub fn leave(&mut self, gone: impl Fn(&Actor) -> bool) {
         for i in 0..self.actors.top as u16 {
             let a = &mut self.actors.all[i as usize];
             if a.state != State::Free && gone(a) {
+                if a.state.takes_part() {
+                    self.left_at = self.left_at.max(a.now());
+                }
                 a.state = State::Free;
                 a.serial += 1;
                 self.notify(i);

@@ -31,6 +31,8 @@ pub struct Sim {
     pub on: bool,
     /// Time of the event being executed or executed last.
     pub now: u64,
+    /// The furthest that the clock of somebody has come who has left.
+    pub left_at: u64,
     /// Events made by events so far.
     pub sequence: u64,
     /// Events executed.
