@@ -25,7 +25,7 @@ fn exact(faults: &str) -> NetOptions {
 
 /// The same options with a record of all frames.
 fn recorded(mut options: NetOptions, path: &Path, snaplen: u32) -> NetOptions {
-    options.link.capture = Some(Capture { path: path.to_owned(), snaplen });
+    options.link.capture = Some(Capture { path: path.to_owned(), snaplen, card: None });
     options
 }
 

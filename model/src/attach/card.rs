@@ -126,6 +126,12 @@ impl SegmentCard {
         self.registers((), |device, f, env| device.bar_write(f, offset, value, env));
     }
 
+    /// The place of a thread about to be started that waits for this card's interrupts. `None` where the
+    /// card runs by the machine's time.
+    pub fn follower(&self) -> Option<super::Follower> {
+        self.simulated.then(|| super::Follower::new(&self.runner, self.card, self.function)).flatten()
+    }
+
     /// Makes a thread of this process that waits for interrupt `vector` look around.
     pub fn wake(&self, vector: u32) {
         let words = &self.runner.net().interrupts[self.card as usize][self.function as usize];

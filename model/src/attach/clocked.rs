@@ -98,7 +98,10 @@ impl<S: Borrow<Segment>> Runner<S> {
         // SAFETY: the lock is held: no other thread or process uses the cards, the simulation or our scratch.
         let (world, sim, step) = unsafe { (&mut *net.world.get(), &mut *net.sim.get(), self.step()) };
         let env = SimEnv { sim, bells: &net.bells, guard, step };
-        work(&mut Engine { world, env, interrupts: &net.interrupts })
+        let mut engine = Engine { world, env, interrupts: &net.interrupts, link: &net.link };
+        let result = work(&mut engine);
+        engine.end_link();
+        result
     }
 
     fn locked(&self) -> Result<Guard<'_>, LockError> {
@@ -143,7 +146,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     #[cold]
     fn join(&self) -> u16 {
         let member = self.segment().member();
-        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let tid = tid();
         let mut tries = 25_000;
         loop {
             let Ok(guard) = self.locked() else { std::process::abort() };
@@ -153,7 +156,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                     .actors
                     .used()
                     .iter()
-                    .any(|a| a.member != member && a.state != State::Blocked && a.state != State::Free);
+                    .any(|a| a.member != member && a.state != State::Blocked && a.state.takes_part());
                 if others && tries != 0 {
                     return None;
                 }
@@ -259,6 +262,9 @@ impl<S: Borrow<Segment>> Runner<S> {
         let Ok(guard) = self.locked() else { return target };
         self.engine(&guard, |e| {
             let a = &mut e.env.sim.actors.all[me as usize];
+            if a.state == State::Dismissed {
+                return;
+            }
             a.state = State::Waiting;
             a.target = target.min(a.alarm.max(a.now()));
             a.due = false;
@@ -337,6 +343,9 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.engine(&guard, |e| {
             let lookahead = e.env.sim.lookahead();
             let a = &mut e.env.sim.actors.all[me as usize];
+            if a.state == State::Dismissed {
+                return;
+            }
             a.state = State::Turn;
             a.target = a.now() + lookahead;
             a.step = 0;
@@ -417,8 +426,11 @@ impl<S: Borrow<Segment>> Runner<S> {
                 return false;
             }
             let a = &mut sim.actors.all[me as usize];
+            if a.state == State::Dismissed {
+                return true;
+            }
             a.state = State::Blocked;
-            a.interrupt = (u32::from(card) << 16 | u32::from(function)) + 1;
+            a.interrupt = interrupt(card, function);
             a.wait_count = 0;
             sim.notify(me);
             true
@@ -427,13 +439,59 @@ impl<S: Borrow<Segment>> Runner<S> {
         blocked
     }
 
-    /// The thread has taken an interrupt: it is no earlier than that.
+    /// The thread has taken an interrupt: it is no earlier than that. If it was woken by something else it
+    /// still waits, as far as simulated time goes.
     pub(super) fn took_interrupt(&self, card: u8, function: u16) {
-        self.resume();
+        let me = self.me();
         let Ok(guard) = self.locked() else { return };
-        let at = self.engine(&guard, |e| e.env.sim.interrupt_at[card as usize][function as usize]);
+        let at = self.engine(&guard, |e| {
+            let runs = e.env.sim.actors.all[me as usize].state == State::Running;
+            runs.then(|| e.env.sim.interrupt_at[card as usize][function as usize])
+        });
         drop(guard);
-        self.sleep_until(at);
+        if let Some(at) = at {
+            self.sleep_until(at);
+        }
+    }
+
+    /// A thread is about to be started that waits for the interrupts of a function: its place, which
+    /// takes part from now on, however long the machine takes to start it.
+    pub(super) fn adopt(&self, card: u8, function: u16) -> Option<u16> {
+        let now = self.clock();
+        let guard = self.locked().ok()?;
+        let member = self.segment().member();
+        self.engine(&guard, |e| {
+            let at = e.env.sim.join(member, std::process::id(), 0)?;
+            let a = &mut e.env.sim.actors.all[at as usize];
+            a.clock.store(now, Ordering::Release);
+            a.state = State::Blocked;
+            a.interrupt = interrupt(card, function);
+            Some(at)
+        })
+    }
+
+    /// This thread is the one for whom [`adopt`](Self::adopt) made a place.
+    pub(super) fn take_place(&self, place: u16) {
+        if let Ok(guard) = self.locked() {
+            self.engine(&guard, |e| e.env.sim.actors.all[place as usize].tid = tid());
+        }
+        ME.set(u32::from(place) + 1);
+        let _ = LEAVER.try_with(|_| ());
+    }
+
+    /// The thread at this place takes part no more; nothing that it still does waits for simulated time.
+    pub(super) fn dismiss(&self, place: u16) {
+        if let Ok(guard) = self.locked() {
+            self.engine(&guard, |e| {
+                let sim = &mut *e.env.sim;
+                let a = &mut sim.actors.all[place as usize];
+                a.state = State::Dismissed;
+                a.serial += 1;
+                a.interrupt = 0;
+                a.bump();
+                sim.notify(place);
+            });
+        }
     }
 
     /// The thread is about to wait in the kernel. Returns what [`unblock`](Self::unblock) wants.
@@ -545,22 +603,40 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// still use its clock.
     pub fn leave(&self, me: u16) -> bool {
         let Ok(guard) = self.locked() else { return true };
-        let member = self.segment().member();
+        let (member, tid) = (self.segment().member(), tid());
         self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
-            let mine = sim.actors.used().iter().filter(|a| a.member == member && a.state != State::Free);
+            let mine = sim.actors.used().iter().filter(|a| a.member == member && a.state.takes_part());
             if sim.actors.all[me as usize].tid == std::process::id() && mine.count() == 1 {
                 return false;
             }
             let a = &mut sim.actors.all[me as usize];
             LEFT.set(a.now() + 1);
-            if a.member == member {
-                a.state = State::Free;
-                sim.notify(me);
-            }
+            sim.leave(|a| a.member == member && a.tid == tid);
             true
         })
     }
+}
+
+/// This thread's number.
+fn tid() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
+/// How far the simulated time of the net has come whose keeper listens at `socket` (ps): the furthest clock
+/// of all threads that take or took part. `None`: it runs by the machine's time.
+pub fn simulated_time(socket: &std::path::Path) -> Result<Option<u64>, super::OpenError> {
+    let runner = Runner::new(Segment::attach(socket)?);
+    if !runner.simulated() {
+        return Ok(None);
+    }
+    let guard = runner.locked()?;
+    Ok(Some(runner.engine(&guard, |e| e.env.sim.furthest())))
+}
+
+/// How an actor names the interrupts that it waits for.
+fn interrupt(card: u8, function: u16) -> u32 {
+    (u32::from(card) << 16 | u32::from(function)) + 1
 }
 
 /// The program has called the library.

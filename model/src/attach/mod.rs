@@ -7,6 +7,7 @@
 mod bells;
 mod card;
 mod clocked;
+mod follower;
 mod handoff;
 mod keeper;
 mod limits;
@@ -43,7 +44,7 @@ pub(crate) use net::Interrupts;
 pub use crate::sim::actors::Watched;
 pub use crate::sim::Wait;
 pub use card::{OpenError, SegmentCard};
-pub use clocked::on_alarm;
-pub use clocked::Clocked;
+pub use clocked::{on_alarm, simulated_time, Clocked};
+pub use follower::Follower;
 pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;

@@ -28,6 +28,8 @@ pub(crate) struct Step {
     pub card: u8,
     /// Earliest time of a completion: when what it reports has left the card.
     pub not_before: u64,
+    /// For frames.
+    pub tap: super::wire::Tap,
 }
 
 /// See the module.

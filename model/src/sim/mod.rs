@@ -18,6 +18,7 @@ mod signal;
 mod slab;
 mod state;
 mod streams;
+mod wire;
 
 pub use engine::{Engine, Outcome};
 pub(crate) use env::{SimEnv, Step};

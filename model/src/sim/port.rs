@@ -267,7 +267,12 @@ impl Engine<'_> {
             let (card, port) = (packet.src.card, packet.src.port);
             sim.at(start, Event::Depart { card, port, bytes: fetched.into() });
         }
-        sim.at(arrival, Event::Arrive { slot });
+        if self.link.is_on() {
+            let passing = (end - start, start, end + cable);
+            self.put_on_wire(slot, arrival, passing);
+        } else {
+            sim.at(arrival, Event::Arrive { slot });
+        }
         if feed {
             self.feed(packet.src.card, packet.src.port);
         }
@@ -312,12 +317,15 @@ impl Engine<'_> {
                 }
             }
         }
-        self.receive(&packet);
+        match self.link.exact() {
+            true => self.receive_frame(slot),
+            false => self.receive(&packet),
+        }
         self.env.sim.release(slot);
         self.settle();
     }
 
-    fn receive(&mut self, packet: &Packet) {
+    pub(super) fn receive(&mut self, packet: &Packet) {
         let cards = 0..self.world.count;
         if cards.contains(&packet.dst.card) {
             self.env.step.card = packet.dst.card;

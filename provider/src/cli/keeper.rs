@@ -130,6 +130,9 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
         clock: wanted.clock.unwrap_or_default(),
     };
     profile(&info.card, info.clock)?;
+    if let Some(card) = wanted.wire.pcap_at.filter(|&card| u32::from(card) >= info.cards) {
+        bail!("--pcap-at {card}: the net has the cards 0 to {}", info.cards - 1);
+    }
     fs::write(info_file(net), serde_json::to_string(&info)?)
         .with_context(|| format!("writing {}", info_file(net).display()))?;
     let mut arguments = vec![
