@@ -14,6 +14,7 @@ mod limits;
 mod net;
 mod queue;
 mod runner;
+mod traced;
 mod wall;
 
 /// What [`handoff`] is made of; its model check puts others in their place.
