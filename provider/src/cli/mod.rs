@@ -13,6 +13,7 @@ mod provider_so;
 mod run;
 mod runtime;
 mod seccomp;
+mod serve;
 mod tree;
 mod up;
 mod wire;
@@ -45,6 +46,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Run client and server of a perftest test, with a plot of the result
     Perftest(perftest::PerftestArgs),
+    /// Serve cards as PCI functions over vfio-user, for QEMU or the driver's own client
+    Serve(serve::ServeArgs),
     /// Print what the bytes of a queue entry mean
     Decode(decode::DecodeArgs),
     /// Serve the cards of a net (started by the other commands)
@@ -78,6 +81,7 @@ pub fn main() -> ExitCode {
         Command::Down => up::down(),
         Command::Doctor(args) => doctor::doctor(args),
         Command::Perftest(args) => perftest::perftest(args),
+        Command::Serve(args) => serve::serve(args),
         Command::Decode(args) => decode::decode(args),
         Command::Keeper(args) => keeper::keeper(args),
         Command::Hold(args) => keeper::hold_until_killed(args),
