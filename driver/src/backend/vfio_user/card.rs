@@ -56,6 +56,16 @@ impl VfioUserCard {
         Ok(VfioUserCard { link, vectors, user, own: OwnMemory::new()? })
     }
 
+    /// Reads configuration space; all ones when the server is gone.
+    pub fn read_config(&self, at: u32, to: &mut [u8]) {
+        read(&self.link, region::CONFIG, at.into(), to);
+    }
+
+    /// Writes configuration space.
+    pub fn write_config(&self, at: u32, value: &[u8]) {
+        write(&self.link, region::CONFIG, at.into(), value);
+    }
+
     fn read(&self, offset: u32, to: &mut [u8]) {
         read(&self.link, region::BAR0, offset.into(), to);
     }
