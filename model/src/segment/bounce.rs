@@ -143,7 +143,8 @@ impl Bounce {
         let job = &self.jobs[*next as usize % SLOTS];
         let state = job.state.load(Acquire);
         let number = state >> 8;
-        if number < *next {
+        // A slot that was never used looks like one of job 0.
+        if number < *next || state & 0xff == 0 {
             return false;
         }
         let here = number == *next;

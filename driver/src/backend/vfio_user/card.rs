@@ -205,9 +205,11 @@ impl Card for VfioUserCard {
             address: memory.iova,
             size: memory.len as u64,
         };
+        self.user.add_own(&memory);
         match self.tell(&map, &[fd]) {
             Ok(()) => Ok(memory),
             Err(error) => {
+                self.user.remove_own(&memory);
                 self.own.give(&memory);
                 Err(error)
             }
@@ -215,8 +217,10 @@ impl Card for VfioUserCard {
     }
 
     fn free(&self, memory: DmaMemory) {
+        let forgotten = self.forget(memory.iova, memory.len as u64);
+        self.user.remove_own(&memory);
         // What the card may reach yet is never used again.
-        if self.forget(memory.iova, memory.len as u64) {
+        if forgotten {
             self.own.give(&memory);
         }
     }
