@@ -409,7 +409,8 @@ fn clients_that_send_nonsense() {
 
     // What makes no sense, but leaves the connection in order, is refused by name.
     let mut socket = raw(path);
-    let region = |region: u32, offset: u64, count: u32| RegionAccess { offset, region, count }.encode().to_vec();
+    let region =
+        |region: u32, offset: u64, count: u32| RegionAccess { offset, region, count }.encode().to_vec();
     let map = |address, size| DmaMap { argsz: 32, flags: 3, offset: 0, address, size }.encode().to_vec();
     let irqs = |flags, start, count| SetIrqs { argsz: 20, flags, index: 2, start, count }.encode().to_vec();
     let cases: Vec<(u16, Vec<u8>, i32, &str)> = vec![

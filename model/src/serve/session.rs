@@ -1,18 +1,15 @@
 //! One client from its first message to its end.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::Scope;
 use std::time::Duration;
 
 use fpga_regs::vfio_user::{
-    flag, irq, irq_flag, region, unmap_flag, Command, DeviceInfo, DmaMap, DmaUnmap, Header, IrqInfo, RegionAccess,
-    RegionInfo, SetIrqs, Version, MAJOR, MAX_DATA, MAX_FDS, MINOR,
+    flag, irq, irq_flag, region, unmap_flag, Command, DeviceInfo, DmaMap, DmaUnmap, Header, IrqInfo,
+    RegionAccess, RegionInfo, SetIrqs, Version, MAJOR, MAX_DATA, MAX_FDS, MINOR,
 };
 
 use super::asker::{Asker, Client, Waiting};
@@ -26,6 +23,23 @@ use crate::attach::{ServedCard, VECTORS};
 /// What a command is answered with: the parts of the reply's body.
 type Answer = Result<Vec<u8>, Refused>;
 
+/// Of whoever reads from the client.
+#[derive(Default)]
+struct Reading {
+    /// The client has agreed on the protocol.
+    greeted: bool,
+    /// Why there is nothing to read any more.
+    ended: Option<WireError>,
+}
+
+/// Commands that came while another one was carried out.
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Somebody carries out commands.
+    busy: bool,
+}
+
 /// A command to carry out.
 struct Job {
     message: Message,
@@ -36,6 +50,8 @@ struct Job {
 /// See the module.
 pub struct Session<'a> {
     client: Arc<Client>,
+    reading: Mutex<Reading>,
+    queue: Mutex<Queue>,
     function: Mutex<Function<'a>>,
     interrupts: &'a Interrupts,
     asker: &'a Asker,
@@ -50,7 +66,7 @@ pub struct Session<'a> {
 pub trait Say: Fn(&str) + Sync {}
 impl<F: Fn(&str) + Sync> Say for F {}
 
-/// Messages that wait for the worker, above which the client is not read from while there is no DMA.
+/// Commands that wait, above which the client is slowed down while there is no DMA.
 const QUEUE: usize = 4096;
 
 impl<'a> Session<'a> {
@@ -71,12 +87,25 @@ impl<'a> Session<'a> {
         }
         asker.open(client.clone());
         let function = Mutex::new(Function::new(card, interrupts, mode));
-        let session =
-            Session { client, function, interrupts, asker, mode, last: Mutex::default(), say };
-        let ended = std::thread::scope(|threads| session.read_messages(threads));
-        match ended {
-            Ok(()) => say("the client has gone"),
-            Err(error) => say(&format!("{error}; the connection is closed")),
+        let session = Session {
+            client,
+            reading: Mutex::default(),
+            queue: Mutex::default(),
+            function,
+            interrupts,
+            asker,
+            mode,
+            last: Mutex::default(),
+            say,
+        };
+        std::thread::scope(|threads| {
+            threads.spawn(|| session.work());
+            session.work();
+        });
+        let reading = session.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        match &reading.ended {
+            Some(WireError::Closed) | None => say("the client has gone"),
+            Some(error) => say(&format!("{error}; the connection is closed")),
         }
         let closed = session.function().close();
         if let Err(error) = closed {
@@ -88,79 +117,90 @@ impl<'a> Session<'a> {
         self.function.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what the client sends until it goes. Commands are carried out at once; once DMA goes by messages, a
-    /// worker does that, since their answers must be read meanwhile.
-    fn read_messages<'s>(&'s self, threads: &'s Scope<'s, '_>) -> Result<(), WireError> {
-        let (queue, work) = channel::<Job>();
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let mut work = Some(work);
-        let mut greeted = false;
-        let result = loop {
-            let message = match wire::receive(self.client.socket()) {
-                Ok(message) => message,
-                Err(WireError::Closed) => break Ok(()),
-                Err(error) => break Err(error),
-            };
-            let header = message.header;
-            if header.flags & flag::TYPE != 0 {
-                if !self.asker.reply(&header, message.body) {
-                    (self.say)(&format!("a reply to {}, which was not asked: ignored", wire::name(header.command)));
-                }
-                continue;
+    /// Reads what the client sends and carries out its commands, until it goes. Two threads do this in turn: the
+    /// one that has read a command carries it out, and whatever comes meanwhile, while the other one reads on, so
+    /// that answers to our own messages (DMA) find their way. Commands are carried out one by one, in order.
+    fn work(&self) {
+        loop {
+            let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+            if reading.ended.is_some() {
+                return;
             }
-            if !greeted {
-                greeted = header.command == Command::VERSION.0;
-                if !greeted {
-                    self.refuse(&header, &Refused::invalid("VERSION must come first"));
-                    let _ = self.client.reply(&header, Err(libc::EINVAL));
-                    continue;
+            match self.read_message(&mut reading) {
+                Ok(None) => {}
+                Ok(Some(job)) => {
+                    let mut queue = self.queue();
+                    queue.jobs.push_back(job);
+                    let others_turn = std::mem::replace(&mut queue.busy, true);
+                    let full = queue.jobs.len() > QUEUE;
+                    drop(queue);
+                    if !others_turn {
+                        drop(reading);
+                        self.carry_out_all();
+                    } else if full && !self.asker.is_asking() {
+                        // The client is faster than the card.
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
                 }
-            }
-            if self.needs_worker(&message) {
-                if let Some(work) = work.take() {
-                    let waiting = waiting.clone();
-                    threads.spawn(move || {
-                        for job in work {
-                            self.carry_out(job);
-                            waiting.fetch_sub(1, Ordering::AcqRel);
-                        }
-                    });
+                Err(error) => {
+                    reading.ended = Some(error);
+                    // Nothing is waited for any more, so that the other thread ends.
+                    self.asker.close();
                 }
             }
-            let job = Job { read: self.note(&message, work.is_none()), message };
-            if work.is_some() {
-                self.carry_out(job);
-                continue;
-            }
-            waiting.fetch_add(1, Ordering::AcqRel);
-            let _ = queue.send(job);
-            while waiting.load(Ordering::Acquire) > QUEUE && !self.asker.is_asking() {
-                std::thread::sleep(Duration::from_micros(100));
-            }
-        };
-        // Nothing is waited for any more, so that the worker ends.
-        self.asker.close();
-        result
+        }
     }
 
-    /// From this message on, DMA may go by messages.
-    fn needs_worker(&self, message: &Message) -> bool {
-        self.mode == DmaMode::Messages
-            || message.header.command == Command::DMA_MAP.0 && message.fds.is_empty()
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn carry_out_all(&self) {
+        loop {
+            let mut queue = self.queue();
+            let Some(job) = queue.jobs.pop_front() else {
+                queue.busy = false;
+                return;
+            };
+            drop(queue);
+            self.carry_out(job);
+        }
+    }
+
+    /// The next command; `None` for what was no command, or none to carry out.
+    fn read_message(&self, reading: &mut Reading) -> Result<Option<Job>, WireError> {
+        let message = wire::receive(self.client.socket())?;
+        let header = message.header;
+        if header.flags & flag::TYPE != 0 {
+            if !self.asker.reply(&header, message.body) {
+                (self.say)(&format!(
+                    "a reply to {}, which was not asked: ignored",
+                    wire::name(header.command)
+                ));
+            }
+            return Ok(None);
+        }
+        if !reading.greeted {
+            reading.greeted = header.command == Command::VERSION.0;
+            if !reading.greeted {
+                self.refuse(&header, &Refused::invalid("VERSION must come first"));
+                let _ = self.client.reply(&header, Err(libc::EINVAL));
+                return Ok(None);
+            }
+        }
+        Ok(Some(Job { read: self.note(&message), message }))
     }
 
     /// A read of BAR0 can be answered with an old value if there is DMA that it would wait for.
-    fn note(&self, message: &Message, queued: bool) -> Option<Arc<Waiting>> {
-        if !queued || message.header.command != Command::REGION_READ.0 {
+    fn note(&self, message: &Message) -> Option<Arc<Waiting>> {
+        if self.mode != DmaMode::Messages || message.header.command != Command::REGION_READ.0 {
             return None;
         }
         let (access, _) = RegionAccess::decode(&message.body)?;
         check(&access).ok()?;
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).get(&access).cloned();
         // A register that was never read yet: nothing is better than a wrong guess, but zero than none.
-        let last = last.unwrap_or_else(|| {
-            [&access.encode()[..], &vec![0; access.count as usize]].concat()
-        });
+        let last = last.unwrap_or_else(|| [&access.encode()[..], &vec![0; access.count as usize]].concat());
         Some(self.asker.note(message.header, last))
     }
 
@@ -201,7 +241,9 @@ impl<'a> Session<'a> {
             Command::DEVICE_INFO => {
                 let (_, _) = parse(DeviceInfo::decode(&body))?;
                 let argsz = DeviceInfo::BYTES as u32;
-                Ok(DeviceInfo { argsz, flags: 1 | 2, regions: region::COUNT, irqs: irq::COUNT }.encode().to_vec())
+                Ok(DeviceInfo { argsz, flags: 1 | 2, regions: region::COUNT, irqs: irq::COUNT }
+                    .encode()
+                    .to_vec())
             }
             Command::REGION_INFO => region_info(&body),
             Command::IRQ_INFO => irq_info(&body),
@@ -235,11 +277,16 @@ impl<'a> Session<'a> {
         let end = end.ok_or(Refused::invalid(format!("the card has {VECTORS} vectors")))? as usize;
         let range = set.start as usize..end;
         if set.flags & irq_flag::TRIGGER == 0 {
-            return Err(Refused::new(libc::ENOTSUP, "MSI-X vectors are masked by taking their eventfds away"));
+            return Err(Refused::new(
+                libc::ENOTSUP,
+                "MSI-X vectors are masked by taking their eventfds away",
+            ));
         }
         let data_flags = irq_flag::DATA_NONE | irq_flag::DATA_BOOL | irq_flag::DATA_EVENTFD;
         match set.flags & data_flags {
-            irq_flag::DATA_EVENTFD if fds.is_empty() => self.interrupts.assign(range.start, range.map(|_| None)),
+            irq_flag::DATA_EVENTFD if fds.is_empty() => {
+                self.interrupts.assign(range.start, range.map(|_| None))
+            }
             irq_flag::DATA_EVENTFD if fds.len() == range.len() => {
                 if !fds.iter().all(is_eventfd) {
                     return Err(Refused::invalid("a descriptor is no eventfd"));
@@ -247,7 +294,11 @@ impl<'a> Session<'a> {
                 self.interrupts.assign(range.start, fds.into_iter().map(Some));
             }
             irq_flag::DATA_EVENTFD => {
-                return Err(Refused::invalid(format!("{} descriptors for {} vectors", fds.len(), range.len())))
+                return Err(Refused::invalid(format!(
+                    "{} descriptors for {} vectors",
+                    fds.len(),
+                    range.len()
+                )))
             }
             // No vector at all: MSI-X is switched off.
             irq_flag::DATA_NONE if range.is_empty() => self.interrupts.assign(0, (0..VECTORS).map(|_| None)),
@@ -276,7 +327,11 @@ impl<'a> Session<'a> {
         let (access, data) = parse(RegionAccess::decode(body))?;
         check(&access)?;
         if data.len() != access.count as usize {
-            return Err(Refused::invalid(format!("{} bytes came where {} were announced", data.len(), access.count)));
+            return Err(Refused::invalid(format!(
+                "{} bytes came where {} were announced",
+                data.len(),
+                access.count
+            )));
         }
         self.function().write(access.region, access.offset, data)?;
         Ok(access.encode().to_vec())
@@ -286,7 +341,8 @@ impl<'a> Session<'a> {
 fn version(body: &[u8]) -> Answer {
     let (version, _) = parse(Version::decode(body))?;
     if (version.major, version.minor) != (MAJOR, MINOR) {
-        let asked = format!("protocol {}.{} is not known, only {MAJOR}.{MINOR}", version.major, version.minor);
+        let asked =
+            format!("protocol {}.{} is not known, only {MAJOR}.{MINOR}", version.major, version.minor);
         // A lower minor version than the client's is for the client to accept.
         if version.major != MAJOR {
             return Err(Refused::new(libc::ENOTSUP, asked));
@@ -312,7 +368,9 @@ fn check(access: &RegionAccess) -> Result<(), Refused> {
     let inside = access.offset.checked_add(u64::from(access.count)).is_some_and(|end| end <= bytes);
     if !inside || access.count == 0 || access.count as usize > MAX_DATA {
         let RegionAccess { offset, region, count } = access;
-        return Err(Refused::invalid(format!("{count} bytes at {offset:#x} do not lie in region {region} ({bytes} bytes)")));
+        return Err(Refused::invalid(format!(
+            "{count} bytes at {offset:#x} do not lie in region {region} ({bytes} bytes)"
+        )));
     }
     Ok(())
 }

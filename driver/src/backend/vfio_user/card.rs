@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use fpga_regs::regs::{BAR0_BYTES, MAX_VECTORS};
 use fpga_regs::vfio_user::{
-    dma_flag, irq, irq_flag, region, Command, DeviceInfo, DmaMap, DmaUnmap, IrqInfo, RegionAccess, RegionInfo,
-    SetIrqs, MAX_FDS,
+    dma_flag, irq, irq_flag, region, Command, DeviceInfo, DmaMap, DmaUnmap, IrqInfo, RegionAccess,
+    RegionInfo, SetIrqs, MAX_FDS,
 };
 
 use super::link::Link;
@@ -63,7 +63,7 @@ impl VfioUserCard {
 
     /// Writes configuration space.
     pub fn write_config(&self, at: u32, value: &[u8]) {
-        write(&self.link, region::CONFIG, at.into(), value);
+        write_config(&self.link, at.into(), value);
     }
 
     fn read(&self, offset: u32, to: &mut [u8]) {
@@ -73,7 +73,7 @@ impl VfioUserCard {
     fn write(&self, offset: u32, value: &[u8]) {
         // What was stored before must be visible to whoever gets the message.
         fence(Ordering::SeqCst);
-        write(&self.link, region::BAR0, offset.into(), value);
+        post(&self.link, offset, value);
     }
 
     fn tell(&self, map: &DmaMap, fds: &[i32]) -> Result<(), CardError> {
@@ -104,9 +104,15 @@ fn read(link: &Link, region: u32, offset: u64, to: &mut [u8]) {
     }
 }
 
-/// A posted write.
-fn write(link: &Link, region: u32, offset: u64, value: &[u8]) {
-    let access = RegionAccess { offset, region, count: value.len() as u32 };
+/// A write of configuration space, which is done when this returns (unless the server is gone).
+fn write_config(link: &Link, offset: u64, value: &[u8]) {
+    let access = RegionAccess { offset, region: region::CONFIG, count: value.len() as u32 };
+    let _ = link.request(Command::REGION_WRITE, &[&access.encode()[..], value].concat(), &[]);
+}
+
+/// A posted write to BAR0.
+fn post(link: &Link, offset: u32, value: &[u8]) {
+    let access = RegionAccess { offset: offset.into(), region: region::BAR0, count: value.len() as u32 };
     let mut body = [0; RegionAccess::BYTES + 8];
     match body.get_mut(..RegionAccess::BYTES + value.len()) {
         Some(body) => {
@@ -126,7 +132,7 @@ impl Config for Link {
     }
 
     fn write16(&self, at: u64, value: u16) {
-        write(self, region::CONFIG, at, &value.to_le_bytes());
+        write_config(self, at, &value.to_le_bytes());
     }
 }
 
@@ -136,7 +142,8 @@ struct Found {
 }
 
 fn info(link: &Link) -> Result<Found, CardError> {
-    let short = || CardError::Setup("the server's answer is too short: it does not speak vfio-user 0.0".into());
+    let short =
+        || CardError::Setup("the server's answer is too short: it does not speak vfio-user 0.0".into());
     let device = DeviceInfo { argsz: DeviceInfo::BYTES as u32, ..DeviceInfo::default() };
     let reply = link.command("to describe itself", Command::DEVICE_INFO, &device.encode(), &[])?;
     DeviceInfo::decode(&reply).ok_or_else(short)?;
