@@ -236,7 +236,7 @@ impl Card for VfioUserCard {
         let added = self.user.add(addr, len, writable).ok_or_else(|| CardError::Map {
             addr: addr as u64,
             len,
-            reason: "the range is empty, wraps around, or no I/O addresses are left".into(),
+            reason: "the range is empty, has no memory everywhere, or no I/O addresses are left".into(),
         });
         let (iova, address, size) = added?;
         let flags = dma_flag::READ | if writable { dma_flag::WRITE } else { 0 };

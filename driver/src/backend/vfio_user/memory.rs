@@ -116,7 +116,7 @@ impl UserMemory {
     pub fn add(&self, addr: *mut u8, len: usize, writable: bool) -> Option<(u64, u64, u64)> {
         let offset = addr as u64 % PAGE;
         let size = (len as u64).checked_add(offset)?.checked_next_multiple_of(PAGE)?;
-        if len == 0 || (addr as usize).checked_add(len).is_none() {
+        if len == 0 || !is_mapped(addr as usize - offset as usize, size as usize) {
             return None;
         }
         let mut state = self.state();
@@ -155,20 +155,47 @@ impl UserMemory {
     pub fn read(&self, iova: u64, to: &mut [u8]) -> Result<(), i32> {
         let state = self.state();
         let from = state.find(iova, to.len(), false)?;
-        // SAFETY: registered memory, which its owner keeps until it is removed; that waits for the lock.
-        // Programs may write to it meanwhile, as with any card.
-        unsafe { std::ptr::copy(from, to.as_mut_ptr(), to.len()) };
-        Ok(())
+        copy(to.as_mut_ptr(), from, to.len(), libc::process_vm_readv)
     }
 
     /// Writes for the card; an errno when it may not.
     pub fn write(&self, iova: u64, from: &[u8]) -> Result<(), i32> {
         let state = self.state();
         let to = state.find(iova, from.len(), true)?;
-        // SAFETY: as in `read`.
-        unsafe { std::ptr::copy(from.as_ptr(), to, from.len()) };
-        Ok(())
+        copy(from.as_ptr().cast_mut(), to, from.len(), libc::process_vm_writev)
     }
+}
+
+type Copier = unsafe extern "C" fn(
+    libc::pid_t,
+    *const libc::iovec,
+    libc::c_ulong,
+    *const libc::iovec,
+    libc::c_ulong,
+    libc::c_ulong,
+) -> isize;
+
+/// Copies between a message and registered memory. The kernel does it, so that memory that the program has
+/// unmapped all the same is an error for the card and not our end.
+fn copy(message: *mut u8, memory: *mut u8, len: usize, copier: Copier) -> Result<(), i32> {
+    let local = libc::iovec { iov_base: message.cast(), iov_len: len };
+    let remote = libc::iovec { iov_base: memory.cast(), iov_len: len };
+    // SAFETY: `message` is a slice of ours; the other side is checked by the kernel. Programs may access it
+    // meanwhile, as with any card.
+    match unsafe { copier(libc::getpid(), &local, 1, &remote, 1, 0) } {
+        done if done == len as isize => Ok(()),
+        _ => Err(libc::EFAULT),
+    }
+}
+
+/// Whether there is memory at all these pages.
+fn is_mapped(start: usize, len: usize) -> bool {
+    const AT_ONCE: usize = 1 << 28;
+    let mut resident = vec![0_u8; len.min(AT_ONCE).div_ceil(PAGE as usize)];
+    (start..start + len).step_by(AT_ONCE).all(|at| {
+        // SAFETY: one byte a page of the range is written.
+        unsafe { libc::mincore(at as *mut _, (start + len - at).min(AT_ONCE), resident.as_mut_ptr()) == 0 }
+    })
 }
 
 impl State {
