@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 mod buffer;
+mod card;
 mod events;
 mod expect;
 mod net;
@@ -12,6 +13,7 @@ mod peer;
 pub mod stock;
 
 pub use buffer::Buffer;
+pub use card::TestCard;
 pub use events::{event_within, expect_async, expect_completion_event, expect_no_event};
 pub use expect::{on_one_and_two_cards, Cards, Side};
 pub use net::Net;

@@ -13,6 +13,7 @@ mod limits;
 mod net;
 mod queue;
 mod runner;
+mod served;
 mod wall;
 
 /// What [`handoff`] is made of; its model check puts others in their place.
@@ -46,3 +47,4 @@ pub use clocked::Clocked;
 pub use card::{OpenError, SegmentCard};
 pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;
+pub use served::{ServedCard, VECTORS};

@@ -15,6 +15,7 @@ mod provider_so;
 mod run;
 mod runtime;
 mod seccomp;
+mod serve;
 mod tree;
 mod up;
 mod wire;
@@ -49,6 +50,8 @@ enum Command {
     Perftest(perftest::PerftestArgs),
     /// Card profiles: how fast a modelled card is, and how that is known
     Card(card::CardCommand),
+    /// Serve cards as PCI functions over vfio-user, for QEMU or the driver's own client
+    Serve(serve::ServeArgs),
     /// Print what the bytes of a queue entry mean
     Decode(decode::DecodeArgs),
     /// Write the card's definition as C, SystemVerilog, SystemRDL or golden vectors
@@ -109,6 +112,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::doctor(args),
         Command::Perftest(args) => perftest::perftest(args),
         Command::Card(args) => card::card(args),
+        Command::Serve(args) => serve::serve(args),
         Command::Decode(args) => decode::decode(args),
         Command::Export(args) => export::export(args),
         Command::Keeper(args) => keeper::keeper(args),
