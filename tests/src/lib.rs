@@ -7,6 +7,7 @@
 mod buffer;
 mod events;
 mod expect;
+pub mod guest;
 mod net;
 mod peer;
 pub mod stock;
