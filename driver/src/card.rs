@@ -34,6 +34,11 @@ pub trait Card: Send + Sync + 'static {
     /// Hot: a send doorbell will follow soon. A hint for cards in memory; hardware needs none.
     #[inline]
     fn expect_doorbell(&self) {}
+    /// Whether the card may be pulled out or reset behind the driver's back: then whoever waits long
+    /// looks at its status now and then.
+    fn may_vanish(&self) -> bool {
+        false
+    }
     /// Called on an empty poll: a software card runs what is due; hardware pauses.
     fn relax(&self, empty_polls: u32);
 }

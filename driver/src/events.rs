@@ -94,6 +94,11 @@ impl<C: Card> Device<C> {
         1
     }
 
+    /// Sleeps until there may be an event, the backend is told to wake up, or the time is over.
+    pub fn wait_for_event(&self, timeout: Duration) -> Result<()> {
+        self.wait_checked(VECTOR, timeout).map(drop)
+    }
+
     /// The next event. Waits up to `timeout` for an interrupt; `None` if none came, or one without an event
     /// (a wake-up, or the interrupt of an event that was given before). Any number of threads may call.
     pub fn next_event(&self, timeout: Duration) -> Result<Option<Event>> {
@@ -101,7 +106,7 @@ impl<C: Card> Device<C> {
             return Ok(Some(event));
         }
         if !timeout.is_zero() {
-            self.card().wait_interrupt(VECTOR, timeout)?;
+            self.wait_checked(VECTOR, timeout)?;
         }
         Ok(self.events().pop())
     }

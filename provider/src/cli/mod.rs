@@ -8,6 +8,7 @@ mod keeper;
 mod mounts;
 mod namespace;
 mod part_id;
+mod pci;
 mod perftest;
 mod provider_so;
 mod run;
@@ -45,6 +46,12 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Run client and server of a perftest test, with a plot of the result
     Perftest(perftest::PerftestArgs),
+    /// List the cards on PCI, with IOMMU group, driver and state
+    List(pci::ListArgs),
+    /// Give PCI devices to vfio-pci, so that programs can open them (root)
+    Bind(pci::BindArgs),
+    /// Give PCI devices back (root)
+    Unbind(pci::BindArgs),
     /// Print what the bytes of a queue entry mean
     Decode(decode::DecodeArgs),
     /// Serve the cards of a net (started by the other commands)
@@ -78,6 +85,9 @@ pub fn main() -> ExitCode {
         Command::Down => up::down(),
         Command::Doctor(args) => doctor::doctor(args),
         Command::Perftest(args) => perftest::perftest(args),
+        Command::List(args) => pci::list(args),
+        Command::Bind(args) => pci::bind(args),
+        Command::Unbind(args) => pci::unbind(args),
         Command::Decode(args) => decode::decode(args),
         Command::Keeper(args) => keeper::keeper(args),
         Command::Hold(args) => keeper::hold_until_killed(args),

@@ -10,14 +10,29 @@ use super::Kit;
 
 /// Modules by file name, with what they need.
 const MODULES: &[&str] = &[
-    "irqbypass", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci", "overlay", "failover", "net_failover",
+    "irqbypass",
+    "vfio",
+    "vfio_iommu_type1",
+    "vfio-pci-core",
+    "vfio-pci",
+    "overlay",
+    "failover",
+    "net_failover",
     "virtio_net",
 ];
 
 /// Programs of this machine that the guest has too, from Debian's packages.
 const PROGRAMS: &[&str] = &[
-    "ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat",
-    "ibv_devices", "ibv_devinfo", "ibv_rc_pingpong",
+    "ib_write_bw",
+    "ib_read_bw",
+    "ib_send_bw",
+    "ib_atomic_bw",
+    "ib_write_lat",
+    "ib_read_lat",
+    "ib_send_lat",
+    "ibv_devices",
+    "ibv_devinfo",
+    "ibv_rc_pingpong",
 ];
 
 /// Packs a tree with `own` programs (path here, path there) in `dir`; the file is named by the result.
@@ -68,7 +83,8 @@ pub fn pack(kit: &Kit, dir: &Path, own: &[(PathBuf, &str)]) -> PathBuf {
 
 fn put(from: &Path, to: &Path) {
     fs::create_dir_all(to.parent().expect("a file in a directory")).expect("a directory");
-    fs::copy(from, to).unwrap_or_else(|error| panic!("copying {} to {}: {error}", from.display(), to.display()));
+    fs::copy(from, to)
+        .unwrap_or_else(|error| panic!("copying {} to {}: {error}", from.display(), to.display()));
 }
 
 /// The libraries of a program and its loader, as the loader finds them.
@@ -88,7 +104,8 @@ fn needs(program: &Path) -> Vec<PathBuf> {
 fn modules(kit: &Kit, tree: &Path) {
     let place = tree.join("lib/modules").join(&kit.release);
     fs::create_dir_all(&place).expect("a directory");
-    let found = Command::new("find").arg(kit.modules()).args(["-name", "*.ko.xz"]).output().expect("find runs");
+    let found =
+        Command::new("find").arg(kit.modules()).args(["-name", "*.ko.xz"]).output().expect("find runs");
     for line in String::from_utf8_lossy(&found.stdout).lines() {
         let name = Path::new(line).file_name().expect("a file").to_string_lossy().into_owned();
         let name = name.trim_end_matches(".ko.xz");

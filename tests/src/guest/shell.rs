@@ -50,7 +50,9 @@ impl Shell {
     }
 
     fn send(&mut self, line: &str) -> Result<(), String> {
-        self.line.write_all(format!("{line}\n").as_bytes()).map_err(|error| format!("the guest is gone: {error}"))
+        self.line
+            .write_all(format!("{line}\n").as_bytes())
+            .map_err(|error| format!("the guest is gone: {error}"))
     }
 
     /// Starts a command; [`Shell::finish`] waits for its end.
