@@ -14,6 +14,7 @@ mod provider_so;
 mod run;
 mod runtime;
 mod seccomp;
+mod slots;
 mod tree;
 mod up;
 mod wire;
