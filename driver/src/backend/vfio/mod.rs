@@ -28,5 +28,6 @@ mod own;
 mod preflight;
 mod shared;
 
+pub use bar::Bar;
 pub use card::Vfio;
 pub use preflight::{preflight, Found};
