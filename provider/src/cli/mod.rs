@@ -14,6 +14,7 @@ mod provider_so;
 mod run;
 mod runtime;
 mod seccomp;
+mod serve;
 mod slots;
 mod tree;
 mod up;
@@ -53,6 +54,8 @@ enum Command {
     Bind(pci::BindArgs),
     /// Give PCI devices back (root)
     Unbind(pci::BindArgs),
+    /// Serve cards as PCI functions over vfio-user, for QEMU or the driver's own client
+    Serve(serve::ServeArgs),
     /// Print what the bytes of a queue entry mean
     Decode(decode::DecodeArgs),
     /// Serve the cards of a net (started by the other commands)
@@ -89,6 +92,7 @@ pub fn main() -> ExitCode {
         Command::List(args) => pci::list(args),
         Command::Bind(args) => pci::bind(args),
         Command::Unbind(args) => pci::unbind(args),
+        Command::Serve(args) => serve::serve(args),
         Command::Decode(args) => decode::decode(args),
         Command::Keeper(args) => keeper::keeper(args),
         Command::Hold(args) => keeper::hold_until_killed(args),
