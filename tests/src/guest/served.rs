@@ -1,50 +1,47 @@
-//! A card that `verbena serve` serves, for a slot.
+//! Cards that `verbena serve` serves, for slots.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::stock::{verbena, Program};
 
 /// How long the server may take until it listens.
 const START: Duration = Duration::from_secs(10);
 
-/// A served card. The server ends when this is dropped.
+/// Served cards of one net. The server ends when this is dropped.
 pub struct Served {
     server: Program,
+    cards: usize,
     dir: tempfile::TempDir,
 }
 
 impl Served {
-    /// Starts `verbena serve` with further options, and waits until it listens.
-    pub fn start(options: &[&str]) -> Served {
+    /// Serves the first `cards` cards of a new net of two, and waits until the server listens.
+    pub fn start(cards: usize, options: &[&str]) -> Served {
         let dir = tempfile::tempdir().expect("a directory");
-        let socket = dir.path().join("card");
         let mut command = Command::new(verbena());
-        command.arg("serve").arg("--socket").arg(&socket).args(options);
-        command.env("XDG_RUNTIME_DIR", dir.path());
-        let mut server = Program::start(command);
-        let until = Instant::now() + START;
-        while !socket.exists() {
-            let line = server.line().to_owned();
-            assert!(!server.has_ended(), "`{line}` ended; it said:\n{}", server.said());
-            assert!(Instant::now() < until, "`{line}` does not listen; it said:\n{}", server.said());
-            std::thread::sleep(Duration::from_millis(5));
+        command.arg("serve").args(options).env("XDG_RUNTIME_DIR", dir.path());
+        for card in 0..cards {
+            command.arg("--socket").arg(dir.path().join(format!("card{card}")));
         }
-        Served { server, dir }
+        let mut server = Program::start(command);
+        let last = format!("card{} ", cards - 1);
+        server.expect(&format!("{}\n", dir.path().join(last.trim()).display()), START);
+        Served { server, cards, dir }
     }
 
-    /// Where it listens.
-    pub fn socket(&self) -> PathBuf {
-        self.dir.path().join("card")
+    /// Where they listen.
+    pub fn sockets(&self) -> Vec<PathBuf> {
+        (0..self.cards).map(|card| self.dir.path().join(format!("card{card}"))).collect()
     }
 
-    /// Its runtime directory, which holds the nets that it joins.
+    /// The runtime directory of their net.
     pub fn runtime(&self) -> &Path {
         self.dir.path()
     }
 
-    /// What it has said.
+    /// What the server has said.
     pub fn said(&self) -> String {
         self.server.said()
     }
