@@ -102,7 +102,7 @@ open_enum! {
         REGION_WRITE = 10,
         /// From the server: [`DmaAccess`]; the reply has the bytes behind it.
         DMA_READ = 11,
-        /// From the server: [`DmaAccess`] and bytes.
+        /// From the server: [`DmaAccess`] and bytes; the reply is a header.
         DMA_WRITE = 12,
         /// Resets the function.
         DEVICE_RESET = 13,
@@ -265,14 +265,18 @@ message! {
 }
 
 message! {
-    /// An access of the card to memory of the client.
-    DmaAccess: 16 {
+    /// An access of the card to memory of the client. The bytes follow at once, and then [`DMA_PADDING`]:
+    /// so has QEMU it, whose structure ends on a multiple of eight bytes without them.
+    DmaAccess: 12 {
         /// IOVA.
         address: u64,
         /// Bytes.
-        count: u64,
+        count: u32,
     }
 }
+
+/// Bytes behind the data of a [`DmaAccess`] that mean nothing.
+pub const DMA_PADDING: usize = 4;
 
 /// Numbers of the regions of a PCI device (VFIO_PCI_*_REGION_INDEX).
 pub mod region {

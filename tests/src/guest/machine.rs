@@ -10,6 +10,9 @@ use crate::stock::{verbena, Program};
 /// How long a boot may take: 4 s on a quiet machine, more where several guests share the cores.
 const BOOT: Duration = Duration::from_secs(90);
 
+/// The PCI slot of the first card.
+const FIRST_SLOT: u32 = 4;
+
 /// What a guest is like.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -17,14 +20,19 @@ pub struct Options {
     pub arguments: Vec<String>,
     /// Further words for the kernel.
     pub kernel: String,
+    cards: u32,
 }
 
 impl Options {
-    /// A card on the next slot, served at `socket`, which must be listening already.
+    /// A card on the next slot from 0000:00:04.0 on, served at `socket`, which must be listening already.
     pub fn card(mut self, socket: &Path) -> Options {
         let socket = socket.to_str().expect("a plain path");
-        let device = format!(r#"{{"driver":"vfio-user-pci","socket":{{"path":"{socket}","type":"unix"}}}}"#);
+        let slot = FIRST_SLOT + self.cards;
+        let device = format!(
+            r#"{{"driver":"vfio-user-pci","addr":"{slot:#x}","socket":{{"path":"{socket}","type":"unix"}}}}"#
+        );
         self.arguments.extend(["-device".into(), device]);
+        self.cards += 1;
         self
     }
 }

@@ -12,12 +12,13 @@ use vmm_sys_util::eventfd::{EventFd, EFD_NONBLOCK};
 use crate::card::CardError;
 
 /// One eventfd a vector.
-pub(super) struct Vectors {
+pub(in crate::backend) struct Vectors {
     fds: Vec<EventFd>,
 }
 
 impl Vectors {
-    fn new(count: u32) -> Result<Self, CardError> {
+    /// So many eventfds, which nobody fires yet.
+    pub fn new(count: u32) -> Result<Self, CardError> {
         let fds = (0..count).map(|_| EventFd::new(EFD_NONBLOCK)).collect::<io::Result<_>>();
         let fds = fds.map_err(|source| CardError::Os { what: "creating an eventfd".into(), source })?;
         Ok(Vectors { fds })
@@ -47,6 +48,11 @@ impl Vectors {
             // It fails only when 2^64 wake-ups are waiting.
             let _ = fd.write(1);
         }
+    }
+
+    /// The eventfds by vector.
+    pub fn fds(&self) -> &[EventFd] {
+        &self.fds
     }
 
     /// Waits until a vector fires, and consumes that.

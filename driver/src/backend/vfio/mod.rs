@@ -18,11 +18,11 @@
 mod advice;
 mod bar;
 mod card;
-mod config;
+pub(super) mod config;
 mod dma;
 mod iommu;
-mod iova;
-mod irq;
+pub(super) mod iova;
+pub(super) mod irq;
 mod memlock;
 mod own;
 mod preflight;
