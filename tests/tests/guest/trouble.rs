@@ -1,6 +1,6 @@
 //! A card that is reset in mid-traffic, and one that is pulled out.
 
-use super::{bound, A, B, LONG, SHORT};
+use super::{bound, A, B, LONG};
 
 #[test]
 #[ignore = "boots a guest: tests/guest/run"]
