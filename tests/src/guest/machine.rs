@@ -83,14 +83,20 @@ impl Machine {
             .arg("-initrd")
             .arg(image)
             .arg("-append")
-            .arg(format!("console=ttyS0 panic=-1 intel_iommu=on loglevel=4 {}", options.kernel))
+            .arg(format!("console=ttyS0 panic=-1 no_timer_check intel_iommu=on loglevel=4 {}", options.kernel))
             .args(&options.arguments);
-        let qemu = Program::start(command);
+        let mut qemu = Program::start(command);
         match Shell::connect(&dir.path().join("shell"), BOOT) {
             Ok(shell) => Machine { shell, qemu, dir },
             Err(error) => {
                 let console = std::fs::read_to_string(dir.path().join("console")).unwrap_or_default();
-                panic!("no guest: {error}\n{}\n{console}", qemu.said());
+                let state = if qemu.has_ended() { "has ended" } else { "runs" };
+                let ended = qemu.wait(Duration::ZERO);
+                panic!(
+                    "no guest: {error}; QEMU {state} ({}); it said:\n{}\n{console}",
+                    ended.how(),
+                    ended.said
+                );
             }
         }
     }
