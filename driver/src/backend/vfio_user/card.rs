@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use fpga_regs::regs::{BAR0_BYTES, MAX_VECTORS};
 use fpga_regs::vfio_user::{
-    dma_flag, irq, irq_flag, region, Command, DeviceInfo, DmaMap, DmaUnmap, IrqInfo, RegionAccess,
-    RegionInfo, SetIrqs, MAX_FDS,
+    dma_flag, irq, irq_flag, region, Command, DeviceInfo, DmaMap, DmaUnmap, IrqInfo, RegionAccess, RegionInfo,
+    SetIrqs, MAX_FDS,
 };
 
 use super::link::Link;
@@ -54,6 +54,16 @@ impl VfioUserCard {
         let vectors = Vectors::new(found.vectors.min(MAX_VECTORS))?;
         assign(&link, &vectors)?;
         Ok(VfioUserCard { link, vectors, user, own: OwnMemory::new()? })
+    }
+
+    /// Reads configuration space; all ones when the server is gone.
+    pub fn read_config(&self, at: u32, to: &mut [u8]) {
+        read(&self.link, region::CONFIG, at.into(), to);
+    }
+
+    /// Writes configuration space.
+    pub fn write_config(&self, at: u32, value: &[u8]) {
+        write(&self.link, region::CONFIG, at.into(), value);
     }
 
     fn read(&self, offset: u32, to: &mut [u8]) {
@@ -126,8 +136,7 @@ struct Found {
 }
 
 fn info(link: &Link) -> Result<Found, CardError> {
-    let short =
-        || CardError::Setup("the server's answer is too short: it does not speak vfio-user 0.0".into());
+    let short = || CardError::Setup("the server's answer is too short: it does not speak vfio-user 0.0".into());
     let device = DeviceInfo { argsz: DeviceInfo::BYTES as u32, ..DeviceInfo::default() };
     let reply = link.command("to describe itself", Command::DEVICE_INFO, &device.encode(), &[])?;
     DeviceInfo::decode(&reply).ok_or_else(short)?;
@@ -196,9 +205,11 @@ impl Card for VfioUserCard {
             address: memory.iova,
             size: memory.len as u64,
         };
+        self.user.add_own(&memory);
         match self.tell(&map, &[fd]) {
             Ok(()) => Ok(memory),
             Err(error) => {
+                self.user.remove_own(&memory);
                 self.own.give(&memory);
                 Err(error)
             }
@@ -206,8 +217,10 @@ impl Card for VfioUserCard {
     }
 
     fn free(&self, memory: DmaMemory) {
+        let forgotten = self.forget(memory.iova, memory.len as u64);
+        self.user.remove_own(&memory);
         // What the card may reach yet is never used again.
-        if self.forget(memory.iova, memory.len as u64) {
+        if forgotten {
             self.own.give(&memory);
         }
     }
