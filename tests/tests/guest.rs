@@ -28,17 +28,27 @@ const LONG: Duration = Duration::from_secs(120);
 const A: &str = "0000:00:04.0";
 const B: &str = "0000:00:05.0";
 
-/// A guest with two served cards.
-fn guest() -> (Served, Machine) {
-    let served = Served::start(2, &[]);
+/// A guest with two served cards; `options` are those of `verbena serve`.
+fn guest_with(options: &[&str]) -> (Served, Machine) {
+    let served = Served::start(2, options);
     let options = served.sockets().iter().fold(Options::default(), |options, socket| options.card(socket));
     let machine = Machine::boot(CARD, &options);
     (served, machine)
 }
 
+/// A guest with two served cards.
+fn guest() -> (Served, Machine) {
+    guest_with(&[])
+}
+
 /// As [`guest`], both cards bound to vfio-pci.
 fn bound() -> (Served, Machine) {
-    let (served, mut guest) = guest();
+    bound_with(&[])
+}
+
+/// As [`guest_with`], both cards bound to vfio-pci.
+fn bound_with(options: &[&str]) -> (Served, Machine) {
+    let (served, mut guest) = guest_with(options);
     guest.good(&format!("verbena bind {A} {B}"), SHORT);
     (served, guest)
 }

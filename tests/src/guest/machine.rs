@@ -83,7 +83,10 @@ impl Machine {
             .arg("-initrd")
             .arg(image)
             .arg("-append")
-            .arg(format!("console=ttyS0 panic=-1 no_timer_check intel_iommu=on loglevel=4 {}", options.kernel))
+            .arg(format!(
+                "console=ttyS0 panic=-1 no_timer_check intel_iommu=on loglevel=4 {}",
+                options.kernel
+            ))
             .args(&options.arguments);
         let mut qemu = Program::start(command);
         match Shell::connect(&dir.path().join("shell"), BOOT) {

@@ -1,7 +1,10 @@
 //! Stock programs on our provider on VFIO.
 
-use super::{bound, A, B, LONG};
-use tests::guest::Machine;
+use std::process::Command;
+
+use super::{bound, A, B, CARD, LONG, SHORT};
+use tests::guest::{Machine, Options, Served};
+use tests::stock::{free_port, verbena, wait_until_listening, Program};
 
 /// Server and client of a test in the guest, each on a card of its own.
 fn pair(guest: &mut Machine, program: &str, arguments: &str) -> String {
@@ -55,5 +58,40 @@ fn pingpong_with_its_data_verified() {
         let said = pair(&mut guest, "ibv_rc_pingpong", &format!("-g 1 -p 18515 -n 100 {options}"));
         assert_eq!(said.matches("100 iters").count(), 2, "{said}");
         assert!(!said.contains("invalid data"), "{said}");
+    }
+}
+
+/// The server is an ordinary program on this machine, on the other card of the same net; the two shake
+/// hands through QEMU's user network, which leads to this machine's loopback.
+#[test]
+#[ignore = "boots a guest: tests/guest/run"]
+fn stock_perftest_between_this_machine_and_the_guest() {
+    let served = Served::start(1, &[]);
+    let mut options = Options::default().card(&served.sockets()[0]);
+    options.arguments.extend(["-nic", "user,model=virtio-net-pci"].map(String::from));
+    let mut guest = Machine::boot(CARD, &options);
+    guest.good(&format!("ip addr add 10.0.2.15/24 dev eth0; ip link set eth0 up; verbena bind {A}"), SHORT);
+    for (program, arguments, bytes) in [
+        ("ib_write_bw", "-s 65536 -n 200", 65536),
+        ("ib_read_bw", "-s 65536 -n 200", 65536),
+        ("ib_send_lat", "-s 64 -n 100", 64),
+        ("ib_atomic_bw", "-n 200", 8),
+    ] {
+        let port = free_port();
+        let mut command = Command::new(verbena());
+        command
+            .args(["run", "-q", "--with-parent", &std::process::id().to_string()])
+            .args(["--", program, "-d", "verbena1", "-p", &port.to_string()])
+            .args(arguments.split(' '))
+            .env("XDG_RUNTIME_DIR", served.runtime());
+        let mut server = Program::start(command);
+        assert!(wait_until_listening(&mut server, port, SHORT), "the server said:\n{}", server.said());
+        let client = format!(
+            "verbena run -q --device vfio:{A} -- {program} -d verbena0 -p {port} {arguments} 10.0.2.2"
+        );
+        let said = guest.good(&client, LONG);
+        let ended = server.wait(SHORT);
+        assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
+        assert!(row(&said, bytes)[3] > 0.0, "{said}");
     }
 }
