@@ -196,6 +196,11 @@ impl<C: Card> Admin<C> {
         if self.card.read32(regs::ID) == u32::MAX {
             return CardError::Gone.into();
         }
+        let lost = |status: &regs::Status| !status.ready() || status.error();
+        let status = self.card.may_vanish().then(|| regs::Status(self.card.read32(regs::STATUS)));
+        if let Some(status) = status.filter(lost) {
+            return Error::Lost { status: status.0, cause: self.card.read32(regs::ERROR_CAUSE) };
+        }
         Error::Timeout { command: command.opcode(), after }
     }
 }

@@ -8,6 +8,7 @@ mod buffer;
 mod card;
 mod events;
 mod expect;
+pub mod guest;
 mod net;
 mod peer;
 pub mod stock;

@@ -127,6 +127,6 @@ pub fn send(socket: &UnixStream, header: &Header, parts: &[&[u8]]) -> io::Result
 
 /// What a message asked for, for people.
 pub fn name(command: u16) -> String {
-    let known = Command::VALUES.iter().find(|named| named.value as u64 == u64::from(command));
+    let known = Command::VALUES.iter().find(|named| named.value == u64::from(command));
     known.map_or_else(|| format!("command {command}"), |named| named.name.to_owned())
 }

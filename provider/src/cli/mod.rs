@@ -10,12 +10,14 @@ mod keeper;
 mod mounts;
 mod namespace;
 mod part_id;
+mod pci;
 mod perftest;
 mod provider_so;
 mod run;
 mod runtime;
 mod seccomp;
 mod serve;
+mod slots;
 mod tree;
 mod up;
 mod wire;
@@ -50,6 +52,12 @@ enum Command {
     Perftest(perftest::PerftestArgs),
     /// Card profiles: how fast a modelled card is, and how that is known
     Card(card::CardCommand),
+    /// List the cards on PCI, with IOMMU group, driver and state
+    List(pci::ListArgs),
+    /// Give PCI devices to vfio-pci, so that programs can open them (root)
+    Bind(pci::BindArgs),
+    /// Give PCI devices back (root)
+    Unbind(pci::BindArgs),
     /// Serve cards as PCI functions over vfio-user, for QEMU or the driver's own client
     Serve(serve::ServeArgs),
     /// Print what the bytes of a queue entry mean
@@ -112,6 +120,9 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::doctor(args),
         Command::Perftest(args) => perftest::perftest(args),
         Command::Card(args) => card::card(args),
+        Command::List(args) => pci::list(args),
+        Command::Bind(args) => pci::bind(args),
+        Command::Unbind(args) => pci::unbind(args),
         Command::Serve(args) => serve::serve(args),
         Command::Decode(args) => decode::decode(args),
         Command::Export(args) => export::export(args),

@@ -37,6 +37,19 @@ impl Vectors {
         Ok(vectors)
     }
 
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.fds.len() as u32
+    }
+
+    /// Ends the wait of another thread, as if the vector had fired.
+    pub fn wake(&self, vector: u32) {
+        if let Some(fd) = self.fds.get(vector as usize) {
+            // It fails only when 2^64 wake-ups are waiting.
+            let _ = fd.write(1);
+        }
+    }
+
     /// The eventfds by vector.
     pub fn fds(&self) -> &[EventFd] {
         &self.fds
@@ -90,7 +103,7 @@ mod tests {
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| vectors.wait(0, Duration::MAX).unwrap());
             std::thread::sleep(Duration::from_millis(5));
-            vectors.fds[0].write(1).unwrap();
+            vectors.wake(0);
             assert!(waiter.join().unwrap());
         });
     }

@@ -66,7 +66,7 @@ impl OwnMemory {
     pub fn take(&self, bytes: usize) -> Result<DmaMemory, CardError> {
         let none = CardError::NoMemory { bytes };
         let Some(len) = bytes.max(1).checked_next_multiple_of(PAGE as usize) else { return Err(none) };
-        let iova = self.free_list().take(len as u64, PAGE).ok_or(none)?;
+        let iova = self.free_list().take(len as u64, PAGE, 0).ok_or(none)?;
         let ptr = self.map.as_mut_ptr().wrapping_add((iova - OWN) as usize);
         Ok(DmaMemory { ptr, iova, len })
     }
@@ -120,7 +120,7 @@ impl UserMemory {
             return None;
         }
         let mut state = self.state();
-        let start = state.iovas.take(size, PAGE)?;
+        let start = state.iovas.take(size, PAGE, 0)?;
         state.maps.insert(start + offset, Map { len: len as u64, addr: addr as usize, writable });
         Some((start + offset, start, size))
     }
