@@ -5,7 +5,7 @@
 //!
 //! | file | one idea |
 //! |---|---|
-//! | `card` | the trait |
+//! | `card`, `shared` | the trait |
 //! | `bringup`, `admin`, `events`, `device` | from power-on to a working function |
 //! | `pd`, `mr`, `mw`, `ah`, `mcast`, `port` | what queues need besides |
 //! | `dma`, `rings`, `ring`, `spin` | memory, entries that the card writes, locks |
@@ -42,6 +42,7 @@ mod qp_table;
 mod ring;
 mod rings;
 mod rq;
+mod shared;
 mod spin;
 mod sq;
 mod sq_ring;

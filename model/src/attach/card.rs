@@ -14,6 +14,7 @@ use fpga_regs::{
 };
 
 use super::runner::Runner;
+use crate::device::defect::Defect;
 use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
 use crate::segment::layout::PAGE;
 use crate::segment::{futex_wait, AttachError, LockError, Segment};
@@ -102,6 +103,11 @@ impl SegmentCard {
 
     fn write(&self, offset: u32, value: u64) {
         self.registers((), |device, f, env| device.bar_write(f, offset, value, env));
+    }
+
+    /// Makes the card a defective one, for all who use it.
+    pub fn set_defect(&self, defect: Defect) {
+        self.registers((), |device, _, _| device.defect = defect);
     }
 
     /// Makes a thread of this process that waits for interrupt `vector` look around.

@@ -3,6 +3,7 @@
 use fpga_regs::regs::{Cause, ErrorCause, Health};
 use fpga_regs::{Cqe, Eqe, EventKind, QpState};
 
+use super::defect::Defect;
 use super::Device;
 use crate::env::{Addr, Env};
 
@@ -118,7 +119,7 @@ impl Device {
         let vector = q.vector;
         if f.vector_mask & (1 << vector) != 0 {
             f.vector_pending |= 1 << vector;
-        } else {
+        } else if self.defect != Defect::LostInterrupts {
             env.interrupt(card, function, vector);
         }
     }
