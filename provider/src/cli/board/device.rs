@@ -72,8 +72,6 @@ pub struct Opened {
     pub config: Option<ConfigSpace>,
     /// What was opened, for people.
     pub name: String,
-    /// The card is a model in this machine's memory.
-    pub modelled: bool,
     /// Writes what is done with the card.
     recorder: Option<Arc<Recorder>>,
     // After the card.
@@ -112,12 +110,11 @@ impl DeviceArgs {
                 path.display()
             ),
         };
-        let modelled = matches!(self.device, DeviceName::Sim(_));
         let Some(file) = &self.record else {
-            return Ok(Opened { card, config, name, modelled, recorder: None, _net: net });
+            return Ok(Opened { card, config, name, recorder: None, _net: net });
         };
         let recorder = Arc::new(Recorder::new(card, file, &name)?);
-        Ok(Opened { card: recorder.clone(), config, name, modelled, recorder: Some(recorder), _net: net })
+        Ok(Opened { card: recorder.clone(), config, name, recorder: Some(recorder), _net: net })
     }
 }
 

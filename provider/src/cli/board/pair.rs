@@ -43,8 +43,6 @@ pub struct Pair {
     pub region: Region,
     /// Domain of both.
     pub pd: Arc<Pd<AnyCard>>,
-    /// The card.
-    pub device: Arc<Device<AnyCard>>,
 }
 
 impl End {
@@ -171,7 +169,7 @@ impl Pair {
         let (a, b) = (End::new(&pd, kind, 1)?, End::new(&pd, kind, port)?);
         a.connect(&b, code).context("connecting the sender")?;
         b.connect(&a, code).context("connecting the receiver")?;
-        Ok(Pair { a, b, region, pd, device: device.clone() })
+        Ok(Pair { a, b, region, pd })
     }
 
     /// A signaled work request of the sender whose remote side is byte `at` of the region.

@@ -157,6 +157,8 @@ pub struct Queues {
     pub page: u32,
     /// Number of the PD.
     pub pd: u32,
+    /// Number of the event queue.
+    eqn: u32,
     /// Number of the CQ.
     pub cqn: u32,
     /// Number of the QP.
@@ -225,7 +227,21 @@ impl Queues {
             .with_max_send_sge(1)
             .with_max_recv_sge(1);
         let qpn = raw.create(AdminOpcode::CREATE_QP, context.as_bytes())?;
-        Ok(Queues { events, cqes, rings, _record: record, page, pd, cqn, qpn, context })
+        Ok(Queues { events, cqes, rings, _record: record, page, pd, eqn, cqn, qpn, context })
+    }
+
+    /// Takes all of it from the card, which has few event queues. Its memory stays.
+    pub fn destroy(&self, raw: &mut Raw) -> Result<(), NoReply> {
+        for (opcode, object) in [
+            (AdminOpcode::DESTROY_QP, self.qpn),
+            (AdminOpcode::DESTROY_CQ, self.cqn),
+            (AdminOpcode::DESTROY_EQ, self.eqn),
+            (AdminOpcode::FREE_PD, self.pd),
+            (AdminOpcode::FREE_PAGE, self.page),
+        ] {
+            raw.run(Command::new().with_opcode(opcode).with_object(object))?;
+        }
+        Ok(())
     }
 
     /// Brings the QP to INIT.

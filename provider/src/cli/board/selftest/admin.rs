@@ -6,8 +6,8 @@ use driver::Card;
 use fpga_regs::regs::{self, Health};
 use fpga_regs::*;
 
-use super::{command_failed, failed, hex, skipped, Check, Failure, Lab, Stop};
-use crate::cli::board::raw::{NoReply, Raw, LOG, PATIENCE};
+use super::{command_failed, failed, hex, skipped, with_queues, Check, Failure, Lab, Stop};
+use crate::cli::board::raw::{NoReply, Queues, Raw, LOG, PATIENCE};
 
 /// Commands: the rings wrap twice, so that each phase is seen.
 const COMMANDS: u32 = (2 << LOG) + 3;
@@ -40,8 +40,9 @@ pub fn queue(lab: &mut Lab<'_>) -> Check {
     let unknown = first.is_ok().then(|| raw.run(Command::new().with_opcode(AdminOpcode(0xfff))));
     lab.raw = Some(raw);
     if let Err((number, error)) = first {
+        let failure = unanswered(&card, number, error);
         lab.end_raw();
-        return Err(unanswered(&card, number, error));
+        return Err(failure);
     }
     match unknown {
         Some(Err(NoReply::Refused(_, reply))) if reply.status() == AdminStatus::BAD_OPCODE => {
@@ -94,14 +95,13 @@ pub fn interrupts(lab: &mut Lab<'_>) -> Check {
         );
     }
     for vector in 0..vectors {
-        one_vector(lab, vector)?;
+        with_queues(lab, vector, |lab, queues| one_vector(lab, queues, vector))?;
     }
     Ok(format!("{vectors} vectors"))
 }
 
-fn one_vector(lab: &mut Lab<'_>, vector: u32) -> Result<(), Stop> {
+fn one_vector(lab: &mut Lab<'_>, queues: &Queues, vector: u32) -> Result<(), Stop> {
     let card = lab.card().clone();
-    let queues = lab.queues(vector)?;
     let raw = lab.raw()?;
     queues.init(raw).map_err(|error| command_failed("the QP goes to INIT", error))?;
     // A receive that is flushed: the shortest way to a completion.
@@ -113,7 +113,6 @@ fn one_vector(lab: &mut Lab<'_>, vector: u32) -> Result<(), Stop> {
     let bytes = queues.events.read(0, Eqe::BYTES);
     let eqe = Eqe::from_slice(&bytes).unwrap_or_default();
     let cqn = queues.cqn;
-    lab.kept.push(queues);
     match (fired, eqe.phase()) {
         (Err(error), _) => failed(
             format!("interrupt vector {vector} can be waited for"),

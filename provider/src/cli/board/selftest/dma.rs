@@ -2,7 +2,7 @@
 
 use fpga_regs::*;
 
-use super::{command_failed, failed, hex, skipped, Check, Failure, Lab, Stop};
+use super::{command_failed, failed, hex, skipped, with_queues, Check, Failure, Lab, Stop};
 use crate::cli::board::memory::Shared;
 
 /// What memory holds before the card writes.
@@ -85,9 +85,7 @@ fn write_into(lab: &mut Lab<'_>, memory: &Shared) -> Check {
 /// What CREATE_QP reads from a mailbox, QUERY_QP gives back.
 pub fn read(lab: &mut Lab<'_>) -> Check {
     let memory = memory(lab)?;
-    let queues = lab.queues(0)?;
-    let result = read_from(lab, &memory, queues.context);
-    lab.kept.push(queues);
+    let result = with_queues(lab, 0, |lab, queues| read_from(lab, &memory, queues.context));
     lab.kept_memory.push(memory);
     result
 }

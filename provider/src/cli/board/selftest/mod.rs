@@ -162,6 +162,25 @@ impl Lab<'_> {
     }
 }
 
+/// Runs a step with queues of its own on interrupt vector `vector`; the card has few of them.
+fn with_queues<T>(
+    lab: &mut Lab<'_>,
+    vector: u32,
+    step: impl FnOnce(&mut Lab<'_>, &Queues) -> Result<T, Stop>,
+) -> Result<T, Stop> {
+    let queues = lab.queues(vector)?;
+    let result = step(lab, &queues);
+    let destroyed = match (&result, lab.raw()) {
+        (Ok(_), Ok(raw)) => queues.destroy(raw),
+        // What has failed stays as it is, to be looked at.
+        _ => Ok(()),
+    };
+    // The card may use the memory until it is reset.
+    lab.kept.push(queues);
+    destroyed.map_err(|error| command_failed("queues are destroyed", error))?;
+    result
+}
+
 /// A command that should have worked.
 fn command_failed(expected: &str, error: NoReply) -> Stop {
     let (came, look) = match error {

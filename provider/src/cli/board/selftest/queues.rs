@@ -4,7 +4,7 @@ use driver::Card;
 use fpga_regs::regs::{self, port};
 use fpga_regs::*;
 
-use super::{command_failed, failed, hex, skipped, Check, Lab, Stop};
+use super::{command_failed, failed, hex, skipped, with_queues, Check, Lab, Stop};
 use crate::cli::board::memory::Shared;
 use crate::cli::board::probe::gid_bytes;
 use crate::cli::board::raw::{Queues, PATIENCE};
@@ -43,10 +43,7 @@ fn compare(got: &Cqe, want: &Cqe, fields: &[&str]) -> Result<(), Stop> {
 
 /// A receive that is flushed gives a good CQE.
 pub fn completion(lab: &mut Lab<'_>) -> Check {
-    let queues = lab.queues(0)?;
-    let result = flushed(lab, &queues);
-    lab.kept.push(queues);
-    result
+    with_queues(lab, 0, flushed)
 }
 
 fn flushed(lab: &mut Lab<'_>, queues: &Queues) -> Check {
@@ -71,10 +68,8 @@ const TEXT: [u8; 32] = *b"verbena selftest: loopback send.";
 
 /// One inline SEND of a QP to itself.
 pub fn loopback(lab: &mut Lab<'_>) -> Check {
-    let queues = lab.queues(0)?;
     let buffer = Shared::new(lab.card(), 4096).or_else(|error| skipped(error.to_string()))?;
-    let result = send_to_itself(lab, &queues, &buffer);
-    lab.kept.push(queues);
+    let result = with_queues(lab, 0, |lab, queues| send_to_itself(lab, queues, &buffer));
     lab.kept_memory.push(buffer);
     result
 }
@@ -128,6 +123,9 @@ fn send_to_itself(lab: &mut Lab<'_>, queues: &Queues, buffer: &Shared) -> Check 
         let look = format!("the DMA write of the payload, at {:#x}", buffer.iova + at);
         return failed(format!("the message is at {:#x}", buffer.iova + at), came, look);
     }
+    let destroy = Command::new().with_opcode(AdminOpcode::DESTROY_MR).with_object(lkey);
+    let destroyed = lab.raw()?.run(destroy);
+    destroyed.map_err(|error| command_failed("the memory region is destroyed", error))?;
     Ok(format!("{} bytes inline, GID {index}", TEXT.len()))
 }
 
