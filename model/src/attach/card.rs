@@ -47,9 +47,9 @@ pub enum OpenError {
 
 /// A card of a segment, opened by this process.
 pub struct SegmentCard {
-    runner: Arc<Runner<Segment>>,
-    card: u8,
-    function: u16,
+    pub(super) runner: Arc<Runner<Segment>>,
+    pub(super) card: u8,
+    pub(super) function: u16,
     /// Interrupts seen, by vector.
     seen: [AtomicU32; EQS],
 }
@@ -73,7 +73,15 @@ fn join(socket: &Path) -> Result<Arc<Runner<Segment>>, OpenError> {
 impl SegmentCard {
     /// Opens card `card` (from 0) of the net whose keeper listens at `socket`.
     pub fn open(socket: &Path, card: u32) -> Result<SegmentCard, OpenError> {
-        let runner = join(socket)?;
+        Self::attach(join(socket)?, card)
+    }
+
+    /// As [`SegmentCard::open`], with a membership and so with DMA addresses of its own.
+    pub(super) fn open_alone(socket: &Path, card: u32) -> Result<SegmentCard, OpenError> {
+        Self::attach(Arc::new(Runner::new(Segment::attach(socket)?)), card)
+    }
+
+    fn attach(runner: Arc<Runner<Segment>>, card: u32) -> Result<SegmentCard, OpenError> {
         let member = runner.segment().member();
         let function = runner.control(|world, _| {
             if card >= world.count as u32 {
@@ -87,7 +95,7 @@ impl SegmentCard {
     }
 
     /// Runs what the open card's registers ask for; `fallback` when the cards cannot be had.
-    fn registers<R>(
+    pub(super) fn registers<R>(
         &self,
         fallback: R,
         access: impl FnOnce(&mut crate::device::Device, u16, &mut super::wall::Wall<'_>) -> R,

@@ -12,6 +12,7 @@ mod limits;
 mod net;
 mod queue;
 mod runner;
+mod served;
 mod wall;
 
 /// What [`handoff`] is made of; its model check puts others in their place.
@@ -39,3 +40,4 @@ mod atomic {
 pub use card::{OpenError, SegmentCard};
 pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;
+pub use served::{ServedCard, VECTORS};

@@ -24,6 +24,7 @@ pub mod futex;
 mod helper;
 pub mod keeper;
 pub mod layout;
+pub mod lent;
 mod listen;
 mod local_lock;
 pub mod lock;

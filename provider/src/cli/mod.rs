@@ -14,6 +14,7 @@ mod provider_so;
 mod run;
 mod runtime;
 mod seccomp;
+mod serve;
 mod tree;
 mod up;
 mod wire;
@@ -46,6 +47,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Run client and server of a perftest test, with a plot of the result
     Perftest(perftest::PerftestArgs),
+    /// Serve cards as PCI functions over vfio-user, for QEMU or the driver's own client
+    Serve(serve::ServeArgs),
     /// Print what the bytes of a queue entry mean
     Decode(decode::DecodeArgs),
     /// Show what card this is, how it is, and what is wrong with it
@@ -99,6 +102,7 @@ pub fn main() -> ExitCode {
         Command::Down => up::down(),
         Command::Doctor(args) => doctor::doctor(args),
         Command::Perftest(args) => perftest::perftest(args),
+        Command::Serve(args) => serve::serve(args),
         Command::Decode(args) => decode::decode(args),
         Command::Probe(args) => board::probe::probe(args),
         Command::Regs(args) => board::regs::regs(args),

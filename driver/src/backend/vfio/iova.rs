@@ -10,7 +10,7 @@ pub(super) const END: u64 = 1 << 39;
 
 /// Free ranges by their start.
 #[derive(Debug)]
-pub(super) struct Iovas {
+pub(in crate::backend) struct Iovas {
     free: BTreeMap<u64, u64>,
 }
 

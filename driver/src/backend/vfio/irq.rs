@@ -12,12 +12,13 @@ use vmm_sys_util::eventfd::{EventFd, EFD_NONBLOCK};
 use crate::card::CardError;
 
 /// One eventfd a vector.
-pub(super) struct Vectors {
+pub(in crate::backend) struct Vectors {
     fds: Vec<EventFd>,
 }
 
 impl Vectors {
-    fn new(count: u32) -> Result<Self, CardError> {
+    /// So many eventfds, which nobody fires yet.
+    pub fn new(count: u32) -> Result<Self, CardError> {
         let fds = (0..count).map(|_| EventFd::new(EFD_NONBLOCK)).collect::<io::Result<_>>();
         let fds = fds.map_err(|source| CardError::Os { what: "creating an eventfd".into(), source })?;
         Ok(Vectors { fds })
@@ -34,6 +35,11 @@ impl Vectors {
             CardError::Setup(format!("enabling {} interrupts: {error}", vectors.fds.len()))
         })?;
         Ok(vectors)
+    }
+
+    /// The eventfds by vector.
+    pub fn fds(&self) -> &[EventFd] {
+        &self.fds
     }
 
     /// Waits until a vector fires, and consumes that.

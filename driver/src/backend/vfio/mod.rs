@@ -14,10 +14,10 @@
 mod advice;
 mod bar;
 mod card;
-mod config;
+pub(super) mod config;
 mod dma;
-mod iova;
-mod irq;
+pub(super) mod iova;
+pub(super) mod irq;
 mod preflight;
 
 pub use card::Vfio;
