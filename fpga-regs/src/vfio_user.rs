@@ -311,7 +311,8 @@ mod tests {
 
     #[test]
     fn bytes_are_those_of_the_specification() {
-        let header = Header { id: 0x0102, command: Command::DMA_MAP.0, size: 48, flags: flag::NO_REPLY, error: 0 };
+        let header =
+            Header { id: 0x0102, command: Command::DMA_MAP.0, size: 48, flags: flag::NO_REPLY, error: 0 };
         let bytes = header.encode();
         assert_eq!(bytes, [2, 1, 2, 0, 48, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(Header::decode(&bytes), Some((header, &[][..])));

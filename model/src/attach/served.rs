@@ -76,7 +76,9 @@ impl ServedCard {
             DOORBELL_SQ => device.owns_qp(f, SqDoorbell(value).qpn()),
             DOORBELL_RQ => device.owns_qp(f, RqDoorbell(value).qpn()),
             DOORBELL_SRQ => device.owns_srq(f, SrqDoorbell(value).srqn()),
-            DOORBELL_CQ_ARM => device.cqs.get(CqArm(value).cqn() as usize).is_some_and(|cq| cq.used && cq.function == f),
+            DOORBELL_CQ_ARM => {
+                device.cqs.get(CqArm(value).cqn() as usize).is_some_and(|cq| cq.used && cq.function == f)
+            }
             _ => false,
         })
     }
@@ -103,7 +105,14 @@ impl ServedCard {
     }
 
     /// See [`crate::segment::Segment::offer`].
-    pub fn offer(&self, ptr: *mut u8, len: usize, file: OwnedFd, offset: u64, writable: bool) -> Result<(), SegmentError> {
+    pub fn offer(
+        &self,
+        ptr: *mut u8,
+        len: usize,
+        file: OwnedFd,
+        offset: u64,
+        writable: bool,
+    ) -> Result<(), SegmentError> {
         self.looked(|card| card.runner.segment().offer(ptr, len, file, offset, writable))
     }
 

@@ -22,7 +22,12 @@ impl Place {
     /// At this address of the owner, with these rights of the card.
     pub fn new(address: u64, readable: bool, writable: bool) -> Place {
         let right = |allowed: bool, bit: u64| if allowed { 0 } else { bit };
-        Place(PLACED | right(writable, Self::NO_WRITE) | right(readable, Self::NO_READ) | address & Self::ADDRESS)
+        Place(
+            PLACED
+                | right(writable, Self::NO_WRITE)
+                | right(readable, Self::NO_READ)
+                | address & Self::ADDRESS,
+        )
     }
 
     /// The address in the owner's memory.

@@ -73,9 +73,8 @@ fn remove_stale(path: &Path) -> Result<()> {
         bail!("{} exists and is no socket: remove it or choose another path", path.display());
     }
     match UnixStream::connect(path) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).with_context(|| format!("removing the stale socket {}", path.display()))
-        }
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path)
+            .with_context(|| format!("removing the stale socket {}", path.display())),
         _ => bail!("somebody is serving at {} already: choose another path", path.display()),
     }
 }

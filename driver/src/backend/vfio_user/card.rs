@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use fpga_regs::regs::{BAR0_BYTES, MAX_VECTORS};
 use fpga_regs::vfio_user::{
-    dma_flag, irq, irq_flag, region, Command, DeviceInfo, DmaMap, DmaUnmap, IrqInfo, RegionAccess, RegionInfo,
-    SetIrqs, MAX_FDS,
+    dma_flag, irq, irq_flag, region, Command, DeviceInfo, DmaMap, DmaUnmap, IrqInfo, RegionAccess,
+    RegionInfo, SetIrqs, MAX_FDS,
 };
 
 use super::link::Link;
@@ -54,6 +54,15 @@ impl VfioUserCard {
         let vectors = Vectors::new(found.vectors.min(MAX_VECTORS))?;
         assign(&link, &vectors)?;
         Ok(VfioUserCard { link, vectors, user, own: OwnMemory::new()? })
+    }
+
+    /// The first 64 bytes of PCI configuration space; all ones where nobody answers.
+    pub fn config_space(&self) -> [u8; 64] {
+        let mut bytes = [0; 64];
+        for (index, word) in bytes.chunks_exact_mut(4).enumerate() {
+            read(&self.link, region::CONFIG, 4 * index as u64, word);
+        }
+        bytes
     }
 
     fn read(&self, offset: u32, to: &mut [u8]) {
@@ -126,7 +135,8 @@ struct Found {
 }
 
 fn info(link: &Link) -> Result<Found, CardError> {
-    let short = || CardError::Setup("the server's answer is too short: it does not speak vfio-user 0.0".into());
+    let short =
+        || CardError::Setup("the server's answer is too short: it does not speak vfio-user 0.0".into());
     let device = DeviceInfo { argsz: DeviceInfo::BYTES as u32, ..DeviceInfo::default() };
     let reply = link.command("to describe itself", Command::DEVICE_INFO, &device.encode(), &[])?;
     DeviceInfo::decode(&reply).ok_or_else(short)?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use driver::backend::vfio::Vfio;
+use driver::backend::vfio_user::VfioUserCard;
 use driver::Card;
 use model::device::defect::Defect;
 
@@ -105,10 +106,11 @@ impl DeviceArgs {
                 config = ConfigSpace::of_slot(address);
                 (Arc::new(card), format!("card in slot {address}"))
             }
-            (DeviceName::VfioUser(path), _) => bail!(
-                "opening {}: this build has no vfio-user client; use --device sim or vfio:PCI",
-                path.display()
-            ),
+            (DeviceName::VfioUser(path), _) => {
+                let card = VfioUserCard::open(path).with_context(|| format!("opening {}", path.display()))?;
+                config = Some(ConfigSpace::of_bytes(&card.config_space()));
+                (Arc::new(card), format!("card served at {}", path.display()))
+            }
         };
         let Some(file) = &self.record else {
             return Ok(Opened { card, config, name, recorder: None, _net: net });

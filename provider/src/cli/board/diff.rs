@@ -37,7 +37,7 @@ pub fn diff(args: DiffArgs) -> Result<u8> {
     if !args.all {
         lines.retain(|line| !varies(line));
     }
-    lines.iter().for_each(|line| println!("{line}"));
+    lines.iter().for_each(|line| say!("{line}"));
     Ok((!lines.is_empty()).into())
 }
 

@@ -6,6 +6,8 @@ use std::path::Path;
 /// The first bytes of configuration space; without privilege sysfs shows 64.
 pub struct ConfigSpace {
     bytes: Vec<u8>,
+    /// It is on a bus, whose BARs somebody has placed.
+    pub on_a_bus: bool,
 }
 
 /// Command register: the card may do DMA.
@@ -17,7 +19,12 @@ impl ConfigSpace {
     /// Of a device by its address; nothing if sysfs does not show it.
     pub fn of_slot(address: &str) -> Option<ConfigSpace> {
         let file = Path::new("/sys/bus/pci/devices").join(address).join("config");
-        fs::read(file).ok().map(|bytes| ConfigSpace { bytes })
+        fs::read(file).ok().map(|bytes| ConfigSpace { bytes, on_a_bus: true })
+    }
+
+    /// Of a card that is served without a bus.
+    pub fn of_bytes(bytes: &[u8]) -> ConfigSpace {
+        ConfigSpace { bytes: bytes.to_vec(), on_a_bus: false }
     }
 
     fn word(&self, at: usize) -> u16 {

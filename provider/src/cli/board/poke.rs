@@ -38,7 +38,7 @@ pub fn peek(args: PeekArgs) -> Result<u8> {
         bail!("{} can only be written: reads give zero", cell.name);
     }
     let opened = args.device.open()?;
-    println!("{}", regs::describe(cell.offset, cell.read(&opened.card).value));
+    say!("{}", regs::describe(cell.offset, cell.read(&opened.card).value));
     opened.finish()?;
     Ok(0)
 }
@@ -57,16 +57,16 @@ pub fn poke(args: PokeArgs) -> Result<u8> {
     let card = &opened.card;
     let readable = cell.register.mode != Mode::WO;
     if readable {
-        println!("was  {}", regs::describe(cell.offset, cell.read(card).value));
+        say!("was  {}", regs::describe(cell.offset, cell.read(card).value));
     }
     match cell.register.bytes {
         8 => card.write64(cell.offset, value),
         _ => card.write32(cell.offset, value as u32),
     }
-    println!("wrote {value:#x}");
+    say!("wrote {value:#x}");
     if readable {
         let now = cell.read(card).value;
-        println!("is   {}", regs::describe(cell.offset, now));
+        say!("is   {}", regs::describe(cell.offset, now));
     }
     opened.finish()?;
     Ok(0)

@@ -25,7 +25,7 @@ pub fn probe(args: ProbeArgs) -> Result<u8> {
     let found = findings(&opened.card);
     let code = found.iter().any(|finding| finding.fatal).into();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&as_json(&opened, &found))?);
+        say!("{}", serde_json::to_string_pretty(&as_json(&opened, &found))?);
     } else {
         print(&opened, &found);
     }
@@ -68,15 +68,15 @@ fn print(opened: &Opened, found: &[Finding]) {
     let id = Id(card.read32(regs::ID));
     let version = Version(card.read32(regs::VERSION));
     let function = Function(card.read32(regs::FUNCTION));
-    println!("{}", opened.name);
-    println!(
+    say!("{}", opened.name);
+    say!(
         "  identity    {:04x}:{:04x}, registers {}.{}",
         id.vendor(),
         id.device(),
         version.major(),
         version.minor()
     );
-    println!(
+    say!(
         "  serial      {:016x}, card {}, function {}",
         card.read64(regs::SERIAL),
         function.card(),
@@ -84,18 +84,18 @@ fn print(opened: &Opened, found: &[Finding]) {
     );
     if let Some(config) = &opened.config {
         let (vendor, device) = config.id();
-        println!("  PCI         {vendor:04x}:{device:04x}, command {:#06x}", config.command());
+        say!("  PCI         {vendor:04x}:{device:04x}, command {:#06x}", config.command());
     }
-    println!("  features    {}", features(card).join(" "));
+    say!("  features    {}", features(card).join(" "));
     let health = Health(card.read32(regs::HEALTH));
     let status = Status(card.read32(regs::STATUS));
-    println!("  status      {}", fields(&regs::Status::FORMAT, status.0.into()));
-    println!("  health      {}", fields(&regs::Health::FORMAT, health.0.into()));
-    println!("  vectors     {}", card.read32(regs::VECTORS));
+    say!("  status      {}", fields(&regs::Status::FORMAT, status.0.into()));
+    say!("  health      {}", fields(&regs::Health::FORMAT, health.0.into()));
+    say!("  vectors     {}", card.read32(regs::VECTORS));
     for p in 0..regs::PORTS {
         let base = port::base(p);
         let link = Link(card.read32(base + port::LINK));
-        println!(
+        say!(
             "  port {}      {}, {} Mb/s, MTU {}, MAC {}, link changed {} times",
             p + 1,
             if link.up() { "up" } else { "down" },
@@ -105,14 +105,14 @@ fn print(opened: &Opened, found: &[Finding]) {
             link.changes()
         );
         for (index, gid) in gids(card, p) {
-            println!("              GID {index}: {gid}");
+            say!("              GID {index}: {gid}");
         }
     }
     match found {
-        [] => println!("nothing is wrong"),
+        [] => say!("nothing is wrong"),
         _ => found.iter().for_each(|finding| {
             let weight = if finding.fatal { "WRONG" } else { "note" };
-            println!("{weight}: {} {}\n  remedy: {}", finding.register, finding.wrong, finding.remedy);
+            say!("{weight}: {} {}\n  remedy: {}", finding.register, finding.wrong, finding.remedy);
         }),
     }
 }

@@ -160,7 +160,7 @@ pub fn regs(args: RegsArgs) -> Result<u8> {
     let opened = args.device.open()?;
     let mut values = read(&opened.card, &chosen);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&values)?);
+        say!("{}", serde_json::to_string_pretty(&values)?);
         opened.finish()?;
         return Ok(0);
     }

@@ -110,7 +110,7 @@ pub fn bench(args: BenchArgs) -> Result<u8> {
     }
     drop(device);
     match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&figures)?),
+        true => say!("{}", serde_json::to_string_pretty(&figures)?),
         false => print(&figures),
     }
     if let Some(path) = &args.plot {
@@ -122,22 +122,26 @@ pub fn bench(args: BenchArgs) -> Result<u8> {
 }
 
 fn print(figures: &Figures) {
-    println!("{}", figures.device);
-    println!("doorbell to CQE, 8 bytes inline [us]    min   median      99%");
+    say!("{}", figures.device);
+    say!("doorbell to CQE, 8 bytes inline [us]    min   median      99%");
     for (name, latency) in &figures.doorbell_to_cqe {
-        println!("  {name:<32}{:9.2}{:9.2}{:9.2}", latency.min_us, latency.median_us, latency.p99_us);
+        say!("  {name:<32}{:9.2}{:9.2}{:9.2}", latency.min_us, latency.median_us, latency.p99_us);
     }
-    println!("by size (loopback: one DMA read and one DMA write of each byte)");
-    println!("     bytes   WRITE median [us]   READ median [us]   WRITE [MB/s]   READ [MB/s]");
+    say!("by size (loopback: one DMA read and one DMA write of each byte)");
+    say!("     bytes   WRITE median [us]   READ median [us]   WRITE [MB/s]   READ [MB/s]");
     for row in &figures.sizes {
-        println!(
+        say!(
             "{:10}{:20.2}{:19.2}{:15.1}{:14.1}",
-            row.bytes, row.write.median_us, row.read.median_us, row.write_mb_s, row.read_mb_s
+            row.bytes,
+            row.write.median_us,
+            row.read.median_us,
+            row.write_mb_s,
+            row.read_mb_s
         );
     }
-    println!("message rate, WRITE of 8 bytes inline");
-    println!("       QPs   [Mmsg/s]");
+    say!("message rate, WRITE of 8 bytes inline");
+    say!("       QPs   [Mmsg/s]");
     for row in &figures.rates {
-        println!("{:10}{:11.3}", row.qps, row.mmsg_s);
+        say!("{:10}{:11.3}", row.qps, row.mmsg_s);
     }
 }

@@ -92,8 +92,12 @@ fn first<'a>(
     got: &[u8],
     skip: &dyn Fn(&Field) -> bool,
 ) -> Option<(&'a Field, String, String)> {
-    let texts =
-        fields.iter().filter(|field| !skip(field)).map(|field| (field, field.text(model), field.text(got)));
+    // How something ended says more than what else follows from that.
+    let (verdict, rest): (Vec<_>, Vec<_>) = fields
+        .iter()
+        .filter(|field| !skip(field))
+        .partition(|field| matches!(field.name, "status" | "syndrome"));
+    let texts = verdict.into_iter().chain(rest).map(|field| (field, field.text(model), field.text(got)));
     texts.into_iter().find(|(_, model, got)| model != got)
 }
 

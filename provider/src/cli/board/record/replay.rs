@@ -45,15 +45,15 @@ pub fn replay(args: ReplayArgs) -> Result<u8> {
     drop(replay);
     drop(net);
     let Some((number, difference)) = found else {
-        println!("no difference: the model does all {} events of {name} like the card", lines.len());
+        say!("no difference: the model does all {} events of {name} like the card", lines.len());
         return Ok(0);
     };
-    println!("{name}:{number}: {}", difference.what);
+    say!("{name}:{number}: {}", difference.what);
     if !difference.field.is_empty() {
-        println!("  field     {}", difference.field);
+        say!("  field     {}", difference.field);
     }
-    println!("  expected  {}   (the model)", difference.expected);
-    println!("  got       {}   (the record)", difference.got);
+    say!("  expected  {}   (the model)", difference.expected);
+    say!("  got       {}   (the record)", difference.got);
     Ok(1)
 }
 
@@ -138,6 +138,7 @@ impl Replay {
             }
             Line::Gone { iova } => {
                 self.memory.remove(self.known.iova(*iova));
+                self.known.forget(*iova);
                 self.given.remove(iova);
             }
             Line::Read { .. } => {}

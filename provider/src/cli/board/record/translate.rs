@@ -79,6 +79,11 @@ impl Translation {
         self.memory.insert(iova, (len, here));
     }
 
+    /// A range is gone.
+    pub fn forget(&mut self, iova: u64) {
+        self.memory.remove(&iova);
+    }
+
     /// The record's object has this number here.
     pub fn learn(&mut self, object: Object, number: u32, here: u32) {
         match object {

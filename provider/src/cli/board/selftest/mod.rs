@@ -229,7 +229,7 @@ struct Report {
 pub fn selftest(args: SelftestArgs) -> Result<u8> {
     let opened = args.device.open()?;
     if !args.json {
-        println!("{}", opened.name);
+        say!("{}", opened.name);
     }
     let mut lab = Lab {
         opened: &opened,
@@ -256,13 +256,13 @@ pub fn selftest(args: SelftestArgs) -> Result<u8> {
     drop(lab);
     if args.json {
         let all = serde_json::json!({ "device": opened.name, "passed": failures == 0, "steps": reports });
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        say!("{}", serde_json::to_string_pretty(&all)?);
     } else if failures == 0 {
-        println!("the card is well");
+        say!("the card is well");
     } else if args.keep_going {
-        println!("{failures} steps failed; mend the first one first");
+        say!("{failures} steps failed; mend the first one first");
     } else {
-        println!("stopped at the first failure (--keep-going goes on)");
+        say!("stopped at the first failure (--keep-going goes on)");
     }
     opened.finish()?;
     Ok((failures > 0).into())
@@ -281,10 +281,10 @@ fn run(name: &'static str, step: Step, lab: &mut Lab<'_>) -> Report {
 }
 
 fn print(number: usize, report: &Report) {
-    println!("{}", format!("{number:3}  {:<16} {}  {}", report.step, report.result, report.note).trim_end());
+    say!("{}", format!("{number:3}  {:<16} {}  {}", report.step, report.result, report.note).trim_end());
     if let Some(failure) = &report.failure {
-        println!("       expected  {}", failure.expected);
-        println!("       came      {}", failure.came);
-        println!("       look at   {}", failure.look);
+        say!("       expected  {}", failure.expected);
+        say!("       came      {}", failure.came);
+        say!("       look at   {}", failure.look);
     }
 }

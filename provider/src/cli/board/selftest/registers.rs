@@ -30,7 +30,7 @@ pub fn config_space(lab: &mut Lab<'_>) -> Check {
             "configuration space bytes 9 to 11",
         );
     }
-    if config.bar0() & !0xf == 0 {
+    if config.on_a_bus && config.bar0() & !0xf == 0 {
         return failed("BAR0 has an address", "it is zero", "configuration space byte 0x10; rescan the bus");
     }
     let command = config.command();
