@@ -93,7 +93,7 @@ fn first<'a>(
     skip: &dyn Fn(&Field) -> bool,
 ) -> Option<(&'a Field, String, String)> {
     // How something ended says more than what else follows from that.
-    let (verdict, rest): (Vec<_>, Vec<_>) = fields
+    let (verdict, rest): (Vec<&Field>, Vec<&Field>) = fields
         .iter()
         .filter(|field| !skip(field))
         .partition(|field| matches!(field.name, "status" | "syndrome"));
