@@ -8,7 +8,7 @@
 macro_rules! message {
     ($(#[$doc:meta])* $name:ident: $size:literal { $($(#[$fdoc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct $name {
             $($(#[$fdoc])* pub $field: $type,)*
         }

@@ -4,6 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use driver::Card;
@@ -12,6 +13,7 @@ use fpga_regs::{DOORBELL_CQ_ARM, DOORBELL_PAGE_BYTES, DOORBELL_RQ, DOORBELL_SQ, 
 
 use super::card::{OpenError, SegmentCard};
 use crate::device::tables::EQS;
+use crate::segment::ask::Ask;
 use crate::segment::ranges::Place;
 use crate::segment::{futex_wait, futex_wake, SegmentError};
 
@@ -124,6 +126,11 @@ impl ServedCard {
     /// See [`crate::segment::Segment::map_at`].
     pub fn map(&self, iova: u64, len: u64, place: Place) -> Result<(), SegmentError> {
         self.looked(|card| card.runner.segment().map_at(iova, len, place))
+    }
+
+    /// See [`crate::segment::Segment::answer_with`].
+    pub fn answer_with(&self, ask: Arc<dyn Ask>) {
+        self.0.runner.segment().answer_with(ask);
     }
 
     /// See [`crate::segment::Segment::unmap_at`].

@@ -14,7 +14,7 @@ use super::lock::Guard;
 use super::ranges::{self, Change, Place, Range, FOREIGN};
 
 /// Ranges that one member can have.
-pub const MAX_RANGES: usize = 8192;
+pub const MAX_RANGES: usize = 65536;
 
 /// The map of one member as it lies in the segment.
 #[repr(C, align(4096))]

@@ -68,14 +68,8 @@ enum Spot {
     Segment(u64),
     /// At this address of their owner.
     Owner(u64),
-}
-
-impl Spot {
-    fn offset(self) -> u64 {
-        match self {
-            Spot::Segment(at) | Spot::Owner(at) => at,
-        }
-    }
+    /// The owner must be asked for this IOVA.
+    Asked(u64),
 }
 
 impl Guard<'_> {
@@ -142,7 +136,6 @@ impl Guard<'_> {
             let mut run = (len - done).min(dst_run).min(src_run);
             let to_ptr = self.local_ptr(dst.0, dst_spot, &mut run, Direction::Write);
             let from_ptr = self.local_ptr(src.0, src_spot, &mut run, Direction::Read);
-            let (to, from) = (dst_spot.offset(), src_spot.offset());
             let run = run as usize;
             let done_now = match (to_ptr, from_ptr) {
                 (Some(to), Some(from)) => {
@@ -153,18 +146,18 @@ impl Guard<'_> {
                     run
                 }
                 (Some(here), None) => {
-                    self.remote(src.0, from, here, run, Direction::Read)?;
+                    self.remote(src.0, src_spot, here, run, Direction::Read)?;
                     run
                 }
                 (None, Some(here)) => {
-                    self.remote(dst.0, to, here, run, Direction::Write)?;
+                    self.remote(dst.0, dst_spot, here, run, Direction::Write)?;
                     run
                 }
                 (None, None) => {
                     let mut bounce = [0_u8; BOUNCE];
                     let run = run.min(BOUNCE);
-                    self.remote(src.0, from, bounce.as_mut_ptr(), run, Direction::Read)?;
-                    self.remote(dst.0, to, bounce.as_mut_ptr(), run, Direction::Write)?;
+                    self.remote(src.0, src_spot, bounce.as_mut_ptr(), run, Direction::Read)?;
+                    self.remote(dst.0, dst_spot, bounce.as_mut_ptr(), run, Direction::Write)?;
                     run
                 }
             };
@@ -194,7 +187,7 @@ impl Guard<'_> {
                 (Some(there), Direction::Read) => unsafe { std::ptr::copy(there, here, run) },
                 // SAFETY: as above.
                 (Some(there), Direction::Write) => unsafe { std::ptr::copy(here, there, run) },
-                (None, _) => self.remote(member, spot.offset(), here, run, direction)?,
+                (None, _) => self.remote(member, spot, here, run, direction)?,
             }
             done += run;
         }
@@ -214,7 +207,10 @@ impl Guard<'_> {
                 if !allowed {
                     return Err(DmaFault::Forbidden { member, iova });
                 }
-                Spot::Owner(place.address())
+                match place.is_asked() {
+                    true => Spot::Asked(iova),
+                    false => Spot::Owner(place.address()),
+                }
             }
         };
         Ok((spot, run))
@@ -236,6 +232,7 @@ impl Guard<'_> {
     fn local_ptr(&self, member: u16, spot: Spot, run: &mut u64, direction: Direction) -> Option<*mut u8> {
         match spot {
             Spot::Segment(offset) => Some(self.segment().ptr_at(offset)),
+            Spot::Asked(_) => None,
             Spot::Owner(address) if member == self.segment().member() => Some(address as *mut u8),
             Spot::Owner(address) => {
                 let write = matches!(direction, Direction::Write);
@@ -250,11 +247,15 @@ impl Guard<'_> {
     fn remote(
         &self,
         member: u16,
-        iova: u64,
+        spot: Spot,
         here: *mut u8,
         len: usize,
         direction: Direction,
     ) -> Result<(), DmaFault> {
+        let iova = match spot {
+            Spot::Asked(iova) => return self.ask(Transfer { member, iova, here, len, direction }),
+            Spot::Segment(at) | Spot::Owner(at) => at,
+        };
         let mut done = 0;
         while done < len {
             let (iova, here, len) = (iova + done as u64, here.wrapping_add(done), len - done);

@@ -17,7 +17,8 @@ pub struct Place(u64);
 impl Place {
     const NO_WRITE: u64 = 1 << 62;
     const NO_READ: u64 = 1 << 61;
-    const ADDRESS: u64 = Self::NO_READ - 1;
+    const ASK: u64 = 1 << 60;
+    const ADDRESS: u64 = Self::ASK - 1;
 
     /// At this address of the owner, with these rights of the card.
     pub fn new(address: u64, readable: bool, writable: bool) -> Place {
@@ -30,7 +31,18 @@ impl Place {
         )
     }
 
-    /// The address in the owner's memory.
+    /// Nowhere in the owner's memory: the owner gets the bytes at this IOVA from somebody else
+    /// ([`super::ask`]). `None` for an address of more than 60 bits.
+    pub fn asked(iova: u64, readable: bool, writable: bool) -> Option<Place> {
+        (iova <= Self::ADDRESS).then(|| Place(Self::new(iova, readable, writable).0 | Self::ASK))
+    }
+
+    /// The owner must be asked.
+    pub fn is_asked(self) -> bool {
+        self.0 & Self::ASK != 0
+    }
+
+    /// The address in the owner's memory, or the IOVA to ask for.
     pub fn address(self) -> u64 {
         self.0 & Self::ADDRESS
     }

@@ -8,7 +8,7 @@ use fpga_regs::DOORBELL_BASE;
 
 use super::config::{Config, CONFIG_BYTES};
 use super::interrupts::Interrupts;
-use super::maps::Maps;
+use super::maps::{DmaMode, Maps};
 use super::Refused;
 use crate::attach::ServedCard;
 
@@ -25,9 +25,9 @@ pub struct Function<'a> {
 
 impl<'a> Function<'a> {
     /// A function in the state after power-on.
-    pub fn new(card: &'a ServedCard, interrupts: &'a Interrupts) -> Function<'a> {
+    pub fn new(card: &'a ServedCard, interrupts: &'a Interrupts, mode: DmaMode) -> Function<'a> {
         let msix = Box::new([0; MSIX_BAR_BYTES as usize]);
-        Function { card, interrupts, config: Config::new(), msix, maps: Maps::default() }
+        Function { card, interrupts, config: Config::new(), msix, maps: Maps::new(mode) }
     }
 
     /// Bytes of a region; 0 if it does not exist.

@@ -14,10 +14,24 @@ use crate::segment::PAGE;
 
 /// Most ranges of a client.
 pub const MAX_MAPS: usize = crate::segment::dma::MAX_RANGES;
+/// IOVAs that can be asked for.
+const ASKABLE: u64 = 1 << 60;
+
+/// How the card reaches the client's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DmaMode {
+    /// Through the files that the client passes; by messages what it maps without one.
+    #[default]
+    Shared,
+    /// By messages, whatever the client maps, and unchecked: what is not mapped is refused, and told, by the
+    /// client's own IOMMU.
+    Messages,
+}
 
 /// See the module.
 #[derive(Default)]
 pub struct Maps {
+    mode: DmaMode,
     files: Vec<File>,
     by_iova: BTreeMap<u64, Map>,
     /// The card may use them (Bus Master is set).
@@ -39,15 +53,22 @@ unsafe impl Send for File {}
 #[derive(Clone, Copy)]
 struct Map {
     len: u64,
-    /// `None`: the client gave no file, nothing can be reached.
-    place: Option<(Place, *mut u8)>,
+    /// `None` where the card needs none, as it may ask for everything.
+    place: Option<Place>,
+    /// The mapping of the file that it lies in.
+    file: Option<*mut u8>,
 }
 
 // SAFETY: the pointer only names a file's mapping.
 unsafe impl Send for Map {}
 
 impl Maps {
-    /// Maps. `file` must be given for memory that the card is to reach.
+    /// Nothing mapped.
+    pub fn new(mode: DmaMode) -> Maps {
+        Maps { mode, ..Maps::default() }
+    }
+
+    /// Maps; without a file the card asks for the bytes.
     pub fn add(&mut self, card: &ServedCard, map: &DmaMap, file: Option<OwnedFd>) -> Result<(), Refused> {
         let end = map.address.checked_add(map.size).ok_or(Refused::invalid("the range wraps around"))?;
         if map.size == 0 || map.address % PAGE != 0 || map.size % PAGE != 0 || map.offset % PAGE != 0 {
@@ -62,26 +83,33 @@ impl Maps {
         if self.by_iova.len() == MAX_MAPS {
             return Err(Refused::new(libc::ENOSPC, "too many ranges: use larger pages"));
         }
-        let place = match file {
-            None => None,
+        let readable = map.flags & dma_flag::READ != 0;
+        let writable = map.flags & dma_flag::WRITE != 0;
+        let (place, ptr) = match file.filter(|_| self.mode == DmaMode::Shared) {
+            _ if self.mode == DmaMode::Messages => (None, None),
+            None => {
+                let place = Place::asked(map.address, readable, writable);
+                (
+                    Some(place.ok_or(Refused::invalid("memory without a file must have IOVAs below 2^60"))?),
+                    None,
+                )
+            }
             Some(file) => {
-                let (ptr, len) = self.file(card, file, map.flags & dma_flag::WRITE != 0)?;
+                let (ptr, len) = self.file(card, file, writable)?;
                 if map.offset.checked_add(map.size).is_none_or(|end| end > len as u64) {
-                    self.release(card, ptr);
+                    self.release(card, Some(ptr));
                     return Err(Refused::invalid("the file is shorter than what is to be mapped"));
                 }
-                let readable = map.flags & dma_flag::READ != 0;
-                let writable = map.flags & dma_flag::WRITE != 0;
-                Some((Place::new(ptr as u64 + map.offset, readable, writable), ptr))
+                (Some(Place::new(ptr as u64 + map.offset, readable, writable)), Some(ptr))
             }
         };
-        if let Some((place, ptr)) = place.filter(|_| self.enabled) {
+        if let Some(place) = place.filter(|_| self.enabled) {
             if let Err(error) = card.map(map.address, map.size, place) {
                 self.release(card, ptr);
                 return Err(Refused::new(libc::ENOSPC, error.to_string()));
             }
         }
-        self.by_iova.insert(map.address, Map { len: map.size, place });
+        self.by_iova.insert(map.address, Map { len: map.size, place, file: ptr });
         Ok(())
     }
 
@@ -99,12 +127,10 @@ impl Maps {
         let inside: Vec<u64> = self.by_iova.range(address..end).map(|(start, _)| *start).collect();
         for start in inside {
             let map = self.by_iova.remove(&start).expect("just seen");
-            if let Some((_, ptr)) = map.place {
-                if self.enabled {
-                    unmap(card, start, map.len)?;
-                }
-                self.release(card, ptr);
+            if map.place.is_some() && self.enabled {
+                unmap(card, start, map.len)?;
             }
+            self.release(card, map.file);
         }
         Ok(())
     }
@@ -113,9 +139,7 @@ impl Maps {
     pub fn clear(&mut self, card: &ServedCard) -> Result<(), Refused> {
         self.enable(card, false)?;
         while let Some((_, map)) = self.by_iova.pop_first() {
-            if let Some((_, ptr)) = map.place {
-                self.release(card, ptr);
-            }
+            self.release(card, map.file);
         }
         Ok(())
     }
@@ -126,9 +150,16 @@ impl Maps {
             return Ok(());
         }
         self.enabled = enabled;
+        if self.mode == DmaMode::Messages {
+            let all = Place::asked(0, true, true).expect("0 is an address");
+            return match enabled {
+                true => card.map(0, ASKABLE, all).map_err(|error| Refused::new(libc::EIO, error.to_string())),
+                false => unmap(card, 0, ASKABLE),
+            };
+        }
         for (&start, map) in &self.by_iova {
             match map.place {
-                Some((place, _)) if enabled => card
+                Some(place) if enabled => card
                     .map(start, map.len, place)
                     .map_err(|error| Refused::new(libc::ENOSPC, error.to_string()))?,
                 Some(_) => unmap(card, start, map.len)?,
@@ -186,8 +217,8 @@ impl Maps {
     }
 
     /// One range fewer uses a file; the last one unmaps it.
-    fn release(&mut self, card: &ServedCard, ptr: *mut u8) {
-        let Some(at) = self.files.iter().position(|file| file.ptr == ptr) else { return };
+    fn release(&mut self, card: &ServedCard, ptr: Option<*mut u8>) {
+        let Some(at) = self.files.iter().position(|file| Some(file.ptr) == ptr) else { return };
         self.files[at].users -= 1;
         if self.files[at].users == 0 {
             let file = self.files.swap_remove(at);

@@ -2,8 +2,9 @@
 //!
 //! QEMU's `vfio-user-pci`, or the driver's own client, sees a PCI function ([`function`]) with a configuration
 //! space ([`config`]), two BARs, MSI-X by eventfds ([`interrupts`]) and DMA to the memory that it maps
-//! ([`maps`]). One client at a time; the next one finds the card as after a reset.
+//! ([`maps`]; [`asker`]). One client at a time; the next one finds the card as after a reset.
 
+mod asker;
 mod config;
 mod function;
 mod interrupts;
@@ -14,9 +15,13 @@ mod wire;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::attach::ServedCard;
+use asker::Asker;
 use interrupts::Interrupts;
+pub use maps::DmaMode;
 use session::Session;
 
 /// A command that is not carried out.
@@ -38,7 +43,14 @@ impl Refused {
 
 /// Serves a card to whoever connects, one client after another, for as long as the process lives. `say` gets a
 /// line for each thing worth knowing. Returns only when the socket fails.
-pub fn serve(card: &ServedCard, listener: &UnixListener, say: &(dyn Fn(&str) + Sync)) -> io::Result<()> {
+pub fn serve(
+    card: &ServedCard,
+    listener: &UnixListener,
+    mode: DmaMode,
+    say: &(dyn Fn(&str) + Sync),
+) -> io::Result<()> {
+    let asker = Arc::new(Asker::default());
+    card.answer_with(asker.clone());
     let interrupts = Interrupts::new(card);
     let busy = AtomicBool::new(false);
     std::thread::scope(|threads| {
@@ -49,18 +61,15 @@ pub fn serve(card: &ServedCard, listener: &UnixListener, say: &(dyn Fn(&str) + S
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => break Err(error),
             };
-            if busy.swap(true, Ordering::AcqRel) {
-                say("a second client has come: refused");
-                threads.spawn(move || refuse(&socket));
-                continue;
-            }
-            let (interrupts, busy) = (&interrupts, &busy);
+            let (interrupts, asker, busy) = (&interrupts, &*asker, &busy);
             threads.spawn(move || {
+                if !take_turn(busy) {
+                    say("a second client has come: refused");
+                    return refuse(&socket);
+                }
                 say("a client has come");
-                Session::run(card, interrupts, &socket, &say);
+                Session::run(card, interrupts, asker, mode, socket, &say);
                 busy.store(false, Ordering::Release);
-                // The client may see the end of the connection only now, when the next one is welcome.
-                drop(socket);
             });
         };
         interrupts.end(card);
@@ -68,11 +77,22 @@ pub fn serve(card: &ServedCard, listener: &UnixListener, say: &(dyn Fn(&str) + S
     })
 }
 
+/// Waits a moment for the client before: it may just have gone.
+fn take_turn(busy: &AtomicBool) -> bool {
+    let until = Instant::now() + Duration::from_secs(1);
+    while busy.swap(true, Ordering::AcqRel) {
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    true
+}
+
 /// Tells a client that somebody else has the card.
 fn refuse(socket: &UnixStream) {
     // Its first message must be read, or it would see a reset connection before our answer.
-    let patience = std::time::Duration::from_secs(2);
-    if socket.set_read_timeout(Some(patience)).is_err() {
+    if socket.set_read_timeout(Some(Duration::from_secs(2))).is_err() {
         return;
     }
     if let Ok(message) = wire::receive(socket) {

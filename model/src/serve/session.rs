@@ -1,17 +1,24 @@
 //! One client from its first message to its end.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Scope;
+use std::time::Duration;
 
 use fpga_regs::vfio_user::{
-    flag, irq, irq_flag, region, unmap_flag, Command, DeviceInfo, DmaMap, DmaUnmap, IrqInfo, RegionAccess,
-    RegionInfo, SetIrqs, Version, MAJOR, MAX_DATA, MAX_FDS, MINOR,
+    flag, irq, irq_flag, region, unmap_flag, Command, DeviceInfo, DmaMap, DmaUnmap, Header, IrqInfo,
+    RegionAccess, RegionInfo, SetIrqs, Version, MAJOR, MAX_DATA, MAX_FDS, MINOR,
 };
 
+use super::asker::{Asker, Client, Waiting};
 use super::function::Function;
 use super::interrupts::Interrupts;
-use super::maps::MAX_MAPS;
+use super::maps::{DmaMode, MAX_MAPS};
 use super::wire::{self, Message, WireError};
 use super::Refused;
 use crate::attach::{ServedCard, VECTORS};
@@ -19,82 +26,176 @@ use crate::attach::{ServedCard, VECTORS};
 /// What a command is answered with: the parts of the reply's body.
 type Answer = Result<Vec<u8>, Refused>;
 
+/// A command to carry out.
+struct Job {
+    message: Message,
+    /// For a read that cannot wait for ever.
+    read: Option<Arc<Waiting>>,
+}
+
 /// See the module.
 pub struct Session<'a> {
-    socket: &'a UnixStream,
-    function: Function<'a>,
+    client: Arc<Client>,
+    function: Mutex<Function<'a>>,
     interrupts: &'a Interrupts,
-    greeted: bool,
+    asker: &'a Asker,
+    mode: DmaMode,
+    /// What registers read when they were read last, for reads that cannot wait.
+    last: Mutex<HashMap<RegionAccess, Vec<u8>>>,
     /// Says what is worth knowing, one line each.
-    say: &'a dyn Fn(&str),
+    say: &'a dyn Say,
 }
+
+/// Gets a line for each thing worth knowing.
+pub trait Say: Fn(&str) + Sync {}
+impl<F: Fn(&str) + Sync> Say for F {}
+
+/// Messages that wait for the worker, above which the client is not read from while there is no DMA.
+const QUEUE: usize = 4096;
 
 impl<'a> Session<'a> {
     /// Serves the client until it goes; the card is as after a reset then, and reaches nothing of it.
     pub fn run(
         card: &'a ServedCard,
         interrupts: &'a Interrupts,
-        socket: &'a UnixStream,
-        say: &'a dyn Fn(&str),
+        asker: &'a Asker,
+        mode: DmaMode,
+        socket: UnixStream,
+        say: &'a dyn Say,
     ) {
-        let function = Function::new(card, interrupts);
-        let mut session = Session { socket, function, interrupts, greeted: false, say };
-        match session.serve() {
+        let client = Arc::new(Client::new(socket));
+        // A client that does not take its replies must not stop the card for ever.
+        let patience = client.socket().set_write_timeout(Some(Duration::from_secs(2)));
+        if let Err(error) = patience {
+            return say(&format!("setting up the connection: {error}"));
+        }
+        asker.open(client.clone());
+        let function = Mutex::new(Function::new(card, interrupts, mode));
+        let session = Session { client, function, interrupts, asker, mode, last: Mutex::default(), say };
+        let ended = std::thread::scope(|threads| session.read_messages(threads));
+        match ended {
             Ok(()) => say("the client has gone"),
             Err(error) => say(&format!("{error}; the connection is closed")),
         }
-        if let Err(error) = session.function.close() {
+        let closed = session.function().close();
+        if let Err(error) = closed {
             say(&format!("cleaning up after the client: {}", error.reason));
         }
     }
 
-    fn serve(&mut self) -> Result<(), WireError> {
-        loop {
-            let mut message = match wire::receive(self.socket) {
-                Err(WireError::Closed) => return Ok(()),
-                other => other?,
+    fn function(&self) -> MutexGuard<'_, Function<'a>> {
+        self.function.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what the client sends until it goes. Commands are carried out at once; once DMA goes by messages, a
+    /// worker does that, since their answers must be read meanwhile.
+    fn read_messages<'s>(&'s self, threads: &'s Scope<'s, '_>) -> Result<(), WireError> {
+        let (queue, work) = channel::<Job>();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let mut work = Some(work);
+        let mut greeted = false;
+        let result = loop {
+            let message = match wire::receive(self.client.socket()) {
+                Ok(message) => message,
+                Err(WireError::Closed) => break Ok(()),
+                Err(error) => break Err(error),
             };
             let header = message.header;
             if header.flags & flag::TYPE != 0 {
-                (self.say)(&format!(
-                    "a reply to {}, which was not asked: ignored",
-                    wire::name(header.command)
-                ));
+                if !self.asker.reply(&header, message.body) {
+                    (self.say)(&format!(
+                        "a reply to {}, which was not asked: ignored",
+                        wire::name(header.command)
+                    ));
+                }
                 continue;
             }
-            let answer = self.answer(&mut message);
-            if let Err(refused) = &answer {
-                let name = wire::name(header.command);
-                let errno = io::Error::from_raw_os_error(refused.errno);
-                (self.say)(&format!("{name} refused: {} ({errno})", refused.reason));
+            if !greeted {
+                greeted = header.command == Command::VERSION.0;
+                if !greeted {
+                    self.refuse(&header, &Refused::invalid("VERSION must come first"));
+                    let _ = self.client.reply(&header, Err(libc::EINVAL));
+                    continue;
+                }
             }
-            if header.flags & flag::NO_REPLY != 0 {
+            if self.needs_worker(&message) {
+                if let Some(work) = work.take() {
+                    let waiting = waiting.clone();
+                    threads.spawn(move || {
+                        for job in work {
+                            self.carry_out(job);
+                            waiting.fetch_sub(1, Ordering::AcqRel);
+                        }
+                    });
+                }
+            }
+            let job = Job { read: self.note(&message, work.is_none()), message };
+            if work.is_some() {
+                self.carry_out(job);
                 continue;
             }
-            let sent = match &answer {
-                Ok(body) => wire::reply(self.socket, &header, Ok(&[body])),
-                Err(refused) => wire::reply(self.socket, &header, Err(refused.errno)),
-            };
-            match sent {
-                Ok(()) => {}
-                // It has gone without waiting for the answer.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-                Err(error) => return Err(error.into()),
+            waiting.fetch_add(1, Ordering::AcqRel);
+            let _ = queue.send(job);
+            while waiting.load(Ordering::Acquire) > QUEUE && !self.asker.is_asking() {
+                std::thread::sleep(Duration::from_micros(100));
             }
+        };
+        // Nothing is waited for any more, so that the worker ends.
+        self.asker.close();
+        result
+    }
+
+    /// From this message on, DMA may go by messages.
+    fn needs_worker(&self, message: &Message) -> bool {
+        self.mode == DmaMode::Messages
+            || message.header.command == Command::DMA_MAP.0 && message.fds.is_empty()
+    }
+
+    /// A read of BAR0 can be answered with an old value if there is DMA that it would wait for.
+    fn note(&self, message: &Message, queued: bool) -> Option<Arc<Waiting>> {
+        if !queued || message.header.command != Command::REGION_READ.0 {
+            return None;
+        }
+        let (access, _) = RegionAccess::decode(&message.body)?;
+        check(&access).ok()?;
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).get(&access).cloned();
+        // A register that was never read yet: nothing is better than a wrong guess, but zero than none.
+        let last = last.unwrap_or_else(|| [&access.encode()[..], &vec![0; access.count as usize]].concat());
+        Some(self.asker.note(message.header, last))
+    }
+
+    fn carry_out(&self, Job { mut message, read }: Job) {
+        let header = message.header;
+        let answer = self.answer(&mut message);
+        if let Err(refused) = &answer {
+            self.refuse(&header, refused);
+        }
+        if header.flags & flag::NO_REPLY != 0 || read.is_some_and(|read| !read.claim()) {
+            return;
+        }
+        let sent = match &answer {
+            Ok(body) => self.client.reply(&header, Ok(&[body])),
+            Err(refused) => self.client.reply(&header, Err(refused.errno)),
+        };
+        if sent.is_err() {
+            // It has gone, or takes no replies: the reading side notices.
+            let _ = self.client.socket().shutdown(std::net::Shutdown::Both);
         }
     }
 
-    fn answer(&mut self, message: &mut Message) -> Answer {
+    fn refuse(&self, header: &Header, refused: &Refused) {
+        let errno = io::Error::from_raw_os_error(refused.errno);
+        (self.say)(&format!("{} refused: {} ({errno})", wire::name(header.command), refused.reason));
+    }
+
+    fn answer(&self, message: &mut Message) -> Answer {
         let command = Command(message.header.command);
-        if !self.greeted && command != Command::VERSION {
-            return Err(Refused::invalid("VERSION must come first"));
-        }
         let body = std::mem::take(&mut message.body);
         match command {
-            Command::VERSION => self.version(&body),
+            Command::VERSION => version(&body),
             Command::DMA_MAP => {
                 let (map, _) = parse(DmaMap::decode(&body))?;
-                self.function.map(&map, std::mem::take(&mut message.fds)).map(|()| Vec::new())
+                self.function().map(&map, std::mem::take(&mut message.fds)).map(|()| Vec::new())
             }
             Command::DMA_UNMAP => self.unmap(&body),
             Command::DEVICE_INFO => {
@@ -109,41 +210,21 @@ impl<'a> Session<'a> {
             Command::SET_IRQS => self.set_irqs(&body, std::mem::take(&mut message.fds)).map(|()| Vec::new()),
             Command::REGION_READ => self.read(&body),
             Command::REGION_WRITE => self.write(&body),
-            Command::DEVICE_RESET => self.function.reset().map(|()| Vec::new()),
+            Command::DEVICE_RESET => self.function().reset().map(|()| Vec::new()),
             _ => Err(Refused::new(libc::ENOTSUP, "not a command of this server")),
         }
     }
 
-    fn version(&mut self, body: &[u8]) -> Answer {
-        let (version, _) = parse(Version::decode(body))?;
-        if (version.major, version.minor) != (MAJOR, MINOR) {
-            let asked =
-                format!("protocol {}.{} is not known, only {MAJOR}.{MINOR}", version.major, version.minor);
-            // A lower minor version than the client's is for the client to accept.
-            if version.major != MAJOR {
-                return Err(Refused::new(libc::ENOTSUP, asked));
-            }
-        }
-        self.greeted = true;
-        let capabilities = format!(
-            r#"{{"capabilities":{{"max_msg_fds":{MAX_FDS},"max_data_xfer_size":{MAX_DATA},"pgsizes":4096,"max_dma_maps":{MAX_MAPS}}}}}"#
-        );
-        let mut reply = Version { major: MAJOR, minor: MINOR }.encode().to_vec();
-        reply.extend(capabilities.as_bytes());
-        reply.push(0);
-        Ok(reply)
-    }
-
-    fn unmap(&mut self, body: &[u8]) -> Answer {
+    fn unmap(&self, body: &[u8]) -> Answer {
         let (unmap, _) = parse(DmaUnmap::decode(body))?;
         if unmap.flags & unmap_flag::DIRTY_BITMAP != 0 {
             return Err(Refused::new(libc::ENOTSUP, "dirty pages are not tracked"));
         }
-        self.function.unmap(&unmap)?;
+        self.function().unmap(&unmap)?;
         Ok(unmap.encode().to_vec())
     }
 
-    fn set_irqs(&mut self, body: &[u8], fds: Vec<OwnedFd>) -> Result<(), Refused> {
+    fn set_irqs(&self, body: &[u8], fds: Vec<OwnedFd>) -> Result<(), Refused> {
         let (set, data) = parse(SetIrqs::decode(body))?;
         if set.index != irq::MSIX {
             // The other types have no vectors; taking none away is fine.
@@ -190,16 +271,19 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn read(&mut self, body: &[u8]) -> Answer {
+    fn read(&self, body: &[u8]) -> Answer {
         let (access, _) = parse(RegionAccess::decode(body))?;
         check(&access)?;
         let mut reply = access.encode().to_vec();
         reply.resize(RegionAccess::BYTES + access.count as usize, 0);
-        self.function.read(access.region, access.offset, &mut reply[RegionAccess::BYTES..]);
+        self.function().read(access.region, access.offset, &mut reply[RegionAccess::BYTES..]);
+        if self.mode == DmaMode::Messages && access.count <= 8 {
+            self.last.lock().unwrap_or_else(PoisonError::into_inner).insert(access, reply.clone());
+        }
         Ok(reply)
     }
 
-    fn write(&mut self, body: &[u8]) -> Answer {
+    fn write(&self, body: &[u8]) -> Answer {
         let (access, data) = parse(RegionAccess::decode(body))?;
         check(&access)?;
         if data.len() != access.count as usize {
@@ -209,9 +293,28 @@ impl<'a> Session<'a> {
                 access.count
             )));
         }
-        self.function.write(access.region, access.offset, data)?;
+        self.function().write(access.region, access.offset, data)?;
         Ok(access.encode().to_vec())
     }
+}
+
+fn version(body: &[u8]) -> Answer {
+    let (version, _) = parse(Version::decode(body))?;
+    if (version.major, version.minor) != (MAJOR, MINOR) {
+        let asked =
+            format!("protocol {}.{} is not known, only {MAJOR}.{MINOR}", version.major, version.minor);
+        // A lower minor version than the client's is for the client to accept.
+        if version.major != MAJOR {
+            return Err(Refused::new(libc::ENOTSUP, asked));
+        }
+    }
+    let capabilities = format!(
+        r#"{{"capabilities":{{"max_msg_fds":{MAX_FDS},"max_data_xfer_size":{MAX_DATA},"pgsizes":4096,"max_dma_maps":{MAX_MAPS}}}}}"#
+    );
+    let mut reply = Version { major: MAJOR, minor: MINOR }.encode().to_vec();
+    reply.extend(capabilities.as_bytes());
+    reply.push(0);
+    Ok(reply)
 }
 
 /// The structure of a body, or the refusal of a body that is too short for it.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use model::attach::ServedCard;
+use model::serve::DmaMode;
 
 use super::runtime::{Net, DEFAULT_NET};
 use super::{daemon, keeper, CardArgs};
@@ -24,6 +25,10 @@ pub struct ServeArgs {
     /// Card of the net that the first socket serves, from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     card_index: u32,
+    /// How the card reaches the client's memory: `shared`, through the files that the client passes; or
+    /// `messages`, each access by a message to the client, so that its IOMMU sees and checks it
+    #[arg(long, default_value = "shared", value_parser = ["shared", "messages"])]
+    dma: String,
     #[command(flatten)]
     cards: CardArgs,
 }
@@ -31,6 +36,7 @@ pub struct ServeArgs {
 /// Serves until SIGTERM, SIGINT or SIGHUP.
 pub fn serve(args: ServeArgs) -> Result<u8> {
     // Before any thread is started: all of them leave these signals to the wait below.
+    let mode = if args.dma == "messages" { DmaMode::Messages } else { DmaMode::Shared };
     let end = daemon::EndSignals::block()?;
     let net = Net::named(&args.net)?;
     let _held = keeper::ensure(&net, &args.cards)?;
@@ -44,7 +50,7 @@ pub fn serve(args: ServeArgs) -> Result<u8> {
         let path = path.clone();
         std::thread::Builder::new().name(format!("verbena-serve{index}")).spawn(move || {
             let say = |line: &str| eprintln!("verbena: card {index} ({}): {line}", path.display());
-            if let Err(error) = model::serve::serve(&card, &listener, &say) {
+            if let Err(error) = model::serve::serve(&card, &listener, mode, &say) {
                 say(&format!("nobody is listened to any more: {error}"));
             }
         })?;

@@ -56,6 +56,16 @@ impl VfioUserCard {
         Ok(VfioUserCard { link, vectors, user, own: OwnMemory::new()? })
     }
 
+    /// Reads configuration space; all ones when the server is gone.
+    pub fn read_config(&self, at: u32, to: &mut [u8]) {
+        read(&self.link, region::CONFIG, at.into(), to);
+    }
+
+    /// Writes configuration space.
+    pub fn write_config(&self, at: u32, value: &[u8]) {
+        write(&self.link, region::CONFIG, at.into(), value);
+    }
+
     /// The first 64 bytes of PCI configuration space; all ones where nobody answers.
     pub fn config_space(&self) -> [u8; 64] {
         let mut bytes = [0; 64];
@@ -205,9 +215,11 @@ impl Card for VfioUserCard {
             address: memory.iova,
             size: memory.len as u64,
         };
+        self.user.add_own(&memory);
         match self.tell(&map, &[fd]) {
             Ok(()) => Ok(memory),
             Err(error) => {
+                self.user.remove_own(&memory);
                 self.own.give(&memory);
                 Err(error)
             }
@@ -215,8 +227,10 @@ impl Card for VfioUserCard {
     }
 
     fn free(&self, memory: DmaMemory) {
+        let forgotten = self.forget(memory.iova, memory.len as u64);
+        self.user.remove_own(&memory);
         // What the card may reach yet is never used again.
-        if self.forget(memory.iova, memory.len as u64) {
+        if forgotten {
             self.own.give(&memory);
         }
     }

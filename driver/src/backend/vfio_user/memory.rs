@@ -1,6 +1,7 @@
 //! What the card reaches of this process: a file in memory for the driver's own, and the user's as it is.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
@@ -83,17 +84,18 @@ impl OwnMemory {
     }
 }
 
-/// Registered memory of the user, which the card reaches by messages.
+/// What the card may reach by messages: registered memory of the user, and the driver's own too if the server
+/// does not use its file.
 pub(super) struct UserMemory(Mutex<State>);
 
 struct State {
     iovas: Iovas,
-    maps: Vec<Map>,
+    /// By I/O address.
+    maps: BTreeMap<u64, Map>,
 }
 
 #[derive(Clone, Copy)]
 struct Map {
-    iova: u64,
     len: u64,
     addr: usize,
     writable: bool,
@@ -102,7 +104,7 @@ struct Map {
 impl UserMemory {
     /// None yet.
     pub fn new() -> UserMemory {
-        UserMemory(Mutex::new(State { iovas: Iovas::new(USER, USER_END), maps: Vec::new() }))
+        UserMemory(Mutex::new(State { iovas: Iovas::new(USER, USER_END), maps: BTreeMap::new() }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -119,8 +121,19 @@ impl UserMemory {
         }
         let mut state = self.state();
         let start = state.iovas.take(size, PAGE)?;
-        state.maps.push(Map { iova: start + offset, len: len as u64, addr: addr as usize, writable });
+        state.maps.insert(start + offset, Map { len: len as u64, addr: addr as usize, writable });
         Some((start + offset, start, size))
+    }
+
+    /// The driver's own memory.
+    pub fn add_own(&self, memory: &DmaMemory) {
+        let map = Map { len: memory.len as u64, addr: memory.ptr as usize, writable: true };
+        self.state().maps.insert(memory.iova, map);
+    }
+
+    /// Ends that.
+    pub fn remove_own(&self, memory: &DmaMemory) {
+        self.state().maps.remove(&memory.iova);
     }
 
     /// The pages of a registration, as [`UserMemory::add`] gave them.
@@ -132,8 +145,7 @@ impl UserMemory {
     /// Ends a registration: the memory is not touched any more when this returns.
     pub fn remove(&self, iova: u64, len: usize) {
         let mut state = self.state();
-        if let Some(at) = state.maps.iter().position(|map| (map.iova, map.len) == (iova, len as u64)) {
-            state.maps.swap_remove(at);
+        if state.maps.remove(&iova).is_some() {
             let (start, size) = Self::pages(iova, len);
             state.iovas.give(start, size);
         }
@@ -161,15 +173,15 @@ impl UserMemory {
 
 impl State {
     fn find(&self, iova: u64, len: usize, write: bool) -> Result<*mut u8, i32> {
-        let holds = |map: &&Map| {
-            let into = iova.wrapping_sub(map.iova);
-            into < map.len && len as u64 <= map.len - into
-        };
-        let map = self.maps.iter().find(holds).ok_or(libc::ENODEV)?;
+        let (start, map) = self.maps.range(..=iova).next_back().ok_or(libc::ENODEV)?;
+        let into = iova - start;
+        if into >= map.len || len as u64 > map.len - into {
+            return Err(libc::ENODEV);
+        }
         if write && !map.writable {
             return Err(libc::EPERM);
         }
-        Ok((map.addr + (iova - map.iova) as usize) as *mut u8)
+        Ok((map.addr + into as usize) as *mut u8)
     }
 }
 

@@ -59,8 +59,7 @@ fn differs_by_nature(at: u32) -> bool {
 /// Whether a word of a GID stands there.
 pub fn is_gid(at: u32) -> bool {
     let rest = at.wrapping_sub(port::PORT_BASE) % port::PORT_BYTES;
-    at >= port::PORT_BASE
-        && at < port::PORT_BASE + regs::PORTS * port::PORT_BYTES
+    (port::PORT_BASE..port::PORT_BASE + regs::PORTS * port::PORT_BYTES).contains(&at)
         && rest >= port::GID_TABLE
         && (rest - port::GID_TABLE) % gid::GID_ENTRY_BYTES < 16
 }
