@@ -48,13 +48,7 @@ impl Guard<'_> {
 
 /// # Safety
 /// `here` is valid for `len` bytes.
-pub(super) unsafe fn move_bytes(
-    ask: &dyn Ask,
-    iova: u64,
-    here: *mut u8,
-    len: usize,
-    direction: Direction,
-) -> bool {
+pub(super) unsafe fn move_bytes(ask: &dyn Ask, iova: u64, here: *mut u8, len: usize, direction: Direction) -> bool {
     // SAFETY: by contract.
     unsafe {
         match direction {

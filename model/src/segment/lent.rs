@@ -17,14 +17,7 @@ use super::Segment;
 impl Segment {
     /// Lets the other members map `len` bytes of `file` from `offset` on, which this process has mapped at
     /// `ptr` and leaves there until [`Segment::withdraw`].
-    pub fn offer(
-        &self,
-        ptr: *mut u8,
-        len: usize,
-        file: OwnedFd,
-        offset: u64,
-        writable: bool,
-    ) -> Result<(), SegmentError> {
+    pub fn offer(&self, ptr: *mut u8, len: usize, file: OwnedFd, offset: u64, writable: bool) -> Result<(), SegmentError> {
         let stat = rustix::fs::fstat(&file).map_err(|error| SegmentError::System(error.into()))?;
         let start = ptr as u64;
         let mapping = Mapping {

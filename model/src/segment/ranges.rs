@@ -23,12 +23,7 @@ impl Place {
     /// At this address of the owner, with these rights of the card.
     pub fn new(address: u64, readable: bool, writable: bool) -> Place {
         let right = |allowed: bool, bit: u64| if allowed { 0 } else { bit };
-        Place(
-            PLACED
-                | right(writable, Self::NO_WRITE)
-                | right(readable, Self::NO_READ)
-                | address & Self::ADDRESS,
-        )
+        Place(PLACED | right(writable, Self::NO_WRITE) | right(readable, Self::NO_READ) | address & Self::ADDRESS)
     }
 
     /// Nowhere in the owner's memory: the owner gets the bytes at this IOVA from somebody else

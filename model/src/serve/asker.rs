@@ -119,8 +119,7 @@ impl Asker {
     /// A read of a register has come, which is answered with `last` if DMA keeps it waiting. It must be claimed
     /// before it is answered.
     pub fn note(&self, header: Header, last: Vec<u8>) -> Arc<Waiting> {
-        let read =
-            Arc::new(Waiting { header, since: Instant::now(), last, answered: AtomicBool::new(false) });
+        let read = Arc::new(Waiting { header, since: Instant::now(), last, answered: AtomicBool::new(false) });
         self.state().reads.push(read.clone());
         read
     }

@@ -3,9 +3,7 @@
 //! Source: PCI Express Base Specification 5.0, chapter 7 (type 0 header, power management 7.5.2, MSI-X 7.7.2,
 //! PCI Express capability 7.5.3).
 
-use fpga_regs::regs::{
-    BAR0_BYTES, CLASS_CODE, DEVICE_ID, MSIX_BAR, MSIX_BAR_BYTES, MSIX_PBA, MSIX_TABLE, VENDOR_ID,
-};
+use fpga_regs::regs::{BAR0_BYTES, CLASS_CODE, DEVICE_ID, MSIX_BAR, MSIX_BAR_BYTES, MSIX_PBA, MSIX_TABLE, VENDOR_ID};
 
 use crate::attach::VECTORS;
 

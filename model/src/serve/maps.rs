@@ -72,9 +72,7 @@ impl Maps {
     pub fn add(&mut self, card: &ServedCard, map: &DmaMap, file: Option<OwnedFd>) -> Result<(), Refused> {
         let end = map.address.checked_add(map.size).ok_or(Refused::invalid("the range wraps around"))?;
         if map.size == 0 || map.address % PAGE != 0 || map.size % PAGE != 0 || map.offset % PAGE != 0 {
-            return Err(Refused::invalid(
-                "address, size and offset must be multiples of 4096, and size not 0",
-            ));
+            return Err(Refused::invalid("address, size and offset must be multiples of 4096, and size not 0"));
         }
         let before = self.by_iova.range(..end).next_back();
         if before.is_some_and(|(start, other)| start + other.len > map.address) {
@@ -89,10 +87,7 @@ impl Maps {
             _ if self.mode == DmaMode::Messages => (None, None),
             None => {
                 let place = Place::asked(map.address, readable, writable);
-                (
-                    Some(place.ok_or(Refused::invalid("memory without a file must have IOVAs below 2^60"))?),
-                    None,
-                )
+                (Some(place.ok_or(Refused::invalid("memory without a file must have IOVAs below 2^60"))?), None)
             }
             Some(file) => {
                 let (ptr, len) = self.file(card, file, writable)?;
@@ -117,9 +112,7 @@ impl Maps {
     /// nothing are fine; cutting a range in two is not.
     pub fn remove(&mut self, card: &ServedCard, address: u64, size: u64) -> Result<(), Refused> {
         let end = address.checked_add(size).ok_or(Refused::invalid("the range wraps around"))?;
-        let cut = |(start, map): (&u64, &Map)| {
-            *start < address && start + map.len > address || start + map.len > end
-        };
+        let cut = |(start, map): (&u64, &Map)| *start < address && start + map.len > address || start + map.len > end;
         let first = self.by_iova.range(..address).next_back().is_some_and(|(s, m)| s + m.len > address);
         if first || self.by_iova.range(address..end).any(cut) {
             return Err(Refused::invalid("the range would cut a mapped one in two"));
@@ -170,19 +163,12 @@ impl Maps {
     }
 
     /// The mapping of a file, made if there is none, and its length.
-    fn file(
-        &mut self,
-        card: &ServedCard,
-        file: OwnedFd,
-        writable: bool,
-    ) -> Result<(*mut u8, usize), Refused> {
+    fn file(&mut self, card: &ServedCard, file: OwnedFd, writable: bool) -> Result<(*mut u8, usize), Refused> {
         let stat = rustix::fs::fstat(&file)
             .map_err(|error| Refused::new(error.raw_os_error(), "the descriptor cannot be looked at"))?;
         let identity = (stat.st_dev, stat.st_ino);
         let same = |known: &&mut File| {
-            known.identity == identity
-                && known.len as u64 == stat.st_size as u64
-                && (known.writable || !writable)
+            known.identity == identity && known.len as u64 == stat.st_size as u64 && (known.writable || !writable)
         };
         if let Some(known) = self.files.iter_mut().find(same) {
             known.users += 1;
@@ -198,10 +184,7 @@ impl Maps {
         let ptr = unsafe { libc::mmap(null_mut(), len, protection, flags, file.as_raw_fd(), 0) };
         if ptr == libc::MAP_FAILED {
             let error = std::io::Error::last_os_error();
-            return Err(Refused::new(
-                error.raw_os_error().unwrap_or(libc::ENOMEM),
-                format!("mapping the file: {error}"),
-            ));
+            return Err(Refused::new(error.raw_os_error().unwrap_or(libc::ENOMEM), format!("mapping the file: {error}")));
         }
         // A core dump need not contain the client's memory.
         // SAFETY: advice about our own mapping.

@@ -11,8 +11,8 @@ use std::thread::Scope;
 use std::time::Duration;
 
 use fpga_regs::vfio_user::{
-    flag, irq, irq_flag, region, unmap_flag, Command, DeviceInfo, DmaMap, DmaUnmap, Header, IrqInfo,
-    RegionAccess, RegionInfo, SetIrqs, Version, MAJOR, MAX_DATA, MAX_FDS, MINOR,
+    flag, irq, irq_flag, region, unmap_flag, Command, DeviceInfo, DmaMap, DmaUnmap, Header, IrqInfo, RegionAccess,
+    RegionInfo, SetIrqs, Version, MAJOR, MAX_DATA, MAX_FDS, MINOR,
 };
 
 use super::asker::{Asker, Client, Waiting};
@@ -71,7 +71,8 @@ impl<'a> Session<'a> {
         }
         asker.open(client.clone());
         let function = Mutex::new(Function::new(card, interrupts, mode));
-        let session = Session { client, function, interrupts, asker, mode, last: Mutex::default(), say };
+        let session =
+            Session { client, function, interrupts, asker, mode, last: Mutex::default(), say };
         let ended = std::thread::scope(|threads| session.read_messages(threads));
         match ended {
             Ok(()) => say("the client has gone"),
@@ -103,10 +104,7 @@ impl<'a> Session<'a> {
             let header = message.header;
             if header.flags & flag::TYPE != 0 {
                 if !self.asker.reply(&header, message.body) {
-                    (self.say)(&format!(
-                        "a reply to {}, which was not asked: ignored",
-                        wire::name(header.command)
-                    ));
+                    (self.say)(&format!("a reply to {}, which was not asked: ignored", wire::name(header.command)));
                 }
                 continue;
             }
@@ -160,7 +158,9 @@ impl<'a> Session<'a> {
         check(&access).ok()?;
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).get(&access).cloned();
         // A register that was never read yet: nothing is better than a wrong guess, but zero than none.
-        let last = last.unwrap_or_else(|| [&access.encode()[..], &vec![0; access.count as usize]].concat());
+        let last = last.unwrap_or_else(|| {
+            [&access.encode()[..], &vec![0; access.count as usize]].concat()
+        });
         Some(self.asker.note(message.header, last))
     }
 
@@ -201,9 +201,7 @@ impl<'a> Session<'a> {
             Command::DEVICE_INFO => {
                 let (_, _) = parse(DeviceInfo::decode(&body))?;
                 let argsz = DeviceInfo::BYTES as u32;
-                Ok(DeviceInfo { argsz, flags: 1 | 2, regions: region::COUNT, irqs: irq::COUNT }
-                    .encode()
-                    .to_vec())
+                Ok(DeviceInfo { argsz, flags: 1 | 2, regions: region::COUNT, irqs: irq::COUNT }.encode().to_vec())
             }
             Command::REGION_INFO => region_info(&body),
             Command::IRQ_INFO => irq_info(&body),
@@ -237,16 +235,11 @@ impl<'a> Session<'a> {
         let end = end.ok_or(Refused::invalid(format!("the card has {VECTORS} vectors")))? as usize;
         let range = set.start as usize..end;
         if set.flags & irq_flag::TRIGGER == 0 {
-            return Err(Refused::new(
-                libc::ENOTSUP,
-                "MSI-X vectors are masked by taking their eventfds away",
-            ));
+            return Err(Refused::new(libc::ENOTSUP, "MSI-X vectors are masked by taking their eventfds away"));
         }
         let data_flags = irq_flag::DATA_NONE | irq_flag::DATA_BOOL | irq_flag::DATA_EVENTFD;
         match set.flags & data_flags {
-            irq_flag::DATA_EVENTFD if fds.is_empty() => {
-                self.interrupts.assign(range.start, range.map(|_| None))
-            }
+            irq_flag::DATA_EVENTFD if fds.is_empty() => self.interrupts.assign(range.start, range.map(|_| None)),
             irq_flag::DATA_EVENTFD if fds.len() == range.len() => {
                 if !fds.iter().all(is_eventfd) {
                     return Err(Refused::invalid("a descriptor is no eventfd"));
@@ -254,11 +247,7 @@ impl<'a> Session<'a> {
                 self.interrupts.assign(range.start, fds.into_iter().map(Some));
             }
             irq_flag::DATA_EVENTFD => {
-                return Err(Refused::invalid(format!(
-                    "{} descriptors for {} vectors",
-                    fds.len(),
-                    range.len()
-                )))
+                return Err(Refused::invalid(format!("{} descriptors for {} vectors", fds.len(), range.len())))
             }
             // No vector at all: MSI-X is switched off.
             irq_flag::DATA_NONE if range.is_empty() => self.interrupts.assign(0, (0..VECTORS).map(|_| None)),
@@ -287,11 +276,7 @@ impl<'a> Session<'a> {
         let (access, data) = parse(RegionAccess::decode(body))?;
         check(&access)?;
         if data.len() != access.count as usize {
-            return Err(Refused::invalid(format!(
-                "{} bytes came where {} were announced",
-                data.len(),
-                access.count
-            )));
+            return Err(Refused::invalid(format!("{} bytes came where {} were announced", data.len(), access.count)));
         }
         self.function().write(access.region, access.offset, data)?;
         Ok(access.encode().to_vec())
@@ -301,8 +286,7 @@ impl<'a> Session<'a> {
 fn version(body: &[u8]) -> Answer {
     let (version, _) = parse(Version::decode(body))?;
     if (version.major, version.minor) != (MAJOR, MINOR) {
-        let asked =
-            format!("protocol {}.{} is not known, only {MAJOR}.{MINOR}", version.major, version.minor);
+        let asked = format!("protocol {}.{} is not known, only {MAJOR}.{MINOR}", version.major, version.minor);
         // A lower minor version than the client's is for the client to accept.
         if version.major != MAJOR {
             return Err(Refused::new(libc::ENOTSUP, asked));
@@ -328,9 +312,7 @@ fn check(access: &RegionAccess) -> Result<(), Refused> {
     let inside = access.offset.checked_add(u64::from(access.count)).is_some_and(|end| end <= bytes);
     if !inside || access.count == 0 || access.count as usize > MAX_DATA {
         let RegionAccess { offset, region, count } = access;
-        return Err(Refused::invalid(format!(
-            "{count} bytes at {offset:#x} do not lie in region {region} ({bytes} bytes)"
-        )));
+        return Err(Refused::invalid(format!("{count} bytes at {offset:#x} do not lie in region {region} ({bytes} bytes)")));
     }
     Ok(())
 }

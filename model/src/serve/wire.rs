@@ -36,9 +36,7 @@ pub enum WireError {
         want: usize,
     },
     /// The header's size cannot be.
-    #[error(
-        "a message of {0} bytes (16 to {MAX_MESSAGE} are allowed): the connection makes no sense any more"
-    )]
+    #[error("a message of {0} bytes (16 to {MAX_MESSAGE} are allowed): the connection makes no sense any more")]
     Size(u32),
     /// The system said something else.
     #[error("reading from the client: {0}")]

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use fpga_regs::regs::{BAR0_BYTES, MAX_VECTORS};
 use fpga_regs::vfio_user::{
-    dma_flag, irq, irq_flag, region, Command, DeviceInfo, DmaMap, DmaUnmap, IrqInfo, RegionAccess,
-    RegionInfo, SetIrqs, MAX_FDS,
+    dma_flag, irq, irq_flag, region, Command, DeviceInfo, DmaMap, DmaUnmap, IrqInfo, RegionAccess, RegionInfo,
+    SetIrqs, MAX_FDS,
 };
 
 use super::link::Link;
@@ -145,8 +145,7 @@ struct Found {
 }
 
 fn info(link: &Link) -> Result<Found, CardError> {
-    let short =
-        || CardError::Setup("the server's answer is too short: it does not speak vfio-user 0.0".into());
+    let short = || CardError::Setup("the server's answer is too short: it does not speak vfio-user 0.0".into());
     let device = DeviceInfo { argsz: DeviceInfo::BYTES as u32, ..DeviceInfo::default() };
     let reply = link.command("to describe itself", Command::DEVICE_INFO, &device.encode(), &[])?;
     DeviceInfo::decode(&reply).ok_or_else(short)?;

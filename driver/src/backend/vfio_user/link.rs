@@ -11,9 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fpga_regs::vfio_user::{
-    flag, Command, DmaAccess, Header, Version, DMA_PADDING, MAJOR, MAX_MESSAGE, MINOR,
-};
+use fpga_regs::vfio_user::{flag, Command, DmaAccess, Header, Version, DMA_PADDING, MAJOR, MAX_MESSAGE, MINOR};
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
 use super::memory::UserMemory;
@@ -106,13 +104,7 @@ impl Link {
     }
 
     /// A command that must succeed; `what` says what it is for.
-    pub fn command(
-        &self,
-        what: &str,
-        command: Command,
-        body: &[u8],
-        fds: &[RawFd],
-    ) -> Result<Vec<u8>, CardError> {
+    pub fn command(&self, what: &str, command: Command, body: &[u8], fds: &[RawFd]) -> Result<Vec<u8>, CardError> {
         self.request(command, body, fds)?.map_err(|errno| refused(what, errno))
     }
 
@@ -159,10 +151,7 @@ impl Drop for Link {
 }
 
 fn refused(what: &str, errno: i32) -> CardError {
-    CardError::Os {
-        what: format!("the served card refused {what}"),
-        source: io::Error::from_raw_os_error(errno),
-    }
+    CardError::Os { what: format!("the served card refused {what}"), source: io::Error::from_raw_os_error(errno) }
 }
 
 impl Shared {
@@ -258,8 +247,7 @@ fn receive(socket: &mut UnixStream) -> Option<(Header, Vec<u8>)> {
     let mut head = [0; Header::BYTES];
     socket.read_exact(&mut head).ok()?;
     let (header, _) = Header::decode(&head)?;
-    let body =
-        (header.size as usize).checked_sub(Header::BYTES).filter(|_| header.size as usize <= MAX_MESSAGE)?;
+    let body = (header.size as usize).checked_sub(Header::BYTES).filter(|_| header.size as usize <= MAX_MESSAGE)?;
     let mut bytes = vec![0; body];
     socket.read_exact(&mut bytes).ok()?;
     Some((header, bytes))

@@ -37,8 +37,7 @@ impl OwnMemory {
     /// An empty file.
     pub fn new() -> Result<OwnMemory, CardError> {
         // SAFETY: makes a descriptor.
-        let fd =
-            unsafe { libc::memfd_create(c"verbena".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+        let fd = unsafe { libc::memfd_create(c"verbena".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
         if fd < 0 {
             return Err(os("making a file in memory")(io::Error::last_os_error()));
         }

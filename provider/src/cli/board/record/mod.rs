@@ -11,10 +11,12 @@
 //! | `recorder` | a card that notes what is done with another |
 //! | `translate` | addresses and numbers of the record as those of the model |
 //! | `compare` | what differs between two entries, by field |
+//! | `player` | the events of a record, done to the model |
 //! | `replay` | the record against the model |
 
 mod compare;
 mod line;
+mod player;
 mod recorder;
 mod replay;
 mod rings;

@@ -1,11 +1,14 @@
 //! Every opcode once on every transport that has it, data checked, through the driver.
 
+use std::time::{Duration, Instant};
+
 use driver::{Bind, Data, SendFlags, SendWr};
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{Access, CqeStatus, QpType, WqeOpcode};
 
 use super::{driver_failed, failed, Check, Lab, Stop};
 use crate::cli::board::pair::{Pair, QKEY};
+use crate::cli::board::raw::PATIENCE;
 
 /// Where the sender's data stands in the region, and where the receiver's.
 const FROM: usize = 0;
@@ -154,7 +157,16 @@ fn one(pair: &mut Pair, kind: QpType, opcode: WqeOpcode, window: &mut Window) ->
             return failed(what, format!("imm {:#x}, {imm:#x} was sent", wc.imm), "Cqe.imm (byte 16)");
         }
     }
-    check_memory(pair, opcode, bytes, atomic).or_else(|came| failed(what, came, look))
+    // A UC sender does not wait for the receiver, and a WRITE gives that no completion.
+    let patience = if kind == QpType::UC && !receives { PATIENCE } else { Duration::ZERO };
+    let until = Instant::now() + patience;
+    loop {
+        match check_memory(pair, opcode, bytes, atomic) {
+            Ok(()) => return Ok(()),
+            Err(came) if Instant::now() >= until => return failed(what, came, look),
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
 }
 
 /// Binds a window to the receiver for the opcodes that take its key away; its key.
