@@ -45,9 +45,17 @@ impl Shared {
     /// Copies bytes out, as they are now.
     pub fn read(&self, at: usize, len: usize) -> Vec<u8> {
         assert!(at + len <= self.len);
-        fence(Ordering::Acquire);
         // SAFETY: within the memory, as just checked; volatile, as the card may write meanwhile.
-        (at..at + len).map(|at| unsafe { self.ptr.add(at).read_volatile() }).collect()
+        let bytes = (at..at + len).map(|at| unsafe { self.ptr.add(at).read_volatile() }).collect();
+        fence(Ordering::Acquire);
+        bytes
+    }
+
+    /// The entry of a ring that ends with its phase bit, once the card has written it with this phase.
+    pub fn entry(&self, at: usize, len: usize, phase: bool) -> Option<Vec<u8>> {
+        // The card writes the phase last, so it is read first: what is read after it is whole.
+        let last = self.read(at + len - 1, 1)[0];
+        (last & 1 == u8::from(phase)).then(|| self.read(at, len))
     }
 
     /// Sets every byte.

@@ -94,10 +94,10 @@ impl Raw {
         self.commands.write(slot * Command::BYTES, command.with_tag(tag).as_bytes());
         self.produced = self.produced.wrapping_add(1);
         self.card.write32(regs::ASQ_DOORBELL, self.produced);
-        let bytes = || self.replies.read(slot * Reply::BYTES, Reply::BYTES);
-        let read = || Reply::from_slice(&bytes()).unwrap_or_default();
-        let reply = wait(&self.card, PATIENCE, || Some(read()).filter(|reply| reply.phase() == phase));
-        let reply = reply.ok_or_else(|| NoReply::Silence(bytes()))?;
+        let at = slot * Reply::BYTES;
+        let entry = wait(&self.card, PATIENCE, || self.replies.entry(at, Reply::BYTES, phase));
+        let entry = entry.ok_or_else(|| NoReply::Silence(self.replies.read(at, Reply::BYTES)))?;
+        let reply = Reply::from_slice(&entry).unwrap_or_default();
         self.card.write32(regs::ACQ_CONSUMER, self.produced);
         if reply.tag() != tag {
             return Err(NoReply::Tag(reply));
@@ -305,7 +305,8 @@ impl Queues {
 
     /// Waits for CQE `index` of the first lap; its bytes whatever they are if it does not come.
     pub fn wait_cqe(&self, card: &AnyCard, index: usize) -> Result<Cqe, Vec<u8>> {
-        let found = wait(card, PATIENCE, || Cqe::from_slice(&self.cqe(index)).filter(Cqe::phase));
+        let entry = || self.cqes.entry(index * Cqe::BYTES, Cqe::BYTES, true);
+        let found = wait(card, PATIENCE, || entry().and_then(|bytes| Cqe::from_slice(&bytes)));
         found.ok_or_else(|| self.cqe(index))
     }
 }

@@ -38,9 +38,10 @@ impl Reachable {
     /// Bytes as they are now.
     pub fn read(&self, iova: u64, len: usize) -> Option<Vec<u8>> {
         let ptr = self.at(iova, len)?;
-        fence(Ordering::Acquire);
         // SAFETY: within a range that lives; volatile, as the card may write meanwhile.
-        Some((0..len).map(|at| unsafe { ptr.add(at).read_volatile() }).collect())
+        let bytes = (0..len).map(|at| unsafe { ptr.add(at).read_volatile() }).collect();
+        fence(Ordering::Acquire);
+        Some(bytes)
     }
 
     /// Puts bytes there; false where nothing is.
@@ -71,11 +72,12 @@ impl Written {
 
     /// The next entry, if it was written.
     fn take(&mut self, memory: &Reachable) -> Option<(u32, Vec<u8>)> {
-        let bytes = memory.read(self.slot(), self.entry)?;
-        let phase = bytes[self.entry - 1] & 1;
-        if u32::from(phase) == self.next >> self.log & 1 {
+        // The card writes the phase last, so it is read first: what is read after it is whole.
+        let last = memory.read(self.slot() + self.entry as u64 - 1, 1)?[0];
+        if u32::from(last & 1) == self.next >> self.log & 1 {
             return None;
         }
+        let bytes = memory.read(self.slot(), self.entry)?;
         self.next = self.next.wrapping_add(1);
         Some((self.next.wrapping_sub(1), bytes))
     }
