@@ -5,7 +5,7 @@
 //!
 //! | file | one idea |
 //! |---|---|
-//! | `card` | the trait |
+//! | `card`, `shared` | the trait |
 //! | `bringup`, `admin`, `events`, `device`, `alive` | from power-on to a working function, and whether it still is one |
 //! | `pd`, `mr`, `mw`, `ah`, `mcast`, `port` | what queues need besides |
 //! | `dma`, `rings`, `ring`, `spin` | memory, entries that the card writes, locks |
@@ -43,6 +43,7 @@ mod qp_table;
 mod ring;
 mod rings;
 mod rq;
+mod shared;
 mod spin;
 mod sq;
 mod sq_ring;

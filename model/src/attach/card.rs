@@ -14,10 +14,11 @@ use fpga_regs::{
 };
 
 use super::runner::Runner;
+use crate::device::defect::Defect;
 use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
 use crate::segment::layout::PAGE;
-use crate::sim::Event;
 use crate::segment::{futex_wait, AttachError, LockError, Segment};
+use crate::sim::Event;
 
 /// Empty polls in a row after which a poll offers its core to others, each time this many have passed.
 const YIELD_AFTER: u32 = 256;
@@ -135,6 +136,11 @@ impl SegmentCard {
 
     fn write(&self, offset: u32, value: u64) {
         self.registers((), |device, f, env| device.bar_write(f, offset, value, env));
+    }
+
+    /// Makes the card a defective one, for all who use it.
+    pub fn set_defect(&self, defect: Defect) {
+        self.registers((), |device, _, _| device.defect = defect);
     }
 
     /// Makes a thread of this process that waits for interrupt `vector` look around.

@@ -41,10 +41,10 @@ mod atomic {
 pub(crate) use bells::Bells;
 pub(crate) use net::Interrupts;
 
-pub use clocked::on_alarm;
 pub use crate::sim::Wait;
-pub use clocked::Clocked;
 pub use card::{OpenError, SegmentCard};
+pub use clocked::on_alarm;
+pub use clocked::Clocked;
 pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;
 pub use served::{ServedCard, VECTORS};

@@ -8,6 +8,7 @@
 
 mod admin;
 mod cq;
+pub mod defect;
 mod error;
 mod functions;
 mod keys;
@@ -58,6 +59,8 @@ pub struct Device {
     pub present: bool,
     /// Cards of the segment.
     pub cards: u8,
+    /// What is wrong with it.
+    pub defect: defect::Defect,
     /// What it offers (of its profile).
     pub limits: CardLimits,
     /// Counters by port.

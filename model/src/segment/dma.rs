@@ -171,7 +171,7 @@ impl Guard<'_> {
         let backing = match slot.range.place() {
             None if slot.range.in_segment() => Backing::Extent(slot.range.backing + into),
             None => Backing::Foreign,
-            Some(place) => Backing::Placed(place.add(into)),
+            Some(place) => Backing::Placed(place.after(into)),
         };
         Some((backing, slot.range.len - into))
     }

@@ -63,7 +63,7 @@ impl Place {
     }
 
     /// The place `bytes` further.
-    pub fn add(self, bytes: u64) -> Place {
+    pub fn after(self, bytes: u64) -> Place {
         Place(self.0 + bytes)
     }
 }

@@ -1,5 +1,6 @@
 //! The command line: one file for each thing the command does.
 
+mod board;
 mod card;
 mod daemon;
 mod decode;
@@ -64,6 +65,26 @@ enum Command {
     Decode(decode::DecodeArgs),
     /// Write the card's definition as C, SystemVerilog, SystemRDL or golden vectors
     Export(export::ExportArgs),
+    /// Show what card this is, how it is, and what is wrong with it
+    Probe(board::probe::ProbeArgs),
+    /// Show registers with their fields
+    Regs(board::regs::RegsArgs),
+    /// Show one register
+    Peek(board::poke::PeekArgs),
+    /// Write one register
+    Poke(board::poke::PokeArgs),
+    /// Compare two dumps of `regs --json`
+    Diff(board::diff::DiffArgs),
+    /// Test a board step by step
+    Selftest(board::selftest::SelftestArgs),
+    /// Measure a card without libibverbs
+    Bench(board::bench::BenchArgs),
+    /// Watch what cards are doing
+    Top(board::top::TopArgs),
+    /// Record every register access and queue entry of a command
+    Record(board::record::RecordArgs),
+    /// Compare a record with what the model does
+    Replay(board::record::ReplayArgs),
     /// Serve the cards of a net (started by the other commands)
     #[command(hide = true)]
     Keeper(keeper::KeeperArgs),
@@ -90,7 +111,9 @@ pub struct CardArgs {
 }
 
 /// Which time programs see.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
     /// The machine's: as fast as it can.
@@ -126,6 +149,16 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::serve(args),
         Command::Decode(args) => decode::decode(args),
         Command::Export(args) => export::export(args),
+        Command::Probe(args) => board::probe::probe(args),
+        Command::Regs(args) => board::regs::regs(args),
+        Command::Peek(args) => board::poke::peek(args),
+        Command::Poke(args) => board::poke::poke(args),
+        Command::Diff(args) => board::diff::diff(args),
+        Command::Selftest(args) => board::selftest::selftest(args),
+        Command::Bench(args) => board::bench::bench(args),
+        Command::Top(args) => board::top::top(args),
+        Command::Record(args) => board::record::record(args),
+        Command::Replay(args) => board::record::replay(args),
         Command::Keeper(args) => keeper::keeper(args),
         Command::Hold(args) => keeper::hold_until_killed(args),
     };

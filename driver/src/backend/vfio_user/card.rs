@@ -66,6 +66,15 @@ impl VfioUserCard {
         write_config(&self.link, at.into(), value);
     }
 
+    /// The first 64 bytes of PCI configuration space; all ones where nobody answers.
+    pub fn config_space(&self) -> [u8; 64] {
+        let mut bytes = [0; 64];
+        for (index, word) in bytes.chunks_exact_mut(4).enumerate() {
+            read(&self.link, region::CONFIG, 4 * index as u64, word);
+        }
+        bytes
+    }
+
     fn read(&self, offset: u32, to: &mut [u8]) {
         read(&self.link, region::BAR0, offset.into(), to);
     }
