@@ -32,6 +32,8 @@ thread_local! {
     static ME: Cell<u32> = const { Cell::new(0) };
     /// The clock may be moved on to before this time without looking.
     static HORIZON: Cell<u64> = const { Cell::new(0) };
+    /// The clock at which the thread has left, plus one: exit handlers may still call.
+    static LEFT: Cell<u64> = const { Cell::new(0) };
     /// Empty polls in a row.
     static EMPTY: Cell<u32> = const { Cell::new(0) };
     /// Leaves when the thread ends.
@@ -43,15 +45,17 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 /// To be called when a wait passed the program's alarm.
 static ON_ALARM: OnceLock<fn()> = OnceLock::new();
 /// How a thread that ends is taken from its timeline.
-static LEAVE: OnceLock<Box<dyn Fn(u16) + Send + Sync>> = OnceLock::new();
+static LEAVE: OnceLock<Box<dyn Fn(u16) -> bool + Send + Sync>> = OnceLock::new();
 
 struct Leaver;
 
 impl Drop for Leaver {
     fn drop(&mut self) {
-        let me = ME.replace(0);
+        let me = ME.get();
         if let (Some(leave), true) = (LEAVE.get(), me != 0) {
-            leave((me - 1) as u16);
+            if leave((me - 1) as u16) {
+                ME.set(0);
+            }
         }
     }
 }
@@ -156,7 +160,8 @@ impl<S: Borrow<Segment>> Runner<S> {
                 Some(Some(at)) => {
                     ME.set(u32::from(at) + 1);
                     HORIZON.set(0);
-                    LEAVER.with(|_| ());
+                    // Refused in exit handlers: the process's end is near, and takes the actor with it.
+                    let _ = LEAVER.try_with(|_| ());
                     return at;
                 }
                 Some(None) => {
@@ -173,7 +178,10 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// This thread's clock.
     pub(super) fn clock(&self) -> u64 {
-        self.actors()[self.me() as usize].now()
+        match (ME.get(), LEFT.get()) {
+            (0, left) if left != 0 => left - 1,
+            _ => self.actors()[self.me() as usize].now(),
+        }
     }
 
     /// The program has used so much time.
@@ -527,19 +535,25 @@ impl<S: Borrow<Segment>> Runner<S> {
         }
     }
 
-    /// This thread takes part no more.
-    pub fn leave(&self, me: u16) {
-        if let Ok(guard) = self.locked() {
-            let member = self.segment().member();
-            self.engine(&guard, |e| {
-                let sim = &mut *e.env.sim;
-                let a = &mut sim.actors.all[me as usize];
-                if a.member == member {
-                    a.state = State::Free;
-                    sim.notify(me);
-                }
-            });
-        }
+    /// This thread ends, and takes part no more; false if it takes the process with it, whose exit handlers
+    /// still use its clock.
+    pub fn leave(&self, me: u16) -> bool {
+        let Ok(guard) = self.locked() else { return true };
+        let member = self.segment().member();
+        self.engine(&guard, |e| {
+            let sim = &mut *e.env.sim;
+            let mine = sim.actors.used().iter().filter(|a| a.member == member && a.state != State::Free);
+            if sim.actors.all[me as usize].tid == std::process::id() && mine.count() == 1 {
+                return false;
+            }
+            let a = &mut sim.actors.all[me as usize];
+            LEFT.set(a.now() + 1);
+            if a.member == member {
+                a.state = State::Free;
+                sim.notify(me);
+            }
+            true
+        })
     }
 }
 
@@ -554,7 +568,7 @@ pub fn on_alarm(ring: fn()) {
 }
 
 /// How a thread that ends leaves.
-pub(super) fn on_thread_end(leave: impl Fn(u16) + Send + Sync + 'static) {
+pub(super) fn on_thread_end(leave: impl Fn(u16) -> bool + Send + Sync + 'static) {
     let _ = LEAVE.set(Box::new(leave));
 }
 

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicU8, Ordering};
 
 use crate::abi::{self, ConnKey, WaitFd};
 
@@ -34,6 +34,9 @@ static OWED: AtomicU64 = AtomicU64::new(0);
 
 /// Readings since the program did anything else that this library sees.
 static READINGS: AtomicU64 = AtomicU64::new(0);
+
+/// The [`Source`] of the last of them.
+static SOURCE: AtomicU8 = AtomicU8::new(0);
 
 /// The calls at the last of them.
 static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -102,12 +105,23 @@ pub fn read_cost() -> u64 {
     attached().map_or(LOCAL_READ_PS, |it| it.table.clock_read_ps)
 }
 
-/// What this reading costs if clocks are all that the program reads, and waits for one of them to reach
-/// some value: larger and larger steps. Any call into the attached library ends that.
-pub fn impatient_cost() -> u64 {
+/// What a program reads the time from.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Source {
+    /// The time stamp counter.
+    Tsc = 1,
+    /// The C library.
+    Libc,
+}
+
+/// What this reading costs if one clock is all that the program reads, and waits for it to reach some
+/// value: larger and larger steps. Any call into the attached library ends that, and so does another clock:
+/// a calibration of one by the other must find the same small step at both ends of each measurement.
+pub fn impatient_cost(source: Source) -> u64 {
     let cost = read_cost();
     let calls = calls().unwrap_or(0);
-    if CALLS.swap(calls, Ordering::Relaxed) != calls {
+    let other_calls = CALLS.swap(calls, Ordering::Relaxed) != calls;
+    if SOURCE.swap(source as u8, Ordering::Relaxed) != source as u8 || other_calls {
         READINGS.store(0, Ordering::Relaxed);
     }
     let row = READINGS.fetch_add(1, Ordering::Relaxed);
@@ -126,16 +140,16 @@ pub fn actions() -> u64 {
 }
 
 /// Reads the clock as a program does: at its cost.
-pub fn read() -> u64 {
-    spend(impatient_cost())
+pub fn read(source: Source) -> u64 {
+    spend(impatient_cost(source))
 }
 
 /// As [`read`] where the timeline must not run: on a small signal stack. The next `spend` pays.
-pub fn read_owing() -> u64 {
+pub fn read_owing(source: Source) -> u64 {
     if !is_attached() {
-        return read();
+        return read(source);
     }
-    OWED.fetch_add(impatient_cost(), Ordering::Relaxed);
+    OWED.fetch_add(impatient_cost(source), Ordering::Relaxed);
     now()
 }
 

@@ -7,7 +7,8 @@
 use std::ffi::{c_int, c_void};
 
 use crate::sys::{self, sys};
-use crate::{exempt, read_clock, signals, timeline};
+use crate::timeline::{self, Source};
+use crate::{exempt, read_clock, signals};
 
 const PR_SET_TSC: c_int = 26;
 const PR_TSC_ENABLE: c_int = 1;
@@ -44,9 +45,9 @@ extern "C-unwind" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, context:
     let value = if exempt::contains(at) {
         machine()
     } else if on_signal_stack(&frame.uc_stack) {
-        read_clock::cycles(timeline::read_owing())
+        read_clock::cycles(timeline::read_owing(Source::Tsc))
     } else {
-        read_clock::cycles(timeline::read())
+        read_clock::cycles(timeline::read(Source::Tsc))
     };
     registers[libc::REG_RAX as usize] = (value & 0xffff_ffff) as i64;
     registers[libc::REG_RDX as usize] = (value >> 32) as i64;

@@ -8,7 +8,8 @@ use crate::abi::{WaitFd, NEVER, WAKE_SIGNAL};
 use crate::read_clock::NS;
 use crate::signals::{self, bit, SYNCHRONOUS};
 use crate::sys::{self, sys};
-use crate::{alarm, stream, threads, timeline};
+use crate::timeline::{self, Source};
+use crate::{alarm, stream, threads};
 
 thread_local! {
     /// The timeline has sent its signal.
@@ -79,7 +80,7 @@ pub fn wait(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> Resul
         return Ok(ready.max(0) as usize);
     }
     if deadline <= timeline::now() {
-        timeline::read(); // looking again and again must not stop time
+        timeline::read(Source::Libc); // looking again and again must not stop time
         return Ok(0);
     }
     if timeline::is_attached() {
