@@ -14,6 +14,7 @@ mod limits;
 mod net;
 mod queue;
 mod runner;
+mod served;
 mod traced;
 mod wall;
 
@@ -49,3 +50,4 @@ pub use clocked::{on_alarm, simulated_time, Clocked};
 pub use follower::Follower;
 pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;
+pub use served::{ServedCard, VECTORS};
