@@ -16,8 +16,8 @@ use fpga_regs::{
 use super::runner::Runner;
 use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
 use crate::segment::layout::PAGE;
-use crate::sim::Event;
 use crate::segment::{futex_wait, AttachError, LockError, Segment};
+use crate::sim::Event;
 
 /// Empty polls in a row after which a poll offers its core to others, each time this many have passed.
 const YIELD_AFTER: u32 = 256;

@@ -14,7 +14,7 @@ use super::net::Net;
 use super::runner::Runner;
 use super::wall::Wall;
 use crate::segment::{futex_wait, Guard, LockError, Segment};
-use crate::sim::actors::{Actor, State};
+use crate::sim::actors::{Actor, State, Watched};
 use crate::sim::{Engine, Event, Outcome, Sim, SimEnv, Wait, FOREVER};
 use crate::world::World;
 
@@ -61,14 +61,14 @@ impl Drop for Leaver {
 }
 
 /// What ends a wait for memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Until {
     /// The time alone.
     Time,
     /// A queue entry, seen by a poll every so often.
     Entry(u64),
-    /// Any write, seen so much later.
-    Write(u64),
+    /// A write to these places, seen so much later.
+    Write(u64, Watched),
 }
 
 /// Spins before a thread sleeps: none where there is no other core for whom it waits for.
@@ -152,7 +152,11 @@ impl<S: Borrow<Segment>> Runner<S> {
             let Ok(guard) = self.locked() else { std::process::abort() };
             let joined = self.engine(&guard, |e| {
                 let sim = &mut *e.env.sim;
-                let others = sim.actors.used().iter().any(|a| a.member != member && a.state != State::Blocked && a.state.takes_part());
+                let others = sim
+                    .actors
+                    .used()
+                    .iter()
+                    .any(|a| a.member != member && a.state != State::Blocked && a.state.takes_part());
                 if others && tries != 0 {
                     return None;
                 }
@@ -205,7 +209,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     pub fn idle(&self, ps: u64) -> u64 {
         let me = self.me();
         let now = self.actors()[me as usize].now();
-        self.advance(me, now + ps, Until::Write(0))
+        self.advance(me, now + ps, Until::Write(0, Watched::default()))
     }
 
     /// The program sleeps.
@@ -236,10 +240,10 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.spend(host.poll_ps + completions as u64 * host.poll_cqe_ps);
     }
 
-    /// The program spins on memory.
-    pub fn memory_wait(&self) -> u64 {
+    /// The program spins on memory: on these places.
+    pub fn memory_wait(&self, watched: Watched) -> u64 {
         let seen = self.profile().host.memory_poll_ps;
-        self.advance(self.me(), FOREVER, Until::Write(seen))
+        self.advance(self.me(), FOREVER, Until::Write(seen, watched))
     }
 
     /// A counter that changes with each call.
@@ -264,10 +268,14 @@ impl<S: Borrow<Segment>> Runner<S> {
             a.state = State::Waiting;
             a.target = target.min(a.alarm.max(a.now()));
             a.due = false;
+            a.watched = Watched::default();
             (a.step, a.after, a.entries) = match until {
                 Until::Time => (0, 0, false),
                 Until::Entry(step) => (step, 0, true),
-                Until::Write(seen) => (1, seen, false),
+                Until::Write(seen, watched) => {
+                    a.watched = watched;
+                    (1, seen, false)
+                }
             };
         });
         let (clock, guard) = self.finish(me, guard);
@@ -278,7 +286,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 ring();
             }
             // Time goes on, alarm or not.
-            if clock < target && until == Until::Time {
+            if clock < target && matches!(until, Until::Time) {
                 return self.advance(me, target, until);
             }
         }
@@ -328,10 +336,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// A control operation: the thread's clock goes on to where the operation takes place, in its turn.
-    pub(super) fn turn<R>(
-        &self,
-        first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
-    ) -> Result<R, LockError> {
+    pub(super) fn turn<R>(&self, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> Result<R, LockError> {
         called();
         let me = self.me();
         let guard = self.locked()?;
@@ -370,7 +375,8 @@ impl<S: Borrow<Segment>> Runner<S> {
     pub(super) fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
         let p = self.profile();
         let bytes = blocks * fpga_regs::WQE_BLOCK as u32;
-        let pushed = bytes <= p.sq.push_max && (p.sq.push_inline_only == 0 || self.first_is_inline(card, qp, producer, blocks));
+        let pushed = bytes <= p.sq.push_max
+            && (p.sq.push_inline_only == 0 || self.first_is_inline(card, qp, producer, blocks));
         let store = if pushed { p.host.push_ps * u64::from(blocks) } else { p.host.doorbell_ps };
         let cost = p.host.post_ps * u64::from(blocks) + store;
         let on_bus = if pushed { u64::from(bytes) } else { 8 };
@@ -701,7 +707,6 @@ impl Clocked {
     }
 }
 
-
 macro_rules! delegate {
     ($($(#[$doc:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
         impl Clocked {
@@ -733,8 +738,8 @@ delegate! {
     fn received(&self, key: crate::sim::StreamKey, end: u64);
     /// The thread closes the writing end of a stream.
     fn closed(&self, key: crate::sim::StreamKey);
-    /// The thread spins on memory: waits for the next write to it; returns the clock.
-    fn memory_wait(&self) -> u64;
+    /// The thread spins on these places of its memory: waits for the next write to them; returns the clock.
+    fn memory_wait(&self, watched: Watched) -> u64;
     /// A counter that changes with each call of the program.
     fn calls(&self) -> u64;
     /// The program wants SIGALRM at this time.

@@ -41,10 +41,11 @@ mod atomic {
 pub(crate) use bells::Bells;
 pub(crate) use net::Interrupts;
 
-pub use clocked::on_alarm;
+pub use crate::sim::actors::Watched;
 pub use crate::sim::Wait;
+pub use card::{OpenError, SegmentCard};
+pub use clocked::on_alarm;
 pub use clocked::{simulated_time, Clocked};
 pub use follower::Follower;
-pub use card::{OpenError, SegmentCard};
 pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;

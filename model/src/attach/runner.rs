@@ -110,7 +110,11 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     #[inline]
-    pub(super) fn run_locked<R>(&self, guard: &Guard<'_>, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> R {
+    pub(super) fn run_locked<R>(
+        &self,
+        guard: &Guard<'_>,
+        first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
+    ) -> R {
         let net = self.net();
         // SAFETY: the lock is held: no other thread or process uses the cards or our scratch.
         let (world, scratch) = unsafe { (&mut *net.world.get(), &mut *self.scratch.get()) };

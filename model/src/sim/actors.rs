@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::event::Event;
+use super::event::{Event, Touch};
 use super::state::{Sim, FOREVER};
 use super::streams::Wait;
 use crate::segment::futex_wake;
@@ -16,6 +16,40 @@ use crate::segment::futex_wake;
 pub const ACTORS: usize = 256;
 /// Streams that one actor waits for at a time.
 pub const WAITS: usize = 16;
+
+/// Ranges that one actor watches.
+pub const RANGES: usize = 8;
+
+/// The memory that an actor watches while it waits.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Watched {
+    count: u32,
+    /// First address, and the one behind.
+    ranges: [(u64, u64); RANGES],
+}
+
+impl Watched {
+    /// Adds a range of addresses of the process; what finds no room widens the last one.
+    pub fn add(&mut self, range: std::ops::Range<u64>) {
+        match self.ranges.get_mut(self.count as usize) {
+            Some(place) => {
+                *place = (range.start, range.end);
+                self.count += 1;
+            }
+            None => {
+                let last = &mut self.ranges[RANGES - 1];
+                *last = (last.0.min(range.start), last.1.max(range.end));
+            }
+        }
+    }
+
+    /// Whether a write of `len` bytes at `at` is to some of it. With no range all memory is watched.
+    fn sees(&self, at: u64, len: u64) -> bool {
+        let ranges = &self.ranges[..self.count as usize];
+        ranges.is_empty() || ranges.iter().any(|&(first, end)| at < end && first < at + len)
+    }
+}
 
 /// What an actor does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +98,8 @@ pub struct Actor {
     pub step: u64,
     /// Only a queue entry ends the wait, not other writes.
     pub entries: bool,
+    /// Only a write to these places ends the wait.
+    pub watched: Watched,
     /// Added to the time of the write that ends the wait.
     pub after: u64,
     /// Events that it has made.
@@ -198,11 +234,12 @@ impl Sim {
 
     /// Memory of a process was written now: whoever waits for that has an end of its wait. True if there
     /// is one.
-    pub fn touched(&mut self, member: u16, entry: bool) -> bool {
+    pub fn touched(&mut self, write: Touch) -> bool {
         let now = self.now;
         let mut any = false;
         for a in self.actors.used_mut() {
-            if a.member == member && a.state == State::Waiting && a.step != 0 && (entry || !a.entries) {
+            let waits = a.member == write.member && a.state == State::Waiting && a.step != 0;
+            if waits && (write.entry || !a.entries) && a.watched.sees(write.at, write.len) {
                 let from = a.now();
                 let steps = now.saturating_sub(from).div_ceil(a.step).max(1);
                 let at = from + steps * a.step + a.after;
@@ -243,7 +280,8 @@ impl Sim {
     /// An actor's place, for a thread of a process; `None`: all are taken.
     pub fn join(&mut self, member: u16, pid: u32, tid: u32) -> Option<u16> {
         let place = self.actors.all.iter().position(|a| a.state == State::Free)?;
-        let ordinal = self.actors.used().iter().filter(|a| a.state != State::Free && a.member == member).count();
+        let ordinal =
+            self.actors.used().iter().filter(|a| a.state != State::Free && a.member == member).count();
         self.actors.top = self.actors.top.max(place as u32 + 1);
         let start = self.latest();
         let a = &mut self.actors.all[place];

@@ -58,7 +58,7 @@ impl Engine<'_> {
             }
             let event = *self.env.sim.events.get(next.item);
             let touched = event.touches();
-            if let Some(late) = touched.and_then(|m| self.env.sim.behind(me, m, next.time)) {
+            if let Some(late) = touched.and_then(|t| self.env.sim.behind(me, t.member, next.time)) {
                 return self.wait_for(me, late, next.time);
             }
             let sim = &mut *self.env.sim;
@@ -68,8 +68,7 @@ impl Engine<'_> {
             sim.now = next.time;
             sim.executed += 1;
             self.execute(event);
-            let entry = matches!(event, Event::Short { entry: true, .. });
-            if touched.is_some_and(|member| self.env.sim.touched(member, entry)) {
+            if touched.is_some_and(|touch| self.env.sim.touched(touch)) {
                 limit = self.env.sim.limit(me).0;
             }
         }

@@ -72,7 +72,14 @@ impl SimEnv<'_> {
         card.bus.read(now, profile.caches.mtt_bytes, profile).last
     }
 
-    fn short(&mut self, to: Addr, from: &[u8], earliest: u64, on_bus: u32, entry: bool) -> Result<(), DmaFault> {
+    fn short(
+        &mut self,
+        to: Addr,
+        from: &[u8],
+        earliest: u64,
+        on_bus: u32,
+        entry: bool,
+    ) -> Result<(), DmaFault> {
         self.check(to, from.len())?;
         let card = self.step.card;
         let sim = &mut *self.sim;
@@ -84,7 +91,13 @@ impl SimEnv<'_> {
     }
 
     /// Copies payload of a packet into a slot's own room.
-    pub fn snapshot(&mut self, payload: &Payload, offset: usize, slot: u16, len: usize) -> Result<(), DmaFault> {
+    pub fn snapshot(
+        &mut self,
+        payload: &Payload,
+        offset: usize,
+        slot: u16,
+        len: usize,
+    ) -> Result<(), DmaFault> {
         match *payload {
             Payload::Memory(from, _) => {
                 let from = from.add(offset as u64);

@@ -301,7 +301,8 @@ impl Engine<'_> {
             }
             if !s.warm {
                 s.warm = true;
-                let occupied = p.rx.rx_packet_ps.max(in_path(packet.payload.len() as u32, p.rx.width_bytes, p));
+                let occupied =
+                    p.rx.rx_packet_ps.max(in_path(packet.payload.len() as u32, p.rx.width_bytes, p));
                 let mut known = now;
                 if !c.qpc.touch(packet.dest_qpn & 0xffff, p.caches.qpc_entries) {
                     known = c.bus.read(now, p.caches.qpc_bytes, p).last;

@@ -234,7 +234,7 @@ impl Sim {
 
     /// When the last of the writes that are under way to a process happens.
     pub fn last_write(&self, domain: u16) -> Option<u64> {
-        self.queue.latest(|item| self.events.get(item).touches() == Some(domain))
+        self.queue.latest(|item| self.events.get(item).touches().is_some_and(|t| t.member == domain))
     }
 
     /// Who waits for what.
@@ -258,7 +258,7 @@ impl Sim {
     pub fn forget_domain(&mut self, domain: u16) {
         let mut ended = Vec::new();
         for event in self.events.each() {
-            if event.touches() == Some(domain) {
+            if event.touches().is_some_and(|t| t.member == domain) {
                 if let Event::Write { slot, .. } = *event {
                     ended.push(slot);
                 }

@@ -275,12 +275,8 @@ mod tests {
     #[test]
     fn joining_with_other_cards_is_refused() {
         let net = Net::named("test-check").unwrap();
-        let info = NetInfo {
-            cards: 2,
-            card: "f10a".to_owned(),
-            wire: WireInfo::default(),
-            clock: Clock::Wall,
-        };
+        let info =
+            NetInfo { cards: 2, card: "f10a".to_owned(), wire: WireInfo::default(), clock: Clock::Wall };
         let wanted = |cards, card: Option<&str>| CardArgs {
             cards,
             card: card.map(str::to_owned),
