@@ -14,6 +14,7 @@ mod limits;
 mod net;
 mod queue;
 mod runner;
+pub(crate) mod standstill;
 mod wall;
 
 /// What [`handoff`] is made of; its model check puts others in their place.
@@ -49,3 +50,4 @@ pub use clocked::{simulated_time, Clocked};
 pub use follower::Follower;
 pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;
+pub use standstill::{read_patience, PATIENCE_VARIABLE};
