@@ -20,7 +20,12 @@ use tests::{Options, Peer};
 /// A net of two cards on the exact wire, with faults as on the command line.
 fn exact(faults: &str) -> NetOptions {
     let faults = faults.parse().expect("faults");
-    NetOptions { cards: 2, link: LinkOptions { wire: Wire::Exact, faults, capture: None }, clock: None }
+    NetOptions {
+        cards: 2,
+        link: LinkOptions { wire: Wire::Exact, faults, capture: None },
+        clock: None,
+        trace: None,
+    }
 }
 
 /// The same options with a record of all frames.

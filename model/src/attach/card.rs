@@ -171,7 +171,9 @@ impl SegmentCard {
                 let event = Event::SharedBell { card, srq, producer: bell.index() };
                 self.runner.bell(host.post_recv_ps + host.doorbell_ps, 8, event);
             }
-            DOORBELL_CQ_ARM => self.runner.bell(host.doorbell_ps, 8, Event::Arm { card, function, value }),
+            DOORBELL_CQ_ARM => {
+                self.runner.bell(host.doorbell_ps, 8, Event::Arm { card, function, value });
+            }
             _ => {}
         }
     }

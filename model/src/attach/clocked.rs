@@ -91,6 +91,13 @@ impl<S: Borrow<Segment>> Runner<S> {
         unsafe { (*sim(self.net())).on }
     }
 
+    /// Whether it is recorded what they do.
+    #[inline]
+    pub(super) fn traced(&self) -> bool {
+        // SAFETY: only an atomic of it is looked at.
+        unsafe { (*sim(self.net())).trace.on() }
+    }
+
     /// The simulation, with the lock.
     pub(super) fn engine<R>(&self, guard: &Guard<'_>, work: impl FnOnce(&mut Engine<'_>) -> R) -> R {
         let net = self.net();
@@ -103,7 +110,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         result
     }
 
-    fn locked(&self) -> Result<Guard<'_>, LockError> {
+    pub(super) fn locked(&self) -> Result<Guard<'_>, LockError> {
         // Waiting with a time-out reads the clock, which is a trap in a program whose clock is virtual.
         let guard = match self.segment().try_lock() {
             Some(guard) => guard,
@@ -133,7 +140,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// This thread's actor; it joins with its first call.
     #[inline]
-    fn me(&self) -> u16 {
+    pub(super) fn me(&self) -> u16 {
         match ME.get() {
             0 => self.join(),
             n => (n - 1) as u16,
@@ -237,6 +244,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         EMPTY.set(0);
         let host = &self.profile().host;
         self.spend(host.poll_ps + completions as u64 * host.poll_cqe_ps);
+        self.trace_polled();
     }
 
     /// The program spins on memory: on these places.
@@ -365,17 +373,20 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// A doorbell, after the program has used `cost`; `bytes` are written.
-    pub(super) fn bell(&self, cost: u64, bytes: u64, event: Event) {
+    ///
+    /// Returns when the card sees it.
+    pub(super) fn bell(&self, cost: u64, bytes: u64, event: Event) -> u64 {
         called();
         let clock = self.spend(cost);
         EMPTY.set(0);
         let me = self.me();
         let p = self.profile();
         let at = clock + p.pcie.mmio_ps.max(1) + p.pcie.pcie_bps.time(bytes + u64::from(p.pcie.mwr_overhead));
-        let Ok(guard) = self.locked() else { return };
+        let Ok(guard) = self.locked() else { return at };
         self.engine(&guard, |e| e.env.sim.act(me, at, event));
         drop(guard);
         HORIZON.set(HORIZON.get().min(at));
+        at
     }
 
     /// Like [`bell`](Self::bell) for a send queue: whether its WQEs go with the doorbell depends on them.
@@ -387,7 +398,8 @@ impl<S: Borrow<Segment>> Runner<S> {
         let store = if pushed { p.host.push_ps * u64::from(blocks) } else { p.host.doorbell_ps };
         let cost = p.host.post_ps * u64::from(blocks) + store;
         let on_bus = if pushed { u64::from(bytes) } else { 8 };
-        self.bell(cost, on_bus, Event::SendBell { card, qp, producer, pushed });
+        let at = self.bell(cost, on_bus, Event::SendBell { card, qp, producer, pushed });
+        self.trace_posted((card, qp), producer.wrapping_sub(blocks)..producer, cost, at);
     }
 
     fn first_is_inline(&self, card: u8, qp: u16, producer: u32, blocks: u32) -> bool {
@@ -589,10 +601,17 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// Makes a new net one of simulated time.
-    pub(super) fn start_simulation(&self, profile: &crate::profile::Profile) {
+    pub(super) fn start_simulation(
+        &self,
+        profile: &crate::profile::Profile,
+        trace: Option<&std::path::Path>,
+    ) {
         // SAFETY: nobody else has the segment yet.
         let sim = unsafe { &mut *sim(self.net()) };
         sim.profile = *profile;
+        if let Some(path) = trace {
+            sim.trace.start(path);
+        }
         sim.on = true;
     }
 
@@ -602,6 +621,7 @@ impl<S: Borrow<Segment>> Runner<S> {
             self.engine(&guard, |e| {
                 e.env.sim.forget_domain(member);
                 e.env.sim.leave(|a| a.member == member);
+                e.env.sim.trace.flush();
             });
         }
     }

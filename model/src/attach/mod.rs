@@ -15,6 +15,7 @@ mod net;
 mod queue;
 mod runner;
 pub(crate) mod standstill;
+mod traced;
 mod wall;
 
 /// What [`handoff`] is made of; its model check puts others in their place.
@@ -45,8 +46,7 @@ pub(crate) use net::Interrupts;
 pub use crate::sim::actors::Watched;
 pub use crate::sim::Wait;
 pub use card::{OpenError, SegmentCard};
-pub use clocked::on_alarm;
-pub use clocked::{simulated_time, Clocked};
+pub use clocked::{on_alarm, simulated_time, Clocked};
 pub use follower::Follower;
 pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;

@@ -128,6 +128,14 @@ impl Wqe {
     }
 }
 
+impl super::Device {
+    /// Length of the message of the send WQE at block `index` of QP `q`, and the WQE's blocks.
+    pub(crate) fn posted(&self, q: u16, index: u32, env: &mut impl Env) -> Option<(u32, u32)> {
+        let ctrl = fetch_ctrl(&self.qps[q as usize], index, env).ok()?;
+        Some((ctrl.length(), blocks(&ctrl)))
+    }
+}
+
 /// Blocks of a WQE by its control segment; 0 when impossible.
 #[inline]
 pub(super) fn blocks(ctrl: &WqeCtrl) -> u32 {

@@ -149,6 +149,7 @@ impl Engine<'_> {
             Event::Short { to, len, entry, bytes } => self.env.apply_short(to, &bytes[..len.into()], entry),
             Event::Interrupt { card, function, vector, .. } => self.interrupt(card, function, vector),
             Event::Timers => self.timers(),
+            Event::Span(span) => self.env.sim.trace.put(span),
             Event::Wake { actor, serial } => self.wake(actor, serial),
         }
     }

@@ -1,5 +1,6 @@
 //! What can happen at a point of simulated time.
 
+use super::trace::Span;
 use crate::env::Addr;
 
 /// Bytes of a short DMA write that travels within its event.
@@ -118,6 +119,8 @@ pub enum Event {
     },
     /// A timer of some QP may be due.
     Timers,
+    /// A program was busy with a message: to be recorded.
+    Span(Span),
     /// An actor's deadline.
     Wake {
         /// Actor.

@@ -18,6 +18,7 @@ mod signal;
 mod slab;
 mod state;
 mod streams;
+pub mod trace;
 mod wire;
 
 pub use engine::{Engine, Outcome};

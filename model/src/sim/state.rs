@@ -4,6 +4,7 @@ use super::actors::{Actors, State};
 use super::event::Event;
 use super::slab::Slab;
 use super::streams::Streams;
+use super::trace::Trace;
 use super::wire::Frame;
 use crate::device::tables::{MAX_FUNCTIONS, MAX_QPS};
 use crate::packet::{Packet, PORTS};
@@ -43,6 +44,8 @@ pub struct Sim {
     pub timer_at: u64,
     /// Clocks of the programs.
     pub actors: Actors,
+    /// What is recorded of it.
+    pub trace: Trace,
     /// Streams between programs.
     pub streams: Streams,
     /// What happens when.
@@ -80,12 +83,10 @@ pub struct Slot {
     pub fetched: u16,
     /// The receiver's context was looked up.
     pub warm: bool,
-    /// Number of its message (see `trace`).
+    /// Its message (see `trace`).
     pub message: u32,
-    /// When its payload's fetch was asked for.
-    pub issued_at: u64,
-    /// When it was complete in the transmit buffer.
-    pub ready_at: u64,
+    /// Since when it has been in its phase of the trace.
+    pub since: u64,
 }
 
 /// A train of packets whose payload is not fetched yet.
@@ -102,8 +103,10 @@ pub struct Job {
     pub start: u64,
     /// Reads that the gathering of a stash took.
     pub gathers: u16,
-    /// Number of the message.
+    /// The message (see `trace`).
     pub message: u32,
+    /// When it came.
+    pub born: u64,
 }
 
 /// What of one QP waits for the fetch: one side of it.
@@ -138,8 +141,10 @@ pub struct QpTime {
     pub upto: [u32; 2],
     /// When they are in the card.
     pub done: [u64; 2],
-    /// Messages begun.
-    pub messages: u32,
+    /// When they were asked for.
+    pub asked: [u64; 2],
+    /// First block of the WQE begun last: names the message in the trace.
+    pub message: u32,
     /// Sending side, answering side.
     pub flows: [Flow; 2],
 }

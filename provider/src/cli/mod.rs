@@ -1,12 +1,14 @@
 //! The command line: one file for each thing the command does.
 
 mod card;
+mod compare;
 mod daemon;
 mod decode;
 mod doctor;
 mod export;
 mod fallback;
 mod keeper;
+mod measured;
 mod mounts;
 mod namespace;
 mod part_id;
@@ -15,6 +17,7 @@ mod provider_so;
 mod run;
 mod runtime;
 mod seccomp;
+mod trace;
 mod tree;
 mod up;
 mod wire;
@@ -49,6 +52,10 @@ enum Command {
     Perftest(perftest::PerftestArgs),
     /// Card profiles: how fast a modelled card is, and how that is known
     Card(card::CardCommand),
+    /// Where the time of each message goes: runs a perftest test in virtual time
+    Trace(trace::TraceArgs),
+    /// Run many perftest tests and compare them with published ones, in one report
+    Compare(compare::CompareArgs),
     /// Print what the bytes of a queue entry mean
     Decode(decode::DecodeArgs),
     /// Write the card's definition as C, SystemVerilog, SystemRDL or golden vectors
@@ -74,6 +81,9 @@ pub struct CardArgs {
     /// the running net has)
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<Clock>,
+    /// Record in a new file what each message waits for, for `verbena trace --read FILE`; needs --clock virtual
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<std::path::PathBuf>,
     #[command(flatten)]
     pub wire: wire::WireArgs,
 }
@@ -111,6 +121,8 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::doctor(args),
         Command::Perftest(args) => perftest::perftest(args),
         Command::Card(args) => card::card(args),
+        Command::Trace(args) => trace::trace(args),
+        Command::Compare(args) => compare::compare(args),
         Command::Decode(args) => decode::decode(args),
         Command::Export(args) => export::export(args),
         Command::Keeper(args) => keeper::keeper(args),

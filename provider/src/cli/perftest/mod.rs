@@ -7,9 +7,9 @@ mod port;
 mod progress;
 mod pty;
 mod settings;
-mod side;
-mod signals;
-mod table;
+pub mod side;
+pub mod signals;
+pub mod table;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,6 +109,10 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
         say_time(&net, began);
     }
     let written = write_results(&settings, &run.table, &out);
+    if args.cards.trace.is_some() {
+        drop(held);
+        keeper::ended(&net)?;
+    }
     let outcome = outcome?;
     if run.table.rows.is_empty() {
         eprintln!("verbena: the client printed no table, so there is nothing to write");
