@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::net::Net;
 use super::runner::Runner;
+use super::standstill::{self, patience, Standstill};
 use super::wall::Wall;
 use crate::segment::{futex_wait, Guard, LockError, Segment};
 use crate::sim::actors::{Actor, State, Watched};
@@ -22,8 +23,6 @@ use crate::world::World;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Empty polls in a row after which the next one waits for a completion, as all that would follow.
 const EMPTY_POLLS: u32 = 2;
-/// How long simulated time may stand still, in real time.
-const STANDSTILL: Duration = Duration::from_secs(60);
 /// How long a thread sleeps before it looks again, in case it is the last one.
 const NAP: Duration = Duration::from_millis(20);
 
@@ -131,7 +130,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 return Ok(guard);
             }
         }
-        self.segment().lock(PATIENCE)
+        self.segment().lock(patience().min(PATIENCE))
     }
 
     fn actors(&self) -> &[Actor] {
@@ -156,7 +155,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         let tid = tid();
         let mut tries = 25_000;
         loop {
-            let Ok(guard) = self.locked() else { std::process::abort() };
+            let guard = self.must_lock();
             let joined = self.engine(&guard, |e| {
                 let sim = &mut *e.env.sim;
                 let others = sim
@@ -267,7 +266,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     fn advance(&self, me: u16, target: u64, until: Until) -> u64 {
-        let Ok(guard) = self.locked() else { return target };
+        let guard = self.must_lock();
         self.engine(&guard, |e| {
             let a = &mut e.env.sim.actors.all[me as usize];
             if a.state == State::Dismissed {
@@ -314,33 +313,41 @@ impl<S: Borrow<Segment>> Runner<S> {
                 HORIZON.set(horizon);
                 return (clock, guard);
             }
-            let executed = self.engine(&guard, |e| e.env.sim.executed);
+            let (executed, alone) = self.engine(&guard, |e| {
+                let sim = &*e.env.sim;
+                let member = sim.actors.all[me as usize].member;
+                // Nobody has come yet who could do something.
+                let alone = outcome == Outcome::Idle && !sim.has_others(member);
+                (sim.executed, alone)
+            });
             let actor = &self.actors()[me as usize];
             let seen = actor.word.load(Ordering::Acquire);
             drop(guard);
-            let slept = wait(&actor.word, seen, &actor.asleep);
-            if slept && still.too_long(executed) {
+            let in_vain = wait(&actor.word, seen, &actor.asleep);
+            if in_vain && !alone && still.too_long(executed) {
                 self.give_up();
             }
-            guard = match self.locked() {
-                Ok(guard) => guard,
-                Err(error) => {
-                    eprintln!("verbena: the simulation cannot go on: {error}");
-                    std::process::abort();
-                }
-            };
+            guard = self.must_lock();
         }
     }
 
     /// Time stands still: says who waits for what, and ends.
     #[cold]
     fn give_up(&self) -> ! {
-        let text = match self.locked() {
-            Ok(guard) => self.engine(&guard, |e| e.env.sim.describe()),
-            Err(error) => error.to_string(),
-        };
-        eprintln!("verbena: simulated time stood still for {} s; {text}", STANDSTILL.as_secs());
-        std::process::exit(124);
+        let guard = self.must_lock();
+        let text = self.engine(&guard, |e| e.env.sim.describe());
+        drop(guard);
+        standstill::end(&text)
+    }
+
+    /// The lock, for what a program cannot go on without.
+    fn must_lock(&self) -> Guard<'_> {
+        self.locked().unwrap_or_else(|error| {
+            // Nothing at the program's end shall wait for it again.
+            ME.set(0);
+            LEFT.set(1);
+            standstill::cannot_go_on(&error)
+        })
     }
 
     /// A control operation: the thread's clock goes on to where the operation takes place, in its turn.
@@ -674,7 +681,7 @@ pub(super) fn on_thread_end(leave: impl Fn(u16) -> bool + Send + Sync + 'static)
     let _ = LEAVE.set(Box::new(leave));
 }
 
-/// Waits until the word changes. True after a nap in vain.
+/// Waits until the word changes, at most for a nap. True if it has not.
 fn wait(word: &AtomicU32, seen: u32, asleep: &AtomicU32) -> bool {
     for _ in 0..spins() {
         if word.load(Ordering::Acquire) != seen {
@@ -683,26 +690,11 @@ fn wait(word: &AtomicU32, seen: u32, asleep: &AtomicU32) -> bool {
         std::hint::spin_loop();
     }
     asleep.store(1, Ordering::SeqCst);
-    let slept = word.load(Ordering::SeqCst) == seen && !futex_wait(word, seen, Some(NAP));
-    asleep.store(0, Ordering::SeqCst);
-    slept
-}
-
-/// Notices that time stands still, by counting naps: reading the clock is a trap in these programs.
-#[derive(Default)]
-struct Standstill {
-    naps: u32,
-    executed: u64,
-}
-
-impl Standstill {
-    fn too_long(&mut self, executed: u64) -> bool {
-        if executed != self.executed {
-            (self.naps, self.executed) = (0, executed);
-        }
-        self.naps += 1;
-        u128::from(self.naps) * NAP.as_nanos() > STANDSTILL.as_nanos()
+    if word.load(Ordering::SeqCst) == seen {
+        futex_wait(word, seen, Some(NAP));
     }
+    asleep.store(0, Ordering::SeqCst);
+    word.load(Ordering::Acquire) == seen
 }
 
 /// A process's part in the simulated time of a net; see the methods of the same names.

@@ -15,6 +15,7 @@ mod net;
 mod queue;
 mod runner;
 mod served;
+pub(crate) mod standstill;
 mod traced;
 mod wall;
 
@@ -51,3 +52,4 @@ pub use follower::Follower;
 pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;
 pub use served::{ServedCard, VECTORS};
+pub use standstill::{read_patience, PATIENCE_VARIABLE};

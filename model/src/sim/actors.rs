@@ -304,6 +304,11 @@ impl Sim {
         running.max().unwrap_or(0).max(self.now)
     }
 
+    /// Whether threads of another process take part.
+    pub fn has_others(&self, member: u16) -> bool {
+        self.actors.used().iter().any(|a| a.member != member && a.state.takes_part())
+    }
+
     /// How far simulated time has come: the furthest clock of all who take or took part.
     pub fn furthest(&self) -> u64 {
         let clocks = self.actors.used().iter().filter(|a| a.state.takes_part()).map(Actor::now);

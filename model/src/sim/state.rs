@@ -254,7 +254,8 @@ impl Sim {
                 _ if a.interrupt != 0 => "waits for an interrupt".to_owned(),
                 _ => format!("waits in the kernel, for {} streams", a.wait_count),
             };
-            text += &format!("; process {} thread {} at {} ps {doing}", a.pid, a.tid, a.now());
+            let process = crate::attach::standstill::process(a.pid);
+            text += &format!("\n  {process}, thread {}, at {} ps: {doing}", a.tid, a.now());
         }
         text
     }
