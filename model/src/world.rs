@@ -52,6 +52,13 @@ impl World {
         }
     }
 
+    /// Whether a packet is lost because the link of its sender or of its receiver is down at `now` (ns).
+    /// What stays within a port needs no link.
+    pub fn is_cut(&self, p: &Packet, now: u64) -> bool {
+        let down = |port: PortId| port.card < self.count && !self.cards[port.card as usize].link_at(now).0;
+        p.src != p.dst && (down(p.src) || down(p.dst))
+    }
+
     /// The end of a run, when no work is left: arms the timers of QPs with something outstanding.
     #[inline]
     pub fn end_run(&mut self, env: &mut impl Env) {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::net::Net;
 use super::runner::Runner;
+use super::standstill::{self, patience, Standstill};
 use super::wall::Wall;
 use crate::segment::{futex_wait, Guard, LockError, Segment};
 use crate::sim::actors::{Actor, State, Watched};
@@ -22,8 +23,6 @@ use crate::world::World;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Empty polls in a row after which the next one waits for a completion, as all that would follow.
 const EMPTY_POLLS: u32 = 2;
-/// How long simulated time may stand still, in real time.
-const STANDSTILL: Duration = Duration::from_secs(60);
 /// How long a thread sleeps before it looks again, in case it is the last one.
 const NAP: Duration = Duration::from_millis(20);
 
@@ -105,7 +104,10 @@ impl<S: Borrow<Segment>> Runner<S> {
         // SAFETY: the lock is held: no other thread or process uses the cards, the simulation or our scratch.
         let (world, sim, step) = unsafe { (&mut *net.world.get(), &mut *net.sim.get(), self.step()) };
         let env = SimEnv { sim, bells: &net.bells, guard, step };
-        work(&mut Engine { world, env, interrupts: &net.interrupts })
+        let mut engine = Engine { world, env, interrupts: &net.interrupts, link: &net.link };
+        let result = work(&mut engine);
+        engine.end_link();
+        result
     }
 
     pub(super) fn locked(&self) -> Result<Guard<'_>, LockError> {
@@ -128,7 +130,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 return Ok(guard);
             }
         }
-        self.segment().lock(PATIENCE)
+        self.segment().lock(patience().min(PATIENCE))
     }
 
     fn actors(&self) -> &[Actor] {
@@ -150,16 +152,18 @@ impl<S: Borrow<Segment>> Runner<S> {
     #[cold]
     fn join(&self) -> u16 {
         let member = self.segment().member();
-        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let tid = tid();
         let mut tries = 25_000;
         loop {
-            let Ok(guard) = self.locked() else { std::process::abort() };
+            let guard = self.must_lock();
             let joined = self.engine(&guard, |e| {
                 let sim = &mut *e.env.sim;
-                let mut there = sim.actors.used().iter().filter(|a| a.state != State::Free);
-                let others = there.clone().any(|a| a.member != member && a.state != State::Blocked);
-                // A further thread of a program goes along with the others: they may wait for it.
-                if others && tries != 0 && there.all(|a| a.member != member) {
+                let others = sim
+                    .actors
+                    .used()
+                    .iter()
+                    .any(|a| a.member != member && a.state != State::Blocked && a.state.takes_part());
+                if others && tries != 0 {
                     return None;
                 }
                 Some(sim.join(member, std::process::id(), tid))
@@ -262,15 +266,12 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     fn advance(&self, me: u16, target: u64, until: Until) -> u64 {
-        let Ok(guard) = self.locked() else { return target };
+        let guard = self.must_lock();
         self.engine(&guard, |e| {
-            if e.env.sim.actors.all[me as usize].state == State::Blocked {
-                // Woken, but not by the simulation.
-                let latest = e.env.sim.latest();
-                e.env.sim.actors.all[me as usize].release(latest);
-            }
             let a = &mut e.env.sim.actors.all[me as usize];
-            let target = target.max(a.now());
+            if a.state == State::Dismissed {
+                return;
+            }
             a.state = State::Waiting;
             a.target = target.min(a.alarm.max(a.now()));
             a.due = false;
@@ -312,33 +313,41 @@ impl<S: Borrow<Segment>> Runner<S> {
                 HORIZON.set(horizon);
                 return (clock, guard);
             }
-            let executed = self.engine(&guard, |e| e.env.sim.executed);
+            let (executed, alone) = self.engine(&guard, |e| {
+                let sim = &*e.env.sim;
+                let member = sim.actors.all[me as usize].member;
+                // Nobody has come yet who could do something.
+                let alone = outcome == Outcome::Idle && !sim.has_others(member);
+                (sim.executed, alone)
+            });
             let actor = &self.actors()[me as usize];
             let seen = actor.word.load(Ordering::Acquire);
             drop(guard);
-            let slept = wait(&actor.word, seen, &actor.asleep);
-            if slept && still.too_long(executed) {
+            let in_vain = wait(&actor.word, seen, &actor.asleep);
+            if in_vain && !alone && still.too_long(executed) {
                 self.give_up();
             }
-            guard = match self.locked() {
-                Ok(guard) => guard,
-                Err(error) => {
-                    eprintln!("verbena: the simulation cannot go on: {error}");
-                    std::process::abort();
-                }
-            };
+            guard = self.must_lock();
         }
     }
 
     /// Time stands still: says who waits for what, and ends.
     #[cold]
     fn give_up(&self) -> ! {
-        let text = match self.locked() {
-            Ok(guard) => self.engine(&guard, |e| e.env.sim.describe()),
-            Err(error) => error.to_string(),
-        };
-        eprintln!("verbena: simulated time stood still for {} s; {text}", STANDSTILL.as_secs());
-        std::process::exit(124);
+        let guard = self.must_lock();
+        let text = self.engine(&guard, |e| e.env.sim.describe());
+        drop(guard);
+        standstill::end(&text)
+    }
+
+    /// The lock, for what a program cannot go on without.
+    fn must_lock(&self) -> Guard<'_> {
+        self.locked().unwrap_or_else(|error| {
+            // Nothing at the program's end shall wait for it again.
+            ME.set(0);
+            LEFT.set(1);
+            standstill::cannot_go_on(&error)
+        })
     }
 
     /// A control operation: the thread's clock goes on to where the operation takes place, in its turn.
@@ -349,6 +358,9 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.engine(&guard, |e| {
             let lookahead = e.env.sim.lookahead();
             let a = &mut e.env.sim.actors.all[me as usize];
+            if a.state == State::Dismissed {
+                return;
+            }
             a.state = State::Turn;
             a.target = a.now() + lookahead;
             a.step = 0;
@@ -433,8 +445,11 @@ impl<S: Borrow<Segment>> Runner<S> {
                 return false;
             }
             let a = &mut sim.actors.all[me as usize];
+            if a.state == State::Dismissed {
+                return true;
+            }
             a.state = State::Blocked;
-            a.interrupt = (u32::from(card) << 16 | u32::from(function)) + 1;
+            a.interrupt = interrupt(card, function);
             a.wait_count = 0;
             sim.notify(me);
             true
@@ -443,21 +458,58 @@ impl<S: Borrow<Segment>> Runner<S> {
         blocked
     }
 
-    /// The thread has taken an interrupt: it is no earlier than that.
-    ///
-    /// If it was only woken by another thread, it does not take part before its next call: that thread may wait
-    /// for its end, and its own clock would hold it up.
+    /// The thread has taken an interrupt: it is no earlier than that. If it was woken by something else it
+    /// still waits, as far as simulated time goes.
     pub(super) fn took_interrupt(&self, card: u8, function: u16) {
-        HORIZON.set(0);
         let me = self.me();
         let Ok(guard) = self.locked() else { return };
         let at = self.engine(&guard, |e| {
-            let interrupted = e.env.sim.actors.all[me as usize].state != State::Blocked;
-            interrupted.then_some(e.env.sim.interrupt_at[card as usize][function as usize])
+            let runs = e.env.sim.actors.all[me as usize].state == State::Running;
+            runs.then(|| e.env.sim.interrupt_at[card as usize][function as usize])
         });
         drop(guard);
         if let Some(at) = at {
             self.sleep_until(at);
+        }
+    }
+
+    /// A thread is about to be started that waits for the interrupts of a function: its place, which
+    /// takes part from now on, however long the machine takes to start it.
+    pub(super) fn adopt(&self, card: u8, function: u16) -> Option<u16> {
+        let now = self.clock();
+        let guard = self.locked().ok()?;
+        let member = self.segment().member();
+        self.engine(&guard, |e| {
+            let at = e.env.sim.join(member, std::process::id(), 0)?;
+            let a = &mut e.env.sim.actors.all[at as usize];
+            a.clock.store(now, Ordering::Release);
+            a.state = State::Blocked;
+            a.interrupt = interrupt(card, function);
+            Some(at)
+        })
+    }
+
+    /// This thread is the one for whom [`adopt`](Self::adopt) made a place.
+    pub(super) fn take_place(&self, place: u16) {
+        if let Ok(guard) = self.locked() {
+            self.engine(&guard, |e| e.env.sim.actors.all[place as usize].tid = tid());
+        }
+        ME.set(u32::from(place) + 1);
+        let _ = LEAVER.try_with(|_| ());
+    }
+
+    /// The thread at this place takes part no more; nothing that it still does waits for simulated time.
+    pub(super) fn dismiss(&self, place: u16) {
+        if let Ok(guard) = self.locked() {
+            self.engine(&guard, |e| {
+                let sim = &mut *e.env.sim;
+                let a = &mut sim.actors.all[place as usize];
+                a.state = State::Dismissed;
+                a.serial += 1;
+                a.interrupt = 0;
+                a.bump();
+                sim.notify(place);
+            });
         }
     }
 
@@ -578,22 +630,40 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// still use its clock.
     pub fn leave(&self, me: u16) -> bool {
         let Ok(guard) = self.locked() else { return true };
-        let member = self.segment().member();
+        let (member, tid) = (self.segment().member(), tid());
         self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
-            let mine = sim.actors.used().iter().filter(|a| a.member == member && a.state != State::Free);
+            let mine = sim.actors.used().iter().filter(|a| a.member == member && a.state.takes_part());
             if sim.actors.all[me as usize].tid == std::process::id() && mine.count() == 1 {
                 return false;
             }
             let a = &mut sim.actors.all[me as usize];
             LEFT.set(a.now() + 1);
-            if a.member == member {
-                a.state = State::Free;
-                sim.notify(me);
-            }
+            sim.leave(|a| a.member == member && a.tid == tid);
             true
         })
     }
+}
+
+/// This thread's number.
+fn tid() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
+/// How far the simulated time of the net has come whose keeper listens at `socket` (ps): the furthest clock
+/// of all threads that take or took part. `None`: it runs by the machine's time.
+pub fn simulated_time(socket: &std::path::Path) -> Result<Option<u64>, super::OpenError> {
+    let runner = Runner::new(Segment::attach(socket)?);
+    if !runner.simulated() {
+        return Ok(None);
+    }
+    let guard = runner.locked()?;
+    Ok(Some(runner.engine(&guard, |e| e.env.sim.furthest())))
+}
+
+/// How an actor names the interrupts that it waits for.
+fn interrupt(card: u8, function: u16) -> u32 {
+    (u32::from(card) << 16 | u32::from(function)) + 1
 }
 
 /// The program has called the library.
@@ -611,7 +681,7 @@ pub(super) fn on_thread_end(leave: impl Fn(u16) -> bool + Send + Sync + 'static)
     let _ = LEAVE.set(Box::new(leave));
 }
 
-/// Waits until the word changes. True after a nap in vain.
+/// Waits until the word changes, at most for a nap. True if it has not.
 fn wait(word: &AtomicU32, seen: u32, asleep: &AtomicU32) -> bool {
     for _ in 0..spins() {
         if word.load(Ordering::Acquire) != seen {
@@ -620,26 +690,11 @@ fn wait(word: &AtomicU32, seen: u32, asleep: &AtomicU32) -> bool {
         std::hint::spin_loop();
     }
     asleep.store(1, Ordering::SeqCst);
-    let slept = word.load(Ordering::SeqCst) == seen && !futex_wait(word, seen, Some(NAP));
-    asleep.store(0, Ordering::SeqCst);
-    slept
-}
-
-/// Notices that time stands still, by counting naps: reading the clock is a trap in these programs.
-#[derive(Default)]
-struct Standstill {
-    naps: u32,
-    executed: u64,
-}
-
-impl Standstill {
-    fn too_long(&mut self, executed: u64) -> bool {
-        if executed != self.executed {
-            (self.naps, self.executed) = (0, executed);
-        }
-        self.naps += 1;
-        u128::from(self.naps) * NAP.as_nanos() > STANDSTILL.as_nanos()
+    if word.load(Ordering::SeqCst) == seen {
+        futex_wait(word, seen, Some(NAP));
     }
+    asleep.store(0, Ordering::SeqCst);
+    word.load(Ordering::Acquire) == seen
 }
 
 /// A process's part in the simulated time of a net; see the methods of the same names.

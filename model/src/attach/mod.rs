@@ -7,12 +7,15 @@
 mod bells;
 mod card;
 mod clocked;
+mod follower;
 mod handoff;
 mod keeper;
 mod limits;
 mod net;
 mod queue;
 mod runner;
+mod served;
+pub(crate) mod standstill;
 mod traced;
 mod wall;
 
@@ -44,7 +47,9 @@ pub(crate) use net::Interrupts;
 pub use crate::sim::actors::Watched;
 pub use crate::sim::Wait;
 pub use card::{OpenError, SegmentCard};
-pub use clocked::on_alarm;
-pub use clocked::Clocked;
+pub use clocked::{on_alarm, simulated_time, Clocked};
+pub use follower::Follower;
 pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;
+pub use served::{ServedCard, VECTORS};
+pub use standstill::{read_patience, PATIENCE_VARIABLE};

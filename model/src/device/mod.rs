@@ -8,6 +8,7 @@
 
 mod admin;
 mod cq;
+pub mod defect;
 mod error;
 mod functions;
 mod keys;
@@ -58,6 +59,8 @@ pub struct Device {
     pub present: bool,
     /// Cards of the segment.
     pub cards: u8,
+    /// What is wrong with it.
+    pub defect: defect::Defect,
     /// What it offers (of its profile).
     pub limits: CardLimits,
     /// Counters by port.
@@ -140,6 +143,16 @@ impl Device {
         let index = (qpn & 0xffff) as usize;
         let qp = self.qps.get(index)?;
         (qp.used && qp.qpn == qpn).then_some(index)
+    }
+
+    /// Whether the QP of that number belongs to function `f`.
+    pub fn owns_qp(&self, f: u16, qpn: u32) -> bool {
+        self.find_qp(qpn).is_some_and(|q| self.qps[q].function == f)
+    }
+
+    /// Whether the SRQ of that number belongs to function `f`.
+    pub fn owns_srq(&self, f: u16, srqn: u32) -> bool {
+        self.srqs.get(srqn as usize).is_some_and(|s| s.used && s.function == f)
     }
 
     /// Counts an event at a port.

@@ -66,6 +66,15 @@ pub enum State {
     Turn,
     /// Waits in the kernel: it does not hold time back.
     Blocked,
+    /// Takes part no more, but does not know it yet: its place is not free.
+    Dismissed,
+}
+
+impl State {
+    /// It holds time back, or will.
+    pub fn takes_part(self) -> bool {
+        !matches!(self, State::Free | State::Dismissed)
+    }
 }
 
 /// An actor. Changed with the segment's lock, but for what is atomic.
@@ -201,7 +210,7 @@ impl Sim {
                 State::Running => a.now().saturating_add(lookahead),
                 State::Waiting => a.target.saturating_add(lookahead),
                 State::Turn => a.target + u64::from(rank < a.rank()),
-                State::Free | State::Blocked => continue,
+                State::Free | State::Blocked | State::Dismissed => continue,
             };
             if limit < least.0 {
                 least = (limit, i as u16);
@@ -216,7 +225,7 @@ impl Sim {
             let at = match a.state {
                 State::Running => a.now(),
                 State::Waiting | State::Turn => a.target,
-                State::Free | State::Blocked => return None,
+                State::Free | State::Blocked | State::Dismissed => return None,
             };
             (i != me as usize && a.member == member && at < time).then_some(i as u16)
         };
@@ -254,7 +263,7 @@ impl Sim {
         let passed = match state {
             State::Running => clock,
             State::Waiting | State::Turn => target,
-            State::Free | State::Blocked => FOREVER,
+            State::Free | State::Blocked | State::Dismissed => FOREVER,
         };
         for (i, a) in self.actors.used_mut().iter_mut().enumerate() {
             if i == me as usize || !matches!(a.state, State::Waiting | State::Turn) {
@@ -295,11 +304,25 @@ impl Sim {
         running.max().unwrap_or(0).max(self.now)
     }
 
+    /// Whether threads of another process take part.
+    pub fn has_others(&self, member: u16) -> bool {
+        self.actors.used().iter().any(|a| a.member != member && a.state.takes_part())
+    }
+
+    /// How far simulated time has come: the furthest clock of all who take or took part.
+    pub fn furthest(&self) -> u64 {
+        let clocks = self.actors.used().iter().filter(|a| a.state.takes_part()).map(Actor::now);
+        clocks.max().unwrap_or(0).max(self.left_at)
+    }
+
     /// Actors of a process that is gone leave.
     pub fn leave(&mut self, gone: impl Fn(&Actor) -> bool) {
         for i in 0..self.actors.top as u16 {
             let a = &mut self.actors.all[i as usize];
             if a.state != State::Free && gone(a) {
+                if a.state.takes_part() {
+                    self.left_at = self.left_at.max(a.now());
+                }
                 a.state = State::Free;
                 a.serial += 1;
                 self.notify(i);

@@ -32,6 +32,8 @@ pub(crate) struct Step {
     pub subject: Subject,
     /// Earliest time of a completion: when what it reports has left the card.
     pub not_before: u64,
+    /// For frames.
+    pub tap: super::wire::Tap,
 }
 
 /// See the module.

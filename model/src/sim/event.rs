@@ -77,6 +77,13 @@ pub enum Event {
         /// Packet slot.
         slot: u16,
     },
+    /// A frame is recorded: its first bit leaves, or its last one has come.
+    Record {
+        /// Packet slot.
+        slot: u16,
+        /// As its receiver sees it.
+        received: bool,
+    },
     /// Received payload becomes visible in memory.
     Write {
         /// Where.

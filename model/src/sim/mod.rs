@@ -19,6 +19,7 @@ mod slab;
 mod state;
 mod streams;
 pub mod trace;
+mod wire;
 
 pub use engine::{Engine, Outcome};
 pub(crate) use env::{SimEnv, Step};

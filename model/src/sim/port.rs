@@ -287,7 +287,12 @@ impl Engine<'_> {
             let (card, port) = (packet.src.card, packet.src.port);
             sim.at(start, Event::Depart { card, port, bytes: fetched.into() });
         }
-        sim.at(arrival, Event::Arrive { slot });
+        if self.link.is_on() {
+            let passing = (end - start, start, end + cable);
+            self.put_on_wire(slot, arrival, passing);
+        } else {
+            sim.at(arrival, Event::Arrive { slot });
+        }
         if feed {
             self.feed(packet.src.card, packet.src.port);
         }
@@ -336,12 +341,15 @@ impl Engine<'_> {
         let phase = if packet.kind == Kind::Ack { Phase::Ack } else { Phase::Rx };
         sim.trace.packet(phase, (since, now), &packet, message, false);
         self.env.step.subject = Subject::of(&packet, message, false);
-        self.receive(&packet);
+        match self.link.exact() {
+            true => self.receive_frame(slot),
+            false => self.receive(&packet),
+        }
         self.env.sim.release(slot);
         self.settle();
     }
 
-    fn receive(&mut self, packet: &Packet) {
+    pub(super) fn receive(&mut self, packet: &Packet) {
         let cards = 0..self.world.count;
         if cards.contains(&packet.dst.card) {
             self.env.step.card = packet.dst.card;

@@ -5,6 +5,7 @@ use super::event::Event;
 use super::slab::Slab;
 use super::streams::Streams;
 use super::trace::Trace;
+use super::wire::Frame;
 use crate::device::tables::{MAX_FUNCTIONS, MAX_QPS};
 use crate::packet::{Packet, PORTS};
 use crate::profile::Profile;
@@ -31,6 +32,8 @@ pub struct Sim {
     pub on: bool,
     /// Time of the event being executed or executed last.
     pub now: u64,
+    /// The furthest that the clock of somebody has come who has left.
+    pub left_at: u64,
     /// Events made by events so far.
     pub sequence: u64,
     /// Events executed.
@@ -59,6 +62,8 @@ pub struct Sim {
     pub interrupt_at: [[u64; MAX_FUNCTIONS]; MAX_CARDS],
     /// State of the cards in time.
     pub cards: [CardTime; MAX_CARDS],
+    /// What is around the payload of the packets in `slots`, where they travel as frames.
+    pub frames: [Frame; SLOTS],
     /// Payload of the packets in `slots`.
     /// The last row is for what found no slot.
     pub payload: [[u8; MTU]; SLOTS + 1],
@@ -240,7 +245,7 @@ impl Sim {
     /// Who waits for what.
     pub fn describe(&self) -> String {
         let mut text = format!("the time is {} ps, {} events wait", self.now, self.queue.len());
-        for a in self.actors.used().iter().filter(|a| a.state != State::Free) {
+        for a in self.actors.used().iter().filter(|a| a.state.takes_part()) {
             let doing = match a.state {
                 State::Running => "runs its program".to_owned(),
                 State::Waiting if a.entries => "waits for a completion".to_owned(),
@@ -249,7 +254,8 @@ impl Sim {
                 _ if a.interrupt != 0 => "waits for an interrupt".to_owned(),
                 _ => format!("waits in the kernel, for {} streams", a.wait_count),
             };
-            text += &format!("; process {} thread {} at {} ps {doing}", a.pid, a.tid, a.now());
+            let process = crate::attach::standstill::process(a.pid);
+            text += &format!("\n  {process}, thread {}, at {} ps: {doing}", a.tid, a.now());
         }
         text
     }

@@ -137,6 +137,9 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
         trace: wanted.trace.as_deref().map(trace_file).transpose()?,
     };
     profile(&info.card, info.clock)?;
+    if let Some(card) = wanted.wire.pcap_at.filter(|&card| u32::from(card) >= info.cards) {
+        bail!("--pcap-at {card}: the net has the cards 0 to {}", info.cards - 1);
+    }
     if info.trace.is_some() && info.clock == Clock::Wall {
         bail!("--trace records simulated time: add --clock virtual");
     }
@@ -277,8 +280,9 @@ pub fn ended(net: &Net) -> Result<()> {
 
 /// The timing of a net, if it runs in simulated time.
 fn profile(card: &str, clock: Clock) -> Result<Option<Profile>> {
+    let loaded = Profile::load(card)?;
     match clock {
-        Clock::Virtual => Ok(Some(Profile::load(card)?.profile)),
+        Clock::Virtual => Ok(Some(loaded.profile)),
         Clock::Wall if card == DEFAULT_PROFILE => Ok(None),
         Clock::Wall => bail!(
             "card `{card}` differs from {DEFAULT_PROFILE} in its timing, which the wall clock does not \

@@ -24,6 +24,9 @@ pub struct WireArgs {
     /// Bytes of each frame that are recorded
     #[arg(long, value_name = "BYTES", requires = "pcap", value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub snaplen: Option<u32>,
+    /// Record what card N sends and receives, when it does, instead of all frames as they are sent
+    #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u8).range(0..=15))]
+    pub pcap_at: Option<u8>,
 }
 
 /// The wire of a net, as it is noted for those who join.
@@ -33,6 +36,8 @@ pub struct WireInfo {
     fault: Option<String>,
     pcap: Option<PathBuf>,
     snaplen: u32,
+    #[serde(default)]
+    pcap_at: Option<u8>,
 }
 
 impl Default for WireInfo {
@@ -48,6 +53,7 @@ impl From<&LinkOptions> for WireInfo {
             fault: options.faults.any().then(|| options.faults.to_string()),
             pcap: options.capture.as_ref().map(|capture| capture.path.clone()),
             snaplen: options.capture.as_ref().map_or(Capture::WHOLE, |capture| capture.snaplen),
+            pcap_at: options.capture.as_ref().and_then(|capture| capture.card),
         }
     }
 }
@@ -62,7 +68,11 @@ impl fmt::Display for WireInfo {
             write!(f, ", faults {fault}")?;
         }
         match &self.pcap {
-            Some(path) => write!(f, ", frames recorded in {}", path.display()),
+            Some(path) => write!(f, ", frames recorded in {}", path.display())?,
+            None => return Ok(()),
+        }
+        match self.pcap_at {
+            Some(card) => write!(f, " as verbena{card} sees them"),
             None => Ok(()),
         }
     }
@@ -83,6 +93,7 @@ impl WireArgs {
             Some(path) => Some(Capture {
                 path: std::path::absolute(path).with_context(|| format!("--pcap {}", path.display()))?,
                 snaplen: self.snaplen.unwrap_or(Capture::WHOLE),
+                card: self.pcap_at,
             }),
             None => None,
         };
@@ -100,6 +111,7 @@ impl WireArgs {
             let path = capture.path.to_str().context("the name of the --pcap file is not UTF-8")?;
             arguments.push(format!("--pcap={path}"));
             arguments.push(format!("--snaplen={}", capture.snaplen));
+            arguments.extend(capture.card.map(|card| format!("--pcap-at={card}")));
         }
         Ok(arguments)
     }
@@ -120,7 +132,8 @@ impl WireArgs {
         if self.pcap.is_some() {
             let wanted = self.decide()?.capture;
             let same = wanted.as_ref().map(|capture| &capture.path) == running.pcap.as_ref();
-            if !same || self.snaplen.is_some_and(|snaplen| snaplen != running.snaplen) {
+            let other_card = self.pcap_at.is_some_and(|card| Some(card) != running.pcap_at);
+            if !same || other_card || self.snaplen.is_some_and(|snaplen| snaplen != running.snaplen) {
                 let has = running.pcap.as_ref().map(|path| path.display().to_string());
                 return found(format!("the record {}", has.as_deref().unwrap_or("none")), "--pcap");
             }
@@ -156,6 +169,7 @@ mod tests {
         let mut wanted = args(None, Some("dup=0.1,corrupt=0.25"));
         wanted.pcap = Some("here.pcap".into());
         wanted.snaplen = Some(96);
+        wanted.pcap_at = Some(1);
         let options = wanted.decide().unwrap();
         let words = WireArgs::arguments(&options).unwrap();
         let parsed = <Keeper as clap::Parser>::parse_from(std::iter::once("keeper".to_owned()).chain(words));
