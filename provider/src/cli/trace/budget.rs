@@ -172,7 +172,11 @@ pub fn latency(messages: &[Message], pattern: Pattern) -> Option<Latency> {
     let average = times.iter().sum::<u64>() as f64 / times.len() as f64;
     let per_trip = per_trip as f64;
     let ways: Vec<Parts> = trips.into_iter().flatten().copied().collect();
-    Some(Latency { budget: Budget::of(&ways), typical: median(&times)? / per_trip, average: average / per_trip })
+    Some(Latency {
+        budget: Budget::of(&ways),
+        typical: median(&times)? / per_trip,
+        average: average / per_trip,
+    })
 }
 
 /// So many of the longest do not count in perftest's `print_report_lat`.
