@@ -20,6 +20,7 @@ use std::time::Instant;
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use model::profile::Profile;
 
 use self::budgets::CardBudget;
 use self::curves::{place, Curve, Kind, Panel};
@@ -183,6 +184,9 @@ impl Plan {
         // With the wall clock there is nothing of a card's speed to compare, so one card is enough.
         let default: &[&str] = if clock == Clock::Wall { &DEFAULT_CARDS[..1] } else { &DEFAULT_CARDS };
         let cards = or_golden(&args.cards, golden.map(|golden| &golden.cards), default);
+        for card in &cards {
+            Profile::load(card).with_context(|| format!("--cards: {card}"))?;
+        }
         let mut published = published::built_in()?;
         published.retain(|known| cards.iter().any(|card| Some(card.as_str()) == known.card));
         for path in &args.reference {
