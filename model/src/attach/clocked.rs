@@ -74,7 +74,7 @@ enum Until {
 fn spins() -> u32 {
     static SPINS: OnceLock<u32> = OnceLock::new();
     *SPINS.get_or_init(|| match std::thread::available_parallelism() {
-        Ok(n) if n.get() > 1 => 4000,
+        Ok(n) if n.get() > 1 => 500,
         _ => 0,
     })
 }
