@@ -22,7 +22,7 @@ fn exact(faults: &str) -> NetOptions {
     let faults = faults.parse().expect("faults");
     NetOptions {
         cards: 2,
-        link: LinkOptions { wire: Wire::Exact, faults, capture: None },
+        link: LinkOptions { wire: Wire::Exact, faults, ..LinkOptions::default() },
         clock: None,
         trace: None,
     }

@@ -12,7 +12,7 @@ use crate::abi::{self, ConnKey, WaitFd};
 const LOCAL_READ_PS: u64 = 20_000;
 
 /// What a reading costs at most for a program that only waits for time to pass.
-const LARGEST_READ_PS: u64 = 50_000_000;
+const LARGEST_READ_PS: u64 = 500_000_000;
 
 struct Attached {
     table: abi::Timeline,
@@ -119,7 +119,7 @@ impl Source {
     fn steps(self, cost: u64) -> (u64, u64) {
         match self {
             Source::Tsc | Source::Clock => (cost, 128),
-            Source::Microseconds => (1_000_000, 16),
+            Source::Microseconds => (1_000_000, 4),
         }
     }
 }
