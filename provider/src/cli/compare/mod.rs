@@ -6,6 +6,7 @@ mod curves;
 mod golden;
 mod matrix;
 mod phases;
+mod picture;
 mod plots;
 mod published;
 mod report;
@@ -19,6 +20,7 @@ use std::time::Instant;
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use model::profile::Profile;
 
 use self::budgets::CardBudget;
 use self::curves::{place, Curve, Kind, Panel};
@@ -151,18 +153,21 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
 }
 
 fn put(args: &CompareArgs, plan: &Plan, outcome: &Outcome) -> Result<()> {
-    let files = [
-        ("report.html", report::page(plan, outcome)?),
-        ("results.csv", table::results(&outcome.panels)),
-        ("ratios.csv", table::ratios(&outcome.panels)),
+    let mut files = vec![
+        ("report.html".to_owned(), report::page(plan, outcome)?),
+        ("results.csv".to_owned(), table::results(&outcome.panels)),
+        ("ratios.csv".to_owned(), table::ratios(&outcome.panels)),
     ];
-    let mut written = Vec::new();
-    for (name, text) in files {
+    for panel in &outcome.panels {
+        files.extend(picture::svg(panel)?.map(|svg| (format!("{}.svg", panel.group.name), svg)));
+    }
+    let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
+    let written = format!("verbena: wrote into {}: {}", args.out.display(), names.join(", "));
+    for (name, text) in &files {
         let path = args.out.join(name);
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-        written.push(path.display().to_string());
     }
-    eprintln!("verbena: wrote {}", written.join(", "));
+    eprintln!("{written}");
     Ok(())
 }
 
@@ -179,6 +184,9 @@ impl Plan {
         // With the wall clock there is nothing of a card's speed to compare, so one card is enough.
         let default: &[&str] = if clock == Clock::Wall { &DEFAULT_CARDS[..1] } else { &DEFAULT_CARDS };
         let cards = or_golden(&args.cards, golden.map(|golden| &golden.cards), default);
+        for card in &cards {
+            Profile::load(card).with_context(|| format!("--cards: {card}"))?;
+        }
         let mut published = published::built_in()?;
         published.retain(|known| cards.iter().any(|card| Some(card.as_str()) == known.card));
         for path in &args.reference {

@@ -9,6 +9,11 @@ use plotters::prelude::*;
 use plotters::series::DashedLineSeries;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+/// Size of a plot of curves.
+pub const WIDTH: u32 = 720;
+#[allow(missing_docs)]
+pub const HEIGHT: u32 = 360;
+
 const FONT: &str = "sans-serif";
 const INK: RGBColor = BLACK;
 /// Values further apart than this are shown on a logarithmic axis.
@@ -67,7 +72,7 @@ pub struct Chart<'a> {
 
 /// Draws curves; an empty text when there are no points.
 pub fn chart(chart: &Chart<'_>) -> Result<String> {
-    let size = (720, 360);
+    let size = (WIDTH, HEIGHT);
     if chart.lines.iter().all(|line| line.points.is_empty()) {
         return Ok(String::new());
     }
@@ -107,6 +112,8 @@ fn draw_chart<'a>(
     };
     let y_label = |y: &f64| match log {
         true if y.fract().abs() < 1e-6 => number_text(10f64.powf(*y)),
+        // Less than two decades would have one label.
+        true if top - bottom < 2.0 => format!("{:.1$}", 10f64.powf(*y), usize::from(*y < 1.0)),
         true => String::new(),
         false => number_text(*y),
     };

@@ -92,41 +92,52 @@ fn summary(panels: &[Panel]) -> Markup {
     }
 }
 
-fn panel(panel: &Panel) -> Result<Markup> {
-    let unit = |figure| match figure {
-        Figure::BwAverage => "MiB/s",
-        Figure::MsgRate => "million messages / s",
-        _ => "us",
-    };
-    let (x_title, bytes) = match panel.group.axis {
-        Axis::Size => ("message size", true),
-        Axis::Mtu => ("MTU", true),
-        Axis::Qps => ("QPs", false),
-    };
-    let draw = |title: &str, y_title: &str, level, lines| {
-        chart(&Chart { title, x_title, y_title, bytes, level, lines })
-    };
-    let curves = |points: &dyn Fn(&Curve) -> Vec<(f64, f64)>| -> Vec<Line> {
-        let line = |(color, curve): (usize, &Curve)| Line {
-            color,
-            dashed: curve.kind != Kind::Model,
-            points: points(curve),
-        };
-        panel.curves.iter().enumerate().map(line).collect()
-    };
+/// The plot of the figure that a panel is about, and its caption; empty without points.
+pub fn main_plot(panel: &Panel) -> Result<(&'static str, String)> {
     let caption = match panel.figure() {
         Figure::BwAverage => "Average bandwidth",
         Figure::MsgRate => "Message rate",
         _ => "Typical latency (median)",
     };
-    let mut plots =
-        vec![(caption, draw(caption, unit(panel.figure()), None, curves(&|curve| panel.points(curve)))?)];
+    let lines = lines(panel, &|curve| panel.points(curve));
+    Ok((caption, draw(panel, caption, unit(panel.figure()), None, lines)?))
+}
+
+fn unit(figure: Figure) -> &'static str {
+    match figure {
+        Figure::BwAverage => "MiB/s",
+        Figure::MsgRate => "million messages / s",
+        _ => "us",
+    }
+}
+
+fn lines(panel: &Panel, points: &dyn Fn(&Curve) -> Vec<(f64, f64)>) -> Vec<Line> {
+    let line = |(color, curve): (usize, &Curve)| Line {
+        color,
+        dashed: curve.kind != Kind::Model,
+        points: points(curve),
+    };
+    panel.curves.iter().enumerate().map(line).collect()
+}
+
+fn draw(panel: &Panel, title: &str, y_title: &str, level: Option<f64>, lines: Vec<Line>) -> Result<String> {
+    let (x_title, bytes) = match panel.group.axis {
+        Axis::Size => ("message size", true),
+        Axis::Mtu => ("MTU", true),
+        Axis::Qps => ("QPs", false),
+    };
+    chart(&Chart { title, x_title, y_title, bytes, level, lines })
+}
+
+fn panel(panel: &Panel) -> Result<Markup> {
+    let (caption, plot) = main_plot(panel)?;
+    let mut plots = vec![(caption, plot)];
     if panel.figure() == Figure::BwAverage && panel.group.axis == Axis::Size {
-        let lines = curves(&|curve| curve.points(panel.group.axis, Figure::MsgRate));
-        plots.push(("Message rate", draw("Message rate", unit(Figure::MsgRate), None, lines)?));
+        let lines = lines(panel, &|curve| curve.points(panel.group.axis, Figure::MsgRate));
+        plots.push(("Message rate", draw(panel, "Message rate", unit(Figure::MsgRate), None, lines)?));
     }
     let pairs = panel.pairs();
-    let ratio_plot = draw("Model over measurement", "ratio", Some(1.0), ratio_lines(panel))?;
+    let ratio_plot = draw(panel, "Model over measurement", "ratio", Some(1.0), ratio_lines(panel))?;
     Ok(html! {
         section id=(panel.group.name) {
             h2 { (panel.group.title) }

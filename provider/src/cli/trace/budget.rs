@@ -133,11 +133,11 @@ pub fn post_to_poll(messages: &[Message]) -> Budget {
 /// What a latency test of perftest measures, divided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latency {
-    /// The parts of the latency; their sums add up to it.
+    /// The parts of the latency, of the same messages as the figures; they add up to `average`.
     pub budget: Budget,
-    /// As perftest's `t_typical` (median without the two greatest), in picoseconds.
+    /// As perftest's `t_typical` (median without the two longest), in picoseconds.
     pub typical: f64,
-    /// As perftest's `t_avg` (mean without the two greatest), in picoseconds.
+    /// As perftest's `t_avg` (mean without the two longest), in picoseconds.
     pub average: f64,
 }
 
@@ -155,33 +155,39 @@ pub fn latency(messages: &[Message], pattern: Pattern) -> Option<Latency> {
         parts[PROGRAM] = next - done;
         parts
     });
-    let mut ways: Vec<Parts> = ways.collect();
-    let trips: Vec<u64> = match pattern {
-        Pattern::PingPong => {
-            // Whole round trips only: both directions count the same.
-            ways.truncate(ways.len() / 2 * 2);
-            let sum = |pair: &[Parts]| pair.iter().flatten().sum();
-            ways.chunks_exact(2).map(sum).collect()
-        }
-        Pattern::OneAtATime => ways.iter().map(|parts| parts.iter().sum()).collect(),
+    let ways: Vec<Parts> = ways.collect();
+    // A round trip of two programs has two ways: both directions count the same.
+    let per_trip = match pattern {
+        Pattern::PingPong => 2,
+        Pattern::OneAtATime => 1,
         Pattern::Pipelined => return None,
     };
-    let per_trip = ways.len() as f64 / trips.len().max(1) as f64;
-    let (typical, average) = as_perftest(trips)?;
-    Some(Latency { budget: Budget::of(&ways), typical: typical / per_trip, average: average / per_trip })
+    let mut trips: Vec<&[Parts]> = ways.chunks_exact(per_trip).collect();
+    let took = |trip: &&[Parts]| trip.iter().flatten().sum::<u64>();
+    trips.sort_by_key(took);
+    if trips.len() > LONGEST {
+        trips.truncate(trips.len() - LONGEST);
+    }
+    let times: Vec<u64> = trips.iter().map(took).collect();
+    let average = times.iter().sum::<u64>() as f64 / times.len() as f64;
+    let per_trip = per_trip as f64;
+    let ways: Vec<Parts> = trips.into_iter().flatten().copied().collect();
+    Some(Latency {
+        budget: Budget::of(&ways),
+        typical: median(&times)? / per_trip,
+        average: average / per_trip,
+    })
 }
 
-/// Median and mean of perftest's `print_report_lat`: sorted, without the two greatest.
-fn as_perftest(mut trips: Vec<u64>) -> Option<(f64, f64)> {
-    trips.sort_unstable();
-    if trips.len() > 2 {
-        trips.truncate(trips.len() - 2);
+/// So many of the longest do not count in perftest's `print_report_lat`.
+const LONGEST: usize = 2;
+
+/// Of sorted times.
+fn median(times: &[u64]) -> Option<f64> {
+    let middle = times.len() / 2;
+    match times.len() {
+        0 => None,
+        even if even % 2 == 0 => Some((times[middle] + times[middle - 1]) as f64 / 2.0),
+        _ => Some(times[middle] as f64),
     }
-    let middle = trips.len() / 2;
-    let median = match trips.len() {
-        0 => return None,
-        even if even % 2 == 0 => (trips[middle] + trips[middle - 1]) as f64 / 2.0,
-        _ => trips[middle] as f64,
-    };
-    Some((median, trips.iter().sum::<u64>() as f64 / trips.len() as f64))
 }
