@@ -1,6 +1,6 @@
 //! All cards of a segment and the wire between them, and the loop that runs them.
 
-use crate::device::Device;
+use crate::device::{Device, PortSetting};
 use crate::env::{Env, Work};
 use crate::packet::{Packet, PortId};
 
@@ -18,10 +18,10 @@ pub struct World {
 
 impl World {
     /// Makes `count` cards of zeroed memory.
-    pub fn init(&mut self, count: u8, limits: fpga_regs::CardLimits) {
+    pub fn init(&mut self, count: u8, limits: fpga_regs::CardLimits, port: PortSetting) {
         self.count = count.min(MAX_CARDS as u8);
         for id in 0..self.count {
-            self.cards[id as usize].init(id, self.count, limits);
+            self.cards[id as usize].init(id, self.count, limits, port);
         }
     }
 

@@ -20,12 +20,17 @@ use tests::{Options, Peer, TestCard};
 /// A net of two cards on the exact wire, with faults as on the command line.
 fn exact(faults: &str) -> NetOptions {
     let faults = faults.parse().expect("faults");
-    NetOptions { cards: 2, link: LinkOptions { wire: Wire::Exact, faults, capture: None }, clock: None }
+    NetOptions {
+        cards: 2,
+        link: LinkOptions { wire: Wire::Exact, faults, ..LinkOptions::default() },
+        clock: None,
+        trace: None,
+    }
 }
 
 /// The same options with a record of all frames.
 fn recorded(mut options: NetOptions, path: &Path, snaplen: u32) -> NetOptions {
-    options.link.capture = Some(Capture { path: path.to_owned(), snaplen });
+    options.link.capture = Some(Capture { path: path.to_owned(), snaplen, card: None });
     options
 }
 

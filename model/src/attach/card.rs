@@ -138,6 +138,12 @@ impl SegmentCard {
         self.registers((), |device, f, env| device.bar_write(f, offset, value, env));
     }
 
+    /// The place of a thread about to be started that waits for this card's interrupts. `None` where the
+    /// card runs by the machine's time.
+    pub fn follower(&self) -> Option<super::Follower> {
+        self.simulated.then(|| super::Follower::new(&self.runner, self.card, self.function)).flatten()
+    }
+
     /// Makes the card a defective one, for all who use it.
     pub fn set_defect(&self, defect: Defect) {
         self.registers((), |device, _, _| device.defect = defect);
@@ -182,7 +188,9 @@ impl SegmentCard {
                 let event = Event::SharedBell { card, srq, producer: bell.index() };
                 self.runner.bell(host.post_recv_ps + host.doorbell_ps, 8, event);
             }
-            DOORBELL_CQ_ARM => self.runner.bell(host.doorbell_ps, 8, Event::Arm { card, function, value }),
+            DOORBELL_CQ_ARM => {
+                self.runner.bell(host.doorbell_ps, 8, Event::Arm { card, function, value });
+            }
             _ => {}
         }
     }

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use super::net::Net;
 use super::runner::Runner;
+use super::standstill::{self, patience, Standstill};
 use super::wall::Wall;
 use crate::segment::{futex_wait, Guard, LockError, Segment};
-use crate::sim::actors::{Actor, State};
+use crate::sim::actors::{Actor, State, Watched};
 use crate::sim::{Engine, Event, Outcome, Sim, SimEnv, Wait, FOREVER};
 use crate::world::World;
 
@@ -22,8 +23,6 @@ use crate::world::World;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Empty polls in a row after which the next one waits for a completion, as all that would follow.
 const EMPTY_POLLS: u32 = 2;
-/// How long simulated time may stand still, in real time.
-const STANDSTILL: Duration = Duration::from_secs(60);
 /// How long a thread sleeps before it looks again, in case it is the last one.
 const NAP: Duration = Duration::from_millis(20);
 
@@ -61,14 +60,14 @@ impl Drop for Leaver {
 }
 
 /// What ends a wait for memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Until {
     /// The time alone.
     Time,
     /// A queue entry, seen by a poll every so often.
     Entry(u64),
-    /// Any write, seen so much later.
-    Write(u64),
+    /// A write to these places, seen so much later.
+    Write(u64, Watched),
 }
 
 /// Spins before a thread sleeps: none where there is no other core for whom it waits for.
@@ -92,16 +91,26 @@ impl<S: Borrow<Segment>> Runner<S> {
         unsafe { (*sim(self.net())).on }
     }
 
+    /// Whether it is recorded what they do.
+    #[inline]
+    pub(super) fn traced(&self) -> bool {
+        // SAFETY: only an atomic of it is looked at.
+        unsafe { (*sim(self.net())).trace.on() }
+    }
+
     /// The simulation, with the lock.
     pub(super) fn engine<R>(&self, guard: &Guard<'_>, work: impl FnOnce(&mut Engine<'_>) -> R) -> R {
         let net = self.net();
         // SAFETY: the lock is held: no other thread or process uses the cards, the simulation or our scratch.
         let (world, sim, step) = unsafe { (&mut *net.world.get(), &mut *net.sim.get(), self.step()) };
         let env = SimEnv { sim, bells: &net.bells, guard, step };
-        work(&mut Engine { world, env, interrupts: &net.interrupts })
+        let mut engine = Engine { world, env, interrupts: &net.interrupts, link: &net.link };
+        let result = work(&mut engine);
+        engine.end_link();
+        result
     }
 
-    fn locked(&self) -> Result<Guard<'_>, LockError> {
+    pub(super) fn locked(&self) -> Result<Guard<'_>, LockError> {
         // Waiting with a time-out reads the clock, which is a trap in a program whose clock is virtual.
         let guard = match self.segment().try_lock() {
             Some(guard) => guard,
@@ -121,7 +130,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 return Ok(guard);
             }
         }
-        self.segment().lock(PATIENCE)
+        self.segment().lock(patience().min(PATIENCE))
     }
 
     fn actors(&self) -> &[Actor] {
@@ -131,7 +140,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// This thread's actor; it joins with its first call.
     #[inline]
-    fn me(&self) -> u16 {
+    pub(super) fn me(&self) -> u16 {
         match ME.get() {
             0 => self.join(),
             n => (n - 1) as u16,
@@ -143,13 +152,17 @@ impl<S: Borrow<Segment>> Runner<S> {
     #[cold]
     fn join(&self) -> u16 {
         let member = self.segment().member();
-        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let tid = tid();
         let mut tries = 25_000;
         loop {
-            let Ok(guard) = self.locked() else { std::process::abort() };
+            let guard = self.must_lock();
             let joined = self.engine(&guard, |e| {
                 let sim = &mut *e.env.sim;
-                let others = sim.actors.used().iter().any(|a| a.member != member && a.state != State::Blocked && a.state != State::Free);
+                let others = sim
+                    .actors
+                    .used()
+                    .iter()
+                    .any(|a| a.member != member && a.state != State::Blocked && a.state.takes_part());
                 if others && tries != 0 {
                     return None;
                 }
@@ -202,7 +215,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     pub fn idle(&self, ps: u64) -> u64 {
         let me = self.me();
         let now = self.actors()[me as usize].now();
-        self.advance(me, now + ps, Until::Write(0))
+        self.advance(me, now + ps, Until::Write(0, Watched::default()))
     }
 
     /// The program sleeps.
@@ -231,12 +244,13 @@ impl<S: Borrow<Segment>> Runner<S> {
         EMPTY.set(0);
         let host = &self.profile().host;
         self.spend(host.poll_ps + completions as u64 * host.poll_cqe_ps);
+        self.trace_polled();
     }
 
-    /// The program spins on memory.
-    pub fn memory_wait(&self) -> u64 {
+    /// The program spins on memory: on these places.
+    pub fn memory_wait(&self, watched: Watched) -> u64 {
         let seen = self.profile().host.memory_poll_ps;
-        self.advance(self.me(), FOREVER, Until::Write(seen))
+        self.advance(self.me(), FOREVER, Until::Write(seen, watched))
     }
 
     /// A counter that changes with each call.
@@ -252,16 +266,23 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     fn advance(&self, me: u16, target: u64, until: Until) -> u64 {
-        let Ok(guard) = self.locked() else { return target };
+        let guard = self.must_lock();
         self.engine(&guard, |e| {
             let a = &mut e.env.sim.actors.all[me as usize];
+            if a.state == State::Dismissed {
+                return;
+            }
             a.state = State::Waiting;
             a.target = target.min(a.alarm.max(a.now()));
             a.due = false;
+            a.watched = Watched::default();
             (a.step, a.after, a.entries) = match until {
                 Until::Time => (0, 0, false),
                 Until::Entry(step) => (step, 0, true),
-                Until::Write(seen) => (1, seen, false),
+                Until::Write(seen, watched) => {
+                    a.watched = watched;
+                    (1, seen, false)
+                }
             };
         });
         let (clock, guard) = self.finish(me, guard);
@@ -272,7 +293,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 ring();
             }
             // Time goes on, alarm or not.
-            if clock < target && until == Until::Time {
+            if clock < target && matches!(until, Until::Time) {
                 return self.advance(me, target, until);
             }
         }
@@ -292,46 +313,54 @@ impl<S: Borrow<Segment>> Runner<S> {
                 HORIZON.set(horizon);
                 return (clock, guard);
             }
-            let executed = self.engine(&guard, |e| e.env.sim.executed);
+            let (executed, alone) = self.engine(&guard, |e| {
+                let sim = &*e.env.sim;
+                let member = sim.actors.all[me as usize].member;
+                // Nobody has come yet who could do something.
+                let alone = outcome == Outcome::Idle && !sim.has_others(member);
+                (sim.executed, alone)
+            });
             let actor = &self.actors()[me as usize];
             let seen = actor.word.load(Ordering::Acquire);
             drop(guard);
-            let slept = wait(&actor.word, seen, &actor.asleep);
-            if slept && still.too_long(executed) {
+            let in_vain = wait(&actor.word, seen, &actor.asleep);
+            if in_vain && !alone && still.too_long(executed) {
                 self.give_up();
             }
-            guard = match self.locked() {
-                Ok(guard) => guard,
-                Err(error) => {
-                    eprintln!("verbena: the simulation cannot go on: {error}");
-                    std::process::abort();
-                }
-            };
+            guard = self.must_lock();
         }
     }
 
     /// Time stands still: says who waits for what, and ends.
     #[cold]
     fn give_up(&self) -> ! {
-        let text = match self.locked() {
-            Ok(guard) => self.engine(&guard, |e| e.env.sim.describe()),
-            Err(error) => error.to_string(),
-        };
-        eprintln!("verbena: simulated time stood still for {} s; {text}", STANDSTILL.as_secs());
-        std::process::exit(124);
+        let guard = self.must_lock();
+        let text = self.engine(&guard, |e| e.env.sim.describe());
+        drop(guard);
+        standstill::end(&text)
+    }
+
+    /// The lock, for what a program cannot go on without.
+    fn must_lock(&self) -> Guard<'_> {
+        self.locked().unwrap_or_else(|error| {
+            // Nothing at the program's end shall wait for it again.
+            ME.set(0);
+            LEFT.set(1);
+            standstill::cannot_go_on(&error)
+        })
     }
 
     /// A control operation: the thread's clock goes on to where the operation takes place, in its turn.
-    pub(super) fn turn<R>(
-        &self,
-        first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
-    ) -> Result<R, LockError> {
+    pub(super) fn turn<R>(&self, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> Result<R, LockError> {
         called();
         let me = self.me();
         let guard = self.locked()?;
         self.engine(&guard, |e| {
             let lookahead = e.env.sim.lookahead();
             let a = &mut e.env.sim.actors.all[me as usize];
+            if a.state == State::Dismissed {
+                return;
+            }
             a.state = State::Turn;
             a.target = a.now() + lookahead;
             a.step = 0;
@@ -344,39 +373,51 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// A doorbell, after the program has used `cost`; `bytes` are written.
-    pub(super) fn bell(&self, cost: u64, bytes: u64, event: Event) {
+    ///
+    /// Returns when the card sees it.
+    pub(super) fn bell(&self, cost: u64, bytes: u64, event: Event) -> u64 {
         called();
         let clock = self.spend(cost);
         EMPTY.set(0);
         let me = self.me();
         let p = self.profile();
         let at = clock + p.pcie.mmio_ps.max(1) + p.pcie.pcie_bps.time(bytes + u64::from(p.pcie.mwr_overhead));
-        let Ok(guard) = self.locked() else { return };
+        let Ok(guard) = self.locked() else { return at };
         self.engine(&guard, |e| e.env.sim.act(me, at, event));
         drop(guard);
         HORIZON.set(HORIZON.get().min(at));
+        at
     }
 
     /// Like [`bell`](Self::bell) for a send queue: whether its WQEs go with the doorbell depends on them.
     pub(super) fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
         let p = self.profile();
         let bytes = blocks * fpga_regs::WQE_BLOCK as u32;
-        let pushed = bytes <= p.sq.push_max && (p.sq.push_inline_only == 0 || self.first_is_inline(card, qp, producer, blocks));
+        let (count, inline) = self.posted(card, qp, producer, blocks);
+        // As our driver does it: one small WQE.
+        let pushed = count == 1 && bytes <= p.sq.push_max && (p.sq.push_inline_only == 0 || inline);
         let store = if pushed { p.host.push_ps * u64::from(blocks) } else { p.host.doorbell_ps };
-        let cost = p.host.post_ps * u64::from(blocks) + store;
+        let cost = p.host.post_ps * u64::from(count) + store;
         let on_bus = if pushed { u64::from(bytes) } else { 8 };
-        self.bell(cost, on_bus, Event::SendBell { card, qp, producer, pushed });
+        let at = self.bell(cost, on_bus, Event::SendBell { card, qp, producer, pushed });
+        self.trace_posted((card, qp), producer.wrapping_sub(blocks)..producer, cost, at);
     }
 
-    fn first_is_inline(&self, card: u8, qp: u16, producer: u32, blocks: u32) -> bool {
-        let Ok(guard) = self.locked() else { return false };
+    /// How many WQEs the last `blocks` blocks of a send queue are, and whether the first has inline data.
+    fn posted(&self, card: u8, qp: u16, producer: u32, blocks: u32) -> (u32, bool) {
+        let Ok(guard) = self.locked() else { return (1, false) };
         self.engine(&guard, |e| {
-            let q = &e.world.cards[card as usize].qps[qp as usize];
-            let first = producer.wrapping_sub(blocks) & q.sq_mask;
-            let at = crate::env::Addr { iova: q.sq_iova + (u64::from(first) << 6), domain: q.domain };
-            let mut bytes = [0; fpga_regs::WqeCtrl::BYTES];
-            crate::env::Env::read(&mut e.env, at, &mut bytes).is_ok()
-                && fpga_regs::WqeCtrl::from_bytes(&bytes).inline()
+            let device = &e.world.cards[card as usize];
+            let (mut count, mut inline, mut left) = (0, false, blocks);
+            while left > 0 {
+                let Some((ctrl, n)) = device.posted(qp, producer.wrapping_sub(left), &mut e.env) else {
+                    break;
+                };
+                inline |= count == 0 && ctrl.inline();
+                count += 1;
+                left = left.saturating_sub(n);
+            }
+            (count.max(1), inline)
         })
     }
 
@@ -411,8 +452,11 @@ impl<S: Borrow<Segment>> Runner<S> {
                 return false;
             }
             let a = &mut sim.actors.all[me as usize];
+            if a.state == State::Dismissed {
+                return true;
+            }
             a.state = State::Blocked;
-            a.interrupt = (u32::from(card) << 16 | u32::from(function)) + 1;
+            a.interrupt = interrupt(card, function);
             a.wait_count = 0;
             sim.notify(me);
             true
@@ -421,13 +465,59 @@ impl<S: Borrow<Segment>> Runner<S> {
         blocked
     }
 
-    /// The thread has taken an interrupt: it is no earlier than that.
+    /// The thread has taken an interrupt: it is no earlier than that. If it was woken by something else it
+    /// still waits, as far as simulated time goes.
     pub(super) fn took_interrupt(&self, card: u8, function: u16) {
-        self.resume();
+        let me = self.me();
         let Ok(guard) = self.locked() else { return };
-        let at = self.engine(&guard, |e| e.env.sim.interrupt_at[card as usize][function as usize]);
+        let at = self.engine(&guard, |e| {
+            let runs = e.env.sim.actors.all[me as usize].state == State::Running;
+            runs.then(|| e.env.sim.interrupt_at[card as usize][function as usize])
+        });
         drop(guard);
-        self.sleep_until(at);
+        if let Some(at) = at {
+            self.sleep_until(at);
+        }
+    }
+
+    /// A thread is about to be started that waits for the interrupts of a function: its place, which
+    /// takes part from now on, however long the machine takes to start it.
+    pub(super) fn adopt(&self, card: u8, function: u16) -> Option<u16> {
+        let now = self.clock();
+        let guard = self.locked().ok()?;
+        let member = self.segment().member();
+        self.engine(&guard, |e| {
+            let at = e.env.sim.join(member, std::process::id(), 0)?;
+            let a = &mut e.env.sim.actors.all[at as usize];
+            a.clock.store(now, Ordering::Release);
+            a.state = State::Blocked;
+            a.interrupt = interrupt(card, function);
+            Some(at)
+        })
+    }
+
+    /// This thread is the one for whom [`adopt`](Self::adopt) made a place.
+    pub(super) fn take_place(&self, place: u16) {
+        if let Ok(guard) = self.locked() {
+            self.engine(&guard, |e| e.env.sim.actors.all[place as usize].tid = tid());
+        }
+        ME.set(u32::from(place) + 1);
+        let _ = LEAVER.try_with(|_| ());
+    }
+
+    /// The thread at this place takes part no more; nothing that it still does waits for simulated time.
+    pub(super) fn dismiss(&self, place: u16) {
+        if let Ok(guard) = self.locked() {
+            self.engine(&guard, |e| {
+                let sim = &mut *e.env.sim;
+                let a = &mut sim.actors.all[place as usize];
+                a.state = State::Dismissed;
+                a.serial += 1;
+                a.interrupt = 0;
+                a.bump();
+                sim.notify(place);
+            });
+        }
     }
 
     /// The thread is about to wait in the kernel. Returns what [`unblock`](Self::unblock) wants.
@@ -518,10 +608,17 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// Makes a new net one of simulated time.
-    pub(super) fn start_simulation(&self, profile: &crate::profile::Profile) {
+    pub(super) fn start_simulation(
+        &self,
+        profile: &crate::profile::Profile,
+        trace: Option<&std::path::Path>,
+    ) {
         // SAFETY: nobody else has the segment yet.
         let sim = unsafe { &mut *sim(self.net()) };
         sim.profile = *profile;
+        if let Some(path) = trace {
+            sim.trace.start(path);
+        }
         sim.on = true;
     }
 
@@ -531,6 +628,7 @@ impl<S: Borrow<Segment>> Runner<S> {
             self.engine(&guard, |e| {
                 e.env.sim.forget_domain(member);
                 e.env.sim.leave(|a| a.member == member);
+                e.env.sim.trace.flush();
             });
         }
     }
@@ -539,22 +637,40 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// still use its clock.
     pub fn leave(&self, me: u16) -> bool {
         let Ok(guard) = self.locked() else { return true };
-        let member = self.segment().member();
+        let (member, tid) = (self.segment().member(), tid());
         self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
-            let mine = sim.actors.used().iter().filter(|a| a.member == member && a.state != State::Free);
+            let mine = sim.actors.used().iter().filter(|a| a.member == member && a.state.takes_part());
             if sim.actors.all[me as usize].tid == std::process::id() && mine.count() == 1 {
                 return false;
             }
             let a = &mut sim.actors.all[me as usize];
             LEFT.set(a.now() + 1);
-            if a.member == member {
-                a.state = State::Free;
-                sim.notify(me);
-            }
+            sim.leave(|a| a.member == member && a.tid == tid);
             true
         })
     }
+}
+
+/// This thread's number.
+fn tid() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
+/// How far the simulated time of the net has come whose keeper listens at `socket` (ps): the furthest clock
+/// of all threads that take or took part. `None`: it runs by the machine's time.
+pub fn simulated_time(socket: &std::path::Path) -> Result<Option<u64>, super::OpenError> {
+    let runner = Runner::new(Segment::attach(socket)?);
+    if !runner.simulated() {
+        return Ok(None);
+    }
+    let guard = runner.locked()?;
+    Ok(Some(runner.engine(&guard, |e| e.env.sim.furthest())))
+}
+
+/// How an actor names the interrupts that it waits for.
+fn interrupt(card: u8, function: u16) -> u32 {
+    (u32::from(card) << 16 | u32::from(function)) + 1
 }
 
 /// The program has called the library.
@@ -572,7 +688,7 @@ pub(super) fn on_thread_end(leave: impl Fn(u16) -> bool + Send + Sync + 'static)
     let _ = LEAVE.set(Box::new(leave));
 }
 
-/// Waits until the word changes. True after a nap in vain.
+/// Waits until the word changes, at most for a nap. True if it has not.
 fn wait(word: &AtomicU32, seen: u32, asleep: &AtomicU32) -> bool {
     for _ in 0..spins() {
         if word.load(Ordering::Acquire) != seen {
@@ -581,26 +697,11 @@ fn wait(word: &AtomicU32, seen: u32, asleep: &AtomicU32) -> bool {
         std::hint::spin_loop();
     }
     asleep.store(1, Ordering::SeqCst);
-    let slept = word.load(Ordering::SeqCst) == seen && !futex_wait(word, seen, Some(NAP));
-    asleep.store(0, Ordering::SeqCst);
-    slept
-}
-
-/// Notices that time stands still, by counting naps: reading the clock is a trap in these programs.
-#[derive(Default)]
-struct Standstill {
-    naps: u32,
-    executed: u64,
-}
-
-impl Standstill {
-    fn too_long(&mut self, executed: u64) -> bool {
-        if executed != self.executed {
-            (self.naps, self.executed) = (0, executed);
-        }
-        self.naps += 1;
-        u128::from(self.naps) * NAP.as_nanos() > STANDSTILL.as_nanos()
+    if word.load(Ordering::SeqCst) == seen {
+        futex_wait(word, seen, Some(NAP));
     }
+    asleep.store(0, Ordering::SeqCst);
+    word.load(Ordering::Acquire) == seen
 }
 
 /// A process's part in the simulated time of a net; see the methods of the same names.
@@ -624,7 +725,6 @@ impl Clocked {
         std::sync::Arc::ptr_eq(&self.0, &other.0)
     }
 }
-
 
 macro_rules! delegate {
     ($($(#[$doc:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
@@ -657,8 +757,8 @@ delegate! {
     fn received(&self, key: crate::sim::StreamKey, end: u64);
     /// The thread closes the writing end of a stream.
     fn closed(&self, key: crate::sim::StreamKey);
-    /// The thread spins on memory: waits for the next write to it; returns the clock.
-    fn memory_wait(&self) -> u64;
+    /// The thread spins on these places of its memory: waits for the next write to them; returns the clock.
+    fn memory_wait(&self, watched: Watched) -> u64;
     /// A counter that changes with each call of the program.
     fn calls(&self) -> u64;
     /// The program wants SIGALRM at this time.

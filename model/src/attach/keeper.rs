@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::limits::limits;
+use super::limits::{limits, ports};
 use super::net::Net;
 use super::runner::Runner;
 use crate::link::{capture, LinkOptions};
 use crate::profile::Profile;
 use crate::segment::{self, KeeperError, KeeperOptions};
+use crate::sim::trace;
 use crate::world::MAX_CARDS;
 
 /// Room for rings and registered memory: 1 TiB, of which only what is used takes memory.
@@ -33,19 +34,21 @@ pub struct NetOptions {
     pub link: LinkOptions,
     /// The cards' timing, if they run in simulated time.
     pub clock: Option<Profile>,
+    /// A new file for a trace of them (absolute; see [`trace`]); only in simulated time.
+    pub trace: Option<PathBuf>,
 }
 
 impl From<u8> for NetOptions {
     /// A net of so many cards on the fast wire.
     fn from(cards: u8) -> Self {
-        NetOptions { cards, link: LinkOptions::default(), clock: None }
+        NetOptions { cards, link: LinkOptions::default(), clock: None, trace: None }
     }
 }
 
 /// Runs the keeper of a net (of so many cards, or as the options say), until its last connection has
 /// ended.
 pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), KeeperError> {
-    let NetOptions { cards, link, clock } = options.into();
+    let NetOptions { cards, link, clock, trace } = options.into();
     assert!((1..=MAX_CARDS as u8).contains(&cards), "a net has 1 to {MAX_CARDS} cards");
     if let Some(capture) = &link.capture {
         // Not the file of a net that is running.
@@ -55,6 +58,10 @@ pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), K
         let what = "making the capture file";
         capture::create(capture).map_err(|error| KeeperError::System { what, error })?;
     }
+    if let (Some(path), Some(profile)) = (&trace, &clock) {
+        let what = "making the trace file";
+        trace::create(path, profile, cards).map_err(|error| KeeperError::System { what, error })?;
+    }
     segment::keeper::run(KeeperOptions {
         socket_path: socket.into(),
         heap_bytes: HEAP_BYTES,
@@ -63,9 +70,11 @@ pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), K
             let runner = Runner::new(segment);
             runner.net().link.init(&link, capture::HEADER);
             if let Some(profile) = &clock {
-                runner.start_simulation(profile);
+                runner.start_simulation(profile, trace.as_deref());
             }
-            let made = runner.control(|world, _| world.init(cards, limits(clock.as_ref())));
+            let made = runner.control(|world, _| {
+                world.init(cards, limits(clock.as_ref()), ports(clock.as_ref(), link.mtu))
+            });
             made.expect("nobody else has the segment yet");
         }),
         on_member_gone: Box::new(|segment, member| {

@@ -7,6 +7,7 @@
 mod bells;
 mod card;
 mod clocked;
+mod follower;
 mod handoff;
 mod keeper;
 mod limits;
@@ -14,6 +15,8 @@ mod net;
 mod queue;
 mod runner;
 mod served;
+pub(crate) mod standstill;
+mod traced;
 mod wall;
 
 /// What [`handoff`] is made of; its model check puts others in their place.
@@ -41,10 +44,12 @@ mod atomic {
 pub(crate) use bells::Bells;
 pub(crate) use net::Interrupts;
 
+pub use crate::sim::actors::Watched;
 pub use crate::sim::Wait;
 pub use card::{OpenError, SegmentCard};
-pub use clocked::on_alarm;
-pub use clocked::Clocked;
+pub use clocked::{on_alarm, simulated_time, Clocked};
+pub use follower::Follower;
 pub use keeper::{default_socket, run_keeper, NetOptions};
 pub use limits::limits;
 pub use served::{ServedCard, VECTORS};
+pub use standstill::{read_patience, PATIENCE_VARIABLE};

@@ -74,7 +74,7 @@ impl<'a> Wall<'a> {
     /// Delivers a frame that the wire holds back, if there is one.
     #[cold]
     pub fn release(&mut self, world: &mut World) -> bool {
-        self.with_tap(|tap, _, env| tap.release(world, env))
+        self.with_tap(|tap, area, env| tap.release(area, world, env))
     }
 
     /// The end of a run over the wire of frames.

@@ -50,6 +50,23 @@ impl Counters {
     }
 }
 
+/// How the ports of a card are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct PortSetting {
+    /// Largest path MTU in bytes: 256, 512, 1024, 2048 or 4096.
+    pub mtu: u32,
+    /// Line rate in Mb/s.
+    pub mbps: u32,
+}
+
+impl Default for PortSetting {
+    /// 10GbE with jumbo frames.
+    fn default() -> Self {
+        PortSetting { mtu: 4096, mbps: 10_000 }
+    }
+}
+
 /// The card. See the module.
 #[repr(C)]
 pub struct Device {
@@ -63,6 +80,8 @@ pub struct Device {
     pub defect: defect::Defect,
     /// What it offers (of its profile).
     pub limits: CardLimits,
+    /// How its ports are set.
+    pub port: PortSetting,
     /// Counters by port.
     pub counters: [Counters; PORTS],
     /// QP timers.
@@ -130,10 +149,11 @@ pub struct Tables {
 
 impl Device {
     /// Makes the zeroed memory a card.
-    pub fn init(&mut self, id: u8, cards: u8, limits: CardLimits) {
+    pub fn init(&mut self, id: u8, cards: u8, limits: CardLimits, port: PortSetting) {
         self.id = id;
         self.cards = cards;
         self.limits = limits;
+        self.port = port;
         self.present = true;
     }
 

@@ -313,7 +313,7 @@ impl Device {
         }
         if qp.qp_type == QpType::UD {
             // A datagram may be as long as the port's MTU.
-            qp.mtu_log = 12;
+            qp.mtu_log = self.port.mtu.ilog2() as u8;
         }
     }
 }

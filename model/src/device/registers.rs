@@ -34,8 +34,8 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::EVENT_VECTORS.0,
 );
 
-/// Line rate of a port (Mb/s): 10GbE.
-const SPEED_MBPS: u64 = 10_000;
+/// Largest path MTU.
+const MTU_MAX: u64 = 4096;
 
 impl Device {
     /// Reads a register of function `f`. What is not there reads zero.
@@ -132,9 +132,10 @@ impl Device {
                 let link = Link(0).with_up(up).with_module(true).with_state(state).with_phys(phys);
                 link.with_changes(changes).0 as u64
             }
-            port::SPEED => SPEED_MBPS,
+            port::SPEED => self.port.mbps.into(),
             port::MAC => mac_to_u64(id.mac()),
-            port::MTU | port::MTU_MAX => 4096,
+            port::MTU => self.port.mtu.into(),
+            port::MTU_MAX => MTU_MAX,
             port::GID_COUNT => address::GID_TABLE_LEN as u64,
             port::PKEY => 0xffff,
             port::TX_PACKETS..=port::RX_PAUSE => self.counter(p as u8, at),

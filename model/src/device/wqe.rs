@@ -128,6 +128,15 @@ impl Wqe {
     }
 }
 
+impl super::Device {
+    /// The control segment of the send WQE at block `index` of QP `q`, and the WQE's blocks; `None` if it
+    /// cannot be read or is impossible.
+    pub(crate) fn posted(&self, q: u16, index: u32, env: &mut impl Env) -> Option<(WqeCtrl, u32)> {
+        let ctrl = fetch_ctrl(&self.qps[q as usize], index, env).ok()?;
+        Some((ctrl, blocks(&ctrl))).filter(|&(_, n)| n > 0)
+    }
+}
+
 /// Blocks of a WQE by its control segment; 0 when impossible.
 #[inline]
 pub(super) fn blocks(ctrl: &WqeCtrl) -> u32 {

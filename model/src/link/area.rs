@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 use super::faults::{Fate, FaultArea};
 use super::options::{LinkOptions, Wire};
+use crate::packet::PortId;
 
 /// Bits of `mode`.
 const EXACT: u32 = 1;
@@ -22,6 +23,8 @@ pub struct LinkArea {
     mode: AtomicU32,
     snaplen: AtomicU32,
     path_len: AtomicU32,
+    /// Recorded is what this card sees, plus one; 0: what any card sends.
+    seen_by: AtomicU32,
     busy: Busy,
     path: [AtomicU8; MAX_PATH],
 }
@@ -51,6 +54,7 @@ impl LinkArea {
             self.path.iter().zip(bytes).for_each(|(to, &from)| to.store(from, Ordering::Relaxed));
             self.path_len.store(bytes.len().min(MAX_PATH) as u32, Ordering::Relaxed);
             self.snaplen.store(capture.snaplen, Ordering::Relaxed);
+            self.seen_by.store(capture.card.map_or(0, |card| u32::from(card) + 1), Ordering::Relaxed);
             self.busy.recorded.store(header, Ordering::Relaxed);
         }
         self.mode.store(mode, Ordering::Release);
@@ -63,7 +67,8 @@ impl LinkArea {
     }
 
     /// Packets travel as frames.
-    pub(super) fn exact(&self) -> bool {
+    #[inline]
+    pub(crate) fn exact(&self) -> bool {
         self.mode.load(Ordering::Relaxed) & EXACT != 0
     }
 
@@ -72,8 +77,21 @@ impl LinkArea {
         self.mode.load(Ordering::Relaxed) & CAPTURE != 0
     }
 
+    /// A frame is recorded as this port sends it.
+    pub(crate) fn sees_sent(&self, from: PortId) -> bool {
+        let card = self.seen_by.load(Ordering::Relaxed);
+        self.capture() && (card == 0 || card == u32::from(from.card) + 1)
+    }
+
+    /// A frame is recorded as it comes: where one card's view is recorded, and this is not its own frame.
+    pub(crate) fn sees_received(&self, from: PortId, to: PortId) -> bool {
+        let card = self.seen_by.load(Ordering::Relaxed);
+        let here = to == PortId::ALL || u32::from(to.card) + 1 == card;
+        self.capture() && card != 0 && here && u32::from(from.card) + 1 != card
+    }
+
     /// What happens to a frame of `len` bytes. Only with the lock.
-    pub(super) fn fate(&self, len: usize) -> Fate {
+    pub(crate) fn fate(&self, len: usize) -> Fate {
         if self.mode.load(Ordering::Relaxed) & FAULTS == 0 {
             return Fate::default();
         }

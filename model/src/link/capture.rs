@@ -59,7 +59,7 @@ pub fn trim(area: &LinkArea) {
 
 /// One process's way to the file.
 #[derive(Default)]
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     batch: Vec<u8>,
     file: Option<File>,
     /// It could not be written, and that was said.
@@ -67,14 +67,14 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Records a frame as sent now.
-    pub fn record(&mut self, area: &LinkArea, frame: &[u8]) {
+    /// Records a frame at a time (ns).
+    pub fn record(&mut self, area: &LinkArea, at: u64, frame: &[u8]) {
         if self.failed {
             return;
         }
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        let (s, ns) = ((at / 1_000_000_000) as u32, (at % 1_000_000_000) as u32);
         let kept = &frame[..frame.len().min(area.snaplen())];
-        for word in [now.tv_sec as u32, now.tv_nsec as u32, kept.len() as u32, frame.len() as u32] {
+        for word in [s, ns, kept.len() as u32, frame.len() as u32] {
             self.batch.extend(word.to_le_bytes());
         }
         self.batch.extend(kept);

@@ -34,9 +34,12 @@ pub struct Tap {
 struct Held {
     /// It arrives when so many frames were carried.
     due: u64,
-    to: PortId,
+    way: Way,
     bytes: Vec<u8>,
 }
+
+/// The port that a frame leaves, and the one that it is for.
+type Way = (PortId, PortId);
 
 /// A packet cannot be made a frame.
 struct Unsent;
@@ -66,12 +69,12 @@ impl Tap {
             let fill = |to: &mut [u8]| Ok(env.fetch(&p.payload, piece.offset, to)?);
             let made = frames::encode::<Unsent>(&piece.packet, &path, piece.len, &mut self.frame, fill);
             // The sender's memory is gone, and with it the rest of the message.
-            let Ok(len) = made else { break };
-            if area.capture() {
-                self.recorder.record(area, &self.frame[..len]);
+            let Ok((_, len)) = made else { break };
+            if area.sees_sent(p.src) || (!exact && area.sees_received(p.src, p.dst)) {
+                self.recorder.record(area, now(), &self.frame[..len]);
             }
             if exact {
-                self.put_on_wire(area, world, p.dst, len, env);
+                self.put_on_wire(area, world, (p.src, p.dst), len, env);
             }
         }
         if !exact {
@@ -84,7 +87,7 @@ impl Tap {
         &mut self,
         area: &LinkArea,
         world: &mut World,
-        to: PortId,
+        way: Way,
         len: usize,
         env: &mut impl LinkEnv,
     ) {
@@ -94,27 +97,27 @@ impl Tap {
         fate.damage(frame);
         if fate.twice {
             // The copy takes the straight way.
-            arrive(world, to, frame, env);
+            self.recorder.arrive(area, world, way, frame, env);
         }
         if fate.passed_by != 0 && !fate.lost {
-            self.held.push(Held { due: self.count + fate.passed_by, to, bytes: frame.to_vec() });
+            self.held.push(Held { due: self.count + fate.passed_by, way, bytes: frame.to_vec() });
         } else if !fate.lost {
-            arrive(world, to, frame, env);
+            self.recorder.arrive(area, world, way, frame, env);
         }
         while let Some(index) = self.held.iter().position(|held| held.due <= self.count) {
             let held = self.held.remove(index);
-            arrive(world, held.to, &held.bytes, env);
+            self.recorder.arrive(area, world, held.way, &held.bytes, env);
         }
     }
 
     /// When nothing else is under way: delivers the oldest frame that is held back. False if there is
     /// none.
-    pub fn release(&mut self, world: &mut World, env: &mut impl LinkEnv) -> bool {
+    pub fn release(&mut self, area: &LinkArea, world: &mut World, env: &mut impl LinkEnv) -> bool {
         if self.held.is_empty() {
             return false;
         }
         let held = self.held.remove(0);
-        arrive(world, held.to, &held.bytes, env);
+        self.recorder.arrive(area, world, held.way, &held.bytes, env);
         true
     }
 
@@ -124,23 +127,44 @@ impl Tap {
     }
 }
 
-/// A frame reaches the port `to`.
-fn arrive(world: &mut World, to: PortId, frame: &[u8], env: &mut impl LinkEnv) {
-    match frames::decode(frame) {
-        Ok((mut p, payload)) => {
-            if !payload.is_empty() {
-                p.payload = env.land(payload);
-            }
-            env.note(p.dst.card, p.dest_qpn);
-            world.step(&Work::Packet(p), env);
+impl Recorder {
+    /// A frame reaches its port.
+    fn arrive(
+        &mut self,
+        area: &LinkArea,
+        world: &mut World,
+        (from, to): Way,
+        frame: &[u8],
+        env: &mut impl LinkEnv,
+    ) {
+        if area.sees_received(from, to) {
+            self.record(area, now(), frame);
         }
-        Err(DropReason::Icrc) => count(world, to, port::RX_ICRC_ERRORS),
-        Err(_) => count(world, to, port::RX_MALFORMED),
+        match frames::decode(frame) {
+            Ok((mut p, payload)) => {
+                if !payload.is_empty() {
+                    p.payload = env.land(payload);
+                }
+                env.note(p.dst.card, p.dest_qpn);
+                world.step(&Work::Packet(p), env);
+            }
+            Err(reason) => count(world, to, reason),
+        }
     }
 }
 
+/// The machine's time, nanoseconds since 1970.
+fn now() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Counts a dropped frame at the port that it was meant for (at every card, if for all).
-fn count(world: &mut World, to: PortId, counter: u32) {
+pub(crate) fn count(world: &mut World, to: PortId, reason: DropReason) {
+    let counter = match reason {
+        DropReason::Icrc => port::RX_ICRC_ERRORS,
+        _ => port::RX_MALFORMED,
+    };
     let n = world.count as usize;
     for card in &mut world.cards[..n] {
         if to == PortId::ALL || to.card == card.id {

@@ -21,7 +21,7 @@ pub(super) struct FaultArea {
 
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fate {
+pub(crate) struct Fate {
     pub lost: bool,
     pub twice: bool,
     /// Arrives after so many later frames.

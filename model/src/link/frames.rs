@@ -128,17 +128,17 @@ pub fn headers(p: &Packet) -> Headers {
 }
 
 /// Writes the frame of a single packet; `fill` writes its `len` bytes of payload in place, and may fail.
-/// Returns the frame's length.
+/// Returns where the payload begins, and the frame's length.
 pub fn encode<E: From<EncodeError>>(
     p: &Packet,
     path: &Path,
     len: usize,
     out: &mut [u8],
     fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-) -> Result<usize, E> {
+) -> Result<(usize, usize), E> {
     let layout = frame::begin(path, &headers(p), len, out)?;
     fill(&mut out[layout.payload_at..][..len])?;
-    Ok(frame::finish(&layout, Icrc::On, out)?)
+    Ok((layout.payload_at, frame::finish(&layout, Icrc::On, out)?))
 }
 
 /// Checks a frame and reads its packet and payload. [`Packet::payload`] is left empty.

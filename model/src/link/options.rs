@@ -150,6 +150,9 @@ pub struct Capture {
     pub path: PathBuf,
     /// Bytes of each frame that are kept.
     pub snaplen: u32,
+    /// The card whose view it is: what it sends and receives, when it does. `None`: all frames of the net, as
+    /// they are sent.
+    pub card: Option<u8>,
 }
 
 impl Capture {
@@ -166,6 +169,8 @@ pub struct LinkOptions {
     pub faults: Faults,
     /// Whether and where frames are recorded.
     pub capture: Option<Capture>,
+    /// Path MTU that the ports are set to; `None`: as the cards' profile says.
+    pub mtu: Option<u32>,
 }
 
 #[cfg(test)]

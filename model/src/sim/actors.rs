@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::event::Event;
+use super::event::{Event, Touch};
 use super::state::{Sim, FOREVER};
 use super::streams::Wait;
 use crate::segment::futex_wake;
@@ -16,6 +16,40 @@ use crate::segment::futex_wake;
 pub const ACTORS: usize = 256;
 /// Streams that one actor waits for at a time.
 pub const WAITS: usize = 16;
+
+/// Ranges that one actor watches.
+pub const RANGES: usize = 8;
+
+/// The memory that an actor watches while it waits.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Watched {
+    count: u32,
+    /// First address, and the one behind.
+    ranges: [(u64, u64); RANGES],
+}
+
+impl Watched {
+    /// Adds a range of addresses of the process; what finds no room widens the last one.
+    pub fn add(&mut self, range: std::ops::Range<u64>) {
+        match self.ranges.get_mut(self.count as usize) {
+            Some(place) => {
+                *place = (range.start, range.end);
+                self.count += 1;
+            }
+            None => {
+                let last = &mut self.ranges[RANGES - 1];
+                *last = (last.0.min(range.start), last.1.max(range.end));
+            }
+        }
+    }
+
+    /// Whether a write of `len` bytes at `at` is to some of it. With no range all memory is watched.
+    fn sees(&self, at: u64, len: u64) -> bool {
+        let ranges = &self.ranges[..self.count as usize];
+        ranges.is_empty() || ranges.iter().any(|&(first, end)| at < end && first < at + len)
+    }
+}
 
 /// What an actor does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +66,15 @@ pub enum State {
     Turn,
     /// Waits in the kernel: it does not hold time back.
     Blocked,
+    /// Takes part no more, but does not know it yet: its place is not free.
+    Dismissed,
+}
+
+impl State {
+    /// It holds time back, or will.
+    pub fn takes_part(self) -> bool {
+        !matches!(self, State::Free | State::Dismissed)
+    }
 }
 
 /// An actor. Changed with the segment's lock, but for what is atomic.
@@ -55,6 +98,8 @@ pub struct Actor {
     pub step: u64,
     /// Only a queue entry ends the wait, not other writes.
     pub entries: bool,
+    /// Only a write to these places ends the wait.
+    pub watched: Watched,
     /// Added to the time of the write that ends the wait.
     pub after: u64,
     /// Events that it has made.
@@ -165,7 +210,7 @@ impl Sim {
                 State::Running => a.now().saturating_add(lookahead),
                 State::Waiting => a.target.saturating_add(lookahead),
                 State::Turn => a.target + u64::from(rank < a.rank()),
-                State::Free | State::Blocked => continue,
+                State::Free | State::Blocked | State::Dismissed => continue,
             };
             if limit < least.0 {
                 least = (limit, i as u16);
@@ -180,7 +225,7 @@ impl Sim {
             let at = match a.state {
                 State::Running => a.now(),
                 State::Waiting | State::Turn => a.target,
-                State::Free | State::Blocked => return None,
+                State::Free | State::Blocked | State::Dismissed => return None,
             };
             (i != me as usize && a.member == member && at < time).then_some(i as u16)
         };
@@ -189,11 +234,12 @@ impl Sim {
 
     /// Memory of a process was written now: whoever waits for that has an end of its wait. True if there
     /// is one.
-    pub fn touched(&mut self, member: u16, entry: bool) -> bool {
+    pub fn touched(&mut self, write: Touch) -> bool {
         let now = self.now;
         let mut any = false;
         for a in self.actors.used_mut() {
-            if a.member == member && a.state == State::Waiting && a.step != 0 && (entry || !a.entries) {
+            let waits = a.member == write.member && a.state == State::Waiting && a.step != 0;
+            if waits && (write.entry || !a.entries) && a.watched.sees(write.at, write.len) {
                 let from = a.now();
                 let steps = now.saturating_sub(from).div_ceil(a.step).max(1);
                 let at = from + steps * a.step + a.after;
@@ -217,7 +263,7 @@ impl Sim {
         let passed = match state {
             State::Running => clock,
             State::Waiting | State::Turn => target,
-            State::Free | State::Blocked => FOREVER,
+            State::Free | State::Blocked | State::Dismissed => FOREVER,
         };
         for (i, a) in self.actors.used_mut().iter_mut().enumerate() {
             if i == me as usize || !matches!(a.state, State::Waiting | State::Turn) {
@@ -234,7 +280,8 @@ impl Sim {
     /// An actor's place, for a thread of a process; `None`: all are taken.
     pub fn join(&mut self, member: u16, pid: u32, tid: u32) -> Option<u16> {
         let place = self.actors.all.iter().position(|a| a.state == State::Free)?;
-        let ordinal = self.actors.used().iter().filter(|a| a.state != State::Free && a.member == member).count();
+        let ordinal =
+            self.actors.used().iter().filter(|a| a.state != State::Free && a.member == member).count();
         self.actors.top = self.actors.top.max(place as u32 + 1);
         let start = self.latest();
         let a = &mut self.actors.all[place];
@@ -257,11 +304,25 @@ impl Sim {
         running.max().unwrap_or(0).max(self.now)
     }
 
+    /// Whether threads of another process take part.
+    pub fn has_others(&self, member: u16) -> bool {
+        self.actors.used().iter().any(|a| a.member != member && a.state.takes_part())
+    }
+
+    /// How far simulated time has come: the furthest clock of all who take or took part.
+    pub fn furthest(&self) -> u64 {
+        let clocks = self.actors.used().iter().filter(|a| a.state.takes_part()).map(Actor::now);
+        clocks.max().unwrap_or(0).max(self.left_at)
+    }
+
     /// Actors of a process that is gone leave.
     pub fn leave(&mut self, gone: impl Fn(&Actor) -> bool) {
         for i in 0..self.actors.top as u16 {
             let a = &mut self.actors.all[i as usize];
             if a.state != State::Free && gone(a) {
+                if a.state.takes_part() {
+                    self.left_at = self.left_at.max(a.now());
+                }
                 a.state = State::Free;
                 a.serial += 1;
                 self.notify(i);

@@ -4,6 +4,7 @@ use super::actors::State;
 use super::env::SimEnv;
 use super::event::Event;
 use super::state::FOREVER;
+use crate::link::LinkArea;
 use crate::segment::futex_wake;
 use crate::world::World;
 use std::sync::atomic::Ordering;
@@ -17,6 +18,8 @@ pub struct Engine<'a> {
     pub(crate) env: SimEnv<'a>,
     /// Raised interrupts go here.
     pub(crate) interrupts: &'a crate::attach::Interrupts,
+    /// How packets travel.
+    pub(crate) link: &'a LinkArea,
 }
 
 /// How a wait of an actor goes on.
@@ -38,6 +41,9 @@ pub enum Outcome {
 impl Engine<'_> {
     /// Executes events until the clock of actor `me` can be at its target.
     pub fn run(&mut self, me: u16) -> Outcome {
+        if self.actor(me).state == State::Dismissed {
+            return Outcome::Done { clock: self.actor(me).now(), horizon: 0 };
+        }
         let (mut limit, _) = self.env.sim.limit(me);
         while let Some(next) = self.env.sim.queue.peek() {
             if next.time > self.actor(me).target {
@@ -52,7 +58,7 @@ impl Engine<'_> {
             }
             let event = *self.env.sim.events.get(next.item);
             let touched = event.touches();
-            if let Some(late) = touched.and_then(|m| self.env.sim.behind(me, m, next.time)) {
+            if let Some(late) = touched.and_then(|t| self.env.sim.behind(me, t.member, next.time)) {
                 return self.wait_for(me, late, next.time);
             }
             let sim = &mut *self.env.sim;
@@ -62,8 +68,7 @@ impl Engine<'_> {
             sim.now = next.time;
             sim.executed += 1;
             self.execute(event);
-            let entry = matches!(event, Event::Short { entry: true, .. });
-            if touched.is_some_and(|member| self.env.sim.touched(member, entry)) {
+            if touched.is_some_and(|touch| self.env.sim.touched(touch)) {
                 limit = self.env.sim.limit(me).0;
             }
         }
@@ -136,6 +141,7 @@ impl Engine<'_> {
             Event::Ready { slot } => self.ready(slot),
             Event::Depart { card, port, bytes } => self.depart(card, port, bytes),
             Event::Arrive { slot } => self.arrive(slot),
+            Event::Record { slot, received } => self.record(slot, received),
             Event::Write { to, slot, offset, len } => {
                 self.env.apply_write(to, slot, offset, len);
                 self.env.sim.release(slot);
@@ -143,6 +149,7 @@ impl Engine<'_> {
             Event::Short { to, len, entry, bytes } => self.env.apply_short(to, &bytes[..len.into()], entry),
             Event::Interrupt { card, function, vector, .. } => self.interrupt(card, function, vector),
             Event::Timers => self.timers(),
+            Event::Span(span) => self.env.sim.trace.put(span),
             Event::Wake { actor, serial } => self.wake(actor, serial),
         }
     }

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::event::{Event, SHORT};
 use super::state::{Sim, Slot, MTU, SLOTS};
+use super::trace::{Phase, Span, Subject, Unread};
 use crate::attach::Bells;
 use crate::env::{Addr, Atomic, DmaFault, Env, Work};
 use crate::packet::{Packet, Payload};
 use crate::segment::Guard;
 use crate::world::MAX_CARDS;
+use fpga_regs::Cqe;
 
 /// What one step of a card leaves to be done. Kept by the process for its capacity only.
 #[derive(Default)]
@@ -26,8 +28,12 @@ pub(crate) struct Step {
     pub gathers: u16,
     /// The card whose bus is used.
     pub card: u8,
+    /// The message that a packet being received is of.
+    pub subject: Subject,
     /// Earliest time of a completion: when what it reports has left the card.
     pub not_before: u64,
+    /// For frames.
+    pub tap: super::wire::Tap,
 }
 
 /// See the module.
@@ -70,7 +76,14 @@ impl SimEnv<'_> {
         card.bus.read(now, profile.caches.mtt_bytes, profile).last
     }
 
-    fn short(&mut self, to: Addr, from: &[u8], earliest: u64, on_bus: u32, entry: bool) -> Result<(), DmaFault> {
+    fn short(
+        &mut self,
+        to: Addr,
+        from: &[u8],
+        earliest: u64,
+        on_bus: u32,
+        entry: bool,
+    ) -> Result<u64, DmaFault> {
         self.check(to, from.len())?;
         let card = self.step.card;
         let sim = &mut *self.sim;
@@ -78,11 +91,49 @@ impl SimEnv<'_> {
         let mut bytes = [0; SHORT];
         bytes[..from.len()].copy_from_slice(from);
         sim.at(at, Event::Short { to, len: from.len() as u8, entry, bytes });
-        Ok(())
+        Ok(at)
+    }
+
+    /// A completion that is visible at `at`.
+    #[cold]
+    fn trace_cqe(&mut self, to: Addr, cqe: &Cqe, at: u64) {
+        let received = self.step.subject;
+        let card = self.step.card;
+        let subject = match cqe.recv() {
+            true => received,
+            false => Subject {
+                card,
+                place: card,
+                responder: false,
+                qpn: cqe.qpn(),
+                message: cqe.wqe_index(),
+                ..received
+            },
+        };
+        let mut span = Span {
+            start: self.sim.now,
+            end: at,
+            phase: Phase::Cqe,
+            subject,
+            index: cqe.wqe_index(),
+            bytes: cqe.byte_len(),
+        };
+        self.sim.trace.put(span);
+        span.start = at;
+        span.phase = Phase::Poll;
+        span.subject.process = to.domain;
+        let qp = (cqe.qpn() & 0xffff) as u16;
+        self.sim.trace.unread(Unread { entry: to, qp, recv: cqe.recv(), span });
     }
 
     /// Copies payload of a packet into a slot's own room.
-    pub fn snapshot(&mut self, payload: &Payload, offset: usize, slot: u16, len: usize) -> Result<(), DmaFault> {
+    pub fn snapshot(
+        &mut self,
+        payload: &Payload,
+        offset: usize,
+        slot: u16,
+        len: usize,
+    ) -> Result<(), DmaFault> {
         match *payload {
             Payload::Memory(from, _) => {
                 let from = from.add(offset as u64);
@@ -162,7 +213,8 @@ impl Env for SimEnv<'_> {
     fn write(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault> {
         let now = self.sim.now;
         for (i, piece) in from.chunks(SHORT).enumerate() {
-            self.short(to.add((i * SHORT) as u64), piece, now, piece.len() as u32, false)?;
+            let at = self.short(to.add((i * SHORT) as u64), piece, now, piece.len() as u32, false)?;
+            self.sim.trace.step(Phase::DmaWrite, (now, at), &self.step.subject, i as u32, piece.len() as u32);
         }
         Ok(())
     }
@@ -171,7 +223,13 @@ impl Env for SimEnv<'_> {
         let cqe = &self.sim.profile.cqe;
         let earliest = (self.sim.now + cqe.cqe_ps).max(self.step.not_before);
         let on_bus = cqe.cqe_bytes;
-        self.short(to, from, earliest, on_bus, true)
+        let at = self.short(to, from, earliest, on_bus, true)?;
+        if self.sim.trace.on() {
+            if let Ok(cqe) = from.try_into() {
+                self.trace_cqe(to, &Cqe::from_bytes(cqe), at);
+            }
+        }
+        Ok(())
     }
 
     fn copy(&mut self, to: Addr, from: Addr, len: usize) -> Result<(), DmaFault> {
@@ -194,16 +252,8 @@ impl Env for SimEnv<'_> {
 
     fn stash(&mut self, len: usize) -> u32 {
         debug_assert!(len <= MTU);
-        let slot = Slot {
-            packet: Packet::BLANK,
-            refs: 1,
-            flow: 0,
-            fetched: 0,
-            warm: false,
-            message: 0,
-            issued_at: 0,
-            ready_at: 0,
-        };
+        let slot =
+            Slot { packet: Packet::BLANK, refs: 1, flow: 0, fetched: 0, warm: false, message: 0, since: 0 };
         match self.sim.slots.put(slot) {
             Some(at) => {
                 self.step.stashes.push(at as u16);
@@ -245,6 +295,8 @@ impl Env for SimEnv<'_> {
         let bus = &mut sim.cards[self.step.card as usize].bus;
         let at = bus.write(sim.now + sim.profile.cqe.cqe_ps, 4, &sim.profile) + sim.profile.pcie.msix_ps;
         let member = sim.members[card as usize][function as usize];
+        let time = (sim.now, at + sim.profile.host.wake_ps);
+        sim.trace.step(Phase::Interrupt, time, &self.step.subject, vector.into(), 0);
         sim.at(at, Event::Interrupt { card, function, vector, member });
     }
 
@@ -293,6 +345,7 @@ impl Env for SimEnv<'_> {
         let translated = self.translation(card, to);
         let sim = &mut *self.sim;
         let at = sim.cards[card as usize].bus.write(translated, len as u32, &sim.profile);
+        sim.trace.step(Phase::DmaWrite, (sim.now, at), &self.step.subject, 0, len as u32);
         sim.slots.get_mut(slot).refs += 1;
         sim.at(at, Event::Write { to, slot: slot as u16, offset: offset as u16, len: len as u16 });
         Ok(())

@@ -1,5 +1,6 @@
 //! What can happen at a point of simulated time.
 
+use super::trace::Span;
 use crate::env::Addr;
 
 /// Bytes of a short DMA write that travels within its event.
@@ -76,6 +77,13 @@ pub enum Event {
         /// Packet slot.
         slot: u16,
     },
+    /// A frame is recorded: its first bit leaves, or its last one has come.
+    Record {
+        /// Packet slot.
+        slot: u16,
+        /// As its receiver sees it.
+        received: bool,
+    },
     /// Received payload becomes visible in memory.
     Write {
         /// Where.
@@ -111,6 +119,8 @@ pub enum Event {
     },
     /// A timer of some QP may be due.
     Timers,
+    /// A program was busy with a message: to be recorded.
+    Span(Span),
     /// An actor's deadline.
     Wake {
         /// Actor.
@@ -120,13 +130,31 @@ pub enum Event {
     },
 }
 
+/// What a process can see of an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Touch {
+    /// The process: its segment member.
+    pub member: u16,
+    /// Where its memory is written.
+    pub at: u64,
+    /// Bytes.
+    pub len: u64,
+    /// It is a queue entry.
+    pub entry: bool,
+}
+
 impl Event {
-    /// The process (segment member) that can see the event happen.
+    /// The process that can see the event happen.
     #[inline]
-    pub fn touches(&self) -> Option<u16> {
-        match self {
-            Event::Write { to, .. } | Event::Short { to, .. } => Some(to.domain),
-            Event::Interrupt { member, .. } => Some(*member),
+    pub fn touches(&self) -> Option<Touch> {
+        match *self {
+            Event::Write { to, len, .. } => {
+                Some(Touch { member: to.domain, at: to.iova, len: len.into(), entry: false })
+            }
+            Event::Short { to, len, entry, .. } => {
+                Some(Touch { member: to.domain, at: to.iova, len: len.into(), entry })
+            }
+            Event::Interrupt { member, .. } => Some(Touch { member, at: 0, len: 0, entry: false }),
             _ => None,
         }
     }

@@ -18,6 +18,8 @@ mod signal;
 mod slab;
 mod state;
 mod streams;
+pub mod trace;
+mod wire;
 
 pub use engine::{Engine, Outcome};
 pub(crate) use env::{SimEnv, Step};

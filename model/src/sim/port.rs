@@ -6,6 +6,7 @@
 use super::engine::Engine;
 use super::event::Event;
 use super::state::*;
+use super::trace::{Phase, Subject};
 use super::Sim;
 use crate::env::Env;
 use crate::packet::{aeth, Kind, Packet, Payload};
@@ -14,7 +15,7 @@ use crate::wire::psn;
 
 impl Packet {
     /// Packets that the answering side of a QP sends.
-    fn is_answer(&self) -> bool {
+    pub(super) fn is_answer(&self) -> bool {
         matches!(self.kind, Kind::Ack | Kind::ReadResponse | Kind::AtomicAck)
     }
 
@@ -41,17 +42,20 @@ impl Packet {
     }
 }
 
-/// Time that a packet takes on the wire.
-fn on_wire(p: &Packet, len: u32, profile: &Profile) -> u64 {
-    // `wire_bytes` counts from the Ethernet header to the ICRC; what stands before the BTH and the ICRC
-    // itself are the profile's.
-    let (around, extra) = if p.ipv6 { (66, 20) } else { (46, 0) };
-    profile.wire.packet_ps(p.wire_bytes(len) as u32 - around, extra)
+/// Bytes of a packet from the BTH to the padding: `wire_bytes` counts from the Ethernet header to the ICRC.
+fn transport_bytes(p: &Packet, len: u32) -> u32 {
+    let around = if p.ipv6 { 66 } else { 46 };
+    p.wire_bytes(len) as u32 - around
 }
 
-/// Time of some bytes in a data path of some width.
-fn in_path(bytes: u32, width: u32, profile: &Profile) -> u64 {
-    profile.cycles(bytes.div_ceil(width.max(1)))
+/// Time that a packet takes on the wire.
+fn on_wire(p: &Packet, len: u32, profile: &Profile) -> u64 {
+    profile.wire.packet_ps(transport_bytes(p, len), if p.ipv6 { 20 } else { 0 })
+}
+
+/// Time of a packet in a data path of some width.
+fn in_path(p: &Packet, len: u32, width: u32, profile: &Profile) -> u64 {
+    profile.cycles(transport_bytes(p, len).div_ceil(width.max(1)))
 }
 
 impl Sim {
@@ -88,6 +92,7 @@ impl Engine<'_> {
 
     /// A train joins its flow.
     fn enqueue(&mut self, packet: Packet, gathers: u16) {
+        let answered = self.env.step.subject.message;
         let sim = &mut *self.env.sim;
         let p = &sim.profile;
         let start = sim.now
@@ -104,21 +109,24 @@ impl Engine<'_> {
             }
             sim.slots.get_mut(slot).refs += 1;
         }
+        if matches!(packet.kind, Kind::ReadResponse | Kind::AtomicAck) {
+            sim.trace.packet(Phase::ReadResponse, (sim.now, start), &packet, answered, true);
+        }
         let card = &mut sim.cards[packet.src.card as usize];
         let qp = (packet.src_qpn & 0xffff) as u16 % crate::device::tables::MAX_QPS as u16;
         let side = if packet.is_answer() { ANSWERS } else { SENDS };
         let t = &mut card.qps[qp as usize];
-        let message = t.messages;
+        let message = if side == SENDS { t.message } else { answered };
         let flow = &mut t.flows[side];
         if flow.tail != 0 && packet.kind == Kind::Ack && packet.syndrome == aeth::ACK {
             let last = sim.jobs.get_mut(u32::from(flow.tail - 1));
             // An acknowledgement that has not left says more when it leaves.
             if last.packet.kind == Kind::Ack && last.packet.syndrome == aeth::ACK {
-                last.packet = packet;
+                (last.packet, last.message, last.born) = (packet, message, sim.now);
                 return;
             }
         }
-        let job = Job { packet, next: 0, issued: 0, start, gathers, message };
+        let job = Job { packet, next: 0, issued: 0, start, gathers, message, born: sim.now };
         let Some(at) = sim.jobs.put(job) else {
             sim.overflows += 1;
             if let Payload::Stash(slot, _) = packet.payload {
@@ -161,17 +169,23 @@ impl Engine<'_> {
             if fetches && buffered > 0 && buffered + len as u32 > sim.profile.tx.buffer_bytes {
                 return;
             }
+            let (start, gathers, payload) = (job.start.max(sim.now), job.gathers, job.packet.payload);
+            let message = job.message;
+            // The first packet has been in the pipeline.
+            let since = match packet.kind {
+                _ if job.issued != 0 => start,
+                Kind::ReadResponse | Kind::AtomicAck => job.start,
+                _ => job.born,
+            };
             let slot = Slot {
                 packet,
                 refs: 1,
                 flow: id,
                 fetched: if fetches { len as u16 } else { 0 },
                 warm: false,
-                message: job.message,
-                issued_at: sim.now,
-                ready_at: 0,
+                message,
+                since,
             };
-            let (start, gathers, payload) = (job.start.max(sim.now), job.gathers, job.packet.payload);
             let Some(at) = sim.slots.put(slot) else {
                 // Slots are freed by arrivals; the round goes on with the next departure or message.
                 return;
@@ -196,12 +210,16 @@ impl Engine<'_> {
                 };
                 let sim = &mut *self.env.sim;
                 let c = &mut sim.cards[card as usize];
-                let start = start.max(translated);
+                let (asked, start) = (start, start.max(translated));
                 // Each piece that is gathered is a read of its own.
                 for _ in 1..gathers {
                     c.bus.read(start, 4, &sim.profile);
                 }
                 ready = c.bus.read(start, len as u32, &sim.profile).last;
+                let subject = Subject::of(&packet, message, true);
+                sim.trace.step(Phase::Tx, (since, asked), &subject, packet.psn, len as u32);
+                sim.trace.step(Phase::PayloadFetch, (asked, ready), &subject, packet.psn, len as u32);
+                sim.slots.get_mut(at).since = ready;
             }
             if self.env.snapshot(&payload, offset, at as u16, len).is_err() {
                 // Its process is gone.
@@ -209,13 +227,13 @@ impl Engine<'_> {
                 continue;
             }
             let sim = &mut *self.env.sim;
-            ready += sim.profile.tx.tx_ps + in_path(len as u32, sim.profile.tx.width_bytes, &sim.profile);
+            ready +=
+                sim.profile.tx.tx_ps + in_path(&packet, len as u32, sim.profile.tx.width_bytes, &sim.profile);
             let flow = &mut sim.cards[card as usize].qps[qp as usize].flows[side];
             ready = ready.max(flow.last_ready);
             flow.last_ready = ready;
             let slot = sim.slots.get_mut(at);
             slot.packet.payload = if len == 0 { Payload::None } else { Payload::Stash(at, len as u32) };
-            slot.ready_at = ready;
             sim.at(ready, Event::Ready { slot: at as u16 });
         }
     }
@@ -247,6 +265,7 @@ impl Engine<'_> {
         let sim = &mut *self.env.sim;
         let s = sim.slots.get_mut(slot.into());
         let (packet, flow, fetched) = (s.packet, s.flow, s.fetched);
+        let (message, since) = (s.message, s.since);
         let p = &sim.profile;
         let len = packet.payload.len() as u32;
         let port = &mut sim.cards[packet.src.card as usize].ports[packet.src.port as usize];
@@ -259,7 +278,12 @@ impl Engine<'_> {
         port.last_flow = flow + 1;
         let loopback = packet.src.card == packet.dst.card;
         let cable = if loopback { 0 } else { p.wire.cable_ps };
-        let arrival = end + cable + p.rx.rx_ps + in_path(len, p.rx.width_bytes, p);
+        let arrival = end + cable + p.rx.rx_ps + in_path(&packet, len, p.rx.width_bytes, p);
+        if packet.kind != Kind::Ack {
+            sim.trace.packet(Phase::Tx, (since, start), &packet, message, true);
+            sim.trace.packet(Phase::Wire, (start, end + cable), &packet, message, true);
+            sim.slots.get_mut(slot.into()).since = end + cable;
+        }
         let feed = fetched != 0 && start == sim.now;
         if feed {
             port.fetched -= u32::from(fetched);
@@ -267,7 +291,12 @@ impl Engine<'_> {
             let (card, port) = (packet.src.card, packet.src.port);
             sim.at(start, Event::Depart { card, port, bytes: fetched.into() });
         }
-        sim.at(arrival, Event::Arrive { slot });
+        if self.link.is_on() {
+            let passing = (end - start, start, end + cable);
+            self.put_on_wire(slot, arrival, passing);
+        } else {
+            sim.at(arrival, Event::Arrive { slot });
+        }
         if feed {
             self.feed(packet.src.card, packet.src.port);
         }
@@ -285,6 +314,7 @@ impl Engine<'_> {
         let now = sim.now;
         let s = sim.slots.get_mut(slot.into());
         let packet = s.packet;
+        let (message, since) = (s.message, s.since);
         let dst = packet.dst;
         if (dst.card as usize) < self.world.count as usize {
             let p = &sim.profile;
@@ -296,7 +326,8 @@ impl Engine<'_> {
             }
             if !s.warm {
                 s.warm = true;
-                let occupied = p.rx.rx_packet_ps.max(in_path(packet.payload.len() as u32, p.rx.width_bytes, p));
+                let occupied =
+                    p.rx.rx_packet_ps.max(in_path(&packet, packet.payload.len() as u32, p.rx.width_bytes, p));
                 let mut known = now;
                 if !c.qpc.touch(packet.dest_qpn & 0xffff, p.caches.qpc_entries) {
                     known = c.bus.read(now, p.caches.qpc_bytes, p).last;
@@ -311,12 +342,18 @@ impl Engine<'_> {
                 }
             }
         }
-        self.receive(&packet);
+        let phase = if packet.kind == Kind::Ack { Phase::Ack } else { Phase::Rx };
+        sim.trace.packet(phase, (since, now), &packet, message, false);
+        self.env.step.subject = Subject::of(&packet, message, false);
+        match self.link.exact() {
+            true => self.receive_frame(slot),
+            false => self.receive(&packet),
+        }
         self.env.sim.release(slot);
         self.settle();
     }
 
-    fn receive(&mut self, packet: &Packet) {
+    pub(super) fn receive(&mut self, packet: &Packet) {
         let cards = 0..self.world.count;
         if cards.contains(&packet.dst.card) {
             self.env.step.card = packet.dst.card;

@@ -3,6 +3,7 @@
 use super::engine::Engine;
 use super::event::Event;
 use super::state::{QpTime, SENDS};
+use super::trace::{Phase, Subject};
 use crate::env::Env;
 use crate::profile::Profile;
 use crate::time::pcie::Bus;
@@ -23,6 +24,7 @@ impl QpTime {
             self.base = cur;
             self.upto = [cur; 2];
             self.fetch(producer, now + p.cycles(p.sq.doorbell_cycles), bus, p);
+            self.asked[1] = now;
             return self.done[1];
         }
         if behind(self.upto[0]) {
@@ -32,7 +34,14 @@ impl QpTime {
         self.base = self.upto[0];
         self.upto[0] = self.upto[1];
         self.done[0] = self.done[1];
+        self.asked[0] = self.asked[1];
         self.done[0]
+    }
+
+    /// When the WQE at `cur` was asked for, and when it was in the card.
+    fn fetched(&self, cur: u32) -> (u64, u64) {
+        let batch = usize::from((self.upto[0].wrapping_sub(cur) as i32) <= 0);
+        (self.asked[batch], self.done[batch])
     }
 
     /// Asks for the next batch while the last is being worked on.
@@ -49,6 +58,7 @@ impl QpTime {
     fn fetch(&mut self, producer: u32, at: u64, bus: &mut Bus, p: &Profile) {
         let blocks = producer.wrapping_sub(self.upto[1]).min(p.sq.wqe_prefetch);
         self.done[1] = bus.read(at, blocks * BLOCK, p).last;
+        self.asked[1] = at;
         self.upto[1] = self.upto[1].wrapping_add(blocks);
     }
 }
@@ -66,6 +76,7 @@ impl Engine<'_> {
             t.base = cur;
             t.upto = [producer; 2];
             t.done = [sim.now + sim.profile.cycles(sim.profile.sq.doorbell_cycles); 2];
+            t.asked = [sim.now; 2];
         }
         self.want_send(card, qp);
     }
@@ -124,12 +135,24 @@ impl Engine<'_> {
             c.pipe_free_at = now + sim.profile.sq.pipe_ps;
             let t = &mut c.qps[qp as usize];
             t.free_at = now + sim.profile.sq.message_ps(payload);
-            if before.cur_offset == 0 {
-                t.messages = t.messages.wrapping_add(1);
-            }
+            t.message = before.cur;
+            let fetched = t.fetched(before.cur);
             let producer =
                 self.env.bells[card as usize].qp[qp as usize].sq.load(std::sync::atomic::Ordering::Relaxed);
             t.prefetch(after.cur, producer, now, &mut c.bus, &sim.profile);
+            if before.cur_offset == 0 {
+                let q = &self.world.cards[card as usize].qps[qp as usize];
+                let port = q.port.port;
+                let subject = Subject {
+                    card,
+                    port,
+                    place: card,
+                    qpn: q.qpn,
+                    message: before.cur,
+                    ..Subject::default()
+                };
+                sim.trace.step(Phase::WqeFetch, fetched, &subject, before.cur, 0);
+            }
         }
         self.settle();
         self.env.step.not_before = 0;

@@ -4,6 +4,8 @@ use super::actors::{Actors, State};
 use super::event::Event;
 use super::slab::Slab;
 use super::streams::Streams;
+use super::trace::Trace;
+use super::wire::Frame;
 use crate::device::tables::{MAX_FUNCTIONS, MAX_QPS};
 use crate::packet::{Packet, PORTS};
 use crate::profile::Profile;
@@ -30,6 +32,8 @@ pub struct Sim {
     pub on: bool,
     /// Time of the event being executed or executed last.
     pub now: u64,
+    /// The furthest that the clock of somebody has come who has left.
+    pub left_at: u64,
     /// Events made by events so far.
     pub sequence: u64,
     /// Events executed.
@@ -40,6 +44,8 @@ pub struct Sim {
     pub timer_at: u64,
     /// Clocks of the programs.
     pub actors: Actors,
+    /// What is recorded of it.
+    pub trace: Trace,
     /// Streams between programs.
     pub streams: Streams,
     /// What happens when.
@@ -56,6 +62,8 @@ pub struct Sim {
     pub interrupt_at: [[u64; MAX_FUNCTIONS]; MAX_CARDS],
     /// State of the cards in time.
     pub cards: [CardTime; MAX_CARDS],
+    /// What is around the payload of the packets in `slots`, where they travel as frames.
+    pub frames: [Frame; SLOTS],
     /// Payload of the packets in `slots`.
     /// The last row is for what found no slot.
     pub payload: [[u8; MTU]; SLOTS + 1],
@@ -75,12 +83,10 @@ pub struct Slot {
     pub fetched: u16,
     /// The receiver's context was looked up.
     pub warm: bool,
-    /// Number of its message (see `trace`).
+    /// Its message (see `trace`).
     pub message: u32,
-    /// When its payload's fetch was asked for.
-    pub issued_at: u64,
-    /// When it was complete in the transmit buffer.
-    pub ready_at: u64,
+    /// Since when it has been in its phase of the trace.
+    pub since: u64,
 }
 
 /// A train of packets whose payload is not fetched yet.
@@ -97,8 +103,10 @@ pub struct Job {
     pub start: u64,
     /// Reads that the gathering of a stash took.
     pub gathers: u16,
-    /// Number of the message.
+    /// The message (see `trace`).
     pub message: u32,
+    /// When it came.
+    pub born: u64,
 }
 
 /// What of one QP waits for the fetch: one side of it.
@@ -133,8 +141,10 @@ pub struct QpTime {
     pub upto: [u32; 2],
     /// When they are in the card.
     pub done: [u64; 2],
-    /// Messages begun.
-    pub messages: u32,
+    /// When they were asked for.
+    pub asked: [u64; 2],
+    /// First block of the WQE begun last: names the message in the trace.
+    pub message: u32,
     /// Sending side, answering side.
     pub flows: [Flow; 2],
 }
@@ -229,13 +239,13 @@ impl Sim {
 
     /// When the last of the writes that are under way to a process happens.
     pub fn last_write(&self, domain: u16) -> Option<u64> {
-        self.queue.latest(|item| self.events.get(item).touches() == Some(domain))
+        self.queue.latest(|item| self.events.get(item).touches().is_some_and(|t| t.member == domain))
     }
 
     /// Who waits for what.
     pub fn describe(&self) -> String {
         let mut text = format!("the time is {} ps, {} events wait", self.now, self.queue.len());
-        for a in self.actors.used().iter().filter(|a| a.state != State::Free) {
+        for a in self.actors.used().iter().filter(|a| a.state.takes_part()) {
             let doing = match a.state {
                 State::Running => "runs its program".to_owned(),
                 State::Waiting if a.entries => "waits for a completion".to_owned(),
@@ -244,7 +254,8 @@ impl Sim {
                 _ if a.interrupt != 0 => "waits for an interrupt".to_owned(),
                 _ => format!("waits in the kernel, for {} streams", a.wait_count),
             };
-            text += &format!("; process {} thread {} at {} ps {doing}", a.pid, a.tid, a.now());
+            let process = crate::attach::standstill::process(a.pid);
+            text += &format!("\n  {process}, thread {}, at {} ps: {doing}", a.tid, a.now());
         }
         text
     }
@@ -253,7 +264,7 @@ impl Sim {
     pub fn forget_domain(&mut self, domain: u16) {
         let mut ended = Vec::new();
         for event in self.events.each() {
-            if event.touches() == Some(domain) {
+            if event.touches().is_some_and(|t| t.member == domain) {
                 if let Event::Write { slot, .. } = *event {
                     ended.push(slot);
                 }

@@ -30,7 +30,7 @@
 use std::ffi::{c_int, c_void};
 
 /// Version of this interface: both sides must have been built for the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// "No deadline" and "the alarm is off".
 pub const NEVER: u64 = u64::MAX;
@@ -93,6 +93,29 @@ pub struct WaitFd {
     pub position: u64,
 }
 
+/// Most ranges of [`Places`].
+pub const MAX_PLACES: usize = 8;
+
+/// A range of memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Range {
+    /// Its first address.
+    pub first: u64,
+    /// The address behind it.
+    pub end: u64,
+}
+
+/// Ranges of memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// How many of `ranges` count.
+    pub count: u64,
+    /// The ranges.
+    pub ranges: [Range; MAX_PLACES],
+}
+
 /// The functions of a timeline. Each gets the `data` given to [`Attach`] first and may be called
 /// from any thread, but from signal handlers only where that is said. A handler of the program may
 /// interrupt a call into the attached library and read a clock: `now` must then answer without
@@ -134,13 +157,12 @@ pub struct Timeline {
     /// The program has closed or shut down its end that writes `key`: a reader sees the end of the
     /// stream. The same key may later be opened again, positions starting at 0.
     pub closed: unsafe extern "C" fn(data: *mut c_void, key: *const ConnKey),
-    /// The calling thread spins on memory: nothing but a write by a card (or another thread) can
-    /// change what it does next. Advances to the next write by a card into this process's memory and
-    /// returns the time. Called from a signal handler, on the program's stack, but only while the
+    /// The calling thread, the process's only one, spins on memory: nothing but a write by a card to one of
+    /// these places can change what it does next. Advances to the next such write and returns the time. Called from a signal handler, on the program's stack, but only while the
     /// thread is proven to be in a loop of program code that makes no calls and stores nothing new,
     /// so that anything may be called as from the loop's own thread. Signals are blocked meanwhile: it
     /// has to return by itself when the alarm is due. May return early; the loop is then found again.
-    pub memory_wait: unsafe extern "C" fn(data: *mut c_void) -> u64,
+    pub memory_wait: unsafe extern "C" fn(data: *mut c_void, places: *const Places) -> u64,
     /// A counter that changes with every call of the program into the attached library. Called from
     /// signal handlers: only loads.
     pub calls: unsafe extern "C" fn(data: *mut c_void) -> u64,

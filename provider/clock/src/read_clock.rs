@@ -65,7 +65,7 @@ pub fn cycles(ps: u64) -> u64 {
 /// Reads the clock up to the start of a microsecond. What shows microseconds only would else show
 /// the same one many times in a row, and calibrations against it would depend on where in it they began.
 fn read_whole_us() -> u64 {
-    let cost = timeline::impatient_cost(Source::Libc);
+    let cost = timeline::impatient_cost(Source::Microseconds);
     let now = timeline::now();
     timeline::spend((now + cost).next_multiple_of(US) - now)
 }
@@ -74,7 +74,7 @@ replace! {
     /// clock_gettime(2)
     fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
         match origin(clock) {
-            Some(origin) if !time.is_null() => *time = timespec(origin, timeline::read(Source::Libc)),
+            Some(origin) if !time.is_null() => *time = timespec(origin, timeline::read(Source::Clock)),
             _ => return sys::errno(sys::sys!(libc::SYS_clock_gettime, clock, time)) as c_int,
         }
         0
@@ -105,7 +105,7 @@ replace! {
 
     /// time(2)
     fn time(time: *mut libc::time_t) -> libc::time_t {
-        let now = (EPOCH_S + timeline::read(Source::Libc) / (NS * NS_PER_S)) as libc::time_t;
+        let now = (EPOCH_S + timeline::read(Source::Clock) / (NS * NS_PER_S)) as libc::time_t;
         if let Some(time) = time.as_mut() {
             *time = now;
         }
@@ -117,19 +117,19 @@ replace! {
         if base != 1 {
             return 0;
         }
-        *time = timespec(EPOCH_S, timeline::read(Source::Libc));
+        *time = timespec(EPOCH_S, timeline::read(Source::Clock));
         base
     }
 
     /// clock(3)
     fn clock() -> libc::clock_t {
-        (timeline::read(Source::Libc) / US) as libc::clock_t
+        (timeline::read(Source::Clock) / US) as libc::clock_t
     }
 
     /// times(2): the ticks are virtual, the processor times are those of the machine.
     fn times(buffer: *mut libc::tms) -> libc::clock_t {
         next!(fn times(buffer: *mut libc::tms) -> libc::clock_t);
-        (BOOTED_S * 100 + timeline::read(Source::Libc) / (10_000 * US)) as libc::clock_t
+        (BOOTED_S * 100 + timeline::read(Source::Clock) / (10_000 * US)) as libc::clock_t
     }
 
     /// clock_settime(2): nobody sets virtual time.

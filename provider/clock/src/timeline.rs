@@ -11,9 +11,6 @@ use crate::abi::{self, ConnKey, WaitFd};
 /// What a reading costs while nobody has attached: the time of a reading through the vDSO.
 const LOCAL_READ_PS: u64 = 20_000;
 
-/// After so many readings in a row a program is taken to wait for time to pass.
-const PATIENCE: u64 = 128;
-
 /// What a reading costs at most for a program that only waits for time to pass.
 const LARGEST_READ_PS: u64 = 50_000_000;
 
@@ -110,8 +107,21 @@ pub fn read_cost() -> u64 {
 pub enum Source {
     /// The time stamp counter.
     Tsc = 1,
-    /// The C library.
-    Libc,
+    /// A clock of the C library.
+    Clock,
+    /// One that shows microseconds.
+    Microseconds,
+}
+
+impl Source {
+    /// The smallest step that a waiting program can see, and after how many such steps in a row it is given
+    /// larger ones: how much too long it may wait is one in so many.
+    fn steps(self, cost: u64) -> (u64, u64) {
+        match self {
+            Source::Tsc | Source::Clock => (cost, 128),
+            Source::Microseconds => (1_000_000, 16),
+        }
+    }
 }
 
 /// What this reading costs if one clock is all that the program reads, and waits for it to reach some
@@ -124,8 +134,11 @@ pub fn impatient_cost(source: Source) -> u64 {
     if SOURCE.swap(source as u8, Ordering::Relaxed) != source as u8 || other_calls {
         READINGS.store(0, Ordering::Relaxed);
     }
-    let row = READINGS.fetch_add(1, Ordering::Relaxed);
-    (cost << (row / PATIENCE).min(16)).min(LARGEST_READ_PS.max(cost))
+    let (step, patience) = source.steps(cost);
+    match READINGS.fetch_add(1, Ordering::Relaxed) / patience {
+        0 => cost,
+        times => (step << times.min(16)).min(LARGEST_READ_PS.max(cost)),
+    }
 }
 
 /// The program did something else than reading a clock.
@@ -204,10 +217,10 @@ pub fn alarm(at: u64) {
 }
 
 /// See [`abi::Timeline::memory_wait`]. The thread is known not to be inside.
-pub fn memory_wait() {
+pub fn memory_wait(places: &abi::Places) {
     acted();
     // SAFETY: the table's function with its data, from a loop proven to wait on memory.
-    let time = enter(None, |it| Some(unsafe { (it.table.memory_wait)(it.data) }));
+    let time = enter(None, |it| Some(unsafe { (it.table.memory_wait)(it.data, places) }));
     crate::alarm::deliver(time.unwrap_or_else(now));
 }
 

@@ -80,7 +80,7 @@ pub fn wait(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> Resul
         return Ok(ready.max(0) as usize);
     }
     if deadline <= timeline::now() {
-        timeline::read(Source::Libc); // looking again and again must not stop time
+        timeline::read(Source::Clock); // looking again and again must not stop time
         return Ok(0);
     }
     if timeline::is_attached() {

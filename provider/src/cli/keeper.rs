@@ -21,6 +21,7 @@ use super::wire::{WireArgs, WireInfo};
 use super::{CardArgs, Clock};
 
 const START_TIME: Duration = Duration::from_secs(5);
+const END_TIME: Duration = Duration::from_secs(30);
 const DEFAULT_CARDS: u32 = 2;
 const DEFAULT_PROFILE: &str = "f10a";
 
@@ -37,6 +38,9 @@ pub struct NetInfo {
     /// The time that programs see.
     #[serde(default)]
     pub clock: Clock,
+    /// File of the trace.
+    #[serde(default)]
+    pub trace: Option<PathBuf>,
 }
 
 /// A net whose keeper runs, and stays while `hold` is open.
@@ -58,6 +62,8 @@ pub struct KeeperArgs {
     card: String,
     #[arg(long, default_value = "wall")]
     clock: Clock,
+    #[arg(long)]
+    trace: Option<PathBuf>,
     #[command(flatten)]
     wire: WireArgs,
 }
@@ -128,8 +134,15 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
         card: wanted.card.clone().unwrap_or(DEFAULT_PROFILE.to_owned()),
         wire: WireInfo::from(&wire),
         clock: wanted.clock.unwrap_or_default(),
+        trace: wanted.trace.as_deref().map(trace_file).transpose()?,
     };
     profile(&info.card, info.clock)?;
+    if let Some(card) = wanted.wire.pcap_at.filter(|&card| u32::from(card) >= info.cards) {
+        bail!("--pcap-at {card}: the net has the cards 0 to {}", info.cards - 1);
+    }
+    if info.trace.is_some() && info.clock == Clock::Wall {
+        bail!("--trace records simulated time: add --clock virtual");
+    }
     fs::write(info_file(net), serde_json::to_string(&info)?)
         .with_context(|| format!("writing {}", info_file(net).display()))?;
     let mut arguments = vec![
@@ -139,6 +152,10 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
         format!("--card={}", info.card),
         format!("--clock={}", info.clock),
     ];
+    if let Some(path) = &info.trace {
+        let path = path.to_str().context("the name of the --trace file is not UTF-8")?;
+        arguments.push(format!("--trace={path}"));
+    }
     arguments.extend(WireArgs::arguments(&wire)?);
     daemon::spawn(&arguments, None)
 }
@@ -204,6 +221,14 @@ fn check_wanted(net: &Net, wanted: &CardArgs, info: &NetInfo) -> Result<()> {
             info.clock
         );
     }
+    if wanted.trace.is_some() && wanted.trace.as_deref().map(trace_file).transpose()? != info.trace {
+        let has = info.trace.as_ref().map(|path| path.display().to_string());
+        bail!(
+            "net `{name}` is running with the trace {}: leave out --trace, name another net with --net, or \
+             end its programs first",
+            has.as_deref().unwrap_or("none")
+        );
+    }
     if let Some(difference) = wanted.wire.differs(&info.wire)? {
         bail!(
             "net `{name}` is running with {difference}, name another net with --net, or end its \
@@ -230,8 +255,26 @@ pub fn keeper(args: KeeperArgs) -> Result<u8> {
 
 fn serve(net: &Net, args: &KeeperArgs) -> Result<()> {
     let clock = profile(&args.card, args.clock)?;
-    let options = NetOptions { cards: u8::try_from(args.cards)?, link: args.wire.decide()?, clock };
+    let (cards, link) = (u8::try_from(args.cards)?, args.wire.decide()?);
+    let options = NetOptions { cards, link, clock, trace: args.trace.clone() };
     run_keeper(&net.socket(), options)?;
+    Ok(())
+}
+
+/// Other processes, in other directories, will write it.
+fn trace_file(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("--trace {}", path.display()))
+}
+
+/// Waits until the net's keeper has ended, and with it all that is written about the net.
+pub fn ended(net: &Net) -> Result<()> {
+    let start = Instant::now();
+    while net.socket().exists() && answers(&net.socket()) {
+        if start.elapsed() > END_TIME {
+            bail!("waited {} s for the keeper of net `{}` to end", END_TIME.as_secs(), net.name());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
     Ok(())
 }
 
@@ -273,8 +316,13 @@ mod tests {
     #[test]
     fn joining_with_other_cards_is_refused() {
         let net = Net::named("test-check").unwrap();
-        let info =
-            NetInfo { cards: 2, card: "f10a".to_owned(), wire: WireInfo::default(), clock: Clock::Wall };
+        let info = NetInfo {
+            cards: 2,
+            card: "f10a".to_owned(),
+            wire: WireInfo::default(),
+            clock: Clock::Wall,
+            trace: None,
+        };
         let wanted = |cards, card: Option<&str>| CardArgs {
             cards,
             card: card.map(str::to_owned),

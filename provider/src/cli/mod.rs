@@ -2,12 +2,14 @@
 
 mod board;
 mod card;
+mod compare;
 mod daemon;
 mod decode;
 mod doctor;
 mod export;
 mod fallback;
 mod keeper;
+mod measured;
 mod mounts;
 mod namespace;
 mod part_id;
@@ -19,6 +21,7 @@ mod runtime;
 mod seccomp;
 mod serve;
 mod slots;
+mod trace;
 mod tree;
 mod up;
 mod wire;
@@ -53,6 +56,10 @@ enum Command {
     Perftest(perftest::PerftestArgs),
     /// Card profiles: how fast a modelled card is, and how that is known
     Card(card::CardCommand),
+    /// Where the time of each message goes: runs a perftest test in virtual time
+    Trace(trace::TraceArgs),
+    /// Run many perftest tests and compare them with published ones, in one report
+    Compare(compare::CompareArgs),
     /// List the cards on PCI, with IOMMU group, driver and state
     List(pci::ListArgs),
     /// Give PCI devices to vfio-pci, so that programs can open them (root)
@@ -106,6 +113,9 @@ pub struct CardArgs {
     /// the running net has)
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<Clock>,
+    /// Record in a new file what each message waits for, for `verbena trace --read FILE`; needs --clock virtual
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<std::path::PathBuf>,
     #[command(flatten)]
     pub wire: wire::WireArgs,
 }
@@ -143,6 +153,8 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::doctor(args),
         Command::Perftest(args) => perftest::perftest(args),
         Command::Card(args) => card::card(args),
+        Command::Trace(args) => trace::trace(args),
+        Command::Compare(args) => compare::compare(args),
         Command::List(args) => pci::list(args),
         Command::Bind(args) => pci::bind(args),
         Command::Unbind(args) => pci::unbind(args),

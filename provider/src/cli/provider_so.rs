@@ -35,7 +35,7 @@ pub fn find_clock() -> Result<PathBuf> {
         Some(path) => path.canonicalize().with_context(|| format!("opening {}", path.display())),
         None => bail!(
             "{NAME}, which programs need for the virtual clock, is not beside {}; build it with \
-             `cargo build --release -p clock`",
+             `cargo build --release -p provider`",
             exe.display()
         ),
     }

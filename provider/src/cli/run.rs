@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
+use model::attach::{read_patience, PATIENCE_VARIABLE};
 
 use super::fallback::{self, Variables};
 use super::keeper::{self, Held};
@@ -90,6 +91,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     if held.as_ref().is_some_and(|held| held.info.clock == Clock::Virtual) {
         command.env("LD_PRELOAD", preload(&provider_so::find_clock()?));
         same_addresses()?;
+        check_patience()?;
     }
     if let Some(parent) = args.with_parent {
         die_with(parent)?;
@@ -213,6 +215,14 @@ fn same_addresses() -> Result<()> {
     };
     if !set {
         bail!("personality(2) is refused here, so that addresses differ from run to run");
+    }
+    Ok(())
+}
+
+/// What is wrong with the variable is said here, where somebody reads it.
+fn check_patience() -> Result<()> {
+    if let Some(text) = std::env::var_os(PATIENCE_VARIABLE) {
+        read_patience(&text.to_string_lossy()).map_err(anyhow::Error::msg)?;
     }
     Ok(())
 }

@@ -18,12 +18,19 @@ pub struct WireArgs {
     /// Faults of the exact wire: loss=P,dup=P,reorder=P,corrupt=P,seed=N, each part optional
     #[arg(long, value_name = "FAULTS")]
     pub fault: Option<Faults>,
+    /// Largest path MTU of the ports: 256, 512, 1024, 2048 or 4096 (default 4096, with --clock virtual
+    /// that of the card's profile, or what the running net has)
+    #[arg(long, value_name = "BYTES", value_parser = mtu)]
+    pub mtu: Option<u32>,
     /// Record all frames of the net in a new pcap file, for Wireshark
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
     /// Bytes of each frame that are recorded
     #[arg(long, value_name = "BYTES", requires = "pcap", value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub snaplen: Option<u32>,
+    /// Record what card N sends and receives, when it does, instead of all frames as they are sent
+    #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u8).range(0..=15))]
+    pub pcap_at: Option<u8>,
 }
 
 /// The wire of a net, as it is noted for those who join.
@@ -33,6 +40,10 @@ pub struct WireInfo {
     fault: Option<String>,
     pcap: Option<PathBuf>,
     snaplen: u32,
+    #[serde(default)]
+    pcap_at: Option<u8>,
+    #[serde(default)]
+    mtu: Option<u32>,
 }
 
 impl Default for WireInfo {
@@ -48,6 +59,8 @@ impl From<&LinkOptions> for WireInfo {
             fault: options.faults.any().then(|| options.faults.to_string()),
             pcap: options.capture.as_ref().map(|capture| capture.path.clone()),
             snaplen: options.capture.as_ref().map_or(Capture::WHOLE, |capture| capture.snaplen),
+            pcap_at: options.capture.as_ref().and_then(|capture| capture.card),
+            mtu: options.mtu,
         }
     }
 }
@@ -61,10 +74,24 @@ impl fmt::Display for WireInfo {
         if let Some(fault) = &self.fault {
             write!(f, ", faults {fault}")?;
         }
+        if let Some(mtu) = self.mtu {
+            write!(f, ", MTU {mtu}")?;
+        }
         match &self.pcap {
-            Some(path) => write!(f, ", frames recorded in {}", path.display()),
+            Some(path) => write!(f, ", frames recorded in {}", path.display())?,
+            None => return Ok(()),
+        }
+        match self.pcap_at {
+            Some(card) => write!(f, " as verbena{card} sees them"),
             None => Ok(()),
         }
+    }
+}
+
+fn mtu(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(mtu @ (256 | 512 | 1024 | 2048 | 4096)) => Ok(mtu),
+        _ => Err("a path MTU is one of 256, 512, 1024, 2048 and 4096".to_owned()),
     }
 }
 
@@ -83,11 +110,12 @@ impl WireArgs {
             Some(path) => Some(Capture {
                 path: std::path::absolute(path).with_context(|| format!("--pcap {}", path.display()))?,
                 snaplen: self.snaplen.unwrap_or(Capture::WHOLE),
+                card: self.pcap_at,
             }),
             None => None,
         };
         let faults = if faults.any() { faults.seeded() } else { Faults::default() };
-        Ok(LinkOptions { wire, faults, capture })
+        Ok(LinkOptions { wire, faults, capture, mtu: self.mtu })
     }
 
     /// The arguments that make `verbena keeper` decide for the same options.
@@ -96,10 +124,12 @@ impl WireArgs {
         if options.faults.any() {
             arguments.push(format!("--fault={}", options.faults));
         }
+        arguments.extend(options.mtu.map(|mtu| format!("--mtu={mtu}")));
         if let Some(capture) = &options.capture {
             let path = capture.path.to_str().context("the name of the --pcap file is not UTF-8")?;
             arguments.push(format!("--pcap={path}"));
             arguments.push(format!("--snaplen={}", capture.snaplen));
+            arguments.extend(capture.card.map(|card| format!("--pcap-at={card}")));
         }
         Ok(arguments)
     }
@@ -117,10 +147,15 @@ impl WireArgs {
                 return found(format!("the faults `{has}`, not `{wanted}`"), "--fault");
             }
         }
+        if let Some(mtu) = self.mtu.filter(|_| self.mtu != running.mtu) {
+            let has = running.mtu.map_or("the cards' own MTU".to_owned(), |mtu| format!("MTU {mtu}"));
+            return found(format!("{has}, not {mtu}"), "--mtu");
+        }
         if self.pcap.is_some() {
             let wanted = self.decide()?.capture;
             let same = wanted.as_ref().map(|capture| &capture.path) == running.pcap.as_ref();
-            if !same || self.snaplen.is_some_and(|snaplen| snaplen != running.snaplen) {
+            let other_card = self.pcap_at.is_some_and(|card| Some(card) != running.pcap_at);
+            if !same || other_card || self.snaplen.is_some_and(|snaplen| snaplen != running.snaplen) {
                 let has = running.pcap.as_ref().map(|path| path.display().to_string());
                 return found(format!("the record {}", has.as_deref().unwrap_or("none")), "--pcap");
             }
@@ -156,6 +191,8 @@ mod tests {
         let mut wanted = args(None, Some("dup=0.1,corrupt=0.25"));
         wanted.pcap = Some("here.pcap".into());
         wanted.snaplen = Some(96);
+        wanted.pcap_at = Some(1);
+        wanted.mtu = Some(2048);
         let options = wanted.decide().unwrap();
         let words = WireArgs::arguments(&options).unwrap();
         let parsed = <Keeper as clap::Parser>::parse_from(std::iter::once("keeper".to_owned()).chain(words));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use driver::backend::vfio::Vfio;
 use driver::{CardError, DmaMemory};
-use model::attach::{Clocked, SegmentCard};
+use model::attach::{Clocked, Follower, SegmentCard};
 
 /// The backend. A branch of the data path that always goes the same way costs next to nothing, and
 /// all above it is compiled once.
@@ -47,6 +47,14 @@ impl Card {
     pub fn clocked(&self) -> Option<Clocked> {
         match self {
             Card::Segment(card) => card.clocked(),
+            Card::Vfio(_) => None,
+        }
+    }
+
+    /// The place of a thread about to be started that waits for the card's interrupts, in simulated time.
+    pub fn follower(&self) -> Option<Follower> {
+        match self {
+            Card::Segment(card) => card.follower(),
             Card::Vfio(_) => None,
         }
     }

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use driver::Event;
 use fpga_regs::EventKind;
+use model::attach::Follower;
 use rdma_sys::ibv_event_type;
 
 use super::card::{wait_for_events, wake_events, Device};
@@ -94,8 +95,11 @@ struct Shared {
 /// The events of a context.
 pub struct Events {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<Thread>>,
 }
+
+/// The thread, and its place in simulated time.
+type Thread = (JoinHandle<()>, Option<Arc<Follower>>);
 
 impl Events {
     /// No thread yet; also returns what becomes `async_fd`.
@@ -168,9 +172,16 @@ impl Events {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
             let shared = self.shared.clone();
-            let run = move || shared.run();
+            let place = self.shared.device.card().follower().map(Arc::new);
+            let begins = place.clone();
+            let run = move || {
+                if let Some(place) = begins {
+                    place.begin();
+                }
+                shared.run();
+            };
             let spawn = || std::thread::Builder::new().name("verbena-events".into()).spawn(run);
-            *thread = Some(with_signals_blocked(spawn).map_err(|_| Errno::ENOMEM)?);
+            *thread = Some((with_signals_blocked(spawn).map_err(|_| Errno::ENOMEM)?, place));
         }
         Ok(())
     }
@@ -179,7 +190,10 @@ impl Events {
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
+        if let Some((thread, place)) = thread {
+            if let Some(place) = place {
+                place.dismiss();
+            }
             wake_events(&self.shared.device);
             // A panic of the thread has been printed; there is nothing left to do about it.
             let _ = thread.join();

@@ -5,7 +5,7 @@
 use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
 
-use model::attach::{on_alarm, Clocked, Wait};
+use model::attach::{on_alarm, Clocked, Wait, Watched};
 
 use super::card::Device;
 
@@ -13,7 +13,7 @@ use super::card::Device;
 #[path = "../../clock/src/abi.rs"]
 mod abi;
 
-use abi::{Attach, ConnKey, DeliverAlarm, Timeline, WaitFd, VERSION};
+use abi::{Attach, ConnKey, DeliverAlarm, Places, Timeline, WaitFd, VERSION};
 
 /// The simulation that this process takes part in. It stays as long as the process.
 static CLOCK: OnceLock<Clocked> = OnceLock::new();
@@ -144,8 +144,14 @@ extern "C" fn closed(_: *mut c_void, stream: *const ConnKey) {
     }
 }
 
-extern "C" fn memory_wait(_: *mut c_void) -> u64 {
-    clock().map_or(0, Clocked::memory_wait)
+unsafe extern "C" fn memory_wait(_: *mut c_void, places: *const Places) -> u64 {
+    // SAFETY: the clock library gives valid places.
+    let places = unsafe { &*places };
+    let mut watched = Watched::default();
+    for range in &places.ranges[..(places.count as usize).min(abi::MAX_PLACES)] {
+        watched.add(range.first..range.end);
+    }
+    clock().map_or(0, |c| c.memory_wait(watched))
 }
 
 extern "C" fn calls(_: *mut c_void) -> u64 {

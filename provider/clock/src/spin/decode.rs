@@ -5,9 +5,9 @@
 //! (opcode maps) and section 2.1 (ModR/M, SIB).
 #![allow(unsafe_code)]
 
-/// A write to memory.
+/// A place in memory that an instruction reads or writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Write {
+pub struct Place {
     /// Address.
     pub at: usize,
     /// Length, at most 8.
@@ -19,8 +19,10 @@ pub struct Write {
 pub enum Effect {
     /// Nothing.
     Nothing,
-    /// It writes memory.
-    Writes(Write),
+    /// It reads memory that others may write; the stack and a thread's own variables do not count.
+    Reads(Place),
+    /// It writes memory, and may read it before.
+    Writes(Place),
     /// Not known here.
     Unknown,
 }
@@ -126,24 +128,27 @@ impl Reader<'_> {
             // add, or, adc, sbb, and, sub, xor: to memory in the first two forms; cmp never
             0x00..=0x3f => match opcode & 7 {
                 0 | 1 if opcode < 0x38 => self.writes_rm(self.by_bit(opcode), 0),
-                0..=5 => Effect::Nothing,
+                0..=3 => self.reads_rm(self.by_bit(opcode), 0),
+                4 | 5 => Effect::Nothing,
                 _ => Effect::Unknown,
             },
             0x50..=0x57 | 0x68 | 0x6a => self.pushes(),
             0x58..=0x5f => Effect::Nothing,
-            0x63 | 0x69 | 0x6b => Effect::Nothing,
+            0x63 => self.reads_rm(4, 0),
+            0x69 => self.reads_rm(self.operand(), self.immediate()),
+            0x6b => self.reads_rm(self.operand(), 1),
             0x70..=0x7f => Effect::Nothing,
             0x80 | 0x81 | 0x83 => {
                 let immediate = if opcode == 0x81 { self.immediate() } else { 1 };
                 if self.peek_reg() == 7 {
-                    Effect::Nothing
+                    self.reads_rm(self.by_bit(opcode), immediate)
                 } else {
                     self.writes_rm(self.by_bit(opcode), immediate)
                 }
             }
-            0x84 | 0x85 => Effect::Nothing,
+            0x84 | 0x85 | 0x8a | 0x8b => self.reads_rm(self.by_bit(opcode), 0),
             0x88 | 0x89 => self.writes_rm(self.by_bit(opcode), 0),
-            0x8a | 0x8b | 0x8d => Effect::Nothing,
+            0x8d => Effect::Nothing,
             0x90..=0x99 => Effect::Nothing,
             0xa8 | 0xa9 | 0xb0..=0xbf => Effect::Nothing,
             0xc0 | 0xc1 => self.writes_rm(self.by_bit(opcode), 1),
@@ -157,12 +162,14 @@ impl Reader<'_> {
             0xe9 | 0xeb => Effect::Nothing,
             0xf6 | 0xf7 => match self.peek_reg() {
                 2 | 3 => self.writes_rm(self.by_bit(opcode), 0),
-                _ => Effect::Nothing,
+                0 | 1 if opcode == 0xf6 => self.reads_rm(1, 1),
+                0 | 1 => self.reads_rm(self.operand(), self.immediate()),
+                _ => self.reads_rm(self.by_bit(opcode), 0),
             },
             0xfe | 0xff => match self.peek_reg() {
                 0 | 1 => self.writes_rm(self.by_bit(opcode), 0),
                 2 | 6 if opcode == 0xff => self.pushes(),
-                4 if opcode == 0xff => Effect::Nothing,
+                4 if opcode == 0xff => self.reads_rm(8, 0),
                 _ => Effect::Unknown,
             },
             _ => Effect::Unknown,
@@ -173,10 +180,14 @@ impl Reader<'_> {
         match opcode {
             // hints and long no-operations, among them endbr64
             0x0d | 0x18 | 0x1e | 0x1f => Effect::Nothing,
-            0x40..=0x4f | 0x80..=0x8f => Effect::Nothing,
+            0x40..=0x4f | 0xaf | 0xb8 | 0xbc | 0xbd => self.reads_rm(self.operand(), 0),
+            0x80..=0x8f => Effect::Nothing,
             0x90..=0x9f => self.writes_rm(1, 0),
-            0xa3 | 0xaf | 0xb6 | 0xb7 | 0xb8 | 0xbc..=0xbf => Effect::Nothing,
-            0xba if self.peek_reg() == 4 => Effect::Nothing,
+            // The bit's number may lead beyond the operand: a register's is taken for any place.
+            0xa3 if self.peek() >> 6 == 3 => Effect::Nothing,
+            0xb6 | 0xbe => self.reads_rm(1, 0),
+            0xb7 | 0xbf => self.reads_rm(2, 0),
+            0xba if self.peek_reg() == 4 => self.reads_rm(self.operand(), 1),
             // fences
             0xae if !self.repeat && self.peek() >= 0xe8 => Effect::Nothing,
             _ => Effect::Unknown,
@@ -202,18 +213,33 @@ impl Reader<'_> {
             return Effect::Unknown;
         }
         let at = self.register(4).wrapping_sub(8) as usize;
-        Effect::Writes(Write { at, bytes: 8 })
+        Effect::Writes(Place { at, bytes: 8 })
     }
 
     /// Writes the operand that ModR/M names; `immediate` bytes follow.
     fn writes_rm(&mut self, bytes: usize, immediate: usize) -> Effect {
+        match self.place(immediate) {
+            None => Effect::Nothing,
+            Some(_) if self.segment => Effect::Unknown, // whose base is not known here
+            Some(at) => Effect::Writes(Place { at, bytes }),
+        }
+    }
+
+    /// Reads the operand that ModR/M names; `immediate` bytes follow.
+    fn reads_rm(&mut self, bytes: usize, immediate: usize) -> Effect {
+        match self.place(immediate) {
+            None => Effect::Nothing,
+            Some(_) if self.segment => Effect::Nothing, // the thread's own
+            Some(at) => Effect::Reads(Place { at, bytes }),
+        }
+    }
+
+    /// Address of the operand that ModR/M names, unless it is a register; `immediate` bytes follow.
+    fn place(&mut self, immediate: usize) -> Option<usize> {
         let modrm = self.byte();
         let (mode, rm) = (modrm >> 6, modrm & 7);
         if mode == 3 {
-            return Effect::Nothing; // a register
-        }
-        if self.segment {
-            return Effect::Unknown; // whose base is not known here
+            return None;
         }
         // A base register, or none: then four bytes of displacement follow in any mode.
         let (base, index) = match (mode, rm) {
@@ -227,8 +253,7 @@ impl Reader<'_> {
             _ => 0,
         };
         let relative = if rm == 5 { (self.at + immediate) as i64 } else { 0 };
-        let at = base.unwrap_or(relative).wrapping_add(index).wrapping_add(displacement);
-        Effect::Writes(Write { at: at as usize, bytes })
+        Some(base.unwrap_or(relative).wrapping_add(index).wrapping_add(displacement) as usize)
     }
 
     /// Base and scaled index of a SIB byte.
@@ -243,7 +268,7 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{effect, Effect, Write};
+    use super::{effect, Effect, Place};
 
     /// The effect of an instruction, with 0x1000 times its number in each register.
     fn of(code: &[u8]) -> Effect {
@@ -258,27 +283,44 @@ mod tests {
         let effect = unsafe { effect(&registers) };
         match effect {
             // Relative to the instruction pointer: given relative to the instruction's start.
-            Effect::Writes(write) if write.at > 0x10_0000 => {
-                Effect::Writes(Write { at: write.at - bytes.as_ptr() as usize, ..write })
+            Effect::Writes(place) if place.at > 0x10_0000 => {
+                Effect::Writes(Place { at: place.at - bytes.as_ptr() as usize, ..place })
+            }
+            Effect::Reads(place) if place.at > 0x10_0000 => {
+                Effect::Reads(Place { at: place.at - bytes.as_ptr() as usize, ..place })
             }
             effect => effect,
         }
     }
 
     fn writes(at: usize, bytes: usize) -> Effect {
-        Effect::Writes(Write { at, bytes })
+        Effect::Writes(Place { at, bytes })
+    }
+
+    fn reads(at: usize, bytes: usize) -> Effect {
+        Effect::Reads(Place { at, bytes })
     }
 
     #[test]
-    fn loads_compares_and_jumps_change_nothing() {
-        let codes: [&[u8]; 14] = [
-            &[0x0f, 0xb6, 0x05, 1, 0, 0, 0],    // movzx eax, [rip+1]
-            &[0x8b, 0x04, 0x8b],                // mov eax, [rbx+rcx*4]
+    fn loads_say_where() {
+        assert_eq!(of(&[0x0f, 0xb6, 0x05, 1, 0, 0, 0]), reads(7 + 1, 1)); // movzx eax, byte [rip+1]
+        assert_eq!(of(&[0x48, 0x0f, 0xbf, 0x43, 2]), reads(0x3002, 2)); // movsx rax, word [rbx+2]
+        assert_eq!(of(&[0x8b, 0x04, 0x8b]), reads(0x3000 + 4 * 0x1000, 4)); // mov eax, [rbx+rcx*4]
+        assert_eq!(of(&[0x38, 0x10]), reads(0, 1)); // cmp [rax], dl
+        assert_eq!(of(&[0x48, 0x3b, 0x43, 8]), reads(0x3008, 8)); // cmp rax, [rbx+8]
+        assert_eq!(of(&[0x80, 0x3b, 5]), reads(0x3000, 1)); // cmp byte [rbx], 5
+        assert_eq!(of(&[0x83, 0x3d, 1, 0, 0, 0, 7]), reads(7 + 1, 4)); // cmp dword [rip+1], 7
+        assert_eq!(of(&[0x81, 0x3d, 1, 0, 0, 0, 7, 0, 0, 0]), reads(10 + 1, 4)); // cmp dword [rip+1], 7
+        assert_eq!(of(&[0xf6, 0x05, 1, 0, 0, 0, 1]), reads(7 + 1, 1)); // test byte [rip+1], 1
+        assert_eq!(of(&[0xf7, 0x05, 1, 0, 0, 0, 1, 0, 0, 0]), reads(10 + 1, 4)); // test dword [rip+1], 1
+        assert_eq!(of(&[0x48, 0x63, 0x03]), reads(0x3000, 4)); // movsxd rax, [rbx]
+        assert_eq!(of(&[0x48, 0x0f, 0x44, 0x03]), reads(0x3000, 8)); // cmove rax, [rbx]
+    }
+
+    #[test]
+    fn compares_and_jumps_change_nothing() {
+        let codes: [&[u8]; 8] = [
             &[0x48, 0x39, 0xd0],                // cmp rax, rdx
-            &[0x38, 0x10],                      // cmp [rax], dl
-            &[0x80, 0x38, 5],                   // cmp byte [rax], 5
-            &[0x83, 0x3d, 1, 0, 0, 0, 7],       // cmp dword [rip+1], 7
-            &[0xf6, 0x00, 1],                   // test byte [rax], 1
             &[0x74, 0xfe],                      // je
             &[0x0f, 0x84, 0, 0, 0, 0],          // je
             &[0xf3, 0x90],                      // pause

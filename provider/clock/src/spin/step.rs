@@ -1,7 +1,9 @@
 //! The proof that a thread can only go on doing the same.
 #![allow(unsafe_code)]
 
-use super::decode::{effect, Effect, Write};
+use crate::abi;
+
+use super::decode::{effect, Effect, Place};
 
 /// Instructions after which a proof is given up: longer loops over memory are not found.
 const MAX_STEPS: u32 = 512;
@@ -9,8 +11,8 @@ const MAX_STEPS: u32 = 512;
 /// Steps after which the state to compare with is renewed first.
 const FIRST_RENEWAL: u32 = 16;
 
-/// Different places that a loop may write (call frames, variables that keep their value).
-const MAX_WRITES: usize = 32;
+/// Different places that a loop may write (call frames, variables that keep their value), or read.
+const MAX_PLACES: usize = 32;
 
 /// The registers that count: 16 general ones, the instruction pointer, the flags.
 const REGISTERS: usize = libc::REG_EFL as usize + 1;
@@ -43,9 +45,10 @@ pub struct Proof {
     steps: u32,
     remembered_at: u32,
     renew_at: u32,
-    writes: Writes,
+    writes: Places,
+    reads: Places,
     /// What the first round has left.
-    first: Option<(u32, Writes, [u64; MAX_WRITES])>,
+    first: Option<(u32, Places, [u64; MAX_PLACES])>,
 }
 
 impl Proof {
@@ -55,7 +58,8 @@ impl Proof {
         steps: 0,
         remembered_at: 0,
         renew_at: 0,
-        writes: Writes::NONE,
+        writes: Places::NONE,
+        reads: Places::NONE,
         first: None,
     };
 
@@ -75,7 +79,8 @@ impl Proof {
             self.remembered = state;
             self.remembered_at = self.steps;
             self.renew_at = (self.steps * 4).max(FIRST_RENEWAL);
-            self.writes = Writes::NONE;
+            self.writes = Places::NONE;
+            self.reads = Places::NONE;
         }
         self.steps += 1;
         if self.steps > MAX_STEPS {
@@ -84,8 +89,32 @@ impl Proof {
         // SAFETY: the thread is about to execute the instruction there.
         match unsafe { effect(registers) } {
             Effect::Nothing => Verdict::GoOn,
-            Effect::Writes(write) if self.writes.add(write) => Verdict::GoOn,
+            Effect::Reads(place) if self.reads.add(place) => Verdict::GoOn,
+            Effect::Writes(place) if self.writes.add(place) => Verdict::GoOn,
             _ => Verdict::No,
+        }
+    }
+
+    /// After the verdict that the thread spins: around all that its loop reads or writes. Only a change
+    /// there ends it.
+    pub fn places(&self) -> abi::Places {
+        let first = self.first.iter().flat_map(|(_, writes, _)| writes.all());
+        let mut ranges = [abi::Range::default(); 3 * MAX_PLACES];
+        let mut count = 0;
+        for place in self.reads.all().iter().chain(self.writes.all()).chain(first) {
+            ranges[count] = abi::Range { first: place.at as u64, end: (place.at + place.bytes) as u64 };
+            count += 1;
+        }
+        ranges[..count].sort_unstable();
+        let mut gap = 64;
+        loop {
+            count = join(&mut ranges[..count], gap);
+            if count <= abi::MAX_PLACES {
+                let mut places = abi::Places { count: count as u64, ..Default::default() };
+                places.ranges[..count].copy_from_slice(&ranges[..count]);
+                return places;
+            }
+            gap *= 64;
         }
     }
 
@@ -102,42 +131,93 @@ impl Proof {
         }
         self.first = Some((length, self.writes, left));
         self.remembered_at = self.steps;
-        self.writes = Writes::NONE;
+        self.writes = Places::NONE;
         None
     }
 }
 
-/// Places that were written, in the order of the first write.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Writes {
-    count: usize,
-    places: [Write; MAX_WRITES],
+/// Joins sorted ranges with less than `gap` between them; returns how many are left.
+fn join(ranges: &mut [abi::Range], gap: u64) -> usize {
+    let mut last = 0;
+    for i in 1..ranges.len() {
+        let range = ranges[i];
+        if range.first.saturating_sub(ranges[last].end) < gap {
+            ranges[last].end = ranges[last].end.max(range.end);
+        } else {
+            last += 1;
+            ranges[last] = range;
+        }
+    }
+    ranges.len().min(last + 1)
 }
 
-impl Writes {
-    const NONE: Writes = Writes { count: 0, places: [Write { at: 0, bytes: 0 }; MAX_WRITES] };
+/// Places in the order of their first use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Places {
+    count: usize,
+    places: [Place; MAX_PLACES],
+}
 
-    fn add(&mut self, write: Write) -> bool {
-        if self.places[..self.count].contains(&write) {
+impl Places {
+    const NONE: Places = Places { count: 0, places: [Place { at: 0, bytes: 0 }; MAX_PLACES] };
+
+    fn all(&self) -> &[Place] {
+        &self.places[..self.count]
+    }
+
+    fn add(&mut self, place: Place) -> bool {
+        if self.all().contains(&place) {
             return true;
         }
-        let room = self.count < MAX_WRITES;
+        let room = self.count < MAX_PLACES;
         if room {
-            self.places[self.count] = write;
+            self.places[self.count] = place;
             self.count += 1;
         }
         room
     }
 
     /// What is in these places now.
-    fn contents(&self) -> [u64; MAX_WRITES] {
-        let mut contents = [0; MAX_WRITES];
-        for (place, content) in self.places[..self.count].iter().zip(&mut contents) {
+    fn contents(&self) -> [u64; MAX_PLACES] {
+        let mut contents = [0; MAX_PLACES];
+        for (place, content) in self.all().iter().zip(&mut contents) {
             // SAFETY: the thread has just written so many bytes there itself.
             unsafe {
                 std::ptr::copy_nonoverlapping(place.at as *const u8, (&raw mut *content).cast(), place.bytes)
             };
         }
         contents
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{join, Place, Places, Proof};
+    use crate::abi::Range;
+
+    fn range(first: u64, end: u64) -> Range {
+        Range { first, end }
+    }
+
+    #[test]
+    fn near_ranges_become_one() {
+        let mut ranges = [range(0, 8), range(4, 6), range(70, 71), range(200, 201), range(5000, 5001)];
+        assert_eq!(join(&mut ranges, 64), 3);
+        assert_eq!(ranges[..3], [range(0, 71), range(200, 201), range(5000, 5001)]);
+        assert_eq!(join(&mut ranges[..3], 4096), 2);
+        assert_eq!(join(&mut [], 64), 0);
+    }
+
+    #[test]
+    fn every_place_is_in_a_range() {
+        let mut proof = Proof { reads: Places::NONE, ..Proof::NEW };
+        let all: Vec<_> = (0..30).map(|i| Place { at: 1 << (i + 10), bytes: 4 }).collect();
+        assert!(all.iter().all(|&place| proof.reads.add(place)));
+        let places = proof.places();
+        for place in all {
+            let (first, end) = (place.at as u64, place.at as u64 + 4);
+            let holds = |range: &Range| range.first <= first && end <= range.end;
+            assert!(places.ranges[..places.count as usize].iter().any(holds), "{place:?} in {places:?}");
+        }
     }
 }

@@ -25,6 +25,9 @@ const EAGER_LOOKS: u32 = 50;
 /// a program that computes for long loses little by it.
 const PAUSE: (u32, u32) = (4, 256);
 
+/// How time goes on for a thread that spins on what another thread of its process may write, in picoseconds.
+const SEVERAL_PS: u64 = 1_000_000;
+
 /// A SIGTRAP after one instruction.
 const TRAP_TRACE: c_int = 2;
 
@@ -190,7 +193,12 @@ fn advance(look: &Look, registers: &mut [i64; 23]) {
         Verdict::Spins => {
             look.pause.set(PAUSE.0);
             look.eager.set(EAGER_LOOKS);
-            timeline::memory_wait();
+            if threads::several() {
+                // Another one may write what it waits for.
+                timeline::spend(SEVERAL_PS);
+            } else {
+                timeline::memory_wait(&look.proof.borrow().places());
+            }
             // If it goes on to spin, that is no new deed.
             look.done.set(done().unwrap_or(0));
         }

@@ -7,9 +7,9 @@ mod port;
 mod progress;
 mod pty;
 mod settings;
-mod side;
-mod signals;
-mod table;
+pub mod side;
+pub mod signals;
+pub mod table;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use self::table::Table;
 use super::keeper;
 use super::part_id::{announcement, PartArgs, VARIABLE};
 use super::runtime::Net;
-use super::CardArgs;
+use super::{CardArgs, Clock};
 
 const LISTEN_TIME: Duration = Duration::from_secs(20);
 const PARTING_TIME: Duration = Duration::from_secs(10);
@@ -81,6 +81,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
         options: args.options.clone(),
         cards: held.info.cards,
         card: held.info.card.clone(),
+        clock: held.info.clock,
         loopback: args.loopback,
         part_id: args.part.presented(),
         started: SystemTime::now(),
@@ -101,9 +102,17 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
         progress: Progress::new(&options),
         table: Table::default(),
     };
+    let began = Instant::now();
     let outcome = run.both_sides();
     run.progress.finish();
+    if settings.clock == Clock::Virtual {
+        say_time(&net, began);
+    }
     let written = write_results(&settings, &run.table, &out);
+    if args.cards.trace.is_some() {
+        drop(held);
+        keeper::ended(&net)?;
+    }
     let outcome = outcome?;
     if run.table.rows.is_empty() {
         eprintln!("verbena: the client printed no table, so there is nothing to write");
@@ -243,6 +252,15 @@ impl Run<'_> {
             None => command.env_remove(VARIABLE),
         };
         command
+    }
+}
+
+/// How much simulated time the run took, to the picosecond: the same for the same command.
+fn say_time(net: &Net, began: Instant) {
+    if let Ok(Some(ps)) = model::attach::simulated_time(&net.socket()) {
+        const S: u64 = 1_000_000_000_000;
+        let took = began.elapsed().as_secs_f64();
+        eprintln!("verbena: {}.{:012} s of simulated time, in {took:.2} s", ps / S, ps % S);
     }
 }
 

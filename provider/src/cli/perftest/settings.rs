@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::cli::part_id::announcement;
+use crate::cli::Clock;
 
 /// The circumstances of one run.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct Settings {
     pub cards: u32,
     /// Profile of the cards.
     pub card: String,
+    /// The time that both sides see.
+    pub clock: Clock,
     /// Both sides on one device.
     pub loopback: bool,
     /// A foreign part id that was presented.
@@ -38,7 +41,11 @@ impl Settings {
     pub fn devices(&self) -> String {
         let way =
             if self.loopback { "verbena0 (loopback)" } else { "verbena1 (client) to verbena0 (server)" };
-        format!("{} x {}, {way}, model in wall-clock mode", self.cards, self.card)
+        let mode = match self.clock {
+            Clock::Wall => "model in wall-clock mode",
+            Clock::Virtual => "simulated time (--clock virtual)",
+        };
+        format!("{} x {}, {way}, {mode}", self.cards, self.card)
     }
 
     /// The note that every result carries when a foreign id was presented.
@@ -71,6 +78,7 @@ impl Settings {
             options: vec!["-a".to_owned()],
             cards: 2,
             card: "f10a".to_owned(),
+            clock: Clock::Wall,
             loopback: false,
             part_id: Some(4119),
             started: UNIX_EPOCH + std::time::Duration::from_secs(1_709_210_096),

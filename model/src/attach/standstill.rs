@@ -1,0 +1,112 @@
+//! Simulated time that stands still: how long that is borne, and how it ends.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Environment variable: seconds that simulated time may stand still, in real time. More is wanted where one
+/// of the programs is in a debugger.
+pub const PATIENCE_VARIABLE: &str = "VERBENA_PATIENCE";
+
+const DEFAULT: Duration = Duration::from_secs(60);
+/// Exit status of a program whose simulated time stood still: that of `timeout`.
+const EXIT: i32 = 124;
+
+/// Seconds as the variable gives them.
+pub fn read_patience(text: &str) -> Result<Duration, String> {
+    match text.trim().parse() {
+        Ok(seconds @ 1..) => Ok(Duration::from_secs(seconds)),
+        _ => Err(format!("{PATIENCE_VARIABLE}: `{text}` is not a number of seconds from 1 on")),
+    }
+}
+
+/// How long simulated time may stand still.
+pub(super) fn patience() -> Duration {
+    static PATIENCE: OnceLock<Duration> = OnceLock::new();
+    *PATIENCE.get_or_init(|| {
+        // What is wrong with it was said when the program was started.
+        let text = std::env::var(PATIENCE_VARIABLE).ok();
+        text.and_then(|text| read_patience(&text).ok()).unwrap_or(DEFAULT)
+    })
+}
+
+/// Notices that time stands still.
+#[derive(Default)]
+pub(super) struct Standstill {
+    since: Option<Instant>,
+    executed: u64,
+}
+
+impl Standstill {
+    /// After a sleep in vain: whether that was the last one. `executed` counts what has happened.
+    pub fn too_long(&mut self, executed: u64) -> bool {
+        if executed != self.executed {
+            (self.since, self.executed) = (None, executed);
+        }
+        // A trap in these programs; but they have just slept.
+        self.since.get_or_insert_with(Instant::now).elapsed() > patience()
+    }
+}
+
+/// Ends the program, saying who waits for what.
+#[cold]
+pub(super) fn end(who_waits: &str) -> ! {
+    eprintln!(
+        "verbena: simulated time stood still for {} s ({PATIENCE_VARIABLE} sets how long it may); {who_waits}",
+        patience().as_secs()
+    );
+    std::process::exit(EXIT)
+}
+
+/// Ends the program, which cannot get at the cards.
+#[cold]
+pub(super) fn cannot_go_on(error: &crate::segment::LockError) -> ! {
+    eprintln!("verbena: the simulation cannot go on: {error}");
+    std::process::exit(EXIT)
+}
+
+/// A process by number and name, and what explains that its clock does not go on.
+pub(crate) fn process(pid: u32) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name may hold anything.
+    let known = stat.rsplit_once(") ").and_then(|(before, after)| {
+        let name = before.split_once('(')?.1;
+        Some((name, after.chars().next()?))
+    });
+    let Some((name, state)) = known else { return format!("process {pid}, which has ended") };
+    let state = match state {
+        'T' => ", which is stopped",
+        't' => ", which is in a debugger",
+        'Z' | 'X' => ", which has ended",
+        _ => "",
+    };
+    format!("process {pid} ({name}){state}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_is_a_number_of_seconds() {
+        assert_eq!(read_patience("5"), Ok(Duration::from_secs(5)));
+        for bad in ["", "0", "-1", "5s", "1.5"] {
+            assert!(read_patience(bad).unwrap_err().contains(PATIENCE_VARIABLE), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_happens_begins_anew() {
+        let long_ago = Instant::now().checked_sub(patience() * 2);
+        let mut still = Standstill { since: long_ago, executed: 7 };
+        assert!(long_ago.is_none() || still.too_long(7));
+        assert!(!still.too_long(8) && !still.too_long(8));
+    }
+
+    #[test]
+    fn processes_have_names_and_may_be_gone() {
+        let me = std::process::id();
+        let name = std::fs::read_to_string("/proc/self/comm").unwrap();
+        assert_eq!(process(me), format!("process {me} ({})", name.trim_end()));
+        assert_eq!(process(u32::MAX), format!("process {}, which has ended", u32::MAX));
+    }
+}

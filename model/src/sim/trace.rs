@@ -1,0 +1,274 @@
+//! The trace of a simulation: what was busy with each message, and when.
+//!
+//! A file (`docs/trace.md`) with a header of 64 bytes and a record of 40 bytes for each [`Span`], in the order
+//! in which the simulation knows them. That order is total: what a card does is recorded by its events, what
+//! a program does by an event of its own ([`Event::Span`](super::Event::Span)). So the same run gives the same
+//! file. Spans gather in the segment, and whoever fills the batch writes it; the keeper writes what is left.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::env::Addr;
+use crate::packet::Packet;
+use crate::profile::Profile;
+
+/// Begin of the file.
+const MAGIC: &[u8; 8] = b"VBTRACE1";
+/// Bytes of its header.
+const HEADER: usize = 64;
+/// Bytes of a record.
+const RECORD: usize = 40;
+/// Longest path of the file.
+const MAX_PATH: usize = 4096;
+/// Spans that gather before they are written.
+const BATCH: usize = 4096;
+/// Completions that were written and not yet reaped, of which the time is kept.
+const UNREAD: usize = 4096;
+
+/// Flag: on the responder's side.
+const RESPONDER: u8 = 1;
+/// Flag: the upper four bits are the card that did it.
+const PLACED: u8 = 2;
+
+/// What a span is about; the values are those of the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// The program builds the WQE.
+    #[default]
+    Post = 0,
+    /// From there to the card's having seen the doorbell.
+    Doorbell,
+    /// From the card's asking for the WQE to its having it.
+    WqeFetch,
+    /// The same of payload.
+    PayloadFetch,
+    /// In the pipeline, and waiting for the MAC.
+    Tx,
+    /// From the first bit sent to the last bit arrived.
+    Wire,
+    /// From there to the packet's being understood.
+    Rx,
+    /// From there to the data's being visible in memory.
+    DmaWrite,
+    /// From an ACK's generation to its being understood.
+    Ack,
+    /// From a completion's generation to its being visible.
+    Cqe,
+    /// From there to its being reaped.
+    Poll,
+    /// From a READ's being understood to its data's being asked for.
+    ReadResponse,
+    /// From an interrupt's being raised to the thread's running.
+    Interrupt,
+}
+
+/// Something was busy with a message.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Span {
+    /// From (ps).
+    pub start: u64,
+    /// To.
+    pub end: u64,
+    /// What.
+    pub phase: Phase,
+    /// Whose message, and where.
+    pub subject: Subject,
+    /// WQE index, or PSN of a packet.
+    pub index: u32,
+    /// Bytes of the message, packet or entry.
+    pub bytes: u32,
+}
+
+/// A message, named by its requester, and which side of it.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Subject {
+    /// Card of the requester.
+    pub card: u8,
+    /// Its port.
+    pub port: u8,
+    /// Card that does it.
+    pub place: u8,
+    /// On the responder's side.
+    pub responder: bool,
+    /// QPN of the requester.
+    pub qpn: u32,
+    /// Index of the first block of the message's WQE.
+    pub message: u32,
+    /// Process (segment member): whose completion it is, or 0.
+    pub process: u16,
+}
+
+impl Subject {
+    /// Of a packet of a message, at the card that sends it or the one that receives it.
+    pub fn of(packet: &Packet, message: u32, sending: bool) -> Subject {
+        let (asks, qpn) =
+            if packet.is_answer() { (packet.dst, packet.dest_qpn) } else { (packet.src, packet.src_qpn) };
+        let place = if sending { packet.src.card } else { packet.dst.card };
+        let responder = sending == packet.is_answer();
+        Subject { card: asks.card, port: asks.port, place, responder, qpn, message, process: 0 }
+    }
+}
+
+impl Span {
+    fn record(&self) -> [u8; RECORD] {
+        let mut bytes = [0; RECORD];
+        let s = &self.subject;
+        bytes[0..8].copy_from_slice(&self.start.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.end.to_le_bytes());
+        let flags = if s.responder { RESPONDER } else { 0 } | PLACED | s.place << 4;
+        bytes[16..20].copy_from_slice(&[self.phase as u8, s.card, s.port, flags]);
+        for (i, word) in [s.qpn, self.index, self.bytes, s.message, s.process.into()].into_iter().enumerate()
+        {
+            bytes[20 + 4 * i..24 + 4 * i].copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// A completion that is visible, or will be, and was not reaped.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Unread {
+    /// Its place in the CQ's ring.
+    pub entry: Addr,
+    /// QP (of the card `span.subject.place`) that it is of.
+    pub qp: u16,
+    /// Of its receive side.
+    pub recv: bool,
+    /// Begins when it is visible.
+    pub span: Span,
+}
+
+/// The trace's part of the simulation. Zero: there is none.
+#[repr(C)]
+pub struct Trace {
+    /// Written before anybody else has the segment; off again when the file cannot be written.
+    on: AtomicU32,
+    path_len: u32,
+    path: [u8; MAX_PATH],
+    /// Bytes of the file that are whole.
+    written: u64,
+    count: u32,
+    unread_count: u32,
+    batch: [Span; BATCH],
+    unread: [Unread; UNREAD],
+}
+
+/// Makes the file, empty but for its header. The path has to be absolute: processes in other directories
+/// will open it.
+pub fn create(path: &Path, profile: &Profile, cards: u8) -> io::Result<()> {
+    let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    if !path.is_absolute() {
+        return wrong("the path is not absolute");
+    }
+    if path.as_os_str().len() > MAX_PATH {
+        return wrong("the path is too long");
+    }
+    let mut header = [0; HEADER];
+    header[..8].copy_from_slice(MAGIC);
+    header[8..12].copy_from_slice(&(RECORD as u32).to_le_bytes());
+    header[12..16].copy_from_slice(&u32::from(cards).to_le_bytes());
+    header[24..40].copy_from_slice(&profile.name);
+    File::create(path)?.write_all(&header)
+}
+
+impl Trace {
+    /// Records go to this file, made by [`create`].
+    pub fn start(&mut self, path: &Path) {
+        let bytes = path.as_os_str().as_bytes();
+        self.path[..bytes.len()].copy_from_slice(bytes);
+        self.path_len = bytes.len() as u32;
+        self.written = HEADER as u64;
+        self.on.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether anything is recorded.
+    #[inline]
+    pub fn on(&self) -> bool {
+        self.on.load(Ordering::Relaxed) != 0
+    }
+
+    /// Records a span, unless it is empty and says nothing.
+    #[cold]
+    pub fn put(&mut self, span: Span) {
+        if span.start >= span.end && span.phase != Phase::Post {
+            return;
+        }
+        self.batch[self.count as usize] = span;
+        self.count += 1;
+        if self.count as usize == BATCH {
+            self.flush();
+        }
+    }
+
+    /// Writes what has gathered.
+    pub fn flush(&mut self) {
+        let spans = &self.batch[..std::mem::take(&mut self.count) as usize];
+        if spans.is_empty() || !self.on() {
+            return;
+        }
+        let bytes: Vec<u8> = spans.iter().flat_map(Span::record).collect();
+        let path = Path::new(OsStr::from_bytes(&self.path[..self.path_len as usize]));
+        let file = OpenOptions::new().write(true).open(path);
+        match file.and_then(|file| file.write_all_at(&bytes, self.written)) {
+            Ok(()) => self.written += bytes.len() as u64,
+            Err(error) => {
+                // Not eprintln, which panics where nobody listens.
+                let _ = writeln!(io::stderr(), "verbena: the trace ends: {}: {error}", path.display());
+                self.on.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A completion was written; when too many wait to be reaped, its time of waiting is not known.
+    #[cold]
+    pub fn unread(&mut self, unread: Unread) {
+        if let Some(place) = self.unread.get_mut(self.unread_count as usize) {
+            *place = unread;
+            self.unread_count += 1;
+        }
+    }
+
+    /// Takes the completions of which `reaped` says so.
+    pub fn take_reaped(&mut self, mut reaped: impl FnMut(&Unread) -> bool) -> Vec<Span> {
+        let mut taken = Vec::new();
+        let mut kept = 0;
+        for i in 0..self.unread_count as usize {
+            let unread = self.unread[i];
+            if reaped(&unread) {
+                taken.push(unread.span);
+            } else {
+                self.unread[kept] = unread;
+                kept += 1;
+            }
+        }
+        self.unread_count = kept as u32;
+        taken
+    }
+
+    /// A packet's phase, at the card that sends it or the one that receives it.
+    #[inline]
+    pub(super) fn packet(&mut self, phase: Phase, time: (u64, u64), p: &Packet, message: u32, sending: bool) {
+        if self.on() {
+            let subject = Subject::of(p, message, sending);
+            let bytes = p.payload.len() as u32;
+            self.put(Span { start: time.0, end: time.1, phase, subject, index: p.psn, bytes });
+        }
+    }
+
+    /// A phase of what the card is working on.
+    #[inline]
+    pub(super) fn step(&mut self, phase: Phase, time: (u64, u64), subject: &Subject, index: u32, bytes: u32) {
+        if self.on() {
+            self.put(Span { start: time.0, end: time.1, phase, subject: *subject, index, bytes });
+        }
+    }
+}

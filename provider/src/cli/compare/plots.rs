@@ -1,0 +1,265 @@
+//! The report's plots, as SVG that is put into the page.
+//!
+//! What is neither curve nor bar is drawn in one colour, which becomes the page's text colour: so the
+//! plots read well on a light and on a dark page. Legends are part of the page.
+
+use anyhow::{anyhow, Result};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::series::DashedLineSeries;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+const FONT: &str = "sans-serif";
+const INK: RGBColor = BLACK;
+/// Values further apart than this are shown on a logarithmic axis.
+const WIDE: f64 = 20.0;
+
+/// For curves and bars: readable on white and on near-black.
+pub const COLORS: [RGBColor; 15] = [
+    RGBColor(31, 119, 180),
+    RGBColor(230, 115, 20),
+    RGBColor(44, 160, 44),
+    RGBColor(200, 60, 60),
+    RGBColor(148, 103, 189),
+    RGBColor(140, 100, 75),
+    RGBColor(215, 100, 185),
+    RGBColor(127, 127, 127),
+    RGBColor(170, 170, 40),
+    RGBColor(23, 170, 190),
+    RGBColor(90, 130, 220),
+    RGBColor(240, 160, 90),
+    RGBColor(110, 190, 110),
+    RGBColor(180, 180, 180),
+    RGBColor(95, 95, 105),
+];
+
+/// The colour of a curve or part, for the page.
+pub fn css_color(at: usize) -> String {
+    let RGBColor(red, green, blue) = COLORS[at % COLORS.len()];
+    format!("#{red:02X}{green:02X}{blue:02X}")
+}
+
+/// One curve.
+pub struct Line {
+    /// Index of its colour.
+    pub color: usize,
+    /// For what was not modelled.
+    pub dashed: bool,
+    /// By x.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Curves over a logarithmic x axis.
+pub struct Chart<'a> {
+    /// What it shows, for those who do not see it.
+    pub title: &'a str,
+    /// Below the x axis.
+    pub x_title: &'a str,
+    /// Beside the y axis.
+    pub y_title: &'a str,
+    /// The x values are bytes.
+    pub bytes: bool,
+    /// A level to be marked, such as 1 for ratios. With it the y axis does not begin at 0.
+    pub level: Option<f64>,
+    /// The curves.
+    pub lines: Vec<Line>,
+}
+
+/// Draws curves; an empty text when there are no points.
+pub fn chart(chart: &Chart<'_>) -> Result<String> {
+    let size = (720, 360);
+    if chart.lines.iter().all(|line| line.points.is_empty()) {
+        return Ok(String::new());
+    }
+    let mut text = String::new();
+    // plotters' errors borrow the text that is drawn into: keep their words.
+    draw_chart(chart, SVGBackend::with_string(&mut text, size).into_drawing_area())
+        .map_err(|error| anyhow!("drawing `{}`: {error}", chart.title))?;
+    Ok(themed(&text, chart.title))
+}
+
+fn draw_chart<'a>(
+    chart: &Chart<'_>,
+    root: DrawingArea<SVGBackend<'a>, Shift>,
+) -> Result<(), Box<dyn std::error::Error + 'a>> {
+    let points = || chart.lines.iter().flat_map(|line| line.points.iter());
+    let (left, right) = limits(points().map(|point| point.0.log2()));
+    let (low, high) = limits(points().map(|point| point.1).chain(chart.level));
+    let log = low > 0.0 && high / low > WIDE;
+    let scaled = |value: f64| if log { value.log10() } else { value };
+    let (bottom, top) = match (log, chart.level) {
+        (true, _) => (low.log10() - 0.15, high.log10() + 0.15),
+        (false, Some(level)) => {
+            let room = ((high - low) * 0.15).max(level * 0.02);
+            (low - room, high + room)
+        }
+        (false, None) => (0.0, high * 1.1),
+    };
+    let mut context = ChartBuilder::on(&root)
+        .margin(10)
+        .x_label_area_size(50)
+        .y_label_area_size(86)
+        .build_cartesian_2d(left - 0.4..right + 0.4, bottom..top)?;
+    let x_label = |x: &f64| match x.fract().abs() < 1e-6 {
+        true if chart.bytes => bytes_text(x.exp2()),
+        true => number_text(x.exp2()),
+        false => String::new(),
+    };
+    let y_label = |y: &f64| match log {
+        true if y.fract().abs() < 1e-6 => number_text(10f64.powf(*y)),
+        true => String::new(),
+        false => number_text(*y),
+    };
+    context
+        .configure_mesh()
+        .x_desc(chart.x_title)
+        .y_desc(chart.y_title)
+        .x_labels(12)
+        .y_labels(8)
+        .x_label_formatter(&x_label)
+        .y_label_formatter(&y_label)
+        .axis_desc_style((FONT, 17).into_font().color(&INK))
+        .label_style((FONT, 15).into_font().color(&INK))
+        .axis_style(INK.mix(0.6))
+        .light_line_style(INK.mix(0.0))
+        .bold_line_style(INK.mix(0.12))
+        .draw()?;
+    if let Some(level) = chart.level {
+        let ends = [left - 0.4, right + 0.4].map(|x| (x, scaled(level)));
+        context.draw_series(LineSeries::new(ends, INK.mix(0.5)))?;
+    }
+    for line in &chart.lines {
+        let color = COLORS[line.color % COLORS.len()];
+        let points: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (x.log2(), scaled(*y))).collect();
+        if line.dashed {
+            let dashes = DashedLineSeries::new(points.iter().copied(), 7, 5, color.stroke_width(2));
+            context.draw_series(dashes)?;
+        } else {
+            context.draw_series(LineSeries::new(points.iter().copied(), color.stroke_width(2)))?;
+        }
+        context.draw_series(points.iter().map(|point| Circle::new(*point, 3, color.filled())))?;
+    }
+    root.present()?;
+    Ok(())
+}
+
+/// A bar of stacked parts.
+pub struct Bar {
+    /// Left of it.
+    pub label: String,
+    /// Index of the colour, and length.
+    pub parts: Vec<(usize, f64)>,
+}
+
+/// Draws bars one below the other, over an axis from 0.
+pub fn bars(title: &str, x_title: &str, bars: &[Bar]) -> Result<String> {
+    let mut text = String::new();
+    let size = (720, 62 + 30 * bars.len() as u32);
+    draw_bars(x_title, bars, SVGBackend::with_string(&mut text, size).into_drawing_area())
+        .map_err(|error| anyhow!("drawing `{title}`: {error}"))?;
+    Ok(themed(&text, title))
+}
+
+fn draw_bars<'a>(
+    x_title: &str,
+    bars: &[Bar],
+    root: DrawingArea<SVGBackend<'a>, Shift>,
+) -> Result<(), Box<dyn std::error::Error + 'a>> {
+    let length = |bar: &Bar| bar.parts.iter().map(|part| part.1).sum::<f64>();
+    let longest = bars.iter().map(length).fold(0.0, f64::max);
+    let count = bars.len() as f64;
+    let mut context = ChartBuilder::on(&root)
+        .margin(6)
+        .x_label_area_size(48)
+        .y_label_area_size(150)
+        .build_cartesian_2d(0.0..longest.max(1.0) * 1.12, 0.0..count)?;
+    context
+        .configure_mesh()
+        .disable_y_mesh()
+        .disable_y_axis()
+        .x_desc(x_title)
+        .x_labels(8)
+        .x_label_formatter(&|value| number_text(*value))
+        .axis_desc_style((FONT, 17).into_font().color(&INK))
+        .label_style((FONT, 15).into_font().color(&INK))
+        .axis_style(INK.mix(0.6))
+        .light_line_style(INK.mix(0.0))
+        .bold_line_style(INK.mix(0.12))
+        .draw()?;
+    let style = |h| (FONT, 15).into_font().color(&INK).pos(Pos::new(h, VPos::Center));
+    for (at, bar) in bars.iter().enumerate() {
+        let middle = count - at as f64 - 0.5;
+        let mut reached = 0.0;
+        for (color, part) in &bar.parts {
+            let corners = [(reached, middle - 0.36), (reached + part, middle + 0.36)];
+            context.draw_series([Rectangle::new(corners, COLORS[color % COLORS.len()].filled())])?;
+            reached += part;
+        }
+        let (x, y) = context.backend_coord(&(0.0, middle));
+        root.draw(&Text::new(bar.label.clone(), (x - 8, y), style(HPos::Right)))?;
+        let (x, y) = context.backend_coord(&(reached, middle));
+        root.draw(&Text::new(format!("{reached:.0}"), (x + 6, y), style(HPos::Left)))?;
+    }
+    root.present()?;
+    Ok(())
+}
+
+/// The plot in the page's colours, with a name.
+fn themed(svg: &str, title: &str) -> String {
+    let title = title.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
+    svg.replace("\"#000000\"", "\"currentColor\"").replacen(
+        "<svg ",
+        &format!("<svg role=\"img\" aria-label=\"{title}\" "),
+        1,
+    )
+}
+
+fn limits(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)))
+}
+
+/// `65536` as `64 KiB`.
+pub fn bytes_text(bytes: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB"];
+    let (mut value, mut unit) = (bytes, 0);
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", number_text(value), units[unit])
+}
+
+fn number_text(value: f64) -> String {
+    // Five digits: 0.1 + 0.2 is 0.3.
+    let near: f64 = format!("{value:.4e}").parse().unwrap_or(value);
+    near.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(bytes_text(65536.0), "64 KiB");
+        assert_eq!(number_text(10f64.powf(3.0)), "1000");
+        assert_eq!(number_text(0.1 + 0.2), "0.3");
+        assert_eq!(number_text(10f64.powf(-4.0)), "0.0001");
+    }
+
+    #[test]
+    fn the_ink_is_the_pages() {
+        let line = Line { color: 0, dashed: true, points: vec![(2.0, 1.0), (1024.0, 900.0)] };
+        let svg = chart(&Chart {
+            title: "A & B",
+            x_title: "x",
+            y_title: "y",
+            bytes: true,
+            level: None,
+            lines: vec![line],
+        });
+        let svg = svg.unwrap();
+        assert!(svg.contains("currentColor") && !svg.contains("#000000"), "{svg}");
+        assert!(svg.contains("aria-label=\"A &amp; B\""), "{svg}");
+    }
+}

@@ -1,0 +1,187 @@
+//! Where the time of a message goes: its whole time divided among the phases.
+//!
+//! At each moment a message counts to one phase only, so that the parts add up. Where several are
+//! busy with it at the same time (the packets of a long message), the moment counts to the one that
+//! the message cannot go faster than: the first in [`PRECEDENCE`]. So a message of many packets
+//! counts to the wire while any of its packets is on it, and to the payload fetch, RX and the rest
+//! only where the wire waits for them. A moment in which nothing is busy with it is `waiting`.
+
+use super::file::{Phase, Span};
+use super::messages::{is_forward, Message, Pattern};
+
+/// Number of parts: the phases, [`WAITING`] and [`PROGRAM`].
+pub const PARTS: usize = Phase::COUNT + 2;
+/// Part: nothing was busy with the message (it waited behind others, or a phase is not traced).
+pub const WAITING: usize = Phase::COUNT;
+/// Part: the program's own time, until its next post.
+pub const PROGRAM: usize = Phase::COUNT + 1;
+
+/// Which of the busy phases a moment counts to. Those that carry the bytes come first; TX, which
+/// includes waiting for the MAC, is last.
+const PRECEDENCE: [Phase; Phase::COUNT] = [
+    Phase::WIRE,
+    Phase::PAYLOAD_FETCH,
+    Phase::READ_RESPONSE,
+    Phase::DMA_WRITE,
+    Phase::WQE_FETCH,
+    Phase::RX,
+    Phase::ACK,
+    Phase::CQE,
+    Phase::INTERRUPT,
+    Phase::DOORBELL,
+    Phase::POST,
+    Phase::POLL,
+    Phase::TX,
+];
+
+/// Parts in the order in which a message goes through them.
+pub const ORDER: [usize; PARTS] = [0, 1, 2, 3, 4, 5, 6, 11, 7, 8, 9, 12, 10, WAITING, PROGRAM];
+
+/// Name of a part.
+pub fn part_name(part: usize) -> &'static str {
+    match part {
+        WAITING => "waiting",
+        PROGRAM => "program",
+        phase => Phase(phase as u8).name(),
+    }
+}
+
+/// Picoseconds by part.
+pub type Parts = [u64; PARTS];
+
+/// Divides `start..end` among the spans; what is outside of it does not count.
+pub fn divide(start: u64, end: u64, spans: impl Iterator<Item = Span>) -> Parts {
+    let mut edges: Vec<(u64, usize, i32)> = Vec::new();
+    for span in spans.filter(|span| usize::from(span.phase.0) < Phase::COUNT) {
+        let (from, to) = (span.start.clamp(start, end), span.end.clamp(start, end));
+        if from < to {
+            let phase = usize::from(span.phase.0);
+            edges.extend([(from, phase, 1), (to, phase, -1)]);
+        }
+    }
+    edges.sort_unstable();
+    let mut parts = [0; PARTS];
+    let mut busy = [0i32; Phase::COUNT];
+    let mut now = start;
+    for (time, phase, change) in edges {
+        parts[counts_to(&busy)] += time - now;
+        now = time;
+        busy[phase] += change;
+    }
+    parts[WAITING] += end - now;
+    parts
+}
+
+fn counts_to(busy: &[i32; Phase::COUNT]) -> usize {
+    PRECEDENCE.iter().map(|phase| usize::from(phase.0)).find(|&phase| busy[phase] > 0).unwrap_or(WAITING)
+}
+
+/// A sum with its extremes, in picoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stat {
+    /// Sum over all messages.
+    pub sum: u64,
+    /// Least.
+    pub min: u64,
+    /// Greatest.
+    pub max: u64,
+}
+
+/// The budget of many messages of one size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Budget {
+    /// How many.
+    pub count: u64,
+    /// By part; the sums add up to the total's.
+    pub parts: [Stat; PARTS],
+    /// The whole time.
+    pub total: Stat,
+}
+
+impl Budget {
+    fn of(samples: &[Parts]) -> Budget {
+        let stat = |values: &mut dyn Iterator<Item = u64>| {
+            let mut stat = Stat { sum: 0, min: u64::MAX, max: 0 };
+            for value in values {
+                stat = Stat { sum: stat.sum + value, min: stat.min.min(value), max: stat.max.max(value) };
+            }
+            if samples.is_empty() {
+                Stat::default()
+            } else {
+                stat
+            }
+        };
+        Budget {
+            count: samples.len() as u64,
+            parts: std::array::from_fn(|part| stat(&mut samples.iter().map(|sample| sample[part]))),
+            total: stat(&mut samples.iter().map(|sample| sample.iter().sum())),
+        }
+    }
+
+    /// Mean of a sum, in nanoseconds.
+    pub fn mean_ns(&self, stat: Stat) -> f64 {
+        stat.sum as f64 / self.count.max(1) as f64 / 1000.0
+    }
+}
+
+/// From post to poll, for every message.
+pub fn post_to_poll(messages: &[Message]) -> Budget {
+    let whole = |message: &Message| divide(message.start, message.end, message.spans.iter().copied());
+    Budget::of(&messages.iter().map(whole).collect::<Vec<_>>())
+}
+
+/// What a latency test of perftest measures, divided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latency {
+    /// The parts of the latency; their sums add up to it.
+    pub budget: Budget,
+    /// As perftest's `t_typical` (median without the two greatest), in picoseconds.
+    pub typical: f64,
+    /// As perftest's `t_avg` (mean without the two greatest), in picoseconds.
+    pub average: f64,
+}
+
+/// The latency as perftest takes it: from post to the same program's next post, halved where two
+/// programs answer each other. `None` where messages are not sent one at a time.
+pub fn latency(messages: &[Message], pattern: Pattern) -> Option<Latency> {
+    // The way of one message ends where the next one is posted: by the other program, which has seen
+    // this one arrive, or by the same one, which has polled its completion.
+    let ways = messages.windows(2).map(|pair| {
+        let (message, next) = (&pair[0], pair[1].start);
+        let counts = |span: &&Span| pattern == Pattern::OneAtATime || is_forward(span);
+        let spans = || message.spans.iter().filter(counts).copied();
+        let done = spans().map(|span| span.end).max().unwrap_or(message.start).min(next);
+        let mut parts = divide(message.start, done, spans());
+        parts[PROGRAM] = next - done;
+        parts
+    });
+    let mut ways: Vec<Parts> = ways.collect();
+    let trips: Vec<u64> = match pattern {
+        Pattern::PingPong => {
+            // Whole round trips only: both directions count the same.
+            ways.truncate(ways.len() / 2 * 2);
+            let sum = |pair: &[Parts]| pair.iter().flatten().sum();
+            ways.chunks_exact(2).map(sum).collect()
+        }
+        Pattern::OneAtATime => ways.iter().map(|parts| parts.iter().sum()).collect(),
+        Pattern::Pipelined => return None,
+    };
+    let per_trip = ways.len() as f64 / trips.len().max(1) as f64;
+    let (typical, average) = as_perftest(trips)?;
+    Some(Latency { budget: Budget::of(&ways), typical: typical / per_trip, average: average / per_trip })
+}
+
+/// Median and mean of perftest's `print_report_lat`: sorted, without the two greatest.
+fn as_perftest(mut trips: Vec<u64>) -> Option<(f64, f64)> {
+    trips.sort_unstable();
+    if trips.len() > 2 {
+        trips.truncate(trips.len() - 2);
+    }
+    let middle = trips.len() / 2;
+    let median = match trips.len() {
+        0 => return None,
+        even if even % 2 == 0 => (trips[middle] + trips[middle - 1]) as f64 / 2.0,
+        _ => trips[middle] as f64,
+    };
+    Some((median, trips.iter().sum::<u64>() as f64 / trips.len() as f64))
+}

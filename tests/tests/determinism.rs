@@ -1,0 +1,203 @@
+//! The same command gives the same bytes: what both sides of perftest print, every frame on the wire to the
+//! nanosecond, and the simulated time at the end. However busy the machine is.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use model::attach::simulated_time;
+use model::segment::Segment;
+use tests::stock::{free_port, need, wait_until_listening, Program, StockNet};
+
+/// How long one run may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A busy machine is one of the circumstances, and is ours to make.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// All of perftest.
+const PROGRAMS: [&str; 8] = [
+    "ib_write_bw",
+    "ib_write_lat",
+    "ib_read_bw",
+    "ib_read_lat",
+    "ib_send_bw",
+    "ib_send_lat",
+    "ib_atomic_bw",
+    "ib_atomic_lat",
+];
+
+/// What a run happens on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Machine {
+    /// As it is.
+    Idle,
+    /// Other programs want every core.
+    Loaded,
+    /// Both sides have one core.
+    OneCore,
+    /// The same, and another program wants it too.
+    OneCoreLoaded,
+}
+
+use Machine::*;
+
+/// All that must not change.
+#[derive(PartialEq)]
+struct Result {
+    server: String,
+    client: String,
+    capture: Vec<u8>,
+    time: u64,
+}
+
+/// Programs that only use the processor, until dropped.
+struct Load(Vec<Child>);
+
+impl Load {
+    fn new(machine: Machine) -> Load {
+        let count = match machine {
+            Idle | OneCore => 0,
+            Loaded => std::thread::available_parallelism().map_or(2, usize::from),
+            OneCoreLoaded => 1,
+        };
+        let busy = || {
+            let mut command = Command::new("taskset");
+            // Ends by itself, should this test be killed.
+            let spin = "timeout 100 sh -c 'while :; do :; done'";
+            command.args(if machine == Loaded { ["-c", "0-1023"] } else { ["-c", "0"] });
+            command.args(["sh", "-c", &format!("exec {spin}")]).stdin(Stdio::null());
+            command.spawn().expect("taskset and sh are there")
+        };
+        Load((0..count).map(|_| busy()).collect())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // SIGTERM, which `timeout` passes on.
+            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn side(net: &StockNet, launcher: &[&str], machine: Machine, words: &[&str]) -> Program {
+    let command = net.command(launcher, words[0], &words[1..]);
+    if matches!(machine, Idle | Loaded) {
+        return Program::start(command);
+    }
+    let mut pinned = Command::new("taskset");
+    pinned.args(["-c", "0"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => pinned.env(name, value),
+            None => pinned.env_remove(name),
+        };
+    }
+    Program::start(pinned)
+}
+
+fn run(machine: Machine, launcher: &[&str], program: &str, arguments: &[&str]) -> Result {
+    need(program);
+    let _load = Load::new(machine);
+    let directory = tempfile::tempdir().expect("a directory");
+    let pcap = directory.path().join("net.pcap");
+    let mut options = vec!["--clock", "virtual", "--pcap", pcap.to_str().expect("UTF-8")];
+    options.extend(launcher);
+    let net = StockNet::new();
+    let port = free_port();
+    let number = port.to_string();
+    let words = |device: &'static str| [&[program, "-d", device, "-p", number.as_str()], arguments].concat();
+    let mut server = side(&net, &options, machine, &words("verbena0"));
+    let listens = wait_until_listening(&mut server, port, LIMIT);
+    assert!(listens, "the server of {program} does not listen; it said:\n{}", server.said());
+    let hold = Segment::hold(&net.socket()).expect("the net runs");
+    let client = side(&net, &options, machine, &[words("verbena1").as_slice(), &["localhost"]].concat());
+    let (client, server) = (client.wait(LIMIT), server.wait(LIMIT));
+    let what = format!("{program} {} on {machine:?}", arguments.join(" "));
+    assert!(client.good(), "{what}: client: {}; it said:\n{}", client.how(), client.said);
+    assert!(server.good(), "{what}: server: {}; it said:\n{}", server.how(), server.said);
+    let time = simulated_time(&net.socket()).expect("the net still runs").expect("in simulated time");
+    drop(hold);
+    Result { server: server.said, client: client.said, capture: fs::read(&pcap).expect("frames"), time }
+}
+
+/// Where two results differ first.
+fn difference(a: &Result, b: &Result) -> String {
+    for (side, a, b) in [("server", &a.server, &b.server), ("client", &a.client, &b.client)] {
+        if let Some((a, b)) = a.lines().zip(b.lines()).find(|(a, b)| a != b) {
+            return format!("the {side} said\n  {a}\nand then\n  {b}");
+        }
+    }
+    if a.capture != b.capture {
+        let at = a.capture.iter().zip(&b.capture).position(|(a, b)| a != b);
+        let (a, b) = (a.capture.len(), b.capture.len());
+        return format!("the captures ({a} and {b} bytes) differ from byte {at:?} on");
+    }
+    format!("the simulated time was {} ps and then {} ps", a.time, b.time)
+}
+
+/// Runs the same on each machine; all have to give what the first does.
+fn same_on(machines: &[Machine], launcher: &[&str], program: &str, arguments: &[&str]) -> Vec<String> {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let results: Vec<Result> = machines.iter().map(|&m| run(m, launcher, program, arguments)).collect();
+    let first = &results[0];
+    assert!(first.capture.len() > 10_000 && first.time > 1_000_000, "{program} did not do much");
+    let others = results.iter().zip(machines).skip(1).filter(|(result, _)| *result != first);
+    others
+        .map(|(result, machine)| {
+            let line = [launcher, &[program], arguments].concat().join(" ");
+            format!("{line}: {machine:?} is not as {:?}: {}", machines[0], difference(first, result))
+        })
+        .collect()
+}
+
+fn expect_same(failures: Vec<String>) {
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn every_test_gives_the_same() {
+    let runs = PROGRAMS.map(|program| same_on(&[Idle, Idle], &[], program, &["-n", "100"]));
+    expect_same(runs.concat());
+}
+
+#[test]
+fn ten_runs_on_a_machine_that_changes() {
+    let machines = [Idle, Loaded, OneCore, Loaded, Idle, OneCoreLoaded, OneCore, Idle, Loaded, Idle];
+    let mut failures = same_on(&machines, &[], "ib_read_bw", &["-n", "100", "-s", "3000"]);
+    failures.extend(same_on(&machines, &[], "ib_atomic_lat", &["-n", "100"]));
+    expect_same(failures);
+}
+
+#[test]
+fn losses_are_those_of_the_seed() {
+    let faults = "--fault=loss=0.01,dup=0.01,reorder=0.01,corrupt=0.01,seed=11";
+    let of = |seed: &str| {
+        let faults = faults.replace("seed=11", &format!("seed={seed}"));
+        run(Idle, &[&faults], "ib_write_bw", &["-n", "100", "-s", "20000"])
+    };
+    let machines = [Idle, Loaded, OneCore];
+    let mut failures = same_on(&machines, &[faults], "ib_write_bw", &["-n", "100", "-s", "20000"]);
+    failures.extend(same_on(&machines[..2], &[faults], "ib_send_bw", &["-n", "100", "-s", "333", "-b"]));
+    expect_same(failures);
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(of("11") != of("12"), "the seed does not matter");
+}
+
+/// All of it, ten times each: some minutes. `cargo test -p tests --test determinism -- --ignored`
+#[test]
+#[ignore = "takes minutes"]
+fn ten_runs_of_every_test() {
+    let machines = [Idle, Loaded, OneCore, Loaded, Idle, OneCoreLoaded, OneCore, Idle, Loaded, Idle];
+    let faults = "--fault=loss=0.01,dup=0.01,reorder=0.01,corrupt=0.01,seed=3";
+    let mut failures = Vec::new();
+    for program in PROGRAMS {
+        failures.extend(same_on(&machines, &[], program, &["-n", "300"]));
+        failures.extend(same_on(&machines, &[faults], program, &["-n", "300"]));
+    }
+    expect_same(failures);
+}
