@@ -410,6 +410,8 @@ impl Device {
             ci_iova: c.ci_iova(),
             used: true,
             armed: 0,
+            held: 0,
+            arming: 0,
             overrun: false,
             eq,
             function: f,

@@ -38,10 +38,28 @@ impl Device {
         let _ = env.publish(at, cqe.as_bytes());
         cq.pi = cq.pi.wrapping_add(1);
         if cq.armed != DISARMED && (cq.armed == ARMED || urgent) {
-            let (function, eq) = (cq.function, cq.eq);
-            self.push_event(function, eq, EventKind::COMPLETION, 0, cqn as u32, env);
-            self.cqs[cqn as usize].armed = DISARMED;
+            cq.held += 1;
+            let (held, arming) = (cq.held, cq.arming);
+            if !env.holds_event(self.id, cqn, arming, held) {
+                self.completion_event(cqn, env);
+            }
         }
+    }
+
+    /// A completion event was held back long enough (CQ moderation), unless it was raised meanwhile.
+    pub fn held_event(&mut self, cqn: u16, arming: u32, env: &mut impl Env) {
+        let cq = &self.cqs[cqn as usize];
+        if cq.used && cq.armed != DISARMED && cq.held > 0 && cq.arming == arming {
+            self.completion_event(cqn, env);
+        }
+    }
+
+    fn completion_event(&mut self, cqn: u16, env: &mut impl Env) {
+        let cq = &self.cqs[cqn as usize];
+        let (function, eq) = (cq.function, cq.eq);
+        self.push_event(function, eq, EventKind::COMPLETION, 0, cqn as u32, env);
+        let cq = &mut self.cqs[cqn as usize];
+        (cq.armed, cq.held) = (DISARMED, 0);
     }
 
     /// Reads the consumer index record; whether there is room now.
@@ -75,10 +93,9 @@ impl Device {
         if !cq.used || cq.function != function {
             return;
         }
+        cq.arming = cq.arming.wrapping_add(1);
         if cq.pi.wrapping_sub(first) != consumer && !solicited_only {
-            let eq = cq.eq;
-            cq.armed = DISARMED;
-            self.push_event(function, eq, EventKind::COMPLETION, 0, cqn, env);
+            self.completion_event(cqn as u16, env);
         } else if solicited_only {
             if cq.armed == DISARMED {
                 cq.armed = ARMED_SOLICITED;

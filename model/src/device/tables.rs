@@ -163,6 +163,10 @@ pub struct Cq {
     pub armed: u8,
     /// Overrun: nothing is written any more.
     pub overrun: bool,
+    /// Completions that an event tells of, and that is held back.
+    pub held: u32,
+    /// How often it was armed.
+    pub arming: u32,
     /// Event queue.
     pub eq: u8,
     /// Function.

@@ -148,6 +148,11 @@ impl Engine<'_> {
             }
             Event::Short { to, len, entry, bytes } => self.env.apply_short(to, &bytes[..len.into()], entry),
             Event::Interrupt { card, function, vector, .. } => self.interrupt(card, function, vector),
+            Event::Held { card, cqn, arming } => {
+                self.env.step.card = card;
+                self.world.cards[card as usize].held_event(cqn, arming, &mut self.env);
+                self.settle();
+            }
             Event::Timers => self.timers(),
             Event::Span(span) => self.env.sim.trace.put(span),
             Event::Wake { actor, serial } => self.wake(actor, serial),
