@@ -397,6 +397,7 @@ impl Device {
             ring: Addr { iova: c.ring_iova(), domain: self.functions[f as usize].domain },
             mask: (1 << c.log_size()) - 1,
             pi: 0,
+            told: 0,
             ci: 0,
             ci_iova: c.ci_iova(),
             used: true,

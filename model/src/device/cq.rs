@@ -38,6 +38,7 @@ impl Device {
         cq.pi = cq.pi.wrapping_add(1);
         if cq.armed != DISARMED && (cq.armed == ARMED || urgent) {
             let (function, eq) = (cq.function, cq.eq);
+            cq.told = cq.pi;
             self.push_event(function, eq, EventKind::COMPLETION, 0, cqn as u32, env);
             self.cqs[cqn as usize].armed = DISARMED;
         }
@@ -59,7 +60,8 @@ impl Device {
         cq.pi.wrapping_sub(cq.ci) <= cq.mask
     }
 
-    /// The CQ-arm doorbell. An event is raised at once when there are CQEs from `consumer` on.
+    /// The CQ-arm doorbell. An event is raised at once when there are CQEs from `consumer` on of which none
+    /// has told: a program that arms before it polls is not told twice of what it is about to poll.
     pub fn arm_cq(
         &mut self,
         function: u16,
@@ -72,8 +74,9 @@ impl Device {
         if !cq.used || cq.function != function {
             return;
         }
-        if cq.pi != consumer && !solicited_only {
+        if cq.pi != consumer && cq.pi != cq.told && !solicited_only {
             let eq = cq.eq;
+            cq.told = cq.pi;
             cq.armed = DISARMED;
             self.push_event(function, eq, EventKind::COMPLETION, 0, cqn, env);
         } else if solicited_only {
