@@ -144,6 +144,20 @@
 /* Vectors that wait to be unmasked; writing 1 forgets one. (W1C, 4 bytes) */
 #define VERBENA_GLOBAL_REG_VECTOR_PENDING UINT32_C(0x88)
 #define VERBENA_GLOBAL_REG_VECTOR_PENDING_RESET UINT32_C(0x0)
+/* Functions of the card that are open. (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_FUNCTIONS_OPEN UINT32_C(0x90)
+/* QPs of the card, of all functions. (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_QPS_IN_USE UINT32_C(0x94)
+/* CQs of the card, of all functions. (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_CQS_IN_USE UINT32_C(0x98)
+/* Memory registrations and windows of the card, of all functions. (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_KEYS_IN_USE UINT32_C(0x9c)
+/* Blocks in send queues whose WQE was posted and has not completed, of all QPs of the card. (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_SENDS_WAITING UINT32_C(0xa0)
+/* The largest part of `SENDS_WAITING` that is one QP's. (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_SENDS_DEEPEST UINT32_C(0xa4)
+/* Receive WQEs that were posted and not used yet, of all QPs of the card. (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_RECVS_WAITING UINT32_C(0xa8)
 /* Running count of entries consumed of each event queue. The card never writes over an entry that was not consumed. (RW, 4 bytes, 32 of them) */
 #define VERBENA_GLOBAL_REG_EQ_CONSUMER UINT32_C(0x100)
 #define VERBENA_GLOBAL_REG_EQ_CONSUMER_RESET UINT32_C(0x0)

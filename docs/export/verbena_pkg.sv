@@ -126,6 +126,20 @@ package verbena_pkg;
   // Vectors that wait to be unmasked; writing 1 forgets one. (W1C, 4 bytes)
   localparam logic [31:0] GLOBAL_REG_VECTOR_PENDING = 32'h88;
   localparam logic [31:0] GLOBAL_REG_VECTOR_PENDING_RESET = 32'h0;
+  // Functions of the card that are open. (RO, 4 bytes)
+  localparam logic [31:0] GLOBAL_REG_FUNCTIONS_OPEN = 32'h90;
+  // QPs of the card, of all functions. (RO, 4 bytes)
+  localparam logic [31:0] GLOBAL_REG_QPS_IN_USE = 32'h94;
+  // CQs of the card, of all functions. (RO, 4 bytes)
+  localparam logic [31:0] GLOBAL_REG_CQS_IN_USE = 32'h98;
+  // Memory registrations and windows of the card, of all functions. (RO, 4 bytes)
+  localparam logic [31:0] GLOBAL_REG_KEYS_IN_USE = 32'h9c;
+  // Blocks in send queues whose WQE was posted and has not completed, of all QPs of the card. (RO, 4 bytes)
+  localparam logic [31:0] GLOBAL_REG_SENDS_WAITING = 32'ha0;
+  // The largest part of `SENDS_WAITING` that is one QP's. (RO, 4 bytes)
+  localparam logic [31:0] GLOBAL_REG_SENDS_DEEPEST = 32'ha4;
+  // Receive WQEs that were posted and not used yet, of all QPs of the card. (RO, 4 bytes)
+  localparam logic [31:0] GLOBAL_REG_RECVS_WAITING = 32'ha8;
   // Running count of entries consumed of each event queue. The card never writes over an entry that was not consumed. (RW, 4 bytes, 32 of them)
   localparam logic [31:0] GLOBAL_REG_EQ_CONSUMER = 32'h100;
   localparam logic [31:0] GLOBAL_REG_EQ_CONSUMER_RESET = 32'h0;

@@ -26,6 +26,8 @@ const SLOTS: usize = 32;
 const MAILBOX: usize = 512;
 /// How long a command is waited for.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a wait looks whether the card is still there.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What a slot is doing.
 enum Slot {
@@ -103,10 +105,16 @@ impl<C: Card> Admin<C> {
         };
         self.submit(command, tag, input, output.len());
         let mut spins = 0;
+        let mut look_at = Instant::now() + LOOK;
         let reply = loop {
             self.drain();
-            if let Some(reply) = self.take(tag, Instant::now() >= deadline) {
+            let now = Instant::now();
+            let gone = now >= look_at && self.card.read32(regs::ID) == u32::MAX;
+            if let Some(reply) = self.take(tag, gone || now >= deadline) {
                 break reply.ok_or_else(timed_out)?;
+            }
+            if now >= look_at {
+                look_at = now + LOOK;
             }
             self.card.relax(spins);
             spins = spins.saturating_add(1);
@@ -187,6 +195,11 @@ impl<C: Card> Admin<C> {
     fn timed_out(&self, command: Command, after: Duration) -> Error {
         if self.card.read32(regs::ID) == u32::MAX {
             return CardError::Gone.into();
+        }
+        let lost = |status: &regs::Status| !status.ready() || status.error();
+        let status = self.card.may_vanish().then(|| regs::Status(self.card.read32(regs::STATUS)));
+        if let Some(status) = status.filter(lost) {
+            return Error::Lost { status: status.0, cause: self.card.read32(regs::ERROR_CAUSE) };
         }
         Error::Timeout { command: command.opcode(), after }
     }

@@ -37,6 +37,11 @@ pub trait Card: Send + Sync + 'static {
     /// Hot: a poll has found so many completions. A hint for cards in simulated time, where that takes time.
     #[inline]
     fn polled(&self, _completions: usize) {}
+    /// Whether the card may be pulled out or reset behind the driver's back: then whoever waits long
+    /// looks at its status now and then.
+    fn may_vanish(&self) -> bool {
+        false
+    }
     /// Called on an empty poll: a software card runs what is due; hardware pauses.
     fn relax(&self, empty_polls: u32);
 }

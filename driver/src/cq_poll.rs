@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use fpga_regs::{Cqe, MAX_WQE_BLOCKS};
 
+use crate::alive::LOOK_EVERY;
 use crate::card::Card;
 use crate::cq::Cq;
 use crate::cq_ring::CqRing;
@@ -36,6 +37,9 @@ impl<C: Card> Cq<C> {
             ring.empty = empty.saturating_add(1);
             drop(ring);
             self.dev.card().relax(empty);
+            if empty % LOOK_EVERY == LOOK_EVERY - 1 && self.dev.card().may_vanish() {
+                self.dev.check_polled()?;
+            }
         }
     }
 }

@@ -38,15 +38,20 @@ struct Queues<C: Card> {
 }
 
 impl<C: Card> Device<C> {
-    /// Identifies the card, resets it and brings its queues up.
+    /// Identifies the card, resets it and brings its queues up; events come by interrupt vector 0.
     pub fn open(card: C) -> Result<Arc<Self>> {
+        Self::open_on(card, 0)
+    }
+
+    /// As [`Device::open`], with events by another interrupt vector.
+    pub fn open_on(card: C, vector: u32) -> Result<Arc<Self>> {
         let card = Arc::new(card);
         let features = bringup::identify(&*card)?.set();
         let node_guid = card.read64(regs::SERIAL);
         bringup::reset(&*card)?;
         let admin = Admin::new(&card)?;
         bringup::enable(&*card)?;
-        match Self::start(&card, &admin) {
+        match Self::start(&card, &admin, vector) {
             Ok((limits, page, events)) => {
                 let records = Records::new(&card);
                 let rings = Rings::new(&card);
@@ -65,7 +70,7 @@ impl<C: Card> Device<C> {
     }
 
     /// The first commands.
-    fn start(card: &Arc<C>, admin: &Admin<C>) -> Result<(CardLimits, u32, Events<C>)> {
+    fn start(card: &Arc<C>, admin: &Admin<C>, vector: u32) -> Result<(CardLimits, u32, Events<C>)> {
         let mut bytes = [0; CardLimits::BYTES];
         admin.run(Command::new().with_opcode(AdminOpcode::QUERY_CARD), &[], &mut bytes)?;
         let limits = CardLimits::from_bytes(&bytes);
@@ -73,7 +78,7 @@ impl<C: Card> Device<C> {
         if page >= fpga_regs::DOORBELL_PAGES {
             return Err(Error::Protocol(format!("doorbell page {page} lies outside BAR0")));
         }
-        let events = Events::new(card, admin)?;
+        let events = Events::new(card, admin, vector)?;
         Ok((limits, page, events))
     }
 

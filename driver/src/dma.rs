@@ -88,7 +88,7 @@ impl<C: Card> Dma<C> {
     /// Gives the memory back after a failed command, or keeps it for ever where the command may
     /// still be carried out.
     pub fn after(self, error: Error) -> Error {
-        if let Error::Timeout { .. } = error {
+        if let Error::Timeout { .. } | Error::Lost { .. } = error {
             self.leak();
         }
         error

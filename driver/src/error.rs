@@ -57,6 +57,17 @@ pub enum Error {
         /// ERROR_CAUSE register.
         cause: u32,
     },
+    /// The card is not in the state that the driver brought it to.
+    #[error(
+        "the card was reset or failed while it was in use (status {status:#x}, cause {cause:#x}): \
+         close the device and open it again"
+    )]
+    Lost {
+        /// STATUS register.
+        status: u32,
+        /// ERROR_CAUSE register.
+        cause: u32,
+    },
     /// An admin command got no reply.
     #[error("the card did not answer {command} within {after:?}: reset the card or restart what serves it")]
     Timeout {
@@ -134,7 +145,7 @@ impl Error {
             Error::Unsupported(_) => libc::EOPNOTSUPP,
             Error::Unreachable { .. } => libc::EHOSTUNREACH,
             Error::Busy { .. } => libc::EBUSY,
-            Error::Protocol(_) => libc::EIO,
+            Error::Protocol(_) | Error::Lost { .. } => libc::EIO,
         }
     }
 }
@@ -204,6 +215,12 @@ pub enum CqError {
         /// Which work request.
         index: u32,
     },
+    /// The card is gone.
+    #[error("the card is gone (its registers read all ones): check the slot or the process that serves it")]
+    Gone,
+    /// The card was reset or failed.
+    #[error("the card was reset or failed while it was in use: close the device and open it again")]
+    Lost,
     /// The CQ was destroyed.
     #[error("this CQ was destroyed already")]
     Destroyed,

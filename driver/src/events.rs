@@ -6,7 +6,7 @@ use std::time::Duration;
 use fpga_regs::{regs, AdminOpcode, Command, EqContext, Eqe, EventKind};
 
 use crate::admin::Admin;
-use crate::card::Card;
+use crate::card::{Card, CardError};
 use crate::device::Device;
 use crate::dma::Dma;
 use crate::error::Result;
@@ -14,8 +14,6 @@ use crate::ring::Phased;
 
 /// Entries: an event for each of some thousand queues before anybody looks.
 const LOG_ENTRIES: u32 = 13;
-/// The interrupt vector of the one event queue.
-const VECTOR: u32 = 0;
 
 /// Something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,21 +36,31 @@ pub enum Event {
 pub(crate) struct Events<C: Card> {
     card: Arc<C>,
     eqn: u32,
+    vector: u32,
     ring: Mutex<Phased<C>>,
 }
 
 impl<C: Card> Events<C> {
-    /// Creates the event queue on the card.
-    pub fn new(card: &Arc<C>, admin: &Admin<C>) -> Result<Self> {
+    /// Creates the event queue on the card, with this interrupt vector.
+    pub fn new(card: &Arc<C>, admin: &Admin<C>, vector: u32) -> Result<Self> {
+        // Every card has the first one.
+        if vector != 0 {
+            let count = card.read32(regs::VECTORS).min(regs::MAX_VECTORS);
+            if vector >= count {
+                return Err(CardError::NoVector { vector, count }.into());
+            }
+        }
         let memory = Dma::alloc(card, Eqe::BYTES << LOG_ENTRIES)?;
         let ring = Phased::new(memory, LOG_ENTRIES, Eqe::BYTES);
         let context = EqContext::new()
             .with_ring_iova(ring.iova())
             .with_log_size(LOG_ENTRIES as u8)
-            .with_vector(VECTOR as u8);
+            .with_vector(vector as u8);
         let command = Command::new().with_opcode(AdminOpcode::CREATE_EQ);
         match admin.run(command, context.as_bytes(), &mut []) {
-            Ok(reply) => Ok(Events { card: card.clone(), eqn: reply.object(), ring: Mutex::new(ring) }),
+            Ok(reply) => {
+                Ok(Events { card: card.clone(), eqn: reply.object(), vector, ring: Mutex::new(ring) })
+            }
             Err(error) => Err(ring.after(error)),
         }
     }
@@ -94,6 +102,11 @@ impl<C: Card> Device<C> {
         1
     }
 
+    /// Sleeps until there may be an event, the backend is told to wake up, or the time is over.
+    pub fn wait_for_event(&self, timeout: Duration) -> Result<()> {
+        self.wait_checked(self.events().vector, timeout).map(drop)
+    }
+
     /// The next event. Waits up to `timeout` for an interrupt; `None` if none came, or one without an event
     /// (a wake-up, or the interrupt of an event that was given before). Any number of threads may call.
     pub fn next_event(&self, timeout: Duration) -> Result<Option<Event>> {
@@ -101,7 +114,7 @@ impl<C: Card> Device<C> {
             return Ok(Some(event));
         }
         if !timeout.is_zero() {
-            self.card().wait_interrupt(VECTOR, timeout)?;
+            self.wait_checked(self.events().vector, timeout)?;
         }
         Ok(self.events().pop())
     }

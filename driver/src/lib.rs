@@ -5,8 +5,8 @@
 //!
 //! | file | one idea |
 //! |---|---|
-//! | `card` | the trait |
-//! | `bringup`, `admin`, `events`, `device` | from power-on to a working function |
+//! | `card`, `shared` | the trait |
+//! | `bringup`, `admin`, `events`, `device`, `alive` | from power-on to a working function, and whether it still is one |
 //! | `pd`, `mr`, `mw`, `ah`, `mcast`, `port` | what queues need besides |
 //! | `dma`, `rings`, `ring`, `spin` | memory, entries that the card writes, locks |
 //! | `qp`, `qp_size`, `qp_attr`, `qp_state`, `qp_modify` | queue pairs and their states |
@@ -17,6 +17,7 @@
 
 mod admin;
 mod ah;
+mod alive;
 pub mod backend;
 mod bringup;
 mod card;
@@ -42,6 +43,7 @@ mod qp_table;
 mod ring;
 mod rings;
 mod rq;
+mod shared;
 mod spin;
 mod sq;
 mod sq_ring;

@@ -66,7 +66,7 @@ impl<C: Card> Pd<C> {
                 Ok(self.region(key, addr as u64, &context, memory))
             }
             // After a time-out the region may come into being yet: the memory stays mapped.
-            Err(error @ Error::Timeout { .. }) => Err(error),
+            Err(error @ (Error::Timeout { .. } | Error::Lost { .. })) => Err(error),
             Err(error) => {
                 card.unmap(iova, addr, len);
                 Err(error)

@@ -49,6 +49,7 @@ pub mod recv;
 pub mod regs;
 pub mod segment;
 pub mod syndrome;
+pub mod vfio_user;
 pub mod wqe;
 
 pub use admin::*;

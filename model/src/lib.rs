@@ -3,7 +3,7 @@
 //! [`device`] is the card core, free of threads, clocks and sockets; [`mod@env`] says what it asks of its
 //! surroundings; [`world`] runs the cards of a segment; [`segment`] is the shared memory that they live
 //! in; [`attach`] is the backend through which the driver uses a card in its own process; [`link`] is the wire
-//! that carries frames instead of values.
+//! that carries frames instead of values; [`serve`] puts a card behind a socket, as a PCI function.
 
 pub mod address;
 pub mod attach;
@@ -13,6 +13,7 @@ pub mod link;
 pub mod packet;
 pub mod profile;
 pub mod segment;
+pub mod serve;
 pub mod sim;
 pub mod time;
 pub mod wire;

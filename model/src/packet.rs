@@ -221,7 +221,7 @@ impl Packet {
         payload: Payload::None,
     };
 
-    /// Bytes of the frames from the Ethernet header to the ICRC, without padding and FCS; `payload` is
+    /// Bytes of the frames from the Ethernet header to the ICRC, with padding, without FCS; `payload` is
     /// the payload's length.
     #[inline(always)]
     pub fn wire_bytes(&self, payload: u32) -> u64 {
@@ -232,8 +232,10 @@ impl Packet {
             Kind::Write if self.first => 16,
             Kind::ReadRequest => 16,
             Kind::CompareSwap | Kind::FetchAdd => 28,
-            Kind::ReadResponse if self.count > 1 => 8,
-            Kind::Ack | Kind::ReadResponse => 4,
+            // The first and the last one have an AETH.
+            Kind::ReadResponse if self.count == 1 => 4 * u64::from(self.first || self.last),
+            Kind::ReadResponse => 4 * (u64::from(self.first) + u64::from(self.last)),
+            Kind::Ack => 4,
             Kind::AtomicAck => 12,
             _ => 0,
         };

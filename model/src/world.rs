@@ -1,6 +1,6 @@
 //! All cards of a segment and the wire between them, and the loop that runs them.
 
-use crate::device::Device;
+use crate::device::{Device, PortSetting};
 use crate::env::{Env, Work};
 use crate::packet::{Packet, PortId};
 
@@ -18,10 +18,10 @@ pub struct World {
 
 impl World {
     /// Makes `count` cards of zeroed memory.
-    pub fn init(&mut self, count: u8, limits: fpga_regs::CardLimits) {
+    pub fn init(&mut self, count: u8, limits: fpga_regs::CardLimits, port: PortSetting) {
         self.count = count.min(MAX_CARDS as u8);
         for id in 0..self.count {
-            self.cards[id as usize].init(id, self.count, limits);
+            self.cards[id as usize].init(id, self.count, limits, port);
         }
     }
 
@@ -50,6 +50,13 @@ impl World {
                 let _ = self.cards[card].receive(p, env);
             }
         }
+    }
+
+    /// Whether a packet is lost because the link of its sender or of its receiver is down at `now` (ns).
+    /// What stays within a port needs no link.
+    pub fn is_cut(&self, p: &Packet, now: u64) -> bool {
+        let down = |port: PortId| port.card < self.count && !self.cards[port.card as usize].link_at(now).0;
+        p.src != p.dst && (down(p.src) || down(p.dst))
     }
 
     /// The end of a run, when no work is left: arms the timers of QPs with something outstanding.

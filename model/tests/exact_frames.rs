@@ -59,7 +59,7 @@ fn encoded(path: &Path, train: &Packet, payload: &[u8]) -> Vec<Vec<u8>> {
             to.copy_from_slice(&payload[piece.offset..][..piece.len]);
             Ok::<(), EncodeError>(())
         };
-        let len = encode(&piece.packet, path, piece.len, &mut out, fill).expect("encodes");
+        let (_, len) = encode(&piece.packet, path, piece.len, &mut out, fill).expect("encodes");
         out.truncate(len);
         out
     };

@@ -183,7 +183,7 @@ fn a_foreign_part_id_is_announced() {
 fn mistakes_are_explained() {
     let person = Person::new();
     let cases: [(&[&str], &str); 4] = [
-        (&["run", "--card", "cx99", "--", "true"], "no card profile `cx99`"),
+        (&["run", "--card", "cx99", "--", "true"], "cx99: no such card profile; there are f10a"),
         (&["run", "--net", "a/b", "--", "true"], "`a/b` is no net name"),
         (&["perftest", "ib_no_bw"], "apt-get install perftest"),
         (&["decode", "wqe", "nonsense"], "neither hex nor a file"),

@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 
 use driver::{AttrMask, Card, Device, QpAttr, Wc};
 use fpga_regs::{Access, CqeStatus, QpState};
-use model::attach::SegmentCard;
 
-use crate::{join, Net, Options, Peer};
+use crate::{join, Net, Options, Peer, TestCard};
 
-/// A peer on a modelled card.
-pub type Side = Peer<SegmentCard>;
+/// A peer on a modelled card, however the tests reach it.
+pub type Side = Peer<TestCard>;
 
 impl<C: Card> Peer<C> {
     /// The next completion, which must have this status.
@@ -70,7 +69,7 @@ impl<C: Card> Peer<C> {
 /// Connections within one card and between two, on nets that are made once.
 pub struct Cards {
     // The devices go before their net.
-    pairs: [[Arc<Device<SegmentCard>>; 2]; 2],
+    pairs: [[Arc<Device<TestCard>>; 2]; 2],
     _nets: [Net; 2],
 }
 

@@ -5,13 +5,16 @@
 #![allow(unsafe_code)]
 
 mod buffer;
+mod card;
 mod events;
 mod expect;
+pub mod guest;
 mod net;
 mod peer;
 pub mod stock;
 
 pub use buffer::Buffer;
+pub use card::TestCard;
 pub use events::{event_within, expect_async, expect_completion_event, expect_no_event};
 pub use expect::{on_one_and_two_cards, Cards, Side};
 pub use net::Net;

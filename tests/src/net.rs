@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use driver::Device;
 use model::attach::{run_keeper, NetOptions, SegmentCard};
 
+use crate::TestCard;
+
 /// See the module.
 pub struct Net {
     /// A keeper that nobody comes to ends soon; this one is not alone.
@@ -52,14 +54,14 @@ impl Net {
     }
 
     /// Opens a card through the driver, if the net has it.
-    pub fn try_open(&self, card: u32) -> Option<Arc<Device<SegmentCard>>> {
-        let card = SegmentCard::open(&self.socket(), card).ok()?;
+    pub fn try_open(&self, card: u32) -> Option<Arc<Device<TestCard>>> {
+        let card = TestCard::open(&self.socket(), card).ok()?;
         Some(Device::open(card).expect("the card comes up"))
     }
 
     /// Opens a card through the driver.
-    pub fn open(&self, card: u32) -> Arc<Device<SegmentCard>> {
-        let card = SegmentCard::open(&self.socket(), card).expect("the card opens");
+    pub fn open(&self, card: u32) -> Arc<Device<TestCard>> {
+        let card = TestCard::open(&self.socket(), card).expect("the card opens");
         Device::open(card).expect("the card comes up")
     }
 }

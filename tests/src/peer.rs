@@ -231,12 +231,12 @@ impl<C: Card> Peer<C> {
     }
 
     /// A signaled work request that names the peer's memory.
-    pub fn remote<'a>(
+    pub fn remote<'a, D: Card>(
         &self,
         wr_id: u64,
         opcode: WqeOpcode,
         sges: &'a [Sge],
-        peer: &Peer<C>,
+        peer: &Peer<D>,
         at: usize,
     ) -> SendWr<'a> {
         SendWr { remote_addr: peer.buffer.addr(at), rkey: peer.mr.rkey(), ..self.wr(wr_id, opcode, sges) }
@@ -300,7 +300,7 @@ pub fn connect<C: Card>(a: &Arc<Device<C>>, b: &Arc<Device<C>>, options: Options
 }
 
 /// Connects two QPs in RESET with each other and brings them to RTS.
-pub fn join<C: Card>(x: &Peer<C>, y: &Peer<C>) {
+pub fn join<C: Card, D: Card>(x: &Peer<C>, y: &Peer<D>) {
     x.init();
     y.init();
     x.rtr(y.qp.qpn(), y.gid(), y.options.psn);

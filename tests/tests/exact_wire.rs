@@ -13,16 +13,16 @@ use std::path::Path;
 
 use driver::{Device, SendFlags, SendWr};
 use fpga_regs::{CqeOpcode, QpType, WqeOpcode};
-use model::attach::{NetOptions, SegmentCard};
+use model::attach::NetOptions;
 use model::link::{Capture, LinkOptions, Wire};
-use tests::{Options, Peer};
+use tests::{Options, Peer, TestCard};
 
 /// A net of two cards on the exact wire, with faults as on the command line.
 fn exact(faults: &str) -> NetOptions {
     let faults = faults.parse().expect("faults");
     NetOptions {
         cards: 2,
-        link: LinkOptions { wire: Wire::Exact, faults, capture: None },
+        link: LinkOptions { wire: Wire::Exact, faults, ..LinkOptions::default() },
         clock: None,
         trace: None,
     }
@@ -35,8 +35,8 @@ fn recorded(mut options: NetOptions, path: &Path, snaplen: u32) -> NetOptions {
 }
 
 /// A counter of both ports' cards, added up.
-fn counter(devices: &[&Device<SegmentCard>], name: &str) -> u64 {
-    let one = |device: &&Device<SegmentCard>| {
+fn counter(devices: &[&Device<TestCard>], name: &str) -> u64 {
+    let one = |device: &&Device<TestCard>| {
         let counters = device.query_port(1).expect("the port").counters;
         counters
             .iter()
@@ -49,8 +49,8 @@ fn counter(devices: &[&Device<SegmentCard>], name: &str) -> u64 {
 
 /// A UD SEND to a peer's QP.
 fn datagram<'a>(
-    x: &Peer<SegmentCard>,
-    y: &Peer<SegmentCard>,
+    x: &Peer<TestCard>,
+    y: &Peer<TestCard>,
     ah: &'a driver::Ah,
     sges: &'a [driver::Sge],
 ) -> SendWr<'a> {
@@ -63,7 +63,7 @@ fn datagram<'a>(
 }
 
 /// One of each verb between two cards, in an order that does not depend on the wire.
-fn one_of_each(a: &std::sync::Arc<Device<SegmentCard>>, b: &std::sync::Arc<Device<SegmentCard>>, gid: u8) {
+fn one_of_each(a: &std::sync::Arc<Device<TestCard>>, b: &std::sync::Arc<Device<TestCard>>, gid: u8) {
     let options = Options { gid, ..Options::default() };
     let (mut x, y) = tests::connect(a, b, options);
     x.buffer.pattern(5);

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use driver::{Card, Data, Mr, PageList, SendFlags, SendWr, Sge, Wc};
 use fpga_regs::{Access, CqeStatus, QpState, WqeOpcode};
-use model::attach::SegmentCard;
-use tests::{connect, Net, Options, Side};
+use tests::{connect, Net, Options, Side, TestCard};
 
 const PAGE: usize = 2 << 20;
 /// The longest message of the specification.
@@ -16,7 +15,7 @@ const GIANT: u64 = 1 << 31;
 
 /// A region of 2 GiB over one aligned page of a peer's buffer.
 struct Giant {
-    mr: Arc<Mr<SegmentCard>>,
+    mr: Arc<Mr<TestCard>>,
     /// Where that page begins.
     at: usize,
 }

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use driver::{Card, Mr, PageList, SendWr, Sge, SrqAttr};
 use fpga_regs::{Access, CqeStatus, QpState, WqeOpcode};
-use model::attach::SegmentCard;
-use tests::{join, on_one_and_two_cards, Buffer, Net, Options, Peer, Side};
+use tests::{join, on_one_and_two_cards, Buffer, Net, Options, Peer, Side, TestCard};
 
 fn small() -> Options {
     Options { depth: 16, bytes: 1 << 18, timeout: 14, cqes: 128, ..Default::default() }
@@ -25,7 +24,7 @@ fn register(
     len: usize,
     wire_va: u64,
     access: Access,
-) -> Result<Arc<Mr<SegmentCard>>, driver::Error> {
+) -> Result<Arc<Mr<TestCard>>, driver::Error> {
     // SAFETY: the tests keep the memory until the region is gone.
     #[allow(unsafe_code)]
     unsafe {
@@ -242,7 +241,7 @@ fn a_region_of_64_gib_costs_nothing_and_works_at_its_far_end() {
 
 /// A region of scattered pages, and how its bytes lie in the buffer beneath.
 struct Pages {
-    mr: Arc<Mr<SegmentCard>>,
+    mr: Arc<Mr<TestCard>>,
     order: Vec<usize>,
     shift: u8,
     first: usize,

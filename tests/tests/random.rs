@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use driver::{Data, Device, SendFlags, SendWr, Sge};
 use fpga_regs::{QpType, WqeOpcode};
-use model::attach::{NetOptions, SegmentCard};
+use model::attach::NetOptions;
 use model::link::{Faults, Wire};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use tests::{join, Net, Options, Peer, Side};
+use tests::{join, Net, Options, Peer, Side, TestCard};
 
 /// Bytes of memory of each side that requests may name.
 const BYTES: usize = 24 * 1024;
@@ -216,7 +216,7 @@ fn perform(own: &Side, peer: &Side, requests: &[Request]) {
     peer.quiet();
 }
 
-fn run(devices: [&Arc<Device<SegmentCard>>; 2], case: &Case, qp_type: QpType) {
+fn run(devices: [&Arc<Device<TestCard>>; 2], case: &Case, qp_type: QpType) {
     let options = Options {
         qp_type,
         mtu: case.mtu,

@@ -27,12 +27,7 @@ fn right(opcode: WqeOpcode) -> Access {
 }
 
 /// Registers bytes of a peer's buffer once more.
-fn region(
-    y: &Side,
-    at: usize,
-    len: usize,
-    access: Access,
-) -> std::sync::Arc<driver::Mr<model::attach::SegmentCard>> {
+fn region(y: &Side, at: usize, len: usize, access: Access) -> std::sync::Arc<driver::Mr<tests::TestCard>> {
     // SAFETY: the tests keep the buffer until the region is gone.
     #[allow(unsafe_code)]
     unsafe { y.pd.reg_mr(y.buffer.addr(at) as *mut u8, len, y.buffer.addr(at), access) }.expect("a region")

@@ -4,26 +4,20 @@ use std::sync::Arc;
 
 use driver::{PostError, SendWr, Sge, Srq, SrqAttr, SrqAttrMask};
 use fpga_regs::{CqeStatus, EventKind, QpState, QpType, WqeOpcode};
-use model::attach::SegmentCard;
-use tests::{expect_async, expect_no_event, join, Net, Options, Peer, Side};
+use tests::{expect_async, expect_no_event, join, Net, Options, Peer, Side, TestCard};
 
 fn small() -> Options {
     Options { depth: 32, bytes: 1 << 17, timeout: 14, cqes: 512, ..Default::default() }
 }
 
-fn post(srq: &Srq<SegmentCard>, wr_id: u64, sges: &[Sge]) {
+fn post(srq: &Srq<TestCard>, wr_id: u64, sges: &[Sge]) {
     let mut post = srq.post();
     post.push(wr_id, sges).expect("room");
     post.ring();
 }
 
 /// An SRQ on card 1, and `n` connections from card 0 into it.
-fn shared(
-    net: &Net,
-    n: usize,
-    attr: SrqAttr,
-    options: Options,
-) -> (Arc<Srq<SegmentCard>>, Vec<(Side, Side)>) {
+fn shared(net: &Net, n: usize, attr: SrqAttr, options: Options) -> (Arc<Srq<TestCard>>, Vec<(Side, Side)>) {
     let (a, b) = (net.open(0), net.open(1));
     let srq = b.alloc_pd().expect("a PD").create_srq(&attr).expect("an SRQ");
     let pairs = (0..n)

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use driver::{Bind, Mr, Mw, SendFlags, SendWr, WcFlags};
 use fpga_regs::{Access, CqeOpcode, CqeStatus, EventKind, QpState, WqeOpcode};
-use model::attach::SegmentCard;
-use tests::{connect, expect_async, join, on_one_and_two_cards, Cards, Net, Options, Side};
+use tests::{connect, expect_async, join, on_one_and_two_cards, Cards, Net, Options, Side, TestCard};
 
 fn small() -> Options {
     Options { depth: 16, bytes: 1 << 18, timeout: 14, cqes: 128, ..Default::default() }
@@ -17,7 +16,7 @@ fn next(rkey: u32) -> u32 {
 }
 
 /// Binds a window of `y` to bytes of its buffer; gives the new R_Key.
-fn bind(y: &Side, mw_rkey: u32, mr: &Mr<SegmentCard>, addr: u64, length: u64, access: Access) -> u32 {
+fn bind(y: &Side, mw_rkey: u32, mr: &Mr<TestCard>, addr: u64, length: u64, access: Access) -> u32 {
     let wr = bind_wr(y, 700, mw_rkey, mr, addr, length, access);
     let rkey = wr.imm;
     y.post(&[wr]);
@@ -29,7 +28,7 @@ fn bind_wr(
     y: &Side,
     id: u64,
     mw_rkey: u32,
-    mr: &Mr<SegmentCard>,
+    mr: &Mr<TestCard>,
     addr: u64,
     length: u64,
     access: Access,
@@ -38,7 +37,7 @@ fn bind_wr(
     SendWr { bind: Some(bind), imm: next(mw_rkey), ..y.wr(id, WqeOpcode::BIND_MW, &[]) }
 }
 
-fn window(y: &Side) -> Arc<Mw<SegmentCard>> {
+fn window(y: &Side) -> Arc<Mw<TestCard>> {
     y.pd.alloc_mw(true).expect("a window")
 }
 
@@ -264,7 +263,7 @@ fn binds_that_make_no_sense_fail() {
 }
 
 /// Another region of all of the buffer.
-fn region(y: &Side, access: Access) -> Arc<Mr<SegmentCard>> {
+fn region(y: &Side, access: Access) -> Arc<Mr<TestCard>> {
     // SAFETY: nothing is written through it.
     #[allow(unsafe_code)]
     unsafe { y.pd.reg_mr(y.buffer.addr(0) as *mut u8, y.buffer.len(), y.buffer.addr(0), access) }

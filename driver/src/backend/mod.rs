@@ -3,3 +3,5 @@
 pub mod scripted;
 #[cfg(target_os = "linux")]
 pub mod vfio;
+#[cfg(target_os = "linux")]
+pub mod vfio_user;

@@ -53,7 +53,24 @@ registers! {
         VECTOR_MASK vector_mask (RW u32 @ 0x0084) = 0;
         /// Vectors that wait to be unmasked; writing 1 forgets one.
         VECTOR_PENDING vector_pending (W1C u32 @ 0x0088) = 0;
-        gap _gap2 0x74;
+        gap _gap2 0x04;
+        /// Functions of the card that are open.
+        FUNCTIONS_OPEN functions_open (RO u32 @ 0x0090);
+        /// QPs of the card, of all functions.
+        QPS_IN_USE qps_in_use (RO u32 @ 0x0094);
+        /// CQs of the card, of all functions.
+        CQS_IN_USE cqs_in_use (RO u32 @ 0x0098);
+        /// Memory registrations and windows of the card, of all functions.
+        KEYS_IN_USE keys_in_use (RO u32 @ 0x009c);
+        /// Blocks in send queues whose WQE was posted and has not completed,
+        /// of all QPs of the card.
+        SENDS_WAITING sends_waiting (RO u32 @ 0x00a0);
+        /// The largest part of `SENDS_WAITING` that is one QP's.
+        SENDS_DEEPEST sends_deepest (RO u32 @ 0x00a4);
+        /// Receive WQEs that were posted and not used yet, of all QPs of the
+        /// card.
+        RECVS_WAITING recvs_waiting (RO u32 @ 0x00a8);
+        gap _gap3 0x54;
         /// Running count of entries consumed of each event queue. The card
         /// never writes over an entry that was not consumed.
         EQ_CONSUMER eq_consumer (RW u32 x 32 @ 0x0100) = 0;

@@ -36,11 +36,13 @@ fn no_file_is_left_from_before() {
     }
 }
 
-/// How often a macro is called in the source.
+/// How often a macro is called in the source of the card's definition; the protocol by which a card is
+/// served is no part of it.
 fn declared(call: &str) -> usize {
     fn count(directory: &Path, call: &str) -> usize {
         let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
         entries
+            .filter(|path| !path.ends_with("vfio_user.rs"))
             .map(|path| match path.is_dir() {
                 true => count(&path, call),
                 false => std::fs::read_to_string(&path).unwrap().lines().filter(|line| *line == call).count(),

@@ -14,6 +14,7 @@ use fpga_regs::{
 };
 
 use super::runner::Runner;
+use crate::device::defect::Defect;
 use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
 use crate::segment::layout::PAGE;
 use crate::segment::{futex_wait, AttachError, LockError, Segment};
@@ -43,15 +44,18 @@ pub enum OpenError {
     /// Too many open contexts.
     #[error("the card has no free function: too many programs have it open")]
     NoFunction,
+    /// A card in simulated time was to be served.
+    #[error("the net's cards run in simulated time, which a client behind a socket has no part in: serve cards of a net that was started without --clock virtual")]
+    Simulated,
 }
 
 /// A card of a segment, opened by this process.
 pub struct SegmentCard {
-    runner: Arc<Runner<Segment>>,
-    card: u8,
-    function: u16,
+    pub(super) runner: Arc<Runner<Segment>>,
+    pub(super) card: u8,
+    pub(super) function: u16,
     /// The card runs in simulated time.
-    simulated: bool,
+    pub(super) simulated: bool,
     /// Interrupts seen, by vector.
     seen: [AtomicU32; EQS],
 }
@@ -75,7 +79,15 @@ fn join(socket: &Path) -> Result<Arc<Runner<Segment>>, OpenError> {
 impl SegmentCard {
     /// Opens card `card` (from 0) of the net whose keeper listens at `socket`.
     pub fn open(socket: &Path, card: u32) -> Result<SegmentCard, OpenError> {
-        let runner = join(socket)?;
+        Self::attach(join(socket)?, card)
+    }
+
+    /// As [`SegmentCard::open`], with a membership and so with DMA addresses of its own.
+    pub(super) fn open_alone(socket: &Path, card: u32) -> Result<SegmentCard, OpenError> {
+        Self::attach(Arc::new(Runner::new(Segment::attach(socket)?)), card)
+    }
+
+    fn attach(runner: Arc<Runner<Segment>>, card: u32) -> Result<SegmentCard, OpenError> {
         let member = runner.segment().member();
         let simulated = runner.simulated();
         let attach = |world: &mut crate::world::World, _: &mut super::wall::Wall<'_>| {
@@ -104,7 +116,7 @@ impl SegmentCard {
     }
 
     /// Runs what the open card's registers ask for; `fallback` when the cards cannot be had.
-    fn registers<R>(
+    pub(super) fn registers<R>(
         &self,
         fallback: R,
         access: impl FnOnce(&mut crate::device::Device, u16, &mut super::wall::Wall<'_>) -> R,
@@ -130,6 +142,11 @@ impl SegmentCard {
     /// card runs by the machine's time.
     pub fn follower(&self) -> Option<super::Follower> {
         self.simulated.then(|| super::Follower::new(&self.runner, self.card, self.function)).flatten()
+    }
+
+    /// Makes the card a defective one, for all who use it.
+    pub fn set_defect(&self, defect: Defect) {
+        self.registers((), |device, _, _| device.defect = defect);
     }
 
     /// Makes a thread of this process that waits for interrupt `vector` look around.

@@ -393,24 +393,31 @@ impl<S: Borrow<Segment>> Runner<S> {
     pub(super) fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
         let p = self.profile();
         let bytes = blocks * fpga_regs::WQE_BLOCK as u32;
-        let pushed = bytes <= p.sq.push_max
-            && (p.sq.push_inline_only == 0 || self.first_is_inline(card, qp, producer, blocks));
+        let (count, inline) = self.posted(card, qp, producer, blocks);
+        // As our driver does it: one small WQE.
+        let pushed = count == 1 && bytes <= p.sq.push_max && (p.sq.push_inline_only == 0 || inline);
         let store = if pushed { p.host.push_ps * u64::from(blocks) } else { p.host.doorbell_ps };
-        let cost = p.host.post_ps * u64::from(blocks) + store;
+        let cost = p.host.post_ps * u64::from(count) + store;
         let on_bus = if pushed { u64::from(bytes) } else { 8 };
         let at = self.bell(cost, on_bus, Event::SendBell { card, qp, producer, pushed });
         self.trace_posted((card, qp), producer.wrapping_sub(blocks)..producer, cost, at);
     }
 
-    fn first_is_inline(&self, card: u8, qp: u16, producer: u32, blocks: u32) -> bool {
-        let Ok(guard) = self.locked() else { return false };
+    /// How many WQEs the last `blocks` blocks of a send queue are, and whether the first has inline data.
+    fn posted(&self, card: u8, qp: u16, producer: u32, blocks: u32) -> (u32, bool) {
+        let Ok(guard) = self.locked() else { return (1, false) };
         self.engine(&guard, |e| {
-            let q = &e.world.cards[card as usize].qps[qp as usize];
-            let first = producer.wrapping_sub(blocks) & q.sq_mask;
-            let at = crate::env::Addr { iova: q.sq_iova + (u64::from(first) << 6), domain: q.domain };
-            let mut bytes = [0; fpga_regs::WqeCtrl::BYTES];
-            crate::env::Env::read(&mut e.env, at, &mut bytes).is_ok()
-                && fpga_regs::WqeCtrl::from_bytes(&bytes).inline()
+            let device = &e.world.cards[card as usize];
+            let (mut count, mut inline, mut left) = (0, false, blocks);
+            while left > 0 {
+                let Some((ctrl, n)) = device.posted(qp, producer.wrapping_sub(left), &mut e.env) else {
+                    break;
+                };
+                inline |= count == 0 && ctrl.inline();
+                count += 1;
+                left = left.saturating_sub(n);
+            }
+            (count.max(1), inline)
         })
     }
 

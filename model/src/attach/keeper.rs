@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::limits::limits;
+use super::limits::{limits, ports};
 use super::net::Net;
 use super::runner::Runner;
 use crate::link::{capture, LinkOptions};
@@ -72,7 +72,9 @@ pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), K
             if let Some(profile) = &clock {
                 runner.start_simulation(profile, trace.as_deref());
             }
-            let made = runner.control(|world, _| world.init(cards, limits(clock.as_ref())));
+            let made = runner.control(|world, _| {
+                world.init(cards, limits(clock.as_ref()), ports(clock.as_ref(), link.mtu))
+            });
             made.expect("nobody else has the segment yet");
         }),
         on_member_gone: Box::new(|segment, member| {

@@ -3,6 +3,7 @@
 use fpga_regs::{CardLimits, MAX_INLINE, MAX_SGE};
 
 use crate::device::tables::*;
+use crate::device::PortSetting;
 use crate::packet::PORTS;
 use crate::profile::Profile;
 
@@ -16,6 +17,15 @@ pub fn limits(profile: Option<&Profile>) -> CardLimits {
         .with_max_cqe(limits.max_cqe.min(all.max_cqe()))
         .with_max_qp_rd_atom(limits.max_rd_atom.min(all.max_qp_rd_atom()))
         .with_max_qp_init_rd_atom(limits.max_rd_atom.min(all.max_qp_init_rd_atom()))
+}
+
+/// How the ports are set: to `mtu`, else to what the profile says or as large as they can.
+pub(super) fn ports(profile: Option<&Profile>, mtu: Option<u32>) -> PortSetting {
+    let all = PortSetting::default();
+    PortSetting {
+        mtu: mtu.or(profile.map(|p| p.limits.mtu)).unwrap_or(all.mtu),
+        mbps: profile.map_or(all.mbps, |p| (p.wire.rate_bps.bits_per_second() / 1_000_000) as u32),
+    }
 }
 
 fn all() -> CardLimits {

@@ -5,6 +5,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU32;
 
 use super::bells::Bells;
+use super::served::ServerBell;
 use crate::device::tables::{EQS, MAX_FUNCTIONS};
 use crate::link::LinkArea;
 use crate::sim::Sim;
@@ -20,6 +21,8 @@ pub(super) struct Net {
     pub bells: [Bells; MAX_CARDS],
     /// Interrupt words.
     pub interrupts: Interrupts,
+    /// Who serves a function to somebody else is told of its interrupts here.
+    pub servers: [[ServerBell; MAX_FUNCTIONS]; MAX_CARDS],
     /// How packets travel.
     pub link: LinkArea,
     /// The cards. Only with the segment's lock.

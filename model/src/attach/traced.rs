@@ -33,8 +33,9 @@ impl<S: Borrow<Segment>> Runner<S> {
             let mut index = blocks.start;
             while index != blocks.end {
                 let posted = e.world.cards[card as usize].posted(qp, index, &mut e.env);
-                let Some((bytes, n @ 1..)) = posted else { return };
-                let built = (at + each * u64::from(n)).min(rung);
+                let Some((ctrl, n)) = posted else { return };
+                let bytes = ctrl.length();
+                let built = (at + each).min(rung);
                 let subject = Subject { message: index, ..subject };
                 for (phase, start, end) in [(Phase::Post, at, built), (Phase::Doorbell, built, seen)] {
                     e.env.sim.act(me, seen, Event::Span(Span { start, end, phase, subject, index, bytes }));

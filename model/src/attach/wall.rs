@@ -112,6 +112,12 @@ impl<'a> Wall<'a> {
     fn direct(&self, at: Addr, len: usize) -> Option<*mut u8> {
         self.guard.direct(at.domain, at.iova, len as u64)
     }
+
+    /// Eight bytes of memory, if this process can reach them at an address.
+    #[inline(always)]
+    fn reach(&self, at: Addr) -> Option<*mut u8> {
+        self.direct(at, 8).or_else(|| self.guard.reach(at.domain, at.iova, 8))
+    }
 }
 
 fn fault<E>(_: E) -> DmaFault {
@@ -165,7 +171,7 @@ impl Env for Wall<'_> {
         self.write(to, body)?;
         let at = to.add(body.len() as u64);
         let word: [u8; 8] = last.try_into().expect("eight bytes");
-        match self.direct(at, 8) {
+        match self.reach(at) {
             Some(p) if p as usize % 8 == 0 => {
                 // SAFETY: eight aligned bytes of the segment's heap; others access them concurrently
                 // only as a queue entry's last word.
@@ -184,7 +190,7 @@ impl Env for Wall<'_> {
     }
 
     fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault> {
-        if let Some(p) = self.direct(at, 8).filter(|p| *p as usize % 8 == 0) {
+        if let Some(p) = self.reach(at).filter(|p| *p as usize % 8 == 0) {
             // SAFETY: eight aligned bytes of the segment's heap, accessed atomically.
             let cell = unsafe { AtomicU64::from_ptr(p.cast()) };
             return Ok(match op {
@@ -250,6 +256,7 @@ impl Env for Wall<'_> {
         let word = &self.net.interrupts[card as usize][function as usize][vector as usize];
         word.fetch_add(1, Ordering::Release);
         futex_wake(word, u32::MAX >> 1);
+        self.net.servers[card as usize][function as usize].ring();
     }
 
     #[inline]

@@ -1,10 +1,12 @@
 //! The admin queue: fetches commands, executes them, writes replies.
 
+use fpga_regs::regs::Health;
 use fpga_regs::{
     Access, AdminOpcode, AdminStatus, Command, CqContext, EqContext, MrContext, MrMode, QpAttrMask,
     QpContext, QpState, Reply, SrqContext, Syndrome,
 };
 
+use super::defect::Defect;
 use super::modify::Refused;
 use super::tables::*;
 use super::Device;
@@ -19,6 +21,10 @@ fn refused<T>(status: AdminStatus, syndrome: Syndrome) -> Result<T, Refused> {
 impl Device {
     /// Executes all commands that the doorbell announced.
     pub(super) fn run_admin(&mut self, f: u16, env: &mut impl Env) {
+        if self.defect == Defect::StuckAdmin {
+            self.functions[f as usize].health |= Health(0).with_admin_stalled(true).0;
+            return;
+        }
         loop {
             let fun = &mut self.functions[f as usize];
             let entries = 1u32 << fun.admin_log;
@@ -69,7 +75,8 @@ impl Device {
         if (c.out_len() as usize) < bytes.len() {
             return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_MAILBOX);
         }
-        let at = Addr { iova: c.out_iova(), domain: self.functions[f as usize].domain };
+        let iova = c.out_iova().wrapping_add(self.dma_slip());
+        let at = Addr { iova, domain: self.functions[f as usize].domain };
         env.write(at, bytes).map_err(|_| (AdminStatus::DMA_ERROR, Syndrome::BAD_IOVA))
     }
 
@@ -322,6 +329,7 @@ impl Device {
             }
             _ => return refused(AdminStatus::NOT_SUPPORTED, OK),
         }
+        let slip = if m.mode() == MrMode::DIRECT { self.dma_slip() } else { 0 };
         let k = self.new_key(f, key_kind::MR, pd as u32)?;
         let key = &mut self.keys[k];
         key.access = access.0;
@@ -329,7 +337,7 @@ impl Device {
         key.page_shift = m.page_shift();
         key.va = m.va();
         key.length = m.length();
-        key.iova = m.iova();
+        key.iova = m.iova().wrapping_add(slip);
         key.first_offset = m.first_offset();
         key.valid = true;
         Ok(key.key)
@@ -387,6 +395,7 @@ impl Device {
         if eq as usize >= EQS || !self.functions[f as usize].eqs[eq as usize].used {
             return refused(AdminStatus::BAD_PARAM, Syndrome::NO_OBJECT);
         }
+        let first = self.first_cqe(1 << c.log_size());
         let cqs = &self.cqs;
         let n = self
             .tables
@@ -396,9 +405,9 @@ impl Device {
         self.cqs[n] = Cq {
             ring: Addr { iova: c.ring_iova(), domain: self.functions[f as usize].domain },
             mask: (1 << c.log_size()) - 1,
-            pi: 0,
-            told: 0,
-            ci: 0,
+            pi: first,
+            told: first,
+            ci: first,
             ci_iova: c.ci_iova(),
             used: true,
             armed: 0,

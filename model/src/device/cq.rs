@@ -3,6 +3,7 @@
 use fpga_regs::regs::{Cause, ErrorCause, Health};
 use fpga_regs::{Cqe, Eqe, EventKind, QpState};
 
+use super::defect::Defect;
 use super::Device;
 use crate::env::{Addr, Env};
 
@@ -70,11 +71,13 @@ impl Device {
         consumer: u32,
         env: &mut impl Env,
     ) {
-        let Some(cq) = self.cqs.get_mut(cqn as usize) else { return };
+        let Some(cq) = self.cqs.get(cqn as usize) else { return };
+        let first = self.first_cqe(cq.mask + 1);
+        let cq = &mut self.cqs[cqn as usize];
         if !cq.used || cq.function != function {
             return;
         }
-        if cq.pi != consumer && cq.pi != cq.told && !solicited_only {
+        if cq.pi.wrapping_sub(first) != consumer && cq.pi != cq.told && !solicited_only {
             let eq = cq.eq;
             cq.told = cq.pi;
             cq.armed = DISARMED;
@@ -121,7 +124,7 @@ impl Device {
         let vector = q.vector;
         if f.vector_mask & (1 << vector) != 0 {
             f.vector_pending |= 1 << vector;
-        } else {
+        } else if self.defect != Defect::LostInterrupts {
             env.interrupt(card, function, vector);
         }
     }

@@ -76,6 +76,7 @@ impl Device {
 const EMPTY: Function = Function {
     used: false,
     enabled: false,
+    resetting: false,
     admin_log: 0,
     domain: 0,
     asq: 0,

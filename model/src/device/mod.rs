@@ -8,6 +8,7 @@
 
 mod admin;
 mod cq;
+pub mod defect;
 mod error;
 mod functions;
 mod keys;
@@ -49,6 +50,23 @@ impl Counters {
     }
 }
 
+/// How the ports of a card are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct PortSetting {
+    /// Largest path MTU in bytes: 256, 512, 1024, 2048 or 4096.
+    pub mtu: u32,
+    /// Line rate in Mb/s.
+    pub mbps: u32,
+}
+
+impl Default for PortSetting {
+    /// 10GbE with jumbo frames.
+    fn default() -> Self {
+        PortSetting { mtu: 4096, mbps: 10_000 }
+    }
+}
+
 /// The card. See the module.
 #[repr(C)]
 pub struct Device {
@@ -58,8 +76,12 @@ pub struct Device {
     pub present: bool,
     /// Cards of the segment.
     pub cards: u8,
+    /// What is wrong with it.
+    pub defect: defect::Defect,
     /// What it offers (of its profile).
     pub limits: CardLimits,
+    /// How its ports are set.
+    pub port: PortSetting,
     /// Counters by port.
     pub counters: [Counters; PORTS],
     /// QP timers.
@@ -127,10 +149,11 @@ pub struct Tables {
 
 impl Device {
     /// Makes the zeroed memory a card.
-    pub fn init(&mut self, id: u8, cards: u8, limits: CardLimits) {
+    pub fn init(&mut self, id: u8, cards: u8, limits: CardLimits, port: PortSetting) {
         self.id = id;
         self.cards = cards;
         self.limits = limits;
+        self.port = port;
         self.present = true;
     }
 
@@ -140,6 +163,16 @@ impl Device {
         let index = (qpn & 0xffff) as usize;
         let qp = self.qps.get(index)?;
         (qp.used && qp.qpn == qpn).then_some(index)
+    }
+
+    /// Whether the QP of that number belongs to function `f`.
+    pub fn owns_qp(&self, f: u16, qpn: u32) -> bool {
+        self.find_qp(qpn).is_some_and(|q| self.qps[q].function == f)
+    }
+
+    /// Whether the SRQ of that number belongs to function `f`.
+    pub fn owns_srq(&self, f: u16, srqn: u32) -> bool {
+        self.srqs.get(srqn as usize).is_some_and(|s| s.used && s.function == f)
     }
 
     /// Counts an event at a port.

@@ -54,6 +54,7 @@ impl Device {
             .take(FIRST_QP..MAX_QPS, |i| qps[i].used)
             .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
         let domain = self.functions[f as usize].domain;
+        let slip = self.fetch_slip();
         let qp = &mut self.qps[q];
         qp.generation = qp.generation.wrapping_add(1);
         let qpn = (qp.generation as u32) << 16 | q as u32;
@@ -68,7 +69,7 @@ impl Device {
         qp.has_srq = context.has_srq();
         qp.srq = context.srq() as u16;
         qp.sq_sig_all = context.sq_sig_all();
-        qp.sq_iova = context.sq_iova();
+        qp.sq_iova = context.sq_iova().wrapping_add(slip);
         qp.rq_iova = context.rq_iova();
         qp.sq_mask = (1 << context.sq_log()) - 1;
         qp.rq_mask = (1 << context.rq_log()) - 1;
@@ -312,7 +313,7 @@ impl Device {
         }
         if qp.qp_type == QpType::UD {
             // A datagram may be as long as the port's MTU.
-            qp.mtu_log = 12;
+            qp.mtu_log = self.port.mtu.ilog2() as u8;
         }
     }
 }

@@ -8,7 +8,8 @@ use fpga_regs::regs::{
 };
 use fpga_regs::{mac_to_u64, GidType};
 
-use super::tables::EQS;
+use super::defect::Defect;
+use super::tables::{key_kind, EQS};
 use super::Device;
 use crate::address;
 use crate::env::Env;
@@ -33,8 +34,8 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::EVENT_VECTORS.0,
 );
 
-/// Line rate of a port (Mb/s): 10GbE.
-const SPEED_MBPS: u64 = 10_000;
+/// Largest path MTU.
+const MTU_MAX: u64 = 4096;
 
 impl Device {
     /// Reads a register of function `f`. What is not there reads zero.
@@ -43,16 +44,22 @@ impl Device {
         let id = self.id as u16;
         let fun = &self.functions[f as usize];
         match offset {
-            regs::ID => Id(0).with_vendor(0x1bd4).with_device(0xf10a).0 as u64,
+            regs::ID => {
+                let device = if self.defect == Defect::WrongIdentity { 0x10fb } else { regs::DEVICE_ID };
+                Id(0).with_vendor(regs::VENDOR_ID).with_device(device).0 as u64
+            }
             regs::VERSION => Version(0).with_major(1).with_minor(0).0 as u64,
             regs::FEATURES => Features(0).with_set(FEATURES).0,
             regs::SERIAL => guid,
             regs::FUNCTION => FunctionWord(0).with_index(f).with_card(id).0 as u64,
             regs::SCRATCH => fun.scratch as u64,
-            regs::CONTROL => Control(0).with_enable(fun.enabled).0 as u64,
+            regs::CONTROL => Control(0).with_enable(fun.enabled).with_reset(fun.resetting).0 as u64,
             regs::STATUS => {
-                Status(0).with_ready(fun.enabled && fun.error_cause == 0).with_error(fun.error_cause != 0).0
-                    as u64
+                Status(0)
+                    .with_ready(fun.enabled && fun.error_cause == 0)
+                    .with_resetting(fun.resetting)
+                    .with_error(fun.error_cause != 0)
+                    .0 as u64
             }
             regs::HEALTH => {
                 Health(fun.health).with_fatal(fun.error_cause != 0).with_heartbeat((env.now() >> 20) as u16).0
@@ -66,16 +73,46 @@ impl Device {
             regs::ASQ_DOORBELL => fun.asq_tail as u64,
             regs::ACQ_CONSUMER => fun.acq_consumer as u64,
             regs::VECTORS => EQS as u64,
+            regs::FUNCTIONS_OPEN..=regs::RECVS_WAITING => self.usage(offset, env) as u64,
             regs::VECTOR_MASK => fun.vector_mask as u64,
             regs::VECTOR_PENDING => fun.vector_pending as u64,
             _ if (regs::EQ_CONSUMER..regs::EQ_CONSUMER + 4 * EQS as u32).contains(&offset) => {
                 fun.eqs[((offset - regs::EQ_CONSUMER) / 4) as usize].ci as u64
             }
-            _ => self.read_port(offset),
+            _ => self.read_port(offset, env),
         }
     }
 
-    fn read_port(&mut self, offset: u32) -> u64 {
+    /// How much of the card is in use: counted when asked, so that nobody has to keep count.
+    fn usage(&self, register: u32, env: &mut impl Env) -> u32 {
+        let qps = self.tables.qp.range().filter(|&q| self.qps[q].used);
+        let sends = |q: usize, env: &mut _| sq_waiting(self, q, env);
+        match register {
+            regs::FUNCTIONS_OPEN => {
+                self.functions[self.tables.function.range()].iter().filter(|f| f.used).count() as u32
+            }
+            regs::QPS_IN_USE => qps.count() as u32,
+            regs::CQS_IN_USE => self.cqs[self.tables.cq.range()].iter().filter(|cq| cq.used).count() as u32,
+            regs::KEYS_IN_USE => {
+                let keys = self.keys[self.tables.key.range()].iter();
+                keys.filter(|key| key.kind != key_kind::FREE).count() as u32
+            }
+            regs::SENDS_WAITING => qps.map(|q| sends(q, env)).sum(),
+            regs::SENDS_DEEPEST => qps.map(|q| sends(q, env)).max().unwrap_or(0),
+            regs::RECVS_WAITING => {
+                let own = qps.filter(|&q| !self.qps[q].has_srq);
+                own.map(|q| {
+                    let waiting =
+                        env.rq_producer(self.id, q as u16, false).wrapping_sub(self.qps[q].resp.rq_ci);
+                    waiting.min(self.qps[q].rq_mask + 1)
+                })
+                .sum()
+            }
+            _ => 0,
+        }
+    }
+
+    fn read_port(&mut self, offset: u32, env: &mut impl Env) -> u64 {
         let Some(rest) = offset.checked_sub(port::PORT_BASE) else { return 0 };
         let (p, at) = ((rest / port::PORT_BYTES) as usize, rest % port::PORT_BYTES);
         if p >= PORTS {
@@ -87,16 +124,18 @@ impl Device {
         }
         match at {
             port::LINK => {
-                Link(0)
-                    .with_up(true)
-                    .with_module(true)
-                    .with_state(LinkState::ACTIVE)
-                    .with_phys(PhysState::LINK_UP)
-                    .0 as u64
+                let (up, changes) = self.link_at(env.now());
+                let (state, phys) = match up {
+                    true => (LinkState::ACTIVE, PhysState::LINK_UP),
+                    false => (LinkState::DOWN, PhysState::POLLING),
+                };
+                let link = Link(0).with_up(up).with_module(true).with_state(state).with_phys(phys);
+                link.with_changes(changes).0 as u64
             }
-            port::SPEED => SPEED_MBPS,
+            port::SPEED => self.port.mbps.into(),
             port::MAC => mac_to_u64(id.mac()),
-            port::MTU | port::MTU_MAX => 4096,
+            port::MTU => self.port.mtu.into(),
+            port::MTU_MAX => MTU_MAX,
             port::GID_COUNT => address::GID_TABLE_LEN as u64,
             port::PKEY => 0xffff,
             port::TX_PACKETS..=port::RX_PAUSE => self.counter(p as u8, at),
@@ -126,7 +165,9 @@ impl Device {
             regs::SCRATCH => fun.scratch = low,
             regs::CONTROL => {
                 let control = Control(low);
-                if control.reset() {
+                if control.reset() && self.defect == Defect::StuckReset {
+                    fun.resetting = true;
+                } else if control.reset() {
                     self.reset_function(f, env);
                 } else {
                     fun.enabled = control.enable();
@@ -154,6 +195,12 @@ impl Device {
             _ => {}
         }
     }
+}
+
+/// Blocks of a send queue between what has completed and what was posted.
+fn sq_waiting(card: &Device, q: usize, env: &mut impl Env) -> u32 {
+    let waiting = env.sq_producer(card.id, q as u16).wrapping_sub(card.qps[q].req.ci);
+    waiting.min(card.qps[q].sq_mask + 1)
 }
 
 fn read_gid(port: PortId, at: u32) -> u64 {

@@ -49,6 +49,8 @@ pub struct Function {
     pub used: bool,
     /// Enabled by CONTROL.
     pub enabled: bool,
+    /// In a reset that does not end.
+    pub resetting: bool,
     /// log2 of the admin rings' entries.
     pub admin_log: u8,
     /// DMA domain of its memory.

@@ -129,10 +129,11 @@ impl Wqe {
 }
 
 impl super::Device {
-    /// Length of the message of the send WQE at block `index` of QP `q`, and the WQE's blocks.
-    pub(crate) fn posted(&self, q: u16, index: u32, env: &mut impl Env) -> Option<(u32, u32)> {
+    /// The control segment of the send WQE at block `index` of QP `q`, and the WQE's blocks; `None` if it
+    /// cannot be read or is impossible.
+    pub(crate) fn posted(&self, q: u16, index: u32, env: &mut impl Env) -> Option<(WqeCtrl, u32)> {
         let ctrl = fetch_ctrl(&self.qps[q as usize], index, env).ok()?;
-        Some((ctrl.length(), blocks(&ctrl)))
+        Some((ctrl, blocks(&ctrl))).filter(|&(_, n)| n > 0)
     }
 }
 

@@ -60,6 +60,9 @@ impl Tap {
     /// Carries a packet or train to its port.
     pub fn carry(&mut self, area: &LinkArea, world: &mut World, p: &Packet, env: &mut impl LinkEnv) {
         let exact = area.exact();
+        if exact && world.is_cut(p, env.now()) {
+            return;
+        }
         let path = route::path(world, p);
         self.frame.resize(frames::MAX_FRAME, 0);
         for piece in frames::pieces(p) {

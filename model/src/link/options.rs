@@ -169,6 +169,8 @@ pub struct LinkOptions {
     pub faults: Faults,
     /// Whether and where frames are recorded.
     pub capture: Option<Capture>,
+    /// Path MTU that the ports are set to; `None`: as the cards' profile says.
+    pub mtu: Option<u32>,
 }
 
 #[cfg(test)]

@@ -36,6 +36,8 @@ const TAKE_NS: u64 = 20_000;
 const SPIN_NS: u64 = 50_000;
 /// How long a chunk that was begun may take.
 const FINISH_NS: u64 = 1_000_000_000;
+/// How long a chunk may wait or take that nobody else can copy: somewhat more than its owner waits itself.
+const ASK_NS: u64 = 3_000_000_000;
 /// A sleeping thread is woken when the last large copy is not older than this.
 const RECENT_NS: u64 = 200_000;
 /// It is woken at once for a copy of this size.
@@ -141,7 +143,8 @@ impl Bounce {
         let job = &self.jobs[*next as usize % SLOTS];
         let state = job.state.load(Acquire);
         let number = state >> 8;
-        if number < *next {
+        // A slot that was never used looks like one of job 0.
+        if number < *next || state & 0xff == 0 {
             return false;
         }
         let here = number == *next;
@@ -234,7 +237,7 @@ impl Guard<'_> {
         {
             return Ok(0);
         }
-        let mut run = Run { guard: self, bounce, transfer, first: 0, next: 0, issued: 0, done: 0 };
+        let mut run = Run::new(self, bounce, transfer, false);
         let result = run.run();
         let failures = &bounce.runner.failures;
         if run.done == transfer.len {
@@ -245,6 +248,28 @@ impl Guard<'_> {
             bounce.runner.retry_at.store(now_ns() + pause, Relaxed);
         }
         result.map(|()| run.done)
+    }
+
+    /// Lets the owner's thread do a copy that nobody else can do.
+    pub(super) fn ask_owner(&self, transfer: Transfer) -> Result<(), DmaFault> {
+        let errno = libc::EIO;
+        let refused = DmaFault::Unreachable { member: transfer.member, iova: transfer.iova, errno };
+        let bounce = self.bounce_of(transfer.member).ok_or(refused)?;
+        let mut run = Run::new(self, bounce, transfer, true);
+        run.run()?;
+        if run.done == transfer.len {
+            Ok(())
+        } else {
+            Err(refused)
+        }
+    }
+
+    /// Wakes the thread of a member, if it sleeps.
+    fn wake_helper(&self, bounce: &Bounce) {
+        let state = &bounce.helper.state;
+        if state.compare_exchange(ASLEEP, WAKING, AcqRel, Relaxed).is_ok() {
+            futex_wake(state, 1);
+        }
     }
 
     /// The last holder of the lock died: none of its jobs may be done later.
@@ -259,7 +284,7 @@ impl Guard<'_> {
             }
             for job in &bounce.jobs {
                 if !cancel(job) {
-                    self.wait(member, job);
+                    self.wait(member, job, None);
                 }
             }
             // The dead one may have published a job before it counted it.
@@ -268,8 +293,13 @@ impl Guard<'_> {
         }
     }
 
-    /// Waits for a job that has been published.
-    fn wait(&self, member: u16, job: &Job) -> Outcome {
+    /// Waits for a job that has been published. `asked`: nobody else can do it, so that its owner is woken and
+    /// gets time.
+    fn wait(&self, member: u16, job: &Job, asked: Option<&Bounce>) -> Outcome {
+        let (take_ns, finish_ns) = match asked {
+            Some(_) => (ASK_NS, ASK_NS),
+            None => (TAKE_NS, FINISH_NS),
+        };
         let mut begin = 0;
         let mut looked = 0;
         for spins in 1_u64.. {
@@ -287,12 +317,23 @@ impl Guard<'_> {
                 (begin, looked) = (now, now);
             }
             if state & 0xff == PENDING {
-                if now - begin > TAKE_NS && cancel(job) {
+                if now - begin > take_ns && cancel(job) {
                     return Outcome::Not;
+                }
+                let Some(bounce) = asked else { continue };
+                self.wake_helper(bounce);
+                if now - begin > SPIN_NS {
+                    std::thread::yield_now();
+                }
+                if now - looked > 1_000_000 {
+                    looked = now;
+                    if !self.exists(member) && cancel(job) {
+                        return Outcome::Not;
+                    }
                 }
                 continue;
             }
-            if now - begin > FINISH_NS {
+            if now - begin > finish_ns {
                 return Outcome::Stuck;
             }
             if now - begin > SPIN_NS {
@@ -332,9 +373,19 @@ struct Run<'a> {
     next: u64,
     issued: usize,
     done: usize,
+    /// Nobody else can do it.
+    asked: bool,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(guard: &'a Guard<'a>, bounce: &'a Bounce, transfer: Transfer, asked: bool) -> Self {
+        Run { guard, bounce, transfer, first: 0, next: 0, issued: 0, done: 0, asked }
+    }
+
+    fn wait(&self, number: u64) -> Outcome {
+        self.guard.wait(self.transfer.member, self.job(number), self.asked.then_some(self.bounce))
+    }
+
     fn run(&mut self) -> Result<(), DmaFault> {
         self.next = self.bounce.head();
         self.first = self.next;
@@ -350,7 +401,7 @@ impl Run<'_> {
                 // A chunk of an earlier copy is still stuck.
                 return Ok(());
             }
-            match self.guard.wait(self.transfer.member, self.job(self.first)) {
+            match self.wait(self.first) {
                 Outcome::Done => self.harvest(),
                 Outcome::Not => {
                     self.first += 1;
@@ -434,7 +485,7 @@ impl Run<'_> {
         let begun = (self.first..self.next).rev().filter(|&number| !cancel(self.job(number)));
         let begun: Vec<u64> = begun.collect();
         for number in begun {
-            if let Outcome::Stuck = self.guard.wait(self.transfer.member, self.job(number)) {
+            if let Outcome::Stuck = self.wait(number) {
                 return Err(self.stuck());
             }
         }

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::layout::{Steady, Tables};
 use super::lock::Guard;
-use super::ranges::{self, Change, Range, FOREIGN};
+use super::ranges::{self, Change, Place, Range, FOREIGN};
 
 /// Ranges that one member can have.
-pub const MAX_RANGES: usize = 8192;
+pub const MAX_RANGES: usize = 65536;
 
 /// The map of one member as it lies in the segment.
 #[repr(C, align(4096))]
@@ -32,6 +32,8 @@ pub enum Backing {
     Extent(u64),
     /// In memory private to the member, at the address that the IOVA is.
     Foreign,
+    /// In memory private to the member, there.
+    Placed(Place),
 }
 
 /// The map has no room for another range.
@@ -79,7 +81,7 @@ impl<'g> Dma<'g> {
     /// True when some address stands for a byte of `offset..offset + len`.
     pub fn uses(&self, offset: u64, len: u64) -> bool {
         self.ranges().iter().any(|range| {
-            range.backing != FOREIGN && range.backing < offset + len && offset < range.backing + range.len
+            range.in_segment() && range.backing < offset + len && offset < range.backing + range.len
         })
     }
 
@@ -166,9 +168,10 @@ impl Guard<'_> {
             *slot = CacheSlot { generation, member: member.into(), range };
         }
         let into = iova - slot.range.start;
-        let backing = match slot.range.backing {
-            FOREIGN => Backing::Foreign,
-            offset => Backing::Extent(offset + into),
+        let backing = match slot.range.place() {
+            None if slot.range.in_segment() => Backing::Extent(slot.range.backing + into),
+            None => Backing::Foreign,
+            Some(place) => Backing::Placed(place.after(into)),
         };
         Some((backing, slot.range.len - into))
     }
@@ -183,7 +186,7 @@ impl Guard<'_> {
         // A map is another process's data: what leads out of the heap is not
         // followed.
         let header = &self.segment().tables().header;
-        let inside = range.backing == FOREIGN
+        let inside = !range.in_segment()
             || range.backing >= header.heap_offset
                 && range.backing.checked_add(range.len).is_some_and(|end| end <= header.total_bytes);
         inside.then_some(range)

@@ -22,6 +22,14 @@ pub enum DmaFault {
         /// The address.
         iova: u64,
     },
+    /// It is mapped, but not for this.
+    #[error("address {iova:#x} of member {member} may not be accessed so")]
+    Forbidden {
+        /// Whose address.
+        member: u16,
+        /// The address.
+        iova: u64,
+    },
     /// It is mapped, but stays in a process that this one cannot reach: it has
     /// unmapped it, has gone, or the system forbids it (EPERM).
     #[error("memory of member {member} at {iova:#x} cannot be reached: error {errno}")]
@@ -51,6 +59,17 @@ const BOUNCE: usize = 16 * 1024;
 pub(super) enum Direction {
     Read,
     Write,
+}
+
+/// Where bytes are.
+#[derive(Clone, Copy)]
+enum Spot {
+    /// At this offset of the segment.
+    Segment(u64),
+    /// At this address of their owner.
+    Owner(u64),
+    /// The owner must be asked for this IOVA.
+    Asked(u64),
 }
 
 impl Guard<'_> {
@@ -112,11 +131,11 @@ impl Guard<'_> {
         let mut done = 0;
         while done < len {
             let (to, from) = (dst.1 + done, src.1 + done);
-            let (dst_backing, dst_run) = self.find(dst.0, to)?;
-            let (src_backing, src_run) = self.find(src.0, from)?;
+            let (dst_spot, dst_run) = self.find(dst.0, to, Direction::Write)?;
+            let (src_spot, src_run) = self.find(src.0, from, Direction::Read)?;
             let mut run = (len - done).min(dst_run).min(src_run);
-            let to_ptr = self.local_ptr(dst.0, dst_backing, to, &mut run, true);
-            let from_ptr = self.local_ptr(src.0, src_backing, from, &mut run, false);
+            let to_ptr = self.local_ptr(dst.0, dst_spot, &mut run, Direction::Write);
+            let from_ptr = self.local_ptr(src.0, src_spot, &mut run, Direction::Read);
             let run = run as usize;
             let done_now = match (to_ptr, from_ptr) {
                 (Some(to), Some(from)) => {
@@ -127,18 +146,18 @@ impl Guard<'_> {
                     run
                 }
                 (Some(here), None) => {
-                    self.remote(src.0, from, here, run, Direction::Read)?;
+                    self.remote(src.0, src_spot, here, run, Direction::Read)?;
                     run
                 }
                 (None, Some(here)) => {
-                    self.remote(dst.0, to, here, run, Direction::Write)?;
+                    self.remote(dst.0, dst_spot, here, run, Direction::Write)?;
                     run
                 }
                 (None, None) => {
                     let mut bounce = [0_u8; BOUNCE];
                     let run = run.min(BOUNCE);
-                    self.remote(src.0, from, bounce.as_mut_ptr(), run, Direction::Read)?;
-                    self.remote(dst.0, to, bounce.as_mut_ptr(), run, Direction::Write)?;
+                    self.remote(src.0, src_spot, bounce.as_mut_ptr(), run, Direction::Read)?;
+                    self.remote(dst.0, dst_spot, bounce.as_mut_ptr(), run, Direction::Write)?;
                     run
                 }
             };
@@ -159,42 +178,65 @@ impl Guard<'_> {
         let mut done = 0;
         while done < len {
             let at = iova + done as u64;
-            let (backing, run) = self.find(member, at)?;
+            let (spot, run) = self.find(member, at, direction)?;
             let mut run = run.min((len - done) as u64);
-            let write = matches!(direction, Direction::Write);
-            let there = self.local_ptr(member, backing, at, &mut run, write);
+            let there = self.local_ptr(member, spot, &mut run, direction);
             let (here, run) = (here.wrapping_add(done), run as usize);
             match (there, direction) {
                 // SAFETY: as in `copy_slowly`; `here` is the caller's slice.
                 (Some(there), Direction::Read) => unsafe { std::ptr::copy(there, here, run) },
                 // SAFETY: as above.
                 (Some(there), Direction::Write) => unsafe { std::ptr::copy(here, there, run) },
-                (None, _) => self.remote(member, at, here, run, direction)?,
+                (None, _) => self.remote(member, spot, here, run, direction)?,
             }
             done += run;
         }
         Ok(())
     }
 
-    fn find(&self, member: u16, iova: u64) -> Result<(Backing, u64), DmaFault> {
-        self.resolve(member, iova).ok_or(DmaFault::NotMapped { member, iova })
+    fn find(&self, member: u16, iova: u64, direction: Direction) -> Result<(Spot, u64), DmaFault> {
+        let (backing, run) = self.resolve(member, iova).ok_or(DmaFault::NotMapped { member, iova })?;
+        let spot = match backing {
+            Backing::Extent(offset) => Spot::Segment(offset),
+            Backing::Foreign => Spot::Owner(iova),
+            Backing::Placed(place) => {
+                let allowed = match direction {
+                    Direction::Read => place.readable(),
+                    Direction::Write => place.writable(),
+                };
+                if !allowed {
+                    return Err(DmaFault::Forbidden { member, iova });
+                }
+                match place.is_asked() {
+                    true => Spot::Asked(iova),
+                    false => Spot::Owner(place.address()),
+                }
+            }
+        };
+        Ok((spot, run))
+    }
+
+    /// The address, in this process, of `len` bytes at `iova`, if they have one here in one piece:
+    /// for accesses that must be atomic.
+    pub fn reach(&self, member: u16, iova: u64, len: u64) -> Option<*mut u8> {
+        let (spot, mut run) = self.find(member, iova, Direction::Write).ok()?;
+        if run < len {
+            return None;
+        }
+        run = len;
+        self.local_ptr(member, spot, &mut run, Direction::Write).filter(|_| run == len)
     }
 
     /// The address in this process, if it has one; `run` shrinks to what is
     /// contiguous there.
-    fn local_ptr(
-        &self,
-        member: u16,
-        backing: Backing,
-        iova: u64,
-        run: &mut u64,
-        write: bool,
-    ) -> Option<*mut u8> {
-        match backing {
-            Backing::Extent(offset) => Some(self.segment().ptr_at(offset)),
-            Backing::Foreign if member == self.segment().member() => Some(iova as *mut u8),
-            Backing::Foreign => {
-                let (ptr, len) = self.through_window(member, iova, *run, write)?;
+    fn local_ptr(&self, member: u16, spot: Spot, run: &mut u64, direction: Direction) -> Option<*mut u8> {
+        match spot {
+            Spot::Segment(offset) => Some(self.segment().ptr_at(offset)),
+            Spot::Asked(_) => None,
+            Spot::Owner(address) if member == self.segment().member() => Some(address as *mut u8),
+            Spot::Owner(address) => {
+                let write = matches!(direction, Direction::Write);
+                let (ptr, len) = self.through_window(member, address, *run, write)?;
                 *run = len;
                 Some(ptr)
             }
@@ -205,11 +247,15 @@ impl Guard<'_> {
     fn remote(
         &self,
         member: u16,
-        iova: u64,
+        spot: Spot,
         here: *mut u8,
         len: usize,
         direction: Direction,
     ) -> Result<(), DmaFault> {
+        let iova = match spot {
+            Spot::Asked(iova) => return self.ask(Transfer { member, iova, here, len, direction }),
+            Spot::Segment(at) | Spot::Owner(at) => at,
+        };
         let mut done = 0;
         while done < len {
             let (iova, here, len) = (iova + done as u64, here.wrapping_add(done), len - done);

@@ -10,10 +10,12 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
+use super::ask::{move_bytes, Ask};
 use super::bounce::{Bounce, Order, ASLEEP, AWAKE, NONE};
+use super::foreign::Direction;
 use super::futex::{futex_wait, futex_wake};
 use super::ranges::{Range, FOREIGN};
 use super::{now_ns, Segment};
@@ -34,6 +36,7 @@ pub(super) struct Helper {
 #[derive(Default)]
 struct Memory {
     registered: Mutex<Vec<Registration>>,
+    asked: OnceLock<Arc<dyn Ask>>,
     stop: AtomicBool,
 }
 
@@ -65,6 +68,14 @@ impl Helper {
             return;
         }
         self.memory.registered().push(Registration { start, len, writable, pieces });
+        if self.thread.is_none() {
+            self.thread = spawn(segment, &self.memory);
+        }
+    }
+
+    /// Does what this process is asked for memory of others, too.
+    pub(super) fn answer_with(&mut self, segment: &Segment, ask: Arc<dyn Ask>) {
+        let _ = self.memory.asked.set(ask);
         if self.thread.is_none() {
             self.thread = spawn(segment, &self.memory);
         }
@@ -190,6 +201,13 @@ impl Place {
         let end = order.offset.checked_add(order.len as u64);
         if end.is_none_or(|end| end > self.total_bytes) {
             return false;
+        }
+        if let Some(ask) = memory.asked.get() {
+            // A process that asks others for memory registers none of its own.
+            let here = self.base.wrapping_add(order.offset as usize);
+            let direction = if order.write { Direction::Write } else { Direction::Read };
+            // SAFETY: inside the segment.
+            return unsafe { move_bytes(&**ask, order.iova, here, order.len, direction) };
         }
         // Held during the copy: who unregisters waits for the end of it.
         let registered = memory.registered();

@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 pub mod areas;
+pub mod ask;
 pub mod attach;
 pub mod bounce;
 mod create;
@@ -24,6 +25,7 @@ pub mod futex;
 mod helper;
 pub mod keeper;
 pub mod layout;
+pub mod lent;
 mod listen;
 mod local_lock;
 pub mod lock;
@@ -94,6 +96,8 @@ struct Local {
     offers: UnsafeCell<windows::Offers>,
     /// As above.
     helper: UnsafeCell<helper::Helper>,
+    /// Who does DMA that only this process can do.
+    asked: std::sync::OnceLock<std::sync::Arc<dyn ask::Ask>>,
 }
 
 impl Segment {

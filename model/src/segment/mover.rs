@@ -38,6 +38,9 @@ pub enum SegmentError {
     /// The member's DMA map is full.
     #[error("too many separate memory ranges are mapped for DMA")]
     TooManyRanges,
+    /// Something is mapped there already.
+    #[error("address {0:#x} is mapped for DMA already")]
+    AlreadyMapped(u64),
     /// Nothing is registered there.
     #[error("address {0:#x} is not mapped for DMA")]
     NotMapped(u64),
@@ -240,6 +243,6 @@ pub(super) fn bring_all_home(segment: &Segment) {
 }
 
 fn backed(ranges: &[Range]) -> Vec<Range> {
-    let backed = ranges.iter().filter(|range| range.backing != FOREIGN);
+    let backed = ranges.iter().filter(|range| range.in_segment());
     backed.copied().collect()
 }

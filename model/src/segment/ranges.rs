@@ -4,8 +4,69 @@
 //! cover it and one backing. A change is computed as a replacement for a window
 //! of ranges first, so that it is done wholly or not at all.
 
-/// Where the bytes of a range are.
+/// The backing of a range in its owner's memory, at the address that the range has.
 pub const FOREIGN: u64 = u64::MAX;
+/// In the backing: not an offset in the segment, but a [`Place`].
+const PLACED: u64 = 1 << 63;
+
+/// Where memory of an owner is that has another address than the range: what a client of a served
+/// card has lent, as its server has mapped it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(u64);
+
+impl Place {
+    const NO_WRITE: u64 = 1 << 62;
+    const NO_READ: u64 = 1 << 61;
+    const ASK: u64 = 1 << 60;
+    const ADDRESS: u64 = Self::ASK - 1;
+
+    /// At this address of the owner, with these rights of the card.
+    pub fn new(address: u64, readable: bool, writable: bool) -> Place {
+        let right = |allowed: bool, bit: u64| if allowed { 0 } else { bit };
+        Place(
+            PLACED
+                | right(writable, Self::NO_WRITE)
+                | right(readable, Self::NO_READ)
+                | address & Self::ADDRESS,
+        )
+    }
+
+    /// Nowhere in the owner's memory: the owner gets the bytes at this IOVA from somebody else
+    /// ([`super::ask`]). `None` for an address of more than 60 bits.
+    pub fn asked(iova: u64, readable: bool, writable: bool) -> Option<Place> {
+        (iova <= Self::ADDRESS).then(|| Place(Self::new(iova, readable, writable).0 | Self::ASK))
+    }
+
+    /// The owner must be asked.
+    pub fn is_asked(self) -> bool {
+        self.0 & Self::ASK != 0
+    }
+
+    /// The address in the owner's memory, or the IOVA to ask for.
+    pub fn address(self) -> u64 {
+        self.0 & Self::ADDRESS
+    }
+
+    /// The card may read it.
+    pub fn readable(self) -> bool {
+        self.0 & Self::NO_READ == 0
+    }
+
+    /// The card may write to it.
+    pub fn writable(self) -> bool {
+        self.0 & Self::NO_WRITE == 0
+    }
+
+    /// As the backing of a range.
+    pub fn backing(self) -> u64 {
+        self.0
+    }
+
+    /// The place `bytes` further.
+    pub fn after(self, bytes: u64) -> Place {
+        Place(self.0 + bytes)
+    }
+}
 
 /// One range of addresses, as it lies in the segment.
 #[repr(C)]
@@ -15,13 +76,23 @@ pub struct Range {
     pub start: u64,
     /// Number of bytes.
     pub len: u64,
-    /// Offset in the segment file of the first byte, or [`FOREIGN`].
+    /// Offset in the segment file of the first byte, a [`Place`], or [`FOREIGN`].
     pub backing: u64,
     /// How many regions cover it.
     pub refs: u64,
 }
 
 impl Range {
+    /// True when its bytes lie in the segment file.
+    pub fn in_segment(&self) -> bool {
+        self.backing & PLACED == 0
+    }
+
+    /// Where its bytes are in its owner's memory, if not at its own addresses.
+    pub fn place(&self) -> Option<Place> {
+        (self.backing & PLACED != 0 && self.backing != FOREIGN).then_some(Place(self.backing))
+    }
+
     /// First address behind the range.
     pub fn end(&self) -> u64 {
         self.start + self.len
@@ -112,7 +183,7 @@ pub fn insert(old: &[Range], pieces: &[Range]) -> Change {
             let mut new = piece.part(at, end);
             new.refs = covering.map_or(0, |range| range.refs) + 1;
             if let Some(range) = covering {
-                if range.backing != new.backing && range.backing != FOREIGN {
+                if range.backing != new.backing && range.in_segment() {
                     change.dropped.push(range);
                 }
             }
@@ -140,7 +211,7 @@ pub fn remove(old: &[Range], start: u64, len: u64) -> Result<Change, NotCovered>
         range.refs -= 1;
         if range.refs > 0 {
             push(&mut change.ranges, range);
-        } else if range.backing != FOREIGN {
+        } else if range.in_segment() {
             change.dropped.push(range);
         }
         at = to;

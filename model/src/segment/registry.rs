@@ -105,6 +105,7 @@ pub(super) fn enter_segment(
         views: UnsafeCell::default(),
         offers: UnsafeCell::default(),
         helper: UnsafeCell::default(),
+        asked: std::sync::OnceLock::new(),
     });
     // SAFETY: PROCESS is held.
     unsafe { (*SEGMENTS.0.get()).push(&raw const *local) };

@@ -12,7 +12,7 @@ use super::lock::Guard;
 use super::maps::{each_mapping, Mapping};
 use super::mover::LOCK_PATIENCE;
 use super::pages::{move_out, punch};
-use super::ranges::{Range, FOREIGN};
+use super::ranges::Range;
 use super::registry::{self, InProcess};
 use super::Segment;
 
@@ -28,7 +28,7 @@ impl Segment {
             let mut used: Vec<(u64, u64)> = dma
                 .ranges()
                 .iter()
-                .filter(|other| other.backing != FOREIGN)
+                .filter(|other| other.in_segment())
                 .map(|other| {
                     let from = (other.backing - heap) / PAGE;
                     (from, (other.backing + other.len - heap).div_ceil(PAGE))

@@ -130,6 +130,18 @@ impl Offers {
         self.0.retain(|offer| offer.slot.is_some());
     }
 
+    /// Offers a mapping of lent memory as a whole, until it is withdrawn.
+    pub(super) fn lend(&mut self, guard: &Guard<'_>, mapping: Mapping, fd: OwnedFd) {
+        let registrations = vec![(mapping.start, mapping.end - mapping.start)];
+        let mut offer = Offer { mapping, fd, slot: None, registrations };
+        let serial = &guard.segment().tables().header.steady.window_serial;
+        offer.slot = offer.put(guard.own_windows(), serial.fetch_add(1, Relaxed) + 1);
+        // Without a place in the table, the copies are left to the kernel.
+        if offer.slot.is_some() {
+            self.0.push(offer);
+        }
+    }
+
     /// True when others can map all of it.
     pub(super) fn offered(&self, range: &Range) -> bool {
         let mappings = self.0.iter().map(|offer| &offer.mapping);

@@ -42,17 +42,20 @@ impl Packet {
     }
 }
 
-/// Time that a packet takes on the wire.
-fn on_wire(p: &Packet, len: u32, profile: &Profile) -> u64 {
-    // `wire_bytes` counts from the Ethernet header to the ICRC; what stands before the BTH and the ICRC
-    // itself are the profile's.
-    let (around, extra) = if p.ipv6 { (66, 20) } else { (46, 0) };
-    profile.wire.packet_ps(p.wire_bytes(len) as u32 - around, extra)
+/// Bytes of a packet from the BTH to the padding: `wire_bytes` counts from the Ethernet header to the ICRC.
+fn transport_bytes(p: &Packet, len: u32) -> u32 {
+    let around = if p.ipv6 { 66 } else { 46 };
+    p.wire_bytes(len) as u32 - around
 }
 
-/// Time of some bytes in a data path of some width.
-fn in_path(bytes: u32, width: u32, profile: &Profile) -> u64 {
-    profile.cycles(bytes.div_ceil(width.max(1)))
+/// Time that a packet takes on the wire.
+fn on_wire(p: &Packet, len: u32, profile: &Profile) -> u64 {
+    profile.wire.packet_ps(transport_bytes(p, len), if p.ipv6 { 20 } else { 0 })
+}
+
+/// Time of a packet in a data path of some width.
+fn in_path(p: &Packet, len: u32, width: u32, profile: &Profile) -> u64 {
+    profile.cycles(transport_bytes(p, len).div_ceil(width.max(1)))
 }
 
 impl Sim {
@@ -224,7 +227,8 @@ impl Engine<'_> {
                 continue;
             }
             let sim = &mut *self.env.sim;
-            ready += sim.profile.tx.tx_ps + in_path(len as u32, sim.profile.tx.width_bytes, &sim.profile);
+            ready +=
+                sim.profile.tx.tx_ps + in_path(&packet, len as u32, sim.profile.tx.width_bytes, &sim.profile);
             let flow = &mut sim.cards[card as usize].qps[qp as usize].flows[side];
             ready = ready.max(flow.last_ready);
             flow.last_ready = ready;
@@ -274,7 +278,7 @@ impl Engine<'_> {
         port.last_flow = flow + 1;
         let loopback = packet.src.card == packet.dst.card;
         let cable = if loopback { 0 } else { p.wire.cable_ps };
-        let arrival = end + cable + p.rx.rx_ps + in_path(len, p.rx.width_bytes, p);
+        let arrival = end + cable + p.rx.rx_ps + in_path(&packet, len, p.rx.width_bytes, p);
         if packet.kind != Kind::Ack {
             sim.trace.packet(Phase::Tx, (since, start), &packet, message, true);
             sim.trace.packet(Phase::Wire, (start, end + cable), &packet, message, true);
@@ -323,7 +327,7 @@ impl Engine<'_> {
             if !s.warm {
                 s.warm = true;
                 let occupied =
-                    p.rx.rx_packet_ps.max(in_path(packet.payload.len() as u32, p.rx.width_bytes, p));
+                    p.rx.rx_packet_ps.max(in_path(&packet, packet.payload.len() as u32, p.rx.width_bytes, p));
                 let mut known = now;
                 if !c.qpc.touch(packet.dest_qpn & 0xffff, p.caches.qpc_entries) {
                     known = c.bus.read(now, p.caches.qpc_bytes, p).last;

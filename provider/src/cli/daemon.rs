@@ -78,3 +78,35 @@ pub fn orphan() -> Result<()> {
         _ => unsafe { libc::_exit(0) },
     }
 }
+
+/// The signals that ask a process to end, blocked in every thread that is started from now on.
+pub struct EndSignals(libc::sigset_t);
+
+impl EndSignals {
+    /// Blocks SIGTERM, SIGINT and SIGHUP.
+    pub fn block() -> Result<EndSignals> {
+        let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: the set is initialised by sigemptyset before anything reads it.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+                libc::sigaddset(set.as_mut_ptr(), signal);
+            }
+            let set = set.assume_init();
+            if libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) != 0 {
+                bail!("blocking signals failed");
+            }
+            Ok(EndSignals(set))
+        }
+    }
+
+    /// Waits for one of them.
+    pub fn wait(&self) -> Result<()> {
+        let mut signal = 0;
+        // SAFETY: both arguments are ours.
+        match unsafe { libc::sigwait(&self.0, &mut signal) } {
+            0 => Ok(()),
+            error => Err(std::io::Error::from_raw_os_error(error)).context("waiting for a signal"),
+        }
+    }
+}

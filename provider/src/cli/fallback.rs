@@ -42,7 +42,7 @@ pub fn prepare(tree: &Tree<'_>, dir: &Path) -> Result<Variables> {
 fn directory_name(tree: &Tree<'_>) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
-    (tree.profile, tree.socket, tree.provider).hash(&mut hasher);
+    (tree.profile, tree.socket, tree.provider, tree.slots).hash(&mut hasher);
     (env!("CARGO_PKG_VERSION"), std::env::current_exe().ok()).hash(&mut hasher);
     format!("sysfs-{}-{:016x}", tree.cards, hasher.finish())
 }

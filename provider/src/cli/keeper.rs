@@ -280,8 +280,9 @@ pub fn ended(net: &Net) -> Result<()> {
 
 /// The timing of a net, if it runs in simulated time.
 fn profile(card: &str, clock: Clock) -> Result<Option<Profile>> {
+    let loaded = Profile::load(card)?;
     match clock {
-        Clock::Virtual => Ok(Some(Profile::load(card)?.profile)),
+        Clock::Virtual => Ok(Some(loaded.profile)),
         Clock::Wall if card == DEFAULT_PROFILE => Ok(None),
         Clock::Wall => bail!(
             "card `{card}` differs from {DEFAULT_PROFILE} in its timing, which the wall clock does not \

@@ -1,5 +1,6 @@
 //! The command line: one file for each thing the command does.
 
+mod board;
 mod card;
 mod compare;
 mod daemon;
@@ -12,11 +13,14 @@ mod measured;
 mod mounts;
 mod namespace;
 mod part_id;
+mod pci;
 mod perftest;
 mod provider_so;
 mod run;
 mod runtime;
 mod seccomp;
+mod serve;
+mod slots;
 mod trace;
 mod tree;
 mod up;
@@ -56,10 +60,38 @@ enum Command {
     Trace(trace::TraceArgs),
     /// Run many perftest tests and compare them with published ones, in one report
     Compare(compare::CompareArgs),
+    /// List the cards on PCI, with IOMMU group, driver and state
+    List(pci::ListArgs),
+    /// Give PCI devices to vfio-pci, so that programs can open them (root)
+    Bind(pci::BindArgs),
+    /// Give PCI devices back (root)
+    Unbind(pci::BindArgs),
+    /// Serve cards as PCI functions over vfio-user, for QEMU or the driver's own client
+    Serve(serve::ServeArgs),
     /// Print what the bytes of a queue entry mean
     Decode(decode::DecodeArgs),
     /// Write the card's definition as C, SystemVerilog, SystemRDL or golden vectors
     Export(export::ExportArgs),
+    /// Show what card this is, how it is, and what is wrong with it
+    Probe(board::probe::ProbeArgs),
+    /// Show registers with their fields
+    Regs(board::regs::RegsArgs),
+    /// Show one register
+    Peek(board::poke::PeekArgs),
+    /// Write one register
+    Poke(board::poke::PokeArgs),
+    /// Compare two dumps of `regs --json`
+    Diff(board::diff::DiffArgs),
+    /// Test a board step by step
+    Selftest(board::selftest::SelftestArgs),
+    /// Measure a card without libibverbs
+    Bench(board::bench::BenchArgs),
+    /// Watch what cards are doing
+    Top(board::top::TopArgs),
+    /// Record every register access and queue entry of a command
+    Record(board::record::RecordArgs),
+    /// Compare a record with what the model does
+    Replay(board::record::ReplayArgs),
     /// Serve the cards of a net (started by the other commands)
     #[command(hide = true)]
     Keeper(keeper::KeeperArgs),
@@ -123,8 +155,22 @@ pub fn main() -> ExitCode {
         Command::Card(args) => card::card(args),
         Command::Trace(args) => trace::trace(args),
         Command::Compare(args) => compare::compare(args),
+        Command::List(args) => pci::list(args),
+        Command::Bind(args) => pci::bind(args),
+        Command::Unbind(args) => pci::unbind(args),
+        Command::Serve(args) => serve::serve(args),
         Command::Decode(args) => decode::decode(args),
         Command::Export(args) => export::export(args),
+        Command::Probe(args) => board::probe::probe(args),
+        Command::Regs(args) => board::regs::regs(args),
+        Command::Peek(args) => board::poke::peek(args),
+        Command::Poke(args) => board::poke::poke(args),
+        Command::Diff(args) => board::diff::diff(args),
+        Command::Selftest(args) => board::selftest::selftest(args),
+        Command::Bench(args) => board::bench::bench(args),
+        Command::Top(args) => board::top::top(args),
+        Command::Record(args) => board::record::record(args),
+        Command::Replay(args) => board::record::replay(args),
         Command::Keeper(args) => keeper::keeper(args),
         Command::Hold(args) => keeper::hold_until_killed(args),
     };

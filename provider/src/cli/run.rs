@@ -15,6 +15,7 @@ use super::keeper::{self, Held};
 use super::mounts::{self, Shown};
 use super::part_id::{announcement, PartArgs, VARIABLE};
 use super::runtime::{Net, DEFAULT_NET};
+use super::slots::{self, SlotCard};
 use super::tree::{Tree, DRIVER_STEM};
 use super::{namespace, provider_so, seccomp, CardArgs, Clock};
 
@@ -26,6 +27,9 @@ pub struct RunArgs {
     /// Programs on the same net share its cards
     #[arg(long, value_name = "NAME", default_value = DEFAULT_NET)]
     net: String,
+    /// Show this card as verbena0 instead of modelled ones: vfio: and its PCI address. Again for verbena1, ...
+    #[arg(long, value_name = "vfio:PCI", value_parser = slots::parse, conflicts_with_all = ["net", "cards", "card", "clock"])]
+    device: Vec<String>,
     #[command(flatten)]
     part: PartArgs,
     /// Say nothing unless something is wrong
@@ -46,11 +50,18 @@ pub struct RunArgs {
 pub fn run(args: RunArgs) -> Result<u8> {
     let provider = provider_so::find()?;
     let net = Net::named(&args.net)?;
-    let Held { hold, info } = keeper::ensure(&net, &args.cards)?;
+    let slots = args.device.iter().map(|name| slots::look(name)).collect::<Result<Vec<_>>>()?;
+    // Cards in slots need no net.
+    let held = match slots.is_empty() {
+        true => Some(keeper::ensure(&net, &args.cards)?),
+        false => None,
+    };
     let socket = net.socket();
+    let cards = held.as_ref().map_or(slots.len() as u32, |held| held.info.cards);
     let tree = Tree {
-        cards: u8::try_from(info.cards).context("too many cards")?,
-        profile: &info.card,
+        cards: u8::try_from(cards).context("too many cards")?,
+        slots: &slots,
+        profile: held.as_ref().map_or("vfio", |held| &held.info.card),
         socket: &socket,
         provider: &provider,
     };
@@ -61,14 +72,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     };
     let filtered = seccomp::deny_rdma_netlink();
     if !args.quiet {
-        eprintln!(
-            "verbena: net `{}`, {} x {}{}, {}",
-            net.name(),
-            info.cards,
-            info.card,
-            info.wire,
-            way.message
-        );
+        eprintln!("verbena: {}, {}", what(&net, held.as_ref(), &slots), way.message);
     }
     if let Err(error) = filtered {
         if ib_core_present() {
@@ -84,7 +88,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
         eprintln!("verbena: {}", announcement(id));
         command.env(VARIABLE, id.to_string());
     }
-    if info.clock == Clock::Virtual {
+    if held.as_ref().is_some_and(|held| held.info.clock == Clock::Virtual) {
         command.env("LD_PRELOAD", preload(&provider_so::find_clock()?));
         same_addresses()?;
         check_patience()?;
@@ -93,7 +97,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
         die_with(parent)?;
     }
     // The program inherits the connection that keeps the net alive.
-    let _hold = hold;
+    let _held = held;
     let error = command.exec();
     let program = Path::new(&args.program[0]).display();
     let missing = error.kind() == std::io::ErrorKind::NotFound;
@@ -103,6 +107,16 @@ pub fn run(args: RunArgs) -> Result<u8> {
         eprintln!("verbena: `{program}` could not be started: {error}");
     }
     Ok(if missing { 127 } else { 126 })
+}
+
+/// The cards in a few words.
+fn what(net: &Net, held: Option<&Held>, slots: &[SlotCard]) -> String {
+    match held {
+        Some(Held { info, .. }) => {
+            format!("net `{}`, {} x {}{}", net.name(), info.cards, info.card, info.wire)
+        }
+        None => slots.iter().map(|slot| slot.name.as_str()).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// True where libibverbs could ask the kernel for devices.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use super::slots::SlotCard;
 use model::address::{gid, node_guid, GID_TABLE_LEN};
 use model::packet::{PortId, PORTS};
 
@@ -18,6 +19,8 @@ pub const DRIVER_SUFFIX: &str = "-rdmav34.so";
 pub struct Tree<'a> {
     /// Number of cards.
     pub cards: u8,
+    /// Cards in slots, which stand in the place of modelled ones.
+    pub slots: &'a [SlotCard],
     /// Name of the card profile.
     pub profile: &'a str,
     /// Socket of the net's keeper, for programs without VERBENA_SOCKET.
@@ -59,7 +62,8 @@ impl Tree<'_> {
     }
 
     fn write_device(&self, dir: &Path, card: u8) -> Result<()> {
-        let guid = sysfs_text(&node_guid(card));
+        let slot = self.slots.get(usize::from(card));
+        let guid = sysfs_text(&slot.map_or_else(|| node_guid(card), |slot| slot.guid));
         put(&dir.join("node_type"), "1: CA")?;
         put(&dir.join("node_guid"), &guid)?;
         put(&dir.join("sys_image_guid"), &guid)?;
@@ -68,10 +72,14 @@ impl Tree<'_> {
         // Where a provider without VERBENA_SOCKET in its environment looks.
         put(&dir.join("verbena/socket"), self.socket.to_str().context("socket path is not UTF-8")?)?;
         put(&dir.join("verbena/card"), &card.to_string())?;
+        if let Some(slot) = slot {
+            // Goes before the socket.
+            put(&dir.join("verbena/device"), &slot.name)?;
+        }
         put(&dir.join("device/vendor"), "0x1bd4")?;
         put(&dir.join("device/device"), "0xf10a")?;
         put(&dir.join("device/numa_node"), "-1")?;
-        for port in 0..PORTS as u8 {
+        for port in 0..slot.map_or(PORTS, |slot| slot.gids.len()) as u8 {
             self.write_port(&dir.join(format!("ports/{}", port + 1)), PortId { card, port })?;
         }
         Ok(())
@@ -83,8 +91,9 @@ impl Tree<'_> {
         put(&dir.join("phys_state"), "5: LinkUp")?;
         put(&dir.join("lid"), "0x0")?;
         put(&dir.join("pkeys/0"), "0xffff")?;
-        for index in 0..GID_TABLE_LEN {
-            let text = sysfs_text(&gid(port, index as u8));
+        let slot = self.slots.get(usize::from(port.card)).map(|slot| &slot.gids[usize::from(port.port)]);
+        for index in 0..slot.map_or(GID_TABLE_LEN, Vec::len) {
+            let text = sysfs_text(&slot.map_or_else(|| gid(port, index as u8), |table| table[index]));
             put(&dir.join(format!("gids/{index}")), &text)?;
             // ibv_query_gid_table() reads the type of empty entries too, and
             // takes a missing one for an error.
@@ -170,6 +179,7 @@ mod tests {
         let dir = dir.unwrap();
         let tree = Tree {
             cards,
+            slots: &[],
             profile: "f10a",
             socket: Path::new("/run/x.sock"),
             provider: Path::new("/opt/libverbena.so"),

@@ -33,6 +33,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
     let socket = net.socket();
     let tree = Tree {
         cards: u8::try_from(held.info.cards).context("too many cards")?,
+        slots: &[],
         profile: &held.info.card,
         socket: &socket,
         provider: &provider,

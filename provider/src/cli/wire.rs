@@ -18,6 +18,10 @@ pub struct WireArgs {
     /// Faults of the exact wire: loss=P,dup=P,reorder=P,corrupt=P,seed=N, each part optional
     #[arg(long, value_name = "FAULTS")]
     pub fault: Option<Faults>,
+    /// Largest path MTU of the ports: 256, 512, 1024, 2048 or 4096 (default 4096, with --clock virtual
+    /// that of the card's profile, or what the running net has)
+    #[arg(long, value_name = "BYTES", value_parser = mtu)]
+    pub mtu: Option<u32>,
     /// Record all frames of the net in a new pcap file, for Wireshark
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
@@ -38,6 +42,8 @@ pub struct WireInfo {
     snaplen: u32,
     #[serde(default)]
     pcap_at: Option<u8>,
+    #[serde(default)]
+    mtu: Option<u32>,
 }
 
 impl Default for WireInfo {
@@ -54,6 +60,7 @@ impl From<&LinkOptions> for WireInfo {
             pcap: options.capture.as_ref().map(|capture| capture.path.clone()),
             snaplen: options.capture.as_ref().map_or(Capture::WHOLE, |capture| capture.snaplen),
             pcap_at: options.capture.as_ref().and_then(|capture| capture.card),
+            mtu: options.mtu,
         }
     }
 }
@@ -67,6 +74,9 @@ impl fmt::Display for WireInfo {
         if let Some(fault) = &self.fault {
             write!(f, ", faults {fault}")?;
         }
+        if let Some(mtu) = self.mtu {
+            write!(f, ", MTU {mtu}")?;
+        }
         match &self.pcap {
             Some(path) => write!(f, ", frames recorded in {}", path.display())?,
             None => return Ok(()),
@@ -75,6 +85,13 @@ impl fmt::Display for WireInfo {
             Some(card) => write!(f, " as verbena{card} sees them"),
             None => Ok(()),
         }
+    }
+}
+
+fn mtu(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(mtu @ (256 | 512 | 1024 | 2048 | 4096)) => Ok(mtu),
+        _ => Err("a path MTU is one of 256, 512, 1024, 2048 and 4096".to_owned()),
     }
 }
 
@@ -98,7 +115,7 @@ impl WireArgs {
             None => None,
         };
         let faults = if faults.any() { faults.seeded() } else { Faults::default() };
-        Ok(LinkOptions { wire, faults, capture })
+        Ok(LinkOptions { wire, faults, capture, mtu: self.mtu })
     }
 
     /// The arguments that make `verbena keeper` decide for the same options.
@@ -107,6 +124,7 @@ impl WireArgs {
         if options.faults.any() {
             arguments.push(format!("--fault={}", options.faults));
         }
+        arguments.extend(options.mtu.map(|mtu| format!("--mtu={mtu}")));
         if let Some(capture) = &options.capture {
             let path = capture.path.to_str().context("the name of the --pcap file is not UTF-8")?;
             arguments.push(format!("--pcap={path}"));
@@ -128,6 +146,10 @@ impl WireArgs {
                 let has = running.fault.as_deref().unwrap_or("none");
                 return found(format!("the faults `{has}`, not `{wanted}`"), "--fault");
             }
+        }
+        if let Some(mtu) = self.mtu.filter(|_| self.mtu != running.mtu) {
+            let has = running.mtu.map_or("the cards' own MTU".to_owned(), |mtu| format!("MTU {mtu}"));
+            return found(format!("{has}, not {mtu}"), "--mtu");
         }
         if self.pcap.is_some() {
             let wanted = self.decide()?.capture;
@@ -170,6 +192,7 @@ mod tests {
         wanted.pcap = Some("here.pcap".into());
         wanted.snaplen = Some(96);
         wanted.pcap_at = Some(1);
+        wanted.mtu = Some(2048);
         let options = wanted.decide().unwrap();
         let words = WireArgs::arguments(&options).unwrap();
         let parsed = <Keeper as clap::Parser>::parse_from(std::iter::once("keeper".to_owned()).chain(words));

@@ -1,13 +1,122 @@
-//! Which card this provider drives, and where to find it.
+//! Which card this provider drives, and where to find it: in a segment, or in a PCI slot.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use driver::Card as _;
+use driver::backend::vfio::Vfio;
+use driver::{CardError, DmaMemory};
+use model::attach::{Clocked, Follower, SegmentCard};
 
-/// The backend: a card that lives in a shared segment.
-pub type Card = model::attach::SegmentCard;
+/// The backend. A branch of the data path that always goes the same way costs next to nothing, and
+/// all above it is compiled once.
+// One of them for each open device: there is nothing to be won by a box.
+#[allow(clippy::large_enum_variant)]
+pub enum Card {
+    /// A card that lives in a shared segment.
+    Segment(SegmentCard),
+    /// A card in a PCI slot.
+    Vfio(Vfio),
+}
+
+/// The same call for each kind of card.
+macro_rules! each {
+    ($self:ident, $card:ident => $call:expr) => {
+        match $self {
+            Card::Segment($card) => $call,
+            Card::Vfio($card) => $call,
+        }
+    };
+}
+
+impl Card {
+    /// Opens what the device's directory in sysfs names (see [`Place`]): card `number` of a net, or a slot.
+    pub fn open(dir: &Path, number: u32) -> Result<Card, String> {
+        match Place::of(dir) {
+            Place::Net(socket) => SegmentCard::open(&socket, number)
+                .map(Card::Segment)
+                .map_err(|error| format!("{error} (socket {})", socket.display())),
+            Place::Slot(address) => Vfio::open(&address).map(Card::Vfio).map_err(|error| error.to_string()),
+            Place::Unknown(text) => Err(format!(
+                "{text:?} names no device: write vfio: and a PCI address, as in vfio:0000:01:00.0"
+            )),
+        }
+    }
+
+    /// The simulated time that the card runs in, if it does.
+    pub fn clocked(&self) -> Option<Clocked> {
+        match self {
+            Card::Segment(card) => card.clocked(),
+            Card::Vfio(_) => None,
+        }
+    }
+
+    /// The place of a thread about to be started that waits for the card's interrupts, in simulated time.
+    pub fn follower(&self) -> Option<Follower> {
+        match self {
+            Card::Segment(card) => card.follower(),
+            Card::Vfio(_) => None,
+        }
+    }
+}
+
+impl driver::Card for Card {
+    #[inline]
+    fn read32(&self, offset: u32) -> u32 {
+        each!(self, card => card.read32(offset))
+    }
+    #[inline]
+    fn write32(&self, offset: u32, value: u32) {
+        each!(self, card => card.write32(offset, value));
+    }
+    #[inline]
+    fn read64(&self, offset: u32) -> u64 {
+        each!(self, card => card.read64(offset))
+    }
+    #[inline]
+    fn write64(&self, offset: u32, value: u64) {
+        each!(self, card => card.write64(offset, value));
+    }
+    #[inline]
+    fn doorbell(&self, offset: u32, value: u64) {
+        each!(self, card => card.doorbell(offset, value));
+    }
+    #[inline]
+    fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64) {
+        each!(self, card => card.push(offset, wqe, doorbell_offset, value));
+    }
+    fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
+        each!(self, card => card.alloc(bytes))
+    }
+    fn free(&self, memory: DmaMemory) {
+        each!(self, card => card.free(memory));
+    }
+    fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError> {
+        each!(self, card => card.map(addr, len, writable))
+    }
+    fn unmap(&self, iova: u64, addr: *mut u8, len: usize) {
+        each!(self, card => card.unmap(iova, addr, len));
+    }
+    fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
+        each!(self, card => card.wait_interrupt(vector, timeout))
+    }
+    #[inline]
+    fn expect_doorbell(&self) {
+        each!(self, card => card.expect_doorbell());
+    }
+    #[inline]
+    fn polled(&self, completions: usize) {
+        each!(self, card => card.polled(completions));
+    }
+    fn may_vanish(&self) -> bool {
+        each!(self, card => card.may_vanish())
+    }
+    #[inline]
+    fn relax(&self, empty_polls: u32) {
+        each!(self, card => card.relax(empty_polls));
+    }
+}
+
 /// An open card function.
 pub type Device = driver::Device<Card>;
 /// Protection domain.
@@ -28,19 +137,39 @@ const VECTOR: u32 = 0;
 
 /// Sleeps until there may be an event, [`wake_events`] is called, or the time is over.
 pub fn wait_for_events(device: &Device, timeout: Duration) -> driver::Result<()> {
-    device.card().wait_interrupt(VECTOR, timeout)?;
-    Ok(())
+    device.wait_for_event(timeout)
 }
 
 /// Ends [`wait_for_events`] of another thread, or its next one.
 pub fn wake_events(device: &Device) {
-    device.card().wake(VECTOR);
+    match device.card() {
+        Card::Segment(card) => card.wake(VECTOR),
+        Card::Vfio(card) => card.wake(VECTOR),
+    }
 }
 
-/// The socket of the net's keeper: `VERBENA_SOCKET`, or what the device's directory in sysfs says
-/// (`verbena/socket`, written by the launcher), or that of the user's default net.
-pub fn socket_path(device_dir: &Path) -> PathBuf {
-    pick_socket(std::env::var_os("VERBENA_SOCKET"), device_dir)
+/// Where a device is to be found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the net whose keeper listens at this socket: `VERBENA_SOCKET`, or what the device's
+    /// directory in sysfs says (`verbena/socket`, written by the launcher), or the user's default net.
+    Net(PathBuf),
+    /// In the slot with this PCI address: `verbena/device` in that directory says `vfio:` and it.
+    Slot(String),
+    /// `verbena/device` says something else.
+    Unknown(String),
+}
+
+impl Place {
+    fn of(dir: &Path) -> Place {
+        let Ok(text) = std::fs::read_to_string(dir.join("verbena/device")) else {
+            return Place::Net(pick_socket(std::env::var_os("VERBENA_SOCKET"), dir));
+        };
+        match text.trim().strip_prefix("vfio:") {
+            Some(address) => Place::Slot(address.into()),
+            None => Place::Unknown(text.trim().into()),
+        }
+    }
 }
 
 fn pick_socket(socket: Option<OsString>, device_dir: &Path) -> PathBuf {
@@ -67,5 +196,11 @@ mod tests {
         std::fs::create_dir(dir.path().join("verbena")).unwrap();
         std::fs::write(dir.path().join("verbena/socket"), "/run/net.sock\n").unwrap();
         assert_eq!(pick_socket(None, dir.path()), PathBuf::from("/run/net.sock"));
+        assert!(matches!(Place::of(dir.path()), Place::Net(_)));
+        std::fs::write(dir.path().join("verbena/device"), "vfio:0000:01:00.0\n").unwrap();
+        assert_eq!(Place::of(dir.path()), Place::Slot("0000:01:00.0".into()));
+        std::fs::write(dir.path().join("verbena/device"), "0000:01:00.0").unwrap();
+        let Err(error) = Card::open(dir.path(), 0) else { panic!("opened") };
+        assert!(error.contains("as in vfio:"), "{error}");
     }
 }

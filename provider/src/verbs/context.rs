@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rdma_sys::{ibv_context, ibv_device, verbs_context};
 
-use super::card::{socket_path, Card, Device};
+use super::card::{Card, Device};
 use super::errno::{object, set_errno, Errno, Result};
 use super::events::Events;
 use super::{fork, ops};
@@ -48,9 +48,7 @@ impl Context {
     fn open(name: &CStr, dir: &Path) -> std::result::Result<(Self, OwnedFd), (Errno, String)> {
         let no_device = || (Errno(libc::ENODEV), "this name is not ours".into());
         let card = register::card_index(name).ok_or_else(no_device)?;
-        let socket = socket_path(dir);
-        let card = Card::open(&socket, card)
-            .map_err(|error| (Errno(libc::ENODEV), format!("{error} (socket {})", socket.display())))?;
+        let card = Card::open(dir, card).map_err(|error| (Errno(libc::ENODEV), error))?;
         let device = Device::open(card).map_err(|error| (Errno(error.errno()), error.to_string()))?;
         super::timeline::attach(&device).map_err(|why| (Errno(libc::ENODEV), why))?;
         let (events, async_fd) =

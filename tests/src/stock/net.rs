@@ -48,6 +48,23 @@ impl StockNet {
         command
     }
 
+    /// Serves cards of this net over vfio-user, from card `first` on, one for each socket name; gives the
+    /// server, which listens, and the sockets' paths.
+    pub fn serve(&self, first: u32, names: &[&str], options: &[&str]) -> (Program, Vec<PathBuf>) {
+        let paths: Vec<PathBuf> = names.iter().map(|name| self.runtime.path().join(name)).collect();
+        let mut command = Command::new(verbena());
+        command.args(["serve", "--net", &self.name, "--card-index", &first.to_string()]);
+        paths.iter().for_each(|path| {
+            command.arg("--socket").arg(path);
+        });
+        command.args(options).env("XDG_RUNTIME_DIR", self.runtime.path());
+        let mut program = Program::start(command);
+        for path in &paths {
+            program.expect(&format!("at {}", path.display()), Duration::from_secs(20));
+        }
+        (program, paths)
+    }
+
     /// Starts a program on this net.
     pub fn start(&self, program: impl AsRef<Path>, arguments: &[&str]) -> Program {
         Program::start(self.command(&[], program, arguments))

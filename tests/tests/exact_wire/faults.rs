@@ -3,10 +3,9 @@
 
 use driver::{AttrMask, QpAttr, SendFlags, SendWr};
 use fpga_regs::{CqeOpcode, CqeStatus, EventKind, QpState, QpType, WqeOpcode};
-use model::attach::SegmentCard;
 use model::link::faults::mix;
 use model::wire::frame;
-use tests::{connect, expect_async, Net, Options, Peer};
+use tests::{connect, expect_async, Net, Options, Peer, TestCard};
 
 use super::{counter, exact, pcap, recorded};
 
@@ -72,8 +71,8 @@ fn fill(memory: &mut [u8], number: u64, size: usize) {
 
 /// One direction of traffic and what is expected of it.
 struct Traffic {
-    x: Peer<SegmentCard>,
-    y: Peer<SegmentCard>,
+    x: Peer<TestCard>,
+    y: Peer<TestCard>,
     random: Random,
     /// The value that the word of atomics will have when all under way are done.
     word: u64,

@@ -16,20 +16,20 @@ pub(super) fn opening(error: VfioError, group: u32) -> CardError {
             }
             _ => format!("/dev/vfio/vfio: {cause}"),
         },
-        VfioError::OpenGroup(cause, _) => {
-            match cause.kind() {
-                ErrorKind::NotFound => {
-                    format!("/dev/vfio/{group} does not exist: bind the device to vfio-pci first")
-                }
-                ErrorKind::PermissionDenied => {
-                    format!("no permission for /dev/vfio/{group}: chown it to this user, or add a udev rule")
-                }
-                ErrorKind::ResourceBusy => {
-                    format!("/dev/vfio/{group} is in use: another program has this card or one of its IOMMU group")
-                }
-                _ => format!("/dev/vfio/{group}: {cause}"),
+        VfioError::OpenGroup(cause, _) => match cause.kind() {
+            ErrorKind::NotFound => {
+                format!("/dev/vfio/{group} does not exist: bind the device to vfio-pci first (verbena bind)")
             }
-        }
+            ErrorKind::PermissionDenied => {
+                format!("no permission for /dev/vfio/{group}: sudo chown $USER /dev/vfio/{group}, or add a udev rule")
+            }
+            ErrorKind::ResourceBusy => {
+                format!(
+                    "/dev/vfio/{group} is in use: another program has this card or one of its IOMMU group"
+                )
+            }
+            _ => format!("/dev/vfio/{group}: {cause}"),
+        },
         VfioError::GroupViable => format!(
             "IOMMU group {group} is not viable: every other device in \
              /sys/kernel/iommu_groups/{group}/devices must be bound to vfio-pci or unbound"
@@ -74,7 +74,7 @@ mod tests {
         let cause = |kind: ErrorKind| io::Error::from(kind);
         let group = |kind| VfioError::OpenGroup(cause(kind), "17".into());
         assert!(text(group(ErrorKind::NotFound)).contains("bind the device to vfio-pci"));
-        assert!(text(group(ErrorKind::PermissionDenied)).contains("chown it to this user"));
+        assert!(text(group(ErrorKind::PermissionDenied)).contains("sudo chown $USER /dev/vfio/17"));
         assert!(text(group(ErrorKind::ResourceBusy)).contains("another program"));
         assert!(text(VfioError::OpenContainer(cause(ErrorKind::NotFound))).contains("modprobe vfio"));
         assert!(text(VfioError::OpenContainer(cause(ErrorKind::PermissionDenied))).contains("chmod"));

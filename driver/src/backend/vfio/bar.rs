@@ -13,13 +13,13 @@ use volatile_register::RW;
 use crate::card::CardError;
 
 /// BAR0, mapped.
-pub(super) struct Bar {
+pub struct Bar {
     memory: MmapRaw,
 }
 
 impl Bar {
     /// Maps BAR0 of an opened device.
-    pub fn map(device: &VfioDevice) -> Result<Self, CardError> {
+    pub(super) fn map(device: &VfioDevice) -> Result<Self, CardError> {
         let size = device.get_region_size(VFIO_PCI_BAR0_REGION_INDEX);
         if size < u64::from(BAR0_BYTES) {
             return Err(CardError::Setup(format!(
@@ -37,11 +37,11 @@ impl Bar {
         Ok(Bar { memory })
     }
 
-    /// Plain memory in place of a BAR.
-    #[cfg(test)]
-    fn fake() -> Self {
-        let memory = MmapOptions::new().len(BAR0_BYTES as usize).map_anon().unwrap();
-        Bar { memory: MmapRaw::from(memory) }
+    /// Plain memory in place of a BAR, for tests and benchmarks.
+    pub fn memory() -> Result<Self, CardError> {
+        let memory = MmapOptions::new().len(BAR0_BYTES as usize).map_anon();
+        let memory = memory.map_err(|source| CardError::Os { what: "mapping memory".into(), source })?;
+        Ok(Bar { memory: MmapRaw::from(memory) })
     }
 
     /// The cell at an offset.
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn registers_stand_where_they_are_written() {
-        let bar = Bar::fake();
+        let bar = Bar::memory().unwrap();
         bar.write(0x40, 0x1122_3344_5566_7788u64);
         assert_eq!(bar.read::<u32>(0x40), 0x5566_7788);
         assert_eq!(bar.read::<u32>(0x44), 0x1122_3344);
@@ -100,12 +100,12 @@ mod tests {
     #[test]
     #[should_panic(expected = "no register at 0x100000")]
     fn nothing_beyond_the_bar() {
-        Bar::fake().read::<u32>(BAR0_BYTES);
+        Bar::memory().unwrap().read::<u32>(BAR0_BYTES);
     }
 
     #[test]
     #[should_panic(expected = "no register at 0x44")]
     fn nothing_unaligned() {
-        Bar::fake().read::<u64>(0x44);
+        Bar::memory().unwrap().read::<u64>(0x44);
     }
 }

@@ -1,61 +1,72 @@
 //! A card in a PCI slot as the driver's backend.
 #![allow(unsafe_code)]
 
+use std::io;
+use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use fpga_regs::regs::MAX_VECTORS;
-use vfio_ioctls::{VfioContainer, VfioDevice, VfioError};
+use vfio_ioctls::VfioDevice;
 
 use super::bar::Bar;
-use super::dma::{Iommu, Space};
+use super::dma::Space;
+use super::iommu::{self, Kernel};
 use super::irq::Vectors;
-use super::{advice, config, preflight};
+use super::{config, preflight};
 use crate::card::{Card, CardError, DmaMemory};
 
 /// Empty polls after which the core is offered to others.
 const YIELD_EVERY: u32 = 1024;
 
+/// `VFIO_DEVICE_RESET` of <linux/vfio.h>: `_IO(';', 100 + 11)`.
+const DEVICE_RESET: libc::c_ulong = 0x3b6f;
+
 /// A card function opened through VFIO. VFIO maps memory for reading and writing only, so what is
 /// registered must be writable even if the card shall only read it.
 pub struct Vfio {
-    // The order is that of dropping: the device before the mappings of its container.
+    // The order is that of dropping: the device before the mappings of its address space.
     bar: Bar,
     vectors: Vectors,
     _device: VfioDevice,
-    space: Space<Shared>,
-}
-
-/// The container, which the device holds too.
-struct Shared(Arc<VfioContainer>);
-
-impl Iommu for Shared {
-    unsafe fn map(&self, iova: u64, len: usize, ptr: *mut u8) -> Result<(), VfioError> {
-        // SAFETY: as the caller promises.
-        unsafe { Iommu::map(&*self.0, iova, len, ptr) }
-    }
-
-    fn unmap(&self, iova: u64, len: usize) -> Result<(), VfioError> {
-        Iommu::unmap(&*self.0, iova, len)
-    }
+    space: Space<Kernel>,
 }
 
 impl Vfio {
     /// Opens the device at a PCI address such as `0000:01:00.0`, which is bound to vfio-pci.
     pub fn open(address: &str) -> Result<Self, CardError> {
         let found = preflight(Path::new("/sys"), address)?;
-        let opening = |error| advice::opening(error, found.group);
-        let container = Arc::new(VfioContainer::new(None).map_err(opening)?);
-        let device = VfioDevice::new(&found.path, container.clone(), false).map_err(opening)?;
-        device.reset();
+        let (kernel, device) = iommu::open(&found)?;
+        reset(&device)?;
         // After the reset, which clears it.
         config::enable(&device)?;
         let bar = Bar::map(&device)?;
         let vectors = Vectors::enable(&device, MAX_VECTORS)?;
         // SAFETY: asks for a number.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-        Ok(Vfio { bar, vectors, _device: device, space: Space::new(Shared(container), page) })
+        Ok(Vfio { bar, vectors, _device: device, space: Space::new(kernel, page) })
+    }
+
+    /// Ends the wait of another thread for interrupt `vector`, or its next one.
+    pub fn wake(&self, vector: u32) {
+        self.vectors.wake(vector);
+    }
+
+    /// How many interrupt vectors the card has.
+    pub fn vectors(&self) -> u32 {
+        self.vectors.count()
+    }
+}
+
+/// Function level reset, by the kernel, which keeps configuration space as it was.
+fn reset(device: &VfioDevice) -> Result<(), CardError> {
+    // SAFETY: takes no argument.
+    match unsafe { libc::ioctl(device.as_raw_fd(), DEVICE_RESET) } {
+        0 => Ok(()),
+        _ => Err(CardError::Os {
+            what: "resetting the card (it must be able to do a function level reset)".into(),
+            source: io::Error::last_os_error(),
+        }),
     }
 }
 
@@ -112,6 +123,10 @@ impl Card for Vfio {
 
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
         self.vectors.wait(vector, timeout)
+    }
+
+    fn may_vanish(&self) -> bool {
+        true
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use vfio_ioctls::VfioDevice;
 use crate::card::CardError;
 
 /// Configuration space in 16-bit words.
-pub(super) trait Config {
+pub(in crate::backend) trait Config {
     fn read16(&self, at: u64) -> u16;
     fn write16(&self, at: u64, value: u16);
 }
@@ -30,7 +30,7 @@ const COMMAND_MEMORY: u16 = 1 << 1;
 const COMMAND_MASTER: u16 = 1 << 2;
 
 /// Lets the card answer memory accesses and do DMA: vfio-pci takes both away when it opens a device.
-pub(super) fn enable(config: &impl Config) -> Result<(), CardError> {
+pub(in crate::backend) fn enable(config: &impl Config) -> Result<(), CardError> {
     if config.read16(VENDOR) == u16::MAX {
         return Err(CardError::Gone);
     }

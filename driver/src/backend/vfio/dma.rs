@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memmap2::MmapMut;
-use vfio_ioctls::{VfioContainer, VfioError};
+use vfio_ioctls::VfioError;
 
-use super::advice;
 use super::iova::{Iovas, END, FIRST};
+use super::own::HUGE;
+use super::shared::Mappings;
+use super::{advice, own};
 use crate::card::{CardError, DmaMemory};
 
 /// The two calls of the IOMMU, so that all else is tested without one.
@@ -18,25 +20,13 @@ pub(super) trait Iommu {
     /// # Safety
     /// The memory stays until `unmap`, and whoever owns it expects the card's accesses.
     unsafe fn map(&self, iova: u64, len: usize, ptr: *mut u8) -> Result<(), VfioError>;
+    /// Why so many bytes cannot be pinned, with the remedy; none if nothing is known against it.
+    fn refuses(&self, bytes: usize) -> Option<String>;
     /// Ends that.
     fn unmap(&self, iova: u64, len: usize) -> Result<(), VfioError>;
 }
 
-impl Iommu for VfioContainer {
-    unsafe fn map(&self, iova: u64, len: usize, ptr: *mut u8) -> Result<(), VfioError> {
-        // SAFETY: as the caller promises.
-        unsafe { self.vfio_dma_map(iova, len, ptr) }
-    }
-
-    fn unmap(&self, iova: u64, len: usize) -> Result<(), VfioError> {
-        self.vfio_dma_unmap(iova, len)
-    }
-}
-
-/// Memory from here on gets an I/O address aligned to 2 MiB, so that the IOMMU can use large pages.
-const LARGE: usize = 2 << 20;
-
-/// The I/O address space of a container.
+/// The I/O address space of a card.
 pub(super) struct Space<I: Iommu> {
     iommu: I,
     page: usize,
@@ -45,13 +35,16 @@ pub(super) struct Space<I: Iommu> {
 
 struct State {
     iovas: Iovas,
+    /// The driver's own memory, by I/O address.
     own: HashMap<u64, MmapMut>,
+    /// The user's.
+    users: Mappings,
 }
 
 impl<I: Iommu> Space<I> {
     /// An empty space; `page` is the system's page size.
     pub fn new(iommu: I, page: usize) -> Self {
-        let state = State { iovas: Iovas::new(FIRST, END), own: HashMap::new() };
+        let state = State { iovas: Iovas::new(FIRST, END), own: HashMap::new(), users: Mappings::default() };
         Space { iommu, page, state: Mutex::new(state) }
     }
 
@@ -61,12 +54,8 @@ impl<I: Iommu> Space<I> {
 
     /// Zeroed memory of the driver's own.
     pub fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
-        let len = bytes.max(1).next_multiple_of(self.page);
-        let mut memory = MmapMut::map_anon(len).map_err(|_| CardError::NoMemory { bytes })?;
-        let ptr = memory.as_mut_ptr();
-        // A forked child must not get copies of rings: pinned pages would move away from the parent.
-        // SAFETY: the range is the mapping from above.
-        unsafe { libc::madvise(ptr.cast(), len, libc::MADV_DONTFORK) };
+        let mut memory = own::allocate(bytes, self.page)?;
+        let (ptr, len) = (memory.as_mut_ptr(), memory.len());
         // SAFETY: the mapping is kept in `own` until it was unmapped; only the driver uses it.
         let iova = unsafe { self.attach(ptr, len) }?;
         self.state().own.insert(iova, memory);
@@ -88,14 +77,22 @@ impl<I: Iommu> Space<I> {
     /// As [`Iommu::map`], for all pages that the range touches.
     pub unsafe fn map(&self, addr: *mut u8, len: usize) -> Result<u64, CardError> {
         let (start, size, offset) = self.pages(addr, len)?;
+        if let Some(iova) = self.state().users.hold((start as usize, size)) {
+            return Ok(iova + offset as u64);
+        }
         // SAFETY: as the caller promises.
-        Ok(unsafe { self.attach(start, size) }? + offset as u64)
+        let iova = unsafe { self.attach(start, size) }?;
+        self.state().users.add(iova, (start as usize, size));
+        Ok(iova + offset as u64)
     }
 
     /// Takes that back.
     pub fn unmap(&self, iova: u64, addr: *mut u8, len: usize) {
-        if let Ok((_, size, offset)) = self.pages(addr, len) {
-            self.detach(iova - offset as u64, size);
+        if let Ok((start, size, offset)) = self.pages(addr, len) {
+            let over = self.state().users.release(iova - offset as u64, (start as usize, size));
+            if let Some((iova, len)) = over {
+                self.detach(iova, len);
+            }
         }
     }
 
@@ -115,8 +112,11 @@ impl<I: Iommu> Space<I> {
     }
 
     unsafe fn attach(&self, ptr: *mut u8, len: usize) -> Result<u64, CardError> {
-        let align = if len >= LARGE { LARGE } else { self.page };
-        let iova = self.state().iovas.take(len as u64, align as u64);
+        if let Some(reason) = self.iommu.refuses(len) {
+            return Err(CardError::Map { addr: ptr as u64, len, reason });
+        }
+        let align = if len >= HUGE { HUGE } else { self.page };
+        let iova = self.state().iovas.take(len as u64, align as u64, (ptr as usize % align) as u64);
         let iova = iova.ok_or(CardError::NoMemory { bytes: len })?;
         // SAFETY: as the caller promises.
         if let Err(error) = unsafe { self.iommu.map(iova, len, ptr) } {
@@ -157,6 +157,10 @@ mod tests {
             Ok(())
         }
 
+        fn refuses(&self, bytes: usize) -> Option<String> {
+            (bytes > 1 << 30).then(|| "ulimit -l".into())
+        }
+
         fn unmap(&self, iova: u64, len: usize) -> Result<(), VfioError> {
             if let Some(errno) = self.fail.get() {
                 return Err(VfioError::IommuDmaUnmap(SysError::new(errno)));
@@ -183,7 +187,7 @@ mod tests {
         space.free(memory);
         assert!(space.iommu.maps.borrow().is_empty());
         let large = space.alloc(3 << 20).unwrap();
-        assert_eq!(large.iova % (2 << 20), 0);
+        assert_eq!((large.iova ^ large.ptr as u64) % HUGE as u64, 0);
         space.free(large);
     }
 
@@ -196,10 +200,45 @@ mod tests {
         assert_eq!(iova, FIRST + 0x234);
         assert_eq!(*space.iommu.maps.borrow(), [(FIRST, 0x3000, 0x7000_1000)]);
         // SAFETY: as above.
-        let second = unsafe { space.map(addr, 1) }.unwrap();
-        assert_eq!(second, FIRST + 0x3234, "the same memory twice has two addresses");
+        let second = unsafe { space.map(addr.wrapping_add(0x1000), 1) }.unwrap();
+        assert_eq!(second, FIRST + 0x1234, "the same memory twice is mapped once");
+        assert_eq!(space.iommu.maps.borrow().len(), 1);
         space.unmap(iova, addr, 0x2000);
-        space.unmap(second, addr, 1);
+        assert_eq!(space.iommu.maps.borrow().len(), 1, "somebody holds a part of it");
+        space.unmap(second, addr.wrapping_add(0x1000), 1);
+        assert!(space.iommu.maps.borrow().is_empty());
+    }
+
+    #[test]
+    fn overlapping_memory_is_mapped_twice_and_unmapped_exactly() {
+        let space = space();
+        let addr = 0x7000_0000 as *mut u8;
+        // SAFETY: the fake IOMMU only notes it down.
+        let (a, b) = unsafe {
+            (space.map(addr, 0x3000).unwrap(), space.map(addr.wrapping_add(0x2000), 0x3000).unwrap())
+        };
+        assert_eq!((a, b), (FIRST, FIRST + 0x3000));
+        space.unmap(a, addr, 0x3000);
+        assert_eq!(*space.iommu.maps.borrow(), [(b, 0x3000, 0x7000_2000)]);
+        space.unmap(b, addr.wrapping_add(0x2000), 0x3000);
+        assert!(space.iommu.maps.borrow().is_empty());
+    }
+
+    #[test]
+    fn large_memory_falls_on_huge_pages_there_as_here() {
+        let space = space();
+        let addr = 0x7012_3000 as *mut u8;
+        // SAFETY: the fake IOMMU only notes it down.
+        let iova = unsafe { space.map(addr, 8 << 20) }.unwrap();
+        assert_eq!(iova % HUGE as u64, 0x12_3000);
+    }
+
+    #[test]
+    fn too_much_is_refused_before_the_kernel_does() {
+        let space = space();
+        // SAFETY: refused.
+        let error = unsafe { space.map(0x1000 as *mut u8, 2 << 30) }.unwrap_err();
+        assert!(error.to_string().contains("ulimit -l"), "{error}");
         assert!(space.iommu.maps.borrow().is_empty());
     }
 

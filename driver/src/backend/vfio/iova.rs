@@ -10,7 +10,7 @@ pub(super) const END: u64 = 1 << 39;
 
 /// Free ranges by their start.
 #[derive(Debug)]
-pub(super) struct Iovas {
+pub(in crate::backend) struct Iovas {
     free: BTreeMap<u64, u64>,
 }
 
@@ -20,10 +20,10 @@ impl Iovas {
         Iovas { free: BTreeMap::from([(first, end - first)]) }
     }
 
-    /// A range of `len` bytes aligned to `align`, a power of two.
-    pub fn take(&mut self, len: u64, align: u64) -> Option<u64> {
+    /// A range of `len` bytes that begins `offset` after a multiple of `align`, a power of two.
+    pub fn take(&mut self, len: u64, align: u64, offset: u64) -> Option<u64> {
         let (start, size, at) = self.free.iter().find_map(|(&start, &size)| {
-            let at = start.checked_next_multiple_of(align)?;
+            let at = start.checked_add(offset.wrapping_sub(start) & (align - 1))?;
             (at - start <= size && size - (at - start) >= len).then_some((start, size, at))
         })?;
         self.free.remove(&start);
@@ -61,10 +61,10 @@ mod tests {
     #[test]
     fn first_fit_and_merge() {
         let mut iovas = Iovas::new(0x1000, 0x6000);
-        assert_eq!(iovas.take(0x1000, 0x1000), Some(0x1000));
-        assert_eq!(iovas.take(0x2000, 0x1000), Some(0x2000));
-        assert_eq!(iovas.take(0x1000, 0x1000), Some(0x4000));
-        assert_eq!(iovas.take(0x2000, 0x1000), None);
+        assert_eq!(iovas.take(0x1000, 0x1000, 0), Some(0x1000));
+        assert_eq!(iovas.take(0x2000, 0x1000, 0), Some(0x2000));
+        assert_eq!(iovas.take(0x1000, 0x1000, 0), Some(0x4000));
+        assert_eq!(iovas.take(0x2000, 0x1000, 0), None);
         iovas.give(0x1000, 0x1000);
         iovas.give(0x4000, 0x1000);
         iovas.give(0x2000, 0x2000);
@@ -74,8 +74,11 @@ mod tests {
     #[test]
     fn alignment_leaves_the_gap_free() {
         let mut iovas = Iovas::new(0x1000, 0x100_0000);
-        assert_eq!(iovas.take(0x1000, 0x20_0000), Some(0x20_0000));
-        assert_eq!(iovas.take(0x1000, 0x1000), Some(0x1000));
+        assert_eq!(iovas.take(0x1000, 0x20_0000, 0), Some(0x20_0000));
+        assert_eq!(iovas.take(0x1000, 0x1000, 0), Some(0x1000));
+        assert_eq!(iovas.take(0x1000, 0x20_0000, 0x1_3000), Some(0x1_3000));
+        assert_eq!(iovas.take(0x1000, 0x20_0000, 0x1_3000), Some(0x21_3000));
+        assert_eq!(iovas.take(0x1000, 0x20_0000, 0x1_3000), Some(0x41_3000));
     }
 
     proptest! {
@@ -89,7 +92,7 @@ mod tests {
                 if give && !taken.is_empty() {
                     let (start, len) = taken.swap_remove(pages as usize % taken.len());
                     iovas.give(start, len);
-                } else if let Some(start) = iovas.take(pages << 12, 1 << (12 + shift)) {
+                } else if let Some(start) = iovas.take(pages << 12, 1 << (12 + shift), 0) {
                     let len = pages << 12;
                     prop_assert_eq!(start % (1 << (12 + shift)), 0);
                     prop_assert!(taken.iter().all(|&(other, size)| start + len <= other || other + size <= start));

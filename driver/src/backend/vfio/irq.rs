@@ -12,12 +12,13 @@ use vmm_sys_util::eventfd::{EventFd, EFD_NONBLOCK};
 use crate::card::CardError;
 
 /// One eventfd a vector.
-pub(super) struct Vectors {
+pub(in crate::backend) struct Vectors {
     fds: Vec<EventFd>,
 }
 
 impl Vectors {
-    fn new(count: u32) -> Result<Self, CardError> {
+    /// So many eventfds, which nobody fires yet.
+    pub fn new(count: u32) -> Result<Self, CardError> {
         let fds = (0..count).map(|_| EventFd::new(EFD_NONBLOCK)).collect::<io::Result<_>>();
         let fds = fds.map_err(|source| CardError::Os { what: "creating an eventfd".into(), source })?;
         Ok(Vectors { fds })
@@ -34,6 +35,24 @@ impl Vectors {
             CardError::Setup(format!("enabling {} interrupts: {error}", vectors.fds.len()))
         })?;
         Ok(vectors)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.fds.len() as u32
+    }
+
+    /// Ends the wait of another thread, as if the vector had fired.
+    pub fn wake(&self, vector: u32) {
+        if let Some(fd) = self.fds.get(vector as usize) {
+            // It fails only when 2^64 wake-ups are waiting.
+            let _ = fd.write(1);
+        }
+    }
+
+    /// The eventfds by vector.
+    pub fn fds(&self) -> &[EventFd] {
+        &self.fds
     }
 
     /// Waits until a vector fires, and consumes that.
@@ -84,7 +103,7 @@ mod tests {
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| vectors.wait(0, Duration::MAX).unwrap());
             std::thread::sleep(Duration::from_millis(5));
-            vectors.fds[0].write(1).unwrap();
+            vectors.wake(0);
             assert!(waiter.join().unwrap());
         });
     }

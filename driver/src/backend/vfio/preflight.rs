@@ -38,17 +38,38 @@ pub fn preflight(sysfs: &Path, address: &str) -> Result<Found, CardError> {
     let bound = link_name(&path.join("driver"));
     if bound.as_deref() != Some("vfio-pci") {
         let now = bound.map_or("no driver".to_string(), |driver| format!("the driver {driver}"));
+        return setup(format!("{address} has {now}, not vfio-pci: verbena bind {address}"));
+    }
+    let others = in_the_way(&path);
+    if !others.is_empty() {
+        let commands: Vec<String> = others.iter().map(|other| format!("verbena bind {other}")).collect();
         return setup(format!(
-            "{address} has {now}, not vfio-pci: modprobe vfio-pci; \
-             echo vfio-pci > {0}/driver_override; echo {address} > {0}/driver/unbind (if it has a driver); \
-             echo {address} > /sys/bus/pci/drivers_probe",
-            path.display()
+            "IOMMU group {group} is not viable, because {address} shares it with devices that have other \
+             drivers: {}",
+            commands.join("; ")
         ));
     }
     match group.parse() {
         Ok(group) => Ok(Found { path, group }),
         Err(_) => setup(format!("the IOMMU group of {address} is called {group:?}, a number was expected")),
     }
+}
+
+/// The other devices of a device's group whose drivers do DMA of their own. Bridges stay with theirs.
+fn in_the_way(path: &Path) -> Vec<String> {
+    let own = path.file_name();
+    let Ok(devices) = fs::read_dir(path.join("iommu_group/devices")) else { return Vec::new() };
+    let mut others: Vec<String> = devices
+        .flatten()
+        .filter(|device| Some(device.file_name().as_os_str()) != own)
+        .filter(|device| {
+            let driver = link_name(&device.path().join("driver"));
+            driver.is_some_and(|driver| !["vfio-pci", "pcieport", "pci-stub"].contains(&driver.as_str()))
+        })
+        .map(|device| device.file_name().to_string_lossy().into_owned())
+        .collect();
+    others.sort();
+    others
 }
 
 fn link_name(link: &Path) -> Option<String> {
@@ -88,9 +109,21 @@ mod tests {
     fn every_obstacle_has_a_remedy() {
         let text = |found: Result<Found, CardError>| found.unwrap_err().to_string();
         assert!(text(device(None, Some("vfio-pci")).1).contains("intel_iommu=on"));
-        assert!(text(device(Some("17"), None).1).contains("has no driver, not vfio-pci: modprobe"));
+        assert!(text(device(Some("17"), None).1)
+            .contains("has no driver, not vfio-pci: verbena bind 0000:01:00.0"));
         assert!(text(device(Some("17"), Some("mlx5_core")).1).contains("the driver mlx5_core"));
         assert!(text(device(Some("x"), Some("vfio-pci")).1).contains("a number was expected"));
+        let (sysfs, found) = device(Some("17"), Some("vfio-pci"));
+        let group = sysfs.path().join("bus/kernel/iommu_groups/17/devices/0000:01:00.1");
+        found.unwrap();
+        fs::create_dir_all(&group).unwrap();
+        symlink("../drivers/e1000e", group.join("driver")).unwrap();
+        let devices = sysfs.path().join("bus/pci/devices");
+        fs::remove_file(devices.join(ADDRESS).join("iommu_group")).unwrap();
+        symlink(group.parent().unwrap().parent().unwrap(), devices.join(ADDRESS).join("iommu_group"))
+            .unwrap();
+        let error = preflight(sysfs.path(), ADDRESS).unwrap_err().to_string();
+        assert!(error.contains("not viable") && error.ends_with("verbena bind 0000:01:00.1"), "{error}");
         let empty = tempfile::tempdir().unwrap();
         assert!(text(preflight(empty.path(), ADDRESS)).contains("no PCI device"));
         for wrong in ["01:00.0", "0000:01:00:0", "../../../../x", ""] {

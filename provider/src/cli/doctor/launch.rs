@@ -75,7 +75,7 @@ fn view() -> Finding {
         let provider = provider_so::find().unwrap_or_default();
         enter()?;
         mounts::make_private()?;
-        let tree = Tree { cards: 1, profile: "f10a", socket: Path::new(""), provider: &provider };
+        let tree = Tree { cards: 1, slots: &[], profile: "f10a", socket: Path::new(""), provider: &provider };
         mounts::show(&tree, &staging)?;
         fs::read_to_string("/sys/class/infiniband/verbena0/node_guid").context("reading the fake sysfs")?;
         fs::metadata("/dev/infiniband/uverbs0").context("looking for the device node")?;

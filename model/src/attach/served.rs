@@ -1,0 +1,156 @@
+//! [`ServedCard`]: a card of a segment that this process opens for somebody else, to whom it serves it.
+#![allow(unsafe_code)]
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use driver::Card;
+use fpga_regs::{CqArm, RqDoorbell, SqDoorbell, SrqDoorbell, DOORBELL_BASE};
+use fpga_regs::{DOORBELL_CQ_ARM, DOORBELL_PAGE_BYTES, DOORBELL_RQ, DOORBELL_SQ, DOORBELL_SRQ};
+
+use super::card::{OpenError, SegmentCard};
+use crate::device::tables::EQS;
+use crate::segment::ask::Ask;
+use crate::segment::ranges::Place;
+use crate::segment::{futex_wait, futex_wake, SegmentError};
+
+/// Interrupt vectors of a function.
+pub const VECTORS: usize = EQS;
+
+/// Counts the interrupts of a function for the process that serves it: bit 0 says that there is one.
+#[repr(transparent)]
+pub(super) struct ServerBell(AtomicU32);
+
+impl ServerBell {
+    const SERVED: u32 = 1;
+
+    /// An interrupt was raised.
+    pub fn ring(&self) {
+        if self.0.load(Ordering::Relaxed) & Self::SERVED != 0 {
+            self.0.fetch_add(2, Ordering::Release);
+            futex_wake(&self.0, 1);
+        }
+    }
+}
+
+/// A card whose DMA addresses are those of a client, and whose interrupts are passed on.
+pub struct ServedCard(SegmentCard);
+
+impl ServedCard {
+    /// Opens card `card` (from 0) of the net whose keeper listens at `socket`.
+    pub fn open(socket: &Path, card: u32) -> Result<ServedCard, OpenError> {
+        let card = ServedCard(SegmentCard::open_alone(socket, card)?);
+        if card.0.simulated {
+            return Err(OpenError::Simulated);
+        }
+        card.bell().0.store(ServerBell::SERVED, Ordering::Release);
+        Ok(card)
+    }
+
+    /// Number of the card in its net, from 0.
+    pub fn index(&self) -> u8 {
+        self.0.card
+    }
+
+    fn bell(&self) -> &ServerBell {
+        &self.0.runner.net().servers[self.0.card as usize][self.0.function as usize]
+    }
+
+    /// Reads a register of BAR0 (outside the doorbell pages) of 32 or 64 bits.
+    pub fn read(&self, offset: u32) -> u64 {
+        self.0.read64(offset)
+    }
+
+    /// Writes a register of BAR0 of 32 or 64 bits, or rings a doorbell.
+    pub fn write(&self, offset: u32, value: u64) {
+        if offset < DOORBELL_BASE {
+            self.0.write64(offset, value);
+        } else if self.owns(offset, value) {
+            self.0.doorbell(offset, value);
+        }
+    }
+
+    /// Whether a doorbell is for a queue of this function. In a process of its own a driver can only spoil its
+    /// own queues; a client of a served card is not trusted that far.
+    fn owns(&self, offset: u32, value: u64) -> bool {
+        let f = self.0.function;
+        self.0.registers(false, |device, _, _| match offset % DOORBELL_PAGE_BYTES {
+            DOORBELL_SQ => device.owns_qp(f, SqDoorbell(value).qpn()),
+            DOORBELL_RQ => device.owns_qp(f, RqDoorbell(value).qpn()),
+            DOORBELL_SRQ => device.owns_srq(f, SrqDoorbell(value).srqn()),
+            DOORBELL_CQ_ARM => {
+                device.cqs.get(CqArm(value).cqn() as usize).is_some_and(|cq| cq.used && cq.function == f)
+            }
+            _ => false,
+        })
+    }
+
+    /// How often each vector was raised, as running numbers.
+    pub fn raised(&self) -> [u32; VECTORS] {
+        let words = &self.0.runner.net().interrupts[self.0.card as usize][self.0.function as usize];
+        std::array::from_fn(|v| words[v].load(Ordering::Acquire))
+    }
+
+    /// A mark for [`ServedCard::wait`], taken before looking at [`ServedCard::raised`].
+    pub fn mark(&self) -> u32 {
+        self.bell().0.load(Ordering::Acquire)
+    }
+
+    /// Waits until something was raised after `mark`, or the time is over.
+    pub fn wait(&self, mark: u32, timeout: Duration) {
+        futex_wait(&self.bell().0, mark, Some(timeout));
+    }
+
+    /// Ends a [`ServedCard::wait`].
+    pub fn wake(&self) {
+        self.bell().ring();
+    }
+
+    /// See [`crate::segment::Segment::offer`].
+    pub fn offer(
+        &self,
+        ptr: *mut u8,
+        len: usize,
+        file: OwnedFd,
+        offset: u64,
+        writable: bool,
+    ) -> Result<(), SegmentError> {
+        self.looked(|card| card.runner.segment().offer(ptr, len, file, offset, writable))
+    }
+
+    /// See [`crate::segment::Segment::withdraw`].
+    pub fn withdraw(&self, ptr: *mut u8, len: usize) -> Result<(), SegmentError> {
+        self.looked(|card| card.runner.segment().withdraw(ptr, len))
+    }
+
+    /// See [`crate::segment::Segment::map_at`].
+    pub fn map(&self, iova: u64, len: u64, place: Place) -> Result<(), SegmentError> {
+        self.looked(|card| card.runner.segment().map_at(iova, len, place))
+    }
+
+    /// See [`crate::segment::Segment::answer_with`].
+    pub fn answer_with(&self, ask: Arc<dyn Ask>) {
+        self.0.runner.segment().answer_with(ask);
+    }
+
+    /// See [`crate::segment::Segment::unmap_at`].
+    pub fn unmap(&self, iova: u64, len: u64) -> Result<(), SegmentError> {
+        self.looked(|card| card.runner.segment().unmap_at(iova, len))
+    }
+
+    /// The segment's lock was held for something else than running the cards: does what was left meanwhile.
+    fn looked<R>(&self, work: impl FnOnce(&SegmentCard) -> R) -> R {
+        let result = work(&self.0);
+        self.0.runner.look();
+        result
+    }
+}
+
+impl Drop for ServedCard {
+    fn drop(&mut self) {
+        self.bell().0.store(0, Ordering::Release);
+    }
+}

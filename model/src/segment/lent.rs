@@ -1,0 +1,81 @@
+//! Memory that others lend to this process for its card's use: what a client of a served card shares.
+//!
+//! Its addresses on the card's side are the client's choice (IOVAs), its bytes are a shared mapping that
+//! this process has made of the client's file. Whoever else runs the cards maps the same file, as
+//! with any shared mapping ([`super::windows`]).
+#![allow(unsafe_code)]
+
+use std::os::fd::OwnedFd;
+
+use super::dma::{Dma, RemoveError};
+use super::maps::Mapping;
+use super::mover::{SegmentError, LOCK_PATIENCE};
+use super::ranges::{find, Place, Range};
+use super::registry;
+use super::Segment;
+
+impl Segment {
+    /// Lets the other members map `len` bytes of `file` from `offset` on, which this process has mapped at
+    /// `ptr` and leaves there until [`Segment::withdraw`].
+    pub fn offer(
+        &self,
+        ptr: *mut u8,
+        len: usize,
+        file: OwnedFd,
+        offset: u64,
+        writable: bool,
+    ) -> Result<(), SegmentError> {
+        let stat = rustix::fs::fstat(&file).map_err(|error| SegmentError::System(error.into()))?;
+        let start = ptr as u64;
+        let mapping = Mapping {
+            start,
+            end: start + len as u64,
+            offset,
+            device: (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev)),
+            inode: stat.st_ino,
+            shared: true,
+            readable: true,
+            writable,
+            private_writable: false,
+            special: false,
+        };
+        let _held = registry::enter();
+        let guard = self.lock(LOCK_PATIENCE)?;
+        // SAFETY: the process's lock is held.
+        unsafe { self.offers() }.lend(&guard, mapping, file);
+        Ok(())
+    }
+
+    /// Takes an offer back. Nobody uses it any more when this returns.
+    pub fn withdraw(&self, ptr: *mut u8, len: usize) -> Result<(), SegmentError> {
+        let _held = registry::enter();
+        let guard = self.lock(LOCK_PATIENCE)?;
+        // SAFETY: the process's lock is held.
+        unsafe { self.offers() }.withdraw(&guard, ptr as u64, len as u64);
+        Ok(())
+    }
+
+    /// Lets the card reach `len` bytes of lent memory at IOVA `iova`. Nothing may be mapped there yet.
+    pub fn map_at(&self, iova: u64, len: u64, place: Place) -> Result<(), SegmentError> {
+        let guard = self.lock(LOCK_PATIENCE)?;
+        let dma = Dma::new(&guard, self.member()).ok_or(SegmentError::NotMapped(iova))?;
+        let all = dma.ranges();
+        let next = all.partition_point(|range| range.start < iova);
+        let taken = find(all, iova).is_some() || all.get(next).is_some_and(|range| range.start - iova < len);
+        if taken {
+            return Err(SegmentError::AlreadyMapped(iova));
+        }
+        let range = Range { start: iova, len, backing: place.backing(), refs: 1 };
+        dma.insert(&[range]).map(|_| ()).map_err(|_| SegmentError::TooManyRanges)
+    }
+
+    /// Ends that. No DMA touches it any more when this returns.
+    pub fn unmap_at(&self, iova: u64, len: u64) -> Result<(), SegmentError> {
+        let guard = self.lock(LOCK_PATIENCE)?;
+        let dma = Dma::new(&guard, self.member()).ok_or(SegmentError::NotMapped(iova))?;
+        dma.remove(iova, len).map(|_| ()).map_err(|error| match error {
+            RemoveError::NotCovered(at) => SegmentError::NotMapped(at),
+            RemoveError::Full => SegmentError::TooManyRanges,
+        })
+    }
+}

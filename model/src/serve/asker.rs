@@ -1,0 +1,187 @@
+//! DMA by messages: to memory that the client maps without a descriptor, or to all of it (`--dma messages`).
+//!
+//! Whoever runs the cards waits here for the client's answer, with the cards' lock held. Meanwhile the client
+//! may wait for the answer to a read of a register, which needs that lock: QEMU does so with its own global lock
+//! held, without which it cannot do our DMA either. Such a read is answered after a moment with the value that
+//! the register had last ([`Asker::note`]).
+
+use std::collections::HashMap;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fpga_regs::vfio_user::{flag, Command, DmaAccess, Header, DMA_PADDING, MAX_DATA};
+
+use super::wire;
+use crate::segment::ask::Ask;
+
+/// How long a client may take for one access.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a read of a register may wait for DMA.
+const READ_WAITS: Duration = Duration::from_millis(10);
+
+/// See the module.
+#[derive(Default)]
+pub struct Asker {
+    state: Mutex<State>,
+    came: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    client: Option<Arc<Client>>,
+    next: u16,
+    /// By message id: `None` until the reply is there.
+    replies: HashMap<u16, Option<Result<Vec<u8>, u32>>>,
+    reads: Vec<Arc<Waiting>>,
+}
+
+/// The socket of the client, with what must not be mixed up on it.
+pub struct Client {
+    socket: UnixStream,
+    sending: Mutex<()>,
+}
+
+impl Client {
+    /// Of a connection.
+    pub fn new(socket: UnixStream) -> Client {
+        Client { socket, sending: Mutex::default() }
+    }
+
+    /// The socket, for reading.
+    pub fn socket(&self) -> &UnixStream {
+        &self.socket
+    }
+
+    /// Sends a message in one piece.
+    pub fn send(&self, header: &Header, parts: &[&[u8]]) -> std::io::Result<()> {
+        let _one_at_a_time = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        wire::send(&self.socket, header, parts)
+    }
+
+    /// Answers a command: with the parts of a body, or an errno.
+    pub fn reply(&self, to: &Header, answer: Result<&[&[u8]], i32>) -> std::io::Result<()> {
+        let _one_at_a_time = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        wire::reply(&self.socket, to, answer)
+    }
+}
+
+/// A read of a register that waits for the cards' lock.
+pub struct Waiting {
+    header: Header,
+    since: Instant,
+    /// What it is answered with if it must be answered now.
+    last: Vec<u8>,
+    answered: AtomicBool,
+}
+
+impl Waiting {
+    /// True for the one who may answer it.
+    pub fn claim(&self) -> bool {
+        !self.answered.swap(true, Ordering::AcqRel)
+    }
+}
+
+impl Asker {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client has come.
+    pub fn open(&self, client: Arc<Client>) {
+        self.state().client = Some(client);
+    }
+
+    /// It has gone: whoever waits for it gets a refusal.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.client = None;
+        state.reads.clear();
+        self.came.notify_all();
+    }
+
+    /// DMA is under way.
+    pub fn is_asking(&self) -> bool {
+        !self.state().replies.is_empty()
+    }
+
+    /// A reply of the client; false if nobody waits for it.
+    pub fn reply(&self, header: &Header, body: Vec<u8>) -> bool {
+        let mut state = self.state();
+        let Some(slot) = state.replies.get_mut(&header.id) else { return false };
+        let failed = header.flags & flag::ERROR != 0;
+        *slot = Some(if failed { Err(header.error) } else { Ok(body) });
+        self.came.notify_all();
+        true
+    }
+
+    /// A read of a register has come, which is answered with `last` if DMA keeps it waiting. It must be claimed
+    /// before it is answered.
+    pub fn note(&self, header: Header, last: Vec<u8>) -> Arc<Waiting> {
+        let read =
+            Arc::new(Waiting { header, since: Instant::now(), last, answered: AtomicBool::new(false) });
+        self.state().reads.push(read.clone());
+        read
+    }
+
+    fn ask(&self, command: Command, access: DmaAccess, data: &[u8]) -> Option<Vec<u8>> {
+        let mut state = self.state();
+        let client = state.client.clone()?;
+        let id = state.next;
+        state.next = id.wrapping_add(1);
+        state.replies.insert(id, None);
+        drop(state);
+        let padding = [0; DMA_PADDING];
+        let size = (Header::BYTES + DmaAccess::BYTES + data.len() + padding.len()) as u32;
+        let header = Header { id, command: command.0, size, flags: 0, error: 0 };
+        let sent = client.send(&header, &[&access.encode(), data, &padding]).is_ok();
+        let until = Instant::now() + PATIENCE;
+        let mut state = self.state();
+        loop {
+            let now = Instant::now();
+            if let Some(Some(_)) = state.replies.get(&id) {
+                return state.replies.remove(&id).flatten()?.ok();
+            }
+            if !sent || state.client.is_none() || now >= until {
+                state.replies.remove(&id);
+                return None;
+            }
+            answer_reads(&mut state, &client, now);
+            let wait = self.came.wait_timeout(state, (until - now).min(READ_WAITS / 2));
+            state = wait.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Answers the reads that have waited long enough.
+fn answer_reads(state: &mut State, client: &Client, now: Instant) {
+    state.reads.retain(|read| {
+        if now.duration_since(read.since) < READ_WAITS {
+            return !read.answered.load(Ordering::Acquire);
+        }
+        if read.claim() {
+            // A client that does not take it is noticed by whoever reads from it.
+            let _ = client.reply(&read.header, Ok(&[&read.last]));
+        }
+        false
+    });
+}
+
+impl Ask for Asker {
+    fn read(&self, iova: u64, to: &mut [u8]) -> bool {
+        to.chunks_mut(MAX_DATA).zip(0..).all(|(chunk, n)| {
+            let access = DmaAccess { address: iova + n * MAX_DATA as u64, count: chunk.len() as u32 };
+            let reply = self.ask(Command::DMA_READ, access, &[]);
+            let data = reply.as_ref().and_then(|body| body.get(DmaAccess::BYTES..)?.get(..chunk.len()));
+            data.map(|data| chunk.copy_from_slice(data)).is_some()
+        })
+    }
+
+    fn write(&self, iova: u64, from: &[u8]) -> bool {
+        from.chunks(MAX_DATA).zip(0..).all(|(chunk, n)| {
+            let access = DmaAccess { address: iova + n * MAX_DATA as u64, count: chunk.len() as u32 };
+            self.ask(Command::DMA_WRITE, access, chunk).is_some()
+        })
+    }
+}

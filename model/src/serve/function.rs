@@ -1,0 +1,163 @@
+//! A served PCI function: its regions, what a reset does, and what configuration space switches on and off.
+
+use std::os::fd::OwnedFd;
+
+use fpga_regs::regs::{locate, Control, BAR0_BYTES, CONTROL, MSIX_BAR, MSIX_BAR_BYTES, MSIX_PBA};
+use fpga_regs::vfio_user::{region, unmap_flag, DmaMap, DmaUnmap};
+use fpga_regs::DOORBELL_BASE;
+
+use super::config::{Config, CONFIG_BYTES};
+use super::interrupts::Interrupts;
+use super::maps::{DmaMode, Maps};
+use super::Refused;
+use crate::attach::ServedCard;
+
+/// See the module.
+pub struct Function<'a> {
+    card: &'a ServedCard,
+    interrupts: &'a Interrupts,
+    config: Config,
+    /// The MSI-X table as software left it. A vfio-user client has a table of its own and assigns eventfds.
+    msix: Box<[u8; MSIX_BAR_BYTES as usize]>,
+    /// What the client has mapped.
+    maps: Maps,
+}
+
+impl<'a> Function<'a> {
+    /// A function in the state after power-on.
+    pub fn new(card: &'a ServedCard, interrupts: &'a Interrupts, mode: DmaMode) -> Function<'a> {
+        let msix = Box::new([0; MSIX_BAR_BYTES as usize]);
+        Function { card, interrupts, config: Config::new(), msix, maps: Maps::new(mode) }
+    }
+
+    /// Bytes of a region; 0 if it does not exist.
+    pub fn region_bytes(index: u32) -> u64 {
+        match index {
+            region::BAR0 => u64::from(BAR0_BYTES),
+            _ if index == u32::from(MSIX_BAR) => u64::from(MSIX_BAR_BYTES),
+            region::CONFIG => CONFIG_BYTES as u64,
+            _ => 0,
+        }
+    }
+
+    /// Lets the card reach memory of the client.
+    pub fn map(&mut self, map: &DmaMap, mut fds: Vec<OwnedFd>) -> Result<(), Refused> {
+        if fds.len() > 1 {
+            return Err(Refused::invalid("more than one descriptor"));
+        }
+        self.maps.add(self.card, map, fds.pop())
+    }
+
+    /// Takes that back.
+    pub fn unmap(&mut self, unmap: &DmaUnmap) -> Result<(), Refused> {
+        match unmap.flags & unmap_flag::ALL {
+            0 => self.maps.remove(self.card, unmap.address, unmap.size),
+            _ => self.maps.remove(self.card, 0, u64::MAX),
+        }
+    }
+
+    /// Reads from a region; the caller has checked the range.
+    pub fn read(&self, index: u32, offset: u64, to: &mut [u8]) {
+        if index == region::CONFIG {
+            self.config.read(offset as usize, to);
+        } else if !self.config.memory_enabled() {
+            // Nobody answers.
+            to.fill(0xff);
+        } else if index == region::BAR0 {
+            self.read_bar0(offset as u32, to);
+        } else {
+            let mut msix = self.msix.clone();
+            let pba = MSIX_PBA as usize;
+            msix[pba..pba + 8].copy_from_slice(&self.interrupts.pending().to_le_bytes());
+            to.copy_from_slice(&msix[offset as usize..offset as usize + to.len()]);
+        }
+    }
+
+    /// Writes to a region; the caller has checked the range.
+    pub fn write(&mut self, index: u32, offset: u64, from: &[u8]) -> Result<(), Refused> {
+        if index == region::CONFIG {
+            return match self.config.write(offset as usize, from) {
+                true => self.reset(),
+                false => self.follow(),
+            };
+        }
+        if !self.config.memory_enabled() {
+            return Ok(());
+        }
+        if index == region::BAR0 {
+            return self.write_bar0(offset as u32, from);
+        }
+        let table = 0..crate::attach::VECTORS * 16;
+        for (at, &byte) in (offset as usize..).zip(from).filter(|(at, _)| table.contains(at)) {
+            self.msix[at] = byte;
+        }
+        Ok(())
+    }
+
+    /// Does what configuration space says.
+    fn follow(&mut self) -> Result<(), Refused> {
+        let master = self.config.bus_master();
+        self.interrupts.enable(master);
+        self.maps.enable(self.card, master)
+    }
+
+    /// A function level reset: no DMA is under way when it returns, and no queue exists.
+    pub fn reset(&mut self) -> Result<(), Refused> {
+        self.config.reset();
+        // DMA ends first: what the reset of the queues still writes is not for the client.
+        self.follow()?;
+        self.card.write(CONTROL, u64::from(Control(0).with_reset(true).0));
+        self.msix.fill(0);
+        self.interrupts.reset(self.card, false);
+        Ok(())
+    }
+
+    /// The client has gone.
+    pub fn close(&mut self) -> Result<(), Refused> {
+        self.reset()?;
+        self.interrupts.reset(self.card, true);
+        self.maps.clear(self.card)
+    }
+
+    /// Registers are read as a whole; the access may want a part of one, or several.
+    fn read_bar0(&self, offset: u32, to: &mut [u8]) {
+        let mut at = offset;
+        let end = offset + to.len() as u32;
+        while at < end {
+            // Doorbell pages read zero.
+            let (start, bytes, value) = match locate(at).filter(|_| at < DOORBELL_BASE) {
+                Some(found) if found.register.bytes == 8 => (at & !7, 8, self.card.read(at & !7)),
+                Some(_) => (at & !3, 4, self.card.read(at & !3)),
+                None => (at & !3, 4, 0),
+            };
+            let value = &value.to_le_bytes()[(at - start) as usize..bytes];
+            let take = value.len().min((end - at) as usize);
+            to[(at - offset) as usize..][..take].copy_from_slice(&value[..take]);
+            at += take as u32;
+        }
+        self.interrupts.look(self.card);
+    }
+
+    /// A register is written as a whole, by one access of its own size; longer accesses are several of those
+    /// (the push window).
+    fn write_bar0(&mut self, offset: u32, from: &[u8]) -> Result<(), Refused> {
+        let mut at = offset;
+        let mut left = from;
+        while !left.is_empty() {
+            let wide = locate(at).is_some_and(|found| found.register.bytes == 8);
+            let bytes = if wide { 8 } else { 4 };
+            if at % bytes != 0 || left.len() < bytes as usize {
+                return Err(Refused::invalid("registers are written as a whole"));
+            }
+            let (word, rest) = left.split_at(bytes as usize);
+            let mut value = [0; 8];
+            value[..word.len()].copy_from_slice(word);
+            self.card.write(at, u64::from_le_bytes(value));
+            at += bytes;
+            left = rest;
+        }
+        // Saves the other thread's waking up, mostly.
+        self.interrupts.look(self.card);
+        Ok(())
+    }
+}

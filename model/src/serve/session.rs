@@ -1,0 +1,403 @@
+//! One client from its first message to its end.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fpga_regs::vfio_user::{
+    flag, irq, irq_flag, region, unmap_flag, Command, DeviceInfo, DmaMap, DmaUnmap, Header, IrqInfo,
+    RegionAccess, RegionInfo, SetIrqs, Version, MAJOR, MAX_DATA, MAX_FDS, MINOR,
+};
+
+use super::asker::{Asker, Client, Waiting};
+use super::function::Function;
+use super::interrupts::Interrupts;
+use super::maps::{DmaMode, MAX_MAPS};
+use super::wire::{self, Message, WireError};
+use super::Refused;
+use crate::attach::{ServedCard, VECTORS};
+
+/// What a command is answered with: the parts of the reply's body.
+type Answer = Result<Vec<u8>, Refused>;
+
+/// Of whoever reads from the client.
+#[derive(Default)]
+struct Reading {
+    /// The client has agreed on the protocol.
+    greeted: bool,
+    /// Why there is nothing to read any more.
+    ended: Option<WireError>,
+}
+
+/// Commands that came while another one was carried out.
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Somebody carries out commands.
+    busy: bool,
+}
+
+/// A command to carry out.
+struct Job {
+    message: Message,
+    /// For a read that cannot wait for ever.
+    read: Option<Arc<Waiting>>,
+}
+
+/// See the module.
+pub struct Session<'a> {
+    client: Arc<Client>,
+    reading: Mutex<Reading>,
+    queue: Mutex<Queue>,
+    function: Mutex<Function<'a>>,
+    interrupts: &'a Interrupts,
+    asker: &'a Asker,
+    mode: DmaMode,
+    /// What registers read when they were read last, for reads that cannot wait.
+    last: Mutex<HashMap<RegionAccess, Vec<u8>>>,
+    /// Says what is worth knowing, one line each.
+    say: &'a dyn Say,
+}
+
+/// Gets a line for each thing worth knowing.
+pub trait Say: Fn(&str) + Sync {}
+impl<F: Fn(&str) + Sync> Say for F {}
+
+/// Commands that wait, above which the client is slowed down while there is no DMA.
+const QUEUE: usize = 4096;
+
+impl<'a> Session<'a> {
+    /// Serves the client until it goes; the card is as after a reset then, and reaches nothing of it.
+    pub fn run(
+        card: &'a ServedCard,
+        interrupts: &'a Interrupts,
+        asker: &'a Asker,
+        mode: DmaMode,
+        socket: UnixStream,
+        say: &'a dyn Say,
+    ) {
+        let client = Arc::new(Client::new(socket));
+        // A client that does not take its replies must not stop the card for ever.
+        let patience = client.socket().set_write_timeout(Some(Duration::from_secs(2)));
+        if let Err(error) = patience {
+            return say(&format!("setting up the connection: {error}"));
+        }
+        asker.open(client.clone());
+        let function = Mutex::new(Function::new(card, interrupts, mode));
+        let session = Session {
+            client,
+            reading: Mutex::default(),
+            queue: Mutex::default(),
+            function,
+            interrupts,
+            asker,
+            mode,
+            last: Mutex::default(),
+            say,
+        };
+        std::thread::scope(|threads| {
+            threads.spawn(|| session.work());
+            session.work();
+        });
+        let reading = session.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        match &reading.ended {
+            Some(WireError::Closed) | None => say("the client has gone"),
+            Some(error) => say(&format!("{error}; the connection is closed")),
+        }
+        let closed = session.function().close();
+        if let Err(error) = closed {
+            say(&format!("cleaning up after the client: {}", error.reason));
+        }
+    }
+
+    fn function(&self) -> MutexGuard<'_, Function<'a>> {
+        self.function.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what the client sends and carries out its commands, until it goes. Two threads do this in turn: the
+    /// one that has read a command carries it out, and whatever comes meanwhile, while the other one reads on, so
+    /// that answers to our own messages (DMA) find their way. Commands are carried out one by one, in order.
+    fn work(&self) {
+        loop {
+            let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+            if reading.ended.is_some() {
+                return;
+            }
+            match self.read_message(&mut reading) {
+                Ok(None) => {}
+                Ok(Some(job)) => {
+                    let mut queue = self.queue();
+                    queue.jobs.push_back(job);
+                    let others_turn = std::mem::replace(&mut queue.busy, true);
+                    let full = queue.jobs.len() > QUEUE;
+                    drop(queue);
+                    if !others_turn {
+                        drop(reading);
+                        self.carry_out_all();
+                    } else if full && !self.asker.is_asking() {
+                        // The client is faster than the card.
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                }
+                Err(error) => {
+                    reading.ended = Some(error);
+                    // Nothing is waited for any more, so that the other thread ends.
+                    self.asker.close();
+                }
+            }
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn carry_out_all(&self) {
+        loop {
+            let mut queue = self.queue();
+            let Some(job) = queue.jobs.pop_front() else {
+                queue.busy = false;
+                return;
+            };
+            drop(queue);
+            self.carry_out(job);
+        }
+    }
+
+    /// The next command; `None` for what was no command, or none to carry out.
+    fn read_message(&self, reading: &mut Reading) -> Result<Option<Job>, WireError> {
+        let message = wire::receive(self.client.socket())?;
+        let header = message.header;
+        if header.flags & flag::TYPE != 0 {
+            if !self.asker.reply(&header, message.body) {
+                (self.say)(&format!(
+                    "a reply to {}, which was not asked: ignored",
+                    wire::name(header.command)
+                ));
+            }
+            return Ok(None);
+        }
+        if !reading.greeted {
+            reading.greeted = header.command == Command::VERSION.0;
+            if !reading.greeted {
+                self.refuse(&header, &Refused::invalid("VERSION must come first"));
+                let _ = self.client.reply(&header, Err(libc::EINVAL));
+                return Ok(None);
+            }
+        }
+        Ok(Some(Job { read: self.note(&message), message }))
+    }
+
+    /// A read of BAR0 can be answered with an old value if there is DMA that it would wait for.
+    fn note(&self, message: &Message) -> Option<Arc<Waiting>> {
+        if self.mode != DmaMode::Messages || message.header.command != Command::REGION_READ.0 {
+            return None;
+        }
+        let (access, _) = RegionAccess::decode(&message.body)?;
+        check(&access).ok()?;
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).get(&access).cloned();
+        // A register that was never read yet: nothing is better than a wrong guess, but zero than none.
+        let last = last.unwrap_or_else(|| [&access.encode()[..], &vec![0; access.count as usize]].concat());
+        Some(self.asker.note(message.header, last))
+    }
+
+    fn carry_out(&self, Job { mut message, read }: Job) {
+        let header = message.header;
+        let answer = self.answer(&mut message);
+        if let Err(refused) = &answer {
+            self.refuse(&header, refused);
+        }
+        if header.flags & flag::NO_REPLY != 0 || read.is_some_and(|read| !read.claim()) {
+            return;
+        }
+        let sent = match &answer {
+            Ok(body) => self.client.reply(&header, Ok(&[body])),
+            Err(refused) => self.client.reply(&header, Err(refused.errno)),
+        };
+        if sent.is_err() {
+            // It has gone, or takes no replies: the reading side notices.
+            let _ = self.client.socket().shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    fn refuse(&self, header: &Header, refused: &Refused) {
+        let errno = io::Error::from_raw_os_error(refused.errno);
+        (self.say)(&format!("{} refused: {} ({errno})", wire::name(header.command), refused.reason));
+    }
+
+    fn answer(&self, message: &mut Message) -> Answer {
+        let command = Command(message.header.command);
+        let body = std::mem::take(&mut message.body);
+        match command {
+            Command::VERSION => version(&body),
+            Command::DMA_MAP => {
+                let (map, _) = parse(DmaMap::decode(&body))?;
+                self.function().map(&map, std::mem::take(&mut message.fds)).map(|()| Vec::new())
+            }
+            Command::DMA_UNMAP => self.unmap(&body),
+            Command::DEVICE_INFO => {
+                let (_, _) = parse(DeviceInfo::decode(&body))?;
+                let argsz = DeviceInfo::BYTES as u32;
+                Ok(DeviceInfo { argsz, flags: 1 | 2, regions: region::COUNT, irqs: irq::COUNT }
+                    .encode()
+                    .to_vec())
+            }
+            Command::REGION_INFO => region_info(&body),
+            Command::IRQ_INFO => irq_info(&body),
+            Command::SET_IRQS => self.set_irqs(&body, std::mem::take(&mut message.fds)).map(|()| Vec::new()),
+            Command::REGION_READ => self.read(&body),
+            Command::REGION_WRITE => self.write(&body),
+            Command::DEVICE_RESET => self.function().reset().map(|()| Vec::new()),
+            _ => Err(Refused::new(libc::ENOTSUP, "not a command of this server")),
+        }
+    }
+
+    fn unmap(&self, body: &[u8]) -> Answer {
+        let (unmap, _) = parse(DmaUnmap::decode(body))?;
+        if unmap.flags & unmap_flag::DIRTY_BITMAP != 0 {
+            return Err(Refused::new(libc::ENOTSUP, "dirty pages are not tracked"));
+        }
+        self.function().unmap(&unmap)?;
+        Ok(unmap.encode().to_vec())
+    }
+
+    fn set_irqs(&self, body: &[u8], fds: Vec<OwnedFd>) -> Result<(), Refused> {
+        let (set, data) = parse(SetIrqs::decode(body))?;
+        if set.index != irq::MSIX {
+            // The other types have no vectors; taking none away is fine.
+            return match set.count {
+                0 => Ok(()),
+                _ => Err(Refused::invalid("the card has MSI-X interrupts only")),
+            };
+        }
+        let end = set.start.checked_add(set.count).filter(|&end| end as usize <= VECTORS);
+        let end = end.ok_or(Refused::invalid(format!("the card has {VECTORS} vectors")))? as usize;
+        let range = set.start as usize..end;
+        if set.flags & irq_flag::TRIGGER == 0 {
+            return Err(Refused::new(
+                libc::ENOTSUP,
+                "MSI-X vectors are masked by taking their eventfds away",
+            ));
+        }
+        let data_flags = irq_flag::DATA_NONE | irq_flag::DATA_BOOL | irq_flag::DATA_EVENTFD;
+        match set.flags & data_flags {
+            irq_flag::DATA_EVENTFD if fds.is_empty() => {
+                self.interrupts.assign(range.start, range.map(|_| None))
+            }
+            irq_flag::DATA_EVENTFD if fds.len() == range.len() => {
+                if !fds.iter().all(is_eventfd) {
+                    return Err(Refused::invalid("a descriptor is no eventfd"));
+                }
+                self.interrupts.assign(range.start, fds.into_iter().map(Some));
+            }
+            irq_flag::DATA_EVENTFD => {
+                return Err(Refused::invalid(format!(
+                    "{} descriptors for {} vectors",
+                    fds.len(),
+                    range.len()
+                )))
+            }
+            // No vector at all: MSI-X is switched off.
+            irq_flag::DATA_NONE if range.is_empty() => self.interrupts.assign(0, (0..VECTORS).map(|_| None)),
+            irq_flag::DATA_NONE => self.interrupts.fire(range),
+            irq_flag::DATA_BOOL if data.len() >= range.len() => {
+                self.interrupts.fire(range.zip(data).filter(|(_, &fire)| fire != 0).map(|(v, _)| v));
+            }
+            _ => return Err(Refused::invalid("the data do not fit the flags")),
+        }
+        Ok(())
+    }
+
+    fn read(&self, body: &[u8]) -> Answer {
+        let (access, _) = parse(RegionAccess::decode(body))?;
+        check(&access)?;
+        let mut reply = access.encode().to_vec();
+        reply.resize(RegionAccess::BYTES + access.count as usize, 0);
+        self.function().read(access.region, access.offset, &mut reply[RegionAccess::BYTES..]);
+        if self.mode == DmaMode::Messages && access.count <= 8 {
+            self.last.lock().unwrap_or_else(PoisonError::into_inner).insert(access, reply.clone());
+        }
+        Ok(reply)
+    }
+
+    fn write(&self, body: &[u8]) -> Answer {
+        let (access, data) = parse(RegionAccess::decode(body))?;
+        check(&access)?;
+        if data.len() != access.count as usize {
+            return Err(Refused::invalid(format!(
+                "{} bytes came where {} were announced",
+                data.len(),
+                access.count
+            )));
+        }
+        self.function().write(access.region, access.offset, data)?;
+        Ok(access.encode().to_vec())
+    }
+}
+
+fn version(body: &[u8]) -> Answer {
+    let (version, _) = parse(Version::decode(body))?;
+    if (version.major, version.minor) != (MAJOR, MINOR) {
+        let asked =
+            format!("protocol {}.{} is not known, only {MAJOR}.{MINOR}", version.major, version.minor);
+        // A lower minor version than the client's is for the client to accept.
+        if version.major != MAJOR {
+            return Err(Refused::new(libc::ENOTSUP, asked));
+        }
+    }
+    let capabilities = format!(
+        r#"{{"capabilities":{{"max_msg_fds":{MAX_FDS},"max_data_xfer_size":{MAX_DATA},"pgsizes":4096,"max_dma_maps":{MAX_MAPS}}}}}"#
+    );
+    let mut reply = Version { major: MAJOR, minor: MINOR }.encode().to_vec();
+    reply.extend(capabilities.as_bytes());
+    reply.push(0);
+    Ok(reply)
+}
+
+/// The structure of a body, or the refusal of a body that is too short for it.
+fn parse<T>(decoded: Option<T>) -> Result<T, Refused> {
+    decoded.ok_or(Refused::invalid("the message is too short"))
+}
+
+/// An access must lie in its region.
+fn check(access: &RegionAccess) -> Result<(), Refused> {
+    let bytes = Function::region_bytes(access.region);
+    let inside = access.offset.checked_add(u64::from(access.count)).is_some_and(|end| end <= bytes);
+    if !inside || access.count == 0 || access.count as usize > MAX_DATA {
+        let RegionAccess { offset, region, count } = access;
+        return Err(Refused::invalid(format!(
+            "{count} bytes at {offset:#x} do not lie in region {region} ({bytes} bytes)"
+        )));
+    }
+    Ok(())
+}
+
+fn region_info(body: &[u8]) -> Answer {
+    let (asked, _) = parse(RegionInfo::decode(body))?;
+    if asked.index >= region::COUNT {
+        return Err(Refused::invalid(format!("there is no region {}", asked.index)));
+    }
+    let size = Function::region_bytes(asked.index);
+    let flags = if size == 0 { 0 } else { 1 | 2 };
+    let argsz = RegionInfo::BYTES as u32;
+    let offset = u64::from(asked.index) << 40;
+    Ok(RegionInfo { argsz, flags, index: asked.index, cap_offset: 0, size, offset }.encode().to_vec())
+}
+
+fn irq_info(body: &[u8]) -> Answer {
+    let (asked, _) = parse(IrqInfo::decode(body))?;
+    if asked.index >= irq::COUNT {
+        return Err(Refused::invalid(format!("there is no interrupt type {}", asked.index)));
+    }
+    let count = if asked.index == irq::MSIX { VECTORS as u32 } else { 0 };
+    Ok(IrqInfo { argsz: IrqInfo::BYTES as u32, flags: 1, index: asked.index, count }.encode().to_vec())
+}
+
+/// Anything else could block or kill whoever writes to it.
+fn is_eventfd(fd: &OwnedFd) -> bool {
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+    link.is_ok_and(|target| target.as_os_str() == "anon_inode:[eventfd]")
+}

@@ -1,0 +1,132 @@
+//! Messages of a client, from and to its socket.
+//!
+//! What a client sends is never trusted: sizes are checked before anything is kept, and descriptors that no
+//! message asks for are closed.
+
+use std::io::{self, IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use fpga_regs::vfio_user::{flag, Command, Header, MAX_FDS, MAX_MESSAGE};
+use rustix::net::{recvmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+
+/// A message with its descriptors.
+pub struct Message {
+    /// Its header.
+    pub header: Header,
+    /// What follows it.
+    pub body: Vec<u8>,
+    /// Descriptors that came with it.
+    pub fds: Vec<OwnedFd>,
+}
+
+/// Why no message came.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// The client has closed the connection between two messages.
+    #[error("the client has closed the connection")]
+    Closed,
+    /// It has closed it within a message.
+    #[error("the client has closed the connection in the middle of a message ({got} of {want} bytes)")]
+    Truncated {
+        /// Bytes that came.
+        got: usize,
+        /// Bytes that were announced.
+        want: usize,
+    },
+    /// The header's size cannot be.
+    #[error(
+        "a message of {0} bytes (16 to {MAX_MESSAGE} are allowed): the connection makes no sense any more"
+    )]
+    Size(u32),
+    /// The system said something else.
+    #[error("reading from the client: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Waits for the next message.
+pub fn receive(socket: &UnixStream) -> Result<Message, WireError> {
+    let mut head = [0; Header::BYTES];
+    let mut fds = Vec::new();
+    let mut got = 0;
+    while got < head.len() {
+        // Descriptors stand at the first byte of a message; they may be anywhere in what is read at once.
+        match receive_some(socket, &mut head[got..], &mut fds)? {
+            0 if got == 0 => return Err(WireError::Closed),
+            0 => return Err(WireError::Truncated { got, want: head.len() }),
+            n => got += n,
+        }
+    }
+    let (header, _) = Header::decode(&head).expect("as many bytes as it needs");
+    let size = header.size as usize;
+    if !(Header::BYTES..=MAX_MESSAGE).contains(&size) {
+        return Err(WireError::Size(header.size));
+    }
+    let mut body = vec![0; size - Header::BYTES];
+    let mut got = 0;
+    while got < body.len() {
+        match (&*socket).read(&mut body[got..]) {
+            Ok(0) => return Err(WireError::Truncated { got: Header::BYTES + got, want: size }),
+            Ok(n) => got += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Message { header, body, fds })
+}
+
+fn receive_some(socket: &UnixStream, to: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        match recvmsg(socket, &mut [IoSliceMut::new(to)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            // A client that dies with unread replies resets the connection.
+            Err(rustix::io::Errno::CONNRESET) => return Ok(0),
+            other => break other?,
+        }
+    };
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(passed) = message {
+            fds.extend(passed);
+        }
+    }
+    Ok(received.bytes)
+}
+
+/// Answers a command: with the parts of a body, or an errno.
+pub fn reply(socket: &UnixStream, to: &Header, answer: Result<&[&[u8]], i32>) -> io::Result<()> {
+    let parts = answer.unwrap_or_default();
+    let size = Header::BYTES + parts.iter().map(|part| part.len()).sum::<usize>();
+    let (flags, error) = match answer {
+        Ok(_) => (flag::REPLY, 0),
+        Err(errno) => (flag::REPLY | flag::ERROR, errno as u32),
+    };
+    let header = Header { id: to.id, command: to.command, size: size as u32, flags, error };
+    send(socket, &header, parts)
+}
+
+/// Sends a message in one piece.
+pub fn send(socket: &UnixStream, header: &Header, parts: &[&[u8]]) -> io::Result<()> {
+    let mut bytes = Vec::with_capacity(header.size as usize);
+    bytes.extend(header.encode());
+    parts.iter().for_each(|part| bytes.extend_from_slice(part));
+    let mut left = &bytes[..];
+    while !left.is_empty() {
+        let flags = rustix::net::SendFlags::NOSIGNAL;
+        let sent = rustix::net::sendmsg(socket, &[IoSlice::new(left)], &mut Default::default(), flags);
+        match sent {
+            Ok(n) => left = &left[n..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// What a message asked for, for people.
+pub fn name(command: u16) -> String {
+    let known = Command::VALUES.iter().find(|named| named.value == u64::from(command));
+    known.map_or_else(|| format!("command {command}"), |named| named.name.to_owned())
+}

@@ -1,0 +1,344 @@
+//! Where the queues of a function lie, as its commands say, and what is new in them.
+#![allow(unsafe_code)]
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{fence, Ordering};
+
+use fpga_regs::regs::{self, Control};
+use fpga_regs::*;
+
+use super::line::Line;
+
+/// Memory that a card can reach, by IOVA.
+#[derive(Default)]
+pub struct Reachable {
+    ranges: BTreeMap<u64, (usize, *mut u8)>,
+}
+
+// SAFETY: only addresses; who reads or writes says why it may.
+unsafe impl Send for Reachable {}
+
+impl Reachable {
+    /// A range that stays until `remove`.
+    pub fn add(&mut self, iova: u64, len: usize, ptr: *mut u8) {
+        self.ranges.insert(iova, (len, ptr));
+    }
+
+    /// The range is about to go.
+    pub fn remove(&mut self, iova: u64) {
+        self.ranges.remove(&iova);
+    }
+
+    fn at(&self, iova: u64, len: usize) -> Option<*mut u8> {
+        let (start, (size, ptr)) = self.ranges.range(..=iova).next_back()?;
+        let offset = (iova - start) as usize;
+        (offset.checked_add(len)? <= *size).then(|| ptr.wrapping_add(offset))
+    }
+
+    /// Bytes as they are now.
+    pub fn read(&self, iova: u64, len: usize) -> Option<Vec<u8>> {
+        let ptr = self.at(iova, len)?;
+        // SAFETY: within a range that lives; volatile, as the card may write meanwhile.
+        let bytes = (0..len).map(|at| unsafe { ptr.add(at).read_volatile() }).collect();
+        fence(Ordering::Acquire);
+        Some(bytes)
+    }
+
+    /// Puts bytes there; false where nothing is.
+    pub fn write(&self, iova: u64, bytes: &[u8]) -> bool {
+        let Some(ptr) = self.at(iova, bytes.len()) else { return false };
+        // SAFETY: within a range that lives; entries that the card does not own yet.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), ptr, bytes.len()) }
+        fence(Ordering::Release);
+        true
+    }
+}
+
+/// A ring that the card writes, phase bit last.
+#[derive(Clone, Copy, Default)]
+struct Written {
+    iova: u64,
+    log: u32,
+    entry: usize,
+    next: u32,
+    /// Where software says how far it has read (a CQ).
+    record: u64,
+}
+
+impl Written {
+    fn slot(&self) -> u64 {
+        self.iova + u64::from(self.next & ((1 << self.log) - 1)) * self.entry as u64
+    }
+
+    /// The next entry, if it was written.
+    fn take(&mut self, memory: &Reachable) -> Option<(u32, Vec<u8>)> {
+        // The card writes the phase last, so it is read first: what is read after it is whole.
+        let last = memory.read(self.slot() + self.entry as u64 - 1, 1)?[0];
+        if u32::from(last & 1) == self.next >> self.log & 1 {
+            return None;
+        }
+        let bytes = memory.read(self.slot(), self.entry)?;
+        self.next = self.next.wrapping_add(1);
+        Some((self.next.wrapping_sub(1), bytes))
+    }
+
+    /// An entry that was written with the wrong phase: seen on the first lap, where slots are zero before.
+    fn odd(&self, memory: &Reachable) -> Option<(u32, Vec<u8>)> {
+        let bytes = memory.read(self.slot(), self.entry).filter(|_| self.next >> self.log == 0)?;
+        bytes[..self.entry - 1].iter().any(|byte| *byte != 0).then_some((self.next, bytes))
+    }
+}
+
+/// A ring that software writes.
+#[derive(Clone, Copy)]
+struct Posted {
+    iova: u64,
+    log: u32,
+    stride_log: u32,
+    next: u32,
+}
+
+impl Posted {
+    /// One slot after the other up to a producer index, around the end.
+    fn slots(&mut self, to: u32) -> Vec<(u32, u64)> {
+        let count = to.wrapping_sub(self.next).min(1 << self.log);
+        let first = self.next;
+        self.next = to;
+        let slots = (0..count).map(|n| first.wrapping_add(n));
+        slots.map(|index| (index, self.address(index))).collect()
+    }
+
+    fn address(&self, index: u32) -> u64 {
+        self.iova + (u64::from(index & ((1 << self.log) - 1)) << self.stride_log)
+    }
+}
+
+/// All queues of a function.
+#[derive(Default)]
+pub struct Rings {
+    asq: u64,
+    log: u32,
+    tail: u32,
+    replies: Written,
+    /// Commands without a reply, by tag.
+    flying: HashMap<u16, (Command, Vec<u8>)>,
+    cqs: BTreeMap<u32, Written>,
+    eqs: BTreeMap<u32, Written>,
+    sends: HashMap<u32, Posted>,
+    recvs: HashMap<u32, Posted>,
+    srqs: HashMap<u32, Posted>,
+}
+
+impl Rings {
+    /// A register is about to be written. Gives what is posted by it.
+    pub fn register(&mut self, at: u32, value: u64, memory: &Reachable) -> Vec<Line> {
+        match at {
+            regs::ASQ_BASE => self.asq = value,
+            regs::ACQ_BASE => self.replies = Written { iova: value, entry: Reply::BYTES, ..self.replies },
+            regs::ADMIN_SIZE => {
+                self.log = (value as u32).min(12);
+                self.replies.log = self.log;
+            }
+            regs::CONTROL if Control(value as u32).reset() => *self = Rings::default(),
+            regs::ASQ_DOORBELL => return self.commands(value as u32, memory),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Where command `index` stands.
+    pub fn command_at(&self, index: u32) -> u64 {
+        self.asq + u64::from(index & ((1 << self.log) - 1)) * Command::BYTES as u64
+    }
+
+    fn commands(&mut self, tail: u32, memory: &Reachable) -> Vec<Line> {
+        let count = tail.wrapping_sub(self.tail).min(1 << self.log);
+        let mut lines = Vec::new();
+        for index in (0..count).map(|n| self.tail.wrapping_add(n)) {
+            let Some(bytes) = memory.read(self.command_at(index), Command::BYTES) else { continue };
+            let command = Command::from_slice(&bytes).unwrap_or_default();
+            let input = match command.in_len() {
+                0 => Vec::new(),
+                len => memory.read(command.in_iova(), len as usize).unwrap_or_default(),
+            };
+            self.flying.insert(command.tag(), (command, input.clone()));
+            lines.push(Line::Command { index, bytes, input });
+        }
+        self.tail = tail;
+        lines
+    }
+
+    /// A doorbell is about to be rung. Gives what is posted by it.
+    pub fn bell(&mut self, at: u32, value: u64, memory: &Reachable) -> Vec<Line> {
+        let entries = |ring: &mut Posted, index: u32| -> Vec<(u32, Vec<u8>)> {
+            let slots = ring.slots(index).into_iter();
+            slots.filter_map(|(index, at)| Some((index, memory.read(at, 1 << ring.stride_log)?))).collect()
+        };
+        match at % DOORBELL_PAGE_BYTES {
+            DOORBELL_SQ => {
+                let bell = SqDoorbell(value);
+                let qpn = self.number(bell.qpn());
+                let Some(ring) = self.sends.get_mut(&qpn) else { return Vec::new() };
+                let blocks = entries(ring, bell.index());
+                whole_wqes(&blocks).map(|(index, bytes)| Line::Wqe { qpn, index, bytes }).collect()
+            }
+            DOORBELL_RQ => {
+                let bell = RqDoorbell(value);
+                let qpn = self.number(bell.qpn());
+                let Some(ring) = self.recvs.get_mut(&qpn) else { return Vec::new() };
+                let entries = entries(ring, bell.index()).into_iter();
+                entries.map(|(index, bytes)| Line::Recv { qpn, index, bytes }).collect()
+            }
+            DOORBELL_SRQ => {
+                let bell = SrqDoorbell(value);
+                let srqn = bell.srqn();
+                let Some(ring) = self.srqs.get_mut(&srqn) else { return Vec::new() };
+                let entries = entries(ring, bell.index()).into_iter();
+                entries.map(|(index, bytes)| Line::SrqRecv { srqn, index, bytes }).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Doorbells carry the low 24 bits of a number.
+    fn number(&self, low: u32) -> u32 {
+        self.sends.keys().copied().find(|qpn| qpn & 0xff_ffff == low).unwrap_or(low)
+    }
+
+    /// Where block `index` of a send queue stands; likewise of receive queues.
+    pub fn slot(&self, line: &Line) -> Option<u64> {
+        match line {
+            Line::Wqe { qpn, index, .. } => Some(self.sends.get(qpn)?.address(*index)),
+            Line::Recv { qpn, index, .. } => Some(self.recvs.get(qpn)?.address(*index)),
+            Line::SrqRecv { srqn, index, .. } => Some(self.srqs.get(srqn)?.address(*index)),
+            _ => None,
+        }
+    }
+
+    /// What the card has written since the last look.
+    pub fn scan(&mut self, memory: &Reachable) -> Vec<Line> {
+        let mut lines = Vec::new();
+        while let Some((index, bytes)) =
+            self.replies.entry.gt(&0).then(|| self.replies.take(memory)).flatten()
+        {
+            let reply = Reply::from_slice(&bytes).unwrap_or_default();
+            let flown = self.flying.remove(&reply.tag());
+            let mut output = Vec::new();
+            if let (Some((command, input)), AdminStatus::OK) = (flown, reply.status()) {
+                if command.out_len() != 0 {
+                    output = memory.read(command.out_iova(), command.out_len() as usize).unwrap_or_default();
+                }
+                self.done(&command, &input, reply.object());
+            }
+            lines.push(Line::Reply { index, bytes, output });
+        }
+        for (&cqn, ring) in &mut self.cqs {
+            while let Some((index, bytes)) = ring.take(memory) {
+                lines.push(Line::Cqe { cqn, index, bytes });
+            }
+        }
+        for (&eqn, ring) in &mut self.eqs {
+            while let Some((index, bytes)) = ring.take(memory) {
+                lines.push(Line::Eqe { eqn, index, bytes });
+            }
+        }
+        lines
+    }
+
+    /// Tells the card that a completion was read.
+    pub fn consume(&self, cqn: u32, memory: &Reachable) {
+        if let Some(ring) = self.cqs.get(&cqn) {
+            memory.write(ring.record, &ring.next.to_le_bytes());
+        }
+    }
+
+    /// The phase that entry `index` of a queue is to have.
+    pub fn phase(&self, line: &Line) -> Option<bool> {
+        let (log, index) = match line {
+            Line::Cqe { cqn, index, .. } => (self.cqs.get(cqn)?.log, index),
+            Line::Eqe { eqn, index, .. } => (self.eqs.get(eqn)?.log, index),
+            Line::Reply { index, .. } => (self.log, index),
+            _ => return None,
+        };
+        Some(index >> log & 1 == 0)
+    }
+
+    /// Entries that nobody will take because of their phase.
+    pub fn odd(&self, memory: &Reachable) -> Vec<Line> {
+        let replies = self.replies.entry.gt(&0).then(|| self.replies.odd(memory)).flatten();
+        let replies = replies.map(|(index, bytes)| Line::Reply { index, bytes, output: Vec::new() });
+        let cqes = self.cqs.iter().filter_map(|(&cqn, ring)| {
+            ring.odd(memory).map(|(index, bytes)| Line::Cqe { cqn, index, bytes })
+        });
+        let eqes = self.eqs.iter().filter_map(|(&eqn, ring)| {
+            ring.odd(memory).map(|(index, bytes)| Line::Eqe { eqn, index, bytes })
+        });
+        replies.into_iter().chain(cqes).chain(eqes).collect()
+    }
+
+    /// A command that worked changes which queues there are.
+    fn done(&mut self, command: &Command, input: &[u8], made: u32) {
+        match command.opcode() {
+            AdminOpcode::CREATE_CQ | AdminOpcode::RESIZE_CQ => {
+                let Some(cq) = CqContext::from_slice(input) else { return };
+                let (number, next) = match command.opcode() {
+                    AdminOpcode::CREATE_CQ => (made, 0),
+                    _ => (command.object(), self.cqs.get(&command.object()).map_or(0, |ring| ring.next)),
+                };
+                let ring = Written {
+                    iova: cq.ring_iova(),
+                    log: cq.log_size().min(22).into(),
+                    entry: Cqe::BYTES,
+                    next,
+                    record: cq.ci_iova(),
+                };
+                self.cqs.insert(number, ring);
+            }
+            AdminOpcode::CREATE_EQ => {
+                let Some(eq) = EqContext::from_slice(input) else { return };
+                let log = eq.log_size().min(22).into();
+                self.eqs.insert(
+                    made,
+                    Written { iova: eq.ring_iova(), log, entry: Eqe::BYTES, next: 0, record: 0 },
+                );
+            }
+            AdminOpcode::CREATE_SRQ => {
+                let Some(srq) = SrqContext::from_slice(input) else { return };
+                let (log, stride_log) = (srq.log_size().min(22).into(), srq.stride_log().min(12).into());
+                self.srqs.insert(made, Posted { iova: srq.ring_iova(), log, stride_log, next: 0 });
+            }
+            AdminOpcode::CREATE_QP => {
+                let Some(qp) = QpContext::from_slice(input) else { return };
+                let (log, stride_log) = (qp.sq_log().min(22).into(), 6);
+                self.sends.insert(made, Posted { iova: qp.sq_iova(), log, stride_log, next: 0 });
+                let (log, stride_log) = (qp.rq_log().min(22).into(), qp.rq_stride_log().min(12).into());
+                self.recvs.insert(made, Posted { iova: qp.rq_iova(), log, stride_log, next: 0 });
+            }
+            AdminOpcode::MODIFY_QP if QpState(command.param1() as u8) == QpState::RESET => {
+                let rings = [self.sends.get_mut(&command.object()), self.recvs.get_mut(&command.object())];
+                rings.into_iter().flatten().for_each(|ring| ring.next = 0);
+            }
+            AdminOpcode::DESTROY_CQ => drop(self.cqs.remove(&command.object())),
+            AdminOpcode::DESTROY_EQ => drop(self.eqs.remove(&command.object())),
+            AdminOpcode::DESTROY_SRQ => drop(self.srqs.remove(&command.object())),
+            AdminOpcode::DESTROY_QP => {
+                self.sends.remove(&command.object());
+                self.recvs.remove(&command.object());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Puts the blocks of a send queue together to WQEs.
+fn whole_wqes(blocks: &[(u32, Vec<u8>)]) -> impl Iterator<Item = (u32, Vec<u8>)> + '_ {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let (index, first) = blocks.get(at)?;
+        let count = WqeCtrl::from_slice(first).map_or(1, |ctrl| ctrl.blocks() as usize);
+        let end = (at + count.max(1)).min(blocks.len());
+        let bytes = blocks[at..end].iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
+        at = end;
+        Some((*index, bytes))
+    })
+}

@@ -1,0 +1,135 @@
+//! `verbena top`: what cards are doing: counters as rates, queues, and what goes wrong.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use driver::Card;
+use fpga_regs::regs::{self, port, Link};
+
+use super::device::{AnyCard, DeviceArgs, Opened};
+use super::sim;
+
+/// Options of `verbena top`.
+#[derive(Args, Clone, Debug)]
+pub struct TopArgs {
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub interval: f64,
+    /// End after so many looks
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+}
+
+/// Counters that are shown as rates, with a name and a factor.
+const RATES: [(u32, &str, f64); 4] = [
+    (port::TX_PACKETS, "tx kpkt/s", 1e-3),
+    (port::TX_BYTES, "tx MB/s", 1e-6),
+    (port::RX_PACKETS, "rx kpkt/s", 1e-3),
+    (port::RX_BYTES, "rx MB/s", 1e-6),
+];
+
+/// One look at a port.
+struct Look {
+    link: Link,
+    /// In the order of the registers.
+    counters: Vec<u64>,
+}
+
+impl Look {
+    fn at(card: &AnyCard, p: u32) -> Look {
+        let base = port::base(p);
+        Look {
+            link: Link(card.read32(base + port::LINK)),
+            counters: port::counters().map(|counter| card.read64(base + counter.offset)).collect(),
+        }
+    }
+}
+
+/// Prints until ended.
+pub fn top(args: TopArgs) -> Result<u8> {
+    let pause = Duration::try_from_secs_f64(args.interval).context("--interval takes a number of seconds")?;
+    let (cards, opened) = open(&args.device)?;
+    let look = || -> Vec<Vec<Look>> {
+        cards.iter().map(|(_, card)| (0..regs::PORTS).map(|p| Look::at(card, p)).collect()).collect()
+    };
+    let (mut before, mut then) = (look(), Instant::now());
+    let mut looks = 0;
+    while args.count.is_none_or(|count| looks < count) {
+        std::thread::sleep(pause);
+        looks += 1;
+        let (now, time) = (look(), Instant::now());
+        let mut text = String::new();
+        for ((name, card), (before, now)) in cards.iter().zip(before.iter().zip(&now)) {
+            text += &block(name, card, before, now, time.duration_since(then).as_secs_f64());
+        }
+        show(&text)?;
+        (before, then) = (now, time);
+    }
+    drop(cards);
+    opened.map_or(Ok(()), Opened::finish)?;
+    Ok(0)
+}
+
+/// The cards of a net, or the one device.
+#[allow(clippy::type_complexity)] // Cards with their names.
+fn open(args: &DeviceArgs) -> Result<(Vec<(String, AnyCard)>, Option<Opened>)> {
+    let Some(net) = &args.net else {
+        let opened = args.open()?;
+        return Ok((vec![(opened.name.clone(), opened.card.clone())], Some(opened)));
+    };
+    let first = sim::joined(net, 0)?;
+    let mut cards: Vec<(String, AnyCard)> = vec![(format!("card 0 of net {net}"), Arc::new(first))];
+    while let Ok(card) = sim::joined(net, cards.len() as u32) {
+        cards.push((format!("card {} of net {net}", cards.len()), Arc::new(card)));
+    }
+    Ok((cards, None))
+}
+
+/// What is shown of a card.
+fn block(name: &str, card: &AnyCard, before: &[Look], now: &[Look], seconds: f64) -> String {
+    let number = |register| card.read32(register);
+    let mut text = format!(
+        "{name}\n  functions {}  QPs {}  CQs {}  keys {}  sends waiting {} (deepest {})  receives waiting {}\n",
+        number(regs::FUNCTIONS_OPEN),
+        number(regs::QPS_IN_USE),
+        number(regs::CQS_IN_USE),
+        number(regs::KEYS_IN_USE),
+        number(regs::SENDS_WAITING),
+        number(regs::SENDS_DEEPEST),
+        number(regs::RECVS_WAITING),
+    );
+    for (p, (before, now)) in before.iter().zip(now).enumerate() {
+        let link = if now.link.up() { "up" } else { "DOWN" };
+        text += &format!("  port {}  {link:<5}", p + 1);
+        let mut trouble = String::new();
+        for (counter, (was, is)) in port::counters().zip(before.counters.iter().zip(&now.counters)) {
+            match RATES.iter().find(|(offset, ..)| *offset == counter.offset) {
+                Some((_, name, factor)) => {
+                    text += &format!("  {name} {:9.3}", is.wrapping_sub(*was) as f64 / seconds * factor);
+                }
+                None if *is != 0 => {
+                    trouble += &format!("           {} {is} (+{})\n", counter.name, is.wrapping_sub(*was));
+                }
+                None => {}
+            }
+        }
+        if now.link.changes() != before.link.changes() {
+            trouble += &format!("           LINK.changes {}\n", now.link.changes());
+        }
+        text += "\n";
+        text += &trouble;
+    }
+    text
+}
+
+fn show(text: &str) -> Result<()> {
+    let mut out = std::io::stdout();
+    // On a terminal each look takes the place of the one before.
+    let start = if out.is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+    write!(out, "{start}{text}").and_then(|()| out.flush()).context("writing to standard output")
+}

@@ -1,0 +1,102 @@
+//! A card whose BAR is reached as that of a card in a slot, with plain memory there, and whose
+//! completions the benchmark writes.
+
+use std::time::Duration;
+
+use driver::backend::vfio::Bar;
+use driver::{
+    AhAttr, AttrMask, Card, CardError, Data, Device, DmaMemory, QpAttr, QpCaps, QpInit, SendFlags, SendWr,
+    Sge,
+};
+use fpga_regs::{Access, Cqe, QpState, QpType, WqeOpcode};
+
+use crate::{fake, script, work};
+
+/// Commands go to a fake card, the data path to the memory.
+struct Slot(fake::Fake, Bar);
+
+impl Card for Slot {
+    fn read32(&self, offset: u32) -> u32 {
+        self.0.read32(offset)
+    }
+    fn write32(&self, offset: u32, value: u32) {
+        self.0.write32(offset, value);
+    }
+    fn read64(&self, offset: u32) -> u64 {
+        self.0.read64(offset)
+    }
+    fn write64(&self, offset: u32, value: u64) {
+        self.0.write64(offset, value);
+    }
+    #[inline]
+    fn doorbell(&self, offset: u32, value: u64) {
+        self.1.write(offset, value);
+    }
+    #[inline]
+    fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64) {
+        self.1.write_words(offset, wqe);
+        self.1.write(doorbell_offset, value);
+    }
+    fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
+        self.0.alloc(bytes)
+    }
+    fn free(&self, memory: DmaMemory) {
+        self.0.free(memory);
+    }
+    fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError> {
+        self.0.map(addr, len, writable)
+    }
+    fn unmap(&self, iova: u64, addr: *mut u8, len: usize) {
+        self.0.unmap(iova, addr, len);
+    }
+    fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
+        self.0.wait_interrupt(vector, timeout)
+    }
+    #[inline]
+    fn relax(&self, _empty_polls: u32) {}
+}
+
+/// Posts and polls.
+pub fn run() {
+    let bar = Bar::memory().expect("memory");
+    let device = Device::open(Slot(fake::bare(script::features()), bar)).expect("the fake card opens");
+    let pd = device.alloc_pd().expect("a PD");
+    let cq = device.create_cq(512, 0).expect("a CQ");
+    let caps = QpCaps { max_send_wr: 128, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
+    let init = QpInit {
+        qp_type: QpType::RC,
+        send_cq: cq.clone(),
+        recv_cq: cq.clone(),
+        srq: None,
+        caps,
+        sq_sig_all: false,
+    };
+    let qp = pd.create_qp(&init).expect("a QP");
+    let mut dgid = [0; 16];
+    dgid[15] = 1;
+    let attr = QpAttr {
+        port: 1,
+        path_mtu: 5,
+        access: Access::REMOTE_WRITE,
+        ah: AhAttr { grh: true, dgid, port: 1, ..AhAttr::default() },
+        ..QpAttr::default()
+    };
+    // The masks of perftest.
+    for (state, mask) in [(QpState::INIT, 0x39), (QpState::RTR, 0x12_9181), (QpState::RTS, 0x1_2e01)] {
+        qp.modify(&QpAttr { state, ..attr }, AttrMask(mask)).expect("a step");
+    }
+    let sge = [Sge { addr: 0x1000, length: 8, lkey: 1 }];
+    let wr = SendWr {
+        opcode: WqeOpcode::WRITE,
+        flags: SendFlags::SIGNALED,
+        remote_addr: 0x2000,
+        rkey: 2,
+        data: Data::Sges(&sge),
+        ..SendWr::default()
+    };
+    work(&qp, &cq, &wr, |first| {
+        for index in first..first + crate::BATCH {
+            device.card().0.complete(cq.cqn(), Cqe::new().with_qpn(qp.qpn()).with_wqe_index(index));
+        }
+    });
+}

@@ -1,0 +1,483 @@
+//! A card that `verbena serve` offers over vfio-user, driven by the driver's own client.
+#![allow(unsafe_code)]
+
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use driver::backend::vfio_user::VfioUserCard;
+use driver::{Card, CardError, Device, Mr, PageList, SendWr, Wc};
+use fpga_regs::vfio_user::{flag, DmaMap, Header, RegionAccess, SetIrqs};
+use fpga_regs::{regs, CqeStatus, WqeOpcode};
+use model::attach::SegmentCard;
+use tests::stock::{Program, StockNet};
+use tests::{connect, expect_completion_event, expect_no_event, join, Buffer, Options, Peer};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Messages cost more than calls: the timers of a test have time.
+fn options() -> Options {
+    Options { depth: 32, bytes: 1 << 18, timeout: 18, cqes: 128, ..Default::default() }
+}
+
+fn served(path: &Path) -> Arc<Device<VfioUserCard>> {
+    let card = VfioUserCard::open(path).unwrap_or_else(|error| panic!("opening {}: {error}", path.display()));
+    Device::open(card).expect("the served card comes up")
+}
+
+fn in_process(net: &StockNet, card: u32) -> Arc<Device<SegmentCard>> {
+    let card = SegmentCard::open(&net.socket(), card).expect("the card opens");
+    Device::open(card).expect("the card comes up")
+}
+
+/// SEND, WRITE, READ and atomics of several sizes from `x` to `y`, with the data looked at.
+fn exchange<C: Card, D: Card>(x: &mut Peer<C>, y: &mut Peer<D>) {
+    for (n, size) in [1_usize, 64, 1000, 5000, 100_000].into_iter().enumerate() {
+        let n = n as u64;
+        x.buffer.pattern(n as u8 + 1);
+        y.buffer.fill(0);
+        y.recv(n, &[y.sge(0, size)]);
+        x.post(&[x.wr(n, WqeOpcode::SEND, &[x.sge(0, size)])]);
+        x.expect(n);
+        assert_eq!(y.expect(n).byte_len as usize, size);
+        assert!(y.buffer[..size] == x.buffer[..size], "SEND of {size} bytes");
+
+        let at = 120_000;
+        x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(0, size)], y, at)]);
+        x.expect(n);
+        assert!(y.buffer[at..at + size] == x.buffer[..size], "WRITE of {size} bytes");
+        assert!(y.buffer[at + size..].iter().all(|&byte| byte == 0), "and nothing behind it");
+
+        y.buffer.pattern(n as u8 + 100);
+        x.post(&[x.remote(n, WqeOpcode::READ, &[x.sge(at, size)], y, 7)]);
+        x.expect(n);
+        assert!(x.buffer[at..at + size] == y.buffer[7..7 + size], "READ of {size} bytes");
+    }
+    y.buffer[0..8].copy_from_slice(&41_u64.to_ne_bytes());
+    let sges = [x.sge(64, 8)];
+    let add = SendWr { compare_add: 1, ..x.remote(9, WqeOpcode::FETCH_ADD, &sges, y, 0) };
+    x.post(&[add]);
+    x.expect(9);
+    assert_eq!((&x.buffer[64..72], &y.buffer[0..8]), (&41_u64.to_ne_bytes()[..], &42_u64.to_ne_bytes()[..]));
+}
+
+/// Ends a server as a user does; it must go well and take its socket along.
+fn end(server: Program, socket: &Path) -> String {
+    server.signal(libc::SIGTERM);
+    let ended = server.wait(SOON);
+    assert!(ended.good(), "the server {}: {}", ended.how(), ended.said);
+    assert!(!socket.exists(), "the socket stays");
+    ended.said
+}
+
+#[test]
+fn a_served_card_and_one_in_this_process() {
+    let net = StockNet::new();
+    let (server, paths) = net.serve(1, &["card"], &["--cards", "2"]);
+    {
+        let (a, b) = (served(&paths[0]), in_process(&net, 0));
+        let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
+        join(&x, &y);
+        exchange(&mut x, &mut y);
+        exchange(&mut y, &mut x);
+    }
+    end(server, &paths[0]);
+}
+
+#[test]
+fn two_served_cards_of_one_server_and_of_two() {
+    let net = StockNet::new();
+    let (one, mut paths) = net.serve(0, &["card0", "card1"], &["--cards", "3"]);
+    let (other, more) = net.serve(2, &["card2"], &[]);
+    paths.extend(more);
+    {
+        let devices: Vec<_> = paths.iter().map(|path| served(path)).collect();
+        for (a, b) in [(0, 1), (2, 0)] {
+            let (mut x, mut y) = connect(&devices[a], &devices[b], options());
+            exchange(&mut x, &mut y);
+            exchange(&mut y, &mut x);
+        }
+    }
+    end(one, &paths[0]);
+    end(other, &paths[2]);
+}
+
+#[test]
+fn completion_events_come_as_interrupts() {
+    let net = StockNet::new();
+    let (server, paths) = net.serve(0, &["card"], &[]);
+    {
+        let (a, b) = (served(&paths[0]), in_process(&net, 1));
+        let (x, y) = (Peer::new(&a, options()), Peer::new(&b, options()));
+        join(&x, &y);
+        for n in 0..20 {
+            x.cq.arm(false);
+            x.recv(n, &[x.sge(0, 64)]);
+            expect_no_event(&a);
+            y.post(&[y.wr(n, WqeOpcode::SEND, &[y.sge(0, 64)])]);
+            expect_completion_event(&a, x.cq.cqn());
+            x.expect(n);
+            y.expect(n);
+        }
+    }
+    end(server, &paths[0]);
+}
+
+/// A region of one page that the test maps and unmaps itself, below the driver.
+struct OwnPage {
+    buffer: Buffer,
+    iova: u64,
+    mr: Arc<Mr<VfioUserCard>>,
+}
+
+impl OwnPage {
+    const BYTES: usize = 4096;
+
+    fn new(peer: &Peer<VfioUserCard>) -> OwnPage {
+        let buffer = Buffer::new(Self::BYTES);
+        let iova = peer.device.card().map(buffer.addr(0) as *mut u8, Self::BYTES, true).expect("mapped");
+        let list = PageList { pages: &[iova], page_shift: 12, first_offset: 0, length: Self::BYTES as u64 };
+        // SAFETY: the buffer lives as long as the region; that the page is unmapped earlier is what is tested.
+        let mr = unsafe { peer.pd.reg_pages(&list, 0, options().access) }.expect("a region");
+        OwnPage { buffer, iova, mr }
+    }
+
+    /// A WRITE of `from` to it.
+    fn write<D: Card>(&self, from: &Peer<D>, wr_id: u64) -> Wc {
+        let sges = [from.sge(0, 64)];
+        let wr = from.wr(wr_id, WqeOpcode::WRITE, &sges);
+        from.post(&[SendWr { remote_addr: 0, rkey: self.mr.rkey(), ..wr }]);
+        from.wait()
+    }
+
+    fn unmap(&self, device: &Device<VfioUserCard>) {
+        device.card().unmap(self.iova, self.buffer.addr(0) as *mut u8, Self::BYTES);
+    }
+}
+
+#[test]
+fn what_is_unmapped_is_out_of_reach() {
+    let net = StockNet::new();
+    let (server, paths) = net.serve(0, &["card"], &[]);
+    {
+        let (a, b) = (served(&paths[0]), in_process(&net, 1));
+        let (x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
+        join(&x, &y);
+        let mut page = OwnPage::new(&x);
+        y.buffer.fill(3);
+        assert_eq!(page.write(&y, 1).status, CqeStatus::SUCCESS);
+        assert!(page.buffer[..64].iter().all(|&byte| byte == 3));
+        page.unmap(&a);
+        page.buffer.fill(7);
+        assert_eq!(page.write(&y, 2).status, CqeStatus::REM_OP_ERR);
+        assert!(page.buffer.iter().all(|&byte| byte == 7), "nothing was written");
+    }
+    end(server, &paths[0]);
+}
+
+const COMMAND: u32 = 4;
+const MEMORY: u8 = 1 << 1;
+const BUS_MASTER: u8 = 1 << 2;
+
+#[test]
+fn without_bus_master_there_is_no_dma() {
+    let net = StockNet::new();
+    let (server, paths) = net.serve(0, &["card"], &[]);
+    {
+        let (a, b) = (served(&paths[0]), in_process(&net, 1));
+        let (x, y) = (Peer::new(&a, options()), Peer::new(&b, options()));
+        join(&x, &y);
+        let page = OwnPage::new(&x);
+        a.card().write_config(COMMAND, &[MEMORY, 0]);
+        assert_eq!(page.write(&y, 1).status, CqeStatus::REM_OP_ERR);
+        assert!(page.buffer.iter().all(|&byte| byte == 0), "nothing was written");
+        // Registers answer, until memory space is off too.
+        assert_eq!(a.card().read32(regs::ID), regs::ID_VALUE);
+        a.card().write_config(COMMAND, &[0, 0]);
+        assert_eq!(a.card().read32(regs::ID), u32::MAX);
+        a.card().write_config(COMMAND, &[MEMORY | BUS_MASTER, 0]);
+        assert_eq!(a.card().read32(regs::ID), regs::ID_VALUE);
+    }
+    end(server, &paths[0]);
+}
+
+#[test]
+fn configuration_space_is_that_of_a_pci_express_function() {
+    let net = StockNet::new();
+    let (server, paths) = net.serve(0, &["card"], &[]);
+    let card = VfioUserCard::open(&paths[0]).expect("a card");
+    let mut config = [0; 256];
+    card.read_config(0, &mut config);
+    assert_eq!(config[..4], [0xd4, 0x1b, 0x0a, 0xf1]);
+    let mut at = usize::from(config[0x34]);
+    let mut capabilities = Vec::new();
+    while at != 0 {
+        capabilities.push(config[at]);
+        at = usize::from(config[at + 1]);
+    }
+    assert_eq!(capabilities, [0x01, 0x11, 0x10], "power management, MSI-X, PCI Express");
+    // Asleep, it answers nothing; awake again, it has forgotten nothing.
+    card.write32(regs::SCRATCH, 0x1234);
+    card.write_config(0x44, &[3]);
+    assert_eq!(card.read32(regs::SCRATCH), u32::MAX);
+    card.write_config(0x44, &[0]);
+    assert_eq!(card.read32(regs::SCRATCH), 0x1234);
+    drop(card);
+    end(server, &paths[0]);
+}
+
+#[test]
+fn a_function_level_reset_in_mid_traffic() {
+    let net = StockNet::new();
+    let (server, paths) = net.serve(0, &["card"], &[]);
+    {
+        let b = in_process(&net, 1);
+        let short = Options { timeout: 8, retry_cnt: 1, ..options() };
+        let a = served(&paths[0]);
+        let (x, y) = (Peer::new(&a, short), Peer::new(&b, short));
+        join(&x, &y);
+        for n in 0..16 {
+            y.post(&[y.remote(n, WqeOpcode::WRITE, &[y.sge(0, 100_000)], &x, 0)]);
+        }
+        // Device control of the PCI Express capability, as Linux does it.
+        a.card().write_config(0x60 + 8, &0xa810_u16.to_le_bytes());
+        let mut command = [0xff; 2];
+        a.card().read_config(COMMAND, &mut command);
+        assert_eq!(command, [0, 0], "a reset switches everything off");
+        a.card().write_config(COMMAND, &[MEMORY | BUS_MASTER, 0]);
+        assert!(!regs::Control(a.card().read32(regs::CONTROL)).enable());
+        // The peer sees what it sees of any card that is gone.
+        let mut last = CqeStatus::SUCCESS;
+        for n in 0..16 {
+            let wc = y.wait();
+            assert_eq!(wc.wr_id, n);
+            last = wc.status;
+        }
+        y.post(&[y.remote(99, WqeOpcode::WRITE, &[y.sge(0, 8)], &x, 0)]);
+        let after = y.wait().status;
+        let gone = [CqeStatus::RETRY_EXC_ERR, CqeStatus::WR_FLUSH_ERR];
+        assert!(gone.contains(&after), "after the reset: {last}, {after}");
+        std::mem::forget(x); // Its queues are gone: to destroy them would only wait for replies.
+        std::mem::forget(a);
+    }
+    // (The client was forgotten with its connection: the next one must wait for nothing but its end.)
+    end(server, &paths[0]);
+}
+
+#[test]
+fn one_client_after_another_and_not_two_at_once() {
+    let net = StockNet::new();
+    let (mut server, paths) = net.serve(0, &["card"], &[]);
+    let b = in_process(&net, 1);
+    for _ in 0..3 {
+        let a = served(&paths[0]);
+        let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
+        join(&x, &y);
+        exchange(&mut x, &mut y);
+        let Err(error) = VfioUserCard::open(&paths[0]) else { panic!("two clients at once") };
+        assert!(error.to_string().contains("one client at a time"), "{error}");
+    }
+    server.expect("a second client has come: refused", SOON);
+    drop(b);
+    end(server, &paths[0]);
+}
+
+/// Run by the next test in a process of its own: traffic until it is killed.
+#[test]
+fn as_a_child_exchange_until_killed() {
+    let Some(path) = std::env::var_os("VERBENA_TEST_CLIENT") else { return };
+    let a = served(Path::new(&path));
+    let (x, y) = connect(&a, &a, options());
+    println!("in the middle");
+    for n in 0.. {
+        x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 200_000)], &y, 0)]);
+        x.expect(n);
+    }
+}
+
+#[test]
+fn a_client_that_is_killed_in_mid_transfer() {
+    let net = StockNet::new();
+    let (mut server, paths) = net.serve(0, &["card"], &[]);
+    for round in 1..=3 {
+        let mut child = Command::new(std::env::current_exe().expect("this test"));
+        child.args(["--exact", "as_a_child_exchange_until_killed", "--nocapture"]);
+        let mut child = Program::start({
+            child.env("VERBENA_TEST_CLIENT", &paths[0]);
+            child
+        });
+        child.expect("in the middle", SOON);
+        std::thread::sleep(Duration::from_millis(5 * round));
+        child.signal(libc::SIGKILL);
+        drop(child);
+        // The next client finds a card that works.
+        let (a, b) = (served(&paths[0]), in_process(&net, 1));
+        let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
+        join(&x, &y);
+        exchange(&mut x, &mut y);
+    }
+    assert!(!server.has_ended());
+    end(server, &paths[0]);
+}
+
+#[test]
+fn a_server_that_dies_is_told_of() {
+    let net = StockNet::new();
+    let (server, paths) = net.serve(0, &["card"], &[]);
+    let a = served(&paths[0]);
+    let x = Peer::new(&a, options());
+    x.init();
+    server.signal(libc::SIGKILL);
+    drop(server);
+    assert_eq!(a.card().read32(regs::ID), u32::MAX, "as a card that was pulled out");
+    let start = Instant::now();
+    assert!(matches!(a.card().wait_interrupt(0, SOON), Err(CardError::Gone)));
+    assert!(a.alloc_pd().is_err());
+    drop((x, a));
+    assert!(start.elapsed() < SOON, "nothing waits for the dead");
+    let Err(error) = VfioUserCard::open(&paths[0]) else { panic!("nobody serves") };
+    assert!(error.to_string().contains("verbena serve"), "{error}");
+    // A new server takes the place of the dead one.
+    let (server, paths) = net.serve(0, &["card"], &[]);
+    drop(served(&paths[0]));
+    end(server, &paths[0]);
+}
+
+#[test]
+fn all_dma_by_messages() {
+    let net = StockNet::new();
+    let (server, paths) = net.serve(0, &["card"], &["--dma", "messages"]);
+    let (other, more) = net.serve(1, &["other"], &[]);
+    {
+        let (a, b, c) = (served(&paths[0]), in_process(&net, 1), served(&more[0]));
+        let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
+        join(&x, &y);
+        // The client answers the rings' own accesses too: what it shares is not used.
+        exchange(&mut x, &mut y);
+        exchange(&mut y, &mut x);
+        let (mut x, mut z) = (Peer::new(&a, options()), Peer::new(&c, options()));
+        join(&x, &z);
+        exchange(&mut x, &mut z);
+        exchange(&mut z, &mut x);
+        // What is not mapped is refused by the client.
+        let page = OwnPage::new(&x);
+        page.unmap(&a);
+        assert_eq!(page.write(&z, 1).status, CqeStatus::REM_OP_ERR);
+    }
+    end(server, &paths[0]);
+    end(other, &more[0]);
+}
+
+/// A command of the protocol: header and body, as bytes.
+fn message(id: u16, command: u16, body: &[u8]) -> Vec<u8> {
+    let header = Header { id, command, size: (Header::BYTES + body.len()) as u32, flags: 0, error: 0 };
+    [&header.encode()[..], body].concat()
+}
+
+/// The reply to it: the errno, or the body.
+fn reply(socket: &mut UnixStream, id: u16) -> Result<Vec<u8>, u32> {
+    let mut head = [0; Header::BYTES];
+    socket.read_exact(&mut head).expect("a reply");
+    let (header, _) = Header::decode(&head).expect("a header");
+    assert_eq!((header.id, header.flags & flag::TYPE), (id, flag::REPLY));
+    let mut body = vec![0; header.size as usize - Header::BYTES];
+    socket.read_exact(&mut body).expect("its body");
+    if header.flags & flag::ERROR != 0 {
+        return Err(header.error);
+    }
+    Ok(body)
+}
+
+/// A client that has agreed on the protocol.
+fn raw(path: &Path) -> UnixStream {
+    let mut socket = UnixStream::connect(path).expect("a server");
+    socket.set_read_timeout(Some(SOON)).expect("a time-out");
+    socket.write_all(&message(1, 1, b"\0\0\0\0{}\0")).expect("sent");
+    assert!(reply(&mut socket, 1).expect("a version").starts_with(&[0, 0, 0, 0, b'{']));
+    socket
+}
+
+#[test]
+fn clients_that_send_nonsense() {
+    let net = StockNet::new();
+    let (mut server, paths) = net.serve(0, &["card"], &[]);
+    let path = &paths[0];
+
+    // What makes no sense, but leaves the connection in order, is refused by name.
+    let mut socket = raw(path);
+    let region =
+        |region: u32, offset: u64, count: u32| RegionAccess { offset, region, count }.encode().to_vec();
+    let map = |address, size| DmaMap { argsz: 32, flags: 3, offset: 0, address, size }.encode().to_vec();
+    let irqs = |flags, start, count| SetIrqs { argsz: 20, flags, index: 2, start, count }.encode().to_vec();
+    let cases: Vec<(u16, Vec<u8>, i32, &str)> = vec![
+        (77, vec![1; 40], libc::ENOTSUP, "command 77 refused: not a command of this server"),
+        (1, b"\x07\0\0\0{}\0".to_vec(), libc::ENOTSUP, "VERSION refused: protocol 7.0 is not known"),
+        (9, vec![0; 3], libc::EINVAL, "REGION_READ refused: the message is too short"),
+        (9, region(0, u64::MAX, 4), libc::EINVAL, "do not lie in region 0"),
+        (9, region(0, 0, u32::MAX), libc::EINVAL, "4294967295 bytes at 0x0"),
+        (9, region(1, 0, 4), libc::EINVAL, "region 1 (0 bytes)"),
+        (9, region(99, 0, 4), libc::EINVAL, "region 99"),
+        (10, region(0, 0, 8), libc::EINVAL, "0 bytes came where 8 were announced"),
+        (5, vec![0xff; 32], libc::EINVAL, "there is no region"),
+        (7, vec![0xff; 16], libc::EINVAL, "there is no interrupt type"),
+        (2, map(0x1001, 4096), libc::EINVAL, "multiples of 4096"),
+        (2, map(u64::MAX - 4095, 8192), libc::EINVAL, "wraps around"),
+        (2, map(0, 0), libc::EINVAL, "multiples of 4096"),
+        (8, irqs(4 | 32, 7, 2), libc::EINVAL, "the card has 8 vectors"),
+        (8, irqs(4 | 32, u32::MAX, 2), libc::EINVAL, "the card has 8 vectors"),
+        (8, irqs(2 | 32, 0, 8), libc::EINVAL, "the data do not fit the flags"),
+    ];
+    for (n, (command, body, errno, said)) in cases.into_iter().enumerate() {
+        let id = n as u16 + 2;
+        socket.write_all(&message(id, command, &body)).expect("sent");
+        assert_eq!(reply(&mut socket, id), Err(errno as u32), "{said}");
+        server.expect(said, SOON);
+    }
+    // Descriptors that are nothing to map, or no eventfd.
+    let null = std::fs::File::open("/dev/null").expect("/dev/null");
+    for (id, command, body, said) in [
+        (90, 2, map(0x10000, 4096), "no file that can be mapped"),
+        (91, 8, irqs(4 | 32, 0, 1), "a descriptor is no eventfd"),
+    ] {
+        send_with_fd(&socket, &message(id, command, &body), &null);
+        assert_eq!(reply(&mut socket, id), Err(libc::EINVAL as u32));
+        server.expect(said, SOON);
+    }
+    drop(socket);
+
+    // What leaves it in no order ends it.
+    let ends: [(&[u8], &str); 5] = [
+        (&[0xff; 16], "a message of 4294967295 bytes"),
+        (&[0; 16], "a message of 0 bytes"),
+        (&message(1, 1, &[0; 9])[..20], "in the middle of a message (20 of 25 bytes)"),
+        (&[1, 2, 3], "in the middle of a message (3 of 16 bytes)"),
+        (&message(3, 9, &[0; 16]), "VERSION must come first"),
+    ];
+    for (bytes, said) in ends {
+        let mut socket = UnixStream::connect(path).expect("a server");
+        socket.write_all(bytes).expect("sent");
+        socket.shutdown(std::net::Shutdown::Write).expect("shut down");
+        let mut rest = Vec::new();
+        socket.set_read_timeout(Some(SOON)).expect("a time-out");
+        let _ = socket.read_to_end(&mut rest);
+        server.expect(said, SOON);
+    }
+
+    // And the card still works.
+    {
+        let (a, b) = (served(path), in_process(&net, 1));
+        let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
+        join(&x, &y);
+        exchange(&mut x, &mut y);
+    }
+    end(server, path);
+}
+
+fn send_with_fd(socket: &UnixStream, bytes: &[u8], file: &std::fs::File) {
+    use vmm_sys_util::sock_ctrl_msg::ScmSocket;
+    assert_eq!(socket.send_with_fd(bytes, file.as_raw_fd()).expect("sent"), bytes.len());
+}
