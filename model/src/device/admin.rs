@@ -406,6 +406,7 @@ impl Device {
             ring: Addr { iova: c.ring_iova(), domain: self.functions[f as usize].domain },
             mask: (1 << c.log_size()) - 1,
             pi: first,
+            told: first,
             ci: first,
             ci_iova: c.ci_iova(),
             used: true,

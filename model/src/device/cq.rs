@@ -59,7 +59,7 @@ impl Device {
         let (function, eq) = (cq.function, cq.eq);
         self.push_event(function, eq, EventKind::COMPLETION, 0, cqn as u32, env);
         let cq = &mut self.cqs[cqn as usize];
-        (cq.armed, cq.held) = (DISARMED, 0);
+        (cq.armed, cq.held, cq.told) = (DISARMED, 0, cq.pi);
     }
 
     /// Reads the consumer index record; whether there is room now.
@@ -78,7 +78,8 @@ impl Device {
         cq.pi.wrapping_sub(cq.ci) <= cq.mask
     }
 
-    /// The CQ-arm doorbell. An event is raised at once when there are CQEs from `consumer` on.
+    /// The CQ-arm doorbell. An event is raised at once when there are CQEs from `consumer` on of which none
+    /// has told: a program that arms before it polls is not told twice of what it is about to poll.
     pub fn arm_cq(
         &mut self,
         function: u16,
@@ -94,7 +95,7 @@ impl Device {
             return;
         }
         cq.arming = cq.arming.wrapping_add(1);
-        if cq.pi.wrapping_sub(first) != consumer && !solicited_only {
+        if cq.pi.wrapping_sub(first) != consumer && cq.pi != cq.told && !solicited_only {
             self.completion_event(cqn as u16, env);
         } else if solicited_only {
             if cq.armed == DISARMED {

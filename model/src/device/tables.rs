@@ -153,6 +153,8 @@ pub struct Cq {
     pub mask: u32,
     /// Entries written (running).
     pub pi: u32,
+    /// Entries written when the last event told of them.
+    pub told: u32,
     /// Consumer index as last read.
     pub ci: u32,
     /// Consumer index record in host memory.
