@@ -73,7 +73,8 @@ word! {
 }
 
 word! {
-    /// Completion queue arm: the next CQE at or after `index` raises an event.
+    /// Completion queue arm: the next CQE at or after `index` raises an event, or one that is there already if no
+    /// event was raised for it or a later one.
     CqArm: u64 {
         /// The CQ.
         cqn with_cqn (u32 0..24);

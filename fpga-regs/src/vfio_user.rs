@@ -265,18 +265,15 @@ message! {
 }
 
 message! {
-    /// An access of the card to memory of the client. The bytes follow at once, and then [`DMA_PADDING`]:
-    /// so has QEMU it, whose structure ends on a multiple of eight bytes without them.
-    DmaAccess: 12 {
+    /// An access of the card to memory of the client. The bytes follow. (Before 11.1.3 QEMU had a count of
+    /// four bytes.)
+    DmaAccess: 16 {
         /// IOVA.
         address: u64,
         /// Bytes.
-        count: u32,
+        count: u64,
     }
 }
-
-/// Bytes behind the data of a [`DmaAccess`] that mean nothing.
-pub const DMA_PADDING: usize = 4;
 
 /// Numbers of the regions of a PCI device (VFIO_PCI_*_REGION_INDEX).
 pub mod region {

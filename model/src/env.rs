@@ -98,6 +98,12 @@ pub trait Env {
     /// Whether acknowledgements may be given to the requester directly instead of as packets: nobody
     /// looks at the wire.
     fn direct_ack(&self) -> bool;
+    /// Whether the event of an armed CQ is held back when it tells of `held` completions; if so, the
+    /// environment calls [`held_event`](crate::device::Device::held_event) when its time has come.
+    fn holds_event(&mut self, card: u8, cqn: u16, arming: u32, held: u32) -> bool {
+        let _ = (card, cqn, arming, held);
+        false
+    }
     /// Raises an interrupt of a function.
     fn interrupt(&mut self, card: u8, function: u16, vector: u8);
     /// A QP sent something: when the run ends, it may need a timer

@@ -14,7 +14,7 @@ use super::net::Net;
 use super::runner::Runner;
 use super::standstill::{self, patience, Standstill};
 use super::wall::Wall;
-use crate::segment::{futex_wait, Guard, LockError, Segment};
+use crate::segment::{futex_wait, now_ns, Guard, LockError, Segment};
 use crate::sim::actors::{Actor, State, Watched};
 use crate::sim::{Engine, Event, Outcome, Sim, SimEnv, Wait, FOREVER};
 use crate::world::World;
@@ -458,9 +458,13 @@ impl<S: Borrow<Segment>> Runner<S> {
             a.state = State::Blocked;
             a.interrupt = interrupt(card, function);
             a.wait_count = 0;
+            sim.idle.waits += 1;
             sim.notify(me);
             true
         });
+        if blocked {
+            self.if_all_wait(&guard);
+        }
         drop(guard);
         blocked
     }
@@ -541,10 +545,29 @@ impl<S: Borrow<Segment>> Runner<S> {
                 let at = at.max(sim.now);
                 sim.act(me, at, Event::Wake { actor: me, serial });
             }
+            sim.idle.waits += 1;
             sim.notify(me);
         });
+        self.if_all_wait(&guard);
         drop(guard);
         0
+    }
+
+    /// If every program waits: executes what happens meanwhile, and leaves the rest to the keeper.
+    fn if_all_wait(&self, guard: &Guard<'_>) {
+        let next = self.engine(guard, |e| match e.env.sim.all_wait() {
+            true => e.idle(now_ns()),
+            false => None,
+        });
+        if let Some(at) = next {
+            self.segment().arm_deadline(at);
+        }
+    }
+
+    /// For the keeper: the same; returns the machine's time (ns) at which to look again.
+    pub(super) fn keep_going(&self) -> Result<Option<u64>, LockError> {
+        let guard = self.locked()?;
+        Ok(self.engine(&guard, |e| e.idle(now_ns())))
     }
 
     /// The wait in the kernel has ended.
@@ -630,6 +653,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 e.env.sim.leave(|a| a.member == member);
                 e.env.sim.trace.flush();
             });
+            self.segment().arm_deadline(now_ns());
         }
     }
 
@@ -647,6 +671,7 @@ impl<S: Borrow<Segment>> Runner<S> {
             let a = &mut sim.actors.all[me as usize];
             LEFT.set(a.now() + 1);
             sim.leave(|a| a.member == member && a.tid == tid);
+            self.segment().arm_deadline(now_ns());
             true
         })
     }

@@ -94,7 +94,12 @@ pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), K
             }
         }),
         on_timer: Box::new(|segment| {
-            match Runner::new(segment).control(|world, env| world.run_timers(env)) {
+            let runner = Runner::new(segment);
+            let next = match runner.simulated() {
+                true => runner.keep_going(),
+                false => runner.control(|world, env| world.run_timers(env)),
+            };
+            match next {
                 Ok(next) => next.unwrap_or(u64::MAX),
                 // Busy for seconds: look again soon.
                 Err(_) => segment::now_ns() + 1_000_000,

@@ -38,10 +38,28 @@ impl Device {
         let _ = env.publish(at, cqe.as_bytes());
         cq.pi = cq.pi.wrapping_add(1);
         if cq.armed != DISARMED && (cq.armed == ARMED || urgent) {
-            let (function, eq) = (cq.function, cq.eq);
-            self.push_event(function, eq, EventKind::COMPLETION, 0, cqn as u32, env);
-            self.cqs[cqn as usize].armed = DISARMED;
+            cq.held += 1;
+            let (held, arming) = (cq.held, cq.arming);
+            if !env.holds_event(self.id, cqn, arming, held) {
+                self.completion_event(cqn, env);
+            }
         }
+    }
+
+    /// A completion event was held back long enough (CQ moderation), unless it was raised meanwhile.
+    pub fn held_event(&mut self, cqn: u16, arming: u32, env: &mut impl Env) {
+        let cq = &self.cqs[cqn as usize];
+        if cq.used && cq.armed != DISARMED && cq.held > 0 && cq.arming == arming {
+            self.completion_event(cqn, env);
+        }
+    }
+
+    fn completion_event(&mut self, cqn: u16, env: &mut impl Env) {
+        let cq = &self.cqs[cqn as usize];
+        let (function, eq) = (cq.function, cq.eq);
+        self.push_event(function, eq, EventKind::COMPLETION, 0, cqn as u32, env);
+        let cq = &mut self.cqs[cqn as usize];
+        (cq.armed, cq.held, cq.told) = (DISARMED, 0, cq.pi);
     }
 
     /// Reads the consumer index record; whether there is room now.
@@ -60,7 +78,8 @@ impl Device {
         cq.pi.wrapping_sub(cq.ci) <= cq.mask
     }
 
-    /// The CQ-arm doorbell. An event is raised at once when there are CQEs from `consumer` on.
+    /// The CQ-arm doorbell. An event is raised at once when there are CQEs from `consumer` on of which none
+    /// has told: a program that arms before it polls is not told twice of what it is about to poll.
     pub fn arm_cq(
         &mut self,
         function: u16,
@@ -75,10 +94,9 @@ impl Device {
         if !cq.used || cq.function != function {
             return;
         }
-        if cq.pi.wrapping_sub(first) != consumer && !solicited_only {
-            let eq = cq.eq;
-            cq.armed = DISARMED;
-            self.push_event(function, eq, EventKind::COMPLETION, 0, cqn, env);
+        cq.arming = cq.arming.wrapping_add(1);
+        if cq.pi.wrapping_sub(first) != consumer && cq.pi != cq.told && !solicited_only {
+            self.completion_event(cqn as u16, env);
         } else if solicited_only {
             if cq.armed == DISARMED {
                 cq.armed = ARMED_SOLICITED;

@@ -58,6 +58,7 @@ impl Device {
             // Its event may be missing; one too many is allowed.
             let (function, eq) = (cq.function, cq.eq);
             cq.armed = DISARMED;
+            cq.told = cq.pi;
             self.push_event(function, eq, EventKind::COMPLETION, 0, n as u32, env);
         }
     }

@@ -153,6 +153,8 @@ pub struct Cq {
     pub mask: u32,
     /// Entries written (running).
     pub pi: u32,
+    /// Entries written when the last event told of them.
+    pub told: u32,
     /// Consumer index as last read.
     pub ci: u32,
     /// Consumer index record in host memory.
@@ -163,6 +165,10 @@ pub struct Cq {
     pub armed: u8,
     /// Overrun: nothing is written any more.
     pub overrun: bool,
+    /// Completions that an event tells of, and that is held back.
+    pub held: u32,
+    /// How often it was armed.
+    pub arming: u32,
     /// Event queue.
     pub eq: u8,
     /// Function.

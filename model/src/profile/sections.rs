@@ -158,7 +158,7 @@ sections! {
         cqe_bytes: u32 = "cqe_bytes" Bytes 16..128;
         /// CQ moderation by default: an event is held back until so many completions have come; 0: off.
         moderation_count: u32 = "moderation_count" Count 0..65535;
-        /// ... or so much time has passed since the first; 0: off.
+        /// ... or so much time has passed since the first one after the CQ was armed; 0: off.
         moderation_ps: u64 = "moderation_ns" Nanoseconds 0..SECOND;
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fpga_regs::vfio_user::{flag, Command, DmaAccess, Header, DMA_PADDING, MAX_DATA};
+use fpga_regs::vfio_user::{flag, Command, DmaAccess, Header, MAX_DATA};
 
 use super::wire;
 use crate::segment::ask::Ask;
@@ -39,13 +39,13 @@ struct State {
 
 /// The socket of the client, with what must not be mixed up on it.
 pub struct Client {
-    socket: UnixStream,
+    socket: Arc<UnixStream>,
     sending: Mutex<()>,
 }
 
 impl Client {
     /// Of a connection.
-    pub fn new(socket: UnixStream) -> Client {
+    pub fn new(socket: Arc<UnixStream>) -> Client {
         Client { socket, sending: Mutex::default() }
     }
 
@@ -132,10 +132,9 @@ impl Asker {
         state.next = id.wrapping_add(1);
         state.replies.insert(id, None);
         drop(state);
-        let padding = [0; DMA_PADDING];
-        let size = (Header::BYTES + DmaAccess::BYTES + data.len() + padding.len()) as u32;
+        let size = (Header::BYTES + DmaAccess::BYTES + data.len()) as u32;
         let header = Header { id, command: command.0, size, flags: 0, error: 0 };
-        let sent = client.send(&header, &[&access.encode(), data, &padding]).is_ok();
+        let sent = client.send(&header, &[&access.encode(), data]).is_ok();
         let until = Instant::now() + PATIENCE;
         let mut state = self.state();
         loop {
@@ -171,7 +170,7 @@ fn answer_reads(state: &mut State, client: &Client, now: Instant) {
 impl Ask for Asker {
     fn read(&self, iova: u64, to: &mut [u8]) -> bool {
         to.chunks_mut(MAX_DATA).zip(0..).all(|(chunk, n)| {
-            let access = DmaAccess { address: iova + n * MAX_DATA as u64, count: chunk.len() as u32 };
+            let access = DmaAccess { address: iova + n * MAX_DATA as u64, count: chunk.len() as u64 };
             let reply = self.ask(Command::DMA_READ, access, &[]);
             let data = reply.as_ref().and_then(|body| body.get(DmaAccess::BYTES..)?.get(..chunk.len()));
             data.map(|data| chunk.copy_from_slice(data)).is_some()
@@ -180,7 +179,7 @@ impl Ask for Asker {
 
     fn write(&self, iova: u64, from: &[u8]) -> bool {
         from.chunks(MAX_DATA).zip(0..).all(|(chunk, n)| {
-            let access = DmaAccess { address: iova + n * MAX_DATA as u64, count: chunk.len() as u32 };
+            let access = DmaAccess { address: iova + n * MAX_DATA as u64, count: chunk.len() as u64 };
             self.ask(Command::DMA_WRITE, access, chunk).is_some()
         })
     }

@@ -12,8 +12,10 @@ use crate::attach::ServedCard;
 use crate::segment::ranges::Place;
 use crate::segment::PAGE;
 
-/// Most ranges of a client.
-pub const MAX_MAPS: usize = crate::segment::dma::MAX_RANGES;
+/// Most ranges of a client. QEMU refuses a server that announces more than 65535
+/// (`VFIO_USER_DEF_MAP_MAX` in its hw/vfio-user/proxy.c).
+pub const MAX_MAPS: usize = 65_535;
+const _: () = assert!(MAX_MAPS <= crate::segment::dma::MAX_RANGES);
 /// IOVAs that can be asked for.
 const ASKABLE: u64 = 1 << 60;
 

@@ -13,9 +13,10 @@ mod session;
 mod wire;
 
 use std::io;
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::attach::ServedCard;
@@ -41,8 +42,11 @@ impl Refused {
     }
 }
 
-/// Serves a card to whoever connects, one client after another, for as long as the process lives. `say` gets a
-/// line for each thing worth knowing. Returns only when the socket fails.
+/// Serves a card to whoever connects, one client after another, until the listener is shut down (`shutdown` of
+/// both directions, by another thread) or fails. `say` gets a line for each thing worth knowing.
+///
+/// At the end clients are left with nothing of theirs unread: a connection that is closed over unread messages
+/// is reset, and QEMU (11.1) does not survive that, while it takes an orderly end for a card that was pulled out.
 pub fn serve(
     card: &ServedCard,
     listener: &UnixListener,
@@ -53,14 +57,19 @@ pub fn serve(
     card.answer_with(asker.clone());
     let interrupts = Interrupts::new(card);
     let busy = AtomicBool::new(false);
+    let mut clients: Vec<Weak<UnixStream>> = Vec::new();
     std::thread::scope(|threads| {
         threads.spawn(|| interrupts.run(card));
         let result = loop {
             let socket = match listener.accept() {
-                Ok((socket, _)) => socket,
+                Ok((socket, _)) => Arc::new(socket),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // It was shut down.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => break Ok(()),
                 Err(error) => break Err(error),
             };
+            clients.retain(|client| client.strong_count() > 0);
+            clients.push(Arc::downgrade(&socket));
             let (interrupts, asker, busy) = (&interrupts, &*asker, &busy);
             threads.spawn(move || {
                 if !take_turn(busy) {
@@ -72,6 +81,9 @@ pub fn serve(
                 busy.store(false, Ordering::Release);
             });
         };
+        for client in clients.iter().filter_map(Weak::upgrade) {
+            let _ = client.shutdown(Shutdown::Both);
+        }
         interrupts.end(card);
         result
     })

@@ -76,7 +76,7 @@ impl<'a> Session<'a> {
         interrupts: &'a Interrupts,
         asker: &'a Asker,
         mode: DmaMode,
-        socket: UnixStream,
+        socket: Arc<UnixStream>,
         say: &'a dyn Say,
     ) {
         let client = Arc::new(Client::new(socket));

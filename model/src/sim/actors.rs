@@ -155,6 +155,11 @@ impl Actor {
         self.rank() << 40 | self.sequence
     }
 
+    /// It waits in the kernel for neither streams nor interrupts.
+    pub fn waits_for_others(&self) -> bool {
+        self.wait_count == 0 && self.interrupt == 0
+    }
+
     /// Makes its thread look again.
     pub fn bump(&self) {
         self.word.fetch_add(1, Ordering::Release);
@@ -302,6 +307,11 @@ impl Sim {
     pub fn latest(&self) -> u64 {
         let running = self.actors.used().iter().filter(|a| a.state == State::Running).map(Actor::now);
         running.max().unwrap_or(0).max(self.now)
+    }
+
+    /// Whether every thread waits in the kernel.
+    pub fn all_wait(&self) -> bool {
+        self.actors.used().iter().all(|a| a.state == State::Blocked || !a.state.takes_part())
     }
 
     /// Whether threads of another process take part.

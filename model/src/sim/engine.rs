@@ -56,18 +56,11 @@ impl Engine<'_> {
                 }
                 limit = now;
             }
-            let event = *self.env.sim.events.get(next.item);
-            let touched = event.touches();
+            let touched = self.env.sim.events.get(next.item).touches();
             if let Some(late) = touched.and_then(|t| self.env.sim.behind(me, t.member, next.time)) {
                 return self.wait_for(me, late, next.time);
             }
-            let sim = &mut *self.env.sim;
-            sim.queue.pop();
-            *sim.events.get_mut(next.item) = Event::None;
-            sim.events.free(next.item);
-            sim.now = next.time;
-            sim.executed += 1;
-            self.execute(event);
+            self.next();
             if touched.is_some_and(|touch| self.env.sim.touched(touch)) {
                 limit = self.env.sim.limit(me).0;
             }
@@ -116,6 +109,18 @@ impl Engine<'_> {
         Outcome::Blocked(who)
     }
 
+    /// Executes the first event.
+    #[inline]
+    pub(super) fn next(&mut self) {
+        let sim = &mut *self.env.sim;
+        let Some(next) = sim.queue.pop() else { return };
+        let event = std::mem::take(sim.events.get_mut(next.item));
+        sim.events.free(next.item);
+        sim.now = next.time;
+        sim.executed += 1;
+        self.execute(event);
+    }
+
     fn execute(&mut self, event: Event) {
         match event {
             Event::None => {}
@@ -148,6 +153,11 @@ impl Engine<'_> {
             }
             Event::Short { to, len, entry, bytes } => self.env.apply_short(to, &bytes[..len.into()], entry),
             Event::Interrupt { card, function, vector, .. } => self.interrupt(card, function, vector),
+            Event::Held { card, cqn, arming } => {
+                self.env.step.card = card;
+                self.world.cards[card as usize].held_event(cqn, arming, &mut self.env);
+                self.settle();
+            }
             Event::Timers => self.timers(),
             Event::Span(span) => self.env.sim.trace.put(span),
             Event::Wake { actor, serial } => self.wake(actor, serial),

@@ -290,6 +290,18 @@ impl Env for SimEnv<'_> {
         false
     }
 
+    fn holds_event(&mut self, card: u8, cqn: u16, arming: u32, held: u32) -> bool {
+        let cqe = &self.sim.profile.cqe;
+        if cqe.moderation_ps == 0 || held >= cqe.moderation_count {
+            return false;
+        }
+        if held == 1 {
+            let at = self.sim.now + cqe.moderation_ps;
+            self.sim.at(at, Event::Held { card, cqn, arming });
+        }
+        true
+    }
+
     fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
         let sim = &mut *self.sim;
         let bus = &mut sim.cards[self.step.card as usize].bus;

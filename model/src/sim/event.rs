@@ -117,6 +117,15 @@ pub enum Event {
         /// The process.
         member: u16,
     },
+    /// The event of a CQ has been held back long enough.
+    Held {
+        /// Card.
+        card: u8,
+        /// CQ.
+        cqn: u16,
+        /// Which arming of it.
+        arming: u32,
+    },
     /// A timer of some QP may be due.
     Timers,
     /// A program was busy with a message: to be recorded.

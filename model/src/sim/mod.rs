@@ -12,6 +12,7 @@ pub mod actors;
 mod engine;
 mod env;
 mod event;
+mod idle;
 mod port;
 mod send;
 mod signal;

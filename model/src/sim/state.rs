@@ -42,6 +42,8 @@ pub struct Sim {
     pub overflows: u64,
     /// When the next look at the QP timers is due; 0: none.
     pub timer_at: u64,
+    /// When every program waits in the kernel.
+    pub idle: super::idle::Idle,
     /// Clocks of the programs.
     pub actors: Actors,
     /// What is recorded of it.

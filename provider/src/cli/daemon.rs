@@ -1,10 +1,14 @@
 //! Background processes of the command: detached from terminal and parent.
 #![allow(unsafe_code)]
 
+use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 
@@ -76,6 +80,41 @@ pub fn orphan() -> Result<()> {
         0 => Ok(()),
         // SAFETY: ends the first process; the child goes on.
         _ => unsafe { libc::_exit(0) },
+    }
+}
+
+/// Opens a file to read and write, and closes it; `None` if that takes longer than `limit`. Done by a process of
+/// its own: who waits in the kernel for a device cannot even be killed.
+pub fn try_open(path: &Path, limit: Duration) -> std::io::Result<Option<()>> {
+    let until = Instant::now() + limit;
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the child calls nothing but close, open and _exit.
+    let child = match unsafe { libc::fork() } {
+        -1 => return Err(std::io::Error::last_os_error()),
+        // SAFETY: a C string; `errno` is the child's own. An errno fits an exit status.
+        0 => unsafe {
+            // Nobody who reads what we print must wait for it.
+            (0..=2).for_each(|fd| {
+                libc::close(fd);
+            });
+            let opened = libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+            libc::_exit(if opened < 0 { *libc::__errno_location() } else { 0 })
+        },
+        child => child,
+    };
+    loop {
+        let mut status = 0;
+        // SAFETY: our own child.
+        match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
+            0 if Instant::now() > until => return Ok(None),
+            0 => std::thread::sleep(Duration::from_millis(1)),
+            -1 => return Err(std::io::Error::last_os_error()),
+            _ if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 => return Ok(Some(())),
+            _ if libc::WIFEXITED(status) => {
+                return Err(std::io::Error::from_raw_os_error(libc::WEXITSTATUS(status)))
+            }
+            _ => return Err(std::io::Error::from(std::io::ErrorKind::Interrupted)),
+        }
     }
 }
 

@@ -8,9 +8,13 @@ use anyhow::{bail, Context, Result};
 use clap::Args;
 use fpga_regs::regs::{DEVICE_ID, VENDOR_ID};
 
+use super::daemon;
+
 const DRIVER: &str = "vfio-pci";
 /// How long the kernel may take to bind.
 const BINDING: Duration = Duration::from_secs(5);
+/// How long it may take to open a group.
+const OPENING: Duration = Duration::from_secs(2);
 
 /// Options of `verbena list`.
 #[derive(Args)]
@@ -94,8 +98,13 @@ impl Machine {
             return format!("not for VFIO: verbena bind {}", slot.address);
         }
         let node = self.dev.join("vfio").join(group);
-        match fs::OpenOptions::new().read(true).write(true).open(&node) {
-            Ok(_) => "ready".into(),
+        match daemon::try_open(&node, OPENING) {
+            Ok(None) => format!(
+                "the kernel is busy with {} for more than {OPENING:?}: resetting a card that does not answer \
+                 takes it a minute",
+                node.display()
+            ),
+            Ok(Some(())) => "ready".into(),
             Err(error) => match error.raw_os_error() {
                 Some(libc::EBUSY) => "in use by a program".into(),
                 Some(libc::EACCES | libc::EPERM) => {

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
@@ -40,24 +41,30 @@ pub fn serve(args: ServeArgs) -> Result<u8> {
     let end = daemon::EndSignals::block()?;
     let net = Net::named(&args.net)?;
     let _held = keeper::ensure(&net, &args.cards)?;
-    let mut sockets = Vec::new();
+    let mut served = Vec::new();
     for (path, index) in args.socket.iter().zip(args.card_index..) {
         let card = ServedCard::open(&net.socket(), index)
             .with_context(|| format!("opening card {index} of net `{}`", net.name()))?;
-        let listener = listen(path)?;
+        let listener = Arc::new(listen(path)?);
         println!("serving card {index} of net `{}` at {}", net.name(), path.display());
-        sockets.push(path.clone());
-        let path = path.clone();
-        std::thread::Builder::new().name(format!("verbena-serve{index}")).spawn(move || {
-            let say = |line: &str| eprintln!("verbena: card {index} ({}): {line}", path.display());
-            if let Err(error) = model::serve::serve(&card, &listener, mode, &say) {
+        let (accepting, at) = (listener.clone(), path.clone());
+        let thread = std::thread::Builder::new().name(format!("verbena-serve{index}")).spawn(move || {
+            let say = |line: &str| eprintln!("verbena: card {index} ({}): {line}", at.display());
+            if let Err(error) = model::serve::serve(&card, &accepting, mode, &say) {
                 say(&format!("nobody is listened to any more: {error}"));
             }
         })?;
+        served.push((path, listener, thread));
     }
     end.wait()?;
-    for path in sockets {
+    for (path, listener, _) in &served {
         let _ = std::fs::remove_file(path);
+        rustix::net::shutdown(listener, rustix::net::Shutdown::Both)?;
+    }
+    for (path, _, thread) in served {
+        if thread.join().is_err() {
+            bail!("the server of {} has panicked", path.display());
+        }
     }
     Ok(0)
 }

@@ -11,9 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fpga_regs::vfio_user::{
-    flag, Command, DmaAccess, Header, Version, DMA_PADDING, MAJOR, MAX_MESSAGE, MINOR,
-};
+use fpga_regs::vfio_user::{flag, Command, DmaAccess, Header, Version, MAJOR, MAX_MESSAGE, MINOR};
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 
 use super::memory::UserMemory;
@@ -238,10 +236,10 @@ impl Shared {
 /// An access of the card to our memory.
 fn access(header: &Header, mut body: Vec<u8>, memory: &UserMemory) -> Reply {
     let (access, data) = DmaAccess::decode(&body).ok_or(libc::EINVAL)?;
-    let count = access.count as usize;
+    let count = usize::try_from(access.count).map_err(|_| libc::EINVAL)?;
     match Command(header.command) {
         Command::DMA_READ if count <= MAX_MESSAGE - 64 => {
-            body.resize(DmaAccess::BYTES + count + DMA_PADDING, 0);
+            body.resize(DmaAccess::BYTES + count, 0);
             memory.read(access.address, &mut body[DmaAccess::BYTES..][..count])?;
             Ok(body)
         }

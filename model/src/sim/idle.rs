@@ -1,0 +1,64 @@
+//! When every program waits in the kernel: nobody calls in, and events happen all the same.
+//!
+//! Whoever waits last executes them, for a while; the keeper goes on with what is left. Time jumps to the
+//! next event, with two exceptions. A thread that waits for another one of its process may be about to
+//! be woken, without anybody here knowing: it gets a moment. And a process that is alone on its net waits
+//! for somebody who has not come yet: for its time-outs the machine's time counts, too.
+
+use super::actors::State;
+use super::engine::Engine;
+use super::event::Event;
+
+/// Events that are executed at a time, with the lock.
+const SLICE: u32 = 4096;
+/// Real time that a thread has to be woken by another one (ns).
+const MOMENT: u64 = 2_000_000;
+
+/// What is known of a time when everybody waits.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct Idle {
+    /// Waits in the kernel that have begun.
+    pub waits: u64,
+    /// How many there were when everybody was first seen to wait, and the real time then (ns).
+    seen: (u64, u64),
+    /// The time-out that is next for a process alone, and the real time at which it may happen (ns).
+    timeout: (u64, u64),
+}
+
+impl Engine<'_> {
+    /// Executes events while every program waits in the kernel. Returns the real time (ns; `now` is one) at
+    /// which to call again.
+    pub fn idle(&mut self, now: u64) -> Option<u64> {
+        for _ in 0..SLICE {
+            let sim = &mut *self.env.sim;
+            let next = sim.queue.peek()?;
+            if !sim.all_wait() {
+                return None;
+            }
+            let mut waiting = sim.actors.used().iter().filter(|a| a.state.takes_part());
+            let first = waiting.next()?.member;
+            let alone = waiting.all(|a| a.member == first);
+            let for_others = |a: &super::actors::Actor| a.state == State::Blocked && a.waits_for_others();
+            if sim.actors.used().iter().any(for_others) {
+                if sim.idle.seen.0 != sim.idle.waits {
+                    sim.idle.seen = (sim.idle.waits, now);
+                }
+                let at = sim.idle.seen.1 + MOMENT;
+                if now < at {
+                    return Some(at);
+                }
+            }
+            if alone && matches!(sim.events.get(next.item), Event::Wake { .. }) {
+                if sim.idle.timeout.0 != next.time {
+                    sim.idle.timeout = (next.time, now + next.time.saturating_sub(sim.furthest()) / 1000);
+                }
+                if now < sim.idle.timeout.1 {
+                    return Some(sim.idle.timeout.1);
+                }
+            }
+            self.next();
+        }
+        Some(now)
+    }
+}
