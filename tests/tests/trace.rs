@@ -292,7 +292,7 @@ fn long_traces_are_cut_for_viewers_and_it_is_said() {
     let json: Json = serde_json::from_str(&run.file("trace.json")).expect("JSON");
     let all = json["traceEvents"].as_array().expect("a list");
     assert_eq!(kind(all, "X").count(), 3 * records.len() / 30);
-    assert!(run.stderr().contains("--messages 0 gives all"), "{}", run.stderr());
+    assert!(run.stderr().contains("--messages 0 shows all"), "{}", run.stderr());
     assert!(run.file("budget.txt").contains("30 messages"));
     let run = trace(&bytes, &["--messages", "0"]).good();
     assert!(!run.stderr().contains("--messages"), "{}", run.stderr());

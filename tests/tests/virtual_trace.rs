@@ -128,7 +128,20 @@ fn latency(test: &str, expected: &[&str]) {
     assert!((sum - after(table, "total")).abs() < 0.02, "{test}: {sum}\n{text}");
     let average = after(printed, "t_avg ") * 1000.0;
     assert!((sum / average - 1.0).abs() < 0.01, "{test}: {sum} ns of {average}\n{text}");
+    table_of_messages(dir.path());
     viewers(dir.path(), &spans);
+}
+
+/// Each message's parts add up to its time.
+fn table_of_messages(dir: &Path) {
+    let table = fs::read_to_string(dir.join("out/messages.csv")).expect("a table");
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines[0][4..9], ["bytes", "start_ps", "total_ps", "post", "doorbell"], "{table}");
+    for line in &lines[1..] {
+        let numbers: Vec<u64> = line[4..].iter().map(|cell| cell.parse().expect("a number")).collect();
+        assert_eq!((numbers[0], numbers[3..].iter().sum::<u64>()), (64, numbers[2]), "{line:?}");
+    }
+    assert!(lines.len() > 50, "{table}");
 }
 
 /// The files for viewers have the time of each phase that the records have.

@@ -5,6 +5,7 @@ pub mod file;
 pub mod messages;
 mod perfetto;
 mod place;
+mod table;
 mod text;
 mod vcd;
 
@@ -27,10 +28,10 @@ pub struct TraceArgs {
     /// Directory for what is written (default ./verbena-trace)
     #[arg(long, short, value_name = "DIR", default_value = "verbena-trace")]
     out: PathBuf,
-    /// What to write: the phase budget, a Perfetto/Chrome trace, a waveform dump
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "FORMAT", default_values_t = [Format::Text, Format::Perfetto, Format::Vcd])]
+    /// What to write: the phase budget, that of each message, a Perfetto/Chrome trace, a waveform dump
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "FORMAT", default_values_t = [Format::Text, Format::Csv, Format::Perfetto, Format::Vcd])]
     format: Vec<Format>,
-    /// Messages of each size in the Perfetto trace and the waveform dump (0: all)
+    /// Messages of each size in all but the phase budget (0: all)
     #[arg(long, value_name = "N", default_value_t = 200)]
     messages: usize,
     /// Take a trace that was written by `--trace FILE` instead of running a test
@@ -55,6 +56,8 @@ pub struct TraceArgs {
 enum Format {
     /// budget.txt, also printed
     Text,
+    /// messages.csv
+    Csv,
     /// trace.json, for ui.perfetto.dev and chrome://tracing
     Perfetto,
     /// trace.vcd, for GTKWave and Surfer
@@ -88,6 +91,9 @@ pub fn trace(args: TraceArgs) -> Result<u8> {
         written.push(put(&args.out, "budget.txt", |file| file.write_all(text.as_bytes()))?);
     }
     let shown = || messages::first_of_each_size(&trace, args.messages);
+    if args.format.contains(&Format::Csv) {
+        written.push(put(&args.out, "messages.csv", |file| table::write(shown(), file))?);
+    }
     if args.format.contains(&Format::Perfetto) {
         written.push(put(&args.out, "trace.json", |file| perfetto::write(&trace, shown(), file))?);
     }
@@ -97,8 +103,8 @@ pub fn trace(args: TraceArgs) -> Result<u8> {
     let (all, some) = (trace.spans.len(), shown().len());
     if some < all && args.format != [Format::Text] {
         eprintln!(
-            "verbena: the Perfetto trace and the waveforms have {some} of {all} spans, the first {} messages of \
-             each size: --messages 0 gives all",
+            "verbena: {some} of {all} spans are shown, of the first {} messages of each size; the budget is of all: \
+             --messages 0 shows all",
             args.messages
         );
     }
