@@ -120,6 +120,14 @@ impl Cell {
     pub fn line(&self) -> String {
         format!("{} {}", self.group.test, self.options.join(" "))
     }
+
+    /// The same for people, with what the card presents itself as.
+    pub fn title(&self) -> String {
+        match self.group.launcher {
+            [] => self.line(),
+            launcher => format!("verbena perftest {} {}", launcher.join(" "), self.line()),
+        }
+    }
 }
 
 /// The groups of these names; all of them when there are none.

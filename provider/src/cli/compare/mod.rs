@@ -300,7 +300,7 @@ impl Plan {
                     kind: Kind::Model,
                     card: Some(card.clone()),
                     runs: mine.iter().map(|done| done.run.clone()).collect(),
-                    commands: mine.iter().map(|done| done.cell.line()).collect(),
+                    commands: mine.iter().map(|done| done.cell.title()).collect(),
                 })
             };
             let curves: Vec<Curve> = self.cards.iter().filter_map(curve).collect();
