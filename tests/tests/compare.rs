@@ -160,7 +160,7 @@ fn a_changed_figure_fails_the_check_and_is_named() {
         (&json["clock"], &json["cards"][0], &json["tests"][0]),
         (&"virtual".into(), &"f10a".into(), &"qps".into())
     );
-    let rate = &mut json["runs"][1]["rows"][0]["figures"]["msg_rate_mpps"];
+    let rate = &mut json["runs"][1]["rows"][0]["figures"]["msg_rate"];
     let (is, was) = (rate.as_f64().expect("a rate"), 1.5);
     *rate = was.into();
     fs::write(&golden, json.to_string()).expect("a changed file");

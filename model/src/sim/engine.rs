@@ -115,6 +115,9 @@ impl Engine<'_> {
         let sim = &mut *self.env.sim;
         let Some(next) = sim.queue.pop() else { return };
         let event = std::mem::take(sim.events.get_mut(next.item));
+        if matches!(event, Event::Write { .. } | Event::Short { entry: false, .. }) {
+            sim.landing.remove(next.item);
+        }
         sim.events.free(next.item);
         sim.now = next.time;
         sim.executed += 1;

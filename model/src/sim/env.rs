@@ -90,7 +90,11 @@ impl SimEnv<'_> {
         let at = sim.cards[card as usize].bus.write(earliest, on_bus, &sim.profile);
         let mut bytes = [0; SHORT];
         bytes[..from.len()].copy_from_slice(from);
-        sim.at(at, Event::Short { to, len: from.len() as u8, entry, bytes });
+        let event = Event::Short { to, len: from.len() as u8, entry, bytes };
+        match entry {
+            true => sim.at(at, event),
+            false => sim.lands(at, event, to, from.len()),
+        }
         Ok(at)
     }
 
@@ -126,6 +130,19 @@ impl SimEnv<'_> {
         self.sim.trace.unread(Unread { entry: to, qp, recv: cqe.recv(), span });
     }
 
+    /// Reads memory into a part of a slot's own room.
+    fn fetch(&mut self, from: Addr, slot: u32, part: std::ops::Range<usize>) -> Result<(), DmaFault> {
+        if self.sim.landing.concerns(from, part.len()) {
+            let mut bytes = [0; MTU];
+            let bytes = &mut bytes[..part.len()];
+            self.read(from, bytes)?;
+            self.sim.payload[slot as usize][part].copy_from_slice(bytes);
+            return Ok(());
+        }
+        let to = &mut self.sim.payload[slot as usize][part];
+        self.guard.read(from.domain, from.iova, to).map_err(fault)
+    }
+
     /// Copies payload of a packet into a slot's own room.
     pub fn snapshot(
         &mut self,
@@ -137,8 +154,7 @@ impl SimEnv<'_> {
         match *payload {
             Payload::Memory(from, _) => {
                 let from = from.add(offset as u64);
-                let to = &mut self.sim.payload[slot as usize][..len];
-                self.guard.read(from.domain, from.iova, to).map_err(fault)
+                self.fetch(from, slot.into(), 0..len)
             }
             Payload::Stash(other, _) => {
                 if other == u32::from(slot) {
@@ -191,7 +207,9 @@ impl Env for SimEnv<'_> {
     }
 
     fn read(&mut self, from: Addr, to: &mut [u8]) -> Result<(), DmaFault> {
-        self.guard.read(from.domain, from.iova, to).map_err(fault)
+        self.guard.read(from.domain, from.iova, to).map_err(fault)?;
+        self.sim.landing.cover(from, to, &self.sim.events, &self.sim.payload);
+        Ok(())
     }
 
     fn words<const N: usize>(&mut self, from: Addr) -> Result<[u64; N], DmaFault> {
@@ -246,7 +264,8 @@ impl Env for SimEnv<'_> {
             Atomic::CompareSwap { .. } => return Ok(original),
             Atomic::FetchAdd(add) => original.wrapping_add(add),
         };
-        self.guard.write(at.domain, at.iova, &new.to_ne_bytes()).map_err(fault)?;
+        let now = self.sim.now;
+        self.short(at, &new.to_ne_bytes(), now, bytes.len() as u32, false)?;
         Ok(original)
     }
 
@@ -266,8 +285,7 @@ impl Env for SimEnv<'_> {
 
     fn stash_read(&mut self, stash: u32, offset: usize, from: Addr, len: usize) -> Result<(), DmaFault> {
         self.step.gathers += 1;
-        let to = &mut self.sim.payload[stash as usize][offset..offset + len];
-        self.guard.read(from.domain, from.iova, to).map_err(fault)
+        self.fetch(from, stash, offset..offset + len)
     }
 
     fn stash_fill(&mut self, stash: u32, bytes: &[u8]) {
@@ -359,7 +377,8 @@ impl Env for SimEnv<'_> {
         let at = sim.cards[card as usize].bus.write(translated, len as u32, &sim.profile);
         sim.trace.step(Phase::DmaWrite, (sim.now, at), &self.step.subject, 0, len as u32);
         sim.slots.get_mut(slot).refs += 1;
-        sim.at(at, Event::Write { to, slot: slot as u16, offset: offset as u16, len: len as u16 });
+        let event = Event::Write { to, slot: slot as u16, offset: offset as u16, len: len as u16 };
+        sim.lands(at, event, to, len);
         Ok(())
     }
 }

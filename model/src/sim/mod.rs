@@ -13,6 +13,7 @@ mod engine;
 mod env;
 mod event;
 mod idle;
+mod landing;
 mod port;
 mod send;
 mod signal;

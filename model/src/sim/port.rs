@@ -9,7 +9,7 @@ use super::state::*;
 use super::trace::{Phase, Subject};
 use super::Sim;
 use crate::env::Env;
-use crate::packet::{aeth, Kind, Packet, Payload};
+use crate::packet::{aeth, Kind, Packet, Payload, PortId};
 use crate::profile::Profile;
 use crate::wire::psn;
 
@@ -59,6 +59,15 @@ fn in_path(p: &Packet, len: u32, width: u32, profile: &Profile) -> u64 {
 }
 
 impl Sim {
+    /// When a packet that could be received at a time is: after those that came before it, although a short
+    /// one takes less time in the receiver's data path than a long one.
+    fn in_turn(&mut self, to: PortId, at: u64) -> u64 {
+        let Some(card) = self.cards.get_mut(to.card as usize) else { return at };
+        let last = &mut card.ports[to.port as usize % crate::packet::PORTS].last_arrival;
+        *last = at.max(*last);
+        *last
+    }
+
     /// About when a packet that is sent now has left its port.
     pub(super) fn leaves(&self, card: u8, port: u8) -> u64 {
         let p = &self.profile;
@@ -278,7 +287,8 @@ impl Engine<'_> {
         port.last_flow = flow + 1;
         let loopback = packet.src.card == packet.dst.card;
         let cable = if loopback { 0 } else { p.wire.cable_ps };
-        let arrival = end + cable + p.rx.rx_ps + in_path(&packet, len, p.rx.width_bytes, p);
+        let received = end + cable + p.rx.rx_ps + in_path(&packet, len, p.rx.width_bytes, p);
+        let arrival = sim.in_turn(packet.dst, received);
         if packet.kind != Kind::Ack {
             sim.trace.packet(Phase::Tx, (since, start), &packet, message, true);
             sim.trace.packet(Phase::Wire, (start, end + cable), &packet, message, true);
@@ -286,7 +296,7 @@ impl Engine<'_> {
         }
         let feed = fetched != 0 && start == sim.now;
         if feed {
-            port.fetched -= u32::from(fetched);
+            sim.cards[packet.src.card as usize].ports[packet.src.port as usize].fetched -= u32::from(fetched);
         } else if fetched != 0 {
             let (card, port) = (packet.src.card, packet.src.port);
             sim.at(start, Event::Depart { card, port, bytes: fetched.into() });

@@ -54,6 +54,8 @@ pub struct Sim {
     pub queue: heap::Queue<EVENTS>,
     /// The events in `queue`.
     pub events: Slab<Event, EVENTS>,
+    /// Those of them that write payload.
+    pub landing: super::landing::Landing,
     /// Packets on their way.
     pub slots: Slab<Slot, SLOTS>,
     /// Messages on their way to the fetch.
@@ -163,6 +165,8 @@ pub struct PortTime {
     pub round: (u16, u16),
     /// Payload asked for or in the transmit buffer.
     pub fetched: u32,
+    /// When the last packet under way to it arrives.
+    pub last_arrival: u64,
     /// When the receive pipeline is free.
     pub rx_free_at: u64,
 }
@@ -206,18 +210,20 @@ impl Sim {
         self.insert(time, self.sequence, event);
     }
 
-    /// Adds an event with its order among those of the same time.
+    /// Adds an event with its order among those of the same time. Returns its place in `events`.
     #[inline]
-    pub fn insert(&mut self, time: u64, order: u64, event: Event) {
+    pub fn insert(&mut self, time: u64, order: u64, event: Event) -> Option<u32> {
         debug_assert!(time >= self.now, "{event:?} at {time}, now {}", self.now);
         let Some(item) = self.events.put(event) else {
             self.overflows += 1;
-            return;
+            return None;
         };
         if self.queue.push(time, order, item).is_err() {
             self.events.free(item);
             self.overflows += 1;
+            return None;
         }
+        Some(item)
     }
 
     /// A reference to a packet slot ends.
@@ -264,6 +270,7 @@ impl Sim {
 
     /// A process is gone: nothing may be written to its memory any more.
     pub fn forget_domain(&mut self, domain: u16) {
+        self.landing.forget(domain);
         let mut ended = Vec::new();
         for event in self.events.each() {
             if event.touches().is_some_and(|t| t.member == domain) {
@@ -281,6 +288,7 @@ impl Sim {
     pub fn reset(&mut self) {
         self.queue = heap::Queue::default();
         self.events.clear();
+        self.landing.clear();
         self.slots.clear();
         self.jobs.clear();
         self.timer_at = 0;

@@ -51,7 +51,6 @@ pub fn measure(
         trace: Some(path.clone()),
         test: test.to_owned(),
         options: options.to_vec(),
-        ..Job::default()
     };
     job.run(dir, |_| {})?;
     let trace = trace::read(&path)?;

@@ -1,0 +1,154 @@
+//! Writes on their way to memory: whoever reads through the bus sees them, programs do not yet.
+//!
+//! A posted write is visible to the program some time after the card made it. A read that the card makes
+//! meanwhile goes the same way and does not pass it (PCIe base specification, 2.4.1), so it returns what
+//! was written: the READ or atomic that follows a WRITE depends on that.
+
+use super::event::Event;
+use super::slab::Slab;
+use super::state::{Sim, EVENTS, MTU, SLOTS};
+use crate::env::Addr;
+
+/// Writes under way at a time whose order with reads is kept.
+const MOST: usize = 4096;
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Write {
+    item: u32,
+    len: u16,
+    domain: u16,
+    iova: u64,
+}
+
+/// Payload writes that have not happened yet, in the order in which they will.
+#[repr(C)]
+pub struct Landing {
+    count: u32,
+    all: [Write; MOST],
+}
+
+impl Landing {
+    /// An event of the queue is to write there.
+    pub fn add(&mut self, item: u32, to: Addr, len: usize) {
+        if (self.count as usize) < MOST {
+            let len = len as u16;
+            self.all[self.count as usize] = Write { item, len, domain: to.domain, iova: to.iova };
+            self.count += 1;
+        }
+    }
+
+    /// The event happens.
+    pub fn remove(&mut self, item: u32) {
+        let n = self.count as usize;
+        // Most often the oldest.
+        if let Some(at) = self.all[..n].iter().position(|write| write.item == item) {
+            self.all.copy_within(at + 1..n, at);
+            self.count -= 1;
+        }
+    }
+
+    /// A process is gone.
+    pub fn forget(&mut self, domain: u16) {
+        let mut kept = 0;
+        for i in 0..self.count as usize {
+            if self.all[i].domain != domain {
+                self.all[kept] = self.all[i];
+                kept += 1;
+            }
+        }
+        self.count = kept as u32;
+    }
+
+    /// Nothing is under way.
+    pub fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    /// Whether something is under way to a range.
+    #[inline]
+    pub fn concerns(&self, at: Addr, len: usize) -> bool {
+        let end = at.iova.saturating_add(len as u64);
+        let concerns =
+            |w: &Write| w.domain == at.domain && w.iova < end && at.iova < w.iova + u64::from(w.len);
+        self.all[..self.count as usize].iter().any(concerns)
+    }
+
+    /// What was read at an address, with what is about to be written there.
+    #[inline]
+    pub fn cover(
+        &self,
+        at: Addr,
+        bytes: &mut [u8],
+        events: &Slab<Event, EVENTS>,
+        payload: &[[u8; MTU]; SLOTS + 1],
+    ) {
+        let end = at.iova.saturating_add(bytes.len() as u64);
+        for write in &self.all[..self.count as usize] {
+            let (from, to) = (write.iova.max(at.iova), (write.iova + u64::from(write.len)).min(end));
+            if write.domain != at.domain || from >= to {
+                continue;
+            }
+            let source: &[u8] = match events.get(write.item) {
+                Event::Write { slot, offset, .. } => &payload[*slot as usize][*offset as usize..],
+                Event::Short { bytes, .. } => bytes,
+                _ => continue,
+            };
+            let source = &source[(from - write.iova) as usize..(to - write.iova) as usize];
+            bytes[(from - at.iova) as usize..(to - at.iova) as usize].copy_from_slice(source);
+        }
+    }
+}
+
+impl Sim {
+    /// Adds an event that writes payload.
+    pub fn lands(&mut self, time: u64, event: Event, to: Addr, len: usize) {
+        self.sequence += 1;
+        if let Some(item) = self.insert(time, self.sequence, event) {
+            self.landing.add(item, to, len);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(unsafe_code)]
+mod tests {
+    use super::*;
+
+    fn at(iova: u64) -> Addr {
+        Addr { iova, domain: 3 }
+    }
+
+    fn short(sim: &mut Sim, iova: u64, value: u8) -> u32 {
+        let event = Event::Short { to: at(iova), len: 4, entry: false, bytes: [value; 64] };
+        let item = sim.events.put(event).expect("room");
+        sim.landing.add(item, at(iova), 4);
+        item
+    }
+
+    fn read(sim: &Sim, from: u64) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        sim.landing.cover(at(from), &mut bytes, &sim.events, &sim.payload);
+        bytes
+    }
+
+    #[test]
+    fn later_writes_cover_earlier_ones_until_they_have_happened() {
+        // SAFETY: zero bytes are a simulation that is switched off.
+        let mut sim: Box<Sim> = unsafe { Box::new_zeroed().assume_init() };
+        let first = short(&mut sim, 100, 1);
+        let second = short(&mut sim, 102, 2);
+        assert_eq!(read(&sim, 98), [0, 0, 1, 1, 2, 2, 2, 2]);
+        assert_eq!(read(&sim, 105), [2, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(read(&sim, 92), [0; 8]);
+        sim.landing.remove(first);
+        assert_eq!(read(&sim, 98), [0, 0, 0, 0, 2, 2, 2, 2]);
+        sim.landing.remove(second);
+        assert_eq!(read(&sim, 98), [0; 8]);
+        short(&mut sim, 100, 1);
+        sim.landing.forget(4);
+        assert_eq!(read(&sim, 100)[0], 1);
+        sim.landing.forget(3);
+        assert_eq!(read(&sim, 100), [0; 8]);
+    }
+}
