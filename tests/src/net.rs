@@ -37,7 +37,7 @@ impl Net {
 
     /// A net with options.
     pub fn with(options: impl Into<NetOptions>) -> Net {
-        Net::kept(options.into(), |socket, options| run_keeper(socket, options))
+        Net::kept(options.into(), run_keeper)
     }
 
     /// A net of two cards with 8 GiB for rings and registered memory, for programs under valgrind.
