@@ -405,7 +405,7 @@
 #define VERBENA_SRQ_DOORBELL_INDEX_MASK UINT64_C(0xffffffff00000000)
 #define VERBENA_SRQ_DOORBELL_INDEX_SHIFT 32
 
-/* CqArm: Completion queue arm: the next CQE at or after `index` raises an event. */
+/* CqArm: Completion queue arm: the next CQE at or after `index` raises an event, or one that is there already if no event was raised for it or a later one. */
 #define VERBENA_CQ_ARM_CQN_MASK UINT64_C(0xffffff)
 #define VERBENA_CQ_ARM_CQN_SHIFT 0
 #define VERBENA_CQ_ARM_SOLICITED_ONLY_MASK UINT64_C(0x1000000)

@@ -874,7 +874,7 @@ package verbena_pkg;
   localparam int unsigned SRQ_DOORBELL_INDEX_LSB = 32;
   localparam int unsigned SRQ_DOORBELL_INDEX_WIDTH = 32;
 
-  // Completion queue arm: the next CQE at or after `index` raises an event.
+  // Completion queue arm: the next CQE at or after `index` raises an event, or one that is there already if no event was raised for it or a later one.
   typedef struct packed {
     logic [31:0] index; // Consumer index: CQEs before it were seen.
     logic [6:0] reserved_25;

@@ -54,7 +54,7 @@ message! {
     Header: 16 {
         /// Chosen by who sends a command; its reply has the same.
         id: u16,
-        /// [`command`].
+        /// [`Command`].
         command: u16,
         /// Bytes of the whole message, this header included.
         size: u32,

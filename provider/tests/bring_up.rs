@@ -120,11 +120,18 @@ fn after_a_failure_it_goes_on_when_told() {
     assert!(said.contains("interrupts       FAIL") && said.contains("stress           PASS"), "{said}");
     assert!(said.contains("1 steps failed; mend the first one first"), "{said}");
     // What cannot work at all still ends.
-    for defect in ["stuck-reset", "stuck-admin", "cqe-phase", "wqe-fetch", "link-flap", "wrong-identity"] {
-        let device = format!("sim:{defect}");
-        let said = place.expect(1, &["selftest", "--keep-going", "--stress", "0.05", "--device", &device]);
-        assert!(said.contains(" 15  stress"), "{said}");
-    }
+    std::thread::scope(|threads| {
+        for defect in ["stuck-reset", "stuck-admin", "cqe-phase", "wqe-fetch", "link-flap", "wrong-identity"]
+        {
+            let place = &place;
+            threads.spawn(move || {
+                let device = format!("sim:{defect}");
+                let line = ["selftest", "--keep-going", "--stress", "0.05", "--device", &device];
+                let said = place.expect(1, &line);
+                assert!(said.contains(" 15  stress"), "{said}");
+            });
+        }
+    });
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! A net of modelled cards whose keeper is a thread of this process; or cards in slots, which need none.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use driver::Device;
-use model::attach::{run_keeper, NetOptions, SegmentCard};
+use model::attach::{run_keeper, run_keeper_of, NetOptions, SegmentCard};
+use model::segment::KeeperError;
 
 use crate::card::slots;
 use crate::TestCard;
@@ -36,7 +37,15 @@ impl Net {
 
     /// A net with options.
     pub fn with(options: impl Into<NetOptions>) -> Net {
-        let options = options.into();
+        Net::kept(options.into(), run_keeper)
+    }
+
+    /// A net of two cards with 8 GiB for rings and registered memory, for programs under valgrind.
+    pub fn small() -> Net {
+        Net::kept(2.into(), |socket, options| run_keeper_of(socket, options, 8 << 30))
+    }
+
+    fn kept(options: NetOptions, keep: fn(&Path, NetOptions) -> Result<(), KeeperError>) -> Net {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().expect("a directory for the socket");
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).expect("chmod");
@@ -46,7 +55,7 @@ impl Net {
         }
         let socket = directory.path().join("net.sock");
         let at = socket.clone();
-        let keeper = std::thread::spawn(move || run_keeper(&at, options).expect("the keeper runs"));
+        let keeper = std::thread::spawn(move || keep(&at, options).expect("the keeper runs"));
         let until = Instant::now() + Duration::from_secs(5);
         // The socket's file is there a moment before anybody listens.
         let held = loop {

@@ -48,6 +48,16 @@ impl From<u8> for NetOptions {
 /// Runs the keeper of a net (of so many cards, or as the options say), until its last connection has
 /// ended.
 pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), KeeperError> {
+    run_keeper_of(socket, options, HEAP_BYTES)
+}
+
+/// As [`run_keeper`], with so many bytes for rings and registered memory: for tools whose programs have less
+/// addresses than the machine, as valgrind.
+pub fn run_keeper_of(
+    socket: &Path,
+    options: impl Into<NetOptions>,
+    heap_bytes: u64,
+) -> Result<(), KeeperError> {
     let NetOptions { cards, link, clock, trace } = options.into();
     assert!((1..=MAX_CARDS as u8).contains(&cards), "a net has 1 to {MAX_CARDS} cards");
     if let Some(capture) = &link.capture {
@@ -64,7 +74,7 @@ pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), K
     }
     segment::keeper::run(KeeperOptions {
         socket_path: socket.into(),
-        heap_bytes: HEAP_BYTES,
+        heap_bytes,
         world_bytes: size_of::<Net>() as u64,
         init: Box::new(move |segment| {
             let runner = Runner::new(segment);

@@ -68,7 +68,7 @@ fn in_process(socket: &str) {
 /// Runs this program on one backend under callgrind; instructions of one call of `function`.
 fn count(backend: &str, function: &str) -> Result<f64, String> {
     // The net's keeper stays outside: valgrind does not know all that it asks of the kernel.
-    let net = Net::new(2);
+    let net = Net::small();
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

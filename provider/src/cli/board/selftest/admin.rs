@@ -44,6 +44,7 @@ pub fn queue(lab: &mut Lab<'_>) -> Check {
         lab.end_raw();
         return Err(failure);
     }
+    lab.answers = true;
     match unknown {
         Some(Err(NoReply::Refused(_, reply))) if reply.status() == AdminStatus::BAD_OPCODE => {
             Ok(format!("{COMMANDS} NOPs, both phases; an unknown opcode is refused"))

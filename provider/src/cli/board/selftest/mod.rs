@@ -89,6 +89,8 @@ struct Lab<'a> {
     args: &'a SelftestArgs,
     /// The function as the raw steps use it.
     raw: Option<Raw>,
+    /// The admin queue has answered: the driver can be tried.
+    answers: bool,
     /// Memory that the card may use until it is reset.
     kept: Vec<Queues>,
     kept_memory: Vec<super::memory::Shared>,
@@ -143,10 +145,14 @@ impl Lab<'_> {
         if let Some(device) = &self.device {
             return Ok(device.clone());
         }
+        if !self.answers {
+            return skipped("a step before has shown that the card does not come up");
+        }
         self.end_raw();
         match Device::open(self.opened.card.clone()) {
             Ok(device) => Ok(self.device.insert(device).clone()),
             Err(error) => {
+                self.answers = false;
                 failed("the driver brings the card up", error.to_string(), "STATUS, ERROR_CAUSE, HEALTH")
             }
         }
@@ -235,6 +241,7 @@ pub fn selftest(args: SelftestArgs) -> Result<u8> {
         opened: &opened,
         args: &args,
         raw: None,
+        answers: false,
         kept: Vec::new(),
         kept_memory: Vec::new(),
         device: None,
