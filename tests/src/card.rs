@@ -1,17 +1,20 @@
-//! A card as the tests open it: in this process, or served over vfio-user (`VERBENA_TEST_CARDS=served`).
+//! A card as the tests open it. `VERBENA_TEST_CARDS` says how they reach it: `here` (also without it) is a card
+//! in this process, `served` one behind vfio-user, `vfio:PCI,PCI,...` those in slots.
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use driver::backend::vfio::Vfio;
 use driver::backend::vfio_user::VfioUserCard;
 use driver::{Card, CardError, DmaMemory};
 use fpga_regs::regs;
 use model::attach::{OpenError, SegmentCard, ServedCard};
 use model::serve::{serve, DmaMode};
 
-/// One of the two. Tests that are not about one of them run on both.
+/// One of them. Tests that are not about one of them run on all.
+#[allow(clippy::large_enum_variant)]
 pub enum TestCard {
     /// In this process.
     Here(SegmentCard),
@@ -22,6 +25,14 @@ pub enum TestCard {
         /// The server's.
         _server: Server,
     },
+    /// In a PCI slot.
+    Slot(Vfio),
+}
+
+/// The PCI addresses of the cards to test, where these are in slots.
+pub fn slots() -> Option<Vec<String>> {
+    let named = std::env::var("VERBENA_TEST_CARDS").ok()?;
+    Some(named.strip_prefix("vfio:")?.split(',').map(str::to_owned).collect())
 }
 
 /// A thread that serves a function of a card, until dropped.
@@ -33,6 +44,11 @@ pub struct Server {
 impl TestCard {
     /// Opens a card of the net whose keeper listens at `socket`.
     pub fn open(socket: &Path, card: u32) -> Result<TestCard, OpenError> {
+        if let Some(slots) = slots() {
+            let missing = OpenError::NoCard { card, count: slots.len() as u8 };
+            let slot = slots.get(card as usize).ok_or(missing)?;
+            return Ok(TestCard::Slot(Vfio::open(slot).expect("the card in the slot opens")));
+        }
         match std::env::var("VERBENA_TEST_CARDS").as_deref() {
             Err(_) | Ok("here") => Ok(TestCard::Here(SegmentCard::open(socket, card)?)),
             Ok("served") => {
@@ -42,7 +58,7 @@ impl TestCard {
                 std::fs::remove_file(&path).expect("the socket");
                 Ok(TestCard::Served { card, _server: server })
             }
-            Ok(other) => panic!("VERBENA_TEST_CARDS={other}: `here` or `served`"),
+            Ok(other) => panic!("VERBENA_TEST_CARDS={other}: `here`, `served` or `vfio:PCI,PCI`"),
         }
     }
 }
@@ -72,58 +88,62 @@ impl Drop for Server {
 }
 
 /// Calls the card that it is.
-macro_rules! either {
+macro_rules! each {
     ($self:ident, $card:ident => $call:expr) => {
         match $self {
             TestCard::Here($card) => $call,
             TestCard::Served { card: $card, .. } => $call,
+            TestCard::Slot($card) => $call,
         }
     };
 }
 
 impl Card for TestCard {
     fn read32(&self, offset: u32) -> u32 {
-        either!(self, card => card.read32(offset))
+        each!(self, card => card.read32(offset))
     }
     fn write32(&self, offset: u32, value: u32) {
-        either!(self, card => card.write32(offset, value));
+        each!(self, card => card.write32(offset, value));
     }
     fn read64(&self, offset: u32) -> u64 {
-        either!(self, card => card.read64(offset))
+        each!(self, card => card.read64(offset))
     }
     fn write64(&self, offset: u32, value: u64) {
-        either!(self, card => card.write64(offset, value));
+        each!(self, card => card.write64(offset, value));
     }
     fn doorbell(&self, offset: u32, value: u64) {
-        either!(self, card => card.doorbell(offset, value));
-        if let TestCard::Served { card, .. } = self {
+        each!(self, card => card.doorbell(offset, value));
+        if !matches!(self, TestCard::Here(_)) {
             // Doorbells of two cards go two ways. Tests that ring one before the other mean that order: a read
             // pushes posted writes before it, as on PCIe.
-            card.read32(regs::ID);
+            self.read32(regs::ID);
         }
     }
     fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64) {
-        either!(self, card => card.push(offset, wqe, doorbell_offset, value));
+        each!(self, card => card.push(offset, wqe, doorbell_offset, value));
     }
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
-        either!(self, card => card.alloc(bytes))
+        each!(self, card => card.alloc(bytes))
     }
     fn free(&self, memory: DmaMemory) {
-        either!(self, card => card.free(memory));
+        each!(self, card => card.free(memory));
     }
     fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError> {
-        either!(self, card => card.map(addr, len, writable))
+        each!(self, card => card.map(addr, len, writable))
     }
     fn unmap(&self, iova: u64, addr: *mut u8, len: usize) {
-        either!(self, card => card.unmap(iova, addr, len));
+        each!(self, card => card.unmap(iova, addr, len));
     }
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
-        either!(self, card => card.wait_interrupt(vector, timeout))
+        each!(self, card => card.wait_interrupt(vector, timeout))
     }
     fn expect_doorbell(&self) {
-        either!(self, card => card.expect_doorbell());
+        each!(self, card => card.expect_doorbell());
+    }
+    fn may_vanish(&self) -> bool {
+        each!(self, card => card.may_vanish())
     }
     fn relax(&self, empty_polls: u32) {
-        either!(self, card => card.relax(empty_polls));
+        each!(self, card => card.relax(empty_polls));
     }
 }

@@ -1,12 +1,14 @@
-//! A net of modelled cards whose keeper is a thread of this process.
+//! A net of modelled cards whose keeper is a thread of this process; or cards in slots, which need none.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use driver::Device;
 use model::attach::{run_keeper, NetOptions, SegmentCard};
 
+use crate::card::slots;
 use crate::TestCard;
 
 /// See the module.
@@ -15,7 +17,12 @@ pub struct Net {
     held: Option<SegmentCard>,
     directory: tempfile::TempDir,
     keeper: Option<std::thread::JoinHandle<()>>,
+    /// Cards.
+    count: u8,
 }
+
+/// A function in a slot is opened once: whoever opens it again gets the same device.
+static OPEN: Mutex<BTreeMap<u32, Weak<Device<TestCard>>>> = Mutex::new(BTreeMap::new());
 
 impl Net {
     /// A net of `cards` cards. `VERBENA_TEST_WIRE=exact` runs the tests on frames.
@@ -33,6 +40,10 @@ impl Net {
         use std::os::unix::fs::PermissionsExt;
         let directory = tempfile::tempdir().expect("a directory for the socket");
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).expect("chmod");
+        let count = options.cards;
+        if slots().is_some() {
+            return Net { held: None, directory, keeper: None, count };
+        }
         let socket = directory.path().join("net.sock");
         let at = socket.clone();
         let keeper = std::thread::spawn(move || run_keeper(&at, options).expect("the keeper runs"));
@@ -45,7 +56,7 @@ impl Net {
             }
             std::thread::sleep(Duration::from_millis(1));
         };
-        Net { held, directory, keeper: Some(keeper) }
+        Net { held, directory, keeper: Some(keeper), count }
     }
 
     /// The keeper's socket.
@@ -55,14 +66,23 @@ impl Net {
 
     /// Opens a card through the driver, if the net has it.
     pub fn try_open(&self, card: u32) -> Option<Arc<Device<TestCard>>> {
-        let card = TestCard::open(&self.socket(), card).ok()?;
-        Some(Device::open(card).expect("the card comes up"))
+        (card < self.count.into()).then(|| self.open(card))
     }
 
     /// Opens a card through the driver.
     pub fn open(&self, card: u32) -> Arc<Device<TestCard>> {
-        let card = TestCard::open(&self.socket(), card).expect("the card opens");
-        Device::open(card).expect("the card comes up")
+        let open = || {
+            let card = TestCard::open(&self.socket(), card).expect("the card opens");
+            Device::open(card).expect("the card comes up")
+        };
+        if slots().is_none() {
+            return open();
+        }
+        assert!(card < self.count.into(), "the net has {} cards", self.count);
+        let mut known = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let device = known.get(&card).and_then(Weak::upgrade).unwrap_or_else(open);
+        known.insert(card, Arc::downgrade(&device));
+        device
     }
 }
 
@@ -70,7 +90,7 @@ impl Drop for Net {
     fn drop(&mut self) {
         self.held = None;
         // The keeper ends by itself when the last device is closed.
-        let keeper = self.keeper.take().expect("joined once");
+        let Some(keeper) = self.keeper.take() else { return };
         let until = Instant::now() + Duration::from_secs(5);
         while !keeper.is_finished() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));

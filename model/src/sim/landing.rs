@@ -69,7 +69,8 @@ impl Landing {
     #[inline]
     pub fn concerns(&self, at: Addr, len: usize) -> bool {
         let end = at.iova.saturating_add(len as u64);
-        let concerns = |w: &Write| w.domain == at.domain && w.iova < end && at.iova < w.iova + u64::from(w.len);
+        let concerns =
+            |w: &Write| w.domain == at.domain && w.iova < end && at.iova < w.iova + u64::from(w.len);
         self.all[..self.count as usize].iter().any(concerns)
     }
 

@@ -10,6 +10,8 @@ use crate::cli::trace::budget::{latency, Latency};
 use crate::cli::trace::messages::{by_size, messages, Pattern};
 use crate::cli::Clock;
 
+use super::matrix::port;
+
 /// Payload sizes.
 pub const SIZES: [u32; 3] = [8, 256, 4096];
 /// The tests, and what is theirs.
@@ -45,10 +47,10 @@ pub fn measure(
     let job = Job {
         card: Some(card.to_owned()),
         clock: Clock::Virtual,
+        launcher: vec![port(mtu)],
         trace: Some(path.clone()),
         test: test.to_owned(),
         options: options.to_vec(),
-        ..Job::default()
     };
     job.run(dir, |_| {})?;
     let trace = trace::read(&path)?;

@@ -96,25 +96,9 @@ const LARGE_ITERATIONS: u32 = 130;
 const LATENCY_ITERATIONS: u32 = 100;
 /// Sizes of a full run.
 const ALL_SIZES: usize = 23;
-const BANDWIDTH_SIZES: [u32; 16] = [
-    2,
-    8,
-    64,
-    128,
-    256,
-    512,
-    1 << 10,
-    1 << 11,
-    1 << 12,
-    1 << 13,
-    1 << 14,
-    1 << 15,
-    1 << 16,
-    1 << 18,
-    1 << 20,
-    1 << 23,
-];
-const LATENCY_SIZES: [u32; 12] = [2, 8, 32, 64, 128, 256, 512, 1 << 10, 1 << 11, 1 << 12, 1 << 14, 1 << 16];
+const BANDWIDTH_SIZES: [u32; 12] =
+    [2, 8, 64, 128, 256, 512, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 16, 1 << 20];
+const LATENCY_SIZES: [u32; 9] = [2, 8, 64, 128, 256, 512, 1 << 10, 1 << 12, 1 << 16];
 
 /// One run on one card.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,6 +132,11 @@ pub fn groups(names: &[String]) -> Result<Vec<Group>> {
     Ok(GROUPS.iter().filter(wanted).copied().collect())
 }
 
+/// The option of `verbena perftest` that gives the ports an MTU: perftest takes no larger one.
+pub fn port(mtu: u32) -> String {
+    format!("--mtu={mtu}")
+}
+
 /// All runs of a group on a card. `mtu` is that of the runs whose MTU does not vary.
 pub fn cells(group: Group, card: &str, set: Set, mtu: u32) -> Vec<Cell> {
     let cell = |extra: &[&str], mtu: u32, iterations: u32, rows| {
@@ -157,7 +146,7 @@ pub fn cells(group: Group, card: &str, set: Set, mtu: u32) -> Vec<Cell> {
             group,
             card: card.to_owned(),
             options: options.collect(),
-            launcher: group.launcher.iter().map(|word| (*word).to_owned()).collect(),
+            launcher: group.launcher.iter().map(|word| (*word).to_owned()).chain([port(mtu)]).collect(),
             rows,
         }
     };
@@ -204,6 +193,6 @@ mod tests {
         let quick = cells(group, "cx3", Set::Quick, 2048);
         assert_eq!(quick[1].line(), "ib_write_lat -s 8 -I 220 -m 2048 -n 100");
         assert_eq!((quick.len(), quick[0].rows), (LATENCY_SIZES.len(), 1));
-        assert_eq!(quick[0].launcher, ["--as", "cx4lx"]);
+        assert_eq!(quick[0].launcher, ["--as", "cx4lx", "--mtu=2048"]);
     }
 }

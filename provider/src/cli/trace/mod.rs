@@ -31,7 +31,7 @@ pub struct TraceArgs {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FORMAT", default_values_t = [Format::Text, Format::Perfetto, Format::Vcd])]
     format: Vec<Format>,
     /// Messages of each size in the Perfetto trace and the waveform dump (0: all)
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 200)]
     messages: usize,
     /// Take a trace that was written by `--trace FILE` instead of running a test
     #[arg(long, value_name = "FILE", conflicts_with_all = ["test", "card", "launcher"])]

@@ -4,6 +4,11 @@
 //! segment's lock, executes events, and sleeps where another thread must move first.
 #![allow(unsafe_code)]
 
+mod cards;
+mod handle;
+mod interrupts;
+mod kernel;
+
 use std::borrow::Borrow;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -13,11 +18,11 @@ use std::time::Duration;
 use super::net::Net;
 use super::runner::Runner;
 use super::standstill::{self, patience, Sleeper, Standstill};
-use super::wall::Wall;
 use crate::segment::{futex_wait, now_ns, Guard, LockError, Segment};
 use crate::sim::actors::{Actor, State, Watched};
-use crate::sim::{Engine, Event, Outcome, Sim, SimEnv, Wait, FOREVER};
-use crate::world::World;
+use crate::sim::{Engine, Outcome, Sim, SimEnv, FOREVER};
+
+pub use handle::{simulated_time, Clocked};
 
 /// How long an operation waits for the lock.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -422,286 +427,6 @@ impl<S: Borrow<Segment>> Runner<S> {
         })
     }
 
-    /// A control operation: the thread's clock goes on to where the operation takes place, in its turn.
-    pub(super) fn turn<R>(&self, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> Result<R, LockError> {
-        called();
-        let me = self.me();
-        let guard = self.locked()?;
-        self.engine(&guard, |e| {
-            let lookahead = e.env.sim.lookahead();
-            let a = &mut e.env.sim.actors.all[me as usize];
-            if a.state == State::Dismissed {
-                return;
-            }
-            a.state = State::Turn;
-            a.target = a.now() + lookahead;
-            a.step = 0;
-            a.due = false;
-        });
-        let (_, guard) = self.finish(me, guard);
-        let result = self.run_locked(&guard, first);
-        HORIZON.set(0);
-        Ok(result)
-    }
-
-    /// A doorbell, after the program has used `cost`; `bytes` are written.
-    ///
-    /// Returns when the card sees it.
-    pub(super) fn bell(&self, cost: u64, bytes: u64, event: Event) -> u64 {
-        called();
-        let clock = self.spend(cost);
-        EMPTY.set(0);
-        let me = self.me();
-        let p = self.profile();
-        let at = clock + p.pcie.mmio_ps.max(1) + p.pcie.pcie_bps.time(bytes + u64::from(p.pcie.mwr_overhead));
-        let Ok(guard) = self.locked() else { return at };
-        self.engine(&guard, |e| e.env.sim.act(me, at, event));
-        drop(guard);
-        HORIZON.set(HORIZON.get().min(at));
-        at
-    }
-
-    /// Like [`bell`](Self::bell) for a send queue: whether its WQEs go with the doorbell depends on them.
-    pub(super) fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
-        let p = self.profile();
-        let bytes = blocks * fpga_regs::WQE_BLOCK as u32;
-        let (count, inline) = self.posted(card, qp, producer, blocks);
-        // As our driver does it: one small WQE.
-        let pushed = count == 1 && bytes <= p.sq.push_max && (p.sq.push_inline_only == 0 || inline);
-        let store = if pushed { p.host.push_ps * u64::from(blocks) } else { p.host.doorbell_ps };
-        let cost = p.host.post_ps * u64::from(count) + store;
-        let on_bus = if pushed { u64::from(bytes) } else { 8 };
-        let at = self.bell(cost, on_bus, Event::SendBell { card, qp, producer, pushed });
-        self.trace_posted((card, qp), producer.wrapping_sub(blocks)..producer, cost, at);
-    }
-
-    /// How many WQEs the last `blocks` blocks of a send queue are, and whether the first has inline data.
-    fn posted(&self, card: u8, qp: u16, producer: u32, blocks: u32) -> (u32, bool) {
-        let Ok(guard) = self.locked() else { return (1, false) };
-        self.engine(&guard, |e| {
-            let device = &e.world.cards[card as usize];
-            let (mut count, mut inline, mut left) = (0, false, blocks);
-            while left > 0 {
-                let Some((ctrl, n)) = device.posted(qp, producer.wrapping_sub(left), &mut e.env) else {
-                    break;
-                };
-                inline |= count == 0 && ctrl.inline();
-                count += 1;
-                left = left.saturating_sub(n);
-            }
-            (count.max(1), inline)
-        })
-    }
-
-    /// Whose function it is, for interrupts.
-    pub(super) fn note_function(&self, card: u8, function: u16) {
-        let member = self.segment().member();
-        if let Ok(guard) = self.locked() {
-            self.engine(&guard, |e| e.env.sim.members[card as usize][function as usize] = member);
-        }
-    }
-
-    /// Before memory goes away: lets all writes that are under way to this process happen.
-    pub(super) fn drain_writes(&self) {
-        let me = self.me();
-        let member = self.segment().member();
-        let Ok(guard) = self.locked() else { return };
-        let last = self.engine(&guard, |e| e.env.sim.last_write(member));
-        drop(guard);
-        if let Some(last) = last {
-            self.sleep_until(last);
-        }
-        let _ = me;
-    }
-
-    /// The thread is about to wait for an interrupt of a function; false if there was one meanwhile.
-    pub(super) fn block_for_interrupt(&self, card: u8, function: u16, word: &AtomicU32, seen: u32) -> bool {
-        let me = self.me();
-        let Ok(guard) = self.locked() else { return false };
-        let blocked = self.engine(&guard, |e| {
-            let sim = &mut *e.env.sim;
-            if word.load(Ordering::Acquire) != seen {
-                return false;
-            }
-            let a = &mut sim.actors.all[me as usize];
-            if a.state == State::Dismissed {
-                return true;
-            }
-            a.state = State::Blocked;
-            a.interrupt = interrupt(card, function);
-            a.wait_count = 0;
-            sim.idle.waits += 1;
-            sim.notify(me);
-            true
-        });
-        if blocked {
-            self.if_all_wait(&guard);
-        }
-        drop(guard);
-        blocked
-    }
-
-    /// The thread has taken an interrupt: it is no earlier than that. If it was woken by something else it
-    /// still waits, as far as simulated time goes.
-    pub(super) fn took_interrupt(&self, card: u8, function: u16) {
-        let me = self.me();
-        let Ok(guard) = self.locked() else { return };
-        let at = self.engine(&guard, |e| {
-            let runs = e.env.sim.actors.all[me as usize].state == State::Running;
-            runs.then(|| e.env.sim.interrupt_at[card as usize][function as usize])
-        });
-        drop(guard);
-        if let Some(at) = at {
-            self.sleep_until(at);
-        }
-    }
-
-    /// A thread is about to be started that waits for the interrupts of a function: its place, which
-    /// takes part from now on, however long the machine takes to start it.
-    pub(super) fn adopt(&self, card: u8, function: u16) -> Option<u16> {
-        let now = self.clock();
-        let guard = self.locked().ok()?;
-        let member = self.segment().member();
-        self.engine(&guard, |e| {
-            let at = e.env.sim.join(member, std::process::id(), 0)?;
-            let a = &mut e.env.sim.actors.all[at as usize];
-            a.clock.store(now, Ordering::Release);
-            a.state = State::Blocked;
-            a.interrupt = interrupt(card, function);
-            Some(at)
-        })
-    }
-
-    /// This thread is the one for whom [`adopt`](Self::adopt) made a place.
-    pub(super) fn take_place(&self, place: u16) {
-        if let Ok(guard) = self.locked() {
-            self.engine(&guard, |e| e.env.sim.actors.all[place as usize].tid = tid());
-        }
-        ME.set(u32::from(place) + 1);
-        let _ = LEAVER.try_with(|_| ());
-    }
-
-    /// The thread at this place takes part no more; nothing that it still does waits for simulated time.
-    pub(super) fn dismiss(&self, place: u16) {
-        if let Ok(guard) = self.locked() {
-            self.engine(&guard, |e| {
-                let sim = &mut *e.env.sim;
-                let a = &mut sim.actors.all[place as usize];
-                a.state = State::Dismissed;
-                a.serial += 1;
-                a.interrupt = 0;
-                a.bump();
-                sim.notify(place);
-            });
-        }
-    }
-
-    /// The thread is about to wait in the kernel. Returns what [`unblock`](Self::unblock) wants.
-    pub fn block(&self, waits: &[Wait], deadline: u64) -> u64 {
-        let me = self.me();
-        let Ok(guard) = self.locked() else { return 0 };
-        self.engine(&guard, |e| {
-            let sim = &mut *e.env.sim;
-            if sim.stream_ready(waits) {
-                return;
-            }
-            let a = &mut sim.actors.all[me as usize];
-            let n = waits.len().min(a.waits.len());
-            a.waits[..n].copy_from_slice(&waits[..n]);
-            a.wait_count = n as u32;
-            a.state = State::Blocked;
-            a.interrupt = 0;
-            a.serial += 1;
-            let (serial, at) = (a.serial, deadline.min(a.alarm).max(a.now()));
-            if at != FOREVER {
-                let at = at.max(sim.now);
-                sim.act(me, at, Event::Wake { actor: me, serial });
-            }
-            sim.idle.waits += 1;
-            sim.notify(me);
-        });
-        self.if_all_wait(&guard);
-        drop(guard);
-        0
-    }
-
-    /// If every program waits: executes what happens meanwhile, and leaves the rest to the keeper.
-    fn if_all_wait(&self, guard: &Guard<'_>) {
-        let next = self.engine(guard, |e| match e.env.sim.all_wait() {
-            true => e.idle(now_ns()),
-            false => None,
-        });
-        if let Some(at) = next {
-            self.segment().arm_deadline(at);
-        }
-    }
-
-    /// For the keeper: the same; returns the machine's time (ns) at which to look again.
-    pub(super) fn keep_going(&self) -> Result<Option<u64>, LockError> {
-        let guard = self.locked()?;
-        Ok(self.engine(&guard, |e| e.idle(now_ns())))
-    }
-
-    /// The wait in the kernel has ended.
-    pub fn unblock(&self, _token: u64) -> u64 {
-        self.resume();
-        HORIZON.set(0);
-        self.spend(0)
-    }
-
-    /// The kernel let the thread go on: if nobody within the simulation did, it goes on from now.
-    fn resume(&self) {
-        let me = self.me();
-        let Ok(guard) = self.locked() else { return };
-        self.engine(&guard, |e| {
-            let sim = &mut *e.env.sim;
-            if sim.actors.all[me as usize].state == State::Blocked {
-                let latest = sim.latest();
-                sim.actors.all[me as usize].release(latest);
-            }
-        });
-        drop(guard);
-        HORIZON.set(0);
-    }
-
-    /// The thread is about to write bytes of a stream.
-    pub fn sent(&self, key: crate::sim::StreamKey, end: u64) {
-        let at = self.clock();
-        if let Ok(guard) = self.locked() {
-            self.engine(&guard, |e| e.env.sim.stream_sent(key, end, at));
-        }
-        HORIZON.set(0);
-    }
-
-    /// The thread has closed the writing end of a stream.
-    pub fn closed(&self, key: crate::sim::StreamKey) {
-        let at = self.clock();
-        if let Ok(guard) = self.locked() {
-            self.engine(&guard, |e| e.env.sim.stream_closed(key, at));
-        }
-        HORIZON.set(0);
-    }
-
-    /// The thread has read bytes of a stream.
-    pub fn received(&self, key: crate::sim::StreamKey, end: u64) {
-        let Ok(guard) = self.locked() else { return };
-        let at = self.engine(&guard, |e| e.env.sim.stream_received(key, end));
-        drop(guard);
-        self.sleep_until(at);
-    }
-
-    /// The program wants SIGALRM at this time.
-    pub fn alarm(&self, at: u64) {
-        let me = self.me();
-        let member = self.segment().member();
-        if let Ok(guard) = self.locked() {
-            self.engine(&guard, |e| {
-                let _ = member;
-                e.env.sim.actors.all[me as usize].alarm = at;
-            });
-        }
-    }
-
     /// Makes a new net one of simulated time.
     pub(super) fn start_simulation(
         &self,
@@ -754,22 +479,6 @@ fn tid() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
-/// How far the simulated time of the net has come whose keeper listens at `socket` (ps): the furthest clock
-/// of all threads that take or took part. `None`: it runs by the machine's time.
-pub fn simulated_time(socket: &std::path::Path) -> Result<Option<u64>, super::OpenError> {
-    let runner = Runner::new(Segment::attach(socket)?);
-    if !runner.simulated() {
-        return Ok(None);
-    }
-    let guard = runner.locked()?;
-    Ok(Some(runner.engine(&guard, |e| e.env.sim.furthest())))
-}
-
-/// How an actor names the interrupts that it waits for.
-fn interrupt(card: u8, function: u16) -> u32 {
-    (u32::from(card) << 16 | u32::from(function)) + 1
-}
-
 /// The program has called the library.
 fn called() {
     CALLS.store(CALLS.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
@@ -799,74 +508,4 @@ fn wait(word: &AtomicU32, seen: u32, asleep: &AtomicU32) -> bool {
     }
     asleep.store(0, Ordering::SeqCst);
     word.load(Ordering::Acquire) == seen
-}
-
-/// A process's part in the simulated time of a net; see the methods of the same names.
-#[derive(Clone)]
-pub struct Clocked(std::sync::Arc<Runner<Segment>>);
-
-impl Clocked {
-    pub(super) fn new(runner: std::sync::Arc<Runner<Segment>>) -> Self {
-        Clocked(runner)
-    }
-
-    /// The timing in use.
-    #[must_use]
-    pub fn profile(&self) -> &crate::profile::Profile {
-        self.0.profile()
-    }
-
-    /// Events that were executed in this net so far.
-    #[must_use]
-    pub fn events(&self) -> u64 {
-        let guard = self.0.must_lock();
-        self.0.engine(&guard, |e| e.env.sim.executed)
-    }
-
-    /// Whether both are of the same net.
-    #[must_use]
-    pub fn same(&self, other: &Clocked) -> bool {
-        std::sync::Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-macro_rules! delegate {
-    ($($(#[$doc:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
-        impl Clocked {
-            $($(#[$doc])*
-            #[inline]
-            pub fn $name(&self $(, $arg: $type)*) $(-> $result)? {
-                self.0.$name($($arg),*)
-            })*
-        }
-    };
-}
-
-delegate! {
-    /// This thread's clock (ps).
-    fn clock(&self) -> u64;
-    /// The program has used so much time; returns its clock.
-    fn spend(&self, ps: u64) -> u64;
-    /// The program waits so long, or less if its memory is written; returns its clock.
-    fn idle(&self, ps: u64) -> u64;
-    /// The thread spins for another one of its process.
-    fn set_aside(&self);
-    /// The program sleeps until then; returns its clock.
-    fn sleep_until(&self, at: u64) -> u64;
-    /// The thread is about to wait in the kernel for these streams, at most until `deadline`.
-    fn block(&self, waits: &[Wait], deadline: u64) -> u64;
-    /// That wait has ended; returns the clock.
-    fn unblock(&self, token: u64) -> u64;
-    /// The thread is about to write the bytes of a stream before position `end`.
-    fn sent(&self, key: crate::sim::StreamKey, end: u64);
-    /// The thread has read the bytes of a stream before position `end`.
-    fn received(&self, key: crate::sim::StreamKey, end: u64);
-    /// The thread closes the writing end of a stream.
-    fn closed(&self, key: crate::sim::StreamKey);
-    /// The thread spins on these places of its memory: waits for the next write to them; returns the clock.
-    fn memory_wait(&self, watched: Watched) -> u64;
-    /// A counter that changes with each call of the program.
-    fn calls(&self) -> u64;
-    /// The program wants SIGALRM at this time.
-    fn alarm(&self, at: u64);
 }

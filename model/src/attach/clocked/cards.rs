@@ -1,0 +1,106 @@
+//! What a program does to its cards at its clock: control operations, doorbells.
+
+use std::borrow::Borrow;
+
+use super::super::runner::Runner;
+use super::super::wall::Wall;
+use super::{called, EMPTY, HORIZON};
+use crate::segment::{LockError, Segment};
+use crate::sim::actors::State;
+use crate::sim::Event;
+use crate::world::World;
+
+impl<S: Borrow<Segment>> Runner<S> {
+    /// A control operation: the thread's clock goes on to where the operation takes place, in its turn.
+    pub(in crate::attach) fn turn<R>(
+        &self,
+        first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
+    ) -> Result<R, LockError> {
+        called();
+        let me = self.me();
+        let guard = self.locked()?;
+        self.engine(&guard, |e| {
+            let lookahead = e.env.sim.lookahead();
+            let a = &mut e.env.sim.actors.all[me as usize];
+            if a.state == State::Dismissed {
+                return;
+            }
+            a.state = State::Turn;
+            a.target = a.now() + lookahead;
+            a.step = 0;
+            a.due = false;
+        });
+        let (_, guard) = self.finish(me, guard);
+        let result = self.run_locked(&guard, first);
+        HORIZON.set(0);
+        Ok(result)
+    }
+
+    /// A doorbell, after the program has used `cost`; `bytes` are written.
+    ///
+    /// Returns when the card sees it.
+    pub(in crate::attach) fn bell(&self, cost: u64, bytes: u64, event: Event) -> u64 {
+        called();
+        let clock = self.spend(cost);
+        EMPTY.set(0);
+        let me = self.me();
+        let p = self.profile();
+        let at = clock + p.pcie.mmio_ps.max(1) + p.pcie.pcie_bps.time(bytes + u64::from(p.pcie.mwr_overhead));
+        let Ok(guard) = self.locked() else { return at };
+        self.engine(&guard, |e| e.env.sim.act(me, at, event));
+        drop(guard);
+        HORIZON.set(HORIZON.get().min(at));
+        at
+    }
+
+    /// Like [`bell`](Self::bell) for a send queue: whether its WQEs go with the doorbell depends on them.
+    pub(in crate::attach) fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
+        let p = self.profile();
+        let bytes = blocks * fpga_regs::WQE_BLOCK as u32;
+        let (count, inline) = self.posted(card, qp, producer, blocks);
+        // As our driver does it: one small WQE.
+        let pushed = count == 1 && bytes <= p.sq.push_max && (p.sq.push_inline_only == 0 || inline);
+        let store = if pushed { p.host.push_ps * u64::from(blocks) } else { p.host.doorbell_ps };
+        let cost = p.host.post_ps * u64::from(count) + store;
+        let on_bus = if pushed { u64::from(bytes) } else { 8 };
+        let at = self.bell(cost, on_bus, Event::SendBell { card, qp, producer, pushed });
+        self.trace_posted((card, qp), producer.wrapping_sub(blocks)..producer, cost, at);
+    }
+
+    /// How many WQEs the last `blocks` blocks of a send queue are, and whether the first has inline data.
+    fn posted(&self, card: u8, qp: u16, producer: u32, blocks: u32) -> (u32, bool) {
+        let Ok(guard) = self.locked() else { return (1, false) };
+        self.engine(&guard, |e| {
+            let device = &e.world.cards[card as usize];
+            let (mut count, mut inline, mut left) = (0, false, blocks);
+            while left > 0 {
+                let Some((ctrl, n)) = device.posted(qp, producer.wrapping_sub(left), &mut e.env) else {
+                    break;
+                };
+                inline |= count == 0 && ctrl.inline();
+                count += 1;
+                left = left.saturating_sub(n);
+            }
+            (count.max(1), inline)
+        })
+    }
+
+    /// Whose function it is, for interrupts.
+    pub(in crate::attach) fn note_function(&self, card: u8, function: u16) {
+        let member = self.segment().member();
+        if let Ok(guard) = self.locked() {
+            self.engine(&guard, |e| e.env.sim.members[card as usize][function as usize] = member);
+        }
+    }
+
+    /// Before memory goes away: lets all writes that are under way to this process happen.
+    pub(in crate::attach) fn drain_writes(&self) {
+        let member = self.segment().member();
+        let Ok(guard) = self.locked() else { return };
+        let last = self.engine(&guard, |e| e.env.sim.last_write(member));
+        drop(guard);
+        if let Some(last) = last {
+            self.sleep_until(last);
+        }
+    }
+}

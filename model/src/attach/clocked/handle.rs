@@ -1,0 +1,88 @@
+//! What others hold of it: a process's part in the simulated time of its net.
+
+use super::super::runner::Runner;
+use super::super::OpenError;
+use super::Watched;
+use crate::segment::Segment;
+use crate::sim::Wait;
+
+/// How far the simulated time of the net has come whose keeper listens at `socket` (ps): the furthest clock
+/// of all threads that take or took part. `None`: it runs by the machine's time.
+pub fn simulated_time(socket: &std::path::Path) -> Result<Option<u64>, OpenError> {
+    let runner = Runner::new(Segment::attach(socket)?);
+    if !runner.simulated() {
+        return Ok(None);
+    }
+    let guard = runner.locked()?;
+    Ok(Some(runner.engine(&guard, |e| e.env.sim.furthest())))
+}
+
+/// A process's part in the simulated time of a net; see the methods of the same names.
+#[derive(Clone)]
+pub struct Clocked(std::sync::Arc<Runner<Segment>>);
+
+impl Clocked {
+    pub(in crate::attach) fn new(runner: std::sync::Arc<Runner<Segment>>) -> Self {
+        Clocked(runner)
+    }
+
+    /// The timing in use.
+    #[must_use]
+    pub fn profile(&self) -> &crate::profile::Profile {
+        self.0.profile()
+    }
+
+    /// Events that were executed in this net so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        let guard = self.0.must_lock();
+        self.0.engine(&guard, |e| e.env.sim.executed)
+    }
+
+    /// Whether both are of the same net.
+    #[must_use]
+    pub fn same(&self, other: &Clocked) -> bool {
+        std::sync::Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+macro_rules! delegate {
+    ($($(#[$doc:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
+        impl Clocked {
+            $($(#[$doc])*
+            #[inline]
+            pub fn $name(&self $(, $arg: $type)*) $(-> $result)? {
+                self.0.$name($($arg),*)
+            })*
+        }
+    };
+}
+
+delegate! {
+    /// This thread's clock (ps).
+    fn clock(&self) -> u64;
+    /// The program has used so much time; returns its clock.
+    fn spend(&self, ps: u64) -> u64;
+    /// The program waits so long, or less if its memory is written; returns its clock.
+    fn idle(&self, ps: u64) -> u64;
+    /// The thread spins for another one of its process.
+    fn set_aside(&self);
+    /// The program sleeps until then; returns its clock.
+    fn sleep_until(&self, at: u64) -> u64;
+    /// The thread is about to wait in the kernel for these streams, at most until `deadline`.
+    fn block(&self, waits: &[Wait], deadline: u64) -> u64;
+    /// That wait has ended; returns the clock.
+    fn unblock(&self, token: u64) -> u64;
+    /// The thread is about to write the bytes of a stream before position `end`.
+    fn sent(&self, key: crate::sim::StreamKey, end: u64);
+    /// The thread has read the bytes of a stream before position `end`.
+    fn received(&self, key: crate::sim::StreamKey, end: u64);
+    /// The thread closes the writing end of a stream.
+    fn closed(&self, key: crate::sim::StreamKey);
+    /// The thread spins on these places of its memory: waits for the next write to them; returns the clock.
+    fn memory_wait(&self, watched: Watched) -> u64;
+    /// A counter that changes with each call of the program.
+    fn calls(&self) -> u64;
+    /// The program wants SIGALRM at this time.
+    fn alarm(&self, at: u64);
+}

@@ -1,0 +1,34 @@
+//! What a card has to do, whatever the driver reaches it through: the same bodies run on a card in this
+//! process, on served cards through the vfio-user client, and on real VFIO in a guest. (The scripted bus
+//! has no card behind it: what it checks are the driver's accesses, in `driver/tests/it`.)
+
+#[path = "conformance/backends.rs"]
+mod backends;
+#[path = "conformance/cq.rs"]
+mod cq;
+#[path = "conformance/memory.rs"]
+mod memory;
+#[path = "conformance/multicast.rs"]
+mod multicast;
+#[path = "conformance/rc.rs"]
+mod rc;
+#[path = "conformance/rc_errors.rs"]
+mod rc_errors;
+#[path = "conformance/rc_flush.rs"]
+mod rc_flush;
+#[path = "conformance/rc_operations.rs"]
+mod rc_operations;
+#[path = "conformance/rc_order.rs"]
+mod rc_order;
+#[path = "conformance/rc_retry.rs"]
+mod rc_retry;
+#[path = "conformance/srq.rs"]
+mod srq;
+#[path = "conformance/states.rs"]
+mod states;
+#[path = "conformance/uc.rs"]
+mod uc;
+#[path = "conformance/ud.rs"]
+mod ud;
+#[path = "conformance/windows.rs"]
+mod windows;
