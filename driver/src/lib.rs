@@ -66,6 +66,7 @@ pub use port::{GidInfo, PortInfo};
 pub use qp::Qp;
 pub use qp_attr::{AttrMask, QpAttr, QpCaps, QpInit};
 pub use rq::RecvPost;
+pub use spin::on_long_wait;
 pub use sq::SendPost;
 pub use srq::{Srq, SrqAttr, SrqAttrMask, SrqPost};
 pub use wc::{Wc, WcFlags};

@@ -9,6 +9,7 @@
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{compiler_fence, AtomicBool, AtomicU32, Ordering};
+use std::sync::OnceLock;
 
 /// Spins before the processor is given to another thread, which may be the holder.
 const SPINS: u32 = 100;
@@ -140,9 +141,24 @@ impl<T> Spin<T> {
     }
 }
 
+/// To be called by a thread that spins for long: who holds the lock may be waiting for this one elsewhere.
+static LONG_WAIT: OnceLock<fn()> = OnceLock::new();
+/// Spins after which a wait is a long one.
+const LONG: u32 = 16 * SPINS;
+
+/// Sets what a thread does once when it has to wait for long for a lock of this crate. The first one counts.
+pub fn on_long_wait(call: fn()) {
+    let _ = LONG_WAIT.set(call);
+}
+
 fn wait_while(spins: &mut u32, condition: impl Fn() -> bool) {
     while condition() {
         *spins += 1;
+        if *spins == LONG {
+            if let Some(call) = LONG_WAIT.get() {
+                call();
+            }
+        }
         if *spins % SPINS == 0 {
             std::thread::yield_now();
         } else {

@@ -1,16 +1,17 @@
 /* Threads that post and poll at once.
  *
- * threads shared|separate CARD: on one QP and CQ for all, or on one for each. Every thread has
+ * threads shared|separate CARD [ROUNDS]: on one QP and CQ for all, or on one for each. Every thread has
  * its own slots in the buffers: it writes a value to the peer, reads it back into another slot,
  * compares, and adds one to a counter that all share. */
 #include "rig.h"
 #include <pthread.h>
 #include <sched.h>
 
-enum { THREADS = 4, ROUNDS = 20000, SLOT = 4096, WRITE_FROM = 0, READ_TO = 2048, BYTES = (THREADS + 1) * SLOT };
+enum { THREADS = 4, SLOT = 4096, WRITE_FROM = 0, READ_TO = 2048, BYTES = (THREADS + 1) * SLOT };
 
 static struct side sides[THREADS], peers[THREADS];
 static int shared;
+static uint64_t rounds = 20000;
 /* Requests of each thread that are completed: whoever polls a completion counts it. */
 static volatile uint64_t completed[THREADS];
 
@@ -71,7 +72,7 @@ static void *work(void *argument)
     const struct address *peer = shared ? &peers[0].address : &peers[thread].address;
     size_t mine = (thread + 1) * SLOT;
     unsigned seed = thread + 1;
-    for (uint64_t round = 1; round <= ROUNDS; round++) {
+    for (uint64_t round = 1; round <= rounds; round++) {
         uint32_t length = 8 + rand_r(&seed) % (READ_TO - 64);
         memset((void *)(side->buffer + mine + WRITE_FROM), (int)(round + thread), length);
         memset((void *)(side->buffer + mine + READ_TO), 0, length);
@@ -93,8 +94,10 @@ static void *work(void *argument)
 
 int main(int count, char **arguments)
 {
-    if (count != 3)
-        die("usage: threads shared|separate CARD");
+    if (count < 3)
+        die("usage: threads shared|separate CARD [ROUNDS]");
+    if (count > 3)
+        rounds = strtoul(arguments[3], NULL, 10);
     shared = strcmp(arguments[1], "shared") == 0;
     struct ibv_context *one = open_device("verbena0");
     struct ibv_context *other = open_device(arguments[2]);
@@ -113,8 +116,8 @@ int main(int count, char **arguments)
     uint64_t total = 0;
     for (int i = 0; i < (shared ? 1 : THREADS); i++)
         total += *(volatile uint64_t *)peers[i].buffer;
-    if (total != (uint64_t)THREADS * ROUNDS)
-        die("the counters say %llu, not %d", (unsigned long long)total, THREADS * ROUNDS);
-    printf("OK: %d threads, %d rounds each, %.2f s\n", THREADS, ROUNDS, now() - start);
+    if (total != THREADS * rounds)
+        die("the counters say %llu, not %llu", (unsigned long long)total, (unsigned long long)(THREADS * rounds));
+    printf("OK: %d threads, %llu rounds each, %.2f s\n", THREADS, (unsigned long long)rounds, now() - start);
     return 0;
 }

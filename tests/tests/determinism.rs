@@ -1,5 +1,5 @@
 //! The same command gives the same bytes: what both sides of perftest print, every frame on the wire to the
-//! nanosecond, and the simulated time at the end. However busy the machine is.
+//! nanosecond, the trace to the picosecond, and the simulated time at the end. However busy the machine is.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -49,6 +49,7 @@ struct Result {
     server: String,
     client: String,
     capture: Vec<u8>,
+    trace: Vec<u8>,
     time: u64,
 }
 
@@ -105,7 +106,9 @@ fn run(machine: Machine, launcher: &[&str], program: &str, arguments: &[&str]) -
     let _load = Load::new(machine);
     let directory = tempfile::tempdir().expect("a directory");
     let pcap = directory.path().join("net.pcap");
-    let mut options = vec!["--clock", "virtual", "--pcap", pcap.to_str().expect("UTF-8")];
+    let trace = directory.path().join("net.trace");
+    let mut options = vec!["--clock", "virtual"];
+    options.extend(["--pcap", pcap.to_str().expect("UTF-8"), "--trace", trace.to_str().expect("UTF-8")]);
     options.extend(launcher);
     let net = StockNet::new();
     let port = free_port();
@@ -122,7 +125,9 @@ fn run(machine: Machine, launcher: &[&str], program: &str, arguments: &[&str]) -
     assert!(server.good(), "{what}: server: {}; it said:\n{}", server.how(), server.said);
     let time = simulated_time(&net.socket()).expect("the net still runs").expect("in simulated time");
     drop(hold);
-    Result { server: server.said, client: client.said, capture: fs::read(&pcap).expect("frames"), time }
+    net.expect_gone();
+    let read = |file| fs::read(file).expect("the recorded file");
+    Result { server: server.said, client: client.said, capture: read(&pcap), trace: read(&trace), time }
 }
 
 /// Where two results differ first.
@@ -132,10 +137,11 @@ fn difference(a: &Result, b: &Result) -> String {
             return format!("the {side} said\n  {a}\nand then\n  {b}");
         }
     }
-    if a.capture != b.capture {
-        let at = a.capture.iter().zip(&b.capture).position(|(a, b)| a != b);
-        let (a, b) = (a.capture.len(), b.capture.len());
-        return format!("the captures ({a} and {b} bytes) differ from byte {at:?} on");
+    for (what, a, b) in [("captures", &a.capture, &b.capture), ("traces", &a.trace, &b.trace)] {
+        if a != b {
+            let at = a.iter().zip(b).position(|(a, b)| a != b);
+            return format!("the {what} ({} and {} bytes) differ from byte {at:?} on", a.len(), b.len());
+        }
     }
     format!("the simulated time was {} ps and then {} ps", a.time, b.time)
 }
@@ -145,7 +151,8 @@ fn same_on(machines: &[Machine], launcher: &[&str], program: &str, arguments: &[
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let results: Vec<Result> = machines.iter().map(|&m| run(m, launcher, program, arguments)).collect();
     let first = &results[0];
-    assert!(first.capture.len() > 10_000 && first.time > 1_000_000, "{program} did not do much");
+    let did_much = first.capture.len() > 10_000 && first.trace.len() > 10_000 && first.time > 1_000_000;
+    assert!(did_much, "{program} did not do much");
     let others = results.iter().zip(machines).skip(1).filter(|(result, _)| *result != first);
     others
         .map(|(result, machine)| {

@@ -76,3 +76,40 @@ fn the_record_of_a_killed_program_is_whole() {
     assert!(frames.len() > 100_000);
     assert!(frames.iter().all(|frame| frame.len <= 4096 + 100));
 }
+
+/// In simulated time the same run can be recorded again and again: as it is sent, and as either card sees it.
+#[test]
+fn either_side_of_a_lossy_wire() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let run = |view: &[&str]| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("net.pcap");
+        let net = StockNet::new();
+        let wire = ["--clock=virtual", "--fault=loss=0.03,dup=0.02,seed=5", "--pcap", path.to_str().unwrap()];
+        let launcher = [wire.as_slice(), view].concat();
+        let arguments = ["-n", "100", "-s", "3000", "-m", "1024"];
+        let pair = Pair { launcher: &launcher, ..Pair::new(&net, "ib_write_bw", &arguments) };
+        if let Err(error) = pair.run() {
+            panic!("{}: {error}", pair.line());
+        }
+        net.expect_gone();
+        records(&path, 65_535)
+    };
+    // The last byte but one of a MAC address is the card.
+    let sent_by = |frames: &[pcap::Record], card: u8| -> Vec<(u64, Vec<u8>)> {
+        let of = frames.iter().filter(|frame| frame.kept[10] == card);
+        of.map(|frame| (frame.time, frame.kept.clone())).collect()
+    };
+    let all = run(&[]);
+    assert!(all.windows(2).all(|pair| pair[0].time <= pair[1].time), "time goes back");
+    for card in [0, 1] {
+        let view = run(&["--pcap-at", &card.to_string()]);
+        assert_eq!(sent_by(&view, card), sent_by(&all, card), "what card {card} sends");
+        let (sent, received) = (sent_by(&all, 1 - card), sent_by(&view, 1 - card));
+        let arrived = |frame: &[u8], at| received.iter().any(|(t, bytes)| bytes == frame && *t > at);
+        let lost = sent.iter().filter(|(at, frame)| !arrived(frame, *at)).count();
+        let twice = received.len() + lost - sent.len();
+        println!("card {card}: {} frames to it, {lost} lost, {twice} twice", sent.len());
+        assert!(lost > 0 && lost < sent.len() / 5 && twice < sent.len() / 5);
+    }
+}

@@ -97,8 +97,8 @@ impl SegmentCard {
             world.cards[card as usize].attach(member).ok_or(OpenError::NoFunction)
         };
         let function = if simulated {
-            let timeline = Arc::clone(&runner);
-            super::clocked::on_thread_end(move |me| timeline.leave(me));
+            let timeline = Arc::downgrade(&runner);
+            super::clocked::on_thread_end(move |me| timeline.upgrade().is_none_or(|timeline| timeline.leave(me)));
             let function = runner.turn(attach)??;
             runner.note_function(card as u8, function);
             function

@@ -47,6 +47,31 @@ impl Standstill {
     }
 }
 
+/// Time between two looks at a thread that may sleep.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Notices that a thread sleeps in the kernel, in the same system call all the time.
+#[derive(Default)]
+pub(super) struct Sleeper {
+    /// When it was looked at last, which thread that was, and what it was found in.
+    seen: Option<(Instant, u32, String)>,
+}
+
+impl Sleeper {
+    /// Whether the thread sleeps since the last look.
+    pub fn sleeps_on(&mut self, pid: u32, tid: u32) -> bool {
+        if self.seen.as_ref().is_some_and(|(at, ..)| at.elapsed() < LOOK) {
+            return false;
+        }
+        // The number of the call and its arguments; `running` if it is in none.
+        let call = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).unwrap_or_default();
+        let asleep = call.starts_with(|first: char| first.is_ascii_digit());
+        let same = self.seen.as_ref().is_some_and(|(_, thread, before)| (*thread, before) == (tid, &call));
+        self.seen = Some((Instant::now(), tid, call));
+        asleep && same
+    }
+}
+
 /// Ends the program, saying who waits for what.
 #[cold]
 pub(super) fn end(who_waits: &str) -> ! {
@@ -100,6 +125,28 @@ mod tests {
         let mut still = Standstill { since: long_ago, executed: 7 };
         assert!(long_ago.is_none() || still.too_long(7));
         assert!(!still.too_long(8) && !still.too_long(8));
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_is_told_from_one_that_runs() {
+        let (told, tid) = std::sync::mpsc::channel();
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            told.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            let _ = ends.recv();
+        });
+        let (pid, tid) = (std::process::id(), tid.recv().unwrap());
+        let asleep = |tid| {
+            let mut sleeper = Sleeper::default();
+            (0..20).any(|_| {
+                std::thread::sleep(LOOK);
+                sleeper.sleeps_on(pid, tid)
+            })
+        };
+        assert!(asleep(tid));
+        assert!(!asleep(rustix::thread::gettid().as_raw_nonzero().get() as u32), "this thread runs");
+        drop(end);
+        thread.join().unwrap();
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! whatever the thread still does; and an event that writes to the process's memory may happen only when its
 //! threads have come that far, or they would see it early.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::event::{Event, Touch};
 use super::state::{Sim, FOREVER};
@@ -108,6 +108,10 @@ pub struct Actor {
     pub serial: u32,
     /// Changes when it should look again.
     pub word: AtomicU32,
+    /// It was taken to wait, without having said so: its next call begins at the time of the others.
+    pub aside: AtomicBool,
+    /// It waits for the segment's lock.
+    pub locking: AtomicBool,
     /// It sleeps on `word`.
     pub asleep: AtomicU32,
     /// It should look again: its wait has an end.
@@ -166,6 +170,14 @@ impl Actor {
         if self.asleep.load(Ordering::SeqCst) != 0 {
             futex_wake(&self.word, 1);
         }
+    }
+
+    /// It waits for something that simulated time does not know: it holds nobody back any more.
+    pub fn set_aside(&mut self) {
+        self.state = State::Blocked;
+        (self.wait_count, self.interrupt) = (0, 0);
+        self.serial += 1;
+        self.aside.store(true, Ordering::Release);
     }
 
     /// It runs from this time on.
@@ -299,6 +311,7 @@ impl Sim {
         a.sequence = 0;
         a.interrupt = 0;
         a.wait_count = 0;
+        a.aside.store(false, Ordering::Relaxed);
         a.alarm = FOREVER;
         Some(place as u16)
     }
@@ -343,6 +356,6 @@ impl Sim {
     /// An actor's event.
     pub fn act(&mut self, actor: u16, at: u64, event: Event) {
         let order = self.actors.all[actor as usize].order();
-        self.insert(at, order, event);
+        self.insert(at.max(self.now), order, event);
     }
 }

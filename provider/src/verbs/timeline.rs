@@ -54,6 +54,11 @@ pub fn attach(device: &Arc<Device>) -> Result<(), String> {
             unsafe { deliver() };
         }
     });
+    driver::on_long_wait(|| {
+        if let Some(clock) = CLOCK.get() {
+            clock.set_aside();
+        }
+    });
     let table = Timeline { clock_read_ps: clock.profile().host.clock_read_ps, ..TABLE };
     if CLOCK.set(clock).is_err() {
         return Err("a process can take part in one net of simulated time only".to_owned());

@@ -32,6 +32,13 @@ impl Clocked {
         self.0.profile()
     }
 
+    /// Events that were executed in this net so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        let guard = self.0.must_lock();
+        self.0.engine(&guard, |e| e.env.sim.executed)
+    }
+
     /// Whether both are of the same net.
     #[must_use]
     pub fn same(&self, other: &Clocked) -> bool {
@@ -58,6 +65,8 @@ delegate! {
     fn spend(&self, ps: u64) -> u64;
     /// The program waits so long, or less if its memory is written; returns its clock.
     fn idle(&self, ps: u64) -> u64;
+    /// The thread spins for another one of its process.
+    fn set_aside(&self);
     /// The program sleeps until then; returns its clock.
     fn sleep_until(&self, at: u64) -> u64;
     /// The thread is about to wait in the kernel for these streams, at most until `deadline`.

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::net::Net;
 use super::runner::Runner;
-use super::standstill::{self, patience, Standstill};
+use super::standstill::{self, patience, Sleeper, Standstill};
 use crate::segment::{futex_wait, now_ns, Guard, LockError, Segment};
 use crate::sim::actors::{Actor, State, Watched};
 use crate::sim::{Engine, Outcome, Sim, SimEnv, FOREVER};
@@ -135,7 +135,15 @@ impl<S: Borrow<Segment>> Runner<S> {
                 return Ok(guard);
             }
         }
-        self.segment().lock(patience().min(PATIENCE))
+        let waits = |on| {
+            if let Some(me) = ME.get().checked_sub(1) {
+                self.actors()[me as usize].locking.store(on, Ordering::Relaxed);
+            }
+        };
+        waits(true);
+        let guard = self.segment().lock(patience().min(PATIENCE));
+        waits(false);
+        guard
     }
 
     fn actors(&self) -> &[Actor] {
@@ -146,10 +154,41 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// This thread's actor; it joins with its first call.
     #[inline]
     pub(super) fn me(&self) -> u16 {
-        match ME.get() {
+        let me = match ME.get() {
             0 => self.join(),
             n => (n - 1) as u16,
+        };
+        if self.actors()[me as usize].aside.load(Ordering::Relaxed) {
+            self.come_back(me);
         }
+        me
+    }
+
+    /// The thread was taken to wait, and has ended its wait.
+    #[cold]
+    fn come_back(&self, me: u16) {
+        let guard = self.must_lock();
+        self.engine(&guard, |e| {
+            let sim = &mut *e.env.sim;
+            let latest = sim.latest();
+            sim.actors.all[me as usize].aside.store(false, Ordering::Relaxed);
+            sim.actors.all[me as usize].release(latest);
+        });
+        drop(guard);
+        HORIZON.set(0);
+    }
+
+    /// The thread spins for another one of its process, which may be waiting for time to pass.
+    pub fn set_aside(&self) {
+        let me = self.me();
+        let guard = self.must_lock();
+        self.engine(&guard, |e| {
+            let sim = &mut *e.env.sim;
+            if sim.actors.all[me as usize].state == State::Running {
+                sim.actors.all[me as usize].set_aside();
+                sim.notify(me);
+            }
+        });
     }
 
     /// The thread takes part from the moment on at which all others wait for something: so that where it
@@ -308,6 +347,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// Executes events, and waits for others, until the wait of actor `me` has come to its end.
     fn finish<'a>(&'a self, me: u16, mut guard: Guard<'a>) -> (u64, Guard<'a>) {
         let mut still = Standstill::default();
+        let mut sleeper = Sleeper::default();
         loop {
             let outcome = self.engine(&guard, |e| {
                 let outcome = e.run(me);
@@ -329,11 +369,43 @@ impl<S: Borrow<Segment>> Runner<S> {
             let seen = actor.word.load(Ordering::Acquire);
             drop(guard);
             let in_vain = wait(&actor.word, seen, &actor.asleep);
+            if in_vain && self.has_gone_to_sleep(outcome, &mut sleeper) {
+                guard = self.must_lock();
+                continue;
+            }
             if in_vain && !alone && still.too_long(executed) {
                 self.give_up();
             }
             guard = self.must_lock();
         }
+    }
+
+    /// Whether the thread that must move first sleeps in the kernel, and nobody here knows for what: for a mutex,
+    /// say, that its program holds in a thread that waits for time to pass. It is taken to wait.
+    #[cold]
+    fn has_gone_to_sleep(&self, outcome: Outcome, sleeper: &mut Sleeper) -> bool {
+        let Outcome::Blocked(other) = outcome else { return false };
+        let guard = self.must_lock();
+        let running = self.engine(&guard, |e| {
+            let a = &e.env.sim.actors.all[other as usize];
+            let runs = a.state == State::Running && !a.locking.load(Ordering::Relaxed);
+            runs.then_some((a.pid, a.tid, a.now()))
+        });
+        drop(guard);
+        let Some((pid, tid, now)) = running.filter(|&(pid, tid, _)| sleeper.sleeps_on(pid, tid)) else {
+            return false;
+        };
+        let guard = self.must_lock();
+        self.engine(&guard, |e| {
+            let sim = &mut *e.env.sim;
+            let a = &mut sim.actors.all[other as usize];
+            let same = (a.pid, a.tid, a.now(), a.state) == (pid, tid, now, State::Running);
+            if same {
+                a.set_aside();
+                sim.notify(other);
+            }
+            same
+        })
     }
 
     /// Time stands still: says who waits for what, and ends.

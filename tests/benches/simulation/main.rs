@@ -1,0 +1,140 @@
+//! How fast simulated time passes: the machine's time over it, for stock perftest on 10GbE cards.
+//!
+//! `cargo bench -p tests --bench simulation` prints each ratio beside its goal and fails when one is missed.
+//! What a run takes to start, and perftest's measuring of the processor's clock, are not counted: two
+//! runs of different length are compared. Needs two cores and the package perftest, and the machine
+//! for itself. Wants `cargo build --release -p provider` before.
+#![allow(unsafe_code)]
+
+mod event;
+mod handover;
+#[path = "../speed/pin.rs"]
+mod pin;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Tries per figure; their median counts.
+const TRIES: usize = 5;
+
+/// A figure and its goal.
+struct Row {
+    what: &'static str,
+    reached: f64,
+    at_most: f64,
+}
+
+impl Row {
+    fn print(&self) {
+        let verdict = if self.met() { "" } else { "  MISSED" };
+        println!("{:<58} {:>8.2}   at most {:.1}{verdict}", self.what, self.reached, self.at_most);
+    }
+
+    fn met(&self) -> bool {
+        self.reached <= self.at_most
+    }
+}
+
+/// What is run: options, and the iterations of the shorter and the longer run.
+struct Load {
+    what: &'static str,
+    one_core: bool,
+    options: &'static str,
+    iterations: [u32; 2],
+    at_most: f64,
+}
+
+const fn load(
+    what: &'static str,
+    one_core: bool,
+    options: &'static str,
+    iterations: [u32; 2],
+    at_most: f64,
+) -> Load {
+    Load { what, one_core, options, iterations, at_most }
+}
+
+/// perftest reads the time stamp counter for each post up to 20,000 iterations, and that is a trap.
+const LOADS: [Load; 6] = [
+    load("64 KiB, two cores", false, "-s 65536", [2_000, 20_000], 1.0),
+    load("8 B, two cores, -n 100000 and more", false, "-s 8", [100_000, 600_000], 5.0),
+    load("8 B, two cores, perftest's default", false, "-s 8", [1_000, 20_000], 15.0),
+    load("64 KiB, one core", true, "-s 65536", [2_000, 20_000], 10.0),
+    load("8 B, one core, -n 100000 and more", true, "-s 8", [100_000, 600_000], 50.0),
+    load("8 B, one core, perftest's default", true, "-s 8", [1_000, 20_000], 50.0),
+];
+
+/// The release build of the `verbena` command, beside this benchmark.
+fn verbena() -> PathBuf {
+    let target = std::env::current_exe().expect("our path");
+    let release = target.parent().and_then(|deps| deps.parent()).expect("target/release/deps").to_path_buf();
+    let binary = release.join("verbena");
+    let missing = "is missing: run `cargo build --release -p provider` first";
+    assert!(binary.exists(), "{} {missing}", binary.display());
+    binary
+}
+
+/// Simulated and real seconds of a run, as the command tells them.
+fn run(test: &str, load: &Load, iterations: u32) -> (f64, f64) {
+    let mut command = Command::new(if load.one_core { "taskset" } else { "env" });
+    if load.one_core {
+        command.args(["-c", "0"]);
+    }
+    let out = tempfile::tempdir().expect("a directory");
+    command.arg(verbena()).args(["perftest", "--clock", "virtual", "--card", "cx4lx", "--out"]);
+    command.arg(out.path()).arg(test).args(load.options.split(' ')).args(["-n", &iterations.to_string()]);
+    let output = command.output().expect("the command runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{test} {} failed:\n{said}", load.options);
+    let line = said.lines().find_map(|line| line.strip_prefix("verbena: ")?.split_once(" s of simulated time, in "));
+    let (simulated, real) = line.unwrap_or_else(|| panic!("no times in:\n{said}"));
+    let number = |text: &str| text.trim_end_matches(" s").parse().expect("seconds");
+    (number(simulated), number(real))
+}
+
+/// Real over simulated time of what the longer run does more.
+fn ratio(test: &str, load: &Load) -> f64 {
+    let mut found: Vec<f64> = (0..TRIES)
+        .map(|_| {
+            let [short, long] = load.iterations.map(|n| run(test, load, n));
+            (long.1 - short.1) / (long.0 - short.0)
+        })
+        .collect();
+    found.sort_by(f64::total_cmp);
+    found[found.len() / 2]
+}
+
+fn main() {
+    // `cargo test --benches` only checks that it builds.
+    if !std::env::args().any(|a| a == "--bench") {
+        return;
+    }
+    let only = std::env::args().skip(1).find(|a| !a.starts_with('-'));
+    let wanted = |name: &str| only.as_deref().is_none_or(|o| name.contains(o));
+    let mut rows: Vec<Row> = Vec::new();
+    println!("handing over between two processes, each way:");
+    println!("  two cores, spinning {:>8.0} ns", handover::spinning());
+    println!("  two cores, futex    {:>8.0} ns", handover::futex(false));
+    println!("  one core, futex     {:>8.0} ns", handover::futex(true));
+    if wanted("event") {
+        let (bare, (event, per_message)) = (event::bare(), event::ours());
+        println!("an event: {event:.1} ns with all that a message costs, {per_message:.1} events a message of 8 B");
+        println!("a push and a pop of the event queue: {bare:.1} ns");
+        rows.push(Row { what: "cost of an event, of a push and a pop", reached: event / bare, at_most: 4.0 });
+    }
+    println!("\nreal over simulated time, ib_write_bw and ib_send_bw on cx4lx:");
+    for load in LOADS.iter().filter(|load| wanted(load.what)) {
+        for (test, what) in [("ib_write_bw", "ib_write_bw "), ("ib_send_bw", "ib_send_bw ")] {
+            let what = String::leak([what, load.what].concat());
+            rows.push(Row { what, reached: ratio(test, load), at_most: load.at_most });
+            rows[rows.len() - 1].print();
+        }
+    }
+    println!();
+    rows.iter().for_each(Row::print);
+    let missed = rows.iter().filter(|row| !row.met()).count();
+    println!("\n{} of {} goals met", rows.len() - missed, rows.len());
+    if missed != 0 {
+        std::process::exit(1);
+    }
+}

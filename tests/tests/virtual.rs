@@ -1,0 +1,219 @@
+//! Stock programs in simulated time: what they use of the system works, peers that die or stop are noticed.
+
+mod perftest_table;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use perftest_table::{check_report, rows, Kind};
+use tests::stock::{compile_c, free_port, keepers, wait_until_listening, Ended, Pair, Program, StockNet};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const VIRTUAL: &[&str] = &["--clock", "virtual"];
+
+/// Two programs that hand over to each other all the time fill two cores: one pair at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Programs and their arguments, all between two cards.
+const CASES: &[(&str, &str)] = &[
+    // Completion channels: everybody waits in the kernel.
+    ("ib_send_bw", "-e -n 100"),
+    ("ib_send_lat", "-e -n 50"),
+    ("ib_read_bw", "-e -n 100"),
+    ("ib_atomic_lat", "-e -n 50"),
+    ("ib_write_bw", "-q 16 -n 20"),
+    ("ib_send_bw", "-q 4 -n 50 -b"),
+    ("ib_write_bw", "-b -n 100"),
+    ("ib_read_bw", "-m 1024 -s 3000 -n 50 -x 0"),
+    ("ib_write_bw", "-l 16 -n 160"),
+    ("ib_send_bw", "--use-srq -q 4 -n 50"),
+    ("ib_send_bw", "-c UD -s 1024 -n 50"),
+    ("ib_send_lat", "-c UD -s 1024 -n 50"),
+    ("ib_send_bw", "-c UC -s 8192 -n 50"),
+    ("ib_write_lat", "-c UC -n 50"),
+    ("ib_atomic_bw", "-A CMP_AND_SWAP -n 50"),
+    ("ib_read_bw", "-D 1"),
+];
+
+#[test]
+fn perftest_uses_all_of_verbs() {
+    let _alone = alone();
+    let mut failures = Vec::new();
+    for (program, arguments) in CASES {
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        let net = StockNet::new();
+        let pair = Pair { launcher: VIRTUAL, limit: LIMIT, ..Pair::new(&net, program, &arguments) };
+        let checked = pair.run().and_then(|both| {
+            check_report(&both.client.said, Kind::of(program, &arguments))
+                .map_err(|error| format!("{error}\n{}", both.report()))
+        });
+        if let Err(error) = checked {
+            failures.push(format!("{}: {error}", pair.line()));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn the_example_programs_of_libibverbs() {
+    let _alone = alone();
+    for (program, arguments) in [
+        ("ibv_rc_pingpong", ["-g", "1"].as_slice()),
+        ("ibv_rc_pingpong", &["-g", "1", "-e"]),
+        ("ibv_uc_pingpong", &["-g", "1", "-n", "100"]),
+        ("ibv_ud_pingpong", &["-g", "1", "-n", "100"]),
+        ("ibv_srq_pingpong", &["-g", "1", "-n", "200"]),
+    ] {
+        let net = StockNet::new();
+        let pair = Pair { launcher: VIRTUAL, limit: LIMIT, ..Pair::new(&net, program, arguments) };
+        let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+        assert!(both.client.said.contains("iters in"), "{}", both.report());
+    }
+    let net = StockNet::new();
+    let ended = Program::start(net.command(VIRTUAL, "ibv_devinfo", &["-v"])).wait(LIMIT);
+    assert!(ended.good() && ended.said.contains("PORT_ACTIVE"), "{}\n{}", ended.how(), ended.said);
+    net.expect_gone();
+}
+
+/// Five seconds of simulated time, and they are five: `-D` counts them by SIGALRM.
+#[test]
+fn a_duration_is_one_of_simulated_time() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let arguments = ["-D", "5", "-s", "1048576"];
+    let pair = Pair { launcher: VIRTUAL, limit: LIMIT, ..Pair::new(&net, "ib_read_bw", &arguments) };
+    let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+    let rows = rows(&both.client.said);
+    // Messages of a MiB and MiB/s; the margin at both ends is perftest's.
+    let (messages, rate) = (rows[0][1], rows[0][3]);
+    let seconds = messages / rate;
+    assert!((0.9..=5.1).contains(&seconds), "{messages} messages at {rate} MiB/s are {seconds} s");
+}
+
+#[test]
+fn a_run_without_end_ends_with_ctrl_c() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let arguments = ["--run_infinitely", "-D", "1", "-s", "1048576"];
+    let pair = Pair { launcher: VIRTUAL, limit: LIMIT, ..Pair::new(&net, "ib_write_bw", &arguments) };
+    let (server, client) = pair.start().expect("both start");
+    std::thread::sleep(Duration::from_secs(3));
+    client.signal(libc::SIGINT);
+    server.signal(libc::SIGINT);
+    for side in [client, server] {
+        let line = side.line().to_owned();
+        let ended = side.wait(Duration::from_secs(10));
+        assert!(ended.status.is_some(), "`{line}` goes on after SIGINT; it said:\n{}", ended.said);
+    }
+    net.expect_gone();
+}
+
+#[test]
+fn forks_and_threads() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let forks = compile_c("forks", directory.path());
+    let net = StockNet::new();
+    for way in ["fork", "vfork", "exec", "spawn", "system"] {
+        let ended = Program::start(net.command(VIRTUAL, &forks, &[way, "verbena1"])).wait(LIMIT);
+        assert!(ended.good() && ended.said.contains("OK"), "{way}: {}\n{}", ended.how(), ended.said);
+    }
+    let threads = compile_c("threads", directory.path());
+    for way in ["separate", "shared"] {
+        let arguments = [way, "verbena1", "50"];
+        let ended = Program::start(net.command(VIRTUAL, &threads, &arguments)).wait(LIMIT);
+        assert!(ended.good() && ended.said.contains("OK"), "{way}: {}\n{}", ended.how(), ended.said);
+    }
+    net.expect_gone();
+}
+
+/// A pair that works until one of them is sent a signal; how the other ends.
+fn struck(program: &str, arguments: &[&str], victim: usize, signal: i32) -> (Ended, StockNet, Program) {
+    let net = StockNet::new();
+    let port = free_port();
+    let number = port.to_string();
+    let side = |device: &str, host: &[&str]| {
+        let words = [&["-d", device, "-p", &number], arguments, host].concat();
+        let mut command = net.command(VIRTUAL, program, &words);
+        command.env("VERBENA_PATIENCE", "3");
+        Program::start(command)
+    };
+    let mut server = side("verbena0", &[]);
+    assert!(wait_until_listening(&mut server, port, LIMIT), "no server: {}", server.said());
+    let client = side("verbena1", &["localhost"]);
+    // In the midst of the traffic, when the calibration of perftest's clock is over.
+    std::thread::sleep(Duration::from_secs(4));
+    let mut sides = [Some(server), Some(client)];
+    let dead = sides[victim].take().expect("two sides");
+    let other = sides[1 - victim].take().expect("two sides");
+    dead.signal(signal);
+    (other.wait(Duration::from_secs(40)), net, dead)
+}
+
+#[test]
+fn a_killed_peer_is_noticed_in_simulated_time() {
+    let _alone = alone();
+    for (program, option, victim) in
+        [("ib_write_bw", "-D", 0), ("ib_send_lat", "-D", 0), ("ib_send_lat", "-D", 1), ("ib_read_lat", "-D", 0)]
+    {
+        let (ended, net, dead) = struck(program, &["-F", option, "600"], victim, libc::SIGKILL);
+        let what = format!("{program}, victim {victim}: {}\n{}", ended.how(), ended.said);
+        assert!(ended.status.is_some_and(|status| !status.success()), "{what}");
+        assert!(ended.said.contains("error"), "{what}");
+        drop(dead);
+        net.expect_gone();
+        assert!(keepers(net.name()).is_empty());
+    }
+}
+
+/// Simulated time cannot go on without a process that is stopped: the other one says so, and ends.
+#[test]
+fn a_stopped_peer_is_named() {
+    let _alone = alone();
+    for victim in [0, 1] {
+        let (ended, net, stopped) = struck("ib_send_lat", &["-F", "-D", "600"], victim, libc::SIGSTOP);
+        let what = format!("victim {victim}: {}\n{}", ended.how(), ended.said);
+        assert_eq!(ended.status.and_then(|status| status.code()), Some(124), "{what}");
+        let pid = stopped.pid();
+        let named = format!("process {pid} (ib_send_lat), which is stopped");
+        let holds = format!("held for 3s by process {pid}");
+        assert!(ended.said.contains(&named) || ended.said.contains(&holds), "{what}");
+        drop(stopped);
+        net.expect_gone();
+    }
+}
+
+/// A server that nobody has come to is not stuck: it waits longer than simulated time may stand still.
+#[test]
+fn waiting_for_a_client_is_no_standstill() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let port = free_port();
+    let number = port.to_string();
+    let mut command = net.command(VIRTUAL, "ib_send_bw", &["-p", &number, "-n", "10"]);
+    command.env("VERBENA_PATIENCE", "1");
+    let mut server = Program::start(command);
+    assert!(wait_until_listening(&mut server, port, LIMIT), "no server: {}", server.said());
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(3) {
+        assert!(!server.has_ended(), "the server ended: {}", server.said());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let words = ["-p", &number, "-n", "10", "-d", "verbena1", "localhost"];
+    let client = Program::start(net.command(VIRTUAL, "ib_send_bw", &words)).wait(LIMIT);
+    let server = server.wait(LIMIT);
+    assert!(client.good() && server.good(), "{}\n{}", client.said, server.said);
+}
+
+#[test]
+fn patience_is_checked() {
+    let net = StockNet::new();
+    let mut command = net.command(VIRTUAL, "true", &[]);
+    command.env("VERBENA_PATIENCE", "soon");
+    let ended = Program::start(command).wait(LIMIT);
+    assert_eq!(ended.status.and_then(|status| status.code()), Some(125), "{}", ended.said);
+    assert!(ended.said.contains("VERBENA_PATIENCE: `soon` is not a number of seconds"), "{}", ended.said);
+}
