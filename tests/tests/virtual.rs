@@ -156,9 +156,12 @@ fn struck(program: &str, arguments: &[&str], victim: usize, signal: i32) -> (End
 #[test]
 fn a_killed_peer_is_noticed_in_simulated_time() {
     let _alone = alone();
-    for (program, option, victim) in
-        [("ib_write_bw", "-D", 0), ("ib_send_lat", "-D", 0), ("ib_send_lat", "-D", 1), ("ib_read_lat", "-D", 0)]
-    {
+    for (program, option, victim) in [
+        ("ib_write_bw", "-D", 0),
+        ("ib_send_lat", "-D", 0),
+        ("ib_send_lat", "-D", 1),
+        ("ib_read_lat", "-D", 0),
+    ] {
         let (ended, net, dead) = struck(program, &["-F", option, "600"], victim, libc::SIGKILL);
         let what = format!("{program}, victim {victim}: {}\n{}", ended.how(), ended.said);
         assert!(ended.status.is_some_and(|status| !status.success()), "{what}");

@@ -86,7 +86,8 @@ fn run(test: &str, load: &Load, iterations: u32) -> (f64, f64) {
     let output = command.output().expect("the command runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{test} {} failed:\n{said}", load.options);
-    let line = said.lines().find_map(|line| line.strip_prefix("verbena: ")?.split_once(" s of simulated time, in "));
+    let line =
+        said.lines().find_map(|line| line.strip_prefix("verbena: ")?.split_once(" s of simulated time, in "));
     let (simulated, real) = line.unwrap_or_else(|| panic!("no times in:\n{said}"));
     let number = |text: &str| text.trim_end_matches(" s").parse().expect("seconds");
     (number(simulated), number(real))
@@ -118,7 +119,9 @@ fn main() {
     println!("  one core, futex     {:>8.0} ns", handover::futex(true));
     if wanted("event") {
         let (bare, (event, per_message)) = (event::bare(), event::ours());
-        println!("an event: {event:.1} ns with all that a message costs, {per_message:.1} events a message of 8 B");
+        println!(
+            "an event: {event:.1} ns with all that a message costs, {per_message:.1} events a message of 8 B"
+        );
         println!("a push and a pop of the event queue: {bare:.1} ns");
         rows.push(Row { what: "cost of an event, of a push and a pop", reached: event / bare, at_most: 4.0 });
     }
