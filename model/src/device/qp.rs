@@ -20,6 +20,8 @@ pub struct Requester {
     pub psn: u32,
     /// Oldest PSN that is not acknowledged.
     pub una: u32,
+    /// The oldest PSN when an answer was last found missing, with bit 31 set; 0: the time-out was over since.
+    pub went_back_to: u32,
     /// First PSN of the WQE at `ci`.
     pub ci_psn: u32,
     /// READs and atomics sent and not answered.

@@ -51,7 +51,7 @@ impl Device {
         qp.req.rx_packets += 1;
         qp.req.rx_bytes += if qp.ipv6 { 82 } else { 62 };
         if self.retire(q, psn::add(psn, 1), env) {
-            self.retry(q, env);
+            self.answer_lost(q, env);
         } else {
             self.progress(q, env);
         }
@@ -78,7 +78,7 @@ impl Device {
                 let upto = psn::add(p.psn, 1);
                 if self.retire(q, upto, env) {
                     // An answer before this ACK was lost (implied NAK, IB spec 9.7.5.1.5).
-                    self.retry(q, env);
+                    self.answer_lost(q, env);
                 } else {
                     self.progress(q, env);
                 }
@@ -118,12 +118,12 @@ impl Device {
     /// READ response or atomic acknowledge.
     fn response(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
         if self.retire(q, p.psn, env) {
-            return self.retry(q, env);
+            return self.answer_lost(q, env);
         }
         let qp = &self.qps[q];
         if qp.req.una != p.psn {
             // Ahead of what is expected: a response was lost.
-            return self.retry(q, env);
+            return self.answer_lost(q, env);
         }
         let Ok(wqe) = Wqe::fetch(qp, qp.req.ci, env) else {
             return self.fail_send(q, CqeStatus::LOC_PROT_ERR, Syndrome::LOCAL_DMA, env);
@@ -332,6 +332,17 @@ impl Device {
         qp.req.pending_status = 0;
         qp.req.rd_out = 0;
         env.push(Work::Send { card: self.id, qp: q as u16 });
+    }
+
+    /// An answer is missing before one that has come (implied NAK, IB spec 9.7.5.1.5): go back. Those behind it that
+    /// were under way still say the same, and nothing new.
+    fn answer_lost(&mut self, q: usize, env: &mut impl Env) {
+        let req = &mut self.qps[q].req;
+        let here = req.una | 1 << 31;
+        if req.went_back_to != here {
+            req.went_back_to = here;
+            self.retry(q, env);
+        }
     }
 
     /// A packet or an answer was lost: go back, or give up.

@@ -99,6 +99,7 @@ impl Device {
             req.rnr_wait = false;
             env.push(Work::Send { card: self.id, qp: q as u16 });
         } else if req.una != req.psn {
+            req.went_back_to = 0;
             self.count(self.qps[q].port.port, port::ACK_TIMEOUTS);
             self.retry(q, env);
         }
