@@ -129,24 +129,39 @@ mod tests {
 
     #[test]
     fn a_thread_that_sleeps_is_told_from_one_that_runs() {
-        let (told, tid) = std::sync::mpsc::channel();
-        let (end, ends) = std::sync::mpsc::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            told.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+        use std::sync::atomic::{AtomicBool, Ordering};
+        use std::sync::{mpsc, Arc};
+
+        let over = Arc::new(AtomicBool::new(false));
+        let (tell, told) = mpsc::channel();
+        let (end, ends) = mpsc::channel::<()>();
+        let me = || rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let (runs, tells) = (over.clone(), tell.clone());
+        let runner = std::thread::spawn(move || {
+            tells.send(me()).unwrap();
+            while !runs.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let runner_tid = told.recv().unwrap();
+        let sleeper = std::thread::spawn(move || {
+            tell.send(me()).unwrap();
             let _ = ends.recv();
         });
-        let (pid, tid) = (std::process::id(), tid.recv().unwrap());
+        let sleeper_tid = told.recv().unwrap();
         let asleep = |tid| {
             let mut sleeper = Sleeper::default();
             (0..20).any(|_| {
                 std::thread::sleep(LOOK);
-                sleeper.sleeps_on(pid, tid)
+                sleeper.sleeps_on(std::process::id(), tid)
             })
         };
-        assert!(asleep(tid));
-        assert!(!asleep(rustix::thread::gettid().as_raw_nonzero().get() as u32), "this thread runs");
+        let found = (asleep(sleeper_tid), asleep(runner_tid));
+        over.store(true, Ordering::Relaxed);
         drop(end);
-        thread.join().unwrap();
+        runner.join().unwrap();
+        sleeper.join().unwrap();
+        assert_eq!(found, (true, false));
     }
 
     #[test]
