@@ -169,3 +169,20 @@ fn more_queue_pairs_are_faster() {
     assert!((1.8..2.05).contains(&(two / one)), "two QPs: {:.2} times the rate of one", two / one);
     assert!((2.0..3.5).contains(&(four / one)), "four QPs: {:.2} times the rate of one", four / one);
 }
+
+/// Datagrams and unreliable connections complete when the message has left the card: not before.
+#[test]
+fn unreliable_messages_are_no_faster_than_the_wire() {
+    let formula = 1.25e9 * 1024.0 / (1024.0 + 82.0) / MIB;
+    for (test, size) in [("ib_write_bw", "8192"), ("ib_send_bw", "8192"), ("ib_write_bw", "65536")] {
+        let options = ["-c", "UC", "-s", size, "-n", "1000"];
+        let is =
+            at(&perftest(&["--card", "cx4lx"], test, &options, "BW average[MB/sec]"), size.parse().unwrap());
+        println!("cx4lx, {test} -c UC of {size} bytes: {is:.2} MiB/s of {formula:.2}");
+        assert!((0.97 * formula..1.001 * formula).contains(&is), "{test} of {size} bytes: {is} MiB/s");
+    }
+    let options = ["-c", "UD", "-s", "1024", "-n", "1000"];
+    let is = at(&perftest(&["--card", "cx4lx"], "ib_send_bw", &options, "BW average[MB/sec]"), 1024);
+    println!("cx4lx, ib_send_bw -c UD of 1024 bytes: {is:.2} MiB/s of {formula:.2}");
+    assert!((0.9 * formula..formula).contains(&is), "UD: {is} MiB/s");
+}

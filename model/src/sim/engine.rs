@@ -154,6 +154,11 @@ impl Engine<'_> {
                 self.env.apply_write(to, slot, offset, len);
                 self.env.sim.release(slot);
             }
+            Event::Entry { card, to, len, bytes } => {
+                self.env.step.card = card;
+                // The memory was there when the card decided; if its process has gone since, nobody looks.
+                let _ = self.env.entry(to, &bytes[..len.into()], self.env.sim.now);
+            }
             Event::Short { to, len, entry, bytes } => self.env.apply_short(to, &bytes[..len.into()], entry),
             Event::Interrupt { card, function, vector, .. } => self.interrupt(card, function, vector),
             Event::Held { card, cqn, arming } => {

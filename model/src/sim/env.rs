@@ -76,6 +76,11 @@ impl SimEnv<'_> {
         card.bus.read(now, profile.caches.mtt_bytes, profile).last
     }
 
+    /// A queue entry is written: no earlier than `earliest`. Returns when it is visible.
+    pub fn entry(&mut self, to: Addr, from: &[u8], earliest: u64) -> Result<u64, DmaFault> {
+        self.short(to, from, earliest, self.sim.profile.cqe.cqe_bytes, true)
+    }
+
     fn short(
         &mut self,
         to: Addr,
@@ -238,10 +243,18 @@ impl Env for SimEnv<'_> {
     }
 
     fn publish(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault> {
-        let cqe = &self.sim.profile.cqe;
-        let earliest = (self.sim.now + cqe.cqe_ps).max(self.step.not_before);
-        let on_bus = cqe.cqe_bytes;
-        let at = self.short(to, from, earliest, on_bus, true)?;
+        let cqe_ps = self.sim.profile.cqe.cqe_ps;
+        let at = if self.step.not_before > self.sim.now {
+            // The bus is free for others until then.
+            self.check(to, from.len())?;
+            let mut bytes = [0; SHORT];
+            bytes[..from.len()].copy_from_slice(from);
+            let at = self.step.not_before + cqe_ps;
+            self.sim.at(at, Event::Entry { card: self.step.card, to, len: from.len() as u8, bytes });
+            at + self.sim.profile.pcie.write_ps
+        } else {
+            self.entry(to, from, self.sim.now + cqe_ps)?
+        };
         if self.sim.trace.on() {
             if let Ok(cqe) = from.try_into() {
                 self.trace_cqe(to, &Cqe::from_bytes(cqe), at);
@@ -323,7 +336,12 @@ impl Env for SimEnv<'_> {
     fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
         let sim = &mut *self.sim;
         let bus = &mut sim.cards[self.step.card as usize].bus;
-        let at = bus.write(sim.now + sim.profile.cqe.cqe_ps, 4, &sim.profile) + sim.profile.pcie.msix_ps;
+        let pcie = &sim.profile.pcie;
+        let written = match self.step.not_before > sim.now {
+            true => self.step.not_before + sim.profile.cqe.cqe_ps + pcie.write_ps,
+            false => bus.write(sim.now + sim.profile.cqe.cqe_ps, 4, &sim.profile),
+        };
+        let at = written + pcie.msix_ps;
         let member = sim.members[card as usize][function as usize];
         let time = (sim.now, at + sim.profile.host.wake_ps);
         sim.trace.step(Phase::Interrupt, time, &self.step.subject, vector.into(), 0);

@@ -95,6 +95,17 @@ pub enum Event {
         /// Bytes.
         len: u16,
     },
+    /// A queue entry of which only the time was missing is written.
+    Entry {
+        /// Card.
+        card: u8,
+        /// Where.
+        to: Addr,
+        /// Bytes.
+        len: u8,
+        /// Content.
+        bytes: [u8; SHORT],
+    },
     /// A short write becomes visible in memory.
     Short {
         /// Where.
@@ -153,6 +164,14 @@ pub struct Touch {
 }
 
 impl Event {
+    /// The process to whose memory something is written, now or by what follows.
+    pub fn writes_to(&self) -> Option<u16> {
+        match self {
+            Event::Entry { to, .. } => Some(to.domain),
+            _ => self.touches().map(|touch| touch.member),
+        }
+    }
+
     /// The process that can see the event happen.
     #[inline]
     pub fn touches(&self) -> Option<Touch> {

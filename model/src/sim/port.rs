@@ -68,12 +68,31 @@ impl Sim {
         *last
     }
 
-    /// About when a packet that is sent now has left its port.
-    pub(super) fn leaves(&self, card: u8, port: u8) -> u64 {
+    /// When `bytes` that a QP sends from now on have left its port, as far as is known now: after what
+    /// its port and the QP have before them.
+    pub(super) fn leaves(&self, card: u8, port: u8, qp: u16, mtu: u32, bytes: u32) -> u64 {
+        const BTH: u32 = 12;
         let p = &self.profile;
-        let port = &self.cards[card as usize].ports[port as usize];
-        let fetched = self.now + p.sq.start_ps + p.pcie.read_ps + p.tx.tx_ps;
-        fetched.max(port.free_at)
+        let wire = |bytes: u32| {
+            let (full, rest) = (bytes / mtu, bytes % mtu);
+            let last = if rest > 0 || full == 0 { p.wire.packet_ps(BTH + rest, 0) } else { 0 };
+            u64::from(full) * p.wire.packet_ps(BTH + mtu, 0) + last
+        };
+        let c = &self.cards[card as usize];
+        let port = &c.ports[port as usize];
+        let mut at = port.free_at.max(self.now + p.sq.start_ps + p.pcie.read_ps + p.tx.tx_ps) + wire(bytes);
+        if port.coming > 0 {
+            at += wire(port.coming);
+        }
+        let mut next = c.qps[qp as usize].flows[SENDS].head;
+        while next != 0 {
+            let job = self.jobs.get(u32::from(next - 1));
+            at += wire(
+                job.packet.payload.len() as u32 - (job.issued * mtu).min(job.packet.payload.len() as u32),
+            );
+            next = job.next;
+        }
+        at
     }
 }
 
@@ -213,6 +232,7 @@ impl Engine<'_> {
             let mut ready = start;
             if fetches {
                 c.ports[port as usize].fetched += len as u32;
+                c.ports[port as usize].coming += len as u32;
                 let translated = match payload {
                     Payload::Memory(from, _) => self.env.translation(card, from.add(offset as u64)),
                     _ => 0,
@@ -232,7 +252,12 @@ impl Engine<'_> {
             }
             if self.env.snapshot(&payload, offset, at as u16, len).is_err() {
                 // Its process is gone.
-                self.env.sim.release(at as u16);
+                let sim = &mut *self.env.sim;
+                if fetches {
+                    let port = &mut sim.cards[card as usize].ports[port as usize];
+                    (port.fetched, port.coming) = (port.fetched - len as u32, port.coming - len as u32);
+                }
+                sim.release(at as u16);
                 continue;
             }
             let sim = &mut *self.env.sim;
@@ -278,6 +303,7 @@ impl Engine<'_> {
         let p = &sim.profile;
         let len = packet.payload.len() as u32;
         let port = &mut sim.cards[packet.src.card as usize].ports[packet.src.port as usize];
+        port.coming -= u32::from(fetched);
         let mut start = port.free_at.max(sim.now);
         if packet.first && !packet.is_answer() && port.last_flow == flow + 1 {
             start = start.max(port.free_at + p.tx.gap_ps);

@@ -121,10 +121,13 @@ impl Engine<'_> {
         c.qps[qp as usize].pending = false;
         let device = &mut self.world.cards[card as usize];
         let before = device.qps[qp as usize].req;
-        let unreliable = device.qps[qp as usize].qp_type != fpga_regs::QpType::RC;
         self.env.step.card = card;
-        if unreliable {
-            self.env.step.not_before = self.env.sim.leaves(card, device.qps[qp as usize].port.port);
+        let q = &device.qps[qp as usize];
+        if q.qp_type != fpga_regs::QpType::RC {
+            let (port, mtu) = (q.port.port, q.mtu());
+            let length = device.posted(qp, before.cur, &mut self.env).map_or(0, |(ctrl, _)| ctrl.length());
+            let left = length.saturating_sub(before.cur_offset);
+            self.env.step.not_before = self.env.sim.leaves(card, port, qp, mtu, left);
         }
         device.run_send(qp.into(), &mut self.env);
         let after = device.qps[qp as usize].req;

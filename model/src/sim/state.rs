@@ -165,6 +165,8 @@ pub struct PortTime {
     pub round: (u16, u16),
     /// Payload asked for or in the transmit buffer.
     pub fetched: u32,
+    /// The part of it that is on its way there; the rest has its place on the wire.
+    pub coming: u32,
     /// When the last packet under way to it arrives.
     pub last_arrival: u64,
     /// When the receive pipeline is free.
@@ -247,7 +249,7 @@ impl Sim {
 
     /// When the last of the writes that are under way to a process happens.
     pub fn last_write(&self, domain: u16) -> Option<u64> {
-        self.queue.latest(|item| self.events.get(item).touches().is_some_and(|t| t.member == domain))
+        self.queue.latest(|item| self.events.get(item).writes_to() == Some(domain))
     }
 
     /// Who waits for what.
@@ -273,7 +275,7 @@ impl Sim {
         self.landing.forget(domain);
         let mut ended = Vec::new();
         for event in self.events.each() {
-            if event.touches().is_some_and(|t| t.member == domain) {
+            if event.writes_to() == Some(domain) {
                 if let Event::Write { slot, .. } = *event {
                     ended.push(slot);
                 }
@@ -294,7 +296,7 @@ impl Sim {
         self.timer_at = 0;
         for card in &mut self.cards {
             for port in &mut card.ports {
-                (port.round, port.fetched) = ((0, 0), 0);
+                (port.round, port.fetched, port.coming) = ((0, 0), 0, 0);
             }
             for qp in &mut card.qps {
                 (qp.pending, qp.stalled) = (false, false);

@@ -96,11 +96,15 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// Before memory goes away: lets all writes that are under way to this process happen.
     pub(in crate::attach) fn drain_writes(&self) {
         let member = self.segment().member();
-        let Ok(guard) = self.locked() else { return };
-        let last = self.engine(&guard, |e| e.env.sim.last_write(member));
-        drop(guard);
-        if let Some(last) = last {
-            self.sleep_until(last);
+        // Twice: what waits for its time only makes a write then. What comes later is not for this memory.
+        for _ in 0..2 {
+            let Ok(guard) = self.locked() else { return };
+            let last = self.engine(&guard, |e| e.env.sim.last_write(member));
+            drop(guard);
+            match last {
+                Some(last) => self.sleep_until(last),
+                None => return,
+            };
         }
     }
 }
