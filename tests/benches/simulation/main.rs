@@ -54,14 +54,15 @@ const fn load(
     Load { what, one_core, options, iterations, at_most }
 }
 
-/// perftest reads the time stamp counter for each post up to 20,000 iterations, and that is a trap.
+/// Up to 20,000 iterations perftest reads the time stamp counter for each post, which is a trap, and computes
+/// the peak by comparing each with each, which is not the simulation's: 0.3 s for 20,000.
 const LOADS: [Load; 6] = [
-    load("64 KiB, two cores", false, "-s 65536", [2_000, 20_000], 1.0),
+    load("64 KiB, two cores", false, "-s 65536", [21_000, 42_000], 1.0),
     load("8 B, two cores, -n 100000 and more", false, "-s 8", [100_000, 600_000], 5.0),
-    load("8 B, two cores, perftest's default", false, "-s 8", [1_000, 20_000], 15.0),
-    load("64 KiB, one core", true, "-s 65536", [2_000, 20_000], 10.0),
+    load("8 B, two cores, perftest's default", false, "-s 8", [1_000, 5_000], 15.0),
+    load("64 KiB, one core", true, "-s 65536", [21_000, 42_000], 10.0),
     load("8 B, one core, -n 100000 and more", true, "-s 8", [100_000, 600_000], 50.0),
-    load("8 B, one core, perftest's default", true, "-s 8", [1_000, 20_000], 50.0),
+    load("8 B, one core, perftest's default", true, "-s 8", [1_000, 5_000], 50.0),
 ];
 
 /// The release build of the `verbena` command, beside this benchmark.
