@@ -34,6 +34,18 @@ pub fn tell_end() {
     });
 }
 
+/// A look whether a child has ended (`WNOHANG`) that finds it running: the child's time is another one, and
+/// gets a moment of the machine's, or a program that looks again and again until a virtual time-out would
+/// be through before the child has begun.
+fn unhurried(found: libc::pid_t) -> libc::pid_t {
+    if found == 0 {
+        let moment = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        // SAFETY: the time is valid for the call, the rest is not asked for.
+        unsafe { sys::sys!(libc::SYS_nanosleep, &raw const moment, 0) };
+    }
+    found
+}
+
 type Words = *const *const c_char;
 
 /// How many arguments execl(3) and its kind take.
@@ -181,7 +193,7 @@ replace! {
 
     /// waitpid(2)
     fn waitpid(pid: libc::pid_t, status: *mut c_int, options: c_int) -> libc::pid_t {
-        wait_for(|| next!(fn waitpid(pid: libc::pid_t, status: *mut c_int, options: c_int) -> libc::pid_t))
+        unhurried(wait_for(|| next!(fn waitpid(pid: libc::pid_t, status: *mut c_int, options: c_int) -> libc::pid_t)))
     }
 
     /// wait(2)
@@ -196,9 +208,9 @@ replace! {
 
     /// wait4(2)
     fn wait4(pid: libc::pid_t, status: *mut c_int, options: c_int, usage: *mut libc::rusage) -> libc::pid_t {
-        wait_for(|| next!(fn wait4(
+        unhurried(wait_for(|| next!(fn wait4(
             pid: libc::pid_t, status: *mut c_int, options: c_int, usage: *mut libc::rusage,
-        ) -> libc::pid_t))
+        ) -> libc::pid_t)))
     }
 
     /// waitid(2)
