@@ -15,28 +15,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use driver::{
-    AhAttr, AttrMask, Card, CardError, Cq, Data, Device, DmaMemory, Qp, QpAttr, QpCaps, QpInit, SendFlags,
-    SendWr, Sge,
-};
+use driver::{AhAttr, AttrMask, Card, Cq, Data, Device, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge};
 use fpga_regs::{Access, AdminOpcode, Cqe, QpState, QpType, WqeOpcode, DOORBELL_BASE};
 
 /// The fake card with doorbells that are plain stores.
 struct Quick(fake::Fake, AtomicU64);
 
+macro_rules! fake {
+    ($self:ident, $card:ident => $call:expr) => {{
+        let $card = &$self.0;
+        $call
+    }};
+}
+
 impl Card for Quick {
-    fn read32(&self, offset: u32) -> u32 {
-        self.0.read32(offset)
-    }
-    fn write32(&self, offset: u32, value: u32) {
-        self.0.write32(offset, value);
-    }
-    fn read64(&self, offset: u32) -> u64 {
-        self.0.read64(offset)
-    }
-    fn write64(&self, offset: u32, value: u64) {
-        self.0.write64(offset, value);
-    }
+    driver::forward_card!(fake: registers memory interrupts);
     #[inline]
     fn doorbell(&self, offset: u32, value: u64) {
         debug_assert!(offset >= DOORBELL_BASE);
@@ -44,21 +37,6 @@ impl Card for Quick {
     }
     fn push(&self, _offset: u32, _wqe: &[u8], doorbell_offset: u32, value: u64) {
         self.doorbell(doorbell_offset, value);
-    }
-    fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
-        self.0.alloc(bytes)
-    }
-    fn free(&self, memory: DmaMemory) {
-        self.0.free(memory);
-    }
-    fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError> {
-        self.0.map(addr, len, writable)
-    }
-    fn unmap(&self, iova: u64, addr: *mut u8, len: usize) {
-        self.0.unmap(iova, addr, len);
-    }
-    fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
-        self.0.wait_interrupt(vector, timeout)
     }
     #[inline]
     fn relax(&self, _empty_polls: u32) {}

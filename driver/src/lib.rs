@@ -28,6 +28,7 @@ mod device;
 mod dma;
 mod error;
 mod events;
+mod forward;
 mod mcast;
 mod mr;
 mod mw;

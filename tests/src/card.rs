@@ -4,11 +4,10 @@
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use driver::backend::vfio::Vfio;
 use driver::backend::vfio_user::VfioUserCard;
-use driver::{Card, CardError, DmaMemory};
+use driver::Card;
 use fpga_regs::regs;
 use model::attach::{OpenError, SegmentCard, ServedCard};
 use model::serve::{serve, DmaMode};
@@ -99,18 +98,7 @@ macro_rules! each {
 }
 
 impl Card for TestCard {
-    fn read32(&self, offset: u32) -> u32 {
-        each!(self, card => card.read32(offset))
-    }
-    fn write32(&self, offset: u32, value: u32) {
-        each!(self, card => card.write32(offset, value));
-    }
-    fn read64(&self, offset: u32) -> u64 {
-        each!(self, card => card.read64(offset))
-    }
-    fn write64(&self, offset: u32, value: u64) {
-        each!(self, card => card.write64(offset, value));
-    }
+    driver::forward_card!(each: registers push expect_doorbell memory waiting);
     fn doorbell(&self, offset: u32, value: u64) {
         each!(self, card => card.doorbell(offset, value));
         if !matches!(self, TestCard::Here(_)) {
@@ -118,32 +106,5 @@ impl Card for TestCard {
             // pushes posted writes before it, as on PCIe.
             self.read32(regs::ID);
         }
-    }
-    fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64) {
-        each!(self, card => card.push(offset, wqe, doorbell_offset, value));
-    }
-    fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
-        each!(self, card => card.alloc(bytes))
-    }
-    fn free(&self, memory: DmaMemory) {
-        each!(self, card => card.free(memory));
-    }
-    fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError> {
-        each!(self, card => card.map(addr, len, writable))
-    }
-    fn unmap(&self, iova: u64, addr: *mut u8, len: usize) {
-        each!(self, card => card.unmap(iova, addr, len));
-    }
-    fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
-        each!(self, card => card.wait_interrupt(vector, timeout))
-    }
-    fn expect_doorbell(&self) {
-        each!(self, card => card.expect_doorbell());
-    }
-    fn may_vanish(&self) -> bool {
-        each!(self, card => card.may_vanish())
-    }
-    fn relax(&self, empty_polls: u32) {
-        each!(self, card => card.relax(empty_polls));
     }
 }

@@ -22,25 +22,15 @@ struct Spy {
     queues: Queues,
 }
 
+macro_rules! spied {
+    ($self:ident, $card:ident => $call:expr) => {{
+        let $card = &$self.card;
+        $call
+    }};
+}
+
 impl Card for Spy {
-    fn read32(&self, offset: u32) -> u32 {
-        self.card.read32(offset)
-    }
-    fn write32(&self, offset: u32, value: u32) {
-        self.card.write32(offset, value);
-    }
-    fn read64(&self, offset: u32) -> u64 {
-        self.card.read64(offset)
-    }
-    fn write64(&self, offset: u32, value: u64) {
-        self.card.write64(offset, value);
-    }
-    fn doorbell(&self, offset: u32, value: u64) {
-        self.card.doorbell(offset, value);
-    }
-    fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64) {
-        self.card.push(offset, wqe, doorbell_offset, value);
-    }
+    driver::forward_card!(spied: registers doorbells regions waiting);
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
         let memory = self.card.alloc(bytes)?;
         self.queues.lock().expect("no panic").push((memory.ptr as usize, bytes));
@@ -49,18 +39,6 @@ impl Card for Spy {
     fn free(&self, memory: DmaMemory) {
         self.queues.lock().expect("no panic").retain(|queue| queue.0 != memory.ptr as usize);
         self.card.free(memory);
-    }
-    fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError> {
-        self.card.map(addr, len, writable)
-    }
-    fn unmap(&self, iova: u64, addr: *mut u8, len: usize) {
-        self.card.unmap(iova, addr, len);
-    }
-    fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
-        self.card.wait_interrupt(vector, timeout)
-    }
-    fn relax(&self, empty_polls: u32) {
-        self.card.relax(empty_polls);
     }
 }
 

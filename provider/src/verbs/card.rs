@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use driver::backend::vfio::Vfio;
-use driver::{CardError, DmaMemory};
 use model::attach::{Clocked, Follower, SegmentCard};
 
 /// The backend. A branch of the data path that always goes the same way costs next to nothing, and
@@ -61,60 +60,7 @@ impl Card {
 }
 
 impl driver::Card for Card {
-    #[inline]
-    fn read32(&self, offset: u32) -> u32 {
-        each!(self, card => card.read32(offset))
-    }
-    #[inline]
-    fn write32(&self, offset: u32, value: u32) {
-        each!(self, card => card.write32(offset, value));
-    }
-    #[inline]
-    fn read64(&self, offset: u32) -> u64 {
-        each!(self, card => card.read64(offset))
-    }
-    #[inline]
-    fn write64(&self, offset: u32, value: u64) {
-        each!(self, card => card.write64(offset, value));
-    }
-    #[inline]
-    fn doorbell(&self, offset: u32, value: u64) {
-        each!(self, card => card.doorbell(offset, value));
-    }
-    #[inline]
-    fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64) {
-        each!(self, card => card.push(offset, wqe, doorbell_offset, value));
-    }
-    fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
-        each!(self, card => card.alloc(bytes))
-    }
-    fn free(&self, memory: DmaMemory) {
-        each!(self, card => card.free(memory));
-    }
-    fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError> {
-        each!(self, card => card.map(addr, len, writable))
-    }
-    fn unmap(&self, iova: u64, addr: *mut u8, len: usize) {
-        each!(self, card => card.unmap(iova, addr, len));
-    }
-    fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
-        each!(self, card => card.wait_interrupt(vector, timeout))
-    }
-    #[inline]
-    fn expect_doorbell(&self) {
-        each!(self, card => card.expect_doorbell());
-    }
-    #[inline]
-    fn polled(&self, completions: usize) {
-        each!(self, card => card.polled(completions));
-    }
-    fn may_vanish(&self) -> bool {
-        each!(self, card => card.may_vanish())
-    }
-    #[inline]
-    fn relax(&self, empty_polls: u32) {
-        each!(self, card => card.relax(empty_polls));
-    }
+    driver::forward_card!(each: all);
 }
 
 /// An open card function.

@@ -1,13 +1,8 @@
 //! A card whose BAR is reached as that of a card in a slot, with plain memory there, and whose
 //! completions the benchmark writes.
 
-use std::time::Duration;
-
 use driver::backend::vfio::Bar;
-use driver::{
-    AhAttr, AttrMask, Card, CardError, Data, Device, DmaMemory, QpAttr, QpCaps, QpInit, SendFlags, SendWr,
-    Sge,
-};
+use driver::{AhAttr, AttrMask, Card, Data, Device, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge};
 use fpga_regs::{Access, Cqe, QpState, QpType, WqeOpcode};
 
 use crate::{fake, script, work};
@@ -15,19 +10,15 @@ use crate::{fake, script, work};
 /// Commands go to a fake card, the data path to the memory.
 struct Slot(fake::Fake, Bar);
 
+macro_rules! fake {
+    ($self:ident, $card:ident => $call:expr) => {{
+        let $card = &$self.0;
+        $call
+    }};
+}
+
 impl Card for Slot {
-    fn read32(&self, offset: u32) -> u32 {
-        self.0.read32(offset)
-    }
-    fn write32(&self, offset: u32, value: u32) {
-        self.0.write32(offset, value);
-    }
-    fn read64(&self, offset: u32) -> u64 {
-        self.0.read64(offset)
-    }
-    fn write64(&self, offset: u32, value: u64) {
-        self.0.write64(offset, value);
-    }
+    driver::forward_card!(fake: registers memory interrupts);
     #[inline]
     fn doorbell(&self, offset: u32, value: u64) {
         self.1.write(offset, value);
@@ -36,21 +27,6 @@ impl Card for Slot {
     fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64) {
         self.1.write_words(offset, wqe);
         self.1.write(doorbell_offset, value);
-    }
-    fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
-        self.0.alloc(bytes)
-    }
-    fn free(&self, memory: DmaMemory) {
-        self.0.free(memory);
-    }
-    fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError> {
-        self.0.map(addr, len, writable)
-    }
-    fn unmap(&self, iova: u64, addr: *mut u8, len: usize) {
-        self.0.unmap(iova, addr, len);
-    }
-    fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
-        self.0.wait_interrupt(vector, timeout)
     }
     #[inline]
     fn relax(&self, _empty_polls: u32) {}

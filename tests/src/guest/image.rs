@@ -35,9 +35,10 @@ const PROGRAMS: &[&str] = &[
     "ibv_rc_pingpong",
 ];
 
-/// Packs a tree with `own` programs (path here, path there) in `dir`; the file is named by the result.
-pub fn pack(kit: &Kit, dir: &Path, own: &[(PathBuf, &str)]) -> PathBuf {
-    let tree = dir.join("tree");
+/// Packs a tree with `own` programs (path here, path there), into a file without a name: it goes with the process.
+pub fn pack(kit: &Kit, own: &[(PathBuf, &str)]) -> File {
+    let dir = tempfile::tempdir().expect("a directory");
+    let tree = dir.path().join("tree");
     let busybox = tree.join("bin/busybox");
     put(&kit.busybox(), &busybox);
     put(&Path::new(env!("CARGO_MANIFEST_DIR")).join("guest/init"), &tree.join("init"));
@@ -66,18 +67,17 @@ pub fn pack(kit: &Kit, dir: &Path, own: &[(PathBuf, &str)]) -> PathBuf {
     for library in libraries {
         put(&library, &tree.join(library.strip_prefix("/").expect("ldd gives absolute paths")));
     }
-    let image = dir.join("initramfs");
+    let image = tempfile::tempfile().expect("a file");
     let find = Command::new("find").arg(".").current_dir(&tree).stdout(Stdio::piped()).spawn();
     let find = find.expect("find runs").stdout.expect("its output");
     let packed = Command::new(kit.busybox())
         .args(["cpio", "-o", "-H", "newc"])
         .current_dir(&tree)
         .stdin(find)
-        .stdout(File::create(&image).expect("the image"))
+        .stdout(image.try_clone().expect("the image"))
         .output()
         .expect("busybox runs");
     assert!(packed.status.success(), "cpio: {}", String::from_utf8_lossy(&packed.stderr));
-    fs::remove_dir_all(&tree).expect("the tree goes");
     image
 }
 

@@ -1,5 +1,7 @@
 //! A running guest.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -44,21 +46,20 @@ pub struct Machine {
     dir: tempfile::TempDir,
 }
 
-/// The files of the guests of this test process; `card` is the program that uses the driver in the guest.
-fn initramfs(card: &str) -> &'static Path {
-    static IMAGE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, image) = IMAGE.get_or_init(|| {
-        let dir = tempfile::tempdir().expect("a directory");
+/// The files of the guests of this test process, as a path that QEMU can open while this process runs; `card` is
+/// the program that uses the driver in the guest.
+fn initramfs(card: &str) -> PathBuf {
+    static IMAGE: OnceLock<File> = OnceLock::new();
+    let image = IMAGE.get_or_init(|| {
         let provider = verbena().with_file_name("libverbena.so");
         let own = [
             (verbena().to_owned(), "/usr/bin/verbena"),
             (provider, "/usr/bin/libverbena.so"),
             (PathBuf::from(card), "/usr/bin/guest-card"),
         ];
-        let image = image::pack(Kit::get(), dir.path(), &own);
-        (dir, image)
+        image::pack(Kit::get(), &own)
     });
-    image
+    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), image.as_raw_fd()))
 }
 
 impl Machine {
