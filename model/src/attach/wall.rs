@@ -165,22 +165,33 @@ impl Env for Wall<'_> {
         self.guard.write(to.domain, to.iova, from).map_err(fault)
     }
 
-    #[inline]
+    #[inline(always)]
     fn publish(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault> {
         let (body, last) = from.split_at(from.len() - 8);
-        self.write(to, body)?;
+        let word = u64::from_le_bytes(last.try_into().expect("eight bytes"));
         let at = to.add(body.len() as u64);
-        let word: [u8; 8] = last.try_into().expect("eight bytes");
-        match self.reach(at) {
+        let whole = self.direct(to, from.len());
+        let place = match whole {
+            Some(p) => {
+                // SAFETY: `from.len()` bytes of the segment's heap, which `from` is not in.
+                unsafe { std::ptr::copy_nonoverlapping(body.as_ptr(), p, body.len()) };
+                Some(p.wrapping_add(body.len()))
+            }
+            None => {
+                self.write(to, body)?;
+                self.reach(at)
+            }
+        };
+        match place {
             Some(p) if p as usize % 8 == 0 => {
                 // SAFETY: eight aligned bytes of the segment's heap; others access them concurrently
                 // only as a queue entry's last word.
-                unsafe { AtomicU64::from_ptr(p.cast()) }.store(u64::from_le_bytes(word), Ordering::Release);
+                unsafe { AtomicU64::from_ptr(p.cast()) }.store(word, Ordering::Release);
                 // What is changed after this is changed after this, for whoever finds us dead.
                 compiler_fence(Ordering::SeqCst);
                 Ok(())
             }
-            _ => self.write(at, &word),
+            _ => self.write(at, last),
         }
     }
 

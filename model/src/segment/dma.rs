@@ -131,49 +131,81 @@ pub(super) struct Cache([CacheSlot; CACHE_SLOTS]);
 
 #[derive(Clone, Copy)]
 struct CacheSlot {
-    generation: u64,
-    member: u64,
+    /// Generation and member.
+    tag: u64,
     range: Range,
+    /// Bytes of the range if it lies in the segment, else 0.
+    direct: u64,
+    /// Where it lies in this process then.
+    here: *mut u8,
 }
 
 impl Cache {
     pub(super) fn new() -> Cache {
-        Cache(
-            [CacheSlot {
-                generation: u64::MAX,
-                member: u64::MAX,
-                range: Range { start: 0, len: 0, backing: FOREIGN, refs: 0 },
-            }; CACHE_SLOTS],
-        )
+        let range = Range { start: 0, len: 0, backing: FOREIGN, refs: 0 };
+        Cache([CacheSlot { tag: u64::MAX, range, direct: 0, here: std::ptr::null_mut() }; CACHE_SLOTS])
     }
 }
 
 impl Guard<'_> {
-    /// Where `iova` of `member` is, and how many bytes from there on are
-    /// contiguous. `None` when the member has not mapped it.
-    #[inline]
-    pub fn resolve(&self, member: u16, iova: u64) -> Option<(Backing, u64)> {
+    /// The slot for an address, and the tag that it has if it is valid.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    fn slot(&self, member: u16, iova: u64) -> (&mut CacheSlot, u64) {
         let generation: &AtomicU64 = &self.segment().tables().header.steady.dma_generation;
-        let generation = generation.load(Relaxed);
+        let tag = generation.load(Relaxed) << 16 | u64::from(member);
         // Different buffers should meet in different slots; one large buffer
         // may fill several.
         let key = (iova >> 16) ^ u64::from(member).wrapping_mul(0x9e5);
         // SAFETY: the cache is only used with the lock held, which one thread
-        // of the process has at most; no reference outlives this function.
+        // of the process has at most; no reference outlives the caller, none of which calls another.
         let cache = unsafe { &mut *self.segment().local().cache.get() };
-        let slot = &mut cache.0[key as usize % CACHE_SLOTS];
+        (&mut cache.0[key as usize % CACHE_SLOTS], tag)
+    }
+
+    /// The address, in this process, of `len` bytes at `iova`, if they are in
+    /// the segment in one piece.
+    #[inline(always)]
+    pub fn direct(&self, member: u16, iova: u64, len: u64) -> Option<*mut u8> {
+        let (slot, tag) = self.slot(member, iova);
         let into = iova.wrapping_sub(slot.range.start);
-        if slot.generation != generation || slot.member != u64::from(member) || into >= slot.range.len {
-            let range = self.look_up(member, iova)?;
-            *slot = CacheSlot { generation, member: member.into(), range };
+        if slot.tag == tag && into < slot.direct && len <= slot.direct - into {
+            return Some(slot.here.wrapping_add(into as usize));
         }
-        let into = iova - slot.range.start;
-        let backing = match slot.range.place() {
-            None if slot.range.in_segment() => Backing::Extent(slot.range.backing + into),
+        self.direct_slowly(member, iova, len)
+    }
+
+    #[inline(never)]
+    fn direct_slowly(&self, member: u16, iova: u64, len: u64) -> Option<*mut u8> {
+        match self.resolve(member, iova)? {
+            (Backing::Extent(offset), contiguous) if len <= contiguous => Some(self.segment().ptr_at(offset)),
+            _ => None,
+        }
+    }
+
+    /// Where `iova` of `member` is, and how many bytes from there on are
+    /// contiguous. `None` when the member has not mapped it.
+    pub fn resolve(&self, member: u16, iova: u64) -> Option<(Backing, u64)> {
+        let (slot, tag) = self.slot(member, iova);
+        let inside = |range: &Range| iova.wrapping_sub(range.start) < range.len;
+        let range = if slot.tag == tag && inside(&slot.range) {
+            slot.range
+        } else {
+            let range = self.look_up(member, iova)?;
+            let (direct, here) = match range.in_segment() {
+                true => (range.len, self.segment().ptr_at(range.backing)),
+                false => (0, std::ptr::null_mut()),
+            };
+            *self.slot(member, iova).0 = CacheSlot { tag, range, direct, here };
+            range
+        };
+        let into = iova - range.start;
+        let backing = match range.place() {
+            None if range.in_segment() => Backing::Extent(range.backing + into),
             None => Backing::Foreign,
             Some(place) => Backing::Placed(place.after(into)),
         };
-        Some((backing, slot.range.len - into))
+        Some((backing, range.len - into))
     }
 
     #[cold]

@@ -73,16 +73,6 @@ enum Spot {
 }
 
 impl Guard<'_> {
-    /// The address, in this process, of `len` bytes at `iova`, if they are in
-    /// the segment in one piece.
-    #[inline]
-    pub fn direct(&self, member: u16, iova: u64, len: u64) -> Option<*mut u8> {
-        match self.resolve(member, iova)? {
-            (Backing::Extent(offset), contiguous) if len <= contiguous => Some(self.segment().ptr_at(offset)),
-            _ => None,
-        }
-    }
-
     /// Copies `len` bytes from `src` to `dst`, each a member and its address.
     #[inline]
     pub fn copy(&self, dst: (u16, u64), src: (u16, u64), len: u64) -> Result<(), DmaFault> {
