@@ -185,6 +185,19 @@ pub(super) struct Transfer {
     pub(super) direction: Direction,
 }
 
+impl Transfer {
+    /// Its first `len` bytes.
+    pub(super) fn first(self, len: usize) -> Transfer {
+        Transfer { len, ..self }
+    }
+
+    /// All but its first `done` bytes.
+    pub(super) fn after(self, done: usize) -> Transfer {
+        let here = self.here.wrapping_add(done);
+        Transfer { iova: self.iova + done as u64, here, len: self.len - done, ..self }
+    }
+}
+
 impl Guard<'_> {
     fn bounce_of(&self, member: u16) -> Option<&Bounce> {
         self.segment().tables().bounce.get(usize::from(member))

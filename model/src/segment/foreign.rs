@@ -95,7 +95,10 @@ impl Guard<'_> {
                 unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
                 Ok(())
             }
-            None => self.walk(member, iova, to.as_mut_ptr(), to.len(), Direction::Read),
+            None => {
+                let (here, len) = (to.as_mut_ptr(), to.len());
+                self.walk(Transfer { member, iova, here, len, direction: Direction::Read })
+            }
         }
     }
 
@@ -110,8 +113,8 @@ impl Guard<'_> {
                 Ok(())
             }
             None => {
-                let from_ptr = from.as_ptr().cast_mut();
-                self.walk(member, iova, from_ptr, from.len(), Direction::Write)
+                let (here, len) = (from.as_ptr().cast_mut(), from.len());
+                self.walk(Transfer { member, iova, here, len, direction: Direction::Write })
             }
         }
     }
@@ -126,60 +129,49 @@ impl Guard<'_> {
             let mut run = (len - done).min(dst_run).min(src_run);
             let to_ptr = self.local_ptr(dst.0, dst_spot, &mut run, Direction::Write);
             let from_ptr = self.local_ptr(src.0, src_spot, &mut run, Direction::Read);
-            let run = run as usize;
-            let done_now = match (to_ptr, from_ptr) {
-                (Some(to), Some(from)) => {
-                    // SAFETY: both are in the heap, in registered memory of this
-                    // process, which it keeps mapped while it is registered, or
-                    // in a window.
-                    unsafe { std::ptr::copy(from, to, run) };
-                    run
-                }
-                (Some(here), None) => {
-                    self.remote(src.0, src_spot, here, run, Direction::Read)?;
-                    run
-                }
-                (None, Some(here)) => {
-                    self.remote(dst.0, dst_spot, here, run, Direction::Write)?;
-                    run
-                }
+            let mut run = run as usize;
+            let read = |here, len| {
+                let direction = Direction::Read;
+                self.remote(src_spot, Transfer { member: src.0, iova: from, here, len, direction })
+            };
+            let write = |here, len| {
+                let direction = Direction::Write;
+                self.remote(dst_spot, Transfer { member: dst.0, iova: to, here, len, direction })
+            };
+            match (to_ptr, from_ptr) {
+                // SAFETY: both are in the heap, in registered memory of this process, which it keeps mapped
+                // while it is registered, or in a window.
+                (Some(to), Some(from)) => unsafe { std::ptr::copy(from, to, run) },
+                (Some(here), None) => read(here, run)?,
+                (None, Some(here)) => write(here, run)?,
                 (None, None) => {
                     let mut bounce = [0_u8; BOUNCE];
-                    let run = run.min(BOUNCE);
-                    self.remote(src.0, src_spot, bounce.as_mut_ptr(), run, Direction::Read)?;
-                    self.remote(dst.0, dst_spot, bounce.as_mut_ptr(), run, Direction::Write)?;
-                    run
+                    run = run.min(BOUNCE);
+                    read(bounce.as_mut_ptr(), run)?;
+                    write(bounce.as_mut_ptr(), run)?;
                 }
-            };
-            done += done_now as u64;
+            }
+            done += run as u64;
         }
         Ok(())
     }
 
     #[cold]
-    fn walk(
-        &self,
-        member: u16,
-        iova: u64,
-        here: *mut u8,
-        len: usize,
-        direction: Direction,
-    ) -> Result<(), DmaFault> {
-        let mut done = 0;
-        while done < len {
-            let at = iova + done as u64;
-            let (spot, run) = self.find(member, at, direction)?;
-            let mut run = run.min((len - done) as u64);
+    fn walk(&self, mut left: Transfer) -> Result<(), DmaFault> {
+        while left.len != 0 {
+            let Transfer { member, iova, here, direction, .. } = left;
+            let (spot, run) = self.find(member, iova, direction)?;
+            let mut run = run.min(left.len as u64);
             let there = self.local_ptr(member, spot, &mut run, direction);
-            let (here, run) = (here.wrapping_add(done), run as usize);
+            let run = run as usize;
             match (there, direction) {
                 // SAFETY: as in `copy_slowly`; `here` is the caller's slice.
                 (Some(there), Direction::Read) => unsafe { std::ptr::copy(there, here, run) },
                 // SAFETY: as above.
                 (Some(there), Direction::Write) => unsafe { std::ptr::copy(here, there, run) },
-                (None, _) => self.remote(member, spot, here, run, direction)?,
+                (None, _) => self.remote(spot, left.first(run))?,
             }
-            done += run;
+            left = left.after(run);
         }
         Ok(())
     }
@@ -233,30 +225,20 @@ impl Guard<'_> {
         }
     }
 
-    /// Copies from or to another process: with its help, or the kernel does it.
-    fn remote(
-        &self,
-        member: u16,
-        spot: Spot,
-        here: *mut u8,
-        len: usize,
-        direction: Direction,
-    ) -> Result<(), DmaFault> {
-        let iova = match spot {
-            Spot::Asked(iova) => return self.ask(Transfer { member, iova, here, len, direction }),
-            Spot::Segment(at) | Spot::Owner(at) => at,
+    /// Copies from or to another process, where a spot of it is: with its help, or the kernel does it.
+    fn remote(&self, spot: Spot, whole: Transfer) -> Result<(), DmaFault> {
+        let mut left = match spot {
+            Spot::Asked(iova) => return self.ask(Transfer { iova, ..whole }),
+            Spot::Segment(at) | Spot::Owner(at) => Transfer { iova: at, ..whole },
         };
-        let mut done = 0;
-        while done < len {
-            let (iova, here, len) = (iova + done as u64, here.wrapping_add(done), len - done);
-            let helped = self.with_help(Transfer { member, iova, here, len, direction })?;
-            let share = self.kernel_share(member, len - helped);
-            let (iova, here) = (iova + helped as u64, here.wrapping_add(helped));
-            self.by_kernel(member, iova, here, share, direction)?;
-            done += helped + share;
+        while left.len != 0 {
+            left = left.after(self.with_help(left)?);
+            let share = self.kernel_share(whole.member, left.len);
+            self.by_kernel(left.first(share))?;
+            left = left.after(share);
         }
-        if len >= LEAST {
-            self.large_copy_done(member);
+        if whole.len >= LEAST {
+            self.large_copy_done(whole.member);
         }
         Ok(())
     }
@@ -264,20 +246,14 @@ impl Guard<'_> {
     /// True as long as the process has memory.
     pub(super) fn exists(&self, member: u16) -> bool {
         let mut byte = 0;
-        let result = self.by_kernel(member, 0, &mut byte, 1, Direction::Read);
+        let probe = Transfer { member, iova: 0, here: &mut byte, len: 1, direction: Direction::Read };
         // Nothing is mapped there; that can only be found out if there is a map.
-        matches!(result, Ok(()) | Err(DmaFault::Unreachable { errno: libc::EFAULT, .. }))
+        matches!(self.by_kernel(probe), Ok(()) | Err(DmaFault::Unreachable { errno: libc::EFAULT, .. }))
     }
 
     /// Lets the kernel copy from or to another process.
-    fn by_kernel(
-        &self,
-        member: u16,
-        iova: u64,
-        here: *mut u8,
-        len: usize,
-        direction: Direction,
-    ) -> Result<(), DmaFault> {
+    fn by_kernel(&self, whole: Transfer) -> Result<(), DmaFault> {
+        let Transfer { member, iova, .. } = whole;
         let fault = |errno| DmaFault::Unreachable { member, iova, errno };
         let pid = self
             .segment()
@@ -286,21 +262,20 @@ impl Guard<'_> {
             .filter(|&pid| pid != 0)
             .ok_or_else(|| fault(libc::ESRCH))?;
         let pid = pid as libc::pid_t;
-        let mut done = 0;
-        while done < len {
-            let local = libc::iovec { iov_base: here.wrapping_add(done).cast(), iov_len: len - done };
-            let remote =
-                libc::iovec { iov_base: (iova as usize + done) as *mut libc::c_void, iov_len: len - done };
+        let mut left = whole;
+        while left.len != 0 {
+            let local = libc::iovec { iov_base: left.here.cast(), iov_len: left.len };
+            let remote = libc::iovec { iov_base: left.iova as *mut libc::c_void, iov_len: left.len };
             // SAFETY: `here` is valid for `len` bytes; the other side is
             // checked by the kernel.
             let moved = unsafe {
-                match direction {
+                match left.direction {
                     Direction::Read => libc::process_vm_readv(pid, &local, 1, &remote, 1, 0),
                     Direction::Write => libc::process_vm_writev(pid, &local, 1, &remote, 1, 0),
                 }
             };
             match moved {
-                n if n > 0 => done += n as usize,
+                n if n > 0 => left = left.after(n as usize),
                 0 => return Err(fault(libc::EFAULT)),
                 _ => {
                     let error = std::io::Error::last_os_error();
