@@ -58,6 +58,16 @@ pub enum Atomic {
     FetchAdd(u64),
 }
 
+impl Atomic {
+    /// What is stored where the value was `original`; `None` where nothing is.
+    pub fn applied(self, original: u64) -> Option<u64> {
+        match self {
+            Atomic::CompareSwap { compare, swap } => (original == compare).then_some(swap),
+            Atomic::FetchAdd(add) => Some(original.wrapping_add(add)),
+        }
+    }
+}
+
 /// The surroundings of the cards. Methods that access memory fail with [`DmaFault`].
 pub trait Env {
     /// WQEs that a QP sends before others have a turn.

@@ -1,7 +1,7 @@
 //! The C header.
 
 use super::c_layout::{members, Member};
-use super::text::{line, meaning, snake, upper, NOTICE};
+use super::text::{about, line, meaning, snake, upper, NOTICE};
 use crate::catalog::{self, Block};
 use crate::field::{Format, Names};
 use std::fmt::Write;
@@ -89,12 +89,7 @@ fn registers(text: &mut String, block: &Block) {
         let _ = writeln!(text, "#define VERBENA_{name}(n) ({base} + (n) * {stride})\n");
     }
     for register in block.registers {
-        let count = match register.count {
-            1 => String::new(),
-            count => format!(", {count} of them"),
-        };
-        let doc =
-            format!("{} ({}, {} bytes{count})", line(register.doc), register.mode.name(), register.bytes);
+        let doc = about(register);
         define(text, &format!("{name}_REG_{}", register.name), &number(register.offset.into(), 4), &doc);
         if let Some(reset) = register.reset {
             let value = number(reset, register.bytes as usize);

@@ -1,6 +1,6 @@
 //! The SystemVerilog package.
 
-use super::text::{line, meaning, pieces, snake, upper, Piece, NOTICE};
+use super::text::{about, line, meaning, pieces, snake, upper, Piece, NOTICE};
 use crate::catalog::{self, Block};
 use crate::field::{Field, Format, Kind, Names};
 use std::fmt::Write;
@@ -68,12 +68,7 @@ fn registers(text: &mut String, block: &Block) {
         parameter(text, &format!("{name}_COUNT"), 32, block.count.into(), "How many there are.");
     }
     for register in block.registers {
-        let count = match register.count {
-            1 => String::new(),
-            count => format!(", {count} of them"),
-        };
-        let doc =
-            format!("{} ({}, {} bytes{count})", line(register.doc), register.mode.name(), register.bytes);
+        let doc = about(register);
         let name = format!("{name}_REG_{}", register.name);
         parameter(text, &name, 32, register.offset.into(), &doc);
         if let Some(reset) = register.reset {

@@ -1,6 +1,7 @@
 //! Names and comments as the exports write them.
 
 use crate::field::{Field, Format, Kind};
+use crate::regs::Register;
 
 /// The first lines of every generated file, without comment signs.
 pub const NOTICE: [&str; 2] = [
@@ -29,6 +30,15 @@ pub fn upper(name: &str) -> String {
 pub fn line(doc: &str) -> String {
     let words: Vec<&str> = doc.split_whitespace().collect();
     words.join(" ").replace("[`", "`").replace("`]", "`").replace("Self::", "")
+}
+
+/// What a register is, on one line.
+pub fn about(register: &Register) -> String {
+    let count = match register.count {
+        1 => String::new(),
+        count => format!(", {count} of them"),
+    };
+    format!("{} ({}, {} bytes{count})", line(register.doc), register.mode.name(), register.bytes)
 }
 
 /// A piece of a format, in the order of bits.

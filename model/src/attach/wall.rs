@@ -218,12 +218,9 @@ impl Env for Wall<'_> {
         let mut bytes = [0u8; 8];
         self.read(at, &mut bytes)?;
         let original = u64::from_ne_bytes(bytes);
-        let new = match op {
-            Atomic::CompareSwap { compare, swap } if original == compare => swap,
-            Atomic::CompareSwap { .. } => return Ok(original),
-            Atomic::FetchAdd(add) => original.wrapping_add(add),
-        };
-        self.write(at, &new.to_ne_bytes())?;
+        if let Some(new) = op.applied(original) {
+            self.write(at, &new.to_ne_bytes())?;
+        }
         Ok(original)
     }
 

@@ -272,13 +272,10 @@ impl Env for SimEnv<'_> {
         let mut bytes = [0u8; 8];
         self.read(at, &mut bytes)?;
         let original = u64::from_ne_bytes(bytes);
-        let new = match op {
-            Atomic::CompareSwap { compare, swap } if original == compare => swap,
-            Atomic::CompareSwap { .. } => return Ok(original),
-            Atomic::FetchAdd(add) => original.wrapping_add(add),
-        };
-        let now = self.sim.now;
-        self.short(at, &new.to_ne_bytes(), now, bytes.len() as u32, false)?;
+        if let Some(new) = op.applied(original) {
+            let now = self.sim.now;
+            self.short(at, &new.to_ne_bytes(), now, bytes.len() as u32, false)?;
+        }
         Ok(original)
     }
 
