@@ -18,11 +18,11 @@ use crate::packet::Packet;
 use crate::profile::Profile;
 
 /// Begin of the file.
-const MAGIC: &[u8; 8] = b"VBTRACE1";
+pub const MAGIC: &[u8; 8] = b"VBTRACE1";
 /// Bytes of its header.
-const HEADER: usize = 64;
+pub const HEADER: usize = 64;
 /// Bytes of a record.
-const RECORD: usize = 40;
+pub const RECORD: usize = 40;
 /// Longest path of the file.
 const MAX_PATH: usize = 4096;
 /// Spans that gather before they are written.
@@ -31,9 +31,9 @@ const BATCH: usize = 4096;
 const UNREAD: usize = 4096;
 
 /// Flag: on the responder's side.
-const RESPONDER: u8 = 1;
+pub const RESPONDER: u8 = 1;
 /// Flag: the upper four bits are the card that did it.
-const PLACED: u8 = 2;
+pub const PLACED: u8 = 2;
 
 /// What a span is about; the values are those of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

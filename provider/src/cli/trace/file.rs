@@ -8,9 +8,8 @@
 
 use std::io::{self, Read};
 
-const MAGIC: &[u8; 8] = b"VBTRACE1";
-const HEADER: usize = 64;
-const RECORD: usize = 40;
+use model::sim::trace::{Phase as Written, HEADER, MAGIC, PLACED, RECORD, RESPONDER};
+
 /// More than any version would want: a file that says so is damaged.
 const LARGEST_RECORD: usize = 4096;
 
@@ -20,19 +19,19 @@ pub struct Phase(pub u8);
 
 #[allow(missing_docs)]
 impl Phase {
-    pub const POST: Phase = Phase(0);
-    pub const DOORBELL: Phase = Phase(1);
-    pub const WQE_FETCH: Phase = Phase(2);
-    pub const PAYLOAD_FETCH: Phase = Phase(3);
-    pub const TX: Phase = Phase(4);
-    pub const WIRE: Phase = Phase(5);
-    pub const RX: Phase = Phase(6);
-    pub const DMA_WRITE: Phase = Phase(7);
-    pub const ACK: Phase = Phase(8);
-    pub const CQE: Phase = Phase(9);
-    pub const POLL: Phase = Phase(10);
-    pub const READ_RESPONSE: Phase = Phase(11);
-    pub const INTERRUPT: Phase = Phase(12);
+    pub const POST: Phase = Phase(Written::Post as u8);
+    pub const DOORBELL: Phase = Phase(Written::Doorbell as u8);
+    pub const WQE_FETCH: Phase = Phase(Written::WqeFetch as u8);
+    pub const PAYLOAD_FETCH: Phase = Phase(Written::PayloadFetch as u8);
+    pub const TX: Phase = Phase(Written::Tx as u8);
+    pub const WIRE: Phase = Phase(Written::Wire as u8);
+    pub const RX: Phase = Phase(Written::Rx as u8);
+    pub const DMA_WRITE: Phase = Phase(Written::DmaWrite as u8);
+    pub const ACK: Phase = Phase(Written::Ack as u8);
+    pub const CQE: Phase = Phase(Written::Cqe as u8);
+    pub const POLL: Phase = Phase(Written::Poll as u8);
+    pub const READ_RESPONSE: Phase = Phase(Written::ReadResponse as u8);
+    pub const INTERRUPT: Phase = Phase(Written::Interrupt as u8);
 }
 
 impl Phase {
@@ -95,14 +94,14 @@ pub struct Span {
 impl Span {
     /// True when the responder did it.
     pub fn at_responder(&self) -> bool {
-        self.flags & 1 != 0
+        self.flags & RESPONDER != 0
     }
 
     /// Card that did it, where the file says so.
     pub fn place(&self) -> Option<u8> {
         match self.flags {
-            flags if flags & 2 != 0 => Some(flags >> 4),
-            flags if flags & 1 == 0 => Some(self.card),
+            flags if flags & PLACED != 0 => Some(flags >> 4),
+            flags if flags & RESPONDER == 0 => Some(self.card),
             _ => None,
         }
     }
