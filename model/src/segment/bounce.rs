@@ -22,6 +22,7 @@ use super::futex::futex_wake;
 use super::layout::{MAX_MEMBERS, PAGE};
 use super::lock::Guard;
 use super::now_ns;
+use super::pace::Pace;
 
 /// Chunks under way at a time.
 pub(super) const SLOTS: usize = 4;
@@ -95,6 +96,7 @@ struct RunnerState {
     retry_at: AtomicU64,
     woken_at: AtomicU64,
     failures: AtomicU32,
+    pace: Pace,
 }
 
 #[repr(C, align(64))]
@@ -209,18 +211,19 @@ impl Guard<'_> {
         let Some(bounce) = self.bounce_of(member).filter(|_| len >= LEAST) else {
             return len;
         };
+        let (now, runner) = (now_ns(), &bounce.runner);
+        let retry = now >= runner.retry_at.load(Relaxed);
         match bounce.helper.state.load(Relaxed) {
-            NONE | AWAKE => return len,
-            WAKING => return len.min(WHILE_WAKING),
+            NONE => return len,
+            _ if !retry || !runner.pace.help_pays(now) => return len,
+            // It is asked for the rest.
+            AWAKE | WAKING => return len.min(WHILE_WAKING),
             _ => {}
         }
-        let (now, runner) = (now_ns(), &bounce.runner);
         let vain = bounce.helper.vain.load(Relaxed).min(10);
         let pause = if vain == 0 { 0 } else { PAUSE_NS << vain };
         let wanted = len >= HUGE || now.saturating_sub(runner.last.load(Relaxed)) < RECENT_NS;
-        let allowed = now >= runner.retry_at.load(Relaxed)
-            && now.saturating_sub(runner.woken_at.load(Relaxed)) >= pause;
-        if !wanted || !allowed {
+        if !wanted || now.saturating_sub(runner.woken_at.load(Relaxed)) < pause {
             return len;
         }
         let state = &bounce.helper.state;
@@ -229,6 +232,13 @@ impl Guard<'_> {
             futex_wake(state, 1);
         }
         len.min(WHILE_WAKING)
+    }
+
+    /// The kernel has copied from or to `member`, since `begin` (ns).
+    pub(super) fn copied_by_kernel(&self, member: u16, len: usize, begin: u64) {
+        if let Some(bounce) = self.bounce_of(member) {
+            bounce.runner.pace.kernel(len, now_ns() - begin);
+        }
     }
 
     /// A large copy is over, whoever did it.
@@ -244,14 +254,16 @@ impl Guard<'_> {
     /// many bytes from the beginning are done; the rest is for the kernel.
     pub(super) fn with_help(&self, transfer: Transfer) -> Result<usize, DmaFault> {
         let Some(bounce) = self.bounce_of(transfer.member) else { return Ok(0) };
-        if transfer.len < LEAST
-            || bounce.helper.state.load(Acquire) != AWAKE
-            || now_ns() < bounce.runner.retry_at.load(Relaxed)
-        {
+        if transfer.len < LEAST || bounce.helper.state.load(Acquire) != AWAKE {
+            return Ok(0);
+        }
+        let begin = now_ns();
+        if begin < bounce.runner.retry_at.load(Relaxed) || !bounce.runner.pace.help_pays(begin) {
             return Ok(0);
         }
         let mut run = Run::new(self, bounce, transfer, false);
         let result = run.run();
+        bounce.runner.pace.helped(run.done, now_ns() - begin);
         let failures = &bounce.runner.failures;
         if run.done == transfer.len {
             failures.store(0, Relaxed);

@@ -234,7 +234,11 @@ impl Guard<'_> {
         while left.len != 0 {
             left = left.after(self.with_help(left)?);
             let share = self.kernel_share(whole.member, left.len);
+            let begin = if share >= LEAST { super::now_ns() } else { 0 };
             self.by_kernel(left.first(share))?;
+            if share >= LEAST {
+                self.copied_by_kernel(whole.member, share, begin);
+            }
             left = left.after(share);
         }
         if whole.len >= LEAST {

@@ -31,6 +31,7 @@ mod local_lock;
 pub mod lock;
 pub mod maps;
 pub mod mover;
+mod pace;
 mod pages;
 mod plan;
 pub mod protect;

@@ -96,6 +96,10 @@ fn main() {
         }
         if wanted("unmapped") {
             let copy = limits::memcpy(size) / 1e9;
+            println!(
+                "from core to core through shared slots, copied twice: {:.1} GB/s",
+                limits::double_copy() / 1e9
+            );
             let file = tempfile::NamedTempFile::new().expect("a file to map");
             file.as_file().set_len(64 << 20).expect("room for the file");
             let options = format!("-m 4096 -s {size} -n {iterations} --mmap={}", file.path().display());
