@@ -68,7 +68,7 @@ const CANCELLED: u64 = 5;
 #[repr(C, align(4096))]
 pub struct Bounce {
     pub(super) helper: HelperState,
-    runner: RunnerState,
+    pub(super) runner: RunnerState,
     jobs: [Job; SLOTS],
     data: BounceData,
 }
@@ -87,7 +87,7 @@ pub(super) struct HelperState {
 
 /// Used with the lock held.
 #[repr(C, align(128))]
-struct RunnerState {
+pub(super) struct RunnerState {
     /// Number of the next job.
     head: AtomicU64,
     /// End of the last large copy.
@@ -96,7 +96,7 @@ struct RunnerState {
     retry_at: AtomicU64,
     woken_at: AtomicU64,
     failures: AtomicU32,
-    pace: Pace,
+    pub(super) pace: Pace,
 }
 
 #[repr(C, align(64))]

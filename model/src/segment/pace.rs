@@ -38,6 +38,12 @@ impl Pace {
         smooth(&self.helped, len, ns);
     }
 
+    /// As before the first copy.
+    #[cfg(test)]
+    pub fn forget(&self) {
+        [&self.kernel, &self.helped, &self.began, &self.spent].iter().for_each(|word| word.store(0, Relaxed));
+    }
+
     /// Whether to ask for help at the time `now` (ns).
     pub fn help_pays(&self, now: u64) -> bool {
         if now.saturating_sub(self.began.load(Relaxed)) >= AGAIN_NS {
