@@ -288,7 +288,7 @@ impl Env for Wall<'_> {
         self.guard.segment().arm_deadline(at);
     }
 
-    #[inline]
+    #[inline(always)]
     fn sq_producer(&mut self, card: u8, qp: u16) -> u32 {
         self.net.bells[card as usize].qp[qp as usize].sq.load(Ordering::Acquire)
     }

@@ -16,7 +16,7 @@ const ARMED_SOLICITED: u8 = 2;
 
 impl Device {
     /// Writes a CQE and, when the CQ is armed for it, an event. `urgent`: solicited, or in error.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push_cqe(&mut self, cqn: u16, mut cqe: Cqe, urgent: bool, env: &mut impl Env) {
         let cq = &mut self.cqs[cqn as usize];
         if !cq.used || cq.overrun {

@@ -155,9 +155,8 @@ impl Device {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
         }
         let want = (total - offset).min(E::TRAIN_BYTES);
-        let direct = self.gather_direct(q, wqe, offset, want, env)?;
-        let (gathered, len) = match direct {
-            Some(_) => (Payload::None, want),
+        let (payload, len) = match self.gather_direct(q, wqe, offset, want, env)? {
+            Some(at) => (Payload::Memory(at, want), want),
             None => self.gather_pieces(q, wqe, offset, want, env)?,
         };
         let qp = &self.qps[q];
@@ -170,10 +169,7 @@ impl Device {
         p.last = last;
         p.count = count;
         p.inline = wqe.ctrl.inline();
-        p.payload = match direct {
-            Some(at) => Payload::Memory(at, len),
-            None => gathered,
-        };
+        p.payload = payload;
         if last {
             p.ack_req = true;
             p.solicited = wqe.ctrl.solicited();

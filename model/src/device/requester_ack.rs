@@ -62,7 +62,9 @@ impl Device {
     /// Goes on sending when something waits.
     #[inline(always)]
     fn resume(&mut self, q: usize, env: &mut impl Env) {
-        self.check_pending_error(q, env);
+        if self.qps[q].req.pending_status != 0 {
+            self.check_pending_error(q, env);
+        }
         let qp = &self.qps[q];
         if qp.req.cur != env.sq_producer(self.id, q as u16) {
             env.push(Work::Send { card: self.id, qp: q as u16 });
@@ -129,7 +131,8 @@ impl Device {
             return self.fail_send(q, CqeStatus::LOC_PROT_ERR, Syndrome::LOCAL_DMA, env);
         };
         let opcode = wqe.ctrl.opcode();
-        let end = psn::add(qp.req.ci_psn, Self::wqe_packets(qp, &wqe.ctrl));
+        let count = Self::wqe_packets(qp, &wqe.ctrl);
+        let end = psn::add(qp.req.ci_psn, count);
         let (offset, len) = match (p.kind, opcode) {
             (Kind::ReadResponse, WqeOpcode::READ) => {
                 let offset = psn::diff(p.psn, qp.req.ci_psn) as u64 * qp.mtu() as u64;
@@ -170,7 +173,7 @@ impl Device {
         req.una = psn::add(p.psn, p.count);
         if self.qps[q].req.una == end {
             self.qps[q].req.rd_out = self.qps[q].req.rd_out.saturating_sub(1);
-            self.complete_head(q, &wqe.ctrl, env);
+            self.complete_head(q, &wqe.ctrl, count, env);
         }
         self.progress(q, env);
     }
@@ -207,13 +210,13 @@ impl Device {
             if psn::diff(end, req.una) > 0 {
                 self.qps[q].req.una = end;
             }
-            self.complete_head(q, &ctrl, env);
+            self.complete_head(q, &ctrl, count, env);
         }
     }
 
-    /// Completes the oldest WQE with success.
+    /// Completes the oldest WQE, which took `count` PSNs, with success.
     #[inline(always)]
-    fn complete_head(&mut self, q: usize, ctrl: &WqeCtrl, env: &mut impl Env) {
+    fn complete_head(&mut self, q: usize, ctrl: &WqeCtrl, count: u32, env: &mut impl Env) {
         let qp = &self.qps[q];
         let index = qp.req.ci;
         if ctrl.signaled() || qp.sq_sig_all {
@@ -224,10 +227,9 @@ impl Device {
                 return;
             }
         }
-        let qp = &mut self.qps[q];
-        let count = Self::wqe_packets(qp, ctrl);
-        qp.req.ci_psn = psn::add(qp.req.ci_psn, count);
-        qp.req.ci = index.wrapping_add(Self::wqe_blocks(ctrl));
+        let req = &mut self.qps[q].req;
+        req.ci_psn = psn::add(req.ci_psn, count);
+        req.ci = index.wrapping_add(Self::wqe_blocks(ctrl));
     }
 
     /// UC and UD: complete when sent.
@@ -237,7 +239,7 @@ impl Device {
         let count = Self::wqe_packets(qp, &wqe.ctrl);
         qp.req.ci = wqe.index;
         qp.req.ci_psn = psn::sub(qp.req.psn, count);
-        self.complete_head(q, &wqe.ctrl, env);
+        self.complete_head(q, &wqe.ctrl, count, env);
     }
 
     /// The CQE of a send WQE.

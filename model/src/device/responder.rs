@@ -136,9 +136,10 @@ impl Device {
     #[inline(always)]
     fn in_order(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Option<u32> {
         self.qps[q].resp.nak_sent = false;
+        let len = p.payload.len() as u32;
         let result = match p.kind {
-            Kind::Send => self.take_send(q, p, env),
-            Kind::Write => self.take_write(q, p, env),
+            Kind::Send => self.take_send(q, p, len, env),
+            Kind::Write => self.take_write(q, p, len, env),
             Kind::ReadRequest => {
                 self.take_read(q, p, env);
                 return None;
@@ -153,7 +154,7 @@ impl Device {
                 let resp = &mut self.qps[q].resp;
                 resp.epsn = psn::add(resp.epsn, p.count);
                 resp.packets += p.count as u64;
-                resp.bytes += p.wire_bytes(p.payload.len() as u32);
+                resp.bytes += p.wire_bytes(len);
                 if p.last {
                     resp.msn = psn::add(resp.msn, 1);
                 }
@@ -209,8 +210,8 @@ impl Device {
 
     /// Whether the packet's length fits its place in the message.
     #[inline(always)]
-    fn length_fits(&self, q: usize, p: &Packet) -> bool {
-        let len = p.payload.len() as u64;
+    fn length_fits(&self, q: usize, p: &Packet, len: u32) -> bool {
+        let len = u64::from(len);
         let full = (p.count as u64) << self.qps[q].mtu_log;
         if p.last {
             len <= full && (len > full - self.qps[q].mtu() as u64 || (p.count == 1 && p.first))
@@ -220,9 +221,9 @@ impl Device {
     }
 
     /// SEND, of any transport that is connected.
-    fn take_send(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Result<(), Refusal> {
+    fn take_send(&mut self, q: usize, p: &Packet, len: u32, env: &mut impl Env) -> Result<(), Refusal> {
         let expected = if p.first { IDLE } else { IN_SEND };
-        if self.qps[q].resp.op != expected || !self.length_fits(q, p) {
+        if self.qps[q].resp.op != expected || !self.length_fits(q, p, len) {
             return Err(Refusal::Invalid);
         }
         if p.first {
@@ -236,15 +237,14 @@ impl Device {
             }
         }
         let offset = self.qps[q].resp.offset as u64;
-        let len = p.payload.len();
-        if offset + len as u64 > self.recv_room(q) {
+        if offset + u64::from(len) > self.recv_room(q) {
             return Err(self.recv_failed(q, RecvError::Length, p, env));
         }
-        if let Err(e) = self.scatter(q, offset, &p.payload, 0, len, env) {
+        if let Err(e) = self.scatter(q, offset, &p.payload, 0, len as usize, env) {
             return Err(self.recv_failed(q, e, p, env));
         }
         let resp = &mut self.qps[q].resp;
-        resp.offset += len as u32;
+        resp.offset += len;
         resp.op = if p.last { IDLE } else { IN_SEND };
         if p.last {
             if p.extra == Extra::Invalidate && self.invalidate_remote(q, p.imm).is_err() {
@@ -292,9 +292,9 @@ impl Device {
 
     /// WRITE, with or without immediate data.
     #[inline(always)]
-    fn take_write(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Result<(), Refusal> {
+    fn take_write(&mut self, q: usize, p: &Packet, len: u32, env: &mut impl Env) -> Result<(), Refusal> {
         let expected = if p.first { IDLE } else { IN_WRITE };
-        if self.qps[q].resp.op != expected || !self.length_fits(q, p) {
+        if self.qps[q].resp.op != expected || !self.length_fits(q, p, len) {
             return Err(Refusal::Invalid);
         }
         let resp = &self.qps[q].resp;
@@ -303,7 +303,7 @@ impl Device {
         } else {
             (resp.va, resp.rkey, resp.length, resp.offset)
         };
-        let len = p.payload.len() as u64;
+        let len = u64::from(len);
         let end = offset as u64 + len;
         if end > total as u64 || (p.last && end != total as u64) {
             return Err(Refusal::Invalid);
@@ -561,16 +561,17 @@ impl Device {
         } else if self.qps[q].resp.op == IDLE {
             return;
         }
+        let len = p.payload.len() as u32;
         let result = match p.kind {
-            Kind::Send => self.take_send(q, p, env),
-            Kind::Write => self.take_write(q, p, env),
+            Kind::Send => self.take_send(q, p, len, env),
+            Kind::Write => self.take_write(q, p, len, env),
             _ => Err(Refusal::Invalid),
         };
         let resp = &mut self.qps[q].resp;
         match result {
             Ok(()) => {
                 resp.packets += p.count as u64;
-                resp.bytes += p.wire_bytes(p.payload.len() as u32);
+                resp.bytes += p.wire_bytes(len);
                 if !resp.established {
                     self.established(q, env);
                 }

@@ -74,7 +74,7 @@ enum Spot {
 
 impl Guard<'_> {
     /// Copies `len` bytes from `src` to `dst`, each a member and its address.
-    #[inline]
+    #[inline(always)]
     pub fn copy(&self, dst: (u16, u64), src: (u16, u64), len: u64) -> Result<(), DmaFault> {
         if let (Some(to), Some(from)) = (self.direct(dst.0, dst.1, len), self.direct(src.0, src.1, len)) {
             // SAFETY: both ranges lie in the segment's heap. They may overlap
