@@ -131,6 +131,8 @@ pub struct RecvWqe {
     pub index: u32,
     /// Scatter entries used.
     pub num_sge: u32,
+    /// Bytes that they can take.
+    pub room: u64,
     /// Scatter entries.
     pub sges: [WqeSge; MAX_SGE],
 }

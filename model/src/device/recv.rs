@@ -2,6 +2,7 @@
 
 use fpga_regs::{Access, Cqe, CqeOpcode, CqeStatus, EventKind, RecvHead, Syndrome, WqeSge, MAX_SGE};
 
+use super::wqe::bytes;
 use super::Device;
 use crate::env::{Addr, Env};
 use crate::packet::{Extra, Packet, Payload};
@@ -19,7 +20,7 @@ pub(super) enum RecvError {
 
 impl Device {
     /// Takes the next receive WQE of the QP's RQ or SRQ into the QP.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_recv(&mut self, q: usize, env: &mut impl Env) -> Result<(), RecvError> {
         if self.qps[q].has_srq {
             return self.take_shared(q, env);
@@ -75,35 +76,39 @@ impl Device {
         }
     }
 
+    #[inline(always)]
     fn load_recv(&mut self, q: usize, at: Addr, room: usize, env: &mut impl Env) -> Result<(), RecvError> {
-        let fault = RecvError::Protection(Syndrome::LOCAL_DMA);
+        let fault = |_| RecvError::Protection(Syndrome::LOCAL_DMA);
         // The head and the first SGE, if the stride has room for one.
-        let mut head = [0u8; 32];
-        let first: [u64; 2] = env.words(at).map_err(|_| fault)?;
-        let second: [u64; 2] = if room >= 1 { env.words(at.add(16)).map_err(|_| fault)? } else { [0; 2] };
-        for (to, word) in head.chunks_exact_mut(8).zip(first.into_iter().chain(second)) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        let h = RecvHead::from_bytes(head[..16].try_into().expect("16 bytes"));
-        let n = (h.num_sge() as usize).min(room).min(MAX_SGE);
+        let [a, b, c, d] = if room >= 1 {
+            env.words(at).map_err(fault)?
+        } else {
+            let [a, b] = env.words(at).map_err(fault)?;
+            [a, b, 0, 0]
+        };
+        let head = RecvHead::from_bytes(&bytes([a, b]));
+        let n = (head.num_sge() as usize).min(room).min(MAX_SGE);
         let recv = &mut self.qps[q].recv;
-        recv.index = h.index();
+        recv.index = head.index();
         recv.num_sge = n as u32;
+        recv.room = 0;
         if n >= 1 {
-            recv.sges[0] = WqeSge::from_bytes(head[16..32].try_into().expect("16 bytes"));
+            recv.sges[0] = WqeSge::from_bytes(&bytes([c, d]));
+            recv.room = recv.sges[0].length().into();
         }
         for i in 1..n {
-            let mut sge = [0u8; 16];
-            env.read(at.add(16 + 16 * i as u64), &mut sge).map_err(|_| fault)?;
-            recv.sges[i] = WqeSge::from_bytes(&sge);
+            let sge = WqeSge::from_bytes(&bytes(env.words(at.add(16 + 16 * i as u64)).map_err(fault)?));
+            recv.room += u64::from(sge.length());
+            recv.sges[i] = sge;
         }
         self.qps[q].resp.has_recv = true;
         Ok(())
     }
 
     /// Writes payload to byte `offset` on of the receive WQE's buffers.
+    #[inline(always)]
     pub(super) fn scatter(
-        &mut self,
+        &self,
         q: usize,
         offset: u64,
         payload: &Payload,
@@ -114,11 +119,10 @@ impl Device {
         let qp = &self.qps[q];
         let pd = if qp.has_srq { self.srqs[qp.srq as usize].pd } else { qp.pd };
         let (mut before, mut left, mut done) = (offset, len as u64, skip);
-        for i in 0..qp.recv.num_sge as usize {
+        for sge in &qp.recv.sges[..qp.recv.num_sge as usize] {
             if left == 0 {
                 break;
             }
-            let sge = qp.recv.sges[i];
             let length = sge.length() as u64;
             if before >= length {
                 before -= length;
@@ -143,12 +147,6 @@ impl Device {
             return Err(RecvError::Length);
         }
         Ok(())
-    }
-
-    /// Bytes that the receive WQE can take.
-    pub(super) fn recv_room(&self, q: usize) -> u64 {
-        let recv = &self.qps[q].recv;
-        recv.sges[..recv.num_sge as usize].iter().map(|s| s.length() as u64).sum()
     }
 
     /// Completes the receive WQE in use. `p` gives immediate data and the solicited bit.

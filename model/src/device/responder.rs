@@ -237,7 +237,7 @@ impl Device {
             }
         }
         let offset = self.qps[q].resp.offset as u64;
-        if offset + u64::from(len) > self.recv_room(q) {
+        if offset + u64::from(len) > self.qps[q].recv.room {
             return Err(self.recv_failed(q, RecvError::Length, p, env));
         }
         if let Err(e) = self.scatter(q, offset, &p.payload, 0, len as usize, env) {

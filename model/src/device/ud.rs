@@ -111,7 +111,7 @@ impl Device {
         let grh = grh(p, len);
         let stash = env.stash(GRH_BYTES as usize);
         env.stash_fill(stash, &grh);
-        let result = if total > self.recv_room(q) {
+        let result = if total > self.qps[q].recv.room {
             Err(RecvError::Length)
         } else {
             self.scatter(q, 0, &Payload::Stash(stash, GRH_BYTES as u32), 0, GRH_BYTES as usize, env)

@@ -25,8 +25,9 @@ pub(super) fn fetch_ctrl(qp: &Qp, index: u32, env: &mut impl Env) -> Result<WqeC
     Ok(WqeCtrl::from_bytes(&bytes(env.words(at)?)))
 }
 
+/// Two words of DMA memory as bytes.
 #[inline(always)]
-fn bytes([low, high]: [u64; 2]) -> [u8; 16] {
+pub(super) fn bytes([low, high]: [u64; 2]) -> [u8; 16] {
     (low as u128 | (high as u128) << 64).to_le_bytes()
 }
 
