@@ -59,7 +59,9 @@ impl Listener {
             Err(AttachError::NoKeeper(_)) => {}
             Err(error) => return Err(KeeperError::Socket(error)),
         }
-        match fs::remove_file(path) {
+        // Under another name first: whoever sees the socket finds somebody listening.
+        let new = path.with_file_name("new");
+        match fs::remove_file(&new) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(KeeperError::system("removing a stale socket", error)),
@@ -67,11 +69,12 @@ impl Listener {
         let system = |error: rustix::io::Errno| {
             KeeperError::system("listening for the programs that use the cards", error.into())
         };
-        let address = SocketAddrUnix::new(path).map_err(system)?;
+        let address = SocketAddrUnix::new(&new).map_err(system)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(system)?;
         bind(&socket, &address).map_err(system)?;
         listen(&socket, 128).map_err(system)?;
+        fs::rename(&new, path).map_err(|error| KeeperError::system("naming the socket", error))?;
         Ok(Listener { socket, path: path.into(), made_directory, removed: false })
     }
 
