@@ -177,7 +177,7 @@ static int handlers(void)
 
 // Threads are at all places of the site while it is patched.
 enum { THREADS = 4 };
-static volatile int ready, wrong;
+static volatile int ready, done, wrong;
 static void *reads(void *unused)
 {
 	uint64_t before = 0, memory[2] = { 0, 0 };
@@ -189,17 +189,21 @@ static void *reads(void *unused)
 		wrong += now <= before || (i % 2 && memory[0] != memory[1]);
 		before = now;
 	}
+	__atomic_fetch_add(&done, 1, __ATOMIC_SEQ_CST);
 	return unused;
 }
 
 static int threads(void)
 {
 	pthread_t thread[THREADS];
+	see(read_far(NULL)); // the first one that is read by begins anew, and threads might do so at any time
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&thread[i], NULL, reads, NULL);
+	while (done < THREADS) // any call would make readings short again, at some time
+		;
+	printf("wrong %d, then %lu\n", wrong, (long)read_far(NULL));
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
-	printf("wrong %d, then %lu\n", wrong, (long)read_far(NULL));
 	printf("patched %d%d\n", is_patched(at_load), is_patched(at_two));
 	return 0;
 }
@@ -237,6 +241,7 @@ static int stacks(void)
 	static char memory[1 << 16];
 	stack_t stack = { .ss_sp = memory, .ss_size = sizeof memory };
 	struct sigaction action = { .sa_handler = on_stack, .sa_flags = SA_ONSTACK };
+	attach(make_shared(), 0);
 	often(read_load), often(read_two);
 	sigaltstack(&stack, NULL);
 	sigaction(SIGUSR1, &action, NULL);
@@ -244,7 +249,7 @@ static int stacks(void)
 	often(read_load);
 	sigaction(SIGSEGV, &action, NULL);
 	often(read_load), often(read_far);
-	printf("seen %lx\n", (long)seen);
+	printf("seen %lx, spent %lu times\n", (long)seen, (long)spends);
 	printf("patched %d%d%d\n", is_patched(at_load), is_patched(at_two), is_patched(at_far));
 	return 0;
 }

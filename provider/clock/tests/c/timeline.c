@@ -38,7 +38,7 @@ struct shared {
 };
 
 volatile char *card_writes;
-uint64_t memory_waits;
+uint64_t memory_waits, spends;
 static struct shared *net;
 static struct process *self;
 
@@ -82,6 +82,7 @@ static uint64_t spend(void *d, uint64_t ps)
 {
 	(void)d;
 	use_registers();
+	spends++;
 	LOCKED(self->clock += ps; wake(self->clock));
 	return self->clock;
 }
