@@ -79,10 +79,10 @@ pub fn answer(at: usize, small_stack: bool) -> u64 {
 
 /// What has raised a general protection fault at `at`, if it is our business.
 fn fault_at(at: usize) -> Option<Patched> {
-    // SAFETY: the fault comes from an instruction at `at`, which can be read. Another thread may be
-    // patching it: only after its first byte has changed, and the site is known then.
+    // SAFETY: the fault comes from an instruction at `at`, which can be read.
     let length = unsafe { length_of_rdtsc(at) };
-    length.map(Patched::Reads).or_else(|| patch::at(at))
+    // Another thread may have been patching it just then: it knows better, and says so before the first change.
+    patch::at(at).or(length.map(Patched::Reads))
 }
 
 /// Length of the instruction at `at` if it reads the counter.

@@ -23,7 +23,7 @@ use crate::sys::sys;
 /// Environment variable: `trap` leaves programs as they are.
 const VARIABLE: &str = "VERBENA_RDTSC";
 
-/// The trap after which a site is patched: patching costs as much as about so many.
+/// The trap after which a site is patched: that costs as much as about fifty.
 const AFTER: u32 = 64;
 
 /// The count of a site that is never patched.
@@ -45,7 +45,7 @@ struct Site {
     moved: AtomicUsize,
 }
 
-/// Other sites go on trapping.
+/// Those that have trapped first. Others go on doing so.
 static SITES: [Site; 128] = [const {
     Site {
         at: AtomicUsize::new(0),
