@@ -13,7 +13,7 @@ mod mapping;
 mod stub;
 mod targets;
 
-use std::ffi::c_int;
+use std::ffi::{c_int, CStr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use self::displaced::{JUMP, LONGEST};
@@ -21,7 +21,7 @@ use self::stub::HLT;
 use crate::sys::sys;
 
 /// Environment variable: `trap` leaves programs as they are.
-const VARIABLE: &str = "VERBENA_RDTSC";
+const VARIABLE: &CStr = c"VERBENA_RDTSC";
 
 /// The trap after which a site is patched: that costs as much as about fifty.
 const AFTER: u32 = 64;
@@ -75,16 +75,22 @@ pub enum Patched {
 /// Registers for membarrier(2) while there is one thread. Later the kernel would wait for all processors,
 /// some milliseconds in which the timeline takes a thread for one that waits for time to pass.
 pub fn start() {
-    match std::env::var(VARIABLE).as_deref() {
-        Err(std::env::VarError::NotPresent) | Ok("patch") => {
+    // SAFETY: a valid name; the value is used before the program runs. Nothing is allocated: the program's heap
+    // is to be the same, whatever is asked for.
+    let value = unsafe {
+        let value = libc::getenv(VARIABLE.as_ptr());
+        (!value.is_null()).then(|| CStr::from_ptr(value))
+    };
+    match value.map(CStr::to_bytes) {
+        None | Some(b"patch") => {
             // SAFETY: plain numbers.
             let registered = unsafe { sys!(libc::SYS_membarrier, REGISTER_SYNC_CORE, 0, 0) } == 0;
             ON.store(registered, Ordering::Relaxed);
         }
-        Ok("trap") => {}
-        other => {
-            let text = other.unwrap_or("not even text");
-            eprintln!("verbena: {VARIABLE}: `{text}` is neither `patch` nor `trap`");
+        Some(b"trap") => {}
+        Some(text) => {
+            let (name, text) = (VARIABLE.to_string_lossy(), String::from_utf8_lossy(text));
+            eprintln!("verbena: {name}: `{text}` is neither `patch` nor `trap`");
             std::process::exit(2);
         }
     }
