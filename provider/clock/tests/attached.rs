@@ -3,20 +3,12 @@
 
 mod common;
 
-use common::{compile, run};
+use common::{compile_attached, run};
 
 /// What a part of `attached.c` prints.
 fn attached(part: &str) -> String {
     let dir = tempfile::tempdir().expect("a directory");
-    compile(&dir, "timeline", "libtimeline.so", &["-shared", "-fPIC"]);
-    let path = dir.path().display();
-    let program = compile(
-        &dir,
-        "attached",
-        "attached",
-        &[&format!("-L{path}"), "-ltimeline", &format!("-Wl,-rpath,{path}")],
-    );
-    run(&program, &[part])
+    run(&compile_attached(&dir, "attached"), &[part])
 }
 
 /// 50 round trips of two messages of 3 us with a pause of 10 us, connecting included; then the server

@@ -38,7 +38,7 @@ struct shared {
 };
 
 volatile char *card_writes;
-uint64_t memory_waits;
+uint64_t memory_waits, spends;
 static struct shared *net;
 static struct process *self;
 
@@ -58,9 +58,31 @@ static void wake(uint64_t at)
 	}
 }
 
+// Needs what a function is promised, and changes all registers that it may: a timeline is real code.
+static void use_registers(void)
+{
+	uint32_t mxcsr = 0;
+	uint64_t flags;
+	__asm__ volatile("stmxcsr %0; pushfq; popq %1" : "+m"(mxcsr), "=r"(flags));
+	if ((mxcsr & ~0x3f) != 0x1f80 || flags & 0x400)
+		abort();
+	volatile double third = 1.0, three = 3.0;
+	third /= three; // not exact, which MXCSR remembers
+	if (__builtin_cpu_supports("avx512bw"))
+		__asm__ volatile(".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,"
+				 "29,30,31; vpternlogd $255, %zmm\\n, %zmm\\n, %zmm\\n; .endr;"
+				 ".irp n, 0,1,2,3,4,5,6,7; kxnorq %k\\n, %k\\n, %k\\n; .endr; vzeroupper");
+	else if (__builtin_cpu_supports("avx"))
+		__asm__ volatile("vzeroall");
+	else
+		__asm__ volatile(".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15; pcmpeqd %xmm\\n, %xmm\\n; .endr");
+}
+
 static uint64_t spend(void *d, uint64_t ps)
 {
 	(void)d;
+	use_registers();
+	spends++;
 	LOCKED(self->clock += ps; wake(self->clock));
 	return self->clock;
 }

@@ -14,3 +14,4 @@ uint64_t library_ns(void);
 
 extern volatile char *card_writes;  // what memory_wait changes
 extern uint64_t memory_waits;
+extern uint64_t spends;             // calls of spend

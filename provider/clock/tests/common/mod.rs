@@ -1,7 +1,7 @@
 //! What the tests of the preloaded clock share.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
@@ -27,15 +27,31 @@ pub fn compile(dir: &TempDir, name: &str, output: &str, options: &[&str]) -> Str
     program.to_str().expect("a plain path").to_owned()
 }
 
-/// What `program` prints under the clock.
-pub fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new("timeout")
+/// Compiles `tests/c/<name>.c`, which attaches the timeline of `tests/c/timeline.c`, into `dir`.
+#[allow(dead_code)] // not all tests attach one
+pub fn compile_attached(dir: &TempDir, name: &str) -> String {
+    compile(dir, "timeline", "libtimeline.so", &["-shared", "-fPIC"]);
+    let path = dir.path().display();
+    compile(dir, name, name, &[&format!("-L{path}"), "-ltimeline", &format!("-Wl,-rpath,{path}")])
+}
+
+/// What happens to `program` under the clock, with some environment variables as `NAME=value`.
+pub fn outcome(environment: &[&str], program: &str, arguments: &[&str]) -> Output {
+    Command::new("timeout")
         .args(["60", "env"])
         .arg(format!("LD_PRELOAD={}", library().display()))
-        .args(["TZ=UTC", "LC_ALL=C", program])
+        .args(["TZ=UTC", "LC_ALL=C"])
+        .args(environment)
+        .arg(program)
         .args(arguments)
         .output()
-        .expect("coreutils' timeout runs");
+        .expect("coreutils' timeout runs")
+}
+
+/// What `program` prints under the clock.
+#[allow(dead_code)] // not all tests are content with that
+pub fn run(program: &str, arguments: &[&str]) -> String {
+    let output = outcome(&[], program, arguments);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{program} {arguments:?}: {}\n{out}{err}", output.status);
     assert_eq!(err, "", "{program} {arguments:?} complains");
