@@ -260,7 +260,7 @@ fn say_time(net: &Net, began: Instant) {
     if let Ok(Some(ps)) = model::attach::simulated_time(&net.socket()) {
         const S: u64 = 1_000_000_000_000;
         let took = began.elapsed().as_secs_f64();
-        eprintln!("verbena: {}.{:012} s of simulated time, in {took:.2} s", ps / S, ps % S);
+        eprintln!("verbena: {}.{:012} s of simulated time, in {took:.3} s", ps / S, ps % S);
     }
 }
 
