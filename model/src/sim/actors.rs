@@ -130,6 +130,35 @@ pub struct Actor {
     pub alarm: u64,
 }
 
+/// Some of the actors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Those([u64; ACTORS / 64]);
+
+impl Those {
+    /// One more.
+    pub fn add(&mut self, actor: u16) {
+        self.0[actor as usize / 64] |= 1 << (actor % 64);
+    }
+
+    /// These and others.
+    pub fn and(self, others: Those) -> Those {
+        Those(std::array::from_fn(|i| self.0[i] | others.0[i]))
+    }
+
+    /// Each of them.
+    #[inline]
+    pub fn each(self) -> impl Iterator<Item = u16> {
+        let word = |(at, mut left): (usize, u64)| {
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros())?;
+                left &= left - 1;
+                Some(at as u16 * 64 + bit as u16)
+            })
+        };
+        self.0.into_iter().enumerate().flat_map(word)
+    }
+}
+
 /// All actors.
 #[repr(C)]
 pub struct Actors {
@@ -270,8 +299,10 @@ impl Sim {
         any
     }
 
-    /// After `me` has gone on, blocked or left: lets those look again who waited for that.
-    pub fn notify(&mut self, me: u16) {
+    /// After `me` has gone on, blocked or left: those who waited for that and should look again.
+    #[must_use]
+    pub fn notify(&mut self, me: u16) -> Those {
+        let mut those = Those::default();
         let lookahead = self.lookahead();
         let (state, clock, target) = {
             let a = &self.actors.all[me as usize];
@@ -289,9 +320,10 @@ impl Sim {
             let free = passed == FOREVER || (a.blocker == me && a.need < passed.saturating_add(lookahead));
             if a.due || free {
                 a.due = false;
-                a.bump();
+                those.add(i as u16);
             }
         }
+        those
     }
 
     /// An actor's place, for a thread of a process; `None`: all are taken.
@@ -338,8 +370,10 @@ impl Sim {
         clocks.max().unwrap_or(0).max(self.left_at)
     }
 
-    /// Actors of a process that is gone leave.
-    pub fn leave(&mut self, gone: impl Fn(&Actor) -> bool) {
+    /// Actors of a process that is gone leave. Returns who should look again.
+    #[must_use]
+    pub fn leave(&mut self, gone: impl Fn(&Actor) -> bool) -> Those {
+        let mut those = Those::default();
         for i in 0..self.actors.top as u16 {
             let a = &mut self.actors.all[i as usize];
             if a.state != State::Free && gone(a) {
@@ -348,9 +382,10 @@ impl Sim {
                 }
                 a.state = State::Free;
                 a.serial += 1;
-                self.notify(i);
+                those = those.and(self.notify(i));
             }
         }
+        those
     }
 
     /// An actor's event.

@@ -52,7 +52,7 @@ impl Engine<'_> {
             if next.time >= limit {
                 let (now, who) = self.env.sim.limit(me);
                 if next.time >= now {
-                    return self.wait_for(me, who, next.time);
+                    return self.wait_for(me, who, 0);
                 }
                 limit = now;
             }
@@ -73,7 +73,7 @@ impl Engine<'_> {
         }
         let (limit, who) = self.env.sim.limit(me);
         if target >= limit {
-            return self.wait_for(me, who, target);
+            return self.wait_for(me, who, 0);
         }
         self.done(me)
     }
@@ -98,14 +98,12 @@ impl Engine<'_> {
         Outcome::Done { clock, horizon }
     }
 
-    fn wait_for(&mut self, me: u16, who: u16, need: u64) -> Outcome {
-        let sim = &mut *self.env.sim;
-        let a = &mut sim.actors.all[me as usize];
-        (a.blocker, a.need) = (who, need);
-        let other = &sim.actors.all[who as usize];
-        if matches!(other.state, State::Waiting | State::Turn) {
-            other.bump();
-        }
+    /// Actor `who` must come to `at` first, and so far that `me` can be at its target. Not only so far
+    /// that the next event may happen: `who` executes what happens on its way itself.
+    fn wait_for(&mut self, me: u16, who: u16, at: u64) -> Outcome {
+        let lookahead = self.env.sim.lookahead();
+        let a = &mut self.env.sim.actors.all[me as usize];
+        (a.blocker, a.need) = (who, a.target.max(at + lookahead - 1));
         Outcome::Blocked(who)
     }
 

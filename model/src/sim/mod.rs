@@ -26,5 +26,6 @@ mod wire;
 pub use engine::{Engine, Outcome};
 pub(crate) use env::{SimEnv, Step};
 pub use event::Event;
+pub(crate) use signal::Undisturbed;
 pub use state::{Sim, FOREVER};
 pub use streams::{Key as StreamKey, Wait};

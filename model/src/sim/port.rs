@@ -87,9 +87,7 @@ impl Sim {
         let mut next = c.qps[qp as usize].flows[SENDS].head;
         while next != 0 {
             let job = self.jobs.get(u32::from(next - 1));
-            at += wire(
-                job.packet.payload.len() as u32 - (job.issued * mtu).min(job.packet.payload.len() as u32),
-            );
+            at += wire((job.packet.payload.len() as u32).saturating_sub(job.issued * mtu));
             next = job.next;
         }
         at
