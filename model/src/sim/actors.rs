@@ -209,6 +209,16 @@ impl Actor {
         self.aside.store(true, Ordering::Release);
     }
 
+    /// It is where it waited to be, and runs. Returns its clock.
+    #[inline]
+    pub fn arrive(&mut self) -> u64 {
+        self.clock.store(self.target, Ordering::Release);
+        self.state = State::Running;
+        self.step = 0;
+        self.due = false;
+        self.target
+    }
+
     /// It runs from this time on.
     pub fn release(&mut self, at: u64) {
         if self.state == State::Blocked {
@@ -227,6 +237,12 @@ impl Actors {
     #[inline]
     pub fn used(&self) -> &[Actor] {
         &self.all[..self.top as usize]
+    }
+
+    /// Whether a process has other threads that run than this one.
+    pub fn share(&self, me: u16, member: u16) -> bool {
+        let runs = |a: &Actor| matches!(a.state, State::Running | State::Waiting | State::Turn);
+        self.used().iter().enumerate().any(|(i, a)| i != me as usize && a.member == member && runs(a))
     }
 
     /// Those in use.
@@ -308,16 +324,16 @@ impl Sim {
             let a = &self.actors.all[me as usize];
             (a.state, a.now(), a.target)
         };
-        let passed = match state {
-            State::Running => clock,
-            State::Waiting | State::Turn => target,
-            State::Free | State::Blocked | State::Dismissed => FOREVER,
+        let (gone, passed) = match state {
+            State::Running => (false, clock),
+            State::Waiting | State::Turn => (false, target),
+            State::Free | State::Blocked | State::Dismissed => (true, FOREVER),
         };
         for (i, a) in self.actors.used_mut().iter_mut().enumerate() {
             if i == me as usize || !matches!(a.state, State::Waiting | State::Turn) {
                 continue;
             }
-            let free = passed == FOREVER || (a.blocker == me && a.need < passed.saturating_add(lookahead));
+            let free = gone || (a.blocker == me && a.need < passed.saturating_add(lookahead));
             if a.due || free {
                 a.due = false;
                 those.add(i as u16);
