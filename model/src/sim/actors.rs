@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use super::event::{Event, Touch};
 use super::state::{Sim, FOREVER};
 use super::streams::Wait;
+use super::those::Those;
 use crate::segment::futex_wake;
 
 /// Most actors.
@@ -42,6 +43,12 @@ impl Watched {
                 *last = (last.0.min(range.start), last.1.max(range.end));
             }
         }
+    }
+
+    /// All memory.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.count = 0;
     }
 
     /// Whether a write of `len` bytes at `at` is to some of it. With no range all memory is watched.
@@ -128,35 +135,6 @@ pub struct Actor {
     pub wait_count: u32,
     /// SIGALRM of its process.
     pub alarm: u64,
-}
-
-/// Some of the actors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Those([u64; ACTORS / 64]);
-
-impl Those {
-    /// One more.
-    pub fn add(&mut self, actor: u16) {
-        self.0[actor as usize / 64] |= 1 << (actor % 64);
-    }
-
-    /// These and others.
-    pub fn and(self, others: Those) -> Those {
-        Those(std::array::from_fn(|i| self.0[i] | others.0[i]))
-    }
-
-    /// Each of them.
-    #[inline]
-    pub fn each(self) -> impl Iterator<Item = u16> {
-        let word = |(at, mut left): (usize, u64)| {
-            std::iter::from_fn(move || {
-                let bit = (left != 0).then(|| left.trailing_zeros())?;
-                left &= left - 1;
-                Some(at as u16 * 64 + bit as u16)
-            })
-        };
-        self.0.into_iter().enumerate().flat_map(word)
-    }
 }
 
 /// All actors.
@@ -410,3 +388,7 @@ impl Sim {
         self.insert(at.max(self.now), order, event);
     }
 }
+
+#[cfg(test)]
+#[path = "actors_tests.rs"]
+mod tests;

@@ -20,6 +20,7 @@ mod signal;
 mod slab;
 mod state;
 mod streams;
+mod those;
 pub mod trace;
 mod wire;
 
@@ -29,3 +30,4 @@ pub use event::Event;
 pub(crate) use signal::Undisturbed;
 pub use state::{Sim, FOREVER};
 pub use streams::{Key as StreamKey, Wait};
+pub use those::Those;

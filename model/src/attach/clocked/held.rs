@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::ops::Deref;
 
 use crate::segment::Guard;
-use crate::sim::actors::{Actor, Those};
+use crate::sim::actors::Actor;
+use crate::sim::Those;
 
 /// The lock. Those who should look again are woken behind it: woken before they would find it taken, and on one
 /// core take the place of who has it.
@@ -20,11 +21,13 @@ struct Waking<'a> {
 }
 
 impl<'a> Held<'a> {
+    #[inline]
     pub fn new(guard: Guard<'a>, actors: &'a [Actor]) -> Self {
         Held { guard, waking: Waking { those: Cell::default(), actors } }
     }
 
     /// Wakes these, too.
+    #[inline]
     pub fn wakes(&self, those: Those) {
         self.waking.those.set(self.waking.those.get().and(those));
     }
@@ -33,6 +36,7 @@ impl<'a> Held<'a> {
 impl<'a> Deref for Held<'a> {
     type Target = Guard<'a>;
 
+    #[inline]
     fn deref(&self) -> &Guard<'a> {
         &self.guard
     }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::super::runner::Runner;
 use super::{tid, LEAVER, ME};
 use crate::segment::Segment;
-use crate::sim::actors::{State, Those};
+use crate::sim::actors::State;
+use crate::sim::Those;
 
 impl<S: Borrow<Segment>> Runner<S> {
     /// The thread is about to wait for an interrupt of a function; false if there was one meanwhile.

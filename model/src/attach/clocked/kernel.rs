@@ -5,8 +5,8 @@ use std::borrow::Borrow;
 use super::super::runner::Runner;
 use super::HORIZON;
 use crate::segment::{now_ns, Guard, LockError, Segment};
-use crate::sim::actors::{State, Those};
-use crate::sim::{Event, Wait, FOREVER};
+use crate::sim::actors::State;
+use crate::sim::{Event, Those, Wait, FOREVER};
 
 impl<S: Borrow<Segment>> Runner<S> {
     /// The thread is about to wait in the kernel, until [`unblock`](Self::unblock).

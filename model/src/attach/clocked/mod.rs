@@ -337,7 +337,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 a.state = State::Waiting;
                 a.target = target.min(a.alarm.max(a.now()));
                 a.due = false;
-                a.watched = Watched::default();
+                a.watched.clear();
                 (a.step, a.after, a.entries) = match until {
                     Until::Time => (0, 0, false),
                     Until::Entry(step) => (step, 0, true),
