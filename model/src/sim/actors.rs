@@ -121,6 +121,8 @@ pub struct Actor {
     pub locking: AtomicBool,
     /// It sleeps on `word`.
     pub asleep: AtomicU32,
+    /// The core that it ran on when it called last.
+    pub core: AtomicU32,
     /// It should look again: its wait has an end.
     pub due: bool,
     /// Whom it waits for.

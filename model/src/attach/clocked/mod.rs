@@ -26,7 +26,7 @@ use crate::sim::{Engine, Outcome, Sim, SimEnv, FOREVER};
 
 pub use handle::{simulated_time, Clocked};
 use held::Held;
-use wait::{other_core, wait};
+use wait::{core, other_core, wait};
 
 /// How long an operation waits for the lock.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -328,6 +328,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         until: Until,
         mut guard: Held<'a>,
     ) -> (u64, Held<'a>) {
+        self.actors()[me as usize].core.store(core(), Ordering::Relaxed);
         loop {
             self.engine(&guard, |e| {
                 let a = &mut e.env.sim.actors.all[me as usize];
@@ -375,17 +376,24 @@ impl<S: Borrow<Segment>> Runner<S> {
                 HORIZON.set(horizon);
                 return (clock, guard);
             }
-            let (executed, alone) = self.engine(&guard, |e| {
+            let (executed, alone, for_time) = self.engine(&guard, |e| {
                 let sim = &*e.env.sim;
-                let member = sim.actors.all[me as usize].member;
+                let a = &sim.actors.all[me as usize];
                 // Nobody has come yet who could do something.
-                let alone = outcome == Outcome::Idle && !sim.has_others(member);
-                (sim.executed, alone)
+                let alone = outcome == Outcome::Idle && !sim.has_others(a.member);
+                (sim.executed, alone, a.target != FOREVER)
             });
             let actor = &self.actors()[me as usize];
             let seen = actor.word.load(Ordering::Acquire);
             drop(guard);
-            let in_vain = wait(&actor.word, seen, &actor.asleep);
+            let beside = match outcome {
+                Outcome::Blocked(other) => {
+                    self.actors()[other as usize].core.load(Ordering::Relaxed) != core()
+                }
+                _ => true,
+            };
+            let in_vain = wait(actor, seen, beside && other_core(), for_time);
+            actor.core.store(core(), Ordering::Relaxed);
             if in_vain && self.has_gone_to_sleep(outcome, &mut sleeper) {
                 guard = self.must_lock();
                 continue;
