@@ -182,16 +182,16 @@ impl SegmentCard {
                 let count = bell.index().wrapping_sub(last.swap(bell.index(), Ordering::Relaxed));
                 let cost = host.post_recv_ps * u64::from(count) + host.doorbell_ps;
                 let event = Event::RecvBell { card, qp: qp as u16, producer: bell.index() };
-                self.runner.bell(cost, 8, event);
+                self.runner.bell(cost, event);
             }
             DOORBELL_SRQ => {
                 let bell = SrqDoorbell(value);
                 let srq = (bell.srqn() as usize % MAX_SRQS) as u16;
                 let event = Event::SharedBell { card, srq, producer: bell.index() };
-                self.runner.bell(host.post_recv_ps + host.doorbell_ps, 8, event);
+                self.runner.bell(host.post_recv_ps + host.doorbell_ps, event);
             }
             DOORBELL_CQ_ARM => {
-                self.runner.bell(host.doorbell_ps, 8, Event::Arm { card, function, value });
+                self.runner.bell(host.doorbell_ps, Event::Arm { card, function, value });
             }
             _ => {}
         }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use super::event::{Event, Touch};
 use super::state::{Sim, FOREVER};
 use super::streams::Wait;
+use super::those::Those;
 use crate::segment::futex_wake;
 
 /// Most actors.
@@ -42,6 +43,12 @@ impl Watched {
                 *last = (last.0.min(range.start), last.1.max(range.end));
             }
         }
+    }
+
+    /// All memory.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.count = 0;
     }
 
     /// Whether a write of `len` bytes at `at` is to some of it. With no range all memory is watched.
@@ -114,6 +121,8 @@ pub struct Actor {
     pub locking: AtomicBool,
     /// It sleeps on `word`.
     pub asleep: AtomicU32,
+    /// The core that it ran on when it called last.
+    pub core: AtomicU32,
     /// It should look again: its wait has an end.
     pub due: bool,
     /// Whom it waits for.
@@ -180,6 +189,16 @@ impl Actor {
         self.aside.store(true, Ordering::Release);
     }
 
+    /// It is where it waited to be, and runs. Returns its clock.
+    #[inline]
+    pub fn arrive(&mut self) -> u64 {
+        self.clock.store(self.target, Ordering::Release);
+        self.state = State::Running;
+        self.step = 0;
+        self.due = false;
+        self.target
+    }
+
     /// It runs from this time on.
     pub fn release(&mut self, at: u64) {
         if self.state == State::Blocked {
@@ -198,6 +217,12 @@ impl Actors {
     #[inline]
     pub fn used(&self) -> &[Actor] {
         &self.all[..self.top as usize]
+    }
+
+    /// Whether a process has other threads that run than this one.
+    pub fn share(&self, me: u16, member: u16) -> bool {
+        let runs = |a: &Actor| matches!(a.state, State::Running | State::Waiting | State::Turn);
+        self.used().iter().enumerate().any(|(i, a)| i != me as usize && a.member == member && runs(a))
     }
 
     /// Those in use.
@@ -270,28 +295,31 @@ impl Sim {
         any
     }
 
-    /// After `me` has gone on, blocked or left: lets those look again who waited for that.
-    pub fn notify(&mut self, me: u16) {
+    /// After `me` has gone on, blocked or left: those who waited for that and should look again.
+    #[must_use]
+    pub fn notify(&mut self, me: u16) -> Those {
+        let mut those = Those::default();
         let lookahead = self.lookahead();
         let (state, clock, target) = {
             let a = &self.actors.all[me as usize];
             (a.state, a.now(), a.target)
         };
-        let passed = match state {
-            State::Running => clock,
-            State::Waiting | State::Turn => target,
-            State::Free | State::Blocked | State::Dismissed => FOREVER,
+        let (gone, passed) = match state {
+            State::Running => (false, clock),
+            State::Waiting | State::Turn => (false, target),
+            State::Free | State::Blocked | State::Dismissed => (true, FOREVER),
         };
         for (i, a) in self.actors.used_mut().iter_mut().enumerate() {
             if i == me as usize || !matches!(a.state, State::Waiting | State::Turn) {
                 continue;
             }
-            let free = passed == FOREVER || (a.blocker == me && a.need < passed.saturating_add(lookahead));
+            let free = gone || (a.blocker == me && a.need < passed.saturating_add(lookahead));
             if a.due || free {
                 a.due = false;
-                a.bump();
+                those.add(i as u16);
             }
         }
+        those
     }
 
     /// An actor's place, for a thread of a process; `None`: all are taken.
@@ -338,8 +366,10 @@ impl Sim {
         clocks.max().unwrap_or(0).max(self.left_at)
     }
 
-    /// Actors of a process that is gone leave.
-    pub fn leave(&mut self, gone: impl Fn(&Actor) -> bool) {
+    /// Actors of a process that is gone leave. Returns who should look again.
+    #[must_use]
+    pub fn leave(&mut self, gone: impl Fn(&Actor) -> bool) -> Those {
+        let mut those = Those::default();
         for i in 0..self.actors.top as u16 {
             let a = &mut self.actors.all[i as usize];
             if a.state != State::Free && gone(a) {
@@ -348,9 +378,10 @@ impl Sim {
                 }
                 a.state = State::Free;
                 a.serial += 1;
-                self.notify(i);
+                those = those.and(self.notify(i));
             }
         }
+        those
     }
 
     /// An actor's event.
@@ -359,3 +390,7 @@ impl Sim {
         self.insert(at.max(self.now), order, event);
     }
 }
+
+#[cfg(test)]
+#[path = "actors_tests.rs"]
+mod tests;

@@ -52,13 +52,13 @@ impl Engine<'_> {
             if next.time >= limit {
                 let (now, who) = self.env.sim.limit(me);
                 if next.time >= now {
-                    return self.wait_for(me, who, next.time);
+                    return self.go_ahead(me, now).unwrap_or_else(|| self.wait_for(me, who, 0));
                 }
                 limit = now;
             }
             let touched = self.env.sim.events.get(next.item).touches();
             if let Some(late) = touched.and_then(|t| self.env.sim.behind(me, t.member, next.time)) {
-                return self.wait_for(me, late, next.time);
+                return self.go_ahead(me, next.time).unwrap_or_else(|| self.wait_for(me, late, next.time));
             }
             self.next();
             if touched.is_some_and(|touch| self.env.sim.touched(touch)) {
@@ -73,7 +73,10 @@ impl Engine<'_> {
         }
         let (limit, who) = self.env.sim.limit(me);
         if target >= limit {
-            return self.wait_for(me, who, target);
+            return self.go_ahead(me, limit).unwrap_or_else(|| self.wait_for(me, who, 0));
+        }
+        if self.actor(me).state == State::Turn {
+            self.env.sim.now = self.env.sim.now.max(target);
         }
         self.done(me)
     }
@@ -84,28 +87,38 @@ impl Engine<'_> {
 
     fn done(&mut self, me: u16) -> Outcome {
         let sim = &mut *self.env.sim;
-        let a = &mut sim.actors.all[me as usize];
-        let clock = a.target;
-        if a.state == State::Turn {
-            sim.now = sim.now.max(clock);
-        }
-        a.clock.store(clock, Ordering::Release);
-        a.state = State::Running;
-        a.step = 0;
-        a.due = false;
+        let clock = sim.actors.all[me as usize].arrive();
         let next = sim.queue.peek().map_or(FOREVER, |e| e.time);
         let horizon = next.min(sim.limit(me).0);
         Outcome::Done { clock, horizon }
     }
 
-    fn wait_for(&mut self, me: u16, who: u16, need: u64) -> Outcome {
+    /// What happens from `time` on waits for other actors. But a card that writes to memory needs so long
+    /// for it at least, so that up to then nothing is new to a program, except by writes that are under way.
+    fn go_ahead(&mut self, me: u16, time: u64) -> Option<Outcome> {
         let sim = &mut *self.env.sim;
-        let a = &mut sim.actors.all[me as usize];
-        (a.blocker, a.need) = (who, need);
-        let other = &sim.actors.all[who as usize];
-        if matches!(other.state, State::Waiting | State::Turn) {
-            other.bump();
+        let a = &sim.actors.all[me as usize];
+        let (member, target) = (a.member, a.target);
+        let end = time + sim.profile.pcie.write_ps;
+        // It waits for time alone, and no other thread has its memory.
+        if a.state != State::Waiting || a.step != 0 || target >= end || sim.actors.share(me, member) {
+            return None;
         }
+        let seen = |item| sim.events.get(item).touches().is_some_and(|touch| touch.member == member);
+        let horizon = sim.queue.first(end, seen).unwrap_or(end);
+        if target >= horizon {
+            return None;
+        }
+        let clock = sim.actors.all[me as usize].arrive();
+        Some(Outcome::Done { clock, horizon })
+    }
+
+    /// Actor `who` must come to `at` first, and so far that `me` can be at its target. Not only so far
+    /// that the next event may happen: `who` executes what happens on its way itself.
+    fn wait_for(&mut self, me: u16, who: u16, at: u64) -> Outcome {
+        let lookahead = self.env.sim.lookahead();
+        let a = &mut self.env.sim.actors.all[me as usize];
+        (a.blocker, a.need) = (who, a.target.max(at + lookahead - 1));
         Outcome::Blocked(who)
     }
 

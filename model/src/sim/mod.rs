@@ -20,11 +20,14 @@ mod signal;
 mod slab;
 mod state;
 mod streams;
+mod those;
 pub mod trace;
 mod wire;
 
 pub use engine::{Engine, Outcome};
 pub(crate) use env::{SimEnv, Step};
 pub use event::Event;
+pub(crate) use signal::Undisturbed;
 pub use state::{Sim, FOREVER};
 pub use streams::{Key as StreamKey, Wait};
+pub use those::Those;

@@ -24,21 +24,18 @@ impl Packet {
         !self.inline && !self.payload.is_empty()
     }
 
-    /// Packet `i` of a train, with its place in the payload.
-    fn one(&self, i: u32, mtu: u32) -> (Packet, usize, usize) {
-        let mut p = *self;
-        let offset = (i * mtu) as usize;
-        let len = (self.payload.len() - offset).min(mtu as usize);
-        p.psn = psn::add(self.psn, i);
-        p.count = 1;
-        p.first = self.first && i == 0;
-        p.last = self.last && i + 1 == self.count;
-        if i + 1 != self.count {
-            p.ack_req = false;
-            p.solicited = false;
-            p.extra = crate::packet::Extra::None;
+    /// A train becomes its packet `i`.
+    fn become_one(&mut self, i: u32) {
+        let last = i + 1 == self.count;
+        self.psn = psn::add(self.psn, i);
+        self.count = 1;
+        self.first &= i == 0;
+        self.last &= last;
+        if !last {
+            self.ack_req = false;
+            self.solicited = false;
+            self.extra = crate::packet::Extra::None;
         }
-        (p, offset, len)
     }
 }
 
@@ -87,9 +84,7 @@ impl Sim {
         let mut next = c.qps[qp as usize].flows[SENDS].head;
         while next != 0 {
             let job = self.jobs.get(u32::from(next - 1));
-            at += wire(
-                job.packet.payload.len() as u32 - (job.issued * mtu).min(job.packet.payload.len() as u32),
-            );
+            at += wire((job.packet.payload.len() as u32).saturating_sub(job.issued * mtu));
             next = job.next;
         }
         at
@@ -99,29 +94,29 @@ impl Sim {
 impl Engine<'_> {
     /// Takes what a step left: packets to send, send queues to go on with, timers to arm.
     pub(crate) fn settle(&mut self) {
-        let mut sent = std::mem::take(&mut self.env.step.sent);
+        // By index: nothing is moved away where there is nothing, as most often.
         let gathers = std::mem::take(&mut self.env.step.gathers);
-        for packet in sent.drain(..) {
-            self.enqueue(packet, gathers);
+        for i in 0..self.env.step.sent.len() {
+            self.enqueue(i, gathers);
         }
-        self.env.step.sent = sent;
-        let mut stashes = std::mem::take(&mut self.env.step.stashes);
-        for slot in stashes.drain(..) {
+        self.env.step.sent.clear();
+        for &slot in &self.env.step.stashes {
             self.env.sim.release(slot);
         }
-        self.env.step.stashes = stashes;
-        let mut wanted = std::mem::take(&mut self.env.step.wanted);
-        for (card, qp) in wanted.drain(..) {
+        self.env.step.stashes.clear();
+        for i in 0..self.env.step.wanted.len() {
+            let (card, qp) = self.env.step.wanted[i];
             self.want_send(card, qp);
         }
-        self.env.step.wanted = wanted;
+        self.env.step.wanted.clear();
         self.world.end_run(&mut self.env);
     }
 
-    /// A train joins its flow.
-    fn enqueue(&mut self, packet: Packet, gathers: u16) {
+    /// The step's train `nth` joins its flow.
+    fn enqueue(&mut self, nth: usize, gathers: u16) {
         let answered = self.env.step.subject.message;
-        let sim = &mut *self.env.sim;
+        let (sim, packet) = (&mut *self.env.sim, &self.env.step.sent[nth]);
+        let src = packet.src;
         let p = &sim.profile;
         let start = sim.now
             + match packet.kind {
@@ -138,9 +133,9 @@ impl Engine<'_> {
             sim.slots.get_mut(slot).refs += 1;
         }
         if matches!(packet.kind, Kind::ReadResponse | Kind::AtomicAck) {
-            sim.trace.packet(Phase::ReadResponse, (sim.now, start), &packet, answered, true);
+            sim.trace.packet(Phase::ReadResponse, (sim.now, start), packet, answered, true);
         }
-        let card = &mut sim.cards[packet.src.card as usize];
+        let card = &mut sim.cards[src.card as usize];
         let qp = (packet.src_qpn & 0xffff) as u16 % crate::device::tables::MAX_QPS as u16;
         let side = if packet.is_answer() { ANSWERS } else { SENDS };
         let t = &mut card.qps[qp as usize];
@@ -150,22 +145,25 @@ impl Engine<'_> {
             let last = sim.jobs.get_mut(u32::from(flow.tail - 1));
             // An acknowledgement that has not left says more when it leaves.
             if last.packet.kind == Kind::Ack && last.packet.syndrome == aeth::ACK {
-                (last.packet, last.message, last.born) = (packet, message, sim.now);
+                (last.packet, last.message, last.born) = (*packet, message, sim.now);
                 return;
             }
         }
-        let job = Job { packet, next: 0, issued: 0, start, gathers, message, born: sim.now };
-        let Some(at) = sim.jobs.put(job) else {
+        let Some(at) = sim.jobs.take() else {
             sim.overflows += 1;
             if let Payload::Stash(slot, _) = packet.payload {
                 sim.release(slot as u16);
             }
             return;
         };
+        let job = sim.jobs.get_mut(at);
+        job.packet = *packet;
+        (job.next, job.issued, job.start, job.gathers) = (0, 0, start, gathers);
+        (job.message, job.born) = (message, sim.now);
         let place = at as u16 + 1;
         if flow.tail == 0 {
             flow.head = place;
-            let port = &mut card.ports[packet.src.port as usize];
+            let port = &mut card.ports[src.port as usize];
             let id = flow_id(qp, side);
             join_round(port, &mut card.qps, id);
         } else {
@@ -174,7 +172,7 @@ impl Engine<'_> {
         let flow = &mut card.qps[qp as usize].flows[side];
         flow.tail = place;
         flow.count += 1;
-        self.feed(packet.src.card, packet.src.port);
+        self.feed(src.card, src.port);
     }
 
     /// Asks for payload as long as there is room for it in the transmit buffer.
@@ -191,33 +189,32 @@ impl Engine<'_> {
             let flow = c.qps[qp as usize].flows[side];
             let job = sim.jobs.get_mut(u32::from(flow.head - 1));
             let mtu = self.world.cards[card as usize].qps[qp as usize].mtu();
-            let (packet, offset, len) = job.packet.one(job.issued, mtu);
+            let (payload, kind) = (job.packet.payload, job.packet.kind);
+            let offset = (job.issued * mtu) as usize;
+            let len = (payload.len() - offset).min(mtu as usize);
             let fetches = job.packet.fetches();
             let buffered = c.ports[port as usize].fetched;
             if fetches && buffered > 0 && buffered + len as u32 > sim.profile.tx.buffer_bytes {
                 return;
             }
-            let (start, gathers, payload) = (job.start.max(sim.now), job.gathers, job.packet.payload);
-            let message = job.message;
+            let (start, gathers, message) = (job.start.max(sim.now), job.gathers, job.message);
             // The first packet has been in the pipeline.
-            let since = match packet.kind {
+            let since = match kind {
                 _ if job.issued != 0 => start,
                 Kind::ReadResponse | Kind::AtomicAck => job.start,
                 _ => job.born,
             };
-            let slot = Slot {
-                packet,
-                refs: 1,
-                flow: id,
-                fetched: if fetches { len as u16 } else { 0 },
-                warm: false,
-                message,
-                since,
-            };
-            let Some(at) = sim.slots.put(slot) else {
+            let Some(at) = sim.slots.take() else {
                 // Slots are freed by arrivals; the round goes on with the next departure or message.
                 return;
             };
+            // Made in place: a copy of what was just written waits for the writes.
+            let slot = sim.slots.get_mut(at);
+            slot.packet = job.packet;
+            slot.packet.become_one(job.issued);
+            (slot.refs, slot.flow, slot.warm) = (1, id, false);
+            slot.fetched = if fetches { len as u16 } else { 0 };
+            (slot.message, slot.since) = (message, since);
             job.issued += 1;
             let done = job.issued == job.packet.count;
             leave_round(&mut c.ports[port as usize], &mut c.qps);
@@ -245,10 +242,13 @@ impl Engine<'_> {
                     c.bus.read(start, 4, &sim.profile);
                 }
                 ready = c.bus.read(start, len as u32, &sim.profile).last;
-                let subject = Subject::of(&packet, message, true);
-                sim.trace.step(Phase::Tx, (since, asked), &subject, packet.psn, len as u32);
-                sim.trace.step(Phase::PayloadFetch, (asked, ready), &subject, packet.psn, len as u32);
-                sim.slots.get_mut(at).since = ready;
+                let slot = sim.slots.get_mut(at);
+                slot.since = ready;
+                if sim.trace.on() {
+                    let (subject, psn) = (Subject::of(&slot.packet, message, true), slot.packet.psn);
+                    sim.trace.step(Phase::Tx, (since, asked), &subject, psn, len as u32);
+                    sim.trace.step(Phase::PayloadFetch, (asked, ready), &subject, psn, len as u32);
+                }
             }
             if self.env.snapshot(&payload, offset, at as u16, len).is_err() {
                 // Its process is gone.
@@ -261,12 +261,12 @@ impl Engine<'_> {
                 continue;
             }
             let sim = &mut *self.env.sim;
-            ready +=
-                sim.profile.tx.tx_ps + in_path(&packet, len as u32, sim.profile.tx.width_bytes, &sim.profile);
+            let slot = sim.slots.get_mut(at);
+            let width = sim.profile.tx.width_bytes;
+            ready += sim.profile.tx.tx_ps + in_path(&slot.packet, len as u32, width, &sim.profile);
             let flow = &mut sim.cards[card as usize].qps[qp as usize].flows[side];
             ready = ready.max(flow.last_ready);
             flow.last_ready = ready;
-            let slot = sim.slots.get_mut(at);
             slot.packet.payload = if len == 0 { Payload::None } else { Payload::Stash(at, len as u32) };
             sim.at(ready, Event::Ready { slot: at as u16 });
         }

@@ -16,7 +16,15 @@ impl<T: Copy, const N: usize> Slab<T, N> {
     /// Puts an item somewhere; `None` when all places are taken.
     #[inline]
     pub fn put(&mut self, item: T) -> Option<u32> {
-        let at = if self.free != 0 {
+        let at = self.take()?;
+        self.items[at as usize] = item;
+        Some(at)
+    }
+
+    /// Takes a place, for an item that is made there: what was there before still is. `None` when all are taken.
+    #[inline]
+    pub fn take(&mut self) -> Option<u32> {
+        Some(if self.free != 0 {
             let at = self.free - 1;
             self.free = self.next[at as usize];
             at
@@ -25,9 +33,7 @@ impl<T: Copy, const N: usize> Slab<T, N> {
             self.top - 1
         } else {
             return None;
-        };
-        self.items[at as usize] = item;
-        Some(at)
+        })
     }
 
     /// Frees a place.

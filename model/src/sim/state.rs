@@ -38,7 +38,7 @@ pub struct Sim {
     pub sequence: u64,
     /// Events executed.
     pub executed: u64,
-    /// Packets that found no room and were lost.
+    /// Packets and events that found no room and were lost.
     pub overflows: u64,
     /// When the next look at the QP timers is due; 0: none.
     pub timer_at: u64,
@@ -255,6 +255,9 @@ impl Sim {
     /// Who waits for what.
     pub fn describe(&self) -> String {
         let mut text = format!("the time is {} ps, {} events wait", self.now, self.queue.len());
+        if self.overflows > 0 {
+            text += &format!(", {} found no room and were lost", self.overflows);
+        }
         for a in self.actors.used().iter().filter(|a| a.state.takes_part()) {
             let doing = match a.state {
                 State::Running => "runs its program".to_owned(),

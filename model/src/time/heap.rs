@@ -63,6 +63,29 @@ impl<const N: usize> Queue<N> {
         used.filter(|&at| wanted(self.items[at])).map(|at| (self.keys[at] >> 64) as u64).max()
     }
 
+    /// The time of the first wanted event before `end`; looks at none that is not before that.
+    #[must_use]
+    pub fn first(&self, end: u64, wanted: impl Fn(u32) -> bool) -> Option<u64> {
+        let mut first = end;
+        self.search(ROOT, &mut first, &wanted);
+        (first < end).then_some(first)
+    }
+
+    fn search(&self, node: usize, first: &mut u64, wanted: &impl Fn(u32) -> bool) {
+        let time = |at: usize| (self.keys[at] >> 64) as u64;
+        let end = ROOT + self.len as usize;
+        if node >= end || time(node) >= *first {
+            return;
+        }
+        if wanted(self.items[node]) {
+            *first = time(node);
+            return;
+        }
+        for child in first_child(node)..first_child(node) + 4 {
+            self.search(child, first, wanted);
+        }
+    }
+
     /// Nothing is due.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -203,6 +226,9 @@ mod tests {
                         prop_assert_eq!(queue.pop(), expected);
                     }
                 }
+                let odd = |item: &u32| item % 2 == 1;
+                let first = heap.iter().filter(|Reverse(e)| odd(&e.2)).map(|Reverse(e)| e.0).min();
+                prop_assert_eq!(queue.first(30, |item| odd(&item)), first.filter(|&time| time < 30));
                 prop_assert_eq!(queue.len(), heap.len());
                 prop_assert_eq!(queue.peek().map(|event| event.item), heap.peek().map(|Reverse(e)| e.2));
             }

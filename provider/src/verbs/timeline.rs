@@ -124,11 +124,13 @@ unsafe extern "C" fn block(_: *mut c_void, fds: *const WaitFd, n: usize, deadlin
         .iter()
         .map(|fd| Wait { key: (fd.key.kind, fd.key.from, fd.key.to), position: fd.position })
         .collect();
-    clock.block(&waits, deadline)
+    clock.block(&waits, deadline);
+    // A thread has one wait at a time, which needs no name.
+    0
 }
 
-extern "C" fn unblock(_: *mut c_void, token: u64) -> u64 {
-    clock().map_or(0, |c| c.unblock(token))
+extern "C" fn unblock(_: *mut c_void, _token: u64) -> u64 {
+    clock().map_or(0, Clocked::unblock)
 }
 
 extern "C" fn sent(_: *mut c_void, stream: *const ConnKey, end: u64) {

@@ -4,10 +4,11 @@ use std::borrow::Borrow;
 
 use super::super::runner::Runner;
 use super::super::wall::Wall;
-use super::{called, EMPTY, HORIZON};
+use super::{called, Held, EMPTY, HORIZON};
+use crate::device::Device;
 use crate::segment::{LockError, Segment};
 use crate::sim::actors::State;
-use crate::sim::Event;
+use crate::sim::{Event, SimEnv};
 use crate::world::World;
 
 impl<S: Borrow<Segment>> Runner<S> {
@@ -36,19 +37,22 @@ impl<S: Borrow<Segment>> Runner<S> {
         Ok(result)
     }
 
-    /// A doorbell, after the program has used `cost`; `bytes` are written.
-    ///
-    /// Returns when the card sees it.
-    pub(in crate::attach) fn bell(&self, cost: u64, bytes: u64, event: Event) -> u64 {
-        called();
-        let clock = self.spend(cost);
-        EMPTY.set(0);
+    /// A doorbell, after the program has used `cost`.
+    pub(in crate::attach) fn bell(&self, cost: u64, event: Event) {
         let me = self.me();
+        if let Ok(guard) = self.locked() {
+            self.bell_held(me, cost, (event, 8), guard);
+        }
+    }
+
+    /// The same with the lock, and with the bytes that are written. Returns when the card sees it.
+    fn bell_held(&self, me: u16, cost: u64, (event, bytes): (Event, u64), guard: Held<'_>) -> u64 {
+        called();
+        EMPTY.set(0);
         let p = self.profile();
+        let (clock, guard) = self.spend_held(me, cost, guard);
         let at = clock + p.pcie.mmio_ps.max(1) + p.pcie.pcie_bps.time(bytes + u64::from(p.pcie.mwr_overhead));
-        let Ok(guard) = self.locked() else { return at };
         self.engine(&guard, |e| e.env.sim.act(me, at, event));
-        drop(guard);
         HORIZON.set(HORIZON.get().min(at));
         at
     }
@@ -57,32 +61,18 @@ impl<S: Borrow<Segment>> Runner<S> {
     pub(in crate::attach) fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
         let p = self.profile();
         let bytes = blocks * fpga_regs::WQE_BLOCK as u32;
-        let (count, inline) = self.posted(card, qp, producer, blocks);
+        let me = self.me();
+        let Ok(guard) = self.locked() else { return };
+        let (count, inline) =
+            self.engine(&guard, |e| posted(&e.world.cards[card as usize], &mut e.env, qp, producer, blocks));
         // As our driver does it: one small WQE.
         let pushed = count == 1 && bytes <= p.sq.push_max && (p.sq.push_inline_only == 0 || inline);
         let store = if pushed { p.host.push_ps * u64::from(blocks) } else { p.host.doorbell_ps };
         let cost = p.host.post_ps * u64::from(count) + store;
         let on_bus = if pushed { u64::from(bytes) } else { 8 };
-        let at = self.bell(cost, on_bus, Event::SendBell { card, qp, producer, pushed });
+        let event = Event::SendBell { card, qp, producer, pushed };
+        let at = self.bell_held(me, cost, (event, on_bus), guard);
         self.trace_posted((card, qp), producer.wrapping_sub(blocks)..producer, cost, at);
-    }
-
-    /// How many WQEs the last `blocks` blocks of a send queue are, and whether the first has inline data.
-    fn posted(&self, card: u8, qp: u16, producer: u32, blocks: u32) -> (u32, bool) {
-        let Ok(guard) = self.locked() else { return (1, false) };
-        self.engine(&guard, |e| {
-            let device = &e.world.cards[card as usize];
-            let (mut count, mut inline, mut left) = (0, false, blocks);
-            while left > 0 {
-                let Some((ctrl, n)) = device.posted(qp, producer.wrapping_sub(left), &mut e.env) else {
-                    break;
-                };
-                inline |= count == 0 && ctrl.inline();
-                count += 1;
-                left = left.saturating_sub(n);
-            }
-            (count.max(1), inline)
-        })
     }
 
     /// Whose function it is, for interrupts.
@@ -107,4 +97,16 @@ impl<S: Borrow<Segment>> Runner<S> {
             };
         }
     }
+}
+
+/// How many WQEs the last `blocks` blocks of a send queue are, and whether the first has inline data.
+fn posted(device: &Device, env: &mut SimEnv<'_>, qp: u16, producer: u32, blocks: u32) -> (u32, bool) {
+    let (mut count, mut inline, mut left) = (0, false, blocks);
+    while left > 0 {
+        let Some((ctrl, n)) = device.posted(qp, producer.wrapping_sub(left), env) else { break };
+        inline |= count == 0 && ctrl.inline();
+        count += 1;
+        left = left.saturating_sub(n);
+    }
+    (count.max(1), inline)
 }

@@ -70,9 +70,9 @@ delegate! {
     /// The program sleeps until then; returns its clock.
     fn sleep_until(&self, at: u64) -> u64;
     /// The thread is about to wait in the kernel for these streams, at most until `deadline`.
-    fn block(&self, waits: &[Wait], deadline: u64) -> u64;
+    fn block(&self, waits: &[Wait], deadline: u64);
     /// That wait has ended; returns the clock.
-    fn unblock(&self, token: u64) -> u64;
+    fn unblock(&self) -> u64;
     /// The thread is about to write the bytes of a stream before position `end`.
     fn sent(&self, key: crate::sim::StreamKey, end: u64);
     /// The thread has read the bytes of a stream before position `end`.

@@ -7,6 +7,7 @@ use super::super::runner::Runner;
 use super::{tid, LEAVER, ME};
 use crate::segment::Segment;
 use crate::sim::actors::State;
+use crate::sim::Those;
 
 impl<S: Borrow<Segment>> Runner<S> {
     /// The thread is about to wait for an interrupt of a function; false if there was one meanwhile.
@@ -19,27 +20,26 @@ impl<S: Borrow<Segment>> Runner<S> {
     ) -> bool {
         let me = self.me();
         let Ok(guard) = self.locked() else { return false };
-        let blocked = self.engine(&guard, |e| {
+        let those = self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
             if word.load(Ordering::Acquire) != seen {
-                return false;
+                return None;
             }
             let a = &mut sim.actors.all[me as usize];
             if a.state == State::Dismissed {
-                return true;
+                return Some(Those::default());
             }
             a.state = State::Blocked;
             a.interrupt = interrupt(card, function);
             a.wait_count = 0;
             sim.idle.waits += 1;
-            sim.notify(me);
-            true
+            Some(sim.notify(me))
         });
-        if blocked {
+        if let Some(those) = those {
+            guard.wakes(those);
             self.if_all_wait(&guard);
         }
-        drop(guard);
-        blocked
+        those.is_some()
     }
 
     /// The thread has taken an interrupt: it is no earlier than that. If it was woken by something else it
@@ -85,15 +85,16 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// The thread at this place takes part no more; nothing that it still does waits for simulated time.
     pub(in crate::attach) fn dismiss(&self, place: u16) {
         if let Ok(guard) = self.locked() {
-            self.engine(&guard, |e| {
+            let mut those = self.engine(&guard, |e| {
                 let sim = &mut *e.env.sim;
                 let a = &mut sim.actors.all[place as usize];
                 a.state = State::Dismissed;
                 a.serial += 1;
                 a.interrupt = 0;
-                a.bump();
-                sim.notify(place);
+                sim.notify(place)
             });
+            those.add(place);
+            guard.wakes(those);
         }
     }
 }

@@ -6,17 +6,17 @@ use super::super::runner::Runner;
 use super::HORIZON;
 use crate::segment::{now_ns, Guard, LockError, Segment};
 use crate::sim::actors::State;
-use crate::sim::{Event, Wait, FOREVER};
+use crate::sim::{Event, Those, Wait, FOREVER};
 
 impl<S: Borrow<Segment>> Runner<S> {
-    /// The thread is about to wait in the kernel. Returns what [`unblock`](Self::unblock) wants.
-    pub fn block(&self, waits: &[Wait], deadline: u64) -> u64 {
+    /// The thread is about to wait in the kernel, until [`unblock`](Self::unblock).
+    pub fn block(&self, waits: &[Wait], deadline: u64) {
         let me = self.me();
-        let Ok(guard) = self.locked() else { return 0 };
-        self.engine(&guard, |e| {
+        let Ok(guard) = self.locked() else { return };
+        let those = self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
             if sim.stream_ready(waits) {
-                return;
+                return Those::default();
             }
             let a = &mut sim.actors.all[me as usize];
             let n = waits.len().min(a.waits.len());
@@ -31,11 +31,10 @@ impl<S: Borrow<Segment>> Runner<S> {
                 sim.act(me, at, Event::Wake { actor: me, serial });
             }
             sim.idle.waits += 1;
-            sim.notify(me);
+            sim.notify(me)
         });
+        guard.wakes(those);
         self.if_all_wait(&guard);
-        drop(guard);
-        0
     }
 
     /// If every program waits: executes what happens meanwhile, and leaves the rest to the keeper.
@@ -56,7 +55,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// The wait in the kernel has ended.
-    pub fn unblock(&self, _token: u64) -> u64 {
+    pub fn unblock(&self) -> u64 {
         self.resume();
         HORIZON.set(0);
         self.spend(0)

@@ -6,30 +6,34 @@
 
 mod cards;
 mod handle;
+mod held;
 mod interrupts;
 mod kernel;
+mod wait;
 
 use std::borrow::Borrow;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::net::Net;
 use super::runner::Runner;
 use super::standstill::{self, patience, Sleeper, Standstill};
-use crate::segment::{futex_wait, now_ns, Guard, LockError, Segment};
+use crate::segment::{now_ns, Guard, LockError, Segment};
 use crate::sim::actors::{Actor, State, Watched};
 use crate::sim::{Engine, Outcome, Sim, SimEnv, FOREVER};
 
 pub use handle::{simulated_time, Clocked};
+use held::Held;
+use wait::{core, other_core, wait};
 
 /// How long an operation waits for the lock.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Empty polls in a row after which the next one waits for a completion, as all that would follow.
 const EMPTY_POLLS: u32 = 2;
-/// How long a thread sleeps before it looks again, in case it is the last one.
-const NAP: Duration = Duration::from_millis(20);
+/// Tries to get the lock before a thread sleeps for it, where there is another core.
+const TRIES: u32 = 500;
 
 thread_local! {
     /// Place of this thread's actor plus one; 0: none.
@@ -75,15 +79,6 @@ enum Until {
     Write(u64, Watched),
 }
 
-/// Spins before a thread sleeps: none where there is no other core for whom it waits for.
-fn spins() -> u32 {
-    static SPINS: OnceLock<u32> = OnceLock::new();
-    *SPINS.get_or_init(|| match std::thread::available_parallelism() {
-        Ok(n) if n.get() > 1 => 500,
-        _ => 0,
-    })
-}
-
 fn sim(net: &Net) -> *mut Sim {
     net.sim.get()
 }
@@ -115,7 +110,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         result
     }
 
-    pub(super) fn locked(&self) -> Result<Guard<'_>, LockError> {
+    pub(super) fn locked(&self) -> Result<Held<'_>, LockError> {
         // Waiting with a time-out reads the clock, which is a trap in a program whose clock is virtual.
         let guard = match self.segment().try_lock() {
             Some(guard) => guard,
@@ -124,12 +119,12 @@ impl<S: Borrow<Segment>> Runner<S> {
         if guard.recovered() {
             self.recover_simulated(&guard);
         }
-        Ok(guard)
+        Ok(Held::new(guard, self.actors()))
     }
 
     #[cold]
     fn wait_for_lock(&self) -> Result<Guard<'_>, LockError> {
-        for _ in 0..spins() / 4 {
+        for _ in 0..if other_core() { TRIES } else { 0 } {
             std::hint::spin_loop();
             if let Some(guard) = self.segment().try_lock() {
                 return Ok(guard);
@@ -182,13 +177,15 @@ impl<S: Borrow<Segment>> Runner<S> {
     pub fn set_aside(&self) {
         let me = self.me();
         let guard = self.must_lock();
-        self.engine(&guard, |e| {
+        let those = self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
-            if sim.actors.all[me as usize].state == State::Running {
+            let runs = sim.actors.all[me as usize].state == State::Running;
+            runs.then(|| {
                 sim.actors.all[me as usize].set_aside();
-                sim.notify(me);
-            }
+                sim.notify(me)
+            })
         });
+        guard.wakes(those.unwrap_or_default());
     }
 
     /// The thread takes part from the moment on at which all others wait for something: so that where it
@@ -310,65 +307,93 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     fn advance(&self, me: u16, target: u64, until: Until) -> u64 {
-        let guard = self.must_lock();
-        self.engine(&guard, |e| {
-            let a = &mut e.env.sim.actors.all[me as usize];
-            if a.state == State::Dismissed {
-                return;
-            }
-            a.state = State::Waiting;
-            a.target = target.min(a.alarm.max(a.now()));
-            a.due = false;
-            a.watched = Watched::default();
-            (a.step, a.after, a.entries) = match until {
-                Until::Time => (0, 0, false),
-                Until::Entry(step) => (step, 0, true),
-                Until::Write(seen, watched) => {
-                    a.watched = watched;
-                    (1, seen, false)
+        self.advance_held(me, target, until, self.must_lock()).0
+    }
+
+    /// As [`spend`](Self::spend) of who has the lock, and has it afterwards.
+    fn spend_held<'a>(&'a self, me: u16, ps: u64, guard: Held<'a>) -> (u64, Held<'a>) {
+        let actor = &self.actors()[me as usize];
+        let clock = actor.clock.load(Ordering::Relaxed) + ps;
+        if clock < HORIZON.get() {
+            actor.clock.store(clock, Ordering::Release);
+            return (clock, guard);
+        }
+        self.advance_held(me, clock, Until::Time, guard)
+    }
+
+    fn advance_held<'a>(
+        &'a self,
+        me: u16,
+        target: u64,
+        until: Until,
+        mut guard: Held<'a>,
+    ) -> (u64, Held<'a>) {
+        self.actors()[me as usize].core.store(core(), Ordering::Relaxed);
+        loop {
+            self.engine(&guard, |e| {
+                let a = &mut e.env.sim.actors.all[me as usize];
+                if a.state == State::Dismissed {
+                    return;
                 }
-            };
-        });
-        let (clock, guard) = self.finish(me, guard);
-        let alarm = self.engine(&guard, |e| e.env.sim.actors.all[me as usize].alarm);
-        drop(guard);
-        if alarm <= clock {
+                a.state = State::Waiting;
+                a.target = target.min(a.alarm.max(a.now()));
+                a.due = false;
+                a.watched.clear();
+                (a.step, a.after, a.entries) = match until {
+                    Until::Time => (0, 0, false),
+                    Until::Entry(step) => (step, 0, true),
+                    Until::Write(seen, watched) => {
+                        a.watched = watched;
+                        (1, seen, false)
+                    }
+                };
+            });
+            let (clock, held) = self.finish(me, guard);
+            let alarm = self.engine(&held, |e| e.env.sim.actors.all[me as usize].alarm);
+            if alarm > clock {
+                return (clock, held);
+            }
+            drop(held);
             if let Some(ring) = ON_ALARM.get() {
                 ring();
             }
+            guard = self.must_lock();
             // Time goes on, alarm or not.
-            if clock < target && matches!(until, Until::Time) {
-                return self.advance(me, target, until);
+            if clock >= target || !matches!(until, Until::Time) {
+                return (clock, guard);
             }
         }
-        clock
     }
 
     /// Executes events, and waits for others, until the wait of actor `me` has come to its end.
-    fn finish<'a>(&'a self, me: u16, mut guard: Guard<'a>) -> (u64, Guard<'a>) {
+    fn finish<'a>(&'a self, me: u16, mut guard: Held<'a>) -> (u64, Held<'a>) {
         let mut still = Standstill::default();
         let mut sleeper = Sleeper::default();
         loop {
-            let outcome = self.engine(&guard, |e| {
-                let outcome = e.run(me);
-                e.env.sim.notify(me);
-                outcome
-            });
+            let (outcome, those) = self.engine(&guard, |e| (e.run(me), e.env.sim.notify(me)));
+            guard.wakes(those);
             if let Outcome::Done { clock, horizon } = outcome {
                 HORIZON.set(horizon);
                 return (clock, guard);
             }
-            let (executed, alone) = self.engine(&guard, |e| {
+            let (executed, alone, for_time) = self.engine(&guard, |e| {
                 let sim = &*e.env.sim;
-                let member = sim.actors.all[me as usize].member;
+                let a = &sim.actors.all[me as usize];
                 // Nobody has come yet who could do something.
-                let alone = outcome == Outcome::Idle && !sim.has_others(member);
-                (sim.executed, alone)
+                let alone = outcome == Outcome::Idle && !sim.has_others(a.member);
+                (sim.executed, alone, a.target != FOREVER)
             });
             let actor = &self.actors()[me as usize];
             let seen = actor.word.load(Ordering::Acquire);
             drop(guard);
-            let in_vain = wait(&actor.word, seen, &actor.asleep);
+            let beside = match outcome {
+                Outcome::Blocked(other) => {
+                    self.actors()[other as usize].core.load(Ordering::Relaxed) != core()
+                }
+                _ => true,
+            };
+            let in_vain = wait(actor, seen, beside && other_core(), for_time);
+            actor.core.store(core(), Ordering::Relaxed);
             if in_vain && self.has_gone_to_sleep(outcome, &mut sleeper) {
                 guard = self.must_lock();
                 continue;
@@ -396,16 +421,17 @@ impl<S: Borrow<Segment>> Runner<S> {
             return false;
         };
         let guard = self.must_lock();
-        self.engine(&guard, |e| {
+        let those = self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
             let a = &mut sim.actors.all[other as usize];
             let same = (a.pid, a.tid, a.now(), a.state) == (pid, tid, now, State::Running);
-            if same {
-                a.set_aside();
-                sim.notify(other);
-            }
-            same
-        })
+            same.then(|| {
+                sim.actors.all[other as usize].set_aside();
+                sim.notify(other)
+            })
+        });
+        guard.wakes(those.unwrap_or_default());
+        those.is_some()
     }
 
     /// Time stands still: says who waits for what, and ends.
@@ -418,7 +444,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// The lock, for what a program cannot go on without.
-    fn must_lock(&self) -> Guard<'_> {
+    fn must_lock(&self) -> Held<'_> {
         self.locked().unwrap_or_else(|error| {
             // Nothing at the program's end shall wait for it again.
             ME.set(0);
@@ -445,11 +471,12 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// A process is gone: its clock holds nobody back, nothing is written to its memory.
     pub(super) fn member_gone(&self, member: u16) {
         if let Ok(guard) = self.locked() {
-            self.engine(&guard, |e| {
+            let those = self.engine(&guard, |e| {
                 e.env.sim.forget_domain(member);
-                e.env.sim.leave(|a| a.member == member);
                 e.env.sim.trace.flush();
+                e.env.sim.leave(|a| a.member == member)
             });
+            guard.wakes(those);
             self.segment().arm_deadline(now_ns());
         }
     }
@@ -459,18 +486,20 @@ impl<S: Borrow<Segment>> Runner<S> {
     pub fn leave(&self, me: u16) -> bool {
         let Ok(guard) = self.locked() else { return true };
         let (member, tid) = (self.segment().member(), tid());
-        self.engine(&guard, |e| {
+        let those = self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
             let mine = sim.actors.used().iter().filter(|a| a.member == member && a.state.takes_part());
             if sim.actors.all[me as usize].tid == std::process::id() && mine.count() == 1 {
-                return false;
+                return None;
             }
             let a = &mut sim.actors.all[me as usize];
             LEFT.set(a.now() + 1);
-            sim.leave(|a| a.member == member && a.tid == tid);
+            let those = sim.leave(|a| a.member == member && a.tid == tid);
             self.segment().arm_deadline(now_ns());
-            true
-        })
+            Some(those)
+        });
+        guard.wakes(those.unwrap_or_default());
+        those.is_some()
     }
 }
 
@@ -492,20 +521,4 @@ pub fn on_alarm(ring: fn()) {
 /// How a thread that ends leaves.
 pub(super) fn on_thread_end(leave: impl Fn(u16) -> bool + Send + Sync + 'static) {
     let _ = LEAVE.set(Box::new(leave));
-}
-
-/// Waits until the word changes, at most for a nap. True if it has not.
-fn wait(word: &AtomicU32, seen: u32, asleep: &AtomicU32) -> bool {
-    for _ in 0..spins() {
-        if word.load(Ordering::Acquire) != seen {
-            return false;
-        }
-        std::hint::spin_loop();
-    }
-    asleep.store(1, Ordering::SeqCst);
-    if word.load(Ordering::SeqCst) == seen {
-        futex_wait(word, seen, Some(NAP));
-    }
-    asleep.store(0, Ordering::SeqCst);
-    word.load(Ordering::Acquire) == seen
 }

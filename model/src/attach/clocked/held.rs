@@ -1,0 +1,52 @@
+//! The segment's lock, and whom to wake when it is given back.
+
+use std::cell::Cell;
+use std::ops::Deref;
+
+use crate::segment::Guard;
+use crate::sim::actors::Actor;
+use crate::sim::Those;
+
+/// The lock. Those who should look again are woken behind it: woken before they would find it taken, and on one
+/// core take the place of who has it.
+pub(in crate::attach) struct Held<'a> {
+    // Dropped first.
+    guard: Guard<'a>,
+    waking: Waking<'a>,
+}
+
+struct Waking<'a> {
+    those: Cell<Those>,
+    actors: &'a [Actor],
+}
+
+impl<'a> Held<'a> {
+    #[inline]
+    pub fn new(guard: Guard<'a>, actors: &'a [Actor]) -> Self {
+        Held { guard, waking: Waking { those: Cell::default(), actors } }
+    }
+
+    /// Wakes these, too.
+    #[inline]
+    pub fn wakes(&self, those: Those) {
+        self.waking.those.set(self.waking.those.get().and(those));
+    }
+}
+
+impl<'a> Deref for Held<'a> {
+    type Target = Guard<'a>;
+
+    #[inline]
+    fn deref(&self) -> &Guard<'a> {
+        &self.guard
+    }
+}
+
+impl Drop for Waking<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        for actor in self.those.get().each() {
+            self.actors[actor as usize].bump();
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! How a thread waits for another one: it spins for about as long as a hand-over through the kernel takes, and
+//! then sleeps. It does not spin on the core that the other needs.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::segment::futex_wait;
+use crate::sim::actors::Actor;
+use crate::sim::Undisturbed;
+
+/// How long a thread sleeps before it looks again, in case it is the last one.
+const NAP: Duration = Duration::from_millis(20);
+/// Looks while spinning, of some 25 to 50 ns each: at least and at most. Most is more than a wake takes on a
+/// machine that wakes slowly, so that who waits for a sleeper does not fall asleep as well, and so on. They
+/// become fewer where spinning was of no use, and more where it was.
+const LOOKS: (u32, u32) = (400, 4000);
+/// Who waits for another one to come to some time waits for little, and at least so long.
+const LEAST_FOR_TIME: u32 = 2000;
+
+/// Looks of this process's next wait for something to happen, and for a time.
+static NEXT: [AtomicU32; 2] = [const { AtomicU32::new(LOOKS.1) }; 2];
+
+/// Whether whoever is waited for can run meanwhile.
+pub(super) fn other_core() -> bool {
+    static OTHER: OnceLock<bool> = OnceLock::new();
+    *OTHER.get_or_init(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1))
+}
+
+/// The core that this thread runs on.
+#[inline]
+pub(super) fn core() -> u32 {
+    // SAFETY: has no arguments; what fails is -1.
+    unsafe { libc::sched_getcpu() as u32 }
+}
+
+/// Waits until the actor's word changes, at most for a nap. True if it has not. `beside`: who is waited for
+/// can be running meanwhile. `for_time`: only for others to come to some time.
+pub(super) fn wait(me: &Actor, seen: u32, beside: bool, for_time: bool) -> bool {
+    let (word, asleep) = (&me.word, &me.asleep);
+    if beside {
+        let next = &NEXT[usize::from(for_time)];
+        let looks = next.load(Ordering::Relaxed);
+        for _ in 0..looks {
+            if word.load(Ordering::Acquire) != seen {
+                next.store((looks * 2).min(LOOKS.1), Ordering::Relaxed);
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+        let least = if for_time { LEAST_FOR_TIME } else { LOOKS.0 };
+        next.store((looks / 2).max(least), Ordering::Relaxed);
+    }
+    let undisturbed = Undisturbed::new();
+    asleep.store(1, Ordering::SeqCst);
+    if word.load(Ordering::SeqCst) == seen {
+        futex_wait(word, seen, Some(NAP));
+    }
+    asleep.store(0, Ordering::SeqCst);
+    drop(undisturbed);
+    word.load(Ordering::Acquire) == seen
+}

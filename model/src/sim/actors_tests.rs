@@ -1,0 +1,73 @@
+#![allow(unsafe_code)]
+
+use super::*;
+use crate::env::Addr;
+
+const LOOKAHEAD: u64 = 100;
+
+/// A simulation with two processes of one thread each, at time 1000.
+fn two() -> Box<Sim> {
+    // SAFETY: zero bytes are a simulation that is switched off.
+    let mut sim: Box<Sim> = unsafe { Box::new_zeroed().assume_init() };
+    sim.profile.pcie.mmio_ps = LOOKAHEAD;
+    for member in 0..2 {
+        let at = sim.join(member, 1, u32::from(member)).expect("a place");
+        sim.actors.all[at as usize].clock.store(1000, Ordering::Release);
+    }
+    sim
+}
+
+fn waits(sim: &mut Sim, actor: u16, target: u64, need: u64) {
+    let other = 1 - actor;
+    let a = &mut sim.actors.all[actor as usize];
+    (a.state, a.target, a.blocker, a.need) = (State::Waiting, target, other, need);
+}
+
+fn notified(sim: &mut Sim, by: u16) -> Vec<u16> {
+    sim.notify(by).each().collect()
+}
+
+#[test]
+fn who_waits_for_a_time_is_woken_when_it_can_be_reached() {
+    let mut sim = two();
+    waits(&mut sim, 1, 1200, 1200);
+    sim.actors.all[0].clock.store(1200 - LOOKAHEAD, Ordering::Release);
+    assert!(notified(&mut sim, 0).is_empty());
+    sim.actors.all[0].clock.store(1201 - LOOKAHEAD, Ordering::Release);
+    assert_eq!(notified(&mut sim, 0), [1]);
+}
+
+#[test]
+fn who_waits_for_a_completion_is_woken_by_it_alone() {
+    let mut sim = two();
+    waits(&mut sim, 1, FOREVER, FOREVER);
+    (sim.actors.all[1].step, sim.actors.all[1].entries) = (10, true);
+    sim.actors.all[0].clock.store(1_000_000, Ordering::Release);
+    assert!(notified(&mut sim, 0).is_empty());
+    waits(&mut sim, 0, FOREVER, FOREVER);
+    assert!(notified(&mut sim, 0).is_empty());
+    let to = Addr { iova: 0x1000, domain: 1 };
+    sim.now = 1_000_005;
+    for (entry, woken) in [(false, Vec::new()), (true, vec![1u16])] {
+        let write = Event::Short { to, len: 8, entry, bytes: [0; 64] };
+        sim.touched(write.touches().expect("a write"));
+        assert_eq!(notified(&mut sim, 0), woken);
+    }
+    assert_eq!(sim.actors.all[1].target, 1_000_010);
+}
+
+#[test]
+fn who_leaves_the_others_alone_wakes_them() {
+    let mut sim = two();
+    waits(&mut sim, 1, FOREVER, FOREVER);
+    sim.actors.all[0].state = State::Blocked;
+    assert_eq!(notified(&mut sim, 0), [1]);
+}
+
+#[test]
+fn a_standstill_tells_what_was_lost() {
+    let mut sim = two();
+    assert!(!sim.describe().contains("lost"));
+    sim.overflows = 3;
+    assert!(sim.describe().contains("3 found no room and were lost"), "{}", sim.describe());
+}

@@ -1,0 +1,48 @@
+//! A set of actors: who should look again.
+
+use super::actors::ACTORS;
+
+/// Some of the actors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Those([u64; ACTORS / 64]);
+
+impl Those {
+    /// One more.
+    pub fn add(&mut self, actor: u16) {
+        self.0[actor as usize / 64] |= 1 << (actor % 64);
+    }
+
+    /// These and others.
+    #[inline]
+    pub fn and(self, others: Those) -> Those {
+        Those(std::array::from_fn(|i| self.0[i] | others.0[i]))
+    }
+
+    /// Each of them.
+    #[inline]
+    pub fn each(self) -> impl Iterator<Item = u16> {
+        let word = |(at, mut left): (usize, u64)| {
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros())?;
+                left &= left - 1;
+                Some(at as u16 * 64 + bit as u16)
+            })
+        };
+        self.0.into_iter().enumerate().flat_map(word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_once_in_their_order() {
+        let mut some = Those::default();
+        assert_eq!(some.each().next(), None);
+        [200, 3, 63, 3].into_iter().for_each(|actor| some.add(actor));
+        let mut more = Those::default();
+        [64, 255, 63].into_iter().for_each(|actor| more.add(actor));
+        assert_eq!(some.and(more).each().collect::<Vec<_>>(), [3, 63, 64, 200, 255]);
+    }
+}
