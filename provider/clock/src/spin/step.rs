@@ -5,8 +5,8 @@ use crate::abi;
 
 use super::decode::{effect, Effect, Place};
 
-/// Instructions after which a proof is given up: longer loops over memory are not found.
-const MAX_STEPS: u32 = 512;
+/// Instructions after which every proof is given up: longer loops over memory are not found.
+pub const MAX_STEPS: u32 = 512;
 
 /// Steps after which the state to compare with is renewed first.
 const FIRST_RENEWAL: u32 = 16;
@@ -43,6 +43,8 @@ type State = [i64; REGISTERS];
 pub struct Proof {
     remembered: State,
     steps: u32,
+    /// When it is given up.
+    limit: u32,
     remembered_at: u32,
     renew_at: u32,
     writes: Places,
@@ -52,16 +54,19 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Nothing is known yet.
-    pub const NEW: Proof = Proof {
-        remembered: [0; REGISTERS],
-        steps: 0,
-        remembered_at: 0,
-        renew_at: 0,
-        writes: Places::NONE,
-        reads: Places::NONE,
-        first: None,
-    };
+    /// Nothing is known yet, and after `limit` instructions it is given up.
+    pub const fn new(limit: u32) -> Proof {
+        Proof {
+            remembered: [0; REGISTERS],
+            steps: 0,
+            limit,
+            remembered_at: 0,
+            renew_at: 0,
+            writes: Places::NONE,
+            reads: Places::NONE,
+            first: None,
+        }
+    }
 
     /// The thread is about to execute the instruction at its instruction pointer.
     pub fn step(&mut self, registers: &[i64; 23]) -> Verdict {
@@ -83,7 +88,7 @@ impl Proof {
             self.reads = Places::NONE;
         }
         self.steps += 1;
-        if self.steps > MAX_STEPS {
+        if self.steps > self.limit {
             return Verdict::No;
         }
         // SAFETY: the thread is about to execute the instruction there.
@@ -210,7 +215,7 @@ mod tests {
 
     #[test]
     fn every_place_is_in_a_range() {
-        let mut proof = Proof { reads: Places::NONE, ..Proof::NEW };
+        let mut proof = Proof { reads: Places::NONE, ..Proof::new(0) };
         let all: Vec<_> = (0..30).map(|i| Place { at: 1 << (i + 10), bytes: 4 }).collect();
         assert!(all.iter().all(|&place| proof.reads.add(place)));
         let places = proof.places();

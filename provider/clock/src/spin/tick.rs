@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 
-use super::step::{Proof, Verdict};
+use super::step::{Proof, Verdict, MAX_STEPS};
 use crate::abi::TICK_SIGNAL;
 use crate::sys::{self, sys};
 use crate::{exempt, signals, threads, timeline};
@@ -24,6 +24,10 @@ const EAGER_LOOKS: u32 = 50;
 /// After a failed proof so many looks are left out, then twice as many, up to the second number:
 /// a program that computes for long loses little by it.
 const PAUSE: (u32, u32) = (4, 256);
+
+/// Instructions of the first proof, and how many times more the next one gets after a failure: each costs some
+/// microseconds, and most loops that wait are short.
+const STEPS: (u32, u32) = (64, 4);
 
 /// How time goes on for a thread that spins on what another thread of its process may write, in picoseconds.
 const SEVERAL_PS: u64 = 1_000_000;
@@ -45,6 +49,9 @@ struct Look {
     /// A proof is under way: this one.
     proves: Cell<bool>,
     proof: RefCell<Proof>,
+    /// Instructions of the next proof, and of the first one after a deed: more, where a longer loop was found.
+    steps: Cell<u32>,
+    first_steps: Cell<u32>,
     /// Looks that are still to be eager.
     eager: Cell<u32>,
 }
@@ -56,7 +63,9 @@ thread_local! {
             left_out: Cell::new(0),
             pause: Cell::new(PAUSE.0),
             proves: Cell::new(false),
-            proof: RefCell::new(Proof::NEW),
+            proof: RefCell::new(Proof::new(0)),
+            steps: Cell::new(STEPS.0),
+            first_steps: Cell::new(STEPS.0),
             eager: Cell::new(0),
         }
     };
@@ -122,6 +131,7 @@ impl Look {
         let pause = self.pause.get();
         self.left_out.set(pause);
         self.pause.set((pause * 2).min(PAUSE.1));
+        self.steps.set((self.steps.get() * STEPS.1).min(MAX_STEPS));
     }
 
     /// True if the thread seems to spin, and the proof is worth its cost.
@@ -130,6 +140,7 @@ impl Look {
         if self.done.replace(done) != done {
             self.left_out.set(0);
             self.pause.set(PAUSE.0);
+            self.steps.set(self.first_steps.get());
             return false;
         }
         let left_out = self.left_out.get();
@@ -152,7 +163,7 @@ pub extern "C-unwind" fn on_tick(_signal: c_int, _info: *mut libc::siginfo_t, co
         let tries = !signals::program_handles(libc::SIGTRAP);
         if tries && look.is_suspect(registers[libc::REG_RIP as usize] as usize) {
             look.proves.set(true);
-            *look.proof.borrow_mut() = Proof::NEW;
+            *look.proof.borrow_mut() = Proof::new(look.steps.get());
             advance(look, registers);
         } else {
             look.again();
@@ -193,6 +204,7 @@ fn advance(look: &Look, registers: &mut [i64; 23]) {
         Verdict::Spins => {
             look.pause.set(PAUSE.0);
             look.eager.set(EAGER_LOOKS);
+            look.first_steps.set(look.steps.get());
             if threads::several() {
                 // Another one may write what it waits for.
                 timeline::spend(SEVERAL_PS);
