@@ -164,8 +164,11 @@ fn a_killed_peer_is_noticed_in_simulated_time() {
     ] {
         let (ended, net, dead) = struck(program, &["-F", option, "600"], victim, libc::SIGKILL);
         let what = format!("{program}, victim {victim}: {}\n{}", ended.how(), ended.said);
-        assert!(ended.status.is_some_and(|status| !status.success()), "{what}");
-        assert!(ended.said.contains("error"), "{what}");
+        // Whoever has a message under way completes it in error. In a ping-pong it may be the other's turn: then
+        // the 600 s go by at once, and the peer is missed when both say good-bye.
+        let failed = ended.status.is_some_and(|status| !status.success()) && ended.said.contains("error");
+        let missed = ended.said.contains("Failed to close connection between server and client");
+        assert!(failed || program == "ib_send_lat" && missed, "{what}");
         drop(dead);
         net.expect_gone();
         assert!(keepers(net.name()).is_empty());
