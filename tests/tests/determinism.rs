@@ -208,7 +208,7 @@ fn losses_are_those_of_the_seed() {
     assert!(of("11") != of("12"), "the seed does not matter");
 }
 
-/// All of it, ten times each: some minutes. `cargo test -p tests --test determinism -- --ignored`
+/// All of it, ten times each: three minutes. Part of `tests/check --guest`.
 #[test]
 #[ignore = "takes minutes"]
 fn ten_runs_of_every_test() {
