@@ -187,18 +187,15 @@ impl Guard<'_> {
     /// contiguous. `None` when the member has not mapped it.
     pub fn resolve(&self, member: u16, iova: u64) -> Option<(Backing, u64)> {
         let (slot, tag) = self.slot(member, iova);
-        let inside = |range: &Range| iova.wrapping_sub(range.start) < range.len;
-        let range = if slot.tag == tag && inside(&slot.range) {
-            slot.range
-        } else {
+        if slot.tag != tag || iova.wrapping_sub(slot.range.start) >= slot.range.len {
             let range = self.look_up(member, iova)?;
             let (direct, here) = match range.in_segment() {
                 true => (range.len, self.segment().ptr_at(range.backing)),
                 false => (0, std::ptr::null_mut()),
             };
-            *self.slot(member, iova).0 = CacheSlot { tag, range, direct, here };
-            range
-        };
+            *slot = CacheSlot { tag, range, direct, here };
+        }
+        let range = slot.range;
         let into = iova - range.start;
         let backing = match range.place() {
             None if range.in_segment() => Backing::Extent(range.backing + into),
