@@ -6,13 +6,16 @@
 //! for itself. Wants `cargo build --release -p provider` before.
 #![allow(unsafe_code)]
 
+#[path = "../speed/command.rs"]
+mod command;
 mod event;
 mod handover;
 #[path = "../speed/pin.rs"]
 mod pin;
 
-use std::path::PathBuf;
 use std::process::Command;
+
+use command::verbena;
 
 /// Tries per figure; their median counts.
 const TRIES: usize = 5;
@@ -65,16 +68,6 @@ const LOADS: [Load; 6] = [
     load("8 B, one core, -n 100000 and more", true, "-s 8", [100_000, 600_000], 50.0),
     load("8 B, one core, perftest's default", true, "-s 8", [2_000, 12_000], 50.0),
 ];
-
-/// The release build of the `verbena` command, beside this benchmark.
-fn verbena() -> PathBuf {
-    let target = std::env::current_exe().expect("our path");
-    let release = target.parent().and_then(|deps| deps.parent()).expect("target/release/deps").to_path_buf();
-    let binary = release.join("verbena");
-    let missing = "is missing: run `cargo build --release -p provider` first";
-    assert!(binary.exists(), "{} {missing}", binary.display());
-    binary
-}
 
 /// Simulated and real seconds of a run, as the command tells them.
 fn run(test: &str, load: &Load, iterations: u32) -> (f64, f64) {

@@ -4,6 +4,7 @@
 //! and the packages perftest and ucx-utils. Absolute figures drift with the machine; the ratios count.
 #![allow(unsafe_code)]
 
+mod command;
 mod limits;
 mod pin;
 mod programs;

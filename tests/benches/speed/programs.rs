@@ -3,10 +3,10 @@
 use std::io::Read;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::command::verbena;
 use crate::pin::pin;
 
 /// How long one pair may run.
@@ -73,19 +73,6 @@ fn finish(mut running: Running, what: &str) -> String {
 /// A TCP port that is free now.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port()
-}
-
-/// The release build of the `verbena` command, beside this benchmark.
-fn verbena() -> PathBuf {
-    let target = std::env::current_exe().expect("our path");
-    let release = target.parent().and_then(|deps| deps.parent()).expect("target/release/deps").to_path_buf();
-    let binary = release.join("verbena");
-    assert!(
-        binary.exists(),
-        "{} is missing: run `cargo build --release -p provider` first",
-        binary.display()
-    );
-    binary
 }
 
 /// Runs a perftest pair, client on core 0 and server on core 1; the client's output.
