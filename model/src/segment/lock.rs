@@ -77,8 +77,10 @@ impl Segment {
     #[inline]
     pub fn expect_lock(&self) {
         let line = self.control().mutex.get().cast::<i8>();
+        // As an instruction: `_mm_prefetch` becomes a prefetch for reading on the x86-64 baseline, and the line
+        // would travel twice.
         // SAFETY: a prefetch has no effects, whatever the address.
-        unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_ET0 }>(line) };
+        unsafe { core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
     }
 
     /// Takes the lock if it is free. Never waits; `None` also in a forked child.

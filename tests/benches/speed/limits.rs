@@ -88,7 +88,7 @@ pub fn line_one_way() -> f64 {
             },
         )
     };
-    typical(9, once)
+    typical(3, once)
 }
 
 /// Bytes per second that go from one process to another through four slots of 32 KiB: one copies in, the other
@@ -175,7 +175,7 @@ pub fn bare_ring() -> f64 {
             },
         )
     };
-    typical(9, once)
+    typical(3, once)
 }
 
 /// The median of several tries: one lucky or disturbed try decides nothing.

@@ -75,11 +75,16 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port()
 }
 
-/// Runs a perftest pair, client on core 0 and server on core 1; the client's output.
+/// Runs a perftest pair with the same options; the client's output.
 pub fn perftest(test: &str, options: &str) -> String {
+    pair(test, options, options, &[])
+}
+
+/// Runs a perftest pair, client on core 0 and server on core 1; the client's output.
+pub fn pair(test: &str, server: &str, client: &str, environment: &[(&str, &str)]) -> String {
     let net = format!("bench-{}", std::process::id());
     let port = free_port().to_string();
-    let side = |card: &str| {
+    let side = |card: &str, options: &str| {
         let mut words = vec![
             verbena().display().to_string(),
             "run".into(),
@@ -92,12 +97,12 @@ pub fn perftest(test: &str, options: &str) -> String {
         words.extend(options.split_whitespace().map(String::from));
         words
     };
-    let server = start(1, &side("verbena1"), &[]);
+    let running = start(1, &side("verbena1", server), environment);
     std::thread::sleep(Duration::from_millis(700));
-    let mut words = side("verbena0");
+    let mut words = side("verbena0", client);
     words.push("127.0.0.1".into());
-    let text = finish(start(0, &words, &[]), &format!("{test} {options}"));
-    finish(server, &format!("the server of {test} {options}"));
+    let text = finish(start(0, &words, environment), &format!("{test} {client}"));
+    finish(running, &format!("the server of {test} {server}"));
     text
 }
 
