@@ -15,6 +15,9 @@ const PERIOD_NS: i64 = 50_000;
 /// The same for a thread that was found to spin not long ago, which does little else.
 const EAGER_NS: i64 = 10_000;
 
+/// While a thread does things between the looks, each comes after twice the time, up to so many times.
+const CALM: u32 = 5;
+
 /// The time after which a look comes that nobody has asked for.
 const RESERVE_NS: i64 = 20_000_000;
 
@@ -54,6 +57,8 @@ struct Look {
     first_steps: Cell<u32>,
     /// Looks that are still to be eager.
     eager: Cell<u32>,
+    /// Looks in a row at which the thread had done something.
+    calm: Cell<u32>,
 }
 
 thread_local! {
@@ -67,6 +72,7 @@ thread_local! {
             steps: Cell::new(STEPS.0),
             first_steps: Cell::new(STEPS.0),
             eager: Cell::new(0),
+            calm: Cell::new(0),
         }
     };
 }
@@ -123,7 +129,8 @@ impl Look {
     fn again(&self) {
         let eager = self.eager.get();
         self.eager.set(eager.saturating_sub(1));
-        threads::with_timer(|timer| start(timer, if eager > 0 { EAGER_NS } else { PERIOD_NS }));
+        let period = if eager > 0 { EAGER_NS } else { PERIOD_NS << self.calm.get() };
+        threads::with_timer(|timer| start(timer, period));
     }
 
     /// A proof has failed: the next ones come later and later.
@@ -141,8 +148,10 @@ impl Look {
             self.left_out.set(0);
             self.pause.set(PAUSE.0);
             self.steps.set(self.first_steps.get());
+            self.calm.set((self.calm.get() + 1).min(CALM));
             return false;
         }
+        self.calm.set(0);
         let left_out = self.left_out.get();
         self.left_out.set(left_out.saturating_sub(1));
         left_out == 0 && !exempt::contains(at)
