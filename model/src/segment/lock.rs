@@ -98,6 +98,12 @@ impl Segment {
         }
     }
 
+    /// Whether somebody holds the lock just now: a look that takes nothing from the holder.
+    #[inline]
+    pub fn seems_locked(&self) -> bool {
+        self.lock_holder() != 0
+    }
+
     /// Takes the lock, waiting for at most `timeout`.
     pub fn lock(&self, timeout: Duration) -> Result<Guard<'_>, LockError> {
         if self.is_detached() {

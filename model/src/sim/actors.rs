@@ -261,6 +261,27 @@ impl Sim {
         least
     }
 
+    /// So long after a card has begun to do something an actor sees nothing of it: a card that writes to memory
+    /// needs so long for it at least. Another thread of the process that runs might see it, and tell.
+    #[inline]
+    pub fn unseen(&self, me: u16) -> u64 {
+        let member = self.actors.all[me as usize].member;
+        if self.actors.share(me, member) {
+            0
+        } else {
+            self.profile.pcie.write_ps
+        }
+    }
+
+    /// Before this time nothing is new to an actor, if what the cards do from `time` on is not known yet.
+    pub fn horizon(&self, me: u16, time: u64) -> u64 {
+        let member = self.actors.all[me as usize].member;
+        let end = time.saturating_add(self.unseen(me));
+        // What is under way to its memory.
+        let seen = |item| self.events.get(item).touches().is_some_and(|touch| touch.member == member);
+        self.queue.first(end, seen).unwrap_or(end)
+    }
+
     /// An actor of this process that has not come to `time` yet.
     pub fn behind(&self, me: u16, member: u16, time: u64) -> Option<u16> {
         let late = |(i, a): (usize, &Actor)| {

@@ -89,24 +89,20 @@ impl Engine<'_> {
         let sim = &mut *self.env.sim;
         let clock = sim.actors.all[me as usize].arrive();
         let next = sim.queue.peek().map_or(FOREVER, |e| e.time);
-        let horizon = next.min(sim.limit(me).0);
+        let horizon = sim.horizon(me, next.min(sim.limit(me).0));
         Outcome::Done { clock, horizon }
     }
 
-    /// What happens from `time` on waits for other actors. But a card that writes to memory needs so long
-    /// for it at least, so that up to then nothing is new to a program, except by writes that are under way.
+    /// What happens from `time` on waits for other actors; the target may be within the horizon all the same.
     fn go_ahead(&mut self, me: u16, time: u64) -> Option<Outcome> {
         let sim = &mut *self.env.sim;
         let a = &sim.actors.all[me as usize];
-        let (member, target) = (a.member, a.target);
-        let end = time + sim.profile.pcie.write_ps;
-        // It waits for time alone, and no other thread has its memory.
-        if a.state != State::Waiting || a.step != 0 || target >= end || sim.actors.share(me, member) {
+        // It waits for time alone.
+        if a.state != State::Waiting || a.step != 0 || a.target >= time + sim.profile.pcie.write_ps {
             return None;
         }
-        let seen = |item| sim.events.get(item).touches().is_some_and(|touch| touch.member == member);
-        let horizon = sim.queue.first(end, seen).unwrap_or(end);
-        if target >= horizon {
+        let horizon = sim.horizon(me, time);
+        if sim.actors.all[me as usize].target >= horizon {
             return None;
         }
         let clock = sim.actors.all[me as usize].arrive();

@@ -52,8 +52,11 @@ impl<S: Borrow<Segment>> Runner<S> {
         let p = self.profile();
         let (clock, guard) = self.spend_held(me, cost, guard);
         let at = clock + p.pcie.mmio_ps.max(1) + p.pcie.pcie_bps.time(bytes + u64::from(p.pcie.mwr_overhead));
-        self.engine(&guard, |e| e.env.sim.act(me, at, event));
-        HORIZON.set(HORIZON.get().min(at));
+        let unseen = self.engine(&guard, |e| {
+            e.env.sim.act(me, at, event);
+            e.env.sim.unseen(me)
+        });
+        HORIZON.set(HORIZON.get().min(at + unseen));
         at
     }
 

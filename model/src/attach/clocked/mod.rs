@@ -126,6 +126,10 @@ impl<S: Borrow<Segment>> Runner<S> {
     fn wait_for_lock(&self) -> Result<Guard<'_>, LockError> {
         for _ in 0..if other_core() { TRIES } else { 0 } {
             std::hint::spin_loop();
+            // Trying takes the line from who needs it to unlock.
+            if self.segment().seems_locked() {
+                continue;
+            }
             if let Some(guard) = self.segment().try_lock() {
                 return Ok(guard);
             }

@@ -12,10 +12,10 @@ use crate::sim::Undisturbed;
 
 /// How long a thread sleeps before it looks again, in case it is the last one.
 const NAP: Duration = Duration::from_millis(20);
-/// Looks while spinning, of some 25 to 50 ns each: at least and at most. Most is more than a wake takes on a
-/// machine that wakes slowly, so that who waits for a sleeper does not fall asleep as well, and so on. They
-/// become fewer where spinning was of no use, and more where it was.
-const LOOKS: (u32, u32) = (400, 4000);
+/// Looks while spinning, of some 15 to 50 ns each: at least and at most. Most is many times what a wake takes on
+/// a machine that wakes slowly: who falls asleep makes the other one wait for so long, who then falls asleep as
+/// well, and so on. They become fewer where spinning was of no use, and more where it was.
+const LOOKS: (u32, u32) = (1000, 16000);
 /// Who waits for another one to come to some time waits for little, and at least so long.
 const LEAST_FOR_TIME: u32 = 2000;
 
