@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::event::{Event, Touch};
-use super::state::{Sim, FOREVER};
+use super::state::{touches, Sim, FOREVER};
 use super::streams::Wait;
 use super::those::Those;
 use crate::segment::futex_wake;
@@ -278,8 +278,7 @@ impl Sim {
         let member = self.actors.all[me as usize].member;
         let end = time.saturating_add(self.unseen(me));
         // What is under way to its memory.
-        let seen = |item| self.events.get(item).touches().is_some_and(|touch| touch.member == member);
-        self.queue.first(end, seen).unwrap_or(end)
+        self.queue.first(end, |item| touches(item, Some(member))).unwrap_or(end)
     }
 
     /// An actor of this process that has not come to `time` yet.

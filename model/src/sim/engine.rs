@@ -3,7 +3,7 @@
 use super::actors::State;
 use super::env::SimEnv;
 use super::event::Event;
-use super::state::FOREVER;
+use super::state::{place, touches, FOREVER};
 use crate::link::LinkArea;
 use crate::segment::futex_wake;
 use crate::world::World;
@@ -56,7 +56,8 @@ impl Engine<'_> {
                 }
                 limit = now;
             }
-            let touched = self.env.sim.events.get(next.item).touches();
+            let event = || self.env.sim.events.get(place(next.item));
+            let touched = if touches(next.item, None) { event().touches() } else { None };
             if let Some(late) = touched.and_then(|t| self.env.sim.behind(me, t.member, next.time)) {
                 return self.go_ahead(me, next.time).unwrap_or_else(|| self.wait_for(me, late, next.time));
             }
@@ -123,11 +124,12 @@ impl Engine<'_> {
     pub(super) fn next(&mut self) {
         let sim = &mut *self.env.sim;
         let Some(next) = sim.queue.pop() else { return };
-        let event = std::mem::take(sim.events.get_mut(next.item));
+        let place = place(next.item);
+        let event = std::mem::take(sim.events.get_mut(place));
         if matches!(event, Event::Write { .. } | Event::Short { entry: false, .. }) {
-            sim.landing.remove(next.item);
+            sim.landing.remove(place);
         }
-        sim.events.free(next.item);
+        sim.events.free(place);
         sim.now = next.time;
         sim.executed += 1;
         self.execute(event);

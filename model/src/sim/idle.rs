@@ -8,6 +8,7 @@
 use super::actors::State;
 use super::engine::Engine;
 use super::event::Event;
+use super::state::place;
 
 /// Events that are executed at a time, with the lock.
 const SLICE: u32 = 4096;
@@ -49,7 +50,7 @@ impl Engine<'_> {
                     return Some(at);
                 }
             }
-            if alone && matches!(sim.events.get(next.item), Event::Wake { .. }) {
+            if alone && matches!(sim.events.get(place(next.item)), Event::Wake { .. }) {
                 if sim.idle.timeout.0 != next.time {
                     sim.idle.timeout = (next.time, now + next.time.saturating_sub(sim.furthest()) / 1000);
                 }

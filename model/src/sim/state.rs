@@ -197,6 +197,29 @@ pub const SENDS: usize = 0;
 /// The answering side.
 pub const ANSWERS: usize = 1;
 
+/// What the queue holds of an event: its place in `events`, and who can see it happen. So that who searches for
+/// what a process sees need not look at the events.
+#[inline]
+fn tagged(place: u32, touched: Option<u16>) -> u32 {
+    const { assert!(EVENTS <= 1 << 16 && crate::segment::layout::MAX_MEMBERS < 1 << 16) };
+    place | touched.map_or(0, |member| u32::from(member) + 1) << 16
+}
+
+/// The place in `events`.
+#[inline]
+pub fn place(item: u32) -> u32 {
+    item & 0xffff
+}
+
+/// Whether some process can see the event happen, and whether that is this one.
+#[inline]
+pub fn touches(item: u32, member: Option<u16>) -> bool {
+    match member {
+        None => item >> 16 != 0,
+        Some(member) => item >> 16 == u32::from(member) + 1,
+    }
+}
+
 /// Names one side of a QP.
 #[inline]
 pub fn flow_id(qp: u16, side: usize) -> u16 {
@@ -216,11 +239,12 @@ impl Sim {
     #[inline]
     pub fn insert(&mut self, time: u64, order: u64, event: Event) -> Option<u32> {
         debug_assert!(time >= self.now, "{event:?} at {time}, now {}", self.now);
+        let touched = event.touches().map(|touch| touch.member);
         let Some(item) = self.events.put(event) else {
             self.overflows += 1;
             return None;
         };
-        if self.queue.push(time, order, item).is_err() {
+        if self.queue.push(time, order, tagged(item, touched)).is_err() {
             self.events.free(item);
             self.overflows += 1;
             return None;
@@ -249,7 +273,7 @@ impl Sim {
 
     /// When the last of the writes that are under way to a process happens.
     pub fn last_write(&self, domain: u16) -> Option<u64> {
-        self.queue.latest(|item| self.events.get(item).writes_to() == Some(domain))
+        self.queue.latest(|item| self.events.get(place(item)).writes_to() == Some(domain))
     }
 
     /// Who waits for what.
