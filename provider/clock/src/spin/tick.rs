@@ -12,8 +12,10 @@ use crate::{exempt, signals, threads, timeline};
 /// Real time between two looks at a thread, in nanoseconds.
 const PERIOD_NS: i64 = 50_000;
 
-/// The same for a thread that was found to spin not long ago, which does little else.
+/// The same for a thread that was found to spin not long ago, which does little else. The next look comes after
+/// twice the time, and so on, so many times: a look takes as long.
 const EAGER_NS: i64 = 10_000;
+const EAGER_DOUBLED: u32 = 3;
 
 /// While a thread does things between the looks, each comes after twice the time, up to so many times.
 const CALM: u32 = 5;
@@ -129,7 +131,8 @@ impl Look {
     fn again(&self) {
         let eager = self.eager.get();
         self.eager.set(eager.saturating_sub(1));
-        let period = if eager > 0 { EAGER_NS } else { PERIOD_NS << self.calm.get() };
+        let doubled = EAGER_LOOKS.saturating_sub(eager).min(EAGER_DOUBLED);
+        let period = if eager > 0 { EAGER_NS << doubled } else { PERIOD_NS << self.calm.get() };
         threads::with_timer(|timer| start(timer, period));
     }
 
