@@ -124,6 +124,9 @@ fn main() {
         return;
     }
     same_addresses();
+    if std::env::args().any(|a| a == event::ALONE) {
+        return event::alone();
+    }
     let only = std::env::args().skip(1).find(|a| !a.starts_with('-'));
     let wanted = |name: &str| only.as_deref().is_none_or(|o| name.contains(o));
     let mut rows: Vec<Row> = Vec::new();
@@ -132,7 +135,7 @@ fn main() {
     println!("  two cores, futex    {:>8.0} ns", handover::futex(false));
     println!("  one core, futex     {:>8.0} ns", handover::futex(true));
     if wanted("event") {
-        let (bare, (event, per_message)) = (event::bare(), event::ours());
+        let event::Cost { event, per_message, bare } = event::cost();
         println!(
             "an event: {event:.1} ns with all that a message costs, {per_message:.1} events a message of 8 B"
         );
