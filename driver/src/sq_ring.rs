@@ -20,8 +20,11 @@ pub(crate) const PUSH: u8 = 1 << 4;
 const AHEAD: u32 = 4;
 
 /// Asks for a cache line in a state that can be written.
+///
+/// As an instruction: `_mm_prefetch` becomes a prefetch for reading on the x86-64 baseline, and a line that somebody
+/// else has would travel twice.
 #[inline(always)]
-fn prefetch_for_write(line: *mut u8) {
+pub fn prefetch_for_write(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch has no effects, whatever the address.
     unsafe {
@@ -156,7 +159,7 @@ impl<C> SqRing<C> {
     pub fn prefetch(&self, index: u32) {
         let index = index.wrapping_add(AHEAD);
         prefetch_for_write(self.block(index));
-        prefetch_for_write(self.shadow.wrapping_add((index & self.mask) as usize).cast_mut().cast());
+        prefetch_for_write(self.shadow.wrapping_add((index & self.mask) as usize).cast());
     }
 
     /// As after creation; nothing is outstanding. The caller holds the CQs' locks.

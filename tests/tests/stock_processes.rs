@@ -183,7 +183,7 @@ fn settle(net: &StockNet, before: u64) {
     let start = Instant::now();
     while segment(net).0 > before + TABLES {
         let now = segment(net).0;
-        assert!(start.elapsed() < Duration::from_secs(3), "the segment grew from {before} to {now} bytes");
+        assert!(start.elapsed() < LIMIT, "the segment grew from {before} to {now} bytes");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

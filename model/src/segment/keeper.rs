@@ -28,7 +28,7 @@ use super::{now_ns, Segment};
 /// How long the first connection may take to come.
 const GRACE: Duration = Duration::from_millis(200);
 /// How long a client may take to say hello.
-const GREETING: Duration = Duration::from_secs(2);
+pub(super) const GREETING: Duration = Duration::from_secs(2);
 /// Clients that have not said hello yet; more are turned away.
 const MAX_GREETING: usize = 64;
 /// How long to wait for the lock when cleaning up, and between two tries.

@@ -76,11 +76,7 @@ impl Segment {
     /// The lock will soon be taken: fetches its line while the caller does something else.
     #[inline]
     pub fn expect_lock(&self) {
-        let line = self.control().mutex.get().cast::<i8>();
-        // As an instruction: `_mm_prefetch` becomes a prefetch for reading on the x86-64 baseline, and the line
-        // would travel twice.
-        // SAFETY: a prefetch has no effects, whatever the address.
-        unsafe { core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
+        driver::prefetch_for_write(self.control().mutex.get().cast());
     }
 
     /// Takes the lock if it is free. Never waits; `None` also in a forked child.

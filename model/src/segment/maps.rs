@@ -1,15 +1,11 @@
-//! What this process has mapped where, and which pages of it exist.
+//! What this process has mapped where.
 //!
 //! Read with a fixed buffer and no allocation, because the child of a `fork`
 //! needs it before anything else works.
 #![allow(unsafe_code)]
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
-
-use super::layout::PAGE;
 
 /// One line of /proc/self/maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +65,7 @@ pub fn each_mapping(from: u64, mut visit: impl FnMut(&Mapping) -> bool) -> io::R
     }
 }
 
-fn open_self(path: &std::ffi::CStr) -> io::Result<OwnedFd> {
+pub(super) fn open_self(path: &std::ffi::CStr) -> io::Result<OwnedFd> {
     // SAFETY: a plain open of a constant path; the descriptor is ours.
     unsafe {
         let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
@@ -130,48 +126,6 @@ fn number(line: &[u8], at: &mut usize, radix: u32, terminator: u8) -> Option<u64
         *at += 1;
     }
     (*at > begin).then_some(value)
-}
-
-/// Calls `visit(start, len)` for each run of pages in `start..end` (page
-/// aligned) that exist in memory or in swap. All other pages read zero.
-pub fn each_populated(
-    start: u64,
-    end: u64,
-    mut visit: impl FnMut(u64, u64) -> io::Result<()>,
-) -> io::Result<()> {
-    const PRESENT_OR_SWAPPED: u64 = 3 << 62;
-    let pagemap = File::from(open_self(c"/proc/self/pagemap")?);
-    let mut buffer = [0_u8; 32 * 1024];
-    let mut run = (start, 0);
-    let mut at = start;
-    while at < end {
-        let want = ((end - at) / PAGE * 8).min(buffer.len() as u64) as usize;
-        let got = match pagemap.read_at(&mut buffer[..want], at / PAGE * 8) {
-            Ok(got) => got & !7,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        if got == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        for entry in buffer[..got].chunks_exact(8) {
-            let entry = u64::from_le_bytes(entry.try_into().unwrap_or_default());
-            if entry & PRESENT_OR_SWAPPED != 0 {
-                if run.1 == 0 {
-                    run.0 = at;
-                }
-                run.1 += PAGE;
-            } else if run.1 != 0 {
-                visit(run.0, run.1)?;
-                run.1 = 0;
-            }
-            at += PAGE;
-        }
-    }
-    if run.1 != 0 {
-        visit(run.0, run.1)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

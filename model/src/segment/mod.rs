@@ -34,6 +34,7 @@ pub mod mover;
 mod pace;
 mod pages;
 mod plan;
+mod populated;
 pub mod protect;
 pub mod protocol;
 pub mod ranges;

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use super::layout::PAGE;
-use super::maps::each_populated;
+use super::populated::each_populated;
 use super::protect::{protect, Kind, Refusal};
 
 /// The file of the segment, as far as this module needs it.

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::event::{Event, Touch};
-use super::state::{touches, Sim, FOREVER};
+use super::state::{seen_by, Sim, FOREVER};
 use super::streams::Wait;
 use super::those::Those;
 use crate::segment::futex_wake;
@@ -219,8 +219,9 @@ impl Actors {
         &self.all[..self.top as usize]
     }
 
-    /// Whether a process has other threads that run than this one.
-    pub fn share(&self, me: u16, member: u16) -> bool {
+    /// Whether an actor's process has other threads that run.
+    pub fn share(&self, me: u16) -> bool {
+        let member = self.all[me as usize].member;
         let runs = |a: &Actor| matches!(a.state, State::Running | State::Waiting | State::Turn);
         self.used().iter().enumerate().any(|(i, a)| i != me as usize && a.member == member && runs(a))
     }
@@ -265,8 +266,7 @@ impl Sim {
     /// needs so long for it at least. Another thread of the process that runs might see it, and tell.
     #[inline]
     pub fn unseen(&self, me: u16) -> u64 {
-        let member = self.actors.all[me as usize].member;
-        if self.actors.share(me, member) {
+        if self.actors.share(me) {
             0
         } else {
             self.profile.pcie.write_ps
@@ -278,7 +278,7 @@ impl Sim {
         let member = self.actors.all[me as usize].member;
         let end = time.saturating_add(self.unseen(me));
         // What is under way to its memory.
-        self.queue.first(end, |item| touches(item, Some(member))).unwrap_or(end)
+        self.queue.first(end, |item| seen_by(item) == Some(member)).unwrap_or(end)
     }
 
     /// An actor of this process that has not come to `time` yet.

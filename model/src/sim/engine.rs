@@ -3,7 +3,7 @@
 use super::actors::State;
 use super::env::SimEnv;
 use super::event::Event;
-use super::state::{place, touches, FOREVER};
+use super::state::{place, seen_by, FOREVER};
 use crate::link::LinkArea;
 use crate::segment::futex_wake;
 use crate::world::World;
@@ -56,8 +56,8 @@ impl Engine<'_> {
                 }
                 limit = now;
             }
-            let event = || self.env.sim.events.get(place(next.item));
-            let touched = if touches(next.item, None) { event().touches() } else { None };
+            let touched =
+                seen_by(next.item).and_then(|_| self.env.sim.events.get(place(next.item)).touches());
             if let Some(late) = touched.and_then(|t| self.env.sim.behind(me, t.member, next.time)) {
                 return self.go_ahead(me, next.time).unwrap_or_else(|| self.wait_for(me, late, next.time));
             }
@@ -98,16 +98,12 @@ impl Engine<'_> {
     fn go_ahead(&mut self, me: u16, time: u64) -> Option<Outcome> {
         let sim = &mut *self.env.sim;
         let a = &sim.actors.all[me as usize];
-        // It waits for time alone.
-        if a.state != State::Waiting || a.step != 0 || a.target >= time + sim.profile.pcie.write_ps {
+        let (for_time_alone, target) = (a.state == State::Waiting && a.step == 0, a.target);
+        if !for_time_alone {
             return None;
         }
         let horizon = sim.horizon(me, time);
-        if sim.actors.all[me as usize].target >= horizon {
-            return None;
-        }
-        let clock = sim.actors.all[me as usize].arrive();
-        Some(Outcome::Done { clock, horizon })
+        (target < horizon).then(|| Outcome::Done { clock: sim.actors.all[me as usize].arrive(), horizon })
     }
 
     /// Actor `who` must come to `at` first, and so far that `me` can be at its target. Not only so far

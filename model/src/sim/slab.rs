@@ -14,7 +14,7 @@ pub struct Slab<T, const N: usize> {
 
 impl<T: Copy, const N: usize> Slab<T, N> {
     /// Puts an item somewhere; `None` when all places are taken.
-    #[inline]
+    #[inline(always)]
     pub fn put(&mut self, item: T) -> Option<u32> {
         let at = self.take()?;
         self.items[at as usize] = item;

@@ -211,13 +211,10 @@ pub fn place(item: u32) -> u32 {
     item & 0xffff
 }
 
-/// Whether some process can see the event happen, and whether that is this one.
+/// The process that can see the event happen.
 #[inline]
-pub fn touches(item: u32, member: Option<u16>) -> bool {
-    match member {
-        None => item >> 16 != 0,
-        Some(member) => item >> 16 == u32::from(member) + 1,
-    }
+pub fn seen_by(item: u32) -> Option<u16> {
+    (item >> 16).checked_sub(1).map(|member| member as u16)
 }
 
 /// Names one side of a QP.
@@ -241,19 +238,17 @@ impl Sim {
     pub fn insert(&mut self, time: u64, order: u64, event: Event) -> Option<u32> {
         debug_assert!(time >= self.now, "{event:?} at {time}, now {}", self.now);
         let touched = event.touches().map(|touch| touch.member);
-        let Some(item) = self.events.take() else {
+        let Some(item) = self.events.put(event) else {
             self.overflows += 1;
             return None;
         };
-        *self.events.get_mut(item) = event;
         self.enqueue(time, order, tagged(item, touched)).then_some(item)
     }
 
     fn enqueue(&mut self, time: u64, order: u64, item: u32) -> bool {
         let room = self.queue.push(time, order, item).is_ok();
         if !room {
-            let event = self.events.get_mut(place(item));
-            *event = Event::None;
+            *self.events.get_mut(place(item)) = Event::None;
             self.events.free(place(item));
             self.overflows += 1;
         }

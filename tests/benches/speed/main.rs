@@ -23,9 +23,9 @@ const STEADY: f64 = 1.4;
 
 struct Row {
     what: String,
-    limit: String,
-    reached: String,
-    ratio: f64,
+    limit: f64,
+    reached: f64,
+    unit: &'static str,
     /// At least (bandwidth, rate) or at most (latency) this.
     goal: Goal,
 }
@@ -38,18 +38,22 @@ enum Goal {
 }
 
 impl Row {
+    fn ratio(&self) -> f64 {
+        self.reached / self.limit
+    }
+
     fn met(&self) -> bool {
         match self.goal {
-            Goal::AtLeast(goal) => self.ratio >= goal,
-            Goal::AtMost(goal) => self.ratio <= goal,
+            Goal::AtLeast(goal) => self.ratio() >= goal,
+            Goal::AtMost(goal) => self.ratio() <= goal,
             Goal::None => true,
         }
     }
 }
 
-/// Average bandwidth of a perftest run in GB/s.
-fn bandwidth(test: &str, options: &str) -> f64 {
-    typical(TRIES, || last_row(&perftest(test, options))[3] * 1048576.0 / 1e9)
+/// Average bandwidth of `ib_write_bw` in GB/s.
+fn bandwidth(server: &str, client: &str, environment: &[(&str, &str)]) -> f64 {
+    typical(TRIES, || last_row(&pair("ib_write_bw", server, client, environment))[3] * 1048576.0 / 1e9)
 }
 
 /// Message rate of one perftest run in millions a second.
@@ -100,12 +104,14 @@ fn main() {
     let wanted = |name: &str| only.as_deref().is_none_or(|o| name.contains(o));
     let mut rows: Vec<Row> = Vec::new();
     let mut add = |row: Row| {
+        let digits = usize::from(row.unit != "ns");
+        let shown = |value: f64| format!("{value:.digits$} {}", row.unit);
         println!(
             "{:<46} {:>16} {:>16} {:>7.2}  {}",
             row.what,
-            row.limit,
-            row.reached,
-            row.ratio,
+            shown(row.limit),
+            shown(row.reached),
+            row.ratio(),
             describe(&row)
         );
         rows.push(row);
@@ -116,20 +122,21 @@ fn main() {
         let iterations = if size == 65_536 { 20_000 } else { 4_000 };
         if wanted("bandwidth") {
             let copy = limits::memcpy(size) / 1e9;
-            let reached = bandwidth("ib_write_bw", &format!("-m 4096 -s {size} -n {iterations}"));
+            let options = format!("-m 4096 -s {size} -n {iterations}");
+            let reached = bandwidth(&options, &options, &[]);
             add(Row {
                 what: format!("ib_write_bw {name}, of hot memcpy"),
-                limit: format!("{copy:.1} GB/s"),
-                reached: format!("{reached:.1} GB/s"),
-                ratio: reached / copy,
+                limit: copy,
+                reached,
+                unit: "GB/s",
                 goal: Goal::AtLeast(goal),
             });
             let tag = typical(TRIES, || last_row(&ucx("tag_bw", size, iterations))[4] * 1048576.0 / 1e9);
             add(Row {
                 what: format!("ib_write_bw {name}, of UCX tag (posix + cma)"),
-                limit: format!("{tag:.1} GB/s"),
-                reached: format!("{reached:.1} GB/s"),
-                ratio: reached / tag,
+                limit: tag,
+                reached,
+                unit: "GB/s",
                 goal: Goal::AtLeast(1.0),
             });
         }
@@ -142,9 +149,9 @@ fn main() {
         let (ring, reached) = beside(ring, || rate("ib_write_bw", "-m 4096 -s 8 -t 128 -n 2000000"));
         add(Row {
             what: "ib_write_bw 8 B, of a bare 64 B ring".into(),
-            limit: format!("{ring:.1} M/s"),
-            reached: format!("{reached:.1} M/s"),
-            ratio: reached / ring,
+            limit: ring,
+            reached,
+            unit: "M/s",
             goal: Goal::AtLeast(0.2),
         });
     }
@@ -153,9 +160,9 @@ fn main() {
             let (line, reached) = beside(limits::line_one_way, || latency(test, "-s 8 -n 200000"));
             add(Row {
                 what: format!("{test} 8 B, of the line's one-way time"),
-                limit: format!("{line:.0} ns"),
-                reached: format!("{reached:.0} ns"),
-                ratio: reached / line,
+                limit: line,
+                reached,
+                unit: "ns",
                 goal: Goal::AtMost(goal),
             });
         }
@@ -170,9 +177,9 @@ fn main() {
             let reached = rate(&format!("-N -m 4096 -s 8 -t 128 -q {qps} -n {each}"));
             add(Row {
                 what: format!("ib_write_bw 8 B, {qps} QPs, of one QP"),
-                limit: format!("{one:.1} M/s"),
-                reached: format!("{reached:.1} M/s"),
-                ratio: reached / one,
+                limit: one,
+                reached,
+                unit: "M/s",
                 goal: Goal::AtLeast(0.75),
             });
         }
@@ -197,21 +204,14 @@ fn unmapped(size: usize, name: &str, iterations: usize, goal: f64, add: &mut imp
     let options = format!("-m 4096 -s {size} -n {iterations}");
     let mapped = format!("{options} --mmap={}", file.path().display());
     // Who can map the file has a window to it; then as if nobody could.
-    for (what, client, windows, goal) in [
-        ("both buffers a shared file", &mapped, true, Some(goal)),
-        ("peer's buffer not mappable", &options, false, Some(goal)),
-        ("neither buffer mappable", &mapped, false, None),
+    let no_windows = [("VERBENA_NO_WINDOWS", "1")];
+    for (what, client, environment, goal) in [
+        ("both buffers a shared file", &mapped, &[][..], Goal::AtLeast(goal)),
+        ("peer's buffer not mappable", &options, &no_windows[..], Goal::AtLeast(goal)),
+        ("neither buffer mappable", &mapped, &no_windows[..], Goal::None),
     ] {
-        let environment: &[_] = if windows { &[] } else { &[("VERBENA_NO_WINDOWS", "1")] };
-        let run = || last_row(&pair("ib_write_bw", &mapped, client, environment))[3] * 1048576.0 / 1e9;
-        let reached = typical(TRIES, run);
-        add(Row {
-            what: format!("ib_write_bw {name}, {what}"),
-            limit: format!("{copy:.1} GB/s"),
-            reached: format!("{reached:.1} GB/s"),
-            ratio: reached / copy,
-            goal: goal.map_or(Goal::None, Goal::AtLeast),
-        });
+        let reached = bandwidth(&mapped, client, environment);
+        add(Row { what: format!("ib_write_bw {name}, {what}"), limit: copy, reached, unit: "GB/s", goal });
     }
 }
 

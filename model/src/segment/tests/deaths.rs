@@ -32,8 +32,8 @@ fn a_killed_holder_loses_lock_and_memory() {
     assert!(a.try_lock().is_none());
     other.kill();
     let begin = Instant::now();
-    let guard = a.lock(Duration::from_secs(5)).unwrap();
-    assert!(begin.elapsed() < Duration::from_secs(1));
+    let guard = a.lock(Duration::from_secs(60)).unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(20));
     assert!(guard.recovered());
     drop(guard);
     // Until somebody has repaired the cards everybody is told.

@@ -187,7 +187,7 @@ fn a_stopped_owner_does_not_hold_up_the_cards_for_long() {
             longest
         });
         signal(libc::SIGCONT);
-        assert!(longest < Duration::from_secs(3), "{longest:?}");
+        assert!(longest < Duration::from_secs(10), "{longest:?}");
     }
     // It goes on as before.
     let expected: u64 = (0..LEN).map(|i| u64::from(pattern(i, 5))).sum();
@@ -213,7 +213,7 @@ fn an_owner_killed_during_copies_is_a_fault_and_no_hang() {
             });
             loop {
                 let (result, took) = pair.put(LEN);
-                assert!(took < Duration::from_secs(2), "{took:?}");
+                assert!(took < Duration::from_secs(10), "{took:?}");
                 if result.is_err() {
                     break;
                 }

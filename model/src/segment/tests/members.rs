@@ -79,7 +79,7 @@ fn holding_keeps_the_segment_alive() {
 fn a_keeper_that_nobody_calls_ends() {
     let begin = Instant::now();
     Net::start().finish();
-    assert!(begin.elapsed() < Duration::from_secs(3));
+    assert!(begin.elapsed() < Duration::from_secs(20));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn strange_clients_do_no_harm() {
     let silent: Vec<_> = (0..100).map(|_| dial(&net.socket()).unwrap()).collect();
     let begin = Instant::now();
     let result = Segment::attach(&net.socket());
-    assert!(begin.elapsed() < Duration::from_secs(1));
+    assert!(begin.elapsed() < keeper::GREETING);
     // Among a hundred that say nothing the newcomer may be turned away itself.
     assert!(matches!(result, Ok(_) | Err(AttachError::Closed(_))));
     drop(result);

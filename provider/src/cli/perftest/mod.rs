@@ -140,8 +140,11 @@ impl Run<'_> {
         let port = port::free()?;
         let mut server = Side::start("server", self.command("verbena0", port), None)?;
         let start = Instant::now();
-        let mut looked = Instant::now();
-        while !port::is_listening(port) {
+        loop {
+            let looked = Instant::now();
+            if port::is_listening(port) {
+                break;
+            }
             let took = looked.elapsed();
             if let Some(signal) = signals::received() {
                 return Ok(Outcome::Interrupted(signal));
@@ -159,7 +162,6 @@ impl Run<'_> {
             self.progress.tick("waiting for the server to listen", 0);
             // A look may take ten milliseconds of a core that the server needs.
             std::thread::sleep(Duration::from_millis(5).max(2 * took));
-            looked = Instant::now();
         }
         let device = if self.args.loopback { "verbena0" } else { "verbena1" };
         let mut command = self.command(device, port);
