@@ -32,11 +32,20 @@ impl Notes<'_> {
     /// Takes all notes. With the lock, and before looking at what they stand for.
     pub fn take(&self, mut each: impl FnMut(usize)) {
         let summary = self.summary.swap(0, Ordering::SeqCst);
-        for word in (0..self.words.len()).filter(|w| summary & (1 << w) != 0) {
+        for word in ones(summary) {
             let bits = self.words[word].swap(0, Ordering::SeqCst);
-            (0..64).filter(|b| bits & (1 << b) != 0).for_each(|b| each(word * 64 + b));
+            ones(bits).for_each(|bit| each(word * 64 + bit));
         }
     }
+}
+
+/// The bits that are set, from the lowest.
+fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (bits != 0).then(|| bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        lowest
+    })
 }
 
 /// What is shared by those who may run the cards.

@@ -11,7 +11,6 @@ use std::time::Duration;
 use super::handoff::{self, Notes, Shared};
 use super::net::Net;
 use super::wall::{Left, Scratch, Wall};
-use crate::device::tables::MAX_QPS;
 use crate::env::{Env, Work};
 use crate::segment::{Guard, LockError, Segment};
 use crate::sim::Step;
@@ -191,8 +190,9 @@ impl<S: Borrow<Segment>> Runner<S> {
     fn take_pending(&self, world: &mut World, env: &mut Wall<'_>) {
         self.notes().take(|first| {
             for card in 0..world.count {
-                for qp in (first..MAX_QPS).step_by(PENDING_BITS) {
-                    if world.cards[card as usize].has_work(qp, env) {
+                let device = &world.cards[card as usize];
+                for qp in device.qps_from(first).step_by(PENDING_BITS) {
+                    if device.has_work(qp, env) {
                         env.push(Work::Send { card, qp: qp as u16 });
                     }
                 }

@@ -74,6 +74,7 @@ impl Device {
     }
 
     /// Whether a doorbell waits to be looked at: something to send, or to flush.
+    #[inline]
     pub fn has_work(&self, q: usize, env: &mut impl Env) -> bool {
         let qp = &self.qps[q];
         qp.used && (qp.req.cur != env.sq_producer(self.id, q as u16) || qp.flushing)

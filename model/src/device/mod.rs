@@ -130,6 +130,7 @@ impl Slots {
     }
 
     /// The slots that may be in use.
+    #[inline]
     fn range(&self) -> Range<usize> {
         0..self.top as usize
     }
@@ -163,6 +164,12 @@ impl Device {
         let index = (qpn & 0xffff) as usize;
         let qp = self.qps.get(index)?;
         (qp.used && qp.qpn == qpn).then_some(index)
+    }
+
+    /// The QPs that may be in use, from `first` on.
+    #[inline]
+    pub fn qps_from(&self, first: usize) -> Range<usize> {
+        first..self.tables.qp.range().end
     }
 
     /// Whether the QP of that number belongs to function `f`.
