@@ -116,6 +116,10 @@ pub trait Env {
     }
     /// Raises an interrupt of a function.
     fn interrupt(&mut self, card: u8, function: u16, vector: u8);
+    /// This QP and its peer are about to be changed together: noted for whoever finds us dead.
+    fn touch_pair(&mut self, card: u8, qp: u16) {
+        let _ = (card, qp);
+    }
     /// A QP sent something: when the run ends, it may need a timer
     /// ([`arm_if_waiting`](crate::device::Device::arm_if_waiting)).
     fn watch(&mut self, card: u8, qp: u16);

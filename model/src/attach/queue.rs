@@ -66,6 +66,12 @@ impl WorkQueue {
         place
     }
 
+    /// Whether nothing waits and nothing is being worked on.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head == self.tail && self.overflow.is_empty()
+    }
+
     /// The next work. It stays in its place, untouched by `push`, until the next call.
     #[inline]
     pub fn next(&mut self) -> Option<*const Work> {

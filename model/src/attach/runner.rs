@@ -62,7 +62,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         if let Some(guard) = self.segment().try_lock() {
             self.run(guard, |world, env| {
                 self.segment().journal()[0].store(journal_entry(card, qp as u32), Ordering::Relaxed);
-                world.step(&Work::Send { card, qp }, env);
+                self.send(world, card, qp, env);
             });
         } else {
             self.leave_pending(qp);
@@ -129,13 +129,17 @@ impl<S: Borrow<Segment>> Runner<S> {
             return result;
         }
         loop {
-            self.drain(world, &mut env);
+            if env.has_work() {
+                self.drain(world, &mut env);
+            }
             if self.segment().pending().load(Ordering::Relaxed) == 0 {
                 break;
             }
             self.take_pending(world, &mut env);
         }
-        world.end_run(&mut env);
+        if env.has_watched() {
+            world.end_run(&mut env);
+        }
         if env.linked() {
             env.end_link();
         }
@@ -162,7 +166,15 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.run_locked(guard, |_, _| ());
     }
 
-    #[inline]
+    /// Runs a send queue, as far as it goes on the express lane.
+    #[inline(always)]
+    fn send(&self, world: &mut World, card: u8, qp: u16, env: &mut Wall<'_>) {
+        if !(env.direct_ack() && world.express(card, qp, env)) {
+            world.cards[card as usize].run_send(qp as usize, env);
+        }
+    }
+
+    #[inline(never)]
     fn drain(&self, world: &mut World, env: &mut Wall<'_>) {
         loop {
             while let Some(work) = env.next() {
@@ -170,13 +182,14 @@ impl<S: Borrow<Segment>> Runner<S> {
                 let work = unsafe { &*work };
                 // What is being worked on, for whoever finds us dead.
                 let entry = match work {
-                    Work::Packet(p) => journal_entry(p.dst.card, p.dest_qpn) | PACKET,
+                    Work::Packet(p) => pair_entry(p.dst.card, p.dest_qpn),
                     Work::Send { card, qp } => journal_entry(*card, *qp as u32),
                 };
                 self.segment().journal()[0].store(entry, Ordering::Relaxed);
-                match work {
-                    Work::Packet(p) if env.linked() => env.carry(world, p),
-                    _ => world.step(work, env),
+                match *work {
+                    Work::Packet(ref p) if env.linked() => env.carry(world, p),
+                    Work::Packet(_) => world.step(work, env),
+                    Work::Send { card, qp } => self.send(world, card, qp, env),
                 }
             }
             if !env.linked() || !env.release(world) {
@@ -229,6 +242,12 @@ const PACKET: u64 = 1 << 62;
 #[inline(always)]
 pub(super) fn journal_entry(card: u8, qpn: u32) -> u64 {
     1 << 63 | (card as u64) << 32 | qpn as u64
+}
+
+/// The journal's word for a packet to a QP: its peer may be touched too.
+#[inline(always)]
+pub(super) fn pair_entry(card: u8, qpn: u32) -> u64 {
+    journal_entry(card, qpn) | PACKET
 }
 
 /// The cards' area of a segment.

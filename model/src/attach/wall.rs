@@ -5,7 +5,7 @@ use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
 use super::net::Net;
 use super::queue::WorkQueue;
-use super::runner::journal_entry;
+use super::runner::{journal_entry, pair_entry};
 use crate::env::{Addr, Atomic, DmaFault, Env, Work};
 use crate::link::{frames::MAX_FRAME, LinkArea, LinkEnv, Tap};
 use crate::packet::{Packet, Payload};
@@ -89,6 +89,18 @@ impl<'a> Wall<'a> {
         let result = work(&mut tap, &net.link, self);
         self.scratch.tap = tap;
         result
+    }
+
+    /// Whether there may be work, in the queue or held back by the wire of frames.
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        self.linked || !self.scratch.queue.is_empty()
+    }
+
+    /// Whether a QP sent something that may wait for an answer.
+    #[inline]
+    pub fn has_watched(&self) -> bool {
+        !self.scratch.watched.is_empty()
     }
 
     /// The next piece of work. It stays in its place until the next call.
@@ -258,6 +270,13 @@ impl Env for Wall<'_> {
     #[inline(always)]
     fn direct_ack(&self) -> bool {
         !self.linked
+    }
+
+    #[inline(always)]
+    fn touch_pair(&mut self, card: u8, qp: u16) {
+        self.guard.segment().journal()[0].store(pair_entry(card, qp.into()), Ordering::Relaxed);
+        // What is changed after this is changed after this, for whoever finds us dead.
+        compiler_fence(Ordering::SeqCst);
     }
 
     fn interrupt(&mut self, card: u8, function: u16, vector: u8) {

@@ -10,6 +10,7 @@ mod admin;
 mod cq;
 pub mod defect;
 mod error;
+mod express;
 mod functions;
 mod keys;
 mod modify;

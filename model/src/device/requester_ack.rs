@@ -49,7 +49,7 @@ impl Device {
             return false;
         }
         qp.req.rx_packets += 1;
-        qp.req.rx_bytes += if qp.ipv6 { 82 } else { 62 };
+        qp.req.rx_bytes += qp.ack_bytes();
         if self.retire(q, psn::add(psn, 1), env) {
             self.answer_lost(q, env);
         } else {
@@ -216,7 +216,7 @@ impl Device {
 
     /// Completes the oldest WQE, which took `count` PSNs, with success.
     #[inline(always)]
-    fn complete_head(&mut self, q: usize, ctrl: &WqeCtrl, count: u32, env: &mut impl Env) {
+    pub(super) fn complete_head(&mut self, q: usize, ctrl: &WqeCtrl, count: u32, env: &mut impl Env) {
         let qp = &self.qps[q];
         let index = qp.req.ci;
         if ctrl.signaled() || qp.sq_sig_all {

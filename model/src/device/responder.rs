@@ -43,6 +43,24 @@ impl super::qp::Qp {
         p
     }
 
+    /// An acknowledgement is sent, as a packet or not.
+    #[inline(always)]
+    pub(super) fn count_ack(&mut self) {
+        self.resp.tx_packets += 1;
+        self.resp.tx_bytes += self.ack_bytes();
+    }
+
+    /// Bytes of an acknowledgement's frame, from the Ethernet header to the ICRC.
+    #[inline(always)]
+    pub(super) fn ack_bytes(&self) -> u64 {
+        // Ethernet 14, IP 20 or 40, UDP 8, BTH 12, AETH 4, ICRC 4.
+        if self.ipv6 {
+            82
+        } else {
+            62
+        }
+    }
+
     /// An answer of this QP's responder.
     #[inline(always)]
     fn reply<'e>(&self, kind: Kind, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
@@ -55,7 +73,8 @@ impl super::qp::Qp {
 impl Device {
     /// A packet for this card.
     ///
-    /// Returns the PSN to acknowledge, if the packet is a request that was executed and asks for it.
+    /// Returns the PSN to acknowledge, if the packet is a request that was executed and asks for it. The
+    /// acknowledgement counts as sent.
     #[must_use]
     #[inline(always)]
     pub fn receive(&mut self, p: &Packet, env: &mut impl Env) -> Option<u32> {
@@ -81,10 +100,10 @@ impl Device {
         None
     }
 
-    /// Sends the acknowledgement that [`receive`](Self::receive) asked for as a packet.
+    /// Sends the acknowledgement that [`receive`](Self::receive) asked for, and counted, as a packet.
     pub fn send_plain_ack(&mut self, p: &Packet, psn: u32, env: &mut impl Env) {
         if let Some(q) = self.find_qp(p.dest_qpn) {
-            self.send_ack(q, aeth::ACK, psn, env);
+            self.qps[q].reply(Kind::Ack, psn, env).syndrome = aeth::ACK;
         }
     }
 
@@ -126,6 +145,7 @@ impl Device {
                 return self.in_order(q, &rest, env);
             }
             // The sender will go back to the right packet.
+            self.qps[q].count_ack();
             return Some(psn::sub(self.qps[q].resp.epsn, 1));
         }
         self.count(own, port::DUPLICATE);
@@ -161,7 +181,10 @@ impl Device {
                 if !resp.established {
                     self.established(q, env);
                 }
-                p.ack_req.then(|| psn::add(p.psn, p.count - 1))
+                p.ack_req.then(|| {
+                    self.qps[q].count_ack();
+                    psn::add(p.psn, p.count - 1)
+                })
             }
             Err(refusal) => {
                 self.refuse(q, refusal, p, env);
@@ -282,7 +305,14 @@ impl Device {
     }
 
     #[inline(always)]
-    fn check_remote(&self, q: usize, key: u32, va: u64, len: u64, right: Access) -> Result<Range, KeyError> {
+    pub(super) fn check_remote(
+        &self,
+        q: usize,
+        key: u32,
+        va: u64,
+        len: u64,
+        right: Access,
+    ) -> Result<Range, KeyError> {
         let qp = &self.qps[q];
         if qp.access & right.0 != right.0 {
             return Err(KeyError::Rights);
@@ -541,10 +571,8 @@ impl Device {
     #[inline]
     fn send_ack(&mut self, q: usize, syndrome: u8, psn: u32, env: &mut impl Env) {
         let qp = &mut self.qps[q];
-        let a = qp.reply(Kind::Ack, psn, env);
-        a.syndrome = syndrome;
-        qp.resp.tx_packets += 1;
-        qp.resp.tx_bytes += a.wire_bytes(0);
+        qp.count_ack();
+        qp.reply(Kind::Ack, psn, env).syndrome = syndrome;
     }
 
     /// A UC request: nothing is answered; a gap drops the message under way.

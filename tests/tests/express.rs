@@ -1,0 +1,236 @@
+//! Short messages on the express lane: what comes of them is what comes of the same messages as packets.
+//!
+//! Random posts of mostly plain messages, with mistakes of every kind among them, are run on a net where nobody
+//! looks at the wire and on one whose packets are frames; everything that a program can see must be the same. The
+//! seed is printed; `VERBENA_SEED=n` runs a certain one again.
+
+use std::sync::Arc;
+
+use driver::{Data, Device, SendFlags, SendWr, Sge};
+use fpga_regs::{CqeStatus, WqeOpcode};
+use model::attach::NetOptions;
+use model::link::Wire;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use tests::{connect, Net, Options, Side, TestCard};
+
+/// Bytes of memory of each side.
+const BYTES: usize = 16 * 1024;
+/// Lengths around those that nothing, a WQE and a packet have; the path MTU is 1024. What goes in several packets is
+/// counted as one where it is dropped as one.
+const LENGTHS: [usize; 13] = [0, 1, 3, 8, 16, 31, 32, 33, 48, 64, 1000, 1023, 1024];
+
+/// What is wrong with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mistake {
+    Nothing,
+    LocalKey,
+    RemoteKey,
+    BeyondTheRegion,
+    NoReceive,
+    ShortReceive,
+    ReceiveKey,
+    TwoElements,
+}
+
+/// One post of one to three messages.
+#[derive(Clone, Debug)]
+struct Step {
+    second_sends: bool,
+    messages: Vec<Message>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    opcode: WqeOpcode,
+    length: usize,
+    from: usize,
+    to: usize,
+    flags: SendFlags,
+    inline: bool,
+    mistake: Mistake,
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    use Mistake as M;
+    let opcode = prop_oneof![
+        6 => Just(WqeOpcode::WRITE), 6 => Just(WqeOpcode::SEND), 1 => Just(WqeOpcode::SEND_WITH_IMM),
+        1 => Just(WqeOpcode::READ), 1 => Just(WqeOpcode::WRITE_WITH_IMM)
+    ];
+    let mistake = prop_oneof![
+        40 => Just(M::Nothing), 1 => Just(M::LocalKey), 1 => Just(M::RemoteKey), 1 => Just(M::BeyondTheRegion),
+        1 => Just(M::NoReceive), 1 => Just(M::ShortReceive), 1 => Just(M::ReceiveKey), 3 => Just(M::TwoElements)
+    ];
+    let flags = any::<[bool; 3]>().prop_map(|[signaled, solicited, fence]| {
+        let mut flags = SendFlags::empty();
+        flags.set(SendFlags::SIGNALED, signaled);
+        flags.set(SendFlags::SOLICITED, solicited);
+        flags.set(SendFlags::FENCE, fence);
+        flags
+    });
+    let places = (0..BYTES / 2 - 1100, BYTES / 2..BYTES - 1100);
+    (opcode, prop::sample::select(&LENGTHS[..]), places, flags, any::<bool>(), mistake).prop_map(
+        |(opcode, length, (from, to), flags, inline, mistake)| Message {
+            opcode,
+            length,
+            from,
+            to,
+            flags,
+            inline: inline && length <= 64 && opcode != WqeOpcode::READ,
+            mistake,
+        },
+    )
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (any::<bool>(), prop::collection::vec(message(), 1..4))
+        .prop_map(|(second_sends, messages)| Step { second_sends, messages });
+    prop::collection::vec(step, 1..40)
+}
+
+/// Two connected sides, and what they have seen.
+struct Run {
+    devices: [Arc<Device<TestCard>>; 2],
+    sides: [Side; 2],
+    seen: Vec<String>,
+}
+
+impl Run {
+    fn new(devices: [Arc<Device<TestCard>>; 2]) -> Run {
+        let sides = Run::sides(&devices);
+        Run { devices, sides, seen: Vec::new() }
+    }
+
+    fn sides([a, b]: &[Arc<Device<TestCard>>; 2]) -> [Side; 2] {
+        // Nobody waits for a receive that is not there.
+        let options = Options { bytes: BYTES, rnr_retry: 0, timeout: 0, ..Options::default() };
+        let (mut x, mut y) = connect(a, b, options);
+        x.buffer.pattern(1);
+        y.buffer.pattern(2);
+        [x, y]
+    }
+
+    fn post(&mut self, step: &Step) {
+        let [x, y] = &self.sides;
+        let (own, peer) = if step.second_sends { (y, x) } else { (x, y) };
+        for (n, message) in step.messages.iter().enumerate() {
+            let mut sge = [peer.sge(message.to, message.length)];
+            match message.mistake {
+                _ if matches!(message.opcode, WqeOpcode::WRITE | WqeOpcode::READ) => continue,
+                Mistake::NoReceive => continue,
+                Mistake::ShortReceive => sge[0].length /= 2,
+                Mistake::ReceiveKey => sge[0].lkey ^= 1,
+                _ => {}
+            }
+            peer.recv(100 + n as u64, &sge);
+        }
+        let lists: Vec<Vec<Sge>> = step.messages.iter().map(|m| elements(own, m)).collect();
+        let bytes: Vec<Vec<u8>> =
+            step.messages.iter().map(|m| own.buffer[m.from..m.from + m.length].to_vec()).collect();
+        let wrs = step.messages.iter().enumerate().map(|(n, m)| {
+            let data = if m.inline { Data::Bytes(&bytes[n]) } else { Data::Sges(&lists[n]) };
+            let mut wr =
+                SendWr { data, flags: m.flags, imm: 7, ..own.remote(n as u64, m.opcode, &[], peer, m.to) };
+            match m.mistake {
+                Mistake::RemoteKey => wr.rkey ^= 1,
+                Mistake::BeyondTheRegion => wr.remote_addr += (BYTES - m.to) as u64,
+                _ => {}
+            }
+            wr
+        });
+        own.post(&wrs.collect::<Vec<_>>());
+    }
+
+    /// Notes all that there is to see; after an error with new QPs.
+    fn look(&mut self) {
+        let mut failed = false;
+        for (which, side) in self.sides.iter().enumerate() {
+            while let Some(wc) = side.poll() {
+                failed |= wc.status != CqeStatus::SUCCESS;
+                let what = (wc.wr_id, wc.status, wc.opcode, wc.flags, wc.vendor_err, wc.byte_len, wc.imm);
+                self.seen.push(format!("{which}: {what:?}"));
+            }
+            let attr = side.qp.query().expect("the QP").0;
+            let sum = checksum(&side.buffer);
+            self.seen
+                .push(format!("{which}: {:?} {:#x} {:#x} {sum:x}", attr.state, attr.sq_psn, attr.rq_psn));
+            self.seen.push(format!(
+                "{which}: {:?}",
+                self.devices[which].query_port(1).expect("the port").counters
+            ));
+        }
+        if failed {
+            self.sides = Run::sides(&self.devices);
+        }
+    }
+}
+
+/// The elements of a message, with its mistakes.
+fn elements(own: &Side, message: &Message) -> Vec<Sge> {
+    let mut sge = own.sge(message.from, message.length);
+    match message.mistake {
+        Mistake::LocalKey => sge.lkey ^= 1,
+        Mistake::TwoElements if message.length > 1 => {
+            return vec![own.sge(message.from, 1), own.sge(message.from + 1, message.length - 1)];
+        }
+        _ => {}
+    }
+    vec![sge]
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+fn run(devices: [Arc<Device<TestCard>>; 2], steps: &[Step]) -> Vec<String> {
+    let mut run = Run::new(devices);
+    for step in steps {
+        run.post(step);
+        run.look();
+    }
+    run.seen
+}
+
+fn check(cards: u8, cases: u32) {
+    let now = || {
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64)
+    };
+    let seed = std::env::var("VERBENA_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(now);
+    println!("VERBENA_SEED={seed}");
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let nets = [Wire::default(), Wire::Exact].map(|wire| {
+        let mut options = NetOptions::from(cards);
+        options.link.wire = wire;
+        Net::with(options)
+    });
+    let devices = nets.each_ref().map(|net| {
+        let first = net.open(0);
+        [first.clone(), net.try_open(1).unwrap_or(first)]
+    });
+    let result = runner.run(&steps(), |steps| {
+        let [express, frames] = devices.each_ref().map(|devices| run(devices.clone(), &steps));
+        for (n, (express, frames)) in express.iter().zip(&frames).enumerate() {
+            prop_assert_eq!(express, frames, "observation {}", n);
+        }
+        prop_assert_eq!(express.len(), frames.len());
+        Ok(())
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn between_cards_it_makes_no_difference() {
+    check(2, 150);
+}
+
+#[test]
+fn within_a_card_it_makes_no_difference() {
+    check(1, 100);
+}
