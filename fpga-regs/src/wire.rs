@@ -22,6 +22,27 @@ pub(crate) const fn store<const M: usize>(bytes: &mut [u8], at: usize, value: [u
     }
 }
 
+/// Sets `width` bits from bit `at` on to the low bits of `value`.
+///
+/// By whole words wherever a field lies in one: a value that is built field by field and then used as words is
+/// never in memory, where a load of a word would have to wait for the stores of its parts.
+#[inline(always)]
+pub(crate) const fn put(bytes: &mut [u8], at: usize, width: usize, value: u64) {
+    let (word, shift) = (at / 64 * 8, at % 64);
+    let mask = u64::MAX >> (64 - width);
+    if shift + width <= 64 && word + 8 <= bytes.len() {
+        let others = u64::from_le_bytes(load(bytes, word)) & !(mask << shift);
+        store(bytes, word, (others | (value & mask) << shift).to_le_bytes());
+        return;
+    }
+    let mut bit = 0;
+    while bit < width {
+        let (byte, of) = ((at + bit) / 8, (at + bit) % 8);
+        bytes[byte] = bytes[byte] & !(1 << of) | ((value >> bit & 1) as u8) << of;
+        bit += 1;
+    }
+}
+
 /// The accessors of one field.
 macro_rules! wire_accessors {
     ([$($doc:literal)+] $get:ident $set:ident $with:ident (bool @ $byte:literal bit $bit:literal)) => {
@@ -31,7 +52,7 @@ macro_rules! wire_accessors {
             self.0[$byte] & (1 << $bit) != 0
         }
         wire_accessors!(@set $get $set $with bool, bytes value {
-            bytes[$byte] = bytes[$byte] & !(1 << $bit) | (value as u8) << $bit;
+            crate::wire::put(bytes, $byte * 8 + $bit, 1, value as u64);
         });
     };
     ([$($doc:literal)+] $get:ident $set:ident $with:ident ([u8; $n:literal] @ $byte:literal $(as $kind:ident)?)) => {
@@ -52,10 +73,7 @@ macro_rules! wire_accessors {
             word >> $lo & ($int::MAX >> ($int::BITS - ($hi - $lo)))
         }
         wire_accessors!(@set $get $set $with $int, bytes value {
-            let mask = $int::MAX >> ($int::BITS - ($hi - $lo)) << $lo;
-            let word = $int::from_le_bytes(crate::wire::load(bytes, $byte));
-            let word = word & !mask | value << $lo & mask;
-            crate::wire::store(bytes, $byte, word.to_le_bytes());
+            crate::wire::put(bytes, $byte * 8 + $lo, $hi - $lo, value as u64);
         });
     };
     ([$($doc:literal)+] $get:ident $set:ident $with:ident ($int:ident @ $byte:literal as $open:ident)) => {
@@ -65,7 +83,7 @@ macro_rules! wire_accessors {
             $open($int::from_le_bytes(crate::wire::load(&self.0, $byte)))
         }
         wire_accessors!(@set $get $set $with $open, bytes value {
-            crate::wire::store(bytes, $byte, value.0.to_le_bytes());
+            crate::wire::put(bytes, $byte * 8, $int::BITS as usize, value.0 as u64);
         });
     };
     ([$($doc:literal)+] $get:ident $set:ident $with:ident ($int:ident @ $byte:literal)) => {
@@ -75,7 +93,7 @@ macro_rules! wire_accessors {
             $int::from_le_bytes(crate::wire::load(&self.0, $byte))
         }
         wire_accessors!(@set $get $set $with $int, bytes value {
-            crate::wire::store(bytes, $byte, value.to_le_bytes());
+            crate::wire::put(bytes, $byte * 8, $int::BITS as usize, value as u64);
         });
     };
     (@set $get:ident $set:ident $with:ident $type:ty, $bytes:ident $value:ident $store:block) => {
@@ -184,6 +202,18 @@ macro_rules! wire_format {
             #[inline]
             pub const fn as_mut_bytes(&mut self) -> &mut [u8; $size] {
                 &mut self.0
+            }
+
+            /// The same as words: whole ones can be stored from registers.
+            #[inline(always)]
+            pub const fn words(&self) -> [u64; $size / 8] {
+                let mut words = [0; $size / 8];
+                let mut i = 0;
+                while i < $size / 8 {
+                    words[i] = u64::from_le_bytes(crate::wire::load(&self.0, i * 8));
+                    i += 1;
+                }
+                words
             }
 
             $( wire_accessors!([$($doc)+] $get $set $with $at); )+

@@ -87,9 +87,9 @@ pub trait Env {
     fn prefetch(&mut self, at: Addr);
     /// DMA write.
     fn write(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault>;
-    /// DMA write of a queue entry: its last eight bytes (with the phase bit) become visible after
-    /// the rest and after all earlier DMA writes. `from.len()` is a multiple of 8.
-    fn publish(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault>;
+    /// DMA write of a queue entry (little endian, at most 64 bytes): its last word (with the phase bit) becomes
+    /// visible after the rest and after all earlier DMA writes.
+    fn publish<const N: usize>(&mut self, to: Addr, entry: [u64; N]) -> Result<(), DmaFault>;
     /// DMA from memory to memory.
     fn copy(&mut self, to: Addr, from: Addr, len: usize) -> Result<(), DmaFault>;
     /// Atomic read-modify-write of eight bytes (host order); returns the original value.

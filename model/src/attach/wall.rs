@@ -120,6 +120,25 @@ impl<'a> Wall<'a> {
         Ok(words)
     }
 
+    /// An entry of a queue that this process cannot write as a whole, or that is not aligned.
+    #[cold]
+    fn publish_slowly<const N: usize>(&mut self, to: Addr, entry: [u64; N]) -> Result<(), DmaFault> {
+        let (last, body) = entry.split_last().expect("an entry has words");
+        for (i, word) in body.iter().enumerate() {
+            self.write(to.add(i as u64 * 8), &word.to_le_bytes())?;
+        }
+        let at = to.add(body.len() as u64 * 8);
+        match self.reach(at).filter(|p| *p as usize % 8 == 0) {
+            Some(p) => {
+                // SAFETY: eight aligned bytes of the segment's heap, accessed atomically.
+                unsafe { AtomicU64::from_ptr(p.cast()) }.store(*last, Ordering::Release);
+                compiler_fence(Ordering::SeqCst);
+                Ok(())
+            }
+            None => self.write(at, &last.to_le_bytes()),
+        }
+    }
+
     #[inline(always)]
     fn direct(&self, at: Addr, len: usize) -> Option<*mut u8> {
         self.guard.direct(at.domain, at.iova, len as u64)
@@ -178,33 +197,19 @@ impl Env for Wall<'_> {
     }
 
     #[inline(always)]
-    fn publish(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault> {
-        let (body, last) = from.split_at(from.len() - 8);
-        let word = u64::from_le_bytes(last.try_into().expect("eight bytes"));
-        let at = to.add(body.len() as u64);
-        let whole = self.direct(to, from.len());
-        let place = match whole {
-            Some(p) => {
-                // SAFETY: `from.len()` bytes of the segment's heap, which `from` is not in.
-                unsafe { std::ptr::copy_nonoverlapping(body.as_ptr(), p, body.len()) };
-                Some(p.wrapping_add(body.len()))
-            }
-            None => {
-                self.write(to, body)?;
-                self.reach(at)
-            }
+    fn publish<const N: usize>(&mut self, to: Addr, entry: [u64; N]) -> Result<(), DmaFault> {
+        let Some(p) = self.direct(to, N * 8).filter(|p| *p as usize % 8 == 0) else {
+            return self.publish_slowly(to, entry);
         };
-        match place {
-            Some(p) if p as usize % 8 == 0 => {
-                // SAFETY: eight aligned bytes of the segment's heap; others access them concurrently
-                // only as a queue entry's last word.
-                unsafe { AtomicU64::from_ptr(p.cast()) }.store(word, Ordering::Release);
-                // What is changed after this is changed after this, for whoever finds us dead.
-                compiler_fence(Ordering::SeqCst);
-                Ok(())
-            }
-            _ => self.write(at, last),
+        for (i, word) in entry.into_iter().enumerate() {
+            // SAFETY: aligned words of the segment's heap; others access them concurrently only as a queue entry's
+            // last word.
+            let place = unsafe { AtomicU64::from_ptr(p.cast::<u64>().add(i)) };
+            place.store(word, if i + 1 == N { Ordering::Release } else { Ordering::Relaxed });
         }
+        // What is changed after this is changed after this, for whoever finds us dead.
+        compiler_fence(Ordering::SeqCst);
+        Ok(())
     }
 
     #[inline(always)]

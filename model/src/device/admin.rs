@@ -54,7 +54,7 @@ impl Device {
             let slot = (fun.acq_tail & (entries - 1)) as u64;
             let at = Addr { iova: fun.acq + slot * Reply::BYTES as u64, domain: fun.domain };
             fun.acq_tail = fun.acq_tail.wrapping_add(1);
-            if env.publish(at, reply.as_bytes()).is_err() {
+            if env.publish(at, reply.words()).is_err() {
                 fun.error_cause = fpga_regs::regs::ErrorCause::DMA_WRITE.0 as u32;
                 return;
             }
@@ -444,7 +444,7 @@ impl Device {
             env.read(cq.ring.add(((index & cq.mask) as u64) << 6), &mut bytes).map_err(|_| fault)?;
             let mut cqe = fpga_regs::Cqe::from_bytes(&bytes);
             cqe.set_phase(index & (mask + 1) == 0);
-            env.publish(ring.add(((index & mask) as u64) << 6), cqe.as_bytes()).map_err(|_| fault)?;
+            env.publish(ring.add(((index & mask) as u64) << 6), cqe.words()).map_err(|_| fault)?;
         }
         let cq = &mut self.cqs[n];
         cq.ring = ring;

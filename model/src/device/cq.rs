@@ -35,7 +35,7 @@ impl Device {
         let at = cq.ring.add(((cq.pi & cq.mask) as u64) << 6);
         // The order is what `recovery` relies on. A CQ whose memory is gone belongs to a process that
         // is gone.
-        let _ = env.publish(at, cqe.as_bytes());
+        let _ = env.publish(at, cqe.words());
         cq.pi = cq.pi.wrapping_add(1);
         if cq.armed != DISARMED && (cq.armed == ARMED || urgent) {
             cq.held += 1;
@@ -134,7 +134,7 @@ impl Device {
         eqe.set_timestamp(env.now());
         eqe.set_phase(q.pi & (q.mask + 1) == 0);
         let at = Addr { iova: q.ring + ((q.pi & q.mask) as u64) * Eqe::BYTES as u64, domain: f.domain };
-        let _ = env.publish(at, eqe.as_bytes());
+        let _ = env.publish(at, eqe.words());
         q.pi = q.pi.wrapping_add(1);
         let vector = q.vector;
         if f.vector_mask & (1 << vector) != 0 {

@@ -122,8 +122,9 @@ pub enum RemoveError {
     Full,
 }
 
-/// Slots of the look-up cache, a power of two.
-const CACHE_SLOTS: usize = 64;
+/// Slots of the look-up cache, a power of two: so many that the dozen of buffers and rings of two busy queue pairs
+/// seldom meet.
+const CACHE_SLOTS: usize = 1024;
 
 /// What recent look-ups found, private to a process. Valid while the DMA
 /// generation stays the same.

@@ -242,7 +242,9 @@ impl Env for SimEnv<'_> {
         Ok(())
     }
 
-    fn publish(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault> {
+    fn publish<const N: usize>(&mut self, to: Addr, entry: [u64; N]) -> Result<(), DmaFault> {
+        let bytes = entry.map(u64::to_le_bytes);
+        let from = bytes.as_flattened();
         let cqe_ps = self.sim.profile.cqe.cqe_ps;
         let at = if self.step.not_before > self.sim.now {
             // The bus is free for others until then.
