@@ -21,12 +21,19 @@ use crate::world::World;
 const PLAIN: Packet = Packet::BLANK;
 const SOLICITED: Packet = Packet { solicited: true, ..Packet::BLANK };
 
-/// A message that the requester is ready to send.
+/// A message that the requester is ready to send. In registers as far as they go.
 struct Offer {
-    ctrl: WqeCtrl,
-    remote: WqeRemote,
+    /// Words of the control segment.
+    ctrl: [u64; 2],
+    /// WRITE, not SEND.
+    write: bool,
+    solicited: bool,
     /// The payload, in one piece.
     from: Addr,
+    length: u32,
+    /// WRITE: where to.
+    va: u64,
+    rkey: u32,
     src: PortId,
     dst: PortId,
     dest_qpn: u32,
@@ -102,10 +109,15 @@ impl Device {
             }
             at
         };
+        let remote = WqeRemote::from_bytes(&bytes([words[2], words[3]]));
         Some(Offer {
-            ctrl,
-            remote: WqeRemote::from_bytes(&bytes([words[2], words[3]])),
+            ctrl: [words[0], words[1]],
+            write: headers == 2,
+            solicited: ctrl.solicited(),
             from,
+            length,
+            va: remote.remote_addr(),
+            rkey: remote.rkey(),
             src: qp.port,
             dst: qp.dest,
             dest_qpn: qp.dest_qpn,
@@ -121,15 +133,19 @@ impl Device {
     fn take(&mut self, offer: &Offer, env: &mut impl Env) -> bool {
         let Some(q) = self.find_qp(offer.dest_qpn) else { return false };
         let qp = &self.qps[q];
-        let length = offer.ctrl.length();
         let connected =
             qp.qp_type == QpType::RC && qp.dest == offer.src && qp.port == offer.dst && qp.receives();
         let resp = &qp.resp;
-        if !connected || resp.epsn != offer.psn || resp.op != IDLE || !resp.established || length > qp.mtu() {
+        if !connected
+            || resp.epsn != offer.psn
+            || resp.op != IDLE
+            || !resp.established
+            || offer.length > qp.mtu()
+        {
             return false;
         }
-        env.touch_pair(self.id, q as u16);
-        let done = if offer.ctrl.opcode() == WqeOpcode::WRITE {
+        env.touch_pair(offer.dst.card, q as u16);
+        let done = if offer.write {
             self.take_plain_write(q, offer, env)
         } else {
             self.take_plain_send(q, offer, env)
@@ -149,9 +165,8 @@ impl Device {
 
     #[inline(always)]
     fn take_plain_write(&mut self, q: usize, offer: &Offer, env: &mut impl Env) -> Option<()> {
-        let length = u64::from(offer.ctrl.length());
-        let (va, key) = (offer.remote.remote_addr(), offer.remote.rkey());
-        let range = self.check_remote(q, key, va, length, Access::REMOTE_WRITE).ok()?;
+        let length = u64::from(offer.length);
+        let range = self.check_remote(q, offer.rkey, offer.va, length, Access::REMOTE_WRITE).ok()?;
         let (to, contiguous) = self.translate(range, 0, env)?;
         if contiguous < length {
             return None;
@@ -172,14 +187,14 @@ impl Device {
                 return None;
             }
         }
-        let length = offer.ctrl.length();
+        let length = offer.length;
         if u64::from(length) > self.qps[q].recv.room {
             return None;
         }
         // From here on the receive WQE is in use, as it is for a message whose first packet comes again.
         self.scatter(q, 0, &Payload::Memory(offer.from, length), 0, length as usize, env).ok()?;
         self.qps[q].resp.offset = length;
-        let packet = if offer.ctrl.solicited() { &SOLICITED } else { &PLAIN };
+        let packet = if offer.solicited { &SOLICITED } else { &PLAIN };
         self.complete_recv(q, CqeStatus::SUCCESS, Syndrome::NONE, false, length, packet, env);
         Some(())
     }
@@ -203,6 +218,6 @@ impl Device {
         req.rx_bytes += ack_bytes;
         req.retry = qp.attributes.retry_cnt();
         req.rnr = qp.attributes.rnr_retry();
-        self.complete_head(q, &offer.ctrl, 1, env);
+        self.complete_head(q, &WqeCtrl::from_bytes(&bytes(offer.ctrl)), 1, env);
     }
 }

@@ -6,7 +6,7 @@
 use std::ffi::c_int;
 use std::mem::{align_of, offset_of, size_of};
 
-use driver::{Data, InlineSges, SendFlags, SendWr, Sge};
+use driver::{Data, InlineSges, PostError, SendFlags, SendWr, Sge};
 use fpga_regs::WqeOpcode;
 use rdma_sys::*;
 
@@ -69,10 +69,16 @@ unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [Sge]> {
     Ok(unsafe { std::slice::from_raw_parts(list.cast(), count) })
 }
 
+/// Hands a request to `push` as the driver's. Not as a result: that would be copied from place to place.
+///
 /// # Safety
 /// `wr` must be a valid work request for a queue pair of type `qp_type`.
 #[inline]
-unsafe fn translate<'a>(wr: &'a ibv_send_wr, qp_type: ibv_qp_type::Type) -> Result<SendWr<'a>> {
+unsafe fn translate<'a>(
+    wr: &'a ibv_send_wr,
+    qp_type: ibv_qp_type::Type,
+    push: impl FnOnce(&SendWr<'a>) -> std::result::Result<(), PostError>,
+) -> Result<()> {
     let opcode = *OPCODES.get(wr.opcode as usize).ok_or(Errno::EINVAL)?;
     // SAFETY: every number is valid here.
     let imm = unsafe { wr.imm_data_invalidated_rkey_union.imm_data };
@@ -117,7 +123,7 @@ unsafe fn translate<'a>(wr: &'a ibv_send_wr, qp_type: ibv_qp_type::Type) -> Resu
                 if wr.send_flags & IP_CSUM != 0 {
                     out.flags |= SendFlags::IP_CSUM | SendFlags::L4_CSUM;
                 }
-                return Ok(out);
+                return push(&out).map_err(refused);
             }
             _ => return Err(Errno::EINVAL),
         }
@@ -126,7 +132,11 @@ unsafe fn translate<'a>(wr: &'a ibv_send_wr, qp_type: ibv_qp_type::Type) -> Resu
     if wr.send_flags & IP_CSUM != 0 {
         return Err(Errno::EINVAL);
     }
-    Ok(out)
+    push(&out).map_err(refused)
+}
+
+fn refused(error: PostError) -> Errno {
+    Errno(error.errno())
 }
 
 /// `ibv_post_send`: on an error the requests before `*bad_wr` are under way.
@@ -147,8 +157,7 @@ pub unsafe extern "C" fn post_send(
         // SAFETY: the chain ends with null, and each of its requests is valid.
         while let Some(wr) = unsafe { next.as_ref() } {
             // SAFETY: as above.
-            let pushed = unsafe { translate(wr, qp_type) }
-                .and_then(|wr| post.push(&wr).map_err(|error| Errno(error.errno())));
+            let pushed = unsafe { translate(wr, qp_type, |wr| post.push(wr)) };
             if let Err(error) = pushed {
                 // SAFETY: programs give a place for this.
                 unsafe { *bad_wr = next };
@@ -172,7 +181,7 @@ macro_rules! post_receives {
         while let Some(wr) = unsafe { next.as_ref() } {
             // SAFETY: as above.
             let pushed = unsafe { sges(wr.sg_list, wr.num_sge) }
-                .and_then(|sges| post.push(wr.wr_id, sges).map_err(|error| Errno(error.errno())));
+                .and_then(|sges| post.push(wr.wr_id, sges).map_err(refused));
             if let Err(error) = pushed {
                 // SAFETY: programs give a place for this.
                 unsafe { *$bad_wr = next };
@@ -232,8 +241,14 @@ mod tests {
     }
 
     fn translated(wr: &ibv_send_wr, qp_type: ibv_qp_type::Type) -> Result<SendWr<'_>> {
+        let mut found = None;
+        let keep = |wr: &_| {
+            found = Some(*wr);
+            Ok(())
+        };
         // SAFETY: the tests' requests are valid.
-        unsafe { translate(wr, qp_type) }
+        unsafe { translate(wr, qp_type, keep)? };
+        Ok(found.expect("pushed"))
     }
 
     #[test]
