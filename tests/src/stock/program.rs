@@ -52,11 +52,19 @@ impl Ended {
 }
 
 impl Program {
-    /// Starts it, in a process group of its own.
+    /// Starts it, in a process group of its own. Ctrl-C ends it also where a script runs the tests in the background,
+    /// as whose jobs ignore it.
     pub fn start(mut command: Command) -> Program {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        // SAFETY: one system call.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            })
+        };
         let mut child =
             command.spawn().unwrap_or_else(|error| panic!("`{line}` could not be started: {error}"));
         let said = Arc::new(Mutex::new(Vec::new()));
