@@ -105,8 +105,8 @@ pub trait Env {
     /// Sends a packet: hands [`Packet::BLANK`] to the cards as [`push`](Env::push) does, and returns it
     /// to be filled in its place before the next call.
     fn send(&mut self) -> &mut Packet;
-    /// Whether acknowledgements may be given to the requester directly instead of as packets: nobody
-    /// looks at the wire.
+    /// Whether acknowledgements may be given to the requester directly instead of as packets, and plain messages
+    /// take the express lane: nobody looks at the wire.
     fn direct_ack(&self) -> bool;
     /// Whether the event of an armed CQ is held back when it tells of `held` completions; if so, the
     /// environment calls [`held_event`](crate::device::Device::held_event) when its time has come.

@@ -11,6 +11,7 @@ mod expect;
 pub mod guest;
 mod net;
 mod peer;
+mod seed;
 pub mod stock;
 
 pub use buffer::Buffer;
@@ -19,3 +20,4 @@ pub use events::{event_within, expect_async, expect_completion_event, expect_no_
 pub use expect::{on_one_and_two_cards, Cards, Side};
 pub use net::Net;
 pub use peer::{connect, join, Options, Peer, QKEY};
+pub use seed::seed;

@@ -4,6 +4,8 @@
 //! looks at the wire and on one whose packets are frames; everything that a program can see must be the same. The
 //! seed is printed; `VERBENA_SEED=n` runs a certain one again.
 
+mod seeded;
+
 use std::sync::Arc;
 
 use driver::{Data, Device, SendFlags, SendWr, Sge};
@@ -11,7 +13,6 @@ use fpga_regs::{CqeStatus, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::Wire;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use tests::{connect, Net, Options, Side, TestCard};
 
 /// Bytes of memory of each side.
@@ -194,15 +195,7 @@ fn run(devices: [Arc<Device<TestCard>>; 2], steps: &[Step]) -> Vec<String> {
 }
 
 fn check(cards: u8, cases: u32) {
-    let now = || {
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64)
-    };
-    let seed = std::env::var("VERBENA_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(now);
-    println!("VERBENA_SEED={seed}");
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let (mut runner, _) = seeded::runner(cases);
     let nets = [Wire::default(), Wire::Exact].map(|wire| {
         let mut options = NetOptions::from(cards);
         options.link.wire = wire;

@@ -47,12 +47,7 @@ struct Random(u64);
 
 impl Random {
     fn seeded() -> Random {
-        let now = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(1, |t| t.as_nanos() as u64);
-        let seed = std::env::var("VERBENA_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(now);
-        println!("VERBENA_SEED={seed}");
-        Random(seed | 1)
+        Random(tests::seed() | 1)
     }
 
     fn next(&mut self) -> u64 {

@@ -2,6 +2,8 @@
 //!
 //! The seed is printed; `VERBENA_SEED=n` runs a certain one again.
 
+mod seeded;
+
 use std::sync::Arc;
 
 use driver::{Data, Device, SendFlags, SendWr, Sge};
@@ -9,7 +11,6 @@ use fpga_regs::{QpType, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::{Faults, Wire};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use tests::{join, Net, Options, Peer, Side, TestCard};
 
 /// Bytes of memory of each side that requests may name.
@@ -252,15 +253,7 @@ fn check(qp_type: QpType, cards: u8, cases: u32) {
 }
 
 fn check_on(qp_type: QpType, net: impl FnOnce(u64) -> Net, cases: u32) {
-    let now = || {
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64)
-    };
-    let seed = std::env::var("VERBENA_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(now);
-    println!("VERBENA_SEED={seed}");
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let (mut runner, seed) = seeded::runner(cases);
     let net = net(seed);
     let (a, b) = (net.open(0), net.try_open(1).unwrap_or_else(|| net.open(0)));
     let result = runner.run(&case(), |case| {

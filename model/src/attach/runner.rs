@@ -62,7 +62,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         if let Some(guard) = self.segment().try_lock() {
             self.run(guard, |world, env| {
                 self.segment().journal()[0].store(journal_entry(card, qp as u32), Ordering::Relaxed);
-                self.send(world, card, qp, env);
+                world.step(&Work::Send { card, qp }, env);
             });
         } else {
             self.leave_pending(qp);
@@ -166,14 +166,6 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.run_locked(guard, |_, _| ());
     }
 
-    /// Runs a send queue, as far as it goes on the express lane.
-    #[inline(always)]
-    fn send(&self, world: &mut World, card: u8, qp: u16, env: &mut Wall<'_>) {
-        if !(env.direct_ack() && world.express(card, qp, env)) {
-            world.cards[card as usize].run_send(qp as usize, env);
-        }
-    }
-
     #[inline(never)]
     fn drain(&self, world: &mut World, env: &mut Wall<'_>) {
         loop {
@@ -186,10 +178,9 @@ impl<S: Borrow<Segment>> Runner<S> {
                     Work::Send { card, qp } => journal_entry(*card, *qp as u32),
                 };
                 self.segment().journal()[0].store(entry, Ordering::Relaxed);
-                match *work {
-                    Work::Packet(ref p) if env.linked() => env.carry(world, p),
-                    Work::Packet(_) => world.step(work, env),
-                    Work::Send { card, qp } => self.send(world, card, qp, env),
+                match work {
+                    Work::Packet(p) if env.linked() => env.carry(world, p),
+                    _ => world.step(work, env),
                 }
             }
             if !env.linked() || !env.release(world) {

@@ -46,7 +46,7 @@ impl World {
     /// Sends what is plain at the head of a send queue. False when something is left, for
     /// [`run_send`](Device::run_send).
     #[inline(always)]
-    pub fn express<E: Env>(&mut self, card: u8, q: u16, env: &mut E) -> bool {
+    pub(crate) fn express<E: Env>(&mut self, card: u8, q: u16, env: &mut E) -> bool {
         let producer = env.sq_producer(card, q);
         for _ in 0..E::TURN {
             let device = &self.cards[card as usize];

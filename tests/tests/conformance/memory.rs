@@ -199,7 +199,8 @@ fn a_region_of_64_gib_costs_nothing_and_works_at_its_far_end() {
         let mr = register(&y, base, SIZE, base, all()).expect("a region");
         let took = start.elapsed();
         println!("registered in {took:?}");
-        assert!(took < Duration::from_secs(2), "registered in {took:?}");
+        let limit = Duration::from_millis(if cfg!(debug_assertions) { 2000 } else { 500 });
+        assert!(took < limit, "registered in {took:?}");
         assert_eq!(mr.length(), SIZE as u64);
         let far = base + SIZE as u64 - 5000;
         for addr in [base, base + (5 << 30) + 1, base + (32 << 30), far] {
