@@ -41,7 +41,7 @@ impl<C: Card> Qp<C> {
 
 impl<C: Card> SendPost<'_, C> {
     /// Writes one WQE. On an error the WQEs before it stand: ring or abort them.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         let qp = self.qp;
         let sq = &mut *self.sq;
@@ -53,7 +53,7 @@ impl<C: Card> SendPost<'_, C> {
         let units = u32::from(shape.units) + message.units;
         let blocks = units.div_ceil(BLOCK_UNITS);
         let (head, count) = (self.head, self.count.wrapping_add(1));
-        if !sq.has_room(qp.line(), head, self.count, blocks) {
+        if !sq.has_room(|| qp.line(), head, self.count, blocks) {
             return Err(PostError::QueueFull);
         }
         let to_end = sq.mask + 1 - (head & sq.mask);
@@ -61,7 +61,8 @@ impl<C: Card> SendPost<'_, C> {
             // SAFETY: the blocks are free and lie before the ring's end; `measure` has checked the request.
             unsafe { sq_write::wqe(sq.block(head), sq.flags, wr, shape, &message, units, head) };
         } else {
-            wrapped(sq, wr, shape, head);
+            // A copy, so that the request itself need not be in memory.
+            wrapped(sq, &{ *wr }, shape, head);
         }
         let end = head.wrapping_add(blocks);
         sq.remember(head, wr.wr_id, end, count);
@@ -109,7 +110,7 @@ impl<C: Card> SendPost<'_, C> {
 }
 
 /// Checks the request and finds the size of its data and, for UD, of the address before it.
-#[inline]
+#[inline(always)]
 fn measure<C>(sq: &SqRing<C>, wr: &SendWr<'_>, shape: Shape) -> Result<Message, PostError> {
     let mut message = Message { units: 0, length: 0, sges: 0, inline: false, address: false };
     if shape.parts & sq_shape::DATA == 0 {

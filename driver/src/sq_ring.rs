@@ -115,11 +115,17 @@ impl<C> SqRing<C> {
         self.qpn_page >> 24
     }
 
-    /// Whether a WQE of `blocks` fits behind `head`.
+    /// Whether a WQE of `blocks` fits behind `head`. `line` is looked at only when it does not at first sight.
     #[inline]
-    pub fn has_room(&mut self, line: &QpLine, head: u32, count: u32, blocks: u32) -> bool {
+    pub fn has_room<'a>(
+        &mut self,
+        line: impl FnOnce() -> &'a QpLine,
+        head: u32,
+        count: u32,
+        blocks: u32,
+    ) -> bool {
         self.fits(head, count, blocks) || {
-            self.refresh(line);
+            self.refresh(line());
             self.fits(head, count, blocks)
         }
     }

@@ -6,11 +6,12 @@
 use std::ffi::c_int;
 use std::mem::{align_of, offset_of, size_of};
 
-use driver::{Data, InlineSges, PostError, SendFlags, SendWr, Sge};
+use driver::{Data, InlineSges, PostError, SendFlags, SendPost, SendWr, Sge};
 use fpga_regs::WqeOpcode;
 use rdma_sys::*;
 
 use super::ah::driver_ah;
+use super::card::Card;
 use super::errno::{status, Errno, Result};
 use super::mw::bind_of;
 use super::qp::Qp;
@@ -67,6 +68,52 @@ unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [Sge]> {
     }
     // SAFETY: as the caller promises; both types have one layout, see above.
     Ok(unsafe { std::slice::from_raw_parts(list.cast(), count) })
+}
+
+/// Posts what most requests are, if this is one: a WRITE or SEND of one element on a connected queue pair.
+///
+/// # Safety
+/// As [`translate`].
+#[inline(always)]
+unsafe fn push_plain(
+    wr: &ibv_send_wr,
+    connected: bool,
+    post: &mut SendPost<'_, Card>,
+) -> Option<std::result::Result<(), PostError>> {
+    if !connected || wr.num_sge != 1 || wr.send_flags & (INLINE | IP_CSUM) != 0 || wr.sg_list.is_null() {
+        return None;
+    }
+    // SAFETY: as the caller promises.
+    unsafe {
+        match wr.opcode {
+            ibv_wr_opcode::IBV_WR_RDMA_WRITE => Some(push_one::<{ WqeOpcode::WRITE.0 }>(wr, post)),
+            ibv_wr_opcode::IBV_WR_SEND => Some(push_one::<{ WqeOpcode::SEND.0 }>(wr, post)),
+            _ => None,
+        }
+    }
+}
+
+/// Posts a request of one element whose opcode the compiler knows, and so all but the numbers.
+///
+/// # Safety
+/// As [`translate`], and the list has an element.
+#[inline(always)]
+unsafe fn push_one<const OPCODE: u8>(
+    wr: &ibv_send_wr,
+    post: &mut SendPost<'_, Card>,
+) -> std::result::Result<(), PostError> {
+    // SAFETY: the caller's request has a valid list of one element; both types have one layout, see above. Every
+    // number is valid in the union.
+    let (sge, rdma) = unsafe { (&*wr.sg_list.cast::<Sge>(), wr.wr.rdma) };
+    post.push(&SendWr {
+        wr_id: wr.wr_id,
+        opcode: WqeOpcode(OPCODE),
+        flags: send_flags(wr.send_flags),
+        remote_addr: rdma.remote_addr,
+        rkey: rdma.rkey,
+        data: Data::Sges(std::slice::from_ref(sge)),
+        ..SendWr::default()
+    })
 }
 
 /// Hands a request to `push` as the driver's. Not as a result: that would be copied from place to place.
@@ -135,6 +182,21 @@ unsafe fn translate<'a>(
     push(&out).map_err(refused)
 }
 
+/// The general way, apart from the frequent one.
+///
+/// # Safety
+/// As [`translate`].
+#[inline(never)]
+unsafe fn push_any(
+    wr: &ibv_send_wr,
+    qp_type: ibv_qp_type::Type,
+    post: &mut SendPost<'_, Card>,
+) -> Result<()> {
+    // SAFETY: as the caller promises.
+    unsafe { translate(wr, qp_type, |wr| post.push(wr)) }
+}
+
+#[cold]
 fn refused(error: PostError) -> Errno {
     Errno(error.errno())
 }
@@ -151,13 +213,18 @@ pub unsafe extern "C" fn post_send(
     status(|| {
         // SAFETY: a live queue pair.
         let (this, qp_type) = unsafe { (Qp::of(qp), (*qp).qp_type) };
+        let connected = matches!(qp_type, ibv_qp_type::IBV_QPT_RC | ibv_qp_type::IBV_QPT_UC);
         let mut post = this.driver.send();
         let mut next = wr;
         let mut result = Ok(());
         // SAFETY: the chain ends with null, and each of its requests is valid.
         while let Some(wr) = unsafe { next.as_ref() } {
             // SAFETY: as above.
-            let pushed = unsafe { translate(wr, qp_type, |wr| post.push(wr)) };
+            let pushed = match unsafe { push_plain(wr, connected, &mut post) } {
+                Some(pushed) => pushed.map_err(refused),
+                // SAFETY: as above.
+                None => unsafe { push_any(wr, qp_type, &mut post) },
+            };
             if let Err(error) = pushed {
                 // SAFETY: programs give a place for this.
                 unsafe { *bad_wr = next };
