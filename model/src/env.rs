@@ -4,6 +4,10 @@
 //! [`Env`]. The wall-clock environment answers at once ([`crate::attach`]); one with simulated time
 //! may answer later, since every continuation is a [`Work`] item that the environment hands back.
 
+use std::ptr::NonNull;
+
+use crate::device::Route;
+use crate::here::Here;
 use crate::packet::{Packet, Payload};
 
 /// A DMA address: an IOVA in the address space of one attached process.
@@ -116,6 +120,22 @@ pub trait Env {
     }
     /// Raises an interrupt of a function.
     fn interrupt(&mut self, card: u8, function: u16, vector: u8);
+    /// Something other than a plain message is about to be done: what was found out about connections
+    /// ([`Route`]) no longer counts.
+    fn general(&mut self) {}
+    /// Grows with each call of [`general`](Env::general), by whichever process, and when the DMA maps change.
+    fn generation(&self) -> u64 {
+        0
+    }
+    /// Where this process remembers what it found out about a connection. Asked for only where
+    /// [`direct_ack`](Env::direct_ack) says yes; the place stays while the cards are run, and nobody else uses it.
+    fn route(&mut self, card: u8, qp: u16) -> NonNull<Route>;
+    /// Where this process reaches the memory at an address, as long as the [`generation`](Env::generation) is the
+    /// same, and how many bytes of it; `None` when it does not.
+    fn here(&mut self, at: Addr) -> Option<(Here, u64)> {
+        let _ = at;
+        None
+    }
     /// This QP and its peer are about to be changed together: noted for whoever finds us dead.
     fn touch_pair(&mut self, card: u8, qp: u16) {
         let _ = (card, qp);

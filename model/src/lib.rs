@@ -9,6 +9,7 @@ pub mod address;
 pub mod attach;
 pub mod device;
 pub mod env;
+pub mod here;
 pub mod link;
 pub mod packet;
 pub mod profile;

@@ -29,10 +29,14 @@ impl World {
     #[inline(always)]
     pub fn step(&mut self, work: &Work, env: &mut impl Env) {
         match *work {
-            Work::Packet(ref p) => self.deliver(p, env),
+            Work::Packet(ref p) => {
+                env.general();
+                self.deliver(p, env);
+            }
             Work::Send { card, qp } => {
                 // Where nobody looks at the wire, as far as it goes on the express lane.
                 if !(env.direct_ack() && self.express(card, qp, env)) {
+                    env.general();
                     self.cards[card as usize].run_send(qp as usize, env);
                 }
             }

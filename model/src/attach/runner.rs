@@ -61,7 +61,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     pub fn kick(&self, card: u8, qp: u16) {
         if let Some(guard) = self.segment().try_lock() {
             self.run(guard, |world, env| {
-                self.segment().journal()[0].store(journal_entry(card, qp as u32), Ordering::Relaxed);
+                self.segment().journal().store(journal_entry(card, qp as u32), Ordering::Relaxed);
                 world.step(&Work::Send { card, qp }, env);
             });
         } else {
@@ -105,7 +105,10 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// A control operation: waits for the lock.
     pub fn control<R>(&self, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> Result<R, LockError> {
         let guard = self.segment().lock(PATIENCE)?;
-        Ok(self.run(guard, first))
+        Ok(self.run(guard, |world, env| {
+            env.general();
+            first(world, env)
+        }))
     }
 
     #[inline]
@@ -125,7 +128,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         if self.simulated() {
             let left = env.into_work();
             self.absorb(guard, left);
-            self.segment().journal()[0].store(0, Ordering::Relaxed);
+            self.segment().journal().store(0, Ordering::Relaxed);
             return result;
         }
         loop {
@@ -143,7 +146,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         if env.linked() {
             env.end_link();
         }
-        self.segment().journal()[0].store(0, Ordering::Relaxed);
+        self.segment().journal().store(0, Ordering::Relaxed);
         result
     }
 
@@ -177,7 +180,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                     Work::Packet(p) => pair_entry(p.dst.card, p.dest_qpn),
                     Work::Send { card, qp } => journal_entry(*card, *qp as u32),
                 };
-                self.segment().journal()[0].store(entry, Ordering::Relaxed);
+                self.segment().journal().store(entry, Ordering::Relaxed);
                 match work {
                     Work::Packet(p) if env.linked() => env.carry(world, p),
                     _ => world.step(work, env),
@@ -252,12 +255,13 @@ pub(super) fn net(segment: &Segment) -> &Net {
 /// goes to error.
 #[cold]
 fn recover(guard: &Guard<'_>, world: &mut World, env: &mut Wall<'_>) {
+    env.general();
     // First, as what follows relies on the lists and the queues.
     for card in 0..world.count as usize {
         world.cards[card].rebuild_timers(env);
         world.cards[card].recover_queues(env);
     }
-    let entry = guard.segment().journal()[0].load(Ordering::Relaxed);
+    let entry = guard.segment().journal().load(Ordering::Relaxed);
     let card = (entry >> 32) as usize & 0xff;
     if entry >> 63 == 1 && card < world.count as usize {
         let peer = world.cards[card].recover_qp((entry & 0xffff) as usize, env);
@@ -269,6 +273,6 @@ fn recover(guard: &Guard<'_>, world: &mut World, env: &mut Wall<'_>) {
             }
         }
     }
-    guard.segment().journal()[0].store(0, Ordering::Relaxed);
+    guard.segment().journal().store(0, Ordering::Relaxed);
     guard.recovery_done();
 }

@@ -1,15 +1,18 @@
 //! The environment of the cards in wall-clock mode: everything is answered at once.
 #![allow(unsafe_code)]
 
+use std::ptr::NonNull;
 use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
 use super::net::Net;
 use super::queue::WorkQueue;
 use super::runner::{journal_entry, pair_entry};
+use crate::device::Route;
 use crate::env::{Addr, Atomic, DmaFault, Env, Work};
+use crate::here::Here;
 use crate::link::{frames::MAX_FRAME, LinkArea, LinkEnv, Tap};
 use crate::packet::{Packet, Payload};
-use crate::segment::{futex_wake, now_ns, Guard};
+use crate::segment::{futex_wake, now_ns, Backing, Guard};
 use crate::world::World;
 
 /// What one process keeps between runs: only capacity, no state. When it dies in the middle of a run,
@@ -20,8 +23,31 @@ pub(super) struct Scratch {
     stashes: Vec<Vec<u8>>,
     stashes_used: usize,
     tap: Tap,
+    routes: Routes,
     /// QPs that sent something in this run.
     watched: Vec<(u8, u16)>,
+}
+
+/// Routes that a process remembers, a power of two: so many that a thousand queue pairs seldom meet.
+const ROUTES: usize = 2048;
+
+/// What this process found out about connections, by queue pair.
+struct Routes(Box<[Route]>);
+
+impl Default for Routes {
+    fn default() -> Self {
+        Routes(vec![Route::NONE; ROUTES].into())
+    }
+}
+
+impl Routes {
+    /// The place of a queue pair's.
+    #[inline(always)]
+    fn place(&mut self, card: u8, qp: u16) -> NonNull<Route> {
+        // The queue pairs of two cards have the same numbers.
+        let place = usize::from(qp) ^ usize::from(card) << 7;
+        NonNull::from(&mut self.0[place % ROUTES])
+    }
 }
 
 /// Work, and QPs that sent something.
@@ -41,6 +67,7 @@ pub(super) struct Wall<'a> {
 }
 
 impl<'a> Wall<'a> {
+    #[inline(always)]
     pub fn new(guard: &'a Guard<'a>, net: &'a Net, scratch: &'a mut Scratch) -> Self {
         scratch.stashes_used = 0;
         // SAFETY: the lock is held.
@@ -278,8 +305,32 @@ impl Env for Wall<'_> {
     }
 
     #[inline(always)]
+    fn general(&mut self) {
+        self.guard.segment().new_generation();
+    }
+
+    #[inline(always)]
+    fn generation(&self) -> u64 {
+        self.guard.segment().generation()
+    }
+
+    #[inline(always)]
+    fn route(&mut self, card: u8, qp: u16) -> NonNull<Route> {
+        self.scratch.routes.place(card, qp)
+    }
+
+    fn here(&mut self, at: Addr) -> Option<(Here, u64)> {
+        match self.guard.resolve(at.domain, at.iova)? {
+            (Backing::Extent(offset), reached) => {
+                Some((Here::new(self.guard.segment().ptr_at(offset)), reached))
+            }
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
     fn touch_pair(&mut self, card: u8, qp: u16) {
-        self.guard.segment().journal()[0].store(pair_entry(card, qp.into()), Ordering::Relaxed);
+        self.guard.segment().journal().store(pair_entry(card, qp.into()), Ordering::Relaxed);
         // What is changed after this is changed after this, for whoever finds us dead.
         compiler_fence(Ordering::SeqCst);
     }
@@ -377,6 +428,6 @@ impl LinkEnv for Wall<'_> {
     }
 
     fn note(&mut self, card: u8, qpn: u32) {
-        self.guard.segment().journal()[0].store(journal_entry(card, qpn), Ordering::Relaxed);
+        self.guard.segment().journal().store(journal_entry(card, qpn), Ordering::Relaxed);
     }
 }

@@ -152,6 +152,8 @@ impl Device {
     /// All QPs of an overrun CQ go to error: their completions would be lost.
     #[cold]
     fn cq_overrun(&mut self, cqn: u16, env: &mut impl Env) {
+        // A plain message may have done it.
+        env.general();
         for q in self.tables.qp.range() {
             let qp = &self.qps[q];
             if qp.used

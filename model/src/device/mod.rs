@@ -35,6 +35,7 @@ use fpga_regs::CardLimits;
 use qp::Qp;
 use tables::*;
 
+pub use express::Route;
 pub use registers::FEATURES;
 
 /// Counters of a port that do not belong to a living QP, in the order of their registers.

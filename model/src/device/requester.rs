@@ -60,8 +60,9 @@ pub(super) enum Step {
 }
 
 impl Device {
-    /// Runs a send queue: sends what may be sent, at most a turn.
-    #[inline]
+    /// Runs a send queue: sends what may be sent, at most a turn. Apart from the express lane, which needs the
+    /// registers.
+    #[inline(never)]
     pub fn run_send<E: Env>(&mut self, q: usize, env: &mut E) {
         let producer = env.sq_producer(self.id, q as u16);
         let qp = &self.qps[q];

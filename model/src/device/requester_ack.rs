@@ -221,7 +221,7 @@ impl Device {
         let index = qp.req.ci;
         if ctrl.signaled() || qp.sq_sig_all {
             // Before the queue moves on: `recovery` relies on that.
-            self.send_cqe(q, index, ctrl, CqeStatus::SUCCESS, Syndrome::NONE, env);
+            self.send_cqe(q, index, ctrl.opcode(), ctrl.length(), CqeStatus::SUCCESS, Syndrome::NONE, env);
             if self.qps[q].req.ci != index {
                 // The CQ is overrun and the QP flushed.
                 return;
@@ -244,11 +244,13 @@ impl Device {
 
     /// The CQE of a send WQE.
     #[inline(never)]
+    #[allow(clippy::too_many_arguments)]
     fn send_cqe(
         &mut self,
         q: usize,
         index: u32,
-        ctrl: &WqeCtrl,
+        opcode: WqeOpcode,
+        length: u32,
         status: CqeStatus,
         syndrome: Syndrome,
         env: &mut impl Env,
@@ -259,8 +261,8 @@ impl Device {
         cqe.set_qpn(qp.qpn);
         cqe.set_status(status);
         cqe.set_syndrome(syndrome);
-        cqe.set_byte_len(ctrl.length());
-        cqe.set_opcode(match ctrl.opcode() {
+        cqe.set_byte_len(length);
+        cqe.set_opcode(match opcode {
             WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM => CqeOpcode::RDMA_WRITE,
             WqeOpcode::READ => CqeOpcode::RDMA_READ,
             WqeOpcode::CMP_SWAP => CqeOpcode::COMP_SWAP,
@@ -280,7 +282,7 @@ impl Device {
         let ctrl = fetch_ctrl(qp, qp.req.ci, env).unwrap_or_default();
         let index = qp.req.ci;
         let reliable = qp.qp_type == QpType::RC;
-        self.send_cqe(q, index, &ctrl, status, syndrome, env);
+        self.send_cqe(q, index, ctrl.opcode(), ctrl.length(), status, syndrome, env);
         if self.qps[q].req.ci == index {
             self.qps[q].req.ci = index.wrapping_add(Self::wqe_blocks(&ctrl));
         }
@@ -306,7 +308,8 @@ impl Device {
             }
             let Ok(ctrl) = fetch_ctrl(qp, qp.req.ci, env) else { break };
             let index = qp.req.ci;
-            self.send_cqe(q, index, &ctrl, CqeStatus::WR_FLUSH_ERR, Syndrome::FLUSH_EARLIER, env);
+            let (status, syndrome) = (CqeStatus::WR_FLUSH_ERR, Syndrome::FLUSH_EARLIER);
+            self.send_cqe(q, index, ctrl.opcode(), ctrl.length(), status, syndrome, env);
             self.qps[q].req.ci = index.wrapping_add(Self::wqe_blocks(&ctrl).min(left));
             budget -= 1;
         }

@@ -8,7 +8,7 @@ use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create, MemfdFlags, SealFlags
 
 use super::keeper::KeeperError;
 use super::layout::{Header, Layout, KEEPER_MEMBER, LAYOUT_VERSION, MAGIC, MEMBER_ACTIVE, WORLD_OFFSET};
-use super::{lock, registry, Segment};
+use super::{registry, Segment};
 use std::sync::atomic::Ordering;
 
 /// What the keeper hands to members.
@@ -52,9 +52,7 @@ pub(super) fn segment(world_bytes: u64, heap_bytes: u64) -> Result<(Segment, Han
         (*header).heap_bytes = layout.heap_bytes;
     }
     let tables = segment.tables();
-    // SAFETY: as above.
-    unsafe { lock::initialise(&tables.header.control) }
-        .map_err(|error| KeeperError::system("making the cards' lock", error))?;
+    tables.header.control.generation.store(1, Ordering::Relaxed);
     let timers = &tables.header.timers;
     timers.next_deadline.store(u64::MAX, Ordering::Relaxed);
     let keeper = &tables.members[usize::from(KEEPER_MEMBER)];

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use super::layout::{Steady, Tables};
 use super::lock::Guard;
 use super::ranges::{self, Change, Place, Range, FOREIGN};
+use super::Segment;
 
 /// Ranges that one member can have.
 pub const MAX_RANGES: usize = 65536;
@@ -44,13 +45,15 @@ pub struct MapFull;
 pub struct Dma<'g> {
     map: &'g DmaMap,
     steady: &'g Steady,
+    segment: &'g Segment,
 }
 
 impl<'g> Dma<'g> {
     /// The map of `member`; `None` for an index that does not exist.
     pub fn new(guard: &'g Guard<'_>, member: u16) -> Option<Dma<'g>> {
         let tables: &Tables = guard.segment().tables();
-        Some(Dma { map: tables.dma.get(usize::from(member))?, steady: &tables.header.steady })
+        let map = tables.dma.get(usize::from(member))?;
+        Some(Dma { map, steady: &tables.header.steady, segment: guard.segment() })
     }
 
     /// All ranges, sorted; none while a change was left unfinished.
@@ -87,6 +90,7 @@ impl<'g> Dma<'g> {
 
     /// Forgets everything.
     pub fn clear(&self) {
+        self.segment.new_generation();
         self.steady.dma_generation.fetch_add(1, Release);
         self.map.count.store(0, Release);
         self.map.changing.store(0, Release);
@@ -99,6 +103,7 @@ impl<'g> Dma<'g> {
         if new_count > MAX_RANGES {
             return Err(MapFull);
         }
+        self.segment.new_generation();
         self.steady.dma_generation.fetch_add(1, Release);
         self.map.changing.store(1, Release);
         // SAFETY: the lock is held and no slice from `ranges` is alive.

@@ -10,6 +10,7 @@
 use super::bounce::{Transfer, LEAST};
 use super::dma::Backing;
 use super::lock::Guard;
+use crate::here::Here;
 
 /// A DMA access that failed, as a card's would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,34 +73,13 @@ enum Spot {
     Asked(u64),
 }
 
-/// A copy that is two loads and two stores for the shortest messages, without a call.
-///
-/// # Safety
-/// As of [`std::ptr::copy`].
-#[inline(always)]
-unsafe fn copy_here(to: *mut u8, from: *const u8, len: usize) {
-    // SAFETY: as the caller promises; both words are read before one is written.
-    unsafe {
-        if (8..=16).contains(&len) {
-            let first = from.cast::<u64>().read_unaligned();
-            let last = from.add(len - 8).cast::<u64>().read_unaligned();
-            to.cast::<u64>().write_unaligned(first);
-            to.add(len - 8).cast::<u64>().write_unaligned(last);
-        } else {
-            std::ptr::copy(from, to, len);
-        }
-    }
-}
-
 impl Guard<'_> {
     /// Copies `len` bytes from `src` to `dst`, each a member and its address.
     #[inline(always)]
     pub fn copy(&self, dst: (u16, u64), src: (u16, u64), len: u64) -> Result<(), DmaFault> {
         if let (Some(to), Some(from)) = (self.direct(dst.0, dst.1, len), self.direct(src.0, src.1, len)) {
-            // SAFETY: both ranges lie in the segment's heap. They may overlap
-            // (a buffer sent to itself), and programs may write to them
-            // meanwhile, as with any card.
-            unsafe { copy_here(to, from, len as usize) };
+            // SAFETY: both ranges lie in the segment's heap.
+            unsafe { Here::new(to).copy(Here::new(from), len as usize) };
             return Ok(());
         }
         self.copy_slowly(dst, src, len)

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use super::maps::{each_mapping, Mapping};
 use super::pages::{move_out, SegmentFile};
 use super::registry::{close_descriptors, forget_all, in_base, segments, PROCESS};
+use super::robust::forget_thread;
 use super::Local;
 
 /// The longest that a parent waits for its child to have copied.
@@ -80,6 +81,7 @@ extern "C" fn parent() {
 }
 
 extern "C" fn child() {
+    forget_thread();
     // SAFETY: PROCESS is held since `prepare`, and only this thread exists.
     unsafe {
         for &local in segments() {

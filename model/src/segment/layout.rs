@@ -6,19 +6,19 @@
 //! exception is the DMA map of a member, whose keys are that member's own
 //! virtual addresses.
 
-use std::cell::UnsafeCell;
 use std::mem::size_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::bounce::Bounce;
 use super::dma::DmaMap;
 use super::extents::ExtentTable;
+use super::robust::RobustLock;
 use super::windows::WindowTable;
 
 /// First eight bytes of every segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VERBENA\x01");
 /// Changes whenever anything in this file changes its place or its meaning.
-pub const LAYOUT_VERSION: u32 = 4;
+pub const LAYOUT_VERSION: u32 = 5;
 /// Unit of the heap.
 pub const PAGE: u64 = 4096;
 /// Processes in one segment, the keeper (member 0) included.
@@ -27,22 +27,21 @@ pub const MAX_MEMBERS: usize = 256;
 pub const KEEPER_MEMBER: u16 = 0;
 /// Words of pending work; bit n of the summary stands for word n.
 pub const PENDING_WORDS: usize = 64;
-/// Words of the journal.
-pub const JOURNAL_WORDS: usize = 10;
-
 /// The one contended block: the lock, who has work, and what is being done.
 ///
 /// Whoever takes the lock reads the summary and writes the journal next, so
-/// the three share a line. The second line is the rest of the journal and
-/// keeps the neighbour that the prefetcher fetches along free of other users.
+/// they share a line. The second line keeps the neighbour that the prefetcher
+/// fetches along free of other users.
 #[repr(C, align(128))]
 pub struct Control {
-    pub(super) mutex: UnsafeCell<libc::pthread_mutex_t>,
+    pub(super) lock: RobustLock,
     /// Bit n set: pending word n may have bits set.
     pub pending: AtomicU64,
-    /// For whoever holds the lock: what to repair if it dies. The first two
-    /// words lie in the lock's cache line.
-    pub journal: [AtomicU64; JOURNAL_WORDS],
+    /// For whoever holds the lock: grows with everything that may change what
+    /// was found out before. Never 0.
+    pub generation: AtomicU64,
+    /// For whoever holds the lock: what to repair if it dies.
+    pub journal: AtomicU64,
 }
 
 /// Read by everybody on every operation, written rarely.
@@ -134,7 +133,6 @@ pub struct Tables {
 pub const WORLD_OFFSET: u64 = size_of::<Tables>() as u64;
 
 const _: () = {
-    assert!(std::mem::offset_of!(Control, journal) == 48);
     assert!(size_of::<Control>() == 128);
     assert!(size_of::<Tables>() % PAGE as usize == 0);
     assert!(size_of::<Member>() == 64);

@@ -40,6 +40,7 @@ pub mod protocol;
 pub mod ranges;
 mod registry;
 mod release;
+mod robust;
 #[cfg(test)]
 mod tests;
 pub mod windows;
@@ -146,9 +147,23 @@ impl Segment {
         &self.tables().header.pending_words
     }
 
-    /// Words for whoever holds the lock; see [`layout::Control`].
+    /// Grows with everything that may change what was found out before: the
+    /// DMA maps, and what the cards' business is. With the lock held.
     #[inline]
-    pub fn journal(&self) -> &[AtomicU64; layout::JOURNAL_WORDS] {
+    pub fn generation(&self) -> u64 {
+        self.control().generation.load(Ordering::Relaxed)
+    }
+
+    /// What was found out before no longer counts. With the lock held.
+    #[inline]
+    pub fn new_generation(&self) {
+        let generation = &self.control().generation;
+        generation.store(generation.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// A word for whoever holds the lock; see [`layout::Control`].
+    #[inline]
+    pub fn journal(&self) -> &AtomicU64 {
         &self.control().journal
     }
 

@@ -1,12 +1,14 @@
 //! The cards' environment in simulated time: every effect becomes an event.
 #![allow(unsafe_code)]
 
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::event::{Event, SHORT};
 use super::state::{Sim, Slot, MTU, SLOTS};
 use super::trace::{Phase, Span, Subject, Unread};
 use crate::attach::Bells;
+use crate::device::Route;
 use crate::env::{Addr, Atomic, DmaFault, Env, Work};
 use crate::packet::{Packet, Payload};
 use crate::segment::Guard;
@@ -318,6 +320,10 @@ impl Env for SimEnv<'_> {
 
     fn direct_ack(&self) -> bool {
         false
+    }
+
+    fn route(&mut self, _: u8, _: u16) -> NonNull<Route> {
+        unreachable!("packets take their time")
     }
 
     fn holds_event(&mut self, card: u8, cqn: u16, arming: u32, held: u32) -> bool {

@@ -1,0 +1,68 @@
+//! Memory that cards reach, at its address in this process.
+#![allow(unsafe_code)]
+
+/// The address, in this process, of memory that is mapped for DMA.
+///
+/// It was found in the DMA maps and is good only as long as they stay as they were; hence the contracts below.
+#[derive(Clone, Copy, Debug)]
+pub struct Here(*mut u8);
+
+impl Here {
+    /// The memory at `ptr`.
+    #[inline(always)]
+    pub const fn new(ptr: *mut u8) -> Here {
+        Here(ptr)
+    }
+
+    /// The address `n` bytes further.
+    #[inline(always)]
+    #[must_use]
+    #[allow(clippy::should_implement_trait)] // Of bytes, like a pointer's.
+    pub fn add(self, n: u64) -> Here {
+        Here(self.0.wrapping_add(n as usize))
+    }
+
+    /// Reads 64-bit words (little endian); no alignment is assumed.
+    ///
+    /// # Safety
+    /// `N` words from here on are mapped.
+    #[inline(always)]
+    pub unsafe fn words<const N: usize>(self) -> [u64; N] {
+        // Word by word: a wider load of what a driver has just stored would wait for the stores.
+        let mut words = [0; N];
+        for (i, word) in words.iter_mut().enumerate() {
+            // SAFETY: as the caller promises.
+            *word = u64::from_le(unsafe { self.0.cast::<u64>().add(i).read_unaligned() });
+        }
+        words
+    }
+
+    /// Copies `len` bytes from `from` to here. The two may overlap (a buffer sent to itself), and programs may write
+    /// to them meanwhile, as with any card.
+    ///
+    /// # Safety
+    /// `len` bytes are mapped on both sides.
+    #[inline(always)]
+    pub unsafe fn copy(self, from: Here, len: usize) {
+        let (to, from) = (self.0, from.0);
+        // SAFETY: as the caller promises; of the shortest messages both words are read before one is written, and
+        // without a call.
+        unsafe {
+            if (8..=16).contains(&len) {
+                let first = from.cast::<u64>().read_unaligned();
+                let last = from.add(len - 8).cast::<u64>().read_unaligned();
+                to.cast::<u64>().write_unaligned(first);
+                to.add(len - 8).cast::<u64>().write_unaligned(last);
+            } else {
+                std::ptr::copy(from, to, len);
+            }
+        }
+    }
+
+    /// Memory that will be read soon: only a hint.
+    #[inline(always)]
+    pub fn prefetch(self) {
+        // SAFETY: a prefetch has no effects, whatever the address.
+        unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(self.0.cast()) };
+    }
+}
