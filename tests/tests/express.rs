@@ -8,12 +8,12 @@ mod seeded;
 
 use std::sync::Arc;
 
-use driver::{Data, Device, SendFlags, SendWr, Sge};
-use fpga_regs::{CqeStatus, WqeOpcode};
+use driver::{Data, Device, Mr, Qp, SendFlags, SendWr, Sge};
+use fpga_regs::{Access, CqeStatus, QpState, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::Wire;
 use proptest::prelude::*;
-use tests::{connect, Net, Options, Side, TestCard};
+use tests::{connect, join, Net, Options, Side, TestCard};
 
 /// Bytes of memory of each side.
 const BYTES: usize = 16 * 1024;
@@ -226,4 +226,114 @@ fn between_cards_it_makes_no_difference() {
 #[test]
 fn within_a_card_it_makes_no_difference() {
     check(1, 100);
+}
+
+/// The regions of a message, each registered for it.
+struct Regions {
+    source: Option<Arc<Mr<TestCard>>>,
+    target: Option<Arc<Mr<TestCard>>>,
+}
+
+impl Regions {
+    fn new(x: &Side, y: &Side) -> Regions {
+        let region = |side: &Side, access| {
+            // SAFETY: the buffer lives as long as its side.
+            #[allow(unsafe_code)]
+            let region =
+                unsafe { side.pd.reg_mr(side.buffer.addr(0) as *mut u8, 4096, side.buffer.addr(0), access) };
+            Some(region.expect("a region"))
+        };
+        let write = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+        Regions { source: region(x, Access::LOCAL_WRITE), target: region(y, write) }
+    }
+}
+
+/// Plain messages, then `change`, then one more message by the same keys: what comes of it?
+fn after(opcode: WqeOpcode, change: impl FnOnce(&mut Side, &mut Side, &mut Regions)) -> CqeStatus {
+    let net = Net::new(2);
+    let options = Options { timeout: 8, retry_cnt: 1, rnr_retry: 0, cqes: 64, ..Options::default() };
+    let (mut x, mut y) = connect(&net.open(0), &net.open(1), options);
+    let mut regions = Regions::new(&x, &y);
+    let lkey = regions.source.as_ref().map_or(0, |region| region.lkey());
+    let target = regions.target.as_ref().map_or((0, 0), |region| (region.lkey(), region.rkey()));
+    let sge = [Sge { addr: x.buffer.addr(0), length: 8, lkey }];
+    let receive = [Sge { addr: y.buffer.addr(8), length: 8, lkey: target.0 }];
+    let message = |x: &Side, y: &Side, id| {
+        x.post(&[SendWr { rkey: target.1, ..x.remote(id, opcode, &sge, y, 8) }]);
+    };
+    for id in 0..4 {
+        if opcode == WqeOpcode::SEND {
+            y.recv(100 + id, &receive);
+        }
+        x.buffer[..8].fill(id as u8 + 1);
+        message(&x, &y, id);
+        x.expect(id);
+        assert!(y.buffer[8..16].iter().all(|&byte| byte == id as u8 + 1));
+        if opcode == WqeOpcode::SEND {
+            y.expect(100 + id);
+        }
+    }
+    if opcode == WqeOpcode::SEND {
+        y.recv(200, &receive);
+    }
+    change(&mut x, &mut y, &mut regions);
+    x.buffer[..8].fill(0x55);
+    message(&x, &y, 50);
+    let status = x.wait().status;
+    let arrived = y.buffer[8..16].iter().all(|&byte| byte == 0x55);
+    assert_eq!(arrived, status == CqeStatus::SUCCESS);
+    status
+}
+
+#[test]
+fn what_was_found_out_does_not_outlive_a_change() {
+    const BOTH: [WqeOpcode; 2] = [WqeOpcode::WRITE, WqeOpcode::SEND];
+    for opcode in BOTH {
+        assert_eq!(after(opcode, |_, _, _| ()), CqeStatus::SUCCESS);
+        let no_source = after(opcode, |_, _, regions| drop(regions.source.take()));
+        assert_eq!(no_source, CqeStatus::LOC_PROT_ERR, "{opcode}: the source is no region any longer");
+        let own_error = after(opcode, |x, _, _| x.to(QpState::ERR));
+        assert_eq!(own_error, CqeStatus::WR_FLUSH_ERR, "{opcode}: the QP is in error");
+        for state in [QpState::ERR, QpState::RESET] {
+            let silent = after(opcode, |_, y, _| y.to(state));
+            assert_eq!(silent, CqeStatus::RETRY_EXC_ERR, "{opcode}: the peer is in {state}");
+        }
+    }
+    let no_target = after(WqeOpcode::WRITE, |_, _, regions| drop(regions.target.take()));
+    assert_eq!(no_target, CqeStatus::REM_ACCESS_ERR, "the target is no region any longer");
+    let no_buffer = after(WqeOpcode::SEND, |_, _, regions| drop(regions.target.take()));
+    assert_eq!(no_buffer, CqeStatus::REM_OP_ERR, "the receive's buffer is no region any longer");
+    let no_right = after(WqeOpcode::WRITE, |_, y, _| y.set_access(Access::LOCAL_WRITE));
+    assert_eq!(no_right, CqeStatus::REM_ACCESS_ERR, "the QP lets nobody write any longer");
+    let send_only = after(WqeOpcode::SEND, |_, y, _| y.set_access(Access::LOCAL_WRITE));
+    assert_eq!(send_only, CqeStatus::SUCCESS, "a SEND needs no right");
+}
+
+#[test]
+fn a_completion_queue_that_is_overrun_ends_the_way_of_all_its_queue_pairs() {
+    let net = Net::new(2);
+    let (a, b) = (net.open(0), net.open(1));
+    let options = Options { cqes: 8, depth: 64, timeout: 8, retry_cnt: 1, ..Options::default() };
+    let (mut x, mut y) = connect(&a, &b, options);
+    // A second connection, which completes to the same queues.
+    let fresh = [x.another_qp(), y.another_qp()];
+    let [for_x, for_y] = fresh;
+    let (other, _peer) = (std::mem::replace(&mut x.qp, for_x), std::mem::replace(&mut y.qp, for_y));
+    join(&x, &y);
+    let write = |x: &Side, y: &Side, qp: &Qp<TestCard>, flags| {
+        let sge = [x.sge(0, 8)];
+        let mut post = qp.send();
+        let pushed = post.push(&SendWr { flags, ..x.remote(1, WqeOpcode::WRITE, &sge, y, 64) });
+        post.ring();
+        pushed
+    };
+    (0..4).for_each(|_| write(&x, &y, &other, SendFlags::empty()).expect("room"));
+    (0..=x.cq.entries()).for_each(|_| write(&x, &y, &x.qp, SendFlags::SIGNALED).expect("room"));
+    assert_eq!(x.state(), QpState::ERR, "its completion found no room");
+    assert_eq!(other.query().expect("the QP").0.state, QpState::ERR);
+    y.buffer[64..72].fill(0);
+    x.buffer[..8].fill(1);
+    // The driver does not know yet.
+    write(&x, &y, &other, SendFlags::empty()).expect("room");
+    assert_eq!(y.buffer[64..72], [0; 8], "a queue pair in error has written");
 }
