@@ -14,6 +14,9 @@ use crate::ring::Phased;
 
 /// Entries: an event for each of some thousand queues before anybody looks.
 const LOG_ENTRIES: u32 = 13;
+/// The card is told each time so many events were taken: a register write for each would cost more than the event.
+/// All other entries are always free for it.
+const TOLD_EVERY: u32 = 1 << (LOG_ENTRIES - 5);
 
 /// Something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +80,10 @@ impl<C: Card> Events<C> {
         if !ring.pop(&mut bytes) {
             return None;
         }
-        self.card.write32(regs::eq_consumer(self.eqn), ring.consumer());
+        let taken = ring.consumer();
+        if taken % TOLD_EVERY == 0 {
+            self.card.write32(regs::eq_consumer(self.eqn), taken);
+        }
         drop(ring);
         Some(Event::of(&Eqe::from_bytes(&bytes)))
     }

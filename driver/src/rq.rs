@@ -146,9 +146,11 @@ impl<C: Card> RecvPost<'_, C> {
         Ok(())
     }
 
-    /// Makes the chain known to the card: one barrier, one doorbell. Nothing for an empty chain.
+    /// Makes what was pushed known to the card: one barrier, one doorbell. Nothing for an empty chain.
+    ///
+    /// Not by value: a copy of what was just written piece by piece waits until all stores before it are done.
     #[inline]
-    pub fn ring(mut self) {
+    pub fn ring(&mut self) {
         let head = self.head;
         let rq = &mut *self.rq;
         if head == rq.head {

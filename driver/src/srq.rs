@@ -281,9 +281,11 @@ impl<C: Card> SrqPost<'_, C> {
         Ok(())
     }
 
-    /// Makes the chain known to the card: one barrier, one doorbell. Nothing for an empty chain.
+    /// Makes what was pushed known to the card: one barrier, one doorbell. Nothing for an empty chain.
+    ///
+    /// Not by value: a copy of what was just written piece by piece waits until all stores before it are done.
     #[inline]
-    pub fn ring(mut self) {
+    pub fn ring(&mut self) {
         let ring = &mut *self.ring;
         if self.head == ring.head {
             return;

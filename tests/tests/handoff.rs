@@ -11,6 +11,8 @@ mod atomic {
     use loom::sync::atomic::fence;
     pub use loom::sync::atomic::{AtomicU64, Ordering};
 
+    pub fn a_moment() {}
+
     pub fn after_note() {
         fence(Ordering::SeqCst);
     }

@@ -23,17 +23,39 @@ fn events_come_in_order_and_are_acknowledged() {
             memory.write(EVENTS, first.as_bytes());
             memory.write(EVENTS + 32, second.as_bytes());
         })),
-        Step::Write32(regs::eq_consumer(0), 1),
     ]);
     let wait = Duration::from_secs(1);
     assert_eq!(device.next_event(wait).unwrap(), Some(Event::Completion { cqn: 5 }));
-    card.expect([Step::Write32(regs::eq_consumer(0), 2)]);
     let port = Event::Async { kind: EventKind::PORT_ERR, object: 2 };
     assert_eq!(device.next_event(wait).unwrap(), Some(port), "without waiting");
     card.expect([Step::Wait(0, false)]);
     assert_eq!(device.next_event(wait).unwrap(), None, "the time is over");
     card.expect([Step::Wait(0, true)]);
     assert_eq!(device.next_event(wait).unwrap(), None, "a wake-up without an event");
+    card.finish();
+    card.expect(stop());
+}
+
+#[test]
+fn the_card_is_told_now_and_then_what_was_taken() {
+    let (card, device) = opened(features());
+    card.expect([
+        Step::Wait(0, true),
+        Step::Act(Box::new(|memory| {
+            for n in 0..512 {
+                let event = Eqe::new().with_kind(EventKind::COMPLETION).with_object(n).with_phase(true);
+                memory.write(EVENTS + 32 * u64::from(n), event.as_bytes());
+            }
+        })),
+    ]);
+    for n in 0..512 {
+        // Each 256th event ends with a register write, and no other.
+        if n % 256 == 255 {
+            card.expect([Step::Write32(regs::eq_consumer(0), n + 1)]);
+        }
+        let event = device.next_event(Duration::from_secs(1)).unwrap();
+        assert_eq!(event, Some(Event::Completion { cqn: n }));
+    }
     card.finish();
     card.expect(stop());
 }

@@ -4,7 +4,7 @@
 //! unlocking. Either the second try comes after the unlock and takes the lock, or the note comes before
 //! the look and is seen. `tests/tests/handoff.rs` runs this file through every interleaving (loom).
 
-use super::atomic::{after_note, after_unlock, AtomicU64, Ordering};
+use super::atomic::{a_moment, after_note, after_unlock, AtomicU64, Ordering};
 
 /// Where notes are left: bit n of the summary says that word n may have bits.
 pub struct Notes<'a> {
@@ -58,7 +58,7 @@ pub trait Shared {
     fn try_lock(&self) -> Option<Self::Guard<'_>>;
     /// The notes.
     fn notes(&self) -> Notes<'_>;
-    /// Does what the notes ask for, until there are none.
+    /// Does what the notes ask for; it may leave some, and new ones.
     fn work(&self, guard: &Self::Guard<'_>);
 }
 
@@ -93,5 +93,9 @@ pub fn look<S: Shared>(shared: &S) {
         shared.work(&guard);
         drop(guard);
         after_unlock();
+        if shared.notes().any() {
+            // Who leaves notes all the time had better take the lock.
+            a_moment();
+        }
     }
 }

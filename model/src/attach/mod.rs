@@ -24,6 +24,12 @@ mod atomic {
     use std::sync::atomic::{compiler_fence, fence};
     pub use std::sync::atomic::{AtomicU64, Ordering};
 
+    /// Long enough for another to post and take the lock: some 2 us.
+    #[cold]
+    pub fn a_moment() {
+        (0..64).for_each(|_| std::hint::spin_loop());
+    }
+
     /// Between a note and the second try of the lock.
     pub fn after_note() {
         fence(Ordering::SeqCst);

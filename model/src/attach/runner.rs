@@ -18,6 +18,10 @@ use crate::world::World;
 
 /// How long control operations wait for the lock.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often in a row a holder of the lock does what was left to it. As long as its peer posts, there is something
+/// each time, and a process that only looked in would run all the cards from then on, with every line of them on its
+/// way between two cores.
+const ROUNDS: u32 = 16;
 /// QPs that a pending bit stands for: bit n is QP n, n + 4096, ... of every card.
 const PENDING_BITS: usize = crate::segment::layout::PENDING_WORDS * 64;
 
@@ -131,11 +135,12 @@ impl<S: Borrow<Segment>> Runner<S> {
             self.segment().journal().store(0, Ordering::Relaxed);
             return result;
         }
-        loop {
+        for round in 0.. {
             if env.has_work() {
                 self.drain(world, &mut env);
             }
-            if self.segment().pending().load(Ordering::Relaxed) == 0 {
+            // What is still pending after so long is looked at after unlocking.
+            if self.segment().pending().load(Ordering::Relaxed) == 0 || round == ROUNDS {
                 break;
             }
             self.take_pending(world, &mut env);

@@ -70,7 +70,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     // From the moment that the post is gone the builder may belong to another thread.
     let (error, post) = (builder.error.take(), builder.post.take());
     let rung = catch_unwind(AssertUnwindSafe(|| match (error, post) {
-        (None, Some(post)) => {
+        (None, Some(mut post)) => {
             post.ring();
             0
         }
