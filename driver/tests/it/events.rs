@@ -12,7 +12,7 @@ use crate::script::*;
 const NOW: Duration = Duration::ZERO;
 
 #[test]
-fn events_come_in_order_and_are_acknowledged() {
+fn events_come_in_order() {
     let (card, device) = opened(features());
     assert_eq!(device.next_event(NOW).unwrap(), None);
     card.expect([

@@ -203,9 +203,8 @@ impl Env for Wall<'_> {
     #[inline(always)]
     fn words<const N: usize>(&mut self, from: Addr) -> Result<[u64; N], DmaFault> {
         match self.direct(from, N * 8) {
-            // Word by word: a wider load of what a driver has just stored would wait for the stores.
-            // SAFETY: `N` words of the segment's heap; no alignment is assumed.
-            Some(p) => Ok(std::array::from_fn(|i| unsafe { p.cast::<u64>().add(i).read_unaligned() })),
+            // SAFETY: `N` words of the segment's heap.
+            Some(p) => Ok(unsafe { Here::new(p).words() }),
             None => self.words_slowly(from),
         }
     }
@@ -213,8 +212,7 @@ impl Env for Wall<'_> {
     #[inline]
     fn prefetch(&mut self, at: Addr) {
         if let Some(p) = self.direct(at, 1) {
-            // SAFETY: a prefetch has no effects, whatever the address.
-            unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(p.cast()) };
+            Here::new(p).prefetch();
         }
     }
 

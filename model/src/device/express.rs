@@ -347,13 +347,9 @@ impl Device {
     #[inline(always)]
     fn take_plain_send(&mut self, route: &mut Route, message: &Message, env: &mut impl Env) -> bool {
         let (q, length) = (route.peer as usize, message.length);
-        let qp = &mut self.qps[q];
+        let posted = self.posted_receives(q, env);
+        let qp = &self.qps[q];
         let index = qp.resp.rq_ci;
-        if qp.resp.rq_pi == index {
-            // The doorbell's line belongs to whoever posts: it is read only when what it said is used up.
-            qp.resp.rq_pi = env.rq_producer(self.id, route.peer, false);
-        }
-        let posted = qp.resp.rq_pi.wrapping_sub(index);
         if route.rq_stride_log == 0 || qp.resp.has_recv || posted.wrapping_sub(1) > route.rq_mask {
             return false;
         }
