@@ -29,7 +29,7 @@ macro_rules! forward_card {
     };
     (@ doorbells $to:ident) => { $crate::forward_card!($to: doorbell push expect_doorbell); };
     (@ doorbell $to:ident) => {
-        #[inline]
+        #[inline(always)]
         fn doorbell(&self, offset: u32, value: u64) {
             $to!(self, card => card.doorbell(offset, value));
         }

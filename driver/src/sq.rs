@@ -75,7 +75,7 @@ impl<C: Card> SendPost<'_, C> {
     /// Makes what was pushed known to the card: one barrier, one doorbell. Nothing for an empty chain.
     ///
     /// Not by value: a copy of what was just written piece by piece waits until all stores before it are done.
-    #[inline]
+    #[inline(always)]
     pub fn ring(&mut self) {
         let sq = &mut *self.sq;
         let blocks = self.head.wrapping_sub(sq.head);
@@ -90,7 +90,7 @@ impl<C: Card> SendPost<'_, C> {
         fence(Ordering::Release);
         let at = fpga_regs::doorbell_page(sq.page()) + DOORBELL_SQ;
         let value = SqDoorbell::new(sq.qpn(), self.head);
-        if flags & PUSH != 0 && one && blocks == 1 && self.pushed(first, at, value) {
+        if flags & PUSH != 0 && one && blocks == 1 && pushed(self.qp, sq, first, at, value) {
             return;
         }
         self.sq.card().doorbell(at, value.0);
@@ -99,16 +99,16 @@ impl<C: Card> SendPost<'_, C> {
     /// Takes the chain back.
     #[inline]
     pub fn abort(self) {}
+}
 
-    /// Sends one block through the push window, if a slot is free.
-    fn pushed(&self, first: u32, at: u32, value: SqDoorbell) -> bool {
-        let Some((slot, _held)) = self.qp.push.take(self.sq.qpn()) else { return false };
-        // SAFETY: the block was just written and is ours until the doorbell.
-        let wqe = unsafe { std::slice::from_raw_parts(self.sq.block(first), WQE_BLOCK) };
-        let value = value.with_pushed(true).with_slot(slot).with_blocks(1);
-        self.sq.card().push(fpga_regs::push_slot(self.sq.page(), slot), wqe, at, value.0);
-        true
-    }
+/// Sends one block through the push window, if a slot is free.
+fn pushed<C: Card>(qp: &Qp<C>, sq: &SqRing<C>, first: u32, at: u32, value: SqDoorbell) -> bool {
+    let Some((slot, _held)) = qp.push.take(sq.qpn()) else { return false };
+    // SAFETY: the block was just written and is ours until the doorbell.
+    let wqe = unsafe { std::slice::from_raw_parts(sq.block(first), WQE_BLOCK) };
+    let value = value.with_pushed(true).with_slot(slot).with_blocks(1);
+    sq.card().push(fpga_regs::push_slot(sq.page(), slot), wqe, at, value.0);
+    true
 }
 
 /// Checks the request and finds the size of its data and, for UD, of the address before it.

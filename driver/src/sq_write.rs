@@ -63,7 +63,8 @@ unsafe fn put_sge(to: *mut u8, sge: &Sge) {
     let to = to.cast::<u64>();
     // SAFETY: as the caller promises; the words are those of WqeSge.
     unsafe {
-        to.write(sge.addr);
+        // Volatile, so that the words are not read as one: who has just stored the address would have to wait for that.
+        to.write((&raw const sge.addr).read_volatile());
         to.add(1).write(u64::from(sge.length) | u64::from(sge.lkey) << 32);
     }
 }

@@ -4,8 +4,6 @@
 //! [`Env`]. The wall-clock environment answers at once ([`crate::attach`]); one with simulated time
 //! may answer later, since every continuation is a [`Work`] item that the environment hands back.
 
-use std::ptr::NonNull;
-
 use crate::device::Route;
 use crate::here::Here;
 use crate::packet::{Packet, Payload};
@@ -129,16 +127,16 @@ pub trait Env {
     }
     /// Where this process remembers what it found out about a connection. Asked for only where
     /// [`direct_ack`](Env::direct_ack) says yes; the place stays while the cards are run, and nobody else uses it.
-    fn route(&mut self, card: u8, qp: u16) -> NonNull<Route>;
+    fn route(&mut self, card: u8, qp: u16) -> *mut Route;
     /// Where this process reaches the memory at an address, as long as the [`generation`](Env::generation) is the
     /// same, and how many bytes of it; `None` when it does not.
     fn here(&mut self, at: Addr) -> Option<(Here, u64)> {
         let _ = at;
         None
     }
-    /// This QP and its peer are about to be changed together: noted for whoever finds us dead.
-    fn touch_pair(&mut self, card: u8, qp: u16) {
-        let _ = (card, qp);
+    /// Something is about to be changed: a word of the [journal](crate::journal), for whoever finds us dead.
+    fn note(&mut self, word: u64) {
+        let _ = word;
     }
     /// A QP sent something: when the run ends, it may need a timer
     /// ([`arm_if_waiting`](crate::device::Device::arm_if_waiting)).

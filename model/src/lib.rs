@@ -10,6 +10,7 @@ pub mod attach;
 pub mod device;
 pub mod env;
 pub mod here;
+pub mod journal;
 pub mod link;
 pub mod packet;
 pub mod profile;

@@ -84,9 +84,16 @@ pub fn unlock<'a, S: Shared>(shared: &'a S, guard: S::Guard<'a>) {
 }
 
 /// What everybody does who has held the lock.
-#[inline]
+#[inline(always)]
 pub fn look<S: Shared>(shared: &S) {
     after_unlock();
+    if shared.notes().any() {
+        look_after(shared);
+    }
+}
+
+#[cold]
+fn look_after<S: Shared>(shared: &S) {
     while shared.notes().any() {
         // Busy: its holder looks.
         let Some(guard) = shared.try_lock() else { break };

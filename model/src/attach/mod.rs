@@ -7,6 +7,7 @@
 mod bells;
 mod card;
 mod clocked;
+mod doorbell;
 mod follower;
 mod handoff;
 mod keeper;

@@ -5,14 +5,15 @@
 
 use std::borrow::Borrow;
 use std::cell::UnsafeCell;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{compiler_fence, Ordering};
 use std::time::Duration;
 
 use super::handoff::{self, Notes, Shared};
 use super::net::Net;
-use super::wall::{Left, Scratch, Wall};
+use super::wall::{Left, Routes, Scratch, Wall};
 use crate::env::{Env, Work};
-use crate::segment::{Guard, LockError, Segment};
+use crate::journal;
+use crate::segment::{Guard, Kept, LockError, Segment};
 use crate::sim::Step;
 use crate::world::World;
 
@@ -28,13 +29,14 @@ const PENDING_BITS: usize = crate::segment::layout::PENDING_WORDS * 64;
 /// One process's attachment to a segment.
 pub(super) struct Runner<S: Borrow<Segment>> {
     segment: S,
+    pub(super) routes: Routes,
     /// Only with the lock, which one thread of a process has at most.
-    scratch: UnsafeCell<Scratch>,
+    pub(super) scratch: UnsafeCell<Scratch>,
     /// The same, for simulated time.
     step: UnsafeCell<Step>,
 }
 
-// SAFETY: `scratch` and `step` are used under the segment's lock only.
+// SAFETY: `routes`, `scratch` and `step` are used under the segment's lock only.
 unsafe impl<S: Borrow<Segment> + Send> Send for Runner<S> {}
 // SAFETY: as above.
 unsafe impl<S: Borrow<Segment> + Sync> Sync for Runner<S> {}
@@ -45,7 +47,12 @@ impl<S: Borrow<Segment>> Runner<S> {
             segment.borrow().world_bytes() as usize >= size_of::<Net>(),
             "the segment was made by another version"
         );
-        Runner { segment, scratch: UnsafeCell::default(), step: UnsafeCell::default() }
+        Runner {
+            segment,
+            routes: Routes::default(),
+            scratch: UnsafeCell::default(),
+            step: UnsafeCell::default(),
+        }
     }
 
     /// The segment.
@@ -60,21 +67,27 @@ impl<S: Borrow<Segment>> Runner<S> {
         net(self.segment())
     }
 
-    /// A send doorbell rang: runs the QP now, or leaves it to whoever runs the cards.
-    #[inline]
+    /// Runs a QP now, or leaves it to whoever runs the cards.
     pub fn kick(&self, card: u8, qp: u16) {
-        if let Some(guard) = self.segment().try_lock() {
-            self.run(guard, |world, env| {
-                self.segment().journal().store(journal_entry(card, qp as u32), Ordering::Relaxed);
-                world.step(&Work::Send { card, qp }, env);
-            });
-        } else {
-            self.leave_pending(qp);
+        match self.segment().try_lock() {
+            Some(guard) => self.run_queue(guard.keep(), card, qp, false),
+            None => self.leave_pending(qp),
         }
     }
 
+    /// Runs a QP, if not all that it had to send is `sent`, and whatever else there is to do.
+    #[inline(never)]
+    pub(super) fn run_queue(&self, lock: Kept, card: u8, qp: u16, sent: bool) {
+        self.run(Guard::of(self.segment(), lock), |world, env| {
+            if !sent {
+                note(self.segment(), journal::one(card, qp.into()));
+                world.step(&Work::Send { card, qp }, env);
+            }
+        });
+    }
+
     #[cold]
-    fn leave_pending(&self, qp: u16) {
+    pub(super) fn leave_pending(&self, qp: u16) {
         handoff::leave(self, qp as usize % PENDING_BITS);
     }
 
@@ -124,7 +137,8 @@ impl<S: Borrow<Segment>> Runner<S> {
         let net = self.net();
         // SAFETY: the lock is held: no other thread or process uses the cards or our scratch.
         let (world, scratch) = unsafe { (&mut *net.world.get(), &mut *self.scratch.get()) };
-        let mut env = Wall::new(guard, net, scratch);
+        scratch.begin();
+        let mut env = Wall::new(guard, net, scratch, &self.routes);
         if guard.recovered() {
             recover(guard, world, &mut env);
         }
@@ -182,10 +196,10 @@ impl<S: Borrow<Segment>> Runner<S> {
                 let work = unsafe { &*work };
                 // What is being worked on, for whoever finds us dead.
                 let entry = match work {
-                    Work::Packet(p) => pair_entry(p.dst.card, p.dest_qpn),
-                    Work::Send { card, qp } => journal_entry(*card, *qp as u32),
+                    Work::Packet(p) => journal::pair(p.dst.card, p.dest_qpn),
+                    Work::Send { card, qp } => journal::one(*card, (*qp).into()),
                 };
-                self.segment().journal().store(entry, Ordering::Relaxed);
+                note(self.segment(), entry);
                 match work {
                     Work::Packet(p) if env.linked() => env.carry(world, p),
                     _ => world.step(work, env),
@@ -234,19 +248,12 @@ impl<S: Borrow<Segment>> Shared for Runner<S> {
     }
 }
 
-/// In the journal: a packet for the QP, whose peer may be touched too.
-const PACKET: u64 = 1 << 62;
-
-/// The journal's word for work on a QP.
+/// Something is about to be changed.
 #[inline(always)]
-pub(super) fn journal_entry(card: u8, qpn: u32) -> u64 {
-    1 << 63 | (card as u64) << 32 | qpn as u64
-}
-
-/// The journal's word for a packet to a QP: its peer may be touched too.
-#[inline(always)]
-pub(super) fn pair_entry(card: u8, qpn: u32) -> u64 {
-    journal_entry(card, qpn) | PACKET
+pub(super) fn note(segment: &Segment, word: u64) {
+    segment.journal().store(word, Ordering::Relaxed);
+    // What is changed after this is changed after this, for whoever finds us dead.
+    compiler_fence(Ordering::SeqCst);
 }
 
 /// The cards' area of a segment.
@@ -267,11 +274,10 @@ fn recover(guard: &Guard<'_>, world: &mut World, env: &mut Wall<'_>) {
         world.cards[card].recover_queues(env);
     }
     let entry = guard.segment().journal().load(Ordering::Relaxed);
-    let card = (entry >> 32) as usize & 0xff;
-    if entry >> 63 == 1 && card < world.count as usize {
-        let peer = world.cards[card].recover_qp((entry & 0xffff) as usize, env);
+    if let Some((card, qpn, pair)) = journal::read(entry).filter(|(card, ..)| *card < world.count) {
+        let peer = world.cards[card as usize].recover_qp((qpn & 0xffff) as usize, env);
         // A packet may have been acknowledged within the same step.
-        if let Some((port, qpn)) = peer.filter(|(port, _)| entry & PACKET != 0 && port.card < world.count) {
+        if let Some((port, qpn)) = peer.filter(|(port, _)| pair && port.card < world.count) {
             let card = &mut world.cards[port.card as usize];
             if let Some(q) = card.find_qp(qpn) {
                 card.recover_qp(q, env);

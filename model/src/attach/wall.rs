@@ -1,12 +1,12 @@
 //! The environment of the cards in wall-clock mode: everything is answered at once.
 #![allow(unsafe_code)]
 
-use std::ptr::NonNull;
+use std::cell::UnsafeCell;
 use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
 use super::net::Net;
 use super::queue::WorkQueue;
-use super::runner::{journal_entry, pair_entry};
+use super::runner::note;
 use crate::device::Route;
 use crate::env::{Addr, Atomic, DmaFault, Env, Work};
 use crate::here::Here;
@@ -23,30 +23,38 @@ pub(super) struct Scratch {
     stashes: Vec<Vec<u8>>,
     stashes_used: usize,
     tap: Tap,
-    routes: Routes,
     /// QPs that sent something in this run.
     watched: Vec<(u8, u16)>,
+}
+
+impl Scratch {
+    /// A run begins: nothing is under way.
+    #[inline(always)]
+    pub fn begin(&mut self) {
+        self.stashes_used = 0;
+    }
 }
 
 /// Routes that a process remembers, a power of two: so many that a thousand queue pairs seldom meet.
 const ROUTES: usize = 2048;
 
-/// What this process found out about connections, by queue pair.
-struct Routes(Box<[Route]>);
+/// What this process found out about connections, by queue pair. Used with the lock only.
+pub(super) struct Routes(Box<[UnsafeCell<Route>; ROUTES]>);
 
 impl Default for Routes {
     fn default() -> Self {
-        Routes(vec![Route::NONE; ROUTES].into())
+        let routes: Box<[_]> = (0..ROUTES).map(|_| UnsafeCell::new(Route::NONE)).collect();
+        Routes(routes.try_into().unwrap_or_else(|_| unreachable!("so many were made")))
     }
 }
 
 impl Routes {
     /// The place of a queue pair's.
     #[inline(always)]
-    fn place(&mut self, card: u8, qp: u16) -> NonNull<Route> {
+    pub fn place(&self, card: u8, qp: u16) -> *mut Route {
         // The queue pairs of two cards have the same numbers.
         let place = usize::from(qp) ^ usize::from(card) << 7;
-        NonNull::from(&mut self.0[place % ROUTES])
+        self.0[place % ROUTES].get()
     }
 }
 
@@ -58,6 +66,7 @@ pub(super) struct Wall<'a> {
     guard: &'a Guard<'a>,
     net: &'a Net,
     scratch: &'a mut Scratch,
+    routes: &'a Routes,
     /// The cards run in simulated time: this environment only serves control operations.
     simulated: bool,
     /// Packets travel as frames, or are recorded as such.
@@ -68,11 +77,11 @@ pub(super) struct Wall<'a> {
 
 impl<'a> Wall<'a> {
     #[inline(always)]
-    pub fn new(guard: &'a Guard<'a>, net: &'a Net, scratch: &'a mut Scratch) -> Self {
-        scratch.stashes_used = 0;
+    pub fn new(guard: &'a Guard<'a>, net: &'a Net, scratch: &'a mut Scratch, routes: &'a Routes) -> Self {
         // SAFETY: the lock is held.
         let simulated = unsafe { (*net.sim.get()).on };
-        Wall { guard, net, scratch, simulated, linked: net.link.is_on() && !simulated, landing: None }
+        let linked = net.link.is_on() && !simulated;
+        Wall { guard, net, scratch, routes, simulated, linked, landing: None }
     }
 
     /// What a control operation left to do, for the simulation.
@@ -313,8 +322,8 @@ impl Env for Wall<'_> {
     }
 
     #[inline(always)]
-    fn route(&mut self, card: u8, qp: u16) -> NonNull<Route> {
-        self.scratch.routes.place(card, qp)
+    fn route(&mut self, card: u8, qp: u16) -> *mut Route {
+        self.routes.place(card, qp)
     }
 
     fn here(&mut self, at: Addr) -> Option<(Here, u64)> {
@@ -327,10 +336,8 @@ impl Env for Wall<'_> {
     }
 
     #[inline(always)]
-    fn touch_pair(&mut self, card: u8, qp: u16) {
-        self.guard.segment().journal().store(pair_entry(card, qp.into()), Ordering::Relaxed);
-        // What is changed after this is changed after this, for whoever finds us dead.
-        compiler_fence(Ordering::SeqCst);
+    fn note(&mut self, word: u64) {
+        note(self.guard.segment(), word);
     }
 
     fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
@@ -423,9 +430,5 @@ impl LinkEnv for Wall<'_> {
         self.landing = Some(id);
         self.scratch.stashes[id as usize][..bytes.len()].copy_from_slice(bytes);
         Payload::Stash(id, bytes.len() as u32)
-    }
-
-    fn note(&mut self, card: u8, qpn: u32) {
-        self.guard.segment().journal().store(journal_entry(card, qpn), Ordering::Relaxed);
     }
 }

@@ -10,7 +10,7 @@ mod admin;
 mod cq;
 pub mod defect;
 mod error;
-mod express;
+pub(crate) mod express;
 mod functions;
 mod keys;
 mod modify;
@@ -21,6 +21,7 @@ mod registers;
 mod requester;
 mod requester_ack;
 mod responder;
+mod route;
 pub mod tables;
 mod timers;
 mod ud;
@@ -35,8 +36,8 @@ use fpga_regs::CardLimits;
 use qp::Qp;
 use tables::*;
 
-pub use express::Route;
 pub use registers::FEATURES;
+pub use route::Route;
 
 /// Counters of a port that do not belong to a living QP, in the order of their registers.
 #[derive(Clone, Copy)]

@@ -5,6 +5,8 @@ use fpga_regs::{QpContext, QpState, QpType, WqeCtrl, WqeSge, MAX_SGE};
 use crate::packet::{PortId, Transport};
 
 /// The send side's progress. PSNs are 24-bit; indices count 64-byte blocks and run on (mod 2^32).
+///
+/// What each message changes is in the first cache line: with many queue pairs in turn, lines are what takes time.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Requester {
@@ -12,18 +14,27 @@ pub struct Requester {
     pub ci: u32,
     /// WQE to send from next.
     pub cur: u32,
-    /// Bytes of that WQE's message that are sent.
-    pub cur_offset: u32,
-    /// Local operations (bind, invalidate) before this index are done, also after a rewind.
-    pub local_done: u32,
     /// Next PSN to send.
     pub psn: u32,
     /// Oldest PSN that is not acknowledged.
     pub una: u32,
-    /// The oldest PSN when an answer was last found missing, with bit 31 set; 0: the time-out was over since.
-    pub went_back_to: u32,
     /// First PSN of the WQE at `ci`.
     pub ci_psn: u32,
+    /// Bytes of the message of the WQE at `cur` that are sent.
+    pub cur_offset: u32,
+    /// Requests sent.
+    pub packets: u64,
+    /// Bytes sent, from the Ethernet header to the ICRC.
+    pub bytes: u64,
+    /// Answers received. Counted here and not with the responder: the two sides of a QP are run by two
+    /// processes, and share no line.
+    pub rx_packets: u64,
+    /// Bytes of the answers.
+    pub rx_bytes: u64,
+    /// Local operations (bind, invalidate) before this index are done, also after a rewind.
+    pub local_done: u32,
+    /// The oldest PSN when an answer was last found missing, with bit 31 set; 0: the time-out was over since.
+    pub went_back_to: u32,
     /// READs and atomics sent and not answered.
     pub rd_out: u8,
     /// Retries left after time-outs and sequence errors.
@@ -48,20 +59,11 @@ pub struct Requester {
     pub head: WqeCtrl,
     /// Place in the card's timer list.
     pub timer_slot: u16,
-    /// Answers received. Counted here and not with the responder: the two sides of a QP are run by two
-    /// processes, and share no line.
-    pub rx_packets: u64,
-    /// Bytes of the answers.
-    pub rx_bytes: u64,
-    /// Requests sent.
-    pub packets: u64,
-    /// Bytes sent, from the Ethernet header to the ICRC.
-    pub bytes: u64,
     /// WQEs before this index were begun (see [`Qp::begun`]); noted when sending goes back.
     pub begun: u32,
 }
 
-/// The receive side's progress.
+/// The receive side's progress; as with [`Requester`], the first line is that of each message.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Responder {
@@ -73,14 +75,6 @@ pub struct Responder {
     pub rq_ci: u32,
     /// Receive WQEs posted (running), as far as the card has looked.
     pub rq_pi: u32,
-    /// Key of the WRITE in progress.
-    pub rkey: u32,
-    /// Address of the WRITE in progress.
-    pub va: u64,
-    /// Length of the WRITE in progress.
-    pub length: u32,
-    /// Bytes of the message received.
-    pub offset: u32,
     /// Message in progress: see `IDLE`, `IN_SEND`, `IN_WRITE`.
     pub op: u8,
     /// A sequence NAK was sent for `epsn`.
@@ -91,14 +85,34 @@ pub struct Responder {
     pub next_resource: u8,
     /// Communication established was reported.
     pub established: bool,
-    /// Answers sent.
-    pub tx_packets: u64,
-    /// Bytes of the answers.
-    pub tx_bytes: u64,
     /// Requests received.
     pub packets: u64,
     /// Bytes received, from the Ethernet header to the ICRC.
     pub bytes: u64,
+    /// Answers sent.
+    pub tx_packets: u64,
+    /// Bytes of the answers.
+    pub tx_bytes: u64,
+    /// Bytes of the message received.
+    pub offset: u32,
+    /// Key of the WRITE in progress.
+    pub rkey: u32,
+    /// Address of the WRITE in progress.
+    pub va: u64,
+    /// Length of the WRITE in progress.
+    pub length: u32,
+}
+
+impl Responder {
+    /// Receive WQEs in the QP's own ring, as far as it has to be known; `producer` is what its doorbell said.
+    #[inline(always)]
+    pub fn posted(&mut self, producer: impl FnOnce() -> u32) -> u32 {
+        if self.rq_pi == self.rq_ci {
+            // The doorbell's line belongs to whoever posts: it is read only when what it said is used up.
+            self.rq_pi = producer();
+        }
+        self.rq_pi.wrapping_sub(self.rq_ci)
+    }
 }
 
 /// Between messages.

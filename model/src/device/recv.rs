@@ -19,25 +19,15 @@ pub(super) enum RecvError {
 }
 
 impl Device {
-    /// Receive WQEs in the QP's own ring, as far as it has to be known.
-    #[inline(always)]
-    pub(super) fn posted_receives(&mut self, q: usize, env: &mut impl Env) -> u32 {
-        let resp = &mut self.qps[q].resp;
-        if resp.rq_pi == resp.rq_ci {
-            // The doorbell's line belongs to whoever posts: it is read only when what it said is used up.
-            resp.rq_pi = env.rq_producer(self.id, q as u16, false);
-        }
-        resp.rq_pi.wrapping_sub(resp.rq_ci)
-    }
-
     /// Takes the next receive WQE of the QP's RQ or SRQ into the QP.
     #[inline(always)]
     pub(super) fn take_recv(&mut self, q: usize, env: &mut impl Env) -> Result<(), RecvError> {
         if self.qps[q].has_srq {
             return self.take_shared(q, env);
         }
-        let posted = self.posted_receives(q, env);
+        let card = self.id;
         let qp = &mut self.qps[q];
+        let posted = qp.resp.posted(|| env.rq_producer(card, q as u16, false));
         let index = qp.resp.rq_ci;
         if posted == 0 || posted > qp.rq_mask + 1 {
             return Err(RecvError::Empty);

@@ -6,6 +6,7 @@ use super::area::LinkArea;
 use super::capture::Recorder;
 use super::{frames, route};
 use crate::env::{DmaFault, Env, Work};
+use crate::journal;
 use crate::packet::{Packet, Payload, PortId};
 use crate::wire::{DropReason, EncodeError};
 use crate::world::World;
@@ -16,8 +17,6 @@ pub trait LinkEnv: Env {
     fn fetch(&mut self, payload: &Payload, offset: usize, to: &mut [u8]) -> Result<(), DmaFault>;
     /// Puts the payload of a received frame where it stays until the next call.
     fn land(&mut self, bytes: &[u8]) -> Payload;
-    /// Notes the QP that is worked on next, for whoever finds this process dead.
-    fn note(&mut self, card: u8, qpn: u32);
 }
 
 /// One process's end of the wire: buffers, and frames that are held back. Empty between runs.
@@ -145,7 +144,7 @@ impl Recorder {
                 if !payload.is_empty() {
                     p.payload = env.land(payload);
                 }
-                env.note(p.dst.card, p.dest_qpn);
+                env.note(journal::one(p.dst.card, p.dest_qpn));
                 world.step(&Work::Packet(p), env);
             }
             Err(reason) => count(world, to, reason),

@@ -18,7 +18,7 @@ use super::windows::WindowTable;
 /// First eight bytes of every segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VERBENA\x01");
 /// Changes whenever anything in this file changes its place or its meaning.
-pub const LAYOUT_VERSION: u32 = 5;
+pub const LAYOUT_VERSION: u32 = 6;
 /// Unit of the heap.
 pub const PAGE: u64 = 4096;
 /// Processes in one segment, the keeper (member 0) included.

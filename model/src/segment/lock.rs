@@ -4,6 +4,7 @@
 //! so and the cards are repaired before anything else happens to them.
 use std::io;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -79,6 +80,16 @@ impl Segment {
         }
     }
 
+    /// A guard beside the one that the calling thread has; dropping it does nothing.
+    ///
+    /// # Safety
+    /// The calling thread has the lock for as long as the result lives.
+    #[inline]
+    #[allow(unsafe_code)]
+    pub unsafe fn locked(&self) -> ManuallyDrop<Guard<'_>> {
+        ManuallyDrop::new(Guard::new(self, Held::NONE))
+    }
+
     /// The previous holder died: the lock is ours, the tables of the segment
     /// are repaired here, the cards by whoever asks `Guard::recovered`.
     #[cold]
@@ -110,6 +121,9 @@ pub struct Guard<'a> {
     not_send: PhantomData<*mut ()>,
 }
 
+/// A lock without its guard: see [`Guard::keep`].
+pub struct Kept(Held);
+
 impl<'a> Guard<'a> {
     #[inline]
     fn new(segment: &'a Segment, held: Held) -> Guard<'a> {
@@ -120,6 +134,19 @@ impl<'a> Guard<'a> {
     #[inline]
     pub fn segment(&self) -> &'a Segment {
         self.segment
+    }
+
+    /// Keeps the lock without a guard, which is again to be had of it. A guard that is handed over has to be in
+    /// memory; this goes in registers.
+    #[inline(always)]
+    pub fn keep(self) -> Kept {
+        Kept(ManuallyDrop::new(self).held)
+    }
+
+    /// The guard again, of the same segment.
+    #[inline(always)]
+    pub fn of(segment: &'a Segment, kept: Kept) -> Guard<'a> {
+        Guard::new(segment, kept.0)
     }
 
     /// True when a holder of the lock has died since the last

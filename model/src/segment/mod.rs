@@ -56,7 +56,7 @@ pub use foreign::DmaFault;
 pub use futex::{futex_wait, futex_wake};
 pub use keeper::{KeeperError, KeeperOptions};
 pub use layout::{Layout, KEEPER_MEMBER, MAX_MEMBERS, PAGE};
-pub use lock::{Guard, LockError};
+pub use lock::{Guard, Kept, LockError};
 pub use mover::SegmentError;
 
 use layout::{Control, Tables, PENDING_WORDS};

@@ -10,7 +10,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::ptr::null;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{compiler_fence, AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -34,20 +34,65 @@ struct Head {
     pending: AtomicPtr<u8>,
 }
 
-thread_local! {
-    /// The calling thread's id (0 before the first lock; in a forked child it is that of the parent's thread, see
-    /// [`forget_thread`]), and the head of its list.
-    static ME: (Cell<u32>, Cell<*const Head>) = const { (Cell::new(0), Cell::new(null())) };
+/// What a thread knows of itself.
+#[repr(C)]
+struct Me {
+    /// The head of its list.
+    head: Cell<*const Head>,
+    /// Its id; 0 before the first lock. In a forked child it is that of the parent's thread, see [`forget_thread`].
+    tid: Cell<u32>,
+}
+
+// The thread-local variable, in the initial-exec model: two instructions find it. `thread_local!` in a library that
+// is loaded at run time calls the dynamic linker each time, which took a tenth of a doorbell. The C library keeps some
+// 1.6 KB in each thread for such variables of libraries (glibc.rtld.optional_static_tls); ours has 200 bytes of them.
+std::arch::global_asm!(
+    ".pushsection .tbss.verbena_me,\"awT\",@nobits",
+    ".balign 8",
+    ".globl verbena_robust_me",
+    ".hidden verbena_robust_me",
+    ".type verbena_robust_me, @tls_object",
+    ".size verbena_robust_me, {size}",
+    "verbena_robust_me:",
+    ".zero {size}",
+    ".popsection",
+    size = const size_of::<Me>(),
+);
+
+impl Me {
+    /// The calling thread's.
+    #[inline(always)]
+    fn of_thread<'a>() -> &'a Me {
+        let me: *const Me;
+        // SAFETY: reads where the variable lies; the dynamic linker and the C library see to both.
+        unsafe {
+            std::arch::asm!(
+                "mov {me}, qword ptr [rip + verbena_robust_me@GOTTPOFF]",
+                "add {me}, qword ptr fs:[0]",
+                me = out(reg) me,
+                options(pure, readonly, nostack),
+            );
+            // As long as the thread, which this reference does not leave; zero bytes are a value.
+            &*me
+        }
+    }
+
+    /// The id and the list, once [`introduce`] has found them.
+    #[inline(always)]
+    fn known(&self) -> (u32, &Head) {
+        // SAFETY: set together with the id; the list lives as long as the thread, which this reference does not leave.
+        (self.tid.get(), unsafe { &*self.head.get() })
+    }
 }
 
 /// The calling thread is a new one: the only one of a forked child.
 pub(super) fn forget_thread() {
-    ME.with(|(id, _)| id.set(0));
+    Me::of_thread().tid.set(0);
 }
 
 /// Finds out who the calling thread is, and where its list begins.
 #[cold]
-fn introduce() -> io::Result<(u32, &'static Head)> {
+fn introduce() -> io::Result<()> {
     let mut head: *const Head = null();
     let mut length = 0_usize;
     // SAFETY: asks for the calling thread's own list; both places are written.
@@ -60,23 +105,10 @@ fn introduce() -> io::Result<(u32, &'static Head)> {
     }
     // SAFETY: takes nothing and fails never.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-    ME.with(|me| {
-        me.0.set(tid);
-        me.1.set(head);
-    });
-    // SAFETY: the head that the C library announced lies in the thread's own control block.
-    Ok((tid, unsafe { &*head }))
-}
-
-/// The calling thread's id, and the head of its list, which lives as long as the thread.
-#[inline(always)]
-fn me() -> io::Result<(u32, &'static Head)> {
-    let (tid, head) = ME.with(|(tid, head)| (tid.get(), head.get()));
-    if tid == 0 {
-        return introduce();
-    }
-    // SAFETY: set together with the id.
-    Ok((tid, unsafe { &*head }))
+    let me = Me::of_thread();
+    me.tid.set(tid);
+    me.head.set(head);
+    Ok(())
 }
 
 /// The lock. Zero bytes are a free one.
@@ -84,6 +116,7 @@ fn me() -> io::Result<(u32, &'static Head)> {
 pub(super) struct RobustLock(AtomicU32);
 
 /// What there is to undo when the lock is released. Bound to the thread that took it.
+#[derive(Clone, Copy)]
 pub(super) struct Held {
     head: *const Head,
     /// What was pending before: this lock was taken in the middle of another's.
@@ -140,7 +173,11 @@ impl RobustLock {
     /// Takes the lock if it is free, or its holder dead.
     #[inline(always)]
     pub fn try_take(&self) -> Taken {
-        let Ok((tid, head)) = me() else { return Taken::Busy };
+        let me = Me::of_thread();
+        if me.tid.get() == 0 && introduce().is_err() {
+            return Taken::Busy;
+        }
+        let (tid, head) = me.known();
         let held = self.announce(head);
         match self.attempt(tid, 0) {
             Ok(false) => Taken::Free(held),
@@ -154,7 +191,11 @@ impl RobustLock {
 
     /// Takes the lock; waits at most for `timeout`. True with it when its holder has died.
     pub fn take(&self, timeout: Duration) -> Result<(Held, bool), Refused> {
-        let (tid, head) = me().map_err(Refused::Unsupported)?;
+        let me = Me::of_thread();
+        if me.tid.get() == 0 {
+            introduce().map_err(Refused::Unsupported)?;
+        }
+        let (tid, head) = me.known();
         let held = self.announce(head);
         if held.before == head.pending.load(Ordering::Relaxed) && self.holder() == tid {
             held.gone();
@@ -214,6 +255,9 @@ impl RobustLock {
 }
 
 impl Held {
+    /// Nothing to undo; never to be given back.
+    pub const NONE: Held = Held { head: null(), before: null_mut() };
+
     /// Takes the announcement back.
     #[inline(always)]
     fn gone(&self) {
@@ -238,7 +282,7 @@ mod tests {
 
     /// What is pending for the calling thread: nothing, when no lock of it is held.
     fn pending() -> *mut u8 {
-        me().unwrap().1.pending.load(Ordering::Relaxed)
+        Me::of_thread().known().1.pending.load(Ordering::Relaxed)
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The cards' environment in simulated time: every effect becomes an event.
 #![allow(unsafe_code)]
 
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::event::{Event, SHORT};
@@ -322,7 +321,7 @@ impl Env for SimEnv<'_> {
         false
     }
 
-    fn route(&mut self, _: u8, _: u16) -> NonNull<Route> {
+    fn route(&mut self, _: u8, _: u16) -> *mut Route {
         unreachable!("packets take their time")
     }
 

@@ -182,18 +182,20 @@ unsafe fn translate<'a>(
     push(&out).map_err(refused)
 }
 
-/// The general way, apart from the frequent one.
+/// The general way, apart from the frequent one: the chain goes there and back by value, so that it need not be in
+/// memory otherwise.
 ///
 /// # Safety
 /// As [`translate`].
 #[inline(never)]
-unsafe fn push_any(
+unsafe fn push_any<'a>(
     wr: &ibv_send_wr,
     qp_type: ibv_qp_type::Type,
-    post: &mut SendPost<'_, Card>,
-) -> Result<()> {
+    mut post: SendPost<'a, Card>,
+) -> (SendPost<'a, Card>, Result<()>) {
     // SAFETY: as the caller promises.
-    unsafe { translate(wr, qp_type, |wr| post.push(wr)) }
+    let pushed = unsafe { translate(wr, qp_type, |wr| post.push(wr)) };
+    (post, pushed)
 }
 
 #[cold]
@@ -210,7 +212,7 @@ pub unsafe extern "C" fn post_send(
     wr: *mut ibv_send_wr,
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
-    status(|| {
+    status(move || {
         // SAFETY: a live queue pair.
         let (this, qp_type) = unsafe { (Qp::of(qp), (*qp).qp_type) };
         let connected = matches!(qp_type, ibv_qp_type::IBV_QPT_RC | ibv_qp_type::IBV_QPT_UC);
@@ -222,8 +224,12 @@ pub unsafe extern "C" fn post_send(
             // SAFETY: as above.
             let pushed = match unsafe { push_plain(wr, connected, &mut post) } {
                 Some(pushed) => pushed.map_err(refused),
-                // SAFETY: as above.
-                None => unsafe { push_any(wr, qp_type, &mut post) },
+                None => {
+                    let pushed;
+                    // SAFETY: as above.
+                    (post, pushed) = unsafe { push_any(wr, qp_type, post) };
+                    pushed
+                }
             };
             if let Err(error) = pushed {
                 // SAFETY: programs give a place for this.

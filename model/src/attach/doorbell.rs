@@ -1,0 +1,105 @@
+//! The doorbell of a send queue: what is plain goes on the express lane at once.
+#![allow(unsafe_code)]
+
+use std::borrow::Borrow;
+use std::sync::atomic::Ordering;
+
+use super::handoff;
+use super::runner::{note, Runner};
+use super::wall::Wall;
+use crate::device::express::{send, End, Lane};
+use crate::device::tables::MAX_QPS;
+use crate::segment::Segment;
+use crate::world::{World, MAX_CARDS};
+
+impl<S: Borrow<Segment>> Runner<S> {
+    /// A send doorbell rang: runs the QP now, or leaves it to whoever runs the cards.
+    #[inline]
+    pub fn ring(&self, card: u8, qp: u16, producer: u32) {
+        let Some(guard) = self.segment().try_lock() else { return self.leave_pending(qp) };
+        // SAFETY: the lock is held: routes are used by nobody else, and what is in them was found by this process.
+        let route = unsafe { &*self.routes.place(card, qp) };
+        let mut lane = Doorbell { runner: self, left: false };
+        // SAFETY: the same of the cards.
+        let sent = route.is_of(card, qp)
+            && unsafe { send(self.net().world.get(), route, producer, &mut lane) } == End::Sent;
+        if sent && !lane.left && self.segment().pending().load(Ordering::Relaxed) == 0 {
+            self.segment().journal().store(0, Ordering::Relaxed);
+            handoff::unlock(self, guard);
+        } else {
+            self.run_queue(guard.keep(), card, qp, sent);
+        }
+    }
+
+    /// Completes a message of the express lane within a doorbell. Whether there is something to do after that.
+    ///
+    /// Those who call this are functions of C: a panic would leave the cards half changed, so it ends the process, and
+    /// who takes the lock after it repairs them. And so the doorbell has nothing to tidy up on the way out of a panic.
+    ///
+    /// # Safety
+    /// With the segment's lock; nothing refers to the cards or our scratch.
+    #[inline(always)]
+    unsafe fn complete(&self, complete: impl FnOnce(&mut World, &mut Wall<'_>)) -> bool {
+        let net = self.net();
+        // SAFETY: as the caller promises.
+        let (guard, world, scratch) =
+            unsafe { (self.segment().locked(), &mut *net.world.get(), &mut *self.scratch.get()) };
+        let mut env = Wall::new(&guard, net, scratch, &self.routes);
+        complete(world, &mut env);
+        env.has_work() || env.has_watched()
+    }
+
+    /// # Safety
+    /// As [`complete`](Self::complete).
+    #[inline(never)]
+    unsafe extern "C" fn complete_sent(&self, card: u8, qp: u16, ctrl: u64, more: u64) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe { self.complete(|world, env| world.sent(card, qp, [ctrl, more], env)) }
+    }
+
+    /// # Safety
+    /// As [`complete`](Self::complete).
+    #[inline(never)]
+    unsafe extern "C" fn complete_received(&self, card: u8, qp: u16, length: u32, solicited: bool) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe { self.complete(|world, env| world.received(card, qp, length, solicited, env)) }
+    }
+}
+
+/// The express lane within a doorbell: there is no environment but for completions, which few messages have.
+struct Doorbell<'a, S: Borrow<Segment>> {
+    runner: &'a Runner<S>,
+    /// A completion left something to do.
+    left: bool,
+}
+
+impl<S: Borrow<Segment>> Lane for Doorbell<'_, S> {
+    #[inline(always)]
+    fn generation(&self) -> u64 {
+        self.runner.segment().generation()
+    }
+
+    #[inline(always)]
+    fn note(&mut self, word: u64) {
+        note(self.runner.segment(), word);
+    }
+
+    #[inline(always)]
+    fn rq_producer(&mut self, card: u8, qp: u16) -> u32 {
+        self.runner.net().bells[card as usize % MAX_CARDS].qp[qp as usize % MAX_QPS]
+            .rq
+            .load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn sent(&mut self, card: u8, qp: u16, ctrl: [u64; 2]) {
+        // SAFETY: this is used with the lock only, and the lane refers to nothing within this call.
+        self.left |= unsafe { self.runner.complete_sent(card, qp, ctrl[0], ctrl[1]) };
+    }
+
+    #[inline(always)]
+    fn received(&mut self, card: u8, qp: u16, length: u32, solicited: bool) {
+        // SAFETY: as above.
+        self.left |= unsafe { self.runner.complete_received(card, qp, length, solicited) };
+    }
+}
