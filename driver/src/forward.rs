@@ -42,8 +42,8 @@ macro_rules! forward_card {
     };
     (@ expect_doorbell $to:ident) => {
         #[inline]
-        fn expect_doorbell(&self) {
-            $to!(self, card => card.expect_doorbell());
+        fn expect_doorbell(&self, qpn: u32) {
+            $to!(self, card => card.expect_doorbell(qpn));
         }
     };
     (@ memory $to:ident) => { $crate::forward_card!($to: queues regions); };

@@ -33,7 +33,7 @@ impl<C: Card> Qp<C> {
     #[inline]
     pub fn send(&self) -> SendPost<'_, C> {
         let sq = self.sq.lock();
-        sq.card().expect_doorbell();
+        sq.card().expect_doorbell(sq.qpn());
         let (head, count) = (sq.head, sq.count);
         SendPost { sq, qp: self, head, count }
     }

@@ -309,3 +309,51 @@ fn a_sleeper_is_woken_by_each_completion() {
         }
     });
 }
+
+/// Who holds the lock of the cards does what others leave to it meanwhile; but it is not kept by that for as long as
+/// somebody posts.
+#[test]
+fn who_looks_in_is_not_kept_by_the_work_of_others() {
+    /// Queue pairs, so many that there is always one with something to send.
+    const PAIRS: usize = 64;
+    const POSTING: Duration = Duration::from_secs(3);
+    // A hundred times what a look should take on a busy machine, and a fraction of the time that others post.
+    const LONG: Duration = Duration::from_millis(1000);
+    let net = Net::new(2);
+    let (a, b) = (net.open(0), net.open(1));
+    let pairs: Vec<_> = (0..PAIRS).map(|_| connect(&a, &b, options())).collect();
+    let stop = AtomicBool::new(false);
+    let longest = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _stop = Stop(&stop);
+            let until = Instant::now() + POSTING;
+            while Instant::now() < until {
+                for (x, y) in &pairs {
+                    let sges = [x.sge(0, 8)];
+                    let wr = SendWr { flags: SendFlags::SIGNALED, ..x.remote(0, WqeOpcode::WRITE, &sges, y, 0) };
+                    loop {
+                        let mut chain = x.qp.send();
+                        if chain.push(&wr).is_err() {
+                            break;
+                        }
+                        chain.ring();
+                    }
+                }
+                for (x, _) in &pairs {
+                    while let Some(wc) = x.poll() {
+                        assert_eq!(wc.status, CqeStatus::SUCCESS);
+                    }
+                }
+            }
+            stop.store(true, Ordering::SeqCst);
+        });
+        let mut longest = Duration::ZERO;
+        while !stop.load(Ordering::SeqCst) {
+            let begin = Instant::now();
+            b.query_port(1).expect("the port answers");
+            longest = longest.max(begin.elapsed());
+        }
+        longest
+    });
+    assert!(longest < LONG, "a look at the port took {longest:?} beside somebody who posts");
+}

@@ -337,8 +337,11 @@ impl Card for SegmentCard {
     }
 
     #[inline]
-    fn expect_doorbell(&self) {
-        self.runner.segment().expect_lock();
+    fn expect_doorbell(&self, qpn: u32) {
+        let qp = (qpn & 0xffff) as usize % MAX_QPS;
+        let bells = &self.runner.net().bells[self.card as usize];
+        driver::prefetch_for_write((&raw const bells.qp[qp]).cast());
+        self.runner.expect(self.card, qp as u16);
     }
 
     #[inline]

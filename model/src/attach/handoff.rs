@@ -16,7 +16,7 @@ pub struct Notes<'a> {
 
 impl Notes<'_> {
     /// Leaves a note.
-    fn leave(&self, bit: usize) {
+    pub fn leave(&self, bit: usize) {
         // The word first: whoever sees the summary finds it.
         self.words[bit / 64].fetch_or(1 << (bit % 64), Ordering::SeqCst);
         self.summary.fetch_or(1 << (bit / 64), Ordering::SeqCst);

@@ -19,10 +19,10 @@ use crate::world::World;
 
 /// How long control operations wait for the lock.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often in a row a holder of the lock does what was left to it. As long as its peer posts, there is something
-/// each time, and a process that only looked in would run all the cards from then on, with every line of them on its
-/// way between two cores.
-const ROUNDS: u32 = 16;
+/// Turns of send queues (32 messages each, or a megabyte) that a holder of the lock runs. As long as others post, there
+/// is something left each time, and a process that only looked in would run all the cards from then on, with every line
+/// of them on its way between two cores.
+const TURNS: u32 = 256;
 /// QPs that a pending bit stands for: bit n is QP n, n + 4096, ... of every card.
 const PENDING_BITS: usize = crate::segment::layout::PENDING_WORDS * 64;
 
@@ -149,14 +149,16 @@ impl<S: Borrow<Segment>> Runner<S> {
             self.segment().journal().store(0, Ordering::Relaxed);
             return result;
         }
-        for round in 0.. {
+        let mut turns = TURNS;
+        loop {
             if env.has_work() {
-                self.drain(world, &mut env);
+                self.drain(world, &mut env, &mut turns);
             }
             // What is still pending after so long is looked at after unlocking.
-            if self.segment().pending().load(Ordering::Relaxed) == 0 || round == ROUNDS {
+            if self.segment().pending().load(Ordering::Relaxed) == 0 || turns == 0 {
                 break;
             }
+            turns -= 1;
             self.take_pending(world, &mut env);
         }
         if env.has_watched() {
@@ -188,22 +190,32 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.run_locked(guard, |_, _| ());
     }
 
+    /// Does the work that there is; when the turns are over, send queues become notes.
     #[inline(never)]
-    fn drain(&self, world: &mut World, env: &mut Wall<'_>) {
+    fn drain(&self, world: &mut World, env: &mut Wall<'_>, turns: &mut u32) {
         loop {
             while let Some(work) = env.next() {
                 // SAFETY: the queue leaves the item alone until the next call of `next`.
                 let work = unsafe { &*work };
                 // What is being worked on, for whoever finds us dead.
-                let entry = match work {
-                    Work::Packet(p) => journal::pair(p.dst.card, p.dest_qpn),
-                    Work::Send { card, qp } => journal::one(*card, (*qp).into()),
-                };
-                note(self.segment(), entry);
                 match work {
-                    Work::Packet(p) if env.linked() => env.carry(world, p),
-                    _ => world.step(work, env),
+                    Work::Packet(p) => {
+                        note(self.segment(), journal::pair(p.dst.card, p.dest_qpn));
+                        if env.linked() {
+                            env.carry(world, p);
+                            continue;
+                        }
+                    }
+                    Work::Send { card, qp } => {
+                        if *turns == 0 && world.cards[*card as usize].has_work((*qp).into(), env) {
+                            self.notes().leave(*qp as usize % PENDING_BITS);
+                            continue;
+                        }
+                        *turns = turns.saturating_sub(1);
+                        note(self.segment(), journal::one(*card, (*qp).into()));
+                    }
                 }
+                world.step(work, env);
             }
             if !env.linked() || !env.release(world) {
                 break;

@@ -97,6 +97,14 @@ impl Route {
         receive: Piece::NONE,
     };
 
+    /// Fetches the route at a place.
+    #[inline(always)]
+    pub(crate) fn prefetch(at: *const Route) {
+        let at = Here::new(at.cast_mut().cast());
+        at.prefetch();
+        at.add(64).prefetch();
+    }
+
     /// Whether this is the route of a queue pair, if the generation is what it was.
     #[inline(always)]
     pub(crate) fn is_of(&self, card: u8, q: u16) -> bool {
