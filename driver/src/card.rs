@@ -31,9 +31,12 @@ pub trait Card: Send + Sync + 'static {
     fn unmap(&self, iova: u64, addr: *mut u8, len: usize);
     /// Waits until interrupt `vector` fires (consuming it) or the time is over (false).
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError>;
-    /// Hot: a send doorbell of a queue pair will follow soon. A hint for cards in memory; hardware needs none.
+    /// Hot: a send doorbell will follow soon. A hint for cards in memory; hardware needs none.
     #[inline]
-    fn expect_doorbell(&self, _qpn: u32) {}
+    fn expect_doorbell(&self) {}
+    /// Hot: a send of this queue pair has completed, so that more will be posted soon. A hint as the one before.
+    #[inline]
+    fn expect_posts(&self, _qpn: u32) {}
     /// Hot: a poll has found so many completions. A hint for cards in simulated time, where that takes time.
     #[inline]
     fn polled(&self, _completions: usize) {}

@@ -11,6 +11,7 @@ use crate::cq::Cq;
 use crate::cq_ring::CqRing;
 use crate::error::CqError;
 use crate::qp_table::QpLine;
+use crate::sq_ring::prefetch_for_write;
 use crate::wc::{Wc, WcFlags};
 
 impl<C: Card> Cq<C> {
@@ -22,7 +23,8 @@ impl<C: Card> Cq<C> {
         let mut again = true;
         loop {
             let mut ring = self.hot.lock();
-            let found = ring.reap(max, &mut sink)?;
+            let card = self.dev.card();
+            let found = ring.reap(max, &mut sink, |qpn| card.expect_posts(qpn))?;
             if found != 0 {
                 ring.empty = 0;
                 drop(ring);
@@ -46,7 +48,12 @@ impl<C: Card> Cq<C> {
 
 impl CqRing {
     #[inline]
-    fn reap(&mut self, max: usize, sink: &mut impl FnMut(Wc)) -> Result<usize, CqError> {
+    fn reap(
+        &mut self,
+        max: usize,
+        sink: &mut impl FnMut(Wc),
+        expect_posts: impl Fn(u32),
+    ) -> Result<usize, CqError> {
         if self.closed() {
             return Err(CqError::Destroyed);
         }
@@ -59,6 +66,11 @@ impl CqRing {
             self.consume_to(index.wrapping_add(1));
             match self.complete(&cqe) {
                 Outcome::Done(wr_id) => {
+                    // One QP alone stays in the cache.
+                    if cqe.flags() & Cqe::RECV == 0 && cqe.qpn() != self.last_sender {
+                        self.last_sender = cqe.qpn();
+                        expect_posts(cqe.qpn());
+                    }
                     sink(completion(&cqe, wr_id));
                     found += 1;
                 }
@@ -116,6 +128,8 @@ fn complete_send(line: &QpLine, index: u32) -> Outcome {
         return Outcome::Bad;
     }
     let wr_id = shadow.wr_id.load(Ordering::Relaxed);
+    // With many QPs in turn, posting begins with lines that have left the cache.
+    prefetch_for_write(line.sq.load(Ordering::Relaxed));
     // After the wr_id was read: the poster may use the blocks, and this entry, again.
     line.sq_retired.store(end, Ordering::Release);
     Outcome::Done(wr_id)

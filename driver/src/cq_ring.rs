@@ -21,6 +21,8 @@ pub(crate) struct CqRing {
     pub(crate) cqn: u32,
     /// Polls in a row that found nothing.
     pub(crate) empty: u32,
+    /// QPN of the send that completed last.
+    pub(crate) last_sender: u32,
 }
 
 // SAFETY: the ring's memory is reached only through the owner of this value, which is behind a lock.
@@ -30,7 +32,7 @@ impl CqRing {
     /// Over memory of `1 << log` entries that stays until `close`.
     pub fn new(entries: *mut u8, log: u32, cqn: u32, record: Record, table: Arc<QpTable>) -> Self {
         let mask = (1 << log) - 1;
-        CqRing { entries, table, record, consumer: 0, mask, log: log as u8, cqn, empty: 0 }
+        CqRing { entries, table, record, consumer: 0, mask, log: log as u8, cqn, empty: 0, last_sender: 0 }
     }
 
     /// The running index of the next entry.

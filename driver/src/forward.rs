@@ -42,8 +42,12 @@ macro_rules! forward_card {
     };
     (@ expect_doorbell $to:ident) => {
         #[inline]
-        fn expect_doorbell(&self, qpn: u32) {
-            $to!(self, card => card.expect_doorbell(qpn));
+        fn expect_doorbell(&self) {
+            $to!(self, card => card.expect_doorbell());
+        }
+        #[inline]
+        fn expect_posts(&self, qpn: u32) {
+            $to!(self, card => card.expect_posts(qpn));
         }
     };
     (@ memory $to:ident) => { $crate::forward_card!($to: queues regions); };

@@ -83,6 +83,7 @@ impl<C: Card> Pd<C> {
             line.rq_retired.store(0, Ordering::Relaxed);
             let srq = init.srq.as_ref().map_or(std::ptr::null(), |srq| std::ptr::from_ref(srq.shared()));
             line.srq.store(srq.cast_mut(), Ordering::Relaxed);
+            line.sq.store(std::ptr::null_mut(), Ordering::Relaxed);
         });
         if !entered {
             let undone = delete(self, qpn);
@@ -103,7 +104,7 @@ impl<C: Card> Pd<C> {
             flags |= sq_ring::PUSH;
         }
         let rq_at = memory.ptr().wrapping_add(sizes.rq_offset());
-        Ok(Arc::new(Qp {
+        let qp = Arc::new(Qp {
             sq: Spin::new(SqRing::new(card, memory.ptr(), send_shadow.as_ptr(), &sizes.sq, qpn, page, flags)),
             rq: Spin::new(RqRing::new(card, rq_at, recv_shadow.as_ptr(), line, &sizes.rq, qpn, page)),
             push: dev.push.clone(),
@@ -113,7 +114,9 @@ impl<C: Card> Pd<C> {
             init,
             _send_shadow: send_shadow,
             _recv_shadow: recv_shadow,
-        }))
+        });
+        line.sq.store((&raw const qp.sq).cast_mut().cast(), Ordering::Relaxed);
+        Ok(qp)
     }
 }
 

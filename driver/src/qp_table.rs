@@ -47,6 +47,8 @@ pub(crate) struct QpLine {
     pub rq_retired: AtomicU32,
     /// The SRQ that receives come from, or null.
     pub srq: AtomicPtr<SrqShared>,
+    /// Where posting to the send queue begins: only to be fetched.
+    pub sq: AtomicPtr<u8>,
 }
 
 const _: () = assert!(size_of::<QpLine>() == 64);

@@ -33,13 +33,19 @@ impl<C: Card> Qp<C> {
     #[inline]
     pub fn send(&self) -> SendPost<'_, C> {
         let sq = self.sq.lock();
-        sq.card().expect_doorbell(sq.qpn());
+        sq.card().expect_doorbell();
         let (head, count) = (sq.head, sq.count);
         SendPost { sq, qp: self, head, count }
     }
 }
 
 impl<C: Card> SendPost<'_, C> {
+    /// Whether the QP has one peer: it is an RC or UC QP.
+    #[inline(always)]
+    pub fn connected(&self) -> bool {
+        self.sq.flags & KIND < sq_shape::KIND_UD
+    }
+
     /// Writes one WQE. On an error the WQEs before it stand: ring or abort them.
     #[inline(always)]
     pub fn push(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {

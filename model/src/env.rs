@@ -128,6 +128,8 @@ pub trait Env {
     /// Where this process remembers what it found out about a connection. Asked for only where
     /// [`direct_ack`](Env::direct_ack) says yes; the place stays while the cards are run, and nobody else uses it.
     fn route(&mut self, card: u8, qp: u16) -> *mut Route;
+    /// Remembers a route there.
+    fn remember(&mut self, card: u8, qp: u16, route: Route);
     /// Where this process reaches the memory at an address, as long as the [`generation`](Env::generation) is the
     /// same, and how many bytes of it; `None` when it does not.
     fn here(&mut self, at: Addr) -> Option<(Here, u64)> {

@@ -59,6 +59,12 @@ impl Here {
         }
     }
 
+    /// Memory that will be written soon: only a hint.
+    #[inline(always)]
+    pub fn prefetch_for_write(self) {
+        driver::prefetch_for_write(self.0);
+    }
+
     /// Memory that will be read soon: only a hint.
     #[inline(always)]
     pub fn prefetch(self) {

@@ -330,7 +330,8 @@ fn who_looks_in_is_not_kept_by_the_work_of_others() {
             while Instant::now() < until {
                 for (x, y) in &pairs {
                     let sges = [x.sge(0, 8)];
-                    let wr = SendWr { flags: SendFlags::SIGNALED, ..x.remote(0, WqeOpcode::WRITE, &sges, y, 0) };
+                    let wr =
+                        SendWr { flags: SendFlags::SIGNALED, ..x.remote(0, WqeOpcode::WRITE, &sges, y, 0) };
                     loop {
                         let mut chain = x.qp.send();
                         if chain.push(&wr).is_err() {

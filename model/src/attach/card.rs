@@ -337,11 +337,16 @@ impl Card for SegmentCard {
     }
 
     #[inline]
-    fn expect_doorbell(&self, qpn: u32) {
+    fn expect_doorbell(&self) {
+        self.runner.segment().expect_lock();
+    }
+
+    #[inline]
+    fn expect_posts(&self, qpn: u32) {
         let qp = (qpn & 0xffff) as usize % MAX_QPS;
         let bells = &self.runner.net().bells[self.card as usize];
         driver::prefetch_for_write((&raw const bells.qp[qp]).cast());
-        self.runner.expect(self.card, qp as u16);
+        self.runner.expect_posts(self.card, qp as u16);
     }
 
     #[inline]

@@ -9,17 +9,15 @@ use super::runner::{note, Runner};
 use super::wall::Wall;
 use crate::device::express::{send, End, Lane};
 use crate::device::tables::MAX_QPS;
-use crate::device::Route;
 use crate::segment::Segment;
 use crate::world::{World, MAX_CARDS};
 
 impl<S: Borrow<Segment>> Runner<S> {
-    /// A send doorbell will ring soon: fetches the lines that this takes. With many queue pairs in turn none of them
-    /// is in the cache, and behind the lock they would be fetched one by one.
+    /// A queue pair will send again soon: fetches the lines that this takes. With many queue pairs in turn none of them
+    /// is in the cache.
     #[inline(always)]
-    pub fn expect(&self, card: u8, qp: u16) {
-        self.segment().expect_lock();
-        Route::prefetch(self.routes.place(card, qp));
+    pub fn expect_posts(&self, card: u8, qp: u16) {
+        self.routes.prefetch(card, qp, self.net().world.get());
     }
 
     /// A send doorbell rang: runs the QP now, or leaves it to whoever runs the cards.

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
+use std::sync::atomic::{compiler_fence, AtomicU32, AtomicU64, Ordering};
 
 use super::net::Net;
 use super::queue::WorkQueue;
@@ -39,22 +39,58 @@ impl Scratch {
 const ROUTES: usize = 2048;
 
 /// What this process found out about connections, by queue pair. Used with the lock only.
-pub(super) struct Routes(Box<[UnsafeCell<Route>; ROUTES]>);
+pub(super) struct Routes {
+    routes: Box<[UnsafeCell<Route>; ROUTES]>,
+    /// Where the queue pairs of each are, for who only wants to fetch them.
+    places: Box<[[AtomicU32; 2]; ROUTES]>,
+}
 
 impl Default for Routes {
     fn default() -> Self {
-        let routes: Box<[_]> = (0..ROUTES).map(|_| UnsafeCell::new(Route::NONE)).collect();
-        Routes(routes.try_into().unwrap_or_else(|_| unreachable!("so many were made")))
+        Routes {
+            routes: boxed(|| UnsafeCell::new(Route::NONE)),
+            places: boxed(|| [const { AtomicU32::new(0) }; 2]),
+        }
     }
+}
+
+fn boxed<T, const N: usize>(value: impl Fn() -> T) -> Box<[T; N]> {
+    let values: Box<[T]> = (0..N).map(|_| value()).collect();
+    values.try_into().unwrap_or_else(|_| unreachable!("so many were made"))
 }
 
 impl Routes {
     /// The place of a queue pair's.
     #[inline(always)]
     pub fn place(&self, card: u8, qp: u16) -> *mut Route {
+        self.routes[Self::index(card, qp)].get()
+    }
+
+    #[inline(always)]
+    fn index(card: u8, qp: u16) -> usize {
         // The queue pairs of two cards have the same numbers.
-        let place = usize::from(qp) ^ usize::from(card) << 7;
-        self.0[place % ROUTES].get()
+        (usize::from(qp) ^ usize::from(card) << 7) % ROUTES
+    }
+
+    /// Remembers a route.
+    fn remember(&self, card: u8, qp: u16, route: Route) {
+        let places = &self.places[Self::index(card, qp)];
+        places.iter().zip(route.places()).for_each(|(known, place)| known.store(place, Ordering::Relaxed));
+        // SAFETY: with the lock, as all access.
+        unsafe { *self.place(card, qp) = route };
+    }
+
+    /// Fetches what a message of this queue pair takes.
+    #[inline(always)]
+    pub fn prefetch(&self, card: u8, qp: u16, world: *mut World) {
+        let index = Self::index(card, qp);
+        let route = Here::new(self.routes[index].get().cast());
+        route.prefetch();
+        route.add(64).prefetch();
+        for place in &self.places[index] {
+            let at = Here::new(world.cast()).add(place.load(Ordering::Relaxed).into());
+            at.prefetch_for_write();
+        }
     }
 }
 
@@ -324,6 +360,10 @@ impl Env for Wall<'_> {
     #[inline(always)]
     fn route(&mut self, card: u8, qp: u16) -> *mut Route {
         self.routes.place(card, qp)
+    }
+
+    fn remember(&mut self, card: u8, qp: u16, route: Route) {
+        self.routes.remember(card, qp, route);
     }
 
     fn here(&mut self, at: Addr) -> Option<(Here, u64)> {

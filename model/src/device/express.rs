@@ -243,14 +243,14 @@ impl World {
     /// something is left, for [`run_send`](Device::run_send).
     pub(crate) fn express<E: Env>(&mut self, card: u8, q: u16, env: &mut E) -> bool {
         let producer = env.sq_producer(card, q);
-        // SAFETY: the place is ours while the cards are run, and the environment leaves it alone.
-        let route = unsafe { &mut *env.route(card, q) };
         // Each time a message is sent, or something found out that it needs; should somebody change the WQE meanwhile,
         // that is not what is asked for next.
         for _ in 0..E::TURN {
+            // SAFETY: the place is ours while the cards are run, and the environment leaves it alone.
+            let route = unsafe { &mut *env.route(card, q) };
             if !(route.is_of(card, q) && route.generation == env.generation()) {
                 match self.route(card, q, env) {
-                    Some(found) => *route = found,
+                    Some(found) => env.remember(card, q, found),
                     None => return false,
                 }
             }

@@ -96,6 +96,8 @@ impl Segment {
     fn take_over(&self, held: Held) -> Guard<'_> {
         let steady = &self.tables().header.steady;
         steady.needs_recovery.store(1, Ordering::Release);
+        // What was found out of the cards goes with it: nothing is done to them on the strength of that before the repair.
+        self.new_generation();
         let guard = Guard::new(self, held);
         Extents::new(&guard).repair();
         guard.settle_bounces();

@@ -77,10 +77,10 @@ unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [Sge]> {
 #[inline(always)]
 unsafe fn push_plain(
     wr: &ibv_send_wr,
-    connected: bool,
     post: &mut SendPost<'_, Card>,
 ) -> Option<std::result::Result<(), PostError>> {
-    if !connected || wr.num_sge != 1 || wr.send_flags & (INLINE | IP_CSUM) != 0 || wr.sg_list.is_null() {
+    if !post.connected() || wr.num_sge != 1 || wr.send_flags & (INLINE | IP_CSUM) != 0 || wr.sg_list.is_null()
+    {
         return None;
     }
     // SAFETY: as the caller promises.
@@ -214,20 +214,19 @@ pub unsafe extern "C" fn post_send(
 ) -> c_int {
     status(move || {
         // SAFETY: a live queue pair.
-        let (this, qp_type) = unsafe { (Qp::of(qp), (*qp).qp_type) };
-        let connected = matches!(qp_type, ibv_qp_type::IBV_QPT_RC | ibv_qp_type::IBV_QPT_UC);
+        let this = unsafe { Qp::of(qp) };
         let mut post = this.driver.send();
         let mut next = wr;
         let mut result = Ok(());
         // SAFETY: the chain ends with null, and each of its requests is valid.
         while let Some(wr) = unsafe { next.as_ref() } {
             // SAFETY: as above.
-            let pushed = match unsafe { push_plain(wr, connected, &mut post) } {
+            let pushed = match unsafe { push_plain(wr, &mut post) } {
                 Some(pushed) => pushed.map_err(refused),
                 None => {
                     let pushed;
                     // SAFETY: as above.
-                    (post, pushed) = unsafe { push_any(wr, qp_type, post) };
+                    (post, pushed) = unsafe { push_any(wr, (*qp).qp_type, post) };
                     pushed
                 }
             };

@@ -3,6 +3,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use driver::{QpCaps, QpInit};
@@ -22,12 +23,12 @@ use super::wr_builder::Builder;
 use crate::abi::private::{verbs_qp, VERBS_QP_EX};
 
 /// A queue pair.
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Qp {
+    /// The driver's. Before what programs see, so that posting finds it in the line whose `context` libibverbs reads.
+    pub driver: Arc<card::Qp>,
     /// What programs see.
     pub verbs: verbs_qp,
-    /// The driver's.
-    pub driver: Arc<card::Qp>,
     /// The chain of `ibv_wr_*` calls under construction; owned by who holds the send queue's lock.
     pub builder: UnsafeCell<Builder>,
 }
@@ -39,8 +40,14 @@ impl Qp {
     /// `qp` must be a live queue pair of this provider.
     #[inline]
     pub unsafe fn of<'a>(qp: *mut ibv_qp) -> &'a Self {
-        // SAFETY: `verbs` is the first field and begins with the ibv_qp.
-        unsafe { &*qp.cast() }
+        // SAFETY: as the caller promises.
+        unsafe { &*Self::whole(qp) }
+    }
+
+    /// As [`of`](Self::of), to be given to [`Box::from_raw`].
+    fn whole(qp: *mut ibv_qp) -> *mut Self {
+        // `verbs` begins with the ibv_qp.
+        qp.wrapping_byte_sub(offset_of!(Self, verbs)).cast()
     }
 }
 
@@ -106,15 +113,17 @@ unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr, send_ops: Option<
     }
     let number = driver.qpn();
     let builder = UnsafeCell::new(Builder::default());
-    let qp = Box::into_raw(Box::new(Qp { verbs, driver, builder }));
+    let qp = Box::into_raw(Box::new(Qp { driver, verbs, builder }));
+    // SAFETY: from above.
+    let ibv = unsafe { &raw mut (*qp).verbs }.cast::<ibv_qp>();
     // SAFETY: an open context.
     let events = &unsafe { Context::of(context) }.events;
-    if let Err(error) = events.add(Kind::Qp, number, qp as u64, None) {
+    if let Err(error) = events.add(Kind::Qp, number, ibv as u64, None) {
         // SAFETY: from above; dropping the driver's last handle destroys it.
         drop(unsafe { Box::from_raw(qp) });
         return Err(error);
     }
-    Ok(qp.cast())
+    Ok(ibv)
 }
 
 /// `ibv_create_qp`; the granted sizes go back into `attr`.
@@ -187,7 +196,7 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
                 (&raw mut (*qp).cond).cast(),
                 &[(&raw const (*qp).events_completed, sent.asyncs)],
             );
-            drop(Box::from_raw(qp.cast::<Qp>()));
+            drop(Box::from_raw(Qp::whole(qp)));
         }
         Ok(())
     })

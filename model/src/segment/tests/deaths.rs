@@ -30,11 +30,13 @@ fn a_killed_holder_loses_lock_and_memory() {
     let (member, iova) = (told[0] as u16, told[1]);
     assert_eq!(a.pid_of(member), Some(other.pid()));
     assert!(a.try_lock().is_none());
+    let generation = a.generation();
     other.kill();
     let begin = Instant::now();
     let guard = a.lock(Duration::from_secs(60)).unwrap();
     assert!(begin.elapsed() < Duration::from_secs(20));
     assert!(guard.recovered());
+    assert!(a.generation() > generation, "what was found out before goes with the dead holder");
     drop(guard);
     // Until somebody has repaired the cards everybody is told.
     let guard = a.lock(Duration::from_secs(5)).unwrap();

@@ -197,8 +197,8 @@ impl Card for Recorder {
         Ok(fired)
     }
 
-    fn expect_doorbell(&self, qpn: u32) {
-        self.card.expect_doorbell(qpn);
+    fn expect_doorbell(&self) {
+        self.card.expect_doorbell();
     }
 
     fn relax(&self, empty_polls: u32) {
