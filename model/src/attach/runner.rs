@@ -207,7 +207,11 @@ impl<S: Borrow<Segment>> Runner<S> {
                         }
                     }
                     Work::Send { card, qp } => {
-                        if *turns == 0 && world.cards[*card as usize].has_work((*qp).into(), env) {
+                        let device = &world.cards[*card as usize];
+                        // Not in the middle of a message: what is sent of it may not be acknowledged yet, and its time
+                        // runs.
+                        let between = device.qps[*qp as usize].req.cur_offset == 0;
+                        if *turns == 0 && between && device.has_work((*qp).into(), env) {
                             self.notes().leave(*qp as usize % PENDING_BITS);
                             continue;
                         }
