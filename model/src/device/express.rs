@@ -5,8 +5,8 @@
 //! nothing but such messages goes through the cards of a segment, what was found out about a connection stays true:
 //! a [`Route`] remembers it, each process has its own, and [`Env::general`] makes all of them void.
 //!
-//! The result is that of [`run_send`](Device::run_send), [`receive`](Device::receive) and
-//! [`acknowledged`](Device::acknowledged), to whom everything is left that is not plain; what could refuse the
+//! The result is that of [`run_send`](super::Device::run_send), [`receive`](super::Device::receive) and
+//! [`acknowledged`](super::Device::acknowledged), to whom everything is left that is not plain; what could refuse the
 //! message is asked before anything is changed. `tests/tests/express.rs` compares the two.
 #![allow(unsafe_code)]
 
@@ -240,7 +240,7 @@ impl<E: Env> Lane for Within<'_, E> {
 
 impl World {
     /// Sends what is plain at the head of a send queue, and finds out what it has to know for that. False when
-    /// something is left, for [`run_send`](Device::run_send).
+    /// something is left, for [`run_send`](super::Device::run_send).
     pub(crate) fn express<E: Env>(&mut self, card: u8, q: u16, env: &mut E) -> bool {
         let producer = env.sq_producer(card, q);
         // Each time a message is sent, or something found out that it needs; should somebody change the WQE meanwhile,
