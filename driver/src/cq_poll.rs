@@ -66,9 +66,10 @@ impl CqRing {
             self.consume_to(index.wrapping_add(1));
             match self.complete(&cqe) {
                 Outcome::Done(wr_id) => {
-                    // One QP alone stays in the cache.
+                    // With many QPs in turn, posting begins with lines that have left the cache; one alone stays there.
                     if cqe.flags() & Cqe::RECV == 0 && cqe.qpn() != self.last_sender {
                         self.last_sender = cqe.qpn();
+                        prefetch_for_write(self.table.line(cqe.qpn()).sq.load(Ordering::Relaxed));
                         expect_posts(cqe.qpn());
                     }
                     sink(completion(&cqe, wr_id));
@@ -128,8 +129,6 @@ fn complete_send(line: &QpLine, index: u32) -> Outcome {
         return Outcome::Bad;
     }
     let wr_id = shadow.wr_id.load(Ordering::Relaxed);
-    // With many QPs in turn, posting begins with lines that have left the cache.
-    prefetch_for_write(line.sq.load(Ordering::Relaxed));
     // After the wr_id was read: the poster may use the blocks, and this entry, again.
     line.sq_retired.store(end, Ordering::Release);
     Outcome::Done(wr_id)

@@ -27,7 +27,7 @@ macro_rules! forward_card {
             $to!(self, card => card.write64(offset, value));
         }
     };
-    (@ doorbells $to:ident) => { $crate::forward_card!($to: doorbell push expect_doorbell); };
+    (@ doorbells $to:ident) => { $crate::forward_card!($to: doorbell push expect_doorbell expect_posts); };
     (@ doorbell $to:ident) => {
         #[inline(always)]
         fn doorbell(&self, offset: u32, value: u64) {
@@ -45,6 +45,8 @@ macro_rules! forward_card {
         fn expect_doorbell(&self) {
             $to!(self, card => card.expect_doorbell());
         }
+    };
+    (@ expect_posts $to:ident) => {
         #[inline]
         fn expect_posts(&self, qpn: u32) {
             $to!(self, card => card.expect_posts(qpn));

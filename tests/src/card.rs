@@ -98,7 +98,7 @@ macro_rules! each {
 }
 
 impl Card for TestCard {
-    driver::forward_card!(each: registers push expect_doorbell memory waiting);
+    driver::forward_card!(each: registers push expect_doorbell expect_posts memory waiting);
     fn doorbell(&self, offset: u32, value: u64) {
         each!(self, card => card.doorbell(offset, value));
         if !matches!(self, TestCard::Here(_)) {

@@ -344,8 +344,6 @@ impl Card for SegmentCard {
     #[inline]
     fn expect_posts(&self, qpn: u32) {
         let qp = (qpn & 0xffff) as usize % MAX_QPS;
-        let bells = &self.runner.net().bells[self.card as usize];
-        driver::prefetch_for_write((&raw const bells.qp[qp]).cast());
         self.runner.expect_posts(self.card, qp as u16);
     }
 

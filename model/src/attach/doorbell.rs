@@ -4,6 +4,8 @@
 use std::borrow::Borrow;
 use std::sync::atomic::Ordering;
 
+use driver::prefetch_for_write;
+
 use super::handoff;
 use super::runner::{note, Runner};
 use super::wall::Wall;
@@ -17,7 +19,11 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// is in the cache.
     #[inline(always)]
     pub fn expect_posts(&self, card: u8, qp: u16) {
-        self.routes.prefetch(card, qp, self.net().world.get());
+        let net = self.net();
+        prefetch_for_write(
+            (&raw const net.bells[card as usize % MAX_CARDS].qp[qp as usize % MAX_QPS]).cast(),
+        );
+        self.routes.prefetch(card, qp, net.world.get());
     }
 
     /// A send doorbell rang: runs the QP now, or leaves it to whoever runs the cards.
@@ -28,8 +34,8 @@ impl<S: Borrow<Segment>> Runner<S> {
         let route = unsafe { &*self.routes.place(card, qp) };
         let mut lane = Doorbell { runner: self, left: false };
         // SAFETY: the same of the cards.
-        let sent = route.is_of(card, qp)
-            && unsafe { send(self.net().world.get(), route, producer, &mut lane) } == End::Sent;
+        let end = unsafe { send(self.net().world.get(), route, card, qp, producer, &mut lane) };
+        let sent = end == End::Sent;
         if sent && !lane.left && self.segment().pending().load(Ordering::Relaxed) == 0 {
             self.segment().journal().store(0, Ordering::Relaxed);
             handoff::unlock(self, guard);

@@ -26,6 +26,12 @@ const TURNS: u32 = 256;
 /// QPs that a pending bit stands for: bit n is QP n, n + 4096, ... of every card.
 const PENDING_BITS: usize = crate::segment::layout::PENDING_WORDS * 64;
 
+/// The pending bit of a QP.
+#[inline]
+fn pending_bit(qp: u16) -> usize {
+    usize::from(qp) % PENDING_BITS
+}
+
 /// One process's attachment to a segment.
 pub(super) struct Runner<S: Borrow<Segment>> {
     segment: S,
@@ -88,7 +94,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     #[cold]
     pub(super) fn leave_pending(&self, qp: u16) {
-        handoff::leave(self, qp as usize % PENDING_BITS);
+        handoff::leave(self, pending_bit(qp));
     }
 
     /// Runs what others have left pending, if nobody does.
@@ -212,7 +218,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                         // runs.
                         let between = device.qps[*qp as usize].req.cur_offset == 0;
                         if *turns == 0 && between && device.has_work((*qp).into(), env) {
-                            self.notes().leave(*qp as usize % PENDING_BITS);
+                            self.notes().leave(pending_bit(*qp));
                             continue;
                         }
                         *turns = turns.saturating_sub(1);

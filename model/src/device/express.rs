@@ -48,7 +48,7 @@ pub(crate) enum End {
     More,
     /// It is not plain, or its receiver not ready.
     NotPlain,
-    /// The route is void.
+    /// The route is void, or another queue pair's.
     NoRoute,
     /// It is not known where the message lies,
     NoLocal,
@@ -58,17 +58,24 @@ pub(crate) enum End {
     NoReceive,
 }
 
-/// Executes the next message of a send queue and completes it, if it is plain and all is known that it needs;
+/// Executes the next message of the send queue of `q` and completes it, if it is plain and all is known that it needs;
 /// otherwise nothing is changed.
 ///
 /// # Safety
 /// The lock is held, `world` is the cards of the segment, and nobody else refers to them; `route` was found by this
 /// process.
 #[inline(always)]
-pub(crate) unsafe fn send(world: *mut World, route: &Route, producer: u32, lane: &mut impl Lane) -> End {
+pub(crate) unsafe fn send(
+    world: *mut World,
+    route: &Route,
+    card: u8,
+    q: u16,
+    producer: u32,
+    lane: &mut impl Lane,
+) -> End {
     let own: *mut Qp = world.wrapping_byte_add(route.own_at as usize).cast();
     let peer: *mut Qp = world.wrapping_byte_add(route.peer_at as usize).cast();
-    if route.generation != lane.generation() {
+    if !route.is_of(card, q) || route.generation != lane.generation() {
         return End::NoRoute;
     }
     // SAFETY: the route is of this generation: the queue pairs are where they were found.
@@ -248,20 +255,14 @@ impl World {
         for _ in 0..E::TURN {
             // SAFETY: the place is ours while the cards are run, and the environment leaves it alone.
             let route = unsafe { &mut *env.route(card, q) };
-            if !(route.is_of(card, q) && route.generation == env.generation()) {
-                match self.route(card, q, env) {
-                    Some(found) => env.remember(card, q, found),
-                    None => return false,
-                }
-            }
             let world: *mut World = self;
-            // SAFETY: the world is borrowed by this call, with the lock; the route was just found or is of this
-            // generation, and all routes of a process are found here.
-            let end = unsafe { send(world, route, producer, &mut Within { world, env }) };
+            // SAFETY: the world is borrowed by this call, with the lock; all routes of a process are found here.
+            let end = unsafe { send(world, route, card, q, producer, &mut Within { world, env }) };
             let known = match end {
                 End::Sent => return true,
                 End::More => true,
-                End::NotPlain | End::NoRoute => false,
+                End::NotPlain => false,
+                End::NoRoute => self.route(card, q, env).map(|found| env.remember(card, q, found)).is_some(),
                 End::NoLocal => self.local(route, env),
                 End::NoRemote => self.remote(route, env),
                 End::NoReceive => self.receive(route, env),

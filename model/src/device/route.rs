@@ -105,7 +105,7 @@ impl Route {
 
     /// Whether this is the route of a queue pair, if the generation is what it was.
     #[inline(always)]
-    pub(crate) fn is_of(&self, card: u8, q: u16) -> bool {
+    pub(super) fn is_of(&self, card: u8, q: u16) -> bool {
         (self.card, self.q) == (card, q)
     }
 

@@ -77,7 +77,16 @@ impl Me {
         }
     }
 
-    /// The id and the list, once [`introduce`] has found them.
+    /// Sees to it that the rest is known.
+    #[inline(always)]
+    fn introduced(&self) -> io::Result<()> {
+        if self.tid.get() == 0 {
+            return introduce();
+        }
+        Ok(())
+    }
+
+    /// The id and the list, once they are [`introduced`](Self::introduced).
     #[inline(always)]
     fn known(&self) -> (u32, &Head) {
         // SAFETY: set together with the id; the list lives as long as the thread, which this reference does not leave.
@@ -174,7 +183,7 @@ impl RobustLock {
     #[inline(always)]
     pub fn try_take(&self) -> Taken {
         let me = Me::of_thread();
-        if me.tid.get() == 0 && introduce().is_err() {
+        if me.introduced().is_err() {
             return Taken::Busy;
         }
         let (tid, head) = me.known();
@@ -192,9 +201,7 @@ impl RobustLock {
     /// Takes the lock; waits at most for `timeout`. True with it when its holder has died.
     pub fn take(&self, timeout: Duration) -> Result<(Held, bool), Refused> {
         let me = Me::of_thread();
-        if me.tid.get() == 0 {
-            introduce().map_err(Refused::Unsupported)?;
-        }
+        me.introduced().map_err(Refused::Unsupported)?;
         let (tid, head) = me.known();
         let held = self.announce(head);
         if held.before == head.pending.load(Ordering::Relaxed) && self.holder() == tid {

@@ -325,7 +325,9 @@ impl Env for SimEnv<'_> {
         unreachable!("packets take their time")
     }
 
-    fn remember(&mut self, _: u8, _: u16, _: Route) {}
+    fn remember(&mut self, _: u8, _: u16, _: Route) {
+        unreachable!("packets take their time")
+    }
 
     fn holds_event(&mut self, card: u8, cqn: u16, arming: u32, held: u32) -> bool {
         let cqe = &self.sim.profile.cqe;

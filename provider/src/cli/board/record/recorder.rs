@@ -201,6 +201,10 @@ impl Card for Recorder {
         self.card.expect_doorbell();
     }
 
+    fn expect_posts(&self, qpn: u32) {
+        self.card.expect_posts(qpn);
+    }
+
     fn relax(&self, empty_polls: u32) {
         self.card.relax(empty_polls);
         self.state().scan();
