@@ -11,7 +11,8 @@ use crate::cq::Cq;
 use crate::cq_ring::CqRing;
 use crate::error::CqError;
 use crate::qp_table::QpLine;
-use crate::sq_ring::prefetch_for_write;
+use crate::spin::Spin;
+use crate::sq_ring::SqRing;
 use crate::wc::{Wc, WcFlags};
 
 impl<C: Card> Cq<C> {
@@ -23,8 +24,7 @@ impl<C: Card> Cq<C> {
         let mut again = true;
         loop {
             let mut ring = self.hot.lock();
-            let card = self.dev.card();
-            let found = ring.reap(max, &mut sink, |qpn| card.expect_posts(qpn))?;
+            let found = ring.reap(max, &mut sink, |qpn, line| self.expect_posts(qpn, line))?;
             if found != 0 {
                 ring.empty = 0;
                 drop(ring);
@@ -44,6 +44,18 @@ impl<C: Card> Cq<C> {
             }
         }
     }
+
+    /// A send of this QP has completed: fetches what posting the next one begins with.
+    #[inline]
+    fn expect_posts(&self, qpn: u32, line: &QpLine) {
+        let sq = line.sq.load(Ordering::Relaxed).cast_const().cast::<Spin<SqRing<C>>>();
+        // SAFETY: null, or a QP's of this device, which stays until its line was emptied under the lock of this CQ,
+        // which the caller holds.
+        if let Some(sq) = unsafe { sq.as_ref() } {
+            sq.glance(SqRing::expect_posts);
+        }
+        self.dev.card().expect_posts(qpn);
+    }
 }
 
 impl CqRing {
@@ -52,7 +64,7 @@ impl CqRing {
         &mut self,
         max: usize,
         sink: &mut impl FnMut(Wc),
-        expect_posts: impl Fn(u32),
+        expect_posts: impl Fn(u32, &QpLine),
     ) -> Result<usize, CqError> {
         if self.closed() {
             return Err(CqError::Destroyed);
@@ -69,8 +81,7 @@ impl CqRing {
                     // With many QPs in turn, posting begins with lines that have left the cache; one alone stays there.
                     if cqe.flags() & Cqe::RECV == 0 && cqe.qpn() != self.last_sender {
                         self.last_sender = cqe.qpn();
-                        prefetch_for_write(self.table.line(cqe.qpn()).sq.load(Ordering::Relaxed));
-                        expect_posts(cqe.qpn());
+                        expect_posts(cqe.qpn(), self.table.line(cqe.qpn()));
                     }
                     sink(completion(&cqe, wr_id));
                     found += 1;

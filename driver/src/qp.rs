@@ -14,7 +14,7 @@ use crate::pd::Pd;
 use crate::push::PushSlots;
 use crate::qp_attr::{QpCaps, QpInit};
 use crate::qp_size::Sizes;
-use crate::qp_table::{QpLine, SendShadow};
+use crate::qp_table::SendShadow;
 use crate::rq::RqRing;
 use crate::spin::Spin;
 use crate::sq_ring::SqRing;
@@ -33,8 +33,6 @@ pub struct Qp<C: Card> {
     _send_shadow: Box<[SendShadow]>,
     _recv_shadow: Box<[AtomicU64]>,
 }
-
-const _: () = assert!(size_of::<Spin<SqRing<()>>>() == 64 && size_of::<Spin<RqRing<()>>>() == 64);
 
 /// What calls that change the QP need.
 pub(crate) struct Control<C: Card> {
@@ -103,9 +101,11 @@ impl<C: Card> Pd<C> {
         if dev.features().contains(fpga_regs::regs::FeatureSet::PUSH) {
             flags |= sq_ring::PUSH;
         }
+        // One line each.
+        const { assert!(size_of::<Spin<SqRing<C>>>() == 64 && size_of::<Spin<RqRing<C>>>() == 64) };
         let rq_at = memory.ptr().wrapping_add(sizes.rq_offset());
         let qp = Arc::new(Qp {
-            sq: Spin::new(SqRing::new(card, memory.ptr(), send_shadow.as_ptr(), &sizes.sq, qpn, page, flags)),
+            sq: Spin::new(SqRing::new(dev, memory.ptr(), send_shadow.as_ptr(), &sizes.sq, qpn, page, flags)),
             rq: Spin::new(RqRing::new(card, rq_at, recv_shadow.as_ptr(), line, &sizes.rq, qpn, page)),
             push: dev.push.clone(),
             control: Mutex::new(Control { state: QpState::RESET, memory: Some(memory) }),
@@ -136,12 +136,6 @@ impl<C: Card> Qp<C> {
     #[inline]
     pub fn qpn(&self) -> u32 {
         self.qpn
-    }
-
-    /// Its line in the table.
-    #[inline]
-    pub(crate) fn line(&self) -> &QpLine {
-        self.pd.dev.qps.line(self.qpn)
     }
 
     /// Its transport.
@@ -209,7 +203,7 @@ impl<C: Card> Qp<C> {
         if gone {
             self.pd.dev.qps.remove(self.qpn);
         } else {
-            self.sq.lock().reset(self.line());
+            self.sq.lock().reset();
             self.rq.lock().reset();
         }
     }

@@ -47,7 +47,7 @@ pub(crate) struct QpLine {
     pub rq_retired: AtomicU32,
     /// The SRQ that receives come from, or null.
     pub srq: AtomicPtr<SrqShared>,
-    /// Where posting to the send queue begins: only to be fetched.
+    /// The send ring behind its lock, of a type that only the device knows.
     pub sq: AtomicPtr<u8>,
 }
 

@@ -85,6 +85,14 @@ impl<T> Spin<T> {
         Some(Guard { lock: self, held: &self.locked })
     }
 
+    /// Shows the value to a thread that has it to itself: for hints, which cost others more than they are worth.
+    #[inline]
+    pub fn glance(&self, look: impl FnOnce(&T)) {
+        if self.owner.load(Ordering::Relaxed) == thread::current() && !self.busy.load(Ordering::Relaxed) {
+            look(&self.lock());
+        }
+    }
+
     #[inline(never)]
     fn lock_slowly(&self, me: u32) -> Guard<'_, T> {
         if self.owner.load(Ordering::Relaxed) == NOBODY && thread::barriers_work() {
@@ -311,6 +319,30 @@ mod tests {
             });
             assert_eq!(*lock.lock(), 2_500);
         }
+    }
+
+    #[test]
+    fn only_an_owner_who_does_not_hold_it_glances() {
+        let seen = |lock: &Spin<u32>| {
+            let mut seen = None;
+            lock.glance(|value| seen = Some(*value));
+            seen
+        };
+        let lock = Spin::new(7);
+        assert_eq!(seen(&lock), None, "nobody owns it yet");
+        drop(lock.lock());
+        assert_eq!(seen(&lock), thread::barriers_work().then_some(7));
+        let held = lock.lock();
+        assert_eq!(seen(&lock), None, "it is in use");
+        drop(held);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert_eq!(seen(&lock), None, "another thread's");
+                drop(lock.lock());
+                assert_eq!(seen(&lock), None, "several threads'");
+            });
+        });
+        assert_eq!(seen(&lock), None, "several threads'");
     }
 
     #[test]

@@ -49,7 +49,6 @@ impl<C: Card> SendPost<'_, C> {
     /// Writes one WQE. On an error the WQEs before it stand: ring or abort them.
     #[inline(always)]
     pub fn push(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
-        let qp = self.qp;
         let sq = &mut *self.sq;
         let shape = shape(wr.opcode);
         if shape.kinds >> (sq.flags & KIND) & 1 == 0 || sq.flags & OPEN == 0 {
@@ -59,7 +58,7 @@ impl<C: Card> SendPost<'_, C> {
         let units = u32::from(shape.units) + message.units;
         let blocks = units.div_ceil(BLOCK_UNITS);
         let (head, count) = (self.head, self.count.wrapping_add(1));
-        if !sq.has_room(|| qp.line(), head, self.count, blocks) {
+        if !sq.has_room(head, self.count, blocks) {
             return Err(PostError::QueueFull);
         }
         let to_end = sq.mask + 1 - (head & sq.mask);
@@ -119,7 +118,7 @@ fn pushed<C: Card>(qp: &Qp<C>, sq: &SqRing<C>, first: u32, at: u32, value: SqDoo
 
 /// Checks the request and finds the size of its data and, for UD, of the address before it.
 #[inline(always)]
-fn measure<C>(sq: &SqRing<C>, wr: &SendWr<'_>, shape: Shape) -> Result<Message, PostError> {
+fn measure<C: Card>(sq: &SqRing<C>, wr: &SendWr<'_>, shape: Shape) -> Result<Message, PostError> {
     let mut message = Message { units: 0, length: 0, sges: 0, inline: false, address: false };
     if shape.parts & sq_shape::DATA == 0 {
         if shape.parts & sq_shape::BIND != 0 && wr.bind.is_none() {
@@ -180,7 +179,7 @@ fn total(pieces: &[Sge]) -> u64 {
 /// Builds a WQE that runs over the ring's end.
 #[cold]
 #[inline(never)]
-fn wrapped<C>(sq: &SqRing<C>, wr: &SendWr<'_>, shape: Shape, head: u32) {
+fn wrapped<C: Card>(sq: &SqRing<C>, wr: &SendWr<'_>, shape: Shape, head: u32) {
     // Measured again, so that the usual way can keep the result in registers.
     let Ok(message) = measure(sq, wr, shape) else { return };
     let units = u32::from(shape.units) + message.units;
@@ -200,7 +199,7 @@ fn wrapped<C>(sq: &SqRing<C>, wr: &SendWr<'_>, shape: Shape, head: u32) {
 /// Why a QP does not take an opcode.
 #[cold]
 #[inline(never)]
-fn refusal<C>(sq: &SqRing<C>, shape: Shape) -> PostError {
+fn refusal<C: Card>(sq: &SqRing<C>, shape: Shape) -> PostError {
     match (sq.flags & OPEN, shape.kinds) {
         (0, _) => PostError::State,
         (_, 0) => PostError::Invalid("unknown opcode"),

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering;
 
 use fpga_regs::WQE_BLOCK;
 
+use crate::card::Card;
+use crate::device::Device;
 use crate::qp_table::{QpLine, SendShadow};
 
 /// Low bits of [`SqRing::flags`]: the kind of QP, see `sq_shape`.
@@ -35,9 +37,9 @@ pub fn prefetch_for_write(line: *const u8) {
 }
 
 /// The writing side of a send ring; with its lock it fills one cache line.
-pub(crate) struct SqRing<C> {
-    /// The card, here so that posting touches one line less.
-    card: *const C,
+pub(crate) struct SqRing<C: Card> {
+    /// The device, here so that posting touches no other line of the QP.
+    dev: *const Device<C>,
     blocks: *mut u8,
     shadow: *const SendShadow,
     /// Running index of the next block.
@@ -60,7 +62,7 @@ pub(crate) struct SqRing<C> {
 }
 
 // SAFETY: the pointers lead to memory of the QP that owns this value; all access is under its lock.
-unsafe impl<C: Sync> Send for SqRing<C> {}
+unsafe impl<C: Card> Send for SqRing<C> {}
 
 /// Sizes of a send ring.
 pub(crate) struct SqSize {
@@ -70,10 +72,10 @@ pub(crate) struct SqSize {
     pub max_sge: u8,
 }
 
-impl<C> SqRing<C> {
+impl<C: Card> SqRing<C> {
     /// Over memory that stays as long as the QP.
     pub fn new(
-        card: &C,
+        dev: &Device<C>,
         blocks: *mut u8,
         shadow: *const SendShadow,
         size: &SqSize,
@@ -82,7 +84,7 @@ impl<C> SqRing<C> {
         flags: u8,
     ) -> Self {
         SqRing {
-            card,
+            dev,
             blocks,
             shadow,
             head: 0,
@@ -98,11 +100,16 @@ impl<C> SqRing<C> {
         }
     }
 
+    #[inline]
+    fn dev(&self) -> &Device<C> {
+        // SAFETY: the QP that owns this value holds the device.
+        unsafe { &*self.dev }
+    }
+
     /// The card.
     #[inline]
     pub fn card(&self) -> &C {
-        // SAFETY: the QP that owns this value holds the device, and that the card.
-        unsafe { &*self.card }
+        self.dev().card()
     }
 
     #[inline]
@@ -115,19 +122,19 @@ impl<C> SqRing<C> {
         self.qpn_page >> 24
     }
 
-    /// Whether a WQE of `blocks` fits behind `head`. `line` is looked at only when it does not at first sight.
+    /// Whether a WQE of `blocks` fits behind `head`.
     #[inline]
-    pub fn has_room<'a>(
-        &mut self,
-        line: impl FnOnce() -> &'a QpLine,
-        head: u32,
-        count: u32,
-        blocks: u32,
-    ) -> bool {
+    pub fn has_room(&mut self, head: u32, count: u32, blocks: u32) -> bool {
         self.fits(head, count, blocks) || {
-            self.refresh(line());
+            self.refresh();
             self.fits(head, count, blocks)
         }
+    }
+
+    /// What polling knows of the QP.
+    #[inline]
+    fn line(&self) -> &QpLine {
+        self.dev().qps.line(self.qpn())
     }
 
     #[inline]
@@ -138,8 +145,8 @@ impl<C> SqRing<C> {
 
     /// Looks how far the completions have come.
     #[inline]
-    fn refresh(&mut self, line: &QpLine) {
-        let retired = line.sq_retired.load(Ordering::Acquire);
+    fn refresh(&mut self) {
+        let retired = self.line().sq_retired.load(Ordering::Acquire);
         self.tail = retired as u32;
         self.tail_count = (retired >> 32) as u32;
     }
@@ -168,13 +175,25 @@ impl<C> SqRing<C> {
         prefetch_for_write(self.shadow.wrapping_add((index & self.mask) as usize).cast());
     }
 
+    /// The same for all that the next post writes.
+    #[inline]
+    pub fn expect_posts(&self) {
+        for index in 0..AHEAD {
+            prefetch_for_write(self.block(self.head.wrapping_add(index)));
+        }
+        for index in [0, AHEAD] {
+            let at = (self.head.wrapping_add(index) & self.mask) as usize;
+            prefetch_for_write(self.shadow.wrapping_add(at).cast());
+        }
+    }
+
     /// As after creation; nothing is outstanding. The caller holds the CQs' locks.
-    pub fn reset(&mut self, line: &QpLine) {
+    pub fn reset(&mut self) {
         self.head = 0;
         self.count = 0;
         self.tail = 0;
         self.tail_count = 0;
-        line.sq_retired.store(0, Ordering::Release);
+        self.line().sq_retired.store(0, Ordering::Release);
         for index in 0..=self.mask {
             self.remember(index, 0, 0, 0);
         }

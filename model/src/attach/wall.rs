@@ -87,9 +87,9 @@ impl Routes {
         let route = Here::new(self.routes[index].get().cast());
         route.prefetch();
         route.add(64).prefetch();
-        for place in &self.places[index] {
-            let at = Here::new(world.cast()).add(place.load(Ordering::Relaxed).into());
-            at.prefetch_for_write();
+        let places = self.places[index].each_ref().map(|place| place.load(Ordering::Relaxed));
+        for line in Route::lines(places) {
+            Here::new(world.cast()).add(line.into()).prefetch_for_write();
         }
     }
 }

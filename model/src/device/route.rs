@@ -98,9 +98,14 @@ impl Route {
         receive: Piece::NONE,
     };
 
-    /// What a message changes of the two queue pairs: bytes from the world.
+    /// Where the two queue pairs are: bytes from the world.
     pub(crate) fn places(&self) -> [u32; 2] {
-        [self.own_at + offset_of!(Qp, req) as u32, self.peer_at + offset_of!(Qp, resp) as u32]
+        [self.own_at, self.peer_at]
+    }
+
+    /// Of two queue pairs the lines that a message between them changes, and the one that its completion looks at.
+    pub(crate) fn lines([own, peer]: [u32; 2]) -> [u32; 3] {
+        [own + offset_of!(Qp, req) as u32, peer + offset_of!(Qp, resp) as u32, own]
     }
 
     /// Whether this is the route of a queue pair, if the generation is what it was.
