@@ -4,6 +4,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::command::verbena;
@@ -82,7 +83,9 @@ pub fn perftest(test: &str, options: &str) -> String {
 
 /// Runs a perftest pair, client on core 0 and server on core 1; the client's output.
 pub fn pair(test: &str, server: &str, client: &str, environment: &[(&str, &str)]) -> String {
-    let net = format!("bench-{}", std::process::id());
+    // A net of its own: another pair may run at the same time.
+    static PAIRS: AtomicU32 = AtomicU32::new(0);
+    let net = format!("bench-{}-{}", std::process::id(), PAIRS.fetch_add(1, Ordering::Relaxed));
     let port = free_port().to_string();
     let side = |card: &str, options: &str| {
         let mut words = vec![
