@@ -6,6 +6,8 @@
 //! that carries frames instead of values; [`serve`] puts a card behind a socket, as a PCI function.
 
 pub mod address;
+#[cfg(test)]
+mod allocations;
 pub mod attach;
 pub mod device;
 pub mod env;

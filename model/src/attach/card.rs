@@ -98,6 +98,7 @@ impl SegmentCard {
         };
         let function = if simulated {
             let timeline = Arc::downgrade(&runner);
+            super::clocked::prepare();
             super::clocked::on_thread_end(move |me| {
                 timeline.upgrade().is_none_or(|timeline| timeline.leave(me))
             });

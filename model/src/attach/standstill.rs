@@ -1,5 +1,9 @@
 //! Simulated time that stands still: how long that is borne, and how it ends.
 
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -50,11 +54,14 @@ impl Standstill {
 /// Time between two looks at a thread that may sleep.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// What the kernel says of the system call that a thread is in, cut off. In place: see [`super::clocked::prepare`].
+type SystemCall = [u8; 256];
+
 /// Notices that a thread sleeps in the kernel, in the same system call all the time.
 #[derive(Default)]
 pub(super) struct Sleeper {
     /// When it was looked at last, which thread that was, and what it was found in.
-    seen: Option<(Instant, u32, String)>,
+    seen: Option<(Instant, u32, SystemCall)>,
 }
 
 impl Sleeper {
@@ -63,13 +70,24 @@ impl Sleeper {
         if self.seen.as_ref().is_some_and(|(at, ..)| at.elapsed() < LOOK) {
             return false;
         }
-        // The number of the call and its arguments; `running` if it is in none.
-        let call = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).unwrap_or_default();
-        let asleep = call.starts_with(|first: char| first.is_ascii_digit());
+        let call = system_call(pid, tid).unwrap_or([0; 256]);
+        let asleep = call[0].is_ascii_digit();
         let same = self.seen.as_ref().is_some_and(|(_, thread, before)| (*thread, before) == (tid, &call));
         self.seen = Some((Instant::now(), tid, call));
         asleep && same
     }
+}
+
+/// The number of the system call that a thread is in and its arguments; `running` if it is in none.
+fn system_call(pid: u32, tid: u32) -> io::Result<SystemCall> {
+    let mut path = [0; 64];
+    let mut rest = &mut path[..];
+    write!(rest, "/proc/{pid}/task/{tid}/syscall")?;
+    let length = 64 - rest.len();
+    let mut text = [0; 256];
+    // What is longer is cut off, and behind what is shorter there are zeroes.
+    let _ = File::open(OsStr::from_bytes(&path[..length]))?.read(&mut text)?;
+    Ok(text)
 }
 
 /// Ends the program, saying who waits for what.
@@ -162,6 +180,25 @@ mod tests {
         runner.join().unwrap();
         sleeper.join().unwrap();
         assert_eq!(found, (true, false));
+    }
+
+    /// See [`super::super::clocked::prepare`].
+    #[test]
+    fn looking_after_a_thread_allocates_nothing() {
+        let me = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let mut sleeper = Sleeper::default();
+        let mut still = Standstill::default();
+        crate::attach::clocked::prepare();
+        let before = crate::allocations::of_thread();
+        for _ in 0..3 {
+            std::thread::sleep(LOOK);
+            // Which reads, and so is in a system call itself.
+            sleeper.sleeps_on(std::process::id(), me);
+            assert!(!still.too_long(1));
+        }
+        assert_eq!(crate::allocations::of_thread(), before);
+        drop(std::fs::read_to_string("/proc/self/comm"));
+        assert_ne!(crate::allocations::of_thread(), before, "they are counted");
     }
 
     #[test]

@@ -18,7 +18,9 @@ impl StockNet {
     #[allow(clippy::new_without_default)]
     pub fn new() -> StockNet {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        // All as long: where a program's buffers lie depends on what it has allocated before, the names of its files
+        // too, and addresses are in frames, which some tests compare.
+        let name = format!("test-{}-{:04}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         StockNet { name, runtime: tempfile::tempdir().expect("a runtime directory") }
     }
 

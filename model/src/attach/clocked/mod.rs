@@ -26,6 +26,7 @@ use crate::sim::{Engine, Outcome, Sim, SimEnv, FOREVER};
 
 pub use handle::{simulated_time, Clocked};
 use held::Held;
+pub(super) use wait::prepare;
 use wait::{core, other_core, wait};
 
 /// How long an operation waits for the lock.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use super::super::standstill::patience;
 use crate::segment::futex_wait;
 use crate::sim::actors::Actor;
 use crate::sim::Undisturbed;
@@ -26,6 +27,13 @@ static NEXT: [AtomicU32; 2] = [const { AtomicU32::new(LOOKS.1) }; 2];
 pub(super) fn other_core() -> bool {
     static OTHER: OnceLock<bool> = OnceLock::new();
     *OTHER.get_or_init(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1))
+}
+
+/// Finds out what waits have to know. Who waits, and how often, depends on how busy the machine is; what is allocated
+/// there would move a program's next buffer, and its address is in frames.
+pub(in crate::attach) fn prepare() {
+    other_core();
+    patience();
 }
 
 /// The core that this thread runs on.
