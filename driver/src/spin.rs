@@ -59,17 +59,26 @@ impl<T> Spin<T> {
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         let me = thread::current();
+        match self.lock_as_owner(me) {
+            Some(guard) => guard,
+            None => self.lock_slowly(me),
+        }
+    }
+
+    /// Takes the lock if the calling thread owns it.
+    #[inline(always)]
+    fn lock_as_owner(&self, me: u32) -> Option<Guard<'_, T>> {
         if self.owner.load(Ordering::Relaxed) == me {
             self.busy.store(true, Ordering::Relaxed);
             // The processor may let the load overtake the store; the revoker's membarrier rules that out
             // for the one time when it matters.
             compiler_fence(Ordering::SeqCst);
             if self.owner.load(Ordering::Relaxed) == me {
-                return Guard { lock: self, held: &self.busy };
+                return Some(Guard { lock: self, held: &self.busy });
             }
             self.busy.store(false, Ordering::Release);
         }
-        self.lock_slowly(me)
+        None
     }
 
     /// Takes the lock if nobody has it.
@@ -85,11 +94,14 @@ impl<T> Spin<T> {
         Some(Guard { lock: self, held: &self.locked })
     }
 
-    /// Shows the value to a thread that has it to itself: for hints, which cost others more than they are worth.
+    /// Shows the value to a thread that has it to itself: for hints, which cost others more than they are worth. Never
+    /// waits, whatever other locks are held.
     #[inline]
     pub fn glance(&self, look: impl FnOnce(&T)) {
-        if self.owner.load(Ordering::Relaxed) == thread::current() && !self.busy.load(Ordering::Relaxed) {
-            look(&self.lock());
+        if !self.busy.load(Ordering::Relaxed) {
+            if let Some(guard) = self.lock_as_owner(thread::current()) {
+                look(&guard);
+            }
         }
     }
 
