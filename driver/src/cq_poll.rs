@@ -24,7 +24,7 @@ impl<C: Card> Cq<C> {
         let mut again = true;
         loop {
             let mut ring = self.hot.lock();
-            let found = ring.reap(max, &mut sink, |qpn, line| self.expect_posts(qpn, line))?;
+            let found = ring.reap(max, &mut sink, |qpn| self.expect_posts(qpn))?;
             if found != 0 {
                 ring.empty = 0;
                 drop(ring);
@@ -47,8 +47,8 @@ impl<C: Card> Cq<C> {
 
     /// A send of this QP has completed: fetches what posting the next one begins with.
     #[inline]
-    fn expect_posts(&self, qpn: u32, line: &QpLine) {
-        let sq = line.sq.load(Ordering::Relaxed).cast_const().cast::<Spin<SqRing<C>>>();
+    fn expect_posts(&self, qpn: u32) {
+        let sq = self.dev.qps.line(qpn).sq.load(Ordering::Relaxed).cast_const().cast::<Spin<SqRing<C>>>();
         // SAFETY: null, or a QP's of this device, which stays until its line was emptied under the lock of this CQ,
         // which the caller holds.
         if let Some(sq) = unsafe { sq.as_ref() } {
@@ -64,7 +64,7 @@ impl CqRing {
         &mut self,
         max: usize,
         sink: &mut impl FnMut(Wc),
-        expect_posts: impl Fn(u32, &QpLine),
+        expect_posts: impl Fn(u32),
     ) -> Result<usize, CqError> {
         if self.closed() {
             return Err(CqError::Destroyed);
@@ -79,9 +79,9 @@ impl CqRing {
             match self.complete(&cqe) {
                 Outcome::Done(wr_id) => {
                     // With many QPs in turn, posting begins with lines that have left the cache; one alone stays there.
-                    if cqe.flags() & Cqe::RECV == 0 && cqe.qpn() != self.last_sender {
+                    if !cqe.recv() && cqe.qpn() != self.last_sender {
                         self.last_sender = cqe.qpn();
-                        expect_posts(cqe.qpn(), self.table.line(cqe.qpn()));
+                        expect_posts(cqe.qpn());
                     }
                     sink(completion(&cqe, wr_id));
                     found += 1;
@@ -106,7 +106,7 @@ impl CqRing {
         if !line.is(qpn) {
             return Outcome::Stale;
         }
-        if cqe.flags() & Cqe::RECV == 0 {
+        if !cqe.recv() {
             if line.send_cqn.load(Ordering::Relaxed) != self.cqn {
                 return Outcome::Stale;
             }

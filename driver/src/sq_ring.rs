@@ -175,15 +175,11 @@ impl<C: Card> SqRing<C> {
         prefetch_for_write(self.shadow.wrapping_add((index & self.mask) as usize).cast());
     }
 
-    /// The same for all that the next post writes.
+    /// The same for the first posts of a row: what comes after that, each post fetches.
     #[inline]
     pub fn expect_posts(&self) {
-        for index in 0..AHEAD {
-            prefetch_for_write(self.block(self.head.wrapping_add(index)));
-        }
-        for index in [0, AHEAD] {
-            let at = (self.head.wrapping_add(index) & self.mask) as usize;
-            prefetch_for_write(self.shadow.wrapping_add(at).cast());
+        for before in 0..=AHEAD {
+            self.prefetch(self.head.wrapping_sub(before));
         }
     }
 

@@ -344,8 +344,7 @@ impl Card for SegmentCard {
 
     #[inline]
     fn expect_posts(&self, qpn: u32) {
-        let qp = (qpn & 0xffff) as usize % MAX_QPS;
-        self.runner.expect_posts(self.card, qp as u16);
+        self.runner.expect_posts(self.card, qpn as u16);
     }
 
     #[inline]

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use driver::prefetch_for_write;
 
+use super::bells::QpBells;
 use super::handoff;
 use super::runner::{note, Runner};
 use super::wall::Wall;
@@ -19,11 +20,13 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// is in the cache.
     #[inline(always)]
     pub fn expect_posts(&self, card: u8, qp: u16) {
-        let net = self.net();
-        prefetch_for_write(
-            (&raw const net.bells[card as usize % MAX_CARDS].qp[qp as usize % MAX_QPS]).cast(),
-        );
-        self.routes.prefetch(card, qp, net.world.get());
+        prefetch_for_write(std::ptr::from_ref(self.bells(card, qp)).cast());
+        self.routes.prefetch(card, qp, self.net().world.get());
+    }
+
+    #[inline(always)]
+    fn bells(&self, card: u8, qp: u16) -> &QpBells {
+        &self.net().bells[card as usize % MAX_CARDS].qp[qp as usize % MAX_QPS]
     }
 
     /// A send doorbell rang: runs the QP now, or leaves it to whoever runs the cards.
@@ -99,9 +102,7 @@ impl<S: Borrow<Segment>> Lane for Doorbell<'_, S> {
 
     #[inline(always)]
     fn rq_producer(&mut self, card: u8, qp: u16) -> u32 {
-        self.runner.net().bells[card as usize % MAX_CARDS].qp[qp as usize % MAX_QPS]
-            .rq
-            .load(Ordering::Acquire)
+        self.runner.bells(card, qp).rq.load(Ordering::Acquire)
     }
 
     #[inline(always)]
