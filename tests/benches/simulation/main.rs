@@ -3,7 +3,7 @@
 //! `cargo bench -p tests --bench simulation` prints each ratio beside its goal and fails when one is missed.
 //! What a run takes to start, and perftest's measuring of the processor's clock, are not counted: two
 //! runs of different length are compared. Needs two cores and the package perftest, and the machine
-//! for itself. Wants `cargo build --release -p provider` before.
+//! for itself. Wants `cargo build --release` before.
 #![allow(unsafe_code)]
 
 #[path = "../speed/command.rs"]

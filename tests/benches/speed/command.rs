@@ -7,10 +7,6 @@ pub fn verbena() -> PathBuf {
     let target = std::env::current_exe().expect("our path");
     let release = target.parent().and_then(|deps| deps.parent()).expect("target/release/deps").to_path_buf();
     let binary = release.join("verbena");
-    assert!(
-        binary.exists(),
-        "{} is missing: run `cargo build --release -p provider` first",
-        binary.display()
-    );
+    assert!(binary.exists(), "{} is missing: run `cargo build --release` first", binary.display());
     binary
 }

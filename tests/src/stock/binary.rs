@@ -27,13 +27,13 @@ fn build() -> PathBuf {
     let target = target_dir();
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let output = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
-        .args(["build", "--release", "--quiet", "-p", "provider", "--target-dir"])
+        .args(["build", "--release", "--quiet", "--target-dir"])
         .arg(&target)
         .current_dir(workspace)
         .output()
         .expect("cargo runs");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "`cargo build --release -p provider` failed:\n{said}");
+    assert!(output.status.success(), "`cargo build --release` failed:\n{said}");
     let binary = target.join("release/verbena");
     assert!(binary.is_file(), "cargo made no {}", binary.display());
     binary

@@ -1,0 +1,48 @@
+//! Options that several commands share.
+
+use clap::Args;
+
+use crate::card;
+use crate::net::wire;
+
+/// Which cards, on which net: the options that several commands share.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CardArgs {
+    /// Number of cards (default 2, or what the running net has)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub cards: Option<u32>,
+    /// Card profile: a name of `verbena card list`, or a .toml file (default f10a, or what the running net has)
+    #[arg(long, value_name = "PROFILE", value_parser = card::profile_name)]
+    pub card: Option<String>,
+    /// Time that programs see: the machine's, or simulated with the card's timing (default wall, or what
+    /// the running net has)
+    #[arg(long, value_name = "CLOCK")]
+    pub clock: Option<Clock>,
+    /// Record in a new file what each message waits for, for `verbena trace --read FILE`; needs --clock virtual
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    pub wire: wire::WireArgs,
+}
+
+/// Which time programs see.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// The machine's: as fast as it can.
+    #[default]
+    Wall,
+    /// Simulated: what the card of the profile would take.
+    Virtual,
+}
+
+impl std::fmt::Display for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Clock::Wall => "wall",
+            Clock::Virtual => "virtual",
+        })
+    }
+}

@@ -1,0 +1,172 @@
+//! Checks of what `verbena run` needs: namespaces, mounts, the netlink filter,
+//! and whether a real program then finds the cards.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::Finding;
+use crate::launch::mounts;
+use crate::launch::namespace::{enter_mount, enter_user, rehearse};
+use crate::launch::provider_so;
+use crate::launch::run::ib_core_present;
+use crate::launch::seccomp;
+use crate::launch::tree::Tree;
+use crate::net::runtime;
+
+const DISCOVERY_TIME: Duration = Duration::from_secs(10);
+
+/// All checks of this file.
+pub fn checks() -> Vec<Finding> {
+    vec![namespaces(), overlay(), view(), netlink(), ib_core(), discovery()]
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn enter() -> Result<&'static str> {
+    if is_root() && rehearse(enter_mount).is_ok() {
+        enter_mount()?;
+        return Ok("mount namespace, as root");
+    }
+    enter_user()?;
+    Ok("mount namespace in a user namespace")
+}
+
+fn namespaces() -> Finding {
+    let name = "namespaces";
+    if is_root() && rehearse(enter_mount).is_ok() {
+        return Finding::ok(name, "root may make a mount namespace");
+    }
+    match rehearse(enter_user) {
+        Ok(()) => Finding::ok(name, "a user namespace may be made without privilege"),
+        Err(error) => Finding::warn(
+            name,
+            format!("none may be made: {error:#}"),
+            "allow them (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1, \
+             kernel.apparmor_restrict_unprivileged_userns=0; in Docker --privileged or \
+             --security-opt seccomp=unconfined --cap-add SYS_ADMIN); without them `run` uses \
+             environment variables",
+        ),
+    }
+}
+
+fn overlay() -> Finding {
+    let name = "overlay";
+    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    if known.lines().any(|line| line.ends_with("\toverlay")) {
+        return Finding::ok(name, "the kernel has overlayfs");
+    }
+    Finding::warn(
+        name,
+        "the kernel has no overlayfs (or its module is not loaded)",
+        "modprobe overlay; without it /sys/class is rebuilt from bind mounts",
+    )
+}
+
+/// The very mounts of `verbena run`, in a process that ends at once.
+fn view() -> Finding {
+    let name = "sysfs view";
+    let attempt = || -> Result<()> {
+        let dir = runtime::directory()?;
+        let staging = dir.join("staging");
+        fs::create_dir_all(&staging).context("making the staging directory")?;
+        let provider = provider_so::find().unwrap_or_default();
+        enter()?;
+        mounts::make_private()?;
+        let tree = Tree { cards: 1, slots: &[], profile: "f10a", socket: Path::new(""), provider: &provider };
+        mounts::show(&tree, &staging)?;
+        fs::read_to_string("/sys/class/infiniband/verbena0/node_guid").context("reading the fake sysfs")?;
+        fs::metadata("/dev/infiniband/uverbs0").context("looking for the device node")?;
+        Ok(())
+    };
+    match rehearse(attempt) {
+        Ok(()) => Finding::ok(name, "cards can be shown in /sys/class, /dev/infiniband and libibverbs.d"),
+        Err(error) => Finding::warn(
+            name,
+            format!("{error:#}"),
+            "see `namespaces` above; `run` falls back to environment variables, which suffice \
+             for programs that use libibverbs only",
+        ),
+    }
+}
+
+fn netlink() -> Finding {
+    let name = "netlink filter";
+    match rehearse(seccomp::deny_rdma_netlink) {
+        Ok(()) => Finding::ok(name, "the RDMA netlink socket can be denied to a program"),
+        Err(error) if ib_core_present() => Finding::fail(
+            name,
+            format!("{error:#}, and the kernel's ib_core would answer"),
+            "use a kernel with CONFIG_SECCOMP_FILTER, or unload ib_core",
+        ),
+        Err(error) => Finding::warn(name, format!("{error:#}"), "harmless while the kernel has no ib_core"),
+    }
+}
+
+fn ib_core() -> Finding {
+    let name = "ib_core";
+    if !ib_core_present() {
+        return Finding::ok(name, "not in this kernel: libibverbs reads sysfs");
+    }
+    Finding::warn(
+        name,
+        "loaded: libibverbs asks the kernel first and sees its cards only",
+        "use `verbena run`, which denies that question to its program; `verbena up` cannot",
+    )
+}
+
+/// Everything together: does a stock program list the cards?
+fn discovery() -> Finding {
+    let name = "discovery";
+    let remedy = "see the lines above; `IBV_SHOW_WARNINGS=1 verbena run -- ibv_devices` says more";
+    if !super::libraries::in_path("ibv_devices") {
+        return Finding::warn(
+            name,
+            "not tried: ibv_devices is not installed",
+            "apt-get install ibverbs-utils",
+        );
+    }
+    match list_devices() {
+        Ok(text) if text.contains("verbena0") && text.contains("verbena1") => {
+            Finding::ok(name, "ibv_devices lists verbena0 and verbena1")
+        }
+        Ok(text) => {
+            Finding::fail(name, format!("ibv_devices does not list the cards: {}", one_line(&text)), remedy)
+        }
+        Err(error) => Finding::fail(name, format!("{error:#}"), remedy),
+    }
+}
+
+fn list_devices() -> Result<String> {
+    let net = format!("--net=doctor-{}", std::process::id());
+    let mut child = Command::new("/proc/self/exe")
+        .args(["run", "--quiet", &net, "--cards=2", "--", "ibv_devices"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("starting `verbena run`")?;
+    let start = Instant::now();
+    // Both outputs are a few lines and fit into their pipes.
+    while child.try_wait()?.is_none() {
+        if start.elapsed() > DISCOVERY_TIME {
+            let _ = child.kill();
+            let _ = child.wait();
+            anyhow::bail!("ibv_devices did not end within {} s", DISCOVERY_TIME.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output()?;
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    Ok(text.into_owned())
+}
+
+fn one_line(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    lines.join(" / ")
+}

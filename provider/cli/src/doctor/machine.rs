@@ -1,0 +1,170 @@
+//! Checks of the machine: shared memory, huge pages, limits, VFIO, and what
+//! killed processes left behind.
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use rustix::fs::MemfdFlags;
+use rustix::process::Resource;
+
+use super::Finding;
+use crate::net::keeper;
+use crate::net::runtime;
+
+/// Size of a segment; sparse, so it takes memory only where it is used.
+const SEGMENT_BYTES: usize = 1 << 40;
+
+/// All checks of this file.
+pub fn checks() -> Vec<Finding> {
+    vec![shared_memory(), huge_pages(), locked_memory(), open_files(), vfio(), runtime_directory(), sockets()]
+}
+
+fn shared_memory() -> Finding {
+    match map_segment() {
+        Ok(()) => Finding::ok("shared memory", "a sparse memfd of 1 TiB can be mapped"),
+        Err(error) => Finding::fail(
+            "shared memory",
+            format!("{error:#}"),
+            "lift the limits on address space and file size (ulimit -v unlimited; ulimit -f \
+             unlimited), and on memory in the container",
+        ),
+    }
+}
+
+fn map_segment() -> Result<()> {
+    let memfd = rustix::fs::memfd_create("verbena-doctor", MemfdFlags::CLOEXEC).context("memfd_create")?;
+    rustix::fs::ftruncate(&memfd, SEGMENT_BYTES as u64).context("making it 1 TiB")?;
+    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&memfd);
+    // SAFETY: a new mapping at an address of the kernel's choice replaces none;
+    // it is removed again before anything could use it.
+    unsafe {
+        let place = libc::mmap(std::ptr::null_mut(), SEGMENT_BYTES, access, flags, fd, 0);
+        if place == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error()).context("mapping it");
+        }
+        libc::munmap(place, SEGMENT_BYTES);
+    }
+    Ok(())
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+fn huge_pages() -> Finding {
+    let free = read("/proc/sys/vm/nr_hugepages").unwrap_or_else(|| "0".to_owned());
+    let note = match free.as_str() {
+        "0" => "; fine unless a program asks for them (perftest --use_hugepages: sysctl vm.nr_hugepages=64)",
+        _ => "",
+    };
+    Finding::ok("huge pages", format!("{free} reserved{note}"))
+}
+
+fn locked_memory() -> Finding {
+    let name = "ulimit -l";
+    let limit = rustix::process::getrlimit(Resource::Memlock).current;
+    match limit {
+        // libibverbs itself warns from here down, and then goes on.
+        Some(bytes) if bytes <= 32 << 10 => Finding::warn(
+            name,
+            format!("{bytes} bytes of locked memory"),
+            "ulimit -l unlimited: libibverbs prints a warning otherwise, and VFIO needs it",
+        ),
+        Some(bytes) => Finding::ok(name, format!("{} KiB of locked memory", bytes >> 10)),
+        None => Finding::ok(name, "unlimited locked memory"),
+    }
+}
+
+fn open_files() -> Finding {
+    let name = "ulimit -n";
+    match rustix::process::getrlimit(Resource::Nofile).current {
+        Some(count) if count < 256 => Finding::warn(
+            name,
+            format!("{count} open files"),
+            "ulimit -n 1024: each completion channel takes a descriptor",
+        ),
+        Some(count) => Finding::ok(name, format!("{count} open files")),
+        None => Finding::ok(name, "unlimited open files"),
+    }
+}
+
+fn vfio() -> Finding {
+    let name = "VFIO";
+    let groups = fs::read_dir("/sys/kernel/iommu_groups").map_or(0, |entries| entries.count());
+    let usable = Path::new("/dev/vfio/vfio").exists();
+    let found =
+        format!("{groups} IOMMU groups, /dev/vfio/vfio is {}", if usable { "there" } else { "missing" });
+    match (hardware(), groups > 0 && usable) {
+        (None, _) => Finding::ok(name, format!("{found}; no card on PCI, and the model needs neither")),
+        (Some(slot), true) => Finding::ok(name, format!("{found}; card at {slot}")),
+        (Some(slot), false) => Finding::warn(
+            name,
+            format!("{found}; the card at {slot} cannot be used"),
+            "boot with intel_iommu=on (or the BIOS's VT-d/AMD-Vi) and modprobe vfio-pci",
+        ),
+    }
+}
+
+/// PCI address of a real card.
+fn hardware() -> Option<String> {
+    let slots = fs::read_dir("/sys/bus/pci/devices").ok()?;
+    slots.flatten().find_map(|slot| {
+        let word = |name: &str| fs::read_to_string(slot.path().join(name)).ok();
+        let ours = word("vendor")?.trim() == "0x1bd4" && word("device")?.trim() == "0xf10a";
+        ours.then(|| slot.file_name().to_string_lossy().into_owned())
+    })
+}
+
+fn runtime_directory() -> Finding {
+    let name = "sockets' place";
+    match runtime::directory() {
+        Ok(dir) => Finding::ok(name, dir.display().to_string()),
+        Err(error) => Finding::fail(
+            name,
+            format!("{error:#}"),
+            "set XDG_RUNTIME_DIR to a directory of yours, or clean /tmp",
+        ),
+    }
+}
+
+fn sockets() -> Finding {
+    let name = "nets";
+    let entries = runtime::directory().ok().and_then(|dir| fs::read_dir(dir).ok());
+    let (mut running, mut stale) = (Vec::new(), Vec::new());
+    for path in entries.into_iter().flatten().flatten().map(|e| e.path()) {
+        if path.extension().is_none_or(|extension| extension != "sock") {
+            continue;
+        }
+        if keeper::answers(&path) {
+            let stem = path.file_stem().unwrap_or_default();
+            running.push(stem.to_string_lossy().into_owned());
+        } else {
+            stale.push(path.display().to_string());
+        }
+    }
+    if !stale.is_empty() {
+        return Finding::warn(
+            name,
+            format!("sockets without a keeper: {}", stale.join(" ")),
+            format!("rm {} (the next run on that net does it too)", stale.join(" ")),
+        );
+    }
+    match running.as_slice() {
+        [] => Finding::ok(name, "none is running, nothing was left behind"),
+        names => Finding::ok(name, format!("running: {}", names.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_can_be_mapped_here() {
+        map_segment().unwrap();
+    }
+}

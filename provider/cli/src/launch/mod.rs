@@ -1,0 +1,24 @@
+//! Starts programs so that stock libibverbs finds the cards: `run`, `up` and `down`.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`run`] | one program in a mount namespace of its own |
+//! | [`up`] | the whole container |
+//! | [`tree`] | the files under `/sys/class` that libibverbs reads |
+//! | [`slots`] | the same for cards in PCI slots |
+//! | [`mounts`], [`namespace`] | how a program comes to see these files |
+//! | [`fallback`] | without namespaces: by environment variables |
+//! | [`seccomp`] | sockets that would ask the kernel's RDMA subsystem |
+//! | [`part_id`] | which card programs take it for |
+//! | [`provider_so`] | where the provider and the clock library are |
+
+pub mod fallback;
+pub mod mounts;
+pub mod namespace;
+pub mod part_id;
+pub mod provider_so;
+pub mod run;
+pub mod seccomp;
+pub mod slots;
+pub mod tree;
+pub mod up;

@@ -1,0 +1,242 @@
+//! `verbena run`: a program of its own, with the cards in its view.
+#![allow(unsafe_code)]
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{bail, Context, Result};
+use clap::Args;
+use model::attach::{read_patience, PATIENCE_VARIABLE};
+
+use super::fallback::{self, Variables};
+use super::mounts::{self, Shown};
+use super::part_id::{announcement, PartArgs, VARIABLE};
+use super::slots::{self, SlotCard};
+use super::tree::{Tree, DRIVER_STEM};
+use super::{namespace, provider_so, seccomp};
+use crate::args::CardArgs;
+use crate::args::Clock;
+use crate::net::keeper::{self, Held};
+use crate::net::runtime::{Net, DEFAULT_NET};
+
+/// Options of `verbena run`.
+#[derive(Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    cards: CardArgs,
+    /// Programs on the same net share its cards
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NET)]
+    net: String,
+    /// Show this card as verbena0 instead of modelled ones: vfio: and its PCI address. Again for verbena1, ...
+    #[arg(long, value_name = "vfio:PCI", value_parser = slots::parse, conflicts_with_all = ["net", "cards", "card", "clock"])]
+    device: Vec<String>,
+    #[command(flatten)]
+    part: PartArgs,
+    /// Say nothing unless something is wrong
+    #[arg(long, short)]
+    quiet: bool,
+    /// Use no namespaces: environment variables and links in /dev instead
+    #[arg(long)]
+    no_namespace: bool,
+    /// End the program when the process with this number ends
+    #[arg(long, hide = true, value_name = "PID")]
+    with_parent: Option<u32>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// Becomes the program. Returns only what went wrong.
+pub fn run(args: RunArgs) -> Result<u8> {
+    let provider = provider_so::find()?;
+    let net = Net::named(&args.net)?;
+    let slots = args.device.iter().map(|name| slots::look(name)).collect::<Result<Vec<_>>>()?;
+    // Cards in slots need no net.
+    let held = match slots.is_empty() {
+        true => Some(keeper::ensure(&net, &args.cards)?),
+        false => None,
+    };
+    let socket = net.socket();
+    let cards = held.as_ref().map_or(slots.len() as u32, |held| held.info.cards);
+    let tree = Tree {
+        cards: u8::try_from(cards).context("too many cards")?,
+        slots: &slots,
+        profile: held.as_ref().map_or("vfio", |held| &held.info.card),
+        socket: &socket,
+        provider: &provider,
+    };
+    let way = if args.no_namespace {
+        Way::by_environment(&tree, net.dir(), "--no-namespace was given".to_owned())?
+    } else {
+        Way::find(&tree, net.dir())?
+    };
+    let filtered = seccomp::deny_rdma_netlink();
+    if !args.quiet {
+        eprintln!("verbena: {}, {}", what(&net, held.as_ref(), &slots), way.message);
+    }
+    if let Err(error) = filtered {
+        if ib_core_present() {
+            bail!(
+                "this kernel has ib_core, and its answer cannot be hidden from the program: \
+                 {error:#}"
+            );
+        }
+    }
+    let mut command = Command::new(&args.program[0]);
+    command.args(&args.program[1..]).env("VERBENA_SOCKET", &socket).envs(way.variables);
+    if let Some(id) = args.part.presented() {
+        eprintln!("verbena: {}", announcement(id));
+        command.env(VARIABLE, id.to_string());
+    }
+    if held.as_ref().is_some_and(|held| held.info.clock == Clock::Virtual) {
+        command.env("LD_PRELOAD", preload(&provider_so::find_clock()?));
+        same_addresses()?;
+        check_patience()?;
+    }
+    if let Some(parent) = args.with_parent {
+        die_with(parent)?;
+    }
+    // The program inherits the connection that keeps the net alive.
+    let _held = held;
+    let error = command.exec();
+    let program = Path::new(&args.program[0]).display();
+    let missing = error.kind() == std::io::ErrorKind::NotFound;
+    if missing {
+        eprintln!("verbena: there is no program `{program}`: is it installed and in PATH?");
+    } else {
+        eprintln!("verbena: `{program}` could not be started: {error}");
+    }
+    Ok(if missing { 127 } else { 126 })
+}
+
+/// The cards in a few words.
+fn what(net: &Net, held: Option<&Held>, slots: &[SlotCard]) -> String {
+    match held {
+        Some(Held { info, .. }) => {
+            format!("net `{}`, {} x {}{}", net.name(), info.cards, info.card, info.wire)
+        }
+        None => slots.iter().map(|slot| slot.name.as_str()).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// True where libibverbs could ask the kernel for devices.
+pub fn ib_core_present() -> bool {
+    Path::new("/sys/module/ib_core").exists()
+}
+
+/// How the cards come into the program's view.
+struct Way {
+    message: String,
+    variables: Variables,
+}
+
+impl Way {
+    fn find(tree: &Tree<'_>, dir: &Path) -> Result<Way> {
+        let staging = dir.join("staging");
+        let mut reasons = Vec::new();
+        if rustix::process::geteuid().is_root() {
+            match enter_as_root(tree, &staging) {
+                Ok(shown) => return Ok(Way::by_mounts("private mount namespace", &shown)),
+                Err(error) => reasons.push(format!("as root: {error:#}")),
+            }
+        }
+        match enter_as_user(tree, &staging) {
+            Ok(shown) => Ok(Way::by_mounts("private mount namespace in a user namespace", &shown)),
+            Err(error) => {
+                reasons.push(format!("user namespace: {error:#}"));
+                Way::by_environment(tree, dir, reasons.join("; "))
+            }
+        }
+    }
+
+    fn by_mounts(name: &str, shown: &Shown) -> Way {
+        let mut variables = Variables::new();
+        let mut message = name.to_owned();
+        if shown.needs_driver_variable {
+            message += &format!(" and {} ({} is missing)", fallback::DRIVERS, mounts::CONFIG_DIR);
+            let stem = Path::new(mounts::NODE_DIR).join(DRIVER_STEM);
+            variables.push((fallback::DRIVERS, stem));
+        }
+        Way { message, variables }
+    }
+
+    fn by_environment(tree: &Tree<'_>, dir: &Path, reason: String) -> Result<Way> {
+        let variables = fallback::prepare(tree, dir).with_context(|| {
+            format!("neither namespaces ({reason}) nor environment variables can show the cards")
+        })?;
+        Ok(Way {
+            message: format!(
+                "environment variables only ({reason}); programs that read \
+                 /sys/class/infiniband themselves see no card"
+            ),
+            variables,
+        })
+    }
+}
+
+fn enter_as_root(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
+    make_directory(staging)?;
+    namespace::enter_mount()?;
+    mounts::make_private()?;
+    mounts::show(tree, staging)
+}
+
+fn enter_as_user(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
+    make_directory(staging)?;
+    let enter = || {
+        namespace::enter_user()?;
+        mounts::make_private()?;
+        mounts::show(tree, staging)
+    };
+    namespace::rehearse(|| enter().map(drop))?;
+    enter()
+}
+
+fn make_directory(dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))
+}
+
+/// The clock library before what is preloaded anyway.
+fn preload(clock: &Path) -> OsString {
+    let mut list = OsString::from(clock);
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
+/// The program gets the same addresses in every run: it may print them.
+fn same_addresses() -> Result<()> {
+    // SAFETY: personality with plain numbers.
+    let set = unsafe {
+        let now = libc::personality(0xffff_ffff);
+        now >= 0 && libc::personality((now | libc::ADDR_NO_RANDOMIZE) as libc::c_ulong) >= 0
+    };
+    if !set {
+        bail!("personality(2) is refused here, so that addresses differ from run to run");
+    }
+    Ok(())
+}
+
+/// What is wrong with the variable is said here, where somebody reads it.
+fn check_patience() -> Result<()> {
+    if let Some(text) = std::env::var_os(PATIENCE_VARIABLE) {
+        read_patience(&text.to_string_lossy()).map_err(anyhow::Error::msg)?;
+    }
+    Ok(())
+}
+
+fn die_with(parent: u32) -> Result<()> {
+    // SAFETY: prctl with plain numbers; getppid() cannot fail.
+    let now = unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+        libc::getppid()
+    };
+    if now as u32 != parent {
+        bail!("the process that asked for this program has ended");
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! The `verbena` command: starts verbs programs on modelled cards, checks the machine, runs and
+//! compares perftest, brings up boards, and prints what queue entries mean.
+//!
+//! | module | commands |
+//! |---|---|
+//! | [`launch`] | `run`, `up`, `down`: programs that see the cards |
+//! | [`net`] | the keeper of a net, `serve`, what lies on the wire |
+//! | [`doctor`] | `doctor` |
+//! | [`perftest`], [`measured`], [`compare`], [`trace`] | perftest's figures: one run, a matrix, where the time goes |
+//! | [`board`], [`pci`] | a card in a slot: `list`, `bind`, `probe`, `regs`, `selftest`, `bench`, `top`, `record` |
+//! | [`card`], [`decode`], [`export`] | profiles and definitions |
+
+mod args;
+mod board;
+mod card;
+mod compare;
+mod decode;
+mod doctor;
+mod export;
+mod launch;
+mod measured;
+mod net;
+mod pci;
+mod perftest;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use launch::{run, up};
+use net::{keeper, serve};
+
+/// Exit code of `verbena run` when it could not start the program (the same
+/// convention as `env` and container tools: 126 and 127 are the program's).
+const EXIT_LAUNCHER: u8 = 125;
+
+/// RDMA programs on modelled Verbena cards, without hardware or kernel module.
+#[derive(Parser)]
+#[command(name = "verbena", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a verbs program with verbena0..N-1 visible
+    Run(run::RunArgs),
+    /// Make the cards visible in the whole container (root)
+    Up(up::UpArgs),
+    /// Undo `verbena up`
+    Down,
+    /// Check everything that can be wrong on this machine, with the remedy
+    Doctor(doctor::DoctorArgs),
+    /// Run client and server of a perftest test, with a plot of the result
+    Perftest(perftest::PerftestArgs),
+    /// Card profiles: how fast a modelled card is, and how that is known
+    Card(card::CardCommand),
+    /// Where the time of each message goes: runs a perftest test in virtual time
+    Trace(trace::TraceArgs),
+    /// Run many perftest tests and compare them with published ones, in one report
+    Compare(compare::CompareArgs),
+    /// List the cards on PCI, with IOMMU group, driver and state
+    List(pci::ListArgs),
+    /// Give PCI devices to vfio-pci, so that programs can open them (root)
+    Bind(pci::BindArgs),
+    /// Give PCI devices back (root)
+    Unbind(pci::BindArgs),
+    /// Serve cards as PCI functions over vfio-user, for QEMU or the driver's own client
+    Serve(serve::ServeArgs),
+    /// Print what the bytes of a queue entry mean
+    Decode(decode::DecodeArgs),
+    /// Write the card's definition as C, SystemVerilog, SystemRDL or golden vectors
+    Export(export::ExportArgs),
+    /// Show what card this is, how it is, and what is wrong with it
+    Probe(board::probe::ProbeArgs),
+    /// Show registers with their fields
+    Regs(board::regs::RegsArgs),
+    /// Show one register
+    Peek(board::poke::PeekArgs),
+    /// Write one register
+    Poke(board::poke::PokeArgs),
+    /// Compare two dumps of `regs --json`
+    Diff(board::diff::DiffArgs),
+    /// Test a board step by step
+    Selftest(board::selftest::SelftestArgs),
+    /// Measure a card without libibverbs
+    Bench(board::bench::BenchArgs),
+    /// Watch what cards are doing
+    Top(board::top::TopArgs),
+    /// Record every register access and queue entry of a command
+    Record(board::record::RecordArgs),
+    /// Compare a record with what the model does
+    Replay(board::record::ReplayArgs),
+    /// Serve the cards of a net (started by the other commands)
+    #[command(hide = true)]
+    Keeper(keeper::KeeperArgs),
+    /// Keep a net alive until killed (started by `up`)
+    #[command(hide = true)]
+    Hold(keeper::HoldArgs),
+}
+
+/// Runs the command line and turns every error into one readable message.
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let launcher = matches!(cli.command, Command::Run(_));
+    let result = match cli.command {
+        Command::Run(args) => run::run(args),
+        Command::Up(args) => up::up(args),
+        Command::Down => up::down(),
+        Command::Doctor(args) => doctor::doctor(args),
+        Command::Perftest(args) => perftest::perftest(args),
+        Command::Card(args) => card::card(args),
+        Command::Trace(args) => trace::trace(args),
+        Command::Compare(args) => compare::compare(args),
+        Command::List(args) => pci::list(args),
+        Command::Bind(args) => pci::bind(args),
+        Command::Unbind(args) => pci::unbind(args),
+        Command::Serve(args) => serve::serve(args),
+        Command::Decode(args) => decode::decode(args),
+        Command::Export(args) => export::export(args),
+        Command::Probe(args) => board::probe::probe(args),
+        Command::Regs(args) => board::regs::regs(args),
+        Command::Peek(args) => board::poke::peek(args),
+        Command::Poke(args) => board::poke::poke(args),
+        Command::Diff(args) => board::diff::diff(args),
+        Command::Selftest(args) => board::selftest::selftest(args),
+        Command::Bench(args) => board::bench::bench(args),
+        Command::Top(args) => board::top::top(args),
+        Command::Record(args) => board::record::record(args),
+        Command::Replay(args) => board::record::replay(args),
+        Command::Keeper(args) => keeper::keeper(args),
+        Command::Hold(args) => keeper::hold_until_killed(args),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("verbena: {error:#}");
+            ExitCode::from(if launcher { EXIT_LAUNCHER } else { 1 })
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `verbena perftest` run as a process of its own, for commands that run many.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use anyhow::{bail, Context, Result};
+use rustix::process::Signal;
+
+use crate::args::Clock;
+use crate::perftest::side::Side;
+use crate::perftest::signals;
+
+const TICK: Duration = Duration::from_millis(200);
+/// From the end of its output to its own end: it ends two programs and a net meanwhile.
+const PARTING_TIME: Duration = Duration::from_secs(30);
+
+/// One run.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    /// The cards' profile; none: the default one.
+    pub card: Option<String>,
+    /// Which clock.
+    pub clock: Clock,
+    /// More options of `verbena perftest`.
+    pub launcher: Vec<String>,
+    /// Where the spans go (virtual clock only).
+    pub trace: Option<PathBuf>,
+    /// The perftest program.
+    pub test: String,
+    /// Its options.
+    pub options: Vec<String>,
+}
+
+impl Job {
+    /// As its user would type it.
+    pub fn line(&self) -> String {
+        let card = self.card.iter().map(|card| format!("--card {card}"));
+        let clock = (self.clock == Clock::Virtual).then(|| "--clock virtual".to_owned());
+        let words = ["verbena perftest".to_owned()].into_iter().chain(card).chain(clock);
+        let rest = self.launcher.iter().chain([&self.test]).chain(&self.options).cloned();
+        words.chain(rest).collect::<Vec<_>>().join(" ")
+    }
+
+    fn command(&self, out: &Path) -> Command {
+        // The name that this very binary can always be reached by.
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("perftest").arg("--out").arg(out);
+        if let Some(card) = &self.card {
+            command.args(["--card", card]);
+        }
+        if self.clock == Clock::Virtual {
+            command.args(["--clock", "virtual"]);
+        }
+        if let Some(trace) = &self.trace {
+            command.arg("--trace").arg(trace);
+        }
+        command.args(&self.launcher).arg(&self.test).args(&self.options);
+        command
+    }
+
+    /// Runs it to its end and gives what the client said; each line goes to `seen` as it comes.
+    ///
+    /// It ends by itself when no result comes (its own --timeout).
+    pub fn run(&self, out: &Path, mut seen: impl FnMut(&str)) -> Result<String> {
+        let (sender, lines) = mpsc::channel();
+        let mut side = Side::start("perftest run", self.command(out), Some(sender))?;
+        let mut said = String::new();
+        loop {
+            match lines.recv_timeout(TICK) {
+                Ok(line) => {
+                    seen(&line);
+                    said += &line;
+                    said.push('\n');
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if let Some(signal) = signals::received() {
+                side.end(Signal::INT);
+                bail!("ended by signal {signal} during `{}`", self.line());
+            }
+        }
+        let status = side.wait(PARTING_TIME)?.with_context(|| {
+            format!("waited {} s for `{}` to end; {}", PARTING_TIME.as_secs(), self.line(), side.last_words())
+        })?;
+        if !status.success() {
+            bail!("`{}` failed ({status}); {}", self.line(), side.last_words());
+        }
+        Ok(said)
+    }
+}

@@ -1,0 +1,338 @@
+//! The keeper of a net: finding it, starting it, holding on to it.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Context, Result};
+use clap::Args;
+use model::attach::{run_keeper, NetOptions};
+use model::profile::Profile;
+use model::segment::{AttachError, Segment};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use serde::{Deserialize, Serialize};
+
+use super::daemon;
+use super::runtime::Net;
+use super::wire::{WireArgs, WireInfo};
+use crate::args::CardArgs;
+use crate::args::Clock;
+
+const START_TIME: Duration = Duration::from_secs(5);
+const END_TIME: Duration = Duration::from_secs(30);
+const DEFAULT_CARDS: u32 = 2;
+const DEFAULT_PROFILE: &str = "f10a";
+
+/// What is on a net.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetInfo {
+    /// Number of cards.
+    pub cards: u32,
+    /// Their profile.
+    pub card: String,
+    /// The wire between them.
+    #[serde(default)]
+    pub wire: WireInfo,
+    /// The time that programs see.
+    #[serde(default)]
+    pub clock: Clock,
+    /// File of the trace.
+    #[serde(default)]
+    pub trace: Option<PathBuf>,
+}
+
+/// A net whose keeper runs, and stays while `hold` is open.
+pub struct Held {
+    /// Connection to the keeper, inherited by programs that are started.
+    pub hold: OwnedFd,
+    /// What is on the net.
+    pub info: NetInfo,
+}
+
+/// Options of `verbena keeper`.
+#[derive(Args)]
+pub struct KeeperArgs {
+    #[arg(long)]
+    net: String,
+    #[arg(long)]
+    cards: u32,
+    #[arg(long)]
+    card: String,
+    #[arg(long, default_value = "wall")]
+    clock: Clock,
+    #[arg(long)]
+    trace: Option<PathBuf>,
+    #[command(flatten)]
+    wire: WireArgs,
+}
+
+/// Options of `verbena hold`.
+#[derive(Args)]
+pub struct HoldArgs {
+    /// The inherited connection to the keeper.
+    #[arg(long)]
+    fd: i32,
+}
+
+/// True when a keeper answers at that socket.
+pub fn answers(socket: &Path) -> bool {
+    Segment::hold(socket).is_ok()
+}
+
+/// Holds the net, after starting its keeper if it has none.
+pub fn ensure(net: &Net, wanted: &CardArgs) -> Result<Held> {
+    // Two starters at once would race for the socket.
+    let _alone = lock(net)?;
+    let socket = net.socket();
+    let start = Instant::now();
+    let mut starting: Option<(Child, String)> = None;
+    loop {
+        match Segment::hold(&socket) {
+            Ok(hold) => {
+                let info = read_info(net)?;
+                if starting.is_none() {
+                    check_wanted(net, wanted, &info)?;
+                }
+                return Ok(Held { hold, info });
+            }
+            Err(AttachError::NoKeeper(_) | AttachError::Closed(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match starting.as_mut() {
+            None => starting = Some((start_keeper(net, wanted)?, String::new())),
+            Some((child, said)) => {
+                if !still_starting(net, child, said)? {
+                    starting = None;
+                }
+            }
+        }
+        if start.elapsed() > START_TIME {
+            bail!(
+                "the keeper of net `{}` did not answer at {} within {} s; \
+                 `verbena doctor` looks for the reason",
+                net.name(),
+                socket.display(),
+                START_TIME.as_secs()
+            );
+        }
+    }
+}
+
+fn lock(net: &Net) -> Result<File> {
+    let file = File::create(net.dir().join("lock")).context("opening the lock file")?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)
+        .context("locking the directory of nets")?;
+    Ok(file)
+}
+
+fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
+    let wire = wanted.wire.decide()?;
+    let info = NetInfo {
+        cards: wanted.cards.unwrap_or(DEFAULT_CARDS),
+        card: wanted.card.clone().unwrap_or(DEFAULT_PROFILE.to_owned()),
+        wire: WireInfo::from(&wire),
+        clock: wanted.clock.unwrap_or_default(),
+        trace: wanted.trace.as_deref().map(trace_file).transpose()?,
+    };
+    profile(&info.card, info.clock)?;
+    if let Some(card) = wanted.wire.pcap_at.filter(|&card| u32::from(card) >= info.cards) {
+        bail!("--pcap-at {card}: the net has the cards 0 to {}", info.cards - 1);
+    }
+    if info.trace.is_some() && info.clock == Clock::Wall {
+        bail!("--trace records simulated time: add --clock virtual");
+    }
+    fs::write(info_file(net), serde_json::to_string(&info)?)
+        .with_context(|| format!("writing {}", info_file(net).display()))?;
+    let mut arguments = vec![
+        "keeper".to_owned(),
+        format!("--net={}", net.name()),
+        format!("--cards={}", info.cards),
+        format!("--card={}", info.card),
+        format!("--clock={}", info.clock),
+    ];
+    if let Some(path) = &info.trace {
+        let path = path.to_str().context("the name of the --trace file is not UTF-8")?;
+        arguments.push(format!("--trace={path}"));
+    }
+    arguments.extend(WireArgs::arguments(&wire)?);
+    daemon::spawn(&arguments, None)
+}
+
+/// Waits a moment. False when the keeper has ended without complaint: on a busy
+/// machine it may do so before we come to hold it. Fails with its complaint.
+fn still_starting(net: &Net, child: &mut Child, said: &mut String) -> Result<bool> {
+    // The process that we started ends at once: it leaves the keeper to init.
+    let _ = child.try_wait();
+    let Some(stderr) = child.stderr.as_mut() else {
+        return Ok(true);
+    };
+    let mut polled = [PollFd::new(&*stderr, PollFlags::IN)];
+    let pause = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+    if rustix::event::poll(&mut polled, Some(&pause)).unwrap_or(0) == 0 {
+        return Ok(true);
+    }
+    let mut buffer = [0; 4096];
+    match stderr.read(&mut buffer).unwrap_or(0) {
+        0 => {
+            let _ = child.wait();
+            let said = said.trim();
+            if said.is_empty() {
+                return Ok(false);
+            }
+            bail!("the keeper of net `{}` could not start: {said}", net.name());
+        }
+        count => said.push_str(&String::from_utf8_lossy(&buffer[..count])),
+    }
+    Ok(true)
+}
+
+fn info_file(net: &Net) -> PathBuf {
+    net.dir().join(format!("{}.json", net.name()))
+}
+
+fn read_info(net: &Net) -> Result<NetInfo> {
+    let path = info_file(net);
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))
+}
+
+fn check_wanted(net: &Net, wanted: &CardArgs, info: &NetInfo) -> Result<()> {
+    let name = net.name();
+    if let Some(cards) = wanted.cards.filter(|&cards| cards != info.cards) {
+        bail!(
+            "net `{name}` is running with {} cards, not {cards}: leave out --cards, name \
+             another net with --net, or end its programs first",
+            info.cards
+        );
+    }
+    if let Some(card) = wanted.card.as_ref().filter(|&card| *card != info.card) {
+        bail!(
+            "net `{name}` is running with {} cards, not {card}: leave out --card, name \
+             another net with --net, or end its programs first",
+            info.card
+        );
+    }
+    if let Some(clock) = wanted.clock.filter(|&clock| clock != info.clock) {
+        bail!(
+            "net `{name}` is running with the {} clock, not {clock}: leave out --clock, name \
+             another net with --net, or end its programs first",
+            info.clock
+        );
+    }
+    if wanted.trace.is_some() && wanted.trace.as_deref().map(trace_file).transpose()? != info.trace {
+        let has = info.trace.as_ref().map(|path| path.display().to_string());
+        bail!(
+            "net `{name}` is running with the trace {}: leave out --trace, name another net with --net, or \
+             end its programs first",
+            has.as_deref().unwrap_or("none")
+        );
+    }
+    if let Some(difference) = wanted.wire.differs(&info.wire)? {
+        bail!(
+            "net `{name}` is running with {difference}, name another net with --net, or end its \
+             programs first"
+        );
+    }
+    Ok(())
+}
+
+/// `verbena keeper`: serves the net until nobody holds it.
+pub fn keeper(args: KeeperArgs) -> Result<u8> {
+    daemon::orphan()?;
+    let net = Net::named(&args.net)?;
+    let served = serve(&net, &args);
+    if let Err(error) = &served {
+        // The starter may be gone, and with it the other end of stderr.
+        let _ = write!(std::io::stderr(), "{error:#}");
+    }
+    // A starter that waits for our end has the lock that tidying needs.
+    daemon::close_stderr();
+    tidy(&net);
+    Ok(served.is_err().into())
+}
+
+fn serve(net: &Net, args: &KeeperArgs) -> Result<()> {
+    let clock = profile(&args.card, args.clock)?;
+    let (cards, link) = (u8::try_from(args.cards)?, args.wire.decide()?);
+    let options = NetOptions { cards, link, clock, trace: args.trace.clone() };
+    run_keeper(&net.socket(), options)?;
+    Ok(())
+}
+
+/// Other processes, in other directories, will write it.
+fn trace_file(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("--trace {}", path.display()))
+}
+
+/// Waits until the net's keeper has ended, and with it all that is written about the net.
+pub fn ended(net: &Net) -> Result<()> {
+    let start = Instant::now();
+    while net.socket().exists() && answers(&net.socket()) {
+        if start.elapsed() > END_TIME {
+            bail!("waited {} s for the keeper of net `{}` to end", END_TIME.as_secs(), net.name());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// The timing of a net, if it runs in simulated time.
+fn profile(card: &str, clock: Clock) -> Result<Option<Profile>> {
+    let loaded = Profile::load(card)?;
+    match clock {
+        Clock::Virtual => Ok(Some(loaded.profile)),
+        Clock::Wall if card == DEFAULT_PROFILE => Ok(None),
+        Clock::Wall => bail!(
+            "card `{card}` differs from {DEFAULT_PROFILE} in its timing, which the wall clock does not \
+             show: add --clock virtual"
+        ),
+    }
+}
+
+/// Removes what was noted about the net, unless it is running again already.
+fn tidy(net: &Net) {
+    let Ok(_alone) = lock(net) else {
+        return;
+    };
+    if !net.socket().exists() {
+        let _ = fs::remove_file(info_file(net));
+    }
+}
+
+/// `verbena hold`: keeps an inherited connection until it or the keeper ends.
+pub fn hold_until_killed(args: HoldArgs) -> Result<u8> {
+    let mut connection = daemon::inherited(args.fd)?;
+    let mut buffer = [0; 64];
+    while connection.read(&mut buffer).is_ok_and(|count| count > 0) {}
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joining_with_other_cards_is_refused() {
+        let net = Net::named("test-check").unwrap();
+        let info = NetInfo {
+            cards: 2,
+            card: "f10a".to_owned(),
+            wire: WireInfo::default(),
+            clock: Clock::Wall,
+            trace: None,
+        };
+        let wanted = |cards, card: Option<&str>| CardArgs {
+            cards,
+            card: card.map(str::to_owned),
+            ..CardArgs::default()
+        };
+        check_wanted(&net, &wanted(None, None), &info).unwrap();
+        check_wanted(&net, &wanted(Some(2), Some("f10a")), &info).unwrap();
+        let error = check_wanted(&net, &wanted(Some(3), None), &info).unwrap_err();
+        assert!(error.to_string().contains("running with 2 cards, not 3"));
+        assert!(check_wanted(&net, &wanted(None, Some("cx4lx")), &info).is_err());
+    }
+}

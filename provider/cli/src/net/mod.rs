@@ -1,0 +1,7 @@
+//! A net and the process that keeps it: start, find and end it, and serve its cards on virtual PCI slots.
+
+pub mod daemon;
+pub mod keeper;
+pub mod runtime;
+pub mod serve;
+pub mod wire;

@@ -1,0 +1,109 @@
+//! `verbena serve`: cards of a net as PCI functions behind UNIX sockets (vfio-user).
+
+use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{bail, Context, Result};
+use clap::Args;
+use model::attach::ServedCard;
+use model::serve::DmaMode;
+
+use super::runtime::{Net, DEFAULT_NET};
+use super::{daemon, keeper};
+use crate::args::CardArgs;
+
+/// Options of `verbena serve`.
+#[derive(Args)]
+pub struct ServeArgs {
+    /// Where to listen; given several times, each further socket serves the next card
+    #[arg(long, value_name = "PATH", required = true)]
+    socket: Vec<PathBuf>,
+    /// The net that the cards are on; it is started if need be
+    #[arg(long, default_value = DEFAULT_NET)]
+    net: String,
+    /// Card of the net that the first socket serves, from 0
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    card_index: u32,
+    /// How the card reaches the client's memory: `shared`, through the files that the client passes; or
+    /// `messages`, each access by a message to the client, so that its IOMMU sees and checks it
+    #[arg(long, default_value = "shared", value_parser = ["shared", "messages"])]
+    dma: String,
+    #[command(flatten)]
+    cards: CardArgs,
+}
+
+/// Serves until SIGTERM, SIGINT or SIGHUP.
+pub fn serve(args: ServeArgs) -> Result<u8> {
+    // Before any thread is started: all of them leave these signals to the wait below.
+    let mode = if args.dma == "messages" { DmaMode::Messages } else { DmaMode::Shared };
+    let end = daemon::EndSignals::block()?;
+    let net = Net::named(&args.net)?;
+    let _held = keeper::ensure(&net, &args.cards)?;
+    let mut served = Vec::new();
+    for (path, index) in args.socket.iter().zip(args.card_index..) {
+        let card = ServedCard::open(&net.socket(), index)
+            .with_context(|| format!("opening card {index} of net `{}`", net.name()))?;
+        let listener = Arc::new(listen(path)?);
+        println!("serving card {index} of net `{}` at {}", net.name(), path.display());
+        let (accepting, at) = (listener.clone(), path.clone());
+        let thread = std::thread::Builder::new().name(format!("verbena-serve{index}")).spawn(move || {
+            let say = |line: &str| eprintln!("verbena: card {index} ({}): {line}", at.display());
+            if let Err(error) = model::serve::serve(&card, &accepting, mode, &say) {
+                say(&format!("nobody is listened to any more: {error}"));
+            }
+        })?;
+        served.push((path, listener, thread));
+    }
+    end.wait()?;
+    for (path, listener, _) in &served {
+        let _ = std::fs::remove_file(path);
+        rustix::net::shutdown(listener, rustix::net::Shutdown::Both)?;
+    }
+    for (path, _, thread) in served {
+        if thread.join().is_err() {
+            bail!("the server of {} has panicked", path.display());
+        }
+    }
+    Ok(0)
+}
+
+/// A socket that only this user can connect to.
+fn listen(path: &Path) -> Result<UnixListener> {
+    remove_stale(path)?;
+    let listener = {
+        let _mask = Umask::set(0o177);
+        UnixListener::bind(path)
+    };
+    listener.with_context(|| format!("listening at {} (a path has at most 107 bytes)", path.display()))
+}
+
+/// A server that was killed leaves its socket behind.
+fn remove_stale(path: &Path) -> Result<()> {
+    let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !meta.file_type().is_socket() {
+        bail!("{} exists and is no socket: remove it or choose another path", path.display());
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path)
+            .with_context(|| format!("removing the stale socket {}", path.display())),
+        _ => bail!("somebody is serving at {} already: choose another path", path.display()),
+    }
+}
+
+/// The process's file mode mask, until dropped.
+struct Umask(rustix::fs::Mode);
+
+impl Umask {
+    fn set(mask: u32) -> Umask {
+        Umask(rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask)))
+    }
+}
+
+impl Drop for Umask {
+    fn drop(&mut self) {
+        rustix::process::umask(self.0);
+    }
+}

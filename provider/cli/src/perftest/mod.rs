@@ -1,0 +1,312 @@
+//! `verbena perftest`: both sides of a perftest program on a net of their own.
+
+mod csv;
+mod options;
+mod plot;
+mod port;
+mod progress;
+mod pty;
+mod settings;
+pub mod side;
+pub mod signals;
+pub mod table;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{anyhow, bail, Context, Result};
+use clap::Args;
+use rustix::process::Signal;
+
+use self::options::Options;
+use self::progress::Progress;
+use self::settings::Settings;
+use self::side::Side;
+use self::table::Table;
+use crate::args::CardArgs;
+use crate::args::Clock;
+use crate::launch::part_id::{announcement, PartArgs, VARIABLE};
+use crate::net::keeper;
+use crate::net::runtime::Net;
+
+const LISTEN_TIME: Duration = Duration::from_secs(20);
+const PARTING_TIME: Duration = Duration::from_secs(10);
+const TICK: Duration = Duration::from_millis(200);
+
+/// Options of `verbena perftest`; those behind TEST are perftest's own.
+#[derive(Args)]
+pub struct PerftestArgs {
+    #[command(flatten)]
+    cards: CardArgs,
+    #[command(flatten)]
+    part: PartArgs,
+    /// Both sides on verbena0
+    #[arg(long)]
+    loopback: bool,
+    /// Directory for results.csv and plot.svg (default ./verbena-results/TEST-...)
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Give up when no new result comes for so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    timeout: u64,
+    /// The perftest program, such as ib_write_bw
+    test: String,
+    /// perftest's options, such as -a -n 1000
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
+    options: Vec<String>,
+}
+
+/// How the two sides came to their end.
+enum Outcome {
+    Done,
+    Interrupted(i32),
+}
+
+/// Runs the test, prints the client's table and writes the results.
+pub fn perftest(args: PerftestArgs) -> Result<u8> {
+    let options = Options::read(&args.options)?;
+    find_program(&args.test)?;
+    if options.only_text {
+        let status = Command::new(&args.test).args(&args.options).status();
+        let status = status.with_context(|| format!("starting {}", args.test))?;
+        return Ok(u8::try_from(status.code().unwrap_or(1)).unwrap_or(1));
+    }
+    signals::watch();
+    let net = Net::named(&format!("perftest-{}", std::process::id()))?;
+    let held = keeper::ensure(&net, &args.cards)?;
+    let settings = Settings {
+        test: short_name(&args.test),
+        options: args.options.clone(),
+        cards: held.info.cards,
+        card: held.info.card.clone(),
+        clock: held.info.clock,
+        loopback: args.loopback,
+        part_id: args.part.presented(),
+        started: SystemTime::now(),
+    };
+    if !settings.loopback && settings.cards < 2 {
+        bail!("the two sides need two cards: use --cards 2, or --loopback for one");
+    }
+    if let Some(id) = settings.part_id {
+        eprintln!("verbena: {}", announcement(id));
+    }
+    let out = args.out.clone().unwrap_or_else(|| Path::new("verbena-results").join(settings.directory()));
+    // Before a long run, not after it.
+    fs::create_dir_all(&out).with_context(|| format!("making {}", out.display()))?;
+    let mut run = Run {
+        args: &args,
+        net: &net,
+        part_id: settings.part_id,
+        progress: Progress::new(&options),
+        table: Table::default(),
+    };
+    let began = Instant::now();
+    let outcome = run.both_sides();
+    run.progress.finish();
+    if settings.clock == Clock::Virtual {
+        say_time(&net, began);
+    }
+    let written = write_results(&settings, &run.table, &out);
+    if args.cards.trace.is_some() {
+        drop(held);
+        keeper::ended(&net)?;
+    }
+    let outcome = outcome?;
+    if run.table.rows.is_empty() {
+        eprintln!("verbena: the client printed no table, so there is nothing to write");
+    }
+    let code = match outcome {
+        Outcome::Done => 0,
+        Outcome::Interrupted(_) if options.infinite && !run.table.rows.is_empty() => 0,
+        Outcome::Interrupted(signal) => 128 + signal as u8,
+    };
+    written?;
+    Ok(code)
+}
+
+/// One run of both sides.
+struct Run<'a> {
+    args: &'a PerftestArgs,
+    net: &'a Net,
+    part_id: Option<u32>,
+    progress: Progress,
+    table: Table,
+}
+
+impl Run<'_> {
+    fn both_sides(&mut self) -> Result<Outcome> {
+        let port = port::free()?;
+        let mut server = Side::start("server", self.command("verbena0", port), None)?;
+        let start = Instant::now();
+        loop {
+            let looked = Instant::now();
+            if port::is_listening(port) {
+                break;
+            }
+            let took = looked.elapsed();
+            if let Some(signal) = signals::received() {
+                return Ok(Outcome::Interrupted(signal));
+            }
+            if let Some(status) = server.ended()? {
+                bail!("the server ended before the client was started ({status}); {}", server.last_words());
+            }
+            if start.elapsed() > LISTEN_TIME {
+                bail!(
+                    "waited {} s for the server to listen on TCP port {port}; {}",
+                    LISTEN_TIME.as_secs(),
+                    server.last_words()
+                );
+            }
+            self.progress.tick("waiting for the server to listen", 0);
+            // A look may take ten milliseconds of a core that the server needs.
+            std::thread::sleep(Duration::from_millis(5).max(2 * took));
+        }
+        let device = if self.args.loopback { "verbena0" } else { "verbena1" };
+        let mut command = self.command(device, port);
+        command.arg("127.0.0.1");
+        let (sender, lines) = mpsc::channel();
+        let mut client = Side::start("client", command, Some(sender))?;
+        self.follow(&mut client, &mut server, &lines)
+    }
+
+    /// Prints what the client says until it ends, and judges the end.
+    fn follow(&mut self, client: &mut Side, server: &mut Side, lines: &Receiver<String>) -> Result<Outcome> {
+        let limit = Duration::from_secs(self.args.timeout);
+        let mut last_line = Instant::now();
+        loop {
+            match lines.recv_timeout(TICK) {
+                Ok(line) => {
+                    last_line = Instant::now();
+                    self.table.feed(&line);
+                    self.progress.print(&line);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // The client has closed its output: it ends now.
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let rows = self.table.rows.len();
+            self.progress.tick("waiting for the client's next result", rows);
+            if signals::received().is_some() {
+                client.end(Signal::INT);
+                server.end(Signal::INT);
+                // What the client still said.
+                for line in lines.iter() {
+                    self.table.feed(&line);
+                    self.progress.print(&line);
+                }
+                break;
+            }
+            if last_line.elapsed() > limit {
+                bail!(
+                    "waited {} s for the client's next result (it has {rows}); --timeout gives it \
+                     longer; {}; {}",
+                    limit.as_secs(),
+                    client.last_words(),
+                    server.last_words()
+                );
+            }
+        }
+        self.judge(client, server)
+    }
+
+    /// Both sides are ending: were they content?
+    fn judge(&self, client: &mut Side, server: &mut Side) -> Result<Outcome> {
+        let ended = |side: &mut Side, name: &str| -> Result<ExitStatus> {
+            side.wait(PARTING_TIME)?.ok_or_else(|| {
+                anyhow!(
+                    "waited {} s for the {name} to end after the test; {}",
+                    PARTING_TIME.as_secs(),
+                    side.last_words()
+                )
+            })
+        };
+        let status = ended(client, "client")?;
+        // Ctrl-C ends all three of us at once, in any order.
+        if let Some(signal) = signals::received() {
+            return Ok(Outcome::Interrupted(signal));
+        }
+        if !status.success() {
+            // The server's word may be the reason: give it a moment to end.
+            let _ = server.wait(Duration::from_secs(1));
+            bail!("{} failed ({status}); {}\n{}", self.args.test, client.last_words(), server.last_words());
+        }
+        let status = ended(server, "server")?;
+        if !status.success() {
+            bail!(
+                "the server of {} failed ({status}), though the client was content; {}",
+                self.args.test,
+                server.last_words()
+            );
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn command(&self, device: &str, port: u16) -> Command {
+        // The name that this very binary can always be reached by.
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .args(["run", "--quiet", "--net", self.net.name()])
+            .arg(format!("--with-parent={}", std::process::id()))
+            .arg("--")
+            .arg(&self.args.test)
+            .args(&self.args.options)
+            .args(["-d", device, "-p", &port.to_string()]);
+        match self.part_id {
+            Some(id) => command.env(VARIABLE, id.to_string()),
+            None => command.env_remove(VARIABLE),
+        };
+        command
+    }
+}
+
+/// How much simulated time the run took, to the picosecond: the same for the same command.
+fn say_time(net: &Net, began: Instant) {
+    if let Ok(Some(ps)) = model::attach::simulated_time(&net.socket()) {
+        const S: u64 = 1_000_000_000_000;
+        let took = began.elapsed().as_secs_f64();
+        eprintln!("verbena: {}.{:012} s of simulated time, in {took:.3} s", ps / S, ps % S);
+    }
+}
+
+fn short_name(test: &str) -> String {
+    Path::new(test).file_name().map_or(test.to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+fn find_program(test: &str) -> Result<()> {
+    let is_there = |dir: &Path| dir.join(test).is_file();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = if test.contains('/') {
+        Path::new(test).is_file()
+    } else {
+        std::env::split_paths(&path).any(|dir| is_there(&dir))
+    };
+    if !found {
+        bail!(
+            "there is no program `{test}`: perftest's are ib_{{write,read,send,atomic}}_{{bw,lat}}, \
+             in the package of that name (apt-get install perftest)"
+        );
+    }
+    Ok(())
+}
+
+fn write_results(settings: &Settings, table: &Table, out: &Path) -> Result<()> {
+    if table.rows.is_empty() {
+        // Only if it is ours, that is empty.
+        let _ = fs::remove_dir(out);
+        return Ok(());
+    }
+    let put = |name: &str, text: String| -> Result<String> {
+        let path = out.join(name);
+        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        Ok(path.display().to_string())
+    };
+    let mut written = vec![put("results.csv", csv::text(settings, table))?];
+    if let Some(svg) = plot::svg(settings, table)? {
+        written.push(put("plot.svg", svg)?);
+    }
+    eprintln!("verbena: wrote {}", written.join(" and "));
+    Ok(())
+}
