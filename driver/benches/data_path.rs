@@ -15,7 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use driver::{AhAttr, AttrMask, Card, Cq, Data, Device, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge};
+use driver::{
+    AhAttr, AttrMask, Cq, Data, Device, Hints, Interrupts, Memory, Qp, QpAttr, QpCaps, QpInit, Registers,
+    SendFlags, SendWr, Sge,
+};
 use fpga_regs::{Access, AdminOpcode, Cqe, QpState, QpType, WqeOpcode, DOORBELL_BASE};
 
 /// The fake card with doorbells that are plain stores.
@@ -28,16 +31,25 @@ macro_rules! fake {
     }};
 }
 
-impl Card for Quick {
-    driver::forward_card!(fake: registers memory interrupts);
+impl Registers for Quick {
+    driver::forward_card!(fake: access);
+
     #[inline]
     fn doorbell(&self, offset: u32, value: u64) {
         debug_assert!(offset >= DOORBELL_BASE);
         self.1.store(value, Ordering::Release);
     }
-    fn push(&self, _offset: u32, _wqe: &[u8], doorbell_offset: u32, value: u64) {
-        self.doorbell(doorbell_offset, value);
-    }
+}
+
+impl Memory for Quick {
+    driver::forward_card!(fake: Memory);
+}
+
+impl Interrupts for Quick {
+    driver::forward_card!(fake: Interrupts);
+}
+
+impl Hints for Quick {
     #[inline]
     fn relax(&self, _empty_polls: u32) {}
 }

@@ -1,4 +1,4 @@
-//! The one thing the driver knows of the card beneath it: a trait for BAR access, DMA memory and interrupts.
+//! The one thing the driver knows of the card beneath it: registers, DMA memory, interrupts, and hints.
 //!
 //! The driver is generic over [`Card`] and is compiled once for each backend, so that on hardware
 //! the data path is nothing but plain stores.
@@ -7,45 +7,60 @@
 use std::io;
 use std::time::Duration;
 
-/// A card function: its BAR0, memory that it can reach, and its interrupts.
-pub trait Card: Send + Sync + 'static {
-    /// Reads a 32-bit register of BAR0.
+/// A card function.
+pub trait Card: Registers + Memory + Interrupts + Hints + Send + Sync + 'static {}
+
+impl<C: Registers + Memory + Interrupts + Hints + Send + Sync + 'static + ?Sized> Card for C {}
+
+/// BAR0 of a card.
+pub trait Registers {
+    /// Reads a 32-bit register.
     fn read32(&self, offset: u32) -> u32;
-    /// Writes a 32-bit register of BAR0, after all earlier stores to DMA memory.
+    /// Writes a 32-bit register, after all earlier stores to DMA memory.
     fn write32(&self, offset: u32, value: u32);
-    /// Reads a 64-bit register of BAR0.
+    /// Reads a 64-bit register.
     fn read64(&self, offset: u32) -> u64;
-    /// Writes a 64-bit register of BAR0, after all earlier stores to DMA memory.
+    /// Writes a 64-bit register, after all earlier stores to DMA memory.
     fn write64(&self, offset: u32, value: u64);
     /// Hot: a doorbell store (offset in a doorbell page). Orders after all earlier stores to DMA memory.
     fn doorbell(&self, offset: u32, value: u64);
-    /// Hot: a whole WQE (multiple of 64 bytes, at most `PUSH_BYTES`) and its doorbell through the push window.
-    fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64);
+    /// Whether the card may be pulled out or reset without the driver's knowledge: then a long wait
+    /// checks its status from time to time.
+    fn may_vanish(&self) -> bool {
+        false
+    }
+}
+
+/// Memory that a card can reach.
+pub trait Memory {
     /// Zeroed, page-aligned DMA memory visible to the card, until `free`.
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError>;
     /// Gives back memory of `alloc`; the card no longer uses it.
     fn free(&self, memory: DmaMemory);
     /// Makes user memory reachable by the card; returns the IOVA of `addr`.
     fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError>;
-    /// Takes back what `map` did for the same range.
+    /// Undoes `map` for the same range.
     fn unmap(&self, iova: u64, addr: *mut u8, len: usize);
+}
+
+/// Interrupt vectors of a card.
+pub trait Interrupts {
     /// Waits until interrupt `vector` fires (consuming it) or the time is over (false).
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError>;
-    /// Hot: a send doorbell will follow soon. A hint for cards in memory; hardware needs none.
+}
+
+/// What a card in software wants to know of its user; hardware needs none of it.
+pub trait Hints {
+    /// Hot: a send doorbell follows soon.
     #[inline]
     fn expect_doorbell(&self) {}
-    /// Hot: a send of this queue pair has completed, so that more will be posted soon. A hint as the one before.
+    /// Hot: a send of this queue pair has completed, so more are posted soon.
     #[inline]
     fn expect_posts(&self, _qpn: u32) {}
-    /// Hot: a poll has found so many completions. A hint for cards in simulated time, where that takes time.
+    /// Hot: a poll has found `completions`; in simulated time that takes time.
     #[inline]
     fn polled(&self, _completions: usize) {}
-    /// Whether the card may be pulled out or reset behind the driver's back: then whoever waits long
-    /// looks at its status now and then.
-    fn may_vanish(&self) -> bool {
-        false
-    }
-    /// Called on an empty poll: a software card runs what is due; hardware pauses.
+    /// An empty poll, the `empty_polls`-th in a row: a software card runs what is due, hardware pauses.
     fn relax(&self, empty_polls: u32);
 }
 

@@ -12,7 +12,6 @@ use crate::card::Card;
 use crate::dma::Records;
 use crate::error::{Error, Result};
 use crate::events::Events;
-use crate::push::PushSlots;
 use crate::qp_table::QpTable;
 use crate::rings::Rings;
 
@@ -26,7 +25,6 @@ pub struct Device<C: Card> {
     // In an Option so that the memory of a card that did not stop can be kept for ever.
     queues: Option<Queues<C>>,
     pub(crate) qps: Arc<QpTable>,
-    pub(crate) push: Arc<PushSlots>,
 }
 
 /// What the card writes to as long as the function is enabled.
@@ -57,8 +55,7 @@ impl<C: Card> Device<C> {
                 let rings = Rings::new(&card);
                 let queues = Some(Queues { admin, events, records, rings });
                 let qps = Arc::new(QpTable::new());
-                let push = Arc::new(PushSlots::new());
-                Ok(Arc::new(Device { card, features, limits, node_guid, page, queues, qps, push }))
+                Ok(Arc::new(Device { card, features, limits, node_guid, page, queues, qps }))
             }
             Err(error) => {
                 if bringup::reset(&*card).is_err() {

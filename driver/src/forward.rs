@@ -1,15 +1,36 @@
-//! Cards that pass calls on to another card: one list of [`Card`](crate::Card)'s methods for all of them.
+//! Cards that pass calls on to another card: one list of the methods of [`Card`](crate::Card) for all of them.
 
-/// Writes those methods of an `impl Card` that pass the call on.
+/// Writes methods that pass the call on.
 ///
 /// `to` is a macro that calls the other card: `to!(self, card => call)` evaluates `call` with `card` being
-/// that card. Then come the methods, by name or in groups: `registers`, `doorbells`, `memory`, `waiting`; `all`
-/// is the four of them. A group names methods with a default too, so that none is forgotten.
+/// that card. `forward_card!(to for Type)` implements all of [`Card`](crate::Card) for a type;
+/// `forward_card!(to: Memory)` is the body of one trait. Two parts of a body, for a card that does the rest itself: `access` is
+/// [`Registers`](crate::Registers) without the doorbell, `regions` is [`Memory`](crate::Memory) without allocation.
+/// Methods with a default are passed on too.
 #[macro_export]
 macro_rules! forward_card {
-    ($to:ident: $($methods:ident)+) => { $($crate::forward_card!(@ $methods $to);)+ };
-    (@ all $to:ident) => { $crate::forward_card!($to: registers doorbells memory waiting); };
-    (@ registers $to:ident) => {
+    ($to:ident for $card:ty) => {
+        impl $crate::Registers for $card {
+            $crate::forward_card!($to: Registers);
+        }
+        impl $crate::Memory for $card {
+            $crate::forward_card!($to: Memory);
+        }
+        impl $crate::Interrupts for $card {
+            $crate::forward_card!($to: Interrupts);
+        }
+        impl $crate::Hints for $card {
+            $crate::forward_card!($to: Hints);
+        }
+    };
+    ($to:ident: Registers) => {
+        $crate::forward_card!($to: access);
+        #[inline(always)]
+        fn doorbell(&self, offset: u32, value: u64) {
+            $to!(self, card => card.doorbell(offset, value));
+        }
+    };
+    ($to:ident: access) => {
         #[inline]
         fn read32(&self, offset: u32) -> u32 {
             $to!(self, card => card.read32(offset))
@@ -26,42 +47,20 @@ macro_rules! forward_card {
         fn write64(&self, offset: u32, value: u64) {
             $to!(self, card => card.write64(offset, value));
         }
-    };
-    (@ doorbells $to:ident) => { $crate::forward_card!($to: doorbell push expect_doorbell expect_posts); };
-    (@ doorbell $to:ident) => {
-        #[inline(always)]
-        fn doorbell(&self, offset: u32, value: u64) {
-            $to!(self, card => card.doorbell(offset, value));
+        fn may_vanish(&self) -> bool {
+            $to!(self, card => card.may_vanish())
         }
     };
-    (@ push $to:ident) => {
-        #[inline]
-        fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64) {
-            $to!(self, card => card.push(offset, wqe, doorbell_offset, value));
-        }
-    };
-    (@ expect_doorbell $to:ident) => {
-        #[inline]
-        fn expect_doorbell(&self) {
-            $to!(self, card => card.expect_doorbell());
-        }
-    };
-    (@ expect_posts $to:ident) => {
-        #[inline]
-        fn expect_posts(&self, qpn: u32) {
-            $to!(self, card => card.expect_posts(qpn));
-        }
-    };
-    (@ memory $to:ident) => { $crate::forward_card!($to: queues regions); };
-    (@ queues $to:ident) => {
+    ($to:ident: Memory) => {
         fn alloc(&self, bytes: usize) -> Result<$crate::DmaMemory, $crate::CardError> {
             $to!(self, card => card.alloc(bytes))
         }
         fn free(&self, memory: $crate::DmaMemory) {
             $to!(self, card => card.free(memory));
         }
+        $crate::forward_card!($to: regions);
     };
-    (@ regions $to:ident) => {
+    ($to:ident: regions) => {
         fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, $crate::CardError> {
             $to!(self, card => card.map(addr, len, writable))
         }
@@ -69,8 +68,7 @@ macro_rules! forward_card {
             $to!(self, card => card.unmap(iova, addr, len));
         }
     };
-    (@ waiting $to:ident) => { $crate::forward_card!($to: interrupts polled relax); };
-    (@ interrupts $to:ident) => {
+    ($to:ident: Interrupts) => {
         fn wait_interrupt(
             &self,
             vector: u32,
@@ -78,20 +76,47 @@ macro_rules! forward_card {
         ) -> Result<bool, $crate::CardError> {
             $to!(self, card => card.wait_interrupt(vector, timeout))
         }
-        fn may_vanish(&self) -> bool {
-            $to!(self, card => card.may_vanish())
-        }
     };
-    (@ polled $to:ident) => {
+    ($to:ident: Hints) => {
+        #[inline]
+        fn expect_doorbell(&self) {
+            $to!(self, card => card.expect_doorbell());
+        }
+        #[inline]
+        fn expect_posts(&self, qpn: u32) {
+            $to!(self, card => card.expect_posts(qpn));
+        }
         #[inline]
         fn polled(&self, completions: usize) {
             $to!(self, card => card.polled(completions));
         }
-    };
-    (@ relax $to:ident) => {
         #[inline]
         fn relax(&self, empty_polls: u32) {
             $to!(self, card => card.relax(empty_polls));
         }
     };
+}
+
+macro_rules! inner {
+    ($self:ident, $card:ident => $call:expr) => {{
+        let $card = &**$self;
+        $call
+    }};
+}
+
+// A card behind an `Arc`, for programs that do not know before they run which backend they will have.
+impl<C: crate::Registers + ?Sized> crate::Registers for std::sync::Arc<C> {
+    forward_card!(inner: Registers);
+}
+
+impl<C: crate::Memory + ?Sized> crate::Memory for std::sync::Arc<C> {
+    forward_card!(inner: Memory);
+}
+
+impl<C: crate::Interrupts + ?Sized> crate::Interrupts for std::sync::Arc<C> {
+    forward_card!(inner: Interrupts);
+}
+
+impl<C: crate::Hints + ?Sized> crate::Hints for std::sync::Arc<C> {
+    forward_card!(inner: Hints);
 }

@@ -5,12 +5,12 @@
 //!
 //! | file | one idea |
 //! |---|---|
-//! | `card`, `shared` | the trait |
+//! | `card`, `forward` | the backend traits |
 //! | `bringup`, `admin`, `events`, `device`, `alive` | from power-on to a working function, and whether it still is one |
 //! | `pd`, `mr`, `mw`, `ah`, `mcast`, `port` | what queues need besides |
 //! | `dma`, `rings`, `ring`, `spin` | memory, entries that the card writes, locks |
 //! | `qp`, `qp_size`, `qp_attr`, `qp_state`, `qp_modify` | queue pairs and their states |
-//! | `wr`, `sq`, `sq_ring`, `sq_shape`, `sq_write`, `push` | posting sends |
+//! | `wr`, `sq`, `sq_ring`, `sq_shape`, `sq_write` | posting sends |
 //! | `rq`, `srq` | posting receives |
 //! | `wc`, `cq`, `cq_ring`, `cq_poll`, `qp_table` | reaping completions |
 //! | `backend` | VFIO and the scripted bus |
@@ -34,7 +34,6 @@ mod mr;
 mod mw;
 mod pd;
 mod port;
-mod push;
 mod qp;
 mod qp_attr;
 mod qp_modify;
@@ -44,7 +43,6 @@ mod qp_table;
 mod ring;
 mod rings;
 mod rq;
-mod shared;
 mod spin;
 mod sq;
 mod sq_ring;
@@ -55,7 +53,7 @@ mod wc;
 mod wr;
 
 pub use ah::{multicast_mac, Ah, AhAttr};
-pub use card::{Card, CardError, DmaMemory};
+pub use card::{Card, CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 pub use cq::Cq;
 pub use device::Device;
 pub use error::{CqError, Error, PostError, Result};

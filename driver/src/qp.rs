@@ -11,7 +11,6 @@ use crate::cq::{lock_both, Cq};
 use crate::dma::Dma;
 use crate::error::{Error, Result};
 use crate::pd::Pd;
-use crate::push::PushSlots;
 use crate::qp_attr::{QpCaps, QpInit};
 use crate::qp_size::Sizes;
 use crate::qp_table::SendShadow;
@@ -24,7 +23,6 @@ use crate::{sq_ring, sq_shape};
 pub struct Qp<C: Card> {
     pub(crate) sq: Spin<SqRing<C>>,
     pub(crate) rq: Spin<RqRing<C>>,
-    pub(crate) push: Arc<PushSlots>,
     pub(crate) control: Mutex<Control<C>>,
     qpn: u32,
     pd: Arc<Pd<C>>,
@@ -98,16 +96,12 @@ impl<C: Card> Pd<C> {
         if init.sq_sig_all {
             flags |= sq_ring::SIGNAL_ALL;
         }
-        if dev.features().contains(fpga_regs::regs::FeatureSet::PUSH) {
-            flags |= sq_ring::PUSH;
-        }
         // One line each.
         const { assert!(size_of::<Spin<SqRing<C>>>() == 64 && size_of::<Spin<RqRing<C>>>() == 64) };
         let rq_at = memory.ptr().wrapping_add(sizes.rq_offset());
         let qp = Arc::new(Qp {
             sq: Spin::new(SqRing::new(dev, memory.ptr(), send_shadow.as_ptr(), &sizes.sq, qpn, page, flags)),
             rq: Spin::new(RqRing::new(card, rq_at, recv_shadow.as_ptr(), line, &sizes.rq, qpn, page)),
-            push: dev.push.clone(),
             control: Mutex::new(Control { state: QpState::RESET, memory: Some(memory) }),
             qpn,
             pd: self.clone(),

@@ -81,19 +81,6 @@ impl<T> Spin<T> {
         None
     }
 
-    /// Takes the lock if nobody has it.
-    #[inline]
-    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        if self.owner.load(Ordering::Relaxed) == thread::current() {
-            return (!self.busy.load(Ordering::Relaxed)).then(|| self.lock());
-        }
-        self.share();
-        if self.locked.swap(true, Ordering::Acquire) {
-            return None;
-        }
-        Some(Guard { lock: self, held: &self.locked })
-    }
-
     /// Shows the value to a thread that has it to itself: for hints, which cost others more than they are worth. Never
     /// waits, whatever other locks are held.
     #[inline]
@@ -355,14 +342,5 @@ mod tests {
             });
         });
         assert_eq!(seen(&lock), None, "several threads'");
-    }
-
-    #[test]
-    fn try_lock_fails_while_held() {
-        let lock = Spin::new(());
-        let held = lock.lock();
-        assert!(lock.try_lock().is_none());
-        drop(held);
-        assert!(lock.try_lock().is_some());
     }
 }

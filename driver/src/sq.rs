@@ -9,7 +9,7 @@ use crate::card::Card;
 use crate::error::PostError;
 use crate::qp::Qp;
 use crate::spin::Guard;
-use crate::sq_ring::{SqRing, KIND, OPEN, PUSH};
+use crate::sq_ring::{SqRing, KIND, OPEN};
 use crate::sq_shape::{self, shape, Shape};
 use crate::sq_write::{self, Message};
 use crate::wr::{Data, SendWr, Sge};
@@ -23,7 +23,6 @@ const BLOCK_UNITS: u32 = (WQE_BLOCK / WQE_UNIT) as u32;
 /// leaves nothing behind.
 pub struct SendPost<'a, C: Card> {
     sq: Guard<'a, SqRing<C>>,
-    qp: &'a Qp<C>,
     head: u32,
     count: u32,
 }
@@ -35,7 +34,7 @@ impl<C: Card> Qp<C> {
         let sq = self.sq.lock();
         sq.card().expect_doorbell();
         let (head, count) = (sq.head, sq.count);
-        SendPost { sq, qp: self, head, count }
+        SendPost { sq, head, count }
     }
 }
 
@@ -83,37 +82,21 @@ impl<C: Card> SendPost<'_, C> {
     #[inline(always)]
     pub fn ring(&mut self) {
         let sq = &mut *self.sq;
-        let blocks = self.head.wrapping_sub(sq.head);
-        if blocks == 0 {
+        if self.head == sq.head {
             return;
         }
-        let one = self.count.wrapping_sub(sq.count) == 1;
-        let (first, flags) = (sq.head, sq.flags);
         sq.head = self.head;
         sq.count = self.count;
         // All WQE bytes before the doorbell.
         fence(Ordering::Release);
         let at = fpga_regs::doorbell_page(sq.page()) + DOORBELL_SQ;
         let value = SqDoorbell::new(sq.qpn(), self.head);
-        if flags & PUSH != 0 && one && blocks == 1 && pushed(self.qp, sq, first, at, value) {
-            return;
-        }
         self.sq.card().doorbell(at, value.0);
     }
 
     /// Takes the chain back.
     #[inline]
     pub fn abort(self) {}
-}
-
-/// Sends one block through the push window, if a slot is free.
-fn pushed<C: Card>(qp: &Qp<C>, sq: &SqRing<C>, first: u32, at: u32, value: SqDoorbell) -> bool {
-    let Some((slot, _held)) = qp.push.take(sq.qpn()) else { return false };
-    // SAFETY: the block was just written and is ours until the doorbell.
-    let wqe = unsafe { std::slice::from_raw_parts(sq.block(first), WQE_BLOCK) };
-    let value = value.with_pushed(true).with_slot(slot).with_blocks(1);
-    sq.card().push(fpga_regs::push_slot(sq.page(), slot), wqe, at, value.0);
-    true
 }
 
 /// Checks the request and finds the size of its data and, for UD, of the address before it.

@@ -15,8 +15,6 @@ pub(crate) const KIND: u8 = 0b11;
 pub(crate) const SIGNAL_ALL: u8 = 1 << 2;
 /// The state takes sends.
 pub(crate) const OPEN: u8 = 1 << 3;
-/// The card has a push window.
-pub(crate) const PUSH: u8 = 1 << 4;
 
 /// WQEs between the one being posted and the one whose line is fetched.
 const AHEAD: u32 = 4;

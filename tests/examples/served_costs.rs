@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use driver::{Card, SendWr};
+use driver::{Memory, Registers, SendWr};
 use fpga_regs::{regs, SqDoorbell, WqeOpcode, DOORBELL_BASE};
 use tests::{connect, Buffer, Net, Options, TestCard};
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use driver::backend::vfio::Vfio;
 use driver::backend::vfio_user::VfioUserCard;
-use driver::Card;
+use driver::{Hints, Interrupts, Memory, Registers};
 use fpga_regs::regs;
 use model::attach::{OpenError, SegmentCard, ServedCard};
 use model::serve::{serve, DmaMode};
@@ -97,8 +97,9 @@ macro_rules! each {
     };
 }
 
-impl Card for TestCard {
-    driver::forward_card!(each: registers push expect_doorbell expect_posts memory waiting);
+impl Registers for TestCard {
+    driver::forward_card!(each: access);
+
     fn doorbell(&self, offset: u32, value: u64) {
         each!(self, card => card.doorbell(offset, value));
         if !matches!(self, TestCard::Here(_)) {
@@ -107,4 +108,16 @@ impl Card for TestCard {
             self.read32(regs::ID);
         }
     }
+}
+
+impl Memory for TestCard {
+    driver::forward_card!(each: Memory);
+}
+
+impl Interrupts for TestCard {
+    driver::forward_card!(each: Interrupts);
+}
+
+impl Hints for TestCard {
+    driver::forward_card!(each: Hints);
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use driver::{Card, Data, Mr, PageList, SendFlags, SendWr, Sge, Wc};
+use driver::{Data, Memory, Mr, PageList, SendFlags, SendWr, Sge, Wc};
 use fpga_regs::{Access, CqeStatus, QpState, WqeOpcode};
 use tests::{connect, Net, Options, Side, TestCard};
 

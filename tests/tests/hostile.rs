@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use driver::{Card, CardError, Device, DmaMemory, SendWr, Sge};
+use driver::{CardError, Device, DmaMemory, Hints, Interrupts, Memory, Registers, SendWr, Sge};
 use fpga_regs::{QpType, RecvHead, WqeCtrl, WqeOpcode, WqeRemote, WqeSge};
 use fpga_regs::{
     RqDoorbell, SqDoorbell, SrqDoorbell, DOORBELL_CQ_ARM, DOORBELL_RQ, DOORBELL_SQ, DOORBELL_SRQ,
@@ -29,17 +29,31 @@ macro_rules! spied {
     }};
 }
 
-impl Card for Spy {
-    driver::forward_card!(spied: registers doorbells regions waiting);
+impl Registers for Spy {
+    driver::forward_card!(spied: Registers);
+}
+
+impl Memory for Spy {
+    driver::forward_card!(spied: regions);
+
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
         let memory = self.card.alloc(bytes)?;
         self.queues.lock().expect("no panic").push((memory.ptr as usize, bytes));
         Ok(memory)
     }
+
     fn free(&self, memory: DmaMemory) {
         self.queues.lock().expect("no panic").retain(|queue| queue.0 != memory.ptr as usize);
         self.card.free(memory);
     }
+}
+
+impl Interrupts for Spy {
+    driver::forward_card!(spied: Interrupts);
+}
+
+impl Hints for Spy {
+    driver::forward_card!(spied: Hints);
 }
 
 /// Random numbers (xorshift).

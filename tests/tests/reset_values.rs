@@ -1,6 +1,6 @@
 //! The registers of the model after a reset are those that the register map declares.
 
-use driver::Card;
+use driver::Registers;
 use fpga_regs::regs::{self, registers, Control, Mode};
 use model::attach::SegmentCard;
 use tests::Net;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use driver::backend::vfio_user::VfioUserCard;
-use driver::{Card, CardError, Device, Mr, PageList, SendWr, Wc};
+use driver::{Card, CardError, Device, Interrupts, Memory, Mr, PageList, Registers, SendWr, Wc};
 use fpga_regs::vfio_user::{flag, DmaMap, Header, RegionAccess, SetIrqs};
 use fpga_regs::{regs, CqeStatus, WqeOpcode};
 use model::attach::SegmentCard;

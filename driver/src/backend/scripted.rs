@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use fpga_regs::regs::describe;
 
-use crate::card::{Card, CardError, DmaMemory};
+use crate::card::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 
 /// Where DMA memory begins.
 pub const FIRST_IOVA: u64 = 0x1_0000_0000;
@@ -21,7 +21,7 @@ pub const FIRST_IOVA: u64 = 0x1_0000_0000;
 const PAGE: usize = 4096;
 
 /// What a card would do between two accesses.
-pub type Action = Box<dyn FnOnce(&mut Memory) + Send>;
+pub type Action = Box<dyn FnOnce(&mut Ranges) + Send>;
 
 /// One step of a script.
 pub enum Step {
@@ -35,8 +35,6 @@ pub enum Step {
     Write64(u32, u64),
     /// The driver rings a doorbell.
     Doorbell(u32, u64),
-    /// The driver pushes this WQE with a doorbell.
-    Push(u32, Vec<u8>, u32, u64),
     /// The driver waits for an interrupt; it fires or not.
     Wait(u32, bool),
     /// Runs as soon as the step before it is done.
@@ -51,14 +49,6 @@ impl fmt::Debug for Step {
             Step::Read64(at, value) => write!(out, "read64 {}", describe(*at, *value)),
             Step::Write64(at, value) => write!(out, "write64 {}", describe(*at, *value)),
             Step::Doorbell(at, value) => write!(out, "doorbell {}", describe(*at, *value)),
-            Step::Push(at, wqe, bell, value) => {
-                write!(
-                    out,
-                    "push {} bytes at {at:#07x}: {wqe:02x?}, doorbell {}",
-                    wqe.len(),
-                    describe(*bell, *value)
-                )
-            }
             Step::Wait(vector, fires) => write!(out, "wait for vector {vector} (fires: {fires})"),
             Step::Act(_) => write!(out, "action"),
         }
@@ -67,7 +57,7 @@ impl fmt::Debug for Step {
 
 /// All DMA memory of a scripted card.
 #[derive(Default)]
-pub struct Memory {
+pub struct Ranges {
     ranges: Vec<Range>,
     next: u64,
 }
@@ -80,7 +70,7 @@ struct Range {
     live: bool,
 }
 
-impl Memory {
+impl Ranges {
     fn alloc(&mut self, bytes: usize) -> DmaMemory {
         let len = bytes.next_multiple_of(PAGE);
         let mut words = vec![0u64; len / 8].into_boxed_slice();
@@ -125,7 +115,7 @@ impl Memory {
 struct State {
     steps: VecDeque<Step>,
     done: usize,
-    memory: Memory,
+    memory: Ranges,
     relaxed: usize,
 }
 
@@ -165,7 +155,7 @@ impl Scripted {
     }
 
     /// Looks at DMA memory between driver calls.
-    pub fn memory<R>(&self, look: impl FnOnce(&mut Memory) -> R) -> R {
+    pub fn memory<R>(&self, look: impl FnOnce(&mut Ranges) -> R) -> R {
         look(&mut self.state().memory)
     }
 
@@ -199,7 +189,6 @@ impl Scripted {
             (Some(Step::Write32(a, v)), Step::Write32(b, w)) => (a, v) == (b, w),
             (Some(Step::Write64(a, v)), Step::Write64(b, w)) => (a, v) == (b, w),
             (Some(Step::Doorbell(a, v)), Step::Doorbell(b, w)) => (a, v) == (b, w),
-            (Some(Step::Push(a, x, c, v)), Step::Push(b, y, d, w)) => (a, x, c, v) == (b, y, d, w),
             (Some(Step::Wait(a, _)), Step::Wait(b, _)) => a == b,
             _ => false,
         };
@@ -216,7 +205,7 @@ impl Scripted {
     }
 }
 
-impl Card for Scripted {
+impl Registers for Scripted {
     fn read32(&self, offset: u32) -> u32 {
         match self.next(Step::Read32(offset, 0)) {
             Step::Read32(_, value) => value,
@@ -242,11 +231,9 @@ impl Card for Scripted {
     fn doorbell(&self, offset: u32, value: u64) {
         self.next(Step::Doorbell(offset, value));
     }
+}
 
-    fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64) {
-        self.next(Step::Push(offset, wqe.to_vec(), doorbell_offset, value));
-    }
-
+impl Memory for Scripted {
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
         Ok(self.state().memory.alloc(bytes))
     }
@@ -263,14 +250,18 @@ impl Card for Scripted {
     }
 
     fn unmap(&self, _iova: u64, _addr: *mut u8, _len: usize) {}
+}
 
+impl Interrupts for Scripted {
     fn wait_interrupt(&self, vector: u32, _timeout: Duration) -> Result<bool, CardError> {
         match self.next(Step::Wait(vector, false)) {
             Step::Wait(_, fires) => Ok(fires),
             _ => unreachable!("next gives a step of the same kind"),
         }
     }
+}
 
+impl Hints for Scripted {
     fn relax(&self, _empty_polls: u32) {
         self.state().relaxed += 1;
     }

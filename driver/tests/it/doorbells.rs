@@ -2,7 +2,7 @@
 
 use driver::{Data, PostError, QpCaps, SendFlags, SendWr, Sge};
 use fpga_regs::{
-    doorbell_page, push_slot, QpType, RecvHead, RqDoorbell, SqDoorbell, WqeOpcode, DOORBELL_RQ, DOORBELL_SQ,
+    doorbell_page, QpType, RecvHead, RqDoorbell, SqDoorbell, WqeOpcode, DOORBELL_RQ, DOORBELL_SQ,
 };
 
 use crate::fake::read;
@@ -141,28 +141,6 @@ fn states_that_do_not_allow_posting() {
     qp.destroy().unwrap();
     assert_eq!(qp.send().push(&write(1)), Err(PostError::State));
     assert_eq!(qp.recv().push(1, &[]), Err(PostError::State));
-}
-
-#[test]
-fn a_single_small_send_goes_through_the_push_window() {
-    let setup = Setup::pushing();
-    let mut post = setup.qp.send();
-    post.push(&write(1)).unwrap();
-    post.ring();
-    let qpn = setup.qp.qpn();
-    let pushes = setup.card().pushes();
-    let value = SqDoorbell::new(qpn, 1).with_pushed(true).with_slot(qpn % 4).with_blocks(1);
-    assert_eq!(pushes.len(), 1);
-    assert_eq!((pushes[0].0, pushes[0].2), (push_slot(1, qpn % 4), value.0));
-    assert_eq!(pushes[0].1, setup.card().send_ring(qpn)[..64], "the ring has it too");
-    setup.card().bells();
-
-    let mut post = setup.qp.send();
-    post.push(&write(2)).unwrap();
-    post.push(&write(3)).unwrap();
-    post.ring();
-    assert_eq!(setup.card().pushes(), [], "a chain goes the usual way");
-    assert_eq!(setup.card().bells().len(), 1);
 }
 
 #[test]

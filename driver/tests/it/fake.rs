@@ -8,7 +8,7 @@ use std::sync::atomic::{fence, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use driver::{Card, CardError, Device, DmaMemory};
+use driver::{CardError, Device, DmaMemory, Hints, Interrupts, Memory, Registers};
 use fpga_regs::regs::{self, FeatureSet, Status};
 use fpga_regs::*;
 
@@ -34,7 +34,6 @@ struct State {
     consumed: HashMap<u32, u32>,
     events: u32,
     bells: Vec<(u32, u64)>,
-    pushes: Vec<(u32, Vec<u8>, u64)>,
     maps: Vec<(u64, usize, bool)>,
     relaxed: Vec<u32>,
 }
@@ -111,11 +110,6 @@ impl Fake {
     /// All doorbells since the last call.
     pub fn bells(&self) -> Vec<(u32, u64)> {
         std::mem::take(&mut self.state().bells)
-    }
-
-    /// All pushes since the last call.
-    pub fn pushes(&self) -> Vec<(u32, Vec<u8>, u64)> {
-        std::mem::take(&mut self.state().pushes)
     }
 
     /// Memory that is mapped now.
@@ -281,7 +275,7 @@ fn run_sends(state: &mut State, bell: SqDoorbell) {
     state.consumed.insert(bell.qpn(), index);
 }
 
-impl Card for Fake {
+impl Registers for Fake {
     fn read32(&self, offset: u32) -> u32 {
         match offset {
             regs::ID => regs::ID_VALUE,
@@ -318,12 +312,9 @@ impl Card for Fake {
             run_sends(&mut state, SqDoorbell(value));
         }
     }
+}
 
-    fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64) {
-        self.state().pushes.push((offset, wqe.to_vec(), value));
-        self.doorbell(doorbell_offset, value);
-    }
-
+impl Memory for Fake {
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
         let len = bytes.next_multiple_of(4096);
         // SAFETY: the layout is not empty.
@@ -346,13 +337,17 @@ impl Card for Fake {
         let at = state.maps.iter().position(|map| (map.0, map.1) == (iova, len)).expect("was mapped");
         state.maps.remove(at);
     }
+}
 
+impl Interrupts for Fake {
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
         assert_eq!(vector, 0);
         std::thread::sleep(timeout.min(Duration::from_millis(1)));
         Ok(false)
     }
+}
 
+impl Hints for Fake {
     fn relax(&self, empty_polls: u32) {
         self.state().relaxed.push(empty_polls);
     }

@@ -1,6 +1,6 @@
 //! The script of a successful bring-up, to which tests add their own steps.
 
-use driver::backend::scripted::{Memory, Scripted, Step, FIRST_IOVA};
+use driver::backend::scripted::{Ranges, Scripted, Step, FIRST_IOVA};
 use driver::Device;
 use fpga_regs::regs::{self, Control, FeatureSet, Status};
 use fpga_regs::{AdminOpcode, CardLimits, Command, Reply};
@@ -38,14 +38,14 @@ pub fn limits() -> CardLimits {
         .with_eq_count(1)
 }
 
-/// All features of the scripted and the fake card; PUSH is added where it is wanted.
+/// All features of the scripted and the fake card.
 pub fn features() -> FeatureSet {
-    FeatureSet(u64::MAX).without(FeatureSet::PUSH)
+    FeatureSet(u64::MAX)
 }
 
 /// The card reads the `n`th command and answers it: checks the opcode, gives the reply.
 pub fn answer(n: u32, opcode: AdminOpcode, reply: Reply, out: Vec<u8>) -> Step {
-    Step::Act(Box::new(move |memory: &mut Memory| {
+    Step::Act(Box::new(move |memory: &mut Ranges| {
         let bytes = memory.read(COMMANDS + u64::from(n % 64) * 64, 64);
         let command = Command::from_slice(&bytes).unwrap();
         assert_eq!(command.opcode(), opcode, "command {n}");

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use driver::{Ah, AhAttr, AttrMask, Cq, Device, Pd, Qp, QpAttr, QpCaps, QpInit, Srq, Wc};
-use fpga_regs::regs::FeatureSet;
 use fpga_regs::{Access, QpState, QpType};
 
 use crate::fake::{self, Fake};
@@ -88,11 +87,6 @@ impl Setup {
     /// One RC QP on a card that completes signaled sends at once.
     pub fn immediate(caps: QpCaps) -> Setup {
         Setup::on(fake::open_with(script::features(), true), QpType::RC, caps)
-    }
-
-    /// One RC QP on a card with a push window.
-    pub fn pushing() -> Setup {
-        Setup::on(fake::open_with(FeatureSet(u64::MAX), false), QpType::RC, CAPS)
     }
 
     fn on(device: Arc<Device<Fake>>, qp_type: QpType, caps: QpCaps) -> Setup {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use driver::{Card, CardError, DmaMemory};
+use driver::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 use fpga_regs::{
     CqArm, RqDoorbell, SqDoorbell, SrqDoorbell, DOORBELL_BASE, DOORBELL_CQ_ARM, DOORBELL_PAGE_BYTES,
     DOORBELL_RQ, DOORBELL_SQ, DOORBELL_SRQ,
@@ -215,7 +215,7 @@ impl Drop for SegmentCard {
     }
 }
 
-impl Card for SegmentCard {
+impl Registers for SegmentCard {
     fn read32(&self, offset: u32) -> u32 {
         self.read(offset) as u32
     }
@@ -267,12 +267,9 @@ impl Card for SegmentCard {
             _ => {}
         }
     }
+}
 
-    fn push(&self, _offset: u32, _wqe: &[u8], doorbell_offset: u32, value: u64) {
-        // The WQE stands in the ring too; the model reads it there (it does not announce PUSH).
-        self.doorbell(doorbell_offset, value);
-    }
-
+impl Memory for SegmentCard {
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
         let area = self.runner.segment().alloc(bytes);
         self.runner.look();
@@ -306,7 +303,9 @@ impl Card for SegmentCard {
         let _ = self.runner.segment().unmap(addr, len);
         self.runner.look();
     }
+}
 
+impl Interrupts for SegmentCard {
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
         let words = &self.runner.net().interrupts[self.card as usize][self.function as usize];
         let v = vector as usize;
@@ -336,7 +335,9 @@ impl Card for SegmentCard {
             futex_wait(word, now, Some(left));
         }
     }
+}
 
+impl Hints for SegmentCard {
     #[inline]
     fn expect_doorbell(&self) {
         self.runner.segment().expect_lock();

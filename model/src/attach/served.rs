@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use driver::Card;
+use driver::Registers;
 use fpga_regs::{CqArm, RqDoorbell, SqDoorbell, SrqDoorbell, DOORBELL_BASE};
 use fpga_regs::{DOORBELL_CQ_ARM, DOORBELL_PAGE_BYTES, DOORBELL_RQ, DOORBELL_SQ, DOORBELL_SRQ};
 

@@ -59,9 +59,7 @@ impl Card {
     }
 }
 
-impl driver::Card for Card {
-    driver::forward_card!(each: all);
-}
+driver::forward_card!(each for Card);
 
 /// An open card function.
 pub type Device = driver::Device<Card>;

@@ -2,7 +2,10 @@
 //! completions the benchmark writes.
 
 use driver::backend::vfio::Bar;
-use driver::{AhAttr, AttrMask, Card, Data, Device, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge};
+use driver::{
+    AhAttr, AttrMask, Data, Device, Hints, Interrupts, Memory, QpAttr, QpCaps, QpInit, Registers, SendFlags,
+    SendWr, Sge,
+};
 use fpga_regs::{Access, Cqe, QpState, QpType, WqeOpcode};
 
 use crate::{fake, script, work};
@@ -17,17 +20,24 @@ macro_rules! fake {
     }};
 }
 
-impl Card for Slot {
-    driver::forward_card!(fake: registers memory interrupts);
+impl Registers for Slot {
+    driver::forward_card!(fake: access);
+
     #[inline]
     fn doorbell(&self, offset: u32, value: u64) {
         self.1.write(offset, value);
     }
-    #[inline]
-    fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64) {
-        self.1.write_words(offset, wqe);
-        self.1.write(doorbell_offset, value);
-    }
+}
+
+impl Memory for Slot {
+    driver::forward_card!(fake: Memory);
+}
+
+impl Interrupts for Slot {
+    driver::forward_card!(fake: Interrupts);
+}
+
+impl Hints for Slot {
     #[inline]
     fn relax(&self, _empty_polls: u32) {}
 }

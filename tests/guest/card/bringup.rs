@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use driver::backend::vfio::Vfio;
-use driver::Card as _;
+use driver::Registers;
 use fpga_regs::regs::{self, Mode};
 
 use crate::open;

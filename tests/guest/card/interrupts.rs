@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use driver::backend::vfio::Vfio;
-use driver::{Card as _, Device};
+use driver::{Device, Interrupts, Registers};
 use fpga_regs::regs;
 use fpga_regs::WqeOpcode;
 use tests::{connect, expect_completion_event, Options};

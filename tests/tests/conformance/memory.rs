@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use driver::{Card, Mr, PageList, SendWr, Sge, SrqAttr};
+use driver::{Memory, Mr, PageList, SendWr, Sge, SrqAttr};
 use fpga_regs::{Access, CqeStatus, QpState, WqeOpcode};
 use tests::{join, on_one_and_two_cards, Buffer, Net, Options, Peer, Side, TestCard};
 

@@ -14,7 +14,7 @@ use super::dma::Space;
 use super::iommu::{self, Kernel};
 use super::irq::Vectors;
 use super::{config, preflight};
-use crate::card::{Card, CardError, DmaMemory};
+use crate::card::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 
 /// Empty polls after which the core is offered to others.
 const YIELD_EVERY: u32 = 1024;
@@ -70,7 +70,7 @@ fn reset(device: &VfioDevice) -> Result<(), CardError> {
     }
 }
 
-impl Card for Vfio {
+impl Registers for Vfio {
     #[inline]
     fn read32(&self, offset: u32) -> u32 {
         self.bar.read(offset)
@@ -96,12 +96,12 @@ impl Card for Vfio {
         self.bar.write(offset, value);
     }
 
-    #[inline]
-    fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64) {
-        self.bar.write_words(offset, wqe);
-        self.bar.write(doorbell_offset, value);
+    fn may_vanish(&self) -> bool {
+        true
     }
+}
 
+impl Memory for Vfio {
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
         self.space.alloc(bytes)
     }
@@ -120,15 +120,15 @@ impl Card for Vfio {
     fn unmap(&self, iova: u64, addr: *mut u8, len: usize) {
         self.space.unmap(iova, addr, len);
     }
+}
 
+impl Interrupts for Vfio {
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
         self.vectors.wait(vector, timeout)
     }
+}
 
-    fn may_vanish(&self) -> bool {
-        true
-    }
-
+impl Hints for Vfio {
     #[inline]
     fn relax(&self, empty_polls: u32) {
         std::hint::spin_loop();
@@ -141,6 +141,7 @@ impl Card for Vfio {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::card::Card;
 
     #[test]
     fn a_slot_without_a_card_is_told() {

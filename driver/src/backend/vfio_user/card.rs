@@ -17,7 +17,7 @@ use super::link::Link;
 use super::memory::{OwnMemory, UserMemory};
 use crate::backend::vfio::config::{self, Config};
 use crate::backend::vfio::irq::Vectors;
-use crate::card::{Card, CardError, DmaMemory};
+use crate::card::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 
 /// Empty polls after which the core is offered to others: whoever runs the card needs one.
 const YIELD_EVERY: u32 = 64;
@@ -178,7 +178,7 @@ fn assign(link: &Link, vectors: &Vectors) -> Result<(), CardError> {
     Ok(())
 }
 
-impl Card for VfioUserCard {
+impl Registers for VfioUserCard {
     fn read32(&self, offset: u32) -> u32 {
         let mut bytes = [0; 4];
         self.read(offset, &mut bytes);
@@ -202,12 +202,9 @@ impl Card for VfioUserCard {
     fn doorbell(&self, offset: u32, value: u64) {
         self.write(offset, &value.to_le_bytes());
     }
+}
 
-    fn push(&self, offset: u32, wqe: &[u8], doorbell_offset: u32, value: u64) {
-        self.write(offset, wqe);
-        self.write(doorbell_offset, &value.to_le_bytes());
-    }
-
+impl Memory for VfioUserCard {
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
         let memory = self.own.take(bytes)?;
         let (fd, offset) = self.own.place(memory.iova);
@@ -261,7 +258,9 @@ impl Card for VfioUserCard {
         // Whatever the server says: nobody but our own thread touches this memory.
         self.user.remove(iova, len);
     }
+}
 
+impl Interrupts for VfioUserCard {
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
         let until = Instant::now().checked_add(timeout);
         loop {
@@ -277,7 +276,9 @@ impl Card for VfioUserCard {
             }
         }
     }
+}
 
+impl Hints for VfioUserCard {
     #[inline]
     fn relax(&self, empty_polls: u32) {
         std::hint::spin_loop();

@@ -1,6 +1,5 @@
 //! What is wrong with a card by its registers, and the remedy.
 
-use driver::Card;
 use fpga_regs::regs::{self, port, Cause, ErrorCause, Health, Id, Link, Status, Version};
 
 use super::device::AnyCard;

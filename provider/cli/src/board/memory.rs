@@ -4,7 +4,7 @@
 use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 
-use driver::{Card, CardError, DmaMemory, Mr, Pd};
+use driver::{CardError, DmaMemory, Mr, Pd};
 use fpga_regs::Access;
 use memmap2::{MmapMut, MmapOptions};
 

@@ -2,7 +2,6 @@
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
-use driver::Card;
 use fpga_regs::regs::{self, Mode};
 
 use super::device::DeviceArgs;

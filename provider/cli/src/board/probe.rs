@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use clap::Args;
-use driver::Card;
 use fpga_regs::regs::{self, gid, port, Features, Function, Health, Id, Link, Status, Version};
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use driver::{Card, CardError};
+use driver::CardError;
 use fpga_regs::regs::{self, Control, Status};
 use fpga_regs::*;
 

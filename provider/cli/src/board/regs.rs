@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
-use driver::Card;
 use fpga_regs::regs::{registers, Mode, Register};
 use serde::{Deserialize, Serialize};
 

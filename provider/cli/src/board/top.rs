@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use driver::Card;
 use fpga_regs::regs::{self, port, Link};
 
 use super::device::{AnyCard, DeviceArgs, Opened};

@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use anyhow::{bail, Context, Result};
-use driver::Card;
 use fpga_regs::regs::{self, Control};
 use fpga_regs::*;
 

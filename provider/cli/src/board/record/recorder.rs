@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use driver::{Card, CardError, DmaMemory};
+use driver::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 use fpga_regs::regs;
 
 use super::line::{Line, HEADER};
@@ -126,7 +126,7 @@ impl Recorder {
     }
 }
 
-impl Card for Recorder {
+impl Registers for Recorder {
     fn read32(&self, at: u32) -> u32 {
         self.access(State::scan, || {
             let value = self.card.read32(at);
@@ -155,12 +155,9 @@ impl Card for Recorder {
     fn doorbell(&self, at: u32, value: u64) {
         self.ring(at, value, || self.card.doorbell(at, value));
     }
+}
 
-    fn push(&self, offset: u32, wqe: &[u8], at: u32, value: u64) {
-        // The WQE stands in the ring too, where it is noted.
-        self.ring(at, value, || self.card.push(offset, wqe, at, value));
-    }
-
+impl Memory for Recorder {
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
         let memory = self.card.alloc(bytes)?;
         let mut state = self.state();
@@ -188,7 +185,9 @@ impl Card for Recorder {
         self.state().note(&Line::Gone { iova });
         self.card.unmap(iova, addr, len);
     }
+}
 
+impl Interrupts for Recorder {
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
         let fired = self.card.wait_interrupt(vector, timeout)?;
         let mut state = self.state();
@@ -196,7 +195,9 @@ impl Card for Recorder {
         state.note(&Line::Interrupt { vector, fired });
         Ok(fired)
     }
+}
 
+impl Hints for Recorder {
     fn expect_doorbell(&self) {
         self.card.expect_doorbell();
     }

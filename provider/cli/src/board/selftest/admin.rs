@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use driver::Card;
 use fpga_regs::regs::{self, Health};
 use fpga_regs::*;
 

@@ -1,6 +1,5 @@
 //! A completion, and one message from a QP to itself, by hand: the driver is not needed yet.
 
-use driver::Card;
 use fpga_regs::regs::{self, port};
 use fpga_regs::*;
 

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use driver::Card;
 use fpga_regs::regs::{self, Control, FeatureSet, Features, Id, Status, Version};
 
 use super::{failed, skipped, Check, Lab};

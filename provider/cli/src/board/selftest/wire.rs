@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use driver::{Card, PortInfo};
+use driver::PortInfo;
 use fpga_regs::regs::{self, port, Link};
 use fpga_regs::{CqeStatus, QpType, WqeOpcode};
 
