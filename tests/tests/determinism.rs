@@ -39,8 +39,6 @@ enum Machine {
     OneCore,
     /// The same, and another program wants it too.
     OneCoreLoaded,
-    /// As it is, and each `rdtsc` traps: none is patched.
-    Trapping,
 }
 
 use Machine::*;
@@ -61,7 +59,7 @@ struct Load(Vec<Child>);
 impl Load {
     fn new(machine: Machine) -> Load {
         let count = match machine {
-            Idle | OneCore | Trapping => 0,
+            Idle | OneCore => 0,
             Loaded => std::thread::available_parallelism().map_or(2, usize::from),
             OneCoreLoaded => 1,
         };
@@ -88,10 +86,8 @@ impl Drop for Load {
 }
 
 fn side(net: &StockNet, launcher: &[&str], machine: Machine, words: &[&str]) -> Program {
-    let mut command = net.command(launcher, words[0], &words[1..]);
-    // Always set: what is in the environment may move the program's heap, whose addresses perftest prints.
-    command.env("VERBENA_RDTSC", if machine == Trapping { "trap" } else { "patch" });
-    if matches!(machine, Idle | Loaded | Trapping) {
+    let command = net.command(launcher, words[0], &words[1..]);
+    if matches!(machine, Idle | Loaded) {
         return Program::start(command);
     }
     let mut pinned = Command::new("taskset");
@@ -181,15 +177,6 @@ fn ten_runs_on_a_machine_that_changes() {
     let machines = [Idle, Loaded, OneCore, Loaded, Idle, OneCoreLoaded, OneCore, Idle, Loaded, Idle];
     let mut failures = same_on(&machines, &[], "ib_read_bw", &["-n", "100", "-s", "3000"]);
     failures.extend(same_on(&machines, &[], "ib_atomic_lat", &["-n", "100"]));
-    expect_same(failures);
-}
-
-/// Programs that read the counter some hundred times, which is what it takes to be patched.
-#[test]
-fn patched_code_makes_no_difference() {
-    let mut failures = same_on(&[Trapping, Idle, Loaded], &[], "ib_write_bw", &["-n", "300", "-s", "8"]);
-    failures.extend(same_on(&[Trapping, Idle, OneCore], &[], "ib_send_bw", &["-n", "300", "-s", "8", "-b"]));
-    failures.extend(same_on(&[Trapping, Idle], &[], "ib_read_lat", &["-n", "300"]));
     expect_same(failures);
 }
 

@@ -18,13 +18,11 @@ mod got;
 mod io;
 mod lock;
 mod next;
-mod patch;
 mod poll;
 mod process;
 mod read_clock;
 mod seed;
 mod signals;
-mod sigstack;
 mod sleep;
 mod spin;
 mod start;
@@ -46,7 +44,6 @@ const REPLACED: &[&[&str]] = &[
     read_clock::REPLACED,
     seed::REPLACED,
     signals::REPLACED,
-    sigstack::REPLACED,
     sleep::REPLACED,
     threads::REPLACED,
 ];

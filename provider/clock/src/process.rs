@@ -227,7 +227,7 @@ replace! {
 }
 
 unsafe fn by_number(number: c_long, args: [usize; 6]) -> c_long {
-    use crate::{read_clock, sigstack, sleep};
+    use crate::{read_clock, sleep};
     let [a, b, c, d, ..] = args;
     // SAFETY: the caller keeps the contract of the system call with this number.
     unsafe {
@@ -246,7 +246,6 @@ unsafe fn by_number(number: c_long, args: [usize; 6]) -> c_long {
             libc::SYS_poll => poll::poll(a as _, b as _, c as _),
             libc::SYS_ppoll => poll::ppoll(a as _, b as _, c as _, d as _),
             libc::SYS_epoll_wait => poll::epoll_wait(a as _, b as _, c as _, d as _),
-            libc::SYS_sigaltstack => sigstack::sigaltstack(a as _, b as _),
             libc::SYS_execve => execve(a as _, b as _, c as _),
             libc::SYS_futex => return sys::errno(crate::lock::futex(args)) as c_long,
             _ => return sys::errno(sys::call(number, args)) as c_long,

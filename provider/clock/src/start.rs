@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::WAKE_SIGNAL;
-use crate::{alarm, exempt, patch, signals, spin, stream, threads, timeline, tsc, wait};
+use crate::{alarm, exempt, signals, spin, stream, threads, timeline, tsc, wait};
 
 #[cfg(not(test))]
 #[used]
@@ -13,7 +13,6 @@ static START: extern "C" fn() = start;
 
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn start() {
-    patch::start();
     exempt::start();
     tsc::handle(0);
     signals::handle(WAKE_SIGNAL, wait::on_wake, 0);
@@ -36,5 +35,4 @@ extern "C" fn after_fork() {
     timeline::forked(FORKED_AT.load(Ordering::Relaxed));
     alarm::forked();
     threads::forked();
-    patch::forked();
 }

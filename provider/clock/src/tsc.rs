@@ -1,5 +1,4 @@
-//! `rdtsc` and `rdtscp` trap, and are answered with the virtual counter. One that traps often is
-//! patched, see `patch`.
+//! `rdtsc` and `rdtscp` trap, and are answered with the virtual counter.
 //!
 //! `prctl(PR_SET_TSC)` is a property of a thread that its children and even a program that it
 //! executes inherit, whose dynamic loader would die of it: see `process`.
@@ -7,10 +6,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::patch::{self, Patched};
 use crate::sys::{self, sys};
 use crate::timeline::{self, Source};
-use crate::{exempt, read_clock, signals, sigstack};
+use crate::{exempt, read_clock, signals};
 
 const PR_SET_TSC: c_int = 26;
 const PR_TSC_ENABLE: c_int = 1;
@@ -28,7 +26,6 @@ pub fn trap(on: bool) {
 
 /// Handles SIGSEGV, on the program's signal stack if it wants its own handler there (`SA_ONSTACK`).
 pub fn handle(on_stack: c_int) {
-    sigstack::traps(on_stack != 0);
     signals::handle(libc::SIGSEGV, on_segv, on_stack);
 }
 
@@ -38,36 +35,26 @@ extern "C-unwind" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, context:
     let (code, frame) = unsafe { ((*info).si_code, &mut *context.cast::<libc::ucontext_t>()) };
     let registers = &mut frame.uc_mcontext.gregs;
     let at = registers[libc::REG_RIP as usize] as usize;
-    let fault = if code == SI_KERNEL { fault_at(at) } else { None };
-    let length = match fault {
-        Some(Patched::Reads(length)) => length,
-        Some(Patched::Moved(to)) => {
-            registers[libc::REG_RIP as usize] = to as i64;
-            return;
-        }
-        None => {
-            signals::pass_on(signal, info, context);
-            sys::set_errno(errno);
-            return;
-        }
+    // SAFETY: a general protection fault comes from an instruction at `at`, which can be read.
+    let length = if code == SI_KERNEL { unsafe { length_of_rdtsc(at) } } else { None };
+    let Some(length) = length else {
+        signals::pass_on(signal, info, context);
+        sys::set_errno(errno);
+        return;
     };
-    let small_stack = on_signal_stack(&frame.uc_stack);
-    let value = answer(at, small_stack);
+    let value = answer(at, on_signal_stack(&frame.uc_stack));
     registers[libc::REG_RAX as usize] = (value & 0xffff_ffff) as i64;
     registers[libc::REG_RDX as usize] = (value >> 32) as i64;
     if length == 3 {
         registers[libc::REG_RCX as usize] = 0; // rdtscp: processor 0
     }
     registers[libc::REG_RIP as usize] += length as i64;
-    if !small_stack && !exempt::contains(at) {
-        patch::trapped(at, length);
-    }
     sys::set_errno(errno);
 }
 
 /// What the instruction at `at` reads: virtual time, at its cost. Where the stack is too small for the
 /// timeline that is paid later.
-pub fn answer(at: usize, small_stack: bool) -> u64 {
+fn answer(at: usize, small_stack: bool) -> u64 {
     if exempt::contains(at) {
         machine()
     } else if small_stack {
@@ -77,19 +64,11 @@ pub fn answer(at: usize, small_stack: bool) -> u64 {
     }
 }
 
-/// What has raised a general protection fault at `at`, if it is our business.
-fn fault_at(at: usize) -> Option<Patched> {
-    // SAFETY: the fault comes from an instruction at `at`, which can be read.
-    let length = unsafe { length_of_rdtsc(at) };
-    // Another thread may have been patching it just then: it knows better, and says so before the first change.
-    patch::at(at).or(length.map(Patched::Reads))
-}
-
 /// Length of the instruction at `at` if it reads the counter.
 ///
 /// # Safety
 /// There must be an instruction at `at`.
-pub unsafe fn length_of_rdtsc(at: usize) -> Option<usize> {
+unsafe fn length_of_rdtsc(at: usize) -> Option<usize> {
     let code = at as *const u8;
     // SAFETY: bytes are read only as far as those before them say that the instruction goes.
     unsafe {
