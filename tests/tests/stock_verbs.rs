@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tests::stock::{compile_c, Program, StockNet};
+use tests::stock::{compile_c, need, Pair, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const CLOCKS: [&[&str]; 3] = [&[], &["--wire", "exact"], &["--clock", "virtual"]];
@@ -26,5 +26,67 @@ fn on_each_net(name: &str, arguments: &[&str]) -> Vec<String> {
 fn what_every_card_takes_is_taken() {
     for said in on_each_net("accepts", &[]) {
         assert!(said.contains("all taken"), "{said}");
+    }
+}
+
+#[test]
+fn completions_have_the_time_in_both_clocks() {
+    let first = on_each_net("stamps", &[]);
+    let second = on_each_net("stamps", &[]);
+    for said in &first {
+        assert!(said.contains("all stamped"), "{said}");
+    }
+    assert_eq!(first.last(), second.last(), "in simulated time");
+}
+
+/// `ibv_rc_pingpong -t` prints the longest, shortest and mean time between two completions.
+#[test]
+fn a_ping_pong_with_time_stamps_prints_times() {
+    let arguments = ["-g", "1", "-n", "300", "-t"];
+    for options in CLOCKS {
+        let run = || {
+            let net = StockNet::new();
+            let mut pair = Pair::new(&net, "ibv_rc_pingpong", &arguments);
+            pair.launcher = options;
+            let said = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line())).client.said;
+            let times: Vec<String> =
+                said.lines().filter(|line| line.contains("clock cycles")).map(str::to_owned).collect();
+            assert!(!times.is_empty() && times.iter().all(|line| number(line) > 0.0), "{said}");
+            times
+        };
+        let times = run();
+        if options == ["--clock", "virtual"] {
+            assert_eq!(times, run());
+        }
+    }
+}
+
+/// The last number of a line.
+fn number(line: &str) -> f64 {
+    let digits = |c: char| !(c.is_ascii_digit() || c == '.');
+    line.split(digits).filter(|word| !word.is_empty()).next_back().and_then(|n| n.parse().ok()).unwrap_or(0.0)
+}
+
+/// A profile's limits are those of the model, whichever clock it runs by.
+#[test]
+fn limits_do_not_depend_on_the_clock() {
+    need("ibv_devinfo");
+    let limits = |options: &[&str]| {
+        let net = StockNet::new();
+        let ended = Program::start(net.command(options, "ibv_devinfo", &["-v", "-d", "verbena0"])).wait(LIMIT);
+        assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+        let lines = ended.said.lines().filter(|line| line.trim_start().starts_with("max_"));
+        lines.filter(|line| !line.contains("mtu")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let wall = limits(&[]);
+    assert!(wall.len() > 20, "{wall:?}");
+    assert_eq!(wall, limits(&["--clock", "virtual"]));
+}
+
+/// Datagrams with a wrong Q_Key are counted where `ibv_query_port` and `ibv_devinfo` show them.
+#[test]
+fn wrong_q_keys_are_counted() {
+    for said in on_each_net("qkeys", &[]) {
+        assert!(said.contains("5 violations"), "{said}");
     }
 }

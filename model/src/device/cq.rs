@@ -30,6 +30,9 @@ impl Device {
             self.cq_overrun(cqn, env);
             return;
         }
+        if cq.stamped {
+            cqe.set_timestamp(env.now());
+        }
         let lap_is_odd = cq.pi & (cq.mask + 1) != 0;
         cqe.set_phase(!lap_is_odd);
         let at = cq.ring.add(((cq.pi & cq.mask) as u64) << 6);

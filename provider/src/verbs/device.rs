@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 
 use driver::PortInfo;
+use fpga_regs::regs::FeatureSet;
 use rdma_sys::*;
 
 use super::card::Device;
@@ -104,7 +105,9 @@ fn attributes(device: &Device) -> ibv_device_attr_ex {
     orig.max_pkeys = limits.pkey_table_len() as u16;
     orig.local_ca_ack_delay = LOCAL_ACK_DELAY;
     orig.phys_port_cnt = limits.ports() as u8;
-    attr.completion_timestamp_mask = u64::MAX;
+    if device.features().contains(FeatureSet::TIMESTAMP) {
+        attr.completion_timestamp_mask = u64::MAX;
+    }
     attr.hca_core_clock = limits.clock_khz().into();
     attr.device_cap_flags_ex = capabilities().into();
     attr.phys_port_cnt_ex = limits.ports();
@@ -182,6 +185,8 @@ fn port_attributes(device: &Device, info: &PortInfo) -> ibv_port_attr {
         (ibv_port_cap_flags::IBV_PORT_CM_SUP | ibv_port_cap_flags::IBV_PORT_IP_BASED_GIDS).0;
     attr.max_msg_sz = MAX_MESSAGE;
     attr.max_vl_num = 1;
+    // No `bad_pkey_cntr`: nobody on these nets can send another P_Key than the one.
+    attr.qkey_viol_cntr = info.counter("RX_QKEY_ERRORS") as u32;
     (attr.active_width, attr.active_speed) = width_and_speed(info.speed_mbps);
     attr.link_layer = LINK_LAYER_ETHERNET;
     attr.flags = GRH_REQUIRED;
