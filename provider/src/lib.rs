@@ -5,4 +5,5 @@
 //! begins at `ibv_post_send`, in [`verbs::post`].
 
 pub mod abi;
+pub mod shown;
 pub mod verbs;

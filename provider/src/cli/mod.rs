@@ -21,6 +21,7 @@ mod runtime;
 mod seccomp;
 mod serve;
 mod slots;
+mod sysfs;
 mod trace;
 mod tree;
 mod up;
