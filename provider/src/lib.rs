@@ -5,5 +5,6 @@
 //! begins at `ibv_post_send`, in [`verbs::post`].
 
 pub mod abi;
+pub mod release;
 pub mod shown;
 pub mod verbs;

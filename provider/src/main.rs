@@ -2,6 +2,7 @@
 //! machine, runs perftest and prints what queue entries mean.
 
 mod cli;
+mod release;
 mod shown;
 
 use std::process::ExitCode;
