@@ -683,7 +683,7 @@ enum verbena_gid_type {
 #define VERBENA_FEATURE_SET_IPV4 UINT32_C(0x20000)
 /* RoCE v2 over IPv6. */
 #define VERBENA_FEATURE_SET_IPV6 UINT32_C(0x40000)
-/* Timestamps in CQEs. */
+/* Timestamps in the CQEs of CQs that ask for them. */
 #define VERBENA_FEATURE_SET_TIMESTAMP UINT32_C(0x80000)
 /* Several event queues with a vector each. */
 #define VERBENA_FEATURE_SET_EVENT_VECTORS UINT32_C(0x100000)
@@ -997,9 +997,9 @@ struct verbena_cqe {
     uint8_t status;
     /* Why, in the card's own words. Values: Syndrome. */
     uint8_t syndrome;
-    /* The card's time in nanoseconds. */
+    /* The card's time in nanoseconds, where the CQ was created `stamped`. */
     uint64_t timestamp;
-    /* Service level. */
+    /* Receives of UD: the kind of packet, 9 for UDP over IPv6 and 10 for UDP over IPv4 (bit 3: with a UDP header; bits 0 to 2: 1 IPv6, 2 IPv4). */
     uint8_t sl;
     uint8_t reserved_33[1];
     /* Index of the P_Key. */
@@ -1290,18 +1290,21 @@ struct verbena_cq_context {
     /* Doorbell page. */
     uint16_t page;
     /* ignore_overrun: Overwrite instead of failing where the ring is full. */
-    uint8_t ignore_overrun;
+    /* stamped: CQEs say when they were written (TIMESTAMP). */
+    uint8_t flags;
     uint8_t reserved_21[43];
 };
 #define VERBENA_CQ_CONTEXT_IGNORE_OVERRUN_MASK UINT32_C(0x1)
 #define VERBENA_CQ_CONTEXT_IGNORE_OVERRUN_SHIFT 0
+#define VERBENA_CQ_CONTEXT_STAMPED_MASK UINT32_C(0x2)
+#define VERBENA_CQ_CONTEXT_STAMPED_SHIFT 1
 VERBENA_ASSERT(sizeof(struct verbena_cq_context) == 64);
 VERBENA_ASSERT(offsetof(struct verbena_cq_context, ring_iova) == 0);
 VERBENA_ASSERT(offsetof(struct verbena_cq_context, ci_iova) == 8);
 VERBENA_ASSERT(offsetof(struct verbena_cq_context, log_size) == 16);
 VERBENA_ASSERT(offsetof(struct verbena_cq_context, vector) == 17);
 VERBENA_ASSERT(offsetof(struct verbena_cq_context, page) == 18);
-VERBENA_ASSERT(offsetof(struct verbena_cq_context, ignore_overrun) == 20);
+VERBENA_ASSERT(offsetof(struct verbena_cq_context, flags) == 20);
 
 /* Context of a shared receive queue: CREATE_SRQ, MODIFY_SRQ, QUERY_SRQ. */
 struct verbena_srq_context {

@@ -553,7 +553,7 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_IPV4 = 64'h20000;
   // RoCE v2 over IPv6.
   localparam logic [63:0] FEATURE_SET_IPV6 = 64'h40000;
-  // Timestamps in CQEs.
+  // Timestamps in the CQEs of CQs that ask for them.
   localparam logic [63:0] FEATURE_SET_TIMESTAMP = 64'h80000;
   // Several event queues with a vector each.
   localparam logic [63:0] FEATURE_SET_EVENT_VECTORS = 64'h100000;
@@ -1073,8 +1073,8 @@ package verbena_pkg;
     logic [15:0] vlan_tci; // VLAN tag that was taken off.
     logic [15:0] pkey_index; // Index of the P_Key.
     logic [7:0] reserved_264;
-    logic [7:0] sl; // Service level.
-    logic [63:0] timestamp; // The card's time in nanoseconds.
+    logic [7:0] sl; // Receives of UD: the kind of packet, 9 for UDP over IPv6 and 10 for UDP over IPv4 (bit 3: with a UDP header; bits 0 to 2: 1 IPv6, 2 IPv4).
+    logic [63:0] timestamp; // The card's time in nanoseconds, where the CQ was created `stamped`.
     syndrome_e syndrome; // Why, in the card's own words. Values: Syndrome.
     cqe_status_e status; // How it ended. Values: CqeStatus.
     cqe_opcode_e opcode; // What completed. Values: CqeOpcode.
@@ -1360,7 +1360,8 @@ package verbena_pkg;
 
   // Context of a completion queue: CREATE_CQ, RESIZE_CQ.
   typedef struct packed {
-    logic [350:0] reserved_161;
+    logic [349:0] reserved_162;
+    logic stamped; // CQEs say when they were written (TIMESTAMP).
     logic ignore_overrun; // Overwrite instead of failing where the ring is full.
     logic [15:0] page; // Doorbell page.
     logic [7:0] vector; // Index of the event queue.
@@ -1381,6 +1382,8 @@ package verbena_pkg;
   localparam int unsigned CQ_CONTEXT_PAGE_WIDTH = 16;
   localparam int unsigned CQ_CONTEXT_IGNORE_OVERRUN_LSB = 160;
   localparam int unsigned CQ_CONTEXT_IGNORE_OVERRUN_WIDTH = 1;
+  localparam int unsigned CQ_CONTEXT_STAMPED_LSB = 161;
+  localparam int unsigned CQ_CONTEXT_STAMPED_WIDTH = 1;
 
   // Context of a shared receive queue: CREATE_SRQ, MODIFY_SRQ, QUERY_SRQ.
   typedef struct packed {

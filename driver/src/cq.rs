@@ -23,6 +23,7 @@ pub struct Cq<C: Card> {
     pub(crate) dev: Arc<Device<C>>,
     cqn: u32,
     arm: u32,
+    stamped: bool,
     record: Record,
     ring: Mutex<Option<Dma<C>>>,
 }
@@ -32,6 +33,16 @@ const _: () = assert!(size_of::<Spin<CqRing>>() == 64);
 impl<C: Card> Device<C> {
     /// A completion queue of at least `entries`, which reports to event vector `eq_vector`.
     pub fn create_cq(self: &Arc<Self>, entries: u32, eq_vector: u32) -> Result<Arc<Cq<C>>> {
+        self.make_cq(entries, eq_vector, false)
+    }
+
+    /// As [`create_cq`](Self::create_cq), with the card's time in its completions ([`crate::Wc::timestamp`]).
+    pub fn create_stamped_cq(self: &Arc<Self>, entries: u32, eq_vector: u32) -> Result<Arc<Cq<C>>> {
+        self.need(FeatureSet::TIMESTAMP, "completion timestamps")?;
+        self.make_cq(entries, eq_vector, true)
+    }
+
+    fn make_cq(self: &Arc<Self>, entries: u32, eq_vector: u32, stamped: bool) -> Result<Arc<Cq<C>>> {
         if eq_vector >= self.eq_vectors() {
             return Err(Error::Limit {
                 what: "event vector of a CQ",
@@ -42,7 +53,7 @@ impl<C: Card> Device<C> {
         let log = self.log_entries(entries)?;
         let memory = Dma::alloc(self.card_arc(), Cqe::BYTES << log)?;
         let record = self.records().alloc()?;
-        let context = self.cq_context(&memory, record, log);
+        let context = self.cq_context(&memory, record, log).with_stamped(stamped);
         let command = Command::new().with_opcode(AdminOpcode::CREATE_CQ);
         let cqn = match self.admin().run(command, context.as_bytes(), &mut []) {
             Ok(reply) => reply.object(),
@@ -56,6 +67,7 @@ impl<C: Card> Device<C> {
             dev: self.clone(),
             cqn,
             arm: fpga_regs::doorbell_page(self.page()) + DOORBELL_CQ_ARM,
+            stamped,
             record,
             ring: Mutex::new(Some(memory)),
         }))
@@ -124,7 +136,7 @@ impl<C: Card> Cq<C> {
         }
         let mut next = CqRing::new(memory.ptr(), log, self.cqn, self.record, self.dev.qps.clone());
         next.blank(hot.consumer());
-        let context = self.dev.cq_context(&memory, self.record, log);
+        let context = self.dev.cq_context(&memory, self.record, log).with_stamped(self.stamped);
         let command = Command::new().with_opcode(AdminOpcode::RESIZE_CQ).with_object(self.cqn);
         match self.dev.admin().run(command, context.as_bytes(), &mut []) {
             Ok(_) => {

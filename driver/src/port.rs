@@ -26,6 +26,13 @@ pub struct PortInfo {
     pub counters: Vec<(&'static str, u64)>,
 }
 
+impl PortInfo {
+    /// The counter of that name; 0 where there is none.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.iter().find(|counter| counter.0 == name).map_or(0, |counter| counter.1)
+    }
+}
+
 /// An entry of a port's GID table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GidInfo {

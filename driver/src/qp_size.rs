@@ -41,10 +41,15 @@ impl Sizes {
         within("max_recv_wr of a QP", caps.max_recv_wr, limits.max_qp_wr())?;
         within("max_send_sge of a QP", caps.max_send_sge, max_sge)?;
         within("max_recv_sge of a QP", caps.max_recv_sge, max_sge)?;
-        within("max_inline_data of a QP", caps.max_inline, limits.max_inline().min(MAX_INLINE as u32))?;
+        let most_inline = limits.max_inline().min(MAX_INLINE as u32);
+        within("max_inline_data of a QP", caps.max_inline, most_inline)?;
         let unit = WQE_UNIT as u32;
         let data = caps.max_send_sge.max(caps.max_inline.div_ceil(unit));
-        let blocks = (sq_shape::head_units(init.qp_type) + data).div_ceil(WQE_BLOCK as u32 / unit);
+        let each = WQE_BLOCK as u32 / unit;
+        let blocks = (sq_shape::head_units(init.qp_type) + data).div_ceil(each);
+        // What there is room for anyway.
+        let room = (blocks * each).saturating_sub(sq_shape::inline_head_units(init.qp_type)) * unit;
+        caps.max_inline = room.min(most_inline).max(caps.max_inline);
         let sq = SqSize {
             log: (caps.max_send_wr.max(1) * blocks).next_power_of_two().trailing_zeros(),
             max_count: caps.max_send_wr,

@@ -105,3 +105,13 @@ pub(crate) const fn head_units(qp_type: QpType) -> u32 {
         _ => ctrl,
     }
 }
+
+/// Units of 16 bytes before the data in the largest WQE with inline data of a kind of QP.
+pub(crate) const fn inline_head_units(qp_type: QpType) -> u32 {
+    let ctrl = (WqeCtrl::BYTES / WQE_UNIT) as u32;
+    match qp_type {
+        QpType::RC | QpType::UC => ctrl + (WqeRemote::BYTES / WQE_UNIT) as u32,
+        QpType::UD => ctrl + ADDRESS_UNITS,
+        _ => ctrl,
+    }
+}

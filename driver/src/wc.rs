@@ -33,7 +33,7 @@ pub struct Wc {
     pub opcode: CqeOpcode,
     /// Flags.
     pub flags: WcFlags,
-    /// Service level.
+    /// UD: the kind of the packet that was received ([`fpga_regs::Cqe`]).
     pub sl: u8,
     /// Why it failed, in the card's words.
     pub vendor_err: u32,
@@ -49,6 +49,6 @@ pub struct Wc {
     pub pkey_index: u16,
     /// VLAN tag stripped from the frame.
     pub vlan_tci: u16,
-    /// The card's clock.
+    /// The card's clock, in nanoseconds, if the CQ is a [stamped](crate::Device::create_stamped_cq) one.
     pub timestamp: u64,
 }

@@ -165,6 +165,8 @@ wire_format! {
         page set_page with_page (u16 @ 18);
         /// Overwrite instead of failing where the ring is full.
         ignore_overrun set_ignore_overrun with_ignore_overrun (bool @ 20 bit 0);
+        /// CQEs say when they were written (TIMESTAMP).
+        stamped set_stamped with_stamped (bool @ 20 bit 1);
     }
 }
 

@@ -114,9 +114,10 @@ wire_format! {
         status set_status with_status (u8 @ 22 as CqeStatus);
         /// Why, in the card's own words.
         syndrome set_syndrome with_syndrome (u8 @ 23 as Syndrome);
-        /// The card's time in nanoseconds.
+        /// The card's time in nanoseconds, where the CQ was created `stamped`.
         timestamp set_timestamp with_timestamp (u64 @ 24);
-        /// Service level.
+        /// Receives of UD: the kind of packet, 9 for UDP over IPv6 and 10 for UDP
+        /// over IPv4 (bit 3: with a UDP header; bits 0 to 2: 1 IPv6, 2 IPv4).
         sl set_sl with_sl (u8 @ 32);
         /// Index of the P_Key.
         pkey_index set_pkey_index with_pkey_index (u16 @ 34);

@@ -28,7 +28,7 @@ module verbena_vectors_tb;
   logic [255:0] reply_words [0:95];
   logic [511:0] context_words [0:74];
   logic [63:0] parts [0:530];
-  logic [127:0] fields [0:5329];
+  logic [127:0] fields [0:5331];
 
   function automatic void compare_wqe_ctrl_t(wqe_ctrl_t got);
     compare("WqeCtrl.opcode", got.opcode, fields[next++]);
@@ -223,7 +223,8 @@ module verbena_vectors_tb;
     compare("CqContext.vector", got.vector, fields[next++]);
     compare("CqContext.page", got.page, fields[next++]);
     compare("CqContext.ignore_overrun", got.ignore_overrun, fields[next++]);
-    compare("CqContext.reserved_161", got.reserved_161, 0);
+    compare("CqContext.stamped", got.stamped, fields[next++]);
+    compare("CqContext.reserved_162", got.reserved_162, 0);
   endfunction
 
   function automatic void compare_srq_context_t(srq_context_t got);
@@ -387,7 +388,7 @@ module verbena_vectors_tb;
     $readmemh({dir, "/parts.hex"}, parts);
     $readmemh({dir, "/fields.hex"}, fields);
     for (int i = 0; i < 531; i++) compare_part(parts[i]);
-    if (next != 5330) $fatal(1, "%0d fields were left", 5330 - next);
+    if (next != 5332) $fatal(1, "%0d fields were left", 5332 - next);
     if (failed != 0) $fatal(1, "%0d of %0d fields differ", failed, compared);
     $display("%0d fields agree", compared);
     $finish;

@@ -102,7 +102,7 @@ fn wrong_requests_are_named() {
     assert_eq!(push(too_many), Err(PostError::Invalid("more elements than max_send_sge")));
     let too_long = SendWr { data: Data::Sges(&long), ..write(1) };
     assert_eq!(push(too_long), Err(PostError::Invalid("the message is longer than 2 GiB")));
-    let bytes = [0; 65];
+    let bytes = [0; 97];
     let inline = SendWr { data: Data::Bytes(&bytes), ..write(1) };
     assert_eq!(push(inline), Err(PostError::Invalid("more inline data than max_inline_data")));
     let read = SendWr { opcode: WqeOpcode::READ, data: Data::Bytes(&bytes[..8]), ..write(1) };

@@ -15,7 +15,11 @@ fn the_context_of_a_new_qp() {
     // Control, remote and atomic segments with 64 bytes inline: two blocks, eight times.
     assert_eq!((context.sq_log(), context.rq_log(), context.rq_stride_log()), (4, 2, 6));
     assert_eq!(context.rq_iova(), context.sq_iova() + 16 * 64);
-    assert_eq!((context.max_send_sge(), context.max_recv_sge(), context.max_inline()), (3, 3, 64));
+    assert_eq!(
+        (context.max_send_sge(), context.max_recv_sge(), context.max_inline()),
+        (3, 3, 96),
+        "all inline room of two blocks"
+    );
 }
 
 #[test]
@@ -26,7 +30,7 @@ fn the_way_to_rts_carries_every_attribute() {
     let steps: Vec<_> = modified.iter().map(|c| (c.param0(), c.param1(), c.param2())).collect();
     assert_eq!(steps, [(0x39, 1, 0xff), (0x129181, 2, 0xff), (0x12e01, 3, 0xff)]);
     let (found, init) = setup.qp.query().unwrap();
-    assert_eq!((found.state, init.caps), (QpState::RTS, CAPS));
+    assert_eq!((found.state, init.caps), (QpState::RTS, QpCaps { max_inline: 96, ..CAPS }));
     let [init, ..] = masks(QpType::RC);
     let qp = create(&setup.pd, &setup.cq, QpType::RC, CAPS, None);
     qp.modify(&QpAttr { state: QpState::INIT, ..attr() }, init).unwrap();

@@ -64,7 +64,7 @@ flag_set! {
         IPV4 = 17,
         /// RoCE v2 over IPv6.
         IPV6 = 18,
-        /// Timestamps in CQEs.
+        /// Timestamps in the CQEs of CQs that ask for them.
         TIMESTAMP = 19,
         /// Several event queues with a vector each.
         EVENT_VECTORS = 20,

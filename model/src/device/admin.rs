@@ -414,6 +414,7 @@ impl Device {
             held: 0,
             arming: 0,
             overrun: false,
+            special: c.stamped(),
             eq,
             function: f,
             users: 0,

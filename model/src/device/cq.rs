@@ -17,13 +17,33 @@ const ARMED_SOLICITED: u8 = 2;
 impl Device {
     /// Writes a CQE and, when the CQ is armed for it, an event. `urgent`: solicited, or in error.
     #[inline(always)]
-    pub(super) fn push_cqe(&mut self, cqn: u16, mut cqe: Cqe, urgent: bool, env: &mut impl Env) {
-        let cq = &mut self.cqs[cqn as usize];
-        if !cq.used || cq.overrun {
+    pub(super) fn push_cqe(&mut self, cqn: u16, cqe: Cqe, urgent: bool, env: &mut impl Env) {
+        let cq = &self.cqs[cqn as usize];
+        if !cq.used {
             return;
         }
+        if cq.special {
+            return self.push_special(cqn, cqe, urgent, env);
+        }
+        self.write_cqe(cqn, cqe, urgent, env);
+    }
+
+    /// As [`push_cqe`](Self::push_cqe), where the CQ is overrun or its CQEs have the time. On its own, so that the
+    /// others do not pay for it.
+    #[cold]
+    #[inline(never)]
+    fn push_special(&mut self, cqn: u16, mut cqe: Cqe, urgent: bool, env: &mut impl Env) {
+        if !self.cqs[cqn as usize].overrun {
+            cqe.set_timestamp(env.now());
+            self.write_cqe(cqn, cqe, urgent, env);
+        }
+    }
+
+    #[inline(always)]
+    fn write_cqe(&mut self, cqn: u16, mut cqe: Cqe, urgent: bool, env: &mut impl Env) {
+        let cq = &mut self.cqs[cqn as usize];
         if cq.pi.wrapping_sub(cq.ci) > cq.mask && !Self::refresh_consumer(cq, env) {
-            cq.overrun = true;
+            (cq.overrun, cq.special) = (true, true);
             let function = cq.function;
             self.functions[function as usize].health |= Health(0).with_cq_overrun(true).0;
             self.async_event(function, EventKind::CQ_ERR, cqn as u32, env);

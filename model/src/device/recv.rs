@@ -7,6 +7,10 @@ use super::Device;
 use crate::env::{Addr, Env};
 use crate::packet::{Extra, Packet, Payload};
 
+/// In which kind of packet a datagram came ([`Cqe::sl`]).
+const UDP_IPV6: u8 = 8 | 1;
+const UDP_IPV4: u8 = 8 | 2;
+
 /// Why no receive WQE could be taken or filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecvError {
@@ -181,6 +185,7 @@ impl Device {
         }
         if p.transport == crate::packet::Transport::Ud {
             cqe.set_grh(true);
+            cqe.set_sl(if p.ipv6 { UDP_IPV6 } else { UDP_IPV4 });
             cqe.set_srcqp(p.src_qpn);
         }
         let cq = qp.recv_cq;

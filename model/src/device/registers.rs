@@ -31,7 +31,8 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::RESIZE_CQ.0
         | FeatureSet::IPV4.0
         | FeatureSet::IPV6.0
-        | FeatureSet::EVENT_VECTORS.0,
+        | FeatureSet::EVENT_VECTORS.0
+        | FeatureSet::TIMESTAMP.0,
 );
 
 /// Largest path MTU.

@@ -29,6 +29,9 @@
 
 use std::ffi::{c_int, c_void};
 
+/// REALTIME at the start of virtual time: 2026-01-01 00:00:00 UTC, in seconds of UNIX time.
+pub const EPOCH_S: u64 = 1_767_225_600;
+
 /// Version of this interface: both sides must have been built for the same.
 pub const VERSION: u32 = 2;
 

@@ -11,8 +11,7 @@ use crate::next::{next, replace};
 use crate::sys;
 use crate::timeline::{self, Source};
 
-/// REALTIME at the start of virtual time: 2026-01-01 00:00:00 UTC, in seconds of UNIX time.
-pub const EPOCH_S: u64 = 1_767_225_600;
+pub use crate::abi::EPOCH_S;
 
 /// The monotonic clocks, and the time stamp counter, at the start of virtual time, in seconds.
 pub const BOOTED_S: u64 = 1000;

@@ -2,10 +2,14 @@
 //! shared object registers the operations, and libibverbs offers each device that it finds.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_char, CStr};
+use std::ffi::{c_char, CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr::null;
 
 use super::private::{verbs_device, verbs_device_ops, verbs_register_driver_34, verbs_sysfs_dev};
+use contract::release;
+
 use super::write_hook;
 use crate::verbs::context;
 
@@ -35,11 +39,37 @@ static DEVICE_OPS: Shared = Shared(verbs_device_ops {
 static CONSTRUCTOR: extern "C" fn() = {
     extern "C" fn register() {
         // Nothing here can panic; a panic in a constructor would end the program.
+        if let Some(why) = refused() {
+            let text = format!("verbena: {why}: its programs do not get to see the cards\n");
+            // SAFETY: the text is readable; nothing can be done about an error.
+            unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+            return;
+        }
         // SAFETY: the operations live as long as the shared object, which libibverbs never unloads.
         unsafe { verbs_register_driver_34(&DEVICE_OPS.0) };
     }
     register
 };
+
+/// Why this provider cannot work with the libibverbs that has loaded it.
+fn refused() -> Option<String> {
+    let newer = std::ffi::CString::new(release::NEWER_SYMBOL).ok()?;
+    let function: unsafe extern "C" fn(*const verbs_device_ops) = verbs_register_driver_34;
+    // SAFETY: zero is a valid value; the library is told where one of its functions lies, and its strings stay.
+    let (path, newer) = unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(function as *const libc::c_void, &mut info) == 0 || info.dli_fname.is_null() {
+            return None;
+        }
+        let handle = libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        let found = !handle.is_null() && !libc::dlsym(handle, newer.as_ptr()).is_null();
+        if !handle.is_null() {
+            libc::dlclose(handle);
+        }
+        (c_str(info.dli_fname), found)
+    };
+    release::refused(Path::new(OsStr::from_bytes(path.to_bytes())), newer)
+}
 
 /// The number in `verbena<n>`, if it is such a name.
 pub fn card_index(name: &CStr) -> Option<u32> {

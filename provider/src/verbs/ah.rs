@@ -26,17 +26,19 @@ pub unsafe fn driver_ah<'a>(ah: *const ibv_ah) -> Option<&'a DriverAh> {
     unsafe { ah.cast::<Ah>().as_ref() }.map(|ah| &ah.driver)
 }
 
-/// An address vector as the driver wants it. The LID fields mean nothing on Ethernet.
+/// An address vector as the driver wants it. The LID fields mean nothing on Ethernet. Fields of the packet that are
+/// narrower than those of the struct take their low bits, as on cards: programs fill in 32 random bits as flow label,
+/// and the `sl` of a received datagram, which says more than a service level.
 pub fn attr_of(attr: &ibv_ah_attr) -> AhAttr {
     AhAttr {
         grh: attr.is_global != 0,
         // SAFETY: every bit pattern is valid for the raw bytes of a GID.
         dgid: unsafe { attr.grh.dgid.raw },
         sgid_index: attr.grh.sgid_index,
-        flow_label: attr.grh.flow_label,
+        flow_label: attr.grh.flow_label & 0xf_ffff,
         hop_limit: attr.grh.hop_limit,
         traffic_class: attr.grh.traffic_class,
-        sl: attr.sl,
+        sl: attr.sl & 7,
         port: attr.port_num,
         static_rate: attr.static_rate,
     }
@@ -128,5 +130,7 @@ mod tests {
             static_rate: 1,
         };
         assert_eq!(attr_of(&ibv_attr_of(&attr)), attr);
+        let wider = AhAttr { flow_label: 0xfff1_2345, sl: 0xd, ..attr };
+        assert_eq!(attr_of(&ibv_attr_of(&wider)), attr);
     }
 }

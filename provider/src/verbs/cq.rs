@@ -45,10 +45,14 @@ impl Cq {
         entries: u32,
         channel: *mut ibv_comp_channel,
         vector: u32,
+        stamped: bool,
     ) -> Result<*mut Cq> {
         // SAFETY: as the caller promises.
         let (open, channel_fd) = unsafe { (Context::of(context), channel.as_ref().map(|c| c.fd)) };
-        let driver = open.device.create_cq(entries, vector)?;
+        let driver = match stamped {
+            true => open.device.create_stamped_cq(entries, vector)?,
+            false => open.device.create_cq(entries, vector)?,
+        };
         // SAFETY: zero is a valid value of all fields; libibverbs sets the common ones.
         let mut verbs: verbs_cq = unsafe { std::mem::zeroed() };
         verbs.cq_ex.context = context;
@@ -80,7 +84,7 @@ pub unsafe extern "C" fn create_cq(
         let entries = u32::try_from(entries).map_err(|_| Errno::EINVAL)?;
         let vector = u32::try_from(vector).map_err(|_| Errno::EINVAL)?;
         // SAFETY: as the caller promises.
-        Ok(unsafe { Cq::create(context, entries, channel, vector) }?.cast())
+        Ok(unsafe { Cq::create(context, entries, channel, vector, false) }?.cast())
     })
 }
 

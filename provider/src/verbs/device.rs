@@ -5,11 +5,13 @@ use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 
 use driver::PortInfo;
+use fpga_regs::regs::FeatureSet;
 use rdma_sys::*;
 
 use super::card::Device;
 use super::context::Context;
 use super::errno::{status, Errno};
+use contract::shown::{firmware, width_and_speed, PORT_CAPABILITIES};
 
 /// PCI vendor of the card.
 const VENDOR_ID: u32 = 0x1bd4;
@@ -70,9 +72,8 @@ fn attributes(device: &Device) -> ibv_device_attr_ex {
     let int = |value: u32| c_int::try_from(value).unwrap_or(c_int::MAX);
     // SAFETY: zero is a valid value of every field: it says "cannot".
     let mut attr: ibv_device_attr_ex = unsafe { std::mem::zeroed() };
-    let fw = limits.fw_ver();
     let orig = &mut attr.orig_attr;
-    copy_text(&mut orig.fw_ver, &format!("{}.{}.{}", fw >> 32, fw >> 16 & 0xffff, fw & 0xffff));
+    copy_text(&mut orig.fw_ver, &firmware(limits.fw_ver()));
     orig.node_guid = device.node_guid().to_be();
     orig.sys_image_guid = device.node_guid().to_be();
     orig.max_mr_size = limits.max_mr_size();
@@ -104,7 +105,9 @@ fn attributes(device: &Device) -> ibv_device_attr_ex {
     orig.max_pkeys = limits.pkey_table_len() as u16;
     orig.local_ca_ack_delay = LOCAL_ACK_DELAY;
     orig.phys_port_cnt = limits.ports() as u8;
-    attr.completion_timestamp_mask = u64::MAX;
+    if device.features().contains(FeatureSet::TIMESTAMP) {
+        attr.completion_timestamp_mask = u64::MAX;
+    }
     attr.hca_core_clock = limits.clock_khz().into();
     attr.device_cap_flags_ex = capabilities().into();
     attr.phys_port_cnt_ex = limits.ports();
@@ -139,22 +142,6 @@ pub unsafe extern "C" fn query_device_ex(
     })
 }
 
-/// Codes of `active_width` and `active_speed` for a speed in Mb/s.
-fn width_and_speed(mbps: u32) -> (u8, u8) {
-    const X1: u8 = 1;
-    const X4: u8 = 2;
-    match mbps {
-        0..=2_500 => (X1, 1),
-        2_501..=5_000 => (X1, 2),
-        5_001..=10_000 => (X1, 4),
-        10_001..=25_000 => (X1, 32),
-        25_001..=40_000 => (X4, 4),
-        40_001..=50_000 => (X1, 64),
-        50_001..=100_000 => (X4, 32),
-        _ => (X4, 64),
-    }
-}
-
 /// The largest IB MTU that fits.
 fn mtu_code(bytes: u32) -> ibv_mtu::Type {
     match bytes {
@@ -178,10 +165,11 @@ fn port_attributes(device: &Device, info: &PortInfo) -> ibv_port_attr {
     attr.active_mtu = mtu_code(info.mtu_active);
     attr.gid_tbl_len = limits.gid_table_len() as c_int;
     attr.pkey_tbl_len = limits.pkey_table_len() as u16;
-    attr.port_cap_flags =
-        (ibv_port_cap_flags::IBV_PORT_CM_SUP | ibv_port_cap_flags::IBV_PORT_IP_BASED_GIDS).0;
+    attr.port_cap_flags = PORT_CAPABILITIES;
     attr.max_msg_sz = MAX_MESSAGE;
     attr.max_vl_num = 1;
+    // No `bad_pkey_cntr`: nobody on these nets can send another P_Key than the one.
+    attr.qkey_viol_cntr = info.counter("RX_QKEY_ERRORS") as u32;
     (attr.active_width, attr.active_speed) = width_and_speed(info.speed_mbps);
     attr.link_layer = LINK_LAYER_ETHERNET;
     attr.flags = GRH_REQUIRED;
@@ -225,27 +213,6 @@ pub unsafe extern "C" fn query_rt_values(context: *mut ibv_context, values: *mut
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn speeds_multiply_to_the_line_rate() {
-        // Lanes by code of the width, Mb/s of a lane by code of the speed.
-        let rate = |mbps| {
-            let (width, speed) = width_and_speed(mbps);
-            let lanes = if width == 1 { 1 } else { 4 };
-            lanes
-                * match speed {
-                    1 => 2_500,
-                    2 => 5_000,
-                    4 => 10_000,
-                    32 => 25_000,
-                    _ => 50_000,
-                }
-        };
-        for mbps in [2_500, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000] {
-            assert_eq!(rate(mbps), mbps);
-        }
-        assert_eq!(width_and_speed(1_000), (1, 1));
-    }
 
     #[test]
     fn mtus() {

@@ -18,6 +18,13 @@ fn state_of(state: ibv_qp_state::Type) -> Result<QpState> {
     }
 }
 
+/// The access flags that mean something on a QP: local write, remote write, read, atomic, and windows.
+const QP_RIGHTS: u8 = Access::LOCAL_WRITE.bits()
+    | Access::REMOTE_WRITE.bits()
+    | Access::REMOTE_READ.bits()
+    | Access::REMOTE_ATOMIC.bits()
+    | Access::MW_BIND.bits();
+
 /// The attributes that `mask` names; what it does not name may be garbage and is not looked at.
 fn driver_attr(attr: &ibv_qp_attr, mask: AttrMask) -> Result<QpAttr> {
     let mut out = QpAttr::default();
@@ -34,7 +41,8 @@ fn driver_attr(attr: &ibv_qp_attr, mask: AttrMask) -> Result<QpAttr> {
         };
     }
     if mask.contains(AttrMask::ACCESS_FLAGS) {
-        out.access = Access(u8::try_from(attr.qp_access_flags).map_err(|_| Errno::EINVAL)?);
+        // Cards pick the rights that a QP has and take no notice of flags that only mean something for memory.
+        out.access = Access((attr.qp_access_flags as u8) & QP_RIGHTS);
     }
     if mask.contains(AttrMask::AV) {
         out.ah = attr_of(&attr.ah_attr);
@@ -174,7 +182,13 @@ mod tests {
         assert_eq!(out.state, QpState::RTS);
         assert_eq!(driver_attr(&attr, AttrMask::PATH_MTU), Err(Errno::EINVAL));
         assert_eq!(driver_attr(&attr, AttrMask::CUR_STATE), Err(Errno::EINVAL));
-        assert_eq!(driver_attr(&attr, AttrMask::ACCESS_FLAGS), Err(Errno::EINVAL));
+        attr.qp_access_flags = 0xffff_fff3;
+        let access = driver_attr(&attr, AttrMask::ACCESS_FLAGS).unwrap().access;
+        assert_eq!(
+            access,
+            Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::MW_BIND,
+            "others do not count"
+        );
     }
 
     #[test]

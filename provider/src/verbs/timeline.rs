@@ -171,6 +171,12 @@ extern "C" fn alarm(_: *mut c_void, at: u64) {
     }
 }
 
+/// What the program's REALTIME shows, in nanoseconds, when the card's clock shows 0; `None` where programs see the
+/// machine's clock.
+pub fn epoch(device: &Device) -> Option<u64> {
+    device.card().clocked().map(|_| abi::EPOCH_S * 1_000_000_000)
+}
+
 /// This provider is about to write to a pipe that the program reads, up to byte `end`.
 pub fn writes_pipe(fd: std::ffi::c_int, end: u64) {
     let Some(clock) = clock() else { return };

@@ -57,6 +57,9 @@ pub fn need(program: &str) {
 fn package(program: &str) -> &'static str {
     match program {
         "cc" | "gcc" | "g++" => "gcc g++ libibverbs-dev",
+        "ucx_perftest" | "ucx_info" => "ucx-utils",
+        "ibstat" | "ibstatus" => "infiniband-diags",
+        "rdma" => "iproute2",
         "verilator" => "verilator (or: tests/setup exports)",
         _ => "perftest ibverbs-utils",
     }

@@ -41,6 +41,7 @@ fn a_datagram_brings_its_sender_and_its_grh() {
                     (CqeOpcode::RECV, 40 + size, x.qp.qpn(), 0x1234_5678)
                 );
                 assert_eq!(wc.flags, WcFlags::GRH | WcFlags::WITH_IMM | WcFlags::RECV);
+                assert_eq!(wc.sl, if gid == 1 { 10 } else { 9 }, "UDP over IPv4 or IPv6");
                 let got: Vec<u8> = [&y.buffer[..17], &y.buffer[100..173], &y.buffer[1000..6000]].concat();
                 assert!(got[40..40 + size] == x.buffer[1..1 + size]);
                 assert!(

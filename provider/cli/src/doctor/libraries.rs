@@ -8,9 +8,13 @@ use std::process::Command;
 use super::Finding;
 use crate::launch::mounts::{self, CONFIG_DIR};
 use crate::launch::provider_so;
+use contract::release;
 
 /// Version of libibverbs' private ABI that the provider is made for.
 const PRIVATE_ABI: u32 = 34;
+
+/// What helps against another release.
+const REMEDY: &str = "use the libibverbs of rdma-core 44, which Debian 12 has";
 
 /// All checks of this file.
 pub fn checks() -> Vec<Finding> {
@@ -29,15 +33,17 @@ fn libibverbs() -> Finding {
         return Finding::fail(name, "libibverbs.so.1 is not installed", "apt-get install libibverbs1");
     };
     let shown = path.display();
-    match fs::read(&path).map(|bytes| private_abi(&bytes)) {
+    let bytes = fs::read(&path);
+    let newer = bytes.as_ref().is_ok_and(|bytes| has_symbol(bytes, release::NEWER_SYMBOL));
+    if let Some(why) = release::refused(&path, newer) {
+        return Finding::fail(name, why, REMEDY);
+    }
+    match bytes.map(|bytes| private_abi(&bytes)) {
         Ok(Some(PRIVATE_ABI)) => Finding::ok(name, format!("{shown}, private ABI {PRIVATE_ABI}")),
         Ok(Some(other)) => Finding::fail(
             name,
             format!("{shown} has private ABI {other}, the provider is made for {PRIVATE_ABI}"),
-            format!(
-                "use an rdma-core from 34 to 56 (Debian 12 and 13 have one): this library loads \
-                 only providers named -rdmav{other}.so"
-            ),
+            REMEDY,
         ),
         Ok(None) => Finding::fail(
             name,
@@ -46,6 +52,13 @@ fn libibverbs() -> Finding {
         ),
         Err(error) => Finding::fail(name, format!("{shown}: {error}"), "make it readable"),
     }
+}
+
+/// Whether a name stands among a library's strings.
+fn has_symbol(library: &[u8], name: &str) -> bool {
+    library.windows(name.len() + 2).any(|window| {
+        window[0] == 0 && window[name.len() + 1] == 0 && &window[1..=name.len()] == name.as_bytes()
+    })
 }
 
 /// The NN of the version node IBVERBS_PRIVATE_NN.
@@ -125,6 +138,8 @@ mod tests {
         let library = b"\x7fELF..IBVERBS_1.14\0IBVERBS_PRIVATE_34\0ibv_open";
         assert_eq!(private_abi(library), Some(34));
         assert_eq!(private_abi(b"IBVERBS_1.14"), None);
+        assert!(has_symbol(b"..\0ibv_wr_opcode_str\0", release::NEWER_SYMBOL));
+        assert!(!has_symbol(b"..\0ibv_wr_opcode_string\0", release::NEWER_SYMBOL));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`run`] | one program in a mount namespace of its own |
 //! | [`up`] | the whole container |
-//! | [`tree`] | the files under `/sys/class` that libibverbs reads |
+//! | [`tree`], [`sysfs`] | the files under `/sys/class` that libibverbs and other programs read |
 //! | [`slots`] | the same for cards in PCI slots |
 //! | [`mounts`], [`namespace`] | how a program comes to see these files |
 //! | [`fallback`] | without namespaces: by environment variables |
@@ -20,5 +20,6 @@ pub mod provider_so;
 pub mod run;
 pub mod seccomp;
 pub mod slots;
+pub mod sysfs;
 pub mod tree;
 pub mod up;

@@ -11,8 +11,21 @@ pub struct SlotCard {
     pub name: String,
     /// Node GUID.
     pub guid: [u8; 8],
-    /// GID tables of its ports.
-    pub gids: Vec<Vec<[u8; 16]>>,
+    /// Its firmware.
+    pub firmware: u64,
+    /// Its ports.
+    pub ports: Vec<SlotPort>,
+}
+
+/// A port of a card in a slot.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SlotPort {
+    /// GID table.
+    pub gids: Vec<[u8; 16]>,
+    /// Traffic flows.
+    pub up: bool,
+    /// Speed in Mb/s.
+    pub mbps: u32,
 }
 
 /// Checks the form of a `--device`.
@@ -29,12 +42,15 @@ pub fn look(name: &str) -> Result<SlotCard> {
     let read = || -> driver::Result<SlotCard> {
         let device = Device::open(Vfio::open(address)?)?;
         let limits = device.limits();
-        let mut gids = Vec::new();
+        let mut ports = Vec::new();
         for port in 1..=limits.ports() as u8 {
             let table = (0..limits.gid_table_len()).map(|index| device.gid(port, index));
-            gids.push(table.collect::<driver::Result<_>>()?);
+            let gids = table.collect::<driver::Result<_>>()?;
+            let info = device.query_port(port)?;
+            ports.push(SlotPort { gids, up: info.link_up, mbps: info.speed_mbps });
         }
-        Ok(SlotCard { name: name.to_owned(), guid: device.node_guid().to_be_bytes(), gids })
+        let (guid, firmware) = (device.node_guid().to_be_bytes(), limits.fw_ver());
+        Ok(SlotCard { name: name.to_owned(), guid, firmware, ports })
     };
     read().with_context(|| format!("--device {name}"))
 }

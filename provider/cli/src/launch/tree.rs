@@ -6,9 +6,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::slots::SlotCard;
+use super::slots::{SlotCard, SlotPort};
+use super::sysfs::{self, put};
 use model::address::{gid, node_guid, GID_TABLE_LEN};
+use model::attach::{limits, mbps};
 use model::packet::{PortId, PORTS};
+use model::profile::Profile;
 
 /// Name of the provider as the driver file gives it, without suffix.
 pub const DRIVER_STEM: &str = "libverbena";
@@ -63,12 +66,9 @@ impl Tree<'_> {
 
     fn write_device(&self, dir: &Path, card: u8) -> Result<()> {
         let slot = self.slots.get(usize::from(card));
-        let guid = sysfs_text(&slot.map_or_else(|| node_guid(card), |slot| slot.guid));
-        put(&dir.join("node_type"), "1: CA")?;
-        put(&dir.join("node_guid"), &guid)?;
-        put(&dir.join("sys_image_guid"), &guid)?;
-        put(&dir.join("node_desc"), &format!("verbena{card}"))?;
-        put(&dir.join("hca_type"), self.profile)?;
+        let guid = slot.map_or_else(|| node_guid(card), |slot| slot.guid);
+        let firmware = slot.map_or_else(|| limits(None).fw_ver(), |slot| slot.firmware);
+        sysfs::write_card(dir, &format!("verbena{card}"), self.profile, &guid, firmware)?;
         // Where a provider without VERBENA_SOCKET in its environment looks.
         put(&dir.join("verbena/socket"), self.socket.to_str().context("socket path is not UTF-8")?)?;
         put(&dir.join("verbena/card"), &card.to_string())?;
@@ -76,33 +76,23 @@ impl Tree<'_> {
             // Goes before the socket.
             put(&dir.join("verbena/device"), &slot.name)?;
         }
-        put(&dir.join("device/vendor"), "0x1bd4")?;
-        put(&dir.join("device/device"), "0xf10a")?;
-        put(&dir.join("device/numa_node"), "-1")?;
-        for port in 0..slot.map_or(PORTS, |slot| slot.gids.len()) as u8 {
-            self.write_port(&dir.join(format!("ports/{}", port + 1)), PortId { card, port })?;
+        for port in 0..slot.map_or(PORTS, |slot| slot.ports.len()) as u8 {
+            let shown = match slot {
+                Some(slot) => slot.ports[usize::from(port)].clone(),
+                None => self.modelled(PortId { card, port }),
+            };
+            sysfs::write_port(&dir.join(format!("ports/{}", port + 1)), &shown)?;
         }
         Ok(())
     }
 
-    fn write_port(&self, dir: &Path, port: PortId) -> Result<()> {
-        put(&dir.join("link_layer"), "Ethernet")?;
-        put(&dir.join("state"), "4: ACTIVE")?;
-        put(&dir.join("phys_state"), "5: LinkUp")?;
-        put(&dir.join("lid"), "0x0")?;
-        put(&dir.join("pkeys/0"), "0xffff")?;
-        let slot = self.slots.get(usize::from(port.card)).map(|slot| &slot.gids[usize::from(port.port)]);
-        for index in 0..slot.map_or(GID_TABLE_LEN, Vec::len) {
-            let text = sysfs_text(&slot.map_or_else(|| gid(port, index as u8), |table| table[index]));
-            put(&dir.join(format!("gids/{index}")), &text)?;
-            // ibv_query_gid_table() reads the type of empty entries too, and
-            // takes a missing one for an error.
-            put(&dir.join(format!("gid_attrs/types/{index}")), "RoCE v2")?;
-            // Empty: there is no network interface behind the port.
-            let ndev = dir.join(format!("gid_attrs/ndevs/{index}"));
-            put_raw(&ndev, "")?;
-        }
-        Ok(())
+    /// A port of a modelled card.
+    fn modelled(&self, port: PortId) -> SlotPort {
+        // A profile's file may be gone by now; then the port says what the default one says.
+        let profile = Profile::load(self.profile).ok().map(|loaded| loaded.profile);
+        let mbps = mbps(profile.as_ref());
+        let gids = (0..GID_TABLE_LEN).map(|index| gid(port, index as u8)).collect();
+        SlotPort { gids, up: true, mbps }
     }
 
     fn write_nodes(&self, dev: &Path) -> Result<()> {
@@ -151,24 +141,6 @@ fn in_order(verbs: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Groups of four hex digits between colons, as sysfs writes GUIDs and GIDs.
-fn sysfs_text(bytes: &[u8]) -> String {
-    let groups: Vec<String> =
-        bytes.chunks(2).map(|pair| pair.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
-    groups.join(":")
-}
-
-fn put(path: &Path, line: &str) -> Result<()> {
-    put_raw(path, &format!("{line}\n"))
-}
-
-fn put_raw(path: &Path, text: &str) -> Result<()> {
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
-    }
-    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,21 +172,18 @@ mod tests {
             read("sys/class/infiniband/verbena1/ports/2/gids/1"),
             "0000:0000:0000:0000:0000:ffff:c612:0102\n"
         );
-        assert_eq!(read("sys/class/infiniband/verbena0/ports/1/gid_attrs/types/15"), "RoCE v2\n");
+        let port = "sys/class/infiniband/verbena0/ports/1";
+        assert_eq!(read(&format!("{port}/gid_attrs/types/1")), "RoCE v2\n");
+        let empty = fs::read_to_string(dir.path().join(port).join("gid_attrs/types/15")).unwrap_err();
+        assert_eq!(empty.kind(), std::io::ErrorKind::InvalidInput, "as the kernel answers");
+        assert_eq!(read(&format!("{port}/rate")), "10 Gb/sec (1X QDR)\n");
+        assert_eq!(read(&format!("{port}/counters/port_xmit_data")), "0\n");
         assert_eq!(read("sys/class/infiniband_verbs/uverbs0/device/vendor"), "0x1bd4\n");
         assert_eq!(read("ibverbs.d/verbena.driver"), "driver /etc/libibverbs.d/verbena/libverbena\n");
         assert_eq!(
             fs::read_link(dir.path().join("ibverbs.d/verbena/libverbena-rdmav34.so")).unwrap(),
             Path::new("/opt/libverbena.so")
         );
-    }
-
-    #[test]
-    fn addresses_are_written_as_sysfs_does() {
-        let port = |card, port| PortId { card, port };
-        assert_eq!(sysfs_text(&node_guid(3)), "0056:42ff:fe00:0300");
-        assert_eq!(sysfs_text(&gid(port(1, 0), 0)), "fe80:0000:0000:0000:0056:42ff:fe00:0100");
-        assert_eq!(sysfs_text(&gid(port(1, 1), 1)), "0000:0000:0000:0000:0000:ffff:c612:0102");
     }
 
     #[test]

@@ -1,0 +1,173 @@
+//! What stands below `/sys/class/infiniband/NAME`, as the kernel writes it for a card with RoCE: for libibverbs,
+//! `ibstat`, `ibstatus`, UCX, and scripts.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::slots::SlotPort;
+use contract::shown::{firmware, rate_text, PORT_CAPABILITIES};
+
+/// A file of the kernel's that opens and cannot be read (EINVAL): the speed of a device that has none.
+const UNREADABLE: &str = "/sys/devices/virtual/net/lo/speed";
+
+/// Counters of InfiniBand's PortCounters and their extension, and of the hardware.
+const COUNTERS: [&str; 21] = [
+    "excessive_buffer_overrun_errors",
+    "link_downed",
+    "link_error_recovery",
+    "local_link_integrity_errors",
+    "multicast_rcv_packets",
+    "multicast_xmit_packets",
+    "port_rcv_constraint_errors",
+    "port_rcv_data",
+    "port_rcv_errors",
+    "port_rcv_packets",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_xmit_constraint_errors",
+    "port_xmit_data",
+    "port_xmit_discards",
+    "port_xmit_packets",
+    "port_xmit_wait",
+    "symbol_error",
+    "unicast_rcv_packets",
+    "unicast_xmit_packets",
+    "VL15_dropped",
+];
+const HARDWARE_COUNTERS: [&str; 9] = [
+    "duplicate_request",
+    "local_ack_timeout_err",
+    "np_cnp_sent",
+    "out_of_buffer",
+    "out_of_sequence",
+    "packet_seq_err",
+    "rnr_nak_retry_err",
+    "rp_cnp_handled",
+    "rx_icrc_encapsulated",
+];
+
+/// Writes what the card says of itself.
+pub fn write_card(dir: &Path, name: &str, kind: &str, guid: &[u8], version: u64) -> Result<()> {
+    let guid = sysfs_text(guid);
+    for (file, line) in [
+        ("node_type", "1: CA"),
+        ("node_guid", &guid),
+        ("sys_image_guid", &guid),
+        ("node_desc", name),
+        ("hca_type", kind),
+        ("fw_ver", &firmware(version)),
+        ("hw_rev", "1"),
+        ("board_id", &format!("VERBENA_{}", board(kind))),
+        ("device/vendor", "0x1bd4"),
+        ("device/device", "0xf10a"),
+        ("device/subsystem_vendor", "0x1bd4"),
+        ("device/subsystem_device", "0xf10a"),
+        ("device/class", "0x020000"),
+        ("device/revision", "0x01"),
+        ("device/numa_node", "-1"),
+    ] {
+        put(&dir.join(file), line)?;
+    }
+    Ok(())
+}
+
+/// Writes what a port says of itself. Counters stay at 0: plain files cannot count, `ibv_query_port` and
+/// `verbena top` do.
+pub fn write_port(dir: &Path, port: &SlotPort) -> Result<()> {
+    let (state, phys) = match port.up {
+        true => ("4: ACTIVE", "5: LinkUp"),
+        false => ("1: DOWN", "3: Disabled"),
+    };
+    for (file, line) in [
+        ("link_layer", "Ethernet"),
+        ("state", state),
+        ("phys_state", phys),
+        ("rate", &rate_text(port.mbps)),
+        ("cap_mask", &format!("{PORT_CAPABILITIES:#010x}")),
+        ("lid", "0x0"),
+        ("lid_mask_count", "0"),
+        ("sm_lid", "0x0"),
+        ("sm_sl", "0"),
+        ("pkeys/0", "0xffff"),
+        ("hw_counters/lifespan", "10"),
+    ] {
+        put(&dir.join(file), line)?;
+    }
+    for name in COUNTERS {
+        put(&dir.join("counters").join(name), "0")?;
+    }
+    for name in HARDWARE_COUNTERS {
+        put(&dir.join("hw_counters").join(name), "0")?;
+    }
+    let einval = fs::read(UNREADABLE).is_err_and(|error| error.kind() == ErrorKind::InvalidInput);
+    for (index, gid) in port.gids.iter().enumerate() {
+        put(&dir.join(format!("gids/{index}")), &sysfs_text(gid))?;
+        let kind = dir.join(format!("gid_attrs/types/{index}"));
+        // The kernel answers EINVAL for an empty entry, which libibverbs knows; another error is one to it.
+        match *gid == [0; 16] && einval {
+            true => link(Path::new(UNREADABLE), &kind)?,
+            false => put(&kind, "RoCE v2")?,
+        }
+        // Empty: there is no network interface behind the port.
+        put_raw(&dir.join(format!("gid_attrs/ndevs/{index}")), "")?;
+    }
+    Ok(())
+}
+
+/// A profile's name, or that of its file, in capitals.
+fn board(kind: &str) -> String {
+    let name = Path::new(kind).file_stem().unwrap_or_default();
+    name.to_string_lossy().to_uppercase()
+}
+
+fn link(target: &Path, at: &Path) -> Result<()> {
+    make_parent(at)?;
+    symlink(target, at).with_context(|| format!("making {}", at.display()))
+}
+
+/// Groups of four hex digits between colons, as sysfs writes GUIDs and GIDs.
+fn sysfs_text(bytes: &[u8]) -> String {
+    let groups: Vec<String> =
+        bytes.chunks(2).map(|pair| pair.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
+    groups.join(":")
+}
+
+/// Writes a file of one line.
+pub fn put(path: &Path, line: &str) -> Result<()> {
+    put_raw(path, &format!("{line}\n"))
+}
+
+fn put_raw(path: &Path, text: &str) -> Result<()> {
+    make_parent(path)?;
+    fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+}
+
+fn make_parent(path: &Path) -> Result<()> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::address::{gid, node_guid};
+    use model::packet::PortId;
+
+    #[test]
+    fn boards_are_named_by_their_profile() {
+        assert_eq!(board("cx5-25g"), "CX5-25G");
+        assert_eq!(board("/home/me/my card.toml"), "MY CARD");
+    }
+
+    #[test]
+    fn addresses_are_written_as_sysfs_does() {
+        let port = |card, port| PortId { card, port };
+        assert_eq!(sysfs_text(&node_guid(3)), "0056:42ff:fe00:0300");
+        assert_eq!(sysfs_text(&gid(port(1, 0), 0)), "fe80:0000:0000:0000:0056:42ff:fe00:0100");
+        assert_eq!(sysfs_text(&gid(port(1, 1), 1)), "0000:0000:0000:0000:0000:ffff:c612:0102");
+    }
+}

@@ -1,0 +1,133 @@
+/* What stock programs hand over without a thought, because every card takes it: a flow label of 32 random bits,
+ * access flags that mean nothing on a QP, the `sl` of a datagram in the address of its answer, and no word about
+ * inline data. */
+#include "rig.h"
+
+static struct ibv_qp *make(struct side *side, enum ibv_qp_type type, struct ibv_qp_cap cap, uint32_t *room)
+{
+    struct ibv_qp_init_attr init = { .send_cq = side->cq, .recv_cq = side->cq, .cap = cap, .qp_type = type };
+    struct ibv_qp *qp = ibv_create_qp(side->pd, &init);
+    CHECK(qp);
+    *room = init.cap.max_inline_data;
+    return qp;
+}
+
+/* The flow label of a connection, and flags of a QP. */
+static void connections(struct ibv_context *context)
+{
+    struct side side = make_side(context, NULL, 4096), peer = make_side(context, &side, 4096);
+    unsigned flags[] = { IBV_ACCESS_ON_DEMAND, IBV_ACCESS_HUGETLB, 1 << 8, 1 << 9, IBV_ACCESS_RELAXED_ORDERING };
+    for (unsigned i = 0; i < sizeof flags / sizeof *flags; i++) {
+        struct ibv_qp_attr attr = { .qp_access_flags = flags[i] | IBV_ACCESS_REMOTE_WRITE }, found;
+        struct ibv_qp_init_attr init;
+        CHECK(!ibv_modify_qp(side.qp, &attr, IBV_QP_ACCESS_FLAGS));
+        CHECK(!ibv_query_qp(side.qp, &found, IBV_QP_ACCESS_FLAGS, &init));
+        CHECK(found.qp_access_flags == IBV_ACCESS_REMOTE_WRITE);
+    }
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = IBV_MTU_1024,
+        .dest_qp_num = peer.address.qpn,
+        .ah_attr = {
+            .is_global = 1,
+            .port_num = PORT,
+            .sl = 9,
+            .grh = { .dgid = peer.address.gid, .sgid_index = GID_INDEX, .hop_limit = 64, .flow_label = 0xdeadbeef },
+        },
+    };
+    struct ibv_qp_attr found;
+    struct ibv_qp_init_attr init;
+    CHECK(!ibv_modify_qp(side.qp, &attr,
+                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+    CHECK(!ibv_query_qp(side.qp, &found, IBV_QP_AV, &init));
+    CHECK(found.ah_attr.grh.flow_label == 0xdbeef && found.ah_attr.sl == 1);
+}
+
+/* Inline room: what there is anyway is granted, and works. */
+static void inline_room(struct ibv_context *context)
+{
+    struct side side = make_side(context, NULL, 4096), peer = make_side(context, &side, 4096);
+    for (int sges = 1; sges <= 8; sges++) {
+        uint32_t rc, ud;
+        struct ibv_qp_cap cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = sges, .max_recv_sge = 1 };
+        CHECK(!ibv_destroy_qp(make(&side, IBV_QPT_UD, cap, &ud)));
+        ibv_destroy_qp(side.qp);
+        side.qp = make(&side, IBV_QPT_RC, cap, &rc);
+        CHECK(rc >= 16u * sges && ud >= 16u * sges);
+        side.address.qpn = side.qp->qp_num;
+        struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
+        CHECK(!ibv_modify_qp(side.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+        attr.qp_state = IBV_QPS_RESET;
+        CHECK(!ibv_modify_qp(peer.qp, &attr, IBV_QP_STATE));
+        attr.qp_state = IBV_QPS_INIT, attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+        CHECK(!ibv_modify_qp(peer.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+        connect_pair(&side, &peer);
+        char text[1024];
+        memset(text, 'a' + sges, sizeof text);
+        for (int over = 0; over <= 1; over++) {
+            struct ibv_sge sge = { .addr = (uintptr_t)text, .length = rc + over };
+            struct ibv_send_wr *bad, wr = {
+                .wr_id = sges, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+                .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE,
+            };
+            wr.wr.rdma.remote_addr = peer.address.addr;
+            wr.wr.rdma.rkey = peer.address.rkey;
+            CHECK(!!ibv_post_send(side.qp, &wr, &bad) == over);
+        }
+        expect(&side, sges);
+        CHECK(memcmp((const char *)peer.buffer, text, rc) == 0 && peer.buffer[rc] != text[0]);
+    }
+}
+
+/* A datagram says by its `sl` in which kind of packet it came, and its sender can be answered with what it says. */
+static void datagrams(struct ibv_context *context)
+{
+    struct side side = make_side(context, NULL, 4096);
+    struct ibv_qp_cap cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 };
+    uint32_t room;
+    struct ibv_qp *qp = make(&side, IBV_QPT_UD, cap, &room);
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = 0x11111111 };
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
+    attr.qp_state = IBV_QPS_RTR;
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+    attr.qp_state = IBV_QPS_RTS;
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+    /* GID 0 is an IPv6 address, GID 1 an IPv4 address. */
+    for (int index = 0; index <= 1; index++) {
+        struct ibv_ah_attr way = {
+            .is_global = 1, .port_num = PORT,
+            .grh = { .sgid_index = index, .hop_limit = 64, .flow_label = 0xffffffff },
+        };
+        CHECK(!ibv_query_gid(context, PORT, index, &way.grh.dgid));
+        struct ibv_ah *ah = ibv_create_ah(side.pd, &way);
+        CHECK(ah);
+        struct ibv_sge sge = { .addr = (uintptr_t)side.buffer, .length = 2048, .lkey = side.mr->lkey };
+        struct ibv_recv_wr *bad_recv, recv = { .wr_id = 1, .sg_list = &sge, .num_sge = 1 };
+        CHECK(!ibv_post_recv(qp, &recv, &bad_recv));
+        struct ibv_sge from = { .addr = (uintptr_t)side.buffer + 2048, .length = 64, .lkey = side.mr->lkey };
+        struct ibv_send_wr *bad, wr = { .wr_id = 2, .sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND };
+        wr.wr.ud.ah = ah, wr.wr.ud.remote_qpn = qp->qp_num, wr.wr.ud.remote_qkey = 0x11111111;
+        CHECK(!ibv_post_send(qp, &wr, &bad));
+        struct ibv_wc wc;
+        double until = now() + 10;
+        while (ibv_poll_cq(side.cq, 1, &wc) == 0)
+            CHECK(now() < until);
+        CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.wc_flags & IBV_WC_GRH);
+        CHECK(wc.sl == (8 | (index == 0 ? 1 : 2)));
+        struct ibv_ah *answer = ibv_create_ah_from_wc(side.pd, &wc, (struct ibv_grh *)side.buffer, PORT);
+        CHECK(answer);
+        ibv_destroy_ah(answer);
+        ibv_destroy_ah(ah);
+    }
+}
+
+int main(void)
+{
+    struct ibv_context *context = open_device("verbena0");
+    connections(context);
+    inline_room(context);
+    datagrams(context);
+    puts("all taken");
+    return 0;
+}

@@ -1,0 +1,87 @@
+//! rdma-core's own tests, which nobody here wrote: none fails, and those that are skipped are the ones of
+//! docs/rdma-core-tests.md.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use tests::stock::{Program, StockNet};
+
+const LIMIT: Duration = Duration::from_secs(120);
+const INSTALLED: &str = "/usr/share/doc/rdma-core/tests";
+/// Of the package; there may be other Pythons without its modules.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// How often each reason is given.
+type Skips = BTreeMap<String, usize>;
+
+fn run(options: &[&str]) {
+    assert!(Path::new(INSTALLED).is_dir(), "{INSTALLED} is missing: apt-get install python3-pyverbs");
+    let directory = tempfile::tempdir().expect("a directory");
+    let tests = directory.path().join("tests");
+    let script = format!("cp -r {INSTALLED} {0} && gunzip -f {0}/*.gz", tests.display());
+    let copied = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
+    assert!(copied.success(), "{script}");
+    let net = StockNet::new();
+    let main = tests.join("run_tests.py");
+    let main = main.to_str().expect("a path in UTF-8");
+    let ended = Program::start(net.command(options, PYTHON, &["-u", main, "-v"])).wait(LIMIT);
+    assert!(ended.good(), "{options:?}: {}; it said:\n{}", ended.how(), ended.said);
+    assert!(ended.said.contains("Ran 273 tests"), "{options:?}: {}", ended.said);
+    compare(&listed(), &skipped(&ended.said));
+}
+
+/// The reasons at the ends of the lines `test ... skipped 'reason'`.
+fn skipped(said: &str) -> Skips {
+    let mut skips = Skips::new();
+    for line in said.lines() {
+        if let Some((_, reason)) = line.split_once("... skipped ") {
+            let reason = reason.trim().trim_matches(|c| c == '\'' || c == '"');
+            *skips.entry(reason.to_owned()).or_default() += 1;
+        }
+    }
+    skips
+}
+
+/// The table: number, words, and whether it is for the machine to have it.
+fn listed() -> BTreeMap<String, (usize, bool)> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/rdma-core-tests.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let count = cells.get(1)?.parse().ok()?;
+        Some((cells.get(3)?.trim_matches('`').to_owned(), (count, cells[2].starts_with("of the machine"))))
+    };
+    page.lines().filter_map(row).collect()
+}
+
+/// The same, but for tests that ran, or came further, because the machine has what they need.
+fn compare(listed: &BTreeMap<String, (usize, bool)>, found: &Skips) {
+    assert!(listed.len() > 10, "{listed:?}");
+    let mut differences = Vec::new();
+    let (mut more, mut had) = (0, 0);
+    for reason in listed.keys().chain(found.keys().filter(|reason| !listed.contains_key(*reason))) {
+        let (expected, of_machine) = listed.get(reason).copied().unwrap_or((0, false));
+        let found = found.get(reason).copied().unwrap_or(0);
+        if found != expected {
+            differences.push(format!("{found} instead of {expected}: {reason}"));
+        }
+        match of_machine {
+            true => had += expected.saturating_sub(found),
+            false if found < expected => more = usize::MAX / 2,
+            false => more += found - expected,
+        }
+    }
+    assert!(more <= had, "docs/rdma-core-tests.md says otherwise:\n{}", differences.join("\n"));
+}
+
+#[test]
+fn by_the_machines_clock() {
+    run(&[]);
+}
+
+#[test]
+fn on_the_exact_wire() {
+    run(&["--wire", "exact"]);
+}

@@ -1,0 +1,126 @@
+//! What programs see of the cards through stock verbs: C programs of `tests/c`, with both clocks.
+
+use std::process::Command;
+use std::time::Duration;
+
+use tests::stock::{compile_c, need, verbena, Pair, Program, StockNet};
+
+const LIMIT: Duration = Duration::from_secs(30);
+const CLOCKS: [&[&str]; 3] = [&[], &["--wire", "exact"], &["--clock", "virtual"]];
+
+/// Runs a program of `tests/c` on each kind of net; what it said on each.
+fn on_each_net(name: &str, arguments: &[&str]) -> Vec<String> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = compile_c(name, directory.path());
+    CLOCKS
+        .iter()
+        .map(|options| {
+            let net = StockNet::new();
+            let ended = Program::start(net.command(options, &program, arguments)).wait(LIMIT);
+            assert!(ended.good(), "{name} {options:?}: {}; it said:\n{}", ended.how(), ended.said);
+            ended.said
+        })
+        .collect()
+}
+
+#[test]
+fn what_every_card_takes_is_taken() {
+    for said in on_each_net("accepts", &[]) {
+        assert!(said.contains("all taken"), "{said}");
+    }
+}
+
+#[test]
+fn completions_have_the_time_in_both_clocks() {
+    let first = on_each_net("stamps", &[]);
+    let second = on_each_net("stamps", &[]);
+    for said in &first {
+        assert!(said.contains("all stamped"), "{said}");
+    }
+    assert_eq!(first.last(), second.last(), "in simulated time");
+}
+
+/// `ibv_rc_pingpong -t` prints the longest, shortest and mean time between two completions.
+#[test]
+fn a_ping_pong_with_time_stamps_prints_times() {
+    let arguments = ["-g", "1", "-n", "300", "-t"];
+    for options in CLOCKS {
+        let run = || {
+            let net = StockNet::new();
+            let mut pair = Pair::new(&net, "ibv_rc_pingpong", &arguments);
+            pair.launcher = options;
+            let said = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line())).client.said;
+            let times: Vec<String> =
+                said.lines().filter(|line| line.contains("clock cycles")).map(str::to_owned).collect();
+            assert!(!times.is_empty() && times.iter().all(|line| number(line) > 0.0), "{said}");
+            times
+        };
+        let times = run();
+        if options == ["--clock", "virtual"] {
+            assert_eq!(times, run());
+        }
+    }
+}
+
+/// The last number of a line.
+fn number(line: &str) -> f64 {
+    let digits = |c: char| !(c.is_ascii_digit() || c == '.');
+    line.split(digits).rfind(|word| !word.is_empty()).and_then(|n| n.parse().ok()).unwrap_or(0.0)
+}
+
+/// A profile's limits are those of the model, whichever clock it runs by.
+#[test]
+fn limits_do_not_depend_on_the_clock() {
+    need("ibv_devinfo");
+    let limits = |options: &[&str]| {
+        let net = StockNet::new();
+        let ended =
+            Program::start(net.command(options, "ibv_devinfo", &["-v", "-d", "verbena0"])).wait(LIMIT);
+        assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+        let lines = ended.said.lines().filter(|line| line.trim_start().starts_with("max_"));
+        lines.filter(|line| !line.contains("mtu")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let wall = limits(&[]);
+    assert!(wall.len() > 20, "{wall:?}");
+    assert_eq!(wall, limits(&["--clock", "virtual"]));
+}
+
+/// Datagrams with a wrong Q_Key are counted where `ibv_query_port` and `ibv_devinfo` show them.
+#[test]
+fn wrong_q_keys_are_counted() {
+    for said in on_each_net("qkeys", &[]) {
+        assert!(said.contains("5 violations"), "{said}");
+    }
+}
+
+/// A libibverbs of another release, whose structs differ, is told by name; nothing is shown with wrong contents.
+#[test]
+fn a_libibverbs_of_another_release_is_refused() {
+    need("ibv_devinfo");
+    let list = std::fs::read_dir("/usr/lib/x86_64-linux-gnu").expect("the libraries").flatten();
+    let is_library = |name: &str| name.starts_with("libibverbs.so.1.") && name.contains(".44.");
+    let found = list.map(|entry| entry.path());
+    let found = found.filter(|path| path.file_name().is_some_and(|name| is_library(&name.to_string_lossy())));
+    let library = found.last().expect("libibverbs of rdma-core 44");
+    let directory = tempfile::tempdir().expect("a directory");
+    for (release, known) in [("44", true), ("43", false), ("45", false), ("52", false)] {
+        let other = directory.path().join(format!("libibverbs.so.1.14.{release}.0"));
+        std::fs::copy(&library, &other).expect("a copy");
+        let link = directory.path().join("libibverbs.so.1");
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&other, &link).expect("a link");
+        let net = StockNet::new();
+        let mut command = net.command(&[], "ibv_devinfo", &[]);
+        let ended = Program::start({
+            command.env("LD_LIBRARY_PATH", directory.path());
+            command
+        })
+        .wait(LIMIT);
+        assert_eq!(ended.good(), known, "{release}: {}", ended.said);
+        let words = format!("is of rdma-core {release}, whose structs differ from those of rdma-core 44");
+        assert_eq!(ended.said.contains(&words), !known, "{release}: {}", ended.said);
+        let doctor = Command::new(verbena()).arg("doctor").env("LD_LIBRARY_PATH", directory.path()).output();
+        let doctor = String::from_utf8(doctor.expect("doctor runs").stdout).expect("text");
+        assert_eq!(doctor.contains(&words), !known, "{release}: {doctor}");
+    }
+}
