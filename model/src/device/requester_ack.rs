@@ -174,6 +174,9 @@ impl Device {
         if self.qps[q].req.una == end {
             self.qps[q].req.rd_out = self.qps[q].req.rd_out.saturating_sub(1);
             self.complete_head(q, &wqe.ctrl, count, env);
+            // Local operations behind it are done, and waited only for it.
+            let una = self.qps[q].req.una;
+            let _ = self.retire(q, una, env);
         }
         self.progress(q, env);
     }
