@@ -17,11 +17,7 @@ impl Device {
         if !matches!(qp.state, QpState::RTS | QpState::SQD) || qp.qp_type != QpType::RC {
             return;
         }
-        // Only what is outstanding can be answered (ghosts of an earlier try are dropped).
-        let sent = psn::diff(qp.req.psn, qp.req.una);
-        let ahead = psn::diff(p.psn, qp.req.una);
-        if ahead < 0 || ahead >= sent {
-            // A NAK of the next PSN to send can only come after a rewind; it says nothing new.
+        if !qp.awaits(p.psn) {
             return;
         }
         let req = &mut self.qps[q].req;
@@ -42,7 +38,7 @@ impl Device {
     pub fn acknowledged(&mut self, p: &Packet, psn: u32, env: &mut impl Env) -> bool {
         let Some(q) = self.find_qp(p.src_qpn) else { return true };
         let qp = &mut self.qps[q];
-        if !matches!(qp.state, QpState::RTS | QpState::SQD) || psn::diff(psn, qp.req.una) < 0 {
+        if !matches!(qp.state, QpState::RTS | QpState::SQD) || !qp.awaits(psn) {
             return true;
         }
         if qp.req.rd_out != 0 {
@@ -50,10 +46,8 @@ impl Device {
         }
         qp.req.rx_packets += 1;
         qp.req.rx_bytes += qp.ack_bytes();
-        if self.retire(q, psn::add(psn, 1), env) {
+        if self.advance(q, psn::add(psn, 1), env) {
             self.answer_lost(q, env);
-        } else {
-            self.progress(q, env);
         }
         self.resume(q, env);
         true
@@ -77,40 +71,32 @@ impl Device {
     fn acknowledge(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
         match p.syndrome >> 5 {
             0 => {
-                let upto = psn::add(p.psn, 1);
-                if self.retire(q, upto, env) {
+                if self.advance(q, psn::add(p.psn, 1), env) {
                     // An answer before this ACK was lost (implied NAK, IB spec 9.7.5.1.5).
                     self.answer_lost(q, env);
-                } else {
-                    self.progress(q, env);
                 }
             }
-            1 => {
-                if self.retire(q, p.psn, env) {
-                    return self.retry(q, env);
-                }
-                self.progress_psn_only(q);
-                self.rnr_nak(q, p.syndrome & 0x1f, env);
-            }
-            3 => {
-                let before = self.qps[q].req.una;
-                let lost = self.retire(q, p.psn, env);
-                if self.qps[q].req.una != before {
-                    self.progress_psn_only(q);
-                }
-                match p.syndrome {
-                    aeth::NAK_SEQUENCE => {
+            1 | 3 => {
+                let lost = self.advance(q, p.psn, env);
+                // What was not sent again since sending went back was not refused again either.
+                let old = psn::diff(p.psn, self.qps[q].req.psn) >= 0;
+                let fatal = match p.syndrome {
+                    aeth::NAK_INVALID_REQUEST => {
+                        Some((CqeStatus::REM_INV_REQ_ERR, Syndrome::NAK_INVALID_REQUEST))
+                    }
+                    aeth::NAK_ACCESS => Some((CqeStatus::REM_ACCESS_ERR, Syndrome::NAK_REMOTE_ACCESS)),
+                    syndrome if syndrome >> 5 == 1 || syndrome == aeth::NAK_SEQUENCE => None,
+                    _ => Some((CqeStatus::REM_OP_ERR, Syndrome::NAK_REMOTE_OPERATION)),
+                };
+                match fatal {
+                    Some((status, syndrome)) if !lost => self.fail_send(q, status, syndrome, env),
+                    _ if old => {}
+                    None if p.syndrome == aeth::NAK_SEQUENCE => {
                         self.count(p.dst.port, port::SEQUENCE_NAK);
                         self.retry(q, env)
                     }
-                    _ if lost => self.retry(q, env),
-                    aeth::NAK_INVALID_REQUEST => {
-                        self.fail_send(q, CqeStatus::REM_INV_REQ_ERR, Syndrome::NAK_INVALID_REQUEST, env)
-                    }
-                    aeth::NAK_ACCESS => {
-                        self.fail_send(q, CqeStatus::REM_ACCESS_ERR, Syndrome::NAK_REMOTE_ACCESS, env)
-                    }
-                    _ => self.fail_send(q, CqeStatus::REM_OP_ERR, Syndrome::NAK_REMOTE_OPERATION, env),
+                    None if !lost => self.rnr_nak(q, p.syndrome & 0x1f, env),
+                    _ => self.retry(q, env),
                 }
             }
             _ => {}
@@ -119,7 +105,7 @@ impl Device {
 
     /// READ response or atomic acknowledge.
     fn response(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
-        if self.retire(q, p.psn, env) {
+        if self.advance(q, p.psn, env) {
             return self.answer_lost(q, env);
         }
         let qp = &self.qps[q];
@@ -174,21 +160,39 @@ impl Device {
         if self.qps[q].req.una == end {
             self.qps[q].req.rd_out = self.qps[q].req.rd_out.saturating_sub(1);
             self.complete_head(q, &wqe.ctrl, count, env);
-            // Local operations behind it are done, and waited only for it.
-            let una = self.qps[q].req.una;
-            let _ = self.retire(q, una, env);
         }
+        // Local operations behind it are done, and waited only for it.
+        let una = self.qps[q].req.una;
+        let _ = self.retire(q, una, env);
         self.progress(q, env);
     }
 
-    /// Completes WQEs in order up to PSN `upto` (exclusive). True when a READ or atomic before
+    /// An answer acknowledges what is before PSN `upto`: as [`retire`](Self::retire), and the retries start anew.
+    #[inline]
+    fn advance(&mut self, q: usize, upto: u32, env: &mut impl Env) -> bool {
+        let before = self.qps[q].req.una;
+        let lost = self.retire(q, upto, env);
+        if self.qps[q].req.una != before {
+            self.progress(q, env);
+        }
+        lost
+    }
+
+    /// Completes WQEs in order up to PSN `upto` (exclusive), of what was sent. True when a READ or atomic before
     /// `upto` has not been answered.
     #[inline]
     pub(super) fn retire(&mut self, q: usize, upto: u32, env: &mut impl Env) -> bool {
+        let lost = self.retire_sent(q, upto, env);
+        self.qps[q].catch_up();
+        lost
+    }
+
+    #[inline(always)]
+    fn retire_sent(&mut self, q: usize, upto: u32, env: &mut impl Env) -> bool {
         loop {
             let qp = &self.qps[q];
             let req = &qp.req;
-            if req.ci == req.cur && req.cur_offset == 0 {
+            if !qp.waits() {
                 return false;
             }
             let ctrl = if req.head_index == req.ci && req.head_cached {
@@ -204,7 +208,8 @@ impl Device {
                 // Answered requests complete in `response`.
                 return psn::diff(upto, req.ci_psn) > 0 && psn::diff(upto, req.una) > 0;
             }
-            if !reached || req.ci == req.cur {
+            // A part of a message is not all of it, whatever its WQE says by now.
+            if !reached || (req.ci == req.cur && !req.again) {
                 if psn::diff(upto, req.una) > 0 {
                     self.qps[q].req.una = upto;
                 }
@@ -324,6 +329,7 @@ impl Device {
         req.rd_out = 0;
         req.pending_status = 0;
         req.rnr_wait = false;
+        req.again = false;
         self.timers.disarm(q, &mut self.qps);
     }
 
@@ -332,13 +338,7 @@ impl Device {
         let resent = psn::diff(self.qps[q].req.psn, self.qps[q].req.una).max(0) as u64;
         let own = self.qps[q].port.port as usize;
         *self.counters[own].at(port::RETRANSMITS) += resent;
-        let qp = &mut self.qps[q];
-        qp.note_begun();
-        qp.req.cur = qp.req.ci;
-        qp.req.psn = qp.req.una;
-        qp.req.cur_offset = (psn::diff(qp.req.una, qp.req.ci_psn).max(0) as u32) << qp.mtu_log;
-        qp.req.pending_status = 0;
-        qp.req.rd_out = 0;
+        self.qps[q].go_back();
         env.push(Work::Send { card: self.id, qp: q as u16 });
     }
 
@@ -360,6 +360,7 @@ impl Device {
             return self.fail_send(q, CqeStatus::RETRY_EXC_ERR, Syndrome::ACK_TIMEOUT, env);
         }
         req.retry -= 1;
+        req.rnr_wait = false;
         self.timers.disarm(q, &mut self.qps);
         self.rewind(q, env);
     }
@@ -378,13 +379,7 @@ impl Device {
         self.timers.arm(q, &mut self.qps, at);
         env.timer(at);
         // Nothing is sent until the timer; what was sent after the refused packet is lost.
-        let qp = &mut self.qps[q];
-        qp.note_begun();
-        qp.req.psn = qp.req.una;
-        qp.req.cur = qp.req.ci;
-        qp.req.cur_offset = (psn::diff(qp.req.una, qp.req.ci_psn).max(0) as u32) << qp.mtu_log;
-        qp.req.pending_status = 0;
-        qp.req.rd_out = 0;
+        self.qps[q].go_back();
     }
 
     /// Progress was made: the retry counters start anew, the timer too.
@@ -393,16 +388,13 @@ impl Device {
         let qp = &mut self.qps[q];
         qp.req.retry = qp.attributes.retry_cnt();
         qp.req.rnr = qp.attributes.rnr_retry();
-        if qp.req.armed && !qp.req.rnr_wait {
+        if qp.req.armed {
+            // What was refused for want of a receive was taken after all.
+            qp.req.rnr_wait = false;
             // Armed anew at the end of the run if something is still outstanding.
             self.timers.disarm(q, &mut self.qps);
             env.watch(self.id, q as u16);
         }
-    }
-
-    fn progress_psn_only(&mut self, q: usize) {
-        let qp = &mut self.qps[q];
-        qp.req.retry = qp.attributes.retry_cnt();
     }
 }
 

@@ -135,7 +135,7 @@ impl World {
         }
         let req = &qp.req;
         let idle = req.ci == req.cur && req.una == req.psn && req.ci_psn == req.psn && req.cur_offset == 0;
-        let waits = req.rd_out != 0 || req.rnr_wait || req.pending_status != 0;
+        let waits = req.rd_out != 0 || req.rnr_wait || req.pending_status != 0 || req.again;
         // As the acknowledgement of the last message left them, and that of the next would.
         let fresh = req.retry == qp.attributes.retry_cnt() && req.rnr == qp.attributes.rnr_retry();
         if !idle || waits || !fresh {

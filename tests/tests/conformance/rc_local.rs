@@ -23,7 +23,11 @@ fn bind(x: &Side, id: u64, window: &Mw<TestCard>) -> SendWr<'static> {
         mw_rkey,
         access: Access::REMOTE_WRITE,
     };
-    SendWr { bind: Some(bind), imm: mw_rkey & !0xff | (mw_rkey + 1) & 0xff, ..x.wr(id, WqeOpcode::BIND_MW, &[]) }
+    SendWr {
+        bind: Some(bind),
+        imm: mw_rkey & !0xff | (mw_rkey + 1) & 0xff,
+        ..x.wr(id, WqeOpcode::BIND_MW, &[])
+    }
 }
 
 fn window(x: &Side) -> Arc<Mw<TestCard>> {
@@ -40,7 +44,7 @@ fn a_local_operation_completes_behind_any_request() {
             let bound = bind(x, 2, &mw);
             let rkey = bound.imm;
             x.post(&[x.remote(1, request, &sge, y, 0), bound]);
-            (1..=2).for_each(|id| drop(x.expect(id)));
+            [1, 2].map(|id| x.expect(id));
             x.post(&[
                 x.remote(3, request, &sge, y, 0),
                 x.wr(4, WqeOpcode::NOP, &[]),
@@ -48,7 +52,7 @@ fn a_local_operation_completes_behind_any_request() {
                 x.remote(6, request, &sge, y, 0),
                 x.wr(7, WqeOpcode::NOP, &[]),
             ]);
-            (3..=7).for_each(|id| drop(x.expect(id)));
+            [3, 4, 5, 6, 7].map(|id| x.expect(id));
             x.quiet();
         });
     }
