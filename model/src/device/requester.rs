@@ -209,11 +209,8 @@ impl Device {
         } else {
             req.cur_offset += len;
         }
-        if unreliable {
-            req.una = req.psn;
-            if last {
-                self.complete_unreliable(q, wqe, env);
-            }
+        if unreliable && E::TAKES_PAYLOAD {
+            self.left(q, env);
         }
         Ok(if last { Step::Sent } else { Step::Part })
     }

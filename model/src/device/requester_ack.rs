@@ -4,30 +4,44 @@ use fpga_regs::regs::port;
 use fpga_regs::{Access, Cqe, CqeOpcode, CqeStatus, QpState, QpType, Syndrome, WqeCtrl, WqeOpcode};
 
 use super::wqe::{fetch_ctrl, Wqe};
-use super::Device;
-use crate::env::{Addr, Env, Work};
+use super::{Device, Outcome};
+use crate::env::{Addr, DmaFault, Env, Undelivered, Work};
 use crate::packet::{aeth, Kind, Packet};
 use crate::wire::psn;
 
 impl Device {
     /// An ACK, NAK, READ response or atomic acknowledge for QP `q`.
     #[inline]
-    pub(super) fn answer(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+    pub(super) fn answer(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
         let qp = &self.qps[q];
-        if !matches!(qp.state, QpState::RTS | QpState::SQD) || qp.qp_type != QpType::RC {
-            return;
-        }
-        if !qp.awaits(p.psn) {
-            return;
+        if !matches!(qp.state, QpState::RTS | QpState::SQD) || qp.qp_type != QpType::RC || !qp.awaits(p.psn) {
+            return Outcome::Done;
         }
         let req = &mut self.qps[q].req;
         req.rx_packets += p.count as u64;
         req.rx_bytes += p.wire_bytes(p.payload.len() as u32);
         match p.kind {
             Kind::Ack => self.acknowledge(q, p, env),
-            _ => self.response(q, p, env),
+            _ => {
+                if self.response(q, p, env) == Err(Undelivered::Unread) {
+                    return Outcome::Unread;
+                }
+            }
         }
         self.resume(q, env);
+        Outcome::Done
+    }
+
+    /// The memory that a request at a PSN sends is gone: a local error, when all before it are done.
+    pub(super) fn request_unread(&mut self, q: usize, psn: u32, env: &mut impl Env) {
+        let qp = &self.qps[q];
+        if !matches!(qp.state, QpState::RTS | QpState::SQD) || !qp.awaits(psn) {
+            return;
+        }
+        if qp.req.una == psn {
+            return self.fail_send(q, CqeStatus::LOC_PROT_ERR, Syndrome::LOCAL_DMA, env);
+        }
+        self.rewind(q, env);
     }
 
     /// The acknowledgement of request `p` up to PSN `upto`, without a packet: both cards are in one
@@ -104,17 +118,20 @@ impl Device {
     }
 
     /// READ response or atomic acknowledge.
-    fn response(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+    fn response(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Result<(), Undelivered> {
         if self.advance(q, p.psn, env) {
-            return self.answer_lost(q, env);
+            self.answer_lost(q, env);
+            return Ok(());
         }
         let qp = &self.qps[q];
         if qp.req.una != p.psn {
             // Ahead of what is expected: a response was lost.
-            return self.answer_lost(q, env);
+            self.answer_lost(q, env);
+            return Ok(());
         }
         let Ok(wqe) = Wqe::fetch(qp, qp.req.ci, env) else {
-            return self.fail_send(q, CqeStatus::LOC_PROT_ERR, Syndrome::LOCAL_DMA, env);
+            self.fail_send(q, CqeStatus::LOC_PROT_ERR, Syndrome::LOCAL_DMA, env);
+            return Ok(());
         };
         let opcode = wqe.ctrl.opcode();
         let count = Self::wqe_packets(qp, &wqe.ctrl);
@@ -125,14 +142,18 @@ impl Device {
                 let left = (wqe.ctrl.length() as u64).saturating_sub(offset);
                 let full = (p.count as u64 * qp.mtu() as u64).min(left);
                 if p.payload.len() as u64 != full {
-                    return self.fail_send(q, CqeStatus::BAD_RESP_ERR, Syndrome::BAD_RESPONSE, env);
+                    self.fail_send(q, CqeStatus::BAD_RESP_ERR, Syndrome::BAD_RESPONSE, env);
+                    return Ok(());
                 }
                 (offset, full)
             }
             (Kind::AtomicAck, WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD) => (0, 8),
-            _ => return self.fail_send(q, CqeStatus::BAD_RESP_ERR, Syndrome::BAD_RESPONSE, env),
+            _ => {
+                self.fail_send(q, CqeStatus::BAD_RESP_ERR, Syndrome::BAD_RESPONSE, env);
+                return Ok(());
+            }
         };
-        let mut done = 0usize;
+        let (mut done, mut unread) = (0usize, false);
         let original = p.compare.to_le_bytes();
         let scatter = self.walk_sges(
             q,
@@ -143,17 +164,22 @@ impl Device {
             env,
             &mut |at: Addr, n: u64, env: &mut _| {
                 let n = n as usize;
-                let result = if p.kind == Kind::AtomicAck {
-                    Env::write(env, at, &original[done..done + n])
-                } else {
-                    Env::deliver(env, at, &p.payload, done, n)
-                };
+                if p.kind == Kind::AtomicAck {
+                    Env::write(env, at, &original[done..done + n])?;
+                } else if let Err(undelivered) = Env::deliver(env, at, &p.payload, done, n) {
+                    unread = undelivered == Undelivered::Unread;
+                    return Err(DmaFault);
+                }
                 done += n;
-                result
+                Ok(())
             },
         );
+        if unread {
+            return Err(Undelivered::Unread);
+        }
         if let Err(error) = scatter {
-            return self.fail_send(q, error.status, error.syndrome, env);
+            self.fail_send(q, error.status, error.syndrome, env);
+            return Ok(());
         }
         let req = &mut self.qps[q].req;
         req.una = psn::add(p.psn, p.count);
@@ -165,6 +191,7 @@ impl Device {
         let una = self.qps[q].req.una;
         let _ = self.retire(q, una, env);
         self.progress(q, env);
+        Ok(())
     }
 
     /// An answer acknowledges what is before PSN `upto`: as [`retire`](Self::retire), and the retries start anew.
@@ -240,14 +267,25 @@ impl Device {
         req.ci = index.wrapping_add(Self::wqe_blocks(ctrl));
     }
 
-    /// UC and UD: complete when sent.
-    #[inline]
-    pub(super) fn complete_unreliable(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) {
-        let qp = &mut self.qps[q];
-        let count = Self::wqe_packets(qp, &wqe.ctrl);
-        qp.req.ci = wqe.index;
-        qp.req.ci_psn = psn::sub(qp.req.psn, count);
-        self.complete_head(q, &wqe.ctrl, count, env);
+    /// The payload of all that a UC or UD queue pair has sent is read: nobody answers, so that completes it.
+    pub(super) fn left(&mut self, q: usize, env: &mut impl Env) {
+        let psn = self.qps[q].req.psn;
+        self.left_before(q, psn, env);
+    }
+
+    /// As [`left`](Self::left), of what is before a PSN.
+    pub(crate) fn left_before(&mut self, q: usize, psn: u32, env: &mut impl Env) {
+        let qp = &self.qps[q];
+        let sends = matches!(qp.state, QpState::RTS | QpState::SQD) && qp.qp_type != QpType::RC;
+        if !sends || !qp.awaits(psn::sub(psn, 1)) {
+            return;
+        }
+        let _ = self.retire(q, psn, env);
+        if self.qps[q].req.pending_status != 0 {
+            self.check_pending_error(q, env);
+        } else if self.qps[q].state == QpState::SQD {
+            self.check_drained(q, env);
+        }
     }
 
     /// The CQE of a send WQE.

@@ -144,7 +144,10 @@ impl World {
         let device = &self.cards[qp.dest.card as usize];
         let peer = device.find_qp(qp.dest_qpn)?;
         let other = &device.qps[peer];
-        let connected = other.qp_type == QpType::RC && other.dest == qp.port && other.port == qp.dest;
+        let connected = other.qp_type == QpType::RC
+            && other.dest == qp.port
+            && other.dest_qpn == qp.qpn
+            && other.port == qp.dest;
         let resp = &other.resp;
         let expects = resp.epsn == req.psn && resp.op == IDLE && resp.established && !resp.nak_sent;
         if !connected || !other.receives() || !expects {

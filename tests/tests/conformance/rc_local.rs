@@ -44,7 +44,9 @@ fn a_local_operation_completes_behind_any_request() {
             let bound = bind(x, 2, &mw);
             let rkey = bound.imm;
             x.post(&[x.remote(1, request, &sge, y, 0), bound]);
-            [1, 2].map(|id| x.expect(id));
+            for id in 1..=2 {
+                x.expect(id);
+            }
             x.post(&[
                 x.remote(3, request, &sge, y, 0),
                 x.wr(4, WqeOpcode::NOP, &[]),
@@ -52,7 +54,9 @@ fn a_local_operation_completes_behind_any_request() {
                 x.remote(6, request, &sge, y, 0),
                 x.wr(7, WqeOpcode::NOP, &[]),
             ]);
-            [3, 4, 5, 6, 7].map(|id| x.expect(id));
+            for id in 3..=7 {
+                x.expect(id);
+            }
             x.quiet();
         });
     }
