@@ -32,6 +32,15 @@ impl Addr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaFault;
 
+/// Why payload was not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undelivered {
+    /// It cannot be read where it lies.
+    Unread,
+    /// It cannot be written where it goes to.
+    Unwritten,
+}
+
 /// Work that the environment hands back to the cards, in order.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
@@ -78,6 +87,9 @@ pub trait Env {
     const TRAIN_BYTES: u32;
     /// Most bytes gathered at a time.
     const STASH_BYTES: u32;
+    /// The payload of a packet is taken when it is sent. Where it is not, it is read when the packet is delivered, and
+    /// the environment calls [`World::left`](crate::world::World::left) after that.
+    const TAKES_PAYLOAD: bool;
 
     /// Time in nanoseconds, monotonic.
     fn now(&mut self) -> u64;
@@ -159,5 +171,10 @@ pub trait Env {
     fn reset_srq_doorbell(&mut self, card: u8, srq: u16);
 
     /// Writes `len` bytes of a packet's payload from `offset` on to memory.
-    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), DmaFault>;
+    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), Undelivered>;
+    /// Whether the process whose memory a DMA domain is still exists.
+    fn exists(&mut self, domain: u16) -> bool {
+        let _ = domain;
+        true
+    }
 }

@@ -61,7 +61,7 @@ pub enum Payload {
     /// No payload.
     None,
     /// In the sender's memory, one contiguous range (read at delivery; the sender's WQE is not
-    /// complete before).
+    /// complete before, of whatever transport).
     Memory(Addr, u32),
     /// Gathered by [`Env::stash`](crate::env::Env::stash).
     Stash(u32, u32),

@@ -8,7 +8,7 @@ use super::net::Net;
 use super::queue::WorkQueue;
 use super::runner::note;
 use crate::device::Route;
-use crate::env::{Addr, Atomic, DmaFault, Env, Work};
+use crate::env::{Addr, Atomic, DmaFault, Env, Undelivered, Work};
 use crate::here::Here;
 use crate::link::{frames::MAX_FRAME, LinkArea, LinkEnv, Tap};
 use crate::packet::{Packet, Payload};
@@ -216,6 +216,17 @@ impl<'a> Wall<'a> {
         self.guard.direct(at.domain, at.iova, len as u64)
     }
 
+    /// Which side a copy failed at, by the member whose memory could not be reached.
+    #[cold]
+    fn blame(&self, member: u16, to: Addr, from: Addr, len: usize) -> Undelivered {
+        let reads = |at: u64| self.guard.read(from.domain, at, &mut [0]).is_ok();
+        let both = to.domain == from.domain && reads(from.iova) && reads(from.iova + len as u64 - 1);
+        match member == from.domain && !both {
+            true => Undelivered::Unread,
+            false => Undelivered::Unwritten,
+        }
+    }
+
     /// Eight bytes of memory, if this process can reach them at an address.
     #[inline(always)]
     fn reach(&self, at: Addr) -> Option<*mut u8> {
@@ -231,6 +242,7 @@ impl Env for Wall<'_> {
     const TURN: u32 = 32;
     const TRAIN_BYTES: u32 = 1 << 20;
     const STASH_BYTES: u32 = 1 << 16;
+    const TAKES_PAYLOAD: bool = false;
 
     fn now(&mut self) -> u64 {
         if self.simulated {
@@ -380,6 +392,11 @@ impl Env for Wall<'_> {
         note(self.guard.segment(), word);
     }
 
+    #[cold]
+    fn exists(&mut self, domain: u16) -> bool {
+        self.guard.exists(domain)
+    }
+
     fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
         let word = &self.net.interrupts[card as usize][function as usize][vector as usize];
         word.fetch_add(1, Ordering::Release);
@@ -438,12 +455,16 @@ impl Env for Wall<'_> {
     }
 
     #[inline(always)]
-    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), DmaFault> {
+    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), Undelivered> {
         match *payload {
-            Payload::Memory(from, _) => self.copy(to, from.add(offset as u64), len),
+            Payload::Memory(from, _) => {
+                let from = from.add(offset as u64);
+                let copied = self.guard.copy((to.domain, to.iova), (from.domain, from.iova), len as u64);
+                copied.map_err(|fault| self.blame(fault.member(), to, from, len))
+            }
             Payload::Stash(id, _) => {
                 let bytes = &self.scratch.stashes[id as usize][offset..offset + len];
-                self.guard.write(to.domain, to.iova, bytes).map_err(fault)
+                self.guard.write(to.domain, to.iova, bytes).map_err(|_| Undelivered::Unwritten)
             }
             Payload::None => Ok(()),
         }

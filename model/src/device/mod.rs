@@ -37,6 +37,7 @@ use qp::Qp;
 use tables::*;
 
 pub use registers::FEATURES;
+pub use responder::Outcome;
 pub use route::Route;
 
 /// Counters of a port that do not belong to a living QP, in the order of their registers.

@@ -98,8 +98,8 @@ impl Device {
         qp.req.ci = 0;
         qp.req.cur = 0;
         qp.req.cur_offset = 0;
-        qp.req.begun = 0;
-        qp.req.local_done = 0;
+        qp.req.again = false;
+        qp.req.went_back_to = 0;
         qp.req.psn = 0;
         qp.req.una = 0;
         qp.req.ci_psn = 0;

@@ -70,6 +70,16 @@ impl Device {
         Some(Cqe::from_bytes(&bytes))
     }
 
+    /// What was sent and not delivered is lost, and nobody answers to UC and UD: it is complete. After the QP under
+    /// work was recovered, whose last completion may be written already.
+    pub fn recover_sends(&mut self, env: &mut impl Env) {
+        for q in self.qps_from(0) {
+            if self.qps[q].used {
+                self.left(q, env);
+            }
+        }
+    }
+
     /// The QP was under work: its context may be half changed, so it goes to error. Gives its peer.
     pub fn recover_qp(&mut self, q: usize, env: &mut impl Env) -> Option<(PortId, u32)> {
         if !self.qps.get(q)?.used {

@@ -4,7 +4,7 @@ use fpga_regs::{Access, Cqe, CqeOpcode, CqeStatus, EventKind, RecvHead, Syndrome
 
 use super::wqe::bytes;
 use super::Device;
-use crate::env::{Addr, Env};
+use crate::env::{Addr, Env, Undelivered};
 use crate::packet::{Extra, Packet, Payload};
 
 /// In which kind of packet a datagram came ([`Cqe::sl`]).
@@ -20,6 +20,8 @@ pub(super) enum RecvError {
     Length,
     /// A buffer may not be written.
     Protection(Syndrome),
+    /// The message cannot be read at its sender.
+    Unread,
 }
 
 impl Device {
@@ -138,7 +140,10 @@ impl Device {
                 let fault = RecvError::Protection(Syndrome::LOCAL_DMA);
                 let (addr, contiguous) = self.translate(range, at, env).ok_or(fault)?;
                 let n = contiguous.min(end - at);
-                env.deliver(addr, payload, done, n as usize).map_err(|_| fault)?;
+                env.deliver(addr, payload, done, n as usize).map_err(|undelivered| match undelivered {
+                    Undelivered::Unread => RecvError::Unread,
+                    Undelivered::Unwritten => fault,
+                })?;
                 at += n;
                 left -= n;
                 done += n as usize;

@@ -110,6 +110,7 @@ impl Device {
                 break;
             }
         }
+        self.qps[q].catch_up();
         env.watch(self.id, q as u16);
     }
 
@@ -208,11 +209,8 @@ impl Device {
         } else {
             req.cur_offset += len;
         }
-        if unreliable {
-            req.una = req.psn;
-            if last {
-                self.complete_unreliable(q, wqe, env);
-            }
+        if unreliable && E::TAKES_PAYLOAD {
+            self.left(q, env);
         }
         Ok(if last { Step::Sent } else { Step::Part })
     }
@@ -279,8 +277,7 @@ impl Device {
 
     /// LOCAL_INV, BIND_MW, NOP: no packet; complete in order.
     fn execute_local(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<Step, LocalError> {
-        let done = (self.qps[q].req.local_done.wrapping_sub(wqe.index) as i32) > 0;
-        if !done {
+        if !self.qps[q].begun() {
             match wqe.ctrl.opcode() {
                 WqeOpcode::LOCAL_INV => self.invalidate_local(q, wqe.ctrl.imm())?,
                 WqeOpcode::BIND_MW => self.bind_window(q, &wqe.bind(), wqe.ctrl.imm())?,
@@ -289,9 +286,6 @@ impl Device {
         }
         let req = &mut self.qps[q].req;
         req.cur = req.cur.wrapping_add(wqe.blocks());
-        if !done {
-            req.local_done = req.cur;
-        }
         let una = req.una;
         self.retire(q, una, env);
         Ok(Step::Sent)

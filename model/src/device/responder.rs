@@ -7,7 +7,7 @@ use super::keys::{KeyError, Range};
 use super::qp::{Resource, IDLE, IN_SEND, IN_WRITE, RESOURCES};
 use super::recv::RecvError;
 use super::Device;
-use crate::env::{Atomic, Env};
+use crate::env::{Atomic, Env, Undelivered};
 use crate::packet::{aeth, Extra, Kind, Packet, Payload, Transport};
 use crate::wire::psn;
 
@@ -25,9 +25,34 @@ enum Refusal {
     Access,
     /// NAK remote operational error: the responder's own memory failed.
     Operation,
+    /// None: the requester's memory failed, and what it says is lost.
+    Unread,
+}
+
+/// What remains to be done when a packet was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing.
+    Done,
+    /// A request was executed, and asks for an acknowledgement, which counts as sent.
+    Acknowledge {
+        /// Up to this PSN.
+        psn: u32,
+        /// To this QP.
+        to: u32,
+    },
+    /// Its payload could not be read: its sender's memory failed.
+    Unread,
 }
 
 impl super::qp::Qp {
+    /// The acknowledgement of what was received up to a PSN.
+    #[inline(always)]
+    fn acknowledge(&mut self, psn: u32) -> Outcome {
+        self.count_ack();
+        Outcome::Acknowledge { psn, to: self.dest_qpn }
+    }
+
     /// A packet of this QP to its peer.
     #[inline(always)]
     pub(super) fn packet<'e>(&self, kind: Kind, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
@@ -72,32 +97,45 @@ impl super::qp::Qp {
 
 impl Device {
     /// A packet for this card.
-    ///
-    /// Returns the PSN to acknowledge, if the packet is a request that was executed and asks for it. The
-    /// acknowledgement counts as sent.
     #[must_use]
     #[inline(always)]
-    pub fn receive(&mut self, p: &Packet, env: &mut impl Env) -> Option<u32> {
+    pub fn receive(&mut self, p: &Packet, env: &mut impl Env) -> Outcome {
         if p.transport == Transport::Ud {
             self.receive_datagram(p, env);
-            return None;
+            return Outcome::Done;
         }
         let Some(q) = self.find_qp(p.dest_qpn) else {
             self.count(p.dst.port, port::RX_NO_QP);
-            return None;
+            return Outcome::Done;
         };
         let qp = &self.qps[q];
         // Only the connected peer is listened to.
         if qp.transport() != p.transport || qp.dest != p.src || qp.port != p.dst || !qp.receives() {
             self.count(p.dst.port, port::RX_NO_QP);
-            return None;
+            return Outcome::Done;
         }
         match p.kind {
             Kind::Ack | Kind::ReadResponse | Kind::AtomicAck => self.answer(q, p, env),
-            _ if p.transport == Transport::Uc => self.request_unreliable(q, p, env),
-            _ => return self.request(q, p, env),
+            _ if p.transport == Transport::Uc => {
+                self.request_unreliable(q, p, env);
+                Outcome::Done
+            }
+            _ => self.request(q, p, env),
         }
-        None
+    }
+
+    /// The payload of a packet of this card could not be read where it went to.
+    #[cold]
+    pub fn unread(&mut self, p: &Packet, env: &mut impl Env) {
+        match self.find_qp(p.src_qpn) {
+            Some(q) if p.kind == Kind::ReadResponse => {
+                if self.qps[q].receives() {
+                    self.refuse(q, Refusal::Operation, p, env);
+                }
+            }
+            Some(q) if p.transport == Transport::Rc => self.request_unread(q, p.psn, env),
+            _ => {}
+        }
     }
 
     /// Sends the acknowledgement that [`receive`](Self::receive) asked for, and counted, as a packet.
@@ -109,7 +147,7 @@ impl Device {
 
     /// An RC request.
     #[inline(always)]
-    fn request(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Option<u32> {
+    fn request(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
         let resp = &self.qps[q].resp;
         let ahead = psn::diff(p.psn, resp.epsn);
         if ahead != 0 {
@@ -119,7 +157,7 @@ impl Device {
     }
 
     #[cold]
-    fn out_of_order(&mut self, q: usize, p: &Packet, ahead: i32, env: &mut impl Env) -> Option<u32> {
+    fn out_of_order(&mut self, q: usize, p: &Packet, ahead: i32, env: &mut impl Env) -> Outcome {
         let own = self.qps[q].port.port;
         if ahead > 0 {
             self.count(own, port::OUT_OF_SEQUENCE);
@@ -129,7 +167,7 @@ impl Device {
                 let epsn = resp.epsn;
                 self.send_ack(q, aeth::NAK_SEQUENCE, epsn, env);
             }
-            return None;
+            return Outcome::Done;
         }
         let overlap = p.count as i32 + ahead;
         if overlap > 0 && matches!(p.kind, Kind::Send | Kind::Write) {
@@ -145,16 +183,16 @@ impl Device {
                 return self.in_order(q, &rest, env);
             }
             // The sender will go back to the right packet.
-            self.qps[q].count_ack();
-            return Some(psn::sub(self.qps[q].resp.epsn, 1));
+            let last = psn::sub(self.qps[q].resp.epsn, 1);
+            return self.qps[q].acknowledge(last);
         }
         self.count(own, port::DUPLICATE);
         self.duplicate(q, p, env);
-        None
+        Outcome::Done
     }
 
     #[inline(always)]
-    fn in_order(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Option<u32> {
+    fn in_order(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
         self.qps[q].resp.nak_sent = false;
         let len = p.payload.len() as u32;
         let result = match p.kind {
@@ -162,11 +200,11 @@ impl Device {
             Kind::Write => self.take_write(q, p, len, env),
             Kind::ReadRequest => {
                 self.take_read(q, p, env);
-                return None;
+                return Outcome::Done;
             }
             _ => {
                 self.take_atomic(q, p, env);
-                return None;
+                return Outcome::Done;
             }
         };
         match result {
@@ -181,14 +219,15 @@ impl Device {
                 if !resp.established {
                     self.established(q, env);
                 }
-                p.ack_req.then(|| {
-                    self.qps[q].count_ack();
-                    psn::add(p.psn, p.count - 1)
-                })
+                match p.ack_req {
+                    true => self.qps[q].acknowledge(psn::add(p.psn, p.count - 1)),
+                    false => Outcome::Done,
+                }
             }
+            Err(Refusal::Unread) => Outcome::Unread,
             Err(refusal) => {
                 self.refuse(q, refusal, p, env);
-                None
+                Outcome::Done
             }
         }
     }
@@ -223,11 +262,14 @@ impl Device {
                 self.send_ack(q, aeth::NAK_ACCESS, p.psn, env);
                 self.responder_error(q, EventKind::QP_ACCESS_ERR, env);
             }
+            // The process is gone, and its queue pairs will be in a moment: nobody answers.
+            Refusal::Operation if !env.exists(self.qps[q].domain) => {}
             Refusal::Operation => {
                 self.count(own, port::OPERATION_NAK);
                 self.send_ack(q, aeth::NAK_OPERATION, p.psn, env);
                 self.to_error(q, env);
             }
+            Refusal::Unread => {}
         }
     }
 
@@ -292,6 +334,8 @@ impl Device {
     fn recv_failed(&mut self, q: usize, error: RecvError, p: &Packet, env: &mut impl Env) -> Refusal {
         let (status, syndrome, refusal) = match error {
             RecvError::Protection(syndrome) => (CqeStatus::LOC_PROT_ERR, syndrome, Refusal::Operation),
+            // The receive WQE waits for the message to be sent again.
+            RecvError::Unread => return Refusal::Unread,
             // Nobody is told, but a receive queue with a failed WQE is in error.
             _ if p.transport == Transport::Uc => {
                 (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Operation)
@@ -356,7 +400,10 @@ impl Device {
             }
         }
         if let Some(range) = range {
-            self.write_range(range, offset as u64, &p.payload, len, env).map_err(|_| Refusal::Operation)?;
+            self.write_range(range, offset as u64, &p.payload, len, env).map_err(|e| match e {
+                Undelivered::Unread => Refusal::Unread,
+                Undelivered::Unwritten => Refusal::Operation,
+            })?;
         }
         let resp = &mut self.qps[q].resp;
         if p.last {
@@ -382,10 +429,11 @@ impl Device {
         payload: &Payload,
         len: u64,
         env: &mut impl Env,
-    ) -> Result<(), crate::env::DmaFault> {
+    ) -> Result<(), Undelivered> {
         let mut done = 0;
         while done < len {
-            let (addr, contiguous) = self.translate(range, offset + done, env).ok_or(crate::env::DmaFault)?;
+            let (addr, contiguous) =
+                self.translate(range, offset + done, env).ok_or(Undelivered::Unwritten)?;
             let n = contiguous.min(len - done);
             env.deliver(addr, payload, done as usize, n as usize)?;
             done += n;
@@ -605,6 +653,7 @@ impl Device {
                 }
             }
             Err(Refusal::Operation) => self.to_error(q, env),
+            Err(Refusal::Unread) => resp.op = IDLE,
             Err(_) => {
                 resp.op = IDLE;
                 self.count(own, port::RX_NO_RECV);

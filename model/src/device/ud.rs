@@ -17,11 +17,11 @@ pub const GRH_BYTES: u64 = 40;
 
 impl Device {
     /// SEND of a UD QP: one packet.
-    pub(super) fn send_datagram(
+    pub(super) fn send_datagram<E: Env>(
         &mut self,
         q: usize,
         wqe: &Wqe,
-        env: &mut impl Env,
+        env: &mut E,
     ) -> Result<Step, LocalError> {
         let total = wqe.ctrl.length();
         if total > self.qps[q].mtu() {
@@ -60,11 +60,12 @@ impl Device {
         }
         let req = &mut self.qps[q].req;
         req.psn = psn::add(req.psn, 1);
-        req.una = req.psn;
         req.packets += 1;
         req.bytes += bytes;
         req.cur = req.cur.wrapping_add(wqe.blocks());
-        self.complete_unreliable(q, wqe, env);
+        if E::TAKES_PAYLOAD {
+            self.left(q, env);
+        }
         Ok(Step::Sent)
     }
 
@@ -101,7 +102,8 @@ impl Device {
         if p.dest_qpn == 0xff_ffff {
             self.count(own, port::RX_MULTICAST);
         }
-        if self.take_recv(q, env).is_err() {
+        // One that is left waited for a datagram that could not be read.
+        if !self.qps[q].resp.has_recv && self.take_recv(q, env).is_err() {
             // Nothing is answered to a datagram; without a receive WQE it is lost.
             self.qps[q].resp.has_recv = false;
             return self.count(own, port::RX_NO_RECV);
@@ -121,6 +123,7 @@ impl Device {
         resp.packets += 1;
         resp.bytes += p.wire_bytes(len as u32);
         match result {
+            Err(RecvError::Unread) => {}
             Ok(()) => self.complete_recv(q, CqeStatus::SUCCESS, Syndrome::NONE, false, total as u32, p, env),
             Err(RecvError::Protection(syndrome)) => {
                 self.complete_recv(q, CqeStatus::LOC_PROT_ERR, syndrome, false, 0, p, env);

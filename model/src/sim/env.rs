@@ -8,7 +8,7 @@ use super::state::{Sim, Slot, MTU, SLOTS};
 use super::trace::{Phase, Span, Subject, Unread};
 use crate::attach::Bells;
 use crate::device::Route;
-use crate::env::{Addr, Atomic, DmaFault, Env, Work};
+use crate::env::{Addr, Atomic, DmaFault, Env, Undelivered, Work};
 use crate::packet::{Packet, Payload};
 use crate::segment::Guard;
 use crate::world::MAX_CARDS;
@@ -207,6 +207,7 @@ impl Env for SimEnv<'_> {
     const TURN: u32 = 1;
     const TRAIN_BYTES: u32 = 1 << 20;
     const STASH_BYTES: u32 = MTU as u32;
+    const TAKES_PAYLOAD: bool = true;
 
     fn now(&mut self) -> u64 {
         self.sim.now / 1000
@@ -366,6 +367,10 @@ impl Env for SimEnv<'_> {
         self.step.watched.pop()
     }
 
+    fn exists(&mut self, domain: u16) -> bool {
+        self.guard.exists(domain)
+    }
+
     fn timer(&mut self, at: u64) {
         self.sim.timer(at.saturating_mul(1000));
     }
@@ -394,9 +399,9 @@ impl Env for SimEnv<'_> {
         self.bells[card as usize].srq[srq as usize].store(0, Ordering::Relaxed);
     }
 
-    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), DmaFault> {
+    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), Undelivered> {
         let Payload::Stash(slot, _) = *payload else { return Ok(()) };
-        self.check(to, len)?;
+        self.check(to, len).map_err(|_| Undelivered::Unwritten)?;
         let card = self.step.card;
         let translated = self.translation(card, to);
         let sim = &mut *self.sim;
