@@ -23,8 +23,7 @@ impl QpTime {
         if went_back || !behind(self.upto[1]) {
             self.base = cur;
             self.upto = [cur; 2];
-            self.fetch(producer, now + p.cycles(p.sq.doorbell_cycles), bus, p);
-            self.asked[1] = now;
+            self.fetch(producer, now, bus, p);
             return self.done[1];
         }
         if behind(self.upto[0]) {
@@ -64,7 +63,7 @@ impl QpTime {
 }
 
 impl Engine<'_> {
-    /// A send doorbell.
+    /// A send doorbell, understood.
     pub(super) fn send_bell(&mut self, card: u8, qp: u16, producer: u32, pushed: bool) {
         let bell = &self.env.bells[card as usize].qp[qp as usize].sq;
         let before = bell.swap(producer, std::sync::atomic::Ordering::AcqRel);
@@ -75,7 +74,7 @@ impl Engine<'_> {
         if pushed && cur == before {
             t.base = cur;
             t.upto = [producer; 2];
-            t.done = [sim.now + sim.profile.cycles(sim.profile.sq.doorbell_cycles); 2];
+            t.done = [sim.now; 2];
             t.asked = [sim.now; 2];
         }
         self.want_send(card, qp);
@@ -112,13 +111,14 @@ impl Engine<'_> {
             let at = c.pipe_free_at;
             return sim.at(at, Event::Send { card, qp });
         }
-        if !c.qpc.touch(qp.into(), sim.profile.caches.qpc_entries) {
+        let t = &mut c.qps[qp as usize];
+        if !t.known && !c.qpc.touch(qp.into(), sim.profile.caches.qpc_entries) {
+            // It is for what begins now, even if others have taken its place in the cache until it comes.
+            t.known = true;
             let at = c.bus.read(now, sim.profile.caches.qpc_bytes, &sim.profile).last;
-            if at > now {
-                return sim.at(at, Event::Send { card, qp });
-            }
+            return sim.at(at, Event::Send { card, qp });
         }
-        c.qps[qp as usize].pending = false;
+        (t.known, t.pending) = (false, false);
         let device = &mut self.world.cards[card as usize];
         let before = device.qps[qp as usize].req;
         self.env.step.card = card;
