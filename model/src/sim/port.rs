@@ -431,11 +431,11 @@ impl Engine<'_> {
                     p.rx.rx_packet_ps.max(in_path(&packet, packet.payload.len() as u32, p.rx.width_bytes, p));
                 // Both are named by the headers, so neither waits for the other.
                 let mut known = now;
-                if !c.qpc.touch(packet.dest_qpn & 0xffff, p.caches.qpc_entries) {
+                if !c.qpc.touch(packet.dest_qpn & 0xffff, p.caches.qpc()) {
                     known = c.bus.read(now, p.caches.qpc_bytes, p).last;
                 }
                 let keyed = packet.rkey != 0 && packet.first;
-                if keyed && !c.keys.touch(packet.rkey, p.caches.key_entries) {
+                if keyed && !c.keys.touch(packet.rkey, p.caches.keys()) {
                     known = known.max(c.bus.read(now, p.caches.key_bytes, p).last);
                 }
                 port.rx_free_at = now + occupied;

@@ -139,6 +139,8 @@ pub struct QpTime {
     pub pending: bool,
     /// The context for what it begins next has come.
     pub known: bool,
+    /// When its last send doorbell is understood.
+    pub rung: u64,
     /// Waits for its jobs to be fetched.
     pub stalled: bool,
     /// When its engine is free for the next message.

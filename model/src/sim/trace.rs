@@ -42,7 +42,7 @@ pub enum Phase {
     /// The program builds the WQE.
     #[default]
     Post = 0,
-    /// From there to the card's having seen the doorbell.
+    /// From there to the card's having understood the doorbell.
     Doorbell,
     /// From the card's asking for the WQE to its having it.
     WqeFetch,

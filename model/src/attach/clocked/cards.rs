@@ -54,9 +54,11 @@ impl<S: Borrow<Segment>> Runner<S> {
         let (clock, guard) = self.spend_held(me, cost, guard);
         let on_link = p.pcie.pcie_bps.time(bytes + u64::from(p.pcie.mwr_overhead));
         let at = clock + p.pcie.mmio_ps.max(1) + on_link + more;
-        let unseen = self.engine(&guard, |e| {
-            e.env.sim.act(me, at, event);
-            e.env.sim.unseen(me)
+        let (at, unseen) = self.engine(&guard, |e| {
+            let sim = &mut *e.env.sim;
+            let at = sim.rung(&event, at);
+            sim.act(me, at, event);
+            (at, sim.unseen(me))
         });
         HORIZON.set(HORIZON.get().min(at + unseen));
         at
@@ -72,12 +74,13 @@ impl<S: Borrow<Segment>> Runner<S> {
             self.engine(&guard, |e| posted(&e.world.cards[card as usize], &mut e.env, qp, producer, blocks));
         // As our driver does it: one small WQE.
         let pushed = count == 1 && bytes <= p.sq.push_max && (p.sq.push_inline_only == 0 || inline);
-        let store = if pushed { p.host.push_ps * u64::from(blocks) } else { p.host.doorbell_ps };
-        let cost = p.host.post_ps * u64::from(count) + store;
+        let cost = p.host.post_ps * u64::from(count) + p.host.doorbell_ps;
+        // The stores of a pushed WQE are posted: the processor does not wait until they have arrived.
+        let pushing = if pushed { p.host.push_ps * u64::from(blocks) } else { 0 };
         let on_bus = if pushed { u64::from(bytes) } else { 8 };
         let event = Event::SendBell { card, qp, producer, pushed };
-        let decoded = p.cycles(p.sq.doorbell_cycles);
-        let at = self.bell_held(me, cost, (event, on_bus, decoded), guard);
+        let more = p.cycles(p.sq.doorbell_cycles) + pushing.saturating_sub(p.host.doorbell_ps);
+        let at = self.bell_held(me, cost, (event, on_bus, more), guard);
         self.trace_posted((card, qp), producer.wrapping_sub(blocks)..producer, cost, at);
     }
 
