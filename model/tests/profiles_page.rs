@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use model::profile::{NUMBERS, SECTIONS};
+use model::profile::{Profile, BUILTIN, NUMBERS, SECTIONS};
 
 const BEGIN: &str = "<!-- numbers: written by UPDATE_DOCS=1 cargo test -p model --test profiles_page -->\n";
 const END: &str = "<!-- end of numbers -->";
@@ -35,4 +35,38 @@ fn the_table_of_numbers_is_fresh() {
         table == tables(),
         "stale; write it anew: UPDATE_DOCS=1 cargo test -p model --test profiles_page"
     );
+}
+
+fn page(name: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)).unwrap()
+}
+
+/// Who fits more numbers, or fewer, says so wherever it is said.
+#[test]
+fn the_pages_count_the_fitted_numbers() {
+    let words = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight"];
+    let (profiles, readme) = (page("docs/profiles.md"), page("README.md"));
+    for (name, text) in BUILTIN {
+        let loaded = Profile::load(name).unwrap();
+        let fitted: Vec<String> = NUMBERS
+            .iter()
+            .zip(&loaded.notes)
+            .filter(|(_, note)| note.is_fitted())
+            .map(|(number, _)| number.name())
+            .collect();
+        let row = profiles.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+        let row = row.unwrap_or_else(|| panic!("docs/profiles.md has no row of {name}"));
+        assert!(row.ends_with(&format!("| {} |", fitted.len())), "{row}\nbut fitted are {fitted:?}");
+        if fitted.is_empty() {
+            continue;
+        }
+        let count = words[fitted.len()];
+        let says = format!("`{name}` ({count} fitted number");
+        assert!(readme.contains(&says), "README.md does not say \"{says}\": {fitted:?}");
+        // The head of the file names them.
+        let head: String = text.lines().take_while(|line| line.starts_with('#')).collect();
+        for number in &fitted {
+            assert!(head.contains(number.as_str()), "the head of {name}.toml does not name {number}");
+        }
+    }
 }

@@ -50,6 +50,12 @@ impl Note {
     pub fn is_estimate(&self) -> bool {
         self.source == ESTIMATE || self.source.starts_with("estimate:")
     }
+
+    /// It was chosen so that the model meets a measurement; what it was fitted to follows.
+    #[must_use]
+    pub fn is_fitted(&self) -> bool {
+        self.source.starts_with("fit to ")
+    }
 }
 
 /// The source of a number without one; why it is plausible may follow behind a colon.

@@ -16,9 +16,11 @@ sections! {
         post_ps: u64 = "post_ns" Nanoseconds 0..SECOND;
         /// Building one receive WQE: the same for `ibv_post_recv` and `ibv_post_srq_recv`.
         post_recv_ps: u64 = "post_recv_ns" Nanoseconds 0..SECOND;
-        /// The processor's cost of the doorbell store with its barrier: once per post call.
+        /// The processor's cost of the doorbell store, or of the stores to the push window, with their barrier: once
+        /// per post call.
         doorbell_ps: u64 = "doorbell_ns" Nanoseconds 0..SECOND;
-        /// Each 64 bytes written through the push window (write combining), instead of the doorbell store.
+        /// Each 64 bytes written through the push window (write combining): so much later the card has them. They
+        /// are posted: the processor goes on meanwhile.
         push_ps: u64 = "push_ns" Nanoseconds 0..SECOND;
         /// `ibv_poll_cq` that finds nothing.
         poll_empty_ps: u64 = "poll_empty_ns" Nanoseconds 0..SECOND;
@@ -83,8 +85,12 @@ sections! {
         clock_ps: u64 = "clock_mhz" Megahertz 1.0..10000.0;
         /// From the doorbell's arrival to the fetch of the WQE or, when it was pushed, to its use.
         doorbell_cycles: u32 = "doorbell_cycles" Cycles 0..1e6;
-        /// WQEs that one DMA read fetches, if so many wait.
+        /// 64 byte blocks of WQEs that one DMA read fetches, if so many wait. The card has room for two such reads.
         wqe_prefetch: u32 = "wqe_prefetch" Count 1..64;
+        /// The next such read is asked for when so few blocks of the last are not begun yet.
+        wqe_low: u32 = "wqe_low" Count 0..64;
+        /// Messages that a QP has begun and whose payload is not asked for yet, at most: the depth of its engine.
+        ahead: u32 = "ahead" Count 1..1024;
         /// Serial work of a QP on each message: its next message starts no earlier than this after the one
         /// before (plus `gather_ns`). Occupancy, not latency.
         qp_ps: u64 = "qp_ns" Nanoseconds 0..SECOND;
@@ -130,7 +136,8 @@ sections! {
         header_bytes: u32 = "header_bytes" Bytes 0..256;
         /// Behind the ICRC: Ethernet FCS, InfiniBand VCRC.
         fcs_bytes: u32 = "fcs_bytes" Bytes 0..64;
-        /// Between packets: preamble, start of frame and gap; InfiniBand's start and end symbols.
+        /// Between packets: preamble, start of frame and gap; InfiniBand's start and end symbols; whatever else keeps a
+        /// packet from the next.
         preamble_gap_bytes: u32 = "preamble_gap_bytes" Bytes 0..256;
         /// Smallest frame with its FCS; shorter ones are padded.
         min_frame_bytes: u32 = "min_frame_bytes" Bytes 0..256;
@@ -164,7 +171,10 @@ sections! {
 
     /// What the card keeps of the tables in host memory. A miss is a DMA read before the work goes on.
     caches: Caches {
-        /// QP contexts kept: sets of `time::cache::WAYS` with the least recently used replaced.
+        /// Places that an entry of these caches can have: sets of so many, of which the least recently used is
+        /// replaced.
+        ways: u32 = "ways" Count 1..64;
+        /// QP contexts kept.
         qpc_entries: u32 = "qpc_entries" Count 1..cache::MAX_QPC;
         /// Bytes read when a QP context is missing.
         qpc_bytes: u32 = "qpc_bytes" Bytes 16..4096;
@@ -206,6 +216,29 @@ impl Wire {
         const ICRC: u32 = 4;
         let frame = self.header_bytes + extra + transport + ICRC + self.fcs_bytes;
         self.rate_bps.time((frame.max(self.min_frame_bytes) + self.preamble_gap_bytes).into())
+    }
+}
+
+impl Caches {
+    /// QP contexts.
+    #[inline]
+    #[must_use]
+    pub fn qpc(&self) -> cache::Size {
+        cache::Size { entries: self.qpc_entries, ways: self.ways }
+    }
+
+    /// Translations.
+    #[inline]
+    #[must_use]
+    pub fn mtt(&self) -> cache::Size {
+        cache::Size { entries: self.mtt_entries, ways: self.ways }
+    }
+
+    /// Memory keys.
+    #[inline]
+    #[must_use]
+    pub fn keys(&self) -> cache::Size {
+        cache::Size { entries: self.key_entries, ways: self.ways }
     }
 }
 

@@ -153,6 +153,7 @@ impl Engine<'_> {
                 self.settle();
             }
             Event::Send { card, qp } => self.send(card, qp),
+            Event::Due { card, port, flow } => self.due(card, port, flow),
             Event::Ready { slot } => self.ready(slot),
             Event::Depart { card, port, bytes } => self.depart(card, port, bytes),
             Event::Arrive { slot } => self.arrive(slot),
@@ -163,10 +164,12 @@ impl Engine<'_> {
             }
             Event::Entry { card, to, len, bytes } => {
                 self.env.step.card = card;
-                // The memory was there when the card decided; if its process has gone since, nobody looks.
-                let _ = self.env.entry(to, &bytes[..len.into()], self.env.sim.now);
+                self.env.write_entry(to, &bytes[..len.into()]);
             }
             Event::Short { to, len, entry, bytes } => self.env.apply_short(to, &bytes[..len.into()], entry),
+            Event::Message { card, function, vector, member, raised, subject } => {
+                self.env.write_message(card, (function, vector, member), raised, &subject);
+            }
             Event::Interrupt { card, function, vector, .. } => self.interrupt(card, function, vector),
             Event::Held { card, cqn, arming } => {
                 self.env.step.card = card;

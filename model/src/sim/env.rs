@@ -71,29 +71,47 @@ impl SimEnv<'_> {
         let card = &mut self.sim.cards[card as usize];
         let page = at.iova / u64::from(profile.caches.mtt_page_bytes.max(1));
         let key = (page as u32).wrapping_mul(0x9e37_79b1) ^ u32::from(at.domain);
-        if card.mtt.touch(key, profile.caches.mtt_entries) {
+        if card.mtt.touch(key, profile.caches.mtt()) {
             return now;
         }
         card.bus.read(now, profile.caches.mtt_bytes, profile).last
     }
 
-    /// A queue entry is written: no earlier than `earliest`. Returns when it is visible.
-    pub fn entry(&mut self, to: Addr, from: &[u8], earliest: u64) -> Result<u64, DmaFault> {
-        self.short(to, from, earliest, self.sim.profile.cqe.cqe_bytes, true)
+    /// A queue entry is written.
+    pub fn write_entry(&mut self, to: Addr, from: &[u8]) {
+        // The memory was there when the card decided; if its process has gone since, nobody looks.
+        let Ok(at) = self.short(to, from, self.sim.profile.cqe.cqe_bytes, true) else { return };
+        if self.sim.trace.on() {
+            self.sim.trace.visible(to, at);
+        }
     }
 
-    fn short(
+    /// The message of an interrupt is written.
+    pub fn write_message(
         &mut self,
-        to: Addr,
-        from: &[u8],
-        earliest: u64,
-        on_bus: u32,
-        entry: bool,
-    ) -> Result<u64, DmaFault> {
+        card: u8,
+        (function, vector, member): (u16, u8, u16),
+        raised: u64,
+        subject: &Subject,
+    ) {
+        let sim = &mut *self.sim;
+        let written = sim.cards[card as usize].bus.write(sim.now, 4, &sim.profile);
+        let at = written + sim.profile.pcie.msix_ps;
+        let time = (raised, at + sim.profile.host.wake_ps);
+        sim.trace.step(Phase::Interrupt, time, subject, vector.into(), 0);
+        sim.at(at, Event::Interrupt { card, function, vector, member });
+    }
+
+    /// When an entry or an interrupt that the card decides on now is due.
+    fn due(&self) -> u64 {
+        self.step.not_before.max(self.sim.now) + self.sim.profile.cqe.cqe_ps
+    }
+
+    fn short(&mut self, to: Addr, from: &[u8], on_bus: u32, entry: bool) -> Result<u64, DmaFault> {
         self.check(to, from.len())?;
         let card = self.step.card;
         let sim = &mut *self.sim;
-        let at = sim.cards[card as usize].bus.write(earliest, on_bus, &sim.profile);
+        let at = sim.cards[card as usize].bus.write(sim.now, on_bus, &sim.profile);
         let mut bytes = [0; SHORT];
         bytes[..from.len()].copy_from_slice(from);
         let event = Event::Short { to, len: from.len() as u8, entry, bytes };
@@ -104,9 +122,9 @@ impl SimEnv<'_> {
         Ok(at)
     }
 
-    /// A completion that is visible at `at`.
+    /// A completion that is to be written.
     #[cold]
-    fn trace_cqe(&mut self, to: Addr, cqe: &Cqe, at: u64) {
+    fn trace_cqe(&mut self, to: Addr, cqe: &Cqe) {
         let received = self.step.subject;
         let card = self.step.card;
         let subject = match cqe.recv() {
@@ -120,18 +138,14 @@ impl SimEnv<'_> {
                 ..received
             },
         };
-        let mut span = Span {
+        let span = Span {
             start: self.sim.now,
-            end: at,
+            end: 0,
             phase: Phase::Cqe,
             subject,
             index: cqe.wqe_index(),
             bytes: cqe.byte_len(),
         };
-        self.sim.trace.put(span);
-        span.start = at;
-        span.phase = Phase::Poll;
-        span.subject.process = to.domain;
         let qp = (cqe.qpn() & 0xffff) as u16;
         self.sim.trace.unread(Unread { entry: to, qp, recv: cqe.recv(), span });
     }
@@ -238,7 +252,7 @@ impl Env for SimEnv<'_> {
     fn write(&mut self, to: Addr, from: &[u8]) -> Result<(), DmaFault> {
         let now = self.sim.now;
         for (i, piece) in from.chunks(SHORT).enumerate() {
-            let at = self.short(to.add((i * SHORT) as u64), piece, now, piece.len() as u32, false)?;
+            let at = self.short(to.add((i * SHORT) as u64), piece, piece.len() as u32, false)?;
             self.sim.trace.step(Phase::DmaWrite, (now, at), &self.step.subject, i as u32, piece.len() as u32);
         }
         Ok(())
@@ -247,21 +261,14 @@ impl Env for SimEnv<'_> {
     fn publish<const N: usize>(&mut self, to: Addr, entry: [u64; N]) -> Result<(), DmaFault> {
         let bytes = entry.map(u64::to_le_bytes);
         let from = bytes.as_flattened();
-        let cqe_ps = self.sim.profile.cqe.cqe_ps;
-        let at = if self.step.not_before > self.sim.now {
-            // The bus is free for others until then.
-            self.check(to, from.len())?;
-            let mut bytes = [0; SHORT];
-            bytes[..from.len()].copy_from_slice(from);
-            let at = self.step.not_before + cqe_ps;
-            self.sim.at(at, Event::Entry { card: self.step.card, to, len: from.len() as u8, bytes });
-            at + self.sim.profile.pcie.write_ps
-        } else {
-            self.entry(to, from, self.sim.now + cqe_ps)?
-        };
+        self.check(to, from.len())?;
+        let mut bytes = [0; SHORT];
+        bytes[..from.len()].copy_from_slice(from);
+        let (at, card) = (self.due(), self.step.card);
+        self.sim.at(at, Event::Entry { card, to, len: from.len() as u8, bytes });
         if self.sim.trace.on() {
             if let Ok(cqe) = from.try_into() {
-                self.trace_cqe(to, &Cqe::from_bytes(cqe), at);
+                self.trace_cqe(to, &Cqe::from_bytes(cqe));
             }
         }
         Ok(())
@@ -277,8 +284,7 @@ impl Env for SimEnv<'_> {
         self.read(at, &mut bytes)?;
         let original = u64::from_ne_bytes(bytes);
         if let Some(new) = op.applied(original) {
-            let now = self.sim.now;
-            self.short(at, &new.to_ne_bytes(), now, bytes.len() as u32, false)?;
+            self.short(at, &new.to_ne_bytes(), bytes.len() as u32, false)?;
         }
         Ok(original)
     }
@@ -343,18 +349,9 @@ impl Env for SimEnv<'_> {
     }
 
     fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
-        let sim = &mut *self.sim;
-        let bus = &mut sim.cards[self.step.card as usize].bus;
-        let pcie = &sim.profile.pcie;
-        let written = match self.step.not_before > sim.now {
-            true => self.step.not_before + sim.profile.cqe.cqe_ps + pcie.write_ps,
-            false => bus.write(sim.now + sim.profile.cqe.cqe_ps, 4, &sim.profile),
-        };
-        let at = written + pcie.msix_ps;
-        let member = sim.members[card as usize][function as usize];
-        let time = (sim.now, at + sim.profile.host.wake_ps);
-        sim.trace.step(Phase::Interrupt, time, &self.step.subject, vector.into(), 0);
-        sim.at(at, Event::Interrupt { card, function, vector, member });
+        let (at, subject, raised) = (self.due(), self.step.subject, self.sim.now);
+        let member = self.sim.members[card as usize][function as usize];
+        self.sim.at(at, Event::Message { card, function, vector, member, raised, subject });
     }
 
     fn watch(&mut self, card: u8, qp: u16) {
@@ -403,9 +400,9 @@ impl Env for SimEnv<'_> {
         let Payload::Stash(slot, _) = *payload else { return Ok(()) };
         self.check(to, len).map_err(|_| Undelivered::Unwritten)?;
         let card = self.step.card;
-        let translated = self.translation(card, to);
+        let known = self.translation(card, to);
         let sim = &mut *self.sim;
-        let at = sim.cards[card as usize].bus.write(translated, len as u32, &sim.profile);
+        let at = sim.cards[card as usize].bus.write_known(sim.now, known, len as u32, &sim.profile);
         sim.trace.step(Phase::DmaWrite, (sim.now, at), &self.step.subject, 0, len as u32);
         sim.slots.get_mut(slot).refs += 1;
         let event = Event::Write { to, slot: slot as u16, offset: offset as u16, len: len as u16 };

@@ -1,6 +1,6 @@
 //! What can happen at a point of simulated time.
 
-use super::trace::Span;
+use super::trace::{Span, Subject};
 use crate::env::Addr;
 
 /// Bytes of a short DMA write that travels within its event.
@@ -58,6 +58,15 @@ pub enum Event {
         /// QP index.
         qp: u16,
     },
+    /// The first job of a flow may ask for what it needs of the bus.
+    Due {
+        /// Card.
+        card: u8,
+        /// Port.
+        port: u8,
+        /// Flow.
+        flow: u16,
+    },
     /// A packet is complete in the port's transmit buffer.
     Ready {
         /// Packet slot.
@@ -95,7 +104,7 @@ pub enum Event {
         /// Bytes.
         len: u16,
     },
-    /// A queue entry of which only the time was missing is written.
+    /// A queue entry is written.
     Entry {
         /// Card.
         card: u8,
@@ -116,6 +125,21 @@ pub enum Event {
         entry: bool,
         /// Content.
         bytes: [u8; SHORT],
+    },
+    /// The message of an interrupt is written.
+    Message {
+        /// Card.
+        card: u8,
+        /// Function.
+        function: u16,
+        /// Vector.
+        vector: u8,
+        /// The process.
+        member: u16,
+        /// When the card raised it.
+        raised: u64,
+        /// What for.
+        subject: Subject,
     },
     /// An interrupt reaches the processor.
     Interrupt {

@@ -25,6 +25,11 @@ impl Packet {
         !self.inline && !self.payload.is_empty()
     }
 
+    /// Whether something is read by DMA before it can be sent: its payload, or the word of an atomic.
+    fn reads(&self) -> bool {
+        self.fetches() || self.kind == Kind::AtomicAck
+    }
+
     /// A train becomes its packet `i`.
     fn become_one(&mut self, i: u32) {
         let last = i + 1 == self.count;
@@ -40,6 +45,9 @@ impl Packet {
     }
 }
 
+/// Bytes that an atomic reads and writes.
+const ATOMIC: u32 = 8;
+
 /// Bytes of a packet from the BTH to the padding: `wire_bytes` counts from the Ethernet header to the ICRC.
 fn transport_bytes(p: &Packet, len: u32) -> u32 {
     let around = if p.ipv6 { 66 } else { 46 };
@@ -54,6 +62,17 @@ fn on_wire(p: &Packet, len: u32, profile: &Profile) -> u64 {
 /// Time of a packet in a data path of some width.
 fn in_path(p: &Packet, len: u32, width: u32, profile: &Profile) -> u64 {
     profile.cycles(transport_bytes(p, len).div_ceil(width.max(1)))
+}
+
+impl Job {
+    /// Since when its next packet has been in the pipeline: only the first has a way of its own.
+    fn since(&self) -> u64 {
+        match self.packet.kind {
+            _ if self.issued != 0 => u64::MAX,
+            Kind::ReadResponse | Kind::AtomicAck => self.start,
+            _ => self.born,
+        }
+    }
 }
 
 impl Sim {
@@ -122,8 +141,7 @@ impl Engine<'_> {
         let start = sim.now
             + match packet.kind {
                 Kind::Ack => p.tx.ack_ps,
-                Kind::ReadResponse => p.rx.resp_read_ps,
-                Kind::AtomicAck => p.rx.resp_read_ps + p.pcie.read_ps,
+                Kind::ReadResponse | Kind::AtomicAck => p.rx.resp_read_ps,
                 _ => p.sq.start_ps,
             };
         if let Payload::Stash(slot, _) = packet.payload {
@@ -159,21 +177,71 @@ impl Engine<'_> {
         };
         let job = sim.jobs.get_mut(at);
         job.packet = *packet;
-        (job.next, job.issued, job.start, job.gathers) = (0, 0, start, gathers);
+        (job.next, job.issued, job.start, job.gathers, job.known) = (0, 0, start, gathers, false);
         (job.message, job.born) = (message, sim.now);
         let place = at as u16 + 1;
-        if flow.tail == 0 {
+        let alone = flow.tail == 0;
+        if alone {
             flow.head = place;
-            let port = &mut card.ports[src.port as usize];
-            let id = flow_id(qp, side);
-            join_round(port, &mut card.qps, id);
         } else {
             sim.jobs.get_mut(u32::from(flow.tail - 1)).next = place;
         }
-        let flow = &mut card.qps[qp as usize].flows[side];
         flow.tail = place;
         flow.count += 1;
+        if alone {
+            self.line_up(src.card, src.port, flow_id(qp, side));
+        }
         self.feed(src.card, src.port);
+    }
+
+    /// A flow takes its place in the round: as soon as its first job may ask for what it needs of the bus.
+    fn line_up(&mut self, card: u8, port: u8, id: u16) {
+        let sim = &mut *self.env.sim;
+        let c = &mut sim.cards[card as usize];
+        let job = sim.jobs.get(u32::from(flow_mut(&mut c.qps, id).head - 1));
+        if job.start > sim.now && job.packet.reads() {
+            let at = job.start;
+            return sim.at(at, Event::Due { card, port, flow: id });
+        }
+        join_round(&mut c.ports[port as usize], &mut c.qps, id);
+    }
+
+    /// The first job of a flow may ask for what it needs of the bus.
+    pub(super) fn due(&mut self, card: u8, port: u8, flow: u16) {
+        let c = &mut self.env.sim.cards[card as usize];
+        join_round(&mut c.ports[port as usize], &mut c.qps, flow);
+        self.feed(card, port);
+    }
+
+    /// Makes sure that the translation is there of what the first job of a flow asks for next. If it must be read
+    /// first, the flow leaves the round until it has come.
+    fn translated(&mut self, card: u8, port: u8, id: u16, offset: usize, len: usize) -> bool {
+        let head = u32::from(flow_mut(&mut self.env.sim.cards[card as usize].qps, id).head - 1);
+        let job = self.env.sim.jobs.get_mut(head);
+        let Payload::Memory(from, _) = job.packet.payload else { return true };
+        if !job.packet.fetches() || std::mem::take(&mut job.known) {
+            return true;
+        }
+        let known = self.env.translation(card, from.add(offset as u64));
+        let sim = &mut *self.env.sim;
+        if known <= sim.now {
+            return true;
+        }
+        let job = sim.jobs.get_mut(head);
+        let asked = job.start.max(sim.now);
+        let since = job.since().min(asked);
+        if sim.trace.on() {
+            let subject = Subject::of(&job.packet, job.message, true);
+            let psn = psn::add(job.packet.psn, job.issued);
+            sim.trace.step(Phase::Tx, (since, asked), &subject, psn, len as u32);
+            sim.trace.step(Phase::PayloadFetch, (asked, known), &subject, psn, len as u32);
+        }
+        let job = sim.jobs.get_mut(head);
+        (job.start, job.born, job.known) = (known, known, true);
+        let c = &mut sim.cards[card as usize];
+        leave_round(&mut c.ports[port as usize], &mut c.qps);
+        self.line_up(card, port, id);
+        false
     }
 
     /// Asks for payload as long as there is room for it in the transmit buffer.
@@ -198,13 +266,14 @@ impl Engine<'_> {
             if fetches && buffered > 0 && buffered + len as u32 > sim.profile.tx.buffer_bytes {
                 return;
             }
+            if !self.translated(card, port, id, offset, len) {
+                continue;
+            }
+            let sim = &mut *self.env.sim;
+            let c = &mut sim.cards[card as usize];
+            let job = sim.jobs.get_mut(u32::from(flow.head - 1));
             let (start, gathers, message) = (job.start.max(sim.now), job.gathers, job.message);
-            // The first packet has been in the pipeline.
-            let since = match kind {
-                _ if job.issued != 0 => start,
-                Kind::ReadResponse | Kind::AtomicAck => job.start,
-                _ => job.born,
-            };
+            let since = job.since().min(start);
             let Some(at) = sim.slots.take() else {
                 // Slots are freed by arrivals; the round goes on with the next departure or message.
                 return;
@@ -224,20 +293,11 @@ impl Engine<'_> {
             }
             let sim = &mut *self.env.sim;
             let c = &mut sim.cards[card as usize];
-            if c.qps[qp as usize].flows[side].head != 0 {
-                join_round(&mut c.ports[port as usize], &mut c.qps, id);
-            }
+            let more = c.qps[qp as usize].flows[side].head != 0;
             let mut ready = start;
             if fetches {
                 c.ports[port as usize].fetched += len as u32;
                 c.ports[port as usize].coming += len as u32;
-                let translated = match payload {
-                    Payload::Memory(from, _) => self.env.translation(card, from.add(offset as u64)),
-                    _ => 0,
-                };
-                let sim = &mut *self.env.sim;
-                let c = &mut sim.cards[card as usize];
-                let (asked, start) = (start, start.max(translated));
                 // Each piece that is gathered is a read of its own.
                 for _ in 1..gathers {
                     c.bus.read(start, 4, &sim.profile);
@@ -247,9 +307,14 @@ impl Engine<'_> {
                 slot.since = ready;
                 if sim.trace.on() {
                     let (subject, psn) = (Subject::of(&slot.packet, message, true), slot.packet.psn);
-                    sim.trace.step(Phase::Tx, (since, asked), &subject, psn, len as u32);
-                    sim.trace.step(Phase::PayloadFetch, (asked, ready), &subject, psn, len as u32);
+                    sim.trace.step(Phase::Tx, (since, start), &subject, psn, len as u32);
+                    sim.trace.step(Phase::PayloadFetch, (start, ready), &subject, psn, len as u32);
                 }
+            } else if kind == Kind::AtomicAck {
+                ready = c.bus.read(start, ATOMIC, &sim.profile).last;
+            }
+            if more {
+                self.line_up(card, port, id);
             }
             if self.env.snapshot(&payload, offset, at as u16, len).is_err() {
                 // Its process is gone.
@@ -365,16 +430,19 @@ impl Engine<'_> {
                 s.warm = true;
                 let occupied =
                     p.rx.rx_packet_ps.max(in_path(&packet, packet.payload.len() as u32, p.rx.width_bytes, p));
+                // Both are named by the headers, so neither waits for the other.
                 let mut known = now;
-                if !c.qpc.touch(packet.dest_qpn & 0xffff, p.caches.qpc_entries) {
+                if !c.qpc.touch(packet.dest_qpn & 0xffff, p.caches.qpc()) {
                     known = c.bus.read(now, p.caches.qpc_bytes, p).last;
                 }
                 let keyed = packet.rkey != 0 && packet.first;
-                if keyed && !c.keys.touch(packet.rkey, p.caches.key_entries) {
-                    known = c.bus.read(known, p.caches.key_bytes, p).last;
+                if keyed && !c.keys.touch(packet.rkey, p.caches.keys()) {
+                    known = known.max(c.bus.read(now, p.caches.key_bytes, p).last);
                 }
-                port.rx_free_at = known.max(now + occupied);
+                port.rx_free_at = now + occupied;
                 if known > now {
+                    // Whatever else comes then comes behind it.
+                    port.rx_free_at = port.rx_free_at.max(known + 1);
                     return sim.at(known, Event::Arrive { slot });
                 }
             }

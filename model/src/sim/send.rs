@@ -2,7 +2,7 @@
 
 use super::engine::Engine;
 use super::event::Event;
-use super::state::{QpTime, SENDS};
+use super::state::{QpTime, Sim, SENDS};
 use super::trace::{Phase, Subject};
 use crate::env::Env;
 use crate::profile::Profile;
@@ -10,8 +10,6 @@ use crate::time::pcie::Bus;
 
 /// Bytes of a WQE block.
 const BLOCK: u32 = fpga_regs::WQE_BLOCK as u32;
-/// Messages of a QP that wait for their payload while it begins the next: the depth of its engine.
-const AHEAD: u16 = 4;
 
 impl QpTime {
     /// When the WQE at `cur` is in the card; asks for it (and, as there is room, for more) if it must.
@@ -23,8 +21,7 @@ impl QpTime {
         if went_back || !behind(self.upto[1]) {
             self.base = cur;
             self.upto = [cur; 2];
-            self.fetch(producer, now + p.cycles(p.sq.doorbell_cycles), bus, p);
-            self.asked[1] = now;
+            self.fetch(producer, now, bus, p);
             return self.done[1];
         }
         if behind(self.upto[0]) {
@@ -50,7 +47,7 @@ impl QpTime {
         if left == 0 || left > i32::MAX as u32 || self.upto[0] != self.upto[1] {
             return;
         }
-        if self.upto[1].wrapping_sub(cur) <= p.sq.wqe_prefetch.div_ceil(2) {
+        if self.upto[1].wrapping_sub(cur) <= p.sq.wqe_low {
             self.fetch(producer, now, bus, p);
         }
     }
@@ -63,8 +60,19 @@ impl QpTime {
     }
 }
 
+impl Sim {
+    /// When a doorbell is understood that could be at a time: stores stay in order, so a send queue's is behind the one
+    /// before, although less may have been pushed with it.
+    pub fn rung(&mut self, event: &Event, at: u64) -> u64 {
+        let Event::SendBell { card, qp, .. } = *event else { return at };
+        let last = &mut self.cards[card as usize].qps[qp as usize].rung;
+        *last = at.max(*last);
+        *last
+    }
+}
+
 impl Engine<'_> {
-    /// A send doorbell.
+    /// A send doorbell, understood.
     pub(super) fn send_bell(&mut self, card: u8, qp: u16, producer: u32, pushed: bool) {
         let bell = &self.env.bells[card as usize].qp[qp as usize].sq;
         let before = bell.swap(producer, std::sync::atomic::Ordering::AcqRel);
@@ -75,7 +83,7 @@ impl Engine<'_> {
         if pushed && cur == before {
             t.base = cur;
             t.upto = [producer; 2];
-            t.done = [sim.now + sim.profile.cycles(sim.profile.sq.doorbell_cycles); 2];
+            t.done = [sim.now; 2];
             t.asked = [sim.now; 2];
         }
         self.want_send(card, qp);
@@ -93,7 +101,7 @@ impl Engine<'_> {
         if t.pending {
             return;
         }
-        if t.flows[SENDS].count >= AHEAD {
+        if u32::from(t.flows[SENDS].count) >= profile.sq.ahead {
             t.stalled = true;
             return;
         }
@@ -112,13 +120,14 @@ impl Engine<'_> {
             let at = c.pipe_free_at;
             return sim.at(at, Event::Send { card, qp });
         }
-        if !c.qpc.touch(qp.into(), sim.profile.caches.qpc_entries) {
+        let t = &mut c.qps[qp as usize];
+        if !t.known && !c.qpc.touch(qp.into(), sim.profile.caches.qpc()) {
+            // It is for what begins now, even if others have taken its place in the cache until it comes.
+            t.known = true;
             let at = c.bus.read(now, sim.profile.caches.qpc_bytes, &sim.profile).last;
-            if at > now {
-                return sim.at(at, Event::Send { card, qp });
-            }
+            return sim.at(at, Event::Send { card, qp });
         }
-        c.qps[qp as usize].pending = false;
+        (t.known, t.pending) = (false, false);
         let device = &mut self.world.cards[card as usize];
         let before = device.qps[qp as usize].req;
         self.env.step.card = card;

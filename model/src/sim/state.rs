@@ -105,6 +105,8 @@ pub struct Job {
     pub issued: u32,
     /// Not before this time.
     pub start: u64,
+    /// The translation of its next packet has come.
+    pub known: bool,
     /// Reads that the gathering of a stash took.
     pub gathers: u16,
     /// The message (see `trace`).
@@ -135,6 +137,10 @@ pub struct Flow {
 pub struct QpTime {
     /// A `Send` event is under way.
     pub pending: bool,
+    /// The context for what it begins next has come.
+    pub known: bool,
+    /// When its last send doorbell is understood.
+    pub rung: u64,
     /// Waits for its jobs to be fetched.
     pub stalled: bool,
     /// When its engine is free for the next message.
@@ -329,7 +335,7 @@ impl Sim {
                 (port.round, port.fetched, port.coming) = ((0, 0), 0, 0);
             }
             for qp in &mut card.qps {
-                (qp.pending, qp.stalled) = (false, false);
+                (qp.pending, qp.stalled, qp.known) = (false, false, false);
                 for flow in &mut qp.flows {
                     (flow.head, flow.tail, flow.count, flow.next) = (0, 0, 0, 0);
                 }

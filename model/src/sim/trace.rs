@@ -42,7 +42,7 @@ pub enum Phase {
     /// The program builds the WQE.
     #[default]
     Post = 0,
-    /// From there to the card's having seen the doorbell.
+    /// From there to the card's having understood the doorbell.
     Doorbell,
     /// From the card's asking for the WQE to its having it.
     WqeFetch,
@@ -143,7 +143,7 @@ pub struct Unread {
     pub qp: u16,
     /// Of its receive side.
     pub recv: bool,
-    /// Begins when it is visible.
+    /// Begins when it is visible; before that is known, what makes it so.
     pub span: Span,
 }
 
@@ -228,7 +228,7 @@ impl Trace {
         }
     }
 
-    /// A completion was written; when too many wait to be reaped, its time of waiting is not known.
+    /// A completion is to be written; when too many wait to be reaped, its times are not known.
     #[cold]
     pub fn unread(&mut self, unread: Unread) {
         if let Some(place) = self.unread.get_mut(self.unread_count as usize) {
@@ -237,13 +237,24 @@ impl Trace {
         }
     }
 
+    /// The completion that is written to this place of a ring will be visible then.
+    #[cold]
+    pub fn visible(&mut self, entry: Addr, at: u64) {
+        let mut all = self.unread[..self.unread_count as usize].iter_mut().rev();
+        let Some(unread) = all.find(|u| u.entry == entry && u.span.phase == Phase::Cqe) else { return };
+        let made = Span { end: at, ..unread.span };
+        (unread.span.start, unread.span.phase) = (at, Phase::Poll);
+        unread.span.subject.process = entry.domain;
+        self.put(made);
+    }
+
     /// Takes the completions of which `reaped` says so.
     pub fn take_reaped(&mut self, mut reaped: impl FnMut(&Unread) -> bool) -> Vec<Span> {
         let mut taken = Vec::new();
         let mut kept = 0;
         for i in 0..self.unread_count as usize {
             let unread = self.unread[i];
-            if reaped(&unread) {
+            if unread.span.phase == Phase::Poll && reaped(&unread) {
                 taken.push(unread.span);
             } else {
                 self.unread[kept] = unread;

@@ -1,7 +1,5 @@
 //! A cache of the card as far as time is concerned: which entries it holds, not what they say.
 
-/// Entries that an entry competes with for its place.
-pub const WAYS: usize = 8;
 /// Most QP contexts that a profile may keep.
 pub const MAX_QPC: usize = 4096;
 /// Most translations.
@@ -9,10 +7,17 @@ pub const MAX_MTT: usize = 16384;
 /// Most memory keys.
 pub const MAX_KEYS: usize = 4096;
 
-/// Up to `N` entries in sets of [`WAYS`]; of a set the least recently used is replaced. Zero bytes are an
-/// empty cache.
-///
-/// Capacities that are no multiple of [`WAYS`] are rounded down to one, those below it make one small set.
+/// How large a cache is; the same in every call. A capacity that is no multiple of the ways is rounded down to one,
+/// one below makes one small set.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Entries, 1 to `N`.
+    pub entries: u32,
+    /// Entries that compete for the same places.
+    pub ways: u32,
+}
+
+/// Up to `N` entries in sets; of a set the least recently used is replaced. Zero bytes are an empty cache.
 #[repr(C)]
 pub struct Cache<const N: usize> {
     /// Sets one after the other, each from the most to the least recently used: key + 1, or 0.
@@ -26,11 +31,10 @@ impl<const N: usize> Default for Cache<N> {
 }
 
 impl<const N: usize> Cache<N> {
-    /// Uses an entry, in a cache of `capacity` (1 to `N`; the same in every call): whether it was there.
-    /// Now it is.
+    /// Uses an entry: whether it was there. Now it is.
     #[inline]
-    pub fn touch(&mut self, key: u32, capacity: u32) -> bool {
-        let set = self.set(key, capacity);
+    pub fn touch(&mut self, key: u32, size: Size) -> bool {
+        let set = self.set(key, size);
         let wanted = u64::from(key) + 1;
         let found = set.iter().position(|&entry| entry == wanted);
         let end = found.unwrap_or(set.len() - 1);
@@ -40,8 +44,8 @@ impl<const N: usize> Cache<N> {
     }
 
     /// Drops an entry: what it stood for is gone (QP destroyed, memory deregistered).
-    pub fn forget(&mut self, key: u32, capacity: u32) {
-        let set = self.set(key, capacity);
+    pub fn forget(&mut self, key: u32, size: Size) {
+        let set = self.set(key, size);
         if let Some(at) = set.iter().position(|&entry| entry == u64::from(key) + 1) {
             set.copy_within(at + 1.., at);
             set[set.len() - 1] = 0;
@@ -54,13 +58,12 @@ impl<const N: usize> Cache<N> {
     }
 
     #[inline]
-    fn set(&mut self, key: u32, capacity: u32) -> &mut [u64] {
-        let capacity = (capacity as usize).clamp(1, N);
-        let ways = capacity.min(WAYS);
-        let sets = capacity / ways;
+    fn set(&mut self, key: u32, size: Size) -> &mut [u64] {
+        let entries = size.entries.clamp(1, N as u32);
+        let ways = size.ways.clamp(1, entries);
         // Neighbours (the pages of a buffer, QPs made one after the other) fall into different sets.
-        let set = key as usize % sets;
-        &mut self.entries[set * ways..][..ways]
+        let set = key % (entries / ways);
+        &mut self.entries[(set * ways) as usize..][..ways as usize]
     }
 }
 
@@ -68,14 +71,18 @@ impl<const N: usize> Cache<N> {
 mod tests {
     use super::*;
 
+    fn of(entries: u32) -> Size {
+        Size { entries, ways: 8 }
+    }
+
     #[test]
     fn what_fits_stays() {
         let mut cache = Cache::<64>::default();
         for key in 100..164 {
-            assert!(!cache.touch(key, 64));
+            assert!(!cache.touch(key, of(64)));
         }
         for key in 100..164 {
-            assert!(cache.touch(key, 64), "{key}");
+            assert!(cache.touch(key, of(64)), "{key}");
         }
     }
 
@@ -84,7 +91,7 @@ mod tests {
         let mut cache = Cache::<16>::default();
         for round in 0..3 {
             for key in 0..5 {
-                assert!(!cache.touch(key, 4), "round {round}, {key}");
+                assert!(!cache.touch(key, of(4)), "round {round}, {key}");
             }
         }
     }
@@ -93,10 +100,10 @@ mod tests {
     fn the_least_recently_used_goes() {
         let mut cache = Cache::<16>::default();
         for key in [1, 2, 3, 1, 4] {
-            cache.touch(key, 3);
+            cache.touch(key, of(3));
         }
-        assert!(cache.touch(1, 3) && cache.touch(3, 3) && cache.touch(4, 3));
-        assert!(!cache.touch(2, 3));
+        assert!(cache.touch(1, of(3)) && cache.touch(3, of(3)) && cache.touch(4, of(3)));
+        assert!(!cache.touch(2, of(3)));
     }
 
     #[test]
@@ -106,7 +113,7 @@ mod tests {
         let mut hits = 0;
         for round in 0..40_000 {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let hit = cache.touch((random >> 8) % 2048, 1024);
+            let hit = cache.touch((random >> 8) % 2048, of(1024));
             hits += u32::from(hit && round >= 20_000);
         }
         assert!((9_500..10_500).contains(&hits), "{hits}");
@@ -116,13 +123,13 @@ mod tests {
     fn forgotten_and_cleared() {
         let mut cache = Cache::<16>::default();
         for key in [0, u32::MAX, 7] {
-            cache.touch(key, 4);
+            cache.touch(key, of(4));
         }
-        cache.forget(u32::MAX, 4);
-        cache.forget(1234, 4);
-        assert!(cache.touch(7, 4) && cache.touch(0, 4));
-        assert!(!cache.touch(u32::MAX, 4));
+        cache.forget(u32::MAX, of(4));
+        cache.forget(1234, of(4));
+        assert!(cache.touch(7, of(4)) && cache.touch(0, of(4)));
+        assert!(!cache.touch(u32::MAX, of(4)));
         cache.clear();
-        assert!(!cache.touch(7, 4));
+        assert!(!cache.touch(7, of(4)));
     }
 }

@@ -5,7 +5,9 @@
 //! 3.0, 2.4.1): writes stay in order, nothing passes a write that waits for credits, a read that waits for a
 //! tag holds nothing back, completions come in the order of their requests.
 //!
-//! Calls come in the order of their times.
+//! Calls come in the order of their times, of which debug builds make sure: what is to be transferred later is
+//! asked for later, by an event. A transfer that was asked for ahead would keep the link from all that comes
+//! before it.
 
 use crate::profile::{Pcie, Profile};
 
@@ -34,6 +36,8 @@ pub struct Bus {
     stores: u64,
     /// Up to here, everything written is visible.
     visible: u64,
+    /// When something was asked for last.
+    last: u64,
     /// When each tag was or will be free again, oldest request first.
     tags: [u64; MAX_READS],
     next_tag: u32,
@@ -59,6 +63,7 @@ impl Default for Bus {
             down: 0,
             stores: 0,
             visible: 0,
+            last: 0,
             tags: [0; MAX_READS],
             next_tag: 0,
             posted: [Posted::default(); MAX_POSTED],
@@ -70,8 +75,16 @@ impl Default for Bus {
 }
 
 impl Bus {
+    /// Something is asked for at `now`.
+    #[inline]
+    fn asked(&mut self, now: u64) {
+        debug_assert!(now >= self.last, "the bus is asked at {now} ps, and was at {} ps", self.last);
+        self.last = now;
+    }
+
     /// A DMA read of `bytes`, asked for at `now`.
     pub fn read(&mut self, now: u64, bytes: u32, p: &Profile) -> Read {
+        self.asked(now);
         let pcie = &p.pcie;
         let request_ps = pcie.pcie_bps.time(pcie.mrd_overhead.into());
         let tags = pcie.reads_outstanding.clamp(1, MAX_READS as u32);
@@ -94,6 +107,13 @@ impl Bus {
 
     /// A DMA write of `bytes`, handed over at `now`: when all of it is visible to the processor.
     pub fn write(&mut self, now: u64, bytes: u32, p: &Profile) -> u64 {
+        self.write_known(now, now, bytes, p)
+    }
+
+    /// The same of a write whose translation comes only at `known`. What is written after it waits for it too,
+    /// since writes stay in order; reads do not.
+    pub fn write_known(&mut self, now: u64, known: u64, bytes: u32, p: &Profile) -> u64 {
+        self.asked(now);
         let pcie = &p.pcie;
         self.up = self.up.max(now);
         for payload in pieces(bytes, pcie.mps) {
@@ -102,13 +122,14 @@ impl Bus {
             let last = (self.oldest + self.count - 1) as usize % MAX_POSTED;
             self.posted[last].returned = self.up + pcie.credit_return_ps;
         }
-        self.visible = self.visible.max(self.up + pcie.write_ps);
+        self.visible = self.visible.max(self.up + known.saturating_sub(now) + pcie.write_ps);
         self.visible
     }
 
     /// A store of the processor of `bytes` (at most 64) to the card, made at `now`: when the card sees it.
     /// Stores stay in order. They go between the completions, whose share of the link they take.
     pub fn mmio(&mut self, now: u64, bytes: u32, p: &Profile) -> u64 {
+        self.asked(now);
         let through = p.pcie.pcie_bps.time((bytes + p.pcie.mwr_overhead).into());
         self.stores = self.stores.max(now) + through;
         if self.down > now {

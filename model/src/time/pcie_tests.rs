@@ -187,3 +187,24 @@ proptest! {
         }
     }
 }
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "the bus is asked at 5 ps, and was at 7 ps")]
+fn nothing_is_asked_for_ahead() {
+    let (mut bus, p) = (Bus::default(), gen3x8());
+    bus.read(7, 64, &p);
+    bus.write(5, 64, &p);
+}
+
+#[test]
+fn a_write_that_waits_for_its_translation_keeps_the_next_writes_but_no_read() {
+    let (mut bus, p) = (Bus::default(), gen3x8());
+    let link = p.pcie.pcie_bps.time(88);
+    assert_eq!(bus.write_known(0, 700 * NS, 64, &p), 700 * NS + link + 250 * NS);
+    assert_eq!(bus.write(1, 64, &p), 700 * NS + link + 250 * NS);
+    let mut alone = Bus::default();
+    alone.write(0, 64, &p);
+    alone.write(1, 64, &p);
+    assert_eq!(bus.read(2, 64, &p), alone.read(2, 64, &p));
+}

@@ -85,7 +85,8 @@ fn list() -> Result<String> {
 
 fn counts(loaded: &Loaded) -> String {
     let estimates = loaded.notes.iter().filter(|note| note.is_estimate()).count();
-    format!("({} numbers, {estimates} of them estimates)", loaded.notes.len())
+    let fitted = loaded.notes.iter().filter(|note| note.is_fitted()).count();
+    format!("({} numbers, {estimates} of them estimates, {fitted} fitted)", loaded.notes.len())
 }
 
 /// The text of a profile that loads.

@@ -41,20 +41,24 @@ impl<S: Borrow<Segment>> Runner<S> {
     pub(in crate::attach) fn bell(&self, cost: u64, event: Event) {
         let me = self.me();
         if let Ok(guard) = self.locked() {
-            self.bell_held(me, cost, (event, 8), guard);
+            self.bell_held(me, cost, (event, 8, 0), guard);
         }
     }
 
-    /// The same with the lock, and with the bytes that are written. Returns when the card sees it.
-    fn bell_held(&self, me: u16, cost: u64, (event, bytes): (Event, u64), guard: Held<'_>) -> u64 {
+    /// The same with the lock, with the bytes that are written, and with what it takes beyond the way of a store
+    /// until the card has understood it. Returns when it has.
+    fn bell_held(&self, me: u16, cost: u64, (event, bytes, more): (Event, u64, u64), guard: Held<'_>) -> u64 {
         called();
         EMPTY.set(0);
         let p = self.profile();
         let (clock, guard) = self.spend_held(me, cost, guard);
-        let at = clock + p.pcie.mmio_ps.max(1) + p.pcie.pcie_bps.time(bytes + u64::from(p.pcie.mwr_overhead));
-        let unseen = self.engine(&guard, |e| {
-            e.env.sim.act(me, at, event);
-            e.env.sim.unseen(me)
+        let on_link = p.pcie.pcie_bps.time(bytes + u64::from(p.pcie.mwr_overhead));
+        let at = clock + p.pcie.mmio_ps.max(1) + on_link + more;
+        let (at, unseen) = self.engine(&guard, |e| {
+            let sim = &mut *e.env.sim;
+            let at = sim.rung(&event, at);
+            sim.act(me, at, event);
+            (at, sim.unseen(me))
         });
         HORIZON.set(HORIZON.get().min(at + unseen));
         at
@@ -70,11 +74,13 @@ impl<S: Borrow<Segment>> Runner<S> {
             self.engine(&guard, |e| posted(&e.world.cards[card as usize], &mut e.env, qp, producer, blocks));
         // As our driver does it: one small WQE.
         let pushed = count == 1 && bytes <= p.sq.push_max && (p.sq.push_inline_only == 0 || inline);
-        let store = if pushed { p.host.push_ps * u64::from(blocks) } else { p.host.doorbell_ps };
-        let cost = p.host.post_ps * u64::from(count) + store;
+        let cost = p.host.post_ps * u64::from(count) + p.host.doorbell_ps;
+        // The stores of a pushed WQE are posted: the processor does not wait until they have arrived.
+        let pushing = if pushed { p.host.push_ps * u64::from(blocks) } else { 0 };
         let on_bus = if pushed { u64::from(bytes) } else { 8 };
         let event = Event::SendBell { card, qp, producer, pushed };
-        let at = self.bell_held(me, cost, (event, on_bus), guard);
+        let more = p.cycles(p.sq.doorbell_cycles) + pushing.saturating_sub(p.host.doorbell_ps);
+        let at = self.bell_held(me, cost, (event, on_bus, more), guard);
         self.trace_posted((card, qp), producer.wrapping_sub(blocks)..producer, cost, at);
     }
 

@@ -70,7 +70,7 @@ pub fn summary(panels: &[Panel]) -> String {
         "{:10} {:model$}  {:base$}  sizes  mean ratio  furthest from 1",
         "test", "model", "compared with"
     );
-    for line in lines {
+    for line in &lines {
         let _ = writeln!(
             text,
             "{:10} {:model$}  {:base$}  {:5}  {:10.4}  {:.4} at {}",
@@ -83,7 +83,23 @@ pub fn summary(panels: &[Panel]) -> String {
             bytes_text(line.worst.bytes)
         );
     }
+    let fits = lines.iter().filter(|line| line.model.card == line.base.card);
+    let mut left_out: Vec<String> = fits
+        .flat_map(|line| {
+            line.base.runs.iter().filter_map(|run| not_fitted(&run.raw)).map(move |rows| (line, rows))
+        })
+        .map(|(line, rows)| format!("{} was not fitted to, of {}: {rows}", line.model.label, line.base.label))
+        .collect();
+    left_out.dedup();
+    for line in left_out {
+        let _ = writeln!(text, "{line}");
+    }
     text
+}
+
+/// What a published file says of the rows that its card's profile was not fitted to.
+fn not_fitted(file: &str) -> Option<&str> {
+    file.lines().find_map(|line| line.strip_prefix("# Not fitted: "))
 }
 
 /// Quoted where it must be (RFC 4180).
