@@ -24,7 +24,13 @@ fn ibstat_shows_each_card_and_port() {
     );
     expect_lines(
         &said,
-        &["Hardware version: 1", "State: Active", "Physical state: LinkUp", "Rate: 10", "Link layer: Ethernet"],
+        &[
+            "Hardware version: 1",
+            "State: Active",
+            "Physical state: LinkUp",
+            "Rate: 10",
+            "Link layer: Ethernet",
+        ],
     );
     expect_lines(&said, &["Capability mask: 0x04010000", "Port GUID: 0x005642fffe000101"]);
     assert_eq!(net.run("ibstat", &["-p"], LIMIT).lines().count(), 4);

@@ -74,7 +74,8 @@ fn limits_do_not_depend_on_the_clock() {
     need("ibv_devinfo");
     let limits = |options: &[&str]| {
         let net = StockNet::new();
-        let ended = Program::start(net.command(options, "ibv_devinfo", &["-v", "-d", "verbena0"])).wait(LIMIT);
+        let ended =
+            Program::start(net.command(options, "ibv_devinfo", &["-v", "-d", "verbena0"])).wait(LIMIT);
         assert!(ended.good(), "{}: {}", ended.how(), ended.said);
         let lines = ended.said.lines().filter(|line| line.trim_start().starts_with("max_"));
         lines.filter(|line| !line.contains("mtu")).map(str::to_owned).collect::<Vec<_>>()

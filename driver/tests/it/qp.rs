@@ -15,7 +15,11 @@ fn the_context_of_a_new_qp() {
     // Control, remote and atomic segments with 64 bytes inline: two blocks, eight times.
     assert_eq!((context.sq_log(), context.rq_log(), context.rq_stride_log()), (4, 2, 6));
     assert_eq!(context.rq_iova(), context.sq_iova() + 16 * 64);
-    assert_eq!((context.max_send_sge(), context.max_recv_sge(), context.max_inline()), (3, 3, 96), "all inline room of two blocks");
+    assert_eq!(
+        (context.max_send_sge(), context.max_recv_sge(), context.max_inline()),
+        (3, 3, 96),
+        "all inline room of two blocks"
+    );
 }
 
 #[test]

@@ -22,16 +22,12 @@ pub fn limits(profile: Option<&Profile>) -> CardLimits {
 /// How the ports are set: to `mtu`, else to what the profile says or as large as they can.
 pub(super) fn ports(profile: Option<&Profile>, mtu: Option<u32>) -> PortSetting {
     let all = PortSetting::default();
-    PortSetting {
-        mtu: mtu.or(profile.map(|p| p.limits.mtu)).unwrap_or(all.mtu),
-        mbps: mbps(profile),
-    }
+    PortSetting { mtu: mtu.or(profile.map(|p| p.limits.mtu)).unwrap_or(all.mtu), mbps: mbps(profile) }
 }
 
 /// Line rate of the ports in Mb/s.
 pub fn mbps(profile: Option<&Profile>) -> u32 {
-    profile
-        .map_or(PortSetting::default().mbps, |p| (p.wire.rate_bps.bits_per_second() / 1_000_000) as u32)
+    profile.map_or(PortSetting::default().mbps, |p| (p.wire.rate_bps.bits_per_second() / 1_000_000) as u32)
 }
 
 fn all() -> CardLimits {

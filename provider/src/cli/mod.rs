@@ -1,5 +1,8 @@
 //! The command line: one file for each thing the command does.
 
+#[macro_use]
+mod output;
+
 mod board;
 mod card;
 mod compare;
@@ -175,7 +178,7 @@ pub fn main() -> ExitCode {
         Command::Keeper(args) => keeper::keeper(args),
         Command::Hold(args) => keeper::hold_until_killed(args),
     };
-    match result {
+    match result.and_then(output::finish) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("verbena: {error:#}");

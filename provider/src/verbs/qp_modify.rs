@@ -184,7 +184,11 @@ mod tests {
         assert_eq!(driver_attr(&attr, AttrMask::CUR_STATE), Err(Errno::EINVAL));
         attr.qp_access_flags = 0xffff_fff3;
         let access = driver_attr(&attr, AttrMask::ACCESS_FLAGS).unwrap().access;
-        assert_eq!(access, Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::MW_BIND, "others do not count");
+        assert_eq!(
+            access,
+            Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::MW_BIND,
+            "others do not count"
+        );
     }
 
     #[test]
