@@ -58,5 +58,6 @@ pub use clocked::{on_alarm, simulated_time, Clocked};
 pub use follower::Follower;
 pub use keeper::{default_socket, run_keeper, run_keeper_of, NetOptions};
 pub use limits::{limits, mbps};
+pub use net::capture_lost;
 pub use served::{ServedCard, VECTORS};
 pub use standstill::{read_patience, PATIENCE_VARIABLE};

@@ -5,9 +5,12 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU32;
 
 use super::bells::Bells;
+use super::runner::Runner;
 use super::served::ServerBell;
+use super::OpenError;
 use crate::device::tables::{EQS, MAX_FUNCTIONS};
 use crate::link::LinkArea;
+use crate::segment::Segment;
 use crate::sim::Sim;
 use crate::world::{World, MAX_CARDS};
 
@@ -29,4 +32,9 @@ pub(super) struct Net {
     pub world: UnsafeCell<World>,
     /// Simulated time. Only with the segment's lock.
     pub sim: UnsafeCell<Sim>,
+}
+
+/// Why the capture of the net is not complete whose keeper listens at `socket`. `None`: it is.
+pub fn capture_lost(socket: &std::path::Path) -> Result<Option<std::io::Error>, OpenError> {
+    Ok(Runner::new(Segment::attach(socket)?).net().link.lost())
 }

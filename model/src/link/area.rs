@@ -1,5 +1,6 @@
 //! What a net's wire keeps in shared memory.
 
+use std::io::Error;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
@@ -12,6 +13,9 @@ use crate::packet::PortId;
 const EXACT: u32 = 1;
 const FAULTS: u32 = 2;
 const CAPTURE: u32 = 4;
+
+/// Where an error has no number.
+const EIO: i32 = 5;
 
 /// Longest path of a capture file.
 pub(super) const MAX_PATH: usize = 4096;
@@ -35,6 +39,8 @@ struct Busy {
     faults: FaultArea,
     /// Bytes of the capture file that are whole records.
     recorded: AtomicU64,
+    /// Error number of the first process that could not record.
+    lost: AtomicU32,
 }
 
 impl LinkArea {
@@ -106,6 +112,18 @@ impl LinkArea {
         let len = (self.path_len.load(Ordering::Relaxed) as usize).min(MAX_PATH);
         let bytes = self.path[..len].iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
         std::ffi::OsString::from_vec(bytes).into()
+    }
+
+    /// A process could not record, and does it no more.
+    pub(super) fn lose(&self, error: &Error) {
+        let error = error.raw_os_error().filter(|&number| number > 0).unwrap_or(EIO);
+        let _ = self.busy.lost.compare_exchange(0, error as u32, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Why the capture is not complete.
+    pub fn lost(&self) -> Option<Error> {
+        let error = self.busy.lost.load(Ordering::Relaxed);
+        (error != 0).then(|| Error::from_raw_os_error(error as i32))
     }
 
     pub(super) fn recorded(&self) -> &AtomicU64 {

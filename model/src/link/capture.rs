@@ -90,6 +90,7 @@ impl Recorder {
         }
         if let Err(error) = self.write(area) {
             self.failed = true;
+            area.lose(&error);
             // Not eprintln, which panics where nobody listens.
             let path = area.path();
             let _ = writeln!(

@@ -1,7 +1,6 @@
 //! `verbena card`: the card profiles, their numbers and where those come from.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path;
 
 use anyhow::{bail, Result};
@@ -65,13 +64,8 @@ pub fn card(args: CardCommand) -> Result<u8> {
         Action::Check { files } => return check(&files),
         Action::Diff { a, b } => diff(&Profile::load(&a)?, &Profile::load(&b)?),
     };
-    say(&text);
+    say!("{}", text.trim_end());
     Ok(0)
-}
-
-/// A reader such as `head` may leave early: no reason to complain.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
 }
 
 fn list() -> Result<String> {
@@ -102,7 +96,7 @@ fn check(files: &[String]) -> Result<u8> {
     let mut refused = Vec::new();
     for file in files {
         match Profile::load(file) {
-            Ok(loaded) => say(&format!("{file}: good: {} {}", loaded.name, counts(&loaded))),
+            Ok(loaded) => say!("{file}: good: {} {}", loaded.name, counts(&loaded)),
             Err(error) => refused.push(error.to_string()),
         }
     }

@@ -1,7 +1,7 @@
 //! `verbena decode`: the bytes of a queue entry as text.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{bail, Context, Result};
@@ -31,8 +31,7 @@ pub fn decode(args: DecodeArgs) -> Result<u8> {
         bail!("there are no bytes to decode");
     }
     let text = text(&args.kind, &bytes)?;
-    // A reader such as `head` may leave early: no reason to complain.
-    let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
+    say!("{}", text.trim_end());
     Ok(0)
 }
 

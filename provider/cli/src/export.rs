@@ -48,7 +48,7 @@ pub fn export(args: ExportArgs) -> Result<u8> {
         })?;
         fs::write(&path, file.text)
             .with_context(|| format!("writing {} (another place: --out DIR)", path.display()))?;
-        println!("{}", path.display());
+        say!("{}", path.display());
     }
     Ok(0)
 }

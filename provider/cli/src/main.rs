@@ -10,6 +10,12 @@
 //! | [`board`], [`pci`] | a card in a slot: `list`, `bind`, `probe`, `regs`, `selftest`, `bench`, `top`, `record` |
 //! | [`card`], [`decode`], [`export`] | profiles and definitions |
 
+// What cannot be printed is reported: see `output`.
+#![deny(clippy::print_stdout)]
+
+#[macro_use]
+mod output;
+
 mod args;
 mod board;
 mod card;
@@ -133,7 +139,7 @@ fn main() -> ExitCode {
         Command::Keeper(args) => keeper::keeper(args),
         Command::Hold(args) => keeper::hold_until_killed(args),
     };
-    match result {
+    match result.and_then(output::finish) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("verbena: {error:#}");

@@ -9,6 +9,7 @@ use clap::Args;
 use fpga_regs::regs::{DEVICE_ID, VENDOR_ID};
 
 use crate::net::daemon;
+use crate::output;
 
 const DRIVER: &str = "vfio-pci";
 /// How long the kernel may take to bind.
@@ -135,7 +136,7 @@ fn link_name(link: &Path) -> Option<String> {
 pub fn list(args: ListArgs) -> Result<u8> {
     let machine = Machine::this();
     let slots = machine.slots()?;
-    print!("{}", table(&machine, &slots, args.all));
+    output::print(format_args!("{}", table(&machine, &slots, args.all)));
     Ok(0)
 }
 
@@ -167,7 +168,7 @@ pub fn bind(args: BindArgs) -> Result<u8> {
     for address in &args.addresses {
         bind_one(&machine, address)?;
         let slot = machine.slot(address)?;
-        println!("{address}: {DRIVER}, IOMMU group {}", slot.group.as_deref().unwrap_or("none"));
+        say!("{address}: {DRIVER}, IOMMU group {}", slot.group.as_deref().unwrap_or("none"));
     }
     Ok(0)
 }
@@ -178,7 +179,7 @@ pub fn unbind(args: BindArgs) -> Result<u8> {
     for address in &args.addresses {
         unbind_one(&machine, address)?;
         let driver = machine.slot(address)?.driver;
-        println!("{address}: {}", driver.as_deref().unwrap_or("no driver"));
+        say!("{address}: {}", driver.as_deref().unwrap_or("no driver"));
     }
     Ok(0)
 }

@@ -12,14 +12,6 @@
 //! | `top` | what it is doing |
 //! | `record` | what it did, and how the model would have done it |
 
-/// Prints a line; a reader such as `head` may leave early, which is no reason to complain.
-macro_rules! say {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stdout(), $($text)*);
-    }};
-}
-
 pub mod bench;
 mod device;
 pub mod diff;

@@ -1,7 +1,6 @@
 //! `verbena regs`: registers with their fields and what they mean.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{bail, Context, Result};
@@ -10,6 +9,7 @@ use fpga_regs::regs::{registers, Mode, Register};
 use serde::{Deserialize, Serialize};
 
 use super::device::{AnyCard, DeviceArgs};
+use crate::output;
 
 /// Options of `verbena regs`.
 #[derive(Args, Clone, Debug)]
@@ -169,12 +169,12 @@ pub fn regs(args: RegsArgs) -> Result<u8> {
     if let Some(seconds) = args.watch {
         let pause = Duration::try_from_secs_f64(seconds).context("--watch takes a number of seconds")?;
         let mut looks = 1;
-        while args.count.is_none_or(|count| looks < count) {
+        while args.count.is_none_or(|count| looks < count) && !output::failed() {
             std::thread::sleep(pause);
             looks += 1;
             let now = read(&opened.card, &chosen);
             for (before, after) in values.iter().zip(&now).filter(|(before, after)| before != after) {
-                show_change(before, after)?;
+                changes(before, after).iter().for_each(|line| say!("{line}"));
             }
             values = now;
         }
@@ -203,7 +203,8 @@ fn show(value: &Value, doc: bool) -> Result<()> {
             false => writeln!(text, "           {:<24} {}", field.name, field.text)?,
         }
     }
-    out(&text)
+    output::print(format_args!("{text}"));
+    Ok(())
 }
 
 /// What differs between two values of a register, field by field.
@@ -220,16 +221,6 @@ pub fn changes(before: &Value, after: &Value) -> Vec<String> {
         lines.push(format!("{} (reserved bits): {:#x} -> {:#x}", after.name, before.value, after.value));
     }
     lines
-}
-
-fn show_change(before: &Value, after: &Value) -> Result<()> {
-    out(&changes(before, after).into_iter().map(|line| line + "\n").collect::<String>())
-}
-
-/// Prints at once; a reader that has left ends the command.
-fn out(text: &str) -> Result<()> {
-    let mut stdout = std::io::stdout();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).context("writing to standard output")
 }
 
 #[cfg(test)]

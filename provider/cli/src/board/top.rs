@@ -1,6 +1,5 @@
 //! `verbena top`: what cards are doing: counters as rates, queues, and what goes wrong.
 
-use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use fpga_regs::regs::{self, port, Link};
 
 use super::device::{AnyCard, DeviceArgs, Opened};
 use super::sim;
+use crate::output;
 
 /// Options of `verbena top`.
 #[derive(Args, Clone, Debug)]
@@ -58,7 +58,7 @@ pub fn top(args: TopArgs) -> Result<u8> {
     };
     let (mut before, mut then) = (look(), Instant::now());
     let mut looks = 0;
-    while args.count.is_none_or(|count| looks < count) {
+    while args.count.is_none_or(|count| looks < count) && !output::failed() {
         std::thread::sleep(pause);
         looks += 1;
         let (now, time) = (look(), Instant::now());
@@ -66,7 +66,7 @@ pub fn top(args: TopArgs) -> Result<u8> {
         for ((name, card), (before, now)) in cards.iter().zip(before.iter().zip(&now)) {
             text += &block(name, card, before, now, time.duration_since(then).as_secs_f64());
         }
-        show(&text)?;
+        show(&text);
         (before, then) = (now, time);
     }
     drop(cards);
@@ -126,9 +126,8 @@ fn block(name: &str, card: &AnyCard, before: &[Look], now: &[Look], seconds: f64
     text
 }
 
-fn show(text: &str) -> Result<()> {
-    let mut out = std::io::stdout();
+fn show(text: &str) {
     // On a terminal each look takes the place of the one before.
-    let start = if out.is_terminal() { "\x1b[H\x1b[2J" } else { "" };
-    write!(out, "{start}{text}").and_then(|()| out.flush()).context("writing to standard output")
+    let start = if output::is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+    output::print(format_args!("{start}{text}"));
 }

@@ -13,7 +13,6 @@ mod report;
 mod table;
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -32,6 +31,7 @@ use super::measured::{text, Measurement, Setting};
 use super::perftest::signals;
 use super::perftest::table::Table;
 use crate::args::Clock;
+use crate::output;
 
 const DEFAULT_CARDS: [&str; 2] = ["f10a", "cx4lx"];
 /// Where no published measurement of the card says otherwise.
@@ -127,8 +127,7 @@ pub fn compare(args: CompareArgs) -> Result<u8> {
     for note in &outcome.notes {
         eprintln!("verbena: {note}");
     }
-    // A reader such as `head` may have gone: the files are written all the same.
-    let _ = write!(io::stdout(), "{}", table::summary(&outcome.panels));
+    output::print(format_args!("{}", table::summary(&outcome.panels)));
     let runs = plan.cells().len() + outcome.budgets.len();
     eprintln!("verbena: {runs} runs took {:.0} s", took.as_secs_f64());
     put(&args, &plan, &outcome)?;

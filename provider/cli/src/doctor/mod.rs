@@ -67,10 +67,10 @@ pub fn doctor(args: DoctorArgs) -> Result<u8> {
     findings.extend(libraries::checks());
     findings.extend(machine::checks());
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&findings)?);
+        say!("{}", serde_json::to_string_pretty(&findings)?);
     } else {
         for finding in &findings {
-            println!("{}", finding.line());
+            say!("{}", finding.line());
         }
     }
     let failed = findings.iter().any(|finding| finding.state == State::Fail);

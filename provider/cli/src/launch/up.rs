@@ -45,7 +45,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
     let shown = mounts::show(&tree, &staging).inspect_err(|_| {
         let _ = take_down(net.dir());
     })?;
-    println!(
+    say!(
         "up: {} x {} (verbena0..{}), net `{}`{}",
         held.info.cards,
         held.info.card,
@@ -54,13 +54,13 @@ pub fn up(args: UpArgs) -> Result<u8> {
         held.info.wire
     );
     if shown.needs_driver_variable {
-        println!(
+        say!(
             "note: {} is missing (install libibverbs1), so no program will load the provider",
             mounts::CONFIG_DIR
         );
     }
     if run::ib_core_present() {
-        println!(
+        say!(
             "note: this kernel has ib_core. libibverbs asks it by netlink first and will not see \
              these cards; that socket can be denied to one program only: use `verbena run`"
         );
@@ -72,7 +72,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
 pub fn down() -> Result<u8> {
     need_root("down")?;
     let removed = take_down(&runtime::directory()?)?;
-    println!("{}", if removed { "down" } else { "nothing was up" });
+    say!("{}", if removed { "down" } else { "nothing was up" });
     Ok(0)
 }
 

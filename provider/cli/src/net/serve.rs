@@ -47,7 +47,7 @@ pub fn serve(args: ServeArgs) -> Result<u8> {
         let card = ServedCard::open(&net.socket(), index)
             .with_context(|| format!("opening card {index} of net `{}`", net.name()))?;
         let listener = Arc::new(listen(path)?);
-        println!("serving card {index} of net `{}` at {}", net.name(), path.display());
+        say!("serving card {index} of net `{}` at {}", net.name(), path.display());
         let (accepting, at) = (listener.clone(), path.clone());
         let thread = std::thread::Builder::new().name(format!("verbena-serve{index}")).spawn(move || {
             let say = |line: &str| eprintln!("verbena: card {index} ({}): {line}", at.display());

@@ -109,6 +109,7 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
     if settings.clock == Clock::Virtual {
         say_time(&net, began);
     }
+    let captured = captured(&net, &args);
     let written = write_results(&settings, &run.table, &out);
     if args.cards.trace.is_some() {
         drop(held);
@@ -124,7 +125,17 @@ pub fn perftest(args: PerftestArgs) -> Result<u8> {
         Outcome::Interrupted(signal) => 128 + signal as u8,
     };
     written?;
+    captured?;
     Ok(code)
+}
+
+/// Whether all frames were recorded that were to be.
+fn captured(net: &Net, args: &PerftestArgs) -> Result<()> {
+    let Some(path) = &args.cards.wire.pcap else { return Ok(()) };
+    match model::attach::capture_lost(&net.socket())? {
+        Some(error) => Err(error).with_context(|| format!("{} is not complete", path.display())),
+        None => Ok(()),
+    }
 }
 
 /// One run of both sides.

@@ -1,6 +1,6 @@
 //! A progress bar on the terminal, for runs that take their time.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -65,10 +65,7 @@ impl Progress {
 
     /// Prints a line of the result past the bar.
     pub fn print(&self, line: &str) {
-        // A reader such as `head` may have gone: that ends no test.
-        self.bar.suspend(|| {
-            let _ = writeln!(std::io::stdout(), "{line}");
-        });
+        self.bar.suspend(|| say!("{line}"));
     }
 
     /// Removes the bar.

@@ -85,9 +85,7 @@ pub fn trace(args: TraceArgs) -> Result<u8> {
     }
     if args.format.contains(&Format::Text) {
         let text = text::text(&trace, reported.as_ref());
-        let mut stdout = io::stdout();
-        // A reader such as `head` may have gone: the files are written all the same.
-        let _ = writeln!(stdout, "{text}");
+        say!("{text}");
         written.push(put(&args.out, "budget.txt", |file| file.write_all(text.as_bytes()))?);
     }
     let shown = || messages::first_of_each_size(&trace, args.messages);
@@ -131,9 +129,7 @@ fn run(args: &TraceArgs, path: &Path) -> Result<Measurement> {
         test: args.test.clone().unwrap_or_default(),
         options: args.options.clone(),
     };
-    let said = job.run(&args.out, |line| {
-        let _ = writeln!(io::stdout(), "{line}");
-    })?;
+    let said = job.run(&args.out, |line| say!("{line}"))?;
     let mut runs = measured::text::parse(&said)?;
     runs.pop().context("perftest printed no table")
 }
