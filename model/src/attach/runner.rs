@@ -26,6 +26,18 @@ const TURNS: u32 = 256;
 /// QPs that a pending bit stands for: bit n is QP n, n + 4096, ... of every card.
 const PENDING_BITS: usize = crate::segment::layout::PENDING_WORDS * 64;
 
+/// Tidies up behind a run that ends by a panic.
+struct Tidy(*mut Scratch);
+
+impl Drop for Tidy {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // SAFETY: made by the run, which has the lock and does not use the scratch after this.
+            unsafe { (*self.0).forget() };
+        }
+    }
+}
+
 /// The pending bit of a QP.
 #[inline]
 fn pending_bit(qp: u16) -> usize {
@@ -141,6 +153,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
     ) -> R {
         let net = self.net();
+        let _tidy = Tidy(self.scratch.get());
         // SAFETY: the lock is held: no other thread or process uses the cards or our scratch.
         let (world, scratch) = unsafe { (&mut *net.world.get(), &mut *self.scratch.get()) };
         scratch.begin();

@@ -112,7 +112,8 @@ fn process_of(tid: u32) -> u32 {
     line.and_then(|id| id.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The lock, held by this thread. Dropping it unlocks.
+/// The lock, held by this thread. Dropping it unlocks. Dropped by a panic it counts as that of a dead holder: what was
+/// being changed under it is half done, and who takes it next repairs that first.
 ///
 /// Everything that reads or changes the cards, the extents or the DMA maps asks
 /// for a guard.
@@ -172,8 +173,14 @@ impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {
         // A forked child, which has no lock, is detached.
-        if !self.segment.is_detached() {
-            self.segment.control().lock.give(&self.held);
+        if self.segment.is_detached() {
+            return;
+        }
+        let lock = &self.segment.control().lock;
+        if std::thread::panicking() {
+            lock.abandon(&self.held);
+        } else {
+            lock.give(&self.held);
         }
     }
 }

@@ -254,6 +254,15 @@ impl RobustLock {
         held.gone();
     }
 
+    /// Leaves the lock as the kernel leaves that of a thread that ends: who takes it next is told.
+    #[cold]
+    pub fn abandon(&self, held: &Held) {
+        if self.0.swap(DIED, Ordering::Release) & WAITERS != 0 {
+            futex_wake(&self.0, 1);
+        }
+        held.gone();
+    }
+
     /// Thread id of the holder; 0 when there is none.
     #[inline]
     pub fn holder(&self) -> u32 {
@@ -369,6 +378,27 @@ mod tests {
             lock.give(&held);
         });
         let Taken::Free(held) = lock.try_take() else { panic!("nobody died since") };
+        lock.give(&held);
+    }
+
+    #[test]
+    fn an_abandoned_lock_is_taken_as_from_the_dead() {
+        let lock = lock();
+        let Taken::Free(held) = lock.try_take() else { panic!("taken") };
+        thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                let Ok((held, died)) = lock.take(LONG) else { panic!("in time") };
+                lock.give(&held);
+                died
+            });
+            while lock.0.load(Ordering::Relaxed) & WAITERS == 0 {
+                thread::yield_now();
+            }
+            lock.abandon(&held);
+            assert!(pending().is_null());
+            assert!(sleeper.join().unwrap());
+        });
+        let Taken::Free(held) = lock.try_take() else { panic!("told once") };
         lock.give(&held);
     }
 
