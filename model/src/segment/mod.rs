@@ -103,6 +103,12 @@ struct Local {
     asked: std::sync::OnceLock<std::sync::Arc<dyn ask::Ask>>,
 }
 
+impl Local {
+    fn own_memory(&self) -> foreign::OwnMemory {
+        foreign::OwnMemory { memfd: self.memfd, base: self.base, total_bytes: self.total_bytes }
+    }
+}
+
 impl Segment {
     /// The index of this process in the member table.
     #[inline]
