@@ -16,6 +16,7 @@ use super::pages::{move_in, SegmentFile};
 use super::plan::{plan, Piece, Source};
 use super::ranges::{Range, FOREIGN};
 use super::registry;
+use super::release::{pages_of, Leaving};
 use super::Segment;
 
 /// How long a registration waits for the lock. Whoever runs the cards lets go
@@ -107,16 +108,16 @@ impl Segment {
                 // SAFETY: the process's lock is held.
                 let helper = unsafe { &mut *self.local().helper.get() };
                 helper.add(self, (iova, len as u64, writable), &private);
-                self.bring_home_and_free(&held, stale);
+                self.bring_home_and_free(&held, &stale);
                 Ok(iova)
             }
             Err(error) => {
                 offers.undo(iova, len as u64);
                 let moved = pieces.iter().filter_map(|piece| match piece.source {
-                    Source::Moved(pages) => Some(pages),
+                    Source::Moved(pages) => Some(Leaving { pages, address: piece.start }),
                     _ => None,
                 });
-                self.bring_home_and_free(&held, moved.collect());
+                self.bring_home_and_free(&held, &moved.collect::<Vec<_>>());
                 Err(error)
             }
         }
@@ -214,9 +215,9 @@ pub(super) fn release(segment: &Segment, start: u64, len: u64) -> Result<(), Seg
         .all(|range| range.start.wrapping_sub(segment.local().base) < segment.local().total_bytes);
     if only_in_base {
         // An area: nothing else maps it, no need to search.
-        segment.give_back(&unused);
+        segment.give_back(&pages_of(&unused));
     } else {
-        segment.bring_home_and_free(&held, unused);
+        segment.bring_home_and_free(&held, &unused);
     }
     Ok(())
 }
@@ -232,14 +233,14 @@ pub(super) fn bring_all_home(segment: &Segment) {
             Some(dma) => {
                 let ranges = dma.ranges().to_vec();
                 dma.clear();
-                segment.unused(&dma, &backed(&ranges))
+                pages_of(&segment.unused(&dma, &backed(&ranges)))
             }
             None => Vec::new(),
         },
         // Whatever holds the lock, the program must keep its data.
         Err(_) => vec![Pages { start: 0, pages: segment.tables().header.heap_bytes / PAGE }],
     };
-    let _ = segment.bring_home(&held, &all);
+    let _ = segment.bring_home(&held, &all, &[]);
 }
 
 fn backed(ranges: &[Range]) -> Vec<Range> {

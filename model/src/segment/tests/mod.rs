@@ -4,6 +4,7 @@ mod child;
 mod deaths;
 mod extents;
 mod forks;
+mod growing;
 mod helped;
 mod members;
 mod moving;
