@@ -139,7 +139,16 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// A control operation: waits for the lock.
     pub fn control<R>(&self, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> Result<R, LockError> {
-        let guard = self.segment().lock(PATIENCE)?;
+        self.control_within(PATIENCE, first)
+    }
+
+    /// The same with another patience.
+    pub fn control_within<R>(
+        &self,
+        patience: Duration,
+        first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
+    ) -> Result<R, LockError> {
+        let guard = self.segment().lock(patience)?;
         Ok(self.run(guard, |world, env| {
             env.general();
             first(world, env)
@@ -302,6 +311,7 @@ pub(super) fn net(segment: &Segment) -> &Net {
 /// goes to error.
 #[cold]
 fn recover(guard: &Guard<'_>, world: &mut World, env: &mut Wall<'_>) {
+    guard.recovery_begins();
     env.general();
     // First, as what follows relies on the lists and the queues.
     for card in 0..world.count as usize {

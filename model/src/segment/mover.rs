@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::dma::{Dma, RemoveError};
+use super::dma::{Dma, MapFull, RemoveError};
 use super::extents::{Extents, Pages};
 use super::layout::PAGE;
 use super::lock::LockError;
@@ -90,7 +90,7 @@ impl Segment {
         let ranges: Vec<Range> = pieces.iter().map(|piece| self.range_of(piece)).collect();
         let inserted = match self.lock(LOCK_PATIENCE) {
             Ok(guard) => match Dma::new(&guard, self.member()) {
-                Some(dma) => match dma.insert(&ranges) {
+                Some(dma) => match self.insert(&dma, &ranges) {
                     Ok(displaced) => {
                         offers.publish(&guard, &files, iova, len as u64);
                         Ok(self.unused(&dma, &displaced))
@@ -123,6 +123,14 @@ impl Segment {
         }
     }
 
+    fn insert(&self, dma: &Dma<'_>, ranges: &[Range]) -> Result<Vec<Range>, MapFull> {
+        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Vec::new()) };
+        if dma.touches(first.start, last.end() - first.start) {
+            self.local().overlapped.store(true, Ordering::Relaxed);
+        }
+        dma.insert(ranges)
+    }
+
     /// Undoes one [`Segment::map`] of the same buffer.
     pub fn unmap(&self, addr: *mut u8, len: usize) -> Result<(), SegmentError> {
         release(self, addr as u64, len as u64)
@@ -135,6 +143,7 @@ impl Segment {
         let extents = Extents::new(&guard);
         for piece in pieces.iter_mut() {
             if let Source::InSegment { offset, base } = piece.source {
+                self.local().overlapped.store(true, Ordering::Relaxed);
                 if !self.owns(&extents, offset, piece.len) {
                     if base {
                         // The cards' own memory is no buffer.
@@ -156,7 +165,7 @@ impl Segment {
     }
 
     fn owns(&self, extents: &Extents<'_>, offset: u64, len: u64) -> bool {
-        let heap = self.tables().header.heap_offset;
+        let heap = self.heap_offset();
         let Some(first) = offset.checked_sub(heap) else {
             return false;
         };
@@ -184,7 +193,7 @@ impl Segment {
     }
 
     pub(super) fn offset_of(&self, page: u64) -> u64 {
-        self.tables().header.heap_offset + page * PAGE
+        self.heap_offset() + page * PAGE
     }
 
     pub(super) fn file(&self) -> SegmentFile {
@@ -238,7 +247,7 @@ pub(super) fn bring_all_home(segment: &Segment) {
             None => Vec::new(),
         },
         // Whatever holds the lock, the program must keep its data.
-        Err(_) => vec![Pages { start: 0, pages: segment.tables().header.heap_bytes / PAGE }],
+        Err(_) => vec![Pages { start: 0, pages: segment.heap_bytes() / PAGE }],
     };
     let _ = segment.bring_home(&held, &all, &[]);
 }

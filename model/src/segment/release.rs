@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::dma::Dma;
@@ -19,14 +20,18 @@ use super::Segment;
 impl Segment {
     /// Pages of `dropped` that no address of this member stands for any longer.
     pub(super) fn unused(&self, dma: &Dma<'_>, dropped: &[Range]) -> Vec<Leaving> {
-        let heap = self.tables().header.heap_offset;
+        let heap = self.heap_offset();
         let mut unused = Vec::new();
+        // Where nothing was registered twice there is nothing to search.
+        let others = match self.local().overlapped.load(Ordering::Relaxed) {
+            true => dma.ranges(),
+            false => &[],
+        };
         for range in dropped {
             let mut page = (range.backing - heap) / PAGE;
             let end = (range.backing + range.len - heap).div_ceil(PAGE);
             // What is still in use cuts the run into smaller ones.
-            let mut used: Vec<(u64, u64)> = dma
-                .ranges()
+            let mut used: Vec<(u64, u64)> = others
                 .iter()
                 .filter(|other| other.in_segment())
                 .map(|other| {
@@ -135,7 +140,7 @@ impl Segment {
 
     /// The parts of `mapping` that show some of `pages`.
     fn overlaps<'a>(&self, mapping: &Mapping, pages: &'a [Pages]) -> impl Iterator<Item = (u64, Pages)> + 'a {
-        let heap = self.tables().header.heap_offset;
+        let heap = self.heap_offset();
         let first = mapping.offset.saturating_sub(heap) / PAGE;
         let last = first + (mapping.end - mapping.start) / PAGE;
         let address = mapping.start;
