@@ -348,6 +348,10 @@ impl Hints for SegmentCard {
         self.runner.expect_posts(self.card, qpn as u16);
     }
 
+    fn may_vanish(&self) -> bool {
+        self.runner.segment().is_condemned()
+    }
+
     #[inline]
     fn polled(&self, completions: usize) {
         if self.simulated {

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::borrow::Borrow;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 
 use driver::prefetch_for_write;
@@ -49,8 +50,8 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// Completes a message of the express lane within a doorbell. Whether there is something to do after that.
     ///
-    /// Those who call this are functions of C: a panic would leave the cards half changed, so it ends the process, and
-    /// who takes the lock after it repairs them. And so the doorbell has nothing to tidy up on the way out of a panic.
+    /// Those who call this are functions of C, so that the doorbell has nothing to tidy up on the way out of a panic: it
+    /// ends here, and the cards are repaired before anything else happens to them.
     ///
     /// # Safety
     /// With the segment's lock; nothing refers to the cards or our scratch.
@@ -60,9 +61,17 @@ impl<S: Borrow<Segment>> Runner<S> {
         // SAFETY: as the caller promises.
         let (guard, world, scratch) =
             unsafe { (self.segment().locked(), &mut *net.world.get(), &mut *self.scratch.get()) };
-        let mut env = Wall::new(&guard, net, scratch, &self.routes);
-        complete(world, &mut env);
-        env.has_work() || env.has_watched()
+        let completed = catch_unwind(AssertUnwindSafe(|| {
+            let mut env = Wall::new(&guard, net, scratch, &self.routes);
+            complete(world, &mut env);
+            env.has_work() || env.has_watched()
+        }));
+        completed.unwrap_or_else(|_| {
+            // SAFETY: as above, and nothing refers to it any more.
+            unsafe { (*self.scratch.get()).forget() };
+            guard.doubt();
+            true
+        })
     }
 
     /// # Safety

@@ -1,5 +1,6 @@
 //! The keeper of a net of cards: makes them, runs their timers, frees what the dead leave behind.
 
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use super::net::Net;
 use super::runner::Runner;
 use crate::link::{capture, LinkOptions};
 use crate::profile::Profile;
-use crate::segment::{self, KeeperError, KeeperOptions};
+use crate::segment::{self, KeeperError, KeeperOptions, LockError};
 use crate::sim::trace;
 use crate::world::MAX_CARDS;
 
@@ -88,32 +89,47 @@ pub fn run_keeper_of(
             made.expect("nobody else has the segment yet");
         }),
         on_member_gone: Box::new(|segment, member| {
-            let runner = Runner::new(segment);
-            // The lock's holder may be stopped: the keeper asks again until it succeeds.
-            while runner
-                .control(|world, env| {
-                    (0..world.count as usize).for_each(|c| world.cards[c].detach_domain(member, env));
+            // What cannot be done to damaged cards is not tried again.
+            guarded(true, || {
+                let runner = Runner::new(segment);
+                let detached = runner.control_within(PATIENCE, |world, env| {
+                    let cards = &mut world.cards[..usize::from(world.count).min(MAX_CARDS)];
+                    cards.iter_mut().for_each(|card| card.detach_domain(member, env));
                     capture::trim(&runner.net().link);
-                })
-                .is_err()
-            {
-                std::thread::sleep(Duration::from_millis(100));
-            }
-            if runner.simulated() {
-                runner.member_gone(member);
-            }
+                });
+                match detached {
+                    Ok(()) if runner.simulated() => runner.member_gone(member),
+                    Ok(()) | Err(LockError::Condemned) => {}
+                    // The lock's holder may be stopped. Others are waited upon meanwhile.
+                    Err(_) => return false,
+                }
+                true
+            })
         }),
         on_timer: Box::new(|segment| {
-            let runner = Runner::new(segment);
-            let next = match runner.simulated() {
-                true => runner.keep_going(),
-                false => runner.control(|world, env| world.run_timers(env)),
-            };
+            let soon = segment::now_ns() + PATIENCE.as_nanos() as u64;
+            let next = guarded(Ok(Some(soon)), || {
+                let runner = Runner::new(segment);
+                match runner.simulated() {
+                    true => runner.keep_going(),
+                    false => runner.control_within(PATIENCE, |world, env| world.run_timers(env)),
+                }
+            });
             match next {
                 Ok(next) => next.unwrap_or(u64::MAX),
-                // Busy for seconds: look again soon.
-                Err(_) => segment::now_ns() + 1_000_000,
+                Err(LockError::Condemned) => u64::MAX,
+                // Busy for long: look again soon.
+                Err(_) => segment::now_ns() + PATIENCE.as_nanos() as u64,
             }
         }),
     })
+}
+
+/// How long the keeper waits for the lock before it looks after others.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The keeper outlives what goes wrong in the cards: they lie in memory that any program of the net can write over. What
+/// a panic leaves is for the next holder of the lock to repair.
+fn guarded<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(otherwise)
 }

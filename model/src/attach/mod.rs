@@ -13,6 +13,8 @@ mod handoff;
 mod keeper;
 mod limits;
 mod net;
+#[cfg(test)]
+mod panic_tests;
 mod queue;
 mod runner;
 mod served;

@@ -27,6 +27,18 @@ const TURNS: u32 = 256;
 /// QPs that a pending bit stands for: bit n is QP n, n + 4096, ... of every card.
 const PENDING_BITS: usize = crate::segment::layout::PENDING_WORDS * 64;
 
+/// Tidies up behind a run that ends by a panic.
+struct Tidy(*mut Scratch);
+
+impl Drop for Tidy {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // SAFETY: made by the run, which has the lock and does not use the scratch after this.
+            unsafe { (*self.0).forget() };
+        }
+    }
+}
+
 /// The pending bit of a QP.
 #[inline]
 fn pending_bit(qp: u16) -> usize {
@@ -128,7 +140,16 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// A control operation: waits for the lock.
     pub fn control<R>(&self, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> Result<R, LockError> {
-        let guard = self.segment().lock(PATIENCE)?;
+        self.control_within(PATIENCE, first)
+    }
+
+    /// The same with another patience.
+    pub fn control_within<R>(
+        &self,
+        patience: Duration,
+        first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
+    ) -> Result<R, LockError> {
+        let guard = self.segment().lock(patience)?;
         Ok(self.run(guard, |world, env| {
             env.general();
             first(world, env)
@@ -142,6 +163,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
     ) -> R {
         let net = self.net();
+        let _tidy = Tidy(self.scratch.get());
         // SAFETY: the lock is held: no other thread or process uses the cards or our scratch.
         let (world, scratch) = unsafe { (&mut *net.world.get(), &mut *self.scratch.get()) };
         scratch.begin();
@@ -296,6 +318,7 @@ pub(super) fn net(segment: &Segment) -> &Net {
 /// goes to error.
 #[cold]
 fn recover(guard: &Guard<'_>, world: &mut World, env: &mut Wall<'_>) {
+    guard.recovery_begins();
     env.general();
     // First, as what follows relies on the lists and the queues.
     for card in 0..world.count as usize {

@@ -33,6 +33,13 @@ impl Scratch {
     pub fn begin(&mut self) {
         self.stashes_used = 0;
     }
+
+    /// What a panic has left of a run is lost, as if the process had died.
+    #[cold]
+    pub fn forget(&mut self) {
+        self.queue = WorkQueue::default();
+        self.watched.clear();
+    }
 }
 
 /// Routes that a process remembers, a power of two: so many that a thousand queue pairs seldom meet.

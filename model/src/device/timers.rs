@@ -23,12 +23,18 @@ impl Timers {
     pub(super) fn arm(&mut self, q: usize, qps: &mut [Qp], at: u64) {
         let req = &mut qps[q].req;
         req.deadline = at;
-        if !req.armed {
+        let n = self.len();
+        if !req.armed && n < MAX_QPS {
             req.armed = true;
-            req.timer_slot = self.count as u16;
-            self.armed[self.count as usize] = q as u16;
-            self.count += 1;
+            req.timer_slot = n as u16;
+            self.armed[n] = q as u16;
+            self.count = n as u32 + 1;
         }
+    }
+
+    /// How many there are. The table lies in memory that others can write over.
+    fn len(&self) -> usize {
+        (self.count as usize).min(MAX_QPS)
     }
 
     /// Disarms a QP's timer.
@@ -36,14 +42,22 @@ impl Timers {
         if !qps[q].req.armed {
             return;
         }
-        qps[q].req.armed = false;
         let slot = qps[q].req.timer_slot as usize;
-        self.count -= 1;
-        let last = self.armed[self.count as usize];
-        if slot != self.count as usize {
-            self.armed[slot] = last;
-            qps[last as usize].req.timer_slot = slot as u16;
+        if slot < self.len() && self.armed[slot] as usize == q {
+            self.remove(slot, qps);
         }
+        qps[q].req.armed = false;
+    }
+
+    /// Takes the timer out that stands at `slot`; gives its QP.
+    fn remove(&mut self, slot: usize, qps: &mut [Qp]) -> usize {
+        let (q, end) = (self.armed[slot] as usize % MAX_QPS, self.len() - 1);
+        let last = self.armed[end];
+        self.armed[slot] = last;
+        qps[last as usize % MAX_QPS].req.timer_slot = slot as u16;
+        self.count = end as u32;
+        qps[q].req.armed = false;
+        q
     }
 }
 
@@ -74,12 +88,12 @@ impl Device {
         }
         let now = env.now();
         let mut i = 0;
-        while i < self.timers.count as usize {
-            let q = self.timers.armed[i] as usize;
+        while i < self.timers.len() {
+            let q = self.timers.armed[i] as usize % MAX_QPS;
             if self.qps[q].req.deadline <= now {
-                self.timers.disarm(q, &mut self.qps);
+                // The list has changed at `i`, and is shorter whatever stands in it.
+                let q = self.timers.remove(i, &mut self.qps);
                 self.timer_due(q, env);
-                // The list has changed at `i`.
             } else {
                 i += 1;
             }
@@ -89,8 +103,8 @@ impl Device {
 
     /// Earliest deadline (ns).
     pub fn next_deadline(&self) -> Option<u64> {
-        let n = self.timers.count as usize;
-        self.timers.armed[..n].iter().map(|&q| self.qps[q as usize].req.deadline).min()
+        let armed = &self.timers.armed[..self.timers.len()];
+        armed.iter().map(|&q| self.qps[q as usize % MAX_QPS].req.deadline).min()
     }
 
     fn timer_due(&mut self, q: usize, env: &mut impl Env) {

@@ -44,7 +44,7 @@ impl Segment {
         let guard = self.lock(LOCK_PATIENCE)?;
         let extents = Extents::new(&guard);
         let pages = extents.alloc(self.member(), bytes / PAGE).ok_or(SegmentError::HeapFull)?;
-        let offset = self.tables().header.heap_offset + pages.start * PAGE;
+        let offset = self.heap_offset() + pages.start * PAGE;
         let ptr = self.ptr_at(offset);
         let range = Range { start: ptr as u64, len: bytes, backing: offset, refs: 1 };
         let dma = Dma::new(&guard, self.member()).ok_or(SegmentError::TooManyRanges)?;

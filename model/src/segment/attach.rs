@@ -81,6 +81,7 @@ impl Segment {
         if welcome.total_bytes < size_of::<Tables>() as u64
             || header.magic != MAGIC
             || header.version != LAYOUT_VERSION
+            || !segment.sized(header.world_bytes)
         {
             return Err(AttachError::OtherVersion { theirs: header.version, ours: LAYOUT_VERSION });
         }

@@ -299,6 +299,8 @@ impl Guard<'_> {
 
     /// The last holder of the lock died: none of its jobs may be done later.
     pub(super) fn settle_bounces(&self) {
+        // For all of them: what is stopped, or no member at all, does not hold up everybody.
+        let until = now_ns() + 2 * FINISH_NS;
         for member in 0..MAX_MEMBERS as u16 {
             if self.segment().pid_of(member).is_none() {
                 continue;
@@ -308,7 +310,7 @@ impl Guard<'_> {
                 continue;
             }
             for job in &bounce.jobs {
-                if !cancel(job) {
+                if !cancel(job) && now_ns() < until {
                     self.wait(member, job, None);
                 }
             }

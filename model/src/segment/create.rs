@@ -51,6 +51,7 @@ pub(super) fn segment(world_bytes: u64, heap_bytes: u64) -> Result<(Segment, Han
         (*header).heap_offset = WORLD_OFFSET + layout.world_bytes;
         (*header).heap_bytes = layout.heap_bytes;
     }
+    segment.sized(layout.world_bytes);
     let tables = segment.tables();
     tables.header.control.generation.store(1, Ordering::Relaxed);
     let timers = &tables.header.timers;

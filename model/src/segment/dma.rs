@@ -81,6 +81,13 @@ impl<'g> Dma<'g> {
         self.apply(change).map_err(|MapFull| RemoveError::Full)
     }
 
+    /// True when some of these addresses are mapped already.
+    pub fn touches(&self, start: u64, len: u64) -> bool {
+        let all = self.ranges();
+        let next = all.partition_point(|range| range.end() <= start);
+        all.get(next).is_some_and(|range| range.start < start + len)
+    }
+
     /// True when some address stands for a byte of `offset..offset + len`.
     pub fn uses(&self, offset: u64, len: u64) -> bool {
         self.ranges().iter().any(|range| {
@@ -220,10 +227,10 @@ impl Guard<'_> {
         let range = ranges::contiguous(all, ranges::find(all, iova)?);
         // A map is another process's data: what leads out of the heap is not
         // followed.
-        let header = &self.segment().tables().header;
+        let segment = self.segment();
         let inside = !range.in_segment()
-            || range.backing >= header.heap_offset
-                && range.backing.checked_add(range.len).is_some_and(|end| end <= header.total_bytes);
+            || range.backing >= segment.heap_offset()
+                && range.backing.checked_add(range.len).is_some_and(|end| end <= segment.local().total_bytes);
         inside.then_some(range)
     }
 }

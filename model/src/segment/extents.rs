@@ -75,7 +75,7 @@ impl<'g> Extents<'g> {
     /// The extents of the segment that `guard` has locked.
     pub fn new(guard: &'g Guard<'_>) -> Extents<'g> {
         let tables = guard.segment().tables();
-        Extents { table: &tables.extents, heap_pages: tables.header.heap_bytes / PAGE }
+        Extents { table: &tables.extents, heap_pages: guard.segment().heap_bytes() / PAGE }
     }
 
     /// The lowest free range of `pages` pages, now owned by `member`. `None`

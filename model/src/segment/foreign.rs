@@ -1,11 +1,13 @@
 //! Moving bytes between IOVAs, wherever they are.
 //!
-//! Bytes in the segment are copied directly. Memory that stays private to a
-//! process is ours to copy if the process is this one, or if it is a file that
-//! can be mapped here too ([`super::windows`]). Else the kernel does it
-//! (process_vm_readv, process_vm_writev), or, when it is much, the other process
-//! itself ([`super::bounce`]).
+//! Bytes in the segment are copied directly. Memory that stays where the program
+//! has it can be gone at any moment, so the kernel copies (process_vm_readv,
+//! process_vm_writev): of this process, of another, or through a window to a file
+//! that both can map ([`super::windows`]). When it is much, the other process
+//! copies itself ([`super::bounce`]).
 #![allow(unsafe_code)]
+
+use std::os::fd::RawFd;
 
 use super::bounce::{Transfer, LEAST};
 use super::dma::Backing;
@@ -65,8 +67,11 @@ pub(super) enum Direction {
 /// Where bytes are.
 #[derive(Clone, Copy)]
 enum Spot {
-    /// At this offset of the segment.
-    Segment(u64),
+    /// Here, in memory that nobody can take away: the segment, or what this process has been lent.
+    Sure(*mut u8),
+    /// At this address of this process, as long as the program leaves it there: registered memory that stayed where it
+    /// is, or a window to a file. Only the kernel may touch it.
+    Here(u64),
     /// At this address of their owner.
     Owner(u64),
     /// The owner must be asked for this IOVA.
@@ -133,12 +138,9 @@ impl Guard<'_> {
         let mut done = 0;
         while done < len {
             let (to, from) = (dst.1 + done, src.1 + done);
-            let (dst_spot, dst_run) = self.find(dst.0, to, Direction::Write)?;
-            let (src_spot, src_run) = self.find(src.0, from, Direction::Read)?;
-            let mut run = (len - done).min(dst_run).min(src_run);
-            let to_ptr = self.local_ptr(dst.0, dst_spot, &mut run, Direction::Write);
-            let from_ptr = self.local_ptr(src.0, src_spot, &mut run, Direction::Read);
-            let mut run = run as usize;
+            let (dst_spot, dst_run) = self.find(dst.0, to, len - done, Direction::Write)?;
+            let (src_spot, src_run) = self.find(src.0, from, len - done, Direction::Read)?;
+            let mut run = (len - done).min(dst_run).min(src_run) as usize;
             let read = |here, len| {
                 let direction = Direction::Read;
                 self.remote(src_spot, Transfer { member: src.0, iova: from, here, len, direction })
@@ -147,13 +149,23 @@ impl Guard<'_> {
                 let direction = Direction::Write;
                 self.remote(dst_spot, Transfer { member: dst.0, iova: to, here, len, direction })
             };
-            match (to_ptr, from_ptr) {
-                // SAFETY: both are in the heap, in registered memory of this process, which it keeps mapped
-                // while it is registered, or in a window.
-                (Some(to), Some(from)) => unsafe { std::ptr::copy(from, to, run) },
-                (Some(here), None) => read(here, run)?,
-                (None, Some(here)) => write(here, run)?,
-                (None, None) => {
+            match (dst_spot, src_spot) {
+                // SAFETY: in the heap, or in lent memory, which stays mapped.
+                (Spot::Sure(to), Spot::Sure(from)) => unsafe { std::ptr::copy(from, to, run) },
+                (Spot::Sure(here), _) => read(here, run)?,
+                (_, Spot::Sure(here)) => write(here, run)?,
+                // The kernel looks at both sides.
+                (Spot::Here(at) | Spot::Owner(at), Spot::Here(here)) => self.by_kernel(
+                    Transfer { iova: at, ..transfer(dst.0, here, run, Direction::Write) },
+                    matches!(dst_spot, Spot::Here(_)),
+                )?,
+                (Spot::Here(here), Spot::Owner(at)) => {
+                    self.by_kernel(
+                        Transfer { iova: at, ..transfer(src.0, here, run, Direction::Read) },
+                        false,
+                    )?;
+                }
+                _ => {
                     let mut bounce = [0_u8; BOUNCE];
                     run = run.min(BOUNCE);
                     read(bounce.as_mut_ptr(), run)?;
@@ -169,82 +181,75 @@ impl Guard<'_> {
     fn walk(&self, mut left: Transfer) -> Result<(), DmaFault> {
         while left.len != 0 {
             let Transfer { member, iova, here, direction, .. } = left;
-            let (spot, run) = self.find(member, iova, direction)?;
-            let mut run = run.min(left.len as u64);
-            let there = self.local_ptr(member, spot, &mut run, direction);
-            let run = run as usize;
-            match (there, direction) {
+            let (spot, run) = self.find(member, iova, left.len as u64, direction)?;
+            let run = run.min(left.len as u64) as usize;
+            match (spot, direction) {
                 // SAFETY: as in `copy_slowly`; `here` is the caller's slice.
-                (Some(there), Direction::Read) => unsafe { std::ptr::copy(there, here, run) },
+                (Spot::Sure(there), Direction::Read) => unsafe { std::ptr::copy(there, here, run) },
                 // SAFETY: as above.
-                (Some(there), Direction::Write) => unsafe { std::ptr::copy(here, there, run) },
-                (None, _) => self.remote(spot, left.first(run))?,
+                (Spot::Sure(there), Direction::Write) => unsafe { std::ptr::copy(here, there, run) },
+                _ => self.remote(spot, left.first(run))?,
             }
             left = left.after(run);
         }
         Ok(())
     }
 
-    fn find(&self, member: u16, iova: u64, direction: Direction) -> Result<(Spot, u64), DmaFault> {
+    /// Where `iova` of a member is, and how much of `len` bytes is there in one piece.
+    fn find(&self, member: u16, iova: u64, len: u64, direction: Direction) -> Result<(Spot, u64), DmaFault> {
         let (backing, run) = self.resolve(member, iova).ok_or(DmaFault::NotMapped { member, iova })?;
-        let spot = match backing {
-            Backing::Extent(offset) => Spot::Segment(offset),
-            Backing::Foreign => Spot::Owner(iova),
+        let own = member == self.segment().member();
+        let run = run.min(len);
+        let write = matches!(direction, Direction::Write);
+        Ok(match backing {
+            Backing::Extent(offset) => (Spot::Sure(self.segment().ptr_at(offset)), run),
+            Backing::Foreign if own => (Spot::Here(iova), run),
+            Backing::Foreign => match self.through_window(member, iova, run, write) {
+                Some((ptr, run)) => (Spot::Here(ptr as u64), run),
+                None => (Spot::Owner(iova), run),
+            },
             Backing::Placed(place) => {
-                let allowed = match direction {
-                    Direction::Read => place.readable(),
-                    Direction::Write => place.writable(),
-                };
+                let allowed = if write { place.writable() } else { place.readable() };
                 if !allowed {
                     return Err(DmaFault::Forbidden { member, iova });
                 }
-                match place.is_asked() {
-                    true => Spot::Asked(iova),
-                    false => Spot::Owner(place.address()),
+                if place.is_asked() {
+                    (Spot::Asked(iova), run)
+                } else if own {
+                    (Spot::Sure(place.address() as *mut u8), run)
+                } else {
+                    // The rings of a served card are there too: their words are written by a store.
+                    match self.through_window(member, place.address(), run, write) {
+                        Some((ptr, run)) => (Spot::Sure(ptr), run),
+                        None => (Spot::Owner(place.address()), run),
+                    }
                 }
             }
-        };
-        Ok((spot, run))
+        })
     }
 
-    /// The address, in this process, of `len` bytes at `iova`, if they have one here in one piece:
+    /// The address, in this process, of `len` bytes at `iova`, if they have one that stays, in one piece:
     /// for accesses that must be atomic.
     pub fn reach(&self, member: u16, iova: u64, len: u64) -> Option<*mut u8> {
-        let (spot, mut run) = self.find(member, iova, Direction::Write).ok()?;
-        if run < len {
-            return None;
-        }
-        run = len;
-        self.local_ptr(member, spot, &mut run, Direction::Write).filter(|_| run == len)
-    }
-
-    /// The address in this process, if it has one; `run` shrinks to what is
-    /// contiguous there.
-    fn local_ptr(&self, member: u16, spot: Spot, run: &mut u64, direction: Direction) -> Option<*mut u8> {
-        match spot {
-            Spot::Segment(offset) => Some(self.segment().ptr_at(offset)),
-            Spot::Asked(_) => None,
-            Spot::Owner(address) if member == self.segment().member() => Some(address as *mut u8),
-            Spot::Owner(address) => {
-                let write = matches!(direction, Direction::Write);
-                let (ptr, len) = self.through_window(member, address, *run, write)?;
-                *run = len;
-                Some(ptr)
-            }
+        match self.find(member, iova, len, Direction::Write).ok()? {
+            (Spot::Sure(ptr), run) if run == len => Some(ptr),
+            _ => None,
         }
     }
 
-    /// Copies from or to another process, where a spot of it is: with its help, or the kernel does it.
+    /// Copies where one side (`here`) is sure: with the owner's help, or the kernel does it.
     fn remote(&self, spot: Spot, whole: Transfer) -> Result<(), DmaFault> {
         let mut left = match spot {
             Spot::Asked(iova) => return self.ask(Transfer { iova, ..whole }),
-            Spot::Segment(at) | Spot::Owner(at) => Transfer { iova: at, ..whole },
+            Spot::Here(at) => return self.by_kernel(Transfer { iova: at, ..whole }, true),
+            Spot::Sure(at) => Transfer { iova: at as u64, ..whole },
+            Spot::Owner(at) => Transfer { iova: at, ..whole },
         };
         while left.len != 0 {
             left = left.after(self.with_help(left)?);
             let share = self.kernel_share(whole.member, left.len);
             let begin = if share >= LEAST { super::now_ns() } else { 0 };
-            self.by_kernel(left.first(share))?;
+            self.by_kernel(left.first(share), false)?;
             if share >= LEAST {
                 self.copied_by_kernel(whole.member, share, begin);
             }
@@ -261,41 +266,86 @@ impl Guard<'_> {
         let mut byte = 0;
         let probe = Transfer { member, iova: 0, here: &mut byte, len: 1, direction: Direction::Read };
         // Nothing is mapped there; that can only be found out if there is a map.
-        matches!(self.by_kernel(probe), Ok(()) | Err(DmaFault::Unreachable { errno: libc::EFAULT, .. }))
+        matches!(
+            self.by_kernel(probe, false),
+            Ok(()) | Err(DmaFault::Unreachable { errno: libc::EFAULT, .. })
+        )
     }
 
-    /// Lets the kernel copy from or to another process.
-    fn by_kernel(&self, whole: Transfer) -> Result<(), DmaFault> {
+    /// Lets the kernel copy from or to another process; or, with `own`, an address of this one.
+    fn by_kernel(&self, whole: Transfer, own: bool) -> Result<(), DmaFault> {
         let Transfer { member, iova, .. } = whole;
         let fault = |errno| DmaFault::Unreachable { member, iova, errno };
-        let pid = self
-            .segment()
-            .pid_of(member)
-            // 0: the keeper cannot see its process namespace.
-            .filter(|&pid| pid != 0)
-            .ok_or_else(|| fault(libc::ESRCH))?;
-        let pid = pid as libc::pid_t;
+        if own {
+            return self.segment().local().own_memory().copy(whole).map_err(fault);
+        }
+        // 0: the keeper cannot see its process namespace.
+        let pid = self.segment().pid_of(member).filter(|&pid| pid != 0);
+        process_vm(pid.ok_or_else(|| fault(libc::ESRCH))?, whole).map_err(fault)
+    }
+}
+
+fn transfer(member: u16, here: u64, len: usize, direction: Direction) -> Transfer {
+    Transfer { member, iova: 0, here: here as *mut u8, len, direction }
+}
+
+/// Copies from or to memory of this process that the program may have unmapped, protected or shortened although it is
+/// registered. The card's pages would be pinned; here the kernel looks at every byte, so that what is missing is an
+/// error and not a signal. A look before the copy would not do: another thread may be just about to unmap it.
+#[derive(Clone, Copy)]
+pub(super) struct OwnMemory {
+    pub(super) memfd: RawFd,
+    pub(super) base: u64,
+    pub(super) total_bytes: u64,
+}
+
+impl OwnMemory {
+    /// `whole.iova` is an address of this process. The error is what the system said.
+    pub(super) fn copy(self, whole: Transfer) -> Result<(), i32> {
+        let offset = (whole.here as u64).wrapping_sub(self.base);
+        if offset >= self.total_bytes || matches!(whole.direction, Direction::Read) {
+            return process_vm(std::process::id(), whole);
+        }
+        // From the segment: to read its file takes less than half of the time, for short pieces.
         let mut left = whole;
         while left.len != 0 {
-            let local = libc::iovec { iov_base: left.here.cast(), iov_len: left.len };
-            let remote = libc::iovec { iov_base: left.iova as *mut libc::c_void, iov_len: left.len };
-            // SAFETY: `here` is valid for `len` bytes; the other side is
-            // checked by the kernel.
-            let moved = unsafe {
-                match left.direction {
-                    Direction::Read => libc::process_vm_readv(pid, &local, 1, &remote, 1, 0),
-                    Direction::Write => libc::process_vm_writev(pid, &local, 1, &remote, 1, 0),
-                }
-            };
-            match moved {
-                n if n > 0 => left = left.after(n as usize),
-                0 => return Err(fault(libc::EFAULT)),
-                _ => {
-                    let error = std::io::Error::last_os_error();
-                    return Err(fault(error.raw_os_error().unwrap_or(0)));
-                }
-            }
+            let offset = left.here as u64 - self.base;
+            // SAFETY: the kernel checks the address.
+            let moved =
+                unsafe { libc::pread(self.memfd, left.iova as *mut _, left.len, offset as libc::off_t) };
+            left = left.after(advanced(moved)?);
         }
         Ok(())
     }
+}
+
+/// What a system call says that copies.
+fn advanced(moved: isize) -> Result<usize, i32> {
+    match moved {
+        n if n > 0 => Ok(n as usize),
+        0 => Err(libc::EFAULT),
+        _ => match std::io::Error::last_os_error().raw_os_error().unwrap_or(0) {
+            libc::EINTR => Ok(0),
+            errno => Err(errno),
+        },
+    }
+}
+
+/// Lets the kernel copy from or to a process.
+fn process_vm(pid: u32, whole: Transfer) -> Result<(), i32> {
+    let pid = pid as libc::pid_t;
+    let mut left = whole;
+    while left.len != 0 {
+        let local = libc::iovec { iov_base: left.here.cast(), iov_len: left.len };
+        let remote = libc::iovec { iov_base: left.iova as *mut libc::c_void, iov_len: left.len };
+        // SAFETY: both sides are checked by the kernel.
+        let moved = unsafe {
+            match left.direction {
+                Direction::Read => libc::process_vm_readv(pid, &local, 1, &remote, 1, 0),
+                Direction::Write => libc::process_vm_writev(pid, &local, 1, &remote, 1, 0),
+            }
+        };
+        left = left.after(advanced(moved)?);
+    }
+    Ok(())
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use super::maps::{each_mapping, Mapping};
 use super::pages::{move_out, SegmentFile};
+use super::protect;
 use super::registry::{close_descriptors, forget_all, in_base, segments, PROCESS};
 use super::robust::forget_thread;
 use super::Local;
@@ -94,6 +95,7 @@ extern "C" fn child() {
         }
         forget_all();
     }
+    protect::end();
     close(&DONE_WRITE);
     close(&DONE_READ);
     PROCESS.release();

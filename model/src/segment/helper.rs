@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use super::ask::{move_bytes, Ask};
-use super::bounce::{Bounce, Order, ASLEEP, AWAKE, NONE};
-use super::foreign::Direction;
+use super::bounce::{Bounce, Order, Transfer, ASLEEP, AWAKE, NONE};
+use super::foreign::{Direction, OwnMemory};
 use super::futex::{futex_wait, futex_wake};
 use super::ranges::{Range, FOREIGN};
 use super::{now_ns, Segment};
@@ -111,19 +111,14 @@ impl Segment {
 /// segment is unmapped.
 struct Place {
     bounce: *const Bounce,
-    base: *mut u8,
-    total_bytes: u64,
+    memory: OwnMemory,
 }
 
 // SAFETY: shared memory that is used through atomics, or copied.
 unsafe impl Send for Place {}
 
 fn spawn(segment: &Segment, memory: &Arc<Memory>) -> Option<JoinHandle<()>> {
-    let place = Place {
-        bounce: segment.own_bounce(),
-        base: segment.ptr_at(0),
-        total_bytes: segment.local().total_bytes,
-    };
+    let place = Place { bounce: segment.own_bounce(), memory: segment.local().own_memory() };
     let memory = memory.clone();
     let builder = std::thread::Builder::new().name("verbena-copy".into()).stack_size(128 * 1024);
     let mut old = MaybeUninit::<libc::sigset_t>::uninit();
@@ -199,12 +194,12 @@ impl Place {
     /// False when that is not allowed.
     fn copy(&self, memory: &Memory, recent: &mut usize, order: Order) -> bool {
         let end = order.offset.checked_add(order.len as u64);
-        if end.is_none_or(|end| end > self.total_bytes) {
+        if end.is_none_or(|end| end > self.memory.total_bytes) {
             return false;
         }
         if let Some(ask) = memory.asked.get() {
             // A process that asks others for memory registers none of its own.
-            let here = self.base.wrapping_add(order.offset as usize);
+            let here = self.memory.base.wrapping_add(order.offset) as *mut u8;
             let direction = if order.write { Direction::Write } else { Direction::Read };
             // SAFETY: inside the segment.
             return unsafe { move_bytes(&**ask, order.iova, here, order.len, direction) };
@@ -214,17 +209,11 @@ impl Place {
         if !covered(&registered, recent, &order) {
             return false;
         }
-        let (here, there) = (order.iova as *mut u8, self.base.wrapping_add(order.offset as usize));
-        // SAFETY: inside the segment, and inside memory that the program keeps
-        // mapped while it is registered.
-        unsafe {
-            if order.write {
-                std::ptr::copy(there, here, order.len);
-            } else {
-                std::ptr::copy(here, there, order.len);
-            }
-        }
-        true
+        // The program may have unmapped it all the same.
+        let here = self.memory.base.wrapping_add(order.offset) as *mut u8;
+        let direction = if order.write { Direction::Write } else { Direction::Read };
+        let whole = Transfer { member: 0, iova: order.iova, here, len: order.len, direction };
+        self.memory.copy(whole).is_ok()
     }
 }
 

@@ -37,8 +37,8 @@ const CLEANUP_RETRY: Duration = Duration::from_millis(100);
 /// The least sleep between two runs of the timers.
 const TIMER_PAUSE: Duration = Duration::from_micros(50);
 
-/// Told the member that has gone.
-pub type OnMemberGone = Box<dyn FnMut(&Segment, u16)>;
+/// Told the member that has gone; false when it could not do what it has to, and is to be told again.
+pub type OnMemberGone = Box<dyn FnMut(&Segment, u16) -> bool>;
 /// Runs timers, returns the next deadline.
 pub type OnTimer = Box<dyn FnMut(&Segment) -> u64>;
 
@@ -105,6 +105,7 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
         listener,
         clients: Vec::new(),
         unclean: Vec::new(),
+        stray: 0,
         on_member_gone: options.on_member_gone,
         on_timer: options.on_timer,
         alone_until: now_ns() + GRACE.as_nanos() as u64,
@@ -119,8 +120,10 @@ struct Keeper {
     handles: create::Handles,
     listener: Listener,
     clients: Vec<Client>,
-    /// Members that are gone but not cleaned up: the lock was not to be had.
-    unclean: Vec<u16>,
+    /// Members that are gone but not cleaned up: the lock was not to be had. And whether the cards have been told.
+    unclean: Vec<(u16, bool)>,
+    /// A thread that holds the lock and is none of any member, as seen at the last look.
+    stray: u32,
     on_member_gone: OnMemberGone,
     on_timer: OnTimer,
     /// When to end although nobody ever came.
@@ -130,6 +133,8 @@ struct Keeper {
 struct Client {
     connection: OwnedFd,
     role: Role,
+    /// Its process, once it has said hello; 0 when that is not to be seen.
+    pid: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -165,6 +170,9 @@ impl Keeper {
             }
             self.drop_late_greetings();
             self.clean_up();
+            if self.segment.pending().load(Ordering::SeqCst) != 0 && self.segment.seems_locked() {
+                self.look_for_a_stray_holder();
+            }
             if self.segment.pending().load(Ordering::SeqCst) != 0 {
                 // Whoever found the lock busy because of the cleaning has left its work to us.
                 next = next.min((self.on_timer)(&self.segment));
@@ -231,7 +239,7 @@ impl Keeper {
                 continue;
             }
             let limit = now_ns() + GREETING.as_nanos() as u64;
-            self.clients.push(Client { connection, role: Role::Greeting(limit) });
+            self.clients.push(Client { connection, role: Role::Greeting(limit), pid: 0 });
         }
     }
 
@@ -296,11 +304,12 @@ impl Keeper {
             entry.state.store(MEMBER_ACTIVE, Ordering::Release);
         }
         self.clients[index].role = role;
+        self.clients[index].pid = pid;
         let welcome = Welcome {
             version: PROTOCOL_VERSION,
             verdict,
             member,
-            total_bytes: self.segment.tables().header.total_bytes,
+            total_bytes: self.segment.local().total_bytes,
         };
         self.answer(index, welcome) && verdict == Verdict::Accepted
     }
@@ -328,15 +337,19 @@ impl Keeper {
     fn member_gone(&mut self, member: u16) {
         let entry = &self.segment.tables().members[usize::from(member)];
         entry.state.store(MEMBER_GONE, Ordering::Release);
-        (self.on_member_gone)(&self.segment, member);
-        self.unclean.push(member);
+        self.unclean.push((member, false));
         self.clean_up();
     }
 
     fn clean_up(&mut self) {
-        let segment = &self.segment;
-        self.unclean.retain(|&member| {
-            let done = free_member(segment, member, CLEANUP_LOCK);
+        let (segment, on_member_gone) = (&self.segment, &mut self.on_member_gone);
+        // One lock that is not to be had is waited for once.
+        let mut held = false;
+        self.unclean.retain_mut(|(member, told)| {
+            let member = *member;
+            *told = *told || !held && on_member_gone(segment, member);
+            let done = !held && *told && free_member(segment, member, CLEANUP_LOCK);
+            held |= !done;
             if done {
                 let entry = &segment.tables().members[usize::from(member)];
                 entry.pid.store(0, Ordering::Relaxed);
@@ -346,6 +359,35 @@ impl Keeper {
             }
             !done
         });
+        if held {
+            self.look_for_a_stray_holder();
+        }
+    }
+
+    /// The kernel takes the lock from a thread that ends. Of a thread that never was it knows nothing: then somebody has
+    /// written over the word, and everybody would wait for ever.
+    fn look_for_a_stray_holder(&mut self) {
+        let lock = &self.segment.control().lock;
+        let tid = lock.holder();
+        let before = std::mem::replace(&mut self.stray, 0);
+        if tid == 0 || lock.is_condemned() {
+            return;
+        }
+        let members = self.clients.iter().filter(|client| matches!(client.role, Role::Member(_)));
+        let mut pids = members.map(|client| client.pid).chain([std::process::id()]);
+        // A thread id means something in the process namespace of its process only.
+        let ours = std::fs::read_link("/proc/self/ns/pid").ok();
+        let foreign = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok() != ours;
+        let has = |pid: u32| std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
+        if ours.is_none() || pids.any(|pid| has(pid) || foreign(pid)) {
+            return;
+        }
+        // Seen twice: a member may have ended in between.
+        if before == tid {
+            log("the lock was held by nobody");
+            lock.holder_is_gone(tid);
+        }
+        self.stray = tid;
     }
 
     fn drop_late_greetings(&mut self) {

@@ -26,6 +26,11 @@ pub enum LockError {
         /// How long this call waited.
         waited: Duration,
     },
+    /// Repairing the cards failed.
+    #[error(
+        "the cards of this net are damaged beyond repair: some program of it has written over their memory; end all its programs and start them anew"
+    )]
+    Condemned,
     /// This thread holds it already.
     #[error("this thread holds the card's lock already")]
     Recursive,
@@ -57,6 +62,12 @@ impl Segment {
         }
     }
 
+    /// Whether the cards are damaged, so that nobody gets the lock any more.
+    #[inline]
+    pub fn is_condemned(&self) -> bool {
+        self.control().lock.is_condemned()
+    }
+
     /// Whether somebody holds the lock just now: a look that takes nothing from the holder.
     #[inline]
     pub fn seems_locked(&self) -> bool {
@@ -75,6 +86,7 @@ impl Segment {
                 let tid = self.control().lock.holder();
                 Err(LockError::TimedOut { pid: process_of(tid), tid, waited: timeout })
             }
+            Err(Refused::Condemned) => Err(LockError::Condemned),
             Err(Refused::Recursive) => Err(LockError::Recursive),
             Err(Refused::Unsupported(error)) => Err(LockError::Unsupported(error)),
         }
@@ -112,7 +124,8 @@ fn process_of(tid: u32) -> u32 {
     line.and_then(|id| id.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The lock, held by this thread. Dropping it unlocks.
+/// The lock, held by this thread. Dropping it unlocks. Dropped by a panic it counts as that of a dead holder: what was
+/// being changed under it is half done, and who takes it next repairs that first.
 ///
 /// Everything that reads or changes the cards, the extents or the DMA maps asks
 /// for a guard.
@@ -161,9 +174,23 @@ impl<'a> Guard<'a> {
         steady.needs_recovery.load(Ordering::Relaxed) != 0
     }
 
+    /// The repair begins. Should it panic, there is no use in trying again.
+    pub fn recovery_begins(&self) {
+        self.segment.local().repairing.store(true, Ordering::Relaxed);
+    }
+
+    /// The cards may be half changed although nobody has died: who holds the lock finds it so from now on.
+    #[cold]
+    pub fn doubt(&self) {
+        let steady = &self.segment.tables().header.steady;
+        steady.needs_recovery.store(1, Ordering::Release);
+        self.segment.new_generation();
+    }
+
     /// The cards are in order again.
     pub fn recovery_done(&self) {
         let steady = &self.segment.tables().header.steady;
+        self.segment.local().repairing.store(false, Ordering::Relaxed);
         steady.needs_recovery.store(0, Ordering::Release);
     }
 }
@@ -172,8 +199,17 @@ impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {
         // A forked child, which has no lock, is detached.
-        if !self.segment.is_detached() {
-            self.segment.control().lock.give(&self.held);
+        if self.segment.is_detached() {
+            return;
+        }
+        let lock = &self.segment.control().lock;
+        if !std::thread::panicking() {
+            lock.give(&self.held);
+        } else if self.segment.local().repairing.swap(false, Ordering::Relaxed) {
+            eprintln!("verbena: {}", LockError::Condemned);
+            lock.condemn(&self.held);
+        } else {
+            lock.abandon(&self.held);
         }
     }
 }

@@ -91,6 +91,12 @@ struct Local {
     detached: AtomicBool,
     /// Some pages were moved at some time: a fork has to look for them.
     moved_pages: AtomicBool,
+    /// The holder of the lock repairs the cards just now.
+    repairing: AtomicBool,
+    /// Something was registered that is in the segment already: pages may stand for several addresses.
+    overlapped: AtomicBool,
+    /// Bytes of the cards' area. Sizes are never read from the segment again, where any member could change them.
+    world_bytes: AtomicU64,
     /// Used only with the segment's lock held.
     cache: UnsafeCell<dma::Cache>,
     /// As above.
@@ -101,6 +107,12 @@ struct Local {
     helper: UnsafeCell<helper::Helper>,
     /// Who does DMA that only this process can do.
     asked: std::sync::OnceLock<std::sync::Arc<dyn ask::Ask>>,
+}
+
+impl Local {
+    fn own_memory(&self) -> foreign::OwnMemory {
+        foreign::OwnMemory { memfd: self.memfd, base: self.base, total_bytes: self.total_bytes }
+    }
 }
 
 impl Segment {
@@ -125,7 +137,25 @@ impl Segment {
 
     /// Bytes of the cards' area.
     pub fn world_bytes(&self) -> u64 {
-        self.tables().header.world_bytes
+        self.local.world_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Where the heap begins.
+    #[inline]
+    fn heap_offset(&self) -> u64 {
+        layout::WORLD_OFFSET + self.world_bytes()
+    }
+
+    /// Bytes of the heap.
+    fn heap_bytes(&self) -> u64 {
+        self.local.total_bytes.saturating_sub(self.heap_offset())
+    }
+
+    /// Notes the size of the cards' area; false when the segment has no room for it.
+    fn sized(&self, world_bytes: u64) -> bool {
+        self.local.world_bytes.store(world_bytes, Ordering::Relaxed);
+        let end = layout::WORLD_OFFSET.checked_add(world_bytes);
+        end.is_some_and(|end| end <= self.local.total_bytes)
     }
 
     /// The address, in this process, of an offset in the segment. The offset

@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::dma::{Dma, RemoveError};
+use super::dma::{Dma, MapFull, RemoveError};
 use super::extents::{Extents, Pages};
 use super::layout::PAGE;
 use super::lock::LockError;
@@ -16,6 +16,7 @@ use super::pages::{move_in, SegmentFile};
 use super::plan::{plan, Piece, Source};
 use super::ranges::{Range, FOREIGN};
 use super::registry;
+use super::release::{pages_of, Leaving};
 use super::Segment;
 
 /// How long a registration waits for the lock. Whoever runs the cards lets go
@@ -89,7 +90,7 @@ impl Segment {
         let ranges: Vec<Range> = pieces.iter().map(|piece| self.range_of(piece)).collect();
         let inserted = match self.lock(LOCK_PATIENCE) {
             Ok(guard) => match Dma::new(&guard, self.member()) {
-                Some(dma) => match dma.insert(&ranges) {
+                Some(dma) => match self.insert(&dma, &ranges) {
                     Ok(displaced) => {
                         offers.publish(&guard, &files, iova, len as u64);
                         Ok(self.unused(&dma, &displaced))
@@ -107,19 +108,27 @@ impl Segment {
                 // SAFETY: the process's lock is held.
                 let helper = unsafe { &mut *self.local().helper.get() };
                 helper.add(self, (iova, len as u64, writable), &private);
-                self.bring_home_and_free(&held, stale);
+                self.bring_home_and_free(&held, &stale);
                 Ok(iova)
             }
             Err(error) => {
                 offers.undo(iova, len as u64);
                 let moved = pieces.iter().filter_map(|piece| match piece.source {
-                    Source::Moved(pages) => Some(pages),
+                    Source::Moved(pages) => Some(Leaving { pages, address: piece.start }),
                     _ => None,
                 });
-                self.bring_home_and_free(&held, moved.collect());
+                self.bring_home_and_free(&held, &moved.collect::<Vec<_>>());
                 Err(error)
             }
         }
+    }
+
+    fn insert(&self, dma: &Dma<'_>, ranges: &[Range]) -> Result<Vec<Range>, MapFull> {
+        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Vec::new()) };
+        if dma.touches(first.start, last.end() - first.start) {
+            self.local().overlapped.store(true, Ordering::Relaxed);
+        }
+        dma.insert(ranges)
     }
 
     /// Undoes one [`Segment::map`] of the same buffer.
@@ -134,6 +143,7 @@ impl Segment {
         let extents = Extents::new(&guard);
         for piece in pieces.iter_mut() {
             if let Source::InSegment { offset, base } = piece.source {
+                self.local().overlapped.store(true, Ordering::Relaxed);
                 if !self.owns(&extents, offset, piece.len) {
                     if base {
                         // The cards' own memory is no buffer.
@@ -155,7 +165,7 @@ impl Segment {
     }
 
     fn owns(&self, extents: &Extents<'_>, offset: u64, len: u64) -> bool {
-        let heap = self.tables().header.heap_offset;
+        let heap = self.heap_offset();
         let Some(first) = offset.checked_sub(heap) else {
             return false;
         };
@@ -183,7 +193,7 @@ impl Segment {
     }
 
     pub(super) fn offset_of(&self, page: u64) -> u64 {
-        self.tables().header.heap_offset + page * PAGE
+        self.heap_offset() + page * PAGE
     }
 
     pub(super) fn file(&self) -> SegmentFile {
@@ -214,9 +224,9 @@ pub(super) fn release(segment: &Segment, start: u64, len: u64) -> Result<(), Seg
         .all(|range| range.start.wrapping_sub(segment.local().base) < segment.local().total_bytes);
     if only_in_base {
         // An area: nothing else maps it, no need to search.
-        segment.give_back(&unused);
+        segment.give_back(&pages_of(&unused));
     } else {
-        segment.bring_home_and_free(&held, unused);
+        segment.bring_home_and_free(&held, &unused);
     }
     Ok(())
 }
@@ -232,14 +242,14 @@ pub(super) fn bring_all_home(segment: &Segment) {
             Some(dma) => {
                 let ranges = dma.ranges().to_vec();
                 dma.clear();
-                segment.unused(&dma, &backed(&ranges))
+                pages_of(&segment.unused(&dma, &backed(&ranges)))
             }
             None => Vec::new(),
         },
         // Whatever holds the lock, the program must keep its data.
-        Err(_) => vec![Pages { start: 0, pages: segment.tables().header.heap_bytes / PAGE }],
+        Err(_) => vec![Pages { start: 0, pages: segment.heap_bytes() / PAGE }],
     };
-    let _ = segment.bring_home(&held, &all);
+    let _ = segment.bring_home(&held, &all, &[]);
 }
 
 fn backed(ranges: &[Range]) -> Vec<Range> {

@@ -42,11 +42,18 @@ pub(super) unsafe fn move_in(file: SegmentFile, start: u64, len: u64, offset: u6
             offset as libc::off_t,
         )
     };
-    drop(protected);
-    match mapped {
+    let result = match mapped {
         libc::MAP_FAILED => Err(io::Error::last_os_error()),
         _ => Ok(()),
+    };
+    if result.is_ok() && len > PAGE {
+        // What follows in the segment belongs to others: the program's mremap must not make it a part of the buffer.
+        // The kernel refuses to let grow what is not one mapping, and it keeps apart what is used differently.
+        // SAFETY: advice about a page that was mapped just now, on how it will be read ahead: it is not.
+        unsafe { libc::madvise((start + len - PAGE) as *mut libc::c_void, PAGE as usize, libc::MADV_RANDOM) };
     }
+    drop(protected);
+    result
 }
 
 /// The way back: replaces a mapping of the segment by private memory of the

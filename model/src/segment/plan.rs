@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::extents::Pages;
-use super::layout::{page_ceil, page_floor};
+use super::layout::{page_ceil, page_floor, PAGE};
 use super::maps::{each_mapping, Mapping};
 use super::mover::SegmentError;
 use super::registry::{self, InProcess};
@@ -90,7 +90,7 @@ fn classify(
         return;
     }
     let anonymous = mapping.inode == 0 && mapping.private_writable && !mapping.special;
-    if !anonymous {
+    if !anonymous || is_alone(segment, mapping) {
         push(from, to, Source::Foreign);
         return;
     }
@@ -107,6 +107,21 @@ fn classify(
     push(below, above, Source::Foreign);
     push(above, last, Source::Movable);
     push(last, to, Source::Foreign);
+}
+
+/// A page that is a mapping of its own: in the segment it could grow by mremap over what follows there, which `move_in`
+/// prevents for more than a page. With other memory of this kind beside it, moved or not, it was a part of that.
+fn is_alone(segment: &Segment, mapping: &Mapping) -> bool {
+    let memory = |at: u64| {
+        let mut memory = false;
+        let _ = each_mapping(at, |other| {
+            let ours = (other.device, other.inode) == segment.local().identity;
+            memory = other.start <= at && (ours || other.inode == 0 && other.private_writable);
+            false
+        });
+        memory
+    };
+    mapping.end - mapping.start == PAGE && !memory(mapping.start.wrapping_sub(1)) && !memory(mapping.end)
 }
 
 /// The stack of this thread; empty for the main thread, whose stack the kernel

@@ -6,10 +6,10 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::local_lock::{Entered, LocalLock};
-use super::{dma, fork, Local, Segment};
+use super::{dma, fork, protect, Local, Segment};
 
 /// Held while segments are mapped or unmapped, while pages are moved, and
 /// across `fork`.
@@ -101,6 +101,9 @@ pub(super) fn enter_segment(
         identity: ((rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev)), stat.st_ino),
         detached: AtomicBool::new(false),
         moved_pages: AtomicBool::new(false),
+        repairing: AtomicBool::new(false),
+        overlapped: AtomicBool::new(false),
+        world_bytes: AtomicU64::new(0),
         cache: UnsafeCell::new(dma::Cache::new()),
         views: UnsafeCell::default(),
         offers: UnsafeCell::default(),
@@ -129,6 +132,10 @@ pub(super) fn leave(local: &Local) {
     let _held = enter();
     // SAFETY: PROCESS is held.
     unsafe { (*SEGMENTS.0.get()).retain(|&entry| !std::ptr::eq(entry, local)) };
+    // SAFETY: as above.
+    if unsafe { segments() }.is_empty() {
+        protect::end();
+    }
     // SAFETY: the mapping is ours and its owner is being dropped. In a forked
     // child it is the empty memory that took the segment's place.
     unsafe { libc::munmap(local.base as *mut libc::c_void, local.total_bytes as usize) };

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::dma::Dma;
@@ -18,15 +19,19 @@ use super::Segment;
 
 impl Segment {
     /// Pages of `dropped` that no address of this member stands for any longer.
-    pub(super) fn unused(&self, dma: &Dma<'_>, dropped: &[Range]) -> Vec<Pages> {
-        let heap = self.tables().header.heap_offset;
+    pub(super) fn unused(&self, dma: &Dma<'_>, dropped: &[Range]) -> Vec<Leaving> {
+        let heap = self.heap_offset();
         let mut unused = Vec::new();
+        // Where nothing was registered twice there is nothing to search.
+        let others = match self.local().overlapped.load(Ordering::Relaxed) {
+            true => dma.ranges(),
+            false => &[],
+        };
         for range in dropped {
             let mut page = (range.backing - heap) / PAGE;
             let end = (range.backing + range.len - heap).div_ceil(PAGE);
             // What is still in use cuts the run into smaller ones.
-            let mut used: Vec<(u64, u64)> = dma
-                .ranges()
+            let mut used: Vec<(u64, u64)> = others
                 .iter()
                 .filter(|other| other.in_segment())
                 .map(|other| {
@@ -39,21 +44,23 @@ impl Segment {
             used.push((end, end));
             for (from, to) in used {
                 if page < from {
-                    unused.push(Pages { start: page, pages: from - page });
+                    let address = range.start.wrapping_add((heap + page * PAGE).wrapping_sub(range.backing));
+                    unused.push(Leaving { pages: Pages { start: page, pages: from - page }, address });
                 }
                 page = page.max(to);
             }
         }
-        merge(unused)
+        unused
     }
 
     /// Makes private memory again of every buffer that maps these pages, then
     /// frees them. Pages that cannot be brought home stay as they are.
-    pub(super) fn bring_home_and_free(&self, held: &InProcess<'_>, pages: Vec<Pages>) {
-        if pages.is_empty() {
+    pub(super) fn bring_home_and_free(&self, held: &InProcess<'_>, leaving: &[Leaving]) {
+        if leaving.is_empty() {
             return;
         }
-        let Ok(stuck) = self.bring_home(held, &pages) else {
+        let pages = pages_of(leaving);
+        let Ok(stuck) = self.bring_home(held, &pages, leaving) else {
             return;
         };
         let free: Vec<Pages> = pages
@@ -64,22 +71,22 @@ impl Segment {
     }
 
     /// Returns the pages that are still mapped somewhere because moving them
-    /// failed.
-    pub(super) fn bring_home(&self, held: &InProcess<'_>, pages: &[Pages]) -> std::io::Result<Vec<Pages>> {
-        let mut found: Vec<(u64, Pages)> = Vec::new();
-        each_mapping(0, |mapping: &Mapping| {
-            if (mapping.device, mapping.inode) == self.local().identity
-                && !registry::is_base(held, mapping.start)
-            {
-                found.extend(self.overlaps(mapping, pages));
-            }
-            true
-        })?;
+    /// failed. `leaving`: where they are to be found, if the program has not moved or unmapped them.
+    pub(super) fn bring_home(
+        &self,
+        held: &InProcess<'_>,
+        pages: &[Pages],
+        leaving: &[Leaving],
+    ) -> std::io::Result<Vec<Pages>> {
+        let mut found = match self.in_their_places(held, leaving)? {
+            Some(found) => found,
+            None => self.everywhere(held, pages)?,
+        };
+        join(&mut found);
         let mut stuck = Vec::new();
         for (address, run) in found {
             let offset = self.offset_of(run.start);
-            // SAFETY: /proc/self/maps says that the segment is mapped there at
-            // this offset, and it is no base mapping.
+            // SAFETY: the kernel says that the segment is mapped there at this offset, and it is no base mapping.
             let moved = unsafe { move_out(self.file(), address, run.bytes(), offset, true) };
             if moved.is_err() {
                 stuck.push(run);
@@ -88,9 +95,52 @@ impl Segment {
         Ok(stuck)
     }
 
+    /// Where these pages are, if each is at its place: what else the process has mapped need not be looked at then.
+    /// (A second mapping of them cannot be: the program would have to ask for one of memory that it takes for private.)
+    fn in_their_places(
+        &self,
+        held: &InProcess<'_>,
+        leaving: &[Leaving],
+    ) -> std::io::Result<Option<Vec<(u64, Pages)>>> {
+        let mut found = Vec::new();
+        // An area stays where it is.
+        for one in leaving.iter().filter(|one| !registry::is_base(held, one.address)) {
+            let (mut at, end) = (one.address, one.address + one.pages.bytes());
+            each_mapping(at, |mapping: &Mapping| {
+                let offset = mapping.offset.wrapping_add(at.wrapping_sub(mapping.start));
+                let shown = (mapping.device, mapping.inode) == self.local().identity
+                    && mapping.start <= at
+                    && offset == self.offset_of(one.pages.start) + (at - one.address);
+                if shown {
+                    at = mapping.end.min(end);
+                }
+                shown && at < end
+            })?;
+            if at < end {
+                return Ok(None);
+            }
+            found.push((one.address, one.pages));
+        }
+        Ok((!leaving.is_empty()).then_some(found))
+    }
+
+    /// Wherever these pages are mapped: looks at all that the process has mapped.
+    fn everywhere(&self, held: &InProcess<'_>, pages: &[Pages]) -> std::io::Result<Vec<(u64, Pages)>> {
+        let mut found = Vec::new();
+        each_mapping(0, |mapping: &Mapping| {
+            if (mapping.device, mapping.inode) == self.local().identity
+                && !registry::is_base(held, mapping.start)
+            {
+                found.extend(self.overlaps(mapping, pages));
+            }
+            true
+        })?;
+        Ok(found)
+    }
+
     /// The parts of `mapping` that show some of `pages`.
     fn overlaps<'a>(&self, mapping: &Mapping, pages: &'a [Pages]) -> impl Iterator<Item = (u64, Pages)> + 'a {
-        let heap = self.tables().header.heap_offset;
+        let heap = self.heap_offset();
         let first = mapping.offset.saturating_sub(heap) / PAGE;
         let last = first + (mapping.end - mapping.start) / PAGE;
         let address = mapping.start;
@@ -144,6 +194,28 @@ impl Segment {
             Err(_) => false,
         }
     }
+}
+
+/// Pages that are to leave the segment, and the address at which the program should have them.
+pub(super) struct Leaving {
+    pub(super) pages: Pages,
+    pub(super) address: u64,
+}
+
+pub(super) fn pages_of(leaving: &[Leaving]) -> Vec<Pages> {
+    merge(leaving.iter().map(|one| one.pages).collect())
+}
+
+/// Makes one of neighbours that continue each other: a buffer comes home as one mapping.
+fn join(found: &mut Vec<(u64, Pages)>) {
+    found.sort_unstable();
+    found.dedup_by(|next, last| {
+        let joined = last.0 + last.1.bytes() == next.0 && last.1.end() == next.1.start;
+        if joined {
+            last.1.pages += next.1.pages;
+        }
+        joined
+    });
 }
 
 /// Sorts runs and makes one of those that touch or overlap.

@@ -21,6 +21,8 @@ use super::now_ns;
 const TID: u32 = 0x3fff_ffff;
 /// The holder died (FUTEX_OWNER_DIED); set by the kernel.
 const DIED: u32 = 0x4000_0000;
+/// Nobody has this thread id: the lock is not given to anybody any more.
+const CONDEMNED: u32 = TID;
 /// Somebody sleeps until the lock is free (FUTEX_WAITERS).
 const WAITERS: u32 = 0x8000_0000;
 
@@ -148,6 +150,8 @@ pub(super) enum Refused {
     TimedOut,
     /// The calling thread has it.
     Recursive,
+    /// Nobody gets it any more.
+    Condemned,
     /// This system has no robust futexes.
     Unsupported(io::Error),
 }
@@ -212,18 +216,20 @@ impl RobustLock {
             Some(died) => Ok((held, died)),
             None => {
                 held.gone();
-                Err(Refused::TimedOut)
+                Err(if self.is_condemned() { Refused::Condemned } else { Refused::TimedOut })
             }
         }
     }
 
-    /// Waits for the lock and takes it; `None` when the time is over. True when its holder has died.
+    /// Waits for the lock and takes it; `None` when the time is over, or it is not to be had any more. True when its
+    /// holder has died.
     fn wait(&self, tid: u32, timeout: Duration) -> Option<bool> {
         let mut bits = 0;
         let mut until = None;
         loop {
             let found = match self.attempt(tid, bits) {
                 Ok(died) => return Some(died),
+                Err(found) if found & TID == CONDEMNED => return None,
                 Err(found) => found,
             };
             // The clock is not read where nothing has to be waited for: it may be a virtual one.
@@ -252,6 +258,39 @@ impl RobustLock {
             futex_wake(&self.0, 1);
         }
         held.gone();
+    }
+
+    /// Leaves the lock as the kernel leaves that of a thread that ends: who takes it next is told.
+    #[cold]
+    pub fn abandon(&self, held: &Held) {
+        if self.0.swap(DIED, Ordering::Release) & WAITERS != 0 {
+            futex_wake(&self.0, 1);
+        }
+        held.gone();
+    }
+
+    /// Gives it to nobody any more, instead of giving it back.
+    #[cold]
+    pub fn condemn(&self, held: &Held) {
+        self.0.store(CONDEMNED, Ordering::Release);
+        futex_wake(&self.0, u32::MAX >> 1);
+        held.gone();
+    }
+
+    /// Whether it is not to be had any more.
+    #[inline]
+    pub fn is_condemned(&self) -> bool {
+        self.holder() == CONDEMNED
+    }
+
+    /// What the kernel does when its holder ends, for a holder that is not there (the word was overwritten).
+    pub fn holder_is_gone(&self, tid: u32) {
+        let found = self.0.load(Ordering::Relaxed);
+        if found & TID == tid
+            && self.0.compare_exchange(found, DIED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            futex_wake(&self.0, 1);
+        }
     }
 
     /// Thread id of the holder; 0 when there is none.
@@ -369,6 +408,55 @@ mod tests {
             lock.give(&held);
         });
         let Taken::Free(held) = lock.try_take() else { panic!("nobody died since") };
+        lock.give(&held);
+    }
+
+    #[test]
+    fn an_abandoned_lock_is_taken_as_from_the_dead() {
+        let lock = lock();
+        let Taken::Free(held) = lock.try_take() else { panic!("taken") };
+        thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                let Ok((held, died)) = lock.take(LONG) else { panic!("in time") };
+                lock.give(&held);
+                died
+            });
+            while lock.0.load(Ordering::Relaxed) & WAITERS == 0 {
+                thread::yield_now();
+            }
+            lock.abandon(&held);
+            assert!(pending().is_null());
+            assert!(sleeper.join().unwrap());
+        });
+        let Taken::Free(held) = lock.try_take() else { panic!("told once") };
+        lock.give(&held);
+    }
+
+    #[test]
+    fn a_condemned_lock_is_refused_at_once_and_to_those_who_wait() {
+        let lock = lock();
+        let Taken::Free(held) = lock.try_take() else { panic!("taken") };
+        thread::scope(|scope| {
+            let sleeper = scope.spawn(|| matches!(lock.take(LONG), Err(Refused::Condemned)));
+            while lock.0.load(Ordering::Relaxed) & WAITERS == 0 {
+                thread::yield_now();
+            }
+            lock.condemn(&held);
+            assert!(sleeper.join().unwrap());
+        });
+        assert!(matches!(lock.try_take(), Taken::Busy));
+        assert!(matches!(lock.take(LONG), Err(Refused::Condemned)));
+        assert!(lock.is_condemned() && pending().is_null());
+    }
+
+    #[test]
+    fn a_holder_that_is_not_there_is_taken_for_dead() {
+        let lock = RobustLock(AtomicU32::new(0x3ff0_0000));
+        assert!(matches!(lock.try_take(), Taken::Busy));
+        lock.holder_is_gone(7);
+        assert!(matches!(lock.try_take(), Taken::Busy), "somebody else has it");
+        lock.holder_is_gone(0x3ff0_0000);
+        let Taken::FromDead(held) = lock.try_take() else { panic!("given up") };
         lock.give(&held);
     }
 

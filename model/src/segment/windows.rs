@@ -7,7 +7,7 @@
 //! way of that, a right or a missing `/proc`, leaves the copy to the kernel.
 //!
 //! A file that has become shorter would kill whoever touches what is missing
-//! (SIGBUS), so its size is looked at before each copy.
+//! (SIGBUS), so the kernel copies to and from windows ([`super::foreign`]).
 #![allow(unsafe_code)]
 
 use std::ffi::CString;

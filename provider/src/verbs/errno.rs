@@ -50,7 +50,8 @@ pub fn set_errno(error: Errno) {
 }
 
 fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    // What a panic leaves half-done belongs to the object of the call; the program gets EIO.
+    // The program gets EIO. What a panic leaves half done is the object of the call's, or the cards': their lock counts
+    // as a dead holder's then, and they are repaired before anything else happens to them.
     catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(Errno::EIO))
 }
 

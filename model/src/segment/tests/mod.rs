@@ -4,6 +4,7 @@ mod child;
 mod deaths;
 mod extents;
 mod forks;
+mod growing;
 mod helped;
 mod members;
 mod moving;
@@ -37,7 +38,7 @@ fn options(socket_path: PathBuf) -> KeeperOptions {
         heap_bytes: 64 * GIB,
         world_bytes: 1 << 20,
         init: Box::new(|_| {}),
-        on_member_gone: Box::new(|_, _| {}),
+        on_member_gone: Box::new(|_, _| true),
         on_timer: Box::new(|_| u64::MAX),
     }
 }
@@ -56,6 +57,7 @@ impl Net {
             let mut options = options(socket);
             options.on_member_gone = Box::new(move |_, member| {
                 let _ = report.send(member);
+                true
             });
             adjust(&mut options);
             keeper::run(options)

@@ -1,0 +1,57 @@
+//! A panic while the cards are run.
+#![allow(unsafe_code)]
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use fpga_regs::{QpState, QpType};
+
+use super::run_keeper;
+use super::runner::{note, Runner};
+use crate::env::{Env, Work};
+use crate::journal;
+use crate::segment::Segment;
+
+#[test]
+fn cards_that_a_panic_left_half_changed_are_repaired_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("net/sock");
+    let at = socket.clone();
+    let keeper = std::thread::spawn(move || run_keeper(&at, 2).unwrap());
+    let until = Instant::now() + Duration::from_secs(20);
+    let attach = || loop {
+        match Segment::attach(&socket) {
+            Ok(segment) => return Runner::new(segment),
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let (a, b) = (attach(), attach());
+    let generation = a.segment().generation();
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        a.control(|world, env| {
+            let qp = &mut world.cards[0].qps[7];
+            (qp.used, qp.qpn, qp.qp_type, qp.state) = (true, 7, QpType::UD, QpState::RTS);
+            note(a.segment(), journal::one(0, 7));
+            env.push(Work::Send { card: 0, qp: 7 });
+            panic!("injected by the test");
+        })
+    }));
+    assert!(panicked.is_err());
+    // Whoever takes the lock is told, and nothing that was found out before counts.
+    let guard = b.segment().lock(Duration::from_secs(5)).unwrap();
+    assert!(guard.recovered());
+    assert!(b.segment().generation() > generation);
+    drop(guard);
+    let state = b.control(|world, _| world.cards[0].qps[7].state).unwrap();
+    assert_eq!(state, QpState::ERR, "what was under work goes to error");
+    assert_eq!(b.segment().journal().load(Ordering::Relaxed), 0);
+    assert!(!b.segment().lock(Duration::from_secs(5)).unwrap().recovered());
+    // The process that panicked does not go on with what it had queued then.
+    let left = a.control(|_, env| env.has_work()).unwrap();
+    assert!(!left, "work of the run that panicked");
+    b.control(|world, _| world.cards[0].qps[7].used = false).unwrap();
+    drop((a, b));
+    keeper.join().unwrap();
+}

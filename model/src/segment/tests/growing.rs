@@ -1,0 +1,58 @@
+//! Buffers that grow, and many of them.
+#![allow(unsafe_code)]
+
+use std::time::Duration;
+
+use super::super::Backing;
+use super::{Buffer, Net};
+
+const PAGE: usize = 4096;
+
+#[test]
+fn a_buffer_does_not_grow_over_what_follows_it_in_the_segment() {
+    let net = Net::start();
+    let a = net.attach();
+    for pages in [2, 3, 64] {
+        let (one, other) = (Buffer::filled(pages * PAGE, 1), Buffer::filled(pages * PAGE, 2));
+        a.map(one.ptr, one.len, true).unwrap();
+        a.map(other.ptr, other.len, true).unwrap();
+        // All of it, in place or elsewhere; and its last page, which is what would grow.
+        for flags in [0, libc::MREMAP_MAYMOVE] {
+            // SAFETY: our own mapping.
+            let grown = unsafe { libc::mremap(one.ptr.cast(), one.len, 2 * one.len, flags) };
+            assert_eq!(grown, libc::MAP_FAILED, "{pages} pages");
+        }
+        assert!(one.is_pattern(1) && other.is_pattern(2));
+        a.unmap(one.ptr, one.len).unwrap();
+        a.unmap(other.ptr, other.len).unwrap();
+        // Afterwards it may.
+        // SAFETY: as above.
+        unsafe {
+            let grown = libc::mremap(one.ptr.cast(), one.len, 2 * one.len, libc::MREMAP_MAYMOVE);
+            assert_ne!(grown, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+            let all = std::slice::from_raw_parts(grown.cast::<u8>(), 2 * one.len);
+            assert!(all[one.len..].iter().all(|&byte| byte == 0));
+            libc::munmap(grown, 2 * one.len);
+        }
+        // It has gone.
+        std::mem::forget(one);
+    }
+}
+
+#[test]
+fn a_page_that_is_a_mapping_of_its_own_stays() {
+    let net = Net::start();
+    let a = net.attach();
+    let three = Buffer::filled(3 * PAGE, 3);
+    // SAFETY: pages of our own mapping: the one in the middle is left alone.
+    unsafe {
+        libc::munmap(three.ptr.cast(), PAGE);
+        libc::munmap(three.ptr.add(2 * PAGE).cast(), PAGE);
+    }
+    let page = three.ptr.wrapping_add(PAGE);
+    a.map(page, PAGE, true).unwrap();
+    let guard = a.lock(Duration::from_secs(5)).unwrap();
+    assert_eq!(guard.resolve(a.member(), page as u64), Some((Backing::Foreign, PAGE as u64)));
+    drop(guard);
+    a.unmap(page, PAGE).unwrap();
+}

@@ -1,0 +1,70 @@
+//! A member that writes over everything that it can map of its net. There is no isolation between the programs of a
+//! net: the others may lose their cards, with an error. They do not crash, and the keeper neither dies nor spins.
+
+use std::os::unix::process::ExitStatusExt;
+use std::time::{Duration, Instant};
+
+use tests::stock::{compile_c, cpu_time, free_port, keepers, wait_until_listening, StockNet};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// How the members of a net fared.
+#[derive(Default, Debug)]
+struct Fates {
+    /// Ended well, or were still at work.
+    well: u32,
+    /// Ended with an error.
+    failed: u32,
+}
+
+fn scribbled(rounds: u64, first: u64) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let scribble = compile_c("scribble", directory.path());
+    let duel = compile_c("duel", directory.path());
+    let mut fates = Fates::default();
+    for seed in first..first + rounds {
+        let place = ["all", "tables", "world", "lock"][seed as usize % 4];
+        let net = StockNet::new();
+        let port = free_port().to_string();
+        let mut server = net.start(&duel, &["verbena0", &port, "-", "0"]);
+        let listens = wait_until_listening(&mut server, port.parse().expect("a port"), LIMIT);
+        assert!(listens, "seed {seed}: {}", server.said());
+        let client = net.start(&duel, &["verbena1", &port, "localhost", "0"]);
+        let keeper = net.keeper();
+        std::thread::sleep(Duration::from_millis(150));
+        let writes = if place == "lock" { "3" } else { "3000" };
+        net.run(&scribble, &["verbena0", &seed.to_string(), writes, place], LIMIT);
+        // Whatever was done to the cards, they are looked at: by the keeper, as a member has gone.
+        std::thread::sleep(Duration::from_millis(600));
+        let (before, begin) = (cpu_time(keeper), Instant::now());
+        std::thread::sleep(Duration::from_millis(400));
+        let (used, took) = (cpu_time(keeper) - before, begin.elapsed());
+        assert!(used < took / 2, "seed {seed}, {place}: the keeper used {used:?} of {took:?}");
+        assert!(keepers(net.name()).contains(&keeper), "seed {seed}, {place}: the keeper has gone");
+        for mut program in [server, client] {
+            if !program.has_ended() {
+                // Dropped, it is killed.
+                fates.well += 1;
+                continue;
+            }
+            let ended = program.wait(LIMIT);
+            let crashed = ended.status.and_then(|status| status.signal());
+            assert!(crashed.is_none(), "seed {seed}, {place}: a member crashed: {}", ended.how());
+            fates.failed += u32::from(!ended.good());
+            fates.well += u32::from(ended.good());
+        }
+        net.expect_gone();
+    }
+    println!("{fates:?} of {rounds} rounds");
+}
+
+#[test]
+fn a_member_that_writes_over_everything_crashes_nobody() {
+    scribbled(8, 1);
+}
+
+#[test]
+#[ignore = "takes ten minutes"]
+fn many_members_that_write_over_everything_crash_nobody() {
+    scribbled(400, 1000);
+}
