@@ -267,6 +267,10 @@ impl Registers for SegmentCard {
             _ => {}
         }
     }
+
+    fn may_vanish(&self) -> bool {
+        self.runner.segment().is_condemned()
+    }
 }
 
 impl Memory for SegmentCard {
@@ -346,10 +350,6 @@ impl Hints for SegmentCard {
     #[inline]
     fn expect_posts(&self, qpn: u32) {
         self.runner.expect_posts(self.card, qpn as u16);
-    }
-
-    fn may_vanish(&self) -> bool {
-        self.runner.segment().is_condemned()
     }
 
     #[inline]

@@ -7,10 +7,8 @@ use super::state::{place, seen_by, FOREVER};
 use crate::link::LinkArea;
 use crate::segment::futex_wake;
 use crate::world::World;
+use contract::clock::WAKE_SIGNAL;
 use std::sync::atomic::Ordering;
-
-/// Signal that ends the real wait of a thread whose virtual deadline has come (the clock library's).
-const WAKE_SIGNAL: i32 = 63;
 
 /// The simulation, for as long as the segment's lock is held.
 pub struct Engine<'a> {

@@ -1,8 +1,7 @@
 //! Signals to and of one thread.
 #![allow(unsafe_code)]
 
-/// Looks at a thread that may be spinning (the clock library's).
-const TICK_SIGNAL: u32 = 62;
+use contract::clock::TICK_SIGNAL;
 
 /// Sends a signal to a thread of a process; that it is gone does not matter.
 pub fn send(pid: u32, tid: u32, signal: i32) {

@@ -2,14 +2,13 @@
 
 use super::actors::State;
 use super::state::{Sim, FOREVER};
+use contract::clock::kind::PIPE;
+use contract::clock::UNCOUNTED;
 
 /// Streams known at a time.
 const STREAMS: usize = 256;
 /// Messages of a stream whose times are kept.
 const CHUNKS: usize = 64;
-
-/// Kind of stream: a pipe (`provider/clock/src/abi.rs`).
-const PIPE: u32 = 3;
 
 /// One direction of a stream: kind, writer, reader (both ends derive it alike).
 pub type Key = (u32, u64, u64);
@@ -51,7 +50,7 @@ pub struct Streams {
 
 /// Streams whose positions are not counted.
 fn uncounted(end: u64) -> bool {
-    end == FOREVER - 1
+    end == UNCOUNTED
 }
 
 impl Streams {

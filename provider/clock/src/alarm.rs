@@ -4,9 +4,9 @@
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::abi::NEVER;
 use crate::next::{next, replace};
 use crate::{sys, timeline};
+use contract::clock::NEVER;
 
 const SECOND: u64 = 1_000_000_000_000;
 const MICROSECOND: u64 = 1_000_000;

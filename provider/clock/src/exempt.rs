@@ -1,10 +1,10 @@
 //! Code that sees the machine's time: the vDSO, and libraries that asked for it.
 #![allow(unsafe_code)]
 
+use contract::imports::replace_import;
 use std::ffi::{c_int, c_void, CStr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::got;
 use crate::sys::{self, sys};
 
 const MAX: usize = 16;
@@ -100,13 +100,13 @@ pub fn exempt(inside: usize) -> Option<usize> {
         };
         if real != 0 {
             // SAFETY: `real` is the function of that name, in a library that is never unloaded.
-            patched += unsafe { got::replace_import(inside, name, real) }.ok()?;
+            patched += unsafe { replace_import(inside, name, real) }.ok()?;
         }
     }
     Some(patched)
 }
 
-/// See [`crate::abi::Exempt`].
+/// See [`contract::clock::Exempt`].
 #[cfg_attr(not(test), no_mangle)]
 pub extern "C" fn verbena_clock_exempt(inside: *const c_void) -> c_int {
     exempt(inside as usize).map_or(-1, |patched| patched as c_int)

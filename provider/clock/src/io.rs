@@ -5,13 +5,13 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::abi::{kind, NEVER};
 use crate::next::{next, replace};
 use crate::read_clock::US;
 use crate::stream::{self, Stream};
 use crate::sys::{self, sys};
 use crate::timeline;
 use crate::wait::{wait_one, Interrupted};
+use contract::clock::{kind, NEVER};
 
 fn fail<R: From<i8>>(error: c_int) -> R {
     sys::set_errno(error);

@@ -2,19 +2,16 @@
 //! that the program reads virtual, and tells a timeline when the program waits.
 //!
 //! `LD_PRELOAD` with the path of `libverbena_clock.so` is all the environment that it needs. While
-//! nobody has attached a timeline ([`abi`]) the process has a clock of its own, which only goes on
+//! nobody has attached a timeline ([`contract::clock`]) the process has a clock of its own, which only goes on
 //! by what the program reads and sleeps.
 
 // Unit tests enter parts only: what replaces a function of the C library stays out of the harness.
 #![cfg_attr(test, allow(dead_code))]
 
-pub mod abi;
 mod address;
 mod alarm;
 mod cpuinfo;
 mod exempt;
-#[path = "../../src/abi/got.rs"]
-mod got;
 mod io;
 mod lock;
 mod next;

@@ -10,7 +10,8 @@ use crate::next::{next, replace};
 use crate::read_clock::{from_timespec, origin, NS};
 use crate::sys::{self, sys};
 use crate::wait::wait_for;
-use crate::{abi, read_clock, threads, timeline};
+use crate::{read_clock, threads, timeline};
+use contract::clock as abi;
 
 /// How long a slice of a real wait is, in nanoseconds: so late is a virtual time-out noticed.
 const SLICE_NS: u64 = 2_000_000;

@@ -3,12 +3,12 @@
 
 use std::ffi::{c_int, c_ulong, c_void};
 
-use crate::abi::NEVER;
 use crate::next::replace;
 use crate::read_clock::{from_timespec, US};
 use crate::sys::{self, sys};
 use crate::timeline;
 use crate::wait::{wait, Interrupted};
+use contract::clock::NEVER;
 
 const MS: u64 = 1000 * US;
 

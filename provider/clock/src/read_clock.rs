@@ -11,7 +11,7 @@ use crate::next::{next, replace};
 use crate::sys;
 use crate::timeline::{self, Source};
 
-pub use crate::abi::EPOCH_S;
+pub use contract::clock::EPOCH_S;
 
 /// The monotonic clocks, and the time stamp counter, at the start of virtual time, in seconds.
 pub const BOOTED_S: u64 = 1000;

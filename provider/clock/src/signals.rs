@@ -5,9 +5,9 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::abi::{TICK_SIGNAL, WAKE_SIGNAL};
 use crate::next::{next, replace};
 use crate::sys::{self, sys};
+use contract::clock::{TICK_SIGNAL, WAKE_SIGNAL};
 
 /// The signals of this library.
 const OURS: [c_int; 4] = [libc::SIGSEGV, libc::SIGTRAP, TICK_SIGNAL, WAKE_SIGNAL];

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::abi::WAKE_SIGNAL;
 use crate::{alarm, exempt, signals, spin, stream, threads, timeline, tsc, wait};
+use contract::clock::WAKE_SIGNAL;
 
 #[cfg(not(test))]
 #[used]

@@ -5,13 +5,10 @@ use std::ffi::{c_int, c_short};
 use std::mem::{size_of, zeroed};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::abi::{kind, ConnKey, WaitFd, NEVER};
 use crate::address::Name;
 use crate::sys::sys;
 use crate::timeline;
-
-/// Position of what is not counted.
-const UNCOUNTED: u64 = NEVER - 1;
+use contract::clock::{kind, ConnKey, WaitFd, NEVER, UNCOUNTED};
 
 /// Streams whose positions are kept. When there are more, the oldest in a slot is forgotten.
 const SLOTS: usize = 1024;

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicU8, Ordering};
 
-use crate::abi::{self, ConnKey, WaitFd};
+use contract::clock::{self as abi, ConnKey, WaitFd};
 
 /// What a reading costs while nobody has attached: the time of a reading through the vDSO.
 const LOCAL_READ_PS: u64 = 20_000;

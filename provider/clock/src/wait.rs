@@ -4,12 +4,12 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
-use crate::abi::{WaitFd, NEVER, WAKE_SIGNAL};
 use crate::read_clock::NS;
 use crate::signals::{self, bit, SYNCHRONOUS};
 use crate::sys::{self, sys};
 use crate::timeline::{self, Source};
 use crate::{alarm, stream, threads};
+use contract::clock::{WaitFd, NEVER, WAKE_SIGNAL};
 
 thread_local! {
     /// The timeline has sent its signal.

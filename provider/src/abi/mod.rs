@@ -1,7 +1,6 @@
 //! How libibverbs and this provider meet: the private driver ABI, registration, and the one call
 //! that libibverbs makes past its providers.
 
-pub mod got;
 pub mod private;
 pub mod register;
 pub mod write_hook;

@@ -11,10 +11,10 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
 use std::sync::{Mutex, Once, PoisonError};
 
-use super::got;
 use super::private::{
     create_comp_channel_cmd, verbs_register_driver_34, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL,
 };
+use contract::imports::replace_import;
 
 /// Makes a completion channel for the context behind a registration and returns its descriptor.
 pub type MakeChannel = fn(context: usize) -> Result<RawFd, c_int>;
@@ -41,7 +41,7 @@ pub fn install() {
         let inside = verbs_register_driver_34 as *const () as usize;
         // SAFETY: `write` below has the signature of write(2), and libibverbs never unloads a
         // provider. The address lies in libibverbs, whatever name it was loaded under.
-        let patched = unsafe { got::replace_import(inside, c"write", write as *const () as usize) };
+        let patched = unsafe { replace_import(inside, c"write", write as *const () as usize) };
         match patched {
             Ok(0) => {
                 eprintln!("verbena: libibverbs does not import write(): completion channels will not work")

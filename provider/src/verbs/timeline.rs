@@ -9,11 +9,9 @@ use model::attach::{on_alarm, Clocked, Wait, Watched};
 
 use super::card::Device;
 
-#[allow(missing_docs)]
-#[path = "../../clock/src/abi.rs"]
-mod abi;
-
-use abi::{Attach, ConnKey, DeliverAlarm, Places, Timeline, WaitFd, VERSION};
+use contract::clock::{
+    kind, Attach, ConnKey, DeliverAlarm, Places, Timeline, WaitFd, EPOCH_S, MAX_PLACES, VERSION,
+};
 
 /// The simulation that this process takes part in. It stays as long as the process.
 static CLOCK: OnceLock<Clocked> = OnceLock::new();
@@ -155,7 +153,7 @@ unsafe extern "C" fn memory_wait(_: *mut c_void, places: *const Places) -> u64 {
     // SAFETY: the clock library gives valid places.
     let places = unsafe { &*places };
     let mut watched = Watched::default();
-    for range in &places.ranges[..(places.count as usize).min(abi::MAX_PLACES)] {
+    for range in &places.ranges[..(places.count as usize).min(MAX_PLACES)] {
         watched.add(range.first..range.end);
     }
     clock().map_or(0, |c| c.memory_wait(watched))
@@ -174,7 +172,7 @@ extern "C" fn alarm(_: *mut c_void, at: u64) {
 /// What the program's REALTIME shows, in nanoseconds, when the card's clock shows 0; `None` where programs see the
 /// machine's clock.
 pub fn epoch(device: &Device) -> Option<u64> {
-    device.card().clocked().map(|_| abi::EPOCH_S * 1_000_000_000)
+    device.card().clocked().map(|_| EPOCH_S * 1_000_000_000)
 }
 
 /// This provider is about to write to a pipe that the program reads, up to byte `end`.
@@ -186,6 +184,6 @@ pub fn writes_pipe(fd: std::ffi::c_int, end: u64) {
         (libc::fstat(fd, &mut stat) == 0).then_some(stat.st_ino)
     };
     if let Some(inode) = inode {
-        clock.sent((abi::kind::PIPE, inode, 0), end);
+        clock.sent((kind::PIPE, inode, 0), end);
     }
 }

@@ -11,8 +11,8 @@ mod decode;
 mod step;
 pub mod tick;
 
-use crate::abi::TICK_SIGNAL;
 use crate::signals;
+use contract::clock::TICK_SIGNAL;
 
 /// Sets up the handlers of this thread's process.
 pub fn start() {

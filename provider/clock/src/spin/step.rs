@@ -1,7 +1,7 @@
 //! The proof that a thread can only go on doing the same.
 #![allow(unsafe_code)]
 
-use crate::abi;
+use contract::clock as abi;
 
 use super::decode::{effect, Effect, Place};
 
@@ -198,7 +198,7 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::{join, Place, Places, Proof};
-    use crate::abi::Range;
+    use contract::clock::Range;
 
     fn range(first: u64, end: u64) -> Range {
         Range { first, end }

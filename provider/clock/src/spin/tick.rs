@@ -5,9 +5,9 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 
 use super::step::{Proof, Verdict, MAX_STEPS};
-use crate::abi::TICK_SIGNAL;
 use crate::sys::{self, sys};
 use crate::{exempt, signals, threads, timeline};
+use contract::clock::TICK_SIGNAL;
 
 /// Real time between two looks at a thread, in nanoseconds.
 const PERIOD_NS: i64 = 50_000;

@@ -2,8 +2,7 @@
 //!
 //! The clock library is preloaded into the program and knows nothing of cards. It keeps a clock of
 //! its own until a library that does know attaches a [`Timeline`]; from then on that one is asked.
-//! This file depends on nothing, so that the other side can include it by path. All times are
-//! virtual picoseconds since the start of the net, the same for all its processes.
+//! All times are virtual picoseconds since the start of the net, the same for all its processes.
 //!
 //! The library exports, to be found with `dlsym(RTLD_DEFAULT, ...)`:
 //!
@@ -25,7 +24,6 @@
 //! after the bytes have come [`Timeline::received`] with the position it has reached: its clock
 //! becomes at least the time at which the byte before that position was sent, plus the latency of
 //! a message. In the timeline it is `sent` that makes the reader runnable, not the kernel.
-#![allow(dead_code)] // each side uses its half
 
 use std::ffi::{c_int, c_void};
 
@@ -37,6 +35,9 @@ pub const VERSION: u32 = 2;
 
 /// "No deadline" and "the alarm is off".
 pub const NEVER: u64 = u64::MAX;
+
+/// The position in a stream whose bytes are not counted: connections and datagrams.
+pub const UNCOUNTED: u64 = NEVER - 1;
 
 /// Real-time signal that ends the real wait of a thread between [`Timeline::block`] and
 /// [`Timeline::unblock`]. The timeline sends it with `tgkill(pid, tid, WAKE_SIGNAL)` when the virtual
@@ -60,11 +61,11 @@ pub mod kind {
     /// A pipe or FIFO: inode number, 0.
     pub const PIPE: u32 = 3;
     /// Connections to a listening socket: `from` is 0, `to` hashes the listening port (TCP) or name
-    /// (UNIX). A client's `connect` is `sent` with the position [`super::NEVER`] - 1, `accept`
+    /// (UNIX). A client's `connect` is `sent` with the position [`super::UNCOUNTED`], `accept`
     /// waits for it. Connections are not counted.
     pub const LISTEN: u32 = 4;
     /// Datagrams (UDP, UNIX): as TCP, where `from` is 0 if the sender is not known. Not counted:
-    /// the position is always [`super::NEVER`] - 1.
+    /// the position is always [`super::UNCOUNTED`].
     pub const DATAGRAM: u32 = 5;
 }
 
