@@ -24,12 +24,13 @@ struct shared {
     uint64_t sum;
 };
 
+/* To a core, where there is one. */
 static void pin(int core)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(core, &set);
-    CHECK(!sched_setaffinity(0, sizeof set, &set));
+    (void)sched_setaffinity(0, sizeof set, &set);
 }
 
 static struct side meet(struct shared *shared, int me, const char *device, size_t bytes)
