@@ -91,12 +91,15 @@ fn a_report_with_published_and_own_measurements() {
         "{}",
         raw[SIZES - 1]
     );
-    assert!(raw[SIZES].contains("A published perftest"), "{}", raw[SIZES]);
+    assert!(raw[SIZES].contains("A perftest output"), "{}", raw[SIZES]);
     no_outside_resources(&html);
     let picture = fs::read_to_string(dir.path().join("out/send_bw.svg")).expect("a picture");
     assert!(picture.contains("SEND bandwidth: average bandwidth") && picture.contains("old &lt;JSON&gt;"));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.lines().any(|line| line.starts_with("send_bw") && line.contains("(published)")), "{said}");
+    let left_out =
+        "cx4lx (model) was not fitted to, of ConnectX-4 Lx EN 10GbE (published): the rows of 2 and 4 B";
+    assert!(said.contains(left_out), "{said}");
     assert!(stderr(&output).contains("16 runs took "), "{}", stderr(&output));
 
     check_csv(dir.path());

@@ -91,3 +91,13 @@ fn a_server_notices_that_its_client_is_gone() {
     let ended = server.wait(LIMIT);
     assert!(ended.said.contains("closed the TCP connection early"), "{}: {}", ended.how(), ended.said);
 }
+
+/// The benchmark's program whose receiver sums what it gets: it checks the sum.
+#[test]
+fn a_receiver_reads_what_was_sent() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = tests::stock::compile_c("reader", directory.path());
+    let net = StockNet::new();
+    let ended = net.start(&program, &["verbena0", "verbena1", "65536", "200"]).wait(LIMIT);
+    assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
+}

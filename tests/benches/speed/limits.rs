@@ -1,40 +1,60 @@
-//! The limits of this machine: what no card in shared memory can beat.
+//! What this machine does without a card: what a figure of perftest is set beside.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::pin::pin;
 
-/// Bytes per second of a hot copy of `size` bytes on one core.
+/// Bytes per second of a hot copy of `size` bytes on one core, between buffers as perftest's are once they are
+/// registered: whole pages of shared memory.
 pub fn memcpy(size: usize) -> f64 {
     pin(0);
-    let from = vec![1u8; size];
-    let mut to = vec![0u8; size];
+    let (from, to) = (Shared::new(size), Shared::new(size));
+    let rounds = ((256 << 20) / size).max(8);
     typical(5, || {
-        let rounds = ((256 << 20) / size).max(8);
         let start = Instant::now();
         for _ in 0..rounds {
-            to.copy_from_slice(std::hint::black_box(&from));
-            std::hint::black_box(&mut to);
+            let (from, to) = (std::hint::black_box(from.0), std::hint::black_box(to.0));
+            // SAFETY: two mappings of `size` bytes that nobody else uses.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, size) };
         }
         (rounds * size) as f64 / start.elapsed().as_secs_f64()
     })
 }
 
+/// A new shared mapping, all of whose pages are there.
+struct Shared(*mut u8, usize);
+
+impl Shared {
+    fn new(bytes: usize) -> Shared {
+        // SAFETY: a new mapping.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(at, libc::MAP_FAILED, "mmap failed");
+        Shared(at.cast(), bytes)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: our mapping, which is not used any more.
+        unsafe { libc::munmap(self.0.cast(), self.1) };
+    }
+}
+
 /// Two processes that share a page: the parent on core 0, the child on core 1.
 fn between_processes(bytes: usize, child: impl FnOnce(*mut u8), parent: impl FnOnce(*mut u8) -> f64) -> f64 {
-    // SAFETY: a new shared mapping; both sides use it as their closures agree.
-    let shared = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
-            -1,
-            0,
-        )
-    };
-    assert_ne!(shared, libc::MAP_FAILED, "mmap failed");
+    let mapping = &Shared::new(bytes);
+    // Both sides use it as their closures agree.
+    let Shared(shared, _) = *mapping;
     // SAFETY: the benchmark has one thread; the child only touches the mapping and exits.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "fork failed");
@@ -42,17 +62,14 @@ fn between_processes(bytes: usize, child: impl FnOnce(*mut u8), parent: impl FnO
         // SAFETY: ends with the parent, so that nothing is left behind.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         pin(1);
-        child(shared.cast());
+        child(shared);
         // SAFETY: no destructors of the parent's objects may run here.
         unsafe { libc::_exit(0) };
     }
     pin(0);
-    let result = parent(shared.cast());
-    // SAFETY: our child; the mapping is not used afterwards.
-    unsafe {
-        libc::waitpid(pid, std::ptr::null_mut(), 0);
-        libc::munmap(shared, bytes);
-    }
+    let result = parent(shared);
+    // SAFETY: our child.
+    unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
     result
 }
 
@@ -133,6 +150,51 @@ pub fn double_copy() -> f64 {
         )
     };
     typical(5, once)
+}
+
+/// Bytes per second of messages that one process copies into sixteen slots and another one sums, at the same time: what
+/// `tests/c/reader.c` does, without verbs.
+pub fn copy_and_read(size: usize) -> f64 {
+    const SLOTS: u64 = 16;
+    let messages = ((128 << 20) / size) as u64;
+    let slot = move |n: u64| 4096 + (n % SLOTS) as usize * size;
+    let once = || {
+        between_processes(
+            4096 + SLOTS as usize * size,
+            move |base| {
+                let mut sum = 0u64;
+                for n in 0..messages {
+                    while word(base, 0).load(Ordering::Acquire) <= n {
+                        std::hint::spin_loop();
+                    }
+                    // SAFETY: the slot is in the mapping, and ours until the count below is stored.
+                    let read =
+                        unsafe { std::slice::from_raw_parts(base.add(slot(n)).cast::<u64>(), size / 8) };
+                    sum = read.iter().fold(sum, |sum, word| sum.wrapping_add(*word));
+                    word(base, 1024).store(n + 1, Ordering::Release);
+                }
+                std::hint::black_box(sum);
+            },
+            move |base| {
+                let from = vec![1u8; size];
+                let start = Instant::now();
+                for n in 0..messages {
+                    while word(base, 1024).load(Ordering::Acquire) + SLOTS <= n {
+                        std::hint::spin_loop();
+                    }
+                    let from = std::hint::black_box(&from);
+                    // SAFETY: the slot is in the mapping, and ours until the count below is stored.
+                    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), base.add(slot(n)), size) };
+                    word(base, 0).store(n + 1, Ordering::Release);
+                }
+                while word(base, 1024).load(Ordering::Acquire) < messages {
+                    std::hint::spin_loop();
+                }
+                (messages as usize * size) as f64 / start.elapsed().as_secs_f64()
+            },
+        )
+    };
+    typical(3, once)
 }
 
 /// Messages per second through a ring of 64-byte slots that publishes each message.

@@ -1,7 +1,11 @@
-//! What stock perftest reaches on the modelled card, beside the limits of this machine, in one run.
+//! What stock perftest reaches on the modelled card, beside what the machine does without one, in one run.
 //!
 //! `cargo bench -p tests` prints a table of ratios and fails when one misses its goal. Needs two cores,
 //! and the packages perftest and ucx-utils. Absolute figures drift with the machine; the ratios count.
+//!
+//! `ib_write_bw` is a copy on one core here: whoever posts runs the peer's card too, the server sleeps, and nobody
+//! reads what was written. So it is set beside a copy on one core. The rows with a reader tell what arrives at
+//! another core.
 #![allow(unsafe_code)]
 
 mod command;
@@ -9,8 +13,7 @@ mod limits;
 mod pin;
 mod programs;
 
-use limits::typical;
-use programs::{last_row, pair, perftest, ucx};
+use programs::{last_row, pair, pair_on, perftest, reader, ucx};
 
 /// Tries per figure; their median counts, as it does for the limits.
 const TRIES: u32 = 3;
@@ -23,8 +26,11 @@ const STEADY: f64 = 1.4;
 
 struct Row {
     what: String,
+    /// What it is set beside.
     limit: f64,
     reached: f64,
+    /// Reached over limit: of tries where both were measured one after the other.
+    ratio: f64,
     unit: &'static str,
     /// At least (bandwidth, rate) or at most (latency) this.
     goal: Goal,
@@ -38,22 +44,18 @@ enum Goal {
 }
 
 impl Row {
-    fn ratio(&self) -> f64 {
-        self.reached / self.limit
-    }
-
     fn met(&self) -> bool {
         match self.goal {
-            Goal::AtLeast(goal) => self.ratio() >= goal,
-            Goal::AtMost(goal) => self.ratio() <= goal,
+            Goal::AtLeast(goal) => self.ratio >= goal,
+            Goal::AtMost(goal) => self.ratio <= goal,
             Goal::None => true,
         }
     }
 }
 
-/// Average bandwidth of `ib_write_bw` in GB/s.
-fn bandwidth(server: &str, client: &str, environment: &[(&str, &str)]) -> f64 {
-    typical(TRIES, || last_row(&pair("ib_write_bw", server, client, environment))[3] * 1048576.0 / 1e9)
+/// Average bandwidth that perftest (or `ucx_perftest`, in another column) printed, in GB/s.
+fn bandwidth(text: &str, column: usize) -> f64 {
+    last_row(text)[column] * 1048576.0 / 1e9
 }
 
 /// Message rate of one perftest run in millions a second.
@@ -64,6 +66,34 @@ fn rate(test: &str, options: &str) -> f64 {
 /// Typical latency of one perftest run in nanoseconds.
 fn latency(test: &str, options: &str) -> f64 {
     last_row(&perftest(test, options))[4] * 1000.0
+}
+
+/// A limit beside several figures: the limit is measured before and after each of them. The median of the limit, and of
+/// each figure the median and that of its ratio to the limit around it.
+fn among(limit: impl Fn() -> f64, runs: &[&dyn Fn() -> f64]) -> (f64, Vec<(f64, f64)>) {
+    let (mut limits, mut found) = (vec![limit()], vec![Vec::new(); runs.len()]);
+    for _ in 0..TRIES {
+        for (run, found) in runs.iter().zip(&mut found) {
+            let before = limits[limits.len() - 1];
+            let reached = run();
+            let after = limit();
+            limits.push(after);
+            found.push((reached, reached / (before * after).sqrt()));
+        }
+    }
+    let middle = |mut all: Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    let each = found.into_iter().map(|tries| {
+        if std::env::var_os("SPEED_VERBOSE").is_some() {
+            eprintln!("  figures and ratios: {tries:.3?}");
+        }
+        let (reached, ratios) = tries.into_iter().unzip();
+        (middle(reached), middle(ratios))
+    });
+    let each = each.collect();
+    (middle(limits), each)
 }
 
 /// A limit and what is reached, the pair whose ratio is the median of several.
@@ -131,50 +161,42 @@ fn main() {
         let digits = usize::from(row.unit != "ns");
         let shown = |value: f64| format!("{value:.digits$} {}", row.unit);
         println!(
-            "{:<46} {:>16} {:>16} {:>7.2}  {}",
+            "{:<52} {:>12} {:>12} {:>7.2}  {}",
             row.what,
             shown(row.limit),
             shown(row.reached),
-            row.ratio(),
+            row.ratio,
             describe(&row)
         );
         rows.push(row);
     };
-    println!("{:<46} {:>16} {:>16} {:>7}  goal", "", "limit", "perftest", "ratio");
-    for (size, goal, unmapped_goal) in [(65_536usize, 0.45, 0.3), (1 << 20, 0.7, 0.5)] {
+    println!("{:<52} {:>12} {:>12} {:>7}  goal", "", "beside", "perftest", "ratio");
+    for (size, goals) in [(65_536usize, [0.45, 0.3]), (1 << 20, [0.7, 0.5])] {
         let name = if size == 65_536 { "64 KiB" } else { "1 MiB" };
         let iterations = if size == 65_536 { 20_000 } else { 4_000 };
         if wanted("bandwidth") {
-            let copy = limits::memcpy(size) / 1e9;
-            let options = format!("-m 4096 -s {size} -n {iterations}");
-            let reached = bandwidth(&options, &options, &[]);
-            add(Row {
-                what: format!("ib_write_bw {name}, of hot memcpy"),
-                limit: copy,
-                reached,
-                unit: "GB/s",
-                goal: Goal::AtLeast(goal),
-            });
-            let tag = typical(TRIES, || last_row(&ucx("tag_bw", size, iterations))[4] * 1048576.0 / 1e9);
-            add(Row {
-                what: format!("ib_write_bw {name}, of UCX tag (posix + cma)"),
-                limit: tag,
-                reached,
-                unit: "GB/s",
-                goal: Goal::AtLeast(1.0),
-            });
+            copies(size, name, iterations, goals, &mut add);
         }
-        if wanted("unmapped") {
-            unmapped(size, name, iterations, unmapped_goal, &mut add);
+        if wanted("put") {
+            let options = format!("-m 4096 -s {size} -n {iterations}");
+            let put = || bandwidth(&ucx("ucp_put_bw", "posix,self", size, iterations), 4);
+            let (put, each) = among(put, &[&|| bandwidth(&perftest("ib_write_bw", &options), 3)]);
+            // Both are a copy by one core into memory that nobody reads.
+            add(row(format!("ib_write_bw {name}, of UCX put (posix)"), put, each[0], Goal::AtLeast(0.5)));
+        }
+        if wanted("reader") {
+            let (limit, each) = among(|| limits::copy_and_read(size) / 1e9, &[&|| reader(size, iterations)]);
+            add(row(format!("SEND {name} to a reader, of copy and read"), limit, each[0], Goal::None));
         }
     }
     if wanted("rate") {
         let ring = || limits::bare_ring() / 1e6;
         let (ring, reached) = beside(ring, || rate("ib_write_bw", "-m 4096 -s 8 -t 128 -n 2000000"));
         add(Row {
-            what: "ib_write_bw 8 B, of a bare 64 B ring".into(),
+            what: "ib_write_bw 8 B (one core), beside a 64 B ring (two)".into(),
             limit: ring,
             reached,
+            ratio: reached / ring,
             unit: "M/s",
             goal: Goal::AtLeast(0.2),
         });
@@ -186,6 +208,7 @@ fn main() {
                 what: format!("{test} 8 B, of the line's one-way time"),
                 limit: line,
                 reached,
+                ratio: reached / line,
                 unit: "ns",
                 goal: Goal::AtMost(goal),
             });
@@ -198,6 +221,7 @@ fn main() {
                 what: format!("ib_write_bw 8 B, {qps} QPs, of one QP"),
                 limit: one,
                 reached,
+                ratio: reached / one,
                 unit: "M/s",
                 goal: Goal::AtLeast(0.75),
             });
@@ -214,24 +238,46 @@ fn main() {
     }
 }
 
-/// Buffers that stay private to a process, as mapped files do since they cannot be moved into the segment.
-fn unmapped(size: usize, name: &str, iterations: usize, goal: f64, add: &mut impl FnMut(Row)) {
-    let copy = limits::memcpy(size) / 1e9;
-    println!("from core to core through shared slots, copied twice: {:.1} GB/s", limits::double_copy() / 1e9);
+fn row(what: String, limit: f64, (reached, ratio): (f64, f64), goal: Goal) -> Row {
+    Row { what, limit, reached, ratio, unit: "GB/s", goal }
+}
+
+/// `ib_write_bw` beside a hot copy. Also with buffers that stay private to a process, as mapped files do since they
+/// cannot be moved into the segment, and on the exact wire, which makes frames of everything.
+fn copies(size: usize, name: &str, iterations: usize, goals: [f64; 2], add: &mut impl FnMut(Row)) {
     let file = tempfile::NamedTempFile::new().expect("a file to map");
     file.as_file().set_len(64 << 20).expect("room for the file");
-    let options = format!("-m 4096 -s {size} -n {iterations}");
-    let mapped = format!("{options} --mmap={}", file.path().display());
+    let plain = format!("-m 4096 -s {size} -n {iterations}");
+    let mapped = format!("{plain} --mmap={}", file.path().display());
     // Who can map the file has a window to it; then as if nobody could.
-    let no_windows = [("VERBENA_NO_WINDOWS", "1")];
-    for (what, client, environment, goal) in [
-        ("both buffers a shared file", &mapped, &[][..], Goal::AtLeast(goal)),
-        ("peer's buffer not mappable", &options, &no_windows[..], Goal::AtLeast(goal)),
-        ("neither buffer mappable", &mapped, &no_windows[..], Goal::None),
-    ] {
-        let reached = bandwidth(&mapped, client, environment);
-        add(Row { what: format!("ib_write_bw {name}, {what}"), limit: copy, reached, unit: "GB/s", goal });
+    let no_windows = &[("VERBENA_NO_WINDOWS", "1")][..];
+    let run = |server: &str, client: &str, environment: &[(&str, &str)]| {
+        bandwidth(&pair("ib_write_bw", server, client, environment), 3)
+    };
+    let exact = || bandwidth(&pair_on(&["--wire", "exact"], "ib_write_bw", &plain, &plain, &[]), 3);
+    let (copy, each) = among(
+        || limits::memcpy(size) / 1e9,
+        &[
+            &|| run(&plain, &plain, &[]),
+            &|| run(&mapped, &mapped, &[]),
+            &|| run(&mapped, &plain, no_windows),
+            &|| run(&mapped, &mapped, no_windows),
+            &exact,
+        ],
+    );
+    for ((what, goal), figures) in [
+        ("of hot memcpy", Goal::AtLeast(goals[0])),
+        ("both buffers a shared file", Goal::AtLeast(goals[1])),
+        ("peer's buffer not mappable", Goal::AtLeast(goals[1])),
+        ("neither buffer mappable", Goal::None),
+        ("on the exact wire", Goal::None),
+    ]
+    .into_iter()
+    .zip(each)
+    {
+        add(row(format!("ib_write_bw {name}, {what}"), copy, figures, goal));
     }
+    println!("from core to core through shared slots, copied twice: {:.1} GB/s", limits::double_copy() / 1e9);
 }
 
 /// What a QP costs: the card's context, and what a process grows by for each (rings of 128, no buffers).

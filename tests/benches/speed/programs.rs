@@ -83,19 +83,25 @@ pub fn perftest(test: &str, options: &str) -> String {
 
 /// Runs a perftest pair, client on core 0 and server on core 1; the client's output.
 pub fn pair(test: &str, server: &str, client: &str, environment: &[(&str, &str)]) -> String {
+    pair_on(&[], test, server, client, environment)
+}
+
+/// The same, on a net made with these options.
+pub fn pair_on(
+    made: &[&str],
+    test: &str,
+    server: &str,
+    client: &str,
+    environment: &[(&str, &str)],
+) -> String {
     // A net of its own: another pair may run at the same time.
     static PAIRS: AtomicU32 = AtomicU32::new(0);
     let net = format!("bench-{}-{}", std::process::id(), PAIRS.fetch_add(1, Ordering::Relaxed));
     let port = free_port().to_string();
     let side = |card: &str, options: &str| {
-        let mut words = vec![
-            verbena().display().to_string(),
-            "run".into(),
-            "--net".into(),
-            net.clone(),
-            "--".into(),
-            test.into(),
-        ];
+        let mut words = vec![verbena().display().to_string(), "run".into(), "--net".into(), net.clone()];
+        words.extend(made.iter().map(|word| word.to_string()));
+        words.extend(["--".into(), test.into()]);
         words.extend(["-d", card, "-p", &port].map(String::from));
         words.extend(options.split_whitespace().map(String::from));
         words
@@ -109,15 +115,29 @@ pub fn pair(test: &str, server: &str, client: &str, environment: &[(&str, &str)]
     text
 }
 
-/// Runs `ucx_perftest`; the client's output.
-pub fn ucx(test: &str, size: usize, iterations: usize) -> String {
+/// Runs `tests/c/reader.c`: GB/s of messages that the receiver reads.
+pub fn reader(size: usize, messages: usize) -> f64 {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = tests::stock::compile_c("reader", directory.path());
+    let net = format!("bench-{}-reader", std::process::id());
+    let mut words: Vec<String> = vec![verbena().display().to_string()];
+    words.extend(["run", "--net", &net, "--"].map(String::from));
+    words.push(program.display().to_string());
+    words.extend(["verbena0", "verbena1", &size.to_string(), &messages.to_string()].map(String::from));
+    let text = finish(start(0, &words, &[]), "reader");
+    let figure = text.split_whitespace().next().and_then(|figure| figure.parse().ok());
+    figure.unwrap_or_else(|| panic!("no figure in:\n{text}"))
+}
+
+/// Runs `ucx_perftest` with these transports; the client's output.
+pub fn ucx(test: &str, transports: &str, size: usize, iterations: usize) -> String {
     let port = free_port().to_string();
     let words = |more: &[&str]| {
         let mut words: Vec<String> = ["ucx_perftest", "-p", &port].map(String::from).into();
         words.extend(more.iter().map(|w| w.to_string()));
         words
     };
-    let environment = [("UCX_TLS", "posix,cma,self"), ("UCX_WARN_UNUSED_ENV_VARS", "n")];
+    let environment = [("UCX_TLS", transports), ("UCX_WARN_UNUSED_ENV_VARS", "n")];
     let server = start(1, &words(&[]), &environment);
     std::thread::sleep(Duration::from_millis(700));
     let (size, iterations) = (size.to_string(), iterations.to_string());
