@@ -65,7 +65,7 @@ fn a_ping_pong_with_time_stamps_prints_times() {
 /// The last number of a line.
 fn number(line: &str) -> f64 {
     let digits = |c: char| !(c.is_ascii_digit() || c == '.');
-    line.split(digits).filter(|word| !word.is_empty()).next_back().and_then(|n| n.parse().ok()).unwrap_or(0.0)
+    line.split(digits).rfind(|word| !word.is_empty()).and_then(|n| n.parse().ok()).unwrap_or(0.0)
 }
 
 /// A profile's limits are those of the model, whichever clock it runs by.
