@@ -1,6 +1,6 @@
 //! Completion queues: events, solicited ones, resizing, overrun, completions of QPs that are gone.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use driver::{Event, SendFlags};
 use fpga_regs::{CqeStatus, EventKind, QpState, WqeOpcode};
@@ -331,4 +331,33 @@ fn sends_and_receives_in_two_queues() {
     x.qp.destroy().expect("destroyed");
     receives.destroy().expect("destroyed");
     assert!(receives.poll(1, |_| ()).is_err());
+}
+
+/// A queue that was created for it has the card's time in each completion, also after a resize; others have not.
+#[test]
+fn completions_have_the_time_where_it_is_asked_for() {
+    on_one_and_two_cards(small(), |x, y| {
+        let stamped = x.device.create_stamped_cq(16, 0).expect("a CQ");
+        let own = Peer::tuned(&x.device, small(), None, |init| init.send_cq = stamped.clone());
+        let peer = Peer::new(&y.device, small());
+        join(&own, &peer);
+        let mut last = x.device.time();
+        for round in 0..10 {
+            if round == 5 {
+                stamped.resize(32).expect("a larger ring");
+            }
+            write(&own, &peer, round);
+            let mut stamp = None;
+            let until = Instant::now() + Duration::from_secs(20);
+            while stamp.is_none() && Instant::now() < until {
+                stamped.poll(1, |wc| stamp = Some((wc.wr_id, wc.timestamp))).expect("a poll");
+            }
+            let now = x.device.time();
+            let (id, stamp) = stamp.expect("a completion");
+            assert!(id == round && (last..=now).contains(&stamp), "{stamp} lies not in {last}..={now}");
+            last = stamp;
+        }
+        write(x, y, 1);
+        assert_eq!(x.expect(1).timestamp, 0);
+    });
 }
