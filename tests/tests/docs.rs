@@ -125,6 +125,34 @@ fn links_lead_somewhere() {
     assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
 }
 
+/// In each row what is named in backticks is defined in one of the files that the row links to.
+#[test]
+fn what_the_guide_names_is_there() {
+    let page = root().join("docs/finding-your-way.md");
+    let text = fs::read_to_string(&page).expect("the page");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ") && line.contains("](")).collect();
+    assert!(rows.len() >= 7, "{} rows", rows.len());
+    let mut named = 0;
+    for row in rows {
+        let sources: Vec<String> = links(row)
+            .iter()
+            .filter_map(|link| within(&page.parent().expect("a directory").join(link)))
+            .filter_map(|path| fs::read_to_string(path).ok())
+            .collect();
+        let answer = row.trim_end_matches('|').rsplit_once('|').map_or(row, |(_, answer)| answer);
+        let is_name =
+            |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !word.is_empty();
+        for name in answer.split('`').skip(1).step_by(2).filter(is_name) {
+            named += 1;
+            // A function, or an open set of values as `fpga-regs` declares it.
+            let forms = [format!("fn {name}("), format!("fn {name}<"), format!("    {name}: u8 {{")];
+            let defines = |source: &String| forms.iter().any(|form| source.contains(form));
+            assert!(sources.iter().any(defines), "`{name}` is in none of the files of the row\n{row}");
+        }
+    }
+    assert!(named >= 10, "{named} names");
+}
+
 #[test]
 fn pages_are_short_and_open_with_a_sentence() {
     let docs = root().join("docs");
