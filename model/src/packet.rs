@@ -84,7 +84,7 @@ impl Payload {
     /// The payload from byte `n` on.
     pub fn skip(&self, n: usize) -> (Payload, usize) {
         match *self {
-            Payload::Memory(a, len) => (Payload::Memory(a.add(n as u64), len - n as u32), 0),
+            Payload::Memory(a, len) => (Payload::Memory(a.add(n as u64), len.saturating_sub(n as u32)), 0),
             other => (other, n),
         }
     }

@@ -13,7 +13,7 @@ use super::net::Net;
 use super::wall::{Left, Routes, Scratch, Wall};
 use crate::env::{Env, Work};
 use crate::journal;
-use crate::packet::Transport;
+use crate::packet::{Payload, Transport};
 use crate::segment::{Guard, Kept, LockError, Segment};
 use crate::sim::Step;
 use crate::world::World;
@@ -196,6 +196,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         if env.linked() {
             env.end_link();
         }
+        env.end();
         self.segment().journal().store(0, Ordering::Relaxed);
         result
     }
@@ -238,6 +239,9 @@ impl<S: Borrow<Segment>> Runner<S> {
                         if p.transport != Transport::Rc {
                             note(self.segment(), journal::one(p.src.card, p.src_qpn));
                             world.left(p, env);
+                        }
+                        if let Payload::Stash(stash, _) = p.payload {
+                            env.unstash(stash);
                         }
                         continue;
                     }

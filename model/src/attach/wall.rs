@@ -4,6 +4,7 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{compiler_fence, AtomicU32, AtomicU64, Ordering};
 
+use super::bells::{owner, SrqBell};
 use super::net::Net;
 use super::queue::WorkQueue;
 use super::runner::note;
@@ -21,7 +22,8 @@ use crate::world::World;
 pub(super) struct Scratch {
     queue: WorkQueue,
     stashes: Vec<Vec<u8>>,
-    stashes_used: usize,
+    /// Those that no packet needs.
+    free: Vec<u32>,
     tap: Tap,
     /// QPs that sent something in this run.
     watched: Vec<(u8, u16)>,
@@ -31,7 +33,24 @@ impl Scratch {
     /// A run begins: nothing is under way.
     #[inline(always)]
     pub fn begin(&mut self) {
-        self.stashes_used = 0;
+        if self.free.len() != self.stashes.len() {
+            self.free_all();
+        }
+    }
+
+    /// What was gathered last time was delivered, or lost with its packets.
+    #[cold]
+    fn free_all(&mut self) {
+        self.stashes.truncate(KEPT);
+        self.free = (0..self.stashes.len() as u32).collect();
+    }
+
+    /// Memory of a run with much under way is given back.
+    #[inline]
+    pub fn end(&mut self) {
+        if self.stashes.len() > KEPT {
+            self.free_all();
+        }
     }
 
     /// What a panic has left of a run is lost, as if the process had died.
@@ -41,6 +60,9 @@ impl Scratch {
         self.watched.clear();
     }
 }
+
+/// Gather buffers that a process keeps between runs.
+const KEPT: usize = 64;
 
 /// Routes that a process remembers, a power of two: so many that a thousand queue pairs seldom meet.
 const ROUTES: usize = 2048;
@@ -160,6 +182,12 @@ impl<'a> Wall<'a> {
     #[cold]
     pub fn end_link(&mut self) {
         self.with_tap(|tap, area, _| tap.end_run(area));
+    }
+
+    /// The end of a run.
+    #[inline]
+    pub fn end(&mut self) {
+        self.scratch.end();
     }
 
     fn with_tap<R>(&mut self, work: impl FnOnce(&mut Tap, &LinkArea, &mut Self) -> R) -> R {
@@ -332,14 +360,20 @@ impl Env for Wall<'_> {
 
     fn stash(&mut self, len: usize) -> u32 {
         let s = &mut self.scratch;
-        if s.stashes_used == s.stashes.len() {
+        let stash = s.free.pop().unwrap_or_else(|| {
             s.stashes.push(Vec::new());
+            s.stashes.len() as u32 - 1
+        });
+        let buffer = &mut s.stashes[stash as usize];
+        if buffer.len() < len {
+            // Zeroed pages of the system, which nobody has to fill.
+            *buffer = vec![0; len];
         }
-        let buffer = &mut s.stashes[s.stashes_used];
-        buffer.clear();
-        buffer.resize(len, 0);
-        s.stashes_used += 1;
-        s.stashes_used as u32 - 1
+        stash
+    }
+
+    fn unstash(&mut self, stash: u32) {
+        self.scratch.free.push(stash);
     }
 
     fn stash_read(&mut self, stash: u32, offset: usize, from: Addr, len: usize) -> Result<(), DmaFault> {
@@ -348,7 +382,7 @@ impl Env for Wall<'_> {
     }
 
     fn stash_fill(&mut self, stash: u32, bytes: &[u8]) {
-        self.scratch.stashes[stash as usize].copy_from_slice(bytes);
+        self.scratch.stashes[stash as usize][..bytes.len()].copy_from_slice(bytes);
     }
 
     #[inline(always)]
@@ -450,15 +484,17 @@ impl Env for Wall<'_> {
 
     #[inline]
     fn srq_producer(&mut self, card: u8, srq: u16) -> u32 {
-        self.net.bells[card as usize].srq[srq as usize].load(Ordering::Acquire)
+        self.net.bells[card as usize].srq[srq as usize].producer.load(Ordering::Acquire)
     }
 
-    fn reset_doorbells(&mut self, card: u8, qp: u16) {
-        self.net.bells[card as usize].reset_qp(qp);
+    fn reset_doorbells(&mut self, card: u8, qp: u16, of: Option<(u16, u32)>) {
+        let owner = of.map_or(0, |(function, qpn)| owner(function, qpn));
+        self.net.bells[card as usize].reset_qp(qp, owner);
     }
 
-    fn reset_srq_doorbell(&mut self, card: u8, srq: u16) {
-        self.net.bells[card as usize].srq[srq as usize].store(0, Ordering::Relaxed);
+    fn reset_srq_doorbell(&mut self, card: u8, srq: u16, function: Option<u16>) {
+        let owner = function.map_or(0, |function| owner(function, SrqBell::number(srq)));
+        self.net.bells[card as usize].reset_srq(srq, owner);
     }
 
     #[inline(always)]

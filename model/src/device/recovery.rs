@@ -24,6 +24,8 @@ impl Device {
         for n in self.tables.cq.range() {
             self.recover_cq(n, env);
         }
+        self.ends_cqs = false;
+        self.end_overrun_cqs(env);
     }
 
     fn recover_eq(&mut self, f: usize, n: usize, env: &mut impl Env) {
@@ -31,8 +33,8 @@ impl Device {
         if !function.used || !eq.used {
             return;
         }
-        let at =
-            Addr { iova: eq.ring + ((eq.pi & eq.mask) as u64) * Eqe::BYTES as u64, domain: function.domain };
+        let ring = Addr { iova: eq.ring, domain: function.domain };
+        let at = ring.add(u64::from(eq.pi & eq.mask) * Eqe::BYTES as u64);
         let mut bytes = [0; Eqe::BYTES];
         let written = env.read(at, &mut bytes).is_ok()
             && Eqe::from_bytes(&bytes).phase() == (eq.pi & (eq.mask + 1) == 0);

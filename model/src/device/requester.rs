@@ -156,6 +156,10 @@ impl Device {
         if total > 1 << 31 {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
         }
+        if offset > total {
+            // The WQE was changed while it was sent.
+            return Err(malformed());
+        }
         let want = (total - offset).min(E::TRAIN_BYTES);
         let (payload, len) = match self.gather_direct(q, wqe, offset, want, env)? {
             Some(at) => (Payload::Memory(at, want), want),
@@ -235,8 +239,11 @@ impl Device {
         if !read && length != 8 {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
         }
-        // After a rewind a READ goes on where the answer stopped.
+        // After a rewind a READ goes on where the answer stopped; in a WQE that was changed meanwhile, nowhere.
         let offset = qp.req.cur_offset;
+        if offset > length {
+            return Err(malformed());
+        }
         // The answer takes its PSNs at once. All that are under way are less than half of them.
         let count = if read { qp.packets(length - offset) } else { 1 };
         if length > 1 << 31 || count >= PSN_HALF {

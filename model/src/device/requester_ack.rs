@@ -334,7 +334,8 @@ impl Device {
         }
         if reliable {
             self.to_error(q, env);
-        } else {
+        } else if self.qps[q].state != QpState::ERR {
+            // Its CQ was not overrun by that.
             self.set_state(q, QpState::SQE);
             self.flush_send(q, env);
         }
@@ -343,6 +344,11 @@ impl Device {
     /// Completes all posted send WQEs with a flush error.
     pub(super) fn flush_send(&mut self, q: usize, env: &mut impl Env) {
         let producer = env.sq_producer(self.id, q as u16);
+        self.flush_send_before(q, producer, env);
+    }
+
+    /// As [`flush_send`](Self::flush_send), of what lies before an index.
+    pub(super) fn flush_send_before(&mut self, q: usize, producer: u32, env: &mut impl Env) {
         // The first block of a multi-block WQE is the only one with a control segment; sizes are
         // validated so that garbage in the ring cannot make this longer than the ring.
         let mut budget = self.qps[q].sq_mask + 1;

@@ -21,8 +21,12 @@ enum Refusal {
     NotReady,
     /// NAK invalid request.
     Invalid,
+    /// NAK invalid request: the receive WQE is too short, and its completion says so.
+    TooLong,
     /// NAK remote access error.
     Access,
+    /// NAK remote access error: no key to invalidate, and the receive WQE's completion says so.
+    NoKey,
     /// NAK remote operational error: the responder's own memory failed.
     Operation,
     /// None: the requester's memory failed, and what it says is lost.
@@ -46,6 +50,12 @@ pub enum Outcome {
 }
 
 impl super::qp::Qp {
+    /// Whether the QP lets its peer do that.
+    #[inline(always)]
+    pub(super) fn grants(&self, right: Access) -> bool {
+        self.access & right.0 == right.0
+    }
+
     /// The acknowledgement of what was received up to a PSN.
     #[inline(always)]
     fn acknowledge(&mut self, psn: u32) -> Outcome {
@@ -105,13 +115,13 @@ impl Device {
             return Outcome::Done;
         }
         let Some(q) = self.find_qp(p.dest_qpn) else {
-            self.count(p.dst.port, port::RX_NO_QP);
+            self.count_packets(p.dst.port, port::RX_NO_QP, p);
             return Outcome::Done;
         };
         let qp = &self.qps[q];
         // Only the connected peer is listened to.
         if qp.transport() != p.transport || qp.dest != p.src || qp.port != p.dst || !qp.receives() {
-            self.count(p.dst.port, port::RX_NO_QP);
+            self.count_packets(p.dst.port, port::RX_NO_QP, p);
             return Outcome::Done;
         }
         match p.kind {
@@ -160,7 +170,7 @@ impl Device {
     fn out_of_order(&mut self, q: usize, p: &Packet, ahead: i32, env: &mut impl Env) -> Outcome {
         let own = self.qps[q].port.port;
         if ahead > 0 {
-            self.count(own, port::OUT_OF_SEQUENCE);
+            self.count_packets(own, port::OUT_OF_SEQUENCE, p);
             let resp = &mut self.qps[q].resp;
             if !resp.nak_sent {
                 resp.nak_sent = true;
@@ -186,7 +196,7 @@ impl Device {
             let last = psn::sub(self.qps[q].resp.epsn, 1);
             return self.qps[q].acknowledge(last);
         }
-        self.count(own, port::DUPLICATE);
+        self.count_packets(own, port::DUPLICATE, p);
         self.duplicate(q, p, env);
         Outcome::Done
     }
@@ -251,25 +261,31 @@ impl Device {
                 self.count(own, port::RNR_NAK);
                 let code = self.qps[q].attributes.min_rnr_timer() & 31;
                 self.send_ack(q, aeth::RNR | code, p.psn, env);
+                // What follows it will be sent again, and is not missed.
+                self.qps[q].resp.nak_sent = true;
             }
-            Refusal::Invalid => {
+            Refusal::Invalid | Refusal::TooLong => {
                 self.count(own, port::INVALID_NAK);
                 self.send_ack(q, aeth::NAK_INVALID_REQUEST, p.psn, env);
-                self.responder_error(q, EventKind::QP_REQ_ERR, env);
             }
-            Refusal::Access => {
+            Refusal::Access | Refusal::NoKey => {
                 self.count(own, port::ACCESS_NAK);
                 self.send_ack(q, aeth::NAK_ACCESS, p.psn, env);
-                self.responder_error(q, EventKind::QP_ACCESS_ERR, env);
             }
             // The process is gone, and its queue pairs will be in a moment: nobody answers.
-            Refusal::Operation if !env.exists(self.qps[q].domain) => {}
+            Refusal::Operation if !env.exists(self.qps[q].domain) => return,
             Refusal::Operation => {
                 self.count(own, port::OPERATION_NAK);
                 self.send_ack(q, aeth::NAK_OPERATION, p.psn, env);
-                self.to_error(q, env);
             }
             Refusal::Unread => {}
+        }
+        // An event is for what no completion of this side reports (IB spec 11.6.3).
+        match refusal {
+            Refusal::NotReady | Refusal::Unread => {}
+            Refusal::Invalid => self.responder_error(q, EventKind::QP_REQ_ERR, env),
+            Refusal::Access => self.responder_error(q, EventKind::QP_ACCESS_ERR, env),
+            Refusal::TooLong | Refusal::NoKey | Refusal::Operation => self.to_error(q, env),
         }
     }
 
@@ -322,7 +338,7 @@ impl Device {
                     p,
                     env,
                 );
-                return Err(Refusal::Access);
+                return Err(Refusal::NoKey);
             }
             let total = self.qps[q].resp.offset;
             self.complete_recv(q, CqeStatus::SUCCESS, Syndrome::NONE, false, total, p, env);
@@ -340,7 +356,7 @@ impl Device {
             _ if p.transport == Transport::Uc => {
                 (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Operation)
             }
-            _ => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Invalid),
+            _ => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::TooLong),
         };
         let mut quiet = *p;
         quiet.extra = Extra::None;
@@ -358,9 +374,6 @@ impl Device {
         right: Access,
     ) -> Result<Range, KeyError> {
         let qp = &self.qps[q];
-        if qp.access & right.0 != right.0 {
-            return Err(KeyError::Rights);
-        }
         self.check_key(qp.pd, qp.qpn, key, va, len, right)
     }
 
@@ -380,6 +393,9 @@ impl Device {
         let len = u64::from(len);
         let end = offset as u64 + len;
         if end > total as u64 || (p.last && end != total as u64) {
+            return Err(Refusal::Invalid);
+        }
+        if !self.qps[q].grants(Access::REMOTE_WRITE) {
             return Err(Refusal::Invalid);
         }
         // Zero-length writes check no key (IB spec 9.7.4.1.5).
@@ -445,6 +461,7 @@ impl Device {
     fn take_read(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
         let refusal = if self.qps[q].resp.op != IDLE
             || p.dma_len > 1 << 31
+            || !self.qps[q].grants(Access::REMOTE_READ)
             || self.qps[q].attributes.max_dest_rd_atomic() == 0
         {
             Some(Refusal::Invalid)
@@ -543,6 +560,7 @@ impl Device {
     fn take_atomic(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
         let checked = if self.qps[q].resp.op != IDLE
             || p.va % 8 != 0
+            || !self.qps[q].grants(Access::REMOTE_ATOMIC)
             || self.qps[q].attributes.max_dest_rd_atomic() == 0
         {
             Err(Refusal::Invalid)
@@ -628,7 +646,7 @@ impl Device {
         debug_assert!(self.qps[q].qp_type == QpType::UC);
         let own = self.qps[q].port.port;
         if p.psn != self.qps[q].resp.epsn {
-            self.count(own, port::OUT_OF_SEQUENCE);
+            self.count_packets(own, port::OUT_OF_SEQUENCE, p);
             self.abandon(q);
         }
         self.qps[q].resp.epsn = psn::add(p.psn, p.count);

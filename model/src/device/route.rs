@@ -210,7 +210,10 @@ impl World {
         let at = remote_of(&words);
         let device = &self.cards[route.peer_card as usize];
         let found = device.piece(at.rkey(), at.remote_addr(), length, env, |key, va, length| {
-            device.check_remote(route.peer as usize, key, va, length, Access::REMOTE_WRITE)
+            match device.qps[route.peer as usize].grants(Access::REMOTE_WRITE) {
+                true => device.check_remote(route.peer as usize, key, va, length, Access::REMOTE_WRITE),
+                false => Err(KeyError::Rights),
+            }
         });
         found.map(|piece| route.remote = piece).is_some()
     }

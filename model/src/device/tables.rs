@@ -167,6 +167,8 @@ pub struct Cq {
     pub overrun: bool,
     /// Overrun, or its CQEs have the time.
     pub special: bool,
+    /// Overrun just now: its QPs do not know yet.
+    pub failed: bool,
     /// Completions that an event tells of, and that is held back.
     pub held: u32,
     /// How often it was armed.

@@ -75,9 +75,8 @@ impl Device {
             let Some(group) = self.mcast.iter().position(|g| g.count != 0 && g.gid == p.dgid) else { return };
             for i in 0..self.mcast[group].count as usize {
                 let q = self.mcast[group].qps[i] as usize;
-                // A sender does not get its own copy (no loopback to the same QP).
-                let own = self.id == p.src.card && self.qps[q].qpn == p.src_qpn;
-                if !own && (p.dst == PortId::ALL || p.dst.port == self.qps[q].port.port) {
+                // A sender that is a member gets a copy, too.
+                if p.dst == PortId::ALL || p.dst.port == self.qps[q].port.port {
                     self.take_datagram(q, p, env);
                 }
             }
@@ -119,6 +118,7 @@ impl Device {
             self.scatter(q, 0, &Payload::Stash(stash, GRH_BYTES as u32), 0, GRH_BYTES as usize, env)
                 .and_then(|()| self.scatter(q, GRH_BYTES, &p.payload, 0, len, env))
         };
+        env.unstash(stash);
         let resp = &mut self.qps[q].resp;
         resp.packets += 1;
         resp.bytes += p.wire_bytes(len as u32);
