@@ -20,6 +20,7 @@ mod process;
 mod read_clock;
 mod seed;
 mod signals;
+mod sigwait;
 mod sleep;
 mod spin;
 mod start;
@@ -41,6 +42,7 @@ const REPLACED: &[&[&str]] = &[
     read_clock::REPLACED,
     seed::REPLACED,
     signals::REPLACED,
+    sigwait::REPLACED,
     sleep::REPLACED,
     threads::REPLACED,
 ];

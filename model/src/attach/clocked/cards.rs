@@ -4,7 +4,8 @@ use std::borrow::Borrow;
 
 use super::super::runner::Runner;
 use super::super::wall::Wall;
-use super::{called, Held, EMPTY, HORIZON};
+use super::polls::row_ends;
+use super::{called, Held, HORIZON};
 use crate::device::Device;
 use crate::segment::{LockError, Segment};
 use crate::sim::actors::State;
@@ -49,7 +50,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// until the card has understood it. Returns when it has.
     fn bell_held(&self, me: u16, cost: u64, (event, bytes, more): (Event, u64, u64), guard: Held<'_>) -> u64 {
         called();
-        EMPTY.set(0);
+        row_ends();
         let p = self.profile();
         let (clock, guard) = self.spend_held(me, cost, guard);
         let on_link = p.pcie.pcie_bps.time(bytes + u64::from(p.pcie.mwr_overhead));

@@ -1,0 +1,68 @@
+//! Waiting for signals: sigwait and its kind.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::ffi::c_int;
+
+use crate::lock::timed;
+use crate::next::{next, replace};
+use crate::read_clock::{from_timespec, timespec, NS};
+use crate::wait::wait_for;
+use crate::{alarm, sys, timeline};
+
+type Set = *const libc::sigset_t;
+type Info = *mut libc::siginfo_t;
+type Time = *const libc::timespec;
+
+/// Waits by `call`, which the signal that ends a wait of the timeline's interrupts when an alarm rings.
+fn until_signal(mut call: impl FnMut() -> c_int) -> c_int {
+    loop {
+        let rung = alarm::rung();
+        let signal = call();
+        if signal != -1 || sys::get_errno() != libc::EINTR || alarm::rung() == rung {
+            return signal;
+        }
+    }
+}
+
+replace! {
+    /// sigwait(3)
+    fn sigwait(set: Set, signal: *mut c_int) -> c_int {
+        wait_for(|| next!(fn sigwait(set: Set, signal: *mut c_int) -> c_int))
+    }
+
+    /// sigwaitinfo(2)
+    fn sigwaitinfo(set: Set, info: Info) -> c_int {
+        until_signal(|| wait_for(|| next!(fn sigwaitinfo(set: Set, info: Info) -> c_int)))
+    }
+
+    /// sigtimedwait(2)
+    fn sigtimedwait(set: Set, info: Info, time: Time) -> c_int {
+        let Some(time) = time.as_ref() else { return sigwaitinfo(set, info) };
+        let Some(after) = from_timespec(0, time) else {
+            sys::set_errno(libc::EINVAL);
+            return -1;
+        };
+        let came = Cell::new(-1);
+        let attempt = |until: libc::timespec| {
+            let until_ns = until.tv_sec as u64 * 1_000_000_000 + until.tv_nsec as u64;
+            let left = timespec(0, until_ns.saturating_sub(sys::real_ns()) * NS);
+            let (time, rung) = (&raw const left, alarm::rung());
+            // SAFETY: the caller's arguments, with a time that is valid for the call.
+            came.set(unsafe { next!(fn sigtimedwait(set: Set, info: Info, time: Time) -> c_int) });
+            match sys::get_errno() {
+                _ if came.get() != -1 => 0,
+                libc::EAGAIN => libc::ETIMEDOUT,
+                libc::EINTR if alarm::rung() != rung => libc::ETIMEDOUT,
+                error => error,
+            }
+        };
+        match timed(timeline::now().saturating_add(after), attempt) {
+            0 => came.get(),
+            error => {
+                sys::set_errno(if error == libc::ETIMEDOUT { libc::EAGAIN } else { error });
+                -1
+            }
+        }
+    }
+}
