@@ -2,7 +2,7 @@
 //!
 //! The same [`Device`](crate::device::Device) that wall-clock mode runs answers here when its profile says so:
 //! [`env::SimEnv`] turns each of its effects into an event, [`engine`] executes events in the total order
-//! (time, origin, sequence), [`send`] and [`port`] decide when a send queue and a port may go on, and
+//! (time, origin, sequence), [`send`], [`port`] and [`receive`] decide when a send queue and a port may go on, and
 //! [`actors`] keeps the clocks of the programs and how far simulated time may pass them.
 //!
 //! All of it lies in the segment ([`Sim`]), has fixed capacity and is idle when zero. Whoever holds the
@@ -15,6 +15,7 @@ mod event;
 mod idle;
 mod landing;
 mod port;
+mod receive;
 mod send;
 mod signal;
 mod slab;

@@ -1,4 +1,4 @@
-//! From a message to the wire and on: fetch of the payload, transmit buffer, MAC, receiver.
+//! From a message to the wire: fetch of the payload, transmit buffer, MAC.
 //!
 //! Messages wait per QP and side in *flows*, which take turns packet by packet for the fetch. A
 //! packet whose payload has come is `Ready` and takes its place on the wire.
@@ -8,8 +8,6 @@ use super::event::Event;
 use super::state::*;
 use super::trace::{Phase, Subject};
 use super::Sim;
-use crate::device::Outcome;
-use crate::env::Env;
 use crate::packet::{aeth, Kind, Packet, Payload, PortId};
 use crate::profile::Profile;
 use crate::wire::psn;
@@ -60,7 +58,7 @@ fn on_wire(p: &Packet, len: u32, profile: &Profile) -> u64 {
 }
 
 /// Time of a packet in a data path of some width.
-fn in_path(p: &Packet, len: u32, width: u32, profile: &Profile) -> u64 {
+pub(super) fn in_path(p: &Packet, len: u32, width: u32, profile: &Profile) -> u64 {
     profile.cycles(transport_bytes(p, len).div_ceil(width.max(1)))
 }
 
@@ -269,9 +267,9 @@ impl Engine<'_> {
             let (payload, kind) = (job.packet.payload, job.packet.kind);
             let offset = (job.issued * mtu) as usize;
             let len = (payload.len() - offset).min(mtu as usize);
-            let fetches = job.packet.fetches();
+            let fetched = if job.packet.fetches() { len as u32 } else { 0 };
             let buffered = c.ports[port as usize].fetched;
-            if fetches && buffered > 0 && buffered + len as u32 > sim.profile.tx.buffer_bytes {
+            if fetched > 0 && buffered > 0 && buffered + fetched > sim.profile.tx.buffer_bytes {
                 return;
             }
             if !self.translated(card, port, id, offset, len) {
@@ -291,7 +289,7 @@ impl Engine<'_> {
             slot.packet = job.packet;
             slot.packet.become_one(job.issued);
             (slot.refs, slot.flow, slot.warm) = (1, id, false);
-            slot.fetched = if fetches { len as u16 } else { 0 };
+            slot.fetched = fetched as u16;
             (slot.message, slot.since) = (message, since);
             job.issued += 1;
             let done = job.issued == job.packet.count;
@@ -303,23 +301,25 @@ impl Engine<'_> {
             let c = &mut sim.cards[card as usize];
             let more = c.qps[qp as usize].flows[side].head != 0;
             let mut ready = start;
-            if fetches {
-                c.ports[port as usize].fetched += len as u32;
-                c.ports[port as usize].coming += len as u32;
+            let read = match kind {
+                Kind::AtomicAck => ATOMIC,
+                _ => fetched,
+            };
+            if read > 0 {
+                c.ports[port as usize].fetched += fetched;
+                c.ports[port as usize].coming += fetched;
                 // Each piece that is gathered is a read of its own.
                 for _ in 1..gathers {
                     c.bus.read(start, 4, &sim.profile);
                 }
-                ready = c.bus.read(start, len as u32, &sim.profile).last;
+                ready = c.bus.read(start, read, &sim.profile).last;
                 let slot = sim.slots.get_mut(at);
                 slot.since = ready;
                 if sim.trace.on() {
                     let (subject, psn) = (Subject::of(&slot.packet, message, true), slot.packet.psn);
-                    sim.trace.step(Phase::Tx, (since, start), &subject, psn, len as u32);
-                    sim.trace.step(Phase::PayloadFetch, (start, ready), &subject, psn, len as u32);
+                    sim.trace.step(Phase::Tx, (since, start), &subject, psn, read);
+                    sim.trace.step(Phase::PayloadFetch, (start, ready), &subject, psn, read);
                 }
-            } else if kind == Kind::AtomicAck {
-                ready = c.bus.read(start, ATOMIC, &sim.profile).last;
             }
             if more {
                 self.line_up(card, port, id);
@@ -327,10 +327,8 @@ impl Engine<'_> {
             if self.env.snapshot(&payload, offset, at as u16, len).is_err() {
                 // Its process is gone.
                 let sim = &mut *self.env.sim;
-                if fetches {
-                    let port = &mut sim.cards[card as usize].ports[port as usize];
-                    (port.fetched, port.coming) = (port.fetched - len as u32, port.coming - len as u32);
-                }
+                let port = &mut sim.cards[card as usize].ports[port as usize];
+                (port.fetched, port.coming) = (port.fetched - fetched, port.coming - fetched);
                 sim.release(at as u16);
                 continue;
             }
@@ -423,87 +421,6 @@ impl Engine<'_> {
     pub(super) fn depart(&mut self, card: u8, port: u8, bytes: u32) {
         self.env.sim.cards[card as usize].ports[port as usize].fetched -= bytes;
         self.feed(card, port);
-    }
-
-    /// A packet is received.
-    pub(super) fn arrive(&mut self, slot: u16) {
-        let sim = &mut *self.env.sim;
-        let now = sim.now;
-        let s = sim.slots.get_mut(slot.into());
-        let packet = s.packet;
-        let (message, since) = (s.message, s.since);
-        let dst = packet.dst;
-        if (dst.card as usize) < self.world.count as usize {
-            let p = &sim.profile;
-            let c = &mut sim.cards[dst.card as usize];
-            let port = &mut c.ports[dst.port as usize % crate::packet::PORTS];
-            if port.rx_free_at > now && !s.warm {
-                let at = port.rx_free_at;
-                return sim.at(at, Event::Arrive { slot });
-            }
-            if !s.warm {
-                s.warm = true;
-                let occupied =
-                    p.rx.rx_packet_ps.max(in_path(&packet, packet.payload.len() as u32, p.rx.width_bytes, p));
-                // Both are named by the headers, so neither waits for the other.
-                let mut known = now;
-                if !c.qpc.touch(packet.dest_qpn & 0xffff, p.caches.qpc()) {
-                    known = c.bus.read(now, p.caches.qpc_bytes, p).last;
-                }
-                let keyed = packet.rkey != 0 && packet.first;
-                if keyed && !c.keys.touch(packet.rkey, p.caches.keys()) {
-                    known = known.max(c.bus.read(now, p.caches.key_bytes, p).last);
-                }
-                port.rx_free_at = now + occupied;
-                if known > now {
-                    // Whatever else comes then comes behind it.
-                    port.rx_free_at = port.rx_free_at.max(known + 1);
-                    return sim.at(known, Event::Arrive { slot });
-                }
-            }
-        }
-        let phase = if packet.kind == Kind::Ack { Phase::Ack } else { Phase::Rx };
-        sim.trace.packet(phase, (since, now), &packet, message, false);
-        self.env.step.subject = Subject::of(&packet, message, false);
-        match self.link.exact() {
-            true => self.receive_frame(slot),
-            false => self.receive(&packet),
-        }
-        self.env.sim.release(slot);
-        self.settle();
-    }
-
-    pub(super) fn receive(&mut self, packet: &Packet) {
-        let cards = 0..self.world.count;
-        if cards.contains(&packet.dst.card) {
-            self.env.step.card = packet.dst.card;
-            let card = &mut self.world.cards[packet.dst.card as usize];
-            if let Outcome::Acknowledge { psn: ack, .. } = card.receive(packet, &mut self.env) {
-                card.send_plain_ack(packet, ack, &mut self.env);
-            }
-        } else if packet.dst == crate::packet::PortId::ALL {
-            for card in cards {
-                self.env.step.card = card;
-                // Datagrams: nothing is acknowledged.
-                let _ = self.world.cards[card as usize].receive(packet, &mut self.env);
-            }
-        }
-    }
-
-    /// The QP timers are looked at.
-    pub(super) fn timers(&mut self) {
-        let sim = &mut *self.env.sim;
-        if sim.timer_at == sim.now {
-            sim.timer_at = 0;
-        }
-        for card in 0..self.world.count {
-            self.env.step.card = card;
-            let next = self.world.cards[card as usize].run_timers(&mut self.env);
-            self.settle();
-            if let Some(next) = next {
-                self.env.timer(next);
-            }
-        }
     }
 }
 

@@ -1,0 +1,92 @@
+//! From the wire to the card: a port's receive pipeline, and the look at the QP timers.
+
+use super::engine::Engine;
+use super::event::Event;
+use super::port::in_path;
+use super::trace::{Phase, Subject};
+use crate::device::Outcome;
+use crate::env::Env;
+use crate::packet::{Kind, Packet};
+
+impl Engine<'_> {
+    /// A packet is received.
+    pub(super) fn arrive(&mut self, slot: u16) {
+        let sim = &mut *self.env.sim;
+        let now = sim.now;
+        let s = sim.slots.get_mut(slot.into());
+        let packet = s.packet;
+        let (message, since) = (s.message, s.since);
+        let dst = packet.dst;
+        if (dst.card as usize) < self.world.count as usize {
+            let p = &sim.profile;
+            let c = &mut sim.cards[dst.card as usize];
+            let port = &mut c.ports[dst.port as usize % crate::packet::PORTS];
+            if port.rx_free_at > now && !s.warm {
+                let at = port.rx_free_at;
+                return sim.at(at, Event::Arrive { slot });
+            }
+            if !s.warm {
+                s.warm = true;
+                let occupied =
+                    p.rx.rx_packet_ps.max(in_path(&packet, packet.payload.len() as u32, p.rx.width_bytes, p));
+                // Both are named by the headers, so neither waits for the other.
+                let mut known = now;
+                if !c.qpc.touch(packet.dest_qpn & 0xffff, p.caches.qpc()) {
+                    known = c.bus.read(now, p.caches.qpc_bytes, p).last;
+                }
+                let keyed = packet.rkey != 0 && packet.first;
+                if keyed && !c.keys.touch(packet.rkey, p.caches.keys()) {
+                    known = known.max(c.bus.read(now, p.caches.key_bytes, p).last);
+                }
+                port.rx_free_at = now + occupied;
+                if known > now {
+                    // Whatever else comes then comes behind it.
+                    port.rx_free_at = port.rx_free_at.max(known + 1);
+                    return sim.at(known, Event::Arrive { slot });
+                }
+            }
+        }
+        let phase = if packet.kind == Kind::Ack { Phase::Ack } else { Phase::Rx };
+        sim.trace.packet(phase, (since, now), &packet, message, false);
+        self.env.step.subject = Subject::of(&packet, message, false);
+        match self.link.exact() {
+            true => self.receive_frame(slot),
+            false => self.receive(&packet),
+        }
+        self.env.sim.release(slot);
+        self.settle();
+    }
+
+    pub(super) fn receive(&mut self, packet: &Packet) {
+        let cards = 0..self.world.count;
+        if cards.contains(&packet.dst.card) {
+            self.env.step.card = packet.dst.card;
+            let card = &mut self.world.cards[packet.dst.card as usize];
+            if let Outcome::Acknowledge { psn: ack, .. } = card.receive(packet, &mut self.env) {
+                card.send_plain_ack(packet, ack, &mut self.env);
+            }
+        } else if packet.dst == crate::packet::PortId::ALL {
+            for card in cards {
+                self.env.step.card = card;
+                // Datagrams: nothing is acknowledged.
+                let _ = self.world.cards[card as usize].receive(packet, &mut self.env);
+            }
+        }
+    }
+
+    /// The QP timers are looked at.
+    pub(super) fn timers(&mut self) {
+        let sim = &mut *self.env.sim;
+        if sim.timer_at == sim.now {
+            sim.timer_at = 0;
+        }
+        for card in 0..self.world.count {
+            self.env.step.card = card;
+            let next = self.world.cards[card as usize].run_timers(&mut self.env);
+            self.settle();
+            if let Some(next) = next {
+                self.env.timer(next);
+            }
+        }
+    }
+}
