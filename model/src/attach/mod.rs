@@ -16,6 +16,7 @@ mod net;
 #[cfg(test)]
 mod panic_tests;
 mod queue;
+mod routes;
 mod runner;
 mod served;
 pub(crate) mod standstill;
@@ -50,7 +51,7 @@ mod atomic {
     }
 }
 
-pub(crate) use bells::{owner, Bells, SrqBell};
+pub(crate) use bells::{owner, Bells};
 pub(crate) use net::Interrupts;
 
 pub use crate::sim::actors::Watched;
