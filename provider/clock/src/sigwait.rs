@@ -4,9 +4,11 @@
 use std::cell::Cell;
 use std::ffi::c_int;
 
+use crate::abi::{TICK_SIGNAL, WAKE_SIGNAL};
 use crate::lock::timed;
 use crate::next::{next, replace};
 use crate::read_clock::{from_timespec, timespec, NS};
+use crate::signals::{self, bit};
 use crate::wait::wait_for;
 use crate::{alarm, sys, timeline};
 
@@ -47,13 +49,16 @@ replace! {
         let attempt = |until: libc::timespec| {
             let until_ns = until.tv_sec as u64 * 1_000_000_000 + until.tv_nsec as u64;
             let left = timespec(0, until_ns.saturating_sub(sys::real_ns()) * NS);
-            let (time, rung) = (&raw const left, alarm::rung());
+            let (time, before) = (&raw const left, signals::blocked());
+            // Our own signals would end the call, and wait for the end of this slice.
+            signals::set_blocked(before | bit(TICK_SIGNAL) | bit(WAKE_SIGNAL));
             // SAFETY: the caller's arguments, with a time that is valid for the call.
             came.set(unsafe { next!(fn sigtimedwait(set: Set, info: Info, time: Time) -> c_int) });
-            match sys::get_errno() {
+            let error = sys::get_errno();
+            signals::set_blocked(before);
+            match error {
                 _ if came.get() != -1 => 0,
                 libc::EAGAIN => libc::ETIMEDOUT,
-                libc::EINTR if alarm::rung() != rung => libc::ETIMEDOUT,
                 error => error,
             }
         };
