@@ -25,6 +25,9 @@ fn scribbled(rounds: u64, first: u64) {
     for seed in first..first + rounds {
         let place = ["all", "tables", "world", "lock"][seed as usize % 4];
         let net = StockNet::new();
+        // The keeper goes with its last member: this one stays.
+        let mut holder = net.start("sh", &["-c", "echo held; exec sleep 1000"]);
+        holder.expect("held", LIMIT);
         let port = free_port().to_string();
         let mut server = net.start(&duel, &["verbena0", &port, "-", "0"]);
         let listens = wait_until_listening(&mut server, port.parse().expect("a port"), LIMIT);
@@ -53,6 +56,11 @@ fn scribbled(rounds: u64, first: u64) {
             fates.failed += u32::from(!ended.good());
             fates.well += u32::from(ended.good());
         }
+        assert!(
+            keepers(net.name()).contains(&keeper),
+            "seed {seed}, {place}: the keeper has gone with the members"
+        );
+        drop(holder);
         net.expect_gone();
     }
     println!("{fates:?} of {rounds} rounds");

@@ -228,9 +228,10 @@ impl Guard<'_> {
         // A map is another process's data: what leads out of the heap is not
         // followed.
         let segment = self.segment();
+        let holds = iova.wrapping_sub(range.start) < range.len;
         let inside = !range.in_segment()
             || range.backing >= segment.heap_offset()
                 && range.backing.checked_add(range.len).is_some_and(|end| end <= segment.local().total_bytes);
-        inside.then_some(range)
+        (holds && inside).then_some(range)
     }
 }

@@ -216,7 +216,12 @@ impl Guard<'_> {
                 if place.is_asked() {
                     (Spot::Asked(iova), run)
                 } else if own {
-                    (Spot::Sure(place.address() as *mut u8), run)
+                    // The map is memory that others can write over: what it says is not what is.
+                    let spot = match self.is_lent(place.address(), run) {
+                        true => Spot::Sure(place.address() as *mut u8),
+                        false => Spot::Here(place.address()),
+                    };
+                    (spot, run)
                 } else {
                     // The rings of a served card are there too: their words are written by a store.
                     match self.through_window(member, place.address(), run, write) {

@@ -8,6 +8,7 @@
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -348,7 +349,9 @@ impl Keeper {
         self.unclean.retain_mut(|(member, told)| {
             let member = *member;
             *told = *told || !held && on_member_gone(segment, member);
-            let done = !held && *told && free_member(segment, member, CLEANUP_LOCK);
+            let free = || free_member(segment, member, CLEANUP_LOCK);
+            // What is damaged so that it cannot be freed stays.
+            let done = !held && *told && catch_unwind(AssertUnwindSafe(free)).unwrap_or(true);
             held |= !done;
             if done {
                 let entry = &segment.tables().members[usize::from(member)];

@@ -8,6 +8,7 @@
 use std::os::fd::OwnedFd;
 
 use super::dma::{Dma, RemoveError};
+use super::lock::Guard;
 use super::maps::Mapping;
 use super::mover::{SegmentError, LOCK_PATIENCE};
 use super::ranges::{find, Place, Range};
@@ -43,6 +44,7 @@ impl Segment {
         let guard = self.lock(LOCK_PATIENCE)?;
         // SAFETY: the process's lock is held.
         unsafe { self.offers() }.lend(&guard, mapping, file);
+        guard.lent().push((mapping.start, mapping.end));
         Ok(())
     }
 
@@ -52,6 +54,10 @@ impl Segment {
         let guard = self.lock(LOCK_PATIENCE)?;
         // SAFETY: the process's lock is held.
         unsafe { self.offers() }.withdraw(&guard, ptr as u64, len as u64);
+        let lent = guard.lent();
+        if let Some(at) = lent.iter().position(|&one| one == (ptr as u64, ptr as u64 + len as u64)) {
+            lent.swap_remove(at);
+        }
         Ok(())
     }
 
@@ -77,5 +83,20 @@ impl Segment {
             RemoveError::NotCovered(at) => SegmentError::NotMapped(at),
             RemoveError::Full => SegmentError::TooManyRanges,
         })
+    }
+}
+
+impl Guard<'_> {
+    /// What this process has been lent: first address and the one behind.
+    #[allow(clippy::mut_from_ref)]
+    fn lent(&self) -> &mut Vec<(u64, u64)> {
+        // SAFETY: used with the lock held, and by no caller twice at a time.
+        unsafe { &mut *self.segment().local().lent.get() }
+    }
+
+    /// Whether all of these bytes are lent memory of this process.
+    pub(super) fn is_lent(&self, start: u64, len: u64) -> bool {
+        let Some(end) = start.checked_add(len) else { return false };
+        self.lent().iter().any(|&(from, to)| from <= start && end <= to)
     }
 }

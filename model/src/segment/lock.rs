@@ -2,7 +2,7 @@
 //!
 //! The kernel releases it when its holder dies; the next one to take it is told
 //! so and the cards are repaired before anything else happens to them.
-use std::io;
+use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
@@ -206,7 +206,8 @@ impl Drop for Guard<'_> {
         if !std::thread::panicking() {
             lock.give(&self.held);
         } else if self.segment.local().repairing.swap(false, Ordering::Relaxed) {
-            eprintln!("verbena: {}", LockError::Condemned);
+            // Nobody may be there to read it, as of a keeper.
+            let _ = writeln!(io::stderr(), "verbena: {}", LockError::Condemned);
             lock.condemn(&self.held);
         } else {
             lock.abandon(&self.held);

@@ -101,6 +101,8 @@ struct Local {
     cache: UnsafeCell<dma::Cache>,
     /// As above.
     views: UnsafeCell<windows::Views>,
+    /// As above: lent memory, first address and the one behind.
+    lent: UnsafeCell<Vec<(u64, u64)>>,
     /// Used only with the process's lock held.
     offers: UnsafeCell<windows::Offers>,
     /// As above.

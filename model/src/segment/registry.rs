@@ -106,6 +106,7 @@ pub(super) fn enter_segment(
         world_bytes: AtomicU64::new(0),
         cache: UnsafeCell::new(dma::Cache::new()),
         views: UnsafeCell::default(),
+        lent: UnsafeCell::default(),
         offers: UnsafeCell::default(),
         helper: UnsafeCell::default(),
         asked: std::sync::OnceLock::new(),
