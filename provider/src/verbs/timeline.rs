@@ -18,6 +18,12 @@ use abi::{Attach, ConnKey, DeliverAlarm, Places, Timeline, WaitFd, VERSION};
 /// The simulation that this process takes part in. It stays as long as the process.
 static CLOCK: OnceLock<Clocked> = OnceLock::new();
 
+/// What the program's REALTIME shows, in nanoseconds, when the card's clock shows 0; `None` where programs see the
+/// machine's clock.
+pub fn epoch(device: &Device) -> Option<u64> {
+    device.card().clocked().map(|_| abi::EPOCH_S * 1_000_000_000)
+}
+
 /// A function of the clock library.
 ///
 /// # Safety
@@ -169,12 +175,6 @@ extern "C" fn alarm(_: *mut c_void, at: u64) {
     if let Some(clock) = clock() {
         clock.alarm(at);
     }
-}
-
-/// What the program's REALTIME shows, in nanoseconds, when the card's clock shows 0; `None` where programs see the
-/// machine's clock.
-pub fn epoch(device: &Device) -> Option<u64> {
-    device.card().clocked().map(|_| abi::EPOCH_S * 1_000_000_000)
 }
 
 /// This provider is about to write to a pipe that the program reads, up to byte `end`.
