@@ -336,6 +336,7 @@ impl Device {
         qp.req.cur_offset = (psn::diff(qp.req.una, qp.req.ci_psn).max(0) as u32) << qp.mtu_log;
         qp.req.pending_status = 0;
         qp.req.rd_out = 0;
+        env.goes_back(self.id, q as u16);
         env.push(Work::Send { card: self.id, qp: q as u16 });
     }
 
@@ -382,6 +383,7 @@ impl Device {
         qp.req.cur_offset = (psn::diff(qp.req.una, qp.req.ci_psn).max(0) as u32) << qp.mtu_log;
         qp.req.pending_status = 0;
         qp.req.rd_out = 0;
+        env.goes_back(self.id, q as u16);
     }
 
     /// Progress was made: the retry counters start anew, the timer too.

@@ -9,6 +9,7 @@ use super::wire::Frame;
 use crate::device::tables::{MAX_FUNCTIONS, MAX_QPS};
 use crate::packet::{Packet, PORTS};
 use crate::profile::Profile;
+use crate::segment::layout::MAX_MEMBERS;
 use crate::time::{cache, heap, pcie};
 use crate::world::MAX_CARDS;
 
@@ -34,6 +35,8 @@ pub struct Sim {
     pub now: u64,
     /// The furthest that the clock of somebody has come who has left.
     pub left_at: u64,
+    /// The same of each process's threads.
+    pub members_left: [u64; MAX_MEMBERS],
     /// Events made by events so far.
     pub sequence: u64,
     /// Events executed.
@@ -107,6 +110,8 @@ pub struct Job {
     pub start: u64,
     /// Reads that the gathering of a stash took.
     pub gathers: u16,
+    /// How often the QP had gone back when it was made.
+    pub back: u32,
     /// The message (see `trace`).
     pub message: u32,
     /// When it came.
@@ -149,6 +154,8 @@ pub struct QpTime {
     pub asked: [u64; 2],
     /// First block of the WQE begun last: names the message in the trace.
     pub message: u32,
+    /// How often it has gone back.
+    pub back: u32,
     /// Sending side, answering side.
     pub flows: [Flow; 2],
 }
@@ -201,7 +208,7 @@ pub const ANSWERS: usize = 1;
 /// what a process sees need not look at the events.
 #[inline]
 fn tagged(place: u32, touched: Option<u16>) -> u32 {
-    const { assert!(EVENTS <= 1 << 16 && crate::segment::layout::MAX_MEMBERS < 1 << 16) };
+    const { assert!(EVENTS <= 1 << 16 && MAX_MEMBERS < 1 << 16) };
     place | touched.map_or(0, |member| u32::from(member) + 1) << 16
 }
 
