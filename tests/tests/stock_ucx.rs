@@ -49,6 +49,15 @@ fn messages_and_puts_over_rc_and_ud() {
 }
 
 #[test]
+fn messages_as_real_frames() {
+    let net = StockNet::new();
+    for transport in ["rc_v", "ud_verbs"] {
+        let said = perftest(&net, &["--wire", "exact"], transport, "tag_bw");
+        assert!(said.contains("Final:"), "{transport}: {said}");
+    }
+}
+
+#[test]
 fn it_sees_the_cards() {
     need("ucx_info");
     let net = StockNet::new();

@@ -4,13 +4,13 @@
 use std::cell::Cell;
 use std::ffi::c_int;
 
-use crate::abi::{TICK_SIGNAL, WAKE_SIGNAL};
 use crate::lock::timed;
 use crate::next::{next, replace};
 use crate::read_clock::{from_timespec, timespec, NS};
 use crate::signals::{self, bit};
 use crate::wait::wait_for;
 use crate::{alarm, sys, timeline};
+use contract::clock::{TICK_SIGNAL, WAKE_SIGNAL};
 
 type Set = *const libc::sigset_t;
 type Info = *mut libc::siginfo_t;

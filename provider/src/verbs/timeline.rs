@@ -17,6 +17,12 @@ use contract::clock::{
 /// The simulation that this process takes part in. It stays as long as the process.
 static CLOCK: AtomicPtr<Clocked> = AtomicPtr::new(std::ptr::null_mut());
 
+/// What the program's REALTIME shows, in nanoseconds, when the card's clock shows 0; `None` where programs see the
+/// machine's clock.
+pub fn epoch(device: &Device) -> Option<u64> {
+    device.card().clocked().map(|_| EPOCH_S * 1_000_000_000)
+}
+
 /// A function of the clock library.
 ///
 /// # Safety
@@ -207,12 +213,6 @@ pub fn commands() {
     if let Some(clock) = clock() {
         clock.spend(clock.profile().host.resize_ps);
     }
-}
-
-/// What the program's REALTIME shows, in nanoseconds, when the card's clock shows 0; `None` where programs see the
-/// machine's clock.
-pub fn epoch(device: &Device) -> Option<u64> {
-    device.card().clocked().map(|_| EPOCH_S * 1_000_000_000)
 }
 
 /// This provider is about to write to a pipe that the program reads, up to byte `end`.
