@@ -85,3 +85,8 @@ fn by_the_machines_clock() {
 fn on_the_exact_wire() {
     run(&["--wire", "exact"]);
 }
+
+#[test]
+fn in_simulated_time() {
+    run(&["--clock", "virtual"]);
+}

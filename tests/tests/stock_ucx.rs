@@ -66,3 +66,14 @@ fn it_sees_the_cards() {
         assert!(said.contains(line), "no `{line}` in:\n{said}");
     }
 }
+
+#[test]
+fn messages_in_simulated_time() {
+    let net = StockNet::new();
+    for transport in ["rc_v", "ud_verbs"] {
+        for test in ["tag_lat", "ucp_put_bw"] {
+            let said = perftest(&net, &["--clock", "virtual"], transport, test);
+            assert!(said.contains("Final:"), "{transport} {test}: {said}");
+        }
+    }
+}

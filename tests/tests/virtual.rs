@@ -78,6 +78,25 @@ fn the_example_programs_of_libibverbs() {
     net.expect_gone();
 }
 
+/// After a loss what was not on the wire yet stays off it: the responder would drop it.
+#[test]
+fn a_loss_makes_little_be_sent_in_vain() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let pcap = directory.path().join("net.pcap");
+    let file = pcap.to_str().expect("UTF-8");
+    let launcher = &["--clock", "virtual", "--wire", "exact", "--fault", "loss=0.01,seed=3", "--pcap", file];
+    let net = StockNet::new();
+    let pair =
+        Pair { launcher, limit: LIMIT, ..Pair::new(&net, "ib_write_bw", &["-s", "1048576", "-n", "5"]) };
+    pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+    net.expect_gone();
+    let recorded = std::fs::metadata(&pcap).expect("a record").len();
+    // Twice: as sent and as received.
+    let payload = 2 * 5 * (1 << 20);
+    assert!((payload / 2..3 * payload).contains(&recorded), "{recorded} bytes are recorded for {payload}");
+}
+
 /// Five seconds of simulated time, and they are five: `-D` counts them by SIGALRM.
 #[test]
 fn a_duration_is_one_of_simulated_time() {

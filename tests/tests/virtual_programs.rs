@@ -70,6 +70,22 @@ fn python_with_threads_and_select() {
     assert_eq!(run(python, &[script]), run(python, &[script]));
 }
 
+/// What the card can does not depend on the clock.
+#[test]
+fn the_limits_are_those_of_the_machines_clock() {
+    let limits = |options: &[&str]| {
+        let net = StockNet::new();
+        let ended = Program::start(net.command(options, "ibv_devinfo", &["-v"])).wait(LIMIT);
+        assert!(ended.good(), "{}\n{}", ended.how(), ended.said);
+        let of_queues =
+            |line: &&str| line.contains("max_cqe") || line.contains("max_qp_wr") || line.contains("max_sge");
+        ended.said.lines().filter(of_queues).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let by_machine = limits(&[]);
+    assert_eq!(by_machine.len(), 8, "two cards");
+    assert_eq!(limits(VIRTUAL), by_machine);
+}
+
 /// A process that waits for ever, started first; it stays until dropped.
 fn waits_for_ever(net: &StockNet, what: &str) -> Program {
     let program = Program::start(net.command(VIRTUAL, ordinary(), &[what]));

@@ -115,7 +115,8 @@ impl<S: Borrow<Segment>> Runner<S> {
             let me = self.me();
             let now = self.actors()[me as usize].clock.load(Ordering::Relaxed);
             if polls == 0 {
-                (row.since.set(now), row.quiet_until.set(0));
+                row.since.set(now);
+                row.quiet_until.set(0);
                 row.still.replace(Standstill::NEW);
             }
             let exact = polls < FEW

@@ -44,7 +44,9 @@ pub(in crate::attach) fn on_thread_end(leave: impl Fn(u16) -> bool + Send + 'sta
 
 /// In the child of a fork: it takes part in nothing yet.
 pub fn forked() {
-    (ME.set(0), LEFT.set(0), HORIZON.set(0));
+    ME.set(0);
+    LEFT.set(0);
+    HORIZON.set(0);
     // Another thread may have had it; what it holds belongs to the parent.
     if let Ok(mut leave) = LEAVE.try_lock() {
         std::mem::forget(leave.take());
