@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use std::hint::black_box;
 use std::time::Instant;
 
-use model::time::heap::Queue;
+use model::sim::heap::Queue;
 
 const CAPACITY: usize = 16 * 1024;
 const STEPS: u32 = 2_000_000;

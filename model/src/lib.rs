@@ -1,9 +1,16 @@
 //! The card as software: how it behaves, and when.
 //!
-//! [`device`] is the card core, free of threads, clocks and sockets; [`mod@env`] says what it asks of its
-//! surroundings; [`world`] runs the cards of a segment; [`segment`] is the shared memory that they live
-//! in; [`attach`] is the backend through which the driver uses a card in its own process; [`link`] is the wire
-//! that carries frames instead of values; [`serve`] puts a card behind a socket, as a PCI function.
+//! | module | one idea |
+//! |---|---|
+//! | [`device`] | the card core: registers, queues, keys, requester and responder; no threads, clocks or sockets |
+//! | [`packet`], [`wire`] | a packet between two cards in memory, and its RoCEv2 bytes |
+//! | [`mod@env`], [`here`], [`journal`] | what the card core asks of its surroundings |
+//! | [`world`], [`address`] | the cards of a segment, and the addresses of their ports |
+//! | [`link`] | the wire that carries frames: faults, capture |
+//! | [`segment`] | the shared memory that the cards are in, its members, and registered memory |
+//! | [`attach`] | the backend through which the driver uses a card in its own process, by either clock |
+//! | [`sim`], [`profile`] | simulated time: events, and the card's numbers that they follow from |
+//! | [`serve`] | a card behind a socket, as a PCI function |
 
 pub mod address;
 #[cfg(test)]
@@ -19,6 +26,5 @@ pub mod profile;
 pub mod segment;
 pub mod serve;
 pub mod sim;
-pub mod time;
 pub mod wire;
 pub mod world;

@@ -2,7 +2,7 @@
 //! lone message. The engine must come to the same; where it does not, one of the two is wrong.
 
 use super::Profile;
-use crate::time::pcie::{Bus, Read};
+use crate::sim::pcie::{Bus, Read};
 
 /// Transport headers: BTH 12, RETH 16, AETH 4 (InfiniBand Architecture Specification, 9.2 to 9.6).
 const BTH: u32 = 12;

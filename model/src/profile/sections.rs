@@ -4,7 +4,7 @@
 
 use super::numbers::{sections, Number, Stored, Unit};
 use super::Rate;
-use crate::time::{cache, pcie};
+use crate::sim::{cache, pcie};
 
 /// Longest time that a profile may give, in nanoseconds: a second.
 const SECOND: f64 = 1e9;
@@ -41,7 +41,7 @@ sections! {
         resize_ps: u64 = "resize_ns" Nanoseconds 0..SECOND;
     }
 
-    /// The slot. Used by `time::pcie::Bus`; the engine itself adds only `msix_ns`.
+    /// The slot. Used by `sim::pcie::Bus`; the engine itself adds only `msix_ns`.
     pcie: Pcie {
         /// Generation: transfer rate and line code of a lane.
         gen: u32 = "gen" Count 1..5;

@@ -3,17 +3,21 @@
 //! The same [`Device`](crate::device::Device) that wall-clock mode runs answers here when its profile says so:
 //! [`env::SimEnv`] turns each of its effects into an event, [`engine`] executes events in the total order
 //! (time, origin, sequence), [`send`], [`port`] and [`receive`] decide when a send queue and a port may go on, and
-//! [`actors`] keeps the clocks of the programs and how far simulated time may pass them.
+//! [`actors`] keeps the clocks of the programs and how far simulated time may pass them. [`pcie`] is the bus, [`cache`] what
+//! a card remembers of contexts and translations, [`heap`] the queue of events.
 //!
 //! All of it lies in the segment ([`Sim`]), has fixed capacity and is idle when zero. Whoever holds the
 //! segment's lock may run it.
 
 pub mod actors;
+pub mod cache;
 mod engine;
 mod env;
 mod event;
+pub mod heap;
 mod idle;
 mod landing;
+pub mod pcie;
 mod port;
 mod receive;
 mod send;

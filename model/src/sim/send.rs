@@ -2,11 +2,11 @@
 
 use super::engine::Engine;
 use super::event::Event;
+use super::pcie::Bus;
 use super::state::{QpTime, Sim, SENDS};
 use super::trace::{Phase, Subject};
 use crate::env::Env;
 use crate::profile::Profile;
-use crate::time::pcie::Bus;
 
 /// Bytes of a WQE block.
 const BLOCK: u32 = fpga_regs::WQE_BLOCK as u32;

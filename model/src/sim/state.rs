@@ -6,11 +6,11 @@ use super::slab::Slab;
 use super::streams::Streams;
 use super::trace::Trace;
 use super::wire::Frame;
+use super::{cache, heap, pcie};
 use crate::device::tables::{MAX_FUNCTIONS, MAX_QPS};
 use crate::packet::{Packet, PORTS};
 use crate::profile::Profile;
 use crate::segment::layout::MAX_MEMBERS;
-use crate::time::{cache, heap, pcie};
 use crate::world::MAX_CARDS;
 
 /// No time.

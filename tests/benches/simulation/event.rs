@@ -6,7 +6,7 @@ use std::time::Instant;
 use fpga_regs::WqeOpcode;
 use model::attach::{NetOptions, SegmentCard};
 use model::profile::Profile;
-use model::time::heap::Queue;
+use model::sim::heap::Queue;
 use tests::{connect, Net, Options};
 
 const MESSAGES: u64 = 300_000;
