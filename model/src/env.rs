@@ -114,6 +114,10 @@ pub trait Env {
     fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault>;
     /// Makes a gather buffer of `len` bytes that lives until the packet that carries it is delivered.
     fn stash(&mut self, len: usize) -> u32;
+    /// Whether enough is gathered and not delivered yet: send queues give their turn to what is under way.
+    fn gathered_enough(&self) -> bool {
+        false
+    }
     /// A gather buffer is no longer needed. (That of a packet need not be given back.)
     fn unstash(&mut self, stash: u32) {
         let _ = stash;

@@ -61,7 +61,7 @@ impl Scratch {
     }
 }
 
-/// Gather buffers that a process keeps between runs.
+/// Gather buffers that may be under way at a time, and that a process keeps between runs.
 const KEPT: usize = 64;
 
 /// Work, and QPs that sent something.
@@ -323,6 +323,11 @@ impl Env for Wall<'_> {
             *buffer = vec![0; len];
         }
         stash
+    }
+
+    #[inline]
+    fn gathered_enough(&self) -> bool {
+        self.scratch.stashes.len() - self.scratch.free.len() >= KEPT
     }
 
     fn unstash(&mut self, stash: u32) {

@@ -89,7 +89,7 @@ impl Device {
         }
         let mut turn = E::TURN;
         while self.qps[q].req.cur != producer {
-            if turn == 0 {
+            if turn == 0 || env.gathered_enough() {
                 env.push(Work::Send { card: self.id, qp: q as u16 });
                 break;
             }

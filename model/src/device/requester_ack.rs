@@ -85,7 +85,8 @@ impl Device {
     fn acknowledge(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
         match p.syndrome >> 5 {
             0 => {
-                if self.advance(q, psn::add(p.psn, 1), env) {
+                let lost = self.advance(q, psn::add(p.psn, 1), env);
+                if lost {
                     // An answer before this ACK was lost (implied NAK, IB spec 9.7.5.1.5).
                     self.answer_lost(q, env);
                 }

@@ -133,14 +133,11 @@ impl Device {
     /// The payload of a packet of this card could not be read where it went to.
     #[cold]
     pub fn unread(&mut self, p: &Packet, env: &mut impl Env) {
-        match self.find_qp(p.src_qpn) {
-            Some(q) if p.kind == Kind::ReadResponse => {
-                if self.qps[q].receives() {
-                    self.refuse(q, Refusal::Operation, p, env);
-                }
-            }
-            Some(q) if p.transport == Transport::Rc => self.request_unread(q, p.psn, env),
-            _ => {}
+        let Some(q) = self.find_qp(p.src_qpn) else { return };
+        if p.kind == Kind::ReadResponse && self.qps[q].receives() {
+            self.refuse(q, Refusal::Operation, p, env);
+        } else if p.kind != Kind::ReadResponse && p.transport == Transport::Rc {
+            self.request_unread(q, p.psn, env);
         }
     }
 
