@@ -7,6 +7,7 @@
 use crate::device::Route;
 use crate::here::Here;
 use crate::packet::{Packet, Payload};
+use crate::plain::plain;
 
 /// A DMA address: an IOVA in the address space of one attached process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -160,4 +161,8 @@ pub trait Env {
 
     /// Writes `len` bytes of a packet's payload from `offset` on to memory.
     fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), DmaFault>;
+}
+
+plain! {
+    Addr { iova, domain }
 }

@@ -1,5 +1,6 @@
 //! Doorbell cells: the producer indices that drivers store and the cards read.
 
+use crate::plain::plain;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::device::tables::{MAX_QPS, MAX_SRQS};
@@ -35,4 +36,9 @@ impl Bells {
         bells.watch.store(0, Ordering::Relaxed);
         bells.posted.iter().for_each(|posted| posted.store(0, Ordering::Relaxed));
     }
+}
+
+plain! {
+    QpBells { sq, rq, watch, posted }
+    Bells { qp, srq }
 }

@@ -8,6 +8,7 @@ use super::bells::Bells;
 use super::served::ServerBell;
 use crate::device::tables::{EQS, MAX_FUNCTIONS};
 use crate::link::LinkArea;
+use crate::plain::Plain;
 use crate::sim::Sim;
 use crate::world::{World, MAX_CARDS};
 
@@ -29,4 +30,16 @@ pub(super) struct Net {
     pub world: UnsafeCell<World>,
     /// Simulated time. Only with the segment's lock.
     pub sim: UnsafeCell<Sim>,
+}
+
+/// What lies in the segment has no invalid values; but for the simulation, whose tables hold enums.
+#[allow(dead_code)]
+fn is_plain(net: &Net) {
+    fn is<T: Plain>(_: &T) {}
+    let Net { bells, interrupts, servers, link, world, sim: _ } = net;
+    is(bells);
+    is(interrupts);
+    is(servers);
+    is(link);
+    is(world);
 }

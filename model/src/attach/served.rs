@@ -24,6 +24,8 @@ pub const VECTORS: usize = EQS;
 #[repr(transparent)]
 pub(super) struct ServerBell(AtomicU32);
 
+impl crate::plain::Plain for ServerBell {}
+
 impl ServerBell {
     const SERVED: u32 = 1;
 
@@ -81,9 +83,10 @@ impl ServedCard {
             DOORBELL_SQ => device.owns_qp(f, SqDoorbell(value).qpn()),
             DOORBELL_RQ => device.owns_qp(f, RqDoorbell(value).qpn()),
             DOORBELL_SRQ => device.owns_srq(f, SrqDoorbell(value).srqn()),
-            DOORBELL_CQ_ARM => {
-                device.cqs.get(CqArm(value).cqn() as usize).is_some_and(|cq| cq.used && cq.function == f)
-            }
+            DOORBELL_CQ_ARM => device
+                .cqs
+                .get(CqArm(value).cqn() as usize)
+                .is_some_and(|cq| cq.used.get() && cq.function == f),
             _ => false,
         })
     }

@@ -19,11 +19,11 @@ impl Device {
     #[inline(always)]
     pub(super) fn push_cqe(&mut self, cqn: u16, mut cqe: Cqe, urgent: bool, env: &mut impl Env) {
         let cq = &mut self.cqs[cqn as usize];
-        if !cq.used || cq.overrun {
+        if !cq.used.get() || cq.overrun.get() {
             return;
         }
         if cq.pi.wrapping_sub(cq.ci) > cq.mask && !Self::refresh_consumer(cq, env) {
-            cq.overrun = true;
+            cq.overrun = true.into();
             let function = cq.function;
             self.functions[function as usize].health |= Health(0).with_cq_overrun(true).0;
             self.async_event(function, EventKind::CQ_ERR, cqn as u32, env);
@@ -49,7 +49,7 @@ impl Device {
     /// A completion event was held back long enough (CQ moderation), unless it was raised meanwhile.
     pub fn held_event(&mut self, cqn: u16, arming: u32, env: &mut impl Env) {
         let cq = &self.cqs[cqn as usize];
-        if cq.used && cq.armed != DISARMED && cq.held > 0 && cq.arming == arming {
+        if cq.used.get() && cq.armed != DISARMED && cq.held > 0 && cq.arming == arming {
             self.completion_event(cqn, env);
         }
     }
@@ -91,7 +91,7 @@ impl Device {
         let Some(cq) = self.cqs.get(cqn as usize) else { return };
         let first = self.first_cqe(cq.mask + 1);
         let cq = &mut self.cqs[cqn as usize];
-        if !cq.used || cq.function != function {
+        if !cq.used.get() || cq.function != function {
             return;
         }
         cq.arming = cq.arming.wrapping_add(1);
@@ -119,7 +119,7 @@ impl Device {
         let card = self.id;
         let f = &mut self.functions[function as usize];
         let Some(q) = f.eqs.get_mut(eq as usize) else { return };
-        if !f.used || !q.used {
+        if !f.used.get() || !q.used.get() {
             return;
         }
         if q.pi.wrapping_sub(q.ci) > q.mask {
@@ -156,7 +156,7 @@ impl Device {
         env.general();
         for q in self.tables.qp.range() {
             let qp = &self.qps[q];
-            if qp.used
+            if qp.used.get()
                 && (qp.send_cq == cqn || qp.recv_cq == cqn)
                 && !matches!(qp.state, QpState::RESET | QpState::ERR)
             {

@@ -28,6 +28,7 @@ mod ud;
 mod windows;
 mod wqe;
 
+use crate::plain::{plain, Flag};
 use core::ops::Range;
 
 use crate::packet::{PortId, PORTS};
@@ -76,7 +77,7 @@ pub struct Device {
     /// Number of the card in its segment.
     pub id: u8,
     /// The card exists.
-    pub present: bool,
+    pub present: Flag,
     /// Cards of the segment.
     pub cards: u8,
     /// What is wrong with it.
@@ -158,7 +159,7 @@ impl Device {
         self.cards = cards;
         self.limits = limits;
         self.port = port;
-        self.present = true;
+        self.present = true.into();
     }
 
     /// The QP index of a QP number, if that QP exists.
@@ -166,7 +167,7 @@ impl Device {
     pub fn find_qp(&self, qpn: u32) -> Option<usize> {
         let index = (qpn & 0xffff) as usize;
         let qp = self.qps.get(index)?;
-        (qp.used && qp.qpn == qpn).then_some(index)
+        (qp.used.get() && qp.qpn == qpn).then_some(index)
     }
 
     /// The QPs that may be in use, from `first` on.
@@ -182,7 +183,7 @@ impl Device {
 
     /// Whether the SRQ of that number belongs to function `f`.
     pub fn owns_srq(&self, f: u16, srqn: u32) -> bool {
-        self.srqs.get(srqn as usize).is_some_and(|s| s.used && s.function == f)
+        self.srqs.get(srqn as usize).is_some_and(|s| s.used.get() && s.function == f)
     }
 
     /// Counts an event at a port.
@@ -195,4 +196,13 @@ impl Device {
     pub fn port_id(&self, port: u8) -> PortId {
         PortId { card: self.id, port }
     }
+}
+
+impl crate::plain::Plain for Counters {}
+
+plain! {
+    PortSetting { mtu, mbps }
+    Device { id, present, cards, defect, limits, port, counters, timers, tables, functions, pds, mcast, cqs, srqs, keys, qps }
+    Slots { hint, top }
+    Tables { pd, key, cq, srq, qp, function }
 }

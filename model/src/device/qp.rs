@@ -1,5 +1,6 @@
 //! The queue pair's context as the card holds it.
 
+use crate::plain::{plain, Flag};
 use fpga_regs::{QpContext, QpState, QpType, WqeCtrl, WqeSge, MAX_SGE};
 
 use crate::packet::{PortId, Transport};
@@ -42,9 +43,9 @@ pub struct Requester {
     /// Retries left after RNR NAKs (7: without limit).
     pub rnr: u8,
     /// Waits for the RNR timer.
-    pub rnr_wait: bool,
+    pub rnr_wait: Flag,
     /// The timer is armed for `deadline`.
-    pub armed: bool,
+    pub armed: Flag,
     /// A local error waits for the WQEs before it: 0, or the status to complete `cur` with.
     pub pending_status: u8,
     /// Its syndrome.
@@ -52,7 +53,7 @@ pub struct Requester {
     /// Time of the timer (ns).
     pub deadline: u64,
     /// `head` is valid.
-    pub head_cached: bool,
+    pub head_cached: Flag,
     /// Index of `head`.
     pub head_index: u32,
     /// Control segment of the WQE at `head_index`, kept when it was sent as the oldest.
@@ -78,13 +79,13 @@ pub struct Responder {
     /// Message in progress: see `IDLE`, `IN_SEND`, `IN_WRITE`.
     pub op: u8,
     /// A sequence NAK was sent for `epsn`.
-    pub nak_sent: bool,
+    pub nak_sent: Flag,
     /// A receive WQE is loaded into [`Qp::recv`].
-    pub has_recv: bool,
+    pub has_recv: Flag,
     /// Next entry of [`Qp::resources`] to use.
     pub next_resource: u8,
     /// Communication established was reported.
-    pub established: bool,
+    pub established: Flag,
     /// Requests received.
     pub packets: u64,
     /// Bytes received, from the Ethernet header to the ICRC.
@@ -159,7 +160,7 @@ pub const RESOURCES: usize = 16;
 #[repr(C, align(64))]
 pub struct Qp {
     /// Slot in use.
-    pub used: bool,
+    pub used: Flag,
     /// State.
     pub state: QpState,
     /// Service type.
@@ -181,13 +182,13 @@ pub struct Qp {
     /// Shared receive queue, when `has_srq`.
     pub srq: u16,
     /// Receives from an SRQ.
-    pub has_srq: bool,
+    pub has_srq: Flag,
     /// Every send WQE is signaled.
-    pub sq_sig_all: bool,
+    pub sq_sig_all: Flag,
     /// The RQ's doorbell runs the QP (it is in error).
-    pub flushing: bool,
+    pub flushing: Flag,
     /// Its packets are carried by IPv6.
-    pub ipv6: bool,
+    pub ipv6: Flag,
     /// Remote access that the QP grants (`Access` bits).
     pub access: u8,
     /// log2 of the receive stride in bytes.
@@ -278,4 +279,12 @@ impl Qp {
     pub fn receives(&self) -> bool {
         matches!(self.state, QpState::RTR | QpState::RTS | QpState::SQD | QpState::SQE)
     }
+}
+
+plain! {
+    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, local_done, went_back_to, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, deadline, head_cached, head_index, head, timer_slot, begun }
+    Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, packets, bytes, tx_packets, tx_bytes, offset, rkey, va, length }
+    Resource { original, psn, count, kind }
+    RecvWqe { index, num_sge, room, sges }
+    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, req, resp, attributes, resources, recv }
 }

@@ -188,7 +188,7 @@ impl Device {
             if req.ci == req.cur && req.cur_offset == 0 {
                 return false;
             }
-            let ctrl = if req.head_index == req.ci && req.head_cached {
+            let ctrl = if req.head_index == req.ci && req.head_cached.get() {
                 req.head
             } else {
                 let Ok(ctrl) = fetch_ctrl(qp, req.ci, env) else { return false };
@@ -219,7 +219,7 @@ impl Device {
     pub(super) fn complete_head(&mut self, q: usize, ctrl: &WqeCtrl, count: u32, env: &mut impl Env) {
         let qp = &self.qps[q];
         let index = qp.req.ci;
-        if ctrl.signaled() || qp.sq_sig_all {
+        if ctrl.signaled() || qp.sq_sig_all.get() {
             // Before the queue moves on: `recovery` relies on that.
             self.send_cqe(q, index, ctrl.opcode(), ctrl.length(), CqeStatus::SUCCESS, Syndrome::NONE, env);
             if self.qps[q].req.ci != index {
@@ -320,7 +320,7 @@ impl Device {
         req.ci_psn = req.psn;
         req.rd_out = 0;
         req.pending_status = 0;
-        req.rnr_wait = false;
+        req.rnr_wait = false.into();
         self.timers.disarm(q, &mut self.qps);
     }
 
@@ -370,7 +370,7 @@ impl Device {
         if req.rnr != 7 {
             req.rnr -= 1;
         }
-        req.rnr_wait = true;
+        req.rnr_wait = true.into();
         let at = env.now() + super::timers::rnr_nanoseconds(timer);
         self.timers.arm(q, &mut self.qps, at);
         env.timer(at);
@@ -390,7 +390,7 @@ impl Device {
         let qp = &mut self.qps[q];
         qp.req.retry = qp.attributes.retry_cnt();
         qp.req.rnr = qp.attributes.rnr_retry();
-        if qp.req.armed && !qp.req.rnr_wait {
+        if qp.req.armed.get() && !qp.req.rnr_wait.get() {
             // Armed anew at the end of the run if something is still outstanding.
             self.timers.disarm(q, &mut self.qps);
             env.watch(self.id, q as u16);

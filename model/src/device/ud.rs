@@ -103,7 +103,7 @@ impl Device {
         }
         if self.take_recv(q, env).is_err() {
             // Nothing is answered to a datagram; without a receive WQE it is lost.
-            self.qps[q].resp.has_recv = false;
+            self.qps[q].resp.has_recv = false.into();
             return self.count(own, port::RX_NO_RECV);
         }
         let len = p.payload.len();

@@ -10,6 +10,7 @@ use super::trace::{Phase, Subject};
 use super::Sim;
 use crate::env::Env;
 use crate::packet::{aeth, Kind, Packet, Payload, PortId};
+use crate::plain::Flag;
 use crate::profile::Profile;
 use crate::wire::psn;
 
@@ -212,7 +213,7 @@ impl Engine<'_> {
             let slot = sim.slots.get_mut(at);
             slot.packet = job.packet;
             slot.packet.become_one(job.issued);
-            (slot.refs, slot.flow, slot.warm) = (1, id, false);
+            (slot.refs, slot.flow, slot.warm) = (1, id, Flag::NO);
             slot.fetched = if fetches { len as u16 } else { 0 };
             (slot.message, slot.since) = (message, since);
             job.issued += 1;
@@ -284,7 +285,7 @@ impl Engine<'_> {
         if job.next == 0 {
             flow.tail = 0;
         }
-        let stalled = side == SENDS && std::mem::take(&mut t.stalled);
+        let stalled = side == SENDS && t.stalled.take();
         sim.jobs.free(at);
         if let Payload::Stash(slot, _) = job.packet.payload {
             sim.release(slot as u16);
@@ -356,12 +357,12 @@ impl Engine<'_> {
             let p = &sim.profile;
             let c = &mut sim.cards[dst.card as usize];
             let port = &mut c.ports[dst.port as usize % crate::packet::PORTS];
-            if port.rx_free_at > now && !s.warm {
+            if port.rx_free_at > now && !s.warm.get() {
                 let at = port.rx_free_at;
                 return sim.at(at, Event::Arrive { slot });
             }
-            if !s.warm {
-                s.warm = true;
+            if !s.warm.get() {
+                s.warm = true.into();
                 let occupied =
                     p.rx.rx_packet_ps.max(in_path(&packet, packet.payload.len() as u32, p.rx.width_bytes, p));
                 let mut known = now;

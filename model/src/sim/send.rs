@@ -90,15 +90,15 @@ impl Engine<'_> {
         let (profile, now) = (&sim.profile, sim.now);
         let c = &mut sim.cards[card as usize];
         let t = &mut c.qps[qp as usize];
-        if t.pending {
+        if t.pending.get() {
             return;
         }
         if t.flows[SENDS].count >= AHEAD {
-            t.stalled = true;
+            t.stalled = true.into();
             return;
         }
         let at = if producer == cur { now } else { t.available(cur, producer, now, &mut c.bus, profile) };
-        t.pending = true;
+        t.pending = true.into();
         let at = at.max(t.free_at).max(now);
         sim.at(at, Event::Send { card, qp });
     }
@@ -118,7 +118,7 @@ impl Engine<'_> {
                 return sim.at(at, Event::Send { card, qp });
             }
         }
-        c.qps[qp as usize].pending = false;
+        c.qps[qp as usize].pending = false.into();
         let device = &mut self.world.cards[card as usize];
         let before = device.qps[qp as usize].req;
         self.env.step.card = card;

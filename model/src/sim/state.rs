@@ -8,6 +8,7 @@ use super::trace::Trace;
 use super::wire::Frame;
 use crate::device::tables::{MAX_FUNCTIONS, MAX_QPS};
 use crate::packet::{Packet, PORTS};
+use crate::plain::Flag;
 use crate::profile::Profile;
 use crate::time::{cache, heap, pcie};
 use crate::world::MAX_CARDS;
@@ -29,7 +30,7 @@ pub struct Sim {
     /// The cards' timing.
     pub profile: Profile,
     /// Simulated time is in use.
-    pub on: bool,
+    pub on: Flag,
     /// Time of the event being executed or executed last.
     pub now: u64,
     /// The furthest that the clock of somebody has come who has left.
@@ -86,7 +87,7 @@ pub struct Slot {
     /// Bytes of its payload in the transmit buffer.
     pub fetched: u16,
     /// The receiver's context was looked up.
-    pub warm: bool,
+    pub warm: Flag,
     /// Its message (see `trace`).
     pub message: u32,
     /// Since when it has been in its phase of the trace.
@@ -134,9 +135,9 @@ pub struct Flow {
 #[repr(C)]
 pub struct QpTime {
     /// A `Send` event is under way.
-    pub pending: bool,
+    pub pending: Flag,
     /// Waits for its jobs to be fetched.
-    pub stalled: bool,
+    pub stalled: Flag,
     /// When its engine is free for the next message.
     pub free_at: u64,
     /// First block of the WQEs in the card.
@@ -288,7 +289,7 @@ impl Sim {
         for a in self.actors.used().iter().filter(|a| a.state.takes_part()) {
             let doing = match a.state {
                 State::Running => "runs its program".to_owned(),
-                State::Waiting if a.entries => "waits for a completion".to_owned(),
+                State::Waiting if a.entries.get() => "waits for a completion".to_owned(),
                 State::Waiting if a.step != 0 => "waits for a write to its memory".to_owned(),
                 State::Waiting | State::Turn => format!("waits for {} ps", a.target),
                 _ if a.interrupt != 0 => "waits for an interrupt".to_owned(),
@@ -329,7 +330,7 @@ impl Sim {
                 (port.round, port.fetched, port.coming) = ((0, 0), 0, 0);
             }
             for qp in &mut card.qps {
-                (qp.pending, qp.stalled) = (false, false);
+                (qp.pending, qp.stalled) = (Flag::NO, Flag::NO);
                 for flow in &mut qp.flows {
                     (flow.head, flow.tail, flow.count, flow.next) = (0, 0, 0, 0);
                 }
