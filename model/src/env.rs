@@ -7,6 +7,7 @@
 use crate::device::Route;
 use crate::here::Here;
 use crate::packet::{Packet, Payload};
+use crate::plain::plain;
 
 /// A DMA address: an IOVA in the address space of one attached process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -189,4 +190,8 @@ pub trait Env {
         let _ = domain;
         true
     }
+}
+
+plain! {
+    Addr { iova, domain }
 }

@@ -22,6 +22,7 @@ pub mod here;
 pub mod journal;
 pub mod link;
 pub mod packet;
+pub mod plain;
 pub mod profile;
 pub mod segment;
 pub mod serve;

@@ -6,6 +6,7 @@
 //! and fault injection split trains; nothing else may depend on how a message was cut.
 
 use crate::env::Addr;
+use crate::plain::plain;
 
 /// The operation that a packet belongs to, with its place in the message given by
 /// [`Packet::first`] and [`Packet::last`]. Together they are the BTH opcode (IB spec 9.2.1).
@@ -259,4 +260,8 @@ pub mod aeth {
     pub const NAK_ACCESS: u8 = 0x62;
     /// NAK: remote operational error.
     pub const NAK_OPERATION: u8 = 0x63;
+}
+
+plain! {
+    PortId { card, port }
 }

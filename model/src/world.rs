@@ -3,6 +3,7 @@
 use crate::device::{Device, Outcome, PortSetting};
 use crate::env::{Env, Work};
 use crate::packet::{Packet, PortId};
+use crate::plain::plain;
 use crate::wire::psn;
 
 /// Most cards of a segment.
@@ -98,4 +99,8 @@ impl World {
     pub fn run_timers(&mut self, env: &mut impl Env) -> Option<u64> {
         (0..self.count as usize).filter_map(|card| self.cards[card].run_timers(env)).min()
     }
+}
+
+plain! {
+    World { count, cards }
 }

@@ -52,7 +52,12 @@ fn scribbled(rounds: u64, first: u64) {
             }
             let ended = program.wait(LIMIT);
             let crashed = ended.status.and_then(|status| status.signal());
-            assert!(crashed.is_none(), "seed {seed}, {place}: a member crashed: {}", ended.how());
+            assert!(
+                crashed.is_none(),
+                "seed {seed}, {place}: a member crashed: {}: {}",
+                ended.how(),
+                ended.said
+            );
             fates.failed += u32::from(!ended.good());
             fates.well += u32::from(ended.good());
         }

@@ -1,5 +1,6 @@
 //! Doorbell cells: the producer indices that drivers store and the cards read.
 
+use crate::plain::plain;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::device::tables::{MAX_QPS, MAX_SRQS};
@@ -60,4 +61,10 @@ impl Bells {
         bell.owner.store(owner, Ordering::Relaxed);
         bell.producer.store(0, Ordering::Relaxed);
     }
+}
+
+plain! {
+    QpBells { sq, rq, owner, watch, posted }
+    SrqBell { producer, owner }
+    Bells { qp, srq }
 }

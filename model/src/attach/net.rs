@@ -10,6 +10,7 @@ use super::served::ServerBell;
 use super::OpenError;
 use crate::device::tables::{EQS, MAX_FUNCTIONS};
 use crate::link::LinkArea;
+use crate::plain::Plain;
 use crate::segment::Segment;
 use crate::sim::Sim;
 use crate::world::{World, MAX_CARDS};
@@ -37,4 +38,16 @@ pub(super) struct Net {
 /// Why the capture of the net is not complete whose keeper listens at `socket`. `None`: it is.
 pub fn capture_lost(socket: &std::path::Path) -> Result<Option<std::io::Error>, OpenError> {
     Ok(Runner::new(Segment::attach(socket)?).net().link.lost())
+}
+
+/// What lies in the segment has no invalid values; but for the simulation, whose tables hold enums.
+#[allow(dead_code)]
+fn is_plain(net: &Net) {
+    fn is<T: Plain>(_: &T) {}
+    let Net { bells, interrupts, servers, link, world, sim: _ } = net;
+    is(bells);
+    is(interrupts);
+    is(servers);
+    is(link);
+    is(world);
 }

@@ -32,7 +32,7 @@ fn cards_that_a_panic_left_half_changed_are_repaired_first() {
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         a.control(|world, env| {
             let qp = &mut world.cards[0].qps[7];
-            (qp.used, qp.qpn, qp.qp_type, qp.state) = (true, 7, QpType::UD, QpState::RTS);
+            (qp.used, qp.qpn, qp.qp_type, qp.state) = (true.into(), 7, QpType::UD, QpState::RTS);
             note(a.segment(), journal::one(0, 7));
             env.push(Work::Send { card: 0, qp: 7 });
             panic!("injected by the test");
@@ -51,7 +51,7 @@ fn cards_that_a_panic_left_half_changed_are_repaired_first() {
     // The process that panicked does not go on with what it had queued then.
     let left = a.control(|_, env| env.has_work()).unwrap();
     assert!(!left, "work of the run that panicked");
-    b.control(|world, _| world.cards[0].qps[7].used = false).unwrap();
+    b.control(|world, _| world.cards[0].qps[7].used = false.into()).unwrap();
     drop((a, b));
     keeper.join().unwrap();
 }

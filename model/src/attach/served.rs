@@ -23,6 +23,8 @@ pub const VECTORS: usize = EQS;
 #[repr(transparent)]
 pub(super) struct ServerBell(AtomicU32);
 
+impl crate::plain::Plain for ServerBell {}
+
 impl ServerBell {
     const SERVED: u32 = 1;
 

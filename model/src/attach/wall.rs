@@ -85,7 +85,7 @@ impl<'a> Wall<'a> {
     #[inline(always)]
     pub fn new(guard: &'a Guard<'a>, net: &'a Net, scratch: &'a mut Scratch, routes: &'a Routes) -> Self {
         // SAFETY: the lock is held.
-        let simulated = unsafe { (*net.sim.get()).on };
+        let simulated = unsafe { (*net.sim.get()).on.get() };
         let linked = net.link.is_on() && !simulated;
         Wall { guard, net, scratch, routes, simulated, linked, landing: None }
     }

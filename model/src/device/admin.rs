@@ -29,7 +29,7 @@ impl Device {
             let fun = &mut self.functions[f as usize];
             let entries = 1u32 << fun.admin_log;
             let waiting = fun.asq_tail.wrapping_sub(fun.asq_head);
-            if !fun.enabled || waiting == 0 || waiting > entries {
+            if !fun.enabled.get() || waiting == 0 || waiting > entries {
                 return;
             }
             let slot = (fun.asq_head & (entries - 1)) as u64;
@@ -100,7 +100,7 @@ impl Device {
                 if self.pds[pd].users != 0 {
                     return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
                 }
-                self.pds[pd].used = false;
+                self.pds[pd].used = false.into();
             }
             AdminOpcode::CREATE_MR => {
                 let context = MrContext::from_bytes(&self.mailbox(f, c, env)?);
@@ -123,7 +123,7 @@ impl Device {
             AdminOpcode::DESTROY_EQ => {
                 let eqs = &mut self.functions[f as usize].eqs;
                 match eqs.get_mut(object as usize) {
-                    Some(eq) if eq.used => eq.used = false,
+                    Some(eq) if eq.used.get() => eq.used = false.into(),
                     _ => return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT),
                 }
             }
@@ -141,7 +141,7 @@ impl Device {
                 if self.cqs[cq].users != 0 {
                     return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
                 }
-                self.cqs[cq].used = false;
+                self.cqs[cq].used = false.into();
             }
             AdminOpcode::CREATE_SRQ => {
                 let context = SrqContext::from_bytes(&self.mailbox(f, c, env)?);
@@ -173,7 +173,7 @@ impl Device {
                     return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
                 }
                 let pd = self.srqs[s].pd;
-                self.srqs[s].used = false;
+                self.srqs[s].used = false.into();
                 env.reset_srq_doorbell(self.id, s as u16, None);
                 self.pds[pd as usize].users -= 1;
             }
@@ -250,24 +250,24 @@ impl Device {
         let pd = self
             .tables
             .pd
-            .take(1..MAX_PDS, |i| pds[i].used)
+            .take(1..MAX_PDS, |i| pds[i].used.get())
             .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
-        self.pds[pd] = Pd { used: true, function: f, users: 0 };
+        self.pds[pd] = Pd { used: true.into(), function: f, users: 0 };
         Ok(pd as u32)
     }
 
     pub(super) fn check_pd(&self, f: u16, pd: u32) -> Result<usize, Refused> {
-        owned(self.pds.get(pd as usize).map(|p| (p.used, p.function)), f)?;
+        owned(self.pds.get(pd as usize).map(|p| (p.used.get(), p.function)), f)?;
         Ok(pd as usize)
     }
 
     pub(super) fn check_cq(&self, f: u16, cq: u32) -> Result<usize, Refused> {
-        owned(self.cqs.get(cq as usize).map(|c| (c.used, c.function)), f)?;
+        owned(self.cqs.get(cq as usize).map(|c| (c.used.get(), c.function)), f)?;
         Ok(cq as usize)
     }
 
     pub(super) fn check_srq(&self, f: u16, srq: u32) -> Result<usize, Refused> {
-        owned(self.srqs.get(srq as usize).map(|s| (s.used, s.function)), f)?;
+        owned(self.srqs.get(srq as usize).map(|s| (s.used.get(), s.function)), f)?;
         Ok(srq as usize)
     }
 
@@ -301,7 +301,7 @@ impl Device {
             window_offset: 0,
             parent: 0,
             bound: 0,
-            valid: false,
+            valid: false.into(),
         };
         self.pds[pd as usize].users += 1;
         Ok(k)
@@ -340,7 +340,7 @@ impl Device {
         key.length = m.length();
         key.iova = m.iova().wrapping_add(slip);
         key.first_offset = m.first_offset();
-        key.valid = true;
+        key.valid = true.into();
         Ok(key.key)
     }
 
@@ -360,7 +360,7 @@ impl Device {
             self.unbind(k);
         }
         self.keys[k].kind = key_kind::FREE;
-        self.keys[k].valid = false;
+        self.keys[k].valid = false.into();
         let pd = self.keys[k].pd;
         self.pds[pd as usize].users -= 1;
         Ok(())
@@ -374,11 +374,11 @@ impl Device {
             return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE);
         }
         let eqs = &mut self.functions[f as usize].eqs;
-        let Some(n) = eqs.iter().position(|eq| !eq.used) else {
+        let Some(n) = eqs.iter().position(|eq| !eq.used.get()) else {
             return refused(AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
         };
         eqs[n] = Eq {
-            used: true,
+            used: true.into(),
             vector: e.vector(),
             mask: (1 << e.log_size()) - 1,
             pi: 0,
@@ -393,7 +393,7 @@ impl Device {
             return refused(AdminStatus::LIMIT, Syndrome::BAD_SIZE);
         }
         let eq = c.vector();
-        if eq as usize >= EQS || !self.functions[f as usize].eqs[eq as usize].used {
+        if eq as usize >= EQS || !self.functions[f as usize].eqs[eq as usize].used.get() {
             return refused(AdminStatus::BAD_PARAM, Syndrome::NO_OBJECT);
         }
         let first = self.first_cqe(1 << c.log_size());
@@ -401,7 +401,7 @@ impl Device {
         let n = self
             .tables
             .cq
-            .take(1..MAX_CQS, |i| cqs[i].used)
+            .take(1..MAX_CQS, |i| cqs[i].used.get())
             .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
         self.cqs[n] = Cq {
             ring: Addr { iova: c.ring_iova(), domain: self.functions[f as usize].domain },
@@ -410,13 +410,13 @@ impl Device {
             told: first,
             ci: first,
             ci_iova: c.ci_iova(),
-            used: true,
+            used: true.into(),
             armed: 0,
             held: 0,
             arming: 0,
-            overrun: false,
-            special: c.stamped(),
-            failed: false,
+            overrun: false.into(),
+            special: c.stamped().into(),
+            failed: false.into(),
             eq,
             function: f,
             users: 0,
@@ -467,10 +467,10 @@ impl Device {
         let n = self
             .tables
             .srq
-            .take(1..MAX_SRQS, |i| srqs[i].used)
+            .take(1..MAX_SRQS, |i| srqs[i].used.get())
             .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
         self.srqs[n] = Srq {
-            used: true,
+            used: true.into(),
             stride_log: s.stride_log(),
             max_sge: s.max_sge(),
             domain: self.functions[f as usize].domain,

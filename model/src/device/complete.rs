@@ -13,7 +13,7 @@ impl Device {
     pub(super) fn complete_head(&mut self, q: usize, ctrl: &WqeCtrl, count: u32, env: &mut impl Env) {
         let qp = &self.qps[q];
         let index = qp.req.ci;
-        if ctrl.signaled() || qp.sq_sig_all {
+        if ctrl.signaled() || qp.sq_sig_all.get() {
             // Before the queue moves on: `recovery` relies on that.
             self.send_cqe(q, index, ctrl.opcode(), ctrl.length(), CqeStatus::SUCCESS, Syndrome::NONE, env);
             if self.qps[q].req.ci != index {
@@ -131,8 +131,8 @@ impl Device {
         req.ci_psn = req.psn;
         req.rd_out = 0;
         req.pending_status = 0;
-        req.rnr_wait = false;
-        req.again = false;
+        req.rnr_wait = false.into();
+        req.again = false.into();
         self.timers.disarm(q, &mut self.qps);
     }
 }

@@ -19,10 +19,10 @@ impl Device {
     #[inline(always)]
     pub(super) fn push_cqe(&mut self, cqn: u16, cqe: Cqe, urgent: bool, env: &mut impl Env) {
         let cq = &self.cqs[cqn as usize];
-        if !cq.used {
+        if !cq.used.get() {
             return;
         }
-        if cq.special {
+        if cq.special.get() {
             return self.push_special(cqn, cqe, urgent, env);
         }
         self.write_cqe(cqn, cqe, urgent, env);
@@ -33,7 +33,7 @@ impl Device {
     #[cold]
     #[inline(never)]
     fn push_special(&mut self, cqn: u16, mut cqe: Cqe, urgent: bool, env: &mut impl Env) {
-        if !self.cqs[cqn as usize].overrun {
+        if !self.cqs[cqn as usize].overrun.get() {
             cqe.set_timestamp(env.now());
             self.write_cqe(cqn, cqe, urgent, env);
         }
@@ -43,11 +43,12 @@ impl Device {
     fn write_cqe(&mut self, cqn: u16, mut cqe: Cqe, urgent: bool, env: &mut impl Env) {
         let cq = &mut self.cqs[cqn as usize];
         if cq.pi.wrapping_sub(cq.ci) > cq.mask && !Self::refresh_consumer(cq, env) {
-            (cq.overrun, cq.special) = (true, true);
+            cq.overrun = true.into();
+            cq.special = true.into();
             let function = cq.function;
             self.functions[function as usize].health |= Health(0).with_cq_overrun(true).0;
             self.async_event(function, EventKind::CQ_ERR, cqn as u32, env);
-            self.cqs[cqn as usize].failed = true;
+            self.cqs[cqn as usize].failed = true.into();
             self.end_overrun_cqs(env);
             return;
         }
@@ -70,7 +71,7 @@ impl Device {
     /// A completion event was held back long enough (CQ moderation), unless it was raised meanwhile.
     pub fn held_event(&mut self, cqn: u16, arming: u32, env: &mut impl Env) {
         let cq = &self.cqs[cqn as usize];
-        if cq.used && cq.armed != DISARMED && cq.held > 0 && cq.arming == arming {
+        if cq.used.get() && cq.armed != DISARMED && cq.held > 0 && cq.arming == arming {
             self.completion_event(cqn, env);
         }
     }
@@ -112,7 +113,7 @@ impl Device {
         let Some(cq) = self.cqs.get(cqn as usize) else { return };
         let first = self.first_cqe(cq.mask + 1);
         let cq = &mut self.cqs[cqn as usize];
-        if !cq.used || cq.function != function {
+        if !cq.used.get() || cq.function != function {
             return;
         }
         cq.arming = cq.arming.wrapping_add(1);
@@ -140,7 +141,7 @@ impl Device {
         let card = self.id;
         let f = &mut self.functions[function as usize];
         let Some(q) = f.eqs.get_mut(eq as usize) else { return };
-        if !f.used || !q.used {
+        if !f.used.get() || !q.used.get() {
             return;
         }
         if q.pi.wrapping_sub(q.ci) > q.mask {
@@ -174,14 +175,14 @@ impl Device {
     /// What is flushed to another CQ may overrun that: one after the other, not each within the last.
     #[cold]
     pub(super) fn end_overrun_cqs(&mut self, env: &mut impl Env) {
-        if core::mem::replace(&mut self.ends_cqs, true) {
+        if core::mem::replace(&mut self.ends_cqs, true.into()).get() {
             return;
         }
-        while let Some(cqn) = self.tables.cq.range().find(|&n| self.cqs[n].failed) {
-            self.cqs[cqn].failed = false;
+        while let Some(cqn) = self.tables.cq.range().find(|&n| self.cqs[n].failed.get()) {
+            self.cqs[cqn].failed = false.into();
             self.cq_overrun(cqn as u16, env);
         }
-        self.ends_cqs = false;
+        self.ends_cqs = false.into();
     }
 
     /// All QPs of an overrun CQ go to error: their completions would be lost.
@@ -191,7 +192,7 @@ impl Device {
         env.general();
         for q in self.tables.qp.range() {
             let qp = &self.qps[q];
-            if qp.used
+            if qp.used.get()
                 && (qp.send_cq == cqn || qp.recv_cq == cqn)
                 && !matches!(qp.state, QpState::RESET | QpState::ERR)
             {

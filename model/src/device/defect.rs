@@ -4,30 +4,35 @@
 //! (a phase bit that starts wrong, an address that is off by a line). The data path does not know of it.
 
 use super::Device;
+use crate::plain::Plain;
 
-/// What is wrong with a card.
+/// What is wrong with a card: an open value, as it lies in shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Defect {
+#[repr(transparent)]
+pub struct Defect(u8);
+
+impl Plain for Defect {}
+
+#[allow(non_upper_case_globals)]
+impl Defect {
     /// Nothing.
-    #[default]
-    None = 0,
+    pub const None: Defect = Defect(0);
     /// A reset never ends.
-    StuckReset,
+    pub const StuckReset: Defect = Defect(1);
     /// The identity register names another device.
-    WrongIdentity,
+    pub const WrongIdentity: Defect = Defect(2);
     /// The admin queue fetches no command.
-    StuckAdmin,
+    pub const StuckAdmin: Defect = Defect(3);
     /// Event queue entries are written, the interrupt is not raised.
-    LostInterrupts,
+    pub const LostInterrupts: Defect = Defect(4);
     /// The first lap of a completion queue is written with phase 0.
-    CqePhase,
+    pub const CqePhase: Defect = Defect(5);
     /// DMA writes of data go 64 bytes too far.
-    DmaAddress,
+    pub const DmaAddress: Defect = Defect(6);
     /// A send WQE is fetched without its first four bytes.
-    WqeFetch,
+    pub const WqeFetch: Defect = Defect(7);
     /// The link of each port goes down and comes back all the time.
-    LinkFlap,
+    pub const LinkFlap: Defect = Defect(8);
 }
 
 /// The link is up for so long (ns).

@@ -49,15 +49,15 @@ impl Device {
 
     /// Flushes what is posted to a QP in ERR: the receive in use, the RQ, the SQ.
     pub(super) fn flush(&mut self, q: usize, env: &mut impl Env) {
-        let first = !self.qps[q].flushing;
-        self.qps[q].flushing = true;
-        if self.qps[q].resp.has_recv {
+        let first = !self.qps[q].flushing.get();
+        self.qps[q].flushing = true.into();
+        if self.qps[q].resp.has_recv.get() {
             let index = self.qps[q].recv.index;
             self.flush_recv(q, index, env);
-            self.qps[q].resp.has_recv = false;
+            self.qps[q].resp.has_recv = false.into();
         }
         self.qps[q].resp.op = IDLE;
-        if !self.qps[q].has_srq {
+        if !self.qps[q].has_srq.get() {
             let producer = env.rq_producer(self.id, q as u16, true);
             let left = producer.wrapping_sub(self.qps[q].resp.rq_ci);
             if left <= self.qps[q].rq_mask + 1 {
@@ -69,7 +69,7 @@ impl Device {
             }
         }
         self.flush_send(q, env);
-        if first && self.qps[q].has_srq {
+        if first && self.qps[q].has_srq.get() {
             let (function, qpn) = (self.qps[q].function, self.qps[q].qpn);
             self.async_event(function, EventKind::QP_LAST_WQE, qpn, env);
         }
@@ -79,7 +79,7 @@ impl Device {
     #[inline]
     pub fn has_work(&self, q: usize, env: &mut impl Env) -> bool {
         let qp = &self.qps[q];
-        qp.used && (qp.req.cur != env.sq_producer(self.id, q as u16) || qp.flushing)
+        qp.used.get() && (qp.req.cur != env.sq_producer(self.id, q as u16) || qp.flushing.get())
     }
 
     /// The process that ran the card died while it worked on this QP: its context may be half
@@ -88,7 +88,7 @@ impl Device {
         if self
             .qps
             .get(q)
-            .is_some_and(|qp| qp.used && qp.state.0 >= QpState::RTR.0 && qp.state != QpState::ERR)
+            .is_some_and(|qp| qp.used.get() && qp.state.0 >= QpState::RTR.0 && qp.state != QpState::ERR)
         {
             self.responder_error(q, EventKind::QP_FATAL, env);
         }

@@ -188,7 +188,7 @@ unsafe fn receive(
     let resp = unsafe { &mut (*peer).resp };
     let posted = resp.posted(|| lane.rq_producer(card, q));
     let index = resp.rq_ci;
-    if route.rq_stride_log == 0 || resp.has_recv || posted.wrapping_sub(1) > route.rq_mask {
+    if route.rq_stride_log == 0 || resp.has_recv.get() || posted.wrapping_sub(1) > route.rq_mask {
         return End::NotPlain;
     }
     // SAFETY: the route is of this generation, so the ring is where it was found, and no stride is shorter.
@@ -204,7 +204,7 @@ unsafe fn receive(
     let Some(to) = route.receive.find(sge.lkey(), sge.addr(), sge.length()) else { return End::NoReceive };
     lane.note(route.note);
     resp.rq_ci = index.wrapping_add(1);
-    resp.has_recv = true;
+    resp.has_recv = true.into();
     // SAFETY: as above; both places were found for this length in this generation.
     unsafe {
         // For whoever finds us dead.

@@ -3,19 +3,20 @@
 use super::tables::{key_kind, Function, EQS, MAX_FUNCTIONS};
 use super::Device;
 use crate::env::Env;
+use crate::plain::Flag;
 
 impl Device {
     /// Gives a function to a DMA domain. `None`: all are taken.
     pub fn attach(&mut self, domain: u16) -> Option<u16> {
         let functions = &self.functions;
-        let f = self.tables.function.take(0..MAX_FUNCTIONS, |i| functions[i].used)?;
-        self.functions[f] = Function { used: true, domain, ..EMPTY };
+        let f = self.tables.function.take(0..MAX_FUNCTIONS, |i| functions[i].used.get())?;
+        self.functions[f] = Function { used: true.into(), domain, ..EMPTY };
         Some(f as u16)
     }
 
     /// Frees a function and all that it owns.
     pub fn detach(&mut self, f: u16, env: &mut impl Env) {
-        if self.functions[f as usize].used {
+        if self.functions[f as usize].used.get() {
             self.reset_function(f, env);
             self.functions[f as usize] = EMPTY;
         }
@@ -24,7 +25,7 @@ impl Device {
     /// Detaches every function of a domain.
     pub fn detach_domain(&mut self, domain: u16, env: &mut impl Env) {
         for f in self.tables.function.range() {
-            if self.functions[f].used && self.functions[f].domain == domain {
+            if self.functions[f].used.get() && self.functions[f].domain == domain {
                 self.detach(f as u16, env);
             }
         }
@@ -33,20 +34,20 @@ impl Device {
     /// Destroys all objects of a function and returns its registers to their initial values.
     pub(super) fn reset_function(&mut self, f: u16, env: &mut impl Env) {
         for q in self.tables.qp.range() {
-            if self.qps[q].used && self.qps[q].function == f {
+            if self.qps[q].used.get() && self.qps[q].function == f {
                 self.free_qp(q, env);
             }
         }
         for n in self.tables.srq.range() {
             let s = &mut self.srqs[n];
-            if s.used && s.function == f {
-                s.used = false;
+            if s.used.get() && s.function == f {
+                s.used = false.into();
                 env.reset_srq_doorbell(self.id, n as u16, None);
             }
         }
         for c in &mut self.cqs[self.tables.cq.range()] {
-            if c.used && c.function == f {
-                c.used = false;
+            if c.used.get() && c.function == f {
+                c.used = false.into();
             }
         }
         // Windows before regions: a bound window holds its region.
@@ -55,17 +56,17 @@ impl Device {
                 if self.keys[k].kind == kind && self.keys[k].function == f {
                     self.unbind_if_window(k);
                     self.keys[k].kind = key_kind::FREE;
-                    self.keys[k].valid = false;
+                    self.keys[k].valid = false.into();
                 }
             }
         }
         for pd in &mut self.pds[self.tables.pd.range()] {
-            if pd.used && pd.function == f {
-                pd.used = false;
+            if pd.used.get() && pd.function == f {
+                pd.used = false.into();
             }
         }
         let domain = self.functions[f as usize].domain;
-        self.functions[f as usize] = Function { used: true, domain, ..EMPTY };
+        self.functions[f as usize] = Function { used: true.into(), domain, ..EMPTY };
     }
 
     fn unbind_if_window(&mut self, k: usize) {
@@ -76,9 +77,9 @@ impl Device {
 }
 
 const EMPTY: Function = Function {
-    used: false,
-    enabled: false,
-    resetting: false,
+    used: Flag::NO,
+    enabled: Flag::NO,
+    resetting: Flag::NO,
     admin_log: 0,
     domain: 0,
     asq: 0,
@@ -93,5 +94,5 @@ const EMPTY: Function = Function {
     pages: 0,
     vector_mask: 0,
     vector_pending: 0,
-    eqs: [super::tables::Eq { used: false, vector: 0, mask: 0, pi: 0, ci: 0, ring: 0 }; EQS],
+    eqs: [super::tables::Eq { used: Flag::NO, vector: 0, mask: 0, pi: 0, ci: 0, ring: 0 }; EQS],
 };

@@ -40,7 +40,7 @@ impl Device {
     ) -> Result<Range, KeyError> {
         let index = (key >> 8) as usize;
         let k = self.keys.get(index).ok_or(KeyError::Invalid)?;
-        if k.key != key || !k.valid {
+        if k.key != key || !k.valid.get() {
             return Err(KeyError::Invalid);
         }
         if k.pd != pd || (k.kind == key_kind::MW2 && k.bound != qp) {

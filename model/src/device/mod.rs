@@ -30,6 +30,7 @@ mod ud;
 mod windows;
 mod wqe;
 
+use crate::plain::{plain, Flag};
 use core::ops::Range;
 
 use crate::packet::{Packet, PortId, PORTS};
@@ -79,11 +80,11 @@ pub struct Device {
     /// Number of the card in its segment.
     pub id: u8,
     /// The card exists.
-    pub present: bool,
+    pub present: Flag,
     /// Cards of the segment.
     pub cards: u8,
     /// The QPs of overrun CQs are being brought to error.
-    ends_cqs: bool,
+    ends_cqs: Flag,
     /// What is wrong with it.
     pub defect: defect::Defect,
     /// What it offers (of its profile).
@@ -163,7 +164,7 @@ impl Device {
         self.cards = cards;
         self.limits = limits;
         self.port = port;
-        self.present = true;
+        self.present = true.into();
     }
 
     /// The QP index of a QP number, if that QP exists.
@@ -171,7 +172,7 @@ impl Device {
     pub fn find_qp(&self, qpn: u32) -> Option<usize> {
         let index = (qpn & 0xffff) as usize;
         let qp = self.qps.get(index)?;
-        (qp.used && qp.qpn == qpn).then_some(index)
+        (qp.used.get() && qp.qpn == qpn).then_some(index)
     }
 
     /// The QPs that may be in use, from `first` on.
@@ -187,7 +188,7 @@ impl Device {
 
     /// Whether the SRQ of that number belongs to function `f`.
     pub fn owns_srq(&self, f: u16, srqn: u32) -> bool {
-        self.srqs.get(srqn as usize).is_some_and(|s| s.used && s.function == f)
+        self.srqs.get(srqn as usize).is_some_and(|s| s.used.get() && s.function == f)
     }
 
     /// Counts an event at a port.
@@ -206,4 +207,13 @@ impl Device {
     pub fn port_id(&self, port: u8) -> PortId {
         PortId { card: self.id, port }
     }
+}
+
+impl crate::plain::Plain for Counters {}
+
+plain! {
+    PortSetting { mtu, mbps }
+    Device { id, present, cards, ends_cqs, defect, limits, port, counters, timers, tables, functions, pds, mcast, cqs, srqs, keys, qps }
+    Slots { hint, top }
+    Tables { pd, key, cq, srq, qp, function }
 }

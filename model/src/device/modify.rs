@@ -45,20 +45,20 @@ impl Device {
             return Err((AdminStatus::LIMIT, Syndrome::INLINE_TOO_LONG));
         }
         let qps = &self.qps;
-        if qps[self.tables.qp.range()].iter().filter(|qp| qp.used).count() >= limits.max_qp() as usize {
+        if qps[self.tables.qp.range()].iter().filter(|qp| qp.used.get()).count() >= limits.max_qp() as usize {
             return Err((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL));
         }
         let q = self
             .tables
             .qp
-            .take(FIRST_QP..MAX_QPS, |i| qps[i].used)
+            .take(FIRST_QP..MAX_QPS, |i| qps[i].used.get())
             .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
         let domain = self.functions[f as usize].domain;
         let slip = self.fetch_slip();
         let qp = &mut self.qps[q];
         qp.generation = qp.generation.wrapping_add(1);
         let qpn = (qp.generation as u32) << 16 | q as u32;
-        qp.used = true;
+        qp.used = true.into();
         qp.qpn = qpn;
         qp.qp_type = context.qp_type();
         qp.pd = context.pd();
@@ -66,9 +66,9 @@ impl Device {
         qp.function = f;
         qp.send_cq = context.send_cq() as u16;
         qp.recv_cq = context.recv_cq() as u16;
-        qp.has_srq = context.has_srq();
+        qp.has_srq = (context.has_srq()).into();
         qp.srq = context.srq() as u16;
-        qp.sq_sig_all = context.sq_sig_all();
+        qp.sq_sig_all = (context.sq_sig_all()).into();
         qp.sq_iova = context.sq_iova().wrapping_add(slip);
         qp.rq_iova = context.rq_iova();
         qp.sq_mask = (1 << context.sq_log()) - 1;
@@ -98,27 +98,27 @@ impl Device {
         qp.req.ci = 0;
         qp.req.cur = 0;
         qp.req.cur_offset = 0;
-        qp.req.again = false;
+        qp.req.again = false.into();
         qp.req.went_back_to = 0;
         qp.req.psn = 0;
         qp.req.una = 0;
         qp.req.ci_psn = 0;
         qp.req.rd_out = 0;
-        qp.req.rnr_wait = false;
+        qp.req.rnr_wait = false.into();
         qp.req.pending_status = 0;
-        qp.req.head_cached = false;
+        qp.req.head_cached = false.into();
         qp.resp.epsn = 0;
         qp.resp.msn = 0;
         qp.resp.rq_ci = 0;
         qp.resp.rq_pi = 0;
         qp.resp.offset = 0;
         qp.resp.op = IDLE;
-        qp.resp.nak_sent = false;
-        qp.resp.has_recv = false;
+        qp.resp.nak_sent = false.into();
+        qp.resp.has_recv = false.into();
         qp.resp.next_resource = 0;
-        qp.resp.established = false;
+        qp.resp.established = false.into();
         qp.resources.iter_mut().for_each(|r| r.kind = 0);
-        qp.flushing = false;
+        qp.flushing = false.into();
         qp.access = 0;
         qp.dest = PortId::NOBODY;
         self.set_state(q, QpState::RESET);
@@ -150,8 +150,8 @@ impl Device {
             self.leave_group(group, q as u16);
         }
         let qp = &mut self.qps[q];
-        qp.used = false;
-        let (pd, send, recv, srq) = (qp.pd, qp.send_cq, qp.recv_cq, qp.has_srq.then_some(qp.srq));
+        qp.used = false.into();
+        let (pd, send, recv, srq) = (qp.pd, qp.send_cq, qp.recv_cq, qp.has_srq.get().then_some(qp.srq));
         self.pds[pd as usize].users -= 1;
         self.cqs[send as usize].users -= 1;
         self.cqs[recv as usize].users -= 1;
@@ -228,7 +228,7 @@ impl Device {
 
     /// A CQ that was overrun takes no more completions, so no queue pair can work with it.
     fn check_overrun(&self, cqs: [usize; 2]) -> Result<(), Refused> {
-        match cqs.iter().any(|&cq| self.cqs[cq].overrun) {
+        match cqs.iter().any(|&cq| self.cqs[cq].overrun.get()) {
             true => Err((AdminStatus::BAD_STATE, Syndrome::WRONG_STATE)),
             false => Ok(()),
         }
@@ -288,7 +288,7 @@ impl Device {
             to.set_dmac(a.dmac());
             to.set_udp_sport(a.udp_sport());
             qp.dest = PortId::from_mac(a.dmac());
-            qp.ipv6 = gid_to_ipv4(&a.dgid()).is_none();
+            qp.ipv6 = gid_to_ipv4(&a.dgid()).is_none().into();
         }
         if has(QpAttrMask::PATH_MTU) {
             to.set_mtu(a.mtu());

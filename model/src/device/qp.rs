@@ -1,5 +1,6 @@
 //! The queue pair's context as the card holds it.
 
+use crate::plain::{plain, Flag};
 use fpga_regs::{QpContext, QpState, QpType, WqeCtrl, WqeSge, MAX_SGE};
 
 use crate::packet::{PortId, Transport};
@@ -35,7 +36,7 @@ pub struct Requester {
     /// The oldest PSN when an answer was last found missing, with bit 31 set; 0: the time-out was over since.
     pub went_back_to: u32,
     /// Sending went back: what is before `begun` was begun, what is before `sent` sent, and goes out again.
-    pub again: bool,
+    pub again: Flag,
     /// READs and atomics sent and not answered.
     pub rd_out: u8,
     /// Retries left after time-outs and sequence errors.
@@ -43,9 +44,9 @@ pub struct Requester {
     /// Retries left after RNR NAKs (7: without limit).
     pub rnr: u8,
     /// Waits for the RNR timer.
-    pub rnr_wait: bool,
+    pub rnr_wait: Flag,
     /// The timer is armed for `deadline`.
-    pub armed: bool,
+    pub armed: Flag,
     /// A local error waits for the WQEs before it: 0, or the status to complete `cur` with.
     pub pending_status: u8,
     /// Its syndrome.
@@ -53,7 +54,7 @@ pub struct Requester {
     /// Time of the timer (ns).
     pub deadline: u64,
     /// `head` is valid.
-    pub head_cached: bool,
+    pub head_cached: Flag,
     /// Index of `head`.
     pub head_index: u32,
     /// Control segment of the WQE at `head_index`, kept when it was sent as the oldest.
@@ -81,13 +82,13 @@ pub struct Responder {
     /// Message in progress: see `IDLE`, `IN_SEND`, `IN_WRITE`.
     pub op: u8,
     /// A sequence NAK was sent for `epsn`.
-    pub nak_sent: bool,
+    pub nak_sent: Flag,
     /// A receive WQE is loaded into [`Qp::recv`].
-    pub has_recv: bool,
+    pub has_recv: Flag,
     /// Next entry of [`Qp::resources`] to use.
     pub next_resource: u8,
     /// Communication established was reported.
-    pub established: bool,
+    pub established: Flag,
     /// Requests received.
     pub packets: u64,
     /// Bytes received, from the Ethernet header to the ICRC.
@@ -167,7 +168,7 @@ fn less(index: u32, other: u32) -> bool {
 #[repr(C, align(64))]
 pub struct Qp {
     /// Slot in use.
-    pub used: bool,
+    pub used: Flag,
     /// State.
     pub state: QpState,
     /// Service type.
@@ -189,13 +190,13 @@ pub struct Qp {
     /// Shared receive queue, when `has_srq`.
     pub srq: u16,
     /// Receives from an SRQ.
-    pub has_srq: bool,
+    pub has_srq: Flag,
     /// Every send WQE is signaled.
-    pub sq_sig_all: bool,
+    pub sq_sig_all: Flag,
     /// The RQ's doorbell runs the QP (it is in error).
-    pub flushing: bool,
+    pub flushing: Flag,
     /// Its packets are carried by IPv6.
-    pub ipv6: bool,
+    pub ipv6: Flag,
     /// Remote access that the QP grants (`Access` bits).
     pub access: u8,
     /// log2 of the receive stride in bytes.
@@ -264,7 +265,7 @@ impl Qp {
     #[inline(always)]
     pub fn waits(&self) -> bool {
         let Requester { ci, cur, cur_offset, again, .. } = self.req;
-        match again {
+        match again.get() {
             true => less(ci, cur) || less(ci, self.req.begun),
             false => ci != cur || cur_offset != 0,
         }
@@ -272,14 +273,14 @@ impl Qp {
 
     /// Whether the WQE at this index, from the oldest on, was begun before sending went back.
     fn begun_before(&self, index: u32) -> bool {
-        self.req.again && less(index, self.req.begun)
+        self.req.again.get() && less(index, self.req.begun)
     }
 
     /// The PSN behind the furthest that was sent: what is from `una` to here can be answered.
     #[inline]
     pub fn sent(&self) -> u32 {
         let Requester { psn, sent, again, .. } = self.req;
-        if again && psn::diff(sent, psn) > 0 {
+        if again.get() && psn::diff(sent, psn) > 0 {
             sent
         } else {
             psn
@@ -299,18 +300,18 @@ impl Qp {
         let begun = if self.begun_before(now) { self.req.begun } else { now };
         (self.req.sent, self.req.begun) = (self.sent(), begun);
         self.send_from_una();
-        self.req.again = less(self.req.cur, begun);
+        self.req.again = less(self.req.cur, begun).into();
         self.req.pending_status = 0;
         self.req.rd_out = 0;
     }
 
     /// What is acknowledged need not be sent again.
     pub fn catch_up(&mut self) {
-        if self.req.again {
+        if self.req.again.get() {
             if less(self.req.cur, self.req.ci) || psn::diff(self.req.una, self.req.psn) > 0 {
                 self.send_from_una();
             }
-            self.req.again = less(self.req.cur, self.req.begun);
+            self.req.again = less(self.req.cur, self.req.begun).into();
         }
     }
 
@@ -330,4 +331,12 @@ impl Qp {
     pub fn receives(&self) -> bool {
         matches!(self.state, QpState::RTR | QpState::RTS | QpState::SQD | QpState::SQE)
     }
+}
+
+plain! {
+    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, went_back_to, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, deadline, head_cached, head_index, head, timer_slot, begun, sent }
+    Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, packets, bytes, tx_packets, tx_bytes, offset, rkey, va, length }
+    Resource { original, psn, count, kind }
+    RecvWqe { index, num_sge, room, sges }
+    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, req, resp, attributes, resources, recv }
 }

@@ -24,13 +24,13 @@ impl Device {
         for n in self.tables.cq.range() {
             self.recover_cq(n, env);
         }
-        self.ends_cqs = false;
+        self.ends_cqs = false.into();
         self.end_overrun_cqs(env);
     }
 
     fn recover_eq(&mut self, f: usize, n: usize, env: &mut impl Env) {
         let (function, eq) = (&self.functions[f], self.functions[f].eqs[n]);
-        if !function.used || !eq.used {
+        if !function.used.get() || !eq.used.get() {
             return;
         }
         let ring = Addr { iova: eq.ring, domain: function.domain };
@@ -47,7 +47,7 @@ impl Device {
 
     fn recover_cq(&mut self, n: usize, env: &mut impl Env) {
         let cq = self.cqs[n];
-        if !cq.used || cq.overrun {
+        if !cq.used.get() || cq.overrun.get() {
             return;
         }
         let written =
@@ -76,7 +76,7 @@ impl Device {
     /// work was recovered, whose last completion may be written already.
     pub fn recover_sends(&mut self, env: &mut impl Env) {
         for q in self.qps_from(0) {
-            if self.qps[q].used {
+            if self.qps[q].used.get() {
                 self.left(q, env);
             }
         }
@@ -84,7 +84,7 @@ impl Device {
 
     /// The QP was under work: its context may be half changed, so it goes to error. Gives its peer.
     pub fn recover_qp(&mut self, q: usize, env: &mut impl Env) -> Option<(PortId, u32)> {
-        if !self.qps.get(q)?.used {
+        if !self.qps.get(q)?.used.get() {
             return None;
         }
         self.settle(q, env);
@@ -110,8 +110,8 @@ impl Device {
         }
         if let Some(cqe) = last(self, recv, env).filter(Cqe::recv) {
             let qp = &mut self.qps[q];
-            if qp.resp.has_recv && cqe.wqe_index() == qp.recv.index {
-                qp.resp.has_recv = false;
+            if qp.resp.has_recv.get() && cqe.wqe_index() == qp.recv.index {
+                qp.resp.has_recv = false.into();
             }
         }
     }

@@ -28,7 +28,7 @@ impl Device {
     /// Takes the next receive WQE of the QP's RQ or SRQ into the QP.
     #[inline(always)]
     pub(super) fn take_recv(&mut self, q: usize, env: &mut impl Env) -> Result<(), RecvError> {
-        if self.qps[q].has_srq {
+        if self.qps[q].has_srq.get() {
             return self.take_shared(q, env);
         }
         let card = self.id;
@@ -54,7 +54,7 @@ impl Device {
         let producer = env.srq_producer(self.id, s);
         let srq = &mut self.srqs[s as usize];
         let posted = producer.wrapping_sub(srq.ci);
-        if !srq.used || posted == 0 || posted > srq.mask + 1 {
+        if !srq.used.get() || posted == 0 || posted > srq.mask + 1 {
             return Err(RecvError::Empty);
         }
         let ring = Addr { iova: srq.ring, domain: srq.domain };
@@ -102,7 +102,7 @@ impl Device {
             recv.room += u64::from(sge.length());
             recv.sges[i] = sge;
         }
-        self.qps[q].resp.has_recv = true;
+        self.qps[q].resp.has_recv = true.into();
         Ok(())
     }
 
@@ -118,7 +118,7 @@ impl Device {
         env: &mut impl Env,
     ) -> Result<(), RecvError> {
         let qp = &self.qps[q];
-        let pd = if qp.has_srq { self.srqs[qp.srq as usize].pd } else { qp.pd };
+        let pd = if qp.has_srq.get() { self.srqs[qp.srq as usize].pd } else { qp.pd };
         let (mut before, mut left, mut done) = (offset, len as u64, skip);
         for sge in &qp.recv.sges[..qp.recv.num_sge as usize] {
             if left == 0 {
@@ -193,6 +193,6 @@ impl Device {
         }
         let cq = qp.recv_cq;
         self.push_cqe(cq, cqe, p.solicited || status != CqeStatus::SUCCESS, env);
-        self.qps[q].resp.has_recv = false;
+        self.qps[q].resp.has_recv = false.into();
     }
 }

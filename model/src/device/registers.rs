@@ -54,11 +54,13 @@ impl Device {
             regs::SERIAL => guid,
             regs::FUNCTION => FunctionWord(0).with_index(f).with_card(id).0 as u64,
             regs::SCRATCH => fun.scratch as u64,
-            regs::CONTROL => Control(0).with_enable(fun.enabled).with_reset(fun.resetting).0 as u64,
+            regs::CONTROL => {
+                Control(0).with_enable(fun.enabled.get()).with_reset(fun.resetting.get()).0 as u64
+            }
             regs::STATUS => {
                 Status(0)
-                    .with_ready(fun.enabled && fun.error_cause == 0)
-                    .with_resetting(fun.resetting)
+                    .with_ready(fun.enabled.get() && fun.error_cause == 0)
+                    .with_resetting(fun.resetting.get())
                     .with_error(fun.error_cause != 0)
                     .0 as u64
             }
@@ -86,14 +88,16 @@ impl Device {
 
     /// How much of the card is in use: counted when asked, so that nobody has to keep count.
     fn usage(&self, register: u32, env: &mut impl Env) -> u32 {
-        let qps = self.tables.qp.range().filter(|&q| self.qps[q].used);
+        let qps = self.tables.qp.range().filter(|&q| self.qps[q].used.get());
         let sends = |q: usize, env: &mut _| sq_waiting(self, q, env);
         match register {
             regs::FUNCTIONS_OPEN => {
-                self.functions[self.tables.function.range()].iter().filter(|f| f.used).count() as u32
+                self.functions[self.tables.function.range()].iter().filter(|f| f.used.get()).count() as u32
             }
             regs::QPS_IN_USE => qps.count() as u32,
-            regs::CQS_IN_USE => self.cqs[self.tables.cq.range()].iter().filter(|cq| cq.used).count() as u32,
+            regs::CQS_IN_USE => {
+                self.cqs[self.tables.cq.range()].iter().filter(|cq| cq.used.get()).count() as u32
+            }
             regs::KEYS_IN_USE => {
                 let keys = self.keys[self.tables.key.range()].iter();
                 keys.filter(|key| key.kind != key_kind::FREE).count() as u32
@@ -101,7 +105,7 @@ impl Device {
             regs::SENDS_WAITING => qps.map(|q| sends(q, env)).sum(),
             regs::SENDS_DEEPEST => qps.map(|q| sends(q, env)).max().unwrap_or(0),
             regs::RECVS_WAITING => {
-                let own = qps.filter(|&q| !self.qps[q].has_srq);
+                let own = qps.filter(|&q| !self.qps[q].has_srq.get());
                 own.map(|q| {
                     let waiting =
                         env.rq_producer(self.id, q as u16, false).wrapping_sub(self.qps[q].resp.rq_ci);
@@ -148,7 +152,7 @@ impl Device {
     /// shares no line between processes.
     fn counter(&mut self, p: u8, register: u32) -> u64 {
         let own = *self.counters[p as usize].at(register);
-        let qps = self.qps[self.tables.qp.range()].iter().filter(|qp| qp.used && qp.port.port == p);
+        let qps = self.qps[self.tables.qp.range()].iter().filter(|qp| qp.used.get() && qp.port.port == p);
         own + match register {
             port::TX_PACKETS => qps.map(|qp| qp.req.packets + qp.resp.tx_packets).sum::<u64>(),
             port::TX_BYTES => qps.map(|qp| qp.req.bytes + qp.resp.tx_bytes).sum(),
@@ -167,16 +171,16 @@ impl Device {
             regs::CONTROL => {
                 let control = Control(low);
                 if control.reset() && self.defect == Defect::StuckReset {
-                    fun.resetting = true;
+                    fun.resetting = true.into();
                 } else if control.reset() {
                     self.reset_function(f, env);
                 } else {
-                    fun.enabled = control.enable();
+                    fun.enabled = (control.enable()).into();
                 }
             }
-            regs::ASQ_BASE if !fun.enabled => fun.asq = value,
-            regs::ACQ_BASE if !fun.enabled => fun.acq = value,
-            regs::ADMIN_SIZE if !fun.enabled => fun.admin_log = low.min(12) as u8,
+            regs::ASQ_BASE if !fun.enabled.get() => fun.asq = value,
+            regs::ACQ_BASE if !fun.enabled.get() => fun.acq = value,
+            regs::ADMIN_SIZE if !fun.enabled.get() => fun.admin_log = low.min(12) as u8,
             regs::ASQ_DOORBELL => {
                 fun.asq_tail = low;
                 self.run_admin(f, env);

@@ -66,7 +66,7 @@ impl Device {
     pub fn run_send<E: Env>(&mut self, q: usize, env: &mut E) {
         let producer = env.sq_producer(self.id, q as u16);
         let qp = &self.qps[q];
-        if !qp.used {
+        if !qp.used.get() {
             return;
         }
         match qp.state {
@@ -84,7 +84,7 @@ impl Device {
         if producer.wrapping_sub(qp.req.ci) > qp.sq_mask + 1 {
             return self.fatal(q, env);
         }
-        if qp.req.rnr_wait || qp.req.pending_status != 0 {
+        if qp.req.rnr_wait.get() || qp.req.pending_status != 0 {
             return;
         }
         let mut turn = E::TURN;
@@ -206,7 +206,7 @@ impl Device {
             if req.ci == wqe.index {
                 req.head = wqe.ctrl;
                 req.head_index = wqe.index;
-                req.head_cached = true;
+                req.head_cached = true.into();
             }
             req.cur = req.cur.wrapping_add(wqe.blocks());
             req.cur_offset = 0;

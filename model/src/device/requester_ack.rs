@@ -223,7 +223,7 @@ impl Device {
             if !qp.waits() {
                 return false;
             }
-            let ctrl = if req.head_index == req.ci && req.head_cached {
+            let ctrl = if req.head_index == req.ci && req.head_cached.get() {
                 req.head
             } else {
                 let Ok(ctrl) = fetch_ctrl(qp, req.ci, env) else { return false };
@@ -237,7 +237,7 @@ impl Device {
                 return psn::diff(upto, req.ci_psn) > 0 && psn::diff(upto, req.una) > 0;
             }
             // A part of a message is not all of it, whatever its WQE says by now.
-            if !reached || (req.ci == req.cur && !req.again) {
+            if !reached || (req.ci == req.cur && !req.again.get()) {
                 if psn::diff(upto, req.una) > 0 {
                     self.qps[q].req.una = upto;
                 }
@@ -278,7 +278,7 @@ impl Device {
             return self.fail_send(q, CqeStatus::RETRY_EXC_ERR, Syndrome::ACK_TIMEOUT, env);
         }
         req.retry -= 1;
-        req.rnr_wait = false;
+        req.rnr_wait = false.into();
         self.timers.disarm(q, &mut self.qps);
         self.rewind(q, env);
     }
@@ -292,7 +292,7 @@ impl Device {
         if req.rnr != 7 {
             req.rnr -= 1;
         }
-        req.rnr_wait = true;
+        req.rnr_wait = true.into();
         let at = env.now() + super::timers::rnr_nanoseconds(timer);
         self.timers.arm(q, &mut self.qps, at);
         env.timer(at);
@@ -307,9 +307,9 @@ impl Device {
         let qp = &mut self.qps[q];
         qp.req.retry = qp.attributes.retry_cnt();
         qp.req.rnr = qp.attributes.rnr_retry();
-        if qp.req.armed {
+        if qp.req.armed.get() {
             // What was refused for want of a receive was taken after all.
-            qp.req.rnr_wait = false;
+            qp.req.rnr_wait = false.into();
             // Armed anew at the end of the run if something is still outstanding.
             self.timers.disarm(q, &mut self.qps);
             env.watch(self.id, q as u16);

@@ -70,7 +70,7 @@ impl super::qp::Qp {
         p.dest_qpn = self.dest_qpn;
         p.src_qpn = self.qpn;
         p.psn = psn;
-        p.ipv6 = self.ipv6;
+        p.ipv6 = self.ipv6.get();
         p
     }
 
@@ -85,7 +85,7 @@ impl super::qp::Qp {
     #[inline(always)]
     pub(super) fn ack_bytes(&self) -> u64 {
         // Ethernet 14, IP 20 or 40, UDP 8, BTH 12, AETH 4, ICRC 4.
-        if self.ipv6 {
+        if self.ipv6.get() {
             82
         } else {
             62
@@ -165,8 +165,8 @@ impl Device {
         if ahead > 0 {
             self.count_packets(own, port::OUT_OF_SEQUENCE, p);
             let resp = &mut self.qps[q].resp;
-            if !resp.nak_sent {
-                resp.nak_sent = true;
+            if !resp.nak_sent.get() {
+                resp.nak_sent = true.into();
                 let epsn = resp.epsn;
                 self.send_ack(q, aeth::NAK_SEQUENCE, epsn, env);
             }
@@ -196,7 +196,7 @@ impl Device {
 
     #[inline(always)]
     fn in_order(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
-        self.qps[q].resp.nak_sent = false;
+        self.qps[q].resp.nak_sent = false.into();
         let len = p.payload.len() as u32;
         let result = match p.kind {
             Kind::Send => self.take_send(q, p, len, env),
@@ -219,7 +219,7 @@ impl Device {
                 if p.last {
                     resp.msn = psn::add(resp.msn, 1);
                 }
-                if !resp.established {
+                if !resp.established.get() {
                     self.established(q, env);
                 }
                 match p.ack_req {
@@ -239,7 +239,7 @@ impl Device {
     #[cold]
     pub(super) fn established(&mut self, q: usize, env: &mut impl Env) {
         let qp = &mut self.qps[q];
-        qp.resp.established = true;
+        qp.resp.established = true.into();
         if qp.state == QpState::RTR {
             let (function, qpn) = (qp.function, qp.qpn);
             self.async_event(function, EventKind::COMM_EST, qpn, env);
@@ -255,7 +255,7 @@ impl Device {
                 let code = self.qps[q].attributes.min_rnr_timer() & 31;
                 self.send_ack(q, aeth::RNR | code, p.psn, env);
                 // What follows it will be sent again, and is not missed.
-                self.qps[q].resp.nak_sent = true;
+                self.qps[q].resp.nak_sent = true.into();
             }
             Refusal::Invalid | Refusal::TooLong => {
                 self.count(own, port::INVALID_NAK);
@@ -302,7 +302,7 @@ impl Device {
         }
         if p.first {
             self.qps[q].resp.offset = 0;
-            if !self.qps[q].resp.has_recv {
+            if !self.qps[q].resp.has_recv.get() {
                 match self.take_recv(q, env) {
                     Ok(()) => {}
                     Err(RecvError::Empty) => return Err(Refusal::NotReady),
@@ -400,7 +400,7 @@ impl Device {
                     .map_err(|_| Refusal::Access)?,
             )
         };
-        if p.last && p.extra == Extra::Immediate && !self.qps[q].resp.has_recv {
+        if p.last && p.extra == Extra::Immediate && !self.qps[q].resp.has_recv.get() {
             // Before the data is written, so that a repeated last packet writes it anew.
             match self.take_recv(q, env) {
                 Ok(()) => {}
@@ -482,7 +482,7 @@ impl Device {
             Ok(()) => {
                 resp.packets += p.count as u64;
                 resp.bytes += p.wire_bytes(len);
-                if !resp.established {
+                if !resp.established.get() {
                     self.established(q, env);
                 }
             }

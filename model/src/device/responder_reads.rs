@@ -40,7 +40,7 @@ impl Device {
         qp.resp.packets += 1;
         qp.resp.bytes += p.wire_bytes(p.payload.len() as u32);
         self.remember(q, Resource { original: 0, psn: p.psn, count, kind: READ });
-        if !self.qps[q].resp.established {
+        if !self.qps[q].resp.established.get() {
             self.established(q, env);
         }
         self.send_read_response(q, p, env);
@@ -143,7 +143,7 @@ impl Device {
                 resp.packets += 1;
                 resp.bytes += p.wire_bytes(p.payload.len() as u32);
                 self.remember(q, Resource { original, psn: p.psn, count: 1, kind: ATOMIC });
-                if !self.qps[q].resp.established {
+                if !self.qps[q].resp.established.get() {
                     self.established(q, env);
                 }
                 self.send_atomic_ack(q, p.psn, original, env);

@@ -130,12 +130,16 @@ impl World {
     /// Finds out what a plain message of this QP has to know. `None` when the connection is not up and idle.
     pub(super) fn route(&self, card: u8, q: u16, env: &mut impl Env) -> Option<Route> {
         let qp = &self.cards[card as usize].qps[q as usize];
-        if !qp.used || qp.state != QpState::RTS || qp.qp_type != QpType::RC || qp.dest.card >= self.count {
+        if !qp.used.get()
+            || qp.state != QpState::RTS
+            || qp.qp_type != QpType::RC
+            || qp.dest.card >= self.count
+        {
             return None;
         }
         let req = &qp.req;
         let idle = req.ci == req.cur && req.una == req.psn && req.ci_psn == req.psn && req.cur_offset == 0;
-        let waits = req.rd_out != 0 || req.rnr_wait || req.pending_status != 0 || req.again;
+        let waits = req.rd_out != 0 || req.rnr_wait.get() || req.pending_status != 0 || req.again.get();
         // As the acknowledgement of the last message left them, and that of the next would.
         let fresh = req.retry == qp.attributes.retry_cnt() && req.rnr == qp.attributes.rnr_retry();
         if !idle || waits || !fresh {
@@ -149,7 +153,8 @@ impl World {
             && other.dest_qpn == qp.qpn
             && other.port == qp.dest;
         let resp = &other.resp;
-        let expects = resp.epsn == req.psn && resp.op == IDLE && resp.established && !resp.nak_sent;
+        let expects =
+            resp.epsn == req.psn && resp.op == IDLE && resp.established.get() && !resp.nak_sent.get();
         if !connected || !other.receives() || !expects {
             return None;
         }
@@ -157,7 +162,7 @@ impl World {
         let sq = ring(sq, (u64::from(qp.sq_mask) + 1) << 6, env)?;
         let rq = Addr { iova: other.rq_iova, domain: other.domain };
         let rq = ring(rq, (u64::from(other.rq_mask) + 1) << other.rq_stride_log, env);
-        let rq = rq.filter(|_| !other.has_srq && other.rq_stride_log >= 5);
+        let rq = rq.filter(|_| !other.has_srq.get() && other.rq_stride_log >= 5);
         let at = |qp: *const Qp| (qp.addr() - (&raw const *self).addr()) as u32;
         Some(Route {
             generation: env.generation(),
@@ -172,7 +177,7 @@ impl World {
             peer: peer as u16,
             card,
             peer_card: qp.dest.card,
-            signal_all: qp.sq_sig_all,
+            signal_all: qp.sq_sig_all.get(),
             rq_stride_log: rq.map_or(0, |_| other.rq_stride_log),
             rq_mask: other.rq_mask,
             rq: rq.unwrap_or(Here::new(null_mut())),

@@ -1,5 +1,6 @@
 //! The card's other tables: functions, protection domains, keys, CQs, SRQs, event queues, multicast.
 
+use crate::plain::{plain, Flag};
 use fpga_regs::MrMode;
 
 use crate::env::Addr;
@@ -28,7 +29,7 @@ pub const EQS: usize = 8;
 #[repr(C)]
 pub struct Eq {
     /// In use.
-    pub used: bool,
+    pub used: Flag,
     /// Interrupt vector.
     pub vector: u8,
     /// Entries, less one.
@@ -46,11 +47,11 @@ pub struct Eq {
 #[repr(C, align(64))]
 pub struct Function {
     /// In use.
-    pub used: bool,
+    pub used: Flag,
     /// Enabled by CONTROL.
-    pub enabled: bool,
+    pub enabled: Flag,
     /// In a reset that does not end.
-    pub resetting: bool,
+    pub resetting: Flag,
     /// log2 of the admin rings' entries.
     pub admin_log: u8,
     /// DMA domain of its memory.
@@ -88,7 +89,7 @@ pub struct Function {
 #[repr(C)]
 pub struct Pd {
     /// In use.
-    pub used: bool,
+    pub used: Flag,
     /// Owner.
     pub function: u16,
     /// MRs, MWs, QPs, SRQs in it.
@@ -140,7 +141,7 @@ pub struct Key {
     /// Window: QP that it is bound to. Region: windows bound to it.
     pub bound: u32,
     /// Window or region is valid (a window: bound and not invalidated).
-    pub valid: bool,
+    pub valid: Flag,
 }
 
 /// A completion queue.
@@ -160,15 +161,15 @@ pub struct Cq {
     /// Consumer index record in host memory.
     pub ci_iova: u64,
     /// In use.
-    pub used: bool,
+    pub used: Flag,
     /// Armed: 0 no, 1 any completion, 2 solicited or error only.
     pub armed: u8,
     /// Overrun: nothing is written any more.
-    pub overrun: bool,
+    pub overrun: Flag,
     /// Overrun, or its CQEs have the time.
-    pub special: bool,
+    pub special: Flag,
     /// Overrun just now: its QPs do not know yet.
-    pub failed: bool,
+    pub failed: Flag,
     /// Completions that an event tells of, and that is held back.
     pub held: u32,
     /// How often it was armed.
@@ -186,7 +187,7 @@ pub struct Cq {
 #[repr(C, align(64))]
 pub struct Srq {
     /// In use.
-    pub used: bool,
+    pub used: Flag,
     /// log2 of the stride in bytes.
     pub stride_log: u8,
     /// Scatter entries of a WQE at most.
@@ -219,4 +220,14 @@ pub struct Mcast {
     pub count: u32,
     /// Their indices.
     pub qps: [u16; MAX_MCAST_QPS],
+}
+
+plain! {
+    Eq { used, vector, mask, pi, ci, ring }
+    Function { used, enabled, resetting, admin_log, domain, asq, acq, asq_head, asq_tail, acq_tail, acq_consumer, scratch, error_cause, health, pages, vector_mask, vector_pending, eqs }
+    Pd { used, function, users }
+    Key { kind, access, page_shift, mode, domain, function, key, pd, va, length, iova, first_offset, window_offset, parent, bound, valid }
+    Cq { ring, mask, pi, told, ci, ci_iova, used, armed, overrun, special, failed, held, arming, eq, function, users }
+    Srq { used, stride_log, max_sge, domain, function, pd, mask, ci, limit, users, ring }
+    Mcast { gid, count, qps }
 }

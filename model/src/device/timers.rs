@@ -5,6 +5,7 @@ use super::qp::Qp;
 use super::tables::MAX_QPS;
 use super::Device;
 use crate::env::{Env, Work};
+use crate::plain::plain;
 use fpga_regs::regs::port;
 use fpga_regs::{QpState, QpType};
 
@@ -24,8 +25,8 @@ impl Timers {
         let req = &mut qps[q].req;
         req.deadline = at;
         let n = self.len();
-        if !req.armed && n < MAX_QPS {
-            req.armed = true;
+        if !req.armed.get() && n < MAX_QPS {
+            req.armed = true.into();
             req.timer_slot = n as u16;
             self.armed[n] = q as u16;
             self.count = n as u32 + 1;
@@ -39,14 +40,14 @@ impl Timers {
 
     /// Disarms a QP's timer.
     pub(super) fn disarm(&mut self, q: usize, qps: &mut [Qp]) {
-        if !qps[q].req.armed {
+        if !qps[q].req.armed.get() {
             return;
         }
         let slot = qps[q].req.timer_slot as usize;
         if slot < self.len() && self.armed[slot] as usize == q {
             self.remove(slot, qps);
         }
-        qps[q].req.armed = false;
+        qps[q].req.armed = false.into();
     }
 
     /// Takes the timer out that stands at `slot`; gives its QP.
@@ -56,7 +57,7 @@ impl Timers {
         self.armed[slot] = last;
         qps[last as usize % MAX_QPS].req.timer_slot = slot as u16;
         self.count = end as u32;
-        qps[q].req.armed = false;
+        qps[q].req.armed = false.into();
         q
     }
 }
@@ -66,7 +67,7 @@ impl Device {
     pub fn arm_if_waiting(&mut self, q: usize, env: &mut impl Env) {
         let qp = &self.qps[q];
         let req = &qp.req;
-        if req.una == req.psn || req.armed || !qp.used || qp.qp_type != QpType::RC {
+        if req.una == req.psn || req.armed.get() || !qp.used.get() || qp.qp_type != QpType::RC {
             return;
         }
         if !matches!(qp.state, QpState::RTS | QpState::SQD) {
@@ -109,8 +110,8 @@ impl Device {
 
     fn timer_due(&mut self, q: usize, env: &mut impl Env) {
         let req = &mut self.qps[q].req;
-        if req.rnr_wait {
-            req.rnr_wait = false;
+        if req.rnr_wait.get() {
+            req.rnr_wait = false.into();
             env.push(Work::Send { card: self.id, qp: q as u16 });
         } else if req.una != req.psn {
             req.went_back_to = 0;
@@ -125,9 +126,9 @@ impl Device {
         self.timers.count = 0;
         for q in self.tables.qp.range() {
             let req = &mut self.qps[q].req;
-            if !core::mem::take(&mut req.armed) {
+            if !req.armed.take() {
                 self.arm_if_waiting(q, env);
-            } else if self.qps[q].used {
+            } else if self.qps[q].used.get() {
                 let at = self.qps[q].req.deadline;
                 self.timers.arm(q, &mut self.qps, at);
                 env.timer(at);
@@ -152,4 +153,8 @@ pub fn rnr_nanoseconds(code: u8) -> u64 {
         3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
     ];
     HUNDREDTHS_MS[(code & 31) as usize] * 10_000
+}
+
+plain! {
+    Timers { count, armed }
 }

@@ -102,9 +102,9 @@ impl Device {
             self.count(own, port::RX_MULTICAST);
         }
         // One that is left waited for a datagram that could not be read.
-        if !self.qps[q].resp.has_recv && self.take_recv(q, env).is_err() {
+        if !self.qps[q].resp.has_recv.get() && self.take_recv(q, env).is_err() {
             // Nothing is answered to a datagram; without a receive WQE it is lost.
-            self.qps[q].resp.has_recv = false;
+            self.qps[q].resp.has_recv = false.into();
             return self.count(own, port::RX_NO_RECV);
         }
         let len = p.payload.len();

@@ -19,7 +19,7 @@ impl Device {
         if w.kind != key_kind::MW2 || w.key != bind.mw_rkey() || new_rkey >> 8 != bind.mw_rkey() >> 8 {
             return Err(bind_error(Syndrome::RKEY_UNKNOWN));
         }
-        if w.pd != pd || (w.valid && (bind.length() != 0 || w.bound != qpn)) {
+        if w.pd != pd || (w.valid.get() && (bind.length() != 0 || w.bound != qpn)) {
             // A bound window is invalidated before it is bound again.
             return Err(bind_error(Syndrome::BAD_BIND));
         }
@@ -31,7 +31,7 @@ impl Device {
         }
         let region = (bind.mr_lkey() >> 8) as usize;
         let Some(r) = self.keys.get(region).copied() else { return Err(bind_error(Syndrome::LKEY_UNKNOWN)) };
-        if r.kind != key_kind::MR || r.key != bind.mr_lkey() || !r.valid {
+        if r.kind != key_kind::MR || r.key != bind.mr_lkey() || !r.valid.get() {
             return Err(bind_error(Syndrome::LKEY_UNKNOWN));
         }
         if r.pd != pd {
@@ -55,7 +55,7 @@ impl Device {
         w.window_offset = offset;
         w.parent = region as u32;
         w.bound = qpn;
-        w.valid = true;
+        w.valid = true.into();
         self.keys[region].bound += 1;
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Device {
         let (pd, qpn) = (self.qps[q].pd, self.qps[q].qpn);
         let index = (key >> 8) as usize;
         let Some(w) = self.keys.get(index) else { return Err(Syndrome::RKEY_UNKNOWN) };
-        if w.kind != key_kind::MW2 || w.key != key || !w.valid {
+        if w.kind != key_kind::MW2 || w.key != key || !w.valid.get() {
             return Err(Syndrome::KEY_NOT_INVALIDATABLE);
         }
         if w.pd != pd {
@@ -90,8 +90,8 @@ impl Device {
     /// Takes a window off its region.
     pub(super) fn unbind(&mut self, index: usize) {
         let w = &mut self.keys[index];
-        if w.valid {
-            w.valid = false;
+        if w.valid.get() {
+            w.valid = false.into();
             w.length = 0;
             let parent = w.parent as usize;
             self.keys[parent].bound -= 1;

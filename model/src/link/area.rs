@@ -1,5 +1,6 @@
 //! What a net's wire keeps in shared memory.
 
+use crate::plain::plain;
 use std::io::Error;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -129,4 +130,9 @@ impl LinkArea {
     pub(super) fn recorded(&self) -> &AtomicU64 {
         &self.busy.recorded
     }
+}
+
+plain! {
+    LinkArea { mode, snaplen, path_len, seen_by, busy, path }
+    Busy { faults, recorded, lost }
 }

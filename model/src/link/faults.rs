@@ -1,5 +1,6 @@
 //! Random faults, the same for the same seed and the same frames in the same order.
 
+use crate::plain::plain;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::options::Faults;
@@ -82,6 +83,10 @@ impl Fate {
             frame[bit / 8] ^= 1 << (bit % 8);
         }
     }
+}
+
+plain! {
+    FaultArea { thresholds, state }
 }
 
 #[cfg(test)]

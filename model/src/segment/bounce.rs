@@ -13,6 +13,7 @@
 //! takes, the access fails.
 #![allow(unsafe_code)]
 
+use crate::plain::plain;
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -526,4 +527,13 @@ impl<'a> Run<'a> {
             errno: libc::ETIMEDOUT,
         }
     }
+}
+
+impl crate::plain::Plain for BounceData {}
+
+plain! {
+    Bounce { helper, runner, jobs, data }
+    HelperState { state, vain, served }
+    RunnerState { head, last, retry_at, woken_at, failures, pace }
+    Job { state, offset, iova, len, write }
 }

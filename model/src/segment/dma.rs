@@ -5,6 +5,7 @@
 //! hold the lock. A map whose owner died while changing it resolves nothing.
 #![allow(unsafe_code)]
 
+use crate::plain::plain;
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -234,4 +235,8 @@ impl Guard<'_> {
                 && range.backing.checked_add(range.len).is_some_and(|end| end <= segment.local().total_bytes);
         (holds && inside).then_some(range)
     }
+}
+
+plain! {
+    DmaMap { count, changing, ranges }
 }

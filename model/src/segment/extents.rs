@@ -4,6 +4,7 @@
 //! that leaves nothing worse than a duplicate when the process dies between two
 //! stores; [`Extents::repair`] takes duplicates out.
 
+use crate::plain::plain;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -308,4 +309,9 @@ impl<'g> Extents<'g> {
             self.table.hint.store(index as u64, Relaxed);
         }
     }
+}
+
+plain! {
+    Slot { place, owner }
+    ExtentTable { count, hint, slots }
 }

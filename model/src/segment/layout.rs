@@ -6,6 +6,7 @@
 //! exception is the DMA map of a member, whose keys are that member's own
 //! virtual addresses.
 
+use crate::plain::plain;
 use std::mem::size_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -180,4 +181,13 @@ pub const fn page_ceil(x: u64) -> Option<u64> {
         Some(sum) => Some(page_floor(sum)),
         None => None,
     }
+}
+
+plain! {
+    Control { lock, pending, generation, journal }
+    Steady { dma_generation, needs_recovery, window_serial }
+    Timers { next_deadline, keeper_wake_at }
+    Header { magic, version, keeper_pid, total_bytes, world_bytes, heap_offset, heap_bytes, control, steady, timers, pending_words }
+    Member { state, pid, generation }
+    Tables { header, members, extents, dma, windows, bounce }
 }

@@ -5,6 +5,7 @@
 //! a factor of ten between machines, and between two days on a virtual one. So both are timed, and the slower
 //! one is tried again now and then.
 
+use crate::plain::plain;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -63,6 +64,10 @@ fn smooth(mean: &AtomicU64, len: usize, ns: u64) {
     let old = mean.load(Relaxed);
     // One copy that something else interrupted decides nothing.
     mean.store(if old == 0 { sample } else { old - old / 8 + sample.min(2 * old) / 8 }, Relaxed);
+}
+
+plain! {
+    Pace { kernel, helped, began, spent }
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! cover it and one backing. A change is computed as a replacement for a window
 //! of ranges first, so that it is done wholly or not at all.
 
+use crate::plain::plain;
+
 /// The backing of a range in its owner's memory, at the address that the range has.
 pub const FOREIGN: u64 = u64::MAX;
 /// In the backing: not an offset in the segment, but a [`Place`].
@@ -284,4 +286,8 @@ impl<'a> Cursor<'a> {
             None => (None, limit),
         }
     }
+}
+
+plain! {
+    Range { start, len, backing, refs }
 }

@@ -126,6 +126,8 @@ fn introduce() -> io::Result<()> {
 #[repr(transparent)]
 pub(super) struct RobustLock(AtomicU32);
 
+impl crate::plain::Plain for RobustLock {}
+
 /// What there is to undo when the lock is released. Bound to the thread that took it.
 #[derive(Clone, Copy)]
 pub(super) struct Held {

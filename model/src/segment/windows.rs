@@ -10,6 +10,7 @@
 //! (SIGBUS), so the kernel copies to and from windows ([`super::foreign`]).
 #![allow(unsafe_code)]
 
+use crate::plain::plain;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::null_mut;
@@ -429,4 +430,9 @@ impl Segment {
         // SAFETY: by contract.
         unsafe { &mut *self.local().offers.get() }
     }
+}
+
+plain! {
+    WindowTable { used, slots }
+    Slot { serial, start, len, offset, device, inode, fd, writable }
 }

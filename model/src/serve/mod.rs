@@ -15,6 +15,7 @@ mod wire;
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -72,13 +73,15 @@ pub fn serve(
             clients.push(Arc::downgrade(&socket));
             let (interrupts, asker, busy) = (&interrupts, &*asker, &busy);
             threads.spawn(move || {
-                if !take_turn(busy) {
+                let Some(_turn) = Turn::take(busy) else {
                     say("a second client has come: refused");
                     return refuse(&socket);
-                }
+                };
                 say("a client has come");
-                Session::run(card, interrupts, asker, mode, socket, &say);
-                busy.store(false, Ordering::Release);
+                let session = || Session::run(card, interrupts, asker, mode, socket, &say);
+                if catch_unwind(AssertUnwindSafe(session)).is_err() {
+                    say("the session failed, which is a defect of this server; the next client is served");
+                }
             });
         };
         for client in clients.iter().filter_map(Weak::upgrade) {
@@ -89,16 +92,27 @@ pub fn serve(
     })
 }
 
-/// Waits a moment for the client before: it may just have gone.
-fn take_turn(busy: &AtomicBool) -> bool {
-    let until = Instant::now() + Duration::from_secs(1);
-    while busy.swap(true, Ordering::AcqRel) {
-        if Instant::now() > until {
-            return false;
+/// The one client's turn; over when this is dropped, however its session ended.
+struct Turn<'a>(&'a AtomicBool);
+
+impl<'a> Turn<'a> {
+    /// Waits a moment for the client before: it may just have gone.
+    fn take(busy: &'a AtomicBool) -> Option<Turn<'a>> {
+        let until = Instant::now() + Duration::from_secs(1);
+        while busy.swap(true, Ordering::AcqRel) {
+            if Instant::now() > until {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(2));
         }
-        std::thread::sleep(Duration::from_millis(2));
+        Some(Turn(busy))
     }
-    true
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// Tells a client that somebody else has the card.
@@ -109,5 +123,23 @@ fn refuse(socket: &UnixStream) {
     }
     if let Ok(message) = wire::receive(socket) {
         let _ = wire::reply(socket, &message.header, Err(libc::EBUSY));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_panics_leaves_the_card_to_the_next() {
+        let busy = AtomicBool::new(false);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _turn = Turn::take(&busy).expect("nobody is there");
+            panic!("injected by the test");
+        }));
+        assert!(panicked.is_err());
+        let turn = Turn::take(&busy).expect("the turn is over");
+        assert!(Turn::take(&busy).is_none(), "one at a time");
+        drop(turn);
     }
 }

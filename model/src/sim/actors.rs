@@ -5,6 +5,7 @@
 //! whatever the thread still does; and an event that writes to the process's memory may happen only when its
 //! threads have come that far, or they would see it early.
 
+use crate::plain::Flag;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::event::{Event, Touch};
@@ -58,23 +59,25 @@ impl Watched {
     }
 }
 
-/// What an actor does.
+/// What an actor does: an open value, as it lies in shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u32)]
-pub enum State {
+#[repr(transparent)]
+pub struct State(u32);
+
+#[allow(non_upper_case_globals)]
+impl State {
     /// There is none.
-    #[default]
-    Free,
+    pub const Free: State = State(0);
     /// Runs its program at its clock.
-    Running,
+    pub const Running: State = State(1);
     /// Waits within the library until simulated time has come to `target`.
-    Waiting,
+    pub const Waiting: State = State(2);
     /// Waits for its turn to do at exactly `target` what is no event (a control operation).
-    Turn,
+    pub const Turn: State = State(3);
     /// Waits in the kernel: it does not hold time back.
-    Blocked,
+    pub const Blocked: State = State(4);
     /// Takes part no more, but does not know it yet: its place is not free.
-    Dismissed,
+    pub const Dismissed: State = State(5);
 }
 
 impl State {
@@ -104,7 +107,7 @@ pub struct Actor {
     /// Not 0: a write to its memory ends the wait, rounded up to such steps from `clock`.
     pub step: u64,
     /// Only a queue entry ends the wait, not other writes.
-    pub entries: bool,
+    pub entries: Flag,
     /// Only a write to these places ends the wait.
     pub watched: Watched,
     /// Added to the time of the write that ends the wait.
@@ -124,7 +127,7 @@ pub struct Actor {
     /// The core that it ran on when it called last.
     pub core: AtomicU32,
     /// It should look again: its wait has an end.
-    pub due: bool,
+    pub due: Flag,
     /// Whom it waits for.
     pub blocker: u16,
     /// The time that the blocker must be able to let pass.
@@ -195,7 +198,7 @@ impl Actor {
         self.clock.store(self.target, Ordering::Release);
         self.state = State::Running;
         self.step = 0;
-        self.due = false;
+        self.due = false.into();
         self.target
     }
 
@@ -253,7 +256,7 @@ impl Sim {
                 State::Running => a.now().saturating_add(lookahead),
                 State::Waiting => a.target.saturating_add(lookahead),
                 State::Turn => a.target + u64::from(rank < a.rank()),
-                State::Free | State::Blocked | State::Dismissed => continue,
+                _ => continue,
             };
             if limit < least.0 {
                 least = (limit, i as u16);
@@ -287,7 +290,7 @@ impl Sim {
             let at = match a.state {
                 State::Running => a.now(),
                 State::Waiting | State::Turn => a.target,
-                State::Free | State::Blocked | State::Dismissed => return None,
+                _ => return None,
             };
             (i != me as usize && a.member == member && at < time).then_some(i as u16)
         };
@@ -301,13 +304,13 @@ impl Sim {
         let mut any = false;
         for a in self.actors.used_mut() {
             let waits = a.member == write.member && a.state == State::Waiting && a.step != 0;
-            if waits && (write.entry || !a.entries) && a.watched.sees(write.at, write.len) {
+            if waits && (write.entry || !a.entries.get()) && a.watched.sees(write.at, write.len) {
                 let from = a.now();
                 let steps = now.saturating_sub(from).div_ceil(a.step).max(1);
                 let at = from + steps * a.step + a.after;
                 if at < a.target {
                     a.target = at;
-                    a.due = true;
+                    a.due = true.into();
                     any = true;
                 }
             }
@@ -327,15 +330,15 @@ impl Sim {
         let (gone, passed) = match state {
             State::Running => (false, clock),
             State::Waiting | State::Turn => (false, target),
-            State::Free | State::Blocked | State::Dismissed => (true, FOREVER),
+            _ => (true, FOREVER),
         };
         for (i, a) in self.actors.used_mut().iter_mut().enumerate() {
             if i == me as usize || !matches!(a.state, State::Waiting | State::Turn) {
                 continue;
             }
             let free = gone || (a.blocker == me && a.need < passed.saturating_add(lookahead));
-            if a.due || free {
-                a.due = false;
+            if a.due.get() || free {
+                a.due = false.into();
                 those.add(i as u16);
             }
         }

@@ -41,7 +41,7 @@ fn who_waits_for_a_time_is_woken_when_it_can_be_reached() {
 fn who_waits_for_a_completion_is_woken_by_it_alone() {
     let mut sim = two();
     waits(&mut sim, 1, FOREVER, FOREVER);
-    (sim.actors.all[1].step, sim.actors.all[1].entries) = (10, true);
+    (sim.actors.all[1].step, sim.actors.all[1].entries) = (10, true.into());
     sim.actors.all[0].clock.store(1_000_000, Ordering::Release);
     assert!(notified(&mut sim, 0).is_empty());
     waits(&mut sim, 0, FOREVER, FOREVER);

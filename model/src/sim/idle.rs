@@ -73,7 +73,7 @@ impl Sim {
         let doing = others.map(|(_, a)| match a.state {
             State::Running => a.now(),
             State::Waiting | State::Turn => a.target,
-            State::Free | State::Blocked | State::Dismissed => FOREVER,
+            _ => FOREVER,
         });
         doing.min().unwrap_or(FOREVER).min(event).min(self.actors.all[me as usize].alarm)
     }

@@ -9,6 +9,7 @@ use super::state::*;
 use super::trace::{Phase, Subject};
 use super::Sim;
 use crate::packet::{aeth, Kind, Packet, Payload, PortId};
+use crate::plain::Flag;
 use crate::profile::Profile;
 use crate::wire::psn;
 
@@ -176,7 +177,7 @@ impl Engine<'_> {
         };
         let job = sim.jobs.get_mut(at);
         job.packet = *packet;
-        (job.next, job.issued, job.start, job.gathers, job.known) = (0, 0, start, gathers, false);
+        (job.next, job.issued, job.start, job.gathers, job.known) = (0, 0, start, gathers, Flag::NO);
         (job.back, job.message, job.born) = (back, message, sim.now);
         let place = at as u16 + 1;
         let alone = flow.tail == 0;
@@ -218,7 +219,7 @@ impl Engine<'_> {
         let head = u32::from(flow_mut(&mut self.env.sim.cards[card as usize].qps, id).head - 1);
         let job = self.env.sim.jobs.get_mut(head);
         let Payload::Memory(from, _) = job.packet.payload else { return true };
-        if !job.packet.fetches() || std::mem::take(&mut job.known) {
+        if !job.packet.fetches() || job.known.take() {
             return true;
         }
         let known = self.env.translation(card, from.add(offset as u64));
@@ -236,7 +237,7 @@ impl Engine<'_> {
             sim.trace.step(Phase::PayloadFetch, (asked, known), &subject, psn, len as u32);
         }
         let job = sim.jobs.get_mut(head);
-        (job.start, job.born, job.known) = (known, known, true);
+        (job.start, job.born, job.known) = (known, known, true.into());
         let c = &mut sim.cards[card as usize];
         leave_round(&mut c.ports[port as usize], &mut c.qps);
         self.line_up(card, port, id);
@@ -288,7 +289,7 @@ impl Engine<'_> {
             let slot = sim.slots.get_mut(at);
             slot.packet = job.packet;
             slot.packet.become_one(job.issued);
-            (slot.refs, slot.flow, slot.warm) = (1, id, false);
+            (slot.refs, slot.flow, slot.warm) = (1, id, Flag::NO);
             slot.fetched = fetched as u16;
             (slot.message, slot.since) = (message, since);
             job.issued += 1;
@@ -363,7 +364,7 @@ impl Engine<'_> {
         if job.next == 0 {
             flow.tail = 0;
         }
-        let stalled = side == SENDS && std::mem::take(&mut t.stalled);
+        let stalled = side == SENDS && t.stalled.take();
         sim.jobs.free(at);
         if let Payload::Stash(slot, _) = job.packet.payload {
             sim.release(slot as u16);

@@ -21,12 +21,12 @@ impl Engine<'_> {
             let p = &sim.profile;
             let c = &mut sim.cards[dst.card as usize];
             let port = &mut c.ports[dst.port as usize % crate::packet::PORTS];
-            if port.rx_free_at > now && !s.warm {
+            if port.rx_free_at > now && !s.warm.get() {
                 let at = port.rx_free_at;
                 return sim.at(at, Event::Arrive { slot });
             }
-            if !s.warm {
-                s.warm = true;
+            if !s.warm.get() {
+                s.warm = true.into();
                 let occupied =
                     p.rx.rx_packet_ps.max(in_path(&packet, packet.payload.len() as u32, p.rx.width_bytes, p));
                 // Both are named by the headers, so neither waits for the other.

@@ -6,6 +6,7 @@ use super::pcie::Bus;
 use super::state::{QpTime, Sim, SENDS};
 use super::trace::{Phase, Subject};
 use crate::env::Env;
+use crate::plain::Flag;
 use crate::profile::Profile;
 
 /// Bytes of a WQE block.
@@ -98,15 +99,15 @@ impl Engine<'_> {
         let (profile, now) = (&sim.profile, sim.now);
         let c = &mut sim.cards[card as usize];
         let t = &mut c.qps[qp as usize];
-        if t.pending {
+        if t.pending.get() {
             return;
         }
         if u32::from(t.flows[SENDS].count) >= profile.sq.ahead {
-            t.stalled = true;
+            t.stalled = true.into();
             return;
         }
         let at = if producer == cur { now } else { t.available(cur, producer, now, &mut c.bus, profile) };
-        t.pending = true;
+        t.pending = true.into();
         let at = at.max(t.free_at).max(now);
         sim.at(at, Event::Send { card, qp });
     }
@@ -121,13 +122,13 @@ impl Engine<'_> {
             return sim.at(at, Event::Send { card, qp });
         }
         let t = &mut c.qps[qp as usize];
-        if !t.known && !c.qpc.touch(qp.into(), sim.profile.caches.qpc()) {
+        if !t.known.get() && !c.qpc.touch(qp.into(), sim.profile.caches.qpc()) {
             // It is for what begins now, even if others have taken its place in the cache until it comes.
-            t.known = true;
+            t.known = true.into();
             let at = c.bus.read(now, sim.profile.caches.qpc_bytes, &sim.profile).last;
             return sim.at(at, Event::Send { card, qp });
         }
-        (t.known, t.pending) = (false, false);
+        (t.known, t.pending) = (Flag::NO, Flag::NO);
         let device = &mut self.world.cards[card as usize];
         let before = device.qps[qp as usize].req;
         self.env.step.card = card;

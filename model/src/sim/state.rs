@@ -9,6 +9,7 @@ use super::wire::Frame;
 use super::{cache, heap, pcie};
 use crate::device::tables::{MAX_FUNCTIONS, MAX_QPS};
 use crate::packet::{Packet, PORTS};
+use crate::plain::Flag;
 use crate::profile::Profile;
 use crate::segment::layout::MAX_MEMBERS;
 use crate::world::MAX_CARDS;
@@ -30,7 +31,7 @@ pub struct Sim {
     /// The cards' timing.
     pub profile: Profile,
     /// Simulated time is in use.
-    pub on: bool,
+    pub on: Flag,
     /// Time of the event being executed or executed last.
     pub now: u64,
     /// The furthest that the clock of somebody has come who has left.
@@ -89,7 +90,7 @@ pub struct Slot {
     /// Bytes of its payload in the transmit buffer.
     pub fetched: u16,
     /// The receiver's context was looked up.
-    pub warm: bool,
+    pub warm: Flag,
     /// Its message (see `trace`).
     pub message: u32,
     /// Since when it has been in its phase of the trace.
@@ -109,7 +110,7 @@ pub struct Job {
     /// Not before this time.
     pub start: u64,
     /// The translation of its next packet has come.
-    pub known: bool,
+    pub known: Flag,
     /// Reads that the gathering of a stash took.
     pub gathers: u16,
     /// How often the QP had gone back when it was made.
@@ -141,13 +142,13 @@ pub struct Flow {
 #[repr(C)]
 pub struct QpTime {
     /// A `Send` event is under way.
-    pub pending: bool,
+    pub pending: Flag,
     /// The context for what it begins next has come.
-    pub known: bool,
+    pub known: Flag,
     /// When its last send doorbell is understood.
     pub rung: u64,
     /// Waits for its jobs to be fetched.
-    pub stalled: bool,
+    pub stalled: Flag,
     /// When its engine is free for the next message.
     pub free_at: u64,
     /// First block of the WQEs in the card.
@@ -301,7 +302,7 @@ impl Sim {
         for a in self.actors.used().iter().filter(|a| a.state.takes_part()) {
             let doing = match a.state {
                 State::Running => "runs its program".to_owned(),
-                State::Waiting if a.entries => "waits for a completion".to_owned(),
+                State::Waiting if a.entries.get() => "waits for a completion".to_owned(),
                 State::Waiting if a.step != 0 => "waits for a write to its memory".to_owned(),
                 State::Waiting | State::Turn => format!("waits for {} ps", a.target),
                 _ if a.interrupt != 0 => "waits for an interrupt".to_owned(),
@@ -342,7 +343,7 @@ impl Sim {
                 (port.round, port.fetched, port.coming) = ((0, 0), 0, 0);
             }
             for qp in &mut card.qps {
-                (qp.pending, qp.stalled, qp.known) = (false, false, false);
+                (qp.pending, qp.stalled, qp.known) = (Flag::NO, Flag::NO, Flag::NO);
                 for flow in &mut qp.flows {
                     (flow.head, flow.tail, flow.count, flow.next) = (0, 0, 0, 0);
                 }

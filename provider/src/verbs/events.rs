@@ -6,7 +6,7 @@
 //! signal of the program's.
 #![allow(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
 use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,10 +80,25 @@ pub struct Sent {
 
 struct State {
     channels: HashMap<RawFd, EventPipe<8>>,
+    /// So many channels are a reason to look which of them the program has closed.
+    many_channels: usize,
     asyncs: EventPipe<16>,
     cqs: HashMap<u32, Object>,
     qps: HashMap<u32, Object>,
     srqs: HashMap<u32, Object>,
+}
+
+/// Channels that are not worth a look.
+const FEW_CHANNELS: usize = 16;
+
+impl State {
+    /// Channels are closed behind the provider's back. Each look is a system call for each of them, so the next one is
+    /// when there are twice as many.
+    fn forget_closed_channels(&mut self) {
+        let used: HashSet<RawFd> = self.cqs.values().filter_map(|cq| cq.channel).collect();
+        self.channels.retain(|fd, pipe| used.contains(fd) || !pipe.closed());
+        self.many_channels = FEW_CHANNELS.max(2 * self.channels.len());
+    }
 }
 
 struct Shared {
@@ -107,6 +122,7 @@ impl Events {
         let (asyncs, async_fd) = EventPipe::new()?;
         let state = State {
             channels: HashMap::new(),
+            many_channels: FEW_CHANNELS,
             asyncs,
             cqs: HashMap::new(),
             qps: HashMap::new(),
@@ -119,12 +135,18 @@ impl Events {
     /// A new completion channel; returns the program's descriptor.
     pub fn make_channel(&self) -> Result<RawFd> {
         self.start()?;
-        let (pipe, rx) = EventPipe::new()?;
+        let (pipe, rx) = match EventPipe::new() {
+            Err(Errno(libc::EMFILE)) => {
+                self.shared.lock().forget_closed_channels();
+                EventPipe::new()?
+            }
+            made => made?,
+        };
         let mut state = self.shared.lock();
-        // Channels are closed behind the provider's back.
-        let State { channels, cqs, .. } = &mut *state;
-        channels.retain(|fd, pipe| !pipe.closed() || cqs.values().any(|cq| cq.channel == Some(*fd)));
-        channels.insert(pipe.rx(), pipe);
+        if state.channels.len() >= state.many_channels {
+            state.forget_closed_channels();
+        }
+        state.channels.insert(pipe.rx(), pipe);
         Ok(rx.into_raw_fd())
     }
 

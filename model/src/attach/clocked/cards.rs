@@ -30,7 +30,7 @@ impl<S: Borrow<Segment>> Runner<S> {
             a.state = State::Turn;
             a.target = a.now() + lookahead;
             a.step = 0;
-            a.due = false;
+            a.due = false.into();
         });
         let (_, guard) = self.finish(me, guard);
         let result = self.run_locked(&guard, first);

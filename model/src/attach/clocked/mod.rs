@@ -69,7 +69,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     #[inline]
     pub fn simulated(&self) -> bool {
         // SAFETY: written once, before anybody could join.
-        unsafe { (*sim(self.net())).on }
+        unsafe { (*sim(self.net())).on.get() }
     }
 
     /// Whether it is recorded what they do.
@@ -267,14 +267,14 @@ impl<S: Borrow<Segment>> Runner<S> {
                 }
                 a.state = State::Waiting;
                 a.target = target.min(a.alarm.max(a.now()));
-                a.due = false;
+                a.due = false.into();
                 a.watched.clear();
                 (a.step, a.after, a.entries) = match until {
-                    Until::Time => (0, 0, false),
-                    Until::Entry(step) => (step, 0, true),
+                    Until::Time => (0, 0, false.into()),
+                    Until::Entry(step) => (step, 0, true.into()),
                     Until::Write(seen, watched) => {
                         a.watched = watched;
-                        (1, seen, false)
+                        (1, seen, false.into())
                     }
                 };
             });
@@ -311,7 +311,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 let a = &sim.actors.all[me as usize];
                 // Nobody has come yet who could do something.
                 let alone = outcome == Outcome::Idle && !sim.has_others(a.member);
-                let (for_time, spins) = (a.target != FOREVER, a.step != 0 && !a.entries);
+                let (for_time, spins) = (a.target != FOREVER, a.step != 0 && !a.entries.get());
                 (sim.executed, alone, for_time, spins && !for_time)
             });
             let actor = &self.actors()[me as usize];
@@ -409,7 +409,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         if let Some(path) = trace {
             sim.trace.start(path);
         }
-        sim.on = true;
+        sim.on = true.into();
     }
 
     /// A process is gone: its clock holds nobody back, nothing is written to its memory.

@@ -141,6 +141,8 @@ impl End {
                 return Ok(wc);
             }
             if Instant::now() > until {
+                // The card may have gone, as one does whose server was killed.
+                self.cq.device().check()?;
                 bail!("no completion in CQ {:#x} within {} s", self.cq.cqn(), PATIENCE.as_secs());
             }
         }

@@ -1,8 +1,9 @@
 //! The keeper of a net: finding it, starting it, holding on to it.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -138,6 +139,7 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
         trace: wanted.trace.as_deref().map(trace_file).transpose()?,
     };
     profile(&info.card, info.clock)?;
+    sweep(net.dir());
     if let Some(card) = wanted.wire.pcap_at.filter(|&card| u32::from(card) >= info.cards) {
         bail!("--pcap-at {card}: the net has the cards 0 to {}", info.cards - 1);
     }
@@ -159,6 +161,26 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     }
     arguments.extend(WireArgs::arguments(&wire)?);
     daemon::spawn(&arguments, None)
+}
+
+/// Removes what keepers have left that were killed, of whatever name. With the directory's lock, so that none is just
+/// being started.
+fn sweep(directory: &Path) {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let (sockets, rest): (Vec<_>, Vec<_>) =
+        files.partition(|path| path.extension().is_some_and(|e| e == "sock"));
+    for socket in sockets {
+        // Where somebody listens, this is refused for being a socket of another type, and wakes nobody.
+        let error = UnixStream::connect(&socket).err();
+        if error.is_some_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+            let _ = fs::remove_file(&socket);
+        }
+    }
+    for note in rest.iter().filter(|path| path.extension().is_some_and(|e| e == "json")) {
+        if !note.with_extension("sock").exists() {
+            let _ = fs::remove_file(note);
+        }
+    }
 }
 
 /// Waits a moment. False when the keeper has ended without complaint: on a busy

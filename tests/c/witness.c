@@ -1,0 +1,262 @@
+/* Both ends of connections of every kind, in one process: what arrives is checked, byte by byte and in order, while
+ * others on the net come and go. A connection that breaks is made anew and counted; anything wrong ends the program.
+ *
+ * witness DEVICE DEVICE        until its standard input ends */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
+
+#include "rig.h"
+
+enum { SLOT = 16384, RECEIVES = 32, KINDS = 3 };
+
+static const enum ibv_qp_type types[KINDS] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
+
+struct end {
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *cq, *recv_cq;
+    struct ibv_srq *srq;
+    struct ibv_qp *qp[KINDS];
+    struct ibv_ah *ah;
+    struct ibv_mr *mr;
+    char *memory;
+    union ibv_gid gid;
+};
+
+static struct end a, b;
+static unsigned long rounds, broken, lost;
+/* What the receiver expects of each kind, and what the counter stands at. */
+static uint32_t expected[KINDS];
+static uint64_t counter;
+
+static void fill(char *at, uint32_t number, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < bytes; i++)
+        at[i] = (char)(number * 31 + i * 7 + (i >> 8));
+}
+
+static void verify(const char *what, const char *at, uint32_t number, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < bytes; i++)
+        if (at[i] != (char)(number * 31 + i * 7 + (i >> 8)))
+            die("%s %u: byte %u of %u is wrong", what, number, i, bytes);
+}
+
+static void make(struct end *end, const char *device)
+{
+    end->context = open_device(device);
+    CHECK(end->pd = ibv_alloc_pd(end->context));
+    CHECK(end->channel = ibv_create_comp_channel(end->context));
+    CHECK(!fcntl(end->channel->fd, F_SETFL, O_NONBLOCK));
+    CHECK(end->cq = ibv_create_cq(end->context, 64, NULL, NULL, 0));
+    CHECK(end->recv_cq = ibv_create_cq(end->context, 256, NULL, end->channel, 0));
+    struct ibv_srq_init_attr srq = { .attr = { .max_wr = RECEIVES, .max_sge = 1 } };
+    CHECK(end->srq = ibv_create_srq(end->pd, &srq));
+    end->memory = mmap(NULL, SLOT * (RECEIVES + 4), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(end->memory != MAP_FAILED);
+    CHECK(end->mr = ibv_reg_mr(end->pd, end->memory, SLOT * (RECEIVES + 4),
+                               IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                                   IBV_ACCESS_REMOTE_ATOMIC));
+    CHECK(!ibv_query_gid(end->context, PORT, GID_INDEX, &end->gid));
+    CHECK(!ibv_req_notify_cq(end->recv_cq, 0));
+}
+
+static char *slot(struct end *end, int n) { return end->memory + (size_t)n * SLOT; }
+
+static void receive(int n)
+{
+    struct ibv_sge sge = { .addr = (uintptr_t)slot(&b, n), .length = SLOT, .lkey = b.mr->lkey };
+    struct ibv_recv_wr wr = { .wr_id = n, .sg_list = &sge, .num_sge = 1 }, *bad;
+    CHECK(!ibv_post_srq_recv(b.srq, &wr, &bad));
+}
+
+static void make_qps(struct end *end)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct ibv_qp_init_attr init = {
+            .send_cq = end->cq, .recv_cq = end->recv_cq, .srq = end->srq, .qp_type = types[kind],
+            .cap = { .max_send_wr = 16, .max_send_sge = 1 },
+        };
+        CHECK(end->qp[kind] = ibv_create_qp(end->pd, &init));
+        struct ibv_qp_attr attr = {
+            .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = 17,
+            .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | (kind ? 0 : IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC),
+        };
+        CHECK(!ibv_modify_qp(end->qp[kind], &attr,
+                             IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                                 (types[kind] == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)));
+    }
+}
+
+static void bring_up(struct end *end, struct end *peer)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct ibv_qp_attr attr = {
+            .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp[kind]->qp_num,
+            .max_dest_rd_atomic = 4, .min_rnr_timer = 1,
+            .ah_attr = { .is_global = 1, .port_num = PORT,
+                         .grh = { .dgid = peer->gid, .sgid_index = GID_INDEX, .hop_limit = 64 } },
+        };
+        int connected = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+        int reliable = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+        CHECK(!ibv_modify_qp(end->qp[kind], &attr, IBV_QP_STATE | (kind < 2 ? connected : 0) | (kind ? 0 : reliable)));
+        if (kind == 2)
+            CHECK(end->ah = ibv_create_ah(end->pd, &attr.ah_attr));
+        attr.qp_state = IBV_QPS_RTS, attr.timeout = 14, attr.retry_cnt = 7, attr.rnr_retry = 7, attr.max_rd_atomic = 4;
+        CHECK(!ibv_modify_qp(end->qp[kind], &attr,
+                             IBV_QP_STATE | IBV_QP_SQ_PSN |
+                                 (kind ? 0 : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)));
+    }
+}
+
+/* Everything anew: what was under way is forgotten, and all receives are posted again. */
+static void reconnect(void)
+{
+    struct end *ends[2] = { &a, &b };
+    struct ibv_wc wc;
+    for (int e = 0; e < 2; e++) {
+        for (int kind = 0; kind < KINDS; kind++)
+            if (ends[e]->qp[kind])
+                CHECK(!ibv_destroy_qp(ends[e]->qp[kind]));
+        if (ends[e]->ah)
+            CHECK(!ibv_destroy_ah(ends[e]->ah));
+    }
+    CHECK(!ibv_destroy_srq(b.srq));
+    struct ibv_srq_init_attr srq = { .attr = { .max_wr = RECEIVES, .max_sge = 1 } };
+    CHECK(b.srq = ibv_create_srq(b.pd, &srq));
+    while (ibv_poll_cq(a.cq, 1, &wc) > 0 || ibv_poll_cq(b.cq, 1, &wc) > 0 || ibv_poll_cq(b.recv_cq, 1, &wc) > 0 ||
+           ibv_poll_cq(a.recv_cq, 1, &wc) > 0)
+        ;
+    make_qps(&a), make_qps(&b);
+    for (int n = 0; n < RECEIVES; n++)
+        receive(n);
+    bring_up(&a, &b), bring_up(&b, &a);
+    counter = *(volatile uint64_t *)slot(&b, RECEIVES + 1);
+}
+
+static void is_break(enum ibv_wc_status status)
+{
+    if (status != IBV_WC_WR_FLUSH_ERR && status != IBV_WC_RETRY_EXC_ERR)
+        die("a completion says %s", ibv_wc_status_str(status));
+}
+
+/* One request of `a`; 0 when the connection broke. */
+static int request(int kind, enum ibv_wr_opcode opcode, void *local, uint32_t bytes, uint32_t number)
+{
+    struct ibv_sge sge = { .addr = (uintptr_t)local, .length = bytes, .lkey = a.mr->lkey };
+    struct ibv_send_wr wr = { .wr_id = number, .sg_list = &sge, .num_sge = 1, .opcode = opcode,
+                              .send_flags = IBV_SEND_SIGNALED, .imm_data = number }, *bad;
+    if (types[kind] == IBV_QPT_UD) {
+        wr.wr.ud.ah = a.ah, wr.wr.ud.remote_qpn = b.qp[kind]->qp_num, wr.wr.ud.remote_qkey = 17;
+    } else if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+        wr.wr.atomic.remote_addr = (uintptr_t)slot(&b, RECEIVES + 1), wr.wr.atomic.rkey = b.mr->rkey;
+        wr.wr.atomic.compare_add = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 1 : counter, wr.wr.atomic.swap = counter + 1;
+    } else {
+        wr.wr.rdma.remote_addr = (uintptr_t)slot(&b, RECEIVES), wr.wr.rdma.rkey = b.mr->rkey;
+    }
+    CHECK(!ibv_post_send(a.qp[kind], &wr, &bad));
+    struct ibv_wc wc;
+    double until = now() + 30;
+    int found;
+    while ((found = ibv_poll_cq(a.cq, 1, &wc)) == 0)
+        if (now() > until)
+            die("no completion within 30 s");
+    CHECK(found == 1);
+    if (wc.status != IBV_WC_SUCCESS) {
+        is_break(wc.status);
+        return 0;
+    }
+    if (wc.wr_id != number)
+        die("completion of %llu instead of %u", (unsigned long long)wc.wr_id, number);
+    return 1;
+}
+
+/* Takes what has come, by events; 0 when the connection broke. `must`: message `number` of a reliable kind has to come. */
+static int arrivals(int must, uint32_t number)
+{
+    double until = now() + 30;
+    for (;;) {
+        struct ibv_wc wc;
+        int found = ibv_poll_cq(b.recv_cq, 1, &wc);
+        CHECK(found >= 0);
+        if (!found) {
+            if (!must || expected[0] > number)
+                return 1;
+            if (now() > until)
+                die("no message within 30 s");
+            struct ibv_cq *cq;
+            void *context;
+            struct pollfd wait = { .fd = b.channel->fd, .events = POLLIN };
+            CHECK(!ibv_req_notify_cq(b.recv_cq, 0));
+            if ((found = ibv_poll_cq(b.recv_cq, 1, &wc)) == 0) {
+                poll(&wait, 1, 1000);
+                if (!ibv_get_cq_event(b.channel, &cq, &context))
+                    ibv_ack_cq_events(cq, 1);
+                continue;
+            }
+        }
+        if (wc.status != IBV_WC_SUCCESS) {
+            is_break(wc.status);
+            return 0;
+        }
+        int kind = 0;
+        while (kind < KINDS && b.qp[kind]->qp_num != wc.qp_num)
+            kind++;
+        CHECK(kind < KINDS && wc.wc_flags & IBV_WC_WITH_IMM);
+        int header = types[kind] == IBV_QPT_UD ? 40 : 0;
+        if (kind == 0 ? wc.imm_data != expected[0] : wc.imm_data < expected[kind])
+            die("kind %d: message %u instead of %u", kind, wc.imm_data, expected[kind]);
+        lost += wc.imm_data - expected[kind];
+        verify("message", slot(&b, wc.wr_id) + header, wc.imm_data, wc.byte_len - header);
+        expected[kind] = wc.imm_data + 1;
+        receive(wc.wr_id);
+    }
+}
+
+static int round_of(uint32_t number)
+{
+    char *from = slot(&a, 0), *into = slot(&a, 1);
+    uint32_t bytes = 1 + number * 977 % SLOT;
+    fill(from, number, bytes);
+    if (!request(0, IBV_WR_RDMA_WRITE, from, bytes, number))
+        return 0;
+    verify("write", slot(&b, RECEIVES), number, bytes);
+    memset(into, 0, bytes);
+    if (!request(0, IBV_WR_RDMA_READ, into, bytes, number))
+        return 0;
+    verify("read", into, number, bytes);
+    for (int i = 0; i < 2; i++) {
+        if (!request(0, i ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD, into, 8, number))
+            return 0;
+        if (*(uint64_t *)into != counter)
+            die("an atomic found %llu, not %llu", *(unsigned long long *)into, (unsigned long long)counter);
+        counter++;
+    }
+    for (int kind = 0; kind < KINDS; kind++)
+        if (!request(kind, IBV_WR_SEND_WITH_IMM, from, kind == 2 && bytes > 1024 ? 1024 : bytes, number))
+            return 0;
+    return arrivals(1, number);
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 3);
+    make(&a, argv[1]), make(&b, argv[2]);
+    reconnect();
+    printf("at work\n");
+    fflush(stdout);
+    struct pollfd end = { .fd = 0, .events = POLLIN };
+    while (poll(&end, 1, 0) == 0) {
+        if (!round_of(rounds)) {
+            broken++;
+            reconnect();
+            for (int kind = 0; kind < KINDS; kind++)
+                expected[kind] = rounds + 1;
+        }
+        rounds++;
+    }
+    printf("%lu rounds, broken %lu times, %lu unreliable messages lost\n", rounds, broken, lost);
+    return 0;
+}
