@@ -83,7 +83,7 @@ pub fn summary(panels: &[Panel]) -> String {
             bytes_text(line.worst.bytes)
         );
     }
-    let fits = lines.iter().filter(|line| line.model.card == line.base.card);
+    let fits = lines.iter().filter(|line| line.base.card.is_none() || line.base.card == line.model.card);
     let mut left_out: Vec<String> = fits
         .flat_map(|line| {
             line.base.runs.iter().filter_map(|run| not_fitted(&run.raw)).map(move |rows| (line, rows))
