@@ -1,10 +1,11 @@
 /* Both ends of connections of every kind, in one process: what arrives is checked, byte by byte and in order, while
  * others on the net come and go. A connection that breaks is made anew and counted; anything wrong ends the program.
  *
- * witness DEVICE DEVICE        until its standard input ends */
+ * witness DEVICE DEVICE        until SIGTERM */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 
 #include "rig.h"
 
@@ -209,7 +210,7 @@ static int arrivals(int must, uint32_t number)
         if (kind == 0 ? wc.imm_data != expected[0] : wc.imm_data < expected[kind])
             die("kind %d: message %u instead of %u", kind, wc.imm_data, expected[kind]);
         lost += wc.imm_data - expected[kind];
-        verify("message", slot(&b, wc.wr_id) + header, wc.imm_data, wc.byte_len - header);
+        verify(kind == 0 ? "RC message" : kind == 1 ? "UC message" : "UD message", slot(&b, wc.wr_id) + header, wc.imm_data, wc.byte_len - header);
         expected[kind] = wc.imm_data + 1;
         receive(wc.wr_id);
     }
@@ -240,15 +241,22 @@ static int round_of(uint32_t number)
     return arrivals(1, number);
 }
 
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal)
+{
+    stopped = signal;
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 3);
     make(&a, argv[1]), make(&b, argv[2]);
     reconnect();
+    signal(SIGTERM, stop);
     printf("at work\n");
     fflush(stdout);
-    struct pollfd end = { .fd = 0, .events = POLLIN };
-    while (poll(&end, 1, 0) == 0) {
+    while (!stopped) {
         if (!round_of(rounds)) {
             broken++;
             reconnect();

@@ -56,7 +56,8 @@ pub(super) struct Runner<S: Borrow<Segment>> {
     step: UnsafeCell<Step>,
 }
 
-// SAFETY: `routes`, `scratch` and `step` are used under the segment's lock only.
+// SAFETY: `scratch` and `step` are used under the segment's lock only, and so are the contents of `routes`; without it only
+// their addresses and atomics are.
 unsafe impl<S: Borrow<Segment> + Send> Send for Runner<S> {}
 // SAFETY: as above.
 unsafe impl<S: Borrow<Segment> + Sync> Sync for Runner<S> {}
@@ -314,8 +315,9 @@ pub(super) fn note(segment: &Segment, word: u64) {
 
 /// The cards' area of a segment.
 pub(super) fn net(segment: &Segment) -> &Net {
-    // SAFETY: the area has the size of `Net` (checked by `Runner::new`), is page aligned, zero or what the
-    // cards made of it, and lives as long as the segment. What is changed without the lock is atomic.
+    // SAFETY: the area has the size of `Net` (checked by `Runner::new`), is page aligned, and lives as long as the segment.
+    // Whatever others have written there, also beside the lock, are values of it (see `is_plain` in `net.rs`; not so of the
+    // simulation's events and packets). What is changed without the lock is atomic.
     unsafe { &*segment.world_ptr().cast::<Net>() }
 }
 

@@ -98,14 +98,17 @@ fn classify(
     // the program stays there.
     let first = page_ceil(start).unwrap_or(end).clamp(from, to);
     let last = page_floor(end).clamp(first, to);
-    // The mapping of a thread's stack may be one with its neighbours.
-    let stack = thread_stack();
-    let below = stack.start.clamp(first, last);
-    let above = stack.end.clamp(below, last);
     push(from, first, Source::Foreign);
-    push(first, below, Source::Movable);
-    push(below, above, Source::Foreign);
-    push(above, last, Source::Movable);
+    // The mapping of a thread's stack may be one with its neighbours.
+    let mut at = first;
+    for stack in thread_stacks(mapping) {
+        let below = stack.start.clamp(at, last);
+        let above = stack.end.clamp(below, last);
+        push(at, below, Source::Movable);
+        push(below, above, Source::Foreign);
+        at = above;
+    }
+    push(at, last, Source::Movable);
     push(last, to, Source::Foreign);
 }
 
@@ -124,16 +127,59 @@ fn is_alone(segment: &Segment, mapping: &Mapping) -> bool {
     mapping.end - mapping.start == PAGE && !memory(mapping.start.wrapping_sub(1)) && !memory(mapping.end)
 }
 
+/// The stacks of all threads that lie in this mapping, in order.
+///
+/// The list of robust futexes that the C library announces for each thread is a part of what it keeps at the upper end
+/// of the thread's stack: so its place tells where the stacks of other threads are. (Threads that some other library
+/// has made announce none.)
+fn thread_stacks(mapping: &Mapping) -> Vec<Range<u64>> {
+    let own = thread_stack();
+    let mut stacks = vec![own.clone()];
+    let list = |tid: libc::c_long| {
+        let (mut head, mut length) = (0_u64, 0_usize);
+        // SAFETY: both places are written.
+        let code = unsafe { libc::syscall(libc::SYS_get_robust_list, tid, &raw mut head, &raw mut length) };
+        (code == 0 && head != 0).then_some(head)
+    };
+    // SAFETY: plain queries.
+    let (me, main, handle) =
+        unsafe { (libc::syscall(libc::SYS_gettid), libc::getpid(), libc::pthread_self()) };
+    let Some(offset) = list(0).map(|head| head.wrapping_sub(handle)) else { return stacks };
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let tids = tasks.filter_map(|task| task.file_name().to_str()?.parse::<libc::c_long>().ok());
+    for tid in tids.filter(|&tid| tid != me && tid != libc::c_long::from(main)) {
+        let Some(head) = list(tid).filter(|head| (mapping.start..mapping.end).contains(head)) else {
+            continue;
+        };
+        // SAFETY: what the C library keeps of that thread begins as far before its list as of this one. The program
+        // registers memory around it, so the thread is alive.
+        stacks.push(unsafe { stack_of(head.wrapping_sub(offset)) });
+    }
+    stacks.sort_by_key(|stack| stack.start);
+    stacks
+}
+
 /// The stack of this thread; empty for the main thread, whose stack the kernel
 /// names in the list of mappings.
 fn thread_stack() -> Range<u64> {
+    // SAFETY: plain queries about this thread.
+    unsafe {
+        match libc::getpid() == libc::gettid() {
+            true => 0..0,
+            false => stack_of(libc::pthread_self()),
+        }
+    }
+}
+
+/// # Safety
+/// It is a thread of this process, which does not end meanwhile.
+unsafe fn stack_of(thread: libc::pthread_t) -> Range<u64> {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut base, mut size) = (std::ptr::null_mut(), 0);
-    // SAFETY: plain queries about this thread; the attributes are initialised
-    // by pthread_getattr_np when that succeeds.
+    // SAFETY: plain queries about a thread that is there; the attributes are initialised by pthread_getattr_np when that
+    // succeeds.
     unsafe {
-        let main = libc::getpid() == libc::gettid();
-        if main || libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+        if libc::pthread_getattr_np(thread, attributes.as_mut_ptr()) != 0 {
             return 0..0;
         }
         libc::pthread_attr_getstack(attributes.as_ptr(), &mut base, &mut size);

@@ -56,3 +56,31 @@ fn a_page_that_is_a_mapping_of_its_own_stays() {
     drop(guard);
     a.unmap(page, PAGE).unwrap();
 }
+
+/// A buffer on the stack of another thread stays there, as one on the caller's own does.
+#[test]
+fn stacks_of_other_threads_stay() {
+    let net = Net::start();
+    let a = net.attach();
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let other = std::thread::spawn(move || {
+        let mut here = [7_u8; 6 * PAGE];
+        tell.send(here.as_mut_ptr() as usize).unwrap();
+        let _ = ended.recv();
+        here.iter().map(|&byte| u32::from(byte)).sum::<u32>()
+    });
+    let at = told.recv().unwrap();
+    // The buffers of this test's own memory move as ever.
+    let buffer = Buffer::filled(4 * PAGE, 1);
+    a.map(buffer.ptr, buffer.len, true).unwrap();
+    a.map(at as *mut u8, 6 * PAGE, true).unwrap();
+    let guard = a.lock(Duration::from_secs(5)).unwrap();
+    assert_eq!(guard.resolve(a.member(), at as u64), Some((Backing::Foreign, 6 * PAGE as u64)));
+    assert!(matches!(guard.resolve(a.member(), buffer.iova()), Some((Backing::Extent(_), _))));
+    drop(guard);
+    a.unmap(at as *mut u8, 6 * PAGE).unwrap();
+    a.unmap(buffer.ptr, buffer.len).unwrap();
+    end.send(()).unwrap();
+    assert_eq!(other.join().unwrap(), 7 * 6 * PAGE as u32);
+}
