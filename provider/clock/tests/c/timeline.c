@@ -169,8 +169,8 @@ struct shared *make_shared(void)
 
 void attach(struct shared *shared, int me)
 {
-	static const struct table table = { 2, 0, READ_PS, now, spend, sleep_until, block, unblock, sent,
-					    received, closed, memory_wait, calls, want_alarm };
+	static const struct table table = { 3, 0, READ_PS, now, spend, sleep_until, block, unblock, sent,
+					    received, closed, memory_wait, calls, want_alarm, NULL, NULL };
 	int (*attach)(const struct table *, void *) = dlsym(RTLD_DEFAULT, "verbena_clock_attach");
 	net = shared;
 	self = &net->process[me];
