@@ -239,18 +239,22 @@ pub fn memory_wait(places: &abi::Places) {
 
 /// See [`abi::Timeline::thread_starts`]; 0: nobody has attached.
 pub fn thread_starts() -> u64 {
-    // SAFETY: the table's function with its data.
-    enter(0, |it| it.table.thread_starts.map_or(0, |starts| unsafe { starts(it.data) }))
+    let ask = |it: &Attached| {
+        // SAFETY: the table's function with its data.
+        it.table.thread_starts.map_or(0, |starts| unsafe { starts(it.data) })
+    };
+    enter(0, ask)
 }
 
 /// See [`abi::Timeline::thread_runs`].
 pub fn thread_runs(token: u64, failed: bool) {
-    if token != 0 {
-        // SAFETY: the table's function with its data and a token that it gave.
-        enter((), |it| {
-            it.table.thread_runs.into_iter().for_each(|runs| unsafe { runs(it.data, token, failed) })
-        });
-    }
+    let tell = |it: &Attached| {
+        if let Some(runs) = it.table.thread_runs.filter(|_| token != 0) {
+            // SAFETY: the table's function with its data and a token that it gave.
+            unsafe { runs(it.data, token, failed) };
+        }
+    };
+    enter((), tell);
 }
 
 /// The count of calls into the attached library; `None` while this thread is inside the timeline
