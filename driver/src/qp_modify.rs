@@ -29,11 +29,16 @@ impl<C: Card> Qp<C> {
         qp_state::check(self.qp_type(), now, next, mask)?;
         self.check_values(attr, mask)?;
         let context = self.encode(attr, mask)?.with_state(next);
+        // The card takes the bit of the mask for the wish.
+        let asked = match attr.en_sqd_async_notify {
+            true => mask,
+            false => mask.without(AttrMask::EN_SQD_ASYNC_NOTIFY),
+        };
         let current = if mask.contains(AttrMask::CUR_STATE) { now.0 } else { 0xff };
         let command = Command::new()
             .with_opcode(AdminOpcode::MODIFY_QP)
             .with_object(self.qpn())
-            .with_param0(mask.0.into())
+            .with_param0(asked.0.into())
             .with_param1(next.0.into())
             .with_param2(current.into());
         if next == QpState::RESET {

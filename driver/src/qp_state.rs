@@ -30,8 +30,12 @@ macro_rules! attrs {
 
 /// The step from one state to another for a QP of `qp_type`; `None` where there is no such step.
 pub fn step_of(qp_type: QpType, from: QpState, to: QpState) -> Option<Step> {
-    if to == QpState::RESET || to == QpState::ERR {
-        return step(NONE, NONE);
+    match to {
+        QpState::RESET => return step(NONE, NONE),
+        // From RESET there is only INIT.
+        QpState::ERR if from == QpState::RESET => return None,
+        QpState::ERR => return step(NONE, NONE),
+        _ => {}
     }
     match qp_type {
         QpType::RC => connected(from, to, true),

@@ -32,6 +32,15 @@ impl Addr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaFault;
 
+/// Why payload was not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undelivered {
+    /// It cannot be read where it lies.
+    Unread,
+    /// It cannot be written where it goes to.
+    Unwritten,
+}
+
 /// Work that the environment hands back to the cards, in order.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
@@ -78,6 +87,9 @@ pub trait Env {
     const TRAIN_BYTES: u32;
     /// Most bytes gathered at a time.
     const STASH_BYTES: u32;
+    /// The payload of a packet is taken when it is sent. Where it is not, it is read when the packet is delivered, and
+    /// the environment calls [`World::left`](crate::world::World::left) after that.
+    const TAKES_PAYLOAD: bool;
 
     /// Time in nanoseconds, monotonic.
     fn now(&mut self) -> u64;
@@ -98,6 +110,10 @@ pub trait Env {
     fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault>;
     /// Makes a gather buffer of `len` bytes that lives until the packet that carries it is delivered.
     fn stash(&mut self, len: usize) -> u32;
+    /// A gather buffer is no longer needed. (That of a packet need not be given back.)
+    fn unstash(&mut self, stash: u32) {
+        let _ = stash;
+    }
     /// DMA read into a gather buffer.
     fn stash_read(&mut self, stash: u32, offset: usize, from: Addr, len: usize) -> Result<(), DmaFault>;
     /// Fills a gather buffer.
@@ -153,11 +169,17 @@ pub trait Env {
     fn rq_producer(&mut self, card: u8, qp: u16, watch: bool) -> u32;
     /// The producer index of a shared receive queue.
     fn srq_producer(&mut self, card: u8, srq: u16) -> u32;
-    /// Resets the doorbells of a QP to zero (creation, reset).
-    fn reset_doorbells(&mut self, card: u8, qp: u16);
-    /// Resets the doorbell of an SRQ to zero.
-    fn reset_srq_doorbell(&mut self, card: u8, srq: u16);
+    /// Resets the doorbells of a QP to zero (creation, reset); from now on only this function rings them, with the
+    /// QP's number. `None`: nobody does.
+    fn reset_doorbells(&mut self, card: u8, qp: u16, owner: Option<(u16, u32)>);
+    /// Resets the doorbell of an SRQ to zero, which is this function's.
+    fn reset_srq_doorbell(&mut self, card: u8, srq: u16, function: Option<u16>);
 
     /// Writes `len` bytes of a packet's payload from `offset` on to memory.
-    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), DmaFault>;
+    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), Undelivered>;
+    /// Whether the process whose memory a DMA domain is still exists.
+    fn exists(&mut self, domain: u16) -> bool {
+        let _ = domain;
+        true
+    }
 }

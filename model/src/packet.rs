@@ -61,7 +61,7 @@ pub enum Payload {
     /// No payload.
     None,
     /// In the sender's memory, one contiguous range (read at delivery; the sender's WQE is not
-    /// complete before).
+    /// complete before, of whatever transport).
     Memory(Addr, u32),
     /// Gathered by [`Env::stash`](crate::env::Env::stash).
     Stash(u32, u32),
@@ -84,7 +84,7 @@ impl Payload {
     /// The payload from byte `n` on.
     pub fn skip(&self, n: usize) -> (Payload, usize) {
         match *self {
-            Payload::Memory(a, len) => (Payload::Memory(a.add(n as u64), len - n as u32), 0),
+            Payload::Memory(a, len) => (Payload::Memory(a.add(n as u64), len.saturating_sub(n as u32)), 0),
             other => (other, n),
         }
     }

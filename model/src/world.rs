@@ -1,8 +1,9 @@
 //! All cards of a segment and the wire between them, and the loop that runs them.
 
-use crate::device::{Device, PortSetting};
+use crate::device::{Device, Outcome, PortSetting};
 use crate::env::{Env, Work};
 use crate::packet::{Packet, PortId};
+use crate::wire::psn;
 
 /// Most cards of a segment.
 pub const MAX_CARDS: usize = 16;
@@ -48,16 +49,33 @@ impl World {
     #[inline(always)]
     fn deliver(&mut self, p: &Packet, env: &mut impl Env) {
         if (p.dst.card as usize) < self.count as usize {
-            let Some(ack) = self.cards[p.dst.card as usize].receive(p, env) else { return };
-            let direct = env.direct_ack() && (p.src.card as usize) < self.count as usize;
-            if !(direct && self.cards[p.src.card as usize].acknowledged(p, ack, env)) {
-                self.cards[p.dst.card as usize].send_plain_ack(p, ack, env);
+            let known = (p.src.card as usize) < self.count as usize;
+            match self.cards[p.dst.card as usize].receive(p, env) {
+                Outcome::Done => {}
+                Outcome::Acknowledge { psn, to } => {
+                    // To whom the responder is connected, which need not be the requester.
+                    let direct = env.direct_ack() && known && to == p.src_qpn;
+                    if !(direct && self.cards[p.src.card as usize].acknowledged(p, psn, env)) {
+                        self.cards[p.dst.card as usize].send_plain_ack(p, psn, env);
+                    }
+                }
+                Outcome::Unread if known => self.cards[p.src.card as usize].unread(p, env),
+                Outcome::Unread => {}
             }
         } else if p.dst == PortId::ALL {
             for card in 0..self.count as usize {
                 // Datagrams: nothing is acknowledged.
                 let _ = self.cards[card].receive(p, env);
             }
+        }
+    }
+
+    /// The payload of a packet is read, whatever became of the packet: without an answer to wait for, its sender is done.
+    #[inline]
+    pub fn left(&mut self, p: &Packet, env: &mut impl Env) {
+        let Some(card) = self.cards.get_mut(p.src.card as usize) else { return };
+        if let Some(q) = card.find_qp(p.src_qpn) {
+            card.left_before(q, psn::add(p.psn, p.count), env);
         }
     }
 

@@ -16,6 +16,8 @@ mod rc;
 mod rc_errors;
 #[path = "conformance/rc_flush.rs"]
 mod rc_flush;
+#[path = "conformance/rc_local.rs"]
+mod rc_local;
 #[path = "conformance/rc_operations.rs"]
 mod rc_operations;
 #[path = "conformance/rc_order.rs"]

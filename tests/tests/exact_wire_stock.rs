@@ -4,10 +4,11 @@
 mod pcap;
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use model::wire::frame;
 use pcap::records;
-use tests::stock::{Pair, StockNet};
+use tests::stock::{compile_c, Pair, Program, StockNet};
 
 /// Two pairs of spinning programs would take the cores from each other.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -50,6 +51,22 @@ fn stock_programs_run_over_a_bad_wire_that_is_recorded() {
         for &opcode in opcodes {
             assert!(seen[opcode as usize], "{program}: no frame with opcode {opcode:#x}");
         }
+    }
+}
+
+/// In simulated time there is a way to go between the cards: what is sent again meets the answers to what was sent before.
+#[test]
+fn reads_among_writes_succeed_on_a_wire_that_reorders() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = tempfile::tempdir().unwrap();
+    let lossy = compile_c("lossy", directory.path());
+    for seed in ["1", "3", "6"] {
+        let net = StockNet::new();
+        let fault = format!("--fault=reorder=0.05,seed={seed}");
+        let launcher = ["--clock", "virtual", "--wire", "exact", &fault];
+        let ended =
+            Program::start(net.command(&launcher, &lossy, &[seed, "8"])).wait(Duration::from_secs(60));
+        assert!(ended.good() && ended.said.contains("OK"), "seed {seed}: {}\n{}", ended.how(), ended.said);
     }
 }
 

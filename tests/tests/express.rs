@@ -304,7 +304,7 @@ fn what_was_found_out_does_not_outlive_a_change() {
     let no_buffer = after(WqeOpcode::SEND, |_, _, regions| drop(regions.target.take()));
     assert_eq!(no_buffer, CqeStatus::REM_OP_ERR, "the receive's buffer is no region any longer");
     let no_right = after(WqeOpcode::WRITE, |_, y, _| y.set_access(Access::LOCAL_WRITE));
-    assert_eq!(no_right, CqeStatus::REM_ACCESS_ERR, "the QP lets nobody write any longer");
+    assert_eq!(no_right, CqeStatus::REM_INV_REQ_ERR, "the QP lets nobody write any longer");
     let send_only = after(WqeOpcode::SEND, |_, y, _| y.set_access(Access::LOCAL_WRITE));
     assert_eq!(send_only, CqeStatus::SUCCESS, "a SEND needs no right");
 }

@@ -252,11 +252,13 @@ fn nonsense_in_the_queues_harms_nobody_else() {
             // Mostly a few blocks further, sometimes anywhere.
             let step = if random.below(150) == 0 { random.next() as u32 } else { random.below(12) as u32 };
             heads[which] = heads[which].wrapping_add(step);
-            let qpn = if random.below(50) == 0 { random.next() as u32 & 0xff_ffff } else { qpn };
-            // Not the doorbells of those two: they are in pages that other programs do not have.
-            if qpn & 0xffff == x.qp.qpn() & 0xffff || qpn & 0xffff == y.qp.qpn() & 0xffff {
-                continue;
-            }
+            let qpn = match random.below(50) {
+                0 => random.next() as u32 & 0xff_ffff,
+                // The doorbells of those two, which only they can ring.
+                1 => x.qp.qpn(),
+                2 => y.qp.qpn(),
+                _ => qpn,
+            };
             let (at, value) = match which {
                 0 | 1 => (DOORBELL_SQ, SqDoorbell::new(qpn, heads[which]).0),
                 2 => (DOORBELL_RQ, RqDoorbell::new(qpn, heads[which]).0),

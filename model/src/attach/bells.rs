@@ -11,10 +11,36 @@ pub(crate) struct QpBells {
     pub sq: AtomicU32,
     /// Receive queue producer (WQEs).
     pub rq: AtomicU32,
+    /// Whose doorbells these are: see [`owner`].
+    pub owner: AtomicU32,
     /// The card wants to be run at receive doorbells (the QP is in error and flushes).
     pub watch: AtomicU32,
     /// In simulated time: the last send and receive doorbells as rung, while they are under way.
     pub posted: [AtomicU32; 2],
+}
+
+/// The doorbell of one SRQ.
+#[repr(C)]
+pub(crate) struct SrqBell {
+    /// Producer.
+    pub producer: AtomicU32,
+    /// Whose it is: see [`owner`].
+    pub owner: AtomicU32,
+}
+
+impl SrqBell {
+    /// The number of an SRQ as it is in `owner`: they begin with 0, which is nobody's.
+    #[inline(always)]
+    pub fn number(srq: u16) -> u32 {
+        u32::from(srq) + 1
+    }
+}
+
+/// The word for a queue pair or SRQ of a function. Others may ring as they like: the card hears only its owner.
+/// 0 is nobody's, and the number of no queue pair.
+#[inline(always)]
+pub(crate) fn owner(function: u16, number: u32) -> u32 {
+    u32::from(function) << 24 | number & 0xff_ffff
 }
 
 /// Doorbells of one card.
@@ -22,17 +48,25 @@ pub(crate) struct QpBells {
 pub(crate) struct Bells {
     /// By QP index.
     pub qp: [QpBells; MAX_QPS],
-    /// SRQ producers.
-    pub srq: [AtomicU32; MAX_SRQS],
+    /// By SRQ.
+    pub srq: [SrqBell; MAX_SRQS],
 }
 
 impl Bells {
     /// Initial state of a QP's doorbells.
-    pub fn reset_qp(&self, qp: u16) {
+    pub fn reset_qp(&self, qp: u16, owner: u32) {
         let bells = &self.qp[qp as usize];
+        bells.owner.store(owner, Ordering::Relaxed);
         bells.sq.store(0, Ordering::Relaxed);
         bells.rq.store(0, Ordering::Relaxed);
         bells.watch.store(0, Ordering::Relaxed);
         bells.posted.iter().for_each(|posted| posted.store(0, Ordering::Relaxed));
+    }
+
+    /// Initial state of an SRQ's doorbell.
+    pub fn reset_srq(&self, srq: u16, owner: u32) {
+        let bell = &self.srq[srq as usize];
+        bell.owner.store(owner, Ordering::Relaxed);
+        bell.producer.store(0, Ordering::Relaxed);
     }
 }

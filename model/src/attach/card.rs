@@ -13,6 +13,7 @@ use fpga_regs::{
     DOORBELL_RQ, DOORBELL_SQ, DOORBELL_SRQ,
 };
 
+use super::bells::{owner, SrqBell};
 use super::runner::Runner;
 use crate::device::defect::Defect;
 use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
@@ -161,25 +162,38 @@ impl SegmentCard {
         }
     }
 
+    /// Whether doorbells of this owner are this function's: all programs reach all of them.
+    #[inline(always)]
+    fn owns(&self, of: &AtomicU32, number: u32) -> bool {
+        of.load(Ordering::Relaxed) == owner(self.function, number)
+    }
+
     /// A doorbell in simulated time: the program pays for it, the card sees it later.
     #[cold]
     #[inline(never)]
     fn bell(&self, offset: u32, value: u64) {
         let (card, function) = (self.card, self.function);
         let host = &self.runner.profile().host;
+        let bells = &self.runner.net().bells[card as usize];
         match offset % DOORBELL_PAGE_BYTES {
             DOORBELL_SQ => {
                 let bell = SqDoorbell(value);
                 let qp = (bell.qpn() & 0xffff) as usize % MAX_QPS;
+                if !self.owns(&bells.qp[qp].owner, bell.qpn()) {
+                    return;
+                }
                 // What this process rang last.
-                let last = &self.runner.net().bells[card as usize].qp[qp].posted[0];
+                let last = &bells.qp[qp].posted[0];
                 let blocks = bell.index().wrapping_sub(last.swap(bell.index(), Ordering::Relaxed));
                 self.runner.send_bell(card, qp as u16, bell.index(), blocks);
             }
             DOORBELL_RQ => {
                 let bell = RqDoorbell(value);
                 let qp = (bell.qpn() & 0xffff) as usize % MAX_QPS;
-                let last = &self.runner.net().bells[card as usize].qp[qp].posted[1];
+                if !self.owns(&bells.qp[qp].owner, bell.qpn()) {
+                    return;
+                }
+                let last = &bells.qp[qp].posted[1];
                 let count = bell.index().wrapping_sub(last.swap(bell.index(), Ordering::Relaxed));
                 let cost = host.post_recv_ps * u64::from(count) + host.doorbell_ps;
                 let event = Event::RecvBell { card, qp: qp as u16, producer: bell.index() };
@@ -188,6 +202,9 @@ impl SegmentCard {
             DOORBELL_SRQ => {
                 let bell = SrqDoorbell(value);
                 let srq = (bell.srqn() as usize % MAX_SRQS) as u16;
+                if !self.owns(&bells.srq[srq as usize].owner, SrqBell::number(srq)) {
+                    return;
+                }
                 let event = Event::SharedBell { card, srq, producer: bell.index() };
                 self.runner.bell(host.post_recv_ps + host.doorbell_ps, event);
             }
@@ -247,12 +264,17 @@ impl Card for SegmentCard {
             DOORBELL_SQ => {
                 let bell = SqDoorbell(value);
                 let qp = (bell.qpn() & 0xffff) as usize % MAX_QPS;
-                bells.qp[qp].sq.store(bell.index(), Ordering::Release);
-                self.runner.ring(self.card, qp as u16, bell.index());
+                if self.owns(&bells.qp[qp].owner, bell.qpn()) {
+                    bells.qp[qp].sq.store(bell.index(), Ordering::Release);
+                    self.runner.ring(self.card, qp as u16, bell.index());
+                }
             }
             DOORBELL_RQ => {
                 let bell = RqDoorbell(value);
                 let qp = (bell.qpn() & 0xffff) as usize % MAX_QPS;
+                if !self.owns(&bells.qp[qp].owner, bell.qpn()) {
+                    return;
+                }
                 // Ordered before the look at `watch`.
                 bells.qp[qp].rq.swap(bell.index(), Ordering::SeqCst);
                 if bells.qp[qp].watch.load(Ordering::SeqCst) != 0 {
@@ -261,7 +283,10 @@ impl Card for SegmentCard {
             }
             DOORBELL_SRQ => {
                 let bell = SrqDoorbell(value);
-                bells.srq[bell.srqn() as usize % MAX_SRQS].store(bell.index(), Ordering::Release);
+                let srq = bell.srqn() as usize % MAX_SRQS;
+                if self.owns(&bells.srq[srq].owner, SrqBell::number(srq as u16)) {
+                    bells.srq[srq].producer.store(bell.index(), Ordering::Release);
+                }
             }
             DOORBELL_CQ_ARM => self.arm(CqArm(value)),
             _ => {}

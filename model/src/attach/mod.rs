@@ -48,7 +48,7 @@ mod atomic {
     }
 }
 
-pub(crate) use bells::Bells;
+pub(crate) use bells::{owner, Bells, SrqBell};
 pub(crate) use net::Interrupts;
 
 pub use crate::sim::actors::Watched;

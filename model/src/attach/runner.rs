@@ -13,6 +13,7 @@ use super::net::Net;
 use super::wall::{Left, Routes, Scratch, Wall};
 use crate::env::{Env, Work};
 use crate::journal;
+use crate::packet::{Payload, Transport};
 use crate::segment::{Guard, Kept, LockError, Segment};
 use crate::sim::Step;
 use crate::world::World;
@@ -173,6 +174,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         if env.linked() {
             env.end_link();
         }
+        env.end();
         self.segment().journal().store(0, Ordering::Relaxed);
         result
     }
@@ -209,8 +211,17 @@ impl<S: Borrow<Segment>> Runner<S> {
                         note(self.segment(), journal::pair(p.dst.card, p.dest_qpn));
                         if env.linked() {
                             env.carry(world, p);
-                            continue;
+                        } else {
+                            world.step(work, env);
                         }
+                        if p.transport != Transport::Rc {
+                            note(self.segment(), journal::one(p.src.card, p.src_qpn));
+                            world.left(p, env);
+                        }
+                        if let Payload::Stash(stash, _) = p.payload {
+                            env.unstash(stash);
+                        }
+                        continue;
                     }
                     Work::Send { card, qp } => {
                         let device = &world.cards[*card as usize];
@@ -305,6 +316,9 @@ fn recover(guard: &Guard<'_>, world: &mut World, env: &mut Wall<'_>) {
                 card.recover_qp(q, env);
             }
         }
+    }
+    for card in 0..world.count as usize {
+        world.cards[card].recover_sends(env);
     }
     guard.segment().journal().store(0, Ordering::Relaxed);
     guard.recovery_done();

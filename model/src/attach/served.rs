@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use driver::Card;
-use fpga_regs::{CqArm, RqDoorbell, SqDoorbell, SrqDoorbell, DOORBELL_BASE};
-use fpga_regs::{DOORBELL_CQ_ARM, DOORBELL_PAGE_BYTES, DOORBELL_RQ, DOORBELL_SQ, DOORBELL_SRQ};
+use fpga_regs::DOORBELL_BASE;
 
 use super::card::{OpenError, SegmentCard};
 use crate::device::tables::EQS;
@@ -68,24 +67,9 @@ impl ServedCard {
     pub fn write(&self, offset: u32, value: u64) {
         if offset < DOORBELL_BASE {
             self.0.write64(offset, value);
-        } else if self.owns(offset, value) {
+        } else {
             self.0.doorbell(offset, value);
         }
-    }
-
-    /// Whether a doorbell is for a queue of this function. In a process of its own a driver can only spoil its
-    /// own queues; a client of a served card is not trusted that far.
-    fn owns(&self, offset: u32, value: u64) -> bool {
-        let f = self.0.function;
-        self.0.registers(false, |device, _, _| match offset % DOORBELL_PAGE_BYTES {
-            DOORBELL_SQ => device.owns_qp(f, SqDoorbell(value).qpn()),
-            DOORBELL_RQ => device.owns_qp(f, RqDoorbell(value).qpn()),
-            DOORBELL_SRQ => device.owns_srq(f, SrqDoorbell(value).srqn()),
-            DOORBELL_CQ_ARM => {
-                device.cqs.get(CqArm(value).cqn() as usize).is_some_and(|cq| cq.used && cq.function == f)
-            }
-            _ => false,
-        })
     }
 
     /// How often each vector was raised, as running numbers.

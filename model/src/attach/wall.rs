@@ -4,11 +4,12 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{compiler_fence, AtomicU32, AtomicU64, Ordering};
 
+use super::bells::{owner, SrqBell};
 use super::net::Net;
 use super::queue::WorkQueue;
 use super::runner::note;
 use crate::device::Route;
-use crate::env::{Addr, Atomic, DmaFault, Env, Work};
+use crate::env::{Addr, Atomic, DmaFault, Env, Undelivered, Work};
 use crate::here::Here;
 use crate::link::{frames::MAX_FRAME, LinkArea, LinkEnv, Tap};
 use crate::packet::{Packet, Payload};
@@ -21,7 +22,8 @@ use crate::world::World;
 pub(super) struct Scratch {
     queue: WorkQueue,
     stashes: Vec<Vec<u8>>,
-    stashes_used: usize,
+    /// Those that no packet needs.
+    free: Vec<u32>,
     tap: Tap,
     /// QPs that sent something in this run.
     watched: Vec<(u8, u16)>,
@@ -31,9 +33,29 @@ impl Scratch {
     /// A run begins: nothing is under way.
     #[inline(always)]
     pub fn begin(&mut self) {
-        self.stashes_used = 0;
+        if self.free.len() != self.stashes.len() {
+            self.free_all();
+        }
+    }
+
+    /// What was gathered last time was delivered, or lost with its packets.
+    #[cold]
+    fn free_all(&mut self) {
+        self.stashes.truncate(KEPT);
+        self.free = (0..self.stashes.len() as u32).collect();
+    }
+
+    /// Memory of a run with much under way is given back.
+    #[inline]
+    pub fn end(&mut self) {
+        if self.stashes.len() > KEPT {
+            self.free_all();
+        }
     }
 }
+
+/// Gather buffers that a process keeps between runs.
+const KEPT: usize = 64;
 
 /// Routes that a process remembers, a power of two: so many that a thousand queue pairs seldom meet.
 const ROUTES: usize = 2048;
@@ -155,6 +177,12 @@ impl<'a> Wall<'a> {
         self.with_tap(|tap, area, _| tap.end_run(area));
     }
 
+    /// The end of a run.
+    #[inline]
+    pub fn end(&mut self) {
+        self.scratch.end();
+    }
+
     fn with_tap<R>(&mut self, work: impl FnOnce(&mut Tap, &LinkArea, &mut Self) -> R) -> R {
         let net = self.net;
         let mut tap = std::mem::take(&mut self.scratch.tap);
@@ -216,6 +244,17 @@ impl<'a> Wall<'a> {
         self.guard.direct(at.domain, at.iova, len as u64)
     }
 
+    /// Which side a copy failed at, by the member whose memory could not be reached.
+    #[cold]
+    fn blame(&self, member: u16, to: Addr, from: Addr, len: usize) -> Undelivered {
+        let reads = |at: u64| self.guard.read(from.domain, at, &mut [0]).is_ok();
+        let both = to.domain == from.domain && reads(from.iova) && reads(from.iova + len as u64 - 1);
+        match member == from.domain && !both {
+            true => Undelivered::Unread,
+            false => Undelivered::Unwritten,
+        }
+    }
+
     /// Eight bytes of memory, if this process can reach them at an address.
     #[inline(always)]
     fn reach(&self, at: Addr) -> Option<*mut u8> {
@@ -231,6 +270,7 @@ impl Env for Wall<'_> {
     const TURN: u32 = 32;
     const TRAIN_BYTES: u32 = 1 << 20;
     const STASH_BYTES: u32 = 1 << 16;
+    const TAKES_PAYLOAD: bool = false;
 
     fn now(&mut self) -> u64 {
         if self.simulated {
@@ -313,14 +353,20 @@ impl Env for Wall<'_> {
 
     fn stash(&mut self, len: usize) -> u32 {
         let s = &mut self.scratch;
-        if s.stashes_used == s.stashes.len() {
+        let stash = s.free.pop().unwrap_or_else(|| {
             s.stashes.push(Vec::new());
+            s.stashes.len() as u32 - 1
+        });
+        let buffer = &mut s.stashes[stash as usize];
+        if buffer.len() < len {
+            // Zeroed pages of the system, which nobody has to fill.
+            *buffer = vec![0; len];
         }
-        let buffer = &mut s.stashes[s.stashes_used];
-        buffer.clear();
-        buffer.resize(len, 0);
-        s.stashes_used += 1;
-        s.stashes_used as u32 - 1
+        stash
+    }
+
+    fn unstash(&mut self, stash: u32) {
+        self.scratch.free.push(stash);
     }
 
     fn stash_read(&mut self, stash: u32, offset: usize, from: Addr, len: usize) -> Result<(), DmaFault> {
@@ -329,7 +375,7 @@ impl Env for Wall<'_> {
     }
 
     fn stash_fill(&mut self, stash: u32, bytes: &[u8]) {
-        self.scratch.stashes[stash as usize].copy_from_slice(bytes);
+        self.scratch.stashes[stash as usize][..bytes.len()].copy_from_slice(bytes);
     }
 
     #[inline(always)]
@@ -380,6 +426,11 @@ impl Env for Wall<'_> {
         note(self.guard.segment(), word);
     }
 
+    #[cold]
+    fn exists(&mut self, domain: u16) -> bool {
+        self.guard.exists(domain)
+    }
+
     fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
         let word = &self.net.interrupts[card as usize][function as usize][vector as usize];
         word.fetch_add(1, Ordering::Release);
@@ -426,24 +477,30 @@ impl Env for Wall<'_> {
 
     #[inline]
     fn srq_producer(&mut self, card: u8, srq: u16) -> u32 {
-        self.net.bells[card as usize].srq[srq as usize].load(Ordering::Acquire)
+        self.net.bells[card as usize].srq[srq as usize].producer.load(Ordering::Acquire)
     }
 
-    fn reset_doorbells(&mut self, card: u8, qp: u16) {
-        self.net.bells[card as usize].reset_qp(qp);
+    fn reset_doorbells(&mut self, card: u8, qp: u16, of: Option<(u16, u32)>) {
+        let owner = of.map_or(0, |(function, qpn)| owner(function, qpn));
+        self.net.bells[card as usize].reset_qp(qp, owner);
     }
 
-    fn reset_srq_doorbell(&mut self, card: u8, srq: u16) {
-        self.net.bells[card as usize].srq[srq as usize].store(0, Ordering::Relaxed);
+    fn reset_srq_doorbell(&mut self, card: u8, srq: u16, function: Option<u16>) {
+        let owner = function.map_or(0, |function| owner(function, SrqBell::number(srq)));
+        self.net.bells[card as usize].reset_srq(srq, owner);
     }
 
     #[inline(always)]
-    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), DmaFault> {
+    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), Undelivered> {
         match *payload {
-            Payload::Memory(from, _) => self.copy(to, from.add(offset as u64), len),
+            Payload::Memory(from, _) => {
+                let from = from.add(offset as u64);
+                let copied = self.guard.copy((to.domain, to.iova), (from.domain, from.iova), len as u64);
+                copied.map_err(|fault| self.blame(fault.member(), to, from, len))
+            }
             Payload::Stash(id, _) => {
                 let bytes = &self.scratch.stashes[id as usize][offset..offset + len];
-                self.guard.write(to.domain, to.iova, bytes).map_err(fault)
+                self.guard.write(to.domain, to.iova, bytes).map_err(|_| Undelivered::Unwritten)
             }
             Payload::None => Ok(()),
         }

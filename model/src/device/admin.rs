@@ -33,7 +33,7 @@ impl Device {
                 return;
             }
             let slot = (fun.asq_head & (entries - 1)) as u64;
-            let at = Addr { iova: fun.asq + slot * Command::BYTES as u64, domain: fun.domain };
+            let at = Addr { iova: fun.asq, domain: fun.domain }.add(slot * Command::BYTES as u64);
             fun.asq_head = fun.asq_head.wrapping_add(1);
             let mut bytes = [0u8; Command::BYTES];
             if env.read(at, &mut bytes).is_err() {
@@ -52,7 +52,7 @@ impl Device {
             let fun = &mut self.functions[f as usize];
             reply.set_phase(fun.acq_tail & entries == 0);
             let slot = (fun.acq_tail & (entries - 1)) as u64;
-            let at = Addr { iova: fun.acq + slot * Reply::BYTES as u64, domain: fun.domain };
+            let at = Addr { iova: fun.acq, domain: fun.domain }.add(slot * Reply::BYTES as u64);
             fun.acq_tail = fun.acq_tail.wrapping_add(1);
             if env.publish(at, reply.words()).is_err() {
                 fun.error_cause = fpga_regs::regs::ErrorCause::DMA_WRITE.0 as u32;
@@ -174,6 +174,7 @@ impl Device {
                 }
                 let pd = self.srqs[s].pd;
                 self.srqs[s].used = false;
+                env.reset_srq_doorbell(self.id, s as u16, None);
                 self.pds[pd as usize].users -= 1;
             }
             AdminOpcode::CREATE_QP => {
@@ -414,6 +415,7 @@ impl Device {
             held: 0,
             arming: 0,
             overrun: false,
+            failed: false,
             eq,
             function: f,
             users: 0,
@@ -479,7 +481,7 @@ impl Device {
             ring: s.ring_iova(),
         };
         self.pds[pd].users += 1;
-        env.reset_srq_doorbell(self.id, n as u16);
+        env.reset_srq_doorbell(self.id, n as u16, Some(f));
         Ok(n as u32)
     }
 

@@ -27,7 +27,8 @@ impl Device {
             let function = cq.function;
             self.functions[function as usize].health |= Health(0).with_cq_overrun(true).0;
             self.async_event(function, EventKind::CQ_ERR, cqn as u32, env);
-            self.cq_overrun(cqn, env);
+            self.cqs[cqn as usize].failed = true;
+            self.end_overrun_cqs(env);
             return;
         }
         let lap_is_odd = cq.pi & (cq.mask + 1) != 0;
@@ -133,7 +134,8 @@ impl Device {
         eqe.set_object(object);
         eqe.set_timestamp(env.now());
         eqe.set_phase(q.pi & (q.mask + 1) == 0);
-        let at = Addr { iova: q.ring + ((q.pi & q.mask) as u64) * Eqe::BYTES as u64, domain: f.domain };
+        let ring = Addr { iova: q.ring, domain: f.domain };
+        let at = ring.add(u64::from(q.pi & q.mask) * Eqe::BYTES as u64);
         let _ = env.publish(at, eqe.words());
         q.pi = q.pi.wrapping_add(1);
         let vector = q.vector;
@@ -147,6 +149,19 @@ impl Device {
     /// An asynchronous event: goes to the function's event queue 0.
     pub(super) fn async_event(&mut self, function: u16, kind: EventKind, object: u32, env: &mut impl Env) {
         self.push_event(function, 0, kind, 0, object, env);
+    }
+
+    /// What is flushed to another CQ may overrun that: one after the other, not each within the last.
+    #[cold]
+    pub(super) fn end_overrun_cqs(&mut self, env: &mut impl Env) {
+        if core::mem::replace(&mut self.ends_cqs, true) {
+            return;
+        }
+        while let Some(cqn) = self.tables.cq.range().find(|&n| self.cqs[n].failed) {
+            self.cqs[cqn].failed = false;
+            self.cq_overrun(cqn as u16, env);
+        }
+        self.ends_cqs = false;
     }
 
     /// All QPs of an overrun CQ go to error: their completions would be lost.

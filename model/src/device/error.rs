@@ -34,14 +34,16 @@ impl Device {
         if self.qps[q].state == QpState::ERR {
             return;
         }
-        // The rings cannot be trusted: nothing is flushed from them.
         self.set_state(q, QpState::ERR);
-        self.timers.disarm(q, &mut self.qps);
+        // Of the send queue only what was begun is known to be there.
+        let begun = self.qps[q].req.cur;
+        self.flush_send_before(q, begun, env);
         let producer = env.sq_producer(self.id, q as u16);
         let qp = &mut self.qps[q];
         qp.req.ci = producer;
         qp.req.cur = producer;
         let (function, qpn) = (qp.function, qp.qpn);
+        self.flush(q, env);
         self.async_event(function, EventKind::QP_FATAL, qpn, env);
     }
 

@@ -37,9 +37,11 @@ impl Device {
                 self.free_qp(q, env);
             }
         }
-        for s in &mut self.srqs[self.tables.srq.range()] {
+        for n in self.tables.srq.range() {
+            let s = &mut self.srqs[n];
             if s.used && s.function == f {
                 s.used = false;
+                env.reset_srq_doorbell(self.id, n as u16, None);
             }
         }
         for c in &mut self.cqs[self.tables.cq.range()] {

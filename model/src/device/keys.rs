@@ -66,7 +66,7 @@ impl Device {
         let k = &self.keys[range.key as usize];
         let at = range.offset + offset;
         if k.mode == MrMode::DIRECT {
-            return Some((Addr { iova: k.iova + at, domain: k.domain }, k.length - at));
+            return Some((Addr { iova: k.iova, domain: k.domain }.add(at), k.length - at));
         }
         Self::translate_page(k, at, env)
     }
@@ -76,8 +76,8 @@ impl Device {
         let at = at + k.first_offset as u64;
         let (page, within) = (at >> k.page_shift, at & ((1 << k.page_shift) - 1));
         let mut entry = [0u8; 8];
-        env.read(Addr { iova: k.iova + page * 8, domain: k.domain }, &mut entry).ok()?;
+        env.read(Addr { iova: k.iova, domain: k.domain }.add(page * 8), &mut entry).ok()?;
         let base = u64::from_le_bytes(entry);
-        Some((Addr { iova: base + within, domain: k.domain }, (1 << k.page_shift) - within))
+        Some((Addr { iova: base, domain: k.domain }.add(within), (1 << k.page_shift) - within))
     }
 }

@@ -30,13 +30,14 @@ mod wqe;
 
 use core::ops::Range;
 
-use crate::packet::{PortId, PORTS};
+use crate::packet::{Packet, PortId, PORTS};
 use fpga_regs::regs::port;
 use fpga_regs::CardLimits;
 use qp::Qp;
 use tables::*;
 
 pub use registers::FEATURES;
+pub use responder::Outcome;
 pub use route::Route;
 
 /// Counters of a port that do not belong to a living QP, in the order of their registers.
@@ -79,6 +80,8 @@ pub struct Device {
     pub present: bool,
     /// Cards of the segment.
     pub cards: u8,
+    /// The QPs of overrun CQs are being brought to error.
+    ends_cqs: bool,
     /// What is wrong with it.
     pub defect: defect::Defect,
     /// What it offers (of its profile).
@@ -189,6 +192,12 @@ impl Device {
     #[inline]
     fn count(&mut self, port: u8, register: u32) {
         *self.counters[port as usize % PORTS].at(register) += 1;
+    }
+
+    /// Counts the packets of a train at a port, as if each had come by itself.
+    #[cold]
+    fn count_packets(&mut self, port: u8, register: u32, p: &Packet) {
+        *self.counters[port as usize % PORTS].at(register) += u64::from(p.count);
     }
 
     /// Own port `port` (from 0).

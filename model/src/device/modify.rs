@@ -29,8 +29,8 @@ impl Device {
             return Err((AdminStatus::NOT_SUPPORTED, Syndrome::NONE));
         }
         self.check_pd(f, context.pd())?;
-        self.check_cq(f, context.send_cq())?;
-        self.check_cq(f, context.recv_cq())?;
+        let cqs = [self.check_cq(f, context.send_cq())?, self.check_cq(f, context.recv_cq())?];
+        self.check_overrun(cqs)?;
         if context.has_srq() {
             self.check_srq(f, context.srq())?;
         }
@@ -98,8 +98,8 @@ impl Device {
         qp.req.ci = 0;
         qp.req.cur = 0;
         qp.req.cur_offset = 0;
-        qp.req.begun = 0;
-        qp.req.local_done = 0;
+        qp.req.again = false;
+        qp.req.went_back_to = 0;
         qp.req.psn = 0;
         qp.req.una = 0;
         qp.req.ci_psn = 0;
@@ -122,7 +122,8 @@ impl Device {
         qp.access = 0;
         qp.dest = PortId::NOBODY;
         self.set_state(q, QpState::RESET);
-        env.reset_doorbells(self.id, q as u16);
+        let qp = &self.qps[q];
+        env.reset_doorbells(self.id, q as u16, Some((qp.function, qp.qpn)));
     }
 
     /// Moves a QP's counters to its port.
@@ -145,6 +146,7 @@ impl Device {
     /// DESTROY_QP.
     pub(super) fn free_qp(&mut self, q: usize, env: &mut impl Env) {
         self.reset_qp(q, env);
+        env.reset_doorbells(self.id, q as u16, None);
         for group in 0..self.mcast.len() {
             self.leave_group(group, q as u16);
         }
@@ -182,9 +184,12 @@ impl Device {
                 | (QpState::INIT, QpState::RTR)
                 | (QpState::RTR | QpState::RTS | QpState::SQD | QpState::SQE, QpState::RTS)
                 | (QpState::RTS | QpState::SQD, QpState::SQD)
-        );
+        ) && (from, to) != (QpState::RESET, QpState::ERR);
         if !legal {
             return Err((AdminStatus::BAD_STATE, Syndrome::WRONG_STATE));
+        }
+        if !matches!(to, QpState::RESET | QpState::ERR) {
+            self.check_overrun([self.qps[q].send_cq.into(), self.qps[q].recv_cq.into()])?;
         }
         self.check_values(a, mask)?;
         self.apply(q, a, mask);
@@ -207,7 +212,8 @@ impl Device {
                 self.set_state(q, to);
             }
             QpState::SQD => {
-                let notify = mask.contains(QpAttrMask::EN_SQD_ASYNC_NOTIFY);
+                let asked = from == QpState::SQD && self.qps[q].attributes.sq_draining();
+                let notify = asked || mask.contains(QpAttrMask::EN_SQD_ASYNC_NOTIFY);
                 self.set_state(q, to);
                 self.qps[q].attributes.set_sq_draining(notify);
                 self.check_drained(q, env);
@@ -219,6 +225,14 @@ impl Device {
             env.push(Work::Send { card: self.id, qp: q as u16 });
         }
         Ok(())
+    }
+
+    /// A CQ that was overrun takes no more completions, so no queue pair can work with it.
+    fn check_overrun(&self, cqs: [usize; 2]) -> Result<(), Refused> {
+        match cqs.iter().any(|&cq| self.cqs[cq].overrun) {
+            true => Err((AdminStatus::BAD_STATE, Syndrome::WRONG_STATE)),
+            false => Ok(()),
+        }
     }
 
     fn check_values(&self, a: &QpContext, mask: QpAttrMask) -> Result<(), Refused> {

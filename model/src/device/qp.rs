@@ -3,6 +3,7 @@
 use fpga_regs::{QpContext, QpState, QpType, WqeCtrl, WqeSge, MAX_SGE};
 
 use crate::packet::{PortId, Transport};
+use crate::wire::psn;
 
 /// The send side's progress. PSNs are 24-bit; indices count 64-byte blocks and run on (mod 2^32).
 ///
@@ -31,10 +32,10 @@ pub struct Requester {
     pub rx_packets: u64,
     /// Bytes of the answers.
     pub rx_bytes: u64,
-    /// Local operations (bind, invalidate) before this index are done, also after a rewind.
-    pub local_done: u32,
     /// The oldest PSN when an answer was last found missing, with bit 31 set; 0: the time-out was over since.
     pub went_back_to: u32,
+    /// Sending went back: what is before `begun` was begun, what is before `sent` sent, and goes out again.
+    pub again: bool,
     /// READs and atomics sent and not answered.
     pub rd_out: u8,
     /// Retries left after time-outs and sequence errors.
@@ -59,8 +60,10 @@ pub struct Requester {
     pub head: WqeCtrl,
     /// Place in the card's timer list.
     pub timer_slot: u16,
-    /// WQEs before this index were begun (see [`Qp::begun`]); noted when sending goes back.
+    /// With `again`: WQEs before this index were begun. Their local operations are done.
     pub begun: u32,
+    /// With `again`: the PSN behind the furthest that was sent.
+    pub sent: u32,
 }
 
 /// The receive side's progress; as with [`Requester`], the first line is that of each message.
@@ -153,6 +156,11 @@ pub struct RecvWqe {
 
 /// Responder resources per QP: the largest `max_dest_rd_atomic`.
 pub const RESOURCES: usize = 16;
+
+/// Whether an index is before another; they run on, and are less than half of all apart.
+fn less(index: u32, other: u32) -> bool {
+    (index.wrapping_sub(other) as i32) < 0
+}
 
 /// A queue pair. Zero is a free slot.
 #[derive(Clone, Copy)]
@@ -249,28 +257,72 @@ impl Qp {
 
     /// Whether the WQE to send from next was begun: before sending went back, or a part of it now.
     pub fn begun(&self) -> bool {
-        self.req.cur_offset != 0 || self.req.cur.wrapping_sub(self.req.ci) < self.begun_blocks()
+        self.req.cur_offset != 0 || self.begun_before(self.req.cur)
     }
 
-    /// Blocks from the oldest WQE that is not complete to the first that was not begun, as last noted.
-    fn begun_blocks(&self) -> u32 {
-        let blocks = self.req.begun.wrapping_sub(self.req.ci);
-        if blocks <= self.sq_mask + 1 {
-            blocks
-        } else {
-            0
+    /// Whether the oldest WQE was begun.
+    #[inline(always)]
+    pub fn waits(&self) -> bool {
+        let Requester { ci, cur, cur_offset, again, .. } = self.req;
+        match again {
+            true => less(ci, cur) || less(ci, self.req.begun),
+            false => ci != cur || cur_offset != 0,
         }
     }
 
-    /// Notes what was begun, before sending goes back.
-    pub fn note_begun(&mut self) {
-        let now = self.req.cur.wrapping_sub(self.req.ci) + (self.req.cur_offset != 0) as u32;
-        self.req.begun = self.req.ci.wrapping_add(now.max(self.begun_blocks()));
+    /// Whether the WQE at this index, from the oldest on, was begun before sending went back.
+    fn begun_before(&self, index: u32) -> bool {
+        self.req.again && less(index, self.req.begun)
+    }
+
+    /// The PSN behind the furthest that was sent: what is from `una` to here can be answered.
+    #[inline]
+    pub fn sent(&self) -> u32 {
+        let Requester { psn, sent, again, .. } = self.req;
+        if again && psn::diff(sent, psn) > 0 {
+            sent
+        } else {
+            psn
+        }
+    }
+
+    /// Whether the PSN can be answered: what was sent and is not acknowledged, also if sending went back since.
+    #[inline]
+    pub fn awaits(&self, psn: u32) -> bool {
+        let ahead = psn::diff(psn, self.req.una);
+        ahead >= 0 && ahead < psn::diff(self.sent(), self.req.una)
+    }
+
+    /// Sending goes back to the oldest PSN that is not acknowledged.
+    pub fn go_back(&mut self) {
+        let now = self.req.cur.wrapping_add((self.req.cur_offset != 0) as u32);
+        let begun = if self.begun_before(now) { self.req.begun } else { now };
+        (self.req.sent, self.req.begun) = (self.sent(), begun);
+        self.send_from_una();
+        self.req.again = less(self.req.cur, begun);
+        self.req.pending_status = 0;
+        self.req.rd_out = 0;
+    }
+
+    /// What is acknowledged need not be sent again.
+    pub fn catch_up(&mut self) {
+        if self.req.again {
+            if less(self.req.cur, self.req.ci) || psn::diff(self.req.una, self.req.psn) > 0 {
+                self.send_from_una();
+            }
+            self.req.again = less(self.req.cur, self.req.begun);
+        }
+    }
+
+    fn send_from_una(&mut self) {
+        self.req.cur = self.req.ci;
+        self.req.psn = self.req.una;
+        self.req.cur_offset = (psn::diff(self.req.una, self.req.ci_psn).max(0) as u32) << self.mtu_log;
     }
 
     /// SQD: requests that were begun are not complete yet.
     pub fn draining(&self) -> bool {
-        self.state == QpState::SQD && (self.req.ci != self.req.cur || self.begun())
+        self.state == QpState::SQD && self.waits()
     }
 
     /// Whether packets are received in this state.

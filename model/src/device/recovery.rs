@@ -24,6 +24,8 @@ impl Device {
         for n in self.tables.cq.range() {
             self.recover_cq(n, env);
         }
+        self.ends_cqs = false;
+        self.end_overrun_cqs(env);
     }
 
     fn recover_eq(&mut self, f: usize, n: usize, env: &mut impl Env) {
@@ -31,8 +33,8 @@ impl Device {
         if !function.used || !eq.used {
             return;
         }
-        let at =
-            Addr { iova: eq.ring + ((eq.pi & eq.mask) as u64) * Eqe::BYTES as u64, domain: function.domain };
+        let ring = Addr { iova: eq.ring, domain: function.domain };
+        let at = ring.add(u64::from(eq.pi & eq.mask) * Eqe::BYTES as u64);
         let mut bytes = [0; Eqe::BYTES];
         let written = env.read(at, &mut bytes).is_ok()
             && Eqe::from_bytes(&bytes).phase() == (eq.pi & (eq.mask + 1) == 0);
@@ -68,6 +70,16 @@ impl Device {
         let mut bytes = [0; Cqe::BYTES];
         env.read(cq.ring.add(((index & cq.mask) as u64) << 6), &mut bytes).ok()?;
         Some(Cqe::from_bytes(&bytes))
+    }
+
+    /// What was sent and not delivered is lost, and nobody answers to UC and UD: it is complete. After the QP under
+    /// work was recovered, whose last completion may be written already.
+    pub fn recover_sends(&mut self, env: &mut impl Env) {
+        for q in self.qps_from(0) {
+            if self.qps[q].used {
+                self.left(q, env);
+            }
+        }
     }
 
     /// The QP was under work: its context may be half changed, so it goes to error. Gives its peer.

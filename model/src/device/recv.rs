@@ -4,7 +4,7 @@ use fpga_regs::{Access, Cqe, CqeOpcode, CqeStatus, EventKind, RecvHead, Syndrome
 
 use super::wqe::bytes;
 use super::Device;
-use crate::env::{Addr, Env};
+use crate::env::{Addr, Env, Undelivered};
 use crate::packet::{Extra, Packet, Payload};
 
 /// Why no receive WQE could be taken or filled.
@@ -16,6 +16,8 @@ pub(super) enum RecvError {
     Length,
     /// A buffer may not be written.
     Protection(Syndrome),
+    /// The message cannot be read at its sender.
+    Unread,
 }
 
 impl Device {
@@ -32,15 +34,13 @@ impl Device {
         if posted == 0 || posted > qp.rq_mask + 1 {
             return Err(RecvError::Empty);
         }
-        let at = Addr {
-            iova: qp.rq_iova + (((index & qp.rq_mask) as u64) << qp.rq_stride_log),
-            domain: qp.domain,
-        };
+        let ring = Addr { iova: qp.rq_iova, domain: qp.domain };
+        let at = ring.add(u64::from(index & qp.rq_mask) << qp.rq_stride_log);
         let room = ((1usize << qp.rq_stride_log) / 16).saturating_sub(1);
         qp.resp.rq_ci = index.wrapping_add(1);
         if posted > 1 {
-            let next = (index.wrapping_add(1) & qp.rq_mask) as u64;
-            env.prefetch(Addr { iova: qp.rq_iova + (next << qp.rq_stride_log), domain: qp.domain });
+            let next = u64::from(index.wrapping_add(1) & qp.rq_mask);
+            env.prefetch(ring.add(next << qp.rq_stride_log));
         }
         self.load_recv(q, at, room, env)
     }
@@ -53,8 +53,8 @@ impl Device {
         if !srq.used || posted == 0 || posted > srq.mask + 1 {
             return Err(RecvError::Empty);
         }
-        let at =
-            Addr { iova: srq.ring + (((srq.ci & srq.mask) as u64) << srq.stride_log), domain: srq.domain };
+        let ring = Addr { iova: srq.ring, domain: srq.domain };
+        let at = ring.add(u64::from(srq.ci & srq.mask) << srq.stride_log);
         let room = ((1usize << srq.stride_log) / 16).saturating_sub(1);
         srq.ci = srq.ci.wrapping_add(1);
         self.load_recv(q, at, room, env)?;
@@ -134,7 +134,10 @@ impl Device {
                 let fault = RecvError::Protection(Syndrome::LOCAL_DMA);
                 let (addr, contiguous) = self.translate(range, at, env).ok_or(fault)?;
                 let n = contiguous.min(end - at);
-                env.deliver(addr, payload, done, n as usize).map_err(|_| fault)?;
+                env.deliver(addr, payload, done, n as usize).map_err(|undelivered| match undelivered {
+                    Undelivered::Unread => RecvError::Unread,
+                    Undelivered::Unwritten => fault,
+                })?;
                 at += n;
                 left -= n;
                 done += n as usize;

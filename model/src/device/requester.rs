@@ -110,6 +110,7 @@ impl Device {
                 break;
             }
         }
+        self.qps[q].catch_up();
         env.watch(self.id, q as u16);
     }
 
@@ -154,6 +155,10 @@ impl Device {
         let total = wqe.ctrl.length();
         if total > 1 << 31 {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
+        }
+        if offset > total {
+            // The WQE was changed while it was sent.
+            return Err(malformed());
         }
         let want = (total - offset).min(E::TRAIN_BYTES);
         let (payload, len) = match self.gather_direct(q, wqe, offset, want, env)? {
@@ -208,11 +213,8 @@ impl Device {
         } else {
             req.cur_offset += len;
         }
-        if unreliable {
-            req.una = req.psn;
-            if last {
-                self.complete_unreliable(q, wqe, env);
-            }
+        if unreliable && E::TAKES_PAYLOAD {
+            self.left(q, env);
         }
         Ok(if last { Step::Sent } else { Step::Part })
     }
@@ -237,8 +239,11 @@ impl Device {
         if !read && length != 8 {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
         }
-        // After a rewind a READ goes on where the answer stopped.
+        // After a rewind a READ goes on where the answer stopped; in a WQE that was changed meanwhile, nowhere.
         let offset = qp.req.cur_offset;
+        if offset > length {
+            return Err(malformed());
+        }
         // The answer takes its PSNs at once. All that are under way are less than half of them.
         let count = if read { qp.packets(length - offset) } else { 1 };
         if length > 1 << 31 || count >= PSN_HALF {
@@ -279,8 +284,7 @@ impl Device {
 
     /// LOCAL_INV, BIND_MW, NOP: no packet; complete in order.
     fn execute_local(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<Step, LocalError> {
-        let done = (self.qps[q].req.local_done.wrapping_sub(wqe.index) as i32) > 0;
-        if !done {
+        if !self.qps[q].begun() {
             match wqe.ctrl.opcode() {
                 WqeOpcode::LOCAL_INV => self.invalidate_local(q, wqe.ctrl.imm())?,
                 WqeOpcode::BIND_MW => self.bind_window(q, &wqe.bind(), wqe.ctrl.imm())?,
@@ -289,9 +293,6 @@ impl Device {
         }
         let req = &mut self.qps[q].req;
         req.cur = req.cur.wrapping_add(wqe.blocks());
-        if !done {
-            req.local_done = req.cur;
-        }
         let una = req.una;
         self.retire(q, una, env);
         Ok(Step::Sent)

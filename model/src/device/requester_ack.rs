@@ -4,34 +4,44 @@ use fpga_regs::regs::port;
 use fpga_regs::{Access, Cqe, CqeOpcode, CqeStatus, QpState, QpType, Syndrome, WqeCtrl, WqeOpcode};
 
 use super::wqe::{fetch_ctrl, Wqe};
-use super::Device;
-use crate::env::{Addr, Env, Work};
+use super::{Device, Outcome};
+use crate::env::{Addr, DmaFault, Env, Undelivered, Work};
 use crate::packet::{aeth, Kind, Packet};
 use crate::wire::psn;
 
 impl Device {
     /// An ACK, NAK, READ response or atomic acknowledge for QP `q`.
     #[inline]
-    pub(super) fn answer(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+    pub(super) fn answer(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
         let qp = &self.qps[q];
-        if !matches!(qp.state, QpState::RTS | QpState::SQD) || qp.qp_type != QpType::RC {
-            return;
-        }
-        // Only what is outstanding can be answered (ghosts of an earlier try are dropped).
-        let sent = psn::diff(qp.req.psn, qp.req.una);
-        let ahead = psn::diff(p.psn, qp.req.una);
-        if ahead < 0 || ahead >= sent {
-            // A NAK of the next PSN to send can only come after a rewind; it says nothing new.
-            return;
+        if !matches!(qp.state, QpState::RTS | QpState::SQD) || qp.qp_type != QpType::RC || !qp.awaits(p.psn) {
+            return Outcome::Done;
         }
         let req = &mut self.qps[q].req;
         req.rx_packets += p.count as u64;
         req.rx_bytes += p.wire_bytes(p.payload.len() as u32);
         match p.kind {
             Kind::Ack => self.acknowledge(q, p, env),
-            _ => self.response(q, p, env),
+            _ => {
+                if self.response(q, p, env) == Err(Undelivered::Unread) {
+                    return Outcome::Unread;
+                }
+            }
         }
         self.resume(q, env);
+        Outcome::Done
+    }
+
+    /// The memory that a request at a PSN sends is gone: a local error, when all before it are done.
+    pub(super) fn request_unread(&mut self, q: usize, psn: u32, env: &mut impl Env) {
+        let qp = &self.qps[q];
+        if !matches!(qp.state, QpState::RTS | QpState::SQD) || !qp.awaits(psn) {
+            return;
+        }
+        if qp.req.una == psn {
+            return self.fail_send(q, CqeStatus::LOC_PROT_ERR, Syndrome::LOCAL_DMA, env);
+        }
+        self.rewind(q, env);
     }
 
     /// The acknowledgement of request `p` up to PSN `upto`, without a packet: both cards are in one
@@ -42,7 +52,7 @@ impl Device {
     pub fn acknowledged(&mut self, p: &Packet, psn: u32, env: &mut impl Env) -> bool {
         let Some(q) = self.find_qp(p.src_qpn) else { return true };
         let qp = &mut self.qps[q];
-        if !matches!(qp.state, QpState::RTS | QpState::SQD) || psn::diff(psn, qp.req.una) < 0 {
+        if !matches!(qp.state, QpState::RTS | QpState::SQD) || !qp.awaits(psn) {
             return true;
         }
         if qp.req.rd_out != 0 {
@@ -50,10 +60,8 @@ impl Device {
         }
         qp.req.rx_packets += 1;
         qp.req.rx_bytes += qp.ack_bytes();
-        if self.retire(q, psn::add(psn, 1), env) {
+        if self.advance(q, psn::add(psn, 1), env) {
             self.answer_lost(q, env);
-        } else {
-            self.progress(q, env);
         }
         self.resume(q, env);
         true
@@ -77,40 +85,32 @@ impl Device {
     fn acknowledge(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
         match p.syndrome >> 5 {
             0 => {
-                let upto = psn::add(p.psn, 1);
-                if self.retire(q, upto, env) {
+                if self.advance(q, psn::add(p.psn, 1), env) {
                     // An answer before this ACK was lost (implied NAK, IB spec 9.7.5.1.5).
                     self.answer_lost(q, env);
-                } else {
-                    self.progress(q, env);
                 }
             }
-            1 => {
-                if self.retire(q, p.psn, env) {
-                    return self.retry(q, env);
-                }
-                self.progress_psn_only(q);
-                self.rnr_nak(q, p.syndrome & 0x1f, env);
-            }
-            3 => {
-                let before = self.qps[q].req.una;
-                let lost = self.retire(q, p.psn, env);
-                if self.qps[q].req.una != before {
-                    self.progress_psn_only(q);
-                }
-                match p.syndrome {
-                    aeth::NAK_SEQUENCE => {
+            1 | 3 => {
+                let lost = self.advance(q, p.psn, env);
+                // What was not sent again since sending went back was not refused again either.
+                let old = psn::diff(p.psn, self.qps[q].req.psn) >= 0;
+                let fatal = match p.syndrome {
+                    aeth::NAK_INVALID_REQUEST => {
+                        Some((CqeStatus::REM_INV_REQ_ERR, Syndrome::NAK_INVALID_REQUEST))
+                    }
+                    aeth::NAK_ACCESS => Some((CqeStatus::REM_ACCESS_ERR, Syndrome::NAK_REMOTE_ACCESS)),
+                    syndrome if syndrome >> 5 == 1 || syndrome == aeth::NAK_SEQUENCE => None,
+                    _ => Some((CqeStatus::REM_OP_ERR, Syndrome::NAK_REMOTE_OPERATION)),
+                };
+                match fatal {
+                    Some((status, syndrome)) if !lost => self.fail_send(q, status, syndrome, env),
+                    _ if old => {}
+                    None if p.syndrome == aeth::NAK_SEQUENCE => {
                         self.count(p.dst.port, port::SEQUENCE_NAK);
                         self.retry(q, env)
                     }
-                    _ if lost => self.retry(q, env),
-                    aeth::NAK_INVALID_REQUEST => {
-                        self.fail_send(q, CqeStatus::REM_INV_REQ_ERR, Syndrome::NAK_INVALID_REQUEST, env)
-                    }
-                    aeth::NAK_ACCESS => {
-                        self.fail_send(q, CqeStatus::REM_ACCESS_ERR, Syndrome::NAK_REMOTE_ACCESS, env)
-                    }
-                    _ => self.fail_send(q, CqeStatus::REM_OP_ERR, Syndrome::NAK_REMOTE_OPERATION, env),
+                    None if !lost => self.rnr_nak(q, p.syndrome & 0x1f, env),
+                    _ => self.retry(q, env),
                 }
             }
             _ => {}
@@ -118,17 +118,20 @@ impl Device {
     }
 
     /// READ response or atomic acknowledge.
-    fn response(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
-        if self.retire(q, p.psn, env) {
-            return self.answer_lost(q, env);
+    fn response(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Result<(), Undelivered> {
+        if self.advance(q, p.psn, env) {
+            self.answer_lost(q, env);
+            return Ok(());
         }
         let qp = &self.qps[q];
         if qp.req.una != p.psn {
             // Ahead of what is expected: a response was lost.
-            return self.answer_lost(q, env);
+            self.answer_lost(q, env);
+            return Ok(());
         }
         let Ok(wqe) = Wqe::fetch(qp, qp.req.ci, env) else {
-            return self.fail_send(q, CqeStatus::LOC_PROT_ERR, Syndrome::LOCAL_DMA, env);
+            self.fail_send(q, CqeStatus::LOC_PROT_ERR, Syndrome::LOCAL_DMA, env);
+            return Ok(());
         };
         let opcode = wqe.ctrl.opcode();
         let count = Self::wqe_packets(qp, &wqe.ctrl);
@@ -139,14 +142,18 @@ impl Device {
                 let left = (wqe.ctrl.length() as u64).saturating_sub(offset);
                 let full = (p.count as u64 * qp.mtu() as u64).min(left);
                 if p.payload.len() as u64 != full {
-                    return self.fail_send(q, CqeStatus::BAD_RESP_ERR, Syndrome::BAD_RESPONSE, env);
+                    self.fail_send(q, CqeStatus::BAD_RESP_ERR, Syndrome::BAD_RESPONSE, env);
+                    return Ok(());
                 }
                 (offset, full)
             }
             (Kind::AtomicAck, WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD) => (0, 8),
-            _ => return self.fail_send(q, CqeStatus::BAD_RESP_ERR, Syndrome::BAD_RESPONSE, env),
+            _ => {
+                self.fail_send(q, CqeStatus::BAD_RESP_ERR, Syndrome::BAD_RESPONSE, env);
+                return Ok(());
+            }
         };
-        let mut done = 0usize;
+        let (mut done, mut unread) = (0usize, false);
         let original = p.compare.to_le_bytes();
         let scatter = self.walk_sges(
             q,
@@ -157,17 +164,22 @@ impl Device {
             env,
             &mut |at: Addr, n: u64, env: &mut _| {
                 let n = n as usize;
-                let result = if p.kind == Kind::AtomicAck {
-                    Env::write(env, at, &original[done..done + n])
-                } else {
-                    Env::deliver(env, at, &p.payload, done, n)
-                };
+                if p.kind == Kind::AtomicAck {
+                    Env::write(env, at, &original[done..done + n])?;
+                } else if let Err(undelivered) = Env::deliver(env, at, &p.payload, done, n) {
+                    unread = undelivered == Undelivered::Unread;
+                    return Err(DmaFault);
+                }
                 done += n;
-                result
+                Ok(())
             },
         );
+        if unread {
+            return Err(Undelivered::Unread);
+        }
         if let Err(error) = scatter {
-            return self.fail_send(q, error.status, error.syndrome, env);
+            self.fail_send(q, error.status, error.syndrome, env);
+            return Ok(());
         }
         let req = &mut self.qps[q].req;
         req.una = psn::add(p.psn, p.count);
@@ -175,17 +187,39 @@ impl Device {
             self.qps[q].req.rd_out = self.qps[q].req.rd_out.saturating_sub(1);
             self.complete_head(q, &wqe.ctrl, count, env);
         }
+        // Local operations behind it are done, and waited only for it.
+        let una = self.qps[q].req.una;
+        let _ = self.retire(q, una, env);
         self.progress(q, env);
+        Ok(())
     }
 
-    /// Completes WQEs in order up to PSN `upto` (exclusive). True when a READ or atomic before
+    /// An answer acknowledges what is before PSN `upto`: as [`retire`](Self::retire), and the retries start anew.
+    #[inline]
+    fn advance(&mut self, q: usize, upto: u32, env: &mut impl Env) -> bool {
+        let before = self.qps[q].req.una;
+        let lost = self.retire(q, upto, env);
+        if self.qps[q].req.una != before {
+            self.progress(q, env);
+        }
+        lost
+    }
+
+    /// Completes WQEs in order up to PSN `upto` (exclusive), of what was sent. True when a READ or atomic before
     /// `upto` has not been answered.
     #[inline]
     pub(super) fn retire(&mut self, q: usize, upto: u32, env: &mut impl Env) -> bool {
+        let lost = self.retire_sent(q, upto, env);
+        self.qps[q].catch_up();
+        lost
+    }
+
+    #[inline(always)]
+    fn retire_sent(&mut self, q: usize, upto: u32, env: &mut impl Env) -> bool {
         loop {
             let qp = &self.qps[q];
             let req = &qp.req;
-            if req.ci == req.cur && req.cur_offset == 0 {
+            if !qp.waits() {
                 return false;
             }
             let ctrl = if req.head_index == req.ci && req.head_cached {
@@ -201,7 +235,8 @@ impl Device {
                 // Answered requests complete in `response`.
                 return psn::diff(upto, req.ci_psn) > 0 && psn::diff(upto, req.una) > 0;
             }
-            if !reached || req.ci == req.cur {
+            // A part of a message is not all of it, whatever its WQE says by now.
+            if !reached || (req.ci == req.cur && !req.again) {
                 if psn::diff(upto, req.una) > 0 {
                     self.qps[q].req.una = upto;
                 }
@@ -232,14 +267,25 @@ impl Device {
         req.ci = index.wrapping_add(Self::wqe_blocks(ctrl));
     }
 
-    /// UC and UD: complete when sent.
-    #[inline]
-    pub(super) fn complete_unreliable(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) {
-        let qp = &mut self.qps[q];
-        let count = Self::wqe_packets(qp, &wqe.ctrl);
-        qp.req.ci = wqe.index;
-        qp.req.ci_psn = psn::sub(qp.req.psn, count);
-        self.complete_head(q, &wqe.ctrl, count, env);
+    /// The payload of all that a UC or UD queue pair has sent is read: nobody answers, so that completes it.
+    pub(super) fn left(&mut self, q: usize, env: &mut impl Env) {
+        let psn = self.qps[q].req.psn;
+        self.left_before(q, psn, env);
+    }
+
+    /// As [`left`](Self::left), of what is before a PSN.
+    pub(crate) fn left_before(&mut self, q: usize, psn: u32, env: &mut impl Env) {
+        let qp = &self.qps[q];
+        let sends = matches!(qp.state, QpState::RTS | QpState::SQD) && qp.qp_type != QpType::RC;
+        if !sends || !qp.awaits(psn::sub(psn, 1)) {
+            return;
+        }
+        let _ = self.retire(q, psn, env);
+        if self.qps[q].req.pending_status != 0 {
+            self.check_pending_error(q, env);
+        } else if self.qps[q].state == QpState::SQD {
+            self.check_drained(q, env);
+        }
     }
 
     /// The CQE of a send WQE.
@@ -288,7 +334,8 @@ impl Device {
         }
         if reliable {
             self.to_error(q, env);
-        } else {
+        } else if self.qps[q].state != QpState::ERR {
+            // Its CQ was not overrun by that.
             self.set_state(q, QpState::SQE);
             self.flush_send(q, env);
         }
@@ -297,6 +344,11 @@ impl Device {
     /// Completes all posted send WQEs with a flush error.
     pub(super) fn flush_send(&mut self, q: usize, env: &mut impl Env) {
         let producer = env.sq_producer(self.id, q as u16);
+        self.flush_send_before(q, producer, env);
+    }
+
+    /// As [`flush_send`](Self::flush_send), of what lies before an index.
+    pub(super) fn flush_send_before(&mut self, q: usize, producer: u32, env: &mut impl Env) {
         // The first block of a multi-block WQE is the only one with a control segment; sizes are
         // validated so that garbage in the ring cannot make this longer than the ring.
         let mut budget = self.qps[q].sq_mask + 1;
@@ -321,6 +373,7 @@ impl Device {
         req.rd_out = 0;
         req.pending_status = 0;
         req.rnr_wait = false;
+        req.again = false;
         self.timers.disarm(q, &mut self.qps);
     }
 
@@ -329,13 +382,7 @@ impl Device {
         let resent = psn::diff(self.qps[q].req.psn, self.qps[q].req.una).max(0) as u64;
         let own = self.qps[q].port.port as usize;
         *self.counters[own].at(port::RETRANSMITS) += resent;
-        let qp = &mut self.qps[q];
-        qp.note_begun();
-        qp.req.cur = qp.req.ci;
-        qp.req.psn = qp.req.una;
-        qp.req.cur_offset = (psn::diff(qp.req.una, qp.req.ci_psn).max(0) as u32) << qp.mtu_log;
-        qp.req.pending_status = 0;
-        qp.req.rd_out = 0;
+        self.qps[q].go_back();
         env.push(Work::Send { card: self.id, qp: q as u16 });
     }
 
@@ -357,6 +404,7 @@ impl Device {
             return self.fail_send(q, CqeStatus::RETRY_EXC_ERR, Syndrome::ACK_TIMEOUT, env);
         }
         req.retry -= 1;
+        req.rnr_wait = false;
         self.timers.disarm(q, &mut self.qps);
         self.rewind(q, env);
     }
@@ -375,13 +423,7 @@ impl Device {
         self.timers.arm(q, &mut self.qps, at);
         env.timer(at);
         // Nothing is sent until the timer; what was sent after the refused packet is lost.
-        let qp = &mut self.qps[q];
-        qp.note_begun();
-        qp.req.psn = qp.req.una;
-        qp.req.cur = qp.req.ci;
-        qp.req.cur_offset = (psn::diff(qp.req.una, qp.req.ci_psn).max(0) as u32) << qp.mtu_log;
-        qp.req.pending_status = 0;
-        qp.req.rd_out = 0;
+        self.qps[q].go_back();
     }
 
     /// Progress was made: the retry counters start anew, the timer too.
@@ -390,16 +432,13 @@ impl Device {
         let qp = &mut self.qps[q];
         qp.req.retry = qp.attributes.retry_cnt();
         qp.req.rnr = qp.attributes.rnr_retry();
-        if qp.req.armed && !qp.req.rnr_wait {
+        if qp.req.armed {
+            // What was refused for want of a receive was taken after all.
+            qp.req.rnr_wait = false;
             // Armed anew at the end of the run if something is still outstanding.
             self.timers.disarm(q, &mut self.qps);
             env.watch(self.id, q as u16);
         }
-    }
-
-    fn progress_psn_only(&mut self, q: usize) {
-        let qp = &mut self.qps[q];
-        qp.req.retry = qp.attributes.retry_cnt();
     }
 }
 

@@ -7,7 +7,7 @@ use super::keys::{KeyError, Range};
 use super::qp::{Resource, IDLE, IN_SEND, IN_WRITE, RESOURCES};
 use super::recv::RecvError;
 use super::Device;
-use crate::env::{Atomic, Env};
+use crate::env::{Atomic, Env, Undelivered};
 use crate::packet::{aeth, Extra, Kind, Packet, Payload, Transport};
 use crate::wire::psn;
 
@@ -21,13 +21,48 @@ enum Refusal {
     NotReady,
     /// NAK invalid request.
     Invalid,
+    /// NAK invalid request: the receive WQE is too short, and its completion says so.
+    TooLong,
     /// NAK remote access error.
     Access,
+    /// NAK remote access error: no key to invalidate, and the receive WQE's completion says so.
+    NoKey,
     /// NAK remote operational error: the responder's own memory failed.
     Operation,
+    /// None: the requester's memory failed, and what it says is lost.
+    Unread,
+}
+
+/// What remains to be done when a packet was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing.
+    Done,
+    /// A request was executed, and asks for an acknowledgement, which counts as sent.
+    Acknowledge {
+        /// Up to this PSN.
+        psn: u32,
+        /// To this QP.
+        to: u32,
+    },
+    /// Its payload could not be read: its sender's memory failed.
+    Unread,
 }
 
 impl super::qp::Qp {
+    /// Whether the QP lets its peer do that.
+    #[inline(always)]
+    pub(super) fn grants(&self, right: Access) -> bool {
+        self.access & right.0 == right.0
+    }
+
+    /// The acknowledgement of what was received up to a PSN.
+    #[inline(always)]
+    fn acknowledge(&mut self, psn: u32) -> Outcome {
+        self.count_ack();
+        Outcome::Acknowledge { psn, to: self.dest_qpn }
+    }
+
     /// A packet of this QP to its peer.
     #[inline(always)]
     pub(super) fn packet<'e>(&self, kind: Kind, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
@@ -72,32 +107,45 @@ impl super::qp::Qp {
 
 impl Device {
     /// A packet for this card.
-    ///
-    /// Returns the PSN to acknowledge, if the packet is a request that was executed and asks for it. The
-    /// acknowledgement counts as sent.
     #[must_use]
     #[inline(always)]
-    pub fn receive(&mut self, p: &Packet, env: &mut impl Env) -> Option<u32> {
+    pub fn receive(&mut self, p: &Packet, env: &mut impl Env) -> Outcome {
         if p.transport == Transport::Ud {
             self.receive_datagram(p, env);
-            return None;
+            return Outcome::Done;
         }
         let Some(q) = self.find_qp(p.dest_qpn) else {
-            self.count(p.dst.port, port::RX_NO_QP);
-            return None;
+            self.count_packets(p.dst.port, port::RX_NO_QP, p);
+            return Outcome::Done;
         };
         let qp = &self.qps[q];
         // Only the connected peer is listened to.
         if qp.transport() != p.transport || qp.dest != p.src || qp.port != p.dst || !qp.receives() {
-            self.count(p.dst.port, port::RX_NO_QP);
-            return None;
+            self.count_packets(p.dst.port, port::RX_NO_QP, p);
+            return Outcome::Done;
         }
         match p.kind {
             Kind::Ack | Kind::ReadResponse | Kind::AtomicAck => self.answer(q, p, env),
-            _ if p.transport == Transport::Uc => self.request_unreliable(q, p, env),
-            _ => return self.request(q, p, env),
+            _ if p.transport == Transport::Uc => {
+                self.request_unreliable(q, p, env);
+                Outcome::Done
+            }
+            _ => self.request(q, p, env),
         }
-        None
+    }
+
+    /// The payload of a packet of this card could not be read where it went to.
+    #[cold]
+    pub fn unread(&mut self, p: &Packet, env: &mut impl Env) {
+        match self.find_qp(p.src_qpn) {
+            Some(q) if p.kind == Kind::ReadResponse => {
+                if self.qps[q].receives() {
+                    self.refuse(q, Refusal::Operation, p, env);
+                }
+            }
+            Some(q) if p.transport == Transport::Rc => self.request_unread(q, p.psn, env),
+            _ => {}
+        }
     }
 
     /// Sends the acknowledgement that [`receive`](Self::receive) asked for, and counted, as a packet.
@@ -109,7 +157,7 @@ impl Device {
 
     /// An RC request.
     #[inline(always)]
-    fn request(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Option<u32> {
+    fn request(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
         let resp = &self.qps[q].resp;
         let ahead = psn::diff(p.psn, resp.epsn);
         if ahead != 0 {
@@ -119,17 +167,17 @@ impl Device {
     }
 
     #[cold]
-    fn out_of_order(&mut self, q: usize, p: &Packet, ahead: i32, env: &mut impl Env) -> Option<u32> {
+    fn out_of_order(&mut self, q: usize, p: &Packet, ahead: i32, env: &mut impl Env) -> Outcome {
         let own = self.qps[q].port.port;
         if ahead > 0 {
-            self.count(own, port::OUT_OF_SEQUENCE);
+            self.count_packets(own, port::OUT_OF_SEQUENCE, p);
             let resp = &mut self.qps[q].resp;
             if !resp.nak_sent {
                 resp.nak_sent = true;
                 let epsn = resp.epsn;
                 self.send_ack(q, aeth::NAK_SEQUENCE, epsn, env);
             }
-            return None;
+            return Outcome::Done;
         }
         let overlap = p.count as i32 + ahead;
         if overlap > 0 && matches!(p.kind, Kind::Send | Kind::Write) {
@@ -145,16 +193,16 @@ impl Device {
                 return self.in_order(q, &rest, env);
             }
             // The sender will go back to the right packet.
-            self.qps[q].count_ack();
-            return Some(psn::sub(self.qps[q].resp.epsn, 1));
+            let last = psn::sub(self.qps[q].resp.epsn, 1);
+            return self.qps[q].acknowledge(last);
         }
-        self.count(own, port::DUPLICATE);
+        self.count_packets(own, port::DUPLICATE, p);
         self.duplicate(q, p, env);
-        None
+        Outcome::Done
     }
 
     #[inline(always)]
-    fn in_order(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Option<u32> {
+    fn in_order(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
         self.qps[q].resp.nak_sent = false;
         let len = p.payload.len() as u32;
         let result = match p.kind {
@@ -162,11 +210,11 @@ impl Device {
             Kind::Write => self.take_write(q, p, len, env),
             Kind::ReadRequest => {
                 self.take_read(q, p, env);
-                return None;
+                return Outcome::Done;
             }
             _ => {
                 self.take_atomic(q, p, env);
-                return None;
+                return Outcome::Done;
             }
         };
         match result {
@@ -181,14 +229,15 @@ impl Device {
                 if !resp.established {
                     self.established(q, env);
                 }
-                p.ack_req.then(|| {
-                    self.qps[q].count_ack();
-                    psn::add(p.psn, p.count - 1)
-                })
+                match p.ack_req {
+                    true => self.qps[q].acknowledge(psn::add(p.psn, p.count - 1)),
+                    false => Outcome::Done,
+                }
             }
+            Err(Refusal::Unread) => Outcome::Unread,
             Err(refusal) => {
                 self.refuse(q, refusal, p, env);
-                None
+                Outcome::Done
             }
         }
     }
@@ -212,22 +261,31 @@ impl Device {
                 self.count(own, port::RNR_NAK);
                 let code = self.qps[q].attributes.min_rnr_timer() & 31;
                 self.send_ack(q, aeth::RNR | code, p.psn, env);
+                // What follows it will be sent again, and is not missed.
+                self.qps[q].resp.nak_sent = true;
             }
-            Refusal::Invalid => {
+            Refusal::Invalid | Refusal::TooLong => {
                 self.count(own, port::INVALID_NAK);
                 self.send_ack(q, aeth::NAK_INVALID_REQUEST, p.psn, env);
-                self.responder_error(q, EventKind::QP_REQ_ERR, env);
             }
-            Refusal::Access => {
+            Refusal::Access | Refusal::NoKey => {
                 self.count(own, port::ACCESS_NAK);
                 self.send_ack(q, aeth::NAK_ACCESS, p.psn, env);
-                self.responder_error(q, EventKind::QP_ACCESS_ERR, env);
             }
+            // The process is gone, and its queue pairs will be in a moment: nobody answers.
+            Refusal::Operation if !env.exists(self.qps[q].domain) => return,
             Refusal::Operation => {
                 self.count(own, port::OPERATION_NAK);
                 self.send_ack(q, aeth::NAK_OPERATION, p.psn, env);
-                self.to_error(q, env);
             }
+            Refusal::Unread => {}
+        }
+        // An event is for what no completion of this side reports (IB spec 11.6.3).
+        match refusal {
+            Refusal::NotReady | Refusal::Unread => {}
+            Refusal::Invalid => self.responder_error(q, EventKind::QP_REQ_ERR, env),
+            Refusal::Access => self.responder_error(q, EventKind::QP_ACCESS_ERR, env),
+            Refusal::TooLong | Refusal::NoKey | Refusal::Operation => self.to_error(q, env),
         }
     }
 
@@ -280,7 +338,7 @@ impl Device {
                     p,
                     env,
                 );
-                return Err(Refusal::Access);
+                return Err(Refusal::NoKey);
             }
             let total = self.qps[q].resp.offset;
             self.complete_recv(q, CqeStatus::SUCCESS, Syndrome::NONE, false, total, p, env);
@@ -292,11 +350,13 @@ impl Device {
     fn recv_failed(&mut self, q: usize, error: RecvError, p: &Packet, env: &mut impl Env) -> Refusal {
         let (status, syndrome, refusal) = match error {
             RecvError::Protection(syndrome) => (CqeStatus::LOC_PROT_ERR, syndrome, Refusal::Operation),
+            // The receive WQE waits for the message to be sent again.
+            RecvError::Unread => return Refusal::Unread,
             // Nobody is told, but a receive queue with a failed WQE is in error.
             _ if p.transport == Transport::Uc => {
                 (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Operation)
             }
-            _ => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Invalid),
+            _ => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::TooLong),
         };
         let mut quiet = *p;
         quiet.extra = Extra::None;
@@ -314,9 +374,6 @@ impl Device {
         right: Access,
     ) -> Result<Range, KeyError> {
         let qp = &self.qps[q];
-        if qp.access & right.0 != right.0 {
-            return Err(KeyError::Rights);
-        }
         self.check_key(qp.pd, qp.qpn, key, va, len, right)
     }
 
@@ -338,6 +395,9 @@ impl Device {
         if end > total as u64 || (p.last && end != total as u64) {
             return Err(Refusal::Invalid);
         }
+        if !self.qps[q].grants(Access::REMOTE_WRITE) {
+            return Err(Refusal::Invalid);
+        }
         // Zero-length writes check no key (IB spec 9.7.4.1.5).
         let range = if total == 0 {
             None
@@ -356,7 +416,10 @@ impl Device {
             }
         }
         if let Some(range) = range {
-            self.write_range(range, offset as u64, &p.payload, len, env).map_err(|_| Refusal::Operation)?;
+            self.write_range(range, offset as u64, &p.payload, len, env).map_err(|e| match e {
+                Undelivered::Unread => Refusal::Unread,
+                Undelivered::Unwritten => Refusal::Operation,
+            })?;
         }
         let resp = &mut self.qps[q].resp;
         if p.last {
@@ -382,10 +445,11 @@ impl Device {
         payload: &Payload,
         len: u64,
         env: &mut impl Env,
-    ) -> Result<(), crate::env::DmaFault> {
+    ) -> Result<(), Undelivered> {
         let mut done = 0;
         while done < len {
-            let (addr, contiguous) = self.translate(range, offset + done, env).ok_or(crate::env::DmaFault)?;
+            let (addr, contiguous) =
+                self.translate(range, offset + done, env).ok_or(Undelivered::Unwritten)?;
             let n = contiguous.min(len - done);
             env.deliver(addr, payload, done as usize, n as usize)?;
             done += n;
@@ -397,6 +461,7 @@ impl Device {
     fn take_read(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
         let refusal = if self.qps[q].resp.op != IDLE
             || p.dma_len > 1 << 31
+            || !self.qps[q].grants(Access::REMOTE_READ)
             || self.qps[q].attributes.max_dest_rd_atomic() == 0
         {
             Some(Refusal::Invalid)
@@ -495,6 +560,7 @@ impl Device {
     fn take_atomic(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
         let checked = if self.qps[q].resp.op != IDLE
             || p.va % 8 != 0
+            || !self.qps[q].grants(Access::REMOTE_ATOMIC)
             || self.qps[q].attributes.max_dest_rd_atomic() == 0
         {
             Err(Refusal::Invalid)
@@ -580,7 +646,7 @@ impl Device {
         debug_assert!(self.qps[q].qp_type == QpType::UC);
         let own = self.qps[q].port.port;
         if p.psn != self.qps[q].resp.epsn {
-            self.count(own, port::OUT_OF_SEQUENCE);
+            self.count_packets(own, port::OUT_OF_SEQUENCE, p);
             self.abandon(q);
         }
         self.qps[q].resp.epsn = psn::add(p.psn, p.count);
@@ -605,6 +671,7 @@ impl Device {
                 }
             }
             Err(Refusal::Operation) => self.to_error(q, env),
+            Err(Refusal::Unread) => resp.op = IDLE,
             Err(_) => {
                 resp.op = IDLE;
                 self.count(own, port::RX_NO_RECV);

@@ -135,7 +135,7 @@ impl World {
         }
         let req = &qp.req;
         let idle = req.ci == req.cur && req.una == req.psn && req.ci_psn == req.psn && req.cur_offset == 0;
-        let waits = req.rd_out != 0 || req.rnr_wait || req.pending_status != 0;
+        let waits = req.rd_out != 0 || req.rnr_wait || req.pending_status != 0 || req.again;
         // As the acknowledgement of the last message left them, and that of the next would.
         let fresh = req.retry == qp.attributes.retry_cnt() && req.rnr == qp.attributes.rnr_retry();
         if !idle || waits || !fresh {
@@ -144,7 +144,10 @@ impl World {
         let device = &self.cards[qp.dest.card as usize];
         let peer = device.find_qp(qp.dest_qpn)?;
         let other = &device.qps[peer];
-        let connected = other.qp_type == QpType::RC && other.dest == qp.port && other.port == qp.dest;
+        let connected = other.qp_type == QpType::RC
+            && other.dest == qp.port
+            && other.dest_qpn == qp.qpn
+            && other.port == qp.dest;
         let resp = &other.resp;
         let expects = resp.epsn == req.psn && resp.op == IDLE && resp.established && !resp.nak_sent;
         if !connected || !other.receives() || !expects {
@@ -207,7 +210,10 @@ impl World {
         let at = remote_of(&words);
         let device = &self.cards[route.peer_card as usize];
         let found = device.piece(at.rkey(), at.remote_addr(), length, env, |key, va, length| {
-            device.check_remote(route.peer as usize, key, va, length, Access::REMOTE_WRITE)
+            match device.qps[route.peer as usize].grants(Access::REMOTE_WRITE) {
+                true => device.check_remote(route.peer as usize, key, va, length, Access::REMOTE_WRITE),
+                false => Err(KeyError::Rights),
+            }
         });
         found.map(|piece| route.remote = piece).is_some()
     }

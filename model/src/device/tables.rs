@@ -165,6 +165,8 @@ pub struct Cq {
     pub armed: u8,
     /// Overrun: nothing is written any more.
     pub overrun: bool,
+    /// Overrun just now: its QPs do not know yet.
+    pub failed: bool,
     /// Completions that an event tells of, and that is held back.
     pub held: u32,
     /// How often it was armed.

@@ -17,11 +17,11 @@ pub const GRH_BYTES: u64 = 40;
 
 impl Device {
     /// SEND of a UD QP: one packet.
-    pub(super) fn send_datagram(
+    pub(super) fn send_datagram<E: Env>(
         &mut self,
         q: usize,
         wqe: &Wqe,
-        env: &mut impl Env,
+        env: &mut E,
     ) -> Result<Step, LocalError> {
         let total = wqe.ctrl.length();
         if total > self.qps[q].mtu() {
@@ -60,11 +60,12 @@ impl Device {
         }
         let req = &mut self.qps[q].req;
         req.psn = psn::add(req.psn, 1);
-        req.una = req.psn;
         req.packets += 1;
         req.bytes += bytes;
         req.cur = req.cur.wrapping_add(wqe.blocks());
-        self.complete_unreliable(q, wqe, env);
+        if E::TAKES_PAYLOAD {
+            self.left(q, env);
+        }
         Ok(Step::Sent)
     }
 
@@ -74,9 +75,8 @@ impl Device {
             let Some(group) = self.mcast.iter().position(|g| g.count != 0 && g.gid == p.dgid) else { return };
             for i in 0..self.mcast[group].count as usize {
                 let q = self.mcast[group].qps[i] as usize;
-                // A sender does not get its own copy (no loopback to the same QP).
-                let own = self.id == p.src.card && self.qps[q].qpn == p.src_qpn;
-                if !own && (p.dst == PortId::ALL || p.dst.port == self.qps[q].port.port) {
+                // A sender that is a member gets a copy, too.
+                if p.dst == PortId::ALL || p.dst.port == self.qps[q].port.port {
                     self.take_datagram(q, p, env);
                 }
             }
@@ -101,7 +101,8 @@ impl Device {
         if p.dest_qpn == 0xff_ffff {
             self.count(own, port::RX_MULTICAST);
         }
-        if self.take_recv(q, env).is_err() {
+        // One that is left waited for a datagram that could not be read.
+        if !self.qps[q].resp.has_recv && self.take_recv(q, env).is_err() {
             // Nothing is answered to a datagram; without a receive WQE it is lost.
             self.qps[q].resp.has_recv = false;
             return self.count(own, port::RX_NO_RECV);
@@ -117,10 +118,12 @@ impl Device {
             self.scatter(q, 0, &Payload::Stash(stash, GRH_BYTES as u32), 0, GRH_BYTES as usize, env)
                 .and_then(|()| self.scatter(q, GRH_BYTES, &p.payload, 0, len, env))
         };
+        env.unstash(stash);
         let resp = &mut self.qps[q].resp;
         resp.packets += 1;
         resp.bytes += p.wire_bytes(len as u32);
         match result {
+            Err(RecvError::Unread) => {}
             Ok(()) => self.complete_recv(q, CqeStatus::SUCCESS, Syndrome::NONE, false, total as u32, p, env),
             Err(RecvError::Protection(syndrome)) => {
                 self.complete_recv(q, CqeStatus::LOC_PROT_ERR, syndrome, false, 0, p, env);

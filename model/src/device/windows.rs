@@ -19,9 +19,15 @@ impl Device {
         if w.kind != key_kind::MW2 || w.key != bind.mw_rkey() || new_rkey >> 8 != bind.mw_rkey() >> 8 {
             return Err(bind_error(Syndrome::RKEY_UNKNOWN));
         }
-        // A bound window is invalidated before it is bound again.
-        if w.pd != pd || w.valid {
+        if w.pd != pd || (w.valid && (bind.length() != 0 || w.bound != qpn)) {
+            // A bound window is invalidated before it is bound again.
             return Err(bind_error(Syndrome::BAD_BIND));
+        }
+        if bind.length() == 0 {
+            // To no bytes is to nothing: no region is needed for it, nor held.
+            self.unbind(index);
+            self.keys[index].key = new_rkey;
+            return Ok(());
         }
         let region = (bind.mr_lkey() >> 8) as usize;
         let Some(r) = self.keys.get(region).copied() else { return Err(bind_error(Syndrome::LKEY_UNKNOWN)) };

@@ -21,7 +21,8 @@ pub(super) struct Wqe {
 /// The control segment at block `index` of a QP's send ring.
 #[inline(always)]
 pub(super) fn fetch_ctrl(qp: &Qp, index: u32, env: &mut impl Env) -> Result<WqeCtrl, DmaFault> {
-    let at = Addr { iova: qp.sq_iova + (((index & qp.sq_mask) as u64) << 6), domain: qp.domain };
+    let ring = Addr { iova: qp.sq_iova, domain: qp.domain };
+    let at = ring.add(u64::from(index & qp.sq_mask) << 6);
     Ok(WqeCtrl::from_bytes(&bytes(env.words(at)?)))
 }
 

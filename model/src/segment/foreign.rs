@@ -73,6 +73,16 @@ enum Spot {
     Asked(u64),
 }
 
+impl DmaFault {
+    /// Whose memory it is.
+    pub fn member(&self) -> u16 {
+        let (Self::NotMapped { member, .. }
+        | Self::Forbidden { member, .. }
+        | Self::Unreachable { member, .. }) = *self;
+        member
+    }
+}
+
 impl Guard<'_> {
     /// Copies `len` bytes from `src` to `dst`, each a member and its address.
     #[inline(always)]
@@ -247,7 +257,7 @@ impl Guard<'_> {
     }
 
     /// True as long as the process has memory.
-    pub(super) fn exists(&self, member: u16) -> bool {
+    pub fn exists(&self, member: u16) -> bool {
         let mut byte = 0;
         let probe = Transfer { member, iova: 0, here: &mut byte, len: 1, direction: Direction::Read };
         // Nothing is mapped there; that can only be found out if there is a map.

@@ -143,7 +143,7 @@ impl Engine<'_> {
                 }
             }
             Event::SharedBell { card, srq, producer } => {
-                self.env.bells[card as usize].srq[srq as usize].store(producer, Ordering::Release);
+                self.env.bells[card as usize].srq[srq as usize].producer.store(producer, Ordering::Release);
             }
             Event::Arm { card, function, value } => {
                 let arm = fpga_regs::CqArm(value);

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::event::{Event, SHORT};
 use super::state::{Sim, Slot, MTU, SLOTS};
 use super::trace::{Phase, Span, Subject, Unread};
-use crate::attach::Bells;
+use crate::attach::{owner, Bells, SrqBell};
 use crate::device::Route;
-use crate::env::{Addr, Atomic, DmaFault, Env, Work};
+use crate::env::{Addr, Atomic, DmaFault, Env, Undelivered, Work};
 use crate::packet::{Packet, Payload};
 use crate::segment::Guard;
 use crate::world::MAX_CARDS;
@@ -207,6 +207,7 @@ impl Env for SimEnv<'_> {
     const TURN: u32 = 1;
     const TRAIN_BYTES: u32 = 1 << 20;
     const STASH_BYTES: u32 = MTU as u32;
+    const TAKES_PAYLOAD: bool = true;
 
     fn now(&mut self) -> u64 {
         self.sim.now / 1000
@@ -366,6 +367,10 @@ impl Env for SimEnv<'_> {
         self.step.watched.pop()
     }
 
+    fn exists(&mut self, domain: u16) -> bool {
+        self.guard.exists(domain)
+    }
+
     fn timer(&mut self, at: u64) {
         self.sim.timer(at.saturating_mul(1000));
     }
@@ -383,20 +388,22 @@ impl Env for SimEnv<'_> {
     }
 
     fn srq_producer(&mut self, card: u8, srq: u16) -> u32 {
-        self.bells[card as usize].srq[srq as usize].load(Ordering::Acquire)
+        self.bells[card as usize].srq[srq as usize].producer.load(Ordering::Acquire)
     }
 
-    fn reset_doorbells(&mut self, card: u8, qp: u16) {
-        self.bells[card as usize].reset_qp(qp);
+    fn reset_doorbells(&mut self, card: u8, qp: u16, of: Option<(u16, u32)>) {
+        let owner = of.map_or(0, |(function, qpn)| owner(function, qpn));
+        self.bells[card as usize].reset_qp(qp, owner);
     }
 
-    fn reset_srq_doorbell(&mut self, card: u8, srq: u16) {
-        self.bells[card as usize].srq[srq as usize].store(0, Ordering::Relaxed);
+    fn reset_srq_doorbell(&mut self, card: u8, srq: u16, function: Option<u16>) {
+        let owner = function.map_or(0, |function| owner(function, SrqBell::number(srq)));
+        self.bells[card as usize].reset_srq(srq, owner);
     }
 
-    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), DmaFault> {
+    fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), Undelivered> {
         let Payload::Stash(slot, _) = *payload else { return Ok(()) };
-        self.check(to, len)?;
+        self.check(to, len).map_err(|_| Undelivered::Unwritten)?;
         let card = self.step.card;
         let translated = self.translation(card, to);
         let sim = &mut *self.sim;

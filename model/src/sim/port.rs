@@ -8,6 +8,7 @@ use super::event::Event;
 use super::state::*;
 use super::trace::{Phase, Subject};
 use super::Sim;
+use crate::device::Outcome;
 use crate::env::Env;
 use crate::packet::{aeth, Kind, Packet, Payload, PortId};
 use crate::profile::Profile;
@@ -394,7 +395,7 @@ impl Engine<'_> {
         if cards.contains(&packet.dst.card) {
             self.env.step.card = packet.dst.card;
             let card = &mut self.world.cards[packet.dst.card as usize];
-            if let Some(ack) = card.receive(packet, &mut self.env) {
+            if let Outcome::Acknowledge { psn: ack, .. } = card.receive(packet, &mut self.env) {
                 card.send_plain_ack(packet, ack, &mut self.env);
             }
         } else if packet.dst == crate::packet::PortId::ALL {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use driver::{Event, SendFlags};
-use fpga_regs::{CqeStatus, EventKind, QpState, WqeOpcode};
+use driver::{AttrMask, Event, QpAttr, QpInit, SendFlags, Sge};
+use fpga_regs::{CqeStatus, EventKind, QpState, QpType, WqeOpcode};
 use tests::{
     connect, event_within, expect_completion_event, expect_no_event, join, on_one_and_two_cards, Net,
     Options, Peer, Side,
@@ -279,6 +279,70 @@ fn an_overrun_hits_every_qp_of_the_queue() {
 }
 
 #[test]
+fn nothing_works_with_a_queue_that_was_overrun() {
+    on_one_and_two_cards(Options { cqes: 8, depth: 64, qp_type: QpType::UC, ..small() }, |x, y| {
+        let room = u64::from(x.cq.entries());
+        (0..room).for_each(|n| write(x, y, n));
+        // The one completion too many is that of an error.
+        let wrong = [Sge { lkey: x.mr.lkey() ^ 1, ..x.sge(0, 8) }];
+        x.post(&[x.wr(99, WqeOpcode::SEND, &wrong)]);
+        assert_eq!(x.state(), QpState::ERR, "and not SQE");
+        (0..room).for_each(|n| {
+            x.expect(n);
+        });
+        // Its completions would be lost.
+        x.to(QpState::RESET);
+        let attr = QpAttr { state: QpState::INIT, port: 1, ..Default::default() };
+        let mask = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT | AttrMask::ACCESS_FLAGS;
+        assert!(x.qp.modify(&attr, mask).is_err());
+        let init = QpInit {
+            qp_type: QpType::UC,
+            send_cq: x.device.create_cq(8, 0).expect("a CQ"),
+            recv_cq: x.cq.clone(),
+            srq: None,
+            caps: *x.qp.caps(),
+            sq_sig_all: false,
+        };
+        assert!(x.pd.create_qp(&init).is_err());
+    });
+}
+
+#[test]
+fn queues_that_overrun_each_other_all_tell() {
+    let net = Net::new(1);
+    let device = net.open(0);
+    // Each completes its sends to one queue and its receives to the next, which are full but for one.
+    const CHAIN: usize = 60;
+    let peers: Vec<Side> = (0..CHAIN).map(|_| Peer::new(&device, Options { cqes: 4, ..small() })).collect();
+    let more = u64::from(peers[0].cq.entries()) + 1;
+    let qps: Vec<_> = (0..CHAIN - 1)
+        .map(|n| {
+            Peer::tuned(&device, Options { depth: 64, ..small() }, None, |init| {
+                init.send_cq = peers[n].cq.clone();
+                init.recv_cq = peers[n + 1].cq.clone();
+            })
+        })
+        .collect();
+    for qp in &qps {
+        qp.init();
+        (0..more).for_each(|n| qp.recv(n, &[]));
+    }
+    // The first queue is overrun by a queue pair of its own.
+    let y = Peer::new(&device, small());
+    join(&peers[0], &y);
+    (0..more).for_each(|n| write(&peers[0], &y, n));
+    let mut overrun = std::collections::BTreeSet::new();
+    while let Some(event) = event_within(&device, Duration::from_millis(50)) {
+        if let Event::Async { kind: EventKind::CQ_ERR, object } = event {
+            assert!(overrun.insert(object), "once each");
+        }
+    }
+    let all: std::collections::BTreeSet<_> = peers.iter().map(|p| p.cq.cqn()).collect();
+    assert_eq!(overrun, all);
+    assert!(qps.iter().all(|qp| qp.state() == QpState::ERR));
+}
+
+#[test]
 fn completions_of_a_destroyed_qp_do_not_come_back() {
     let net = Net::new(2);
     let (a, b) = (net.open(0), net.open(1));
@@ -287,7 +351,7 @@ fn completions_of_a_destroyed_qp_do_not_come_back() {
     join(&x, &y);
     for round in 0..40u64 {
         // Another QP at the same queue, its completions between those of the first.
-        let p = Peer::tuned(&a, Options { depth: 8, ..small() }, None, |init| {
+        let p = Peer::tuned(&a, Options { depth: 64, ..small() }, None, |init| {
             init.send_cq = x.cq.clone();
             init.recv_cq = x.cq.clone();
         });

@@ -53,7 +53,12 @@ fn a_request_needs_the_right_of_the_region_and_of_the_qp() {
                 x.post(&[SendWr { rkey: mr.rkey(), ..x.remote(1, opcode, &sge, &y, 8) }]);
                 let may = (region & qp) >> right & 1 == 1;
                 let wc = x.wait();
-                let want = if may { CqeStatus::SUCCESS } else { CqeStatus::REM_ACCESS_ERR };
+                let want = match qp >> right & 1 == 1 {
+                    _ if may => CqeStatus::SUCCESS,
+                    true => CqeStatus::REM_ACCESS_ERR,
+                    // What the QP does not do is no request for it.
+                    false => CqeStatus::REM_INV_REQ_ERR,
+                };
                 assert_eq!(wc.status, want, "{opcode}: region {region:03b}, QP {qp:03b}");
                 if !may {
                     x.to(QpState::RESET);

@@ -3,7 +3,7 @@
 
 use driver::{SendWr, Sge};
 use fpga_regs::{Access, CqeStatus, EventKind, QpState, WqeOpcode};
-use tests::{connect, expect_async, on_one_and_two_cards, Cards, Net, Options, Side};
+use tests::{connect, expect_async, expect_no_event, on_one_and_two_cards, Cards, Net, Options, Side};
 
 /// The opcodes that name the peer's memory, with a length for each.
 const NAMING: [(WqeOpcode, usize); 4] =
@@ -151,7 +151,18 @@ fn a_right_that_the_region_does_not_give() {
 
 #[test]
 fn a_right_that_the_qp_does_not_give() {
-    no_access(|y, opcode| y.set_access(remote_rights().without(right(opcode))), |_, _| ());
+    let cards = Cards::new();
+    for (opcode, length) in NAMING {
+        // No key is looked at where nothing is read or written; the right is.
+        let lengths = if length == 8 { [8, 8] } else { [length, 0] };
+        for length in lengths {
+            cards.each(small(), |x, y| {
+                y.set_access(remote_rights().without(right(opcode)));
+                let (status, event) = (CqeStatus::REM_INV_REQ_ERR, EventKind::QP_REQ_ERR);
+                refused(x, y, (opcode, length), status, event, |_| ());
+            });
+        }
+    }
 }
 
 #[test]
@@ -238,6 +249,8 @@ fn a_message_longer_than_the_receive() {
             x.expect_flushed([2]);
             y.expect_status(10, CqeStatus::LOC_LEN_ERR);
             y.expect_flushed([11]);
+            // The completion says it.
+            expect_no_event(&y.device);
             assert_eq!((x.state(), y.state()), (QpState::ERR, QpState::ERR));
         });
     }
@@ -413,4 +426,31 @@ fn a_writer_meets_the_end_of_the_region_in_the_middle_of_its_writes() {
         }
     });
     expect_async(&y.device, EventKind::QP_ACCESS_ERR, y.qp.qpn());
+}
+
+#[test]
+fn a_responder_that_is_connected_to_another_queue_pair_is_not_heard() {
+    let cards = Cards::new();
+    let options = Options { timeout: 1, retry_cnt: 2, ..small() };
+    for (opcode, length) in NAMING.into_iter().chain([(WqeOpcode::SEND, 8), (WqeOpcode::WRITE, 8)]) {
+        cards.each(options, |x, y| {
+            // Its answers go to a queue pair that is in a connection of its own, or to none.
+            for wrong in [x.another_qp().qpn(), x.qp.qpn() ^ 1, x.qp.qpn() ^ 1 << 16] {
+                for side in [&mut *x, &mut *y] {
+                    while side.poll().is_some() {}
+                    side.to(QpState::RESET);
+                    side.init();
+                }
+                x.rtr(y.qp.qpn(), y.gid(), y.options.psn);
+                y.rtr(wrong, x.gid(), x.options.psn);
+                x.rts();
+                y.rts();
+                y.recv(5, &[y.sge(0, 64)]);
+                let sge = [x.sge(0, length)];
+                x.post(&[x.remote(1, opcode, &sge, y, 1024)]);
+                x.expect_status(1, CqeStatus::RETRY_EXC_ERR);
+                assert_eq!((x.state(), y.state()), (QpState::ERR, QpState::RTS), "{opcode}");
+            }
+        });
+    }
 }

@@ -91,6 +91,29 @@ fn requests_under_way_are_finished_before_the_queue_is_drained() {
 }
 
 #[test]
+fn the_wish_for_the_drained_event_is_the_value_and_outlives_other_changes() {
+    on_one_and_two_cards(small(), |x, y| {
+        let sge = [x.sge(0, 8)];
+        for wish in [false, true] {
+            // Waits for a receive.
+            x.post(&[x.wr(1, WqeOpcode::SEND, &sge)]);
+            let attr = QpAttr { state: QpState::SQD, en_sqd_async_notify: wish, ..Default::default() };
+            x.qp.modify(&attr, AttrMask::STATE | AttrMask::EN_SQD_ASYNC_NOTIFY).expect("SQD");
+            let attr = QpAttr { state: QpState::SQD, retry_cnt: 6, ..Default::default() };
+            x.qp.modify(&attr, AttrMask::STATE | AttrMask::RETRY_CNT).expect("another retry count");
+            y.recv(10, &[y.sge(0, 64)]);
+            x.expect(1);
+            y.expect(10);
+            match wish {
+                true => expect_async(&x.device, EventKind::SQ_DRAINED, x.qp.qpn()),
+                false => expect_no_event(&x.device),
+            }
+            x.to(QpState::RTS);
+        }
+    });
+}
+
+#[test]
 fn a_time_out_in_sqd_resends_what_was_sent() {
     on_one_and_two_cards(Options { timeout: 13, retry_cnt: 7, ..small() }, |x, y| {
         y.to(QpState::RESET);
@@ -152,7 +175,7 @@ fn attributes_may_change_in_sqd() {
             x.remote(2, WqeOpcode::WRITE, &[x.sge(0, 8)], y, 0),
         ]);
         x.expect(1);
-        x.expect_status(2, CqeStatus::REM_ACCESS_ERR);
+        x.expect_status(2, CqeStatus::REM_INV_REQ_ERR);
     });
 }
 
@@ -205,7 +228,7 @@ fn each_step_needs_its_attributes() {
         let modify = |attr: QpAttr, mask: AttrMask| x.qp.modify(&attr, mask);
         let to = |state| QpAttr { state, port: 1, path_mtu: 3, ..Default::default() };
         // No step skips a state, none goes back (but to RESET and ERR).
-        for state in [QpState::RTR, QpState::RTS, QpState::SQD] {
+        for state in [QpState::RTR, QpState::RTS, QpState::SQD, QpState::ERR] {
             assert!(modify(to(state), AttrMask::STATE).is_err(), "{qp_type}: RESET to {state}");
         }
         assert!(
@@ -242,6 +265,7 @@ fn each_step_needs_its_attributes() {
             assert_eq!(x.state(), state);
         }
         // From ERR only RESET leads out.
+        x.init();
         x.to(QpState::ERR);
         assert!(modify(to(QpState::RTS), AttrMask::STATE).is_err());
     }

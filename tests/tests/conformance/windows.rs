@@ -299,6 +299,25 @@ fn a_region_stays_as_long_as_a_window_is_bound_to_it() {
 }
 
 #[test]
+fn a_window_of_no_bytes_is_bound_to_nothing() {
+    on_one_and_two_cards(small(), |x, y| {
+        let mw = window(y);
+        let mr = region(y, y.options.access);
+        // Once from a window that is free, once from one that is bound.
+        let free = bind(y, mw.rkey(), &mr, y.buffer.addr(0), 0, Access::REMOTE_WRITE);
+        let bound = bind(y, free, &mr, y.buffer.addr(0), 64, Access::REMOTE_WRITE);
+        assert_eq!(access(x, WqeOpcode::WRITE, bound, y.buffer.addr(0)), OK);
+        assert_eq!(mr.destroy().expect_err("a window is bound to it").errno(), libc::EBUSY);
+        let unbound = bind(y, bound, &mr, y.buffer.addr(0), 0, Access::REMOTE_WRITE);
+        mr.destroy().expect("nothing is bound to it");
+        let again = bind(y, unbound, &y.mr, y.buffer.addr(0), 64, Access::REMOTE_WRITE);
+        assert_eq!(access(x, WqeOpcode::WRITE, again, y.buffer.addr(0)), OK);
+        let last = bind(y, again, &y.mr, y.buffer.addr(0), 0, Access::REMOTE_WRITE);
+        assert_eq!(access(x, WqeOpcode::WRITE, last, y.buffer.addr(0)), NO);
+    });
+}
+
+#[test]
 fn windows_of_type_1_are_refused() {
     let net = Net::new(1);
     let x = tests::Peer::new(&net.open(0), small());

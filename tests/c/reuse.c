@@ -1,0 +1,131 @@
+/* A buffer belongs to the program again once its message is complete: datagrams and unreliable messages arrive with
+ * what was in it before, although another thread fills it anew the moment that it sees the completion.
+ *
+ * reuse ud|uc CARD [ROUNDS] */
+#include "rig.h"
+#include <pthread.h>
+
+enum { CHAIN = 32, GRH = 40, LONGEST = 1000, QKEY = 0x1234 };
+
+static struct ibv_cq *send_cq;
+static char source[CHAIN][LONGEST];
+static volatile uint64_t completed;
+static uint64_t rounds = 500;
+
+static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *sends, struct ibv_cq *receives, enum ibv_qp_type type)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = sends,
+        .recv_cq = receives,
+        .cap = { .max_send_wr = CHAIN, .max_recv_wr = 2 * CHAIN, .max_send_sge = 1, .max_recv_sge = 1 },
+        .qp_type = type,
+    };
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    CHECK(qp);
+    int ud = type == IBV_QPT_UD;
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)));
+    return qp;
+}
+
+static void to_rts(struct ibv_qp *qp, uint32_t peer, union ibv_gid gid)
+{
+    int ud = qp->qp_type == IBV_QPT_UD;
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = IBV_MTU_1024,
+        .dest_qp_num = peer,
+        .ah_attr = { .is_global = 1, .port_num = PORT, .grh = { .dgid = gid, .sgid_index = GID_INDEX, .hop_limit = 64 } },
+    };
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | (ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)));
+    attr.qp_state = IBV_QPS_RTS;
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+}
+
+/* Rewrites each buffer as soon as its message is complete. */
+static void *rewrite(void *nothing)
+{
+    for (uint64_t n = 0; n < rounds * CHAIN;) {
+        struct ibv_wc wc[4];
+        int found = ibv_poll_cq(send_cq, 4, wc);
+        CHECK(found >= 0);
+        for (int i = 0; i < found; i++) {
+            if (wc[i].status != IBV_WC_SUCCESS)
+                die("message %llu: %s", (unsigned long long)wc[i].wr_id, ibv_wc_status_str(wc[i].status));
+            memset(source[wc[i].wr_id], 0xee, LONGEST);
+        }
+        n += found;
+        __atomic_store_n(&completed, n, __ATOMIC_RELEASE);
+    }
+    return nothing;
+}
+
+int main(int count, char **arguments)
+{
+    if (count < 3)
+        die("usage: reuse ud|uc CARD [ROUNDS]");
+    int ud = strcmp(arguments[1], "ud") == 0;
+    enum ibv_qp_type type = ud ? IBV_QPT_UD : IBV_QPT_UC;
+    if (count > 3)
+        rounds = strtoul(arguments[3], NULL, 10);
+    struct ibv_context *one = open_device("verbena0"), *other = open_device(arguments[2]);
+    struct ibv_pd *pd = ibv_alloc_pd(one), *pd2 = ibv_alloc_pd(other);
+    CHECK(pd && pd2);
+    struct ibv_cq *unused = ibv_create_cq(one, 4, NULL, NULL, 0);
+    send_cq = ibv_create_cq(one, 2 * CHAIN, NULL, NULL, 0);
+    struct ibv_cq *recv_cq = ibv_create_cq(other, 4 * CHAIN, NULL, NULL, 0);
+    CHECK(unused && send_cq && recv_cq);
+    struct ibv_qp *x = make_qp(pd, send_cq, unused, type), *y = make_qp(pd2, recv_cq, recv_cq, type);
+    union ibv_gid from, to;
+    CHECK(!ibv_query_gid(one, PORT, GID_INDEX, &from) && !ibv_query_gid(other, PORT, GID_INDEX, &to));
+    to_rts(x, y->qp_num, to);
+    to_rts(y, x->qp_num, from);
+    struct ibv_ah_attr ah_attr = { .is_global = 1, .port_num = PORT, .grh = { .dgid = to, .sgid_index = GID_INDEX, .hop_limit = 64 } };
+    struct ibv_ah *ah = ibv_create_ah(pd, &ah_attr);
+    CHECK(ah);
+    static char target[CHAIN][GRH + LONGEST];
+    struct ibv_mr *mr = ibv_reg_mr(pd, source, sizeof source, 0), *mr2 = ibv_reg_mr(pd2, target, sizeof target, IBV_ACCESS_LOCAL_WRITE);
+    CHECK(mr && mr2);
+    uint32_t length = LONGEST, grh = ud ? GRH : 0;
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, rewrite, NULL));
+    for (uint64_t round = 0; round < rounds; round++) {
+        struct ibv_sge sges[CHAIN];
+        struct ibv_send_wr wrs[CHAIN], *bad;
+        for (int i = 0; i < CHAIN; i++) {
+            struct ibv_sge sge = { .addr = (uintptr_t)target[i], .length = sizeof target[i], .lkey = mr2->lkey };
+            struct ibv_recv_wr recv = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad_recv;
+            CHECK(!ibv_post_recv(y, &recv, &bad_recv));
+            memset(source[i], (round + i) % 200, LONGEST);
+            sges[i] = (struct ibv_sge){ .addr = (uintptr_t)source[i], .length = length, .lkey = mr->lkey };
+            wrs[i] = (struct ibv_send_wr){
+                .wr_id = i, .next = i + 1 < CHAIN ? &wrs[i + 1] : NULL, .sg_list = &sges[i], .num_sge = 1,
+                .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+            };
+            if (ud) {
+                wrs[i].wr.ud.ah = ah;
+                wrs[i].wr.ud.remote_qpn = y->qp_num;
+                wrs[i].wr.ud.remote_qkey = QKEY;
+            }
+        }
+        CHECK(!ibv_post_send(x, wrs, &bad));
+        for (int i = 0; i < CHAIN;) {
+            struct ibv_wc wc;
+            int found = ibv_poll_cq(recv_cq, 1, &wc);
+            CHECK(found >= 0);
+            if (found == 0)
+                continue;
+            if (wc.status != IBV_WC_SUCCESS || wc.byte_len != grh + length)
+                die("round %llu, message %d: %s, %u bytes", (unsigned long long)round, i, ibv_wc_status_str(wc.status), wc.byte_len);
+            for (uint32_t at = grh; at < grh + length; at++)
+                if (target[i][at] != (char)((round + i) % 200))
+                    die("round %llu, message %d, byte %u: %#x was written after its completion", (unsigned long long)round, i, at, (unsigned char)target[i][at]);
+            i++;
+        }
+        while (__atomic_load_n(&completed, __ATOMIC_ACQUIRE) < (round + 1) * CHAIN)
+            ;
+    }
+    CHECK(!pthread_join(thread, NULL));
+    printf("OK: %llu rounds\n", (unsigned long long)rounds);
+    return 0;
+}

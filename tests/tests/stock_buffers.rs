@@ -1,0 +1,51 @@
+//! Buffers of programs on stock verbs: when they may be used again, and what is seen when they go.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tests::stock::{compile_c, Program, StockNet};
+
+/// Two spinning threads fill two cores: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Another thread fills a buffer anew the moment that it sees the completion.
+#[test]
+fn a_buffer_belongs_to_the_program_once_its_message_is_complete() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = tempfile::tempdir().unwrap();
+    let reuse = compile_c("reuse", directory.path());
+    for wire in ["--wire=fast", "--wire=exact"] {
+        for transport in ["ud", "uc"] {
+            let net = StockNet::new();
+            let command = net.command(&[wire], &reuse, &[transport, "verbena1", "300"]);
+            let ended = Program::start(command).wait(Duration::from_secs(60));
+            assert!(
+                ended.good() && ended.said.contains("OK"),
+                "{wire} {transport}: {}\n{}",
+                ended.how(),
+                ended.said
+            );
+        }
+    }
+}
+
+/// A file that is cut behind a registered buffer is a fault of its owner, and not of who reads it; a process that is
+/// killed does not answer.
+#[test]
+fn the_side_whose_memory_goes_is_the_one_that_failed() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = tempfile::tempdir().unwrap();
+    let gone = compile_c("gone", directory.path());
+    for how in ["cut", "killed"] {
+        for what in ["read", "write"] {
+            let net = StockNet::new();
+            let ended = Program::start(net.command(&[], &gone, &[how, what])).wait(Duration::from_secs(60));
+            assert!(
+                ended.good() && ended.said.contains("OK"),
+                "{how} {what}: {}\n{}",
+                ended.how(),
+                ended.said
+            );
+        }
+    }
+}
