@@ -54,7 +54,7 @@ pub(crate) use net::Interrupts;
 pub use crate::sim::actors::Watched;
 pub use crate::sim::Wait;
 pub use card::{OpenError, SegmentCard};
-pub use clocked::{on_alarm, simulated_time, Clocked};
+pub use clocked::{forked, on_alarm, simulated_time, Clocked, Starting};
 pub use follower::Follower;
 pub use keeper::{default_socket, run_keeper, run_keeper_of, NetOptions};
 pub use limits::limits;

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 pub const PATIENCE_VARIABLE: &str = "VERBENA_PATIENCE";
 
 const DEFAULT: Duration = Duration::from_secs(60);
+/// After so long a program that cannot go on says so: nobody looks at silence for five seconds.
+const SILENCE: Duration = Duration::from_secs(4);
 /// Exit status of a program whose simulated time stood still: that of `timeout`.
 const EXIT: i32 = 124;
 
@@ -33,21 +35,54 @@ pub(super) fn patience() -> Duration {
     })
 }
 
-/// Notices that time stands still.
-#[derive(Default)]
+/// What is seen of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It goes on, or has not stood still for long.
+    Moves,
+    /// It is time to say that it does not.
+    Say,
+    /// It stood still for as long as is borne.
+    TooLong,
+}
+
+/// Notices that time stands still, or that nothing happens in it.
 pub(super) struct Standstill {
     since: Option<Instant>,
     executed: u64,
+    said: bool,
+    looks: u32,
 }
 
 impl Standstill {
-    /// After a sleep in vain: whether that was the last one. `executed` counts what has happened.
-    pub fn too_long(&mut self, executed: u64) -> bool {
+    /// Nothing was seen yet.
+    pub const NEW: Standstill = Standstill { since: None, executed: 0, said: false, looks: 0 };
+
+    /// After a sleep in vain. `executed` counts what has happened.
+    pub fn look(&mut self, executed: u64) -> Look {
         if executed != self.executed {
-            (self.since, self.executed) = (None, executed);
+            *self = Standstill { executed, looks: self.looks, ..Standstill::NEW };
         }
         // A trap in these programs; but they have just slept.
-        self.since.get_or_insert_with(Instant::now).elapsed() > patience()
+        let still = self.since.get_or_insert_with(Instant::now).elapsed();
+        if still > SILENCE.min(patience()) && !self.said {
+            self.said = true;
+            Look::Say
+        } else if still > patience() {
+            Look::TooLong
+        } else {
+            Look::Moves
+        }
+    }
+
+    /// The same for who has not slept and comes often.
+    pub fn look_sometimes(&mut self, executed: u64) -> Look {
+        self.looks = self.looks.wrapping_add(1);
+        if self.looks % 64 == 0 {
+            self.look(executed)
+        } else {
+            Look::Moves
+        }
     }
 }
 
@@ -90,14 +125,23 @@ fn system_call(pid: u32, tid: u32) -> io::Result<SystemCall> {
     Ok(text)
 }
 
-/// Ends the program, saying who waits for what.
+/// Says who waits for what; ends the program if that was too long. Alone on its net it waits for somebody to come.
 #[cold]
-pub(super) fn end(who_waits: &str) -> ! {
-    eprintln!(
-        "verbena: simulated time stood still for {} s ({PATIENCE_VARIABLE} sets how long it may); {who_waits}",
-        patience().as_secs()
-    );
-    std::process::exit(EXIT)
+pub(super) fn tell(look: Look, alone: bool, who_waits: &str) {
+    let seconds = |time: Duration| time.as_secs();
+    if look == Look::TooLong {
+        let borne = seconds(patience());
+        eprintln!(
+            "verbena: simulated time stood still for {borne} s ({PATIENCE_VARIABLE} sets how long it may); {who_waits}"
+        );
+        std::process::exit(EXIT);
+    }
+    let so_long = seconds(SILENCE.min(patience()));
+    let hope = match alone {
+        true => "nobody else is on this net who could do something".to_owned(),
+        false => format!("it ends after {} s ({PATIENCE_VARIABLE})", seconds(patience())),
+    };
+    eprintln!("verbena: nothing has happened in simulated time for {so_long} s, {hope}; {who_waits}");
 }
 
 /// Ends the program, which cannot get at the cards.
@@ -140,9 +184,11 @@ mod tests {
     #[test]
     fn what_happens_begins_anew() {
         let long_ago = Instant::now().checked_sub(patience() * 2);
-        let mut still = Standstill { since: long_ago, executed: 7 };
-        assert!(long_ago.is_none() || still.too_long(7));
-        assert!(!still.too_long(8) && !still.too_long(8));
+        let mut still = Standstill { since: long_ago, executed: 7, ..Standstill::NEW };
+        assert!(long_ago.is_none() || [still.look(7), still.look(7)] == [Look::Say, Look::TooLong]);
+        assert_eq!([still.look(8), still.look(8)], [Look::Moves; 2]);
+        still.since = Instant::now().checked_sub(SILENCE * 2);
+        assert!(still.since.is_none() || [still.look(8), still.look(8)] == [Look::Say, Look::Moves]);
     }
 
     #[test]
@@ -187,14 +233,14 @@ mod tests {
     fn looking_after_a_thread_allocates_nothing() {
         let me = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let mut sleeper = Sleeper::default();
-        let mut still = Standstill::default();
+        let mut still = Standstill::NEW;
         crate::attach::clocked::prepare();
         let before = crate::allocations::of_thread();
         for _ in 0..3 {
             std::thread::sleep(LOOK);
             // Which reads, and so is in a system call itself.
             sleeper.sleeps_on(std::process::id(), me);
-            assert!(!still.too_long(1));
+            assert_eq!(still.look(1), Look::Moves);
         }
         assert_eq!(crate::allocations::of_thread(), before);
         drop(std::fs::read_to_string("/proc/self/comm"));

@@ -306,6 +306,18 @@ impl Env for Wall<'_> {
         self.guard.write(to.domain, to.iova, from).map_err(fault)
     }
 
+    fn settle(&mut self, ring: Addr, len: u64) {
+        if !self.simulated {
+            return;
+        }
+        // SAFETY: the lock is held, and no engine is in use while a control operation runs.
+        let sim = unsafe { &mut *self.net.sim.get() };
+        for (to, entry) in sim.take_entries(ring, len) {
+            // Where the memory has gone nobody looks.
+            let _ = self.publish(to, entry);
+        }
+    }
+
     #[inline(always)]
     fn publish<const N: usize>(&mut self, to: Addr, entry: [u64; N]) -> Result<(), DmaFault> {
         let Some(p) = self.direct(to, N * 8).filter(|p| *p as usize % 8 == 0) else {

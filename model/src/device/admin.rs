@@ -431,6 +431,7 @@ impl Device {
         }
         let fault = (AdminStatus::DMA_ERROR, Syndrome::BAD_IOVA);
         let cq = self.cqs[n];
+        env.settle(cq.ring, (u64::from(cq.mask) + 1) << 6);
         let mut record = [0u8; 4];
         env.read(Addr { iova: cq.ci_iova, domain: cq.ring.domain }, &mut record).map_err(|_| fault)?;
         let ci = u32::from_le_bytes(record);

@@ -35,6 +35,8 @@ sections! {
         wake_ps: u64 = "wake_ns" Nanoseconds 0..SECOND;
         /// A TCP message from one program to the other, one way: from send to the end of the receive.
         tcp_ps: u64 = "tcp_ns" Nanoseconds 0..SECOND;
+        /// `ibv_resize_cq`: a command that goes through kernel and firmware. What was posted before has completed by then.
+        resize_ps: u64 = "resize_ns" Nanoseconds 0..SECOND;
     }
 
     /// The slot. Used by `time::pcie::Bus`; the engine itself adds only `msix_ns`.

@@ -240,6 +240,9 @@ impl Drop for Segment {
 
 /// CLOCK_MONOTONIC in nanoseconds: the clock of all deadlines of a segment.
 pub fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // Not by the vDSO: its `rdtsc` traps in a program whose clock is virtual.
+    // SAFETY: `now` is valid for writing.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -275,8 +275,8 @@ impl Sim {
 
     /// Before this time nothing is new to an actor, if what the cards do from `time` on is not known yet.
     pub fn horizon(&self, me: u16, time: u64) -> u64 {
-        let member = self.actors.all[me as usize].member;
-        let end = time.saturating_add(self.unseen(me));
+        let Actor { member, alarm, .. } = self.actors.all[me as usize];
+        let end = time.saturating_add(self.unseen(me)).min(alarm);
         // What is under way to its memory.
         self.queue.first(end, |item| seen_by(item) == Some(member)).unwrap_or(end)
     }
@@ -349,6 +349,9 @@ impl Sim {
             self.actors.used().iter().filter(|a| a.state != State::Free && a.member == member).count();
         self.actors.top = self.actors.top.max(place as u32 + 1);
         let start = self.latest();
+        if ordinal == 0 {
+            self.members_left[member as usize] = 0;
+        }
         let a = &mut self.actors.all[place];
         a.state = State::Running;
         a.member = member;
@@ -368,6 +371,14 @@ impl Sim {
     pub fn latest(&self) -> u64 {
         let running = self.actors.used().iter().filter(|a| a.state == State::Running).map(Actor::now);
         running.max().unwrap_or(0).max(self.now)
+    }
+
+    /// The same for an actor that goes on: no earlier than what another thread of its process can have told it.
+    pub fn latest_for(&self, me: u16) -> u64 {
+        let member = self.actors.all[me as usize].member;
+        let process = self.actors.used().iter().filter(|a| a.member == member && a.state.takes_part());
+        let left = self.members_left[member as usize];
+        process.map(Actor::now).max().unwrap_or(0).max(left).max(self.latest())
     }
 
     /// Whether every thread waits in the kernel.
@@ -395,6 +406,8 @@ impl Sim {
             if a.state != State::Free && gone(a) {
                 if a.state.takes_part() {
                     self.left_at = self.left_at.max(a.now());
+                    let left = &mut self.members_left[a.member as usize];
+                    *left = (*left).max(a.now());
                 }
                 a.state = State::Free;
                 a.serial += 1;

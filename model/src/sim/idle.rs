@@ -8,7 +8,7 @@
 use super::actors::State;
 use super::engine::Engine;
 use super::event::Event;
-use super::state::place;
+use super::state::{place, Sim, FOREVER};
 
 /// Events that are executed at a time, with the lock.
 const SLICE: u32 = 4096;
@@ -61,5 +61,20 @@ impl Engine<'_> {
             self.next();
         }
         Some(now)
+    }
+}
+
+impl Sim {
+    /// When something happens next that actor `me` does not do: an event, its alarm, or something that another
+    /// program does at the earliest. [`FOREVER`]: nothing will.
+    pub fn next_without(&self, me: u16) -> u64 {
+        let event = self.queue.peek().map_or(FOREVER, |event| event.time);
+        let others = self.actors.used().iter().enumerate().filter(|(i, _)| *i != me as usize);
+        let doing = others.map(|(_, a)| match a.state {
+            State::Running => a.now(),
+            State::Waiting | State::Turn => a.target,
+            State::Free | State::Blocked | State::Dismissed => FOREVER,
+        });
+        doing.min().unwrap_or(FOREVER).min(event).min(self.actors.all[me as usize].alarm)
     }
 }

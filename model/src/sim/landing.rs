@@ -101,6 +101,24 @@ impl Landing {
 }
 
 impl Sim {
+    /// The completions that are under way to a ring: they do not happen any more.
+    pub fn take_entries(&mut self, ring: Addr, len: u64) -> Vec<(Addr, [u64; 8])> {
+        let mut taken = Vec::new();
+        for event in self.events.each() {
+            let (to, bytes) = match event {
+                Event::Entry { to, len: 64, bytes, .. } => (*to, bytes),
+                Event::Short { to, len: 64, entry: true, bytes } => (*to, bytes),
+                _ => continue,
+            };
+            if to.domain == ring.domain && (ring.iova..ring.iova.saturating_add(len)).contains(&to.iova) {
+                let word = |i| u64::from_le_bytes(std::array::from_fn(|byte| bytes[i * 8 + byte]));
+                taken.push((to, std::array::from_fn(word)));
+                *event = Event::None;
+            }
+        }
+        taken
+    }
+
     /// Adds an event that writes payload.
     pub fn lands(&mut self, time: u64, event: Event, to: Addr, len: usize) {
         self.sequence += 1;
@@ -130,6 +148,24 @@ mod tests {
         let mut bytes = [0; 8];
         sim.landing.cover(at(from), &mut bytes, &sim.events, &sim.payload);
         bytes
+    }
+
+    #[test]
+    fn completions_of_a_ring_are_taken_once() {
+        // SAFETY: zero bytes are a simulation that is switched off.
+        let mut sim: Box<Sim> = unsafe { Box::new_zeroed().assume_init() };
+        for (iova, value) in [(0x1000, 1), (0x1040, 2), (0x2000, 3)] {
+            let event = Event::Short { to: at(iova), len: 64, entry: true, bytes: [value; 64] };
+            sim.events.put(event).expect("room");
+        }
+        let event = Event::Entry { card: 0, to: at(0x1080), len: 64, bytes: [4; 64] };
+        sim.events.put(event).expect("room");
+        let mut taken = sim.take_entries(at(0x1000), 0x1000);
+        taken.sort_by_key(|(to, _)| to.iova);
+        let seen: Vec<_> = taken.iter().map(|(to, entry)| (to.iova, entry[7] as u8)).collect();
+        assert_eq!(seen, [(0x1000, 1), (0x1040, 2), (0x1080, 4)]);
+        assert!(sim.take_entries(at(0x1000), 0x1000).is_empty());
+        assert_eq!(sim.take_entries(at(0x2000), 64).len(), 1);
     }
 
     #[test]

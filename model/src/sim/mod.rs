@@ -27,7 +27,7 @@ mod wire;
 pub use engine::{Engine, Outcome};
 pub(crate) use env::{SimEnv, Step};
 pub use event::Event;
-pub(crate) use signal::Undisturbed;
+pub(crate) use signal::{pending as signal_pending, Undisturbed};
 pub use state::{Sim, FOREVER};
 pub use streams::{Key as StreamKey, Wait};
 pub use those::Those;

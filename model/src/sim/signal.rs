@@ -10,6 +10,14 @@ pub fn send(pid: u32, tid: u32, signal: i32) {
     unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, signal) };
 }
 
+/// Whether a signal waits for the thread, other than the clock library's: a look at it.
+pub(crate) fn pending() -> bool {
+    let mut waiting = 0u64;
+    // SAFETY: the kernel's signal sets have 64 bits.
+    unsafe { libc::syscall(libc::SYS_rt_sigpending, &raw mut waiting, size_of::<u64>()) };
+    waiting & !(0b11 << (TICK_SIGNAL - 1)) != 0
+}
+
 /// While this exists, no look at the thread ends its sleep.
 pub(crate) struct Undisturbed {
     before: u64,

@@ -9,6 +9,7 @@ use super::wire::Frame;
 use crate::device::tables::{MAX_FUNCTIONS, MAX_QPS};
 use crate::packet::{Packet, PORTS};
 use crate::profile::Profile;
+use crate::segment::layout::MAX_MEMBERS;
 use crate::time::{cache, heap, pcie};
 use crate::world::MAX_CARDS;
 
@@ -34,6 +35,8 @@ pub struct Sim {
     pub now: u64,
     /// The furthest that the clock of somebody has come who has left.
     pub left_at: u64,
+    /// The same of each process's threads.
+    pub members_left: [u64; MAX_MEMBERS],
     /// Events made by events so far.
     pub sequence: u64,
     /// Events executed.
@@ -201,7 +204,7 @@ pub const ANSWERS: usize = 1;
 /// what a process sees need not look at the events.
 #[inline]
 fn tagged(place: u32, touched: Option<u16>) -> u32 {
-    const { assert!(EVENTS <= 1 << 16 && crate::segment::layout::MAX_MEMBERS < 1 << 16) };
+    const { assert!(EVENTS <= 1 << 16 && MAX_MEMBERS < 1 << 16) };
     place | touched.map_or(0, |member| u32::from(member) + 1) << 16
 }
 

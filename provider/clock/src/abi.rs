@@ -30,7 +30,7 @@
 use std::ffi::{c_int, c_void};
 
 /// Version of this interface: both sides must have been built for the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// "No deadline" and "the alarm is off".
 pub const NEVER: u64 = u64::MAX;
@@ -172,6 +172,10 @@ pub struct Timeline {
     /// `verbena_clock_deliver_alarm` before it returns to the program. All other places are the clock
     /// library's. The program's handler may run between `block` and `unblock`, and read clocks there.
     pub alarm: unsafe extern "C" fn(data: *mut c_void, at: u64),
+    /// The calling thread is about to start another one, which takes part from now on. Returns a token for it, or 0.
+    pub thread_starts: Option<unsafe extern "C" fn(data: *mut c_void) -> u64>,
+    /// The calling thread is the one for which `token` was given; or, if `failed`, there is none.
+    pub thread_runs: Option<unsafe extern "C" fn(data: *mut c_void, token: u64, failed: bool)>,
 }
 
 /// `verbena_clock_attach(table, data)`: copies the table. Returns 0, or -1 if the version differs.

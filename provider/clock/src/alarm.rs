@@ -1,6 +1,7 @@
 //! SIGALRM by the virtual clock: `alarm`, `setitimer(ITIMER_REAL)`.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,6 +14,16 @@ const MICROSECOND: u64 = 1_000_000;
 
 static AT: AtomicU64 = AtomicU64::new(NEVER);
 static INTERVAL: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// How often it was raised in this thread.
+    static RUNG: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A counter that changes when SIGALRM was raised in the calling thread.
+pub fn rung() -> u32 {
+    RUNG.get()
+}
 
 /// When SIGALRM is due ([`NEVER`]: it is not).
 pub fn at() -> u64 {
@@ -32,6 +43,7 @@ pub fn deliver(now: u64) -> bool {
         return false; // another thread has
     }
     timeline::alarm(next);
+    RUNG.set(RUNG.get().wrapping_add(1));
     sys::raise(libc::SIGALRM);
     true
 }

@@ -97,6 +97,8 @@ pub fn forked() {
 struct Start {
     routine: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
+    /// By which the timeline knows it.
+    token: u64,
 }
 
 /// Ends the look at a thread however it ends: also by pthread_exit, which unwinds.
@@ -115,7 +117,8 @@ thread_local! {
 extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
     // SAFETY: made by pthread_create below for this thread alone.
     let start = unsafe { Box::from_raw(start.cast::<Start>()) };
-    let Start { routine, argument } = *start;
+    let Start { routine, argument, token } = *start;
+    timeline::thread_runs(token, false);
     started();
     LOOK.set(Some(Look));
     routine(argument)
@@ -129,7 +132,8 @@ replace! {
         routine: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
         argument: *mut c_void,
     ) -> c_int {
-        let start = Box::into_raw(Box::new(Start { routine, argument }));
+        let token = timeline::thread_starts();
+        let start = Box::into_raw(Box::new(Start { routine, argument, token }));
         let (routine, argument) = (run, start.cast::<c_void>());
         let error = next!(fn pthread_create(
             thread: *mut libc::pthread_t,
@@ -138,6 +142,7 @@ replace! {
             argument: *mut c_void,
         ) -> c_int);
         if error != 0 {
+            timeline::thread_runs(token, true);
             drop(Box::from_raw(start));
         }
         error

@@ -45,6 +45,10 @@ thread_local! {
     /// The thread is inside a function of the timeline: a signal handler of the program that
     /// reads a clock there must not enter it again.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// The timeline has called back, and may be told of an alarm.
+    static LISTENS: Cell<bool> = const { Cell::new(false) };
+    /// A handler has set the alarm where the timeline could not be told.
+    static UNTOLD: Cell<bool> = const { Cell::new(false) };
 }
 
 fn attached() -> Option<&'static Attached> {
@@ -69,6 +73,9 @@ fn enter<R>(otherwise: R, call: impl FnOnce(&Attached) -> R) -> R {
     }
     let result = call(attached);
     INSIDE.set(false);
+    if UNTOLD.replace(false) {
+        alarm(crate::alarm::at());
+    }
     result
 }
 
@@ -212,8 +219,14 @@ pub fn closed(key: &ConnKey) {
 
 /// See [`abi::Timeline::alarm`].
 pub fn alarm(at: u64) {
-    // SAFETY: the table's function with its data.
-    enter((), |it| unsafe { (it.table.alarm)(it.data, at) });
+    let Some(it) = attached() else { return };
+    if INSIDE.get() && !LISTENS.get() {
+        return UNTOLD.set(true);
+    }
+    let inside = INSIDE.replace(true);
+    // SAFETY: the table's function with its data, where the timeline is not at work.
+    unsafe { (it.table.alarm)(it.data, at) };
+    INSIDE.set(inside);
 }
 
 /// See [`abi::Timeline::memory_wait`]. The thread is known not to be inside.
@@ -222,6 +235,22 @@ pub fn memory_wait(places: &abi::Places) {
     // SAFETY: the table's function with its data, from a loop proven to wait on memory.
     let time = enter(None, |it| Some(unsafe { (it.table.memory_wait)(it.data, places) }));
     crate::alarm::deliver(time.unwrap_or_else(now));
+}
+
+/// See [`abi::Timeline::thread_starts`]; 0: nobody has attached.
+pub fn thread_starts() -> u64 {
+    // SAFETY: the table's function with its data.
+    enter(0, |it| it.table.thread_starts.map_or(0, |starts| unsafe { starts(it.data) }))
+}
+
+/// See [`abi::Timeline::thread_runs`].
+pub fn thread_runs(token: u64, failed: bool) {
+    if token != 0 {
+        // SAFETY: the table's function with its data and a token that it gave.
+        enter((), |it| {
+            it.table.thread_runs.into_iter().for_each(|runs| unsafe { runs(it.data, token, failed) })
+        });
+    }
 }
 
 /// The count of calls into the attached library; `None` while this thread is inside the timeline
@@ -237,6 +266,7 @@ pub fn forked(time: u64) {
     ATTACHED.store(ptr::null_mut(), Ordering::Release);
     LOCAL.store(time, Ordering::Relaxed);
     INSIDE.set(false);
+    LISTENS.set(false);
 }
 
 /// See [`abi::Attach`].
@@ -285,5 +315,7 @@ pub extern "C" fn verbena_clock_real_ns() -> u64 {
 /// See [`abi::DeliverAlarm`].
 #[cfg_attr(not(test), no_mangle)]
 pub extern "C" fn verbena_clock_deliver_alarm() {
+    let listens = LISTENS.replace(true);
     crate::alarm::deliver(now());
+    LISTENS.set(listens);
 }

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
-use crate::abi::{WaitFd, NEVER, WAKE_SIGNAL};
+use crate::abi::{WaitFd, NEVER, TICK_SIGNAL, WAKE_SIGNAL};
 use crate::read_clock::NS;
 use crate::signals::{self, bit, SYNCHRONOUS};
 use crate::sys::{self, sys};
@@ -72,7 +72,9 @@ fn ppoll(fds: &mut [libc::pollfd], limit: Option<u64>, mask: Option<u64>) -> sys
 pub fn wait(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> Result<usize, Interrupted> {
     timeline::acted();
     let mask = mask.map(|mask| mask & !SYNCHRONOUS);
-    let ready = ppoll(fds, Some(0), mask);
+    // Our own signals end no wait of the program: the kernel would not tell them from the program's.
+    let own = bit(TICK_SIGNAL) | bit(WAKE_SIGNAL);
+    let ready = ppoll(fds, Some(0), Some(mask.unwrap_or_else(signals::blocked) | own));
     if ready == -(libc::EINTR as isize) {
         return Err(BY_ANOTHER);
     }
@@ -98,13 +100,17 @@ fn wait_attached(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> 
     threads::look(false);
     let result = loop {
         WOKEN.set(false);
+        let rung = alarm::rung();
         let token = timeline::block(&streams, deadline);
-        let ready = ppoll(fds, None, Some(mask.unwrap_or(before) & !bit(WAKE_SIGNAL)));
+        let waiting = (mask.unwrap_or(before) | bit(TICK_SIGNAL)) & !bit(WAKE_SIGNAL);
+        let ready = ppoll(fds, None, Some(waiting));
         let now = timeline::unblock(token);
         if ready > 0 {
             break Ok(ready as usize);
         }
-        if alarm::deliver(now) && signals::is_seen(libc::SIGALRM) {
+        alarm::deliver(now);
+        // Perhaps it rang on the way here.
+        if alarm::rung() != rung && signals::is_seen(libc::SIGALRM) {
             break Err(BY_ALARM);
         }
         if ready < 0 && !WOKEN.get() {

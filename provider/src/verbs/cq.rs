@@ -12,6 +12,7 @@ use super::context::Context;
 use super::cq_ex::Cursor;
 use super::errno::{count, object, status, Errno, Result};
 use super::events::{wait_acknowledged, Kind};
+use super::timeline;
 use crate::abi::private::verbs_cq;
 
 /// A completion queue.
@@ -118,6 +119,7 @@ pub unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, entries: c_int) -> c_int {
         let entries = u32::try_from(entries).map_err(|_| Errno::EINVAL)?;
         // SAFETY: a live completion queue.
         let driver = &unsafe { Cq::of(cq) }.driver;
+        timeline::commands();
         driver.resize(entries)?;
         // SAFETY: as above; programs read this field only after the call.
         unsafe { (*cq).cqe = driver.entries() as c_int };

@@ -64,6 +64,7 @@ unsafe extern "C" fn parent() {
 
 unsafe extern "C" fn child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    super::timeline::forked();
     let held = HELD.try_with(|slot| slot.borrow_mut().take()).ok().flatten();
     let Some(mut contexts) = held else { return };
     for context in contexts.drain(..) {

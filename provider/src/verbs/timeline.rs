@@ -3,9 +3,10 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use model::attach::{on_alarm, Clocked, Wait, Watched};
+use model::attach::{on_alarm, Clocked, Starting, Wait, Watched};
 
 use super::card::Device;
 
@@ -13,10 +14,10 @@ use super::card::Device;
 #[path = "../../clock/src/abi.rs"]
 mod abi;
 
-use abi::{Attach, ConnKey, DeliverAlarm, Places, Timeline, WaitFd, VERSION};
+use abi::{Attach, ConnKey, DeliverAlarm, LocalNow, Places, Timeline, WaitFd, VERSION};
 
 /// The simulation that this process takes part in. It stays as long as the process.
-static CLOCK: OnceLock<Clocked> = OnceLock::new();
+static CLOCK: AtomicPtr<Clocked> = AtomicPtr::new(std::ptr::null_mut());
 
 /// A function of the clock library.
 ///
@@ -33,7 +34,7 @@ unsafe fn symbol<F: Copy>(name: &std::ffi::CStr) -> Option<F> {
 /// Lets the program's clock be the card's, if the card runs in simulated time.
 pub fn attach(device: &Arc<Device>) -> Result<(), String> {
     let Some(clock) = device.card().clocked() else { return Ok(()) };
-    if CLOCK.get().is_some_and(|known| known.same(&clock)) {
+    if self::clock().is_some_and(|known| known.same(&clock)) {
         return Ok(());
     }
     let missing = || {
@@ -42,10 +43,11 @@ pub fn attach(device: &Arc<Device>) -> Result<(), String> {
             .to_owned()
     };
     // SAFETY: the types are those of the library's interface, whose version `attach` checks.
-    let (attach, deliver) = unsafe {
+    let (attach, deliver, local) = unsafe {
         let attach: Attach = symbol(c"verbena_clock_attach").ok_or_else(missing)?;
         let deliver: DeliverAlarm = symbol(c"verbena_clock_deliver_alarm").ok_or_else(missing)?;
-        (attach, deliver)
+        let local: LocalNow = symbol(c"verbena_clock_local_now").ok_or_else(missing)?;
+        (attach, deliver, local)
     };
     DELIVER.get_or_init(|| deliver);
     on_alarm(|| {
@@ -55,12 +57,21 @@ pub fn attach(device: &Arc<Device>) -> Result<(), String> {
         }
     });
     driver::on_long_wait(|| {
-        if let Some(clock) = CLOCK.get() {
+        if let Some(clock) = self::clock() {
             clock.set_aside();
         }
     });
+    // What the program has read from its clock so far stays true.
+    // SAFETY: only loads.
+    let local = unsafe { local() };
+    if local > clock.clock() {
+        clock.sleep_until(local);
+    }
     let table = Timeline { clock_read_ps: clock.profile().host.clock_read_ps, ..TABLE };
-    if CLOCK.set(clock).is_err() {
+    // Never freed: a thread may be inside.
+    let clock = Box::into_raw(Box::new(clock));
+    let free = CLOCK.compare_exchange(std::ptr::null_mut(), clock, Ordering::AcqRel, Ordering::Relaxed);
+    if free.is_err() {
         return Err("a process can take part in one net of simulated time only".to_owned());
     }
     // SAFETY: the functions of the table match their types and need no data.
@@ -87,10 +98,19 @@ const TABLE: Timeline = Timeline {
     memory_wait,
     calls,
     alarm,
+    thread_starts: Some(thread_starts),
+    thread_runs: Some(thread_runs),
 };
 
 fn clock() -> Option<&'static Clocked> {
-    CLOCK.get()
+    // SAFETY: null or what is never freed.
+    unsafe { CLOCK.load(Ordering::Acquire).as_ref() }
+}
+
+/// In the child of a fork, which takes part in nothing yet.
+pub fn forked() {
+    CLOCK.store(std::ptr::null_mut(), Ordering::Release);
+    model::attach::forked();
 }
 
 fn key(key: *const ConnKey) -> (u32, u64, u64) {
@@ -168,6 +188,26 @@ extern "C" fn calls(_: *mut c_void) -> u64 {
 extern "C" fn alarm(_: *mut c_void, at: u64) {
     if let Some(clock) = clock() {
         clock.alarm(at);
+    }
+}
+
+extern "C" fn thread_starts(_: *mut c_void) -> u64 {
+    clock().and_then(Clocked::thread_starts).map_or(0, |place| u64::from(place.0) + 1)
+}
+
+extern "C" fn thread_runs(_: *mut c_void, token: u64, failed: bool) {
+    let place = Starting((token - 1) as u16);
+    match clock() {
+        Some(clock) if failed => clock.thread_fails(place),
+        Some(clock) => clock.thread_runs(place),
+        None => {}
+    }
+}
+
+/// The program waits for a command that takes the card long.
+pub fn commands() {
+    if let Some(clock) = clock() {
+        clock.spend(clock.profile().host.resize_ps);
     }
 }
 

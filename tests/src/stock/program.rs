@@ -1,7 +1,9 @@
 //! A program that runs, and what it says.
 #![allow(unsafe_code)]
 
+use std::fs::File;
 use std::io::Read;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -11,6 +13,16 @@ use std::time::{Duration, Instant};
 use super::{descendants, running};
 
 const PAUSE: Duration = Duration::from_millis(2);
+
+/// One pipe for all that a program says: with two, what comes first would be decided by who reads.
+fn pipe() -> (OwnedFd, OwnedFd) {
+    let mut ends = [0; 2];
+    // SAFETY: room for two descriptors, which are nobody else's.
+    unsafe {
+        assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0, "a pipe");
+        (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
+    }
+}
 
 /// A running program. It and all it started are killed when this is dropped.
 pub struct Program {
@@ -27,7 +39,7 @@ pub struct Program {
 pub struct Ended {
     /// Its status; none when it had to be killed after the time limit.
     pub status: Option<ExitStatus>,
-    /// All that it wrote to stdout and stderr.
+    /// All that it wrote to stdout and stderr, in the order in which it did.
     pub said: String,
     /// How long it ran.
     pub took: Duration,
@@ -57,7 +69,9 @@ impl Program {
     pub fn start(mut command: Command) -> Program {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let (reader, writer) = pipe();
+        let other = writer.try_clone().expect("a descriptor");
+        command.stdin(Stdio::null()).stdout(writer).stderr(other).process_group(0);
         // SAFETY: one system call.
         unsafe {
             command.pre_exec(|| {
@@ -65,16 +79,11 @@ impl Program {
                 Ok(())
             })
         };
-        let mut child =
-            command.spawn().unwrap_or_else(|error| panic!("`{line}` could not be started: {error}"));
+        let child = command.spawn().unwrap_or_else(|error| panic!("`{line}` could not be started: {error}"));
         let said = Arc::new(Mutex::new(Vec::new()));
-        let mut readers = Vec::new();
-        if let Some(stdout) = child.stdout.take() {
-            readers.push(collect(stdout, said.clone()));
-        }
-        if let Some(stderr) = child.stderr.take() {
-            readers.push(collect(stderr, said.clone()));
-        }
+        // Its ends of the pipe, without which there is no end of it.
+        drop(command);
+        let readers = vec![collect(File::from(reader), said.clone())];
         Program { line, child, said, readers, status: None, started: Instant::now() }
     }
 

@@ -4,7 +4,8 @@ use std::borrow::Borrow;
 
 use super::super::runner::Runner;
 use super::super::wall::Wall;
-use super::{called, Held, EMPTY, HORIZON};
+use super::polls::row_ends;
+use super::{called, Held, HORIZON};
 use crate::device::Device;
 use crate::segment::{LockError, Segment};
 use crate::sim::actors::State;
@@ -48,7 +49,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// The same with the lock, and with the bytes that are written. Returns when the card sees it.
     fn bell_held(&self, me: u16, cost: u64, (event, bytes): (Event, u64), guard: Held<'_>) -> u64 {
         called();
-        EMPTY.set(0);
+        row_ends();
         let p = self.profile();
         let (clock, guard) = self.spend_held(me, cost, guard);
         let at = clock + p.pcie.mmio_ps.max(1) + p.pcie.pcie_bps.time(bytes + u64::from(p.pcie.mwr_overhead));

@@ -2,7 +2,7 @@
 
 use super::super::runner::Runner;
 use super::super::OpenError;
-use super::Watched;
+use super::{Starting, Watched};
 use crate::segment::Segment;
 use crate::sim::Wait;
 
@@ -39,6 +39,20 @@ impl Clocked {
         self.0.engine(&guard, |e| e.env.sim.executed)
     }
 
+    /// This thread's clock (ps).
+    #[inline]
+    #[must_use]
+    pub fn clock(&self) -> u64 {
+        self.0.clock()
+    }
+
+    /// A counter that changes with each call of the program.
+    #[inline]
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.0.calls()
+    }
+
     /// Whether both are of the same net.
     #[must_use]
     pub fn same(&self, other: &Clocked) -> bool {
@@ -52,6 +66,7 @@ macro_rules! delegate {
             $($(#[$doc])*
             #[inline]
             pub fn $name(&self $(, $arg: $type)*) $(-> $result)? {
+                super::polls::looks();
                 self.0.$name($($arg),*)
             })*
         }
@@ -59,8 +74,6 @@ macro_rules! delegate {
 }
 
 delegate! {
-    /// This thread's clock (ps).
-    fn clock(&self) -> u64;
     /// The program has used so much time; returns its clock.
     fn spend(&self, ps: u64) -> u64;
     /// The program waits so long, or less if its memory is written; returns its clock.
@@ -81,8 +94,12 @@ delegate! {
     fn closed(&self, key: crate::sim::StreamKey);
     /// The thread spins on these places of its memory: waits for the next write to them; returns the clock.
     fn memory_wait(&self, watched: Watched) -> u64;
-    /// A counter that changes with each call of the program.
-    fn calls(&self) -> u64;
+    /// A thread is about to be started: its place; `None`: there is no room.
+    fn thread_starts(&self) -> Option<Starting>;
+    /// This thread is the one that was to be started.
+    fn thread_runs(&self, place: Starting);
+    /// It could not be started.
+    fn thread_fails(&self, place: Starting);
     /// The program wants SIGALRM at this time.
     fn alarm(&self, at: u64);
 }

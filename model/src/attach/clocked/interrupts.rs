@@ -4,7 +4,8 @@ use std::borrow::Borrow;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::runner::Runner;
-use super::{tid, LEAVER, ME};
+use super::threads::{LEAVER, ME};
+use super::tid;
 use crate::segment::Segment;
 use crate::sim::actors::State;
 use crate::sim::Those;

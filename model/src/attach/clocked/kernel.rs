@@ -68,7 +68,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
             if sim.actors.all[me as usize].state == State::Blocked {
-                let latest = sim.latest();
+                let latest = sim.latest_for(me);
                 sim.actors.all[me as usize].release(latest);
             }
         });
@@ -107,6 +107,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         let me = self.me();
         if let Ok(guard) = self.locked() {
             self.engine(&guard, |e| e.env.sim.actors.all[me as usize].alarm = at);
+            HORIZON.set(0);
         }
     }
 }

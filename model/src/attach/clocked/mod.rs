@@ -9,6 +9,8 @@ mod handle;
 mod held;
 mod interrupts;
 mod kernel;
+mod polls;
+mod threads;
 mod wait;
 
 use std::borrow::Borrow;
@@ -19,55 +21,33 @@ use std::time::Duration;
 
 use super::net::Net;
 use super::runner::Runner;
-use super::standstill::{self, patience, Sleeper, Standstill};
+use super::standstill::{self, patience, Look, Sleeper, Standstill};
 use crate::segment::{now_ns, Guard, LockError, Segment};
 use crate::sim::actors::{Actor, State, Watched};
-use crate::sim::{Engine, Outcome, Sim, SimEnv, FOREVER};
+use crate::sim::{signal_pending, Engine, Outcome, Sim, SimEnv, FOREVER};
 
 pub use handle::{simulated_time, Clocked};
 use held::Held;
+pub(super) use threads::on_thread_end;
+pub use threads::{forked, Starting};
+use threads::{LEFT, ME};
 pub(super) use wait::prepare;
 use wait::{core, other_core, wait};
 
 /// How long an operation waits for the lock.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Empty polls in a row after which the next one waits for a completion, as all that would follow.
-const EMPTY_POLLS: u32 = 2;
 /// Tries to get the lock before a thread sleeps for it, where there is another core.
 const TRIES: u32 = 500;
 
 thread_local! {
-    /// Place of this thread's actor plus one; 0: none.
-    static ME: Cell<u32> = const { Cell::new(0) };
     /// The clock may be moved on to before this time without looking.
     static HORIZON: Cell<u64> = const { Cell::new(0) };
-    /// The clock at which the thread has left, plus one: exit handlers may still call.
-    static LEFT: Cell<u64> = const { Cell::new(0) };
-    /// Empty polls in a row.
-    static EMPTY: Cell<u32> = const { Cell::new(0) };
-    /// Leaves when the thread ends.
-    static LEAVER: Leaver = const { Leaver };
 }
 
 /// Calls into the library so far: has a program called since?
 static CALLS: AtomicU64 = AtomicU64::new(0);
 /// To be called when a wait passed the program's alarm.
 static ON_ALARM: OnceLock<fn()> = OnceLock::new();
-/// How a thread that ends is taken from its timeline.
-static LEAVE: OnceLock<Box<dyn Fn(u16) -> bool + Send + Sync>> = OnceLock::new();
-
-struct Leaver;
-
-impl Drop for Leaver {
-    fn drop(&mut self) {
-        let me = ME.get();
-        if let (Some(leave), true) = (LEAVE.get(), me != 0) {
-            if leave((me - 1) as u16) {
-                ME.set(0);
-            }
-        }
-    }
-}
 
 /// What ends a wait for memory.
 #[derive(Clone, Copy)]
@@ -170,7 +150,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         let guard = self.must_lock();
         self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
-            let latest = sim.latest();
+            let latest = sim.latest_for(me);
             sim.actors.all[me as usize].aside.store(false, Ordering::Relaxed);
             sim.actors.all[me as usize].release(latest);
         });
@@ -191,48 +171,6 @@ impl<S: Borrow<Segment>> Runner<S> {
             })
         });
         guard.wakes(those.unwrap_or_default());
-    }
-
-    /// The thread takes part from the moment on at which all others wait for something: so that where it
-    /// begins does not depend on how fast it was started.
-    #[cold]
-    fn join(&self) -> u16 {
-        let member = self.segment().member();
-        let tid = tid();
-        let mut tries = 25_000;
-        loop {
-            let guard = self.must_lock();
-            let joined = self.engine(&guard, |e| {
-                let sim = &mut *e.env.sim;
-                let others = sim
-                    .actors
-                    .used()
-                    .iter()
-                    .any(|a| a.member != member && a.state != State::Blocked && a.state.takes_part());
-                if others && tries != 0 {
-                    return None;
-                }
-                Some(sim.join(member, std::process::id(), tid))
-            });
-            drop(guard);
-            match joined {
-                Some(Some(at)) => {
-                    ME.set(u32::from(at) + 1);
-                    HORIZON.set(0);
-                    // Refused in exit handlers: the process's end is near, and takes the actor with it.
-                    let _ = LEAVER.try_with(|_| ());
-                    return at;
-                }
-                Some(None) => {
-                    eprintln!("verbena: too many threads take part in simulated time");
-                    std::process::abort();
-                }
-                None => {
-                    tries -= 1;
-                    std::thread::sleep(Duration::from_micros(200));
-                }
-            }
-        }
     }
 
     /// This thread's clock.
@@ -271,23 +209,10 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.advance(me, at.max(now), Until::Time)
     }
 
-    /// A poll found nothing.
-    pub fn polled_nothing(&self) {
-        called();
-        let cost = self.profile().host.poll_empty_ps.max(1);
-        let empty = EMPTY.get();
-        EMPTY.set(empty.saturating_add(1));
-        if empty < EMPTY_POLLS {
-            self.spend(cost);
-        } else {
-            self.advance(self.me(), FOREVER, Until::Entry(cost));
-        }
-    }
-
     /// A poll found completions.
     pub fn polled(&self, completions: usize) {
         called();
-        EMPTY.set(0);
+        polls::row_ends();
         let host = &self.profile().host;
         self.spend(host.poll_ps + completions as u64 * host.poll_cqe_ps);
         self.trace_polled();
@@ -372,7 +297,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// Executes events, and waits for others, until the wait of actor `me` has come to its end.
     fn finish<'a>(&'a self, me: u16, mut guard: Held<'a>) -> (u64, Held<'a>) {
-        let mut still = Standstill::default();
+        let mut still = Standstill::NEW;
         let mut sleeper = Sleeper::default();
         loop {
             let (outcome, those) = self.engine(&guard, |e| (e.run(me), e.env.sim.notify(me)));
@@ -381,12 +306,13 @@ impl<S: Borrow<Segment>> Runner<S> {
                 HORIZON.set(horizon);
                 return (clock, guard);
             }
-            let (executed, alone, for_time) = self.engine(&guard, |e| {
+            let (executed, alone, for_time, for_memory) = self.engine(&guard, |e| {
                 let sim = &*e.env.sim;
                 let a = &sim.actors.all[me as usize];
                 // Nobody has come yet who could do something.
                 let alone = outcome == Outcome::Idle && !sim.has_others(a.member);
-                (sim.executed, alone, a.target != FOREVER)
+                let (for_time, spins) = (a.target != FOREVER, a.step != 0 && !a.entries);
+                (sim.executed, alone, for_time, spins && !for_time)
             });
             let actor = &self.actors()[me as usize];
             let seen = actor.word.load(Ordering::Acquire);
@@ -403,10 +329,20 @@ impl<S: Borrow<Segment>> Runner<S> {
                 guard = self.must_lock();
                 continue;
             }
-            if in_vain && !alone && still.too_long(executed) {
-                self.give_up();
+            if in_vain {
+                self.stands_still(still.look(executed), alone);
             }
             guard = self.must_lock();
+            if in_vain && for_memory && signal_pending() {
+                // What spins on memory is found again, if the handler of that signal lets it.
+                let clock = self.engine(&guard, |e| {
+                    let a = &mut e.env.sim.actors.all[me as usize];
+                    a.target = a.now();
+                    a.arrive()
+                });
+                HORIZON.set(0);
+                return (clock, guard);
+            }
         }
     }
 
@@ -439,13 +375,16 @@ impl<S: Borrow<Segment>> Runner<S> {
         those.is_some()
     }
 
-    /// Time stands still: says who waits for what, and ends.
-    #[cold]
-    fn give_up(&self) -> ! {
+    /// If nothing has happened for long: says who waits for what, and ends after longer, unless it is `alone`: then
+    /// somebody may still come.
+    fn stands_still(&self, look: Look, alone: bool) {
+        if look == Look::Moves || look == Look::TooLong && alone {
+            return;
+        }
         let guard = self.must_lock();
         let text = self.engine(&guard, |e| e.env.sim.describe());
         drop(guard);
-        standstill::end(&text)
+        standstill::tell(look, alone, &text);
     }
 
     /// The lock, for what a program cannot go on without.
@@ -485,27 +424,6 @@ impl<S: Borrow<Segment>> Runner<S> {
             self.segment().arm_deadline(now_ns());
         }
     }
-
-    /// This thread ends, and takes part no more; false if it takes the process with it, whose exit handlers
-    /// still use its clock.
-    pub fn leave(&self, me: u16) -> bool {
-        let Ok(guard) = self.locked() else { return true };
-        let (member, tid) = (self.segment().member(), tid());
-        let those = self.engine(&guard, |e| {
-            let sim = &mut *e.env.sim;
-            let mine = sim.actors.used().iter().filter(|a| a.member == member && a.state.takes_part());
-            if sim.actors.all[me as usize].tid == std::process::id() && mine.count() == 1 {
-                return None;
-            }
-            let a = &mut sim.actors.all[me as usize];
-            LEFT.set(a.now() + 1);
-            let those = sim.leave(|a| a.member == member && a.tid == tid);
-            self.segment().arm_deadline(now_ns());
-            Some(those)
-        });
-        guard.wakes(those.unwrap_or_default());
-        those.is_some()
-    }
 }
 
 /// This thread's number.
@@ -521,9 +439,4 @@ fn called() {
 /// What to call when a wait has passed the program's alarm.
 pub fn on_alarm(ring: fn()) {
     let _ = ON_ALARM.set(ring);
-}
-
-/// How a thread that ends leaves.
-pub(super) fn on_thread_end(leave: impl Fn(u16) -> bool + Send + Sync + 'static) {
-    let _ = LEAVE.set(Box::new(leave));
 }

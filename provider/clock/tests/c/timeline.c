@@ -26,6 +26,8 @@ struct table {
 	void (*closed)(void *, const struct key *);
 	uint64_t (*memory_wait)(void *, const struct places *), (*calls)(void *);
 	void (*alarm)(void *, uint64_t);
+	uint64_t (*thread_starts)(void *);
+	void (*thread_runs)(void *, uint64_t, _Bool);
 };
 
 struct process { uint64_t clock, deadline, alarm; int blocked, pid, tid; };

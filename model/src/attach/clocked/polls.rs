@@ -1,0 +1,172 @@
+//! Polls that find nothing.
+//!
+//! A program that waits polls again and again, and each empty poll only costs time. After a few of them in a row
+//! the next one stands for many: it ends with the completion, or after a while without one, for the program may have
+//! a deadline of its own, look at something else in turn, or count its polls. How long a while is depends on what
+//! the program is seen to do between its polls, and on what is going on at all.
+
+use std::borrow::Borrow;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::Ordering;
+
+use super::super::runner::Runner;
+use super::super::standstill::{Look, Standstill};
+use super::{called, Held, Until};
+use crate::segment::Segment;
+use crate::sim::FOREVER;
+
+/// Empty polls in a row that are no more than that.
+const FEW: u32 = 2;
+/// While something is going on, a poll of a program that only polls stands for so much time (ps), or for
+/// this part of the wait so far, up to so much.
+const WHILE: u64 = 4_000_000;
+const PART: u64 = 8;
+const LONGEST: u64 = 1_000_000_000;
+/// A program that looks at something else between its polls is late by no more than this part of its wait, and by
+/// no more than so much (ps).
+const LOOKING_PART: u64 = 128;
+const LOOKING_LONGEST: u64 = 500_000_000;
+/// A program that has not looked for so many times as many polls as before does so no more.
+const LOOKS_NO_MORE: u32 = 16;
+/// So many polls in a row are what they are while nothing is going on; then one goes on to what happens next.
+const QUIET: u32 = 1024;
+/// Polls between two looks at what is going on.
+const UNSEEN: u64 = 64;
+
+/// A thread's empty polls in a row.
+struct Row {
+    /// How many.
+    polls: Cell<u32>,
+    /// The clock at the first.
+    since: Cell<u64>,
+    /// Before this time nothing is going on.
+    quiet_until: Cell<u64>,
+    /// The program has looked at something else since the last poll.
+    looked: Cell<bool>,
+    /// Polls since it did, and between the last two times; 0: it does not.
+    unlooked: Cell<u32>,
+    every: Cell<u32>,
+    /// Notices that nothing comes of it.
+    still: RefCell<Standstill>,
+}
+
+thread_local! {
+    static ROW: Row = const {
+        Row {
+            polls: Cell::new(0),
+            since: Cell::new(0),
+            quiet_until: Cell::new(0),
+            looked: Cell::new(false),
+            unlooked: Cell::new(0),
+            every: Cell::new(0),
+            still: RefCell::new(Standstill::NEW),
+        }
+    };
+}
+
+/// The program has found something, or has given its cards something to do.
+#[inline]
+pub(super) fn row_ends() {
+    ROW.with(|row| {
+        row.polls.set(0);
+        row.looked.set(false);
+    });
+}
+
+/// The program looks at something else than a CQ: a clock, a socket.
+#[inline]
+pub(super) fn looks() {
+    ROW.with(|row| row.looked.set(true));
+}
+
+impl Row {
+    /// One more poll.
+    fn poll(&self) -> u32 {
+        let polls = self.polls.get();
+        self.polls.set(polls.saturating_add(1));
+        if self.looked.replace(false) {
+            if polls != 0 {
+                self.every.set(self.unlooked.get().max(1));
+            }
+            self.unlooked.set(0);
+        }
+        let unlooked = self.unlooked.get().saturating_add(1);
+        self.unlooked.set(unlooked);
+        if unlooked / LOOKS_NO_MORE > self.every.get() {
+            self.every.set(0);
+        }
+        polls
+    }
+
+    /// How long a poll may take of a program that looks at something else every so often.
+    fn patience(&self, waited: u64) -> u64 {
+        let every = self.every.get().max(self.unlooked.get());
+        (waited / LOOKING_PART).min(LOOKING_LONGEST) / u64::from(every)
+    }
+}
+
+impl<S: Borrow<Segment>> Runner<S> {
+    /// A poll found nothing.
+    pub fn polled_nothing(&self) {
+        called();
+        let cost = self.profile().host.poll_empty_ps.max(1);
+        ROW.with(|row| {
+            let polls = row.poll();
+            let me = self.me();
+            let now = self.actors()[me as usize].clock.load(Ordering::Relaxed);
+            if polls == 0 {
+                (row.since.set(now), row.quiet_until.set(0));
+                row.still.replace(Standstill::NEW);
+            }
+            let exact = polls < FEW
+                || now < row.quiet_until.get()
+                || row.every.get() != 0 && row.patience(now - row.since.get()) < 2 * cost;
+            if exact {
+                self.spend(cost);
+            } else {
+                self.poll_on(row, me, cost);
+            }
+        });
+    }
+
+    /// One poll for many.
+    fn poll_on(&self, row: &Row, me: u16, cost: u64) {
+        let mut guard = self.must_lock();
+        let now = self.actors()[me as usize].now();
+        let waited = now - row.since.get();
+        let time = if row.every.get() != 0 {
+            row.patience(waited)
+        } else {
+            guard = self.check_progress(row, me, guard);
+            let next = self.engine(&guard, |e| e.env.sim.next_without(me));
+            let time = (waited / PART).clamp(WHILE, LONGEST);
+            if next < now.saturating_add(time) {
+                time
+            } else if next == FOREVER || row.polls.get() < QUIET {
+                row.quiet_until.set(now.saturating_add(UNSEEN * cost).min(next));
+                drop(self.spend_held(me, cost, guard));
+                return;
+            } else {
+                next - now
+            }
+        };
+        // What comes is found by the same poll, whatever the one that stands for it began with.
+        let target = now.saturating_add(time.next_multiple_of(cost));
+        drop(self.advance_held(me, target, Until::Entry(cost), guard));
+    }
+
+    /// Sees to it that a program does not poll for ever without a word for what cannot come.
+    fn check_progress<'a>(&'a self, row: &Row, me: u16, guard: Held<'a>) -> Held<'a> {
+        let (executed, alone) = self.engine(&guard, |e| {
+            let sim = &*e.env.sim;
+            (sim.executed, !sim.has_others(sim.actors.all[me as usize].member))
+        });
+        let look = row.still.borrow_mut().look_sometimes(executed);
+        if look == Look::Moves {
+            return guard;
+        }
+        drop(guard);
+        self.stands_still(look, alone);
+        self.must_lock()
+    }
+}

@@ -1,0 +1,417 @@
+/* What ordinary programs do with time, on a card to which nothing comes unless the program says so.
+ *
+ * ordinary WHAT: see the table at the end. What it prints is the same in every run. */
+#include "rig.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <x86intrin.h>
+
+enum { MS = 1000000 };
+
+static struct side left, right;
+
+static int64_t ns(clockid_t clock)
+{
+    struct timespec time;
+    CHECK(!clock_gettime(clock, &time));
+    return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+static int64_t at(void)
+{
+    return ns(CLOCK_MONOTONIC);
+}
+
+static void open_both(void)
+{
+    left = make_side(open_device("verbena0"), NULL, 1 << 20);
+    right = make_side(open_device("verbena1"), NULL, 1 << 20);
+    connect_pair(&left, &right);
+}
+
+static int poll_once(void)
+{
+    struct ibv_wc wc;
+    int found = ibv_poll_cq(left.cq, 1, &wc);
+    CHECK(found >= 0);
+    CHECK(!found || wc.status == IBV_WC_SUCCESS);
+    return found;
+}
+
+/* So long it took, and that was the wish: not less, and little more. */
+static void took(const char *what, int64_t from, int64_t wish, int64_t more)
+{
+    int64_t time = at() - from;
+    printf("%s: %lld ns\n", what, (long long)time);
+    if (time < wish || time > wish + more)
+        die("%s took %lld ns instead of %lld to %lld", what, (long long)time, (long long)wish, (long long)(wish + more));
+}
+
+static void by_clock(void)
+{
+    for (int64_t wish = MS / 10; wish <= 10000LL * MS; wish *= 10) {
+        int64_t from = at();
+        while (!poll_once() && at() < from + wish)
+            ;
+        took("a deadline by clock_gettime", from, wish, wish / 50 + 1000);
+    }
+}
+
+static void by_tsc(void)
+{
+    int64_t from = at();
+    uint64_t until = __rdtsc() + 500 * MS; /* 1 GHz */
+    while (!poll_once() && __rdtsc() < until)
+        ;
+    took("a deadline by rdtsc", from, 500 * MS, 10 * MS);
+}
+
+static void by_gettimeofday(void)
+{
+    struct timeval begin, now;
+    int64_t from = at();
+    gettimeofday(&begin, NULL);
+    do
+        gettimeofday(&now, NULL);
+    while (!poll_once() && (now.tv_sec - begin.tv_sec) * 1000000 + now.tv_usec - begin.tv_usec < 300000);
+    took("a deadline by gettimeofday", from, 300 * MS - 2000, 10 * MS);
+}
+
+static void by_time(void)
+{
+    int64_t from = at();
+    time_t begin = time(NULL);
+    while (!poll_once() && time(NULL) < begin + 2)
+        ;
+    took("a deadline by time", from, 1000LL * MS, 1100LL * MS);
+}
+
+/* The clock is looked at every thousand polls. */
+static void now_and_then(void)
+{
+    int64_t from = at();
+    for (unsigned n = 1; !poll_once() && (n % 1000 || at() < from + 200 * MS); n++)
+        ;
+    took("a look at the clock after 1000 polls each", from, 200 * MS, 10 * MS);
+}
+
+static void counted(void)
+{
+    int64_t from = at();
+    for (int i = 0; i < 10; i++)
+        CHECK(!poll_once());
+    took("10 polls", from, 100, 5000);
+    from = at();
+    for (int i = 0; i < 2000000; i++)
+        CHECK(!poll_once());
+    took("2000000 polls", from, 2000000, 80 * MS);
+}
+
+/* As programs look whether anything is left. */
+static void drained(void)
+{
+    for (int i = 0; i < 20; i++) {
+        post(&left, &right.address, IBV_WR_RDMA_WRITE, i, 0, 4096);
+        expect(&left, i);
+    }
+    int64_t from = at();
+    for (int i = 0; i < 100; i++)
+        CHECK(!poll_once());
+    took("100 polls after traffic", from, 500, 10000);
+}
+
+static void *says_after_2ms(void *fd)
+{
+    usleep(2000);
+    CHECK(write(*(int *)fd, "x", 1) == 1);
+    return NULL;
+}
+
+static void cq_and_socket(void)
+{
+    int ends[2];
+    CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, says_after_2ms, &ends[1]));
+    int64_t from = at();
+    struct pollfd fd = { .fd = ends[0], .events = POLLIN };
+    while (!poll_once() && !poll(&fd, 1, 0))
+        ;
+    CHECK(fd.revents & POLLIN);
+    int64_t time = at() - from;
+    if (time < 2 * MS || time > 3 * MS)
+        die("it came after %lld ns", (long long)time);
+    printf("it came\n");
+    pthread_join(thread, NULL);
+}
+
+static void two_cqs(void)
+{
+    int64_t from = at();
+    struct ibv_wc wc;
+    while (ibv_poll_cq(left.cq, 1, &wc) == 0 && ibv_poll_cq(right.cq, 1, &wc) == 0 && at() < from + 50 * MS)
+        ;
+    took("two CQs", from, 50 * MS, MS);
+    post(&left, &right.address, IBV_WR_RDMA_WRITE, 7, 0, 4096);
+    from = at();
+    while (ibv_poll_cq(right.cq, 1, &wc) == 0 && ibv_poll_cq(left.cq, 1, &wc) == 0)
+        ;
+    took("a completion in one of them", from, 1000, 20000);
+}
+
+static void by_epoll(void)
+{
+    int ends[2], epoll = epoll_create1(0);
+    CHECK(!pipe(ends));
+    CHECK(!ibv_req_notify_cq(left.cq, 0));
+    struct epoll_event channel = { .events = EPOLLIN, .data.u32 = 1 }, byte = { .events = EPOLLIN, .data.u32 = 2 }, got;
+    CHECK(!epoll_ctl(epoll, EPOLL_CTL_ADD, left.channel->fd, &channel));
+    CHECK(!epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &byte));
+    for (int i = 0; i < 20; i++) {
+        int64_t from = at();
+        CHECK(epoll_wait(epoll, &got, 1, 10) == 0);
+        took("epoll", from, 10 * MS, MS);
+    }
+    int64_t from = at();
+    post(&left, &right.address, IBV_WR_RDMA_WRITE, 1, 0, 4096);
+    CHECK(epoll_wait(epoll, &got, 1, 1000) == 1 && got.data.u32 == 1);
+    took("an event", from, 1000, 50000);
+    struct ibv_cq *cq;
+    void *context;
+    CHECK(!ibv_get_cq_event(left.channel, &cq, &context));
+    ibv_ack_cq_events(cq, 1);
+    expect(&left, 1);
+    CHECK(write(ends[1], "x", 1) == 1);
+    CHECK(epoll_wait(epoll, &got, 1, 1000) == 1 && got.data.u32 == 2);
+}
+
+static void by_select(void)
+{
+    for (int i = 0; i < 20; i++) {
+        fd_set set;
+        FD_ZERO(&set);
+        FD_SET(left.channel->fd, &set);
+        struct timeval time = { .tv_usec = 20000 };
+        int64_t from = at();
+        CHECK(select(left.channel->fd + 1, &set, NULL, NULL, &time) == 0);
+        took("select", from, 20 * MS, MS);
+        CHECK(!poll_once());
+    }
+}
+
+static void conditions(void)
+{
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t condition;
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&condition, &attributes);
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < 5; i++) {
+        int64_t from = at(), until = from + 30 * MS;
+        struct timespec time = { until / 1000000000, until % 1000000000 };
+        CHECK(pthread_cond_timedwait(&condition, &mutex, &time) == ETIMEDOUT);
+        took("a condition", from, 30 * MS, MS);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+static volatile sig_atomic_t rung;
+
+static void rings(int signal)
+{
+    (void)signal;
+    rung++;
+}
+
+static void handle(int signal, int flags)
+{
+    struct sigaction action = { .sa_handler = rings, .sa_flags = flags };
+    CHECK(!sigaction(signal, &action, NULL));
+}
+
+static void timers(void)
+{
+    int ends[2];
+    char byte;
+    CHECK(!pipe(ends));
+    handle(SIGALRM, 0);
+    struct itimerval timer = { .it_value.tv_usec = 5000, .it_interval.tv_usec = 5000 };
+    int64_t from = at();
+    CHECK(!setitimer(ITIMER_REAL, &timer, NULL));
+    for (int i = 0; i < 10; i++)
+        CHECK(read(ends[0], &byte, 1) == -1 && errno == EINTR);
+    took("ten alarms in read", from, 50 * MS, MS);
+    rung = 0;
+    from = at();
+    while (!rung)
+        poll_once();
+    took("an alarm in a loop that polls", from, 0, 5 * MS);
+    rung = 0;
+    from = at();
+    for (int i = 0; i < 10; i++)
+        CHECK(poll(NULL, 0, -1) == -1 && errno == EINTR);
+    took("ten alarms in poll", from, 45 * MS, 6 * MS);
+    timer = (struct itimerval){ 0 };
+    CHECK(!setitimer(ITIMER_REAL, &timer, NULL));
+    from = at();
+    CHECK(poll(NULL, 0, 30) == 0);
+    took("poll without an alarm", from, 30 * MS, MS);
+}
+
+/* Signals that never come interrupt nothing. */
+static void uninterrupted(void)
+{
+    handle(SIGUSR1, 0);
+    struct pollfd fd = { .fd = left.channel->fd, .events = POLLIN };
+    fcntl(left.channel->fd, F_SETFL, O_NONBLOCK);
+    struct ibv_cq *cq;
+    void *context;
+    for (int i = 0; i < 20000; i++) {
+        CHECK(poll(&fd, 1, 0) == 0);
+        CHECK(ibv_get_cq_event(left.channel, &cq, &context) == -1 && errno == EAGAIN);
+    }
+    printf("nothing came\n");
+}
+
+static void *reads_clock(void *last)
+{
+    int64_t seen = atomic_load((_Atomic int64_t *)last), now = at();
+    if (now < seen)
+        die("a thread reads %lld after %lld", (long long)now, (long long)seen);
+    atomic_store((_Atomic int64_t *)last, now);
+    return NULL;
+}
+
+/* From before the card is opened to after a child, in threads, by each clock. */
+static void monotonic(void)
+{
+    clockid_t clocks[] = { CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_PROCESS_CPUTIME_ID, CLOCK_BOOTTIME };
+    int64_t before[4];
+    sleep(2);
+    for (int i = 0; i < 4; i++)
+        before[i] = ns(clocks[i]);
+    uint64_t tsc = __rdtsc();
+    open_both();
+    CHECK(__rdtsc() >= tsc);
+    for (int i = 0; i < 4; i++) {
+        int64_t now = ns(clocks[i]);
+        printf("clock %d: %lld after %lld\n", i, (long long)now, (long long)before[i]);
+        CHECK(now >= before[i] && now < before[i] + 100 * MS);
+    }
+    _Atomic int64_t last = at();
+    for (int i = 0; i < 50; i++) {
+        pthread_t thread;
+        atomic_store(&last, at());
+        CHECK(!pthread_create(&thread, NULL, reads_clock, &last));
+        pthread_join(thread, NULL);
+        CHECK(at() >= atomic_load(&last));
+        poll_once();
+    }
+}
+
+static void forked(void)
+{
+    int ends[2];
+    CHECK(!pipe(ends));
+    int64_t from = at();
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK(at() >= from);
+        struct side other = make_side(open_device("verbena1"), NULL, 4096);
+        int64_t begin = at();
+        struct ibv_wc wc;
+        while (!ibv_poll_cq(other.cq, 1, &wc) && at() < begin + 20 * MS)
+            ;
+        CHECK(at() < begin + 30 * MS);
+        CHECK(write(ends[1], "x", 1) == 1);
+        usleep(1000);
+        _exit(3);
+    }
+    char byte;
+    CHECK(read(ends[0], &byte, 1) == 1);
+    int64_t begin = at();
+    while (!poll_once() && at() < begin + 20 * MS)
+        ;
+    took("a deadline beside a child", begin, 20 * MS, MS);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 3);
+}
+
+static void nothing(void)
+{
+}
+
+/* Completions that are on their way are not lost, and a CQ that is too small for what was posted is refused. */
+static void resized(void)
+{
+    for (int round = 0; round < 80; round++) {
+        struct ibv_wc wc;
+        for (int i = 0; i < 6; i++)
+            post(&left, &right.address, IBV_WR_RDMA_WRITE, i, 0, 64);
+        int64_t until = at() + round * 50;
+        while (at() < until)
+            ;
+        CHECK(!ibv_resize_cq(left.cq, round % 2 ? 256 : 512));
+        int64_t deadline = at() + MS;
+        int found = 0;
+        while (found < 6 && at() < deadline)
+            found += ibv_poll_cq(left.cq, 1, &wc);
+        if (found != 6)
+            die("%d of 6 completions after a resize %d ns behind the posts", found, round * 50);
+    }
+    for (int i = 0; i < 6; i++)
+        post(&left, &right.address, IBV_WR_RDMA_WRITE, i, 0, 64);
+    CHECK(ibv_resize_cq(left.cq, 1) == EINVAL);
+    for (int i = 0; i < 6; i++)
+        expect(&left, i);
+    printf("all came\n");
+}
+
+static void for_ever(void)
+{
+    while (!poll_once())
+        ;
+}
+
+static void spins(void)
+{
+    while (!left.buffer[0])
+        ;
+}
+
+int main(int count, char **arguments)
+{
+    static const struct {
+        const char *name;
+        void (*open)(void), (*run)(void);
+    } all[] = {
+        { "clock", open_both, by_clock },        { "tsc", open_both, by_tsc },
+        { "gettimeofday", open_both, by_gettimeofday }, { "time", open_both, by_time },
+        { "now-and-then", open_both, now_and_then }, { "counted", open_both, counted },
+        { "drained", open_both, drained },       { "cq-and-socket", open_both, cq_and_socket },
+        { "two-cqs", open_both, two_cqs },       { "epoll", open_both, by_epoll },
+        { "select", open_both, by_select },      { "condition", open_both, conditions },
+        { "timers", open_both, timers },         { "uninterrupted", open_both, uninterrupted },
+        { "monotonic", nothing, monotonic },     { "fork", open_both, forked },
+        { "resize", open_both, resized },        { "for-ever", open_both, for_ever },
+        { "spins", open_both, spins },
+    };
+    for (size_t i = 0; count == 2 && i < sizeof all / sizeof *all; i++)
+        if (strcmp(arguments[1], all[i].name) == 0) {
+            all[i].open();
+            all[i].run();
+            printf("OK\n");
+            return 0;
+        }
+    die("usage: ordinary WHAT");
+}

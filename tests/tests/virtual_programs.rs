@@ -1,0 +1,128 @@
+//! Ordinary programs in simulated time: they wait for nothing to come, poll with deadlines of their own, use clocks,
+//! timers, threads and event loops. None hangs, and each says the same in every run.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use tests::stock::{compile_c, need, Ended, Program, StockNet};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const VIRTUAL: &[&str] = &["--clock", "virtual"];
+
+/// `tests/c/ordinary.c`, compiled once.
+fn ordinary() -> &'static Path {
+    static PROGRAM: OnceLock<(PathBuf, tempfile::TempDir)> = OnceLock::new();
+    let (program, _) = PROGRAM.get_or_init(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        (compile_c("ordinary", directory.path()), directory)
+    });
+    program
+}
+
+fn run(program: &Path, arguments: &[&str]) -> String {
+    let net = StockNet::new();
+    let ended = Program::start(net.command(VIRTUAL, program, arguments)).wait(LIMIT);
+    assert!(ended.good() && ended.said.contains("OK"), "{arguments:?}: {}\n{}", ended.how(), ended.said);
+    net.expect_gone();
+    ended.said
+}
+
+/// Each of them twice.
+macro_rules! programs {
+    ($($(#[$doc:meta])* $test:ident = $what:literal;)*) => {$(
+        $(#[$doc])*
+        #[test]
+        fn $test() {
+            assert_eq!(run(ordinary(), &[$what]), run(ordinary(), &[$what]));
+        }
+    )*};
+}
+
+programs! {
+    polls_with_a_deadline_by_clock_gettime = "clock";
+    polls_with_a_deadline_by_rdtsc = "tsc";
+    polls_with_a_deadline_by_gettimeofday = "gettimeofday";
+    polls_with_a_deadline_by_time = "time";
+    looks_at_the_clock_now_and_then = "now-and-then";
+    counts_its_polls = "counted";
+    drains_an_empty_cq = "drained";
+    polls_a_cq_and_a_socket = "cq-and-socket";
+    polls_two_cqs = "two-cqs";
+    an_event_loop_by_epoll = "epoll";
+    select_with_a_time_out = "select";
+    conditions_with_time_outs = "condition";
+    signals_and_timers = "timers";
+    signals_that_never_come_interrupt_nothing = "uninterrupted";
+    clocks_never_go_back = "monotonic";
+    a_child_with_a_card_of_its_own = "fork";
+    a_resized_cq_keeps_what_is_on_its_way = "resize";
+}
+
+#[test]
+fn python_with_threads_and_select() {
+    // Debian's, for which pyverbs is installed.
+    let python = Path::new("/usr/bin/python3");
+    need("python3");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/ordinary.py");
+    let script = script.to_str().expect("UTF-8");
+    assert_eq!(run(python, &[script]), run(python, &[script]));
+}
+
+/// A process that waits for ever, started first; it stays until dropped.
+fn waits_for_ever(net: &StockNet, what: &str) -> Program {
+    let program = Program::start(net.command(VIRTUAL, ordinary(), &[what]));
+    // It has a card when its net runs.
+    let since = Instant::now();
+    while !net.socket().exists() {
+        assert!(since.elapsed() < LIMIT, "no net: {}", program.said());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    program
+}
+
+/// Others do not keep a program from its deadline.
+#[test]
+fn a_deadline_beside_one_who_waits_for_ever() {
+    for other in ["for-ever", "spins"] {
+        let net = StockNet::new();
+        let other = waits_for_ever(&net, other);
+        let ended = Program::start(net.command(VIRTUAL, ordinary(), &["tsc"])).wait(LIMIT);
+        assert!(ended.good(), "{}\n{}\n{}", ended.how(), ended.said, other.said());
+        drop(other);
+        net.expect_gone();
+    }
+}
+
+/// Nobody looks at silence: a program that cannot go on says why, within five seconds, and hears a signal.
+#[test]
+fn who_cannot_go_on_says_why() {
+    for what in ["for-ever", "spins"] {
+        let net = StockNet::new();
+        let mut program = waits_for_ever(&net, what);
+        program.expect("nothing has happened in simulated time for 4 s, nobody else is on this net", LIMIT);
+        program.signal(libc::SIGTERM);
+        let ended = program.wait(LIMIT);
+        assert!(ended.status.is_some() && !ended.good(), "{what}: {}\n{}", ended.how(), ended.said);
+        net.expect_gone();
+    }
+}
+
+/// Two that wait for each other end.
+#[test]
+fn two_that_cannot_go_on_end() {
+    let net = StockNet::new();
+    let start = || {
+        let mut command = net.command(VIRTUAL, ordinary(), &["for-ever"]);
+        command.env("VERBENA_PATIENCE", "2");
+        Program::start(command)
+    };
+    let (one, other) = (start(), start());
+    let (one, other): (Ended, Ended) = (one.wait(LIMIT), other.wait(LIMIT));
+    let gave_up = |ended: &Ended| {
+        let code = ended.status.and_then(|status| status.code());
+        code == Some(124) && ended.said.contains("simulated time stood still for 2 s")
+    };
+    // The one that is left is alone on its net.
+    assert!(gave_up(&one) || gave_up(&other), "{}\n{}\n{}\n{}", one.how(), one.said, other.how(), other.said);
+}
