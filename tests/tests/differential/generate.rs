@@ -87,7 +87,8 @@ fn drained(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Unit 
     let notify = random.of(&[-1, 0, 1]);
     let stop = pair.line('M', side, &format!("4 {notify}"));
     let lines = [stop, pair.line('V', side, ""), pair.line('M', side, "3 -1")];
-    let at = if random.percent(50) { 0 } else { unit.then.len() - 1 };
+    // A chain that fails does so before or after the state changes.
+    let at = if random.percent(50) || !well || !pair.is_right() { 0 } else { unit.then.len() - 1 };
     if at == 0 {
         // What is posted while it is drained waits.
         let [stop, drained, on] = lines;
