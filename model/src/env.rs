@@ -171,10 +171,9 @@ pub trait Env {
     fn rq_producer(&mut self, card: u8, qp: u16, watch: bool) -> u32;
     /// The producer index of a shared receive queue.
     fn srq_producer(&mut self, card: u8, srq: u16) -> u32;
-    /// Resets the doorbells of a QP to zero (creation, reset); from now on only this function rings them, with the
-    /// QP's number. `None`: nobody does.
-    fn reset_doorbells(&mut self, card: u8, qp: u16, owner: Option<(u16, u32)>);
-    /// Resets the doorbell of an SRQ to zero, which is this function's.
+    /// Resets the doorbells of a QP to zero (creation, reset); only this function rings them from now on.
+    fn reset_doorbells(&mut self, card: u8, qp: u16, function: Option<u16>);
+    /// Resets the doorbell of an SRQ to zero; only this function rings it from now on.
     fn reset_srq_doorbell(&mut self, card: u8, srq: u16, function: Option<u16>);
 
     /// Writes `len` bytes of a packet's payload from `offset` on to memory.

@@ -49,3 +49,13 @@ fn the_side_whose_memory_goes_is_the_one_that_failed() {
         }
     }
 }
+
+#[test]
+fn what_is_gathered_does_not_pile_up() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = tempfile::tempdir().unwrap();
+    let gather = compile_c("gather", directory.path());
+    let net = StockNet::new();
+    let ended = Program::start(net.command(&[], &gather, &[])).wait(Duration::from_secs(60));
+    assert!(ended.good() && ended.said.contains("OK"), "{}\n{}", ended.how(), ended.said);
+}

@@ -28,19 +28,10 @@ pub(crate) struct SrqBell {
     pub owner: AtomicU32,
 }
 
-impl SrqBell {
-    /// The number of an SRQ as it is in `owner`: they begin with 0, which is nobody's.
-    #[inline(always)]
-    pub fn number(srq: u16) -> u32 {
-        u32::from(srq) + 1
-    }
-}
-
-/// The word for a queue pair or SRQ of a function. Others may ring as they like: the card hears only its owner.
-/// 0 is nobody's, and the number of no queue pair.
-#[inline(always)]
-pub(crate) fn owner(function: u16, number: u32) -> u32 {
-    u32::from(function) << 24 | number & 0xff_ffff
+/// The word for a function that owns a doorbell, or for nobody. Others may ring as they like: the card hears only its
+/// owner.
+pub(crate) fn owner(function: Option<u16>) -> u32 {
+    function.map_or(0, |function| u32::from(function) + 1)
 }
 
 /// Doorbells of one card.

@@ -13,7 +13,7 @@ use fpga_regs::{
     DOORBELL_RQ, DOORBELL_SQ, DOORBELL_SRQ,
 };
 
-use super::bells::{owner, SrqBell};
+use super::bells::owner;
 use super::runner::Runner;
 use crate::device::defect::Defect;
 use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
@@ -55,6 +55,8 @@ pub struct SegmentCard {
     pub(super) runner: Arc<Runner<Segment>>,
     pub(super) card: u8,
     pub(super) function: u16,
+    /// As whom it rings doorbells.
+    owner: u32,
     /// The card runs in simulated time.
     pub(super) simulated: bool,
     /// Interrupts seen, by vector.
@@ -111,7 +113,7 @@ impl SegmentCard {
         };
         let words = &runner.net().interrupts[card as usize][function as usize];
         let seen = std::array::from_fn(|v| AtomicU32::new(words[v].load(Ordering::Acquire)));
-        Ok(SegmentCard { card: card as u8, function, simulated, seen, runner })
+        Ok(SegmentCard { card: card as u8, function, owner: owner(Some(function)), simulated, seen, runner })
     }
 
     /// The simulated time that this card runs in, if it does.
@@ -164,8 +166,8 @@ impl SegmentCard {
 
     /// Whether doorbells of this owner are this function's: all programs reach all of them.
     #[inline(always)]
-    fn owns(&self, of: &AtomicU32, number: u32) -> bool {
-        of.load(Ordering::Relaxed) == owner(self.function, number)
+    fn owns(&self, owner: &AtomicU32) -> bool {
+        owner.load(Ordering::Relaxed) == self.owner
     }
 
     /// A doorbell in simulated time: the program pays for it, the card sees it later.
@@ -179,7 +181,7 @@ impl SegmentCard {
             DOORBELL_SQ => {
                 let bell = SqDoorbell(value);
                 let qp = (bell.qpn() & 0xffff) as usize % MAX_QPS;
-                if !self.owns(&bells.qp[qp].owner, bell.qpn()) {
+                if !self.owns(&bells.qp[qp].owner) {
                     return;
                 }
                 // What this process rang last.
@@ -190,7 +192,7 @@ impl SegmentCard {
             DOORBELL_RQ => {
                 let bell = RqDoorbell(value);
                 let qp = (bell.qpn() & 0xffff) as usize % MAX_QPS;
-                if !self.owns(&bells.qp[qp].owner, bell.qpn()) {
+                if !self.owns(&bells.qp[qp].owner) {
                     return;
                 }
                 let last = &bells.qp[qp].posted[1];
@@ -202,7 +204,7 @@ impl SegmentCard {
             DOORBELL_SRQ => {
                 let bell = SrqDoorbell(value);
                 let srq = (bell.srqn() as usize % MAX_SRQS) as u16;
-                if !self.owns(&bells.srq[srq as usize].owner, SrqBell::number(srq)) {
+                if !self.owns(&bells.srq[srq as usize].owner) {
                     return;
                 }
                 let event = Event::SharedBell { card, srq, producer: bell.index() };
@@ -222,6 +224,11 @@ impl SegmentCard {
         });
     }
 }
+
+/// A doorbell that is not its owner's.
+#[cold]
+#[inline(never)]
+fn not_heard() {}
 
 impl Drop for SegmentCard {
     fn drop(&mut self) {
@@ -264,15 +271,16 @@ impl Card for SegmentCard {
             DOORBELL_SQ => {
                 let bell = SqDoorbell(value);
                 let qp = (bell.qpn() & 0xffff) as usize % MAX_QPS;
-                if self.owns(&bells.qp[qp].owner, bell.qpn()) {
-                    bells.qp[qp].sq.store(bell.index(), Ordering::Release);
-                    self.runner.ring(self.card, qp as u16, bell.index());
+                if !self.owns(&bells.qp[qp].owner) {
+                    return not_heard();
                 }
+                bells.qp[qp].sq.store(bell.index(), Ordering::Release);
+                self.runner.ring(self.card, qp as u16, bell.index());
             }
             DOORBELL_RQ => {
                 let bell = RqDoorbell(value);
                 let qp = (bell.qpn() & 0xffff) as usize % MAX_QPS;
-                if !self.owns(&bells.qp[qp].owner, bell.qpn()) {
+                if !self.owns(&bells.qp[qp].owner) {
                     return;
                 }
                 // Ordered before the look at `watch`.
@@ -284,7 +292,7 @@ impl Card for SegmentCard {
             DOORBELL_SRQ => {
                 let bell = SrqDoorbell(value);
                 let srq = bell.srqn() as usize % MAX_SRQS;
-                if self.owns(&bells.srq[srq].owner, SrqBell::number(srq as u16)) {
+                if self.owns(&bells.srq[srq].owner) {
                     bells.srq[srq].producer.store(bell.index(), Ordering::Release);
                 }
             }

@@ -14,6 +14,7 @@ mod keeper;
 mod limits;
 mod net;
 mod queue;
+mod routes;
 mod runner;
 mod served;
 pub(crate) mod standstill;
@@ -48,7 +49,7 @@ mod atomic {
     }
 }
 
-pub(crate) use bells::{owner, Bells, SrqBell};
+pub(crate) use bells::{owner, Bells};
 pub(crate) use net::Interrupts;
 
 pub use crate::sim::actors::Watched;

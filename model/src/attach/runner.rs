@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use super::handoff::{self, Notes, Shared};
 use super::net::Net;
-use super::wall::{Left, Routes, Scratch, Wall};
+use super::routes::Routes;
+use super::wall::{Left, Scratch, Wall};
 use crate::env::{Env, Work};
 use crate::journal;
 use crate::packet::{Payload, Transport};

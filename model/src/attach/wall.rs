@@ -1,12 +1,12 @@
 //! The environment of the cards in wall-clock mode: everything is answered at once.
 #![allow(unsafe_code)]
 
-use std::cell::UnsafeCell;
-use std::sync::atomic::{compiler_fence, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
-use super::bells::{owner, SrqBell};
+use super::bells::owner;
 use super::net::Net;
 use super::queue::WorkQueue;
+use super::routes::Routes;
 use super::runner::note;
 use crate::device::Route;
 use crate::env::{Addr, Atomic, DmaFault, Env, Undelivered, Work};
@@ -56,65 +56,6 @@ impl Scratch {
 
 /// Gather buffers that a process keeps between runs.
 const KEPT: usize = 64;
-
-/// Routes that a process remembers, a power of two: so many that a thousand queue pairs seldom meet.
-const ROUTES: usize = 2048;
-
-/// What this process found out about connections, by queue pair. Used with the lock only.
-pub(super) struct Routes {
-    routes: Box<[UnsafeCell<Route>; ROUTES]>,
-    /// Where the queue pairs of each are, for who only wants to fetch them.
-    places: Box<[[AtomicU32; 2]; ROUTES]>,
-}
-
-impl Default for Routes {
-    fn default() -> Self {
-        Routes {
-            routes: boxed(|| UnsafeCell::new(Route::NONE)),
-            places: boxed(|| [const { AtomicU32::new(0) }; 2]),
-        }
-    }
-}
-
-fn boxed<T, const N: usize>(value: impl Fn() -> T) -> Box<[T; N]> {
-    let values: Box<[T]> = (0..N).map(|_| value()).collect();
-    values.try_into().unwrap_or_else(|_| unreachable!("so many were made"))
-}
-
-impl Routes {
-    /// The place of a queue pair's.
-    #[inline(always)]
-    pub fn place(&self, card: u8, qp: u16) -> *mut Route {
-        self.routes[Self::index(card, qp)].get()
-    }
-
-    #[inline(always)]
-    fn index(card: u8, qp: u16) -> usize {
-        // The queue pairs of two cards have the same numbers.
-        (usize::from(qp) ^ usize::from(card) << 7) % ROUTES
-    }
-
-    /// Remembers a route.
-    fn remember(&self, card: u8, qp: u16, route: Route) {
-        let places = &self.places[Self::index(card, qp)];
-        places.iter().zip(route.places()).for_each(|(known, place)| known.store(place, Ordering::Relaxed));
-        // SAFETY: with the lock, as all access.
-        unsafe { *self.place(card, qp) = route };
-    }
-
-    /// Fetches what a message of this queue pair takes.
-    #[inline(always)]
-    pub fn prefetch(&self, card: u8, qp: u16, world: *mut World) {
-        let index = Self::index(card, qp);
-        let route = Here::new(self.routes[index].get().cast());
-        route.prefetch();
-        route.add(64).prefetch();
-        let places = self.places[index].each_ref().map(|place| place.load(Ordering::Relaxed));
-        for line in Route::lines(places) {
-            Here::new(world.cast()).add(line.into()).prefetch_for_write();
-        }
-    }
-}
 
 /// Work, and QPs that sent something.
 pub(super) type Left = (Vec<Work>, Vec<(u8, u16)>);
@@ -492,14 +433,12 @@ impl Env for Wall<'_> {
         self.net.bells[card as usize].srq[srq as usize].producer.load(Ordering::Acquire)
     }
 
-    fn reset_doorbells(&mut self, card: u8, qp: u16, of: Option<(u16, u32)>) {
-        let owner = of.map_or(0, |(function, qpn)| owner(function, qpn));
-        self.net.bells[card as usize].reset_qp(qp, owner);
+    fn reset_doorbells(&mut self, card: u8, qp: u16, function: Option<u16>) {
+        self.net.bells[card as usize].reset_qp(qp, owner(function));
     }
 
     fn reset_srq_doorbell(&mut self, card: u8, srq: u16, function: Option<u16>) {
-        let owner = function.map_or(0, |function| owner(function, SrqBell::number(srq)));
-        self.net.bells[card as usize].reset_srq(srq, owner);
+        self.net.bells[card as usize].reset_srq(srq, owner(function));
     }
 
     #[inline(always)]

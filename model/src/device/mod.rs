@@ -7,6 +7,7 @@
 //! ([`Device::run_timers`]); outputs are calls on [`Env`](crate::env::Env).
 
 mod admin;
+mod complete;
 mod cq;
 pub mod defect;
 mod error;
@@ -21,6 +22,7 @@ mod registers;
 mod requester;
 mod requester_ack;
 mod responder;
+mod responder_reads;
 mod route;
 pub mod tables;
 mod timers;

@@ -122,8 +122,7 @@ impl Device {
         qp.access = 0;
         qp.dest = PortId::NOBODY;
         self.set_state(q, QpState::RESET);
-        let qp = &self.qps[q];
-        env.reset_doorbells(self.id, q as u16, Some((qp.function, qp.qpn)));
+        env.reset_doorbells(self.id, q as u16, Some(self.qps[q].function));
     }
 
     /// Moves a QP's counters to its port.

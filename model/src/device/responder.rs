@@ -4,19 +4,15 @@ use fpga_regs::regs::port;
 use fpga_regs::{Access, CqeStatus, EventKind, QpState, QpType, Syndrome};
 
 use super::keys::{KeyError, Range};
-use super::qp::{Resource, IDLE, IN_SEND, IN_WRITE, RESOURCES};
+use super::qp::{IDLE, IN_SEND, IN_WRITE};
 use super::recv::RecvError;
 use super::Device;
-use crate::env::{Atomic, Env, Undelivered};
+use crate::env::{Env, Undelivered};
 use crate::packet::{aeth, Extra, Kind, Packet, Payload, Transport};
 use crate::wire::psn;
 
-/// Resource kinds.
-const READ: u8 = 1;
-const ATOMIC: u8 = 2;
-
 /// Why a request is refused.
-enum Refusal {
+pub(super) enum Refusal {
     /// No receive WQE.
     NotReady,
     /// NAK invalid request.
@@ -98,7 +94,7 @@ impl super::qp::Qp {
 
     /// An answer of this QP's responder.
     #[inline(always)]
-    fn reply<'e>(&self, kind: Kind, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
+    pub(super) fn reply<'e>(&self, kind: Kind, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
         let p = self.packet(kind, psn, env);
         p.msn = self.resp.msn;
         p
@@ -244,7 +240,7 @@ impl Device {
 
     /// The first request in RTR: communication established (IB spec 10.3.1, 11.6.3.3).
     #[cold]
-    fn established(&mut self, q: usize, env: &mut impl Env) {
+    pub(super) fn established(&mut self, q: usize, env: &mut impl Env) {
         let qp = &mut self.qps[q];
         qp.resp.established = true;
         if qp.state == QpState::RTR {
@@ -254,7 +250,7 @@ impl Device {
     }
 
     #[cold]
-    fn refuse(&mut self, q: usize, refusal: Refusal, p: &Packet, env: &mut impl Env) {
+    pub(super) fn refuse(&mut self, q: usize, refusal: Refusal, p: &Packet, env: &mut impl Env) {
         let own = self.qps[q].port.port;
         match refusal {
             Refusal::NotReady => {
@@ -457,185 +453,8 @@ impl Device {
         Ok(())
     }
 
-    /// READ request.
-    fn take_read(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
-        let refusal = if self.qps[q].resp.op != IDLE
-            || p.dma_len > 1 << 31
-            || !self.qps[q].grants(Access::REMOTE_READ)
-            || self.qps[q].attributes.max_dest_rd_atomic() == 0
-        {
-            Some(Refusal::Invalid)
-        } else if p.dma_len != 0
-            && self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).is_err()
-        {
-            Some(Refusal::Access)
-        } else {
-            None
-        };
-        if let Some(refusal) = refusal {
-            return self.refuse(q, refusal, p, env);
-        }
-        let count = self.qps[q].packets(p.dma_len);
-        let qp = &mut self.qps[q];
-        qp.resp.epsn = psn::add(p.psn, count);
-        qp.resp.msn = psn::add(qp.resp.msn, 1);
-        qp.resp.packets += 1;
-        qp.resp.bytes += p.wire_bytes(p.payload.len() as u32);
-        self.remember(q, Resource { original: 0, psn: p.psn, count, kind: READ });
-        if !self.qps[q].resp.established {
-            self.established(q, env);
-        }
-        self.send_read_response(q, p, env);
-    }
-
-    fn remember(&mut self, q: usize, resource: Resource) {
-        let qp = &mut self.qps[q];
-        let depth = (qp.attributes.max_dest_rd_atomic() as usize).clamp(1, RESOURCES);
-        let slot = qp.resp.next_resource as usize % depth;
-        qp.resources[slot] = resource;
-        qp.resp.next_resource = ((slot + 1) % depth) as u8;
-    }
-
-    /// The data of a READ, in trains.
-    fn send_read_response<E: Env>(&mut self, q: usize, p: &Packet, env: &mut E) {
-        let mut offset = 0u32;
-        loop {
-            let qp = &self.qps[q];
-            let mut want = (p.dma_len - offset).min(E::TRAIN_BYTES);
-            let first_psn = psn::add(p.psn, offset >> qp.mtu_log);
-            let mut data = Payload::None;
-            if want != 0 {
-                let piece =
-                    self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).ok().and_then(
-                        |range| self.read_piece(range, offset as u64, want, 1 << self.qps[q].mtu_log, env),
-                    );
-                let Some(payload) = piece else {
-                    return self.refuse(q, Refusal::Operation, p, env);
-                };
-                want = payload.len() as u32;
-                data = payload;
-            }
-            let qp = &mut self.qps[q];
-            let r = qp.reply(Kind::ReadResponse, first_psn, env);
-            r.payload = data;
-            r.count = qp.packets(want);
-            r.first = offset == 0;
-            offset += want;
-            r.last = offset == p.dma_len;
-            r.syndrome = aeth::ACK;
-            qp.resp.tx_packets += r.count as u64;
-            qp.resp.tx_bytes += r.wire_bytes(want);
-            if r.last {
-                return;
-            }
-        }
-    }
-
-    /// Payload of up to `want` bytes from byte `offset` of a range; whole packets unless it is all.
-    fn read_piece(
-        &self,
-        range: Range,
-        offset: u64,
-        want: u32,
-        mtu: u32,
-        env: &mut impl Env,
-    ) -> Option<Payload> {
-        let (addr, contiguous) = self.translate(range, offset, env)?;
-        if contiguous >= want as u64 {
-            return Some(Payload::Memory(addr, want));
-        }
-        let want = want.min(mtu * 16);
-        let stash = env.stash(want as usize);
-        let mut done = 0u64;
-        while done < want as u64 {
-            let (addr, contiguous) = self.translate(range, offset + done, env)?;
-            let n = contiguous.min(want as u64 - done);
-            env.stash_read(stash, done as usize, addr, n as usize).ok()?;
-            done += n;
-        }
-        Some(Payload::Stash(stash, want))
-    }
-
-    /// CmpSwap and FetchAdd requests.
-    fn take_atomic(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
-        let checked = if self.qps[q].resp.op != IDLE
-            || p.va % 8 != 0
-            || !self.qps[q].grants(Access::REMOTE_ATOMIC)
-            || self.qps[q].attributes.max_dest_rd_atomic() == 0
-        {
-            Err(Refusal::Invalid)
-        } else {
-            self.check_remote(q, p.rkey, p.va, 8, Access::REMOTE_ATOMIC).map_err(|_| Refusal::Access)
-        };
-        let op = if p.kind == Kind::CompareSwap {
-            Atomic::CompareSwap { compare: p.compare, swap: p.swap_add }
-        } else {
-            Atomic::FetchAdd(p.swap_add)
-        };
-        let original = checked.and_then(|range| {
-            let (addr, _) = self.translate(range, 0, env).ok_or(Refusal::Operation)?;
-            env.atomic(addr, op).map_err(|_| Refusal::Operation)
-        });
-        match original {
-            Err(refusal) => self.refuse(q, refusal, p, env),
-            Ok(original) => {
-                let resp = &mut self.qps[q].resp;
-                resp.epsn = psn::add(p.psn, 1);
-                resp.msn = psn::add(resp.msn, 1);
-                resp.packets += 1;
-                resp.bytes += p.wire_bytes(p.payload.len() as u32);
-                self.remember(q, Resource { original, psn: p.psn, count: 1, kind: ATOMIC });
-                if !self.qps[q].resp.established {
-                    self.established(q, env);
-                }
-                self.send_atomic_ack(q, p.psn, original, env);
-            }
-        }
-    }
-
-    fn send_atomic_ack(&mut self, q: usize, psn: u32, original: u64, env: &mut impl Env) {
-        let qp = &mut self.qps[q];
-        let r = qp.reply(Kind::AtomicAck, psn, env);
-        r.syndrome = aeth::ACK;
-        r.compare = original;
-        qp.resp.tx_packets += 1;
-        qp.resp.tx_bytes += r.wire_bytes(0);
-    }
-
-    /// A request that was received before (IB spec 9.7.5.1.5 and 9.7.6.1.1).
-    fn duplicate(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
-        match p.kind {
-            Kind::Send | Kind::Write => {
-                if p.ack_req {
-                    let last = psn::sub(self.qps[q].resp.epsn, 1);
-                    self.send_ack(q, aeth::ACK, last, env);
-                }
-            }
-            Kind::ReadRequest => {
-                let count = self.qps[q].packets(p.dma_len);
-                let known = self.qps[q].resources.iter().any(|r| {
-                    let from = psn::diff(p.psn, r.psn);
-                    r.kind == READ && from >= 0 && from as u32 + count <= r.count
-                });
-                if known
-                    && (p.dma_len == 0
-                        || self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).is_ok())
-                {
-                    self.send_read_response(q, p, env);
-                }
-            }
-            _ => {
-                let found =
-                    self.qps[q].resources.iter().find(|r| r.kind == ATOMIC && r.psn == p.psn).copied();
-                if let Some(r) = found {
-                    self.send_atomic_ack(q, p.psn, r.original, env);
-                }
-            }
-        }
-    }
-
     #[inline]
-    fn send_ack(&mut self, q: usize, syndrome: u8, psn: u32, env: &mut impl Env) {
+    pub(super) fn send_ack(&mut self, q: usize, syndrome: u8, psn: u32, env: &mut impl Env) {
         let qp = &mut self.qps[q];
         qp.count_ack();
         qp.reply(Kind::Ack, psn, env).syndrome = syndrome;

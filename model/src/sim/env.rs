@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::event::{Event, SHORT};
 use super::state::{Sim, Slot, MTU, SLOTS};
 use super::trace::{Phase, Span, Subject, Unread};
-use crate::attach::{owner, Bells, SrqBell};
+use crate::attach::{owner, Bells};
 use crate::device::Route;
 use crate::env::{Addr, Atomic, DmaFault, Env, Undelivered, Work};
 use crate::packet::{Packet, Payload};
@@ -391,14 +391,12 @@ impl Env for SimEnv<'_> {
         self.bells[card as usize].srq[srq as usize].producer.load(Ordering::Acquire)
     }
 
-    fn reset_doorbells(&mut self, card: u8, qp: u16, of: Option<(u16, u32)>) {
-        let owner = of.map_or(0, |(function, qpn)| owner(function, qpn));
-        self.bells[card as usize].reset_qp(qp, owner);
+    fn reset_doorbells(&mut self, card: u8, qp: u16, function: Option<u16>) {
+        self.bells[card as usize].reset_qp(qp, owner(function));
     }
 
     fn reset_srq_doorbell(&mut self, card: u8, srq: u16, function: Option<u16>) {
-        let owner = function.map_or(0, |function| owner(function, SrqBell::number(srq)));
-        self.bells[card as usize].reset_srq(srq, owner);
+        self.bells[card as usize].reset_srq(srq, owner(function));
     }
 
     fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), Undelivered> {

@@ -427,30 +427,3 @@ fn a_writer_meets_the_end_of_the_region_in_the_middle_of_its_writes() {
     });
     expect_async(&y.device, EventKind::QP_ACCESS_ERR, y.qp.qpn());
 }
-
-#[test]
-fn a_responder_that_is_connected_to_another_queue_pair_is_not_heard() {
-    let cards = Cards::new();
-    let options = Options { timeout: 1, retry_cnt: 2, ..small() };
-    for (opcode, length) in NAMING.into_iter().chain([(WqeOpcode::SEND, 8), (WqeOpcode::WRITE, 8)]) {
-        cards.each(options, |x, y| {
-            // Its answers go to a queue pair that is in a connection of its own, or to none.
-            for wrong in [x.another_qp().qpn(), x.qp.qpn() ^ 1, x.qp.qpn() ^ 1 << 16] {
-                for side in [&mut *x, &mut *y] {
-                    while side.poll().is_some() {}
-                    side.to(QpState::RESET);
-                    side.init();
-                }
-                x.rtr(y.qp.qpn(), y.gid(), y.options.psn);
-                y.rtr(wrong, x.gid(), x.options.psn);
-                x.rts();
-                y.rts();
-                y.recv(5, &[y.sge(0, 64)]);
-                let sge = [x.sge(0, length)];
-                x.post(&[x.remote(1, opcode, &sge, y, 1024)]);
-                x.expect_status(1, CqeStatus::RETRY_EXC_ERR);
-                assert_eq!((x.state(), y.state()), (QpState::ERR, QpState::RTS), "{opcode}");
-            }
-        });
-    }
-}
