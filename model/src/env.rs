@@ -97,6 +97,8 @@ pub trait Env {
     fn read(&mut self, from: Addr, to: &mut [u8]) -> Result<(), DmaFault>;
     /// DMA read of 64-bit words (little endian).
     fn words<const N: usize>(&mut self, from: Addr) -> Result<[u64; N], DmaFault>;
+    /// A QP goes back: what it has said to send and has not begun to is not sent, for it is said again.
+    fn goes_back(&mut self, _card: u8, _qp: u16) {}
     /// Entries that are under way to a ring of so many bytes are there: nothing will be written to it any more.
     fn settle(&mut self, _ring: Addr, _len: u64) {}
     /// Memory that a later DMA read will want: only a hint.

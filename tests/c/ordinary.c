@@ -268,6 +268,31 @@ static void timers(void)
     took("poll without an alarm", from, 30 * MS, MS);
 }
 
+static void awaited(void)
+{
+    sigset_t set;
+    siginfo_t info;
+    int signal;
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    CHECK(!sigprocmask(SIG_BLOCK, &set, NULL));
+    struct itimerval timer = { .it_value.tv_usec = 5000, .it_interval.tv_usec = 5000 };
+    int64_t from = at();
+    CHECK(!setitimer(ITIMER_REAL, &timer, NULL));
+    for (int i = 0; i < 5; i++)
+        CHECK(!sigwait(&set, &signal) && signal == SIGALRM);
+    took("five alarms by sigwait", from, 25 * MS, MS);
+    for (int i = 0; i < 5; i++)
+        CHECK(sigwaitinfo(&set, &info) == SIGALRM);
+    took("five by sigwaitinfo", from, 50 * MS, MS);
+    struct timespec time = { .tv_nsec = 2 * MS };
+    CHECK(sigtimedwait(&set, &info, &time) == -1 && errno == EAGAIN);
+    took("sigtimedwait in vain", from, 52 * MS, MS);
+    time.tv_nsec = 100 * MS;
+    CHECK(sigtimedwait(&set, &info, &time) == SIGALRM);
+    took("sigtimedwait", from, 55 * MS, MS);
+}
+
 /* Signals that never come interrupt nothing. */
 static void uninterrupted(void)
 {
@@ -401,7 +426,8 @@ int main(int count, char **arguments)
         { "drained", open_both, drained },       { "cq-and-socket", open_both, cq_and_socket },
         { "two-cqs", open_both, two_cqs },       { "epoll", open_both, by_epoll },
         { "select", open_both, by_select },      { "condition", open_both, conditions },
-        { "timers", open_both, timers },         { "uninterrupted", open_both, uninterrupted },
+        { "timers", open_both, timers },         { "sigwait", open_both, awaited },
+                { "uninterrupted", open_both, uninterrupted },
         { "monotonic", nothing, monotonic },     { "fork", open_both, forked },
         { "resize", open_both, resized },        { "for-ever", open_both, for_ever },
         { "spins", open_both, spins },

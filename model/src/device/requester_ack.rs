@@ -255,6 +255,7 @@ impl Device {
         let own = self.qps[q].port.port as usize;
         *self.counters[own].at(port::RETRANSMITS) += resent;
         self.qps[q].go_back();
+        env.goes_back(self.id, q as u16);
         env.push(Work::Send { card: self.id, qp: q as u16 });
     }
 
@@ -296,6 +297,7 @@ impl Device {
         env.timer(at);
         // Nothing is sent until the timer; what was sent after the refused packet is lost.
         self.qps[q].go_back();
+        env.goes_back(self.id, q as u16);
     }
 
     /// Progress was made: the retry counters start anew, the timer too.

@@ -318,6 +318,11 @@ impl Env for SimEnv<'_> {
         self.step.sent.last_mut().expect("just pushed")
     }
 
+    fn goes_back(&mut self, card: u8, qp: u16) {
+        let back = &mut self.sim.cards[card as usize].qps[qp as usize].back;
+        *back = back.wrapping_add(1);
+    }
+
     fn direct_ack(&self) -> bool {
         false
     }

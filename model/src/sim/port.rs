@@ -140,6 +140,7 @@ impl Engine<'_> {
         let qp = (packet.src_qpn & 0xffff) as u16 % crate::device::tables::MAX_QPS as u16;
         let side = if packet.is_answer() { ANSWERS } else { SENDS };
         let t = &mut card.qps[qp as usize];
+        let back = t.back;
         let message = if side == SENDS { t.message } else { answered };
         let flow = &mut t.flows[side];
         if flow.tail != 0 && packet.kind == Kind::Ack && packet.syndrome == aeth::ACK {
@@ -160,7 +161,7 @@ impl Engine<'_> {
         let job = sim.jobs.get_mut(at);
         job.packet = *packet;
         (job.next, job.issued, job.start, job.gathers) = (0, 0, start, gathers);
-        (job.message, job.born) = (message, sim.now);
+        (job.back, job.message, job.born) = (back, message, sim.now);
         let place = at as u16 + 1;
         if flow.tail == 0 {
             flow.head = place;
@@ -187,8 +188,15 @@ impl Engine<'_> {
             }
             let id = first - 1;
             let (qp, side) = (id / 2, (id % 2) as usize);
-            let flow = c.qps[qp as usize].flows[side];
+            let (flow, back) = (c.qps[qp as usize].flows[side], c.qps[qp as usize].back);
             let job = sim.jobs.get_mut(u32::from(flow.head - 1));
+            if side == SENDS && job.back != back {
+                // It is sent again from where the QP went back to.
+                leave_round(&mut c.ports[port as usize], &mut c.qps);
+                self.finish_job(card, qp, side);
+                self.rejoin(card, port, id);
+                continue;
+            }
             let mtu = self.world.cards[card as usize].qps[qp as usize].mtu();
             let (payload, kind) = (job.packet.payload, job.packet.kind);
             let offset = (job.issued * mtu) as usize;
@@ -222,11 +230,8 @@ impl Engine<'_> {
             if done {
                 self.finish_job(card, qp, side);
             }
-            let sim = &mut *self.env.sim;
-            let c = &mut sim.cards[card as usize];
-            if c.qps[qp as usize].flows[side].head != 0 {
-                join_round(&mut c.ports[port as usize], &mut c.qps, id);
-            }
+            self.rejoin(card, port, id);
+            let c = &mut self.env.sim.cards[card as usize];
             let mut ready = start;
             if fetches {
                 c.ports[port as usize].fetched += len as u32;
@@ -270,6 +275,14 @@ impl Engine<'_> {
             flow.last_ready = ready;
             slot.packet.payload = if len == 0 { Payload::None } else { Payload::Stash(at, len as u32) };
             sim.at(ready, Event::Ready { slot: at as u16 });
+        }
+    }
+
+    /// A flow that has left the round comes last, if it has something left to send.
+    fn rejoin(&mut self, card: u8, port: u8, id: u16) {
+        let c = &mut self.env.sim.cards[card as usize];
+        if c.qps[(id / 2) as usize].flows[(id % 2) as usize].head != 0 {
+            join_round(&mut c.ports[port as usize], &mut c.qps, id);
         }
     }
 

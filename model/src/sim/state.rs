@@ -110,6 +110,8 @@ pub struct Job {
     pub start: u64,
     /// Reads that the gathering of a stash took.
     pub gathers: u16,
+    /// How often the QP had gone back when it was made.
+    pub back: u32,
     /// The message (see `trace`).
     pub message: u32,
     /// When it came.
@@ -152,6 +154,8 @@ pub struct QpTime {
     pub asked: [u64; 2],
     /// First block of the WQE begun last: names the message in the trace.
     pub message: u32,
+    /// How often it has gone back.
+    pub back: u32,
     /// Sending side, answering side.
     pub flows: [Flow; 2],
 }

@@ -25,6 +25,7 @@ mod read_clock;
 mod seed;
 mod signals;
 mod sigstack;
+mod sigwait;
 mod sleep;
 mod spin;
 mod start;
@@ -47,6 +48,7 @@ const REPLACED: &[&[&str]] = &[
     seed::REPLACED,
     signals::REPLACED,
     sigstack::REPLACED,
+    sigwait::REPLACED,
     sleep::REPLACED,
     threads::REPLACED,
 ];

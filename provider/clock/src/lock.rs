@@ -17,7 +17,7 @@ const SLICE_NS: u64 = 2_000_000;
 
 /// Waits by `attempt`, which gets the real CLOCK_MONOTONIC time at which it is to give up with
 /// ETIMEDOUT, until the virtual `deadline`.
-fn timed(deadline: u64, mut attempt: impl FnMut(libc::timespec) -> c_int) -> c_int {
+pub fn timed(deadline: u64, mut attempt: impl FnMut(libc::timespec) -> c_int) -> c_int {
     timeline::acted();
     let at = |ns: u64| read_clock::timespec(0, ns * NS);
     let first = attempt(at(sys::real_ns()));
