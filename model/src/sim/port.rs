@@ -221,7 +221,7 @@ impl Engine<'_> {
             let slot = sim.slots.get_mut(at);
             slot.packet = job.packet;
             slot.packet.become_one(job.issued);
-            (slot.refs, slot.flow, slot.warm) = (1, id, false);
+            (slot.refs, slot.flow, slot.waits, slot.warm) = (1, id, false, false);
             slot.fetched = if fetches { len as u16 } else { 0 };
             (slot.message, slot.since) = (message, since);
             job.issued += 1;
@@ -370,11 +370,14 @@ impl Engine<'_> {
             let p = &sim.profile;
             let c = &mut sim.cards[dst.card as usize];
             let port = &mut c.ports[dst.port as usize % crate::packet::PORTS];
-            if port.rx_free_at > now && !s.warm {
-                let at = port.rx_free_at;
+            // Who comes just when the pipeline is free comes behind those that wait for it.
+            if !s.warm && (port.rx_free_at > now || (port.rx_waits > 0 && !s.waits)) {
+                port.rx_waits += u16::from(!std::mem::replace(&mut s.waits, true));
+                let at = port.rx_free_at.max(now);
                 return sim.at(at, Event::Arrive { slot });
             }
             if !s.warm {
+                port.rx_waits -= u16::from(std::mem::take(&mut s.waits));
                 s.warm = true;
                 let occupied =
                     p.rx.rx_packet_ps.max(in_path(&packet, packet.payload.len() as u32, p.rx.width_bytes, p));
@@ -386,7 +389,8 @@ impl Engine<'_> {
                 if keyed && !c.keys.touch(packet.rkey, p.caches.key_entries) {
                     known = c.bus.read(known, p.caches.key_bytes, p).last;
                 }
-                port.rx_free_at = known.max(now + occupied);
+                // Whoever else comes then comes behind it.
+                port.rx_free_at = if known > now { (known + 1).max(now + occupied) } else { now + occupied };
                 if known > now {
                     return sim.at(known, Event::Arrive { slot });
                 }
