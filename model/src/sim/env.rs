@@ -285,8 +285,16 @@ impl Env for SimEnv<'_> {
 
     fn stash(&mut self, len: usize) -> u32 {
         debug_assert!(len <= MTU);
-        let slot =
-            Slot { packet: Packet::BLANK, refs: 1, flow: 0, fetched: 0, waits: false, warm: false, message: 0, since: 0 };
+        let slot = Slot {
+            packet: Packet::BLANK,
+            refs: 1,
+            flow: 0,
+            fetched: 0,
+            waits: false,
+            warm: false,
+            message: 0,
+            since: 0,
+        };
         match self.sim.slots.put(slot) {
             Some(at) => {
                 self.step.stashes.push(at as u16);

@@ -215,7 +215,7 @@ pub fn chain(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Uni
     let wrong_at = if !how.plain && random.percent(30) { random.below(count) } else { count };
     let mut unit = Unit::default();
     // What is expected: until the first that fails, of it, behind it.
-    let (mut failed, mut fenced, mut binds) = (None, false, 0);
+    let (mut failed, mut fenced, mut binds, mut dry) = (None, false, 0, false);
     for n in 0..count {
         let last = n + 1 == count;
         let mut opcode = opcode(kind, random);
@@ -313,7 +313,9 @@ pub fn chain(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Uni
         if inline && !local {
             flags |= INLINE;
         }
-        if matches!(opcode, SEND | SEND_IMM | WRITE_IMM) && mistake != Some(Mistake::NoReceive) {
+        // A receive of a later message would serve.
+        dry |= mistake == Some(Mistake::NoReceive);
+        if matches!(opcode, SEND | SEND_IMM | WRITE_IMM) && !dry {
             let grh = if kind == UD { 40 } else { 0 };
             let room = match mistake {
                 Some(Mistake::ShortReceive) => grh + length / 2,

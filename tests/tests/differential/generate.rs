@@ -1,7 +1,7 @@
 //! Scripts from seeds.
 
 use super::chain::{bind, chain, invalidate, How};
-use super::pair::{Pair, ERR, RC, RTS};
+use super::pair::{Pair, ERR, RC, RTS, UD};
 use super::random::Random;
 use super::script::{Expect, Script, Unit};
 
@@ -169,7 +169,8 @@ fn illegal(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
 /// More completions than a small CQ holds, while nobody polls.
 fn overrun(pairs: &mut [Pair], random: &mut Random) -> Unit {
     let small: Vec<usize> = (0..pairs.len())
-        .filter(|&n| !pairs[n].lost && pairs[n].well && (0..2).any(|side| pairs[n].small_cq[side]))
+        .filter(|&n| pairs[n].well && !pairs[n].lost && pairs[n].is_right() && pairs[n].kind != UD)
+        .filter(|&n| pairs[n].small_cq != [false; 2])
         .collect();
     if small.is_empty() {
         return Unit::default();

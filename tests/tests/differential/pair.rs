@@ -153,11 +153,14 @@ impl Pair {
             before.extend([0, 1].map(|side| format!("N {side} {}", self.index)));
         }
         self.bound = [false; 2];
-        Unit {
-            before,
-            then: [self.connect(0), self.connect(1)].concat(),
-            expect: (0..2).map(|side| Expect::State { side, qp: self.index, state: RTS }).collect(),
+        let mut expect: Vec<Expect> =
+            (0..2).map(|side| Expect::State { side, qp: self.index, state: RTS }).collect();
+        if random.percent(30) {
+            // From RESET there is no way to ERR.
+            before.push(self.line('M', 0, &format!("{ERR} -1")));
+            expect.push(Expect::Refused { side: 0, what: format!("M {}", self.index), errno: libc::EINVAL });
         }
+        Unit { before, then: [self.connect(0), self.connect(1)].concat(), expect }
     }
 
     /// A receive of so many bytes with the key of that region.
