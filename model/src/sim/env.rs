@@ -296,6 +296,7 @@ impl Env for SimEnv<'_> {
             refs: 1,
             flow: 0,
             fetched: 0,
+            waits: false.into(),
             warm: false.into(),
             message: 0,
             since: 0,

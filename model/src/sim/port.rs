@@ -289,7 +289,7 @@ impl Engine<'_> {
             let slot = sim.slots.get_mut(at);
             slot.packet = job.packet;
             slot.packet.become_one(job.issued);
-            (slot.refs, slot.flow, slot.warm) = (1, id, Flag::NO);
+            (slot.refs, slot.flow, slot.waits, slot.warm) = (1, id, Flag::NO, Flag::NO);
             slot.fetched = fetched as u16;
             (slot.message, slot.since) = (message, since);
             job.issued += 1;

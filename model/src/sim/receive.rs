@@ -21,11 +21,14 @@ impl Engine<'_> {
             let p = &sim.profile;
             let c = &mut sim.cards[dst.card as usize];
             let port = &mut c.ports[dst.port as usize % crate::packet::PORTS];
-            if port.rx_free_at > now && !s.warm.get() {
-                let at = port.rx_free_at;
+            // What comes just when the pipeline is free comes after what waits for it.
+            if !s.warm.get() && (port.rx_free_at > now || (port.rx_waits > 0 && !s.waits.get())) {
+                port.rx_waits += u16::from(!std::mem::replace(&mut s.waits, true.into()).get());
+                let at = port.rx_free_at.max(now);
                 return sim.at(at, Event::Arrive { slot });
             }
             if !s.warm.get() {
+                port.rx_waits -= u16::from(s.waits.take());
                 s.warm = true.into();
                 let occupied =
                     p.rx.rx_packet_ps.max(in_path(&packet, packet.payload.len() as u32, p.rx.width_bytes, p));

@@ -89,6 +89,8 @@ pub struct Slot {
     pub flow: u16,
     /// Bytes of its payload in the transmit buffer.
     pub fetched: u16,
+    /// It has arrived and waits for the receive pipeline.
+    pub waits: Flag,
     /// The receiver's context was looked up.
     pub warm: Flag,
     /// Its message (see `trace`).
@@ -185,6 +187,8 @@ pub struct PortTime {
     pub last_arrival: u64,
     /// When the receive pipeline is free.
     pub rx_free_at: u64,
+    /// Packets that wait for it.
+    pub rx_waits: u16,
 }
 
 /// A card in time.

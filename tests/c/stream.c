@@ -1,0 +1,256 @@
+/* A completed buffer is the program's again.
+ *
+ * stream both|0|1 CARD0 CARD1 SOCKET rc|uc|ud MESSAGES: side 0 sends chains of messages, one thread posts, and another one
+ * polls and writes over each buffer as soon as it is completed. Side 1 looks whether what came is what was sent: every
+ * word of a message is its number, which is its immediate data too. All come, in order. */
+#include "rig.h"
+#include <pthread.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+enum { SLOTS = 64, CHAIN = 32, BYTES = 1000, ROOM = 1040, RECEIVES = 256, HEADER = 40 };
+
+struct hello {
+    uint32_t qpn;
+    union ibv_gid gid;
+};
+
+struct end {
+    int side, peer;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_mr *mr;
+    struct ibv_ah *ah;
+    struct hello mine, theirs;
+    char *buffer;
+    /* Of side 0: messages posted and completed. */
+    uint64_t posted, completed;
+};
+
+static enum ibv_qp_type type;
+static uint64_t messages;
+
+static void transfer(int fd, void *bytes, size_t size, int out)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t n = out ? write(fd, (char *)bytes + done, size - done) : read(fd, (char *)bytes + done, size - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            die("the other side is gone");
+        done += n;
+    }
+}
+
+static void meet(struct end *e)
+{
+    transfer(e->peer, &e->mine, sizeof e->mine, 1);
+    transfer(e->peer, &e->theirs, sizeof e->theirs, 0);
+}
+
+static void fill(struct end *e, uint64_t number)
+{
+    uint32_t *words = (uint32_t *)(e->buffer + number % SLOTS * ROOM);
+    for (int i = 0; i < BYTES / 4; i++)
+        ((volatile uint32_t *)words)[i] = number;
+}
+
+/* Every eleventh is short and inline. */
+static uint32_t length_of(uint64_t number)
+{
+    return number % 11 ? BYTES : 40;
+}
+
+static void receive(struct end *e, uint64_t slot)
+{
+    struct ibv_sge sge = { .addr = (uintptr_t)e->buffer + slot * ROOM, .length = ROOM, .lkey = e->mr->lkey };
+    struct ibv_recv_wr wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 }, *bad;
+    CHECK(!ibv_post_recv(e->qp, &wr, &bad));
+}
+
+static void set_up(struct end *e)
+{
+    size_t bytes = RECEIVES * ROOM;
+    CHECK(e->pd = ibv_alloc_pd(e->context));
+    CHECK(e->cq = ibv_create_cq(e->context, 2 * RECEIVES, NULL, NULL, 0));
+    CHECK((e->buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED);
+    CHECK(e->mr = ibv_reg_mr(e->pd, e->buffer, bytes, IBV_ACCESS_LOCAL_WRITE));
+    struct ibv_qp_init_attr init = {
+        .qp_type = type, .send_cq = e->cq, .recv_cq = e->cq, .sq_sig_all = 1,
+        .cap = { .max_send_wr = 2 * SLOTS, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64 },
+    };
+    CHECK(e->qp = ibv_create_qp(e->pd, &init));
+    e->mine.qpn = e->qp->qp_num;
+    CHECK(!ibv_query_gid(e->context, PORT, GID_INDEX, &e->mine.gid));
+    int ud = type == IBV_QPT_UD, rc = type == IBV_QPT_RC;
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = 0x11111111 };
+    CHECK(!ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)));
+    if (e->side == 1)
+        for (int i = 0; i < RECEIVES; i++)
+            receive(e, i);
+    meet(e);
+    attr = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = e->theirs.qpn, .max_dest_rd_atomic = 1, .min_rnr_timer = 1,
+        .ah_attr = { .is_global = 1, .port_num = PORT, .grh = { .dgid = e->theirs.gid, .sgid_index = GID_INDEX, .hop_limit = 64 } },
+    };
+    int mask = IBV_QP_STATE;
+    if (!ud)
+        mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    if (rc)
+        mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    CHECK(!ibv_modify_qp(e->qp, &attr, mask));
+    CHECK(e->ah = ibv_create_ah(e->pd, &attr.ah_attr));
+    attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
+    mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+    if (rc)
+        mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    CHECK(!ibv_modify_qp(e->qp, &attr, mask));
+    meet(e);
+}
+
+static void *post_all(void *argument)
+{
+    struct end *e = argument;
+    while (e->posted < messages) {
+        struct ibv_send_wr wrs[CHAIN], *bad;
+        struct ibv_sge sges[CHAIN];
+        while (e->posted + CHAIN > __atomic_load_n(&e->completed, __ATOMIC_ACQUIRE) + SLOTS)
+            sched_yield();
+        /* The other side has receives for so many chains, and says when it has posted those of one again. */
+        char again;
+        if (e->posted >= RECEIVES)
+            transfer(e->peer, &again, 1, 0);
+        for (int n = 0; n < CHAIN; n++) {
+            uint64_t number = e->posted + n;
+            sges[n] = (struct ibv_sge){ .addr = (uintptr_t)e->buffer + number % SLOTS * ROOM, .length = length_of(number), .lkey = e->mr->lkey };
+            wrs[n] = (struct ibv_send_wr){
+                .wr_id = number, .sg_list = &sges[n], .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = number,
+                .send_flags = length_of(number) < BYTES ? IBV_SEND_INLINE : 0,
+            };
+            wrs[n].wr.ud.ah = e->ah;
+            wrs[n].wr.ud.remote_qpn = e->theirs.qpn;
+            wrs[n].wr.ud.remote_qkey = 0x11111111;
+            if (n)
+                wrs[n - 1].next = &wrs[n];
+        }
+        CHECK(!ibv_post_send(e->qp, wrs, &bad));
+        e->posted += CHAIN;
+    }
+    char last[RECEIVES / CHAIN];
+    transfer(e->peer, last, sizeof last, 0);
+    return NULL;
+}
+
+/* Takes completions in order, and the buffers back. */
+static void send_all(struct end *e)
+{
+    pthread_t poster;
+    double until = now() + 60;
+    for (uint64_t i = 0; i < SLOTS; i++)
+        fill(e, i);
+    CHECK(!pthread_create(&poster, NULL, post_all, e));
+    for (uint64_t next = 0; next < messages;) {
+        struct ibv_wc wc[8];
+        int found = ibv_poll_cq(e->cq, 8, wc);
+        CHECK(found >= 0);
+        for (int i = 0; i < found; i++, next++) {
+            if (wc[i].status != IBV_WC_SUCCESS || wc[i].wr_id != next)
+                die("completion %lu: %s of %lu", (unsigned long)next, ibv_wc_status_str(wc[i].status), (unsigned long)wc[i].wr_id);
+            fill(e, next + SLOTS);
+            __atomic_store_n(&e->completed, next + 1, __ATOMIC_RELEASE);
+        }
+        if (!found && now() > until)
+            die("completion %lu does not come", (unsigned long)next);
+    }
+    CHECK(!pthread_join(poster, NULL));
+}
+
+static void receive_all(struct end *e)
+{
+    uint64_t came = 0, wrong = 0;
+    double until = now() + 60;
+    int header = type == IBV_QPT_UD ? HEADER : 0;
+    while (came < messages) {
+        struct ibv_wc wc[8];
+        int found = ibv_poll_cq(e->cq, 8, wc);
+        CHECK(found >= 0);
+        for (int i = 0; i < found; i++) {
+            uint32_t number = wc[i].imm_data;
+            if (wc[i].status != IBV_WC_SUCCESS || number != came)
+                die("message %u instead of %lu: %s", number, (unsigned long)came, ibv_wc_status_str(wc[i].status));
+            CHECK(wc[i].byte_len == length_of(number) + header);
+            const volatile uint32_t *words = (const volatile uint32_t *)(e->buffer + wc[i].wr_id * ROOM + header);
+            for (uint32_t w = 0; w < length_of(number) / 4; w++) {
+                if (words[w] != number && !wrong++)
+                    printf("message %u has %u in word %u\n", number, words[w], w);
+            }
+            receive(e, wc[i].wr_id);
+            if (++came % CHAIN == 0)
+                transfer(e->peer, &(char){ 0 }, 1, 1);
+        }
+        if (!found && now() > until)
+            die("message %lu does not come", (unsigned long)came);
+    }
+    if (wrong)
+        die("%lu words are wrong", (unsigned long)wrong);
+    printf("OK: %lu messages came\n", (unsigned long)came);
+}
+
+static void *play(void *argument)
+{
+    struct end *e = argument;
+    set_up(e);
+    if (e->side == 0)
+        send_all(e);
+    else
+        receive_all(e);
+    meet(e);
+    return NULL;
+}
+
+static int find(int side, const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (side == 0) {
+        /* The name appears when somebody listens. */
+        snprintf(address.sun_path, sizeof address.sun_path, "%s.new", path);
+        CHECK(!bind(fd, (struct sockaddr *)&address, sizeof address) && !listen(fd, 1) && !rename(address.sun_path, path));
+        return accept(fd, NULL, NULL);
+    }
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    CHECK(!connect(fd, (struct sockaddr *)&address, sizeof address));
+    return fd;
+}
+
+int main(int count, char **arguments)
+{
+    if (count != 7)
+        die("usage: stream both|0|1 CARD0 CARD1 SOCKET rc|uc|ud MESSAGES");
+    type = !strcmp(arguments[5], "rc") ? IBV_QPT_RC : !strcmp(arguments[5], "uc") ? IBV_QPT_UC : IBV_QPT_UD;
+    messages = strtoul(arguments[6], NULL, 10) / CHAIN * CHAIN;
+    if (messages <= RECEIVES)
+        die("more messages, please");
+    int both = !strcmp(arguments[1], "both"), only = atoi(arguments[1]), ends[2];
+    static struct end sides[2];
+    if (both)
+        CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+    else
+        ends[only] = find(only, arguments[4]);
+    for (int side = 0; side < 2; side++) {
+        sides[side].side = side;
+        sides[side].peer = ends[side];
+        if (both || side == only)
+            sides[side].context = open_device(arguments[2 + side]);
+    }
+    pthread_t thread;
+    if (both)
+        CHECK(!pthread_create(&thread, NULL, play, &sides[1]));
+    play(&sides[both ? 0 : only]);
+    if (both)
+        CHECK(!pthread_join(thread, NULL));
+    return 0;
+}

@@ -1,0 +1,190 @@
+//! Random verbs give the same on every way in which a net can run its cards, and what the specification wants.
+//!
+//! A seed makes a script ([`differential/generate.rs`]): queue pairs of all services, chains of all requests with
+//! mistakes among them, windows, shared queues, small and resized completion queues, drained and reset queue pairs,
+//! wrong queue pair numbers, missing rights. Two processes (or threads) play it on stock verbs: with short messages on the
+//! express lane, on the general path, on frames, and in simulated time. What they see has to be equal.
+//!
+//! `VERBENA_SEED=n` runs certain scripts again; `VERBENA_SECONDS=600 cargo test -p tests --test differential` goes on
+//! for ten minutes.
+
+#[path = "differential/chain.rs"]
+mod chain;
+#[path = "differential/generate.rs"]
+mod generate;
+#[path = "differential/pair.rs"]
+mod pair;
+#[path = "differential/random.rs"]
+mod random;
+#[path = "differential/run.rs"]
+mod run;
+#[path = "differential/script.rs"]
+mod script;
+
+use std::time::{Duration, Instant};
+
+use run::{Layout, Mode, Runner, EXACT, EXPRESS, GENERAL, VIRTUAL};
+use script::{against_the_specification, Script};
+
+/// Scripts that are run in one go.
+const BATCH: usize = 12;
+/// How long a shorter script may be looked for.
+const SHORTENING: Duration = Duration::from_secs(20);
+
+/// What is wrong with one script.
+fn wrong(runner: &mut Runner, modes: &[Mode], layout: Layout, script: &Script) -> Option<String> {
+    let mut first: Option<(Mode, [String; 2])> = None;
+    for &mode in modes {
+        let logs = match runner.run(mode, layout, std::slice::from_ref(script)) {
+            Ok(mut all) => all.remove(0),
+            Err(error) => return Some(error),
+        };
+        if let Some(found) = verdict(first.as_ref(), mode, &logs, script) {
+            return Some(found);
+        }
+        first.get_or_insert((mode, logs));
+    }
+    None
+}
+
+fn verdict(
+    first: Option<&(Mode, [String; 2])>,
+    mode: Mode,
+    logs: &[String; 2],
+    script: &Script,
+) -> Option<String> {
+    if let Err(error) = against_the_specification(script, logs) {
+        return Some(format!("{}, against the specification: {error}", mode.name));
+    }
+    let (other, seen) = first?;
+    for side in 0..2 {
+        if let Some(difference) = difference(&seen[side], &logs[side]) {
+            return Some(format!("side {side}, {} and {}:\n{difference}", other.name, mode.name));
+        }
+    }
+    None
+}
+
+/// The first lines that are not the same, and the round they are of.
+fn difference(a: &str, b: &str) -> Option<String> {
+    const SHOWN: usize = 4;
+    let [a, b] = [a, b].map(|log| log.lines().collect::<Vec<_>>());
+    let n = (0..a.len().max(b.len())).find(|&n| a.get(n) != b.get(n))?;
+    let round = a[..n].iter().rev().find(|line| line.starts_with(" look")).unwrap_or(&"");
+    let few =
+        |log: &[&str]| log[n.min(log.len())..].iter().take(SHOWN).copied().collect::<Vec<_>>().join("\n");
+    Some(format!("{round}:\n{}\n--- and\n{}", few(&a), few(&b)))
+}
+
+/// What is against the specification, without the round in which it is found.
+fn essence(what: &str) -> Option<&str> {
+    what.split_once("against the specification: round ")
+        .and_then(|(_, rest)| rest.split_once(": "))
+        .map(|(_, rest)| rest)
+}
+
+/// The shortest script that is found to go wrong with these modes.
+fn shorten(
+    runner: &mut Runner,
+    modes: &[Mode],
+    layout: Layout,
+    script: &Script,
+    what: String,
+) -> (Script, String) {
+    let (mut script, mut what) = (script.clone(), what);
+    let begun = Instant::now();
+    'again: loop {
+        for shorter in script.shorter() {
+            if begun.elapsed() > SHORTENING {
+                break 'again;
+            }
+            // What one way does wrong against the specification is still the same; another difference is as good.
+            let same = |still: &String| essence(still).is_none() || essence(still) == essence(&what);
+            if let Some(still) = wrong(runner, modes, layout, &shorter).filter(same) {
+                (script, what) = (shorter, still);
+                continue 'again;
+            }
+        }
+        break;
+    }
+    (script, what)
+}
+
+fn compare(modes: &[Mode], seconds: u64) {
+    let seed = tests::seed();
+    let mut runner = Runner::new();
+    let start = Instant::now();
+    let (mut next, mut failures) = (seed, Vec::new());
+    while start.elapsed() < Duration::from_secs(seconds) && failures.len() < 3 {
+        let mut random = random::Random(next);
+        let layout = Layout { two_cards: random.percent(70), two_processes: random.percent(70) };
+        let scripts: Vec<Script> =
+            (0..BATCH).map(|n| generate::script(next.wrapping_add(n as u64))).collect();
+        next = next.wrapping_add(BATCH as u64);
+        let results: Vec<_> = modes.iter().map(|&mode| (mode, runner.run(mode, layout, &scripts))).collect();
+        for (n, script) in scripts.iter().enumerate() {
+            let mut first: Option<(Mode, [String; 2])> = None;
+            for (mode, result) in &results {
+                let found = match result {
+                    Ok(all) => verdict(first.as_ref(), *mode, &all[n], script),
+                    // Which of them it was is seen when each runs alone.
+                    Err(_) => wrong(&mut runner, &[*mode], layout, script),
+                };
+                if let Some(what) = found {
+                    let mut pair: Vec<Mode> = first.iter().map(|(mode, _)| *mode).collect();
+                    pair.push(*mode);
+                    let again = wrong(&mut runner, &pair, layout, script);
+                    let alone = again.is_some();
+                    let (script, what) = match again {
+                        Some(what) => shorten(&mut runner, &pair, layout, script, what),
+                        None => (script.clone(), what),
+                    };
+                    failures.push(format!(
+                        "seed {} of those from {}, {layout:?}, again when run alone: {alone}: {what}\n{}",
+                        script.seed,
+                        scripts[0].seed,
+                        script.text()
+                    ));
+                    println!("{}", failures[failures.len() - 1]);
+                    break;
+                }
+                if let Ok(all) = result {
+                    first.get_or_insert((*mode, all[n].clone()));
+                }
+            }
+        }
+        if let Some(error) = results.iter().find_map(|(_, result)| result.as_ref().err()) {
+            if failures.is_empty() {
+                failures.push(format!("seeds {} to {next}, {layout:?}: {error}", scripts[0].seed));
+            }
+        }
+    }
+    println!("{} scripts, {} ways, {:.0?}", next.wrapping_sub(seed), modes.len(), start.elapsed());
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// How long: a few seconds, or VERBENA_SECONDS.
+fn seconds(usual: u64) -> u64 {
+    std::env::var("VERBENA_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+#[test]
+fn every_way_of_running_the_cards_gives_the_same() {
+    compare(&[EXPRESS, GENERAL, EXACT, VIRTUAL], seconds(20));
+}
+
+#[test]
+fn a_completed_buffer_is_the_programs_again() {
+    let mut runner = Runner::new();
+    let failures: Vec<String> = [EXPRESS, GENERAL, EXACT]
+        .into_iter()
+        .flat_map(|mode| {
+            let layouts = [(false, false), (false, true), (true, false), (true, true)];
+            layouts.map(|(two_cards, two_processes)| (mode, Layout { two_cards, two_processes }))
+        })
+        .flat_map(|(mode, layout)| ["rc", "uc", "ud"].map(|service| (mode, layout, service)))
+        .filter(|(mode, layout, _)| *mode == EXPRESS || layout.two_cards == layout.two_processes)
+        .filter_map(|(mode, layout, service)| runner.stream(mode, layout, service, 10_000).err())
+        .collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}

@@ -1,0 +1,203 @@
+//! Scripts from seeds.
+
+use super::chain::{bind, chain, invalidate, How};
+use super::pair::{Pair, ERR, RC, RTS, UD};
+use super::random::Random;
+use super::script::{Expect, Script, Unit};
+
+/// Entries of a small CQ.
+const SMALL_CQ: usize = 8;
+
+/// The script of a seed.
+pub fn script(seed: u64) -> Script {
+    let mut random = Random(seed);
+    let random = &mut random;
+    let count = 1 + random.below(4);
+    let mut pairs: Vec<Pair> = (0..count).map(|index| Pair::new(index, count, random)).collect();
+    let threads = random.percent(40);
+    let mut rounds = vec![pairs.iter().map(Pair::birth).collect::<Vec<_>>()];
+    for _ in 0..2 + random.below(8) {
+        // What takes from the shared queue of a side takes turns.
+        let mut taken = [false; 2];
+        let mut round = vec![];
+        for pair in pairs.iter_mut().filter(|pair| !pair.lost) {
+            let side = random.below(2);
+            if pair.srq[1 - side] && std::mem::replace(&mut taken[1 - side], true) {
+                continue;
+            }
+            round.push(unit(pair, side, random));
+        }
+        if random.percent(10) {
+            // By itself: what was posted in the same moment may count or not.
+            let limit = format!("A {} {}", random.below(2), random.below(8));
+            rounds.push(vec![Unit { before: vec![limit], ..Unit::default() }]);
+        }
+        rounds.push(round);
+        if random.percent(12) {
+            rounds.push(vec![overrun(&mut pairs, random)]);
+        }
+    }
+    Script { seed, threads, rounds }
+}
+
+fn unit(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
+    if !pair.well && random.percent(80) {
+        return pair.repair(random);
+    }
+    // A small CQ has eight entries, and somebody polls: a chain never fills it.
+    let how = How { most: if pair.small_cq[side] { 4 } else { 12 }, ..How::default() };
+    if !pair.well {
+        // Whatever comes of it comes of it everywhere.
+        let mut unit = chain(pair, side, how, random);
+        unit.expect = vec![Expect::MayMiss { qp: pair.index }];
+        pair.well = false;
+        return unit;
+    }
+    match random.below(100) {
+        0..=9 => to_error(pair, side, random),
+        10..=21 => drained(pair, side, how, random),
+        22..=29 if pair.kind == RC && pair.index < 2 && pair.is_right() => windows(pair, side, random),
+        30..=34 if pair.kind == RC && pair.is_right() && pair.rnr_retry == 7 => {
+            late_receive(pair, side, random)
+        }
+        35..=44 => resized(pair, side, how, random),
+        45..=48 => illegal(pair, side, random),
+        _ => chain(pair, side, how, random),
+    }
+}
+
+/// To ERR while receives and, later, sends are posted: all are flushed.
+fn to_error(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
+    let mut unit = Unit::default();
+    for _ in 0..random.below(4) {
+        unit.before.push(pair.receive(side, 64, 0));
+    }
+    let mut posted = chain(pair, side, How { most: 4, plain: true, ..How::default() }, random);
+    posted.then.insert(0, pair.line('M', side, &format!("{ERR} -1")));
+    unit.before.extend(posted.before);
+    unit.then = posted.then;
+    unit.expect = vec![Expect::State { side, qp: pair.index, state: ERR }];
+    pair.well = false;
+    unit
+}
+
+/// A chain, SQD at once or before it, and on with it when it is drained.
+fn drained(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Unit {
+    let mut unit = chain(pair, side, How { plain: true, ..how }, random);
+    let well = pair.well;
+    let notify = random.of(&[-1, 0, 1]);
+    let stop = pair.line('M', side, &format!("4 {notify}"));
+    let lines = [stop, pair.line('V', side, ""), pair.line('M', side, "3 -1")];
+    // A chain that fails does so before or after the state changes.
+    let at = if random.percent(50) || !well || !pair.is_right() { 0 } else { unit.then.len() - 1 };
+    if at == 0 {
+        // What is posted while it is drained waits.
+        let [stop, drained, on] = lines;
+        let wait = unit.then.pop().expect("the wait");
+        unit.then.splice(0..0, [stop, drained]);
+        unit.then.extend([on, wait]);
+    } else {
+        unit.then.splice(at..at, lines);
+    }
+    if well && (at == 0 || notify < 1) {
+        let what = format!("event qp {}: 1 x send queue drained", pair.index);
+        unit.expect.push(Expect::Event { side, what, comes: notify == 1 });
+    }
+    unit
+}
+
+/// Binds a window, invalidates it, and asks whether its region may go: not while a window of some length is bound to it.
+fn windows(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
+    let mut unit = Unit::default();
+    let qp = pair.index;
+    let wait = |pair: &Pair, id: usize| pair.line('W', side, &id.to_string());
+    if pair.bound[side] {
+        let (id, line) = invalidate(pair, side);
+        unit.before.extend([line, wait(pair, id)]);
+    }
+    let region = 5 + pair.index;
+    let free = pair.line('G', side, &region.to_string());
+    let length = random.of(&[0, 0, 64, 4096]);
+    let (first, line) = bind(pair, side, region, length);
+    unit.before.extend([line, wait(pair, first), free.clone()]);
+    unit.expect.push(Expect::Status { side, qp, id: first, status: 0 });
+    // A bind of length 0 binds the window to nothing.
+    let errno = if length == 0 { 0 } else { libc::EBUSY };
+    unit.expect.push(Expect::Refused { side, what: format!("G {region}"), errno });
+    if length > 0 {
+        let (second, line) = invalidate(pair, side);
+        unit.then.extend([line, wait(pair, second), free]);
+        unit.expect.push(Expect::Status { side, qp, id: second, status: 0 });
+    }
+    pair.bound[side] = false;
+    unit
+}
+
+/// A SEND whose receive comes when it has been refused some times.
+fn late_receive(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
+    let mut unit = chain(pair, side, How { most: 3, plain: true, ..How::default() }, random);
+    let wait = format!("Z {} {} 300", 1 - side, pair.index);
+    unit.then.push(wait);
+    unit.then.append(&mut unit.before);
+    unit
+}
+
+/// A chain, and the CQ changes its size while it runs.
+fn resized(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Unit {
+    let mut unit = chain(pair, side, How { all_signaled: true, ..how }, random);
+    let group = 2 * (pair.index & 1);
+    let cq = group + usize::from(pair.small_cq[side]);
+    if !pair.small_cq[side] && !pair.small_cq[0] {
+        let size = random.of(&[300, 500, 600, 1000]);
+        unit.then.insert(unit.then.len() - 1, format!("C {side} {} {cq} {size}", pair.index));
+    }
+    unit
+}
+
+/// Steps that the state machine has not.
+fn illegal(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
+    let state = random.of(&[1, 2, 5]);
+    Unit {
+        before: vec![pair.line('M', side, &format!("{state} -1"))],
+        then: vec![],
+        expect: vec![
+            Expect::Refused { side, what: format!("M {}", pair.index), errno: libc::EINVAL },
+            Expect::State { side, qp: pair.index, state: RTS },
+        ],
+    }
+}
+
+/// More completions than a small CQ holds, while nobody polls.
+fn overrun(pairs: &mut [Pair], random: &mut Random) -> Unit {
+    let small: Vec<usize> = (0..pairs.len())
+        .filter(|&n| pairs[n].well && !pairs[n].lost && pairs[n].is_right() && pairs[n].kind != UD)
+        .filter(|&n| pairs[n].small_cq != [false; 2])
+        .collect();
+    if small.is_empty() {
+        return Unit::default();
+    }
+    let n = random.of(&small);
+    let side = usize::from(!pairs[n].small_cq[0]);
+    let parity = n & 1;
+    let pair = &mut pairs[n];
+    let how = How { most: 1, plain: true, all_signaled: true, only_memory: true };
+    let mut unit = Unit::default();
+    // No more than that: what would be sent after the overrun nobody promises.
+    for _ in 0..=SMALL_CQ {
+        let mut one = chain(pair, side, how, random);
+        one.then.pop();
+        unit.then.append(&mut one.then);
+    }
+    unit.then.push(format!("Z {side} {n} 30000"));
+    let event = format!("event cq {}: 1 x CQ error", 2 * parity + 1);
+    unit.expect = vec![
+        Expect::MayMiss { qp: n },
+        Expect::Event { side, what: event, comes: true },
+        Expect::State { side, qp: n, state: ERR },
+    ];
+    // Everybody who completes to it is lost.
+    for pair in pairs.iter_mut().filter(|pair| pair.index & 1 == parity && pair.small_cq[side]) {
+        pair.lost = true;
+    }
+    unit
+}

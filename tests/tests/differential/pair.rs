@@ -1,0 +1,185 @@
+//! A pair of queue pairs, one on each side, as a script makes and uses it.
+
+use super::random::Random;
+use super::script::{Expect, Unit};
+
+pub const RC: usize = 2;
+pub const UC: usize = 3;
+pub const UD: usize = 4;
+
+pub const ZONE: usize = 32768;
+/// Parts of a zone: what is sent, where READs and atomics put what they get, what the peer may write to, receives.
+pub const RESULTS: usize = 8192;
+pub const TARGETS: usize = 12288;
+pub const RECEIVES: usize = 20480;
+
+pub const REMOTE_WRITE: usize = 2;
+pub const REMOTE_READ: usize = 4;
+pub const REMOTE_ATOMIC: usize = 8;
+pub const ALL: usize = 15;
+
+/// QP states of verbs.
+pub const RTS: u32 = 3;
+pub const SQE: u32 = 5;
+pub const ERR: u32 = 6;
+
+/// Who a connection was made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    Right,
+    /// The QP of this side has a number that nothing has.
+    Nobody(usize),
+    /// The QP of this side belongs to that pair.
+    Other(usize, usize),
+}
+
+#[derive(Clone, Debug)]
+pub struct Pair {
+    pub index: usize,
+    pub kind: usize,
+    pub srq: [bool; 2],
+    pub sig_all: [bool; 2],
+    pub small_cq: [bool; 2],
+    pub access: [usize; 2],
+    pub mtu: usize,
+    pub rd_atomic: usize,
+    pub rnr_retry: usize,
+    pub psn: [usize; 2],
+    pub peer: Peer,
+    /// Both sides are in RTS.
+    pub well: bool,
+    /// A CQ of it was overrun: it stays as it is.
+    pub lost: bool,
+    /// The window of each side is bound. Pairs 0 and 1 have one.
+    pub bound: [bool; 2],
+    pub next_id: [usize; 2],
+    pub next_receive: usize,
+}
+
+impl Pair {
+    pub fn new(index: usize, count: usize, random: &mut Random) -> Pair {
+        let kind = random.of(&[RC, RC, RC, RC, UC, UD]);
+        let mut flags = |percent| [(); 2].map(|()| random.percent(percent));
+        let (srq, sig_all, small_cq) = (flags(25), flags(25), flags(10));
+        let access =
+            [(); 2].map(|()| if random.percent(30) { random.of(&[1, 3, 5, 9, 7, 13, 11]) } else { ALL });
+        let peer = match random.below(100) {
+            0..=7 if kind != UD => Peer::Nobody(random.below(2)),
+            8..=13 if kind != UD && count > 1 => {
+                Peer::Other(random.below(2), (index + 1 + random.below(count - 1)) % count)
+            }
+            _ => Peer::Right,
+        };
+        // Far apart: a packet for the wrong queue pair is never one that it waits for.
+        let psn = [(index * 2 + 1) * 0x10_0000, (index * 2 + 2) * 0x10_0000 - 2];
+        let psn = if index == 0 { [0xff_fff0, psn[1]] } else { psn };
+        Pair {
+            index,
+            kind,
+            srq: if kind == UC { [false; 2] } else { srq },
+            sig_all,
+            small_cq,
+            access,
+            mtu: if kind == UD { 3 } else { 1 + random.below(5) },
+            rd_atomic: 1 + random.below(4),
+            rnr_retry: random.of(&[0, 1, 7]),
+            psn,
+            peer,
+            well: true,
+            lost: false,
+            bound: [false; 2],
+            next_id: [0; 2],
+            next_receive: 0,
+        }
+    }
+
+    /// Its connection lets messages through.
+    pub fn is_right(&self) -> bool {
+        self.peer == Peer::Right
+    }
+
+    /// A line with this pair's number behind the side.
+    pub fn line(&self, letter: char, side: usize, rest: &str) -> String {
+        format!("{letter} {side} {} {rest}", self.index)
+    }
+
+    pub fn create(&self, side: usize) -> String {
+        let group = 2 * (self.index & 1);
+        let (srq, all) = (u8::from(self.srq[side]), u8::from(self.sig_all[side]));
+        let cq = group + usize::from(self.small_cq[side]);
+        self.line('Q', side, &format!("{} {srq} {all} {cq} {group}", self.kind))
+    }
+
+    /// RESET to RTS of one side.
+    pub fn connect(&self, side: usize) -> Vec<String> {
+        let peer = match self.peer {
+            Peer::Nobody(who) if who == side => -1,
+            Peer::Other(who, other) if who == side => other as i64,
+            _ => self.index as i64,
+        };
+        let (mtu, rd) = (self.mtu, self.rd_atomic);
+        vec![
+            self.line('I', side, &self.access[side].to_string()),
+            self.line('T', side, &format!("{peer} {mtu} {rd} {} 1", self.psn[1 - side])),
+            // 4.096 us * 2^8, three times: what has no answer fails after some milliseconds.
+            self.line('R', side, &format!("{} 8 2 {} {rd}", self.psn[side], self.rnr_retry)),
+        ]
+    }
+
+    /// Makes both sides and connects them.
+    pub fn birth(&self) -> Unit {
+        let both = |what: &dyn Fn(usize) -> Vec<String>| [what(0), what(1)].concat();
+        Unit {
+            before: both(&|side| vec![self.create(side)]),
+            then: both(&|side| self.connect(side)),
+            expect: vec![],
+        }
+    }
+
+    /// After an error: through RESET, or with new queue pairs, to RTS again.
+    pub fn repair(&mut self, random: &mut Random) -> Unit {
+        self.well = true;
+        let anew = random.percent(20);
+        let reset = |side: usize| {
+            if anew {
+                vec![format!("X {side} {}", self.index), self.create(side)]
+            } else {
+                vec![self.line('M', side, "0 -1")]
+            }
+        };
+        let mut before = [reset(0), reset(1)].concat();
+        // Windows that are bound to nothing, whatever became of the others.
+        if self.index < 2 {
+            before.extend([0, 1].map(|side| format!("N {side} {}", self.index)));
+        }
+        self.bound = [false; 2];
+        let mut expect: Vec<Expect> =
+            (0..2).map(|side| Expect::State { side, qp: self.index, state: RTS }).collect();
+        if random.percent(30) {
+            // From RESET there is no way to ERR.
+            before.push(self.line('M', 0, &format!("{ERR} -1")));
+            expect.push(Expect::Refused { side: 0, what: format!("M {}", self.index), errno: libc::EINVAL });
+        }
+        Unit { before, then: [self.connect(0), self.connect(1)].concat(), expect }
+    }
+
+    /// A receive of so many bytes with the key of that region.
+    pub fn receive(&mut self, side: usize, length: usize, key: usize) -> String {
+        let slot = self.next_receive % 2;
+        self.next_receive += 1;
+        let id = (1 << 20) + 512 * self.index + self.next_receive;
+        if self.srq[side] {
+            // All alike, whoever takes them.
+            let at = 7 * ZONE + (self.next_receive % 6) * 5120;
+            return format!("v {side} {id} 1 {at} 5000 0");
+        }
+        let at = self.index * ZONE + RECEIVES + slot * 6000;
+        self.line('r', side, &format!("{id} 1 {at} {length} {key}"))
+    }
+
+    /// The next request's number.
+    pub fn id(&mut self, side: usize) -> usize {
+        self.next_id[side] += 1;
+        self.next_id[side]
+    }
+}
