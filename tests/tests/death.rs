@@ -77,7 +77,6 @@ fn witnessed(kills: u32, seed: u64) {
 }
 
 #[test]
-#[ignore = "UC and UD sends complete before their payload is read, which the witness sees"]
 fn a_witness_sees_nothing_wrong_beside_a_hundred_kills() {
     witnessed(100, 4);
 }
