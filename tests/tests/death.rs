@@ -76,7 +76,9 @@ fn witnessed(kills: u32, seed: u64) {
     net.expect_gone();
 }
 
+/// `tests/check --guest` runs it.
 #[test]
+#[ignore = "takes a minute"]
 fn a_witness_sees_nothing_wrong_beside_a_hundred_kills() {
     witnessed(100, 4);
 }
