@@ -51,26 +51,13 @@ struct Row {
 }
 
 thread_local! {
-    static ROW: Row = const {
-        Row {
-            polls: Cell::new(0),
-            since: Cell::new(0),
-            quiet_until: Cell::new(0),
-            looked: Cell::new(false),
-            unlooked: Cell::new(0),
-            every: Cell::new(0),
-            still: RefCell::new(Standstill::NEW),
-        }
-    };
+    static ROW: Row = const { Row::new() };
 }
 
 /// The program has found something, or has given its cards something to do.
 #[inline]
 pub(super) fn row_ends() {
-    ROW.with(|row| {
-        row.polls.set(0);
-        row.looked.set(false);
-    });
+    ROW.with(Row::end);
 }
 
 /// The program looks at something else than a CQ: a clock, a socket.
@@ -80,10 +67,32 @@ pub(super) fn looks() {
 }
 
 impl Row {
+    const fn new() -> Self {
+        Row {
+            polls: Cell::new(0),
+            since: Cell::new(0),
+            quiet_until: Cell::new(0),
+            looked: Cell::new(false),
+            unlooked: Cell::new(0),
+            every: Cell::new(0),
+            still: RefCell::new(Standstill::NEW),
+        }
+    }
+
+    /// The program has found something.
+    fn end(&self) {
+        self.polls.set(0);
+        self.looked.set(false);
+    }
+
     /// One more poll.
     fn poll(&self) -> u32 {
         let polls = self.polls.get();
         self.polls.set(polls.saturating_add(1));
+        if polls == 0 {
+            // How often it looks is a matter of one wait: between the waits it does something else.
+            self.unlooked.set(0);
+        }
         if self.looked.replace(false) {
             if polls != 0 {
                 self.every.set(self.unlooked.get().max(1));
@@ -169,5 +178,41 @@ impl<S: Borrow<Segment>> Runner<S> {
         drop(guard);
         self.stands_still(look, alone);
         self.must_lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Many short waits, and one look at the clock in one of them, as by the handler of an alarm.
+    #[test]
+    fn a_look_long_ago_is_forgotten_soon() {
+        let row = Row::new();
+        for wait in 0..100_000 {
+            for poll in 0..4 {
+                row.poll();
+                if wait == 99_999 && poll == 1 {
+                    row.looked.set(true);
+                }
+            }
+            row.end();
+        }
+        assert_eq!(row.every.get(), 2);
+        for _ in 0..100 {
+            row.poll();
+        }
+        assert_eq!(row.every.get(), 0, "it only polls now");
+    }
+
+    /// One look every ten thousand polls of a wait.
+    #[test]
+    fn a_rare_look_is_known_within_a_wait() {
+        let row = Row::new();
+        for poll in 1..100_000 {
+            row.poll();
+            row.looked.set(poll % 10_000 == 0);
+        }
+        assert_eq!(row.every.get(), 10_000);
     }
 }
