@@ -336,7 +336,7 @@ impl Sim {
     /// After the death of a process in the middle of an event: what was under way is lost like packets on a
     /// wire; the QPs' timers see to it.
     pub fn reset(&mut self) {
-        self.queue = heap::Queue::default();
+        self.queue.clear();
         self.events.clear();
         self.landing.clear();
         self.slots.clear();
@@ -344,7 +344,7 @@ impl Sim {
         self.timer_at = 0;
         for card in &mut self.cards {
             for port in &mut card.ports {
-                (port.round, port.fetched, port.coming) = ((0, 0), 0, 0);
+                (port.round, port.fetched, port.coming, port.rx_waits) = ((0, 0), 0, 0, 0);
             }
             for qp in &mut card.qps {
                 (qp.pending, qp.stalled, qp.known) = (Flag::NO, Flag::NO, Flag::NO);

@@ -24,7 +24,7 @@ use super::runner::Runner;
 use super::standstill::{self, patience, Look, Sleeper, Standstill};
 use crate::segment::{now_ns, Guard, LockError, Segment};
 use crate::sim::actors::{Actor, State, Watched};
-use crate::sim::{signal_pending, Engine, Outcome, Sim, SimEnv, FOREVER};
+use crate::sim::{signal_pending, Engine, Outcome, Sim, SimEnv, Step, FOREVER};
 
 pub use handle::{simulated_time, Clocked};
 use held::Held;
@@ -60,6 +60,17 @@ enum Until {
     Write(u64, Watched),
 }
 
+/// What a step has left that ends by a panic is lost, as if the process had died: others start the simulation anew.
+struct Tidy(*mut Step);
+
+impl Drop for Tidy {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: made by who has the lock and does not use the step after this.
+        unsafe { *self.0 = Step::default() };
+    }
+}
+
 fn sim(net: &Net) -> *mut Sim {
     net.sim.get()
 }
@@ -84,10 +95,14 @@ impl<S: Borrow<Segment>> Runner<S> {
         let net = self.net();
         // SAFETY: the lock is held: no other thread or process uses the cards, the simulation or our scratch.
         let (world, sim, step) = unsafe { (&mut *net.world.get(), &mut *net.sim.get(), self.step()) };
+        let tidy = Tidy(step);
+        // SAFETY: the same; after a panic `tidy` uses it when the engine is gone.
+        let step = unsafe { &mut *tidy.0 };
         let env = SimEnv { sim, bells: &net.bells, guard, step };
         let mut engine = Engine { world, env, interrupts: &net.interrupts, link: &net.link };
         let result = work(&mut engine);
         engine.end_link();
+        std::mem::forget(tidy);
         result
     }
 
