@@ -109,8 +109,6 @@ pub trait Env {
     /// DMA write of a queue entry (little endian, at most 64 bytes): its last word (with the phase bit) becomes
     /// visible after the rest and after all earlier DMA writes.
     fn publish<const N: usize>(&mut self, to: Addr, entry: [u64; N]) -> Result<(), DmaFault>;
-    /// DMA from memory to memory.
-    fn copy(&mut self, to: Addr, from: Addr, len: usize) -> Result<(), DmaFault>;
     /// Atomic read-modify-write of eight bytes (host order); returns the original value.
     fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault>;
     /// Makes a gather buffer of `len` bytes that lives until the packet that carries it is delivered.

@@ -282,11 +282,6 @@ impl Env for Wall<'_> {
         Ok(())
     }
 
-    #[inline(always)]
-    fn copy(&mut self, to: Addr, from: Addr, len: usize) -> Result<(), DmaFault> {
-        self.guard.copy((to.domain, to.iova), (from.domain, from.iova), len as u64).map_err(fault)
-    }
-
     fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault> {
         if let Some(p) = self.reach(at).filter(|p| *p as usize % 8 == 0) {
             // SAFETY: eight aligned bytes of the segment's heap, accessed atomically.
