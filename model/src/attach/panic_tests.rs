@@ -12,10 +12,15 @@ use super::{run_keeper, NetOptions};
 use crate::env::{Env, Work};
 use crate::journal;
 use crate::profile::Profile;
-use crate::segment::Segment;
+use crate::segment::{now_ns, Segment};
 
 /// Runs `work` with two members of a net.
 pub(super) fn with_net(options: impl Into<NetOptions>, work: impl FnOnce(Runner<Segment>, Runner<Segment>)) {
+    with_members(options, |attach| work(attach(), attach()));
+}
+
+/// The same, with what makes members.
+fn with_members(options: impl Into<NetOptions>, work: impl FnOnce(&dyn Fn() -> Runner<Segment>)) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("net/sock");
     let (at, options) = (socket.clone(), options.into());
@@ -28,7 +33,7 @@ pub(super) fn with_net(options: impl Into<NetOptions>, work: impl FnOnce(Runner<
         }
         std::thread::sleep(Duration::from_millis(1));
     };
-    work(attach(), attach());
+    work(&attach);
     keeper.join().unwrap();
 }
 
@@ -87,5 +92,21 @@ fn a_panic_in_simulated_time_leaves_nothing_of_its_step() {
             let step = &engine.env.step;
             assert!(step.stashes.is_empty() && step.wanted.is_empty() && step.sent.is_empty());
         });
+    });
+}
+
+#[test]
+fn others_come_while_the_simulation_is_held_up() {
+    let clock = Some(Profile::load("f10a").unwrap().profile);
+    with_members(NetOptions { clock, ..NetOptions::from(1) }, |attach| {
+        let a = attach();
+        let guard = a.locked().unwrap();
+        // The keeper has something to do now, and finds the lock taken.
+        a.segment().arm_deadline(now_ns());
+        std::thread::sleep(Duration::from_millis(20));
+        let before = Instant::now();
+        drop(attach());
+        assert!(before.elapsed() < Duration::from_secs(3), "the keeper waited for who holds the lock");
+        drop(guard);
     });
 }

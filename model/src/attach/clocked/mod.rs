@@ -112,10 +112,19 @@ impl<S: Borrow<Segment>> Runner<S> {
             Some(guard) => guard,
             None => self.wait_for_lock()?,
         };
+        Ok(self.held(guard))
+    }
+
+    /// As [`locked`](Self::locked), with another patience.
+    fn locked_within(&self, patience: Duration) -> Result<Held<'_>, LockError> {
+        Ok(self.held(self.segment().lock(patience)?))
+    }
+
+    fn held<'a>(&'a self, guard: Guard<'a>) -> Held<'a> {
         if guard.recovered() {
             self.recover_simulated(&guard);
         }
-        Ok(Held::new(guard, self.actors()))
+        Held::new(guard, self.actors())
     }
 
     #[cold]
@@ -428,16 +437,16 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// A process is gone: its clock holds nobody back, nothing is written to its memory.
-    pub(super) fn member_gone(&self, member: u16) {
-        if let Ok(guard) = self.locked() {
-            let those = self.engine(&guard, |e| {
-                e.env.sim.forget_domain(member);
-                e.env.sim.trace.flush();
-                e.env.sim.leave(|a| a.member == member)
-            });
-            guard.wakes(those);
-            self.segment().arm_deadline(now_ns());
-        }
+    pub(super) fn member_gone(&self, member: u16, patience: Duration) -> Result<(), LockError> {
+        let guard = self.locked_within(patience)?;
+        let those = self.engine(&guard, |e| {
+            e.env.sim.forget_domain(member);
+            e.env.sim.trace.flush();
+            e.env.sim.leave(|a| a.member == member)
+        });
+        guard.wakes(those);
+        self.segment().arm_deadline(now_ns());
+        Ok(())
     }
 }
 
