@@ -260,7 +260,14 @@ impl Env for Wall<'_> {
         }
         // SAFETY: the lock is held, and no engine is in use while a control operation runs.
         let sim = unsafe { &mut *self.net.sim.get() };
-        for (to, entry) in sim.take_entries(ring, len) {
+        let entries = sim.take_entries(ring, len);
+        if !entries.is_empty() {
+            // No entry passes the payload that it tells of.
+            for (to, bytes) in sim.take_payload(ring.domain) {
+                let _ = self.write(to, &bytes);
+            }
+        }
+        for (to, entry) in entries {
             // Where the memory has gone nobody looks.
             let _ = self.publish(to, entry);
         }
