@@ -100,7 +100,8 @@ pub trait Env {
     fn words<const N: usize>(&mut self, from: Addr) -> Result<[u64; N], DmaFault>;
     /// A QP goes back: what it has said to send and has not begun to is not sent, for it is said again.
     fn goes_back(&mut self, _card: u8, _qp: u16) {}
-    /// Entries that are under way to a ring of so many bytes are there: nothing will be written to it any more.
+    /// Entries that are under way to a ring of so many bytes are there, and what was written before them: nothing will be
+    /// written to it any more.
     fn settle(&mut self, _ring: Addr, _len: u64) {}
     /// Memory that a later DMA read will want: only a hint.
     fn prefetch(&mut self, at: Addr);
@@ -109,8 +110,6 @@ pub trait Env {
     /// DMA write of a queue entry (little endian, at most 64 bytes): its last word (with the phase bit) becomes
     /// visible after the rest and after all earlier DMA writes.
     fn publish<const N: usize>(&mut self, to: Addr, entry: [u64; N]) -> Result<(), DmaFault>;
-    /// DMA from memory to memory.
-    fn copy(&mut self, to: Addr, from: Addr, len: usize) -> Result<(), DmaFault>;
     /// Atomic read-modify-write of eight bytes (host order); returns the original value.
     fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault>;
     /// Makes a gather buffer of `len` bytes that lives until the packet that carries it is delivered.

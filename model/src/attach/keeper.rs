@@ -97,8 +97,11 @@ pub fn run_keeper_of(
                     cards.iter_mut().for_each(|card| card.detach_domain(member, env));
                     capture::trim(&runner.net().link);
                 });
-                match detached {
-                    Ok(()) if runner.simulated() => runner.member_gone(member),
+                let gone = detached.and_then(|()| match runner.simulated() {
+                    true => runner.member_gone(member, PATIENCE),
+                    false => Ok(()),
+                });
+                match gone {
                     Ok(()) | Err(LockError::Condemned) => {}
                     // The lock's holder may be stopped. Others are waited upon meanwhile.
                     Err(_) => return false,
@@ -111,7 +114,7 @@ pub fn run_keeper_of(
             let next = guarded(Ok(Some(soon)), || {
                 let runner = Runner::new(segment);
                 match runner.simulated() {
-                    true => runner.keep_going(),
+                    true => runner.keep_going(PATIENCE),
                     false => runner.control_within(PATIENCE, |world, env| world.run_timers(env)),
                 }
             });

@@ -22,6 +22,8 @@ mod served;
 pub(crate) mod standstill;
 mod traced;
 mod wall;
+#[cfg(test)]
+mod wall_tests;
 
 /// What [`handoff`] is made of; its model check puts others in their place.
 mod atomic {

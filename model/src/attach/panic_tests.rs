@@ -7,18 +7,24 @@ use std::time::{Duration, Instant};
 
 use fpga_regs::{QpState, QpType};
 
-use super::run_keeper;
 use super::runner::{note, Runner};
+use super::{run_keeper, NetOptions};
 use crate::env::{Env, Work};
 use crate::journal;
-use crate::segment::Segment;
+use crate::profile::Profile;
+use crate::segment::{now_ns, Segment};
 
-#[test]
-fn cards_that_a_panic_left_half_changed_are_repaired_first() {
+/// Runs `work` with two members of a net.
+pub(super) fn with_net(options: impl Into<NetOptions>, work: impl FnOnce(Runner<Segment>, Runner<Segment>)) {
+    with_members(options, |attach| work(attach(), attach()));
+}
+
+/// The same, with what makes members.
+fn with_members(options: impl Into<NetOptions>, work: impl FnOnce(&dyn Fn() -> Runner<Segment>)) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("net/sock");
-    let at = socket.clone();
-    let keeper = std::thread::spawn(move || run_keeper(&at, 2).unwrap());
+    let (at, options) = (socket.clone(), options.into());
+    let keeper = std::thread::spawn(move || run_keeper(&at, options).unwrap());
     let until = Instant::now() + Duration::from_secs(20);
     let attach = || loop {
         match Segment::attach(&socket) {
@@ -27,7 +33,16 @@ fn cards_that_a_panic_left_half_changed_are_repaired_first() {
         }
         std::thread::sleep(Duration::from_millis(1));
     };
-    let (a, b) = (attach(), attach());
+    work(&attach);
+    keeper.join().unwrap();
+}
+
+#[test]
+fn cards_that_a_panic_left_half_changed_are_repaired_first() {
+    with_net(2, half_changed);
+}
+
+fn half_changed(a: Runner<Segment>, b: Runner<Segment>) {
     let generation = a.segment().generation();
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         a.control(|world, env| {
@@ -52,6 +67,46 @@ fn cards_that_a_panic_left_half_changed_are_repaired_first() {
     let left = a.control(|_, env| env.has_work()).unwrap();
     assert!(!left, "work of the run that panicked");
     b.control(|world, _| world.cards[0].qps[7].used = false.into()).unwrap();
-    drop((a, b));
-    keeper.join().unwrap();
+}
+
+#[test]
+fn a_panic_in_simulated_time_leaves_nothing_of_its_step() {
+    let clock = Some(Profile::load("f10a").unwrap().profile);
+    with_net(NetOptions { clock, ..NetOptions::from(2) }, |a, b| {
+        let guard = a.locked().unwrap();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            a.engine(&guard, |engine| {
+                engine.env.stash(8);
+                engine.env.push(Work::Send { card: 0, qp: 7 });
+                engine.env.send();
+                panic!("injected by the test");
+            })
+        }));
+        assert!(panicked.is_err());
+        guard.doubt();
+        drop(guard);
+        // Somebody else starts anew, with all places free.
+        drop(b.locked().unwrap());
+        let guard = a.locked().unwrap();
+        a.engine(&guard, |engine| {
+            let step = &engine.env.step;
+            assert!(step.stashes.is_empty() && step.wanted.is_empty() && step.sent.is_empty());
+        });
+    });
+}
+
+#[test]
+fn others_come_while_the_simulation_is_held_up() {
+    let clock = Some(Profile::load("f10a").unwrap().profile);
+    with_members(NetOptions { clock, ..NetOptions::from(1) }, |attach| {
+        let a = attach();
+        let guard = a.locked().unwrap();
+        // The keeper has something to do now, and finds the lock taken.
+        a.segment().arm_deadline(now_ns());
+        std::thread::sleep(Duration::from_millis(20));
+        let before = Instant::now();
+        drop(attach());
+        assert!(before.elapsed() < Duration::from_secs(3), "the keeper waited for who holds the lock");
+        drop(guard);
+    });
 }

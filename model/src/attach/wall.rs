@@ -260,7 +260,14 @@ impl Env for Wall<'_> {
         }
         // SAFETY: the lock is held, and no engine is in use while a control operation runs.
         let sim = unsafe { &mut *self.net.sim.get() };
-        for (to, entry) in sim.take_entries(ring, len) {
+        let entries = sim.take_entries(ring, len);
+        if !entries.is_empty() {
+            // No entry passes the payload that it tells of.
+            for (to, bytes) in sim.take_payload(ring.domain) {
+                let _ = self.write(to, &bytes);
+            }
+        }
+        for (to, entry) in entries {
             // Where the memory has gone nobody looks.
             let _ = self.publish(to, entry);
         }
@@ -280,11 +287,6 @@ impl Env for Wall<'_> {
         // What is changed after this is changed after this, for whoever finds us dead.
         compiler_fence(Ordering::SeqCst);
         Ok(())
-    }
-
-    #[inline(always)]
-    fn copy(&mut self, to: Addr, from: Addr, len: usize) -> Result<(), DmaFault> {
-        self.guard.copy((to.domain, to.iova), (from.domain, from.iova), len as u64).map_err(fault)
     }
 
     fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault> {

@@ -181,16 +181,6 @@ impl Device {
         first..self.tables.qp.range().end
     }
 
-    /// Whether the QP of that number belongs to function `f`.
-    pub fn owns_qp(&self, f: u16, qpn: u32) -> bool {
-        self.find_qp(qpn).is_some_and(|q| self.qps[q].function == f)
-    }
-
-    /// Whether the SRQ of that number belongs to function `f`.
-    pub fn owns_srq(&self, f: u16, srqn: u32) -> bool {
-        self.srqs.get(srqn as usize).is_some_and(|s| s.used.get() && s.function == f)
-    }
-
     /// Counts an event at a port.
     #[inline]
     fn count(&mut self, port: u8, register: u32) {

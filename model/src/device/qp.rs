@@ -301,7 +301,6 @@ impl Qp {
         (self.req.sent, self.req.begun) = (self.sent(), begun);
         self.send_from_una();
         self.req.again = less(self.req.cur, begun).into();
-        self.req.pending_status = 0;
         self.req.rd_out = 0;
     }
 
@@ -319,6 +318,8 @@ impl Qp {
         self.req.cur = self.req.ci;
         self.req.psn = self.req.una;
         self.req.cur_offset = (psn::diff(self.req.una, self.req.ci_psn).max(0) as u32) << self.mtu_log;
+        // What could not be sent is tried again, or was answered since.
+        self.req.pending_status = 0;
     }
 
     /// SQD: requests that were begun are not complete yet.
@@ -339,4 +340,28 @@ plain! {
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }
     Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, req, resp, attributes, resources, recv }
+}
+
+#[cfg(test)]
+#[allow(unsafe_code)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_what_was_answered_after_all_is_none() {
+        // Two WQEs of a packet each were sent; going back, the first is sent again, and the second cannot be.
+        // SAFETY: zero bytes are a free slot.
+        let mut qp: Qp = unsafe { core::mem::zeroed() };
+        (qp.sq_mask, qp.mtu_log) = (7, 10);
+        (qp.req.cur, qp.req.psn) = (2, 2);
+        qp.go_back();
+        assert_eq!((qp.req.cur, qp.req.psn, qp.sent()), (0, 0, 2));
+        (qp.req.cur, qp.req.psn, qp.req.pending_status) = (1, 1, 4);
+        // The answer to what was sent first.
+        assert!(qp.awaits(1));
+        (qp.req.ci, qp.req.una, qp.req.ci_psn) = (2, 2, 2);
+        qp.catch_up();
+        assert_eq!((qp.req.cur, qp.req.psn, qp.req.again.get()), (2, 2, false));
+        assert_eq!(qp.req.pending_status, 0, "it would fail the WQE after them");
+    }
 }

@@ -344,27 +344,44 @@ impl Device {
         }
         let want = want.min(E::STASH_BYTES);
         let stash = env.stash(want as usize);
+        if let Err(error) = self.gather_into(stash, q, wqe, offset, want, env) {
+            // No packet carries it.
+            env.unstash(stash);
+            return Err(error);
+        }
+        Ok((Payload::Stash(stash, want), want))
+    }
+
+    /// Gathers `[offset, offset + want)` of a message.
+    fn gather_into<E: Env>(
+        &self,
+        stash: u32,
+        q: usize,
+        wqe: &Wqe,
+        offset: u32,
+        want: u32,
+        env: &mut E,
+    ) -> Result<(), LocalError> {
         let mut done = 0u64;
         let mut each = |at: Addr, len: u64, env: &mut _| -> Result<(), DmaFault> {
             Env::stash_read(env, stash, done as usize, at, len as usize)?;
             done += len;
             Ok(())
         };
-        if wqe.ctrl.inline() {
-            let ud = self.qps[q].qp_type == QpType::UD;
-            let mut at = offset as u64;
-            let end = at + want as u64;
-            while at < end {
-                let (addr, contiguous) = wqe.inline_at(ud, at);
-                let n = contiguous.min(end - at);
-                each(addr, n, env)?;
-                at += n;
-            }
-        } else {
+        if !wqe.ctrl.inline() {
             self.check_sge_total(q, wqe, env)?;
-            self.walk_sges(q, wqe, Access(0), offset as u64, want as u64, env, &mut each)?;
+            return self.walk_sges(q, wqe, Access(0), offset as u64, want as u64, env, &mut each);
         }
-        Ok((Payload::Stash(stash, want), want))
+        let ud = self.qps[q].qp_type == QpType::UD;
+        let mut at = offset as u64;
+        let end = at + want as u64;
+        while at < end {
+            let (addr, contiguous) = wqe.inline_at(ud, at);
+            let n = contiguous.min(end - at);
+            each(addr, n, env)?;
+            at += n;
+        }
+        Ok(())
     }
 
     /// The SGEs must add up to the message length that the control segment says.

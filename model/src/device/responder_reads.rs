@@ -106,9 +106,15 @@ impl Device {
         let stash = env.stash(want as usize);
         let mut done = 0u64;
         while done < want as u64 {
-            let (addr, contiguous) = self.translate(range, offset + done, env)?;
-            let n = contiguous.min(want as u64 - done);
-            env.stash_read(stash, done as usize, addr, n as usize).ok()?;
+            let read = self.translate(range, offset + done, env).and_then(|(addr, contiguous)| {
+                let n = contiguous.min(want as u64 - done);
+                env.stash_read(stash, done as usize, addr, n as usize).ok().map(|()| n)
+            });
+            let Some(n) = read else {
+                // No packet carries it.
+                env.unstash(stash);
+                return None;
+            };
             done += n;
         }
         Some(Payload::Stash(stash, want))

@@ -274,10 +274,6 @@ impl Env for SimEnv<'_> {
         Ok(())
     }
 
-    fn copy(&mut self, to: Addr, from: Addr, len: usize) -> Result<(), DmaFault> {
-        self.guard.copy((to.domain, to.iova), (from.domain, from.iova), len as u64).map_err(fault)
-    }
-
     fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault> {
         // Atomic among the cards of the segment (the lock is held), as IBV_ATOMIC_HCA promises.
         let mut bytes = [0u8; 8];

@@ -92,6 +92,11 @@ impl<const N: usize> Queue<N> {
         self.len == 0
     }
 
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
     /// The earliest event.
     #[inline]
     #[must_use]

@@ -6,7 +6,7 @@
 
 use super::event::Event;
 use super::slab::Slab;
-use super::state::{Sim, EVENTS, MTU, SLOTS};
+use super::state::{release, Sim, EVENTS, MTU, SLOTS};
 use crate::env::Addr;
 
 /// Writes under way at a time whose order with reads is kept.
@@ -101,6 +101,31 @@ impl Landing {
 }
 
 impl Sim {
+    /// The payload that is under way to a process, in order: it does not happen any more. Who waits for it has it now.
+    pub fn take_payload(&mut self, domain: u16) -> Vec<(Addr, Vec<u8>)> {
+        let (mut taken, mut touches) = (Vec::new(), Vec::new());
+        let of_domain = |write: &&Write| write.domain == domain;
+        let count = self.landing.count as usize;
+        for item in self.landing.all[..count].iter().filter(of_domain).map(|write| write.item) {
+            let event = std::mem::take(self.events.get_mut(item));
+            touches.extend(event.touches());
+            match event {
+                Event::Write { to, slot, offset, len } => {
+                    let bytes = &self.payload[slot as usize][offset as usize..][..len as usize];
+                    taken.push((to, bytes.to_vec()));
+                    release(&mut self.slots, slot);
+                }
+                Event::Short { to, len, bytes, .. } => taken.push((to, bytes[..len.into()].to_vec())),
+                _ => {}
+            }
+        }
+        self.landing.forget(domain);
+        for touch in touches {
+            self.touched(touch);
+        }
+        taken
+    }
+
     /// The completions that are under way to a ring: they do not happen any more.
     pub fn take_entries(&mut self, ring: Addr, len: u64) -> Vec<(Addr, [u64; 8])> {
         let mut taken = Vec::new();
@@ -166,6 +191,24 @@ mod tests {
         assert_eq!(seen, [(0x1000, 1), (0x1040, 2), (0x1080, 4)]);
         assert!(sim.take_entries(at(0x1000), 0x1000).is_empty());
         assert_eq!(sim.take_entries(at(0x2000), 64).len(), 1);
+    }
+
+    #[test]
+    fn payload_of_a_process_is_taken_in_its_order() {
+        // SAFETY: zero bytes are a simulation that is switched off.
+        let mut sim: Box<Sim> = unsafe { Box::new_zeroed().assume_init() };
+        let slot = sim.slots.take().expect("room") as u16;
+        sim.slots.get_mut(slot.into()).refs = 1;
+        sim.payload[slot as usize][..8].copy_from_slice(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        short(&mut sim, 100, 9);
+        let event = Event::Write { to: at(100), slot, offset: 2, len: 3 };
+        sim.lands(5, event, at(100), 3);
+        let others = Addr { domain: 4, ..at(100) };
+        sim.lands(6, Event::Short { to: others, len: 4, entry: false, bytes: [7; 64] }, others, 4);
+        assert_eq!(sim.take_payload(3), [(at(100), vec![9; 4]), (at(100), vec![2, 3, 4])]);
+        assert_eq!(sim.slots.take(), Some(slot.into()), "nobody needs the packet any more");
+        assert!(sim.take_payload(3).is_empty() && !sim.landing.concerns(at(100), 8));
+        assert_eq!(sim.take_payload(4), [(others, vec![7; 4])]);
     }
 
     #[test]

@@ -241,6 +241,16 @@ pub fn flow_id(qp: u16, side: usize) -> u16 {
     qp * 2 + side as u16
 }
 
+/// A reference to a packet slot ends.
+#[inline]
+pub fn release(slots: &mut Slab<Slot, SLOTS>, slot: u16) {
+    let refs = &mut slots.get_mut(slot.into()).refs;
+    *refs -= 1;
+    if *refs == 0 {
+        slots.free(slot.into());
+    }
+}
+
 impl Sim {
     /// Adds an event made by an event. An event queue that is full loses it: the packet's sender will
     /// time out.
@@ -276,11 +286,7 @@ impl Sim {
     /// A reference to a packet slot ends.
     #[inline]
     pub fn release(&mut self, slot: u16) {
-        let refs = &mut self.slots.get_mut(slot.into()).refs;
-        *refs -= 1;
-        if *refs == 0 {
-            self.slots.free(slot.into());
-        }
+        release(&mut self.slots, slot);
     }
 
     /// The QP timers are to be looked at.
@@ -336,7 +342,7 @@ impl Sim {
     /// After the death of a process in the middle of an event: what was under way is lost like packets on a
     /// wire; the QPs' timers see to it.
     pub fn reset(&mut self) {
-        self.queue = heap::Queue::default();
+        self.queue.clear();
         self.events.clear();
         self.landing.clear();
         self.slots.clear();
@@ -344,7 +350,7 @@ impl Sim {
         self.timer_at = 0;
         for card in &mut self.cards {
             for port in &mut card.ports {
-                (port.round, port.fetched, port.coming) = ((0, 0), 0, 0);
+                (port.round, port.fetched, port.coming, port.rx_waits) = ((0, 0), 0, 0, 0);
             }
             for qp in &mut card.qps {
                 (qp.pending, qp.stalled, qp.known) = (Flag::NO, Flag::NO, Flag::NO);

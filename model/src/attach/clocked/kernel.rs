@@ -1,6 +1,7 @@
 //! Waits in the kernel, the streams between programs, and the alarm.
 
 use std::borrow::Borrow;
+use std::time::Duration;
 
 use super::super::runner::Runner;
 use super::HORIZON;
@@ -49,8 +50,8 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// For the keeper: the same; returns the machine's time (ns) at which to look again.
-    pub(in crate::attach) fn keep_going(&self) -> Result<Option<u64>, LockError> {
-        let guard = self.locked()?;
+    pub(in crate::attach) fn keep_going(&self, patience: Duration) -> Result<Option<u64>, LockError> {
+        let guard = self.locked_within(patience)?;
         Ok(self.engine(&guard, |e| e.idle(now_ns())))
     }
 

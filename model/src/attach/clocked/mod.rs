@@ -24,7 +24,7 @@ use super::runner::Runner;
 use super::standstill::{self, patience, Look, Sleeper, Standstill};
 use crate::segment::{now_ns, Guard, LockError, Segment};
 use crate::sim::actors::{Actor, State, Watched};
-use crate::sim::{signal_pending, Engine, Outcome, Sim, SimEnv, FOREVER};
+use crate::sim::{signal_pending, Engine, Outcome, Sim, SimEnv, Step, FOREVER};
 
 pub use handle::{simulated_time, Clocked};
 use held::Held;
@@ -60,6 +60,17 @@ enum Until {
     Write(u64, Watched),
 }
 
+/// What a step has left that ends by a panic is lost, as if the process had died: others start the simulation anew.
+struct Tidy(*mut Step);
+
+impl Drop for Tidy {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: made by who has the lock and does not use the step after this.
+        unsafe { *self.0 = Step::default() };
+    }
+}
+
 fn sim(net: &Net) -> *mut Sim {
     net.sim.get()
 }
@@ -84,10 +95,14 @@ impl<S: Borrow<Segment>> Runner<S> {
         let net = self.net();
         // SAFETY: the lock is held: no other thread or process uses the cards, the simulation or our scratch.
         let (world, sim, step) = unsafe { (&mut *net.world.get(), &mut *net.sim.get(), self.step()) };
+        let tidy = Tidy(step);
+        // SAFETY: the same; after a panic `tidy` uses it when the engine is gone.
+        let step = unsafe { &mut *tidy.0 };
         let env = SimEnv { sim, bells: &net.bells, guard, step };
         let mut engine = Engine { world, env, interrupts: &net.interrupts, link: &net.link };
         let result = work(&mut engine);
         engine.end_link();
+        std::mem::forget(tidy);
         result
     }
 
@@ -97,10 +112,19 @@ impl<S: Borrow<Segment>> Runner<S> {
             Some(guard) => guard,
             None => self.wait_for_lock()?,
         };
+        Ok(self.held(guard))
+    }
+
+    /// As [`locked`](Self::locked), with another patience.
+    fn locked_within(&self, patience: Duration) -> Result<Held<'_>, LockError> {
+        Ok(self.held(self.segment().lock(patience)?))
+    }
+
+    fn held<'a>(&'a self, guard: Guard<'a>) -> Held<'a> {
         if guard.recovered() {
             self.recover_simulated(&guard);
         }
-        Ok(Held::new(guard, self.actors()))
+        Held::new(guard, self.actors())
     }
 
     #[cold]
@@ -413,16 +437,16 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// A process is gone: its clock holds nobody back, nothing is written to its memory.
-    pub(super) fn member_gone(&self, member: u16) {
-        if let Ok(guard) = self.locked() {
-            let those = self.engine(&guard, |e| {
-                e.env.sim.forget_domain(member);
-                e.env.sim.trace.flush();
-                e.env.sim.leave(|a| a.member == member)
-            });
-            guard.wakes(those);
-            self.segment().arm_deadline(now_ns());
-        }
+    pub(super) fn member_gone(&self, member: u16, patience: Duration) -> Result<(), LockError> {
+        let guard = self.locked_within(patience)?;
+        let those = self.engine(&guard, |e| {
+            e.env.sim.forget_domain(member);
+            e.env.sim.trace.flush();
+            e.env.sim.leave(|a| a.member == member)
+        });
+        guard.wakes(those);
+        self.segment().arm_deadline(now_ns());
+        Ok(())
     }
 }
 
