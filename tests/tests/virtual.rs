@@ -5,6 +5,7 @@ mod perftest_table;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use model::segment::Segment;
 use perftest_table::{check_report, rows, Kind};
 use tests::stock::{compile_c, free_port, keepers, wait_until_listening, Ended, Pair, Program, StockNet};
 
@@ -209,6 +210,22 @@ fn a_stopped_peer_is_named() {
         drop(stopped);
         net.expect_gone();
     }
+}
+
+/// Who opens a card has the machine's patience with whoever holds the cards, although its own clock is a virtual one.
+#[test]
+fn opening_a_card_does_not_wait_for_ever() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let mut stays = Program::start(net.command(VIRTUAL, "ibv_asyncwatch", &["-d", "verbena0"]));
+    stays.expect("async event FD", LIMIT);
+    let segment = Segment::attach(&net.socket()).expect("the net is there");
+    let held = segment.lock(LIMIT).expect("nobody keeps the lock");
+    let ended = Program::start(net.command(VIRTUAL, "ibv_devinfo", &["-d", "verbena1"])).wait(LIMIT);
+    drop(held);
+    let what = format!("{}\n{}", ended.how(), ended.said);
+    assert!(ended.status.is_some_and(|status| !status.success()), "{what}");
+    assert!(ended.said.contains(&format!("by process {}", std::process::id())), "{what}");
 }
 
 /// A server that nobody has come to is not stuck: it waits longer than simulated time may stand still.

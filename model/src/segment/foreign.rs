@@ -337,7 +337,7 @@ fn advanced(moved: isize) -> Result<usize, i32> {
 }
 
 /// Lets the kernel copy from or to a process.
-fn process_vm(pid: u32, whole: Transfer) -> Result<(), i32> {
+pub(super) fn process_vm(pid: u32, whole: Transfer) -> Result<(), i32> {
     let pid = pid as libc::pid_t;
     let mut left = whole;
     while left.len != 0 {

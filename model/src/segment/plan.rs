@@ -4,7 +4,9 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use super::bounce::Transfer;
 use super::extents::Pages;
+use super::foreign::{process_vm, Direction};
 use super::layout::{page_ceil, page_floor, PAGE};
 use super::maps::{each_mapping, Mapping};
 use super::mover::SegmentError;
@@ -151,12 +153,25 @@ fn thread_stacks(mapping: &Mapping) -> Vec<Range<u64>> {
         let Some(head) = list(tid).filter(|head| (mapping.start..mapping.end).contains(head)) else {
             continue;
         };
-        // SAFETY: what the C library keeps of that thread begins as far before its list as of this one. The program
-        // registers memory around it, so the thread is alive.
-        stacks.push(unsafe { stack_of(head.wrapping_sub(offset)) });
+        // What the C library keeps of that thread begins as far before its list as of this one; unless the thread has
+        // announced a list of its own, or has just ended.
+        let thread = head.wrapping_sub(offset);
+        if is_thread(thread) {
+            // SAFETY: as was just seen; memory of threads that end is kept for others by the C library.
+            stacks.push(unsafe { stack_of(thread) });
+        }
     }
     stacks.sort_by_key(|stack| stack.start);
     stacks
+}
+
+/// Whether the C library keeps what it knows of a thread there: that has its own address in the first word and in the
+/// third (the ABI of thread-local storage). The kernel looks, since there may be nothing.
+fn is_thread(at: u64) -> bool {
+    let mut words = [0_u64; 3];
+    let (here, len) = (words.as_mut_ptr().cast(), size_of_val(&words));
+    let whole = Transfer { member: 0, iova: at, here, len, direction: Direction::Read };
+    process_vm(std::process::id(), whole).is_ok() && words[0] == at && words[2] == at
 }
 
 /// The stack of this thread; empty for the main thread, whose stack the kernel

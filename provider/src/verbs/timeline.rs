@@ -11,7 +11,8 @@ use model::attach::{on_alarm, Clocked, Starting, Wait, Watched};
 use super::card::Device;
 
 use contract::clock::{
-    kind, Attach, ConnKey, DeliverAlarm, LocalNow, Places, Timeline, WaitFd, EPOCH_S, MAX_PLACES, VERSION,
+    kind, Attach, ConnKey, DeliverAlarm, Exempt, LocalNow, Places, Timeline, WaitFd, EPOCH_S, MAX_PLACES,
+    VERSION,
 };
 
 /// The simulation that this process takes part in. It stays as long as the process.
@@ -33,6 +34,17 @@ unsafe fn symbol<F: Copy>(name: &std::ffi::CStr) -> Option<F> {
     let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     // SAFETY: as the caller promises; a function pointer is an address.
     (!at.is_null()).then(|| unsafe { std::mem::transmute_copy(&at) })
+}
+
+/// From now on this library has the machine's clock, also where the program's is a virtual one: before there is a card
+/// it waits for the keeper and for the cards' lock, and time-outs of those are the machine's.
+pub fn exempt() {
+    // SAFETY: the type is that of the library's interface; an address in this library is given.
+    unsafe {
+        if let Some(exempt) = symbol::<Exempt>(c"verbena_clock_exempt") {
+            exempt(now_ as *const c_void);
+        }
+    }
 }
 
 /// Lets the program's clock be the card's, if the card runs in simulated time.
@@ -76,7 +88,13 @@ pub fn attach(device: &Arc<Device>) -> Result<(), String> {
     let clock = Box::into_raw(Box::new(clock));
     let free = CLOCK.compare_exchange(std::ptr::null_mut(), clock, Ordering::AcqRel, Ordering::Relaxed);
     if free.is_err() {
-        return Err("a process can take part in one net of simulated time only".to_owned());
+        // SAFETY: made above, and given to nobody.
+        let clock = unsafe { Box::from_raw(clock) };
+        // Another thread may have been opening a card of this net, too.
+        return match self::clock().is_some_and(|known| known.same(&clock)) {
+            true => Ok(()),
+            false => Err("a process can take part in one net of simulated time only".to_owned()),
+        };
     }
     // SAFETY: the functions of the table match their types and need no data.
     match unsafe { attach(&table, std::ptr::null_mut()) } {

@@ -84,3 +84,34 @@ fn stacks_of_other_threads_stay() {
     end.send(()).unwrap();
     assert_eq!(other.join().unwrap(), 7 * 6 * PAGE as u32);
 }
+
+/// A thread may have announced a list of robust futexes that is not the C library's, in a buffer that is registered.
+#[test]
+fn a_list_that_is_none_of_the_c_library_tells_of_no_stack() {
+    let net = Net::start();
+    let a = net.attach();
+    let buffer = Buffer::filled(4 * PAGE, 1);
+    let head = buffer.ptr as usize + 2 * PAGE;
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let other = std::thread::spawn(move || {
+        let (mut before, mut len) = (0_usize, 0_usize);
+        // SAFETY: an empty list that stays as long as it is announced; the C library's takes its place again.
+        unsafe {
+            (head as *mut [usize; 3]).write([head, 0, 0]);
+            libc::syscall(libc::SYS_get_robust_list, 0, &raw mut before, &raw mut len);
+            assert_eq!(libc::syscall(libc::SYS_set_robust_list, head, len), 0);
+            tell.send(()).unwrap();
+            let _ = ended.recv();
+            assert_eq!(libc::syscall(libc::SYS_set_robust_list, before, len), 0);
+        }
+    });
+    told.recv().unwrap();
+    a.map(buffer.ptr, buffer.len, true).unwrap();
+    let guard = a.lock(Duration::from_secs(5)).unwrap();
+    assert!(matches!(guard.resolve(a.member(), buffer.iova()), Some((Backing::Extent(_), _))));
+    drop(guard);
+    end.send(()).unwrap();
+    other.join().unwrap();
+    a.unmap(buffer.ptr, buffer.len).unwrap();
+}

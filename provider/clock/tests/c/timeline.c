@@ -13,7 +13,7 @@
 
 enum { WAKE_SIGNAL = 63, MARKS = 4096 };
 
-// The structures of abi.rs.
+// The structures of contract/src/clock.rs.
 struct key { uint32_t kind, reserved; uint64_t from, to; };
 struct wait_fd { int32_t fd; uint32_t events; struct key key; uint64_t position; };
 struct places { uint64_t count; struct { uint64_t first, end; } range[8]; };
