@@ -60,6 +60,17 @@ programs! {
     a_resized_cq_keeps_what_is_on_its_way = "resize";
 }
 
+/// Doorbells are posted writes, which no later write of the program overtakes: the card knows of all that was posted
+/// before a control operation.
+#[test]
+fn control_operations_overtake_no_doorbells() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = compile_c("overtakes", directory.path());
+    for what in ["limit", "reset", "stop"] {
+        assert_eq!(run(&program, &[what]), run(&program, &[what]));
+    }
+}
+
 #[test]
 fn python_with_threads_and_select() {
     // Debian's, for which pyverbs is installed.

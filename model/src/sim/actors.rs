@@ -114,6 +114,8 @@ pub struct Actor {
     pub after: u64,
     /// Events that it has made.
     pub sequence: u64,
+    /// When the last of its doorbells is understood: a control operation is one more write, and comes behind it.
+    pub rung: u64,
     /// Number of its wait.
     pub serial: u32,
     /// Changes when it should look again.
@@ -363,6 +365,7 @@ impl Sim {
         a.clock.store(start, Ordering::Release);
         a.serial += 1;
         a.sequence = 0;
+        a.rung = 0;
         a.interrupt = 0;
         a.wait_count = 0;
         a.aside.store(false, Ordering::Relaxed);
@@ -382,6 +385,20 @@ impl Sim {
         let process = self.actors.used().iter().filter(|a| a.member == member && a.state.takes_part());
         let left = self.members_left[member as usize];
         process.map(Actor::now).max().unwrap_or(0).max(left).max(self.latest())
+    }
+
+    /// An actor goes on that was blocked, if nobody within the simulation has let it: behind all that another thread of
+    /// its process can have told it of.
+    pub fn resume(&mut self, me: u16) {
+        let latest = self.latest_for(me);
+        let member = self.actors.all[me as usize].member;
+        let process = self.actors.used().iter().filter(|a| a.member == member);
+        let rung = process.map(|a| a.rung).max().unwrap_or(0);
+        let a = &mut self.actors.all[me as usize];
+        if a.state == State::Blocked {
+            a.rung = rung;
+            a.release(latest);
+        }
     }
 
     /// Whether every thread waits in the kernel.

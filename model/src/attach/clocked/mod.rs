@@ -150,9 +150,8 @@ impl<S: Borrow<Segment>> Runner<S> {
         let guard = self.must_lock();
         self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
-            let latest = sim.latest_for(me);
             sim.actors.all[me as usize].aside.store(false, Ordering::Relaxed);
-            sim.actors.all[me as usize].release(latest);
+            sim.resume(me);
         });
         drop(guard);
         HORIZON.set(0);

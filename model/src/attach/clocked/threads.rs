@@ -64,8 +64,12 @@ impl<S: Borrow<Segment>> Runner<S> {
         let guard = self.locked().ok()?;
         let member = self.segment().member();
         let place = self.engine(&guard, |e| {
-            let place = e.env.sim.join(member, std::process::id(), 0)?;
-            e.env.sim.actors.all[place as usize].clock.store(now, Ordering::Release);
+            let sim = &mut *e.env.sim;
+            let place = sim.join(member, std::process::id(), 0)?;
+            let rung = ME.get().checked_sub(1).map_or(0, |me| sim.actors.all[me as usize].rung);
+            let a = &mut sim.actors.all[place as usize];
+            a.clock.store(now, Ordering::Release);
+            a.rung = rung;
             Some(Starting(place))
         });
         HORIZON.set(0);
