@@ -71,6 +71,16 @@ fn control_operations_overtake_no_doorbells() {
     }
 }
 
+/// A thread that only yields waits for time to pass, as one does that only polls.
+#[test]
+fn yields_take_time() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = compile_c("yields", directory.path());
+    for what in ["thread", "card", "clock"] {
+        assert_eq!(run(&program, &[what]), run(&program, &[what]));
+    }
+}
+
 #[test]
 fn python_with_threads_and_select() {
     // Debian's, for which pyverbs is installed.
