@@ -2,18 +2,17 @@
  *
  * overtakes limit|reset|stop. What it prints is the same in every run. */
 #include "rig.h"
-#include <fcntl.h>
 #include <poll.h>
 
-enum { MS = 1000000, RECEIVES = 24 };
+enum { RECEIVES = 24 };
 
 static struct side left, right;
 
-static int next_event(struct ibv_context *context)
+static int next_event(struct ibv_context *context, int ms)
 {
     struct pollfd fd = { .fd = context->async_fd, .events = POLLIN };
     struct ibv_async_event event;
-    if (poll(&fd, 1, 1) != 1)
+    if (poll(&fd, 1, ms) != 1)
         return -1;
     CHECK(!ibv_get_async_event(context, &event));
     ibv_ack_async_event(&event);
@@ -32,13 +31,13 @@ static void limit(void)
         struct ibv_srq_attr attr = { .srq_limit = n };
         CHECK(!ibv_post_srq_recv(srq, &wr, &bad));
         CHECK(!ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT));
-        int event = next_event(left.context);
+        int event = next_event(left.context, 1);
         if (event >= 0)
             die("%s with %d receives posted", ibv_event_type_str(event), n);
     }
     struct ibv_srq_attr attr = { .srq_limit = RECEIVES + 1 };
     CHECK(!ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT));
-    CHECK(next_event(left.context) == IBV_EVENT_SRQ_LIMIT_REACHED);
+    CHECK(next_event(left.context, 10000) == IBV_EVENT_SRQ_LIMIT_REACHED);
 }
 
 static void modify(struct side *side, enum ibv_qp_state state, int mask)
