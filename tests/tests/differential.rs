@@ -176,7 +176,7 @@ fn every_way_of_running_the_cards_gives_the_same() {
 #[test]
 fn a_completed_buffer_is_the_programs_again() {
     let mut runner = Runner::new();
-    let failures: Vec<String> = [EXPRESS, GENERAL, EXACT]
+    let failures: Vec<String> = [EXPRESS, GENERAL, EXACT, VIRTUAL]
         .into_iter()
         .flat_map(|mode| {
             let layouts = [(false, false), (false, true), (true, false), (true, true)];

@@ -20,12 +20,12 @@ fn profile(name: &str, change: impl FnOnce(&mut Profile)) -> Profile {
 }
 
 /// SENDs, WRITEs, READs and atomics, short and long, gathered and inline, in both directions at once.
-fn mixed(profile: Profile) {
+fn mixed(profile: Profile, rounds: u64) {
     let net = Net::with(NetOptions { clock: Some(profile), ..NetOptions::from(2) });
     let (a, b) = (net.open(0), net.open(1));
     let options = Options { rd_atomic: 8, timeout: 14, bytes: BYTES, inline: 64, ..Default::default() };
     let pairs: Vec<(Side, Side)> = (0..4 * EACH).map(|_| connect(&a, &b, options)).collect();
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         for (nth, (x, y)) in pairs.iter().enumerate() {
             for (from, to) in [(x, y), (y, x)] {
                 let opcode =
@@ -57,12 +57,12 @@ fn mixed(profile: Profile) {
 
 #[test]
 fn many_connections() {
-    mixed(profile("f10a", |_| ()));
+    mixed(profile("f10a", |_| ()), ROUNDS);
 }
 
 #[test]
 fn many_connections_with_pushed_requests() {
-    mixed(profile("cx3", |_| ()));
+    mixed(profile("cx3", |_| ()), ROUNDS);
 }
 
 /// Every table that the card keeps is too small: contexts, keys and translations are read again and again, and
@@ -72,5 +72,13 @@ fn caches_of_one_entry() {
     let small = |p: &mut Profile| {
         (p.caches.qpc_entries, p.caches.mtt_entries, p.caches.key_entries) = (1, 1, 1);
     };
-    mixed(profile("cx4lx", small));
+    mixed(profile("cx4lx", small), ROUNDS);
+}
+
+/// A thread that was in a net has no place, and no time, in the next one.
+#[test]
+fn one_net_after_the_other() {
+    for name in ["f10a", "cx3", "cx4lx"] {
+        mixed(profile(name, |_| ()), 3);
+    }
 }

@@ -60,6 +60,25 @@ programs! {
     a_resized_cq_keeps_what_is_on_its_way = "resize";
 }
 
+/// Doorbells are posted writes, which no later write of the program overtakes: the card knows of all that was posted
+/// before a control operation.
+#[test]
+fn control_operations_overtake_no_doorbells() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = compile_c("overtakes", directory.path());
+    run(&program, &[]);
+}
+
+/// A thread that only yields waits for time to pass, as one does that only polls.
+#[test]
+fn yields_take_time() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = compile_c("yields", directory.path());
+    for what in ["thread", "card", "clock"] {
+        assert_eq!(run(&program, &[what]), run(&program, &[what]));
+    }
+}
+
 #[test]
 fn python_with_threads_and_select() {
     // Debian's, for which pyverbs is installed.

@@ -102,9 +102,7 @@ impl SegmentCard {
         let function = if simulated {
             let timeline = Arc::downgrade(&runner);
             super::clocked::prepare();
-            super::clocked::on_thread_end(move |me| {
-                timeline.upgrade().is_none_or(|timeline| timeline.leave(me))
-            });
+            super::clocked::on_thread_end(move || timeline.upgrade().is_none_or(|timeline| timeline.leave()));
             let function = runner.turn(attach)??;
             runner.note_function(card as u8, function);
             function

@@ -5,7 +5,7 @@
 
 use std::borrow::Borrow;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{compiler_fence, Ordering};
+use std::sync::atomic::{compiler_fence, AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::handoff::{self, Notes, Shared};
@@ -49,6 +49,8 @@ fn pending_bit(qp: u16) -> usize {
 /// One process's attachment to a segment.
 pub(super) struct Runner<S: Borrow<Segment>> {
     segment: S,
+    /// Its own in this process, and not 0: threads have a place in the simulated time of one of them.
+    pub(super) number: u32,
     pub(super) routes: Routes,
     /// Only with the lock, which one thread of a process has at most.
     pub(super) scratch: UnsafeCell<Scratch>,
@@ -68,8 +70,10 @@ impl<S: Borrow<Segment>> Runner<S> {
             segment.borrow().world_bytes() as usize >= size_of::<Net>(),
             "the segment was made by another version"
         );
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
         Runner {
             segment,
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
             routes: Routes::default(),
             scratch: UnsafeCell::default(),
             step: UnsafeCell::default(),

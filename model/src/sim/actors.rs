@@ -14,50 +14,12 @@ use super::streams::Wait;
 use super::those::Those;
 use crate::segment::futex_wake;
 
+pub use super::watched::Watched;
+
 /// Most actors.
 pub const ACTORS: usize = 256;
 /// Streams that one actor waits for at a time.
 pub const WAITS: usize = 16;
-
-/// Ranges that one actor watches.
-pub const RANGES: usize = 8;
-
-/// The memory that an actor watches while it waits.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub struct Watched {
-    count: u32,
-    /// First address, and the one behind.
-    ranges: [(u64, u64); RANGES],
-}
-
-impl Watched {
-    /// Adds a range of addresses of the process; what finds no room widens the last one.
-    pub fn add(&mut self, range: std::ops::Range<u64>) {
-        match self.ranges.get_mut(self.count as usize) {
-            Some(place) => {
-                *place = (range.start, range.end);
-                self.count += 1;
-            }
-            None => {
-                let last = &mut self.ranges[RANGES - 1];
-                *last = (last.0.min(range.start), last.1.max(range.end));
-            }
-        }
-    }
-
-    /// All memory.
-    #[inline]
-    pub fn clear(&mut self) {
-        self.count = 0;
-    }
-
-    /// Whether a write of `len` bytes at `at` is to some of it. With no range all memory is watched.
-    fn sees(&self, at: u64, len: u64) -> bool {
-        let ranges = &self.ranges[..self.count as usize];
-        ranges.is_empty() || ranges.iter().any(|&(first, end)| at < end && first < at + len)
-    }
-}
 
 /// What an actor does: an open value, as it lies in shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,6 +76,8 @@ pub struct Actor {
     pub after: u64,
     /// Events that it has made.
     pub sequence: u64,
+    /// When the last of its doorbells is understood: a control operation is one more write, and comes behind it.
+    pub rung: u64,
     /// Number of its wait.
     pub serial: u32,
     /// Changes when it should look again.
@@ -363,6 +327,7 @@ impl Sim {
         a.clock.store(start, Ordering::Release);
         a.serial += 1;
         a.sequence = 0;
+        a.rung = 0;
         a.interrupt = 0;
         a.wait_count = 0;
         a.aside.store(false, Ordering::Relaxed);
@@ -382,6 +347,20 @@ impl Sim {
         let process = self.actors.used().iter().filter(|a| a.member == member && a.state.takes_part());
         let left = self.members_left[member as usize];
         process.map(Actor::now).max().unwrap_or(0).max(left).max(self.latest())
+    }
+
+    /// An actor goes on that was blocked, if nobody within the simulation has let it: behind all that another thread of
+    /// its process can have told it of.
+    pub fn resume(&mut self, me: u16) {
+        let latest = self.latest_for(me);
+        let member = self.actors.all[me as usize].member;
+        let process = self.actors.used().iter().filter(|a| a.member == member);
+        let rung = process.map(|a| a.rung).max().unwrap_or(0);
+        let a = &mut self.actors.all[me as usize];
+        if a.state == State::Blocked {
+            a.rung = rung;
+            a.release(latest);
+        }
     }
 
     /// Whether every thread waits in the kernel.

@@ -27,6 +27,7 @@ mod state;
 mod streams;
 mod those;
 pub mod trace;
+mod watched;
 mod wire;
 
 pub use engine::{Engine, Outcome};

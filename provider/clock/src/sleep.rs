@@ -1,11 +1,13 @@
 //! The functions that sleep: the clock goes on, nothing waits.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_uint};
 
 use crate::next::replace;
 use crate::read_clock::{from_timespec, origin, timespec, NS, US};
-use crate::{alarm, sys, timeline};
+use crate::sys::{self, sys};
+use crate::{alarm, timeline};
 
 const SECOND: u64 = 1_000_000_000_000;
 
@@ -38,7 +40,46 @@ fn interrupted() -> c_int {
     -1
 }
 
+/// A thread that yields again and again is late by no more than this part of its wait, or by the shortest step, and by
+/// no more than so much.
+const YIELD_PART: u64 = 128;
+const SHORTEST_YIELD: u64 = US;
+const LONGEST_YIELD: u64 = 500 * US;
+
+thread_local! {
+    /// The thread's clock at the first of the yields in a row, and behind the last.
+    static YIELDS: Cell<(u64, u64)> = const { Cell::new((0, u64::MAX)) };
+}
+
+/// The thread offers its core to others. If it has done nothing else that takes time since it did so last, it waits for
+/// another one, which may be waiting for time to pass.
+fn yields() -> c_int {
+    if timeline::is_attached() {
+        let now = timeline::now();
+        let (since, last) = YIELDS.get();
+        let next = if now == last {
+            let step = ((now - since) / YIELD_PART).clamp(SHORTEST_YIELD, LONGEST_YIELD);
+            (since, timeline::wait_a_while(step))
+        } else {
+            (now, now)
+        };
+        YIELDS.set(next);
+    }
+    // SAFETY: takes nothing.
+    sys::errno(unsafe { sys!(libc::SYS_sched_yield) }) as c_int
+}
+
 replace! {
+    /// sched_yield(2)
+    fn sched_yield() -> c_int {
+        yields()
+    }
+
+    /// thrd_yield(3) of C11
+    fn thrd_yield() {
+        yields();
+    }
+
     /// nanosleep(2)
     fn nanosleep(request: *const libc::timespec, left: *mut libc::timespec) -> c_int {
         let Some(ps) = request.as_ref().filter(|r| r.tv_sec >= 0).and_then(|r| from_timespec(0, r)) else {

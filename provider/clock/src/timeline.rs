@@ -103,6 +103,12 @@ pub fn spend(ps: u64) -> u64 {
     time
 }
 
+/// The thread waits so long for what is not known here.
+pub fn wait_a_while(ps: u64) -> u64 {
+    ACTIONS.fetch_add(1, Ordering::Relaxed);
+    spend(ps)
+}
+
 /// What one reading of a clock costs.
 pub fn read_cost() -> u64 {
     ACTIONS.fetch_add(1, Ordering::Relaxed);

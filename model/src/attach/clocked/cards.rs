@@ -13,7 +13,8 @@ use crate::sim::{Event, SimEnv};
 use crate::world::World;
 
 impl<S: Borrow<Segment>> Runner<S> {
-    /// A control operation: the thread's clock goes on to where the operation takes place, in its turn.
+    /// A control operation: the thread's clock goes on to where the operation takes place, in its turn, behind the
+    /// doorbells that it has rung.
     pub(in crate::attach) fn turn<R>(
         &self,
         first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
@@ -28,7 +29,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 return;
             }
             a.state = State::Turn;
-            a.target = a.now() + lookahead;
+            a.target = (a.now() + lookahead).max(a.rung);
             a.step = 0;
             a.due = false.into();
         });
@@ -58,6 +59,8 @@ impl<S: Borrow<Segment>> Runner<S> {
         let (at, unseen) = self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
             let at = sim.rung(&event, at);
+            let a = &mut sim.actors.all[me as usize];
+            a.rung = a.rung.max(at);
             sim.act(me, at, event);
             (at, sim.unseen(me))
         });

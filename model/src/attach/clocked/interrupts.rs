@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::runner::Runner;
-use super::threads::{LEAVER, ME};
+use super::threads::{Me, LEAVER, ME};
 use super::tid;
 use crate::segment::Segment;
 use crate::sim::actors::State;
@@ -79,7 +79,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         if let Ok(guard) = self.locked() {
             self.engine(&guard, |e| e.env.sim.actors.all[place as usize].tid = tid());
         }
-        ME.set(u32::from(place) + 1);
+        ME.set(Me { runner: self.number, place });
         let _ = LEAVER.try_with(|_| ());
     }
 

@@ -66,13 +66,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     fn resume(&self) {
         let me = self.me();
         let Ok(guard) = self.locked() else { return };
-        self.engine(&guard, |e| {
-            let sim = &mut *e.env.sim;
-            if sim.actors.all[me as usize].state == State::Blocked {
-                let latest = sim.latest_for(me);
-                sim.actors.all[me as usize].release(latest);
-            }
-        });
+        self.engine(&guard, |e| e.env.sim.resume(me));
         drop(guard);
         HORIZON.set(0);
     }

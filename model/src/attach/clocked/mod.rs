@@ -30,7 +30,7 @@ pub use handle::{simulated_time, Clocked};
 use held::Held;
 pub(super) use threads::on_thread_end;
 pub use threads::{forked, Starting};
-use threads::{LEFT, ME};
+use threads::{Me, LEFT, ME};
 pub(super) use wait::prepare;
 use wait::{core, other_core, wait};
 
@@ -140,7 +140,7 @@ impl<S: Borrow<Segment>> Runner<S> {
             }
         }
         let waits = |on| {
-            if let Some(me) = ME.get().checked_sub(1) {
+            if let Some(me) = self.place() {
                 self.actors()[me as usize].locking.store(on, Ordering::Relaxed);
             }
         };
@@ -158,10 +158,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// This thread's actor; it joins with its first call.
     #[inline]
     pub(super) fn me(&self) -> u16 {
-        let me = match ME.get() {
-            0 => self.join(),
-            n => (n - 1) as u16,
-        };
+        let me = self.place().unwrap_or_else(|| self.join());
         if self.actors()[me as usize].aside.load(Ordering::Relaxed) {
             self.come_back(me);
         }
@@ -174,9 +171,8 @@ impl<S: Borrow<Segment>> Runner<S> {
         let guard = self.must_lock();
         self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
-            let latest = sim.latest_for(me);
             sim.actors.all[me as usize].aside.store(false, Ordering::Relaxed);
-            sim.actors.all[me as usize].release(latest);
+            sim.resume(me);
         });
         drop(guard);
         HORIZON.set(0);
@@ -199,8 +195,8 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// This thread's clock.
     pub(super) fn clock(&self) -> u64 {
-        match (ME.get(), LEFT.get()) {
-            (0, left) if left != 0 => left - 1,
+        match (self.place(), LEFT.get()) {
+            (None, left) if left != 0 => left - 1,
             _ => self.actors()[self.me() as usize].now(),
         }
     }
@@ -415,7 +411,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     fn must_lock(&self) -> Held<'_> {
         self.locked().unwrap_or_else(|error| {
             // Nothing at the program's end shall wait for it again.
-            ME.set(0);
+            ME.set(Me::NOBODY);
             LEFT.set(1);
             standstill::cannot_go_on(&error)
         })

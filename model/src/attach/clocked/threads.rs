@@ -7,20 +7,33 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::super::runner::Runner;
+use super::polls::row_ends;
 use super::{tid, HORIZON};
 use crate::segment::{now_ns, Segment};
 use crate::sim::actors::State;
 
 thread_local! {
-    /// Place of this thread's actor plus one; 0: none.
-    pub(super) static ME: Cell<u32> = const { Cell::new(0) };
+    /// This thread's actor.
+    pub(super) static ME: Cell<Me> = const { Cell::new(Me::NOBODY) };
     /// The clock at which the thread has left, plus one: exit handlers may still call.
     pub(super) static LEFT: Cell<u64> = const { Cell::new(0) };
     /// Leaves when the thread ends.
     pub(super) static LEAVER: Leaver = const { Leaver };
 }
 
-type Leave = Box<dyn Fn(u16) -> bool + Send>;
+/// A thread's actor: in which net, by the number of its [`Runner`], and at which place.
+#[derive(Clone, Copy)]
+pub(super) struct Me {
+    pub runner: u32,
+    pub place: u16,
+}
+
+impl Me {
+    /// The thread takes part in nothing.
+    pub const NOBODY: Me = Me { runner: 0, place: 0 };
+}
+
+type Leave = Box<dyn Fn() -> bool + Send>;
 
 /// How a thread that ends is taken from its timeline.
 static LEAVE: Mutex<Option<Leave>> = Mutex::new(None);
@@ -29,22 +42,24 @@ pub(super) struct Leaver;
 
 impl Drop for Leaver {
     fn drop(&mut self) {
-        let Some(me) = ME.get().checked_sub(1) else { return };
+        if ME.get().runner == 0 {
+            return;
+        }
         let leave = LEAVE.lock().unwrap_or_else(PoisonError::into_inner);
-        if leave.as_ref().is_some_and(|leave| leave(me as u16)) {
-            ME.set(0);
+        if leave.as_ref().is_some_and(|leave| leave()) {
+            ME.set(Me::NOBODY);
         }
     }
 }
 
 /// How a thread that ends leaves.
-pub(in crate::attach) fn on_thread_end(leave: impl Fn(u16) -> bool + Send + 'static) {
+pub(in crate::attach) fn on_thread_end(leave: impl Fn() -> bool + Send + 'static) {
     *LEAVE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(leave));
 }
 
 /// In the child of a fork: it takes part in nothing yet.
 pub fn forked() {
-    ME.set(0);
+    ME.set(Me::NOBODY);
     LEFT.set(0);
     HORIZON.set(0);
     // Another thread may have had it; what it holds belongs to the parent.
@@ -58,14 +73,25 @@ pub fn forked() {
 pub struct Starting(pub u16);
 
 impl<S: Borrow<Segment>> Runner<S> {
+    /// The place of this thread's actor, if it has one here.
+    #[inline]
+    pub(super) fn place(&self) -> Option<u16> {
+        let me = ME.get();
+        (me.runner == self.number).then_some(me.place)
+    }
+
     /// A thread is about to be started: it takes part from now on, however long the machine takes to start it.
     pub fn thread_starts(&self) -> Option<Starting> {
         let now = self.clock();
         let guard = self.locked().ok()?;
         let member = self.segment().member();
         let place = self.engine(&guard, |e| {
-            let place = e.env.sim.join(member, std::process::id(), 0)?;
-            e.env.sim.actors.all[place as usize].clock.store(now, Ordering::Release);
+            let sim = &mut *e.env.sim;
+            let place = sim.join(member, std::process::id(), 0)?;
+            let rung = self.place().map_or(0, |me| sim.actors.all[me as usize].rung);
+            let a = &mut sim.actors.all[place as usize];
+            a.clock.store(now, Ordering::Release);
+            a.rung = rung;
             Some(Starting(place))
         });
         HORIZON.set(0);
@@ -113,8 +139,10 @@ impl<S: Borrow<Segment>> Runner<S> {
             drop(guard);
             match joined {
                 Some(Some(at)) => {
-                    ME.set(u32::from(at) + 1);
+                    ME.set(Me { runner: self.number, place: at });
+                    // What it knew of the time of another net.
                     HORIZON.set(0);
+                    row_ends();
                     // Refused in exit handlers: the process's end is near, and takes the actor with it.
                     let _ = LEAVER.try_with(|_| ());
                     return at;
@@ -133,7 +161,8 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// This thread ends, and takes part no more; false if it takes the process with it, whose exit handlers
     /// still use its clock.
-    pub fn leave(&self, me: u16) -> bool {
+    pub fn leave(&self) -> bool {
+        let Some(me) = self.place() else { return true };
         let Ok(guard) = self.locked() else { return true };
         let (member, tid) = (self.segment().member(), tid());
         let those = self.engine(&guard, |e| {
