@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use fpga_regs::{QpState, QpType};
 
-use super::run_keeper;
 use super::runner::{note, Runner};
+use super::{run_keeper, SegmentCard};
 use crate::env::{Env, Work};
 use crate::journal;
 use crate::segment::Segment;
+use driver::Interrupts;
 
 #[test]
 fn cards_that_a_panic_left_half_changed_are_repaired_first() {
@@ -19,14 +20,7 @@ fn cards_that_a_panic_left_half_changed_are_repaired_first() {
     let socket = directory.path().join("net/sock");
     let at = socket.clone();
     let keeper = std::thread::spawn(move || run_keeper(&at, 2).unwrap());
-    let until = Instant::now() + Duration::from_secs(20);
-    let attach = || loop {
-        match Segment::attach(&socket) {
-            Ok(segment) => return Runner::new(segment),
-            Err(error) => assert!(Instant::now() < until, "{error}"),
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    };
+    let attach = || Runner::new(opened(|| Segment::attach(&socket)));
     let (a, b) = (attach(), attach());
     let generation = a.segment().generation();
     let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -54,4 +48,44 @@ fn cards_that_a_panic_left_half_changed_are_repaired_first() {
     b.control(|world, _| world.cards[0].qps[7].used = false.into()).unwrap();
     drop((a, b));
     keeper.join().unwrap();
+}
+
+#[test]
+fn who_waits_for_an_interrupt_is_told_that_the_cards_are_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("net/sock");
+    let at = socket.clone();
+    let keeper = std::thread::spawn(move || run_keeper(&at, 1).unwrap());
+    let card = opened(|| SegmentCard::open_alone(&socket, 0));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| loop {
+            match card.wait_interrupt(0, Duration::from_secs(60)) {
+                Ok(interrupted) => assert!(interrupted, "nobody said a word"),
+                Err(error) => return error.to_string(),
+            }
+        });
+        // Let it sleep.
+        std::thread::sleep(Duration::from_millis(50));
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let guard = card.runner.segment().lock(Duration::from_secs(5)).unwrap();
+            guard.recovery_begins();
+            panic!("injected by the test");
+        }));
+        assert!(panicked.is_err());
+        assert!(waits.join().unwrap().contains("beyond repair"));
+    });
+    drop(card);
+    keeper.join().unwrap();
+}
+
+/// What `open` gives once there is a keeper.
+fn opened<T, E: std::fmt::Display>(open: impl Fn() -> Result<T, E>) -> T {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        match open() {
+            Ok(opened) => return opened,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
