@@ -1,5 +1,6 @@
 //! An opened card function: everything else is created from it.
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -150,10 +151,10 @@ impl<C: Card> Device<C> {
 
 impl<C: Card> Drop for Device<C> {
     fn drop(&mut self) {
-        let queues = self.queues.take();
-        if bringup::reset(&*self.card).is_err() {
-            // The card may still write to its rings: they are never given back.
-            std::mem::forget(queues);
+        // The card may still write to its rings if this fails (or panics): they are never given back then.
+        let queues = ManuallyDrop::new(self.queues.take());
+        if bringup::reset(&*self.card).is_ok() {
+            drop(ManuallyDrop::into_inner(queues));
         }
     }
 }

@@ -22,6 +22,7 @@ pub mod here;
 pub mod journal;
 pub mod link;
 pub mod packet;
+mod panics;
 pub mod plain;
 pub mod profile;
 pub mod segment;

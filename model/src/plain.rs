@@ -28,11 +28,11 @@ impl<T: Plain> Plain for UnsafeCell<T> {}
 
 /// Declares structs plain, with all of their fields.
 macro_rules! plain {
-    ($($type:ident { $($field:ident),* $(,)? })*) => {$(
-        impl $crate::plain::Plain for $type {}
+    ($($type:ident $(<$n:ident>)? { $($field:ident),* $(,)? })*) => {$(
+        impl $(<const $n: usize>)? $crate::plain::Plain for $type $(<$n>)? {}
         const _: () = {
             #[allow(dead_code)]
-            fn check(it: &$type) {
+            fn check $(<const $n: usize>)? (it: &$type $(<$n>)?) {
                 fn is<T: $crate::plain::Plain>(_: &T) {}
                 let $type { $($field),* } = it;
                 $(is($field);)*

@@ -13,7 +13,7 @@ pub const MAX_CARDS: usize = 16;
 #[repr(C)]
 pub struct World {
     /// How many there are.
-    pub count: u8,
+    count: u8,
     /// The cards.
     pub cards: [Device; MAX_CARDS],
 }
@@ -25,6 +25,12 @@ impl World {
         for id in 0..self.count {
             self.cards[id as usize].init(id, self.count, limits, port);
         }
+    }
+
+    /// How many cards there are: of those that there can be, whatever stands in memory.
+    #[inline(always)]
+    pub fn count(&self) -> u8 {
+        self.count.min(MAX_CARDS as u8)
     }
 
     /// Does one piece of work.
@@ -49,8 +55,8 @@ impl World {
     /// own card loops it back to its other QPs).
     #[inline(always)]
     fn deliver(&mut self, p: &Packet, env: &mut impl Env) {
-        if (p.dst.card as usize) < self.count as usize {
-            let known = (p.src.card as usize) < self.count as usize;
+        if (p.dst.card as usize) < self.count() as usize {
+            let known = (p.src.card as usize) < self.count() as usize;
             match self.cards[p.dst.card as usize].receive(p, env) {
                 Outcome::Done => {}
                 Outcome::Acknowledge { psn, to } => {
@@ -64,7 +70,7 @@ impl World {
                 Outcome::Unread => {}
             }
         } else if p.dst == PortId::ALL {
-            for card in 0..self.count as usize {
+            for card in 0..self.count() as usize {
                 // Datagrams: nothing is acknowledged.
                 let _ = self.cards[card].receive(p, env);
             }
@@ -83,7 +89,7 @@ impl World {
     /// Whether a packet is lost because the link of its sender or of its receiver is down at `now` (ns).
     /// What stays within a port needs no link.
     pub fn is_cut(&self, p: &Packet, now: u64) -> bool {
-        let down = |port: PortId| port.card < self.count && !self.cards[port.card as usize].link_at(now).0;
+        let down = |port: PortId| port.card < self.count() && !self.cards[port.card as usize].link_at(now).0;
         p.src != p.dst && (down(p.src) || down(p.dst))
     }
 
@@ -97,7 +103,7 @@ impl World {
 
     /// Runs all timers that are due; returns the next deadline.
     pub fn run_timers(&mut self, env: &mut impl Env) -> Option<u64> {
-        (0..self.count as usize).filter_map(|card| self.cards[card].run_timers(env)).min()
+        (0..self.count() as usize).filter_map(|card| self.cards[card].run_timers(env)).min()
     }
 }
 

@@ -1,6 +1,6 @@
 /* A member of a net that writes over everything that it can map of it.
  *
- * scribble DEVICE SEED WRITES WHERE     WHERE: all, tables, world, lock */
+ * scribble DEVICE SEED WRITES WHERE     WHERE: all, tables, world, lock; condemn: as who could not repair the cards */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -75,6 +75,8 @@ int main(int argc, char **argv)
     printf("over %llu bytes in %d parts\n", (unsigned long long)total, count);
     fflush(stdout);
     long writes = atol(argv[3]);
+    if (!strcmp(argv[4], "condemn"))
+        *(volatile uint32_t *)(base + 128) = 0x3fffffff, writes = 0;
     for (long i = 0; i < writes; i++) {
         /* Small numbers and all ones are the worst lengths and indices. */
         const uint64_t values[] = { any(0), 0, ~0ull, any(256), 1ull << any(64), 0x8000000000000000 };

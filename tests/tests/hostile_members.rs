@@ -77,6 +77,19 @@ fn a_member_that_writes_over_everything_crashes_nobody() {
 }
 
 #[test]
+fn who_sleeps_is_told_that_the_cards_are_lost() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (fatal, scribble) = (compile_c("fatal", directory.path()), compile_c("scribble", directory.path()));
+    let net = StockNet::new();
+    let mut sleeper = net.start(&fatal, &[]);
+    sleeper.expect("ready", LIMIT);
+    net.run(&scribble, &["verbena0", "1", "0", "condemn"], LIMIT);
+    let ended = sleeper.wait(LIMIT);
+    assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+    assert_eq!(ended.said.matches("is lost").count(), 2, "{}", ended.said);
+}
+
+#[test]
 #[ignore = "takes ten minutes"]
 fn many_members_that_write_over_everything_crash_nobody() {
     scribbled(400, 1000);

@@ -17,6 +17,7 @@ use super::bells::owner;
 use super::runner::Runner;
 use crate::device::defect::Defect;
 use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
+use crate::panics::tidied;
 use crate::segment::layout::PAGE;
 use crate::segment::{futex_wait, AttachError, LockError, Segment};
 use crate::sim::Event;
@@ -94,8 +95,8 @@ impl SegmentCard {
         let member = runner.segment().member();
         let simulated = runner.simulated();
         let attach = |world: &mut crate::world::World, _: &mut super::wall::Wall<'_>| {
-            if card >= world.count as u32 {
-                return Err(OpenError::NoCard { card, count: world.count });
+            if card >= world.count() as u32 {
+                return Err(OpenError::NoCard { card, count: world.count() });
             }
             world.cards[card as usize].attach(member).ok_or(OpenError::NoFunction)
         };
@@ -129,8 +130,15 @@ impl SegmentCard {
         let access = |world: &mut crate::world::World, env: &mut super::wall::Wall<'_>| {
             access(&mut world.cards[card], f, env)
         };
-        let done = if self.simulated { self.runner.turn(access) } else { self.runner.control(access) };
-        done.unwrap_or(fallback)
+        let run = || if self.simulated { self.runner.turn(access) } else { self.runner.control(access) };
+        tidied(None, || run().ok()).unwrap_or(fallback)
+    }
+
+    /// What is on its way to memory in simulated time arrives.
+    fn drain_writes(&self) {
+        if self.simulated {
+            self.runner.drain_writes();
+        }
     }
 
     fn read(&self, offset: u32) -> u64 {
@@ -230,9 +238,7 @@ fn not_heard() {}
 
 impl Drop for SegmentCard {
     fn drop(&mut self) {
-        if self.simulated {
-            self.runner.drain_writes();
-        }
+        tidied((), || self.drain_writes());
         self.registers((), |device, f, env| device.detach(f, env));
     }
 }
@@ -313,16 +319,16 @@ impl Memory for SegmentCard {
     }
 
     fn free(&self, memory: DmaMemory) {
-        if self.simulated {
-            self.runner.drain_writes();
-        }
-        let segment = self.runner.segment();
-        let offset = (memory.ptr as u64).wrapping_sub(segment.ptr_at(0) as u64);
-        debug_assert!(offset % PAGE == 0);
-        let area = crate::segment::Area { ptr: memory.ptr, offset, len: memory.len };
-        // What cannot be freed now is freed by the keeper when the process ends.
-        let _ = segment.free(area);
-        self.runner.look();
+        tidied((), || {
+            self.drain_writes();
+            let segment = self.runner.segment();
+            let offset = (memory.ptr as u64).wrapping_sub(segment.ptr_at(0) as u64);
+            debug_assert!(offset % PAGE == 0);
+            let area = crate::segment::Area { ptr: memory.ptr, offset, len: memory.len };
+            // What cannot be freed now is freed by the keeper when the process ends.
+            let _ = segment.free(area);
+            self.runner.look();
+        });
     }
 
     fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError> {
@@ -332,11 +338,11 @@ impl Memory for SegmentCard {
     }
 
     fn unmap(&self, _iova: u64, addr: *mut u8, len: usize) {
-        if self.simulated {
-            self.runner.drain_writes();
-        }
-        let _ = self.runner.segment().unmap(addr, len);
-        self.runner.look();
+        tidied((), || {
+            self.drain_writes();
+            let _ = self.runner.segment().unmap(addr, len);
+            self.runner.look();
+        });
     }
 }
 
@@ -359,6 +365,9 @@ impl Interrupts for SegmentCard {
             }
             if self.runner.segment().is_detached() {
                 return Err(CardError::Gone);
+            }
+            if self.runner.segment().is_condemned() {
+                return Err(CardError::Setup(LockError::Condemned.to_string()));
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {

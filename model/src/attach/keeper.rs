@@ -1,13 +1,15 @@
 //! The keeper of a net of cards: makes them, runs their timers, frees what the dead leave behind.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Once;
 use std::time::Duration;
 
 use super::limits::{limits, ports};
 use super::net::Net;
 use super::runner::Runner;
 use crate::link::{capture, LinkOptions};
+use crate::panics::guarded;
 use crate::profile::Profile;
 use crate::segment::{self, KeeperError, KeeperOptions, LockError};
 use crate::sim::trace;
@@ -73,6 +75,9 @@ pub fn run_keeper_of(
         let what = "making the trace file";
         trace::create(path, profile, cards).map_err(|error| KeeperError::System { what, error })?;
     }
+    // Of the end of the cards, whoever finds it first.
+    let told = Rc::new(Once::new());
+    let told_of = Rc::clone(&told);
     segment::keeper::run(KeeperOptions {
         socket_path: socket.into(),
         heap_bytes,
@@ -88,12 +93,13 @@ pub fn run_keeper_of(
             });
             made.expect("nobody else has the segment yet");
         }),
-        on_member_gone: Box::new(|segment, member| {
+        on_member_gone: Box::new(move |segment, member| {
             // What cannot be done to damaged cards is not tried again.
             guarded(true, || {
                 let runner = Runner::new(segment);
                 let detached = runner.control_within(PATIENCE, |world, env| {
-                    let cards = &mut world.cards[..usize::from(world.count).min(MAX_CARDS)];
+                    let count = world.count();
+                    let cards = &mut world.cards[..usize::from(count)];
                     cards.iter_mut().for_each(|card| card.detach_domain(member, env));
                     capture::trim(&runner.net().link);
                 });
@@ -102,21 +108,26 @@ pub fn run_keeper_of(
                     false => Ok(()),
                 });
                 match gone {
-                    Ok(()) | Err(LockError::Condemned) => {}
+                    Ok(()) => {}
+                    Err(LockError::Condemned) => told_of.call_once(|| runner.tell_all()),
                     // The lock's holder may be stopped. Others are waited upon meanwhile.
                     Err(_) => return false,
                 }
                 true
             })
         }),
-        on_timer: Box::new(|segment| {
+        on_timer: Box::new(move |segment| {
             let soon = segment::now_ns() + PATIENCE.as_nanos() as u64;
             let next = guarded(Ok(Some(soon)), || {
                 let runner = Runner::new(segment);
-                match runner.simulated() {
+                let next = match runner.simulated() {
                     true => runner.keep_going(PATIENCE),
                     false => runner.control_within(PATIENCE, |world, env| world.run_timers(env)),
+                };
+                if let Err(LockError::Condemned) = next {
+                    told.call_once(|| runner.tell_all());
                 }
+                next
             });
             match next {
                 Ok(next) => next.unwrap_or(u64::MAX),
@@ -130,9 +141,3 @@ pub fn run_keeper_of(
 
 /// How long the keeper waits for the lock before it looks after others.
 const PATIENCE: Duration = Duration::from_millis(100);
-
-/// The keeper outlives what goes wrong in the cards: they lie in memory that any program of the net can write over. What
-/// a panic leaves is for the next holder of the lock to repair.
-fn guarded<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or(otherwise)
-}

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use fpga_regs::{QpState, QpType};
 
 use super::runner::{note, Runner};
-use super::{run_keeper, NetOptions};
+use super::{run_keeper, NetOptions, SegmentCard};
 use crate::env::{Env, Work};
 use crate::journal;
 use crate::profile::Profile;
 use crate::segment::{now_ns, Segment};
+use driver::Interrupts;
 
 /// Runs `work` with two members of a net.
 pub(super) fn with_net(options: impl Into<NetOptions>, work: impl FnOnce(Runner<Segment>, Runner<Segment>)) {
@@ -25,15 +26,7 @@ fn with_members(options: impl Into<NetOptions>, work: impl FnOnce(&dyn Fn() -> R
     let socket = directory.path().join("net/sock");
     let (at, options) = (socket.clone(), options.into());
     let keeper = std::thread::spawn(move || run_keeper(&at, options).unwrap());
-    let until = Instant::now() + Duration::from_secs(20);
-    let attach = || loop {
-        match Segment::attach(&socket) {
-            Ok(segment) => return Runner::new(segment),
-            Err(error) => assert!(Instant::now() < until, "{error}"),
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    };
-    work(&attach);
+    work(&|| Runner::new(opened(|| Segment::attach(&socket))));
     keeper.join().unwrap();
 }
 
@@ -109,4 +102,44 @@ fn others_come_while_the_simulation_is_held_up() {
         assert!(before.elapsed() < Duration::from_secs(3), "the keeper waited for who holds the lock");
         drop(guard);
     });
+}
+
+#[test]
+fn who_waits_for_an_interrupt_is_told_that_the_cards_are_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("net/sock");
+    let at = socket.clone();
+    let keeper = std::thread::spawn(move || run_keeper(&at, 1).unwrap());
+    let card = opened(|| SegmentCard::open_alone(&socket, 0));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| loop {
+            match card.wait_interrupt(0, Duration::from_secs(60)) {
+                Ok(interrupted) => assert!(interrupted, "nobody said a word"),
+                Err(error) => return error.to_string(),
+            }
+        });
+        // Let it sleep.
+        std::thread::sleep(Duration::from_millis(50));
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let guard = card.runner.segment().lock(Duration::from_secs(5)).unwrap();
+            guard.recovery_begins();
+            panic!("injected by the test");
+        }));
+        assert!(panicked.is_err());
+        assert!(waits.join().unwrap().contains("beyond repair"));
+    });
+    drop(card);
+    keeper.join().unwrap();
+}
+
+/// What `open` gives once there is a keeper.
+fn opened<T, E: std::fmt::Display>(open: impl Fn() -> Result<T, E>) -> T {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        match open() {
+            Ok(opened) => return opened,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }

@@ -121,6 +121,15 @@ impl<S: Borrow<Segment>> Runner<S> {
         handoff::help(self);
     }
 
+    /// Wakes all who wait for an interrupt, as the cards raise none any more: they see for themselves.
+    #[cold]
+    pub fn tell_all(&self) {
+        for word in self.net().interrupts.as_flattened().as_flattened() {
+            word.fetch_add(1, Ordering::Release);
+            crate::segment::futex_wake(word, u32::MAX >> 1);
+        }
+    }
+
     /// After the segment's lock was held for something else than running the cards.
     pub fn look(&self) {
         handoff::look(self);
@@ -276,7 +285,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     #[cold]
     fn take_pending(&self, world: &mut World, env: &mut Wall<'_>) {
         self.notes().take(|first| {
-            for card in 0..world.count {
+            for card in 0..world.count() {
                 let device = &world.cards[card as usize];
                 for qp in device.qps_from(first).step_by(PENDING_BITS) {
                     if device.has_work(qp, env) {
@@ -332,22 +341,22 @@ fn recover(guard: &Guard<'_>, world: &mut World, env: &mut Wall<'_>) {
     guard.recovery_begins();
     env.general();
     // First, as what follows relies on the lists and the queues.
-    for card in 0..world.count as usize {
+    for card in 0..world.count() as usize {
         world.cards[card].rebuild_timers(env);
         world.cards[card].recover_queues(env);
     }
     let entry = guard.segment().journal().load(Ordering::Relaxed);
-    if let Some((card, qpn, pair)) = journal::read(entry).filter(|(card, ..)| *card < world.count) {
+    if let Some((card, qpn, pair)) = journal::read(entry).filter(|(card, ..)| *card < world.count()) {
         let peer = world.cards[card as usize].recover_qp((qpn & 0xffff) as usize, env);
         // A packet may have been acknowledged within the same step.
-        if let Some((port, qpn)) = peer.filter(|(port, _)| pair && port.card < world.count) {
+        if let Some((port, qpn)) = peer.filter(|(port, _)| pair && port.card < world.count()) {
             let card = &mut world.cards[port.card as usize];
             if let Some(q) = card.find_qp(qpn) {
                 card.recover_qp(q, env);
             }
         }
     }
-    for card in 0..world.count as usize {
+    for card in 0..world.count() as usize {
         world.cards[card].recover_sends(env);
     }
     guard.segment().journal().store(0, Ordering::Relaxed);

@@ -113,23 +113,23 @@ pub struct Device {
     pub qps: [Qp; MAX_QPS],
 }
 
-/// Allocation of a table's slots.
+/// Allocation of the slots of a table of `N`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-pub struct Slots {
+pub struct Slots<const N: usize> {
     /// Where the next search starts, so that numbers are not reused at once.
     hint: u32,
     /// No slot from here on was ever used: nobody need look there.
     top: u32,
 }
 
-impl Slots {
+impl<const N: usize> Slots<N> {
     /// Slots tried before a number is used again.
     const WINDOW: usize = 64;
 
     /// A free index of `range`, noted as used.
     fn take(&mut self, range: Range<usize>, used: impl Fn(usize) -> bool) -> Option<usize> {
-        let top = (self.top as usize).max((range.start + Self::WINDOW).min(range.end));
+        let top = (self.top as usize).max(range.start + Self::WINDOW).min(range.end);
         let hint = (self.hint as usize).clamp(range.start, top);
         let found = (hint..top).chain(range.start..hint).find(|&i| !used(i));
         let index = found.or((top < range.end).then_some(top))?;
@@ -138,10 +138,10 @@ impl Slots {
         Some(index)
     }
 
-    /// The slots that may be in use.
+    /// The slots that may be in use: of the table, whatever stands in memory.
     #[inline]
     fn range(&self) -> Range<usize> {
-        0..self.top as usize
+        0..(self.top as usize).min(N)
     }
 }
 
@@ -149,12 +149,12 @@ impl Slots {
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct Tables {
-    pd: Slots,
-    key: Slots,
-    cq: Slots,
-    srq: Slots,
-    qp: Slots,
-    function: Slots,
+    pd: Slots<MAX_PDS>,
+    key: Slots<MAX_KEYS>,
+    cq: Slots<MAX_CQS>,
+    srq: Slots<MAX_SRQS>,
+    qp: Slots<MAX_QPS>,
+    function: Slots<MAX_FUNCTIONS>,
 }
 
 impl Device {
@@ -204,6 +204,6 @@ impl crate::plain::Plain for Counters {}
 plain! {
     PortSetting { mtu, mbps }
     Device { id, present, cards, ends_cqs, defect, limits, port, counters, timers, tables, functions, pds, mcast, cqs, srqs, keys, qps }
-    Slots { hint, top }
+    Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function }
 }

@@ -133,7 +133,7 @@ impl World {
         if !qp.used.get()
             || qp.state != QpState::RTS
             || qp.qp_type != QpType::RC
-            || qp.dest.card >= self.count
+            || qp.dest.card >= self.count()
         {
             return None;
         }

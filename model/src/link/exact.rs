@@ -164,7 +164,7 @@ pub(crate) fn count(world: &mut World, to: PortId, reason: DropReason) {
         DropReason::Icrc => port::RX_ICRC_ERRORS,
         _ => port::RX_MALFORMED,
     };
-    let n = world.count as usize;
+    let n = world.count() as usize;
     for card in &mut world.cards[..n] {
         if to == PortId::ALL || to.card == card.id {
             let port = to.port as usize % crate::packet::PORTS;

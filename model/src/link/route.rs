@@ -44,7 +44,7 @@ pub fn datagram(p: &Packet) -> Path {
 /// The path of a connection, by its QP.
 fn connected(world: &World, p: &Packet) -> Path {
     let mut path = ports(p);
-    let card = world.cards[..world.count as usize].get(p.src.card as usize);
+    let card = world.cards[..world.count() as usize].get(p.src.card as usize);
     let qp = card.and_then(|card| Some(&card.qps[card.find_qp(p.src_qpn)?]));
     match qp {
         Some(qp) => {

@@ -8,7 +8,6 @@
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,6 +24,7 @@ use super::listen::{peer, Listener};
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
 use super::release::free_member;
 use super::{now_ns, Segment};
+use crate::panics::guarded;
 
 /// How long the first connection may take to come.
 const GRACE: Duration = Duration::from_millis(200);
@@ -351,7 +351,7 @@ impl Keeper {
             *told = *told || !held && on_member_gone(segment, member);
             let free = || free_member(segment, member, CLEANUP_LOCK);
             // What is damaged so that it cannot be freed stays.
-            let done = !held && *told && catch_unwind(AssertUnwindSafe(free)).unwrap_or(true);
+            let done = !held && *told && guarded(true, free);
             held |= !done;
             if done {
                 let entry = &segment.tables().members[usize::from(member)];

@@ -209,6 +209,8 @@ impl Drop for Guard<'_> {
             // Nobody may be there to read it, as of a keeper.
             let _ = writeln!(io::stderr(), "verbena: {}", LockError::Condemned);
             lock.condemn(&self.held);
+            // It tells everybody.
+            self.segment.wake_keeper();
         } else {
             lock.abandon(&self.held);
         }

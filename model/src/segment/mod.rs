@@ -59,6 +59,7 @@ pub use layout::{Layout, KEEPER_MEMBER, MAX_MEMBERS, PAGE};
 pub use lock::{Guard, Kept, LockError};
 pub use mover::SegmentError;
 
+use crate::panics::tidied;
 use layout::{Control, Tables, PENDING_WORDS};
 
 /// This process's way into a segment. Share it by `Arc`.
@@ -253,12 +254,14 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        if !self.is_detached() {
-            let _held = registry::enter();
-            // SAFETY: the process's lock is held, `self` is not shared.
-            unsafe { &mut *self.local.helper.get() }.stop(self);
-        }
-        mover::bring_all_home(self);
+        tidied((), || {
+            if !self.is_detached() {
+                let _held = registry::enter();
+                // SAFETY: the process's lock is held, `self` is not shared.
+                unsafe { &mut *self.local.helper.get() }.stop(self);
+            }
+            mover::bring_all_home(self);
+        });
         registry::leave(&self.local);
         if self.is_detached() {
             // The parent's: their addresses and descriptors may be in use for

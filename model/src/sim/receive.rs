@@ -17,7 +17,7 @@ impl Engine<'_> {
         let packet = s.packet;
         let (message, since) = (s.message, s.since);
         let dst = packet.dst;
-        if (dst.card as usize) < self.world.count as usize {
+        if (dst.card as usize) < self.world.count() as usize {
             let p = &sim.profile;
             let c = &mut sim.cards[dst.card as usize];
             let port = &mut c.ports[dst.port as usize % crate::packet::PORTS];
@@ -61,7 +61,7 @@ impl Engine<'_> {
     }
 
     pub(super) fn receive(&mut self, packet: &Packet) {
-        let cards = 0..self.world.count;
+        let cards = 0..self.world.count();
         if cards.contains(&packet.dst.card) {
             self.env.step.card = packet.dst.card;
             let card = &mut self.world.cards[packet.dst.card as usize];
@@ -83,7 +83,7 @@ impl Engine<'_> {
         if sim.timer_at == sim.now {
             sim.timer_at = 0;
         }
-        for card in 0..self.world.count {
+        for card in 0..self.world.count() {
             self.env.step.card = card;
             let next = self.world.cards[card as usize].run_timers(&mut self.env);
             self.settle();

@@ -9,6 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
 use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -310,7 +311,9 @@ impl Shared {
 
     fn run(&self) {
         while !self.stop.load(Ordering::Acquire) {
-            if let Err(error) = self.step() {
+            // A panic has been printed.
+            let stepped = catch_unwind(AssertUnwindSafe(|| self.step().map_err(|error| error.to_string())));
+            if let Err(error) = stepped.unwrap_or(Err("the card's memory is damaged".into())) {
                 eprintln!("verbena: events end here: {error}");
                 self.lock().asynchronous(EventKind::DEVICE_FATAL, 0);
                 return;
