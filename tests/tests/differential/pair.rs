@@ -65,7 +65,8 @@ impl Pair {
             [(); 2].map(|()| if random.percent(30) { random.of(&[1, 3, 5, 9, 7, 13, 11]) } else { ALL });
         let peer = match random.below(100) {
             0..=7 if kind != UD => Peer::Nobody(random.below(2)),
-            8..=13 if kind != UD && count > 1 => {
+            // Another UC queue pair would take what it gets, whatever its PSN (IB spec 9.8.2.2.1).
+            8..=13 if kind == RC && count > 1 => {
                 Peer::Other(random.below(2), (index + 1 + random.below(count - 1)) % count)
             }
             _ => Peer::Right,
