@@ -28,9 +28,9 @@ pub fn script(seed: u64) -> Script {
             round.push(unit(pair, side, random));
         }
         if random.percent(10) {
-            // Behind the receives of the round, which count.
+            // By itself: receives that other threads post in the same moment may count or not.
             let limit = format!("A {} {}", random.below(2), random.below(8));
-            round.push(Unit { before: vec![limit], ..Unit::default() });
+            rounds.push(vec![Unit { before: vec![limit], ..Unit::default() }]);
         }
         rounds.push(round);
         if random.percent(12) {
