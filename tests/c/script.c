@@ -8,10 +8,8 @@
  * A script is a list of lines: a letter, the side whose step it is, numbers. tests/tests/differential/script.rs writes
  * them and says what each means. What is written down does not depend on addresses, keys, queue pair numbers or
  * times, nor on the order between different queues: completions stand below their queue. */
-#include "rig.h"
+#include "rendezvous.h"
 #include <pthread.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 enum {
     QPS = 8, CQS = 4, KEYS = 9, REGIONS = 7, WINDOWS = 2, ZONE = 32768, BYTES = QPS * ZONE, FIELDS = 24,
@@ -624,26 +622,10 @@ static void load(const char *path, struct line **lines, size_t *count)
             line->f[line->fields++] = value;
         }
         /* Nobody's. */
-        if (strchr("<->", line->kind) && line->kind == '-')
+        if (line->kind == '-')
             line->f[0] = -1;
     }
     fclose(file);
-}
-
-/* The sides find each other. */
-static int meet(int side, const char *path)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (side == 0) {
-        /* The name appears when somebody listens. */
-        snprintf(address.sun_path, sizeof address.sun_path, "%s.new", path);
-        CHECK(!bind(fd, (struct sockaddr *)&address, sizeof address) && !listen(fd, 1) && !rename(address.sun_path, path));
-        return accept(fd, NULL, NULL);
-    }
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-    CHECK(!connect(fd, (struct sockaddr *)&address, sizeof address));
-    return fd;
 }
 
 int main(int count, char **arguments)
@@ -658,7 +640,7 @@ int main(int count, char **arguments)
     if (both)
         CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
     else
-        ends[only] = meet(only, arguments[4]);
+        ends[only] = rendezvous(only, arguments[4]);
     for (int side = 0; side < 2; side++) {
         if (!both && side != only)
             continue;

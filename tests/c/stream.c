@@ -3,11 +3,9 @@
  * stream both|0|1 CARD0 CARD1 SOCKET rc|uc|ud MESSAGES: side 0 sends chains of messages, one thread posts, and another one
  * polls and writes over each buffer as soon as it is completed. Side 1 looks whether what came is what was sent: every
  * word of a message is its number, which is its immediate data too. All come, in order. */
-#include "rig.h"
+#include "rendezvous.h"
 #include <pthread.h>
 #include <sched.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 enum { SLOTS = 64, CHAIN = 32, BYTES = 1000, ROOM = 1040, RECEIVES = 256, HEADER = 40 };
 
@@ -211,21 +209,6 @@ static void *play(void *argument)
     return NULL;
 }
 
-static int find(int side, const char *path)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (side == 0) {
-        /* The name appears when somebody listens. */
-        snprintf(address.sun_path, sizeof address.sun_path, "%s.new", path);
-        CHECK(!bind(fd, (struct sockaddr *)&address, sizeof address) && !listen(fd, 1) && !rename(address.sun_path, path));
-        return accept(fd, NULL, NULL);
-    }
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-    CHECK(!connect(fd, (struct sockaddr *)&address, sizeof address));
-    return fd;
-}
-
 int main(int count, char **arguments)
 {
     if (count != 7)
@@ -239,7 +222,7 @@ int main(int count, char **arguments)
     if (both)
         CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
     else
-        ends[only] = find(only, arguments[4]);
+        ends[only] = rendezvous(only, arguments[4]);
     for (int side = 0; side < 2; side++) {
         sides[side].side = side;
         sides[side].peer = ends[side];
