@@ -12,8 +12,8 @@ use fpga_regs::DOORBELL_BASE;
 
 use super::card::{OpenError, SegmentCard};
 use crate::device::tables::EQS;
-use crate::segment::ask::Ask;
-use crate::segment::ranges::Place;
+use crate::segment::reach::ask::Ask;
+use crate::segment::reach::ranges::Place;
 use crate::segment::{futex_wait, futex_wake, SegmentError};
 
 /// Interrupt vectors of a function.

@@ -12,12 +12,12 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use super::maps::{each_mapping, Mapping};
-use super::pages::{move_out, SegmentFile};
-use super::protect;
 use super::registry::{close_descriptors, forget_all, in_base, segments, PROCESS};
 use super::robust::forget_thread;
 use super::Local;
+use crate::segment::moving::maps::{each_mapping, Mapping};
+use crate::segment::moving::pages::{move_out, SegmentFile};
+use crate::segment::moving::protect;
 
 /// The longest that a parent waits for its child to have copied.
 const LONGEST_COPY_MS: i32 = 60_000;

@@ -10,11 +10,11 @@ use crate::plain::plain;
 use std::mem::size_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::bounce::Bounce;
-use super::dma::DmaMap;
 use super::extents::ExtentTable;
 use super::robust::RobustLock;
-use super::windows::WindowTable;
+use crate::segment::reach::bounce::Bounce;
+use crate::segment::reach::dma::DmaMap;
+use crate::segment::reach::files::WindowTable;
 
 /// First eight bytes of every segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VERBENA\x01");

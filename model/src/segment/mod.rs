@@ -4,63 +4,47 @@
 //! tables of who is there and who owns what ([`layout`]), one robust lock
 //! ([`lock`]), the cards themselves (an area that this module does not look
 //! into), and a heap of pages for rings and registered buffers ([`extents`]).
-//! Since registered buffers live in the file too ([`mover`]), whoever holds the
-//! lock reaches them at memory speed ([`dma`]); what cannot be moved is reached
-//! by system calls ([`foreign`]).
+//! Since registered buffers live in the file too ([`moving`]), whoever holds the
+//! lock reaches them at memory speed ([`reach::dma`]); what cannot be moved is reached
+//! by system calls ([`reach`]).
 //!
 //! A keeper process ([`keeper`]) makes the segment, hands it out and cleans up
 //! behind those who die. When its last connection ends, so do it and the file.
 #![allow(unsafe_code)]
 
-pub mod areas;
-pub mod ask;
-pub mod attach;
-pub mod bounce;
-mod create;
-pub mod dma;
 pub mod extents;
-pub mod foreign;
 mod fork;
 pub mod futex;
-mod helper;
+pub mod heap;
 pub mod keeper;
 pub mod layout;
-pub mod lent;
-mod listen;
 mod local_lock;
 pub mod lock;
-pub mod maps;
-pub mod mover;
-mod pace;
-mod pages;
-mod plan;
-mod populated;
-pub mod protect;
-pub mod protocol;
-pub mod ranges;
+pub mod moving;
+pub mod reach;
 mod registry;
-mod release;
 mod robust;
 #[cfg(test)]
 mod tests;
-pub mod windows;
 
 use std::cell::UnsafeCell;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-pub use areas::{Area, Usage};
-pub use attach::AttachError;
-pub use dma::Backing;
-pub use foreign::DmaFault;
 pub use futex::{futex_wait, futex_wake};
+pub use heap::{Area, Usage};
+pub use keeper::attach::AttachError;
 pub use keeper::{KeeperError, KeeperOptions};
 pub use layout::{Layout, KEEPER_MEMBER, MAX_MEMBERS, PAGE};
 pub use lock::{Guard, Kept, LockError};
-pub use mover::SegmentError;
+pub use moving::mover::SegmentError;
+pub use reach::dma::Backing;
+pub use reach::private::DmaFault;
 
 use crate::panics::tidied;
 use layout::{Control, Tables, PENDING_WORDS};
+use moving::mover;
+use reach::{ask, dma, files, helper, private};
 
 /// This process's way into a segment. Share it by `Arc`.
 ///
@@ -101,11 +85,11 @@ struct Local {
     /// Used only with the segment's lock held.
     cache: UnsafeCell<dma::Cache>,
     /// As above.
-    views: UnsafeCell<windows::Views>,
+    views: UnsafeCell<files::Views>,
     /// As above: lent memory, first address and the one behind.
     lent: UnsafeCell<Vec<(u64, u64)>>,
     /// Used only with the process's lock held.
-    offers: UnsafeCell<windows::Offers>,
+    offers: UnsafeCell<files::Offers>,
     /// As above.
     helper: UnsafeCell<helper::Helper>,
     /// Who does DMA that only this process can do.
@@ -113,8 +97,8 @@ struct Local {
 }
 
 impl Local {
-    fn own_memory(&self) -> foreign::OwnMemory {
-        foreign::OwnMemory { memfd: self.memfd, base: self.base, total_bytes: self.total_bytes }
+    fn own_memory(&self) -> private::OwnMemory {
+        private::OwnMemory { memfd: self.memfd, base: self.base, total_bytes: self.total_bytes }
     }
 }
 

@@ -9,7 +9,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::local_lock::{Entered, LocalLock};
-use super::{dma, fork, protect, Local, Segment};
+use super::moving::protect;
+use super::reach::dma;
+use super::{fork, Local, Segment};
 
 /// Held while segments are mapped or unmapped, while pages are moved, and
 /// across `fork`.

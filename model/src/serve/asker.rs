@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use fpga_regs::vfio_user::{flag, Command, DmaAccess, Header, MAX_DATA};
 
 use super::wire;
-use crate::segment::ask::Ask;
+use crate::segment::reach::ask::Ask;
 
 /// How long a client may take for one access.
 const PATIENCE: Duration = Duration::from_secs(2);

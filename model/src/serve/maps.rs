@@ -9,13 +9,13 @@ use fpga_regs::vfio_user::{dma_flag, DmaMap};
 
 use super::Refused;
 use crate::attach::ServedCard;
-use crate::segment::ranges::Place;
+use crate::segment::reach::ranges::Place;
 use crate::segment::PAGE;
 
 /// Most ranges of a client. QEMU refuses a server that announces more than 65535
 /// (`VFIO_USER_DEF_MAP_MAX` in its hw/vfio-user/proxy.c).
 pub const MAX_MAPS: usize = 65_535;
-const _: () = assert!(MAX_MAPS <= crate::segment::dma::MAX_RANGES);
+const _: () = assert!(MAX_MAPS <= crate::segment::reach::dma::MAX_RANGES);
 /// IOVAs that can be asked for.
 const ASKABLE: u64 = 1 << 60;
 

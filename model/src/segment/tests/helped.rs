@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::super::bounce::{ASLEEP, NONE};
+use super::super::reach::bounce::{ASLEEP, NONE};
 use super::super::{Backing, DmaFault, Segment};
 use super::child::{tell, wait, Other};
 use super::{eventually, pattern, Buffer, Net};

@@ -5,9 +5,9 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use super::super::attach::{dial, AttachError};
+use super::super::keeper::attach::{dial, AttachError};
+use super::super::keeper::protocol::{Hello, Kind, Verdict, Welcome};
 use super::super::keeper::{self, KeeperError};
-use super::super::protocol::{Hello, Kind, Verdict, Welcome};
 use super::super::{LockError, Segment, SegmentError};
 use super::{eventually, options, usage_of, Net};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::maps::{each_mapping, Mapping};
+use super::super::moving::maps::{each_mapping, Mapping};
 use super::super::{Backing, Segment, SegmentError};
 use super::{usage_of, Buffer, Net};
 

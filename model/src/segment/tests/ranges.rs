@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::ranges::{contiguous, find, insert, remove, Change, Range, FOREIGN};
+use super::super::reach::ranges::{contiguous, find, insert, remove, Change, Range, FOREIGN};
 
 /// Address to references and backing.
 type Bytes = BTreeMap<u64, (u64, u64)>;

@@ -13,9 +13,9 @@ use rustix::net::{
     RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-use super::layout::{Tables, LAYOUT_VERSION, MAGIC};
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
-use super::{foreign, registry, Segment};
+use crate::segment::layout::{Tables, LAYOUT_VERSION, MAGIC};
+use crate::segment::{reach::private, registry, Segment};
 
 /// How long the keeper may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -70,7 +70,7 @@ impl Segment {
         let Some([memfd, wake]) = descriptors else {
             return Err(AttachError::Closed(socket.into()));
         };
-        foreign::allow_access();
+        private::allow_access();
         let segment =
             registry::enter_segment(memfd, wake, Some(connection), welcome.total_bytes, welcome.member)
                 .map_err(|error| AttachError::System {
@@ -147,7 +147,7 @@ fn greet(path: &Path, kind: Kind) -> Result<Greeted, AttachError> {
 }
 
 /// Connects to a keeper, with limits on how long it may take.
-pub(super) fn dial(path: &Path) -> Result<OwnedFd, AttachError> {
+pub(in crate::segment) fn dial(path: &Path) -> Result<OwnedFd, AttachError> {
     let address = SocketAddrUnix::new(path).map_err(|_| AttachError::PathTooLong(path.to_path_buf()))?;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(AttachError::system("making a socket"))?;

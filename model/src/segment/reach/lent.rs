@@ -2,18 +2,18 @@
 //!
 //! Its addresses on the card's side are the client's choice (IOVAs), its bytes are a shared mapping that
 //! this process has made of the client's file. Whoever else runs the cards maps the same file, as
-//! with any shared mapping ([`super::windows`]).
+//! with any shared mapping ([`super::files`]).
 #![allow(unsafe_code)]
 
 use std::os::fd::OwnedFd;
 
 use super::dma::{Dma, RemoveError};
-use super::lock::Guard;
-use super::maps::Mapping;
-use super::mover::{SegmentError, LOCK_PATIENCE};
 use super::ranges::{find, Place, Range};
-use super::registry;
-use super::Segment;
+use crate::segment::lock::Guard;
+use crate::segment::moving::maps::Mapping;
+use crate::segment::moving::mover::{SegmentError, LOCK_PATIENCE};
+use crate::segment::registry;
+use crate::segment::Segment;
 
 impl Segment {
     /// Lets the other members map `len` bytes of `file` from `offset` on, which this process has mapped at
@@ -95,7 +95,7 @@ impl Guard<'_> {
     }
 
     /// Whether all of these bytes are lent memory of this process.
-    pub(super) fn is_lent(&self, start: u64, len: u64) -> bool {
+    pub(in crate::segment) fn is_lent(&self, start: u64, len: u64) -> bool {
         let Some(end) = start.checked_add(len) else { return false };
         self.lent().iter().any(|&(from, to)| from <= start && end <= to)
     }

@@ -6,19 +6,24 @@ use std::os::fd::OwnedFd;
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create, MemfdFlags, SealFlags};
 
-use super::keeper::KeeperError;
-use super::layout::{Header, Layout, KEEPER_MEMBER, LAYOUT_VERSION, MAGIC, MEMBER_ACTIVE, WORLD_OFFSET};
-use super::{registry, Segment};
+use crate::segment::keeper::KeeperError;
+use crate::segment::layout::{
+    Header, Layout, KEEPER_MEMBER, LAYOUT_VERSION, MAGIC, MEMBER_ACTIVE, WORLD_OFFSET,
+};
+use crate::segment::{registry, Segment};
 use std::sync::atomic::Ordering;
 
 /// What the keeper hands to members.
-pub(super) struct Handles {
-    pub(super) memfd: OwnedFd,
-    pub(super) wake: OwnedFd,
+pub(in crate::segment) struct Handles {
+    pub(in crate::segment) memfd: OwnedFd,
+    pub(in crate::segment) wake: OwnedFd,
 }
 
 /// Makes a segment that nobody else knows yet.
-pub(super) fn segment(world_bytes: u64, heap_bytes: u64) -> Result<(Segment, Handles), KeeperError> {
+pub(in crate::segment) fn segment(
+    world_bytes: u64,
+    heap_bytes: u64,
+) -> Result<(Segment, Handles), KeeperError> {
     let layout = Layout::new(world_bytes, heap_bytes)
         .filter(|layout| i64::try_from(layout.total_bytes()).is_ok())
         .ok_or(KeeperError::HeapTooLarge(heap_bytes))?;

@@ -2,26 +2,26 @@
 //!
 //! The program goes on using the same addresses and notices nothing. Only whole
 //! pages of private anonymous memory inside the buffer are moved; the rest stays
-//! where it is and is reached the slow way ([`super::foreign`]).
+//! where it is and is reached the slow way ([`crate::segment::reach::private`]).
 #![allow(unsafe_code)]
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::dma::{Dma, MapFull, RemoveError};
-use super::extents::{Extents, Pages};
-use super::layout::PAGE;
-use super::lock::LockError;
 use super::pages::{move_in, SegmentFile};
 use super::plan::{plan, Piece, Source};
-use super::ranges::{Range, FOREIGN};
-use super::registry;
 use super::release::{pages_of, Leaving};
-use super::Segment;
+use crate::segment::extents::{Extents, Pages};
+use crate::segment::layout::PAGE;
+use crate::segment::lock::LockError;
+use crate::segment::reach::dma::{Dma, MapFull, RemoveError};
+use crate::segment::reach::ranges::{Range, FOREIGN};
+use crate::segment::registry;
+use crate::segment::Segment;
 
 /// How long a registration waits for the lock. Whoever runs the cards lets go
 /// of it after each batch of work.
-pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(20);
+pub(in crate::segment) const LOCK_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Why memory was not mapped or unmapped.
 #[derive(Debug, thiserror::Error)]
@@ -192,17 +192,17 @@ impl Segment {
         }
     }
 
-    pub(super) fn offset_of(&self, page: u64) -> u64 {
+    pub(in crate::segment) fn offset_of(&self, page: u64) -> u64 {
         self.heap_offset() + page * PAGE
     }
 
-    pub(super) fn file(&self) -> SegmentFile {
+    pub(in crate::segment) fn file(&self) -> SegmentFile {
         SegmentFile { fd: self.local().memfd }
     }
 }
 
 /// Takes one registration (or an area) away and frees what nobody needs then.
-pub(super) fn release(segment: &Segment, start: u64, len: u64) -> Result<(), SegmentError> {
+pub(in crate::segment) fn release(segment: &Segment, start: u64, len: u64) -> Result<(), SegmentError> {
     if len == 0 {
         return Ok(());
     }
@@ -232,7 +232,7 @@ pub(super) fn release(segment: &Segment, start: u64, len: u64) -> Result<(), Seg
 }
 
 /// The segment is about to be left: moved buffers become private memory.
-pub(super) fn bring_all_home(segment: &Segment) {
+pub(in crate::segment) fn bring_all_home(segment: &Segment) {
     let held = registry::enter();
     if segment.is_detached() || !segment.local().moved_pages.load(Ordering::Relaxed) {
         return;

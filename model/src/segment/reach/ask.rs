@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use super::bounce::Transfer;
-use super::foreign::{Direction, DmaFault};
-use super::lock::Guard;
-use super::registry;
-use super::Segment;
+use super::private::{Direction, DmaFault};
+use crate::segment::lock::Guard;
+use crate::segment::registry;
+use crate::segment::Segment;
 
 /// Does DMA for the cards. Called with the segment's lock held, by whatever thread; must end within seconds.
 pub trait Ask: Send + Sync {
@@ -33,7 +33,7 @@ impl Segment {
 
 impl Guard<'_> {
     /// Copies from or to memory that the owner must be asked for.
-    pub(super) fn ask(&self, transfer: Transfer) -> Result<(), DmaFault> {
+    pub(in crate::segment) fn ask(&self, transfer: Transfer) -> Result<(), DmaFault> {
         let Transfer { member, iova, here, len, direction } = transfer;
         if member != self.segment().member() {
             return self.ask_owner(transfer);
@@ -48,7 +48,7 @@ impl Guard<'_> {
 
 /// # Safety
 /// `here` is valid for `len` bytes.
-pub(super) unsafe fn move_bytes(
+pub(in crate::segment) unsafe fn move_bytes(
     ask: &dyn Ask,
     iova: u64,
     here: *mut u8,

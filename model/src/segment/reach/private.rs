@@ -3,7 +3,7 @@
 //! Bytes in the segment are copied directly. Memory that stays where the program
 //! has it can be gone at any moment, so the kernel copies (process_vm_readv,
 //! process_vm_writev): of this process, of another, or through a window to a file
-//! that both can map ([`super::windows`]). When it is much, the other process
+//! that both can map ([`super::files`]). When it is much, the other process
 //! copies itself ([`super::bounce`]).
 #![allow(unsafe_code)]
 
@@ -11,8 +11,8 @@ use std::os::fd::RawFd;
 
 use super::bounce::{Transfer, LEAST};
 use super::dma::Backing;
-use super::lock::Guard;
 use crate::here::Here;
+use crate::segment::lock::Guard;
 
 /// A DMA access that failed, as a card's would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,7 +48,7 @@ pub enum DmaFault {
 
 /// Lets the other members reach this process's memory where the Yama security
 /// module restricts that to a process's ancestors.
-pub(super) fn allow_access() {
+pub(in crate::segment) fn allow_access() {
     const PR_SET_PTRACER: libc::c_int = 0x5961_6d61;
     // SAFETY: no memory is involved. Without Yama it fails, and is not needed.
     unsafe { libc::prctl(PR_SET_PTRACER, libc::c_ulong::MAX, 0, 0, 0) };
@@ -59,7 +59,7 @@ const BOUNCE: usize = 16 * 1024;
 
 /// Which way another process's bytes go.
 #[derive(Clone, Copy)]
-pub(super) enum Direction {
+pub(in crate::segment) enum Direction {
     Read,
     Write,
 }
@@ -253,7 +253,7 @@ impl Guard<'_> {
         while left.len != 0 {
             left = left.after(self.with_help(left)?);
             let share = self.kernel_share(whole.member, left.len);
-            let begin = if share >= LEAST { super::now_ns() } else { 0 };
+            let begin = if share >= LEAST { crate::segment::now_ns() } else { 0 };
             self.by_kernel(left.first(share), false)?;
             if share >= LEAST {
                 self.copied_by_kernel(whole.member, share, begin);
@@ -298,15 +298,15 @@ fn transfer(member: u16, here: u64, len: usize, direction: Direction) -> Transfe
 /// registered. The card's pages would be pinned; here the kernel looks at every byte, so that what is missing is an
 /// error and not a signal. A look before the copy would not do: another thread may be just about to unmap it.
 #[derive(Clone, Copy)]
-pub(super) struct OwnMemory {
-    pub(super) memfd: RawFd,
-    pub(super) base: u64,
-    pub(super) total_bytes: u64,
+pub(in crate::segment) struct OwnMemory {
+    pub(in crate::segment) memfd: RawFd,
+    pub(in crate::segment) base: u64,
+    pub(in crate::segment) total_bytes: u64,
 }
 
 impl OwnMemory {
     /// `whole.iova` is an address of this process. The error is what the system said.
-    pub(super) fn copy(self, whole: Transfer) -> Result<(), i32> {
+    pub(in crate::segment) fn copy(self, whole: Transfer) -> Result<(), i32> {
         let offset = (whole.here as u64).wrapping_sub(self.base);
         if offset >= self.total_bytes || matches!(whole.direction, Direction::Read) {
             return process_vm(std::process::id(), whole);
@@ -337,7 +337,7 @@ fn advanced(moved: isize) -> Result<usize, i32> {
 }
 
 /// Lets the kernel copy from or to a process.
-pub(super) fn process_vm(pid: u32, whole: Transfer) -> Result<(), i32> {
+pub(in crate::segment) fn process_vm(pid: u32, whole: Transfer) -> Result<(), i32> {
     let pid = pid as libc::pid_t;
     let mut left = whole;
     while left.len != 0 {

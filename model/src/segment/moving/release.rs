@@ -6,20 +6,20 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::dma::Dma;
-use super::extents::{Extents, Pages};
-use super::layout::PAGE;
-use super::lock::Guard;
 use super::maps::{each_mapping, Mapping};
 use super::mover::LOCK_PATIENCE;
 use super::pages::{move_out, punch};
-use super::ranges::Range;
-use super::registry::{self, InProcess};
-use super::Segment;
+use crate::segment::extents::{Extents, Pages};
+use crate::segment::layout::PAGE;
+use crate::segment::lock::Guard;
+use crate::segment::reach::dma::Dma;
+use crate::segment::reach::ranges::Range;
+use crate::segment::registry::{self, InProcess};
+use crate::segment::Segment;
 
 impl Segment {
     /// Pages of `dropped` that no address of this member stands for any longer.
-    pub(super) fn unused(&self, dma: &Dma<'_>, dropped: &[Range]) -> Vec<Leaving> {
+    pub(in crate::segment) fn unused(&self, dma: &Dma<'_>, dropped: &[Range]) -> Vec<Leaving> {
         let heap = self.heap_offset();
         let mut unused = Vec::new();
         // Where nothing was registered twice there is nothing to search.
@@ -55,7 +55,7 @@ impl Segment {
 
     /// Makes private memory again of every buffer that maps these pages, then
     /// frees them. Pages that cannot be brought home stay as they are.
-    pub(super) fn bring_home_and_free(&self, held: &InProcess<'_>, leaving: &[Leaving]) {
+    pub(in crate::segment) fn bring_home_and_free(&self, held: &InProcess<'_>, leaving: &[Leaving]) {
         if leaving.is_empty() {
             return;
         }
@@ -72,7 +72,7 @@ impl Segment {
 
     /// Returns the pages that are still mapped somewhere because moving them
     /// failed. `leaving`: where they are to be found, if the program has not moved or unmapped them.
-    pub(super) fn bring_home(
+    pub(in crate::segment) fn bring_home(
         &self,
         held: &InProcess<'_>,
         pages: &[Pages],
@@ -154,7 +154,7 @@ impl Segment {
 
     /// Frees extents of this member. If the lock is not to be had they stay
     /// until the process ends.
-    pub(super) fn give_back(&self, pages: &[Pages]) {
+    pub(in crate::segment) fn give_back(&self, pages: &[Pages]) {
         let me = self.member();
         let retired: Vec<Pages> = match self.lock(LOCK_PATIENCE) {
             Ok(guard) => {
@@ -197,12 +197,12 @@ impl Segment {
 }
 
 /// Pages that are to leave the segment, and the address at which the program should have them.
-pub(super) struct Leaving {
-    pub(super) pages: Pages,
-    pub(super) address: u64,
+pub(in crate::segment) struct Leaving {
+    pub(in crate::segment) pages: Pages,
+    pub(in crate::segment) address: u64,
 }
 
-pub(super) fn pages_of(leaving: &[Leaving]) -> Vec<Pages> {
+pub(in crate::segment) fn pages_of(leaving: &[Leaving]) -> Vec<Pages> {
     merge(leaving.iter().map(|one| one.pages).collect())
 }
 
@@ -235,7 +235,7 @@ fn merge(mut runs: Vec<Pages>) -> Vec<Pages> {
 
 /// Frees everything of a member that is gone. False when the lock was not to be
 /// had; then it has to be tried again.
-pub(super) fn free_member(segment: &Segment, member: u16, wait: Duration) -> bool {
+pub(in crate::segment) fn free_member(segment: &Segment, member: u16, wait: Duration) -> bool {
     let retired = match segment.lock(wait) {
         Ok(guard) => retire_member(&guard, member),
         Err(_) => return false,

@@ -15,10 +15,10 @@ use std::thread::JoinHandle;
 
 use super::ask::{move_bytes, Ask};
 use super::bounce::{Bounce, Order, Transfer, ASLEEP, AWAKE, NONE};
-use super::foreign::{Direction, OwnMemory};
-use super::futex::{futex_wait, futex_wake};
+use super::private::{Direction, OwnMemory};
 use super::ranges::{Range, FOREIGN};
-use super::{now_ns, Segment};
+use crate::segment::futex::{futex_wait, futex_wake};
+use crate::segment::{now_ns, Segment};
 
 /// Smaller pieces are no reason for a thread.
 const LEAST: u64 = 32 * 1024;
@@ -27,7 +27,7 @@ const LINGER_NS: u64 = 50_000;
 
 /// This process's side. Used with the process's lock held.
 #[derive(Default)]
-pub(super) struct Helper {
+pub(in crate::segment) struct Helper {
     memory: Arc<Memory>,
     thread: Option<JoinHandle<()>>,
 }
@@ -56,7 +56,7 @@ impl Memory {
 
 impl Helper {
     /// A registration has been made of these ranges.
-    pub(super) fn add(
+    pub(in crate::segment) fn add(
         &mut self,
         segment: &Segment,
         (start, len, writable): (u64, u64, bool),
@@ -74,7 +74,7 @@ impl Helper {
     }
 
     /// Does what this process is asked for memory of others, too.
-    pub(super) fn answer_with(&mut self, segment: &Segment, ask: Arc<dyn Ask>) {
+    pub(in crate::segment) fn answer_with(&mut self, segment: &Segment, ask: Arc<dyn Ask>) {
         let _ = self.memory.asked.set(ask);
         if self.thread.is_none() {
             self.thread = spawn(segment, &self.memory);
@@ -82,7 +82,7 @@ impl Helper {
     }
 
     /// A registration is over: returns when its memory is not touched any more.
-    pub(super) fn remove(&mut self, start: u64, len: u64) {
+    pub(in crate::segment) fn remove(&mut self, start: u64, len: u64) {
         let mut all = self.memory.registered();
         if let Some(at) = all.iter().position(|one| (one.start, one.len) == (start, len)) {
             all.remove(at);
@@ -90,7 +90,7 @@ impl Helper {
     }
 
     /// Ends the thread, before the segment is unmapped.
-    pub(super) fn stop(&mut self, segment: &Segment) {
+    pub(in crate::segment) fn stop(&mut self, segment: &Segment) {
         let Some(thread) = self.thread.take() else { return };
         let state = &segment.own_bounce().helper.state;
         self.memory.stop.store(true, SeqCst);

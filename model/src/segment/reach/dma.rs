@@ -10,10 +10,10 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::layout::{Steady, Tables};
-use super::lock::Guard;
 use super::ranges::{self, Change, Place, Range, FOREIGN};
-use super::Segment;
+use crate::segment::layout::{Steady, Tables};
+use crate::segment::lock::Guard;
+use crate::segment::Segment;
 
 /// Ranges that one member can have.
 pub const MAX_RANGES: usize = 65536;
@@ -141,7 +141,7 @@ const CACHE_SLOTS: usize = 1024;
 
 /// What recent look-ups found, private to a process. Valid while the DMA
 /// generation stays the same.
-pub(super) struct Cache([CacheSlot; CACHE_SLOTS]);
+pub(in crate::segment) struct Cache([CacheSlot; CACHE_SLOTS]);
 
 #[derive(Clone, Copy)]
 struct CacheSlot {
@@ -155,7 +155,7 @@ struct CacheSlot {
 }
 
 impl Cache {
-    pub(super) fn new() -> Cache {
+    pub(in crate::segment) fn new() -> Cache {
         let range = Range { start: 0, len: 0, backing: FOREIGN, refs: 0 };
         Cache([CacheSlot { tag: u64::MAX, range, direct: 0, here: std::ptr::null_mut() }; CACHE_SLOTS])
     }

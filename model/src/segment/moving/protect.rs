@@ -127,7 +127,7 @@ fn descriptor() -> Result<RawFd, Refusal> {
 }
 
 /// The last segment was left, or this is a forked child, whose descriptor is its parent's.
-pub(super) fn end() {
+pub(in crate::segment) fn end() {
     let fd = DESCRIPTOR.swap(-1, Ordering::Relaxed);
     if fd >= 0 {
         // SAFETY: our own descriptor.

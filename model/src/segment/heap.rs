@@ -1,12 +1,12 @@
 //! Memory of the segment for the card's rings, and who uses how much.
 #![allow(unsafe_code)]
 
-use super::dma::Dma;
 use super::extents::Extents;
 use super::layout::{page_ceil, KEEPER_MEMBER, MAX_MEMBERS, PAGE};
-use super::mover::{self, SegmentError, LOCK_PATIENCE};
-use super::ranges::Range;
 use super::Segment;
+use crate::segment::moving::mover::{self, SegmentError, LOCK_PATIENCE};
+use crate::segment::reach::dma::Dma;
+use crate::segment::reach::ranges::Range;
 
 /// Zeroed, page-aligned memory of the segment, mapped for DMA: its IOVA is its
 /// address.

@@ -18,20 +18,20 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::foreign::{Direction, DmaFault};
-use super::futex::futex_wake;
-use super::layout::{MAX_MEMBERS, PAGE};
-use super::lock::Guard;
-use super::now_ns;
 use super::pace::Pace;
+use super::private::{Direction, DmaFault};
+use crate::segment::futex::futex_wake;
+use crate::segment::layout::{MAX_MEMBERS, PAGE};
+use crate::segment::lock::Guard;
+use crate::segment::now_ns;
 
 /// Chunks under way at a time.
-pub(super) const SLOTS: usize = 4;
+pub(in crate::segment) const SLOTS: usize = 4;
 /// Bytes of a chunk of a long copy; shorter ones use half, to overlap at all.
-pub(super) const CHUNK: usize = 32 * 1024;
+pub(in crate::segment) const CHUNK: usize = 32 * 1024;
 const LONG: usize = 8 * CHUNK;
 /// Shorter copies are the kernel's.
-pub(super) const LEAST: usize = 64 * 1024;
+pub(in crate::segment) const LEAST: usize = 64 * 1024;
 /// How long a chunk may wait for the thread.
 const TAKE_NS: u64 = 20_000;
 /// From then on a chunk that was begun is waited for without spinning.
@@ -50,13 +50,13 @@ const WHILE_WAKING: usize = 128 * 1024;
 const PAUSE_NS: u64 = 1_000_000;
 
 /// No thread.
-pub(super) const NONE: u32 = 0;
+pub(in crate::segment) const NONE: u32 = 0;
 /// The thread sleeps on this word.
-pub(super) const ASLEEP: u32 = 1;
+pub(in crate::segment) const ASLEEP: u32 = 1;
 /// It has been woken.
-pub(super) const WAKING: u32 = 2;
+pub(in crate::segment) const WAKING: u32 = 2;
 /// It looks for jobs.
-pub(super) const AWAKE: u32 = 3;
+pub(in crate::segment) const AWAKE: u32 = 3;
 
 /// Phases of a job.
 const PENDING: u64 = 1;
@@ -68,8 +68,8 @@ const CANCELLED: u64 = 5;
 /// The queue and the slots of one member.
 #[repr(C, align(4096))]
 pub struct Bounce {
-    pub(super) helper: HelperState,
-    pub(super) runner: RunnerState,
+    pub(in crate::segment) helper: HelperState,
+    pub(in crate::segment) runner: RunnerState,
     jobs: [Job; SLOTS],
     data: BounceData,
 }
@@ -78,17 +78,17 @@ const _: () = assert!(size_of::<Bounce>() == PAGE as usize + SLOTS * CHUNK);
 
 /// Written by the owner, and by whoever wakes it.
 #[repr(C, align(128))]
-pub(super) struct HelperState {
-    pub(super) state: AtomicU32,
+pub(in crate::segment) struct HelperState {
+    pub(in crate::segment) state: AtomicU32,
     /// Times in a row that it was woken and got no job.
-    pub(super) vain: AtomicU32,
+    pub(in crate::segment) vain: AtomicU32,
     /// Jobs done, for tests.
-    pub(super) served: AtomicU32,
+    pub(in crate::segment) served: AtomicU32,
 }
 
 /// Used with the lock held.
 #[repr(C, align(128))]
-pub(super) struct RunnerState {
+pub(in crate::segment) struct RunnerState {
     /// Number of the next job.
     head: AtomicU64,
     /// End of the last large copy.
@@ -97,7 +97,7 @@ pub(super) struct RunnerState {
     retry_at: AtomicU64,
     woken_at: AtomicU64,
     failures: AtomicU32,
-    pub(super) pace: Pace,
+    pub(in crate::segment) pace: Pace,
 }
 
 #[repr(C, align(64))]
@@ -118,21 +118,21 @@ struct BounceData(UnsafeCell<[[u8; CHUNK]; SLOTS]>);
 
 /// What the owner is asked to do; nothing in it is to be trusted.
 #[derive(Clone, Copy)]
-pub(super) struct Order {
-    pub(super) offset: u64,
-    pub(super) iova: u64,
-    pub(super) len: usize,
-    pub(super) write: bool,
+pub(in crate::segment) struct Order {
+    pub(in crate::segment) offset: u64,
+    pub(in crate::segment) iova: u64,
+    pub(in crate::segment) len: usize,
+    pub(in crate::segment) write: bool,
 }
 
 impl Bounce {
     /// Number of the next job, for a helper that begins.
-    pub(super) fn head(&self) -> u64 {
+    pub(in crate::segment) fn head(&self) -> u64 {
         self.runner.head.load(Acquire)
     }
 
     /// The owner has gone. The lock is held.
-    pub(super) fn clear(&self) {
+    pub(in crate::segment) fn clear(&self) {
         self.helper.state.store(NONE, Relaxed);
         self.helper.vain.store(0, Relaxed);
         for job in &self.jobs {
@@ -142,7 +142,7 @@ impl Bounce {
 
     /// Takes job `next` if it is there. Returns false when there is nothing to do.
     #[inline]
-    pub(super) fn serve(&self, next: &mut u64, work: impl FnOnce(Order) -> bool) -> bool {
+    pub(in crate::segment) fn serve(&self, next: &mut u64, work: impl FnOnce(Order) -> bool) -> bool {
         let job = &self.jobs[*next as usize % SLOTS];
         let state = job.state.load(Acquire);
         let number = state >> 8;
@@ -180,22 +180,22 @@ enum Outcome {
 
 /// One copy between the segment or this process (`here`) and the owner.
 #[derive(Clone, Copy)]
-pub(super) struct Transfer {
-    pub(super) member: u16,
-    pub(super) iova: u64,
-    pub(super) here: *mut u8,
-    pub(super) len: usize,
-    pub(super) direction: Direction,
+pub(in crate::segment) struct Transfer {
+    pub(in crate::segment) member: u16,
+    pub(in crate::segment) iova: u64,
+    pub(in crate::segment) here: *mut u8,
+    pub(in crate::segment) len: usize,
+    pub(in crate::segment) direction: Direction,
 }
 
 impl Transfer {
     /// Its first `len` bytes.
-    pub(super) fn first(self, len: usize) -> Transfer {
+    pub(in crate::segment) fn first(self, len: usize) -> Transfer {
         Transfer { len, ..self }
     }
 
     /// All but its first `done` bytes.
-    pub(super) fn after(self, done: usize) -> Transfer {
+    pub(in crate::segment) fn after(self, done: usize) -> Transfer {
         let here = self.here.wrapping_add(done);
         Transfer { iova: self.iova + done as u64, here, len: self.len - done, ..self }
     }
@@ -208,7 +208,7 @@ impl Guard<'_> {
 
     /// How much of a copy the kernel is to do now, before [`Guard::with_help`]
     /// is asked again. Wakes the owner's thread if that is worth it.
-    pub(super) fn kernel_share(&self, member: u16, len: usize) -> usize {
+    pub(in crate::segment) fn kernel_share(&self, member: u16, len: usize) -> usize {
         let Some(bounce) = self.bounce_of(member).filter(|_| len >= LEAST) else {
             return len;
         };
@@ -236,14 +236,14 @@ impl Guard<'_> {
     }
 
     /// The kernel has copied from or to `member`, since `begin` (ns).
-    pub(super) fn copied_by_kernel(&self, member: u16, len: usize, begin: u64) {
+    pub(in crate::segment) fn copied_by_kernel(&self, member: u16, len: usize, begin: u64) {
         if let Some(bounce) = self.bounce_of(member) {
             bounce.runner.pace.kernel(len, now_ns() - begin);
         }
     }
 
     /// A large copy is over, whoever did it.
-    pub(super) fn large_copy_done(&self, member: u16) {
+    pub(in crate::segment) fn large_copy_done(&self, member: u16) {
         if let Some(bounce) = self.bounce_of(member) {
             if bounce.helper.state.load(Relaxed) != NONE {
                 bounce.runner.last.store(now_ns(), Relaxed);
@@ -253,7 +253,7 @@ impl Guard<'_> {
 
     /// Copies with the help of the owner's thread if that is awake. Returns how
     /// many bytes from the beginning are done; the rest is for the kernel.
-    pub(super) fn with_help(&self, transfer: Transfer) -> Result<usize, DmaFault> {
+    pub(in crate::segment) fn with_help(&self, transfer: Transfer) -> Result<usize, DmaFault> {
         let Some(bounce) = self.bounce_of(transfer.member) else { return Ok(0) };
         if transfer.len < LEAST || bounce.helper.state.load(Acquire) != AWAKE {
             return Ok(0);
@@ -277,7 +277,7 @@ impl Guard<'_> {
     }
 
     /// Lets the owner's thread do a copy that nobody else can do.
-    pub(super) fn ask_owner(&self, transfer: Transfer) -> Result<(), DmaFault> {
+    pub(in crate::segment) fn ask_owner(&self, transfer: Transfer) -> Result<(), DmaFault> {
         let errno = libc::EIO;
         let refused = DmaFault::Unreachable { member: transfer.member, iova: transfer.iova, errno };
         let bounce = self.bounce_of(transfer.member).ok_or(refused)?;
@@ -299,7 +299,7 @@ impl Guard<'_> {
     }
 
     /// The last holder of the lock died: none of its jobs may be done later.
-    pub(super) fn settle_bounces(&self) {
+    pub(in crate::segment) fn settle_bounces(&self) {
         // For all of them: what is stopped, or no member at all, does not hold up everybody.
         let until = now_ns() + 2 * FINISH_NS;
         for member in 0..MAX_MEMBERS as u16 {

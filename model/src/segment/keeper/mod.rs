@@ -17,19 +17,23 @@ use rustix::net::{
     accept_with, recv, sendmsg, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
 };
 
-use super::attach::AttachError;
-use super::create;
-use super::layout::{KEEPER_MEMBER, MAX_MEMBERS, MEMBER_ACTIVE, MEMBER_FREE, MEMBER_GONE};
-use super::listen::{peer, Listener};
-use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
-use super::release::free_member;
-use super::{now_ns, Segment};
+pub mod attach;
+mod create;
+mod listen;
+pub mod protocol;
+
 use crate::panics::guarded;
+use crate::segment::layout::{KEEPER_MEMBER, MAX_MEMBERS, MEMBER_ACTIVE, MEMBER_FREE, MEMBER_GONE};
+use crate::segment::moving::release::free_member;
+use crate::segment::{now_ns, Segment};
+use attach::AttachError;
+use listen::{peer, Listener};
+use protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
 
 /// How long the first connection may take to come.
 const GRACE: Duration = Duration::from_millis(200);
 /// How long a client may take to say hello.
-pub(super) const GREETING: Duration = Duration::from_secs(2);
+pub(in crate::segment) const GREETING: Duration = Duration::from_secs(2);
 /// Clients that have not said hello yet; more are turned away.
 const MAX_GREETING: usize = 64;
 /// How long to wait for the lock when cleaning up, and between two tries.
@@ -90,7 +94,7 @@ pub enum KeeperError {
 }
 
 impl KeeperError {
-    pub(super) fn system(what: &'static str, error: io::Error) -> KeeperError {
+    pub(in crate::segment) fn system(what: &'static str, error: io::Error) -> KeeperError {
         KeeperError::System { what, error }
     }
 }

@@ -5,14 +5,14 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-use super::layout::PAGE;
-use super::populated::each_populated;
+use super::present_pages::each_populated;
 use super::protect::{protect, Kind, Refusal};
+use crate::segment::layout::PAGE;
 
 /// The file of the segment, as far as this module needs it.
 #[derive(Clone, Copy)]
-pub(super) struct SegmentFile {
-    pub(super) fd: RawFd,
+pub(in crate::segment) struct SegmentFile {
+    pub(in crate::segment) fd: RawFd,
 }
 
 /// Replaces the private pages `start..start + len` by those at `offset` of the
@@ -22,7 +22,12 @@ pub(super) struct SegmentFile {
 /// # Safety
 /// The range is page aligned private anonymous memory of this process, and the
 /// range of the segment belongs to this process.
-pub(super) unsafe fn move_in(file: SegmentFile, start: u64, len: u64, offset: u64) -> io::Result<()> {
+pub(in crate::segment) unsafe fn move_in(
+    file: SegmentFile,
+    start: u64,
+    len: u64,
+    offset: u64,
+) -> io::Result<()> {
     let _signals = SignalsBlocked::new();
     let protected = match protect(start, len, Kind::Anonymous) {
         Ok(protected) => Some(protected),
@@ -62,7 +67,7 @@ pub(super) unsafe fn move_in(file: SegmentFile, start: u64, len: u64, offset: u6
 /// # Safety
 /// The range is page aligned and maps the segment at `offset`, and is no
 /// process's base mapping.
-pub(super) unsafe fn move_out(
+pub(in crate::segment) unsafe fn move_out(
     file: SegmentFile,
     start: u64,
     len: u64,
@@ -204,7 +209,7 @@ fn transfer(len: u64, mut step: impl FnMut(u64, usize) -> isize) -> io::Result<(
 }
 
 /// Gives pages of the segment back to the system; they read zero afterwards.
-pub(super) fn punch(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
+pub(in crate::segment) fn punch(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     debug_assert!(offset % PAGE == 0 && len % PAGE == 0);
     // SAFETY: changes the file only; the caller owns the range.
     let result = unsafe {

@@ -4,26 +4,26 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::bounce::Transfer;
-use super::extents::Pages;
-use super::foreign::{process_vm, Direction};
-use super::layout::{page_ceil, page_floor, PAGE};
 use super::maps::{each_mapping, Mapping};
 use super::mover::SegmentError;
-use super::registry::{self, InProcess};
-use super::Segment;
+use crate::segment::extents::Pages;
+use crate::segment::layout::{page_ceil, page_floor, PAGE};
+use crate::segment::reach::bounce::Transfer;
+use crate::segment::reach::private::{process_vm, Direction};
+use crate::segment::registry::{self, InProcess};
+use crate::segment::Segment;
 
 /// A part of a buffer that is treated as one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
-    pub(super) start: u64,
-    pub(super) len: u64,
-    pub(super) source: Source,
+pub(in crate::segment) struct Piece {
+    pub(in crate::segment) start: u64,
+    pub(in crate::segment) len: u64,
+    pub(in crate::segment) source: Source,
 }
 
 /// Where the bytes of a piece are, or are to go.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Source {
+pub(in crate::segment) enum Source {
     /// They stay in memory that is not the segment's.
     Foreign,
     /// Whole pages that can be moved.
@@ -39,7 +39,7 @@ pub(super) enum Source {
 
 /// Takes the buffer apart along the process's mappings. Returns also those of
 /// them that show files which others can map.
-pub(super) fn plan(
+pub(in crate::segment) fn plan(
     segment: &Segment,
     held: &InProcess<'_>,
     start: u64,

@@ -17,7 +17,7 @@ const AGAIN_NS: u64 = 25_000_000;
 
 /// What was measured; unknown when zero. Used with the lock held.
 #[repr(C)]
-pub(super) struct Pace {
+pub(in crate::segment) struct Pace {
     /// Picoseconds a KiB, smoothed.
     kernel: AtomicU64,
     helped: AtomicU64,

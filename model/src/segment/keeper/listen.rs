@@ -13,14 +13,14 @@ use rustix::fs::{flock, FlockOperation};
 use rustix::net::{bind, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::attach::{dial, AttachError};
-use super::keeper::KeeperError;
+use crate::segment::keeper::KeeperError;
 
 /// How long another keeper may take to start or end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A listening socket and its file.
-pub(super) struct Listener {
-    pub(super) socket: OwnedFd,
+pub(in crate::segment) struct Listener {
+    pub(in crate::segment) socket: OwnedFd,
     path: PathBuf,
     /// The directory is ours to remove if it is empty at the end.
     made_directory: bool,
@@ -29,7 +29,7 @@ pub(super) struct Listener {
 
 impl Listener {
     /// Listens at `path`, unless a keeper is alive there.
-    pub(super) fn new(path: &Path) -> Result<Listener, KeeperError> {
+    pub(in crate::segment) fn new(path: &Path) -> Result<Listener, KeeperError> {
         let directory = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -80,13 +80,13 @@ impl Listener {
 
     /// Keeps other keepers from starting in this directory, while it is decided
     /// whether this one ends.
-    pub(super) fn lock(&self) -> Option<File> {
+    pub(in crate::segment) fn lock(&self) -> Option<File> {
         lock_directory(self.path.parent()?).ok()
     }
 
     /// Removes the file (and the directory, if this keeper made it), once:
     /// afterwards the path may be another keeper's.
-    pub(super) fn remove(&mut self) {
+    pub(in crate::segment) fn remove(&mut self) {
         if std::mem::replace(&mut self.removed, true) {
             return;
         }
@@ -100,7 +100,7 @@ impl Listener {
 
 /// User and process at the other end of a connection. The process is 0 when it
 /// is in a process namespace that this one cannot see.
-pub(super) fn peer(connection: &OwnedFd) -> io::Result<(u32, u32)> {
+pub(in crate::segment) fn peer(connection: &OwnedFd) -> io::Result<(u32, u32)> {
     let mut who = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `who` is a ucred and `len` its size.

@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use super::layout::PAGE;
 use super::maps::open_self;
+use crate::segment::layout::PAGE;
 
 /// Calls `visit(start, len)` for runs of pages in `start..end` (page aligned) that exist in memory or in swap, in
 /// order. All other pages read zero.

@@ -7,7 +7,7 @@
 //! way of that, a right or a missing `/proc`, leaves the copy to the kernel.
 //!
 //! A file that has become shorter would kill whoever touches what is missing
-//! (SIGBUS), so the kernel copies to and from windows ([`super::foreign`]).
+//! (SIGBUS), so the kernel copies to and from windows ([`super::private`]).
 #![allow(unsafe_code)]
 
 use crate::plain::plain;
@@ -17,11 +17,11 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
-use super::layout::{page_ceil, page_floor, PAGE};
-use super::lock::Guard;
-use super::maps::Mapping;
 use super::ranges::{Range, FOREIGN};
-use super::Segment;
+use crate::segment::layout::{page_ceil, page_floor, PAGE};
+use crate::segment::lock::Guard;
+use crate::segment::moving::maps::Mapping;
+use crate::segment::Segment;
 
 /// Windows that one member can offer.
 pub const MAX_WINDOWS: usize = 63;
@@ -56,7 +56,7 @@ struct Slot {
 
 /// What a member knows about its own windows. Guarded by the process's lock.
 #[derive(Default)]
-pub(super) struct Offers(Vec<Offer>);
+pub(in crate::segment) struct Offers(Vec<Offer>);
 
 struct Offer {
     mapping: Mapping,
@@ -82,7 +82,7 @@ impl Offers {
     ///
     /// With `VERBENA_NO_WINDOWS` in the environment nothing is: the benchmark measures so what memory costs
     /// that nobody else can map.
-    pub(super) fn prepare(&mut self, files: &[Mapping], start: u64, len: u64, writable: bool) {
+    pub(in crate::segment) fn prepare(&mut self, files: &[Mapping], start: u64, len: u64, writable: bool) {
         if std::env::var_os("VERBENA_NO_WINDOWS").is_some() {
             return;
         }
@@ -109,7 +109,7 @@ impl Offers {
 
     /// Offers what was prepared, and takes back what shows something else than
     /// the registered addresses stand for now.
-    pub(super) fn publish(&mut self, guard: &Guard<'_>, files: &[Mapping], start: u64, len: u64) {
+    pub(in crate::segment) fn publish(&mut self, guard: &Guard<'_>, files: &[Mapping], start: u64, len: u64) {
         let table = guard.own_windows();
         self.0.retain(|offer| {
             let from = start.max(offer.mapping.start);
@@ -132,7 +132,7 @@ impl Offers {
     }
 
     /// Offers a mapping of lent memory as a whole, until it is withdrawn.
-    pub(super) fn lend(&mut self, guard: &Guard<'_>, mapping: Mapping, fd: OwnedFd) {
+    pub(in crate::segment) fn lend(&mut self, guard: &Guard<'_>, mapping: Mapping, fd: OwnedFd) {
         let registrations = vec![(mapping.start, mapping.end - mapping.start)];
         let mut offer = Offer { mapping, fd, slot: None, registrations };
         let serial = &guard.segment().tables().header.steady.window_serial;
@@ -144,14 +144,14 @@ impl Offers {
     }
 
     /// True when others can map all of it.
-    pub(super) fn offered(&self, range: &Range) -> bool {
+    pub(in crate::segment) fn offered(&self, range: &Range) -> bool {
         let mappings = self.0.iter().map(|offer| &offer.mapping);
         range.backing == FOREIGN
             && mappings.into_iter().any(|m| m.start <= range.start && range.end() <= m.end)
     }
 
     /// What was prepared is not to be offered.
-    pub(super) fn undo(&mut self, start: u64, len: u64) {
+    pub(in crate::segment) fn undo(&mut self, start: u64, len: u64) {
         self.0.retain_mut(|offer| {
             offer.leave(start, len);
             offer.slot.is_some()
@@ -159,7 +159,7 @@ impl Offers {
     }
 
     /// A registration is over.
-    pub(super) fn withdraw(&mut self, guard: &Guard<'_>, start: u64, len: u64) {
+    pub(in crate::segment) fn withdraw(&mut self, guard: &Guard<'_>, start: u64, len: u64) {
         let table = guard.own_windows();
         self.0.retain_mut(|offer| {
             offer.leave(start, len);
@@ -251,7 +251,7 @@ fn open_mapped(mapping: &Mapping) -> Option<OwnedFd> {
 
 /// The windows that this process has opened. Used with the lock held.
 #[derive(Default)]
-pub(super) struct Views {
+pub(in crate::segment) struct Views {
     /// Of the DMA maps when the list was last looked through.
     generation: u64,
     list: Vec<View>,
@@ -293,7 +293,7 @@ impl Guard<'_> {
     }
 
     /// A member has gone.
-    pub(super) fn clear_windows(&self, member: u16) {
+    pub(in crate::segment) fn clear_windows(&self, member: u16) {
         if let Some(table) = self.windows_of(member) {
             let used = table.used.swap(0, Relaxed) as usize;
             for slot in table.slots.iter().take(used) {
@@ -304,7 +304,7 @@ impl Guard<'_> {
 
     /// Where another member's private memory is in this process, if it can be
     /// mapped here: the address, and how many bytes from there on.
-    pub(super) fn through_window(
+    pub(in crate::segment) fn through_window(
         &self,
         member: u16,
         iova: u64,
@@ -338,7 +338,7 @@ impl Guard<'_> {
     }
 
     /// Closes windows that are offered no longer.
-    pub(super) fn prune_windows(&self) {
+    pub(in crate::segment) fn prune_windows(&self) {
         // SAFETY: as in `through_window`.
         let views = unsafe { &mut *self.segment().local().views.get() };
         let generation = self.segment().tables().header.steady.dma_generation.load(Relaxed);
@@ -426,7 +426,7 @@ impl Segment {
     /// The process's lock is held for as long as the result is used, and there
     /// is one result at a time.
     #[allow(clippy::mut_from_ref)]
-    pub(super) unsafe fn offers(&self) -> &mut Offers {
+    pub(in crate::segment) unsafe fn offers(&self) -> &mut Offers {
         // SAFETY: by contract.
         unsafe { &mut *self.local().offers.get() }
     }

@@ -8,7 +8,7 @@
 /// First word of both messages.
 const MAGIC: u32 = u32::from_le_bytes(*b"VRBN");
 /// Changes whenever the messages or the segment's layout change.
-pub const PROTOCOL_VERSION: u32 = 0x1_0000 + super::layout::LAYOUT_VERSION;
+pub const PROTOCOL_VERSION: u32 = 0x1_0000 + crate::segment::layout::LAYOUT_VERSION;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -150,7 +150,7 @@ fn is_special(name: &[u8]) -> bool {
     name.starts_with(b"[") && name != b"[heap]" && !name.starts_with(b"[anon:")
 }
 
-pub(super) fn open_self(path: &std::ffi::CStr) -> io::Result<OwnedFd> {
+pub(in crate::segment) fn open_self(path: &std::ffi::CStr) -> io::Result<OwnedFd> {
     // SAFETY: a plain open of a constant path; the descriptor is ours.
     unsafe {
         let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
