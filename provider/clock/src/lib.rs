@@ -1,15 +1,29 @@
 //! Virtual time for a program that knows nothing of it: preloaded, this library makes every clock
 //! that the program reads virtual, and tells a timeline when the program waits.
 //!
-//! `LD_PRELOAD` with the path of `libverbena_clock.so` is all the environment that it needs. While
-//! nobody has attached a timeline ([`contract::clock`]) the process has a clock of its own, which only goes on
-//! by what the program reads and sleeps.
+//! `LD_PRELOAD` with the path of `libverbena_clock.so` is all the environment that it needs. Until a
+//! timeline ([`contract::clock`]) attaches, the process has a clock of its own, which advances only by
+//! what the program reads and sleeps.
+//!
+//! | files | idea |
+//! |---|---|
+//! | `attach` | what the library exports to a timeline |
+//! | `timeline`, `cost` | the process's clock, and what a reading costs |
+//! | `read_clock`, `tsc`, `cpuinfo`, `seed` | what the program reads |
+//! | `sleep`, `poll`, `lock`, `sigwait`, `wait` | how it waits |
+//! | `alarm`, `signals` | SIGALRM, and the signals that this library uses itself |
+//! | `io`, `stream`, `address` | streams between processes, which carry the time |
+//! | `threads`, `process`, `start`, `exempt` | what takes part: threads, children, libraries that do not |
+//! | [`spin`] | threads that wait by reading memory |
+//! | `next`, `sys` | the C library's own functions, and system calls |
 
 // Unit tests enter parts only: what replaces a function of the C library stays out of the harness.
 #![cfg_attr(test, allow(dead_code))]
 
 mod address;
 mod alarm;
+mod attach;
+mod cost;
 mod cpuinfo;
 mod exempt;
 mod io;
@@ -30,19 +44,3 @@ mod threads;
 mod timeline;
 mod tsc;
 mod wait;
-
-/// The names of all functions that are replaced.
-const REPLACED: &[&[&str]] = &[
-    alarm::REPLACED,
-    cpuinfo::REPLACED,
-    io::REPLACED,
-    lock::REPLACED,
-    poll::REPLACED,
-    process::REPLACED,
-    read_clock::REPLACED,
-    seed::REPLACED,
-    signals::REPLACED,
-    sigwait::REPLACED,
-    sleep::REPLACED,
-    threads::REPLACED,
-];

@@ -7,9 +7,10 @@
 
 use std::ffi::{c_int, c_void};
 
+use crate::cost::Source;
 use crate::next::{next, replace};
 use crate::sys;
-use crate::timeline::{self, Source};
+use crate::timeline;
 
 pub use contract::clock::EPOCH_S;
 

@@ -1,18 +1,17 @@
-//! The process's clock: its own, or that of the timeline that has attached.
+//! The process's clock: its own, or that of the attached timeline.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use contract::clock::{self as abi, ConnKey, WaitFd};
 
-/// What a reading costs while nobody has attached: the time of a reading through the vDSO.
-const LOCAL_READ_PS: u64 = 20_000;
+use crate::cost::{Price, Source};
 
-/// What a reading costs at most for a program that only waits for time to pass.
-const LARGEST_READ_PS: u64 = 500_000_000;
+/// What a reading costs while no timeline is attached: the time of a reading through the vDSO.
+const LOCAL_READ_PS: u64 = 20_000;
 
 struct Attached {
     table: abi::Timeline,
@@ -23,32 +22,32 @@ struct Attached {
 /// Leaked on attach: a thread may still be inside when it is replaced.
 static ATTACHED: AtomicPtr<Attached> = AtomicPtr::new(ptr::null_mut());
 
-/// The clock while nobody has attached.
+/// The clock while no timeline is attached.
 static LOCAL: AtomicU64 = AtomicU64::new(0);
 
 /// Time that was used where the timeline could not be asked to run up to it.
 static OWED: AtomicU64 = AtomicU64::new(0);
 
-/// Readings since the program did anything else that this library sees.
-static READINGS: AtomicU64 = AtomicU64::new(0);
-
-/// The [`Source`] of the last of them.
-static SOURCE: AtomicU8 = AtomicU8::new(0);
-
-/// The calls at the last of them.
-static CALLS: AtomicU64 = AtomicU64::new(0);
-
 /// What this library has seen of the program.
 static ACTIONS: AtomicU64 = AtomicU64::new(0);
 
-thread_local! {
-    /// The thread is inside a function of the timeline: a signal handler of the program that
-    /// reads a clock there must not enter it again.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+/// The price of the next reading.
+static PRICE: Price = Price::new();
+
+/// What the calling thread is doing with the timeline.
+struct Context {
+    /// It is inside a function of the timeline: a signal handler of the program that reads a clock
+    /// there must not enter it again.
+    inside: Cell<bool>,
     /// The timeline has called back, and may be told of an alarm.
-    static LISTENS: Cell<bool> = const { Cell::new(false) };
+    listens: Cell<bool>,
     /// A handler has set the alarm where the timeline could not be told.
-    static UNTOLD: Cell<bool> = const { Cell::new(false) };
+    untold: Cell<bool>,
+}
+
+thread_local! {
+    static CONTEXT: Context =
+        const { Context { inside: Cell::new(false), listens: Cell::new(false), untold: Cell::new(false) } };
 }
 
 fn attached() -> Option<&'static Attached> {
@@ -68,15 +67,17 @@ pub fn is_borrowed() -> bool {
 
 fn enter<R>(otherwise: R, call: impl FnOnce(&Attached) -> R) -> R {
     let Some(attached) = attached() else { return otherwise };
-    if INSIDE.replace(true) {
-        return otherwise;
-    }
-    let result = call(attached);
-    INSIDE.set(false);
-    if UNTOLD.replace(false) {
-        alarm(crate::alarm::at());
-    }
-    result
+    CONTEXT.with(|context| {
+        if context.inside.replace(true) {
+            return otherwise;
+        }
+        let result = call(attached);
+        context.inside.set(false);
+        if context.untold.replace(false) {
+            alarm(crate::alarm::at());
+        }
+        result
+    })
 }
 
 /// The time, without a cost.
@@ -88,7 +89,7 @@ pub fn now() -> u64 {
     }
 }
 
-/// The clock goes on by `ps`; returns the new time and delivers an alarm that has become due.
+/// Advances the clock by `ps` picoseconds; returns the new time and delivers an alarm that has become due.
 pub fn spend(ps: u64) -> u64 {
     let time = if is_attached() {
         let pay = |it: &Attached| {
@@ -103,7 +104,7 @@ pub fn spend(ps: u64) -> u64 {
     time
 }
 
-/// The thread waits so long for what is not known here.
+/// The thread waits `ps` picoseconds for something that this library does not know.
 pub fn wait_a_while(ps: u64) -> u64 {
     ACTIONS.fetch_add(1, Ordering::Relaxed);
     spend(ps)
@@ -115,48 +116,14 @@ pub fn read_cost() -> u64 {
     attached().map_or(LOCAL_READ_PS, |it| it.table.clock_read_ps)
 }
 
-/// What a program reads the time from.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Source {
-    /// The time stamp counter.
-    Tsc = 1,
-    /// A clock of the C library.
-    Clock,
-    /// One that shows microseconds.
-    Microseconds,
-}
-
-impl Source {
-    /// The smallest step that a waiting program can see, and after how many such steps in a row it is given
-    /// larger ones: how much too long it may wait is one in so many.
-    fn steps(self, cost: u64) -> (u64, u64) {
-        match self {
-            Source::Tsc | Source::Clock => (cost, 128),
-            Source::Microseconds => (1_000_000, 4),
-        }
-    }
-}
-
-/// What this reading costs if one clock is all that the program reads, and waits for it to reach some
-/// value: larger and larger steps. Any call into the attached library ends that, and so does another clock:
-/// a calibration of one by the other must find the same small step at both ends of each measurement.
+/// What this reading of `source` costs: see [`Price`].
 pub fn impatient_cost(source: Source) -> u64 {
-    let cost = read_cost();
-    let calls = calls().unwrap_or(0);
-    let other_calls = CALLS.swap(calls, Ordering::Relaxed) != calls;
-    if SOURCE.swap(source as u8, Ordering::Relaxed) != source as u8 || other_calls {
-        READINGS.store(0, Ordering::Relaxed);
-    }
-    let (step, patience) = source.steps(cost);
-    match READINGS.fetch_add(1, Ordering::Relaxed) / patience {
-        0 => cost,
-        times => (step << times.min(16)).min(LARGEST_READ_PS.max(cost)),
-    }
+    PRICE.next(source, read_cost(), calls().unwrap_or(0))
 }
 
-/// The program did something else than reading a clock.
+/// The program did something other than reading a clock.
 pub fn acted() {
-    READINGS.store(0, Ordering::Relaxed);
+    PRICE.reset();
     ACTIONS.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -179,7 +146,7 @@ pub fn read_owing(source: Source) -> u64 {
     now()
 }
 
-/// Lets the clock go on to `at` (not back), without anything being waited for.
+/// Advances the clock to `at` (never back), without waiting for anything.
 pub fn sleep_until(at: u64) -> u64 {
     acted();
     if is_attached() {
@@ -226,13 +193,15 @@ pub fn closed(key: &ConnKey) {
 /// See [`abi::Timeline::alarm`].
 pub fn alarm(at: u64) {
     let Some(it) = attached() else { return };
-    if INSIDE.get() && !LISTENS.get() {
-        return UNTOLD.set(true);
-    }
-    let inside = INSIDE.replace(true);
-    // SAFETY: the table's function with its data, where the timeline is not at work.
-    unsafe { (it.table.alarm)(it.data, at) };
-    INSIDE.set(inside);
+    CONTEXT.with(|context| {
+        if context.inside.get() && !context.listens.get() {
+            return context.untold.set(true);
+        }
+        let inside = context.inside.replace(true);
+        // SAFETY: the table's function with its data, where the timeline is not at work.
+        unsafe { (it.table.alarm)(it.data, at) };
+        context.inside.set(inside);
+    });
 }
 
 /// See [`abi::Timeline::memory_wait`]. The thread is known not to be inside.
@@ -243,7 +212,7 @@ pub fn memory_wait(places: &abi::Places) {
     crate::alarm::deliver(time.unwrap_or_else(now));
 }
 
-/// See [`abi::Timeline::thread_starts`]; 0: nobody has attached.
+/// See [`abi::Timeline::thread_starts`]; 0 while no timeline is attached.
 pub fn thread_starts() -> u64 {
     let ask = |it: &Attached| {
         // SAFETY: the table's function with its data.
@@ -264,68 +233,38 @@ pub fn thread_runs(token: u64, failed: bool) {
 }
 
 /// The count of calls into the attached library; `None` while this thread is inside the timeline
-/// or nobody has attached.
+/// or no timeline is attached.
 pub fn calls() -> Option<u64> {
     let it = attached()?;
     // SAFETY: the table's function, which only loads, with its data.
-    (!INSIDE.get()).then(|| unsafe { (it.table.calls)(it.data) })
+    (!CONTEXT.with(|context| context.inside.get())).then(|| unsafe { (it.table.calls)(it.data) })
 }
 
 /// A forked child starts alone at its parent's time.
 pub fn forked(time: u64) {
     ATTACHED.store(ptr::null_mut(), Ordering::Release);
     LOCAL.store(time, Ordering::Relaxed);
-    INSIDE.set(false);
-    LISTENS.set(false);
+    CONTEXT.with(|context| {
+        context.inside.set(false);
+        context.listens.set(false);
+    });
 }
 
-/// See [`abi::Attach`].
-///
-/// # Safety
-/// As [`abi::Attach`]: `table` is valid, its functions stay loaded, `data` fits them.
-#[cfg_attr(not(test), no_mangle)]
-pub unsafe extern "C" fn verbena_clock_attach(table: *const abi::Timeline, data: *mut c_void) -> c_int {
-    // SAFETY: the caller's promise.
-    let table = unsafe { *table };
-    if table.version != abi::VERSION {
-        return -1;
-    }
-    crate::exempt::exempt(table.now as usize);
-    ATTACHED.store(
-        Box::into_raw(Box::new(Attached { table, data, pid: crate::sys::getpid() })),
-        Ordering::Release,
-    );
-    crate::alarm::tell();
-    crate::process::tell_end();
-    crate::threads::arm_all();
-    0
+/// The process's time comes from this timeline from now on.
+pub fn attach(table: abi::Timeline, data: *mut c_void) {
+    let attached = Attached { table, data, pid: crate::sys::getpid() };
+    ATTACHED.store(Box::into_raw(Box::new(attached)), Ordering::Release);
 }
 
-/// See [`abi::Detach`].
-#[cfg_attr(not(test), no_mangle)]
-pub extern "C" fn verbena_clock_detach() {
-    let time = now();
-    crate::threads::disarm_all();
-    LOCAL.fetch_max(time, Ordering::Relaxed);
+/// The clock continues alone from the timeline's last time.
+pub fn detach() {
+    LOCAL.fetch_max(now(), Ordering::Relaxed);
     ATTACHED.store(ptr::null_mut(), Ordering::Release);
 }
 
-/// See [`abi::LocalNow`].
-#[cfg_attr(not(test), no_mangle)]
-pub extern "C" fn verbena_clock_local_now() -> u64 {
-    now()
-}
-
-/// The machine's CLOCK_MONOTONIC in nanoseconds.
-#[cfg_attr(not(test), no_mangle)]
-pub extern "C" fn verbena_clock_real_ns() -> u64 {
-    crate::sys::real_ns()
-}
-
-/// See [`abi::DeliverAlarm`].
-#[cfg_attr(not(test), no_mangle)]
-pub extern "C" fn verbena_clock_deliver_alarm() {
-    let listens = LISTENS.replace(true);
+/// Delivers an alarm that is due, from inside the timeline, which may be told of the next one meanwhile.
+pub fn deliver_alarm() {
+    let listens = CONTEXT.with(|context| context.listens.replace(true));
     crate::alarm::deliver(now());
-    LISTENS.set(listens);
+    CONTEXT.with(|context| context.listens.set(listens));
 }

@@ -6,8 +6,9 @@
 
 use std::ffi::{c_int, c_void};
 
+use crate::cost::Source;
 use crate::sys::{self, sys};
-use crate::timeline::{self, Source};
+use crate::timeline;
 use crate::{exempt, read_clock, signals};
 
 const PR_SET_TSC: c_int = 26;

@@ -4,10 +4,11 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
+use crate::cost::Source;
 use crate::read_clock::NS;
 use crate::signals::{self, bit, SYNCHRONOUS};
 use crate::sys::{self, sys};
-use crate::timeline::{self, Source};
+use crate::timeline;
 use crate::{alarm, stream, threads};
 use contract::clock::{WaitFd, NEVER, TICK_SIGNAL, WAKE_SIGNAL};
 

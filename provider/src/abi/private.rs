@@ -13,9 +13,6 @@ use std::mem::{offset_of, size_of};
 
 use rdma_sys::*;
 
-/// An operation that this provider leaves to libibverbs (which answers `EOPNOTSUPP`).
-pub type Unused = Option<unsafe extern "C" fn()>;
-
 /// Intrusive list links of the C library.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -153,259 +150,110 @@ pub struct verbs_cq {
     pub cq_ex: ibv_cq_ex,
 }
 
-/// Every operation that a provider can have, in the order of `driver.h`.
-#[repr(C)]
-pub struct verbs_context_ops {
-    /// `advise_mr`.
-    pub advise_mr: Unused,
-    /// `alloc_dm`.
-    pub alloc_dm: Unused,
-    /// `alloc_mw`.
-    pub alloc_mw: Option<unsafe extern "C" fn(*mut ibv_pd, ibv_mw_type::Type) -> *mut ibv_mw>,
-    /// `alloc_null_mr`.
-    pub alloc_null_mr: Unused,
-    /// `alloc_parent_domain`.
-    pub alloc_parent_domain: Unused,
-    /// `alloc_pd`.
-    pub alloc_pd: Option<unsafe extern "C" fn(*mut ibv_context) -> *mut ibv_pd>,
-    /// `alloc_td`.
-    pub alloc_td: Unused,
-    /// `async_event`.
-    pub async_event: Unused,
-    /// `attach_counters_point_flow`.
-    pub attach_counters_point_flow: Unused,
-    /// `attach_mcast`.
-    pub attach_mcast: Option<unsafe extern "C" fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int>,
-    /// `bind_mw`.
-    pub bind_mw: Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_mw, *mut ibv_mw_bind) -> c_int>,
-    /// `close_xrcd`.
-    pub close_xrcd: Unused,
-    /// `cq_event`.
-    pub cq_event: Unused,
-    /// `create_ah`.
-    pub create_ah: Option<unsafe extern "C" fn(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah>,
-    /// `create_counters`.
-    pub create_counters: Unused,
-    /// `create_cq`.
-    pub create_cq:
-        Option<unsafe extern "C" fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> *mut ibv_cq>,
-    /// `create_cq_ex`.
-    pub create_cq_ex:
-        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex>,
-    /// `create_flow`.
-    pub create_flow: Unused,
-    /// `create_flow_action_esp`.
-    pub create_flow_action_esp: Unused,
-    /// `create_qp`.
-    pub create_qp: Option<unsafe extern "C" fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp>,
-    /// `create_qp_ex`.
-    pub create_qp_ex: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_init_attr_ex) -> *mut ibv_qp>,
-    /// `create_rwq_ind_table`.
-    pub create_rwq_ind_table: Unused,
-    /// `create_srq`.
-    pub create_srq: Option<unsafe extern "C" fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> *mut ibv_srq>,
-    /// `create_srq_ex`.
-    pub create_srq_ex:
-        Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_srq_init_attr_ex) -> *mut ibv_srq>,
-    /// `create_wq`.
-    pub create_wq: Unused,
-    /// `dealloc_mw`.
-    pub dealloc_mw: Option<unsafe extern "C" fn(*mut ibv_mw) -> c_int>,
-    /// `dealloc_pd`.
-    pub dealloc_pd: Option<unsafe extern "C" fn(*mut ibv_pd) -> c_int>,
-    /// `dealloc_td`.
-    pub dealloc_td: Unused,
-    /// `dereg_mr`.
-    pub dereg_mr: Option<unsafe extern "C" fn(*mut verbs_mr) -> c_int>,
-    /// `destroy_ah`.
-    pub destroy_ah: Option<unsafe extern "C" fn(*mut ibv_ah) -> c_int>,
-    /// `destroy_counters`.
-    pub destroy_counters: Unused,
-    /// `destroy_cq`.
-    pub destroy_cq: Option<unsafe extern "C" fn(*mut ibv_cq) -> c_int>,
-    /// `destroy_flow`.
-    pub destroy_flow: Unused,
-    /// `destroy_flow_action`.
-    pub destroy_flow_action: Unused,
-    /// `destroy_qp`.
-    pub destroy_qp: Option<unsafe extern "C" fn(*mut ibv_qp) -> c_int>,
-    /// `destroy_rwq_ind_table`.
-    pub destroy_rwq_ind_table: Unused,
-    /// `destroy_srq`.
-    pub destroy_srq: Option<unsafe extern "C" fn(*mut ibv_srq) -> c_int>,
-    /// `destroy_wq`.
-    pub destroy_wq: Unused,
-    /// `detach_mcast`.
-    pub detach_mcast: Option<unsafe extern "C" fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int>,
-    /// `free_context`.
-    pub free_context: Option<unsafe extern "C" fn(*mut ibv_context)>,
-    /// `free_dm`.
-    pub free_dm: Unused,
-    /// `get_srq_num`.
-    pub get_srq_num: Option<unsafe extern "C" fn(*mut ibv_srq, *mut u32) -> c_int>,
-    /// `import_dm`.
-    pub import_dm: Unused,
-    /// `import_mr`.
-    pub import_mr: Unused,
-    /// `import_pd`.
-    pub import_pd: Unused,
-    /// `modify_cq`.
-    pub modify_cq: Unused,
-    /// `modify_flow_action_esp`.
-    pub modify_flow_action_esp: Unused,
-    /// `modify_qp`.
-    pub modify_qp: Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int>,
-    /// `modify_qp_rate_limit`.
-    pub modify_qp_rate_limit: Unused,
-    /// `modify_srq`.
-    pub modify_srq: Option<unsafe extern "C" fn(*mut ibv_srq, *mut ibv_srq_attr, c_int) -> c_int>,
-    /// `modify_wq`.
-    pub modify_wq: Unused,
-    /// `open_qp`.
-    pub open_qp: Unused,
-    /// `open_xrcd`.
-    pub open_xrcd: Unused,
-    /// `poll_cq`.
-    pub poll_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int>,
-    /// `post_recv`.
-    pub post_recv:
-        Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int>,
-    /// `post_send`.
-    pub post_send:
-        Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int>,
-    /// `post_srq_ops`.
-    pub post_srq_ops: Unused,
-    /// `post_srq_recv`.
-    pub post_srq_recv:
-        Option<unsafe extern "C" fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int>,
-    /// `query_device_ex`.
-    pub query_device_ex: Option<
-        unsafe extern "C" fn(
-            *mut ibv_context,
-            *const ibv_query_device_ex_input,
-            *mut ibv_device_attr_ex,
-            usize,
-        ) -> c_int,
-    >,
-    /// `query_ece`.
-    pub query_ece: Unused,
-    /// `query_port`.
-    pub query_port: Option<unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int>,
-    /// `query_qp`.
-    pub query_qp:
-        Option<unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int>,
-    /// `query_qp_data_in_order`.
-    pub query_qp_data_in_order: Unused,
-    /// `query_rt_values`.
-    pub query_rt_values: Option<unsafe extern "C" fn(*mut ibv_context, *mut ibv_values_ex) -> c_int>,
-    /// `query_srq`.
-    pub query_srq: Option<unsafe extern "C" fn(*mut ibv_srq, *mut ibv_srq_attr) -> c_int>,
-    /// `read_counters`.
-    pub read_counters: Unused,
-    /// `reg_dm_mr`.
-    pub reg_dm_mr: Unused,
-    /// `reg_dmabuf_mr`.
-    pub reg_dmabuf_mr: Unused,
-    /// `reg_mr`.
-    pub reg_mr: Option<unsafe extern "C" fn(*mut ibv_pd, *mut c_void, usize, u64, c_int) -> *mut ibv_mr>,
-    /// `req_notify_cq`.
-    pub req_notify_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int>,
-    /// `rereg_mr`.
-    pub rereg_mr:
-        Option<unsafe extern "C" fn(*mut verbs_mr, c_int, *mut ibv_pd, *mut c_void, usize, c_int) -> c_int>,
-    /// `resize_cq`.
-    pub resize_cq: Option<unsafe extern "C" fn(*mut ibv_cq, c_int) -> c_int>,
-    /// `set_ece`.
-    pub set_ece: Unused,
-    /// `unimport_dm`.
-    pub unimport_dm: Unused,
-    /// `unimport_mr`.
-    pub unimport_mr: Unused,
-    /// `unimport_pd`.
-    pub unimport_pd: Unused,
-}
-
-impl verbs_context_ops {
-    /// Nothing set: libibverbs keeps what it has.
-    pub const NONE: Self = Self {
-        advise_mr: None,
-        alloc_dm: None,
-        alloc_mw: None,
-        alloc_null_mr: None,
-        alloc_parent_domain: None,
-        alloc_pd: None,
-        alloc_td: None,
-        async_event: None,
-        attach_counters_point_flow: None,
-        attach_mcast: None,
-        bind_mw: None,
-        close_xrcd: None,
-        cq_event: None,
-        create_ah: None,
-        create_counters: None,
-        create_cq: None,
-        create_cq_ex: None,
-        create_flow: None,
-        create_flow_action_esp: None,
-        create_qp: None,
-        create_qp_ex: None,
-        create_rwq_ind_table: None,
-        create_srq: None,
-        create_srq_ex: None,
-        create_wq: None,
-        dealloc_mw: None,
-        dealloc_pd: None,
-        dealloc_td: None,
-        dereg_mr: None,
-        destroy_ah: None,
-        destroy_counters: None,
-        destroy_cq: None,
-        destroy_flow: None,
-        destroy_flow_action: None,
-        destroy_qp: None,
-        destroy_rwq_ind_table: None,
-        destroy_srq: None,
-        destroy_wq: None,
-        detach_mcast: None,
-        free_context: None,
-        free_dm: None,
-        get_srq_num: None,
-        import_dm: None,
-        import_mr: None,
-        import_pd: None,
-        modify_cq: None,
-        modify_flow_action_esp: None,
-        modify_qp: None,
-        modify_qp_rate_limit: None,
-        modify_srq: None,
-        modify_wq: None,
-        open_qp: None,
-        open_xrcd: None,
-        poll_cq: None,
-        post_recv: None,
-        post_send: None,
-        post_srq_ops: None,
-        post_srq_recv: None,
-        query_device_ex: None,
-        query_ece: None,
-        query_port: None,
-        query_qp: None,
-        query_qp_data_in_order: None,
-        query_rt_values: None,
-        query_srq: None,
-        read_counters: None,
-        reg_dm_mr: None,
-        reg_dmabuf_mr: None,
-        reg_mr: None,
-        req_notify_cq: None,
-        rereg_mr: None,
-        resize_cq: None,
-        set_ece: None,
-        unimport_dm: None,
-        unimport_mr: None,
-        unimport_pd: None,
+/// Gives every operation that a provider can have to the macro `$then`, in the order of `driver.h`: with its type if
+/// this provider has it. For all others libibverbs answers `EOPNOTSUPP`.
+macro_rules! operations {
+    ($then:ident) => {
+        $then! {
+            advise_mr,
+            alloc_dm,
+            alloc_mw: fn(*mut ibv_pd, ibv_mw_type::Type) -> *mut ibv_mw,
+            alloc_null_mr,
+            alloc_parent_domain,
+            alloc_pd: fn(*mut ibv_context) -> *mut ibv_pd,
+            alloc_td,
+            async_event,
+            attach_counters_point_flow,
+            attach_mcast: fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int,
+            bind_mw,
+            close_xrcd,
+            cq_event,
+            create_ah: fn(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah,
+            create_counters,
+            create_cq: fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> *mut ibv_cq,
+            create_cq_ex: fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex,
+            create_flow,
+            create_flow_action_esp,
+            create_qp: fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp,
+            create_qp_ex: fn(*mut ibv_context, *mut ibv_qp_init_attr_ex) -> *mut ibv_qp,
+            create_rwq_ind_table,
+            create_srq: fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> *mut ibv_srq,
+            create_srq_ex,
+            create_wq,
+            dealloc_mw: fn(*mut ibv_mw) -> c_int,
+            dealloc_pd: fn(*mut ibv_pd) -> c_int,
+            dealloc_td,
+            dereg_mr: fn(*mut verbs_mr) -> c_int,
+            destroy_ah: fn(*mut ibv_ah) -> c_int,
+            destroy_counters,
+            destroy_cq: fn(*mut ibv_cq) -> c_int,
+            destroy_flow,
+            destroy_flow_action,
+            destroy_qp: fn(*mut ibv_qp) -> c_int,
+            destroy_rwq_ind_table,
+            destroy_srq: fn(*mut ibv_srq) -> c_int,
+            destroy_wq,
+            detach_mcast: fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int,
+            free_context: fn(*mut ibv_context),
+            free_dm,
+            get_srq_num: fn(*mut ibv_srq, *mut u32) -> c_int,
+            import_dm,
+            import_mr,
+            import_pd,
+            modify_cq,
+            modify_flow_action_esp,
+            modify_qp: fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
+            modify_qp_rate_limit,
+            modify_srq: fn(*mut ibv_srq, *mut ibv_srq_attr, c_int) -> c_int,
+            modify_wq,
+            open_qp,
+            open_xrcd,
+            poll_cq: fn(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int,
+            post_recv: fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int,
+            post_send: fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int,
+            post_srq_ops,
+            post_srq_recv: fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int,
+            query_device_ex:
+                fn(*mut ibv_context, *const ibv_query_device_ex_input, *mut ibv_device_attr_ex, usize) -> c_int,
+            query_ece,
+            query_port: fn(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int,
+            query_qp: fn(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int,
+            query_qp_data_in_order,
+            query_rt_values: fn(*mut ibv_context, *mut ibv_values_ex) -> c_int,
+            query_srq: fn(*mut ibv_srq, *mut ibv_srq_attr) -> c_int,
+            read_counters,
+            reg_dm_mr,
+            reg_dmabuf_mr,
+            reg_mr: fn(*mut ibv_pd, *mut c_void, usize, u64, c_int) -> *mut ibv_mr,
+            req_notify_cq: fn(*mut ibv_cq, c_int) -> c_int,
+            rereg_mr,
+            resize_cq: fn(*mut ibv_cq, c_int) -> c_int,
+            set_ece,
+            unimport_dm,
+            unimport_mr,
+            unimport_pd,
+        }
     };
 }
+pub(crate) use operations;
+
+/// Declares `verbs_context_ops`.
+macro_rules! declare {
+    ($($name:ident $(: fn($($argument:ty),*) $(-> $result:ty)?)?,)*) => {
+        /// One pointer for each operation, null where the provider has none.
+        #[repr(C)]
+        pub struct verbs_context_ops {
+            $(#[doc = stringify!($name)]
+            pub $name: Option<unsafe extern "C" fn($($($argument),*)?) $($(-> $result)?)?>,)*
+        }
+
+        impl verbs_context_ops {
+            /// Nothing set: libibverbs keeps what it has.
+            pub const NONE: Self = Self { $($name: None),* };
+        }
+    };
+}
+operations!(declare);
 
 /// Kernel command that `ibv_create_comp_channel` writes to the command descriptor.
 pub const IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL: u32 = 17;

@@ -14,7 +14,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use super::private::{
     create_comp_channel_cmd, verbs_register_driver_34, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL,
 };
-use contract::imports::replace_import;
+use contract::imports::Library;
 
 /// Makes a completion channel for the context behind a registration and returns its descriptor.
 pub type MakeChannel = fn(context: usize) -> Result<RawFd, c_int>;
@@ -39,9 +39,11 @@ pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let inside = verbs_register_driver_34 as *const () as usize;
-        // SAFETY: `write` below has the signature of write(2), and libibverbs never unloads a
-        // provider. The address lies in libibverbs, whatever name it was loaded under.
-        let patched = unsafe { replace_import(inside, c"write", write as *const () as usize) };
+        // The address is in libibverbs, whatever name it was loaded under.
+        let library = Library::containing(inside).ok_or_else(|| "libibverbs is not found".to_owned());
+        // SAFETY: `write` below has the signature of write(2), and libibverbs never unloads a provider.
+        let patched =
+            library.and_then(|it| unsafe { it.replace_import(c"write", write as *const () as usize) });
         match patched {
             Ok(0) => {
                 eprintln!("verbena: libibverbs does not import write(): completion channels will not work")

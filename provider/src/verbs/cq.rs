@@ -11,7 +11,8 @@ use super::card;
 use super::context::Context;
 use super::cq_ex::Cursor;
 use super::errno::{count, object, status, Errno, Result};
-use super::events::{wait_acknowledged, Kind};
+use super::event_state::Kind;
+use super::events::Acknowledged;
 use super::timeline;
 use crate::abi::private::verbs_cq;
 
@@ -61,13 +62,8 @@ impl Cq {
         verbs.cq_ex.handle = driver.cqn();
         verbs.cq_ex.cqe = driver.entries() as c_int;
         let cqn = driver.cqn();
-        let cq = Box::into_raw(Box::new(Cq { verbs, driver, cursor: Cursor::default() }));
-        if let Err(error) = open.events.add(Kind::Cq, cqn, cq as u64, channel_fd) {
-            // SAFETY: from the line above; dropping the driver's last handle destroys it.
-            drop(unsafe { Box::from_raw(cq) });
-            return Err(error);
-        }
-        Ok(cq)
+        let cq = Cq { verbs, driver, cursor: Cursor::default() };
+        open.events.add(Kind::Cq, cqn, cq, |cq| cq, channel_fd)
     }
 }
 
@@ -98,16 +94,14 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
         // SAFETY: a live completion queue; its memory goes after the last acknowledgement.
         unsafe {
             let this = Cq::of(cq);
+            let acknowledged = Acknowledged {
+                mutex: (&raw mut (*cq).mutex).cast(),
+                cond: (&raw mut (*cq).cond).cast(),
+                completions: Some(&raw const (*cq).comp_events_completed),
+                asyncs: &raw const (*cq).async_events_completed,
+            };
             let events = &Context::of((*cq).context).events;
-            let sent = events.while_destroying(Kind::Cq, this.driver.cqn(), || this.driver.destroy())?;
-            wait_acknowledged(
-                (&raw mut (*cq).mutex).cast(),
-                (&raw mut (*cq).cond).cast(),
-                &[
-                    (&raw const (*cq).comp_events_completed, sent.completions),
-                    (&raw const (*cq).async_events_completed, sent.asyncs),
-                ],
-            );
+            events.destroy(Kind::Cq, this.driver.cqn(), &acknowledged, || this.driver.destroy())?;
             drop(Box::from_raw(cq.cast::<Cq>()));
         }
         Ok(())

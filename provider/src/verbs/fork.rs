@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use rdma_sys::*;
 
 use super::errno::{set_errno, Errno};
-use crate::abi::private::{verbs_context_ops, verbs_mr, verbs_set_ops};
+use crate::abi::private::{operations, verbs_context_ops, verbs_mr, verbs_set_ops};
 
 /// Addresses of the open contexts.
 static CONTEXTS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -84,62 +84,47 @@ pub fn refuse() -> c_int {
     libc::EIO
 }
 
-/// Operations that only refuse.
-macro_rules! dead {
-    ($($op:ident($($arg:ty),*) -> $result:ty = $value:expr;)*) => {
-        verbs_context_ops {
-            $($op: Some({
-                unsafe extern "C" fn $op($(_: $arg),*) -> $result {
-                    refuse();
-                    $value
-                }
-                $op
-            }),)*
-            free_context: Some(free_context),
-            ..verbs_context_ops::NONE
-        }
-    };
+/// What a refused operation returns.
+trait Refusal {
+    fn refusal() -> Self;
+}
+
+impl Refusal for c_int {
+    fn refusal() -> c_int {
+        refuse()
+    }
+}
+
+impl<T> Refusal for *mut T {
+    fn refusal() -> *mut T {
+        refuse();
+        null_mut()
+    }
 }
 
 /// Closing in the child must not touch what the parent uses.
-unsafe extern "C" fn free_context(_: *mut ibv_context) {}
+impl Refusal for () {
+    fn refusal() {}
+}
 
-static DEAD: verbs_context_ops = dead! {
-    alloc_mw(*mut ibv_pd, ibv_mw_type::Type) -> *mut ibv_mw = null_mut();
-    alloc_pd(*mut ibv_context) -> *mut ibv_pd = null_mut();
-    attach_mcast(*mut ibv_qp, *const ibv_gid, u16) -> c_int = libc::EIO;
-    detach_mcast(*mut ibv_qp, *const ibv_gid, u16) -> c_int = libc::EIO;
-    create_ah(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah = null_mut();
-    create_cq(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> *mut ibv_cq = null_mut();
-    create_cq_ex(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex = null_mut();
-    create_qp(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp = null_mut();
-    create_qp_ex(*mut ibv_context, *mut ibv_qp_init_attr_ex) -> *mut ibv_qp = null_mut();
-    create_srq(*mut ibv_pd, *mut ibv_srq_init_attr) -> *mut ibv_srq = null_mut();
-    dealloc_mw(*mut ibv_mw) -> c_int = libc::EIO;
-    dealloc_pd(*mut ibv_pd) -> c_int = libc::EIO;
-    dereg_mr(*mut verbs_mr) -> c_int = libc::EIO;
-    destroy_ah(*mut ibv_ah) -> c_int = libc::EIO;
-    destroy_cq(*mut ibv_cq) -> c_int = libc::EIO;
-    destroy_qp(*mut ibv_qp) -> c_int = libc::EIO;
-    destroy_srq(*mut ibv_srq) -> c_int = libc::EIO;
-    get_srq_num(*mut ibv_srq, *mut u32) -> c_int = libc::EIO;
-    modify_qp(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int = libc::EIO;
-    modify_srq(*mut ibv_srq, *mut ibv_srq_attr, c_int) -> c_int = libc::EIO;
-    poll_cq(*mut ibv_cq, c_int, *mut ibv_wc) -> c_int = -1;
-    post_recv(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int = libc::EIO;
-    post_send(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int = libc::EIO;
-    post_srq_recv(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int = libc::EIO;
-    query_device_ex(
-        *mut ibv_context,
-        *const ibv_query_device_ex_input,
-        *mut ibv_device_attr_ex,
-        usize
-    ) -> c_int = libc::EIO;
-    query_port(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int = libc::EIO;
-    query_qp(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int = libc::EIO;
-    query_rt_values(*mut ibv_context, *mut ibv_values_ex) -> c_int = libc::EIO;
-    query_srq(*mut ibv_srq, *mut ibv_srq_attr) -> c_int = libc::EIO;
-    reg_mr(*mut ibv_pd, *mut c_void, usize, u64, c_int) -> *mut ibv_mr = null_mut();
-    req_notify_cq(*mut ibv_cq, c_int) -> c_int = libc::EIO;
-    resize_cq(*mut ibv_cq, c_int) -> c_int = libc::EIO;
-};
+/// For `ibv_poll_cq` any positive number is a count.
+unsafe extern "C" fn poll_cq(_: *mut ibv_cq, _: c_int, _: *mut ibv_wc) -> c_int {
+    refuse();
+    -1
+}
+
+/// Operations that only refuse.
+macro_rules! dead {
+    ($($name:ident $(: fn($($argument:ty),*) $(-> $result:ty)?)?,)*) => {
+        verbs_context_ops { $($name: dead!(@ $(($($argument),*) $(-> $result)?)?),)* }
+    };
+    (@) => { None };
+    (@ ($($argument:ty),*) $(-> $result:ty)?) => {{
+        unsafe extern "C" fn refused($(_: $argument),*) $(-> $result)? {
+            Refusal::refusal()
+        }
+        Some(refused)
+    }};
+}
+
+static DEAD: verbs_context_ops = verbs_context_ops { poll_cq: Some(poll_cq), ..operations!(dead) };

@@ -8,6 +8,7 @@ pub mod cq_ex;
 pub mod device;
 pub mod errno;
 pub mod event_pipe;
+pub mod event_state;
 pub mod events;
 pub mod fork;
 pub mod mr;

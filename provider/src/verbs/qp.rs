@@ -14,7 +14,8 @@ use super::card;
 use super::context::Context;
 use super::cq::Cq;
 use super::errno::{object, status, Errno, Result};
-use super::events::{wait_acknowledged, Kind};
+use super::event_state::Kind;
+use super::events::Acknowledged;
 use super::pd::Pd;
 use super::qp_ex;
 use super::qp_modify::ibv_caps_of;
@@ -113,17 +114,10 @@ unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr, send_ops: Option<
     }
     let number = driver.qpn();
     let builder = UnsafeCell::new(Builder::default());
-    let qp = Box::into_raw(Box::new(Qp { driver, verbs, builder }));
-    // SAFETY: from above.
-    let ibv = unsafe { &raw mut (*qp).verbs }.cast::<ibv_qp>();
     // SAFETY: an open context.
     let events = &unsafe { Context::of(context) }.events;
-    if let Err(error) = events.add(Kind::Qp, number, ibv as u64, None) {
-        // SAFETY: from above; dropping the driver's last handle destroys it.
-        drop(unsafe { Box::from_raw(qp) });
-        return Err(error);
-    }
-    Ok(ibv)
+    let qp = Qp { driver, verbs, builder };
+    events.add(Kind::Qp, number, qp, |qp| qp.wrapping_byte_add(offset_of!(Qp, verbs)).cast(), None)
 }
 
 /// `ibv_create_qp`; the granted sizes go back into `attr`.
@@ -189,13 +183,14 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
         // SAFETY: a live queue pair; its memory goes after the last acknowledgement.
         unsafe {
             let this = Qp::of(qp);
+            let acknowledged = Acknowledged {
+                mutex: (&raw mut (*qp).mutex).cast(),
+                cond: (&raw mut (*qp).cond).cast(),
+                completions: None,
+                asyncs: &raw const (*qp).events_completed,
+            };
             let events = &Context::of((*qp).context).events;
-            let sent = events.while_destroying(Kind::Qp, this.driver.qpn(), || this.driver.destroy())?;
-            wait_acknowledged(
-                (&raw mut (*qp).mutex).cast(),
-                (&raw mut (*qp).cond).cast(),
-                &[(&raw const (*qp).events_completed, sent.asyncs)],
-            );
+            events.destroy(Kind::Qp, this.driver.qpn(), &acknowledged, || this.driver.destroy())?;
             drop(Box::from_raw(Qp::whole(qp)));
         }
         Ok(())

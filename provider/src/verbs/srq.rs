@@ -10,7 +10,8 @@ use rdma_sys::*;
 use super::card;
 use super::context::Context;
 use super::errno::{object, status, Errno};
-use super::events::{wait_acknowledged, Kind};
+use super::event_state::Kind;
+use super::events::Acknowledged;
 use super::pd::Pd;
 
 /// A shared receive queue.
@@ -52,15 +53,9 @@ pub unsafe extern "C" fn create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_att
         ibv.context = context;
         ibv.handle = driver.srqn();
         let number = driver.srqn();
-        let srq = Box::into_raw(Box::new(Srq { ibv, driver }));
         // SAFETY: an open context.
         let events = &unsafe { Context::of(context) }.events;
-        if let Err(error) = events.add(Kind::Srq, number, srq as u64, None) {
-            // SAFETY: from above; dropping the driver's last handle destroys it.
-            drop(unsafe { Box::from_raw(srq) });
-            return Err(error);
-        }
-        Ok(srq.cast())
+        events.add(Kind::Srq, number, Srq { ibv, driver }, |srq| srq.cast(), None)
     })
 }
 
@@ -113,13 +108,14 @@ pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
         // SAFETY: a live queue; its memory goes after the last acknowledgement.
         unsafe {
             let this = Srq::of(srq);
+            let acknowledged = Acknowledged {
+                mutex: (&raw mut (*srq).mutex).cast(),
+                cond: (&raw mut (*srq).cond).cast(),
+                completions: None,
+                asyncs: &raw const (*srq).events_completed,
+            };
             let events = &Context::of((*srq).context).events;
-            let sent = events.while_destroying(Kind::Srq, this.driver.srqn(), || this.driver.destroy())?;
-            wait_acknowledged(
-                (&raw mut (*srq).mutex).cast(),
-                (&raw mut (*srq).cond).cast(),
-                &[(&raw const (*srq).events_completed, sent.asyncs)],
-            );
+            events.destroy(Kind::Srq, this.driver.srqn(), &acknowledged, || this.driver.destroy())?;
             drop(Box::from_raw(srq.cast::<Srq>()));
         }
         Ok::<(), Errno>(())

@@ -1,0 +1,206 @@
+//! Which object an event of the card is about, and which pipe it goes to.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::RawFd;
+
+use fpga_regs::EventKind;
+use rdma_sys::ibv_event_type;
+
+use super::event_pipe::EventPipe;
+
+/// What kind of object an asynchronous event is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Completion queue.
+    Cq,
+    /// Queue pair.
+    Qp,
+    /// Shared receive queue.
+    Srq,
+    /// Port: the object is its number.
+    Port,
+    /// The device itself.
+    Device,
+}
+
+/// The verbs name of an event of the card, and what it is about.
+fn verbs_event(kind: EventKind) -> Option<(u32, Kind)> {
+    use ibv_event_type::*;
+    let (event, about) = match kind {
+        EventKind::CQ_ERR => (IBV_EVENT_CQ_ERR, Kind::Cq),
+        EventKind::QP_FATAL => (IBV_EVENT_QP_FATAL, Kind::Qp),
+        EventKind::QP_REQ_ERR => (IBV_EVENT_QP_REQ_ERR, Kind::Qp),
+        EventKind::QP_ACCESS_ERR => (IBV_EVENT_QP_ACCESS_ERR, Kind::Qp),
+        EventKind::COMM_EST => (IBV_EVENT_COMM_EST, Kind::Qp),
+        EventKind::SQ_DRAINED => (IBV_EVENT_SQ_DRAINED, Kind::Qp),
+        EventKind::QP_LAST_WQE => (IBV_EVENT_QP_LAST_WQE_REACHED, Kind::Qp),
+        EventKind::SRQ_ERR => (IBV_EVENT_SRQ_ERR, Kind::Srq),
+        EventKind::SRQ_LIMIT => (IBV_EVENT_SRQ_LIMIT_REACHED, Kind::Srq),
+        EventKind::PORT_ACTIVE => (IBV_EVENT_PORT_ACTIVE, Kind::Port),
+        EventKind::PORT_ERR => (IBV_EVENT_PORT_ERR, Kind::Port),
+        EventKind::DEVICE_FATAL => (IBV_EVENT_DEVICE_FATAL, Kind::Device),
+        _ => return None,
+    };
+    Some((event as u32, about))
+}
+
+/// An object that may have events.
+pub struct Object {
+    /// Address of the verbs object.
+    pub handle: u64,
+    /// Its completion channel.
+    pub channel: Option<RawFd>,
+    /// Events written so far.
+    pub sent: Sent,
+}
+
+/// Events that were sent for an object, and not forgotten since.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// To the completion channel.
+    pub completions: u32,
+    /// To `async_fd`.
+    pub asyncs: u32,
+}
+
+/// The objects of a context that have events, and the pipes.
+pub struct State {
+    /// By the program's descriptor.
+    pub channels: HashMap<RawFd, EventPipe<8>>,
+    /// At this number of channels those that the program has closed are looked for.
+    many_channels: usize,
+    asyncs: EventPipe<16>,
+    cqs: HashMap<u32, Object>,
+    qps: HashMap<u32, Object>,
+    srqs: HashMap<u32, Object>,
+}
+
+/// A number of channels that is not worth a check.
+const FEW_CHANNELS: usize = 16;
+
+impl State {
+    /// No channel and no object yet.
+    pub fn new(asyncs: EventPipe<16>) -> State {
+        State {
+            channels: HashMap::new(),
+            many_channels: FEW_CHANNELS,
+            asyncs,
+            cqs: HashMap::new(),
+            qps: HashMap::new(),
+            srqs: HashMap::new(),
+        }
+    }
+
+    /// A new completion channel.
+    pub fn add_channel(&mut self, pipe: EventPipe<8>) {
+        if self.channels.len() >= self.many_channels {
+            self.forget_closed_channels();
+        }
+        self.channels.insert(pipe.rx(), pipe);
+    }
+
+    /// Programs close channels without the provider's knowledge. A check is one system call for each of them, so the
+    /// next one is when there are twice as many.
+    pub fn forget_closed_channels(&mut self) {
+        let used: HashSet<RawFd> = self.cqs.values().filter_map(|cq| cq.channel).collect();
+        self.channels.retain(|fd, pipe| used.contains(fd) || !pipe.closed());
+        self.many_channels = FEW_CHANNELS.max(2 * self.channels.len());
+    }
+
+    /// The objects of a kind that has any.
+    pub fn objects(&mut self, kind: Kind) -> Option<&mut HashMap<u32, Object>> {
+        match kind {
+            Kind::Cq => Some(&mut self.cqs),
+            Kind::Qp => Some(&mut self.qps),
+            Kind::Srq => Some(&mut self.srqs),
+            Kind::Port | Kind::Device => None,
+        }
+    }
+
+    /// Forgets the unread events of an object; returns the others.
+    pub fn forget(&mut self, kind: Kind, object: &Object) -> Sent {
+        let mut sent = object.sent;
+        if sent.completions != 0 {
+            if let Some(pipe) = object.channel.and_then(|fd| self.channels.get_mut(&fd)) {
+                let unread = pipe.forget(|record| *record == object.handle.to_ne_bytes());
+                sent.completions = sent.completions.wrapping_sub(unread as u32);
+            }
+        }
+        if sent.asyncs != 0 {
+            let unread = self.asyncs.forget(|record| {
+                let event = u32::from_ne_bytes([record[8], record[9], record[10], record[11]]);
+                record[..8] == object.handle.to_ne_bytes() && concerns(event) == Some(kind)
+            });
+            sent.asyncs = sent.asyncs.wrapping_sub(unread as u32);
+        }
+        sent
+    }
+
+    /// A completion event of a CQ.
+    pub fn completion(&mut self, cqn: u32) {
+        // The CQ may have been destroyed meanwhile.
+        let Some(cq) = self.cqs.get_mut(&cqn) else {
+            return;
+        };
+        let Some(pipe) = cq.channel.and_then(|fd| self.channels.get_mut(&fd)) else {
+            return;
+        };
+        cq.sent.completions = cq.sent.completions.wrapping_add(1);
+        pipe.send(cq.handle.to_ne_bytes());
+    }
+
+    /// An asynchronous event about object `number`.
+    pub fn asynchronous(&mut self, kind: EventKind, number: u32) {
+        let Some((event, about)) = verbs_event(kind) else {
+            eprintln!("verbena: the card sent an unknown event {kind} about {number:#x}");
+            return;
+        };
+        let element = match self.objects(about) {
+            None => u64::from(number),
+            Some(objects) => {
+                let Some(object) = objects.get_mut(&number) else {
+                    return;
+                };
+                object.sent.asyncs = object.sent.asyncs.wrapping_add(1);
+                object.handle
+            }
+        };
+        let mut record = [0; 16];
+        record[..8].copy_from_slice(&element.to_ne_bytes());
+        record[8..12].copy_from_slice(&event.to_ne_bytes());
+        self.asyncs.send(record);
+    }
+
+    /// Sends what found no room before; true when nothing waits.
+    pub fn flush(&mut self) -> bool {
+        let mut done = self.asyncs.flush();
+        for pipe in self.channels.values_mut() {
+            done &= pipe.flush();
+        }
+        done
+    }
+}
+
+fn concerns(event: u32) -> Option<Kind> {
+    EventKind::VALUES
+        .iter()
+        .filter_map(|named| verbs_event(EventKind(named.value as u8)))
+        .find(|(number, _)| *number == event)
+        .map(|(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_of_the_card_has_a_verbs_name() {
+        for named in EventKind::VALUES {
+            let kind = EventKind(named.value as u8);
+            assert_eq!(verbs_event(kind).is_none(), kind == EventKind::COMPLETION, "{kind}");
+        }
+        assert_eq!(verbs_event(EventKind::SRQ_LIMIT), Some((15, Kind::Srq)));
+        assert_eq!(verbs_event(EventKind::QP_LAST_WQE), Some((16, Kind::Qp)));
+        assert_eq!(verbs_event(EventKind(200)), None);
+    }
+}
