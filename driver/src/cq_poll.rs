@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use fpga_regs::{Cqe, MAX_WQE_BLOCKS};
 
-use crate::alive::LOOK_EVERY;
 use crate::card::Card;
 use crate::cq::Cq;
 use crate::cq_ring::CqRing;
+use crate::device::LOOK_EVERY;
 use crate::error::CqError;
 use crate::qp_table::QpLine;
 use crate::spin::Spin;

@@ -2,19 +2,24 @@
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use fpga_regs::regs::{self, FeatureSet};
+use fpga_regs::regs::{self, FeatureSet, Status};
 use fpga_regs::{AdminOpcode, CardLimits, Command};
 
 use crate::admin::Admin;
 use crate::bringup;
-use crate::card::Card;
+use crate::card::{Card, CardError};
 use crate::dma::Records;
-use crate::error::{Error, Result};
-use crate::events::Events;
+use crate::error::{CqError, Error, Result};
+use crate::events::{Event, Events};
 use crate::qp_table::QpTable;
 use crate::rings::Rings;
+
+/// Empty polls of a CQ between two looks: some milliseconds.
+pub(crate) const LOOK_EVERY: u32 = 1 << 16;
+/// Time between two looks of who waits for an interrupt.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// An opened card function.
 pub struct Device<C: Card> {
@@ -145,6 +150,73 @@ impl<C: Card> Device<C> {
         match self.features.contains(feature) {
             true => Ok(()),
             false => Err(Error::Unsupported(what)),
+        }
+    }
+}
+
+impl<C: Card> Device<C> {
+    /// Event vectors that CQs can choose between.
+    pub fn eq_vectors(&self) -> u32 {
+        1
+    }
+
+    /// Sleeps until there may be an event, the backend is told to wake up, or the time is over.
+    pub fn wait_for_event(&self, timeout: Duration) -> Result<()> {
+        self.wait_checked(self.events().vector, timeout).map(drop)
+    }
+
+    /// The next event. Waits up to `timeout` for an interrupt; `None` if none came, or one without an event
+    /// (a wake-up, or the interrupt of an event that was given before). Any number of threads may call.
+    pub fn next_event(&self, timeout: Duration) -> Result<Option<Event>> {
+        if let Some(event) = self.events().pop() {
+            return Ok(Some(event));
+        }
+        if !timeout.is_zero() {
+            self.wait_checked(self.events().vector, timeout)?;
+        }
+        Ok(self.events().pop())
+    }
+}
+
+/// Whether the card is still there and as the driver left it.
+impl<C: Card> Device<C> {
+    /// Fails if the card is gone, was reset, or has failed, since it was opened.
+    pub fn check(&self) -> Result<()> {
+        let status = Status(self.card().read32(regs::STATUS));
+        if status.0 == u32::MAX {
+            return Err(CardError::Gone.into());
+        }
+        if status.ready() && !status.error() {
+            return Ok(());
+        }
+        Err(Error::Lost { status: status.0, cause: self.card().read32(regs::ERROR_CAUSE) })
+    }
+
+    /// [`Device::check`] for a CQ that stays empty.
+    #[cold]
+    pub(crate) fn check_polled(&self) -> std::result::Result<(), CqError> {
+        match self.check() {
+            Ok(()) => Ok(()),
+            Err(Error::Lost { .. }) => Err(CqError::Lost),
+            Err(_) => Err(CqError::Gone),
+        }
+    }
+
+    /// Waits for an interrupt; if the card may vanish it looks whether it did.
+    pub(crate) fn wait_checked(&self, vector: u32, timeout: Duration) -> Result<bool> {
+        if !self.card().may_vanish() {
+            return Ok(self.card().wait_interrupt(vector, timeout)?);
+        }
+        let until = Instant::now().checked_add(timeout);
+        loop {
+            let left = until.map_or(PATIENCE, |until| until.saturating_duration_since(Instant::now()));
+            if self.card().wait_interrupt(vector, left.min(PATIENCE))? {
+                return Ok(true);
+            }
+            self.check()?;
+            if left <= PATIENCE && until.is_some() {
+                return Ok(false);
+            }
         }
     }
 }

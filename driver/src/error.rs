@@ -150,6 +150,15 @@ impl Error {
     }
 }
 
+/// Fails where more is asked for than there is.
+pub(crate) fn within(what: &'static str, asked: impl Into<u64>, limit: impl Into<u64>) -> Result<()> {
+    let (asked, limit) = (asked.into(), limit.into());
+    match asked <= limit {
+        true => Ok(()),
+        false => Err(Error::Limit { what, asked, limit }),
+    }
+}
+
 fn status_errno(status: AdminStatus) -> i32 {
     match status {
         AdminStatus::NO_RESOURCE => libc::ENOMEM,

@@ -1,13 +1,11 @@
 //! The event queue: completions of armed CQs and asynchronous events, waited for by interrupt.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use fpga_regs::{regs, AdminOpcode, Command, EqContext, Eqe, EventKind};
 
 use crate::admin::Admin;
 use crate::card::{Card, CardError};
-use crate::device::Device;
 use crate::dma::Dma;
 use crate::error::Result;
 use crate::ring::Phased;
@@ -39,7 +37,7 @@ pub enum Event {
 pub(crate) struct Events<C: Card> {
     card: Arc<C>,
     eqn: u32,
-    vector: u32,
+    pub vector: u32,
     ring: Mutex<Phased<C>>,
 }
 
@@ -74,7 +72,7 @@ impl<C: Card> Events<C> {
     }
 
     /// The next event that has come, without waiting.
-    fn pop(&self) -> Option<Event> {
+    pub fn pop(&self) -> Option<Event> {
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = [0; Eqe::BYTES];
         if !ring.pop(&mut bytes) {
@@ -99,29 +97,5 @@ impl Event {
             kind @ EventKind::DEVICE_FATAL => Event::Async { kind, object: eqe.data() },
             kind => Event::Async { kind, object: eqe.object() },
         }
-    }
-}
-
-impl<C: Card> Device<C> {
-    /// Event vectors that CQs can choose between.
-    pub fn eq_vectors(&self) -> u32 {
-        1
-    }
-
-    /// Sleeps until there may be an event, the backend is told to wake up, or the time is over.
-    pub fn wait_for_event(&self, timeout: Duration) -> Result<()> {
-        self.wait_checked(self.events().vector, timeout).map(drop)
-    }
-
-    /// The next event. Waits up to `timeout` for an interrupt; `None` if none came, or one without an event
-    /// (a wake-up, or the interrupt of an event that was given before). Any number of threads may call.
-    pub fn next_event(&self, timeout: Duration) -> Result<Option<Event>> {
-        if let Some(event) = self.events().pop() {
-            return Ok(Some(event));
-        }
-        if !timeout.is_zero() {
-            self.wait_checked(self.events().vector, timeout)?;
-        }
-        Ok(self.events().pop())
     }
 }

@@ -5,19 +5,21 @@
 //!
 //! | file | one idea |
 //! |---|---|
-//! | `card`, `forward` | the backend traits |
-//! | `bringup`, `admin`, `events`, `device`, `alive` | from power-on to a working function, and whether it still is one |
-//! | `pd`, `mr`, `mw`, `ah`, `mcast`, `port` | what queues need besides |
-//! | `dma`, `rings`, `ring`, `spin` | memory, entries that the card writes, locks |
+//! | `card`, `forward`, `error` | the backend traits, passing them on, and what calls fail with |
+//! | `bringup`, `admin`, `events`, `device` | from power-on to a working function, and whether it still is one |
+//! | `pd`, `mr`, `mw`, `ah`, `mcast`, `port` | protection, memory, addresses, ports |
+//! | `dma`, `rings` | DMA memory and its pools |
+//! | `ring`, `spin` | small entries that the card writes; the lock of a queue |
 //! | `qp`, `qp_size`, `qp_attr`, `qp_state`, `qp_modify` | queue pairs and their states |
-//! | `wr`, `sq`, `sq_ring`, `sq_shape`, `sq_write` | posting sends |
-//! | `rq`, `srq` | posting receives |
+//! | `wr`, `put` | work requests, and the stores that write them |
+//! | `sq`, `sq_ring`, `sq_shape`, `sq_write` | posting sends |
+//! | `rq`, `rq_ring` | posting receives |
+//! | `srq`, `srq_ring` | the same to a shared queue |
 //! | `wc`, `cq`, `cq_ring`, `cq_poll`, `qp_table` | reaping completions |
-//! | `backend` | VFIO and the scripted bus |
+//! | `backend` | VFIO, the vfio-user client, and the scripted bus |
 
 mod admin;
 mod ah;
-mod alive;
 pub mod backend;
 mod bringup;
 mod card;
@@ -34,6 +36,7 @@ mod mr;
 mod mw;
 mod pd;
 mod port;
+mod put;
 mod qp;
 mod qp_attr;
 mod qp_modify;
@@ -43,12 +46,14 @@ mod qp_table;
 mod ring;
 mod rings;
 mod rq;
+mod rq_ring;
 mod spin;
 mod sq;
 mod sq_ring;
 mod sq_shape;
 mod sq_write;
 mod srq;
+mod srq_ring;
 mod wc;
 mod wr;
 

@@ -14,10 +14,10 @@ use crate::pd::Pd;
 use crate::qp_attr::{QpCaps, QpInit};
 use crate::qp_size::Sizes;
 use crate::qp_table::SendShadow;
-use crate::rq::RqRing;
+use crate::rq_ring::RqRing;
 use crate::spin::Spin;
 use crate::sq_ring::SqRing;
-use crate::{sq_ring, sq_shape};
+use crate::sq_shape;
 
 /// A queue pair.
 pub struct Qp<C: Card> {
@@ -94,7 +94,7 @@ impl<C: Card> Pd<C> {
         let page = dev.page();
         let mut flags = sq_shape::kind(init.qp_type).unwrap_or_default();
         if init.sq_sig_all {
-            flags |= sq_ring::SIGNAL_ALL;
+            flags |= sq_shape::SIGNAL_ALL;
         }
         // One line each.
         const { assert!(size_of::<Spin<SqRing<C>>>() == 64 && size_of::<Spin<RqRing<C>>>() == 64) };

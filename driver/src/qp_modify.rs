@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::qp::Qp;
 use crate::qp_attr::{AttrMask, QpAttr, QpInit};
 use crate::qp_state;
-use crate::sq_ring::OPEN;
+use crate::sq_shape::OPEN;
 
 impl<C: Card> Qp<C> {
     /// Changes the state and the attributes that `mask` names.

@@ -6,12 +6,11 @@ use fpga_regs::{QpContext, QpType, MAX_INLINE, MAX_SGE, WQE_BLOCK, WQE_UNIT};
 use crate::card::Card;
 use crate::device::Device;
 use crate::dma::Dma;
-use crate::error::{Error, Result};
+use crate::error::{within, Error, Result};
 use crate::qp_attr::{QpCaps, QpInit};
-use crate::rq::RqSize;
+use crate::rq_ring::RqSize;
 use crate::sq_ring::SqSize;
 use crate::sq_shape;
-use crate::srq::within;
 
 /// Sizes of both rings and what is granted by them.
 pub(crate) struct Sizes {

@@ -8,7 +8,7 @@ use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::srq::SrqShared;
+use crate::srq_ring::SrqShared;
 
 /// Lines of the table.
 const LINES: usize = 1 << 16;

@@ -9,8 +9,8 @@ use crate::card::Card;
 use crate::error::PostError;
 use crate::qp::Qp;
 use crate::spin::Guard;
-use crate::sq_ring::{SqRing, KIND, OPEN};
-use crate::sq_shape::{self, shape, Shape};
+use crate::sq_ring::SqRing;
+use crate::sq_shape::{self, shape, Shape, KIND, OPEN};
 use crate::sq_write::{self, Message};
 use crate::wr::{Data, SendWr, Sge};
 

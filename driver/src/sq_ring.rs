@@ -9,13 +9,6 @@ use crate::card::Card;
 use crate::device::Device;
 use crate::qp_table::{QpLine, SendShadow};
 
-/// Low bits of [`SqRing::flags`]: the kind of QP, see `sq_shape`.
-pub(crate) const KIND: u8 = 0b11;
-/// Every send completes.
-pub(crate) const SIGNAL_ALL: u8 = 1 << 2;
-/// The state takes sends.
-pub(crate) const OPEN: u8 = 1 << 3;
-
 /// WQEs between the one being posted and the one whose line is fetched.
 const AHEAD: u32 = 4;
 

@@ -2,6 +2,13 @@
 
 use fpga_regs::{QpType, WqeAddress, WqeAtomic, WqeBind, WqeCtrl, WqeOpcode, WqeRemote, WQE_UNIT};
 
+/// Low bits of the flags of a send ring: the kind of QP.
+pub(crate) const KIND: u8 = 0b11;
+/// Every send completes.
+pub(crate) const SIGNAL_ALL: u8 = 1 << 2;
+/// The state takes sends.
+pub(crate) const OPEN: u8 = 1 << 3;
+
 /// Follows the control segment: a remote segment.
 pub(crate) const REMOTE: u8 = 1 << 0;
 /// Follows the remote segment: an atomic segment.

@@ -1,8 +1,4 @@
 //! Shared receive queues.
-//!
-//! The ring is used in order: the card copies each WQE when it takes it. Completions come in any order, so
-//! a WQE carries the slot where its wr_id waits, and the completion names that slot. As fewer WQEs are
-//! outstanding than the ring has entries, an entry is written again only after the card has taken it.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{fence, Ordering};
@@ -13,10 +9,11 @@ use fpga_regs::{AdminOpcode, Command, SrqContext, SrqDoorbell, DOORBELL_SRQ, MAX
 
 use crate::card::Card;
 use crate::dma::Dma;
-use crate::error::{Error, PostError, Result};
+use crate::error::{within, Error, PostError, Result};
 use crate::pd::Pd;
-use crate::rq::put_recv;
+use crate::put::put_recv;
 use crate::spin::{Guard, Spin};
+use crate::srq_ring::{Slot, SrqRing, SrqShared};
 use crate::wr::Sge;
 
 /// Sizes and limit of an SRQ.
@@ -39,54 +36,6 @@ bitflags::bitflags! {
         /// `limit`.
         const LIMIT = 1 << 1;
         const _ = !0;
-    }
-}
-
-/// The part that completions reach.
-pub(crate) struct SrqShared {
-    ring: Spin<SrqRing>,
-}
-
-struct SrqRing {
-    entries: *mut u8,
-    /// What waits in each slot.
-    slots: Box<[Slot]>,
-    /// Free slots: the first `free_count` of them.
-    free: Box<[u16]>,
-    free_count: u32,
-    head: u32,
-    srqn: u32,
-    mask: u32,
-    stride_log: u8,
-    max_sge: u8,
-    page: u8,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Slot {
-    wr_id: u64,
-    waiting: bool,
-}
-
-// SAFETY: `entries` leads to memory of the SRQ that owns this value; all access is under its lock.
-unsafe impl Send for SrqRing {}
-
-impl SrqShared {
-    /// Frees a slot; `None` if nothing waits in it.
-    #[inline]
-    pub fn complete(&self, slot: u32) -> Option<u64> {
-        let mut ring = self.ring.lock();
-        let ring = &mut *ring;
-        let waits = ring.slots.get_mut(slot as usize)?;
-        if !waits.waiting {
-            return None;
-        }
-        waits.waiting = false;
-        let wr_id = waits.wr_id;
-        let place = ring.free.get_mut(ring.free_count as usize)?;
-        *place = slot as u16;
-        ring.free_count += 1;
-        Some(wr_id)
     }
 }
 
@@ -116,7 +65,7 @@ impl<C: Card> Pd<C> {
         within("max_wr of an SRQ", attr.max_wr, max_wr)?;
         within("max_sge of an SRQ", attr.max_sge, max_sge)?;
         within("limit of an SRQ", attr.limit, attr.max_wr)?;
-        // One more than are outstanding: see the head of this file.
+        // One more than are outstanding: see `srq_ring.rs`.
         let log = (attr.max_wr + 1).next_power_of_two().trailing_zeros();
         let stride_log = fpga_regs::recv_stride_log(attr.max_sge as usize);
         let memory = Dma::alloc(dev.card_arc(), 1 << (log + u32::from(stride_log)))?;
@@ -153,14 +102,6 @@ impl<C: Card> Pd<C> {
             attr: *attr,
             memory: Mutex::new(Some(memory)),
         }))
-    }
-}
-
-/// Fails where more is asked for than there is.
-pub(crate) fn within(what: &'static str, asked: u32, limit: u32) -> Result<()> {
-    match asked <= limit {
-        true => Ok(()),
-        false => Err(Error::Limit { what, asked: asked.into(), limit: limit.into() }),
     }
 }
 
