@@ -9,6 +9,7 @@
 //! | [`link`] | the wire that carries frames: faults, capture |
 //! | [`segment`] | the shared memory that the cards are in, its members, and registered memory |
 //! | [`attach`] | the backend through which the driver uses a card in its own process, by either clock |
+//! | [`net`], [`cells`] | what the segment holds of a net: the cards, and what is touched without the lock |
 //! | [`sim`], [`profile`] | simulated time: events, and the card's numbers that they follow from |
 //! | [`serve`] | a card behind a socket, as a PCI function |
 
@@ -16,11 +17,13 @@ pub mod address;
 #[cfg(test)]
 mod allocations;
 pub mod attach;
+mod cells;
 pub mod device;
 pub mod env;
 pub mod here;
 pub mod journal;
 pub mod link;
+mod net;
 pub mod packet;
 mod panics;
 pub mod plain;

@@ -1,7 +1,7 @@
 //! The hand-off of doorbells to whoever runs the cards, through every interleaving of a few threads
 //! (`cargo test -p tests --test handoff`): no doorbell is lost, and the cards are run by one at a time.
 
-#[path = "../../model/src/attach/handoff.rs"]
+#[path = "../../model/src/attach/wall/handoff.rs"]
 #[allow(dead_code)]
 mod handoff;
 

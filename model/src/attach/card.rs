@@ -13,14 +13,14 @@ use fpga_regs::{
     DOORBELL_RQ, DOORBELL_SQ, DOORBELL_SRQ,
 };
 
-use super::bells::owner;
-use super::runner::Runner;
+use super::wall::runner::Runner;
+use crate::cells::owner;
 use crate::device::defect::Defect;
 use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
 use crate::panics::tidied;
 use crate::segment::layout::PAGE;
 use crate::segment::{futex_wait, AttachError, LockError, Segment};
-use crate::sim::Event;
+use crate::sim::event::Event;
 
 /// Empty polls in a row after which a poll offers its core to others, each time this many have passed.
 const YIELD_AFTER: u32 = 256;
@@ -94,7 +94,7 @@ impl SegmentCard {
     fn attach(runner: Arc<Runner<Segment>>, card: u32) -> Result<SegmentCard, OpenError> {
         let member = runner.segment().member();
         let simulated = runner.simulated();
-        let attach = |world: &mut crate::world::World, _: &mut super::wall::Wall<'_>| {
+        let attach = |world: &mut crate::world::World, _: &mut super::wall::env::Wall<'_>| {
             if card >= world.count() as u32 {
                 return Err(OpenError::NoCard { card, count: world.count() });
             }
@@ -102,8 +102,10 @@ impl SegmentCard {
         };
         let function = if simulated {
             let timeline = Arc::downgrade(&runner);
-            super::clocked::prepare();
-            super::clocked::on_thread_end(move || timeline.upgrade().is_none_or(|timeline| timeline.leave()));
+            crate::sim::threads::prepare();
+            crate::sim::threads::on_thread_end(move || {
+                timeline.upgrade().is_none_or(|timeline| timeline.leave())
+            });
             let function = runner.turn(attach)??;
             runner.note_function(card as u8, function);
             function
@@ -116,18 +118,18 @@ impl SegmentCard {
     }
 
     /// The simulated time that this card runs in, if it does.
-    pub fn clocked(&self) -> Option<super::clocked::Clocked> {
-        self.simulated.then(|| super::clocked::Clocked::new(Arc::clone(&self.runner)))
+    pub fn clocked(&self) -> Option<crate::sim::threads::Clocked> {
+        self.simulated.then(|| crate::sim::threads::Clocked::new(Arc::clone(&self.runner)))
     }
 
     /// Runs what the open card's registers ask for; `fallback` when the cards cannot be had.
     pub(super) fn registers<R>(
         &self,
         fallback: R,
-        access: impl FnOnce(&mut crate::device::Device, u16, &mut super::wall::Wall<'_>) -> R,
+        access: impl FnOnce(&mut crate::device::Device, u16, &mut super::wall::env::Wall<'_>) -> R,
     ) -> R {
         let (card, f) = (self.card as usize, self.function);
-        let access = |world: &mut crate::world::World, env: &mut super::wall::Wall<'_>| {
+        let access = |world: &mut crate::world::World, env: &mut super::wall::env::Wall<'_>| {
             access(&mut world.cards[card], f, env)
         };
         let run = || if self.simulated { self.runner.turn(access) } else { self.runner.control(access) };
@@ -152,8 +154,10 @@ impl SegmentCard {
 
     /// The place of a thread about to be started that waits for this card's interrupts. `None` where the
     /// card runs by the machine's time.
-    pub fn follower(&self) -> Option<super::Follower> {
-        self.simulated.then(|| super::Follower::new(&self.runner, self.card, self.function)).flatten()
+    pub fn follower(&self) -> Option<crate::sim::threads::Follower> {
+        self.simulated
+            .then(|| crate::sim::threads::Follower::new(&self.runner, self.card, self.function))
+            .flatten()
     }
 
     /// Makes the card a defective one, for all who use it.

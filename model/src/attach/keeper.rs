@@ -5,10 +5,11 @@ use std::rc::Rc;
 use std::sync::Once;
 use std::time::Duration;
 
+use super::card::OpenError;
 use super::limits::{limits, ports};
-use super::net::Net;
-use super::runner::Runner;
+use super::wall::runner::Runner;
 use crate::link::{capture, LinkOptions};
+use crate::net::Net;
 use crate::panics::guarded;
 use crate::profile::Profile;
 use crate::segment::{self, KeeperError, KeeperOptions, LockError};
@@ -141,3 +142,8 @@ pub fn run_keeper_of(
 
 /// How long the keeper waits for the lock before it looks after others.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Why the capture of the net is not complete whose keeper listens at `socket`. `None`: it is.
+pub fn capture_lost(socket: &Path) -> Result<Option<std::io::Error>, OpenError> {
+    Ok(Runner::new(segment::Segment::attach(socket)?).net().link.lost())
+}

@@ -3,7 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,31 +11,14 @@ use driver::Registers;
 use fpga_regs::DOORBELL_BASE;
 
 use super::card::{OpenError, SegmentCard};
+use crate::cells::ServerBell;
 use crate::device::tables::EQS;
 use crate::segment::reach::ask::Ask;
 use crate::segment::reach::ranges::Place;
-use crate::segment::{futex_wait, futex_wake, SegmentError};
+use crate::segment::{futex_wait, SegmentError};
 
 /// Interrupt vectors of a function.
 pub const VECTORS: usize = EQS;
-
-/// Counts the interrupts of a function for the process that serves it: bit 0 says that there is one.
-#[repr(transparent)]
-pub(super) struct ServerBell(AtomicU32);
-
-impl crate::plain::Plain for ServerBell {}
-
-impl ServerBell {
-    const SERVED: u32 = 1;
-
-    /// An interrupt was raised.
-    pub fn ring(&self) {
-        if self.0.load(Ordering::Relaxed) & Self::SERVED != 0 {
-            self.0.fetch_add(2, Ordering::Release);
-            futex_wake(&self.0, 1);
-        }
-    }
-}
 
 /// A card whose DMA addresses are those of a client, and whose interrupts are passed on.
 pub struct ServedCard(SegmentCard);

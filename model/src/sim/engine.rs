@@ -1,8 +1,8 @@
 //! Executing events in their order, as far as the programs' clocks allow.
 
-use super::actors::State;
 use super::env::SimEnv;
 use super::event::Event;
+use super::programs::actors::State;
 use super::state::{place, seen_by, FOREVER};
 use crate::link::LinkArea;
 use crate::segment::futex_wake;
@@ -15,7 +15,7 @@ pub struct Engine<'a> {
     pub(crate) world: &'a mut World,
     pub(crate) env: SimEnv<'a>,
     /// Raised interrupts go here.
-    pub(crate) interrupts: &'a crate::attach::Interrupts,
+    pub(crate) interrupts: &'a crate::cells::Interrupts,
     /// How packets travel.
     pub(crate) link: &'a LinkArea,
 }
@@ -80,7 +80,7 @@ impl Engine<'_> {
         self.done(me)
     }
 
-    fn actor(&self, me: u16) -> &super::actors::Actor {
+    fn actor(&self, me: u16) -> &super::programs::actors::Actor {
         &self.env.sim.actors.all[me as usize]
     }
 
@@ -201,6 +201,6 @@ impl Engine<'_> {
             return;
         }
         a.release(now);
-        super::signal::send(a.pid, a.tid, WAKE_SIGNAL);
+        super::programs::signal::send(a.pid, a.tid, WAKE_SIGNAL);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::event::{Event, SHORT};
 use super::state::{Sim, Slot, MTU, SLOTS};
 use super::trace::{Phase, Span, Subject, Unread};
-use crate::attach::{owner, Bells};
+use crate::cells::{owner, Bells};
 use crate::device::Route;
 use crate::env::{Addr, Atomic, DmaFault, Env, Undelivered, Work};
 use crate::packet::{Packet, Payload};

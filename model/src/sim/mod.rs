@@ -1,39 +1,34 @@
 //! Simulated time: the cards of a segment as a discrete-event simulation in picoseconds.
 //!
-//! The same [`Device`](crate::device::Device) that wall-clock mode runs answers here when its profile says so:
-//! [`env::SimEnv`] turns each of its effects into an event, [`engine`] executes events in the total order
-//! (time, origin, sequence), [`send`], [`port`] and [`receive`] decide when a send queue and a port may go on, and
-//! [`actors`] keeps the clocks of the programs and how far simulated time may pass them. [`pcie`] is the bus, [`cache`] what
-//! a card remembers of contexts and translations, [`heap`] the queue of events.
-//!
-//! All of it lies in the segment ([`Sim`]), has fixed capacity and is idle when zero. Whoever holds the
+//! The same [`Device`](crate::device::Device) that wall-clock mode runs answers here when its profile says so. All of
+//! the simulation is in the segment ([`state::Sim`]), has fixed capacity and is idle when zero. Any thread with the
 //! segment's lock may run it.
+//!
+//! | module | one idea |
+//! |---|---|
+//! | [`state`] | everything that a simulation knows |
+//! | [`env`](self::env) | each effect of a card becomes an event |
+//! | [`event`], [`heap`], [`slab`] | what can happen, the queue of events, and where they are kept |
+//! | [`engine`] | executes events in the total order (time, origin, sequence) |
+//! | [`send`], [`port`], [`receive`] | when a send queue, a port and a receiver continue |
+//! | [`wire`](self::wire) | from port to port |
+//! | [`pcie`], [`cache`] | the bus, and what a card remembers of contexts and translations |
+//! | [`trace`] | what is recorded |
+//! | [`programs`] | the programs as the simulation sees them |
+//! | [`threads`] | a process's threads: how their clocks advance |
 
-pub mod actors;
 pub mod cache;
-mod engine;
-mod env;
-mod event;
+pub(crate) mod engine;
+pub(crate) mod env;
+pub mod event;
 pub mod heap;
-mod idle;
-mod landing;
 pub mod pcie;
 mod port;
+pub mod programs;
 mod receive;
 mod send;
-mod signal;
 mod slab;
-mod state;
-mod streams;
-mod those;
+pub mod state;
+pub(crate) mod threads;
 pub mod trace;
-mod watched;
 mod wire;
-
-pub use engine::{Engine, Outcome};
-pub(crate) use env::{SimEnv, Step};
-pub use event::Event;
-pub(crate) use signal::{pending as signal_pending, Undisturbed};
-pub use state::{Sim, FOREVER};
-pub use streams::{Key as StreamKey, Wait};
-pub use those::Those;

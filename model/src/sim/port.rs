@@ -5,9 +5,9 @@
 
 use super::engine::Engine;
 use super::event::Event;
+use super::state::Sim;
 use super::state::*;
 use super::trace::{Phase, Subject};
-use super::Sim;
 use crate::packet::{aeth, Kind, Packet, Payload, PortId};
 use crate::plain::Flag;
 use crate::profile::Profile;

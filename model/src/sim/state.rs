@@ -1,9 +1,9 @@
 //! Everything that a simulation knows: one struct, in the segment.
 
-use super::actors::{Actors, State};
 use super::event::Event;
+use super::programs::actors::{Actors, State};
+use super::programs::streams::Streams;
 use super::slab::Slab;
-use super::streams::Streams;
 use super::trace::Trace;
 use super::wire::Frame;
 use super::{cache, heap, pcie};
@@ -47,7 +47,7 @@ pub struct Sim {
     /// When the next look at the QP timers is due; 0: none.
     pub timer_at: u64,
     /// When every program waits in the kernel.
-    pub idle: super::idle::Idle,
+    pub idle: super::programs::idle::Idle,
     /// Clocks of the programs.
     pub actors: Actors,
     /// What is recorded of it.
@@ -59,7 +59,7 @@ pub struct Sim {
     /// The events in `queue`.
     pub events: Slab<Event, EVENTS>,
     /// Those of them that write payload.
-    pub landing: super::landing::Landing,
+    pub landing: super::programs::landing::Landing,
     /// Packets on their way.
     pub slots: Slab<Slot, SLOTS>,
     /// Messages on their way to the fetch.
@@ -318,7 +318,7 @@ impl Sim {
                 _ if a.interrupt != 0 => "waits for an interrupt".to_owned(),
                 _ => format!("waits in the kernel, for {} streams", a.wait_count),
             };
-            let process = crate::attach::standstill::process(a.pid);
+            let process = super::programs::stall::process(a.pid);
             text += &format!("\n  {process}, thread {}, at {} ps: {doing}", a.tid, a.now());
         }
         text

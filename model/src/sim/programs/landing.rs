@@ -4,10 +4,10 @@
 //! meanwhile goes the same way and does not pass it (PCIe base specification, 2.4.1), so it returns what
 //! was written: the READ or atomic that follows a WRITE depends on that.
 
-use super::event::Event;
-use super::slab::Slab;
-use super::state::{release, Sim, EVENTS, MTU, SLOTS};
 use crate::env::Addr;
+use crate::sim::event::Event;
+use crate::sim::slab::Slab;
+use crate::sim::state::{release, Sim, EVENTS, MTU, SLOTS};
 
 /// Writes under way at a time whose order with reads is kept.
 const MOST: usize = 4096;

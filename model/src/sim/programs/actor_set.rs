@@ -4,9 +4,9 @@ use super::actors::ACTORS;
 
 /// Some of the actors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Those([u64; ACTORS / 64]);
+pub struct ActorSet([u64; ACTORS / 64]);
 
-impl Those {
+impl ActorSet {
     /// One more.
     pub fn add(&mut self, actor: u16) {
         self.0[actor as usize / 64] |= 1 << (actor % 64);
@@ -14,8 +14,8 @@ impl Those {
 
     /// These and others.
     #[inline]
-    pub fn and(self, others: Those) -> Those {
-        Those(std::array::from_fn(|i| self.0[i] | others.0[i]))
+    pub fn and(self, others: ActorSet) -> ActorSet {
+        ActorSet(std::array::from_fn(|i| self.0[i] | others.0[i]))
     }
 
     /// Each of them.
@@ -38,10 +38,10 @@ mod tests {
 
     #[test]
     fn each_once_in_their_order() {
-        let mut some = Those::default();
+        let mut some = ActorSet::default();
         assert_eq!(some.each().next(), None);
         [200, 3, 63, 3].into_iter().for_each(|actor| some.add(actor));
-        let mut more = Those::default();
+        let mut more = ActorSet::default();
         [64, 255, 63].into_iter().for_each(|actor| more.add(actor));
         assert_eq!(some.and(more).each().collect::<Vec<_>>(), [3, 63, 64, 200, 255]);
     }

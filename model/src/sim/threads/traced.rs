@@ -5,10 +5,11 @@
 use std::borrow::Borrow;
 use std::ops::Range;
 
-use super::runner::Runner;
+use crate::attach::wall::runner::Runner;
 use crate::segment::Segment;
+use crate::sim::engine::Engine;
+use crate::sim::event::Event;
 use crate::sim::trace::{Phase, Span, Subject, Unread};
-use crate::sim::{Engine, Event};
 
 impl<S: Borrow<Segment>> Runner<S> {
     /// WQEs were posted at the thread's clock, which took `cost`; the card sees the doorbell at `seen`.

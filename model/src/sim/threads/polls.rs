@@ -9,11 +9,11 @@ use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
 
-use super::super::runner::Runner;
-use super::super::standstill::{Look, Standstill};
 use super::{called, Held, Until};
+use crate::attach::wall::runner::Runner;
 use crate::segment::Segment;
-use crate::sim::FOREVER;
+use crate::sim::programs::stall::{Look, Standstill};
+use crate::sim::state::FOREVER;
 
 /// Empty polls in a row that are no more than that.
 const FEW: u32 = 2;

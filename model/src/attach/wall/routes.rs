@@ -12,7 +12,7 @@ use crate::world::World;
 const ROUTES: usize = 2048;
 
 /// What this process found out about connections, by queue pair. Used with the lock only.
-pub(super) struct Routes {
+pub(crate) struct Routes {
     routes: Box<[UnsafeCell<Route>; ROUTES]>,
     /// Where the queue pairs of each are, for who only wants to fetch them.
     places: Box<[[AtomicU32; 2]; ROUTES]>,

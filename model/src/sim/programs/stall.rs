@@ -26,7 +26,7 @@ pub fn read_patience(text: &str) -> Result<Duration, String> {
 }
 
 /// How long simulated time may stand still.
-pub(super) fn patience() -> Duration {
+pub(crate) fn patience() -> Duration {
     static PATIENCE: OnceLock<Duration> = OnceLock::new();
     *PATIENCE.get_or_init(|| {
         // What is wrong with it was said when the program was started.
@@ -37,7 +37,7 @@ pub(super) fn patience() -> Duration {
 
 /// What is seen of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(crate) enum Look {
     /// It goes on, or has not stood still for long.
     Moves,
     /// It is time to say that it does not.
@@ -47,7 +47,7 @@ pub(super) enum Look {
 }
 
 /// Notices that time stands still, or that nothing happens in it.
-pub(super) struct Standstill {
+pub(crate) struct Standstill {
     since: Option<Instant>,
     executed: u64,
     said: bool,
@@ -89,12 +89,12 @@ impl Standstill {
 /// Time between two looks at a thread that may sleep.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What the kernel says of the system call that a thread is in, cut off. In place: see [`super::clocked::prepare`].
+/// What the kernel says of the system call that a thread is in, cut off. In place: see [`crate::sim::threads::prepare`].
 type SystemCall = [u8; 256];
 
 /// Notices that a thread sleeps in the kernel, in the same system call all the time.
 #[derive(Default)]
-pub(super) struct Sleeper {
+pub(crate) struct Sleeper {
     /// When it was looked at last, which thread that was, and what it was found in.
     seen: Option<(Instant, u32, SystemCall)>,
 }
@@ -127,7 +127,7 @@ fn system_call(pid: u32, tid: u32) -> io::Result<SystemCall> {
 
 /// Says who waits for what; ends the program if that was too long. Alone on its net it waits for somebody to come.
 #[cold]
-pub(super) fn tell(look: Look, alone: bool, who_waits: &str) {
+pub(crate) fn tell(look: Look, alone: bool, who_waits: &str) {
     let seconds = |time: Duration| time.as_secs();
     if look == Look::TooLong {
         let borne = seconds(patience());
@@ -146,7 +146,7 @@ pub(super) fn tell(look: Look, alone: bool, who_waits: &str) {
 
 /// Ends the program, which cannot get at the cards.
 #[cold]
-pub(super) fn cannot_go_on(error: &crate::segment::LockError) -> ! {
+pub(crate) fn cannot_go_on(error: &crate::segment::LockError) -> ! {
     eprintln!("verbena: the simulation cannot go on: {error}");
     std::process::exit(EXIT)
 }
@@ -228,13 +228,13 @@ mod tests {
         assert_eq!(found, (true, false));
     }
 
-    /// See [`super::super::clocked::prepare`].
+    /// See [`crate::sim::threads::prepare`].
     #[test]
     fn looking_after_a_thread_allocates_nothing() {
         let me = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         let mut sleeper = Sleeper::default();
         let mut still = Standstill::NEW;
-        crate::attach::clocked::prepare();
+        crate::sim::threads::prepare();
         let before = crate::allocations::of_thread();
         for _ in 0..3 {
             std::thread::sleep(LOOK);

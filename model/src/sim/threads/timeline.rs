@@ -1,10 +1,11 @@
 //! What others hold of it: a process's part in the simulated time of its net.
 
-use super::super::runner::Runner;
-use super::super::OpenError;
-use super::{Starting, Watched};
+use super::Starting;
+use crate::attach::wall::runner::Runner;
+use crate::attach::OpenError;
 use crate::segment::Segment;
-use crate::sim::Wait;
+use crate::sim::programs::streams::Wait;
+use crate::sim::programs::watched::Watched;
 
 /// How far the simulated time of the net has come whose keeper listens at `socket` (ps): the furthest clock
 /// of all threads that take or took part. `None`: it runs by the machine's time.
@@ -22,7 +23,7 @@ pub fn simulated_time(socket: &std::path::Path) -> Result<Option<u64>, OpenError
 pub struct Clocked(std::sync::Arc<Runner<Segment>>);
 
 impl Clocked {
-    pub(in crate::attach) fn new(runner: std::sync::Arc<Runner<Segment>>) -> Self {
+    pub(crate) fn new(runner: std::sync::Arc<Runner<Segment>>) -> Self {
         Clocked(runner)
     }
 
@@ -87,11 +88,11 @@ delegate! {
     /// That wait has ended; returns the clock.
     fn unblock(&self) -> u64;
     /// The thread is about to write the bytes of a stream before position `end`.
-    fn sent(&self, key: crate::sim::StreamKey, end: u64);
+    fn sent(&self, key: crate::sim::programs::streams::Key, end: u64);
     /// The thread has read the bytes of a stream before position `end`.
-    fn received(&self, key: crate::sim::StreamKey, end: u64);
+    fn received(&self, key: crate::sim::programs::streams::Key, end: u64);
     /// The thread closes the writing end of a stream.
-    fn closed(&self, key: crate::sim::StreamKey);
+    fn closed(&self, key: crate::sim::programs::streams::Key);
     /// The thread spins on these places of its memory: waits for the next write to them; returns the clock.
     fn memory_wait(&self, watched: Watched) -> u64;
     /// A thread is about to be started: its place; `None`: there is no room.

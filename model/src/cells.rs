@@ -1,9 +1,14 @@
-//! Doorbell cells: the producer indices that drivers store and the cards read.
+//! What is touched without the segment's lock: doorbells, interrupt words, and the bells of processes that serve a card.
 
-use crate::plain::plain;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::device::tables::{MAX_QPS, MAX_SRQS};
+use crate::device::tables::{EQS, MAX_FUNCTIONS, MAX_QPS, MAX_SRQS};
+use crate::plain::{plain, Plain};
+use crate::segment::futex_wake;
+use crate::world::MAX_CARDS;
+
+/// Interrupt words by card, function and vector: each raise adds one and wakes the threads that wait for it.
+pub(crate) type Interrupts = [[[AtomicU32; EQS]; MAX_FUNCTIONS]; MAX_CARDS];
 
 /// Doorbells of one QP, in a line of their own: the QPs of two processes share none.
 #[repr(C, align(64))]
@@ -60,6 +65,24 @@ impl Bells {
         let bell = &self.srq[srq as usize];
         bell.owner.store(owner, Ordering::Relaxed);
         bell.producer.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Counts the interrupts of a function for the process that serves it: bit 0 says that there is one.
+#[repr(transparent)]
+pub(crate) struct ServerBell(pub AtomicU32);
+
+impl Plain for ServerBell {}
+
+impl ServerBell {
+    pub const SERVED: u32 = 1;
+
+    /// An interrupt was raised.
+    pub fn ring(&self) {
+        if self.0.load(Ordering::Relaxed) & Self::SERVED != 0 {
+            self.0.fetch_add(2, Ordering::Release);
+            futex_wake(&self.0, 1);
+        }
     }
 }
 

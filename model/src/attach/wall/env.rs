@@ -3,15 +3,15 @@
 
 use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
-use super::bells::owner;
-use super::net::Net;
 use super::queue::WorkQueue;
 use super::routes::Routes;
 use super::runner::note;
+use crate::cells::owner;
 use crate::device::Route;
 use crate::env::{Addr, Atomic, DmaFault, Env, Undelivered, Work};
 use crate::here::Here;
 use crate::link::{frames::MAX_FRAME, LinkArea, LinkEnv, Tap};
+use crate::net::Net;
 use crate::packet::{Packet, Payload};
 use crate::segment::{futex_wake, now_ns, Backing, Guard};
 use crate::world::World;
@@ -19,7 +19,7 @@ use crate::world::World;
 /// What one process keeps between runs: only capacity, no state. When it dies in the middle of a run,
 /// what was in the queue is lost like packets on a wire, and the senders' timers see to it.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     queue: WorkQueue,
     stashes: Vec<Vec<u8>>,
     /// Those that no packet needs.
@@ -65,10 +65,10 @@ impl Scratch {
 const KEPT: usize = 64;
 
 /// Work, and QPs that sent something.
-pub(super) type Left = (Vec<Work>, Vec<(u8, u16)>);
+pub(crate) type Left = (Vec<Work>, Vec<(u8, u16)>);
 
 /// The environment, for as long as the lock is held.
-pub(super) struct Wall<'a> {
+pub(crate) struct Wall<'a> {
     guard: &'a Guard<'a>,
     net: &'a Net,
     scratch: &'a mut Scratch,

@@ -3,22 +3,16 @@
 use std::borrow::Borrow;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::runner::Runner;
-use super::threads::{Me, LEAVER, ME};
+use super::places::{Me, LEAVER, ME};
 use super::tid;
+use crate::attach::wall::runner::Runner;
 use crate::segment::Segment;
-use crate::sim::actors::State;
-use crate::sim::Those;
+use crate::sim::programs::actor_set::ActorSet;
+use crate::sim::programs::actors::State;
 
 impl<S: Borrow<Segment>> Runner<S> {
     /// The thread is about to wait for an interrupt of a function; false if there was one meanwhile.
-    pub(in crate::attach) fn block_for_interrupt(
-        &self,
-        card: u8,
-        function: u16,
-        word: &AtomicU32,
-        seen: u32,
-    ) -> bool {
+    pub(crate) fn block_for_interrupt(&self, card: u8, function: u16, word: &AtomicU32, seen: u32) -> bool {
         let me = self.me();
         let Ok(guard) = self.locked() else { return false };
         let those = self.engine(&guard, |e| {
@@ -28,7 +22,7 @@ impl<S: Borrow<Segment>> Runner<S> {
             }
             let a = &mut sim.actors.all[me as usize];
             if a.state == State::Dismissed {
-                return Some(Those::default());
+                return Some(ActorSet::default());
             }
             a.state = State::Blocked;
             a.interrupt = interrupt(card, function);
@@ -45,7 +39,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// The thread has taken an interrupt: it is no earlier than that. If it was woken by something else it
     /// still waits, as far as simulated time goes.
-    pub(in crate::attach) fn took_interrupt(&self, card: u8, function: u16) {
+    pub(crate) fn took_interrupt(&self, card: u8, function: u16) {
         let me = self.me();
         let Ok(guard) = self.locked() else { return };
         let at = self.engine(&guard, |e| {
@@ -60,7 +54,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// A thread is about to be started that waits for the interrupts of a function: its place, which
     /// takes part from now on, however long the machine takes to start it.
-    pub(in crate::attach) fn adopt(&self, card: u8, function: u16) -> Option<u16> {
+    pub(crate) fn adopt(&self, card: u8, function: u16) -> Option<u16> {
         let now = self.clock();
         let guard = self.locked().ok()?;
         let member = self.segment().member();
@@ -75,7 +69,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// This thread is the one for whom [`adopt`](Self::adopt) made a place.
-    pub(in crate::attach) fn take_place(&self, place: u16) {
+    pub(crate) fn take_place(&self, place: u16) {
         if let Ok(guard) = self.locked() {
             self.engine(&guard, |e| e.env.sim.actors.all[place as usize].tid = tid());
         }
@@ -84,7 +78,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// The thread at this place takes part no more; nothing that it still does waits for simulated time.
-    pub(in crate::attach) fn dismiss(&self, place: u16) {
+    pub(crate) fn dismiss(&self, place: u16) {
         if let Ok(guard) = self.locked() {
             let mut those = self.engine(&guard, |e| {
                 let sim = &mut *e.env.sim;

@@ -5,12 +5,14 @@
 #![allow(unsafe_code)]
 
 mod cards;
-mod handle;
+mod follower;
 mod held;
 mod interrupts;
 mod kernel;
+mod places;
 mod polls;
-mod threads;
+mod timeline;
+mod traced;
 mod wait;
 
 use std::borrow::Borrow;
@@ -19,19 +21,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::net::Net;
-use super::runner::Runner;
-use super::standstill::{self, patience, Look, Sleeper, Standstill};
+use crate::attach::wall::runner::Runner;
+use crate::net::Net;
 use crate::segment::{now_ns, Guard, LockError, Segment};
-use crate::sim::actors::{Actor, State, Watched};
-use crate::sim::{signal_pending, Engine, Outcome, Sim, SimEnv, Step, FOREVER};
+use crate::sim::engine::{Engine, Outcome};
+use crate::sim::env::{SimEnv, Step};
+use crate::sim::programs::actors::{Actor, State};
+use crate::sim::programs::signal::pending as signal_pending;
+use crate::sim::programs::stall::{self, patience, Look, Sleeper, Standstill};
+use crate::sim::programs::watched::Watched;
+use crate::sim::state::{Sim, FOREVER};
 
-pub use handle::{simulated_time, Clocked};
+pub use follower::Follower;
 use held::Held;
-pub(super) use threads::on_thread_end;
-pub use threads::{forked, Starting};
-use threads::{Me, LEFT, ME};
-pub(super) use wait::prepare;
+pub(crate) use places::on_thread_end;
+pub use places::{forked, Starting};
+use places::{Me, LEFT, ME};
+pub use timeline::{simulated_time, Clocked};
+pub(crate) use wait::prepare;
 use wait::{core, other_core, wait};
 
 /// How long an operation waits for the lock.
@@ -85,13 +92,13 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// Whether it is recorded what they do.
     #[inline]
-    pub(super) fn traced(&self) -> bool {
+    pub(crate) fn traced(&self) -> bool {
         // SAFETY: only an atomic of it is looked at.
         unsafe { (*sim(self.net())).trace.on() }
     }
 
     /// The simulation, with the lock.
-    pub(super) fn engine<R>(&self, guard: &Guard<'_>, work: impl FnOnce(&mut Engine<'_>) -> R) -> R {
+    pub(crate) fn engine<R>(&self, guard: &Guard<'_>, work: impl FnOnce(&mut Engine<'_>) -> R) -> R {
         let net = self.net();
         // SAFETY: the lock is held: no other thread or process uses the cards, the simulation or our scratch.
         let (world, sim, step) = unsafe { (&mut *net.world.get(), &mut *net.sim.get(), self.step()) };
@@ -106,7 +113,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         result
     }
 
-    pub(super) fn locked(&self) -> Result<Held<'_>, LockError> {
+    pub(crate) fn locked(&self) -> Result<Held<'_>, LockError> {
         // Waiting with a time-out reads the clock, which is a trap in a program whose clock is virtual.
         let guard = match self.segment().try_lock() {
             Some(guard) => guard,
@@ -157,7 +164,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// This thread's actor; it joins with its first call.
     #[inline]
-    pub(super) fn me(&self) -> u16 {
+    pub(crate) fn me(&self) -> u16 {
         let me = self.place().unwrap_or_else(|| self.join());
         if self.actors()[me as usize].aside.load(Ordering::Relaxed) {
             self.come_back(me);
@@ -194,7 +201,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// This thread's clock.
-    pub(super) fn clock(&self) -> u64 {
+    pub(crate) fn clock(&self) -> u64 {
         match (self.place(), LEFT.get()) {
             (None, left) if left != 0 => left - 1,
             _ => self.actors()[self.me() as usize].now(),
@@ -404,7 +411,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         let guard = self.must_lock();
         let text = self.engine(&guard, |e| e.env.sim.describe());
         drop(guard);
-        standstill::tell(look, alone, &text);
+        stall::tell(look, alone, &text);
     }
 
     /// The lock, for what a program cannot go on without.
@@ -413,12 +420,12 @@ impl<S: Borrow<Segment>> Runner<S> {
             // Nothing at the program's end shall wait for it again.
             ME.set(Me::NOBODY);
             LEFT.set(1);
-            standstill::cannot_go_on(&error)
+            stall::cannot_go_on(&error)
         })
     }
 
     /// Makes a new net one of simulated time.
-    pub(super) fn start_simulation(
+    pub(crate) fn start_simulation(
         &self,
         profile: &crate::profile::Profile,
         trace: Option<&std::path::Path>,
@@ -433,7 +440,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// A process is gone: its clock holds nobody back, nothing is written to its memory.
-    pub(super) fn member_gone(&self, member: u16, patience: Duration) -> Result<(), LockError> {
+    pub(crate) fn member_gone(&self, member: u16, patience: Duration) -> Result<(), LockError> {
         let guard = self.locked_within(patience)?;
         let those = self.engine(&guard, |e| {
             e.env.sim.forget_domain(member);

@@ -3,11 +3,14 @@
 use std::borrow::Borrow;
 use std::time::Duration;
 
-use super::super::runner::Runner;
 use super::HORIZON;
+use crate::attach::wall::runner::Runner;
 use crate::segment::{now_ns, Guard, LockError, Segment};
-use crate::sim::actors::State;
-use crate::sim::{Event, Those, Wait, FOREVER};
+use crate::sim::event::Event;
+use crate::sim::programs::actor_set::ActorSet;
+use crate::sim::programs::actors::State;
+use crate::sim::programs::streams::Wait;
+use crate::sim::state::FOREVER;
 
 impl<S: Borrow<Segment>> Runner<S> {
     /// The thread is about to wait in the kernel, until [`unblock`](Self::unblock).
@@ -17,7 +20,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         let those = self.engine(&guard, |e| {
             let sim = &mut *e.env.sim;
             if sim.stream_ready(waits) {
-                return Those::default();
+                return ActorSet::default();
             }
             let a = &mut sim.actors.all[me as usize];
             let n = waits.len().min(a.waits.len());
@@ -50,7 +53,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// For the keeper: the same; returns the machine's time (ns) at which to look again.
-    pub(in crate::attach) fn keep_going(&self, patience: Duration) -> Result<Option<u64>, LockError> {
+    pub(crate) fn keep_going(&self, patience: Duration) -> Result<Option<u64>, LockError> {
         let guard = self.locked_within(patience)?;
         Ok(self.engine(&guard, |e| e.idle(now_ns())))
     }
@@ -72,7 +75,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// The thread is about to write bytes of a stream.
-    pub fn sent(&self, key: crate::sim::StreamKey, end: u64) {
+    pub fn sent(&self, key: crate::sim::programs::streams::Key, end: u64) {
         let at = self.clock();
         if let Ok(guard) = self.locked() {
             self.engine(&guard, |e| e.env.sim.stream_sent(key, end, at));
@@ -81,7 +84,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// The thread has closed the writing end of a stream.
-    pub fn closed(&self, key: crate::sim::StreamKey) {
+    pub fn closed(&self, key: crate::sim::programs::streams::Key) {
         let at = self.clock();
         if let Ok(guard) = self.locked() {
             self.engine(&guard, |e| e.env.sim.stream_closed(key, at));
@@ -90,7 +93,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// The thread has read bytes of a stream.
-    pub fn received(&self, key: crate::sim::StreamKey, end: u64) {
+    pub fn received(&self, key: crate::sim::programs::streams::Key, end: u64) {
         let Ok(guard) = self.locked() else { return };
         let at = self.engine(&guard, |e| e.env.sim.stream_received(key, end));
         drop(guard);

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 
 use driver::prefetch_for_write;
 
-use super::bells::QpBells;
+use super::env::Wall;
 use super::handoff;
 use super::runner::{note, Runner};
-use super::wall::Wall;
+use crate::cells::QpBells;
 use crate::device::express::{send, End, Lane};
 use crate::device::tables::MAX_QPS;
 use crate::segment::Segment;

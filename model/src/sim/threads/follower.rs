@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::runner::Runner;
+use crate::attach::wall::runner::Runner;
 use crate::segment::Segment;
 
 /// The place of such a thread. It is there before the thread is, so that when the machine starts the thread
@@ -13,7 +13,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    pub(super) fn new(runner: &Arc<Runner<Segment>>, card: u8, function: u16) -> Option<Follower> {
+    pub(crate) fn new(runner: &Arc<Runner<Segment>>, card: u8, function: u16) -> Option<Follower> {
         let place = runner.adopt(card, function)?;
         Some(Follower { runner: Arc::clone(runner), place })
     }

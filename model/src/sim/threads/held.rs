@@ -4,19 +4,19 @@ use std::cell::Cell;
 use std::ops::Deref;
 
 use crate::segment::Guard;
-use crate::sim::actors::Actor;
-use crate::sim::Those;
+use crate::sim::programs::actor_set::ActorSet;
+use crate::sim::programs::actors::Actor;
 
-/// The lock. Those who should look again are woken behind it: woken before they would find it taken, and on one
+/// The lock. ActorSet who should look again are woken behind it: woken before they would find it taken, and on one
 /// core take the place of who has it.
-pub(in crate::attach) struct Held<'a> {
+pub(crate) struct Held<'a> {
     // Dropped first.
     guard: Guard<'a>,
     waking: Waking<'a>,
 }
 
 struct Waking<'a> {
-    those: Cell<Those>,
+    those: Cell<ActorSet>,
     actors: &'a [Actor],
 }
 
@@ -28,7 +28,7 @@ impl<'a> Held<'a> {
 
     /// Wakes these, too.
     #[inline]
-    pub fn wakes(&self, those: Those) {
+    pub fn wakes(&self, those: ActorSet) {
         self.waking.those.set(self.waking.those.get().and(those));
     }
 }

@@ -8,13 +8,12 @@
 use crate::plain::Flag;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use super::event::{Event, Touch};
-use super::state::{seen_by, Sim, FOREVER};
+use super::actor_set::ActorSet;
 use super::streams::Wait;
-use super::those::Those;
+use super::watched::Watched;
 use crate::segment::futex_wake;
-
-pub use super::watched::Watched;
+use crate::sim::event::{Event, Touch};
+use crate::sim::state::{seen_by, Sim, FOREVER};
 
 /// Most actors.
 pub const ACTORS: usize = 256;
@@ -109,7 +108,7 @@ pub struct Actor {
 /// All actors.
 #[repr(C)]
 pub struct Actors {
-    /// Those in use are among the first so many.
+    /// ActorSet in use are among the first so many.
     pub top: u32,
     /// Who is at which place.
     pub all: [Actor; ACTORS],
@@ -180,7 +179,7 @@ impl Actor {
 }
 
 impl Actors {
-    /// Those in use.
+    /// ActorSet in use.
     #[inline]
     pub fn used(&self) -> &[Actor] {
         &self.all[..self.top as usize]
@@ -193,7 +192,7 @@ impl Actors {
         self.used().iter().enumerate().any(|(i, a)| i != me as usize && a.member == member && runs(a))
     }
 
-    /// Those in use.
+    /// ActorSet in use.
     #[inline]
     pub fn used_mut(&mut self) -> &mut [Actor] {
         &mut self.all[..self.top as usize]
@@ -284,8 +283,8 @@ impl Sim {
 
     /// After `me` has gone on, blocked or left: those who waited for that and should look again.
     #[must_use]
-    pub fn notify(&mut self, me: u16) -> Those {
-        let mut those = Those::default();
+    pub fn notify(&mut self, me: u16) -> ActorSet {
+        let mut those = ActorSet::default();
         let lookahead = self.lookahead();
         let (state, clock, target) = {
             let a = &self.actors.all[me as usize];
@@ -381,8 +380,8 @@ impl Sim {
 
     /// Actors of a process that is gone leave. Returns who should look again.
     #[must_use]
-    pub fn leave(&mut self, gone: impl Fn(&Actor) -> bool) -> Those {
-        let mut those = Those::default();
+    pub fn leave(&mut self, gone: impl Fn(&Actor) -> bool) -> ActorSet {
+        let mut those = ActorSet::default();
         for i in 0..self.actors.top as u16 {
             let a = &mut self.actors.all[i as usize];
             if a.state != State::Free && gone(a) {

@@ -2,23 +2,21 @@
 
 use std::borrow::Borrow;
 
-use super::super::runner::Runner;
-use super::super::wall::Wall;
 use super::polls::row_ends;
 use super::{called, Held, HORIZON};
+use crate::attach::wall::env::Wall;
+use crate::attach::wall::runner::Runner;
 use crate::device::Device;
 use crate::segment::{LockError, Segment};
-use crate::sim::actors::State;
-use crate::sim::{Event, SimEnv};
+use crate::sim::env::SimEnv;
+use crate::sim::event::Event;
+use crate::sim::programs::actors::State;
 use crate::world::World;
 
 impl<S: Borrow<Segment>> Runner<S> {
     /// A control operation: the thread's clock goes on to where the operation takes place, in its turn, behind the
     /// doorbells that it has rung.
-    pub(in crate::attach) fn turn<R>(
-        &self,
-        first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
-    ) -> Result<R, LockError> {
+    pub(crate) fn turn<R>(&self, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> Result<R, LockError> {
         called();
         let me = self.me();
         let guard = self.locked()?;
@@ -40,7 +38,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// A doorbell, after the program has used `cost`.
-    pub(in crate::attach) fn bell(&self, cost: u64, event: Event) {
+    pub(crate) fn bell(&self, cost: u64, event: Event) {
         let me = self.me();
         if let Ok(guard) = self.locked() {
             self.bell_held(me, cost, (event, 8, 0), guard);
@@ -69,7 +67,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// Like [`bell`](Self::bell) for a send queue: whether its WQEs go with the doorbell depends on them.
-    pub(in crate::attach) fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
+    pub(crate) fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
         let p = self.profile();
         let bytes = blocks * fpga_regs::WQE_BLOCK as u32;
         let me = self.me();
@@ -89,7 +87,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// Whose function it is, for interrupts.
-    pub(in crate::attach) fn note_function(&self, card: u8, function: u16) {
+    pub(crate) fn note_function(&self, card: u8, function: u16) {
         let member = self.segment().member();
         if let Ok(guard) = self.locked() {
             self.engine(&guard, |e| e.env.sim.members[card as usize][function as usize] = member);
@@ -97,7 +95,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// Before memory goes away: lets all writes that are under way to this process happen.
-    pub(in crate::attach) fn drain_writes(&self) {
+    pub(crate) fn drain_writes(&self) {
         let member = self.segment().member();
         // Twice: what waits for its time only makes a write then. What comes later is not for this memory.
         for _ in 0..2 {

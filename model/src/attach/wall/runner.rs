@@ -8,15 +8,15 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{compiler_fence, AtomicU32, Ordering};
 use std::time::Duration;
 
+use super::env::{Left, Scratch, Wall};
 use super::handoff::{self, Notes, Shared};
-use super::net::Net;
 use super::routes::Routes;
-use super::wall::{Left, Scratch, Wall};
 use crate::env::{Env, Work};
 use crate::journal;
+use crate::net::Net;
 use crate::packet::{Payload, Transport};
 use crate::segment::{Guard, Kept, LockError, Segment};
-use crate::sim::Step;
+use crate::sim::env::Step;
 use crate::world::World;
 
 /// How long control operations wait for the lock.
@@ -47,13 +47,13 @@ fn pending_bit(qp: u16) -> usize {
 }
 
 /// One process's attachment to a segment.
-pub(super) struct Runner<S: Borrow<Segment>> {
+pub(crate) struct Runner<S: Borrow<Segment>> {
     segment: S,
     /// Its own in this process, and not 0: threads have a place in the simulated time of one of them.
-    pub(super) number: u32,
+    pub(crate) number: u32,
     pub(super) routes: Routes,
     /// Only with the lock, which one thread of a process has at most.
-    pub(super) scratch: UnsafeCell<Scratch>,
+    pub(crate) scratch: UnsafeCell<Scratch>,
     /// The same, for simulated time.
     step: UnsafeCell<Step>,
 }
@@ -102,7 +102,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// Runs a QP, if not all that it had to send is `sent`, and whatever else there is to do.
     #[inline(never)]
-    pub(super) fn run_queue(&self, lock: Kept, card: u8, qp: u16, sent: bool) {
+    pub(crate) fn run_queue(&self, lock: Kept, card: u8, qp: u16, sent: bool) {
         self.run(Guard::of(self.segment(), lock), |world, env| {
             if !sent {
                 note(self.segment(), journal::one(card, qp.into()));
@@ -112,7 +112,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     #[cold]
-    pub(super) fn leave_pending(&self, qp: u16) {
+    pub(crate) fn leave_pending(&self, qp: u16) {
         handoff::leave(self, pending_bit(qp));
     }
 
@@ -148,7 +148,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// # Safety
     /// With the segment's lock, and once at a time.
     #[allow(clippy::mut_from_ref)]
-    pub(super) unsafe fn step(&self) -> &mut Step {
+    pub(crate) unsafe fn step(&self) -> &mut Step {
         // SAFETY: as the caller promises.
         unsafe { &mut *self.step.get() }
     }
@@ -172,7 +172,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     #[inline]
-    pub(super) fn run_locked<R>(
+    pub(crate) fn run_locked<R>(
         &self,
         guard: &Guard<'_>,
         first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
@@ -230,7 +230,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// A process died while it ran the simulation: the cards are made whole, what was under way is lost.
     #[cold]
-    pub(super) fn recover_simulated(&self, guard: &Guard<'_>) {
+    pub(crate) fn recover_simulated(&self, guard: &Guard<'_>) {
         self.engine(guard, |engine| engine.env.sim.reset());
         self.run_locked(guard, |_, _| ());
     }
@@ -320,14 +320,14 @@ impl<S: Borrow<Segment>> Shared for Runner<S> {
 
 /// Something is about to be changed.
 #[inline(always)]
-pub(super) fn note(segment: &Segment, word: u64) {
+pub(crate) fn note(segment: &Segment, word: u64) {
     segment.journal().store(word, Ordering::Relaxed);
     // What is changed after this is changed after this, for whoever finds us dead.
     compiler_fence(Ordering::SeqCst);
 }
 
 /// The cards' area of a segment.
-pub(super) fn net(segment: &Segment) -> &Net {
+pub(crate) fn net(segment: &Segment) -> &Net {
     // SAFETY: the area has the size of `Net` (checked by `Runner::new`), is page aligned, and lives as long as the segment.
     // Whatever others have written there, also beside the lock, are values of it (see `is_plain` in `net.rs`; not so of the
     // simulation's events and packets). What is changed without the lock is atomic.

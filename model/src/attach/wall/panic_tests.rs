@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fpga_regs::{QpState, QpType};
 
 use super::runner::{note, Runner};
-use super::{run_keeper, NetOptions, SegmentCard};
+use crate::attach::{run_keeper, NetOptions, SegmentCard};
 use crate::env::{Env, Work};
 use crate::journal;
 use crate::profile::Profile;

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::super::standstill::patience;
 use crate::segment::futex_wait;
-use crate::sim::actors::Actor;
-use crate::sim::Undisturbed;
+use crate::sim::programs::actors::Actor;
+use crate::sim::programs::signal::Undisturbed;
+use crate::sim::programs::stall::patience;
 
 /// How long a thread sleeps before it looks again, in case it is the last one.
 const NAP: Duration = Duration::from_millis(20);
@@ -31,7 +31,7 @@ pub(super) fn other_core() -> bool {
 
 /// Finds out what waits have to know. Who waits, and how often, depends on how busy the machine is; what is allocated
 /// there would move a program's next buffer, and its address is in frames.
-pub(in crate::attach) fn prepare() {
+pub(crate) fn prepare() {
     other_core();
     patience();
 }

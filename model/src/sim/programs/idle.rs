@@ -6,9 +6,9 @@
 //! for somebody who has not come yet: for its time-outs the machine's time counts, too.
 
 use super::actors::State;
-use super::engine::Engine;
-use super::event::Event;
-use super::state::{place, Sim, FOREVER};
+use crate::sim::engine::Engine;
+use crate::sim::event::Event;
+use crate::sim::state::{place, Sim, FOREVER};
 
 /// Events that are executed at a time, with the lock.
 const SLICE: u32 = 4096;

@@ -2,25 +2,17 @@
 //! without the lock, and the cards themselves, which are not.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::AtomicU32;
 
-use super::bells::Bells;
-use super::runner::Runner;
-use super::served::ServerBell;
-use super::OpenError;
-use crate::device::tables::{EQS, MAX_FUNCTIONS};
+use crate::cells::{Bells, Interrupts, ServerBell};
+use crate::device::tables::MAX_FUNCTIONS;
 use crate::link::LinkArea;
 use crate::plain::Plain;
-use crate::segment::Segment;
-use crate::sim::Sim;
+use crate::sim::state::Sim;
 use crate::world::{World, MAX_CARDS};
-
-/// Interrupt words by card, function and vector: each raise adds one and wakes who waits.
-pub(crate) type Interrupts = [[[AtomicU32; EQS]; MAX_FUNCTIONS]; MAX_CARDS];
 
 /// The cards' area of a segment.
 #[repr(C, align(4096))]
-pub(super) struct Net {
+pub(crate) struct Net {
     /// Doorbells by card.
     pub bells: [Bells; MAX_CARDS],
     /// Interrupt words.
@@ -33,11 +25,6 @@ pub(super) struct Net {
     pub world: UnsafeCell<World>,
     /// Simulated time. Only with the segment's lock.
     pub sim: UnsafeCell<Sim>,
-}
-
-/// Why the capture of the net is not complete whose keeper listens at `socket`. `None`: it is.
-pub fn capture_lost(socket: &std::path::Path) -> Result<Option<std::io::Error>, OpenError> {
-    Ok(Runner::new(Segment::attach(socket)?).net().link.lost())
 }
 
 /// What lies in the segment has no invalid values; but for the simulation, whose tables hold enums.

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::super::runner::Runner;
 use super::polls::row_ends;
 use super::{tid, HORIZON};
+use crate::attach::wall::runner::Runner;
 use crate::segment::{now_ns, Segment};
-use crate::sim::actors::State;
+use crate::sim::programs::actors::State;
 
 thread_local! {
     /// This thread's actor.
@@ -53,7 +53,7 @@ impl Drop for Leaver {
 }
 
 /// How a thread that ends leaves.
-pub(in crate::attach) fn on_thread_end(leave: impl Fn() -> bool + Send + 'static) {
+pub(crate) fn on_thread_end(leave: impl Fn() -> bool + Send + 'static) {
     *LEAVE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(leave));
 }
 

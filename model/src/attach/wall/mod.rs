@@ -1,0 +1,49 @@
+//! Cards in wall-clock time: whichever thread has work runs them at once, with the segment's lock.
+//!
+//! | module | one idea |
+//! |---|---|
+//! | [`runner`] | runs the cards until nothing is left to do |
+//! | [`doorbell`] | the doorbell of a send queue: the express lane, without the rest |
+//! | [`handoff`] | a thread that finds the lock taken leaves its work to the lock holder |
+//! | [`env`] | what the cards ask of their surroundings, answered at once |
+//! | [`queue`] | the work of one run |
+//! | [`routes`] | what this process knows of connections, for the express lane |
+
+mod doorbell;
+pub(crate) mod env;
+#[cfg(test)]
+mod env_tests;
+mod handoff;
+#[cfg(test)]
+mod panic_tests;
+mod queue;
+mod routes;
+pub(crate) mod runner;
+
+/// What [`handoff`] is made of; its model check puts others in their place.
+mod atomic {
+    use std::sync::atomic::{compiler_fence, fence};
+    pub use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Long enough for another to post and take the lock: some 2 us.
+    #[cold]
+    pub fn a_moment() {
+        (0..64).for_each(|_| std::hint::spin_loop());
+    }
+
+    /// Between a note and the second try of the lock.
+    pub fn after_note() {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Between an unlock and the look at the notes. On x86 the mutex is unlocked by a locked exchange,
+    /// which orders as a fence does.
+    #[inline]
+    pub fn after_unlock() {
+        if cfg!(target_arch = "x86_64") {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
+}
