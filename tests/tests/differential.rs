@@ -10,6 +10,8 @@
 
 #[path = "differential/chain.rs"]
 mod chain;
+#[path = "differential/counters.rs"]
+mod counters;
 #[path = "differential/generate.rs"]
 mod generate;
 #[path = "differential/pair.rs"]
@@ -23,7 +25,7 @@ mod script;
 
 use std::time::{Duration, Instant};
 
-use run::{Layout, Mode, Runner, EXACT, EXPRESS, GENERAL, VIRTUAL};
+use run::{Layout, Mode, Runner, Seen, EXACT, EXPRESS, GENERAL, VIRTUAL};
 use script::{against_the_specification, Script};
 
 /// Scripts that are run in one go.
@@ -33,36 +35,50 @@ const SHORTENING: Duration = Duration::from_secs(20);
 
 /// What is wrong with one script.
 fn wrong(runner: &mut Runner, modes: &[Mode], layout: Layout, script: &Script) -> Option<String> {
-    let mut first: Option<(Mode, [String; 2])> = None;
+    let mut first: Option<(Mode, Seen)> = None;
     for &mode in modes {
-        let logs = match runner.run(mode, layout, std::slice::from_ref(script)) {
-            Ok(mut all) => all.remove(0),
+        let seen = match runner.run(mode, layout, std::slice::from_ref(script)) {
+            Ok(seen) => seen,
             Err(error) => return Some(error),
         };
-        if let Some(found) = verdict(first.as_ref(), mode, &logs, script) {
+        if let Some(found) = verdict(first.as_ref(), mode, &seen, 0, script) {
             return Some(found);
         }
-        first.get_or_insert((mode, logs));
+        if let Some(found) = miscounted(first.as_ref(), mode, &seen, script.orderly) {
+            return Some(found);
+        }
+        first.get_or_insert((mode, seen));
     }
     None
 }
 
+/// What is wrong with script `n` of those that were run, by the specification or beside the first way.
 fn verdict(
-    first: Option<&(Mode, [String; 2])>,
+    first: Option<&(Mode, Seen)>,
     mode: Mode,
-    logs: &[String; 2],
+    seen: &Seen,
+    n: usize,
     script: &Script,
 ) -> Option<String> {
+    let logs = &seen.scripts[n];
     if let Err(error) = against_the_specification(script, logs) {
         return Some(format!("{}, against the specification: {error}", mode.name));
     }
-    let (other, seen) = first?;
+    let (other, expected) = first?;
     for side in 0..2 {
-        if let Some(difference) = difference(&seen[side], &logs[side]) {
+        if let Some(difference) = difference(&expected.scripts[n][side], &logs[side]) {
             return Some(format!("side {side}, {} and {}:\n{difference}", other.name, mode.name));
         }
     }
     None
+}
+
+/// The counters that are not the same.
+fn miscounted(first: Option<&(Mode, Seen)>, mode: Mode, seen: &Seen, orderly: bool) -> Option<String> {
+    let (other, expected) = first?;
+    let differences = counters::differences(&expected.counters, &seen.counters, orderly, mode == VIRTUAL);
+    (!differences.is_empty())
+        .then(|| format!("{} and {}:\n{}", other.name, mode.name, differences.join("\n")))
 }
 
 /// The first lines that are not the same, and the round they are of.
@@ -110,54 +126,74 @@ fn shorten(
     (script, what)
 }
 
+/// A failing script, as short as it can be found, and what is wrong with it.
+fn failure(runner: &mut Runner, modes: &[Mode], layout: Layout, script: &Script, what: String) -> String {
+    let again = wrong(runner, modes, layout, script);
+    let alone = again.is_some();
+    let (script, what) = match again {
+        Some(what) => shorten(runner, modes, layout, script, what),
+        None => (script.clone(), what),
+    };
+    format!("seed {}, {layout:?}, again when run alone: {alone}: {what}\n{}", script.seed, script.text())
+}
+
+/// Runs a batch of scripts in every way; what is wrong with them.
+fn batch(runner: &mut Runner, modes: &[Mode], layout: Layout, scripts: &[Script]) -> Vec<String> {
+    let mut failures = Vec::new();
+    let mut first: Option<(Mode, Seen)> = None;
+    for &mode in modes {
+        let mut pair: Vec<Mode> = first.iter().map(|(mode, _)| *mode).collect();
+        pair.push(mode);
+        let (found, error) = match runner.run(mode, layout, scripts) {
+            Ok(seen) => {
+                let each = |(n, script)| verdict(first.as_ref(), mode, &seen, n, script);
+                let mut found: Vec<_> = scripts.iter().enumerate().map(each).collect();
+                let counted = match found.iter().all(Option::is_none) {
+                    true => miscounted(first.as_ref(), mode, &seen, scripts.iter().all(|s| s.orderly)),
+                    false => None,
+                };
+                if counted.is_some() {
+                    // Which of them it was is seen when each runs alone.
+                    found = scripts.iter().map(|script| wrong(runner, &pair, layout, script)).collect();
+                }
+                first.get_or_insert((mode, seen));
+                (found, counted)
+            }
+            Err(error) => {
+                (scripts.iter().map(|script| wrong(runner, &[mode], layout, script)).collect(), Some(error))
+            }
+        };
+        let mut found = scripts.iter().zip(found).filter_map(|(script, what)| Some((script, what?)));
+        if let Some((script, what)) = found.next() {
+            println!("seed {}: {what}", script.seed);
+            failures.push(failure(runner, &pair, layout, script, what));
+        }
+        // One made short is enough.
+        failures.extend(found.map(|(script, what)| format!("seed {}: {what}", script.seed)));
+        if failures.is_empty() {
+            failures.extend(error.map(|error| format!("only all together, {layout:?}: {error}")));
+        }
+        if !failures.is_empty() {
+            break;
+        }
+    }
+    failures
+}
+
 fn compare(modes: &[Mode], seconds: u64) {
     let seed = tests::seed();
     let mut runner = Runner::new();
     let start = Instant::now();
     let (mut next, mut failures) = (seed, Vec::new());
-    while start.elapsed() < Duration::from_secs(seconds) && failures.len() < 3 {
+    while start.elapsed() < Duration::from_secs(seconds) && failures.is_empty() {
         let mut random = random::Random(next);
         let layout = Layout { two_cards: random.percent(70), two_processes: random.percent(70) };
+        let orderly = random.percent(30);
         let scripts: Vec<Script> =
-            (0..BATCH).map(|n| generate::script(next.wrapping_add(n as u64))).collect();
+            (0..BATCH).map(|n| generate::script(next.wrapping_add(n as u64), orderly)).collect();
+        let found = batch(&mut runner, modes, layout, &scripts);
+        failures.extend(found.into_iter().map(|what| format!("of the seeds from {next}: {what}")));
         next = next.wrapping_add(BATCH as u64);
-        let results: Vec<_> = modes.iter().map(|&mode| (mode, runner.run(mode, layout, &scripts))).collect();
-        for (n, script) in scripts.iter().enumerate() {
-            let mut first: Option<(Mode, [String; 2])> = None;
-            for (mode, result) in &results {
-                let found = match result {
-                    Ok(all) => verdict(first.as_ref(), *mode, &all[n], script),
-                    // Which of them it was is seen when each runs alone.
-                    Err(_) => wrong(&mut runner, &[*mode], layout, script),
-                };
-                if let Some(what) = found {
-                    let mut pair: Vec<Mode> = first.iter().map(|(mode, _)| *mode).collect();
-                    pair.push(*mode);
-                    let again = wrong(&mut runner, &pair, layout, script);
-                    let alone = again.is_some();
-                    let (script, what) = match again {
-                        Some(what) => shorten(&mut runner, &pair, layout, script, what),
-                        None => (script.clone(), what),
-                    };
-                    failures.push(format!(
-                        "seed {} of those from {}, {layout:?}, again when run alone: {alone}: {what}\n{}",
-                        script.seed,
-                        scripts[0].seed,
-                        script.text()
-                    ));
-                    println!("{}", failures[failures.len() - 1]);
-                    break;
-                }
-                if let Ok(all) = result {
-                    first.get_or_insert((*mode, all[n].clone()));
-                }
-            }
-        }
-        if let Some(error) = results.iter().find_map(|(_, result)| result.as_ref().err()) {
-            if failures.is_empty() {
-                failures.push(format!("seeds {} to {next}, {layout:?}: {error}", scripts[0].seed));
-            }
-        }
     }
     println!("{} scripts, {} ways, {:.0?}", next.wrapping_sub(seed), modes.len(), start.elapsed());
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));

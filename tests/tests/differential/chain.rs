@@ -226,7 +226,7 @@ pub fn chain(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Uni
             opcode = match () {
                 _ if pair.index > 1 || !pair.is_right() || binds > 0 => SEND,
                 // Now and then the one that is an error.
-                _ if random.percent(90) == pair.bound[side] => INVALIDATE,
+                _ if (how.plain || random.percent(90)) == pair.bound[side] => INVALIDATE,
                 _ => BIND,
             };
             binds += usize::from(opcode == BIND);

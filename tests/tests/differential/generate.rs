@@ -8,12 +8,12 @@ use super::script::{Expect, Script, Unit};
 /// Entries of a small CQ.
 const SMALL_CQ: usize = 8;
 
-/// The script of a seed.
-pub fn script(seed: u64) -> Script {
+/// The script of a seed; an orderly one has no mistakes, and nothing that is a matter of time.
+pub fn script(seed: u64, orderly: bool) -> Script {
     let mut random = Random(seed);
     let random = &mut random;
     let count = 1 + random.below(4);
-    let mut pairs: Vec<Pair> = (0..count).map(|index| Pair::new(index, count, random)).collect();
+    let mut pairs: Vec<Pair> = (0..count).map(|index| Pair::new(index, count, orderly, random)).collect();
     let threads = random.percent(40);
     let mut rounds = vec![pairs.iter().map(Pair::birth).collect::<Vec<_>>()];
     for _ in 0..2 + random.below(8) {
@@ -25,7 +25,7 @@ pub fn script(seed: u64) -> Script {
             if pair.srq[1 - side] && std::mem::replace(&mut taken[1 - side], true) {
                 continue;
             }
-            round.push(unit(pair, side, random));
+            round.push(if orderly { good(pair, side, random) } else { unit(pair, side, random) });
         }
         if random.percent(10) {
             // By itself: receives that other threads post in the same moment may count or not.
@@ -33,11 +33,23 @@ pub fn script(seed: u64) -> Script {
             rounds.push(vec![Unit { before: vec![limit], ..Unit::default() }]);
         }
         rounds.push(round);
-        if random.percent(12) {
+        if !orderly && random.percent(12) {
             rounds.push(vec![overrun(&mut pairs, random)]);
         }
     }
-    Script { seed, threads, rounds }
+    Script { seed, threads, orderly, rounds }
+}
+
+/// Nothing goes wrong in it.
+fn good(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
+    let how = How { most: if pair.small_cq[side] { 4 } else { 12 }, plain: true, ..How::default() };
+    match random.below(100) {
+        0..=9 => drained(pair, side, how, random),
+        10..=19 if pair.kind == RC && pair.index < 2 => windows(pair, side, random),
+        20..=29 => resized(pair, side, how, random),
+        30..=34 => illegal(pair, side, random),
+        _ => chain(pair, side, how, random),
+    }
 }
 
 fn unit(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {

@@ -57,13 +57,19 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub fn new(index: usize, count: usize, random: &mut Random) -> Pair {
+    pub fn new(index: usize, count: usize, orderly: bool, random: &mut Random) -> Pair {
         let kind = random.of(&[RC, RC, RC, RC, UC, UD]);
         let mut flags = |percent| [(); 2].map(|()| random.percent(percent));
         let (srq, sig_all, small_cq) = (flags(25), flags(25), flags(10));
-        let access =
-            [(); 2].map(|()| if random.percent(30) { random.of(&[1, 3, 5, 9, 7, 13, 11]) } else { ALL });
+        let access = [(); 2].map(|()| {
+            if !orderly && random.percent(30) {
+                random.of(&[1, 3, 5, 9, 7, 13, 11])
+            } else {
+                ALL
+            }
+        });
         let peer = match random.below(100) {
+            _ if orderly => Peer::Right,
             0..=7 if kind != UD => Peer::Nobody(random.below(2)),
             // Another UC queue pair would take what it gets, whatever its PSN (IB spec 9.8.2.2.1).
             8..=13 if kind == RC && count > 1 => {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tests::stock::{compile_c, Ended, Program, StockNet};
 
+use super::counters::{self, Counters};
 use super::script::Script;
 
 /// How a net runs its cards.
@@ -36,7 +37,15 @@ pub struct Layout {
     pub two_processes: bool,
 }
 
-/// The programs and where their files lie.
+/// What came of scripts on one net.
+pub struct Seen {
+    /// What the sides of each wrote down.
+    pub scripts: Vec<[String; 2]>,
+    /// What the cards counted in all.
+    pub counters: Counters,
+}
+
+/// The programs and where their files are.
 pub struct Runner {
     directory: tempfile::TempDir,
     script: PathBuf,
@@ -62,14 +71,16 @@ impl Runner {
         self.directory.path().join(format!("{}.{name}", self.runs))
     }
 
-    /// Both sides of a program, to their ends; what they said if one of them ended badly.
-    fn sides(
+    /// Runs both sides of a program until they end; the error is what they said. `meanwhile` is called until it gives
+    /// something, or a side ends.
+    fn sides<T>(
         &self,
         program: &Path,
         how: (Mode, Layout),
         behind: &[&str],
         limit: Duration,
-    ) -> Result<(), String> {
+        meanwhile: impl Fn(&StockNet) -> Option<T>,
+    ) -> Result<Option<T>, String> {
         let (mode, layout) = how;
         let (socket, pcap) = (text(&self.at("socket")), text(&self.at("pcap")));
         let mut options = mode.options.to_vec();
@@ -90,27 +101,32 @@ impl Runner {
             }
             programs.push(start("1"));
         }
+        let begun = Instant::now();
+        let mut given = meanwhile(&net);
+        while given.is_none() && !programs[0].has_ended() && begun.elapsed() < limit {
+            std::thread::sleep(Duration::from_millis(1));
+            given = meanwhile(&net);
+        }
         let ended: Vec<_> = programs.into_iter().map(|program| program.wait(limit)).collect();
         let _ = (fs::remove_file(socket), fs::remove_file(pcap));
         if ended.iter().all(Ended::good) {
-            return Ok(());
+            return Ok(given);
         }
         let said: Vec<_> = ended.iter().map(|ended| format!("{}: {}", ended.how(), ended.said)).collect();
         Err(format!("{}, {layout:?}: {}", mode.name, said.join("\n")))
     }
 
-    /// Runs all scripts on one net: what the two sides of each saw, or why there is nothing to see.
-    pub fn run(
-        &mut self,
-        mode: Mode,
-        layout: Layout,
-        scripts: &[Script],
-    ) -> Result<Vec<[String; 2]>, String> {
+    /// Runs all scripts on one net: what was seen, or why there is nothing to see.
+    pub fn run(&mut self, mode: Mode, layout: Layout, scripts: &[Script]) -> Result<Seen, String> {
         self.runs += 1;
         let (file, log) = (self.at("script"), text(&self.at("log")));
         fs::write(&file, scripts.iter().map(Script::text).collect::<String>()).expect("the script");
         let limit = Duration::from_secs(60 + 20 * scripts.len() as u64);
-        let ended = self.sides(&self.script, (mode, layout), &[&text(&file), &log, PATIENCE], limit);
+        let hold = self.at("log.hold");
+        counters::make_fifo(&hold);
+        let read = |net: &StockNet| counters::read(net, &hold);
+        let ended = self.sides(&self.script, (mode, layout), &[&text(&file), &log, PATIENCE], limit, read);
+        let _ = fs::remove_file(&hold);
         let logs = [0, 1].map(|side| {
             let path = format!("{log}.{side}");
             let said = fs::read_to_string(&path).unwrap_or_default();
@@ -120,19 +136,22 @@ impl Runner {
         let _ = fs::remove_file(file);
         let tail =
             |log: &[String]| log.last().map_or("", |log| &log[log.len().saturating_sub(200)..]).to_owned();
-        ended.map_err(|error| {
+        let counters = ended.map_err(|error| {
             format!("{error}\nside 0: ...{}\nside 1: ...{}", tail(&logs[0]), tail(&logs[1]))
         })?;
         let [zero, one] = logs;
         assert!(zero.len() == scripts.len() && one.len() == scripts.len(), "{} ended too early", mode.name);
-        Ok(zero.into_iter().zip(one).map(|(zero, one)| [zero, one]).collect())
+        let scripts = zero.into_iter().zip(one).map(|(zero, one)| [zero, one]).collect();
+        Ok(Seen { scripts, counters: counters.expect("the programs wait until they are read") })
     }
 
     /// Messages of one service whose buffers are written over as soon as they are completed.
     pub fn stream(&mut self, mode: Mode, layout: Layout, service: &str, messages: u32) -> Result<(), String> {
         self.runs += 1;
         let limit = Duration::from_secs(120);
-        self.sides(&self.stream, (mode, layout), &[service, &messages.to_string()], limit)
+        let nothing = |_: &StockNet| Some(());
+        self.sides(&self.stream, (mode, layout), &[service, &messages.to_string()], limit, nothing)
+            .map(|_| ())
             .map_err(|error| format!("{service}: {error}"))
     }
 }

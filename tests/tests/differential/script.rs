@@ -51,6 +51,8 @@ pub struct Script {
     pub seed: u64,
     /// Each side has a thread for the even pairs and one for the odd ones.
     pub threads: bool,
+    /// Nothing goes wrong in it.
+    pub orderly: bool,
     /// The first makes the queue pairs.
     pub rounds: Vec<Vec<Unit>>,
 }

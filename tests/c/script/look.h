@@ -1,0 +1,154 @@
+/* Takes completions and events, and writes down all that there is to see. */
+#ifndef LOOK_H
+#define LOOK_H
+
+#include "connect.h"
+
+/* The own window of this key, or -1. */
+static int window_of(const struct player *p, uint32_t rkey)
+{
+    for (int i = 0; i < WINDOWS; i++)
+        if (p->mine.keys[REGIONS + i] == rkey)
+            return i;
+    return -1;
+}
+
+static void completed(struct player *p, const struct ibv_wc *wc)
+{
+    int q = 0;
+    while (q < QPS && !(p->qps[q] && p->qps[q]->qp_num == wc->qp_num))
+        q++;
+    if (q == QPS) {
+        note(&p->rest, "completion %lu of no queue pair\n", (unsigned long)wc->wr_id);
+        return;
+    }
+    int receive = (wc->wr_id & RECEIVE) != 0;
+    struct text *text = receive ? &p->received[q] : &p->sent[q];
+    note(text, "%s%d %ld status %d", receive ? "  receive " : "  send ", q, (long)wc->wr_id, wc->status);
+    /* The specification gives no other field a meaning when there is an error. */
+    if (wc->status == IBV_WC_SUCCESS) {
+        note(text, " opcode %d", wc->opcode);
+        if (receive || wc->opcode == IBV_WC_RDMA_READ || wc->opcode == IBV_WC_COMP_SWAP || wc->opcode == IBV_WC_FETCH_ADD)
+            note(text, " bytes %u", wc->byte_len);
+        if (receive) {
+            /* The flags say which fields mean something. */
+            note(text, " flags %d", wc->wc_flags);
+            if (wc->wc_flags & IBV_WC_WITH_IMM)
+                note(text, " imm %u", wc->imm_data);
+            if (wc->wc_flags & IBV_WC_WITH_INV)
+                note(text, " invalidated %d", window_of(p, wc->invalidated_rkey));
+            if (p->qps[q]->qp_type == IBV_QPT_UD) {
+                int from = 0;
+                while (from < QPS && p->theirs.qpn[from] != wc->src_qp)
+                    from++;
+                note(text, " from %d sl %d", from, wc->sl);
+            }
+        }
+    } else {
+        note(text, " vendor %u", wc->vendor_err);
+    }
+    note(text, "\n");
+    if (!receive) {
+        p->done[q] = wc->wr_id;
+    } else if (wc->status != IBV_WC_SUCCESS) {
+        /* What came before the mistake was seen may lie there or not: several packets may travel as one. */
+        memset(p->buffer + p->places[wc->wr_id % PLACES].at, 0, p->places[wc->wr_id % PLACES].length);
+    }
+}
+
+/* Polls the queues of one parity of queue pairs; how many completions there were. */
+static int drain(struct player *p, int parity)
+{
+    int all = 0;
+    for (int c = 2 * parity; c < 2 * parity + 2; c++) {
+        struct ibv_wc wc[4];
+        int found;
+        while ((found = ibv_poll_cq(p->cqs[c], 4, wc)) > 0) {
+            for (int i = 0; i < found; i++)
+                completed(p, &wc[i]);
+            all += found;
+        }
+        CHECK(found == 0);
+    }
+    return all;
+}
+
+/* All events until now: those of a queue pair of our own come behind them. */
+static void events(struct player *p)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+    CHECK(!modify(p, SENTINEL, &attr, IBV_QP_STATE));
+    const long init[] = { SENTINEL, 0 };
+    CHECK(!to_init(p, init));
+    attr.qp_state = IBV_QPS_ERR;
+    CHECK(!modify(p, SENTINEL, &attr, IBV_QP_STATE));
+    int seen[QPS + CQS + 1][IBV_EVENT_WQ_FATAL + 1] = { 0 };
+    for (;;) {
+        struct ibv_async_event event;
+        CHECK(!ibv_get_async_event(p->context, &event));
+        int what = QPS + CQS;
+        for (int c = 0; c < CQS; c++)
+            if (event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == p->cqs[c])
+                what = QPS + c;
+        for (int q = 0; q < QPS; q++)
+            if (event.event_type != IBV_EVENT_CQ_ERR && event.element.qp == p->qps[q])
+                what = q;
+        int end = event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED && event.element.qp == p->qps[SENTINEL];
+        if (!end)
+            seen[what][event.event_type]++;
+        ibv_ack_async_event(&event);
+        if (end)
+            break;
+    }
+    for (int what = 0; what <= QPS + CQS; what++)
+        for (int type = 0; type <= IBV_EVENT_WQ_FATAL; type++)
+            if (seen[what][type])
+                fprintf(p->log, "  event %s %d: %d x %s\n", what < QPS ? "qp" : what < QPS + CQS ? "cq" : "srq",
+                        what < QPS ? what : what - QPS, seen[what][type], ibv_event_type_str(type));
+}
+
+static uint64_t sum(const char *from, size_t bytes)
+{
+    const uint64_t *words = (const uint64_t *)from;
+    uint64_t sum = 0xcbf29ce484222325;
+    for (size_t i = 0; i < bytes / 8; i++)
+        sum = (sum ^ words[i]) * 0x100000001b3, sum ^= sum >> 29;
+    return sum;
+}
+
+/* Writes down all that there is to see. */
+static void look(struct player *p, int number)
+{
+    /* What was begun is done: a query takes its turn with whoever runs the cards, a sleep lets a simulated bus do what it has. */
+    for (int i = 0; i < 3; i++) {
+        usleep(40);
+        for (int q = 0; q < QPS; q++)
+            if (p->qps[q])
+                query(p, q);
+        drain(p, 0);
+        drain(p, 1);
+    }
+    fprintf(p->log, " look %d\n", number);
+    for (int q = 0; q < QPS; q++) {
+        fwrite(p->sent[q].bytes, 1, p->sent[q].used, p->log);
+        fwrite(p->received[q].bytes, 1, p->received[q].used, p->log);
+        p->sent[q].used = p->received[q].used = 0;
+        if (!p->qps[q])
+            continue;
+        struct ibv_qp_attr attr = query(p, q);
+        fprintf(p->log, "  qp %d state %d draining %d", q, attr.qp_state, attr.sq_draining);
+        /* Where in a message of several packets an error was seen nobody promises. */
+        if (attr.qp_state != IBV_QPS_ERR)
+            fprintf(p->log, " psn %#x %#x", attr.sq_psn, attr.rq_psn);
+        fprintf(p->log, "\n");
+        const char *zone = p->buffer + q * ZONE;
+        fprintf(p->log, "  memory %d: %lx %lx %lx %lx\n", q, sum(zone, 8192), sum(zone + 8192, 4096), sum(zone + 12288, 8192),
+                sum(zone + 20480, ZONE - 20480));
+    }
+    fprintf(p->log, "  memory of the shared queue: %lx\n", sum(p->buffer + (QPS - 1) * ZONE, ZONE));
+    fwrite(p->rest.bytes, 1, p->rest.used, p->log);
+    p->rest.used = 0;
+    events(p);
+}
+
+#endif
