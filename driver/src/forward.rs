@@ -1,12 +1,12 @@
 //! Cards that pass calls on to another card: one list of the methods of [`Card`](crate::Card) for all of them.
 
-/// Writes methods that pass the call on.
+/// Writes methods that call another card.
 ///
-/// `to` is a macro that calls the other card: `to!(self, card => call)` evaluates `call` with `card` being
-/// that card. `forward_card!(to for Type)` implements all of [`Card`](crate::Card) for a type;
-/// `forward_card!(to: Memory)` is the body of one trait. Two parts of a body, for a card that does the rest itself: `access` is
-/// [`Registers`](crate::Registers) without the doorbell, `regions` is [`Memory`](crate::Memory) without allocation.
-/// Methods with a default are passed on too.
+/// `to` is a macro that names this card: `to!(self, card => call)` evaluates `call` with `card` bound to
+/// it. `forward_card!(to for Type)` implements all of [`Card`](crate::Card) for a type;
+/// `forward_card!(to: Memory)` is the body of one trait. `access` is the body of
+/// [`Registers`](crate::Registers) without the doorbell, for a type that rings it itself. Methods with a default
+/// are passed on too.
 #[macro_export]
 macro_rules! forward_card {
     ($to:ident for $card:ty) => {
@@ -58,9 +58,6 @@ macro_rules! forward_card {
         fn free(&self, memory: $crate::DmaMemory) {
             $to!(self, card => card.free(memory));
         }
-        $crate::forward_card!($to: regions);
-    };
-    ($to:ident: regions) => {
         fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, $crate::CardError> {
             $to!(self, card => card.map(addr, len, writable))
         }
@@ -104,7 +101,7 @@ macro_rules! inner {
     }};
 }
 
-// A card behind an `Arc`, for programs that do not know before they run which backend they will have.
+// A card in an `Arc`, for programs that choose their backend at run time.
 impl<C: crate::Registers + ?Sized> crate::Registers for std::sync::Arc<C> {
     forward_card!(inner: Registers);
 }

@@ -66,7 +66,7 @@ pub use events::Event;
 pub use mr::{Mr, PageList};
 pub use mw::Mw;
 pub use pd::Pd;
-pub use port::{GidInfo, PortInfo};
+pub use port::PortInfo;
 pub use qp::Qp;
 pub use qp_attr::{AttrMask, QpAttr, QpCaps, QpInit};
 pub use rq::RecvPost;

@@ -1,7 +1,6 @@
 //! What a port is and counts, read from its registers.
 
 use fpga_regs::regs::{self, gid, port, Link};
-use fpga_regs::GidType;
 
 use crate::card::Card;
 use crate::device::Device;
@@ -31,17 +30,6 @@ impl PortInfo {
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.iter().find(|counter| counter.0 == name).map_or(0, |counter| counter.1)
     }
-}
-
-/// An entry of a port's GID table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GidInfo {
-    /// The GID; zero where the entry is empty.
-    pub gid: [u8; 16],
-    /// Its kind.
-    pub kind: GidType,
-    /// Its VLAN.
-    pub vlan: Option<u16>,
 }
 
 impl<C: Card> Device<C> {
@@ -77,11 +65,6 @@ impl<C: Card> Device<C> {
 
     /// The GID at an index of a port's table; all zero where the entry is empty.
     pub fn gid(&self, number: u8, index: u32) -> Result<[u8; 16]> {
-        Ok(self.gid_entry(number, index)?.gid)
-    }
-
-    /// An entry of a port's GID table.
-    pub fn gid_entry(&self, number: u8, index: u32) -> Result<GidInfo> {
         self.check_port(number)?;
         let limit = self.limits().gid_table_len().min(gid::GID_ENTRIES);
         if index >= limit {
@@ -89,15 +72,13 @@ impl<C: Card> Device<C> {
         }
         let base = port::gid_entry(u32::from(number) - 1, index);
         let card = self.card();
-        let attr = regs::GidAttr(card.read32(base + gid::GID_ATTR));
-        let vlan = regs::GidVlan(card.read32(base + gid::GID_VLAN));
         let mut bytes = [0; 16];
-        if attr.valid() {
+        if regs::GidAttr(card.read32(base + gid::GID_ATTR)).valid() {
             for (word, chunk) in bytes.chunks_exact_mut(4).enumerate() {
                 let value = card.read32(base + gid::GID + 4 * word as u32);
                 chunk.copy_from_slice(&value.to_le_bytes());
             }
         }
-        Ok(GidInfo { gid: bytes, kind: attr.kind(), vlan: vlan.present().then_some(vlan.id()) })
+        Ok(bytes)
     }
 }

@@ -41,7 +41,6 @@ pub fn step_of(qp_type: QpType, from: QpState, to: QpState) -> Option<Step> {
         QpType::RC => connected(from, to, true),
         QpType::UC => connected(from, to, false),
         QpType::UD => datagram(from, to),
-        QpType::RAW_PACKET => raw(from, to),
         _ => None,
     }
 }
@@ -94,21 +93,6 @@ fn datagram(from: QpState, to: QpState) -> Option<Step> {
         }
         (QpState::RTS, QpState::SQD) => step(NONE, AttrMask::EN_SQD_ASYNC_NOTIFY),
         (QpState::SQD, QpState::SQD) => step(NONE, attrs!(PKEY_INDEX | QKEY)),
-        _ => None,
-    }
-}
-
-fn raw(from: QpState, to: QpState) -> Option<Step> {
-    match (from, to) {
-        (QpState::RESET, QpState::INIT) => step(AttrMask::PORT, NONE),
-        (QpState::INIT, QpState::INIT) => step(NONE, AttrMask::PORT),
-        (QpState::INIT, QpState::RTR) => step(NONE, NONE),
-        (QpState::RTR, QpState::RTS)
-        | (QpState::RTS, QpState::RTS)
-        | (QpState::SQD, QpState::RTS)
-        | (QpState::SQE, QpState::RTS) => step(NONE, AttrMask::CUR_STATE),
-        (QpState::RTS, QpState::SQD) => step(NONE, AttrMask::EN_SQD_ASYNC_NOTIFY),
-        (QpState::SQD, QpState::SQD) => step(NONE, NONE),
         _ => None,
     }
 }

@@ -24,7 +24,6 @@ pub(crate) const INLINE: u8 = 1 << 4;
 const RC: u8 = 1 << 0;
 const UC: u8 = 1 << 1;
 const UD: u8 = 1 << 2;
-const RAW: u8 = 1 << 3;
 
 /// The kind of a QP as a number for [`Shape::kinds`]; `None` for unknown types.
 pub(crate) const fn kind(qp_type: QpType) -> Option<u8> {
@@ -32,7 +31,6 @@ pub(crate) const fn kind(qp_type: QpType) -> Option<u8> {
         QpType::RC => Some(0),
         QpType::UC => Some(1),
         QpType::UD => Some(2),
-        QpType::RAW_PACKET => Some(3),
         _ => None,
     }
 }
@@ -55,7 +53,7 @@ pub(crate) struct Shape {
 }
 
 /// Opcodes that there are.
-const OPCODES: usize = 12;
+const OPCODES: usize = 11;
 
 const SHAPES: [Shape; OPCODES] = {
     let mut shapes = [Shape { units: 0, parts: 0, kinds: 0 }; OPCODES];
@@ -69,7 +67,7 @@ const SHAPES: [Shape; OPCODES] = {
 
 const fn shape_of(opcode: WqeOpcode) -> Shape {
     let (parts, kinds) = match opcode {
-        WqeOpcode::NOP => (0, RC | UC | UD | RAW),
+        WqeOpcode::NOP => (0, RC | UC | UD),
         WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM => (DATA | INLINE, RC | UC | UD),
         WqeOpcode::SEND_WITH_INV => (DATA | INLINE, RC | UC),
         WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM => (REMOTE | DATA | INLINE, RC | UC),
@@ -77,7 +75,6 @@ const fn shape_of(opcode: WqeOpcode) -> Shape {
         WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => (REMOTE | ATOMIC | DATA, RC),
         WqeOpcode::LOCAL_INV => (0, RC | UC),
         WqeOpcode::BIND_MW => (BIND, RC | UC),
-        WqeOpcode::RAW_ETH => (DATA | INLINE, RAW),
         _ => (0, 0),
     };
     let mut bytes = WqeCtrl::BYTES;

@@ -14,10 +14,6 @@ bitflags::bitflags! {
         const WITH_INV = 1 << 2;
         /// Completes a receive.
         const RECV = 1 << 3;
-        /// The card found the checksums right.
-        const CSUM_OK = 1 << 4;
-        /// [`Wc::vlan_tci`] was stripped from the frame.
-        const VLAN = 1 << 5;
         const _ = !0;
     }
 }
@@ -47,8 +43,6 @@ pub struct Wc {
     pub src_qp: u32,
     /// Index in the P_Key table.
     pub pkey_index: u16,
-    /// VLAN tag stripped from the frame.
-    pub vlan_tci: u16,
     /// The card's clock, in nanoseconds, if the CQ is a [stamped](crate::Device::create_stamped_cq) one.
     pub timestamp: u64,
 }

@@ -27,12 +27,6 @@ bitflags::bitflags! {
         const SOLICITED = 1 << 1;
         /// Waits for earlier READs and atomics.
         const FENCE = 1 << 2;
-        /// The card fills in the IPv4 header checksum.
-        const IP_CSUM = 1 << 4;
-        /// The card fills in the TCP or UDP checksum.
-        const L4_CSUM = 1 << 5;
-        /// The card inserts a VLAN tag.
-        const VLAN_INSERT = 1 << 6;
     }
 }
 
@@ -108,8 +102,6 @@ pub struct SendWr<'a> {
     pub remote_qpn: u32,
     /// UD: the peer's Q_Key.
     pub remote_qkey: u32,
-    /// VLAN tag to insert (raw Ethernet).
-    pub vlan_tci: u16,
     /// BIND_MW: what to bind.
     pub bind: Option<Bind>,
     /// The message.
@@ -131,7 +123,6 @@ impl Default for SendWr<'_> {
             ah: None,
             remote_qpn: 0,
             remote_qkey: 0,
-            vlan_tci: 0,
             bind: None,
             data: Data::Sges(&[]),
         }

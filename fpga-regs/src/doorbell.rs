@@ -30,12 +30,6 @@ pub const fn doorbell_page(page: u32) -> u32 {
     DOORBELL_BASE + page * DOORBELL_PAGE_BYTES
 }
 
-/// Offset of slot `slot` of the push window of page `page` in BAR0.
-#[inline]
-pub const fn push_slot(page: u32, slot: u32) -> u32 {
-    doorbell_page(page) + PUSH_WINDOW + slot * PUSH_BYTES as u32
-}
-
 word! {
     /// Send queue doorbell: WQEs up to `index` are ready.
     SqDoorbell: u64 {

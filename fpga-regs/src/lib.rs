@@ -7,6 +7,10 @@
 //! pages `docs/registers.md`, `docs/wqe.md` and `docs/admin.md`, and is checked for size and
 //! overlap at compile time.
 //!
+//! The published definition 1.0 also has raw Ethernet, VLAN tags, checksum offload and the push window. No card announces
+//! them yet, and the driver has no code for them; the fields and their feature bits are kept, because a version
+//! only adds.
+//!
 //! ```
 //! use fpga_regs::{decode, WqeBuilder, WqeOpcode};
 //!

@@ -34,8 +34,6 @@ impl Registers for Spy {
 }
 
 impl Memory for Spy {
-    driver::forward_card!(spied: regions);
-
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
         let memory = self.card.alloc(bytes)?;
         self.queues.lock().expect("no panic").push((memory.ptr as usize, bytes));
@@ -45,6 +43,14 @@ impl Memory for Spy {
     fn free(&self, memory: DmaMemory) {
         self.queues.lock().expect("no panic").retain(|queue| queue.0 != memory.ptr as usize);
         self.card.free(memory);
+    }
+
+    fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError> {
+        self.card.map(addr, len, writable)
+    }
+
+    fn unmap(&self, iova: u64, addr: *mut u8, len: usize) {
+        self.card.unmap(iova, addr, len);
     }
 }
 

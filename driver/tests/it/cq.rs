@@ -32,14 +32,13 @@ fn every_field_of_a_completion() {
         .with_syndrome(Syndrome::NAK_REMOTE_ACCESS)
         .with_timestamp(0x1234_5678_9abc)
         .with_sl(5)
-        .with_pkey_index(6)
-        .with_vlan_tci(7);
+        .with_pkey_index(6);
     setup.card().complete(setup.cq.cqn(), cqe);
     let [wc] = setup.poll()[..] else { panic!("one completion") };
     assert_eq!((wc.wr_id, wc.status, wc.opcode), (77, CqeStatus::REM_ACCESS_ERR, CqeOpcode::RDMA_READ));
     assert_eq!((wc.vendor_err, wc.byte_len, wc.imm), (0x34, 4096, 0xdead_beef));
     assert_eq!((wc.qpn, wc.src_qp, wc.flags), (setup.qp.qpn(), 0x112233, WcFlags::GRH | WcFlags::WITH_IMM));
-    assert_eq!((wc.sl, wc.pkey_index, wc.vlan_tci, wc.timestamp), (5, 6, 7, 0x1234_5678_9abc));
+    assert_eq!((wc.sl, wc.pkey_index, wc.timestamp), (5, 6, 0x1234_5678_9abc));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use driver::{CardError, Device, DmaMemory, Hints, Interrupts, Memory, Registers}
 use fpga_regs::regs::{self, FeatureSet, Status};
 use fpga_regs::*;
 
-use crate::script;
+use super::script;
 
 /// The fake card.
 pub struct Fake {

@@ -28,8 +28,7 @@ const SUPPORTED: u32 = ibv_create_cq_wc_flags::IBV_WC_EX_WITH_BYTE_LEN.0
     | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_SLID.0
     | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_SL.0
     | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_DLID_PATH_BITS.0
-    | STAMPED
-    | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_CVLAN.0;
+    | STAMPED;
 
 /// The completion that a program looks at.
 #[derive(Default)]
@@ -136,7 +135,6 @@ fn fill(cq: &mut ibv_cq_ex) {
     cq.read_dlid_path_bits = Some(read_dlid_path_bits);
     cq.read_completion_ts = Some(read_completion_ts);
     cq.read_completion_wallclock_ns = Some(read_completion_wallclock_ns);
-    cq.read_cvlan = Some(read_cvlan);
 }
 
 /// # Safety
@@ -214,7 +212,6 @@ fields! {
     read_sl -> u8 = |wc| wc.sl;
     read_dlid_path_bits -> u8 = |_wc| 0;
     read_completion_ts -> u64 = |wc| wc.timestamp;
-    read_cvlan -> u16 = |wc| wc.vlan_tci;
 }
 
 #[cfg(test)]

@@ -165,13 +165,6 @@ unsafe fn translate<'a>(
                 out.remote_qpn = ud.remote_qpn;
                 out.remote_qkey = ud.remote_qkey;
             }
-            (ibv_qp_type::IBV_QPT_RAW_PACKET, WqeOpcode::SEND) => {
-                out.opcode = WqeOpcode::RAW_ETH;
-                if wr.send_flags & IP_CSUM != 0 {
-                    out.flags |= SendFlags::IP_CSUM | SendFlags::L4_CSUM;
-                }
-                return push(&out).map_err(refused);
-            }
             _ => return Err(Errno::EINVAL),
         }
     }
@@ -348,9 +341,6 @@ mod tests {
             assert_eq!(translated(&wr(theirs), RC).unwrap().opcode, ours);
         }
         assert_eq!(translated(&wr(ibv_wr_opcode::IBV_WR_TSO), RC).err(), Some(Errno::EINVAL));
-        let send = wr(ibv_wr_opcode::IBV_WR_SEND);
-        let raw = translated(&send, ibv_qp_type::IBV_QPT_RAW_PACKET);
-        assert_eq!(raw.unwrap().opcode, WqeOpcode::RAW_ETH);
     }
 
     #[test]

@@ -57,10 +57,10 @@ fn type_of(qp_type: ibv_qp_type::Type) -> Result<QpType> {
         ibv_qp_type::IBV_QPT_RC => Ok(QpType::RC),
         ibv_qp_type::IBV_QPT_UC => Ok(QpType::UC),
         ibv_qp_type::IBV_QPT_UD => Ok(QpType::UD),
-        ibv_qp_type::IBV_QPT_RAW_PACKET => Ok(QpType::RAW_PACKET),
-        ibv_qp_type::IBV_QPT_XRC_SEND | ibv_qp_type::IBV_QPT_XRC_RECV | ibv_qp_type::IBV_QPT_DRIVER => {
-            Err(Errno::EOPNOTSUPP)
-        }
+        ibv_qp_type::IBV_QPT_RAW_PACKET
+        | ibv_qp_type::IBV_QPT_XRC_SEND
+        | ibv_qp_type::IBV_QPT_XRC_RECV
+        | ibv_qp_type::IBV_QPT_DRIVER => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::EINVAL),
     }
 }

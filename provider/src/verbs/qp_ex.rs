@@ -125,10 +125,7 @@ unsafe extern "C" fn wr_rdma_read(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u6
 
 unsafe extern "C" fn wr_send(qp: *mut ibv_qp_ex) {
     // SAFETY: see wr_rdma_write.
-    unsafe {
-        let raw = (*qp).qp_base.qp_type == ibv_qp_type::IBV_QPT_RAW_PACKET;
-        begin(qp, if raw { WqeOpcode::RAW_ETH } else { WqeOpcode::SEND }, |_| {});
-    }
+    unsafe { begin(qp, WqeOpcode::SEND, |_| {}) };
 }
 
 unsafe extern "C" fn wr_send_imm(qp: *mut ibv_qp_ex, imm: __be32) {
@@ -269,7 +266,6 @@ fn supported(qp_type: QpType) -> u64 {
         QpType::RC => reliable,
         QpType::UC => unreliable,
         QpType::UD => send,
-        QpType::RAW_PACKET => op::IBV_QP_EX_WITH_SEND,
         _ => return 0,
     };
     ops.0.into()

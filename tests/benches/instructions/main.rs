@@ -3,12 +3,7 @@
 //!
 //! `tests/setup bench && cargo bench -p tests --bench instructions`
 
-#[path = "../../../driver/tests/it/fake.rs"]
-#[allow(dead_code, missing_docs)]
-mod fake;
-#[path = "../../../driver/tests/it/script.rs"]
-#[allow(dead_code, missing_docs)]
-mod script;
+#[path = "../../../driver/benches/data_path/slot.rs"]
 mod slot;
 
 use std::path::Path;
@@ -76,6 +71,16 @@ fn in_process(socket: &str, quiet: bool) {
     }
 }
 
+/// On VFIO; the benchmark writes the completions.
+fn in_slot() {
+    let (device, cq, qps) = slot::queues(1, 128);
+    work(&qps[0], &cq, &slot::write(&slot::SGE), |first| {
+        for index in first..first + BATCH {
+            slot::complete(&device, &cq, &qps[0], index);
+        }
+    });
+}
+
 /// Runs this program on one backend under callgrind; instructions of one call of `function`.
 fn count(backend: &str, function: &str) -> Result<f64, String> {
     // The net's keeper stays outside: valgrind does not know all that it asks of the kernel.
@@ -114,7 +119,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let on = words.iter().position(|word| word == "--on").and_then(|at| words.get(at + 1));
     match on.map(String::as_str) {
-        Some("slot") => slot::run(),
+        Some("slot") => in_slot(),
         Some(on @ ("net" | "quiet")) => in_process(words.last().expect("a socket"), on == "quiet"),
         _ => {
             if let Err(error) = table() {
