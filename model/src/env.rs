@@ -4,43 +4,8 @@
 //! [`Env`]. The wall-clock environment answers at once ([`crate::attach`]); one with simulated time
 //! may answer later, since every continuation is a [`Work`] item that the environment hands back.
 
-use crate::device::Route;
-use crate::here::Here;
+use crate::dma::{Addr, Atomic, DmaFault, Undelivered};
 use crate::packet::{Packet, Payload};
-use crate::plain::plain;
-
-/// A DMA address: an IOVA in the address space of one attached process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[repr(C)]
-pub struct Addr {
-    /// IOVA.
-    pub iova: u64,
-    /// DMA domain (the attached process).
-    pub domain: u16,
-}
-
-impl Addr {
-    /// The address `n` bytes further.
-    #[inline]
-    #[must_use]
-    #[allow(clippy::should_implement_trait)] // Of bytes, like a pointer's.
-    pub fn add(self, n: u64) -> Addr {
-        Addr { iova: self.iova.wrapping_add(n), domain: self.domain }
-    }
-}
-
-/// A DMA access failed: the address is not mapped, or its process is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DmaFault;
-
-/// Why payload was not delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Undelivered {
-    /// It cannot be read where it lies.
-    Unread,
-    /// It cannot be written where it goes to.
-    Unwritten,
-}
 
 /// Work that the environment hands back to the cards, in order.
 #[derive(Clone, Copy, Debug)]
@@ -54,30 +19,6 @@ pub enum Work {
         /// QP index.
         qp: u16,
     },
-}
-
-/// An atomic operation on eight bytes of memory.
-#[derive(Clone, Copy, Debug)]
-pub enum Atomic {
-    /// Store `swap` if the value is `compare`.
-    CompareSwap {
-        /// Expected value.
-        compare: u64,
-        /// New value.
-        swap: u64,
-    },
-    /// Add.
-    FetchAdd(u64),
-}
-
-impl Atomic {
-    /// What is stored where the value was `original`; `None` where nothing is.
-    pub fn applied(self, original: u64) -> Option<u64> {
-        match self {
-            Atomic::CompareSwap { compare, swap } => (original == compare).then_some(swap),
-            Atomic::FetchAdd(add) => Some(original.wrapping_add(add)),
-        }
-    }
 }
 
 /// The surroundings of the cards. Methods that access memory fail with [`DmaFault`].
@@ -131,9 +72,6 @@ pub trait Env {
     /// Sends a packet: hands [`Packet::BLANK`] to the cards as [`push`](Env::push) does, and returns it
     /// to be filled in its place before the next call.
     fn send(&mut self) -> &mut Packet;
-    /// Whether acknowledgements may be given to the requester directly instead of as packets, and plain messages
-    /// take the express lane: nobody looks at the wire.
-    fn direct_ack(&self) -> bool;
     /// Whether the event of an armed CQ is held back when it tells of `held` completions; if so, the
     /// environment calls [`held_event`](crate::device::Device::held_event) when its time has come.
     fn holds_event(&mut self, card: u8, cqn: u16, arming: u32, held: u32) -> bool {
@@ -142,28 +80,6 @@ pub trait Env {
     }
     /// Raises an interrupt of a function.
     fn interrupt(&mut self, card: u8, function: u16, vector: u8);
-    /// Something other than a plain message is about to be done: what was found out about connections
-    /// ([`Route`]) no longer counts.
-    fn general(&mut self) {}
-    /// Grows with each call of [`general`](Env::general), by whichever process, and when the DMA maps change.
-    fn generation(&self) -> u64 {
-        0
-    }
-    /// Where this process remembers what it found out about a connection. Asked for only where
-    /// [`direct_ack`](Env::direct_ack) says yes; the place stays while the cards are run, and nobody else uses it.
-    fn route(&mut self, card: u8, qp: u16) -> *mut Route;
-    /// Remembers a route there.
-    fn remember(&mut self, card: u8, qp: u16, route: Route);
-    /// Where this process reaches the memory at an address, as long as the [`generation`](Env::generation) is the
-    /// same, and how many bytes of it; `None` when it does not.
-    fn here(&mut self, at: Addr) -> Option<(Here, u64)> {
-        let _ = at;
-        None
-    }
-    /// Something is about to be changed: a word of the [journal](crate::journal), for whoever finds us dead.
-    fn note(&mut self, word: u64) {
-        let _ = word;
-    }
     /// A QP sent something: when the run ends, it may need a timer
     /// ([`arm_if_waiting`](crate::device::Device::arm_if_waiting)).
     fn watch(&mut self, card: u8, qp: u16);
@@ -189,8 +105,4 @@ pub trait Env {
         let _ = domain;
         true
     }
-}
-
-plain! {
-    Addr { iova, domain }
 }

@@ -1,4 +1,12 @@
-//! The journal of a segment is one word: which queue pair is being changed, for whoever finds its changer dead.
+//! The journal of a segment is one word for crash recovery: which queue pair is being changed.
+
+use crate::env::Env;
+
+/// An environment whose process may die at any instruction.
+pub trait Journal: Env {
+    /// Writes a word of the journal, before what it names is changed.
+    fn note(&mut self, word: u64);
+}
 
 /// Something is being changed.
 const OPEN: u64 = 1 << 63;
@@ -11,7 +19,7 @@ pub fn one(card: u8, qpn: u32) -> u64 {
     OPEN | u64::from(card) << 32 | u64::from(qpn)
 }
 
-/// The word for what changes a queue pair, and its peer too.
+/// The word for work on a queue pair and its peer.
 #[inline(always)]
 pub fn pair(card: u8, qpn: u32) -> u64 {
     PAIR | one(card, qpn)

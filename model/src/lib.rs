@@ -4,8 +4,9 @@
 //! |---|---|
 //! | [`device`] | the card core: registers, queues, keys, requester and responder; no threads, clocks or sockets |
 //! | [`packet`], [`wire`] | a packet between two cards in memory, and its RoCEv2 bytes |
-//! | [`mod@env`], [`here`], [`journal`] | what the card core asks of its surroundings |
+//! | [`mod@env`], [`dma`] | what the card core needs from its surroundings |
 //! | [`world`], [`address`] | the cards of a segment, and the addresses of their ports |
+//! | [`express`], [`here`], [`journal`] | the short path of plain messages by the wall clock, and crash recovery |
 //! | [`link`] | the wire that carries frames: faults, capture |
 //! | [`segment`] | the shared memory that the cards are in, its members, and registered memory |
 //! | [`attach`] | the backend through which the driver uses a card in its own process, by either clock |
@@ -19,7 +20,9 @@ mod allocations;
 pub mod attach;
 mod cells;
 pub mod device;
+pub mod dma;
 pub mod env;
+pub mod express;
 pub mod here;
 pub mod journal;
 pub mod link;

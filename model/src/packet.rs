@@ -5,7 +5,7 @@
 //! segmentation offload does between a kernel and its NIC). Ports that leave the machine, capture
 //! and fault injection split trains; nothing else may depend on how a message was cut.
 
-use crate::env::Addr;
+use crate::dma::Addr;
 use crate::plain::plain;
 
 /// The operation that a packet belongs to, with its place in the message given by

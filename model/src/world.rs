@@ -1,7 +1,7 @@
 //! All cards of a segment and the wire between them, and the loop that runs them.
 
 use crate::device::{Device, Outcome, PortSetting};
-use crate::env::{Env, Work};
+use crate::env::Env;
 use crate::packet::{Packet, PortId};
 use crate::plain::plain;
 use crate::wire::psn;
@@ -33,35 +33,18 @@ impl World {
         self.count.min(MAX_CARDS as u8)
     }
 
-    /// Does one piece of work.
+    /// The wire: a packet reaches its port, or every port but the sender's (multicast; the sender's own card loops it
+    /// back to its other QPs). `direct`: an acknowledgement may be given to the requester at once, instead of as a
+    /// packet, because no frame is observed.
     #[inline(always)]
-    pub fn step(&mut self, work: &Work, env: &mut impl Env) {
-        match *work {
-            Work::Packet(ref p) => {
-                env.general();
-                self.deliver(p, env);
-            }
-            Work::Send { card, qp } => {
-                // Where nobody looks at the wire, as far as it goes on the express lane.
-                if !(env.direct_ack() && self.express(card, qp, env)) {
-                    env.general();
-                    self.cards[card as usize].run_send(qp as usize, env);
-                }
-            }
-        }
-    }
-
-    /// The wire: a packet reaches its port, or every port but the sender's (multicast; the sender's
-    /// own card loops it back to its other QPs).
-    #[inline(always)]
-    fn deliver(&mut self, p: &Packet, env: &mut impl Env) {
+    pub fn deliver(&mut self, p: &Packet, direct: bool, env: &mut impl Env) {
         if (p.dst.card as usize) < self.count() as usize {
             let known = (p.src.card as usize) < self.count() as usize;
             match self.cards[p.dst.card as usize].receive(p, env) {
                 Outcome::Done => {}
                 Outcome::Acknowledge { psn, to } => {
                     // To whom the responder is connected, which need not be the requester.
-                    let direct = env.direct_ack() && known && to == p.src_qpn;
+                    let direct = direct && known && to == p.src_qpn;
                     if !(direct && self.cards[p.src.card as usize].acknowledged(p, psn, env)) {
                         self.cards[p.dst.card as usize].send_plain_ack(p, psn, env);
                     }

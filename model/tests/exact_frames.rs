@@ -4,7 +4,7 @@
 //! whole train, with addresses, QP numbers, PSN, keys and payload of the capture. Its frames must be the
 //! captured ones. (The IPv4 identification counts packets of the host; it is the capture's for each.)
 
-use model::env::Addr;
+use model::dma::Addr;
 use model::link::frames::{decode, encode, pieces, MAX_FRAME};
 use model::packet::{aeth, Kind, Packet, Payload, PortId};
 use model::wire::{frame, BthOpcode, EncodeError, Frame, Network, Path};

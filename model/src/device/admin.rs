@@ -10,7 +10,8 @@ use super::defect::Defect;
 use super::modify::Refused;
 use super::tables::*;
 use super::Device;
-use crate::env::{Addr, Env};
+use crate::dma::Addr;
+use crate::env::Env;
 
 const OK: Syndrome = Syndrome::NONE;
 

@@ -10,7 +10,7 @@ use crate::wire::psn;
 impl Device {
     /// Completes the oldest WQE, which took `count` PSNs, with success.
     #[inline(always)]
-    pub(super) fn complete_head(&mut self, q: usize, ctrl: &WqeCtrl, count: u32, env: &mut impl Env) {
+    pub(crate) fn complete_head(&mut self, q: usize, ctrl: &WqeCtrl, count: u32, env: &mut impl Env) {
         let qp = &self.qps[q];
         let index = qp.req.ci;
         if ctrl.signaled() || qp.sq_sig_all.get() {

@@ -5,7 +5,8 @@ use fpga_regs::{Cqe, Eqe, EventKind, QpState};
 
 use super::defect::Defect;
 use super::Device;
-use crate::env::{Addr, Env};
+use crate::dma::Addr;
+use crate::env::Env;
 
 /// CQ is not armed.
 pub(super) const DISARMED: u8 = 0;
@@ -188,8 +189,6 @@ impl Device {
     /// All QPs of an overrun CQ go to error: their completions would be lost.
     #[cold]
     fn cq_overrun(&mut self, cqn: u16, env: &mut impl Env) {
-        // A plain message may have done it.
-        env.general();
         for q in self.tables.qp.range() {
             let qp = &self.qps[q];
             if qp.used.get()

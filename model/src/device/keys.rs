@@ -4,7 +4,8 @@ use fpga_regs::{Access, MrMode};
 
 use super::tables::{key_kind, Key};
 use super::Device;
-use crate::env::{Addr, Env};
+use crate::dma::Addr;
+use crate::env::Env;
 
 /// Why a memory access was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub struct Range {
 impl Device {
     /// Checks that `[va, va + len)` may be accessed by `key` with all of `rights`.
     #[inline(always)]
-    pub(super) fn check_key(
+    pub(crate) fn check_key(
         &self,
         pd: u32,
         qp: u32,
@@ -62,7 +63,7 @@ impl Device {
 
     /// The DMA address of byte `offset` of a checked range, and how many bytes follow contiguously.
     #[inline(always)]
-    pub(super) fn translate(&self, range: Range, offset: u64, env: &mut impl Env) -> Option<(Addr, u64)> {
+    pub(crate) fn translate(&self, range: Range, offset: u64, env: &mut impl Env) -> Option<(Addr, u64)> {
         let k = &self.keys[range.key as usize];
         let at = range.offset + offset;
         if k.mode == MrMode::DIRECT {

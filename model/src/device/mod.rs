@@ -11,7 +11,6 @@ mod complete;
 mod cq;
 pub mod defect;
 mod error;
-pub(crate) mod express;
 mod functions;
 mod keys;
 mod modify;
@@ -23,7 +22,6 @@ mod requester;
 mod requester_ack;
 mod responder;
 mod responder_reads;
-mod route;
 pub mod tables;
 mod timers;
 mod ud;
@@ -39,9 +37,10 @@ use fpga_regs::CardLimits;
 use qp::Qp;
 use tables::*;
 
+pub(crate) use keys::{KeyError, Range as KeyRange};
 pub use registers::FEATURES;
 pub use responder::Outcome;
-pub use route::Route;
+pub(crate) use wqe::bytes;
 
 /// Counters of a port that do not belong to a living QP, in the order of their registers.
 #[derive(Clone, Copy)]

@@ -10,7 +10,8 @@ use super::cq::DISARMED;
 use super::tables::EQS;
 use super::wqe::fetch_ctrl;
 use super::Device;
-use crate::env::{Addr, Env};
+use crate::dma::Addr;
+use crate::env::Env;
 use crate::packet::PortId;
 
 impl Device {

@@ -4,7 +4,8 @@ use fpga_regs::{Access, Cqe, CqeOpcode, CqeStatus, EventKind, RecvHead, Syndrome
 
 use super::wqe::bytes;
 use super::Device;
-use crate::env::{Addr, Env, Undelivered};
+use crate::dma::{Addr, Undelivered};
+use crate::env::Env;
 use crate::packet::{Extra, Packet, Payload};
 
 /// In which kind of packet a datagram came ([`Cqe::sl`]).
@@ -156,7 +157,7 @@ impl Device {
     /// Completes the receive WQE in use. `p` gives immediate data and the solicited bit.
     #[inline]
     #[allow(clippy::too_many_arguments)]
-    pub(super) fn complete_recv(
+    pub(crate) fn complete_recv(
         &mut self,
         q: usize,
         status: CqeStatus,

@@ -6,7 +6,8 @@ use super::keys::KeyError;
 use super::qp::Qp;
 use super::wqe::{blocks, Wqe};
 use super::Device;
-use crate::env::{Addr, DmaFault, Env, Work};
+use crate::dma::{Addr, DmaFault};
+use crate::env::{Env, Work};
 use crate::packet::{Extra, Kind, Payload};
 use crate::wire::psn;
 

@@ -5,7 +5,8 @@ use fpga_regs::{Access, CqeStatus, QpState, QpType, Syndrome, WqeOpcode};
 
 use super::wqe::{fetch_ctrl, Wqe};
 use super::{Device, Outcome};
-use crate::env::{Addr, DmaFault, Env, Undelivered, Work};
+use crate::dma::{Addr, DmaFault, Undelivered};
+use crate::env::{Env, Work};
 use crate::packet::{aeth, Kind, Packet};
 use crate::wire::psn;
 

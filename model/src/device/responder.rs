@@ -7,7 +7,8 @@ use super::keys::{KeyError, Range};
 use super::qp::{IDLE, IN_SEND, IN_WRITE};
 use super::recv::RecvError;
 use super::Device;
-use crate::env::{Env, Undelivered};
+use crate::dma::Undelivered;
+use crate::env::Env;
 use crate::packet::{aeth, Extra, Kind, Packet, Payload, Transport};
 use crate::wire::psn;
 
@@ -48,7 +49,7 @@ pub enum Outcome {
 impl super::qp::Qp {
     /// Whether the QP lets its peer do that.
     #[inline(always)]
-    pub(super) fn grants(&self, right: Access) -> bool {
+    pub(crate) fn grants(&self, right: Access) -> bool {
         self.access & right.0 == right.0
     }
 
@@ -83,7 +84,7 @@ impl super::qp::Qp {
 
     /// Bytes of an acknowledgement's frame, from the Ethernet header to the ICRC.
     #[inline(always)]
-    pub(super) fn ack_bytes(&self) -> u64 {
+    pub(crate) fn ack_bytes(&self) -> u64 {
         // Ethernet 14, IP 20 or 40, UDP 8, BTH 12, AETH 4, ICRC 4.
         if self.ipv6.get() {
             82
@@ -358,7 +359,7 @@ impl Device {
     }
 
     #[inline(always)]
-    pub(super) fn check_remote(
+    pub(crate) fn check_remote(
         &self,
         q: usize,
         key: u32,

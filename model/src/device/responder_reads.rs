@@ -6,7 +6,8 @@ use super::keys::Range;
 use super::qp::{Resource, IDLE, RESOURCES};
 use super::responder::Refusal;
 use super::Device;
-use crate::env::{Atomic, Env};
+use crate::dma::Atomic;
+use crate::env::Env;
 use crate::packet::{aeth, Kind, Packet, Payload};
 use crate::wire::psn;
 

@@ -3,7 +3,7 @@
 use crate::plain::{plain, Flag};
 use fpga_regs::MrMode;
 
-use crate::env::Addr;
+use crate::dma::Addr;
 
 /// Most functions (open contexts) of a card.
 pub const MAX_FUNCTIONS: usize = 256;

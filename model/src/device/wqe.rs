@@ -5,7 +5,8 @@ use fpga_regs::{
 };
 
 use super::qp::Qp;
-use crate::env::{Addr, DmaFault, Env};
+use crate::dma::{Addr, DmaFault};
+use crate::env::Env;
 
 /// A fetched WQE: its first block, and where the others are.
 pub(super) struct Wqe {
@@ -28,7 +29,7 @@ pub(super) fn fetch_ctrl(qp: &Qp, index: u32, env: &mut impl Env) -> Result<WqeC
 
 /// Two words of DMA memory as bytes.
 #[inline(always)]
-pub(super) fn bytes([low, high]: [u64; 2]) -> [u8; 16] {
+pub(crate) fn bytes([low, high]: [u64; 2]) -> [u8; 16] {
     (low as u128 | (high as u128) << 64).to_le_bytes()
 }
 

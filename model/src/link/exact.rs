@@ -5,14 +5,14 @@ use fpga_regs::regs::port;
 use super::area::LinkArea;
 use super::capture::Recorder;
 use super::{frames, route};
-use crate::env::{DmaFault, Env, Work};
-use crate::journal;
+use crate::dma::DmaFault;
+use crate::journal::{self, Journal};
 use crate::packet::{Packet, Payload, PortId};
 use crate::wire::{DropReason, EncodeError};
 use crate::world::World;
 
-/// What the wire asks of the cards' surroundings beside [`Env`].
-pub trait LinkEnv: Env {
+/// What the wire asks of the cards' surroundings beside what a card needs.
+pub trait LinkEnv: Journal {
     /// Reads bytes of a payload at its sender, from byte `offset` on.
     fn fetch(&mut self, payload: &Payload, offset: usize, to: &mut [u8]) -> Result<(), DmaFault>;
     /// Puts the payload of a received frame where it stays until the next call.
@@ -77,7 +77,7 @@ impl Tap {
             }
         }
         if !exact {
-            world.step(&Work::Packet(*p), env);
+            world.deliver(p, false, env);
         }
     }
 
@@ -145,7 +145,7 @@ impl Recorder {
                     p.payload = env.land(payload);
                 }
                 env.note(journal::one(p.dst.card, p.dest_qpn));
-                world.step(&Work::Packet(p), env);
+                world.deliver(&p, false, env);
             }
             Err(reason) => count(world, to, reason),
         }

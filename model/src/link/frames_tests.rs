@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::frames::*;
 use crate::packet::{Extra, Kind, Packet, Payload, PortId, Transport};
 use crate::wire::{EncodeError, Network, Path};
-use crate::{address, env::Addr};
+use crate::{address, dma::Addr};
 
 const MTUS: [usize; 5] = [256, 512, 1024, 2048, 4096];
 

@@ -7,8 +7,8 @@ use super::event::{Event, SHORT};
 use super::state::{Sim, Slot, MTU, SLOTS};
 use super::trace::{Phase, Span, Subject, Unread};
 use crate::cells::{owner, Bells};
-use crate::device::Route;
-use crate::env::{Addr, Atomic, DmaFault, Env, Undelivered, Work};
+use crate::dma::{Addr, Atomic, DmaFault, Undelivered};
+use crate::env::{Env, Work};
 use crate::packet::{Packet, Payload};
 use crate::segment::Guard;
 use crate::world::MAX_CARDS;
@@ -331,18 +331,6 @@ impl Env for SimEnv<'_> {
     fn goes_back(&mut self, card: u8, qp: u16) {
         let back = &mut self.sim.cards[card as usize].qps[qp as usize].back;
         *back = back.wrapping_add(1);
-    }
-
-    fn direct_ack(&self) -> bool {
-        false
-    }
-
-    fn route(&mut self, _: u8, _: u16) -> *mut Route {
-        unreachable!("packets take their time")
-    }
-
-    fn remember(&mut self, _: u8, _: u16, _: Route) {
-        unreachable!("packets take their time")
     }
 
     fn holds_event(&mut self, card: u8, cqn: u16, arming: u32, held: u32) -> bool {

@@ -1,7 +1,7 @@
 //! What can happen at a point of simulated time.
 
 use super::trace::{Span, Subject};
-use crate::env::Addr;
+use crate::dma::Addr;
 
 /// Bytes of a short DMA write that travels within its event.
 pub const SHORT: usize = 64;

@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::env::Addr;
+use crate::dma::Addr;
 use crate::packet::Packet;
 use crate::profile::Profile;
 

@@ -11,8 +11,8 @@ use super::env::Wall;
 use super::handoff;
 use super::runner::{note, Runner};
 use crate::cells::QpBells;
-use crate::device::express::{send, End, Lane};
 use crate::device::tables::MAX_QPS;
+use crate::express::{send, End, Lane};
 use crate::segment::Segment;
 use crate::world::{World, MAX_CARDS};
 

@@ -7,9 +7,11 @@ use super::queue::WorkQueue;
 use super::routes::Routes;
 use super::runner::note;
 use crate::cells::owner;
-use crate::device::Route;
-use crate::env::{Addr, Atomic, DmaFault, Env, Undelivered, Work};
+use crate::dma::{Addr, Atomic, DmaFault, Undelivered};
+use crate::env::{Env, Work};
+use crate::express::{Express, Route};
 use crate::here::Here;
+use crate::journal::Journal;
 use crate::link::{frames::MAX_FRAME, LinkArea, LinkEnv, Tap};
 use crate::net::Net;
 use crate::packet::{Packet, Payload};
@@ -105,6 +107,15 @@ impl<'a> Wall<'a> {
     #[inline]
     pub fn linked(&self) -> bool {
         self.linked
+    }
+
+    /// Runs a send queue: as far as possible on the express lane, where no frame is observed.
+    #[inline(always)]
+    pub fn run_send(&mut self, world: &mut World, card: u8, qp: u16) {
+        if self.linked || !world.express(card, qp, self) {
+            self.forget_routes();
+            world.cards[card as usize].run_send(qp.into(), self);
+        }
     }
 
     /// Carries a packet over the wire of frames.
@@ -355,44 +366,6 @@ impl Env for Wall<'_> {
         self.scratch.queue.send()
     }
 
-    #[inline(always)]
-    fn direct_ack(&self) -> bool {
-        !self.linked
-    }
-
-    #[inline(always)]
-    fn general(&mut self) {
-        self.guard.segment().new_generation();
-    }
-
-    #[inline(always)]
-    fn generation(&self) -> u64 {
-        self.guard.segment().generation()
-    }
-
-    #[inline(always)]
-    fn route(&mut self, card: u8, qp: u16) -> *mut Route {
-        self.routes.place(card, qp)
-    }
-
-    fn remember(&mut self, card: u8, qp: u16, route: Route) {
-        self.routes.remember(card, qp, route);
-    }
-
-    fn here(&mut self, at: Addr) -> Option<(Here, u64)> {
-        match self.guard.resolve(at.domain, at.iova)? {
-            (Backing::Extent(offset), reached) => {
-                Some((Here::new(self.guard.segment().ptr_at(offset)), reached))
-            }
-            _ => None,
-        }
-    }
-
-    #[inline(always)]
-    fn note(&mut self, word: u64) {
-        note(self.guard.segment(), word);
-    }
-
     #[cold]
     fn exists(&mut self, domain: u16) -> bool {
         self.guard.exists(domain)
@@ -468,6 +441,43 @@ impl Env for Wall<'_> {
                 self.guard.write(to.domain, to.iova, bytes).map_err(|_| Undelivered::Unwritten)
             }
             Payload::None => Ok(()),
+        }
+    }
+}
+
+impl Journal for Wall<'_> {
+    #[inline(always)]
+    fn note(&mut self, word: u64) {
+        note(self.guard.segment(), word);
+    }
+}
+
+impl Express for Wall<'_> {
+    #[inline(always)]
+    fn forget_routes(&mut self) {
+        self.guard.segment().new_generation();
+    }
+
+    #[inline(always)]
+    fn generation(&self) -> u64 {
+        self.guard.segment().generation()
+    }
+
+    #[inline(always)]
+    fn route(&mut self, card: u8, qp: u16) -> *mut Route {
+        self.routes.place(card, qp)
+    }
+
+    fn remember(&mut self, card: u8, qp: u16, route: Route) {
+        self.routes.remember(card, qp, route);
+    }
+
+    fn here(&mut self, at: Addr) -> Option<(Here, u64)> {
+        match self.guard.resolve(at.domain, at.iova)? {
+            (Backing::Extent(offset), reached) => {
+                Some((Here::new(self.guard.segment().ptr_at(offset)), reached))
+            }
+            _ => None,
         }
     }
 }

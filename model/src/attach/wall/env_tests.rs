@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use fpga_regs::{QpState, QpType, WqeCtrl, WqeOpcode, WqeSge};
 
 use super::panic_tests::with_net;
-use crate::env::{Env, Work};
+use crate::env::Env;
 
 /// More than may be under way at a time.
 const MANY: u16 = 100;
@@ -30,7 +30,7 @@ fn what_could_not_be_gathered_holds_no_buffer() {
                     (qp.state, qp.mtu_log) = (QpState::RTS, 10);
                     (qp.sq_iova, qp.domain) = (area.ptr as u64, a.segment().member());
                     a.net().bells[0].qp[usize::from(q)].sq.store(1, Ordering::Relaxed);
-                    world.step(&Work::Send { card: 0, qp: q }, env);
+                    env.run_send(world, 0, q);
                 }
                 let qps = &mut world.cards[0].qps[1..=MANY.into()];
                 let failed = qps.iter().all(|qp| qp.state == QpState::ERR);

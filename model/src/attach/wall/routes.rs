@@ -4,7 +4,7 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::device::Route;
+use crate::express::Route;
 use crate::here::Here;
 use crate::world::World;
 

@@ -12,6 +12,7 @@ use super::env::{Left, Scratch, Wall};
 use super::handoff::{self, Notes, Shared};
 use super::routes::Routes;
 use crate::env::{Env, Work};
+use crate::express::Express;
 use crate::journal;
 use crate::net::Net;
 use crate::packet::{Payload, Transport};
@@ -106,7 +107,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.run(Guard::of(self.segment(), lock), |world, env| {
             if !sent {
                 note(self.segment(), journal::one(card, qp.into()));
-                world.step(&Work::Send { card, qp }, env);
+                env.run_send(world, card, qp);
             }
         });
     }
@@ -166,7 +167,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     ) -> Result<R, LockError> {
         let guard = self.segment().lock(patience)?;
         Ok(self.run(guard, |world, env| {
-            env.general();
+            env.forget_routes();
             first(world, env)
         }))
     }
@@ -246,10 +247,11 @@ impl<S: Borrow<Segment>> Runner<S> {
                 match work {
                     Work::Packet(p) => {
                         note(self.segment(), journal::pair(p.dst.card, p.dest_qpn));
+                        env.forget_routes();
                         if env.linked() {
                             env.carry(world, p);
                         } else {
-                            world.step(work, env);
+                            world.deliver(p, true, env);
                         }
                         if p.transport != Transport::Rc {
                             note(self.segment(), journal::one(p.src.card, p.src_qpn));
@@ -258,7 +260,6 @@ impl<S: Borrow<Segment>> Runner<S> {
                         if let Payload::Stash(stash, _) = p.payload {
                             env.unstash(stash);
                         }
-                        continue;
                     }
                     Work::Send { card, qp } => {
                         let device = &world.cards[*card as usize];
@@ -271,9 +272,9 @@ impl<S: Borrow<Segment>> Runner<S> {
                         }
                         *turns = turns.saturating_sub(1);
                         note(self.segment(), journal::one(*card, (*qp).into()));
+                        env.run_send(world, *card, *qp);
                     }
                 }
-                world.step(work, env);
             }
             if !env.linked() || !env.release(world) {
                 break;
@@ -339,7 +340,7 @@ pub(crate) fn net(segment: &Segment) -> &Net {
 #[cold]
 fn recover(guard: &Guard<'_>, world: &mut World, env: &mut Wall<'_>) {
     guard.recovery_begins();
-    env.general();
+    env.forget_routes();
     // First, as what follows relies on the lists and the queues.
     for card in 0..world.count() as usize {
         world.cards[card].rebuild_timers(env);

@@ -1,7 +1,7 @@
 #![allow(unsafe_code)]
 
 use super::*;
-use crate::env::Addr;
+use crate::dma::Addr;
 
 const LOOKAHEAD: u64 = 100;
 

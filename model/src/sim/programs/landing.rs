@@ -4,7 +4,7 @@
 //! meanwhile goes the same way and does not pass it (PCIe base specification, 2.4.1), so it returns what
 //! was written: the READ or atomic that follows a WRITE depends on that.
 
-use crate::env::Addr;
+use crate::dma::Addr;
 use crate::sim::event::Event;
 use crate::sim::slab::Slab;
 use crate::sim::state::{release, Sim, EVENTS, MTU, SLOTS};

@@ -1,21 +1,12 @@
-//! The express lane: a plain message of one packet is executed at the peer within the doorbell that posts it.
-//!
-//! A WRITE or SEND that fits a packet, on a connection where nothing is under way, is most of what programs do when
-//! they are in a hurry. Nobody looks at the wire then, so no packet is made, queued and taken apart. And while
-//! nothing but such messages goes through the cards of a segment, what was found out about a connection stays true:
-//! a [`Route`] remembers it, each process has its own, and [`Env::general`] makes all of them void.
-//!
-//! The result is that of [`run_send`](super::Device::run_send), [`receive`](super::Device::receive) and
-//! [`acknowledged`](super::Device::acknowledged), to whom everything is left that is not plain; what could refuse the
-//! message is asked before anything is changed. `tests/tests/express.rs` compares the two.
+//! One plain message: checked, copied and completed at both ends, or left untouched for the slow path.
 #![allow(unsafe_code)]
 
 use fpga_regs::{CqeStatus, QpState, RecvHead, Syndrome, WqeCtrl, WqeOpcode, WqeRemote, WqeSge};
 
-use super::qp::Qp;
 use super::route::{remote_of, Route};
-use super::wqe::bytes;
-use crate::env::Env;
+use super::Express;
+use crate::device::bytes;
+use crate::device::qp::Qp;
 use crate::here::Here;
 use crate::packet::Packet;
 use crate::wire::psn;
@@ -27,11 +18,11 @@ const SOLICITED: Packet = Packet { solicited: true, ..Packet::BLANK };
 
 /// What the lane asks of its surroundings.
 pub(crate) trait Lane {
-    /// As [`Env::generation`].
+    /// As [`Express::generation`].
     fn generation(&self) -> u64;
-    /// As [`Env::note`].
+    /// As [`Journal::note`](crate::journal::Journal::note).
     fn note(&mut self, word: u64);
-    /// As [`Env::rq_producer`], of who is not watched.
+    /// As [`Env::rq_producer`](crate::env::Env::rq_producer), without watching.
     fn rq_producer(&mut self, card: u8, qp: u16) -> u32;
     /// Has [`World::sent`] called.
     fn sent(&mut self, card: u8, qp: u16, ctrl: [u64; 2]);
@@ -39,10 +30,10 @@ pub(crate) trait Lane {
     fn received(&mut self, card: u8, qp: u16, length: u32, solicited: bool);
 }
 
-/// Where the lane ended.
+/// How the lane ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The message is sent, and was the last one.
+    /// The message is sent and was the last one.
     Sent,
     /// The message is sent.
     More,
@@ -50,20 +41,20 @@ pub(crate) enum End {
     NotPlain,
     /// The route is void, or another queue pair's.
     NoRoute,
-    /// It is not known where the message lies,
+    /// The route does not cover the source of the message.
     NoLocal,
-    /// where it goes to,
+    /// The route does not cover the target of the WRITE.
     NoRemote,
-    /// or where the next receive WQE lets it go.
+    /// The route does not cover the buffer of the next receive WQE.
     NoReceive,
 }
 
-/// Executes the next message of the send queue of `q` and completes it, if it is plain and all is known that it needs;
-/// otherwise nothing is changed.
+/// Executes and completes the next message of the send queue of `q` if it is plain and the route covers it; otherwise
+/// changes nothing.
 ///
 /// # Safety
-/// The lock is held, `world` is the cards of the segment, and nobody else refers to them; `route` was found by this
-/// process.
+/// The lock is held, `world` is the cards of the segment, and there is no other reference to them; `route` was found
+/// by this process.
 #[inline(always)]
 pub(crate) unsafe fn send(
     world: *mut World,
@@ -85,7 +76,7 @@ pub(crate) unsafe fn send(
         return End::NotPlain;
     }
     let block = route.sq.add(u64::from(index & route.sq_mask) << 6);
-    // SAFETY: the same of the ring; a block has eight words.
+    // SAFETY: same argument for the ring; a block has eight words.
     let words: [u64; 6] = unsafe { block.words() };
     let ctrl = WqeCtrl::from_bytes(&bytes([words[0], words[1]]));
     // Units of 16 bytes before the data.
@@ -159,7 +150,7 @@ pub(crate) unsafe fn send(
     if ctrl.signaled() || route.signal_all {
         lane.sent(route.card, route.q, [words[0], words[1]]);
     } else {
-        // One packet and, as it was looked at, one block.
+        // One packet and, as checked above, one block.
         req.ci_psn = next;
         req.ci = req.cur;
     }
@@ -207,7 +198,7 @@ unsafe fn receive(
     resp.has_recv = true.into();
     // SAFETY: as above; both places were found for this length in this generation.
     unsafe {
-        // For whoever finds us dead.
+        // For crash recovery.
         (*peer).recv.index = head.index();
         to.copy(from, length as usize);
     }
@@ -215,13 +206,13 @@ unsafe fn receive(
     End::Sent
 }
 
-/// The lane where an environment is at hand.
-struct Within<'a, E> {
-    world: *mut World,
-    env: &'a mut E,
+/// The lane with an environment.
+pub(super) struct Within<'a, E> {
+    pub world: *mut World,
+    pub env: &'a mut E,
 }
 
-impl<E: Env> Lane for Within<'_, E> {
+impl<E: Express> Lane for Within<'_, E> {
     fn generation(&self) -> u64 {
         self.env.generation()
     }
@@ -235,7 +226,7 @@ impl<E: Env> Lane for Within<'_, E> {
     }
 
     fn sent(&mut self, card: u8, qp: u16, ctrl: [u64; 2]) {
-        // SAFETY: the world that `express` has to itself, and that nobody refers to within this call.
+        // SAFETY: `express` borrows the world exclusively and uses no reference to it during this call.
         unsafe { &mut *self.world }.sent(card, qp, ctrl, self.env);
     }
 
@@ -246,46 +237,35 @@ impl<E: Env> Lane for Within<'_, E> {
 }
 
 impl World {
-    /// Sends what is plain at the head of a send queue, and finds out what it has to know for that. False when
-    /// something is left, for [`run_send`](super::Device::run_send).
-    pub(crate) fn express<E: Env>(&mut self, card: u8, q: u16, env: &mut E) -> bool {
-        let producer = env.sq_producer(card, q);
-        // Each time a message is sent, or something found out that it needs; should somebody change the WQE meanwhile,
-        // that is not what is asked for next.
-        for _ in 0..E::TURN {
-            // SAFETY: the place is ours while the cards are run, and the environment leaves it alone.
-            let route = unsafe { &mut *env.route(card, q) };
-            let world: *mut World = self;
-            // SAFETY: the world is borrowed by this call, with the lock; all routes of a process are found here.
-            let end = unsafe { send(world, route, card, q, producer, &mut Within { world, env }) };
-            let known = match end {
-                End::Sent => return true,
-                End::More => true,
-                End::NotPlain => false,
-                End::NoRoute => self.route(card, q, env).map(|found| env.remember(card, q, found)).is_some(),
-                End::NoLocal => self.local(route, env),
-                End::NoRemote => self.remote(route, env),
-                End::NoReceive => self.receive(route, env),
-            };
-            if !known {
-                return false;
-            }
-        }
-        false
-    }
-
     /// Completes the oldest WQE of a send queue, which was sent on the lane.
     #[inline(always)]
-    pub(crate) fn sent(&mut self, card: u8, qp: u16, ctrl: [u64; 2], env: &mut impl Env) {
+    pub(crate) fn sent(&mut self, card: u8, qp: u16, ctrl: [u64; 2], env: &mut impl Express) {
         let ctrl = WqeCtrl::from_bytes(&bytes(ctrl));
         self.cards[card as usize].complete_head(qp.into(), &ctrl, 1, env);
+        self.completed(card, qp, env);
     }
 
     /// Completes the receive WQE in use with a SEND that came on the lane.
     #[inline(always)]
-    pub(crate) fn received(&mut self, card: u8, qp: u16, length: u32, solicited: bool, env: &mut impl Env) {
+    pub(crate) fn received(
+        &mut self,
+        card: u8,
+        qp: u16,
+        length: u32,
+        solicited: bool,
+        env: &mut impl Express,
+    ) {
         let packet = if solicited { &SOLICITED } else { &PLAIN };
         let (status, syndrome) = (CqeStatus::SUCCESS, Syndrome::NONE);
         self.cards[card as usize].complete_recv(qp.into(), status, syndrome, false, length, packet, env);
+        self.completed(card, qp, env);
+    }
+
+    /// A CQE that overran its CQ has brought all QPs of the CQ to error, this one among them.
+    #[inline(always)]
+    fn completed(&self, card: u8, qp: u16, env: &mut impl Express) {
+        if self.cards[card as usize].qps[qp as usize].state == QpState::ERR {
+            env.forget_routes();
+        }
     }
 }

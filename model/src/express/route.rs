@@ -6,11 +6,10 @@ use std::ptr::null_mut;
 
 use fpga_regs::{Access, QpState, QpType, WqeCtrl, WqeOpcode, WqeRemote, WqeSge};
 
-use super::keys::KeyError;
-use super::qp::{Qp, IDLE};
-use super::wqe::bytes;
-use super::Device;
-use crate::env::{Addr, Env};
+use super::Express;
+use crate::device::qp::{Qp, IDLE};
+use crate::device::{bytes, Device, KeyError, KeyRange};
+use crate::dma::Addr;
 use crate::here::Here;
 use crate::journal;
 use crate::world::World;
@@ -37,7 +36,7 @@ impl Piece {
 }
 
 /// What was found out about the two ends of a connection. True as long as nothing but plain messages goes through the
-/// cards: its generation is [`Env::generation`].
+/// cards: its generation is [`Express::generation`].
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Route {
@@ -128,7 +127,7 @@ pub(super) fn remote_of(words: &[u64; 6]) -> WqeRemote {
 
 impl World {
     /// Finds out what a plain message of this QP has to know. `None` when the connection is not up and idle.
-    pub(super) fn route(&self, card: u8, q: u16, env: &mut impl Env) -> Option<Route> {
+    pub(super) fn route(&self, card: u8, q: u16, env: &mut impl Express) -> Option<Route> {
         let qp = &self.cards[card as usize].qps[q as usize];
         if !qp.used.get()
             || qp.state != QpState::RTS
@@ -194,7 +193,7 @@ impl World {
 
     /// Looks for the source of the next message in the sender's keys.
     #[cold]
-    pub(super) fn local(&self, route: &mut Route, env: &mut impl Env) -> bool {
+    pub(super) fn local(&self, route: &mut Route, env: &mut impl Express) -> bool {
         let words = self.next_wqe(route);
         let ctrl = WqeCtrl::from_bytes(&bytes([words[0], words[1]]));
         let data = if ctrl.opcode() == WqeOpcode::WRITE { 4 } else { 2 };
@@ -209,7 +208,7 @@ impl World {
 
     /// Looks for the place of the next WRITE in the peer's keys.
     #[cold]
-    pub(super) fn remote(&self, route: &mut Route, env: &mut impl Env) -> bool {
+    pub(super) fn remote(&self, route: &mut Route, env: &mut impl Express) -> bool {
         let words = self.next_wqe(route);
         let length = WqeCtrl::from_bytes(&bytes([words[0], words[1]])).length();
         let at = remote_of(&words);
@@ -225,7 +224,7 @@ impl World {
 
     /// Looks for the place of the next receive WQE in the peer's keys.
     #[cold]
-    pub(super) fn receive(&self, route: &mut Route, env: &mut impl Env) -> bool {
+    pub(super) fn receive(&self, route: &mut Route, env: &mut impl Express) -> bool {
         let device = &self.cards[route.peer_card as usize];
         let Qp { pd, ref resp, .. } = device.qps[route.peer as usize];
         // SAFETY: the lane ended at this WQE: the route is of this generation.
@@ -239,7 +238,7 @@ impl World {
 }
 
 /// Where a ring is, if this process reaches all of it.
-fn ring(at: Addr, bytes: u64, env: &mut impl Env) -> Option<Here> {
+fn ring(at: Addr, bytes: u64, env: &mut impl Express) -> Option<Here> {
     env.here(at).filter(|(_, reached)| *reached >= bytes).map(|(here, _)| here)
 }
 
@@ -250,8 +249,8 @@ impl Device {
         key: u32,
         va: u64,
         length: u32,
-        env: &mut impl Env,
-        check: impl FnOnce(u32, u64, u64) -> Result<super::keys::Range, KeyError>,
+        env: &mut impl Express,
+        check: impl FnOnce(u32, u64, u64) -> Result<KeyRange, KeyError>,
     ) -> Option<Piece> {
         let length = length.into();
         let range = check(key, va, length).ok()?;
