@@ -1,8 +1,8 @@
 //! The rdma-core provider: what libibverbs loads to drive a Verbena card.
 //!
 //! Built as `libverbena.so` and found by libibverbs through a `.driver` file. [`abi`] is how the two
-//! meet, [`verbs`] is the translation between libibverbs' structs and the driver. A message's way
-//! begins at `ibv_post_send`, in [`verbs::post`].
+//! meet, [`verbs`] is the translation between libibverbs' structs and the driver. A message begins at
+//! `ibv_post_send`, in [`verbs::post`].
 
 pub mod abi;
 pub mod verbs;

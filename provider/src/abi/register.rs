@@ -11,10 +11,8 @@ use super::private::{verbs_device, verbs_device_ops, verbs_register_driver_34, v
 use contract::release;
 
 use super::write_hook;
-use crate::verbs::context;
-
-/// Devices of this provider are called by this name and a number.
-pub const DEVICE_NAME: &str = "verbena";
+use crate::verbs::context::card_index;
+use crate::verbs::open;
 
 struct Shared(verbs_device_ops);
 // SAFETY: the operations are constant, and their pointers point to constants.
@@ -27,7 +25,7 @@ static DEVICE_OPS: Shared = Shared(verbs_device_ops {
     match_table: null(),
     static_providers: null(),
     match_device: Some(match_device),
-    alloc_context: Some(context::alloc_context),
+    alloc_context: Some(open::alloc_context),
     import_context: None,
     alloc_device: Some(alloc_device),
     uninit_device: Some(uninit_device),
@@ -71,14 +69,6 @@ fn refused() -> Option<String> {
     release::refused(Path::new(OsStr::from_bytes(path.to_bytes())), newer)
 }
 
-/// The number in `verbena<n>`, if it is such a name.
-pub fn card_index(name: &CStr) -> Option<u32> {
-    let digits = name.to_str().ok()?.strip_prefix(DEVICE_NAME)?;
-    // No sign, and no second spelling of the same number.
-    let number: u32 = digits.parse().ok()?;
-    (number.to_string() == digits).then_some(number)
-}
-
 /// # Safety
 /// `text` must be terminated by a zero.
 unsafe fn c_str<'a>(text: *const c_char) -> &'a CStr {
@@ -101,18 +91,4 @@ unsafe extern "C" fn alloc_device(_sysfs: *mut verbs_sysfs_dev) -> *mut verbs_de
 unsafe extern "C" fn uninit_device(device: *mut verbs_device) {
     // SAFETY: comes from alloc_device, and libibverbs has dropped its last reference.
     unsafe { libc::free(device.cast()) };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::card_index;
-
-    #[test]
-    fn only_our_names_match() {
-        assert_eq!(card_index(c"verbena0"), Some(0));
-        assert_eq!(card_index(c"verbena12"), Some(12));
-        for other in [c"verbena", c"verbena00", c"verbena+1", c"verbena0x", c"mlx5_0", c"xverbena0"] {
-            assert_eq!(card_index(other), None, "{other:?}");
-        }
-    }
 }

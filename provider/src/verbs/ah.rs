@@ -1,4 +1,4 @@
-//! Address handles, address vectors, and multicast groups.
+//! Address handles and address vectors.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -8,7 +8,6 @@ use rdma_sys::*;
 
 use super::errno::{object, status};
 use super::pd::Pd;
-use super::qp::Qp;
 
 #[repr(C)]
 struct Ah {
@@ -84,30 +83,6 @@ pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
     status(|| {
         // SAFETY: comes from create_ah. Posted work requests hold a copy of what they need.
         drop(unsafe { Box::from_raw(ah.cast::<Ah>()) });
-        Ok(())
-    })
-}
-
-/// `ibv_attach_mcast`.
-///
-/// # Safety
-/// Called by libibverbs with a live queue pair and a GID.
-pub unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> c_int {
-    status(|| {
-        // SAFETY: as the caller promises; every bit pattern is a valid GID.
-        unsafe { Qp::of(qp).driver.attach_mcast(&(*gid).raw)? };
-        Ok(())
-    })
-}
-
-/// `ibv_detach_mcast`.
-///
-/// # Safety
-/// Called by libibverbs with a live queue pair and a GID.
-pub unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> c_int {
-    status(|| {
-        // SAFETY: as the caller promises; every bit pattern is a valid GID.
-        unsafe { Qp::of(qp).driver.detach_mcast(&(*gid).raw)? };
         Ok(())
     })
 }

@@ -1,28 +1,39 @@
 //! An open device.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_void, CStr, OsStr};
+use std::ffi::CStr;
 use std::mem::offset_of;
-use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::ptr::null_mut;
 use std::sync::Arc;
 
-use rdma_sys::{ibv_context, ibv_device, verbs_context};
+use rdma_sys::{ibv_context, verbs_context};
 
 use super::card::{Card, Device};
-use super::errno::{object, set_errno, Errno, Result};
+use super::errno::{set_errno, Errno, Result};
 use super::events::Events;
-use super::{fork, ops};
-use crate::abi::private::{_verbs_init_and_alloc_context, verbs_set_ops, verbs_uninit_context};
-use crate::abi::{register, write_hook};
+use super::fork;
+use crate::abi::private::verbs_uninit_context;
+use crate::abi::write_hook;
+
+/// Devices of this provider have this name and a number.
+const DEVICE_NAME: &str = "verbena";
+
+/// The number in `verbena<n>`, if it is such a name.
+pub fn card_index(name: &CStr) -> Option<u32> {
+    let digits = name.to_str().ok()?.strip_prefix(DEVICE_NAME)?;
+    // No sign, and no second spelling of the same number.
+    let number: u32 = digits.parse().ok()?;
+    (number.to_string() == digits).then_some(number)
+}
 
 /// What `_verbs_init_and_alloc_context` allocates.
 #[repr(C)]
 pub struct VContext {
-    verbs: verbs_context,
-    open: *mut Context,
+    /// The part of libibverbs.
+    pub verbs: verbs_context,
+    /// The part that is Rust.
+    pub open: *mut Context,
 }
 
 /// The part of a context that is Rust.
@@ -45,9 +56,10 @@ impl Context {
         unsafe { &*(*whole).open }
     }
 
-    fn open(name: &CStr, dir: &Path) -> std::result::Result<(Self, OwnedFd), (Errno, String)> {
+    /// Opens the card that has this name, described in the sysfs folder `dir`; also returns what becomes `async_fd`.
+    pub fn open(name: &CStr, dir: &Path) -> std::result::Result<(Self, OwnedFd), (Errno, String)> {
         let no_device = || (Errno(libc::ENODEV), "this name is not ours".into());
-        let card = register::card_index(name).ok_or_else(no_device)?;
+        let card = card_index(name).ok_or_else(no_device)?;
         super::timeline::exempt();
         let card = Card::open(dir, card).map_err(|error| (Errno(libc::ENODEV), error))?;
         let device = Device::open(card).map_err(|error| (Errno(error.errno()), error.to_string()))?;
@@ -55,68 +67,6 @@ impl Context {
         let (events, async_fd) =
             Events::new(device.clone()).map_err(|error| (error, "no pipe for events".into()))?;
         Ok((Self { device, events }, async_fd))
-    }
-}
-
-fn make_channel(context: usize) -> std::result::Result<RawFd, c_int> {
-    // SAFETY: the hook is told to forget the context before it is freed.
-    let context = unsafe { &*(context as *const Context) };
-    context.events.make_channel().map_err(|error| error.0)
-}
-
-/// `ibv_open_device`.
-///
-/// # Safety
-/// Called by libibverbs with a device of this provider and a descriptor that becomes ours.
-pub unsafe extern "C" fn alloc_context(
-    device: *mut ibv_device,
-    cmd_fd: c_int,
-    _private: *mut c_void,
-) -> *mut verbs_context {
-    object(|| {
-        // SAFETY: VContext begins with the verbs_context, hence the offset of null.
-        let whole =
-            unsafe { _verbs_init_and_alloc_context(device, cmd_fd, size_of::<VContext>(), null_mut(), 0) }
-                .cast::<VContext>();
-        if whole.is_null() {
-            return Err(Errno::last());
-        }
-        // SAFETY: libibverbs keeps the strings of a device terminated.
-        let (name, dir) = unsafe {
-            let dir = CStr::from_ptr((*device).ibdev_path.as_ptr());
-            (CStr::from_ptr((*device).name.as_ptr()), Path::new(OsStr::from_bytes(dir.to_bytes())))
-        };
-        match Context::open(name, dir) {
-            // SAFETY: a fresh context that nobody else knows yet.
-            Ok((context, async_fd)) => unsafe { Ok(finish(whole, context, async_fd)) },
-            Err((errno, why)) => {
-                eprintln!("verbena: cannot open {}: {why}", name.to_string_lossy());
-                // SAFETY: undoes the allocation above; this closes cmd_fd.
-                unsafe {
-                    verbs_uninit_context(&raw mut (*whole).verbs);
-                    libc::free(whole.cast());
-                }
-                Err(errno)
-            }
-        }
-    })
-}
-
-/// # Safety
-/// `whole` must be fresh from libibverbs.
-unsafe fn finish(whole: *mut VContext, context: Context, async_fd: OwnedFd) -> *mut verbs_context {
-    let vectors = context.device.eq_vectors();
-    let open = Box::into_raw(Box::new(context));
-    // SAFETY: as the caller promises; the fields are set before libibverbs shows the context.
-    unsafe {
-        (*whole).open = open;
-        let verbs = &raw mut (*whole).verbs;
-        (*verbs).context.async_fd = async_fd.into_raw_fd();
-        (*verbs).context.num_comp_vectors = vectors as c_int;
-        verbs_set_ops(verbs, &ops::OPS);
-        write_hook::answer_for((*verbs).context.cmd_fd, make_channel, open as usize);
-        fork::opened(verbs);
-        verbs
     }
 }
 
@@ -143,5 +93,19 @@ pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
     .map_err(|_| Errno::EIO);
     if let Err(error) = freed {
         set_errno(error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::card_index;
+
+    #[test]
+    fn only_our_names_match() {
+        assert_eq!(card_index(c"verbena0"), Some(0));
+        assert_eq!(card_index(c"verbena12"), Some(12));
+        for other in [c"verbena", c"verbena00", c"verbena+1", c"verbena0x", c"mlx5_0", c"xverbena0"] {
+            assert_eq!(card_index(other), None, "{other:?}");
+        }
     }
 }

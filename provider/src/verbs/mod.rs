@@ -1,4 +1,19 @@
 //! The verbs: translation between libibverbs' structs and the driver, and nothing else.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `open`, `context`, `ops` | `ibv_open_device`, an open device, the list of operations |
+//! | `device` | what the device and its ports can do |
+//! | [`card`] | which backend the driver uses |
+//! | `pd`, `mr`, `mw`, `ah` | protection domains, memory regions and windows, address handles |
+//! | `cq`, `cq_ex` | completion queues: `ibv_poll_cq`, and the extended form |
+//! | `qp`, `qp_modify`, `srq` | queue pairs, their attributes and multicast groups, shared receive queues |
+//! | [`post`] | `ibv_post_send` and `ibv_post_recv`: the data path |
+//! | `qp_ex`, `wr_builder` | the `ibv_wr_*` calls, and the chain that they build |
+//! | `events`, `event_state`, `event_pipe` | the event thread, what an event is about, the pipes that programs read |
+//! | `timeline` | simulated time: answers to the clock library |
+//! | `fork` | what a forked child finds |
+//! | `errno` | errors, and the wall against panics |
 
 pub mod ah;
 pub mod card;
@@ -13,6 +28,7 @@ pub mod events;
 pub mod fork;
 pub mod mr;
 pub mod mw;
+pub mod open;
 pub mod ops;
 pub mod pd;
 pub mod post;

@@ -7,7 +7,7 @@ use crate::abi::private::verbs_context_ops;
 pub static OPS: verbs_context_ops = verbs_context_ops {
     alloc_mw: Some(mw::alloc_mw),
     alloc_pd: Some(pd::alloc_pd),
-    attach_mcast: Some(ah::attach_mcast),
+    attach_mcast: Some(qp_modify::attach_mcast),
     create_ah: Some(ah::create_ah),
     create_cq: Some(cq::create_cq),
     create_cq_ex: Some(cq_ex::create_cq_ex),
@@ -21,7 +21,7 @@ pub static OPS: verbs_context_ops = verbs_context_ops {
     destroy_cq: Some(cq::destroy_cq),
     destroy_qp: Some(qp::destroy_qp),
     destroy_srq: Some(srq::destroy_srq),
-    detach_mcast: Some(ah::detach_mcast),
+    detach_mcast: Some(qp_modify::detach_mcast),
     free_context: Some(context::free_context),
     get_srq_num: Some(srq::get_srq_num),
     modify_qp: Some(qp_modify::modify_qp),

@@ -18,7 +18,6 @@ use super::event_state::Kind;
 use super::events::Acknowledged;
 use super::pd::Pd;
 use super::qp_ex;
-use super::qp_modify::ibv_caps_of;
 use super::srq::Srq;
 use super::wr_builder::Builder;
 use crate::abi::private::{verbs_qp, VERBS_QP_EX};
@@ -49,6 +48,17 @@ impl Qp {
     fn whole(qp: *mut ibv_qp) -> *mut Self {
         // `verbs` begins with the ibv_qp.
         qp.wrapping_byte_sub(offset_of!(Self, verbs)).cast()
+    }
+}
+
+/// Sizes as verbs lay them out.
+pub fn ibv_caps_of(caps: &QpCaps) -> ibv_qp_cap {
+    ibv_qp_cap {
+        max_send_wr: caps.max_send_wr,
+        max_recv_wr: caps.max_recv_wr,
+        max_send_sge: caps.max_send_sge,
+        max_recv_sge: caps.max_recv_sge,
+        max_inline_data: caps.max_inline,
     }
 }
 

@@ -92,84 +92,27 @@ unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
     drop(builder.post.take());
 }
 
-unsafe extern "C" fn wr_rdma_write(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64) {
-    // SAFETY: between ibv_wr_start and ibv_wr_complete, as in all functions below.
-    unsafe {
-        begin(qp, WqeOpcode::WRITE, |wr| {
-            wr.rkey = rkey;
-            wr.remote_addr = remote_addr;
-        });
-    }
+/// Calls that begin a work request and set fields of it.
+macro_rules! requests {
+    ($($name:ident($($argument:ident: $type:ty),*) = $opcode:ident { $($field:ident: $value:expr),* };)*) => {
+        $(unsafe extern "C" fn $name(qp: *mut ibv_qp_ex $(, $argument: $type)*) {
+            // SAFETY: between ibv_wr_start and ibv_wr_complete, as in all functions below.
+            unsafe { begin(qp, WqeOpcode::$opcode, |_wr| { $(_wr.$field = $value;)* }) };
+        })*
+    };
 }
 
-unsafe extern "C" fn wr_rdma_write_imm(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64, imm: __be32) {
-    // SAFETY: see wr_rdma_write.
-    unsafe {
-        begin(qp, WqeOpcode::WRITE_WITH_IMM, |wr| {
-            wr.rkey = rkey;
-            wr.remote_addr = remote_addr;
-            wr.imm = imm;
-        });
-    }
-}
-
-unsafe extern "C" fn wr_rdma_read(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64) {
-    // SAFETY: see wr_rdma_write.
-    unsafe {
-        begin(qp, WqeOpcode::READ, |wr| {
-            wr.rkey = rkey;
-            wr.remote_addr = remote_addr;
-        });
-    }
-}
-
-unsafe extern "C" fn wr_send(qp: *mut ibv_qp_ex) {
-    // SAFETY: see wr_rdma_write.
-    unsafe { begin(qp, WqeOpcode::SEND, |_| {}) };
-}
-
-unsafe extern "C" fn wr_send_imm(qp: *mut ibv_qp_ex, imm: __be32) {
-    // SAFETY: see wr_rdma_write.
-    unsafe { begin(qp, WqeOpcode::SEND_WITH_IMM, |wr| wr.imm = imm) };
-}
-
-unsafe extern "C" fn wr_send_inv(qp: *mut ibv_qp_ex, rkey: u32) {
-    // SAFETY: see wr_rdma_write.
-    unsafe { begin(qp, WqeOpcode::SEND_WITH_INV, |wr| wr.imm = rkey) };
-}
-
-unsafe extern "C" fn wr_local_inv(qp: *mut ibv_qp_ex, rkey: u32) {
-    // SAFETY: see wr_rdma_write.
-    unsafe { begin(qp, WqeOpcode::LOCAL_INV, |wr| wr.imm = rkey) };
-}
-
-unsafe extern "C" fn wr_atomic_cmp_swp(
-    qp: *mut ibv_qp_ex,
-    rkey: u32,
-    remote_addr: u64,
-    compare: u64,
-    swap: u64,
-) {
-    // SAFETY: see wr_rdma_write.
-    unsafe {
-        begin(qp, WqeOpcode::CMP_SWAP, |wr| {
-            wr.rkey = rkey;
-            wr.remote_addr = remote_addr;
-            wr.compare_add = compare;
-            wr.swap = swap;
-        });
-    }
-}
-
-unsafe extern "C" fn wr_atomic_fetch_add(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64, add: u64) {
-    // SAFETY: see wr_rdma_write.
-    unsafe {
-        begin(qp, WqeOpcode::FETCH_ADD, |wr| {
-            wr.rkey = rkey;
-            wr.remote_addr = remote_addr;
-            wr.compare_add = add;
-        });
-    }
+requests! {
+    wr_rdma_write(key: u32, at: u64) = WRITE { rkey: key, remote_addr: at };
+    wr_rdma_write_imm(key: u32, at: u64, imm: __be32) = WRITE_WITH_IMM { rkey: key, remote_addr: at, imm: imm };
+    wr_rdma_read(key: u32, at: u64) = READ { rkey: key, remote_addr: at };
+    wr_send() = SEND {};
+    wr_send_imm(imm: __be32) = SEND_WITH_IMM { imm: imm };
+    wr_send_inv(key: u32) = SEND_WITH_INV { imm: key };
+    wr_local_inv(key: u32) = LOCAL_INV { imm: key };
+    wr_atomic_cmp_swp(key: u32, at: u64, compare: u64, swap: u64)
+        = CMP_SWAP { rkey: key, remote_addr: at, compare_add: compare, swap: swap };
+    wr_atomic_fetch_add(key: u32, at: u64, add: u64) = FETCH_ADD { rkey: key, remote_addr: at, compare_add: add };
 }
 
 unsafe extern "C" fn wr_bind_mw(
@@ -178,7 +121,7 @@ unsafe extern "C" fn wr_bind_mw(
     rkey: u32,
     info: *const ibv_mw_bind_info,
 ) {
-    // SAFETY: see wr_rdma_write; the window and the region are live.
+    // SAFETY: see `requests`; the window and the region are live.
     unsafe {
         match bind_of(mw, &*info) {
             Ok(bind) => begin(qp, WqeOpcode::BIND_MW, |wr| {
@@ -191,7 +134,7 @@ unsafe extern "C" fn wr_bind_mw(
 }
 
 unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, remote_qpn: u32, remote_qkey: u32) {
-    // SAFETY: see wr_rdma_write; the address handle lives until the chain is complete.
+    // SAFETY: see `requests`; the address handle lives until the chain is complete.
     unsafe {
         let ah = driver_ah(ah);
         builder(qp).set(|wr| {
@@ -203,14 +146,14 @@ unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, remote_
 }
 
 unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
-    // SAFETY: see wr_rdma_write.
+    // SAFETY: see `requests`.
     let builder = unsafe { builder(qp) };
     builder.sges[0] = Sge { addr, length, lkey };
     builder.parts = Parts::Sges(1);
 }
 
 unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *const ibv_sge) {
-    // SAFETY: see wr_rdma_write.
+    // SAFETY: see `requests`.
     let builder = unsafe { builder(qp) };
     if count > MAX_SGE {
         return builder.fail(Errno::EINVAL);
@@ -229,7 +172,7 @@ unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, l
 }
 
 unsafe extern "C" fn wr_set_inline_data_list(qp: *mut ibv_qp_ex, count: usize, list: *const ibv_data_buf) {
-    // SAFETY: see wr_rdma_write.
+    // SAFETY: see `requests`.
     let builder = unsafe { builder(qp) };
     let mut end = 0;
     for index in 0..count {

@@ -9,7 +9,7 @@ use rdma_sys::*;
 
 use super::ah::{attr_of, ibv_attr_of};
 use super::errno::{status, Errno, Result};
-use super::qp::Qp;
+use super::qp::{ibv_caps_of, Qp};
 
 fn state_of(state: ibv_qp_state::Type) -> Result<QpState> {
     match state {
@@ -62,17 +62,6 @@ fn driver_attr(attr: &ibv_qp_attr, mask: AttrMask) -> Result<QpAttr> {
     out.rnr_retry = attr.rnr_retry;
     out.en_sqd_async_notify = attr.en_sqd_async_notify != 0;
     Ok(out)
-}
-
-/// Sizes as verbs lay them out.
-pub fn ibv_caps_of(caps: &QpCaps) -> ibv_qp_cap {
-    ibv_qp_cap {
-        max_send_wr: caps.max_send_wr,
-        max_recv_wr: caps.max_recv_wr,
-        max_send_sge: caps.max_send_sge,
-        max_recv_sge: caps.max_recv_sge,
-        max_inline_data: caps.max_inline,
-    }
 }
 
 fn ibv_attr(attr: &QpAttr, caps: &QpCaps) -> ibv_qp_attr {
@@ -143,6 +132,30 @@ pub unsafe extern "C" fn query_qp(
                 sq_sig_all: how.sq_sig_all.into(),
             });
         }
+        Ok(())
+    })
+}
+
+/// `ibv_attach_mcast`.
+///
+/// # Safety
+/// Called by libibverbs with a live queue pair and a GID.
+pub unsafe extern "C" fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> c_int {
+    status(|| {
+        // SAFETY: as the caller promises; every bit pattern is a valid GID.
+        unsafe { Qp::of(qp).driver.attach_mcast(&(*gid).raw)? };
+        Ok(())
+    })
+}
+
+/// `ibv_detach_mcast`.
+///
+/// # Safety
+/// Called by libibverbs with a live queue pair and a GID.
+pub unsafe extern "C" fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> c_int {
+    status(|| {
+        // SAFETY: as the caller promises; every bit pattern is a valid GID.
+        unsafe { Qp::of(qp).driver.detach_mcast(&(*gid).raw)? };
         Ok(())
     })
 }

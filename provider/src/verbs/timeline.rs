@@ -1,5 +1,8 @@
 //! The program's clock is the card's: what the preloaded clock library asks is answered by the
 //! simulation that the card runs in.
+//!
+//! A panic in one of the functions that the clock library calls ends the process: none of them has a result that could
+//! say so.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
