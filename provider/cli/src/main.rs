@@ -4,11 +4,12 @@
 //! | module | commands |
 //! |---|---|
 //! | [`launch`] | `run`, `up`, `down`: programs that see the cards |
-//! | [`net`] | the keeper of a net, `serve`, what lies on the wire |
+//! | [`net`] | the keeper of a net, `serve`, the wire between the cards |
 //! | [`doctor`] | `doctor` |
 //! | [`perftest`], [`measured`], [`compare`], [`trace`] | perftest's figures: one run, a matrix, where the time goes |
 //! | [`board`], [`pci`] | a card in a slot: `list`, `bind`, `probe`, `regs`, `selftest`, `bench`, `top`, `record` |
 //! | [`card`], [`decode`], [`export`] | profiles and definitions |
+//! | [`plot`], [`output`], [`args`] | what several of them use: plots, printing, options |
 
 // What cannot be printed is reported: see `output`.
 #![deny(clippy::print_stdout)]
@@ -28,6 +29,7 @@ mod measured;
 mod net;
 mod pci;
 mod perftest;
+mod plot;
 mod trace;
 
 use std::process::ExitCode;

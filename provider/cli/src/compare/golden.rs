@@ -9,7 +9,7 @@ use anyhow::{bail, Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::matrix::Set;
-use super::Done;
+use super::plan::Done;
 use crate::args::Clock;
 use crate::measured::{Figure, Row};
 

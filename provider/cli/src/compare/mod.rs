@@ -1,4 +1,14 @@
 //! `verbena compare`: many perftest runs on modelled cards, beside published and own measurements.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `matrix`, `plan` | groups of runs; what is run, and running it |
+//! | `published`, `added` | measurements of others, and the user's own |
+//! | `curves` | results side by side: panels, differing settings, ratios |
+//! | `budgets` | where the time of a message goes, on each card |
+//! | `report`, `phases` | the page |
+//! | `table` | CSV files, and the summary for the terminal |
+//! | `golden` | `--save` and `--check` |
 
 mod added;
 mod budgets;
@@ -6,96 +16,22 @@ mod curves;
 mod golden;
 mod matrix;
 mod phases;
-mod picture;
-mod plots;
+mod plan;
 mod published;
 mod report;
 mod table;
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{bail, Context, Result};
-use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
-use model::profile::Profile;
 
-use self::budgets::CardBudget;
-use self::curves::{place, Curve, Kind, Panel};
+use self::curves::place;
 use self::golden::Golden;
-use self::matrix::{Axis, Cell, Group, Set};
-use self::published::Published;
-use super::measured::run::Job;
-use super::measured::{text, Measurement, Setting};
+pub use self::plan::CompareArgs;
+use self::plan::{Outcome, Plan};
 use super::perftest::signals;
-use super::perftest::table::Table;
-use crate::args::Clock;
 use crate::output;
-
-const DEFAULT_CARDS: [&str; 2] = ["f10a", "cx4lx"];
-/// Where no published measurement of the card says otherwise.
-const DEFAULT_MTU: u32 = 1024;
-
-/// Options of `verbena compare`.
-#[derive(Args)]
-pub struct CompareArgs {
-    /// Card profiles, names or files (default f10a,cx4lx)
-    #[arg(long, value_delimiter = ',', value_name = "PROFILE,...")]
-    cards: Vec<String>,
-    /// Groups of tests: write_bw, read_bw, send_bw, write_lat, read_lat, send_lat, inline, bidir,
-    /// mtu, qps (default all)
-    #[arg(long, value_delimiter = ',', value_name = "GROUP,...")]
-    tests: Vec<String>,
-    /// Which sizes, and how many iterations (default quick)
-    #[arg(long, value_enum)]
-    set: Option<Set>,
-    /// The clock of the programs (default virtual)
-    #[arg(long, value_enum)]
-    clock: Option<Clock>,
-    /// A published measurement as CSV, besides those of the cards that come with Verbena
-    #[arg(long, value_name = "FILE")]
-    reference: Vec<PathBuf>,
-    /// Your own measurement: perftest's output or its --out_json file, old or new form
-    #[arg(long, value_name = "FILE=LABEL")]
-    add: Vec<String>,
-    /// Directory for report.html and the CSV files
-    #[arg(long, short, value_name = "DIR", default_value = "verbena-compare")]
-    out: PathBuf,
-    /// Keep the figures as a golden file
-    #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
-    /// Run what the golden file was made with, and fail where a figure differs
-    #[arg(long, value_name = "FILE")]
-    check: Option<PathBuf>,
-    /// How far a figure may be off for --check
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0, requires = "check")]
-    tolerance: f64,
-}
-
-/// A cell and what came of it.
-pub struct Done {
-    cell: Cell,
-    run: Measurement,
-}
-
-/// What is run, after defaults.
-struct Plan {
-    cards: Vec<String>,
-    tests: Vec<String>,
-    groups: Vec<Group>,
-    set: Set,
-    clock: Clock,
-    published: Vec<Published>,
-}
-
-/// Everything that the report shows.
-struct Outcome {
-    panels: Vec<Panel>,
-    budgets: Vec<CardBudget>,
-    /// Runs that failed, and measurements that no panel fits.
-    notes: Vec<String>,
-}
 
 /// Runs the matrix and writes the report; exit code 1 when a run failed or a figure changed.
 pub fn compare(args: CompareArgs) -> Result<u8> {
@@ -158,7 +94,7 @@ fn put(args: &CompareArgs, plan: &Plan, outcome: &Outcome) -> Result<()> {
         ("ratios.csv".to_owned(), table::ratios(&outcome.panels)),
     ];
     for panel in &outcome.panels {
-        files.extend(picture::svg(panel)?.map(|svg| (format!("{}.svg", panel.group.name), svg)));
+        files.extend(report::picture(panel)?.map(|svg| (format!("{}.svg", panel.group.name), svg)));
     }
     let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
     let written = format!("verbena: wrote into {}: {}", args.out.display(), names.join(", "));
@@ -168,172 +104,4 @@ fn put(args: &CompareArgs, plan: &Plan, outcome: &Outcome) -> Result<()> {
     }
     eprintln!("{written}");
     Ok(())
-}
-
-impl Plan {
-    fn new(args: &CompareArgs, golden: Option<&Golden>) -> Result<Plan> {
-        let or_golden = |given: &[String], golden: Option<&Vec<String>>, default: &[&str]| match golden {
-            _ if !given.is_empty() => given.to_vec(),
-            Some(golden) => golden.clone(),
-            None => default.iter().map(|name| (*name).to_owned()).collect(),
-        };
-        let clock = args.clock.or(golden.map(|golden| golden.clock)).unwrap_or(Clock::Virtual);
-        let set = args.set.or(golden.map(|golden| golden.set)).unwrap_or_default();
-        let tests = or_golden(&args.tests, golden.map(|golden| &golden.tests), &[]);
-        // With the wall clock there is nothing of a card's speed to compare, so one card is enough.
-        let default: &[&str] = if clock == Clock::Wall { &DEFAULT_CARDS[..1] } else { &DEFAULT_CARDS };
-        let cards = or_golden(&args.cards, golden.map(|golden| &golden.cards), default);
-        for card in &cards {
-            Profile::load(card).with_context(|| format!("--cards: {card}"))?;
-        }
-        let mut published = published::built_in()?;
-        published.retain(|known| cards.iter().any(|card| Some(card.as_str()) == known.card));
-        for path in &args.reference {
-            let text = fs::read_to_string(path)
-                .with_context(|| format!("--reference: reading {}", path.display()))?;
-            let read = published::parse(&text).with_context(|| format!("--reference: {}", path.display()))?;
-            // Given explicitly, a file that is built in too is shown once.
-            published.retain(|known| known.label != read.label);
-            published.push(read);
-        }
-        Ok(Plan { groups: matrix::groups(&tests)?, cards, tests, set, clock, published })
-    }
-
-    /// The MTU of a card's published measurements, so that they can be compared.
-    fn mtu(&self, card: &str) -> u32 {
-        let known = self.published.iter().filter(|known| known.card == Some(card));
-        let mut settings =
-            known.flat_map(|known| &known.runs).filter_map(|run| run.settings.get(&Setting::Mtu));
-        settings.next().and_then(|mtu| mtu.parse().ok()).unwrap_or(DEFAULT_MTU)
-    }
-
-    fn cells(&self) -> Vec<Cell> {
-        let of_group = |group: &Group| {
-            let group = *group;
-            self.cards.iter().flat_map(move |card| matrix::cells(group, card, self.set, self.mtu(card)))
-        };
-        self.groups.iter().flat_map(of_group).collect()
-    }
-
-    fn bar(&self) -> ProgressBar {
-        let rows: usize = self.cells().iter().map(|cell| cell.rows).sum();
-        let budgets = if self.clock == Clock::Virtual { self.budget_cells().len() } else { 0 };
-        let bar = ProgressBar::new((rows + budgets) as u64);
-        let style = ProgressStyle::with_template("{spinner} [{elapsed}] {bar:30} {pos}/{len} results, {msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        bar
-    }
-
-    /// Runs every cell; a failed one is noted and the others go on.
-    fn run(&self, dir: &Path, bar: &ProgressBar) -> Result<(Vec<Done>, Vec<String>)> {
-        let (mut done, mut failed) = (Vec::new(), Vec::new());
-        let mut position = 0;
-        for cell in self.cells() {
-            let job = Job {
-                card: Some(cell.card.clone()),
-                clock: self.clock,
-                launcher: cell.launcher.clone(),
-                trace: None,
-                test: cell.group.test.to_owned(),
-                options: cell.options.clone(),
-            };
-            bar.set_message(format!("{} on {}", cell.line(), cell.card));
-            bar.tick();
-            let mut output = Table::default();
-            let result = job.run(dir, |line| {
-                if output.feed(line) {
-                    bar.inc(1);
-                }
-            });
-            match result.and_then(|said| text::parse(&said)) {
-                Ok(mut runs) => done.extend(runs.pop().map(|run| Done { cell: cell.clone(), run })),
-                Err(error) if signals::received().is_some() => return Err(error),
-                Err(error) => failed.push(format!("{error:#}")),
-            }
-            position += cell.rows as u64;
-            bar.set_position(position);
-        }
-        Ok((done, failed))
-    }
-
-    /// Card, test, verb and size of each budget; of the latency tests that are run at all.
-    fn budget_cells(&self) -> Vec<(&str, &'static str, &'static str, u32)> {
-        let mut cells = Vec::new();
-        for (test, verb) in budgets::TESTS {
-            if self.groups.iter().any(|group| group.test == test) {
-                let cards = self.cards.iter();
-                cells.extend(
-                    cards.flat_map(|card| budgets::SIZES.map(|size| (card.as_str(), test, verb, size))),
-                );
-            }
-        }
-        cells
-    }
-
-    /// The phase budgets; the wall clock has no trace.
-    fn budgets(&self, dir: &Path, bar: &ProgressBar) -> Result<(Vec<CardBudget>, Vec<String>)> {
-        let (mut budgets, mut failed) = (Vec::new(), Vec::new());
-        if self.clock == Clock::Wall {
-            return Ok((budgets, failed));
-        }
-        for (card, test, verb, bytes) in self.budget_cells() {
-            bar.set_message(format!("phases of {test}, {bytes} bytes, on {card}"));
-            match budgets::measure(card, test, verb, bytes, self.mtu(card), dir) {
-                Ok(budget) => budgets.push(budget),
-                Err(error) if signals::received().is_some() => return Err(error),
-                Err(error) => failed.push(format!("{error:#}")),
-            }
-            bar.inc(1);
-        }
-        Ok((budgets, failed))
-    }
-
-    /// A panel for each group, with a curve for each card.
-    fn panels(&self, done: &[Done]) -> Vec<Panel> {
-        let panel = |group: &Group| {
-            let curve = |card: &String| {
-                let mine: Vec<&Done> =
-                    done.iter().filter(|done| done.cell.group == *group && done.cell.card == *card).collect();
-                (!mine.is_empty()).then(|| Curve {
-                    label: format!("{card} (model)"),
-                    kind: Kind::Model,
-                    card: Some(card.clone()),
-                    runs: mine.iter().map(|done| done.run.clone()).collect(),
-                    commands: mine.iter().map(|done| done.cell.title()).collect(),
-                })
-            };
-            let curves: Vec<Curve> = self.cards.iter().filter_map(curve).collect();
-            (!curves.is_empty()).then_some(Panel { group: *group, curves })
-        };
-        self.groups.iter().filter_map(panel).collect()
-    }
-
-    /// What the models are compared with.
-    fn bases(&self, added: Vec<added::Added>) -> Vec<Curve> {
-        let curve = |label: &str, kind, card: Option<&str>, run: &Measurement| Curve {
-            label: label.to_owned(),
-            kind,
-            card: card.map(str::to_owned),
-            runs: vec![run.clone()],
-            commands: Vec::new(),
-        };
-        let mut bases = Vec::new();
-        for known in &self.published {
-            // Other tests were not asked for.
-            let runs = known.runs.iter().filter(|run| self.tests.is_empty() || self.runs_test(&run.test));
-            bases.extend(
-                runs.map(|run| {
-                    curve(&format!("{} (published)", known.label), Kind::Published, known.card, run)
-                }),
-            );
-        }
-        for own in &added {
-            bases.extend(own.runs.iter().map(|run| curve(&own.label, Kind::Added, None, run)));
-        }
-        bases
-    }
-
-    fn runs_test(&self, test: &str) -> bool {
-        self.groups.iter().any(|group| group.axis == Axis::Size && group.test == test)
-    }
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use maud::{html, Markup, PreEscaped};
 
 use super::budgets::{CardBudget, TESTS};
-use super::plots::{bars, bytes_text, css_color, Bar};
+use crate::plot::{bars, bytes_text, css_color, Bar};
 use crate::trace::budget::{part_name, ORDER};
 
 /// A plot and a table for each verb.

@@ -7,10 +7,11 @@ use maud::{html, Markup, PreEscaped, DOCTYPE};
 
 use super::curves::{summaries, Curve, Kind, Panel};
 use super::matrix::Axis;
-use super::plots::{bytes_text, chart, css_color, Chart, Line};
-use super::{phases, Outcome, Plan};
+use super::phases;
+use super::plan::{Outcome, Plan};
 use crate::args::Clock;
 use crate::measured::{Figure, Setting};
+use crate::plot::{self, bytes_text, css_color, Chart, Line};
 
 /// The whole page.
 pub fn page(plan: &Plan, outcome: &Outcome) -> Result<String> {
@@ -92,15 +93,22 @@ fn summary(panels: &[Panel]) -> Markup {
     }
 }
 
-/// The plot of the figure that a panel is about, and its caption; empty without points.
-pub fn main_plot(panel: &Panel) -> Result<(&'static str, String)> {
+/// The chart of the figure that a panel is about.
+fn main_chart(panel: &Panel) -> Chart<'static> {
     let caption = match panel.figure() {
         Figure::BwAverage => "Average bandwidth",
         Figure::MsgRate => "Message rate",
         _ => "Typical latency (median)",
     };
     let lines = lines(panel, &|curve| panel.points(curve));
-    Ok((caption, draw(panel, caption, unit(panel.figure()), None, lines)?))
+    chart(panel, caption, unit(panel.figure()), None, lines)
+}
+
+/// That chart as a picture for documents; `None` when there are no points.
+pub fn picture(panel: &Panel) -> Result<Option<String>> {
+    let chart = main_chart(panel);
+    let title = format!("{}: {}", panel.group.title, chart.title.to_lowercase());
+    plot::picture(&[title], &[chart])
 }
 
 fn unit(figure: Figure) -> &'static str {
@@ -113,6 +121,7 @@ fn unit(figure: Figure) -> &'static str {
 
 fn lines(panel: &Panel, points: &dyn Fn(&Curve) -> Vec<(f64, f64)>) -> Vec<Line> {
     let line = |(color, curve): (usize, &Curve)| Line {
+        name: curve.label.clone(),
         color,
         dashed: curve.kind != Kind::Model,
         points: points(curve),
@@ -120,24 +129,32 @@ fn lines(panel: &Panel, points: &dyn Fn(&Curve) -> Vec<(f64, f64)>) -> Vec<Line>
     panel.curves.iter().enumerate().map(line).collect()
 }
 
-fn draw(panel: &Panel, title: &str, y_title: &str, level: Option<f64>, lines: Vec<Line>) -> Result<String> {
+fn chart(
+    panel: &Panel,
+    title: &'static str,
+    y_title: &'static str,
+    level: Option<f64>,
+    lines: Vec<Line>,
+) -> Chart<'static> {
     let (x_title, bytes) = match panel.group.axis {
         Axis::Size => ("message size", true),
         Axis::Mtu => ("MTU", true),
         Axis::Qps => ("QPs", false),
     };
-    chart(&Chart { title, x_title, y_title, bytes, level, lines })
+    Chart { title, x_title, y_title, bytes, level, lines }
 }
 
 fn panel(panel: &Panel) -> Result<Markup> {
-    let (caption, plot) = main_plot(panel)?;
-    let mut plots = vec![(caption, plot)];
+    let main = main_chart(panel);
+    let mut plots = vec![(main.title, plot::chart(&main)?)];
     if panel.figure() == Figure::BwAverage && panel.group.axis == Axis::Size {
         let lines = lines(panel, &|curve| curve.points(panel.group.axis, Figure::MsgRate));
-        plots.push(("Message rate", draw(panel, "Message rate", unit(Figure::MsgRate), None, lines)?));
+        let chart = chart(panel, "Message rate", unit(Figure::MsgRate), None, lines);
+        plots.push((chart.title, plot::chart(&chart)?));
     }
     let pairs = panel.pairs();
-    let ratio_plot = draw(panel, "Model over measurement", "ratio", Some(1.0), ratio_lines(panel))?;
+    let ratios = chart(panel, "Model over measurement", "ratio", Some(1.0), ratio_lines(panel));
+    let ratio_plot = plot::chart(&ratios)?;
     Ok(html! {
         section id=(panel.group.name) {
             h2 { (panel.group.title) }
@@ -145,11 +162,8 @@ fn panel(panel: &Panel) -> Result<Markup> {
                 @if at > 0 { br; }
                 code { (command) }
             } }
-            ul.legend { @for (at, curve) in panel.curves.iter().enumerate() {
-                li {
-                    i.dashed[curve.kind != Kind::Model] style={ "border-color:" (css_color(at)) } {}
-                    (curve.label)
-                }
+            ul.legend { @for line in &main.lines {
+                li { i.dashed[line.dashed] style={ "border-color:" (css_color(line.color)) } {} (line.name) }
             } }
             @for (model, base) in panel.pairs() {
                 @for difference in model.differences(base) {
@@ -165,11 +179,8 @@ fn panel(panel: &Panel) -> Result<Markup> {
             @if !pairs.is_empty() { figure {
                 figcaption { "Model over measurement" }
                 (PreEscaped(ratio_plot))
-                ul.legend { @for (at, (model, base)) in pairs.iter().enumerate() {
-                    li {
-                        i style={ "border-color:" (css_color(RATIO_COLOR + at)) } {}
-                        (model.label) " / " (base.label)
-                    }
+                ul.legend { @for line in &ratios.lines {
+                    li { i style={ "border-color:" (css_color(line.color)) } {} (line.name) }
                 } }
             } } }
             details { summary { "Figures" } (figures(panel, unit(panel.figure()))) }
@@ -185,6 +196,7 @@ const RATIO_COLOR: usize = 8;
 /// A line for each pair.
 fn ratio_lines(panel: &Panel) -> Vec<Line> {
     let line = |(at, (model, base)): (usize, (&Curve, &Curve))| Line {
+        name: format!("{} / {}", model.label, base.label),
         color: RATIO_COLOR + at,
         dashed: false,
         points: panel.ratios(model, base).iter().map(|ratio| (ratio.bytes, ratio.value())).collect(),

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::curves::{summaries, Panel};
-use super::plots::bytes_text;
 use crate::measured::Figure;
+use crate::plot::bytes_text;
 
 /// A line for each row of each run.
 pub fn results(panels: &[Panel]) -> String {

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::Finding;
+use super::finding::Finding;
+use crate::launch::in_path;
 use crate::launch::mounts;
 use crate::launch::namespace::{enter_mount, enter_user, rehearse};
 use crate::launch::provider_so;
@@ -124,7 +125,7 @@ fn ib_core() -> Finding {
 fn discovery() -> Finding {
     let name = "discovery";
     let remedy = "see the lines above; `IBV_SHOW_WARNINGS=1 verbena run -- ibv_devices` says more";
-    if !super::libraries::in_path("ibv_devices") {
+    if !in_path("ibv_devices") {
         return Finding::warn(
             name,
             "not tried: ibv_devices is not installed",

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Finding;
+use super::finding::Finding;
+use crate::launch::in_path;
 use crate::launch::mounts::{self, CONFIG_DIR};
 use crate::launch::provider_so;
 use contract::release;
@@ -121,12 +122,6 @@ fn program(name: &'static str, program: &str, package: &str) -> Finding {
     } else {
         Finding::warn(name, format!("{program} is not installed"), format!("apt-get install {package}"))
     }
-}
-
-/// True when a program of that name is in PATH.
-pub fn in_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
 #[cfg(test)]

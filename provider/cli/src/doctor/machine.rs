@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use rustix::fs::MemfdFlags;
 use rustix::process::Resource;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::net::keeper;
 use crate::net::runtime;
 

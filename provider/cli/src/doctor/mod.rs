@@ -1,12 +1,14 @@
 //! `verbena doctor`: what can be wrong on this machine, and the remedy.
 
+mod finding;
 mod launch;
 mod libraries;
 mod machine;
 
 use anyhow::Result;
 use clap::Args;
-use serde::Serialize;
+
+use finding::State;
 
 /// Options of `verbena doctor`.
 #[derive(Args)]
@@ -14,51 +16,6 @@ pub struct DoctorArgs {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "UPPERCASE")]
-enum State {
-    Ok,
-    Warn,
-    Fail,
-}
-
-/// What one check found.
-#[derive(Clone, Debug, Serialize)]
-struct Finding {
-    name: &'static str,
-    state: State,
-    found: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remedy: Option<String>,
-}
-
-impl Finding {
-    fn ok(name: &'static str, found: impl Into<String>) -> Finding {
-        Finding { name, state: State::Ok, found: found.into(), remedy: None }
-    }
-
-    fn warn(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Finding {
-        Finding { name, state: State::Warn, found: found.into(), remedy: Some(remedy.into()) }
-    }
-
-    fn fail(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Finding {
-        Finding { state: State::Fail, ..Finding::warn(name, found, remedy) }
-    }
-
-    fn line(&self) -> String {
-        let state = match self.state {
-            State::Ok => "OK  ",
-            State::Warn => "WARN",
-            State::Fail => "FAIL",
-        };
-        let mut line = format!("{state}  {:<16} {}", self.name, self.found);
-        if let Some(remedy) = &self.remedy {
-            line += &format!("\n      {:<16} -> {remedy}", "");
-        }
-        line
-    }
 }
 
 /// Runs every check; exit code 1 when one failed.
@@ -75,18 +32,4 @@ pub fn doctor(args: DoctorArgs) -> Result<u8> {
     }
     let failed = findings.iter().any(|finding| finding.state == State::Fail);
     Ok(failed.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_remedy_stands_below_its_finding() {
-        let line = Finding::fail("thing", "is broken", "mend it").line();
-        assert!(line.starts_with("FAIL  thing            is broken\n"), "{line}");
-        assert!(line.ends_with("-> mend it"));
-        let json = serde_json::to_string(&Finding::ok("a", "b")).unwrap();
-        assert_eq!(json, r#"{"name":"a","state":"OK","found":"b"}"#);
-    }
 }

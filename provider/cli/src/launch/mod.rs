@@ -23,3 +23,9 @@ pub mod slots;
 pub mod sysfs;
 pub mod tree;
 pub mod up;
+
+/// True when a program of that name is in PATH.
+pub fn in_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}

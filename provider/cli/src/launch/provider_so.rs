@@ -14,35 +14,28 @@ pub fn find() -> Result<PathBuf> {
         let path = PathBuf::from(path);
         return path.canonicalize().with_context(|| format!("{OVERRIDE} names {}", path.display()));
     }
-    let exe = env::current_exe().context("finding the verbena binary")?;
-    let dir = exe.parent().context("the verbena binary has no directory")?;
-    match newest(candidates(dir)) {
-        Some(path) => path.canonicalize().with_context(|| format!("opening {}", path.display())),
-        None => bail!(
-            "the provider libverbena.so is not beside {}; build it with \
-             `cargo build --release`, or name it in {OVERRIDE}",
-            exe.display()
-        ),
-    }
+    beside(candidates, "the provider libverbena.so", &format!(", or name it in {OVERRIDE}"))
 }
 
 /// The clock library, as an absolute path.
 pub fn find_clock() -> Result<PathBuf> {
     const NAME: &str = "libverbena_clock.so";
+    let places =
+        |dir: &Path| vec![dir.join(NAME), dir.join("../lib").join(NAME), dir.join("deps").join(NAME)];
+    beside(places, &format!("{NAME}, which programs need for the virtual clock,"), "")
+}
+
+fn beside(places: impl Fn(&Path) -> Vec<PathBuf>, what: &str, hint: &str) -> Result<PathBuf> {
     let exe = env::current_exe().context("finding the verbena binary")?;
     let dir = exe.parent().context("the verbena binary has no directory")?;
-    match newest(vec![dir.join(NAME), dir.join("../lib").join(NAME), dir.join("deps").join(NAME)]) {
+    match newest(places(dir)) {
         Some(path) => path.canonicalize().with_context(|| format!("opening {}", path.display())),
-        None => bail!(
-            "{NAME}, which programs need for the virtual clock, is not beside {}; build it with \
-             `cargo build --release`",
-            exe.display()
-        ),
+        None => bail!("{what} is not beside {}; build it with `cargo build --release`{hint}", exe.display()),
     }
 }
 
-/// Beside a binary that cargo built there may be an older provider: `cargo test`
-/// renews only the one in `deps`. The first of the newest is taken.
+/// The first of the newest. There may be an older provider beside a binary that cargo built: `cargo test`
+/// renews only the one in `deps`.
 fn newest(paths: Vec<PathBuf>) -> Option<PathBuf> {
     let modified = |path: &PathBuf| path.metadata().and_then(|meta| meta.modified()).ok();
     let mut found: Vec<PathBuf> = paths.into_iter().filter(|path| path.is_file()).collect();

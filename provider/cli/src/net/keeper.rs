@@ -18,9 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use super::daemon;
 use super::runtime::Net;
-use super::wire::{WireArgs, WireInfo};
-use crate::args::CardArgs;
-use crate::args::Clock;
+use super::wire::WireInfo;
+use crate::args::{CardArgs, Clock};
 
 const START_TIME: Duration = Duration::from_secs(5);
 const END_TIME: Duration = Duration::from_secs(30);
@@ -53,21 +52,11 @@ pub struct Held {
     pub info: NetInfo,
 }
 
-/// Options of `verbena keeper`.
+/// Options of `verbena keeper`. The rest is in the net's [`NetInfo`].
 #[derive(Args)]
 pub struct KeeperArgs {
     #[arg(long)]
     net: String,
-    #[arg(long)]
-    cards: u32,
-    #[arg(long)]
-    card: String,
-    #[arg(long, default_value = "wall")]
-    clock: Clock,
-    #[arg(long)]
-    trace: Option<PathBuf>,
-    #[command(flatten)]
-    wire: WireArgs,
 }
 
 /// Options of `verbena hold`.
@@ -130,11 +119,10 @@ fn lock(net: &Net) -> Result<File> {
 }
 
 fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
-    let wire = wanted.wire.decide()?;
     let info = NetInfo {
         cards: wanted.cards.unwrap_or(DEFAULT_CARDS),
         card: wanted.card.clone().unwrap_or(DEFAULT_PROFILE.to_owned()),
-        wire: WireInfo::from(&wire),
+        wire: WireInfo::from(&wanted.wire.decide()?),
         clock: wanted.clock.unwrap_or_default(),
         trace: wanted.trace.as_deref().map(trace_file).transpose()?,
     };
@@ -148,19 +136,7 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     }
     fs::write(info_file(net), serde_json::to_string(&info)?)
         .with_context(|| format!("writing {}", info_file(net).display()))?;
-    let mut arguments = vec![
-        "keeper".to_owned(),
-        format!("--net={}", net.name()),
-        format!("--cards={}", info.cards),
-        format!("--card={}", info.card),
-        format!("--clock={}", info.clock),
-    ];
-    if let Some(path) = &info.trace {
-        let path = path.to_str().context("the name of the --trace file is not UTF-8")?;
-        arguments.push(format!("--trace={path}"));
-    }
-    arguments.extend(WireArgs::arguments(&wire)?);
-    daemon::spawn(&arguments, None)
+    daemon::spawn(&["keeper".to_owned(), format!("--net={}", net.name())], None)
 }
 
 /// Removes what keepers have left that were killed, of whatever name. With the directory's lock, so that none is just
@@ -221,51 +197,41 @@ fn read_info(net: &Net) -> Result<NetInfo> {
     serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))
 }
 
+/// Refuses options that a running net does not have.
 fn check_wanted(net: &Net, wanted: &CardArgs, info: &NetInfo) -> Result<()> {
-    let name = net.name();
-    if let Some(cards) = wanted.cards.filter(|&cards| cards != info.cards) {
-        bail!(
-            "net `{name}` is running with {} cards, not {cards}: leave out --cards, name \
-             another net with --net, or end its programs first",
-            info.cards
-        );
-    }
-    if let Some(card) = wanted.card.as_ref().filter(|&card| *card != info.card) {
-        bail!(
-            "net `{name}` is running with {} cards, not {card}: leave out --card, name \
-             another net with --net, or end its programs first",
-            info.card
-        );
-    }
-    if let Some(clock) = wanted.clock.filter(|&clock| clock != info.clock) {
-        bail!(
-            "net `{name}` is running with the {} clock, not {clock}: leave out --clock, name \
-             another net with --net, or end its programs first",
-            info.clock
-        );
-    }
-    if wanted.trace.is_some() && wanted.trace.as_deref().map(trace_file).transpose()? != info.trace {
-        let has = info.trace.as_ref().map(|path| path.display().to_string());
-        bail!(
-            "net `{name}` is running with the trace {}: leave out --trace, name another net with --net, or \
-             end its programs first",
-            has.as_deref().unwrap_or("none")
-        );
-    }
-    if let Some(difference) = wanted.wire.differs(&info.wire)? {
-        bail!(
-            "net `{name}` is running with {difference}, name another net with --net, or end its \
-             programs first"
-        );
-    }
-    Ok(())
+    let trace = wanted.trace.as_deref().map(trace_file).transpose()?;
+    let difference = match () {
+        () if wanted.cards.is_some_and(|cards| cards != info.cards) => {
+            format!("{} cards, not {}: leave out --cards", info.cards, wanted.cards.unwrap_or_default())
+        }
+        () if wanted.card.as_ref().is_some_and(|card| *card != info.card) => {
+            let card = wanted.card.as_deref().unwrap_or_default();
+            format!("{} cards, not {card}: leave out --card", info.card)
+        }
+        () if wanted.clock.is_some_and(|clock| clock != info.clock) => {
+            let clock = wanted.clock.unwrap_or_default();
+            format!("the {} clock, not {clock}: leave out --clock", info.clock)
+        }
+        () if trace.is_some() && trace != info.trace => {
+            let has = info.trace.as_ref().map_or("none".to_owned(), |path| path.display().to_string());
+            format!("the trace {has}: leave out --trace")
+        }
+        () => match wanted.wire.differs(&info.wire)? {
+            Some(difference) => difference,
+            None => return Ok(()),
+        },
+    };
+    bail!(
+        "net `{}` is running with {difference}, name another net with --net, or end its programs first",
+        net.name()
+    )
 }
 
 /// `verbena keeper`: serves the net until nobody holds it.
 pub fn keeper(args: KeeperArgs) -> Result<u8> {
     daemon::orphan()?;
     let net = Net::named(&args.net)?;
-    let served = serve(&net, &args);
+    let served = serve(&net);
     if let Err(error) = &served {
         // The starter may be gone, and with it the other end of stderr.
         let _ = write!(std::io::stderr(), "{error:#}");
@@ -276,11 +242,11 @@ pub fn keeper(args: KeeperArgs) -> Result<u8> {
     Ok(served.is_err().into())
 }
 
-fn serve(net: &Net, args: &KeeperArgs) -> Result<()> {
-    let clock = profile(&args.card, args.clock)?;
-    let (cards, link) = (u8::try_from(args.cards)?, args.wire.decide()?);
-    let options = NetOptions { cards, link, clock, trace: args.trace.clone() };
-    run_keeper(&net.socket(), options)?;
+fn serve(net: &Net) -> Result<()> {
+    let info = read_info(net)?;
+    let clock = profile(&info.card, info.clock)?;
+    let (cards, link) = (u8::try_from(info.cards)?, info.wire.options()?);
+    run_keeper(&net.socket(), NetOptions { cards, link, clock, trace: info.trace })?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! How packets travel on a net: what is asked for, and what is noted about a running net.
+//! How packets travel on a net: the options, and what is written down about a running net.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub struct WireArgs {
     pub pcap_at: Option<u8>,
 }
 
-/// The wire of a net, as it is noted for those who join.
+/// The wire of a net, as it is written down for its keeper and for programs that join.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WireInfo {
     wire: String,
@@ -62,6 +62,20 @@ impl From<&LinkOptions> for WireInfo {
             pcap_at: options.capture.as_ref().and_then(|capture| capture.card),
             mtu: options.mtu,
         }
+    }
+}
+
+impl WireInfo {
+    /// The options that it was made from.
+    pub fn options(&self) -> Result<LinkOptions> {
+        let capture =
+            |path: &PathBuf| Capture { path: path.clone(), snaplen: self.snaplen, card: self.pcap_at };
+        Ok(LinkOptions {
+            wire: self.wire.parse().map_err(anyhow::Error::msg)?,
+            faults: self.fault.as_deref().unwrap_or("").parse()?,
+            capture: self.pcap.as_ref().map(capture),
+            mtu: self.mtu,
+        })
     }
 }
 
@@ -118,22 +132,6 @@ impl WireArgs {
         Ok(LinkOptions { wire, faults, capture, mtu: self.mtu })
     }
 
-    /// The arguments that make `verbena keeper` decide for the same options.
-    pub fn arguments(options: &LinkOptions) -> Result<Vec<String>> {
-        let mut arguments = vec![format!("--wire={}", options.wire)];
-        if options.faults.any() {
-            arguments.push(format!("--fault={}", options.faults));
-        }
-        arguments.extend(options.mtu.map(|mtu| format!("--mtu={mtu}")));
-        if let Some(capture) = &options.capture {
-            let path = capture.path.to_str().context("the name of the --pcap file is not UTF-8")?;
-            arguments.push(format!("--pcap={path}"));
-            arguments.push(format!("--snaplen={}", capture.snaplen));
-            arguments.extend(capture.card.map(|card| format!("--pcap-at={card}")));
-        }
-        Ok(arguments)
-    }
-
     /// What of these options a running net does not have, in words; `None` if it has all.
     pub fn differs(&self, running: &WireInfo) -> Result<Option<String>> {
         let found = |what: String, option: &str| Ok(Some(format!("{what}: leave out {option}")));
@@ -182,23 +180,20 @@ mod tests {
     }
 
     #[test]
-    fn the_keeper_decides_the_same() {
-        #[derive(clap::Parser)]
-        struct Keeper {
-            #[command(flatten)]
-            wire: WireArgs,
-        }
+    fn the_keeper_gets_the_same_options() {
         let mut wanted = args(None, Some("dup=0.1,corrupt=0.25"));
         wanted.pcap = Some("here.pcap".into());
         wanted.snaplen = Some(96);
         wanted.pcap_at = Some(1);
         wanted.mtu = Some(2048);
-        let options = wanted.decide().unwrap();
-        let words = WireArgs::arguments(&options).unwrap();
-        let parsed = <Keeper as clap::Parser>::parse_from(std::iter::once("keeper".to_owned()).chain(words));
-        assert_eq!(parsed.wire.decide().unwrap(), options);
-        assert!(parsed.wire.differs(&WireInfo::from(&options)).unwrap().is_none());
-        assert!(wanted.differs(&WireInfo::from(&options)).unwrap().is_none());
+        for options in [wanted.decide().unwrap(), LinkOptions::default()] {
+            let text = serde_json::to_string(&WireInfo::from(&options)).unwrap();
+            assert_eq!(serde_json::from_str::<WireInfo>(&text).unwrap().options().unwrap(), options);
+        }
+        let running = WireInfo::from(&wanted.decide().unwrap());
+        assert_eq!(running.options().unwrap().capture.unwrap().card, Some(1));
+        let seeded = args(None, Some("loss=0.5,seed=3"));
+        assert!(seeded.differs(&WireInfo::from(&seeded.decide().unwrap())).unwrap().is_none());
     }
 
     #[test]

@@ -1,4 +1,12 @@
 //! `verbena perftest`: both sides of a perftest program on a net of their own.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `options` | what the launcher must know of perftest's options |
+//! | [`side`], `pty`, `port` | one of the two processes, its terminal, the TCP port where they meet |
+//! | [`table`] | perftest's table, read back |
+//! | `settings`, `csv`, `plot` | how a result was made, and its files |
+//! | `progress`, [`signals`] | the progress bar, Ctrl-C |
 
 mod csv;
 mod options;
@@ -26,8 +34,8 @@ use self::progress::Progress;
 use self::settings::Settings;
 use self::side::Side;
 use self::table::Table;
-use crate::args::CardArgs;
-use crate::args::Clock;
+use crate::args::{CardArgs, Clock};
+use crate::launch::in_path;
 use crate::launch::part_id::{announcement, PartArgs, VARIABLE};
 use crate::net::keeper;
 use crate::net::runtime::Net;
@@ -287,13 +295,7 @@ fn short_name(test: &str) -> String {
 }
 
 fn find_program(test: &str) -> Result<()> {
-    let is_there = |dir: &Path| dir.join(test).is_file();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = if test.contains('/') {
-        Path::new(test).is_file()
-    } else {
-        std::env::split_paths(&path).any(|dir| is_there(&dir))
-    };
+    let found = if test.contains('/') { Path::new(test).is_file() } else { in_path(test) };
     if !found {
         bail!(
             "there is no program `{test}`: perftest's are ib_{{write,read,send,atomic}}_{{bw,lat}}, \

@@ -1,7 +1,6 @@
 //! One side of the test: a perftest process, and what it says.
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -66,7 +65,7 @@ impl Side {
         }
         match (terminal, child.stdout.take()) {
             (Some(reader), _) => collect(reader, log.clone(), lines),
-            (None, Some(stdout)) => collect(OwnedFdReader::from(OwnedFd::from(stdout)), log.clone(), lines),
+            (None, Some(stdout)) => collect(stdout, log.clone(), lines),
             (None, None) => {}
         }
         Ok(Side { name, child, log })
@@ -120,21 +119,6 @@ impl Side {
 impl Drop for Side {
     fn drop(&mut self) {
         self.end(Signal::TERM);
-    }
-}
-
-/// A pipe's reading end.
-struct OwnedFdReader(std::fs::File);
-
-impl From<OwnedFd> for OwnedFdReader {
-    fn from(fd: OwnedFd) -> Self {
-        OwnedFdReader(fd.into())
-    }
-}
-
-impl Read for OwnedFdReader {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.0.read(buffer)
     }
 }
 

@@ -1,4 +1,11 @@
 //! `verbena trace`: where the time of each message goes in a run in virtual time.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`file`], [`messages`] | the trace file, its spans gathered by message |
+//! | [`budget`] | the time of a message divided among the phases |
+//! | `text`, `table` | the budget for people, that of each message as CSV |
+//! | `perfetto`, `vcd`, `place` | for viewers: Trace Event Format, a value change dump, the rows of both |
 
 pub mod budget;
 pub mod file;

@@ -6,113 +6,127 @@ use std::str::FromStr;
 /// The first line of a record.
 pub const HEADER: &str = "verbena-record 1";
 
-/// What happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
-    /// Memory was given to the card.
-    Memory { iova: u64, len: u64 },
-    /// Memory was taken back.
-    Gone { iova: u64 },
-    /// A register was read; repeated reads of one value between two other events are one line.
-    Read { at: u32, value: u64 },
-    /// A register was written.
-    Write { at: u32, value: u64 },
-    /// A command was put into the admin queue, with what stands in its mailbox.
-    Command { index: u32, bytes: Vec<u8>, input: Vec<u8> },
-    /// A reply came, with what stands in the mailbox for results.
-    Reply { index: u32, bytes: Vec<u8>, output: Vec<u8> },
-    /// A send WQE was posted.
-    Wqe { qpn: u32, index: u32, bytes: Vec<u8> },
-    /// A receive WQE was posted.
-    Recv { qpn: u32, index: u32, bytes: Vec<u8> },
-    /// A receive WQE was posted to an SRQ.
-    SrqRecv { srqn: u32, index: u32, bytes: Vec<u8> },
-    /// A doorbell was rung.
-    Bell { at: u32, value: u64 },
-    /// A completion came.
-    Cqe { cqn: u32, index: u32, bytes: Vec<u8> },
-    /// An event came.
-    Eqe { eqn: u32, index: u32, bytes: Vec<u8> },
-    /// An interrupt was waited for.
-    Interrupt { vector: u32, fired: bool },
+/// A value as one word: numbers in hex with 0x, bytes as hex digits.
+trait Word: Sized {
+    fn show(&self) -> String;
+    fn read(word: &str) -> Result<Self, String>;
 }
 
-struct Hex<'a>(&'a [u8]);
+impl Word for u64 {
+    fn show(&self) -> String {
+        format!("{self:#x}")
+    }
 
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return out.write_str("-");
-        }
-        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+    fn read(word: &str) -> Result<u64, String> {
+        let digits = word.strip_prefix("0x").ok_or_else(|| format!("`{word}` does not start with 0x"))?;
+        u64::from_str_radix(digits, 16).map_err(|error| format!("`{word}`: {error}"))
     }
 }
 
-impl fmt::Display for Line {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Line::Memory { iova, len } => write!(out, "memory {iova:#x} {len:#x}"),
-            Line::Gone { iova } => write!(out, "gone {iova:#x}"),
-            Line::Read { at, value } => write!(out, "read {at:#x} {value:#x}"),
-            Line::Write { at, value } => write!(out, "write {at:#x} {value:#x}"),
-            Line::Command { index, bytes, input } => {
-                write!(out, "command {index:#x} {} {}", Hex(bytes), Hex(input))
-            }
-            Line::Reply { index, bytes, output } => {
-                write!(out, "reply {index:#x} {} {}", Hex(bytes), Hex(output))
-            }
-            Line::Wqe { qpn, index, bytes } => write!(out, "wqe {qpn:#x} {index:#x} {}", Hex(bytes)),
-            Line::Recv { qpn, index, bytes } => write!(out, "recv {qpn:#x} {index:#x} {}", Hex(bytes)),
-            Line::SrqRecv { srqn, index, bytes } => write!(out, "srq {srqn:#x} {index:#x} {}", Hex(bytes)),
-            Line::Bell { at, value } => write!(out, "bell {at:#x} {value:#x}"),
-            Line::Cqe { cqn, index, bytes } => write!(out, "cqe {cqn:#x} {index:#x} {}", Hex(bytes)),
-            Line::Eqe { eqn, index, bytes } => write!(out, "eqe {eqn:#x} {index:#x} {}", Hex(bytes)),
-            Line::Interrupt { vector, fired } => write!(out, "interrupt {vector:#x} {:#x}", u8::from(*fired)),
-        }
+impl Word for u32 {
+    fn show(&self) -> String {
+        u64::from(*self).show()
+    }
+
+    fn read(word: &str) -> Result<u32, String> {
+        u32::try_from(u64::read(word)?).map_err(|error| format!("`{word}`: {error}"))
     }
 }
 
-impl FromStr for Line {
-    type Err = String;
+impl Word for bool {
+    fn show(&self) -> String {
+        u64::from(*self).show()
+    }
 
-    fn from_str(text: &str) -> Result<Line, String> {
-        let mut words = text.split_ascii_whitespace();
-        let kind = words.next().ok_or("an empty line")?;
-        let mut next = || words.next().ok_or_else(|| format!("`{kind}` needs more"));
-        let number = |word: &str| {
-            let digits = word.strip_prefix("0x").ok_or_else(|| format!("`{word}` does not start with 0x"))?;
-            u64::from_str_radix(digits, 16).map_err(|error| format!("`{word}`: {error}"))
-        };
-        let small = |word: &str| u32::try_from(number(word)?).map_err(|error| format!("`{word}`: {error}"));
-        let bytes = |word: &str| match word {
+    fn read(word: &str) -> Result<bool, String> {
+        Ok(u64::read(word)? != 0)
+    }
+}
+
+impl Word for Vec<u8> {
+    fn show(&self) -> String {
+        match self.is_empty() {
+            true => "-".to_owned(),
+            false => self.iter().map(|byte| format!("{byte:02x}")).collect(),
+        }
+    }
+
+    fn read(word: &str) -> Result<Vec<u8>, String> {
+        match word {
             "-" => Ok(Vec::new()),
             _ => fpga_regs::decode::parse_hex(word).map_err(|error| error.to_string()),
-        };
-        let line = match kind {
-            "memory" => Line::Memory { iova: number(next()?)?, len: number(next()?)? },
-            "gone" => Line::Gone { iova: number(next()?)? },
-            "read" => Line::Read { at: small(next()?)?, value: number(next()?)? },
-            "write" => Line::Write { at: small(next()?)?, value: number(next()?)? },
-            "command" => {
-                Line::Command { index: small(next()?)?, bytes: bytes(next()?)?, input: bytes(next()?)? }
-            }
-            "reply" => {
-                Line::Reply { index: small(next()?)?, bytes: bytes(next()?)?, output: bytes(next()?)? }
-            }
-            "wqe" => Line::Wqe { qpn: small(next()?)?, index: small(next()?)?, bytes: bytes(next()?)? },
-            "recv" => Line::Recv { qpn: small(next()?)?, index: small(next()?)?, bytes: bytes(next()?)? },
-            "srq" => Line::SrqRecv { srqn: small(next()?)?, index: small(next()?)?, bytes: bytes(next()?)? },
-            "bell" => Line::Bell { at: small(next()?)?, value: number(next()?)? },
-            "cqe" => Line::Cqe { cqn: small(next()?)?, index: small(next()?)?, bytes: bytes(next()?)? },
-            "eqe" => Line::Eqe { eqn: small(next()?)?, index: small(next()?)?, bytes: bytes(next()?)? },
-            "interrupt" => Line::Interrupt { vector: small(next()?)?, fired: small(next()?)? != 0 },
-            other => return Err(format!("`{other}` is no event of a record")),
-        };
-        match words.next() {
-            Some(more) => Err(format!("`{more}` is too much")),
-            None => Ok(line),
         }
     }
+}
+
+/// Declares the events: variant, first word of its line, and the other words in order.
+macro_rules! lines {
+    ($($(#[$doc:meta])* $variant:ident = $word:literal { $($field:ident: $type:ty),* })*) => {
+        /// What happened.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Line {
+            $($(#[$doc])* $variant { $($field: $type),* },)*
+        }
+
+        impl fmt::Display for Line {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Line::$variant { $($field),* } => {
+                        out.write_str($word)?;
+                        $(write!(out, " {}", $field.show())?;)*
+                        Ok(())
+                    })*
+                }
+            }
+        }
+
+        impl FromStr for Line {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Line, String> {
+                let mut words = text.split_ascii_whitespace();
+                let kind = words.next().ok_or("an empty line")?;
+                let mut next = || words.next().ok_or_else(|| format!("`{kind}` needs more"));
+                let line = match kind {
+                    $($word => Line::$variant { $($field: Word::read(next()?)?),* },)*
+                    other => return Err(format!("`{other}` is no event of a record")),
+                };
+                match words.next() {
+                    Some(more) => Err(format!("`{more}` is too much")),
+                    None => Ok(line),
+                }
+            }
+        }
+    };
+}
+
+lines! {
+    /// Memory was given to the card.
+    Memory = "memory" { iova: u64, len: u64 }
+    /// Memory was taken back.
+    Gone = "gone" { iova: u64 }
+    /// A register was read; repeated reads of one value between two other events are one line.
+    Read = "read" { at: u32, value: u64 }
+    /// A register was written.
+    Write = "write" { at: u32, value: u64 }
+    /// A command was put into the admin queue, with the contents of its mailbox.
+    Command = "command" { index: u32, bytes: Vec<u8>, input: Vec<u8> }
+    /// A reply came, with the contents of the mailbox for results.
+    Reply = "reply" { index: u32, bytes: Vec<u8>, output: Vec<u8> }
+    /// A send WQE was posted.
+    Wqe = "wqe" { qpn: u32, index: u32, bytes: Vec<u8> }
+    /// A receive WQE was posted.
+    Recv = "recv" { qpn: u32, index: u32, bytes: Vec<u8> }
+    /// A receive WQE was posted to an SRQ.
+    SrqRecv = "srq" { srqn: u32, index: u32, bytes: Vec<u8> }
+    /// A doorbell was rung.
+    Bell = "bell" { at: u32, value: u64 }
+    /// A completion came.
+    Cqe = "cqe" { cqn: u32, index: u32, bytes: Vec<u8> }
+    /// An event came.
+    Eqe = "eqe" { eqn: u32, index: u32, bytes: Vec<u8> }
+    /// An interrupt was waited for.
+    Interrupt = "interrupt" { vector: u32, fired: bool }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fpga_regs::regs::{self, Health};
 use fpga_regs::*;
 
-use super::{command_failed, failed, hex, skipped, with_queues, Check, Failure, Lab, Stop};
+use super::lab::{command_failed, failed, hex, skipped, with_queues, Check, Failure, Lab, Stop};
 use crate::board::raw::{NoReply, Queues, Raw, LOG, PATIENCE};
 
 /// Commands: the rings wrap twice, so that each phase is seen.

@@ -2,7 +2,7 @@
 
 use fpga_regs::*;
 
-use super::{command_failed, failed, hex, skipped, with_queues, Check, Failure, Lab, Stop};
+use super::lab::{command_failed, failed, hex, skipped, with_queues, Check, Failure, Lab, Stop};
 use crate::board::memory::Shared;
 
 /// What memory holds before the card writes.

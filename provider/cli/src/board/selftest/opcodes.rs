@@ -6,7 +6,7 @@ use driver::{Bind, Data, SendFlags, SendWr};
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{Access, CqeStatus, QpType, WqeOpcode};
 
-use super::{driver_failed, failed, Check, Lab, Stop};
+use super::lab::{driver_failed, failed, Check, Lab, Stop};
 use crate::board::pair::{Pair, QKEY};
 use crate::board::raw::PATIENCE;
 

@@ -3,7 +3,7 @@
 use fpga_regs::regs::{self, port};
 use fpga_regs::*;
 
-use super::{command_failed, failed, hex, skipped, with_queues, Check, Lab, Stop};
+use super::lab::{command_failed, failed, hex, skipped, with_queues, Check, Lab, Stop};
 use crate::board::memory::Shared;
 use crate::board::probe::gid_bytes;
 use crate::board::raw::{Queues, PATIENCE};

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use fpga_regs::regs::{self, Control, FeatureSet, Features, Id, Status, Version};
 
-use super::{failed, skipped, Check, Lab};
+use super::lab::{failed, skipped, Check, Lab};
 use crate::board::look::wrong_id;
 use crate::board::pci::{BUS_MASTER, MEMORY};
 use crate::board::raw;

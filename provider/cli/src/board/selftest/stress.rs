@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use driver::{SendFlags, SendWr};
 use fpga_regs::{CqeStatus, QpType, WqeOpcode};
 
-use super::{driver_failed, failed, Check, Failure, Lab, Stop};
+use super::lab::{driver_failed, failed, Check, Failure, Lab, Stop};
 use crate::board::pair::{Pair, DEPTH};
 
 /// Bytes of a message's place in the region.

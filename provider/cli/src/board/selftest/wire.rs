@@ -6,7 +6,7 @@ use driver::PortInfo;
 use fpga_regs::regs::{self, port, Link};
 use fpga_regs::{CqeStatus, QpType, WqeOpcode};
 
-use super::{driver_failed, failed, skipped, Check, Lab, Stop};
+use super::lab::{driver_failed, failed, skipped, Check, Lab, Stop};
 use crate::board::pair::Pair;
 
 /// How long the links are watched.

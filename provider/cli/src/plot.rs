@@ -1,18 +1,20 @@
-//! The report's plots, as SVG that is put into the page.
+//! Plots, as SVG: parts of a page, and pictures of their own.
 //!
 //! What is neither curve nor bar is drawn in one colour, which becomes the page's text colour: so the
-//! plots read well on a light and on a dark page. Legends are part of the page.
+//! plots read well on a light and on a dark page. A page has its own legends.
 
 use anyhow::{anyhow, Result};
+use maud::{html, PreEscaped};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::series::DashedLineSeries;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Size of a plot of curves.
-pub const WIDTH: u32 = 720;
-#[allow(missing_docs)]
-pub const HEIGHT: u32 = 360;
+/// Size of a plot of curves in pixels.
+const WIDTH: u32 = 720;
+const HEIGHT: u32 = 360;
+/// Height of a line of text in a picture.
+const LINE: u32 = 22;
 
 const FONT: &str = "sans-serif";
 const INK: RGBColor = BLACK;
@@ -20,7 +22,7 @@ const INK: RGBColor = BLACK;
 const WIDE: f64 = 20.0;
 
 /// For curves and bars: readable on white and on near-black.
-pub const COLORS: [RGBColor; 15] = [
+const COLORS: [RGBColor; 15] = [
     RGBColor(31, 119, 180),
     RGBColor(230, 115, 20),
     RGBColor(44, 160, 44),
@@ -46,9 +48,11 @@ pub fn css_color(at: usize) -> String {
 
 /// One curve.
 pub struct Line {
+    /// For the legend.
+    pub name: String,
     /// Index of its colour.
     pub color: usize,
-    /// For what was not modelled.
+    /// Drawn with dashes.
     pub dashed: bool,
     /// By x.
     pub points: Vec<(f64, f64)>,
@@ -56,7 +60,7 @@ pub struct Line {
 
 /// Curves over a logarithmic x axis.
 pub struct Chart<'a> {
-    /// What it shows, for those who do not see it.
+    /// What it shows, for readers who do not see it.
     pub title: &'a str,
     /// Below the x axis.
     pub x_title: &'a str,
@@ -64,7 +68,7 @@ pub struct Chart<'a> {
     pub y_title: &'a str,
     /// The x values are bytes.
     pub bytes: bool,
-    /// A level to be marked, such as 1 for ratios. With it the y axis does not begin at 0.
+    /// A level to mark, such as 1 for ratios. With it the y axis does not begin at 0.
     pub level: Option<f64>,
     /// The curves.
     pub lines: Vec<Line>,
@@ -81,6 +85,44 @@ pub fn chart(chart: &Chart<'_>) -> Result<String> {
     draw_chart(chart, SVGBackend::with_string(&mut text, size).into_drawing_area())
         .map_err(|error| anyhow!("drawing `{}`: {error}", chart.title))?;
     Ok(themed(&text, chart.title))
+}
+
+/// Charts as a picture of their own: `head` on top, each chart below its legend, on white. `None` when there are no
+/// points.
+pub fn picture(head: &[String], charts: &[Chart<'_>]) -> Result<Option<String>> {
+    let mut bottom = LINE * head.len() as u32;
+    let mut drawn = Vec::new();
+    for one in charts {
+        let plot = chart(one)?;
+        if !plot.is_empty() {
+            let top = bottom + LINE * one.lines.len() as u32 + 8;
+            drawn.push((bottom, top, one, plot));
+            bottom = top + HEIGHT;
+        }
+    }
+    if drawn.is_empty() {
+        return Ok(None);
+    }
+    let page = html! {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (WIDTH) " " (bottom) } width=(WIDTH) height=(bottom)
+            color="#222222" font-family="sans-serif" font-size="15" {
+            rect width="100%" height="100%" fill="#ffffff" {}
+            @for (at, text) in head.iter().enumerate() {
+                text x="14" y=(LINE * (at as u32 + 1)) fill="currentColor"
+                    font-weight=[(at == 0).then_some("bold")] { (text) }
+            }
+            @for (start, top, chart, plot) in &drawn {
+                @for (at, line) in chart.lines.iter().enumerate() {
+                    @let y = start + LINE * (at as u32 + 1) - 5;
+                    line x1="14" x2="50" y1=(y) y2=(y) stroke=(css_color(line.color)) stroke-width="3"
+                        stroke-dasharray=[line.dashed.then_some("7 5")] {}
+                    text x="60" y=(y + 5) fill="currentColor" { (line.name) }
+                }
+                g transform={ "translate(0 " (top) ")" } { (PreEscaped(plot)) }
+            }
+        }
+    };
+    Ok(Some(page.into_string() + "\n"))
 }
 
 fn draw_chart<'a>(
@@ -256,7 +298,8 @@ mod tests {
 
     #[test]
     fn the_ink_is_the_pages() {
-        let line = Line { color: 0, dashed: true, points: vec![(2.0, 1.0), (1024.0, 900.0)] };
+        let line =
+            Line { name: "C".to_owned(), color: 0, dashed: true, points: vec![(2.0, 1.0), (1024.0, 900.0)] };
         let svg = chart(&Chart {
             title: "A & B",
             x_title: "x",

@@ -1,0 +1,184 @@
+//! What a step has to work with, and how it says what went wrong.
+
+use std::sync::Arc;
+
+use clap::Args;
+use driver::Device;
+use serde::Serialize;
+
+use crate::board::device::{AnyCard, DeviceArgs, Opened};
+use crate::board::memory::Shared;
+use crate::board::raw::{self, NoQueues, NoReply, Queues, Raw};
+
+/// Options of `verbena selftest`.
+#[derive(Args, Clone, Debug)]
+pub struct SelftestArgs {
+    #[command(flatten)]
+    pub device: DeviceArgs,
+    /// Go on after a failure
+    #[arg(long)]
+    pub keep_going: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Seconds of the last step
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub stress: f64,
+    /// Start of the random numbers of the last step
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// What went wrong in a step.
+#[derive(Clone, Debug, Serialize)]
+pub struct Failure {
+    /// What a good card does.
+    pub expected: String,
+    /// What this one did.
+    pub came: String,
+    /// Which register, field or byte to look at.
+    pub look: String,
+}
+
+/// Why a step did not pass.
+pub enum Stop {
+    /// The card is not well.
+    Failed(Failure),
+    /// It could not be tried.
+    Skipped(String),
+}
+
+/// What passed, in a few words.
+pub type Check = Result<String, Stop>;
+
+/// A failed step.
+pub fn failed<T>(
+    expected: impl Into<String>,
+    came: impl Into<String>,
+    look: impl Into<String>,
+) -> Result<T, Stop> {
+    Err(Stop::Failed(Failure { expected: expected.into(), came: came.into(), look: look.into() }))
+}
+
+/// A step that could not be tried.
+pub fn skipped<T>(why: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Skipped(why.into()))
+}
+
+/// What the steps work with.
+pub struct Lab<'a> {
+    /// The card.
+    pub opened: &'a Opened,
+    /// What was asked for.
+    pub args: &'a SelftestArgs,
+    /// The function as the raw steps use it.
+    pub raw: Option<Raw>,
+    /// The admin queue has answered: the driver can be tried.
+    pub answers: bool,
+    /// Memory that the card may use until it is reset.
+    pub kept: Vec<Queues>,
+    /// The same.
+    pub kept_memory: Vec<Shared>,
+    /// The function as the driver uses it.
+    pub device: Option<Arc<Device<AnyCard>>>,
+}
+
+impl Lab<'_> {
+    /// The card.
+    pub fn card(&self) -> &AnyCard {
+        &self.opened.card
+    }
+
+    /// The admin queue, if its step has passed.
+    pub fn raw(&mut self) -> Result<&mut Raw, Stop> {
+        self.raw.as_mut().ok_or_else(|| Stop::Skipped("the admin queue does not work".into()))
+    }
+
+    /// Ends what the raw steps have begun: the card is reset before its memory is taken back.
+    pub fn end_raw(&mut self) {
+        let raw = self.raw.take();
+        let kept = (std::mem::take(&mut self.kept), std::mem::take(&mut self.kept_memory));
+        if (raw.is_some() || !kept.0.is_empty()) && raw::reset(self.card()).is_err() {
+            // The card may go on writing to it.
+            std::mem::forget((raw, kept));
+        }
+    }
+
+    /// The card, brought up by the driver.
+    pub fn device(&mut self) -> Result<Arc<Device<AnyCard>>, Stop> {
+        if let Some(device) = &self.device {
+            return Ok(device.clone());
+        }
+        if !self.answers {
+            return skipped("a step before has shown that the card does not come up");
+        }
+        self.end_raw();
+        match Device::open(self.opened.card.clone()) {
+            Ok(device) => Ok(self.device.insert(device).clone()),
+            Err(error) => {
+                self.answers = false;
+                failed("the driver brings the card up", error.to_string(), "STATUS, ERROR_CAUSE, HEALTH")
+            }
+        }
+    }
+
+    /// New queues on interrupt vector `vector`, which stay until the card is reset.
+    pub fn queues(&mut self, vector: u32) -> Result<Queues, Stop> {
+        let raw = self.raw()?;
+        Queues::new(raw, vector).map_err(|error| match error {
+            NoQueues::Memory(error) => Stop::Skipped(error.to_string()),
+            NoQueues::Command(error) => command_failed("queues are created", error),
+        })
+    }
+}
+
+/// Runs a step with queues of its own on interrupt vector `vector`; the card has few of them.
+pub fn with_queues<T>(
+    lab: &mut Lab<'_>,
+    vector: u32,
+    step: impl FnOnce(&mut Lab<'_>, &Queues) -> Result<T, Stop>,
+) -> Result<T, Stop> {
+    let queues = lab.queues(vector)?;
+    let result = step(lab, &queues);
+    let destroyed = match (&result, lab.raw()) {
+        (Ok(_), Ok(raw)) => queues.destroy(raw),
+        // What has failed stays as it is, to be looked at.
+        _ => Ok(()),
+    };
+    // The card may use the memory until it is reset.
+    lab.kept.push(queues);
+    destroyed.map_err(|error| command_failed("queues are destroyed", error))?;
+    result
+}
+
+/// A command that should have worked.
+pub fn command_failed(expected: &str, error: NoReply) -> Stop {
+    let (came, look) = match error {
+        NoReply::Silence(bytes) => (
+            format!("no reply within {} ms; its slot holds {}", raw::PATIENCE.as_millis(), hex(&bytes)),
+            "ASQ_DOORBELL, the fetch at ASQ_BASE, the write at ACQ_BASE, HEALTH.admin_stalled".to_owned(),
+        ),
+        NoReply::Tag(reply) => {
+            (format!("the reply of another command: {reply:?}"), "Reply.tag (byte 0)".into())
+        }
+        NoReply::Refused(opcode, reply) => (
+            format!("{opcode} was refused: {} (syndrome {})", reply.status(), reply.syndrome()),
+            format!("Reply.status (byte 2) and Reply.syndrome (byte 3) of {opcode}"),
+        ),
+    };
+    Stop::Failed(Failure { expected: expected.into(), came, look })
+}
+
+/// A call of the driver that should have worked.
+pub fn driver_failed(expected: impl Into<String>, error: impl std::fmt::Display, look: &str) -> Stop {
+    // The alternate form of anyhow's errors gives the causes too.
+    Stop::Failed(Failure { expected: expected.into(), came: format!("{error:#}"), look: look.into() })
+}
+
+/// Bytes as hex digits.
+pub fn hex(bytes: &[u8]) -> String {
+    if bytes.iter().all(|byte| *byte == 0) {
+        return format!("{} zero bytes", bytes.len());
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
