@@ -1,4 +1,4 @@
-//! What a net's wire keeps in shared memory.
+//! What a net's wire keeps in the segment.
 
 use crate::plain::plain;
 use std::io::Error;
@@ -15,26 +15,26 @@ const EXACT: u32 = 1;
 const FAULTS: u32 = 2;
 const CAPTURE: u32 = 4;
 
-/// Where an error has no number.
+/// Stands for an error without a number.
 const EIO: i32 = 5;
 
 /// Longest path of a capture file.
 pub(super) const MAX_PATH: usize = 4096;
 
 /// The wire's part of a net. Zero is the fast wire, not recorded. The options are written once, before
-/// anybody else has the segment; the rest is for whoever holds the segment's lock.
+/// the segment is shared; the rest is accessed with the segment's lock.
 #[repr(C, align(128))]
 pub struct LinkArea {
     mode: AtomicU32,
     snaplen: AtomicU32,
     path_len: AtomicU32,
-    /// Recorded is what this card sees, plus one; 0: what any card sends.
+    /// The card whose view is recorded, plus one; 0: what all cards send.
     seen_by: AtomicU32,
     busy: Busy,
     path: [AtomicU8; MAX_PATH],
 }
 
-/// What changes with every frame, away from what every run reads.
+/// What changes with every frame, in cache lines other than those that every run reads.
 #[repr(C, align(128))]
 struct Busy {
     faults: FaultArea,
@@ -67,7 +67,7 @@ impl LinkArea {
         self.mode.store(mode, Ordering::Release);
     }
 
-    /// Whether packets have to be made frames at all.
+    /// Whether packets are made frames at all: to travel as such, or to be recorded.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.mode.load(Ordering::Relaxed) != 0
@@ -85,20 +85,20 @@ impl LinkArea {
     }
 
     /// A frame is recorded as this port sends it.
-    pub(crate) fn sees_sent(&self, from: PortId) -> bool {
+    pub(super) fn sees_sent(&self, from: PortId) -> bool {
         let card = self.seen_by.load(Ordering::Relaxed);
         self.capture() && (card == 0 || card == u32::from(from.card) + 1)
     }
 
-    /// A frame is recorded as it comes: where one card's view is recorded, and this is not its own frame.
-    pub(crate) fn sees_received(&self, from: PortId, to: PortId) -> bool {
+    /// A frame is recorded as it arrives: one card's view is recorded, and the card did not send this frame.
+    pub(super) fn sees_received(&self, from: PortId, to: PortId) -> bool {
         let card = self.seen_by.load(Ordering::Relaxed);
         let here = to == PortId::ALL || u32::from(to.card) + 1 == card;
         self.capture() && card != 0 && here && u32::from(from.card) + 1 != card
     }
 
     /// What happens to a frame of `len` bytes. Only with the lock.
-    pub(crate) fn fate(&self, len: usize) -> Fate {
+    pub(super) fn fate(&self, len: usize) -> Fate {
         if self.mode.load(Ordering::Relaxed) & FAULTS == 0 {
             return Fate::default();
         }
@@ -115,7 +115,7 @@ impl LinkArea {
         std::ffi::OsString::from_vec(bytes).into()
     }
 
-    /// A process could not record, and does it no more.
+    /// A process could not record, and has stopped recording.
     pub(super) fn lose(&self, error: &Error) {
         let error = error.raw_os_error().filter(|&number| number > 0).unwrap_or(EIO);
         let _ = self.busy.lost.compare_exchange(0, error as u32, Ordering::Relaxed, Ordering::Relaxed);

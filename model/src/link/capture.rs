@@ -1,9 +1,9 @@
 //! Recording frames: a pcap file with nanoseconds, link type Ethernet.
 //!
-//! Whoever runs the cards writes, under the segment's lock, and each process opens the file by its path
-//! for itself. Records are collected and written in one piece at the end of a run, at the offset that
-//! the segment knows to be whole: what a process killed in the middle of a write has left behind is
-//! overwritten by the next.
+//! The process that runs the cards writes, under the segment's lock; each process opens the file by its
+//! path. Records are collected and written in one piece at the end of a run, at the offset up to which the
+//! segment knows the file to be whole: the next write overwrites what a process killed in the middle of one
+//! left there.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -21,8 +21,8 @@ pub const HEADER: u64 = 24;
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 const LINKTYPE_ETHERNET: u32 = 1;
 
-/// Makes the file, empty but for its header. The path has to be absolute: processes in other
-/// directories will open it.
+/// Makes the file, empty but for its header. The path must be absolute, since processes in other
+/// directories open it.
 pub fn create(capture: &Capture) -> io::Result<()> {
     let path = &capture.path;
     let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
@@ -42,13 +42,13 @@ pub fn create(capture: &Capture) -> io::Result<()> {
     File::create(path)?.write_all(&header)
 }
 
-/// Cuts off what a process killed in the middle of a write has left behind the whole records. Only with
-/// the segment's lock.
+/// Cuts off what a process killed in the middle of a write left after the whole records. Only with the
+/// segment's lock.
 pub fn trim(area: &LinkArea) {
     if !area.capture() {
         return;
     }
-    // The file may have been taken away meanwhile; then there is nothing to cut.
+    // A file that was removed meanwhile needs no cut.
     if let Ok(file) = OpenOptions::new().write(true).open(area.path()) {
         let whole = area.recorded().load(Ordering::Relaxed);
         if file.metadata().is_ok_and(|file| file.len() > whole) {
@@ -57,17 +57,17 @@ pub fn trim(area: &LinkArea) {
     }
 }
 
-/// One process's way to the file.
+/// A process's access to the file.
 #[derive(Default)]
 pub(crate) struct Recorder {
     batch: Vec<u8>,
     file: Option<File>,
-    /// It could not be written, and that was said.
+    /// The file could not be written, and a message said so.
     failed: bool,
 }
 
 impl Recorder {
-    /// Records a frame at a time (ns).
+    /// Records a frame seen at a time (ns).
     pub fn record(&mut self, area: &LinkArea, at: u64, frame: &[u8]) {
         if self.failed {
             return;
@@ -83,7 +83,7 @@ impl Recorder {
         }
     }
 
-    /// Writes what was recorded.
+    /// Writes the records collected so far.
     pub fn flush(&mut self, area: &LinkArea) {
         if self.batch.is_empty() {
             return;
@@ -91,7 +91,7 @@ impl Recorder {
         if let Err(error) = self.write(area) {
             self.failed = true;
             area.lose(&error);
-            // Not eprintln, which panics where nobody listens.
+            // eprintln would panic when standard error is closed.
             let path = area.path();
             let _ = writeln!(
                 io::stderr(),

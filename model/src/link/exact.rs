@@ -1,9 +1,12 @@
 //! Carrying packets from card to card as frames.
 
+use std::collections::VecDeque;
+
 use fpga_regs::regs::port;
 
 use super::area::LinkArea;
 use super::capture::Recorder;
+use super::medium::{self, End, Medium, Passage};
 use super::{frames, route};
 use crate::dma::DmaFault;
 use crate::journal::{self, Journal};
@@ -11,11 +14,11 @@ use crate::packet::{Packet, Payload, PortId};
 use crate::wire::{DropReason, EncodeError};
 use crate::world::World;
 
-/// What the wire asks of the cards' surroundings beside what a card needs.
+/// What the wire needs from the environment in addition to what a card needs.
 pub trait LinkEnv: Journal {
-    /// Reads bytes of a payload at its sender, from byte `offset` on.
+    /// Reads bytes of a payload at its sender, starting at byte `offset`.
     fn fetch(&mut self, payload: &Payload, offset: usize, to: &mut [u8]) -> Result<(), DmaFault>;
-    /// Puts the payload of a received frame where it stays until the next call.
+    /// Stores the payload of a received frame until the next call.
     fn land(&mut self, bytes: &[u8]) -> Payload;
 }
 
@@ -23,17 +26,25 @@ pub trait LinkEnv: Journal {
 #[derive(Default)]
 pub struct Tap {
     frame: Vec<u8>,
+    cable: Cable,
+}
+
+/// What a process keeps of the medium.
+#[derive(Default)]
+struct Cable {
     recorder: Recorder,
-    /// Frames carried.
+    /// Frames carried: the time of this medium.
     count: u64,
-    held: Vec<Held>,
+    held: VecDeque<Held>,
 }
 
 /// A frame that others pass.
 struct Held {
-    /// It arrives when so many frames were carried.
+    /// It arrives once this many frames have been carried.
     due: u64,
     way: Way,
+    /// It is to be recorded, not delivered.
+    record: bool,
     bytes: Vec<u8>,
 }
 
@@ -69,86 +80,89 @@ impl Tap {
             let made = frames::encode::<Unsent>(&piece.packet, &path, piece.len, &mut self.frame, fill);
             // The sender's memory is gone, and with it the rest of the message.
             let Ok((_, len)) = made else { break };
-            if area.sees_sent(p.src) || (!exact && area.sees_received(p.src, p.dst)) {
-                self.recorder.record(area, now(), &self.frame[..len]);
-            }
-            if exact {
-                self.put_on_wire(area, world, (p.src, p.dst), len, env);
-            }
+            self.cable.count += 1;
+            let mut instant = Instant { cable: &mut self.cable, area, world, env };
+            medium::wrapped(area, &mut instant).send(&Passage::new((p.src, p.dst), &self.frame[..len]));
+            instant.arrive_late();
         }
         if !exact {
             world.deliver(p, false, env);
         }
     }
 
-    /// One frame, the first `len` bytes of the buffer, with all that may happen to it.
-    fn put_on_wire(
-        &mut self,
-        area: &LinkArea,
-        world: &mut World,
-        way: Way,
-        len: usize,
-        env: &mut impl LinkEnv,
-    ) {
-        self.count += 1;
-        let fate = area.fate(len);
-        let frame = &mut self.frame[..len];
-        fate.damage(frame);
-        if fate.twice {
-            // The copy takes the straight way.
-            self.recorder.arrive(area, world, way, frame, env);
-        }
-        if fate.passed_by != 0 && !fate.lost {
-            self.held.push(Held { due: self.count + fate.passed_by, way, bytes: frame.to_vec() });
-        } else if !fate.lost {
-            self.recorder.arrive(area, world, way, frame, env);
-        }
-        while let Some(index) = self.held.iter().position(|held| held.due <= self.count) {
-            let held = self.held.remove(index);
-            self.recorder.arrive(area, world, held.way, &held.bytes, env);
-        }
-    }
-
-    /// When nothing else is under way: delivers the oldest frame that is held back. False if there is
+    /// Delivers the oldest frame that is held back, when nothing else is left to carry. False if there is
     /// none.
     pub fn release(&mut self, area: &LinkArea, world: &mut World, env: &mut impl LinkEnv) -> bool {
-        if self.held.is_empty() {
-            return false;
-        }
-        let held = self.held.remove(0);
-        self.recorder.arrive(area, world, held.way, &held.bytes, env);
+        let Some(held) = self.cable.held.pop_front() else { return false };
+        Instant { cable: &mut self.cable, area, world, env }.arrive(&held);
         true
     }
 
     /// The end of a run.
     pub fn end_run(&mut self, area: &LinkArea) {
-        self.recorder.flush(area);
+        self.cable.recorder.flush(area);
     }
 }
 
-impl Recorder {
-    /// A frame reaches its port.
-    fn arrive(
-        &mut self,
-        area: &LinkArea,
-        world: &mut World,
-        (from, to): Way,
-        frame: &[u8],
-        env: &mut impl LinkEnv,
-    ) {
-        if area.sees_received(from, to) {
-            self.record(area, now(), frame);
+/// The medium that takes no time: a frame is received while it is sent, unless others pass it.
+struct Instant<'a, E> {
+    cable: &'a mut Cable,
+    area: &'a LinkArea,
+    world: &'a mut World,
+    env: &'a mut E,
+}
+
+impl<E: LinkEnv> Medium for &mut Instant<'_, E> {
+    fn send(&mut self, passage: &Passage<'_>) {
+        // On the fast wire frames are for the record: the packet itself is handed over.
+        if self.area.exact() {
+            self.put(passage, false);
         }
-        match frames::decode(frame) {
-            Ok((mut p, payload)) => {
-                if !payload.is_empty() {
-                    p.payload = env.land(payload);
-                }
-                env.note(journal::one(p.dst.card, p.dest_qpn));
-                world.deliver(&p, false, env);
-            }
-            Err(reason) => count(world, to, reason),
+    }
+
+    fn record(&mut self, passage: &Passage<'_>, _: End) {
+        self.put(passage, true);
+    }
+}
+
+impl<E: LinkEnv> Instant<'_, E> {
+    /// Records or delivers a frame, now or when its time has come.
+    fn put(&mut self, passage: &Passage<'_>, record: bool) {
+        let way = (passage.from, passage.to);
+        if passage.passed_by == 0 && !passage.flipped.any() {
+            return self.arrive_whole(way, record, passage.frame);
         }
+        let mut bytes = passage.frame.to_vec();
+        passage.flipped.apply(&mut bytes);
+        let held = Held { due: self.cable.count + passage.passed_by, way, record, bytes };
+        match passage.passed_by {
+            0 => self.arrive(&held),
+            _ => self.cable.held.push_back(held),
+        }
+    }
+
+    /// The frames that enough others have passed.
+    fn arrive_late(&mut self) {
+        let due = |cable: &Cable| cable.held.iter().position(|held| held.due <= cable.count);
+        while let Some(held) = due(self.cable).and_then(|index| self.cable.held.remove(index)) {
+            self.arrive(&held);
+        }
+    }
+
+    fn arrive(&mut self, held: &Held) {
+        self.arrive_whole(held.way, held.record, &held.bytes);
+    }
+
+    fn arrive_whole(&mut self, (_, to): Way, record: bool, frame: &[u8]) {
+        if record {
+            return self.cable.recorder.record(self.area, now(), frame);
+        }
+        let Some((mut p, payload)) = open(self.world, to, frame) else { return };
+        if !payload.is_empty() {
+            p.payload = self.env.land(payload);
+        }
+        self.env.note(journal::one(p.dst.card, p.dest_qpn));
+        self.world.deliver(&p, false, self.env);
     }
 }
 
@@ -158,11 +172,13 @@ fn now() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Counts a dropped frame at the port that it was meant for (at every card, if for all).
-pub(crate) fn count(world: &mut World, to: PortId, reason: DropReason) {
-    let counter = match reason {
-        DropReason::Icrc => port::RX_ICRC_ERRORS,
-        _ => port::RX_MALFORMED,
+/// The packet in a frame that arrives at a port, and its payload; a damaged frame is counted there (at every
+/// card, if it is for all) and dropped.
+pub(crate) fn open<'a>(world: &mut World, to: PortId, frame: &'a [u8]) -> Option<(Packet, &'a [u8])> {
+    let counter = match frames::decode(frame) {
+        Ok(packet) => return Some(packet),
+        Err(DropReason::Icrc) => port::RX_ICRC_ERRORS,
+        Err(_) => port::RX_MALFORMED,
     };
     let n = world.count() as usize;
     for card in &mut world.cards[..n] {
@@ -171,4 +187,5 @@ pub(crate) fn count(world: &mut World, to: PortId, reason: DropReason) {
             *card.counters[port].at(counter) += 1;
         }
     }
+    None
 }

@@ -9,7 +9,7 @@ use super::options::Faults;
 const MOST_PASSED: u64 = 8;
 /// Bits flipped in a damaged frame at most. A CRC-32 finds up to three in any frame.
 const MOST_FLIPPED: u64 = 3;
-/// Damage begins behind the Ethernet header: what comes before is the MAC's to check.
+/// Damage begins after the Ethernet header, which is the MAC's to check.
 const FIRST_BYTE: usize = 14;
 
 /// The probabilities and the state of the random numbers. Zero: no faults.
@@ -22,13 +22,32 @@ pub(super) struct FaultArea {
 
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fate {
-    pub lost: bool,
-    pub twice: bool,
-    /// Arrives after so many later frames.
-    pub passed_by: u64,
-    /// Bits to flip, by their number in the frame; zero means none (the bit is in the Ethernet header).
-    pub flipped: [usize; MOST_FLIPPED as usize],
+pub(super) struct Fate {
+    lost: bool,
+    twice: bool,
+    /// Later frames that arrive before this one.
+    passed_by: u64,
+    /// Damage.
+    pub flipped: Flips,
+}
+
+/// Bits to flip, by their number in the frame; zero means none (that bit is in the Ethernet header).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Flips([u16; MOST_FLIPPED as usize]);
+
+impl Flips {
+    /// Whether a frame is damaged at all.
+    pub fn any(&self) -> bool {
+        self.0[0] != 0
+    }
+
+    /// Flips the bits. One that is drawn twice is as it was.
+    pub fn apply(&self, frame: &mut [u8]) {
+        for bit in self.0.into_iter().filter(|&bit| bit != 0) {
+            frame[usize::from(bit / 8)] ^= 1 << (bit % 8);
+        }
+    }
 }
 
 /// The output function of SplitMix64: spreads every bit of `x` over the whole word.
@@ -69,7 +88,8 @@ impl FaultArea {
         if self.happens(3) && len > FIRST_BYTE {
             let first = FIRST_BYTE * 8;
             for i in 0..=(self.next() % MOST_FLIPPED) as usize {
-                fate.flipped[i] = first + (self.next() % (len * 8 - first) as u64) as usize;
+                // The largest frame has fewer than 2^16 bits.
+                fate.flipped.0[i] = (first + (self.next() % (len * 8 - first) as u64) as usize) as u16;
             }
         }
         fate
@@ -77,11 +97,11 @@ impl FaultArea {
 }
 
 impl Fate {
-    /// Flips the bits. One that is drawn twice is as it was.
-    pub fn damage(&self, frame: &mut [u8]) {
-        for bit in self.flipped.into_iter().filter(|&bit| bit != 0) {
-            frame[bit / 8] ^= 1 << (bit % 8);
-        }
+    /// Each time that the frame arrives: the number of later frames that arrive before it.
+    pub fn arrivals(self) -> impl Iterator<Item = u64> {
+        // A copy takes the straight way.
+        let copy = self.twice.then_some(0);
+        copy.into_iter().chain((!self.lost).then_some(self.passed_by))
     }
 }
 
@@ -107,9 +127,9 @@ mod tests {
         assert!((9_500..10_500).contains(&share(|f| f.lost)));
         assert!((1_800..2_200).contains(&share(|f| f.twice)));
         assert!((4_700..5_300).contains(&share(|f| f.passed_by != 0)));
-        assert!((850..1_150).contains(&share(|f| f.flipped[0] != 0)));
+        assert!((850..1_150).contains(&share(|f| f.flipped.any())));
         assert!(fates.iter().all(|f| f.passed_by <= MOST_PASSED));
-        assert!(fates.iter().flat_map(|f| f.flipped).all(|bit| bit == 0 || (112..800).contains(&bit)));
+        assert!(fates.iter().flat_map(|f| f.flipped.0).all(|bit| bit == 0 || (112..800).contains(&bit)));
     }
 
     #[test]
@@ -123,12 +143,24 @@ mod tests {
     }
 
     #[test]
+    fn arrivals_of_a_frame() {
+        let arrivals = |lost, twice| {
+            let fate = Fate { lost, twice, passed_by: 3, ..Fate::default() };
+            fate.arrivals().collect::<Vec<_>>()
+        };
+        assert_eq!(arrivals(false, false), [3]);
+        assert_eq!(arrivals(false, true), [0, 3]);
+        assert_eq!(arrivals(true, true), [0]);
+        assert!(arrivals(true, false).is_empty());
+    }
+
+    #[test]
     fn always_and_never() {
         let always = area("loss=1,dup=1,reorder=1,corrupt=1");
         let never = area("seed=9");
         for _ in 0..100 {
             let fate = always.fate(60);
-            assert!(fate.lost && fate.twice && fate.passed_by != 0 && fate.flipped[0] != 0);
+            assert!(fate.lost && fate.twice && fate.passed_by != 0 && fate.flipped.any());
             assert_eq!(never.fate(60), Fate::default());
         }
     }

@@ -1,19 +1,30 @@
 //! The exact wire: every packet as the RoCEv2 frame that it would be on a cable.
 //!
 //! On the *fast* wire packets travel as [`Packet`](crate::packet::Packet) values, trains of them in one
-//! piece, payload by reference. On the *exact* wire ([`exact`]) each train is cut into single packets of
-//! the path MTU, each is encoded to bytes with its ICRC ([`frames`]), suffers what faults were asked for
-//! ([`faults`]), is decoded, checked, and delivered from those bytes. Either wire can be recorded
-//! ([`capture`]): on the fast one frames are made for the record only.
+//! piece, payload by reference. On the *exact* wire ([`exact`]; in simulated time `sim/wire.rs`) each train
+//! is cut into single packets of the path MTU, each is encoded to bytes with its ICRC ([`frames`]) and given
+//! to a [`medium`]; from the bytes that arrive it is decoded, checked and delivered. Faults ([`faults`]) and
+//! capture ([`capture`]) wrap the medium. A capture of the fast wire makes frames for the record only.
 //!
 //! A capture shows each frame once, as its sender sent it: a frame that is then lost or damaged is in it
 //! whole, one that arrives twice is in it once.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `options` | what a net's wire can be started with |
+//! | `area` | those options, and the state of faults and capture, in the segment |
+//! | `medium` | what carries frames, and what wraps it |
+//! | `faults` | the fate of a frame, by the seed |
+//! | `capture` | the pcap file |
+//! | `frames`, `route` | packets to frames and back; the addresses of a packet's frames |
+//! | `exact` | the medium that takes no time |
 
 mod area;
 pub mod capture;
 pub mod exact;
 pub mod faults;
 pub mod frames;
+pub(crate) mod medium;
 pub mod options;
 pub mod route;
 

@@ -8,6 +8,7 @@ use super::event::Event;
 use super::state::Sim;
 use super::state::*;
 use super::trace::{Phase, Subject};
+use super::wire::Times;
 use crate::packet::{aeth, Kind, Packet, Payload, PortId};
 use crate::plain::Flag;
 use crate::profile::Profile;
@@ -408,8 +409,8 @@ impl Engine<'_> {
             sim.at(start, Event::Depart { card, port, bytes: fetched.into() });
         }
         if self.link.is_on() {
-            let passing = (end - start, start, end + cable);
-            self.put_on_wire(slot, arrival, passing);
+            let times = Times { took: end - start, leaves: start, comes: end + cable, arrival };
+            self.put_on_wire(slot, times);
         } else {
             sim.at(arrival, Event::Arrive { slot });
         }

@@ -1,19 +1,20 @@
-//! Packets as frames in simulated time: faults and records.
+//! Packets as frames in simulated time.
 //!
-//! What happens to a frame is drawn when it takes its place on the wire, in the order of events, so that
-//! it follows from the seed. Its bytes wait with the packet's slot and are checked where they arrive.
+//! The fate of a frame is drawn when it takes its place on the wire, in the order of events, so that the
+//! seed determines it. Its bytes stay with the packet's slot and are checked when they arrive.
 
 use super::engine::Engine;
 use super::event::Event;
+use super::state::Sim;
 use crate::link::capture::Recorder;
+use crate::link::faults::Flips;
+use crate::link::medium::{self, End, Medium, Passage};
 use crate::link::{exact, frames};
 use crate::packet::{Packet, Payload};
 use crate::wire::EncodeError;
 
 /// Most bytes around a payload.
 const AROUND: usize = crate::wire::frame::MAX_OVERHEAD;
-/// Bits that a fault flips at most.
-const FLIPPED: usize = 3;
 
 /// What is around a packet's payload in its frame, and what happens to it on its way.
 #[derive(Clone, Copy)]
@@ -21,7 +22,7 @@ const FLIPPED: usize = 3;
 pub struct Frame {
     head: u8,
     tail: u8,
-    flipped: [u16; FLIPPED],
+    flipped: Flips,
     bytes: [u8; AROUND],
 }
 
@@ -49,45 +50,66 @@ impl Frame {
         frame.extend_from_slice(payload);
         frame.extend_from_slice(&rest[..self.tail.into()]);
         if received {
-            for bit in self.flipped.into_iter().filter(|&bit| bit != 0) {
-                frame[usize::from(bit / 8)] ^= 1 << (bit % 8);
-            }
+            self.flipped.apply(frame);
         }
     }
 }
 
+/// When a frame is where, in picoseconds.
+pub(super) struct Times {
+    /// How long it takes on the wire.
+    pub took: u64,
+    /// Its first bit leaves.
+    pub leaves: u64,
+    /// Its last bit arrives.
+    pub comes: u64,
+    /// It has passed the receiver's port.
+    pub arrival: u64,
+}
+
+/// The medium that takes time: frames are in the slots of their packets until their events.
+struct Timed<'a> {
+    sim: &'a mut Sim,
+    slot: u16,
+    times: Times,
+}
+
+impl Timed<'_> {
+    fn at(&mut self, time: u64, event: Event) {
+        self.sim.slots.get_mut(self.slot.into()).refs += 1;
+        self.sim.at(time, event);
+    }
+
+    /// Frames of its own length pass it.
+    fn late(&self, passage: &Passage<'_>) -> u64 {
+        passage.passed_by * self.times.took
+    }
+}
+
+impl Medium for Timed<'_> {
+    fn send(&mut self, passage: &Passage<'_>) {
+        self.sim.frames[self.slot as usize].flipped = passage.flipped;
+        self.at(self.times.arrival + self.late(passage), Event::Arrive { slot: self.slot });
+    }
+
+    fn record(&mut self, passage: &Passage<'_>, end: End) {
+        let received = end == End::Receiver;
+        let time = if received { self.times.comes + self.late(passage) } else { self.times.leaves };
+        self.at(time, Event::Record { slot: self.slot, received });
+    }
+}
+
 impl Engine<'_> {
-    /// A packet that leaves at a time and is received at `arrival` becomes a frame. `passing`: the time that it
-    /// takes on the wire, when its first bit leaves, and when its last one has come.
+    /// The packet in a slot becomes a frame.
     #[cold]
-    pub(super) fn put_on_wire(&mut self, slot: u16, arrival: u64, passing: (u64, u64, u64)) {
-        let (took, leaves, comes) = passing;
+    pub(super) fn put_on_wire(&mut self, slot: u16, times: Times) {
         let packet = self.env.sim.slots.get(slot.into()).packet;
-        let Ok(len) = self.encode(slot, &packet) else {
-            self.env.sim.release(slot);
-            return;
-        };
-        if !self.link.exact() {
-            self.see(slot, &packet, leaves, Some(comes));
-            self.env.sim.at(arrival, Event::Arrive { slot });
-            return;
+        if let Ok(len) = self.encode(slot, &packet) {
+            let frame = &self.env.step.tap.frame[..len];
+            let timed = Timed { sim: self.env.sim, slot, times };
+            medium::wrapped(self.link, timed).send(&Passage::new((packet.src, packet.dst), frame));
         }
-        let fate = self.link.fate(len);
-        let sim = &mut *self.env.sim;
-        sim.frames[slot as usize].flipped = fate.flipped.map(|bit| bit as u16);
-        // So many frames of its length pass it.
-        let late = fate.passed_by * took;
-        self.see(slot, &packet, leaves, (!fate.lost).then_some(comes + late));
-        if fate.twice {
-            // The copy takes the straight way.
-            self.see_received(slot, &packet, comes);
-            self.env.sim.slots.get_mut(slot.into()).refs += 1;
-            self.env.sim.at(arrival, Event::Arrive { slot });
-        }
-        match fate.lost {
-            true => self.env.sim.release(slot),
-            false => self.env.sim.at(arrival + late, Event::Arrive { slot }),
-        }
+        self.env.sim.release(slot);
     }
 
     fn encode(&mut self, slot: u16, packet: &Packet) -> Result<usize, EncodeError> {
@@ -104,29 +126,8 @@ impl Engine<'_> {
         let (at, whole) = frames::encode(packet, &path, len, frame, fill)?;
         let kept = &mut sim.frames[slot as usize];
         kept.keep(&frame[..whole], at, len);
-        kept.flipped = [0; FLIPPED];
+        kept.flipped = Flips::default();
         Ok(whole)
-    }
-
-    /// Records the frame where it is to be seen.
-    fn see(&mut self, slot: u16, packet: &Packet, leaves: u64, comes: Option<u64>) {
-        if self.link.sees_sent(packet.src) {
-            self.record_at(slot, leaves, false);
-        }
-        if let Some(comes) = comes {
-            self.see_received(slot, packet, comes);
-        }
-    }
-
-    fn see_received(&mut self, slot: u16, packet: &Packet, comes: u64) {
-        if self.link.sees_received(packet.src, packet.dst) {
-            self.record_at(slot, comes, true);
-        }
-    }
-
-    fn record_at(&mut self, slot: u16, at: u64, received: bool) {
-        self.env.sim.slots.get_mut(slot.into()).refs += 1;
-        self.env.sim.at(at, Event::Record { slot, received });
     }
 
     /// A frame is recorded.
@@ -151,19 +152,17 @@ impl Engine<'_> {
     pub(super) fn receive_frame(&mut self, slot: u16) {
         let to = self.env.sim.slots.get(slot.into()).packet.dst;
         self.assemble(slot, true);
-        match frames::decode(&self.env.step.tap.frame) {
-            Ok((mut packet, payload)) => {
-                if !payload.is_empty() {
-                    // Its bytes are those of the slot, as the ICRC says.
-                    packet.payload = Payload::Stash(slot.into(), payload.len() as u32);
-                }
-                self.receive(&packet);
-            }
-            Err(reason) => exact::count(self.world, to, reason),
+        let Some((mut packet, payload)) = exact::open(self.world, to, &self.env.step.tap.frame) else {
+            return;
+        };
+        if !payload.is_empty() {
+            // Its bytes are those of the slot, as the ICRC says.
+            packet.payload = Payload::Stash(slot.into(), payload.len() as u32);
         }
+        self.receive(&packet);
     }
 
-    /// Before the lock is given up: what was recorded is written.
+    /// Before the lock is released: writes the records collected so far.
     #[inline]
     pub(crate) fn end_link(&mut self) {
         if self.link.is_on() {

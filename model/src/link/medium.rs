@@ -1,0 +1,98 @@
+//! What carries frames from port to port, and what can be put around it.
+//!
+//! A [`Medium`] takes frames from the ports that send them. Capture and faults are media that wrap another
+//! one, so they work with every medium and by both clocks: [`wrapped`] puts them around a medium in the
+//! order in which a frame meets them.
+
+use super::area::LinkArea;
+use super::faults::Flips;
+use crate::packet::PortId;
+
+/// A frame on its way from a port to another.
+#[derive(Clone, Copy)]
+pub(crate) struct Passage<'a> {
+    /// The port that sends it.
+    pub from: PortId,
+    /// The port that it is for.
+    pub to: PortId,
+    /// Its bytes, as its sender made them.
+    pub frame: &'a [u8],
+    /// Bits that the way damages.
+    pub flipped: Flips,
+    /// Frames sent later that arrive earlier.
+    pub passed_by: u64,
+}
+
+impl<'a> Passage<'a> {
+    /// A frame that arrives whole, and in its turn.
+    pub fn new((from, to): (PortId, PortId), frame: &'a [u8]) -> Self {
+        Passage { from, to, frame, flipped: Flips::default(), passed_by: 0 }
+    }
+}
+
+/// An end of a frame's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Where it leaves.
+    Sender,
+    /// Where it arrives.
+    Receiver,
+}
+
+/// Carries frames.
+pub(crate) trait Medium {
+    /// Takes a frame from its sender and brings it to its receiver.
+    fn send(&mut self, passage: &Passage<'_>);
+    /// Records a frame at the time when it passes an end of its way.
+    fn record(&mut self, passage: &Passage<'_>, end: End);
+}
+
+/// A medium with all that its net was started with: the record of what is sent, faults, the record of what
+/// arrives.
+pub(crate) fn wrapped<'a, M: Medium + 'a>(area: &'a LinkArea, medium: M) -> impl Medium + 'a {
+    let arriving = Captured { area, end: End::Receiver, inner: medium };
+    Captured { area, end: End::Sender, inner: Faulty { area, inner: arriving } }
+}
+
+/// Loses, repeats, delays and damages frames.
+struct Faulty<'a, M> {
+    area: &'a LinkArea,
+    inner: M,
+}
+
+impl<M: Medium> Medium for Faulty<'_, M> {
+    fn send(&mut self, passage: &Passage<'_>) {
+        let fate = self.area.fate(passage.frame.len());
+        for passed_by in fate.arrivals() {
+            self.inner.send(&Passage { flipped: fate.flipped, passed_by, ..*passage });
+        }
+    }
+
+    fn record(&mut self, passage: &Passage<'_>, end: End) {
+        self.inner.record(passage, end);
+    }
+}
+
+/// Records frames that pass one end, where the capture sees it.
+struct Captured<'a, M> {
+    area: &'a LinkArea,
+    end: End,
+    inner: M,
+}
+
+impl<M: Medium> Medium for Captured<'_, M> {
+    fn send(&mut self, passage: &Passage<'_>) {
+        let seen = match self.end {
+            End::Sender => self.area.sees_sent(passage.from),
+            End::Receiver => self.area.sees_received(passage.from, passage.to),
+        };
+        if seen {
+            self.inner.record(passage, self.end);
+        }
+        self.inner.send(passage);
+    }
+
+    fn record(&mut self, passage: &Passage<'_>, end: End) {
+        self.inner.record(passage, end);
+    }
+}
