@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
@@ -11,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use driver::backend::vfio_user::VfioUserCard;
 use driver::{Card, CardError, Device, Interrupts, Memory, Mr, PageList, Registers, SendWr, Wc};
-use fpga_regs::vfio_user::{flag, DmaMap, Header, RegionAccess, SetIrqs};
-use fpga_regs::{regs, CqeStatus, WqeOpcode};
+use fpga_regs::vfio_user::{flag, region, DmaMap, Header, RegionAccess, SetIrqs};
+use fpga_regs::{admin, regs, CardLimits, CqeStatus, WqeOpcode};
 use model::attach::SegmentCard;
 use tests::stock::{Program, StockNet};
 use tests::{connect, expect_completion_event, expect_no_event, join, Buffer, Options, Peer};
@@ -417,7 +418,7 @@ fn clients_that_send_nonsense() {
         (77, vec![1; 40], libc::ENOTSUP, "command 77 refused: not a command of this server"),
         (1, b"\x07\0\0\0{}\0".to_vec(), libc::ENOTSUP, "VERSION refused: protocol 7.0 is not known"),
         (9, vec![0; 3], libc::EINVAL, "REGION_READ refused: the message is too short"),
-        (9, region(0, u64::MAX, 4), libc::EINVAL, "do not lie in region 0"),
+        (9, region(0, u64::MAX, 4), libc::EINVAL, "are not inside region 0"),
         (9, region(0, 0, u32::MAX), libc::EINVAL, "4294967295 bytes at 0x0"),
         (9, region(1, 0, 4), libc::EINVAL, "region 1 (0 bytes)"),
         (9, region(99, 0, 4), libc::EINVAL, "region 99"),
@@ -475,6 +476,58 @@ fn clients_that_send_nonsense() {
         exchange(&mut x, &mut y);
     }
     end(server, path);
+}
+
+/// The server has mapped the file of the client, which nothing keeps from making it shorter.
+#[test]
+fn a_client_that_shortens_its_file_loses_its_card_only() {
+    const IOVA: u64 = 1 << 20;
+    const OUTPUT: u64 = 1 << 14;
+    const REPLIES: u64 = 1 << 15;
+    let net = StockNet::new();
+    let (server, paths) = net.serve(0, &["card"], &[]);
+    let file = tempfile::tempfile().expect("a file");
+    file.set_len(1 << 16).expect("sized");
+    let mut socket = raw(&paths[0]);
+    let map = DmaMap { argsz: 32, flags: 3, offset: 0, address: IOVA, size: 1 << 16 };
+    send_with_fd(&socket, &message(2, 2, &map.encode()), &file);
+    reply(&mut socket, 2).expect("mapped");
+    let mut id = 2;
+    let mut write = |region: u32, offset: u32, value: &[u8]| {
+        id += 1;
+        let access = RegionAccess { offset: offset.into(), region, count: value.len() as u32 };
+        socket.write_all(&message(id, 10, &[&access.encode()[..], value].concat())).expect("sent");
+        reply(&mut socket, id).expect("written");
+    };
+    write(region::CONFIG, COMMAND, &[MEMORY | BUS_MASTER, 0]);
+    write(0, regs::ASQ_BASE, &IOVA.to_le_bytes());
+    write(0, regs::ACQ_BASE, &(IOVA + REPLIES).to_le_bytes());
+    write(0, regs::ADMIN_SIZE, &4_u32.to_le_bytes());
+    write(0, regs::CONTROL, &regs::Control(0).with_enable(true).0.to_le_bytes());
+    let command = admin::Command::new()
+        .with_opcode(admin::AdminOpcode::QUERY_CARD)
+        .with_out_iova(IOVA + OUTPUT)
+        .with_out_len(CardLimits::BYTES as u32);
+    file.write_all_at(command.as_bytes(), 0).expect("a command");
+    write(0, regs::ASQ_DOORBELL, &1_u32.to_le_bytes());
+    let mut entry = [0; admin::Reply::BYTES];
+    file.read_exact_at(&mut entry, REPLIES).expect("a reply");
+    let reply = admin::Reply::from_bytes(&entry);
+    assert!(reply.phase() && reply.status() == admin::AdminStatus::OK, "{reply:?}");
+    let mut limits = [0; CardLimits::BYTES];
+    file.read_exact_at(&mut limits, OUTPUT).expect("the limits");
+    assert!(CardLimits::from_bytes(&limits).max_qp() > 0);
+
+    file.set_len(0).expect("shortened");
+    write(0, regs::ASQ_DOORBELL, &2_u32.to_le_bytes());
+    drop(socket);
+    {
+        let (a, b) = (served(&paths[0]), in_process(&net, 1));
+        let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
+        join(&x, &y);
+        exchange(&mut x, &mut y);
+    }
+    end(server, &paths[0]);
 }
 
 fn send_with_fd(socket: &UnixStream, bytes: &[u8], file: &std::fs::File) {

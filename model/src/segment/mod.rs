@@ -86,7 +86,7 @@ struct Local {
     cache: UnsafeCell<dma::Cache>,
     /// As above.
     views: UnsafeCell<files::Views>,
-    /// As above: lent memory, first address and the one behind.
+    /// As above: lent memory that stays mapped, start and end.
     lent: UnsafeCell<Vec<(u64, u64)>>,
     /// Used only with the process's lock held.
     offers: UnsafeCell<files::Offers>,

@@ -3,7 +3,17 @@
 //! QEMU's `vfio-user-pci`, or the driver's own client, sees a PCI function ([`function`]) with a configuration
 //! space ([`config`]), two BARs, MSI-X by eventfds ([`interrupts`]) and DMA to the memory that it maps
 //! ([`maps`]; [`asker`]). One client at a time; the next one finds the card as after a reset.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `session` | a client from its first message to its last, command by command |
+//! | `answers` | what every client is answered alike |
+//! | `wire` | messages on the socket |
+//! | `function`, `config`, `interrupts` | the PCI function: regions, configuration space, MSI-X |
+//! | `maps` | memory that the client shares |
+//! | `asker` | memory that the card asks the client for, by messages |
 
+mod answers;
 mod asker;
 mod config;
 mod function;

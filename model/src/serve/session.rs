@@ -2,26 +2,23 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fpga_regs::vfio_user::{
-    flag, irq, irq_flag, region, unmap_flag, Command, DeviceInfo, DmaMap, DmaUnmap, Header, IrqInfo,
-    RegionAccess, RegionInfo, SetIrqs, Version, MAJOR, MAX_DATA, MAX_FDS, MINOR,
+    flag, irq, irq_flag, unmap_flag, Command, DmaMap, DmaUnmap, Header, RegionAccess, SetIrqs,
 };
 
+use super::answers::{self, check, parse, Answer};
 use super::asker::{Asker, Client, Waiting};
 use super::function::Function;
 use super::interrupts::Interrupts;
-use super::maps::{DmaMode, MAX_MAPS};
+use super::maps::DmaMode;
 use super::wire::{self, Message, WireError};
 use super::Refused;
 use crate::attach::{ServedCard, VECTORS};
-
-/// What a command is answered with: the parts of the reply's body.
-type Answer = Result<Vec<u8>, Refused>;
 
 /// Of whoever reads from the client.
 #[derive(Default)]
@@ -232,21 +229,15 @@ impl<'a> Session<'a> {
         let command = Command(message.header.command);
         let body = std::mem::take(&mut message.body);
         match command {
-            Command::VERSION => version(&body),
+            Command::VERSION => answers::version(&body),
             Command::DMA_MAP => {
                 let (map, _) = parse(DmaMap::decode(&body))?;
                 self.function().map(&map, std::mem::take(&mut message.fds)).map(|()| Vec::new())
             }
             Command::DMA_UNMAP => self.unmap(&body),
-            Command::DEVICE_INFO => {
-                let (_, _) = parse(DeviceInfo::decode(&body))?;
-                let argsz = DeviceInfo::BYTES as u32;
-                Ok(DeviceInfo { argsz, flags: 1 | 2, regions: region::COUNT, irqs: irq::COUNT }
-                    .encode()
-                    .to_vec())
-            }
-            Command::REGION_INFO => region_info(&body),
-            Command::IRQ_INFO => irq_info(&body),
+            Command::DEVICE_INFO => answers::device_info(&body),
+            Command::REGION_INFO => answers::region_info(&body),
+            Command::IRQ_INFO => answers::irq_info(&body),
             Command::SET_IRQS => self.set_irqs(&body, std::mem::take(&mut message.fds)).map(|()| Vec::new()),
             Command::REGION_READ => self.read(&body),
             Command::REGION_WRITE => self.write(&body),
@@ -288,7 +279,7 @@ impl<'a> Session<'a> {
                 self.interrupts.assign(range.start, range.map(|_| None))
             }
             irq_flag::DATA_EVENTFD if fds.len() == range.len() => {
-                if !fds.iter().all(is_eventfd) {
+                if !fds.iter().all(answers::is_eventfd) {
                     return Err(Refused::invalid("a descriptor is no eventfd"));
                 }
                 self.interrupts.assign(range.start, fds.into_iter().map(Some));
@@ -336,68 +327,4 @@ impl<'a> Session<'a> {
         self.function().write(access.region, access.offset, data)?;
         Ok(access.encode().to_vec())
     }
-}
-
-fn version(body: &[u8]) -> Answer {
-    let (version, _) = parse(Version::decode(body))?;
-    if (version.major, version.minor) != (MAJOR, MINOR) {
-        let asked =
-            format!("protocol {}.{} is not known, only {MAJOR}.{MINOR}", version.major, version.minor);
-        // A lower minor version than the client's is for the client to accept.
-        if version.major != MAJOR {
-            return Err(Refused::new(libc::ENOTSUP, asked));
-        }
-    }
-    let capabilities = format!(
-        r#"{{"capabilities":{{"max_msg_fds":{MAX_FDS},"max_data_xfer_size":{MAX_DATA},"pgsizes":4096,"max_dma_maps":{MAX_MAPS}}}}}"#
-    );
-    let mut reply = Version { major: MAJOR, minor: MINOR }.encode().to_vec();
-    reply.extend(capabilities.as_bytes());
-    reply.push(0);
-    Ok(reply)
-}
-
-/// The structure of a body, or the refusal of a body that is too short for it.
-fn parse<T>(decoded: Option<T>) -> Result<T, Refused> {
-    decoded.ok_or(Refused::invalid("the message is too short"))
-}
-
-/// An access must lie in its region.
-fn check(access: &RegionAccess) -> Result<(), Refused> {
-    let bytes = Function::region_bytes(access.region);
-    let inside = access.offset.checked_add(u64::from(access.count)).is_some_and(|end| end <= bytes);
-    if !inside || access.count == 0 || access.count as usize > MAX_DATA {
-        let RegionAccess { offset, region, count } = access;
-        return Err(Refused::invalid(format!(
-            "{count} bytes at {offset:#x} do not lie in region {region} ({bytes} bytes)"
-        )));
-    }
-    Ok(())
-}
-
-fn region_info(body: &[u8]) -> Answer {
-    let (asked, _) = parse(RegionInfo::decode(body))?;
-    if asked.index >= region::COUNT {
-        return Err(Refused::invalid(format!("there is no region {}", asked.index)));
-    }
-    let size = Function::region_bytes(asked.index);
-    let flags = if size == 0 { 0 } else { 1 | 2 };
-    let argsz = RegionInfo::BYTES as u32;
-    let offset = u64::from(asked.index) << 40;
-    Ok(RegionInfo { argsz, flags, index: asked.index, cap_offset: 0, size, offset }.encode().to_vec())
-}
-
-fn irq_info(body: &[u8]) -> Answer {
-    let (asked, _) = parse(IrqInfo::decode(body))?;
-    if asked.index >= irq::COUNT {
-        return Err(Refused::invalid(format!("there is no interrupt type {}", asked.index)));
-    }
-    let count = if asked.index == irq::MSIX { VECTORS as u32 } else { 0 };
-    Ok(IrqInfo { argsz: IrqInfo::BYTES as u32, flags: 1, index: asked.index, count }.encode().to_vec())
-}
-
-/// Anything else could block or kill whoever writes to it.
-fn is_eventfd(fd: &OwnedFd) -> bool {
-    let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-    link.is_ok_and(|target| target.as_os_str() == "anon_inode:[eventfd]")
 }

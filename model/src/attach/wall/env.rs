@@ -170,32 +170,27 @@ impl<'a> Wall<'a> {
 
     #[cold]
     fn words_slowly<const N: usize>(&mut self, from: Addr) -> Result<[u64; N], DmaFault> {
-        let mut words = [0; N];
-        for (i, word) in words.iter_mut().enumerate() {
-            let mut bytes = [0; 8];
-            self.guard.read(from.domain, from.iova + 8 * i as u64, &mut bytes).map_err(fault)?;
-            *word = u64::from_le_bytes(bytes);
-        }
-        Ok(words)
+        let mut bytes = [[0; 8]; N];
+        self.guard.read(from.domain, from.iova, bytes.as_flattened_mut()).map_err(fault)?;
+        Ok(bytes.map(u64::from_le_bytes))
     }
 
-    /// An entry of a queue that this process cannot write as a whole, or that is not aligned.
+    /// Writes an entry of a queue that this process cannot reach as a whole, or that is not aligned.
     #[cold]
     fn publish_slowly<const N: usize>(&mut self, to: Addr, entry: [u64; N]) -> Result<(), DmaFault> {
-        let (last, body) = entry.split_last().expect("an entry has words");
-        for (i, word) in body.iter().enumerate() {
-            self.write(to.add(i as u64 * 8), &word.to_le_bytes())?;
-        }
+        let bytes = entry.map(u64::to_le_bytes);
+        let (last, body) = bytes.split_last().expect("an entry has words");
+        self.write(to, body.as_flattened())?;
         let at = to.add(body.len() as u64 * 8);
-        match self.reach(at).filter(|p| *p as usize % 8 == 0) {
-            Some(p) => {
-                // SAFETY: eight aligned bytes of the segment's heap, accessed atomically.
-                unsafe { AtomicU64::from_ptr(p.cast()) }.store(*last, Ordering::Release);
-                compiler_fence(Ordering::SeqCst);
-                Ok(())
-            }
-            None => self.write(at, &last.to_le_bytes()),
-        }
+        let Some(p) = self.reach(at).filter(|p| *p as usize % 8 == 0) else {
+            // The phase bit is in the last byte.
+            self.write(at, &last[..7])?;
+            return self.write(at.add(7), &last[7..]);
+        };
+        // SAFETY: eight aligned bytes of the segment's heap or of a file that keeps its size, accessed atomically.
+        unsafe { AtomicU64::from_ptr(p.cast()) }.store(u64::from_ne_bytes(*last), Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+        Ok(())
     }
 
     #[inline(always)]

@@ -6,8 +6,8 @@
 //! Others open it through `/proc` when they first copy to it. Whatever is in the
 //! way of that, a right or a missing `/proc`, leaves the copy to the kernel.
 //!
-//! A file that has become shorter would kill whoever touches what is missing
-//! (SIGBUS), so the kernel copies to and from windows ([`super::private`]).
+//! To touch what a shortened file has lost is SIGBUS, so the kernel copies to and
+//! from windows ([`super::private`]), unless the file is sealed.
 #![allow(unsafe_code)]
 
 use crate::plain::plain;
@@ -273,6 +273,8 @@ struct Mapped {
     ptr: *mut u8,
     len: usize,
     fd: OwnedFd,
+    /// See [`keeps_size`].
+    keeps_size: bool,
 }
 
 impl Drop for Mapped {
@@ -303,14 +305,15 @@ impl Guard<'_> {
     }
 
     /// Where another member's private memory is in this process, if it can be
-    /// mapped here: the address, and how many bytes from there on.
+    /// mapped here: the address, how many bytes from there on, and whether the
+    /// file cannot lose them.
     pub(in crate::segment) fn through_window(
         &self,
         member: u16,
         iova: u64,
         len: u64,
         write: bool,
-    ) -> Option<(*mut u8, u64)> {
+    ) -> Option<(*mut u8, u64, bool)> {
         let table = self.windows_of(member)?;
         if table.used.load(Relaxed) == 0 {
             return None;
@@ -334,7 +337,8 @@ impl Guard<'_> {
         let size = rustix::fs::fstat(&mapped.fd).ok()?.st_size as u64;
         let end = page_ceil(view.offset + into + len)?;
         let whole = end <= page_ceil(size)?;
-        (whole && (view.writable || !write)).then(|| (mapped.ptr.wrapping_add(into as usize), len))
+        let found = (mapped.ptr.wrapping_add(into as usize), len, mapped.keeps_size);
+        (whole && (view.writable || !write)).then_some(found)
     }
 
     /// Closes windows that are offered no longer.
@@ -416,7 +420,13 @@ fn map_window(path: String, identity: (u64, u64), view: &View) -> Option<Mapped>
         libc::madvise(ptr, len, libc::MADV_DONTDUMP);
         ptr
     };
-    Some(Mapped { ptr: ptr.cast(), len, fd })
+    Some(Mapped { ptr: ptr.cast(), len, fd, keeps_size: keeps_size(&opened) })
+}
+
+/// Whether nobody can shorten a file: bytes of it that are mapped here may be touched. To touch what a shortened
+/// file has lost is SIGBUS.
+pub(super) fn keeps_size(file: &OwnedFd) -> bool {
+    rustix::fs::fcntl_get_seals(file).is_ok_and(|seals| seals.contains(rustix::fs::SealFlags::SHRINK))
 }
 
 impl Segment {

@@ -1,13 +1,16 @@
 //! Memory that others lend to this process for its card's use: what a client of a served card shares.
 //!
 //! Its addresses on the card's side are the client's choice (IOVAs), its bytes are a shared mapping that
-//! this process has made of the client's file. Whoever else runs the cards maps the same file, as
-//! with any shared mapping ([`super::files`]).
+//! this process has made of the client's file. Other processes that run the cards map the same file, as
+//! they do with any shared mapping ([`super::files`]). A client that shortens its file must not kill the
+//! processes that have mapped it: only a file that is sealed against that is accessed directly, any other
+//! by the kernel.
 #![allow(unsafe_code)]
 
 use std::os::fd::OwnedFd;
 
 use super::dma::{Dma, RemoveError};
+use super::files::keeps_size;
 use super::ranges::{find, Place, Range};
 use crate::segment::lock::Guard;
 use crate::segment::moving::maps::Mapping;
@@ -40,15 +43,18 @@ impl Segment {
             private_writable: false,
             special: false,
         };
+        let keeps_size = keeps_size(&file);
         let _held = registry::enter();
         let guard = self.lock(LOCK_PATIENCE)?;
         // SAFETY: the process's lock is held.
         unsafe { self.offers() }.lend(&guard, mapping, file);
-        guard.lent().push((mapping.start, mapping.end));
+        if keeps_size {
+            guard.lent().push((mapping.start, mapping.end));
+        }
         Ok(())
     }
 
-    /// Takes an offer back. Nobody uses it any more when this returns.
+    /// Takes an offer back. No process uses the memory after this returns.
     pub fn withdraw(&self, ptr: *mut u8, len: usize) -> Result<(), SegmentError> {
         let _held = registry::enter();
         let guard = self.lock(LOCK_PATIENCE)?;
@@ -75,7 +81,7 @@ impl Segment {
         dma.insert(&[range]).map(|_| ()).map_err(|_| SegmentError::TooManyRanges)
     }
 
-    /// Ends that. No DMA touches it any more when this returns.
+    /// Takes that back. No DMA touches the memory after this returns.
     pub fn unmap_at(&self, iova: u64, len: u64) -> Result<(), SegmentError> {
         let guard = self.lock(LOCK_PATIENCE)?;
         let dma = Dma::new(&guard, self.member()).ok_or(SegmentError::NotMapped(iova))?;
@@ -87,14 +93,14 @@ impl Segment {
 }
 
 impl Guard<'_> {
-    /// What this process has been lent: first address and the one behind.
+    /// The memory that this process has been lent and that stays mapped: start and end.
     #[allow(clippy::mut_from_ref)]
     fn lent(&self) -> &mut Vec<(u64, u64)> {
         // SAFETY: used with the lock held, and by no caller twice at a time.
         unsafe { &mut *self.segment().local().lent.get() }
     }
 
-    /// Whether all of these bytes are lent memory of this process.
+    /// Whether all of these bytes are lent memory of this process that stays mapped.
     pub(in crate::segment) fn is_lent(&self, start: u64, len: u64) -> bool {
         let Some(end) = start.checked_add(len) else { return false };
         self.lent().iter().any(|&(from, to)| from <= start && end <= to)

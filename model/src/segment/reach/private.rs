@@ -205,7 +205,7 @@ impl Guard<'_> {
             Backing::Extent(offset) => (Spot::Sure(self.segment().ptr_at(offset)), run),
             Backing::Foreign if own => (Spot::Here(iova), run),
             Backing::Foreign => match self.through_window(member, iova, run, write) {
-                Some((ptr, run)) => (Spot::Here(ptr as u64), run),
+                Some((ptr, run, _)) => (Spot::Here(ptr as u64), run),
                 None => (Spot::Owner(iova), run),
             },
             Backing::Placed(place) => {
@@ -223,9 +223,9 @@ impl Guard<'_> {
                     };
                     (spot, run)
                 } else {
-                    // The rings of a served card are there too: their words are written by a store.
                     match self.through_window(member, place.address(), run, write) {
-                        Some((ptr, run)) => (Spot::Sure(ptr), run),
+                        Some((ptr, run, true)) => (Spot::Sure(ptr), run),
+                        Some((ptr, run, false)) => (Spot::Here(ptr as u64), run),
                         None => (Spot::Owner(place.address()), run),
                     }
                 }

@@ -301,7 +301,7 @@ fn two_registrations_share_a_window_until_the_last_is_over() {
     let window = |at: u64| {
         let guard = b.lock(Duration::from_secs(5)).unwrap();
         let window = guard.through_window(a.member(), buffer.iova() + at, 8, true);
-        window.map(|(ptr, _)| ptr)
+        window.map(|(ptr, ..)| ptr)
     };
     let Some(first) = window(0) else { return };
     assert_eq!(window(4096), Some(first.wrapping_add(4096)));
