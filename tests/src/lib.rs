@@ -20,4 +20,4 @@ pub use events::{event_within, expect_async, expect_completion_event, expect_no_
 pub use expect::{on_one_and_two_cards, Cards, Side};
 pub use net::Net;
 pub use peer::{connect, join, Options, Peer, QKEY};
-pub use seed::seed;
+pub use seed::{seed, Random};

@@ -5,27 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tests::stock::{compile_c, free_port, keepers, verbena, wait_until_listening, StockNet};
+use tests::Random;
 
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// A small generator (xorshift): from VERBENA_SEED, or always the same.
-struct Seeded(u64);
-
-impl Seeded {
-    fn new(usual: u64) -> Seeded {
-        let given = std::env::var("VERBENA_SEED").ok().and_then(|text| text.parse().ok());
-        let seed = given.filter(|&seed| seed != 0).unwrap_or(usual);
-        println!("VERBENA_SEED={seed}");
-        Seeded(seed)
-    }
-
-    fn next(&mut self, below: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % below
-    }
-}
 
 const STOP: i32 = 19;
 const CONTINUE: i32 = 18;
@@ -36,7 +18,7 @@ fn witnessed(kills: u32, seed: u64) {
     let directory = tempfile::tempdir().expect("a directory");
     let (witness, duel) = (compile_c("witness", directory.path()), compile_c("duel", directory.path()));
     let net = StockNet::new();
-    let mut random = Seeded::new(seed);
+    let mut random = Random::repeated(seed);
     let mut watching = net.start(&witness, &["verbena0", "verbena1"]);
     watching.expect("at work", LIMIT);
     let mut killed = 0;
@@ -46,24 +28,24 @@ fn witnessed(kills: u32, seed: u64) {
         assert!(wait_until_listening(&mut server, port, LIMIT), "{}", server.said());
         let mut client = net.start(&duel, &["verbena1", &port.to_string(), "localhost", "0"]);
         client.expect("connected", LIMIT);
-        std::thread::sleep(Duration::from_millis(random.next(40)));
+        std::thread::sleep(Duration::from_millis(random.below(40)));
         let victims = [&server, &client];
-        let stopped = random.next(4);
+        let stopped = random.below(4);
         if let Some(victim) = victims.get(stopped as usize) {
             victim.signal(STOP);
-            std::thread::sleep(Duration::from_millis(random.next(50)));
-            if random.next(2) == 0 {
+            std::thread::sleep(Duration::from_millis(random.below(50)));
+            if random.below(2) == 0 {
                 victim.signal(CONTINUE);
             }
         }
         // Dropped, they are killed.
-        if random.next(2) == 0 {
+        if random.below(2) == 0 {
             drop(server);
-            std::thread::sleep(Duration::from_millis(random.next(10)));
+            std::thread::sleep(Duration::from_millis(random.below(10)));
             drop(client);
         } else {
             drop(client);
-            std::thread::sleep(Duration::from_millis(random.next(10)));
+            std::thread::sleep(Duration::from_millis(random.below(10)));
             drop(server);
         }
         killed += 2;

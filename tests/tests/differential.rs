@@ -14,10 +14,12 @@ mod chain;
 mod counters;
 #[path = "differential/generate.rs"]
 mod generate;
+#[path = "differential/mistake.rs"]
+mod mistake;
 #[path = "differential/pair.rs"]
 mod pair;
-#[path = "differential/random.rs"]
-mod random;
+#[path = "differential/request.rs"]
+mod request;
 #[path = "differential/run.rs"]
 mod run;
 #[path = "differential/script.rs"]
@@ -137,66 +139,56 @@ fn failure(runner: &mut Runner, modes: &[Mode], layout: Layout, script: &Script,
     format!("seed {}, {layout:?}, again when run alone: {alone}: {what}\n{}", script.seed, script.text())
 }
 
-/// Runs a batch of scripts in every way; what is wrong with them.
-fn batch(runner: &mut Runner, modes: &[Mode], layout: Layout, scripts: &[Script]) -> Vec<String> {
-    let mut failures = Vec::new();
+/// Runs a batch of scripts in every way; what is wrong with one of them.
+fn batch(runner: &mut Runner, modes: &[Mode], layout: Layout, scripts: &[Script]) -> Option<String> {
     let mut first: Option<(Mode, Seen)> = None;
     for &mode in modes {
         let mut pair: Vec<Mode> = first.iter().map(|(mode, _)| *mode).collect();
-        pair.push(mode);
-        let (found, error) = match runner.run(mode, layout, scripts) {
+        let (found, together) = match runner.run(mode, layout, scripts) {
             Ok(seen) => {
-                let each = |(n, script)| verdict(first.as_ref(), mode, &seen, n, script);
-                let mut found: Vec<_> = scripts.iter().enumerate().map(each).collect();
-                let counted = match found.iter().all(Option::is_none) {
-                    true => miscounted(first.as_ref(), mode, &seen, scripts.iter().all(|s| s.orderly)),
-                    false => None,
-                };
-                if counted.is_some() {
-                    // Which of them it was is seen when each runs alone.
-                    found = scripts.iter().map(|script| wrong(runner, &pair, layout, script)).collect();
-                }
+                let each = |(n, script)| Some((script, verdict(first.as_ref(), mode, &seen, n, script)?));
+                let found = scripts.iter().enumerate().find_map(each);
+                let counted = miscounted(first.as_ref(), mode, &seen, scripts.iter().all(|s| s.orderly));
                 first.get_or_insert((mode, seen));
                 (found, counted)
             }
             Err(error) => {
-                (scripts.iter().map(|script| wrong(runner, &[mode], layout, script)).collect(), Some(error))
+                pair.clear();
+                (None, Some(error))
             }
         };
-        let mut found = scripts.iter().zip(found).filter_map(|(script, what)| Some((script, what?)));
-        if let Some((script, what)) = found.next() {
+        pair.push(mode);
+        // Which of them it was shows when each runs alone.
+        let alone = |script| Some((script, wrong(runner, &pair, layout, script)?));
+        let found = found.or_else(|| together.is_some().then(|| scripts.iter().find_map(alone)).flatten());
+        if let Some((script, what)) = found {
             println!("seed {}: {what}", script.seed);
-            failures.push(failure(runner, &pair, layout, script, what));
+            return Some(failure(runner, &pair, layout, script, what));
         }
-        // One made short is enough.
-        failures.extend(found.map(|(script, what)| format!("seed {}: {what}", script.seed)));
-        if failures.is_empty() {
-            failures.extend(error.map(|error| format!("only all together, {layout:?}: {error}")));
-        }
-        if !failures.is_empty() {
-            break;
+        if let Some(what) = together {
+            return Some(format!("only all together, {layout:?}: {what}"));
         }
     }
-    failures
+    None
 }
 
 fn compare(modes: &[Mode], seconds: u64) {
     let seed = tests::seed();
     let mut runner = Runner::new();
     let start = Instant::now();
-    let (mut next, mut failures) = (seed, Vec::new());
-    while start.elapsed() < Duration::from_secs(seconds) && failures.is_empty() {
-        let mut random = random::Random(next);
+    let (mut next, mut failure) = (seed, None);
+    while start.elapsed() < Duration::from_secs(seconds) && failure.is_none() {
+        let mut random = tests::Random(next);
         let layout = Layout { two_cards: random.percent(70), two_processes: random.percent(70) };
         let orderly = random.percent(30);
         let scripts: Vec<Script> =
             (0..BATCH).map(|n| generate::script(next.wrapping_add(n as u64), orderly)).collect();
         let found = batch(&mut runner, modes, layout, &scripts);
-        failures.extend(found.into_iter().map(|what| format!("of the seeds from {next}: {what}")));
+        failure = found.map(|what| format!("VERBENA_SEED={next}: {what}"));
         next = next.wrapping_add(BATCH as u64);
     }
     println!("{} scripts, {} ways, {:.0?}", next.wrapping_sub(seed), modes.len(), start.elapsed());
-    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    assert!(failure.is_none(), "{}", failure.unwrap_or_default());
 }
 
 /// How long: a few seconds, or VERBENA_SECONDS.

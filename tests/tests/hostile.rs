@@ -11,7 +11,7 @@ use fpga_regs::{
     RqDoorbell, SqDoorbell, SrqDoorbell, DOORBELL_CQ_ARM, DOORBELL_RQ, DOORBELL_SQ, DOORBELL_SRQ,
 };
 use model::attach::SegmentCard;
-use tests::{join, Net, Options, Peer};
+use tests::{join, Net, Options, Peer, Random};
 
 /// Memory of the card by address and length.
 type Queues = Arc<Mutex<Vec<(usize, usize)>>>;
@@ -60,34 +60,6 @@ impl Interrupts for Spy {
 
 impl Hints for Spy {
     driver::forward_card!(spied: Hints);
-}
-
-/// Random numbers (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn seeded() -> Random {
-        Random(tests::seed() | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        (self.next() >> 11) % n
-    }
-
-    fn of<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-
-    fn fill(&mut self, bytes: &mut [u8]) {
-        bytes.iter_mut().for_each(|b| *b = self.next() as u8);
-    }
 }
 
 /// What WQEs are made of, besides noise.

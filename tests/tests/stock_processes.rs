@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tests::stock::{
     compile_c, cpu_time, free_port, keepers, wait_until_listening, Ended, Pair, Program, StockNet,
 };
+use tests::Random;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -29,26 +30,6 @@ fn built(name: &str) -> Built {
     let directory = tempfile::tempdir().expect("a directory");
     let path = compile_c(name, directory.path());
     Built { _directory: directory, path }
-}
-
-/// A small generator (xorshift): rounds are random, but the same each time.
-struct Seeded(u64);
-
-impl Seeded {
-    /// From VERBENA_SEED, or always the same.
-    fn new(usual: u64) -> Seeded {
-        let given = std::env::var("VERBENA_SEED").ok().and_then(|text| text.parse().ok());
-        let seed = given.filter(|&seed| seed != 0).unwrap_or(usual);
-        println!("VERBENA_SEED={seed}");
-        Seeded(seed)
-    }
-
-    fn next(&mut self, below: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % below
-    }
 }
 
 /// Two duels: server on verbena0, client on `card`. For ever when `seconds` is 0.
@@ -103,14 +84,14 @@ fn kill_rounds(card: &str, seed: u64) {
     let program = built("duel");
     let net = StockNet::new();
     let _holder = hold(&net);
-    let mut random = Seeded::new(seed);
+    let mut random = Random::repeated(seed);
     for round in 0..10 {
         let mut sides = duel(&net, &program, card, "0");
         for side in &mut sides {
             side.expect("connected", LIMIT);
         }
-        std::thread::sleep(Duration::from_micros(random.next(60_000)));
-        let victim = random.next(2) as usize;
+        std::thread::sleep(Duration::from_micros(random.below(60_000)));
+        let victim = random.below(2) as usize;
         let [server, client] = sides;
         let (victim, survivor) = if victim == 0 { (server, client) } else { (client, server) };
         victim.signal(libc::SIGKILL);
@@ -157,7 +138,7 @@ fn a_kill_while_starting_harms_nobody() {
     let net = StockNet::new();
     let _holder = hold(&net);
     let before = segment(&net).0;
-    let mut random = Seeded::new(0x5eed_0003);
+    let mut random = Random::repeated(0x5eed_0003);
     for round in 0..20 {
         let port = free_port().to_string();
         let victims = [
@@ -165,7 +146,7 @@ fn a_kill_while_starting_harms_nobody() {
             net.start(&program.path, &["verbena1", &port, "localhost", "0"]),
             net.start("ibv_devinfo", &["-v"]),
         ];
-        std::thread::sleep(Duration::from_micros(random.next(40_000)));
+        std::thread::sleep(Duration::from_micros(random.below(40_000)));
         drop(victims);
         let said = net.run("ibv_devinfo", &["-d", "verbena0"], LIMIT);
         assert!(said.contains("PORT_ACTIVE"), "round {round}: {said}");
@@ -210,7 +191,7 @@ fn a_killed_process_leaves_no_memory_behind() {
 fn perftest_survives_nothing_but_ends() {
     let _alone = alone();
     let net = StockNet::new();
-    let mut random = Seeded::new(0x5eed_0004);
+    let mut random = Random::repeated(0x5eed_0004);
     // In a one-way test only the sender notices (as with hardware); with -b both do.
     let cases =
         [("ib_write_bw", "", 0), ("ib_send_bw", "-b", 0), ("ib_send_bw", "-b", 1), ("ib_read_bw", "", 0)];
@@ -220,7 +201,7 @@ fn perftest_survives_nothing_but_ends() {
         let pair = Pair::new(&net, program, &arguments);
         let (server, mut client) = pair.start().expect("both start");
         // It keeps what it prints until its end; but once it works it uses CPU time.
-        let work = Duration::from_millis(500 + random.next(300));
+        let work = Duration::from_millis(500 + random.below(300));
         while cpu_time(client.pid()) < work {
             assert!(!client.has_ended(), "{}: the client ended: {}", pair.line(), client.said());
             std::thread::sleep(Duration::from_millis(5));

@@ -1,9 +1,10 @@
 //! Scripts from seeds.
 
-use super::chain::{bind, chain, invalidate, How};
+use super::chain::{chain, How};
 use super::pair::{Pair, ERR, RC, RTS, UD};
-use super::random::Random;
+use super::request::{bind, invalidate};
 use super::script::{Expect, Script, Unit};
+use tests::Random;
 
 /// Entries of a small CQ.
 const SMALL_CQ: usize = 8;
@@ -34,16 +35,20 @@ pub fn script(seed: u64, orderly: bool) -> Script {
         }
         rounds.push(round);
         if !orderly && random.percent(12) {
-            rounds.push(vec![overrun(&mut pairs, random)]);
+            rounds.extend(overrun(&mut pairs, random).map(|unit| vec![unit]));
         }
     }
     Script { seed, threads, orderly, rounds }
 }
 
-/// Nothing goes wrong in it.
+/// Nothing goes wrong in it, or all of it for want of a peer.
 fn good(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
+    if !pair.well {
+        return pair.repair(random);
+    }
     let how = How { most: if pair.small_cq[side] { 4 } else { 12 }, plain: true, ..How::default() };
     match random.below(100) {
+        _ if !pair.is_right() => chain(pair, side, how, random),
         0..=9 => drained(pair, side, how, random),
         10..=19 if pair.kind == RC && pair.index < 2 => windows(pair, side, random),
         20..=29 => resized(pair, side, how, random),
@@ -62,7 +67,7 @@ fn unit(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
         // Whatever comes of it comes of it everywhere.
         let mut unit = chain(pair, side, how, random);
         unit.expect = vec![Expect::MayMiss { qp: pair.index }];
-        pair.well = false;
+        (pair.well, pair.sqe) = (false, None);
         return unit;
     }
     match random.below(100) {
@@ -82,7 +87,7 @@ fn unit(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
 fn to_error(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
     let mut unit = Unit::default();
     for _ in 0..random.below(4) {
-        unit.before.push(pair.receive(side, 64, 0));
+        unit.before.push(pair.receive(side, 64, 0, random));
     }
     let mut posted = chain(pair, side, How { most: 4, plain: true, ..How::default() }, random);
     posted.then.insert(0, pair.line('M', side, &format!("{ERR} -1")));
@@ -99,19 +104,27 @@ fn drained(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Unit 
     let well = pair.well;
     let notify = random.of(&[-1, 0, 1]);
     let stop = pair.line('M', side, &format!("4 {notify}"));
-    let lines = [stop, pair.line('V', side, ""), pair.line('M', side, "3 -1")];
+    let mut lines = vec![stop, pair.line('V', side, ""), pair.line('M', side, "3 -1")];
+    if random.percent(40) {
+        // A further change within SQD does not take back that the event was asked for.
+        lines.insert(1, pair.line('M', side, "4 -1"));
+    }
+    if random.percent(30) {
+        // Neither INIT nor RTR nor SQE.
+        lines.insert(lines.len() - 1, pair.line('M', side, &format!("{} -1", random.of(&[1, 2, 5]))));
+        unit.expect.push(refused(side, format!("M {}", pair.index), libc::EINVAL));
+    }
     // A chain that fails does so before or after the state changes.
     let at = if random.percent(50) || !well || !pair.is_right() { 0 } else { unit.then.len() - 1 };
     if at == 0 {
         // What is posted while it is drained waits.
-        let [stop, drained, on] = lines;
-        let wait = unit.then.pop().expect("the wait");
-        unit.then.splice(0..0, [stop, drained]);
+        let (wait, on) = (unit.then.pop().expect("the wait"), lines.pop().expect("a line"));
+        unit.then.splice(0..0, lines);
         unit.then.extend([on, wait]);
     } else {
         unit.then.splice(at..at, lines);
     }
-    if well && (at == 0 || notify < 1) {
+    if well {
         let what = format!("event qp {}: 1 x send queue drained", pair.index);
         unit.expect.push(Expect::Event { side, what, comes: notify == 1 });
     }
@@ -123,7 +136,7 @@ fn windows(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
     let mut unit = Unit::default();
     let qp = pair.index;
     let wait = |pair: &Pair, id: usize| pair.line('W', side, &id.to_string());
-    if pair.bound[side] {
+    if pair.window[side] != 0 {
         let (id, line) = invalidate(pair, side);
         unit.before.extend([line, wait(pair, id)]);
     }
@@ -134,14 +147,14 @@ fn windows(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
     unit.before.extend([line, wait(pair, first), free.clone()]);
     unit.expect.push(Expect::Status { side, qp, id: first, status: 0 });
     // A bind of length 0 binds the window to nothing.
-    let errno = if length == 0 { 0 } else { libc::EBUSY };
-    unit.expect.push(Expect::Refused { side, what: format!("G {region}"), errno });
+    let times = usize::from(length != 0);
+    unit.expect.push(Expect::Refused { side, what: format!("G {region}"), errno: libc::EBUSY, times });
     if length > 0 {
         let (second, line) = invalidate(pair, side);
         unit.then.extend([line, wait(pair, second), free]);
         unit.expect.push(Expect::Status { side, qp, id: second, status: 0 });
     }
-    pair.bound[side] = false;
+    pair.window[side] = 0;
     unit
 }
 
@@ -173,29 +186,33 @@ fn illegal(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
         before: vec![pair.line('M', side, &format!("{state} -1"))],
         then: vec![],
         expect: vec![
-            Expect::Refused { side, what: format!("M {}", pair.index), errno: libc::EINVAL },
+            refused(side, format!("M {}", pair.index), libc::EINVAL),
             Expect::State { side, qp: pair.index, state: RTS },
         ],
     }
 }
 
-/// More completions than a small CQ holds, while nobody polls.
-fn overrun(pairs: &mut [Pair], random: &mut Random) -> Unit {
+/// More completions than a small CQ holds, while nobody polls; then no queue pair works with it. The second unit is for a
+/// round of its own.
+fn overrun(pairs: &mut [Pair], random: &mut Random) -> [Unit; 2] {
     let small: Vec<usize> = (0..pairs.len())
         .filter(|&n| pairs[n].well && !pairs[n].lost && pairs[n].is_right() && pairs[n].kind != UD)
         .filter(|&n| pairs[n].small_cq != [false; 2])
         .collect();
     if small.is_empty() {
-        return Unit::default();
+        return Default::default();
     }
     let n = random.of(&small);
     let side = usize::from(!pairs[n].small_cq[0]);
     let parity = n & 1;
     let pair = &mut pairs[n];
-    let how = How { most: 1, plain: true, all_signaled: true, only_memory: true };
+    // The completion that does not fit is one of an error now and then: without it UC would go to SQE.
+    let local_error = random.percent(50);
     let mut unit = Unit::default();
     // No more than that: what would be sent after the overrun nobody promises.
-    for _ in 0..=SMALL_CQ {
+    for n in 0..=SMALL_CQ {
+        let last = local_error && n == SMALL_CQ;
+        let how = How { most: 1, plain: true, all_signaled: true, only_memory: true, local_error: last };
         let mut one = chain(pair, side, how, random);
         one.then.pop();
         unit.then.append(&mut one.then);
@@ -211,5 +228,22 @@ fn overrun(pairs: &mut [Pair], random: &mut Random) -> Unit {
     for pair in pairs.iter_mut().filter(|pair| pair.index & 1 == parity && pair.small_cq[side]) {
         pair.lost = true;
     }
-    unit
+    let pair = &pairs[n];
+    let dead = match random.percent(50) {
+        true => Unit {
+            before: vec![pair.line('M', side, "0 -1"), pair.connect(side).swap_remove(0)],
+            expect: vec![refused(side, format!("I {n}"), libc::EINVAL)],
+            ..Unit::default()
+        },
+        false => Unit {
+            before: vec![format!("X {side} {n}"), pair.create(side)],
+            expect: vec![refused(side, format!("Q {n}"), libc::EINVAL)],
+            ..Unit::default()
+        },
+    };
+    [unit, dead]
+}
+
+fn refused(side: usize, what: String, errno: i32) -> Expect {
+    Expect::Refused { side, what, errno, times: 1 }
 }

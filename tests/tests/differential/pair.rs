@@ -1,7 +1,9 @@
 //! A pair of queue pairs, one on each side, as a script makes and uses it.
 
-use super::random::Random;
+use std::fmt::Write;
+
 use super::script::{Expect, Unit};
+use tests::Random;
 
 pub const RC: usize = 2;
 pub const UC: usize = 3;
@@ -50,8 +52,10 @@ pub struct Pair {
     pub well: bool,
     /// A CQ of it was overrun: it stays as it is.
     pub lost: bool,
-    /// The window of each side is bound. Pairs 0 and 1 have one.
-    pub bound: [bool; 2],
+    /// Bytes of the peer's targets that each side's window is bound to; 0: it is not bound. Pairs 0 and 1 have one.
+    pub window: [usize; 2],
+    /// Only this side's sends have failed, by a local error: the QP is in SQE.
+    pub sqe: Option<usize>,
     pub next_id: [usize; 2],
     pub next_receive: usize,
 }
@@ -69,6 +73,7 @@ impl Pair {
             }
         });
         let peer = match random.below(100) {
+            0..=7 if orderly && kind == RC => Peer::Nobody(random.below(2)),
             _ if orderly => Peer::Right,
             0..=7 if kind != UD => Peer::Nobody(random.below(2)),
             // Another UC queue pair would take what it gets, whatever its PSN (IB spec 9.8.2.2.1).
@@ -94,7 +99,8 @@ impl Pair {
             peer,
             well: true,
             lost: false,
-            bound: [false; 2],
+            window: [0; 2],
+            sqe: None,
             next_id: [0; 2],
             next_receive: 0,
         }
@@ -146,32 +152,54 @@ impl Pair {
     /// After an error: through RESET, or with new queue pairs, to RTS again.
     pub fn repair(&mut self, random: &mut Random) -> Unit {
         self.well = true;
-        let anew = random.percent(20);
-        let reset = |side: usize| {
+        let sqe = self.sqe.take().filter(|_| random.percent(70));
+        let anew = sqe.is_none() && random.percent(20);
+        let mut unit = Unit::default();
+        let mut refused = [0; 2];
+        for side in 0..2 {
             if anew {
-                vec![format!("X {side} {}", self.index), self.create(side)]
-            } else {
-                vec![self.line('M', side, "0 -1")]
+                unit.before.extend([format!("X {side} {}", self.index), self.create(side)]);
+            } else if sqe != Some(side) {
+                unit.before.push(self.line('M', side, "0 -1"));
             }
-        };
-        let mut before = [reset(0), reset(1)].concat();
-        // Windows that are bound to nothing, whatever became of the others.
-        if self.index < 2 {
-            before.extend([0, 1].map(|side| format!("N {side} {}", self.index)));
+            // Windows that are bound to nothing, whatever became of the others.
+            if self.index < 2 {
+                unit.before.push(format!("N {side} {}", self.index));
+            }
+            if sqe == Some(side) {
+                // From SQE back to RTS, without RESET: the other side has to forget its receives.
+                unit.then.push(self.line('M', side, &format!("{RTS} -1")));
+            } else {
+                let walk = random.percent(30);
+                refused[side] = self.walk(side, walk, &mut unit, random);
+            }
         }
-        self.bound = [false; 2];
-        let mut expect: Vec<Expect> =
-            (0..2).map(|side| Expect::State { side, qp: self.index, state: RTS }).collect();
-        if random.percent(30) {
-            // From RESET there is no way to ERR.
-            before.push(self.line('M', 0, &format!("{ERR} -1")));
-            expect.push(Expect::Refused { side: 0, what: format!("M {}", self.index), errno: libc::EINVAL });
+        self.window = [0; 2];
+        for (side, times) in refused.into_iter().enumerate() {
+            let (qp, what) = (self.index, format!("M {}", self.index));
+            unit.expect.push(Expect::State { side, qp, state: RTS });
+            unit.expect.push(Expect::Refused { side, what, errno: libc::EINVAL, times });
         }
-        Unit { before, then: [self.connect(0), self.connect(1)].concat(), expect }
+        unit
     }
 
-    /// A receive of so many bytes with the key of that region.
-    pub fn receive(&mut self, side: usize, length: usize, key: usize) -> String {
+    /// RESET to RTS, with steps in between that the state machine does not have; how many of those.
+    fn walk(&self, side: usize, wrong: bool, unit: &mut Unit, random: &mut Random) -> usize {
+        // From RESET there is only INIT; nothing leads to SQE, and back there is only RESET.
+        let not_from: [&[u32]; 3] = [&[3, 4, 5, 6], &[3, 4, 5], &[1, 4, 5]];
+        let mut count = 0;
+        for (step, not) in self.connect(side).into_iter().zip(not_from) {
+            if wrong && random.percent(60) {
+                unit.then.push(self.line('M', side, &format!("{} -1", random.of(not))));
+                count += 1;
+            }
+            unit.then.push(step);
+        }
+        count
+    }
+
+    /// A receive of so many bytes with the key of that region, in up to three elements.
+    pub fn receive(&mut self, side: usize, length: usize, key: usize, random: &mut Random) -> String {
         let slot = self.next_receive % 2;
         self.next_receive += 1;
         let id = (1 << 20) + 512 * self.index + self.next_receive;
@@ -181,7 +209,12 @@ impl Pair {
             return format!("v {side} {id} 1 {at} 5000 0");
         }
         let at = self.index * ZONE + RECEIVES + slot * 6000;
-        self.line('r', side, &format!("{id} 1 {at} {length} {key}"))
+        let (count, mut elements) = ((1 + random.below(3)).clamp(1, length.max(1)), String::new());
+        for n in 0..count {
+            let (from, to) = (n * length / count, (n + 1) * length / count);
+            let _ = write!(elements, " {} {} {key}", at + from, to - from);
+        }
+        self.line('r', side, &format!("{id} {count}{elements}"))
     }
 
     /// The next request's number.

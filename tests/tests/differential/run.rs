@@ -121,7 +121,7 @@ impl Runner {
         self.runs += 1;
         let (file, log) = (self.at("script"), text(&self.at("log")));
         fs::write(&file, scripts.iter().map(Script::text).collect::<String>()).expect("the script");
-        let limit = Duration::from_secs(60 + 20 * scripts.len() as u64);
+        let limit = Duration::from_secs(30 + 5 * scripts.len() as u64);
         let hold = self.at("log.hold");
         counters::make_fifo(&hold);
         let read = |net: &StockNet| counters::read(net, &hold);

@@ -27,8 +27,8 @@ pub enum Expect {
     State { side: usize, qp: usize, state: u32 },
     /// An event in a round, or none.
     Event { side: usize, what: String, comes: bool },
-    /// A call in a round that is refused with this errno, as `letter object`; 0 when it is not.
-    Refused { side: usize, what: String, errno: i32 },
+    /// A call, as `letter object`, that is refused so often in a round with this errno; if `times` is 0, never.
+    Refused { side: usize, what: String, errno: i32, times: usize },
     /// The SRQ, a CQ or the like swallows completions: what is missing is no mistake.
     MayMiss { qp: usize },
 }
@@ -113,8 +113,6 @@ pub fn against_the_specification(script: &Script, logs: &[String; 2]) -> Result<
     let mut may_miss = Vec::new();
     for (n, units) in script.rounds.iter().enumerate() {
         for expect in units.iter().flat_map(|unit| &unit.expect) {
-            let has =
-                |side: usize, line: &str| rounds[side].get(n).is_some_and(|round| round.contains(&line));
             let starts = |side: usize, with: &str| {
                 rounds[side]
                     .get(n)
@@ -143,14 +141,13 @@ pub fn against_the_specification(script: &Script, logs: &[String; 2]) -> Result<
                         return Err(format!("round {n}: side {side}: `{what}`: should it come? {comes}"));
                     }
                 }
-                Expect::Refused { side, what, errno } => {
-                    let fine = match errno {
-                        0 => starts(*side, &format!("{what}:")).is_none(),
-                        _ => has(*side, &format!("{what}: {errno}")),
-                    };
-                    if !fine {
-                        let is = starts(*side, what);
-                        return Err(format!("round {n}: side {side}: {is:?}, not `{what}: {errno}`"));
+                Expect::Refused { side, what, errno, times } => {
+                    let all: Vec<&str> = rounds[*side].get(n).into_iter().flatten().copied().collect();
+                    let refused: Vec<_> =
+                        all.iter().filter(|line| line.starts_with(&format!("{what}: "))).collect();
+                    let line = format!("{what}: {errno}");
+                    if refused.len() != *times || refused.iter().any(|found| ***found != line) {
+                        return Err(format!("round {n}: side {side}: {refused:?}, not {times} x `{line}`"));
                     }
                 }
                 Expect::MayMiss { qp } => may_miss.push(*qp),

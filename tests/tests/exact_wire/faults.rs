@@ -5,7 +5,7 @@ use driver::{AttrMask, QpAttr, SendFlags, SendWr};
 use fpga_regs::{CqeOpcode, CqeStatus, EventKind, QpState, QpType, WqeOpcode};
 use model::link::faults::mix;
 use model::wire::frame;
-use tests::{connect, expect_async, Net, Options, Peer, TestCard};
+use tests::{connect, expect_async, Net, Options, Peer, Random, TestCard};
 
 use super::{counter, exact, pcap, recorded};
 
@@ -16,20 +16,10 @@ const WINDOW: u64 = 16;
 /// Where the parts are, behind the atomics' words.
 const PARTS: usize = 4096;
 
-/// Random numbers that follow from a seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0) % n
-    }
-
-    /// Mostly short, sometimes of many packets.
-    fn size(&mut self) -> usize {
-        let most = [0, 64, 1100, LONGEST as u64][self.below(4) as usize];
-        self.below(most + 1) as usize
-    }
+/// Mostly short, sometimes of many packets.
+fn size(random: &mut Random) -> usize {
+    let most = random.of(&[0, 64, 1100, LONGEST]);
+    random.below(most + 1)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,7 +76,7 @@ impl Traffic {
     fn post(&mut self, number: u64) {
         let verbs = [Verb::Send, Verb::Send, Verb::Write, Verb::WriteImm, Verb::Read, Verb::Add, Verb::Swap];
         let verb = verbs[self.random.below(verbs.len() as u64) as usize];
-        let size = if matches!(verb, Verb::Add | Verb::Swap) { 8 } else { self.random.size() };
+        let size = if matches!(verb, Verb::Add | Verb::Swap) { 8 } else { size(&mut self.random) };
         let at = part(number);
         let (x, y) = (&mut self.x, &mut self.y);
         match verb {
