@@ -31,6 +31,7 @@ pub mod packet;
 mod panics;
 pub mod plain;
 pub mod profile;
+mod repair;
 pub mod segment;
 pub mod serve;
 pub mod sim;

@@ -1,12 +1,19 @@
-//! What lies in the segment's area for the cards: doorbells and interrupt words, which are touched
-//! without the lock, and the cards themselves, which are not.
+//! The cards' area of a segment, and a process's part in it.
+//!
+//! Doorbells and interrupt words are used without the segment's lock; the cards and simulated time only with it.
+#![allow(unsafe_code)]
 
+use std::borrow::Borrow;
 use std::cell::UnsafeCell;
+use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use crate::cells::{Bells, Interrupts, ServerBell};
 use crate::device::tables::MAX_FUNCTIONS;
 use crate::link::LinkArea;
 use crate::plain::Plain;
+use crate::profile::Profile;
+use crate::segment::{futex_wake, Segment};
 use crate::sim::state::Sim;
 use crate::world::{World, MAX_CARDS};
 
@@ -17,7 +24,7 @@ pub(crate) struct Net {
     pub bells: [Bells; MAX_CARDS],
     /// Interrupt words.
     pub interrupts: Interrupts,
-    /// Who serves a function to somebody else is told of its interrupts here.
+    /// By card and function: tells the process that serves a function to a client of its interrupts.
     pub servers: [[ServerBell; MAX_FUNCTIONS]; MAX_CARDS],
     /// How packets travel.
     pub link: LinkArea,
@@ -27,7 +34,73 @@ pub(crate) struct Net {
     pub sim: UnsafeCell<Sim>,
 }
 
-/// What lies in the segment has no invalid values; but for the simulation, whose tables hold enums.
+impl Net {
+    /// Whether the cards of this net run in simulated time.
+    #[inline]
+    pub fn simulated(&self) -> bool {
+        // SAFETY: written once, before another process could join.
+        unsafe { (*self.sim.get()).on.get() }
+    }
+
+    /// The timing in use; meaningless in wall-clock time.
+    #[inline]
+    pub fn profile(&self) -> &Profile {
+        // SAFETY: as above.
+        unsafe { &(*self.sim.get()).profile }
+    }
+
+    /// Makes a new net one of simulated time.
+    ///
+    /// # Safety
+    /// No other process has joined the segment.
+    pub unsafe fn simulate(&self, profile: &Profile, trace: Option<&Path>) {
+        // SAFETY: as the caller promises.
+        let sim = unsafe { &mut *self.sim.get() };
+        sim.profile = *profile;
+        if let Some(path) = trace {
+            sim.trace.start(path);
+        }
+        sim.on = true.into();
+    }
+
+    /// Wakes all threads that wait for an interrupt, because the cards raise none any more: they check the segment.
+    #[cold]
+    pub fn wake_all(&self) {
+        for word in self.interrupts.as_flattened().as_flattened() {
+            word.fetch_add(1, Ordering::Release);
+            futex_wake(word, u32::MAX >> 1);
+        }
+    }
+}
+
+/// A process's part in a net: the segment that it has joined, and the cards in it.
+pub(crate) struct Membership<S: Borrow<Segment> = Segment>(S);
+
+impl<S: Borrow<Segment>> Membership<S> {
+    /// Of a process that has joined `segment`.
+    pub fn new(segment: S) -> Self {
+        let bytes = segment.borrow().world_bytes() as usize;
+        assert!(bytes >= size_of::<Net>(), "the segment was made by another version");
+        Membership(segment)
+    }
+
+    /// The segment.
+    #[inline]
+    pub fn segment(&self) -> &Segment {
+        self.0.borrow()
+    }
+
+    /// The cards' area of the segment.
+    #[inline]
+    pub fn net(&self) -> &Net {
+        // SAFETY: the area has the size of `Net` (checked by `new`), is page aligned, and lives as long as the segment.
+        // Whatever other processes have written there, even without the lock, are values of it (see `is_plain`; not so of
+        // the simulation's events and packets). What is changed without the lock is atomic.
+        unsafe { &*self.segment().world_ptr().cast::<Net>() }
+    }
+}
+
+/// What is in the segment has no invalid values; but for the simulation, whose tables hold enums.
 #[allow(dead_code)]
 fn is_plain(net: &Net) {
     fn is<T: Plain>(_: &T) {}

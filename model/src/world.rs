@@ -33,6 +33,12 @@ impl World {
         self.count.min(MAX_CARDS as u8)
     }
 
+    /// Closes all functions of a process that is gone.
+    pub fn detach(&mut self, member: u16, env: &mut impl Env) {
+        let count = usize::from(self.count());
+        self.cards[..count].iter_mut().for_each(|card| card.detach_domain(member, env));
+    }
+
     /// The wire: a packet reaches its port, or every port but the sender's (multicast; the sender's own card loops it
     /// back to its other QPs). `direct`: an acknowledgement may be given to the requester at once, instead of as a
     /// packet, because no frame is observed.

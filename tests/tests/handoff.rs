@@ -13,7 +13,7 @@ mod atomic {
 
     pub fn a_moment() {}
 
-    pub fn after_note() {
+    pub fn after_mark() {
         fence(Ordering::SeqCst);
     }
 
@@ -25,7 +25,7 @@ mod atomic {
 use std::sync::Arc;
 
 use atomic::{AtomicU64, Ordering};
-use handoff::{Notes, Shared};
+use handoff::{Pending, Shared};
 use loom::cell::UnsafeCell;
 
 /// Posters. Their notes lie in the first and in the last bit of two words.
@@ -82,7 +82,7 @@ impl Card {
             self.work(&guard);
             handoff::unlock(self, guard);
         } else {
-            handoff::leave(self, BITS[poster]);
+            handoff::leave_pending(self, BITS[poster]);
         }
     }
 }
@@ -95,13 +95,13 @@ impl Shared for Card {
         taken.is_ok().then(|| Guard(self))
     }
 
-    fn notes(&self) -> Notes<'_> {
-        Notes { summary: &self.summary, words: &self.words }
+    fn pending(&self) -> Pending<'_> {
+        Pending { summary: &self.summary, words: &self.words }
     }
 
     fn work(&self, _: &Guard<'_>) {
         while self.summary.load(Ordering::Relaxed) != 0 {
-            self.notes().take(|bit| self.run(BITS.iter().position(|&b| b == bit).expect("a poster's bit")));
+            self.pending().take(|bit| self.run(BITS.iter().position(|&b| b == bit).expect("a poster's bit")));
         }
     }
 }
@@ -139,14 +139,14 @@ fn a_poster_and_one_who_holds_the_lock_for_something_else() {
     nothing_is_lost([3, 0], |card| {
         if let Some(guard) = card.try_lock() {
             drop(guard);
-            handoff::look(card);
+            handoff::check_pending(card);
         }
     });
 }
 
 #[test]
 fn two_posters_and_a_helper() {
-    nothing_is_lost([1, 1], handoff::help);
+    nothing_is_lost([1, 1], handoff::run_pending);
 }
 
 /// The check finds what it is there to find.

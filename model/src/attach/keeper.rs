@@ -1,4 +1,5 @@
-//! The keeper of a net of cards: makes them, runs their timers, frees what the dead leave behind.
+//! The keeper of a net of cards: makes them, runs their timers, frees what dead processes leave behind.
+#![allow(unsafe_code)]
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -9,10 +10,11 @@ use super::card::OpenError;
 use super::limits::{limits, ports};
 use super::wall::runner::Runner;
 use crate::link::{capture, LinkOptions};
-use crate::net::Net;
+use crate::net::{Membership, Net};
 use crate::panics::guarded;
 use crate::profile::Profile;
-use crate::segment::{self, KeeperError, KeeperOptions, LockError};
+use crate::segment::{self, KeeperError, KeeperOptions, LockError, Segment};
+use crate::sim::threads::Threads;
 use crate::sim::trace;
 use crate::world::MAX_CARDS;
 
@@ -43,20 +45,19 @@ pub struct NetOptions {
 }
 
 impl From<u8> for NetOptions {
-    /// A net of so many cards on the fast wire.
+    /// A net of `cards` cards on the fast wire.
     fn from(cards: u8) -> Self {
         NetOptions { cards, link: LinkOptions::default(), clock: None, trace: None }
     }
 }
 
-/// Runs the keeper of a net (of so many cards, or as the options say), until its last connection has
-/// ended.
+/// Runs the keeper of a net (a number of cards, or options), until its last connection has ended.
 pub fn run_keeper(socket: &Path, options: impl Into<NetOptions>) -> Result<(), KeeperError> {
     run_keeper_of(socket, options, HEAP_BYTES)
 }
 
-/// As [`run_keeper`], with so many bytes for rings and registered memory: for tools whose programs have less
-/// addresses than the machine, as valgrind.
+/// Like [`run_keeper`], with `heap_bytes` for rings and registered memory: for tools whose programs have fewer
+/// addresses than the machine, like valgrind.
 pub fn run_keeper_of(
     socket: &Path,
     options: impl Into<NetOptions>,
@@ -66,7 +67,7 @@ pub fn run_keeper_of(
     assert!((1..=MAX_CARDS as u8).contains(&cards), "a net has 1 to {MAX_CARDS} cards");
     if let Some(capture) = &link.capture {
         // Not the file of a net that is running.
-        if segment::Segment::hold(socket).is_ok() {
+        if Segment::hold(socket).is_ok() {
             return Err(KeeperError::AlreadyRunning(socket.into()));
         }
         let what = "making the capture file";
@@ -76,74 +77,79 @@ pub fn run_keeper_of(
         let what = "making the trace file";
         trace::create(path, profile, cards).map_err(|error| KeeperError::System { what, error })?;
     }
-    // Of the end of the cards, whoever finds it first.
-    let told = Rc::new(Once::new());
-    let told_of = Rc::clone(&told);
+    // That the cards are lost is said once.
+    let said = Rc::new(Once::new());
+    let said_of = Rc::clone(&said);
     segment::keeper::run(KeeperOptions {
         socket_path: socket.into(),
         heap_bytes,
         world_bytes: size_of::<Net>() as u64,
         init: Box::new(move |segment| {
-            let runner = Runner::new(segment);
-            runner.net().link.init(&link, capture::HEADER);
+            let membership = Membership::new(segment);
+            let net = membership.net();
+            net.link.init(&link, capture::HEADER);
             if let Some(profile) = &clock {
-                runner.start_simulation(profile, trace.as_deref());
+                // SAFETY: no other process has joined yet.
+                unsafe { net.simulate(profile, trace.as_deref()) };
             }
-            let made = runner.control(|world, _| {
-                world.init(cards, limits(clock.as_ref()), ports(clock.as_ref(), link.mtu))
-            });
-            made.expect("nobody else has the segment yet");
+            // SAFETY: as above.
+            let world = unsafe { &mut *net.world.get() };
+            world.init(cards, limits(clock.as_ref()), ports(clock.as_ref(), link.mtu));
         }),
         on_member_gone: Box::new(move |segment, member| {
             // What cannot be done to damaged cards is not tried again.
-            guarded(true, || {
-                let runner = Runner::new(segment);
-                let detached = runner.control_within(PATIENCE, |world, env| {
-                    let count = world.count();
-                    let cards = &mut world.cards[..usize::from(count)];
-                    cards.iter_mut().for_each(|card| card.detach_domain(member, env));
-                    capture::trim(&runner.net().link);
-                });
-                let gone = detached.and_then(|()| match runner.simulated() {
-                    true => runner.member_gone(member, PATIENCE),
-                    false => Ok(()),
-                });
-                match gone {
-                    Ok(()) => {}
-                    Err(LockError::Condemned) => told_of.call_once(|| runner.tell_all()),
-                    // The lock's holder may be stopped. Others are waited upon meanwhile.
-                    Err(_) => return false,
+            guarded(true, || match member_gone(segment, member) {
+                Ok(()) => true,
+                Err(LockError::Condemned) => {
+                    said_of.call_once(|| Membership::new(segment).net().wake_all());
+                    true
                 }
-                true
+                // The lock holder may be stopped. Others are waited for meanwhile.
+                Err(_) => false,
             })
         }),
         on_timer: Box::new(move |segment| {
             let soon = segment::now_ns() + PATIENCE.as_nanos() as u64;
             let next = guarded(Ok(Some(soon)), || {
-                let runner = Runner::new(segment);
-                let next = match runner.simulated() {
-                    true => runner.keep_going(PATIENCE),
-                    false => runner.control_within(PATIENCE, |world, env| world.run_timers(env)),
-                };
+                let next = run_timers(segment);
                 if let Err(LockError::Condemned) = next {
-                    told.call_once(|| runner.tell_all());
+                    said.call_once(|| Membership::new(segment).net().wake_all());
                 }
                 next
             });
             match next {
                 Ok(next) => next.unwrap_or(u64::MAX),
                 Err(LockError::Condemned) => u64::MAX,
-                // Busy for long: look again soon.
+                // Taken for long: try again soon.
                 Err(_) => segment::now_ns() + PATIENCE.as_nanos() as u64,
             }
         }),
     })
 }
 
-/// How long the keeper waits for the lock before it looks after others.
+/// Frees what a process leaves behind that is gone.
+fn member_gone(segment: &Segment, member: u16) -> Result<(), LockError> {
+    let membership = Membership::new(segment);
+    capture::trim(&membership.net().link);
+    if membership.net().simulated() {
+        return Threads::new(membership).member_gone(member, PATIENCE);
+    }
+    Runner::new(membership).control_within(PATIENCE, |world, env| world.detach(member, env))
+}
+
+/// Runs what is due; returns the machine's time (ns) at which to call again.
+fn run_timers(segment: &Segment) -> Result<Option<u64>, LockError> {
+    let membership = Membership::new(segment);
+    if membership.net().simulated() {
+        return Threads::new(membership).run_idle(PATIENCE);
+    }
+    Runner::new(membership).control_within(PATIENCE, |world, env| world.run_timers(env))
+}
+
+/// How long the keeper waits for the lock before it turns to other work.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Why the capture of the net is not complete whose keeper listens at `socket`. `None`: it is.
 pub fn capture_lost(socket: &Path) -> Result<Option<std::io::Error>, OpenError> {
-    Ok(Runner::new(segment::Segment::attach(socket)?).net().link.lost())
+    Ok(Membership::new(Segment::attach(socket)?).net().link.lost())
 }

@@ -1,19 +1,24 @@
 //! The backend through which a driver uses a modelled card in its own process, by either clock.
 //!
 //! The cards of a net are in a shared [segment](crate::segment). In wall-clock time ([`wall`]) a doorbell is a store
-//! to the segment and then, under a try-lock, a call of the card. In [simulated time](crate::sim) it is an event.
+//! to the segment and then, under a try-lock, a call of the card. In simulated time ([`virtual_card`], over
+//! [`crate::sim`]) it is an event.
 
 mod card;
+mod function;
 mod keeper;
 mod limits;
 mod served;
-pub(crate) mod wall;
+mod virtual_card;
+mod wall;
 
 pub use crate::sim::programs::stall::{read_patience, PATIENCE_VARIABLE};
 pub use crate::sim::programs::streams::Wait;
 pub use crate::sim::programs::watched::Watched;
-pub use crate::sim::threads::{forked, on_alarm, simulated_time, Clocked, Follower, Starting};
+pub use crate::sim::threads::{forked, on_alarm, Follower, Starting, Timeline};
 pub use card::{OpenError, SegmentCard};
 pub use keeper::{capture_lost, default_socket, run_keeper, run_keeper_of, NetOptions};
 pub use limits::{limits, mbps};
 pub use served::{ServedCard, VECTORS};
+pub use virtual_card::{simulated_time, VirtualCard};
+pub use wall::card::WallCard;

@@ -1,4 +1,4 @@
-//! [`ServedCard`]: a card of a segment that this process opens for somebody else, to whom it serves it.
+//! [`ServedCard`]: a card of a segment that this process opens for a client.
 #![allow(unsafe_code)]
 
 use std::os::fd::OwnedFd;
@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use driver::Registers;
-use fpga_regs::DOORBELL_BASE;
 
-use super::card::{OpenError, SegmentCard};
+use super::card::{Joined, OpenError};
+use super::wall::card::WallCard;
 use crate::cells::ServerBell;
 use crate::device::tables::EQS;
 use crate::segment::reach::ask::Ask;
@@ -21,26 +21,24 @@ use crate::segment::{futex_wait, SegmentError};
 pub const VECTORS: usize = EQS;
 
 /// A card whose DMA addresses are those of a client, and whose interrupts are passed on.
-pub struct ServedCard(SegmentCard);
+pub struct ServedCard(WallCard);
 
 impl ServedCard {
     /// Opens card `card` (from 0) of the net whose keeper listens at `socket`.
     pub fn open(socket: &Path, card: u32) -> Result<ServedCard, OpenError> {
-        let card = ServedCard(SegmentCard::open_alone(socket, card)?);
-        if card.0.simulated {
-            return Err(OpenError::Simulated);
-        }
+        let Joined::Wall(runner) = Joined::new(socket)? else { return Err(OpenError::Simulated) };
+        let card = ServedCard(WallCard::open(runner, card)?);
         card.bell().0.store(ServerBell::SERVED, Ordering::Release);
         Ok(card)
     }
 
     /// Number of the card in its net, from 0.
     pub fn index(&self) -> u8 {
-        self.0.card
+        self.0.function.card
     }
 
     fn bell(&self) -> &ServerBell {
-        &self.0.runner.net().servers[self.0.card as usize][self.0.function as usize]
+        &self.0.runner.net().servers[self.0.function.card as usize][self.0.function.index as usize]
     }
 
     /// Reads a register of BAR0 (outside the doorbell pages) of 32 or 64 bits.
@@ -50,20 +48,16 @@ impl ServedCard {
 
     /// Writes a register of BAR0 of 32 or 64 bits, or rings a doorbell.
     pub fn write(&self, offset: u32, value: u64) {
-        if offset < DOORBELL_BASE {
-            self.0.write64(offset, value);
-        } else {
-            self.0.doorbell(offset, value);
-        }
+        self.0.write64(offset, value);
     }
 
     /// How often each vector was raised, as running numbers.
     pub fn raised(&self) -> [u32; VECTORS] {
-        let words = &self.0.runner.net().interrupts[self.0.card as usize][self.0.function as usize];
+        let words = self.0.function.words(self.0.runner.net());
         std::array::from_fn(|v| words[v].load(Ordering::Acquire))
     }
 
-    /// A mark for [`ServedCard::wait`], taken before looking at [`ServedCard::raised`].
+    /// A mark for [`ServedCard::wait`], taken before reading [`ServedCard::raised`].
     pub fn mark(&self) -> u32 {
         self.bell().0.load(Ordering::Acquire)
     }
@@ -87,17 +81,17 @@ impl ServedCard {
         offset: u64,
         writable: bool,
     ) -> Result<(), SegmentError> {
-        self.looked(|card| card.runner.segment().offer(ptr, len, file, offset, writable))
+        self.0.aside(|| self.0.runner.segment().offer(ptr, len, file, offset, writable))
     }
 
     /// See [`crate::segment::Segment::withdraw`].
     pub fn withdraw(&self, ptr: *mut u8, len: usize) -> Result<(), SegmentError> {
-        self.looked(|card| card.runner.segment().withdraw(ptr, len))
+        self.0.aside(|| self.0.runner.segment().withdraw(ptr, len))
     }
 
     /// See [`crate::segment::Segment::map_at`].
     pub fn map(&self, iova: u64, len: u64, place: Place) -> Result<(), SegmentError> {
-        self.looked(|card| card.runner.segment().map_at(iova, len, place))
+        self.0.aside(|| self.0.runner.segment().map_at(iova, len, place))
     }
 
     /// See [`crate::segment::Segment::answer_with`].
@@ -107,14 +101,7 @@ impl ServedCard {
 
     /// See [`crate::segment::Segment::unmap_at`].
     pub fn unmap(&self, iova: u64, len: u64) -> Result<(), SegmentError> {
-        self.looked(|card| card.runner.segment().unmap_at(iova, len))
-    }
-
-    /// The segment's lock was held for something else than running the cards: does what was left meanwhile.
-    fn looked<R>(&self, work: impl FnOnce(&SegmentCard) -> R) -> R {
-        let result = work(&self.0);
-        self.0.runner.look();
-        result
+        self.0.aside(|| self.0.runner.segment().unmap_at(iova, len))
     }
 }
 

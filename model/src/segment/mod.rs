@@ -29,7 +29,7 @@ mod tests;
 
 use std::cell::UnsafeCell;
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{compiler_fence, AtomicBool, AtomicU64, Ordering};
 
 pub use futex::{futex_wait, futex_wake};
 pub use heap::{Area, Usage};
@@ -182,6 +182,14 @@ impl Segment {
     #[inline]
     pub fn journal(&self) -> &AtomicU64 {
         &self.control().journal
+    }
+
+    /// Records for crash recovery what is about to be changed: a word of the [journal](crate::journal).
+    #[inline(always)]
+    pub fn write_journal(&self, word: u64) {
+        self.journal().store(word, Ordering::Relaxed);
+        // The changes stay after this.
+        compiler_fence(Ordering::SeqCst);
     }
 
     /// Process id of a member, `None` if the index is not in use.

@@ -55,7 +55,7 @@ impl SimEnv<'_> {
     }
 
     /// Whether memory can be reached, as a write that happens later must be refused now.
-    fn check(&self, at: Addr, len: usize) -> Result<(), DmaFault> {
+    pub fn check(&self, at: Addr, len: usize) -> Result<(), DmaFault> {
         if len == 0 || self.direct(at, len).is_some() {
             return Ok(());
         }

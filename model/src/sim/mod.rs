@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`state`] | everything that a simulation knows |
 //! | [`env`](self::env) | each effect of a card becomes an event |
+//! | [`control`] | the same for control operations, which take no simulated time |
 //! | [`event`], [`heap`], [`slab`] | what can happen, the queue of events, and where they are kept |
 //! | [`engine`] | executes events in the total order (time, origin, sequence) |
 //! | [`send`], [`port`], [`receive`] | when a send queue, a port and a receiver continue |
@@ -18,6 +19,7 @@
 //! | [`threads`] | a process's threads: how their clocks advance |
 
 pub mod cache;
+pub(crate) mod control;
 pub(crate) mod engine;
 pub(crate) mod env;
 pub mod event;

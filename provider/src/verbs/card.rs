@@ -5,15 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use driver::backend::vfio::Vfio;
-use model::attach::{Clocked, Follower, SegmentCard};
+use model::attach::{Follower, SegmentCard, Timeline, VirtualCard, WallCard};
 
 /// The backend. A branch of the data path that always goes the same way costs next to nothing, and
 /// all above it is compiled once.
 // One of them for each open device: there is nothing to be won by a box.
 #[allow(clippy::large_enum_variant)]
 pub enum Card {
-    /// A card that lives in a shared segment.
-    Segment(SegmentCard),
+    /// A card in a shared segment, in wall-clock time.
+    Wall(WallCard),
+    /// The same in simulated time.
+    Virtual(VirtualCard),
     /// A card in a PCI slot.
     Vfio(Vfio),
 }
@@ -22,7 +24,8 @@ pub enum Card {
 macro_rules! each {
     ($self:ident, $card:ident => $call:expr) => {
         match $self {
-            Card::Segment($card) => $call,
+            Card::Wall($card) => $call,
+            Card::Virtual($card) => $call,
             Card::Vfio($card) => $call,
         }
     };
@@ -32,9 +35,11 @@ impl Card {
     /// Opens what the device's directory in sysfs names (see [`Place`]): card `number` of a net, or a slot.
     pub fn open(dir: &Path, number: u32) -> Result<Card, String> {
         match Place::of(dir) {
-            Place::Net(socket) => SegmentCard::open(&socket, number)
-                .map(Card::Segment)
-                .map_err(|error| format!("{error} (socket {})", socket.display())),
+            Place::Net(socket) => match SegmentCard::open(&socket, number) {
+                Ok(SegmentCard::Wall(card)) => Ok(Card::Wall(card)),
+                Ok(SegmentCard::Virtual(card)) => Ok(Card::Virtual(card)),
+                Err(error) => Err(format!("{error} (socket {})", socket.display())),
+            },
             Place::Slot(address) => Vfio::open(&address).map(Card::Vfio).map_err(|error| error.to_string()),
             Place::Unknown(text) => Err(format!(
                 "{text:?} names no device: write vfio: and a PCI address, as in vfio:0000:01:00.0"
@@ -42,19 +47,19 @@ impl Card {
         }
     }
 
-    /// The simulated time that the card runs in, if it does.
-    pub fn clocked(&self) -> Option<Clocked> {
+    /// This process's part in the simulated time that the card runs in, if it does.
+    pub fn timeline(&self) -> Option<Timeline> {
         match self {
-            Card::Segment(card) => card.clocked(),
-            Card::Vfio(_) => None,
+            Card::Virtual(card) => Some(card.timeline()),
+            Card::Wall(_) | Card::Vfio(_) => None,
         }
     }
 
     /// The place of a thread about to be started that waits for the card's interrupts, in simulated time.
     pub fn follower(&self) -> Option<Follower> {
         match self {
-            Card::Segment(card) => card.follower(),
-            Card::Vfio(_) => None,
+            Card::Virtual(card) => card.follower(),
+            Card::Wall(_) | Card::Vfio(_) => None,
         }
     }
 }
@@ -86,10 +91,8 @@ pub fn wait_for_events(device: &Device, timeout: Duration) -> driver::Result<()>
 
 /// Ends [`wait_for_events`] of another thread, or its next one.
 pub fn wake_events(device: &Device) {
-    match device.card() {
-        Card::Segment(card) => card.wake(VECTOR),
-        Card::Vfio(card) => card.wake(VECTOR),
-    }
+    let card = device.card();
+    each!(card, card => card.wake(VECTOR));
 }
 
 /// Where a device is to be found.

@@ -9,22 +9,21 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use model::attach::{on_alarm, Clocked, Starting, Wait, Watched};
+use model::attach::{on_alarm, Starting, Timeline, Wait, Watched};
 
 use super::card::Device;
 
 use contract::clock::{
-    kind, Attach, ConnKey, DeliverAlarm, Exempt, LocalNow, Places, Timeline, WaitFd, EPOCH_S, MAX_PLACES,
-    VERSION,
+    kind, Attach, ConnKey, DeliverAlarm, Exempt, LocalNow, Places, WaitFd, EPOCH_S, MAX_PLACES, VERSION,
 };
 
 /// The simulation that this process takes part in. It stays as long as the process.
-static CLOCK: AtomicPtr<Clocked> = AtomicPtr::new(std::ptr::null_mut());
+static CLOCK: AtomicPtr<Timeline> = AtomicPtr::new(std::ptr::null_mut());
 
 /// What the program's REALTIME shows, in nanoseconds, when the card's clock shows 0; `None` where programs see the
 /// machine's clock.
 pub fn epoch(device: &Device) -> Option<u64> {
-    device.card().clocked().map(|_| EPOCH_S * 1_000_000_000)
+    device.card().timeline().map(|_| EPOCH_S * 1_000_000_000)
 }
 
 /// A function of the clock library.
@@ -52,7 +51,7 @@ pub fn exempt() {
 
 /// Lets the program's clock be the card's, if the card runs in simulated time.
 pub fn attach(device: &Arc<Device>) -> Result<(), String> {
-    let Some(clock) = device.card().clocked() else { return Ok(()) };
+    let Some(clock) = device.card().timeline() else { return Ok(()) };
     if self::clock().is_some_and(|known| known.same(&clock)) {
         return Ok(());
     }
@@ -86,7 +85,7 @@ pub fn attach(device: &Arc<Device>) -> Result<(), String> {
     if local > clock.clock() {
         clock.sleep_until(local);
     }
-    let table = Timeline { clock_read_ps: clock.profile().host.clock_read_ps, ..TABLE };
+    let table = contract::clock::Timeline { clock_read_ps: clock.profile().host.clock_read_ps, ..TABLE };
     // Never freed: a thread may be inside.
     let clock = Box::into_raw(Box::new(clock));
     let free = CLOCK.compare_exchange(std::ptr::null_mut(), clock, Ordering::AcqRel, Ordering::Relaxed);
@@ -108,7 +107,7 @@ pub fn attach(device: &Arc<Device>) -> Result<(), String> {
 
 static DELIVER: OnceLock<DeliverAlarm> = OnceLock::new();
 
-const TABLE: Timeline = Timeline {
+const TABLE: contract::clock::Timeline = contract::clock::Timeline {
     version: VERSION,
     reserved: 0,
     clock_read_ps: 0,
@@ -127,7 +126,7 @@ const TABLE: Timeline = Timeline {
     thread_runs: Some(thread_runs),
 };
 
-fn clock() -> Option<&'static Clocked> {
+fn clock() -> Option<&'static Timeline> {
     // SAFETY: null or what is never freed.
     unsafe { CLOCK.load(Ordering::Acquire).as_ref() }
 }
@@ -145,7 +144,7 @@ fn key(key: *const ConnKey) -> (u32, u64, u64) {
 }
 
 extern "C" fn now_(_: *mut c_void) -> u64 {
-    clock().map_or(0, Clocked::clock)
+    clock().map_or(0, Timeline::clock)
 }
 
 extern "C" fn spend(_: *mut c_void, ps: u64) -> u64 {
@@ -175,7 +174,7 @@ unsafe extern "C" fn block(_: *mut c_void, fds: *const WaitFd, n: usize, deadlin
 }
 
 extern "C" fn unblock(_: *mut c_void, _token: u64) -> u64 {
-    clock().map_or(0, Clocked::unblock)
+    clock().map_or(0, Timeline::unblock)
 }
 
 extern "C" fn sent(_: *mut c_void, stream: *const ConnKey, end: u64) {
@@ -207,7 +206,7 @@ unsafe extern "C" fn memory_wait(_: *mut c_void, places: *const Places) -> u64 {
 }
 
 extern "C" fn calls(_: *mut c_void) -> u64 {
-    clock().map_or(0, Clocked::calls)
+    clock().map_or(0, Timeline::calls)
 }
 
 extern "C" fn alarm(_: *mut c_void, at: u64) {
@@ -217,7 +216,7 @@ extern "C" fn alarm(_: *mut c_void, at: u64) {
 }
 
 extern "C" fn thread_starts(_: *mut c_void) -> u64 {
-    clock().and_then(Clocked::thread_starts).map_or(0, |place| u64::from(place.0) + 1)
+    clock().and_then(Timeline::thread_starts).map_or(0, |place| u64::from(place.0) + 1)
 }
 
 extern "C" fn thread_runs(_: *mut c_void, token: u64, failed: bool) {

@@ -51,7 +51,7 @@ pub fn alone() {
     let profile = Profile::load("cx4lx").expect("a profile of our own").profile;
     let net = Net::with(NetOptions { clock: Some(profile), ..NetOptions::from(2) });
     let (a, b) = (net.open(0), net.open(1));
-    let clock = SegmentCard::open(&net.socket(), 0).expect("the card opens").clocked().expect("simulated");
+    let clock = SegmentCard::open(&net.socket(), 0).expect("the card opens").timeline().expect("simulated");
     let (x, y) = connect(&a, &b, Options { depth: 128, sges: 1, inline: 0, mtu: 5, ..Default::default() });
     let sge = [x.sge(0, 8)];
     let wr = x.remote(0, WqeOpcode::WRITE, &sge, &y, 0);

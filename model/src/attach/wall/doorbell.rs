@@ -1,4 +1,4 @@
-//! The doorbell of a send queue: what is plain goes on the express lane at once.
+//! The doorbell of a send queue: plain messages take the express lane at once.
 #![allow(unsafe_code)]
 
 use std::borrow::Borrow;
@@ -9,7 +9,7 @@ use driver::prefetch_for_write;
 
 use super::env::Wall;
 use super::handoff;
-use super::runner::{note, Runner};
+use super::runner::Runner;
 use crate::cells::QpBells;
 use crate::device::tables::MAX_QPS;
 use crate::express::{send, End, Lane};
@@ -30,14 +30,14 @@ impl<S: Borrow<Segment>> Runner<S> {
         &self.net().bells[card as usize % MAX_CARDS].qp[qp as usize % MAX_QPS]
     }
 
-    /// A send doorbell rang: runs the QP now, or leaves it to whoever runs the cards.
+    /// A send doorbell rang: runs the QP now, or leaves it to the lock holder.
     #[inline]
     pub fn ring(&self, card: u8, qp: u16, producer: u32) {
         let Some(guard) = self.segment().try_lock() else { return self.leave_pending(qp) };
-        // SAFETY: the lock is held: routes are used by nobody else, and what is in them was found by this process.
+        // SAFETY: the lock is held: no other thread uses the routes, and what is in them was found by this process.
         let route = unsafe { &*self.routes.place(card, qp) };
         let mut lane = Doorbell { runner: self, left: false };
-        // SAFETY: the same of the cards.
+        // SAFETY: the same holds for the cards.
         let end = unsafe { send(self.net().world.get(), route, card, qp, producer, &mut lane) };
         let sent = end == End::Sent;
         if sent && !lane.left && self.segment().pending().load(Ordering::Relaxed) == 0 {
@@ -48,10 +48,10 @@ impl<S: Borrow<Segment>> Runner<S> {
         }
     }
 
-    /// Completes a message of the express lane within a doorbell. Whether there is something to do after that.
+    /// Completes a message of the express lane within a doorbell. Whether work is left after that.
     ///
-    /// Those who call this are functions of C, so that the doorbell has nothing to tidy up on the way out of a panic: it
-    /// ends here, and the cards are repaired before anything else happens to them.
+    /// The callers have the C ABI, so that the doorbell needs no clean-up for a panic: a panic ends here, and the cards
+    /// are repaired before anything else happens to them.
     ///
     /// # Safety
     /// With the segment's lock; nothing refers to the cards or our scratch.
@@ -94,7 +94,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 /// The express lane within a doorbell: there is no environment but for completions, which few messages have.
 struct Doorbell<'a, S: Borrow<Segment>> {
     runner: &'a Runner<S>,
-    /// A completion left something to do.
+    /// A completion left work.
     left: bool,
 }
 
@@ -106,7 +106,7 @@ impl<S: Borrow<Segment>> Lane for Doorbell<'_, S> {
 
     #[inline(always)]
     fn note(&mut self, word: u64) {
-        note(self.runner.segment(), word);
+        self.runner.segment().write_journal(word);
     }
 
     #[inline(always)]

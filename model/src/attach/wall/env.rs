@@ -1,11 +1,10 @@
-//! The environment of the cards in wall-clock mode: everything is answered at once.
+//! The environment of the cards in wall-clock time: everything is answered at once.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
 use super::queue::WorkQueue;
 use super::routes::Routes;
-use super::runner::note;
 use crate::cells::owner;
 use crate::dma::{Addr, Atomic, DmaFault, Undelivered};
 use crate::env::{Env, Work};
@@ -19,12 +18,12 @@ use crate::segment::{futex_wake, now_ns, Backing, Guard};
 use crate::world::World;
 
 /// What one process keeps between runs: only capacity, no state. When it dies in the middle of a run,
-/// what was in the queue is lost like packets on a wire, and the senders' timers see to it.
+/// the contents of the queue are lost like packets on a wire, and the senders' timers repeat them.
 #[derive(Default)]
 pub(crate) struct Scratch {
     queue: WorkQueue,
     stashes: Vec<Vec<u8>>,
-    /// Those that no packet needs.
+    /// Stashes that no packet needs.
     free: Vec<u32>,
     tap: Tap,
     /// QPs that sent something in this run.
@@ -32,7 +31,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// A run begins: nothing is under way.
+    /// A run begins: nothing is in flight.
     #[inline(always)]
     pub fn begin(&mut self) {
         if self.free.len() != self.stashes.len() {
@@ -47,7 +46,7 @@ impl Scratch {
         self.free = (0..self.stashes.len() as u32).collect();
     }
 
-    /// Memory of a run with much under way is given back.
+    /// Frees the memory of a run with much in flight.
     #[inline]
     pub fn end(&mut self) {
         if self.stashes.len() > KEPT {
@@ -55,7 +54,7 @@ impl Scratch {
         }
     }
 
-    /// What a panic has left of a run is lost, as if the process had died.
+    /// Drops what a panic has left of a run, as if the process had died.
     #[cold]
     pub fn forget(&mut self) {
         self.queue = WorkQueue::default();
@@ -63,11 +62,8 @@ impl Scratch {
     }
 }
 
-/// Gather buffers that may be under way at a time, and that a process keeps between runs.
+/// Gather buffers that may be in flight at a time, and that a process keeps between runs.
 const KEPT: usize = 64;
-
-/// Work, and QPs that sent something.
-pub(crate) type Left = (Vec<Work>, Vec<(u8, u16)>);
 
 /// The environment, for as long as the lock is held.
 pub(crate) struct Wall<'a> {
@@ -75,32 +71,17 @@ pub(crate) struct Wall<'a> {
     net: &'a Net,
     scratch: &'a mut Scratch,
     routes: &'a Routes,
-    /// The cards run in simulated time: this environment only serves control operations.
-    simulated: bool,
     /// Packets travel as frames, or are recorded as such.
     linked: bool,
-    /// Where the payload of a received frame lies: a stash that all of them use in turn.
+    /// The stash with the payload of a received frame: all frames use it in turn.
     landing: Option<u32>,
 }
 
 impl<'a> Wall<'a> {
     #[inline(always)]
     pub fn new(guard: &'a Guard<'a>, net: &'a Net, scratch: &'a mut Scratch, routes: &'a Routes) -> Self {
-        // SAFETY: the lock is held.
-        let simulated = unsafe { (*net.sim.get()).on.get() };
-        let linked = net.link.is_on() && !simulated;
-        Wall { guard, net, scratch, routes, simulated, linked, landing: None }
-    }
-
-    /// What a control operation left to do, for the simulation.
-    #[cold]
-    pub fn into_work(self) -> Left {
-        let mut work = Vec::new();
-        while let Some(item) = self.scratch.queue.next() {
-            // SAFETY: the queue leaves the item alone until the next call of `next`.
-            work.push(unsafe { *item });
-        }
-        (work, std::mem::take(&mut self.scratch.watched))
+        let linked = net.link.is_on();
+        Wall { guard, net, scratch, routes, linked, landing: None }
     }
 
     /// Packets are to be handed to [`carry`](Self::carry).
@@ -227,10 +208,6 @@ impl Env for Wall<'_> {
     const TAKES_PAYLOAD: bool = false;
 
     fn now(&mut self) -> u64 {
-        if self.simulated {
-            // SAFETY: the lock is held.
-            return unsafe { (*self.net.sim.get()).now / 1000 };
-        }
         now_ns()
     }
 
@@ -260,25 +237,6 @@ impl Env for Wall<'_> {
         self.guard.write(to.domain, to.iova, from).map_err(fault)
     }
 
-    fn settle(&mut self, ring: Addr, len: u64) {
-        if !self.simulated {
-            return;
-        }
-        // SAFETY: the lock is held, and no engine is in use while a control operation runs.
-        let sim = unsafe { &mut *self.net.sim.get() };
-        let entries = sim.take_entries(ring, len);
-        if !entries.is_empty() {
-            // No entry passes the payload that it tells of.
-            for (to, bytes) in sim.take_payload(ring.domain) {
-                let _ = self.write(to, &bytes);
-            }
-        }
-        for (to, entry) in entries {
-            // Where the memory has gone nobody looks.
-            let _ = self.publish(to, entry);
-        }
-    }
-
     #[inline(always)]
     fn publish<const N: usize>(&mut self, to: Addr, entry: [u64; N]) -> Result<(), DmaFault> {
         let Some(p) = self.direct(to, N * 8).filter(|p| *p as usize % 8 == 0) else {
@@ -290,7 +248,7 @@ impl Env for Wall<'_> {
             let place = unsafe { AtomicU64::from_ptr(p.cast::<u64>().add(i)) };
             place.store(word, if i + 1 == N { Ordering::Release } else { Ordering::Relaxed });
         }
-        // What is changed after this is changed after this, for whoever finds us dead.
+        // Later changes stay after this one, for crash recovery.
         compiler_fence(Ordering::SeqCst);
         Ok(())
     }
@@ -387,10 +345,6 @@ impl Env for Wall<'_> {
     }
 
     fn timer(&mut self, at: u64) {
-        if self.simulated {
-            // SAFETY: the lock is held, and no other reference to the simulation is.
-            return unsafe { (*self.net.sim.get()).timer(at.saturating_mul(1000)) };
-        }
         self.guard.segment().arm_deadline(at);
     }
 
@@ -443,7 +397,7 @@ impl Env for Wall<'_> {
 impl Journal for Wall<'_> {
     #[inline(always)]
     fn note(&mut self, word: u64) {
-        note(self.guard.segment(), word);
+        self.guard.segment().write_journal(word);
     }
 }
 

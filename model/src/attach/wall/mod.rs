@@ -2,6 +2,7 @@
 //!
 //! | module | one idea |
 //! |---|---|
+//! | [`card`] | the driver's backend |
 //! | [`runner`] | runs the cards until nothing is left to do |
 //! | [`doorbell`] | the doorbell of a send queue: the express lane, without the rest |
 //! | [`handoff`] | a thread that finds the lock taken leaves its work to the lock holder |
@@ -9,8 +10,9 @@
 //! | [`queue`] | the work of one run |
 //! | [`routes`] | what this process knows of connections, for the express lane |
 
+pub(super) mod card;
 mod doorbell;
-pub(crate) mod env;
+mod env;
 #[cfg(test)]
 mod env_tests;
 mod handoff;
@@ -18,26 +20,26 @@ mod handoff;
 mod panic_tests;
 mod queue;
 mod routes;
-pub(crate) mod runner;
+pub(super) mod runner;
 
-/// What [`handoff`] is made of; its model check puts others in their place.
+/// What [`handoff`] is made of; its model check replaces it.
 mod atomic {
     use std::sync::atomic::{compiler_fence, fence};
     pub use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Long enough for another to post and take the lock: some 2 us.
+    /// Long enough for another thread to post and take the lock: some 2 us.
     #[cold]
     pub fn a_moment() {
         (0..64).for_each(|_| std::hint::spin_loop());
     }
 
-    /// Between a note and the second try of the lock.
-    pub fn after_note() {
+    /// Between the mark and the second try of the lock.
+    pub fn after_mark() {
         fence(Ordering::SeqCst);
     }
 
-    /// Between an unlock and the look at the notes. On x86 the mutex is unlocked by a locked exchange,
-    /// which orders as a fence does.
+    /// Between an unlock and the check for pending work. On x86 the mutex is unlocked by a locked exchange,
+    /// which orders like a fence.
     #[inline]
     pub fn after_unlock() {
         if cfg!(target_arch = "x86_64") {

@@ -146,7 +146,7 @@ pub(crate) fn tell(look: Look, alone: bool, who_waits: &str) {
 
 /// Ends the program, which cannot get at the cards.
 #[cold]
-pub(crate) fn cannot_go_on(error: &crate::segment::LockError) -> ! {
+pub(crate) fn cannot_continue(error: &crate::segment::LockError) -> ! {
     eprintln!("verbena: the simulation cannot go on: {error}");
     std::process::exit(EXIT)
 }

@@ -1,79 +1,77 @@
 //! What a program does to its cards at its clock: control operations, doorbells.
 
 use std::borrow::Borrow;
+use std::time::Duration;
 
+use super::lock::Held;
 use super::polls::row_ends;
-use super::{called, Held, HORIZON};
-use crate::attach::wall::env::Wall;
-use crate::attach::wall::runner::Runner;
+use super::{called, Threads, HORIZON};
 use crate::device::Device;
-use crate::segment::{LockError, Segment};
+use crate::segment::{now_ns, LockError, Segment};
+use crate::sim::control::ControlEnv;
 use crate::sim::env::SimEnv;
 use crate::sim::event::Event;
 use crate::sim::programs::actors::State;
 use crate::world::World;
 
-impl<S: Borrow<Segment>> Runner<S> {
-    /// A control operation: the thread's clock goes on to where the operation takes place, in its turn, behind the
+impl<S: Borrow<Segment>> Threads<S> {
+    /// A control operation: the thread's clock advances to where the operation takes place, in its turn, after the
     /// doorbells that it has rung.
-    pub(crate) fn turn<R>(&self, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> Result<R, LockError> {
+    pub fn control<R>(
+        &self,
+        work: impl FnOnce(&mut World, &mut ControlEnv<'_, '_>) -> R,
+    ) -> Result<R, LockError> {
         called();
         let me = self.me();
-        let guard = self.locked()?;
-        self.engine(&guard, |e| {
-            let lookahead = e.env.sim.lookahead();
-            let a = &mut e.env.sim.actors.all[me as usize];
-            if a.state == State::Dismissed {
-                return;
-            }
+        let mut held = self.locked()?;
+        let lookahead = held.sim().lookahead();
+        let a = held.actor(me);
+        if a.state != State::Dismissed {
             a.state = State::Turn;
             a.target = (a.now() + lookahead).max(a.rung);
             a.step = 0;
             a.due = false.into();
-        });
-        let (_, guard) = self.finish(me, guard);
-        let result = self.run_locked(&guard, first);
+        }
+        let (_, mut held) = self.finish(me, held);
+        let result = held.control(work);
         HORIZON.set(0);
         Ok(result)
     }
 
-    /// A doorbell, after the program has used `cost`.
-    pub(crate) fn bell(&self, cost: u64, event: Event) {
+    /// A doorbell, after the program has used `cost` (ps).
+    pub fn bell(&self, cost: u64, event: Event) {
         let me = self.me();
-        if let Ok(guard) = self.locked() {
-            self.bell_held(me, cost, (event, 8, 0), guard);
+        if let Ok(held) = self.locked() {
+            self.bell_held(me, cost, (event, 8, 0), held);
         }
     }
 
-    /// The same with the lock, with the bytes that are written, and with what it takes beyond the way of a store
-    /// until the card has understood it. Returns when it has.
-    fn bell_held(&self, me: u16, cost: u64, (event, bytes, more): (Event, u64, u64), guard: Held<'_>) -> u64 {
+    /// The same with the lock, for a write of `bytes` that the card needs `more` (ps) to understand, beyond the time of a
+    /// store on the bus. Returns when it has.
+    fn bell_held(&self, me: u16, cost: u64, (event, bytes, more): (Event, u64, u64), held: Held<'_>) -> u64 {
         called();
         row_ends();
         let p = self.profile();
-        let (clock, guard) = self.spend_held(me, cost, guard);
+        let (clock, mut held) = self.spend_held(me, cost, held);
         let on_link = p.pcie.pcie_bps.time(bytes + u64::from(p.pcie.mwr_overhead));
         let at = clock + p.pcie.mmio_ps.max(1) + on_link + more;
-        let (at, unseen) = self.engine(&guard, |e| {
-            let sim = &mut *e.env.sim;
-            let at = sim.rung(&event, at);
-            let a = &mut sim.actors.all[me as usize];
-            a.rung = a.rung.max(at);
-            sim.act(me, at, event);
-            (at, sim.unseen(me))
-        });
-        HORIZON.set(HORIZON.get().min(at + unseen));
+        let sim = held.sim();
+        let at = sim.rung(&event, at);
+        let a = &mut sim.actors.all[me as usize];
+        a.rung = a.rung.max(at);
+        sim.act(me, at, event);
+        HORIZON.set(HORIZON.get().min(at + sim.unseen(me)));
         at
     }
 
-    /// Like [`bell`](Self::bell) for a send queue: whether its WQEs go with the doorbell depends on them.
-    pub(crate) fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
+    /// Like [`bell`](Self::bell) for a send queue: it depends on the WQEs whether they come with the doorbell.
+    pub fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
         let p = self.profile();
         let bytes = blocks * fpga_regs::WQE_BLOCK as u32;
         let me = self.me();
-        let Ok(guard) = self.locked() else { return };
+        let Ok(mut held) = self.locked() else { return };
         let (count, inline) =
-            self.engine(&guard, |e| posted(&e.world.cards[card as usize], &mut e.env, qp, producer, blocks));
+            held.engine(|e| posted(&e.world.cards[card as usize], &mut e.env, qp, producer, blocks));
         // As our driver does it: one small WQE.
         let pushed = count == 1 && bytes <= p.sq.push_max && (p.sq.push_inline_only == 0 || inline);
         let cost = p.host.post_ps * u64::from(count) + p.host.doorbell_ps;
@@ -82,31 +80,50 @@ impl<S: Borrow<Segment>> Runner<S> {
         let on_bus = if pushed { u64::from(bytes) } else { 8 };
         let event = Event::SendBell { card, qp, producer, pushed };
         let more = p.cycles(p.sq.doorbell_cycles) + pushing.saturating_sub(p.host.doorbell_ps);
-        let at = self.bell_held(me, cost, (event, on_bus, more), guard);
+        let at = self.bell_held(me, cost, (event, on_bus, more), held);
         self.trace_posted((card, qp), producer.wrapping_sub(blocks)..producer, cost, at);
     }
 
-    /// Whose function it is, for interrupts.
-    pub(crate) fn note_function(&self, card: u8, function: u16) {
+    /// This process has opened a function: its interrupts go here.
+    pub fn own_function(&self, card: u8, function: u16) {
         let member = self.segment().member();
-        if let Ok(guard) = self.locked() {
-            self.engine(&guard, |e| e.env.sim.members[card as usize][function as usize] = member);
+        if let Ok(mut held) = self.locked() {
+            held.sim().members[card as usize][function as usize] = member;
         }
     }
 
-    /// Before memory goes away: lets all writes that are under way to this process happen.
-    pub(crate) fn drain_writes(&self) {
+    /// How far the simulated time of the net has advanced (ps).
+    pub fn furthest(&self) -> Result<u64, LockError> {
+        Ok(self.locked()?.sim().furthest())
+    }
+
+    /// Before memory is freed: waits until all writes in flight to this process have happened.
+    pub fn drain_writes(&self) {
         let member = self.segment().member();
-        // Twice: what waits for its time only makes a write then. What comes later is not for this memory.
+        // Twice: an event that waits for its time makes its write only then. Later writes are not to this memory.
         for _ in 0..2 {
-            let Ok(guard) = self.locked() else { return };
-            let last = self.engine(&guard, |e| e.env.sim.last_write(member));
-            drop(guard);
+            let Ok(mut held) = self.locked() else { return };
+            let last = held.sim().last_write(member);
+            drop(held);
             match last {
                 Some(last) => self.sleep_until(last),
                 None => return,
             };
         }
+    }
+
+    /// For the keeper: a process is gone. Its cards' functions are closed, its clock holds nobody back, nothing is
+    /// written to its memory.
+    pub fn member_gone(&self, member: u16, patience: Duration) -> Result<(), LockError> {
+        let mut held = self.locked_within(patience)?;
+        held.control(|world, env| world.detach(member, env));
+        let sim = held.sim();
+        sim.forget_domain(member);
+        sim.trace.flush();
+        let waiting = sim.leave(|a| a.member == member);
+        held.wakes(waiting);
+        self.segment().arm_deadline(now_ns());
+        Ok(())
     }
 }
 

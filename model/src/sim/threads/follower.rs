@@ -2,29 +2,27 @@
 
 use std::sync::Arc;
 
-use crate::attach::wall::runner::Runner;
-use crate::segment::Segment;
+use super::Threads;
 
-/// The place of such a thread. It is there before the thread is, so that when the machine starts the thread
-/// decides nothing.
+/// The place of such a thread. It exists before the thread, so that nothing depends on when the machine starts it.
 pub struct Follower {
-    runner: Arc<Runner<Segment>>,
+    threads: Arc<Threads>,
     place: u16,
 }
 
 impl Follower {
-    pub(crate) fn new(runner: &Arc<Runner<Segment>>, card: u8, function: u16) -> Option<Follower> {
-        let place = runner.adopt(card, function)?;
-        Some(Follower { runner: Arc::clone(runner), place })
+    pub(crate) fn new(threads: &Arc<Threads>, card: u8, function: u16) -> Option<Follower> {
+        let place = threads.adopt(card, function)?;
+        Some(Follower { threads: Arc::clone(threads), place })
     }
 
-    /// For the thread itself: what it does from now on, it does at this place.
+    /// For the thread itself: from now on it acts at this place.
     pub fn begin(&self) {
-        self.runner.take_place(self.place);
+        self.threads.take_place(self.place);
     }
 
     /// Before the thread's end is waited for: whatever it is about to do, it does not wait for simulated time.
     pub fn dismiss(&self) {
-        self.runner.dismiss(self.place);
+        self.threads.dismiss(self.place);
     }
 }

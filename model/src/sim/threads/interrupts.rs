@@ -4,92 +4,75 @@ use std::borrow::Borrow;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::places::{Me, LEAVER, ME};
-use super::tid;
-use crate::attach::wall::runner::Runner;
+use super::{tid, Threads};
 use crate::segment::Segment;
-use crate::sim::programs::actor_set::ActorSet;
 use crate::sim::programs::actors::State;
 
-impl<S: Borrow<Segment>> Runner<S> {
+impl<S: Borrow<Segment>> Threads<S> {
     /// The thread is about to wait for an interrupt of a function; false if there was one meanwhile.
-    pub(crate) fn block_for_interrupt(&self, card: u8, function: u16, word: &AtomicU32, seen: u32) -> bool {
+    pub fn block_for_interrupt(&self, card: u8, function: u16, word: &AtomicU32, seen: u32) -> bool {
         let me = self.me();
-        let Ok(guard) = self.locked() else { return false };
-        let those = self.engine(&guard, |e| {
-            let sim = &mut *e.env.sim;
-            if word.load(Ordering::Acquire) != seen {
-                return None;
-            }
-            let a = &mut sim.actors.all[me as usize];
-            if a.state == State::Dismissed {
-                return Some(ActorSet::default());
-            }
+        let Ok(mut held) = self.locked() else { return false };
+        if word.load(Ordering::Acquire) != seen {
+            return false;
+        }
+        let a = held.actor(me);
+        if a.state != State::Dismissed {
             a.state = State::Blocked;
             a.interrupt = interrupt(card, function);
             a.wait_count = 0;
-            sim.idle.waits += 1;
-            Some(sim.notify(me))
-        });
-        if let Some(those) = those {
-            guard.wakes(those);
-            self.if_all_wait(&guard);
+            held.sim().idle.waits += 1;
+            held.notify(me);
         }
-        those.is_some()
+        held.run_if_all_wait();
+        true
     }
 
-    /// The thread has taken an interrupt: it is no earlier than that. If it was woken by something else it
-    /// still waits, as far as simulated time goes.
-    pub(crate) fn took_interrupt(&self, card: u8, function: u16) {
+    /// The thread has taken an interrupt: its clock is no earlier than that. If something else woke it, it still waits
+    /// as far as simulated time is concerned.
+    pub fn took_interrupt(&self, card: u8, function: u16) {
         let me = self.me();
-        let Ok(guard) = self.locked() else { return };
-        let at = self.engine(&guard, |e| {
-            let runs = e.env.sim.actors.all[me as usize].state == State::Running;
-            runs.then(|| e.env.sim.interrupt_at[card as usize][function as usize])
-        });
-        drop(guard);
-        if let Some(at) = at {
+        let Ok(mut held) = self.locked() else { return };
+        let runs = held.actor(me).state == State::Running;
+        let at = held.sim().interrupt_at[card as usize][function as usize];
+        drop(held);
+        if runs {
             self.sleep_until(at);
         }
     }
 
-    /// A thread is about to be started that waits for the interrupts of a function: its place, which
-    /// takes part from now on, however long the machine takes to start it.
-    pub(crate) fn adopt(&self, card: u8, function: u16) -> Option<u16> {
+    /// Makes the place of a thread about to be started that waits for the interrupts of a function. It takes part from
+    /// now on, however long the machine takes to start it.
+    pub(super) fn adopt(&self, card: u8, function: u16) -> Option<u16> {
         let now = self.clock();
-        let guard = self.locked().ok()?;
-        let member = self.segment().member();
-        self.engine(&guard, |e| {
-            let at = e.env.sim.join(member, std::process::id(), 0)?;
-            let a = &mut e.env.sim.actors.all[at as usize];
-            a.clock.store(now, Ordering::Release);
-            a.state = State::Blocked;
-            a.interrupt = interrupt(card, function);
-            Some(at)
-        })
+        let mut held = self.locked().ok()?;
+        let place = held.sim().join(self.segment().member(), std::process::id(), 0)?;
+        let a = held.actor(place);
+        a.clock.store(now, Ordering::Release);
+        a.state = State::Blocked;
+        a.interrupt = interrupt(card, function);
+        Some(place)
     }
 
-    /// This thread is the one for whom [`adopt`](Self::adopt) made a place.
-    pub(crate) fn take_place(&self, place: u16) {
-        if let Ok(guard) = self.locked() {
-            self.engine(&guard, |e| e.env.sim.actors.all[place as usize].tid = tid());
+    /// This thread is the one for which `place` was made.
+    pub(super) fn take_place(&self, place: u16) {
+        if let Ok(mut held) = self.locked() {
+            held.actor(place).tid = tid();
         }
-        ME.set(Me { runner: self.number, place });
+        ME.set(Me { process: self.number, place });
         let _ = LEAVER.try_with(|_| ());
     }
 
     /// The thread at this place takes part no more; nothing that it still does waits for simulated time.
-    pub(crate) fn dismiss(&self, place: u16) {
-        if let Ok(guard) = self.locked() {
-            let mut those = self.engine(&guard, |e| {
-                let sim = &mut *e.env.sim;
-                let a = &mut sim.actors.all[place as usize];
-                a.state = State::Dismissed;
-                a.serial += 1;
-                a.interrupt = 0;
-                sim.notify(place)
-            });
-            those.add(place);
-            guard.wakes(those);
+    pub(super) fn dismiss(&self, place: u16) {
+        if let Ok(mut held) = self.locked() {
+            let a = held.actor(place);
+            a.state = State::Dismissed;
+            a.serial += 1;
+            a.interrupt = 0;
+            let mut waiting = held.sim().notify(place);
+            waiting.add(place);
+            held.wakes(waiting);
         }
     }
 }

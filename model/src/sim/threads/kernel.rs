@@ -3,25 +3,20 @@
 use std::borrow::Borrow;
 use std::time::Duration;
 
-use super::HORIZON;
-use crate::attach::wall::runner::Runner;
-use crate::segment::{now_ns, Guard, LockError, Segment};
+use super::{Threads, HORIZON};
+use crate::segment::{now_ns, LockError, Segment};
 use crate::sim::event::Event;
-use crate::sim::programs::actor_set::ActorSet;
 use crate::sim::programs::actors::State;
-use crate::sim::programs::streams::Wait;
+use crate::sim::programs::streams::{Key, Wait};
 use crate::sim::state::FOREVER;
 
-impl<S: Borrow<Segment>> Runner<S> {
+impl<S: Borrow<Segment>> Threads<S> {
     /// The thread is about to wait in the kernel, until [`unblock`](Self::unblock).
     pub fn block(&self, waits: &[Wait], deadline: u64) {
         let me = self.me();
-        let Ok(guard) = self.locked() else { return };
-        let those = self.engine(&guard, |e| {
-            let sim = &mut *e.env.sim;
-            if sim.stream_ready(waits) {
-                return ActorSet::default();
-            }
+        let Ok(mut held) = self.locked() else { return };
+        let sim = held.sim();
+        if !sim.stream_ready(waits) {
             let a = &mut sim.actors.all[me as usize];
             let n = waits.len().min(a.waits.len());
             a.waits[..n].copy_from_slice(&waits[..n]);
@@ -35,76 +30,59 @@ impl<S: Borrow<Segment>> Runner<S> {
                 sim.act(me, at, Event::Wake { actor: me, serial });
             }
             sim.idle.waits += 1;
-            sim.notify(me)
-        });
-        guard.wakes(those);
-        self.if_all_wait(&guard);
-    }
-
-    /// If every program waits: executes what happens meanwhile, and leaves the rest to the keeper.
-    pub(super) fn if_all_wait(&self, guard: &Guard<'_>) {
-        let next = self.engine(guard, |e| match e.env.sim.all_wait() {
-            true => e.idle(now_ns()),
-            false => None,
-        });
-        if let Some(at) = next {
-            self.segment().arm_deadline(at);
+            held.notify(me);
         }
+        held.run_if_all_wait();
     }
 
-    /// For the keeper: the same; returns the machine's time (ns) at which to look again.
-    pub(crate) fn keep_going(&self, patience: Duration) -> Result<Option<u64>, LockError> {
-        let guard = self.locked_within(patience)?;
-        Ok(self.engine(&guard, |e| e.idle(now_ns())))
+    /// For the keeper: if every program waits, executes what happens meanwhile; returns the machine's time (ns) at which
+    /// to call again.
+    pub fn run_idle(&self, patience: Duration) -> Result<Option<u64>, LockError> {
+        Ok(self.locked_within(patience)?.engine(|e| e.idle(now_ns())))
     }
 
-    /// The wait in the kernel has ended.
+    /// The wait in the kernel has ended; returns the clock. If nothing in the simulation ended it, the thread continues
+    /// from now.
     pub fn unblock(&self) -> u64 {
-        self.resume();
+        let me = self.me();
+        if let Ok(mut held) = self.locked() {
+            held.sim().resume(me);
+        }
         HORIZON.set(0);
         self.spend(0)
     }
 
-    /// The kernel let the thread go on: if nobody within the simulation did, it goes on from now.
-    fn resume(&self) {
-        let me = self.me();
-        let Ok(guard) = self.locked() else { return };
-        self.engine(&guard, |e| e.env.sim.resume(me));
-        drop(guard);
-        HORIZON.set(0);
-    }
-
-    /// The thread is about to write bytes of a stream.
-    pub fn sent(&self, key: crate::sim::programs::streams::Key, end: u64) {
+    /// The thread is about to write the bytes of a stream before position `end`.
+    pub fn sent(&self, key: Key, end: u64) {
         let at = self.clock();
-        if let Ok(guard) = self.locked() {
-            self.engine(&guard, |e| e.env.sim.stream_sent(key, end, at));
+        if let Ok(mut held) = self.locked() {
+            held.sim().stream_sent(key, end, at);
         }
         HORIZON.set(0);
     }
 
-    /// The thread has closed the writing end of a stream.
-    pub fn closed(&self, key: crate::sim::programs::streams::Key) {
+    /// The thread closes the writing end of a stream.
+    pub fn closed(&self, key: Key) {
         let at = self.clock();
-        if let Ok(guard) = self.locked() {
-            self.engine(&guard, |e| e.env.sim.stream_closed(key, at));
+        if let Ok(mut held) = self.locked() {
+            held.sim().stream_closed(key, at);
         }
         HORIZON.set(0);
     }
 
-    /// The thread has read bytes of a stream.
-    pub fn received(&self, key: crate::sim::programs::streams::Key, end: u64) {
-        let Ok(guard) = self.locked() else { return };
-        let at = self.engine(&guard, |e| e.env.sim.stream_received(key, end));
-        drop(guard);
+    /// The thread has read the bytes of a stream before position `end`.
+    pub fn received(&self, key: Key, end: u64) {
+        let Ok(mut held) = self.locked() else { return };
+        let at = held.sim().stream_received(key, end);
+        drop(held);
         self.sleep_until(at);
     }
 
-    /// The program wants SIGALRM at this time.
+    /// The program wants SIGALRM at this time (ps).
     pub fn alarm(&self, at: u64) {
         let me = self.me();
-        if let Ok(guard) = self.locked() {
-            self.engine(&guard, |e| e.env.sim.actors.all[me as usize].alarm = at);
+        if let Ok(mut held) = self.locked() {
+            held.actor(me).alarm = at;
             HORIZON.set(0);
         }
     }

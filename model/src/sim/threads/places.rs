@@ -7,8 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::polls::row_ends;
-use super::{tid, HORIZON};
-use crate::attach::wall::runner::Runner;
+use super::{tid, Threads, HORIZON};
 use crate::segment::{now_ns, Segment};
 use crate::sim::programs::actors::State;
 
@@ -21,16 +20,16 @@ thread_local! {
     pub(super) static LEAVER: Leaver = const { Leaver };
 }
 
-/// A thread's actor: in which net, by the number of its [`Runner`], and at which place.
+/// A thread's actor: in which net, by the number of its [`Threads`], and at which place.
 #[derive(Clone, Copy)]
 pub(super) struct Me {
-    pub runner: u32,
+    pub process: u32,
     pub place: u16,
 }
 
 impl Me {
     /// The thread takes part in nothing.
-    pub const NOBODY: Me = Me { runner: 0, place: 0 };
+    pub const NOBODY: Me = Me { process: 0, place: 0 };
 }
 
 type Leave = Box<dyn Fn() -> bool + Send>;
@@ -42,7 +41,7 @@ pub(super) struct Leaver;
 
 impl Drop for Leaver {
     fn drop(&mut self) {
-        if ME.get().runner == 0 {
+        if ME.get().process == 0 {
             return;
         }
         let leave = LEAVE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,30 +71,25 @@ pub fn forked() {
 #[derive(Clone, Copy, Debug)]
 pub struct Starting(pub u16);
 
-impl<S: Borrow<Segment>> Runner<S> {
+impl<S: Borrow<Segment>> Threads<S> {
     /// The place of this thread's actor, if it has one here.
     #[inline]
     pub(super) fn place(&self) -> Option<u16> {
         let me = ME.get();
-        (me.runner == self.number).then_some(me.place)
+        (me.process == self.number).then_some(me.place)
     }
 
     /// A thread is about to be started: it takes part from now on, however long the machine takes to start it.
     pub fn thread_starts(&self) -> Option<Starting> {
         let now = self.clock();
-        let guard = self.locked().ok()?;
-        let member = self.segment().member();
-        let place = self.engine(&guard, |e| {
-            let sim = &mut *e.env.sim;
-            let place = sim.join(member, std::process::id(), 0)?;
-            let rung = self.place().map_or(0, |me| sim.actors.all[me as usize].rung);
-            let a = &mut sim.actors.all[place as usize];
-            a.clock.store(now, Ordering::Release);
-            a.rung = rung;
-            Some(Starting(place))
-        });
+        let mut held = self.locked().ok()?;
+        let place = held.sim().join(self.segment().member(), std::process::id(), 0);
         HORIZON.set(0);
-        place
+        let rung = self.place().map_or(0, |me| held.actor(me).rung);
+        let a = held.actor(place?);
+        a.clock.store(now, Ordering::Release);
+        a.rung = rung;
+        place.map(Starting)
     }
 
     /// This thread is the one that was to be started.
@@ -105,13 +99,9 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// The thread could not be started.
     pub fn thread_fails(&self, place: Starting) {
-        if let Ok(guard) = self.locked() {
-            let those = self.engine(&guard, |e| {
-                let sim = &mut *e.env.sim;
-                sim.actors.all[place.0 as usize].state = State::Free;
-                sim.notify(place.0)
-            });
-            guard.wakes(those);
+        if let Ok(mut held) = self.locked() {
+            held.actor(place.0).state = State::Free;
+            held.notify(place.0);
         }
     }
 
@@ -123,23 +113,19 @@ impl<S: Borrow<Segment>> Runner<S> {
         let tid = tid();
         let mut tries = 25_000;
         loop {
-            let guard = self.must_lock();
-            let joined = self.engine(&guard, |e| {
-                let sim = &mut *e.env.sim;
-                let others = sim
-                    .actors
-                    .used()
-                    .iter()
-                    .any(|a| a.member != member && a.state != State::Blocked && a.state.takes_part());
-                if others && tries != 0 {
-                    return None;
-                }
-                Some(sim.join(member, std::process::id(), tid))
-            });
-            drop(guard);
+            let mut held = self.must_lock();
+            let others = held
+                .sim()
+                .actors
+                .used()
+                .iter()
+                .any(|a| a.member != member && a.state != State::Blocked && a.state.takes_part());
+            let wait = others && tries != 0;
+            let joined = (!wait).then(|| held.sim().join(member, std::process::id(), tid));
+            drop(held);
             match joined {
                 Some(Some(at)) => {
-                    ME.set(Me { runner: self.number, place: at });
+                    ME.set(Me { process: self.number, place: at });
                     // What it knew of the time of another net.
                     HORIZON.set(0);
                     row_ends();
@@ -163,21 +149,18 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// still use its clock.
     pub fn leave(&self) -> bool {
         let Some(me) = self.place() else { return true };
-        let Ok(guard) = self.locked() else { return true };
+        let Ok(mut held) = self.locked() else { return true };
         let (member, tid) = (self.segment().member(), tid());
-        let those = self.engine(&guard, |e| {
-            let sim = &mut *e.env.sim;
-            let mine = sim.actors.used().iter().filter(|a| a.member == member && a.state.takes_part());
-            if sim.actors.all[me as usize].tid == std::process::id() && mine.count() == 1 {
-                return None;
-            }
-            let a = &mut sim.actors.all[me as usize];
-            LEFT.set(a.now() + 1);
-            let those = sim.leave(|a| a.member == member && a.tid == tid);
-            self.segment().arm_deadline(now_ns());
-            Some(those)
-        });
-        guard.wakes(those.unwrap_or_default());
-        those.is_some()
+        let sim = held.sim();
+        let mine = sim.actors.used().iter().filter(|a| a.member == member && a.state.takes_part());
+        let a = &sim.actors.all[me as usize];
+        if a.tid == std::process::id() && mine.count() == 1 {
+            return false;
+        }
+        LEFT.set(a.now() + 1);
+        let waiting = sim.leave(|a| a.member == member && a.tid == tid);
+        self.segment().arm_deadline(now_ns());
+        held.wakes(waiting);
+        true
     }
 }

@@ -9,8 +9,9 @@ use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
 
-use super::{called, Held, Until};
-use crate::attach::wall::runner::Runner;
+use super::advance::Until;
+use super::lock::Held;
+use super::{called, Threads};
 use crate::segment::Segment;
 use crate::sim::programs::stall::{Look, Standstill};
 use crate::sim::state::FOREVER;
@@ -114,7 +115,7 @@ impl Row {
     }
 }
 
-impl<S: Borrow<Segment>> Runner<S> {
+impl<S: Borrow<Segment>> Threads<S> {
     /// A poll found nothing.
     pub fn polled_nothing(&self) {
         called();
@@ -122,7 +123,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         ROW.with(|row| {
             let polls = row.poll();
             let me = self.me();
-            let now = self.actors()[me as usize].clock.load(Ordering::Relaxed);
+            let now = self.actor(me).clock.load(Ordering::Relaxed);
             if polls == 0 {
                 row.since.set(now);
                 row.quiet_until.set(0);
@@ -141,20 +142,20 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// One poll for many.
     fn poll_on(&self, row: &Row, me: u16, cost: u64) {
-        let mut guard = self.must_lock();
-        let now = self.actors()[me as usize].now();
+        let mut held = self.must_lock();
+        let now = self.actor(me).now();
         let waited = now - row.since.get();
         let time = if row.every.get() != 0 {
             row.patience(waited)
         } else {
-            guard = self.check_progress(row, me, guard);
-            let next = self.engine(&guard, |e| e.env.sim.next_without(me));
+            held = self.check_progress(row, me, held);
+            let next = held.sim().next_without(me);
             let time = (waited / PART).clamp(WHILE, LONGEST);
             if next < now.saturating_add(time) {
                 time
             } else if next == FOREVER || row.polls.get() < QUIET {
                 row.quiet_until.set(now.saturating_add(UNSEEN * cost).min(next));
-                drop(self.spend_held(me, cost, guard));
+                drop(self.spend_held(me, cost, held));
                 return;
             } else {
                 next - now
@@ -162,20 +163,18 @@ impl<S: Borrow<Segment>> Runner<S> {
         };
         // What comes is found by the same poll, whatever the one that stands for it began with.
         let target = now.saturating_add(time.next_multiple_of(cost));
-        drop(self.advance_held(me, target, Until::Entry(cost), guard));
+        drop(self.advance_held(me, target, Until::Entry(cost), held));
     }
 
-    /// Sees to it that a program does not poll for ever without a word for what cannot come.
-    fn check_progress<'a>(&'a self, row: &Row, me: u16, guard: Held<'a>) -> Held<'a> {
-        let (executed, alone) = self.engine(&guard, |e| {
-            let sim = &*e.env.sim;
-            (sim.executed, !sim.has_others(sim.actors.all[me as usize].member))
-        });
+    /// Makes sure that a program does not poll for ever, without a word, for what cannot come.
+    fn check_progress<'a>(&'a self, row: &Row, me: u16, mut held: Held<'a>) -> Held<'a> {
+        let member = held.actor(me).member;
+        let (executed, alone) = (held.sim().executed, !held.sim().has_others(member));
         let look = row.still.borrow_mut().look_sometimes(executed);
         if look == Look::Moves {
-            return guard;
+            return held;
         }
-        drop(guard);
+        drop(held);
         self.stands_still(look, alone);
         self.must_lock()
     }

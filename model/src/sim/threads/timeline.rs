@@ -1,43 +1,31 @@
-//! What others hold of it: a process's part in the simulated time of its net.
+//! What others hold: a process's part in the simulated time of its net.
 
-use super::Starting;
-use crate::attach::wall::runner::Runner;
-use crate::attach::OpenError;
-use crate::segment::Segment;
-use crate::sim::programs::streams::Wait;
+use std::sync::Arc;
+
+use super::{Starting, Threads};
+use crate::profile::Profile;
+use crate::sim::programs::streams::{Key, Wait};
 use crate::sim::programs::watched::Watched;
-
-/// How far the simulated time of the net has come whose keeper listens at `socket` (ps): the furthest clock
-/// of all threads that take or took part. `None`: it runs by the machine's time.
-pub fn simulated_time(socket: &std::path::Path) -> Result<Option<u64>, OpenError> {
-    let runner = Runner::new(Segment::attach(socket)?);
-    if !runner.simulated() {
-        return Ok(None);
-    }
-    let guard = runner.locked()?;
-    Ok(Some(runner.engine(&guard, |e| e.env.sim.furthest())))
-}
 
 /// A process's part in the simulated time of a net; see the methods of the same names.
 #[derive(Clone)]
-pub struct Clocked(std::sync::Arc<Runner<Segment>>);
+pub struct Timeline(Arc<Threads>);
 
-impl Clocked {
-    pub(crate) fn new(runner: std::sync::Arc<Runner<Segment>>) -> Self {
-        Clocked(runner)
+impl Timeline {
+    pub(crate) fn new(threads: Arc<Threads>) -> Self {
+        Timeline(threads)
     }
 
     /// The timing in use.
     #[must_use]
-    pub fn profile(&self) -> &crate::profile::Profile {
+    pub fn profile(&self) -> &Profile {
         self.0.profile()
     }
 
     /// Events that were executed in this net so far.
     #[must_use]
     pub fn events(&self) -> u64 {
-        let guard = self.0.must_lock();
-        self.0.engine(&guard, |e| e.env.sim.executed)
+        self.0.must_lock().sim().executed
     }
 
     /// This thread's clock (ps).
@@ -56,14 +44,14 @@ impl Clocked {
 
     /// Whether both are of the same net.
     #[must_use]
-    pub fn same(&self, other: &Clocked) -> bool {
-        std::sync::Arc::ptr_eq(&self.0, &other.0)
+    pub fn same(&self, other: &Timeline) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 macro_rules! delegate {
     ($($(#[$doc:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
-        impl Clocked {
+        impl Timeline {
             $($(#[$doc])*
             #[inline]
             pub fn $name(&self $(, $arg: $type)*) $(-> $result)? {
@@ -75,24 +63,24 @@ macro_rules! delegate {
 }
 
 delegate! {
-    /// The program has used so much time; returns its clock.
+    /// The program has used `ps`; returns its clock.
     fn spend(&self, ps: u64) -> u64;
-    /// The program waits so long, or less if its memory is written; returns its clock.
+    /// The program waits for `ps`, or less if its memory is written; returns its clock.
     fn idle(&self, ps: u64) -> u64;
     /// The thread spins for another one of its process.
     fn set_aside(&self);
-    /// The program sleeps until then; returns its clock.
+    /// The program sleeps until `at` (ps); returns its clock.
     fn sleep_until(&self, at: u64) -> u64;
     /// The thread is about to wait in the kernel for these streams, at most until `deadline`.
     fn block(&self, waits: &[Wait], deadline: u64);
     /// That wait has ended; returns the clock.
     fn unblock(&self) -> u64;
     /// The thread is about to write the bytes of a stream before position `end`.
-    fn sent(&self, key: crate::sim::programs::streams::Key, end: u64);
+    fn sent(&self, key: Key, end: u64);
     /// The thread has read the bytes of a stream before position `end`.
-    fn received(&self, key: crate::sim::programs::streams::Key, end: u64);
+    fn received(&self, key: Key, end: u64);
     /// The thread closes the writing end of a stream.
-    fn closed(&self, key: crate::sim::programs::streams::Key);
+    fn closed(&self, key: Key);
     /// The thread spins on these places of its memory: waits for the next write to them; returns the clock.
     fn memory_wait(&self, watched: Watched) -> u64;
     /// A thread is about to be started: its place; `None`: there is no room.
@@ -101,6 +89,6 @@ delegate! {
     fn thread_runs(&self, place: Starting);
     /// It could not be started.
     fn thread_fails(&self, place: Starting);
-    /// The program wants SIGALRM at this time.
+    /// The program wants SIGALRM at this time (ps).
     fn alarm(&self, at: u64);
 }

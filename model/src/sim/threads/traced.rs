@@ -1,17 +1,25 @@
 //! What a program does, for the trace: posts and polls.
 //!
 //! Recorded by events, so that their order among the cards' does not depend on which process comes first.
+#![allow(unsafe_code)]
 
 use std::borrow::Borrow;
 use std::ops::Range;
 
-use crate::attach::wall::runner::Runner;
+use super::Threads;
 use crate::segment::Segment;
 use crate::sim::engine::Engine;
 use crate::sim::event::Event;
 use crate::sim::trace::{Phase, Span, Subject, Unread};
 
-impl<S: Borrow<Segment>> Runner<S> {
+impl<S: Borrow<Segment>> Threads<S> {
+    /// Whether posts and polls are recorded.
+    #[inline]
+    fn traced(&self) -> bool {
+        // SAFETY: reads only an atomic of it.
+        unsafe { (*self.net().sim.get()).trace.on() }
+    }
+
     /// WQEs were posted at the thread's clock, which took `cost`; the card sees the doorbell at `seen`.
     #[inline]
     pub(super) fn trace_posted(&self, queue: (u8, u16), blocks: Range<u32>, cost: u64, seen: u64) {
@@ -24,8 +32,8 @@ impl<S: Borrow<Segment>> Runner<S> {
     fn put_posted(&self, (card, qp): (u8, u16), blocks: Range<u32>, cost: u64, seen: u64) {
         let (me, rung) = (self.me(), self.clock());
         let process = self.segment().member();
-        let Ok(guard) = self.locked() else { return };
-        self.engine(&guard, |e| {
+        let Ok(mut held) = self.locked() else { return };
+        held.engine(|e| {
             let q = &e.world.cards[card as usize].qps[qp as usize];
             let subject =
                 Subject { card, place: card, port: q.port.port, qpn: q.qpn, process, ..Subject::default() };
@@ -59,8 +67,8 @@ impl<S: Borrow<Segment>> Runner<S> {
     fn put_polled(&self) {
         let (me, clock) = (self.me(), self.clock());
         let process = self.segment().member();
-        let Ok(guard) = self.locked() else { return };
-        self.engine(&guard, |e| {
+        let Ok(mut held) = self.locked() else { return };
+        held.engine(|e| {
             let Engine { world, env, .. } = e;
             let guard = env.guard;
             let reaped = |unread: &Unread| {

@@ -1,0 +1,180 @@
+//! [`WallCard`]: an opened card in wall-clock time as the driver's backend.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use driver::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
+use fpga_regs::{CqArm, DOORBELL_BASE};
+
+use super::env::Wall;
+use super::runner::Runner;
+use crate::attach::card::OpenError;
+use crate::attach::function::{self, Doorbell, Function};
+use crate::device::defect::Defect;
+use crate::device::Device;
+use crate::panics::tidied;
+
+/// Empty polls in a row after which a poll yields its core, and again after each further such number.
+const YIELD_AFTER: u32 = 256;
+
+/// See the module.
+pub struct WallCard {
+    pub(in crate::attach) runner: Arc<Runner>,
+    pub(in crate::attach) function: Function,
+}
+
+impl WallCard {
+    pub(in crate::attach) fn open(runner: Arc<Runner>, card: u32) -> Result<WallCard, OpenError> {
+        let member = runner.segment().member();
+        let index = runner.control(|world, _| Function::attach(world, card, member))??;
+        let function = Function::new(runner.net(), card, index);
+        Ok(WallCard { runner, function })
+    }
+
+    /// Runs what the card's registers ask for; `fallback` when the cards cannot be had.
+    fn registers<R>(&self, fallback: R, access: impl FnOnce(&mut Device, u16, &mut Wall<'_>) -> R) -> R {
+        let function = &self.function;
+        let access = |world: &mut _, env: &mut Wall<'_>| access(function.device(world), function.index, env);
+        tidied(None, || self.runner.control(access).ok()).unwrap_or(fallback)
+    }
+
+    /// Makes the card a defective one, for all programs that use it.
+    pub fn set_defect(&self, defect: Defect) {
+        self.registers((), |device, _, _| device.defect = defect);
+    }
+
+    /// Makes a thread of this process that waits for interrupt `vector` check again.
+    pub fn wake(&self, vector: u32) {
+        self.function.wake(self.runner.net(), vector);
+    }
+
+    #[cold]
+    fn arm(&self, arm: CqArm) {
+        self.registers((), |device, f, env| {
+            device.arm_cq(f, arm.cqn(), arm.solicited_only(), arm.index(), env);
+        });
+    }
+
+    /// Holds the segment's lock for something other than running the cards: does what was left meanwhile.
+    pub(in crate::attach) fn aside<R>(&self, work: impl FnOnce() -> R) -> R {
+        let result = work();
+        self.runner.check_pending();
+        result
+    }
+}
+
+impl Drop for WallCard {
+    fn drop(&mut self) {
+        self.registers((), |device, f, env| device.detach(f, env));
+    }
+}
+
+impl Registers for WallCard {
+    fn read32(&self, offset: u32) -> u32 {
+        self.read64(offset) as u32
+    }
+
+    fn write32(&self, offset: u32, value: u32) {
+        self.registers((), |device, f, env| device.bar_write(f, offset, value.into(), env));
+    }
+
+    fn read64(&self, offset: u32) -> u64 {
+        // A card that does not answer reads all ones, as on PCIe.
+        self.registers(u64::MAX, |device, f, env| device.bar_read(f, offset, env))
+    }
+
+    fn write64(&self, offset: u32, value: u64) {
+        if offset >= DOORBELL_BASE {
+            return self.doorbell(offset, value);
+        }
+        self.registers((), |device, f, env| device.bar_write(f, offset, value, env));
+    }
+
+    #[inline(always)]
+    fn doorbell(&self, offset: u32, value: u64) {
+        let net = self.runner.net();
+        let card = self.function.card;
+        let bells = &net.bells[card as usize];
+        match self.function.hears(net, offset, value) {
+            Some(Doorbell::Send { qp, index }) => {
+                bells.qp[qp as usize].sq.store(index, Ordering::Release);
+                self.runner.ring(card, qp, index);
+            }
+            Some(Doorbell::Recv { qp, index }) => {
+                let bells = &bells.qp[qp as usize];
+                // Ordered before the check of `watch`.
+                bells.rq.swap(index, Ordering::SeqCst);
+                if bells.watch.load(Ordering::SeqCst) != 0 {
+                    self.runner.run_qp(card, qp);
+                }
+            }
+            Some(Doorbell::Shared { srq, index }) => {
+                bells.srq[srq as usize].producer.store(index, Ordering::Release);
+            }
+            Some(Doorbell::Arm(arm)) => self.arm(arm),
+            None => not_heard(),
+        }
+    }
+
+    fn may_vanish(&self) -> bool {
+        self.runner.segment().is_condemned()
+    }
+}
+
+/// A doorbell that is not this function's.
+#[cold]
+#[inline(never)]
+fn not_heard() {}
+
+impl Memory for WallCard {
+    fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
+        self.aside(|| function::alloc(self.runner.segment(), bytes))
+    }
+
+    fn free(&self, memory: DmaMemory) {
+        tidied((), || self.aside(|| function::free(self.runner.segment(), memory)));
+    }
+
+    fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError> {
+        self.aside(|| function::map(self.runner.segment(), addr, len, writable))
+    }
+
+    fn unmap(&self, _iova: u64, addr: *mut u8, len: usize) {
+        tidied((), || {
+            self.aside(|| {
+                let _ = self.runner.segment().unmap(addr, len);
+            });
+        });
+    }
+}
+
+impl Interrupts for WallCard {
+    fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
+        let member = (self.runner.segment(), self.runner.net());
+        self.function.wait_interrupt(member, vector, timeout, |_, _| true)
+    }
+}
+
+impl Hints for WallCard {
+    #[inline]
+    fn expect_doorbell(&self) {
+        self.runner.segment().expect_lock();
+    }
+
+    #[inline]
+    fn expect_posts(&self, qpn: u32) {
+        self.runner.expect_posts(self.function.card, qpn as u16);
+    }
+
+    #[inline]
+    fn relax(&self, empty_polls: u32) {
+        std::hint::spin_loop();
+        if empty_polls % YIELD_AFTER == YIELD_AFTER - 1 {
+            if self.runner.segment().pending().load(Ordering::Relaxed) != 0 {
+                self.runner.run_pending();
+            }
+            std::thread::yield_now();
+        }
+    }
+}

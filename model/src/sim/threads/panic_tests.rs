@@ -1,0 +1,69 @@
+//! A panic while the simulation is run. (What makes a net is above this module, but only in tests.)
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::time::{Duration, Instant};
+
+use super::Threads;
+use crate::attach::{run_keeper, NetOptions};
+use crate::env::{Env, Work};
+use crate::net::Membership;
+use crate::profile::Profile;
+use crate::segment::{now_ns, Segment};
+
+/// Runs `work` with what makes members of a net.
+fn with_members(cards: u8, work: impl FnOnce(&dyn Fn() -> Threads)) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("net/sock");
+    let clock = Some(Profile::load("f10a").unwrap().profile);
+    let (at, options) = (socket.clone(), NetOptions { clock, ..NetOptions::from(cards) });
+    let keeper = std::thread::spawn(move || run_keeper(&at, options).unwrap());
+    let until = Instant::now() + Duration::from_secs(20);
+    work(&|| loop {
+        match Segment::attach(&socket) {
+            Ok(segment) => break Threads::new(Membership::new(segment)),
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    });
+    keeper.join().unwrap();
+}
+
+#[test]
+fn a_panic_in_simulated_time_leaves_nothing_of_its_step() {
+    with_members(2, |attach| {
+        let (a, b) = (attach(), attach());
+        let mut held = a.locked().unwrap();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            held.engine(|engine| {
+                engine.env.stash(8);
+                engine.env.push(Work::Send { card: 0, qp: 7 });
+                engine.env.send();
+                panic!("injected by the test");
+            })
+        }));
+        assert!(panicked.is_err());
+        held.doubt();
+        drop(held);
+        // Another process repairs the simulation, with all places free.
+        drop(b.locked().unwrap());
+        a.locked().unwrap().engine(|engine| {
+            let step = &engine.env.step;
+            assert!(step.stashes.is_empty() && step.wanted.is_empty() && step.sent.is_empty());
+        });
+    });
+}
+
+#[test]
+fn others_come_while_the_simulation_is_held_up() {
+    with_members(1, |attach| {
+        let a = attach();
+        let held = a.locked().unwrap();
+        // The keeper has something to do now, and finds the lock taken.
+        a.segment().arm_deadline(now_ns());
+        std::thread::sleep(Duration::from_millis(20));
+        let before = Instant::now();
+        drop(attach());
+        assert!(before.elapsed() < Duration::from_secs(3), "the keeper waited for the lock holder");
+        drop(held);
+    });
+}
