@@ -6,8 +6,12 @@
 mod backends;
 #[path = "conformance/cq.rs"]
 mod cq;
+#[path = "conformance/cq_overrun.rs"]
+mod cq_overrun;
 #[path = "conformance/memory.rs"]
 mod memory;
+#[path = "conformance/memory_pages.rs"]
+mod memory_pages;
 #[path = "conformance/multicast.rs"]
 mod multicast;
 #[path = "conformance/rc.rs"]
@@ -18,10 +22,14 @@ mod rc_errors;
 mod rc_flush;
 #[path = "conformance/rc_local.rs"]
 mod rc_local;
+#[path = "conformance/rc_local_errors.rs"]
+mod rc_local_errors;
 #[path = "conformance/rc_operations.rs"]
 mod rc_operations;
 #[path = "conformance/rc_order.rs"]
 mod rc_order;
+#[path = "conformance/rc_reads.rs"]
+mod rc_reads;
 #[path = "conformance/rc_retry.rs"]
 mod rc_retry;
 #[path = "conformance/srq.rs"]

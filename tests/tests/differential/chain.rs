@@ -165,6 +165,9 @@ pub fn chain(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Uni
             Some(mistake) => status_of(mistake, kind),
             None => SUCCESS,
         };
+        if mistake == Some(Mistake::WrongQkey) && failed.is_none() {
+            unit.expect.push(Expect::WrongQkey);
+        }
         let signaled = flags & SIGNALED != 0 || pair.sig_all[side];
         match failed {
             None if unsure => failed = Some(None),

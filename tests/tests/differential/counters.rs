@@ -64,3 +64,8 @@ pub fn differences(a: &Counters, b: &Counters, orderly: bool, coalesces: bool) -
     let wrong = a.iter().filter(|(name, value)| compared(name) && b[*name] != **value && !is_ack(name));
     wrong.map(|(name, value)| format!("{name}: {value} and {}", b[name])).collect()
 }
+
+/// Datagrams that were dropped for their Q_Key, by all cards.
+pub fn wrong_qkeys(all: &Counters) -> u64 {
+    all.iter().filter(|(name, _)| name.ends_with("RX_QKEY_ERRORS")).map(|(_, value)| value).sum()
+}

@@ -174,7 +174,12 @@ fn resized(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Unit 
     let cq = group + usize::from(pair.small_cq[side]);
     if !pair.small_cq[side] && !pair.small_cq[0] {
         let size = random.of(&[300, 500, 600, 1000]);
-        unit.then.insert(unit.then.len() - 1, format!("C {side} {} {cq} {size}", pair.index));
+        let (at, qp) = (unit.then.len() - 1, pair.index);
+        unit.then.insert(at, format!("C {side} {qp} {cq} {size}"));
+        if random.percent(70) {
+            // Completions are on their way then, in simulated time.
+            unit.then.insert(at, format!("Z {side} {qp} {}", 1 + random.below(6)));
+        }
     }
     unit
 }

@@ -29,6 +29,8 @@ pub enum Expect {
     Event { side: usize, what: String, comes: bool },
     /// A call, as `letter object`, that is refused so often in a round with this errno; if `times` is 0, never.
     Refused { side: usize, what: String, errno: i32, times: usize },
+    /// A datagram with a wrong Q_Key, which its receiver counts.
+    WrongQkey,
     /// The SRQ, a CQ or the like swallows completions: what is missing is no mistake.
     MayMiss { qp: usize },
 }
@@ -73,6 +75,12 @@ impl Script {
         }
         text.push_str(">\n");
         text
+    }
+
+    /// Datagrams with a wrong Q_Key that arrive at least.
+    pub fn wrong_qkeys(&self) -> u64 {
+        let all = self.rounds.iter().flatten().flat_map(|unit| &unit.expect);
+        all.filter(|expect| matches!(expect, Expect::WrongQkey)).count() as u64
     }
 
     /// Shorter scripts: without a round, without a unit.
@@ -150,6 +158,7 @@ pub fn against_the_specification(script: &Script, logs: &[String; 2]) -> Result<
                         return Err(format!("round {n}: side {side}: {refused:?}, not {times} x `{line}`"));
                     }
                 }
+                Expect::WrongQkey => {}
                 Expect::MayMiss { qp } => may_miss.push(*qp),
             }
         }
