@@ -1,9 +1,9 @@
-//! A spin lock that its first user takes without an atomic read-modify-write.
+//! A spin lock that its first user takes without an atomic read-modify-write; `docs/decisions/owned-lock.md` says why.
 //!
 //! Most queues are used by one thread. The first thread to take a lock becomes its owner: for it, taking
-//! the lock is a store and a load. A second thread revokes that once and for all, by a barrier that the
-//! kernel runs on all threads of the process (membarrier(2)), and from then on it is a plain spin lock.
-//! Where membarrier is not to be had, it is one from the beginning.
+//! the lock is a store and a load. A second thread revokes that for good, by a barrier that the
+//! kernel runs on all threads of the process (membarrier(2)). From then on it is a plain spin lock.
+//! Without membarrier, or on another processor than x86-64, it is one from the start.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -11,36 +11,32 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{compiler_fence, AtomicBool, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
-/// Spins before the processor is given to another thread, which may be the holder.
-const SPINS: u32 = 100;
-/// Nobody has taken the lock yet.
-const NOBODY: u32 = 0;
-/// A second thread is taking the owner's privilege away.
+/// No thread has taken the lock yet.
+const UNOWNED: u32 = 0;
+/// A second thread is revoking the owner's privilege.
 const REVOKING: u32 = 1;
 /// A plain spin lock.
 const SHARED: u32 = 2;
 
-/// A value behind the lock.
+/// A value in a lock.
 #[repr(C, align(64))]
-#[derive(Debug, Default)]
 pub struct Spin<T> {
     value: UnsafeCell<T>,
     /// The owning thread, or one of the constants above.
     owner: AtomicU32,
     /// The owner holds the lock.
     busy: AtomicBool,
-    /// Somebody holds the shared lock.
+    /// A thread holds the shared lock.
     locked: AtomicBool,
 }
 
 // SAFETY: the value is reached only through a guard, and there is one guard at a time.
 unsafe impl<T: Send> Sync for Spin<T> {}
 
-/// The right to use the value; gives the lock back when dropped.
-#[derive(Debug)]
+/// The right to use the value; unlocks when dropped.
 pub struct Guard<'a, T> {
     lock: &'a Spin<T>,
-    /// What says that the lock is held: `busy` or `locked`.
+    /// The flag to clear: `busy` or `locked`.
     held: &'a AtomicBool,
 }
 
@@ -49,7 +45,7 @@ impl<T> Spin<T> {
     pub const fn new(value: T) -> Self {
         Spin {
             value: UnsafeCell::new(value),
-            owner: AtomicU32::new(NOBODY),
+            owner: AtomicU32::new(UNOWNED),
             busy: AtomicBool::new(false),
             locked: AtomicBool::new(false),
         }
@@ -58,16 +54,16 @@ impl<T> Spin<T> {
     /// Takes the lock.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
-        let me = thread::current();
-        match self.lock_as_owner(me) {
+        match self.lock_as_owner() {
             Some(guard) => guard,
-            None => self.lock_slowly(me),
+            None => self.lock_slowly(),
         }
     }
 
     /// Takes the lock if the calling thread owns it.
     #[inline(always)]
-    fn lock_as_owner(&self, me: u32) -> Option<Guard<'_, T>> {
+    fn lock_as_owner(&self) -> Option<Guard<'_, T>> {
+        let me = thread::current();
         if self.owner.load(Ordering::Relaxed) == me {
             self.busy.store(true, Ordering::Relaxed);
             // The processor may let the load overtake the store; the revoker's membarrier rules that out
@@ -81,64 +77,57 @@ impl<T> Spin<T> {
         None
     }
 
-    /// Shows the value to a thread that has it to itself: for hints, which cost others more than they are worth. Never
-    /// waits, whatever other locks are held.
+    /// Shows the value to the owner if it does not hold the lock: for hints, which cost other threads more than they
+    /// gain. Never waits, whatever other locks are held.
     #[inline]
     pub fn glance(&self, look: impl FnOnce(&T)) {
         if !self.busy.load(Ordering::Relaxed) {
-            if let Some(guard) = self.lock_as_owner(thread::current()) {
+            if let Some(guard) = self.lock_as_owner() {
                 look(&guard);
             }
         }
     }
 
     #[inline(never)]
-    fn lock_slowly(&self, me: u32) -> Guard<'_, T> {
-        if self.owner.load(Ordering::Relaxed) == NOBODY && thread::barriers_work() {
-            // Only now the range of numbers is certain.
-            let me = if me == thread::OUTSIDE { thread::current() } else { me };
-            let claimed = me != thread::OUTSIDE
-                && self.owner.compare_exchange(NOBODY, me, Ordering::Acquire, Ordering::Relaxed).is_ok();
-            if claimed {
-                return self.lock();
-            }
+    fn lock_slowly(&self) -> Guard<'_, T> {
+        let claim =
+            || self.owner.compare_exchange(UNOWNED, thread::current(), Ordering::Acquire, Ordering::Relaxed);
+        let owner = self.owner.load(Ordering::Acquire);
+        if owner == UNOWNED && thread::may_own() && claim().is_ok() {
+            return self.lock();
         }
-        self.share();
+        if owner != SHARED {
+            self.revoke();
+        }
         let mut spins = 0;
         while self.locked.swap(true, Ordering::Acquire) {
-            wait_while(&mut spins, || self.locked.load(Ordering::Relaxed));
+            while self.locked.load(Ordering::Relaxed) {
+                pause(&mut spins);
+            }
         }
         Guard { lock: self, held: &self.locked }
     }
 
     /// Makes it a plain spin lock. Afterwards no owner holds it, or will.
-    #[inline]
-    fn share(&self) {
-        if self.owner.load(Ordering::Acquire) != SHARED {
-            self.revoke();
-        }
-    }
-
     #[cold]
     fn revoke(&self) {
         let mut spins = 0;
         loop {
-            let owner = self.owner.load(Ordering::Acquire);
-            match owner {
+            match self.owner.load(Ordering::Acquire) {
                 SHARED => return,
-                REVOKING => wait_while(&mut spins, || self.owner.load(Ordering::Relaxed) == REVOKING),
-                _ => {
-                    if self
-                        .owner
-                        .compare_exchange(owner, REVOKING, Ordering::SeqCst, Ordering::Relaxed)
-                        .is_err()
-                    {
+                REVOKING => pause(&mut spins),
+                owner => {
+                    let swap =
+                        self.owner.compare_exchange(owner, REVOKING, Ordering::SeqCst, Ordering::Relaxed);
+                    if swap.is_err() {
                         continue;
                     }
-                    if owner != NOBODY {
-                        // Now the owner either has `busy` set for all to see, or will find itself revoked.
+                    if owner != UNOWNED {
+                        // After this the owner's `busy` is visible, or the owner will find itself revoked.
                         thread::barrier();
-                        wait_while(&mut spins, || self.busy.load(Ordering::Acquire));
+                        while self.busy.load(Ordering::Acquire) {
+                            pause(&mut spins);
+                        }
                     }
                     self.owner.store(SHARED, Ordering::Release);
                     return;
@@ -148,29 +137,29 @@ impl<T> Spin<T> {
     }
 }
 
-/// To be called by a thread that spins for long: who holds the lock may be waiting for this one elsewhere.
-static LONG_WAIT: OnceLock<fn()> = OnceLock::new();
+/// Spins before the processor is given to another thread, which may be the holder.
+const SPINS: u32 = 100;
 /// Spins after which a wait is a long one.
 const LONG: u32 = 16 * SPINS;
+/// Called once in each long wait: the holder of the lock may be waiting for this thread elsewhere.
+static LONG_WAIT: OnceLock<fn()> = OnceLock::new();
 
-/// Sets what a thread does once when it has to wait for long for a lock of this crate. The first one counts.
+/// Sets what a thread does once when it waits long for a lock of this crate. The first call counts.
 pub fn on_long_wait(call: fn()) {
     let _ = LONG_WAIT.set(call);
 }
 
-fn wait_while(spins: &mut u32, condition: impl Fn() -> bool) {
-    while condition() {
-        *spins += 1;
-        if *spins == LONG {
-            if let Some(call) = LONG_WAIT.get() {
-                call();
-            }
+/// One turn of a wait.
+fn pause(spins: &mut u32) {
+    *spins += 1;
+    if *spins == LONG {
+        if let Some(call) = LONG_WAIT.get() {
+            call();
         }
-        if *spins % SPINS == 0 {
-            std::thread::yield_now();
-        } else {
-            std::hint::spin_loop();
-        }
+    }
+    match *spins % SPINS {
+        0 => std::thread::yield_now(),
+        _ => std::hint::spin_loop(),
     }
 }
 
@@ -178,7 +167,7 @@ impl<T> Deref for Guard<'_, T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the guard is the only one, so nobody has a mutable reference.
+        // SAFETY: the guard is the only one, so there is no mutable reference.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -198,82 +187,67 @@ impl<T> Drop for Guard<'_, T> {
     }
 }
 
-/// Threads and barriers across them.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+/// Threads, and a barrier on all of them.
 mod thread {
-    use std::sync::atomic::{AtomicU32, AtomicU8, Ordering};
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
     const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 
-    /// Bits 44 and up of the thread pointers that can be told apart by their bits 12..44.
-    static HIGH: AtomicU32 = AtomicU32::new(u32::MAX);
+    /// Bits 44 and up of the thread pointers that can be told apart by their bits 12 to 43; or one of these.
+    static RANGE: AtomicU32 = AtomicU32::new(UNKNOWN);
+    const UNKNOWN: u32 = u32::MAX;
+    const NONE: u32 = u32::MAX - 1;
     /// A thread outside of that range: never an owner.
-    pub const OUTSIDE: u32 = 3;
+    const OUTSIDE: u32 = 3;
 
-    /// A number that no other living thread has, or `OUTSIDE`: the page of the thread's control block,
-    /// which is in a page of its own stack mapping (or, for the first thread, of its own).
+    /// The address of the thread's control block.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    pub fn current() -> u32 {
+    fn pointer() -> usize {
         let pointer: usize;
         // SAFETY: the psABI has the thread pointer's own value at %fs:0; the read has no effects.
         unsafe {
             std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags))
         };
-        if (pointer >> 44) as u32 == HIGH.load(Ordering::Relaxed) {
-            (pointer >> 12) as u32
-        } else {
-            OUTSIDE
+        pointer
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn pointer() -> usize {
+        0
+    }
+
+    /// A number that no other living thread has, or `OUTSIDE`: the page of the thread's control block,
+    /// which is in its own stack mapping (or, for the first thread, in one of its own).
+    #[inline(always)]
+    pub fn current() -> u32 {
+        let pointer = pointer();
+        match (pointer >> 44) as u32 == RANGE.load(Ordering::Relaxed) {
+            true => (pointer >> 12) as u32,
+            false => OUTSIDE,
         }
     }
 
-    /// Sets the range by the calling thread, the first time.
-    fn choose_range() {
-        let pointer: usize;
-        // SAFETY: as in `current`.
-        unsafe {
-            std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags))
-        };
-        let _ = HIGH.compare_exchange(u32::MAX, (pointer >> 44) as u32, Ordering::Relaxed, Ordering::Relaxed);
+    /// Whether the calling thread can own a lock, and [`barrier`] works. A forked child inherits the registration.
+    pub fn may_own() -> bool {
+        if RANGE.load(Ordering::Relaxed) == UNKNOWN {
+            let works = cfg!(target_arch = "x86_64") && membarrier(REGISTER_PRIVATE_EXPEDITED);
+            let range = if works { (pointer() >> 44) as u32 } else { NONE };
+            let _ = RANGE.compare_exchange(UNKNOWN, range, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        current() != OUTSIDE
     }
 
     fn membarrier(command: libc::c_int) -> bool {
-        // SAFETY: the call touches no memory of ours.
+        // SAFETY: the call accesses no memory of ours.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
-    }
-
-    /// Whether [`barrier`] may be called. Asked again in a forked child, which inherits the registration.
-    pub fn barriers_work() -> bool {
-        static KNOWN: AtomicU8 = AtomicU8::new(0);
-        match KNOWN.load(Ordering::Relaxed) {
-            0 => {
-                choose_range();
-                let works = membarrier(REGISTER_PRIVATE_EXPEDITED);
-                KNOWN.store(1 + u8::from(works), Ordering::Relaxed);
-                works
-            }
-            known => known == 2,
-        }
     }
 
     /// A full barrier on every running thread of the process.
     pub fn barrier() {
-        let done = membarrier(PRIVATE_EXPEDITED);
-        assert!(done, "membarrier worked when it was registered");
+        assert!(membarrier(PRIVATE_EXPEDITED), "membarrier worked when it was registered");
     }
-}
-
-/// Elsewhere every lock is a plain spin lock.
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-mod thread {
-    pub const OUTSIDE: u32 = 3;
-    pub fn current() -> u32 {
-        OUTSIDE
-    }
-    pub fn barriers_work() -> bool {
-        false
-    }
-    pub fn barrier() {}
 }
 
 #[cfg(test)]
@@ -321,26 +295,26 @@ mod tests {
     }
 
     #[test]
-    fn only_an_owner_who_does_not_hold_it_glances() {
+    fn only_an_owner_that_does_not_hold_it_glances() {
         let seen = |lock: &Spin<u32>| {
             let mut seen = None;
             lock.glance(|value| seen = Some(*value));
             seen
         };
         let lock = Spin::new(7);
-        assert_eq!(seen(&lock), None, "nobody owns it yet");
+        assert_eq!(seen(&lock), None, "it has no owner yet");
         drop(lock.lock());
-        assert_eq!(seen(&lock), thread::barriers_work().then_some(7));
+        assert_eq!(seen(&lock), thread::may_own().then_some(7));
         let held = lock.lock();
-        assert_eq!(seen(&lock), None, "it is in use");
+        assert_eq!(seen(&lock), None, "it is held");
         drop(held);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                assert_eq!(seen(&lock), None, "another thread's");
+                assert_eq!(seen(&lock), None, "another thread owns it");
                 drop(lock.lock());
-                assert_eq!(seen(&lock), None, "several threads'");
+                assert_eq!(seen(&lock), None, "it is shared");
             });
         });
-        assert_eq!(seen(&lock), None, "several threads'");
+        assert_eq!(seen(&lock), None, "it is shared");
     }
 }
