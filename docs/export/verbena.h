@@ -105,7 +105,7 @@
 #define VERBENA_GLOBAL_REG_SERIAL UINT32_C(0x10)
 /* Which function of which card this is. (RO, 4 bytes) */
 #define VERBENA_GLOBAL_REG_FUNCTION UINT32_C(0x18)
-/* Keeps what is written; means nothing. (RW, 4 bytes) */
+/* Keeps what is written; no effect. (RW, 4 bytes) */
 #define VERBENA_GLOBAL_REG_SCRATCH UINT32_C(0x1c)
 #define VERBENA_GLOBAL_REG_SCRATCH_RESET UINT32_C(0x0)
 /* Enable and reset. (RW, 4 bytes) */
@@ -114,7 +114,7 @@
 /* State of the function. (RO, 4 bytes) */
 #define VERBENA_GLOBAL_REG_STATUS UINT32_C(0x24)
 #define VERBENA_GLOBAL_REG_STATUS_RESET UINT32_C(0x0)
-/* How the card is. (RO, 4 bytes) */
+/* Health of the card. (RO, 4 bytes) */
 #define VERBENA_GLOBAL_REG_HEALTH UINT32_C(0x28)
 /* Why the function failed. (RO, 4 bytes) */
 #define VERBENA_GLOBAL_REG_ERROR_CAUSE UINT32_C(0x2c)
@@ -138,10 +138,10 @@
 #define VERBENA_GLOBAL_REG_ACQ_CONSUMER_RESET UINT32_C(0x0)
 /* Interrupt vectors of the function. (RO, 4 bytes) */
 #define VERBENA_GLOBAL_REG_VECTORS UINT32_C(0x80)
-/* A set bit holds the vector of its number back; it stays pending. (RW, 4 bytes) */
+/* A set bit masks the vector of its number, which stays pending. (RW, 4 bytes) */
 #define VERBENA_GLOBAL_REG_VECTOR_MASK UINT32_C(0x84)
 #define VERBENA_GLOBAL_REG_VECTOR_MASK_RESET UINT32_C(0x0)
-/* Vectors that wait to be unmasked; writing 1 forgets one. (W1C, 4 bytes) */
+/* Vectors that fired while masked; writing 1 clears one. (W1C, 4 bytes) */
 #define VERBENA_GLOBAL_REG_VECTOR_PENDING UINT32_C(0x88)
 #define VERBENA_GLOBAL_REG_VECTOR_PENDING_RESET UINT32_C(0x0)
 /* Functions of the card that are open. (RO, 4 bytes) */
@@ -156,7 +156,7 @@
 #define VERBENA_GLOBAL_REG_SENDS_WAITING UINT32_C(0xa0)
 /* The largest part of `SENDS_WAITING` that is one QP's. (RO, 4 bytes) */
 #define VERBENA_GLOBAL_REG_SENDS_DEEPEST UINT32_C(0xa4)
-/* Receive WQEs that were posted and not used yet, of all QPs of the card. (RO, 4 bytes) */
+/* Receive WQEs that were posted and not consumed, of all QPs of the card. (RO, 4 bytes) */
 #define VERBENA_GLOBAL_REG_RECVS_WAITING UINT32_C(0xa8)
 /* Running count of entries consumed of each event queue. The card never writes over an entry that was not consumed. (RW, 4 bytes, 32 of them) */
 #define VERBENA_GLOBAL_REG_EQ_CONSUMER UINT32_C(0x100)
@@ -331,7 +331,7 @@
 #define VERBENA_STATUS_ERROR_MASK UINT32_C(0x4)
 #define VERBENA_STATUS_ERROR_SHIFT 2
 
-/* Health: How the card is. */
+/* Health: Health of the card. */
 #define VERBENA_HEALTH_FATAL_MASK UINT32_C(0x1)
 #define VERBENA_HEALTH_FATAL_SHIFT 0
 #define VERBENA_HEALTH_ADMIN_STALLED_MASK UINT32_C(0x2)
@@ -491,7 +491,7 @@ enum verbena_cqe_status {
 enum verbena_syndrome {
     VERBENA_SYNDROME_NONE = 0x0, /* Nothing to say. */
     VERBENA_SYNDROME_BAD_OPCODE = 0x1, /* The WQE's opcode is not known. */
-    VERBENA_SYNDROME_OPCODE_QP_TYPE = 0x2, /* The opcode does not go with the type of the QP. */
+    VERBENA_SYNDROME_OPCODE_QP_TYPE = 0x2, /* The type of the QP does not allow the opcode. */
     VERBENA_SYNDROME_BAD_WQE = 0x3, /* `ds`, `num_sge` or a length of the WQE do not agree. */
     VERBENA_SYNDROME_BAD_WQE_INDEX = 0x4, /* The WQE's index is not the one expected here. */
     VERBENA_SYNDROME_TOO_MANY_SGE = 0x5, /* Too many SGEs. */
@@ -504,14 +504,14 @@ enum verbena_syndrome {
     VERBENA_SYNDROME_LKEY_PD = 0x11, /* The L_Key is of another PD. */
     VERBENA_SYNDROME_LKEY_BOUNDS = 0x12, /* The L_Key does not cover the range. */
     VERBENA_SYNDROME_LKEY_ACCESS = 0x13, /* The L_Key does not allow writing. */
-    VERBENA_SYNDROME_LOCAL_DMA = 0x14, /* The memory behind a local key is gone, or the bus refused it. */
+    VERBENA_SYNDROME_LOCAL_DMA = 0x14, /* The memory of a local key is gone, or the bus refused it. */
     VERBENA_SYNDROME_RKEY_UNKNOWN = 0x20, /* No R_Key of this number. */
     VERBENA_SYNDROME_RKEY_PD = 0x21, /* The R_Key is of another PD. */
     VERBENA_SYNDROME_RKEY_BOUNDS = 0x22, /* The R_Key does not cover the range. */
     VERBENA_SYNDROME_RKEY_ACCESS = 0x23, /* The R_Key does not allow this access. */
     VERBENA_SYNDROME_QP_ACCESS = 0x24, /* The QP does not allow this access. */
     VERBENA_SYNDROME_RKEY_QP = 0x25, /* The window belongs to another QP. */
-    VERBENA_SYNDROME_REMOTE_DMA = 0x26, /* The memory behind a remote key is gone, or the bus refused it. */
+    VERBENA_SYNDROME_REMOTE_DMA = 0x26, /* The memory of a remote key is gone, or the bus refused it. */
     VERBENA_SYNDROME_KEY_NOT_INVALIDATABLE = 0x27, /* The key cannot be invalidated. */
     VERBENA_SYNDROME_BAD_BIND = 0x28, /* The window cannot be bound like this. */
     VERBENA_SYNDROME_ACK_TIMEOUT = 0x30, /* No acknowledgement in time. */
@@ -521,7 +521,7 @@ enum verbena_syndrome {
     VERBENA_SYNDROME_NAK_REMOTE_ACCESS = 0x34, /* The peer's NAK: remote access error. */
     VERBENA_SYNDROME_NAK_REMOTE_OPERATION = 0x35, /* The peer's NAK: remote operational error. */
     VERBENA_SYNDROME_BAD_RESPONSE = 0x36, /* The peer's answer does not fit the request. */
-    VERBENA_SYNDROME_NO_ROUTE = 0x37, /* No way to the destination, or the port is down. */
+    VERBENA_SYNDROME_NO_ROUTE = 0x37, /* No path to the destination, or the port is down. */
     VERBENA_SYNDROME_PACKET_SEQUENCE = 0x38, /* The opcodes of the packets do not follow one another. */
     VERBENA_SYNDROME_TOO_MANY_RD_ATOMIC = 0x39, /* More READs or atomics outstanding than agreed. */
     VERBENA_SYNDROME_PACKET_LENGTH = 0x3a, /* A packet's length does not fit its header. */
@@ -592,9 +592,9 @@ enum verbena_admin_opcode {
     VERBENA_ADMIN_OPCODE_DESTROY_QP = 0x3b, /* Frees a queue pair. */
     VERBENA_ADMIN_OPCODE_ATTACH_MCAST = 0x40, /* Joins a multicast group. */
     VERBENA_ADMIN_OPCODE_DETACH_MCAST = 0x41, /* Leaves a multicast group. */
-    VERBENA_ADMIN_OPCODE_RESOLVE = 0x48, /* The Ethernet address behind a GID. */
+    VERBENA_ADMIN_OPCODE_RESOLVE = 0x48, /* The Ethernet address of a GID. */
     VERBENA_ADMIN_OPCODE_ALLOC_PAGE = 0x50, /* Takes a doorbell page. */
-    VERBENA_ADMIN_OPCODE_FREE_PAGE = 0x51, /* Gives a doorbell page back. */
+    VERBENA_ADMIN_OPCODE_FREE_PAGE = 0x51, /* Frees a doorbell page. */
 };
 
 /* How a command ended. */
@@ -720,16 +720,16 @@ enum verbena_link_state {
     VERBENA_LINK_STATE_DOWN = 0x1, /* No link. */
     VERBENA_LINK_STATE_INIT = 0x2, /* Link, not configured. */
     VERBENA_LINK_STATE_ARMED = 0x3, /* Configured, no traffic yet. */
-    VERBENA_LINK_STATE_ACTIVE = 0x4, /* Traffic flows. */
+    VERBENA_LINK_STATE_ACTIVE = 0x4, /* The link is up. */
 };
 
 /* State of the cable; the numbers are those of IB PortInfo. */
 enum verbena_phys_state {
     VERBENA_PHYS_STATE_SLEEP = 0x1, /* Asleep. */
-    VERBENA_PHYS_STATE_POLLING = 0x2, /* Looks for a partner. */
+    VERBENA_PHYS_STATE_POLLING = 0x2, /* Waits for a link partner. */
     VERBENA_PHYS_STATE_DISABLED = 0x3, /* Switched off. */
     VERBENA_PHYS_STATE_TRAINING = 0x4, /* Adapts to the cable. */
-    VERBENA_PHYS_STATE_LINK_UP = 0x5, /* Works. */
+    VERBENA_PHYS_STATE_LINK_UP = 0x5, /* Up. */
     VERBENA_PHYS_STATE_RECOVERY = 0x6, /* Recovers from an error. */
 };
 
@@ -808,7 +808,7 @@ struct verbena_wqe_ctrl {
     /* signaled: Make a CQE also when the request succeeds. */
     /* solicited: Set the solicited event bit of the last packet. */
     /* fence: Wait for all earlier READs and atomics of the queue. */
-    /* inline: The data stands in the WQE itself. */
+    /* inline: The data is in the WQE itself. */
     /* ip_csum: Fill in the IPv4 header checksum (RAW_ETH). */
     /* l4_csum: Fill in the TCP or UDP checksum (RAW_ETH). */
     /* vlan_insert: Insert an 802.1Q tag with `vlan_tci` (RAW_ETH). */
@@ -821,7 +821,7 @@ struct verbena_wqe_ctrl {
     uint16_t vlan_tci;
     /* Bytes of the message. */
     uint32_t length;
-    /* Immediate data (the bytes go out in the order in which they stand here), or the key to invalidate, or the window's new R_Key. */
+    /* Immediate data (sent in the order of these bytes), or the key to invalidate, or the window's new R_Key. */
     uint32_t imm;
 };
 #define VERBENA_WQE_CTRL_SIGNALED_MASK UINT32_C(0x1)
@@ -932,7 +932,7 @@ VERBENA_ASSERT(offsetof(struct verbena_wqe_sge, addr) == 0);
 VERBENA_ASSERT(offsetof(struct verbena_wqe_sge, length) == 8);
 VERBENA_ASSERT(offsetof(struct verbena_wqe_sge, lkey) == 12);
 
-/* Bind segment of BIND_MW; the new R_Key stands in the control segment. */
+/* Bind segment of BIND_MW; the new R_Key is in the control segment. */
 struct verbena_wqe_bind {
     /* First address of the window, in the addresses of the MR. */
     uint64_t addr;
@@ -942,7 +942,7 @@ struct verbena_wqe_bind {
     uint32_t mr_lkey;
     /* The window's R_Key so far. */
     uint32_t mw_rkey;
-    /* Rights of the window. Values: Access. */
+    /* Access rights of the window. Values: Access. */
     uint8_t access;
     uint8_t reserved_25[7];
 };
@@ -995,7 +995,7 @@ struct verbena_cqe {
     uint8_t opcode;
     /* How it ended. Values: CqeStatus. */
     uint8_t status;
-    /* Why, in the card's own words. Values: Syndrome. */
+    /* Why: the card's vendor syndrome. Values: Syndrome. */
     uint8_t syndrome;
     /* The card's time in nanoseconds, where the CQ was created `stamped`. */
     uint64_t timestamp;
@@ -1004,10 +1004,10 @@ struct verbena_cqe {
     uint8_t reserved_33[1];
     /* Index of the P_Key. */
     uint16_t pkey_index;
-    /* VLAN tag that was taken off. */
+    /* VLAN tag that was removed. */
     uint16_t vlan_tci;
     uint8_t reserved_38[2];
-    /* Counts the lives of the QP, so that a CQE of an earlier one is known. */
+    /* Counts the uses of the QP number, so that a CQE of an earlier QP is recognised. */
     uint32_t generation;
     uint8_t reserved_44[19];
     /* phase: 1 on the first lap of the ring, then it toggles with each lap. */
@@ -1079,7 +1079,7 @@ VERBENA_ASSERT(offsetof(struct verbena_eqe, phase) == 31);
 struct verbena_command {
     /* What to do. Values: AdminOpcode. */
     uint16_t opcode;
-    /* Comes back in the reply. */
+    /* Returned in the reply. */
     uint16_t tag;
     /* Number of the object. */
     uint32_t object;
@@ -1119,7 +1119,7 @@ struct verbena_reply {
     uint16_t tag;
     /* How it ended. Values: AdminStatus. */
     uint8_t status;
-    /* Why, in the card's own words. Values: Syndrome. */
+    /* Why: the card's vendor syndrome. Values: Syndrome. */
     uint8_t syndrome;
     /* Number of the object. */
     uint32_t object;
@@ -1186,7 +1186,7 @@ struct verbena_qp_context {
     uint8_t rnr_retry;
     /* Time-out of 4.096 us * 2^n; 0 is never. */
     uint8_t timeout;
-    /* Code of the time that a peer is to wait after receiver-not-ready. */
+    /* Code of the time that a peer waits after receiver-not-ready. */
     uint8_t min_rnr_timer;
     /* READs and atomics that this side may have outstanding. */
     uint8_t max_rd_atomic;
@@ -1319,7 +1319,7 @@ struct verbena_srq_context {
     uint8_t stride_log;
     /* Doorbell page. */
     uint16_t page;
-    /* An event comes when fewer WQEs than this are left; 0 is never. */
+    /* An event is raised when fewer WQEs than this are left; 0 is never. */
     uint32_t limit;
     /* Most SGEs of a WQE. */
     uint8_t max_sge;

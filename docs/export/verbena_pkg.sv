@@ -87,7 +87,7 @@ package verbena_pkg;
   localparam logic [31:0] GLOBAL_REG_SERIAL = 32'h10;
   // Which function of which card this is. (RO, 4 bytes)
   localparam logic [31:0] GLOBAL_REG_FUNCTION = 32'h18;
-  // Keeps what is written; means nothing. (RW, 4 bytes)
+  // Keeps what is written; no effect. (RW, 4 bytes)
   localparam logic [31:0] GLOBAL_REG_SCRATCH = 32'h1c;
   localparam logic [31:0] GLOBAL_REG_SCRATCH_RESET = 32'h0;
   // Enable and reset. (RW, 4 bytes)
@@ -96,7 +96,7 @@ package verbena_pkg;
   // State of the function. (RO, 4 bytes)
   localparam logic [31:0] GLOBAL_REG_STATUS = 32'h24;
   localparam logic [31:0] GLOBAL_REG_STATUS_RESET = 32'h0;
-  // How the card is. (RO, 4 bytes)
+  // Health of the card. (RO, 4 bytes)
   localparam logic [31:0] GLOBAL_REG_HEALTH = 32'h28;
   // Why the function failed. (RO, 4 bytes)
   localparam logic [31:0] GLOBAL_REG_ERROR_CAUSE = 32'h2c;
@@ -120,10 +120,10 @@ package verbena_pkg;
   localparam logic [31:0] GLOBAL_REG_ACQ_CONSUMER_RESET = 32'h0;
   // Interrupt vectors of the function. (RO, 4 bytes)
   localparam logic [31:0] GLOBAL_REG_VECTORS = 32'h80;
-  // A set bit holds the vector of its number back; it stays pending. (RW, 4 bytes)
+  // A set bit masks the vector of its number, which stays pending. (RW, 4 bytes)
   localparam logic [31:0] GLOBAL_REG_VECTOR_MASK = 32'h84;
   localparam logic [31:0] GLOBAL_REG_VECTOR_MASK_RESET = 32'h0;
-  // Vectors that wait to be unmasked; writing 1 forgets one. (W1C, 4 bytes)
+  // Vectors that fired while masked; writing 1 clears one. (W1C, 4 bytes)
   localparam logic [31:0] GLOBAL_REG_VECTOR_PENDING = 32'h88;
   localparam logic [31:0] GLOBAL_REG_VECTOR_PENDING_RESET = 32'h0;
   // Functions of the card that are open. (RO, 4 bytes)
@@ -138,7 +138,7 @@ package verbena_pkg;
   localparam logic [31:0] GLOBAL_REG_SENDS_WAITING = 32'ha0;
   // The largest part of `SENDS_WAITING` that is one QP's. (RO, 4 bytes)
   localparam logic [31:0] GLOBAL_REG_SENDS_DEEPEST = 32'ha4;
-  // Receive WQEs that were posted and not used yet, of all QPs of the card. (RO, 4 bytes)
+  // Receive WQEs that were posted and not consumed, of all QPs of the card. (RO, 4 bytes)
   localparam logic [31:0] GLOBAL_REG_RECVS_WAITING = 32'ha8;
   // Running count of entries consumed of each event queue. The card never writes over an entry that was not consumed. (RW, 4 bytes, 32 of them)
   localparam logic [31:0] GLOBAL_REG_EQ_CONSUMER = 32'h100;
@@ -361,7 +361,7 @@ package verbena_pkg;
   typedef enum logic [7:0] {
     SYNDROME_NONE = 8'h0, // Nothing to say.
     SYNDROME_BAD_OPCODE = 8'h1, // The WQE's opcode is not known.
-    SYNDROME_OPCODE_QP_TYPE = 8'h2, // The opcode does not go with the type of the QP.
+    SYNDROME_OPCODE_QP_TYPE = 8'h2, // The type of the QP does not allow the opcode.
     SYNDROME_BAD_WQE = 8'h3, // `ds`, `num_sge` or a length of the WQE do not agree.
     SYNDROME_BAD_WQE_INDEX = 8'h4, // The WQE's index is not the one expected here.
     SYNDROME_TOO_MANY_SGE = 8'h5, // Too many SGEs.
@@ -374,14 +374,14 @@ package verbena_pkg;
     SYNDROME_LKEY_PD = 8'h11, // The L_Key is of another PD.
     SYNDROME_LKEY_BOUNDS = 8'h12, // The L_Key does not cover the range.
     SYNDROME_LKEY_ACCESS = 8'h13, // The L_Key does not allow writing.
-    SYNDROME_LOCAL_DMA = 8'h14, // The memory behind a local key is gone, or the bus refused it.
+    SYNDROME_LOCAL_DMA = 8'h14, // The memory of a local key is gone, or the bus refused it.
     SYNDROME_RKEY_UNKNOWN = 8'h20, // No R_Key of this number.
     SYNDROME_RKEY_PD = 8'h21, // The R_Key is of another PD.
     SYNDROME_RKEY_BOUNDS = 8'h22, // The R_Key does not cover the range.
     SYNDROME_RKEY_ACCESS = 8'h23, // The R_Key does not allow this access.
     SYNDROME_QP_ACCESS = 8'h24, // The QP does not allow this access.
     SYNDROME_RKEY_QP = 8'h25, // The window belongs to another QP.
-    SYNDROME_REMOTE_DMA = 8'h26, // The memory behind a remote key is gone, or the bus refused it.
+    SYNDROME_REMOTE_DMA = 8'h26, // The memory of a remote key is gone, or the bus refused it.
     SYNDROME_KEY_NOT_INVALIDATABLE = 8'h27, // The key cannot be invalidated.
     SYNDROME_BAD_BIND = 8'h28, // The window cannot be bound like this.
     SYNDROME_ACK_TIMEOUT = 8'h30, // No acknowledgement in time.
@@ -391,7 +391,7 @@ package verbena_pkg;
     SYNDROME_NAK_REMOTE_ACCESS = 8'h34, // The peer's NAK: remote access error.
     SYNDROME_NAK_REMOTE_OPERATION = 8'h35, // The peer's NAK: remote operational error.
     SYNDROME_BAD_RESPONSE = 8'h36, // The peer's answer does not fit the request.
-    SYNDROME_NO_ROUTE = 8'h37, // No way to the destination, or the port is down.
+    SYNDROME_NO_ROUTE = 8'h37, // No path to the destination, or the port is down.
     SYNDROME_PACKET_SEQUENCE = 8'h38, // The opcodes of the packets do not follow one another.
     SYNDROME_TOO_MANY_RD_ATOMIC = 8'h39, // More READs or atomics outstanding than agreed.
     SYNDROME_PACKET_LENGTH = 8'h3a, // A packet's length does not fit its header.
@@ -462,9 +462,9 @@ package verbena_pkg;
     ADMIN_OPCODE_DESTROY_QP = 16'h3b, // Frees a queue pair.
     ADMIN_OPCODE_ATTACH_MCAST = 16'h40, // Joins a multicast group.
     ADMIN_OPCODE_DETACH_MCAST = 16'h41, // Leaves a multicast group.
-    ADMIN_OPCODE_RESOLVE = 16'h48, // The Ethernet address behind a GID.
+    ADMIN_OPCODE_RESOLVE = 16'h48, // The Ethernet address of a GID.
     ADMIN_OPCODE_ALLOC_PAGE = 16'h50, // Takes a doorbell page.
-    ADMIN_OPCODE_FREE_PAGE = 16'h51 // Gives a doorbell page back.
+    ADMIN_OPCODE_FREE_PAGE = 16'h51 // Frees a doorbell page.
   } admin_opcode_e;
 
   // How a command ended.
@@ -590,16 +590,16 @@ package verbena_pkg;
     LINK_STATE_DOWN = 8'h1, // No link.
     LINK_STATE_INIT = 8'h2, // Link, not configured.
     LINK_STATE_ARMED = 8'h3, // Configured, no traffic yet.
-    LINK_STATE_ACTIVE = 8'h4 // Traffic flows.
+    LINK_STATE_ACTIVE = 8'h4 // The link is up.
   } link_state_e;
 
   // State of the cable; the numbers are those of IB PortInfo.
   typedef enum logic [7:0] {
     PHYS_STATE_SLEEP = 8'h1, // Asleep.
-    PHYS_STATE_POLLING = 8'h2, // Looks for a partner.
+    PHYS_STATE_POLLING = 8'h2, // Waits for a link partner.
     PHYS_STATE_DISABLED = 8'h3, // Switched off.
     PHYS_STATE_TRAINING = 8'h4, // Adapts to the cable.
-    PHYS_STATE_LINK_UP = 8'h5, // Works.
+    PHYS_STATE_LINK_UP = 8'h5, // Up.
     PHYS_STATE_RECOVERY = 8'h6 // Recovers from an error.
   } phys_state_e;
 
@@ -726,7 +726,7 @@ package verbena_pkg;
   typedef struct packed {
     logic [28:0] reserved_3;
     logic error; // Failed; only a reset helps. ERROR_CAUSE says why.
-    logic resetting; // A reset is under way.
+    logic resetting; // A reset is in progress.
     logic ready; // Enabled, and the admin queue runs.
   } status_t;
   localparam int unsigned STATUS_BITS = 32;
@@ -737,7 +737,7 @@ package verbena_pkg;
   localparam int unsigned STATUS_ERROR_LSB = 2;
   localparam int unsigned STATUS_ERROR_WIDTH = 1;
 
-  // How the card is.
+  // Health of the card.
   typedef struct packed {
     logic [15:0] heartbeat; // Counts on while the card works.
     logic [7:0] temperature; // Temperature in degrees Celsius; 0 where the card has no sensor.
@@ -747,7 +747,7 @@ package verbena_pkg;
     logic cq_overrun; // A completion queue was full since the last reset.
     logic eq_overrun; // An event queue was full since the last reset.
     logic dma_error; // A DMA access failed since the last reset.
-    logic admin_stalled; // The admin queue stands still.
+    logic admin_stalled; // The admin queue is stalled.
     logic fatal; // Failed; only a reset helps.
   } health_t;
   localparam int unsigned HEALTH_BITS = 32;
@@ -783,13 +783,13 @@ package verbena_pkg;
 
   // The link of a port.
   typedef struct packed {
-    logic [15:0] changes; // How often the link changed.
+    logic [15:0] changes; // Number of link changes.
     logic [3:0] reserved_12;
     logic [3:0] phys; // State of the cable. Values: PhysState.
     logic [3:0] state; // State of the port. Values: LinkState.
     logic [1:0] reserved_2;
     logic module_; // A module is in the cage.
-    logic up; // Traffic flows.
+    logic up; // The link is up.
   } link_t;
   localparam int unsigned LINK_BITS = 32;
   localparam int unsigned LINK_UP_LSB = 0;
@@ -833,9 +833,9 @@ package verbena_pkg;
   typedef struct packed {
     logic [31:0] index; // Running block index after the last WQE.
     logic [1:0] reserved_30;
-    logic [2:0] blocks; // Blocks of the pushed WQE, with `pushed`; 0 stands for 8.
+    logic [2:0] blocks; // Blocks of the pushed WQE, with `pushed`; 0 means 8.
     logic [1:0] slot; // Slot of the push window, with `pushed`.
-    logic pushed; // The last WQE also stands in slot `slot` of the page's push window.
+    logic pushed; // The last WQE is also in slot `slot` of the page's push window.
     logic [23:0] qpn; // The QP.
   } sq_doorbell_t;
   localparam int unsigned SQ_DOORBELL_BITS = 64;
@@ -894,7 +894,7 @@ package verbena_pkg;
 
   // Control segment: the first 16 bytes of every send WQE.
   typedef struct packed {
-    logic [31:0] imm; // Immediate data (the bytes go out in the order in which they stand here), or the key to invalidate, or the window's new R_Key.
+    logic [31:0] imm; // Immediate data (sent in the order of these bytes), or the key to invalidate, or the window's new R_Key.
     logic [31:0] length; // Bytes of the message.
     logic [15:0] vlan_tci; // Tag control information of the VLAN tag to insert.
     logic [15:0] index; // Block index of this WQE, modulo 65536.
@@ -903,7 +903,7 @@ package verbena_pkg;
     logic vlan_insert; // Insert an 802.1Q tag with `vlan_tci` (RAW_ETH).
     logic l4_csum; // Fill in the TCP or UDP checksum (RAW_ETH).
     logic ip_csum; // Fill in the IPv4 header checksum (RAW_ETH).
-    logic inline; // The data stands in the WQE itself.
+    logic inline; // The data is in the WQE itself.
     logic fence; // Wait for all earlier READs and atomics of the queue.
     logic solicited; // Set the solicited event bit of the last packet.
     logic signaled; // Make a CQE also when the request succeeds.
@@ -1023,10 +1023,10 @@ package verbena_pkg;
   localparam int unsigned WQE_SGE_LKEY_LSB = 96;
   localparam int unsigned WQE_SGE_LKEY_WIDTH = 32;
 
-  // Bind segment of BIND_MW; the new R_Key stands in the control segment.
+  // Bind segment of BIND_MW; the new R_Key is in the control segment.
   typedef struct packed {
     logic [55:0] reserved_200;
-    logic [7:0] access; // Rights of the window. Values: Access.
+    logic [7:0] access; // Access rights of the window. Values: Access.
     logic [31:0] mw_rkey; // The window's R_Key so far.
     logic [31:0] mr_lkey; // Key of the MR.
     logic [63:0] length; // Bytes of the window; 0 unbinds.
@@ -1068,14 +1068,14 @@ package verbena_pkg;
     logic [6:0] reserved_505;
     logic phase; // 1 on the first lap of the ring, then it toggles with each lap.
     logic [151:0] reserved_352;
-    logic [31:0] generation; // Counts the lives of the QP, so that a CQE of an earlier one is known.
+    logic [31:0] generation; // Counts the uses of the QP number, so that a CQE of an earlier QP is recognised.
     logic [15:0] reserved_304;
-    logic [15:0] vlan_tci; // VLAN tag that was taken off.
+    logic [15:0] vlan_tci; // VLAN tag that was removed.
     logic [15:0] pkey_index; // Index of the P_Key.
     logic [7:0] reserved_264;
     logic [7:0] sl; // Receives of UD: the kind of packet, 9 for UDP over IPv6 and 10 for UDP over IPv4 (bit 3: with a UDP header; bits 0 to 2: 1 IPv6, 2 IPv4).
     logic [63:0] timestamp; // The card's time in nanoseconds, where the CQ was created `stamped`.
-    syndrome_e syndrome; // Why, in the card's own words. Values: Syndrome.
+    syndrome_e syndrome; // Why: the card's vendor syndrome. Values: Syndrome.
     cqe_status_e status; // How it ended. Values: CqeStatus.
     cqe_opcode_e opcode; // What completed. Values: CqeOpcode.
     logic [1:0] reserved_166;
@@ -1172,7 +1172,7 @@ package verbena_pkg;
     logic [31:0] in_len; // Bytes to read.
     logic [63:0] in_iova; // DMA address of the context to read.
     logic [31:0] object; // Number of the object.
-    logic [15:0] tag; // Comes back in the reply.
+    logic [15:0] tag; // Returned in the reply.
     admin_opcode_e opcode; // What to do. Values: AdminOpcode.
   } command_t;
   localparam int unsigned COMMAND_BITS = 512;
@@ -1207,7 +1207,7 @@ package verbena_pkg;
     logic [63:0] value1; // Second value, by opcode.
     logic [63:0] value0; // First value, by opcode.
     logic [31:0] object; // Number of the object.
-    syndrome_e syndrome; // Why, in the card's own words. Values: Syndrome.
+    syndrome_e syndrome; // Why: the card's vendor syndrome. Values: Syndrome.
     admin_status_e status; // How it ended. Values: AdminStatus.
     logic [15:0] tag; // The command's tag.
   } reply_t;
@@ -1250,7 +1250,7 @@ package verbena_pkg;
     logic [31:0] dest_qpn; // The peer's QP.
     logic [7:0] max_dest_rd_atomic; // READs and atomics that the peer may have outstanding.
     logic [7:0] max_rd_atomic; // READs and atomics that this side may have outstanding.
-    logic [7:0] min_rnr_timer; // Code of the time that a peer is to wait after receiver-not-ready.
+    logic [7:0] min_rnr_timer; // Code of the time that a peer waits after receiver-not-ready.
     logic [7:0] timeout; // Time-out of 4.096 us * 2^n; 0 is never.
     logic [7:0] rnr_retry; // Retries after receiver-not-ready, 0 to 7; 7 is for ever.
     logic [7:0] retry_cnt; // Retries after a time-out or a sequence error, 0 to 7.
@@ -1389,7 +1389,7 @@ package verbena_pkg;
   typedef struct packed {
     logic [311:0] reserved_200;
     logic [7:0] max_sge; // Most SGEs of a WQE.
-    logic [31:0] limit; // An event comes when fewer WQEs than this are left; 0 is never.
+    logic [31:0] limit; // An event is raised when fewer WQEs than this are left; 0 is never.
     logic [15:0] page; // Doorbell page.
     logic [7:0] stride_log; // Log2 of the bytes of a WQE.
     logic [7:0] log_size; // Log2 of the entries.

@@ -1,4 +1,4 @@
-//! The admin queue: commands, replies, and what their numbers mean.
+//! The admin queue: commands, replies, and their numbers.
 
 use crate::syndrome::Syndrome;
 
@@ -57,11 +57,11 @@ open_enum! {
         ATTACH_MCAST = 0x40,
         /// Leaves a multicast group.
         DETACH_MCAST = 0x41,
-        /// The Ethernet address behind a GID.
+        /// The Ethernet address of a GID.
         RESOLVE = 0x48,
         /// Takes a doorbell page.
         ALLOC_PAGE = 0x50,
-        /// Gives a doorbell page back.
+        /// Frees a doorbell page.
         FREE_PAGE = 0x51,
     }
 }
@@ -94,12 +94,12 @@ open_enum! {
     }
 }
 
-wire_format! {
+layout! {
     /// Entry of the admin command ring.
     Command: 64 {
         /// What to do.
         opcode set_opcode with_opcode (u16 @ 0 as AdminOpcode);
-        /// Comes back in the reply.
+        /// Returned in the reply.
         tag set_tag with_tag (u16 @ 2);
         /// Number of the object.
         object set_object with_object (u32 @ 4);
@@ -123,28 +123,28 @@ wire_format! {
 }
 
 impl Command {
-    /// The GID in `param0` and `param1`: its 16 bytes stand in the order of the
+    /// The GID in `param0` and `param1`: its 16 bytes are in the order of the
     /// wire (ATTACH_MCAST, DETACH_MCAST, RESOLVE).
     pub const fn gid(&self) -> [u8; 16] {
-        crate::wire::load(self.as_bytes(), 32)
+        crate::layout::load(self.as_bytes(), 32)
     }
 
     /// A copy with the GID in `param0` and `param1`.
     #[must_use]
     pub const fn with_gid(mut self, gid: [u8; 16]) -> Self {
-        crate::wire::store(self.as_mut_bytes(), 32, gid);
+        crate::layout::store(self.as_mut_bytes(), 32, gid);
         self
     }
 }
 
-wire_format! {
+layout! {
     /// Entry of the admin reply ring. The card writes the phase bit last.
     Reply: 32 {
         /// The command's tag.
         tag set_tag with_tag (u16 @ 0);
         /// How it ended.
         status set_status with_status (u8 @ 2 as AdminStatus);
-        /// Why, in the card's own words.
+        /// Why: the card's vendor syndrome.
         syndrome set_syndrome with_syndrome (u8 @ 3 as Syndrome);
         /// Number of the object.
         object set_object with_object (u32 @ 4);
@@ -181,7 +181,7 @@ pub const fn mac_to_u64(mac: [u8; 6]) -> u64 {
 
 /// The reverse of [`mac_to_u64`].
 pub const fn mac_from_u64(value: u64) -> [u8; 6] {
-    crate::wire::load(&value.to_le_bytes(), 0)
+    crate::layout::load(&value.to_le_bytes(), 0)
 }
 
 flag_set! {

@@ -62,7 +62,7 @@ impl Mtu {
     }
 }
 
-wire_format! {
+layout! {
     /// Context of a queue pair: CREATE_QP, MODIFY_QP, QUERY_QP.
     QpContext: 256 {
         /// State.
@@ -107,7 +107,7 @@ wire_format! {
         rnr_retry set_rnr_retry with_rnr_retry (u8 @ 47);
         /// Time-out of 4.096 us * 2^n; 0 is never.
         timeout set_timeout with_timeout (u8 @ 48);
-        /// Code of the time that a peer is to wait after receiver-not-ready.
+        /// Code of the time that a peer waits after receiver-not-ready.
         min_rnr_timer set_min_rnr_timer with_min_rnr_timer (u8 @ 49);
         /// READs and atomics that this side may have outstanding.
         max_rd_atomic set_max_rd_atomic with_max_rd_atomic (u8 @ 50);
@@ -150,7 +150,7 @@ wire_format! {
     }
 }
 
-wire_format! {
+layout! {
     /// Context of a completion queue: CREATE_CQ, RESIZE_CQ.
     CqContext: 64 {
         /// DMA address of the ring.
@@ -170,7 +170,7 @@ wire_format! {
     }
 }
 
-wire_format! {
+layout! {
     /// Context of a shared receive queue: CREATE_SRQ, MODIFY_SRQ, QUERY_SRQ.
     SrqContext: 64 {
         /// Protection domain.
@@ -183,14 +183,14 @@ wire_format! {
         stride_log set_stride_log with_stride_log (u8 @ 17);
         /// Doorbell page.
         page set_page with_page (u16 @ 18);
-        /// An event comes when fewer WQEs than this are left; 0 is never.
+        /// An event is raised when fewer WQEs than this are left; 0 is never.
         limit set_limit with_limit (u32 @ 20);
         /// Most SGEs of a WQE.
         max_sge set_max_sge with_max_sge (u8 @ 24);
     }
 }
 
-wire_format! {
+layout! {
     /// Context of an event queue: CREATE_EQ.
     EqContext: 32 {
         /// DMA address of the ring.
@@ -212,7 +212,7 @@ open_enum! {
     }
 }
 
-wire_format! {
+layout! {
     /// Context of a memory registration: CREATE_MR.
     MrContext: 64 {
         /// Protection domain.
@@ -235,7 +235,7 @@ wire_format! {
     }
 }
 
-wire_format! {
+layout! {
     /// Entry of a page list.
     PageEntry: 8 {
         /// DMA address of the page.
@@ -243,7 +243,7 @@ wire_format! {
     }
 }
 
-wire_format! {
+layout! {
     /// State of a memory window: QUERY_MW.
     MwContext: 64 {
         /// Protection domain.
@@ -279,7 +279,7 @@ open_enum! {
     }
 }
 
-wire_format! {
+layout! {
     /// State of a port: QUERY_PORT (out) and SET_PORT (in).
     PortContext: 64 {
         /// The link is up.

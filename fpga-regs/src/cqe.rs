@@ -80,7 +80,7 @@ open_enum! {
     }
 }
 
-wire_format! {
+layout! {
     /// Completion queue entry. The card writes the phase bit last.
     Cqe: 64 {
         /// Send side: running index of the first block of the last WQE that
@@ -112,7 +112,7 @@ wire_format! {
         opcode set_opcode with_opcode (u8 @ 21 as CqeOpcode);
         /// How it ended.
         status set_status with_status (u8 @ 22 as CqeStatus);
-        /// Why, in the card's own words.
+        /// Why: the card's vendor syndrome.
         syndrome set_syndrome with_syndrome (u8 @ 23 as Syndrome);
         /// The card's time in nanoseconds, where the CQ was created `stamped`.
         timestamp set_timestamp with_timestamp (u64 @ 24);
@@ -121,9 +121,9 @@ wire_format! {
         sl set_sl with_sl (u8 @ 32);
         /// Index of the P_Key.
         pkey_index set_pkey_index with_pkey_index (u16 @ 34);
-        /// VLAN tag that was taken off.
+        /// VLAN tag that was removed.
         vlan_tci set_vlan_tci with_vlan_tci (u16 @ 36);
-        /// Counts the lives of the QP, so that a CQE of an earlier one is known.
+        /// Counts the uses of the QP number, so that a CQE of an earlier QP is recognised.
         generation set_generation with_generation (u32 @ 40);
         /// 1 on the first lap of the ring, then it toggles with each lap.
         phase set_phase with_phase (bool @ 63 bit 0);

@@ -35,11 +35,11 @@ word! {
     SqDoorbell: u64 {
         /// The QP.
         qpn with_qpn (u32 0..24);
-        /// The last WQE also stands in slot `slot` of the page's push window.
+        /// The last WQE is also in slot `slot` of the page's push window.
         pushed with_pushed (bool 24);
         /// Slot of the push window, with `pushed`.
         slot with_slot (u32 25..27);
-        /// Blocks of the pushed WQE, with `pushed`; 0 stands for 8.
+        /// Blocks of the pushed WQE, with `pushed`; 0 means 8.
         blocks with_blocks (u32 27..30);
         /// Running block index after the last WQE.
         index with_index (u32 32..64);

@@ -3,8 +3,8 @@
 //! For tests, tools and slow paths: the driver's data path writes the segments
 //! straight into the ring.
 
-use crate::segment::{head_bytes, Segment};
 use crate::wqe::*;
+use crate::wqe_segment::{head_bytes, Segment};
 use std::fmt;
 
 /// Why a WQE cannot be built or taken apart.
@@ -20,7 +20,7 @@ pub enum EncodeError {
     DataNotAllowed(WqeOpcode),
     /// An atomic has exactly one SGE of 8 bytes.
     AtomicData,
-    /// The message is longer than 32 bits can say.
+    /// The message's length does not fit in 32 bits.
     MessageTooLong(u64),
     /// This opcode takes no address segment.
     AddressNotAllowed(WqeOpcode),
@@ -33,9 +33,9 @@ pub enum EncodeError {
     },
     /// `ds` does not agree with the opcode, the flags and the lengths.
     Size {
-        /// What `ds` says, in bytes.
+        /// Bytes by `ds`.
         stated: usize,
-        /// What the rest says, in bytes.
+        /// Bytes by the other fields.
         computed: usize,
     },
     /// The opcode is not known.

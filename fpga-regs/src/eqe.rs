@@ -32,7 +32,7 @@ open_enum! {
     }
 }
 
-wire_format! {
+layout! {
     /// Event queue entry. The card writes the phase bit last.
     Eqe: 32 {
         /// What happened.

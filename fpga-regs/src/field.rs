@@ -1,4 +1,4 @@
-//! A field's place and meaning: the table behind decoding and documentation.
+//! A field's place and meaning: the table that decoding and documentation use.
 
 /// A named value of an open enum, or a named bit (then `value` is its mask).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Names {
     pub values: &'static [Named],
 }
 
-/// How a field's bits are to be read.
+/// How to read a field's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One bit.
@@ -119,7 +119,7 @@ impl Field {
     }
 }
 
-/// Compile-time check: every field lies inside and none overlaps another.
+/// Compile-time check: every field is inside and none overlaps another.
 pub(crate) const fn check(fields: &[Field], bytes: usize) {
     let mut i = 0;
     while i < fields.len() {

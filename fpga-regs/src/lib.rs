@@ -1,9 +1,9 @@
 //! What the Verbena card looks like from PCIe: BAR map, registers, doorbells,
 //! queue entries and admin commands. Data only: no I/O.
 //!
-//! Everything is declared once with a macro (`wire_format!` for bytes in
+//! Everything is declared once with a macro (`layout!` for bytes in
 //! memory, `word!` for register values, `registers!` for the BAR). The
-//! same declaration gives the accessors, the tables behind [`decode`] and the
+//! same declaration gives the accessors, the tables for [`decode`] and the
 //! pages `docs/registers.md`, `docs/wqe.md` and `docs/admin.md`, and is checked for size and
 //! overlap at compile time.
 //!
@@ -25,12 +25,24 @@
 //! assert!(text.contains("68656c6c6f  inline  hello"));
 //! # Ok::<(), fpga_regs::EncodeError>(())
 //! ```
+//!
+//! | file | one idea |
+//! |---|---|
+//! | `layout`, `word`, `open` | the macros: bytes in memory, register values, open enums and flag sets |
+//! | `field`, `field_text`, `catalog` | what is declared, as tables |
+//! | `regs`, `doorbell` | BAR0 |
+//! | `wqe`, `wqe_segment`, `encode`, `recv` | work requests |
+//! | `cqe`, `eqe`, `syndrome` | what the card reports |
+//! | `admin`, `commands`, `context`, `limits` | admin commands and their contexts |
+//! | `decode`, `export` | as text; as C, SystemVerilog, SystemRDL and golden vectors |
+//! | `vfio_user` | the messages of a served card |
+//! | `accessors` | a test of all accessors |
 #![forbid(unsafe_code)]
 
 #[macro_use]
 mod open;
 #[macro_use]
-mod wire;
+mod layout;
 #[macro_use]
 mod word;
 
@@ -51,10 +63,10 @@ mod field_text;
 pub mod limits;
 pub mod recv;
 pub mod regs;
-pub mod segment;
 pub mod syndrome;
 pub mod vfio_user;
 pub mod wqe;
+pub mod wqe_segment;
 
 pub use admin::*;
 pub use context::*;
@@ -65,6 +77,6 @@ pub use eqe::*;
 pub use field::{Field, Format, Kind, Named, Names};
 pub use limits::*;
 pub use recv::*;
-pub use segment::{wqe_bytes, Segment};
 pub use syndrome::*;
 pub use wqe::*;
+pub use wqe_segment::{wqe_bytes, Segment};

@@ -1,6 +1,6 @@
 //! What the card can do: the answer to QUERY_CARD.
 
-wire_format! {
+layout! {
     /// Limits of the card.
     CardLimits: 128 {
         /// Most QPs.

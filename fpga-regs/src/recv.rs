@@ -2,7 +2,7 @@
 
 use crate::wqe::WqeSge;
 
-wire_format! {
+layout! {
     /// Head of a receive WQE; [`RecvHead::num_sge`] entries [`WqeSge`] follow.
     RecvHead: 16 {
         /// Number of SGEs.

@@ -1,4 +1,4 @@
-//! Why a request or a command failed, in the card's own words.
+//! Why a request or a command failed: the card's vendor syndrome.
 
 open_enum! {
     /// Vendor syndrome of a CQE or of an admin reply.
@@ -7,7 +7,7 @@ open_enum! {
         NONE = 0x00,
         /// The WQE's opcode is not known.
         BAD_OPCODE = 0x01,
-        /// The opcode does not go with the type of the QP.
+        /// The type of the QP does not allow the opcode.
         OPCODE_QP_TYPE = 0x02,
         /// `ds`, `num_sge` or a length of the WQE do not agree.
         BAD_WQE = 0x03,
@@ -33,7 +33,7 @@ open_enum! {
         LKEY_BOUNDS = 0x12,
         /// The L_Key does not allow writing.
         LKEY_ACCESS = 0x13,
-        /// The memory behind a local key is gone, or the bus refused it.
+        /// The memory of a local key is gone, or the bus refused it.
         LOCAL_DMA = 0x14,
         /// No R_Key of this number.
         RKEY_UNKNOWN = 0x20,
@@ -47,7 +47,7 @@ open_enum! {
         QP_ACCESS = 0x24,
         /// The window belongs to another QP.
         RKEY_QP = 0x25,
-        /// The memory behind a remote key is gone, or the bus refused it.
+        /// The memory of a remote key is gone, or the bus refused it.
         REMOTE_DMA = 0x26,
         /// The key cannot be invalidated.
         KEY_NOT_INVALIDATABLE = 0x27,
@@ -67,7 +67,7 @@ open_enum! {
         NAK_REMOTE_OPERATION = 0x35,
         /// The peer's answer does not fit the request.
         BAD_RESPONSE = 0x36,
-        /// No way to the destination, or the port is down.
+        /// No path to the destination, or the port is down.
         NO_ROUTE = 0x37,
         /// The opcodes of the packets do not follow one another.
         PACKET_SEQUENCE = 0x38,

@@ -1,4 +1,4 @@
-//! The vfio-user protocol, version 0.0: how a served card is spoken to over a UNIX stream socket.
+//! The vfio-user protocol, version 0.0: the messages of a served card over a UNIX stream socket.
 //!
 //! Source: the vfio-user protocol specification of QEMU (`docs/interop/vfio-user.rst`) and the structures
 //! of `linux/vfio.h` that it refers to. All fields are little endian. A message is a [`Header`], one of
@@ -50,9 +50,9 @@ macro_rules! message {
 }
 
 message! {
-    /// In front of every message.
+    /// First part of every message.
     Header: 16 {
-        /// Chosen by who sends a command; its reply has the same.
+        /// Chosen by the sender of a command; the reply repeats it.
         id: u16,
         /// [`Command`].
         command: u16,
@@ -67,7 +67,7 @@ message! {
 
 /// Bits of [`Header::flags`].
 pub mod flag {
-    /// The bits that say what it is: 0 a command, 1 a reply.
+    /// The type: 0 a command, 1 a reply.
     pub const TYPE: u32 = 0xf;
     /// A reply.
     pub const REPLY: u32 = 1;
@@ -96,11 +96,11 @@ open_enum! {
         IRQ_INFO = 7,
         /// [`SetIrqs`], with descriptors.
         SET_IRQS = 8,
-        /// [`RegionAccess`]; the reply has the bytes behind it.
+        /// [`RegionAccess`]; in the reply the bytes follow.
         REGION_READ = 9,
         /// [`RegionAccess`] and bytes.
         REGION_WRITE = 10,
-        /// From the server: [`DmaAccess`]; the reply has the bytes behind it.
+        /// From the server: [`DmaAccess`]; in the reply the bytes follow.
         DMA_READ = 11,
         /// From the server: [`DmaAccess`] and bytes; the reply is a header.
         DMA_WRITE = 12,
@@ -135,7 +135,7 @@ message! {
         argsz: u32,
         /// [`dma_flag`].
         flags: u32,
-        /// Where in the passed file the memory begins.
+        /// Offset of the memory in the passed file.
         offset: u64,
         /// IOVA of the first byte.
         address: u64,
@@ -197,7 +197,7 @@ message! {
         flags: u32,
         /// Which.
         index: u32,
-        /// Where capabilities begin, 0: none.
+        /// Offset of the capabilities, 0: none.
         cap_offset: u32,
         /// Bytes of the region; 0: it does not exist.
         size: u64,

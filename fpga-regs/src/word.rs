@@ -73,7 +73,7 @@ macro_rules! word {
         pub struct $name(pub $word);
 
         impl $name {
-            /// The fields; what they leave out is reserved and zero.
+            /// The fields; all other bits are reserved and zero.
             pub const FIELDS: &'static [crate::field::Field] = &[$(
                 word_field!($get [$($doc)+] $at),
             )+];

@@ -65,7 +65,7 @@ open_enum! {
     }
 }
 
-wire_format! {
+layout! {
     /// Control segment: the first 16 bytes of every send WQE.
     WqeCtrl: 16 {
         /// What to do.
@@ -78,7 +78,7 @@ wire_format! {
         solicited set_solicited with_solicited (bool @ 2 bit 1);
         /// Wait for all earlier READs and atomics of the queue.
         fence set_fence with_fence (bool @ 2 bit 2);
-        /// The data stands in the WQE itself.
+        /// The data is in the WQE itself.
         inline set_inline with_inline (bool @ 2 bit 3);
         /// Fill in the IPv4 header checksum (RAW_ETH).
         ip_csum set_ip_csum with_ip_csum (bool @ 2 bit 4);
@@ -94,8 +94,8 @@ wire_format! {
         vlan_tci set_vlan_tci with_vlan_tci (u16 @ 6);
         /// Bytes of the message.
         length set_length with_length (u32 @ 8);
-        /// Immediate data (the bytes go out in the order in which they stand
-        /// here), or the key to invalidate, or the window's new R_Key.
+        /// Immediate data (sent in the order of
+        /// these bytes), or the key to invalidate, or the window's new R_Key.
         imm set_imm with_imm (u32 @ 12);
     }
 }
@@ -148,7 +148,7 @@ impl WqeCtrl {
     }
 }
 
-wire_format! {
+layout! {
     /// Remote segment: where READ, WRITE and atomics go.
     WqeRemote: 16 {
         /// Address at the peer.
@@ -158,7 +158,7 @@ wire_format! {
     }
 }
 
-wire_format! {
+layout! {
     /// Atomic segment: the operands.
     WqeAtomic: 16 {
         /// What to compare with (CMP_SWAP) or to add (FETCH_ADD).
@@ -168,7 +168,7 @@ wire_format! {
     }
 }
 
-wire_format! {
+layout! {
     /// Address segment: the address vector of a UD message.
     WqeAddress: 48 {
         /// Destination GID.
@@ -200,7 +200,7 @@ wire_format! {
     }
 }
 
-wire_format! {
+layout! {
     /// Scatter/gather entry: one piece of local memory (send and receive).
     WqeSge: 16 {
         /// Address, in the addresses of the MR.
@@ -230,8 +230,8 @@ flag_set! {
     }
 }
 
-wire_format! {
-    /// Bind segment of BIND_MW; the new R_Key stands in the control segment.
+layout! {
+    /// Bind segment of BIND_MW; the new R_Key is in the control segment.
     WqeBind: 32 {
         /// First address of the window, in the addresses of the MR.
         addr set_addr with_addr (u64 @ 0);
@@ -241,7 +241,7 @@ wire_format! {
         mr_lkey set_mr_lkey with_mr_lkey (u32 @ 16);
         /// The window's R_Key so far.
         mw_rkey set_mw_rkey with_mw_rkey (u32 @ 20);
-        /// Rights of the window.
+        /// Access rights of the window.
         access set_access with_access (u8 @ 24 as Access);
     }
 }

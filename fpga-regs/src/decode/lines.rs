@@ -47,7 +47,7 @@ impl Decoded {
         self.sections.iter().flat_map(|section| &section.lines)
     }
 
-    /// Adds the segment `format` at byte `at`; false where the bytes end first.
+    /// Adds the segment `format` at byte `at`; false if the bytes end first.
     pub(super) fn segment(
         &mut self,
         name: &str,
@@ -84,7 +84,7 @@ impl Decoded {
     }
 }
 
-/// The fields that lie in `bytes`, in order, and reserved bytes that are not
+/// The fields inside `bytes`, in order, and reserved bytes that are not
 /// zero.
 fn field_lines(size: usize, fields: &[Field], bytes: &[u8], at: usize) -> Vec<Line> {
     let bytes = &bytes[..bytes.len().min(size)];

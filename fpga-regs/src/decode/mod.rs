@@ -51,8 +51,8 @@ impl std::fmt::Display for UnknownKind {
 
 impl std::error::Error for UnknownKind {}
 
-/// Decodes `bytes` as one of [`KINDS`] or [`CONTEXTS`]; several entries that
-/// stand one after the other are decoded one by one.
+/// Decodes `bytes` as one of [`KINDS`] or [`CONTEXTS`]; several
+/// consecutive entries are decoded one by one.
 pub fn text(kind: &str, bytes: &[u8]) -> Result<String, UnknownKind> {
     let entries = match kind {
         "wqe" => wqes(bytes),

@@ -2,10 +2,10 @@
 
 use super::lines::Decoded;
 use super::recv::{padding, sges};
-use crate::segment::head_bytes;
 use crate::wqe::*;
+use crate::wqe_segment::head_bytes;
 
-/// Send WQEs that stand one after the other, as in a ring.
+/// Consecutive send WQEs, as in a ring.
 pub fn wqes(bytes: &[u8]) -> Vec<Decoded> {
     let mut all = Vec::new();
     let mut rest = bytes;
@@ -70,7 +70,7 @@ fn data(decoded: &mut Decoded, ctrl: &WqeCtrl, bytes: &[u8], at: usize) -> usize
     at + inline.len()
 }
 
-/// Whether what the control segment says goes together.
+/// Checks that the fields of the control segment agree.
 fn check(decoded: &mut Decoded, ctrl: &WqeCtrl, datagram: bool) {
     let opcode = ctrl.opcode();
     let stated = usize::from(ctrl.ds()) * WQE_UNIT;

@@ -69,7 +69,7 @@ fn define(text: &mut String, name: &str, value: &str, doc: &str) {
     let _ = writeln!(text, "/* {} */\n#define VERBENA_{name} {value}", line(doc));
 }
 
-/// A number of so many bytes, unsigned.
+/// The unsigned type of `bytes` bytes.
 fn number(value: u64, bytes: usize) -> String {
     let kind = if bytes == 8 { 64 } else { 32 };
     format!("UINT{kind}_C({value:#x})")

@@ -61,7 +61,7 @@ fn alone(field: &Field) -> Member<'_> {
 /// Bytes of the least number that starts at `byte` and holds `field`.
 fn number_bytes(byte: usize, field: &Field) -> usize {
     let bytes = (field.bit + field.width - byte * 8).div_ceil(8).next_power_of_two();
-    assert!(bytes <= 8 && byte % bytes == 0, "{} does not lie in an aligned number", field.name);
+    assert!(bytes <= 8 && byte % bytes == 0, "{} is not in an aligned number", field.name);
     bytes
 }
 

@@ -3,6 +3,14 @@
 //!
 //! All of it is made from [`crate::catalog`], that is from the one declaration.
 //! `docs/exports.md` says how each file is used.
+//!
+//! | file | one idea |
+//! |---|---|
+//! | `c`, `c_layout` | the C header, and the members of its structs |
+//! | `sv` | the SystemVerilog package |
+//! | `rdl` | SystemRDL |
+//! | `samples`, `vectors`, `testbench` | golden entries, their files, and the test bench that reads them |
+//! | `text` | names and comments |
 
 mod c;
 mod c_layout;

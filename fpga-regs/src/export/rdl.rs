@@ -30,7 +30,7 @@ pub fn map() -> String {
     text
 }
 
-/// The enums that fields of registers have.
+/// The enums of register fields.
 fn enums() -> Vec<&'static Names> {
     let mut all: Vec<&Names> = Vec::new();
     for field in catalog::words().flat_map(|word| word.fields) {
@@ -98,7 +98,7 @@ fn one(text: &mut String, depth: usize, register: &Register) {
     };
 }
 
-/// The properties that say who may read and write.
+/// The access properties of hardware and software.
 fn access(mode: Mode) -> &'static [&'static str] {
     match mode {
         Mode::RO => &["sw = r", "hw = w"],

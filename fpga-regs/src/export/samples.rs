@@ -1,5 +1,5 @@
 //! Golden entries: every variant of every queue entry, command, reply and
-//! context. The numbers in them are made to be told apart, not to be executed.
+//! context. Their numbers are chosen to differ, not to be executed.
 
 use crate::catalog;
 use crate::commands::{CommandSpec, COMMANDS};
@@ -70,13 +70,13 @@ pub struct Part {
 /// A golden entry.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// A name of its own.
+    /// Its name, which is unique.
     pub name: String,
     /// What it is an entry of.
     pub entry: Entry,
     /// What it is, in one line.
     pub title: String,
-    /// Its bytes, as they stand in memory.
+    /// Its bytes, in the order of memory.
     pub bytes: Vec<u8>,
     /// The formats in it; inline data has none.
     pub parts: Vec<Part>,
@@ -178,7 +178,7 @@ fn sends() -> Vec<Sample> {
             }
         }
     }
-    // The flag `inline` shapes the WQE: it stands above.
+    // The flag `inline` shapes the WQE: it is handled above.
     let flags = WqeCtrl::FIELDS.iter().filter(|field| field.kind == Kind::Bool && field.name != "inline");
     all.extend(flags.map(|field| {
         let mut builder = sges(start(WqeOpcode::RAW_ETH, false, 0), 1);
@@ -226,7 +226,7 @@ fn sge_parts(byte: usize, count: usize) -> impl Iterator<Item = Part> {
     (0..count).map(move |i| Part { format: &WqeSge::FORMAT, byte: byte + i * WqeSge::BYTES })
 }
 
-/// A receive WQE as it stands in a ring that is made for its number of SGEs.
+/// A receive WQE as in a ring made for its number of SGEs.
 fn receive(count: usize) -> Sample {
     let head = RecvHead::from_slice(&filled(&RecvHead::FORMAT, count)).unwrap_or_default();
     let mut bytes = head.with_num_sge(count as u8).as_bytes().to_vec();

@@ -64,14 +64,14 @@ fn expected(all: &[Placed]) -> (String, String) {
         for part in &sample.parts {
             let size = sample.entry.word();
             let (word, byte) = (word + part.byte / size, part.byte % size);
-            assert!(byte + part.format.bytes <= size || byte == 0, "a part stands across two words");
+            assert!(byte + part.format.bytes <= size || byte == 0, "a part crosses two words");
             let number = formats.iter().position(|format| format.name == part.format.name);
             let number = number.expect("every format is in the catalog");
             let _ = writeln!(parts, "{number:04x}{:04x}{word:04x}{byte:04x}", sample.entry as usize);
             let _ = writeln!(fields, "// {} {}", sample.name, part.format.name);
             for piece in pieces(part.format) {
                 if let Piece::Field(field) = piece {
-                    let value = field.wide(&sample.bytes[part.byte..]).expect("a part lies in its sample");
+                    let value = field.wide(&sample.bytes[part.byte..]).expect("a part is inside its sample");
                     let _ = writeln!(fields, "{value:x}");
                 }
             }

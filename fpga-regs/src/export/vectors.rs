@@ -162,7 +162,7 @@ fn vector(placed: &Placed) -> String {
     let Sample { name, title, bytes, parts, .. } = &placed.sample;
     let part = |part: &super::Part| {
         let field = |field: &Field| {
-            let value = field.wide(&bytes[part.byte..]).expect("a part lies in its sample");
+            let value = field.wide(&bytes[part.byte..]).expect("a part is inside its sample");
             (field.name, format!("{value:#x}"))
         };
         PartText {

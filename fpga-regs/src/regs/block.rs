@@ -4,7 +4,7 @@
 //! `RO u32 @ 0x00`, `RW Control: u32 @ 0x20` (a `word!` type) or
 //! `RW u32 x 32 @ 0x100` (an array); `RO`, `RW`, `WO`, `W1C` are the modes of
 //! [`Mode`](super::register::Mode). `= 0` after it is the value after a reset,
-//! where the definition fixes it. `gap _g 8;` stands for reserved bytes between
+//! where the definition fixes it. `gap _g 8;` declares reserved bytes between
 //! registers and `rest _r 8;` for those at the end.
 
 /// Offset constant, table entry or cell type of one register.
@@ -109,5 +109,5 @@ pub(crate) const fn check(registers: &[super::register::Register], size: u32) {
         end = register.offset + register.bytes * register.count;
         i += 1;
     }
-    assert!(end <= size, "a register lies outside its block");
+    assert!(end <= size, "a register is outside its block");
 }

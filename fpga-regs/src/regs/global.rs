@@ -21,13 +21,13 @@ registers! {
         SERIAL serial (RO u64 @ 0x0010);
         /// Which function of which card this is.
         FUNCTION function (RO Function: u32 @ 0x0018);
-        /// Keeps what is written; means nothing.
+        /// Keeps what is written; no effect.
         SCRATCH scratch (RW u32 @ 0x001c) = 0;
         /// Enable and reset.
         CONTROL control (RW Control: u32 @ 0x0020) = 0;
         /// State of the function.
         STATUS status (RO Status: u32 @ 0x0024) = 0;
-        /// How the card is.
+        /// Health of the card.
         HEALTH health (RO Health: u32 @ 0x0028);
         /// Why the function failed.
         ERROR_CAUSE error_cause (RO Cause: u32 @ 0x002c) = 0;
@@ -49,9 +49,9 @@ registers! {
         gap _gap1 0x24;
         /// Interrupt vectors of the function.
         VECTORS vectors (RO u32 @ 0x0080);
-        /// A set bit holds the vector of its number back; it stays pending.
+        /// A set bit masks the vector of its number, which stays pending.
         VECTOR_MASK vector_mask (RW u32 @ 0x0084) = 0;
-        /// Vectors that wait to be unmasked; writing 1 forgets one.
+        /// Vectors that fired while masked; writing 1 clears one.
         VECTOR_PENDING vector_pending (W1C u32 @ 0x0088) = 0;
         gap _gap2 0x04;
         /// Functions of the card that are open.
@@ -67,7 +67,7 @@ registers! {
         SENDS_WAITING sends_waiting (RO u32 @ 0x00a0);
         /// The largest part of `SENDS_WAITING` that is one QP's.
         SENDS_DEEPEST sends_deepest (RO u32 @ 0x00a4);
-        /// Receive WQEs that were posted and not used yet, of all QPs of the
+        /// Receive WQEs that were posted and not consumed, of all QPs of the
         /// card.
         RECVS_WAITING recvs_waiting (RO u32 @ 0x00a8);
         gap _gap3 0x54;

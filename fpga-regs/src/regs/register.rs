@@ -2,7 +2,7 @@
 
 use crate::field::{Field, Format};
 
-/// Who may read and write a register.
+/// How software may access a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Software reads.
@@ -40,7 +40,7 @@ pub struct Register {
     pub bytes: u32,
     /// Number of cells, one after the other.
     pub count: u32,
-    /// Who may read and write it.
+    /// How software may access it.
     pub mode: Mode,
     /// Its bits, where it is not one number.
     pub value: Option<&'static Format>,

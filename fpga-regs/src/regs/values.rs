@@ -102,7 +102,7 @@ word! {
     Status: u32 {
         /// Enabled, and the admin queue runs.
         ready with_ready (bool 0);
-        /// A reset is under way.
+        /// A reset is in progress.
         resetting with_resetting (bool 1);
         /// Failed; only a reset helps. ERROR_CAUSE says why.
         error with_error (bool 2);
@@ -110,11 +110,11 @@ word! {
 }
 
 word! {
-    /// How the card is.
+    /// Health of the card.
     Health: u32 {
         /// Failed; only a reset helps.
         fatal with_fatal (bool 0);
-        /// The admin queue stands still.
+        /// The admin queue is stalled.
         admin_stalled with_admin_stalled (bool 1);
         /// A DMA access failed since the last reset.
         dma_error with_dma_error (bool 2);
@@ -162,7 +162,7 @@ open_enum! {
         INIT = 2,
         /// Configured, no traffic yet.
         ARMED = 3,
-        /// Traffic flows.
+        /// The link is up.
         ACTIVE = 4,
     }
 }
@@ -172,13 +172,13 @@ open_enum! {
     PhysState: u8 {
         /// Asleep.
         SLEEP = 1,
-        /// Looks for a partner.
+        /// Waits for a link partner.
         POLLING = 2,
         /// Switched off.
         DISABLED = 3,
         /// Adapts to the cable.
         TRAINING = 4,
-        /// Works.
+        /// Up.
         LINK_UP = 5,
         /// Recovers from an error.
         RECOVERY = 6,
@@ -188,7 +188,7 @@ open_enum! {
 word! {
     /// The link of a port.
     Link: u32 {
-        /// Traffic flows.
+        /// The link is up.
         up with_up (bool 0);
         /// A module is in the cage.
         module with_module (bool 1);
@@ -196,7 +196,7 @@ word! {
         state with_state (LinkState: u8 4..8);
         /// State of the cable.
         phys with_phys (PhysState: u8 8..12);
-        /// How often the link changed.
+        /// Number of link changes.
         changes with_changes (u16 16..32);
     }
 }

@@ -54,7 +54,7 @@ fn declared(call: &str) -> usize {
 
 #[test]
 fn the_catalog_has_everything_that_is_declared() {
-    assert_eq!(catalog::formats().count(), declared("wire_format! {"));
+    assert_eq!(catalog::formats().count(), declared("layout! {"));
     assert_eq!(catalog::words().count(), declared("word! {"));
     assert_eq!(catalog::BLOCKS.len(), declared("registers! {"));
     let sets = catalog::names().iter().filter(|(_, set)| *set).count();
@@ -66,7 +66,7 @@ fn the_catalog_has_everything_that_is_declared() {
 fn samples_have_names_of_their_own() {
     let mut seen = HashSet::new();
     for sample in samples() {
-        assert!(seen.insert(sample.name.clone()), "{} stands there twice", sample.name);
+        assert!(seen.insert(sample.name.clone()), "{} is there twice", sample.name);
     }
 }
 

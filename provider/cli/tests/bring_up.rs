@@ -228,7 +228,7 @@ fn probe_says_what_is_there_and_what_is_wrong() {
 fn registers_are_decoded_and_compared() {
     let place = Place::new();
     let said = place.expect(0, &["regs", "STATUS", "--doc"]);
-    assert!(said.contains("0x00024  STATUS") && said.contains("A reset is under way."), "{said}");
+    assert!(said.contains("0x00024  STATUS") && said.contains("A reset is in progress."), "{said}");
     assert!(place.expect(0, &["regs", "port1"]).contains("port1.LINK"));
     assert!(place.expect(1, &["regs", "port7"]).contains("there is no block or register `port7`"));
     for (name, device) in [("a.json", "sim"), ("b.json", "sim"), ("c.json", "sim:wrong-identity")] {

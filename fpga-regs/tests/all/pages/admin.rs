@@ -14,8 +14,8 @@ How software makes and changes the card's objects: a ring of commands that the
 card reads, a ring of replies that it writes, and the contexts that they carry.
 
 This page is generated from the crate `fpga-regs`; do not edit it. After a change
-there, `UPDATE_DOCS=1 cargo test -p fpga-regs` writes it anew. How the tables are
-to be read stands on the page of the [queue entries](wqe.md).
+there, `UPDATE_DOCS=1 cargo test -p fpga-regs` rewrites it. How the tables are
+to be read is on the page of the [queue entries](wqe.md).
 
 ## Admin queue
 

@@ -1,5 +1,5 @@
 //! The generated pages are fresh. `UPDATE_DOCS=1 cargo test -p fpga-regs`
-//! writes them anew.
+//! rewrites them.
 
 mod admin;
 mod registers;
@@ -23,7 +23,7 @@ pub fn check(name: &str, wanted: &str) {
         .unwrap_or(found.lines().count().min(wanted.lines().count()));
     assert!(
         found == wanted,
-        "docs/{name} is stale from line {}; write it anew with: UPDATE_DOCS=1 cargo test -p fpga-regs",
+        "docs/{name} is stale from line {}; rewrite it with: UPDATE_DOCS=1 cargo test -p fpga-regs",
         differs + 1
     );
 }

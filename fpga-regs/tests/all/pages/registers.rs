@@ -12,7 +12,7 @@ const OPENING: &str = "\
 BAR0 of a function, register by register: revision 1 of this project's own map.
 
 This page is generated from the crate `fpga-regs`; do not edit it. After a change
-there, `UPDATE_DOCS=1 cargo test -p fpga-regs` writes it anew. The
+there, `UPDATE_DOCS=1 cargo test -p fpga-regs` rewrites it. The
 [queue entries](wqe.md) and the [admin commands](admin.md) have pages of their
 own.
 

@@ -22,7 +22,7 @@ fn kind(field: &Field) -> String {
     }
 }
 
-/// Where a field stands in memory: bytes, or a byte and bits.
+/// The place of a field in memory: bytes, or a byte and bits.
 fn place(field: &Field) -> String {
     let byte = field.byte();
     let last = (field.bit + field.width - 1) / 8;

@@ -12,7 +12,7 @@ What software and card leave for each other in memory to move data: send and
 receive WQEs, CQEs, EQEs.
 
 This page is generated from the crate `fpga-regs`; do not edit it. After a change
-there, `UPDATE_DOCS=1 cargo test -p fpga-regs` writes it anew. The
+there, `UPDATE_DOCS=1 cargo test -p fpga-regs` rewrites it. The
 [registers](registers.md) and the [admin commands](admin.md) have pages of their
 own. `verbena decode` prints any of these formats field by field.
 

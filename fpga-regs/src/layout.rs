@@ -1,4 +1,4 @@
-//! `wire_format!`: bytes in memory with named fields.
+//! `layout!`: bytes in memory with named fields.
 //!
 //! A field is written `get set with (where);` and *where* is one of
 //! `u8 @ 0`, `u32 @ 4 bits 0..24`, `bool @ 2 bit 3`, `[u8; 16] @ 8` or
@@ -24,8 +24,8 @@ pub(crate) const fn store<const M: usize>(bytes: &mut [u8], at: usize, value: [u
 
 /// Sets `width` bits from bit `at` on to the low bits of `value`.
 ///
-/// By whole words wherever a field lies in one: a value that is built field by field and then used as words is
-/// never in memory, where a load of a word would have to wait for the stores of its parts.
+/// By whole words wherever a field is inside one: a value that is built field by field and then used as words stays
+/// in registers. In memory, a load of a word would wait for the stores of its parts.
 #[inline(always)]
 pub(crate) const fn put(bytes: &mut [u8], at: usize, width: usize, value: u64) {
     let (word, shift) = (at / 64 * 8, at % 64);
@@ -52,48 +52,48 @@ macro_rules! wire_accessors {
             self.0[$byte] & (1 << $bit) != 0
         }
         wire_accessors!(@set $get $set $with bool, bytes value {
-            crate::wire::put(bytes, $byte * 8 + $bit, 1, value as u64);
+            crate::layout::put(bytes, $byte * 8 + $bit, 1, value as u64);
         });
     };
     ([$($doc:literal)+] $get:ident $set:ident $with:ident ([u8; $n:literal] @ $byte:literal $(as $kind:ident)?)) => {
         $(#[doc = $doc])+
         #[inline]
         pub const fn $get(&self) -> [u8; $n] {
-            crate::wire::load(&self.0, $byte)
+            crate::layout::load(&self.0, $byte)
         }
         wire_accessors!(@set $get $set $with [u8; $n], bytes value {
-            crate::wire::store(bytes, $byte, value);
+            crate::layout::store(bytes, $byte, value);
         });
     };
     ([$($doc:literal)+] $get:ident $set:ident $with:ident ($int:ident @ $byte:literal bits $lo:literal .. $hi:literal)) => {
         $(#[doc = $doc])+
         #[inline]
         pub const fn $get(&self) -> $int {
-            let word = $int::from_le_bytes(crate::wire::load(&self.0, $byte));
+            let word = $int::from_le_bytes(crate::layout::load(&self.0, $byte));
             word >> $lo & ($int::MAX >> ($int::BITS - ($hi - $lo)))
         }
         wire_accessors!(@set $get $set $with $int, bytes value {
-            crate::wire::put(bytes, $byte * 8 + $lo, $hi - $lo, value as u64);
+            crate::layout::put(bytes, $byte * 8 + $lo, $hi - $lo, value as u64);
         });
     };
     ([$($doc:literal)+] $get:ident $set:ident $with:ident ($int:ident @ $byte:literal as $open:ident)) => {
         $(#[doc = $doc])+
         #[inline]
         pub const fn $get(&self) -> $open {
-            $open($int::from_le_bytes(crate::wire::load(&self.0, $byte)))
+            $open($int::from_le_bytes(crate::layout::load(&self.0, $byte)))
         }
         wire_accessors!(@set $get $set $with $open, bytes value {
-            crate::wire::put(bytes, $byte * 8, $int::BITS as usize, value.0 as u64);
+            crate::layout::put(bytes, $byte * 8, $int::BITS as usize, value.0 as u64);
         });
     };
     ([$($doc:literal)+] $get:ident $set:ident $with:ident ($int:ident @ $byte:literal)) => {
         $(#[doc = $doc])+
         #[inline]
         pub const fn $get(&self) -> $int {
-            $int::from_le_bytes(crate::wire::load(&self.0, $byte))
+            $int::from_le_bytes(crate::layout::load(&self.0, $byte))
         }
         wire_accessors!(@set $get $set $with $int, bytes value {
-            crate::wire::put(bytes, $byte * 8, $int::BITS as usize, value as u64);
+            crate::layout::put(bytes, $byte * 8, $int::BITS as usize, value as u64);
         });
     };
     (@set $get:ident $set:ident $with:ident $type:ty, $bytes:ident $value:ident $store:block) => {
@@ -145,7 +145,7 @@ macro_rules! wire_field {
 }
 
 /// A format of a fixed number of bytes.
-macro_rules! wire_format {
+macro_rules! layout {
     ($(#[doc = $tdoc:literal])+ $name:ident: $size:literal {
         $( $(#[doc = $doc:literal])+ $get:ident $set:ident $with:ident $at:tt; )+
     }) => {
@@ -158,7 +158,7 @@ macro_rules! wire_format {
             /// Size in bytes.
             pub const BYTES: usize = $size;
 
-            /// The fields; what they leave out is reserved and zero.
+            /// The fields; all other bits are reserved and zero.
             pub const FIELDS: &'static [crate::field::Field] = &[$(
                 wire_field!($get [$($doc)+] $at),
             )+];
@@ -177,13 +177,13 @@ macro_rules! wire_format {
                 Self([0; $size])
             }
 
-            /// From bytes as they stand in memory.
+            /// From bytes in the order of memory.
             #[inline]
             pub const fn from_bytes(bytes: &[u8; $size]) -> Self {
                 Self(*bytes)
             }
 
-            /// From the first bytes of a slice; `None` where it is too short.
+            /// From the first bytes of a slice; `None` if it is too short.
             #[inline]
             pub const fn from_slice(bytes: &[u8]) -> Option<Self> {
                 match bytes.first_chunk::<$size>() {
@@ -192,7 +192,7 @@ macro_rules! wire_format {
                 }
             }
 
-            /// The bytes as they stand in memory.
+            /// The bytes in the order of memory.
             #[inline]
             pub const fn as_bytes(&self) -> &[u8; $size] {
                 &self.0
@@ -210,7 +210,7 @@ macro_rules! wire_format {
                 let mut words = [0; $size / 8];
                 let mut i = 0;
                 while i < $size / 8 {
-                    words[i] = u64::from_le_bytes(crate::wire::load(&self.0, i * 8));
+                    words[i] = u64::from_le_bytes(crate::layout::load(&self.0, i * 8));
                     i += 1;
                 }
                 words

@@ -96,7 +96,7 @@ impl WqeCtrl {
     }
 
     /// The WQE has a [`WqeAddress`]: its `ds` has room for one more segment
-    /// than the data needs. The card itself knows this from the QP.
+    /// than the data needs. The card knows this from the QP.
     pub const fn is_datagram(&self) -> bool {
         let datagram = wqe_bytes(self.opcode(), true, self.data_bytes());
         let other = wqe_bytes(self.opcode(), false, self.data_bytes());
