@@ -1,15 +1,15 @@
-//! The admin command queue: several threads can have a command in flight.
+//! The admin command queue: several threads can each have a command outstanding.
 //!
 //! A command takes a slot from a lock-free list; the slot's number is its tag and names its mailbox.
-//! Whoever waits reads the replies of all. A slot whose command timed out is not used again until its
-//! late reply comes, because the card may still write to its mailbox.
+//! Each waiting thread reads the replies of all. A slot whose command timed out is not used again until its
+//! late reply arrives, because the card may still write to its mailbox.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_queue::ArrayQueue;
-use fpga_regs::{AdminStatus, Command, Reply};
+use fpga_regs::{AdminOpcode, AdminStatus, Command, Reply};
 
 use crate::card::{Card, CardError};
 use crate::dma::Dma;
@@ -20,21 +20,21 @@ use fpga_regs::regs;
 /// Entries of both rings; more than there are slots, so the rings never fill.
 const LOG_ENTRIES: u32 = 6;
 const ENTRIES: u32 = 1 << LOG_ENTRIES;
-/// Commands in flight.
+/// Commands that can be outstanding.
 const SLOTS: usize = 32;
 /// Bytes of each of a slot's two mailboxes.
 const MAILBOX: usize = 512;
-/// How long a command is waited for.
+/// Time-out of a command.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a wait looks whether the card is still there.
-const LOOK: Duration = Duration::from_millis(100);
+/// Time between two checks, in a wait, that the card is still there.
+const CHECK_AFTER: Duration = Duration::from_millis(100);
 
 /// What a slot is doing.
 enum Slot {
     Idle,
     Waiting,
     Done(Reply),
-    /// Timed out; free when the late reply comes.
+    /// Timed out; free when the late reply arrives.
     Abandoned,
 }
 
@@ -79,7 +79,7 @@ impl<C: Card> Admin<C> {
         })
     }
 
-    /// Changes how long a command is waited for.
+    /// Changes the time-out of a command.
     pub fn set_timeout(&self, timeout: Duration) {
         let ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
         self.timeout_ms.store(ms.max(1), Ordering::Relaxed);
@@ -105,16 +105,16 @@ impl<C: Card> Admin<C> {
         };
         self.submit(command, tag, input, output.len());
         let mut spins = 0;
-        let mut look_at = Instant::now() + LOOK;
+        let mut check_at = Instant::now() + CHECK_AFTER;
         let reply = loop {
             self.drain();
             let now = Instant::now();
-            let gone = now >= look_at && self.card.read32(regs::ID) == u32::MAX;
+            let gone = now >= check_at && self.card.read32(regs::ID) == u32::MAX;
             if let Some(reply) = self.take(tag, gone || now >= deadline) {
                 break reply.ok_or_else(timed_out)?;
             }
-            if now >= look_at {
-                look_at = now + LOOK;
+            if now >= check_at {
+                check_at = now + CHECK_AFTER;
             }
             self.card.relax(spins);
             spins = spins.saturating_add(1);
@@ -129,7 +129,22 @@ impl<C: Card> Admin<C> {
         }
     }
 
-    /// Writes the command into the ring and rings.
+    /// Creates an object from its context; returns its number.
+    pub fn create(&self, opcode: AdminOpcode, context: &[u8]) -> Result<u32> {
+        Ok(self.run(Command::new().with_opcode(opcode), context, &mut [])?.object())
+    }
+
+    /// Destroys an object.
+    pub fn destroy(&self, opcode: AdminOpcode, object: u32) -> Result<()> {
+        self.run(Command::new().with_opcode(opcode).with_object(object), &[], &mut []).map(drop)
+    }
+
+    /// Reads the context of an object.
+    pub fn query(&self, opcode: AdminOpcode, object: u32, context: &mut [u8]) -> Result<()> {
+        self.run(Command::new().with_opcode(opcode).with_object(object), &[], context).map(drop)
+    }
+
+    /// Writes the command into the ring, and rings the doorbell.
     fn submit(&self, command: Command, tag: u16, input: &[u8], output: usize) {
         let inbox = usize::from(tag) * 2 * MAILBOX;
         let mut command = command.with_tag(tag);
@@ -150,16 +165,16 @@ impl<C: Card> Admin<C> {
         self.card.write32(regs::ASQ_DOORBELL, *producer);
     }
 
-    /// Hands all replies that have come to their slots.
+    /// Moves all replies in the ring to their slots.
     fn drain(&self) {
-        // Whoever holds the lock does the work for all.
+        // The holder of the lock does the work for all threads.
         let Ok(mut replies) = self.replies.try_lock() else { return };
         let mut any = false;
         let mut bytes = [0; Reply::BYTES];
         while replies.pop(&mut bytes) {
             any = true;
             let reply = Reply::from_bytes(&bytes);
-            // A tag that was never given out is the card's mistake: nobody waits for it.
+            // A tag that was never used is the card's mistake: no thread waits for it.
             let Some(slot) = self.slots.get(usize::from(reply.tag())) else { continue };
             let mut slot = lock(slot);
             match *slot {
@@ -176,7 +191,7 @@ impl<C: Card> Admin<C> {
         }
     }
 
-    /// The reply, if it came; `Some(None)` if it did not and the time is over.
+    /// The reply, if it is there; `Some(None)` if it is not and the time is over.
     fn take(&self, tag: u16, late: bool) -> Option<Option<Reply>> {
         let mut slot = lock(&self.slots[usize::from(tag)]);
         match *slot {

@@ -1,15 +1,15 @@
-//! Address handles: the way to a peer, with its Ethernet address already resolved.
+//! Address handles: the path to a peer, with its Ethernet address already resolved.
 
 use fpga_regs::{AdminOpcode, AdminStatus, Command, WqeAddress};
 
 use crate::card::Card;
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{within, Error, Result};
 
-/// The way to a peer, as `struct ibv_ah_attr` says it.
+/// The path to a peer, as in `struct ibv_ah_attr`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AhAttr {
-    /// There is a GRH; RoCE always needs one.
+    /// A GRH is sent; RoCE always needs one.
     pub grh: bool,
     /// The peer's GID, or a multicast GID.
     pub dgid: [u8; 16],
@@ -37,7 +37,7 @@ pub struct Ah {
 }
 
 impl Ah {
-    /// What it was made from.
+    /// The attributes it was made from.
     pub fn attr(&self) -> &AhAttr {
         &self.attr
     }
@@ -48,7 +48,7 @@ impl Ah {
         &self.address
     }
 
-    /// Resolves the way and prepares the address segment.
+    /// Resolves the Ethernet address and prepares the address segment.
     pub(crate) fn new<C: Card>(dev: &Device<C>, attr: &AhAttr) -> Result<Ah> {
         check(dev, attr)?;
         let dmac = resolve(dev, attr)?;
@@ -72,13 +72,8 @@ pub(crate) fn check<C: Card>(dev: &Device<C>, attr: &AhAttr) -> Result<()> {
         return Err(Error::invalid("RoCE needs a GRH: set is_global and the GRH's fields"));
     }
     dev.check_port(attr.port)?;
-    if u32::from(attr.sgid_index) >= dev.limits().gid_table_len() {
-        return Err(Error::Limit {
-            what: "index of the source GID",
-            asked: attr.sgid_index.into(),
-            limit: u64::from(dev.limits().gid_table_len()) - 1,
-        });
-    }
+    let last = dev.limits().gid_table_len().saturating_sub(1);
+    within("index of the source GID", attr.sgid_index, last)?;
     if attr.flow_label >= 1 << 20 {
         return Err(Error::invalid(format!("flow label {:#x} has more than 20 bits", attr.flow_label)));
     }
@@ -91,7 +86,7 @@ pub(crate) fn check<C: Card>(dev: &Device<C>, attr: &AhAttr) -> Result<()> {
     Ok(())
 }
 
-/// The Ethernet address for a destination: computed for multicast, else asked of the card.
+/// The Ethernet address of a destination: computed for multicast, else resolved by the card.
 pub(crate) fn resolve<C: Card>(dev: &Device<C>, attr: &AhAttr) -> Result<[u8; 6]> {
     if let Some(mac) = multicast_mac(&attr.dgid) {
         return Ok(mac);

@@ -7,10 +7,10 @@ use fpga_regs::regs::{self, Control, Features, Id, Status, Version};
 use crate::card::{Card, CardError};
 use crate::error::{Error, Result};
 
-/// How long a reset or enable may take.
+/// Time that a reset or enable may take.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Checks that this is a card that the driver knows; gives its features.
+/// Checks that the driver knows this card; returns its features.
 pub(crate) fn identify<C: Card>(card: &C) -> Result<Features> {
     let raw = card.read32(regs::ID);
     if raw == u32::MAX {
@@ -36,7 +36,7 @@ pub(crate) fn identify<C: Card>(card: &C) -> Result<Features> {
     Ok(Features(card.read64(regs::FEATURES)))
 }
 
-/// Brings the function to its state after power-on; nothing of it uses DMA afterwards.
+/// Resets the function to its state after power-on; it does no DMA afterwards.
 pub(crate) fn reset<C: Card>(card: &C) -> Result<()> {
     card.write32(regs::CONTROL, Control(0).with_reset(true).0);
     wait(card, "the reset of the card", |status| {

@@ -1,7 +1,7 @@
-//! The one thing the driver knows of the card beneath it: registers, DMA memory, interrupts, and hints.
+//! All that the driver knows of the card: registers, DMA memory, interrupts, and hints.
 //!
 //! The driver is generic over [`Card`] and is compiled once for each backend, so that on hardware
-//! the data path is nothing but plain stores.
+//! the data path is only plain stores.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -24,8 +24,8 @@ pub trait Registers {
     fn write64(&self, offset: u32, value: u64);
     /// Hot: a doorbell store (offset in a doorbell page). Orders after all earlier stores to DMA memory.
     fn doorbell(&self, offset: u32, value: u64);
-    /// Whether the card may be pulled out or reset without the driver's knowledge: then a long wait
-    /// checks its status from time to time.
+    /// Whether the card may be pulled out or reset without the driver's knowledge: then long waits
+    /// check its status from time to time.
     fn may_vanish(&self) -> bool {
         false
     }
@@ -33,11 +33,11 @@ pub trait Registers {
 
 /// Memory that a card can reach.
 pub trait Memory {
-    /// Zeroed, page-aligned DMA memory visible to the card, until `free`.
+    /// Zeroed, page-aligned DMA memory of at least `bytes`, visible to the card until `free`.
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError>;
-    /// Gives back memory of `alloc`; the card no longer uses it.
+    /// Frees memory of `alloc`; the card no longer uses it.
     fn free(&self, memory: DmaMemory);
-    /// Makes user memory reachable by the card; returns the IOVA of `addr`.
+    /// Makes `len` bytes of user memory at `addr` reachable by the card; returns the IOVA of `addr`.
     fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError>;
     /// Undoes `map` for the same range.
     fn unmap(&self, iova: u64, addr: *mut u8, len: usize);
@@ -45,11 +45,11 @@ pub trait Memory {
 
 /// Interrupt vectors of a card.
 pub trait Interrupts {
-    /// Waits until interrupt `vector` fires (consuming it) or the time is over (false).
+    /// Waits until interrupt `vector` fires (consuming it), or returns false after `timeout`.
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError>;
 }
 
-/// What a card in software wants to know of its user; hardware needs none of it.
+/// Hints for a card in software; hardware needs none of them.
 pub trait Hints {
     /// Hot: a send doorbell follows soon.
     #[inline]
@@ -57,10 +57,10 @@ pub trait Hints {
     /// Hot: a send of this queue pair has completed, so more are posted soon.
     #[inline]
     fn expect_posts(&self, _qpn: u32) {}
-    /// Hot: a poll has found `completions`; in simulated time that takes time.
+    /// Hot: a poll has found `completions`; in simulated time a poll takes time.
     #[inline]
     fn polled(&self, _completions: usize) {}
-    /// An empty poll, the `empty_polls`-th in a row: a software card runs what is due, hardware pauses.
+    /// An empty poll, after `empty_polls` others in a row: a software card does what is due, hardware pauses.
     fn relax(&self, empty_polls: u32);
 }
 
@@ -75,8 +75,7 @@ pub struct DmaMemory {
     pub len: usize,
 }
 
-// SAFETY: DmaMemory is only the description of a range; who reads and writes the bytes is
-// decided by the code that dereferences `ptr`, each with its own reason.
+// SAFETY: DmaMemory only describes a range; each piece of code that dereferences `ptr` justifies its access.
 unsafe impl Send for DmaMemory {}
 // SAFETY: as above; a shared DmaMemory gives out nothing but its address.
 unsafe impl Sync for DmaMemory {}

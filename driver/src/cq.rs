@@ -1,8 +1,8 @@
 //! Completion queues: create, arm, resize, destroy.
 //!
-//! The consumer index runs over 32 bits; entry `i` lies at `i mod size` and has the phase bit of its lap.
+//! The consumer index has 32 bits and wraps; entry `i` is at `i mod size` and has the phase bit of its lap.
 //! A resize keeps the running index: the card moves the entries that were not consumed to their places in
-//! the new ring while the driver holds still, so that the consumer index record is exact.
+//! the new ring. The driver holds the CQ's lock meanwhile, so the consumer index record is exact.
 #![allow(unsafe_code)]
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::card::Card;
 use crate::cq_ring::CqRing;
 use crate::device::Device;
 use crate::dma::{Dma, Record};
-use crate::error::{Error, Result};
+use crate::error::{within, Error, Result};
 use crate::spin::{Guard, Spin};
 
 /// A completion queue.
@@ -43,20 +43,13 @@ impl<C: Card> Device<C> {
     }
 
     fn make_cq(self: &Arc<Self>, entries: u32, eq_vector: u32, stamped: bool) -> Result<Arc<Cq<C>>> {
-        if eq_vector >= self.eq_vectors() {
-            return Err(Error::Limit {
-                what: "event vector of a CQ",
-                asked: eq_vector.into(),
-                limit: u64::from(self.eq_vectors()) - 1,
-            });
-        }
+        within("event vector of a CQ", eq_vector, self.eq_vectors() - 1)?;
         let log = self.log_entries(entries)?;
         let memory = Dma::alloc(self.card_arc(), Cqe::BYTES << log)?;
         let record = self.records().alloc()?;
         let context = self.cq_context(&memory, record, log).with_stamped(stamped);
-        let command = Command::new().with_opcode(AdminOpcode::CREATE_CQ);
-        let cqn = match self.admin().run(command, context.as_bytes(), &mut []) {
-            Ok(reply) => reply.object(),
+        let cqn = match self.admin().create(AdminOpcode::CREATE_CQ, context.as_bytes()) {
+            Ok(cqn) => cqn,
             Err(error) => {
                 self.records().free(record);
                 return Err(memory.after(error));
@@ -73,15 +66,12 @@ impl<C: Card> Device<C> {
         }))
     }
 
-    /// Log2 of the ring for so many entries.
+    /// Log2 of the size of a ring for `entries`.
     fn log_entries(&self, entries: u32) -> Result<u32> {
-        let limit = self.limits().max_cqe();
         if entries == 0 {
             return Err(Error::invalid("a CQ needs at least one entry"));
         }
-        if entries > limit {
-            return Err(Error::Limit { what: "entries of a CQ", asked: entries.into(), limit: limit.into() });
-        }
+        within("entries of a CQ", entries, self.limits().max_cqe())?;
         Ok(entries.next_power_of_two().trailing_zeros())
     }
 
@@ -101,17 +91,17 @@ impl<C: Card> Cq<C> {
         self.cqn
     }
 
-    /// Entries of the ring, at least as many as were asked for.
+    /// Entries of the ring, at least the number asked for.
     pub fn entries(&self) -> u32 {
         self.hot.lock().entries()
     }
 
-    /// The device that it belongs to.
+    /// Its device.
     pub fn device(&self) -> &Arc<Device<C>> {
         &self.dev
     }
 
-    /// Asks for one event when the next completion comes (or the next solicited or failed one).
+    /// Asks for one event at the next completion (or the next solicited or failed one).
     #[inline]
     pub fn arm(&self, solicited_only: bool) {
         let index = self.hot.lock().consumer();
@@ -119,14 +109,14 @@ impl<C: Card> Cq<C> {
         self.dev.card().doorbell(self.arm, value.0);
     }
 
-    /// Makes room for at least `entries`, and never for fewer than wait to be polled.
+    /// Changes the size to at least `entries`; refuses fewer than wait to be polled.
     pub fn resize(&self, entries: u32) -> Result<()> {
         self.dev.need(FeatureSet::RESIZE_CQ, "resizing a CQ")?;
         let log = self.dev.log_entries(entries)?;
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(old) = ring.as_ref() else { return Err(Error::Destroyed("CQ")) };
         let memory = Dma::alloc(old.card(), Cqe::BYTES << log)?;
-        // Held over the command: nobody may consume from the old ring meanwhile.
+        // Held during the command: no thread may consume from the old ring meanwhile.
         let mut hot = self.hot.lock();
         if hot.pending() > 1 << log {
             return Err(Error::Invalid(format!(
@@ -149,14 +139,13 @@ impl<C: Card> Cq<C> {
         }
     }
 
-    /// Takes it from the card; fails while a QP uses it.
+    /// Destroys it; fails while a QP uses it.
     pub fn destroy(&self) -> Result<()> {
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         if ring.is_none() {
             return Err(Error::Destroyed("CQ"));
         }
-        let command = Command::new().with_opcode(AdminOpcode::DESTROY_CQ).with_object(self.cqn);
-        self.dev.admin().run(command, &[], &mut [])?;
+        self.dev.admin().destroy(AdminOpcode::DESTROY_CQ, self.cqn)?;
         self.hot.lock().close();
         drop(ring.take());
         self.dev.records().free(self.record);

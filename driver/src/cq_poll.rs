@@ -8,7 +8,7 @@ use fpga_regs::{Cqe, MAX_WQE_BLOCKS};
 use crate::card::Card;
 use crate::cq::Cq;
 use crate::cq_ring::CqRing;
-use crate::device::LOOK_EVERY;
+use crate::device::CHECK_EVERY;
 use crate::error::CqError;
 use crate::qp_table::QpLine;
 use crate::spin::Spin;
@@ -16,7 +16,7 @@ use crate::sq_ring::SqRing;
 use crate::wc::{Wc, WcFlags};
 
 impl<C: Card> Cq<C> {
-    /// Gives up to `max` completions to `sink`; the number is how many there were.
+    /// Gives up to `max` completions to `sink`, and returns their number.
     ///
     /// `sink` runs under the CQ's lock: it must not poll the same CQ.
     #[inline]
@@ -39,17 +39,17 @@ impl<C: Card> Cq<C> {
             ring.empty = empty.saturating_add(1);
             drop(ring);
             self.dev.card().relax(empty);
-            if empty % LOOK_EVERY == LOOK_EVERY - 1 && self.dev.card().may_vanish() {
+            if empty % CHECK_EVERY == CHECK_EVERY - 1 && self.dev.card().may_vanish() {
                 self.dev.check_polled()?;
             }
         }
     }
 
-    /// A send of this QP has completed: fetches what posting the next one begins with.
+    /// A send of this QP has completed: fetches the lines that the next post writes first.
     #[inline]
     fn expect_posts(&self, qpn: u32) {
         let sq = self.dev.qps.line(qpn).sq.load(Ordering::Relaxed).cast_const().cast::<Spin<SqRing<C>>>();
-        // SAFETY: null, or a QP's of this device, which stays until its line was emptied under the lock of this CQ,
+        // SAFETY: null, or of a QP of this device, which lives until its line is emptied under the lock of this CQ,
         // which the caller holds.
         if let Some(sq) = unsafe { sq.as_ref() } {
             sq.glance(SqRing::expect_posts);
@@ -73,12 +73,12 @@ impl CqRing {
         while found < max {
             let index = self.consumer();
             let Some(cqe) = self.get(index) else { break };
-            // Before the work request's place is given back: whoever posts there may have another
-            // completion at once, and the card must see room for it.
+            // Before the work request's place in its queue is freed: a request posted there may complete at
+            // once, and the card must find room for its entry.
             self.consume_to(index.wrapping_add(1));
             match self.complete(&cqe) {
                 Outcome::Done(wr_id) => {
-                    // With many QPs in turn, posting begins with lines that have left the cache; one alone stays there.
+                    // With many QPs in turn, the lines that a post writes first have left the cache; those of a single QP have not.
                     if !cqe.recv() && cqe.qpn() != self.last_sender {
                         self.last_sender = cqe.qpn();
                         expect_posts(cqe.qpn());
@@ -88,7 +88,7 @@ impl CqRing {
                 }
                 Outcome::Stale => (),
                 Outcome::Bad if found != 0 => {
-                    // Told by the next poll.
+                    // The next poll reports it.
                     self.consume_to(index);
                     break;
                 }
@@ -98,7 +98,7 @@ impl CqRing {
         Ok(found)
     }
 
-    /// Finds the work request of an entry and frees its place in the queue.
+    /// Finds the work request of an entry, and frees its place in the queue.
     #[inline]
     fn complete(&self, cqe: &Cqe) -> Outcome {
         let qpn = cqe.qpn();
@@ -120,7 +120,7 @@ impl CqRing {
     }
 }
 
-/// What an entry stands for.
+/// What an entry completes.
 enum Outcome {
     Done(u64),
     /// Its QP is gone.
@@ -132,7 +132,7 @@ enum Outcome {
 #[inline]
 fn complete_send(line: &QpLine, index: u32) -> Outcome {
     let at = index & line.sq_mask.load(Ordering::Relaxed);
-    // SAFETY: a taken line's shadow has sq_mask + 1 entries and stays until the line was emptied under
+    // SAFETY: a taken line's shadow has sq_mask + 1 entries and stays until the line is emptied under
     // the lock of this CQ, which the caller holds.
     let shadow = unsafe { &*line.sq_shadow.load(Ordering::Relaxed).add(at as usize) };
     let end = shadow.end.load(Ordering::Relaxed);
@@ -149,7 +149,7 @@ fn complete_send(line: &QpLine, index: u32) -> Outcome {
 fn complete_recv(line: &QpLine, index: u32) -> Outcome {
     let srq = line.srq.load(Ordering::Relaxed);
     if !srq.is_null() {
-        // SAFETY: a taken line's SRQ stays, because the QP holds it, until the line was emptied.
+        // SAFETY: the QP holds a taken line's SRQ until the line is emptied.
         return match unsafe { &*srq }.complete(index) {
             Some(wr_id) => Outcome::Done(wr_id),
             None => Outcome::Bad,

@@ -1,4 +1,7 @@
 //! The ring of a CQ as the driver reads it: reap by phase bit, clean, move to another ring.
+//!
+//! It is not a `ring.rs::Phased`, which copies an entry under a mutex and consumes it at once: here an entry is checked
+//! in place, consumed before its work request completes (a bad one is not), and ring and lock share one cache line.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -25,7 +28,7 @@ pub(crate) struct CqRing {
     pub(crate) last_sender: u32,
 }
 
-// SAFETY: the ring's memory is reached only through the owner of this value, which is behind a lock.
+// SAFETY: the ring's memory is reached only through the lock that holds this value.
 unsafe impl Send for CqRing {}
 
 impl CqRing {
@@ -46,13 +49,13 @@ impl CqRing {
         self.mask + 1
     }
 
-    /// Whether the ring is gone.
+    /// Whether the ring was closed.
     #[inline]
     pub fn closed(&self) -> bool {
         self.entries.is_null()
     }
 
-    /// The memory is about to go.
+    /// The memory is about to be freed.
     pub fn close(&mut self) {
         self.entries = std::ptr::null_mut();
     }
@@ -71,7 +74,7 @@ impl CqRing {
     #[inline]
     pub fn get(&self, index: u32) -> Option<Cqe> {
         let slot = self.slot(index);
-        // SAFETY: the slot lies in the ring (callers check `closed`); the card writes the phase byte
+        // SAFETY: the slot is in the ring (callers check `closed`); the card writes the phase byte
         // last, so it is read as an atomic.
         let phase = unsafe { (*slot.add(Cqe::PHASE_BYTE).cast::<AtomicU8>()).load(Ordering::Acquire) };
         if phase & 1 != self.phase(index) {
@@ -82,11 +85,11 @@ impl CqRing {
         Some(Cqe::from_bytes(&unsafe { slot.cast::<[u8; Cqe::BYTES]>().read() }))
     }
 
-    /// Tells the card how far the ring was read.
+    /// Consumes the entries before `index`, and tells the card.
     #[inline]
     pub fn consume_to(&mut self, index: u32) {
         self.consumer = index;
-        // SAFETY: the record lives in a pool that outlives every CQ.
+        // SAFETY: the record is in a pool that outlives every CQ.
         unsafe { (*self.record.cell).store(index, Ordering::Release) };
     }
 
@@ -104,7 +107,7 @@ impl CqRing {
         self.produced().wrapping_sub(self.consumer)
     }
 
-    /// Removes the waiting entries for which `gone` says so, and closes the gaps.
+    /// Removes the waiting entries for which `gone` is true, and closes the gaps.
     pub fn clean(&mut self, mut gone: impl FnMut(&Cqe) -> bool) {
         if self.closed() {
             return;
@@ -128,7 +131,7 @@ impl CqRing {
     /// Writes an entry where this side owns the slot.
     fn put(&mut self, index: u32, cqe: &Cqe) {
         let cqe = cqe.with_phase(self.phase(index) != 0);
-        // SAFETY: the slot lies in the ring, between the consumer and what the card has written.
+        // SAFETY: the slot is in the ring, between the consumer and what the card has written.
         unsafe { self.slot(index).cast::<[u8; Cqe::BYTES]>().write(*cqe.as_bytes()) }
     }
 

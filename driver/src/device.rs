@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fpga_regs::regs::{self, FeatureSet, Status};
-use fpga_regs::{AdminOpcode, CardLimits, Command};
+use fpga_regs::{AdminOpcode, CardLimits};
 
 use crate::admin::Admin;
 use crate::bringup;
@@ -16,10 +16,10 @@ use crate::events::{Event, Events};
 use crate::qp_table::QpTable;
 use crate::rings::Rings;
 
-/// Empty polls of a CQ between two looks: some milliseconds.
-pub(crate) const LOOK_EVERY: u32 = 1 << 16;
-/// Time between two looks of who waits for an interrupt.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Empty polls of a CQ between two checks of the card: a few milliseconds.
+pub(crate) const CHECK_EVERY: u32 = 1 << 16;
+/// Time between two checks of the card while a thread waits for an interrupt.
+const CHECK_AFTER: Duration = Duration::from_millis(500);
 
 /// An opened card function.
 pub struct Device<C: Card> {
@@ -28,12 +28,12 @@ pub struct Device<C: Card> {
     limits: CardLimits,
     node_guid: u64,
     page: u32,
-    // In an Option so that the memory of a card that did not stop can be kept for ever.
+    // In an Option so that the memory can be leaked if the card does not stop.
     queues: Option<Queues<C>>,
     pub(crate) qps: Arc<QpTable>,
 }
 
-/// What the card writes to as long as the function is enabled.
+/// What the card writes to while the function is enabled.
 struct Queues<C: Card> {
     admin: Admin<C>,
     events: Events<C>,
@@ -42,12 +42,12 @@ struct Queues<C: Card> {
 }
 
 impl<C: Card> Device<C> {
-    /// Identifies the card, resets it and brings its queues up; events come by interrupt vector 0.
+    /// Identifies the card, resets it and brings its queues up; events raise interrupt vector 0.
     pub fn open(card: C) -> Result<Arc<Self>> {
         Self::open_on(card, 0)
     }
 
-    /// As [`Device::open`], with events by another interrupt vector.
+    /// As [`Device::open`], with events on another interrupt vector.
     pub fn open_on(card: C, vector: u32) -> Result<Arc<Self>> {
         let card = Arc::new(card);
         let features = bringup::identify(&*card)?.set();
@@ -75,11 +75,11 @@ impl<C: Card> Device<C> {
     /// The first commands.
     fn start(card: &Arc<C>, admin: &Admin<C>, vector: u32) -> Result<(CardLimits, u32, Events<C>)> {
         let mut bytes = [0; CardLimits::BYTES];
-        admin.run(Command::new().with_opcode(AdminOpcode::QUERY_CARD), &[], &mut bytes)?;
+        admin.query(AdminOpcode::QUERY_CARD, 0, &mut bytes)?;
         let limits = CardLimits::from_bytes(&bytes);
-        let page = admin.run(Command::new().with_opcode(AdminOpcode::ALLOC_PAGE), &[], &mut [])?.object();
+        let page = admin.create(AdminOpcode::ALLOC_PAGE, &[])?;
         if page >= fpga_regs::DOORBELL_PAGES {
-            return Err(Error::Protocol(format!("doorbell page {page} lies outside BAR0")));
+            return Err(Error::Protocol(format!("doorbell page {page} is outside BAR0")));
         }
         let events = Events::new(card, admin, vector)?;
         Ok((limits, page, events))
@@ -111,7 +111,7 @@ impl<C: Card> Device<C> {
         self.card.read64(regs::TIME)
     }
 
-    /// Changes how long admin commands are waited for (5 seconds).
+    /// Changes the time-out of admin commands (5 seconds).
     pub fn set_command_timeout(&self, timeout: Duration) {
         self.admin().set_timeout(timeout);
     }
@@ -155,18 +155,18 @@ impl<C: Card> Device<C> {
 }
 
 impl<C: Card> Device<C> {
-    /// Event vectors that CQs can choose between.
+    /// Event vectors for CQs.
     pub fn eq_vectors(&self) -> u32 {
         1
     }
 
-    /// Sleeps until there may be an event, the backend is told to wake up, or the time is over.
+    /// Sleeps until there may be an event, the backend is woken, or `timeout` is over.
     pub fn wait_for_event(&self, timeout: Duration) -> Result<()> {
         self.wait_checked(self.events().vector, timeout).map(drop)
     }
 
     /// The next event. Waits up to `timeout` for an interrupt; `None` if none came, or one without an event
-    /// (a wake-up, or the interrupt of an event that was given before). Any number of threads may call.
+    /// (a wake-up, or the interrupt of an event that was returned before). Any number of threads may call.
     pub fn next_event(&self, timeout: Duration) -> Result<Option<Event>> {
         if let Some(event) = self.events().pop() {
             return Ok(Some(event));
@@ -202,19 +202,19 @@ impl<C: Card> Device<C> {
         }
     }
 
-    /// Waits for an interrupt; if the card may vanish it looks whether it did.
+    /// Waits for an interrupt; if the card may vanish, checks it from time to time.
     pub(crate) fn wait_checked(&self, vector: u32, timeout: Duration) -> Result<bool> {
         if !self.card().may_vanish() {
             return Ok(self.card().wait_interrupt(vector, timeout)?);
         }
         let until = Instant::now().checked_add(timeout);
         loop {
-            let left = until.map_or(PATIENCE, |until| until.saturating_duration_since(Instant::now()));
-            if self.card().wait_interrupt(vector, left.min(PATIENCE))? {
+            let left = until.map_or(CHECK_AFTER, |until| until.saturating_duration_since(Instant::now()));
+            if self.card().wait_interrupt(vector, left.min(CHECK_AFTER))? {
                 return Ok(true);
             }
             self.check()?;
-            if left <= PATIENCE && until.is_some() {
+            if left <= CHECK_AFTER && until.is_some() {
                 return Ok(false);
             }
         }
@@ -223,7 +223,7 @@ impl<C: Card> Device<C> {
 
 impl<C: Card> Drop for Device<C> {
     fn drop(&mut self) {
-        // The card may still write to its rings if this fails (or panics): they are never given back then.
+        // If this fails (or panics) the card may still write to its rings: they are leaked then.
         let queues = ManuallyDrop::new(self.queues.take());
         if bringup::reset(&*self.card).is_ok() {
             drop(ManuallyDrop::into_inner(queues));

@@ -8,7 +8,7 @@ use crate::card::{Card, CardError, DmaMemory};
 use crate::error::Error;
 use crate::rings::Rings;
 
-/// DMA memory that is given back to where it came from when dropped.
+/// DMA memory that returns to its allocator when dropped.
 pub(crate) struct Dma<C: Card> {
     owner: Owner<C>,
     ptr: *mut u8,
@@ -23,11 +23,11 @@ enum Owner<C: Card> {
     Card(DmaMemory),
     /// A block of rings.
     Rings(Arc<Rings<C>>),
-    /// It is never given back.
-    Nobody,
+    /// Leaked.
+    Leaked,
 }
 
-// SAFETY: Dma only owns the range; every access to the bytes is justified where it is made.
+// SAFETY: Dma only owns the range; each access to the bytes is justified in its place.
 unsafe impl<C: Card> Send for Dma<C> {}
 // SAFETY: as above, a shared Dma gives out only addresses, or bytes through `read` and `write`,
 // whose callers own the range at that time.
@@ -80,13 +80,13 @@ impl<C: Card> Dma<C> {
         unsafe { std::ptr::copy_nonoverlapping(self.ptr.add(at), bytes.as_mut_ptr(), bytes.len()) }
     }
 
-    /// Never gives the memory back: the card may still be using it.
+    /// Never frees the memory: the card may still be using it.
     pub fn leak(mut self) {
-        self.owner = Owner::Nobody;
+        self.owner = Owner::Leaked;
     }
 
-    /// Gives the memory back after a failed command, or keeps it for ever where the command may
-    /// still be carried out.
+    /// Frees the memory after a failed command, or leaks it if the card may still execute the
+    /// command.
     pub fn after(self, error: Error) -> Error {
         if let Error::Timeout { .. } | Error::Lost { .. } = error {
             self.leak();
@@ -97,10 +97,10 @@ impl<C: Card> Dma<C> {
 
 impl<C: Card> Drop for Dma<C> {
     fn drop(&mut self) {
-        match std::mem::replace(&mut self.owner, Owner::Nobody) {
+        match std::mem::replace(&mut self.owner, Owner::Leaked) {
             Owner::Card(memory) => self.card.free(memory),
             Owner::Rings(rings) => rings.give(self.ptr, self.iova, self.len),
-            Owner::Nobody => (),
+            Owner::Leaked => (),
         }
     }
 }
@@ -110,7 +110,7 @@ const RECORD: usize = 64;
 /// Bytes of a page of records.
 const PAGE: usize = 4096;
 
-/// Hands out 32-bit records in DMA memory; pages stay until the pool goes.
+/// Hands out 32-bit records in DMA memory; pages are freed with the pool.
 pub(crate) struct Records<C: Card> {
     card: Arc<C>,
     pool: Mutex<Pool<C>>,
@@ -153,12 +153,12 @@ impl<C: Card> Records<C> {
             pool.pages.push(page);
         }
         let record = pool.free.pop().ok_or(CardError::NoMemory { bytes: PAGE })?;
-        // SAFETY: the record lies in a page of this pool, which outlives it, and is aligned.
+        // SAFETY: the record is in a page of this pool, which outlives it, and is aligned.
         unsafe { (*record.cell).store(0, std::sync::atomic::Ordering::Relaxed) };
         Ok(record)
     }
 
-    /// Takes a record back.
+    /// Frees a record.
     pub fn free(&self, record: Record) {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner).free.push(record);
     }

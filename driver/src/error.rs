@@ -1,4 +1,4 @@
-//! What driver calls fail with; every message says what to do.
+//! Errors of driver calls; every message says what to do.
 
 use std::time::Duration;
 
@@ -43,14 +43,14 @@ pub enum Error {
         /// Major known.
         known: u16,
     },
-    /// Reset or enable did not end.
+    /// Reset or enable did not complete.
     #[error(
-        "{what} did not end within {after:?} (status {status:#x}, cause {cause:#x}): power-cycle the card"
+        "{what} did not complete within {after:?} (status {status:#x}, cause {cause:#x}): power-cycle the card"
     )]
     BringUp {
         /// The step.
         what: &'static str,
-        /// How long it was waited for.
+        /// Time waited.
         after: Duration,
         /// STATUS register.
         status: u32,
@@ -73,7 +73,7 @@ pub enum Error {
     Timeout {
         /// The command.
         command: AdminOpcode,
-        /// How long it was waited for.
+        /// Time waited.
         after: Duration,
     },
     /// The card refused an admin command.
@@ -86,7 +86,7 @@ pub enum Error {
         /// The reply's detail.
         syndrome: Syndrome,
     },
-    /// An argument that can never work.
+    /// An invalid argument.
     #[error("{0}")]
     Invalid(String),
     /// More was asked for than the card has.
@@ -99,8 +99,8 @@ pub enum Error {
         /// What the card can do.
         limit: u64,
     },
-    /// Nobody answers for a destination GID.
-    #[error("no way to {}: check the GID, the GID index and that the peer's port is up", gid_text(.gid))]
+    /// The destination GID has no Ethernet address.
+    #[error("no path to {}: check the GID, the GID index and that the peer's port is up", gid_text(.gid))]
     Unreachable {
         /// The destination.
         gid: [u8; 16],
@@ -111,15 +111,7 @@ pub enum Error {
     /// The object was destroyed before.
     #[error("this {0} was destroyed already")]
     Destroyed(&'static str),
-    /// The object is still used by another one.
-    #[error("{what} is still used by {by}: destroy that first")]
-    Busy {
-        /// The object.
-        what: &'static str,
-        /// Its user.
-        by: &'static str,
-    },
-    /// The card said something that cannot be.
+    /// The card's answer is impossible.
     #[error("the card broke the protocol: {0}; reset it")]
     Protocol(String),
 }
@@ -144,7 +136,6 @@ impl Error {
             Error::Invalid(_) | Error::Limit { .. } | Error::Destroyed(_) => libc::EINVAL,
             Error::Unsupported(_) => libc::EOPNOTSUPP,
             Error::Unreachable { .. } => libc::EHOSTUNREACH,
-            Error::Busy { .. } => libc::EBUSY,
             Error::Protocol(_) | Error::Lost { .. } => libc::EIO,
         }
     }
@@ -176,7 +167,7 @@ fn gid_text(gid: &[u8; 16]) -> std::net::Ipv6Addr {
 
 fn advice(status: AdminStatus) -> &'static str {
     match status {
-        AdminStatus::NO_RESOURCE => "free some objects of this kind or use fewer processes",
+        AdminStatus::NO_RESOURCE => "free objects of this kind or use fewer processes",
         AdminStatus::IN_USE => "destroy what uses it first",
         AdminStatus::NOT_FOUND => "the object does not exist (any more)",
         AdminStatus::LIMIT => "ask for less, see the limits of the card",

@@ -1,8 +1,8 @@
-//! The event queue: completions of armed CQs and asynchronous events, waited for by interrupt.
+//! The event queue: completions of armed CQs, and asynchronous events.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fpga_regs::{regs, AdminOpcode, Command, EqContext, Eqe, EventKind};
+use fpga_regs::{regs, AdminOpcode, EqContext, Eqe, EventKind};
 
 use crate::admin::Admin;
 use crate::card::{Card, CardError};
@@ -10,10 +10,10 @@ use crate::dma::Dma;
 use crate::error::Result;
 use crate::ring::Phased;
 
-/// Entries: an event for each of some thousand queues before anybody looks.
+/// Log2 of the entries: room for an event of each of some thousand queues before the first is taken.
 const LOG_ENTRIES: u32 = 13;
-/// The card is told each time so many events were taken: a register write for each would cost more than the event.
-/// All other entries are always free for it.
+/// Events between two updates of the consumer register: a register write for each would cost more than the event.
+/// The card always has the other 31 of 32 entries.
 const TOLD_EVERY: u32 = 1 << (LOG_ENTRIES - 5);
 
 /// Something happened.
@@ -57,11 +57,8 @@ impl<C: Card> Events<C> {
             .with_ring_iova(ring.iova())
             .with_log_size(LOG_ENTRIES as u8)
             .with_vector(vector as u8);
-        let command = Command::new().with_opcode(AdminOpcode::CREATE_EQ);
-        match admin.run(command, context.as_bytes(), &mut []) {
-            Ok(reply) => {
-                Ok(Events { card: card.clone(), eqn: reply.object(), vector, ring: Mutex::new(ring) })
-            }
+        match admin.create(AdminOpcode::CREATE_EQ, context.as_bytes()) {
+            Ok(eqn) => Ok(Events { card: card.clone(), eqn, vector, ring: Mutex::new(ring) }),
             Err(error) => Err(ring.after(error)),
         }
     }
@@ -71,7 +68,7 @@ impl<C: Card> Events<C> {
         self.eqn
     }
 
-    /// The next event that has come, without waiting.
+    /// The next event in the queue, without waiting.
     pub fn pop(&self) -> Option<Event> {
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = [0; Eqe::BYTES];

@@ -25,7 +25,7 @@ impl<C: Card> Qp<C> {
             return Err(Error::invalid("only UD QPs join multicast groups"));
         }
         if crate::ah::multicast_mac(gid).is_none() {
-            return Err(Error::invalid("this GID is not a multicast one: it has to begin with ff"));
+            return Err(Error::invalid("this GID is not a multicast one: its first byte must be ff"));
         }
         let command = Command::new().with_opcode(opcode).with_object(self.qpn()).with_gid(*gid);
         dev.admin().run(command, &[], &mut [])?;

@@ -1,13 +1,13 @@
-//! Memory regions: user memory made reachable and given keys.
+//! Memory regions: user memory that the card can reach, with keys.
 #![allow(unsafe_code)]
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fpga_regs::{Access, AdminOpcode, Command, MrContext, MrMode};
+use fpga_regs::{Access, AdminOpcode, MrContext, MrMode};
 
 use crate::card::Card;
 use crate::dma::Dma;
-use crate::error::{Error, Result};
+use crate::error::{within, Error, Result};
 use crate::pd::Pd;
 
 /// A memory region.
@@ -21,7 +21,7 @@ pub struct Mr<C: Card> {
     memory: Mutex<Option<Memory<C>>>,
 }
 
-/// What a region holds until it is destroyed.
+/// The memory that a region holds until it is destroyed.
 enum Memory<C: Card> {
     /// A range that this region mapped.
     Direct { iova: u64, addr: usize, len: usize },
@@ -47,7 +47,7 @@ impl<C: Card> Pd<C> {
     ///
     /// # Safety
     /// The memory must stay valid until the region is destroyed, and what the card writes into it
-    /// (as `access` allows) must be expected by whoever owns it.
+    /// (as `access` allows) must be expected by its owner.
     pub unsafe fn reg_mr(
         self: &Arc<Self>,
         addr: *mut u8,
@@ -65,7 +65,7 @@ impl<C: Card> Pd<C> {
                 let memory = Memory::Direct { iova, addr: addr as usize, len };
                 Ok(self.region(key, addr as u64, &context, memory))
             }
-            // After a time-out the region may come into being yet: the memory stays mapped.
+            // After a time-out the card may still create the region: the memory stays mapped.
             Err(error @ (Error::Timeout { .. } | Error::Lost { .. })) => Err(error),
             Err(error) => {
                 card.unmap(iova, addr, len);
@@ -77,7 +77,7 @@ impl<C: Card> Pd<C> {
     /// Registers memory that is already mapped, page by page.
     ///
     /// # Safety
-    /// As [`Pd::reg_mr`]; besides, the pages must stay mapped for the card until the region is destroyed.
+    /// As [`Pd::reg_mr`]; also, the pages must stay mapped for the card until the region is destroyed.
     pub unsafe fn reg_pages(
         self: &Arc<Self>,
         list: &PageList<'_>,
@@ -116,10 +116,7 @@ impl<C: Card> Pd<C> {
         if length == 0 {
             return Err(Error::invalid("a memory region needs at least one byte"));
         }
-        let limit = self.dev.limits().max_mr_size();
-        if length > limit {
-            return Err(Error::Limit { what: "bytes of a memory region", asked: length, limit });
-        }
+        within("bytes of a memory region", length, self.dev.limits().max_mr_size())?;
         if !access.contains(Access::ZERO_BASED) && wire_va.checked_add(length - 1).is_none() {
             return Err(Error::invalid("the memory region's addresses wrap around"));
         }
@@ -135,7 +132,7 @@ impl<C: Card> Pd<C> {
         }
         let size = 1u64 << list.page_shift;
         if u64::from(list.first_offset) >= size {
-            return Err(Error::invalid("the first byte lies beyond the first page"));
+            return Err(Error::invalid("the first byte is not in the first page"));
         }
         if list.pages.iter().any(|page| page % size != 0) {
             return Err(Error::invalid("a page of the list is not aligned to the page size"));
@@ -153,8 +150,7 @@ impl<C: Card> Pd<C> {
     }
 
     fn create_region(&self, context: &MrContext) -> Result<u32> {
-        let command = Command::new().with_opcode(AdminOpcode::CREATE_MR);
-        Ok(self.dev.admin().run(command, context.as_bytes(), &mut [])?.object())
+        self.dev.admin().create(AdminOpcode::CREATE_MR, context.as_bytes())
     }
 
     fn region(self: &Arc<Self>, key: u32, addr: u64, context: &MrContext, memory: Memory<C>) -> Arc<Mr<C>> {
@@ -171,7 +167,7 @@ impl<C: Card> Pd<C> {
 }
 
 impl<C: Card> Mr<C> {
-    /// Key for own elements.
+    /// Key for elements of local work requests.
     pub fn lkey(&self) -> u32 {
         self.key
     }
@@ -196,24 +192,23 @@ impl<C: Card> Mr<C> {
         self.wire_va
     }
 
-    /// What it may be used for.
+    /// Its access rights.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// The domain that it belongs to.
+    /// Its protection domain.
     pub fn pd(&self) -> &Arc<Pd<C>> {
         &self.pd
     }
 
-    /// Takes the keys back and unmaps the memory; fails while a window is bound to it.
+    /// Invalidates the keys and unmaps the memory; fails while a window is bound to it.
     pub fn destroy(&self) -> Result<()> {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         if memory.is_none() {
             return Err(Error::Destroyed("memory region"));
         }
-        let command = Command::new().with_opcode(AdminOpcode::DESTROY_MR).with_object(self.key);
-        self.pd.dev.admin().run(command, &[], &mut [])?;
+        self.pd.dev.admin().destroy(AdminOpcode::DESTROY_MR, self.key)?;
         match memory.take() {
             Some(Memory::Direct { iova, addr, len }) => self.pd.dev.card().unmap(iova, addr as *mut u8, len),
             Some(Memory::Pages(table)) => drop(table),
@@ -227,7 +222,7 @@ impl<C: Card> Drop for Mr<C> {
     fn drop(&mut self) {
         let alive = self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).is_some();
         if alive && self.destroy().is_err() {
-            // The card may still use the memory: it stays mapped, and a page list stays where it is.
+            // The card may still use the memory: it stays mapped, and a page list is leaked.
             if let Some(Memory::Pages(table)) =
                 self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).take()
             {

@@ -30,7 +30,7 @@ impl<C: Card> Pd<C> {
 }
 
 impl<C: Card> Mw<C> {
-    /// The R_Key that it got when it was created; a bind gives it another one.
+    /// Its first R_Key; a bind gives it another one.
     pub fn rkey(&self) -> u32 {
         self.rkey
     }
@@ -40,7 +40,7 @@ impl<C: Card> Mw<C> {
         self.type2
     }
 
-    /// The domain that it belongs to.
+    /// Its protection domain.
     pub fn pd(&self) -> &Arc<Pd<C>> {
         &self.pd
     }
@@ -50,10 +50,9 @@ impl<C: Card> Mw<C> {
         if self.freed.swap(true, Ordering::AcqRel) {
             return Err(Error::Destroyed("memory window"));
         }
-        let command = Command::new().with_opcode(AdminOpcode::DESTROY_MW).with_object(self.rkey);
-        let done = self.pd.dev.admin().run(command, &[], &mut []);
+        let done = self.pd.dev.admin().destroy(AdminOpcode::DESTROY_MW, self.rkey);
         self.freed.store(done.is_ok(), Ordering::Release);
-        done.map(|_| ())
+        done
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use fpga_regs::{AdminOpcode, Command};
+use fpga_regs::AdminOpcode;
 
 use crate::ah::{Ah, AhAttr};
 use crate::card::Card;
@@ -20,8 +20,8 @@ pub struct Pd<C: Card> {
 impl<C: Card> Device<C> {
     /// A new protection domain.
     pub fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Pd<C>>> {
-        let reply = self.admin().run(Command::new().with_opcode(AdminOpcode::ALLOC_PD), &[], &mut [])?;
-        Ok(Arc::new(Pd { dev: self.clone(), pdn: reply.object(), freed: AtomicBool::new(false) }))
+        let pdn = self.admin().create(AdminOpcode::ALLOC_PD, &[])?;
+        Ok(Arc::new(Pd { dev: self.clone(), pdn, freed: AtomicBool::new(false) }))
     }
 }
 
@@ -31,25 +31,24 @@ impl<C: Card> Pd<C> {
         self.pdn
     }
 
-    /// The device that it belongs to.
+    /// Its device.
     pub fn device(&self) -> &Arc<Device<C>> {
         &self.dev
     }
 
-    /// An address handle for UD sends; resolves the way now.
+    /// An address handle for UD sends; resolves the peer's Ethernet address now.
     pub fn create_ah(&self, attr: &AhAttr) -> Result<Ah> {
         Ah::new(&self.dev, attr)
     }
 
-    /// Frees it; fails while something still belongs to it.
+    /// Frees it; fails while it still has objects.
     pub fn destroy(&self) -> Result<()> {
         if self.freed.swap(true, Ordering::AcqRel) {
             return Err(Error::Destroyed("protection domain"));
         }
-        let command = Command::new().with_opcode(AdminOpcode::FREE_PD).with_object(self.pdn);
-        let done = self.dev.admin().run(command, &[], &mut []);
+        let done = self.dev.admin().destroy(AdminOpcode::FREE_PD, self.pdn);
         self.freed.store(done.is_ok(), Ordering::Release);
-        done.map(|_| ())
+        done
     }
 }
 

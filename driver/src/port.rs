@@ -1,15 +1,15 @@
-//! What a port is and counts, read from its registers.
+//! A port's state and counters, read from its registers.
 
 use fpga_regs::regs::{self, gid, port, Link};
 
 use crate::card::Card;
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{within, Error, Result};
 
 /// A port, from [`Device::query_port`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortInfo {
-    /// Traffic flows.
+    /// The link is up.
     pub link_up: bool,
     /// State of port and cable.
     pub link: Link,
@@ -26,7 +26,7 @@ pub struct PortInfo {
 }
 
 impl PortInfo {
-    /// The counter of that name; 0 where there is none.
+    /// The counter of that name; 0 if there is none.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.iter().find(|counter| counter.0 == name).map_or(0, |counter| counter.1)
     }
@@ -63,13 +63,11 @@ impl<C: Card> Device<C> {
         })
     }
 
-    /// The GID at an index of a port's table; all zero where the entry is empty.
+    /// The GID at an index of a port's table; all zero if the entry is empty.
     pub fn gid(&self, number: u8, index: u32) -> Result<[u8; 16]> {
         self.check_port(number)?;
-        let limit = self.limits().gid_table_len().min(gid::GID_ENTRIES);
-        if index >= limit {
-            return Err(Error::Limit { what: "GID index", asked: index.into(), limit: u64::from(limit) - 1 });
-        }
+        let entries = self.limits().gid_table_len().min(gid::GID_ENTRIES);
+        within("GID index", index, entries.saturating_sub(1))?;
         let base = port::gid_entry(u32::from(number) - 1, index);
         let card = self.card();
         let mut bytes = [0; 16];

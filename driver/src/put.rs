@@ -5,9 +5,9 @@ use fpga_regs::RecvHead;
 
 use crate::wr::Sge;
 
-// An element goes into the WQE as it is.
+// An element is copied into the WQE unchanged.
 #[cfg(not(target_endian = "little"))]
-compile_error!("Sge is copied to the card as it stands in memory: a little-endian processor is needed");
+compile_error!("Sge is copied to the card as it is in memory: a little-endian processor is needed");
 const _: () = assert!(size_of::<Sge>() == fpga_regs::WqeSge::BYTES);
 
 /// Stores 16 bytes as two words.
@@ -47,7 +47,8 @@ unsafe fn put_sge(to: *mut u8, sge: &Sge) {
     let to = to.cast::<u64>();
     // SAFETY: as the caller promises; the words are those of WqeSge.
     unsafe {
-        // Volatile, so that the words are not read as one: who has just stored the address would have to wait for that.
+        // Volatile, so that the two words are not read as one: the caller has just stored them one by one, and one wide
+        // load would wait until both stores are done.
         to.write((&raw const sge.addr).read_volatile());
         to.add(1).write(u64::from(sge.length) | u64::from(sge.lkey) << 32);
     }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fpga_regs::{AdminOpcode, Command, QpContext, QpState, QpType};
+use fpga_regs::{AdminOpcode, QpState, QpType};
 
 use crate::card::Card;
 use crate::cq::{lock_both, Cq};
@@ -27,12 +27,12 @@ pub struct Qp<C: Card> {
     qpn: u32,
     pd: Arc<Pd<C>>,
     pub(crate) init: QpInit<C>,
-    // Completions reach these through the QP table; they go after the QP was taken out of it.
+    // Completions reach these through the QP table, so they are freed after the QP has left the table.
     _send_shadow: Box<[SendShadow]>,
     _recv_shadow: Box<[AtomicU64]>,
 }
 
-/// What calls that change the QP need.
+/// What the calls that change the QP share.
 pub(crate) struct Control<C: Card> {
     /// The state as last set or seen.
     pub state: QpState,
@@ -61,7 +61,7 @@ impl<C: Card> Pd<C> {
             .with_srq(init.srq.as_ref().map_or(0, |srq| srq.srqn()))
             .with_sq_sig_all(init.sq_sig_all)
             .with_page(dev.page() as u16);
-        let qpn = match create(self, &context) {
+        let qpn = match dev.admin().create(AdminOpcode::CREATE_QP, context.as_bytes()) {
             Ok(qpn) => qpn,
             Err(error) => return Err(memory.after(error)),
         };
@@ -82,7 +82,7 @@ impl<C: Card> Pd<C> {
             line.sq.store(std::ptr::null_mut(), Ordering::Relaxed);
         });
         if !entered {
-            let undone = delete(self, qpn);
+            let undone = dev.admin().destroy(AdminOpcode::DESTROY_QP, qpn);
             if undone.is_err() {
                 memory.leak();
             }
@@ -96,7 +96,7 @@ impl<C: Card> Pd<C> {
         if init.sq_sig_all {
             flags |= sq_shape::SIGNAL_ALL;
         }
-        // One line each.
+        // One cache line each.
         const { assert!(size_of::<Spin<SqRing<C>>>() == 64 && size_of::<Spin<RqRing<C>>>() == 64) };
         let rq_at = memory.ptr().wrapping_add(sizes.rq_offset());
         let qp = Arc::new(Qp {
@@ -112,17 +112,6 @@ impl<C: Card> Pd<C> {
         line.sq.store((&raw const qp.sq).cast_mut().cast(), Ordering::Relaxed);
         Ok(qp)
     }
-}
-
-fn create<C: Card>(pd: &Pd<C>, context: &QpContext) -> Result<u32> {
-    let command = Command::new().with_opcode(AdminOpcode::CREATE_QP);
-    Ok(pd.dev.admin().run(command, context.as_bytes(), &mut [])?.object())
-}
-
-fn delete<C: Card>(pd: &Pd<C>, qpn: u32) -> Result<()> {
-    let command = Command::new().with_opcode(AdminOpcode::DESTROY_QP).with_object(qpn);
-    pd.dev.admin().run(command, &[], &mut [])?;
-    Ok(())
 }
 
 impl<C: Card> Qp<C> {
@@ -142,7 +131,7 @@ impl<C: Card> Qp<C> {
         &self.init.caps
     }
 
-    /// The domain that it belongs to.
+    /// Its protection domain.
     pub fn pd(&self) -> &Arc<Pd<C>> {
         &self.pd
     }
@@ -162,15 +151,15 @@ impl<C: Card> Qp<C> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner).state
     }
 
-    /// Takes it from the card. What waits in the CQs for it is removed.
+    /// Destroys it on the card, and removes its completions from the CQs.
     pub fn destroy(&self) -> Result<()> {
         let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         if control.memory.is_none() {
             return Err(Error::Destroyed("QP"));
         }
-        // Nobody writes to the rings from here on.
+        // No post writes to the rings from here on.
         self.gate(QpState::RESET);
-        if let Err(error) = delete(&self.pd, self.qpn) {
+        if let Err(error) = self.pd.dev.admin().destroy(AdminOpcode::DESTROY_QP, self.qpn) {
             self.gate(control.state);
             return Err(error);
         }
@@ -179,7 +168,7 @@ impl<C: Card> Qp<C> {
         Ok(())
     }
 
-    /// Removes what waits in the CQs for this QP; with `gone` also the QP's line in the table.
+    /// Removes this QP's completions from the CQs; if `gone`, also its line from the table.
     pub(crate) fn forget(&self, gone: bool) {
         let (mut first, mut second) = lock_both(&self.init.send_cq, &self.init.recv_cq);
         for ring in std::iter::once(&mut first).chain(second.as_mut()) {
@@ -188,7 +177,7 @@ impl<C: Card> Qp<C> {
                     return false;
                 }
                 if let (Some(srq), true) = (&self.init.srq, cqe.recv()) {
-                    // The receive was used up: its slot is free again.
+                    // The receive was consumed: its slot is free again.
                     srq.shared().complete(cqe.wqe_index());
                 }
                 true
@@ -208,7 +197,7 @@ impl<C: Card> Drop for Qp<C> {
         let alive =
             |qp: &mut Self| qp.control.get_mut().unwrap_or_else(PoisonError::into_inner).memory.is_some();
         if alive(self) && self.destroy().is_err() {
-            // The card may still write to the rings and complete requests: only the memory stays.
+            // The card may still write to the rings and complete requests: their memory is kept.
             self.forget(true);
             if let Some(memory) = self.control.get_mut().unwrap_or_else(PoisonError::into_inner).memory.take()
             {

@@ -12,7 +12,7 @@ use crate::srq::Srq;
 /// Which attributes a modify call sets; the numbers of `enum ibv_qp_attr_mask`.
 pub use fpga_regs::QpAttrMask as AttrMask;
 
-/// How many work requests and elements a QP takes.
+/// Work requests and elements that a QP takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QpCaps {
     /// Outstanding sends.
@@ -56,7 +56,7 @@ impl<C: Card> Clone for QpInit<C> {
     }
 }
 
-/// The attributes of a QP; a modify call looks only at those that its mask names.
+/// The attributes of a QP; a modify call reads only those that its mask names.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QpAttr {
     /// The state to go to, or the state found by a query.
@@ -75,15 +75,15 @@ pub struct QpAttr {
     pub dest_qpn: u32,
     /// What a peer may do through this QP.
     pub access: Access,
-    /// The way to the peer.
+    /// The path to the peer.
     pub ah: AhAttr,
     /// Index in the P_Key table.
     pub pkey_index: u16,
     /// Port, from 1.
     pub port: u8,
-    /// READs and atomics in flight as requester.
+    /// Outstanding READs and atomics as requester.
     pub max_rd_atomic: u8,
-    /// READs and atomics in flight as responder.
+    /// Outstanding READs and atomics as responder.
     pub max_dest_rd_atomic: u8,
     /// Code of the RNR NAK timer.
     pub min_rnr_timer: u8,
@@ -93,9 +93,9 @@ pub struct QpAttr {
     pub retry_cnt: u8,
     /// Retries after an RNR NAK, 7 is for ever.
     pub rnr_retry: u8,
-    /// In SQD: sends are still under way (query only).
+    /// In SQD: sends are still outstanding (query only).
     pub sq_draining: bool,
-    /// Wants an event when the SQ has drained.
+    /// Raise an event when the SQ has drained.
     pub en_sqd_async_notify: bool,
 }
 

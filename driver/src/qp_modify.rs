@@ -6,7 +6,7 @@ use fpga_regs::{AdminOpcode, Command, Mtu, QpContext, QpState};
 
 use crate::ah::{self, AhAttr};
 use crate::card::Card;
-use crate::error::{Error, Result};
+use crate::error::{within, Error, Result};
 use crate::qp::Qp;
 use crate::qp_attr::{AttrMask, QpAttr, QpInit};
 use crate::qp_state;
@@ -17,7 +17,7 @@ impl<C: Card> Qp<C> {
     pub fn modify(&self, attr: &QpAttr, mask: AttrMask) -> Result<()> {
         let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(control.state, QpState::RTS | QpState::SQD | QpState::SQE) {
-            // The card moves a QP to SQE or ERR by itself.
+            // The card may have moved the QP to SQE or ERR.
             control.state = self.context()?.state();
         }
         let now = control.state;
@@ -29,7 +29,7 @@ impl<C: Card> Qp<C> {
         qp_state::check(self.qp_type(), now, next, mask)?;
         self.check_values(attr, mask)?;
         let context = self.encode(attr, mask)?.with_state(next);
-        // The card takes the bit of the mask for the wish.
+        // The card reads the bit of the mask as the value.
         let asked = match attr.en_sqd_async_notify {
             true => mask,
             false => mask.without(AttrMask::EN_SQD_ASYNC_NOTIFY),
@@ -57,7 +57,7 @@ impl<C: Card> Qp<C> {
         Ok(())
     }
 
-    /// Lets posts through as the state allows.
+    /// Opens or closes both queues to posts, as the state says.
     pub(crate) fn gate(&self, state: QpState) {
         let mut sq = self.sq.lock();
         match qp_state::can_send(state) {
@@ -78,8 +78,7 @@ impl<C: Card> Qp<C> {
 
     fn context(&self) -> Result<QpContext> {
         let mut bytes = [0; QpContext::BYTES];
-        let command = Command::new().with_opcode(AdminOpcode::QUERY_QP).with_object(self.qpn());
-        self.pd().dev.admin().run(command, &[], &mut bytes)?;
+        self.pd().dev.admin().query(AdminOpcode::QUERY_QP, self.qpn(), &mut bytes)?;
         Ok(QpContext::from_bytes(&bytes))
     }
 
@@ -128,8 +127,8 @@ impl<C: Card> Qp<C> {
             ),
         ] {
             let value: u64 = value;
-            if mask.contains(bit) && value > limit {
-                return Err(Error::Limit { what, asked: value, limit });
+            if mask.contains(bit) {
+                within(what, value, limit)?;
             }
         }
         if mask.contains(AttrMask::ACCESS_FLAGS) && attr.access.unknown() != 0 {
@@ -155,17 +154,17 @@ impl<C: Card> Qp<C> {
             context.set_qkey(attr.qkey);
         }
         if on(AttrMask::AV) {
-            let way = &attr.ah;
+            let path = &attr.ah;
             context = context
-                .with_dgid(way.dgid)
-                .with_dmac(ah::resolve(&self.pd().dev, way)?)
-                .with_sgid_index(way.sgid_index)
-                .with_flow_label(way.flow_label)
-                .with_hop_limit(way.hop_limit)
-                .with_traffic_class(way.traffic_class)
-                .with_sl(way.sl)
-                .with_port(way.port)
-                .with_udp_sport(ah::udp_sport(way.flow_label));
+                .with_dgid(path.dgid)
+                .with_dmac(ah::resolve(&self.pd().dev, path)?)
+                .with_sgid_index(path.sgid_index)
+                .with_flow_label(path.flow_label)
+                .with_hop_limit(path.hop_limit)
+                .with_traffic_class(path.traffic_class)
+                .with_sl(path.sl)
+                .with_port(path.port)
+                .with_udp_sport(ah::udp_sport(path.flow_label));
         }
         if on(AttrMask::PATH_MTU) {
             context.set_mtu(attr.path_mtu);

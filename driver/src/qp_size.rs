@@ -1,4 +1,4 @@
-//! How large the rings of a QP are for the sizes that were asked for.
+//! The sizes of a QP's rings, from the capabilities asked for.
 
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{QpContext, QpType, MAX_INLINE, MAX_SGE, WQE_BLOCK, WQE_UNIT};
@@ -12,7 +12,7 @@ use crate::rq_ring::RqSize;
 use crate::sq_ring::SqSize;
 use crate::sq_shape;
 
-/// Sizes of both rings and what is granted by them.
+/// Sizes of both rings, and the capabilities that they grant.
 pub(crate) struct Sizes {
     pub caps: QpCaps,
     pub sq: SqSize,
@@ -45,7 +45,7 @@ impl Sizes {
         let data = caps.max_send_sge.max(caps.max_inline.div_ceil(unit));
         let each = WQE_BLOCK as u32 / unit;
         let blocks = (sq_shape::head_units(init.qp_type) + data).div_ceil(each);
-        // What there is room for anyway.
+        // Inline data may use all room of the WQE.
         let room = (blocks * each).saturating_sub(sq_shape::inline_head_units(init.qp_type)) * unit;
         caps.max_inline = room.min(most_inline).max(caps.max_inline);
         let sq = SqSize {
@@ -67,7 +67,7 @@ impl Sizes {
         1 << self.rq.stride_log
     }
 
-    /// Where the receive ring begins: after the send ring, aligned to its entries and to a cache line.
+    /// Offset of the receive ring: after the send ring, aligned to its entries and to a cache line.
     pub fn rq_offset(&self) -> usize {
         (WQE_BLOCK << self.sq.log).next_multiple_of(self.rq_stride().max(64))
     }

@@ -1,17 +1,17 @@
 //! The QP state machine: which step needs which attributes (InfiniBand 10.3.1, `ibv_modify_qp(3)`).
 //!
 //! Alternative paths, path migration, resizing and rate limits are not supported by the card: they
-//! are refused by name instead of standing in the table.
+//! are refused by name and are not in the table.
 
 use fpga_regs::{QpState, QpType};
 
 use crate::error::{Error, Result};
 use crate::qp_attr::AttrMask;
 
-/// What a step needs and what it takes besides.
+/// The attributes that a step needs and takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Must be given (besides STATE).
+    /// Must be given, in addition to STATE.
     pub required: AttrMask,
     /// May be given.
     pub optional: AttrMask,
@@ -97,7 +97,7 @@ fn datagram(from: QpState, to: QpState) -> Option<Step> {
     }
 }
 
-/// Checks a modify call's mask against the table; the error names what is missing or too much.
+/// Checks a modify call's mask against the table; the error names the attributes that are missing or too many.
 pub fn check(qp_type: QpType, from: QpState, to: QpState, mask: AttrMask) -> Result<()> {
     for (attr, what) in [
         (AttrMask::ALT_PATH, "an alternative path (ALT_PATH)"),
@@ -109,17 +109,19 @@ pub fn check(qp_type: QpType, from: QpState, to: QpState, mask: AttrMask) -> Res
             return Err(Error::Unsupported(what));
         }
     }
-    let way = format!("{qp_type} QP {from} -> {to}");
+    let step_name = format!("{qp_type} QP {from} -> {to}");
     let Some(step) = step_of(qp_type, from, to) else {
-        return Err(Error::Invalid(format!("{way}: there is no such step; query the QP's state first")));
+        return Err(Error::Invalid(format!(
+            "{step_name}: there is no such step; query the QP's state first"
+        )));
     };
     let missing = step.required.without(mask);
     if missing != NONE {
-        return Err(Error::Invalid(format!("{way}: needs the attribute {missing}")));
+        return Err(Error::Invalid(format!("{step_name}: needs the attribute {missing}")));
     }
     let forbidden = mask.without(step.required | step.optional | AttrMask::STATE);
     if forbidden != NONE {
-        return Err(Error::Invalid(format!("{way}: does not take the attribute {forbidden}")));
+        return Err(Error::Invalid(format!("{step_name}: does not take the attribute {forbidden}")));
     }
     Ok(())
 }

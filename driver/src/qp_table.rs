@@ -1,7 +1,7 @@
 //! The table in which a completion finds its QP: one cache line a QP, indexed by the QPN's low bits.
 //!
-//! All fields are atomics and all zeroes is an empty line, so the table is never-touched memory until
-//! QPs are created, and a completion of a QP that is gone finds an empty or foreign line.
+//! All fields are atomics and all zeroes is an empty line, so the table takes no memory until
+//! QPs are created, and a completion of a destroyed QP finds an empty line or that of another QP.
 #![allow(unsafe_code)]
 
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
@@ -15,7 +15,7 @@ const LINES: usize = 1 << 16;
 /// Marks a line as taken, beside the 24 bits of the QPN.
 const TAKEN: u32 = 1 << 31;
 
-/// What a send work request leaves behind for its completion, indexed by its first block.
+/// What the completion of a send needs to know, indexed by the first block of its WQE.
 #[derive(Debug, Default)]
 pub(crate) struct SendShadow {
     /// The caller's id.
@@ -47,7 +47,7 @@ pub(crate) struct QpLine {
     pub rq_retired: AtomicU32,
     /// The SRQ that receives come from, or null.
     pub srq: AtomicPtr<SrqShared>,
-    /// The send ring behind its lock, of a type that only the device knows.
+    /// The send ring in its lock, of a type that only the device knows.
     pub sq: AtomicPtr<u8>,
 }
 
@@ -93,7 +93,7 @@ impl QpTable {
         unsafe { self.lines.add(qpn as usize & (LINES - 1)).as_ref() }
     }
 
-    /// Gives the line of `qpn` to it, filled in by `fill`; false if another QP has it.
+    /// Takes the line of `qpn`, filled in by `fill`; false if another QP has it.
     pub fn insert(&self, qpn: u32, fill: impl FnOnce(&QpLine)) -> bool {
         let line = self.line(qpn);
         if line.id.load(Ordering::Acquire) != 0 {

@@ -36,7 +36,7 @@ impl<C: Card> Phased<C> {
         debug_assert_eq!(bytes.len(), self.entry);
         let index = (self.consumer & ((1 << self.log) - 1)) as usize;
         let last = self.memory.ptr().wrapping_add(index * self.entry + self.entry - 1);
-        // SAFETY: the byte lies in the ring; the card writes it, so it is read as an atomic.
+        // SAFETY: the byte is in the ring; the card writes it, so it is read as an atomic.
         let phase = unsafe { (*last.cast::<AtomicU8>()).load(Ordering::Acquire) };
         if u32::from(phase & 1) != phase_of(self.consumer, self.log) {
             return false;

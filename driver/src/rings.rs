@@ -1,7 +1,7 @@
 //! Ring memory for QPs, packed into large blocks.
 //!
-//! Rings that each begin on a page would compete for the same few cache sets, because QPs that are used
-//! in turn stand at the same place of their rings. Packed one behind the other they do not, and a
+//! Rings that each start on a page would compete for the same few cache sets, because QPs that are used
+//! in turn are at the same index of their rings. Packed one after the other they do not, and a
 //! thousand QPs take less memory.
 #![allow(unsafe_code)]
 
@@ -13,12 +13,12 @@ use crate::dma::Dma;
 
 /// Bytes of a block.
 const BLOCK: usize = 256 << 10;
-/// Rings from this size on get memory of their own.
+/// Rings of this size or larger get memory of their own.
 const LARGE: usize = 64 << 10;
-/// Pieces begin and end on cache lines.
+/// Pieces start and end on cache lines.
 const LINE: usize = 64;
 
-/// Memory for small rings; blocks stay until the pool goes.
+/// Memory for small rings; blocks are freed with the pool.
 pub(crate) struct Rings<C: Card> {
     card: Arc<C>,
     state: Mutex<State<C>>,
@@ -28,11 +28,11 @@ struct State<C: Card> {
     blocks: Vec<Dma<C>>,
     /// Bytes used of the last block.
     used: usize,
-    /// Pieces that came back, by size.
+    /// Free pieces by size.
     free: HashMap<usize, Vec<(*mut u8, u64)>>,
 }
 
-// SAFETY: the pointers lead into the blocks, and a free piece belongs to nobody.
+// SAFETY: the pointers are into the blocks, and a free piece has no other user.
 unsafe impl<C: Card> Send for State<C> {}
 
 impl<C: Card> Rings<C> {
@@ -74,7 +74,7 @@ impl<C: Card> Rings<C> {
         self.state().free.entry(len).or_default().push((ptr, iova));
     }
 
-    /// The card that the memory is of.
+    /// The card that gave the memory.
     pub fn card(&self) -> &Arc<C> {
         &self.card
     }

@@ -13,8 +13,8 @@ use crate::rq_ring::RqRing;
 use crate::spin::Guard;
 use crate::wr::Sge;
 
-/// A chain of receives under construction. Holds the RQ's lock; dropped without [`RecvPost::ring`] it
-/// leaves nothing behind.
+/// A chain of receives under construction. Holds the RQ's lock; dropping it without [`RecvPost::ring`]
+/// posts nothing.
 pub struct RecvPost<'a, C: Card> {
     rq: Guard<'a, RqRing<C>>,
     head: u32,
@@ -31,7 +31,7 @@ impl<C: Card> Qp<C> {
 }
 
 impl<C: Card> RecvPost<'_, C> {
-    /// Writes one receive. On an error the ones before it stand: ring or abort them.
+    /// Writes one receive. After an error the ones before it are still in the chain: ring or abort them.
     #[inline]
     pub fn push(&mut self, wr_id: u64, sges: &[Sge]) -> Result<(), PostError> {
         let rq = &mut *self.rq;
@@ -51,9 +51,9 @@ impl<C: Card> RecvPost<'_, C> {
         Ok(())
     }
 
-    /// Makes what was pushed known to the card: one barrier, one doorbell. Nothing for an empty chain.
+    /// Tells the card of the chain: one barrier, one doorbell. Nothing for an empty chain.
     ///
-    /// Not by value: a copy of what was just written piece by piece waits until all stores before it are done.
+    /// By reference, as [`crate::SendPost::ring`].
     #[inline]
     pub fn ring(&mut self) {
         let head = self.head;
@@ -68,7 +68,7 @@ impl<C: Card> RecvPost<'_, C> {
         rq.card().doorbell(at, RqDoorbell::new(rq.qpn(), head).0);
     }
 
-    /// Takes the chain back.
+    /// Drops the chain.
     #[inline]
     pub fn abort(self) {}
 }

@@ -7,7 +7,7 @@ use crate::qp_table::QpLine;
 
 /// The writing side of a receive ring; with its lock it fills one cache line.
 pub(crate) struct RqRing<C> {
-    /// The card, here so that posting touches one line less.
+    /// The card, here so that posting touches one cache line less.
     card: *const C,
     entries: *mut u8,
     shadow: *const AtomicU64,
@@ -28,7 +28,7 @@ pub(crate) struct RqRing<C> {
     pub(crate) open: bool,
 }
 
-// SAFETY: the pointers lead to memory of the QP that owns this value; all access is under its lock.
+// SAFETY: the pointers are to memory of the QP that owns this value; all access is under its lock.
 unsafe impl<C: Sync> Send for RqRing<C> {}
 
 /// Sizes of a receive ring.
@@ -40,7 +40,7 @@ pub(crate) struct RqSize {
 }
 
 impl<C> RqRing<C> {
-    /// Over memory that stays as long as the QP.
+    /// Over memory that lives as long as the QP.
     pub fn new(
         card: &C,
         entries: *mut u8,
@@ -89,7 +89,7 @@ impl<C> RqRing<C> {
         self.entries.wrapping_add(((index & self.mask) as usize) << self.stride_log)
     }
 
-    /// Remembers what a receive is called.
+    /// Remembers the caller's id of a receive.
     #[inline]
     pub fn remember(&self, index: u32, wr_id: u64) {
         // SAFETY: the shadow has an entry for each of the ring's.
@@ -100,17 +100,17 @@ impl<C> RqRing<C> {
     #[inline]
     pub fn has_room(&mut self, head: u32) -> bool {
         head.wrapping_sub(self.tail) < self.max_count || {
-            // SAFETY: the QP's line lives in a table that outlives the QP.
+            // SAFETY: the QP's line is in a table that outlives the QP.
             self.tail = unsafe { &*self.line }.rq_retired.load(Ordering::Acquire);
             head.wrapping_sub(self.tail) < self.max_count
         }
     }
 
-    /// As after creation; nothing is outstanding. The caller holds the CQs' locks.
+    /// Back to the state after creation; nothing is outstanding. The caller holds the CQs' locks.
     pub fn reset(&mut self) {
         self.head = 0;
         self.tail = 0;
-        // SAFETY: as in `has_room`; nobody completes while the CQs are locked.
+        // SAFETY: as in `has_room`; no completion is reaped while the CQs are locked.
         unsafe { &*self.line }.rq_retired.store(0, Ordering::Release);
     }
 }

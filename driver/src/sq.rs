@@ -19,8 +19,8 @@ const MAX_MESSAGE: u64 = 1 << 31;
 /// Units of 16 bytes in a block.
 const BLOCK_UNITS: u32 = (WQE_BLOCK / WQE_UNIT) as u32;
 
-/// A chain of sends under construction. Holds the SQ's lock; dropped without [`SendPost::ring`] it
-/// leaves nothing behind.
+/// A chain of sends under construction. Holds the SQ's lock; dropping it without [`SendPost::ring`]
+/// posts nothing.
 pub struct SendPost<'a, C: Card> {
     sq: Guard<'a, SqRing<C>>,
     head: u32,
@@ -45,7 +45,7 @@ impl<C: Card> SendPost<'_, C> {
         self.sq.flags & KIND < sq_shape::KIND_UD
     }
 
-    /// Writes one WQE. On an error the WQEs before it stand: ring or abort them.
+    /// Writes one WQE. After an error the WQEs before it are still in the chain: ring or abort them.
     #[inline(always)]
     pub fn push(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         let sq = &mut *self.sq;
@@ -62,10 +62,10 @@ impl<C: Card> SendPost<'_, C> {
         }
         let to_end = sq.mask + 1 - (head & sq.mask);
         if blocks <= to_end {
-            // SAFETY: the blocks are free and lie before the ring's end; `measure` has checked the request.
+            // SAFETY: the blocks are free and do not pass the ring's end; `measure` has checked the request.
             unsafe { sq_write::wqe(sq.block(head), sq.flags, wr, shape, &message, units, head) };
         } else {
-            // A copy, so that the request itself need not be in memory.
+            // A copy, so that the request itself can stay in registers.
             wrapped(sq, &{ *wr }, shape, head);
         }
         let end = head.wrapping_add(blocks);
@@ -76,9 +76,9 @@ impl<C: Card> SendPost<'_, C> {
         Ok(())
     }
 
-    /// Makes what was pushed known to the card: one barrier, one doorbell. Nothing for an empty chain.
+    /// Tells the card of the chain: one barrier, one doorbell. Nothing for an empty chain.
     ///
-    /// Not by value: a copy of what was just written piece by piece waits until all stores before it are done.
+    /// By reference: a copy of a chain that was just written field by field waits for all earlier stores.
     #[inline(always)]
     pub fn ring(&mut self) {
         let sq = &mut *self.sq;
@@ -94,7 +94,7 @@ impl<C: Card> SendPost<'_, C> {
         self.sq.card().doorbell(at, value.0);
     }
 
-    /// Takes the chain back.
+    /// Drops the chain.
     #[inline]
     pub fn abort(self) {}
 }
@@ -159,11 +159,11 @@ fn total(pieces: &[Sge]) -> u64 {
     }
 }
 
-/// Builds a WQE that runs over the ring's end.
+/// Builds a WQE that wraps around the ring's end.
 #[cold]
 #[inline(never)]
 fn wrapped<C: Card>(sq: &SqRing<C>, wr: &SendWr<'_>, shape: Shape, head: u32) {
-    // Measured again, so that the usual way can keep the result in registers.
+    // Measured again, so that the usual path can keep the result in registers.
     let Ok(message) = measure(sq, wr, shape) else { return };
     let units = u32::from(shape.units) + message.units;
     #[repr(align(64))]

@@ -14,8 +14,8 @@ const AHEAD: u32 = 4;
 
 /// Asks for a cache line in a state that can be written.
 ///
-/// As an instruction: `_mm_prefetch` becomes a prefetch for reading on the x86-64 baseline, and a line that somebody
-/// else has would travel twice.
+/// As an instruction: `_mm_prefetch` becomes a prefetch for reading on the x86-64 baseline, and a line that another
+/// core has would travel twice.
 #[inline(always)]
 pub fn prefetch_for_write(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -37,7 +37,7 @@ pub(crate) struct SqRing<C: Card> {
     pub(crate) head: u32,
     /// Running count of WQEs.
     pub(crate) count: u32,
-    /// As `head`, of what has completed, as far as was looked.
+    /// As `head`, of what has completed, as of the last refresh.
     tail: u32,
     /// As `count`, of what has completed.
     tail_count: u32,
@@ -52,7 +52,7 @@ pub(crate) struct SqRing<C: Card> {
     pub(crate) flags: u8,
 }
 
-// SAFETY: the pointers lead to memory of the QP that owns this value; all access is under its lock.
+// SAFETY: the pointers are to memory of the QP that owns this value; all access is under its lock.
 unsafe impl<C: Card> Send for SqRing<C> {}
 
 /// Sizes of a send ring.
@@ -64,7 +64,7 @@ pub(crate) struct SqSize {
 }
 
 impl<C: Card> SqRing<C> {
-    /// Over memory that stays as long as the QP.
+    /// Over memory that lives as long as the QP.
     pub fn new(
         dev: &Device<C>,
         blocks: *mut u8,
@@ -113,7 +113,7 @@ impl<C: Card> SqRing<C> {
         self.qpn_page >> 24
     }
 
-    /// Whether a WQE of `blocks` fits behind `head`.
+    /// Whether a WQE of `blocks` fits at `head`.
     #[inline]
     pub fn has_room(&mut self, head: u32, count: u32, blocks: u32) -> bool {
         self.fits(head, count, blocks) || {
@@ -122,7 +122,7 @@ impl<C: Card> SqRing<C> {
         }
     }
 
-    /// What polling knows of the QP.
+    /// The QP's line in the table that polling uses.
     #[inline]
     fn line(&self) -> &QpLine {
         self.dev().qps.line(self.qpn())
@@ -134,7 +134,7 @@ impl<C: Card> SqRing<C> {
         used + blocks <= self.mask + 1 && count.wrapping_sub(self.tail_count) < self.max_count
     }
 
-    /// Looks how far the completions have come.
+    /// Reads what has completed.
     #[inline]
     fn refresh(&mut self) {
         let retired = self.line().sq_retired.load(Ordering::Acquire);
@@ -142,13 +142,13 @@ impl<C: Card> SqRing<C> {
         self.tail_count = (retired >> 32) as u32;
     }
 
-    /// Where a block lies.
+    /// Where a block is.
     #[inline]
     pub fn block(&self, index: u32) -> *mut u8 {
         self.blocks.wrapping_add((index & self.mask) as usize * WQE_BLOCK)
     }
 
-    /// Remembers what a WQE is called and where it ends.
+    /// Remembers the caller's id of a WQE, and where it ends.
     #[inline]
     pub fn remember(&self, index: u32, wr_id: u64, end: u32, count: u32) {
         // SAFETY: the shadow has an entry for each block.
@@ -157,8 +157,8 @@ impl<C: Card> SqRing<C> {
         shadow.end.store(u64::from(end) | u64::from(count) << 32, Ordering::Relaxed);
     }
 
-    /// Fetches the lines that posts soon write. With many QPs in turn a ring has left the cache when its
-    /// turn comes, and its stores would wait one by one.
+    /// Fetches the lines that the next posts write. With many QPs in turn a ring leaves the cache between two
+    /// posts, and each store would wait for its line.
     #[inline]
     pub fn prefetch(&self, index: u32) {
         let index = index.wrapping_add(AHEAD);
@@ -166,7 +166,7 @@ impl<C: Card> SqRing<C> {
         prefetch_for_write(self.shadow.wrapping_add((index & self.mask) as usize).cast());
     }
 
-    /// The same for the first posts of a row: what comes after that, each post fetches.
+    /// The same for the first posts of a row; for later ones, each post fetches ahead.
     #[inline]
     pub fn expect_posts(&self) {
         for before in 0..=AHEAD {
@@ -174,7 +174,7 @@ impl<C: Card> SqRing<C> {
         }
     }
 
-    /// As after creation; nothing is outstanding. The caller holds the CQs' locks.
+    /// Back to the state after creation; nothing is outstanding. The caller holds the CQs' locks.
     pub fn reset(&mut self) {
         self.head = 0;
         self.count = 0;

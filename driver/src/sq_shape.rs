@@ -9,15 +9,15 @@ pub(crate) const SIGNAL_ALL: u8 = 1 << 2;
 /// The state takes sends.
 pub(crate) const OPEN: u8 = 1 << 3;
 
-/// Follows the control segment: a remote segment.
+/// Has a remote segment after the control segment.
 pub(crate) const REMOTE: u8 = 1 << 0;
-/// Follows the remote segment: an atomic segment.
+/// Has an atomic segment after the remote segment.
 pub(crate) const ATOMIC: u8 = 1 << 1;
-/// A bind segment.
+/// Has a bind segment.
 pub(crate) const BIND: u8 = 1 << 2;
-/// A message, as elements.
+/// Has a message, as elements.
 pub(crate) const DATA: u8 = 1 << 3;
-/// A message that may also be inline.
+/// The message may also be inline.
 pub(crate) const INLINE: u8 = 1 << 4;
 
 /// Bits of the kinds of QP.
@@ -52,7 +52,7 @@ pub(crate) struct Shape {
     pub kinds: u8,
 }
 
-/// Opcodes that there are.
+/// Number of opcodes.
 const OPCODES: usize = 11;
 
 const SHAPES: [Shape; OPCODES] = {

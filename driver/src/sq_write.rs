@@ -9,23 +9,23 @@ use crate::wr::{Data, SendWr, Sge};
 
 /// The data of a checked request.
 pub(crate) struct Message {
-    /// Units of 16 bytes that data and address take in the WQE.
+    /// Units of 16 bytes of data and address in the WQE.
     pub units: u32,
     /// Bytes of the message.
     pub length: u32,
     /// Elements; 0 for inline data.
     pub sges: u8,
-    /// The data stands in the WQE.
+    /// The data is in the WQE.
     pub inline: bool,
-    /// An address segment goes before the data.
+    /// An address segment precedes the data.
     pub address: bool,
 }
 
-/// Writes a whole WQE of `units` times 16 bytes.
+/// Writes a whole WQE of `units` units of 16 bytes.
 ///
 /// # Safety
-/// `to` is writable for all units and aligned to 8, and the request was measured: what its opcode
-/// needs is there, its data is as long as `message` says, and inline pieces are readable.
+/// `to` is writable for all units and aligned to 8, and the request was measured: it has what its opcode
+/// needs, its data is as long as `message` says, and inline pieces are readable.
 #[inline(always)]
 pub(crate) unsafe fn wqe(
     to: *mut u8,
@@ -78,7 +78,7 @@ pub(crate) unsafe fn wqe(
     }
 }
 
-/// Clears the last unit, which the data may not fill.
+/// Clears the last unit, which the data may fill only in part.
 ///
 /// # Safety
 /// As [`wqe`].
@@ -117,7 +117,7 @@ unsafe fn put_bytes(to: *mut u8, bytes: &[u8], message: &Message) {
     }
 }
 
-/// A copy that is a plain load and store for the most frequent length.
+/// A copy; for 8 bytes, the most frequent length, one load and one store.
 ///
 /// # Safety
 /// Both sides are good for `length` bytes.

@@ -23,7 +23,7 @@ pub struct SrqAttr {
     pub max_wr: u32,
     /// Elements of a receive.
     pub max_sge: u32,
-    /// An event comes when fewer receives than this are left; 0 is never.
+    /// An event is raised when fewer receives than this are left; 0 is never.
     pub limit: u32,
 }
 
@@ -56,7 +56,7 @@ impl<C: Card> Pd<C> {
         let dev = &self.dev;
         dev.need(FeatureSet::SRQ, "a shared receive queue")?;
         let limits = dev.limits();
-        // Slots and running places are 16 bits wide in a WQE.
+        // A WQE has 16 bits for a slot and for the next entry.
         let max_wr = limits.max_srq_wr().min(1 << 15);
         let max_sge = limits.max_srq_sge().min(MAX_SGE as u32);
         if attr.max_wr == 0 {
@@ -65,7 +65,7 @@ impl<C: Card> Pd<C> {
         within("max_wr of an SRQ", attr.max_wr, max_wr)?;
         within("max_sge of an SRQ", attr.max_sge, max_sge)?;
         within("limit of an SRQ", attr.limit, attr.max_wr)?;
-        // One more than are outstanding: see `srq_ring.rs`.
+        // One more than can be outstanding: see `srq_ring.rs`.
         let log = (attr.max_wr + 1).next_power_of_two().trailing_zeros();
         let stride_log = fpga_regs::recv_stride_log(attr.max_sge as usize);
         let memory = Dma::alloc(dev.card_arc(), 1 << (log + u32::from(stride_log)))?;
@@ -77,9 +77,8 @@ impl<C: Card> Pd<C> {
             .with_page(dev.page() as u16)
             .with_limit(attr.limit)
             .with_max_sge(attr.max_sge as u8);
-        let command = Command::new().with_opcode(AdminOpcode::CREATE_SRQ);
-        let srqn = match dev.admin().run(command, context.as_bytes(), &mut []) {
-            Ok(reply) => reply.object(),
+        let srqn = match dev.admin().create(AdminOpcode::CREATE_SRQ, context.as_bytes()) {
+            Ok(srqn) => srqn,
             Err(error) => return Err(memory.after(error)),
         };
         let ring = SrqRing {
@@ -111,7 +110,7 @@ impl<C: Card> Srq<C> {
         self.srqn
     }
 
-    /// The domain that it belongs to.
+    /// Its protection domain.
     pub fn pd(&self) -> &Arc<Pd<C>> {
         &self.pd
     }
@@ -125,7 +124,7 @@ impl<C: Card> Srq<C> {
         &self.attr
     }
 
-    /// Arms the limit event: it comes once when fewer receives than `attr.limit` are left.
+    /// Arms the limit event: it is raised once when fewer receives than `attr.limit` are left.
     pub fn modify(&self, attr: &SrqAttr, mask: SrqAttrMask) -> Result<()> {
         if mask.contains(SrqAttrMask::MAX_WR) {
             return Err(Error::Unsupported("resizing an SRQ (MAX_WR)"));
@@ -149,8 +148,7 @@ impl<C: Card> Srq<C> {
     /// Sizes as granted, and the limit that is armed now.
     pub fn query(&self) -> Result<SrqAttr> {
         let mut bytes = [0; SrqContext::BYTES];
-        let command = Command::new().with_opcode(AdminOpcode::QUERY_SRQ).with_object(self.srqn);
-        self.pd.dev.admin().run(command, &[], &mut bytes)?;
+        self.pd.dev.admin().query(AdminOpcode::QUERY_SRQ, self.srqn, &mut bytes)?;
         let limit = SrqContext::from_bytes(&bytes).limit();
         Ok(SrqAttr { limit, ..self.attr })
     }
@@ -163,14 +161,13 @@ impl<C: Card> Srq<C> {
         SrqPost { ring, card: &self.card, head, free_count }
     }
 
-    /// Takes it from the card; fails while a QP uses it.
+    /// Destroys it; fails while a QP uses it.
     pub fn destroy(&self) -> Result<()> {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         if memory.is_none() {
             return Err(Error::Destroyed("SRQ"));
         }
-        let command = Command::new().with_opcode(AdminOpcode::DESTROY_SRQ).with_object(self.srqn);
-        self.pd.dev.admin().run(command, &[], &mut [])?;
+        self.pd.dev.admin().destroy(AdminOpcode::DESTROY_SRQ, self.srqn)?;
         self.shared.ring.lock().entries = std::ptr::null_mut();
         drop(memory.take());
         Ok(())
@@ -188,8 +185,8 @@ impl<C: Card> Drop for Srq<C> {
     }
 }
 
-/// A chain of receives under construction. Holds the SRQ's lock; dropped without [`SrqPost::ring`] it
-/// leaves nothing behind.
+/// A chain of receives under construction. Holds the SRQ's lock; dropping it without [`SrqPost::ring`]
+/// posts nothing.
 pub struct SrqPost<'a, C: Card> {
     ring: Guard<'a, SrqRing>,
     card: &'a C,
@@ -198,7 +195,7 @@ pub struct SrqPost<'a, C: Card> {
 }
 
 impl<C: Card> SrqPost<'_, C> {
-    /// Writes one receive. On an error the ones before it stand: ring or abort them.
+    /// Writes one receive. After an error the ones before it are still in the chain: ring or abort them.
     #[inline]
     pub fn push(&mut self, wr_id: u64, sges: &[Sge]) -> std::result::Result<(), PostError> {
         let ring = &mut *self.ring;
@@ -210,21 +207,21 @@ impl<C: Card> SrqPost<'_, C> {
         }
         let Some(left) = self.free_count.checked_sub(1) else { return Err(PostError::QueueFull) };
         let slot = ring.free[left as usize];
-        // Not waiting yet: that is said when the chain is rung.
+        // `waiting` is set when the chain is rung.
         ring.slots[usize::from(slot)].wr_id = wr_id;
         let at = self.head & ring.mask;
         let to = ring.entries.wrapping_add((at as usize) << ring.stride_log);
         let next = (at + 1) & ring.mask;
-        // SAFETY: the entry was taken by the card long ago, lies in the ring and takes max_sge elements.
+        // SAFETY: the card has taken the entry's last WQE; the entry is in the ring and takes max_sge elements.
         unsafe { put_recv(to, sges, slot.into(), next as u16) };
         self.free_count = left;
         self.head = self.head.wrapping_add(1);
         Ok(())
     }
 
-    /// Makes what was pushed known to the card: one barrier, one doorbell. Nothing for an empty chain.
+    /// Tells the card of the chain: one barrier, one doorbell. Nothing for an empty chain.
     ///
-    /// Not by value: a copy of what was just written piece by piece waits until all stores before it are done.
+    /// By reference, as [`crate::SendPost::ring`].
     #[inline]
     pub fn ring(&mut self) {
         let ring = &mut *self.ring;
@@ -243,7 +240,7 @@ impl<C: Card> SrqPost<'_, C> {
         self.card.doorbell(at, SrqDoorbell::new(ring.srqn, self.head).0);
     }
 
-    /// Takes the chain back.
+    /// Drops the chain.
     #[inline]
     pub fn abort(self) {}
 }

@@ -15,7 +15,7 @@ pub(crate) struct SrqShared {
 /// The writing side of the ring, and what its completions are called.
 pub(crate) struct SrqRing {
     pub entries: *mut u8,
-    /// What waits in each slot.
+    /// What is in each slot.
     pub slots: Box<[Slot]>,
     /// Free slots: the first `free_count` of them.
     pub free: Box<[u16]>,
@@ -39,7 +39,7 @@ pub(crate) struct Slot {
 unsafe impl Send for SrqRing {}
 
 impl SrqShared {
-    /// Frees a slot; `None` if nothing waits in it.
+    /// Frees a slot; `None` if it holds no outstanding receive.
     #[inline]
     pub fn complete(&self, slot: u32) -> Option<u64> {
         let mut ring = self.ring.lock();

@@ -1,4 +1,4 @@
-//! Work completions as the caller gets them.
+//! Work completions as polling returns them.
 
 use fpga_regs::{CqeOpcode, CqeStatus};
 
@@ -31,7 +31,7 @@ pub struct Wc {
     pub flags: WcFlags,
     /// UD: the kind of the packet that was received ([`fpga_regs::Cqe`]).
     pub sl: u8,
-    /// Why it failed, in the card's words.
+    /// Why it failed: the card's syndrome ([`fpga_regs::Syndrome`]).
     pub vendor_err: u32,
     /// Bytes received or read.
     pub byte_len: u32,

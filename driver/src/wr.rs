@@ -1,4 +1,4 @@
-//! Work requests as the caller hands them over.
+//! Work requests as the caller builds them.
 #![allow(unsafe_code)]
 
 use fpga_regs::{Access, WqeOpcode};
@@ -21,16 +21,16 @@ bitflags::bitflags! {
     /// Flags of a send; the bits of the WQE's control segment.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub struct SendFlags: u8 {
-        /// Wants a completion.
+        /// Generate a completion.
         const SIGNALED = 1 << 0;
-        /// Raises the receiver's solicited event.
+        /// Raise a solicited event at the receiver.
         const SOLICITED = 1 << 1;
-        /// Waits for earlier READs and atomics.
+        /// Wait for earlier READs and atomics.
         const FENCE = 1 << 2;
     }
 }
 
-/// What BIND_MW binds; the new R_Key travels in [`SendWr::imm`].
+/// What BIND_MW binds; the new R_Key is in [`SendWr::imm`].
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Bind {
     /// First address of the window.
@@ -53,7 +53,7 @@ impl<'a> InlineSges<'a> {
     /// Takes the pieces' addresses as readable memory.
     ///
     /// # Safety
-    /// Every piece's `addr` must be readable for `length` bytes until the work request was pushed.
+    /// Every piece's `addr` must be readable for `length` bytes until the work request is pushed.
     #[inline]
     pub unsafe fn new(pieces: &'a [Sge]) -> Self {
         InlineSges(pieces)
@@ -77,10 +77,10 @@ pub enum Data<'a> {
     Bytes(&'a [u8]),
 }
 
-/// A send work request; look up its opcode to know which fields count.
+/// A send work request; its opcode decides which fields count.
 #[derive(Debug, Clone, Copy)]
 pub struct SendWr<'a> {
-    /// Comes back in the completion.
+    /// Returned in the completion.
     pub wr_id: u64,
     /// What to do.
     pub opcode: WqeOpcode,
@@ -96,7 +96,7 @@ pub struct SendWr<'a> {
     pub compare_add: u64,
     /// CMP_SWAP: the value to store.
     pub swap: u64,
-    /// UD: the way to the peer.
+    /// UD: the path to the peer.
     pub ah: Option<&'a Ah>,
     /// UD: the peer's QPN.
     pub remote_qpn: u32,

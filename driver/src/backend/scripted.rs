@@ -1,9 +1,8 @@
 //! A card that exists only as a list: every BAR access must be the next one of the script.
 //!
-//! For tests of sequences. DMA memory is handed out at predictable addresses (from
-//! [`FIRST_IOVA`] on, page after page), so scripts can name it; [`Step::Act`] looks into it and writes
-//! what a card would write. Any difference from the script is a panic that says what was expected, what
-//! came, and which registers these are.
+//! For tests of sequences. DMA memory has predictable addresses (from [`FIRST_IOVA`] on, page after
+//! page), so scripts can name it; [`Step::Act`] reads it and writes what a card would write. Any difference
+//! from the script is a panic that names what was expected, what was done, and the registers.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -15,9 +14,9 @@ use fpga_regs::regs::describe;
 
 use crate::card::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 
-/// Where DMA memory begins.
+/// First address of DMA memory.
 pub const FIRST_IOVA: u64 = 0x1_0000_0000;
-/// DMA memory is handed out in such units.
+/// Bytes of the unit in which DMA memory is handed out.
 const PAGE: usize = 4096;
 
 /// What a card would do between two accesses.
@@ -91,7 +90,7 @@ impl Ranges {
         }
     }
 
-    /// What the driver has written, as the card reads it.
+    /// Reads as the card would.
     pub fn read(&mut self, iova: u64, len: usize) -> Vec<u8> {
         let from = self.at(iova, len);
         // SAFETY: `at` has checked the range; scripts run while the driver is inside a call.
@@ -105,7 +104,7 @@ impl Ranges {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) }
     }
 
-    /// Ranges that were not given back.
+    /// Ranges that were not freed.
     pub fn live(&self) -> usize {
         self.ranges.iter().filter(|range| range.live).count()
     }
@@ -120,7 +119,7 @@ struct State {
 }
 
 impl State {
-    /// Runs the actions that stand at the head.
+    /// Runs the actions at the head of the script.
     fn act(&mut self) {
         while let Some(Step::Act(_)) = self.steps.front() {
             if let Some(Step::Act(action)) = self.steps.pop_front() {
@@ -154,17 +153,17 @@ impl Scripted {
         }
     }
 
-    /// Looks at DMA memory between driver calls.
+    /// Reads and writes DMA memory between driver calls.
     pub fn memory<R>(&self, look: impl FnOnce(&mut Ranges) -> R) -> R {
         look(&mut self.state().memory)
     }
 
-    /// How often the driver found nothing and said so.
+    /// Calls of `relax`.
     pub fn relaxed(&self) -> usize {
         self.state().relaxed
     }
 
-    /// The whole script was played; panics with what is left.
+    /// Panics if steps are left.
     pub fn finish(&self) {
         let state = self.state();
         assert!(
@@ -175,11 +174,11 @@ impl Scripted {
         );
     }
 
-    /// Takes the next step if it is `got` in everything but what a read returns.
+    /// Takes the next step, which must equal `got` in everything but the value of a read.
     #[track_caller]
     fn next(&self, got: Step) -> Step {
         if std::thread::panicking() {
-            // The test has failed; what unwinding does is of no interest.
+            // The test has failed already; accesses of the unwinding are not checked.
             return got;
         }
         let mut state = self.state();
@@ -241,7 +240,7 @@ impl Memory for Scripted {
     fn free(&self, memory: DmaMemory) {
         let mut state = self.state();
         let range = state.memory.ranges.iter_mut().find(|range| range.live && range.iova == memory.iova);
-        // The words stay: a use after this would read stale bytes, not somebody else's memory.
+        // The words stay: a use after this would read stale bytes, not reused memory.
         range.expect("freed memory was allocated").live = false;
     }
 

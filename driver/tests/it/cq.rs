@@ -69,7 +69,7 @@ fn a_completion_retires_what_was_posted_before_it() {
     for id in 8..15 {
         chain.push(&write(id)).unwrap();
     }
-    assert_eq!(chain.push(&write(15)), Err(PostError::QueueFull), "number 7 is outstanding yet");
+    assert_eq!(chain.push(&write(15)), Err(PostError::QueueFull), "number 7 is still outstanding");
 }
 
 #[test]

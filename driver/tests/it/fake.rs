@@ -65,7 +65,7 @@ pub fn open_with(features: FeatureSet, immediate: bool) -> Arc<Device<Fake>> {
     Device::open(Fake { immediate, ..bare(features) }).unwrap()
 }
 
-/// A fake card that nobody has opened.
+/// A fake card that is not opened.
 pub fn bare(features: FeatureSet) -> Fake {
     Fake { features, state: Mutex::default(), immediate: false }
 }
@@ -75,7 +75,7 @@ impl Fake {
         self.state.lock().unwrap()
     }
 
-    /// Objects that a CREATE or ALLOC opcode has made and nobody has destroyed.
+    /// Objects that a CREATE or ALLOC opcode has made and that were not destroyed.
     pub fn objects(&self, opcode: AdminOpcode) -> usize {
         self.state().objects.keys().filter(|(kind, _)| *kind == opcode.0).count()
     }
@@ -90,7 +90,7 @@ impl Fake {
         QpContext::from_slice(&self.context(AdminOpcode::CREATE_QP, qpn)).unwrap()
     }
 
-    /// Changes a QP's state behind the driver's back.
+    /// Changes a QP's state without the driver's knowledge.
     pub fn set_qp_state(&self, qpn: u32, to: QpState) {
         let mut state = self.state();
         let bytes = state.objects.get_mut(&(AdminOpcode::CREATE_QP.0, qpn)).unwrap();
@@ -265,7 +265,7 @@ fn run_sends(state: &mut State, bell: SqDoorbell) {
     while index != bell.index() {
         let at = u64::from(index & ((1 << context.sq_log()) - 1)) * WQE_BLOCK as u64;
         let ctrl = WqeCtrl::from_bytes(&read(context.sq_iova() + at));
-        assert_eq!(ctrl.index(), index as u16, "a WQE stands where its index says");
+        assert_eq!(ctrl.index(), index as u16, "a WQE is where its index says");
         if ctrl.signaled() {
             let cqe = Cqe::new().with_qpn(bell.qpn()).with_wqe_index(index).with_byte_len(ctrl.length());
             complete(state, context.send_cq(), cqe);

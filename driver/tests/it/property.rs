@@ -31,7 +31,7 @@ fn request() -> impl Strategy<Value = Request> {
     )
 }
 
-/// What stands in the ring at a running block index.
+/// What is in the ring at a running block index.
 fn wqe(ring: &[u8], index: u32) -> (WqeCtrl, Vec<u8>) {
     let at = |unit: usize| (index as usize * WQE_BLOCK + unit * 16) % ring.len();
     let ctrl = WqeCtrl::from_slice(&ring[at(0)..]).unwrap();

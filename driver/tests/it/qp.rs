@@ -91,7 +91,7 @@ fn errors_name_the_attribute() {
     let error = fail(&setup, QpState::INIT, |attr, _| attr.ah.grh = false);
     insta::assert_snapshot!(error, @"RoCE needs a GRH: set is_global and the GRH's fields");
     let error = fail(&setup, QpState::INIT, |attr, _| attr.ah.dgid[15] = 0xee);
-    insta::assert_snapshot!(error, @"no way to ::ffff:198.18.0.238: check the GID, the GID index and that the peer's port is up");
+    insta::assert_snapshot!(error, @"no path to ::ffff:198.18.0.238: check the GID, the GID index and that the peer's port is up");
     assert_eq!(error.errno(), libc::EHOSTUNREACH);
     let error = fail(&setup, QpState::RESET, |attr, _| attr.port = 3);
     insta::assert_snapshot!(error, @"port 3: the card has ports 1 to 2");

@@ -33,10 +33,7 @@ fn reset_and_error_are_reached_from_everywhere_with_the_state_alone() {
         for from in STATES {
             for to in [QpState::RESET, QpState::ERR] {
                 if (from, to) == (QpState::RESET, QpState::ERR) {
-                    assert!(
-                        check(qp_type, from, to, AttrMask::STATE).is_err(),
-                        "there is only INIT behind RESET"
-                    );
+                    assert!(check(qp_type, from, to, AttrMask::STATE).is_err(), "only INIT follows RESET");
                     continue;
                 }
                 check(qp_type, from, to, AttrMask::STATE).unwrap();

@@ -1,4 +1,4 @@
-//! What a failed VFIO call means for the person who called.
+//! What a failed VFIO call means for the user, with the remedy.
 
 use std::io::{self, ErrorKind};
 

@@ -49,7 +49,7 @@ impl Bar {
     fn cell<T: Copy>(&self, offset: u32) -> &RW<T> {
         let size = size_of::<T>() as u32;
         assert!(offset % size == 0 && offset <= BAR0_BYTES - size, "no register at {offset:#x} of BAR0");
-        // SAFETY: the offset lies in the mapping and is aligned; a cell is read and written as volatile.
+        // SAFETY: the offset is in the mapping and aligned; a cell is read and written as volatile.
         unsafe { &*self.memory.as_ptr().add(offset as usize).cast::<RW<T>>() }
     }
 

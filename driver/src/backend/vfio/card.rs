@@ -16,16 +16,16 @@ use super::irq::Vectors;
 use super::{config, preflight};
 use crate::card::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 
-/// Empty polls after which the core is offered to others.
+/// Empty polls between two yields of the core.
 const YIELD_EVERY: u32 = 1024;
 
 /// `VFIO_DEVICE_RESET` of <linux/vfio.h>: `_IO(';', 100 + 11)`.
 const DEVICE_RESET: libc::c_ulong = 0x3b6f;
 
-/// A card function opened through VFIO. VFIO maps memory for reading and writing only, so what is
-/// registered must be writable even if the card shall only read it.
+/// A card function opened through VFIO. VFIO maps memory for reading and writing only, so
+/// registered memory must be writable even if the card only reads it.
 pub struct Vfio {
-    // The order is that of dropping: the device before the mappings of its address space.
+    // In the order of dropping: the device before the mappings of its address space.
     bar: Bar,
     vectors: Vectors,
     _device: VfioDevice,
@@ -110,10 +110,10 @@ impl Memory for Vfio {
         self.space.free(memory);
     }
 
-    // Safe by the trait: what keeps the memory valid is the promise made to `Pd::reg_mr`.
+    // Safe by the trait: the caller of `Pd::reg_mr` keeps the memory valid.
     #[allow(clippy::not_unsafe_ptr_arg_deref)]
     fn map(&self, addr: *mut u8, len: usize, _writable: bool) -> Result<u64, CardError> {
-        // SAFETY: the driver maps what `Pd::reg_mr` was given, whose caller promises it.
+        // SAFETY: the driver maps the range given to `Pd::reg_mr`, whose caller promises this.
         unsafe { self.space.map(addr, len) }
     }
 

@@ -1,4 +1,4 @@
-//! The few bits of PCI configuration space that matter: who it is, and bus mastering.
+//! The few bits of PCI configuration space that matter: the identity, and bus mastering.
 
 use vfio_bindings::bindings::vfio::VFIO_PCI_CONFIG_REGION_INDEX;
 use vfio_ioctls::VfioDevice;
@@ -13,7 +13,7 @@ pub(in crate::backend) trait Config {
 
 impl Config for VfioDevice {
     fn read16(&self, at: u64) -> u16 {
-        // A failed read is only logged there and leaves the bytes as they are: all ones, as PCI does.
+        // A failed read is only logged and leaves the bytes unchanged: all ones, as on PCI.
         let mut bytes = [0xff; 2];
         self.region_read(VFIO_PCI_CONFIG_REGION_INDEX, &mut bytes, at);
         u16::from_le_bytes(bytes)

@@ -13,16 +13,16 @@ use super::shared::Mappings;
 use super::{advice, own};
 use crate::card::{CardError, DmaMemory};
 
-/// The two calls of the IOMMU, so that all else is tested without one.
+/// The calls of the IOMMU, so that all else is tested without one.
 pub(super) trait Iommu {
     /// Lets the card reach memory.
     ///
     /// # Safety
-    /// The memory stays until `unmap`, and whoever owns it expects the card's accesses.
+    /// The memory stays valid until `unmap`, and its owner expects the card's accesses.
     unsafe fn map(&self, iova: u64, len: usize, ptr: *mut u8) -> Result<(), VfioError>;
-    /// Why so many bytes cannot be pinned, with the remedy; none if nothing is known against it.
+    /// Why `bytes` cannot be pinned, with the remedy; `None` if no reason is known.
     fn refuses(&self, bytes: usize) -> Option<String>;
-    /// Ends that.
+    /// Undoes `map`.
     fn unmap(&self, iova: u64, len: usize) -> Result<(), VfioError>;
 }
 
@@ -56,17 +56,17 @@ impl<I: Iommu> Space<I> {
     pub fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
         let mut memory = own::allocate(bytes, self.page)?;
         let (ptr, len) = (memory.as_mut_ptr(), memory.len());
-        // SAFETY: the mapping is kept in `own` until it was unmapped; only the driver uses it.
+        // SAFETY: the mapping is kept in `own` until it is unmapped; only the driver uses it.
         let iova = unsafe { self.attach(ptr, len) }?;
         self.state().own.insert(iova, memory);
         Ok(DmaMemory { ptr, iova, len })
     }
 
-    /// Gives it back.
+    /// Frees it.
     pub fn free(&self, memory: DmaMemory) {
         let own = self.state().own.remove(&memory.iova);
         if !self.detach(memory.iova, memory.len) {
-            // The card may reach it yet: it stays for ever.
+            // The card may still reach it: it is leaked.
             std::mem::forget(own);
         }
     }
@@ -86,7 +86,7 @@ impl<I: Iommu> Space<I> {
         Ok(iova + offset as u64)
     }
 
-    /// Takes that back.
+    /// Undoes `map` for the same range.
     pub fn unmap(&self, iova: u64, addr: *mut u8, len: usize) {
         if let Ok((start, size, offset)) = self.pages(addr, len) {
             let over = self.state().users.release(iova - offset as u64, (start as usize, size));
@@ -96,7 +96,7 @@ impl<I: Iommu> Space<I> {
         }
     }
 
-    /// The pages that a range touches: first address, bytes, and where in them the range begins.
+    /// The pages that a range touches: first address, bytes, and the offset of the range in them.
     fn pages(&self, addr: *mut u8, len: usize) -> Result<(*mut u8, usize, usize), CardError> {
         let offset = addr as usize % self.page;
         match (offset.checked_add(len)).and_then(|end| end.checked_next_multiple_of(self.page)) {
@@ -126,7 +126,7 @@ impl<I: Iommu> Space<I> {
         Ok(iova)
     }
 
-    /// Whether the card can no longer reach it; if not, its addresses are never used again.
+    /// True when the card can no longer reach it. Otherwise its addresses are never used again.
     fn detach(&self, iova: u64, len: usize) -> bool {
         let done = self.iommu.unmap(iova, len).is_ok();
         if done {
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(second, FIRST + 0x1234, "the same memory twice is mapped once");
         assert_eq!(space.iommu.maps.borrow().len(), 1);
         space.unmap(iova, addr, 0x2000);
-        assert_eq!(space.iommu.maps.borrow().len(), 1, "somebody holds a part of it");
+        assert_eq!(space.iommu.maps.borrow().len(), 1, "a part of it is still held");
         space.unmap(second, addr.wrapping_add(0x1000), 1);
         assert!(space.iommu.maps.borrow().is_empty());
     }

@@ -11,7 +11,7 @@ use super::memlock::Memlock;
 use super::{advice, Found};
 use crate::card::CardError;
 
-/// See the module.
+/// An I/O address space in the kernel.
 pub(super) struct Kernel(Arc<dyn VfioOps>);
 
 /// Opens a device with an empty address space of its own.

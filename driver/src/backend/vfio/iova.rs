@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Addresses that every common IOMMU takes: above the PCI hole and the interrupt range below 4 GiB,
 /// within 39 bits.
 pub(super) const FIRST: u64 = 1 << 32;
-/// The end of it.
+/// One past the last.
 pub(super) const END: u64 = 1 << 39;
 
 /// Free ranges by their start.
@@ -37,7 +37,7 @@ impl Iovas {
         Some(at)
     }
 
-    /// Takes a range back.
+    /// Frees a range.
     pub fn give(&mut self, start: u64, len: u64) {
         let (mut start, mut len) = (start, len);
         if let Some(after) = self.free.remove(&(start + len)) {

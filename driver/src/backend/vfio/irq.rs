@@ -17,7 +17,7 @@ pub(in crate::backend) struct Vectors {
 }
 
 impl Vectors {
-    /// So many eventfds, which nobody fires yet.
+    /// `count` eventfds, which no card fires yet.
     pub fn new(count: u32) -> Result<Self, CardError> {
         let fds = (0..count).map(|_| EventFd::new(EFD_NONBLOCK)).collect::<io::Result<_>>();
         let fds = fds.map_err(|source| CardError::Os { what: "creating an eventfd".into(), source })?;
@@ -37,7 +37,7 @@ impl Vectors {
         Ok(vectors)
     }
 
-    /// How many there are.
+    /// Number of vectors.
     pub fn count(&self) -> u32 {
         self.fds.len() as u32
     }
@@ -55,7 +55,7 @@ impl Vectors {
         &self.fds
     }
 
-    /// Waits until a vector fires, and consumes that.
+    /// Waits until a vector fires, and consumes the interrupt.
     pub fn wait(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
         let count = self.fds.len() as u32;
         let fd = self.fds.get(vector as usize).ok_or(CardError::NoVector { vector, count })?;

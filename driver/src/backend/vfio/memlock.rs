@@ -1,15 +1,15 @@
-//! The limit of locked memory, looked at before the kernel refuses: all memory that a card reaches is pinned.
+//! The limit of locked memory, checked before the kernel refuses: all memory that a card reaches is pinned.
 #![allow(unsafe_code)]
 
 use std::fs;
 
-/// `CAP_IPC_LOCK`: who has it may lock without limit (capabilities(7)).
+/// `CAP_IPC_LOCK`: a process that has it may lock without limit (capabilities(7)).
 const CAP_IPC_LOCK: u32 = 14;
 
-/// What the kernel says of this process.
+/// What the kernel allows this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Memlock {
-    /// Bytes that may be locked; none without a limit.
+    /// Bytes that may be locked; `None` is no limit.
     limit: Option<u64>,
     /// Bytes that are locked.
     locked: u64,
@@ -26,7 +26,7 @@ impl Memlock {
         Memlock { limit: limited.then_some(limit.rlim_cur), locked: locked(&status) }
     }
 
-    /// Why `bytes` more cannot be locked, with the remedy; none if they can.
+    /// Why `bytes` more cannot be locked, with the remedy; `None` if they can.
     pub fn refuses(&self, bytes: usize) -> Option<String> {
         let limit = self.limit?;
         let needed = self.locked.saturating_add(bytes as u64);

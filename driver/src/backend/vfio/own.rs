@@ -5,14 +5,14 @@ use memmap2::{MmapMut, MmapOptions};
 
 use crate::card::CardError;
 
-/// Bytes of a huge page. Ranges of this size get I/O addresses that fall on them, so that the IOMMU
-/// needs one entry where it would need 512.
+/// Bytes of a huge page. Ranges of this size get I/O addresses aligned to them, so that the IOMMU
+/// needs one entry instead of 512.
 pub(super) const HUGE: usize = 2 << 20;
 /// Log2 of it.
 const HUGE_BITS: u8 = 21;
 
-/// Zeroed memory of at least `bytes`, in whole pages of `page` bytes; in huge pages where that
-/// wastes nothing and there are any.
+/// Zeroed memory of at least `bytes`, in whole pages of `page` bytes; in huge pages if that
+/// wastes nothing and some are reserved.
 pub(super) fn allocate(bytes: usize, page: usize) -> Result<MmapMut, CardError> {
     let no_memory = |_| CardError::NoMemory { bytes };
     let len = bytes.max(1).next_multiple_of(page);
@@ -30,7 +30,7 @@ pub(super) fn allocate(bytes: usize, page: usize) -> Result<MmapMut, CardError> 
     // SAFETY: the range is the mapping from above.
     unsafe { libc::madvise(memory.as_ptr().cast_mut().cast(), len, libc::MADV_DONTFORK) };
     if huge {
-        // SAFETY: as above. Advice for memory that got ordinary pages.
+        // SAFETY: as above. For memory that got ordinary pages.
         unsafe { libc::madvise(memory.as_ptr().cast_mut().cast(), len, libc::MADV_HUGEPAGE) };
     }
     Ok(memory)

@@ -1,4 +1,4 @@
-//! What can be wrong before anything is opened: read from sysfs, told with its remedy.
+//! What can be wrong before anything is opened: read from sysfs, reported with its remedy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub struct Found {
     pub group: u32,
 }
 
-/// Looks at a PCI device (`0000:01:00.0`) below a sysfs root (`/sys`).
+/// Checks a PCI device (`0000:01:00.0`) below a sysfs root (`/sys`).
 pub fn preflight(sysfs: &Path, address: &str) -> Result<Found, CardError> {
     let setup = |text: String| Err(CardError::Setup(text));
     let well_formed = address.len() == 12
@@ -55,7 +55,7 @@ pub fn preflight(sysfs: &Path, address: &str) -> Result<Found, CardError> {
     }
 }
 
-/// The other devices of a device's group whose drivers do DMA of their own. Bridges stay with theirs.
+/// The other devices of a device's group whose drivers do DMA of their own. Bridges keep theirs.
 fn in_the_way(path: &Path) -> Vec<String> {
     let own = path.file_name();
     let Ok(devices) = fs::read_dir(path.join("iommu_group/devices")) else { return Vec::new() };

@@ -1,8 +1,8 @@
-//! User memory that the card reaches already: who asks again for pages that somebody still holds gets
-//! the same addresses, and the mapping goes with its last holder.
+//! User memory that is mapped for the card: another region over the same pages gets the same I/O
+//! addresses, and the mapping ends with its last holder.
 //!
-//! A mapping is shared only with a range that lies inside one that is held now. A region that is
-//! gone proves nothing of its pages: the program may have put other memory at these addresses since.
+//! A mapping is shared only with a range inside one that is held now. A region that was destroyed
+//! says nothing about its pages: the program may have mapped other memory at these addresses since.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ type Range = (usize, usize);
 #[derive(Debug)]
 struct Mapping {
     pages: Range,
-    /// The ranges of those who hold it, one entry each.
+    /// The range of each holder.
     holders: Vec<Range>,
 }
 
@@ -26,7 +26,7 @@ fn inside((start, len): Range, (outer, size): Range) -> bool {
 }
 
 impl Mappings {
-    /// The I/O address of pages that are mapped and held; holds them once more.
+    /// The I/O address of pages that are mapped and held; adds a holder.
     pub fn hold(&mut self, pages: Range) -> Option<u64> {
         let found =
             |(_, mapping): &(&u64, &mut Mapping)| mapping.holders.iter().any(|held| inside(pages, *held));
@@ -40,8 +40,8 @@ impl Mappings {
         self.0.insert(iova, Mapping { pages, holders: vec![pages] });
     }
 
-    /// Lets pages go that were held at this I/O address. With the last holder the mapping ends:
-    /// its I/O address and bytes, to be unmapped.
+    /// Removes a holder of pages at this I/O address. With the last holder the mapping ends:
+    /// returns its I/O address and bytes, to be unmapped.
     pub fn release(&mut self, iova: u64, pages: Range) -> Option<(u64, usize)> {
         let (&start, mapping) = self.0.range_mut(..=iova).next_back()?;
         let at = mapping.holders.iter().position(|held| *held == pages)?;
@@ -80,7 +80,7 @@ mod tests {
         mappings.add(0x10_0000, outer);
         assert_eq!(mappings.hold(inner), Some(0x10_2000));
         assert_eq!(mappings.release(0x10_0000, outer), None);
-        // The outer pages are held by nobody: they may be other memory by now.
+        // The outer pages have no holder: they may be other memory by now.
         assert_eq!(mappings.hold(outer), None);
         assert_eq!(mappings.hold((17 * PAGE, PAGE)), None);
         assert_eq!(mappings.hold((19 * PAGE, PAGE)), Some(0x10_3000));

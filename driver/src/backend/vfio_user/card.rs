@@ -19,14 +19,14 @@ use crate::backend::vfio::config::{self, Config};
 use crate::backend::vfio::irq::Vectors;
 use crate::card::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 
-/// Empty polls after which the core is offered to others: whoever runs the card needs one.
+/// Empty polls between two yields of the core: the process that runs the card needs one.
 const YIELD_EVERY: u32 = 64;
-/// How often a wait for an interrupt looks whether the server is there.
+/// Time between two checks, in a wait for an interrupt, that the server is there.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A card function behind a UNIX socket.
+/// A card function that is reached through a UNIX socket.
 pub struct VfioUserCard {
-    // The order is that of dropping: the connection, and with it all DMA, before the memory.
+    // In the order of dropping: the connection, and with it all DMA, before the memory.
     link: Link,
     vectors: Vectors,
     user: Arc<UserMemory>,
@@ -66,7 +66,7 @@ impl VfioUserCard {
         write_config(&self.link, at.into(), value);
     }
 
-    /// The first 64 bytes of PCI configuration space; all ones where nobody answers.
+    /// The first 64 bytes of PCI configuration space; all ones when the server is gone.
     pub fn config_space(&self) -> [u8; 64] {
         let mut bytes = [0; 64];
         for (index, word) in bytes.chunks_exact_mut(4).enumerate() {
@@ -80,7 +80,7 @@ impl VfioUserCard {
     }
 
     fn write(&self, offset: u32, value: &[u8]) {
-        // What was stored before must be visible to whoever gets the message.
+        // Earlier stores must be visible to the process that receives the message.
         fence(Ordering::SeqCst);
         post(&self.link, offset, value);
     }
@@ -92,12 +92,12 @@ impl VfioUserCard {
     /// Whether the card can no longer reach it.
     fn forget(&self, address: u64, size: u64) -> bool {
         let unmap = DmaUnmap { argsz: DmaUnmap::BYTES as u32, flags: 0, address, size };
-        // No server, no card, no DMA by messages. What it has mapped it may still write to.
+        // Without a server there is no DMA by messages, but a file that it mapped it may still write to.
         self.link.command("the end of a DMA mapping", Command::DMA_UNMAP, &unmap.encode(), &[]).is_ok()
     }
 }
 
-/// A read; all ones when nobody answers, as PCI has it.
+/// A read; all ones when the server is gone, as on PCI.
 fn read(link: &Link, region: u32, offset: u64, to: &mut [u8]) {
     to.fill(0xff);
     let access = RegionAccess { offset, region, count: to.len() as u32 };
@@ -229,7 +229,7 @@ impl Memory for VfioUserCard {
     fn free(&self, memory: DmaMemory) {
         let forgotten = self.forget(memory.iova, memory.len as u64);
         self.user.remove_own(&memory);
-        // What the card may reach yet is never used again.
+        // Memory that the card may still reach is never used again.
         if forgotten {
             self.own.give(&memory);
         }
@@ -244,7 +244,7 @@ impl Memory for VfioUserCard {
         let (iova, address, size) = added?;
         let flags = dma_flag::READ | if writable { dma_flag::WRITE } else { 0 };
         let map = DmaMap { argsz: DmaMap::BYTES as u32, flags, offset: 0, address, size };
-        // Without a descriptor: the card asks for what it wants to read or write.
+        // Without a descriptor: the card reads and writes it by messages.
         if let Err(error) = self.tell(&map, &[]) {
             self.user.remove(iova, len);
             return Err(error);
@@ -255,7 +255,7 @@ impl Memory for VfioUserCard {
     fn unmap(&self, iova: u64, _addr: *mut u8, len: usize) {
         let (address, size) = UserMemory::pages(iova, len);
         self.forget(address, size);
-        // Whatever the server says: nobody but our own thread touches this memory.
+        // Whatever the server answers: only our own thread accesses this memory.
         self.user.remove(iova, len);
     }
 }

@@ -17,10 +17,10 @@ use vmm_sys_util::sock_ctrl_msg::ScmSocket;
 use super::memory::UserMemory;
 use crate::card::CardError;
 
-/// How long the server may take for a command.
+/// Time that the server may take for a command.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// A connection to the server.
 pub(super) struct Link {
     shared: Arc<Shared>,
     reader: Option<JoinHandle<()>>,
@@ -55,7 +55,7 @@ impl Link {
             _ => CardError::Os { what: format!("connecting to {}", path.display()), source },
         })?;
         let os = |source| CardError::Os { what: "setting up the connection to the card".into(), source };
-        // A server that does not read must not stop us for ever.
+        // A server that does not read must not block us for ever.
         socket.set_write_timeout(Some(PATIENCE)).map_err(os)?;
         let reading = socket.try_clone().map_err(os)?;
         let shared = Arc::new(Shared {
@@ -98,7 +98,7 @@ impl Link {
         }
     }
 
-    /// True when there is no connection any more.
+    /// True when the connection is lost.
     pub fn is_gone(&self) -> bool {
         self.shared.gone.load(Ordering::Acquire)
     }
@@ -132,7 +132,7 @@ impl Link {
             let left = until.saturating_duration_since(Instant::now());
             if self.is_gone() || left.is_zero() {
                 replies.remove(&id);
-                // What comes later would be taken for the reply of something else one day.
+                // A late reply could be taken for the reply to another command, once ids wrap.
                 shared.hang_up();
                 return Err(CardError::Gone);
             }
@@ -140,7 +140,7 @@ impl Link {
         }
     }
 
-    /// A command that nobody answers.
+    /// A command without a reply.
     pub fn post(&self, command: Command, body: &[u8]) {
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
         self.shared.send(&self.shared.header(id, command, flag::NO_REPLY, body.len()), body, &[]);
@@ -168,7 +168,7 @@ impl Shared {
         Header { id, command: command.0, size: (Header::BYTES + body) as u32, flags, error: 0 }
     }
 
-    /// False when it could not be sent; the connection is over then.
+    /// False when it could not be sent; the connection is closed then.
     fn send(&self, header: &Header, body: &[u8], fds: &[RawFd]) -> bool {
         let mut bytes = [0; 128];
         let long;
@@ -198,7 +198,7 @@ impl Shared {
     fn hang_up(&self) {
         self.gone.store(true, Ordering::Release);
         let _ = self.socket.shutdown(Shutdown::Both);
-        // Whoever waits must not miss it.
+        // A thread about to wait must not miss the notification.
         drop(lock(&self.replies));
         self.came.notify_all();
     }
@@ -251,7 +251,7 @@ fn access(header: &Header, mut body: Vec<u8>, memory: &UserMemory) -> Reply {
     }
 }
 
-/// The next message; `None` when there is none any more, or no sensible one.
+/// The next message; `None` at the end of the connection or if the message makes no sense.
 fn receive(socket: &mut UnixStream) -> Option<(Header, Vec<u8>)> {
     let mut head = [0; Header::BYTES];
     socket.read_exact(&mut head).ok()?;

@@ -1,4 +1,4 @@
-//! What the card reaches of this process: a file in memory for the driver's own, and the user's as it is.
+//! The memory of this process that the card accesses: a file in memory for the driver's own, and the user's in place.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::card::{CardError, DmaMemory};
 pub(super) const PAGE: u64 = 4096;
 /// I/O addresses of the file.
 const OWN: u64 = 1 << 32;
-/// Bytes of the file, of which only what is used takes memory.
+/// Bytes of the file; only what is used takes memory.
 const OWN_BYTES: u64 = 1 << 34;
 /// I/O addresses of the user's memory.
 const USER: u64 = 1 << 36;
@@ -45,7 +45,7 @@ impl OwnMemory {
         // SAFETY: just made, and ours alone.
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(OWN_BYTES).map_err(os("sizing the file in memory (ulimit -f?)"))?;
-        // Whoever maps it may rely on its size.
+        // A process that maps it may rely on its size.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: a call on our own descriptor.
         unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) };
@@ -57,7 +57,7 @@ impl OwnMemory {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file, and where in it an I/O address of [`OwnMemory::take`] is.
+    /// The file, and the offset in it of an I/O address of [`OwnMemory::take`].
     pub fn place(&self, iova: u64) -> (RawFd, u64) {
         (self.file.as_raw_fd(), iova - OWN)
     }
@@ -71,21 +71,21 @@ impl OwnMemory {
         Ok(DmaMemory { ptr, iova, len })
     }
 
-    /// Gives it back, and its pages to the system.
+    /// Frees it, and returns its pages to the system.
     pub fn give(&self, memory: &DmaMemory) {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (fd, offset) = self.place(memory.iova);
-        // SAFETY: a call on our own descriptor; nobody uses the range any more.
+        // SAFETY: a call on our own descriptor; the range has no user any more.
         let punched = unsafe { libc::fallocate(fd, mode, offset as libc::off_t, memory.len as libc::off_t) };
-        // Used again it would not be zeroed: rather not at all, then.
+        // A range that is not zeroed is never used again.
         if punched == 0 {
             self.free_list().give(memory.iova, memory.len as u64);
         }
     }
 }
 
-/// What the card may reach by messages: registered memory of the user, and the driver's own too if the server
-/// does not use its file.
+/// What the card may access by messages: registered memory of the user, and the driver's own if the server
+/// does not map its file.
 pub(super) struct UserMemory(Mutex<State>);
 
 struct State {
@@ -102,7 +102,7 @@ struct Map {
 }
 
 impl UserMemory {
-    /// None yet.
+    /// Empty.
     pub fn new() -> UserMemory {
         UserMemory(Mutex::new(State { iovas: Iovas::new(USER, USER_END), maps: BTreeMap::new() }))
     }
@@ -131,7 +131,7 @@ impl UserMemory {
         self.state().maps.insert(memory.iova, map);
     }
 
-    /// Ends that.
+    /// Undoes [`UserMemory::add_own`].
     pub fn remove_own(&self, memory: &DmaMemory) {
         self.state().maps.remove(&memory.iova);
     }
@@ -142,7 +142,7 @@ impl UserMemory {
         (iova - offset, (len as u64 + offset).next_multiple_of(PAGE))
     }
 
-    /// Ends a registration: the memory is not touched any more when this returns.
+    /// Ends a registration: the memory is no longer accessed when this returns.
     pub fn remove(&self, iova: u64, len: usize) {
         let mut state = self.state();
         if state.maps.remove(&iova).is_some() {
@@ -176,7 +176,7 @@ type Copier = unsafe extern "C" fn(
 ) -> isize;
 
 /// Copies between a message and registered memory. The kernel does it, so that memory that the program has
-/// unmapped all the same is an error for the card and not our end.
+/// unmapped is an error for the card and does not kill this process.
 fn copy(message: *mut u8, memory: *mut u8, len: usize, copier: Copier) -> Result<(), i32> {
     let local = libc::iovec { iov_base: message.cast(), iov_len: len };
     let remote = libc::iovec { iov_base: memory.cast(), iov_len: len };
@@ -188,7 +188,7 @@ fn copy(message: *mut u8, memory: *mut u8, len: usize, copier: Copier) -> Result
     }
 }
 
-/// Whether there is memory at all these pages.
+/// Whether all these pages are mapped.
 fn is_mapped(start: usize, len: usize) -> bool {
     const AT_ONCE: usize = 1 << 28;
     let mut resident = vec![0_u8; len.min(AT_ONCE).div_ceil(PAGE as usize)];
