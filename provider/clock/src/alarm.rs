@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::next::{next, replace};
+use crate::next::replace;
 use crate::{sys, timeline};
 use contract::clock::NEVER;
 
@@ -103,7 +103,7 @@ replace! {
     /// setitimer(2); the two timers that count processor time are the machine's.
     fn setitimer(which: c_int, new: *const libc::itimerval, old: *mut libc::itimerval) -> c_int {
         if which != libc::ITIMER_REAL {
-            return next!(fn setitimer(which: c_int, new: *const libc::itimerval, old: *mut libc::itimerval) -> c_int);
+            return next(which, new, old);
         }
         let wanted = new.as_ref().map(|new| (from_timeval(new.it_value), from_timeval(new.it_interval)));
         let was = match wanted {
@@ -123,7 +123,7 @@ replace! {
     /// getitimer(2)
     fn getitimer(which: c_int, value: *mut libc::itimerval) -> c_int {
         if which != libc::ITIMER_REAL {
-            return next!(fn getitimer(which: c_int, value: *mut libc::itimerval) -> c_int);
+            return next(which, value);
         }
         *value = libc::itimerval {
             it_value: to_timeval(left(at(), timeline::now())),

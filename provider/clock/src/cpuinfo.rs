@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{FromRawFd, IntoRawFd, RawFd};
 
-use crate::next::{next, replace};
+use crate::next::replace;
 use crate::sys::sys;
 
 const PATH: &CStr = c"/proc/cpuinfo";
@@ -56,7 +56,7 @@ replace! {
     fn open(path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int {
         match instead_of(path) {
             Some(fd) => fd,
-            None => next!(fn open(path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int),
+            None => next(path, flags, mode),
         }
     }
 
@@ -69,7 +69,7 @@ replace! {
     fn fopen(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
         match instead_of(path) {
             Some(fd) => libc::fdopen(fd, mode),
-            None => next!(fn fopen(path: *const c_char, mode: *const c_char) -> *mut libc::FILE),
+            None => next(path, mode),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::next::{next, replace};
+use crate::next::replace;
 use crate::read_clock::US;
 use crate::stream::{self, Stream};
 use crate::sys::{self, sys};
@@ -185,7 +185,7 @@ unsafe fn accept_by(fd: c_int, flags: c_int, call: impl FnOnce() -> c_int) -> c_
 replace! {
     /// read(2)
     fn read(fd: c_int, buffer: *mut c_void, n: usize) -> isize {
-        receive(fd, n, 0, || next!(fn read(fd: c_int, buffer: *mut c_void, n: usize) -> isize))
+        receive(fd, n, 0, || next(fd, buffer, n))
     }
 
     /// read(2) as `_FORTIFY_SOURCE` calls it
@@ -198,7 +198,7 @@ replace! {
 
     /// readv(2)
     fn readv(fd: c_int, parts: *const libc::iovec, n: c_int) -> isize {
-        receive(fd, 1, 0, || next!(fn readv(fd: c_int, parts: *const libc::iovec, n: c_int) -> isize))
+        receive(fd, 1, 0, || next(fd, parts, n))
     }
 
     /// recv(2)
@@ -206,7 +206,7 @@ replace! {
         if flags & libc::MSG_WAITALL != 0 && timeline::is_attached() {
             return receive_all(fd, buffer, n, flags);
         }
-        receive(fd, n, flags, || next!(fn recv(fd: c_int, buffer: *mut c_void, n: usize, flags: c_int) -> isize))
+        receive(fd, n, flags, || next(fd, buffer, n, flags))
     }
 
     /// recv(2) as `_FORTIFY_SOURCE` calls it
@@ -222,10 +222,7 @@ replace! {
         fd: c_int, buffer: *mut c_void, n: usize, flags: c_int,
         address: *mut libc::sockaddr, length: *mut libc::socklen_t,
     ) -> isize {
-        receive(fd, n, flags, || next!(fn recvfrom(
-            fd: c_int, buffer: *mut c_void, n: usize, flags: c_int,
-            address: *mut libc::sockaddr, length: *mut libc::socklen_t,
-        ) -> isize))
+        receive(fd, n, flags, || next(fd, buffer, n, flags, address, length))
     }
 
     /// recvfrom(2) as `_FORTIFY_SOURCE` calls it
@@ -241,13 +238,13 @@ replace! {
 
     /// recvmsg(2)
     fn recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> isize {
-        receive(fd, 1, flags, || next!(fn recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> isize))
+        receive(fd, 1, flags, || next(fd, message, flags))
     }
 
     /// write(2)
     fn write(fd: c_int, buffer: *const c_void, n: usize) -> isize {
         let mut part = libc::iovec { iov_base: buffer.cast_mut(), iov_len: n };
-        transmit(fd, message(&mut part), 0, || next!(fn write(fd: c_int, buffer: *const c_void, n: usize) -> isize))
+        transmit(fd, message(&mut part), 0, || next(fd, buffer, n))
     }
 
     /// writev(2)
@@ -255,7 +252,7 @@ replace! {
         let mut message = message(&mut libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 });
         message.msg_iov = parts.cast_mut();
         message.msg_iovlen = n.max(0) as _;
-        transmit(fd, message, 0, || next!(fn writev(fd: c_int, parts: *const libc::iovec, n: c_int) -> isize))
+        transmit(fd, message, 0, || next(fd, parts, n))
     }
 
     /// send(2)
@@ -273,30 +270,23 @@ replace! {
         message.msg_name = address.cast_mut().cast();
         message.msg_namelen = length;
         reach_datagram(&message);
-        transmit(fd, message, flags, || next!(fn sendto(
-            fd: c_int, buffer: *const c_void, n: usize, flags: c_int,
-            address: *const libc::sockaddr, length: libc::socklen_t,
-        ) -> isize))
+        transmit(fd, message, flags, || next(fd, buffer, n, flags, address, length))
     }
 
     /// sendmsg(2)
     fn sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize {
         reach_datagram(&*message);
-        transmit(fd, *message, flags, || next!(fn sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize))
+        transmit(fd, *message, flags, || next(fd, message, flags))
     }
 
     /// accept(2)
     fn accept(fd: c_int, address: *mut libc::sockaddr, length: *mut libc::socklen_t) -> c_int {
-        accept_by(fd, 0, || next!(fn accept(
-            fd: c_int, address: *mut libc::sockaddr, length: *mut libc::socklen_t,
-        ) -> c_int))
+        accept_by(fd, 0, || next(fd, address, length))
     }
 
     /// accept4(2)
     fn accept4(fd: c_int, address: *mut libc::sockaddr, length: *mut libc::socklen_t, flags: c_int) -> c_int {
-        accept_by(fd, 0, || next!(fn accept4(
-            fd: c_int, address: *mut libc::sockaddr, length: *mut libc::socklen_t, flags: c_int,
-        ) -> c_int))
+        accept_by(fd, 0, || next(fd, address, length, flags))
     }
 
     /// connect(2)
@@ -308,12 +298,12 @@ replace! {
                 stream::reach(&listener);
             }
         }
-        next!(fn connect(fd: c_int, address: *const libc::sockaddr, length: libc::socklen_t) -> c_int)
+        next(fd, address, length)
     }
 
     /// socket(2)
     fn socket(domain: c_int, ty: c_int, protocol: c_int) -> c_int {
-        let fd = next!(fn socket(domain: c_int, ty: c_int, protocol: c_int) -> c_int);
+        let fd = next(domain, ty, protocol);
         if fd >= 0 {
             stream::opened(fd);
         }
@@ -322,7 +312,7 @@ replace! {
 
     /// socketpair(2)
     fn socketpair(domain: c_int, ty: c_int, protocol: c_int, fds: *mut [c_int; 2]) -> c_int {
-        let result = next!(fn socketpair(domain: c_int, ty: c_int, protocol: c_int, fds: *mut [c_int; 2]) -> c_int);
+        let result = next(domain, ty, protocol, fds);
         if result == 0 {
             stream::pair(*fds);
         }
@@ -336,7 +326,7 @@ replace! {
                 stream.ends();
             }
         }
-        next!(fn shutdown(fd: c_int, how: c_int) -> c_int)
+        next(fd, how)
     }
 
     /// close(2)
@@ -344,7 +334,7 @@ replace! {
         if timeline::is_attached() {
             stream::closes(fd);
         }
-        next!(fn close(fd: c_int) -> c_int)
+        next(fd)
     }
 }
 

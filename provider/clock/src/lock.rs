@@ -121,7 +121,7 @@ unsafe fn mutex_until(mutex: Mutex, deadline: Option<u64>) -> c_int {
 replace! {
     /// pthread_cond_wait(3)
     fn pthread_cond_wait(cond: Cond, mutex: Mutex) -> c_int {
-        wait_for(|| next!(fn pthread_cond_wait(cond: Cond, mutex: Mutex) -> c_int))
+        wait_for(|| next(cond, mutex))
     }
 
     /// pthread_cond_timedwait(3)
@@ -146,7 +146,7 @@ replace! {
 
     /// sem_wait(3)
     fn sem_wait(semaphore: *mut c_void) -> c_int {
-        wait_for(|| next!(fn sem_wait(semaphore: *mut c_void) -> c_int))
+        wait_for(|| next(semaphore))
     }
 
     /// sem_timedwait(3)
@@ -161,12 +161,12 @@ replace! {
 
     /// pthread_join(3)
     fn pthread_join(thread: libc::pthread_t, result: *mut *mut c_void) -> c_int {
-        wait_for(|| next!(fn pthread_join(thread: libc::pthread_t, result: *mut *mut c_void) -> c_int))
+        wait_for(|| next(thread, result))
     }
 
     /// pthread_barrier_wait(3)
     fn pthread_barrier_wait(barrier: *mut c_void) -> c_int {
-        wait_for(|| next!(fn pthread_barrier_wait(barrier: *mut c_void) -> c_int))
+        wait_for(|| next(barrier))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One function of the C library, looked up behind this library on first use.
+/// One function of the C library, looked up on first use, after this library in the search order.
 pub struct Next {
     name: &'static CStr,
     address: AtomicUsize,
@@ -48,7 +48,7 @@ macro_rules! next {
 pub(crate) use next;
 
 /// Defines functions that take the place of the C library's (not in unit tests, whose harness
-/// keeps its own), and the list of their names, `REPLACED`.
+/// keeps its own), and the list of their names, `REPLACED`. In each, `next` is the C library's own version.
 macro_rules! replace {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $ret:ty)? $body:block)*) => {
         /// The names of the functions that this file replaces.
@@ -59,6 +59,12 @@ macro_rules! replace {
         #[allow(clippy::missing_safety_doc)] // that of the C function of the same name
         #[cfg_attr(test, allow(dead_code))]
         pub unsafe extern "C-unwind" fn $name($($arg: $type),*) $(-> $ret)? {
+            #[allow(dead_code, clippy::missing_safety_doc)]
+            #[inline(always)]
+            unsafe fn next($($arg: $type),*) $(-> $ret)? {
+                // SAFETY: the caller keeps the contract of the C function of that name, whose type this is.
+                unsafe { $crate::next::next!(fn $name($($arg: $type),*) $(-> $ret)?) }
+            }
             // SAFETY: the caller keeps the contract of the C function of the same name, which is
             // all that the body relies upon.
             #[allow(unused_unsafe)]

@@ -4,11 +4,12 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_long, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::next::{next, replace};
+use crate::next::replace;
 use crate::sys;
 use crate::wait::wait_for;
-use crate::{poll, stream, timeline, tsc};
+use crate::{poll, read_clock, stream, timeline, tsc};
 
 /// Does `call` with a time stamp counter that does not trap. A call that executes another program
 /// returns only if it has failed.
@@ -34,14 +35,32 @@ pub fn tell_end() {
     });
 }
 
-/// A look whether a child has ended (`WNOHANG`) that finds it running: the child's time is another one, and
-/// gets a moment of the machine's, or a program that looks again and again until a virtual time-out would
-/// be through before the child has begun.
-fn unhurried(found: libc::pid_t) -> libc::pid_t {
+/// The virtual time of the last check of a child.
+static CHECKED: AtomicU64 = AtomicU64::new(0);
+
+/// The shortest and the longest real wait after a check of a child, in picoseconds.
+const SHORTEST_CHECK: u64 = 1_000_000_000;
+const LONGEST_CHECK: u64 = 100 * SHORTEST_CHECK;
+
+/// After a check (`WNOHANG`) that has found child `pid` running: the child's time is the machine's. It gets as much
+/// of that as has passed for this program since the last check, so that a virtual time-out is not over before a child
+/// could have come so far. With a timeline the child may be a part of it, and gets a moment only.
+fn unhurried(pid: libc::pid_t, found: libc::pid_t) -> libc::pid_t {
     if found == 0 {
-        let moment = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        // SAFETY: the time is valid for the call, the rest is not asked for.
-        unsafe { sys::sys!(libc::SYS_nanosleep, &raw const moment, 0) };
+        let now = timeline::now();
+        let passed = now.saturating_sub(CHECKED.swap(now, Ordering::Relaxed));
+        let most = if timeline::is_attached() { SHORTEST_CHECK } else { LONGEST_CHECK };
+        let time = read_clock::timespec(0, passed.clamp(SHORTEST_CHECK, most));
+        // SAFETY: plain numbers; the descriptor and the time are valid for the call. Of any child there is no
+        // descriptor: then the call only waits.
+        unsafe {
+            let fd = sys::sys!(libc::SYS_pidfd_open, pid, 0);
+            let mut ends = libc::pollfd { fd: fd.max(-1) as c_int, events: libc::POLLIN, revents: 0 };
+            sys::sys!(libc::SYS_ppoll, &raw mut ends, 1, &raw const time, 0, 0);
+            if fd >= 0 {
+                sys::sys!(libc::SYS_close, fd);
+            }
+        }
     }
     found
 }
@@ -88,34 +107,32 @@ impl List {
 replace! {
     /// execve(2)
     fn execve(path: *const c_char, arguments: Words, environment: Words) -> c_int {
-        untrapped(|| next!(fn execve(path: *const c_char, arguments: Words, environment: Words) -> c_int))
+        untrapped(|| next(path, arguments, environment))
     }
 
     /// execv(3)
     fn execv(path: *const c_char, arguments: Words) -> c_int {
-        untrapped(|| next!(fn execv(path: *const c_char, arguments: Words) -> c_int))
+        untrapped(|| next(path, arguments))
     }
 
     /// execvp(3)
     fn execvp(file: *const c_char, arguments: Words) -> c_int {
-        untrapped(|| next!(fn execvp(file: *const c_char, arguments: Words) -> c_int))
+        untrapped(|| next(file, arguments))
     }
 
     /// execvpe(3)
     fn execvpe(file: *const c_char, arguments: Words, environment: Words) -> c_int {
-        untrapped(|| next!(fn execvpe(file: *const c_char, arguments: Words, environment: Words) -> c_int))
+        untrapped(|| next(file, arguments, environment))
     }
 
     /// fexecve(3)
     fn fexecve(fd: c_int, arguments: Words, environment: Words) -> c_int {
-        untrapped(|| next!(fn fexecve(fd: c_int, arguments: Words, environment: Words) -> c_int))
+        untrapped(|| next(fd, arguments, environment))
     }
 
     /// execveat(2)
     fn execveat(fd: c_int, path: *const c_char, arguments: Words, environment: Words, flags: c_int) -> c_int {
-        untrapped(|| next!(fn execveat(
-            fd: c_int, path: *const c_char, arguments: Words, environment: Words, flags: c_int,
-        ) -> c_int))
+        untrapped(|| next(fd, path, arguments, environment, flags))
     }
 
     /// posix_spawn(3)
@@ -123,10 +140,7 @@ replace! {
         pid: *mut libc::pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void,
         arguments: Words, environment: Words,
     ) -> c_int {
-        untrapped(|| next!(fn posix_spawn(
-            pid: *mut libc::pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void,
-            arguments: Words, environment: Words,
-        ) -> c_int))
+        untrapped(|| next(pid, path, actions, attributes, arguments, environment))
     }
 
     /// posix_spawnp(3)
@@ -134,20 +148,17 @@ replace! {
         pid: *mut libc::pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void,
         arguments: Words, environment: Words,
     ) -> c_int {
-        untrapped(|| next!(fn posix_spawnp(
-            pid: *mut libc::pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void,
-            arguments: Words, environment: Words,
-        ) -> c_int))
+        untrapped(|| next(pid, file, actions, attributes, arguments, environment))
     }
 
     /// system(3)
     fn system(command: *const c_char) -> c_int {
-        wait_for(|| untrapped(|| next!(fn system(command: *const c_char) -> c_int)))
+        wait_for(|| untrapped(|| next(command)))
     }
 
     /// popen(3)
     fn popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE {
-        untrapped(|| next!(fn popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE))
+        untrapped(|| next(command, mode))
     }
 
     /// execl(3)
@@ -193,31 +204,27 @@ replace! {
 
     /// waitpid(2)
     fn waitpid(pid: libc::pid_t, status: *mut c_int, options: c_int) -> libc::pid_t {
-        unhurried(wait_for(|| next!(fn waitpid(pid: libc::pid_t, status: *mut c_int, options: c_int) -> libc::pid_t)))
+        unhurried(pid, wait_for(|| next(pid, status, options)))
     }
 
     /// wait(2)
     fn wait(status: *mut c_int) -> libc::pid_t {
-        wait_for(|| next!(fn wait(status: *mut c_int) -> libc::pid_t))
+        wait_for(|| next(status))
     }
 
     /// wait3(2)
     fn wait3(status: *mut c_int, options: c_int, usage: *mut libc::rusage) -> libc::pid_t {
-        wait_for(|| next!(fn wait3(status: *mut c_int, options: c_int, usage: *mut libc::rusage) -> libc::pid_t))
+        wait_for(|| next(status, options, usage))
     }
 
     /// wait4(2)
     fn wait4(pid: libc::pid_t, status: *mut c_int, options: c_int, usage: *mut libc::rusage) -> libc::pid_t {
-        unhurried(wait_for(|| next!(fn wait4(
-            pid: libc::pid_t, status: *mut c_int, options: c_int, usage: *mut libc::rusage,
-        ) -> libc::pid_t)))
+        unhurried(pid, wait_for(|| next(pid, status, options, usage)))
     }
 
     /// waitid(2)
     fn waitid(kind: libc::idtype_t, id: libc::id_t, info: *mut libc::siginfo_t, options: c_int) -> c_int {
-        wait_for(|| next!(fn waitid(
-            kind: libc::idtype_t, id: libc::id_t, info: *mut libc::siginfo_t, options: c_int,
-        ) -> c_int))
+        wait_for(|| next(kind, id, info, options))
     }
 
     /// syscall(2): those calls that have to do with time or with execution go the way of the functions.
@@ -227,7 +234,7 @@ replace! {
 }
 
 unsafe fn by_number(number: c_long, args: [usize; 6]) -> c_long {
-    use crate::{read_clock, sleep};
+    use crate::sleep;
     let [a, b, c, d, ..] = args;
     // SAFETY: the caller keeps the contract of the system call with this number.
     unsafe {

@@ -8,7 +8,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::cost::Source;
-use crate::next::{next, replace};
+use crate::next::replace;
 use crate::sys;
 use crate::timeline;
 
@@ -128,7 +128,7 @@ replace! {
 
     /// times(2): the ticks are virtual, the processor times are those of the machine.
     fn times(buffer: *mut libc::tms) -> libc::clock_t {
-        next!(fn times(buffer: *mut libc::tms) -> libc::clock_t);
+        next(buffer);
         (BOOTED_S * 100 + timeline::read(Source::Clock) / (10_000 * US)) as libc::clock_t
     }
 

@@ -5,7 +5,7 @@
 
 use std::ffi::{c_long, c_uint};
 
-use crate::next::{next, replace};
+use crate::next::replace;
 use crate::read_clock::{EPOCH_S, US};
 use crate::{sys, timeline};
 
@@ -40,20 +40,17 @@ const INT: u64 = 0xffff_ffff;
 replace! {
     /// srand48(3), which keeps the lower half of its argument
     fn srand48(value: c_long) {
-        let value = seed(value as u64, INT) as c_long;
-        next!(fn srand48(value: c_long))
+        next(seed(value as u64, INT) as c_long)
     }
 
     /// srand(3)
     fn srand(value: c_uint) {
-        let value = seed(value.into(), INT) as c_uint;
-        next!(fn srand(value: c_uint))
+        next(seed(value.into(), INT) as c_uint)
     }
 
     /// srandom(3)
     fn srandom(value: c_uint) {
-        let value = seed(value.into(), INT) as c_uint;
-        next!(fn srandom(value: c_uint))
+        next(seed(value.into(), INT) as c_uint)
     }
 }
 

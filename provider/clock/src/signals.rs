@@ -251,15 +251,13 @@ replace! {
     /// sigprocmask(2): SIGSEGV is never blocked.
     fn sigprocmask(how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int {
         let copy = unblocking(how, new);
-        let new = copy.as_ref().map_or(std::ptr::null(), |set| &raw const *set);
-        next!(fn sigprocmask(how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int)
+        next(how, copy.as_ref().map_or(std::ptr::null(), |set| &raw const *set), old)
     }
 
     /// pthread_sigmask(3): SIGSEGV is never blocked.
     fn pthread_sigmask(how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int {
         let copy = unblocking(how, new);
-        let new = copy.as_ref().map_or(std::ptr::null(), |set| &raw const *set);
-        next!(fn pthread_sigmask(how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int)
+        next(how, copy.as_ref().map_or(std::ptr::null(), |set| &raw const *set), old)
     }
 }
 

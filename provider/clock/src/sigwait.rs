@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::ffi::c_int;
 
 use crate::lock::timed;
-use crate::next::{next, replace};
+use crate::next::replace;
 use crate::read_clock::{from_timespec, timespec, NS};
 use crate::signals::{self, bit};
 use crate::wait::wait_for;
@@ -30,12 +30,12 @@ fn until_signal(mut call: impl FnMut() -> c_int) -> c_int {
 replace! {
     /// sigwait(3)
     fn sigwait(set: Set, signal: *mut c_int) -> c_int {
-        wait_for(|| next!(fn sigwait(set: Set, signal: *mut c_int) -> c_int))
+        wait_for(|| next(set, signal))
     }
 
     /// sigwaitinfo(2)
     fn sigwaitinfo(set: Set, info: Info) -> c_int {
-        until_signal(|| wait_for(|| next!(fn sigwaitinfo(set: Set, info: Info) -> c_int)))
+        until_signal(|| wait_for(|| next(set, info)))
     }
 
     /// sigtimedwait(2)
@@ -53,7 +53,7 @@ replace! {
             // Our own signals would end the call, and wait for the end of this slice.
             signals::set_blocked(before | bit(TICK_SIGNAL) | bit(WAKE_SIGNAL));
             // SAFETY: the caller's arguments, with a time that is valid for the call.
-            came.set(unsafe { next!(fn sigtimedwait(set: Set, info: Info, time: Time) -> c_int) });
+            came.set(unsafe { next(set, info, time) });
             let error = sys::get_errno();
             signals::set_blocked(before);
             match error {

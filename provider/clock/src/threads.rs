@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use crate::next::{next, replace};
+use crate::next::replace;
 use crate::spin::tick;
 use crate::{sys, timeline};
 
@@ -134,13 +134,7 @@ replace! {
     ) -> c_int {
         let token = timeline::thread_starts();
         let start = Box::into_raw(Box::new(Start { routine, argument, token }));
-        let (routine, argument) = (run, start.cast::<c_void>());
-        let error = next!(fn pthread_create(
-            thread: *mut libc::pthread_t,
-            attributes: *const libc::pthread_attr_t,
-            routine: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
-            argument: *mut c_void,
-        ) -> c_int);
+        let error = next(thread, attributes, run, start.cast::<c_void>());
         if error != 0 {
             timeline::thread_runs(token, true);
             drop(Box::from_raw(start));

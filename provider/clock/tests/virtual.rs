@@ -80,6 +80,16 @@ print(time.gmtime().tm_year)
 }
 
 #[test]
+fn a_child_gets_as_much_real_time_as_its_parent_waits_in_virtual_time() {
+    // The child sees the machine's time. Python checks whether it has ended after each of many short virtual sleeps.
+    let script = "\
+import subprocess
+print(subprocess.run(['env', '-u', 'LD_PRELOAD', 'sleep', '3'], timeout=30).returncode)
+";
+    assert_eq!(run("python3", &["-c", script]), "0\n");
+}
+
+#[test]
 fn perftest_says_its_version() {
     // It ends with 1 after saying so.
     assert!(run("sh", &["-c", "! ib_write_bw --version"]).starts_with("Version"));
