@@ -1,7 +1,7 @@
-//! Standard output: everything that the command prints goes through here, and what cannot be printed is not forgotten.
+//! Standard output: everything that the command prints goes through here, and failures to print are reported.
 //!
 //! A reader may leave early, as `head` does. That is no failure: nothing more is printed, and the command does the rest
-//! of its work in silence. Any other error, such as a full disk, is told at the end, and the command fails.
+//! of its work in silence. Any other error, such as a full disk, is reported at the end, and the command fails.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -28,12 +28,12 @@ pub fn print(text: Arguments<'_>) {
     }
 }
 
-/// Nobody reads any more, or what is printed cannot be kept.
+/// Nothing more can be printed: the reader has left, or writing has failed.
 pub fn failed() -> bool {
     FAILED.lock().unwrap_or_else(PoisonError::into_inner).is_some()
 }
 
-/// True where a person looks at what is printed.
+/// True if standard output is a terminal.
 pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }

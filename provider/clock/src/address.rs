@@ -50,7 +50,7 @@ impl Name {
     }
 
     fn bytes(&self) -> &[u8; size_of::<libc::sockaddr_storage>()] {
-        // SAFETY: of the same size; what nobody has filled is 0.
+        // SAFETY: of the same size; the rest is 0.
         unsafe { &*(&raw const self.address).cast() }
     }
 

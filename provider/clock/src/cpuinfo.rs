@@ -26,7 +26,7 @@ fn copy() -> std::io::Result<RawFd> {
         if fd < 0 {
             return Err(std::io::Error::from_raw_os_error(-fd as c_int));
         }
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor, which has no other owner.
         Ok(unsafe { File::from_raw_fd(fd as RawFd) })
     };
     let mut text = String::new();

@@ -100,7 +100,7 @@ unsafe fn transmit(fd: c_int, message: libc::msghdr, flags: c_int, call: impl Fn
     let length = parts.iter().map(|part| part.iov_len).sum();
     stream.sends(length);
     if stream.is_pipe() {
-        // A full pipe holds time back: who reads it may well be outside of the net.
+        // A full pipe holds time back: its reader may well be outside of the net.
         let result = call();
         stream.has_sent(result.max(0) as usize);
         return result;

@@ -70,7 +70,7 @@ type Words = *const *const c_char;
 /// How many arguments execl(3) and its kind take.
 const MAX_ARGUMENTS: usize = 1024;
 
-/// The arguments of a variadic call that are not in registers: they lie on the caller's stack.
+/// The arguments of a variadic call that are not in registers: they are on the caller's stack.
 #[repr(C)]
 pub struct OnStack([*const c_char; MAX_ARGUMENTS]);
 
@@ -82,7 +82,7 @@ struct List {
 
 impl List {
     /// # Safety
-    /// `stack` lies where the caller of a variadic function has put the arguments after the first six,
+    /// `stack` is where the caller of a variadic function has put the arguments after the first six,
     /// and one of all arguments is null.
     unsafe fn new(registers: &[*const c_char], stack: *const OnStack) -> Option<List> {
         let mut list = List { words: [std::ptr::null(); MAX_ARGUMENTS], length: 0 };
@@ -227,7 +227,7 @@ replace! {
         wait_for(|| next(kind, id, info, options))
     }
 
-    /// syscall(2): those calls that have to do with time or with execution go the way of the functions.
+    /// syscall(2): calls that have to do with time or with execution are passed to the functions.
     fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
         by_number(number, [a, b, c, d, e, f])
     }

@@ -132,7 +132,7 @@ replace! {
         (BOOTED_S * 100 + timeline::read(Source::Clock) / (10_000 * US)) as libc::clock_t
     }
 
-    /// clock_settime(2): nobody sets virtual time.
+    /// clock_settime(2): virtual time cannot be set.
     fn clock_settime(_clock: libc::clockid_t, _time: *const libc::timespec) -> c_int {
         sys::set_errno(libc::EPERM);
         -1

@@ -143,8 +143,8 @@ pub fn is_seen_after(signal: c_int, context: *mut c_void) -> bool {
     action_of(signal).sa_sigaction != libc::SIG_IGN && blocked & bit(signal) == 0
 }
 
-/// True if a wait that a handler has interrupted is to go on. Which handler it was is only known of
-/// SIGALRM: else it goes on if all of the program's handlers ask for that.
+/// True if a wait that a handler has interrupted is to continue. Which handler it was is only known of
+/// SIGALRM: else it continues if all of the program's handlers ask for that.
 pub fn restarts(by_alarm: bool) -> bool {
     if by_alarm {
         action_of(libc::SIGALRM).sa_flags & libc::SA_RESTART != 0

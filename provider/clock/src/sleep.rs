@@ -1,4 +1,4 @@
-//! The functions that sleep: the clock goes on, nothing waits.
+//! The functions that sleep: the clock advances, nothing waits.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -41,13 +41,13 @@ fn interrupted() -> c_int {
 }
 
 /// A thread that yields again and again is late by no more than this part of its wait, or by the shortest step, and by
-/// no more than so much.
+/// no more than the longest one.
 const YIELD_PART: u64 = 128;
 const SHORTEST_YIELD: u64 = US;
 const LONGEST_YIELD: u64 = 500 * US;
 
 thread_local! {
-    /// The thread's clock at the first of the yields in a row, and behind the last.
+    /// The thread's clock at the first of the yields in a row, and after the last.
     static YIELDS: Cell<(u64, u64)> = const { Cell::new((0, u64::MAX)) };
 }
 

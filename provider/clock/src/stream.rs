@@ -67,7 +67,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream behind `fd`; `None` for files, terminals and devices.
+    /// The stream of `fd`; `None` for files, terminals and devices.
     pub fn of(fd: c_int) -> Option<Stream> {
         // SAFETY: all zero is a valid stat, and it is valid for writing.
         let stat = unsafe {
@@ -187,7 +187,7 @@ fn inode(fd: c_int) -> Option<u64> {
     }
 }
 
-/// What a wait for `fd` waits for: the descriptor, or those that an epoll descriptor stands for.
+/// What a wait for `fd` waits for: the descriptor, or those in an epoll set.
 pub fn waits(fd: c_int, events: c_short) -> Vec<WaitFd> {
     if fd < 0 {
         return Vec::new();

@@ -8,7 +8,7 @@ use crate::next::replace;
 use crate::spin::tick;
 use crate::{sys, timeline};
 
-/// Threads beyond so many are not looked at when they spin.
+/// Further threads are not checked for spinning.
 const MAX: usize = 256;
 
 /// Number of the thread (0: a free place) and of its timer plus one (0: it has none).
@@ -45,7 +45,7 @@ fn disarm(place: &Place) {
     }
 }
 
-/// The calling thread exists; it is looked at while a timeline is attached.
+/// The calling thread exists; it is checked for spinning while a timeline is attached.
 pub fn started() {
     let tid = sys::gettid();
     let free = |p: &&Place| p.tid.compare_exchange(0, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok();
@@ -73,7 +73,7 @@ pub fn disarm_all() {
     PLACES.iter().for_each(disarm);
 }
 
-/// Stops the look at the calling thread while it waits in the kernel, or starts it again.
+/// Stops the checks of the calling thread while it waits in the kernel, or starts it again.
 pub fn look(on: bool) {
     with_timer(|timer| tick::set(timer, on));
 }
@@ -101,7 +101,7 @@ struct Start {
     token: u64,
 }
 
-/// Ends the look at a thread however it ends: also by pthread_exit, which unwinds.
+/// Ends the checks of a thread however it ends: also by pthread_exit, which unwinds.
 struct Look;
 
 impl Drop for Look {

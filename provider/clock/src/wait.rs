@@ -15,11 +15,11 @@ use contract::clock::{WaitFd, NEVER, TICK_SIGNAL, WAKE_SIGNAL};
 thread_local! {
     /// The timeline has sent its signal.
     static WOKEN: Cell<bool> = const { Cell::new(false) };
-    /// The thread is in a wait that looks at `WOKEN`.
+    /// The thread is in a wait that checks `WOKEN`.
     static LOOKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Handles [`WAKE_SIGNAL`], whose arrival is what ends a `ppoll`. Other waits go on, unless it came
+/// Handles [`WAKE_SIGNAL`], whose arrival ends a `ppoll`. Other waits continue, unless it came
 /// for the program's alarm, whose handler says whether they do.
 pub extern "C-unwind" fn on_wake(_signal: c_int, _info: *mut libc::siginfo_t, context: *mut c_void) {
     WOKEN.set(true);
@@ -136,7 +136,7 @@ fn has_children() -> bool {
     }
 }
 
-/// Without a timeline a wait is a real one, and time goes on by as much if nothing else ends it.
+/// Without a timeline a wait is a real one, and time advances by its length if nothing else ends it.
 /// Where there is nothing to wait for, it is over at once.
 fn wait_alone(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> Result<usize, Interrupted> {
     // A watchdog over a child, as coreutils' timeout is one, rather than a way to sleep.
@@ -162,7 +162,7 @@ fn wait_alone(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> Res
     }
 }
 
-/// Waits until `fd` is ready for `events`. Goes on after handlers that restart their calls.
+/// Waits until `fd` is ready for `events`. Continues after handlers that restart their calls.
 pub fn wait_one(fd: c_int, events: i16, deadline: u64) -> Result<usize, Interrupted> {
     let mut fds = [libc::pollfd { fd, events, revents: 0 }];
     loop {

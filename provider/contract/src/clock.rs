@@ -9,7 +9,7 @@
 //! | symbol | type | what it does |
 //! |---|---|---|
 //! | `verbena_clock_attach` | [`Attach`] | the process's time now comes from this timeline |
-//! | `verbena_clock_detach` | [`Detach`] | the clock goes on alone from the timeline's last time |
+//! | `verbena_clock_detach` | [`Detach`] | the clock continues alone from the timeline's last time |
 //! | `verbena_clock_exempt` | [`Exempt`] | a library that must see the machine's time and plain system calls |
 //! | `verbena_clock_local_now` | [`LocalNow`] | the clock of this process, attached or not |
 //! | `verbena_clock_deliver_alarm` | [`DeliverAlarm`] | raises SIGALRM when the program's alarm is due |
@@ -41,7 +41,7 @@ pub const UNCOUNTED: u64 = NEVER - 1;
 
 /// Real-time signal that ends the real wait of a thread between [`Timeline::block`] and
 /// [`Timeline::unblock`]. The timeline sends it with `tgkill(pid, tid, WAKE_SIGNAL)` when the virtual
-/// deadline of the wait has come; early or needless ones do no harm. Outside such a wait it is
+/// deadline of the wait has passed; early or needless ones do no harm. Outside such a wait it is
 /// blocked or ignored, and one that comes just before the wait ends it at once (`ppoll` unblocks it).
 pub const WAKE_SIGNAL: c_int = 63;
 
@@ -77,9 +77,9 @@ pub struct ConnKey {
     pub kind: u32,
     /// 0.
     pub reserved: u32,
-    /// Who writes (see [`kind`]).
+    /// The writer (see [`kind`]).
     pub from: u64,
-    /// Who reads (see [`kind`]).
+    /// The reader (see [`kind`]).
     pub to: u64,
 }
 
@@ -106,7 +106,7 @@ pub const MAX_PLACES: usize = 8;
 pub struct Range {
     /// Its first address.
     pub first: u64,
-    /// The address behind it.
+    /// One past its last address.
     pub end: u64,
 }
 
@@ -189,12 +189,12 @@ pub struct Timeline {
 pub type Attach = unsafe extern "C" fn(table: *const Timeline, data: *mut c_void) -> c_int;
 
 /// `verbena_clock_detach()`: after it no function of the table is called, except by threads that are
-/// inside one. The clock goes on alone from the last time.
+/// inside one. The clock continues alone from the last time.
 pub type Detach = unsafe extern "C" fn();
 
 /// `verbena_clock_exempt(inside)`: the loaded library that contains this address gets the C
 /// library's own functions in place of this library's (its imports are patched), so that its
-/// time-outs, locks and pipes are the machine's; threads that it starts are not looked at. Returns
+/// time-outs, locks and pipes are the machine's; threads that it starts are not checked for spinning. Returns
 /// the number of imports that were patched, or -1. `rdtsc` instructions of such a library give the
 /// machine's counter. Call it when the library is loaded; `attach` does it, too.
 pub type Exempt = unsafe extern "C" fn(inside: *const c_void) -> c_int;

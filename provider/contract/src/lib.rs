@@ -1,6 +1,6 @@
 //! What is built and loaded apart and still has to agree: the provider, the command, the clock library and the model.
 //!
-//! | module | who |
+//! | module | shared by |
 //! |---|---|
 //! | [`clock`] | clock library, provider and model: whose time a program sees, and how bytes between programs carry it |
 //! | [`imports`] | clock library and provider: a function that one loaded library imports is replaced |

@@ -53,7 +53,7 @@ static CONSTRUCTOR: extern "C" fn() = {
 fn refused() -> Option<String> {
     let newer = std::ffi::CString::new(release::NEWER_SYMBOL).ok()?;
     let function: unsafe extern "C" fn(*const verbs_device_ops) = verbs_register_driver_34;
-    // SAFETY: zero is a valid value; the library is told where one of its functions lies, and its strings stay.
+    // SAFETY: zero is a valid value; the address is of one of the library's functions, and its strings stay.
     let (path, newer) = unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         if libc::dladdr(function as *const libc::c_void, &mut info) == 0 || info.dli_fname.is_null() {

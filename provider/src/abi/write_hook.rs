@@ -16,7 +16,7 @@ use super::private::{
 };
 use contract::imports::Library;
 
-/// Makes a completion channel for the context behind a registration and returns its descriptor.
+/// Makes a completion channel for the context of a registration and returns its descriptor.
 pub type MakeChannel = fn(context: usize) -> Result<RawFd, c_int>;
 
 /// The command descriptors of open contexts: descriptor, what to call, with what.

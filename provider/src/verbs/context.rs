@@ -45,7 +45,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// The context behind the pointer that programs have.
+    /// The context of a pointer that programs have.
     ///
     /// # Safety
     /// `context` must be an open context of this provider.
@@ -73,7 +73,7 @@ impl Context {
 /// `ibv_close_device`.
 ///
 /// # Safety
-/// Called by libibverbs with an open context that nobody uses any more.
+/// Called by libibverbs with an open context that is no longer in use.
 pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
     // Nothing here may unwind into C.
     let freed: Result<()> = std::panic::catch_unwind(|| {

@@ -28,7 +28,7 @@ pub struct Cq {
 }
 
 impl Cq {
-    /// The object behind the pointer that programs have.
+    /// The object of a pointer that programs have.
     ///
     /// # Safety
     /// `cq` must be a live completion queue of this provider.

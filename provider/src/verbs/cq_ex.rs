@@ -30,7 +30,7 @@ const SUPPORTED: u32 = ibv_create_cq_wc_flags::IBV_WC_EX_WITH_BYTE_LEN.0
     | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_DLID_PATH_BITS.0
     | STAMPED;
 
-/// The completion that a program looks at.
+/// The current completion of an extended poll.
 #[derive(Default)]
 pub struct Cursor {
     wc: UnsafeCell<Option<Wc>>,
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn create_cq_ex(
             let stamped = attr.wc_flags & u64::from(STAMPED) != 0;
             Cq::create(context, attr.cqe, attr.channel, attr.comp_vector, stamped)
         }?;
-        // SAFETY: a fresh queue that nobody else knows yet.
+        // SAFETY: a fresh queue that no other code has seen yet.
         let cq = unsafe { &mut *cq };
         cq.cursor.single_threaded = single_threaded;
         cq.cursor.generation = fork::generation();

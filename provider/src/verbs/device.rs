@@ -168,7 +168,7 @@ fn port_attributes(device: &Device, info: &PortInfo) -> ibv_port_attr {
     attr.port_cap_flags = PORT_CAPABILITIES;
     attr.max_msg_sz = MAX_MESSAGE;
     attr.max_vl_num = 1;
-    // No `bad_pkey_cntr`: nobody on these nets can send another P_Key than the one.
+    // No `bad_pkey_cntr`: these nets have one P_Key.
     attr.qkey_viol_cntr = info.counter("RX_QKEY_ERRORS") as u32;
     (attr.active_width, attr.active_speed) = width_and_speed(info.speed_mbps);
     attr.link_layer = LINK_LAYER_ETHERNET;

@@ -27,7 +27,7 @@ fn pipe(flags: i32) -> Result<(OwnedFd, OwnedFd)> {
     if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC | flags) } != 0 {
         return Err(Errno::last());
     }
-    // SAFETY: two fresh descriptors, owned by nobody else.
+    // SAFETY: two fresh descriptors, which have no other owner.
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 

@@ -1,8 +1,8 @@
-//! What a program that forks finds in the child: contexts that refuse everything.
+//! Contexts in a forked child: they refuse everything.
 //!
 //! The card belongs to the parent, whose rings and doorbells the child has mapped too. So the child
 //! of a fork gets operations that fail with EIO in every context that it inherited, and may open the
-//! device anew. Nothing changes for the parent, and the data path needs no check: the child's
+//! device again. Nothing changes for the parent, and the data path needs no check: the child's
 //! function pointers are exchanged. Objects whose functions the program calls without the context
 //! (`ibv_wr_*`, `ibv_start_poll`) compare [`generation`].
 #![allow(unsafe_code)]

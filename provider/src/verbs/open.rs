@@ -44,7 +44,7 @@ pub unsafe extern "C" fn alloc_context(
             (CStr::from_ptr((*device).name.as_ptr()), Path::new(OsStr::from_bytes(dir.to_bytes())))
         };
         match Context::open(name, dir) {
-            // SAFETY: a fresh context that nobody else knows yet.
+            // SAFETY: a fresh context that no other code has seen yet.
             Ok((context, async_fd)) => unsafe { Ok(finish(whole, context, async_fd)) },
             Err((errno, why)) => {
                 eprintln!("verbena: cannot open {}: {why}", name.to_string_lossy());

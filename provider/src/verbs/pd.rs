@@ -19,7 +19,7 @@ pub struct Pd {
 }
 
 impl Pd {
-    /// The object behind the pointer that programs have.
+    /// The object of a pointer that programs have.
     ///
     /// # Safety
     /// `pd` must be a live protection domain of this provider.

@@ -25,7 +25,7 @@ const _: () = {
     assert!(offset_of!(ibv_sge, lkey) == offset_of!(Sge, lkey));
 };
 
-/// More elements than any queue takes: the driver refuses so many, but the number can be trusted.
+/// More elements than any queue takes: the driver refuses such a list, but its length is no longer negative or absurd.
 const FAR_TOO_MANY: usize = 1 << 16;
 
 /// The card's opcode for each of `enum ibv_wr_opcode`.
@@ -196,7 +196,7 @@ fn refused(error: PostError) -> Errno {
     Errno(error.errno())
 }
 
-/// `ibv_post_send`: on an error the requests before `*bad_wr` are under way.
+/// `ibv_post_send`: on an error the requests before `*bad_wr` are posted.
 ///
 /// # Safety
 /// Called by a program with a live queue pair and a valid chain of work requests.

@@ -29,12 +29,12 @@ pub struct Qp {
     pub driver: Arc<card::Qp>,
     /// What programs see.
     pub verbs: verbs_qp,
-    /// The chain of `ibv_wr_*` calls under construction; owned by who holds the send queue's lock.
+    /// The chain of `ibv_wr_*` calls under construction; owned by the holder of the send queue's lock.
     pub builder: UnsafeCell<Builder>,
 }
 
 impl Qp {
-    /// The object behind the pointer that programs have.
+    /// The object of a pointer that programs have.
     ///
     /// # Safety
     /// `qp` must be a live queue pair of this provider.

@@ -25,7 +25,7 @@ const QP_RIGHTS: u8 = Access::LOCAL_WRITE.bits()
     | Access::REMOTE_ATOMIC.bits()
     | Access::MW_BIND.bits();
 
-/// The attributes that `mask` names; what it does not name may be garbage and is not looked at.
+/// The attributes that `mask` names; the others may be garbage and are not read.
 fn driver_attr(attr: &ibv_qp_attr, mask: AttrMask) -> Result<QpAttr> {
     let mut out = QpAttr::default();
     if mask.contains(AttrMask::STATE) {

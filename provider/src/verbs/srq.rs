@@ -23,7 +23,7 @@ pub struct Srq {
 }
 
 impl Srq {
-    /// The object behind the pointer that programs have.
+    /// The object of a pointer that programs have.
     ///
     /// # Safety
     /// `srq` must be a live shared receive queue of this provider.

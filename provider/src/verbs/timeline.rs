@@ -90,7 +90,7 @@ pub fn attach(device: &Arc<Device>) -> Result<(), String> {
     let clock = Box::into_raw(Box::new(clock));
     let free = CLOCK.compare_exchange(std::ptr::null_mut(), clock, Ordering::AcqRel, Ordering::Relaxed);
     if free.is_err() {
-        // SAFETY: made above, and given to nobody.
+        // SAFETY: made above, and not shared.
         let clock = unsafe { Box::from_raw(clock) };
         // Another thread may have been opening a card of this net, too.
         return match self::clock().is_some_and(|known| known.same(&clock)) {

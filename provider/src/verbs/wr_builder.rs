@@ -18,9 +18,9 @@ pub enum Parts {
     #[default]
     /// There is none.
     None,
-    /// In so many elements.
+    /// In this number of elements.
     Sges(usize),
-    /// In so many inline bytes.
+    /// In this number of inline bytes.
     Inline(usize),
 }
 

@@ -47,7 +47,7 @@ pub fn findings(card: &AnyCard) -> Vec<Finding> {
         say(
             true,
             "STATUS.resetting",
-            "is set: a reset is under way".into(),
+            "is set: a reset is in progress".into(),
             "wait; if it stays, the reset logic is stuck: check clocks and PLL locks, power-cycle the card",
         );
     }

@@ -88,7 +88,7 @@ impl Region {
             | Access::REMOTE_READ
             | Access::REMOTE_ATOMIC
             | Access::MW_BIND;
-        // A page behind it belongs to it too: a card whose addresses are a little off does no harm.
+        // One more page belongs to it: a card whose addresses are a little off does no harm.
         let mut pages = MmapOptions::new().len(len + 4096).map_anon()?;
         let addr = pages.as_mut_ptr();
         // SAFETY: the pages live as long as the region: fields are dropped in order, and the driver keeps
@@ -107,7 +107,7 @@ impl Region {
         driver::Sge { addr: self.addr(at), length: length as u32, lkey: self.mr.lkey() }
     }
 
-    /// The bytes, while no work request that writes to them is under way.
+    /// The bytes, while no work request that writes to them is outstanding.
     pub fn bytes(&mut self) -> &mut [u8] {
         fence(Ordering::Acquire);
         &mut self.pages

@@ -35,9 +35,9 @@ pub struct End {
 
 /// Two connected ends.
 pub struct Pair {
-    /// Who sends.
+    /// The sender.
     pub a: End,
-    /// Who receives.
+    /// The receiver.
     pub b: End,
     /// Memory of both.
     pub region: Region,

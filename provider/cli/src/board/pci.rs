@@ -6,7 +6,7 @@ use std::path::Path;
 /// The first bytes of configuration space; without privilege sysfs shows 64.
 pub struct ConfigSpace {
     bytes: Vec<u8>,
-    /// It is on a bus, whose BARs somebody has placed.
+    /// It is on a bus, where BARs have addresses.
     pub on_a_bus: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The admin queue, queues and one connection by hand: what the driver does, in single steps that each can
-//! be looked at. All memory is kept until the card was reset.
+//! The admin queue, queues and one connection by hand: what the driver does, in single steps that can
+//! be inspected. All memory is kept until the card has been reset.
 
 use std::time::{Duration, Instant};
 
@@ -167,7 +167,7 @@ pub struct Queues {
     pub context: QpContext,
 }
 
-/// What stands between "create it" and "it is there".
+/// Why there are no queues.
 pub enum NoQueues {
     /// No memory.
     Memory(CardError),

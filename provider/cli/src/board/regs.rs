@@ -19,10 +19,10 @@ pub struct RegsArgs {
     pub block: Option<String>,
     #[command(flatten)]
     pub device: DeviceArgs,
-    /// Print again what has changed, every so many seconds, until ended
+    /// Print again what has changed, at this interval, until ended
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
     pub watch: Option<f64>,
-    /// With --watch: end after so many looks
+    /// With --watch: end after this many rounds
     #[arg(long, value_name = "N", requires = "watch")]
     pub count: Option<u64>,
     /// Print JSON, which `verbena diff` compares
@@ -94,7 +94,7 @@ impl Cell {
                 format!("there is no register at {offset:#x} of BAR0 (verbena regs lists all)")
             })?;
             if offset % located.register.bytes != 0 {
-                bail!("{} has {} bytes: {offset:#x} lies within it", located.name, located.register.bytes);
+                bail!("{} has {} bytes: {offset:#x} is inside it", located.name, located.register.bytes);
             }
             return Ok(Cell { name: located.name, offset, register: located.register });
         }
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(Cell::named("EQ_CONSUMER[3]").unwrap().offset, 0x10c);
         assert_eq!(Cell::named("port1.LINK").unwrap().offset, 0x2000);
         assert_eq!(Cell::named("page3.SQ").unwrap().offset, 0x13000);
-        assert!(Cell::named("0x9").unwrap_err().to_string().contains("lies within it"));
+        assert!(Cell::named("0x9").unwrap_err().to_string().contains("is inside it"));
         assert!(Cell::named("0xf00").unwrap_err().to_string().contains("no register at 0xf00"));
         assert!(Cell::named("NOSUCH").is_err());
     }

@@ -16,10 +16,10 @@ use crate::output;
 pub struct TopArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
-    /// Seconds between two looks
+    /// Seconds between two rounds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     pub interval: f64,
-    /// End after so many looks
+    /// End after this many rounds
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
 }

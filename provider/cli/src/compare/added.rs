@@ -39,7 +39,7 @@ pub fn read(arguments: &[String]) -> Result<Vec<Added>> {
     Ok(all)
 }
 
-/// `FILE=LABEL`; without a label the file's name stands for it.
+/// `FILE=LABEL`; without a label it is the file's name.
 fn split(argument: &str) -> (&str, &str) {
     match argument.rsplit_once('=') {
         Some((path, label)) if !label.is_empty() && !label.contains('/') => (path, label),

@@ -104,7 +104,7 @@ impl Golden {
             .with_context(|| format!("--check: {} was not written by --save", path.display()))?;
         if golden.format != FORMAT {
             bail!(
-                "--check: {} is of format `{}`, not `{FORMAT}`: make it anew with --save",
+                "--check: {} is of format `{}`, not `{FORMAT}`: write it again with --save",
                 path.display(),
                 golden.format
             );

@@ -151,7 +151,7 @@ impl Plan {
         bar
     }
 
-    /// Runs every cell; a failed one is noted and the others go on.
+    /// Runs every cell; a failed one is reported and the others continue.
     pub fn run(&self, dir: &Path, bar: &ProgressBar) -> Result<(Vec<Done>, Vec<String>)> {
         let (mut done, mut failed) = (Vec::new(), Vec::new());
         let mut position = 0;

@@ -55,7 +55,7 @@ fn libibverbs() -> Finding {
     }
 }
 
-/// Whether a name stands among a library's strings.
+/// Whether a library has this name among its strings.
 fn has_symbol(library: &[u8], name: &str) -> bool {
     library.windows(name.len() + 2).any(|window| {
         window[0] == 0 && window[name.len() + 1] == 0 && &window[1..=name.len()] == name.as_bytes()

@@ -68,7 +68,7 @@ fn locked_memory() -> Finding {
     let name = "ulimit -l";
     let limit = rustix::process::getrlimit(Resource::Memlock).current;
     match limit {
-        // libibverbs itself warns from here down, and then goes on.
+        // libibverbs itself warns from here down, and then continues.
         Some(bytes) if bytes <= 32 << 10 => Finding::warn(
             name,
             format!("{bytes} bytes of locked memory"),

@@ -39,7 +39,7 @@ pub fn rehearse(action: impl FnOnce() -> Result<()>) -> Result<()> {
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Err(std::io::Error::last_os_error()).context("making a pipe");
     }
-    // SAFETY: pipe2() has just given us both descriptors, and nobody else.
+    // SAFETY: pipe2() has just given us both descriptors, which have no other owner.
     let (mut reader, mut writer) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
     // SAFETY: the launcher has one thread, so the child may do anything.
     match unsafe { libc::fork() } {

@@ -221,7 +221,7 @@ fn same_addresses() -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with the variable is said here, where somebody reads it.
+/// A mistake in the variable is reported here, where its user reads it.
 fn check_patience() -> Result<()> {
     if let Some(text) = std::env::var_os(PATIENCE_VARIABLE) {
         read_patience(&text.to_string_lossy()).map_err(anyhow::Error::msg)?;

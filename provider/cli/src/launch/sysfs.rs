@@ -1,4 +1,4 @@
-//! What stands below `/sys/class/infiniband/NAME`, as the kernel writes it for a card with RoCE: for libibverbs,
+//! The files below `/sys/class/infiniband/NAME`, as the kernel writes them for a card with RoCE: for libibverbs,
 //! `ibstat`, `ibstatus`, UCX, and scripts.
 
 use std::fs;
@@ -112,7 +112,7 @@ pub fn write_port(dir: &Path, port: &SlotPort) -> Result<()> {
             true => link(Path::new(UNREADABLE), &kind)?,
             false => put(&kind, "RoCE v2")?,
         }
-        // Empty: there is no network interface behind the port.
+        // Empty: the port has no network interface.
         put_raw(&dir.join(format!("gid_attrs/ndevs/{index}")), "")?;
     }
     Ok(())

@@ -108,7 +108,7 @@ fn start_holder(hold: &OwnedFd) -> Result<u32> {
 }
 
 fn end_holder(pid: i32) {
-    // The number may belong to somebody else by now.
+    // The number may belong to another process by now.
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     if !command.split(|&byte| byte == 0).any(|word| word == b"hold") {
         return;

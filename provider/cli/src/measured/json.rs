@@ -2,7 +2,7 @@
 //!
 //! perftest 4.5 writes keys and words without quotation marks and commas before closing braces;
 //! since its change "Make output JSON standard" it is JSON. Both put one pair on a line, so what is
-//! not JSON is read by lines. A file holds one size only: perftest writes it anew for each.
+//! not JSON is read by lines. A file holds one size only: perftest rewrites it for each.
 
 use anyhow::{bail, Result};
 use serde_json::{Map, Value};

@@ -89,13 +89,13 @@ pub enum Setting {
     Mtu,
     /// Bytes that travel inside the WQE.
     Inline,
-    /// WQEs under way at a time.
+    /// Outstanding WQEs.
     TxDepth,
     /// Receive WQEs posted ahead.
     RxDepth,
-    /// One completion for so many messages.
+    /// Messages for each completion.
     CqModeration,
-    /// READs under way at a time.
+    /// Outstanding READs.
     OutstandingReads,
     /// Posts by the newer calls (`ibv_wr_*`).
     WrApi,

@@ -14,7 +14,7 @@ use anyhow::{bail, Context, Result};
 
 /// Starts this binary in a session of its own, without terminal and without
 /// any descriptor of ours but `keep`. Its stderr is a pipe, so that an early
-/// failure can be told.
+/// failure can be reported.
 pub fn spawn(arguments: &[String], keep: Option<BorrowedFd<'_>>) -> Result<Child> {
     let keep = keep.map(|fd| fd.as_raw_fd());
     let mut command = Command::new("/proc/self/exe");
@@ -59,7 +59,7 @@ pub fn inherited(fd: RawFd) -> Result<File> {
     if fd < 3 || unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
         bail!("descriptor {fd} is not open");
     }
-    // SAFETY: open, as just seen, and named by nobody else in this process.
+    // SAFETY: open, as just seen, and without another owner in this process.
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
@@ -78,13 +78,13 @@ pub fn orphan() -> Result<()> {
     match unsafe { libc::fork() } {
         -1 => Err(std::io::Error::last_os_error()).context("starting a process"),
         0 => Ok(()),
-        // SAFETY: ends the first process; the child goes on.
+        // SAFETY: ends the first process; the child continues.
         _ => unsafe { libc::_exit(0) },
     }
 }
 
 /// Opens a file to read and write, and closes it; `None` if that takes longer than `limit`. Done by a process of
-/// its own: who waits in the kernel for a device cannot even be killed.
+/// its own: a process that waits in the kernel for a device cannot even be killed.
 pub fn try_open(path: &Path, limit: Duration) -> std::io::Result<Option<()>> {
     let until = Instant::now() + limit;
     let path = CString::new(path.as_os_str().as_bytes())?;
@@ -93,7 +93,7 @@ pub fn try_open(path: &Path, limit: Duration) -> std::io::Result<Option<()>> {
         -1 => return Err(std::io::Error::last_os_error()),
         // SAFETY: a C string; `errno` is the child's own. An errno fits an exit status.
         0 => unsafe {
-            // Nobody who reads what we print must wait for it.
+            // A reader of our output must not wait for it.
             (0..=2).for_each(|fd| {
                 libc::close(fd);
             });

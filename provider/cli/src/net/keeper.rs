@@ -146,7 +146,7 @@ fn sweep(directory: &Path) {
     let (sockets, rest): (Vec<_>, Vec<_>) =
         files.partition(|path| path.extension().is_some_and(|e| e == "sock"));
     for socket in sockets {
-        // Where somebody listens, this is refused for being a socket of another type, and wakes nobody.
+        // A listening socket refuses this, being of another type, and its owner is not woken.
         let error = UnixStream::connect(&socket).err();
         if error.is_some_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
             let _ = fs::remove_file(&socket);
@@ -227,7 +227,7 @@ fn check_wanted(net: &Net, wanted: &CardArgs, info: &NetInfo) -> Result<()> {
     )
 }
 
-/// `verbena keeper`: serves the net until nobody holds it.
+/// `verbena keeper`: serves the net while a program holds it.
 pub fn keeper(args: KeeperArgs) -> Result<u8> {
     daemon::orphan()?;
     let net = Net::named(&args.net)?;
@@ -280,7 +280,7 @@ fn profile(card: &str, clock: Clock) -> Result<Option<Profile>> {
     }
 }
 
-/// Removes what was noted about the net, unless it is running again already.
+/// Removes the files of the net, unless it is running again already.
 fn tidy(net: &Net) {
     let Ok(_alone) = lock(net) else {
         return;

@@ -1,4 +1,4 @@
-//! `verbena serve`: cards of a net as PCI functions behind UNIX sockets (vfio-user).
+//! `verbena serve`: cards of a net as PCI functions at UNIX sockets (vfio-user).
 
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
@@ -52,7 +52,7 @@ pub fn serve(args: ServeArgs) -> Result<u8> {
         let thread = std::thread::Builder::new().name(format!("verbena-serve{index}")).spawn(move || {
             let say = |line: &str| eprintln!("verbena: card {index} ({}): {line}", at.display());
             if let Err(error) = model::serve::serve(&card, &accepting, mode, &say) {
-                say(&format!("nobody is listened to any more: {error}"));
+                say(&format!("no longer listening: {error}"));
             }
         })?;
         served.push((path, listener, thread));
@@ -89,7 +89,7 @@ fn remove_stale(path: &Path) -> Result<()> {
     match UnixStream::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path)
             .with_context(|| format!("removing the stale socket {}", path.display())),
-        _ => bail!("somebody is serving at {} already: choose another path", path.display()),
+        _ => bail!("another process is serving at {} already: choose another path", path.display()),
     }
 }
 

@@ -44,7 +44,7 @@ const LISTEN_TIME: Duration = Duration::from_secs(20);
 const PARTING_TIME: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(200);
 
-/// Options of `verbena perftest`; those behind TEST are perftest's own.
+/// Options of `verbena perftest`; those after TEST are perftest's own.
 #[derive(Args)]
 pub struct PerftestArgs {
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub struct PerftestArgs {
     /// Directory for results.csv and plot.svg (default ./verbena-results/TEST-...)
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Give up when no new result comes for so long
+    /// Give up when no new result comes for this long
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
     /// The perftest program, such as ib_write_bw
@@ -67,7 +67,7 @@ pub struct PerftestArgs {
     options: Vec<String>,
 }
 
-/// How the two sides came to their end.
+/// How the two sides ended.
 enum Outcome {
     Done,
     Interrupted(i32),
@@ -231,7 +231,7 @@ impl Run<'_> {
         self.judge(client, server)
     }
 
-    /// Both sides are ending: were they content?
+    /// Both sides are ending: did they succeed?
     fn judge(&self, client: &mut Side, server: &mut Side) -> Result<Outcome> {
         let ended = |side: &mut Side, name: &str| -> Result<ExitStatus> {
             side.wait(PARTING_TIME)?.ok_or_else(|| {
@@ -255,7 +255,7 @@ impl Run<'_> {
         let status = ended(server, "server")?;
         if !status.success() {
             bail!(
-                "the server of {} failed ({status}), though the client was content; {}",
+                "the server of {} failed ({status}), though the client succeeded; {}",
                 self.args.test,
                 server.last_words()
             );

@@ -6,7 +6,7 @@ use super::settings::Settings;
 use super::table::Table;
 use crate::plot::{picture, Chart, Line};
 
-/// The columns that are drawn. The typical latency stands for the average where both are there.
+/// The columns that are drawn. Of typical and average latency the typical one is enough.
 const COLUMNS: [&str; 6] = ["BW peak", "BW average", "t_min", "t_typical", "t_avg", "99%"];
 
 /// The SVG text, or nothing when the table has nothing to plot.

@@ -5,13 +5,13 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use anyhow::{Context, Result};
 
-/// A port that nobody uses.
+/// An unused port.
 pub fn free() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).context("finding a TCP port")?;
     Ok(listener.local_addr().context("finding a TCP port")?.port())
 }
 
-/// True once somebody listens there. Read from the table: to connect would
+/// True once a process listens there. Read from the table: a connection would
 /// take the one connection that perftest's server accepts.
 pub fn is_listening(port: u16) -> bool {
     ["/proc/net/tcp", "/proc/net/tcp6"]

@@ -15,7 +15,7 @@ pub fn open() -> io::Result<(File, Stdio)> {
     if unsafe { libc::openpty(&mut ours, &mut theirs, name, settings, size) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just opened, and named by nobody else.
+    // SAFETY: just opened, and without another owner.
     let (ours, owned) = unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
     // SAFETY: `termios` is plain data that tcgetattr() fills in; the descriptors
     // are open. Raw mode: no carriage returns are added.

@@ -106,7 +106,7 @@ impl Side {
 
     /// Its last lines, indented for an error message.
     pub fn last_words(&self) -> String {
-        // The readers may be a moment behind the end of the process.
+        // The readers may see the end of the process a moment late.
         thread::sleep(2 * POLL);
         let lines = self.log.tail(12);
         if lines.is_empty() {

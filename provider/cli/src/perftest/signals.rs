@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives: noted, so that both sides can be ended in order.
+//! Ctrl-C and its relatives: kept for later, so that both sides can be ended in order.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicI32, Ordering};

@@ -11,7 +11,7 @@ use super::messages::{is_forward, Message, Pattern};
 
 /// Number of parts: the phases, [`WAITING`] and [`PROGRAM`].
 pub const PARTS: usize = Phase::COUNT + 2;
-/// Part: nothing was busy with the message (it waited behind others, or a phase is not traced).
+/// Part: nothing was busy with the message (it waited for others, or a phase is not traced).
 pub const WAITING: usize = Phase::COUNT;
 /// Part: the program's own time, until its next post.
 pub const PROGRAM: usize = Phase::COUNT + 1;

@@ -67,9 +67,9 @@ impl Phase {
 /// One record: something was busy with a message for some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Begin, in picoseconds of simulated time.
+    /// Start, in picoseconds of simulated time.
     pub start: u64,
-    /// End; never before the begin.
+    /// End; never before the start.
     pub end: u64,
     /// What was done.
     pub phase: Phase,
@@ -135,7 +135,7 @@ pub enum TraceError {
     #[error("its header says records of {0} bytes; they have at least {RECORD}")]
     RecordSize(u32),
     /// Time goes backwards within a record.
-    #[error("record {0} ends at {2} ps, before its begin at {1} ps: the file is damaged")]
+    #[error("record {0} ends at {2} ps, before its start at {1} ps: the file is damaged")]
     Backwards(usize, u64, u64),
 }
 

@@ -17,15 +17,15 @@ pub struct Message {
     pub process: u32,
     /// Payload bytes.
     pub bytes: u32,
-    /// Begin of its first span (the post), ps.
+    /// Start of its first span (the post), in picoseconds.
     pub start: u64,
-    /// End of its last span (the poll that reaped its completion, if it had one), ps.
+    /// End of its last span (the poll that reaped its completion, if it had one), in picoseconds.
     pub end: u64,
-    /// By begin.
+    /// By start.
     pub spans: Vec<Span>,
 }
 
-/// All messages, by begin.
+/// All messages, by start.
 pub fn messages(trace: &Trace) -> Vec<Message> {
     let mut gathered: BTreeMap<(u8, u32, u32), Vec<Span>> = BTreeMap::new();
     for span in &trace.spans {
@@ -52,7 +52,7 @@ fn message((card, qpn, number): (u8, u32, u32), mut spans: Vec<Span>) -> Message
     }
 }
 
-/// Messages of each size, by begin.
+/// Messages of each size, by start.
 pub fn by_size(messages: Vec<Message>) -> BTreeMap<u32, Vec<Message>> {
     let mut sizes: BTreeMap<u32, Vec<Message>> = BTreeMap::new();
     for message in messages {
@@ -78,7 +78,7 @@ pub enum Pattern {
     PingPong,
     /// One program, which waits for each, as in `ib_read_lat`: latency is the whole round trip.
     OneAtATime,
-    /// Several under way at once.
+    /// Several outstanding at once.
     Pipelined,
 }
 

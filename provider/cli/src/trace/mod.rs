@@ -29,7 +29,7 @@ use super::measured::{self, Measurement};
 use super::perftest::signals;
 use crate::args::Clock;
 
-/// Options of `verbena trace`; those behind TEST are perftest's own.
+/// Options of `verbena trace`; those after TEST are perftest's own.
 #[derive(Args)]
 pub struct TraceArgs {
     /// Directory for what is written (default ./verbena-trace)

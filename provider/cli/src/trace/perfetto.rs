@@ -153,7 +153,7 @@ fn slice(span: &Span, pid: u32, tid: u32) -> Value {
 }
 
 fn flow(span: &Span, pid: u32, tid: u32, id: u64, ph: &str) -> Value {
-    // At the slice's begin, which lies within it also when it is empty.
+    // At the start of the slice, which is inside it even when it is empty.
     let mut event = json!({"ph": ph, "name": "message", "cat": "message", "id": id, "pid": pid, "tid": tid, "ts": us(span.start)});
     if ph == "f" {
         event["bp"] = json!("e");

@@ -81,7 +81,7 @@ pub unsafe fn effect(registers: &[i64; 23]) -> Effect {
 
 impl Reader<'_> {
     fn byte(&mut self) -> u8 {
-        // SAFETY: reads on only as far as the instruction goes, which is about to be executed.
+        // SAFETY: reads no further than the instruction, which is about to be executed.
         let byte = unsafe { *(self.at as *const u8) };
         self.at += 1;
         byte

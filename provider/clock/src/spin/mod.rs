@@ -1,11 +1,11 @@
-//! Finds out that the program spins on memory, and lets virtual time go on to the next write.
+//! Finds out that the program spins on memory, and advances virtual time to the next write.
 //!
-//! A timer of the machine looks at each thread now and then ([`tick`]). If the thread has called
-//! nothing since the last look, it is stepped through its next instructions ([`step`]), which are
+//! A timer of the machine checks each thread now and then ([`tick`]). If the thread has called
+//! nothing since the last check, it is stepped through its next instructions ([`step`]), which are
 //! decoded just as far as to know what they write ([`decode`]). A thread that comes to the same
 //! place with the same registers and has written nothing new can only do the same again, until
-//! somebody else writes to its memory. That is a proof, not a guess: when the look came, and how fast the
-//! machine is, make no difference to the virtual time at which the program goes on.
+//! another thread writes to its memory. That is a proof, not a guess: when the check came, and how fast the
+//! machine is, make no difference to the virtual time at which the program continues.
 
 mod decode;
 mod step;

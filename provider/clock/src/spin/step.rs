@@ -1,4 +1,4 @@
-//! The proof that a thread can only go on doing the same.
+//! The proof that a thread can only repeat itself.
 #![allow(unsafe_code)]
 
 use contract::clock as abi;
@@ -33,7 +33,7 @@ pub enum Verdict {
 
 type State = [i64; REGISTERS];
 
-/// A proof under way.
+/// A running proof.
 ///
 /// The state is compared with a remembered one, which is renewed after 16, 64, 256 steps (Brent's way
 /// to find a cycle, with larger factors since the loops are short). If it comes back and nothing was written since, the thread spins. If something
@@ -186,7 +186,7 @@ impl Places {
     fn contents(&self) -> [u64; MAX_PLACES] {
         let mut contents = [0; MAX_PLACES];
         for (place, content) in self.all().iter().zip(&mut contents) {
-            // SAFETY: the thread has just written so many bytes there itself.
+            // SAFETY: the thread has just written this number of bytes there itself.
             unsafe {
                 std::ptr::copy_nonoverlapping(place.at as *const u8, (&raw mut *content).cast(), place.bytes)
             };

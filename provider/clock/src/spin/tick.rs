@@ -1,4 +1,4 @@
-//! The look at a thread: the timer, the two signal handlers, and how often it is worth a proof.
+//! The check of a thread: the timer, the two signal handlers, and how often a proof is worth its cost.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -9,24 +9,24 @@ use crate::sys::{self, sys};
 use crate::{exempt, signals, threads, timeline};
 use contract::clock::TICK_SIGNAL;
 
-/// Real time between two looks at a thread, in nanoseconds.
+/// Real time between two checks of a thread, in nanoseconds.
 const PERIOD_NS: i64 = 50_000;
 
-/// The same for a thread that was found to spin not long ago, which does little else. The next look comes after
-/// twice the time, and so on, so many times: a look takes as long.
+/// The same for a thread that was recently found to spin, which does little else. The next check comes after
+/// twice the time, and so on, `EAGER_DOUBLED` times: a check takes as long.
 const EAGER_NS: i64 = 10_000;
 const EAGER_DOUBLED: u32 = 3;
 
-/// While a thread does things between the looks, each comes after twice the time, up to so many times.
+/// While a thread does things between the checks, each comes after twice the time, up to this many times.
 const CALM: u32 = 5;
 
-/// The time after which a look comes that nobody has asked for.
+/// The time after which a check comes by itself, in nanoseconds.
 const RESERVE_NS: i64 = 20_000_000;
 
-/// So many looks after it was found to spin it no longer counts as such a thread.
+/// This many checks after it was found to spin it no longer counts as such a thread.
 const EAGER_LOOKS: u32 = 50;
 
-/// After a failed proof so many looks are left out, then twice as many, up to the second number:
+/// After a failed proof this many checks are left out, then twice as many, up to the second number:
 /// a program that computes for long loses little by it.
 const PAUSE: (u32, u32) = (4, 256);
 
@@ -34,7 +34,7 @@ const PAUSE: (u32, u32) = (4, 256);
 /// microseconds, and most loops that wait are short.
 const STEPS: (u32, u32) = (64, 4);
 
-/// How time goes on for a thread that spins on what another thread of its process may write, in picoseconds.
+/// How far time advances for a thread that spins on what another thread of its process may write, in picoseconds.
 const SEVERAL_PS: u64 = 1_000_000;
 
 /// A SIGTRAP after one instruction.
@@ -46,20 +46,20 @@ const SIGEV_THREAD_ID: c_int = 4;
 const TRAP_FLAG: i64 = 0x100;
 
 struct Look {
-    /// What the program had done at the last look.
+    /// What the program had done at the last check.
     done: Cell<u64>,
-    /// Looks to leave out, and how many after the next failure.
+    /// Checks to leave out, and how many after the next failure.
     left_out: Cell<u32>,
     pause: Cell<u32>,
-    /// A proof is under way: this one.
+    /// A proof is running: this one.
     proves: Cell<bool>,
     proof: RefCell<Proof>,
-    /// Instructions of the next proof, and of the first one after a deed: more, where a longer loop was found.
+    /// Instructions of the next proof, and of the first one after the program has done something: more, where a longer loop was found.
     steps: Cell<u32>,
     first_steps: Cell<u32>,
-    /// Looks that are still to be eager.
+    /// Eager checks that are left.
     eager: Cell<u32>,
-    /// Looks in a row at which the thread had done something.
+    /// Checks in a row at which the thread had done something.
     calm: Cell<u32>,
 }
 
@@ -102,8 +102,8 @@ pub fn set(timer: c_int, on: bool) {
     }
 }
 
-/// The next look is in `ns`. Each look asks for the next one: a timer that ran by itself could leave
-/// a slow machine no time for anything else. It only does as a reserve, if a look is lost.
+/// The next check is in `ns`. Each check asks for the next one: a timer that ran by itself could leave
+/// a slow machine no time for anything else. It only does as a reserve, if a check is lost.
 fn start(timer: c_int, ns: i64) {
     set_times(timer, ns, RESERVE_NS);
 }
@@ -127,7 +127,7 @@ fn done() -> Option<u64> {
 }
 
 impl Look {
-    /// Asks for the next look.
+    /// Asks for the next check.
     fn again(&self) {
         let eager = self.eager.get();
         self.eager.set(eager.saturating_sub(1));
@@ -184,7 +184,7 @@ pub extern "C-unwind" fn on_tick(_signal: c_int, _info: *mut libc::siginfo_t, co
     sys::set_errno(errno);
 }
 
-/// Handles SIGTRAP: ours while a proof is under way.
+/// Handles SIGTRAP: ours while a proof is running.
 pub extern "C-unwind" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a valid siginfo and ucontext, which nothing else refers to.
     let (code, frame) = unsafe { ((*info).si_code, &mut *context.cast::<libc::ucontext_t>()) };
@@ -201,7 +201,7 @@ pub extern "C-unwind" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, cont
     sys::set_errno(errno);
 }
 
-/// Looks at the instruction that the thread is about to execute.
+/// Examines the instruction that the thread is about to execute.
 fn advance(look: &Look, registers: &mut [i64; 23]) {
     registers[libc::REG_EFL as usize] &= !TRAP_FLAG;
     let disturbed =
@@ -223,7 +223,7 @@ fn advance(look: &Look, registers: &mut [i64; 23]) {
             } else {
                 timeline::memory_wait(&look.proof.borrow().places());
             }
-            // If it goes on to spin, that is no new deed.
+            // Continuing to spin is nothing new.
             look.done.set(done().unwrap_or(0));
         }
     }

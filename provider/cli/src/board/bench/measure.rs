@@ -12,8 +12,8 @@ use super::SizeRow;
 use crate::board::device::AnyCard;
 use crate::board::pair::{Pair, DEPTH};
 
-/// Largest sum of messages under way when bandwidth is measured.
-const UNDER_WAY: usize = 1 << 20;
+/// Most outstanding bytes when bandwidth is measured.
+const OUTSTANDING: usize = 1 << 20;
 /// Messages that one doorbell announces when the rate is measured.
 const CHAIN: usize = 16;
 
@@ -110,7 +110,7 @@ pub fn size(device: &Arc<Device<AnyCard>>, bytes: usize, time: Duration) -> Resu
 
 /// Many at a time; MB a second.
 fn stream(pair: &Pair, opcode: WqeOpcode, bytes: usize, place: usize, time: Duration) -> Result<f64> {
-    let window = (UNDER_WAY / bytes).clamp(2, DEPTH as usize / 2);
+    let window = (OUTSTANDING / bytes).clamp(2, DEPTH as usize / 2);
     let sges = [pair.region.sge(0, bytes)];
     let wr = pair.wr(opcode, &sges, place);
     let start = Instant::now();
@@ -137,7 +137,7 @@ pub fn rate(device: &Arc<Device<AnyCard>>, qps: usize, time: Duration) -> Result
     let pairs: Vec<Pair> = (0..qps).map(|_| Pair::new(device, QpType::RC, 1, 4096)).collect::<Result<_>>()?;
     let start = Instant::now();
     let mut messages = 0u64;
-    // Each QP has a chain under way while the others are served.
+    // Each QP has an outstanding chain while the others are served.
     let mut waiting = vec![false; qps];
     loop {
         for (pair, waiting) in pairs.iter().zip(&mut waiting) {

@@ -56,7 +56,7 @@ fn differs_by_nature(at: u32) -> bool {
     rest == port::MAC || (port::TX_PACKETS..port::GID_TABLE).contains(&rest) || is_gid(at)
 }
 
-/// Whether a word of a GID stands there.
+/// Whether a word of a GID is there.
 pub fn is_gid(at: u32) -> bool {
     let rest = at.wrapping_sub(port::PORT_BASE) % port::PORT_BYTES;
     (port::PORT_BASE..port::PORT_BASE + regs::PORTS * port::PORT_BYTES).contains(&at)

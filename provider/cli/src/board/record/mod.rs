@@ -7,7 +7,7 @@
 //! | file | one idea |
 //! |---|---|
 //! | `line` | one event as a line of text |
-//! | `rings` | where the queues lie, and what is new in them |
+//! | `rings` | where the queues are, and what is new in them ||
 //! | `recorder` | a card that notes what is done with another |
 //! | `translate` | addresses and numbers of the record as those of the model |
 //! | `compare` | what differs between two entries, by field |

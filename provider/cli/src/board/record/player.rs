@@ -30,7 +30,7 @@ pub struct Player {
     known: Translation,
     /// What the model has written and the record has not shown yet.
     pending: Vec<Line>,
-    /// Opcodes of commands under way, by index.
+    /// Opcodes of outstanding commands, by index.
     opcodes: HashMap<u32, AdminOpcode>,
     /// Words of GIDs that were read: of the record and of the model.
     gids: HashMap<u32, (u32, u32)>,
@@ -193,7 +193,7 @@ impl Player {
         let written = self.memory.write(self.rings.command_at(index), command.as_bytes())
             && (input.is_empty() || self.memory.write(command.in_iova(), &input));
         if !written {
-            bail!("the command or its mailbox lies outside the memory of the record");
+            bail!("the command or its mailbox is outside the memory of the record");
         }
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Player {
     fn post(&self, line: &Line, bytes: &[u8]) -> Result<()> {
         let at = self.rings.slot(line).context("a work request of a queue that was not created")?;
         if !self.memory.write(at, bytes) {
-            bail!("the queue lies outside the memory of the record");
+            bail!("the queue is outside the memory of the record");
         }
         Ok(())
     }

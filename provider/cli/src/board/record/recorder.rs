@@ -87,7 +87,7 @@ impl Recorder {
         failed.context("writing the record")
     }
 
-    /// An access whose order counts: nobody else has one meanwhile.
+    /// An access whose order counts: there is one at a time.
     fn access<R>(&self, before: impl FnOnce(&mut State), access: impl FnOnce() -> (R, Option<Line>)) -> R {
         let mut state = self.state();
         before(&mut state);

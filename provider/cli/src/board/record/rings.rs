@@ -1,4 +1,4 @@
-//! Where the queues of a function lie, as its commands say, and what is new in them.
+//! Where the queues of a function are, as its commands say, and what is new in them.
 #![allow(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,7 +15,7 @@ pub struct Reachable {
     ranges: BTreeMap<u64, (usize, *mut u8)>,
 }
 
-// SAFETY: only addresses; who reads or writes says why it may.
+// SAFETY: only addresses; each access says why it may.
 unsafe impl Send for Reachable {}
 
 impl Reachable {
@@ -146,7 +146,7 @@ impl Rings {
         Vec::new()
     }
 
-    /// Where command `index` stands.
+    /// Where command `index` is.
     pub fn command_at(&self, index: u32) -> u64 {
         self.asq + u64::from(index & ((1 << self.log) - 1)) * Command::BYTES as u64
     }
@@ -205,7 +205,7 @@ impl Rings {
         self.sends.keys().copied().find(|qpn| qpn & 0xff_ffff == low).unwrap_or(low)
     }
 
-    /// Where block `index` of a send queue stands; likewise of receive queues.
+    /// Where block `index` of a send queue is; likewise of receive queues.
     pub fn slot(&self, line: &Line) -> Option<u64> {
         match line {
             Line::Wqe { qpn, index, .. } => Some(self.sends.get(qpn)?.address(*index)),
@@ -263,7 +263,7 @@ impl Rings {
         Some(index >> log & 1 == 0)
     }
 
-    /// Entries that nobody will take because of their phase.
+    /// Entries that are never taken because of their phase.
     pub fn odd(&self, memory: &Reachable) -> Vec<Line> {
         let replies = self.replies.entry.gt(&0).then(|| self.replies.odd(memory)).flatten();
         let replies = replies.map(|(index, bytes)| Line::Reply { index, bytes, output: Vec::new() });

@@ -15,7 +15,7 @@ use crate::board::raw::{self, NoQueues, NoReply, Queues, Raw};
 pub struct SelftestArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
-    /// Go on after a failure
+    /// Continue after a failure
     #[arg(long)]
     pub keep_going: bool,
     /// Print JSON
@@ -99,7 +99,7 @@ impl Lab<'_> {
         let raw = self.raw.take();
         let kept = (std::mem::take(&mut self.kept), std::mem::take(&mut self.kept_memory));
         if (raw.is_some() || !kept.0.is_empty()) && raw::reset(self.card()).is_err() {
-            // The card may go on writing to it.
+            // The card may still write to it.
             std::mem::forget((raw, kept));
         }
     }
@@ -142,7 +142,7 @@ pub fn with_queues<T>(
     let result = step(lab, &queues);
     let destroyed = match (&result, lab.raw()) {
         (Ok(_), Ok(raw)) => queues.destroy(raw),
-        // What has failed stays as it is, to be looked at.
+        // What has failed stays as it is, for inspection.
         _ => Ok(()),
     };
     // The card may use the memory until it is reset.

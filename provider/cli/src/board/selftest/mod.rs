@@ -100,7 +100,7 @@ pub fn selftest(args: SelftestArgs) -> Result<u8> {
     } else if args.keep_going {
         say!("{failures} steps failed; mend the first one first");
     } else {
-        say!("stopped at the first failure (--keep-going goes on)");
+        say!("stopped at the first failure (--keep-going continues)");
     }
     opened.finish()?;
     Ok((failures > 0).into())

@@ -10,12 +10,12 @@ use super::lab::{driver_failed, failed, Check, Lab, Stop};
 use crate::board::pair::{Pair, QKEY};
 use crate::board::raw::PATIENCE;
 
-/// Where the sender's data stands in the region, and where the receiver's.
+/// Where the sender's data is in the region, and where the receiver's.
 const FROM: usize = 0;
 const TO: usize = 8192;
 /// Bytes of a message: several packets at every MTU but the largest.
 const BYTES: usize = 3000;
-/// A UD message fits one packet of any MTU; a GRH stands before it.
+/// A UD message fits one packet of any MTU; a GRH precedes it.
 const UD_BYTES: usize = 200;
 const GRH: usize = 40;
 /// Where atomics happen.
@@ -225,6 +225,6 @@ fn check_memory(pair: &mut Pair, opcode: WqeOpcode, bytes: usize, atomic: bool) 
     }
     match region[TO + bytes] {
         0 => Ok(()),
-        byte => Err(format!("the byte behind the message was written with {byte:#04x}")),
+        byte => Err(format!("the byte after the message was written with {byte:#04x}")),
     }
 }

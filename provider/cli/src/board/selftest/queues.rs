@@ -8,7 +8,7 @@ use crate::board::memory::Shared;
 use crate::board::probe::gid_bytes;
 use crate::board::raw::{Queues, PATIENCE};
 
-/// Waits for CQE 0 or 1 and looks at its phase.
+/// Waits for CQE 0 or 1 and checks its phase.
 fn cqe(lab: &Lab<'_>, queues: &Queues, index: usize, what: &str) -> Result<Cqe, Stop> {
     queues.wait_cqe(lab.card(), index).or_else(|bytes| {
         let at = queues.cqes.iova + (index * Cqe::BYTES) as u64;
