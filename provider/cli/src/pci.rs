@@ -140,6 +140,12 @@ pub fn list(args: ListArgs) -> Result<u8> {
     Ok(0)
 }
 
+/// PCI address of the first card on this machine.
+pub fn first_card() -> Option<String> {
+    let slots = Machine::this().slots().unwrap_or_default();
+    slots.into_iter().find(Slot::is_card).map(|slot| slot.address)
+}
+
 fn table(machine: &Machine, slots: &[Slot], all: bool) -> String {
     let cards = || slots.iter().filter(|slot| slot.is_card());
     let beside =

@@ -22,7 +22,7 @@ const DISCOVERY_TIME: Duration = Duration::from_secs(10);
 
 /// All checks of this file.
 pub fn checks() -> Vec<Finding> {
-    vec![namespaces(), overlay(), view(), netlink(), ib_core(), discovery()]
+    vec![namespaces(), view(), netlink(), ib_core(), discovery()]
 }
 
 fn is_root() -> bool {
@@ -54,19 +54,6 @@ fn namespaces() -> Finding {
              environment variables",
         ),
     }
-}
-
-fn overlay() -> Finding {
-    let name = "overlay";
-    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    if known.lines().any(|line| line.ends_with("\toverlay")) {
-        return Finding::ok(name, "the kernel has overlayfs");
-    }
-    Finding::warn(
-        name,
-        "the kernel has no overlayfs (or its module is not loaded)",
-        "modprobe overlay; without it /sys/class is rebuilt from bind mounts",
-    )
 }
 
 /// The very mounts of `verbena run`, in a process that ends at once.

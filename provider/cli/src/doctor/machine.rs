@@ -12,6 +12,7 @@ use rustix::process::Resource;
 use super::finding::Finding;
 use crate::net::keeper;
 use crate::net::runtime;
+use crate::pci;
 
 /// Size of a segment; sparse, so it takes memory only where it is used.
 const SEGMENT_BYTES: usize = 1 << 40;
@@ -98,7 +99,7 @@ fn vfio() -> Finding {
     let usable = Path::new("/dev/vfio/vfio").exists();
     let found =
         format!("{groups} IOMMU groups, /dev/vfio/vfio is {}", if usable { "there" } else { "missing" });
-    match (hardware(), groups > 0 && usable) {
+    match (pci::first_card(), groups > 0 && usable) {
         (None, _) => Finding::ok(name, format!("{found}; no card on PCI, and the model needs neither")),
         (Some(slot), true) => Finding::ok(name, format!("{found}; card at {slot}")),
         (Some(slot), false) => Finding::warn(
@@ -107,16 +108,6 @@ fn vfio() -> Finding {
             "boot with intel_iommu=on (or the BIOS's VT-d/AMD-Vi) and modprobe vfio-pci",
         ),
     }
-}
-
-/// PCI address of a real card.
-fn hardware() -> Option<String> {
-    let slots = fs::read_dir("/sys/bus/pci/devices").ok()?;
-    slots.flatten().find_map(|slot| {
-        let word = |name: &str| fs::read_to_string(slot.path().join(name)).ok();
-        let ours = word("vendor")?.trim() == "0x1bd4" && word("device")?.trim() == "0xf10a";
-        ours.then(|| slot.file_name().to_string_lossy().into_owned())
-    })
 }
 
 fn runtime_directory() -> Finding {

@@ -19,7 +19,7 @@ pub struct PartArgs {
 }
 
 /// Cards whose ids perftest 4.5 knows.
-#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq)]
 pub enum Known {
     /// ConnectX-4
     Cx4,
@@ -31,33 +31,26 @@ pub enum Known {
     Cx6,
 }
 
-impl Known {
-    fn id(self) -> u32 {
-        match self {
-            Known::Cx4 => 4115,
-            Known::Cx4lx => 4117,
-            Known::Cx5 => 4119,
-            Known::Cx6 => 4123,
-        }
-    }
-}
+/// Their names and ids.
+const KNOWN: [(Known, &str, u32); 4] = [
+    (Known::Cx4, "ConnectX-4", 4115),
+    (Known::Cx4lx, "ConnectX-4 Lx", 4117),
+    (Known::Cx5, "ConnectX-5", 4119),
+    (Known::Cx6, "ConnectX-6", 4123),
+];
 
 impl PartArgs {
     /// The presented id, if any: an option, or the variable set by the caller.
     pub fn presented(&self) -> Option<u32> {
-        self.part_id.or(self.present_as.map(Known::id)).or_else(|| parse_id(&env::var(VARIABLE).ok()?).ok())
+        let known = KNOWN.iter().find(|(known, ..)| Some(*known) == self.present_as).map(|(.., id)| *id);
+        self.part_id.or(known).or_else(|| parse_id(&env::var(VARIABLE).ok()?).ok())
     }
 }
 
 /// How the presented id is announced, on the terminal and in results.
 pub fn announcement(id: u32) -> String {
-    let name = match id {
-        4115 => "ConnectX-4 ",
-        4117 => "ConnectX-4 Lx ",
-        4119 => "ConnectX-5 ",
-        4123 => "ConnectX-6 ",
-        _ => "",
-    };
+    let known = KNOWN.iter().find(|(.., known)| *known == id);
+    let name = known.map_or(String::new(), |(_, name, _)| format!("{name} "));
     format!("the card presents itself as {name}(part id {id}): for perftest's inline feature")
 }
 

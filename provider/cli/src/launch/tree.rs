@@ -161,29 +161,19 @@ mod tests {
     }
 
     #[test]
-    fn has_what_libibverbs_reads() {
+    fn empty_gids_are_unreadable_and_the_driver_file_has_an_absolute_path() {
         let dir = written(2);
-        let read = |path: &str| fs::read_to_string(dir.path().join(path)).unwrap();
-        assert_eq!(read("sys/class/infiniband_verbs/abi_version"), "6\n");
-        assert_eq!(read("sys/class/infiniband_verbs/uverbs1/ibdev"), "verbena1\n");
-        assert_eq!(read("sys/class/infiniband_verbs/uverbs1/dev"), "1:3\n");
-        assert_eq!(read("sys/class/infiniband/verbena1/node_type"), "1: CA\n");
-        assert_eq!(
-            read("sys/class/infiniband/verbena1/ports/2/gids/1"),
-            "0000:0000:0000:0000:0000:ffff:c612:0102\n"
-        );
-        let port = "sys/class/infiniband/verbena0/ports/1";
-        assert_eq!(read(&format!("{port}/gid_attrs/types/1")), "RoCE v2\n");
-        let empty = fs::read_to_string(dir.path().join(port).join("gid_attrs/types/15")).unwrap_err();
+        let read = |path: &str| fs::read_to_string(dir.path().join(path));
+        let types = "sys/class/infiniband/verbena0/ports/1/gid_attrs/types";
+        assert_eq!(read(&format!("{types}/1")).unwrap(), "RoCE v2\n");
+        let empty = read(&format!("{types}/15")).unwrap_err();
         assert_eq!(empty.kind(), std::io::ErrorKind::InvalidInput, "as the kernel answers");
-        assert_eq!(read(&format!("{port}/rate")), "10 Gb/sec (1X QDR)\n");
-        assert_eq!(read(&format!("{port}/counters/port_xmit_data")), "0\n");
-        assert_eq!(read("sys/class/infiniband_verbs/uverbs0/device/vendor"), "0x1bd4\n");
-        assert_eq!(read("ibverbs.d/verbena.driver"), "driver /etc/libibverbs.d/verbena/libverbena\n");
         assert_eq!(
-            fs::read_link(dir.path().join("ibverbs.d/verbena/libverbena-rdmav34.so")).unwrap(),
-            Path::new("/opt/libverbena.so")
+            read("ibverbs.d/verbena.driver").unwrap(),
+            "driver /etc/libibverbs.d/verbena/libverbena\n"
         );
+        let library = fs::read_link(dir.path().join("ibverbs.d/verbena/libverbena-rdmav34.so")).unwrap();
+        assert_eq!(library, Path::new("/opt/libverbena.so"));
     }
 
     #[test]

@@ -83,20 +83,9 @@ fn measurement(info: &Pairs, results: &Pairs) -> Result<Measurement> {
         bail!("its results have no `MsgSize`: run perftest without --output");
     };
     let mut row = Row { bytes: bytes as u64, ..Row::default() };
-    let known = [
-        ("n_iterations", Figure::Iterations),
-        ("BW_peak", Figure::BwPeak),
-        ("BW_average", Figure::BwAverage),
-        ("MsgRate", Figure::MsgRate),
-        ("t_min", Figure::LatMin),
-        ("t_max", Figure::LatMax),
-        ("t_typical", Figure::LatTypical),
-        ("t_avg", Figure::LatAverage),
-        ("t_stdev", Figure::LatStdev),
-        ("percentile_99", Figure::Lat99),
-        ("percentile_99.9", Figure::Lat999),
-    ];
-    row.figures.extend(known.iter().filter_map(|(name, figure)| Some((*figure, number(name)?))));
+    row.figures.extend(
+        results.iter().filter_map(|(name, value)| Some((Figure::from_perftest(name)?, value.parse().ok()?))),
+    );
     if row.figures.is_empty() {
         bail!("its results have none of perftest's figures");
     }

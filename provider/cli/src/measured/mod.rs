@@ -71,6 +71,26 @@ impl Figure {
     }
 }
 
+impl Figure {
+    /// perftest's own word for it, in the titles of its table (`BW average`, without the unit) or in its JSON.
+    pub fn from_perftest(name: &str) -> Option<Figure> {
+        Some(match name.trim() {
+            "#iterations" | "n_iterations" => Figure::Iterations,
+            "BW peak" | "BW_peak" => Figure::BwPeak,
+            "BW average" | "BW_average" => Figure::BwAverage,
+            "MsgRate" => Figure::MsgRate,
+            "t_min" => Figure::LatMin,
+            "t_max" => Figure::LatMax,
+            "t_typical" => Figure::LatTypical,
+            "t_avg" => Figure::LatAverage,
+            "t_stdev" => Figure::LatStdev,
+            "99% percentile" | "percentile_99" => Figure::Lat99,
+            "99.9% percentile" | "percentile_99.9" => Figure::Lat999,
+            _ => return None,
+        })
+    }
+}
+
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -83,20 +83,7 @@ fn meaning(title: &str) -> Option<(Figure, f64)> {
         "cycles" => return None,
         _ => 1.0,
     };
-    let figure = match name.trim() {
-        "#iterations" => Figure::Iterations,
-        "BW peak" => Figure::BwPeak,
-        "BW average" => Figure::BwAverage,
-        "MsgRate" => Figure::MsgRate,
-        "t_min" => Figure::LatMin,
-        "t_max" => Figure::LatMax,
-        "t_typical" => Figure::LatTypical,
-        "t_avg" => Figure::LatAverage,
-        "t_stdev" => Figure::LatStdev,
-        "99% percentile" => Figure::Lat99,
-        "99.9% percentile" => Figure::Lat999,
-        _ => return None,
-    };
+    let figure = Figure::from_perftest(name)?;
     Some((figure, factor))
 }
 

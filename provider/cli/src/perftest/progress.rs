@@ -38,29 +38,23 @@ impl Progress {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.bar.set_style(self.style());
         }
-        match (self.rows, self.duration) {
-            (Some(all), _) => {
-                self.bar.set_length(all);
-                self.bar.set_position(rows as u64);
-            }
-            (None, Some(duration)) => {
-                self.bar.set_length(duration.as_secs());
-                let passed = self.start.elapsed().min(duration);
-                self.bar.set_position(passed.as_secs());
-            }
-            (None, None) => {}
+        let passed = || self.start.elapsed().as_secs();
+        let reached = self.rows.map(|all| (rows as u64, all));
+        if let Some((at, of)) = reached.or_else(|| self.duration.map(|all| (passed(), all.as_secs()))) {
+            self.bar.set_length(of);
+            self.bar.set_position(at.min(of));
         }
         self.bar.set_message(waiting_for.to_owned());
         self.bar.tick();
     }
 
     fn style(&self) -> ProgressStyle {
-        let template = match (self.rows, self.duration) {
-            (Some(_), _) => "{spinner} [{elapsed}] {bar:30} {pos}/{len} sizes, {msg}",
-            (None, Some(_)) => "{spinner} [{elapsed}] {bar:30} {pos}/{len} s, {msg}",
-            (None, None) => "{spinner} [{elapsed}] {msg}",
+        let unit = if self.rows.is_some() { "sizes" } else { "s" };
+        let template = match self.rows.is_some() || self.duration.is_some() {
+            true => format!("{{spinner}} [{{elapsed}}] {{bar:30}} {{pos}}/{{len}} {unit}, {{msg}}"),
+            false => "{spinner} [{elapsed}] {msg}".to_owned(),
         };
-        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
+        ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_spinner())
     }
 
     /// Prints a line of the result past the bar.

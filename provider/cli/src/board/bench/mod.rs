@@ -5,7 +5,6 @@
 
 mod measure;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{bail, Context, Result};
@@ -15,7 +14,6 @@ use fpga_regs::WqeOpcode;
 use serde::Serialize;
 
 use super::device::DeviceArgs;
-use crate::plot::{picture, Chart, Line};
 use measure::Latency;
 
 /// Options of `verbena bench`.
@@ -32,9 +30,6 @@ pub struct BenchArgs {
     /// Most QPs of the message rate
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub qps: usize,
-    /// Write an SVG plot
-    #[arg(long, value_name = "FILE")]
-    pub plot: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -113,47 +108,8 @@ pub fn bench(args: BenchArgs) -> Result<u8> {
         true => say!("{}", serde_json::to_string_pretty(&figures)?),
         false => print(&figures),
     }
-    if let Some(path) = &args.plot {
-        std::fs::write(path, plot(&figures)?).with_context(|| format!("writing {}", path.display()))?;
-        eprintln!("plot written to {}", path.display());
-    }
     opened.finish()?;
     Ok(0)
-}
-
-/// Latency and bandwidth by size, message rate by QPs, as SVG.
-fn plot(figures: &Figures) -> Result<String> {
-    let by_size = |value: fn(&SizeRow) -> f64| {
-        figures.sizes.iter().map(|row| (row.bytes as f64, value(row))).collect::<Vec<_>>()
-    };
-    let lines = |curves: Vec<(&str, Vec<(f64, f64)>)>| {
-        let line = |(color, (name, points)): (usize, (&str, _))| Line {
-            name: name.to_owned(),
-            color,
-            dashed: false,
-            points,
-        };
-        curves.into_iter().enumerate().map(line).collect::<Vec<_>>()
-    };
-    let chart = |x_title, y_title, bytes, curves| Chart {
-        title: y_title,
-        x_title,
-        y_title,
-        bytes,
-        level: None,
-        lines: lines(curves),
-    };
-    let latency =
-        vec![("WRITE", by_size(|row| row.write.median_us)), ("READ", by_size(|row| row.read.median_us))];
-    let bandwidth = vec![("WRITE", by_size(|row| row.write_mb_s)), ("READ", by_size(|row| row.read_mb_s))];
-    let rates = figures.rates.iter().map(|row| (row.qps as f64, row.mmsg_s)).collect();
-    let charts = [
-        chart("message size", "median latency [us]", true, latency),
-        chart("message size", "bandwidth [MB/s]", true, bandwidth),
-        chart("QPs", "message rate [Mmsg/s]", false, vec![("WRITE, 8 bytes inline", rates)]),
-    ];
-    let drawn = picture(&[format!("verbena bench: {}", figures.device)], &charts)?;
-    drawn.context("there is nothing to plot")
 }
 
 fn print(figures: &Figures) {

@@ -61,28 +61,21 @@ pub fn record(args: RecordArgs) -> Result<u8> {
     if args.file.is_dir() {
         bail!("{} is a directory: name a file to write", args.file.display());
     }
-    let file = Some(args.file.clone());
-    let code = match args.command {
-        Recorded::Probe(mut args) => {
-            args.device.record = file;
-            probe::probe(args)
-        }
-        Recorded::Regs(mut args) => {
-            args.device.record = file;
-            regs::regs(args)
-        }
-        Recorded::Poke(mut args) => {
-            args.device.record = file;
-            poke::poke(args)
-        }
-        Recorded::Selftest(mut args) => {
-            args.device.record = file;
-            selftest::selftest(args)
-        }
-        Recorded::Bench(mut args) => {
-            args.device.record = file;
-            bench::bench(args)
-        }
+    let mut command = args.command;
+    let device = match &mut command {
+        Recorded::Probe(args) => &mut args.device,
+        Recorded::Regs(args) => &mut args.device,
+        Recorded::Poke(args) => &mut args.device,
+        Recorded::Selftest(args) => &mut args.device,
+        Recorded::Bench(args) => &mut args.device,
+    };
+    device.record = Some(args.file.clone());
+    let code = match command {
+        Recorded::Probe(args) => probe::probe(args),
+        Recorded::Regs(args) => regs::regs(args),
+        Recorded::Poke(args) => poke::poke(args),
+        Recorded::Selftest(args) => selftest::selftest(args),
+        Recorded::Bench(args) => bench::bench(args),
     }?;
     eprintln!("recorded in {}: verbena replay {0} compares it with the model", args.file.display());
     Ok(code)
