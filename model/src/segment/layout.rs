@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::extents::ExtentTable;
 use super::robust::RobustLock;
-use crate::segment::reach::bounce::Bounce;
+use crate::segment::reach::ask::Mailbox;
 use crate::segment::reach::dma::DmaMap;
-use crate::segment::reach::files::WindowTable;
+use crate::segment::reach::offered_files::FileTable;
 
 /// First eight bytes of every segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VERBENA\x01");
 /// Changes whenever anything in this file changes its place or its meaning.
-pub const LAYOUT_VERSION: u32 = 6;
+pub const LAYOUT_VERSION: u32 = 7;
 /// Unit of the heap.
 pub const PAGE: u64 = 4096;
 /// Processes in one segment, the keeper (member 0) included.
@@ -53,8 +53,8 @@ pub struct Steady {
     /// 1 from the moment that a dead holder's lock was taken over until the
     /// cards have been repaired.
     pub needs_recovery: AtomicU32,
-    /// The last window's.
-    pub window_serial: AtomicU64,
+    /// Of the last offer of a file.
+    pub file_serial: AtomicU64,
 }
 
 /// When somebody has to look at the cards' timers.
@@ -124,10 +124,10 @@ pub struct Tables {
     pub extents: ExtentTable,
     /// What each member has made reachable for DMA.
     pub dma: [DmaMap; MAX_MEMBERS],
-    /// What each member lets the others map.
-    pub windows: [WindowTable; MAX_MEMBERS],
-    /// Large copies that members help with.
-    pub bounce: [Bounce; MAX_MEMBERS],
+    /// Files that each member lets the others map.
+    pub files: [FileTable; MAX_MEMBERS],
+    /// Requests for memory that only one member can reach.
+    pub mailboxes: [Mailbox; MAX_MEMBERS],
 }
 
 /// Where the world area begins.
@@ -185,9 +185,9 @@ pub const fn page_ceil(x: u64) -> Option<u64> {
 
 plain! {
     Control { lock, pending, generation, journal }
-    Steady { dma_generation, needs_recovery, window_serial }
+    Steady { dma_generation, needs_recovery, file_serial }
     Timers { next_deadline, keeper_wake_at }
     Header { magic, version, keeper_pid, total_bytes, world_bytes, heap_offset, heap_bytes, control, steady, timers, pending_words }
     Member { state, pid, generation }
-    Tables { header, members, extents, dma, windows, bounce }
+    Tables { header, members, extents, dma, files, mailboxes }
 }

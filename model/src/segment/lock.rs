@@ -112,7 +112,7 @@ impl Segment {
         self.new_generation();
         let guard = Guard::new(self, held);
         Extents::new(&guard).repair();
-        guard.settle_bounces();
+        guard.settle_requests();
         guard
     }
 }

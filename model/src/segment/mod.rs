@@ -24,6 +24,7 @@ pub mod moving;
 pub mod reach;
 mod registry;
 mod robust;
+mod signals;
 #[cfg(test)]
 mod tests;
 
@@ -39,12 +40,12 @@ pub use layout::{Layout, KEEPER_MEMBER, MAX_MEMBERS, PAGE};
 pub use lock::{Guard, Kept, LockError};
 pub use moving::mover::SegmentError;
 pub use reach::dma::Backing;
-pub use reach::private::DmaFault;
+pub use reach::transfer::DmaFault;
 
 use crate::panics::tidied;
 use layout::{Control, Tables, PENDING_WORDS};
 use moving::mover;
-use reach::{ask, dma, files, helper, private};
+use reach::{ask, dma, file_views, kernel, offered_files};
 
 /// This process's way into a segment. Share it by `Arc`.
 ///
@@ -85,20 +86,20 @@ struct Local {
     /// Used only with the segment's lock held.
     cache: UnsafeCell<dma::Cache>,
     /// As above.
-    views: UnsafeCell<files::Views>,
+    views: UnsafeCell<file_views::Views>,
     /// As above: lent memory that stays mapped, start and end.
     lent: UnsafeCell<Vec<(u64, u64)>>,
     /// Used only with the process's lock held.
-    offers: UnsafeCell<files::Offers>,
+    offers: UnsafeCell<offered_files::Offers>,
     /// As above.
-    helper: UnsafeCell<helper::Helper>,
+    answerer: UnsafeCell<ask::Answerer>,
     /// Who does DMA that only this process can do.
     asked: std::sync::OnceLock<std::sync::Arc<dyn ask::Ask>>,
 }
 
 impl Local {
-    fn own_memory(&self) -> private::OwnMemory {
-        private::OwnMemory { memfd: self.memfd, base: self.base, total_bytes: self.total_bytes }
+    fn own_memory(&self) -> kernel::OwnMemory {
+        kernel::OwnMemory { memfd: self.memfd, base: self.base, total_bytes: self.total_bytes }
     }
 }
 
@@ -250,7 +251,7 @@ impl Drop for Segment {
             if !self.is_detached() {
                 let _held = registry::enter();
                 // SAFETY: the process's lock is held, `self` is not shared.
-                unsafe { &mut *self.local.helper.get() }.stop(self);
+                unsafe { &mut *self.local.answerer.get() }.stop(self);
             }
             mover::bring_all_home(self);
         });
@@ -260,7 +261,7 @@ impl Drop for Segment {
             // something else here.
             std::mem::forget(std::mem::take(self.local.views.get_mut()));
             std::mem::forget(std::mem::take(self.local.offers.get_mut()));
-            std::mem::forget(std::mem::take(self.local.helper.get_mut()));
+            std::mem::forget(std::mem::take(self.local.answerer.get_mut()));
         }
     }
 }

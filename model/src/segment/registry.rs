@@ -110,7 +110,7 @@ pub(super) fn enter_segment(
         views: UnsafeCell::default(),
         lent: UnsafeCell::default(),
         offers: UnsafeCell::default(),
-        helper: UnsafeCell::default(),
+        answerer: UnsafeCell::default(),
         asked: std::sync::OnceLock::new(),
     });
     // SAFETY: PROCESS is held.

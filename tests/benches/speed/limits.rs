@@ -108,50 +108,6 @@ pub fn line_one_way() -> f64 {
     typical(3, once)
 }
 
-/// Bytes per second that go from one process to another through four slots of 32 KiB: one copies in, the other
-/// out, at the same time. So much reaches memory that only its owner can write, with the owner's help.
-pub fn double_copy() -> f64 {
-    const CHUNK: usize = 32 << 10;
-    const SLOTS: u64 = 4;
-    const CHUNKS: u64 = 20_000;
-    let slot = |n: u64| 4096 + (n % SLOTS) as usize * CHUNK;
-    let once = || {
-        between_processes(
-            4096 + SLOTS as usize * CHUNK,
-            move |base| {
-                let mut to = vec![1u8; CHUNK];
-                for n in 0..CHUNKS {
-                    while word(base, 0).load(Ordering::Acquire) <= n {
-                        std::hint::spin_loop();
-                    }
-                    // SAFETY: the slot is in the mapping, and ours until the count below is stored.
-                    unsafe { std::ptr::copy_nonoverlapping(base.add(slot(n)), to.as_mut_ptr(), CHUNK) };
-                    std::hint::black_box(&mut to);
-                    word(base, 1024).store(n + 1, Ordering::Release);
-                }
-            },
-            move |base| {
-                let from = vec![1u8; CHUNK];
-                let start = Instant::now();
-                for n in 0..CHUNKS {
-                    while word(base, 1024).load(Ordering::Acquire) + SLOTS <= n {
-                        std::hint::spin_loop();
-                    }
-                    let from = std::hint::black_box(&from);
-                    // SAFETY: the slot is in the mapping, and ours until the count below is stored.
-                    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), base.add(slot(n)), CHUNK) };
-                    word(base, 0).store(n + 1, Ordering::Release);
-                }
-                while word(base, 1024).load(Ordering::Acquire) < CHUNKS {
-                    std::hint::spin_loop();
-                }
-                (CHUNKS as usize * CHUNK) as f64 / start.elapsed().as_secs_f64()
-            },
-        )
-    };
-    typical(5, once)
-}
-
 /// Bytes per second of messages that one process copies into sixteen slots and another one sums, at the same time: what
 /// `tests/c/reader.c` does, without verbs.
 pub fn copy_and_read(size: usize) -> f64 {

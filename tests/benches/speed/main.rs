@@ -13,7 +13,7 @@ mod limits;
 mod pin;
 mod programs;
 
-use programs::{last_row, pair, pair_on, perftest, reader, ucx};
+use programs::{cma, last_row, pair, perftest, reader, ucx};
 
 /// Tries per figure; their median counts, as it does for the limits.
 const TRIES: u32 = 3;
@@ -177,6 +177,9 @@ fn main() {
         if wanted("bandwidth") {
             copies(size, name, iterations, goals, &mut add);
         }
+        if wanted("kernel") {
+            kernel_copies(size, name, iterations, &mut add);
+        }
         if wanted("put") {
             let options = format!("-m 4096 -s {size} -n {iterations}");
             let put = || bandwidth(&ucx("ucp_put_bw", "posix,self", size, iterations), 4);
@@ -242,34 +245,20 @@ fn row(what: String, limit: f64, (reached, ratio): (f64, f64), goal: Goal) -> Ro
     Row { what, limit, reached, ratio, unit: "GB/s", goal }
 }
 
-/// `ib_write_bw` beside a hot copy. Also with buffers that stay private to a process, as mapped files do since they
-/// cannot be moved into the segment, and on the exact wire, which makes frames of everything.
+/// `ib_write_bw` beside a hot copy: plain buffers, shared files, and the exact wire, which makes frames of everything.
 fn copies(size: usize, name: &str, iterations: usize, goals: [f64; 2], add: &mut impl FnMut(Row)) {
     let file = tempfile::NamedTempFile::new().expect("a file to map");
     file.as_file().set_len(64 << 20).expect("room for the file");
     let plain = format!("-m 4096 -s {size} -n {iterations}");
     let mapped = format!("{plain} --mmap={}", file.path().display());
-    // Who can map the file has a window to it; then as if nobody could.
-    let no_windows = &[("VERBENA_NO_WINDOWS", "1")][..];
-    let run = |server: &str, client: &str, environment: &[(&str, &str)]| {
-        bandwidth(&pair("ib_write_bw", server, client, environment), 3)
-    };
-    let exact = || bandwidth(&pair_on(&["--wire", "exact"], "ib_write_bw", &plain, &plain, &[]), 3);
+    let run = |made: &[&str], options: &str| bandwidth(&pair(made, "ib_write_bw", options, options), 3);
     let (copy, each) = among(
         || limits::memcpy(size) / 1e9,
-        &[
-            &|| run(&plain, &plain, &[]),
-            &|| run(&mapped, &mapped, &[]),
-            &|| run(&mapped, &plain, no_windows),
-            &|| run(&mapped, &mapped, no_windows),
-            &exact,
-        ],
+        &[&|| run(&[], &plain), &|| run(&[], &mapped), &|| run(&["--wire", "exact"], &plain)],
     );
     for ((what, goal), figures) in [
         ("of hot memcpy", Goal::AtLeast(goals[0])),
         ("both buffers a shared file", Goal::AtLeast(goals[1])),
-        ("peer's buffer not mappable", Goal::AtLeast(goals[1])),
-        ("neither buffer mappable", Goal::None),
         ("on the exact wire", Goal::None),
     ]
     .into_iter()
@@ -277,7 +266,22 @@ fn copies(size: usize, name: &str, iterations: usize, goals: [f64; 2], add: &mut
     {
         add(row(format!("ib_write_bw {name}, {what}"), copy, figures, goal));
     }
-    println!("from core to core through shared slots, copied twice: {:.1} GB/s", limits::double_copy() / 1e9);
+}
+
+/// Buffers that can neither move into the segment nor be mapped by the peer, beside UCX's `cma`, which copies by the same
+/// system calls. Shared anonymous memory is of that kind: it has no file that an ordinary user can open.
+fn kernel_copies(size: usize, name: &str, iterations: usize, add: &mut impl FnMut(Row)) {
+    let plain = format!("-m 4096 -s {size} -n {iterations}");
+    let shared = format!("{plain} --mmap=/dev/zero");
+    let run = |client: &str| bandwidth(&pair(&[], "ib_write_bw", &shared, client), 3);
+    let (cma, each) = among(|| bandwidth(&cma(size, iterations), 4), &[&|| run(&plain), &|| run(&shared)]);
+    for ((what, goal), figures) in
+        [("peer's buffer not mappable", Goal::AtLeast(1.0)), ("neither buffer mappable", Goal::None)]
+            .into_iter()
+            .zip(each)
+    {
+        add(row(format!("ib_write_bw {name}, {what}, of UCX cma"), cma, figures, goal));
+    }
 }
 
 /// What a QP costs: the card's context, and what a process grows by for each (rings of 128, no buffers).

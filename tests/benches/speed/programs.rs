@@ -13,6 +13,9 @@ use crate::pin::pin;
 /// How long one pair may run.
 const LIMIT: Duration = Duration::from_secs(120);
 
+const CAP_SYS_ADMIN: libc::c_ulong = 21;
+const CAP_CHECKPOINT_RESTORE: libc::c_ulong = 40;
+
 /// Kills what it holds when it is dropped.
 struct Running(Child, Option<Reader>, Option<Reader>);
 
@@ -42,11 +45,15 @@ fn start(core: usize, words: &[String], environment: &[(&str, &str)]) -> Running
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // SAFETY: between fork and exec only one system call is made.
+    // SAFETY: between fork and exec only system calls are made.
     unsafe {
         command.pre_exec(move || {
             pin(core);
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            // As an ordinary user: root could open the files of other processes' mappings.
+            for capability in [CAP_SYS_ADMIN, CAP_CHECKPOINT_RESTORE] {
+                libc::prctl(libc::PR_CAPBSET_DROP, capability);
+            }
             Ok(())
         })
     };
@@ -78,22 +85,11 @@ fn free_port() -> u16 {
 
 /// Runs a perftest pair with the same options; the client's output.
 pub fn perftest(test: &str, options: &str) -> String {
-    pair(test, options, options, &[])
+    pair(&[], test, options, options)
 }
 
-/// Runs a perftest pair, client on core 0 and server on core 1; the client's output.
-pub fn pair(test: &str, server: &str, client: &str, environment: &[(&str, &str)]) -> String {
-    pair_on(&[], test, server, client, environment)
-}
-
-/// The same, on a net made with these options.
-pub fn pair_on(
-    made: &[&str],
-    test: &str,
-    server: &str,
-    client: &str,
-    environment: &[(&str, &str)],
-) -> String {
+/// Runs a perftest pair, client on core 0 and server on core 1, on a net made with these options; the client's output.
+pub fn pair(made: &[&str], test: &str, server: &str, client: &str) -> String {
     // A net of its own: another pair may run at the same time.
     static PAIRS: AtomicU32 = AtomicU32::new(0);
     let net = format!("bench-{}-{}", std::process::id(), PAIRS.fetch_add(1, Ordering::Relaxed));
@@ -106,11 +102,11 @@ pub fn pair_on(
         words.extend(options.split_whitespace().map(String::from));
         words
     };
-    let running = start(1, &side("verbena1", server), environment);
+    let running = start(1, &side("verbena1", server), &[]);
     std::thread::sleep(Duration::from_millis(700));
     let mut words = side("verbena0", client);
     words.push("127.0.0.1".into());
-    let text = finish(start(0, &words, environment), &format!("{test} {client}"));
+    let text = finish(start(0, &words, &[]), &format!("{test} {client}"));
     finish(running, &format!("the server of {test} {server}"));
     text
 }
@@ -131,6 +127,15 @@ pub fn reader(size: usize, messages: usize) -> f64 {
 
 /// Runs `ucx_perftest` with these transports; the client's output.
 pub fn ucx(test: &str, transports: &str, size: usize, iterations: usize) -> String {
+    ucx_with(&["-t", test], transports, size, iterations)
+}
+
+/// Puts by UCX's transport `cma`, which is process_vm_writev; the client's output.
+pub fn cma(size: usize, iterations: usize) -> String {
+    ucx_with(&["-t", "put_bw", "-x", "cma", "-d", "memory", "-D", "zcopy"], "all", size, iterations)
+}
+
+fn ucx_with(test: &[&str], transports: &str, size: usize, iterations: usize) -> String {
     let port = free_port().to_string();
     let words = |more: &[&str]| {
         let mut words: Vec<String> = ["ucx_perftest", "-p", &port].map(String::from).into();
@@ -141,9 +146,8 @@ pub fn ucx(test: &str, transports: &str, size: usize, iterations: usize) -> Stri
     let server = start(1, &words(&[]), &environment);
     std::thread::sleep(Duration::from_millis(700));
     let (size, iterations) = (size.to_string(), iterations.to_string());
-    let client =
-        start(0, &words(&["127.0.0.1", "-t", test, "-s", &size, "-n", &iterations, "-f"]), &environment);
-    let text = finish(client, &format!("ucx_perftest -t {test} -s {size}"));
+    let client = [&["127.0.0.1", "-s", &size, "-n", &iterations, "-f"], test].concat();
+    let text = finish(start(0, &words(&client), &environment), &format!("ucx_perftest {test:?} -s {size}"));
     drop(server);
     text
 }

@@ -15,7 +15,7 @@ use rustix::net::{
 
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
 use crate::segment::layout::{Tables, LAYOUT_VERSION, MAGIC};
-use crate::segment::{reach::private, registry, Segment};
+use crate::segment::{reach::kernel, registry, Segment};
 
 /// How long the keeper may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -70,7 +70,7 @@ impl Segment {
         let Some([memfd, wake]) = descriptors else {
             return Err(AttachError::Closed(socket.into()));
         };
-        private::allow_access();
+        kernel::allow_access();
         let segment =
             registry::enter_segment(memfd, wake, Some(connection), welcome.total_bytes, welcome.member)
                 .map_err(|error| AttachError::System {

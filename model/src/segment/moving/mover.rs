@@ -15,7 +15,7 @@ use crate::segment::extents::{Extents, Pages};
 use crate::segment::layout::PAGE;
 use crate::segment::lock::LockError;
 use crate::segment::reach::dma::{Dma, MapFull, RemoveError};
-use crate::segment::reach::ranges::{Range, FOREIGN};
+use crate::segment::reach::ranges::{Range, PRIVATE};
 use crate::segment::registry;
 use crate::segment::Segment;
 
@@ -79,7 +79,7 @@ impl Segment {
                     Ok(()) => Source::Moved(pages),
                     Err(_) => {
                         self.give_back(&[pages]);
-                        Source::Foreign
+                        Source::Stays
                     }
                 };
             }
@@ -103,11 +103,6 @@ impl Segment {
         };
         match inserted {
             Ok(stale) => {
-                let private = ranges.iter().filter(|range| !offers.offered(range));
-                let private: Vec<Range> = private.copied().collect();
-                // SAFETY: the process's lock is held.
-                let helper = unsafe { &mut *self.local().helper.get() };
-                helper.add(self, (iova, len as u64, writable), &private);
                 self.bring_home_and_free(&held, &stale);
                 Ok(iova)
             }
@@ -149,7 +144,7 @@ impl Segment {
                         // The cards' own memory is no buffer.
                         return Err(SegmentError::BadAddress(piece.start));
                     }
-                    piece.source = Source::Foreign;
+                    piece.source = Source::Stays;
                 }
             }
         }
@@ -157,7 +152,7 @@ impl Segment {
             if let Source::Movable = piece.source {
                 piece.source = match extents.alloc(self.member(), piece.len / PAGE) {
                     Some(pages) => Source::Reserved(pages),
-                    None => Source::Foreign,
+                    None => Source::Stays,
                 }
             }
         }
@@ -186,7 +181,7 @@ impl Segment {
             backing: match piece.source {
                 Source::Moved(pages) => self.offset_of(pages.start),
                 Source::InSegment { offset, .. } => offset,
-                _ => FOREIGN,
+                _ => PRIVATE,
             },
             refs: 1,
         }
@@ -217,8 +212,6 @@ pub(in crate::segment) fn release(segment: &Segment, start: u64, len: u64) -> Re
     // SAFETY: the process's lock is held.
     unsafe { segment.offers() }.withdraw(&guard, start, len);
     drop(guard);
-    // SAFETY: the process's lock is held.
-    unsafe { &mut *segment.local().helper.get() }.remove(start, len);
     let only_in_base = dropped
         .iter()
         .all(|range| range.start.wrapping_sub(segment.local().base) < segment.local().total_bytes);

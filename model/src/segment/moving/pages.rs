@@ -2,12 +2,12 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use super::present_pages::each_populated;
 use super::protect::{protect, Kind, Refusal};
 use crate::segment::layout::PAGE;
+use crate::segment::signals::SignalsBlocked;
 
 /// The file of the segment, as far as this module needs it.
 #[derive(Clone, Copy)]
@@ -223,32 +223,5 @@ pub(in crate::segment) fn punch(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io
     match result {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// No signal handler of this thread may touch the pages that it holds back:
-/// it would wait for itself.
-struct SignalsBlocked(libc::sigset_t);
-
-impl SignalsBlocked {
-    fn new() -> SignalsBlocked {
-        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-        let mut old = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: both sets are written before they are read.
-        unsafe {
-            libc::sigfillset(all.as_mut_ptr());
-            for own in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP] {
-                libc::sigdelset(all.as_mut_ptr(), own);
-            }
-            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
-            SignalsBlocked(old.assume_init())
-        }
-    }
-}
-
-impl Drop for SignalsBlocked {
-    fn drop(&mut self) {
-        // SAFETY: the set came from pthread_sigmask.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
     }
 }

@@ -8,8 +8,8 @@ use super::maps::{each_mapping, Mapping};
 use super::mover::SegmentError;
 use crate::segment::extents::Pages;
 use crate::segment::layout::{page_ceil, page_floor, PAGE};
-use crate::segment::reach::bounce::Transfer;
-use crate::segment::reach::private::{process_vm, Direction};
+use crate::segment::reach::kernel::process_vm;
+use crate::segment::reach::transfer::{Direction, Transfer};
 use crate::segment::registry::{self, InProcess};
 use crate::segment::Segment;
 
@@ -25,7 +25,7 @@ pub(in crate::segment) struct Piece {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::segment) enum Source {
     /// They stay in memory that is not the segment's.
-    Foreign,
+    Stays,
     /// Whole pages that can be moved.
     Movable,
     /// An extent is waiting for them.
@@ -93,25 +93,25 @@ fn classify(
     }
     let anonymous = mapping.inode == 0 && mapping.private_writable && !mapping.special;
     if !anonymous || is_alone(segment, mapping) {
-        push(from, to, Source::Foreign);
+        push(from, to, Source::Stays);
         return;
     }
     // Whole pages inside the buffer: what shares its page with other data of
     // the program stays there.
     let first = page_ceil(start).unwrap_or(end).clamp(from, to);
     let last = page_floor(end).clamp(first, to);
-    push(from, first, Source::Foreign);
+    push(from, first, Source::Stays);
     // The mapping of a thread's stack may be one with its neighbours.
     let mut at = first;
     for stack in thread_stacks(mapping) {
         let below = stack.start.clamp(at, last);
         let above = stack.end.clamp(below, last);
         push(at, below, Source::Movable);
-        push(below, above, Source::Foreign);
+        push(below, above, Source::Stays);
         at = above;
     }
     push(at, last, Source::Movable);
-    push(last, to, Source::Foreign);
+    push(last, to, Source::Stays);
 }
 
 /// A page that is a mapping of its own: in the segment it could grow by mremap over what follows there, which `move_in`

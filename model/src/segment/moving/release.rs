@@ -247,9 +247,9 @@ fn retire_member(guard: &Guard<'_>, member: u16) -> Vec<Pages> {
     if let Some(dma) = Dma::new(guard, member) {
         dma.clear();
     }
-    guard.clear_windows(member);
-    if let Some(bounce) = guard.segment().tables().bounce.get(usize::from(member)) {
-        bounce.clear();
+    guard.clear_files(member);
+    if let Some(mailbox) = guard.segment().tables().mailboxes.get(usize::from(member)) {
+        mailbox.close();
     }
     Extents::new(guard).retire_all(member)
 }

@@ -10,7 +10,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::ranges::{self, Change, Place, Range, FOREIGN};
+use super::ranges::{self, Change, Place, Range, PRIVATE};
 use crate::segment::layout::{Steady, Tables};
 use crate::segment::lock::Guard;
 use crate::segment::Segment;
@@ -33,7 +33,7 @@ pub enum Backing {
     /// At this offset of the segment: everybody reaches them.
     Extent(u64),
     /// In memory private to the member, at the address that the IOVA is.
-    Foreign,
+    Private,
     /// In memory private to the member, there.
     Placed(Place),
 }
@@ -156,7 +156,7 @@ struct CacheSlot {
 
 impl Cache {
     pub(in crate::segment) fn new() -> Cache {
-        let range = Range { start: 0, len: 0, backing: FOREIGN, refs: 0 };
+        let range = Range { start: 0, len: 0, backing: PRIVATE, refs: 0 };
         Cache([CacheSlot { tag: u64::MAX, range, direct: 0, here: std::ptr::null_mut() }; CACHE_SLOTS])
     }
 }
@@ -213,7 +213,7 @@ impl Guard<'_> {
         let into = iova - range.start;
         let backing = match range.place() {
             None if range.in_segment() => Backing::Extent(range.backing + into),
-            None => Backing::Foreign,
+            None => Backing::Private,
             Some(place) => Backing::Placed(place.after(into)),
         };
         Some((backing, range.len - into))
@@ -221,7 +221,7 @@ impl Guard<'_> {
 
     #[cold]
     fn look_up(&self, member: u16, iova: u64) -> Option<Range> {
-        self.prune_windows();
+        self.prune_file_views();
         let dma = Dma::new(self, member)?;
         let all = dma.ranges();
         // Neighbours may differ only in how many regions cover them.

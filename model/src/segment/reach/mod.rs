@@ -1,21 +1,23 @@
-//! Reaching memory: where the bytes behind an IOVA are, and how the lock holder copies them.
+//! Reaching memory: where the bytes of an IOVA are, and how the lock holder copies them.
 //!
 //! | file | idea |
 //! |---|---|
 //! | [`dma`] | one map of ranges for each member, and a cache of look-ups |
 //! | [`ranges`] | the arithmetic of such a map: ranges that count their regions |
-//! | [`private`] | copies between IOVAs; memory outside the segment is copied by the kernel |
-//! | [`files`] | shared mappings of files: the lock holder maps the same file |
-//! | [`lent`] | what the clients of a served card share with their server |
-//! | [`ask`] | what they do not share: read and written by messages |
-//! | `bounce`, `helper`, `pace` | large copies with the help of a thread of the owner |
+//! | [`copy`] | copies between IOVAs: finds a way for each piece |
+//! | [`kernel`] | copies by the kernel, of memory that stays where the program has it |
+//! | [`offered_files`] | shared mappings of files that a member offers |
+//! | [`file_views`] | such files, as the lock holder has mapped them |
+//! | [`served_memory`] | what the client of a served card shares with its server |
+//! | [`ask`] | what it does not share: read and written by messages |
+//! | [`transfer`] | one copy, and how it fails |
 
 pub mod ask;
-pub mod bounce;
+mod copy;
 pub mod dma;
-pub mod files;
-pub(super) mod helper;
-pub mod lent;
-mod pace;
-pub mod private;
+pub(super) mod file_views;
+pub(super) mod kernel;
+pub mod offered_files;
 pub mod ranges;
+mod served_memory;
+pub mod transfer;

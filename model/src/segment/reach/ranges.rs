@@ -7,7 +7,7 @@
 use crate::plain::plain;
 
 /// The backing of a range in its owner's memory, at the address that the range has.
-pub const FOREIGN: u64 = u64::MAX;
+pub const PRIVATE: u64 = u64::MAX;
 /// In the backing: not an offset in the segment, but a [`Place`].
 const PLACED: u64 = 1 << 63;
 
@@ -78,7 +78,7 @@ pub struct Range {
     pub start: u64,
     /// Number of bytes.
     pub len: u64,
-    /// Offset in the segment file of the first byte, a [`Place`], or [`FOREIGN`].
+    /// Offset in the segment file of the first byte, a [`Place`], or [`PRIVATE`].
     pub backing: u64,
     /// How many regions cover it.
     pub refs: u64,
@@ -92,7 +92,7 @@ impl Range {
 
     /// Where its bytes are in its owner's memory, if not at its own addresses.
     pub fn place(&self) -> Option<Place> {
-        (self.backing & PLACED != 0 && self.backing != FOREIGN).then_some(Place(self.backing))
+        (self.backing & PLACED != 0 && self.backing != PRIVATE).then_some(Place(self.backing))
     }
 
     /// First address behind the range.
@@ -106,7 +106,7 @@ impl Range {
             start,
             len: end - start,
             backing: match self.backing {
-                FOREIGN => FOREIGN,
+                PRIVATE => PRIVATE,
                 offset => offset + (start - self.start),
             },
             refs: self.refs,
@@ -116,7 +116,7 @@ impl Range {
     /// True when `next` follows in addresses and in backing.
     fn joins(&self, next: &Range) -> bool {
         let backing = match self.backing {
-            FOREIGN => FOREIGN,
+            PRIVATE => PRIVATE,
             offset => offset + self.len,
         };
         self.end() == next.start && backing == next.backing

@@ -94,9 +94,9 @@ fn entry() {
         "die_with_lock" => super::deaths::die_with_lock(socket),
         "die_changing_extents" => super::deaths::keep_allocating(socket),
         "private_buffer" => super::reach::private_buffer(socket),
-        "private_file" => super::helped::private_file(socket),
-        "shared_file" => super::helped::shared_file(socket),
-        "keep_copying" => super::helped::keep_copying(socket),
+        "private_file" => super::files::private_file(socket),
+        "shared_file" => super::files::shared_file(socket),
+        "keep_copying" => super::files::keep_copying(socket),
         "fork_and_live" => super::forks::fork_and_live(socket),
         other => panic!("no role {other}"),
     }

@@ -52,7 +52,7 @@ fn a_page_that_is_a_mapping_of_its_own_stays() {
     let page = three.ptr.wrapping_add(PAGE);
     a.map(page, PAGE, true).unwrap();
     let guard = a.lock(Duration::from_secs(5)).unwrap();
-    assert_eq!(guard.resolve(a.member(), page as u64), Some((Backing::Foreign, PAGE as u64)));
+    assert_eq!(guard.resolve(a.member(), page as u64), Some((Backing::Private, PAGE as u64)));
     drop(guard);
     a.unmap(page, PAGE).unwrap();
 }
@@ -76,7 +76,7 @@ fn stacks_of_other_threads_stay() {
     a.map(buffer.ptr, buffer.len, true).unwrap();
     a.map(at as *mut u8, 6 * PAGE, true).unwrap();
     let guard = a.lock(Duration::from_secs(5)).unwrap();
-    assert_eq!(guard.resolve(a.member(), at as u64), Some((Backing::Foreign, 6 * PAGE as u64)));
+    assert_eq!(guard.resolve(a.member(), at as u64), Some((Backing::Private, 6 * PAGE as u64)));
     assert!(matches!(guard.resolve(a.member(), buffer.iova()), Some((Backing::Extent(_), _))));
     drop(guard);
     a.unmap(at as *mut u8, 6 * PAGE).unwrap();

@@ -1,11 +1,12 @@
 //! Tests of the segment as a whole, with real processes.
 
+mod asked;
 mod child;
 mod deaths;
 mod extents;
+mod files;
 mod forks;
 mod growing;
-mod helped;
 mod members;
 mod moving;
 mod overlaps;

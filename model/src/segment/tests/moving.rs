@@ -76,10 +76,10 @@ fn edges_stay_and_are_reached_all_the_same() {
     let buffer = Buffer::filled(5 * 4096, 4);
     let start = buffer.ptr.wrapping_add(100);
     a.map(start, 4 * 4096, true).unwrap();
-    assert_eq!(backing(&a, start as u64), Some((Backing::Foreign, 4096 - 100)));
+    assert_eq!(backing(&a, start as u64), Some((Backing::Private, 4096 - 100)));
     let inside = backing(&a, buffer.iova() + 4096);
     assert!(matches!(inside, Some((Backing::Extent(_), 12_288))));
-    assert_eq!(backing(&a, buffer.iova() + 4 * 4096), Some((Backing::Foreign, 100)));
+    assert_eq!(backing(&a, buffer.iova() + 4 * 4096), Some((Backing::Private, 100)));
     let mut copy = vec![0; 4 * 4096];
     let guard = a.lock(Duration::from_secs(1)).unwrap();
     guard.read(a.member(), start as u64, &mut copy).unwrap();
@@ -98,7 +98,7 @@ fn memory_of_other_kinds_stays() {
     let a = net.attach();
     let stack = [7_u8; 5 * 4096];
     let iova = a.map(stack.as_ptr().cast_mut(), stack.len(), true).unwrap();
-    assert_eq!(backing(&a, iova), Some((Backing::Foreign, stack.len() as u64)));
+    assert_eq!(backing(&a, iova), Some((Backing::Private, stack.len() as u64)));
     a.unmap(stack.as_ptr().cast_mut(), stack.len()).unwrap();
     // A file.
     let file = tempfile::tempfile().unwrap();
@@ -115,7 +115,7 @@ fn memory_of_other_kinds_stays() {
         )
     };
     let iova = a.map(shared.cast(), 8192, true).unwrap();
-    assert_eq!(backing(&a, iova), Some((Backing::Foreign, 8192)));
+    assert_eq!(backing(&a, iova), Some((Backing::Private, 8192)));
     assert!(matches!(a.map(read_only.cast(), 8192, true), Err(SegmentError::BadAddress(_))));
     a.map(read_only.cast(), 8192, false).unwrap();
     // Nothing at all.
@@ -333,7 +333,7 @@ fn a_full_heap_means_foreign() {
     let a = net.attach();
     let buffer = Buffer::filled(5 * 4096, 8);
     a.map(buffer.ptr, buffer.len, true).unwrap();
-    assert_eq!(backing(&a, buffer.iova()), Some((Backing::Foreign, 5 * 4096)));
+    assert_eq!(backing(&a, buffer.iova()), Some((Backing::Private, 5 * 4096)));
     a.unmap(buffer.ptr, buffer.len).unwrap();
     assert!(buffer.is_pattern(8));
 }

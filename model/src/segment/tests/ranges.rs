@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::reach::ranges::{contiguous, find, insert, remove, Change, Range, FOREIGN};
+use super::super::reach::ranges::{contiguous, find, insert, remove, Change, Range, PRIVATE};
 
 /// Address to references and backing.
 type Bytes = BTreeMap<u64, (u64, u64)>;
@@ -19,7 +19,7 @@ fn spread(ranges: &[Range]) -> Bytes {
     for range in ranges {
         for i in 0..range.len {
             let backing = match range.backing {
-                FOREIGN => FOREIGN,
+                PRIVATE => PRIVATE,
                 offset => offset + i,
             };
             let before = bytes.insert(range.start + i, (range.refs, backing));
@@ -33,8 +33,8 @@ fn check_form(ranges: &[Range]) {
     assert!(ranges.iter().all(|range| range.len > 0 && range.refs > 0));
     for pair in ranges.windows(2) {
         assert!(pair[0].end() <= pair[1].start, "sorted");
-        let joined = pair[0].backing != FOREIGN && pair[0].backing + pair[0].len == pair[1].backing
-            || pair[0].backing == FOREIGN && pair[1].backing == FOREIGN;
+        let joined = pair[0].backing != PRIVATE && pair[0].backing + pair[0].len == pair[1].backing
+            || pair[0].backing == PRIVATE && pair[1].backing == PRIVATE;
         let one = pair[0].end() == pair[1].start && pair[0].refs == pair[1].refs && joined;
         assert!(!one, "neighbours that should be one: {pair:?}");
     }
@@ -59,7 +59,7 @@ proptest! {
                 let mut list = Vec::new();
                 for (len, kind) in pieces {
                     let backing = match kind {
-                        0 => FOREIGN,
+                        0 => PRIVATE,
                         n => u64::from(n) * 10_000 + at,
                     };
                     list.push(Range { start: at, len, backing, refs: 1 });
@@ -71,7 +71,7 @@ proptest! {
                 let mut lost = Vec::new();
                 for (address, (_, backing)) in spread(&list) {
                     let entry = model.entry(address).or_insert((0, backing));
-                    if entry.1 != backing && entry.1 != FOREIGN {
+                    if entry.1 != backing && entry.1 != PRIVATE {
                         lost.push((address, entry.1));
                     }
                     *entry = (entry.0 + 1, backing);
@@ -88,7 +88,7 @@ proptest! {
                     entry.0 -= 1;
                     if entry.0 == 0 {
                         let (_, backing) = model.remove(&address).unwrap();
-                        if backing != FOREIGN {
+                        if backing != PRIVATE {
                             lost.push((address, backing));
                         }
                     }
@@ -104,7 +104,7 @@ proptest! {
                 if let Some(index) = find(&ranges, address) {
                     let whole = contiguous(&ranges, index);
                     let backing = |at: u64| match whole.backing {
-                        FOREIGN => FOREIGN,
+                        PRIVATE => PRIVATE,
                         offset => offset.wrapping_add(at.wrapping_sub(whole.start)),
                     };
                     for at in whole.start..whole.end() {
@@ -121,7 +121,7 @@ proptest! {
 
     #[test]
     fn what_is_not_covered_is_not_removed(start in 0_u64..40, len in 1_u64..40) {
-        let ranges = [Range { start: 10, len: 10, backing: FOREIGN, refs: 1 }];
+        let ranges = [Range { start: 10, len: 10, backing: PRIVATE, refs: 1 }];
         let inside = start >= 10 && start + len <= 20;
         prop_assert_eq!(remove(&ranges, start, len).is_ok(), inside);
     }

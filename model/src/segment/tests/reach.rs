@@ -39,7 +39,7 @@ fn copies_reach_other_processes_both_ways() {
     a.map(mine.ptr.wrapping_add(8), LEN, true).unwrap();
     let me = a.member();
     let guard = a.lock(Duration::from_secs(5)).unwrap();
-    assert_eq!(guard.resolve(member, iova).unwrap().0, Backing::Foreign);
+    assert_eq!(guard.resolve(member, iova).unwrap().0, Backing::Private);
 
     // From there to here.
     let expected: Vec<u8> = (1000..1000 + LEN).map(|i| super::pattern(i, 2)).collect();

@@ -2,7 +2,7 @@
 //!
 //! Its addresses on the card's side are the client's choice (IOVAs), its bytes are a shared mapping that
 //! this process has made of the client's file. Other processes that run the cards map the same file, as
-//! they do with any shared mapping ([`super::files`]). A client that shortens its file must not kill the
+//! they do with any shared mapping ([`super::offered_files`]). A client that shortens its file must not kill the
 //! processes that have mapped it: only a file that is sealed against that is accessed directly, any other
 //! by the kernel.
 #![allow(unsafe_code)]
@@ -10,7 +10,7 @@
 use std::os::fd::OwnedFd;
 
 use super::dma::{Dma, RemoveError};
-use super::files::keeps_size;
+use super::file_views::keeps_size;
 use super::ranges::{find, Place, Range};
 use crate::segment::lock::Guard;
 use crate::segment::moving::maps::Mapping;
