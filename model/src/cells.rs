@@ -42,28 +42,54 @@ pub(crate) fn owner(function: Option<u16>) -> u32 {
 
 /// Doorbells of one card.
 #[repr(C)]
-pub(crate) struct Bells {
+pub struct Bells {
     /// By QP index.
-    pub qp: [QpBells; MAX_QPS],
+    pub(crate) qp: [QpBells; MAX_QPS],
     /// By SRQ.
-    pub srq: [SrqBell; MAX_SRQS],
+    pub(crate) srq: [SrqBell; MAX_SRQS],
 }
 
 impl Bells {
-    /// Initial state of a QP's doorbells.
-    pub fn reset_qp(&self, qp: u16, owner: u32) {
-        let bells = &self.qp[qp as usize];
-        bells.owner.store(owner, Ordering::Relaxed);
+    /// The producer index of a send queue, in blocks.
+    #[inline(always)]
+    pub fn sq_producer(&self, qp: usize) -> u32 {
+        self.qp[qp].sq.load(Ordering::Acquire)
+    }
+
+    /// The producer index of a receive queue.
+    #[inline(always)]
+    pub fn rq_producer(&self, qp: usize) -> u32 {
+        self.qp[qp].rq.load(Ordering::Acquire)
+    }
+
+    /// The same; from now on a doorbell of the receive queue runs the QP.
+    pub fn rq_producer_watched(&self, qp: usize) -> u32 {
+        let bells = &self.qp[qp];
+        // Before the read, so that a doorbell that this read misses sees it.
+        bells.watch.store(1, Ordering::SeqCst);
+        bells.rq.load(Ordering::SeqCst)
+    }
+
+    /// The producer index of a shared receive queue.
+    #[inline(always)]
+    pub fn srq_producer(&self, srq: usize) -> u32 {
+        self.srq[srq].producer.load(Ordering::Acquire)
+    }
+
+    /// Resets the doorbells of a QP to zero (creation, reset); only `function` rings them from now on.
+    pub fn reset_qp(&self, qp: usize, function: Option<u16>) {
+        let bells = &self.qp[qp];
+        bells.owner.store(owner(function), Ordering::Relaxed);
         bells.sq.store(0, Ordering::Relaxed);
         bells.rq.store(0, Ordering::Relaxed);
         bells.watch.store(0, Ordering::Relaxed);
         bells.posted.iter().for_each(|posted| posted.store(0, Ordering::Relaxed));
     }
 
-    /// Initial state of an SRQ's doorbell.
-    pub fn reset_srq(&self, srq: u16, owner: u32) {
-        let bell = &self.srq[srq as usize];
-        bell.owner.store(owner, Ordering::Relaxed);
+    /// Resets the doorbell of an SRQ to zero; only `function` rings it from now on.
+    pub fn reset_srq(&self, srq: usize, function: Option<u16>) {
+        let bell = &self.srq[srq];
+        bell.owner.store(owner(function), Ordering::Relaxed);
         bell.producer.store(0, Ordering::Relaxed);
     }
 }

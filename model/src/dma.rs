@@ -1,5 +1,7 @@
 //! DMA: addresses, faults, and atomic operations on memory.
 
+use fpga_regs::MAX_SGE;
+
 use crate::plain::plain;
 
 /// A DMA address: an IOVA in the address space of one attached process.
@@ -26,12 +28,62 @@ impl Addr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaFault;
 
+/// Most pieces: each SGE adds two ends to the pages of [`Env::GATHER_BYTES`](crate::env::Env::GATHER_BYTES).
+const PIECES: usize = 2 * MAX_SGE + 64;
+
+/// Pieces of memory, in order, that become one payload.
+pub struct Pieces {
+    pieces: [(Addr, u32); PIECES],
+    count: usize,
+    len: u32,
+}
+
+impl Pieces {
+    /// No piece.
+    pub const fn new() -> Pieces {
+        Pieces { pieces: [(Addr { iova: 0, domain: 0 }, 0); PIECES], count: 0, len: 0 }
+    }
+
+    /// Adds `len` bytes; fails if there are too many pieces.
+    pub fn push(&mut self, at: Addr, len: u32) -> Result<(), DmaFault> {
+        *self.pieces.get_mut(self.count).ok_or(DmaFault)? = (at, len);
+        self.count += 1;
+        self.len += len;
+        Ok(())
+    }
+
+    /// Bytes of all pieces.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether there is no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Each piece: its place in the payload, its address and its length in bytes.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, Addr, usize)> + '_ {
+        self.pieces[..self.count].iter().scan(0, |end, &(at, len)| {
+            let offset = *end;
+            *end += len as usize;
+            Some((offset, at, len as usize))
+        })
+    }
+}
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Pieces::new()
+    }
+}
+
 /// Why payload was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undelivered {
-    /// It cannot be read where it lies.
+    /// The source cannot be read.
     Unread,
-    /// It cannot be written where it goes to.
+    /// The target cannot be written.
     Unwritten,
 }
 

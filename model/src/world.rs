@@ -82,14 +82,6 @@ impl World {
         p.src != p.dst && (down(p.src) || down(p.dst))
     }
 
-    /// The end of a run, when no work is left: arms the timers of QPs with something outstanding.
-    #[inline]
-    pub fn end_run(&mut self, env: &mut impl Env) {
-        while let Some((card, qp)) = env.watched() {
-            self.cards[card as usize].arm_if_waiting(qp as usize, env);
-        }
-    }
-
     /// Runs all timers that are due; returns the next deadline.
     pub fn run_timers(&mut self, env: &mut impl Env) -> Option<u64> {
         (0..self.count() as usize).filter_map(|card| self.cards[card].run_timers(env)).min()

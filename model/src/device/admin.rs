@@ -175,7 +175,7 @@ impl Device {
                 }
                 let pd = self.srqs[s].pd;
                 self.srqs[s].used = false.into();
-                env.reset_srq_doorbell(self.id, s as u16, None);
+                env.bells(self.id).reset_srq(s as usize, None);
                 self.pds[pd as usize].users -= 1;
             }
             AdminOpcode::CREATE_QP => {
@@ -484,7 +484,7 @@ impl Device {
             ring: s.ring_iova(),
         };
         self.pds[pd].users += 1;
-        env.reset_srq_doorbell(self.id, n as u16, Some(f));
+        env.bells(self.id).reset_srq(n as usize, Some(f));
         Ok(n as u32)
     }
 

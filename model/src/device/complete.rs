@@ -102,7 +102,7 @@ impl Device {
 
     /// Completes all posted send WQEs with a flush error.
     pub(super) fn flush_send(&mut self, q: usize, env: &mut impl Env) {
-        let producer = env.sq_producer(self.id, q as u16);
+        let producer = env.bells(self.id).sq_producer(q);
         self.flush_send_before(q, producer, env);
     }
 

@@ -38,7 +38,7 @@ impl Device {
         // Of the send queue only what was begun is known to be there.
         let begun = self.qps[q].req.cur;
         self.flush_send_before(q, begun, env);
-        let producer = env.sq_producer(self.id, q as u16);
+        let producer = env.bells(self.id).sq_producer(q);
         let qp = &mut self.qps[q];
         qp.req.ci = producer;
         qp.req.cur = producer;
@@ -58,7 +58,7 @@ impl Device {
         }
         self.qps[q].resp.op = IDLE;
         if !self.qps[q].has_srq.get() {
-            let producer = env.rq_producer(self.id, q as u16, true);
+            let producer = env.bells(self.id).rq_producer_watched(q);
             let left = producer.wrapping_sub(self.qps[q].resp.rq_ci);
             if left <= self.qps[q].rq_mask + 1 {
                 for _ in 0..left {
@@ -79,7 +79,7 @@ impl Device {
     #[inline]
     pub fn has_work(&self, q: usize, env: &mut impl Env) -> bool {
         let qp = &self.qps[q];
-        qp.used.get() && (qp.req.cur != env.sq_producer(self.id, q as u16) || qp.flushing.get())
+        qp.used.get() && (qp.req.cur != env.bells(self.id).sq_producer(q) || qp.flushing.get())
     }
 
     /// The process that ran the card died while it worked on this QP: its context may be half

@@ -42,7 +42,7 @@ impl Device {
             let s = &mut self.srqs[n];
             if s.used.get() && s.function == f {
                 s.used = false.into();
-                env.reset_srq_doorbell(self.id, n as u16, None);
+                env.bells(self.id).reset_srq(n as usize, None);
             }
         }
         for c in &mut self.cqs[self.tables.cq.range()] {

@@ -6,7 +6,7 @@ use fpga_regs::{AdminStatus, Mtu, QpAttrMask, QpContext, QpState, QpType, Syndro
 use super::qp::IDLE;
 use super::tables::MAX_QPS;
 use super::Device;
-use crate::env::{Env, Work};
+use crate::env::Env;
 use crate::packet::{PortId, PORTS};
 use crate::wire::path::gid_to_ipv4;
 
@@ -122,7 +122,7 @@ impl Device {
         qp.access = 0;
         qp.dest = PortId::NOBODY;
         self.set_state(q, QpState::RESET);
-        env.reset_doorbells(self.id, q as u16, Some(self.qps[q].function));
+        env.bells(self.id).reset_qp(q, Some(self.qps[q].function));
     }
 
     /// Moves a QP's counters to its port.
@@ -145,7 +145,7 @@ impl Device {
     /// DESTROY_QP.
     pub(super) fn free_qp(&mut self, q: usize, env: &mut impl Env) {
         self.reset_qp(q, env);
-        env.reset_doorbells(self.id, q as u16, None);
+        env.bells(self.id).reset_qp(q, None);
         for group in 0..self.mcast.len() {
             self.leave_group(group, q as u16);
         }
@@ -221,7 +221,7 @@ impl Device {
         }
         if self.qps[q].state == QpState::RTS {
             // What waits since SQD, SQE or before a change of limits.
-            env.push(Work::Send { card: self.id, qp: q as u16 });
+            env.send_later(self.id, q as u16);
         }
         Ok(())
     }

@@ -61,6 +61,8 @@ pub struct Requester {
     pub head: WqeCtrl,
     /// Place in the card's timer list.
     pub timer_slot: u16,
+    /// How often sending went back (wraps): what was sent before and has not left is sent again.
+    pub rewinds: u16,
     /// With `again`: WQEs before this index were begun. Their local operations are done.
     pub begun: u32,
     /// With `again`: the PSN behind the furthest that was sent.
@@ -302,6 +304,7 @@ impl Qp {
         self.send_from_una();
         self.req.again = less(self.req.cur, begun).into();
         self.req.rd_out = 0;
+        self.req.rewinds = self.req.rewinds.wrapping_add(1);
     }
 
     /// What is acknowledged need not be sent again.
@@ -335,7 +338,7 @@ impl Qp {
 }
 
 plain! {
-    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, went_back_to, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, deadline, head_cached, head_index, head, timer_slot, begun, sent }
+    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, went_back_to, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, deadline, head_cached, head_index, head, timer_slot, rewinds, begun, sent }
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, packets, bytes, tx_packets, tx_bytes, offset, rkey, va, length }
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }

@@ -104,7 +104,7 @@ impl Device {
         };
         if let Some(cqe) = last(self, send, env).filter(|cqe| !cqe.recv()) {
             let ci = self.qps[q].req.ci;
-            if cqe.wqe_index() == ci && ci != env.sq_producer(self.id, q as u16) {
+            if cqe.wqe_index() == ci && ci != env.bells(self.id).sq_producer(q) {
                 let ctrl = fetch_ctrl(&self.qps[q], ci, env).unwrap_or_default();
                 self.qps[q].req.ci = ci.wrapping_add(Self::wqe_blocks(&ctrl));
             }

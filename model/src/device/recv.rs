@@ -34,7 +34,7 @@ impl Device {
         }
         let card = self.id;
         let qp = &mut self.qps[q];
-        let posted = qp.resp.posted(|| env.rq_producer(card, q as u16, false));
+        let posted = qp.resp.posted(|| env.bells(card).rq_producer(q));
         let index = qp.resp.rq_ci;
         if posted == 0 || posted > qp.rq_mask + 1 {
             return Err(RecvError::Empty);
@@ -52,7 +52,7 @@ impl Device {
 
     fn take_shared(&mut self, q: usize, env: &mut impl Env) -> Result<(), RecvError> {
         let s = self.qps[q].srq;
-        let producer = env.srq_producer(self.id, s);
+        let producer = env.bells(self.id).srq_producer(s.into());
         let srq = &mut self.srqs[s as usize];
         let posted = producer.wrapping_sub(srq.ci);
         if !srq.used.get() || posted == 0 || posted > srq.mask + 1 {
@@ -69,7 +69,7 @@ impl Device {
 
     /// Raises the SRQ's limit event when fewer WQEs than the limit are left.
     pub(super) fn check_srq_limit(&mut self, s: u16, env: &mut impl Env) {
-        let producer = env.srq_producer(self.id, s);
+        let producer = env.bells(self.id).srq_producer(s.into());
         let srq = &mut self.srqs[s as usize];
         if srq.limit != 0 && producer.wrapping_sub(srq.ci) < srq.limit {
             srq.limit = 0;

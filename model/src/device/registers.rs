@@ -107,8 +107,7 @@ impl Device {
             regs::RECVS_WAITING => {
                 let own = qps.filter(|&q| !self.qps[q].has_srq.get());
                 own.map(|q| {
-                    let waiting =
-                        env.rq_producer(self.id, q as u16, false).wrapping_sub(self.qps[q].resp.rq_ci);
+                    let waiting = env.bells(self.id).rq_producer(q).wrapping_sub(self.qps[q].resp.rq_ci);
                     waiting.min(self.qps[q].rq_mask + 1)
                 })
                 .sum()
@@ -204,7 +203,7 @@ impl Device {
 
 /// Blocks of a send queue between what has completed and what was posted.
 fn sq_waiting(card: &Device, q: usize, env: &mut impl Env) -> u32 {
-    let waiting = env.sq_producer(card.id, q as u16).wrapping_sub(card.qps[q].req.ci);
+    let waiting = env.bells(card.id).sq_producer(q).wrapping_sub(card.qps[q].req.ci);
     waiting.min(card.qps[q].sq_mask + 1)
 }
 

@@ -6,8 +6,8 @@ use super::keys::KeyError;
 use super::qp::Qp;
 use super::wqe::{blocks, Wqe};
 use super::Device;
-use crate::dma::{Addr, DmaFault};
-use crate::env::{Env, Work};
+use crate::dma::{Addr, DmaFault, Pieces};
+use crate::env::Env;
 use crate::packet::{Extra, Kind, Payload};
 use crate::wire::psn;
 
@@ -60,12 +60,15 @@ pub(super) enum Step {
     Wait,
 }
 
+/// Most bytes of a train, which bounds the time that one QP holds the card.
+pub(super) const TRAIN_BYTES: u32 = 1 << 20;
+
 impl Device {
     /// Runs a send queue: sends what may be sent, at most a turn. Apart from the express lane, which needs the
     /// registers.
     #[inline(never)]
     pub fn run_send<E: Env>(&mut self, q: usize, env: &mut E) {
-        let producer = env.sq_producer(self.id, q as u16);
+        let producer = env.bells(self.id).sq_producer(q);
         let qp = &self.qps[q];
         if !qp.used.get() {
             return;
@@ -88,17 +91,17 @@ impl Device {
         if qp.req.rnr_wait.get() || qp.req.pending_status != 0 {
             return;
         }
-        let mut turn = E::TURN;
+        let mut executed = 0;
         while self.qps[q].req.cur != producer {
-            if turn == 0 || env.gathered_enough() {
-                env.push(Work::Send { card: self.id, qp: q as u16 });
+            if env.ends_turn(executed) {
+                env.send_later(self.id, q as u16);
                 break;
             }
-            turn -= 1;
+            executed += 1;
             match self.execute(q, env) {
                 Ok(Step::Sent) => {}
                 Ok(Step::Part) => {
-                    env.push(Work::Send { card: self.id, qp: q as u16 });
+                    env.send_later(self.id, q as u16);
                     break;
                 }
                 Ok(Step::Wait) => break,
@@ -161,7 +164,7 @@ impl Device {
             // The WQE was changed while it was sent.
             return Err(malformed());
         }
-        let want = (total - offset).min(E::TRAIN_BYTES);
+        let want = (total - offset).min(TRAIN_BYTES);
         let (payload, len) = match self.gather_direct(q, wqe, offset, want, env)? {
             Some(at) => (Payload::Memory(at, want), want),
             None => self.gather_pieces(q, wqe, offset, want, env)?,
@@ -343,46 +346,24 @@ impl Device {
                 return Ok((Payload::Memory(at, want), want));
             }
         }
-        let want = want.min(E::STASH_BYTES);
-        let stash = env.stash(want as usize);
-        if let Err(error) = self.gather_into(stash, q, wqe, offset, want, env) {
-            // No packet carries it.
-            env.unstash(stash);
-            return Err(error);
-        }
-        Ok((Payload::Stash(stash, want), want))
-    }
-
-    /// Gathers `[offset, offset + want)` of a message.
-    fn gather_into<E: Env>(
-        &self,
-        stash: u32,
-        q: usize,
-        wqe: &Wqe,
-        offset: u32,
-        want: u32,
-        env: &mut E,
-    ) -> Result<(), LocalError> {
-        let mut done = 0u64;
-        let mut each = |at: Addr, len: u64, env: &mut _| -> Result<(), DmaFault> {
-            Env::stash_read(env, stash, done as usize, at, len as usize)?;
-            done += len;
-            Ok(())
-        };
-        if !wqe.ctrl.inline() {
+        let want = want.min(E::GATHER_BYTES);
+        let mut pieces = Pieces::new();
+        if wqe.ctrl.inline() {
+            let ud = self.qps[q].qp_type == QpType::UD;
+            let mut at = offset as u64;
+            let end = at + want as u64;
+            while at < end {
+                let (addr, contiguous) = wqe.inline_at(ud, at);
+                let n = contiguous.min(end - at);
+                pieces.push(addr, n as u32)?;
+                at += n;
+            }
+        } else {
             self.check_sge_total(q, wqe, env)?;
-            return self.walk_sges(q, wqe, Access(0), offset as u64, want as u64, env, &mut each);
+            let mut each = |at: Addr, len: u64, _: &mut E| pieces.push(at, len as u32);
+            self.walk_sges(q, wqe, Access(0), offset as u64, want as u64, env, &mut each)?;
         }
-        let ud = self.qps[q].qp_type == QpType::UD;
-        let mut at = offset as u64;
-        let end = at + want as u64;
-        while at < end {
-            let (addr, contiguous) = wqe.inline_at(ud, at);
-            let n = contiguous.min(end - at);
-            each(addr, n, env)?;
-            at += n;
-        }
-        Ok(())
+        Ok((env.gather(&pieces)?, want))
     }
 
     /// The SGEs must add up to the message length that the control segment says.

@@ -6,7 +6,7 @@ use fpga_regs::{Access, CqeStatus, QpState, QpType, Syndrome, WqeOpcode};
 use super::wqe::{fetch_ctrl, Wqe};
 use super::{Device, Outcome};
 use crate::dma::{Addr, DmaFault, Undelivered};
-use crate::env::{Env, Work};
+use crate::env::Env;
 use crate::packet::{aeth, Kind, Packet};
 use crate::wire::psn;
 
@@ -75,8 +75,8 @@ impl Device {
             self.check_pending_error(q, env);
         }
         let qp = &self.qps[q];
-        if qp.req.cur != env.sq_producer(self.id, q as u16) {
-            env.push(Work::Send { card: self.id, qp: q as u16 });
+        if qp.req.cur != env.bells(self.id).sq_producer(q) {
+            env.send_later(self.id, q as u16);
         } else if qp.state == QpState::SQD {
             self.check_drained(q, env);
         }
@@ -257,8 +257,7 @@ impl Device {
         let own = self.qps[q].port.port as usize;
         *self.counters[own].at(port::RETRANSMITS) += resent;
         self.qps[q].go_back();
-        env.goes_back(self.id, q as u16);
-        env.push(Work::Send { card: self.id, qp: q as u16 });
+        env.send_later(self.id, q as u16);
     }
 
     /// An answer is missing before one that has come (implied NAK, IB spec 9.7.5.1.5): go back. Those behind it that
@@ -299,7 +298,6 @@ impl Device {
         env.timer(at);
         // Nothing is sent until the timer; what was sent after the refused packet is lost.
         self.qps[q].go_back();
-        env.goes_back(self.id, q as u16);
     }
 
     /// Progress was made: the retry counters start anew, the timer too.

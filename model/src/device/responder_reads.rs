@@ -4,9 +4,10 @@ use fpga_regs::Access;
 
 use super::keys::Range;
 use super::qp::{Resource, IDLE, RESOURCES};
+use super::requester::TRAIN_BYTES;
 use super::responder::Refusal;
 use super::Device;
-use crate::dma::Atomic;
+use crate::dma::{Atomic, Pieces};
 use crate::env::Env;
 use crate::packet::{aeth, Kind, Packet, Payload};
 use crate::wire::psn;
@@ -60,7 +61,7 @@ impl Device {
         let mut offset = 0u32;
         loop {
             let qp = &self.qps[q];
-            let mut want = (p.dma_len - offset).min(E::TRAIN_BYTES);
+            let mut want = (p.dma_len - offset).min(TRAIN_BYTES);
             let first_psn = psn::add(p.psn, offset >> qp.mtu_log);
             let mut data = Payload::None;
             if want != 0 {
@@ -104,21 +105,12 @@ impl Device {
             return Some(Payload::Memory(addr, want));
         }
         let want = want.min(mtu * 16);
-        let stash = env.stash(want as usize);
-        let mut done = 0u64;
-        while done < want as u64 {
-            let read = self.translate(range, offset + done, env).and_then(|(addr, contiguous)| {
-                let n = contiguous.min(want as u64 - done);
-                env.stash_read(stash, done as usize, addr, n as usize).ok().map(|()| n)
-            });
-            let Some(n) = read else {
-                // No packet carries it.
-                env.unstash(stash);
-                return None;
-            };
-            done += n;
+        let mut pieces = Pieces::new();
+        while pieces.len() < want {
+            let (addr, contiguous) = self.translate(range, offset + u64::from(pieces.len()), env)?;
+            pieces.push(addr, contiguous.min(u64::from(want - pieces.len())) as u32).ok()?;
         }
-        Some(Payload::Stash(stash, want))
+        env.gather(&pieces).ok()
     }
 
     /// CmpSwap and FetchAdd requests.

@@ -4,7 +4,7 @@
 use super::qp::Qp;
 use super::tables::MAX_QPS;
 use super::Device;
-use crate::env::{Env, Work};
+use crate::env::Env;
 use crate::plain::plain;
 use fpga_regs::regs::port;
 use fpga_regs::{QpState, QpType};
@@ -112,7 +112,7 @@ impl Device {
         let req = &mut self.qps[q].req;
         if req.rnr_wait.get() {
             req.rnr_wait = false.into();
-            env.push(Work::Send { card: self.id, qp: q as u16 });
+            env.send_later(self.id, q as u16);
         } else if req.una != req.psn {
             req.went_back_to = 0;
             self.count(self.qps[q].port.port, port::ACK_TIMEOUTS);
@@ -135,7 +135,7 @@ impl Device {
             }
             // The dead may have taken the note of a doorbell, or gone back to send again.
             if self.has_work(q, env) {
-                env.push(Work::Send { card: self.id, qp: q as u16 });
+                env.send_later(self.id, q as u16);
             }
         }
     }

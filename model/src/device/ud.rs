@@ -110,15 +110,13 @@ impl Device {
         let len = p.payload.len();
         let total = GRH_BYTES + len as u64;
         let grh = grh(p, len);
-        let stash = env.stash(GRH_BYTES as usize);
-        env.stash_fill(stash, &grh);
+        let held = env.hold(&grh);
         let result = if total > self.qps[q].recv.room {
             Err(RecvError::Length)
         } else {
-            self.scatter(q, 0, &Payload::Stash(stash, GRH_BYTES as u32), 0, GRH_BYTES as usize, env)
+            self.scatter(q, 0, &held, 0, GRH_BYTES as usize, env)
                 .and_then(|()| self.scatter(q, GRH_BYTES, &p.payload, 0, len, env))
         };
-        env.unstash(stash);
         let resp = &mut self.qps[q].resp;
         resp.packets += 1;
         resp.bytes += p.wire_bytes(len as u32);

@@ -22,7 +22,7 @@ pub(crate) trait Lane {
     fn generation(&self) -> u64;
     /// As [`Journal::note`](crate::journal::Journal::note).
     fn note(&mut self, word: u64);
-    /// As [`Env::rq_producer`](crate::env::Env::rq_producer), without watching.
+    /// The producer index of a receive queue.
     fn rq_producer(&mut self, card: u8, qp: u16) -> u32;
     /// Has [`World::sent`] called.
     fn sent(&mut self, card: u8, qp: u16, ctrl: [u64; 2]);
@@ -222,7 +222,7 @@ impl<E: Express> Lane for Within<'_, E> {
     }
 
     fn rq_producer(&mut self, card: u8, qp: u16) -> u32 {
-        self.env.rq_producer(card, qp, false)
+        self.env.bells(card).rq_producer(qp.into())
     }
 
     fn sent(&mut self, card: u8, qp: u16, ctrl: [u64; 2]) {

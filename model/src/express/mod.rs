@@ -47,7 +47,7 @@ impl World {
     /// Sends the plain messages at the head of a send queue, and finds out what they need. False if something is
     /// left, for [`run_send`](crate::device::Device::run_send).
     pub(crate) fn express<E: Express>(&mut self, card: u8, q: u16, env: &mut E) -> bool {
-        let producer = env.sq_producer(card, q);
+        let producer = env.bells(card).sq_producer(q.into());
         // A bound, because a program may change the WQE all the time.
         for _ in 0..TURN {
             // SAFETY: the place is ours while the cards run, and the environment does not access it.

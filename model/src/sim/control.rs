@@ -5,9 +5,9 @@
 use std::sync::atomic::Ordering;
 
 use super::env::SimEnv;
-use crate::cells::Interrupts;
-use crate::dma::{Addr, Atomic, DmaFault, Undelivered};
-use crate::env::{Env, Work};
+use crate::cells::{Bells, Interrupts};
+use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
+use crate::env::Env;
 use crate::packet::{Packet, Payload};
 use crate::segment::futex_wake;
 
@@ -27,9 +27,7 @@ macro_rules! simulated {
 }
 
 impl<'a> Env for ControlEnv<'_, 'a> {
-    const TURN: u32 = SimEnv::<'a>::TURN;
-    const TRAIN_BYTES: u32 = SimEnv::<'a>::TRAIN_BYTES;
-    const STASH_BYTES: u32 = SimEnv::<'a>::STASH_BYTES;
+    const GATHER_BYTES: u32 = SimEnv::<'a>::GATHER_BYTES;
     const TAKES_PAYLOAD: bool = SimEnv::<'a>::TAKES_PAYLOAD;
 
     simulated! {
@@ -37,19 +35,12 @@ impl<'a> Env for ControlEnv<'_, 'a> {
         fn read(&mut self, from: Addr, to: &mut [u8]) -> Result<(), DmaFault>;
         fn prefetch(&mut self, at: Addr);
         fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault>;
-        fn stash(&mut self, len: usize) -> u32;
-        fn stash_read(&mut self, stash: u32, offset: usize, from: Addr, len: usize) -> Result<(), DmaFault>;
-        fn stash_fill(&mut self, stash: u32, bytes: &[u8]);
-        fn push(&mut self, work: Work);
+        fn gather(&mut self, pieces: &Pieces) -> Result<Payload, DmaFault>;
+        fn hold(&mut self, bytes: &[u8]) -> Payload;
+        fn send_later(&mut self, card: u8, qp: u16);
         fn send(&mut self) -> &mut Packet;
         fn watch(&mut self, card: u8, qp: u16);
-        fn watched(&mut self) -> Option<(u8, u16)>;
         fn timer(&mut self, at: u64);
-        fn sq_producer(&mut self, card: u8, qp: u16) -> u32;
-        fn rq_producer(&mut self, card: u8, qp: u16, watch: bool) -> u32;
-        fn srq_producer(&mut self, card: u8, srq: u16) -> u32;
-        fn reset_doorbells(&mut self, card: u8, qp: u16, function: Option<u16>);
-        fn reset_srq_doorbell(&mut self, card: u8, srq: u16, function: Option<u16>);
         fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), Undelivered>;
         fn exists(&mut self, domain: u16) -> bool;
     }
@@ -58,10 +49,23 @@ impl<'a> Env for ControlEnv<'_, 'a> {
         self.env.words(from)
     }
 
+    fn ends_turn(&self, executed: u32) -> bool {
+        self.env.ends_turn(executed)
+    }
+
+    fn bells(&self, card: u8) -> &Bells {
+        self.env.bells(card)
+    }
+
+    /// Events are moderated only when the simulation runs the card.
+    fn holds_event(&mut self, _: u8, _: u16, _: u32, _: u32) -> bool {
+        false
+    }
+
     fn settle(&mut self, ring: Addr, len: u64) {
         let entries = self.env.sim.take_entries(ring, len);
         if !entries.is_empty() {
-            // No entry passes the payload that it tells of.
+            // No entry passes the payload that it reports.
             for (to, bytes) in self.env.sim.take_payload(ring.domain) {
                 let _ = self.write(to, &bytes);
             }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::event::{Event, SHORT};
 use super::state::{Sim, Slot, MTU, SLOTS};
 use super::trace::{Phase, Span, Subject, Unread};
-use crate::cells::{owner, Bells};
-use crate::dma::{Addr, Atomic, DmaFault, Undelivered};
-use crate::env::{Env, Work};
+use crate::cells::Bells;
+use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
+use crate::env::Env;
 use crate::packet::{Packet, Payload};
 use crate::segment::Guard;
 use crate::world::MAX_CARDS;
@@ -215,12 +215,33 @@ impl SimEnv<'_> {
         let bytes = &self.sim.payload[slot as usize][offset as usize..][..len as usize];
         let _ = self.guard.write(to.domain, to.iova, bytes);
     }
+
+    /// A slot of payload until the end of the step.
+    pub fn stash(&mut self, len: usize) -> u32 {
+        debug_assert!(len <= MTU);
+        let slot = Slot {
+            packet: Packet::BLANK,
+            refs: 1,
+            flow: 0,
+            fetched: 0,
+            waits: false.into(),
+            warm: false.into(),
+            message: 0,
+            since: 0,
+        };
+        match self.sim.slots.put(slot) {
+            Some(at) => {
+                self.step.stashes.push(at as u16);
+                at
+            }
+            // A packet with this payload is not sent.
+            None => SLOTS as u32,
+        }
+    }
 }
 
 impl Env for SimEnv<'_> {
-    const TURN: u32 = 1;
-    const TRAIN_BYTES: u32 = 1 << 20;
-    const STASH_BYTES: u32 = MTU as u32;
+    const GATHER_BYTES: u32 = MTU as u32;
     const TAKES_PAYLOAD: bool = true;
 
     fn now(&mut self) -> u64 {
@@ -285,52 +306,39 @@ impl Env for SimEnv<'_> {
         Ok(original)
     }
 
-    fn stash(&mut self, len: usize) -> u32 {
-        debug_assert!(len <= MTU);
-        let slot = Slot {
-            packet: Packet::BLANK,
-            refs: 1,
-            flow: 0,
-            fetched: 0,
-            waits: false.into(),
-            warm: false.into(),
-            message: 0,
-            since: 0,
-        };
-        match self.sim.slots.put(slot) {
-            Some(at) => {
-                self.step.stashes.push(at as u16);
-                at
-            }
-            // A packet with this payload is not sent.
-            None => SLOTS as u32,
+    fn gather(&mut self, pieces: &Pieces) -> Result<Payload, DmaFault> {
+        let slot = self.stash(pieces.len() as usize);
+        for (offset, at, len) in pieces.iter() {
+            self.step.gathers += 1;
+            self.fetch(at, slot, offset..offset + len)?;
         }
+        Ok(Payload::Stash(slot, pieces.len()))
     }
 
-    fn stash_read(&mut self, stash: u32, offset: usize, from: Addr, len: usize) -> Result<(), DmaFault> {
-        self.step.gathers += 1;
-        self.fetch(from, stash, offset..offset + len)
+    fn hold(&mut self, bytes: &[u8]) -> Payload {
+        let slot = self.stash(bytes.len());
+        self.sim.payload[slot as usize][..bytes.len()].copy_from_slice(bytes);
+        Payload::Stash(slot, bytes.len() as u32)
     }
 
-    fn stash_fill(&mut self, stash: u32, bytes: &[u8]) {
-        self.sim.payload[stash as usize][..bytes.len()].copy_from_slice(bytes);
+    fn send_later(&mut self, card: u8, qp: u16) {
+        self.step.wanted.push((card, qp));
     }
 
-    fn push(&mut self, work: Work) {
-        match work {
-            Work::Send { card, qp } => self.step.wanted.push((card, qp)),
-            Work::Packet(packet) => self.step.sent.push(packet),
-        }
+    fn ends_turn(&self, executed: u32) -> bool {
+        executed != 0
+    }
+
+    /// Control operations run in the other environment.
+    fn settle(&mut self, _: Addr, _: u64) {}
+
+    fn bells(&self, card: u8) -> &Bells {
+        &self.bells[card as usize]
     }
 
     fn send(&mut self) -> &mut Packet {
         self.step.sent.push(Packet::BLANK);
         self.step.sent.last_mut().expect("just pushed")
-    }
-
-    fn goes_back(&mut self, card: u8, qp: u16) {
-        let back = &mut self.sim.cards[card as usize].qps[qp as usize].back;
-        *back = back.wrapping_add(1);
     }
 
     fn holds_event(&mut self, card: u8, cqn: u16, arming: u32, held: u32) -> bool {
@@ -357,40 +365,12 @@ impl Env for SimEnv<'_> {
         }
     }
 
-    fn watched(&mut self) -> Option<(u8, u16)> {
-        self.step.watched.pop()
-    }
-
     fn exists(&mut self, domain: u16) -> bool {
         self.guard.exists(domain)
     }
 
     fn timer(&mut self, at: u64) {
         self.sim.timer(at.saturating_mul(1000));
-    }
-
-    fn sq_producer(&mut self, card: u8, qp: u16) -> u32 {
-        self.bells[card as usize].qp[qp as usize].sq.load(Ordering::Acquire)
-    }
-
-    fn rq_producer(&mut self, card: u8, qp: u16, watch: bool) -> u32 {
-        let bells = &self.bells[card as usize].qp[qp as usize];
-        if watch {
-            bells.watch.store(1, Ordering::SeqCst);
-        }
-        bells.rq.load(Ordering::Acquire)
-    }
-
-    fn srq_producer(&mut self, card: u8, srq: u16) -> u32 {
-        self.bells[card as usize].srq[srq as usize].producer.load(Ordering::Acquire)
-    }
-
-    fn reset_doorbells(&mut self, card: u8, qp: u16, function: Option<u16>) {
-        self.bells[card as usize].reset_qp(qp, owner(function));
-    }
-
-    fn reset_srq_doorbell(&mut self, card: u8, srq: u16, function: Option<u16>) {
-        self.bells[card as usize].reset_srq(srq, owner(function));
     }
 
     fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), Undelivered> {

@@ -129,7 +129,9 @@ impl Engine<'_> {
             self.want_send(card, qp);
         }
         self.env.step.wanted.clear();
-        self.world.end_run(&mut self.env);
+        while let Some((card, qp)) = self.env.step.watched.pop() {
+            self.world.cards[card as usize].arm_if_waiting(qp as usize, &mut self.env);
+        }
     }
 
     /// The step's train `nth` joins its flow.
@@ -158,7 +160,7 @@ impl Engine<'_> {
         let qp = (packet.src_qpn & 0xffff) as u16 % crate::device::tables::MAX_QPS as u16;
         let side = if packet.is_answer() { ANSWERS } else { SENDS };
         let t = &mut card.qps[qp as usize];
-        let back = t.back;
+        let back = self.world.cards[src.card as usize].qps[qp as usize].req.rewinds;
         let message = if side == SENDS { t.message } else { answered };
         let flow = &mut t.flows[side];
         if flow.tail != 0 && packet.kind == Kind::Ack && packet.syndrome == aeth::ACK {
@@ -256,7 +258,8 @@ impl Engine<'_> {
             }
             let id = first - 1;
             let (qp, side) = (id / 2, (id % 2) as usize);
-            let (flow, back) = (c.qps[qp as usize].flows[side], c.qps[qp as usize].back);
+            let flow = c.qps[qp as usize].flows[side];
+            let back = self.world.cards[card as usize].qps[qp as usize].req.rewinds;
             let job = sim.jobs.get_mut(u32::from(flow.head - 1));
             if side == SENDS && job.back != back {
                 // It is sent again from where the QP went back to.

@@ -5,7 +5,6 @@ use super::event::Event;
 use super::pcie::Bus;
 use super::state::{QpTime, Sim, SENDS};
 use super::trace::{Phase, Subject};
-use crate::env::Env;
 use crate::plain::Flag;
 use crate::profile::Profile;
 
@@ -92,7 +91,7 @@ impl Engine<'_> {
 
     /// A send queue may have something to do: finds out when.
     pub(super) fn want_send(&mut self, card: u8, qp: u16) {
-        let producer = self.env.sq_producer(card, qp);
+        let producer = self.env.bells[card as usize].sq_producer(qp.into());
         let device = &self.world.cards[card as usize].qps[qp as usize];
         let cur = device.req.cur;
         let sim = &mut *self.env.sim;

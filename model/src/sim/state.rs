@@ -116,7 +116,7 @@ pub struct Job {
     /// Reads that the gathering of a stash took.
     pub gathers: u16,
     /// How often the QP had gone back when it was made.
-    pub back: u32,
+    pub back: u16,
     /// The message (see `trace`).
     pub message: u32,
     /// When it came.
@@ -163,8 +163,6 @@ pub struct QpTime {
     pub asked: [u64; 2],
     /// First block of the WQE begun last: names the message in the trace.
     pub message: u32,
-    /// How often it has gone back.
-    pub back: u32,
     /// Sending side, answering side.
     pub flows: [Flow; 2],
 }

@@ -3,11 +3,11 @@
 
 use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
-use super::queue::WorkQueue;
+use super::queue::{Work, WorkQueue};
 use super::routes::Routes;
-use crate::cells::owner;
-use crate::dma::{Addr, Atomic, DmaFault, Undelivered};
-use crate::env::{Env, Work};
+use crate::cells::Bells;
+use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
+use crate::env::Env;
 use crate::express::{Express, Route};
 use crate::here::Here;
 use crate::journal::Journal;
@@ -65,6 +65,13 @@ impl Scratch {
 /// Gather buffers that may be in flight at a time, and that a process keeps between runs.
 const KEPT: usize = 64;
 
+/// WQEs that a QP executes before others have a turn.
+const TURN: u32 = 32;
+/// The buffer of the payload of a received frame.
+const FRAME: usize = 0;
+/// The buffer of a header that is delivered as payload.
+const HEADER: usize = 1;
+
 /// The environment, for as long as the lock is held.
 pub(crate) struct Wall<'a> {
     guard: &'a Guard<'a>,
@@ -73,15 +80,15 @@ pub(crate) struct Wall<'a> {
     routes: &'a Routes,
     /// Packets travel as frames, or are recorded as such.
     linked: bool,
-    /// The stash with the payload of a received frame: all frames use it in turn.
-    landing: Option<u32>,
+    /// The buffers of [`FRAME`] and [`HEADER`], once they are needed.
+    kept: [Option<u32>; 2],
 }
 
 impl<'a> Wall<'a> {
     #[inline(always)]
     pub fn new(guard: &'a Guard<'a>, net: &'a Net, scratch: &'a mut Scratch, routes: &'a Routes) -> Self {
         let linked = net.link.is_on();
-        Wall { guard, net, scratch, routes, linked, landing: None }
+        Wall { guard, net, scratch, routes, linked, kept: [None; 2] }
     }
 
     /// Packets are to be handed to [`carry`](Self::carry).
@@ -143,6 +150,49 @@ impl<'a> Wall<'a> {
         !self.scratch.watched.is_empty()
     }
 
+    /// Takes a QP from those noted by [`watch`](Env::watch).
+    #[inline]
+    pub fn watched(&mut self) -> Option<(u8, u16)> {
+        self.scratch.watched.pop()
+    }
+
+    /// Whether so much is gathered and not delivered yet that send queues leave the turn to what is in flight.
+    #[inline]
+    pub fn gathered_enough(&self) -> bool {
+        self.scratch.stashes.len() - self.scratch.free.len() >= KEPT
+    }
+
+    /// A gather buffer of at least `len` bytes.
+    fn stash(&mut self, len: usize) -> u32 {
+        let s = &mut self.scratch;
+        let stash = s.free.pop().unwrap_or_else(|| {
+            s.stashes.push(Vec::new());
+            s.stashes.len() as u32 - 1
+        });
+        let buffer = &mut s.stashes[stash as usize];
+        if buffer.len() < len {
+            // Zeroed pages of the system, which nobody has to fill.
+            *buffer = vec![0; len];
+        }
+        stash
+    }
+
+    /// A gather buffer is no longer needed.
+    pub fn unstash(&mut self, stash: u32) {
+        self.scratch.free.push(stash);
+    }
+
+    /// Copies bytes into one of the buffers that are used in turn.
+    fn keep(&mut self, which: usize, bytes: &[u8]) -> Payload {
+        let id = match self.kept[which] {
+            Some(id) => id,
+            None => self.stash(MAX_FRAME),
+        };
+        self.kept[which] = Some(id);
+        self.scratch.stashes[id as usize][..bytes.len()].copy_from_slice(bytes);
+        Payload::Stash(id, bytes.len() as u32)
+    }
+
     /// The next piece of work. It stays in its place until the next call.
     #[inline]
     pub fn next(&mut self) -> Option<*const Work> {
@@ -202,9 +252,7 @@ fn fault<E>(_: E) -> DmaFault {
 }
 
 impl Env for Wall<'_> {
-    const TURN: u32 = 32;
-    const TRAIN_BYTES: u32 = 1 << 20;
-    const STASH_BYTES: u32 = 1 << 16;
+    const GATHER_BYTES: u32 = 1 << 16;
     const TAKES_PAYLOAD: bool = false;
 
     fn now(&mut self) -> u64 {
@@ -277,41 +325,38 @@ impl Env for Wall<'_> {
         Ok(original)
     }
 
-    fn stash(&mut self, len: usize) -> u32 {
-        let s = &mut self.scratch;
-        let stash = s.free.pop().unwrap_or_else(|| {
-            s.stashes.push(Vec::new());
-            s.stashes.len() as u32 - 1
-        });
-        let buffer = &mut s.stashes[stash as usize];
-        if buffer.len() < len {
-            // Zeroed pages of the system, which nobody has to fill.
-            *buffer = vec![0; len];
+    /// Writes take no time here.
+    fn settle(&mut self, _: Addr, _: u64) {}
+
+    fn gather(&mut self, pieces: &Pieces) -> Result<Payload, DmaFault> {
+        let stash = self.stash(pieces.len() as usize);
+        for (offset, at, len) in pieces.iter() {
+            let to = &mut self.scratch.stashes[stash as usize][offset..offset + len];
+            if self.guard.read(at.domain, at.iova, to).is_err() {
+                self.unstash(stash);
+                return Err(DmaFault);
+            }
         }
-        stash
+        Ok(Payload::Stash(stash, pieces.len()))
     }
 
-    #[inline]
-    fn gathered_enough(&self) -> bool {
-        self.scratch.stashes.len() - self.scratch.free.len() >= KEPT
-    }
-
-    fn unstash(&mut self, stash: u32) {
-        self.scratch.free.push(stash);
-    }
-
-    fn stash_read(&mut self, stash: u32, offset: usize, from: Addr, len: usize) -> Result<(), DmaFault> {
-        let to = &mut self.scratch.stashes[stash as usize][offset..offset + len];
-        self.guard.read(from.domain, from.iova, to).map_err(fault)
-    }
-
-    fn stash_fill(&mut self, stash: u32, bytes: &[u8]) {
-        self.scratch.stashes[stash as usize][..bytes.len()].copy_from_slice(bytes);
+    fn hold(&mut self, bytes: &[u8]) -> Payload {
+        self.keep(HEADER, bytes)
     }
 
     #[inline(always)]
-    fn push(&mut self, work: Work) {
-        self.scratch.queue.push(work);
+    fn send_later(&mut self, card: u8, qp: u16) {
+        self.scratch.queue.push(Work::Send { card, qp });
+    }
+
+    #[inline(always)]
+    fn ends_turn(&self, executed: u32) -> bool {
+        executed >= TURN || self.gathered_enough()
+    }
+
+    #[inline(always)]
+    fn bells(&self, card: u8) -> &Bells {
+        &self.net.bells[card as usize]
     }
 
     #[inline(always)]
@@ -322,6 +367,11 @@ impl Env for Wall<'_> {
     #[cold]
     fn exists(&mut self, domain: u16) -> bool {
         self.guard.exists(domain)
+    }
+
+    /// The moderation of interrupts is part of simulated time.
+    fn holds_event(&mut self, _: u8, _: u16, _: u32, _: u32) -> bool {
+        false
     }
 
     fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
@@ -339,42 +389,8 @@ impl Env for Wall<'_> {
         }
     }
 
-    #[inline]
-    fn watched(&mut self) -> Option<(u8, u16)> {
-        self.scratch.watched.pop()
-    }
-
     fn timer(&mut self, at: u64) {
         self.guard.segment().arm_deadline(at);
-    }
-
-    #[inline(always)]
-    fn sq_producer(&mut self, card: u8, qp: u16) -> u32 {
-        self.net.bells[card as usize].qp[qp as usize].sq.load(Ordering::Acquire)
-    }
-
-    #[inline]
-    fn rq_producer(&mut self, card: u8, qp: u16, watch: bool) -> u32 {
-        let bells = &self.net.bells[card as usize].qp[qp as usize];
-        if watch {
-            // Before the read, so that a doorbell that this read misses sees it.
-            bells.watch.store(1, Ordering::SeqCst);
-            return bells.rq.load(Ordering::SeqCst);
-        }
-        bells.rq.load(Ordering::Acquire)
-    }
-
-    #[inline]
-    fn srq_producer(&mut self, card: u8, srq: u16) -> u32 {
-        self.net.bells[card as usize].srq[srq as usize].producer.load(Ordering::Acquire)
-    }
-
-    fn reset_doorbells(&mut self, card: u8, qp: u16, function: Option<u16>) {
-        self.net.bells[card as usize].reset_qp(qp, owner(function));
-    }
-
-    fn reset_srq_doorbell(&mut self, card: u8, srq: u16, function: Option<u16>) {
-        self.net.bells[card as usize].reset_srq(srq, owner(function));
     }
 
     #[inline(always)]
@@ -444,12 +460,6 @@ impl LinkEnv for Wall<'_> {
     }
 
     fn land(&mut self, bytes: &[u8]) -> Payload {
-        let id = match self.landing {
-            Some(id) => id,
-            None => self.stash(MAX_FRAME),
-        };
-        self.landing = Some(id);
-        self.scratch.stashes[id as usize][..bytes.len()].copy_from_slice(bytes);
-        Payload::Stash(id, bytes.len() as u32)
+        self.keep(FRAME, bytes)
     }
 }

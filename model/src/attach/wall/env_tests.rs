@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use fpga_regs::{QpState, QpType, WqeCtrl, WqeOpcode, WqeSge};
 
 use super::panic_tests::with_net;
-use crate::env::Env;
 
 /// More than may be under way at a time.
 const MANY: u16 = 100;

@@ -12,7 +12,7 @@ use super::card::WallCard;
 use super::runner::Runner;
 use crate::attach::card::Joined;
 use crate::attach::run_keeper;
-use crate::env::{Env, Work};
+use crate::env::Env;
 use crate::journal;
 use driver::Interrupts;
 
@@ -42,7 +42,7 @@ fn half_changed(a: Arc<Runner>, b: Arc<Runner>) {
             let qp = &mut world.cards[0].qps[7];
             (qp.used, qp.qpn, qp.qp_type, qp.state) = (true.into(), 7, QpType::UD, QpState::RTS);
             a.segment().write_journal(journal::one(0, 7));
-            env.push(Work::Send { card: 0, qp: 7 });
+            env.send_later(0, 7);
             panic!("injected by the test");
         })
     }));

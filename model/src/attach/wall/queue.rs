@@ -8,8 +8,21 @@ use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 
-use crate::env::Work;
 use crate::packet::Packet;
+
+/// Work of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Work {
+    /// A packet or train arrives.
+    Packet(Packet),
+    /// A send queue may have something to do.
+    Send {
+        /// Card.
+        card: u8,
+        /// QP index.
+        qp: u16,
+    },
+}
 
 /// Slots of the ring.
 const SLOTS: u32 = 256;

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use super::env::{Scratch, Wall};
 use super::handoff::{self, Pending, Shared};
+use super::queue::Work;
 use super::routes::Routes;
-use crate::env::{Env, Work};
+use crate::env::Env;
 use crate::express::Express;
 use crate::journal;
 use crate::net::{Membership, Net};
@@ -162,8 +163,8 @@ impl<S: Borrow<Segment>> Runner<S> {
             turns -= 1;
             self.take_pending(world, &mut env);
         }
-        if env.has_watched() {
-            world.end_run(&mut env);
+        while let Some((card, qp)) = env.watched() {
+            world.cards[card as usize].arm_if_waiting(qp as usize, &mut env);
         }
         if env.linked() {
             env.end_link();
@@ -226,7 +227,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 let device = &world.cards[card as usize];
                 for qp in device.qps_from(first).step_by(PENDING_BITS) {
                     if device.has_work(qp, env) {
-                        env.push(Work::Send { card, qp: qp as u16 });
+                        env.send_later(card, qp as u16);
                     }
                 }
             }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Threads;
 use crate::attach::{run_keeper, NetOptions};
-use crate::env::{Env, Work};
+use crate::env::Env;
 use crate::net::Membership;
 use crate::profile::Profile;
 use crate::segment::{now_ns, Segment};
@@ -36,7 +36,7 @@ fn a_panic_in_simulated_time_leaves_nothing_of_its_step() {
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             held.engine(|engine| {
                 engine.env.stash(8);
-                engine.env.push(Work::Send { card: 0, qp: 7 });
+                engine.env.send_later(0, 7);
                 engine.env.send();
                 panic!("injected by the test");
             })
