@@ -7,55 +7,12 @@
 
 use crate::dma::Addr;
 use crate::plain::plain;
+use crate::wire::{
+    icrc, psn, Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Ethernet, Ieth, Ipv4, Ipv6, Reth, Udp,
+};
+use crate::wire::{BthOpcode, Extra, Operation, Position, Syndrome, Transport};
 
-/// The operation that a packet belongs to, with its place in the message given by
-/// [`Packet::first`] and [`Packet::last`]. Together they are the BTH opcode (IB spec 9.2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
-    /// SEND, with or without immediate data or invalidate.
-    Send,
-    /// RDMA WRITE, with or without immediate data.
-    Write,
-    /// RDMA READ request.
-    ReadRequest,
-    /// RDMA READ response.
-    ReadResponse,
-    /// CmpSwap request.
-    CompareSwap,
-    /// FetchAdd request.
-    FetchAdd,
-    /// Atomic acknowledge.
-    AtomicAck,
-    /// Acknowledge (ACK, NAK or RNR NAK by its syndrome).
-    Ack,
-}
-
-/// The transport service of the packet (BTH opcode bits 7..5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Transport {
-    /// Reliable connection.
-    Rc,
-    /// Unreliable connection.
-    Uc,
-    /// Unreliable datagram.
-    Ud,
-}
-
-/// What a SEND or WRITE carries in its last packet beside the payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Extra {
-    /// Nothing.
-    None,
-    /// Immediate data (ImmDt).
-    Immediate,
-    /// An R_Key to invalidate (IETH).
-    Invalidate,
-}
-
-/// Where the payload of a packet lies until it is delivered.
+/// Where the payload of a packet is until it is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Payload {
@@ -64,7 +21,7 @@ pub enum Payload {
     /// In the sender's memory, one contiguous range (read at delivery; the sender's WQE is not
     /// complete before, of whatever transport).
     Memory(Addr, u32),
-    /// Gathered by [`Env::stash`](crate::env::Env::stash).
+    /// Gathered by [`Env::gather`](crate::env::Env::gather).
     Stash(u32, u32),
 }
 
@@ -130,8 +87,8 @@ impl PortId {
 pub struct Packet {
     /// Transport service.
     pub transport: Transport,
-    /// Operation.
-    pub kind: Kind,
+    /// Operation; with the transport, `first`, `last` and `extra` it gives the BTH opcode (IB spec 9.2.1).
+    pub operation: Operation,
     /// The (first) packet is the first of its message.
     pub first: bool,
     /// The (last) packet is the last of its message.
@@ -145,7 +102,7 @@ pub struct Packet {
     /// ImmDt or IETH in the last packet.
     pub extra: Extra,
     /// AETH syndrome (ACK, READ response first/last/only, atomic acknowledge).
-    pub syndrome: u8,
+    pub syndrome: Syndrome,
     /// From.
     pub src: PortId,
     /// To.
@@ -191,15 +148,15 @@ pub struct Packet {
 impl Packet {
     /// A packet without payload or extension headers, from nobody to nobody.
     pub const BLANK: Packet = Packet {
-        transport: Transport::Rc,
-        kind: Kind::Ack,
+        transport: Transport::RC,
+        operation: Operation::Acknowledge,
         first: true,
         last: true,
         ack_req: false,
         solicited: false,
         ipv6: false,
         extra: Extra::None,
-        syndrome: 0,
+        syndrome: Syndrome(0),
         src: PortId::NOBODY,
         dst: PortId::NOBODY,
         dest_qpn: 0,
@@ -222,44 +179,69 @@ impl Packet {
         payload: Payload::None,
     };
 
+    /// Bytes of each frame beside payload, padding and extension headers: Ethernet, IP, UDP, BTH and ICRC.
+    #[inline(always)]
+    pub const fn overhead(ipv6: bool) -> u64 {
+        let ip = if ipv6 { Ipv6::BYTES } else { Ipv4::BYTES };
+        (Ethernet::BYTES + ip + Udp::BYTES + Bth::BYTES + icrc::BYTES) as u64
+    }
+
     /// Bytes of the frames from the Ethernet header to the ICRC, with padding, without FCS; `payload` is
     /// the payload's length.
     #[inline(always)]
     pub fn wire_bytes(&self, payload: u32) -> u64 {
-        // Ethernet 14, IP 20 or 40, UDP 8, BTH 12, ICRC 4.
-        let each = if self.ipv6 { 78 } else { 58 };
-        let once = match self.kind {
-            Kind::Send if self.transport == Transport::Ud => 8,
-            Kind::Write if self.first => 16,
-            Kind::ReadRequest => 16,
-            Kind::CompareSwap | Kind::FetchAdd => 28,
+        let once = match self.operation {
+            Operation::Send if self.transport == Transport::UD => Deth::BYTES,
+            Operation::Write if self.first => Reth::BYTES,
+            Operation::ReadRequest => Reth::BYTES,
+            Operation::CompareSwap | Operation::FetchAdd => AtomicEth::BYTES,
             // The first and the last one have an AETH.
-            Kind::ReadResponse if self.count == 1 => 4 * u64::from(self.first || self.last),
-            Kind::ReadResponse => 4 * (u64::from(self.first) + u64::from(self.last)),
-            Kind::Ack => 4,
-            Kind::AtomicAck => 12,
+            Operation::ReadResponse if self.count == 1 => Aeth::BYTES * usize::from(self.first || self.last),
+            Operation::ReadResponse => Aeth::BYTES * (usize::from(self.first) + usize::from(self.last)),
+            Operation::Acknowledge => Aeth::BYTES,
+            Operation::AtomicAcknowledge => Aeth::BYTES + AtomicAckEth::BYTES,
             _ => 0,
         };
-        let extra = if self.extra == Extra::None { 0 } else { 4 };
+        let extra = if self.extra == Extra::None { 0 } else { Ieth::BYTES };
         let payload = (payload as u64 + 3) & !3;
-        self.count as u64 * each + once + extra + payload
+        self.count as u64 * Self::overhead(self.ipv6) + (once + extra) as u64 + payload
     }
-}
 
-/// AETH syndromes (IB spec 9.7.5.1.2).
-pub mod aeth {
-    /// ACK without end-to-end credits (credit count 31: invalid).
-    pub const ACK: u8 = 0x1f;
-    /// RNR NAK; the low five bits are the timer code.
-    pub const RNR: u8 = 0x20;
-    /// NAK: PSN sequence error.
-    pub const NAK_SEQUENCE: u8 = 0x60;
-    /// NAK: invalid request.
-    pub const NAK_INVALID_REQUEST: u8 = 0x61;
-    /// NAK: remote access error.
-    pub const NAK_ACCESS: u8 = 0x62;
-    /// NAK: remote operational error.
-    pub const NAK_OPERATION: u8 = 0x63;
+    /// The BTH opcode of a single packet.
+    pub fn opcode(&self) -> BthOpcode {
+        let position = Position::new(self.first, self.last);
+        BthOpcode::new(self.transport, self.operation, position, self.extra)
+    }
+
+    /// A train becomes its packet `n`, from 0. Fields that its frame has no header for are zero. The payload remains
+    /// the train's.
+    pub fn become_nth(&mut self, n: u32) {
+        let end = n + 1 == self.count;
+        self.psn = psn::add(self.psn, n);
+        self.count = 1;
+        self.first &= n == 0;
+        self.last &= end;
+        self.ack_req &= end;
+        self.solicited &= self.last;
+        if !self.last {
+            self.extra = Extra::None;
+        }
+        let opcode = self.opcode();
+        if self.extra == Extra::None {
+            self.imm = 0;
+        }
+        if !opcode.has_aeth() {
+            self.syndrome = Syndrome(0);
+            self.msn = 0;
+        }
+        if !opcode.has_reth() {
+            self.dma_len = 0;
+            if !opcode.has_atomic_eth() {
+                self.va = 0;
+                self.rkey = 0;
+            }
+        }
+    }
 }
 
 plain! {

@@ -6,8 +6,9 @@
 
 use model::dma::Addr;
 use model::link::frames::{decode, encode, pieces, MAX_FRAME};
-use model::packet::{aeth, Kind, Packet, Payload, PortId};
+use model::packet::{Packet, Payload, PortId};
 use model::wire::{frame, BthOpcode, EncodeError, Frame, Network, Path};
+use model::wire::{Operation, Syndrome};
 use pcap_file::pcap::PcapReader;
 
 /// Name, file, and how many messages (requests and answers) it holds.
@@ -39,16 +40,16 @@ fn train(first: &Frame<'_>, count: u32, len: usize) -> Packet {
         (p.va, p.rkey, p.dma_len) = (h.reth.virtual_address, h.reth.rkey, h.reth.dma_length);
     }
     if opcode.has_aeth() {
-        (p.syndrome, p.msn) = (aeth::ACK, h.aeth.msn);
+        (p.syndrome, p.msn) = (Syndrome::ACK, h.aeth.msn);
     }
-    p.kind = match opcode {
-        BthOpcode::RC_READ_REQUEST => Kind::ReadRequest,
-        BthOpcode::RC_ACKNOWLEDGE => Kind::Ack,
-        _ if opcode.is_response() => Kind::ReadResponse,
-        _ if opcode.has_reth() => Kind::Write,
-        _ => Kind::Send,
+    p.operation = match opcode {
+        BthOpcode::RC_READ_REQUEST => Operation::ReadRequest,
+        BthOpcode::RC_ACKNOWLEDGE => Operation::Acknowledge,
+        _ if opcode.is_response() => Operation::ReadResponse,
+        _ if opcode.has_reth() => Operation::Write,
+        _ => Operation::Send,
     };
-    p.ack_req = matches!(p.kind, Kind::Send | Kind::Write | Kind::ReadRequest);
+    p.ack_req = matches!(p.operation, Operation::Send | Operation::Write | Operation::ReadRequest);
     p
 }
 
@@ -120,8 +121,8 @@ fn the_captured_frames_are_the_engines_packets() {
             assert_eq!((p.src, p.dst), (PortId::NOBODY, PortId::NOBODY), "{name}");
             assert!(payload.len() <= 1024);
             assert!(!p.ipv6);
-            if p.kind == Kind::Ack {
-                assert_eq!((p.syndrome, payload.len()), (aeth::ACK, 0));
+            if p.operation == Operation::Acknowledge {
+                assert_eq!((p.syndrome, payload.len()), (Syndrome::ACK, 0));
             }
         }
     }

@@ -3,8 +3,8 @@
 use crate::plain::{plain, Flag};
 use fpga_regs::{QpContext, QpState, QpType, WqeCtrl, WqeSge, MAX_SGE};
 
-use crate::packet::{PortId, Transport};
-use crate::wire::psn;
+use crate::packet::PortId;
+use crate::wire::{psn, Transport};
 
 /// The send side's progress. PSNs are 24-bit; indices count 64-byte blocks and run on (mod 2^32).
 ///
@@ -240,9 +240,9 @@ impl Qp {
     #[inline]
     pub fn transport(&self) -> Transport {
         match self.qp_type {
-            QpType::RC => Transport::Rc,
-            QpType::UC => Transport::Uc,
-            _ => Transport::Ud,
+            QpType::RC => Transport::RC,
+            QpType::UC => Transport::UC,
+            _ => Transport::UD,
         }
     }
 

@@ -6,7 +6,8 @@ use super::wqe::bytes;
 use super::Device;
 use crate::dma::{Addr, Undelivered};
 use crate::env::Env;
-use crate::packet::{Extra, Packet, Payload};
+use crate::packet::{Packet, Payload};
+use crate::wire::{Extra, Transport};
 
 /// In which kind of packet a datagram came ([`Cqe::sl`]).
 const UDP_IPV6: u8 = 8 | 1;
@@ -187,7 +188,7 @@ impl Device {
             }
             Extra::None => {}
         }
-        if p.transport == crate::packet::Transport::Ud {
+        if p.transport == Transport::UD {
             cqe.set_grh(true);
             cqe.set_sl(if p.ipv6 { UDP_IPV6 } else { UDP_IPV4 });
             cqe.set_srcqp(p.src_qpn);

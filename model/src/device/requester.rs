@@ -8,8 +8,8 @@ use super::wqe::{blocks, Wqe};
 use super::Device;
 use crate::dma::{Addr, DmaFault, Pieces};
 use crate::env::Env;
-use crate::packet::{Extra, Kind, Payload};
-use crate::wire::psn;
+use crate::packet::Payload;
+use crate::wire::{psn, Extra, Operation};
 
 /// PSNs that may be outstanding (IB spec 9.7.2: less than 2^23).
 const PSN_WINDOW: u32 = 1 << 22;
@@ -174,7 +174,7 @@ impl Device {
         let last = offset + len == total;
         let opcode = wqe.ctrl.opcode();
         let write = matches!(opcode, WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM);
-        let p = qp.packet(if write { Kind::Write } else { Kind::Send }, qp.req.psn, env);
+        let p = qp.packet(if write { Operation::Write } else { Operation::Send }, qp.req.psn, env);
         p.first = offset == 0;
         p.last = last;
         p.count = count;
@@ -259,9 +259,9 @@ impl Device {
         self.check_scatter(q, wqe, env)?;
         let qp = &self.qps[q];
         let kind = match opcode {
-            WqeOpcode::READ => Kind::ReadRequest,
-            WqeOpcode::CMP_SWAP => Kind::CompareSwap,
-            _ => Kind::FetchAdd,
+            WqeOpcode::READ => Operation::ReadRequest,
+            WqeOpcode::CMP_SWAP => Operation::CompareSwap,
+            _ => Operation::FetchAdd,
         };
         let p = qp.packet(kind, qp.req.psn, env);
         p.ack_req = true;
@@ -269,7 +269,7 @@ impl Device {
         p.rkey = remote.rkey();
         p.dma_len = length - offset;
         let operands = wqe.atomic();
-        if kind == Kind::CompareSwap {
+        if kind == Operation::CompareSwap {
             p.compare = operands.compare_add();
             p.swap_add = operands.swap();
         } else {

@@ -7,8 +7,8 @@ use super::wqe::{fetch_ctrl, Wqe};
 use super::{Device, Outcome};
 use crate::dma::{Addr, DmaFault, Undelivered};
 use crate::env::Env;
-use crate::packet::{aeth, Kind, Packet};
-use crate::wire::psn;
+use crate::packet::Packet;
+use crate::wire::{psn, NakCode, Operation, RnrTimer, SyndromeKind};
 
 impl Device {
     /// An ACK, NAK, READ response or atomic acknowledge for QP `q`.
@@ -21,8 +21,8 @@ impl Device {
         let req = &mut self.qps[q].req;
         req.rx_packets += p.count as u64;
         req.rx_bytes += p.wire_bytes(p.payload.len() as u32);
-        match p.kind {
-            Kind::Ack => self.acknowledge(q, p, env),
+        match p.operation {
+            Operation::Acknowledge => self.acknowledge(q, p, env),
             _ => {
                 if self.response(q, p, env) == Err(Undelivered::Unread) {
                     return Outcome::Unread;
@@ -84,39 +84,49 @@ impl Device {
 
     #[inline]
     fn acknowledge(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
-        match p.syndrome >> 5 {
-            0 => {
+        match p.syndrome.kind() {
+            SyndromeKind::Ack { .. } => {
                 let lost = self.advance(q, psn::add(p.psn, 1), env);
                 if lost {
                     // An answer before this ACK was lost (implied NAK, IB spec 9.7.5.1.5).
                     self.answer_lost(q, env);
                 }
             }
-            1 | 3 => {
+            SyndromeKind::RnrNak(timer) => {
                 let lost = self.advance(q, p.psn, env);
-                // What was not sent again since sending went back was not refused again either.
-                let old = psn::diff(p.psn, self.qps[q].req.psn) >= 0;
-                let fatal = match p.syndrome {
-                    aeth::NAK_INVALID_REQUEST => {
-                        Some((CqeStatus::REM_INV_REQ_ERR, Syndrome::NAK_INVALID_REQUEST))
-                    }
-                    aeth::NAK_ACCESS => Some((CqeStatus::REM_ACCESS_ERR, Syndrome::NAK_REMOTE_ACCESS)),
-                    syndrome if syndrome >> 5 == 1 || syndrome == aeth::NAK_SEQUENCE => None,
-                    _ => Some((CqeStatus::REM_OP_ERR, Syndrome::NAK_REMOTE_OPERATION)),
-                };
-                match fatal {
-                    Some((status, syndrome)) if !lost => self.fail_send(q, status, syndrome, env),
-                    _ if old => {}
-                    None if p.syndrome == aeth::NAK_SEQUENCE => {
-                        self.count(p.dst.port, port::SEQUENCE_NAK);
-                        self.retry(q, env)
-                    }
-                    None if !lost => self.rnr_nak(q, p.syndrome & 0x1f, env),
-                    _ => self.retry(q, env),
+                match self.refuses(q, p.psn) {
+                    false => {}
+                    true if lost => self.retry(q, env),
+                    true => self.rnr_nak(q, timer, env),
                 }
             }
-            _ => {}
+            SyndromeKind::Nak(NakCode::PSN_SEQUENCE_ERROR) => {
+                self.advance(q, p.psn, env);
+                if self.refuses(q, p.psn) {
+                    self.count(p.dst.port, port::SEQUENCE_NAK);
+                    self.retry(q, env)
+                }
+            }
+            SyndromeKind::Nak(code) => {
+                let lost = self.advance(q, p.psn, env);
+                let (status, syndrome) = match code {
+                    NakCode::INVALID_REQUEST => (CqeStatus::REM_INV_REQ_ERR, Syndrome::NAK_INVALID_REQUEST),
+                    NakCode::REMOTE_ACCESS_ERROR => (CqeStatus::REM_ACCESS_ERR, Syndrome::NAK_REMOTE_ACCESS),
+                    _ => (CqeStatus::REM_OP_ERR, Syndrome::NAK_REMOTE_OPERATION),
+                };
+                if !lost {
+                    self.fail_send(q, status, syndrome, env);
+                } else if self.refuses(q, p.psn) {
+                    self.retry(q, env);
+                }
+            }
+            SyndromeKind::Reserved => {}
         }
+    }
+
+    /// Whether a NAK of this PSN is news: what was not sent again since sending went back was not refused again.
+    fn refuses(&self, q: usize, psn: u32) -> bool {
+        psn::diff(psn, self.qps[q].req.psn) < 0
     }
 
     /// READ response or atomic acknowledge.
@@ -138,8 +148,8 @@ impl Device {
         let opcode = wqe.ctrl.opcode();
         let count = Self::wqe_packets(qp, &wqe.ctrl);
         let end = psn::add(qp.req.ci_psn, count);
-        let (offset, len) = match (p.kind, opcode) {
-            (Kind::ReadResponse, WqeOpcode::READ) => {
+        let (offset, len) = match (p.operation, opcode) {
+            (Operation::ReadResponse, WqeOpcode::READ) => {
                 let offset = psn::diff(p.psn, qp.req.ci_psn) as u64 * qp.mtu() as u64;
                 let left = (wqe.ctrl.length() as u64).saturating_sub(offset);
                 let full = (p.count as u64 * qp.mtu() as u64).min(left);
@@ -149,7 +159,7 @@ impl Device {
                 }
                 (offset, full)
             }
-            (Kind::AtomicAck, WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD) => (0, 8),
+            (Operation::AtomicAcknowledge, WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD) => (0, 8),
             _ => {
                 self.fail_send(q, CqeStatus::BAD_RESP_ERR, Syndrome::BAD_RESPONSE, env);
                 return Ok(());
@@ -166,7 +176,7 @@ impl Device {
             env,
             &mut |at: Addr, n: u64, env: &mut _| {
                 let n = n as usize;
-                if p.kind == Kind::AtomicAck {
+                if p.operation == Operation::AtomicAcknowledge {
                     Env::write(env, at, &original[done..done + n])?;
                 } else if let Err(undelivered) = Env::deliver(env, at, &p.payload, done, n) {
                     unread = undelivered == Undelivered::Unread;
@@ -283,7 +293,7 @@ impl Device {
         self.rewind(q, env);
     }
 
-    fn rnr_nak(&mut self, q: usize, timer: u8, env: &mut impl Env) {
+    fn rnr_nak(&mut self, q: usize, timer: RnrTimer, env: &mut impl Env) {
         self.count(self.qps[q].port.port, port::RNR_NAK_RECEIVED);
         let req = &mut self.qps[q].req;
         if req.rnr == 0 {
@@ -293,7 +303,7 @@ impl Device {
             req.rnr -= 1;
         }
         req.rnr_wait = true.into();
-        let at = env.now() + super::timers::rnr_nanoseconds(timer);
+        let at = env.now() + timer.nanoseconds();
         self.timers.arm(q, &mut self.qps, at);
         env.timer(at);
         // Nothing is sent until the timer; what was sent after the refused packet is lost.

@@ -9,8 +9,8 @@ use super::recv::RecvError;
 use super::Device;
 use crate::dma::Undelivered;
 use crate::env::Env;
-use crate::packet::{aeth, Extra, Kind, Packet, Payload, Transport};
-use crate::wire::psn;
+use crate::packet::{Packet, Payload};
+use crate::wire::{self, psn, Aeth, Extra, NakCode, Operation, RnrTimer, Transport};
 
 /// Why a request is refused.
 pub(super) enum Refusal {
@@ -62,10 +62,10 @@ impl super::qp::Qp {
 
     /// A packet of this QP to its peer.
     #[inline(always)]
-    pub(super) fn packet<'e>(&self, kind: Kind, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
+    pub(super) fn packet<'e>(&self, operation: Operation, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
         let p = env.send();
         p.transport = self.transport();
-        p.kind = kind;
+        p.operation = operation;
         p.src = self.port;
         p.dst = self.dest;
         p.dest_qpn = self.dest_qpn;
@@ -85,18 +85,13 @@ impl super::qp::Qp {
     /// Bytes of an acknowledgement's frame, from the Ethernet header to the ICRC.
     #[inline(always)]
     pub(crate) fn ack_bytes(&self) -> u64 {
-        // Ethernet 14, IP 20 or 40, UDP 8, BTH 12, AETH 4, ICRC 4.
-        if self.ipv6.get() {
-            82
-        } else {
-            62
-        }
+        Packet::overhead(self.ipv6.get()) + Aeth::BYTES as u64
     }
 
     /// An answer of this QP's responder.
     #[inline(always)]
-    pub(super) fn reply<'e>(&self, kind: Kind, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
-        let p = self.packet(kind, psn, env);
+    pub(super) fn reply<'e>(&self, operation: Operation, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
+        let p = self.packet(operation, psn, env);
         p.msn = self.resp.msn;
         p
     }
@@ -107,7 +102,7 @@ impl Device {
     #[must_use]
     #[inline(always)]
     pub fn receive(&mut self, p: &Packet, env: &mut impl Env) -> Outcome {
-        if p.transport == Transport::Ud {
+        if p.transport == Transport::UD {
             self.receive_datagram(p, env);
             return Outcome::Done;
         }
@@ -121,9 +116,11 @@ impl Device {
             self.count_packets(p.dst.port, port::RX_NO_QP, p);
             return Outcome::Done;
         }
-        match p.kind {
-            Kind::Ack | Kind::ReadResponse | Kind::AtomicAck => self.answer(q, p, env),
-            _ if p.transport == Transport::Uc => {
+        match p.operation {
+            Operation::Acknowledge | Operation::ReadResponse | Operation::AtomicAcknowledge => {
+                self.answer(q, p, env)
+            }
+            _ if p.transport == Transport::UC => {
                 self.request_unreliable(q, p, env);
                 Outcome::Done
             }
@@ -135,9 +132,9 @@ impl Device {
     #[cold]
     pub fn unread(&mut self, p: &Packet, env: &mut impl Env) {
         let Some(q) = self.find_qp(p.src_qpn) else { return };
-        if p.kind == Kind::ReadResponse && self.qps[q].receives() {
+        if p.operation == Operation::ReadResponse && self.qps[q].receives() {
             self.refuse(q, Refusal::Operation, p, env);
-        } else if p.kind != Kind::ReadResponse && p.transport == Transport::Rc {
+        } else if p.operation != Operation::ReadResponse && p.transport == Transport::RC {
             self.request_unread(q, p.psn, env);
         }
     }
@@ -145,7 +142,7 @@ impl Device {
     /// Sends the acknowledgement that [`receive`](Self::receive) asked for, and counted, as a packet.
     pub fn send_plain_ack(&mut self, p: &Packet, psn: u32, env: &mut impl Env) {
         if let Some(q) = self.find_qp(p.dest_qpn) {
-            self.qps[q].reply(Kind::Ack, psn, env).syndrome = aeth::ACK;
+            self.qps[q].reply(Operation::Acknowledge, psn, env).syndrome = wire::Syndrome::ACK;
         }
     }
 
@@ -169,12 +166,12 @@ impl Device {
             if !resp.nak_sent.get() {
                 resp.nak_sent = true.into();
                 let epsn = resp.epsn;
-                self.send_ack(q, aeth::NAK_SEQUENCE, epsn, env);
+                self.send_ack(q, wire::Syndrome::nak(NakCode::PSN_SEQUENCE_ERROR), epsn, env);
             }
             return Outcome::Done;
         }
         let overlap = p.count as i32 + ahead;
-        if overlap > 0 && matches!(p.kind, Kind::Send | Kind::Write) {
+        if overlap > 0 && matches!(p.operation, Operation::Send | Operation::Write) {
             // A train that begins with packets already received: the rest is new.
             let mut rest = *p;
             let skip = (-ahead) as u32;
@@ -199,10 +196,10 @@ impl Device {
     fn in_order(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
         self.qps[q].resp.nak_sent = false.into();
         let len = p.payload.len() as u32;
-        let result = match p.kind {
-            Kind::Send => self.take_send(q, p, len, env),
-            Kind::Write => self.take_write(q, p, len, env),
-            Kind::ReadRequest => {
+        let result = match p.operation {
+            Operation::Send => self.take_send(q, p, len, env),
+            Operation::Write => self.take_write(q, p, len, env),
+            Operation::ReadRequest => {
                 self.take_read(q, p, env);
                 return Outcome::Done;
             }
@@ -253,24 +250,24 @@ impl Device {
         match refusal {
             Refusal::NotReady => {
                 self.count(own, port::RNR_NAK);
-                let code = self.qps[q].attributes.min_rnr_timer() & 31;
-                self.send_ack(q, aeth::RNR | code, p.psn, env);
+                let code = self.qps[q].attributes.min_rnr_timer();
+                self.send_ack(q, wire::Syndrome::rnr(RnrTimer(code)), p.psn, env);
                 // What follows it will be sent again, and is not missed.
                 self.qps[q].resp.nak_sent = true.into();
             }
             Refusal::Invalid | Refusal::TooLong => {
                 self.count(own, port::INVALID_NAK);
-                self.send_ack(q, aeth::NAK_INVALID_REQUEST, p.psn, env);
+                self.send_ack(q, wire::Syndrome::nak(NakCode::INVALID_REQUEST), p.psn, env);
             }
             Refusal::Access | Refusal::NoKey => {
                 self.count(own, port::ACCESS_NAK);
-                self.send_ack(q, aeth::NAK_ACCESS, p.psn, env);
+                self.send_ack(q, wire::Syndrome::nak(NakCode::REMOTE_ACCESS_ERROR), p.psn, env);
             }
             // The process is gone, and its queue pairs will be in a moment: nobody answers.
             Refusal::Operation if !env.exists(self.qps[q].domain) => return,
             Refusal::Operation => {
                 self.count(own, port::OPERATION_NAK);
-                self.send_ack(q, aeth::NAK_OPERATION, p.psn, env);
+                self.send_ack(q, wire::Syndrome::nak(NakCode::REMOTE_OPERATIONAL_ERROR), p.psn, env);
             }
             Refusal::Unread => {}
         }
@@ -347,7 +344,7 @@ impl Device {
             // The receive WQE waits for the message to be sent again.
             RecvError::Unread => return Refusal::Unread,
             // Nobody is told, but a receive queue with a failed WQE is in error.
-            _ if p.transport == Transport::Uc => {
+            _ if p.transport == Transport::UC => {
                 (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Operation)
             }
             _ => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::TooLong),
@@ -452,10 +449,10 @@ impl Device {
     }
 
     #[inline]
-    pub(super) fn send_ack(&mut self, q: usize, syndrome: u8, psn: u32, env: &mut impl Env) {
+    pub(super) fn send_ack(&mut self, q: usize, syndrome: wire::Syndrome, psn: u32, env: &mut impl Env) {
         let qp = &mut self.qps[q];
         qp.count_ack();
-        qp.reply(Kind::Ack, psn, env).syndrome = syndrome;
+        qp.reply(Operation::Acknowledge, psn, env).syndrome = syndrome;
     }
 
     /// A UC request: nothing is answered; a gap drops the message under way.
@@ -473,9 +470,9 @@ impl Device {
             return;
         }
         let len = p.payload.len() as u32;
-        let result = match p.kind {
-            Kind::Send => self.take_send(q, p, len, env),
-            Kind::Write => self.take_write(q, p, len, env),
+        let result = match p.operation {
+            Operation::Send => self.take_send(q, p, len, env),
+            Operation::Write => self.take_write(q, p, len, env),
             _ => Err(Refusal::Invalid),
         };
         let resp = &mut self.qps[q].resp;

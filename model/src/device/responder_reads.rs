@@ -9,8 +9,8 @@ use super::responder::Refusal;
 use super::Device;
 use crate::dma::{Atomic, Pieces};
 use crate::env::Env;
-use crate::packet::{aeth, Kind, Packet, Payload};
-use crate::wire::psn;
+use crate::packet::{Packet, Payload};
+use crate::wire::{self, psn, Operation};
 
 /// Resource kinds.
 const READ: u8 = 1;
@@ -76,13 +76,13 @@ impl Device {
                 data = payload;
             }
             let qp = &mut self.qps[q];
-            let r = qp.reply(Kind::ReadResponse, first_psn, env);
+            let r = qp.reply(Operation::ReadResponse, first_psn, env);
             r.payload = data;
             r.count = qp.packets(want);
             r.first = offset == 0;
             offset += want;
             r.last = offset == p.dma_len;
-            r.syndrome = aeth::ACK;
+            r.syndrome = wire::Syndrome::ACK;
             qp.resp.tx_packets += r.count as u64;
             qp.resp.tx_bytes += r.wire_bytes(want);
             if r.last {
@@ -124,7 +124,7 @@ impl Device {
         } else {
             self.check_remote(q, p.rkey, p.va, 8, Access::REMOTE_ATOMIC).map_err(|_| Refusal::Access)
         };
-        let op = if p.kind == Kind::CompareSwap {
+        let op = if p.operation == Operation::CompareSwap {
             Atomic::CompareSwap { compare: p.compare, swap: p.swap_add }
         } else {
             Atomic::FetchAdd(p.swap_add)
@@ -152,8 +152,8 @@ impl Device {
 
     fn send_atomic_ack(&mut self, q: usize, psn: u32, original: u64, env: &mut impl Env) {
         let qp = &mut self.qps[q];
-        let r = qp.reply(Kind::AtomicAck, psn, env);
-        r.syndrome = aeth::ACK;
+        let r = qp.reply(Operation::AtomicAcknowledge, psn, env);
+        r.syndrome = wire::Syndrome::ACK;
         r.compare = original;
         qp.resp.tx_packets += 1;
         qp.resp.tx_bytes += r.wire_bytes(0);
@@ -161,14 +161,14 @@ impl Device {
 
     /// A request that was received before (IB spec 9.7.5.1.5 and 9.7.6.1.1).
     pub(super) fn duplicate(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
-        match p.kind {
-            Kind::Send | Kind::Write => {
+        match p.operation {
+            Operation::Send | Operation::Write => {
                 if p.ack_req {
                     let last = psn::sub(self.qps[q].resp.epsn, 1);
-                    self.send_ack(q, aeth::ACK, last, env);
+                    self.send_ack(q, wire::Syndrome::ACK, last, env);
                 }
             }
-            Kind::ReadRequest => {
+            Operation::ReadRequest => {
                 let count = self.qps[q].packets(p.dma_len);
                 let known = self.qps[q].resources.iter().any(|r| {
                     let from = psn::diff(p.psn, r.psn);

@@ -146,15 +146,6 @@ pub fn timeout_nanoseconds(timeout: u8) -> u64 {
     4096u64 << timeout.min(31)
 }
 
-/// The RNR NAK timer codes in nanoseconds (IB spec table 45).
-pub fn rnr_nanoseconds(code: u8) -> u64 {
-    const HUNDREDTHS_MS: [u64; 32] = [
-        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
-        3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-    ];
-    HUNDREDTHS_MS[(code & 31) as usize] * 10_000
-}
-
 plain! {
     Timers { count, armed }
 }

@@ -8,8 +8,8 @@ use super::requester::{LocalError, Step};
 use super::wqe::Wqe;
 use super::Device;
 use crate::env::Env;
-use crate::packet::{Extra, Kind, Packet, Payload, PortId, PORTS};
-use crate::wire::path::gid_to_ipv4;
+use crate::packet::{Packet, Payload, PortId, PORTS};
+use crate::wire::{path::gid_to_ipv4, Extra, Operation};
 use crate::wire::{psn, Ipv4, Ipv6};
 
 /// Bytes of the GRH that precedes a datagram in the receive buffer.
@@ -37,7 +37,7 @@ impl Device {
             None => self.gather_pieces(q, wqe, 0, total, env)?.0,
         };
         let qp = &self.qps[q];
-        let p = qp.packet(Kind::Send, qp.req.psn, env);
+        let p = qp.packet(Operation::Send, qp.req.psn, env);
         p.dst = PortId::from_mac(av.dmac());
         p.dest_qpn = av.dest_qpn();
         // A Q_Key with the high bit set in the WQE stands for the QP's own (IB spec 10.2.5).

@@ -9,7 +9,7 @@ use crate::device::bytes;
 use crate::device::qp::Qp;
 use crate::here::Here;
 use crate::packet::Packet;
-use crate::wire::psn;
+use crate::wire::{psn, Aeth};
 use crate::world::World;
 
 /// What a SEND says beside its payload, as its packet would.
@@ -107,7 +107,7 @@ pub(crate) unsafe fn send(
     };
     let ack_bytes = u64::from(route.ack_bytes);
     // An acknowledgement has an AETH and nothing else.
-    let mut frame = ack_bytes - 4 + u64::from((length + 3) & !3);
+    let mut frame = ack_bytes - Aeth::BYTES as u64 + u64::from((length + 3) & !3);
     if write {
         let remote = remote_of(&words);
         let Some(to) = route.remote.find(remote.rkey(), remote.remote_addr(), length) else {

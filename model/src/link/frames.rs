@@ -1,8 +1,8 @@
 //! Packets to frames and back.
 
 use crate::address::{self, GID_TABLE_LEN};
-use crate::packet::{Extra, Kind, Packet, Payload, PortId, Transport};
-use crate::wire::{self, frame, psn, BthOpcode, DropReason, EncodeError, Headers, Icrc, Path, Position};
+use crate::packet::{Packet, Payload, PortId};
+use crate::wire::{self, frame, DropReason, EncodeError, Extra, Headers, Icrc, Path, Transport};
 
 /// The default partition, the only one.
 const PKEY: u16 = 0xffff;
@@ -14,8 +14,7 @@ pub const MAX_FRAME: usize = 4096 + frame::MAX_OVERHEAD;
 /// A packet of a train, and the part of the train's payload that it carries.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
-    /// The packet: `count` is 1, and what its frame has no header for is zero. Its payload is left to
-    /// whoever has the bytes.
+    /// The packet, without its payload.
     pub packet: Packet,
     /// Where its payload begins in the train's.
     pub offset: usize,
@@ -42,69 +41,17 @@ pub fn pieces(train: &Packet) -> impl Iterator<Item = Piece> {
         let end = n + 1 == train.count;
         let offset = n as usize * mtu;
         let len = if end { train.payload.len().saturating_sub(offset) } else { mtu };
-        Piece { packet: piece(&train, n, end), offset, len }
+        let mut packet = train;
+        packet.become_nth(n);
+        packet.payload = Payload::None;
+        Piece { packet, offset, len }
     })
-}
-
-fn piece(train: &Packet, n: u32, end: bool) -> Packet {
-    let (first, last) = (train.first && n == 0, train.last && end);
-    let opcode = opcode(train.transport, train.kind, train.extra, first, last);
-    let mut p = *train;
-    p.count = 1;
-    p.psn = psn::add(train.psn, n);
-    p.first = first;
-    p.last = last;
-    p.ack_req = train.ack_req && end;
-    p.solicited = train.solicited && last;
-    p.payload = Payload::None;
-    if !opcode.has_imm() && !opcode.has_ieth() {
-        p.extra = Extra::None;
-        p.imm = 0;
-    }
-    if !opcode.has_aeth() {
-        p.syndrome = 0;
-        p.msn = 0;
-    }
-    if !opcode.has_reth() {
-        p.dma_len = 0;
-        if !opcode.has_atomic_eth() {
-            p.va = 0;
-            p.rkey = 0;
-        }
-    }
-    p
-}
-
-fn opcode(transport: Transport, kind: Kind, extra: Extra, first: bool, last: bool) -> BthOpcode {
-    let position = Position::new(first, last);
-    let transport = match transport {
-        Transport::Rc => wire::Transport::RC,
-        Transport::Uc => wire::Transport::UC,
-        Transport::Ud => wire::Transport::UD,
-    };
-    match kind {
-        Kind::Send => {
-            let extra = match extra {
-                Extra::None => wire::Extra::None,
-                Extra::Immediate => wire::Extra::Immediate,
-                Extra::Invalidate => wire::Extra::Invalidate,
-            };
-            BthOpcode::send(transport, position, extra)
-        }
-        Kind::Write => BthOpcode::write(transport, position, extra == Extra::Immediate),
-        Kind::ReadRequest => BthOpcode::RC_READ_REQUEST,
-        Kind::ReadResponse => BthOpcode::read_response(position),
-        Kind::CompareSwap => BthOpcode::RC_COMPARE_SWAP,
-        Kind::FetchAdd => BthOpcode::RC_FETCH_ADD,
-        Kind::AtomicAck => BthOpcode::RC_ATOMIC_ACKNOWLEDGE,
-        Kind::Ack => BthOpcode::RC_ACKNOWLEDGE,
-    }
 }
 
 /// The transport headers of a single packet.
 pub fn headers(p: &Packet) -> Headers {
     let mut h = Headers::default();
-    h.bth.opcode = opcode(p.transport, p.kind, p.extra, p.first, p.last);
+    h.bth.opcode = p.opcode();
     h.bth.solicited = p.solicited;
     h.bth.pkey = PKEY;
     h.bth.dest_qp = p.dest_qpn;
@@ -119,7 +66,7 @@ pub fn headers(p: &Packet) -> Headers {
     h.atomic.rkey = p.rkey;
     h.atomic.swap_add = p.swap_add;
     h.atomic.compare = p.compare;
-    h.aeth.syndrome = wire::Syndrome(p.syndrome);
+    h.aeth.syndrome = p.syndrome;
     h.aeth.msn = p.msn;
     h.atomic_ack.original = p.compare;
     h.imm = wire::ImmDt::from_be_bits(p.imm);
@@ -148,21 +95,10 @@ pub fn decode(bytes: &[u8]) -> Result<(Packet, &[u8]), DropReason> {
     let opcode = h.bth.opcode;
     let unknown = DropReason::Opcode(opcode);
     let mut p = Packet::BLANK;
+    p.operation = opcode.operation().ok_or(unknown)?;
     p.transport = match opcode.transport() {
-        wire::Transport::RC => Transport::Rc,
-        wire::Transport::UC => Transport::Uc,
-        wire::Transport::UD => Transport::Ud,
+        known @ (Transport::RC | Transport::UC | Transport::UD) => known,
         _ => return Err(unknown),
-    };
-    p.kind = match opcode.operation().ok_or(unknown)? {
-        wire::Operation::Send => Kind::Send,
-        wire::Operation::Write => Kind::Write,
-        wire::Operation::ReadRequest => Kind::ReadRequest,
-        wire::Operation::ReadResponse => Kind::ReadResponse,
-        wire::Operation::Acknowledge => Kind::Ack,
-        wire::Operation::AtomicAcknowledge => Kind::AtomicAck,
-        wire::Operation::CompareSwap => Kind::CompareSwap,
-        wire::Operation::FetchAdd => Kind::FetchAdd,
     };
     p.first = opcode.starts_message();
     p.last = opcode.ends_message();
@@ -181,7 +117,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Packet, &[u8]), DropReason> {
         p.imm = h.ieth.rkey;
     }
     if opcode.has_aeth() {
-        p.syndrome = h.aeth.syndrome.0;
+        p.syndrome = h.aeth.syndrome;
         p.msn = h.aeth.msn;
     }
     if opcode.has_reth() {

@@ -1,29 +1,29 @@
 use proptest::prelude::*;
 
 use super::frames::*;
-use crate::packet::{Extra, Kind, Packet, Payload, PortId, Transport};
-use crate::wire::{EncodeError, Network, Path};
+use crate::packet::{Packet, Payload, PortId};
+use crate::wire::{EncodeError, Extra, Network, Operation, Path, Syndrome, Transport};
 use crate::{address, dma::Addr};
 
 const MTUS: [usize; 5] = [256, 512, 1024, 2048, 4096];
 
 /// What a transport can send, each with the extras that it can carry.
-const KINDS: [(Transport, Kind, &[Extra]); 13] = {
-    use {Extra::*, Kind::*};
+const KINDS: [(Transport, Operation, &[Extra]); 13] = {
+    use {Extra::*, Operation::*};
     [
-        (Transport::Rc, Send, &[None, Immediate, Invalidate]),
-        (Transport::Rc, Write, &[None, Immediate]),
-        (Transport::Rc, ReadRequest, &[None]),
-        (Transport::Rc, ReadResponse, &[None]),
-        (Transport::Rc, CompareSwap, &[None]),
-        (Transport::Rc, FetchAdd, &[None]),
-        (Transport::Rc, AtomicAck, &[None]),
-        (Transport::Rc, Ack, &[None]),
-        (Transport::Uc, Send, &[None, Immediate]),
-        (Transport::Uc, Write, &[None, Immediate]),
-        (Transport::Ud, Send, &[None]),
-        (Transport::Ud, Send, &[Immediate]),
-        (Transport::Rc, Send, &[None]),
+        (Transport::RC, Send, &[None, Immediate, Invalidate]),
+        (Transport::RC, Write, &[None, Immediate]),
+        (Transport::RC, ReadRequest, &[None]),
+        (Transport::RC, ReadResponse, &[None]),
+        (Transport::RC, CompareSwap, &[None]),
+        (Transport::RC, FetchAdd, &[None]),
+        (Transport::RC, AtomicAcknowledge, &[None]),
+        (Transport::RC, Acknowledge, &[None]),
+        (Transport::UC, Send, &[None, Immediate]),
+        (Transport::UC, Write, &[None, Immediate]),
+        (Transport::UD, Send, &[None]),
+        (Transport::UD, Send, &[Immediate]),
+        (Transport::RC, Send, &[None]),
     ]
 };
 
@@ -49,14 +49,14 @@ prop_compose! {
     ) -> (Packet, usize) {
         let mut p = Packet::BLANK;
         p.transport = transport;
-        p.kind = kind;
-        let long = matches!(kind, Kind::Send | Kind::Write | Kind::ReadResponse) && transport != Transport::Ud;
+        p.operation = kind;
+        let long = matches!(kind, Operation::Send | Operation::Write | Operation::ReadResponse) && transport != Transport::UD;
         if !long {
             (count, first, last) = (1, true, true);
         }
-        ack_req &= !matches!(kind, Kind::Ack | Kind::AtomicAck | Kind::ReadResponse);
+        ack_req &= !matches!(kind, Operation::Acknowledge | Operation::AtomicAcknowledge | Operation::ReadResponse);
         // A train that is not the end of its message has full packets only.
-        let tail = if !long && kind != Kind::Send {
+        let tail = if !long && kind != Operation::Send {
             0
         } else if !last {
             mtu
@@ -77,18 +77,18 @@ prop_compose! {
             }
         }
         match kind {
-            Kind::Ack | Kind::AtomicAck | Kind::ReadResponse => (p.syndrome, p.msn) = (syndrome, msn),
-            Kind::Write if first => (p.va, p.rkey, p.dma_len) = (va, rkey, dma_len),
-            Kind::ReadRequest => (p.va, p.rkey, p.dma_len) = (va, rkey, dma_len),
-            Kind::CompareSwap | Kind::FetchAdd => {
+            Operation::Acknowledge | Operation::AtomicAcknowledge | Operation::ReadResponse => (p.syndrome, p.msn) = (Syndrome(syndrome), msn),
+            Operation::Write if first => (p.va, p.rkey, p.dma_len) = (va, rkey, dma_len),
+            Operation::ReadRequest => (p.va, p.rkey, p.dma_len) = (va, rkey, dma_len),
+            Operation::CompareSwap | Operation::FetchAdd => {
                 (p.va, p.rkey, p.swap_add, p.compare) = (va, rkey, swap_add, compare)
             }
             _ => {}
         }
-        if kind == Kind::AtomicAck {
+        if kind == Operation::AtomicAcknowledge {
             p.compare = compare;
         }
-        if transport == Transport::Ud {
+        if transport == Transport::UD {
             (p.src_qpn, p.qkey, p.traffic_class, p.hop_limit) = (own, qkey, traffic_class, hop_limit);
             p.sgid_index = sgid_index;
             p.dgid = address::gid(dst, sgid_index);
@@ -150,7 +150,7 @@ proptest! {
         prop_assert!(received == payload);
         // What the counters say is what goes over the wire, but for a READ response in the middle of its
         // message, whose trains the counters take for whole ones.
-        if train.kind != Kind::ReadResponse || (train.first && train.last) {
+        if train.operation != Operation::ReadResponse || (train.first && train.last) {
             prop_assert_eq!(train.wire_bytes(train.payload.len() as u32), wire_bytes);
         }
     }
@@ -172,7 +172,7 @@ proptest! {
 #[test]
 fn a_group_is_reached_by_its_address() {
     let mut p = Packet::BLANK;
-    (p.transport, p.kind) = (Transport::Ud, Kind::Send);
+    (p.transport, p.operation) = (Transport::UD, Operation::Send);
     (p.src, p.dst) = (PortId { card: 1, port: 0 }, PortId::ALL);
     for (dgid, mac) in [
         ([0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4], [0x33, 0x33, 1, 2, 3, 4]),

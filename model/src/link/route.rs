@@ -1,8 +1,8 @@
 //! The way of a packet: Ethernet, IP and UDP fields, by the addresses of its QP.
 
 use crate::address;
-use crate::packet::{Packet, PortId, Transport};
-use crate::wire::path::multicast_mac;
+use crate::packet::{Packet, PortId};
+use crate::wire::{path::multicast_mac, Transport};
 use crate::wire::{Network, Path};
 use crate::world::World;
 
@@ -14,7 +14,7 @@ const FIRST_SPORT: u16 = 0xc000;
 /// The path of a packet's frames.
 pub fn path(world: &World, p: &Packet) -> Path {
     match p.transport {
-        Transport::Ud => datagram(p),
+        Transport::UD => datagram(p),
         _ => connected(world, p),
     }
 }

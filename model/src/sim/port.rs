@@ -9,15 +9,18 @@ use super::state::Sim;
 use super::state::*;
 use super::trace::{Phase, Subject};
 use super::wire::Times;
-use crate::packet::{aeth, Kind, Packet, Payload, PortId};
+use crate::packet::{Packet, Payload, PortId};
 use crate::plain::Flag;
 use crate::profile::Profile;
-use crate::wire::psn;
+use crate::wire::{self, psn, Bth, Ipv4, Ipv6, Operation};
 
 impl Packet {
     /// Packets that the answering side of a QP sends.
     pub(super) fn is_answer(&self) -> bool {
-        matches!(self.kind, Kind::Ack | Kind::ReadResponse | Kind::AtomicAck)
+        matches!(
+            self.operation,
+            Operation::Acknowledge | Operation::ReadResponse | Operation::AtomicAcknowledge
+        )
     }
 
     /// Whether the payload must be fetched by DMA.
@@ -27,21 +30,7 @@ impl Packet {
 
     /// Whether something is read by DMA before it can be sent: its payload, or the word of an atomic.
     fn reads(&self) -> bool {
-        self.fetches() || self.kind == Kind::AtomicAck
-    }
-
-    /// A train becomes its packet `i`.
-    fn become_one(&mut self, i: u32) {
-        let last = i + 1 == self.count;
-        self.psn = psn::add(self.psn, i);
-        self.count = 1;
-        self.first &= i == 0;
-        self.last &= last;
-        if !last {
-            self.ack_req = false;
-            self.solicited = false;
-            self.extra = crate::packet::Extra::None;
-        }
+        self.fetches() || self.operation == Operation::AtomicAcknowledge
     }
 }
 
@@ -50,13 +39,14 @@ const ATOMIC: u32 = 8;
 
 /// Bytes of a packet from the BTH to the padding: `wire_bytes` counts from the Ethernet header to the ICRC.
 fn transport_bytes(p: &Packet, len: u32) -> u32 {
-    let around = if p.ipv6 { 66 } else { 46 };
-    p.wire_bytes(len) as u32 - around
+    (p.wire_bytes(len) - Packet::overhead(p.ipv6)) as u32 + Bth::BYTES as u32
 }
 
 /// Time that a packet takes on the wire.
 fn on_wire(p: &Packet, len: u32, profile: &Profile) -> u64 {
-    profile.wire.packet_ps(transport_bytes(p, len), if p.ipv6 { 20 } else { 0 })
+    profile
+        .wire
+        .packet_ps(transport_bytes(p, len), if p.ipv6 { (Ipv6::BYTES - Ipv4::BYTES) as u32 } else { 0 })
 }
 
 /// Time of a packet in a data path of some width.
@@ -67,9 +57,9 @@ pub(super) fn in_path(p: &Packet, len: u32, width: u32, profile: &Profile) -> u6
 impl Job {
     /// Since when its next packet has been in the pipeline: only the first has a way of its own.
     fn since(&self) -> u64 {
-        match self.packet.kind {
+        match self.packet.operation {
             _ if self.issued != 0 => u64::MAX,
-            Kind::ReadResponse | Kind::AtomicAck => self.start,
+            Operation::ReadResponse | Operation::AtomicAcknowledge => self.start,
             _ => self.born,
         }
     }
@@ -88,7 +78,7 @@ impl Sim {
     /// When `bytes` that a QP sends from now on have left its port, as far as is known now: after what
     /// its port and the QP have before them.
     pub(super) fn leaves(&self, card: u8, port: u8, qp: u16, mtu: u32, bytes: u32) -> u64 {
-        const BTH: u32 = 12;
+        const BTH: u32 = Bth::BYTES as u32;
         let p = &self.profile;
         let wire = |bytes: u32| {
             let (full, rest) = (bytes / mtu, bytes % mtu);
@@ -141,9 +131,9 @@ impl Engine<'_> {
         let src = packet.src;
         let p = &sim.profile;
         let start = sim.now
-            + match packet.kind {
-                Kind::Ack => p.tx.ack_ps,
-                Kind::ReadResponse | Kind::AtomicAck => p.rx.resp_read_ps,
+            + match packet.operation {
+                Operation::Acknowledge => p.tx.ack_ps,
+                Operation::ReadResponse | Operation::AtomicAcknowledge => p.rx.resp_read_ps,
                 _ => p.sq.start_ps,
             };
         if let Payload::Stash(slot, _) = packet.payload {
@@ -153,7 +143,7 @@ impl Engine<'_> {
             }
             sim.slots.get_mut(slot).refs += 1;
         }
-        if matches!(packet.kind, Kind::ReadResponse | Kind::AtomicAck) {
+        if matches!(packet.operation, Operation::ReadResponse | Operation::AtomicAcknowledge) {
             sim.trace.packet(Phase::ReadResponse, (sim.now, start), packet, answered, true);
         }
         let card = &mut sim.cards[src.card as usize];
@@ -163,10 +153,14 @@ impl Engine<'_> {
         let back = self.world.cards[src.card as usize].qps[qp as usize].req.rewinds;
         let message = if side == SENDS { t.message } else { answered };
         let flow = &mut t.flows[side];
-        if flow.tail != 0 && packet.kind == Kind::Ack && packet.syndrome == aeth::ACK {
+        if flow.tail != 0
+            && packet.operation == Operation::Acknowledge
+            && packet.syndrome == wire::Syndrome::ACK
+        {
             let last = sim.jobs.get_mut(u32::from(flow.tail - 1));
             // An acknowledgement that has not left says more when it leaves.
-            if last.packet.kind == Kind::Ack && last.packet.syndrome == aeth::ACK {
+            if last.packet.operation == Operation::Acknowledge && last.packet.syndrome == wire::Syndrome::ACK
+            {
                 (last.packet, last.message, last.born) = (*packet, message, sim.now);
                 return;
             }
@@ -269,7 +263,7 @@ impl Engine<'_> {
                 continue;
             }
             let mtu = self.world.cards[card as usize].qps[qp as usize].mtu();
-            let (payload, kind) = (job.packet.payload, job.packet.kind);
+            let (payload, operation) = (job.packet.payload, job.packet.operation);
             let offset = (job.issued * mtu) as usize;
             let len = (payload.len() - offset).min(mtu as usize);
             let fetched = if job.packet.fetches() { len as u32 } else { 0 };
@@ -292,7 +286,7 @@ impl Engine<'_> {
             // Made in place: a copy of what was just written waits for the writes.
             let slot = sim.slots.get_mut(at);
             slot.packet = job.packet;
-            slot.packet.become_one(job.issued);
+            slot.packet.become_nth(job.issued);
             (slot.refs, slot.flow, slot.waits, slot.warm) = (1, id, Flag::NO, Flag::NO);
             slot.fetched = fetched as u16;
             (slot.message, slot.since) = (message, since);
@@ -306,8 +300,8 @@ impl Engine<'_> {
             let c = &mut sim.cards[card as usize];
             let more = c.qps[qp as usize].flows[side].head != 0;
             let mut ready = start;
-            let read = match kind {
-                Kind::AtomicAck => ATOMIC,
+            let read = match operation {
+                Operation::AtomicAcknowledge => ATOMIC,
                 _ => fetched,
             };
             if read > 0 {
@@ -399,7 +393,7 @@ impl Engine<'_> {
         let cable = if loopback { 0 } else { p.wire.cable_ps };
         let received = end + cable + p.rx.rx_ps + in_path(&packet, len, p.rx.width_bytes, p);
         let arrival = sim.in_turn(packet.dst, received);
-        if packet.kind != Kind::Ack {
+        if packet.operation != Operation::Acknowledge {
             sim.trace.packet(Phase::Tx, (since, start), &packet, message, true);
             sim.trace.packet(Phase::Wire, (start, end + cable), &packet, message, true);
             sim.slots.get_mut(slot.into()).since = end + cable;

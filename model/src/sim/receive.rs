@@ -6,7 +6,8 @@ use super::port::in_path;
 use super::trace::{Phase, Subject};
 use crate::device::Outcome;
 use crate::env::Env;
-use crate::packet::{Kind, Packet};
+use crate::packet::Packet;
+use crate::wire::Operation;
 
 impl Engine<'_> {
     /// A packet is received.
@@ -49,7 +50,7 @@ impl Engine<'_> {
                 }
             }
         }
-        let phase = if packet.kind == Kind::Ack { Phase::Ack } else { Phase::Rx };
+        let phase = if packet.operation == Operation::Acknowledge { Phase::Ack } else { Phase::Rx };
         sim.trace.packet(phase, (since, now), &packet, message, false);
         self.env.step.subject = Subject::of(&packet, message, false);
         match self.link.exact() {

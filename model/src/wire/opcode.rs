@@ -138,6 +138,20 @@ impl BthOpcode {
     /// Congestion notification packet, which the model does not use.
     pub const CNP: Self = Self(0x81);
 
+    /// The opcode of a packet; `extra` is ignored unless the packet is the last of a SEND or WRITE.
+    pub fn new(transport: Transport, operation: Operation, position: Position, extra: Extra) -> Self {
+        match operation {
+            Operation::Send => Self::send(transport, position, extra),
+            Operation::Write => Self::write(transport, position, extra == Extra::Immediate),
+            Operation::ReadRequest => Self::RC_READ_REQUEST,
+            Operation::ReadResponse => Self::read_response(position),
+            Operation::CompareSwap => Self::RC_COMPARE_SWAP,
+            Operation::FetchAdd => Self::RC_FETCH_ADD,
+            Operation::AtomicAcknowledge => Self::RC_ATOMIC_ACKNOWLEDGE,
+            Operation::Acknowledge => Self::RC_ACKNOWLEDGE,
+        }
+    }
+
     /// A packet of a SEND. `extra` counts in the last packet only.
     #[inline]
     pub const fn send(transport: Transport, position: Position, extra: Extra) -> Self {

@@ -37,6 +37,7 @@ impl fmt::Display for Transport {
 
 /// What a packet is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum Operation {
     /// SEND, with or without immediate data or invalidation.
     Send,
@@ -56,7 +57,7 @@ pub enum Operation {
     FetchAdd,
 }
 
-/// Where a packet stands in its message.
+/// The place of a packet in its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Position {
     /// The first of several.
@@ -84,6 +85,7 @@ impl Position {
 
 /// What the last packet of a SEND carries besides data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
 pub enum Extra {
     /// Nothing.
     #[default]

@@ -5,7 +5,7 @@ use std::path::Path;
 use model::address;
 use model::attach::{run_keeper, NetOptions};
 use model::link::frames;
-use model::packet::Kind;
+use model::wire::Operation;
 use model::wire::{frame, Network};
 use tests::Net;
 
@@ -59,7 +59,7 @@ fn every_frame_is_recorded_with_a_right_icrc() {
         };
         assert_eq!(hop_limit, 64);
         assert!(path.udp_sport >= 0xc000);
-        if p.kind == Kind::Ack {
+        if p.operation == Operation::Acknowledge {
             assert!(payload.is_empty());
         }
     }

@@ -16,9 +16,10 @@ use crate::env::Env;
 use crate::express::Express;
 use crate::journal;
 use crate::net::{Membership, Net};
-use crate::packet::{Payload, Transport};
+use crate::packet::Payload;
 use crate::repair::repair;
 use crate::segment::{Guard, Kept, LockError, Segment};
+use crate::wire::Transport;
 use crate::world::World;
 
 /// How long control operations wait for the lock.
@@ -191,7 +192,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                         } else {
                             world.deliver(p, true, env);
                         }
-                        if p.transport != Transport::Rc {
+                        if p.transport != Transport::RC {
                             self.segment().write_journal(journal::one(p.src.card, p.src_qpn));
                             world.left(p, env);
                         }
