@@ -2,6 +2,15 @@
 //!
 //! [`Net`] is a net of modelled cards with its keeper in this process; [`Peer`] is one side of a
 //! connection, through the driver; [`Buffer`] is page-aligned memory to register.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `net`, `card` | a net of cards, and a card however it is reached |
+//! | `peer`, `buffer` | one side of a connection |
+//! | `expect`, `events` | what has to come of requests, and what events |
+//! | `seed` | random numbers that can be had again |
+//! | `stock` | stock programs, as processes on a net of their own |
+//! | `guest` | a virtual machine with VFIO |
 #![allow(unsafe_code)]
 
 mod buffer;

@@ -24,12 +24,16 @@ const MOST_WORDS: usize = 60;
 const GENERATED: [&str; 0] = [];
 
 /// Files whose importers are not counted: what they hold is implemented, or listed, in several files on purpose.
-const AGGREGATES: &[(&str, &str)] = &[];
+const AGGREGATES: &[(&str, &str)] = &[
+    ("model/src/segment/mod.rs", "`Segment`, with methods in each file that serves it"),
+    ("model/src/segment/layout.rs", "the table of what is in the segment, by the types of the files that use it"),
+    ("model/src/sim/state.rs", "`Sim`, the state of simulated time, of which each file of `sim` changes its part"),
+];
 
 // What is not yet as it should be. These numbers only become smaller; when all are 0 they go.
-const STILL_TOO_LONG: usize = 16;
-const STILL_IN_CYCLES: usize = 105;
-const STILL_WITHOUT_A_TABLE: usize = 21;
+const STILL_TOO_LONG: usize = 11;
+const STILL_IN_CYCLES: usize = 8;
+const STILL_WITHOUT_A_TABLE: usize = 12;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()

@@ -8,7 +8,7 @@ use fpga_regs::vfio_user::{
 
 use super::function::Function;
 use super::maps::MAX_MAPS;
-use super::Refused;
+use super::refused::Refused;
 use crate::attach::VECTORS;
 
 /// The answer to a command: the body of the reply, or why it is refused.

@@ -9,7 +9,7 @@ use fpga_regs::DOORBELL_BASE;
 use super::config::{Config, CONFIG_BYTES};
 use super::interrupts::Interrupts;
 use super::maps::{DmaMode, Maps};
-use super::Refused;
+use super::refused::Refused;
 use crate::attach::ServedCard;
 
 /// See the module.

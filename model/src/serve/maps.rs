@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use fpga_regs::vfio_user::{dma_flag, DmaMap};
 
-use super::Refused;
+use super::refused::Refused;
 use crate::attach::ServedCard;
 use crate::segment::reach::ranges::Place;
 use crate::segment::PAGE;

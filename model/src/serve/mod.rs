@@ -7,7 +7,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `session` | a client from its first message to its last, command by command |
-//! | `answers` | what every client is answered alike |
+//! | `answers`, `refused` | what every client is answered alike, and errors |
 //! | `wire` | messages on the socket |
 //! | `function`, `config`, `interrupts` | the PCI function: regions, configuration space, MSI-X |
 //! | `maps` | memory that the client shares |
@@ -19,6 +19,7 @@ mod config;
 mod function;
 mod interrupts;
 mod maps;
+mod refused;
 mod session;
 mod wire;
 
@@ -35,23 +36,6 @@ use asker::Asker;
 use interrupts::Interrupts;
 pub use maps::DmaMode;
 use session::Session;
-
-/// A command that is not carried out.
-#[derive(Debug)]
-struct Refused {
-    errno: i32,
-    reason: String,
-}
-
-impl Refused {
-    fn new(errno: i32, reason: impl Into<String>) -> Refused {
-        Refused { errno, reason: reason.into() }
-    }
-
-    fn invalid(reason: impl Into<String>) -> Refused {
-        Refused::new(libc::EINVAL, reason)
-    }
-}
 
 /// Serves a card to whoever connects, one client after another, until the listener is shut down (`shutdown` of
 /// both directions, by another thread) or fails. `say` gets a line for each thing worth knowing.

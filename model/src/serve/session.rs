@@ -16,8 +16,8 @@ use super::asker::{Asker, Client, Waiting};
 use super::function::Function;
 use super::interrupts::Interrupts;
 use super::maps::DmaMode;
+use super::refused::Refused;
 use super::wire::{self, Message, WireError};
-use super::Refused;
 use crate::attach::{ServedCard, VECTORS};
 
 /// Of whoever reads from the client.
