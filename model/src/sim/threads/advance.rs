@@ -114,9 +114,9 @@ impl<S: Borrow<Segment>> Threads<S> {
     /// A poll found completions.
     pub fn polled(&self, completions: usize) {
         called();
-        polls::row_ends();
         let host = &self.profile().host;
-        self.spend(host.poll_ps + completions as u64 * host.poll_cqe_ps);
+        let clock = self.spend(host.poll_ps + completions as u64 * host.poll_cqe_ps);
+        polls::found(clock);
         self.trace_polled();
     }
 

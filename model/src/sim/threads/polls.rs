@@ -18,8 +18,8 @@ use crate::sim::state::FOREVER;
 
 /// Empty polls in a row that are no more than that.
 const FEW: u32 = 2;
-/// While something is going on, a poll of a program that only polls stands for so much time (ps), or for
-/// this part of the wait so far, up to so much.
+/// While something is going on, a poll of a program that only polls stands for so much time (ps), for this part
+/// of the wait so far, or for a wait like the last one, up to so much.
 const WHILE: u64 = 4_000_000;
 const PART: u64 = 8;
 const LONGEST: u64 = 1_000_000_000;
@@ -40,6 +40,8 @@ struct Row {
     polls: Cell<u32>,
     /// The clock at the first.
     since: Cell<u64>,
+    /// How long the last row took that ended with a completion; 0: the last one ended without.
+    usual: Cell<u64>,
     /// Before this time nothing is going on.
     quiet_until: Cell<u64>,
     /// The program has looked at something else since the last poll.
@@ -55,7 +57,13 @@ thread_local! {
     static ROW: Row = const { Row::new() };
 }
 
-/// The program has found something, or has given its cards something to do.
+/// The program has found a completion at this time.
+#[inline]
+pub(super) fn found(now: u64) {
+    ROW.with(|row| row.found(now));
+}
+
+/// The program polls no more: it gives its cards something to do, or begins on another net.
 #[inline]
 pub(super) fn row_ends() {
     ROW.with(Row::end);
@@ -72,6 +80,7 @@ impl Row {
         Row {
             polls: Cell::new(0),
             since: Cell::new(0),
+            usual: Cell::new(0),
             quiet_until: Cell::new(0),
             looked: Cell::new(false),
             unlooked: Cell::new(0),
@@ -81,9 +90,33 @@ impl Row {
     }
 
     /// The program has found something.
-    fn end(&self) {
-        self.polls.set(0);
+    fn found(&self, now: u64) {
+        if self.polls.get() != 0 {
+            self.usual.set(self.waited(now));
+            self.polls.set(0);
+        }
         self.looked.set(false);
+    }
+
+    /// The program does something else. If it polled in vain until then, what waits took before says nothing any more.
+    fn end(&self) {
+        if self.polls.replace(0) != 0 {
+            self.usual.set(0);
+        }
+        self.looked.set(false);
+    }
+
+    /// How long the row has lasted.
+    fn waited(&self, now: u64) -> u64 {
+        now.saturating_sub(self.since.get())
+    }
+
+    /// How long a poll may take of a program that only polls. A wait like the last one is a single poll: each return
+    /// to the program makes the other programs wait for it.
+    fn stretch(&self, now: u64) -> u64 {
+        let waited = self.waited(now);
+        let as_before = self.usual.get().saturating_mul(2).saturating_sub(waited);
+        (waited / PART).max(as_before).clamp(WHILE, LONGEST)
     }
 
     /// One more poll.
@@ -131,7 +164,7 @@ impl<S: Borrow<Segment>> Threads<S> {
             }
             let exact = polls < FEW
                 || now < row.quiet_until.get()
-                || row.every.get() != 0 && row.patience(now - row.since.get()) < 2 * cost;
+                || row.every.get() != 0 && row.patience(row.waited(now)) < 2 * cost;
             if exact {
                 self.spend(cost);
             } else {
@@ -144,13 +177,12 @@ impl<S: Borrow<Segment>> Threads<S> {
     fn poll_on(&self, row: &Row, me: u16, cost: u64) {
         let mut held = self.must_lock();
         let now = self.actor(me).now();
-        let waited = now - row.since.get();
         let time = if row.every.get() != 0 {
-            row.patience(waited)
+            row.patience(row.waited(now))
         } else {
             held = self.check_progress(row, me, held);
             let next = held.sim().next_without(me);
-            let time = (waited / PART).clamp(WHILE, LONGEST);
+            let time = row.stretch(now);
             if next < now.saturating_add(time) {
                 time
             } else if next == FOREVER || row.polls.get() < QUIET {
@@ -202,6 +234,36 @@ mod tests {
             row.poll();
         }
         assert_eq!(row.every.get(), 0, "it only polls now");
+    }
+
+    /// A wait of 50 us is one poll after another one that took as long, and a wait that was given up says nothing.
+    #[test]
+    fn a_wait_like_the_last_one_is_one_poll() {
+        const WAIT: u64 = 50_000_000;
+        let row = Row::new();
+        let polls_of_a_wait = |from: u64| {
+            let mut now = from;
+            for polls in 1.. {
+                if row.poll() == 0 {
+                    row.since.set(now);
+                }
+                now += row.stretch(now);
+                if now >= from + WAIT {
+                    row.found(from + WAIT);
+                    return polls;
+                }
+            }
+            unreachable!()
+        };
+        assert!(polls_of_a_wait(0) > 5);
+        assert_eq!(polls_of_a_wait(WAIT), 1);
+        row.poll();
+        row.since.set(5 * WAIT);
+        assert_eq!(row.stretch(5 * WAIT), 2 * WAIT);
+        assert_eq!(row.stretch(7 * WAIT), (2 * WAIT) / PART, "it takes longer than before");
+        row.end();
+        assert!(polls_of_a_wait(9 * WAIT) > 5);
+        assert_eq!(row.waited(0), 0, "a clock of another net");
     }
 
     /// One look every ten thousand polls of a wait.
