@@ -5,6 +5,7 @@ use fpga_regs::{AdminStatus, Mtu, QpAttrMask, QpContext, QpState, QpType, Syndro
 
 use super::qp::IDLE;
 use super::tables::MAX_QPS;
+use super::wqe::MAX_RING_LOG;
 use super::Device;
 use crate::env::Env;
 use crate::packet::{PortId, PORTS};
@@ -34,7 +35,7 @@ impl Device {
         if context.has_srq() {
             self.check_srq(f, context.srq())?;
         }
-        if context.sq_log() > 20
+        if context.sq_log() > MAX_RING_LOG
             || context.rq_log() > 16
             || context.rq_stride_log() > 10
             || (!context.has_srq() && context.rq_stride_log() < 4)

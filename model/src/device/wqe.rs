@@ -8,6 +8,9 @@ use super::qp::Qp;
 use crate::dma::{Addr, DmaFault};
 use crate::env::Env;
 
+/// Most blocks of a send queue, as a power of two.
+pub(super) const MAX_RING_LOG: u8 = 20;
+
 /// A fetched WQE: its first block, and where the others are.
 pub(super) struct Wqe {
     /// Control segment.
@@ -132,6 +135,11 @@ impl Wqe {
 }
 
 impl super::Device {
+    /// Blocks of the send queue of QP `q`.
+    pub(crate) fn ring_blocks(&self, q: u16) -> u32 {
+        self.qps[q as usize].sq_mask.min((1 << MAX_RING_LOG) - 1) + 1
+    }
+
     /// The control segment of the send WQE at block `index` of QP `q`, and the WQE's blocks; `None` if it
     /// cannot be read or is impossible.
     pub(crate) fn posted(&self, q: u16, index: u32, env: &mut impl Env) -> Option<(WqeCtrl, u32)> {

@@ -322,7 +322,10 @@ impl Env for SimEnv<'_> {
     }
 
     fn send_later(&mut self, card: u8, qp: u16) {
-        self.step.wanted.push((card, qp));
+        // One step may ask several times for the same queue: for each WQE that it retires.
+        if self.step.wanted.last() != Some(&(card, qp)) {
+            self.step.wanted.push((card, qp));
+        }
     }
 
     fn ends_turn(&self, executed: u32) -> bool {

@@ -67,11 +67,16 @@ impl<S: Borrow<Segment>> Threads<S> {
     /// Like [`bell`](Self::bell) for a send queue: it depends on the WQEs whether they come with the doorbell.
     pub fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
         let p = self.profile();
-        let bytes = blocks * fpga_regs::WQE_BLOCK as u32;
         let me = self.me();
         let Ok(mut held) = self.locked() else { return };
-        let (count, inline) =
-            held.engine(|e| posted(&e.world.cards[card as usize], &mut e.env, qp, producer, blocks));
+        let (blocks, count, inline) = held.engine(|e| {
+            let device = &e.world.cards[card as usize];
+            // The difference of two doorbells, of which any member can write one, may be more than the ring has.
+            let blocks = blocks.min(device.ring_blocks(qp));
+            let (count, inline) = posted(device, &mut e.env, qp, producer, blocks);
+            (blocks, count, inline)
+        });
+        let bytes = blocks * fpga_regs::WQE_BLOCK as u32;
         // As our driver does it: one small WQE.
         let pushed = count == 1 && bytes <= p.sq.push_max && (p.sq.push_inline_only == 0 || inline);
         let cost = p.host.post_ps * u64::from(count) + p.host.doorbell_ps;
