@@ -3,7 +3,8 @@
 //! A lone ping-pong does not show it: there nothing else is asked for between a transfer's being known and its
 //! being due.
 
-use fpga_regs::{CqeStatus, WqeOpcode};
+use driver::{PageList, SendWr};
+use fpga_regs::{Access, CqeStatus, WqeOpcode};
 use model::attach::NetOptions;
 use model::profile::Profile;
 use tests::{connect, Net, Options, Side};
@@ -73,6 +74,34 @@ fn caches_of_one_entry() {
         (p.caches.qpc_entries, p.caches.mtt_entries, p.caches.key_entries) = (1, 1, 1);
     };
     mixed(profile("cx4lx", small), ROUNDS);
+}
+
+/// A READ of scattered pages is gathered in pieces that a packet's place holds.
+#[test]
+fn reads_of_scattered_pages() {
+    const PAGE: usize = 4096;
+    const PAGES: usize = 8;
+    let net = Net::with(NetOptions { clock: Some(profile("f10a", |_| ())), ..NetOptions::from(2) });
+    let (a, b) = (net.open(0), net.open(1));
+    let (x, mut y) = connect(&a, &b, Options { rd_atomic: 8, bytes: BYTES, ..Default::default() });
+    y.buffer.pattern(7);
+    let aligned = y.mr.addr().next_multiple_of(PAGE as u64) - y.mr.addr();
+    let pages: [u64; PAGES] =
+        std::array::from_fn(|i| y.mr.addr() + aligned + ((PAGES - 1 - i) * PAGE) as u64);
+    let (first, length) = (100, 20_000);
+    let list = PageList { pages: &pages[..5], page_shift: 12, first_offset: first as u32, length };
+    // SAFETY: the pages are the peer's buffer, which outlives the region.
+    #[allow(unsafe_code)]
+    let region = unsafe { y.pd.reg_pages(&list, 0, Access::REMOTE_READ) }.expect("a region");
+    let sge = [x.sge(0, length as usize)];
+    let read = SendWr { remote_addr: 0, rkey: region.rkey(), ..x.remote(1, WqeOpcode::READ, &sge, &y, 0) };
+    x.post(&[read]);
+    x.expect(1);
+    for at in 0..length as usize {
+        let (page, within) = ((at + first) / PAGE, (at + first) % PAGE);
+        let from = aligned as usize + (PAGES - 1 - page) * PAGE + within;
+        assert_eq!(x.buffer[at], y.buffer[from], "byte {at}");
+    }
 }
 
 /// A thread that was in a net has no place, and no time, in the next one.

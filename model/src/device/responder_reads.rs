@@ -65,10 +65,9 @@ impl Device {
             let first_psn = psn::add(p.psn, offset >> qp.mtu_log);
             let mut data = Payload::None;
             if want != 0 {
-                let piece =
-                    self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).ok().and_then(
-                        |range| self.read_piece(range, offset as u64, want, 1 << self.qps[q].mtu_log, env),
-                    );
+                let range =
+                    self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).ok();
+                let piece = range.and_then(|range| self.read_piece(range, offset as u64, want, env));
                 let Some(payload) = piece else {
                     return self.refuse(q, Refusal::Operation, p, env);
                 };
@@ -92,19 +91,12 @@ impl Device {
     }
 
     /// Payload of up to `want` bytes from byte `offset` of a range; whole packets unless it is all.
-    fn read_piece(
-        &self,
-        range: Range,
-        offset: u64,
-        want: u32,
-        mtu: u32,
-        env: &mut impl Env,
-    ) -> Option<Payload> {
+    fn read_piece<E: Env>(&self, range: Range, offset: u64, want: u32, env: &mut E) -> Option<Payload> {
         let (addr, contiguous) = self.translate(range, offset, env)?;
         if contiguous >= want as u64 {
             return Some(Payload::Memory(addr, want));
         }
-        let want = want.min(mtu * 16);
+        let want = want.min(E::GATHER_BYTES);
         let mut pieces = Pieces::new();
         while pieces.len() < want {
             let (addr, contiguous) = self.translate(range, offset + u64::from(pieces.len()), env)?;
