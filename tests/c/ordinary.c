@@ -414,6 +414,33 @@ static void spins(void)
         ;
 }
 
+static void *waits_for_event(void *unused)
+{
+    struct ibv_cq *cq;
+    void *context;
+    CHECK(!ibv_get_cq_event(left.channel, &cq, &context));
+    die("an event came although nothing was sent");
+    return unused;
+}
+
+/* A thread waits for an event, the other one for that thread. */
+static void joined(void)
+{
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, waits_for_event, NULL));
+    pthread_join(thread, NULL);
+}
+
+/* A server: while a thread waits for an event, its client may still come. */
+static void accepts(void)
+{
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, waits_for_event, NULL));
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(listener >= 0 && !listen(listener, 1));
+    accept(listener, NULL, NULL);
+}
+
 int main(int count, char **arguments)
 {
     static const struct {
@@ -430,7 +457,8 @@ int main(int count, char **arguments)
                 { "uninterrupted", open_both, uninterrupted },
         { "monotonic", nothing, monotonic },     { "fork", open_both, forked },
         { "resize", open_both, resized },        { "for-ever", open_both, for_ever },
-        { "spins", open_both, spins },
+        { "spins", open_both, spins },           { "joined", open_both, joined },
+        { "accepts", open_both, accepts },
     };
     for (size_t i = 0; count == 2 && i < sizeof all / sizeof *all; i++)
         if (strcmp(arguments[1], all[i].name) == 0) {

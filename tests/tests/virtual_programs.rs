@@ -144,6 +144,25 @@ fn who_cannot_go_on_says_why() {
     }
 }
 
+/// The same of threads that wait in the kernel, where one waits for an event that nothing brings.
+#[test]
+fn who_waits_for_an_event_in_vain_says_so() {
+    let net = StockNet::new();
+    let mut program = waits_for_ever(&net, "joined");
+    program.expect("nothing has happened in simulated time for 4 s, and nothing will", LIMIT);
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(program.said().matches("nothing has happened").count(), 1, "{}", program.said());
+}
+
+/// A server's client may come late.
+#[test]
+fn a_server_that_waits_for_its_client_is_quiet() {
+    let net = StockNet::new();
+    let program = waits_for_ever(&net, "accepts");
+    std::thread::sleep(Duration::from_secs(6));
+    assert!(!program.said().contains("verbena: nothing"), "{}", program.said());
+}
+
 /// Two that wait for each other end.
 #[test]
 fn two_that_cannot_go_on_end() {

@@ -65,8 +65,7 @@ impl Device {
             let first_psn = psn::add(p.psn, offset >> qp.mtu_log);
             let mut data = Payload::None;
             if want != 0 {
-                let range =
-                    self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).ok();
+                let range = self.check_remote(q, p.rkey, p.va, p.dma_len as u64, Access::REMOTE_READ).ok();
                 let piece = range.and_then(|range| self.read_piece(range, offset as u64, want, env));
                 let Some(payload) = piece else {
                     return self.refuse(q, Refusal::Operation, p, env);

@@ -185,7 +185,9 @@ impl Engine<'_> {
         let at = sim.now + sim.profile.host.wake_ps;
         sim.interrupt_at[card as usize][function as usize] = at;
         let waited = (u32::from(card) << 16 | u32::from(function)) + 1;
-        if let Some(a) = sim.actors.used_mut().iter_mut().find(|a| a.interrupt == waited) {
+        if let Some(a) =
+            sim.actors.used_mut().iter_mut().find(|a| a.state == State::Blocked && a.interrupt == waited)
+        {
             a.release(at);
         }
         let word = &self.interrupts[card as usize][function as usize][vector as usize];

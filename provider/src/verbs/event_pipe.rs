@@ -69,6 +69,11 @@ impl<const N: usize> EventPipe<N> {
         true
     }
 
+    /// Its inode.
+    pub fn inode(&self) -> Option<u64> {
+        super::timeline::inode(self.tx.as_raw_fd())
+    }
+
     /// Whether the program has closed its end.
     pub fn closed(&self) -> bool {
         let mut poll = libc::pollfd { fd: self.tx.as_raw_fd(), events: 0, revents: 0 };

@@ -91,6 +91,12 @@ impl State {
         }
     }
 
+    /// The inodes of all pipes.
+    pub fn pipes(&self) -> Vec<u64> {
+        let channels = self.channels.values().filter_map(EventPipe::inode);
+        channels.chain(self.asyncs.inode()).collect()
+    }
+
     /// A new completion channel.
     pub fn add_channel(&mut self, pipe: EventPipe<8>) {
         if self.channels.len() >= self.many_channels {

@@ -22,6 +22,7 @@ use super::card::{wait_for_events, wake_events, Device};
 use super::errno::{Errno, Result};
 use super::event_pipe::EventPipe;
 use super::event_state::{Kind, Object, Sent, State};
+use super::timeline;
 
 struct Shared {
     device: Arc<Device>,
@@ -175,7 +176,13 @@ impl Shared {
             None => {
                 // A program that reads no events fills a pipe; look again now and then.
                 let timeout = if self.lock().flush() { FOREVER } else { RETRY };
-                wait_for_events(&self.device, timeout)?;
+                match timeline::look_after() {
+                    None => wait_for_events(&self.device, timeout)?,
+                    Some(look) => {
+                        wait_for_events(&self.device, timeout.min(look))?;
+                        timeline::look_for_standstill(|| self.lock().pipes());
+                    }
+                }
             }
         }
         Ok(())

@@ -8,6 +8,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use model::attach::{on_alarm, Starting, Timeline, Wait, Watched};
 
@@ -235,15 +236,31 @@ pub fn commands() {
     }
 }
 
+/// The inode of a descriptor, by which a stream is known.
+pub fn inode(fd: std::ffi::c_int) -> Option<u64> {
+    // SAFETY: zero is a valid stat, and it is valid for writing.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        (libc::fstat(fd, &mut stat) == 0).then_some(stat.st_ino)
+    }
+}
+
 /// This provider is about to write to a pipe that the program reads, up to byte `end`.
 pub fn writes_pipe(fd: std::ffi::c_int, end: u64) {
     let Some(clock) = clock() else { return };
-    // SAFETY: zero is a valid stat, and it is valid for writing.
-    let inode = unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        (libc::fstat(fd, &mut stat) == 0).then_some(stat.st_ino)
-    };
-    if let Some(inode) = inode {
+    if let Some(inode) = inode(fd) {
         clock.sent((kind::PIPE, inode, 0), end);
+    }
+}
+
+/// How often a thread that waits for events calls [`look_for_standstill`]; `None`: the clock is the machine's.
+pub fn look_after() -> Option<Duration> {
+    clock().map(|_| Duration::from_millis(500))
+}
+
+/// Says once if the program waits for one of `pipes` and nothing can come any more.
+pub fn look_for_standstill(pipes: impl FnOnce() -> Vec<u64>) {
+    if let Some(clock) = clock() {
+        clock.look_for_standstill(pipes);
     }
 }

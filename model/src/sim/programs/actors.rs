@@ -134,6 +134,11 @@ impl Actor {
         self.rank() << 40 | self.sequence
     }
 
+    /// The streams that it waits for while blocked.
+    pub fn waits(&self) -> &[Wait] {
+        self.waits.get(..self.wait_count as usize).unwrap_or(&[])
+    }
+
     /// It waits in the kernel for neither streams nor interrupts.
     pub fn waits_for_others(&self) -> bool {
         self.wait_count == 0 && self.interrupt == 0

@@ -5,10 +5,12 @@
 //! be woken, without anybody here knowing: it gets a moment. And a process that is alone on its net waits
 //! for somebody who has not come yet: for its time-outs the machine's time counts, too.
 
-use super::actors::State;
+use super::actors::{Actor, State};
+use super::streams::Wait;
 use crate::sim::engine::Engine;
 use crate::sim::event::Event;
 use crate::sim::state::{place, Sim, FOREVER};
+use contract::clock::kind;
 
 /// Events that are executed at a time, with the lock.
 const SLICE: u32 = 4096;
@@ -40,7 +42,7 @@ impl Engine<'_> {
             let mut waiting = sim.actors.used().iter().filter(|a| a.state.takes_part());
             let first = waiting.next()?.member;
             let alone = waiting.all(|a| a.member == first);
-            let for_others = |a: &super::actors::Actor| a.state == State::Blocked && a.waits_for_others();
+            let for_others = |a: &Actor| a.state == State::Blocked && a.waits_for_others();
             if sim.actors.used().iter().any(for_others) {
                 if sim.idle.seen.0 != sim.idle.waits {
                     sim.idle.seen = (sim.idle.waits, now);
@@ -65,6 +67,23 @@ impl Engine<'_> {
 }
 
 impl Sim {
+    /// Whether nothing happens any more unless a new program comes: every thread waits in the kernel, no event and so
+    /// no deadline is left, and no thread waits for what comes from elsewhere (a connection, a datagram, a file or
+    /// terminal).
+    pub fn is_over(&self) -> bool {
+        let elsewhere = |w: &Wait| matches!(w.key.0, kind::OTHER | kind::LISTEN | kind::DATAGRAM);
+        let mut blocked = self.actors.used().iter().filter(|a| a.state == State::Blocked);
+        self.queue.peek().is_none() && self.all_wait() && !blocked.any(|a| a.waits().iter().any(elsewhere))
+    }
+
+    /// Whether a thread of process `member` waits for one of these pipes.
+    pub fn waits_for(&self, member: u16, pipes: &[u64]) -> bool {
+        let is_one = |w: &Wait| w.key.0 == kind::PIPE && pipes.contains(&w.key.1);
+        let mut blocked =
+            self.actors.used().iter().filter(|a| a.state == State::Blocked && a.member == member);
+        blocked.any(|a| a.waits().iter().any(is_one))
+    }
+
     /// When something happens next that actor `me` does not do: an event, its alarm, or something that another
     /// program does at the earliest. [`FOREVER`]: nothing will.
     pub fn next_without(&self, me: u16) -> u64 {

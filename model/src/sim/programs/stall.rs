@@ -136,11 +136,19 @@ pub(crate) fn tell(look: Look, alone: bool, who_waits: &str) {
         );
         std::process::exit(EXIT);
     }
-    let so_long = seconds(SILENCE.min(patience()));
-    let hope = match alone {
-        true => "nobody else is on this net who could do something".to_owned(),
-        false => format!("it ends after {} s ({PATIENCE_VARIABLE})", seconds(patience())),
-    };
+    say(
+        &match alone {
+            true => "nobody else is on this net who could do something".to_owned(),
+            false => format!("it ends after {} s ({PATIENCE_VARIABLE})", seconds(patience())),
+        },
+        who_waits,
+    );
+}
+
+/// Says that nothing happens, what can be expected, and who waits for what.
+#[cold]
+pub(crate) fn say(hope: &str, who_waits: &str) {
+    let so_long = SILENCE.min(patience()).as_secs();
     eprintln!("verbena: nothing has happened in simulated time for {so_long} s, {hope}; {who_waits}");
 }
 

@@ -1,12 +1,19 @@
 //! Waiting for interrupts, and the threads that do nothing else.
 
 use std::borrow::Borrow;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::places::{Me, LEAVER, ME};
 use super::{tid, Threads};
 use crate::segment::Segment;
 use crate::sim::programs::actors::State;
+use crate::sim::programs::stall::{self, Look, Standstill};
+
+thread_local! {
+    /// What a thread that waits for interrupts has seen of time.
+    static STILL: Cell<Standstill> = const { Cell::new(Standstill::NEW) };
+}
 
 impl<S: Borrow<Segment>> Threads<S> {
     /// The thread is about to wait for an interrupt of a function; false if there was one meanwhile.
@@ -16,16 +23,45 @@ impl<S: Borrow<Segment>> Threads<S> {
         if word.load(Ordering::Acquire) != seen {
             return false;
         }
+        let waited = interrupt(card, function);
         let a = held.actor(me);
-        if a.state != State::Dismissed {
+        // One that waits already has only looked around.
+        let waits = a.state == State::Blocked && a.interrupt == waited;
+        if a.state != State::Dismissed && !waits {
             a.state = State::Blocked;
-            a.interrupt = interrupt(card, function);
+            a.interrupt = waited;
             a.wait_count = 0;
             held.sim().idle.waits += 1;
             held.notify(me);
         }
         held.run_if_all_wait();
         true
+    }
+
+    /// For a thread that waits for interrupts, to be called every half second: says once if nothing has happened for
+    /// long and a thread of the process waits in vain for one of the pipes (inodes) that only this thread writes to.
+    pub fn look_for_standstill(&self, pipes: impl FnOnce() -> Vec<u64>) {
+        let Ok(mut held) = self.locked() else { return };
+        let sim = held.sim();
+        let happened = sim.is_over().then(|| sim.executed.wrapping_add(sim.idle.waits));
+        drop(held);
+        let Some(happened) = happened else { return STILL.set(Standstill::NEW) };
+        let mut still = STILL.replace(Standstill::NEW);
+        let look = still.look(happened);
+        STILL.set(still);
+        if look != Look::Say {
+            return;
+        }
+        // Not with the lock: a thread that uses the pipes may wait for it.
+        let pipes = pipes();
+        let member = self.segment().member();
+        let mut held = self.must_lock();
+        let sim = held.sim();
+        let text = (sim.is_over() && sim.waits_for(member, &pipes)).then(|| sim.describe());
+        drop(held);
+        if let Some(text) = text {
+            stall::say("and nothing will: every thread waits in the kernel, one for an event of a card", &text);
+        }
     }
 
     /// The thread has taken an interrupt: its clock is no earlier than that. If something else woke it, it still waits

@@ -42,6 +42,12 @@ impl Timeline {
         self.0.calls()
     }
 
+    /// For a thread that waits for interrupts, to be called every half second: says once if a thread of the process
+    /// waits for one of `pipes` (inodes), which only that thread writes to, and nothing can come any more.
+    pub fn look_for_standstill(&self, pipes: impl FnOnce() -> Vec<u64>) {
+        self.0.look_for_standstill(pipes);
+    }
+
     /// Whether both are of the same net.
     #[must_use]
     pub fn same(&self, other: &Timeline) -> bool {
