@@ -402,6 +402,29 @@ static void resized(void)
     printf("all came\n");
 }
 
+/* Events that went with their object are not waited for, and later ones come. */
+static void forgotten(void)
+{
+    struct ibv_srq_init_attr init = { .attr = { .max_wr = 16, .max_sge = 1 } };
+    struct ibv_srq_attr limit = { .srq_limit = 8 };
+    struct pollfd fd = { .fd = left.context->async_fd, .events = POLLIN };
+    struct ibv_async_event event;
+    for (int round = 0; round < 3; round++) {
+        struct ibv_srq *srq = ibv_create_srq(left.pd, &init);
+        CHECK(srq && !ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT));
+        CHECK(poll(&fd, 1, -1) == 1);
+        CHECK(!ibv_destroy_srq(srq));
+        int64_t from = at();
+        CHECK(poll(&fd, 1, 1) == 0);
+        took("poll in vain", from, MS, MS / 100);
+        CHECK((srq = ibv_create_srq(left.pd, &init)) && !ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT));
+        CHECK(poll(&fd, 1, -1) == 1);
+        CHECK(!ibv_get_async_event(left.context, &event) && event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED);
+        ibv_ack_async_event(&event);
+        CHECK(!ibv_destroy_srq(srq));
+    }
+}
+
 static void for_ever(void)
 {
     while (!poll_once())
@@ -456,7 +479,8 @@ int main(int count, char **arguments)
         { "timers", open_both, timers },         { "sigwait", open_both, awaited },
                 { "uninterrupted", open_both, uninterrupted },
         { "monotonic", nothing, monotonic },     { "fork", open_both, forked },
-        { "resize", open_both, resized },        { "for-ever", open_both, for_ever },
+        { "resize", open_both, resized },        { "forgotten", open_both, forgotten },
+        { "for-ever", open_both, for_ever },
         { "spins", open_both, spins },           { "joined", open_both, joined },
         { "accepts", open_both, accepts },
     };

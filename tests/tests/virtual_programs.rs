@@ -58,6 +58,7 @@ programs! {
     clocks_never_go_back = "monotonic";
     a_child_with_a_card_of_its_own = "fork";
     a_resized_cq_keeps_what_is_on_its_way = "resize";
+    events_that_went_with_their_object = "forgotten";
 }
 
 /// Doorbells are posted writes, which no later write of the program overtakes: the card knows of all that was posted

@@ -87,6 +87,11 @@ impl<const N: usize> EventPipe<N> {
         self.waiting.retain(|record| !gone(record));
         let mut forgotten = before - self.waiting.len();
         let unread = self.take_unread();
+        if !unread.is_empty() {
+            // The program has not read them and never will: its position in the stream is before them.
+            self.written -= (unread.len() * N) as u64;
+            super::timeline::writes_pipe(self.tx.as_raw_fd(), self.written);
+        }
         let mut kept: VecDeque<_> = unread.iter().filter(|record| !gone(record)).copied().collect();
         forgotten += unread.len() - kept.len();
         kept.append(&mut self.waiting);
@@ -148,6 +153,7 @@ mod tests {
         assert_eq!(u64::from_le_bytes(read(&mut rx)), 2);
         assert_eq!(u64::from_le_bytes(read(&mut rx)), 3);
         assert_eq!(pipe.forget(|_| true), 0);
+        assert_eq!(pipe.written, 3 * 8, "as far as the program has read");
     }
 
     #[test]

@@ -60,7 +60,10 @@ impl<S: Borrow<Segment>> Threads<S> {
         let text = (sim.is_over() && sim.waits_for(member, &pipes)).then(|| sim.describe());
         drop(held);
         if let Some(text) = text {
-            stall::say("and nothing will: every thread waits in the kernel, one for an event of a card", &text);
+            stall::say(
+                "and nothing will: every thread waits in the kernel, one for an event of a card",
+                &text,
+            );
         }
     }
 
