@@ -1,7 +1,7 @@
 //! How software uses the Verbena card: bring-up, admin queue, memory regions, queues, work requests.
 //!
 //! Everything is generic over [`Card`], the backend: a card in a slot through VFIO, the model in the same
-//! process, or a scripted bus in tests. [`Device::open`] brings a card up; the rest is created from it.
+//! process, or a fake in tests. [`Device::open`] brings a card up; the rest is created from it.
 //!
 //! | file | one idea |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | `rq`, `rq_ring` | posting receives |
 //! | `srq`, `srq_ring` | the same to a shared queue |
 //! | `wc`, `cq`, `cq_ring`, `cq_poll`, `qp_table` | reaping completions |
-//! | `backend` | VFIO, the vfio-user client, and the scripted bus |
+//! | `backend` | VFIO and the vfio-user client |
 
 mod admin;
 mod ah;

@@ -6,10 +6,11 @@ use proptest::prelude::*;
 /// `bytes` with every bit outside of field `index` cleared.
 fn masked(format: &Format, index: usize, bytes: &[u8]) -> Vec<u8> {
     let field = &format.fields[index];
-    let inside = |bit: usize| (field.bit..field.bit + field.width).contains(&bit);
-    let keep = |byte: usize| (0..8).fold(0, |mask, i| mask | u8::from(inside(byte * 8 + i)) << i);
-    let bytes = bytes[..format.bytes].iter().enumerate();
-    bytes.map(|(at, byte)| byte & keep(at)).collect()
+    let mut kept = vec![0; format.bytes];
+    for bit in field.bit..field.bit + field.width {
+        kept[bit / 8] |= bytes[bit / 8] & 1 << (bit % 8);
+    }
+    kept
 }
 
 fn check(format: &Format, alone: &[Vec<u8>], bytes: &[u8]) {
@@ -48,16 +49,6 @@ fn check_all(bytes: &[u8]) {
     words!(bytes:
         u32 Id Version Control Status Health Cause Function Link GidAttr GidVlan;
         u64 Features SqDoorbell RqDoorbell SrqDoorbell CqArm;);
-}
-
-#[test]
-fn accessors_agree_with_the_table_on_single_bits() {
-    for bit in 0..256 * 8 {
-        let mut bytes = [0; 256];
-        bytes[bit / 8] = 1 << (bit % 8);
-        check_all(&bytes);
-    }
-    check_all(&[0xff; 256]);
 }
 
 proptest! {

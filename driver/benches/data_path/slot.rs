@@ -7,6 +7,9 @@ mod fake;
 #[path = "../../tests/it/script.rs"]
 #[allow(dead_code, missing_docs)]
 mod script;
+#[path = "../../tests/it/scripted.rs"]
+#[allow(dead_code, missing_docs)]
+mod scripted;
 
 use std::sync::Arc;
 

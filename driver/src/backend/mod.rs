@@ -1,6 +1,5 @@
 //! Backends that belong to the driver itself; the model attaches itself from its own crate.
 
-pub mod scripted;
 #[cfg(target_os = "linux")]
 pub mod vfio;
 #[cfg(target_os = "linux")]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use driver::backend::scripted::Step;
 use driver::Error;
 use fpga_regs::{regs, AdminOpcode, AdminStatus, Reply};
 
 use crate::fake;
 use crate::script::*;
+use crate::scripted::Step;
 
 #[test]
 fn a_time_out_names_the_command() {

@@ -1,11 +1,11 @@
 //! Bring-up, access by access.
 
-use driver::backend::scripted::{Scripted, Step};
 use driver::{CardError, Device, Error};
 use fpga_regs::regs::{self, Cause, ErrorCause, Status};
 use fpga_regs::{AdminOpcode, AdminStatus, EqContext, Reply, Syndrome};
 
 use crate::script::*;
+use crate::scripted::{Scripted, Step};
 
 #[test]
 fn the_whole_sequence() {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use driver::backend::scripted::Step;
 use driver::Event;
 use fpga_regs::{regs, Eqe, EventKind};
 
 use crate::fake;
 use crate::script::*;
+use crate::scripted::Step;
 
 const NOW: Duration = Duration::ZERO;
 

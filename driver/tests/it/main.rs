@@ -2,6 +2,7 @@
 
 mod fake;
 mod script;
+mod scripted;
 mod setup;
 
 mod admin;

@@ -1,10 +1,11 @@
 //! The script of a successful bring-up, to which tests add their own steps.
 
-use driver::backend::scripted::{Ranges, Scripted, Step, FIRST_IOVA};
 use driver::Device;
 use fpga_regs::regs::{self, Control, FeatureSet, Status};
 use fpga_regs::{AdminOpcode, CardLimits, Command, Reply};
 use std::sync::Arc;
+
+use super::scripted::{Ranges, Scripted, Step, FIRST_IOVA};
 
 /// Where bring-up puts the rings: commands, replies, then 32 KiB of mailboxes.
 pub const COMMANDS: u64 = FIRST_IOVA;

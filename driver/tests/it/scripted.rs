@@ -10,9 +10,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use driver::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 use fpga_regs::regs::describe;
-
-use crate::card::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 
 /// First address of DMA memory.
 pub const FIRST_IOVA: u64 = 0x1_0000_0000;
