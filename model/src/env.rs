@@ -11,9 +11,6 @@ use crate::packet::{Packet, Payload};
 pub trait Env {
     /// Most bytes gathered at a time.
     const GATHER_BYTES: u32;
-    /// The payload of a packet is read when it is sent. Otherwise it is read when the packet is delivered, and the
-    /// environment calls [`World::left`](crate::world::World::left) after that.
-    const TAKES_PAYLOAD: bool;
 
     /// Time in nanoseconds, monotonic.
     fn now(&mut self) -> u64;
@@ -40,7 +37,8 @@ pub trait Env {
     /// DMA write of `len` bytes of a packet's payload, from byte `offset` of it.
     fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), Undelivered>;
 
-    /// Sends a packet: a [`Packet::BLANK`], to be filled in before the next call.
+    /// Sends a packet: a [`Packet::BLANK`], to be filled in before the next call. Once the payload of an unreliable
+    /// packet has been read, the environment calls [`World::left`](crate::world::World::left).
     fn send(&mut self) -> &mut Packet;
     /// Runs a send queue again, after the packets sent and the queues named so far.
     fn send_later(&mut self, card: u8, qp: u16);

@@ -55,14 +55,25 @@ impl World {
                         self.cards[p.dst.card as usize].send_plain_ack(p, psn, env);
                     }
                 }
-                Outcome::Unread if known => self.cards[p.src.card as usize].unread(p, env),
-                Outcome::Unread => {}
+                Outcome::Unread => self.unread(p, env),
             }
         } else if p.dst == PortId::ALL {
+            let mut unread = false;
             for card in 0..self.count() as usize {
                 // Datagrams: nothing is acknowledged.
-                let _ = self.cards[card].receive(p, env);
+                unread |= self.cards[card].receive(p, env) == Outcome::Unread;
             }
+            if unread {
+                self.unread(p, env);
+            }
+        }
+    }
+
+    /// The payload of a packet cannot be read: its sender's memory failed.
+    #[cold]
+    pub fn unread(&mut self, p: &Packet, env: &mut impl Env) {
+        if p.src.card < self.count() {
+            self.cards[p.src.card as usize].unread(p, env);
         }
     }
 

@@ -50,6 +50,28 @@ fn the_side_whose_memory_goes_is_the_one_that_failed() {
     }
 }
 
+/// A sender whose own memory cannot be read fails locally, however its packets travel.
+#[test]
+fn what_cannot_be_read_is_a_local_error_of_its_sender() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = tempfile::tempdir().unwrap();
+    let unread = compile_c("unread", directory.path());
+    let mut wrong = String::new();
+    for options in
+        [&[][..], &["--wire", "exact"], &["--clock", "virtual"], &["--clock", "virtual", "--wire", "exact"]]
+    {
+        let net = StockNet::new();
+        for transport in ["rc", "uc", "ud"] {
+            let ended =
+                Program::start(net.command(options, &unread, &[transport])).wait(Duration::from_secs(60));
+            if !ended.good() || !ended.said.contains("OK") {
+                wrong += &format!("{options:?} {transport}: {}\n{}\n", ended.how(), ended.said);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
 #[test]
 fn what_is_gathered_does_not_pile_up() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -201,7 +201,6 @@ impl Device {
             p.dma_len = total;
         }
         let bytes = p.wire_bytes(len);
-        let unreliable = qp.qp_type != QpType::RC;
         let req = &mut self.qps[q].req;
         req.psn = psn::add(req.psn, count);
         req.packets += count as u64;
@@ -216,9 +215,6 @@ impl Device {
             req.cur_offset = 0;
         } else {
             req.cur_offset += len;
-        }
-        if unreliable && E::TAKES_PAYLOAD {
-            self.left(q, env);
         }
         Ok(if last { Step::Sent } else { Step::Part })
     }

@@ -33,15 +33,18 @@ impl Device {
         Outcome::Done
     }
 
-    /// The memory that a request at a PSN sends is gone: a local error, when all before it are done.
+    /// The memory that a request at a PSN sends cannot be read: a local error of its WQE (IB spec 10.10.2.1), once
+    /// all before it are complete.
     pub(super) fn request_unread(&mut self, q: usize, psn: u32, env: &mut impl Env) {
         let qp = &self.qps[q];
         if !matches!(qp.state, QpState::RTS | QpState::SQD) || !qp.awaits(psn) {
             return;
         }
-        if qp.req.una == psn {
+        let oldest = fetch_ctrl(qp, qp.req.ci, env).map_or(0, |ctrl| Self::wqe_packets(qp, &ctrl));
+        if psn::diff(psn, qp.req.ci_psn) < oldest as i32 {
             return self.fail_send(q, CqeStatus::LOC_PROT_ERR, Syndrome::LOCAL_DMA, env);
         }
+        // To be found again when the answers to those before it have arrived.
         self.rewind(q, env);
     }
 

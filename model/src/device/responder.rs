@@ -103,8 +103,7 @@ impl Device {
     #[inline(always)]
     pub fn receive(&mut self, p: &Packet, env: &mut impl Env) -> Outcome {
         if p.transport == Transport::UD {
-            self.receive_datagram(p, env);
-            return Outcome::Done;
+            return self.receive_datagram(p, env);
         }
         let Some(q) = self.find_qp(p.dest_qpn) else {
             self.count_packets(p.dst.port, port::RX_NO_QP, p);
@@ -120,21 +119,18 @@ impl Device {
             Operation::Acknowledge | Operation::ReadResponse | Operation::AtomicAcknowledge => {
                 self.answer(q, p, env)
             }
-            _ if p.transport == Transport::UC => {
-                self.request_unreliable(q, p, env);
-                Outcome::Done
-            }
+            _ if p.transport == Transport::UC => self.request_unreliable(q, p, env),
             _ => self.request(q, p, env),
         }
     }
 
-    /// The payload of a packet of this card could not be read where it went to.
+    /// The payload of a packet that this card sends cannot be read.
     #[cold]
     pub fn unread(&mut self, p: &Packet, env: &mut impl Env) {
         let Some(q) = self.find_qp(p.src_qpn) else { return };
         if p.operation == Operation::ReadResponse && self.qps[q].receives() {
             self.refuse(q, Refusal::Operation, p, env);
-        } else if p.operation != Operation::ReadResponse && p.transport == Transport::RC {
+        } else if p.operation != Operation::ReadResponse {
             self.request_unread(q, p.psn, env);
         }
     }
@@ -456,7 +452,7 @@ impl Device {
     }
 
     /// A UC request: nothing is answered; a gap drops the message under way.
-    fn request_unreliable(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+    fn request_unreliable(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
         debug_assert!(self.qps[q].qp_type == QpType::UC);
         let own = self.qps[q].port.port;
         if p.psn != self.qps[q].resp.epsn {
@@ -467,7 +463,7 @@ impl Device {
         if p.first {
             self.abandon(q);
         } else if self.qps[q].resp.op == IDLE {
-            return;
+            return Outcome::Done;
         }
         let len = p.payload.len() as u32;
         let result = match p.operation {
@@ -485,12 +481,16 @@ impl Device {
                 }
             }
             Err(Refusal::Operation) => self.to_error(q, env),
-            Err(Refusal::Unread) => resp.op = IDLE,
+            Err(Refusal::Unread) => {
+                resp.op = IDLE;
+                return Outcome::Unread;
+            }
             Err(_) => {
                 resp.op = IDLE;
                 self.count(own, port::RX_NO_RECV);
             }
         }
+        Outcome::Done
     }
 
     /// UC: gives up the message under way; its receive WQE is kept for the next one.

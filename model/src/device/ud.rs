@@ -6,7 +6,7 @@ use fpga_regs::{CqeStatus, QpState, QpType, Syndrome};
 use super::recv::RecvError;
 use super::requester::{LocalError, Step};
 use super::wqe::Wqe;
-use super::Device;
+use super::{Device, Outcome};
 use crate::env::Env;
 use crate::packet::{Packet, Payload, PortId, PORTS};
 use crate::wire::{path::gid_to_ipv4, Extra, Operation};
@@ -17,11 +17,11 @@ pub const GRH_BYTES: u64 = 40;
 
 impl Device {
     /// SEND of a UD QP: one packet.
-    pub(super) fn send_datagram<E: Env>(
+    pub(super) fn send_datagram(
         &mut self,
         q: usize,
         wqe: &Wqe,
-        env: &mut E,
+        env: &mut impl Env,
     ) -> Result<Step, LocalError> {
         let total = wqe.ctrl.length();
         if total > self.qps[q].mtu() {
@@ -63,40 +63,47 @@ impl Device {
         req.packets += 1;
         req.bytes += bytes;
         req.cur = req.cur.wrapping_add(wqe.blocks());
-        if E::TAKES_PAYLOAD {
-            self.left(q, env);
-        }
         Ok(Step::Sent)
     }
 
     /// A datagram for this card, unicast or multicast.
-    pub(super) fn receive_datagram(&mut self, p: &Packet, env: &mut impl Env) {
+    pub(super) fn receive_datagram(&mut self, p: &Packet, env: &mut impl Env) -> Outcome {
+        let mut outcome = Outcome::Done;
         if p.dest_qpn == 0xff_ffff {
-            let Some(group) = self.mcast.iter().position(|g| g.count != 0 && g.gid == p.dgid) else { return };
+            let Some(group) = self.mcast.iter().position(|g| g.count != 0 && g.gid == p.dgid) else {
+                return outcome;
+            };
             for i in 0..self.mcast[group].count as usize {
                 let q = self.mcast[group].qps[i] as usize;
                 // A sender that is a member gets a copy, too.
                 if p.dst == PortId::ALL || p.dst.port == self.qps[q].port.port {
-                    self.take_datagram(q, p, env);
+                    if self.take_datagram(q, p, env) == Outcome::Unread {
+                        outcome = Outcome::Unread;
+                    }
                 }
             }
-            return;
+            return outcome;
         }
         match self.find_qp(p.dest_qpn) {
-            Some(q) if self.qps[q].port == p.dst => self.take_datagram(q, p, env),
+            Some(q) if self.qps[q].port == p.dst => outcome = self.take_datagram(q, p, env),
             _ => self.count(p.dst.port, port::RX_NO_QP),
         }
+        outcome
     }
 
-    fn take_datagram(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+    fn take_datagram(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
+        let drop = |card: &mut Self, counter| {
+            card.count(card.qps[q].port.port, counter);
+            Outcome::Done
+        };
         let qp = &self.qps[q];
         let own = qp.port.port;
         let receives = matches!(qp.state, QpState::RTR | QpState::RTS | QpState::SQD | QpState::SQE);
         if qp.qp_type != QpType::UD || !receives {
-            return self.count(own, port::RX_NO_QP);
+            return drop(self, port::RX_NO_QP);
         }
         if qp.qkey != p.qkey {
-            return self.count(own, port::RX_QKEY_ERRORS);
+            return drop(self, port::RX_QKEY_ERRORS);
         }
         if p.dest_qpn == 0xff_ffff {
             self.count(own, port::RX_MULTICAST);
@@ -105,7 +112,7 @@ impl Device {
         if !self.qps[q].resp.has_recv.get() && self.take_recv(q, env).is_err() {
             // Nothing is answered to a datagram; without a receive WQE it is lost.
             self.qps[q].resp.has_recv = false.into();
-            return self.count(own, port::RX_NO_RECV);
+            return drop(self, port::RX_NO_RECV);
         }
         let len = p.payload.len();
         let total = GRH_BYTES + len as u64;
@@ -121,7 +128,7 @@ impl Device {
         resp.packets += 1;
         resp.bytes += p.wire_bytes(len as u32);
         match result {
-            Err(RecvError::Unread) => {}
+            Err(RecvError::Unread) => return Outcome::Unread,
             Ok(()) => self.complete_recv(q, CqeStatus::SUCCESS, Syndrome::NONE, false, total as u32, p, env),
             Err(RecvError::Protection(syndrome)) => {
                 self.complete_recv(q, CqeStatus::LOC_PROT_ERR, syndrome, false, 0, p, env);
@@ -132,6 +139,7 @@ impl Device {
                 self.to_error(q, env);
             }
         }
+        Outcome::Done
     }
 }
 

@@ -28,7 +28,6 @@ macro_rules! simulated {
 
 impl<'a> Env for ControlEnv<'_, 'a> {
     const GATHER_BYTES: u32 = SimEnv::<'a>::GATHER_BYTES;
-    const TAKES_PAYLOAD: bool = SimEnv::<'a>::TAKES_PAYLOAD;
 
     simulated! {
         fn now(&mut self) -> u64;

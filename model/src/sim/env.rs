@@ -10,6 +10,7 @@ use crate::cells::Bells;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
 use crate::env::Env;
 use crate::packet::{Packet, Payload};
+use crate::plain::Flag;
 use crate::segment::Guard;
 use crate::world::MAX_CARDS;
 use fpga_regs::Cqe;
@@ -224,8 +225,9 @@ impl SimEnv<'_> {
             refs: 1,
             flow: 0,
             fetched: 0,
-            waits: false.into(),
-            warm: false.into(),
+            unread: Flag::NO,
+            waits: Flag::NO,
+            warm: Flag::NO,
             message: 0,
             since: 0,
         };
@@ -242,7 +244,6 @@ impl SimEnv<'_> {
 
 impl Env for SimEnv<'_> {
     const GATHER_BYTES: u32 = MTU as u32;
-    const TAKES_PAYLOAD: bool = true;
 
     fn now(&mut self) -> u64 {
         self.sim.now / 1000

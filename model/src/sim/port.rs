@@ -12,7 +12,7 @@ use super::wire::Times;
 use crate::packet::{Packet, Payload, PortId};
 use crate::plain::Flag;
 use crate::profile::Profile;
-use crate::wire::{self, psn, Bth, Ipv4, Ipv6, Operation};
+use crate::wire::{self, psn, Bth, Ipv4, Ipv6, Operation, Transport};
 
 impl Packet {
     /// Packets that the answering side of a QP sends.
@@ -74,31 +74,6 @@ impl Sim {
         *last = at.max(*last);
         *last
     }
-
-    /// When `bytes` that a QP sends from now on have left its port, as far as is known now: after what
-    /// its port and the QP have before them.
-    pub(super) fn leaves(&self, card: u8, port: u8, qp: u16, mtu: u32, bytes: u32) -> u64 {
-        const BTH: u32 = Bth::BYTES as u32;
-        let p = &self.profile;
-        let wire = |bytes: u32| {
-            let (full, rest) = (bytes / mtu, bytes % mtu);
-            let last = if rest > 0 || full == 0 { p.wire.packet_ps(BTH + rest, 0) } else { 0 };
-            u64::from(full) * p.wire.packet_ps(BTH + mtu, 0) + last
-        };
-        let c = &self.cards[card as usize];
-        let port = &c.ports[port as usize];
-        let mut at = port.free_at.max(self.now + p.sq.start_ps + p.pcie.read_ps + p.tx.tx_ps) + wire(bytes);
-        if port.coming > 0 {
-            at += wire(port.coming);
-        }
-        let mut next = c.qps[qp as usize].flows[SENDS].head;
-        while next != 0 {
-            let job = self.jobs.get(u32::from(next - 1));
-            at += wire((job.packet.payload.len() as u32).saturating_sub(job.issued * mtu));
-            next = job.next;
-        }
-        at
-    }
 }
 
 impl Engine<'_> {
@@ -138,8 +113,7 @@ impl Engine<'_> {
             };
         if let Payload::Stash(slot, _) = packet.payload {
             if slot as usize >= SLOTS {
-                sim.overflows += 1;
-                return;
+                return self.overflows(nth);
             }
             sim.slots.get_mut(slot).refs += 1;
         }
@@ -166,11 +140,10 @@ impl Engine<'_> {
             }
         }
         let Some(at) = sim.jobs.take() else {
-            sim.overflows += 1;
             if let Payload::Stash(slot, _) = packet.payload {
                 sim.release(slot as u16);
             }
-            return;
+            return self.overflows(nth);
         };
         let job = sim.jobs.get_mut(at);
         job.packet = *packet;
@@ -189,6 +162,16 @@ impl Engine<'_> {
             self.line_up(src.card, src.port, flow_id(qp, side));
         }
         self.feed(src.card, src.port);
+    }
+
+    /// There is no room for the step's train `nth`: it is lost.
+    #[cold]
+    fn overflows(&mut self, nth: usize) {
+        let packet = self.env.step.sent[nth];
+        self.env.sim.overflows += 1;
+        if packet.transport != Transport::RC {
+            self.world.left(&packet, &mut self.env);
+        }
     }
 
     /// A flow takes its place in the round: as soon as its first job may ask for what it needs of the bus.
@@ -287,7 +270,8 @@ impl Engine<'_> {
             let slot = sim.slots.get_mut(at);
             slot.packet = job.packet;
             slot.packet.become_nth(job.issued);
-            (slot.refs, slot.flow, slot.waits, slot.warm) = (1, id, Flag::NO, Flag::NO);
+            (slot.refs, slot.flow) = (1, id);
+            (slot.unread, slot.waits, slot.warm) = (Flag::NO, Flag::NO, Flag::NO);
             slot.fetched = fetched as u16;
             (slot.message, slot.since) = (message, since);
             job.issued += 1;
@@ -323,16 +307,10 @@ impl Engine<'_> {
             if more {
                 self.line_up(card, port, id);
             }
-            if self.env.snapshot(&payload, offset, at as u16, len).is_err() {
-                // Its process is gone.
-                let sim = &mut *self.env.sim;
-                let port = &mut sim.cards[card as usize].ports[port as usize];
-                (port.fetched, port.coming) = (port.fetched - fetched, port.coming - fetched);
-                sim.release(at as u16);
-                continue;
-            }
+            let unread = self.env.snapshot(&payload, offset, at as u16, len).is_err();
             let sim = &mut *self.env.sim;
             let slot = sim.slots.get_mut(at);
+            slot.unread = unread.into();
             let width = sim.profile.tx.width_bytes;
             ready += sim.profile.tx.tx_ps + in_path(&slot.packet, len as u32, width, &sim.profile);
             let flow = &mut sim.cards[card as usize].qps[qp as usize].flows[side];
@@ -378,6 +356,9 @@ impl Engine<'_> {
         let s = sim.slots.get_mut(slot.into());
         let (packet, flow, fetched) = (s.packet, s.flow, s.fetched);
         let (message, since) = (s.message, s.since);
+        if s.unread.get() {
+            return self.cannot_be_sent(slot);
+        }
         let p = &sim.profile;
         let len = packet.payload.len() as u32;
         let port = &mut sim.cards[packet.src.card as usize].ports[packet.src.port as usize];
@@ -411,9 +392,29 @@ impl Engine<'_> {
         } else {
             sim.at(arrival, Event::Arrive { slot });
         }
+        if packet.transport != Transport::RC {
+            (self.env.step.card, self.env.step.not_before) = (packet.src.card, end);
+            self.world.left(&packet, &mut self.env);
+            self.settle();
+            self.env.step.not_before = 0;
+        }
         if feed {
             self.feed(packet.src.card, packet.src.port);
         }
+    }
+
+    /// In the place of a packet whose payload could not be read.
+    #[cold]
+    fn cannot_be_sent(&mut self, slot: u16) {
+        let s = self.env.sim.slots.get_mut(slot.into());
+        let (packet, fetched) = (s.packet, u32::from(s.fetched));
+        self.env.sim.release(slot);
+        let port = &mut self.env.sim.cards[packet.src.card as usize].ports[packet.src.port as usize];
+        (port.fetched, port.coming) = (port.fetched - fetched, port.coming - fetched);
+        self.env.step.card = packet.src.card;
+        self.world.unread(&packet, &mut self.env);
+        self.settle();
+        self.feed(packet.src.card, packet.src.port);
     }
 
     /// Fetched payload has left the transmit buffer.

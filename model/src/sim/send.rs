@@ -131,13 +131,6 @@ impl Engine<'_> {
         let device = &mut self.world.cards[card as usize];
         let before = device.qps[qp as usize].req;
         self.env.step.card = card;
-        let q = &device.qps[qp as usize];
-        if q.qp_type != fpga_regs::QpType::RC {
-            let (port, mtu) = (q.port.port, q.mtu());
-            let length = device.posted(qp, before.cur, &mut self.env).map_or(0, |(ctrl, _)| ctrl.length());
-            let left = length.saturating_sub(before.cur_offset);
-            self.env.step.not_before = self.env.sim.leaves(card, port, qp, mtu, left);
-        }
         device.run_send(qp.into(), &mut self.env);
         let after = device.qps[qp as usize].req;
         if after.cur != before.cur || after.cur_offset != before.cur_offset {
@@ -167,6 +160,5 @@ impl Engine<'_> {
             }
         }
         self.settle();
-        self.env.step.not_before = 0;
     }
 }

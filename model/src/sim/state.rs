@@ -89,6 +89,8 @@ pub struct Slot {
     pub flow: u16,
     /// Bytes of its payload in the transmit buffer.
     pub fetched: u16,
+    /// Its payload could not be read.
+    pub unread: Flag,
     /// It has arrived and waits for the receive pipeline.
     pub waits: Flag,
     /// The receiver's context was looked up.

@@ -253,7 +253,6 @@ fn fault<E>(_: E) -> DmaFault {
 
 impl Env for Wall<'_> {
     const GATHER_BYTES: u32 = 1 << 16;
-    const TAKES_PAYLOAD: bool = false;
 
     fn now(&mut self) -> u64 {
         now_ns()

@@ -1,0 +1,124 @@
+/* The file that holds a registered buffer gets shorter, and a message of what it has lost is sent: a local error of its
+ * work request, by every transport. The message before it arrives, the one after it is flushed.
+ *
+ * unread rc|uc|ud */
+#include "rig.h"
+
+enum { PAGE = 4096, QKEY = 0x1234, MESSAGES = 3 };
+
+static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq, enum ibv_qp_type type)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = cq,
+        .recv_cq = cq,
+        .cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1 },
+        .qp_type = type,
+        .sq_sig_all = 1,
+    };
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    CHECK(qp);
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY };
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                                        (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)));
+    return qp;
+}
+
+static void to_rts(struct ibv_qp *qp, uint32_t peer, const struct ibv_ah_attr *way)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = IBV_MTU_1024,
+        .dest_qp_num = peer,
+        .max_dest_rd_atomic = 1,
+        .min_rnr_timer = 1,
+        .ah_attr = *way,
+    };
+    int connected = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    int reliable = connected | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    int rc = qp->qp_type == IBV_QPT_RC, ud = qp->qp_type == IBV_QPT_UD;
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | (rc ? reliable : ud ? 0 : connected)));
+    attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
+    reliable = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | (rc ? reliable : 0)));
+}
+
+static struct ibv_wc next(struct ibv_cq *cq)
+{
+    struct ibv_wc wc;
+    double until = now() + 20;
+    int found;
+    while ((found = ibv_poll_cq(cq, 1, &wc)) == 0)
+        if (now() > until)
+            die("a completion is missing");
+    CHECK(found == 1);
+    return wc;
+}
+
+int main(int count, char **arguments)
+{
+    if (count < 2)
+        die("usage: unread rc|uc|ud");
+    int rc = strcmp(arguments[1], "rc") == 0, ud = strcmp(arguments[1], "ud") == 0;
+    enum ibv_qp_type type = rc ? IBV_QPT_RC : ud ? IBV_QPT_UD : IBV_QPT_UC;
+    struct ibv_context *one = open_device("verbena0"), *other = open_device("verbena1");
+    struct ibv_pd *pd = ibv_alloc_pd(one), *pd2 = ibv_alloc_pd(other);
+    CHECK(pd && pd2);
+    struct ibv_cq *sends = ibv_create_cq(one, DEPTH, NULL, NULL, 0), *receives = ibv_create_cq(other, DEPTH, NULL, NULL, 0);
+    CHECK(sends && receives);
+    struct ibv_qp *x = make_qp(pd, sends, type), *y = make_qp(pd2, receives, type);
+    struct ibv_ah_attr to = { .is_global = 1, .port_num = PORT, .grh = { .sgid_index = GID_INDEX, .hop_limit = 64 } };
+    struct ibv_ah_attr back = to;
+    CHECK(!ibv_query_gid(one, PORT, GID_INDEX, &back.grh.dgid) && !ibv_query_gid(other, PORT, GID_INDEX, &to.grh.dgid));
+    to_rts(x, y->qp_num, &to);
+    to_rts(y, x->qp_num, &back);
+    struct ibv_ah *ah = ibv_create_ah(pd, &to);
+    CHECK(ah);
+
+    FILE *file = tmpfile();
+    CHECK(file && !ftruncate(fileno(file), 2 * PAGE));
+    char *source = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+    CHECK(source != MAP_FAILED);
+    static char target[MESSAGES][3 * PAGE];
+    struct ibv_mr *mr = ibv_reg_mr(pd, source, 2 * PAGE, 0);
+    struct ibv_mr *mr2 = ibv_reg_mr(pd2, target, sizeof target, IBV_ACCESS_LOCAL_WRITE);
+    CHECK(mr && mr2);
+    for (int i = 0; i < MESSAGES; i++) {
+        struct ibv_sge sge = { .addr = (uintptr_t)target[i], .length = sizeof target[i], .lkey = mr2->lkey };
+        struct ibv_recv_wr recv = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
+        CHECK(!ibv_post_recv(y, &recv, &bad));
+    }
+    memset(source, 'a', 2 * PAGE);
+    CHECK(!ftruncate(fileno(file), PAGE));
+
+    /* The second message begins in the page that is left, where it can be of more than a packet. */
+    struct ibv_sge parts[MESSAGES] = {
+        { .addr = (uintptr_t)source, .length = 512, .lkey = mr->lkey },
+        { .addr = (uintptr_t)source + (ud ? PAGE : 0), .length = ud ? 512 : 2 * PAGE, .lkey = mr->lkey },
+        { .addr = (uintptr_t)source, .length = 512, .lkey = mr->lkey },
+    };
+    struct ibv_send_wr wrs[MESSAGES], *bad;
+    for (int i = 0; i < MESSAGES; i++) {
+        wrs[i] = (struct ibv_send_wr){ .wr_id = i, .sg_list = &parts[i], .num_sge = 1, .opcode = IBV_WR_SEND };
+        wrs[i].next = i + 1 < MESSAGES ? &wrs[i + 1] : NULL;
+        if (ud) {
+            wrs[i].wr.ud.ah = ah;
+            wrs[i].wr.ud.remote_qpn = y->qp_num;
+            wrs[i].wr.ud.remote_qkey = QKEY;
+        }
+    }
+    CHECK(!ibv_post_send(x, wrs, &bad));
+    struct ibv_wc first = next(sends), failed = next(sends), last = next(sends), arrived = next(receives);
+    if (first.wr_id != 0 || first.status != IBV_WC_SUCCESS || arrived.wr_id != 0 || arrived.status != IBV_WC_SUCCESS)
+        die("the first: %s, %s", ibv_wc_status_str(first.status), ibv_wc_status_str(arrived.status));
+    if (failed.wr_id != 1 || failed.status != IBV_WC_LOC_PROT_ERR)
+        die("the second: %s", ibv_wc_status_str(failed.status));
+    if (last.wr_id != 2 || last.status != IBV_WC_WR_FLUSH_ERR)
+        die("the third: %s", ibv_wc_status_str(last.status));
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    CHECK(!ibv_query_qp(x, &attr, IBV_QP_STATE, &init));
+    if (attr.qp_state != (rc ? IBV_QPS_ERR : IBV_QPS_SQE))
+        die("the queue pair is in state %d", attr.qp_state);
+    printf("OK: %s\n", ibv_wc_status_str(failed.status));
+    return 0;
+}
