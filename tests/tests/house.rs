@@ -26,8 +26,14 @@ const GENERATED: [&str; 0] = [];
 /// Files whose importers are not counted: what they hold is implemented, or listed, in several files on purpose.
 const AGGREGATES: &[(&str, &str)] = &[
     ("model/src/segment/mod.rs", "`Segment`, with methods in each file that serves it"),
-    ("model/src/segment/layout.rs", "the table of what is in the segment, by the types of the files that use it"),
-    ("model/src/sim/state.rs", "`Sim`, the state of simulated time, of which each file of `sim` changes its part"),
+    (
+        "model/src/segment/layout.rs",
+        "the table of what is in the segment, by the types of the files that use it",
+    ),
+    (
+        "model/src/sim/state.rs",
+        "`Sim`, the state of simulated time, of which each file of `sim` changes its part",
+    ),
 ];
 
 // What is not yet as it should be. These numbers only become smaller; when all are 0 they go.

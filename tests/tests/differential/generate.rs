@@ -102,10 +102,11 @@ fn to_error(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
 fn drained(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Unit {
     let mut unit = chain(pair, side, How { plain: true, ..how }, random);
     let well = pair.well;
-    let notify = random.of(&[-1, 0, 1]);
+    let (notify, twice) = (random.of(&[-1, 0, 1]), random.percent(40));
+    let notify = if twice { 1 } else { notify };
     let stop = pair.line('M', side, &format!("4 {notify}"));
     let mut lines = vec![stop, pair.line('V', side, ""), pair.line('M', side, "3 -1")];
-    if random.percent(40) {
+    if twice {
         // A further change within SQD does not take back that the event was asked for.
         lines.insert(1, pair.line('M', side, "4 -1"));
     }
