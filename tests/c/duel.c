@@ -56,7 +56,7 @@ static void aftermath(struct side *side, struct ibv_wc wc, int flushed, uint64_t
     CHECK(attr.qp_state == IBV_QPS_ERR);
     printf("peer lost: status %d, flushed %d, %.1f ms after the last success\n", first, flushed, (failed - good) * 1e3);
     fflush(stdout);
-    /* As a program does that goes on to live: give everything back. */
+    /* As a program that keeps running would: give everything back. */
     CHECK(!ibv_destroy_qp(side->qp) && !ibv_dereg_mr(side->mr) && !ibv_destroy_cq(side->cq));
     CHECK(!ibv_destroy_comp_channel(side->channel) && !ibv_dealloc_pd(side->pd) && !ibv_close_device(side->context));
     _exit(3);

@@ -24,7 +24,7 @@ int main(void)
         struct pollfd again = { .fd = sides[i].context->async_fd, .events = POLLIN };
         if (poll(&again, 1, 300))
             die("card %d: another event", i);
-        /* The card cannot answer; the program goes on. */
+        /* The card cannot answer; the program continues. */
         ibv_destroy_qp(sides[i].qp), ibv_dereg_mr(sides[i].mr), ibv_destroy_cq(sides[i].cq);
         ibv_destroy_comp_channel(sides[i].channel), ibv_dealloc_pd(sides[i].pd);
         ibv_close_device(sides[i].context);

@@ -1,4 +1,4 @@
-/* A program that registers memory, forks, and goes on.
+/* A program that registers memory, forks, and continues.
  *
  * forks WAY CARD: how it starts children (fork, vfork, system, exec, spawn), and the other card.
  * Each child of `fork` writes all over the registered buffers; the parent must not see it, and its

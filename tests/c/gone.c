@@ -1,4 +1,4 @@
-/* The memory of the other side goes while it is registered: the file behind it is cut, or its process is killed.
+/* The memory of the other side goes while it is registered: its file is cut, or its process is killed.
  *
  * gone cut|killed read|write */
 #include "rig.h"

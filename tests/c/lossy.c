@@ -1,6 +1,6 @@
 /* READs among WRITEs and atomics on a wire that loses and reorders frames: all must succeed.
  *
- * lossy SEED [ROUNDS]: four connections between two cards, each with a chain of requests under way. */
+ * lossy SEED [ROUNDS]: four connections between two cards, each with a chain of outstanding requests. */
 #include "rig.h"
 
 enum { PAIRS = 4, CHAIN = 12, LONGEST = 300000, SLOT = 1 << 19, BYTES = CHAIN * SLOT };

@@ -1,4 +1,4 @@
-/* Control operations right behind doorbells, which they must not overtake.
+/* Control operations right after doorbells, which they must not overtake.
  *
  * The limit of a shared queue is compared with what was posted before. */
 #include "rig.h"

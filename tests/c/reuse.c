@@ -1,5 +1,5 @@
 /* A buffer belongs to the program again once its message is complete: datagrams and unreliable messages arrive with
- * what was in it before, although another thread fills it anew the moment that it sees the completion.
+ * what was in it before, although another thread fills it again as soon as it sees the completion.
  *
  * reuse ud|uc CARD [ROUNDS] */
 #include "rig.h"

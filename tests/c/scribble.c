@@ -86,7 +86,7 @@ int main(int argc, char **argv)
             at -= parts[part++].len;
         volatile char *place = base + parts[part].at + (at & ~7ull);
         if (!strcmp(argv[4], "lock")) {
-            /* Ids of nobody. */
+            /* Ids that no process has. */
             *(volatile uint32_t *)(base + 128) = 0x20000000 + any(1 << 20);
             usleep(200000);
             continue;

@@ -12,7 +12,7 @@
 #include "script/post.h"
 #include <fcntl.h>
 
-/* Where a thread's part of a section lies. */
+/* A thread's part of a section. */
 struct part {
     struct player *p;
     size_t from, to;
@@ -223,7 +223,7 @@ static void load(const char *path, struct line **lines, size_t *count)
             CHECK(line->fields < FIELDS);
             line->f[line->fields++] = value;
         }
-        /* Nobody's. */
+        /* It belongs to neither side. */
         if (line->kind == '-')
             line->f[0] = -1;
     }

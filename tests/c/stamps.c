@@ -51,10 +51,10 @@ int main(void)
         ibv_end_poll(cq);
         uint64_t after = wall_clock(), clock = card_clock(context);
         if (stamp <= last || stamp > clock)
-            die("round %d: %llu lies not between %llu and %llu", round, (unsigned long long)stamp,
+            die("round %d: %llu is not between %llu and %llu", round, (unsigned long long)stamp,
                 (unsigned long long)last, (unsigned long long)clock);
         if (wall + SLACK < before || wall > after + SLACK)
-            die("round %d: %llu lies not between %llu and %llu", round, (unsigned long long)wall,
+            die("round %d: %llu is not between %llu and %llu", round, (unsigned long long)wall,
                 (unsigned long long)before, (unsigned long long)after);
         printf("%llu %llu\n", (unsigned long long)(stamp - last), (unsigned long long)(after - wall));
         last = clock;

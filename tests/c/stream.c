@@ -117,7 +117,7 @@ static void *post_all(void *argument)
         struct ibv_sge sges[CHAIN];
         while (e->posted + CHAIN > __atomic_load_n(&e->completed, __ATOMIC_ACQUIRE) + SLOTS)
             sched_yield();
-        /* The other side has receives for so many chains, and says when it has posted those of one again. */
+        /* The other side has receives for RECEIVES messages, and says when it has posted those of a chain again. */
         char again;
         if (e->posted >= RECEIVES)
             transfer(e->peer, &again, 1, 0);

@@ -12,7 +12,7 @@ enum { THREADS = 4, SLOT = 4096, WRITE_FROM = 0, READ_TO = 2048, BYTES = (THREAD
 static struct side sides[THREADS], peers[THREADS];
 static int shared;
 static uint64_t rounds = 20000;
-/* Requests of each thread that are completed: whoever polls a completion counts it. */
+/* Requests of each thread that are completed: the thread that polls a completion counts it. */
 static volatile uint64_t completed[THREADS];
 
 static void poll_once(struct side *side)
@@ -84,7 +84,7 @@ static void *work(void *argument)
             if (side->buffer[mine + READ_TO + i] != (char)(round + thread))
                 die("thread %llu round %llu: byte %u of %u is %d", (unsigned long long)thread, (unsigned long long)round, i, length, side->buffer[mine + READ_TO + i]);
         if (!shared) {
-            /* The counter lies behind another side's QP only when all share one: count here. */
+            /* Only if all share one CQ does another thread poll it: count here. */
             request(side, peer, thread, id++, IBV_WR_ATOMIC_FETCH_AND_ADD, mine + SLOT - 8, 0, 8);
             wait_for(side, thread, id);
         }
@@ -103,7 +103,7 @@ int main(int count, char **arguments)
     struct ibv_context *other = open_device(arguments[2]);
     for (int i = 0; i < (shared ? 1 : THREADS); i++) {
         sides[i] = make_side(one, NULL, BYTES);
-        /* One PD behind all, so that the R_Key of the first is good for every QP. */
+        /* One PD for all, so that the R_Key of the first is good for every QP. */
         peers[i] = make_side(other, i ? &peers[0] : NULL, BYTES);
         connect_pair(&sides[i], &peers[i]);
     }

@@ -1,5 +1,5 @@
 /* Registered memory that the program takes away: unmapped, protected, shortened. The card's accesses to it end in a
- * completion with an error; the process, which runs the cards itself, goes on.
+ * completion with an error; the process, which runs the cards itself, continues.
  *
  * vanish DEVICE */
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 /* Both ends of connections of every kind, in one process: what arrives is checked, byte by byte and in order, while
- * others on the net come and go. A connection that breaks is made anew and counted; anything wrong ends the program.
+ * others on the net come and go. A connection that breaks is made again and counted; anything wrong ends the program.
  *
  * witness DEVICE DEVICE        until SIGTERM */
 #define _GNU_SOURCE
@@ -28,7 +28,7 @@ struct end {
 
 static struct end a, b;
 static unsigned long rounds, broken, lost;
-/* What the receiver expects of each kind, and what the counter stands at. */
+/* What the receiver expects of each kind, and the value of the counter. */
 static uint32_t expected[KINDS];
 static uint64_t counter;
 
@@ -112,7 +112,7 @@ static void bring_up(struct end *end, struct end *peer)
     }
 }
 
-/* Everything anew: what was under way is forgotten, and all receives are posted again. */
+/* Starts over: outstanding requests are forgotten, and all receives are posted again. */
 static void reconnect(void)
 {
     struct end *ends[2] = { &a, &b };
@@ -174,7 +174,7 @@ static int request(int kind, enum ibv_wr_opcode opcode, void *local, uint32_t by
     return 1;
 }
 
-/* Takes what has come, by events; 0 when the connection broke. `must`: message `number` of a reliable kind has to come. */
+/* Takes the completions that have arrived, by events; 0 when the connection broke. `must`: message `number` of a reliable kind has to come. */
 static int arrivals(int must, uint32_t number)
 {
     double until = now() + 30;

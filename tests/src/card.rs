@@ -1,5 +1,5 @@
 //! A card as the tests open it. `VERBENA_TEST_CARDS` says how they reach it: `here` (also without it) is a card
-//! in this process, `served` one behind vfio-user, `vfio:PCI,PCI,...` those in slots.
+//! in this process, `served` one served over vfio-user, `vfio:PCI,PCI,...` those in slots.
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A guest: a stock kernel under QEMU with cards on virtual PCI slots behind an emulated IOMMU.
+//! A guest: a stock kernel under QEMU with cards on virtual PCI slots with an emulated IOMMU.
 //!
 //! | file | one idea |
 //! |---|---|

@@ -14,7 +14,7 @@ use crate::TestCard;
 
 /// See the module.
 pub struct Net {
-    /// A keeper that nobody comes to ends soon; this one is not alone.
+    /// A connection that keeps the keeper from ending.
     held: Option<SegmentCard>,
     directory: tempfile::TempDir,
     keeper: Option<std::thread::JoinHandle<()>>,
@@ -22,7 +22,7 @@ pub struct Net {
     count: u8,
 }
 
-/// A function in a slot is opened once: whoever opens it again gets the same device.
+/// A function in a slot is opened once: a second open gives the same device.
 static OPEN: Mutex<BTreeMap<u32, Weak<Device<TestCard>>>> = Mutex::new(BTreeMap::new());
 
 impl Net {

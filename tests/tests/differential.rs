@@ -5,8 +5,7 @@
 //! wrong queue pair numbers, missing rights. Two processes (or threads) play it on stock verbs: with short messages on the
 //! express lane, on the general path, on frames, and in simulated time. What they see has to be equal.
 //!
-//! `VERBENA_SEED=n` runs certain scripts again; `VERBENA_SECONDS=600 cargo test -p tests --test differential` goes on
-//! for ten minutes.
+//! `VERBENA_SEED=n` repeats scripts; `VERBENA_SECONDS=600 cargo test -p tests --test differential` runs for ten minutes.
 
 #[path = "differential/chain.rs"]
 mod chain;

@@ -103,7 +103,7 @@ fn ratio(test: &str, load: &Load) -> f64 {
     (long - short) / (long_simulated - short_simulated)
 }
 
-/// Begins anew with addresses that are not random, as programs in simulated time have them: with random ones the
+/// Starts again with addresses that are not random, as programs in simulated time have them: with random ones the
 /// cost of an event differs by half from run to run.
 fn same_addresses() {
     use std::os::unix::process::CommandExt;

@@ -15,7 +15,7 @@ pub fn memcpy(size: usize) -> f64 {
         let start = Instant::now();
         for _ in 0..rounds {
             let (from, to) = (std::hint::black_box(from.0), std::hint::black_box(to.0));
-            // SAFETY: two mappings of `size` bytes that nobody else uses.
+            // SAFETY: two mappings of `size` bytes that are used here only.
             unsafe { std::ptr::copy_nonoverlapping(from, to, size) };
         }
         (rounds * size) as f64 / start.elapsed().as_secs_f64()

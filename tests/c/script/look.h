@@ -73,7 +73,7 @@ static int drain(struct player *p, int parity)
     return all;
 }
 
-/* All events until now: those of a queue pair of our own come behind them. */
+/* All events until now: the event of a spare queue pair, which comes last, ends them. */
 static void events(struct player *p)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
@@ -119,7 +119,7 @@ static uint64_t sum(const char *from, size_t bytes)
 /* Writes down all that there is to see. */
 static void look(struct player *p, int number)
 {
-    /* What was begun is done: a query takes its turn with whoever runs the cards, a sleep lets a simulated bus do what it has. */
+    /* Lets the cards finish: a query waits for the lock holder, and during a sleep a simulated bus empties. */
     for (int i = 0; i < 3; i++) {
         usleep(40);
         for (int q = 0; q < QPS; q++)
@@ -137,7 +137,7 @@ static void look(struct player *p, int number)
             continue;
         struct ibv_qp_attr attr = query(p, q);
         fprintf(p->log, "  qp %d state %d draining %d", q, attr.qp_state, attr.sq_draining);
-        /* Where in a message of several packets an error was seen nobody promises. */
+        /* At which packet of a message an error is noticed is not specified. */
         if (attr.qp_state != IBV_QPS_ERR)
             fprintf(p->log, " psn %#x %#x", attr.sq_psn, attr.rq_psn);
         fprintf(p->log, "\n");

@@ -85,7 +85,7 @@ static size_t post_chain(struct player *p, size_t at)
             break;
     }
     int error = ibv_post_send(p->qps[q], wrs, &bad);
-    /* Posting reads the old key of a window, so the new one is set behind it. */
+    /* Posting reads the old key of a window, so the new one is set afterwards. */
     for (int i = 0; i < n; i++)
         if (wrs[i].opcode == IBV_WR_BIND_MW)
             wrs[i].bind_mw.mw->rkey = wrs[i].bind_mw.rkey;

@@ -11,7 +11,7 @@ use super::Program;
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 12_000;
 
-/// A port that nobody uses, another one each time.
+/// A free port, a different one each time.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Test binaries that run at once start at different places.

@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// One pipe for all that a program says: with two, what comes first would be decided by who reads.
 fn pipe() -> (OwnedFd, OwnedFd) {
     let mut ends = [0; 2];
-    // SAFETY: room for two descriptors, which are nobody else's.
+    // SAFETY: room for two descriptors, which only this process has.
     unsafe {
         assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0, "a pipe");
         (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))

@@ -9,7 +9,7 @@ use tests::Random;
 /// How a chain is posted.
 #[derive(Clone, Copy, Default)]
 pub struct How {
-    /// At most so many requests.
+    /// The most requests.
     pub most: usize,
     /// Nothing is wrong with it.
     pub plain: bool,
@@ -22,7 +22,7 @@ pub struct How {
 }
 
 /// A chain from `side`: receives before, requests then. The pair is not well afterwards if that is to be expected.
-/// Windows belong to the pair of their number: what a pair does to them nobody else sees.
+/// Each window belongs to the pair of its number; other pairs do not use it.
 pub fn chain(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Unit {
     let (peer, kind) = (1 - side, pair.kind);
     let count = 1 + random.below(how.most);
@@ -32,7 +32,7 @@ pub fn chain(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Uni
         _ => count,
     };
     let mut unit = Unit::default();
-    // What is expected: until the first that fails, of it, behind it.
+    // What is expected depends on the first request that fails.
     let (mut failed, mut fenced, mut binds, mut dry) = (None, false, 0, false);
     for n in 0..count {
         let last = n + 1 == count;
@@ -64,7 +64,7 @@ pub fn chain(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Uni
         }
         let mut flags = if how.all_signaled || last || random.percent(50) { SIGNALED } else { 0 };
         flags |= if random.percent(20) { SOLICITED } else { 0 };
-        // A READ and what comes behind it may pass each other without a fence.
+        // Without a fence, a READ and the requests after it may pass each other.
         if kind == RC && (fenced || random.percent(10)) {
             flags |= FENCE;
         }
@@ -104,7 +104,7 @@ pub fn chain(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Uni
             SWAP | ADD => [random.below(1000) as i64, random.below(1000) as i64, 0],
             _ => [pair.index as i64, 0, 0],
         };
-        // A window of its own; what it is a window of nobody uses.
+        // The window is over the targets, in a region that is used for nothing else.
         if matches!(opcode, BIND | INVALIDATE) {
             numbers = [pair.index as i64, 4, 6];
             target = TARGETS;
@@ -190,7 +190,7 @@ pub fn chain(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Uni
         let state = if kind == RC { ERR } else { SQE };
         unit.expect.push(Expect::State { side, qp: pair.index, state });
     }
-    // Nobody tells the sender what the other side of UC or UD thinks of its messages.
+    // UC and UD senders are not told of errors on the other side.
     pair.well &= failed.is_none() && (kind == RC || wrong_at >= count);
     pair.sqe = (kind != RC && matches!(failed, Some(Some(_)))).then_some(side);
     unit

@@ -61,7 +61,7 @@ fn unit(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
     if !pair.well && random.percent(80) {
         return pair.repair(random);
     }
-    // A small CQ has eight entries, and somebody polls: a chain never fills it.
+    // A small CQ has eight entries and is polled: a chain never fills it.
     let how = How { most: if pair.small_cq[side] { 4 } else { 12 }, ..How::default() };
     if !pair.well {
         // Whatever comes of it comes of it everywhere.
@@ -198,7 +198,7 @@ fn illegal(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
     }
 }
 
-/// More completions than a small CQ holds, while nobody polls; then no queue pair works with it. The second unit is for a
+/// More completions than a small CQ holds, without a poll; then no queue pair works with it. The second unit is for a
 /// round of its own.
 fn overrun(pairs: &mut [Pair], random: &mut Random) -> [Unit; 2] {
     let small: Vec<usize> = (0..pairs.len())
@@ -215,7 +215,7 @@ fn overrun(pairs: &mut [Pair], random: &mut Random) -> [Unit; 2] {
     // The completion that does not fit is one of an error now and then: without it UC would go to SQE.
     let local_error = random.percent(50);
     let mut unit = Unit::default();
-    // No more than that: what would be sent after the overrun nobody promises.
+    // No more than that: what is sent after the overrun is not specified.
     for n in 0..=SMALL_CQ {
         let last = local_error && n == SMALL_CQ;
         let how = How { most: 1, plain: true, all_signaled: true, only_memory: true, local_error: last };
@@ -230,7 +230,7 @@ fn overrun(pairs: &mut [Pair], random: &mut Random) -> [Unit; 2] {
         Expect::Event { side, what: event, comes: true },
         Expect::State { side, qp: n, state: ERR },
     ];
-    // Everybody who completes to it is lost.
+    // All pairs that complete to it are lost.
     for pair in pairs.iter_mut().filter(|pair| pair.index & 1 == parity && pair.small_cq[side]) {
         pair.lost = true;
     }

@@ -111,7 +111,7 @@ impl Pair {
         self.peer == Peer::Right
     }
 
-    /// A line with this pair's number behind the side.
+    /// A line with this pair's number after the side.
     pub fn line(&self, letter: char, side: usize, rest: &str) -> String {
         format!("{letter} {side} {} {rest}", self.index)
     }
@@ -198,13 +198,13 @@ impl Pair {
         count
     }
 
-    /// A receive of so many bytes with the key of that region, in up to three elements.
+    /// A receive of `length` bytes with the key of a region, in up to three elements.
     pub fn receive(&mut self, side: usize, length: usize, key: usize, random: &mut Random) -> String {
         let slot = self.next_receive % 2;
         self.next_receive += 1;
         let id = (1 << 20) + 512 * self.index + self.next_receive;
         if self.srq[side] {
-            // All alike, whoever takes them.
+            // All alike: any QP may take them.
             let at = 7 * ZONE + (self.next_receive % 6) * 5120;
             return format!("v {side} {id} 1 {at} 5000 0");
         }

@@ -77,7 +77,7 @@ impl Runner {
         &self,
         program: &Path,
         how: (Mode, Layout),
-        behind: &[&str],
+        more: &[&str],
         limit: Duration,
         meanwhile: impl Fn(&StockNet) -> Option<T>,
     ) -> Result<Option<T>, String> {
@@ -90,7 +90,7 @@ impl Runner {
         let net = StockNet::new();
         let card = if layout.two_cards { "verbena1" } else { "verbena0" };
         let start = |side: &str| {
-            let arguments = [&[side, "verbena0", card, &socket], behind].concat();
+            let arguments = [&[side, "verbena0", card, &socket], more].concat();
             Program::start(net.command(&options, program, &arguments))
         };
         let mut programs = vec![start(if layout.two_processes { "0" } else { "both" })];

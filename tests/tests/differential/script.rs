@@ -9,16 +9,16 @@
 //! | `I s qp access`, `T s qp peer's_qp mtu rd_atomic psn rnr_timer`, `R s qp psn timeout retry rnr rd_atomic` | to INIT, RTR, RTS |
 //! | `M s qp state notify` | to any state; `notify` is EN_SQD_ASYNC_NOTIFY, or -1 |
 //! | `r s qp id n (offset length key)*`, `v s id n offset length key` | a receive for a QP, for the SRQ |
-//! | `S s qp id opcode flags imm more n (offset length key)*3 remote key x y z` | a send request, `more` of its chain behind it |
+//! | `S s qp id opcode flags imm more n (offset length key)*3 remote key x y z` | a send request, `more`: the chain continues |
 //! | `W s qp id`, `V s qp` | wait for a send completion, until it is drained |
 //! | `Z s qp us` | sleep |
-//! | `C s qp cq n`, `A s limit`, `G s qp region`, `N s qp`, `X s qp` | resize a CQ, limit of the SRQ, register anew, a new window, destroy |
+//! | `C s qp cq n`, `A s limit`, `G s qp region`, `N s qp`, `X s qp` | resize a CQ, limit of the SRQ, register again, a new window, destroy |
 //! | `L s n` | look at everything |
 //! | `-` | both sides wait for each other, and tell each other their keys |
 
 use std::fmt::Write;
 
-/// What the specification says must come of a request, whoever runs it.
+/// What the specification requires of a request, however the cards are run.
 #[derive(Clone, Debug)]
 pub enum Expect {
     /// A send request's status, and which round it is of.
