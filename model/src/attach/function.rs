@@ -14,7 +14,7 @@ use crate::cells::owner;
 use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
 use crate::device::Device;
 use crate::net::Net;
-use crate::segment::layout::PAGE;
+use crate::segment::page::PAGE;
 use crate::segment::{futex_wait, futex_wake, Area, LockError, Segment};
 use crate::world::World;
 

@@ -8,8 +8,8 @@ use crate::plain::plain;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use super::layout::{MAX_MEMBERS, PAGE};
 use super::lock::Guard;
+use super::page::{MAX_MEMBERS, PAGE};
 
 /// Ranges that the table can hold.
 pub const MAX_EXTENTS: usize = 65_536;

@@ -1,10 +1,12 @@
 //! Memory of the segment for the card's rings, and who uses how much.
 #![allow(unsafe_code)]
 
+use super::error::{SegmentError, LOCK_PATIENCE};
 use super::extents::Extents;
-use super::layout::{page_ceil, KEEPER_MEMBER, MAX_MEMBERS, PAGE};
+use super::layout::KEEPER_MEMBER;
+use super::moving::mover;
+use super::page::{page_ceil, MAX_MEMBERS, PAGE};
 use super::Segment;
-use crate::segment::moving::mover::{self, SegmentError, LOCK_PATIENCE};
 use crate::segment::reach::dma::Dma;
 use crate::segment::reach::ranges::Range;
 

@@ -1,7 +1,7 @@
-//! Where everything lies in the segment file.
+//! Where everything is in the segment file.
 //!
 //! All of it is valid when zero: the keeper writes only the header, so that a
-//! segment of a TiB costs a few pages. Addresses never stand in the segment,
+//! segment of a TiB costs a few pages. The segment contains no addresses,
 //! only offsets from its start, since every process maps it elsewhere. The one
 //! exception is the DMA map of a member, whose keys are that member's own
 //! virtual addresses.
@@ -11,6 +11,7 @@ use std::mem::size_of;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::extents::ExtentTable;
+use super::page::{page_ceil, MAX_MEMBERS, PAGE};
 use super::robust::RobustLock;
 use crate::segment::reach::ask::Mailbox;
 use crate::segment::reach::dma::DmaMap;
@@ -20,17 +21,13 @@ use crate::segment::reach::offered_files::FileTable;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VERBENA\x01");
 /// Changes whenever anything in this file changes its place or its meaning.
 pub const LAYOUT_VERSION: u32 = 7;
-/// Unit of the heap.
-pub const PAGE: u64 = 4096;
-/// Processes in one segment, the keeper (member 0) included.
-pub const MAX_MEMBERS: usize = 256;
 /// The keeper's own index in the member table.
 pub const KEEPER_MEMBER: u16 = 0;
 /// Words of pending work; bit n of the summary stands for word n.
 pub const PENDING_WORDS: usize = 64;
 /// The one contended block: the lock, who has work, and what is being done.
 ///
-/// Whoever takes the lock reads the summary and writes the journal next, so
+/// A thread that takes the lock reads the summary and writes the journal next, so
 /// they share a line. The second line keeps the neighbour that the prefetcher
 /// fetches along free of other users.
 #[repr(C, align(128))]
@@ -38,14 +35,14 @@ pub struct Control {
     pub(super) lock: RobustLock,
     /// Bit n set: pending word n may have bits set.
     pub pending: AtomicU64,
-    /// For whoever holds the lock: grows with everything that may change what
-    /// was found out before. Never 0.
+    /// Used by the lock holder: grows with every change that makes earlier findings
+    /// invalid. Never 0.
     pub generation: AtomicU64,
-    /// For whoever holds the lock: what to repair if it dies.
+    /// Written by the lock holder: what to repair if it dies.
     pub journal: AtomicU64,
 }
 
-/// Read by everybody on every operation, written rarely.
+/// Read by all members on every operation, written rarely.
 #[repr(C, align(128))]
 pub struct Steady {
     /// Grows before and after every change of any DMA map.
@@ -57,13 +54,13 @@ pub struct Steady {
     pub file_serial: AtomicU64,
 }
 
-/// When somebody has to look at the cards' timers.
+/// When the cards' timers have to be checked.
 #[repr(C, align(128))]
 pub struct Timers {
-    /// Earliest deadline (CLOCK_MONOTONIC, ns) that somebody asked for;
+    /// Earliest deadline (CLOCK_MONOTONIC, ns) that was asked for;
     /// `u64::MAX` when there is none.
     pub next_deadline: AtomicU64,
-    /// When the keeper wakes up by itself; 0 while it is awake (it looks at
+    /// When the keeper wakes up by itself; 0 while it is awake (it reads
     /// `next_deadline` before it sleeps again).
     pub keeper_wake_at: AtomicU64,
 }
@@ -91,15 +88,15 @@ pub struct Header {
     pub steady: Steady,
     /// Deadlines.
     pub timers: Timers,
-    /// Bits of pending work; what they mean is the cards' business.
+    /// Bits of pending work, defined by the cards.
     pub pending_words: [AtomicU64; PENDING_WORDS],
 }
 
-/// Nobody has this index.
+/// No process has this index.
 pub const MEMBER_FREE: u32 = 0;
 /// A live process has this index.
 pub const MEMBER_ACTIVE: u32 = 1;
-/// The process is gone, what it owned is being freed.
+/// The process has ended; what it owned is being freed.
 pub const MEMBER_GONE: u32 = 2;
 
 /// One process that uses the segment. Only the keeper writes it.
@@ -118,9 +115,9 @@ pub struct Member {
 pub struct Tables {
     /// Sizes, lock and hot words.
     pub header: Header,
-    /// Who uses the segment.
+    /// The processes that use the segment.
     pub members: [Member; MAX_MEMBERS],
-    /// Who owns which pages of the heap.
+    /// The owner of each page of the heap.
     pub extents: ExtentTable,
     /// What each member has made reachable for DMA.
     pub dma: [DmaMap; MAX_MEMBERS],
@@ -167,19 +164,6 @@ impl Layout {
     /// Size of the whole file.
     pub fn total_bytes(&self) -> u64 {
         self.heap_offset + self.heap_bytes
-    }
-}
-
-/// Rounds down to a page.
-pub const fn page_floor(x: u64) -> u64 {
-    x & !(PAGE - 1)
-}
-
-/// Rounds up to a page, `None` on overflow.
-pub const fn page_ceil(x: u64) -> Option<u64> {
-    match x.checked_add(PAGE - 1) {
-        Some(sum) => Some(page_floor(sum)),
-        None => None,
     }
 }
 

@@ -16,7 +16,7 @@ use super::Segment;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Somebody else kept it too long.
+    /// Another thread kept it too long.
     #[error("the card's lock was held for {waited:?} by process {pid} (thread {tid}); is it stopped or in a debugger?")]
     TimedOut {
         /// Process of the holder (0: it has just gone).
@@ -28,7 +28,7 @@ pub enum LockError {
     },
     /// Repairing the cards failed.
     #[error(
-        "the cards of this net are damaged beyond repair: some program of it has written over their memory; end all its programs and start them anew"
+        "the cards of this net are damaged beyond repair: some program of it has written over their memory; end all its programs and start them again"
     )]
     Condemned,
     /// This thread holds it already.
@@ -43,7 +43,7 @@ pub enum LockError {
 }
 
 impl Segment {
-    /// The lock will soon be taken: fetches its line while the caller does something else.
+    /// Fetches the line of the lock, which will soon be taken, while the caller does something else.
     #[inline]
     pub fn expect_lock(&self) {
         driver::prefetch_for_write((&raw const self.control().lock).cast());
@@ -62,13 +62,13 @@ impl Segment {
         }
     }
 
-    /// Whether the cards are damaged, so that nobody gets the lock any more.
+    /// Whether the cards are damaged, so that no thread gets the lock any more.
     #[inline]
     pub fn is_condemned(&self) -> bool {
         self.control().lock.is_condemned()
     }
 
-    /// Whether somebody holds the lock just now: a look that takes nothing from the holder.
+    /// Whether a thread holds the lock now. Only reads the word.
     #[inline]
     pub fn seems_locked(&self) -> bool {
         self.control().lock.holder() != 0
@@ -103,12 +103,12 @@ impl Segment {
     }
 
     /// The previous holder died: the lock is ours, the tables of the segment
-    /// are repaired here, the cards by whoever asks `Guard::recovered`.
+    /// are repaired here, the cards by the caller of `Guard::recovered`.
     #[cold]
     fn take_over(&self, held: Held) -> Guard<'_> {
         let steady = &self.tables().header.steady;
         steady.needs_recovery.store(1, Ordering::Release);
-        // What was found out of the cards goes with it: nothing is done to them on the strength of that before the repair.
+        // Earlier findings about the cards are invalid until the repair.
         self.new_generation();
         let guard = Guard::new(self, held);
         Extents::new(&guard).repair();
@@ -125,7 +125,7 @@ fn process_of(tid: u32) -> u32 {
 }
 
 /// The lock, held by this thread. Dropping it unlocks. Dropped by a panic it counts as that of a dead holder: what was
-/// being changed under it is half done, and who takes it next repairs that first.
+/// being changed under it is half done, and the next thread to take it repairs that first.
 ///
 /// Everything that reads or changes the cards, the extents or the DMA maps asks
 /// for a guard.
@@ -151,8 +151,8 @@ impl<'a> Guard<'a> {
         self.segment
     }
 
-    /// Keeps the lock without a guard, which is again to be had of it. A guard that is handed over has to be in
-    /// memory; this goes in registers.
+    /// Keeps the lock without a guard; [`Guard::of`] makes one again. A guard that is handed over has to be in
+    /// memory; this is passed in registers.
     #[inline(always)]
     pub fn keep(self) -> Kept {
         Kept(ManuallyDrop::new(self).held)
@@ -167,19 +167,19 @@ impl<'a> Guard<'a> {
     /// True when a holder of the lock has died since the last
     /// [`recovery_done`](Guard::recovery_done): the cards may be in the middle
     /// of something. It stays true, for other processes too, until then, so
-    /// that a death during the recovery starts it anew.
+    /// that a death during the recovery starts it again.
     #[inline]
     pub fn recovered(&self) -> bool {
         let steady = &self.segment.tables().header.steady;
         steady.needs_recovery.load(Ordering::Relaxed) != 0
     }
 
-    /// The repair begins. Should it panic, there is no use in trying again.
+    /// The repair begins. If it panics, it is not tried again.
     pub fn recovery_begins(&self) {
         self.segment.local().repairing.store(true, Ordering::Relaxed);
     }
 
-    /// The cards may be half changed although nobody has died: who holds the lock finds it so from now on.
+    /// The cards may be half changed although no process has died: the next lock holder repairs them.
     #[cold]
     pub fn doubt(&self) {
         let steady = &self.segment.tables().header.steady;
@@ -206,10 +206,10 @@ impl Drop for Guard<'_> {
         if !std::thread::panicking() {
             lock.give(&self.held);
         } else if self.segment.local().repairing.swap(false, Ordering::Relaxed) {
-            // Nobody may be there to read it, as of a keeper.
+            // A keeper may have no stderr that is read.
             let _ = writeln!(io::stderr(), "verbena: {}", LockError::Condemned);
             lock.condemn(&self.held);
-            // It tells everybody.
+            // The keeper tells all members.
             self.segment.wake_keeper();
         } else {
             lock.abandon(&self.held);

@@ -1,17 +1,20 @@
 //! The shared segment: memory that holds the cards and all that they reach.
 //!
-//! One sparse file in memory, mapped by every process that uses a net of cards:
-//! tables of who is there and who owns what ([`layout`]), one robust lock
-//! ([`lock`]), the cards themselves (an area that this module does not look
-//! into), and a heap of pages for rings and registered buffers ([`extents`]).
-//! Since registered buffers live in the file too ([`moving`]), whoever holds the
-//! lock reaches them at memory speed ([`reach::dma`]); what cannot be moved is reached
-//! by system calls ([`reach`]).
+//! One sparse file in memory, mapped by every process that uses a net of cards. It has three wings: the file and its
+//! members ([`keeper`]), reaching memory ([`reach`]) and moving memory ([`moving`]). The cards are an area of the file
+//! that this module does not interpret.
 //!
-//! A keeper process ([`keeper`]) makes the segment, hands it out and cleans up
-//! behind those who die. When its last connection ends, so do it and the file.
+//! | file | idea |
+//! |---|---|
+//! | [`layout`], [`page`] | what is where in the file, and its units |
+//! | [`lock`], `robust` | the one lock of a segment, which the kernel releases when its holder dies |
+//! | [`futex`] | waiting on a word of shared memory |
+//! | [`extents`], [`heap`] | the owner of each page of the heap, and memory of it for rings |
+//! | `registry`, `local_lock`, `fork`, `signals` | the segments of this process, and what happens to them in a forked child |
+//! | `error` | why memory was not mapped |
 #![allow(unsafe_code)]
 
+mod error;
 pub mod extents;
 mod fork;
 pub mod futex;
@@ -21,6 +24,7 @@ pub mod layout;
 mod local_lock;
 pub mod lock;
 pub mod moving;
+pub mod page;
 pub mod reach;
 mod registry;
 mod robust;
@@ -32,13 +36,14 @@ use std::cell::UnsafeCell;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{compiler_fence, AtomicBool, AtomicU64, Ordering};
 
+pub use error::SegmentError;
 pub use futex::{futex_wait, futex_wake};
 pub use heap::{Area, Usage};
 pub use keeper::attach::AttachError;
 pub use keeper::{KeeperError, KeeperOptions};
-pub use layout::{Layout, KEEPER_MEMBER, MAX_MEMBERS, PAGE};
+pub use layout::{Layout, KEEPER_MEMBER};
 pub use lock::{Guard, Kept, LockError};
-pub use moving::mover::SegmentError;
+pub use page::{MAX_MEMBERS, PAGE};
 pub use reach::dma::Backing;
 pub use reach::transfer::DmaFault;
 
@@ -47,7 +52,7 @@ use layout::{Control, Tables, PENDING_WORDS};
 use moving::mover;
 use reach::{ask, dma, file_views, kernel, offered_files};
 
-/// This process's way into a segment. Share it by `Arc`.
+/// A segment, as this process has mapped it. Share it by `Arc`.
 ///
 /// Dropping it gives moved buffers back to private memory and leaves the
 /// segment. In a child made by `fork` it is dead: [`Segment::is_detached`].
@@ -75,11 +80,11 @@ struct Local {
     /// Device and inode of the file, as /proc/self/maps shows them.
     identity: ((u32, u32), u64),
     detached: AtomicBool,
-    /// Some pages were moved at some time: a fork has to look for them.
+    /// Some pages were moved: a fork has to search for them.
     moved_pages: AtomicBool,
-    /// The holder of the lock repairs the cards just now.
+    /// The lock holder is repairing the cards.
     repairing: AtomicBool,
-    /// Something was registered that is in the segment already: pages may stand for several addresses.
+    /// Memory of the segment was registered again: a page may have several addresses.
     overlapped: AtomicBool,
     /// Bytes of the cards' area. Sizes are never read from the segment again, where any member could change them.
     world_bytes: AtomicU64,
@@ -93,7 +98,7 @@ struct Local {
     offers: UnsafeCell<offered_files::Offers>,
     /// As above.
     answerer: UnsafeCell<ask::Answerer>,
-    /// Who does DMA that only this process can do.
+    /// Does DMA that only this process can do.
     asked: std::sync::OnceLock<std::sync::Arc<dyn ask::Ask>>,
 }
 
@@ -111,7 +116,7 @@ impl Segment {
     }
 
     /// True in a child made by `fork`: the memory of this segment is gone here
-    /// (its place reads zero) and every call fails. The child may attach anew.
+    /// (its place reads zero) and every call fails. The child may attach again.
     #[inline]
     pub fn is_detached(&self) -> bool {
         self.local.detached.load(Ordering::Relaxed)
@@ -139,7 +144,7 @@ impl Segment {
         self.local.total_bytes.saturating_sub(self.heap_offset())
     }
 
-    /// Notes the size of the cards' area; false when the segment has no room for it.
+    /// Sets the size of the cards' area; false when the segment has no room for it.
     fn sized(&self, world_bytes: u64) -> bool {
         self.local.world_bytes.store(world_bytes, Ordering::Relaxed);
         let end = layout::WORLD_OFFSET.checked_add(world_bytes);
@@ -165,21 +170,21 @@ impl Segment {
         &self.tables().header.pending_words
     }
 
-    /// Grows with everything that may change what was found out before: the
-    /// DMA maps, and what the cards' business is. With the lock held.
+    /// Grows with every change that makes earlier findings invalid: of the
+    /// DMA maps and of the cards. With the lock held.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.control().generation.load(Ordering::Relaxed)
     }
 
-    /// What was found out before no longer counts. With the lock held.
+    /// Makes earlier findings invalid. With the lock held.
     #[inline]
     pub fn new_generation(&self) {
         let generation = &self.control().generation;
         generation.store(generation.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// A word for whoever holds the lock; see [`layout::Control`].
+    /// The lock holder's journal; see [`layout::Control`].
     #[inline]
     pub fn journal(&self) -> &AtomicU64 {
         &self.control().journal
@@ -201,7 +206,7 @@ impl Segment {
             .then(|| entry.pid.load(Ordering::Relaxed))
     }
 
-    /// Makes the keeper look at the timers soon.
+    /// Makes the keeper check the timers soon.
     pub fn wake_keeper(&self) {
         if !self.is_detached() {
             // SAFETY: our descriptor, open while we are not detached.
@@ -211,7 +216,7 @@ impl Segment {
         }
     }
 
-    /// Asks for a look at the timers at `deadline` (CLOCK_MONOTONIC, ns). A
+    /// Asks for a check of the timers at `deadline` (CLOCK_MONOTONIC, ns). A
     /// system call only if the keeper would sleep for longer than that.
     #[inline]
     pub fn arm_deadline(&self, deadline: u64) {
@@ -257,8 +262,8 @@ impl Drop for Segment {
         });
         registry::leave(&self.local);
         if self.is_detached() {
-            // The parent's: their addresses and descriptors may be in use for
-            // something else here.
+            // The parent's: their addresses and descriptors may have other
+            // uses here.
             std::mem::forget(std::mem::take(self.local.views.get_mut()));
             std::mem::forget(std::mem::take(self.local.offers.get_mut()));
             std::mem::forget(std::mem::take(self.local.answerer.get_mut()));

@@ -11,7 +11,7 @@ use crate::device::tables::{MAX_FUNCTIONS, MAX_QPS};
 use crate::packet::{Packet, PORTS};
 use crate::plain::Flag;
 use crate::profile::Profile;
-use crate::segment::layout::MAX_MEMBERS;
+use crate::segment::page::MAX_MEMBERS;
 use crate::world::MAX_CARDS;
 
 /// No time.

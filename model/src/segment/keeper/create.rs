@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create, MemfdFlags, SealFlags};
 
-use crate::segment::keeper::KeeperError;
+use super::error::KeeperError;
 use crate::segment::layout::{
     Header, Layout, KEEPER_MEMBER, LAYOUT_VERSION, MAGIC, MEMBER_ACTIVE, WORLD_OFFSET,
 };

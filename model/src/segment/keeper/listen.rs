@@ -13,7 +13,7 @@ use rustix::fs::{flock, FlockOperation};
 use rustix::net::{bind, listen, socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::attach::{dial, AttachError};
-use crate::segment::keeper::KeeperError;
+use super::error::KeeperError;
 
 /// How long another keeper may take to start or end.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -11,44 +11,14 @@ use std::time::Duration;
 use super::pages::{move_in, SegmentFile};
 use super::plan::{plan, Piece, Source};
 use super::release::{pages_of, Leaving};
+use crate::segment::error::{SegmentError, LOCK_PATIENCE};
 use crate::segment::extents::{Extents, Pages};
-use crate::segment::layout::PAGE;
 use crate::segment::lock::LockError;
+use crate::segment::page::PAGE;
 use crate::segment::reach::dma::{Dma, MapFull, RemoveError};
 use crate::segment::reach::ranges::{Range, PRIVATE};
 use crate::segment::registry;
 use crate::segment::Segment;
-
-/// How long a registration waits for the lock. Whoever runs the cards lets go
-/// of it after each batch of work.
-pub(in crate::segment) const LOCK_PATIENCE: Duration = Duration::from_secs(20);
-
-/// Why memory was not mapped or unmapped.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SegmentError {
-    /// The lock was not to be had.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// Part of the buffer is not mapped, or not accessible as asked.
-    #[error("address {0:#x} is not mapped in this process with the access that was asked for")]
-    BadAddress(u64),
-    /// The heap has no contiguous free range of that size.
-    #[error("the card's memory is full")]
-    HeapFull,
-    /// The member's DMA map is full.
-    #[error("too many separate memory ranges are mapped for DMA")]
-    TooManyRanges,
-    /// Something is mapped there already.
-    #[error("address {0:#x} is mapped for DMA already")]
-    AlreadyMapped(u64),
-    /// Nothing is registered there.
-    #[error("address {0:#x} is not mapped for DMA")]
-    NotMapped(u64),
-    /// The system refused something.
-    #[error("reading this process's memory map failed: {0}")]
-    System(#[from] std::io::Error),
-}
 
 impl Segment {
     /// Makes a buffer of this process reachable for the card and returns its

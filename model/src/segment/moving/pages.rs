@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use super::present_pages::each_populated;
 use super::protect::{protect, Kind, Refusal};
-use crate::segment::layout::PAGE;
+use crate::segment::page::PAGE;
 use crate::segment::signals::SignalsBlocked;
 
 /// The file of the segment, as far as this module needs it.

@@ -5,9 +5,9 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::maps::{each_mapping, Mapping};
-use super::mover::SegmentError;
+use crate::segment::error::SegmentError;
 use crate::segment::extents::Pages;
-use crate::segment::layout::{page_ceil, page_floor, PAGE};
+use crate::segment::page::{page_ceil, page_floor, PAGE};
 use crate::segment::reach::kernel::process_vm;
 use crate::segment::reach::transfer::{Direction, Transfer};
 use crate::segment::registry::{self, InProcess};

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use super::maps::open_self;
-use crate::segment::layout::PAGE;
+use crate::segment::page::PAGE;
 
 /// Calls `visit(start, len)` for runs of pages in `start..end` (page aligned) that exist in memory or in swap, in
 /// order. All other pages read zero.

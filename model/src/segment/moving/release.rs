@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::maps::{each_mapping, Mapping};
-use super::mover::LOCK_PATIENCE;
 use super::pages::{move_out, punch};
+use crate::segment::error::LOCK_PATIENCE;
 use crate::segment::extents::{Extents, Pages};
-use crate::segment::layout::PAGE;
 use crate::segment::lock::Guard;
+use crate::segment::page::PAGE;
 use crate::segment::reach::dma::Dma;
 use crate::segment::reach::ranges::Range;
 use crate::segment::registry::{self, InProcess};

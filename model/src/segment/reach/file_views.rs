@@ -13,8 +13,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::offered_files::{FileTable, Slot};
-use crate::segment::layout::page_ceil;
 use crate::segment::lock::Guard;
+use crate::segment::page::page_ceil;
 
 /// What this process has mapped for others. Used with the lock held.
 #[derive(Default)]

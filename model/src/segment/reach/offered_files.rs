@@ -10,9 +10,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
-use crate::segment::layout::{page_ceil, page_floor, PAGE};
 use crate::segment::lock::Guard;
 use crate::segment::moving::maps::Mapping;
+use crate::segment::page::{page_ceil, page_floor, PAGE};
 use crate::segment::Segment;
 
 /// Mappings that one member can offer.

@@ -12,9 +12,9 @@ use std::os::fd::OwnedFd;
 use super::dma::{Dma, RemoveError};
 use super::file_views::keeps_size;
 use super::ranges::{find, Place, Range};
+use crate::segment::error::{SegmentError, LOCK_PATIENCE};
 use crate::segment::lock::Guard;
 use crate::segment::moving::maps::Mapping;
-use crate::segment::moving::mover::{SegmentError, LOCK_PATIENCE};
 use crate::segment::registry;
 use crate::segment::Segment;
 

@@ -1,4 +1,14 @@
 //! Tests of the segment as a whole, with real processes.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `child` | other processes: this test program, started again |
+//! | `members`, `deaths`, `timers` | the keeper: members that come, end and die, and deadlines |
+//! | `extents`, `ranges` | the tables of pages and of ranges, beside a simple model |
+//! | `moving`, `growing`, `overlaps` | registration: what moves, what stays, and registrations that overlap |
+//! | `reach`, `files`, `asked` | memory that stays: by the kernel, through files, by messages |
+//! | `forks` | forked children |
+//! | `speed` | how long it takes |
 
 mod asked;
 mod child;

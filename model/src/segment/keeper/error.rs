@@ -1,0 +1,38 @@
+//! Why a keeper did not run.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::attach::AttachError;
+
+/// Why a keeper did not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeeperError {
+    /// The net has a keeper.
+    #[error("cards are running at {0} already")]
+    AlreadyRunning(PathBuf),
+    /// Others could interfere.
+    #[error("{0} must be a directory of this user's with mode 0700: remove it, or choose another with XDG_RUNTIME_DIR")]
+    UnsafeDirectory(PathBuf),
+    /// The heap is larger than the segment's tables can describe.
+    #[error("a heap of {0} bytes is too large")]
+    HeapTooLarge(u64),
+    /// The socket cannot be used.
+    #[error(transparent)]
+    Socket(AttachError),
+    /// The system refused something.
+    #[error("{what}: {error}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+impl KeeperError {
+    pub(in crate::segment) fn system(what: &'static str, error: io::Error) -> KeeperError {
+        KeeperError::System { what, error }
+    }
+}

@@ -1,0 +1,30 @@
+//! What a keeper is started with.
+
+use std::path::PathBuf;
+
+use crate::segment::Segment;
+
+/// Called with the member that has ended; false when it has to be called again.
+pub type OnMemberGone = Box<dyn FnMut(&Segment, u16) -> bool>;
+/// Runs timers, returns the next deadline.
+pub type OnTimer = Box<dyn FnMut(&Segment) -> u64>;
+
+/// What a keeper is to do.
+pub struct KeeperOptions {
+    /// Where it listens. The directory belongs to the user, mode 0700; it is
+    /// made if there is none (its parent must exist).
+    pub socket_path: PathBuf,
+    /// Size of the heap; it costs nothing until it is used.
+    pub heap_bytes: u64,
+    /// Size of the cards' area.
+    pub world_bytes: u64,
+    /// Prepares the cards' area, which is zero, before any process can attach.
+    pub init: Box<dyn FnOnce(&Segment)>,
+    /// A member has ended. The lock is not held. Afterwards the member's memory
+    /// is freed, so the cards must stop using it here.
+    pub on_member_gone: OnMemberGone,
+    /// Timers may be due: a deadline has passed, or the keeper
+    /// was woken, or has just started. The lock is not held. Returns the next deadline
+    /// (CLOCK_MONOTONIC, ns), `u64::MAX` if there is none.
+    pub on_timer: OnTimer,
+}

@@ -1,0 +1,376 @@
+//! The keeper's one thread, which sleeps in `poll`.
+//!
+//! A connection that ends, for whatever reason, is a member that has ended; the member need not say anything, so a
+//! `kill -9` leaves nothing. While no member runs the cards, the keeper runs their timers.
+
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{
+    accept_with, recv, sendmsg, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+};
+
+use super::create;
+use super::error::KeeperError;
+use super::listen::{peer, Listener};
+use super::options::{KeeperOptions, OnMemberGone, OnTimer};
+use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
+use crate::panics::guarded;
+use crate::segment::layout::{KEEPER_MEMBER, MEMBER_ACTIVE, MEMBER_FREE, MEMBER_GONE};
+use crate::segment::moving::release::free_member;
+use crate::segment::page::MAX_MEMBERS;
+use crate::segment::{now_ns, Segment};
+
+/// How long the keeper waits for its first connection.
+const GRACE: Duration = Duration::from_millis(200);
+/// How long a client may take to say hello.
+pub(in crate::segment) const GREETING: Duration = Duration::from_secs(2);
+/// Clients that have not sent their first message; more are refused.
+const MAX_GREETING: usize = 64;
+/// How long to wait for the lock when cleaning up, and between two tries.
+const CLEANUP_LOCK: Duration = Duration::from_millis(500);
+const CLEANUP_RETRY: Duration = Duration::from_millis(100);
+/// The least sleep between two runs of the timers.
+const TIMER_PAUSE: Duration = Duration::from_micros(50);
+
+/// Keeps a segment until its last connection has ended (or none came).
+pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
+    let (segment, handles) = create::segment(options.world_bytes, options.heap_bytes)?;
+    (options.init)(&segment);
+    let listener = Listener::new(&options.socket_path)?;
+    let mut keeper = Keeper {
+        segment,
+        handles,
+        listener,
+        clients: Vec::new(),
+        unclean: Vec::new(),
+        stray: 0,
+        on_member_gone: options.on_member_gone,
+        on_timer: options.on_timer,
+        alone_until: now_ns() + GRACE.as_nanos() as u64,
+    };
+    let result = keeper.serve();
+    keeper.listener.remove();
+    result
+}
+
+struct Keeper {
+    segment: Segment,
+    handles: create::Handles,
+    listener: Listener,
+    clients: Vec<Client>,
+    /// Members that have ended but are not cleaned up, since the lock was taken; and whether the cards have been told.
+    unclean: Vec<(u16, bool)>,
+    /// A thread that held the lock at the last check and belongs to no member.
+    stray: u32,
+    on_member_gone: OnMemberGone,
+    on_timer: OnTimer,
+    /// When to end although no process ever connected.
+    alone_until: u64,
+}
+
+struct Client {
+    connection: OwnedFd,
+    role: Role,
+    /// Its process, after its first message; 0 if that is in a namespace that is not visible here.
+    pid: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Has to say hello until then.
+    Greeting(u64),
+    Hold,
+    Member(u16),
+}
+
+impl Keeper {
+    fn serve(&mut self) -> Result<(), KeeperError> {
+        let mut next = 0;
+        let mut woken = true;
+        loop {
+            let timers = &self.segment.tables().header.timers;
+            timers.keeper_wake_at.store(0, Ordering::SeqCst);
+            let asked = timers.next_deadline.load(Ordering::SeqCst);
+            let now = now_ns();
+            if woken || now >= next.min(asked) {
+                if asked <= now {
+                    // Before the timers run, so that deadlines set meanwhile
+                    // stay; so does an earlier one set just now.
+                    let _ = timers.next_deadline.compare_exchange(
+                        asked,
+                        u64::MAX,
+                        Ordering::SeqCst,
+                        Ordering::SeqCst,
+                    );
+                }
+                next = (self.on_timer)(&self.segment);
+                next = next.max(now_ns() + TIMER_PAUSE.as_nanos() as u64);
+            }
+            self.drop_late_greetings();
+            self.clean_up();
+            if self.segment.pending().load(Ordering::SeqCst) != 0 && self.segment.seems_locked() {
+                self.look_for_a_stray_holder();
+            }
+            if self.segment.pending().load(Ordering::SeqCst) != 0 {
+                // Members that found the lock taken by the cleaning have left their work to us.
+                next = next.min((self.on_timer)(&self.segment));
+            }
+            if self.clients.is_empty() && now_ns() >= self.alone_until && self.finish() {
+                return Ok(());
+            }
+            let ready = self.sleep(next)?;
+            woken = ready.woken;
+            if ready.listener {
+                self.accept_all();
+            }
+            self.attend(&ready.clients);
+        }
+    }
+
+    fn sleep(&mut self, next: u64) -> Result<Ready, KeeperError> {
+        let timers = &self.segment.tables().header.timers;
+        let mut until = next;
+        if self.clients.is_empty() {
+            until = until.min(self.alone_until);
+        }
+        for client in &self.clients {
+            if let Role::Greeting(limit) = client.role {
+                until = until.min(limit);
+            }
+        }
+        if !self.unclean.is_empty() {
+            until = until.min(now_ns() + CLEANUP_RETRY.as_nanos() as u64);
+        }
+        timers.keeper_wake_at.store(until, Ordering::SeqCst);
+        // A member that asked before that store did not see that it had to wake us.
+        let asked = timers.next_deadline.load(Ordering::SeqCst);
+        let until = until.min(asked);
+
+        let mut entries = vec![
+            PollFd::new(&self.listener.socket, PollFlags::IN),
+            PollFd::new(&self.handles.wake, PollFlags::IN),
+        ];
+        let connections = self.clients.iter().map(|client| &client.connection);
+        entries.extend(connections.map(|fd| PollFd::new(fd, PollFlags::IN)));
+        let wait = Duration::from_nanos(until.saturating_sub(now_ns()));
+        let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
+        let wait = (until != u64::MAX).then_some(&wait);
+        match rustix::event::poll(&mut entries, wait) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(KeeperError::system("waiting for events", error.into())),
+        }
+        let fired: Vec<bool> = entries.iter().map(|e| !e.revents().is_empty()).collect();
+        drop(entries);
+        if fired[1] {
+            // Resets the counter. The descriptor does not block.
+            let _ = rustix::io::read(&self.handles.wake, &mut [0; 8]);
+        }
+        Ok(Ready { listener: fired[0], woken: fired[1], clients: fired[2..].to_vec() })
+    }
+
+    fn accept_all(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while let Ok(connection) = accept_with(&self.listener.socket, flags) {
+            let waiting = |client: &&Client| matches!(client.role, Role::Greeting(_));
+            if self.clients.iter().filter(waiting).count() >= MAX_GREETING {
+                log("too many silent clients, one turned away");
+                continue;
+            }
+            let limit = now_ns() + GREETING.as_nanos() as u64;
+            self.clients.push(Client { connection, role: Role::Greeting(limit), pid: 0 });
+        }
+    }
+
+    /// Reads from every client that has sent something, or has ended.
+    fn attend(&mut self, ready: &[bool]) {
+        // From the back, so that removal moves only clients already seen. (New
+        // ones come after those that were polled.)
+        for index in (0..ready.len()).rev() {
+            if ready[index] && !self.hear(index) {
+                let client = self.clients.swap_remove(index);
+                if let Role::Member(member) = client.role {
+                    self.member_gone(member);
+                }
+            }
+        }
+    }
+
+    /// False when the client is to be dropped.
+    fn hear(&mut self, index: usize) -> bool {
+        let mut bytes = [0; 64];
+        let client = &self.clients[index];
+        let got = match recv(&client.connection, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((got, _)) => got,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return true,
+            Err(_) => 0,
+        };
+        if got == 0 {
+            return false;
+        }
+        if !matches!(client.role, Role::Greeting(_)) {
+            log("a client said more than hello");
+            return false;
+        }
+        let Some(hello) = Hello::decode(&bytes[..got]) else {
+            log("a client spoke something else");
+            return false;
+        };
+        self.welcome(index, hello)
+    }
+
+    fn welcome(&mut self, index: usize, hello: Hello) -> bool {
+        let connection = &self.clients[index].connection;
+        let me = rustix::process::geteuid().as_raw();
+        let (verdict, role, pid) = match peer(connection) {
+            Ok((uid, _)) if uid != me && uid != 0 => (Verdict::OtherUser, Role::Hold, 0),
+            Ok(_) if hello.version != PROTOCOL_VERSION => (Verdict::OtherVersion, Role::Hold, 0),
+            Ok((_, pid)) => match (hello.kind, self.free_index()) {
+                (Kind::Hold, _) => (Verdict::Accepted, Role::Hold, 0),
+                (Kind::Member, Some(member)) => (Verdict::Accepted, Role::Member(member), pid),
+                (Kind::Member, None) => (Verdict::Full, Role::Hold, 0),
+            },
+            Err(_) => return false,
+        };
+        let member = match role {
+            Role::Member(member) => member,
+            _ => KEEPER_MEMBER,
+        };
+        if member != KEEPER_MEMBER {
+            let entry = &self.segment.tables().members[usize::from(member)];
+            entry.pid.store(pid, Ordering::Relaxed);
+            entry.generation.fetch_add(1, Ordering::Relaxed);
+            entry.state.store(MEMBER_ACTIVE, Ordering::Release);
+        }
+        self.clients[index].role = role;
+        self.clients[index].pid = pid;
+        let welcome = Welcome {
+            version: PROTOCOL_VERSION,
+            verdict,
+            member,
+            total_bytes: self.segment.local().total_bytes,
+        };
+        self.answer(index, welcome) && verdict == Verdict::Accepted
+    }
+
+    fn answer(&self, index: usize, welcome: Welcome) -> bool {
+        let client = &self.clients[index];
+        let descriptors = [self.handles.memfd.as_fd(), self.handles.wake.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if matches!(client.role, Role::Member(_)) {
+            ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        }
+        let bytes = welcome.encode();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let sent = sendmsg(&client.connection, &[IoSlice::new(&bytes)], &mut ancillary, flags);
+        sent.is_ok()
+    }
+
+    fn free_index(&self) -> Option<u16> {
+        let members = &self.segment.tables().members;
+        (KEEPER_MEMBER + 1..MAX_MEMBERS as u16)
+            .find(|&i| members[usize::from(i)].state.load(Ordering::Relaxed) == MEMBER_FREE)
+    }
+
+    fn member_gone(&mut self, member: u16) {
+        let entry = &self.segment.tables().members[usize::from(member)];
+        entry.state.store(MEMBER_GONE, Ordering::Release);
+        self.unclean.push((member, false));
+        self.clean_up();
+    }
+
+    fn clean_up(&mut self) {
+        let (segment, on_member_gone) = (&self.segment, &mut self.on_member_gone);
+        // If the lock is taken, only the first member waits for it.
+        let mut held = false;
+        self.unclean.retain_mut(|(member, told)| {
+            let member = *member;
+            *told = *told || !held && on_member_gone(segment, member);
+            let free = || free_member(segment, member, CLEANUP_LOCK);
+            // A member whose tables are damaged stays unfreed.
+            let done = !held && *told && guarded(true, free);
+            held |= !done;
+            if done {
+                let entry = &segment.tables().members[usize::from(member)];
+                entry.pid.store(0, Ordering::Relaxed);
+                entry.state.store(MEMBER_FREE, Ordering::Release);
+            } else {
+                log("the lock is held: cleaning up later");
+            }
+            !done
+        });
+        if held {
+            self.look_for_a_stray_holder();
+        }
+    }
+
+    /// The kernel releases the lock of a thread that ends. A thread id that no thread has is an overwritten word, and every
+    /// process would wait for ever.
+    fn look_for_a_stray_holder(&mut self) {
+        let lock = &self.segment.control().lock;
+        let tid = lock.holder();
+        let before = std::mem::replace(&mut self.stray, 0);
+        if tid == 0 || lock.is_condemned() {
+            return;
+        }
+        let members = self.clients.iter().filter(|client| matches!(client.role, Role::Member(_)));
+        let mut pids = members.map(|client| client.pid).chain([std::process::id()]);
+        // A thread id is valid only in the process namespace of its process.
+        let ours = std::fs::read_link("/proc/self/ns/pid").ok();
+        let elsewhere = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok() != ours;
+        let has = |pid: u32| std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
+        if ours.is_none() || pids.any(|pid| has(pid) || elsewhere(pid)) {
+            return;
+        }
+        // Seen twice: a member may have ended in between.
+        if before == tid {
+            log("the lock was held by nobody");
+            lock.holder_is_gone(tid);
+        }
+        self.stray = tid;
+    }
+
+    fn drop_late_greetings(&mut self) {
+        let now = now_ns();
+        self.clients.retain(|client| {
+            let late = matches!(client.role, Role::Greeting(limit) if limit <= now);
+            if late {
+                log("a client did not say hello");
+            }
+            !late
+        });
+    }
+
+    /// No client is left: true when the socket file is removed and the keeper ends.
+    fn finish(&mut self) -> bool {
+        // A keeper that starts now must not see our file as a live one
+        // and then find it removed.
+        let _alone = self.listener.lock();
+        self.accept_all();
+        if !self.clients.is_empty() {
+            return false;
+        }
+        self.listener.remove();
+        // A process may have connected in between; it is served although the
+        // file is gone.
+        self.accept_all();
+        self.clients.is_empty()
+    }
+}
+
+struct Ready {
+    listener: bool,
+    woken: bool,
+    clients: Vec<bool>,
+}
+
+fn log(what: &str) {
+    if std::env::var_os("VERBENA_LOG").is_some() {
+        eprintln!("verbena keeper: {what}");
+    }
+}
