@@ -64,7 +64,7 @@ pub struct PortId {
 impl PortId {
     /// Every port of the segment (a multicast destination).
     pub const ALL: PortId = PortId { card: 0xff, port: 0xff };
-    /// No port: a MAC address that nobody has.
+    /// No port: a MAC address of no card.
     pub const NOBODY: PortId = PortId { card: 0xfe, port: 0xfe };
 
     /// The MAC address of this port: 02:56:42:00:card:port.
@@ -146,7 +146,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A packet without payload or extension headers, from nobody to nobody.
+    /// A packet without payload or extension headers, without source and destination.
     pub const BLANK: Packet = Packet {
         transport: Transport::RC,
         operation: Operation::Acknowledge,

@@ -1,4 +1,6 @@
-//! All cards of a segment and the wire between them, and the loop that runs them.
+//! All cards of a segment, and the wire between them.
+
+use std::ops::Range;
 
 use crate::device::{Device, Outcome, PortSetting};
 use crate::env::Env;
@@ -27,7 +29,7 @@ impl World {
         }
     }
 
-    /// How many cards there are: of those that there can be, whatever stands in memory.
+    /// How many cards there are; never more than there can be, whatever is in shared memory.
     #[inline(always)]
     pub fn count(&self) -> u8 {
         self.count.min(MAX_CARDS as u8)
@@ -39,33 +41,41 @@ impl World {
         self.cards[..count].iter_mut().for_each(|card| card.detach_domain(member, env));
     }
 
-    /// The wire: a packet reaches its port, or every port but the sender's (multicast; the sender's own card loops it
-    /// back to its other QPs). `direct`: an acknowledgement may be given to the requester at once, instead of as a
-    /// packet, because no frame is observed.
+    /// The cards that a packet reaches: that of its port, or all (multicast; the sender's own card loops it back to its
+    /// other QPs).
+    #[inline(always)]
+    pub fn reached(&self, p: &Packet) -> Range<u8> {
+        let (card, count) = (p.dst.card, self.count());
+        match p.dst {
+            _ if card < count => card..card + 1,
+            PortId::ALL => 0..count,
+            _ => 0..0,
+        }
+    }
+
+    /// A packet arrives at every card that it reaches: see [`deliver_to`](Self::deliver_to).
     #[inline(always)]
     pub fn deliver(&mut self, p: &Packet, direct: bool, env: &mut impl Env) {
-        if (p.dst.card as usize) < self.count() as usize {
-            let known = (p.src.card as usize) < self.count() as usize;
-            match self.cards[p.dst.card as usize].receive(p, env) {
-                Outcome::Done => {}
-                Outcome::Acknowledge { psn, to } => {
-                    // To whom the responder is connected, which need not be the requester.
-                    let direct = direct && known && to == p.src_qpn;
-                    if !(direct && self.cards[p.src.card as usize].acknowledged(p, psn, env)) {
-                        self.cards[p.dst.card as usize].send_plain_ack(p, psn, env);
-                    }
+        for card in self.reached(p) {
+            self.deliver_to(card, p, direct, env);
+        }
+    }
+
+    /// A packet arrives at a card that it [reaches](Self::reached). `direct`: an acknowledgement may be given to the
+    /// requester at once, instead of as a packet, because no frame is observed.
+    #[inline(always)]
+    pub fn deliver_to(&mut self, card: u8, p: &Packet, direct: bool, env: &mut impl Env) {
+        let known = p.src.card < self.count();
+        match self.cards[card as usize].receive(p, env) {
+            Outcome::Done => {}
+            Outcome::Acknowledge { psn, to } => {
+                // To the QP that the responder is connected to, which need not be the requester.
+                let direct = direct && known && to == p.src_qpn;
+                if !(direct && self.cards[p.src.card as usize].acknowledged(p, psn, env)) {
+                    self.cards[card as usize].send_plain_ack(p, psn, env);
                 }
-                Outcome::Unread => self.unread(p, env),
             }
-        } else if p.dst == PortId::ALL {
-            let mut unread = false;
-            for card in 0..self.count() as usize {
-                // Datagrams: nothing is acknowledged.
-                unread |= self.cards[card].receive(p, env) == Outcome::Unread;
-            }
-            if unread {
-                self.unread(p, env);
-            }
+            Outcome::Unread => self.unread(p, env),
         }
     }
 

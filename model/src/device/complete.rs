@@ -26,7 +26,7 @@ impl Device {
         req.ci = index.wrapping_add(Self::wqe_blocks(ctrl));
     }
 
-    /// The payload of all that a UC or UD queue pair has sent is read: nobody answers, so that completes it.
+    /// The payload of everything that a UC or UD queue pair has sent is read, which completes it: no answer follows.
     pub(super) fn left(&mut self, q: usize, env: &mut impl Env) {
         let psn = self.qps[q].req.psn;
         self.left_before(q, psn, env);
@@ -106,7 +106,7 @@ impl Device {
         self.flush_send_before(q, producer, env);
     }
 
-    /// As [`flush_send`](Self::flush_send), of what lies before an index.
+    /// As [`flush_send`](Self::flush_send), for the WQEs before an index.
     pub(super) fn flush_send_before(&mut self, q: usize, producer: u32, env: &mut impl Env) {
         // The first block of a multi-block WQE is the only one with a control segment; sizes are
         // validated so that garbage in the ring cannot make this longer than the ring.

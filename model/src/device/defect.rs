@@ -6,7 +6,7 @@
 use super::Device;
 use crate::plain::Plain;
 
-/// What is wrong with a card: an open value, as it lies in shared memory.
+/// What is wrong with a card: an open value, because it is in shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Defect(u8);
@@ -35,9 +35,9 @@ impl Defect {
     pub const LinkFlap: Defect = Defect(8);
 }
 
-/// The link is up for so long (ns).
+/// Time that the link is up (ns).
 const LINK_UP: u64 = 20_000_000;
-/// And then down for so long (ns).
+/// Time that it is down after that (ns).
 const LINK_DOWN: u64 = 10_000_000;
 
 impl Defect {
@@ -78,7 +78,7 @@ impl Device {
         }
     }
 
-    /// The running index at which a completion queue of so many entries begins.
+    /// The running index at which a completion queue of this many entries begins.
     pub(super) fn first_cqe(&self, entries: u32) -> u32 {
         if self.defect == Defect::CqePhase {
             entries

@@ -75,7 +75,7 @@ impl Device {
         }
     }
 
-    /// Whether a doorbell waits to be looked at: something to send, or to flush.
+    /// Whether a doorbell has not been served yet: there is something to send, or to flush.
     #[inline]
     pub fn has_work(&self, q: usize, env: &mut impl Env) -> bool {
         let qp = &self.qps[q];

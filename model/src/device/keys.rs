@@ -1,6 +1,6 @@
 //! Memory keys: rights, bounds, translation of wire addresses to DMA addresses.
 
-use fpga_regs::{Access, MrMode};
+use fpga_regs::{Access, MrMode, Syndrome};
 
 use super::tables::{key_kind, Key};
 use super::Device;
@@ -18,6 +18,18 @@ pub enum KeyError {
     Rights,
     /// Outside the region.
     Bounds,
+}
+
+impl KeyError {
+    /// Vendor syndrome of a local access.
+    pub(super) fn syndrome(self) -> Syndrome {
+        match self {
+            KeyError::Invalid => Syndrome::LKEY_UNKNOWN,
+            KeyError::Domain => Syndrome::LKEY_PD,
+            KeyError::Rights => Syndrome::LKEY_ACCESS,
+            KeyError::Bounds => Syndrome::LKEY_BOUNDS,
+        }
+    }
 }
 
 /// A checked range: key index and offset within the region.

@@ -12,11 +12,15 @@ mod cq;
 pub mod defect;
 mod error;
 mod functions;
+mod gather;
 mod keys;
 mod modify;
+mod objects;
+mod progress;
 pub mod qp;
 mod recovery;
 mod recv;
+mod refusal;
 mod registers;
 mod requester;
 mod requester_ack;
@@ -24,6 +28,7 @@ mod responder;
 mod responder_reads;
 pub mod tables;
 mod timers;
+mod uc;
 mod ud;
 mod windows;
 mod wqe;
@@ -118,7 +123,7 @@ pub struct Device {
 pub struct Slots<const N: usize> {
     /// Where the next search starts, so that numbers are not reused at once.
     hint: u32,
-    /// No slot from here on was ever used: nobody need look there.
+    /// No slot from here on was ever used, so no search goes further.
     top: u32,
 }
 
@@ -137,7 +142,7 @@ impl<const N: usize> Slots<N> {
         Some(index)
     }
 
-    /// The slots that may be in use: of the table, whatever stands in memory.
+    /// The slots that may be in use; never past the table, whatever is in shared memory.
     #[inline]
     fn range(&self) -> Range<usize> {
         0..(self.top as usize).min(N)

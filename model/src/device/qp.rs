@@ -1,10 +1,11 @@
 //! The queue pair's context as the card holds it.
 
 use crate::plain::{plain, Flag};
-use fpga_regs::{QpContext, QpState, QpType, WqeCtrl, WqeSge, MAX_SGE};
+use fpga_regs::{Access, QpContext, QpState, QpType, WqeCtrl, WqeSge, MAX_SGE};
 
-use crate::packet::PortId;
-use crate::wire::{psn, Transport};
+use crate::env::Env;
+use crate::packet::{Packet, PortId};
+use crate::wire::{Aeth, Operation, Transport};
 
 /// The send side's progress. PSNs are 24-bit; indices count 64-byte blocks and run on (mod 2^32).
 ///
@@ -65,7 +66,7 @@ pub struct Requester {
     pub rewinds: u16,
     /// With `again`: WQEs before this index were begun. Their local operations are done.
     pub begun: u32,
-    /// With `again`: the PSN behind the furthest that was sent.
+    /// With `again`: one past the last PSN that was sent.
     pub sent: u32,
 }
 
@@ -114,7 +115,7 @@ impl Responder {
     #[inline(always)]
     pub fn posted(&mut self, producer: impl FnOnce() -> u32) -> u32 {
         if self.rq_pi == self.rq_ci {
-            // The doorbell's line belongs to whoever posts: it is read only when what it said is used up.
+            // The line of the doorbell belongs to the posting process: it is read only when all known WQEs are used up.
             self.rq_pi = producer();
         }
         self.rq_pi.wrapping_sub(self.rq_ci)
@@ -143,7 +144,7 @@ pub struct Resource {
 }
 
 /// A receive WQE in use. Copied from the ring when its message starts, so that an SRQ slot may be
-/// reused while another QP's message is under way.
+/// reused while another QP's message is in progress.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct RecvWqe {
@@ -159,11 +160,6 @@ pub struct RecvWqe {
 
 /// Responder resources per QP: the largest `max_dest_rd_atomic`.
 pub const RESOURCES: usize = 16;
-
-/// Whether an index is before another; they run on, and are less than half of all apart.
-fn less(index: u32, other: u32) -> bool {
-    (index.wrapping_sub(other) as i32) < 0
-}
 
 /// A queue pair. Zero is a free slot.
 #[derive(Clone, Copy)]
@@ -258,76 +254,46 @@ impl Qp {
         ((length as u64 + self.mtu() as u64 - 1) >> self.mtu_log).max(1) as u32
     }
 
-    /// Whether the WQE to send from next was begun: before sending went back, or a part of it now.
-    pub fn begun(&self) -> bool {
-        self.req.cur_offset != 0 || self.begun_before(self.req.cur)
-    }
-
-    /// Whether the oldest WQE was begun.
+    /// Whether the QP lets its peer do that.
     #[inline(always)]
-    pub fn waits(&self) -> bool {
-        let Requester { ci, cur, cur_offset, again, .. } = self.req;
-        match again.get() {
-            true => less(ci, cur) || less(ci, self.req.begun),
-            false => ci != cur || cur_offset != 0,
-        }
+    pub(crate) fn grants(&self, right: Access) -> bool {
+        self.access & right.0 == right.0
     }
 
-    /// Whether the WQE at this index, from the oldest on, was begun before sending went back.
-    fn begun_before(&self, index: u32) -> bool {
-        self.req.again.get() && less(index, self.req.begun)
+    /// A packet of this QP to its peer.
+    #[inline(always)]
+    pub(super) fn packet<'e>(&self, operation: Operation, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
+        let p = env.send();
+        p.transport = self.transport();
+        p.operation = operation;
+        p.src = self.port;
+        p.dst = self.dest;
+        p.dest_qpn = self.dest_qpn;
+        p.src_qpn = self.qpn;
+        p.psn = psn;
+        p.ipv6 = self.ipv6.get();
+        p
     }
 
-    /// The PSN behind the furthest that was sent: what is from `una` to here can be answered.
-    #[inline]
-    pub fn sent(&self) -> u32 {
-        let Requester { psn, sent, again, .. } = self.req;
-        if again.get() && psn::diff(sent, psn) > 0 {
-            sent
-        } else {
-            psn
-        }
+    /// An acknowledgement is sent, as a packet or not.
+    #[inline(always)]
+    pub(super) fn count_ack(&mut self) {
+        self.resp.tx_packets += 1;
+        self.resp.tx_bytes += self.ack_bytes();
     }
 
-    /// Whether the PSN can be answered: what was sent and is not acknowledged, also if sending went back since.
-    #[inline]
-    pub fn awaits(&self, psn: u32) -> bool {
-        let ahead = psn::diff(psn, self.req.una);
-        ahead >= 0 && ahead < psn::diff(self.sent(), self.req.una)
+    /// Bytes of an acknowledgement's frame, from the Ethernet header to the ICRC.
+    #[inline(always)]
+    pub(crate) fn ack_bytes(&self) -> u64 {
+        Packet::overhead(self.ipv6.get()) + Aeth::BYTES as u64
     }
 
-    /// Sending goes back to the oldest PSN that is not acknowledged.
-    pub fn go_back(&mut self) {
-        let now = self.req.cur.wrapping_add((self.req.cur_offset != 0) as u32);
-        let begun = if self.begun_before(now) { self.req.begun } else { now };
-        (self.req.sent, self.req.begun) = (self.sent(), begun);
-        self.send_from_una();
-        self.req.again = less(self.req.cur, begun).into();
-        self.req.rd_out = 0;
-        self.req.rewinds = self.req.rewinds.wrapping_add(1);
-    }
-
-    /// What is acknowledged need not be sent again.
-    pub fn catch_up(&mut self) {
-        if self.req.again.get() {
-            if less(self.req.cur, self.req.ci) || psn::diff(self.req.una, self.req.psn) > 0 {
-                self.send_from_una();
-            }
-            self.req.again = less(self.req.cur, self.req.begun).into();
-        }
-    }
-
-    fn send_from_una(&mut self) {
-        self.req.cur = self.req.ci;
-        self.req.psn = self.req.una;
-        self.req.cur_offset = (psn::diff(self.req.una, self.req.ci_psn).max(0) as u32) << self.mtu_log;
-        // What could not be sent is tried again, or was answered since.
-        self.req.pending_status = 0;
-    }
-
-    /// SQD: requests that were begun are not complete yet.
-    pub fn draining(&self) -> bool {
-        self.state == QpState::SQD && self.waits()
+    /// An answer of this QP's responder.
+    #[inline(always)]
+    pub(super) fn reply<'e>(&self, operation: Operation, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
+        let p = self.packet(operation, psn, env);
+        p.msn = self.resp.msn;
+        p
     }
 
     /// Whether packets are received in this state.
@@ -343,28 +309,4 @@ plain! {
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }
     Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, req, resp, attributes, resources, recv }
-}
-
-#[cfg(test)]
-#[allow(unsafe_code)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_of_what_was_answered_after_all_is_none() {
-        // Two WQEs of a packet each were sent; going back, the first is sent again, and the second cannot be.
-        // SAFETY: zero bytes are a free slot.
-        let mut qp: Qp = unsafe { core::mem::zeroed() };
-        (qp.sq_mask, qp.mtu_log) = (7, 10);
-        (qp.req.cur, qp.req.psn) = (2, 2);
-        qp.go_back();
-        assert_eq!((qp.req.cur, qp.req.psn, qp.sent()), (0, 0, 2));
-        (qp.req.cur, qp.req.psn, qp.req.pending_status) = (1, 1, 4);
-        // The answer to what was sent first.
-        assert!(qp.awaits(1));
-        (qp.req.ci, qp.req.una, qp.req.ci_psn) = (2, 2, 2);
-        qp.catch_up();
-        assert_eq!((qp.req.cur, qp.req.psn, qp.req.again.get()), (2, 2, false));
-        assert_eq!(qp.req.pending_status, 0, "it would fail the WQE after them");
-    }
 }

@@ -73,7 +73,7 @@ impl Device {
         Some(Cqe::from_bytes(&bytes))
     }
 
-    /// What was sent and not delivered is lost, and nobody answers to UC and UD: it is complete. After the QP under
+    /// What was sent and not delivered is lost, and UC and UD get no answer: it is complete. After the QP under
     /// work was recovered, whose last completion may be written already.
     pub fn recover_sends(&mut self, env: &mut impl Env) {
         for q in self.qps_from(0) {
@@ -95,7 +95,7 @@ impl Device {
         peer
     }
 
-    /// The queues move on behind requests whose completion was written last.
+    /// The queues advance past requests whose completion was written last.
     fn settle(&mut self, q: usize, env: &mut impl Env) {
         let qp = &self.qps[q];
         let (qpn, send, recv) = (qp.qpn, qp.send_cq as usize, qp.recv_cq as usize);

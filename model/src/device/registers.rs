@@ -86,7 +86,7 @@ impl Device {
         }
     }
 
-    /// How much of the card is in use: counted when asked, so that nobody has to keep count.
+    /// How much of the card is in use: counted when it is read, so that no other code keeps count.
     fn usage(&self, register: u32, env: &mut impl Env) -> u32 {
         let qps = self.tables.qp.range().filter(|&q| self.qps[q].used.get());
         let sends = |q: usize, env: &mut _| sq_waiting(self, q, env);

@@ -1,12 +1,11 @@
-//! The requester: executes send WQEs in order and makes packets of them.
+//! The requester: executes send WQEs in order and turns them into packets.
 
-use fpga_regs::{Access, CqeStatus, EventKind, QpState, QpType, Syndrome, WqeOpcode};
+use fpga_regs::{CqeStatus, EventKind, QpState, QpType, Syndrome, WqeOpcode};
 
-use super::keys::KeyError;
+use super::gather::{malformed, LocalError};
 use super::qp::Qp;
 use super::wqe::{blocks, Wqe};
 use super::Device;
-use crate::dma::{Addr, DmaFault, Pieces};
 use crate::env::Env;
 use crate::packet::Payload;
 use crate::wire::{psn, Extra, Operation};
@@ -15,40 +14,6 @@ use crate::wire::{psn, Extra, Operation};
 const PSN_WINDOW: u32 = 1 << 22;
 /// Half of all PSNs: from here on "later" and "earlier" cannot be told apart.
 const PSN_HALF: u32 = 1 << 23;
-
-/// A send WQE cannot be executed.
-pub(super) struct LocalError {
-    pub status: CqeStatus,
-    pub syndrome: Syndrome,
-}
-
-impl From<DmaFault> for LocalError {
-    fn from(_: DmaFault) -> Self {
-        LocalError { status: CqeStatus::LOC_PROT_ERR, syndrome: Syndrome::LOCAL_DMA }
-    }
-}
-
-impl From<KeyError> for LocalError {
-    fn from(e: KeyError) -> Self {
-        LocalError { status: CqeStatus::LOC_PROT_ERR, syndrome: e.syndrome() }
-    }
-}
-
-impl KeyError {
-    /// Vendor syndrome of a local access.
-    pub(super) fn syndrome(self) -> Syndrome {
-        match self {
-            KeyError::Invalid => Syndrome::LKEY_UNKNOWN,
-            KeyError::Domain => Syndrome::LKEY_PD,
-            KeyError::Rights => Syndrome::LKEY_ACCESS,
-            KeyError::Bounds => Syndrome::LKEY_BOUNDS,
-        }
-    }
-}
-
-fn malformed() -> LocalError {
-    LocalError { status: CqeStatus::LOC_QP_OP_ERR, syndrome: Syndrome::BAD_WQE }
-}
 
 /// What became of a WQE in one step.
 pub(super) enum Step {
@@ -239,12 +204,12 @@ impl Device {
         if !read && length != 8 {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
         }
-        // After a rewind a READ goes on where the answer stopped; in a WQE that was changed meanwhile, nowhere.
+        // After a rewind a READ continues where the answer stopped; if its WQE was changed meanwhile, it fails.
         let offset = qp.req.cur_offset;
         if offset > length {
             return Err(malformed());
         }
-        // The answer takes its PSNs at once. All that are under way are less than half of them.
+        // The answer takes its PSNs at once. All that are outstanding are less than half of them.
         let count = if read { qp.packets(length - offset) } else { 1 };
         if length > 1 << 31 || count >= PSN_HALF {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
@@ -296,135 +261,6 @@ impl Device {
         let una = req.una;
         self.retire(q, una, env);
         Ok(Step::Sent)
-    }
-
-    /// Where `[offset, offset + want)` of a message lies, if it is in one contiguous piece.
-    #[inline(always)]
-    pub(super) fn gather_direct(
-        &self,
-        q: usize,
-        wqe: &Wqe,
-        offset: u32,
-        want: u32,
-        env: &mut impl Env,
-    ) -> Result<Option<Addr>, LocalError> {
-        let qp = &self.qps[q];
-        if want == 0 || wqe.ctrl.inline() || wqe.ctrl.num_sge() != 1 {
-            return Ok(None);
-        }
-        let sge = wqe.sge(qp.qp_type == QpType::UD, 0, env)?;
-        if sge.length() != wqe.ctrl.length() {
-            return Err(malformed());
-        }
-        let range = self.check_key(qp.pd, 0, sge.lkey(), sge.addr(), sge.length() as u64, Access(0))?;
-        let (at, contiguous) = self.translate(range, offset as u64, env).ok_or(DmaFault)?;
-        Ok((contiguous >= want as u64).then_some(at))
-    }
-
-    /// The payload of `[offset, offset + want)` of a message that is inline, scattered or empty; may be
-    /// shorter than asked, then by whole packets.
-    #[inline(never)]
-    pub(super) fn gather_pieces<E: Env>(
-        &self,
-        q: usize,
-        wqe: &Wqe,
-        offset: u32,
-        want: u32,
-        env: &mut E,
-    ) -> Result<(Payload, u32), LocalError> {
-        if want == 0 {
-            self.check_sge_total(q, wqe, env)?;
-            return Ok((Payload::None, 0));
-        }
-        if wqe.ctrl.inline() {
-            let (at, contiguous) = wqe.inline_at(self.qps[q].qp_type == QpType::UD, offset as u64);
-            if contiguous >= want as u64 {
-                return Ok((Payload::Memory(at, want), want));
-            }
-        }
-        let want = want.min(E::GATHER_BYTES);
-        let mut pieces = Pieces::new();
-        if wqe.ctrl.inline() {
-            let ud = self.qps[q].qp_type == QpType::UD;
-            let mut at = offset as u64;
-            let end = at + want as u64;
-            while at < end {
-                let (addr, contiguous) = wqe.inline_at(ud, at);
-                let n = contiguous.min(end - at);
-                pieces.push(addr, n as u32)?;
-                at += n;
-            }
-        } else {
-            self.check_sge_total(q, wqe, env)?;
-            let mut each = |at: Addr, len: u64, _: &mut E| pieces.push(at, len as u32);
-            self.walk_sges(q, wqe, Access(0), offset as u64, want as u64, env, &mut each)?;
-        }
-        Ok((env.gather(&pieces)?, want))
-    }
-
-    /// The SGEs must add up to the message length that the control segment says.
-    fn check_sge_total(&self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<(), LocalError> {
-        let ud = self.qps[q].qp_type == QpType::UD;
-        if wqe.ctrl.inline() {
-            return Ok(());
-        }
-        let mut total = 0u64;
-        for i in 0..wqe.ctrl.num_sge() as usize {
-            total += wqe.sge(ud, i, env)?.length() as u64;
-        }
-        if total != wqe.ctrl.length() as u64 {
-            return Err(malformed());
-        }
-        Ok(())
-    }
-
-    /// READ and atomics: the local buffers must take the answer.
-    fn check_scatter(&self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<(), LocalError> {
-        self.check_sge_total(q, wqe, env)?;
-        let length = wqe.ctrl.length() as u64;
-        self.walk_sges(q, wqe, Access::LOCAL_WRITE, 0, length, env, &mut |_, _, _: &mut _| Ok(()))
-    }
-
-    /// Calls `each` with the contiguous DMA ranges of `[offset, offset + len)` of the WQE's SGEs.
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn walk_sges<E: Env>(
-        &self,
-        q: usize,
-        wqe: &Wqe,
-        rights: Access,
-        offset: u64,
-        len: u64,
-        env: &mut E,
-        each: &mut impl FnMut(Addr, u64, &mut E) -> Result<(), DmaFault>,
-    ) -> Result<(), LocalError> {
-        let qp: &Qp = &self.qps[q];
-        let ud = qp.qp_type == QpType::UD;
-        let (mut skip, mut left) = (offset, len);
-        for i in 0..wqe.ctrl.num_sge() as usize {
-            if left == 0 {
-                break;
-            }
-            let sge = wqe.sge(ud, i, env)?;
-            let length = sge.length() as u64;
-            if skip >= length {
-                skip -= length;
-                continue;
-            }
-            let range = self.check_key(qp.pd, 0, sge.lkey(), sge.addr(), length, rights)?;
-            let (mut at, end) = (skip, (skip + left).min(length));
-            skip = 0;
-            while at < end {
-                let (addr, contiguous) = self.translate(range, at, env).ok_or(DmaFault)?;
-                let n = contiguous.min(end - at);
-                each(addr, n, env)?;
-                at += n;
-                left -= n;
-            }
-        }
-        if left != 0 {
-            return Err(malformed());
-        }
-        Ok(())
     }
 
     /// A WQE cannot be executed: completes in error once all before it are complete.

@@ -49,8 +49,8 @@ impl Device {
     }
 
     /// The acknowledgement of request `p` up to PSN `upto`, without a packet: both cards are in one
-    /// segment and nobody looks at the wire. Counts as the packet would. False when it has to be a
-    /// packet: the answer to an earlier READ or atomic is still under way, and must come first.
+    /// segment and no frame is observed. Counts as the packet would. False when it has to be a
+    /// packet: the answer to an earlier READ or atomic is still outstanding, and must come first.
     #[inline(always)]
     #[must_use]
     pub fn acknowledged(&mut self, p: &Packet, psn: u32, env: &mut impl Env) -> bool {
@@ -202,14 +202,14 @@ impl Device {
             self.qps[q].req.rd_out = self.qps[q].req.rd_out.saturating_sub(1);
             self.complete_head(q, &wqe.ctrl, count, env);
         }
-        // Local operations behind it are done, and waited only for it.
+        // Local operations after it are done, and waited only for it.
         let una = self.qps[q].req.una;
         let _ = self.retire(q, una, env);
         self.progress(q, env);
         Ok(())
     }
 
-    /// An answer acknowledges what is before PSN `upto`: as [`retire`](Self::retire), and the retries start anew.
+    /// An answer acknowledges what is before PSN `upto`: as [`retire`](Self::retire), and the retry counters are reset.
     #[inline]
     fn advance(&mut self, q: usize, upto: u32, env: &mut impl Env) -> bool {
         let before = self.qps[q].req.una;
@@ -273,8 +273,8 @@ impl Device {
         env.send_later(self.id, q as u16);
     }
 
-    /// An answer is missing before one that has come (implied NAK, IB spec 9.7.5.1.5): go back. Those behind it that
-    /// were under way still say the same, and nothing new.
+    /// An answer is missing before one that has arrived (implied NAK, IB spec 9.7.5.1.5): go back. Later ones that
+    /// were in flight say the same, and nothing new.
     fn answer_lost(&mut self, q: usize, env: &mut impl Env) {
         let req = &mut self.qps[q].req;
         let here = req.una | 1 << 31;
@@ -313,7 +313,7 @@ impl Device {
         self.qps[q].go_back();
     }
 
-    /// Progress was made: the retry counters start anew, the timer too.
+    /// Progress was made: the retry counters and the timer start again.
     #[inline(always)]
     fn progress(&mut self, q: usize, env: &mut impl Env) {
         let qp = &mut self.qps[q];
@@ -322,7 +322,7 @@ impl Device {
         if qp.req.armed.get() {
             // What was refused for want of a receive was taken after all.
             qp.req.rnr_wait = false.into();
-            // Armed anew at the end of the run if something is still outstanding.
+            // Armed again at the end of the run if something is still outstanding.
             self.timers.disarm(q, &mut self.qps);
             env.watch(self.id, q as u16);
         }

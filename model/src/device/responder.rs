@@ -1,34 +1,17 @@
 //! The responder: requests of the connected peer (RC, UC).
 
 use fpga_regs::regs::port;
-use fpga_regs::{Access, CqeStatus, EventKind, QpState, QpType, Syndrome};
+use fpga_regs::{Access, CqeStatus, EventKind, QpState, Syndrome};
 
 use super::keys::{KeyError, Range};
-use super::qp::{IDLE, IN_SEND, IN_WRITE};
+use super::qp::{Qp, IDLE, IN_SEND, IN_WRITE};
 use super::recv::RecvError;
+use super::refusal::Refusal;
 use super::Device;
 use crate::dma::Undelivered;
 use crate::env::Env;
 use crate::packet::{Packet, Payload};
-use crate::wire::{self, psn, Aeth, Extra, NakCode, Operation, RnrTimer, Transport};
-
-/// Why a request is refused.
-pub(super) enum Refusal {
-    /// No receive WQE.
-    NotReady,
-    /// NAK invalid request.
-    Invalid,
-    /// NAK invalid request: the receive WQE is too short, and its completion says so.
-    TooLong,
-    /// NAK remote access error.
-    Access,
-    /// NAK remote access error: no key to invalidate, and the receive WQE's completion says so.
-    NoKey,
-    /// NAK remote operational error: the responder's own memory failed.
-    Operation,
-    /// None: the requester's memory failed, and what it says is lost.
-    Unread,
-}
+use crate::wire::{self, psn, Extra, NakCode, Operation, Transport};
 
 /// What remains to be done when a packet was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,54 +29,12 @@ pub enum Outcome {
     Unread,
 }
 
-impl super::qp::Qp {
-    /// Whether the QP lets its peer do that.
-    #[inline(always)]
-    pub(crate) fn grants(&self, right: Access) -> bool {
-        self.access & right.0 == right.0
-    }
-
+impl Qp {
     /// The acknowledgement of what was received up to a PSN.
     #[inline(always)]
     fn acknowledge(&mut self, psn: u32) -> Outcome {
         self.count_ack();
         Outcome::Acknowledge { psn, to: self.dest_qpn }
-    }
-
-    /// A packet of this QP to its peer.
-    #[inline(always)]
-    pub(super) fn packet<'e>(&self, operation: Operation, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
-        let p = env.send();
-        p.transport = self.transport();
-        p.operation = operation;
-        p.src = self.port;
-        p.dst = self.dest;
-        p.dest_qpn = self.dest_qpn;
-        p.src_qpn = self.qpn;
-        p.psn = psn;
-        p.ipv6 = self.ipv6.get();
-        p
-    }
-
-    /// An acknowledgement is sent, as a packet or not.
-    #[inline(always)]
-    pub(super) fn count_ack(&mut self) {
-        self.resp.tx_packets += 1;
-        self.resp.tx_bytes += self.ack_bytes();
-    }
-
-    /// Bytes of an acknowledgement's frame, from the Ethernet header to the ICRC.
-    #[inline(always)]
-    pub(crate) fn ack_bytes(&self) -> u64 {
-        Packet::overhead(self.ipv6.get()) + Aeth::BYTES as u64
-    }
-
-    /// An answer of this QP's responder.
-    #[inline(always)]
-    pub(super) fn reply<'e>(&self, operation: Operation, psn: u32, env: &'e mut impl Env) -> &'e mut Packet {
-        let p = self.packet(operation, psn, env);
-        p.msn = self.resp.msn;
-        p
     }
 }
 
@@ -240,42 +181,6 @@ impl Device {
         }
     }
 
-    #[cold]
-    pub(super) fn refuse(&mut self, q: usize, refusal: Refusal, p: &Packet, env: &mut impl Env) {
-        let own = self.qps[q].port.port;
-        match refusal {
-            Refusal::NotReady => {
-                self.count(own, port::RNR_NAK);
-                let code = self.qps[q].attributes.min_rnr_timer();
-                self.send_ack(q, wire::Syndrome::rnr(RnrTimer(code)), p.psn, env);
-                // What follows it will be sent again, and is not missed.
-                self.qps[q].resp.nak_sent = true.into();
-            }
-            Refusal::Invalid | Refusal::TooLong => {
-                self.count(own, port::INVALID_NAK);
-                self.send_ack(q, wire::Syndrome::nak(NakCode::INVALID_REQUEST), p.psn, env);
-            }
-            Refusal::Access | Refusal::NoKey => {
-                self.count(own, port::ACCESS_NAK);
-                self.send_ack(q, wire::Syndrome::nak(NakCode::REMOTE_ACCESS_ERROR), p.psn, env);
-            }
-            // The process is gone, and its queue pairs will be in a moment: nobody answers.
-            Refusal::Operation if !env.exists(self.qps[q].domain) => return,
-            Refusal::Operation => {
-                self.count(own, port::OPERATION_NAK);
-                self.send_ack(q, wire::Syndrome::nak(NakCode::REMOTE_OPERATIONAL_ERROR), p.psn, env);
-            }
-            Refusal::Unread => {}
-        }
-        // An event is for what no completion of this side reports (IB spec 11.6.3).
-        match refusal {
-            Refusal::NotReady | Refusal::Unread => {}
-            Refusal::Invalid => self.responder_error(q, EventKind::QP_REQ_ERR, env),
-            Refusal::Access => self.responder_error(q, EventKind::QP_ACCESS_ERR, env),
-            Refusal::TooLong | Refusal::NoKey | Refusal::Operation => self.to_error(q, env),
-        }
-    }
-
     /// Whether the packet's length fits its place in the message.
     #[inline(always)]
     fn length_fits(&self, q: usize, p: &Packet, len: u32) -> bool {
@@ -289,7 +194,13 @@ impl Device {
     }
 
     /// SEND, of any transport that is connected.
-    fn take_send(&mut self, q: usize, p: &Packet, len: u32, env: &mut impl Env) -> Result<(), Refusal> {
+    pub(super) fn take_send(
+        &mut self,
+        q: usize,
+        p: &Packet,
+        len: u32,
+        env: &mut impl Env,
+    ) -> Result<(), Refusal> {
         let expected = if p.first { IDLE } else { IN_SEND };
         if self.qps[q].resp.op != expected || !self.length_fits(q, p, len) {
             return Err(Refusal::Invalid);
@@ -333,24 +244,6 @@ impl Device {
         Ok(())
     }
 
-    /// The receive WQE cannot take the message: it completes in error, the request is refused.
-    fn recv_failed(&mut self, q: usize, error: RecvError, p: &Packet, env: &mut impl Env) -> Refusal {
-        let (status, syndrome, refusal) = match error {
-            RecvError::Protection(syndrome) => (CqeStatus::LOC_PROT_ERR, syndrome, Refusal::Operation),
-            // The receive WQE waits for the message to be sent again.
-            RecvError::Unread => return Refusal::Unread,
-            // Nobody is told, but a receive queue with a failed WQE is in error.
-            _ if p.transport == Transport::UC => {
-                (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Operation)
-            }
-            _ => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::TooLong),
-        };
-        let mut quiet = *p;
-        quiet.extra = Extra::None;
-        self.complete_recv(q, status, syndrome, false, 0, &quiet, env);
-        refusal
-    }
-
     #[inline(always)]
     pub(crate) fn check_remote(
         &self,
@@ -366,7 +259,13 @@ impl Device {
 
     /// WRITE, with or without immediate data.
     #[inline(always)]
-    fn take_write(&mut self, q: usize, p: &Packet, len: u32, env: &mut impl Env) -> Result<(), Refusal> {
+    pub(super) fn take_write(
+        &mut self,
+        q: usize,
+        p: &Packet,
+        len: u32,
+        env: &mut impl Env,
+    ) -> Result<(), Refusal> {
         let expected = if p.first { IDLE } else { IN_WRITE };
         if self.qps[q].resp.op != expected || !self.length_fits(q, p, len) {
             return Err(Refusal::Invalid);
@@ -395,7 +294,7 @@ impl Device {
             )
         };
         if p.last && p.extra == Extra::Immediate && !self.qps[q].resp.has_recv.get() {
-            // Before the data is written, so that a repeated last packet writes it anew.
+            // Before the data is written, so that a repeated last packet writes it again.
             match self.take_recv(q, env) {
                 Ok(()) => {}
                 Err(RecvError::Empty) => return Err(Refusal::NotReady),
@@ -442,59 +341,5 @@ impl Device {
             done += n;
         }
         Ok(())
-    }
-
-    #[inline]
-    pub(super) fn send_ack(&mut self, q: usize, syndrome: wire::Syndrome, psn: u32, env: &mut impl Env) {
-        let qp = &mut self.qps[q];
-        qp.count_ack();
-        qp.reply(Operation::Acknowledge, psn, env).syndrome = syndrome;
-    }
-
-    /// A UC request: nothing is answered; a gap drops the message under way.
-    fn request_unreliable(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
-        debug_assert!(self.qps[q].qp_type == QpType::UC);
-        let own = self.qps[q].port.port;
-        if p.psn != self.qps[q].resp.epsn {
-            self.count_packets(own, port::OUT_OF_SEQUENCE, p);
-            self.abandon(q);
-        }
-        self.qps[q].resp.epsn = psn::add(p.psn, p.count);
-        if p.first {
-            self.abandon(q);
-        } else if self.qps[q].resp.op == IDLE {
-            return Outcome::Done;
-        }
-        let len = p.payload.len() as u32;
-        let result = match p.operation {
-            Operation::Send => self.take_send(q, p, len, env),
-            Operation::Write => self.take_write(q, p, len, env),
-            _ => Err(Refusal::Invalid),
-        };
-        let resp = &mut self.qps[q].resp;
-        match result {
-            Ok(()) => {
-                resp.packets += p.count as u64;
-                resp.bytes += p.wire_bytes(len);
-                if !resp.established.get() {
-                    self.established(q, env);
-                }
-            }
-            Err(Refusal::Operation) => self.to_error(q, env),
-            Err(Refusal::Unread) => {
-                resp.op = IDLE;
-                return Outcome::Unread;
-            }
-            Err(_) => {
-                resp.op = IDLE;
-                self.count(own, port::RX_NO_RECV);
-            }
-        }
-        Outcome::Done
-    }
-
-    /// UC: gives up the message under way; its receive WQE is kept for the next one.
-    fn abandon(&mut self, q: usize) {
-        self.qps[q].resp.op = IDLE;
     }
 }

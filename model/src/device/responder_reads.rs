@@ -4,8 +4,8 @@ use fpga_regs::Access;
 
 use super::keys::Range;
 use super::qp::{Resource, IDLE, RESOURCES};
+use super::refusal::Refusal;
 use super::requester::TRAIN_BYTES;
-use super::responder::Refusal;
 use super::Device;
 use crate::dma::{Atomic, Pieces};
 use crate::env::Env;

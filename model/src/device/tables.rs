@@ -96,7 +96,7 @@ pub struct Pd {
     pub users: u32,
 }
 
-/// What a key stands for.
+/// The kind of a key.
 pub mod key_kind {
     /// Free slot.
     pub const FREE: u8 = 0;

@@ -33,7 +33,7 @@ impl Timers {
         }
     }
 
-    /// How many there are. The table lies in memory that others can write over.
+    /// How many there are. The table is in memory that other processes can write.
     fn len(&self) -> usize {
         (self.count as usize).min(MAX_QPS)
     }
@@ -50,7 +50,7 @@ impl Timers {
         qps[q].req.armed = false.into();
     }
 
-    /// Takes the timer out that stands at `slot`; gives its QP.
+    /// Removes the timer at `slot`; returns its QP.
     fn remove(&mut self, slot: usize, qps: &mut [Qp]) -> usize {
         let (q, end) = (self.armed[slot] as usize % MAX_QPS, self.len() - 1);
         let last = self.armed[end];
@@ -92,7 +92,7 @@ impl Device {
         while i < self.timers.len() {
             let q = self.timers.armed[i] as usize % MAX_QPS;
             if self.qps[q].req.deadline <= now {
-                // The list has changed at `i`, and is shorter whatever stands in it.
+                // The list has changed at `i`, and is shorter whatever it contains.
                 let q = self.timers.remove(i, &mut self.qps);
                 self.timer_due(q, env);
             } else {
@@ -121,7 +121,7 @@ impl Device {
     }
 
     /// After the death of a process in the middle of a run: every list that is derived from the
-    /// QPs is made anew, and so is the work that was queued.
+    /// QPs is rebuilt, and so is the work that was queued.
     pub fn rebuild_timers(&mut self, env: &mut impl Env) {
         self.timers.count = 0;
         for q in self.tables.qp.range() {

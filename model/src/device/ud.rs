@@ -3,8 +3,9 @@
 use fpga_regs::regs::port;
 use fpga_regs::{CqeStatus, QpState, QpType, Syndrome};
 
+use super::gather::LocalError;
 use super::recv::RecvError;
-use super::requester::{LocalError, Step};
+use super::requester::Step;
 use super::wqe::Wqe;
 use super::{Device, Outcome};
 use crate::env::Env;
@@ -40,7 +41,7 @@ impl Device {
         let p = qp.packet(Operation::Send, qp.req.psn, env);
         p.dst = PortId::from_mac(av.dmac());
         p.dest_qpn = av.dest_qpn();
-        // A Q_Key with the high bit set in the WQE stands for the QP's own (IB spec 10.2.5).
+        // A Q_Key with the high bit set in the WQE means the QP's own (IB spec 10.2.5).
         p.qkey = if av.qkey() & 0x8000_0000 != 0 { qp.qkey } else { av.qkey() };
         p.sgid_index = av.sgid_index();
         p.traffic_class = av.traffic_class();

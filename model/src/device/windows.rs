@@ -2,7 +2,7 @@
 
 use fpga_regs::{Access, CqeStatus, Syndrome, WqeBind};
 
-use super::requester::LocalError;
+use super::gather::LocalError;
 use super::tables::key_kind;
 use super::Device;
 

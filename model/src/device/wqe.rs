@@ -1,4 +1,4 @@
-//! Fetching send WQEs: a WQE lies in 64-byte blocks of a ring and may wrap around its end.
+//! Fetching send WQEs: a WQE is in 64-byte blocks of a ring and may wrap around its end.
 
 use fpga_regs::{
     WqeAddress, WqeAtomic, WqeBind, WqeCtrl, WqeOpcode, WqeRemote, WqeSge, MAX_WQE_BLOCKS, WQE_BLOCK,
@@ -115,7 +115,7 @@ impl Wqe {
         Ok(WqeSge::from_bytes(&self.unit(self.data_unit(ud) + i, env)?))
     }
 
-    /// Where byte `offset` of the inline data lies in the ring, and how many follow contiguously.
+    /// Where byte `offset` of the inline data is in the ring, and how many follow contiguously.
     pub fn inline_at(&self, ud: bool, offset: u64) -> (Addr, u64) {
         let at = ((self.index as u64) << 6) + (self.data_unit(ud) as u64) * 16 + offset;
         let within = at & self.ring_mask;

@@ -102,7 +102,7 @@ impl Route {
         [self.own_at, self.peer_at]
     }
 
-    /// Of two queue pairs the lines that a message between them changes, and the one that its completion looks at.
+    /// The cache lines of two queue pairs that a message between them changes, and the one that its completion reads.
     pub(crate) fn lines([own, peer]: [u32; 2]) -> [u32; 3] {
         [own + offset_of!(Qp, req) as u32, peer + offset_of!(Qp, resp) as u32, own]
     }

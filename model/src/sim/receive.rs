@@ -4,7 +4,6 @@ use super::engine::Engine;
 use super::event::Event;
 use super::port::in_path;
 use super::trace::{Phase, Subject};
-use crate::device::Outcome;
 use crate::env::Env;
 use crate::packet::Packet;
 use crate::wire::Operation;
@@ -62,19 +61,9 @@ impl Engine<'_> {
     }
 
     pub(super) fn receive(&mut self, packet: &Packet) {
-        let cards = 0..self.world.count();
-        if cards.contains(&packet.dst.card) {
-            self.env.step.card = packet.dst.card;
-            let card = &mut self.world.cards[packet.dst.card as usize];
-            if let Outcome::Acknowledge { psn: ack, .. } = card.receive(packet, &mut self.env) {
-                card.send_plain_ack(packet, ack, &mut self.env);
-            }
-        } else if packet.dst == crate::packet::PortId::ALL {
-            for card in cards {
-                self.env.step.card = card;
-                // Datagrams: nothing is acknowledged.
-                let _ = self.world.cards[card as usize].receive(packet, &mut self.env);
-            }
+        for card in self.world.reached(packet) {
+            self.env.step.card = card;
+            self.world.deliver_to(card, packet, false, &mut self.env);
         }
     }
 

@@ -47,8 +47,8 @@ pub enum DropReason {
     /// The payload with its pad is not a multiple of four, or shorter than its pad.
     #[error("payload length does not fit the pad count")]
     Pad,
-    /// Payload behind an opcode that has none.
-    #[error("payload behind {0}")]
+    /// Payload after an opcode that has none.
+    #[error("payload after {0}")]
     UnexpectedPayload(BthOpcode),
 }
 

@@ -18,7 +18,7 @@ pub struct Ethernet {
     pub src: [u8; 6],
     /// Tag control information (priority, drop eligible, VLAN id), if tagged.
     pub vlan: Option<u16>,
-    /// EtherType of what follows, behind the tag.
+    /// EtherType of the payload, after the tag.
     pub ethertype: u16,
 }
 

@@ -25,7 +25,7 @@ pub enum Icrc {
     /// Computed when sent, verified when received: for all that leaves the machine.
     #[default]
     On,
-    /// Sent as zero, not looked at when received: for shared memory, where it would only cost.
+    /// Sent as zero, not checked when received: for shared memory, where it would only cost time.
     Off,
 }
 
@@ -182,7 +182,7 @@ pub fn begin(
     Ok(layout)
 }
 
-/// Writes pad and ICRC behind the payload and returns the frame's length. `out` is the buffer
+/// Writes pad and ICRC after the payload and returns the frame's length. `out` is the buffer
 /// that [`begin`] wrote to.
 #[inline]
 pub fn finish(layout: &Layout, icrc: Icrc, out: &mut [u8]) -> Result<usize, EncodeError> {
@@ -211,7 +211,7 @@ fn packet_icrc(ip: &[u8], rest: &[u8]) -> Option<u32> {
     Some(icrc::ipv6(ip.try_into().ok()?, udp, bth, rest))
 }
 
-/// Checks and reads a frame. Bytes behind the IP packet, Ethernet's padding, are ignored.
+/// Checks and reads a frame. Bytes after the IP packet, Ethernet's padding, are ignored.
 #[inline]
 pub fn decode(frame: &[u8]) -> Result<Frame<'_>, DropReason> {
     decode_with(frame, Icrc::On)

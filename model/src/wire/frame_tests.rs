@@ -50,7 +50,7 @@ fn packets() -> impl Strategy<Value = (Path, Headers, Vec<u8>)> {
 fn encoded(path: &Path, headers: &Headers, payload: &[u8]) -> Vec<u8> {
     let mut out = vec![0xee; payload.len() + MAX_OVERHEAD];
     let len = encode(path, headers, payload, &mut out).expect("encodes");
-    assert!(out[len..].iter().all(|&b| b == 0xee), "wrote behind the frame");
+    assert!(out[len..].iter().all(|&b| b == 0xee), "wrote past the frame");
     out.truncate(len);
     out
 }
@@ -129,7 +129,7 @@ proptest! {
         let _ = Headers::decode(&bytes);
     }
 
-    /// Damage that a random frame would hardly reach: mostly right headers, ICRC not looked at.
+    /// Damage that a random frame would hardly reach: mostly right headers, ICRC not checked.
     #[test]
     fn damaged_frames_never_panic(
         (path, headers, payload) in packets(),

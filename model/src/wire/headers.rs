@@ -3,7 +3,7 @@
 use super::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, DropReason, Ieth, ImmDt, Reth};
 
 /// BTH and extended headers. Which of them the packet has follows from `bth.opcode`; the others
-/// are zero after decoding and not looked at in encoding.
+/// are zero after decoding and ignored in encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Headers {
     /// Base header.

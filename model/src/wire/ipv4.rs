@@ -43,7 +43,7 @@ impl Ipv4 {
         self.tos & 3
     }
 
-    /// Writes the header of a packet with `payload` bytes (UDP header included) behind it.
+    /// Writes the header of a packet with `payload` bytes (UDP header included) after it.
     #[inline]
     pub fn encode(&self, payload: u16, out: &mut [u8; Self::BYTES]) {
         out[0] = 0x45;
@@ -60,7 +60,7 @@ impl Ipv4 {
         put16(out, 10, sum);
     }
 
-    /// Checks everything in the header and returns it with the number of bytes behind it.
+    /// Checks everything in the header and returns it with the number of bytes after it.
     #[inline]
     pub fn decode(b: &[u8; Self::BYTES]) -> Result<(Self, usize), DropReason> {
         if b[0] >> 4 != 4 {

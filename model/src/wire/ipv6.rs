@@ -35,7 +35,7 @@ impl Ipv6 {
         self.traffic_class & 3
     }
 
-    /// Writes the header of a packet with `payload` bytes (UDP header included) behind it.
+    /// Writes the header of a packet with `payload` bytes (UDP header included) after it.
     #[inline]
     pub fn encode(&self, payload: u16, out: &mut [u8; Self::BYTES]) {
         let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0x000f_ffff;
@@ -47,7 +47,7 @@ impl Ipv6 {
         put(out, 24, &self.dst);
     }
 
-    /// Checks the header and returns it with the number of bytes behind it.
+    /// Checks the header and returns it with the number of bytes after it.
     #[inline]
     pub fn decode(b: &[u8; Self::BYTES]) -> Result<(Self, usize), DropReason> {
         if b[0] >> 4 != 6 {

@@ -1,4 +1,4 @@
-//! All that stands before the BTH: where a packet comes from and goes to.
+//! All that precedes the BTH: where a packet comes from and goes to.
 
 use super::{Ipv4, Ipv6};
 
@@ -35,7 +35,7 @@ impl Default for Network {
 /// What an IPv4 address as a GID begins with.
 const V4_MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
-/// The IPv4 address that a GID of the form `::ffff:a.b.c.d` stands for.
+/// The IPv4 address that a GID of the form `::ffff:a.b.c.d` means.
 #[inline]
 pub fn gid_to_ipv4(gid: &[u8; 16]) -> Option<[u8; 4]> {
     let [prefix @ .., a, b, c, d] = gid;

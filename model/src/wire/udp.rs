@@ -7,7 +7,7 @@ pub const ROCE_PORT: u16 = 4791;
 
 /// UDP header.
 ///
-/// RoCEv2 is sent with checksum 0, on IPv6 too, and the checksum is not looked at on receipt:
+/// RoCEv2 is sent with checksum 0, on IPv6 too, and the checksum is not checked on receipt:
 /// the ICRC covers all that it would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Udp {

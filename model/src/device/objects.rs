@@ -1,0 +1,299 @@
+//! What the admin queue creates and destroys: protection domains, keys, event and completion queues, shared receive
+//! queues, multicast groups; and who owns them.
+
+use fpga_regs::{Access, AdminStatus, CqContext, EqContext, MrContext, MrMode, SrqContext, Syndrome};
+
+use super::modify::Refused;
+use super::tables::*;
+use super::Device;
+use crate::dma::Addr;
+use crate::env::Env;
+
+pub(super) fn refused<T>(status: AdminStatus, syndrome: Syndrome) -> Result<T, Refused> {
+    Err((status, syndrome))
+}
+
+impl Device {
+    pub(super) fn alloc_pd(&mut self, f: u16) -> Result<u32, Refused> {
+        let pds = &self.pds;
+        let pd = self
+            .tables
+            .pd
+            .take(1..MAX_PDS, |i| pds[i].used.get())
+            .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
+        self.pds[pd] = Pd { used: true.into(), function: f, users: 0 };
+        Ok(pd as u32)
+    }
+
+    pub(super) fn check_pd(&self, f: u16, pd: u32) -> Result<usize, Refused> {
+        owned(self.pds.get(pd as usize).map(|p| (p.used.get(), p.function)), f)?;
+        Ok(pd as usize)
+    }
+
+    pub(super) fn check_cq(&self, f: u16, cq: u32) -> Result<usize, Refused> {
+        owned(self.cqs.get(cq as usize).map(|c| (c.used.get(), c.function)), f)?;
+        Ok(cq as usize)
+    }
+
+    pub(super) fn check_srq(&self, f: u16, srq: u32) -> Result<usize, Refused> {
+        owned(self.srqs.get(srq as usize).map(|s| (s.used.get(), s.function)), f)?;
+        Ok(srq as usize)
+    }
+
+    pub(super) fn check_qp(&self, f: u16, qpn: u32) -> Result<usize, Refused> {
+        let q = self.find_qp(qpn).ok_or((AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT))?;
+        owned(Some((true, self.qps[q].function)), f)?;
+        Ok(q)
+    }
+
+    /// A free key slot with a new variant of its key.
+    pub(super) fn new_key(&mut self, f: u16, kind: u8, pd: u32) -> Result<usize, Refused> {
+        let keys = &self.keys;
+        let full = (AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
+        let k = self.tables.key.take(1..MAX_KEYS, |i| keys[i].kind != key_kind::FREE).ok_or(full)?;
+        let domain = self.functions[f as usize].domain;
+        let key = &mut self.keys[k];
+        let variant = (key.key as u8).wrapping_add(1);
+        *key = Key {
+            kind,
+            access: 0,
+            page_shift: 0,
+            mode: MrMode::DIRECT,
+            domain,
+            function: f,
+            key: (k as u32) << 8 | variant as u32,
+            pd,
+            va: 0,
+            length: 0,
+            iova: 0,
+            first_offset: 0,
+            window_offset: 0,
+            parent: 0,
+            bound: 0,
+            valid: false.into(),
+        };
+        self.pds[pd as usize].users += 1;
+        Ok(k)
+    }
+
+    pub(super) fn create_mr(&mut self, f: u16, m: &MrContext) -> Result<u32, Refused> {
+        let pd = self.check_pd(f, m.pd())?;
+        let access = m.access();
+        if access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC)
+            && !access.contains(Access::LOCAL_WRITE)
+        {
+            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_ACCESS);
+        }
+        let ends = m.va().checked_add(m.length()).is_some() && m.iova().checked_add(m.length()).is_some();
+        if m.length() > self.limits.max_mr_size() || !ends {
+            return refused(AdminStatus::LIMIT, Syndrome::BAD_SIZE);
+        }
+        match m.mode() {
+            MrMode::DIRECT => {}
+            MrMode::PAGE_LIST => {
+                let size_known =
+                    m.page_shift() < 64 && self.limits.page_size_cap() >> m.page_shift() & 1 == 1;
+                if !size_known || m.first_offset() as u64 >= 1 << m.page_shift() {
+                    return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
+                }
+            }
+            _ => return refused(AdminStatus::NOT_SUPPORTED, Syndrome::NONE),
+        }
+        let slip = if m.mode() == MrMode::DIRECT { self.dma_slip() } else { 0 };
+        let k = self.new_key(f, key_kind::MR, pd as u32)?;
+        let key = &mut self.keys[k];
+        key.access = access.0;
+        key.mode = m.mode();
+        key.page_shift = m.page_shift();
+        key.va = m.va();
+        key.length = m.length();
+        key.iova = m.iova().wrapping_add(slip);
+        key.first_offset = m.first_offset();
+        key.valid = true.into();
+        Ok(key.key)
+    }
+
+    pub(super) fn destroy_key(&mut self, f: u16, key: u32, kind: u8) -> Result<(), Refused> {
+        let k = (key >> 8) as usize;
+        let slot = self.keys.get(k).copied();
+        // A window's key changes with each bind: its owner may know an older variant.
+        let known = slot.is_some_and(|s| s.kind == kind && (s.key == key || kind == key_kind::MW2));
+        if !known {
+            return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
+        }
+        owned(slot.map(|s| (true, s.function)), f)?;
+        if kind == key_kind::MR && self.keys[k].bound != 0 {
+            return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
+        }
+        if kind == key_kind::MW2 {
+            self.unbind(k);
+        }
+        self.keys[k].kind = key_kind::FREE;
+        self.keys[k].valid = false.into();
+        let pd = self.keys[k].pd;
+        self.pds[pd as usize].users -= 1;
+        Ok(())
+    }
+
+    pub(super) fn create_eq(&mut self, f: u16, e: &EqContext) -> Result<u32, Refused> {
+        if e.log_size() > 16 {
+            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
+        }
+        if e.vector() as usize >= EQS {
+            return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE);
+        }
+        let eqs = &mut self.functions[f as usize].eqs;
+        let Some(n) = eqs.iter().position(|eq| !eq.used.get()) else {
+            return refused(AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
+        };
+        eqs[n] = Eq {
+            used: true.into(),
+            vector: e.vector(),
+            mask: (1 << e.log_size()) - 1,
+            pi: 0,
+            ci: 0,
+            ring: e.ring_iova(),
+        };
+        Ok(n as u32)
+    }
+
+    pub(super) fn create_cq(&mut self, f: u16, c: &CqContext) -> Result<u32, Refused> {
+        if c.log_size() > 22 || 1u32 << c.log_size() > self.limits.max_cqe().next_power_of_two() {
+            return refused(AdminStatus::LIMIT, Syndrome::BAD_SIZE);
+        }
+        let eq = c.vector();
+        if eq as usize >= EQS || !self.functions[f as usize].eqs[eq as usize].used.get() {
+            return refused(AdminStatus::BAD_PARAM, Syndrome::NO_OBJECT);
+        }
+        let first = self.first_cqe(1 << c.log_size());
+        let cqs = &self.cqs;
+        let n = self
+            .tables
+            .cq
+            .take(1..MAX_CQS, |i| cqs[i].used.get())
+            .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
+        self.cqs[n] = Cq {
+            ring: Addr { iova: c.ring_iova(), domain: self.functions[f as usize].domain },
+            mask: (1 << c.log_size()) - 1,
+            pi: first,
+            told: first,
+            ci: first,
+            ci_iova: c.ci_iova(),
+            used: true.into(),
+            armed: 0,
+            held: 0,
+            arming: 0,
+            overrun: false.into(),
+            special: c.stamped().into(),
+            failed: false.into(),
+            eq,
+            function: f,
+            users: 0,
+        };
+        Ok(n as u32)
+    }
+
+    /// Moves the CQEs that were not consumed to the new ring. The running indices go on; the driver
+    /// holds its side of the CQ meanwhile, so the consumer index record is exact.
+    pub(super) fn resize_cq(&mut self, n: usize, c: &CqContext, env: &mut impl Env) -> Result<(), Refused> {
+        if c.log_size() > 22 || 1u32 << c.log_size() > self.limits.max_cqe().next_power_of_two() {
+            return refused(AdminStatus::LIMIT, Syndrome::BAD_SIZE);
+        }
+        let fault = (AdminStatus::DMA_ERROR, Syndrome::BAD_IOVA);
+        let cq = self.cqs[n];
+        env.settle(cq.ring, (u64::from(cq.mask) + 1) << 6);
+        let mut record = [0u8; 4];
+        env.read(Addr { iova: cq.ci_iova, domain: cq.ring.domain }, &mut record).map_err(|_| fault)?;
+        let ci = u32::from_le_bytes(record);
+        let left = cq.pi.wrapping_sub(ci);
+        let mask = (1u32 << c.log_size()) - 1;
+        if left > mask + 1 || left > cq.mask + 1 {
+            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
+        }
+        let ring = Addr { iova: c.ring_iova(), domain: cq.ring.domain };
+        for i in 0..left {
+            let index = ci.wrapping_add(i);
+            let mut bytes = [0u8; 64];
+            env.read(cq.ring.add(((index & cq.mask) as u64) << 6), &mut bytes).map_err(|_| fault)?;
+            let mut cqe = fpga_regs::Cqe::from_bytes(&bytes);
+            cqe.set_phase(index & (mask + 1) == 0);
+            env.publish(ring.add(((index & mask) as u64) << 6), cqe.words()).map_err(|_| fault)?;
+        }
+        let cq = &mut self.cqs[n];
+        cq.ring = ring;
+        cq.mask = mask;
+        cq.ci = ci;
+        cq.ci_iova = c.ci_iova();
+        Ok(())
+    }
+
+    pub(super) fn create_srq(&mut self, f: u16, s: &SrqContext, env: &mut impl Env) -> Result<u32, Refused> {
+        let pd = self.check_pd(f, s.pd())?;
+        if s.log_size() > 16 || !(4..=10).contains(&s.stride_log()) {
+            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
+        }
+        let srqs = &self.srqs;
+        let n = self
+            .tables
+            .srq
+            .take(1..MAX_SRQS, |i| srqs[i].used.get())
+            .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
+        self.srqs[n] = Srq {
+            used: true.into(),
+            stride_log: s.stride_log(),
+            max_sge: s.max_sge(),
+            domain: self.functions[f as usize].domain,
+            function: f,
+            pd: pd as u32,
+            mask: (1 << s.log_size()) - 1,
+            ci: 0,
+            limit: s.limit(),
+            users: 0,
+            ring: s.ring_iova(),
+        };
+        self.pds[pd].users += 1;
+        env.bells(self.id).reset_srq(n as usize, Some(f));
+        Ok(n as u32)
+    }
+
+    pub(super) fn join_group(&mut self, q: usize, gid: [u8; 16]) -> Result<(), Refused> {
+        if self.qps[q].qp_type != fpga_regs::QpType::UD {
+            return refused(AdminStatus::BAD_PARAM, Syndrome::NONE);
+        }
+        let found = self.mcast.iter().position(|g| g.count != 0 && g.gid == gid);
+        let Some(slot) = found.or_else(|| self.mcast.iter().position(|g| g.count == 0)) else {
+            return refused(AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
+        };
+        let group = &mut self.mcast[slot];
+        group.gid = gid;
+        let n = group.count as usize;
+        if group.qps[..n].contains(&(q as u16)) {
+            return Ok(());
+        }
+        if n == MAX_MCAST_QPS {
+            return refused(AdminStatus::LIMIT, Syndrome::TABLE_FULL);
+        }
+        group.qps[n] = q as u16;
+        group.count += 1;
+        Ok(())
+    }
+
+    /// Whether the QP was in the group.
+    pub(super) fn leave_group(&mut self, slot: usize, q: u16) -> bool {
+        let group = &mut self.mcast[slot];
+        let n = group.count as usize;
+        let Some(i) = group.qps[..n].iter().position(|&x| x == q) else { return false };
+        group.qps[i] = group.qps[n - 1];
+        group.count -= 1;
+        true
+    }
+}
+
+/// An object that exists and belongs to the function.
+fn owned(object: Option<(bool, u16)>, f: u16) -> Result<(), Refused> {
+    match object {
+        Some((true, owner)) if owner == f => Ok(()),
+        Some((true, _)) => refused(AdminStatus::NOT_FOUND, Syndrome::NOT_OWNER),
+        _ => refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT),
+    }
+}

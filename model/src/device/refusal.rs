@@ -1,0 +1,97 @@
+//! Why a request is refused, and what the responder does then.
+
+use fpga_regs::regs::port;
+use fpga_regs::{CqeStatus, EventKind, Syndrome};
+
+use super::recv::RecvError;
+use super::Device;
+use crate::env::Env;
+use crate::packet::Packet;
+use crate::wire::{self, Extra, NakCode, Operation, RnrTimer, Transport};
+
+/// Why a request is refused.
+pub(super) enum Refusal {
+    /// No receive WQE.
+    NotReady,
+    /// NAK invalid request.
+    Invalid,
+    /// NAK invalid request: the receive WQE is too short, and its completion says so.
+    TooLong,
+    /// NAK remote access error.
+    Access,
+    /// NAK remote access error: no key to invalidate, and the receive WQE's completion says so.
+    NoKey,
+    /// NAK remote operational error: the responder's own memory failed.
+    Operation,
+    /// None: the requester's memory failed, and what it says is lost.
+    Unread,
+}
+
+impl Device {
+    #[cold]
+    pub(super) fn refuse(&mut self, q: usize, refusal: Refusal, p: &Packet, env: &mut impl Env) {
+        let own = self.qps[q].port.port;
+        match refusal {
+            Refusal::NotReady => {
+                self.count(own, port::RNR_NAK);
+                let code = self.qps[q].attributes.min_rnr_timer();
+                self.send_ack(q, wire::Syndrome::rnr(RnrTimer(code)), p.psn, env);
+                // What follows it will be sent again, and is not missed.
+                self.qps[q].resp.nak_sent = true.into();
+            }
+            Refusal::Invalid | Refusal::TooLong => {
+                self.count(own, port::INVALID_NAK);
+                self.send_ack(q, wire::Syndrome::nak(NakCode::INVALID_REQUEST), p.psn, env);
+            }
+            Refusal::Access | Refusal::NoKey => {
+                self.count(own, port::ACCESS_NAK);
+                self.send_ack(q, wire::Syndrome::nak(NakCode::REMOTE_ACCESS_ERROR), p.psn, env);
+            }
+            // The process is gone, and its queue pairs are about to be destroyed: no answer.
+            Refusal::Operation if !env.exists(self.qps[q].domain) => return,
+            Refusal::Operation => {
+                self.count(own, port::OPERATION_NAK);
+                self.send_ack(q, wire::Syndrome::nak(NakCode::REMOTE_OPERATIONAL_ERROR), p.psn, env);
+            }
+            Refusal::Unread => {}
+        }
+        // An event is for what no completion of this side reports (IB spec 11.6.3).
+        match refusal {
+            Refusal::NotReady | Refusal::Unread => {}
+            Refusal::Invalid => self.responder_error(q, EventKind::QP_REQ_ERR, env),
+            Refusal::Access => self.responder_error(q, EventKind::QP_ACCESS_ERR, env),
+            Refusal::TooLong | Refusal::NoKey | Refusal::Operation => self.to_error(q, env),
+        }
+    }
+
+    /// The receive WQE cannot take the message: it completes in error, the request is refused.
+    pub(super) fn recv_failed(
+        &mut self,
+        q: usize,
+        error: RecvError,
+        p: &Packet,
+        env: &mut impl Env,
+    ) -> Refusal {
+        let (status, syndrome, refusal) = match error {
+            RecvError::Protection(syndrome) => (CqeStatus::LOC_PROT_ERR, syndrome, Refusal::Operation),
+            // The receive WQE waits for the message to be sent again.
+            RecvError::Unread => return Refusal::Unread,
+            // UC sends no NAK, but a receive queue with a failed WQE is in error.
+            _ if p.transport == Transport::UC => {
+                (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::Operation)
+            }
+            _ => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT, Refusal::TooLong),
+        };
+        let mut quiet = *p;
+        quiet.extra = Extra::None;
+        self.complete_recv(q, status, syndrome, false, 0, &quiet, env);
+        refusal
+    }
+
+    #[inline]
+    pub(super) fn send_ack(&mut self, q: usize, syndrome: wire::Syndrome, psn: u32, env: &mut impl Env) {
+        let qp = &mut self.qps[q];
+        qp.count_ack();
+        qp.reply(Operation::Acknowledge, psn, env).syndrome = syndrome;
+    }
+}
