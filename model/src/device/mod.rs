@@ -1,10 +1,25 @@
 //! The card core: everything that the card holds and does, as one struct laid out as memory.
 //!
 //! [`Device`] has fixed capacity, indices instead of pointers, no heap, and zero bytes are its
-//! initial state; so it lives as well in a shared segment as on a heap or in a file. It owns no
+//! initial state, so it can be in a shared segment, on a heap or in a file. It owns no
 //! thread, clock or socket: inputs are register accesses ([`Device::bar_write`]), packets
 //! ([`Device::receive`]), send queue runs ([`Device::run_send`]) and timers
 //! ([`Device::run_timers`]); outputs are calls on [`Env`](crate::env::Env).
+//!
+//! | file | one idea |
+//! |---|---|
+//! | `registers`, `functions` | BAR0 of each function; attach, reset, detach |
+//! | `admin`, `objects`, `modify` | the admin queue: commands; objects that it creates; states of a QP |
+//! | `tables`, `qp` | the objects as the card holds them |
+//! | `keys`, `windows` | memory keys: rights, bounds, translation; memory windows |
+//! | `wqe`, `gather` | fetching send WQEs; their local buffers |
+//! | `requester`, `progress` | executing send WQEs; how far a QP has sent, and the way back |
+//! | `requester_ack`, `complete`, `timers` | answers, what they complete, time-outs and retries |
+//! | `responder`, `responder_reads`, `refusal` | requests of the connected peer, and why they are refused |
+//! | `uc`, `ud` | unreliable requests; datagrams and multicast |
+//! | `recv` | receive WQEs and SRQs |
+//! | `cq`, `error` | completions and events; the error state and flushing |
+//! | `defect`, `recovery` | cards with a defect; repair after the death of a process |
 
 mod admin;
 mod complete;

@@ -4,6 +4,15 @@
 //! and whose `encode` fills one, so a length is checked once, where the array is cut off the
 //! frame. Field names are those of the InfiniBand specification, volume 1, chapter 9 (annex
 //! A17 for RoCEv2). Reserved bits are sent as zero and ignored on receipt.
+//!
+//! | file | one idea |
+//! |---|---|
+//! | [`frame`], [`headers`], [`path`] | a whole frame; its transport headers; its Ethernet and IP addresses |
+//! | [`ethernet`], [`ipv4`], [`ipv6`], [`udp`] | the headers of the network |
+//! | [`bth`], [`deth`], [`reth`], [`atomic`], [`aeth`], [`immdt`], [`ieth`] | the headers of the transport |
+//! | [`icrc`] | the check sum |
+//! | [`opcode`], [`operation`], [`syndrome`], [`psn`] | what the fields mean |
+//! | `drop_reason`, `bytes` | why a frame is dropped; big-endian fields |
 
 pub mod aeth;
 pub mod atomic;
