@@ -2,14 +2,11 @@
 //!
 //! DMA writes and interrupts happen at once. What an operation gives the card to do becomes part of the simulation.
 
-use std::sync::atomic::Ordering;
-
 use super::env::SimEnv;
 use crate::cells::{Bells, Interrupts};
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
 use crate::env::Env;
 use crate::packet::{Packet, Payload};
-use crate::segment::futex_wake;
 
 /// See the module.
 pub(crate) struct ControlEnv<'e, 'a> {
@@ -87,8 +84,6 @@ impl<'a> Env for ControlEnv<'_, 'a> {
     }
 
     fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
-        let word = &self.interrupts[card as usize][function as usize][vector as usize];
-        word.fetch_add(1, Ordering::Release);
-        futex_wake(word, u32::MAX >> 1);
+        self.env.sim.interrupt(self.interrupts, (card, function, vector));
     }
 }

@@ -2,8 +2,9 @@
 
 use super::env::SimEnv;
 use super::event::Event;
-use super::programs::actors::State;
-use super::state::{place, seen_by, FOREVER};
+use super::programs::actors::{Actor, State};
+use super::state::{place, seen_by, Sim, FOREVER};
+use crate::cells::Interrupts;
 use crate::link::LinkArea;
 use crate::segment::futex_wake;
 use crate::world::World;
@@ -15,7 +16,7 @@ pub struct Engine<'a> {
     pub(crate) world: &'a mut World,
     pub(crate) env: SimEnv<'a>,
     /// Raised interrupts go here.
-    pub(crate) interrupts: &'a crate::cells::Interrupts,
+    pub(crate) interrupts: &'a Interrupts,
     /// How packets travel.
     pub(crate) link: &'a LinkArea,
 }
@@ -168,7 +169,9 @@ impl Engine<'_> {
             Event::Message { card, function, vector, member, raised, subject } => {
                 self.env.write_message(card, (function, vector, member), raised, &subject);
             }
-            Event::Interrupt { card, function, vector, .. } => self.interrupt(card, function, vector),
+            Event::Interrupt { card, function, vector, .. } => {
+                self.env.sim.interrupt(self.interrupts, (card, function, vector));
+            }
             Event::Held { card, cqn, arming } => {
                 self.env.step.card = card;
                 self.world.cards[card as usize].held_event(cqn, arming, &mut self.env);
@@ -180,21 +183,6 @@ impl Engine<'_> {
         }
     }
 
-    fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
-        let sim = &mut *self.env.sim;
-        let at = sim.now + sim.profile.host.wake_ps;
-        sim.interrupt_at[card as usize][function as usize] = at;
-        let waited = (u32::from(card) << 16 | u32::from(function)) + 1;
-        if let Some(a) =
-            sim.actors.used_mut().iter_mut().find(|a| a.state == State::Blocked && a.interrupt == waited)
-        {
-            a.release(at);
-        }
-        let word = &self.interrupts[card as usize][function as usize][vector as usize];
-        word.fetch_add(1, Ordering::Release);
-        futex_wake(word, u32::MAX >> 1);
-    }
-
     /// The deadline of an actor that waits in the kernel.
     fn wake(&mut self, actor: u16, serial: u32) {
         let now = self.env.sim.now;
@@ -204,5 +192,21 @@ impl Engine<'_> {
         }
         a.release(now);
         super::programs::signal::send(a.pid, a.tid, WAKE_SIGNAL);
+    }
+}
+
+impl Sim {
+    /// An interrupt reaches the processor now: the thread that waits for it continues, whenever the machine wakes it.
+    pub fn interrupt(&mut self, interrupts: &Interrupts, (card, function, vector): (u8, u16, u8)) {
+        let at = self.now + self.profile.host.wake_ps;
+        self.interrupt_at[card as usize][function as usize] = at;
+        let waited = (u32::from(card) << 16 | u32::from(function)) + 1;
+        let waits = |a: &&mut Actor| a.state == State::Blocked && a.interrupt == waited;
+        if let Some(a) = self.actors.used_mut().iter_mut().find(waits) {
+            a.release(at);
+        }
+        let word = &interrupts[card as usize][function as usize][vector as usize];
+        word.fetch_add(1, Ordering::Release);
+        futex_wake(word, u32::MAX >> 1);
     }
 }
