@@ -50,6 +50,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *m
     // SAFETY: the program headers of a loaded library stay mapped.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let base = info.dlpi_addr as usize;
+    #[allow(clippy::reversed_empty_ranges)] // Each segment widens it.
     let mut library = Library { base, addresses: usize::MAX..0, ..Library::default() };
     for header in headers {
         let start = base + header.p_vaddr as usize;
