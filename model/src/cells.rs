@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::device::tables::{EQS, MAX_FUNCTIONS, MAX_QPS, MAX_SRQS};
+use crate::packet::MAX_CARDS;
 use crate::plain::{plain, Plain};
 use crate::segment::futex_wake;
-use crate::world::MAX_CARDS;
 
 /// Interrupt words by card, function and vector: each raise adds one and wakes the threads that wait for it.
 pub(crate) type Interrupts = [[[AtomicU32; EQS]; MAX_FUNCTIONS]; MAX_CARDS];

@@ -51,6 +51,9 @@ impl Payload {
 /// Ports of a card.
 pub const PORTS: usize = 2;
 
+/// Most cards of a segment.
+pub const MAX_CARDS: usize = 16;
+
 /// A card's port on the segment's wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(C)]

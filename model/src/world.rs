@@ -8,8 +8,7 @@ use crate::packet::{Packet, PortId};
 use crate::plain::plain;
 use crate::wire::psn;
 
-/// Most cards of a segment.
-pub const MAX_CARDS: usize = 16;
+pub use crate::packet::MAX_CARDS;
 
 /// The cards of a segment. Zero bytes are a world without cards.
 #[repr(C)]

@@ -66,8 +66,8 @@ fn verdict(
         return Some(format!("{}, against the specification: {error}", mode.name));
     }
     let (other, expected) = first?;
-    for side in 0..2 {
-        if let Some(difference) = difference(&expected.scripts[n][side], &logs[side]) {
+    for (side, log) in logs.iter().enumerate() {
+        if let Some(difference) = difference(&expected.scripts[n][side], log) {
             return Some(format!("side {side}, {} and {}:\n{difference}", other.name, mode.name));
         }
     }

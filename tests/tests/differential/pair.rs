@@ -156,7 +156,7 @@ impl Pair {
         let anew = sqe.is_none() && random.percent(20);
         let mut unit = Unit::default();
         let mut refused = [0; 2];
-        for side in 0..2 {
+        for (side, refused) in refused.iter_mut().enumerate() {
             if anew {
                 unit.before.extend([format!("X {side} {}", self.index), self.create(side)]);
             } else if sqe != Some(side) {
@@ -171,7 +171,7 @@ impl Pair {
                 unit.then.push(self.line('M', side, &format!("{RTS} -1")));
             } else {
                 let walk = random.percent(30);
-                refused[side] = self.walk(side, walk, &mut unit, random);
+                *refused = self.walk(side, walk, &mut unit, random);
             }
         }
         self.window = [0; 2];

@@ -128,9 +128,8 @@ impl Crate {
             {
                 let words: String = attribute.iter().map(TokenTree::to_string).collect();
                 test |= words.starts_with("cfg(test)") || words.starts_with("cfg(all(test");
-                if words.starts_with("path=") {
-                    elsewhere = Some(words["path=".len()..].trim_matches('"').to_owned());
-                }
+                let path = words.strip_prefix("path=");
+                elsewhere = path.map(|path| path.trim_matches('"').to_owned()).or(elsewhere);
                 at += 2;
                 continue;
             }
