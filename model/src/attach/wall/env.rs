@@ -58,6 +58,7 @@ impl Scratch {
     #[cold]
     pub fn forget(&mut self) {
         self.queue = WorkQueue::default();
+        self.tap = Tap::default();
         self.watched.clear();
     }
 }
@@ -91,12 +92,6 @@ impl<'a> Wall<'a> {
         Wall { guard, net, scratch, routes, linked, kept: [None; 2] }
     }
 
-    /// Packets are to be handed to [`carry`](Self::carry).
-    #[inline]
-    pub fn linked(&self) -> bool {
-        self.linked
-    }
-
     /// Runs a send queue: as far as possible on the express lane, where no frame is observed.
     #[inline(always)]
     pub fn run_send(&mut self, world: &mut World, card: u8, qp: u16) {
@@ -106,30 +101,36 @@ impl<'a> Wall<'a> {
         }
     }
 
-    /// Carries a packet over the wire of frames.
-    #[cold]
+    /// Carries a packet to its port: as the value that it is, or as frames.
+    #[inline(always)]
     pub fn carry(&mut self, world: &mut World, p: &Packet) {
+        match self.linked {
+            false => world.deliver(p, true, self),
+            true => self.carry_frames(world, p),
+        }
+    }
+
+    #[cold]
+    fn carry_frames(&mut self, world: &mut World, p: &Packet) {
         self.with_tap(|tap, area, env| tap.carry(area, world, p, env));
     }
 
-    /// Delivers a frame that the wire holds back, if there is one.
-    #[cold]
+    /// Delivers a frame that is held back, if there is one.
+    #[inline]
     pub fn release(&mut self, world: &mut World) -> bool {
-        self.with_tap(|tap, area, env| tap.release(area, world, env))
-    }
-
-    /// The end of a run over the wire of frames.
-    #[cold]
-    pub fn end_link(&mut self) {
-        self.with_tap(|tap, area, _| tap.end_run(area));
+        self.linked && self.with_tap(|tap, area, env| tap.release(area, world, env))
     }
 
     /// The end of a run.
     #[inline]
     pub fn end(&mut self) {
+        if self.linked {
+            self.with_tap(|tap, area, _| tap.end_run(area));
+        }
         self.scratch.end();
     }
 
+    #[cold]
     fn with_tap<R>(&mut self, work: impl FnOnce(&mut Tap, &LinkArea, &mut Self) -> R) -> R {
         let net = self.net;
         let mut tap = std::mem::take(&mut self.scratch.tap);
@@ -138,10 +139,10 @@ impl<'a> Wall<'a> {
         result
     }
 
-    /// Whether there may be work, in the queue or held back by the wire of frames.
+    /// Whether there is work.
     #[inline]
     pub fn has_work(&self) -> bool {
-        self.linked || !self.scratch.queue.is_empty()
+        !self.scratch.queue.is_empty()
     }
 
     /// Whether a QP sent something that may wait for an answer.

@@ -167,9 +167,6 @@ impl<S: Borrow<Segment>> Runner<S> {
         while let Some((card, qp)) = env.watched() {
             world.cards[card as usize].arm_if_waiting(qp as usize, &mut env);
         }
-        if env.linked() {
-            env.end_link();
-        }
         env.end();
         self.segment().journal().store(0, Ordering::Relaxed);
         result
@@ -187,11 +184,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                     Work::Packet(p) => {
                         self.segment().write_journal(journal::pair(p.dst.card, p.dest_qpn));
                         env.forget_routes();
-                        if env.linked() {
-                            env.carry(world, p);
-                        } else {
-                            world.deliver(p, true, env);
-                        }
+                        env.carry(world, p);
                         if p.transport != Transport::RC {
                             self.segment().write_journal(journal::one(p.src.card, p.src_qpn));
                             world.left(p, env);
@@ -214,7 +207,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                     }
                 }
             }
-            if !env.linked() || !env.release(world) {
+            if !env.release(world) {
                 break;
             }
         }
