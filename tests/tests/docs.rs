@@ -144,8 +144,14 @@ fn what_the_guide_names_is_there() {
             |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !word.is_empty();
         for name in answer.split('`').skip(1).step_by(2).filter(is_name) {
             named += 1;
-            // A function, or an open set of values as `fpga-regs` declares it.
-            let forms = [format!("fn {name}("), format!("fn {name}<"), format!("    {name}: u8 {{")];
+            // A function, a type, a trait, or an open set of values as `fpga-regs` declares it.
+            let forms = [
+                format!("fn {name}("),
+                format!("fn {name}<"),
+                format!("struct {name}<"),
+                format!("trait {name} {{"),
+                format!("    {name}: u8 {{"),
+            ];
             let defines = |source: &String| forms.iter().any(|form| source.contains(form));
             assert!(sources.iter().any(defines), "`{name}` is in none of the files of the row\n{row}");
         }
