@@ -1,6 +1,6 @@
 //! Waiting for other threads: conditions, semaphores, locks, joins.
 //!
-//! The timeline is told that the thread waits. A time-out is virtual: the real wait goes on in
+//! The timeline is told that the thread waits. A time-out is virtual: the real wait continues in
 //! slices until the clock of the process has reached it.
 #![allow(unsafe_code)]
 

@@ -50,21 +50,19 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *m
     // SAFETY: the program headers of a loaded library stay mapped.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let base = info.dlpi_addr as usize;
-    #[allow(clippy::reversed_empty_ranges)] // Each segment widens it.
-    let mut library = Library { base, addresses: usize::MAX..0, ..Library::default() };
+    let mut library = Library { base, ..Library::default() };
+    let (mut first, mut end) = (usize::MAX, 0);
     for header in headers {
         let start = base + header.p_vaddr as usize;
         let range = start..start + header.p_memsz as usize;
         match header.p_type {
-            libc::PT_LOAD => {
-                let all = &library.addresses;
-                library.addresses = all.start.min(range.start)..all.end.max(range.end);
-            }
+            libc::PT_LOAD => (first, end) = (first.min(range.start), end.max(range.end)),
             libc::PT_DYNAMIC => library.dynamic = range.start,
             libc::PT_GNU_RELRO => library.relro = range,
             _ => {}
         }
     }
+    library.addresses = first..end;
     let found = library.addresses.contains(&search.inside);
     if found {
         search.found = Some(library);

@@ -19,7 +19,7 @@ use contract::imports::Library;
 /// Makes a completion channel for the context of a registration and returns its descriptor.
 pub type MakeChannel = fn(context: usize) -> Result<RawFd, c_int>;
 
-/// The command descriptors of open contexts: descriptor, what to call, with what.
+/// The command descriptors of open contexts, each with a function and its argument.
 static OURS: Mutex<Vec<(RawFd, MakeChannel, usize)>> = Mutex::new(Vec::new());
 
 /// From now on a CREATE_COMP_CHANNEL written to `cmd_fd` is answered by `make(context)`.

@@ -60,7 +60,7 @@ pub struct CompareArgs {
     pub tolerance: f64,
 }
 
-/// A cell and what came of it.
+/// A run and its result.
 pub struct Done {
     /// What was run.
     pub cell: Cell,

@@ -1,5 +1,5 @@
 //! Checks of the machine: shared memory, huge pages, limits, VFIO, and what
-//! killed processes left behind.
+//! killed processes have left.
 #![allow(unsafe_code)]
 
 use std::fs;

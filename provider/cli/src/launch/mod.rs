@@ -6,7 +6,7 @@
 //! | [`up`] | the whole container |
 //! | [`tree`], [`sysfs`] | the files under `/sys/class` that libibverbs and other programs read |
 //! | [`slots`] | the same for cards in PCI slots |
-//! | [`mounts`], [`namespace`] | how a program comes to see these files |
+//! | [`mounts`], [`namespace`] | how a program sees these files |
 //! | [`fallback`] | without namespaces: by environment variables |
 //! | [`seccomp`] | sockets that would ask the kernel's RDMA subsystem |
 //! | [`part_id`] | which card programs take it for |

@@ -75,8 +75,8 @@ pub fn write_card(dir: &Path, name: &str, kind: &str, guid: &[u8], version: u64)
     Ok(())
 }
 
-/// Writes what a port says of itself. Counters stay at 0: plain files cannot count, `ibv_query_port` and
-/// `verbena top` do.
+/// Writes what a port says of itself. Counters stay at 0, since plain files cannot count; `verbena top` shows the
+/// card's.
 pub fn write_port(dir: &Path, port: &SlotPort) -> Result<()> {
     let (state, phys) = match port.up {
         true => ("4: ACTIVE", "5: LinkUp"),

@@ -13,7 +13,7 @@ use crate::perftest::side::Side;
 use crate::perftest::signals;
 
 const TICK: Duration = Duration::from_millis(200);
-/// From the end of its output to its own end: it ends two programs and a net meanwhile.
+/// From the end of its output to its own end, while it ends two programs and a net.
 const PARTING_TIME: Duration = Duration::from_secs(30);
 
 /// One run.

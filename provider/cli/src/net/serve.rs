@@ -80,7 +80,7 @@ fn listen(path: &Path) -> Result<UnixListener> {
     listener.with_context(|| format!("listening at {} (a path has at most 107 bytes)", path.display()))
 }
 
-/// A server that was killed leaves its socket behind.
+/// A killed server leaves its socket.
 fn remove_stale(path: &Path) -> Result<()> {
     let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !meta.file_type().is_socket() {

@@ -48,7 +48,7 @@ fn size(out: &mut String, bytes: u32, messages: &[Message], reported: &dyn Fn(Fi
     if let Some(latency) = latency(messages, pattern) {
         let how = match pattern {
             Pattern::PingPong => "Half the round trip: the mean of both directions, each from a post to the other program's \
-                next post.\nACK, CQE and poll of the sender lie beside this way and do not count; `program` is what the\n\
+                next post.\nACK, CQE and poll of the sender are not on this path and do not count; `program` is what the\n\
                 other program takes from seeing the message to its post.",
             _ => "The whole round trip: from a post to the same program's next post; `program` is what it takes\n\
                 between poll and post.",

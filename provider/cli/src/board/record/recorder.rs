@@ -1,4 +1,4 @@
-//! A card that does nothing but note what is done with another one, and what that one does.
+//! A card that passes everything to another one, and records it.
 
 use std::collections::HashMap;
 use std::fs::File;
