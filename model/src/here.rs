@@ -3,7 +3,7 @@
 
 /// The address, in this process, of memory that is mapped for DMA.
 ///
-/// It was found in the DMA maps and is good only as long as they stay as they were; hence the contracts below.
+/// It comes from the DMA maps and is valid only until they change; hence the contracts below.
 #[derive(Clone, Copy, Debug)]
 pub struct Here(*mut u8);
 
@@ -28,7 +28,7 @@ impl Here {
     /// `N` words from here on are mapped.
     #[inline(always)]
     pub unsafe fn words<const N: usize>(self) -> [u64; N] {
-        // Word by word: a wider load of what a driver has just stored would wait for the stores.
+        // Word by word: a wider load of words that a driver has just stored would wait for the stores.
         let mut words = [0; N];
         for (i, word) in words.iter_mut().enumerate() {
             // SAFETY: as the caller promises.
@@ -59,13 +59,15 @@ impl Here {
         }
     }
 
-    /// Memory that will be written soon: only a hint.
+    /// A hint that this memory will be written soon. As an instruction: on the x86-64 baseline `_mm_prefetch` becomes a
+    /// prefetch for reading, and a line in another core's cache would travel twice.
     #[inline(always)]
     pub fn prefetch_for_write(self) {
-        driver::prefetch_for_write(self.0);
+        // SAFETY: a prefetch has no effects, whatever the address.
+        unsafe { core::arch::asm!("prefetchw [{}]", in(reg) self.0, options(nostack, preserves_flags)) };
     }
 
-    /// Memory that will be read soon: only a hint.
+    /// A hint that this memory will be read soon.
     #[inline(always)]
     pub fn prefetch(self) {
         // SAFETY: a prefetch has no effects, whatever the address.

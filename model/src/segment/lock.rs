@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::extents::Extents;
 use super::robust::{Held, Refused, Taken};
 use super::Segment;
+use crate::here::Here;
 
 /// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +47,7 @@ impl Segment {
     /// Fetches the line of the lock, which will soon be taken, while the caller does something else.
     #[inline]
     pub fn expect_lock(&self) {
-        driver::prefetch_for_write((&raw const self.control().lock).cast());
+        Here::new((&raw const self.control().lock).cast_mut().cast()).prefetch_for_write();
     }
 
     /// Takes the lock if it is free. Never waits; `None` also in a forked child.

@@ -5,14 +5,13 @@ use std::borrow::Borrow;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 
-use driver::prefetch_for_write;
-
 use super::env::Wall;
 use super::handoff;
 use super::runner::Runner;
 use crate::cells::QpBells;
 use crate::device::tables::MAX_QPS;
 use crate::express::{send, End, Lane};
+use crate::here::Here;
 use crate::segment::Segment;
 use crate::world::{World, MAX_CARDS};
 
@@ -21,7 +20,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// is in the cache.
     #[inline(always)]
     pub fn expect_posts(&self, card: u8, qp: u16) {
-        prefetch_for_write(std::ptr::from_ref(self.bells(card, qp)).cast());
+        Here::new(std::ptr::from_ref(self.bells(card, qp)).cast_mut().cast()).prefetch_for_write();
         self.routes.prefetch(card, qp, self.net().world.get());
     }
 
