@@ -13,7 +13,7 @@ mod limits;
 mod pin;
 mod programs;
 
-use programs::{cma, last_row, pair, perftest, reader, ucx};
+use programs::{cma, last_row, pair, perftest, reader, ucx, UNPRIVILEGED};
 
 /// Tries per figure; their median counts, as it does for the limits.
 const TRIES: u32 = 3;
@@ -273,7 +273,7 @@ fn copies(size: usize, name: &str, iterations: usize, goals: [f64; 2], add: &mut
 fn kernel_copies(size: usize, name: &str, iterations: usize, add: &mut impl FnMut(Row)) {
     let plain = format!("-m 4096 -s {size} -n {iterations}");
     let shared = format!("{plain} --mmap=/dev/zero");
-    let run = |client: &str| bandwidth(&pair(&[], "ib_write_bw", &shared, client), 3);
+    let run = |client: &str| bandwidth(&pair(&[UNPRIVILEGED], "ib_write_bw", &shared, client), 3);
     let (cma, each) = among(|| bandwidth(&cma(size, iterations), 4), &[&|| run(&plain), &|| run(&shared)]);
     for ((what, goal), figures) in
         [("peer's buffer not mappable", Goal::AtLeast(1.0)), ("neither buffer mappable", Goal::None)]
