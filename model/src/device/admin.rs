@@ -172,7 +172,7 @@ impl Device {
                 }
                 let pd = self.srqs[s].pd;
                 self.srqs[s].used = false.into();
-                env.bells(self.id).reset_srq(s as usize, None);
+                env.bells(self.id).reset_srq(s, None);
                 self.pds[pd as usize].users -= 1;
             }
             AdminOpcode::CREATE_QP => {

@@ -42,7 +42,7 @@ impl Device {
             let s = &mut self.srqs[n];
             if s.used.get() && s.function == f {
                 s.used = false.into();
-                env.bells(self.id).reset_srq(n as usize, None);
+                env.bells(self.id).reset_srq(n, None);
             }
         }
         for c in &mut self.cqs[self.tables.cq.range()] {

@@ -252,7 +252,7 @@ impl Device {
             ring: s.ring_iova(),
         };
         self.pds[pd].users += 1;
-        env.bells(self.id).reset_srq(n as usize, Some(f));
+        env.bells(self.id).reset_srq(n, Some(f));
         Ok(n as u32)
     }
 

@@ -77,10 +77,9 @@ impl Device {
             for i in 0..self.mcast[group].count as usize {
                 let q = self.mcast[group].qps[i] as usize;
                 // A sender that is a member gets a copy, too.
-                if p.dst == PortId::ALL || p.dst.port == self.qps[q].port.port {
-                    if self.take_datagram(q, p, env) == Outcome::Unread {
-                        outcome = Outcome::Unread;
-                    }
+                let here = p.dst == PortId::ALL || p.dst.port == self.qps[q].port.port;
+                if here && self.take_datagram(q, p, env) == Outcome::Unread {
+                    outcome = Outcome::Unread;
                 }
             }
             return outcome;

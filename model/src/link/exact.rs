@@ -126,7 +126,7 @@ impl<E: LinkEnv> Medium for &mut Instant<'_, E> {
 }
 
 impl<E: LinkEnv> Instant<'_, E> {
-    /// Records or delivers a frame, now or when its time has come.
+    /// Records or delivers a frame, now or when it is due.
     fn put(&mut self, passage: &Passage<'_>, record: bool) {
         let way = (passage.from, passage.to);
         if passage.passed_by == 0 && !passage.flipped.any() {

@@ -22,7 +22,7 @@ pub struct Piece {
     pub len: usize,
 }
 
-/// Bytes of payload of each packet of a train but the last: the path MTU of whoever made the train.
+/// Bytes of payload of each packet of a train but the last: the path MTU of its sender.
 /// All of the payload when it is one packet.
 pub fn mtu(train: &Packet) -> usize {
     let len = train.payload.len();

@@ -49,7 +49,7 @@ pub struct Faults {
     pub reorder: f64,
     /// One to three of its bits, from the IP header on, are flipped.
     pub corrupt: f64,
-    /// Start of the random numbers; chosen anew for every net when not given.
+    /// Seed of the random numbers; each net chooses one when none is given.
     pub seed: Option<u64>,
 }
 
@@ -146,7 +146,7 @@ impl fmt::Display for Faults {
 /// A record of all frames, as tcpdump and Wireshark read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture {
-    /// The file. It is made anew when the net starts.
+    /// The file, which a new net overwrites.
     pub path: PathBuf,
     /// Bytes of each frame that are kept.
     pub snaplen: u32,

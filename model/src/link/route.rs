@@ -59,7 +59,7 @@ fn connected(world: &World, p: &Packet) -> Path {
             let sgid = address::gid(p.src, a.sgid_index());
             path.network = Network::from_gids(&sgid, &a.dgid(), a.traffic_class(), a.flow_label(), hop_limit);
         }
-        // The QP is gone while its last packet is under way.
+        // The QP is gone while its last packet is in flight.
         None => {
             let index = if p.ipv6 { 0 } else { 1 };
             let (src, dst) = (address::gid(p.src, index), address::gid(p.dst, index));

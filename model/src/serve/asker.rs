@@ -88,12 +88,12 @@ impl Asker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client has come.
+    /// A client is connected.
     pub fn open(&self, client: Arc<Client>) {
         self.state().client = Some(client);
     }
 
-    /// It has gone: whoever waits for it gets a refusal.
+    /// The client is gone: threads that wait for it get a refusal.
     pub fn close(&self) {
         let mut state = self.state();
         state.client = None;
@@ -101,12 +101,12 @@ impl Asker {
         self.came.notify_all();
     }
 
-    /// DMA is under way.
+    /// DMA is in flight.
     pub fn is_asking(&self) -> bool {
         !self.state().replies.is_empty()
     }
 
-    /// A reply of the client; false if nobody waits for it.
+    /// A reply of the client; false if no thread waits for it.
     pub fn reply(&self, header: &Header, body: Vec<u8>) -> bool {
         let mut state = self.state();
         let Some(slot) = state.replies.get_mut(&header.id) else { return false };
@@ -160,7 +160,7 @@ fn answer_reads(state: &mut State, client: &Client, now: Instant) {
             return !read.answered.load(Ordering::Acquire);
         }
         if read.claim() {
-            // A client that does not take it is noticed by whoever reads from it.
+            // A client that does not take it is noticed by the thread that reads from it.
             let _ = client.reply(&read.header, Ok(&[&read.last]));
         }
         false

@@ -101,7 +101,7 @@ impl<'a> Function<'a> {
         self.maps.enable(self.card, master)
     }
 
-    /// A function level reset: no DMA is under way when it returns, and no queue exists.
+    /// A function level reset: no DMA is in flight when it returns, and no queue exists.
     pub fn reset(&mut self) -> Result<(), Refused> {
         self.config.reset();
         // DMA ends first: what the reset of the queues still writes is not for the client.

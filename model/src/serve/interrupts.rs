@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::attach::{ServedCard, VECTORS};
 
-/// How long the thread sleeps when nobody wakes it.
+/// How long the thread sleeps unless it is woken.
 const NAP: Duration = Duration::from_millis(500);
 
 /// The vectors of one card. What is raised while it cannot be delivered is delivered once it can.
@@ -17,7 +17,7 @@ pub struct Interrupts {
 }
 
 struct State {
-    /// How often each was raised when it was last looked at.
+    /// How often each had been raised at the last check.
     seen: [u32; VECTORS],
     pending: [bool; VECTORS],
     eventfds: [Option<OwnedFd>; VECTORS],

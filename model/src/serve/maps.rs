@@ -49,7 +49,7 @@ struct File {
     users: usize,
 }
 
-// SAFETY: the mapping belongs to nobody but this value.
+// SAFETY: this value alone owns the mapping.
 unsafe impl Send for File {}
 
 #[derive(Clone, Copy)]
@@ -57,7 +57,7 @@ struct Map {
     len: u64,
     /// `None` where the card needs none, as it may ask for everything.
     place: Option<Place>,
-    /// The mapping of the file that it lies in.
+    /// The mapping of the file that it is part of.
     file: Option<*mut u8>,
 }
 
@@ -146,7 +146,7 @@ impl Maps {
         Ok(())
     }
 
-    /// Lets the card use the maps or not. No DMA is under way when this returns after taking them away.
+    /// Lets the card use the maps or not. After taking them away, no DMA is in flight when this returns.
     pub fn enable(&mut self, card: &ServedCard, enabled: bool) -> Result<(), Refused> {
         if self.enabled == enabled {
             return Ok(());
@@ -210,7 +210,7 @@ impl Maps {
         unsafe { libc::madvise(ptr, len, libc::MADV_DONTDUMP) };
         let ptr = ptr.cast::<u8>();
         if let Err(error) = card.offer(ptr, len, file, 0, writable) {
-            // SAFETY: the mapping from above, which nobody knows.
+            // SAFETY: the mapping from above, which has no other user.
             unsafe { libc::munmap(ptr.cast(), len) };
             return Err(Refused::new(libc::EIO, error.to_string()));
         }

@@ -1,4 +1,4 @@
-//! A card of a net behind a UNIX socket: the vfio-user server.
+//! The vfio-user server: a card of a net at a UNIX socket.
 //!
 //! QEMU's `vfio-user-pci`, or the driver's own client, sees a PCI function ([`function`]) with a configuration
 //! space ([`config`]), two BARs, MSI-X by eventfds ([`interrupts`]) and DMA to the memory that it maps
@@ -37,7 +37,7 @@ use interrupts::Interrupts;
 pub use maps::DmaMode;
 use session::Session;
 
-/// Serves a card to whoever connects, one client after another, until the listener is shut down (`shutdown` of
+/// Serves a card to one client after another, until the listener is shut down (`shutdown` of
 /// both directions, by another thread) or fails. `say` gets a line for each thing worth knowing.
 ///
 /// At the end clients are left with nothing of theirs unread: a connection that is closed over unread messages
@@ -109,7 +109,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Tells a client that somebody else has the card.
+/// Tells a client that another one has the card.
 fn refuse(socket: &UnixStream) {
     // Its first message must be read, or it would see a reset connection before our answer.
     if socket.set_read_timeout(Some(Duration::from_secs(2))).is_err() {

@@ -20,7 +20,7 @@ use super::refused::Refused;
 use super::wire::{self, Message, WireError};
 use crate::attach::{ServedCard, VECTORS};
 
-/// Of whoever reads from the client.
+/// The state of the thread that reads from the client.
 #[derive(Default)]
 struct Reading {
     /// The client has agreed on the protocol.

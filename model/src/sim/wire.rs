@@ -26,7 +26,7 @@ pub struct Frame {
     bytes: [u8; AROUND],
 }
 
-/// A process's buffers. Empty while nobody has the lock.
+/// A process's buffers. Empty while the lock is free.
 #[derive(Default)]
 pub(crate) struct Tap {
     frame: Vec<u8>,
