@@ -2,7 +2,7 @@
 
 use super::env::SimEnv;
 use super::event::Event;
-use super::programs::actors::{Actor, State};
+use super::programs::actor::{Actor, State};
 use super::state::{place, seen_by, Sim, FOREVER};
 use crate::cells::Interrupts;
 use crate::link::LinkArea;
@@ -81,7 +81,7 @@ impl Engine<'_> {
         self.done(me)
     }
 
-    fn actor(&self, me: u16) -> &super::programs::actors::Actor {
+    fn actor(&self, me: u16) -> &super::programs::actor::Actor {
         &self.env.sim.actors.all[me as usize]
     }
 

@@ -11,7 +11,8 @@
 //! | [`control`] | the same for control operations, which take no simulated time |
 //! | [`event`], [`heap`], [`slab`] | what can happen, the queue of events, and where they are kept |
 //! | [`engine`] | executes events in the total order (time, origin, sequence) |
-//! | [`send`], [`port`], [`receive`] | when a send queue, a port and a receiver continue |
+//! | [`send`], [`flows`], [`port`], [`receive`] | when a send queue, its messages, a port and a receiver continue |
+//! | [`writes`] | what a card writes to memory |
 //! | [`wire`](self::wire) | from port to port |
 //! | [`pcie`], [`cache`] | the bus, and what a card remembers of contexts and translations |
 //! | [`trace`] | what is recorded |
@@ -23,6 +24,7 @@ pub(crate) mod control;
 pub(crate) mod engine;
 pub(crate) mod env;
 pub mod event;
+mod flows;
 pub mod heap;
 pub mod pcie;
 mod port;
@@ -34,3 +36,4 @@ pub mod state;
 pub(crate) mod threads;
 pub mod trace;
 mod wire;
+mod writes;

@@ -1,7 +1,7 @@
 //! Everything that a simulation knows: one struct, in the segment.
 
 use super::event::Event;
-use super::programs::actors::{Actors, State};
+use super::programs::actor::{Actors, State};
 use super::programs::streams::Streams;
 use super::slab::Slab;
 use super::trace::Trace;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use driver::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 use fpga_regs::{CqArm, DOORBELL_BASE};
 
-use super::env::Wall;
+use super::env::WallEnv;
 use super::runner::Runner;
 use crate::attach::card::OpenError;
 use crate::attach::function::{self, Doorbell, Function};
@@ -33,9 +33,10 @@ impl WallCard {
     }
 
     /// Runs what the card's registers ask for; `fallback` when the cards cannot be had.
-    fn registers<R>(&self, fallback: R, access: impl FnOnce(&mut Device, u16, &mut Wall<'_>) -> R) -> R {
+    fn registers<R>(&self, fallback: R, access: impl FnOnce(&mut Device, u16, &mut WallEnv<'_>) -> R) -> R {
         let function = &self.function;
-        let access = |world: &mut _, env: &mut Wall<'_>| access(function.device(world), function.index, env);
+        let access =
+            |world: &mut _, env: &mut WallEnv<'_>| access(function.device(world), function.index, env);
         tidied(None, || self.runner.control(access).ok()).unwrap_or(fallback)
     }
 

@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 
-use super::env::Wall;
+use super::env::WallEnv;
 use super::handoff;
 use super::runner::Runner;
 use crate::cells::QpBells;
@@ -55,13 +55,13 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// # Safety
     /// With the segment's lock; nothing refers to the cards or our scratch.
     #[inline(always)]
-    unsafe fn complete(&self, complete: impl FnOnce(&mut World, &mut Wall<'_>)) -> bool {
+    unsafe fn complete(&self, complete: impl FnOnce(&mut World, &mut WallEnv<'_>)) -> bool {
         let net = self.net();
         // SAFETY: as the caller promises.
         let (guard, world, scratch) =
             unsafe { (self.segment().locked(), &mut *net.world.get(), &mut *self.scratch.get()) };
         let completed = catch_unwind(AssertUnwindSafe(|| {
-            let mut env = Wall::new(&guard, net, scratch, &self.routes);
+            let mut env = WallEnv::new(&guard, net, scratch, &self.routes);
             complete(world, &mut env);
             env.has_work() || env.has_watched()
         }));

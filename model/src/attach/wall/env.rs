@@ -3,68 +3,19 @@
 
 use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
-use super::queue::{Work, WorkQueue};
+use super::queue::Work;
 use super::routes::Routes;
+use super::scratch::{Scratch, KEPT};
 use crate::cells::Bells;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
 use crate::env::Env;
-use crate::express::{Express, Route};
+use crate::express::Express;
 use crate::here::Here;
-use crate::journal::Journal;
 use crate::link::{frames::MAX_FRAME, LinkArea, LinkEnv, Tap};
 use crate::net::Net;
 use crate::packet::{Packet, Payload};
-use crate::segment::{futex_wake, now_ns, Backing, Guard};
+use crate::segment::{futex_wake, now_ns, Guard};
 use crate::world::World;
-
-/// What one process keeps between runs: only capacity, no state. When it dies in the middle of a run,
-/// the contents of the queue are lost like packets on a wire, and the senders' timers repeat them.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    queue: WorkQueue,
-    stashes: Vec<Vec<u8>>,
-    /// Stashes that no packet needs.
-    free: Vec<u32>,
-    tap: Tap,
-    /// QPs that sent something in this run.
-    watched: Vec<(u8, u16)>,
-}
-
-impl Scratch {
-    /// A run begins: nothing is in flight.
-    #[inline(always)]
-    pub fn begin(&mut self) {
-        if self.free.len() != self.stashes.len() {
-            self.free_all();
-        }
-    }
-
-    /// What was gathered last time was delivered, or lost with its packets.
-    #[cold]
-    fn free_all(&mut self) {
-        self.stashes.truncate(KEPT);
-        self.free = (0..self.stashes.len() as u32).collect();
-    }
-
-    /// Frees the memory of a run with much in flight.
-    #[inline]
-    pub fn end(&mut self) {
-        if self.stashes.len() > KEPT {
-            self.free_all();
-        }
-    }
-
-    /// Drops what a panic has left of a run, as if the process had died.
-    #[cold]
-    pub fn forget(&mut self) {
-        self.queue = WorkQueue::default();
-        self.tap = Tap::default();
-        self.watched.clear();
-    }
-}
-
-/// Gather buffers that may be in flight at a time, and that a process keeps between runs.
-const KEPT: usize = 64;
 
 /// WQEs that a QP executes before others have a turn.
 const TURN: u32 = 32;
@@ -74,22 +25,22 @@ const FRAME: usize = 0;
 const HEADER: usize = 1;
 
 /// The environment, for as long as the lock is held.
-pub(crate) struct Wall<'a> {
-    guard: &'a Guard<'a>,
+pub(crate) struct WallEnv<'a> {
+    pub(super) guard: &'a Guard<'a>,
     net: &'a Net,
     scratch: &'a mut Scratch,
-    routes: &'a Routes,
+    pub(super) routes: &'a Routes,
     /// Packets travel as frames, or are recorded as such.
     linked: bool,
     /// The buffers of [`FRAME`] and [`HEADER`], once they are needed.
     kept: [Option<u32>; 2],
 }
 
-impl<'a> Wall<'a> {
+impl<'a> WallEnv<'a> {
     #[inline(always)]
     pub fn new(guard: &'a Guard<'a>, net: &'a Net, scratch: &'a mut Scratch, routes: &'a Routes) -> Self {
         let linked = net.link.is_on();
-        Wall { guard, net, scratch, routes, linked, kept: [None; 2] }
+        WallEnv { guard, net, scratch, routes, linked, kept: [None; 2] }
     }
 
     /// Runs a send queue: as far as possible on the express lane, where no frame is observed.
@@ -252,7 +203,7 @@ fn fault<E>(_: E) -> DmaFault {
     DmaFault
 }
 
-impl Env for Wall<'_> {
+impl Env for WallEnv<'_> {
     const GATHER_BYTES: u32 = 1 << 16;
 
     fn now(&mut self) -> u64 {
@@ -410,44 +361,7 @@ impl Env for Wall<'_> {
     }
 }
 
-impl Journal for Wall<'_> {
-    #[inline(always)]
-    fn note(&mut self, word: u64) {
-        self.guard.segment().write_journal(word);
-    }
-}
-
-impl Express for Wall<'_> {
-    #[inline(always)]
-    fn forget_routes(&mut self) {
-        self.guard.segment().new_generation();
-    }
-
-    #[inline(always)]
-    fn generation(&self) -> u64 {
-        self.guard.segment().generation()
-    }
-
-    #[inline(always)]
-    fn route(&mut self, card: u8, qp: u16) -> *mut Route {
-        self.routes.place(card, qp)
-    }
-
-    fn remember(&mut self, card: u8, qp: u16, route: Route) {
-        self.routes.remember(card, qp, route);
-    }
-
-    fn here(&mut self, at: Addr) -> Option<(Here, u64)> {
-        match self.guard.resolve(at.domain, at.iova)? {
-            (Backing::Extent(offset), reached) => {
-                Some((Here::new(self.guard.segment().ptr_at(offset)), reached))
-            }
-            _ => None,
-        }
-    }
-}
-
-impl LinkEnv for Wall<'_> {
+impl LinkEnv for WallEnv<'_> {
     fn fetch(&mut self, payload: &Payload, offset: usize, to: &mut [u8]) -> Result<(), DmaFault> {
         match *payload {
             Payload::Memory(from, _) => self.read(from.add(offset as u64), to),

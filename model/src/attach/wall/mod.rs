@@ -7,7 +7,8 @@
 //! | [`doorbell`] | the doorbell of a send queue: the express lane, without the rest |
 //! | [`handoff`] | a thread that finds the lock taken leaves its work to the lock holder |
 //! | [`env`] | what the cards ask of their surroundings, answered at once |
-//! | [`queue`] | the work of one run |
+//! | [`lane`] | what the express lane asks of them |
+//! | [`queue`], [`scratch`] | the work of one run, and what a process keeps between runs |
 //! | [`routes`] | what this process knows of connections, for the express lane |
 
 pub(super) mod card;
@@ -16,11 +17,13 @@ mod env;
 #[cfg(test)]
 mod env_tests;
 mod handoff;
+mod lane;
 #[cfg(test)]
 mod panic_tests;
 mod queue;
 mod routes;
 pub(super) mod runner;
+mod scratch;
 
 /// What [`handoff`] is made of; its model check replaces it.
 mod atomic {

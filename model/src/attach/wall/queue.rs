@@ -28,7 +28,7 @@ pub(crate) enum Work {
 const SLOTS: u32 = 256;
 
 /// See the module.
-pub(super) struct WorkQueue {
+pub(in crate::attach) struct WorkQueue {
     slots: Box<[UnsafeCell<MaybeUninit<Work>>]>,
     head: u32,
     tail: u32,

@@ -8,10 +8,11 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::env::{Scratch, Wall};
+use super::env::WallEnv;
 use super::handoff::{self, Pending, Shared};
 use super::queue::Work;
 use super::routes::Routes;
+use super::scratch::Scratch;
 use crate::env::Env;
 use crate::express::Express;
 use crate::journal;
@@ -115,14 +116,14 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// Runs the cards after `first`, then whatever is pending, and unlocks.
     #[inline]
-    fn run<R>(&self, guard: Guard<'_>, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> R {
+    fn run<R>(&self, guard: Guard<'_>, first: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R) -> R {
         let result = self.run_locked(&guard, first);
         handoff::unlock(self, guard);
         result
     }
 
     /// A control operation: waits for the lock.
-    pub fn control<R>(&self, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> Result<R, LockError> {
+    pub fn control<R>(&self, first: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R) -> Result<R, LockError> {
         self.control_within(PATIENCE, first)
     }
 
@@ -130,7 +131,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     pub fn control_within<R>(
         &self,
         patience: Duration,
-        first: impl FnOnce(&mut World, &mut Wall<'_>) -> R,
+        first: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R,
     ) -> Result<R, LockError> {
         let guard = self.segment().lock(patience)?;
         Ok(self.run(guard, |world, env| {
@@ -140,13 +141,13 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     #[inline]
-    fn run_locked<R>(&self, guard: &Guard<'_>, first: impl FnOnce(&mut World, &mut Wall<'_>) -> R) -> R {
+    fn run_locked<R>(&self, guard: &Guard<'_>, first: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R) -> R {
         let net = self.net();
         let _tidy = Tidy(self.scratch.get());
         // SAFETY: the lock is held: no other thread or process uses the cards or our scratch.
         let (world, scratch) = unsafe { (&mut *net.world.get(), &mut *self.scratch.get()) };
         scratch.begin();
-        let mut env = Wall::new(guard, net, scratch, &self.routes);
+        let mut env = WallEnv::new(guard, net, scratch, &self.routes);
         if guard.recovered() {
             env.forget_routes();
             repair(guard, world, &mut env);
@@ -174,7 +175,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// Does the work in the queue; once the turns are used up, send queues become pending.
     #[inline(never)]
-    fn drain(&self, world: &mut World, env: &mut Wall<'_>, turns: &mut u32) {
+    fn drain(&self, world: &mut World, env: &mut WallEnv<'_>, turns: &mut u32) {
         loop {
             while let Some(work) = env.next() {
                 // SAFETY: the queue leaves the item alone until the next call of `next`.
@@ -215,7 +216,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// Turns the pending bits into work.
     #[cold]
-    fn take_pending(&self, world: &mut World, env: &mut Wall<'_>) {
+    fn take_pending(&self, world: &mut World, env: &mut WallEnv<'_>) {
         self.pending().take(|first| {
             for card in 0..world.count() {
                 let device = &world.cards[card as usize];

@@ -1,6 +1,6 @@
 //! A set of actors: who should look again.
 
-use super::actors::ACTORS;
+use super::actor::ACTORS;
 
 /// Some of the actors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! be woken, without anybody here knowing: it gets a moment. And a process that is alone on its net waits
 //! for somebody who has not come yet: for its time-outs the machine's time counts, too.
 
-use super::actors::{Actor, State};
+use super::actor::{Actor, State};
 use super::streams::Wait;
 use crate::sim::engine::Engine;
 use crate::sim::event::Event;

@@ -2,6 +2,7 @@
 //!
 //! | module | one idea |
 //! |---|---|
+//! | [`actor`] | a thread of a program, and what it does |
 //! | [`actors`] | the clocks of the threads, and how far simulated time may pass them |
 //! | [`actor_set`] | some of the threads: those to wake |
 //! | [`watched`] | the memory that a thread waits for |
@@ -11,8 +12,9 @@
 //! | [`stall`] | simulated time does not advance: how long that may last, and how it ends |
 //! | [`signal`] | signals to one thread |
 
+pub mod actor;
 pub mod actor_set;
-pub mod actors;
+mod actors;
 pub mod idle;
 pub mod landing;
 pub(crate) mod signal;

@@ -1,6 +1,6 @@
 //! Byte streams between programs carry time: who reads a byte is no earlier than who wrote it.
 
-use super::actors::State;
+use super::actor::State;
 use crate::sim::state::{Sim, FOREVER};
 use contract::clock::kind::PIPE;
 use contract::clock::UNCOUNTED;

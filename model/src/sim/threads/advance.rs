@@ -10,7 +10,7 @@ use super::wait::{core, other_core, wait};
 use super::{called, polls, Threads, HORIZON};
 use crate::segment::Segment;
 use crate::sim::engine::Outcome;
-use crate::sim::programs::actors::State;
+use crate::sim::programs::actor::State;
 use crate::sim::programs::signal::pending as signal_pending;
 use crate::sim::programs::stall::{self, Look, Sleeper, Standstill};
 use crate::sim::programs::watched::Watched;

@@ -11,7 +11,7 @@ use crate::segment::{now_ns, LockError, Segment};
 use crate::sim::control::ControlEnv;
 use crate::sim::env::SimEnv;
 use crate::sim::event::Event;
-use crate::sim::programs::actors::State;
+use crate::sim::programs::actor::State;
 use crate::world::World;
 
 impl<S: Borrow<Segment>> Threads<S> {

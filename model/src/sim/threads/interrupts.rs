@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::places::{Me, LEAVER, ME};
 use super::{tid, Threads};
 use crate::segment::Segment;
-use crate::sim::programs::actors::State;
+use crate::sim::programs::actor::State;
 use crate::sim::programs::stall::{self, Look, Standstill};
 
 thread_local! {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Threads, HORIZON};
 use crate::segment::{now_ns, LockError, Segment};
 use crate::sim::event::Event;
-use crate::sim::programs::actors::State;
+use crate::sim::programs::actor::State;
 use crate::sim::programs::streams::{Key, Wait};
 use crate::sim::state::FOREVER;
 

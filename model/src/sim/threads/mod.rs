@@ -39,7 +39,7 @@ use crate::net::{Membership, Net};
 use crate::profile::Profile;
 use crate::segment::Segment;
 use crate::sim::env::Step;
-use crate::sim::programs::actors::Actor;
+use crate::sim::programs::actor::Actor;
 
 pub use advance::on_alarm;
 pub use follower::Follower;

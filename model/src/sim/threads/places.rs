@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::polls::row_ends;
 use super::{tid, Threads, HORIZON};
 use crate::segment::{now_ns, Segment};
-use crate::sim::programs::actors::State;
+use crate::sim::programs::actor::State;
 
 thread_local! {
     /// This thread's actor.

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::segment::futex_wait;
-use crate::sim::programs::actors::Actor;
+use crate::sim::programs::actor::Actor;
 use crate::sim::programs::signal::Undisturbed;
 use crate::sim::programs::stall::patience;
 

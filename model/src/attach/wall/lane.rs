@@ -1,0 +1,45 @@
+//! What the express lane asks of the wall clock's environment.
+
+use super::env::WallEnv;
+use crate::dma::Addr;
+use crate::express::{Express, Route};
+use crate::here::Here;
+use crate::journal::Journal;
+use crate::segment::Backing;
+
+impl Journal for WallEnv<'_> {
+    #[inline(always)]
+    fn note(&mut self, word: u64) {
+        self.guard.segment().write_journal(word);
+    }
+}
+
+impl Express for WallEnv<'_> {
+    #[inline(always)]
+    fn forget_routes(&mut self) {
+        self.guard.segment().new_generation();
+    }
+
+    #[inline(always)]
+    fn generation(&self) -> u64 {
+        self.guard.segment().generation()
+    }
+
+    #[inline(always)]
+    fn route(&mut self, card: u8, qp: u16) -> *mut Route {
+        self.routes.place(card, qp)
+    }
+
+    fn remember(&mut self, card: u8, qp: u16, route: Route) {
+        self.routes.remember(card, qp, route);
+    }
+
+    fn here(&mut self, at: Addr) -> Option<(Here, u64)> {
+        match self.guard.resolve(at.domain, at.iova)? {
+            (Backing::Extent(offset), reached) => {
+                Some((Here::new(self.guard.segment().ptr_at(offset)), reached))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What one process keeps between runs of the cards.
+
+use super::queue::WorkQueue;
+use crate::link::Tap;
+
+/// What one process keeps between runs: only capacity, no state. When it dies in the middle of a run,
+/// the contents of the queue are lost like packets on a wire, and the senders' timers repeat them.
+#[derive(Default)]
+pub(in crate::attach) struct Scratch {
+    pub queue: WorkQueue,
+    pub stashes: Vec<Vec<u8>>,
+    /// Stashes that no packet needs.
+    pub free: Vec<u32>,
+    pub tap: Tap,
+    /// QPs that sent something in this run.
+    pub watched: Vec<(u8, u16)>,
+}
+
+impl Scratch {
+    /// A run begins: nothing is in flight.
+    #[inline(always)]
+    pub fn begin(&mut self) {
+        if self.free.len() != self.stashes.len() {
+            self.free_all();
+        }
+    }
+
+    /// What was gathered last time was delivered, or lost with its packets.
+    #[cold]
+    fn free_all(&mut self) {
+        self.stashes.truncate(KEPT);
+        self.free = (0..self.stashes.len() as u32).collect();
+    }
+
+    /// Frees the memory of a run with much in flight.
+    #[inline]
+    pub fn end(&mut self) {
+        if self.stashes.len() > KEPT {
+            self.free_all();
+        }
+    }
+
+    /// Drops what a panic has left of a run, as if the process had died.
+    #[cold]
+    pub fn forget(&mut self) {
+        self.queue = WorkQueue::default();
+        self.tap = Tap::default();
+        self.watched.clear();
+    }
+}
+
+/// Gather buffers that may be in flight at a time, and that a process keeps between runs.
+pub const KEPT: usize = 64;

@@ -1,0 +1,172 @@
+//! Which message a port fetches next: the flows and their round.
+//!
+//! Messages wait per QP and side in *flows*, which take turns packet by packet for the fetch.
+
+use super::engine::Engine;
+use super::event::Event;
+use super::state::*;
+use super::trace::Phase;
+use crate::packet::Payload;
+use crate::plain::Flag;
+use crate::wire::{self, Operation, Transport};
+
+impl Job {
+    /// Since when its next packet has been in the pipeline: only the first has a way of its own.
+    pub(super) fn since(&self) -> u64 {
+        match self.packet.operation {
+            _ if self.issued != 0 => u64::MAX,
+            Operation::ReadResponse | Operation::AtomicAcknowledge => self.start,
+            _ => self.born,
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// The step's train `nth` joins its flow.
+    pub(super) fn enqueue(&mut self, nth: usize, gathers: u16) {
+        let answered = self.env.step.subject.message;
+        let (sim, packet) = (&mut *self.env.sim, &self.env.step.sent[nth]);
+        let src = packet.src;
+        let p = &sim.profile;
+        let start = sim.now
+            + match packet.operation {
+                Operation::Acknowledge => p.tx.ack_ps,
+                Operation::ReadResponse | Operation::AtomicAcknowledge => p.rx.resp_read_ps,
+                _ => p.sq.start_ps,
+            };
+        if let Payload::Stash(slot, _) = packet.payload {
+            if slot as usize >= SLOTS {
+                return self.overflows(nth);
+            }
+            sim.slots.get_mut(slot).refs += 1;
+        }
+        if matches!(packet.operation, Operation::ReadResponse | Operation::AtomicAcknowledge) {
+            sim.trace.packet(Phase::ReadResponse, (sim.now, start), packet, answered, true);
+        }
+        let card = &mut sim.cards[src.card as usize];
+        let qp = (packet.src_qpn & 0xffff) as u16 % crate::device::tables::MAX_QPS as u16;
+        let side = if packet.is_answer() { ANSWERS } else { SENDS };
+        let t = &mut card.qps[qp as usize];
+        let back = self.world.cards[src.card as usize].qps[qp as usize].req.rewinds;
+        let message = if side == SENDS { t.message } else { answered };
+        let flow = &mut t.flows[side];
+        if flow.tail != 0
+            && packet.operation == Operation::Acknowledge
+            && packet.syndrome == wire::Syndrome::ACK
+        {
+            let last = sim.jobs.get_mut(u32::from(flow.tail - 1));
+            // An acknowledgement that has not left says more when it leaves.
+            if last.packet.operation == Operation::Acknowledge && last.packet.syndrome == wire::Syndrome::ACK
+            {
+                (last.packet, last.message, last.born) = (*packet, message, sim.now);
+                return;
+            }
+        }
+        let Some(at) = sim.jobs.take() else {
+            if let Payload::Stash(slot, _) = packet.payload {
+                sim.release(slot as u16);
+            }
+            return self.overflows(nth);
+        };
+        let job = sim.jobs.get_mut(at);
+        job.packet = *packet;
+        (job.next, job.issued, job.start, job.gathers, job.known) = (0, 0, start, gathers, Flag::NO);
+        (job.back, job.message, job.born) = (back, message, sim.now);
+        let place = at as u16 + 1;
+        let alone = flow.tail == 0;
+        if alone {
+            flow.head = place;
+        } else {
+            sim.jobs.get_mut(u32::from(flow.tail - 1)).next = place;
+        }
+        flow.tail = place;
+        flow.count += 1;
+        if alone {
+            self.line_up(src.card, src.port, flow_id(qp, side));
+        }
+        self.feed(src.card, src.port);
+    }
+
+    /// There is no room for the step's train `nth`: it is lost.
+    #[cold]
+    fn overflows(&mut self, nth: usize) {
+        let packet = self.env.step.sent[nth];
+        self.env.sim.overflows += 1;
+        if packet.transport != Transport::RC {
+            self.world.left(&packet, &mut self.env);
+        }
+    }
+
+    /// A flow takes its place in the round: as soon as its first job may ask for what it needs of the bus.
+    pub(super) fn line_up(&mut self, card: u8, port: u8, id: u16) {
+        let sim = &mut *self.env.sim;
+        let c = &mut sim.cards[card as usize];
+        let job = sim.jobs.get(u32::from(flow_mut(&mut c.qps, id).head - 1));
+        if job.start > sim.now && job.packet.reads() {
+            let at = job.start;
+            return sim.at(at, Event::Due { card, port, flow: id });
+        }
+        join_round(&mut c.ports[port as usize], &mut c.qps, id);
+    }
+
+    /// The first job of a flow may ask for what it needs of the bus.
+    pub(super) fn due(&mut self, card: u8, port: u8, flow: u16) {
+        let c = &mut self.env.sim.cards[card as usize];
+        join_round(&mut c.ports[port as usize], &mut c.qps, flow);
+        self.feed(card, port);
+    }
+
+    /// A flow that has left the round comes last, if it has something left to send.
+    pub(super) fn rejoin(&mut self, card: u8, port: u8, id: u16) {
+        if flow_mut(&mut self.env.sim.cards[card as usize].qps, id).head != 0 {
+            self.line_up(card, port, id);
+        }
+    }
+
+    /// All of a job is asked for: the QP's engine may have waited for that.
+    pub(super) fn finish_job(&mut self, card: u8, qp: u16, side: usize) {
+        let sim = &mut *self.env.sim;
+        let t = &mut sim.cards[card as usize].qps[qp as usize];
+        let flow = &mut t.flows[side];
+        let at = u32::from(flow.head - 1);
+        let job = *sim.jobs.get(at);
+        flow.head = job.next;
+        flow.count -= 1;
+        if job.next == 0 {
+            flow.tail = 0;
+        }
+        let stalled = side == SENDS && t.stalled.take();
+        sim.jobs.free(at);
+        if let Payload::Stash(slot, _) = job.packet.payload {
+            sim.release(slot as u16);
+        }
+        if stalled {
+            self.want_send(card, qp);
+        }
+    }
+}
+
+/// A flow takes its place at the end of the round.
+fn join_round(port: &mut PortTime, qps: &mut [QpTime], id: u16) {
+    let place = id + 1;
+    flow_mut(qps, id).next = 0;
+    if port.round.1 == 0 {
+        port.round.0 = place;
+    } else {
+        flow_mut(qps, port.round.1 - 1).next = place;
+    }
+    port.round.1 = place;
+}
+
+/// The first flow leaves the round.
+pub(super) fn leave_round(port: &mut PortTime, qps: &mut [QpTime]) {
+    let first = port.round.0 - 1;
+    port.round.0 = flow_mut(qps, first).next;
+    if port.round.0 == 0 {
+        port.round.1 = 0;
+    }
+}
+
+pub(super) fn flow_mut(qps: &mut [QpTime], id: u16) -> &mut Flow {
+    &mut qps[(id / 2) as usize].flows[(id % 2) as usize]
+}
