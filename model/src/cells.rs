@@ -21,7 +21,7 @@ pub(crate) struct QpBells {
     pub owner: AtomicU32,
     /// The card wants to be run at receive doorbells (the QP is in error and flushes).
     pub watch: AtomicU32,
-    /// In simulated time: the last send and receive doorbells as rung, while they are under way.
+    /// In simulated time: the last send and receive doorbells as rung, while they are in flight.
     pub posted: [AtomicU32; 2],
 }
 
@@ -34,8 +34,7 @@ pub(crate) struct SrqBell {
     pub owner: AtomicU32,
 }
 
-/// The word for a function that owns a doorbell, or for nobody. Others may ring as they like: the card hears only its
-/// owner.
+/// The word for the function that owns a doorbell, or for none. Any program can ring it; the card hears only its owner.
 pub(crate) fn owner(function: Option<u16>) -> u32 {
     function.map_or(0, |function| u32::from(function) + 1)
 }

@@ -127,7 +127,7 @@ pub fn run_keeper_of(
     })
 }
 
-/// Frees what a process leaves behind that is gone.
+/// Frees what a dead process leaves.
 fn member_gone(segment: &Segment, member: u16) -> Result<(), LockError> {
     let membership = Membership::new(segment);
     capture::trim(&membership.net().link);

@@ -21,10 +21,10 @@ pub struct Engine<'a> {
     pub(crate) link: &'a LinkArea,
 }
 
-/// How a wait of an actor goes on.
+/// How the wait of an actor continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its clock has come to its target; it may move on by itself to before `horizon`.
+    /// Its clock has reached its target; it may advance by itself to before `horizon`.
     Done {
         /// Its clock.
         clock: u64,
@@ -33,7 +33,7 @@ pub enum Outcome {
     },
     /// Another actor must move first.
     Blocked(u16),
-    /// Nothing is going to happen until somebody does something.
+    /// Nothing is going to happen until some program acts.
     Idle,
 }
 
@@ -105,8 +105,8 @@ impl Engine<'_> {
         (target < horizon).then(|| Outcome::Done { clock: sim.actors.all[me as usize].arrive(), horizon })
     }
 
-    /// Actor `who` must come to `at` first, and so far that `me` can be at its target. Not only so far
-    /// that the next event may happen: `who` executes what happens on its way itself.
+    /// Actor `who` must reach `at` first, and be so late that `me` can be at its target. That is later than the next
+    /// event needs: `who` executes what happens on its way itself.
     fn wait_for(&mut self, me: u16, who: u16, at: u64) -> Outcome {
         let lookahead = self.env.sim.lookahead();
         let a = &mut self.env.sim.actors.all[me as usize];

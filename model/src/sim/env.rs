@@ -18,7 +18,7 @@ use fpga_regs::Cqe;
 pub(crate) struct Step {
     /// Packets to send.
     pub sent: Vec<Packet>,
-    /// Send queues that may go on.
+    /// Send queues that may continue.
     pub wanted: Vec<(u8, u16)>,
     /// QPs that sent something.
     pub watched: Vec<(u8, u16)>,
@@ -53,7 +53,7 @@ impl SimEnv<'_> {
         self.guard.direct(at.domain, at.iova, len as u64)
     }
 
-    /// Whether memory can be reached, as a write that happens later must be refused now.
+    /// Whether memory can be reached, because a write that happens later must be refused now.
     pub fn check(&self, at: Addr, len: usize) -> Result<(), DmaFault> {
         if len == 0 || self.direct(at, len).is_some() {
             return Ok(());
@@ -63,7 +63,7 @@ impl SimEnv<'_> {
         self.guard.read(at.domain, at.iova + len as u64 - 1, &mut byte).map_err(fault)
     }
 
-    /// Looks up the translation of an address; when it is missing, the time until it has come.
+    /// Looks up the translation of an address; returns when the card has it (ps).
     pub fn translation(&mut self, card: u8, at: Addr) -> u64 {
         let now = self.sim.now;
         let profile = &self.sim.profile;

@@ -86,7 +86,7 @@ pub enum Event {
         /// Packet slot.
         slot: u16,
     },
-    /// A frame is recorded: its first bit leaves, or its last one has come.
+    /// A frame is recorded: its first bit leaves, or its last one has arrived.
     Record {
         /// Packet slot.
         slot: u16,

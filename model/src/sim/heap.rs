@@ -6,7 +6,7 @@ pub struct Event {
     /// When, in picoseconds.
     pub time: u64,
     /// Decides between events of the same time. Events that differ in neither come out in an order that
-    /// depends on the queue's history: whoever pushes gives each its own.
+    /// depends on the queue's history: each push gives its own.
     pub order: u64,
     /// What: an index of the owner's.
     pub item: u32,
@@ -63,7 +63,7 @@ impl<const N: usize> Queue<N> {
         used.filter(|&at| wanted(self.items[at])).map(|at| (self.keys[at] >> 64) as u64).max()
     }
 
-    /// The time of the first wanted event before `end`; looks at none that is not before that.
+    /// The time of the first wanted event before `end`; reads none that is not before that.
     #[must_use]
     pub fn first(&self, end: u64, wanted: impl Fn(u32) -> bool) -> Option<u64> {
         let mut first = end;

@@ -11,9 +11,9 @@
 
 use crate::profile::{Pcie, Profile};
 
-/// Most read requests under way at once.
+/// Most read requests in flight at once.
 pub const MAX_READS: usize = 256;
-/// Most writes under way at once.
+/// Most writes in flight at once.
 pub const MAX_POSTED: usize = 256;
 
 /// When the data of a DMA read are in the card.

@@ -67,7 +67,7 @@ impl Sim {
 }
 
 impl Engine<'_> {
-    /// Takes what a step left: packets to send, send queues to go on with, timers to arm.
+    /// Takes what a step left: packets to send, send queues to continue, timers to arm.
     pub(crate) fn settle(&mut self) {
         // By index: nothing is moved away where there is nothing, as most often.
         let gathers = std::mem::take(&mut self.env.step.gathers);
@@ -90,7 +90,7 @@ impl Engine<'_> {
     }
 
     /// Makes sure that the translation is there of what the first job of a flow asks for next. If it must be read
-    /// first, the flow leaves the round until it has come.
+    /// first, the flow leaves the round until it has arrived.
     fn translated(&mut self, card: u8, port: u8, id: u16, offset: usize, len: usize) -> bool {
         let head = u32::from(flow_mut(&mut self.env.sim.cards[card as usize].qps, id).head - 1);
         let job = self.env.sim.jobs.get_mut(head);
@@ -159,7 +159,7 @@ impl Engine<'_> {
             let (start, gathers, message) = (job.start.max(sim.now), job.gathers, job.message);
             let since = job.since().min(start);
             let Some(at) = sim.slots.take() else {
-                // Slots are freed by arrivals; the round goes on with the next departure or message.
+                // Slots are freed by arrivals; the round continues with the next departure or message.
                 return;
             };
             // Made in place: a copy of what was just written waits for the writes.

@@ -1,4 +1,4 @@
-//! From the wire to the card: a port's receive pipeline, and the look at the QP timers.
+//! From the wire to the card: a port's receive pipeline, and the QP timers.
 
 use super::engine::Engine;
 use super::event::Event;
@@ -43,7 +43,7 @@ impl Engine<'_> {
                 }
                 port.rx_free_at = now + occupied;
                 if known > now {
-                    // Whatever else comes then comes behind it.
+                    // What else arrives then comes after it.
                     port.rx_free_at = port.rx_free_at.max(known + 1);
                     return sim.at(known, Event::Arrive { slot });
                 }
@@ -67,7 +67,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The QP timers are looked at.
+    /// The QP timers are checked.
     pub(super) fn timers(&mut self) {
         let sim = &mut *self.env.sim;
         if sim.timer_at == sim.now {

@@ -1,4 +1,4 @@
-//! When a send queue may go on: doorbell, WQE fetch, the QP's engine, the requester's pipeline.
+//! When a send queue may continue: doorbell, WQE fetch, the QP's engine, the requester's pipeline.
 
 use super::engine::Engine;
 use super::event::Event;
@@ -16,7 +16,7 @@ impl QpTime {
     fn available(&mut self, cur: u32, producer: u32, now: u64, bus: &mut Bus, p: &Profile) -> u64 {
         let left = producer.wrapping_sub(cur);
         let behind = |upto: u32| (upto.wrapping_sub(cur) as i32) > 0 && upto.wrapping_sub(cur) <= left;
-        // After going back the WQEs are fetched anew.
+        // After going back the WQEs are fetched again.
         let went_back = (cur.wrapping_sub(self.base) as i32) < 0;
         if went_back || !behind(self.upto[1]) {
             self.base = cur;

@@ -34,7 +34,7 @@ pub struct Sim {
     pub on: Flag,
     /// Time of the event being executed or executed last.
     pub now: u64,
-    /// The furthest that the clock of somebody has come who has left.
+    /// The furthest clock of all actors that have left (ps).
     pub left_at: u64,
     /// The same of each process's threads.
     pub members_left: [u64; MAX_MEMBERS],
@@ -44,7 +44,7 @@ pub struct Sim {
     pub executed: u64,
     /// Packets and events that found no room and were lost.
     pub overflows: u64,
-    /// When the next look at the QP timers is due; 0: none.
+    /// When the QP timers are next checked (ps); 0: never.
     pub timer_at: u64,
     /// When every program waits in the kernel.
     pub idle: super::programs::idle::Idle,
@@ -66,7 +66,7 @@ pub struct Sim {
     pub jobs: Slab<Job, JOBS>,
     /// Whose function it is, by card and function.
     pub members: [[u16; MAX_FUNCTIONS]; MAX_CARDS],
-    /// When its last interrupt can have woken somebody.
+    /// When its last interrupt can have woken a thread.
     pub interrupt_at: [[u64; MAX_FUNCTIONS]; MAX_CARDS],
     /// State of the cards in time.
     pub cards: [CardTime; MAX_CARDS],
@@ -83,7 +83,7 @@ pub struct Sim {
 pub struct Slot {
     /// The packet, `count == 1`.
     pub packet: Packet,
-    /// Who still needs it.
+    /// References to it.
     pub refs: u16,
     /// QP index and side (`flow_id`) that sent it.
     pub flow: u16,
@@ -113,7 +113,7 @@ pub struct Job {
     pub issued: u32,
     /// Not before this time.
     pub start: u64,
-    /// The translation of its next packet has come.
+    /// The translation of its next packet has arrived.
     pub known: Flag,
     /// Reads that the gathering of a stash took.
     pub gathers: u16,
@@ -145,9 +145,9 @@ pub struct Flow {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QpTime {
-    /// A `Send` event is under way.
+    /// A `Send` event is in the queue.
     pub pending: Flag,
-    /// The context for what it begins next has come.
+    /// The context for what it begins next has arrived.
     pub known: Flag,
     /// When its last send doorbell is understood.
     pub rung: u64,
@@ -157,7 +157,7 @@ pub struct QpTime {
     pub free_at: u64,
     /// First block of the WQEs in the card.
     pub base: u32,
-    /// Behind the last block of the first batch that was fetched, and of the second.
+    /// One past the last block of the first batch that was fetched, and of the second.
     pub upto: [u32; 2],
     /// When they are in the card.
     pub done: [u64; 2],
@@ -183,7 +183,7 @@ pub struct PortTime {
     pub fetched: u32,
     /// The part of it that is on its way there; the rest has its place on the wire.
     pub coming: u32,
-    /// When the last packet under way to it arrives.
+    /// When the last packet in flight to it arrives.
     pub last_arrival: u64,
     /// When the receive pipeline is free.
     pub rx_free_at: u64,
@@ -215,8 +215,8 @@ pub const SENDS: usize = 0;
 /// The answering side.
 pub const ANSWERS: usize = 1;
 
-/// What the queue holds of an event: its place in `events`, and who can see it happen. So that who searches for
-/// what a process sees need not look at the events.
+/// What the queue holds of an event: its place in `events`, and the process that can see it happen, so that a search for
+/// what a process sees need not read the events.
 #[inline]
 fn tagged(place: u32, touched: Option<u16>) -> u32 {
     const { assert!(EVENTS <= 1 << 16 && MAX_MEMBERS < 1 << 16) };
@@ -289,7 +289,7 @@ impl Sim {
         release(&mut self.slots, slot);
     }
 
-    /// The QP timers are to be looked at.
+    /// The QP timers are to be checked.
     pub fn timer(&mut self, at: u64) {
         let at = at.max(self.now);
         if self.timer_at == 0 || at < self.timer_at {
@@ -298,12 +298,12 @@ impl Sim {
         }
     }
 
-    /// When the last of the writes that are under way to a process happens.
+    /// When the last of the writes in flight to a process happens.
     pub fn last_write(&self, domain: u16) -> Option<u64> {
         self.queue.latest(|item| self.events.get(place(item)).writes_to() == Some(domain))
     }
 
-    /// Who waits for what.
+    /// Which thread waits for what.
     pub fn describe(&self) -> String {
         let mut text = format!("the time is {} ps, {} events wait", self.now, self.queue.len());
         if self.overflows > 0 {
@@ -339,8 +339,8 @@ impl Sim {
         ended.into_iter().for_each(|slot| self.release(slot));
     }
 
-    /// After the death of a process in the middle of an event: what was under way is lost like packets on a
-    /// wire; the QPs' timers see to it.
+    /// After the death of a process in the middle of an event: what was in flight is lost like packets on a wire, and
+    /// the QPs' timers recover it.
     pub fn reset(&mut self) {
         self.queue.clear();
         self.events.clear();

@@ -3,7 +3,7 @@
 //! A file (`docs/trace.md`) with a header of 64 bytes and a record of 40 bytes for each [`Span`], in the order
 //! in which the simulation knows them. That order is total: what a card does is recorded by its events, what
 //! a program does by an event of its own ([`Event::Span`](super::Event::Span)). So the same run gives the same
-//! file. Spans gather in the segment, and whoever fills the batch writes it; the keeper writes what is left.
+//! file. Spans gather in the segment, and the process that fills the batch writes it; the keeper writes the rest.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -221,7 +221,7 @@ impl Trace {
         match file.and_then(|file| file.write_all_at(&bytes, self.written)) {
             Ok(()) => self.written += bytes.len() as u64,
             Err(error) => {
-                // Not eprintln, which panics where nobody listens.
+                // Not eprintln, which panics where the other end is closed.
                 let _ = writeln!(io::stderr(), "verbena: the trace ends: {}: {error}", path.display());
                 self.on.store(0, Ordering::Relaxed);
             }

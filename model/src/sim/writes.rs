@@ -12,7 +12,7 @@ use fpga_regs::Cqe;
 impl SimEnv<'_> {
     /// A queue entry is written.
     pub fn write_entry(&mut self, to: Addr, from: &[u8]) {
-        // The memory was there when the card decided; if its process has gone since, nobody looks.
+        // The memory was there when the card decided; if its process has gone since, nothing reads it.
         let Ok(at) = self.short(to, from, self.sim.profile.cqe.cqe_bytes, true) else { return };
         if self.sim.trace.on() {
             self.sim.trace.visible(to, at);
@@ -86,7 +86,7 @@ impl SimEnv<'_> {
     /// A short write becomes visible.
     pub fn apply_short(&mut self, to: Addr, bytes: &[u8], entry: bool) {
         let body = if entry { bytes.len() - 8 } else { bytes.len() };
-        // The memory was there when the card wrote; if its process has died since, nobody looks.
+        // The memory was there when the card wrote; if its process has died since, nothing reads it.
         let _ = self.guard.write(to.domain, to.iova, &bytes[..body]);
         if !entry {
             return;

@@ -123,7 +123,7 @@ impl<'a> WallEnv<'a> {
         });
         let buffer = &mut s.stashes[stash as usize];
         if buffer.len() < len {
-            // Zeroed pages of the system, which nobody has to fill.
+            // Zeroed pages of the system, which need not be filled.
             *buffer = vec![0; len];
         }
         stash

@@ -7,7 +7,7 @@ use fpga_regs::{QpState, QpType, WqeCtrl, WqeOpcode, WqeSge};
 
 use super::panic_tests::with_net;
 
-/// More than may be under way at a time.
+/// More than may be in flight at a time.
 const MANY: u16 = 100;
 
 #[test]
@@ -18,7 +18,7 @@ fn what_could_not_be_gathered_holds_no_buffer() {
         // Of no region.
         let sge = WqeSge::default().with_lkey(0x500).with_length(8);
         for (i, unit) in [*ctrl.as_bytes(), *sge.as_bytes(), *sge.as_bytes()].iter().enumerate() {
-            // SAFETY: of the memory just made, which nobody else uses.
+            // SAFETY: of the memory just made, which nothing else uses.
             unsafe { area.ptr.add(i * 16).cast::<[u8; 16]>().write_unaligned(*unit) };
         }
         let (gathered_enough, failed) = a

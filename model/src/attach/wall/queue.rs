@@ -1,7 +1,7 @@
 //! The work queue of a run: first in, first out, in place.
 //!
-//! Packets are over a hundred bytes: they are written once into a slot and worked on there. Only when
-//! a run has more under way than the ring holds, items take the detour through a growing queue.
+//! Packets are over a hundred bytes: they are written once into a slot and processed there. Only when
+//! a run has more in flight than the ring holds, items take the detour through a growing queue.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -32,7 +32,7 @@ pub(in crate::attach) struct WorkQueue {
     slots: Box<[UnsafeCell<MaybeUninit<Work>>]>,
     head: u32,
     tail: u32,
-    /// The slot at `head` is being worked on.
+    /// The slot at `head` is being processed.
     busy: bool,
     overflow: VecDeque<Work>,
 }
@@ -79,7 +79,7 @@ impl WorkQueue {
         place
     }
 
-    /// Whether nothing waits and nothing is being worked on.
+    /// Whether nothing waits and nothing is being processed.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == self.tail && self.overflow.is_empty()

@@ -8,13 +8,13 @@ use crate::express::Route;
 use crate::here::Here;
 use crate::world::World;
 
-/// Routes that a process remembers, a power of two: so many that a thousand queue pairs seldom meet.
+/// Routes that a process remembers: a power of two, large enough that a thousand queue pairs seldom collide.
 const ROUTES: usize = 2048;
 
 /// What this process found out about connections, by queue pair. Used with the lock only.
 pub(crate) struct Routes {
     routes: Box<[UnsafeCell<Route>; ROUTES]>,
-    /// Where the queue pairs of each are, for who only wants to fetch them.
+    /// Where the queue pairs of each are, for prefetching.
     places: Box<[[AtomicU32; 2]; ROUTES]>,
 }
 

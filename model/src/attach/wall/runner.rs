@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Turns of send queues (32 messages each, or a megabyte) that a lock holder runs. Without a limit, a process that
 /// checked once would run all the cards for as long as others post, and every line of them would move between two cores.
 const TURNS: u32 = 256;
-/// QPs that a pending bit stands for: bit n is QP n, n + 4096, ... of every card.
+/// QPs that a pending bit represents: bit n is QP n, n + 4096, ... of every card.
 const PENDING_BITS: usize = crate::segment::layout::PENDING_WORDS * 64;
 
 /// Tidies up after a run that ends by a panic.

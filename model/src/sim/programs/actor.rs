@@ -12,7 +12,7 @@ pub const ACTORS: usize = 256;
 /// Streams that one actor waits for at a time.
 pub const WAITS: usize = 16;
 
-/// What an actor does: an open value, as it lies in shared memory.
+/// What an actor does: an open value, because it is in shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct State(u32);
@@ -23,13 +23,13 @@ impl State {
     pub const Free: State = State(0);
     /// Runs its program at its clock.
     pub const Running: State = State(1);
-    /// Waits within the library until simulated time has come to `target`.
+    /// Waits within the library until simulated time has reached `target`.
     pub const Waiting: State = State(2);
     /// Waits for its turn to do at exactly `target` what is no event (a control operation).
     pub const Turn: State = State(3);
     /// Waits in the kernel: it does not hold time back.
     pub const Blocked: State = State(4);
-    /// Takes part no more, but does not know it yet: its place is not free.
+    /// Takes part no more, but its thread does not know yet: its place is not free.
     pub const Dismissed: State = State(5);
 }
 
@@ -53,9 +53,9 @@ pub struct Actor {
     pub pid: u32,
     /// Its thread id.
     pub tid: u32,
-    /// Its clock. Its own thread moves it on without the lock as far as that is safe.
+    /// Its clock (ps). Its own thread advances it without the lock as far as that is safe.
     pub clock: AtomicU64,
-    /// Where it waits for its clock to come.
+    /// The time that it waits for (ps).
     pub target: u64,
     /// Not 0: a write to its memory ends the wait, rounded up to such steps from `clock`.
     pub step: u64,
@@ -67,13 +67,13 @@ pub struct Actor {
     pub after: u64,
     /// Events that it has made.
     pub sequence: u64,
-    /// When the last of its doorbells is understood: a control operation is one more write, and comes behind it.
+    /// When the last of its doorbells is understood: a control operation is one more write, and comes after it.
     pub rung: u64,
     /// Number of its wait.
     pub serial: u32,
-    /// Changes when it should look again.
+    /// Changes when it should check again.
     pub word: AtomicU32,
-    /// It was taken to wait, without having said so: its next call begins at the time of the others.
+    /// It is assumed to be waiting, without having said so: its next call begins at the time of the others.
     pub aside: AtomicBool,
     /// It waits for the segment's lock.
     pub locking: AtomicBool,
@@ -81,9 +81,9 @@ pub struct Actor {
     pub asleep: AtomicU32,
     /// The core that it ran on when it called last.
     pub core: AtomicU32,
-    /// It should look again: its wait has an end.
+    /// It should check again: its wait has an end.
     pub due: Flag,
-    /// Whom it waits for.
+    /// The actor that it waits for.
     pub blocker: u16,
     /// The time that the blocker must be able to let pass.
     pub need: u64,
@@ -100,9 +100,9 @@ pub struct Actor {
 /// All actors.
 #[repr(C)]
 pub struct Actors {
-    /// ActorSet in use are among the first so many.
+    /// Places in use are below this.
     pub top: u32,
-    /// Who is at which place.
+    /// The actor at each place.
     pub all: [Actor; ACTORS],
 }
 
@@ -136,7 +136,7 @@ impl Actor {
         self.wait_count == 0 && self.interrupt == 0
     }
 
-    /// Makes its thread look again.
+    /// Makes its thread check again.
     pub fn bump(&self) {
         self.word.fetch_add(1, Ordering::Release);
         if self.asleep.load(Ordering::SeqCst) != 0 {
@@ -144,7 +144,7 @@ impl Actor {
         }
     }
 
-    /// It waits for something that simulated time does not know: it holds nobody back any more.
+    /// It waits for something that the simulation does not know: it no longer holds others back.
     pub fn set_aside(&mut self) {
         self.state = State::Blocked;
         (self.wait_count, self.interrupt) = (0, 0);
@@ -176,7 +176,7 @@ impl Actor {
 }
 
 impl Actors {
-    /// ActorSet in use.
+    /// Those that may be in use.
     #[inline]
     pub fn used(&self) -> &[Actor] {
         &self.all[..self.top as usize]
@@ -189,7 +189,7 @@ impl Actors {
         self.used().iter().enumerate().any(|(i, a)| i != me as usize && a.member == member && runs(a))
     }
 
-    /// ActorSet in use.
+    /// Those that may be in use.
     #[inline]
     pub fn used_mut(&mut self) -> &mut [Actor] {
         &mut self.all[..self.top as usize]

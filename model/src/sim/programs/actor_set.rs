@@ -1,4 +1,4 @@
-//! A set of actors: who should look again.
+//! A set of actors: those that should check again.
 
 use super::actor::ACTORS;
 

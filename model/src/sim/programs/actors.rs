@@ -3,7 +3,7 @@
 //! An *actor* is a thread of an attached process. What it does at its clock `c` reaches the cards no
 //! earlier than `c + lookahead` (the way of a store over PCIe), so an event before that may happen
 //! whatever the thread still does; and an event that writes to the process's memory may happen only when its
-//! threads have come that far, or they would see it early.
+//! threads have reached that time, or they would see it early.
 
 use std::sync::atomic::Ordering;
 
@@ -41,8 +41,8 @@ impl Sim {
         least
     }
 
-    /// So long after a card has begun to do something an actor sees nothing of it: a card that writes to memory
-    /// needs so long for it at least. Another thread of the process that runs might see it, and tell.
+    /// How long after a card has begun to do something an actor sees nothing of it (ps): a write to memory takes at least
+    /// that long. Another thread of the process that runs might see it, and tell.
     #[inline]
     pub fn unseen(&self, me: u16) -> u64 {
         if self.actors.share(me) {
@@ -56,7 +56,7 @@ impl Sim {
     pub fn horizon(&self, me: u16, time: u64) -> u64 {
         let Actor { member, alarm, .. } = self.actors.all[me as usize];
         let end = time.saturating_add(self.unseen(me)).min(alarm);
-        // What is under way to its memory.
+        // What is in flight to its memory.
         self.queue.first(end, |item| seen_by(item) == Some(member)).unwrap_or(end)
     }
 
@@ -73,8 +73,7 @@ impl Sim {
         self.actors.used().iter().enumerate().find_map(late)
     }
 
-    /// Memory of a process was written now: whoever waits for that has an end of its wait. True if there
-    /// is one.
+    /// Memory of a process was written now: the waits for that end. True if there are any.
     pub fn touched(&mut self, write: Touch) -> bool {
         let now = self.now;
         let mut any = false;
@@ -94,7 +93,7 @@ impl Sim {
         any
     }
 
-    /// After `me` has gone on, blocked or left: those who waited for that and should look again.
+    /// After `me` has advanced, blocked or left: the actors that waited for that and should check again.
     #[must_use]
     pub fn notify(&mut self, me: u16) -> ActorSet {
         let mut those = ActorSet::default();
@@ -147,13 +146,13 @@ impl Sim {
         Some(place as u16)
     }
 
-    /// The time that nobody has passed: where somebody begins who comes from outside.
+    /// The time that no actor has passed: where an actor begins that comes from outside.
     pub fn latest(&self) -> u64 {
         let running = self.actors.used().iter().filter(|a| a.state == State::Running).map(Actor::now);
         running.max().unwrap_or(0).max(self.now)
     }
 
-    /// The same for an actor that goes on: no earlier than what another thread of its process can have told it.
+    /// The same for an actor that continues: no earlier than what another thread of its process can have told it.
     pub fn latest_for(&self, me: u16) -> u64 {
         let member = self.actors.all[me as usize].member;
         let process = self.actors.used().iter().filter(|a| a.member == member && a.state.takes_part());
@@ -161,8 +160,8 @@ impl Sim {
         process.map(Actor::now).max().unwrap_or(0).max(left).max(self.latest())
     }
 
-    /// An actor goes on that was blocked, if nobody within the simulation has let it: behind all that another thread of
-    /// its process can have told it of.
+    /// A blocked actor continues that nothing in the simulation has released: after all that another thread of its
+    /// process can have told it of.
     pub fn resume(&mut self, me: u16) {
         let latest = self.latest_for(me);
         let member = self.actors.all[me as usize].member;
@@ -185,13 +184,13 @@ impl Sim {
         self.actors.used().iter().any(|a| a.member != member && a.state.takes_part())
     }
 
-    /// How far simulated time has come: the furthest clock of all who take or took part.
+    /// How far simulated time has advanced (ps): the furthest clock of all actors that take or took part.
     pub fn furthest(&self) -> u64 {
         let clocks = self.actors.used().iter().filter(|a| a.state.takes_part()).map(Actor::now);
         clocks.max().unwrap_or(0).max(self.left_at)
     }
 
-    /// Actors of a process that is gone leave. Returns who should look again.
+    /// Actors of a process that is gone leave. Returns those that should check again.
     #[must_use]
     pub fn leave(&mut self, gone: impl Fn(&Actor) -> bool) -> ActorSet {
         let mut those = ActorSet::default();

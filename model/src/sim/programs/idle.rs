@@ -1,9 +1,9 @@
-//! When every program waits in the kernel: nobody calls in, and events happen all the same.
+//! When every program waits in the kernel: no thread calls in, and events happen all the same.
 //!
-//! Whoever waits last executes them, for a while; the keeper goes on with what is left. Time jumps to the
+//! The thread that waits last executes them, for a while; the keeper executes the rest. Time jumps to the
 //! next event, with two exceptions. A thread that waits for another one of its process may be about to
-//! be woken, without anybody here knowing: it gets a moment. And a process that is alone on its net waits
-//! for somebody who has not come yet: for its time-outs the machine's time counts, too.
+//! be woken, unknown to the simulation: it gets a moment. And a process that is alone on its net waits
+//! for one that has not started yet: for its time-outs the machine's time counts, too.
 
 use super::actor::{Actor, State};
 use super::streams::Wait;
@@ -17,13 +17,13 @@ const SLICE: u32 = 4096;
 /// Real time that a thread has to be woken by another one (ns).
 const MOMENT: u64 = 2_000_000;
 
-/// What is known of a time when everybody waits.
+/// What is known while all threads wait.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct Idle {
     /// Waits in the kernel that have begun.
     pub waits: u64,
-    /// How many there were when everybody was first seen to wait, and the real time then (ns).
+    /// How many there were when all threads were first seen to wait, and the real time then (ns).
     seen: (u64, u64),
     /// The time-out that is next for a process alone, and the real time at which it may happen (ns).
     timeout: (u64, u64),

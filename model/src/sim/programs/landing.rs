@@ -1,4 +1,4 @@
-//! Writes on their way to memory: whoever reads through the bus sees them, programs do not yet.
+//! Writes on their way to memory: reads through the bus see them, programs do not yet.
 //!
 //! A posted write is visible to the program some time after the card made it. A read that the card makes
 //! meanwhile goes the same way and does not pass it (PCIe base specification, 2.4.1), so it returns what
@@ -9,7 +9,7 @@ use crate::sim::event::Event;
 use crate::sim::slab::Slab;
 use crate::sim::state::{release, Sim, EVENTS, MTU, SLOTS};
 
-/// Writes under way at a time whose order with reads is kept.
+/// Writes in flight at a time whose order with reads is kept.
 const MOST: usize = 4096;
 
 #[derive(Clone, Copy)]
@@ -60,12 +60,12 @@ impl Landing {
         self.count = kept as u32;
     }
 
-    /// Nothing is under way.
+    /// Nothing is in flight.
     pub fn clear(&mut self) {
         self.count = 0;
     }
 
-    /// Whether something is under way to a range.
+    /// Whether something is in flight to a range.
     #[inline]
     pub fn concerns(&self, at: Addr, len: usize) -> bool {
         let end = at.iova.saturating_add(len as u64);
@@ -101,7 +101,7 @@ impl Landing {
 }
 
 impl Sim {
-    /// The payload that is under way to a process, in order: it does not happen any more. Who waits for it has it now.
+    /// Takes the payload in flight to a process, in order: its events do not happen. Threads that wait for it have it now.
     pub fn take_payload(&mut self, domain: u16) -> Vec<(Addr, Vec<u8>)> {
         let (mut taken, mut touches) = (Vec::new(), Vec::new());
         let of_domain = |write: &&Write| write.domain == domain;
@@ -126,7 +126,7 @@ impl Sim {
         taken
     }
 
-    /// The completions that are under way to a ring: they do not happen any more.
+    /// Takes the completions in flight to a ring: their events do not happen.
     pub fn take_entries(&mut self, ring: Addr, len: u64) -> Vec<(Addr, [u64; 8])> {
         let mut taken = Vec::new();
         for event in self.events.each() {

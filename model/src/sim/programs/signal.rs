@@ -9,7 +9,7 @@ pub fn send(pid: u32, tid: u32, signal: i32) {
     unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, signal) };
 }
 
-/// Whether a signal waits for the thread, other than the clock library's: a look at it.
+/// Whether a signal is pending for the thread, other than the clock library's tick.
 pub(crate) fn pending() -> bool {
     let mut waiting = 0u64;
     // SAFETY: the kernel's signal sets have 64 bits.
@@ -17,7 +17,7 @@ pub(crate) fn pending() -> bool {
     waiting & !(0b11 << (TICK_SIGNAL - 1)) != 0
 }
 
-/// While this exists, no look at the thread ends its sleep.
+/// While this exists, the clock library's tick does not end the thread's sleep.
 pub(crate) struct Undisturbed {
     before: u64,
 }

@@ -1,4 +1,4 @@
-//! Simulated time that stands still: how long that is borne, and how it ends.
+//! Simulated time does not advance: how long that may last, and how it ends.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -7,12 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Environment variable: seconds that simulated time may stand still, in real time. More is wanted where one
-/// of the programs is in a debugger.
+/// Environment variable: seconds of real time that simulated time may stand still. A program in a debugger needs more.
 pub const PATIENCE_VARIABLE: &str = "VERBENA_PATIENCE";
 
 const DEFAULT: Duration = Duration::from_secs(60);
-/// After so long a program that cannot go on says so: nobody looks at silence for five seconds.
+/// After this time a program that cannot continue says so: a user does not watch silence for five seconds.
 const SILENCE: Duration = Duration::from_secs(4);
 /// Exit status of a program whose simulated time stood still: that of `timeout`.
 const EXIT: i32 = 124;
@@ -35,14 +34,14 @@ pub(crate) fn patience() -> Duration {
     })
 }
 
-/// What is seen of time.
+/// What time does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// It goes on, or has not stood still for long.
+    /// It advances, or has not stood still for long.
     Moves,
     /// It is time to say that it does not.
     Say,
-    /// It stood still for as long as is borne.
+    /// It stood still for as long as it may.
     TooLong,
 }
 
@@ -75,7 +74,7 @@ impl Standstill {
         }
     }
 
-    /// The same for who has not slept and comes often.
+    /// The same for a thread that has not slept and calls often.
     pub fn look_sometimes(&mut self, executed: u64) -> Look {
         self.looks = self.looks.wrapping_add(1);
         if self.looks % 64 == 0 {
@@ -86,7 +85,7 @@ impl Standstill {
     }
 }
 
-/// Time between two looks at a thread that may sleep.
+/// Time between two checks of a thread that may sleep.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// What the kernel says of the system call that a thread is in, cut off. In place: see [`crate::sim::threads::prepare`].
@@ -95,12 +94,12 @@ type SystemCall = [u8; 256];
 /// Notices that a thread sleeps in the kernel, in the same system call all the time.
 #[derive(Default)]
 pub(crate) struct Sleeper {
-    /// When it was looked at last, which thread that was, and what it was found in.
+    /// When a thread was last checked, which, and the system call that it was in.
     seen: Option<(Instant, u32, SystemCall)>,
 }
 
 impl Sleeper {
-    /// Whether the thread sleeps since the last look.
+    /// Whether the thread has slept since the last check.
     pub fn sleeps_on(&mut self, pid: u32, tid: u32) -> bool {
         if self.seen.as_ref().is_some_and(|(at, ..)| at.elapsed() < LOOK) {
             return false;
@@ -120,12 +119,13 @@ fn system_call(pid: u32, tid: u32) -> io::Result<SystemCall> {
     write!(rest, "/proc/{pid}/task/{tid}/syscall")?;
     let length = 64 - rest.len();
     let mut text = [0; 256];
-    // What is longer is cut off, and behind what is shorter there are zeroes.
+    // Longer text is cut off, and zeroes follow shorter text.
     let _ = File::open(OsStr::from_bytes(&path[..length]))?.read(&mut text)?;
     Ok(text)
 }
 
-/// Says who waits for what; ends the program if that was too long. Alone on its net it waits for somebody to come.
+/// Says which thread waits for what; ends the program if that was too long. Alone on its net it waits for another to
+/// start.
 #[cold]
 pub(crate) fn tell(look: Look, alone: bool, who_waits: &str) {
     let seconds = |time: Duration| time.as_secs();
@@ -152,14 +152,14 @@ pub(crate) fn say(hope: &str, who_waits: &str) {
     eprintln!("verbena: nothing has happened in simulated time for {so_long} s, {hope}; {who_waits}");
 }
 
-/// Ends the program, which cannot get at the cards.
+/// Ends the program, which cannot reach the cards.
 #[cold]
 pub(crate) fn cannot_continue(error: &crate::segment::LockError) -> ! {
     eprintln!("verbena: the simulation cannot go on: {error}");
     std::process::exit(EXIT)
 }
 
-/// A process by number and name, and what explains that its clock does not go on.
+/// A process by number and name, and what explains that its clock does not advance.
 pub(crate) fn process(pid: u32) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name may hold anything.

@@ -1,4 +1,4 @@
-//! Byte streams between programs carry time: who reads a byte is no earlier than who wrote it.
+//! Byte streams between programs carry time: the reader of a byte is no earlier than its writer.
 
 use super::actor::State;
 use crate::sim::state::{Sim, FOREVER};
@@ -35,7 +35,7 @@ struct Stream {
     end: u64,
     /// Running number of chunks.
     chunks: u64,
-    /// Position behind a chunk, and when it was written.
+    /// Position at the end of a chunk, and when it was written.
     times: [(u64, u64); CHUNKS],
     /// When it was used last.
     touched: u64,
@@ -66,7 +66,7 @@ impl Streams {
                 self.count += 1;
                 n
             } else {
-                // The one that nobody has used for longest.
+                // The one that was unused for longest.
                 (0..STREAMS).min_by_key(|&i| self.all[i].touched).unwrap_or(0)
             };
             self.all[at].key = key;
@@ -92,7 +92,7 @@ impl Sim {
             stream.pending += 1;
         } else {
             if end < stream.end || stream.closed {
-                // Opened anew.
+                // Opened again.
                 (stream.chunks, stream.closed) = (0, false);
             }
             let again = stream.chunks > 0 && stream.end == end;

@@ -8,7 +8,7 @@ pub const RANGES: usize = 8;
 #[repr(C)]
 pub struct Watched {
     count: u32,
-    /// First address, and the one behind.
+    /// First address, and one past the end.
     ranges: [(u64, u64); RANGES],
 }
 

@@ -29,7 +29,7 @@ pub fn on_alarm(ring: fn()) {
 pub(super) enum Until {
     /// The time alone.
     Time,
-    /// A queue entry, seen by a poll every so many picoseconds.
+    /// A queue entry, seen by polls with this period (ps).
     Entry(u64),
     /// A write to these places, seen that many picoseconds later.
     Write(u64, Watched),
@@ -185,7 +185,7 @@ impl<S: Borrow<Segment>> Threads<S> {
             let sim = held.sim();
             let executed = sim.executed;
             let a = &sim.actors.all[me as usize];
-            // No other process has come yet that could do something.
+            // No other process has joined yet that could do something.
             let alone = outcome == Outcome::Idle && !sim.has_others(a.member);
             let for_time = a.target != FOREVER;
             let for_memory = !for_time && a.step != 0 && !a.entries.get();

@@ -117,7 +117,7 @@ impl<S: Borrow<Segment>> Threads<S> {
         }
     }
 
-    /// For the keeper: a process is gone. Its cards' functions are closed, its clock holds nobody back, nothing is
+    /// For the keeper: a process is gone. Its functions are closed, its clock holds no other back, and nothing is
     /// written to its memory.
     pub fn member_gone(&self, member: u16, patience: Duration) -> Result<(), LockError> {
         let mut held = self.locked_within(patience)?;

@@ -1,9 +1,9 @@
 //! Polls that find nothing.
 //!
 //! A program that waits polls again and again, and each empty poll only costs time. After a few of them in a row
-//! the next one stands for many: it ends with the completion, or after a while without one, for the program may have
-//! a deadline of its own, look at something else in turn, or count its polls. How long a while is depends on what
-//! the program is seen to do between its polls, and on what is going on at all.
+//! the next one represents many: it ends with the completion, or after a while without one, for the program may have
+//! a deadline of its own, check something else in turn, or count its polls. How long a while is depends on what
+//! the program does between its polls, and on whether anything happens at all.
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
@@ -16,22 +16,22 @@ use crate::segment::Segment;
 use crate::sim::programs::stall::{Look, Standstill};
 use crate::sim::state::FOREVER;
 
-/// Empty polls in a row that are no more than that.
+/// Empty polls in a row that are single polls.
 const FEW: u32 = 2;
 /// While something is going on, a poll of a program that only polls stands for so much time (ps), for this part
 /// of the wait so far, or for a wait like the last one, up to so much.
 const WHILE: u64 = 4_000_000;
 const PART: u64 = 8;
 const LONGEST: u64 = 1_000_000_000;
-/// A program that looks at something else between its polls is late by no more than this part of its wait, and by
-/// no more than so much (ps).
+/// A program that checks something else between its polls is late by no more than this part of its wait, and by no more
+/// than `LOOKING_LONGEST` (ps).
 const LOOKING_PART: u64 = 128;
 const LOOKING_LONGEST: u64 = 500_000_000;
-/// A program that has not looked for so many times as many polls as before does so no more.
+/// A program that has not checked anything else for this many times as many polls as before has stopped to.
 const LOOKS_NO_MORE: u32 = 16;
-/// So many polls in a row are what they are while nothing is going on; then one goes on to what happens next.
+/// While nothing happens, this many polls in a row are single polls; then one lasts to the next event.
 const QUIET: u32 = 1024;
-/// Polls between two looks at what is going on.
+/// Polls between two checks whether anything happens.
 const UNSEEN: u64 = 64;
 
 /// A thread's empty polls in a row.
@@ -44,7 +44,7 @@ struct Row {
     usual: Cell<u64>,
     /// Before this time nothing is going on.
     quiet_until: Cell<u64>,
-    /// The program has looked at something else since the last poll.
+    /// The program has checked something else since the last poll.
     looked: Cell<bool>,
     /// Polls since it did, and between the last two times; 0: it does not.
     unlooked: Cell<u32>,
@@ -69,7 +69,7 @@ pub(super) fn row_ends() {
     ROW.with(Row::end);
 }
 
-/// The program looks at something else than a CQ: a clock, a socket.
+/// The program checks something other than a CQ: a clock, a socket.
 #[inline]
 pub(super) fn looks() {
     ROW.with(|row| row.looked.set(true));
@@ -141,7 +141,7 @@ impl Row {
         polls
     }
 
-    /// How long a poll may take of a program that looks at something else every so often.
+    /// How long a poll may take of a program that checks something else now and then (ps).
     fn patience(&self, waited: u64) -> u64 {
         let every = self.every.get().max(self.unlooked.get());
         (waited / LOOKING_PART).min(LOOKING_LONGEST) / u64::from(every)
@@ -193,7 +193,7 @@ impl<S: Borrow<Segment>> Threads<S> {
                 next - now
             }
         };
-        // What comes is found by the same poll, whatever the one that stands for it began with.
+        // A completion is found by the same poll, whenever the long one began.
         let target = now.saturating_add(time.next_multiple_of(cost));
         drop(self.advance_held(me, target, Until::Entry(cost), held));
     }
@@ -216,7 +216,7 @@ impl<S: Borrow<Segment>> Threads<S> {
 mod tests {
     use super::*;
 
-    /// Many short waits, and one look at the clock in one of them, as by the handler of an alarm.
+    /// Many short waits, and one reading of the clock in one of them, as by the handler of an alarm.
     #[test]
     fn a_look_long_ago_is_forgotten_soon() {
         let row = Row::new();

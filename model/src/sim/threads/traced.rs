@@ -81,8 +81,8 @@ impl<S: Borrow<Segment>> Threads<S> {
                 let last = cq.pi.wrapping_sub(1);
                 // The latest entry at this place of the ring.
                 let index = last.wrapping_sub(last.wrapping_sub(place) & cq.mask);
-                let behind = (u32::from_le_bytes(consumed).wrapping_sub(index) as i32) > 0;
-                unread.span.subject.process == process && read.is_ok() && behind
+                let reaped = (u32::from_le_bytes(consumed).wrapping_sub(index) as i32) > 0;
+                unread.span.subject.process == process && read.is_ok() && reaped
             };
             for span in env.sim.trace.take_reaped(reaped) {
                 let at = (clock + env.sim.lookahead()).max(env.sim.now);

@@ -1,5 +1,5 @@
 //! How a thread waits for another one: it spins for about as long as a hand-over through the kernel takes, and
-//! then sleeps. It does not spin on the core that the other needs.
+//! then sleeps. It does not spin on the core that the other one needs.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,26 +11,26 @@ use crate::sim::programs::actor::Actor;
 use crate::sim::programs::signal::Undisturbed;
 use crate::sim::programs::stall::patience;
 
-/// How long a thread sleeps before it looks again, in case it is the last one.
+/// How long a thread sleeps before it checks again, in case it is the last one.
 const NAP: Duration = Duration::from_millis(20);
-/// Looks while spinning, of some 15 to 50 ns each: at least and at most. Most is many times what a wake takes on
-/// a machine that wakes slowly: who falls asleep makes the other one wait for so long, who then falls asleep as
-/// well, and so on. They become fewer where spinning was of no use, and more where it was.
+/// Checks while spinning, of some 15 to 50 ns each: at least and at most. The most takes many times as long as a wake on
+/// a machine that wakes slowly: a thread that falls asleep makes the other one wait for that long, which then falls
+/// asleep as well, and so on. They become fewer where spinning was of no use, and more where it was.
 const LOOKS: (u32, u32) = (1000, 16000);
-/// Who waits for another one to come to some time waits for little, and at least so long.
+/// Least number of checks of a thread that waits for another one to reach some time: the wait is short.
 const LEAST_FOR_TIME: u32 = 2000;
 
-/// Looks of this process's next wait for something to happen, and for a time.
+/// Checks of this process's next wait for something to happen, and for a time.
 static NEXT: [AtomicU32; 2] = [const { AtomicU32::new(LOOKS.1) }; 2];
 
-/// Whether whoever is waited for can run meanwhile.
+/// Whether the thread that is waited for can run meanwhile.
 pub(super) fn other_core() -> bool {
     static OTHER: OnceLock<bool> = OnceLock::new();
     *OTHER.get_or_init(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1))
 }
 
-/// Finds out what waits have to know. Who waits, and how often, depends on how busy the machine is; what is allocated
-/// there would move a program's next buffer, and its address is in frames.
+/// Finds out in advance what waits have to know. How often a thread waits depends on how busy the machine is; an
+/// allocation there would move a program's next buffer, and its address is in frames.
 pub(crate) fn prepare() {
     other_core();
     patience();
@@ -43,8 +43,8 @@ pub(super) fn core() -> u32 {
     unsafe { libc::sched_getcpu() as u32 }
 }
 
-/// Waits until the actor's word changes, at most for a nap. True if it has not. `beside`: who is waited for
-/// can be running meanwhile. `for_time`: only for others to come to some time.
+/// Waits until the actor's word changes, at most for a nap. True if it has not. `beside`: the thread that is waited for
+/// can run meanwhile. `for_time`: only for others to reach some time.
 pub(super) fn wait(me: &Actor, seen: u32, beside: bool, for_time: bool) -> bool {
     let (word, asleep) = (&me.word, &me.asleep);
     if beside {
