@@ -9,7 +9,7 @@ use fpga_regs::{
     DOORBELL_SQ, DOORBELL_SRQ,
 };
 
-use super::card::OpenError;
+use super::error::OpenError;
 use crate::cells::owner;
 use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
 use crate::device::Device;

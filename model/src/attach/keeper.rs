@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Once;
 use std::time::Duration;
 
-use super::card::OpenError;
+use super::error::OpenError;
 use super::limits::{limits, ports};
 use super::wall::runner::Runner;
 use crate::link::{capture, LinkOptions};

@@ -5,6 +5,7 @@
 //! [`crate::sim`]) it is an event.
 
 mod card;
+mod error;
 mod function;
 mod keeper;
 mod limits;
@@ -16,7 +17,8 @@ pub use crate::sim::programs::stall::{read_patience, PATIENCE_VARIABLE};
 pub use crate::sim::programs::streams::Wait;
 pub use crate::sim::programs::watched::Watched;
 pub use crate::sim::threads::{forked, on_alarm, Follower, Starting, Timeline};
-pub use card::{OpenError, SegmentCard};
+pub use card::SegmentCard;
+pub use error::OpenError;
 pub use keeper::{capture_lost, default_socket, run_keeper, run_keeper_of, NetOptions};
 pub use limits::{limits, mbps};
 pub use served::{ServedCard, VECTORS};

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use driver::Registers;
 
-use super::card::{Joined, OpenError};
+use super::card::Joined;
+use super::error::OpenError;
 use super::wall::card::WallCard;
 use crate::cells::ServerBell;
 use crate::device::tables::EQS;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use driver::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 use fpga_regs::DOORBELL_BASE;
 
-use super::card::{Joined, OpenError};
+use super::card::Joined;
+use super::error::OpenError;
 use super::function::{self, Doorbell, Function};
 use crate::device::defect::Defect;
 use crate::device::Device;

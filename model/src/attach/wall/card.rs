@@ -9,7 +9,7 @@ use fpga_regs::{CqArm, DOORBELL_BASE};
 
 use super::env::WallEnv;
 use super::runner::Runner;
-use crate::attach::card::OpenError;
+use crate::attach::error::OpenError;
 use crate::attach::function::{self, Doorbell, Function};
 use crate::device::defect::Defect;
 use crate::device::Device;

@@ -3,7 +3,7 @@
 //! | module | one idea |
 //! |---|---|
 //! | [`card`] | the driver's backend |
-//! | [`runner`] | runs the cards until nothing is left to do |
+//! | [`runner`] (`panic_tests`) | runs the cards until nothing is left to do |
 //! | [`doorbell`] | the doorbell of a send queue: the express lane, without the rest |
 //! | [`handoff`] | a thread that finds the lock taken leaves its work to the lock holder |
 //! | [`env`] | what the cards ask of their surroundings, answered at once |

@@ -6,7 +6,7 @@
 //! | module | one idea |
 //! |---|---|
 //! | [`advance`] | the clock of a thread moves to a time, or to an event |
-//! | [`lock`] | the segment's lock, and the threads to wake after the unlock |
+//! | [`lock`] (`panic_tests`) | the segment's lock, and the threads to wake after the unlock |
 //! | [`wait`] | how a thread waits for another one |
 //! | [`polls`] | polls that find nothing |
 //! | [`cards`] | what a program does to its cards: control operations, doorbells |

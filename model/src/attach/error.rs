@@ -1,0 +1,29 @@
+//! Why a card could not be opened.
+
+use crate::segment::{AttachError, LockError};
+
+/// Why a card could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The segment could not be joined.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// The cards are busy or stopped.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The net has fewer cards.
+    #[error("the net has {count} cards: there is no card {card} (start it with --cards {})", .card + 1)]
+    NoCard {
+        /// Asked for.
+        card: u32,
+        /// Cards of the net.
+        count: u8,
+    },
+    /// Too many open contexts.
+    #[error("the card has no free function: too many programs have it open")]
+    NoFunction,
+    /// A card in simulated time was to be served.
+    #[error("the net's cards run in simulated time, which a client behind a socket has no part in: serve cards of a net that was started without --clock virtual")]
+    Simulated,
+}
