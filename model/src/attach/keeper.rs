@@ -130,11 +130,14 @@ pub fn run_keeper_of(
 /// Frees what a dead process leaves.
 fn member_gone(segment: &Segment, member: u16) -> Result<(), LockError> {
     let membership = Membership::new(segment);
-    capture::trim(&membership.net().link);
     if membership.net().simulated() {
         return Threads::new(membership).member_gone(member, PATIENCE);
     }
-    Runner::new(membership).control_within(PATIENCE, |world, env| world.detach(member, env))
+    let runner = Runner::new(membership);
+    runner.control_within(PATIENCE, |world, env| {
+        capture::trim(&runner.net().link);
+        world.detach(member, env);
+    })
 }
 
 /// Runs what is due; returns the machine's time (ns) at which to call again.
@@ -152,4 +155,43 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Why the capture of the net is not complete whose keeper listens at `socket`. `None`: it is.
 pub fn capture_lost(socket: &Path) -> Result<Option<std::io::Error>, OpenError> {
     Ok(Membership::new(Segment::attach(socket)?).net().link.lost())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::{Capture, Wire};
+    use std::time::Instant;
+
+    /// What is after the whole records may be a write of the lock holder.
+    #[test]
+    fn a_capture_is_cut_with_the_lock_only() {
+        for clock in [None, Some(Profile::load("f10a").unwrap().profile)] {
+            let directory = tempfile::tempdir().unwrap();
+            let (socket, path) = (directory.path().join("net/sock"), directory.path().join("frames.pcap"));
+            let capture = Some(Capture { path: path.clone(), snaplen: 64, card: None });
+            let link = LinkOptions { wire: Wire::Exact, capture, ..LinkOptions::default() };
+            let (at, options) = (socket.clone(), NetOptions { link, clock, ..NetOptions::from(1) });
+            let keeper = std::thread::spawn(move || run_keeper(&at, options).unwrap());
+            let until = Instant::now() + Duration::from_secs(20);
+            let attach = || loop {
+                match Segment::attach(&socket) {
+                    Ok(segment) => break segment,
+                    Err(error) => assert!(Instant::now() < until, "{error}"),
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            };
+            let (writer, other) = (attach(), attach());
+            let length = || std::fs::metadata(&path).unwrap().len();
+            let lock = writer.lock(Duration::from_secs(5)).unwrap();
+            std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1000).unwrap();
+            member_gone(&other, 60).unwrap_err();
+            assert_eq!(length(), 1000);
+            drop(lock);
+            member_gone(&other, 60).unwrap();
+            assert_eq!(length(), capture::HEADER);
+            drop((writer, other));
+            keeper.join().unwrap();
+        }
+    }
 }

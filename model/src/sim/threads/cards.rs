@@ -7,6 +7,7 @@ use super::lock::Held;
 use super::polls::row_ends;
 use super::{called, Threads, HORIZON};
 use crate::device::Device;
+use crate::link::capture;
 use crate::segment::{now_ns, LockError, Segment};
 use crate::sim::control::ControlEnv;
 use crate::sim::env::SimEnv;
@@ -122,6 +123,7 @@ impl<S: Borrow<Segment>> Threads<S> {
     pub fn member_gone(&self, member: u16, patience: Duration) -> Result<(), LockError> {
         let mut held = self.locked_within(patience)?;
         held.control(|world, env| world.detach(member, env));
+        capture::trim(&self.net().link);
         let sim = held.sim();
         sim.forget_domain(member);
         sim.trace.flush();
