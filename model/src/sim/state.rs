@@ -359,5 +359,6 @@ impl Sim {
                 }
             }
         }
+        self.act_deadlines();
     }
 }

@@ -6,6 +6,7 @@ use super::streams::Wait;
 use super::watched::Watched;
 use crate::plain::Flag;
 use crate::segment::futex_wake;
+use crate::sim::state::FOREVER;
 
 /// Most actors.
 pub const ACTORS: usize = 256;
@@ -55,7 +56,7 @@ pub struct Actor {
     pub tid: u32,
     /// Its clock (ps). Its own thread advances it without the lock as far as that is safe.
     pub clock: AtomicU64,
-    /// The time that it waits for (ps).
+    /// The time that it waits for, in the kernel too (ps).
     pub target: u64,
     /// Not 0: a write to its memory ends the wait, rounded up to such steps from `clock`.
     pub step: u64,
@@ -147,7 +148,7 @@ impl Actor {
     /// It waits for something that the simulation does not know: it no longer holds others back.
     pub fn set_aside(&mut self) {
         self.state = State::Blocked;
-        (self.wait_count, self.interrupt) = (0, 0);
+        (self.wait_count, self.interrupt, self.target) = (0, 0, FOREVER);
         self.serial += 1;
         self.aside.store(true, Ordering::Release);
     }

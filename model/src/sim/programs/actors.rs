@@ -210,6 +210,17 @@ impl Sim {
         those
     }
 
+    /// Makes the events again that end waits in the kernel at their deadlines.
+    pub fn act_deadlines(&mut self) {
+        for actor in 0..self.actors.top as u16 {
+            let a = &self.actors.all[actor as usize];
+            if a.state == State::Blocked && a.interrupt == 0 && a.target != FOREVER {
+                let (at, serial) = (a.target, a.serial);
+                self.act(actor, at, Event::Wake { actor, serial });
+            }
+        }
+    }
+
     /// An actor's event.
     pub fn act(&mut self, actor: u16, at: u64, event: Event) {
         let order = self.actors.all[actor as usize].order();

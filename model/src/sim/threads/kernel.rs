@@ -25,6 +25,7 @@ impl<S: Borrow<Segment>> Threads<S> {
             a.interrupt = 0;
             a.serial += 1;
             let (serial, at) = (a.serial, deadline.min(a.alarm).max(a.now()));
+            a.target = at;
             if at != FOREVER {
                 let at = at.max(sim.now);
                 sim.act(me, at, Event::Wake { actor: me, serial });

@@ -1,4 +1,4 @@
-//! A panic while the simulation is run. (What makes a net is above this module, but only in tests.)
+//! What holds the simulation up: a panic or a death while it is run, a lock holder that is slow. (What makes a net is above this module, but only in tests.)
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::{Duration, Instant};
@@ -65,5 +65,21 @@ fn others_come_while_the_simulation_is_held_up() {
         drop(attach());
         assert!(before.elapsed() < Duration::from_secs(3), "the keeper waited for the lock holder");
         drop(held);
+    });
+}
+
+#[test]
+fn a_deadline_outlives_the_process_that_died_with_the_lock() {
+    with_members(1, |attach| {
+        let (a, b) = (attach(), attach());
+        let deadline = a.clock() + 3_600_000_000_000_000;
+        a.block(&[], deadline);
+        b.locked().unwrap().doubt();
+        let next = b.locked().unwrap().sim().queue.peek().map(|next| next.time);
+        assert_eq!(next, Some(deadline));
+        a.unblock();
+        // An ended wait has none.
+        b.locked().unwrap().doubt();
+        assert!(b.locked().unwrap().sim().queue.peek().is_none());
     });
 }
