@@ -1,10 +1,11 @@
-//! What holds the simulation up: a panic or a death while it is run, a lock holder that is slow. (What makes a net is above this module, but only in tests.)
+//! What holds the simulation up: a panic or a death while it is run, a lock holder that is slow, no free place. (What makes a net is above this module, but only in tests.)
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
 use super::Threads;
 use crate::attach::{run_keeper, NetOptions};
+use crate::dma::Addr;
 use crate::env::Env;
 use crate::net::Membership;
 use crate::profile::Profile;
@@ -81,5 +82,26 @@ fn a_deadline_outlives_the_process_that_died_with_the_lock() {
         // An ended wait has none.
         b.locked().unwrap().doubt();
         assert!(b.locked().unwrap().sim().queue.peek().is_none());
+    });
+}
+
+#[test]
+fn a_header_is_delivered_although_no_slot_is_free() {
+    with_members(1, |attach| {
+        let a = attach();
+        let memory = a.segment().alloc(4096).unwrap();
+        let to = Addr { domain: a.segment().member(), iova: memory.ptr as u64 };
+        let mut got = [0; 40];
+        a.locked().unwrap().engine(|engine| {
+            while engine.env.sim.slots.take().is_some() {}
+            let header = engine.env.hold(&[7; 40]);
+            engine.env.deliver(to, &header, 0, 40).unwrap();
+            engine.env.sim.slots.clear();
+            while engine.env.sim.queue.peek().is_some() {
+                engine.next();
+            }
+            engine.env.read(to, &mut got).unwrap();
+        });
+        assert_eq!(got, [7; 40]);
     });
 }
