@@ -55,7 +55,7 @@ impl<S: Borrow<Segment>> Threads<S> {
         // Not with the lock: a thread that uses the pipes may wait for it.
         let pipes = pipes();
         let member = self.segment().member();
-        let mut held = self.must_lock();
+        let Ok(mut held) = self.locked() else { return };
         let sim = held.sim();
         let text = (sim.is_over() && sim.waits_for(member, &pipes)).then(|| sim.describe());
         drop(held);
