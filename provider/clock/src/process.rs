@@ -50,13 +50,13 @@ fn unhurried(pid: libc::pid_t, found: libc::pid_t) -> libc::pid_t {
         let now = timeline::now();
         let passed = now.saturating_sub(CHECKED.swap(now, Ordering::Relaxed));
         let most = if timeline::is_attached() { SHORTEST_CHECK } else { LONGEST_CHECK };
-        let time = read_clock::timespec(0, passed.clamp(SHORTEST_CHECK, most));
+        let mut time = read_clock::timespec(0, passed.clamp(SHORTEST_CHECK, most));
         // SAFETY: plain numbers; the descriptor and the time are valid for the call. Of any child there is no
         // descriptor: then the call only waits.
         unsafe {
             let fd = sys::sys!(libc::SYS_pidfd_open, pid, 0);
             let mut ends = libc::pollfd { fd: fd.max(-1) as c_int, events: libc::POLLIN, revents: 0 };
-            sys::sys!(libc::SYS_ppoll, &raw mut ends, 1, &raw const time, 0, 0);
+            sys::sys!(libc::SYS_ppoll, &raw mut ends, 1, &raw mut time, 0, 0);
             if fd >= 0 {
                 sys::sys!(libc::SYS_close, fd);
             }

@@ -58,11 +58,12 @@ const BY_ANOTHER: Interrupted = Interrupted { by_alarm: false };
 
 /// ppoll(2) as the kernel knows it; `limit` in real nanoseconds.
 fn ppoll(fds: &mut [libc::pollfd], limit: Option<u64>, mask: Option<u64>) -> sys::Sys {
-    let time = limit.map(|ns| libc::timespec {
+    // The kernel writes what is left of it.
+    let mut time = limit.map(|ns| libc::timespec {
         tv_sec: (ns / 1_000_000_000).min(i64::MAX as u64) as _,
         tv_nsec: (ns % 1_000_000_000) as _,
     });
-    let time = time.as_ref().map_or(std::ptr::null(), |time| &raw const *time);
+    let time = time.as_mut().map_or(std::ptr::null_mut(), |time| &raw mut *time);
     let mask = mask.as_ref().map_or(std::ptr::null(), |mask| &raw const *mask);
     // SAFETY: the slice, the time and the mask are valid for the call.
     unsafe { sys!(libc::SYS_ppoll, fds.as_mut_ptr(), fds.len(), time, mask, 8) }
