@@ -58,6 +58,10 @@ pub fn chain(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Uni
         if kind == UD {
             length = length.min(1024);
         }
+        if how.local_error {
+            // Without bytes no key is looked at.
+            length = length.max(1);
+        }
         // Of a WRITE of several packets that finds no receive for its last one, the first may be in memory or not.
         if opcode == WRITE_IMM && (wrong_at < count || !pair.well) {
             length = length.min(128 << pair.mtu);

@@ -103,6 +103,10 @@ impl Mistake {
                 *key = WINDOW + pair.index;
                 let bytes = pair.window[peer];
                 *remote = pair.index * ZONE + TARGETS + bytes + 1 - length.min(bytes);
+                if matches!(opcode, SWAP | ADD) {
+                    // That they are not aligned would be another mistake.
+                    *remote = remote.next_multiple_of(8);
+                }
             }
             NoWindow => *key = WINDOW + pair.index,
             Unaligned => *remote += 1 + random.below(7),
