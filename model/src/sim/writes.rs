@@ -105,6 +105,18 @@ impl SimEnv<'_> {
         }
     }
 
+    /// What the cards have written becomes visible at once.
+    pub fn apply_all(&mut self) {
+        for event in self.sim.take_writes() {
+            match event {
+                Event::Write { to, slot, offset, len } => self.apply_write(to, slot, offset, len),
+                Event::Short { to, len, entry, bytes } => self.apply_short(to, &bytes[..len.into()], entry),
+                Event::Entry { to, len, bytes, .. } => self.apply_short(to, &bytes[..len.into()], true),
+                _ => {}
+            }
+        }
+    }
+
     /// Payload becomes visible.
     pub fn apply_write(&mut self, to: Addr, slot: u16, offset: u16, len: u16) {
         let bytes = &self.sim.payload[slot as usize][offset as usize..][..len as usize];

@@ -101,6 +101,30 @@ impl Landing {
 }
 
 impl Sim {
+    /// Takes what the cards have written and memory does not have yet: payload in its order, and then entries, as none
+    /// passes the payload that it reports. Threads that wait for it have it now.
+    pub fn take_writes(&mut self) -> Vec<Event> {
+        let mut taken: Vec<Event> = Vec::new();
+        for write in &self.landing.all[..self.landing.count as usize] {
+            taken.push(std::mem::take(self.events.get_mut(write.item)));
+        }
+        // The few payload writes for which `landing` had no room are still there.
+        let is = |event: &Event, entries: bool| match event {
+            Event::Write { .. } => !entries,
+            Event::Short { entry, .. } => *entry == entries,
+            Event::Entry { .. } => entries,
+            _ => false,
+        };
+        for entries in [false, true] {
+            let events = self.events.each().iter_mut();
+            taken.extend(events.filter(|event| is(event, entries)).map(std::mem::take));
+        }
+        for touch in taken.iter().filter_map(Event::touches) {
+            self.touched(touch);
+        }
+        taken
+    }
+
     /// Takes the payload in flight to a process, in order: its events do not happen. Threads that wait for it have it now.
     pub fn take_payload(&mut self, domain: u16) -> Vec<(Addr, Vec<u8>)> {
         let (mut taken, mut touches) = (Vec::new(), Vec::new());

@@ -197,9 +197,11 @@ impl<S: Borrow<Segment>> Threads<S> {
 }
 
 impl Held<'_> {
-    /// A process died while it ran the simulation: the cards are repaired, and what was in flight is lost.
+    /// A process died while it ran the simulation: the cards are repaired, and packets in flight are lost. What the cards
+    /// have written is not: a completion queue without one of its entries would end there.
     #[cold]
     fn repair(&mut self) {
+        self.engine(|e| e.env.apply_all());
         self.sim().reset();
         self.engine(|e| {
             let mut env = ControlEnv { env: &mut e.env, interrupts: e.interrupts };

@@ -86,6 +86,35 @@ fn a_deadline_outlives_the_process_that_died_with_the_lock() {
 }
 
 #[test]
+fn what_cards_have_written_outlives_the_process_that_died_with_the_lock() {
+    with_members(1, |attach| {
+        let (a, b) = (attach(), attach());
+        let memory = a.segment().alloc(4096).unwrap();
+        let to = Addr { domain: a.segment().member(), iova: memory.ptr as u64 };
+        let mut held = a.locked().unwrap();
+        held.engine(|engine| {
+            engine.env.write(to, &[5; 8]).unwrap();
+            engine.env.write(to, &[6; 8]).unwrap();
+            engine.env.publish(to.add(64), [7; 8]).unwrap();
+            engine.env.publish(to.add(128), [8; 8]).unwrap();
+            // One entry is on the bus when the process dies.
+            while !matches!(engine.env.sim.queue.peek(), Some(next) if next.time > engine.env.sim.now) {
+                engine.next();
+            }
+        });
+        held.doubt();
+        drop(held);
+        let guard = b.locked().unwrap();
+        let word = |offset| {
+            let mut bytes = [0; 8];
+            guard.read(to.domain, to.iova + offset, &mut bytes).unwrap();
+            u64::from_ne_bytes(bytes)
+        };
+        assert_eq!([word(0), word(64), word(120), word(128)], [0x0606_0606_0606_0606, 7, 7, 8]);
+    });
+}
+
+#[test]
 fn a_header_is_delivered_although_no_slot_is_free() {
     with_members(1, |attach| {
         let a = attach();
