@@ -1,8 +1,16 @@
 //! Card profiles: every number that says how fast a card and its computer are.
 //!
-//! A profile is a TOML file (`model/profiles/`, `docs/profiles.md`) in which each number stands with its
+//! A profile is a TOML file (`model/profiles/`, `docs/profiles.md`) in which each number has its
 //! source: `key = [value, "source"]`. [`Profile::load`] checks it; the result is a plain struct that lives
 //! in the segment.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `sections` | the numbers, by the part of the card that they belong to |
+//! | `numbers` | what a number is called, its unit and its range |
+//! | `load`, `check` | reads a profile file; what its numbers must be together |
+//! | `rate` | a rate whose times are integers |
+//! | `expect` | what follows from a profile without running anything |
 
 mod check;
 pub mod expect;

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::lock::Held;
 use super::places::LEFT;
 use super::wait::{core, other_core, wait};
-use super::{called, polls, Threads, HORIZON};
+use super::{called, polls, Threads, Until, HORIZON};
 use crate::segment::Segment;
 use crate::sim::engine::Outcome;
 use crate::sim::programs::actor::State;
@@ -22,17 +22,6 @@ static ON_ALARM: OnceLock<fn()> = OnceLock::new();
 /// What to call when a wait has passed the program's alarm.
 pub fn on_alarm(ring: fn()) {
     let _ = ON_ALARM.set(ring);
-}
-
-/// What ends a wait.
-#[derive(Clone, Copy)]
-pub(super) enum Until {
-    /// The time alone.
-    Time,
-    /// A queue entry, seen by polls with this period (ps).
-    Entry(u64),
-    /// A write to these places, seen that many picoseconds later.
-    Write(u64, Watched),
 }
 
 impl<S: Borrow<Segment>> Threads<S> {

@@ -40,6 +40,7 @@ use crate::profile::Profile;
 use crate::segment::Segment;
 use crate::sim::env::Step;
 use crate::sim::programs::actor::Actor;
+use crate::sim::programs::watched::Watched;
 
 pub use advance::on_alarm;
 pub use follower::Follower;
@@ -106,6 +107,17 @@ impl<S: Borrow<Segment>> Threads<S> {
         // SAFETY: only atomics of it are used without the lock.
         unsafe { &(*self.net().sim.get()).actors.all[place as usize] }
     }
+}
+
+/// What ends a wait.
+#[derive(Clone, Copy)]
+enum Until {
+    /// The time alone.
+    Time,
+    /// A queue entry, seen by polls with this period (ps).
+    Entry(u64),
+    /// A write to these places, seen that many picoseconds later.
+    Write(u64, Watched),
 }
 
 /// This thread's number.

@@ -9,9 +9,8 @@ use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
 
-use super::advance::Until;
 use super::lock::Held;
-use super::{called, Threads};
+use super::{called, Threads, Until};
 use crate::segment::Segment;
 use crate::sim::programs::stall::{Look, Standstill};
 use crate::sim::state::FOREVER;
