@@ -61,8 +61,8 @@ impl QpTime {
 }
 
 impl Sim {
-    /// When a doorbell is understood that could be at a time: stores stay in order, so a send queue's is behind the one
-    /// before, although less may have been pushed with it.
+    /// When a doorbell is understood that could be at a time: stores stay in order, so a send queue's is after the one
+    /// before, even if less may have been pushed with it.
     pub fn rung(&mut self, event: &Event, at: u64) -> u64 {
         let Event::SendBell { card, qp, .. } = *event else { return at };
         let last = &mut self.cards[card as usize].qps[qp as usize].rung;

@@ -201,6 +201,8 @@ impl Held<'_> {
     /// have written is not: a completion queue without one of its entries would end there.
     #[cold]
     fn repair(&mut self) {
+        // A second failure from here on condemns the cards.
+        self.recovery_begins();
         self.engine(|e| e.env.apply_all());
         self.sim().reset();
         self.engine(|e| {
