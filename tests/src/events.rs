@@ -7,7 +7,7 @@ use driver::{Card, Device, Event};
 use fpga_regs::EventKind;
 
 /// How long something that must come may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How long nothing must come. (The cards run in the caller: what comes has mostly come already.)
 const SILENCE: Duration = Duration::from_millis(15);
 

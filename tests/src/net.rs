@@ -56,7 +56,7 @@ impl Net {
         let socket = directory.path().join("net.sock");
         let at = socket.clone();
         let keeper = std::thread::spawn(move || keep(&at, options).expect("the keeper runs"));
-        let until = Instant::now() + Duration::from_secs(5);
+        let until = Instant::now() + Duration::from_secs(30);
         // The socket's file is there a moment before anybody listens.
         let held = loop {
             match SegmentCard::open(&socket, 0) {
@@ -100,7 +100,7 @@ impl Drop for Net {
         self.held = None;
         // The keeper ends by itself when the last device is closed.
         let Some(keeper) = self.keeper.take() else { return };
-        let until = Instant::now() + Duration::from_secs(5);
+        let until = Instant::now() + Duration::from_secs(30);
         while !keeper.is_finished() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -258,9 +258,9 @@ impl<C: Card> Peer<C> {
         post.ring();
     }
 
-    /// The next completion, within five seconds.
+    /// The next completion, within half a minute.
     pub fn wait(&self) -> Wc {
-        let until = Instant::now() + Duration::from_secs(5);
+        let until = Instant::now() + Duration::from_secs(30);
         loop {
             if let Some(wc) = self.poll() {
                 return wc;

@@ -140,7 +140,7 @@ fn run(net: &StockNet, group: &str, program: &str, client: &str, arguments: &str
     let mut pair = Pair::new(net, &program, &words);
     pair.launcher = launcher(group);
     pair.devices[1] = client;
-    pair.limit = Duration::from_secs(if words.contains(&"-a") { 60 } else { 20 });
+    pair.limit = Duration::from_secs(if words.contains(&"-a") { 240 } else { 60 });
     let start = Instant::now();
     let both = pair.run().map_err(|error| format!("{}: {error}", pair.line()))?;
     println!("{:6.2} s  {}", start.elapsed().as_secs_f32(), pair.line());

@@ -94,7 +94,7 @@ impl Net {
 }
 
 fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    let limit = Instant::now() + Duration::from_secs(10);
+    let limit = Instant::now() + Duration::from_secs(60);
     while Instant::now() < limit {
         if condition() {
             return true;
