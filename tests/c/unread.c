@@ -1,7 +1,9 @@
 /* The file that holds a registered buffer gets shorter, and a message of what it has lost is sent: a local error of its
  * work request, by every transport. The message before it arrives, the one after it is flushed.
  *
- * unread rc|uc|ud */
+ * unread rc|uc|ud|unready
+ *
+ * unready: RC, and the peer has no receive for the message before it, which fails instead. */
 #include "rig.h"
 
 enum { PAGE = 4096, QKEY = 0x1234, MESSAGES = 3 };
@@ -37,7 +39,7 @@ static void to_rts(struct ibv_qp *qp, uint32_t peer, const struct ibv_ah_attr *w
     int reliable = connected | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     int rc = qp->qp_type == IBV_QPT_RC, ud = qp->qp_type == IBV_QPT_UD;
     CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | (rc ? reliable : ud ? 0 : connected)));
-    attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
+    attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 3, .max_rd_atomic = 1 };
     reliable = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
     CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | (rc ? reliable : 0)));
 }
@@ -57,8 +59,8 @@ static struct ibv_wc next(struct ibv_cq *cq)
 int main(int count, char **arguments)
 {
     if (count < 2)
-        die("usage: unread rc|uc|ud");
-    int rc = strcmp(arguments[1], "rc") == 0, ud = strcmp(arguments[1], "ud") == 0;
+        die("usage: unread rc|uc|ud|unready");
+    int unready = strcmp(arguments[1], "unready") == 0, rc = unready || strcmp(arguments[1], "rc") == 0, ud = strcmp(arguments[1], "ud") == 0;
     enum ibv_qp_type type = rc ? IBV_QPT_RC : ud ? IBV_QPT_UD : IBV_QPT_UC;
     struct ibv_context *one = open_device("verbena0"), *other = open_device("verbena1");
     struct ibv_pd *pd = ibv_alloc_pd(one), *pd2 = ibv_alloc_pd(other);
@@ -82,7 +84,7 @@ int main(int count, char **arguments)
     struct ibv_mr *mr = ibv_reg_mr(pd, source, 2 * PAGE, 0);
     struct ibv_mr *mr2 = ibv_reg_mr(pd2, target, sizeof target, IBV_ACCESS_LOCAL_WRITE);
     CHECK(mr && mr2);
-    for (int i = 0; i < MESSAGES; i++) {
+    for (int i = 0; i < MESSAGES && !unready; i++) {
         struct ibv_sge sge = { .addr = (uintptr_t)target[i], .length = sizeof target[i], .lkey = mr2->lkey };
         struct ibv_recv_wr recv = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
         CHECK(!ibv_post_recv(y, &recv, &bad));
@@ -107,7 +109,14 @@ int main(int count, char **arguments)
         }
     }
     CHECK(!ibv_post_send(x, wrs, &bad));
-    struct ibv_wc first = next(sends), failed = next(sends), last = next(sends), arrived = next(receives);
+    struct ibv_wc first = next(sends), failed = next(sends), last = next(sends);
+    if (unready) {
+        if (first.wr_id != 0 || first.status != IBV_WC_RNR_RETRY_EXC_ERR || failed.status != IBV_WC_WR_FLUSH_ERR)
+            die("the first: %s, the second: %s", ibv_wc_status_str(first.status), ibv_wc_status_str(failed.status));
+        printf("OK: %s\n", ibv_wc_status_str(first.status));
+        return 0;
+    }
+    struct ibv_wc arrived = next(receives);
     if (first.wr_id != 0 || first.status != IBV_WC_SUCCESS || arrived.wr_id != 0 || arrived.status != IBV_WC_SUCCESS)
         die("the first: %s, %s", ibv_wc_status_str(first.status), ibv_wc_status_str(arrived.status));
     if (failed.wr_id != 1 || failed.status != IBV_WC_LOC_PROT_ERR)

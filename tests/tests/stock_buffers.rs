@@ -61,7 +61,7 @@ fn what_cannot_be_read_is_a_local_error_of_its_sender() {
         [&[][..], &["--wire", "exact"], &["--clock", "virtual"], &["--clock", "virtual", "--wire", "exact"]]
     {
         let net = StockNet::new();
-        for transport in ["rc", "uc", "ud"] {
+        for transport in ["rc", "uc", "ud", "unready"] {
             let ended =
                 Program::start(net.command(options, &unread, &[transport])).wait(Duration::from_secs(60));
             if !ended.good() || !ended.said.contains("OK") {

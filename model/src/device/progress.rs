@@ -60,6 +60,13 @@ impl Qp {
         self.req.rewinds = self.req.rewinds.wrapping_add(1);
     }
 
+    /// The WQE at this index, whose first packet has this PSN, was begun and cannot be sent: it is the next to send.
+    pub fn stop_at(&mut self, index: u32, psn: u32) {
+        self.go_back();
+        (self.req.cur, self.req.psn, self.req.cur_offset) = (index, psn, 0);
+        self.req.again = less(index, self.req.begun).into();
+    }
+
     /// What is acknowledged need not be sent again.
     pub fn catch_up(&mut self) {
         if self.req.again.get() {

@@ -264,7 +264,7 @@ impl Device {
     }
 
     /// A WQE cannot be executed: completes in error once all before it are complete.
-    fn send_error(&mut self, q: usize, error: LocalError, env: &mut impl Env) {
+    pub(super) fn send_error(&mut self, q: usize, error: LocalError, env: &mut impl Env) {
         let req = &mut self.qps[q].req;
         req.pending_status = error.status.0;
         req.pending_syndrome = error.syndrome.0;

@@ -34,18 +34,28 @@ impl Device {
     }
 
     /// The memory that a request at a PSN sends cannot be read: a local error of its WQE (IB spec 10.10.2.1), once
-    /// all before it are complete.
+    /// all before it are complete. What was sent before it is not sent again for that.
     pub(super) fn request_unread(&mut self, q: usize, psn: u32, env: &mut impl Env) {
         let qp = &self.qps[q];
-        if !matches!(qp.state, QpState::RTS | QpState::SQD) || !qp.awaits(psn) {
+        // What was not sent again since sending went back is found again when it is.
+        if !matches!(qp.state, QpState::RTS | QpState::SQD) || !qp.awaits(psn) || !self.refuses(q, psn) {
             return;
         }
-        let oldest = fetch_ctrl(qp, qp.req.ci, env).map_or(0, |ctrl| Self::wqe_packets(qp, &ctrl));
-        if psn::diff(psn, qp.req.ci_psn) < oldest as i32 {
+        let (mut index, mut first) = (qp.req.ci, qp.req.ci_psn);
+        for _ in 0..=qp.sq_mask {
+            // A ring that is gone ends with its first WQE.
+            let Ok(ctrl) = fetch_ctrl(qp, index, env) else { break };
+            let next = psn::add(first, Self::wqe_packets(qp, &ctrl));
+            if psn::diff(psn, next) < 0 {
+                break;
+            }
+            (index, first) = (index.wrapping_add(Self::wqe_blocks(&ctrl)), next);
+        }
+        if index == qp.req.ci {
             return self.fail_send(q, CqeStatus::LOC_PROT_ERR, Syndrome::LOCAL_DMA, env);
         }
-        // To be found again when the answers to those before it have arrived.
-        self.rewind(q, env);
+        self.qps[q].stop_at(index, first);
+        self.send_error(q, DmaFault.into(), env);
     }
 
     /// The acknowledgement of request `p` up to PSN `upto`, without a packet: both cards are in one
