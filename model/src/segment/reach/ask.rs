@@ -88,8 +88,13 @@ impl Segment {
         // The program's signals are for its own threads; a new one inherits the mask.
         let _signals = SignalsBlocked::new();
         let builder = std::thread::Builder::new().name("verbena-dma".into()).stack_size(128 * 1024);
+        let thread = builder.spawn(move || mailbox.answer(&*ask)).ok();
+        if thread.is_none() {
+            // Other members get an error at once, instead of waiting for an answer.
+            self.own_mailbox().state.store(CLOSED, Release);
+        }
         // SAFETY: the process's lock is held.
-        unsafe { &mut *self.local().answerer.get() }.0 = builder.spawn(move || mailbox.answer(&*ask)).ok();
+        unsafe { &mut *self.local().answerer.get() }.0 = thread;
     }
 
     fn own_mailbox(&self) -> &Mailbox {
