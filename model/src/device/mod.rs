@@ -51,7 +51,7 @@ mod wqe;
 use crate::plain::{plain, Flag};
 use core::ops::Range;
 
-use crate::packet::{Packet, PortId, PORTS};
+use crate::packet::{Packet, PORTS};
 use fpga_regs::regs::port;
 use fpga_regs::CardLimits;
 use qp::Qp;
@@ -210,11 +210,6 @@ impl Device {
     #[cold]
     fn count_packets(&mut self, port: u8, register: u32, p: &Packet) {
         *self.counters[port as usize % PORTS].at(register) += u64::from(p.count);
-    }
-
-    /// Own port `port` (from 0).
-    pub fn port_id(&self, port: u8) -> PortId {
-        PortId { card: self.id, port }
     }
 }
 

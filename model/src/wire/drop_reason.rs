@@ -51,13 +51,3 @@ pub enum DropReason {
     #[error("payload after {0}")]
     UnexpectedPayload(BthOpcode),
 }
-
-impl DropReason {
-    /// Whether the frame is no RoCEv2 at all, but may be whole and meant for someone else.
-    pub const fn is_foreign(self) -> bool {
-        matches!(
-            self,
-            Self::EtherType(_) | Self::Protocol(_) | Self::UdpPort(_) | Self::IpOptions | Self::Fragment
-        )
-    }
-}

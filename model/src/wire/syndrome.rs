@@ -55,12 +55,6 @@ impl Syndrome {
             _ => SyndromeKind::Reserved,
         }
     }
-
-    /// Whether this is a positive acknowledgement.
-    #[inline]
-    pub const fn is_ack(self) -> bool {
-        self.0 >> 5 == 0
-    }
 }
 
 impl fmt::Display for Syndrome {
