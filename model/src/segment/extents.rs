@@ -2,7 +2,7 @@
 //!
 //! A sorted table of page ranges. It is changed one entry at a time in an order
 //! that leaves nothing worse than a duplicate when the process dies between two
-//! stores; [`Extents::repair`] takes duplicates out.
+//! stores; [`Extents::repair`] removes duplicates.
 
 use crate::plain::plain;
 use std::sync::atomic::AtomicU64;
@@ -14,7 +14,7 @@ use super::page::{MAX_MEMBERS, PAGE};
 /// Ranges that the table can hold.
 pub const MAX_EXTENTS: usize = 65_536;
 
-/// Set in `Slot::owner` while the pages are given back to the system.
+/// Set in `Slot::owner` while the pages are returned to the system.
 const DYING: u64 = 1 << 32;
 
 /// One range: start page and number of pages (32 bits each), then the owner.
@@ -24,11 +24,11 @@ struct Slot {
     owner: AtomicU64,
 }
 
-/// The table as it lies in the segment.
+/// The table in the segment.
 #[repr(C, align(4096))]
 pub struct ExtentTable {
     count: AtomicU64,
-    /// No gap lies before this slot.
+    /// There is no gap before this slot.
     hint: AtomicU64,
     slots: [Slot; MAX_EXTENTS],
 }
@@ -43,7 +43,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// First page behind the range.
+    /// One past the last page.
     pub fn end(&self) -> u64 {
         self.start + self.pages
     }
@@ -114,7 +114,7 @@ impl<'g> Extents<'g> {
         Some(at)
     }
 
-    /// The owner of a page, if somebody owns it and is not just freeing it.
+    /// The owner of a page, if it has one that is not just freeing it.
     pub fn owner(&self, page: u64) -> Option<u16> {
         let entry = self.get(self.find(page)?);
         (entry.owner & DYING == 0).then_some(entry.owner as u16)
@@ -201,7 +201,7 @@ impl<'g> Extents<'g> {
         let mut kept = 0;
         for index in 0..count {
             let entry = self.get(index);
-            // Of two entries of one start the later is the true one: an
+            // Of two entries with the same start the later is the true one: an
             // insertion writes the owner before the place, a removal after.
             let duplicate = index + 1 < count && self.get(index + 1).at.start == entry.at.start;
             let shadowed = kept > 0 && {
@@ -299,7 +299,7 @@ impl<'g> Extents<'g> {
         for to in index..count - 1 {
             let entry = self.get(to + 1);
             let slot = &self.table.slots[to];
-            // The other way round than in `set`, so that here too the later of
+            // In the reverse order of `set`, so that here too the later of
             // two equal starts has the true owner.
             slot.place.store(entry.place(), Release);
             slot.owner.store(entry.owner, Release);

@@ -21,7 +21,7 @@ use crate::segment::moving::protect;
 
 /// The longest that a parent waits for its child to have copied.
 const LONGEST_COPY_MS: i32 = 60_000;
-/// Mappings looked at before they are changed.
+/// Mappings read before they are changed.
 const BATCH: usize = 64;
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
@@ -71,7 +71,7 @@ extern "C" fn parent() {
     close(&DONE_WRITE);
     let mut wait = libc::pollfd { fd: DONE_READ.load(Ordering::Relaxed), events: libc::POLLIN, revents: 0 };
     if wait.fd >= 0 {
-        // The end of the pipe: the child has copied, has died, or never was.
+        // The end of the pipe: the child has copied, has died, or was never made.
         // SAFETY: one valid entry.
         while unsafe { libc::poll(&mut wait, 1, LONGEST_COPY_MS) } < 0
             && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted

@@ -1,5 +1,5 @@
-//! The segments that this process has mapped, for the fork handlers and for
-//! telling a base mapping from a moved buffer.
+//! The segments that this process has mapped, for the fork handlers and to
+//! distinguish a base mapping from a moved buffer.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -34,7 +34,7 @@ pub(super) fn enter() -> InProcess<'static> {
 /// # Safety
 /// PROCESS is held for as long as the result is used.
 pub(super) unsafe fn segments<'a>() -> &'a [*const Local] {
-    // SAFETY: nobody changes the list while PROCESS is held.
+    // SAFETY: the list does not change while PROCESS is held.
     unsafe { &*SEGMENTS.0.get() }
 }
 
@@ -62,7 +62,7 @@ pub(super) unsafe fn in_base(address: u64) -> bool {
     })
 }
 
-/// Maps the segment file and makes it known to the fork handlers.
+/// Maps the segment file and registers it for the fork handlers.
 pub(super) fn enter_segment(
     memfd: OwnedFd,
     wake: OwnedFd,
@@ -147,7 +147,7 @@ pub(super) fn leave(local: &Local) {
     }
 }
 
-/// Closes what a segment holds open; the caller makes sure that it happens once.
+/// Closes a segment's descriptors; the caller makes sure that this happens once.
 pub(super) fn close_descriptors(local: &Local) {
     for fd in [local.memfd, local.wake].into_iter().chain(local.connection) {
         // SAFETY: the descriptors are this segment's own.

@@ -1,10 +1,10 @@
-//! A lock in shared memory that the kernel takes from a holder who dies.
+//! A lock in shared memory that the kernel takes from a holder that dies.
 //!
-//! The kernel looks, when a thread ends, at the list of robust futexes that the thread has announced
-//! (get_robust_list(2), Documentation/locking/robust-futex-ABI.rst): each that holds the thread's id is marked
-//! [`DIED`] and one waiter is woken. The C library announces such a list for every thread and threads its mutexes
-//! into it. Beside the list there is one place for a lock that is *about to be* taken or released, of which the kernel
-//! believes nothing but the id in the lock itself. Here the lock stays in that place for as long as it is held: two
+//! When a thread ends, the kernel walks the list of robust futexes that the thread has announced
+//! (get_robust_list(2), Documentation/locking/robust-futex-ABI.rst): it marks each one that holds the thread's id
+//! [`DIED`] and wakes one waiter. The C library announces such a list for every thread and threads its mutexes
+//! into it. Beside the list there is one place for a lock that is *about to be* taken or released; of that the kernel
+//! trusts only the id in the lock itself. Here the lock stays in that place for as long as it is held: two
 //! stores instead of the four list operations of a mutex, a quarter of the instructions.
 #![allow(unsafe_code)]
 
@@ -21,9 +21,9 @@ use super::now_ns;
 const TID: u32 = 0x3fff_ffff;
 /// The holder died (FUTEX_OWNER_DIED); set by the kernel.
 const DIED: u32 = 0x4000_0000;
-/// Nobody has this thread id: the lock is not given to anybody any more.
+/// An id of no thread: the lock can no longer be taken.
 const CONDEMNED: u32 = TID;
-/// Somebody sleeps until the lock is free (FUTEX_WAITERS).
+/// A thread sleeps until the lock is free (FUTEX_WAITERS).
 const WAITERS: u32 = 0x8000_0000;
 
 /// `struct robust_list_head` of linux/futex.h.
@@ -36,7 +36,7 @@ struct Head {
     pending: AtomicPtr<u8>,
 }
 
-/// What a thread knows of itself.
+/// What a thread needs to take a lock.
 #[repr(C)]
 struct Me {
     /// The head of its list.
@@ -66,7 +66,7 @@ impl Me {
     #[inline(always)]
     fn of_thread<'a>() -> &'a Me {
         let me: *const Me;
-        // SAFETY: reads where the variable lies; the dynamic linker and the C library see to both.
+        // SAFETY: reads the variable's offset; the dynamic linker and the C library provide both.
         unsafe {
             std::arch::asm!(
                 "mov {me}, qword ptr [rip + verbena_robust_me@GOTTPOFF]",
@@ -79,7 +79,7 @@ impl Me {
         }
     }
 
-    /// Sees to it that the rest is known.
+    /// Makes the other fields valid.
     #[inline(always)]
     fn introduced(&self) -> io::Result<()> {
         if self.tid.get() == 0 {
@@ -96,12 +96,12 @@ impl Me {
     }
 }
 
-/// The calling thread is a new one: the only one of a forked child.
+/// The calling thread is new: the only one of a forked child.
 pub(super) fn forget_thread() {
     Me::of_thread().tid.set(0);
 }
 
-/// Finds out who the calling thread is, and where its list begins.
+/// Finds the id of the calling thread and the head of its list.
 #[cold]
 fn introduce() -> io::Result<()> {
     let mut head: *const Head = null();
@@ -114,7 +114,7 @@ fn introduce() -> io::Result<()> {
     if head.is_null() || length != size_of::<Head>() {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "the C library announces no robust futexes"));
     }
-    // SAFETY: takes nothing and fails never.
+    // SAFETY: has no arguments and never fails.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
     let me = Me::of_thread();
     me.tid.set(tid);
@@ -142,25 +142,25 @@ pub(super) enum Taken {
     Free(Held),
     /// Its holder has died.
     FromDead(Held),
-    /// Somebody has it.
+    /// Another thread has it.
     Busy,
 }
 
 /// Why the lock was not taken.
 pub(super) enum Refused {
-    /// The time was over.
+    /// The time is over.
     TimedOut,
     /// The calling thread has it.
     Recursive,
-    /// Nobody gets it any more.
+    /// It can no longer be taken.
     Condemned,
     /// This system has no robust futexes.
     Unsupported(io::Error),
 }
 
 impl RobustLock {
-    /// Announces that this lock is about to be taken; nothing but this can follow before it is. The announcement is
-    /// undone by [`Held::gone`].
+    /// Announces that this lock is about to be taken, which must follow at once. [`Held::withdraw`] undoes the
+    /// announcement.
     #[inline(always)]
     fn announce(&self, head: &Head) -> Held {
         let entry =
@@ -171,13 +171,13 @@ impl RobustLock {
         Held { head, before }
     }
 
-    /// One try, with the bits that the lock shall have beside the id.
+    /// One attempt, with the bits that the lock gets beside the id.
     #[inline(always)]
     fn attempt(&self, tid: u32, bits: u32) -> Result<bool, u32> {
         match self.0.compare_exchange(0, tid | bits, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Ok(false),
             Err(found) if found & (TID | DIED) == DIED => {
-                // Others may sleep.
+                // Other threads may sleep.
                 let mine = tid | bits | found & WAITERS;
                 self.0.compare_exchange(found, mine, Ordering::Acquire, Ordering::Relaxed).map(|_| true)
             }
@@ -185,7 +185,7 @@ impl RobustLock {
         }
     }
 
-    /// Takes the lock if it is free, or its holder dead.
+    /// Takes the lock if it is free or its holder has died.
     #[inline(always)]
     pub fn try_take(&self) -> Taken {
         let me = Me::of_thread();
@@ -198,32 +198,32 @@ impl RobustLock {
             Ok(false) => Taken::Free(held),
             Ok(true) => Taken::FromDead(held),
             Err(_) => {
-                held.gone();
+                held.withdraw();
                 Taken::Busy
             }
         }
     }
 
-    /// Takes the lock; waits at most for `timeout`. True with it when its holder has died.
+    /// Takes the lock; waits for at most `timeout`. Also returns whether its holder has died.
     pub fn take(&self, timeout: Duration) -> Result<(Held, bool), Refused> {
         let me = Me::of_thread();
         me.introduced().map_err(Refused::Unsupported)?;
         let (tid, head) = me.known();
         let held = self.announce(head);
         if held.before == head.pending.load(Ordering::Relaxed) && self.holder() == tid {
-            held.gone();
+            held.withdraw();
             return Err(Refused::Recursive);
         }
         match self.wait(tid, timeout) {
             Some(died) => Ok((held, died)),
             None => {
-                held.gone();
+                held.withdraw();
                 Err(if self.is_condemned() { Refused::Condemned } else { Refused::TimedOut })
             }
         }
     }
 
-    /// Waits for the lock and takes it; `None` when the time is over, or it is not to be had any more. True when its
+    /// Waits for the lock and takes it; `None` if the time is over or it can no longer be taken. True if its
     /// holder has died.
     fn wait(&self, tid: u32, timeout: Duration) -> Option<bool> {
         let mut bits = 0;
@@ -234,7 +234,7 @@ impl RobustLock {
                 Err(found) if found & TID == CONDEMNED => return None,
                 Err(found) => found,
             };
-            // The clock is not read where nothing has to be waited for: it may be a virtual one.
+            // Without a wait the clock is not read: it may be a virtual one.
             let now = now_ns();
             let until = *until
                 .get_or_insert(now.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)));
@@ -242,50 +242,50 @@ impl RobustLock {
                 return None;
             }
             let sleeping = found | WAITERS;
-            let told = found == sleeping
+            let announced = found == sleeping
                 || self.0.compare_exchange(found, sleeping, Ordering::Relaxed, Ordering::Relaxed).is_ok();
             // Free by now, where the exchange failed.
-            if found & TID != 0 && told {
+            if found & TID != 0 && announced {
                 futex_wait(&self.0, sleeping, Some(Duration::from_nanos(until - now)));
-                // Who slept does not know whether others do.
+                // A thread that slept does not know whether others still do.
                 bits = WAITERS;
             }
         }
     }
 
-    /// Gives the lock back.
+    /// Releases the lock.
     #[inline(always)]
     pub fn give(&self, held: &Held) {
         if self.0.swap(0, Ordering::Release) & WAITERS != 0 {
             futex_wake(&self.0, 1);
         }
-        held.gone();
+        held.withdraw();
     }
 
-    /// Leaves the lock as the kernel leaves that of a thread that ends: who takes it next is told.
+    /// Leaves the lock as the kernel leaves that of a thread that ends: the next holder learns of it.
     #[cold]
     pub fn abandon(&self, held: &Held) {
         if self.0.swap(DIED, Ordering::Release) & WAITERS != 0 {
             futex_wake(&self.0, 1);
         }
-        held.gone();
+        held.withdraw();
     }
 
-    /// Gives it to nobody any more, instead of giving it back.
+    /// Makes it unavailable for good, instead of releasing it.
     #[cold]
     pub fn condemn(&self, held: &Held) {
         self.0.store(CONDEMNED, Ordering::Release);
         futex_wake(&self.0, u32::MAX >> 1);
-        held.gone();
+        held.withdraw();
     }
 
-    /// Whether it is not to be had any more.
+    /// Whether it can no longer be taken.
     #[inline]
     pub fn is_condemned(&self) -> bool {
         self.holder() == CONDEMNED
     }
 
-    /// What the kernel does when its holder ends, for a holder that is not there (the word was overwritten).
+    /// What the kernel does when the holder ends, for a holder that does not exist (the word was overwritten).
     pub fn holder_is_gone(&self, tid: u32) {
         let found = self.0.load(Ordering::Relaxed);
         if found & TID == tid
@@ -303,12 +303,12 @@ impl RobustLock {
 }
 
 impl Held {
-    /// Nothing to undo; never to be given back.
+    /// Nothing to undo; must not be released.
     pub const NONE: Held = Held { head: null(), before: null_mut() };
 
-    /// Takes the announcement back.
+    /// Withdraws the announcement.
     #[inline(always)]
-    fn gone(&self) {
+    fn withdraw(&self) {
         compiler_fence(Ordering::SeqCst);
         // SAFETY: the head lives as long as its thread, and this value does not leave that.
         unsafe { &*self.head }.pending.store(self.before, Ordering::Relaxed);

@@ -19,7 +19,7 @@ pub(in crate::segment) struct Handles {
     pub(in crate::segment) wake: OwnedFd,
 }
 
-/// Makes a segment that nobody else knows yet.
+/// Makes a segment that no other process knows yet.
 pub(in crate::segment) fn segment(
     world_bytes: u64,
     heap_bytes: u64,
@@ -45,7 +45,7 @@ pub(in crate::segment) fn segment(
     let segment = registry::enter_segment(copy(&memfd)?, copy(&wake)?, None, total, KEEPER_MEMBER)
         .map_err(|error| KeeperError::system("mapping the cards' memory (ulimit -v?)", error))?;
     let header = segment.base.cast::<Header>();
-    // SAFETY: the mapping is at least as large as the tables, and nobody else
+    // SAFETY: the mapping is at least as large as the tables, and no other process
     // has the file yet.
     unsafe {
         (*header).magic = MAGIC;

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(in crate::segment) struct Listener {
     pub(in crate::segment) socket: OwnedFd,
     path: PathBuf,
-    /// The directory is ours to remove if it is empty at the end.
+    /// This keeper made the directory, and removes it if it is empty at the end.
     made_directory: bool,
     removed: bool,
 }
@@ -43,7 +43,7 @@ impl Listener {
             };
             check_directory(directory)?;
             match Self::bind_in(directory, path, made_directory) {
-                // The keeper before us has just removed the directory.
+                // The previous keeper has just removed the directory.
                 Err(KeeperError::System { error, .. })
                     if error.kind() == io::ErrorKind::NotFound && begin.elapsed() < PATIENCE => {}
                 result => return result,
@@ -59,7 +59,7 @@ impl Listener {
             Err(AttachError::NoKeeper(_)) => {}
             Err(error) => return Err(KeeperError::Socket(error)),
         }
-        // Under another name first: whoever sees the socket finds somebody listening.
+        // Under another name first, so that the socket that clients see is listening already.
         let new = path.with_file_name("new");
         match fs::remove_file(&new) {
             Ok(()) => {}
@@ -101,25 +101,25 @@ impl Listener {
 /// User and process at the other end of a connection. The process is 0 when it
 /// is in a process namespace that this one cannot see.
 pub(in crate::segment) fn peer(connection: &OwnedFd) -> io::Result<(u32, u32)> {
-    let mut who = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `who` is a ucred and `len` its size.
+    // SAFETY: `peer` is a ucred and `len` its size.
     let result = unsafe {
         libc::getsockopt(
             connection.as_raw_fd(),
             libc::SOL_SOCKET,
             libc::SO_PEERCRED,
-            (&raw mut who).cast(),
+            (&raw mut peer).cast(),
             &mut len,
         )
     };
     match result {
-        0 => Ok((who.uid, who.pid.unsigned_abs())),
+        0 => Ok((peer.uid, peer.pid.unsigned_abs())),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Nobody else may be able to put a socket in our place.
+/// No other user may be able to put a socket in this place.
 fn check_directory(directory: &Path) -> Result<(), KeeperError> {
     let found = fs::symlink_metadata(directory)
         .map_err(|error| KeeperError::system("looking at the socket's directory", error))?;
@@ -130,7 +130,7 @@ fn check_directory(directory: &Path) -> Result<(), KeeperError> {
     Ok(())
 }
 
-/// Locks the directory itself, so that no lock file is left behind.
+/// Locks the directory itself, so that no lock file remains.
 fn lock_directory(directory: &Path) -> io::Result<File> {
     let file = File::open(directory)?;
     let begin = Instant::now();

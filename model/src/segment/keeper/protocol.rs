@@ -1,9 +1,9 @@
-//! What a member and the keeper say to each other on the socket.
+//! The messages between a member and the keeper on the socket.
 //!
-//! One packet each way (SOCK_SEQPACKET): the member says who it wants to be, the
+//! One packet each way (SOCK_SEQPACKET): the member sends its purpose, the
 //! keeper answers with the segment's sizes and, in the same packet, the memfd
-//! and the eventfd. After that nothing is said; the end of the connection is the
-//! end of the member.
+//! and the eventfd. No message follows; the connection ends when the member
+//! does.
 
 /// First word of both messages.
 const MAGIC: u32 = u32::from_le_bytes(*b"VRBN");
@@ -15,14 +15,14 @@ pub const PROTOCOL_VERSION: u32 = 0x1_0000 + crate::segment::layout::LAYOUT_VERS
 pub enum Kind {
     /// A process that uses the cards.
     Member,
-    /// Somebody who only wants the segment to stay.
+    /// A process that only wants the segment to stay.
     Hold,
 }
 
 /// First packet, from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Version that the client speaks.
+    /// The client's version.
     pub version: u32,
     /// What it wants.
     pub kind: Kind,
@@ -53,18 +53,18 @@ impl Hello {
     }
 }
 
-/// How the keeper decided.
+/// The keeper's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Come in.
+    /// Accepted.
     Accepted,
-    /// The client speaks another version; `version` tells the keeper's.
+    /// The client has another version; `version` is the keeper's.
     OtherVersion,
     /// Another user's process.
     OtherUser,
     /// No free member index.
     Full,
-    /// A number that this version does not know.
+    /// A code that this version does not know.
     Unknown(u32),
 }
 
@@ -73,7 +73,7 @@ pub enum Verdict {
 pub struct Welcome {
     /// Version of the keeper.
     pub version: u32,
-    /// Whether the client is in.
+    /// The decision.
     pub verdict: Verdict,
     /// Its index.
     pub member: u16,

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// First address behind it.
+    /// One past the last address.
     pub end: u64,
     /// Offset in the mapped file.
     pub offset: u64,
@@ -97,8 +97,8 @@ const WRITABLE: u64 = 2;
 const EXECUTABLE: u64 = 4;
 const SHARED: u64 = 8;
 
-/// Asks the kernel for one mapping after the other (Linux 6.11): what lies below `from` costs nothing. False when the
-/// kernel does not know how.
+/// Asks the kernel for one mapping after the other (Linux 6.11): mappings below `from` cost nothing. False if the
+/// kernel does not support that.
 fn ask_each(file: &OwnedFd, from: u64, visit: &mut impl FnMut(&Mapping) -> bool) -> io::Result<bool> {
     let mut name = [0_u8; libc::PATH_MAX as usize];
     let mut address = from;
@@ -116,9 +116,9 @@ fn ask_each(file: &OwnedFd, from: u64, visit: &mut impl FnMut(&Mapping) -> bool)
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
                 Some(libc::EINTR) => continue,
-                // None lies there or above.
+                // There is none at or above `from`.
                 Some(libc::ENOENT) => return Ok(true),
-                // Before anything was visited the other way is as good.
+                // Nothing was visited yet: the caller may try the other way.
                 _ if address == from => return Ok(false),
                 _ => return Err(error),
             }
@@ -145,7 +145,7 @@ fn ask_each(file: &OwnedFd, from: u64, visit: &mut impl FnMut(&Mapping) -> bool)
     }
 }
 
-/// Of a mapping of that name.
+/// Whether the kernel treats a mapping of this name specially.
 fn is_special(name: &[u8]) -> bool {
     name.starts_with(b"[") && name != b"[heap]" && !name.starts_with(b"[anon:")
 }
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(parse(b"garbage"), None);
     }
 
-    /// The kernel's answers and its list say the same.
+    /// The kernel's answers and its list agree.
     #[test]
     fn both_ways_find_the_same() {
         let mut asked = Vec::new();
@@ -249,7 +249,7 @@ mod tests {
         }
         let text = std::fs::read("/proc/self/maps").unwrap();
         let listed: Vec<Mapping> = text.split(|&byte| byte == b'\n').filter_map(parse).collect();
-        // Other tests map memory meanwhile; and what the processor has for itself is listed only.
+        // Other tests map memory meanwhile, and the processor's own pages are in the list only.
         let same = listed.iter().filter(|mapping| asked.contains(mapping)).count();
         assert!(same * 10 > listed.len() * 8 && same > 10, "{same} of {}", listed.len());
         assert!(asked.iter().any(|mapping| mapping.special && listed.contains(mapping)));

@@ -1,8 +1,8 @@
 //! Registering a program's buffer: its pages move into the segment.
 //!
-//! The program goes on using the same addresses and notices nothing. Only whole
+//! The program keeps the same addresses and notices nothing. Only whole
 //! pages of private anonymous memory inside the buffer are moved; the rest stays
-//! where it is and is reached the slow way ([`crate::segment::reach::private`]).
+//! where it is, and the kernel copies it ([`crate::segment::reach::kernel`]).
 #![allow(unsafe_code)]
 
 use std::sync::atomic::Ordering;
@@ -101,8 +101,8 @@ impl Segment {
         release(self, addr as u64, len as u64)
     }
 
-    /// Takes extents for what the plan wants to move, and checks that what lies
-    /// in the segment already is ours.
+    /// Takes extents for what the plan wants to move, and checks that pages that are
+    /// in the segment already are ours.
     fn reserve(&self, pieces: &mut [Piece]) -> Result<(), SegmentError> {
         let guard = self.lock(LOCK_PATIENCE)?;
         let extents = Extents::new(&guard);
@@ -166,7 +166,7 @@ impl Segment {
     }
 }
 
-/// Takes one registration (or an area) away and frees what nobody needs then.
+/// Removes one registration (or an area) and frees the pages that no other one uses.
 pub(in crate::segment) fn release(segment: &Segment, start: u64, len: u64) -> Result<(), SegmentError> {
     if len == 0 {
         return Ok(());
@@ -209,7 +209,7 @@ pub(in crate::segment) fn bring_all_home(segment: &Segment) {
             }
             None => Vec::new(),
         },
-        // Whatever holds the lock, the program must keep its data.
+        // Even if the lock cannot be had, the program must keep its data.
         Err(_) => vec![Pages { start: 0, pages: segment.heap_bytes() / PAGE }],
     };
     let _ = segment.bring_home(&held, &all, &[]);

@@ -53,8 +53,8 @@ pub(in crate::segment) unsafe fn move_in(
     };
     if result.is_ok() && len > PAGE {
         // What follows in the segment belongs to others: the program's mremap must not make it a part of the buffer.
-        // The kernel refuses to let grow what is not one mapping, and it keeps apart what is used differently.
-        // SAFETY: advice about a page that was mapped just now, on how it will be read ahead: it is not.
+        // The kernel does not grow a range of two mappings, and it does not merge mappings with different advice.
+        // SAFETY: read-ahead advice, without effect on memory, about a page that was mapped just now.
         unsafe { libc::madvise((start + len - PAGE) as *mut libc::c_void, PAGE as usize, libc::MADV_RANDOM) };
     }
     drop(protected);
@@ -83,7 +83,7 @@ pub(in crate::segment) unsafe fn move_out(
     moved
 }
 
-/// Fresh private memory that is not in its place yet.
+/// New private memory that is not in its place yet.
 struct PrivateMemory {
     start: u64,
     len: u64,
@@ -208,7 +208,7 @@ fn transfer(len: u64, mut step: impl FnMut(u64, usize) -> isize) -> io::Result<(
     Ok(())
 }
 
-/// Gives pages of the segment back to the system; they read zero afterwards.
+/// Returns pages of the segment to the system; they read zero afterwards.
 pub(in crate::segment) fn punch(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     debug_assert!(offset % PAGE == 0 && len % PAGE == 0);
     // SAFETY: changes the file only; the caller owns the range.

@@ -37,8 +37,8 @@ pub(in crate::segment) enum Source {
     InSegment { offset: u64, base: bool },
 }
 
-/// Takes the buffer apart along the process's mappings. Returns also those of
-/// them that show files which others can map.
+/// Splits the buffer along the process's mappings. Also returns the mappings of
+/// files that other processes can map.
 pub(in crate::segment) fn plan(
     segment: &Segment,
     held: &InProcess<'_>,
@@ -96,8 +96,8 @@ fn classify(
         push(from, to, Source::Stays);
         return;
     }
-    // Whole pages inside the buffer: what shares its page with other data of
-    // the program stays there.
+    // Whole pages inside the buffer: bytes that share their page with other data of
+    // the program stay there.
     let first = page_ceil(start).unwrap_or(end).clamp(from, to);
     let last = page_floor(end).clamp(first, to);
     push(from, first, Source::Stays);
@@ -129,11 +129,10 @@ fn is_alone(segment: &Segment, mapping: &Mapping) -> bool {
     mapping.end - mapping.start == PAGE && !memory(mapping.start.wrapping_sub(1)) && !memory(mapping.end)
 }
 
-/// The stacks of all threads that lie in this mapping, in order.
+/// The stacks of all threads in this mapping, in order.
 ///
-/// The list of robust futexes that the C library announces for each thread is a part of what it keeps at the upper end
-/// of the thread's stack: so its place tells where the stacks of other threads are. (Threads that some other library
-/// has made announce none.)
+/// The C library announces a list of robust futexes for each thread, in its data at the upper end of the thread's
+/// stack: the address of the list gives the place of the stack. (Threads of another library announce none.)
 fn thread_stacks(mapping: &Mapping) -> Vec<Range<u64>> {
     let own = thread_stack();
     let mut stacks = vec![own.clone()];
@@ -153,8 +152,8 @@ fn thread_stacks(mapping: &Mapping) -> Vec<Range<u64>> {
         let Some(head) = list(tid).filter(|head| (mapping.start..mapping.end).contains(head)) else {
             continue;
         };
-        // What the C library keeps of that thread begins as far before its list as of this one; unless the thread has
-        // announced a list of its own, or has just ended.
+        // The C library's data of that thread begins as far before its list as that of this thread, unless that thread
+        // has announced a list of its own or has just ended.
         let thread = head.wrapping_sub(offset);
         if is_thread(thread) {
             // SAFETY: as was just seen; memory of threads that end is kept for others by the C library.
@@ -165,8 +164,8 @@ fn thread_stacks(mapping: &Mapping) -> Vec<Range<u64>> {
     stacks
 }
 
-/// Whether the C library keeps what it knows of a thread there: that has its own address in the first word and in the
-/// third (the ABI of thread-local storage). The kernel looks, since there may be nothing.
+/// Whether the C library's data of a thread is there: its first and third words are its own address (the ABI of
+/// thread-local storage). The kernel reads them, since nothing may be mapped there.
 fn is_thread(at: u64) -> bool {
     let mut words = [0_u64; 3];
     let (here, len) = (words.as_mut_ptr().cast(), size_of_val(&words));

@@ -55,8 +55,8 @@ const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
 
-/// Lets the kernel find them (ioctl_pagemap_scan(2), Linux 6.7): what does not exist costs nothing. False when the
-/// kernel does not know how.
+/// Lets the kernel find them (ioctl_pagemap_scan(2), Linux 6.7): missing pages cost nothing. False if the
+/// kernel does not support that.
 fn scan(
     pagemap: &OwnedFd,
     start: u64,
@@ -82,7 +82,7 @@ fn scan(
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
                 Some(libc::EINTR) => continue,
-                // Before anything was visited the other way is as good.
+                // Nothing was visited yet: the caller may try the other way.
                 _ if at == start => return Ok(false),
                 _ => return Err(error),
             }
@@ -146,7 +146,7 @@ mod tests {
 
     type Visit<'a> = &'a mut dyn FnMut(u64, u64) -> io::Result<()>;
 
-    /// The pages of a mapping that one of the ways finds, as indices.
+    /// The pages of a mapping that one of the two ways finds, as indices.
     fn found(start: u64, len: u64, way: impl FnOnce(Visit) -> io::Result<()>) -> Vec<u64> {
         let mut pages = Vec::new();
         way(&mut |at, bytes| {
@@ -162,7 +162,7 @@ mod tests {
     fn both_ways_find_the_pages_that_were_touched() {
         const PAGES: u64 = 1 << 16;
         let len = PAGES * PAGE;
-        // SAFETY: a mapping of our own, which is never touched but below; no huge pages, which would exist as a whole.
+        // SAFETY: a mapping of our own, which is touched only below; no huge pages, which would exist as a whole.
         let start = unsafe {
             let at = libc::mmap(
                 std::ptr::null_mut(),
@@ -187,7 +187,7 @@ mod tests {
         let all = found(start, len, |visit| each_populated(start, start + len, visit));
         let pagemap = open_self(c"/proc/self/pagemap").unwrap();
         let one_by_one = found(start, len, |mut visit| read(pagemap, start, start + len, &mut visit));
-        // SAFETY: the mapping of above.
+        // SAFETY: the mapping from above.
         unsafe { libc::munmap(start as *mut libc::c_void, len as usize) };
         assert!(all == touched, "{} of {}", all.len(), touched.len());
         assert!(one_by_one == touched, "{} of {}", one_by_one.len(), touched.len());

@@ -1,8 +1,8 @@
 //! Holding other threads' writes to some pages while those pages are replaced.
 //!
 //! Uses userfaultfd: a thread that writes (or touches a page that does not exist
-//! yet) sleeps in its page fault until this is dropped, and then finds whatever
-//! is mapped there by now.
+//! yet) sleeps in its page fault until this is dropped, and then finds the new
+//! mapping.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -67,7 +67,7 @@ struct Range {
 impl Drop for Protected {
     fn drop(&mut self) {
         let mut range = self.range;
-        // Where something else is mapped by now nothing is registered any more; who waits there has to be woken.
+        // A range that was replaced is no longer registered; threads that wait there have to be woken.
         let _ = ioctl(self.fd, UFFDIO_UNREGISTER, &mut range);
         let _ = ioctl(self.fd, UFFDIO_WAKE, &mut range);
     }
@@ -104,8 +104,8 @@ pub fn protect(start: u64, len: u64, kind: Kind) -> Result<Protected, Refusal> {
     Ok(protected)
 }
 
-/// The process's descriptor, -1: none. Used with the process's lock held. To close one takes the kernel a look at all
-/// that the process has mapped, so it stays until the last segment is left.
+/// The process's descriptor; -1: none. Used with the process's lock held. When it is closed the kernel walks all
+/// mappings of the process, so it stays open until the last segment is left.
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(-1);
 
 fn descriptor() -> Result<RawFd, Refusal> {
@@ -113,7 +113,7 @@ fn descriptor() -> Result<RawFd, Refusal> {
     if known >= 0 {
         return Ok(known);
     }
-    // The second for kernels that cannot protect mappings of a file.
+    // The second is for kernels that cannot protect mappings of a file.
     for features in [FEATURE_WP | FEATURE_WP_SHMEM, FEATURE_WP] {
         let fd = open()?;
         let mut api = Api { api: UFFD_API, features, ioctls: 0 };
@@ -136,8 +136,8 @@ pub(in crate::segment) fn end() {
 }
 
 fn open() -> Result<OwnedFd, Refusal> {
-    // With privilege also writes by system calls of other threads are held;
-    // without, only those by their own instructions.
+    // With privilege, writes by system calls of other threads are held too;
+    // without it, only those by their own instructions.
     for extra in [0, UFFD_USER_MODE_ONLY] {
         // SAFETY: the call has no memory arguments; a descriptor that it
         // returns is ours.
@@ -152,7 +152,7 @@ fn open() -> Result<OwnedFd, Refusal> {
 }
 
 fn ioctl<T>(fd: RawFd, request: libc::c_ulong, argument: &mut T) -> Result<(), libc::c_int> {
-    // SAFETY: `T` is the structure that `request` expects (its size stands in
+    // SAFETY: `T` is the structure that `request` expects (its size is in
     // the request's number).
     match unsafe { libc::ioctl(fd, request, argument as *mut T) } {
         0 => Ok(()),

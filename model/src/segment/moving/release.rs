@@ -1,4 +1,4 @@
-//! Giving pages of the segment back: to the program, if its buffer is still
+//! Returning pages of the segment: to the program, if its buffer is still
 //! there, and to the system.
 #![allow(unsafe_code)]
 
@@ -18,7 +18,7 @@ use crate::segment::registry::{self, InProcess};
 use crate::segment::Segment;
 
 impl Segment {
-    /// Pages of `dropped` that no address of this member stands for any longer.
+    /// Pages of `dropped` that no address of this member maps any longer.
     pub(in crate::segment) fn unused(&self, dma: &Dma<'_>, dropped: &[Range]) -> Vec<Leaving> {
         let heap = self.heap_offset();
         let mut unused = Vec::new();
@@ -30,7 +30,7 @@ impl Segment {
         for range in dropped {
             let mut page = (range.backing - heap) / PAGE;
             let end = (range.backing + range.len - heap).div_ceil(PAGE);
-            // What is still in use cuts the run into smaller ones.
+            // Pages still in use cut the run into smaller ones.
             let mut used: Vec<(u64, u64)> = others
                 .iter()
                 .filter(|other| other.in_segment())
@@ -53,8 +53,8 @@ impl Segment {
         unused
     }
 
-    /// Makes private memory again of every buffer that maps these pages, then
-    /// frees them. Pages that cannot be brought home stay as they are.
+    /// Turns every buffer that maps these pages into private memory again, then
+    /// frees them. Pages that cannot be moved out stay as they are.
     pub(in crate::segment) fn bring_home_and_free(&self, held: &InProcess<'_>, leaving: &[Leaving]) {
         if leaving.is_empty() {
             return;
@@ -71,7 +71,7 @@ impl Segment {
     }
 
     /// Returns the pages that are still mapped somewhere because moving them
-    /// failed. `leaving`: where they are to be found, if the program has not moved or unmapped them.
+    /// failed. `leaving`: where they are, unless the program has moved or unmapped them.
     pub(in crate::segment) fn bring_home(
         &self,
         held: &InProcess<'_>,
@@ -86,7 +86,7 @@ impl Segment {
         let mut stuck = Vec::new();
         for (address, run) in found {
             let offset = self.offset_of(run.start);
-            // SAFETY: the kernel says that the segment is mapped there at this offset, and it is no base mapping.
+            // SAFETY: by the kernel's list the segment is mapped there at this offset, and it is no base mapping.
             let moved = unsafe { move_out(self.file(), address, run.bytes(), offset, true) };
             if moved.is_err() {
                 stuck.push(run);
@@ -95,8 +95,8 @@ impl Segment {
         Ok(stuck)
     }
 
-    /// Where these pages are, if each is at its place: what else the process has mapped need not be looked at then.
-    /// (A second mapping of them cannot be: the program would have to ask for one of memory that it takes for private.)
+    /// Where these pages are, if each is at its place; then the other mappings of the process need no search.
+    /// (There is no second mapping of them: the program takes this memory for private and cannot ask for one.)
     fn in_their_places(
         &self,
         held: &InProcess<'_>,
@@ -124,7 +124,7 @@ impl Segment {
         Ok((!leaving.is_empty()).then_some(found))
     }
 
-    /// Wherever these pages are mapped: looks at all that the process has mapped.
+    /// Wherever these pages are mapped: searches all mappings of the process.
     fn everywhere(&self, held: &InProcess<'_>, pages: &[Pages]) -> std::io::Result<Vec<(u64, Pages)>> {
         let mut found = Vec::new();
         each_mapping(0, |mapping: &Mapping| {
@@ -138,7 +138,7 @@ impl Segment {
         Ok(found)
     }
 
-    /// The parts of `mapping` that show some of `pages`.
+    /// The parts of `mapping` that map some of `pages`.
     fn overlaps<'a>(&self, mapping: &Mapping, pages: &'a [Pages]) -> impl Iterator<Item = (u64, Pages)> + 'a {
         let heap = self.heap_offset();
         let first = mapping.offset.saturating_sub(heap) / PAGE;
@@ -152,7 +152,7 @@ impl Segment {
         })
     }
 
-    /// Frees extents of this member. If the lock is not to be had they stay
+    /// Frees extents of this member. If the lock cannot be had they stay
     /// until the process ends.
     pub(in crate::segment) fn give_back(&self, pages: &[Pages]) {
         let me = self.member();
@@ -167,7 +167,7 @@ impl Segment {
         self.punch_and_remove(me, &retired, LOCK_PATIENCE);
     }
 
-    /// Second half of freeing; false if the lock was not to be had (the extents
+    /// Second half of freeing; false if the lock could not be had (the extents
     /// stay retired).
     fn punch_and_remove(&self, owner: u16, retired: &[Pages], wait: Duration) -> bool {
         if retired.is_empty() {
@@ -177,8 +177,8 @@ impl Segment {
         let memfd = unsafe { BorrowedFd::borrow_raw(self.local().memfd) };
         let mut empty = Vec::with_capacity(retired.len());
         for run in retired {
-            // Without the lock: returning many pages takes long. What could not
-            // be emptied must not be handed out as zeroes.
+            // Without the lock: returning many pages takes long. Pages that could not
+            // be emptied must not be allocated as zeroes.
             if punch(memfd, self.offset_of(run.start), run.bytes()).is_ok() {
                 empty.push(*run);
             }
@@ -206,7 +206,7 @@ pub(in crate::segment) fn pages_of(leaving: &[Leaving]) -> Vec<Pages> {
     merge(leaving.iter().map(|one| one.pages).collect())
 }
 
-/// Makes one of neighbours that continue each other: a buffer comes home as one mapping.
+/// Merges neighbours that continue each other: a buffer becomes one mapping again.
 fn join(found: &mut Vec<(u64, Pages)>) {
     found.sort_unstable();
     found.dedup_by(|next, last| {
@@ -218,7 +218,7 @@ fn join(found: &mut Vec<(u64, Pages)>) {
     });
 }
 
-/// Sorts runs and makes one of those that touch or overlap.
+/// Sorts runs and merges those that touch or overlap.
 fn merge(mut runs: Vec<Pages>) -> Vec<Pages> {
     runs.sort_unstable();
     let mut merged: Vec<Pages> = Vec::with_capacity(runs.len());
@@ -233,8 +233,8 @@ fn merge(mut runs: Vec<Pages>) -> Vec<Pages> {
     merged
 }
 
-/// Frees everything of a member that is gone. False when the lock was not to be
-/// had; then it has to be tried again.
+/// Frees everything of a member that has ended. False if the lock could not be
+/// had; then the caller tries again.
 pub(in crate::segment) fn free_member(segment: &Segment, member: u16, wait: Duration) -> bool {
     let retired = match segment.lock(wait) {
         Ok(guard) => retire_member(&guard, member),

@@ -1,7 +1,7 @@
 //! What the card can reach: one map of address ranges for each member.
 //!
 //! The address on the card's side (IOVA) is the member's own virtual address.
-//! Only its owner changes a map, and the keeper once the owner is gone; both
+//! Only its owner changes a map, and the keeper after the owner has ended; both
 //! hold the lock. A map whose owner died while changing it resolves nothing.
 #![allow(unsafe_code)]
 
@@ -18,7 +18,7 @@ use crate::segment::Segment;
 /// Ranges that one member can have.
 pub const MAX_RANGES: usize = 65536;
 
-/// The map of one member as it lies in the segment.
+/// The map of one member in the segment.
 #[repr(C, align(4096))]
 pub struct DmaMap {
     count: AtomicU32,
@@ -27,10 +27,10 @@ pub struct DmaMap {
     ranges: UnsafeCell<[Range; MAX_RANGES]>,
 }
 
-/// Where the bytes behind an IOVA are.
+/// Where the bytes of an IOVA are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// At this offset of the segment: everybody reaches them.
+    /// At this offset of the segment: every member reaches them.
     Extent(u64),
     /// In memory private to the member, at the address that the IOVA is.
     Private,
@@ -63,18 +63,18 @@ impl<'g> Dma<'g> {
             return &[];
         }
         let count = (self.map.count.load(Relaxed) as usize).min(MAX_RANGES);
-        // SAFETY: the lock is held (`new` asked for the guard), so nobody
+        // SAFETY: the lock is held (`new` takes the guard), so no other thread
         // changes the ranges, and any bytes are a valid `Range`.
         unsafe { &(&*self.map.ranges.get())[..count] }
     }
 
     /// Adds a region made of adjacent pieces. Returns the backings that it
-    /// displaced: memory that those addresses no longer stand for.
+    /// displaced: memory that those addresses no longer map.
     pub fn insert(&self, pieces: &[Range]) -> Result<Vec<Range>, MapFull> {
         self.apply(ranges::insert(self.ranges(), pieces))
     }
 
-    /// Takes a region away. Returns the backings of bytes that no region covers
+    /// Removes a region. Returns the backings of bytes that no region covers
     /// any longer; an error, without any change, if a byte was not covered.
     pub fn remove(&self, start: u64, len: u64) -> Result<Vec<Range>, RemoveError> {
         let change = ranges::remove(self.ranges(), start, len)
@@ -89,14 +89,14 @@ impl<'g> Dma<'g> {
         all.get(next).is_some_and(|range| range.start < start + len)
     }
 
-    /// True when some address stands for a byte of `offset..offset + len`.
+    /// True if some address maps a byte of `offset..offset + len`.
     pub fn uses(&self, offset: u64, len: u64) -> bool {
         self.ranges().iter().any(|range| {
             range.in_segment() && range.backing < offset + len && offset < range.backing + range.len
         })
     }
 
-    /// Forgets everything.
+    /// Removes all ranges.
     pub fn clear(&self) {
         self.segment.new_generation();
         self.steady.dma_generation.fetch_add(1, Release);
@@ -126,17 +126,17 @@ impl<'g> Dma<'g> {
     }
 }
 
-/// Why a region was not taken away.
+/// Why a region was not removed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RemoveError {
     /// This address was not mapped.
     NotCovered(u64),
-    /// Taking it away would split a range, and there is no room for that.
+    /// Removing it would split a range, and there is no room for that.
     Full,
 }
 
-/// Slots of the look-up cache, a power of two: so many that the dozen of buffers and rings of two busy queue pairs
-/// seldom meet.
+/// Slots of the look-up cache, a power of two: enough that the dozen buffers and rings of two busy queue pairs
+/// rarely share one.
 const CACHE_SLOTS: usize = 1024;
 
 /// What recent look-ups found, private to a process. Valid while the DMA
@@ -148,9 +148,9 @@ struct CacheSlot {
     /// Generation and member.
     tag: u64,
     range: Range,
-    /// Bytes of the range if it lies in the segment, else 0.
+    /// Bytes of the range if it is in the segment, else 0.
     direct: u64,
-    /// Where it lies in this process then.
+    /// Its address in this process then.
     here: *mut u8,
 }
 
@@ -226,7 +226,7 @@ impl Guard<'_> {
         let all = dma.ranges();
         // Neighbours may differ only in how many regions cover them.
         let range = ranges::contiguous(all, ranges::find(all, iova)?);
-        // A map is another process's data: what leads out of the heap is not
+        // Another process can write the map: an offset outside the heap is not
         // followed.
         let segment = self.segment();
         let holds = iova.wrapping_sub(range.start) < range.len;

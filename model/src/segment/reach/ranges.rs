@@ -1,8 +1,8 @@
-//! Reference-counted address ranges: the algorithm behind a DMA map.
+//! Reference-counted address ranges: the algorithm of a DMA map.
 //!
 //! Ranges are sorted and disjoint; every byte has the number of regions that
 //! cover it and one backing. A change is computed as a replacement for a window
-//! of ranges first, so that it is done wholly or not at all.
+//! of ranges first, so that it takes effect as a whole or not at all.
 
 use crate::plain::plain;
 
@@ -11,7 +11,7 @@ pub const PRIVATE: u64 = u64::MAX;
 /// In the backing: not an offset in the segment, but a [`Place`].
 const PLACED: u64 = 1 << 63;
 
-/// Where memory of an owner is that has another address than the range: what a client of a served
+/// Where memory is whose address in its owner is not that of the range: memory that a client of a served
 /// card has lent, as its server has mapped it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place(u64);
@@ -33,7 +33,7 @@ impl Place {
         )
     }
 
-    /// Nowhere in the owner's memory: the owner gets the bytes at this IOVA from somebody else
+    /// Not in the owner's memory: the owner gets the bytes at this IOVA from its client
     /// ([`super::ask`]). `None` for an address of more than 60 bits.
     pub fn asked(iova: u64, readable: bool, writable: bool) -> Option<Place> {
         (iova <= Self::ADDRESS).then(|| Place(Self::new(iova, readable, writable).0 | Self::ASK))
@@ -70,7 +70,7 @@ impl Place {
     }
 }
 
-/// One range of addresses, as it lies in the segment.
+/// One range of addresses in the segment.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
@@ -85,7 +85,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// True when its bytes lie in the segment file.
+    /// True if its bytes are in the segment file.
     pub fn in_segment(&self) -> bool {
         self.backing & PLACED == 0
     }
@@ -95,12 +95,12 @@ impl Range {
         (self.backing & PLACED != 0 && self.backing != PRIVATE).then_some(Place(self.backing))
     }
 
-    /// First address behind the range.
+    /// One past the last address.
     pub fn end(&self) -> u64 {
         self.start + self.len
     }
 
-    /// The part from `start` to `end`, which lie inside.
+    /// The part from `start` to `end`, which are inside.
     fn part(&self, start: u64, end: u64) -> Range {
         Range {
             start,
@@ -128,11 +128,11 @@ impl Range {
 pub struct Change {
     /// First range that is replaced.
     pub from: usize,
-    /// First range behind the window.
+    /// One past the last range of the window.
     pub to: usize,
-    /// What stands there afterwards.
+    /// The ranges that replace them.
     pub ranges: Vec<Range>,
-    /// Backings that addresses of the window had and have no longer.
+    /// Backings that addresses of the window no longer have.
     pub dropped: Vec<Range>,
 }
 
@@ -150,8 +150,8 @@ pub fn find(old: &[Range], address: u64) -> Option<usize> {
     (address < old[index].end()).then_some(index)
 }
 
-/// The range at `index` and all around it that continues it in addresses and in
-/// backing, whatever the references.
+/// The range at `index` with the neighbours that continue it in addresses and
+/// backing, whatever their references.
 pub fn contiguous(all: &[Range], index: usize) -> Range {
     let mut whole = all[index];
     for next in &all[index + 1..] {
@@ -169,8 +169,8 @@ pub fn contiguous(all: &[Range], index: usize) -> Range {
     whole
 }
 
-/// Adds one region, given as adjacent pieces (their `refs` are not looked at).
-/// Where something was already, the piece's backing is the new truth.
+/// Adds one region, given as adjacent pieces (their `refs` are ignored).
+/// Where a range exists already, it gets the piece's backing.
 pub fn insert(old: &[Range], pieces: &[Range]) -> Change {
     let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else {
         return unchanged();
@@ -197,7 +197,7 @@ pub fn insert(old: &[Range], pieces: &[Range]) -> Change {
     change
 }
 
-/// Takes one region away.
+/// Removes one region.
 pub fn remove(old: &[Range], start: u64, len: u64) -> Result<Change, NotCovered> {
     let end = start + len;
     if len == 0 {
@@ -227,7 +227,7 @@ fn unchanged() -> Change {
 }
 
 /// The ranges that overlap `start..end`, and those that touch it, since they
-/// may become one with what is put there.
+/// may merge with what is put there.
 fn window(old: &[Range], start: u64, end: u64) -> Change {
     let from = old.partition_point(|range| range.end() < start);
     let to = old.partition_point(|range| range.start <= end);
@@ -244,7 +244,7 @@ fn push(ranges: &mut Vec<Range>, next: Range) {
 /// Walks old ranges in order, cutting them where asked.
 struct Cursor<'a> {
     rest: &'a [Range],
-    /// What is left of the first of `rest`.
+    /// The remainder of the first of `rest`.
     head: Option<Range>,
 }
 
