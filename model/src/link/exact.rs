@@ -79,7 +79,10 @@ impl Tap {
             let fill = |to: &mut [u8]| Ok(env.fetch(&p.payload, piece.offset, to)?);
             let made = frames::encode::<Unsent>(&piece.packet, &path, piece.len, &mut self.frame, fill);
             // The sender's memory is gone, and with it the rest of the message.
-            let Ok((_, len)) = made else { return world.unread(&piece.packet, env) };
+            let Ok((_, len)) = made else {
+                env.note(journal::one(p.src.card, p.src_qpn));
+                return world.unread(&piece.packet, env);
+            };
             self.cable.count += 1;
             let mut instant = Instant { cable: &mut self.cable, area, world, env };
             medium::wrapped(area, &mut instant).send(&Passage::new((p.src, p.dst), &self.frame[..len]));
