@@ -21,10 +21,8 @@ use tests::{Options, Peer, TestCard};
 fn exact(faults: &str) -> NetOptions {
     let faults = faults.parse().expect("faults");
     NetOptions {
-        cards: 2,
         link: LinkOptions { wire: Wire::Exact, faults, ..LinkOptions::default() },
-        clock: None,
-        trace: None,
+        ..NetOptions::from(2)
     }
 }
 

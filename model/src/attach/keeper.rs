@@ -1,6 +1,7 @@
 //! The keeper of a net of cards: makes them, runs their timers, frees what dead processes leave behind.
 #![allow(unsafe_code)]
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Once;
@@ -32,7 +33,7 @@ pub fn default_socket(name: &str) -> PathBuf {
 }
 
 /// What a net is to be.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub struct NetOptions {
     /// Number of cards, 1 to 16.
     pub cards: u8,
@@ -42,12 +43,14 @@ pub struct NetOptions {
     pub clock: Option<Profile>,
     /// A new file for a trace of them (absolute; see [`trace`]); only in simulated time.
     pub trace: Option<PathBuf>,
+    /// A user namespace for the programs, which the keeper passes to their launchers.
+    pub user_namespace: Option<OwnedFd>,
 }
 
 impl From<u8> for NetOptions {
     /// A net of `cards` cards on the fast wire.
     fn from(cards: u8) -> Self {
-        NetOptions { cards, link: LinkOptions::default(), clock: None, trace: None }
+        NetOptions { cards, link: LinkOptions::default(), clock: None, trace: None, user_namespace: None }
     }
 }
 
@@ -63,7 +66,7 @@ pub fn run_keeper_of(
     options: impl Into<NetOptions>,
     heap_bytes: u64,
 ) -> Result<(), KeeperError> {
-    let NetOptions { cards, link, clock, trace } = options.into();
+    let NetOptions { cards, link, clock, trace, user_namespace } = options.into();
     assert!((1..=MAX_CARDS as u8).contains(&cards), "a net has 1 to {MAX_CARDS} cards");
     if let Some(capture) = &link.capture {
         // Not the file of a net that is running.
@@ -84,6 +87,7 @@ pub fn run_keeper_of(
         socket_path: socket.into(),
         heap_bytes,
         world_bytes: size_of::<Net>() as u64,
+        user_namespace,
         init: Box::new(move |segment| {
             let membership = Membership::new(segment);
             let net = membership.net();

@@ -114,7 +114,7 @@ fn another_user_sees_them_through_a_user_namespace() {
     needs_namespaces(&output);
     assert!(output.status.success(), "{}", err(&output));
     assert_eq!(out(&output), "65534\n0056:42ff:fe00:0100\nuverbs0\nuverbs1\n");
-    assert!(err(&output).contains("in a user namespace"));
+    assert!(err(&output).contains("in the net's user namespace"));
     person.wait_for_silence();
 }
 

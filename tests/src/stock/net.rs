@@ -1,5 +1,7 @@
 //! A net of modelled cards that no other test uses.
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,10 +9,15 @@ use std::time::{Duration, Instant};
 
 use super::{keepers, verbena, Program};
 
+/// User and group of programs without privilege, if the tests run as root.
+const NOBODY: u32 = 12345;
+
 /// A net with a name and a runtime directory of its own.
 pub struct StockNet {
     name: String,
     runtime: tempfile::TempDir,
+    /// Copies that an ordinary user can read, if the programs are an ordinary user's.
+    binaries: Option<tempfile::TempDir>,
 }
 
 impl StockNet {
@@ -21,7 +28,25 @@ impl StockNet {
         // All as long: where a program's buffers lie depends on what it has allocated before, the names of its files
         // too, and addresses are in frames, which some tests compare.
         let name = format!("test-{}-{:04}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        StockNet { name, runtime: tempfile::tempdir().expect("a runtime directory") }
+        StockNet { name, runtime: tempfile::tempdir().expect("a runtime directory"), binaries: None }
+    }
+
+    /// A net whose programs run without privilege, even where the tests run as root.
+    pub fn unprivileged() -> StockNet {
+        let mut net = StockNet::new();
+        if std::fs::metadata("/proc/self").expect("/proc").uid() != 0 {
+            return net;
+        }
+        std::os::unix::fs::chown(net.runtime.path(), Some(NOBODY), Some(NOBODY)).expect("chown");
+        let binaries = tempfile::tempdir().expect("a directory");
+        std::fs::set_permissions(binaries.path(), PermissionsExt::from_mode(0o755)).expect("chmod");
+        for name in ["verbena", "libverbena.so"] {
+            let to = binaries.path().join(name);
+            std::fs::copy(verbena().with_file_name(name), &to).expect("a copy");
+            std::fs::set_permissions(to, PermissionsExt::from_mode(0o755)).expect("chmod");
+        }
+        net.binaries = Some(binaries);
+        net
     }
 
     /// Its name.
@@ -36,7 +61,13 @@ impl StockNet {
 
     /// `verbena run --net ... OPTIONS -- PROGRAM ARGUMENTS`, not yet started.
     pub fn command(&self, options: &[&str], program: impl AsRef<Path>, arguments: &[&str]) -> Command {
-        let mut command = Command::new(verbena());
+        let mut command = match &self.binaries {
+            Some(directory) => Command::new(directory.path().join("verbena")),
+            None => Command::new(verbena()),
+        };
+        if self.binaries.is_some() {
+            command.uid(NOBODY).gid(NOBODY).current_dir("/");
+        }
         command
             .args(["run", "--quiet", "--net", &self.name])
             // Ctrl-C ends the tests; what they started must not stay.

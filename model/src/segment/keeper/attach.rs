@@ -67,7 +67,7 @@ impl Segment {
     /// Becomes a member of the segment whose keeper listens at `socket`.
     pub fn attach(socket: &Path) -> Result<Segment, AttachError> {
         let (connection, welcome, descriptors) = greet(socket, Kind::Member)?;
-        let Some([memfd, wake]) = descriptors else {
+        let Ok([memfd, wake]) = <[OwnedFd; 2]>::try_from(descriptors) else {
             return Err(AttachError::Closed(socket.into()));
         };
         kernel::allow_access();
@@ -88,19 +88,25 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Keeps the segment alive for as long as the descriptor is open anywhere.
-    ///
-    /// The descriptor is meant to be inherited by a program that is executed
-    /// next: it has no close-on-exec flag.
-    pub fn hold(socket: &Path) -> Result<OwnedFd, AttachError> {
-        let (connection, _, _) = greet(socket, Kind::Hold)?;
+    /// Keeps the segment alive while [`Hold::connection`] is open in any process.
+    pub fn hold(socket: &Path) -> Result<Hold, AttachError> {
+        let (connection, _, descriptors) = greet(socket, Kind::Hold)?;
         rustix::io::fcntl_setfd(&connection, rustix::io::FdFlags::empty())
             .map_err(AttachError::system("making a descriptor inheritable"))?;
-        Ok(connection)
+        Ok(Hold { connection, user_namespace: descriptors.into_iter().next() })
     }
 }
 
-type Greeted = (OwnedFd, Welcome, Option<[OwnedFd; 2]>);
+/// A segment that stays.
+#[derive(Debug)]
+pub struct Hold {
+    /// The connection to the keeper. It has no close-on-exec flag, so that a program executed next inherits it.
+    pub connection: OwnedFd,
+    /// The user namespace that the keeper keeps for the programs, if it does.
+    pub user_namespace: Option<OwnedFd>,
+}
+
+type Greeted = (OwnedFd, Welcome, Vec<OwnedFd>);
 
 fn greet(path: &Path, kind: Kind) -> Result<Greeted, AttachError> {
     let connection = dial(path)?;
@@ -136,7 +142,7 @@ fn greet(path: &Path, kind: Kind) -> Result<Greeted, AttachError> {
         return Err(AttachError::Closed(path.into()));
     };
     match welcome.verdict {
-        Verdict::Accepted => Ok((connection, welcome, descriptors.try_into().ok())),
+        Verdict::Accepted => Ok((connection, welcome, descriptors)),
         Verdict::OtherVersion => {
             Err(AttachError::OtherVersion { theirs: welcome.version, ours: PROTOCOL_VERSION })
         }

@@ -8,6 +8,7 @@ mod options;
 pub mod protocol;
 mod serve;
 
+pub use attach::Hold;
 pub use error::KeeperError;
 pub use options::{KeeperOptions, OnMemberGone, OnTimer};
 pub use serve::run;

@@ -1,5 +1,6 @@
 //! What a keeper is started with.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use crate::segment::Segment;
@@ -18,6 +19,8 @@ pub struct KeeperOptions {
     pub heap_bytes: u64,
     /// Size of the cards' area.
     pub world_bytes: u64,
+    /// A user namespace for the programs of this segment, passed to each process that holds it.
+    pub user_namespace: Option<OwnedFd>,
     /// Prepares the cards' area, which is zero, before any process can attach.
     pub init: Box<dyn FnOnce(&Segment)>,
     /// A member has ended. The lock is not held. Afterwards the member's memory

@@ -2,8 +2,8 @@
 //!
 //! One packet each way (SOCK_SEQPACKET): the member sends its purpose, the
 //! keeper answers with the segment's sizes and, in the same packet, the memfd
-//! and the eventfd. No message follows; the connection ends when the member
-//! does.
+//! and the eventfd. A process that only holds the segment gets the programs' user namespace instead, if there is one.
+//! No message follows; the connection ends when the member does.
 
 /// First word of both messages.
 const MAGIC: u32 = u32::from_le_bytes(*b"VRBN");

@@ -5,7 +5,7 @@
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -45,6 +45,7 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
     let mut keeper = Keeper {
         segment,
         handles,
+        user_namespace: options.user_namespace,
         listener,
         clients: Vec::new(),
         unclean: Vec::new(),
@@ -61,6 +62,7 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
 struct Keeper {
     segment: Segment,
     handles: create::Handles,
+    user_namespace: Option<OwnedFd>,
     listener: Listener,
     clients: Vec<Client>,
     /// Members that have ended but are not cleaned up, since the lock was taken; and whether the cards have been told.
@@ -259,10 +261,14 @@ impl Keeper {
 
     fn answer(&self, index: usize, welcome: Welcome) -> bool {
         let client = &self.clients[index];
-        let descriptors = [self.handles.memfd.as_fd(), self.handles.wake.as_fd()];
+        let descriptors: Vec<BorrowedFd<'_>> = match client.role {
+            _ if welcome.verdict != Verdict::Accepted => Vec::new(),
+            Role::Member(_) => vec![self.handles.memfd.as_fd(), self.handles.wake.as_fd()],
+            _ => self.user_namespace.iter().map(AsFd::as_fd).collect(),
+        };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if matches!(client.role, Role::Member(_)) {
+        if !descriptors.is_empty() {
             ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         }
         let bytes = welcome.encode();

@@ -60,8 +60,9 @@ fn a_freed_area_reads_zero_when_it_comes_back() {
 fn holding_keeps_the_segment_alive() {
     let net = Net::start();
     let hold = Segment::hold(&net.socket()).unwrap();
-    let flags = rustix::io::fcntl_getfd(&hold).unwrap();
+    let flags = rustix::io::fcntl_getfd(&hold.connection).unwrap();
     assert!(flags.is_empty(), "inheritable");
+    assert!(hold.user_namespace.is_none());
     std::thread::sleep(Duration::from_millis(400));
     let a = net.attach();
     // SAFETY: inside the world.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use super::finding::Finding;
 use crate::launch::in_path;
 use crate::launch::mounts;
-use crate::launch::namespace::{enter_mount, enter_user, rehearse};
+use crate::launch::namespace::{enter_mount, enter_user, rehearse, root_may_mount};
 use crate::launch::provider_so;
 use crate::launch::run::ib_core_present;
 use crate::launch::seccomp;
@@ -25,22 +25,16 @@ pub fn checks() -> Vec<Finding> {
     vec![namespaces(), view(), netlink(), ib_core(), discovery()]
 }
 
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
-fn enter() -> Result<&'static str> {
-    if is_root() && rehearse(enter_mount).is_ok() {
-        enter_mount()?;
-        return Ok("mount namespace, as root");
+fn enter() -> Result<()> {
+    if !root_may_mount() {
+        enter_user()?;
     }
-    enter_user()?;
-    Ok("mount namespace in a user namespace")
+    enter_mount()
 }
 
 fn namespaces() -> Finding {
     let name = "namespaces";
-    if is_root() && rehearse(enter_mount).is_ok() {
+    if root_may_mount() {
         return Finding::ok(name, "root may make a mount namespace");
     }
     match rehearse(enter_user) {

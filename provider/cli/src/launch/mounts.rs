@@ -48,6 +48,12 @@ pub fn show(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
     Ok(shown)
 }
 
+/// True when the cards of the net at `socket` are shown here.
+pub fn shown(socket: &Path) -> bool {
+    let file = Path::new(CLASS_DIR).join("infiniband/verbena0/verbena/socket");
+    fs::read(file).is_ok_and(|bytes| bytes.trim_ascii() == socket.as_os_str().as_encoded_bytes())
+}
+
 fn show_staged(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
     tree.write(staging, Path::new(CONFIG_DIR))?;
     show_classes(staging)?;

@@ -1,28 +1,77 @@
-//! Namespaces of one program: a mount namespace, and a user namespace where
-//! the user may not mount otherwise.
+//! Namespaces of programs: a mount namespace for each, and a user namespace for all of a net where
+//! the user may not mount otherwise. One for all, since the kernel copies
+//! from a program to another of the same user namespace only.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::os::fd::FromRawFd;
+use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 
 use anyhow::{anyhow, bail, Context, Result};
-use rustix::thread::UnshareFlags;
+use rustix::net::{
+    recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use rustix::thread::{move_into_link_name_space, LinkNameSpaceType, UnshareFlags};
+
+const OWN_USER: &str = "/proc/self/ns/user";
 
 /// Leaves the mount namespace, as root may.
 pub fn enter_mount() -> Result<()> {
     unshare(UnshareFlags::NEWNS).context("unshare(CLONE_NEWNS)")
 }
 
-/// Leaves mount and user namespace, keeping user and group as they are.
+/// True where root may make a mount namespace, so that programs need no user namespace.
+pub fn root_may_mount() -> bool {
+    rustix::process::geteuid().is_root() && rehearse(enter_mount).is_ok()
+}
+
+/// Enters a new user namespace, keeping user and group as they are.
 pub fn enter_user() -> Result<()> {
     let uid = rustix::process::geteuid().as_raw();
     let gid = rustix::process::getegid().as_raw();
-    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).context("unshare(CLONE_NEWUSER|CLONE_NEWNS)")?;
+    unshare(UnshareFlags::NEWUSER).context("unshare(CLONE_NEWUSER)")?;
     // Required before an unprivileged gid_map; missing on very old kernels.
     let _ = fs::write("/proc/self/setgroups", "deny");
     fs::write("/proc/self/uid_map", format!("{uid} {uid} 1")).context("mapping the user")?;
     fs::write("/proc/self/gid_map", format!("{gid} {gid} 1")).context("mapping the group")
+}
+
+/// Enters a user namespace of [`make_user`]: its user may, from outside.
+pub fn join_user(namespace: BorrowedFd<'_>) -> Result<()> {
+    move_into_link_name_space(namespace, Some(LinkNameSpaceType::User)).context("setns(CLONE_NEWUSER)")
+}
+
+/// True in that user namespace.
+pub fn in_user(namespace: BorrowedFd<'_>) -> Result<bool> {
+    let (ours, theirs) = (fs::metadata(OWN_USER)?, rustix::fs::fstat(namespace)?);
+    Ok((ours.dev(), ours.ino()) == (theirs.st_dev, theirs.st_ino))
+}
+
+/// A new user namespace, which exists while the descriptor is open or a process is in it.
+pub fn make_user() -> Result<OwnedFd> {
+    let (ours, theirs) = UnixStream::pair()?;
+    rehearse(|| {
+        enter_user()?;
+        let made = [File::open(OWN_USER)?];
+        let passed = [made[0].as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&passed));
+        sendmsg(&theirs, &[IoSlice::new(b"u")], &mut ancillary, SendFlags::empty())?;
+        Ok(())
+    })?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    recvmsg(&ours, &mut [IoSliceMut::new(&mut [0])], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let mut received = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut passed) => passed.next(),
+        _ => None,
+    });
+    received.next().context("no user namespace was passed")
 }
 
 fn unshare(flags: UnshareFlags) -> std::io::Result<()> {

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -70,7 +71,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     let way = if args.no_namespace {
         Way::by_environment(&tree, net.dir(), "--no-namespace was given".to_owned())?
     } else {
-        Way::find(&tree, net.dir())?
+        Way::find(&tree, net.dir(), held.as_ref())?
     };
     let filtered = seccomp::deny_rdma_netlink();
     if !args.quiet {
@@ -133,7 +134,7 @@ struct Way {
 }
 
 impl Way {
-    fn find(tree: &Tree<'_>, dir: &Path) -> Result<Way> {
+    fn find(tree: &Tree<'_>, dir: &Path, held: Option<&Held>) -> Result<Way> {
         let staging = dir.join("staging");
         let mut reasons = Vec::new();
         if rustix::process::geteuid().is_root() {
@@ -142,8 +143,25 @@ impl Way {
                 Err(error) => reasons.push(format!("as root: {error:#}")),
             }
         }
-        match enter_as_user(tree, &staging) {
-            Ok(shown) => Ok(Way::by_mounts("private mount namespace in a user namespace", &shown)),
+        if let Some(namespace) = held.and_then(|held| held.user_namespace.as_ref()) {
+            if namespace::in_user(namespace.as_fd())? && mounts::shown(tree.socket) {
+                let message = "shown here already".to_owned();
+                return Ok(Way { message, variables: Variables::new() });
+            }
+            match enter_as_user(tree, &staging, || namespace::join_user(namespace.as_fd())) {
+                Ok(shown) => {
+                    return Ok(Way::by_mounts("private mount namespace in the net's user namespace", &shown))
+                }
+                Err(error) => reasons.push(format!("the net's user namespace: {error:#}")),
+            }
+        }
+        match enter_as_user(tree, &staging, namespace::enter_user) {
+            Ok(shown) => {
+                if held.is_some() {
+                    warn_of_a_namespace_of_its_own(&reasons);
+                }
+                Ok(Way::by_mounts("private mount namespace in a user namespace", &shown))
+            }
             Err(error) => {
                 reasons.push(format!("user namespace: {error:#}"));
                 Way::by_environment(tree, dir, reasons.join("; "))
@@ -183,10 +201,24 @@ fn enter_as_root(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
     mounts::show(tree, staging)
 }
 
-fn enter_as_user(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
+/// Said even with --quiet: transfers will fail.
+fn warn_of_a_namespace_of_its_own(reasons: &[String]) {
+    let why = match reasons {
+        [] => "the net's keeper has none for all".to_owned(),
+        reasons => reasons.join("; "),
+    };
+    eprintln!(
+        "verbena: the program gets a user namespace of its own ({why}): other programs of the net cannot reach \
+         its memory that does not move into the cards' segment (shared memory, the ends of unaligned buffers); \
+         end all programs of the net and start them again, or start all with --no-namespace"
+    );
+}
+
+fn enter_as_user(tree: &Tree<'_>, staging: &Path, enter_namespace: impl Fn() -> Result<()>) -> Result<Shown> {
     make_directory(staging)?;
     let enter = || {
-        namespace::enter_user()?;
+        enter_namespace()?;
+        namespace::enter_mount()?;
         mounts::make_private()?;
         mounts::show(tree, staging)
     };

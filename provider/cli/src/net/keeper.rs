@@ -20,6 +20,7 @@ use super::daemon;
 use super::runtime::Net;
 use super::wire::WireInfo;
 use crate::args::{CardArgs, Clock};
+use crate::launch::namespace;
 
 const START_TIME: Duration = Duration::from_secs(5);
 const END_TIME: Duration = Duration::from_secs(30);
@@ -48,6 +49,8 @@ pub struct NetInfo {
 pub struct Held {
     /// Connection to the keeper, inherited by programs that are started.
     pub hold: OwnedFd,
+    /// The user namespace of its programs.
+    pub user_namespace: Option<OwnedFd>,
     /// What is on the net.
     pub info: NetInfo,
 }
@@ -86,7 +89,7 @@ pub fn ensure(net: &Net, wanted: &CardArgs) -> Result<Held> {
                 if starting.is_none() {
                     check_wanted(net, wanted, &info)?;
                 }
-                return Ok(Held { hold, info });
+                return Ok(Held { hold: hold.connection, user_namespace: hold.user_namespace, info });
             }
             Err(AttachError::NoKeeper(_) | AttachError::Closed(_)) => {}
             Err(error) => return Err(error.into()),
@@ -246,7 +249,9 @@ fn serve(net: &Net) -> Result<()> {
     let info = read_info(net)?;
     let clock = profile(&info.card, info.clock)?;
     let (cards, link) = (u8::try_from(info.cards)?, info.wire.options()?);
-    run_keeper(&net.socket(), NetOptions { cards, link, clock, trace: info.trace })?;
+    // Without one, each launcher makes its own and says what that means.
+    let user_namespace = if namespace::root_may_mount() { None } else { namespace::make_user().ok() };
+    run_keeper(&net.socket(), NetOptions { cards, link, clock, trace: info.trace, user_namespace })?;
     Ok(())
 }
 
