@@ -1,5 +1,4 @@
-//! The table of docs/profiles.md is fresh. `UPDATE_DOCS=1 cargo test -p model --test profiles_page` writes it
-//! anew.
+//! The table of docs/profiles.md is fresh. `UPDATE_DOCS=1 cargo test -p model --test profiles_page` rewrites it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -27,21 +26,18 @@ fn the_table_of_numbers_is_fresh() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/profiles.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).expect("the marker before the table");
-    let (table, after) = rest.split_once(END).expect("the marker behind the table");
+    let (table, after) = rest.split_once(END).expect("the marker after the table");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         return std::fs::write(&path, [before, BEGIN, &tables(), END, after].concat()).unwrap();
     }
-    assert!(
-        table == tables(),
-        "stale; write it anew: UPDATE_DOCS=1 cargo test -p model --test profiles_page"
-    );
+    assert!(table == tables(), "stale; rewrite it: UPDATE_DOCS=1 cargo test -p model --test profiles_page");
 }
 
 fn page(name: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)).unwrap()
 }
 
-/// Who fits more numbers, or fewer, says so wherever it is said.
+/// The number of fitted numbers is the same wherever it is mentioned.
 #[test]
 fn the_pages_count_the_fitted_numbers() {
     let words = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight"];

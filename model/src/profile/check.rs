@@ -1,9 +1,9 @@
-//! What numbers must be together.
+//! Constraints between the numbers of a profile.
 
 use super::load::Faults;
 use super::{Number, Profile, NUMBERS};
 
-/// Notes what is impossible though each number alone is in its bounds.
+/// Reports combinations that are impossible although each number is within its bounds.
 pub(super) fn check(p: &Profile, faults: &mut Faults) {
     for name in ["pcie.mps", "pcie.mrrs", "pcie.rcb", "caches.mtt_page_bytes", "limits.mtu"] {
         let value = (number(name).get)(p);

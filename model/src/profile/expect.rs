@@ -1,5 +1,5 @@
-//! What follows from a profile without running anything: bounds of the message rate and the latency of a
-//! lone message. The engine must come to the same; where it does not, one of the two is wrong.
+//! What follows from a profile without a run: bounds of the message rate, and the latency of a
+//! single message. The engine must arrive at the same figures; where it does not, one of the two is wrong.
 
 use super::Profile;
 use crate::sim::pcie::{Bus, Read};
@@ -8,11 +8,11 @@ use crate::sim::pcie::{Bus, Read};
 const BTH: u32 = 12;
 const RETH: u32 = 16;
 const AETH: u32 = 4;
-/// Bytes of a WQE beside inline data: control and remote segment.
+/// Bytes of a WQE besides inline data: control and remote segment.
 const WQE_HEAD: u32 = 32;
 const WQE_BLOCK: u32 = 64;
 
-/// What a message does.
+/// Operation of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// SEND.
@@ -53,16 +53,16 @@ impl Expect<'_> {
         .unwrap_or_default()
     }
 
-    /// Messages a second that perftest's bandwidth tests print: of so many iterations, with the time in
-    /// which the first message is still under way.
+    /// Messages per second that perftest's bandwidth tests print after `iterations` messages, which includes the time
+    /// until the first message has arrived.
     #[must_use]
     pub fn message_rate(&self, kind: Kind, bytes: u32, iterations: u32) -> f64 {
         let all = f64::from(iterations) * self.message_ps(kind, bytes) as f64;
         f64::from(iterations) * 1e12 / (all + self.start_and_end_ps() as f64)
     }
 
-    /// What a run takes beside its messages' own time: the way of the first to the wire, and of the last
-    /// from the wire to its completion.
+    /// Time of a run besides its messages' own: from the first post to the wire, and from the wire to the last
+    /// completion.
     fn start_and_end_ps(&self) -> u64 {
         let (p, mut bus) = (self.0, Bus::default());
         let posted = self.doorbell(&mut bus, 0, None);
@@ -70,15 +70,15 @@ impl Expect<'_> {
         ready + p.wire.cable_ps + p.rx.rx_ps + self.acknowledged_ps() + p.host.poll_ps
     }
 
-    /// From a packet processed to the completion visible at the requester.
+    /// From the end of a packet's processing until the completion is visible at the requester.
     fn acknowledged_ps(&self) -> u64 {
         let p = self.0;
         let ack = p.tx.ack_ps + p.wire.packet_ps(BTH + AETH, 0) + p.wire.cable_ps + p.rx.rx_ps;
         ack + p.cqe.cqe_ps + Bus::default().write(0, p.cqe.cqe_bytes, p)
     }
 
-    /// `ib_write_lat`: from one program's clock read before the post to the other program having seen the
-    /// last byte. Inline where it fits into `inline` bytes and the card's own limit.
+    /// `ib_write_lat`: from one program's clock read before the post until the other program has seen the
+    /// last byte. The data is inline if it fits into `inline` bytes and the card's own limit.
     #[must_use]
     pub fn write_latency_ps(&self, bytes: u32, inline: u32) -> u64 {
         let (p, mut bus, mut peer) = (self.0, Bus::default(), Bus::default());

@@ -22,7 +22,7 @@ pub fn builtin(name: &str) -> Option<&'static str> {
     BUILTIN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// A profile with what its file says beside the numbers.
+/// A profile, with the texts of its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
     /// The numbers.
@@ -31,7 +31,7 @@ pub struct Loaded {
     pub name: String,
     /// One sentence.
     pub about: String,
-    /// What the file says of each number of [`NUMBERS`], in that order.
+    /// What the file says about each number of [`NUMBERS`], in that order.
     pub notes: Vec<Note>,
 }
 
@@ -45,20 +45,20 @@ pub struct Note {
 }
 
 impl Note {
-    /// Nobody published it.
+    /// An estimate: no published figure exists.
     #[must_use]
     pub fn is_estimate(&self) -> bool {
         self.source == ESTIMATE || self.source.starts_with("estimate:")
     }
 
-    /// It was chosen so that the model meets a measurement; what it was fitted to follows.
+    /// Chosen so that the model meets a measurement, which the text names.
     #[must_use]
     pub fn is_fitted(&self) -> bool {
         self.source.starts_with("fit to ")
     }
 }
 
-/// The source of a number without one; why it is plausible may follow behind a colon.
+/// The source of an estimated number; its reason may follow after a colon.
 const ESTIMATE: &str = "estimate";
 
 /// Why a profile was refused.

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `sections` | the numbers, by the part of the card that they belong to |
 //! | `numbers` | what a number is called, its unit and its range |
-//! | `load`, `check` | reads a profile file; what its numbers must be together |
+//! | `load`, `check` | reads a profile file; constraints between its numbers |
 //! | `rate` | a rate whose times are integers |
 //! | `expect` | what follows from a profile without running anything |
 
@@ -58,7 +58,7 @@ impl Profile {
         std::str::from_utf8(&self.name[..end]).unwrap_or("?")
     }
 
-    /// So many periods of the core clock, in picoseconds.
+    /// Periods of the core clock, in picoseconds.
     #[inline]
     #[must_use]
     pub fn cycles(&self, cycles: u32) -> u64 {

@@ -1,10 +1,10 @@
-//! What each number of a profile is called, measured in and may be: one table for struct, file and text.
+//! Name, unit and range of each number of a profile: one table for struct, file and text.
 
 use std::fmt;
 
 use super::{Profile, Rate};
 
-/// What a number in a profile file is measured in, and how it is kept in the struct.
+/// Unit of a number in a profile file, and its form in the struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds in the file, picoseconds in the struct.
@@ -93,7 +93,7 @@ impl Number {
     }
 }
 
-/// How a field keeps its number.
+/// How a field stores its number.
 pub(super) trait Stored: Copy {
     fn raw(self) -> u64;
     fn from_raw(raw: u64) -> Self;

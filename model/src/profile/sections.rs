@@ -1,6 +1,6 @@
 //! The numbers of a card profile.
 //!
-//! Each field's text says what it is physically and how the engine is to use it.
+//! Each field's text says what it is physically and how the engine uses it.
 
 use super::numbers::{sections, Number, Stored, Unit};
 use super::Rate;
@@ -10,17 +10,17 @@ use crate::sim::{cache, pcie};
 const SECOND: f64 = 1e9;
 
 sections! {
-    /// The computer around the card: what its program pays for a call. Everything else that it does is free.
+    /// The computer around the card: what a call costs its program. Everything else that the program does is free.
     host: Host {
         /// Building one WQE: added to the program's clock for each work request of `ibv_post_send`.
         post_ps: u64 = "post_ns" Nanoseconds 0..SECOND;
-        /// Building one receive WQE: the same for `ibv_post_recv` and `ibv_post_srq_recv`.
+        /// Building one receive WQE: the same for each work request of `ibv_post_recv` and `ibv_post_srq_recv`.
         post_recv_ps: u64 = "post_recv_ns" Nanoseconds 0..SECOND;
-        /// The processor's cost of the doorbell store, or of the stores to the push window, with their barrier: once
+        /// The processor's cost of the doorbell store, or of the stores to the push window, including the barrier: once
         /// per post call.
         doorbell_ps: u64 = "doorbell_ns" Nanoseconds 0..SECOND;
-        /// Each 64 bytes written through the push window (write combining): so much later the card has them. They
-        /// are posted: the processor goes on meanwhile.
+        /// Delay until the card has them, for each 64 bytes written through the push window (write combining). The
+        /// writes are posted: the processor continues meanwhile.
         push_ps: u64 = "push_ns" Nanoseconds 0..SECOND;
         /// `ibv_poll_cq` that finds nothing.
         poll_empty_ps: u64 = "poll_empty_ns" Nanoseconds 0..SECOND;
@@ -28,16 +28,17 @@ sections! {
         poll_ps: u64 = "poll_ns" Nanoseconds 0..SECOND;
         /// Each completion that `ibv_poll_cq` returns, on top of `poll_ns`.
         poll_cqe_ps: u64 = "poll_cqe_ns" Nanoseconds 0..SECOND;
-        /// From the moment that a DMA write is visible to the moment that a program spinning on that memory
+        /// From the moment that a DMA write is visible until a program spinning on that memory
         /// has seen it: the fetch of the cache line. Added when a spin on memory ends.
         memory_poll_ps: u64 = "memory_poll_ns" Nanoseconds 0..SECOND;
         /// Reading a clock: rdtsc or clock_gettime.
         clock_read_ps: u64 = "clock_read_ns" Nanoseconds 0..SECOND;
         /// From the interrupt's arrival at the processor to the blocked thread running again.
         wake_ps: u64 = "wake_ns" Nanoseconds 0..SECOND;
-        /// A TCP message from one program to the other, one way: from send to the end of the receive.
+        /// One-way time of a TCP message between two programs: from the send to the end of the receive.
         tcp_ps: u64 = "tcp_ns" Nanoseconds 0..SECOND;
-        /// `ibv_resize_cq`: a command that goes through kernel and firmware. What was posted before has completed by then.
+        /// `ibv_resize_cq`: a command that goes through kernel and firmware. Requests posted before it have completed
+        /// by then.
         resize_ps: u64 = "resize_ns" Nanoseconds 0..SECOND;
     }
 
@@ -47,8 +48,8 @@ sections! {
         gen: u32 = "gen" Count 1..5;
         /// Lanes.
         lanes: u32 = "lanes" Count 1..16;
-        /// What is left for TLPs, each direction, when line code, ordered sets, acknowledgements and flow
-        /// control of the link layer have taken their share.
+        /// Rate left for TLPs in each direction after line code, ordered sets, and the link layer's acknowledgements
+        /// and flow control.
         pcie_bps: Rate = "tlp_gbps" Gigabits 0.1..1000.0;
         /// Largest payload of a TLP (MPS), a power of two.
         mps: u32 = "mps" Bytes 128..4096;
@@ -56,53 +57,53 @@ sections! {
         mrrs: u32 = "mrrs" Bytes 128..4096;
         /// Read completion boundary: the largest first piece in which the host answers a read.
         rcb: u32 = "rcb" Bytes 64..128;
-        /// Bytes of a memory write beside its payload: framing, sequence number, header, LCRC.
+        /// Bytes of a memory write besides its payload: framing, sequence number, header, LCRC.
         mwr_overhead: u32 = "mwr_overhead" Bytes 12..64;
         /// Bytes of a read request.
         mrd_overhead: u32 = "mrd_overhead" Bytes 12..64;
-        /// Bytes of a completion beside its data.
+        /// Bytes of a completion besides its data.
         cpld_overhead: u32 = "cpld_overhead" Bytes 12..64;
-        /// From the processor's store to the card seeing it (root complex and slot), without serialisation.
+        /// From the processor's store until the card sees it (root complex and slot), without serialisation.
         mmio_ps: u64 = "mmio_ns" Nanoseconds 0..SECOND;
         /// From the end of a read request on the link to the first byte of its completion: root complex,
         /// memory and the way back, without serialisation.
         read_ps: u64 = "read_ns" Nanoseconds 0..SECOND;
-        /// From the end of a write on the link to its data visible to the processor.
+        /// From the end of a write on the link until its data is visible to the processor.
         write_ps: u64 = "write_ns" Nanoseconds 0..SECOND;
-        /// Read requests under way at once (tags).
+        /// Read requests outstanding at a time (tags).
         reads_outstanding: u32 = "reads_outstanding" Count 1..pcie::MAX_READS;
-        /// Writes under way at once: header credits that the root complex gives.
+        /// Writes in flight at a time: header credits that the root complex gives.
         posted_header_credits: u32 = "posted_header_credits" Count 1..pcie::MAX_POSTED;
         /// The same for data, in units of 16 bytes.
         posted_data_credits: u32 = "posted_data_credits" Count 8..65536;
-        /// From the end of a write on the link to its credits being back at the card.
+        /// From the end of a write on the link until its credits are back at the card.
         credit_return_ps: u64 = "credit_return_ns" Nanoseconds 0..SECOND;
-        /// From the end of an interrupt message (a 4 byte write) on the link to the processor taking it.
+        /// From the end of an interrupt message (a 4 byte write) on the link until the processor takes it.
         msix_ps: u64 = "msix_ns" Nanoseconds 0..SECOND;
     }
 
     /// Send queues and requester, up to the packet.
     sq: Sq {
-        /// Period of the card's core clock: the unit of everything that is given in cycles.
+        /// The card's core clock: its period is the unit of every number in cycles.
         clock_ps: u64 = "clock_mhz" Megahertz 1.0..10000.0;
-        /// From the doorbell's arrival to the fetch of the WQE or, when it was pushed, to its use.
+        /// From the doorbell's arrival to the fetch of the WQE or, if the WQE was pushed, to its use.
         doorbell_cycles: u32 = "doorbell_cycles" Cycles 0..1e6;
-        /// 64 byte blocks of WQEs that one DMA read fetches, if so many wait. The card has room for two such reads.
+        /// 64 byte blocks of WQEs that one DMA read fetches at most. The card has room for two such reads.
         wqe_prefetch: u32 = "wqe_prefetch" Count 1..64;
-        /// The next such read is asked for when so few blocks of the last are not begun yet.
+        /// The next such read is issued when at most this number of blocks of the last one have not been started.
         wqe_low: u32 = "wqe_low" Count 0..64;
-        /// Messages that a QP has begun and whose payload is not asked for yet, at most: the depth of its engine.
+        /// Most messages of a QP that are started but whose payload has not been requested: the depth of its engine.
         ahead: u32 = "ahead" Count 1..1024;
         /// Serial work of a QP on each message: its next message starts no earlier than this after the one
         /// before (plus `gather_ns`). Occupancy, not latency.
         qp_ps: u64 = "qp_ns" Nanoseconds 0..SECOND;
-        /// Payload is gathered in units of so many bytes; the first unit of a message is part of `qp_ns`.
+        /// Unit in which payload is gathered; the first unit of a message is part of `qp_ns`.
         gather_bytes: u32 = "gather_bytes" Bytes 16..65536;
         /// Each further unit of a message's payload: added to the QP's serial work. Not for READ requests.
         gather_ps: u64 = "gather_ns" Nanoseconds 0..SECOND;
         /// Work of the whole requester on each message: messages of any QP start no closer than this.
         pipe_ps: u64 = "pipe_ns" Nanoseconds 0..SECOND;
-        /// Latency from WQE in the card to the first payload read (or to the packet, without payload).
+        /// Latency from the WQE in the card to the first payload read (or to the packet, without payload).
         start_ps: u64 = "start_ns" Nanoseconds 0..SECOND;
         /// Largest payload that a WQE may carry inline. Reported to the program.
         inline_max: u32 = "inline_max" Bytes 0..fpga_regs::MAX_INLINE;
@@ -116,7 +117,7 @@ sections! {
 
     /// From payload to MAC.
     tx: Tx {
-        /// Latency of building a packet and of the MAC's way to the wire, without serialisation.
+        /// Latency of building a packet and of the MAC up to the wire, without serialisation.
         tx_ps: u64 = "tx_ns" Nanoseconds 0..SECOND;
         /// Width of the data path, which stores and forwards whole packets: a packet needs
         /// `ceil(bytes / width)` cycles more, and packets follow each other no closer than that.
@@ -124,9 +125,9 @@ sections! {
         /// Idle time of the MAC between the last packet of a message and the first of the next of the
         /// same QP: the scheduler's turn. Other QPs' packets fit in.
         gap_ps: u64 = "gap_ns" Nanoseconds 0..SECOND;
-        /// Making an acknowledgement: from the packet processed to the ACK at the MAC.
+        /// Making an acknowledgement: from the end of the packet's processing to the ACK at the MAC.
         ack_ps: u64 = "ack_ns" Nanoseconds 0..SECOND;
-        /// Payload fetched ahead of the MAC, of each port: a payload read waits until it fits.
+        /// Buffer of each port for payload fetched ahead of the MAC: a payload read waits until it fits.
         buffer_bytes: u32 = "buffer_bytes" Bytes 4096..1e9;
     }
 
@@ -134,16 +135,16 @@ sections! {
     wire: Wire {
         /// Data rate of a port after line code.
         rate_bps: Rate = "rate_gbps" Gigabits 0.1..1000.0;
-        /// In front of the BTH: Ethernet 14, IPv4 20, UDP 8; InfiniBand LRH 8. (IPv6 and VLAN come on top.)
+        /// Bytes before the BTH: Ethernet 14, IPv4 20, UDP 8; InfiniBand LRH 8. (IPv6 and VLAN come on top.)
         header_bytes: u32 = "header_bytes" Bytes 0..256;
-        /// Behind the ICRC: Ethernet FCS, InfiniBand VCRC.
+        /// Bytes after the ICRC: Ethernet FCS, InfiniBand VCRC.
         fcs_bytes: u32 = "fcs_bytes" Bytes 0..64;
-        /// Between packets: preamble, start of frame and gap; InfiniBand's start and end symbols; whatever else keeps a
-        /// packet from the next.
+        /// Bytes between packets: preamble, start of frame and gap; InfiniBand's start and end symbols; anything else
+        /// that separates two packets.
         preamble_gap_bytes: u32 = "preamble_gap_bytes" Bytes 0..256;
         /// Smallest frame with its FCS; shorter ones are padded.
         min_frame_bytes: u32 = "min_frame_bytes" Bytes 0..256;
-        /// Delay of the cable and of what stands in it.
+        /// Delay of the cable and of any switch in it.
         cable_ps: u64 = "cable_ns" Nanoseconds 0.001..SECOND;
     }
 
@@ -161,40 +162,40 @@ sections! {
 
     /// Completions.
     cqe: Cqe {
-        /// From what a completion waits for (ACK received; data written) to the CQE's DMA write.
+        /// From the event that completes a request (ACK received; data written) to the CQE's DMA write.
         cqe_ps: u64 = "cqe_ns" Nanoseconds 0..SECOND;
         /// Bytes of a CQE on the bus.
         cqe_bytes: u32 = "cqe_bytes" Bytes 16..128;
-        /// CQ moderation by default: an event is held back until so many completions have come; 0: off.
+        /// Default CQ moderation: an event is held back until the CQ has this number of completions; 0: off.
         moderation_count: u32 = "moderation_count" Count 0..65535;
-        /// ... or so much time has passed since the first one after the CQ was armed; 0: off.
+        /// ... or until this time has passed since the first completion after the CQ was armed; 0: off.
         moderation_ps: u64 = "moderation_ns" Nanoseconds 0..SECOND;
     }
 
-    /// What the card keeps of the tables in host memory. A miss is a DMA read before the work goes on.
+    /// The card's caches of tables in host memory. On a miss the work waits for a DMA read.
     caches: Caches {
-        /// Places that an entry of these caches can have: sets of so many, of which the least recently used is
+        /// Associativity of these caches: the number of entries in a set, of which the least recently used is
         /// replaced.
         ways: u32 = "ways" Count 1..64;
-        /// QP contexts kept.
+        /// QP contexts cached.
         qpc_entries: u32 = "qpc_entries" Count 1..cache::MAX_QPC;
         /// Bytes read when a QP context is missing.
         qpc_bytes: u32 = "qpc_bytes" Bytes 16..4096;
-        /// Translations kept: one for each page of registered memory.
+        /// Translations cached: one for each page of registered memory.
         mtt_entries: u32 = "mtt_entries" Count 1..cache::MAX_MTT;
         /// Bytes that one translation covers: the page of a memory region. A power of two.
         mtt_page_bytes: u32 = "mtt_page_bytes" Bytes 4096..1073741824;
         /// Bytes read when a translation is missing.
         mtt_bytes: u32 = "mtt_bytes" Bytes 8..4096;
-        /// Memory keys kept.
+        /// Memory keys cached.
         key_entries: u32 = "key_entries" Count 1..cache::MAX_KEYS;
         /// Bytes read when a key is missing.
         key_bytes: u32 = "key_bytes" Bytes 16..4096;
     }
 
-    /// What the card says that it can.
+    /// The limits that the card reports.
     limits: Limits {
-        /// Path MTU that its ports are set to: 256, 512, 1024, 2048 or 4096.
+        /// Path MTU of its ports: 256, 512, 1024, 2048 or 4096.
         mtu: u32 = "mtu" Bytes 256..4096;
         /// Ports.
         ports: u32 = "ports" Count 1..crate::packet::PORTS;
@@ -204,13 +205,13 @@ sections! {
         max_sge: u32 = "max_sge" Count 1..fpga_regs::MAX_SGE;
         /// Entries of a completion queue.
         max_cqe: u32 = "max_cqe" Count 1..(1 << 22);
-        /// READs and atomics under way of a QP.
+        /// Outstanding READs and atomics of a QP.
         max_rd_atom: u32 = "max_rd_atom" Count 1..crate::device::qp::RESOURCES;
     }
 }
 
 impl Wire {
-    /// Time that a packet takes on the wire with everything that keeps it from the next.
+    /// Time that a packet takes on the wire, including the gap to the next.
     /// `transport`: BTH, extension headers, payload and its padding; `extra`: bytes of IPv6 or VLAN tag.
     #[inline]
     #[must_use]
@@ -245,7 +246,7 @@ impl Caches {
 }
 
 impl Sq {
-    /// Serial work of a QP on a message with so much payload to send.
+    /// Serial work of a QP on a message with `payload` bytes to send.
     #[inline]
     #[must_use]
     pub fn message_ps(&self, payload: u64) -> u64 {

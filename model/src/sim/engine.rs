@@ -1,4 +1,4 @@
-//! Executing events in their order, as far as the programs' clocks allow.
+//! Executes events in order, as far as the programs' clocks allow.
 
 use super::env::SimEnv;
 use super::event::Event;
@@ -24,16 +24,16 @@ pub struct Engine<'a> {
 /// How the wait of an actor continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its clock has reached its target; it may advance by itself to before `horizon`.
+    /// Its clock has reached its target. It may advance alone to any time before `horizon`.
     Done {
         /// Its clock.
         clock: u64,
-        /// See above.
+        /// First time that it must not reach alone.
         horizon: u64,
     },
     /// Another actor must move first.
     Blocked(u16),
-    /// Nothing is going to happen until some program acts.
+    /// Nothing happens until some program acts.
     Idle,
 }
 
@@ -93,7 +93,7 @@ impl Engine<'_> {
         Outcome::Done { clock, horizon }
     }
 
-    /// What happens from `time` on waits for other actors; the target may be within the horizon all the same.
+    /// Events from `time` on wait for other actors; the target may be within the horizon nevertheless.
     fn go_ahead(&mut self, me: u16, time: u64) -> Option<Outcome> {
         let sim = &mut *self.env.sim;
         let a = &sim.actors.all[me as usize];
@@ -105,8 +105,8 @@ impl Engine<'_> {
         (target < horizon).then(|| Outcome::Done { clock: sim.actors.all[me as usize].arrive(), horizon })
     }
 
-    /// Actor `who` must reach `at` first, and be so late that `me` can be at its target. That is later than the next
-    /// event needs: `who` executes what happens on its way itself.
+    /// Blocks `me` until actor `who` has reached `at`, and a clock that lets `me` be at its target. That is later than
+    /// the next event needs, since `who` itself executes the events up to there.
     fn wait_for(&mut self, me: u16, who: u16, at: u64) -> Outcome {
         let lookahead = self.env.sim.lookahead();
         let a = &mut self.env.sim.actors.all[me as usize];
@@ -196,7 +196,8 @@ impl Engine<'_> {
 }
 
 impl Sim {
-    /// An interrupt reaches the processor now: the thread that waits for it continues, whenever the machine wakes it.
+    /// Delivers an interrupt to the processor: the thread that waits for it continues at this time, whenever the
+    /// machine wakes it.
     pub fn interrupt(&mut self, interrupts: &Interrupts, (card, function, vector): (u8, u16, u8)) {
         let at = self.now + self.profile.host.wake_ps;
         self.interrupt_at[card as usize][function as usize] = at;

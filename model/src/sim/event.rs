@@ -10,7 +10,7 @@ pub const SHORT: usize = 64;
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, u8)]
 pub enum Event {
-    /// Nothing any more: what it concerned is gone.
+    /// Nothing: what the event concerned is gone.
     #[default]
     None,
     /// A send doorbell reaches the card.
@@ -21,7 +21,7 @@ pub enum Event {
         qp: u16,
         /// Producer index (blocks).
         producer: u32,
-        /// The WQEs came with it.
+        /// The WQEs were pushed with it.
         pushed: bool,
     },
     /// A receive doorbell reaches the card.
@@ -58,7 +58,7 @@ pub enum Event {
         /// QP index.
         qp: u16,
     },
-    /// The first job of a flow may ask for what it needs of the bus.
+    /// The first job of a flow may start its DMA reads.
     Due {
         /// Card.
         card: u8,
@@ -161,9 +161,9 @@ pub enum Event {
         /// Which arming of it.
         arming: u32,
     },
-    /// A timer of some QP may be due.
+    /// A QP's timer may be due.
     Timers,
-    /// A program was busy with a message: to be recorded.
+    /// A program was busy with a message: recorded in the trace.
     Span(Span),
     /// An actor's deadline.
     Wake {
@@ -174,7 +174,7 @@ pub enum Event {
     },
 }
 
-/// What a process can see of an event.
+/// The part of an event that a process can see.
 #[derive(Clone, Copy, Debug)]
 pub struct Touch {
     /// The process: its segment member.
@@ -188,7 +188,7 @@ pub struct Touch {
 }
 
 impl Event {
-    /// The process to whose memory something is written, now or by what follows.
+    /// The process whose memory the event, or one that follows from it, writes.
     pub fn writes_to(&self) -> Option<u16> {
         match self {
             Event::Entry { to, .. } => Some(to.domain),
@@ -196,7 +196,7 @@ impl Event {
         }
     }
 
-    /// The process that can see the event happen.
+    /// The process that can see the event.
     #[inline]
     pub fn touches(&self) -> Option<Touch> {
         match *self {

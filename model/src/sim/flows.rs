@@ -11,7 +11,8 @@ use crate::plain::Flag;
 use crate::wire::{self, Operation, Transport};
 
 impl Job {
-    /// Since when its next packet has been in the pipeline: only the first has a way of its own.
+    /// Since when its next packet has been in the pipeline; `u64::MAX` for all but the first, which start with their
+    /// fetch.
     pub(super) fn since(&self) -> u64 {
         match self.packet.operation {
             _ if self.issued != 0 => u64::MAX,
@@ -22,7 +23,7 @@ impl Job {
 }
 
 impl Engine<'_> {
-    /// The step's train `nth` joins its flow.
+    /// Appends the step's train `nth` to its flow.
     pub(super) fn enqueue(&mut self, nth: usize, gathers: u16) {
         let answered = self.env.step.subject.message;
         let (sim, packet) = (&mut *self.env.sim, &self.env.step.sent[nth]);
@@ -55,7 +56,7 @@ impl Engine<'_> {
             && packet.syndrome == wire::Syndrome::ACK
         {
             let last = sim.jobs.get_mut(u32::from(flow.tail - 1));
-            // An acknowledgement that has not left says more when it leaves.
+            // Coalesce: an ACK that has not left yet is replaced by the newer one.
             if last.packet.operation == Operation::Acknowledge && last.packet.syndrome == wire::Syndrome::ACK
             {
                 (last.packet, last.message, last.born) = (*packet, message, sim.now);
@@ -87,7 +88,7 @@ impl Engine<'_> {
         self.feed(src.card, src.port);
     }
 
-    /// There is no room for the step's train `nth`: it is lost.
+    /// Drops the step's train `nth`, for which there is no room.
     #[cold]
     fn overflows(&mut self, nth: usize) {
         let packet = self.env.step.sent[nth];
@@ -97,7 +98,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A flow takes its place in the round: as soon as its first job may ask for what it needs of the bus.
+    /// Adds a flow to the round, once its first job may start its DMA reads.
     pub(super) fn line_up(&mut self, card: u8, port: u8, id: u16) {
         let sim = &mut *self.env.sim;
         let c = &mut sim.cards[card as usize];
@@ -109,21 +110,21 @@ impl Engine<'_> {
         join_round(&mut c.ports[port as usize], &mut c.qps, id);
     }
 
-    /// The first job of a flow may ask for what it needs of the bus.
+    /// The first job of a flow may start its DMA reads.
     pub(super) fn due(&mut self, card: u8, port: u8, flow: u16) {
         let c = &mut self.env.sim.cards[card as usize];
         join_round(&mut c.ports[port as usize], &mut c.qps, flow);
         self.feed(card, port);
     }
 
-    /// A flow that has left the round comes last, if it has something left to send.
+    /// Puts a flow that has left the round at its end again, if it has more to send.
     pub(super) fn rejoin(&mut self, card: u8, port: u8, id: u16) {
         if flow_mut(&mut self.env.sim.cards[card as usize].qps, id).head != 0 {
             self.line_up(card, port, id);
         }
     }
 
-    /// All of a job is asked for: the QP's engine may have waited for that.
+    /// Removes a job whose payload is all requested, and wakes the QP's engine if it waited for that.
     pub(super) fn finish_job(&mut self, card: u8, qp: u16, side: usize) {
         let sim = &mut *self.env.sim;
         let t = &mut sim.cards[card as usize].qps[qp as usize];
@@ -146,7 +147,7 @@ impl Engine<'_> {
     }
 }
 
-/// A flow takes its place at the end of the round.
+/// Appends a flow to the round.
 fn join_round(port: &mut PortTime, qps: &mut [QpTime], id: u16) {
     let place = id + 1;
     flow_mut(qps, id).next = 0;
@@ -158,7 +159,7 @@ fn join_round(port: &mut PortTime, qps: &mut [QpTime], id: u16) {
     port.round.1 = place;
 }
 
-/// The first flow leaves the round.
+/// Removes the first flow from the round.
 pub(super) fn leave_round(port: &mut PortTime, qps: &mut [QpTime]) {
     let first = port.round.0 - 1;
     port.round.0 = flow_mut(qps, first).next;

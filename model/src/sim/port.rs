@@ -1,7 +1,7 @@
 //! From a message to the wire: fetch of the payload, transmit buffer, MAC.
 //!
-//! The flows take turns packet by packet for the fetch ([`super::flows`]). A packet whose payload has arrived is `Ready`
-//! and takes its place on the wire.
+//! The flows take turns to fetch, packet by packet ([`super::flows`]). A packet whose payload has arrived is `Ready`
+//! and gets its time slot on the wire.
 
 use super::engine::Engine;
 use super::event::Event;
@@ -16,7 +16,7 @@ use crate::profile::Profile;
 use crate::wire::{psn, Bth, Ipv4, Ipv6, Operation, Transport};
 
 impl Packet {
-    /// Packets that the answering side of a QP sends.
+    /// Whether the responder side of a QP sends it.
     pub(super) fn is_answer(&self) -> bool {
         matches!(
             self.operation,
@@ -29,13 +29,13 @@ impl Packet {
         !self.inline && !self.payload.is_empty()
     }
 
-    /// Whether something is read by DMA before it can be sent: its payload, or the word of an atomic.
+    /// Whether sending it takes a DMA read: of its payload, or of an atomic's operand.
     pub(super) fn reads(&self) -> bool {
         self.fetches() || self.operation == Operation::AtomicAcknowledge
     }
 }
 
-/// Bytes that an atomic reads and writes.
+/// Bytes of an atomic's operand.
 const ATOMIC: u32 = 8;
 
 /// Bytes of a packet from the BTH to the padding: `wire_bytes` counts from the Ethernet header to the ICRC.
@@ -50,14 +50,14 @@ fn on_wire(p: &Packet, len: u32, profile: &Profile) -> u64 {
         .packet_ps(transport_bytes(p, len), if p.ipv6 { (Ipv6::BYTES - Ipv4::BYTES) as u32 } else { 0 })
 }
 
-/// Time of a packet in a data path of some width.
+/// Time that a packet takes in a data path of `width` bytes.
 pub(super) fn in_path(p: &Packet, len: u32, width: u32, profile: &Profile) -> u64 {
     profile.cycles(transport_bytes(p, len).div_ceil(width.max(1)))
 }
 
 impl Sim {
-    /// When a packet that could be received at a time is: after those that came before it, although a short
-    /// one takes less time in the receiver's data path than a long one.
+    /// When a packet is received that could be at `at`: never before an earlier packet, although a short one
+    /// spends less time in the receiver's data path than a long one.
     fn in_turn(&mut self, to: PortId, at: u64) -> u64 {
         let Some(card) = self.cards.get_mut(to.card as usize) else { return at };
         let last = &mut card.ports[to.port as usize % crate::packet::PORTS].last_arrival;
@@ -67,9 +67,9 @@ impl Sim {
 }
 
 impl Engine<'_> {
-    /// Takes what a step left: packets to send, send queues to continue, timers to arm.
+    /// Handles the results of a step: packets to send, send queues to continue, timers to arm.
     pub(crate) fn settle(&mut self) {
-        // By index: nothing is moved away where there is nothing, as most often.
+        // By index, without taking the vectors: they are usually empty.
         let gathers = std::mem::take(&mut self.env.step.gathers);
         for i in 0..self.env.step.sent.len() {
             self.enqueue(i, gathers);
@@ -89,8 +89,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Makes sure that the translation is there of what the first job of a flow asks for next. If it must be read
-    /// first, the flow leaves the round until it has arrived.
+    /// Looks up the translation of the next payload of a flow's first job. On a miss the flow leaves the round until
+    /// the translation has been read, and the result is false.
     fn translated(&mut self, card: u8, port: u8, id: u16, offset: usize, len: usize) -> bool {
         let head = u32::from(flow_mut(&mut self.env.sim.cards[card as usize].qps, id).head - 1);
         let job = self.env.sim.jobs.get_mut(head);
@@ -120,7 +120,7 @@ impl Engine<'_> {
         false
     }
 
-    /// Asks for payload as long as there is room for it in the transmit buffer.
+    /// Requests payload while the transmit buffer has room for it.
     pub(super) fn feed(&mut self, card: u8, port: u8) {
         loop {
             let sim = &mut *self.env.sim;
@@ -135,7 +135,7 @@ impl Engine<'_> {
             let back = self.world.cards[card as usize].qps[qp as usize].req.rewinds;
             let job = sim.jobs.get_mut(u32::from(flow.head - 1));
             if side == SENDS && job.back != back {
-                // It is sent again from where the QP went back to.
+                // The QP went back, and sends it again.
                 leave_round(&mut c.ports[port as usize], &mut c.qps);
                 self.finish_job(card, qp, side);
                 self.rejoin(card, port, id);
@@ -162,7 +162,7 @@ impl Engine<'_> {
                 // Slots are freed by arrivals; the round continues with the next departure or message.
                 return;
             };
-            // Made in place: a copy of what was just written waits for the writes.
+            // In place: a copy would stall on the stores that it reads back.
             let slot = sim.slots.get_mut(at);
             slot.packet = job.packet;
             slot.packet.become_nth(job.issued);
@@ -187,7 +187,7 @@ impl Engine<'_> {
             if read > 0 {
                 c.ports[port as usize].fetched += fetched;
                 c.ports[port as usize].coming += fetched;
-                // Each piece that is gathered is a read of its own.
+                // Each gathered piece is a separate read.
                 for _ in 1..gathers {
                     c.bus.read(start, 4, &sim.profile);
                 }
@@ -217,7 +217,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A packet takes its place on the wire.
+    /// Puts a packet on the wire, after those before it.
     pub(super) fn ready(&mut self, slot: u16) {
         let sim = &mut *self.env.sim;
         let s = sim.slots.get_mut(slot.into());
@@ -270,7 +270,7 @@ impl Engine<'_> {
         }
     }
 
-    /// In the place of a packet whose payload could not be read.
+    /// Handles a packet whose payload could not be read, instead of sending it.
     #[cold]
     fn cannot_be_sent(&mut self, slot: u16) {
         let s = self.env.sim.slots.get_mut(slot.into());

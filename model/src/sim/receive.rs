@@ -9,7 +9,7 @@ use crate::packet::Packet;
 use crate::wire::Operation;
 
 impl Engine<'_> {
-    /// A packet is received.
+    /// Receives a packet.
     pub(super) fn arrive(&mut self, slot: u16) {
         let sim = &mut *self.env.sim;
         let now = sim.now;
@@ -21,7 +21,7 @@ impl Engine<'_> {
             let p = &sim.profile;
             let c = &mut sim.cards[dst.card as usize];
             let port = &mut c.ports[dst.port as usize % crate::packet::PORTS];
-            // What comes just when the pipeline is free comes after what waits for it.
+            // A packet that arrives just when the pipeline becomes free queues after those that wait.
             if !s.warm.get() && (port.rx_free_at > now || (port.rx_waits > 0 && !s.waits.get())) {
                 port.rx_waits += u16::from(!std::mem::replace(&mut s.waits, true.into()).get());
                 let at = port.rx_free_at.max(now);
@@ -32,7 +32,7 @@ impl Engine<'_> {
                 s.warm = true.into();
                 let occupied =
                     p.rx.rx_packet_ps.max(in_path(&packet, packet.payload.len() as u32, p.rx.width_bytes, p));
-                // Both are named by the headers, so neither waits for the other.
+                // The headers name both, so the two reads overlap.
                 let mut known = now;
                 if !c.qpc.touch(packet.dest_qpn & 0xffff, p.caches.qpc()) {
                     known = c.bus.read(now, p.caches.qpc_bytes, p).last;
@@ -43,7 +43,7 @@ impl Engine<'_> {
                 }
                 port.rx_free_at = now + occupied;
                 if known > now {
-                    // What else arrives then comes after it.
+                    // A packet that arrives at that moment comes after this one.
                     port.rx_free_at = port.rx_free_at.max(known + 1);
                     return sim.at(known, Event::Arrive { slot });
                 }
@@ -67,7 +67,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The QP timers are checked.
+    /// Checks the QP timers.
     pub(super) fn timers(&mut self) {
         let sim = &mut *self.env.sim;
         if sim.timer_at == sim.now {

@@ -12,11 +12,11 @@ use crate::profile::Profile;
 const BLOCK: u32 = fpga_regs::WQE_BLOCK as u32;
 
 impl QpTime {
-    /// When the WQE at `cur` is in the card; asks for it (and, as there is room, for more) if it must.
+    /// When the WQE at `cur` is in the card. Fetches it, and as many more as fit, if it is not.
     fn available(&mut self, cur: u32, producer: u32, now: u64, bus: &mut Bus, p: &Profile) -> u64 {
         let left = producer.wrapping_sub(cur);
         let behind = |upto: u32| (upto.wrapping_sub(cur) as i32) > 0 && upto.wrapping_sub(cur) <= left;
-        // After going back the WQEs are fetched again.
+        // The WQEs are fetched again after going back.
         let went_back = (cur.wrapping_sub(self.base) as i32) < 0;
         if went_back || !behind(self.upto[1]) {
             self.base = cur;
@@ -27,7 +27,7 @@ impl QpTime {
         if behind(self.upto[0]) {
             return self.done[0];
         }
-        // The second batch is the first now.
+        // The second batch becomes the first.
         self.base = self.upto[0];
         self.upto[0] = self.upto[1];
         self.done[0] = self.done[1];
@@ -35,13 +35,13 @@ impl QpTime {
         self.done[0]
     }
 
-    /// When the WQE at `cur` was asked for, and when it was in the card.
+    /// When the WQE at `cur` was requested, and when it was in the card.
     fn fetched(&self, cur: u32) -> (u64, u64) {
         let batch = usize::from((self.upto[0].wrapping_sub(cur) as i32) <= 0);
         (self.asked[batch], self.done[batch])
     }
 
-    /// Asks for the next batch while the last is being worked on.
+    /// Fetches the next batch while the card works on the last.
     fn prefetch(&mut self, cur: u32, producer: u32, now: u64, bus: &mut Bus, p: &Profile) {
         let left = producer.wrapping_sub(self.upto[1]);
         if left == 0 || left > i32::MAX as u32 || self.upto[0] != self.upto[1] {
@@ -61,8 +61,8 @@ impl QpTime {
 }
 
 impl Sim {
-    /// When a doorbell is understood that could be at a time: stores stay in order, so a send queue's is after the one
-    /// before, even if less may have been pushed with it.
+    /// When a doorbell is decoded that could be at `at`. Stores stay in order, so a send queue's doorbell never
+    /// overtakes an earlier one, even if fewer bytes were pushed with it.
     pub fn rung(&mut self, event: &Event, at: u64) -> u64 {
         let Event::SendBell { card, qp, .. } = *event else { return at };
         let last = &mut self.cards[card as usize].qps[qp as usize].rung;
@@ -72,14 +72,14 @@ impl Sim {
 }
 
 impl Engine<'_> {
-    /// A send doorbell, understood.
+    /// Executes a send doorbell.
     pub(super) fn send_bell(&mut self, card: u8, qp: u16, producer: u32, pushed: bool) {
         let bell = &self.env.bells[card as usize].qp[qp as usize].sq;
         let before = bell.swap(producer, std::sync::atomic::Ordering::AcqRel);
         let cur = self.world.cards[card as usize].qps[qp as usize].req.cur;
         let sim = &mut *self.env.sim;
         let t = &mut sim.cards[card as usize].qps[qp as usize];
-        // Only when nothing waits before it: the queue is in order.
+        // Only if no earlier WQE waits: the queue is in order.
         if pushed && cur == before {
             t.base = cur;
             t.upto = [producer; 2];
@@ -89,7 +89,7 @@ impl Engine<'_> {
         self.want_send(card, qp);
     }
 
-    /// A send queue may have something to do: finds out when.
+    /// Schedules the next WQE of a send queue, if there is one.
     pub(super) fn want_send(&mut self, card: u8, qp: u16) {
         let producer = self.env.bells[card as usize].sq_producer(qp.into());
         let device = &self.world.cards[card as usize].qps[qp as usize];
@@ -111,7 +111,7 @@ impl Engine<'_> {
         sim.at(at, Event::Send { card, qp });
     }
 
-    /// The next WQE of a QP begins.
+    /// Starts the next WQE of a QP.
     pub(super) fn send(&mut self, card: u8, qp: u16) {
         let sim = &mut *self.env.sim;
         let now = sim.now;
@@ -122,7 +122,7 @@ impl Engine<'_> {
         }
         let t = &mut c.qps[qp as usize];
         if !t.known.get() && !c.qpc.touch(qp.into(), sim.profile.caches.qpc()) {
-            // It is for what begins now, even if others have taken its place in the cache until it comes.
+            // The context that is read serves this WQE, even if it has left the cache again when it arrives.
             t.known = true.into();
             let at = c.bus.read(now, sim.profile.caches.qpc_bytes, &sim.profile).last;
             return sim.at(at, Event::Send { card, qp });

@@ -1,4 +1,4 @@
-//! Everything that a simulation knows: one struct, in the segment.
+//! The state of a simulation: one struct, in the segment.
 
 use super::event::Event;
 use super::programs::actor::{Actors, State};
@@ -20,64 +20,64 @@ pub const FOREVER: u64 = u64::MAX;
 pub const EVENTS: usize = 1 << 16;
 /// Packets between the fetch of their payload and its last byte in memory.
 pub const SLOTS: usize = 1 << 14;
-/// Messages (or parts of them) that wait for their payload's fetch.
+/// Messages (or parts of them) whose payload waits to be fetched.
 pub const JOBS: usize = 1 << 14;
 /// Largest payload of a packet.
 pub const MTU: usize = 4096;
 
-/// The simulation. Zero bytes are one that is switched off.
+/// The simulation. All zeros: switched off.
 #[repr(C)]
 pub struct Sim {
     /// The cards' timing.
     pub profile: Profile,
     /// Simulated time is in use.
     pub on: Flag,
-    /// Time of the event being executed or executed last.
+    /// Time of the current or the last event.
     pub now: u64,
     /// The furthest clock of all actors that have left (ps).
     pub left_at: u64,
-    /// The same of each process's threads.
+    /// The same, by process.
     pub members_left: [u64; MAX_MEMBERS],
     /// Events made by events so far.
     pub sequence: u64,
     /// Events executed.
     pub executed: u64,
-    /// Packets and events that found no room and were lost.
+    /// Packets and events lost for lack of room.
     pub overflows: u64,
     /// When the QP timers are next checked (ps); 0: never.
     pub timer_at: u64,
-    /// When every program waits in the kernel.
+    /// State of a net in which every program waits in the kernel.
     pub idle: super::programs::idle::Idle,
     /// Clocks of the programs.
     pub actors: Actors,
-    /// What is recorded of it.
+    /// The trace.
     pub trace: Trace,
     /// Streams between programs.
     pub streams: Streams,
-    /// What happens when.
+    /// The events by time.
     pub queue: heap::Queue<EVENTS>,
     /// The events in `queue`.
     pub events: Slab<Event, EVENTS>,
-    /// Those of them that write payload.
+    /// Those events that write payload.
     pub landing: super::programs::landing::Landing,
-    /// Packets on their way.
+    /// Packets in flight.
     pub slots: Slab<Slot, SLOTS>,
-    /// Messages on their way to the fetch.
+    /// Messages before their fetch.
     pub jobs: Slab<Job, JOBS>,
-    /// Whose function it is, by card and function.
+    /// The process that owns a function, by card and function.
     pub members: [[u16; MAX_FUNCTIONS]; MAX_CARDS],
     /// When its last interrupt can have woken a thread.
     pub interrupt_at: [[u64; MAX_FUNCTIONS]; MAX_CARDS],
-    /// State of the cards in time.
+    /// Timing state of the cards.
     pub cards: [CardTime; MAX_CARDS],
-    /// What is around the payload of the packets in `slots`, where they travel as frames.
+    /// Headers and trailer of the packets in `slots`, when they travel as frames.
     pub frames: [Frame; SLOTS],
     /// Payload of the packets in `slots`.
-    /// The last row is for what found no slot.
+    /// The last row is for packets without a slot.
     pub payload: [[u8; MTU]; SLOTS + 1],
 }
 
-/// A packet on its way.
+/// A packet in flight.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Slot {
@@ -91,7 +91,7 @@ pub struct Slot {
     pub fetched: u16,
     /// Its payload could not be read.
     pub unread: Flag,
-    /// It has arrived and waits for the receive pipeline.
+    /// It has arrived, and waits for the receive pipeline.
     pub waits: Flag,
     /// The receiver's context was looked up.
     pub warm: Flag,
@@ -109,23 +109,23 @@ pub struct Job {
     pub packet: Packet,
     /// The next of the same flow.
     pub next: u16,
-    /// Packets whose fetch was asked for.
+    /// Packets whose payload has been requested.
     pub issued: u32,
     /// Not before this time.
     pub start: u64,
     /// The translation of its next packet has arrived.
     pub known: Flag,
-    /// Reads that the gathering of a stash took.
+    /// Reads that it took to gather the stash.
     pub gathers: u16,
-    /// How often the QP had gone back when it was made.
+    /// The QP's count of rewinds when the job was made.
     pub back: u16,
     /// The message (see `trace`).
     pub message: u32,
-    /// When it came.
+    /// When it was made.
     pub born: u64,
 }
 
-/// What of one QP waits for the fetch: one side of it.
+/// The jobs of one side of a QP that wait to be fetched.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Flow {
@@ -141,15 +141,15 @@ pub struct Flow {
     pub last_ready: u64,
 }
 
-/// A QP in time.
+/// Timing state of a QP.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct QpTime {
     /// A `Send` event is in the queue.
     pub pending: Flag,
-    /// The context for what it begins next has arrived.
+    /// The context for its next WQE has arrived.
     pub known: Flag,
-    /// When its last send doorbell is understood.
+    /// When its last send doorbell is decoded.
     pub rung: u64,
     /// Waits for its jobs to be fetched.
     pub stalled: Flag,
@@ -161,27 +161,27 @@ pub struct QpTime {
     pub upto: [u32; 2],
     /// When they are in the card.
     pub done: [u64; 2],
-    /// When they were asked for.
+    /// When they were requested.
     pub asked: [u64; 2],
-    /// First block of the WQE begun last: names the message in the trace.
+    /// First block of the WQE started last: names the message in the trace.
     pub message: u32,
     /// Sending side, answering side.
     pub flows: [Flow; 2],
 }
 
-/// A port in time.
+/// Timing state of a port.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct PortTime {
     /// When the MAC is free to send.
     pub free_at: u64,
-    /// Flow that sent last, plus one.
+    /// The flow that sent last, plus one.
     pub last_flow: u16,
     /// The round of flows that wait for a fetch: first and last, plus one.
     pub round: (u16, u16),
-    /// Payload asked for or in the transmit buffer.
+    /// Bytes of payload requested or in the transmit buffer.
     pub fetched: u32,
-    /// The part of it that is on its way there; the rest has its place on the wire.
+    /// Those of them that have not arrived yet; the rest has a time slot on the wire.
     pub coming: u32,
     /// When the last packet in flight to it arrives.
     pub last_arrival: u64,
@@ -191,10 +191,10 @@ pub struct PortTime {
     pub rx_waits: u16,
 }
 
-/// A card in time.
+/// Timing state of a card.
 #[repr(C)]
 pub struct CardTime {
-    /// Its slot.
+    /// Its PCIe slot.
     pub bus: pcie::Bus,
     /// When the requester's pipeline is free.
     pub pipe_free_at: u64,
@@ -210,12 +210,12 @@ pub struct CardTime {
     pub qps: [QpTime; MAX_QPS],
 }
 
-/// The sending side of a QP.
+/// The requester side of a QP.
 pub const SENDS: usize = 0;
-/// The answering side.
+/// The responder side of a QP.
 pub const ANSWERS: usize = 1;
 
-/// What the queue holds of an event: its place in `events`, and the process that can see it happen, so that a search for
+/// An entry of the queue: the event's index in `events`, and the process that can see the event, so that a search for
 /// what a process sees need not read the events.
 #[inline]
 fn tagged(place: u32, touched: Option<u16>) -> u32 {
@@ -223,13 +223,13 @@ fn tagged(place: u32, touched: Option<u16>) -> u32 {
     place | touched.map_or(0, |member| u32::from(member) + 1) << 16
 }
 
-/// The place in `events`.
+/// The index in `events`.
 #[inline]
 pub fn place(item: u32) -> u32 {
     item & 0xffff
 }
 
-/// The process that can see the event happen.
+/// The process that can see the event.
 #[inline]
 pub fn seen_by(item: u32) -> Option<u16> {
     (item >> 16).checked_sub(1).map(|member| member as u16)
@@ -241,7 +241,7 @@ pub fn flow_id(qp: u16, side: usize) -> u16 {
     qp * 2 + side as u16
 }
 
-/// A reference to a packet slot ends.
+/// Drops a reference to a packet slot.
 #[inline]
 pub fn release(slots: &mut Slab<Slot, SLOTS>, slot: u16) {
     let refs = &mut slots.get_mut(slot.into()).refs;
@@ -252,7 +252,7 @@ pub fn release(slots: &mut Slab<Slot, SLOTS>, slot: u16) {
 }
 
 impl Sim {
-    /// Adds an event made by an event. An event queue that is full loses it: the packet's sender will
+    /// Adds an event that another event caused. A full queue drops it: the packet's sender will
     /// time out.
     #[inline(always)]
     pub fn at(&mut self, time: u64, event: Event) {
@@ -260,8 +260,8 @@ impl Sim {
         self.insert(time, self.sequence, event);
     }
 
-    /// Adds an event with its order among those of the same time. Returns its place in `events`.
-    // Inlined, so that the event is made in place: a copy of what was just written waits for the writes.
+    /// Adds an event with its order among those of the same time. Returns its index in `events`.
+    // Inlined, so that the event is made in place: a copy would stall on the stores that it reads back.
     #[inline(always)]
     pub fn insert(&mut self, time: u64, order: u64, event: Event) -> Option<u32> {
         debug_assert!(time >= self.now, "{event:?} at {time}, now {}", self.now);
@@ -283,13 +283,13 @@ impl Sim {
         room
     }
 
-    /// A reference to a packet slot ends.
+    /// Drops a reference to a packet slot.
     #[inline]
     pub fn release(&mut self, slot: u16) {
         release(&mut self.slots, slot);
     }
 
-    /// The QP timers are to be checked.
+    /// Schedules a check of the QP timers.
     pub fn timer(&mut self, at: u64) {
         let at = at.max(self.now);
         if self.timer_at == 0 || at < self.timer_at {
@@ -298,12 +298,12 @@ impl Sim {
         }
     }
 
-    /// When the last of the writes in flight to a process happens.
+    /// When the last write in flight to a process lands.
     pub fn last_write(&self, domain: u16) -> Option<u64> {
         self.queue.latest(|item| self.events.get(place(item)).writes_to() == Some(domain))
     }
 
-    /// Which thread waits for what.
+    /// Describes what each thread waits for.
     pub fn describe(&self) -> String {
         let mut text = format!("the time is {} ps, {} events wait", self.now, self.queue.len());
         if self.overflows > 0 {
@@ -324,7 +324,7 @@ impl Sim {
         text
     }
 
-    /// A process is gone: nothing may be written to its memory any more.
+    /// Drops all writes to the memory of a process that is gone.
     pub fn forget_domain(&mut self, domain: u16) {
         self.landing.forget(domain);
         let mut ended = Vec::new();
@@ -339,8 +339,8 @@ impl Sim {
         ended.into_iter().for_each(|slot| self.release(slot));
     }
 
-    /// After the death of a process in the middle of an event: what was in flight is lost like packets on a wire, and
-    /// the QPs' timers recover it.
+    /// Clears the queues after a process died in the middle of an event: what was in flight is lost like packets on a
+    /// wire, and the QPs' timers recover it.
     pub fn reset(&mut self) {
         self.queue.clear();
         self.events.clear();

@@ -1,4 +1,4 @@
-//! The environment of the cards in wall-clock time: everything is answered at once.
+//! The environment of the cards in wall-clock time: it answers every request at once.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::packet::{Packet, Payload};
 use crate::segment::{futex_wake, now_ns, Guard};
 use crate::world::World;
 
-/// WQEs that a QP executes before others have a turn.
+/// WQEs that a QP executes in one turn.
 const TURN: u32 = 32;
 /// The buffer of the payload of a received frame.
 const FRAME: usize = 0;
@@ -32,7 +32,7 @@ pub(crate) struct WallEnv<'a> {
     pub(super) routes: &'a Routes,
     /// Packets travel as frames, or are recorded as such.
     linked: bool,
-    /// The buffers of [`FRAME`] and [`HEADER`], once they are needed.
+    /// The buffers of [`FRAME`] and [`HEADER`], allocated on first use.
     kept: [Option<u32>; 2],
 }
 
@@ -43,7 +43,7 @@ impl<'a> WallEnv<'a> {
         WallEnv { guard, net, scratch, routes, linked, kept: [None; 2] }
     }
 
-    /// Runs a send queue: as far as possible on the express lane, where no frame is observed.
+    /// Runs a send queue, on the express lane as far as possible when no frame is observed.
     #[inline(always)]
     pub fn run_send(&mut self, world: &mut World, card: u8, qp: u16) {
         if self.linked || !world.express(card, qp, self) {
@@ -52,7 +52,7 @@ impl<'a> WallEnv<'a> {
         }
     }
 
-    /// Carries a packet to its port: as the value that it is, or as frames.
+    /// Carries a packet to its port, as a value or as frames.
     #[inline(always)]
     pub fn carry(&mut self, world: &mut World, p: &Packet) {
         match self.linked {
@@ -66,7 +66,7 @@ impl<'a> WallEnv<'a> {
         self.with_tap(|tap, area, env| tap.carry(area, world, p, env));
     }
 
-    /// Delivers a frame that is held back, if there is one.
+    /// Delivers a frame that a fault has held back, if there is one.
     #[inline]
     pub fn release(&mut self, world: &mut World) -> bool {
         self.linked && self.with_tap(|tap, area, env| tap.release(area, world, env))
@@ -108,7 +108,7 @@ impl<'a> WallEnv<'a> {
         self.scratch.watched.pop()
     }
 
-    /// Whether so much is gathered and not delivered yet that send queues leave the turn to what is in flight.
+    /// Whether the gathered payload in flight is so much that it must be delivered before send queues continue.
     #[inline]
     pub fn gathered_enough(&self) -> bool {
         self.scratch.stashes.len() - self.scratch.free.len() >= KEPT
@@ -129,12 +129,12 @@ impl<'a> WallEnv<'a> {
         stash
     }
 
-    /// A gather buffer is no longer needed.
+    /// Returns a gather buffer.
     pub fn unstash(&mut self, stash: u32) {
         self.scratch.free.push(stash);
     }
 
-    /// Copies bytes into one of the buffers that are used in turn.
+    /// Copies bytes into the buffer `which`: [`FRAME`] or [`HEADER`].
     fn keep(&mut self, which: usize, bytes: &[u8]) -> Payload {
         let id = match self.kept[which] {
             Some(id) => id,
@@ -145,7 +145,7 @@ impl<'a> WallEnv<'a> {
         Payload::Stash(id, bytes.len() as u32)
     }
 
-    /// The next piece of work. It stays in its place until the next call.
+    /// The next piece of work. It stays in the queue until the next call.
     #[inline]
     pub fn next(&mut self) -> Option<*const Work> {
         self.scratch.queue.next()
@@ -158,7 +158,7 @@ impl<'a> WallEnv<'a> {
         Ok(bytes.map(u64::from_le_bytes))
     }
 
-    /// Writes an entry of a queue that this process cannot reach as a whole, or that is not aligned.
+    /// Writes a queue entry that is not aligned, or that this process cannot map as a whole.
     #[cold]
     fn publish_slowly<const N: usize>(&mut self, to: Addr, entry: [u64; N]) -> Result<(), DmaFault> {
         let bytes = entry.map(u64::to_le_bytes);
@@ -181,7 +181,7 @@ impl<'a> WallEnv<'a> {
         self.guard.direct(at.domain, at.iova, len as u64)
     }
 
-    /// Which side a copy failed at, by the member whose memory could not be reached.
+    /// The side at which a copy failed, from the member whose memory could not be reached.
     #[cold]
     fn blame(&self, member: u16, to: Addr, from: Addr, len: usize) -> Undelivered {
         let reads = |at: u64| self.guard.read(from.domain, at, &mut [0]).is_ok();
@@ -247,7 +247,7 @@ impl Env for WallEnv<'_> {
             let place = unsafe { AtomicU64::from_ptr(p.cast::<u64>().add(i)) };
             place.store(word, if i + 1 == N { Ordering::Release } else { Ordering::Relaxed });
         }
-        // Later changes stay after this one, for crash recovery.
+        // Keeps later changes after this one, for crash recovery.
         compiler_fence(Ordering::SeqCst);
         Ok(())
     }
@@ -265,8 +265,8 @@ impl Env for WallEnv<'_> {
                 Atomic::FetchAdd(add) => cell.fetch_add(add, Ordering::SeqCst),
             });
         }
-        // Memory that no process shares: atomic among the cards of the segment (the lock is held), as
-        // IBV_ATOMIC_HCA promises.
+        // Private memory: atomic among the cards of the segment, since the lock is held, as IBV_ATOMIC_HCA
+        // promises.
         let mut bytes = [0u8; 8];
         self.read(at, &mut bytes)?;
         let original = u64::from_ne_bytes(bytes);
