@@ -1,18 +1,18 @@
 //! Where a panic ends.
 //!
-//! The cards lie in memory that any program of the net can write over, so what runs them may panic. The lock of the cards
-//! counts as a dead holder's then, and who takes it next repairs them first. The panic goes up to whoever called from C
-//! or keeps a loop going, and ends there.
+//! The cards are in memory that any program of the net can write over, so the code that runs them may panic. Their lock
+//! then counts as a dead holder's, and the next holder repairs the cards first. The panic unwinds to the entry from C
+//! or the thread's loop, and ends there.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// Does `work`; if that panics it is `otherwise`.
+/// Does `work`. Returns `otherwise` if it panics.
 pub fn guarded<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(otherwise)
 }
 
-/// Does `work` of a `drop`. Whoever tidies up behind a panic uses the cards again; a second panic on the way would end
-/// the program, so it stops here. A first one goes its way.
+/// Does the `work` of a `drop`. Clean-up after a panic uses the cards again; a second panic there would abort the
+/// program, so it stops here. A first panic passes through.
 pub fn tidied<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
     if std::thread::panicking() {
         guarded(otherwise, work)

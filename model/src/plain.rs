@@ -1,8 +1,8 @@
-//! Types whose every pattern of bytes is a value: what lies in the segment can be anything.
+//! Types for which every pattern of bytes is a value, since the segment may hold any bytes.
 //!
 //! Each process of a net maps the segment and may write over it, and a killed one leaves torn values. A `bool` or an
-//! `enum` that holds another pattern than its values is undefined behaviour before anybody has looked at it; so none
-//! stands in shared memory. [`plain!`] lists the fields of a struct and checks each at compile time; a field that is
+//! `enum` that holds another pattern than its values is undefined behaviour before any code looks at it; so none
+//! is in shared memory. [`plain!`] lists the fields of a struct and checks each at compile time; a field that is
 //! added must be listed. (The simulation's own tables, `sim`, are not: see `docs/segment.md`.)
 #![allow(unsafe_code)]
 

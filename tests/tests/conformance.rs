@@ -1,6 +1,6 @@
-//! What a card has to do, whatever the driver reaches it through: the same bodies run on a card in this
+//! What a card has to do, through any backend: the same bodies run on a card in this
 //! process, on served cards through the vfio-user client, and on real VFIO in a guest. (The scripted bus
-//! has no card behind it: what it checks are the driver's accesses, in `driver/tests/it`.)
+//! has no card: it checks the driver's accesses, in `driver/tests/it`.)
 
 #[path = "conformance/backends.rs"]
 mod backends;

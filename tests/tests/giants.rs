@@ -1,4 +1,4 @@
-//! The longest messages: 2 GiB, and as many packets as PSNs allow to be under way.
+//! The longest messages: 2 GiB, and as many packets as PSNs allow to be outstanding.
 //!
 //! The memory is a region whose pages are all the same one, so that it fits any machine.
 

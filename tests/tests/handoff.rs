@@ -1,5 +1,5 @@
-//! The hand-off of doorbells to whoever runs the cards, through every interleaving of a few threads
-//! (`cargo test -p tests --test handoff`): no doorbell is lost, and the cards are run by one at a time.
+//! The hand-off of doorbells to the thread that runs the cards, in every interleaving of a few threads
+//! (`cargo test -p tests --test handoff`): no doorbell is lost, and one thread at a time runs the cards.
 
 #[path = "../../model/src/attach/wall/handoff.rs"]
 #[allow(dead_code)]

@@ -183,7 +183,7 @@ fn rings(peer: &Peer<Spy>, memory: &Queues, random: &mut Random) -> [usize; 2] {
         #[allow(unsafe_code)]
         let holds =
             |at: usize| unsafe { std::slice::from_raw_parts((at + offset) as *const u8, mark.len()) } == mark;
-        places.rfind(|&at| holds(at)).expect("the queue lies in memory of the card")
+        places.rfind(|&at| holds(at)).expect("the queue is in memory of the card")
     };
     [find(&(marks[0] as u32).to_le_bytes(), 12), find(&marks[1].to_le_bytes(), 16)]
 }

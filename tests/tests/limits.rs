@@ -1,5 +1,5 @@
-//! The limits that the card reports: what lies within them works, what lies beyond is refused with the
-//! man pages' errno, and what was freed can be had again.
+//! The limits that the card reports: requests within them work, those beyond are refused with the
+//! man pages' errno, and freed objects can be allocated again.
 
 use driver::{QpCaps, SrqAttr};
 use fpga_regs::{QpType, WqeOpcode};

@@ -59,7 +59,7 @@ fn moderation_holds_an_event_back() {
     let options = ["-e", "-s", "64", "-n", "50"];
     let held = [("moderation_count", "8"), ("moderation_ns", "20000")];
     let difference = latency(&held, "ib_send_lat", &options) - latency(&[], "ib_send_lat", &options);
-    // One completion at a time: never so many that the count ends the wait.
+    // One completion at a time: the count never ends the wait.
     assert!((difference - 20.0).abs() < 0.1, "held for 20 us, {difference:.2} us later");
     let single = [("moderation_count", "1"), ("moderation_ns", "20000")];
     let difference = latency(&single, "ib_send_lat", &options) - latency(&[], "ib_send_lat", &options);

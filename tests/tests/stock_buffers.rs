@@ -8,7 +8,7 @@ use tests::stock::{compile_c, Program, StockNet};
 /// Two spinning threads fill two cores: one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Another thread fills a buffer anew the moment that it sees the completion.
+/// Another thread refills a buffer the moment that it sees the completion.
 #[test]
 fn a_buffer_belongs_to_the_program_once_its_message_is_complete() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

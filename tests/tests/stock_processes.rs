@@ -49,7 +49,7 @@ fn hold(net: &StockNet) -> Program {
     holder
 }
 
-/// Bytes of memory behind the segment of the net, and the file's identity.
+/// Bytes of memory that the segment of the net occupies, and the file's identity.
 fn segment(net: &StockNet) -> (u64, (u64, u64)) {
     let keeper = net.keeper();
     for entry in fs::read_dir(format!("/proc/{keeper}/fd")).expect("the keeper's descriptors").flatten() {

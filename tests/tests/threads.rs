@@ -314,7 +314,7 @@ fn a_sleeper_is_woken_by_each_completion() {
 /// somebody posts.
 #[test]
 fn who_looks_in_is_not_kept_by_the_work_of_others() {
-    /// Queue pairs, so many that there is always one with something to send.
+    /// Enough queue pairs that one always has something to send.
     const PAIRS: usize = 64;
     const POSTING: Duration = Duration::from_secs(3);
     // A hundred times what a look should take on a busy machine, and a fraction of the time that others post.

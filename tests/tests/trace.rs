@@ -197,7 +197,7 @@ fn check_slices(events: &[Json], records: &[Record]) {
     assert_eq!(sums, expected);
 }
 
-/// A flow begins once, ends once, and each of its events lies in a slice of its row.
+/// A flow begins once, ends once, and each of its events is in a slice of its row.
 fn check_flows(events: &[Json]) {
     let mut flows: BTreeMap<u64, Vec<(u64, &str)>> = BTreeMap::new();
     for ph in ["s", "t", "f"] {

@@ -49,7 +49,7 @@ fn exchange<C: Card, D: Card>(x: &mut Peer<C>, y: &mut Peer<D>) {
         x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(0, size)], y, at)]);
         x.expect(n);
         assert!(y.buffer[at..at + size] == x.buffer[..size], "WRITE of {size} bytes");
-        assert!(y.buffer[at + size..].iter().all(|&byte| byte == 0), "and nothing behind it");
+        assert!(y.buffer[at + size..].iter().all(|&byte| byte == 0), "and nothing after it");
 
         y.buffer.pattern(n as u8 + 100);
         x.post(&[x.remote(n, WqeOpcode::READ, &[x.sge(at, size)], y, 7)]);

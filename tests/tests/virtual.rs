@@ -20,7 +20,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// Programs and their arguments, all between two cards.
 const CASES: &[(&str, &str)] = &[
-    // Completion channels: everybody waits in the kernel.
+    // Completion channels: all programs wait in the kernel.
     ("ib_send_bw", "-e -n 100"),
     ("ib_send_lat", "-e -n 50"),
     ("ib_read_bw", "-e -n 100"),
@@ -126,7 +126,7 @@ fn a_run_without_end_ends_with_ctrl_c() {
     for side in [client, server] {
         let line = side.line().to_owned();
         let ended = side.wait(Duration::from_secs(10));
-        assert!(ended.status.is_some(), "`{line}` goes on after SIGINT; it said:\n{}", ended.said);
+        assert!(ended.status.is_some(), "`{line}` continues after SIGINT; it said:\n{}", ended.said);
     }
     net.expect_gone();
 }
@@ -184,7 +184,7 @@ fn a_killed_peer_is_noticed_in_simulated_time() {
     ] {
         let (ended, net, dead) = struck(program, &["-F", option, "600"], victim, libc::SIGKILL);
         let what = format!("{program}, victim {victim}: {}\n{}", ended.how(), ended.said);
-        // Whoever has a message under way completes it in error. In a ping-pong it may be the other's turn: then
+        // A survivor with a message in flight completes it in error. In a ping-pong it may be the other's turn: then
         // the 600 s go by at once, and the peer is missed when both say good-bye.
         let failed = ended.status.is_some_and(|status| !status.success()) && ended.said.contains("error");
         let missed = ended.said.contains("Failed to close connection between server and client");
@@ -212,7 +212,7 @@ fn a_stopped_peer_is_named() {
     }
 }
 
-/// Who opens a card has the machine's patience with whoever holds the cards, although its own clock is a virtual one.
+/// A program that opens a card waits for the lock in real time, although its own clock is virtual.
 #[test]
 fn opening_a_card_does_not_wait_for_ever() {
     let _alone = alone();
@@ -228,7 +228,7 @@ fn opening_a_card_does_not_wait_for_ever() {
     assert!(ended.said.contains(&format!("by process {}", std::process::id())), "{what}");
 }
 
-/// A server that nobody has come to is not stuck: it waits longer than simulated time may stand still.
+/// A server without a client is not stuck: it waits longer than simulated time may stand still.
 #[test]
 fn waiting_for_a_client_is_no_standstill() {
     let _alone = alone();

@@ -194,7 +194,7 @@ impl Device {
             AdminOpcode::QUERY_QP => {
                 let q = self.check_qp(f, object)?;
                 let mut context = self.qps[q].attributes;
-                // The PSNs as they stand now.
+                // The current PSNs.
                 context.set_sq_psn(self.qps[q].req.psn);
                 context.set_rq_psn(self.qps[q].resp.epsn);
                 context.set_sq_draining(self.qps[q].draining());

@@ -26,7 +26,7 @@ impl LocalLock {
         }
     }
 
-    /// Only for whoever acquired it (or its copy after `fork`).
+    /// Only for the thread that acquired it (or its copy after `fork`).
     pub(super) fn release(&self) {
         if self.0.swap(FREE, Ordering::Release) == CONTENDED {
             futex_wake(&self.0, 1);

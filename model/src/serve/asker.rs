@@ -1,9 +1,9 @@
 //! DMA by messages: to memory that the client maps without a descriptor, or to all of it (`--dma messages`).
 //!
-//! Whoever runs the cards waits here for the client's answer, with the cards' lock held. Meanwhile the client
+//! The thread that runs the cards waits here for the client's answer, with the cards' lock held. Meanwhile the client
 //! may wait for the answer to a read of a register, which needs that lock: QEMU does so with its own global lock
-//! held, without which it cannot do our DMA either. Such a read is answered after a moment with the value that
-//! the register had last ([`Asker::note`]).
+//! held, without which it cannot do our DMA either. Such a read is answered after a moment with the register's
+//! last known value ([`Asker::note`]).
 
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
@@ -116,7 +116,7 @@ impl Asker {
         true
     }
 
-    /// A read of a register has come, which is answered with `last` if DMA keeps it waiting. It must be claimed
+    /// Notes a read of a register, which is answered with `last` if DMA keeps it waiting. It must be claimed
     /// before it is answered.
     pub fn note(&self, header: Header, last: Vec<u8>) -> Arc<Waiting> {
         let read =

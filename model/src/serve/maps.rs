@@ -1,4 +1,4 @@
-//! What a client lets its card reach: files mapped once, and the IOVA ranges that stand for parts of them.
+//! What a client lets its card reach: files mapped once, and the IOVA ranges that map parts of them.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;

@@ -51,7 +51,7 @@ pub fn receive(socket: &UnixStream) -> Result<Message, WireError> {
     let mut fds = Vec::new();
     let mut got = 0;
     while got < head.len() {
-        // Descriptors stand at the first byte of a message; they may be anywhere in what is read at once.
+        // Descriptors belong to the first byte of a message, but may arrive with any part of it that is read at once.
         match receive_some(socket, &mut head[got..], &mut fds)? {
             0 if got == 0 => return Err(WireError::Closed),
             0 => return Err(WireError::Truncated { got, want: head.len() }),

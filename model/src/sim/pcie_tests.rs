@@ -5,7 +5,7 @@ use crate::profile::Rate;
 
 const NS: u64 = 1000;
 
-/// PCIe 3.0 x8 as in the SIGCOMM paper, with so much under way that only the link bounds it.
+/// PCIe 3.0 x8 as in the SIGCOMM paper, with enough in flight that only the link bounds it.
 fn gen3x8() -> Profile {
     let pcie = Pcie {
         gen: 3,
@@ -176,7 +176,7 @@ proptest! {
                 prop_assert!(read.first <= read.last && read.first >= now + p.pcie.read_ps);
                 prop_assert!(read.last >= answered && read.last >= now + shortest + p.pcie.read_ps);
                 answered = read.last;
-                // Of reads of one request, no more than there are tags are under way at once.
+                // No more reads of one request are outstanding than there are tags.
                 if bytes <= p.pcie.mrrs {
                     let began = read.last - p.pcie.read_ps;
                     under_way.push(began);

@@ -171,7 +171,7 @@ fn one_changed_bit_of_a_record_is_found() {
     let record = std::fs::read_to_string(place.path("good.rec")).unwrap();
     let number = record.lines().position(|line| line.starts_with("cqe")).unwrap();
     let changed = |line: &str| {
-        // The status stands in byte 22.
+        // The status is byte 22.
         let (head, hex) = line.rsplit_once(' ').unwrap();
         format!("{head} {}0a{}", &hex[..44], &hex[46..])
     };

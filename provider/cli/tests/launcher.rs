@@ -102,7 +102,7 @@ fn a_program_sees_the_cards() {
 fn another_user_sees_them_through_a_user_namespace() {
     needs("unshare");
     let person = Person::new();
-    // A user without any privilege, whoever runs the tests.
+    // A user without any privilege, even if root runs the tests.
     let mut command = Command::new("unshare");
     command
         .args(["--user", "--map-user=65534", "--map-group=65534"])

@@ -172,7 +172,7 @@ pub struct Timeline {
     pub calls: unsafe extern "C" fn(data: *mut c_void) -> u64,
     /// The program wants SIGALRM at `at` ([`NEVER`]: not any more). While a thread of the process is
     /// between `block` and `unblock` or in `sleep_until` the timeline sends [`WAKE_SIGNAL`] to that thread
-    /// when the time has come; when its own calls (`post`, `poll`) pass the time, it calls
+    /// at that time; when its own calls (`post`, `poll`) pass the time, it calls
     /// `verbena_clock_deliver_alarm` before it returns to the program. All other places are the clock
     /// library's. The program's handler may run between `block` and `unblock`, and read clocks there.
     pub alarm: unsafe extern "C" fn(data: *mut c_void, at: u64),

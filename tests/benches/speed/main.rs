@@ -3,8 +3,8 @@
 //! `cargo bench -p tests` prints a table of ratios and fails when one misses its goal. Needs two cores,
 //! and the packages perftest and ucx-utils. Absolute figures drift with the machine; the ratios count.
 //!
-//! `ib_write_bw` is a copy on one core here: whoever posts runs the peer's card too, the server sleeps, and nobody
-//! reads what was written. So it is set beside a copy on one core. The rows with a reader tell what arrives at
+//! `ib_write_bw` is a copy on one core here: the thread that posts runs the peer's card too, the server sleeps, and
+//! nobody reads what was written. So it is compared with a copy on one core. The rows with a reader measure what arrives at
 //! another core.
 #![allow(unsafe_code)]
 
@@ -121,10 +121,10 @@ fn beside(limit: impl Fn() -> f64, reached: impl Fn() -> f64) -> (f64, f64) {
     median(&mut pairs)
 }
 
-/// Rates of two runs of `ib_write_bw` with so many queue pairs each, on the same two cores at the same time: both have
-/// half of the processors. The pair whose ratio is the median of several.
+/// Rates of two runs of `ib_write_bw`, with `one` and `other` queue pairs, on the same two cores at the same time, so
+/// that each has half of the processors. Of several pairs, the one whose ratio is the median.
 ///
-/// One after the other they would meet different clocks more often than not, where those change within seconds.
+/// In sequence they would often meet different clock rates, where those change within seconds.
 fn at_once(one: u32, other: u32) -> (f64, f64) {
     // What is done once for each queue pair, the first use of each page and what one of the two does alone fall into the
     // seconds at both ends that perftest does not count.

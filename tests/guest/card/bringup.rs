@@ -1,4 +1,4 @@
-//! Bring-up, the registers, and a card that somebody holds.
+//! Bring-up, the registers, and a card that another process holds.
 
 use std::io::Read;
 
@@ -24,7 +24,7 @@ pub fn bring_up(address: &str) -> driver::Result<()> {
     Ok(())
 }
 
-/// Every register can be read; those that keep what is written do, those that are read only do not.
+/// Every register can be read; writable ones keep a written value, read-only ones do not.
 pub fn walk(address: &str) -> driver::Result<()> {
     let card = Vfio::open(address)?;
     let read = |offset: u32, bytes: u32| match bytes {

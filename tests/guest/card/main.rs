@@ -1,7 +1,7 @@
 //! What the guest tests run in the guest: the driver on cards in slots, through VFIO.
 //!
-//! `guest-card CHECK PCI [PCI]`. A check panics when it finds something wrong; a card that is lost on the
-//! way is told on one line, with exit status 3.
+//! `guest-card CHECK PCI [PCI]`. A check panics when it finds something wrong; a card that is lost
+//! meanwhile is one line of output, with exit status 3.
 
 mod bringup;
 mod interrupts;

@@ -1,4 +1,4 @@
-//! What the cards read and write of this program's memory, and what they cannot.
+//! Which of this program's memory the cards can read and write, and which they cannot.
 #![allow(unsafe_code)]
 
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::Card;
 type Side = Peer<driver::backend::vfio::Vfio>;
 type Region = std::sync::Arc<Mr<driver::backend::vfio::Vfio>>;
 
-/// All that a region can be used for.
+/// All access rights.
 fn all() -> Access {
     Options::default().access
 }
@@ -35,7 +35,7 @@ pub fn both_ways(a: &Card, b: &Card) -> driver::Result<()> {
         x.post(&[x.remote(2, WqeOpcode::READ, &sge, &y, 0)]);
         x.expect(2);
         assert!(x.buffer[half..] == y.buffer[..half], "what was read");
-        // An odd place and an odd length.
+        // An odd offset and an odd length.
         y.recv(3, &[y.sge(4097, 5001)]);
         let sge = [x.sge(1, 4999)];
         x.post(&[x.wr(4, WqeOpcode::SEND, &sge)]);
@@ -58,7 +58,7 @@ fn region(side: &Side, buffer: &Buffer, at: usize, len: usize) -> driver::Result
     unsafe { side.pd.reg_mr(buffer.addr(at) as *mut u8, len, buffer.addr(at), all()) }
 }
 
-/// Writes 64 bytes of `value` from x's buffer to an address of y's; how it completed.
+/// Writes 64 bytes of `value` from x's buffer to an address of y's. Returns the completion's status.
 fn write(x: &mut Side, value: u8, addr: u64, rkey: u32) -> Wc {
     x.buffer[..64].fill(value);
     let sge = [x.sge(0, 64)];
@@ -86,7 +86,7 @@ pub fn regions(a: &Card, b: &Card) -> driver::Result<()> {
     outer.destroy()?;
     check(&inner, 4 * PAGE + 1000, 4);
     check(&overlap, 12 * PAGE, 5);
-    // Other memory at addresses that a region which is gone once had.
+    // Other memory at the addresses of a former region.
     // SAFETY: a new mapping in the place of pages of `buffer` that no region holds.
     let fresh = unsafe {
         libc::mmap(
@@ -106,7 +106,7 @@ pub fn regions(a: &Card, b: &Card) -> driver::Result<()> {
     overlap.destroy()?;
     check(&again, 2 * PAGE, 8);
     again.destroy()?;
-    // Many at once, and all of them go.
+    // Many at once, then all are deregistered.
     for _ in 0..3 {
         let held =
             (0..16).map(|page| region(&y, &buffer, page * PAGE, PAGE)).collect::<driver::Result<Vec<_>>>()?;
@@ -116,7 +116,7 @@ pub fn regions(a: &Card, b: &Card) -> driver::Result<()> {
     Ok(())
 }
 
-/// Registers huge pages, and says how long ordinary ones of the same size take.
+/// Registers huge pages, and prints how long ordinary ones of the same size take.
 pub fn huge(a: &Card, b: &Card) -> driver::Result<()> {
     const BYTES: usize = 64 << 20;
     let (mut x, y) = connect(a, b, Options::default());
@@ -144,13 +144,13 @@ pub fn huge(a: &Card, b: &Card) -> driver::Result<()> {
     Ok(())
 }
 
-/// A region that names addresses which nobody has mapped: the card must get nothing, and say so.
+/// A region with unmapped addresses: the card must get nothing, and report it.
 pub fn outside(a: &Card, b: &Card) -> driver::Result<()> {
-    /// Nothing is ever mapped so high.
+    /// No memory is ever mapped at this address.
     const NOWHERE: u64 = 0x70_dead_0000;
     let (x, y) = connect(a, b, Options::default());
     let list = PageList { pages: &[NOWHERE], page_shift: 12, first_offset: 0, length: 4096 };
-    // SAFETY: it is the point that these pages are not mapped.
+    // SAFETY: these pages are not mapped on purpose.
     let bad = unsafe { x.pd.reg_pages(&list, 0x1000, all())? };
     let sge = [Sge { addr: 0x1000, length: 64, lkey: bad.lkey() }];
     x.post(&[x.remote(1, WqeOpcode::WRITE, &sge, &y, 0)]);
@@ -166,11 +166,11 @@ pub fn outside(a: &Card, b: &Card) -> driver::Result<()> {
     let wc = x.wait();
     println!("DMA write to {NOWHERE:#x}: {}", wc.status);
     assert_ne!(wc.status, CqeStatus::SUCCESS);
-    // Both cards go on working.
+    // Both cards keep working.
     both_ways(a, b)
 }
 
-/// Registers so many MiB.
+/// Registers `mib` MiB.
 pub fn pin(a: &Card, mib: usize) -> driver::Result<()> {
     let buffer = Buffer::new(mib << 20);
     let pd = a.alloc_pd()?;

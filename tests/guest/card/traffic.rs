@@ -1,4 +1,4 @@
-//! Traffic that is cut off: the card is pulled out, or reset by somebody else.
+//! Traffic that is cut off: the card is pulled out, or reset from outside.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Bytes of a message.
 const MESSAGE: usize = 4096;
 
-/// Runs WRITEs of changing data until the card is lost; what has completed must have arrived, and what
-/// lies around the target must be as it was.
+/// Runs WRITEs of changing data until the card is lost; completed data must have arrived, and the
+/// bytes around the target must be unchanged.
 fn pump(
     x: &mut Peer<driver::backend::vfio::Vfio>,
     y: &Peer<driver::backend::vfio::Vfio>,
@@ -57,7 +57,7 @@ fn pump(
     }
 }
 
-/// Says `running` after a while, and goes on until the card is lost.
+/// Prints `running` after a while, and continues until the card is lost.
 pub fn until_lost(a: &Card, b: &Card) -> driver::Result<()> {
     let (mut x, y) = connect(a, b, Options { timeout: 14, ..Options::default() });
     let error = pump(&mut x, &y, |round| {
@@ -65,7 +65,7 @@ pub fn until_lost(a: &Card, b: &Card) -> driver::Result<()> {
             println!("running");
         }
     });
-    // Commands end, too, and soon.
+    // Commands fail too, and soon.
     let start = Instant::now();
     x.device.set_command_timeout(Duration::from_secs(1));
     let command = x.device.alloc_pd().map(drop).expect_err("a lost card takes no command");

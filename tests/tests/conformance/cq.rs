@@ -251,7 +251,7 @@ fn completions_have_the_time_where_it_is_asked_for() {
             }
             let now = x.device.time();
             let (id, stamp) = stamp.expect("a completion");
-            assert!(id == round && (last..=now).contains(&stamp), "{stamp} lies not in {last}..={now}");
+            assert!(id == round && (last..=now).contains(&stamp), "{stamp} is not in {last}..={now}");
             last = stamp;
         }
         write(x, y, 1);

@@ -32,7 +32,7 @@ fn a_full_queue_is_no_overrun_and_one_more_is() {
         assert_eq!(events, [error(EventKind::CQ_ERR, x.cq.cqn()), error(EventKind::QP_FATAL, x.qp.qpn())]);
         expect_no_event(&x.device);
         assert_eq!(x.state(), QpState::ERR);
-        // What was in the queue is still there; nothing comes behind it.
+        // What was in the queue is still there; nothing comes after it.
         (0..room).for_each(|n| {
             x.expect(n);
         });

@@ -13,7 +13,7 @@ struct Pages {
     order: Vec<usize>,
     shift: u8,
     first: usize,
-    /// Where the first aligned page lies in the buffer.
+    /// Offset of the first aligned page in the buffer.
     aligned: usize,
 }
 

@@ -81,7 +81,7 @@ fn earlier_requests_complete_before_a_local_error() {
         let sge = [x.sge(0, 3000)];
         let mut bad = x.sge(0, 100);
         bad.lkey ^= 1;
-        // No receive is posted: the SEND waits for one, and the bad request behind it waits too.
+        // No receive is posted: the SEND waits for one, and the bad request after it waits too.
         let bad = [bad];
         let mut quiet = x.remote(4, WqeOpcode::WRITE, &sge, y, 8192);
         quiet.flags = Default::default();

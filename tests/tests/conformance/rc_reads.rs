@@ -94,7 +94,7 @@ fn no_more_reads_and_atomics_are_under_way_than_agreed() {
     let cards = Cards::new();
     for rd_atomic in [1, 2, 5, 16] {
         cards.each(Options { rd_atomic, timeout: 0, ..small() }, |x, y| {
-            // A peer that says nothing: what was sent is what may be under way.
+            // A silent peer: what was sent is what may be outstanding.
             y.to(QpState::RESET);
             let sge = [x.sge(0, 8)];
             let wrs: Vec<_> = (0..20)

@@ -203,7 +203,7 @@ fn the_error_state_ends_a_wait_for_the_receiver() {
 }
 
 #[test]
-fn a_qp_starts_anew_after_its_retries_were_used_up() {
+fn a_qp_works_again_after_its_retries_were_used_up() {
     on_one_and_two_cards(Options { retry_cnt: 1, timeout: 9, ..small() }, |x, y| {
         y.to(QpState::RESET);
         exceeds(x, y, 1, 9);

@@ -44,10 +44,7 @@ fn a_datagram_brings_its_sender_and_its_grh() {
                 assert_eq!(wc.sl, if gid == 1 { 10 } else { 9 }, "UDP over IPv4 or IPv6");
                 let got: Vec<u8> = [&y.buffer[..17], &y.buffer[100..173], &y.buffer[1000..6000]].concat();
                 assert!(got[40..40 + size] == x.buffer[1..1 + size]);
-                assert!(
-                    got[40 + size..].iter().all(|&b| b == 0xee),
-                    "nothing is written behind the datagram"
-                );
+                assert!(got[40 + size..].iter().all(|&b| b == 0xee), "nothing is written after the datagram");
                 grh_is_right(&got[..40], gid, x, y, size);
             }
         });
@@ -181,7 +178,7 @@ fn a_datagram_longer_than_the_mtu_is_refused_and_the_send_queue_recovers() {
         x.expect_status(1, CqeStatus::LOC_LEN_ERR);
         x.expect_flushed([2]);
         assert_eq!(x.state(), QpState::SQE);
-        // Its receive queue goes on.
+        // Its receive queue continues.
         let back = ah(y, x);
         y.post(&[to(x, &back, y.wr(5, WqeOpcode::SEND, &[y.sge(0, 7)]))]);
         y.expect(5);

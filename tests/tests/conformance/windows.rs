@@ -130,7 +130,7 @@ fn bind_and_what_follows_it_in_one_chain() {
         x.recv(9, &[x.sge(100, 64)]);
         let mut quiet = wr;
         quiet.flags = SendFlags::empty();
-        // The key travels in the SEND behind the bind, as a server does it; then it is taken back.
+        // The key travels in the SEND after the bind, as from a server; then it is invalidated.
         let told = [y.sge(0, 64)];
         y.post(&[quiet, SendWr { imm: rkey, ..y.wr(2, WqeOpcode::SEND_WITH_IMM, &told) }]);
         y.expect(2);

@@ -13,7 +13,7 @@ use super::{counter, exact, pcap, recorded};
 const LONGEST: usize = 20_000;
 /// Operations outstanding, each with its own part of the buffers.
 const WINDOW: u64 = 16;
-/// Where the parts are, behind the atomics' words.
+/// Offset of the parts, after the atomics' words.
 const PARTS: usize = 4096;
 
 /// Mostly short, sometimes of many packets.
@@ -32,7 +32,7 @@ enum Verb {
     Swap,
 }
 
-/// An operation under way.
+/// An outstanding operation.
 #[derive(Clone, Copy, Debug)]
 struct Operation {
     number: u64,
@@ -64,9 +64,9 @@ struct Traffic {
     x: Peer<TestCard>,
     y: Peer<TestCard>,
     random: Random,
-    /// The value that the word of atomics will have when all under way are done.
+    /// The value that the word of atomics will have when all outstanding operations are done.
     word: u64,
-    /// Under way, in order.
+    /// Outstanding, in order.
     sent: std::collections::VecDeque<Operation>,
     /// Those that complete a receive at the peer.
     receives: std::collections::VecDeque<Operation>,
@@ -132,7 +132,7 @@ impl Traffic {
 
     /// Takes the next completion of the oldest operation and checks all that it promises.
     fn complete(&mut self) {
-        let o = self.sent.pop_front().expect("something is under way");
+        let o = self.sent.pop_front().expect("something is outstanding");
         let wc = self.x.wait();
         assert_eq!((wc.wr_id, wc.status), (o.number, CqeStatus::SUCCESS), "{o:?}, {:#x}", wc.vendor_err);
         let at = part(o.number);
@@ -215,7 +215,7 @@ fn soak(faults: &str, count: u64, options: Options) {
     drop(net);
     let frames = pcap::records(&path, 65_535);
     println!("{} frames", frames.len());
-    // Damage comes behind the record.
+    // Damage happens after the record.
     assert!(frames.iter().all(|f| frame::decode(&f.kept).is_ok()));
 }
 

@@ -27,7 +27,7 @@ fn a_card_that_is_pulled_out_in_traffic_is_told() {
     assert!(said.contains("a command: the card is gone"), "{said}");
     assert!(said.lines().any(|line| line.starts_with("the card is gone")), "{said}");
     assert!(!said.contains("panicked"), "{said}");
-    // The machine goes on.
+    // The machine keeps running.
     let list = guest.good("verbena list", SHORT);
     assert!(list.contains(A), "{list}");
 }

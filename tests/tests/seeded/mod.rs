@@ -2,7 +2,7 @@
 
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// A runner of so many cases, and the seed that it prints.
+/// A runner of `cases` cases, and the seed that it prints.
 pub fn runner(cases: u32) -> (TestRunner, u64) {
     let seed = tests::seed();
     let mut bytes = [0; 32];

@@ -98,7 +98,7 @@ pub fn one_at_a_time(count: u32, bytes: u32) -> Vec<Record> {
     records
 }
 
-/// Messages of four packets, posted one after the other and all under way at once: the wire is
+/// Messages of four packets, posted in a row and all in flight at once: the wire is
 /// never idle, and each packet waits for it (TX) while the next one's payload is fetched.
 pub fn pipelined(count: u32) -> Vec<Record> {
     const PACKET: u64 = 800_000;

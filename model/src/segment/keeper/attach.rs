@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// No keeper listens there. Whoever starts programs starts one.
+    /// No keeper listens there. The launcher of a program starts one.
     #[error("no card is running at {0}: start the program with `verbena run`")]
     NoKeeper(PathBuf),
     /// The keeper was just ending, or refused to speak. Trying again may help.

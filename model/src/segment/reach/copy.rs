@@ -45,7 +45,7 @@ impl Guard<'_> {
     pub fn read(&self, member: u16, iova: u64, to: &mut [u8]) -> Result<(), DmaFault> {
         match self.direct(member, iova, to.len() as u64) {
             Some(from) => {
-                // SAFETY: the range lies in the heap and `to` does not.
+                // SAFETY: the range is in the heap and `to` is not.
                 unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
                 Ok(())
             }
@@ -61,7 +61,7 @@ impl Guard<'_> {
     pub fn write(&self, member: u16, iova: u64, from: &[u8]) -> Result<(), DmaFault> {
         match self.direct(member, iova, from.len() as u64) {
             Some(to) => {
-                // SAFETY: the range lies in the heap; `from` may too, if the
+                // SAFETY: the range is in the heap; `from` may be too, if the
                 // caller made a slice of it.
                 unsafe { std::ptr::copy(from.as_ptr(), to, from.len()) };
                 Ok(())

@@ -38,7 +38,7 @@ fn a_killed_holder_loses_lock_and_memory() {
     assert!(guard.recovered());
     assert!(a.generation() > generation, "what was found out before goes with the dead holder");
     drop(guard);
-    // Until somebody has repaired the cards everybody is told.
+    // Each holder is told until one has repaired the cards.
     let guard = a.lock(Duration::from_secs(5)).unwrap();
     assert!(guard.recovered());
     guard.recovery_done();

@@ -82,7 +82,7 @@ fn the_child_sees_the_moment_of_the_fork() {
         // SAFETY: the child ends.
         unsafe { libc::_exit(code) };
     }
-    // The parent goes on at once, as programs do.
+    // The parent continues at once, as programs do.
     buffer.bytes().fill(0);
     let mut status = 0;
     // SAFETY: our child.
@@ -91,7 +91,7 @@ fn the_child_sees_the_moment_of_the_fork() {
 }
 
 #[test]
-fn a_child_can_attach_anew() {
+fn a_child_can_attach_again() {
     let net = Net::start();
     let a = net.attach();
     let socket = net.socket();

@@ -173,7 +173,7 @@ fn a_concurrent_writer_loses_nothing() {
     assert_eq!(rounds.load(Ordering::Relaxed), round);
 }
 
-/// Memory of the allocator: it goes on using the same pages meanwhile.
+/// Memory of the allocator: which keeps using the same pages meanwhile.
 #[test]
 fn the_allocator_does_not_mind() {
     let net = Net::start();
@@ -297,7 +297,7 @@ fn what_the_program_did_meanwhile_is_respected() {
 }
 
 #[test]
-fn new_memory_at_an_old_address_is_registered_anew() {
+fn new_memory_at_an_old_address_is_registered_again() {
     let net = Net::start();
     let a = net.attach();
     let buffer = Buffer::filled(4 * 4096, 7);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub const PATIENCE_VARIABLE: &str = "VERBENA_PATIENCE";
 
 const DEFAULT: Duration = Duration::from_secs(60);
-/// After this time a program that cannot continue says so: a user does not watch silence for five seconds.
+/// After this time a program that cannot continue says so: a user should not wait in silence for five seconds.
 const SILENCE: Duration = Duration::from_secs(4);
 /// Exit status of a program whose simulated time stood still: that of `timeout`.
 const EXIT: i32 = 124;
@@ -28,18 +28,18 @@ pub fn read_patience(text: &str) -> Result<Duration, String> {
 pub(crate) fn patience() -> Duration {
     static PATIENCE: OnceLock<Duration> = OnceLock::new();
     *PATIENCE.get_or_init(|| {
-        // What is wrong with it was said when the program was started.
+        // An invalid value was reported when the program was started.
         let text = std::env::var(PATIENCE_VARIABLE).ok();
         text.and_then(|text| read_patience(&text).ok()).unwrap_or(DEFAULT)
     })
 }
 
-/// What time does.
+/// Progress of simulated time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// It advances, or has not stood still for long.
     Moves,
-    /// It is time to say that it does not.
+    /// It does not, for so long that the user is told.
     Say,
     /// It stood still for as long as it may.
     TooLong,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_begins_anew() {
+    fn progress_restarts_the_wait() {
         let long_ago = Instant::now().checked_sub(patience() * 2);
         let mut still = Standstill { since: long_ago, executed: 7, ..Standstill::NEW };
         assert!(long_ago.is_none() || [still.look(7), still.look(7)] == [Look::Say, Look::TooLong]);

@@ -17,8 +17,8 @@ use crate::sim::state::FOREVER;
 
 /// Empty polls in a row that are single polls.
 const FEW: u32 = 2;
-/// While something is going on, a poll of a program that only polls stands for so much time (ps), for this part
-/// of the wait so far, or for a wait like the last one, up to so much.
+/// Time (ps) that one poll of a program that only polls represents while events are pending: `WHILE`, the wait so far
+/// divided by `PART`, or a wait like the last one, up to `LONGEST`.
 const WHILE: u64 = 4_000_000;
 const PART: u64 = 8;
 const LONGEST: u64 = 1_000_000_000;

@@ -22,7 +22,7 @@ pub const DRIVER_SUFFIX: &str = "-rdmav34.so";
 pub struct Tree<'a> {
     /// Number of cards.
     pub cards: u8,
-    /// Cards in slots, which stand in the place of modelled ones.
+    /// Cards in slots, which replace modelled ones.
     pub slots: &'a [SlotCard],
     /// Name of the card profile.
     pub profile: &'a str,

@@ -55,7 +55,7 @@ fn header(line: &str) -> Option<Vec<String>> {
     if !line.starts_with("#bytes") && !line.starts_with("#flows") {
         return None;
     }
-    // Titles stand two blanks apart; `#bytes #iterations` of latency tests is
+    // Titles are two blanks apart; `#bytes #iterations` of latency tests is
     // the exception. A title may hold one blank (`99% percentile[usec]`).
     let mut columns = Vec::new();
     for piece in line.replace('\t', "  ").split("  ") {
