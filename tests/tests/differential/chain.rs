@@ -33,7 +33,8 @@ pub fn chain(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Uni
     };
     let mut unit = Unit::default();
     // What is expected depends on the first request that fails.
-    let (mut failed, mut fenced, mut binds, mut dry) = (None, false, 0, false);
+    // Requests to memory alone are chains of one: each waits for the READ before it.
+    let (mut failed, mut fenced, mut binds, mut dry) = (None, how.only_memory, 0, false);
     for n in 0..count {
         let last = n + 1 == count;
         let mut opcode = opcode(kind, random);
