@@ -32,18 +32,18 @@ static size_t step(struct player *p, size_t at)
     const long *f = p->lines[at].f + 1;
     char kind = p->lines[at].kind;
     switch (kind) {
-    case 'Q': tell(&p->sent[f[0]], kind, f[0], create(p, f)); break;
-    case 'I': tell(&p->sent[f[0]], kind, f[0], to_init(p, f)); break;
-    case 'T': tell(&p->sent[f[0]], kind, f[0], to_rtr(p, f)); break;
-    case 'R': tell(&p->sent[f[0]], kind, f[0], to_rts(p, f)); break;
-    case 'M': tell(&p->sent[f[0]], kind, f[0], to_state(p, f)); break;
+    case 'Q': tell(&p->calls[f[0]], kind, f[0], create(p, f)); break;
+    case 'I': tell(&p->calls[f[0]], kind, f[0], to_init(p, f)); break;
+    case 'T': tell(&p->calls[f[0]], kind, f[0], to_rtr(p, f)); break;
+    case 'R': tell(&p->calls[f[0]], kind, f[0], to_rts(p, f)); break;
+    case 'M': tell(&p->calls[f[0]], kind, f[0], to_state(p, f)); break;
     case 'r': receive(p, f[0], f[1], f[2], f + 3); break;
     case 'v': receive(p, -1, f[0], f[1], f + 2); break;
     case 'S': return post_chain(p, at);
     case 'W': wait_for(p, f[0], f[1]); break;
     case 'V': wait_drained(p, f[0]); break;
     case 'Z': usleep(f[1]); query(p, f[0]); break;
-    case 'C': tell(&p->sent[f[0]], kind, f[0], ibv_resize_cq(p->cqs[f[1]], f[2])); break;
+    case 'C': tell(&p->calls[f[0]], kind, f[0], ibv_resize_cq(p->cqs[f[1]], f[2])); break;
     case 'A': {
         struct ibv_srq_attr attr = { .srq_limit = f[0] };
         tell(&p->rest, kind, f[0], ibv_modify_srq(p->srq, &attr, IBV_SRQ_LIMIT));
@@ -51,7 +51,7 @@ static size_t step(struct player *p, size_t at)
     }
     case 'G': {
         int error = ibv_dereg_mr(p->regions[f[1]]);
-        tell(&p->sent[f[0]], kind, f[1], error);
+        tell(&p->calls[f[0]], kind, f[1], error);
         if (!error)
             region(p, f[1]);
         p->mine.keys[f[1]] = p->regions[f[1]]->rkey;
@@ -63,7 +63,7 @@ static size_t step(struct player *p, size_t at)
         p->mine.keys[REGIONS + f[0]] = p->windows[f[0]]->rkey;
         break;
     case 'X':
-        tell(&p->sent[f[0]], kind, f[0], ibv_destroy_qp(p->qps[f[0]]));
+        tell(&p->calls[f[0]], kind, f[0], ibv_destroy_qp(p->qps[f[0]]));
         p->qps[f[0]] = NULL;
         break;
     case 'L': look(p, f[0]); break;
@@ -178,7 +178,7 @@ static void *play(void *argument)
 {
     struct player *p = argument;
     for (int q = 0; q < QPS; q++)
-        CHECK((p->sent[q].bytes = malloc(TEXT)) && (p->received[q].bytes = malloc(TEXT)));
+        CHECK((p->calls[q].bytes = malloc(TEXT)) && (p->sent[q].bytes = malloc(TEXT)) && (p->received[q].bytes = malloc(TEXT)));
     CHECK(p->rest.bytes = malloc(TEXT));
     CHECK((p->buffer = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED);
     size_t from = 0;

@@ -220,3 +220,13 @@ fn a_completed_buffer_is_the_programs_again() {
         .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
+
+#[test]
+fn a_script_comes_of_every_seed() {
+    let first = tests::seed();
+    for seed in (0..1_000).map(|n| first.wrapping_add(n)) {
+        for orderly in [false, true] {
+            assert!(generate::script(seed, orderly).rounds.len() > 2, "seed {seed}");
+        }
+    }
+}

@@ -130,9 +130,10 @@ static void look(struct player *p, int number)
     }
     fprintf(p->log, " look %d\n", number);
     for (int q = 0; q < QPS; q++) {
+        fwrite(p->calls[q].bytes, 1, p->calls[q].used, p->log);
         fwrite(p->sent[q].bytes, 1, p->sent[q].used, p->log);
         fwrite(p->received[q].bytes, 1, p->received[q].used, p->log);
-        p->sent[q].used = p->received[q].used = 0;
+        p->calls[q].used = p->sent[q].used = p->received[q].used = 0;
         if (!p->qps[q])
             continue;
         struct ibv_qp_attr attr = query(p, q);

@@ -42,8 +42,8 @@ struct player {
     struct ibv_ah *ah;
     char *buffer;
     struct hello mine, theirs;
-    /* By queue pair: posts and completions of the send queue, and of receives. */
-    struct text sent[QPS], received[QPS], rest;
+    /* By queue pair: refused calls, posts and completions of the send queue, and of receives. */
+    struct text calls[QPS], sent[QPS], received[QPS], rest;
     long done[QPS];
     /* Where receives put their bytes, by number. */
     struct { uint32_t at, length; } places[PLACES];
