@@ -7,13 +7,13 @@
 //! | module | one idea |
 //! |---|---|
 //! | [`state`] | everything that a simulation knows |
-//! | [`env`](self::env) | each effect of a card becomes an event |
+//! | [`mod@env`] | each effect of a card becomes an event |
 //! | [`control`] | the same for control operations, which take no simulated time |
 //! | [`event`], [`heap`], [`slab`] | what can happen, the queue of events, and where they are kept |
 //! | [`engine`] | executes events in the total order (time, origin, sequence) |
 //! | [`send`], [`flows`], [`port`], [`receive`] | when a send queue, its messages, a port and a receiver continue |
 //! | [`writes`] | what a card writes to memory |
-//! | [`wire`](self::wire) | from port to port |
+//! | [`wire`] | from port to port |
 //! | [`pcie`], [`cache`] | the bus, and what a card remembers of contexts and translations |
 //! | [`trace`] | what is recorded |
 //! | [`programs`] | the programs as the simulation sees them |

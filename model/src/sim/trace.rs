@@ -2,7 +2,7 @@
 //!
 //! A file (`docs/trace.md`) with a header of 64 bytes and a record of 40 bytes for each [`Span`], in the order
 //! in which the simulation knows them. That order is total: what a card does is recorded by its events, what
-//! a program does by an event of its own ([`Event::Span`](super::Event::Span)). So the same run gives the same
+//! a program does by an event of its own ([`Event::Span`](super::event::Event::Span)). So the same run gives the same
 //! file. Spans gather in the segment, and the process that fills the batch writes it; the keeper writes the rest.
 
 use std::ffi::OsStr;

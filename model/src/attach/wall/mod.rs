@@ -6,7 +6,7 @@
 //! | [`runner`] (`panic_tests`) | runs the cards until nothing is left to do |
 //! | [`doorbell`] | the doorbell of a send queue: the express lane, without the rest |
 //! | [`handoff`] | a thread that finds the lock taken leaves its work to the lock holder |
-//! | [`env`] | what the cards ask of their surroundings, answered at once |
+//! | [`mod@env`] | what the cards ask of their surroundings, answered at once |
 //! | [`lane`] | what the express lane asks of them |
 //! | [`queue`], [`scratch`] | the work of one run, and what a process keeps between runs |
 //! | [`routes`] | what this process knows of connections, for the express lane |
