@@ -30,6 +30,34 @@ pub const fn doorbell_page(page: u32) -> u32 {
     DOORBELL_BASE + page * DOORBELL_PAGE_BYTES
 }
 
+/// A doorbell that rang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doorbell {
+    /// Of a send queue.
+    Send(SqDoorbell),
+    /// Of a receive queue.
+    Recv(RqDoorbell),
+    /// Of a shared receive queue.
+    SharedRecv(SrqDoorbell),
+    /// Arms a completion queue.
+    Arm(CqArm),
+}
+
+impl Doorbell {
+    /// What a store of `value` to a doorbell page means; `offset` is in BAR0 or in the page. `None`: no doorbell is there.
+    // Callers' offsets are constants but for the page: a call that is inlined keeps one of the arms.
+    #[inline(always)]
+    pub const fn decode(offset: u32, value: u64) -> Option<Doorbell> {
+        match offset % DOORBELL_PAGE_BYTES {
+            DOORBELL_SQ => Some(Doorbell::Send(SqDoorbell(value))),
+            DOORBELL_RQ => Some(Doorbell::Recv(RqDoorbell(value))),
+            DOORBELL_SRQ => Some(Doorbell::SharedRecv(SrqDoorbell(value))),
+            DOORBELL_CQ_ARM => Some(Doorbell::Arm(CqArm(value))),
+            _ => None,
+        }
+    }
+}
+
 word! {
     /// Send queue doorbell: WQEs up to `index` are ready.
     SqDoorbell: u64 {

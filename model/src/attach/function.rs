@@ -4,10 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use driver::{CardError, DmaMemory};
-use fpga_regs::{
-    CqArm, RqDoorbell, SqDoorbell, SrqDoorbell, DOORBELL_CQ_ARM, DOORBELL_PAGE_BYTES, DOORBELL_RQ,
-    DOORBELL_SQ, DOORBELL_SRQ,
-};
+use fpga_regs::{CqArm, Doorbell};
 
 use super::error::OpenError;
 use crate::cells::owner;
@@ -18,9 +15,9 @@ use crate::segment::page::PAGE;
 use crate::segment::{futex_wait, futex_wake, Area, LockError, Segment};
 use crate::world::World;
 
-/// A doorbell that its owner rang.
+/// A doorbell that its owner rang, with the index of its queue in the card.
 #[derive(Clone, Copy)]
-pub(super) enum Doorbell {
+pub(super) enum Rung {
     /// Of a send queue: WQEs up to `index` are ready.
     Send { qp: u16, index: u32 },
     /// Of a receive queue.
@@ -70,28 +67,25 @@ impl Function {
     }
 
     /// What a store to the doorbell pages says, if the doorbell is this function's: every program can reach all of them.
-    // The driver's offsets are constants but for the page: a call that is inlined has one of the arms.
     #[inline(always)]
-    pub fn hears(&self, net: &Net, offset: u32, value: u64) -> Option<Doorbell> {
+    pub fn hears(&self, net: &Net, offset: u32, value: u64) -> Option<Rung> {
         let bells = &net.bells[self.card as usize];
         let owns = |owner: &AtomicU32| owner.load(Ordering::Relaxed) == self.owner;
         let qp = |qpn: u32| (qpn & 0xffff) as usize % MAX_QPS;
-        match offset % DOORBELL_PAGE_BYTES {
-            DOORBELL_SQ => {
-                let (bell, qp) = (SqDoorbell(value), qp(SqDoorbell(value).qpn()));
-                owns(&bells.qp[qp].owner).then(|| Doorbell::Send { qp: qp as u16, index: bell.index() })
+        match Doorbell::decode(offset, value)? {
+            Doorbell::Send(bell) => {
+                let qp = qp(bell.qpn());
+                owns(&bells.qp[qp].owner).then(|| Rung::Send { qp: qp as u16, index: bell.index() })
             }
-            DOORBELL_RQ => {
-                let (bell, qp) = (RqDoorbell(value), qp(RqDoorbell(value).qpn()));
-                owns(&bells.qp[qp].owner).then(|| Doorbell::Recv { qp: qp as u16, index: bell.index() })
+            Doorbell::Recv(bell) => {
+                let qp = qp(bell.qpn());
+                owns(&bells.qp[qp].owner).then(|| Rung::Recv { qp: qp as u16, index: bell.index() })
             }
-            DOORBELL_SRQ => {
-                let bell = SrqDoorbell(value);
+            Doorbell::SharedRecv(bell) => {
                 let srq = bell.srqn() as usize % MAX_SRQS;
-                owns(&bells.srq[srq].owner).then(|| Doorbell::Shared { srq: srq as u16, index: bell.index() })
+                owns(&bells.srq[srq].owner).then(|| Rung::Shared { srq: srq as u16, index: bell.index() })
             }
-            DOORBELL_CQ_ARM => Some(Doorbell::Arm(CqArm(value))),
-            _ => None,
+            Doorbell::Arm(bell) => Some(Rung::Arm(bell)),
         }
     }
 

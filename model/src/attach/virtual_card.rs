@@ -10,7 +10,7 @@ use fpga_regs::DOORBELL_BASE;
 
 use super::card::Joined;
 use super::error::OpenError;
-use super::function::{self, Doorbell, Function};
+use super::function::{self, Function, Rung};
 use crate::device::defect::Defect;
 use crate::device::Device;
 use crate::panics::tidied;
@@ -118,16 +118,16 @@ impl Registers for VirtualCard {
             index.wrapping_sub(last.swap(index, Ordering::Relaxed))
         };
         match bell {
-            Doorbell::Send { qp, index } => threads.send_bell(card, qp, index, advance(qp, 0, index)),
-            Doorbell::Recv { qp, index } => {
+            Rung::Send { qp, index } => threads.send_bell(card, qp, index, advance(qp, 0, index)),
+            Rung::Recv { qp, index } => {
                 let cost = host.post_recv_ps * u64::from(advance(qp, 1, index)) + host.doorbell_ps;
                 threads.bell(cost, Event::RecvBell { card, qp, producer: index });
             }
-            Doorbell::Shared { srq, index } => {
+            Rung::Shared { srq, index } => {
                 let event = Event::SharedBell { card, srq, producer: index };
                 threads.bell(host.post_recv_ps + host.doorbell_ps, event);
             }
-            Doorbell::Arm(arm) => {
+            Rung::Arm(arm) => {
                 let event = Event::Arm { card, function: self.function.index, value: arm.0 };
                 threads.bell(host.doorbell_ps, event);
             }

@@ -10,7 +10,7 @@ use fpga_regs::{CqArm, DOORBELL_BASE};
 use super::env::WallEnv;
 use super::runner::Runner;
 use crate::attach::error::OpenError;
-use crate::attach::function::{self, Doorbell, Function};
+use crate::attach::function::{self, Function, Rung};
 use crate::device::defect::Defect;
 use crate::device::Device;
 use crate::panics::tidied;
@@ -98,11 +98,11 @@ impl Registers for WallCard {
         let card = self.function.card;
         let bells = &net.bells[card as usize];
         match self.function.hears(net, offset, value) {
-            Some(Doorbell::Send { qp, index }) => {
+            Some(Rung::Send { qp, index }) => {
                 bells.qp[qp as usize].sq.store(index, Ordering::Release);
                 self.runner.ring(card, qp, index);
             }
-            Some(Doorbell::Recv { qp, index }) => {
+            Some(Rung::Recv { qp, index }) => {
                 let bells = &bells.qp[qp as usize];
                 // Ordered before the check of `watch`.
                 bells.rq.swap(index, Ordering::SeqCst);
@@ -110,10 +110,10 @@ impl Registers for WallCard {
                     self.runner.run_qp(card, qp);
                 }
             }
-            Some(Doorbell::Shared { srq, index }) => {
+            Some(Rung::Shared { srq, index }) => {
                 bells.srq[srq as usize].producer.store(index, Ordering::Release);
             }
-            Some(Doorbell::Arm(arm)) => self.arm(arm),
+            Some(Rung::Arm(arm)) => self.arm(arm),
             None => not_heard(),
         }
     }

@@ -240,13 +240,15 @@ impl Player {
         let at = at % DOORBELL_PAGE_BYTES;
         // Doorbells have the low 24 bits of a QPN.
         let number = (value & 0xff_ffff) as u32;
-        let here = match at {
-            DOORBELL_SQ | DOORBELL_RQ => self.known.number(Object::Qp, number),
-            DOORBELL_SRQ => self.known.number(Object::Srq, number),
-            _ => self.known.number(Object::Cq, number),
+        let bell = Doorbell::decode(at, value);
+        let object = match bell {
+            Some(Doorbell::Send(_) | Doorbell::Recv(_)) => Object::Qp,
+            Some(Doorbell::SharedRecv(_)) => Object::Srq,
+            Some(Doorbell::Arm(_)) | None => Object::Cq,
         };
+        let here = self.known.number(object, number);
         let mut value = value & !0xff_ffff | u64::from(here & 0xff_ffff);
-        if at == DOORBELL_SQ {
+        if let Some(Doorbell::Send(_)) = bell {
             // The model reads the WQE from the ring.
             value = SqDoorbell(value).with_pushed(false).with_slot(0).with_blocks(0).0;
         }

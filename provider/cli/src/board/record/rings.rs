@@ -174,29 +174,26 @@ impl Rings {
             let slots = ring.slots(index).into_iter();
             slots.filter_map(|(index, at)| Some((index, memory.read(at, 1 << ring.stride_log)?))).collect()
         };
-        match at % DOORBELL_PAGE_BYTES {
-            DOORBELL_SQ => {
-                let bell = SqDoorbell(value);
+        match Doorbell::decode(at, value) {
+            Some(Doorbell::Send(bell)) => {
                 let qpn = self.number(bell.qpn());
                 let Some(ring) = self.sends.get_mut(&qpn) else { return Vec::new() };
                 let blocks = entries(ring, bell.index());
                 whole_wqes(&blocks).map(|(index, bytes)| Line::Wqe { qpn, index, bytes }).collect()
             }
-            DOORBELL_RQ => {
-                let bell = RqDoorbell(value);
+            Some(Doorbell::Recv(bell)) => {
                 let qpn = self.number(bell.qpn());
                 let Some(ring) = self.recvs.get_mut(&qpn) else { return Vec::new() };
                 let entries = entries(ring, bell.index()).into_iter();
                 entries.map(|(index, bytes)| Line::Recv { qpn, index, bytes }).collect()
             }
-            DOORBELL_SRQ => {
-                let bell = SrqDoorbell(value);
+            Some(Doorbell::SharedRecv(bell)) => {
                 let srqn = bell.srqn();
                 let Some(ring) = self.srqs.get_mut(&srqn) else { return Vec::new() };
                 let entries = entries(ring, bell.index()).into_iter();
                 entries.map(|(index, bytes)| Line::SrqRecv { srqn, index, bytes }).collect()
             }
-            _ => Vec::new(),
+            Some(Doorbell::Arm(_)) | None => Vec::new(),
         }
     }
 
