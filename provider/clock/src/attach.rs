@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 use contract::clock as abi;
 
 use crate::{
-    alarm, cpuinfo, exempt, io, lock, poll, process, read_clock, seed, signals, sigwait, sleep, sys, threads,
+    alarm, cpuinfo, exempt, io, lock, poll, process, read_clock, seed, signals, sigwait, sleep, threads,
     timeline,
 };
 
@@ -51,23 +51,10 @@ pub unsafe extern "C" fn verbena_clock_attach(table: *const abi::Timeline, data:
     0
 }
 
-/// See [`abi::Detach`].
-#[cfg_attr(not(test), no_mangle)]
-pub extern "C" fn verbena_clock_detach() {
-    threads::disarm_all();
-    timeline::detach();
-}
-
 /// See [`abi::LocalNow`].
 #[cfg_attr(not(test), no_mangle)]
 pub extern "C" fn verbena_clock_local_now() -> u64 {
     timeline::now()
-}
-
-/// The machine's CLOCK_MONOTONIC in nanoseconds.
-#[cfg_attr(not(test), no_mangle)]
-pub extern "C" fn verbena_clock_real_ns() -> u64 {
-    sys::real_ns()
 }
 
 /// See [`abi::DeliverAlarm`].

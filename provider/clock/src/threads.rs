@@ -68,11 +68,6 @@ pub fn arm_all() {
     PLACES.iter().for_each(arm);
 }
 
-/// The timeline has gone.
-pub fn disarm_all() {
-    PLACES.iter().for_each(disarm);
-}
-
 /// Stops the checks of the calling thread while it waits in the kernel, or starts it again.
 pub fn look(on: bool) {
     with_timer(|timer| tick::set(timer, on));

@@ -256,12 +256,6 @@ pub fn attach(table: abi::Timeline, data: *mut c_void) {
     ATTACHED.store(Box::into_raw(Box::new(attached)), Ordering::Release);
 }
 
-/// The clock continues alone from the timeline's last time.
-pub fn detach() {
-    LOCAL.fetch_max(now(), Ordering::Relaxed);
-    ATTACHED.store(ptr::null_mut(), Ordering::Release);
-}
-
 /// Delivers an alarm that is due, from inside the timeline, which may be told of the next one meanwhile.
 pub fn deliver_alarm() {
     let listens = CONTEXT.with(|context| context.listens.replace(true));

@@ -9,11 +9,9 @@
 //! | symbol | type | what it does |
 //! |---|---|---|
 //! | `verbena_clock_attach` | [`Attach`] | the process's time now comes from this timeline |
-//! | `verbena_clock_detach` | [`Detach`] | the clock continues alone from the timeline's last time |
 //! | `verbena_clock_exempt` | [`Exempt`] | a library that must see the machine's time and plain system calls |
 //! | `verbena_clock_local_now` | [`LocalNow`] | the clock of this process, attached or not |
 //! | `verbena_clock_deliver_alarm` | [`DeliverAlarm`] | raises SIGALRM when the program's alarm is due |
-//! | `verbena_clock_real_ns` | [`LocalNow`] | the machine's CLOCK_MONOTONIC in nanoseconds, by a plain system call |
 //!
 //! # How a stream carries time
 //!
@@ -187,10 +185,6 @@ pub struct Timeline {
 /// The caller should start the process's clock in the timeline at `verbena_clock_local_now()` or
 /// later. Not inherited by a forked child: it starts unattached at the parent's time.
 pub type Attach = unsafe extern "C" fn(table: *const Timeline, data: *mut c_void) -> c_int;
-
-/// `verbena_clock_detach()`: after it no function of the table is called, except by threads that are
-/// inside one. The clock continues alone from the last time.
-pub type Detach = unsafe extern "C" fn();
 
 /// `verbena_clock_exempt(inside)`: the loaded library that contains this address gets the C
 /// library's own functions in place of this library's (its imports are patched), so that its
