@@ -72,7 +72,6 @@ pub use qp_attr::{AttrMask, QpAttr, QpCaps, QpInit};
 pub use rq::RecvPost;
 pub use spin::on_long_wait;
 pub use sq::SendPost;
-pub use sq_ring::prefetch_for_write;
 pub use srq::{Srq, SrqAttr, SrqAttrMask, SrqPost};
 pub use wc::{Wc, WcFlags};
 pub use wr::{Bind, Data, InlineSges, SendFlags, SendWr, Sge};

@@ -17,7 +17,7 @@ const AHEAD: u32 = 4;
 /// As an instruction: `_mm_prefetch` becomes a prefetch for reading on the x86-64 baseline, and a line that another
 /// core has would travel twice.
 #[inline(always)]
-pub fn prefetch_for_write(line: *const u8) {
+fn prefetch_for_write(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch has no effects, whatever the address.
     unsafe {
