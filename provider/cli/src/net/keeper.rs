@@ -203,26 +203,19 @@ fn read_info(net: &Net) -> Result<NetInfo> {
 /// Refuses options that a running net does not have.
 fn check_wanted(net: &Net, wanted: &CardArgs, info: &NetInfo) -> Result<()> {
     let trace = wanted.trace.as_deref().map(trace_file).transpose()?;
-    let difference = match () {
-        () if wanted.cards.is_some_and(|cards| cards != info.cards) => {
-            format!("{} cards, not {}: leave out --cards", info.cards, wanted.cards.unwrap_or_default())
-        }
-        () if wanted.card.as_ref().is_some_and(|card| *card != info.card) => {
-            let card = wanted.card.as_deref().unwrap_or_default();
-            format!("{} cards, not {card}: leave out --card", info.card)
-        }
-        () if wanted.clock.is_some_and(|clock| clock != info.clock) => {
-            let clock = wanted.clock.unwrap_or_default();
-            format!("the {} clock, not {clock}: leave out --clock", info.clock)
-        }
-        () if trace.is_some() && trace != info.trace => {
-            let has = info.trace.as_ref().map_or("none".to_owned(), |path| path.display().to_string());
-            format!("the trace {has}: leave out --trace")
-        }
-        () => match wanted.wire.differs(&info.wire)? {
-            Some(difference) => difference,
-            None => return Ok(()),
-        },
+    let difference = if let Some(cards) = wanted.cards.filter(|&cards| cards != info.cards) {
+        format!("{} cards, not {cards}: leave out --cards", info.cards)
+    } else if let Some(card) = wanted.card.as_ref().filter(|&card| *card != info.card) {
+        format!("{} cards, not {card}: leave out --card", info.card)
+    } else if let Some(clock) = wanted.clock.filter(|&clock| clock != info.clock) {
+        format!("the {} clock, not {clock}: leave out --clock", info.clock)
+    } else if trace.is_some() && trace != info.trace {
+        let has = info.trace.as_ref().map_or("none".to_owned(), |path| path.display().to_string());
+        format!("the trace {has}: leave out --trace")
+    } else if let Some(difference) = wanted.wire.differs(&info.wire)? {
+        difference
+    } else {
+        return Ok(());
     };
     bail!(
         "net `{}` is running with {difference}, name another net with --net, or end its programs first",
