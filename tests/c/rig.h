@@ -13,7 +13,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GID_INDEX = 1, PORT = 1, DEPTH = 64 };
+enum { GID_INDEX = 1, PORT = 1 };
+
+/* A program may have others. */
+#ifndef DEPTH
+#define DEPTH 64
+#endif
+#ifndef PATH_MTU
+#define PATH_MTU IBV_MTU_1024
+#endif
 
 /* What the other side has to know. */
 struct address {
@@ -110,7 +118,7 @@ __attribute__((unused)) static void connect_side(struct side *side, const struct
 {
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
-        .path_mtu = IBV_MTU_1024,
+        .path_mtu = PATH_MTU,
         .dest_qp_num = peer->qpn,
         .max_dest_rd_atomic = 4,
         .min_rnr_timer = 1,

@@ -12,8 +12,10 @@ mod command;
 mod limits;
 mod pin;
 mod programs;
+mod row;
 
 use programs::{cma, last_row, pair, perftest, reader, ucx, UNPRIVILEGED};
+use row::{heading, verdict, Goal, Row};
 
 /// Tries per figure; their median counts, as it does for the limits.
 const TRIES: u32 = 3;
@@ -23,35 +25,6 @@ const PAIRS: usize = 5;
 const MOST_TRIES: u32 = 12;
 /// By how much a limit may differ before and after a try.
 const STEADY: f64 = 1.4;
-
-struct Row {
-    what: String,
-    /// What it is set beside.
-    limit: f64,
-    reached: f64,
-    /// Reached over limit: of tries where both were measured one after the other.
-    ratio: f64,
-    unit: &'static str,
-    /// At least (bandwidth, rate) or at most (latency) this.
-    goal: Goal,
-}
-
-enum Goal {
-    AtLeast(f64),
-    AtMost(f64),
-    /// Printed to be known.
-    None,
-}
-
-impl Row {
-    fn met(&self) -> bool {
-        match self.goal {
-            Goal::AtLeast(goal) => self.ratio >= goal,
-            Goal::AtMost(goal) => self.ratio <= goal,
-            Goal::None => true,
-        }
-    }
-}
 
 /// Average bandwidth that perftest (or `ucx_perftest`, in another column) printed, in GB/s.
 fn bandwidth(text: &str, column: usize) -> f64 {
@@ -158,19 +131,10 @@ fn main() {
     let wanted = |name: &str| only.as_deref().is_none_or(|o| name.contains(o));
     let mut rows: Vec<Row> = Vec::new();
     let mut add = |row: Row| {
-        let digits = usize::from(row.unit != "ns");
-        let shown = |value: f64| format!("{value:.digits$} {}", row.unit);
-        println!(
-            "{:<52} {:>12} {:>12} {:>7.2}  {}",
-            row.what,
-            shown(row.limit),
-            shown(row.reached),
-            row.ratio,
-            describe(&row)
-        );
+        row.print();
         rows.push(row);
     };
-    println!("{:<52} {:>12} {:>12} {:>7}  goal", "", "beside", "perftest", "ratio");
+    heading("perftest");
     for (size, goals) in [(65_536usize, [0.45, 0.3]), (1 << 20, [0.7, 0.5])] {
         let name = if size == 65_536 { "64 KiB" } else { "1 MiB" };
         let iterations = if size == 65_536 { 20_000 } else { 4_000 };
@@ -233,12 +197,7 @@ fn main() {
     if wanted("memory") {
         memory();
     }
-    let missed = rows.iter().filter(|r| !r.met()).count();
-    let goals = rows.iter().filter(|r| !matches!(r.goal, Goal::None)).count();
-    println!("\n{} of {goals} goals met", goals - missed);
-    if missed != 0 {
-        std::process::exit(1);
-    }
+    verdict(&rows);
 }
 
 fn row(what: String, limit: f64, (reached, ratio): (f64, f64), goal: Goal) -> Row {
@@ -307,13 +266,4 @@ fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("/proc");
     let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).expect("VmRSS");
     line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1024
-}
-
-fn describe(row: &Row) -> String {
-    let (sign, goal) = match row.goal {
-        Goal::AtLeast(goal) => ("at least", goal),
-        Goal::AtMost(goal) => ("at most", goal),
-        Goal::None => return "none".into(),
-    };
-    format!("{sign} {goal:.2}{}", if row.met() { "" } else { "  MISSED" })
 }
