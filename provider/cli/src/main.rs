@@ -9,6 +9,7 @@
 //! | [`perftest`], [`measured`], [`compare`], [`trace`] | perftest's figures: one run, a matrix, where the time goes |
 //! | [`board`], [`pci`] | a card in a slot: `list`, `bind`, `probe`, `regs`, `selftest`, `bench`, `top`, `record` |
 //! | [`card`], [`decode`], [`export`] | profiles and definitions |
+//! | [`manual`] | `completions`, `man`: made from the definitions in this file |
 //! | [`plot`], [`output`], [`args`] | what several of them use: plots, printing, options |
 
 // What cannot be printed is reported: see `output`.
@@ -25,6 +26,7 @@ mod decode;
 mod doctor;
 mod export;
 mod launch;
+mod manual;
 mod measured;
 mod net;
 mod pci;
@@ -34,7 +36,7 @@ mod trace;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use launch::{run, up};
 use net::{keeper, serve};
@@ -101,6 +103,10 @@ enum Command {
     Record(board::record::RecordArgs),
     /// Compare a record with what the model does
     Replay(board::record::ReplayArgs),
+    /// Print the completion script of a shell; in bash: source <(verbena completions bash)
+    Completions(manual::CompletionsArgs),
+    /// Write the man pages of all commands
+    Man(manual::ManArgs),
     /// Serve the cards of a net (started by the other commands)
     #[command(hide = true)]
     Keeper(keeper::KeeperArgs),
@@ -138,6 +144,8 @@ fn main() -> ExitCode {
         Command::Top(args) => board::top::top(args),
         Command::Record(args) => board::record::record(args),
         Command::Replay(args) => board::record::replay(args),
+        Command::Completions(args) => manual::completions(args, Cli::command()),
+        Command::Man(args) => manual::man(args, Cli::command()),
         Command::Keeper(args) => keeper::keeper(args),
         Command::Hold(args) => keeper::hold_until_killed(args),
     };

@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`run`] | one program in a mount namespace of its own |
+//! | [`shell`] | an interactive shell in the program's place |
 //! | [`up`] | the whole container |
 //! | [`tree`], [`sysfs`] | the files under `/sys/class` that libibverbs and other programs read |
 //! | [`slots`] | the same for cards in PCI slots |
@@ -19,6 +20,7 @@ pub mod part_id;
 pub mod provider_so;
 pub mod run;
 pub mod seccomp;
+pub mod shell;
 pub mod slots;
 pub mod sysfs;
 pub mod tree;

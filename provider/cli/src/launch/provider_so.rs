@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{bail, Context, Result};
 
+/// Where packages put the libraries, from the directory of the command.
+const INSTALLED: &str = "../lib/verbena";
+
 /// Names the provider instead of looking for it.
 pub const OVERRIDE: &str = "VERBENA_PROVIDER";
 
@@ -14,23 +17,24 @@ pub fn find() -> Result<PathBuf> {
         let path = PathBuf::from(path);
         return path.canonicalize().with_context(|| format!("{OVERRIDE} names {}", path.display()));
     }
-    beside(candidates, "the provider libverbena.so", &format!(", or name it in {OVERRIDE}"))
+    library("libverbena.so")
 }
 
 /// The clock library, as an absolute path.
 pub fn find_clock() -> Result<PathBuf> {
-    const NAME: &str = "libverbena_clock.so";
-    let places =
-        |dir: &Path| vec![dir.join(NAME), dir.join("../lib").join(NAME), dir.join("deps").join(NAME)];
-    beside(places, &format!("{NAME}, which programs need for the virtual clock,"), "")
+    library("libverbena_clock.so")
 }
 
-fn beside(places: impl Fn(&Path) -> Vec<PathBuf>, what: &str, hint: &str) -> Result<PathBuf> {
+fn library(name: &str) -> Result<PathBuf> {
     let exe = env::current_exe().context("finding the verbena binary")?;
     let dir = exe.parent().context("the verbena binary has no directory")?;
-    match newest(places(dir)) {
+    match newest(candidates(dir, name)) {
         Some(path) => path.canonicalize().with_context(|| format!("opening {}", path.display())),
-        None => bail!("{what} is not beside {}; build it with `cargo build --release`{hint}", exe.display()),
+        None => bail!(
+            "{name} is neither beside {} nor in {INSTALLED} from there; build it with `cargo build --release`, \
+             or install Verbena as a package",
+            exe.display()
+        ),
     }
 }
 
@@ -43,14 +47,8 @@ fn newest(paths: Vec<PathBuf>) -> Option<PathBuf> {
     found.into_iter().next()
 }
 
-fn candidates(dir: &Path) -> Vec<PathBuf> {
-    vec![
-        dir.join("libverbena-rdmav34.so"),
-        dir.join("libverbena.so"),
-        dir.join("../lib/libverbena-rdmav34.so"),
-        dir.join("../lib/libverbena.so"),
-        dir.join("deps/libverbena.so"),
-    ]
+fn candidates(dir: &Path, name: &str) -> Vec<PathBuf> {
+    ["", "deps", INSTALLED].iter().map(|place| dir.join(place).join(name)).collect()
 }
 
 #[cfg(test)]
@@ -68,13 +66,16 @@ mod tests {
             file.set_modified(time).unwrap();
             path
         };
-        std::fs::create_dir(dir.path().join("deps")).unwrap();
-        assert_eq!(newest(candidates(dir.path())), None);
-        let old = make("libverbena.so", 10);
-        assert_eq!(newest(candidates(dir.path())), Some(old));
-        let new = make("deps/libverbena.so", 5);
-        assert_eq!(newest(candidates(dir.path())), Some(new));
-        let installed = make("libverbena-rdmav34.so", 5);
-        assert_eq!(newest(candidates(dir.path())), Some(installed));
+        std::fs::create_dir_all(dir.path().join("bin")).unwrap();
+        std::fs::create_dir_all(dir.path().join("lib/verbena")).unwrap();
+        let find = || newest(candidates(&dir.path().join("bin"), "libverbena.so"));
+        assert_eq!(find(), None);
+        let installed = make("lib/verbena/libverbena.so", 10);
+        assert_eq!(find().map(|path| path.canonicalize().unwrap()), Some(installed));
+        std::fs::create_dir(dir.path().join("bin/deps")).unwrap();
+        let tested = make("bin/deps/libverbena.so", 5);
+        assert_eq!(find(), Some(tested));
+        let built = make("bin/libverbena.so", 5);
+        assert_eq!(find(), Some(built));
     }
 }

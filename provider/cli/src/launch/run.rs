@@ -16,7 +16,7 @@ use super::mounts::{self, Shown};
 use super::part_id::{announcement, PartArgs, VARIABLE};
 use super::slots::{self, SlotCard};
 use super::tree::{Tree, DRIVER_STEM};
-use super::{namespace, provider_so, seccomp};
+use super::{namespace, provider_so, seccomp, shell};
 use crate::args::CardArgs;
 use crate::args::Clock;
 use crate::net::keeper::{self, Held};
@@ -44,8 +44,16 @@ pub struct RunArgs {
     /// End the program when the process with this number ends
     #[arg(long, hide = true, value_name = "PID")]
     with_parent: Option<u32>,
+    /// Become an interactive shell, $SHELL, instead of a program
+    #[arg(long)]
+    shell: bool,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    #[arg(
+        required_unless_present = "shell",
+        conflicts_with = "shell",
+        trailing_var_arg = true,
+        value_name = "PROGRAM"
+    )]
     program: Vec<OsString>,
 }
 
@@ -85,8 +93,15 @@ pub fn run(args: RunArgs) -> Result<u8> {
             );
         }
     }
-    let mut command = Command::new(&args.program[0]);
-    command.args(&args.program[1..]).env("VERBENA_SOCKET", &socket).envs(way.variables);
+    let mut command = match args.program.split_first() {
+        Some((program, rest)) => {
+            let mut command = Command::new(program);
+            command.args(rest);
+            command
+        }
+        None => shell::interactive(&args.net)?,
+    };
+    command.env("VERBENA_SOCKET", &socket).envs(way.variables);
     if let Some(id) = args.part.presented() {
         eprintln!("verbena: {}", announcement(id));
         command.env(VARIABLE, id.to_string());
@@ -102,7 +117,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
     // The program inherits the connection that keeps the net alive.
     let _held = held;
     let error = command.exec();
-    let program = Path::new(&args.program[0]).display();
+    let program = Path::new(command.get_program()).display();
     let missing = error.kind() == std::io::ErrorKind::NotFound;
     if missing {
         eprintln!("verbena: there is no program `{program}`: is it installed and in PATH?");
