@@ -23,6 +23,22 @@ fn on_each_net(name: &str, arguments: &[&str]) -> Vec<String> {
         .collect()
 }
 
+/// Four threads post to and poll queues that they share.
+#[test]
+fn queue_pairs_with_one_cq_keep_their_order() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let order = compile_c("order", directory.path());
+    for (options, messages) in CLOCKS.iter().zip(["300000", "100000", "4000"]) {
+        for card in ["verbena1", "verbena0"] {
+            let net = StockNet::new();
+            let arguments = ["verbena0", card, messages];
+            let ended = Program::start(net.command(options, &order, &arguments)).wait(2 * LIMIT);
+            assert!(ended.good(), "{options:?} {card}: {}; it said:\n{}", ended.how(), ended.said);
+            assert!(ended.said.contains("in order"), "{}", ended.said);
+        }
+    }
+}
+
 #[test]
 fn what_every_card_takes_is_taken() {
     for said in on_each_net("accepts", &[]) {
