@@ -1,7 +1,8 @@
 /* Both ends of connections of every kind, in one process: what arrives is checked, byte by byte and in order, while
- * others on the net come and go. A connection that breaks is made again and counted; anything wrong ends the program.
+ * others on the net come and go. Anything wrong ends the program. A connection that breaks is made again and counted, and
+ * so are unreliable messages that are lost; with `strict` they end the program too.
  *
- * witness DEVICE DEVICE        until SIGTERM */
+ * witness DEVICE DEVICE [strict]       until SIGTERM */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
@@ -9,7 +10,8 @@
 
 #include "rig.h"
 
-enum { SLOT = 16384, RECEIVES = 32, KINDS = 3 };
+/* Where the counter is, and where WRITEs go, after the receives. */
+enum { SLOT = 16384, RECEIVES = 32, KINDS = 3, COUNTER = RECEIVES, WRITES, BURST = 8, SLOTS = WRITES + BURST };
 
 static const enum ibv_qp_type types[KINDS] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
 
@@ -28,6 +30,7 @@ struct end {
 
 static struct end a, b;
 static unsigned long rounds, broken, lost;
+static int strict;
 /* What the receiver expects of each kind, and the value of the counter. */
 static uint32_t expected[KINDS];
 static uint64_t counter;
@@ -55,9 +58,9 @@ static void make(struct end *end, const char *device)
     CHECK(end->recv_cq = ibv_create_cq(end->context, 256, NULL, end->channel, 0));
     struct ibv_srq_init_attr srq = { .attr = { .max_wr = RECEIVES, .max_sge = 1 } };
     CHECK(end->srq = ibv_create_srq(end->pd, &srq));
-    end->memory = mmap(NULL, SLOT * (RECEIVES + 4), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    end->memory = mmap(NULL, SLOT * SLOTS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(end->memory != MAP_FAILED);
-    CHECK(end->mr = ibv_reg_mr(end->pd, end->memory, SLOT * (RECEIVES + 4),
+    CHECK(end->mr = ibv_reg_mr(end->pd, end->memory, SLOT * SLOTS,
                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                    IBV_ACCESS_REMOTE_ATOMIC));
     CHECK(!ibv_query_gid(end->context, PORT, GID_INDEX, &end->gid));
@@ -134,30 +137,40 @@ static void reconnect(void)
     for (int n = 0; n < RECEIVES; n++)
         receive(n);
     bring_up(&a, &b), bring_up(&b, &a);
-    counter = *(volatile uint64_t *)slot(&b, RECEIVES + 1);
+    counter = *(volatile uint64_t *)slot(&b, COUNTER);
 }
 
 static void is_break(enum ibv_wc_status status)
 {
     if (status != IBV_WC_WR_FLUSH_ERR && status != IBV_WC_RETRY_EXC_ERR)
         die("a completion says %s", ibv_wc_status_str(status));
+    if (strict)
+        die("a connection broke: %s", ibv_wc_status_str(status));
 }
 
-/* One request of `a`; 0 when the connection broke. */
+/* One request of `a`, or a chain of WRITEs; 0 when the connection broke. */
 static int request(int kind, enum ibv_wr_opcode opcode, void *local, uint32_t bytes, uint32_t number)
 {
     struct ibv_sge sge = { .addr = (uintptr_t)local, .length = bytes, .lkey = a.mr->lkey };
     struct ibv_send_wr wr = { .wr_id = number, .sg_list = &sge, .num_sge = 1, .opcode = opcode,
-                              .send_flags = IBV_SEND_SIGNALED, .imm_data = number }, *bad;
+                              .send_flags = IBV_SEND_SIGNALED, .imm_data = number }, *bad, writes[BURST], *first = &wr;
     if (types[kind] == IBV_QPT_UD) {
         wr.wr.ud.ah = a.ah, wr.wr.ud.remote_qpn = b.qp[kind]->qp_num, wr.wr.ud.remote_qkey = 17;
     } else if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
-        wr.wr.atomic.remote_addr = (uintptr_t)slot(&b, RECEIVES + 1), wr.wr.atomic.rkey = b.mr->rkey;
+        wr.wr.atomic.remote_addr = (uintptr_t)slot(&b, COUNTER), wr.wr.atomic.rkey = b.mr->rkey;
         wr.wr.atomic.compare_add = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 1 : counter, wr.wr.atomic.swap = counter + 1;
     } else {
-        wr.wr.rdma.remote_addr = (uintptr_t)slot(&b, RECEIVES), wr.wr.rdma.rkey = b.mr->rkey;
+        wr.wr.rdma.remote_addr = (uintptr_t)slot(&b, WRITES), wr.wr.rdma.rkey = b.mr->rkey;
     }
-    CHECK(!ibv_post_send(a.qp[kind], &wr, &bad));
+    /* A holder of the lock is busy with it for a while. */
+    for (int i = 0; opcode == IBV_WR_RDMA_WRITE && i < BURST; i++) {
+        int last = i + 1 == BURST;
+        writes[i] = wr, first = writes;
+        writes[i].next = last ? NULL : &writes[i + 1];
+        writes[i].send_flags = last ? IBV_SEND_SIGNALED : 0;
+        writes[i].wr.rdma.remote_addr = (uintptr_t)slot(&b, WRITES + i);
+    }
+    CHECK(!ibv_post_send(a.qp[kind], first, &bad));
     struct ibv_wc wc;
     double until = now() + 30;
     int found;
@@ -174,8 +187,17 @@ static int request(int kind, enum ibv_wr_opcode opcode, void *local, uint32_t by
     return 1;
 }
 
-/* Takes the completions that have arrived, by events; 0 when the connection broke. `must`: message `number` of a reliable kind has to come. */
-static int arrivals(int must, uint32_t number)
+/* Messages that have to come have come: of all kinds, or of the reliable one. */
+static int all_here(uint32_t number)
+{
+    for (int kind = 0; kind < (strict ? KINDS : 1); kind++)
+        if (expected[kind] <= number)
+            return 0;
+    return 1;
+}
+
+/* Takes the completions that have arrived, by events, up to message `number`; 0 when the connection broke. */
+static int arrivals(uint32_t number)
 {
     double until = now() + 30;
     for (;;) {
@@ -183,10 +205,10 @@ static int arrivals(int must, uint32_t number)
         int found = ibv_poll_cq(b.recv_cq, 1, &wc);
         CHECK(found >= 0);
         if (!found) {
-            if (!must || expected[0] > number)
+            if (all_here(number))
                 return 1;
             if (now() > until)
-                die("no message within 30 s");
+                die("no message %u within 30 s, but RC %u, UC %u, UD %u", number, expected[0], expected[1], expected[2]);
             struct ibv_cq *cq;
             void *context;
             struct pollfd wait = { .fd = b.channel->fd, .events = POLLIN };
@@ -209,6 +231,8 @@ static int arrivals(int must, uint32_t number)
         int header = types[kind] == IBV_QPT_UD ? 40 : 0;
         if (kind == 0 ? wc.imm_data != expected[0] : wc.imm_data < expected[kind])
             die("kind %d: message %u instead of %u", kind, wc.imm_data, expected[kind]);
+        if (strict && wc.imm_data != expected[kind])
+            die("kind %d: message %u is lost", kind, expected[kind]);
         lost += wc.imm_data - expected[kind];
         verify(kind == 0 ? "RC message" : kind == 1 ? "UC message" : "UD message", slot(&b, wc.wr_id) + header, wc.imm_data, wc.byte_len - header);
         expected[kind] = wc.imm_data + 1;
@@ -221,9 +245,15 @@ static int round_of(uint32_t number)
     char *from = slot(&a, 0), *into = slot(&a, 1);
     uint32_t bytes = 1 + number * 977 % SLOT;
     fill(from, number, bytes);
-    if (!request(0, IBV_WR_RDMA_WRITE, from, bytes, number))
-        return 0;
-    verify("write", slot(&b, RECEIVES), number, bytes);
+    for (int kind = 0; kind < 2; kind++) {
+        memset(slot(&b, WRITES), 0, BURST * SLOT);
+        if (!request(kind, IBV_WR_RDMA_WRITE, from, bytes, number))
+            return 0;
+        /* Those of UC may be lost. */
+        for (int i = 0; i < BURST && (kind == 0 || strict); i++)
+            verify(kind ? "UC write" : "RC write", slot(&b, WRITES + i), number, bytes);
+    }
+    memcpy(slot(&b, WRITES), from, bytes);
     memset(into, 0, bytes);
     if (!request(0, IBV_WR_RDMA_READ, into, bytes, number))
         return 0;
@@ -238,7 +268,7 @@ static int round_of(uint32_t number)
     for (int kind = 0; kind < KINDS; kind++)
         if (!request(kind, IBV_WR_SEND_WITH_IMM, from, kind == 2 && bytes > 1024 ? 1024 : bytes, number))
             return 0;
-    return arrivals(1, number);
+    return arrivals(number);
 }
 
 static volatile sig_atomic_t stopped;
@@ -250,7 +280,8 @@ static void stop(int signal)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 3);
+    CHECK(argc == 3 || argc == 4);
+    strict = argc == 4;
     make(&a, argv[1]), make(&b, argv[2]);
     reconnect();
     signal(SIGTERM, stop);
