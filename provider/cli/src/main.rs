@@ -7,6 +7,7 @@
 //! | [`net`] | the keeper of a net, `serve`, the wire between the cards |
 //! | [`doctor`] | `doctor` |
 //! | [`perftest`], [`measured`], [`compare`], [`trace`] | perftest's figures: one run, a matrix, where the time goes |
+//! | [`matrix`] | `matrix`: which programs of which releases work |
 //! | [`board`], [`pci`] | a card in a slot: `list`, `bind`, `probe`, `regs`, `selftest`, `bench`, `top`, `record` |
 //! | [`card`], [`decode`], [`export`] | profiles and definitions |
 //! | [`manual`] | `completions`, `man`: made from the definitions in this file |
@@ -27,6 +28,7 @@ mod doctor;
 mod export;
 mod launch;
 mod manual;
+mod matrix;
 mod measured;
 mod net;
 mod pci;
@@ -71,6 +73,8 @@ enum Command {
     Trace(trace::TraceArgs),
     /// Run many perftest tests and compare them with published ones, in one report
     Compare(compare::CompareArgs),
+    /// Run stock programs of several releases, and print which of them pass
+    Matrix(matrix::MatrixArgs),
     /// List the cards on PCI, with IOMMU group, driver and state
     List(pci::ListArgs),
     /// Give PCI devices to vfio-pci, so that programs can open them (root)
@@ -128,6 +132,7 @@ fn main() -> ExitCode {
         Command::Card(args) => card::card(args),
         Command::Trace(args) => trace::trace(args),
         Command::Compare(args) => compare::compare(args),
+        Command::Matrix(args) => matrix::matrix(args),
         Command::List(args) => pci::list(args),
         Command::Bind(args) => pci::bind(args),
         Command::Unbind(args) => pci::unbind(args),

@@ -5,7 +5,7 @@
 //! environment for it.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_void, CStr};
+use std::ffi::{c_int, c_void, CStr, CString};
 use std::ops::Range;
 
 use libc::{Elf64_Rela, Elf64_Sym};
@@ -68,6 +68,22 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *m
         search.found = Some(library);
     }
     found.into()
+}
+
+/// The names of the loaded libraries, as `dlopen` takes them.
+pub fn loaded() -> Vec<CString> {
+    unsafe extern "C" fn name(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
+        // SAFETY: the loader passes a valid description with a name, and `data` is the list below.
+        let (names, name) = unsafe { (&mut *data.cast::<Vec<CString>>(), CStr::from_ptr((*info).dlpi_name)) };
+        names.push(name.to_owned());
+        0
+    }
+    let mut names: Vec<CString> = Vec::new();
+    // SAFETY: the callback gets `names` as its data and is called only during this call.
+    unsafe { libc::dl_iterate_phdr(Some(name), (&raw mut names).cast()) };
+    // The program itself has no name.
+    names.retain(|name| !name.is_empty());
+    names
 }
 
 impl Library {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`clock`] | clock library, provider and model: whose time a program sees, and how bytes between programs carry it |
 //! | [`imports`] | clock library and provider: a function that one loaded library imports is replaced |
-//! | [`release`] | provider and `verbena doctor`: the releases of libibverbs that the provider can be loaded by |
+//! | [`release`] | provider and command: the releases of libibverbs that the provider can be loaded by |
 //! | [`shown`] | provider and launcher: what libibverbs and sysfs say of a port |
 
 pub mod clock;

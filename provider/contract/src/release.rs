@@ -1,31 +1,36 @@
-//! Which release of rdma-core a libibverbs is of. The private ABI has had the same number from release 40 to 56, but
-//! the structs that a provider shares with the library changed meanwhile (`ibv_qp_ex` grew with 44 and 45).
+//! The releases of rdma-core whose libibverbs can load the provider. Libibverbs and its providers share structs that
+//! change from release to release; the number of this *private ABI* is in the name of the file that libibverbs looks for.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// The release that the provider is made for.
-pub const KNOWN: u32 = 44;
+/// The private ABIs that the provider knows, each with the releases of rdma-core that have it.
+pub const SUPPORTED: [(u32, &str); 5] =
+    [(34, "36 to 56"), (57, "57 and 58"), (59, "59 to 63"), (64, "64"), (65, "65")];
 
-/// A function that libibverbs exports from release 49 on.
-pub const NEWER_SYMBOL: &str = "ibv_wr_opcode_str";
+/// The private ABIs whose libibverbs finds the provider, which says that it does not know it if that is so.
+pub const OFFERED: RangeInclusive<u32> = 25..=90;
 
-/// The release that a library's file is named by: 44 of `libibverbs.so.1.14.44.0`. Links are followed.
-pub fn of_file(path: &Path) -> Option<u32> {
-    let file = std::fs::canonicalize(path).ok()?;
-    let version = file.file_name()?.to_str()?.strip_prefix("libibverbs.so.1.")?;
-    version.split('.').nth(1)?.parse().ok()
+/// The file that a libibverbs of a private ABI loads for the provider called `stem`.
+pub fn file_name(stem: &str, abi: u32) -> String {
+    format!("{stem}-rdmav{abi}.so")
 }
 
-/// Why the provider cannot work with a library, in words; `newer`: it exports [`NEWER_SYMBOL`].
-pub fn refused(path: &Path, newer: bool) -> Option<String> {
-    let what = match of_file(path) {
-        Some(KNOWN) => return None,
-        Some(release) => format!("is of rdma-core {release}"),
-        None if newer => format!("is of rdma-core 49 or newer (it has {NEWER_SYMBOL})"),
-        // A file that does not say.
-        None => return None,
-    };
-    Some(format!("{} {what}, whose structs differ from those of rdma-core {KNOWN}", path.display()))
+/// The private ABI of a libibverbs with these bytes: the NN of its version node IBVERBS_PRIVATE_NN.
+pub fn private_abi(library: &[u8]) -> Option<u32> {
+    let start = b"IBVERBS_PRIVATE_";
+    library.windows(start.len()).enumerate().find_map(|(at, window)| {
+        let rest = (window == start).then(|| &library[at + start.len()..])?;
+        let digits: String =
+            rest.iter().take_while(|byte| byte.is_ascii_digit()).map(|&byte| char::from(byte)).collect();
+        digits.parse().ok()
+    })
+}
+
+/// Why the provider cannot work with a library, in words.
+pub fn refusal(library: &Path, abi: u32) -> String {
+    let releases = SUPPORTED.map(|(abi, releases)| format!("{abi} (rdma-core {releases})")).join(", ");
+    format!("{} has private ABI {abi}; Verbena knows {releases}", library.display())
 }
 
 #[cfg(test)]
@@ -33,27 +38,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_is_known_by_its_file_or_by_what_it_has() {
-        let dir = tempfile::tempdir().unwrap();
-        let library = |name: &str| {
-            let file = dir.path().join(name);
-            std::fs::write(&file, "").unwrap();
-            let link = dir.path().join("libibverbs.so.1");
-            let _ = std::fs::remove_file(&link);
-            if name != "libibverbs.so.1" {
-                std::os::unix::fs::symlink(&file, &link).unwrap();
-            }
-            link
-        };
-        assert_eq!(refused(&library("libibverbs.so.1.14.44.0"), false), None);
-        for other in ["libibverbs.so.1.14.43.0", "libibverbs.so.1.14.45.0", "libibverbs.so.1.15.56.1"] {
-            let words = refused(&library(other), false).expect(other);
-            assert!(words.contains("differ from those of rdma-core 44"), "{words}");
-        }
-        assert!(refused(&library("libibverbs.so.1.15.50.0"), true).unwrap().contains("rdma-core 50,"));
-        let _ = std::fs::remove_file(dir.path().join("libibverbs.so.1"));
-        let nameless = library("libibverbs.so.1");
-        assert_eq!(refused(&nameless, false), None);
-        assert!(refused(&nameless, true).unwrap().contains("49 or newer"));
+    fn the_abi_is_read_from_the_version_node() {
+        let library = b"\x7fELF..IBVERBS_1.14\0IBVERBS_PRIVATE_34\0ibv_open";
+        assert_eq!(private_abi(library), Some(34));
+        assert_eq!(private_abi(b"IBVERBS_1.14"), None);
+    }
+
+    #[test]
+    fn a_refusal_says_what_would_do() {
+        let words = refusal(Path::new("/lib/libibverbs.so.1"), 66);
+        assert!(words.starts_with("/lib/libibverbs.so.1 has private ABI 66;"), "{words}");
+        assert!(words.contains("34 (rdma-core 36 to 56)") && words.contains("65 (rdma-core 65)"), "{words}");
+        assert!(SUPPORTED.iter().all(|(abi, _)| OFFERED.contains(abi)));
     }
 }

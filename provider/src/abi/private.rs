@@ -1,15 +1,13 @@
-//! The private driver ABI of rdma-core 44 (PABI 34), declared by hand.
+//! The private driver ABI of rdma-core, declared by hand: `driver.h` is in no `-dev` package.
 //!
-//! `driver.h` is in no `-dev` package, so its structs are repeated here, each with the size and the
-//! offsets that a compiled C program showed. Whatever differs in another release of rdma-core fails
-//! to compile here instead of failing at run time: the public structs come from the installed
-//! headers through `rdma-sys`, and this file asserts that they are those of release 44.
+//! What releases lay out differently is in [`super::libibverbs`]; the structs here are the same in all of them, and
+//! [`super::layout`] asserts their sizes. The public structs come from the installed headers through `rdma-sys`.
 #![allow(non_camel_case_types)]
 // A mirror of C structs: fields exist for their place, not to be read.
 #![allow(dead_code)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::mem::{offset_of, size_of};
+use std::ptr::null;
 
 use rdma_sys::*;
 
@@ -129,15 +127,14 @@ pub struct verbs_mr {
     pub access: c_int,
 }
 
-/// A queue pair that may carry the `ibv_wr_*` calls.
+/// A queue pair that may carry the `ibv_wr_*` calls. Later releases have more of these calls: what follows the calls of
+/// release 44 is at another place in each, so that it has no name here (see [`super::libibverbs`]).
 #[repr(C)]
 pub struct verbs_qp {
     /// In C a union with `ibv_qp`, which is its first field.
     pub qp_ex: ibv_qp_ex,
-    /// `VERBS_QP_*`.
-    pub comp_mask: u32,
-    /// Not supported.
-    pub xrcd: *mut c_void,
+    /// Room for more calls, and for `comp_mask` and `xrcd` after them.
+    pub more: [u64; 3],
 }
 
 /// `verbs_qp.comp_mask`: the functions of `ibv_qp_ex` are there.
@@ -150,13 +147,16 @@ pub struct verbs_cq {
     pub cq_ex: ibv_cq_ex,
 }
 
-/// Gives every operation that a provider can have to the macro `$then`, in the order of `driver.h`: with its type if
-/// this provider has it. For all others libibverbs answers `EOPNOTSUPP`.
+/// Gives every operation that a provider can have to the macro `$then`, in the order of `driver.h`: with the release of
+/// rdma-core that added it if that is later than 36, and with its type if this provider has it. For all others libibverbs
+/// answers `EOPNOTSUPP`.
 macro_rules! operations {
     ($then:ident) => {
         $then! {
             advise_mr,
+            alloc_buf [64],
             alloc_dm,
+            alloc_dmah [59],
             alloc_mw: fn(*mut ibv_pd, ibv_mw_type::Type) -> *mut ibv_mw,
             alloc_null_mr,
             alloc_parent_domain,
@@ -169,6 +169,7 @@ macro_rules! operations {
             close_xrcd,
             cq_event,
             create_ah: fn(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah,
+            create_comp_cntr [65],
             create_counters,
             create_cq: fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> *mut ibv_cq,
             create_cq_ex: fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex,
@@ -180,11 +181,13 @@ macro_rules! operations {
             create_srq: fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> *mut ibv_srq,
             create_srq_ex,
             create_wq,
+            dealloc_dmah [59],
             dealloc_mw: fn(*mut ibv_mw) -> c_int,
             dealloc_pd: fn(*mut ibv_pd) -> c_int,
             dealloc_td,
             dereg_mr: fn(*mut verbs_mr) -> c_int,
             destroy_ah: fn(*mut ibv_ah) -> c_int,
+            destroy_comp_cntr [65],
             destroy_counters,
             destroy_cq: fn(*mut ibv_cq) -> c_int,
             destroy_flow,
@@ -194,12 +197,16 @@ macro_rules! operations {
             destroy_srq: fn(*mut ibv_srq) -> c_int,
             destroy_wq,
             detach_mcast: fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int,
+            dm_export_dmabuf_fd [62],
+            free_buf [64],
             free_context: fn(*mut ibv_context),
             free_dm,
             get_srq_num: fn(*mut ibv_srq, *mut u32) -> c_int,
             import_dm,
             import_mr,
             import_pd,
+            inc_comp_cntr [65],
+            inc_err_comp_cntr [65],
             modify_cq,
             modify_flow_action_esp,
             modify_qp: fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
@@ -213,22 +220,30 @@ macro_rules! operations {
             post_send: fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int,
             post_srq_ops,
             post_srq_recv: fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int,
+            qp_attach_comp_cntr [65],
+            query_comp_cntr_caps [65],
             query_device_ex:
                 fn(*mut ibv_context, *const ibv_query_device_ex_input, *mut ibv_device_attr_ex, usize) -> c_int,
             query_ece,
             query_port: fn(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int,
+            query_port_speed [62],
             query_qp: fn(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int,
             query_qp_data_in_order,
             query_rt_values: fn(*mut ibv_context, *mut ibv_values_ex) -> c_int,
             query_srq: fn(*mut ibv_srq, *mut ibv_srq_attr) -> c_int,
+            read_comp_cntr [65],
             read_counters,
+            read_err_comp_cntr [65],
             reg_dm_mr,
             reg_dmabuf_mr,
             reg_mr: fn(*mut ibv_pd, *mut c_void, usize, u64, c_int) -> *mut ibv_mr,
+            reg_mr_ex [59],
             req_notify_cq: fn(*mut ibv_cq, c_int) -> c_int,
             rereg_mr,
             resize_cq: fn(*mut ibv_cq, c_int) -> c_int,
+            set_comp_cntr [65],
             set_ece,
+            set_err_comp_cntr [65],
             unimport_dm,
             unimport_mr,
             unimport_pd,
@@ -239,17 +254,29 @@ pub(crate) use operations;
 
 /// Declares `verbs_context_ops`.
 macro_rules! declare {
-    ($($name:ident $(: fn($($argument:ty),*) $(-> $result:ty)?)?,)*) => {
-        /// One pointer for each operation, null where the provider has none.
+    ($($name:ident $([$since:literal])? $(: fn($($argument:ty),*) $(-> $result:ty)?)?,)*) => {
+        /// One pointer for each operation, null where the provider has none: as release 65 lays it out.
         #[repr(C)]
         pub struct verbs_context_ops {
             $(#[doc = stringify!($name)]
             pub $name: Option<unsafe extern "C" fn($($($argument),*)?) $($(-> $result)?)?>,)*
         }
 
+        /// The release that added each operation; 0 for those that releases 36 to 58 have, too.
+        pub const SINCE: &[u32] = &[$(0 $(+ $since)?),*];
+
         impl verbs_context_ops {
             /// Nothing set: libibverbs keeps what it has.
             pub const NONE: Self = Self { $($name: None),* };
+
+            /// The operations as `release` lays them out, which has fewer of them than the newest.
+            pub fn table(&self, release: u32) -> [*const (); SINCE.len()] {
+                let all = [$(self.$name.map_or(null(), |function| function as *const ())),*];
+                let mut table = [null(); SINCE.len()];
+                let there = all.into_iter().zip(SINCE).filter(|(_, &since)| since <= release);
+                table.iter_mut().zip(there).for_each(|(place, (operation, _))| *place = operation);
+                table
+            }
         }
     };
 }
@@ -282,76 +309,4 @@ pub struct ib_uverbs_async_event_desc {
     pub event_type: u32,
     /// Zero.
     pub reserved: u32,
-}
-
-#[link(name = "ibverbs")]
-extern "C" {
-    /// Adds a provider to libibverbs' list.
-    pub fn verbs_register_driver_34(ops: *const verbs_device_ops);
-    /// Allocates a zeroed context with `calloc` and initialises libibverbs' part; owns `cmd_fd`.
-    pub fn _verbs_init_and_alloc_context(
-        device: *mut ibv_device,
-        cmd_fd: c_int,
-        alloc_size: usize,
-        context_offset: *mut verbs_context,
-        driver_id: u32,
-    ) -> *mut c_void;
-    /// Sets the operations of a context that are not null.
-    pub fn verbs_set_ops(context: *mut verbs_context, ops: *const verbs_context_ops);
-    /// Undoes the initialisation; closes `cmd_fd` and `async_fd`.
-    pub fn verbs_uninit_context(context: *mut verbs_context);
-}
-
-/// Fails to compile unless all are equal.
-macro_rules! layout {
-    ($($what:expr => $value:expr;)*) => { $(const _: () = assert!($what == $value, stringify!($what));)* };
-}
-
-layout! {
-    size_of::<verbs_sysfs_dev>() => 992;
-    offset_of!(verbs_sysfs_dev, sysfs_name) => 36;
-    offset_of!(verbs_sysfs_dev, ibdev_name) => 112;
-    offset_of!(verbs_sysfs_dev, ibdev_path) => 176;
-    offset_of!(verbs_sysfs_dev, node_guid) => 944;
-    offset_of!(verbs_sysfs_dev, abi_ver) => 968;
-    size_of::<verbs_match_ent>() => 24;
-    size_of::<verbs_device_ops>() => 72;
-    offset_of!(verbs_device_ops, match_device) => 32;
-    offset_of!(verbs_device_ops, alloc_context) => 40;
-    offset_of!(verbs_device_ops, alloc_device) => 56;
-    size_of::<verbs_device>() => 712;
-    offset_of!(verbs_device, ops) => 664;
-    offset_of!(verbs_device, refcount) => 672;
-    offset_of!(verbs_device, entry) => 680;
-    offset_of!(verbs_device, sysfs) => 696;
-    offset_of!(verbs_device, core_support) => 704;
-    size_of::<verbs_context_ops>() => 608;
-    offset_of!(verbs_context_ops, create_qp) => 152;
-    offset_of!(verbs_context_ops, free_context) => 312;
-    offset_of!(verbs_context_ops, poll_cq) => 424;
-    offset_of!(verbs_context_ops, query_port) => 480;
-    offset_of!(verbs_context_ops, reg_mr) => 544;
-    offset_of!(verbs_context_ops, unimport_pd) => 600;
-    size_of::<verbs_mr>() => 56;
-    offset_of!(verbs_mr, mr_type) => 48;
-    size_of::<verbs_qp>() => 368;
-    offset_of!(verbs_qp, comp_mask) => 352;
-    size_of::<verbs_cq>() => 288;
-    size_of::<create_comp_channel_cmd>() => 16;
-    size_of::<ib_uverbs_async_event_desc>() => 16;
-    // The public structs, from the installed headers.
-    size_of::<verbs_context>() => 648;
-    offset_of!(verbs_context, context) => 320;
-    size_of::<ibv_context>() => 328;
-    size_of::<ibv_port_attr>() => 52;
-    size_of::<ibv_device_attr>() => 232;
-    size_of::<ibv_device_attr_ex>() => 400;
-    size_of::<ibv_qp>() => 160;
-    size_of::<ibv_qp_ex>() => 352;
-    size_of::<ibv_cq_ex>() => 288;
-    size_of::<ibv_qp_attr>() => 144;
-    size_of::<ibv_send_wr>() => 128;
-    size_of::<ibv_wc>() => 48;
-    offset_of!(ibv_cq, mutex) => offset_of!(ibv_cq_ex, mutex);
-    offset_of!(ibv_cq, async_events_completed) => offset_of!(ibv_cq_ex, async_events_completed);
 }

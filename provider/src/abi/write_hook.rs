@@ -2,19 +2,17 @@
 //!
 //! libibverbs writes the kernel command CREATE_COMP_CHANNEL to `context->cmd_fd` and takes the
 //! descriptor of the new channel from the answer. Here `cmd_fd` is no kernel device: the write would
-//! "succeed" and leave a garbage descriptor. So the import of `write` in libibverbs.so.1 (and in no
+//! "succeed" and leave a garbage descriptor. So the import of `write` in libibverbs (and in no
 //! other library) is redirected to [`write()`] below, which answers that one command for the
 //! descriptors of this provider's contexts and passes everything else on.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use super::private::{
-    create_comp_channel_cmd, verbs_register_driver_34, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL,
-};
-use contract::imports::Library;
+use super::libibverbs;
+use super::private::{create_comp_channel_cmd, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL};
 
 /// Makes a completion channel for the context of a registration and returns its descriptor.
 pub type MakeChannel = fn(context: usize) -> Result<RawFd, c_int>;
@@ -34,24 +32,22 @@ pub fn forget(cmd_fd: RawFd) {
     OURS.lock().unwrap_or_else(PoisonError::into_inner).retain(|entry| entry.0 != cmd_fd);
 }
 
-/// Patches libibverbs, once.
+/// Patches every libibverbs that this provider has registered with, once.
 pub fn install() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let inside = verbs_register_driver_34 as *const () as usize;
-        // The address is in libibverbs, whatever name it was loaded under.
-        let library = Library::containing(inside).ok_or_else(|| "libibverbs is not found".to_owned());
-        // SAFETY: `write` below has the signature of write(2), and libibverbs never unloads a provider.
-        let patched =
-            library.and_then(|it| unsafe { it.replace_import(c"write", write as *const () as usize) });
-        match patched {
-            Ok(0) => {
-                eprintln!("verbena: libibverbs does not import write(): completion channels will not work")
+    for library in libibverbs::loaded() {
+        library.patch_once(|image| {
+            // SAFETY: `write` below has the signature of write(2), and libibverbs never unloads a provider.
+            match unsafe { image.replace_import(c"write", write as *const () as usize) } {
+                Ok(0) => {
+                    eprintln!(
+                        "verbena: libibverbs does not import write(): completion channels will not work"
+                    )
+                }
+                Ok(_) => {}
+                Err(why) => eprintln!("verbena: completion channels will not work: {why}"),
             }
-            Ok(_) => {}
-            Err(why) => eprintln!("verbena: completion channels will not work: {why}"),
-        }
-    });
+        });
+    }
 }
 
 /// What libibverbs calls instead of `write(2)`.

@@ -7,13 +7,13 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use rdma_sys::{ibv_context, verbs_context};
+use rdma_sys::ibv_context;
 
 use super::card::{Card, Device};
 use super::errno::{set_errno, Errno, Result};
 use super::events::Events;
 use super::fork;
-use crate::abi::private::verbs_uninit_context;
+use crate::abi::libibverbs::{Libibverbs, CONTEXT_ROOM};
 use crate::abi::write_hook;
 
 /// Devices of this provider have this name and a number.
@@ -27,17 +27,27 @@ pub fn card_index(name: &CStr) -> Option<u32> {
     (number.to_string() == digits).then_some(number)
 }
 
-/// What `_verbs_init_and_alloc_context` allocates.
+/// What libibverbs allocates for a context.
 #[repr(C)]
 pub struct VContext {
-    /// The part of libibverbs.
-    pub verbs: verbs_context,
+    /// The fields of a `verbs_context` that only libibverbs uses, up to the end of this. How many depends on the release.
+    room: [u64; CONTEXT_ROOM / 8],
+    /// What programs see: the last field of the `verbs_context`.
+    pub context: ibv_context,
     /// The part that is Rust.
     pub open: *mut Context,
 }
 
+impl VContext {
+    fn whole(context: *mut ibv_context) -> *mut Self {
+        context.wrapping_byte_sub(offset_of!(Self, context)).cast()
+    }
+}
+
 /// The part of a context that is Rust.
 pub struct Context {
+    /// The copy of libibverbs that it is open in.
+    pub library: &'static Libibverbs,
     /// The card function.
     pub device: Arc<Device>,
     /// Its events.
@@ -51,13 +61,16 @@ impl Context {
     /// `context` must be an open context of this provider.
     #[inline]
     pub unsafe fn of<'a>(context: *mut ibv_context) -> &'a Context {
-        let whole = context.wrapping_byte_sub(offset_of!(verbs_context, context)).cast::<VContext>();
-        // SAFETY: `verbs` is the first field, and `open` is set while the context is open.
-        unsafe { &*(*whole).open }
+        // SAFETY: `open` is set while the context is open.
+        unsafe { &*(*VContext::whole(context)).open }
     }
 
     /// Opens the card that has this name, described in the sysfs folder `dir`; also returns what becomes `async_fd`.
-    pub fn open(name: &CStr, dir: &Path) -> std::result::Result<(Self, OwnedFd), (Errno, String)> {
+    pub fn open(
+        library: &'static Libibverbs,
+        name: &CStr,
+        dir: &Path,
+    ) -> std::result::Result<(Self, OwnedFd), (Errno, String)> {
         let no_device = || (Errno(libc::ENODEV), "this name is not ours".into());
         let card = card_index(name).ok_or_else(no_device)?;
         super::timeline::exempt();
@@ -66,7 +79,7 @@ impl Context {
         super::timeline::attach(&device).map_err(|why| (Errno(libc::ENODEV), why))?;
         let (events, async_fd) =
             Events::new(device.clone()).map_err(|error| (error, "no pipe for events".into()))?;
-        Ok((Self { device, events }, async_fd))
+        Ok((Self { library, device, events }, async_fd))
     }
 }
 
@@ -79,14 +92,14 @@ pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
     let freed: Result<()> = std::panic::catch_unwind(|| {
         // SAFETY: as the caller promises; nothing refers to the context after this.
         unsafe {
-            let whole = context.wrapping_byte_sub(offset_of!(verbs_context, context)).cast::<VContext>();
-            let verbs = &raw mut (*whole).verbs;
+            let whole = VContext::whole(context);
             write_hook::forget((*context).cmd_fd);
-            fork::closing(verbs);
+            fork::closing(context);
             let open = Box::from_raw((*whole).open);
             open.events.stop();
+            let library = open.library;
             drop(open);
-            verbs_uninit_context(verbs);
+            library.uninit_context(context);
             libc::free(whole.cast());
         }
     })

@@ -176,7 +176,7 @@ fn port_attributes(device: &Device, info: &PortInfo) -> ibv_port_attr {
     attr
 }
 
-/// `ibv_query_port`. The buffer has the 52 bytes of release 44, which is what `ibv_port_attr` is here.
+/// `ibv_query_port`. Writes the 52 bytes that all releases have room for; later ones have 56, zeroed before.
 ///
 /// # Safety
 /// Called by libibverbs with an open context and room for the answer.

@@ -16,15 +16,18 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use rdma_sys::*;
 
 use super::errno::{set_errno, Errno};
-use crate::abi::private::{operations, verbs_context_ops, verbs_mr, verbs_set_ops};
+use crate::abi::libibverbs::Libibverbs;
+use crate::abi::private::{operations, verbs_context_ops, verbs_mr};
 
-/// Addresses of the open contexts.
-static CONTEXTS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// The open contexts by their addresses, each with the libibverbs that it is open in.
+type Contexts = Vec<(&'static Libibverbs, usize)>;
+
+static CONTEXTS: Mutex<Contexts> = Mutex::new(Vec::new());
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     /// The lock on CONTEXTS while this thread forks.
-    static HELD: RefCell<Option<MutexGuard<'static, Vec<usize>>>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<MutexGuard<'static, Contexts>>> = const { RefCell::new(None) };
 }
 
 /// Counts the forks that led to this process.
@@ -34,21 +37,21 @@ pub fn generation() -> u32 {
 }
 
 /// A context was opened.
-pub fn opened(context: *mut verbs_context) {
+pub fn opened(library: &'static Libibverbs, context: *mut ibv_context) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: three functions that live as long as the program (providers stay loaded).
         unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     });
-    lock().push(context as usize);
+    lock().push((library, context as usize));
 }
 
 /// A context is about to be closed.
-pub fn closing(context: *mut verbs_context) {
-    lock().retain(|&open| open != context as usize);
+pub fn closing(context: *mut ibv_context) {
+    lock().retain(|&(_, open)| open != context as usize);
 }
 
-fn lock() -> MutexGuard<'static, Vec<usize>> {
+fn lock() -> MutexGuard<'static, Contexts> {
     CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -67,9 +70,9 @@ unsafe extern "C" fn child() {
     super::timeline::forked();
     let held = HELD.try_with(|slot| slot.borrow_mut().take()).ok().flatten();
     let Some(mut contexts) = held else { return };
-    for context in contexts.drain(..) {
+    for (library, context) in contexts.drain(..) {
         // SAFETY: the context is open; the child has this one thread only.
-        unsafe { verbs_set_ops(context as *mut verbs_context, &DEAD) };
+        unsafe { library.set_ops(context as *mut ibv_context, &DEAD) };
     }
 }
 
@@ -115,7 +118,7 @@ unsafe extern "C" fn poll_cq(_: *mut ibv_cq, _: c_int, _: *mut ibv_wc) -> c_int 
 
 /// Operations that only refuse.
 macro_rules! dead {
-    ($($name:ident $(: fn($($argument:ty),*) $(-> $result:ty)?)?,)*) => {
+    ($($name:ident $([$since:literal])? $(: fn($($argument:ty),*) $(-> $result:ty)?)?,)*) => {
         verbs_context_ops { $($name: dead!(@ $(($($argument),*) $(-> $result)?)?),)* }
     };
     (@) => { None };

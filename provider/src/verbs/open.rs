@@ -5,14 +5,13 @@ use std::ffi::{c_int, c_void, CStr, OsStr};
 use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::ptr::null_mut;
 
 use rdma_sys::{ibv_device, verbs_context};
 
 use super::context::{Context, VContext};
 use super::errno::{object, Errno};
 use super::{fork, ops};
-use crate::abi::private::{_verbs_init_and_alloc_context, verbs_set_ops, verbs_uninit_context};
+use crate::abi::libibverbs::Libibverbs;
 use crate::abi::write_hook;
 
 fn make_channel(context: usize) -> std::result::Result<RawFd, c_int> {
@@ -31,10 +30,11 @@ pub unsafe extern "C" fn alloc_context(
     _private: *mut c_void,
 ) -> *mut verbs_context {
     object(|| {
-        // SAFETY: VContext begins with the verbs_context, hence the offset of null.
+        // SAFETY: a device of this provider.
+        let library = unsafe { Libibverbs::of(device) }.ok_or(Errno(libc::ENODEV))?;
+        // SAFETY: a VContext begins with the room that libibverbs needs.
         let whole =
-            unsafe { _verbs_init_and_alloc_context(device, cmd_fd, size_of::<VContext>(), null_mut(), 0) }
-                .cast::<VContext>();
+            unsafe { library.alloc_context(device, cmd_fd, size_of::<VContext>()) }.cast::<VContext>();
         if whole.is_null() {
             return Err(Errno::last());
         }
@@ -43,14 +43,14 @@ pub unsafe extern "C" fn alloc_context(
             let dir = CStr::from_ptr((*device).ibdev_path.as_ptr());
             (CStr::from_ptr((*device).name.as_ptr()), Path::new(OsStr::from_bytes(dir.to_bytes())))
         };
-        match Context::open(name, dir) {
+        match Context::open(library, name, dir) {
             // SAFETY: a fresh context that no other code has seen yet.
             Ok((context, async_fd)) => unsafe { Ok(finish(whole, context, async_fd)) },
             Err((errno, why)) => {
                 eprintln!("verbena: cannot open {}: {why}", name.to_string_lossy());
                 // SAFETY: undoes the allocation above; this closes cmd_fd.
                 unsafe {
-                    verbs_uninit_context(&raw mut (*whole).verbs);
+                    library.uninit_context(&raw mut (*whole).context);
                     libc::free(whole.cast());
                 }
                 Err(errno)
@@ -62,17 +62,17 @@ pub unsafe extern "C" fn alloc_context(
 /// # Safety
 /// `whole` must be fresh from libibverbs.
 unsafe fn finish(whole: *mut VContext, context: Context, async_fd: OwnedFd) -> *mut verbs_context {
-    let vectors = context.device.eq_vectors();
+    let (vectors, library) = (context.device.eq_vectors(), context.library);
     let open = Box::into_raw(Box::new(context));
     // SAFETY: as the caller promises; the fields are set before libibverbs shows the context.
     unsafe {
         (*whole).open = open;
-        let verbs = &raw mut (*whole).verbs;
-        (*verbs).context.async_fd = async_fd.into_raw_fd();
-        (*verbs).context.num_comp_vectors = vectors as c_int;
-        verbs_set_ops(verbs, &ops::OPS);
-        write_hook::answer_for((*verbs).context.cmd_fd, make_channel, open as usize);
-        fork::opened(verbs);
-        verbs
+        let context = &raw mut (*whole).context;
+        (*context).async_fd = async_fd.into_raw_fd();
+        (*context).num_comp_vectors = vectors as c_int;
+        library.set_ops(context, &ops::OPS);
+        write_hook::answer_for((*context).cmd_fd, make_channel, open as usize);
+        fork::opened(library, context);
+        library.verbs_context(context)
     }
 }

@@ -20,7 +20,7 @@ use super::pd::Pd;
 use super::qp_ex;
 use super::srq::Srq;
 use super::wr_builder::Builder;
-use crate::abi::private::{verbs_qp, VERBS_QP_EX};
+use crate::abi::private::verbs_qp;
 
 /// A queue pair.
 #[repr(C, align(64))]
@@ -103,8 +103,8 @@ unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr, send_ops: Option<
         ((*pd).context, Pd::of(pd).driver.create_qp(&init)?)
     };
     attr.cap = ibv_caps_of(driver.caps());
-    // SAFETY: zero is a valid value of all fields; functions are absent.
-    let mut verbs: verbs_qp = unsafe { std::mem::zeroed() };
+    // SAFETY: zero is a valid value of all fields, functions are absent; an open context.
+    let (mut verbs, open) = unsafe { (std::mem::zeroed::<verbs_qp>(), Context::of(context)) };
     let ibv = &mut verbs.qp_ex.qp_base;
     ibv.context = context;
     ibv.qp_context = attr.qp_context;
@@ -120,14 +120,12 @@ unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr, send_ops: Option<
     ibv.cond = libc::PTHREAD_COND_INITIALIZER;
     if let Some(send_ops) = send_ops {
         qp_ex::fill(&mut verbs.qp_ex, qp_type, send_ops)?;
-        verbs.comp_mask = VERBS_QP_EX;
+        open.library.mark_extended(&mut verbs);
     }
     let number = driver.qpn();
     let builder = UnsafeCell::new(Builder::default());
-    // SAFETY: an open context.
-    let events = &unsafe { Context::of(context) }.events;
     let qp = Qp { driver, verbs, builder };
-    events.add(Kind::Qp, number, qp, |qp| qp.wrapping_byte_add(offset_of!(Qp, verbs)).cast(), None)
+    open.events.add(Kind::Qp, number, qp, |qp| qp.wrapping_byte_add(offset_of!(Qp, verbs)).cast(), None)
 }
 
 /// `ibv_create_qp`; the granted sizes go back into `attr`.

@@ -11,12 +11,6 @@ use crate::launch::mounts::{self, CONFIG_DIR};
 use crate::launch::provider_so;
 use contract::release;
 
-/// Version of libibverbs' private ABI that the provider is made for.
-const PRIVATE_ABI: u32 = 34;
-
-/// What helps against another release.
-const REMEDY: &str = "use the libibverbs of rdma-core 44, which Debian 12 has";
-
 /// All checks of this file.
 pub fn checks() -> Vec<Finding> {
     vec![
@@ -34,18 +28,11 @@ fn libibverbs() -> Finding {
         return Finding::fail(name, "libibverbs.so.1 is not installed", "apt-get install libibverbs1");
     };
     let shown = path.display();
-    let bytes = fs::read(&path);
-    let newer = bytes.as_ref().is_ok_and(|bytes| has_symbol(bytes, release::NEWER_SYMBOL));
-    if let Some(why) = release::refused(&path, newer) {
-        return Finding::fail(name, why, REMEDY);
-    }
-    match bytes.map(|bytes| private_abi(&bytes)) {
-        Ok(Some(PRIVATE_ABI)) => Finding::ok(name, format!("{shown}, private ABI {PRIVATE_ABI}")),
-        Ok(Some(other)) => Finding::fail(
-            name,
-            format!("{shown} has private ABI {other}, the provider is made for {PRIVATE_ABI}"),
-            REMEDY,
-        ),
+    match fs::read(&path).map(|bytes| release::private_abi(&bytes)) {
+        Ok(Some(abi)) if release::SUPPORTED.iter().any(|(known, _)| *known == abi) => {
+            Finding::ok(name, format!("{shown}, private ABI {abi}"))
+        }
+        Ok(Some(other)) => Finding::fail(name, release::refusal(&path, other), "use one of these releases"),
         Ok(None) => Finding::fail(
             name,
             format!("{shown} names no private ABI"),
@@ -55,25 +42,8 @@ fn libibverbs() -> Finding {
     }
 }
 
-/// Whether a library has this name among its strings.
-fn has_symbol(library: &[u8], name: &str) -> bool {
-    library.windows(name.len() + 2).any(|window| {
-        window[0] == 0 && window[name.len() + 1] == 0 && &window[1..=name.len()] == name.as_bytes()
-    })
-}
-
-/// The NN of the version node IBVERBS_PRIVATE_NN.
-fn private_abi(library: &[u8]) -> Option<u32> {
-    let start = b"IBVERBS_PRIVATE_";
-    library.windows(start.len()).enumerate().find_map(|(at, window)| {
-        let rest = (window == start).then(|| &library[at + start.len()..])?;
-        let digits: String =
-            rest.iter().take_while(|byte| byte.is_ascii_digit()).map(|&byte| char::from(byte)).collect();
-        digits.parse().ok()
-    })
-}
-
-fn find_library(name: &str) -> Option<PathBuf> {
+/// The library of that name that programs get.
+pub fn find_library(name: &str) -> Option<PathBuf> {
     // As the loader would: LD_LIBRARY_PATH, then its cache.
     let listed = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     if let Some(path) = std::env::split_paths(&listed).map(|dir| dir.join(name)).find(|path| path.is_file()) {
@@ -127,15 +97,6 @@ fn program(name: &'static str, program: &str, package: &str) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_abi_is_read_from_the_version_node() {
-        let library = b"\x7fELF..IBVERBS_1.14\0IBVERBS_PRIVATE_34\0ibv_open";
-        assert_eq!(private_abi(library), Some(34));
-        assert_eq!(private_abi(b"IBVERBS_1.14"), None);
-        assert!(has_symbol(b"..\0ibv_wr_opcode_str\0", release::NEWER_SYMBOL));
-        assert!(!has_symbol(b"..\0ibv_wr_opcode_string\0", release::NEWER_SYMBOL));
-    }
 
     #[test]
     fn the_loaders_cache_is_understood() {

@@ -2,7 +2,7 @@
 
 mod finding;
 mod launch;
-mod libraries;
+pub mod libraries;
 mod machine;
 
 use anyhow::Result;

@@ -11,7 +11,7 @@ use rustix::mount::{
     UnmountFlags,
 };
 
-use super::tree::{Tree, DRIVER_STEM, DRIVER_SUFFIX};
+use super::tree::Tree;
 
 /// Where libibverbs looks for driver files.
 pub const CONFIG_DIR: &str = "/etc/libibverbs.d";
@@ -61,8 +61,7 @@ fn show_staged(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
     let needs_driver_variable = !Path::new(CONFIG_DIR).is_dir();
     if needs_driver_variable {
         // No place for the driver file; the provider is named by a variable.
-        let name = format!("{DRIVER_STEM}{DRIVER_SUFFIX}");
-        symlink(tree.provider, Path::new(NODE_DIR).join(name)).context("linking the provider")?;
+        tree.link_provider(Path::new(NODE_DIR))?;
     } else {
         bind(&staging.join("ibverbs.d"), Path::new(CONFIG_DIR))?;
     }

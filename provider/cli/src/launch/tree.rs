@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use contract::release;
 
 use super::slots::{SlotCard, SlotPort};
 use super::sysfs::{self, put};
@@ -15,8 +16,6 @@ use model::profile::Profile;
 
 /// Name of the provider as the driver file gives it, without suffix.
 pub const DRIVER_STEM: &str = "libverbena";
-/// What libibverbs appends to that name (its private ABI, version 34).
-pub const DRIVER_SUFFIX: &str = "-rdmav34.so";
 
 /// What the tree has to say.
 pub struct Tree<'a> {
@@ -107,11 +106,17 @@ impl Tree<'_> {
     fn write_config(&self, dir: &Path, seen_as: &Path) -> Result<()> {
         let stem = seen_as.join("verbena").join(DRIVER_STEM);
         put(&dir.join("verbena.driver"), &format!("driver {}", stem.display()))?;
-        let library = dir.join(format!("verbena/{DRIVER_STEM}{DRIVER_SUFFIX}"));
-        if let Some(parent) = library.parent() {
-            fs::create_dir_all(parent)?;
+        self.link_provider(&dir.join("verbena"))
+    }
+
+    /// Links the provider under the names that the releases of libibverbs look for.
+    pub fn link_provider(&self, dir: &Path) -> Result<()> {
+        fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        for abi in release::OFFERED {
+            let library = dir.join(release::file_name(DRIVER_STEM, abi));
+            symlink(self.provider, &library).with_context(|| format!("making {}", library.display()))?;
         }
-        symlink(self.provider, &library).with_context(|| format!("making {}", library.display()))
+        Ok(())
     }
 }
 
@@ -172,8 +177,10 @@ mod tests {
             read("ibverbs.d/verbena.driver").unwrap(),
             "driver /etc/libibverbs.d/verbena/libverbena\n"
         );
-        let library = fs::read_link(dir.path().join("ibverbs.d/verbena/libverbena-rdmav34.so")).unwrap();
-        assert_eq!(library, Path::new("/opt/libverbena.so"));
+        for (abi, _) in release::SUPPORTED {
+            let link = dir.path().join(format!("ibverbs.d/verbena/libverbena-rdmav{abi}.so"));
+            assert_eq!(fs::read_link(link).unwrap(), Path::new("/opt/libverbena.so"));
+        }
     }
 
     #[test]

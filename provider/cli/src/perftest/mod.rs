@@ -3,7 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `options` | what the launcher must know of perftest's options |
-//! | [`side`], `pty`, `port` | one of the two processes, its terminal, the TCP port where they meet |
+//! | [`side`], `pty`, [`port`] | one of the two processes, its terminal, the TCP port where they meet |
 //! | [`table`] | perftest's table, read back |
 //! | `settings`, `csv`, `plot` | how a result was made, and its files |
 //! | `progress`, [`signals`] | the progress bar, Ctrl-C |
@@ -11,7 +11,7 @@
 mod csv;
 mod options;
 mod plot;
-mod port;
+pub mod port;
 mod progress;
 mod pty;
 mod settings;

@@ -104,6 +104,18 @@ impl Side {
         }
     }
 
+    /// Which side it is.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The newest of all lines that it wrote.
+    pub fn said(&self) -> String {
+        // The readers may see the end of the process a moment late.
+        thread::sleep(2 * POLL);
+        self.log.tail(KEPT_LINES).join("\n")
+    }
+
     /// Its last lines, indented for an error message.
     pub fn last_words(&self) -> String {
         // The readers may see the end of the process a moment late.

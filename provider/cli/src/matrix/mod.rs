@@ -1,0 +1,78 @@
+//! `verbena matrix`: runs stock programs of several releases on modelled cards, and prints which of them pass.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`programs`] | the rows: what is run, and what shows that it worked |
+//! | [`release`] | the columns: the programs of this machine, or those unpacked in a directory |
+//! | [`cell`] | one program of one release |
+
+mod cell;
+mod programs;
+mod release;
+
+use anyhow::{bail, Result};
+use clap::Args;
+
+use cell::Verdict;
+use programs::{Row, ROWS};
+use release::Release;
+
+/// Options of `verbena matrix`.
+#[derive(Args)]
+pub struct MatrixArgs {
+    /// Releases to run: `installed`, or a directory that packages of a release are unpacked in
+    #[arg(long, value_name = "RELEASE", value_delimiter = ',', default_value = release::INSTALLED)]
+    on: Vec<String>,
+    /// Run only the programs whose line has this text
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+}
+
+/// Runs every program of every release; 1 if one of them fails.
+pub fn matrix(args: MatrixArgs) -> Result<u8> {
+    let releases = args.on.iter().map(|name| Release::find(name)).collect::<Result<Vec<_>>>()?;
+    let rows: Vec<&Row> = ROWS.iter().filter(|row| row.line().contains(&args.only)).collect();
+    if rows.is_empty() {
+        bail!("no program of the table has `{}` in its line", args.only);
+    }
+    let width = rows.iter().map(|row| row.line().len()).max().unwrap_or(0);
+    let titles: Vec<String> = releases.iter().map(Release::title).collect();
+    print_row("program", width, &titles, &titles);
+    print_row(
+        &"-".repeat(width),
+        width,
+        &titles,
+        &titles.iter().map(|_| "---".to_owned()).collect::<Vec<_>>(),
+    );
+    let (mut ran, mut reasons) = (0, Vec::new());
+    for row in rows {
+        let mut words = Vec::new();
+        for release in &releases {
+            let verdict = cell::run(row, release);
+            ran += u32::from(!matches!(verdict, Verdict::NotInstalled));
+            words.push(match verdict {
+                Verdict::Pass => "pass".to_owned(),
+                Verdict::NotInstalled => "not installed".to_owned(),
+                Verdict::Failed(how, said) => {
+                    reasons.push(format!("{} on {}: {how}\n{said}", row.line(), release.title()));
+                    how
+                }
+            });
+        }
+        print_row(&row.line(), width, &titles, &words);
+    }
+    for reason in &reasons {
+        say!("\n{reason}");
+    }
+    if ran == 0 {
+        bail!("none of these programs is installed: apt-get install {}", programs::packages().join(" "));
+    }
+    Ok(u8::from(!reasons.is_empty()))
+}
+
+/// A line of a Markdown table, whose columns are as wide as their titles.
+fn print_row(program: &str, width: usize, titles: &[String], cells: &[String]) {
+    let padded = |(cell, title): (&String, &String)| format!(" {cell:<0$} |", title.len());
+    let cells: String = cells.iter().zip(titles).map(padded).collect();
+    say!("| {program:<width$} |{cells}");
+}
