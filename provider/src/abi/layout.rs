@@ -99,3 +99,22 @@ layout! {
     offset_of!(ibv_cq, mutex) => offset_of!(ibv_cq_ex, mutex);
     offset_of!(ibv_cq, async_events_completed) => offset_of!(ibv_cq_ex, async_events_completed);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::ops::OPS;
+
+    #[test]
+    fn operations_are_where_each_release_looks_for_them() {
+        for release in [36, 59, 62, 64, 65] {
+            let table = OPS.table(release);
+            let at = |offset| table[place(release, offset) / 8];
+            assert_eq!(at(offset_of!(verbs_context_ops, alloc_pd)), OPS.alloc_pd.unwrap() as *const ());
+            assert_eq!(at(offset_of!(verbs_context_ops, poll_cq)), OPS.poll_cq.unwrap() as *const ());
+            assert_eq!(at(offset_of!(verbs_context_ops, resize_cq)), OPS.resize_cq.unwrap() as *const ());
+            let given = table.iter().filter(|operation| !operation.is_null()).count();
+            assert_eq!(given, OPS.table(65).iter().filter(|operation| !operation.is_null()).count());
+        }
+    }
+}

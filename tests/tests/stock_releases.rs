@@ -1,0 +1,113 @@
+//! Other releases of libibverbs than the one that is installed: the programs of Debian 13 and of sid with their own
+//! libraries, and copies under other names, as Python packages bring them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tests::stock::{compile, verbena, Program, StockNet};
+
+/// All of the table takes half a minute on a quiet machine.
+const LIMIT: Duration = Duration::from_secs(400);
+
+/// Two spinning programs fill two cores: one release at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn matrix(on: &str, only: &str, version: &str) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(verbena());
+    command.args(["matrix", "--on", on, "--only", only]).env("XDG_RUNTIME_DIR", runtime.path());
+    let ended = Program::start(command).wait(LIMIT);
+    assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
+    assert!(ended.said.contains(version), "the release is not {version}:\n{}", ended.said);
+    assert!(!ended.said.contains("not installed"), "{}", ended.said);
+    assert!(ended.said.matches("| pass").count() > 3, "{}", ended.said);
+}
+
+/// A release that `tests/releases/fetch` has unpacked.
+fn unpacked(name: &str, version: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/releases").join(name);
+    assert!(
+        root.join("stamp").is_file(),
+        "the programs of release {name} are not there; get them with: tests/releases/fetch"
+    );
+    matrix(root.to_str().expect("a path in UTF-8"), "", version);
+}
+
+#[test]
+fn installed() {
+    matrix("installed", "pingpong", "rdma-core 44.0, ABI 34");
+}
+
+#[test]
+fn debian_13() {
+    unpacked("13", "rdma-core 56.1, ABI 34");
+}
+
+#[test]
+fn debian_sid() {
+    // It moves on: the version may be a later one, if only the structs are known.
+    unpacked("sid", "ABI 6");
+}
+
+/// The installed libibverbs.
+fn library() -> PathBuf {
+    let said = Command::new("cc").arg("-print-file-name=libibverbs.so").output().expect("cc runs").stdout;
+    let path = String::from_utf8(said).expect("a path in UTF-8");
+    std::fs::canonicalize(path.trim()).expect("libibverbs.so: apt-get install libibverbs-dev")
+}
+
+/// The same library as Python packages bundle it: under another name, for the loader, too.
+fn bundle(into: &Path) -> PathBuf {
+    let mut bytes = std::fs::read(library()).expect("libibverbs");
+    let name = b"libibverbs.so.1\0";
+    let places: Vec<usize> =
+        (0..bytes.len() - name.len()).filter(|&at| bytes[at..].starts_with(name)).collect();
+    assert!(!places.is_empty(), "no name in libibverbs");
+    places.into_iter().for_each(|at| bytes[at..at + 10].copy_from_slice(b"bundled-by"));
+    let path = into.join("libibverbs-1de1263b.so.1.14.44.0");
+    std::fs::write(&path, bytes).expect("a copy");
+    path
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("c").join(name)
+}
+
+#[test]
+fn a_bundled_library_finds_the_cards_alone_and_beside_others() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let program = dir.path().join("copies");
+    // The program needs no libibverbs of its own.
+    compile("cc", &["-O2", "-Wl,--as-needed"], &source("copies.c"), &program);
+    let (bundled, installed) = (bundle(dir.path()), library());
+    let (bundled, installed) = (bundled.to_str().expect("UTF-8"), installed.to_str().expect("UTF-8"));
+    let net = StockNet::new();
+    for copies in [&[bundled][..], &[installed], &[bundled, installed], &[installed, bundled]] {
+        let said = net.run(&program, copies, Duration::from_secs(20));
+        assert_eq!(said.matches("has 2 devices").count(), copies.len(), "{copies:?}: {said}");
+    }
+    net.expect_gone();
+}
+
+#[test]
+fn an_unknown_release_is_refused_by_name() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (program, library) = (dir.path().join("program"), dir.path().join("libibverbs.so.1.20.71.0"));
+    compile("cc", &["-Wl,--as-needed"], &source("unknown_release.c"), &program);
+    compile(
+        "cc",
+        &["-shared", "-fPIC", "-DLIBRARY", "-Wl,--as-needed"],
+        &source("unknown_release.c"),
+        &library,
+    );
+    let mut command = Command::new(&program);
+    command.arg(&library).arg(verbena().with_file_name("libverbena.so"));
+    let ended = Program::start(command).wait(Duration::from_secs(20));
+    assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+    for words in ["libibverbs.so.1.20.71.0 has private ABI 71", "65 (rdma-core 65)", "do not get to see"] {
+        assert!(ended.said.contains(words), "no `{words}` in: {}", ended.said);
+    }
+}
