@@ -110,4 +110,8 @@ fn an_unknown_release_is_refused_by_name() {
     for words in ["libibverbs.so.1.20.71.0 has private ABI 71", "65 (rdma-core 65)", "do not get to see"] {
         assert!(ended.said.contains(words), "no `{words}` in: {}", ended.said);
     }
+    std::fs::write(dir.path().join("libibverbs.so.1"), b"\0IBVERBS_PRIVATE_71\0").expect("a file");
+    let doctor = Command::new(verbena()).arg("doctor").env("LD_LIBRARY_PATH", dir.path()).output();
+    let doctor = String::from_utf8(doctor.expect("doctor runs").stdout).expect("text");
+    assert!(doctor.contains("libibverbs.so.1 has private ABI 71; Verbena knows 34"), "{doctor}");
 }
