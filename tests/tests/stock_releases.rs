@@ -14,6 +14,11 @@ const LIMIT: Duration = Duration::from_secs(400);
 /// Two spinning programs fill two cores: one release at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// Where `tests/releases/fetch` puts what it gets.
+fn releases() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/releases")
+}
+
 fn matrix(on: &str, only: &str, version: &str) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tempfile::tempdir().expect("a directory");
@@ -28,7 +33,7 @@ fn matrix(on: &str, only: &str, version: &str) {
 
 /// A release that `tests/releases/fetch` has unpacked.
 fn unpacked(name: &str, version: &str) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/releases").join(name);
+    let root = releases().join(name);
     assert!(
         root.join("stamp").is_file(),
         "the programs of release {name} are not there; get them with: tests/releases/fetch"
@@ -76,20 +81,38 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("c").join(name)
 }
 
-#[test]
-fn a_bundled_library_finds_the_cards_alone_and_beside_others() {
+/// A bundled copy shows both cards: alone, and with the installed one, whichever is loaded first.
+fn finds_the_cards(bundled: &Path) {
     let dir = tempfile::tempdir().expect("a directory");
     let program = dir.path().join("copies");
     // The program needs no libibverbs of its own.
     compile("cc", &["-O2", "-Wl,--as-needed"], &source("copies.c"), &program);
-    let (bundled, installed) = (bundle(dir.path()), library());
-    let (bundled, installed) = (bundled.to_str().expect("UTF-8"), installed.to_str().expect("UTF-8"));
+    let (bundled, installed) = (bundled.to_str().expect("UTF-8"), library());
+    let installed = installed.to_str().expect("UTF-8");
     let net = StockNet::new();
     for copies in [&[bundled][..], &[installed], &[bundled, installed], &[installed, bundled]] {
         let said = net.run(&program, copies, Duration::from_secs(20));
         assert_eq!(said.matches("has 2 devices").count(), copies.len(), "{copies:?}: {said}");
     }
     net.expect_gone();
+}
+
+#[test]
+fn a_bundled_library_finds_the_cards_alone_and_beside_others() {
+    let dir = tempfile::tempdir().expect("a directory");
+    finds_the_cards(&bundle(dir.path()));
+}
+
+/// The same with a real one, in the long form of the checks only: it is 68 MB to download.
+#[test]
+#[ignore]
+fn the_library_of_a_python_package_finds_the_cards() {
+    let libraries = releases().join("wheel");
+    let found = std::fs::read_dir(&libraries).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found = found.filter(|path| path.to_string_lossy().contains("libibverbs-"));
+    let library = found.next();
+    let library = library.expect("no library of a Python package; get it with: tests/releases/fetch --wheel");
+    finds_the_cards(&library);
 }
 
 #[test]
