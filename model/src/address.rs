@@ -6,6 +6,11 @@ use crate::wire::path::{ipv4_to_gid, multicast_mac};
 /// Entries of a port's GID table.
 pub const GID_TABLE_LEN: usize = 16;
 
+/// Name of a port's network interface.
+pub fn interface_name(port: PortId) -> String {
+    format!("verbena{}p{}", port.card, port.port + 1)
+}
+
 /// EUI-64 of a MAC address (RFC 4291 appendix A).
 pub fn eui64(mac: [u8; 6]) -> [u8; 8] {
     [mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]]

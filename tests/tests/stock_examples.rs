@@ -85,9 +85,7 @@ fn a_server_notices_that_its_client_is_gone() {
     let (net, examples) = (StockNet::new(), built());
     let (server, port) = listening(&net, &examples, &[]);
     // Half of a client: connects, and is gone.
-    let stream = std::net::TcpStream::connect(("localhost", port.parse().expect("a port")))
-        .expect("the server listens");
-    drop(stream);
+    net.run("bash", &["-c", &format!("exec 3<>/dev/tcp/localhost/{port}")], LIMIT);
     let ended = server.wait(LIMIT);
     assert!(ended.said.contains("closed the TCP connection early"), "{}: {}", ended.how(), ended.said);
 }

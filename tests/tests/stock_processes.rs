@@ -293,9 +293,13 @@ fn nets_are_apart() {
     let program = built("duel");
     let port = free_port();
     let text = port.to_string();
-    let mut server = net.start(&program.path, &["verbena0", &text, "-", "0"]);
+    // One network, so that they meet by TCP.
+    let start = |net: &StockNet, arguments: &[&str]| {
+        Program::start(net.command(&["--network", "host"], &program.path, arguments))
+    };
+    let mut server = start(&net, &["verbena0", &text, "-", "0"]);
     assert!(wait_until_listening(&mut server, port, LIMIT));
-    let client = other.start(&program.path, &["verbena1", &text, "localhost", "0"]);
+    let client = start(&other, &["verbena1", &text, "localhost", "0"]);
     let ended = client.wait(Duration::from_secs(10));
     assert!(matches!(lost(&ended), Some((RETRY_EXCEEDED, 15, _))), "{}\n{}", ended.how(), ended.said);
 }

@@ -43,14 +43,14 @@ pub struct NetOptions {
     pub clock: Option<Profile>,
     /// A new file for a trace of them (absolute; see [`trace`]); only in simulated time.
     pub trace: Option<PathBuf>,
-    /// A user namespace for the programs, which the keeper passes to their launchers.
-    pub user_namespace: Option<OwnedFd>,
+    /// Namespaces for the programs, at most two, which the keeper passes to their launchers.
+    pub namespaces: Vec<OwnedFd>,
 }
 
 impl From<u8> for NetOptions {
     /// A net of `cards` cards on the fast wire.
     fn from(cards: u8) -> Self {
-        NetOptions { cards, link: LinkOptions::default(), clock: None, trace: None, user_namespace: None }
+        NetOptions { cards, link: LinkOptions::default(), clock: None, trace: None, namespaces: Vec::new() }
     }
 }
 
@@ -66,7 +66,7 @@ pub fn run_keeper_of(
     options: impl Into<NetOptions>,
     heap_bytes: u64,
 ) -> Result<(), KeeperError> {
-    let NetOptions { cards, link, clock, trace, user_namespace } = options.into();
+    let NetOptions { cards, link, clock, trace, namespaces } = options.into();
     assert!((1..=MAX_CARDS as u8).contains(&cards), "a net has 1 to {MAX_CARDS} cards");
     if let Some(capture) = &link.capture {
         // Not the file of a net that is running.
@@ -87,7 +87,7 @@ pub fn run_keeper_of(
         socket_path: socket.into(),
         heap_bytes,
         world_bytes: size_of::<Net>() as u64,
-        user_namespace,
+        namespaces,
         init: Box::new(move |segment| {
             let membership = Membership::new(segment);
             let net = membership.net();

@@ -6,7 +6,7 @@ use super::{free_port, need, wait_until_listening, Ended, Program, StockNet};
 
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A test program run twice: as server, and as client that is given `localhost`.
+/// A test program run twice: as server, and as client that is given the server's host.
 pub struct Pair<'a> {
     /// The net.
     pub net: &'a StockNet,
@@ -16,6 +16,8 @@ pub struct Pair<'a> {
     pub program: &'a str,
     /// Device of the server and of the client.
     pub devices: [&'a str; 2],
+    /// Where the client finds the server.
+    pub host: &'a str,
     /// Arguments for both.
     pub arguments: &'a [&'a str],
     /// How long both may take together.
@@ -34,7 +36,15 @@ impl<'a> Pair<'a> {
     /// Two cards and half a minute.
     pub fn new(net: &'a StockNet, program: &'a str, arguments: &'a [&'a str]) -> Pair<'a> {
         let limit = Duration::from_secs(30);
-        Pair { net, launcher: &[], program, devices: ["verbena0", "verbena1"], arguments, limit }
+        Pair {
+            net,
+            launcher: &[],
+            program,
+            devices: ["verbena0", "verbena1"],
+            host: "localhost",
+            arguments,
+            limit,
+        }
     }
 
     /// The command lines as a user would type them, for messages.
@@ -53,7 +63,7 @@ impl<'a> Pair<'a> {
             let ended = server.wait(Duration::ZERO);
             return Err(format!("the server does not listen ({}); it said:\n{}", ended.how(), ended.said));
         }
-        Ok((server, self.side(self.devices[1], port, Some("localhost"))))
+        Ok((server, self.side(self.devices[1], port, Some(self.host))))
     }
 
     fn side(&self, device: &str, port: u16, host: Option<&str>) -> Program {

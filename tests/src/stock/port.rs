@@ -32,7 +32,7 @@ pub fn free_port() -> u16 {
 pub fn wait_until_listening(server: &mut Program, port: u16, limit: Duration) -> bool {
     let start = Instant::now();
     while start.elapsed() < limit {
-        if listens(port) {
+        if listens(server.pid(), port) {
             return true;
         }
         if server.has_ended() {
@@ -43,10 +43,11 @@ pub fn wait_until_listening(server: &mut Program, port: u16, limit: Duration) ->
     false
 }
 
-fn listens(port: u16) -> bool {
+/// In the network namespace of process `pid`.
+fn listens(pid: u32, port: u16) -> bool {
     const LISTEN: &str = "0A";
     let local = format!(":{port:04X}");
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
+    let tables = ["tcp", "tcp6"].map(|table| format!("/proc/{pid}/net/{table}"));
     tables.iter().filter_map(|path| fs::read_to_string(path).ok()).any(|table| {
         table.lines().skip(1).any(|line| {
             let mut fields = line.split_whitespace().skip(1);

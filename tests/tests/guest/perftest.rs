@@ -80,7 +80,8 @@ fn stock_perftest_between_this_machine_and_the_guest() {
         let port = free_port();
         let mut command = Command::new(verbena());
         command
-            .args(["run", "-q", "--with-parent", &std::process::id().to_string()])
+            // The guest reaches this machine's network only.
+            .args(["run", "-q", "--network", "host", "--with-parent", &std::process::id().to_string()])
             .args(["--", program, "-d", "verbena1", "-p", &port.to_string()])
             .args(arguments.split(' '))
             .env("XDG_RUNTIME_DIR", served.runtime());

@@ -13,6 +13,7 @@ use rustix::net::{
     RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
+use super::options::MAX_NAMESPACES;
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
 use crate::segment::layout::{Tables, LAYOUT_VERSION, MAGIC};
 use crate::segment::{reach::kernel, registry, Segment};
@@ -93,7 +94,7 @@ impl Segment {
         let (connection, _, descriptors) = greet(socket, Kind::Hold)?;
         rustix::io::fcntl_setfd(&connection, rustix::io::FdFlags::empty())
             .map_err(AttachError::system("making a descriptor inheritable"))?;
-        Ok(Hold { connection, user_namespace: descriptors.into_iter().next() })
+        Ok(Hold { connection, namespaces: descriptors })
     }
 }
 
@@ -102,8 +103,8 @@ impl Segment {
 pub struct Hold {
     /// The connection to the keeper. It has no close-on-exec flag, so that a program executed next inherits it.
     pub connection: OwnedFd,
-    /// The user namespace that the keeper keeps for the programs, if it does.
-    pub user_namespace: Option<OwnedFd>,
+    /// The namespaces that the keeper keeps for the programs.
+    pub namespaces: Vec<OwnedFd>,
 }
 
 type Greeted = (OwnedFd, Welcome, Vec<OwnedFd>);
@@ -115,7 +116,7 @@ fn greet(path: &Path, kind: Kind) -> Result<Greeted, AttachError> {
     send(&connection, &hello.encode(), SendFlags::NOSIGNAL).map_err(closed)?;
 
     let mut bytes = [0; Welcome::BYTES + 1];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_NAMESPACES))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         let mut slices = [IoSliceMut::new(&mut bytes)];

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use crate::segment::Segment;
 
+/// Most namespaces that a keeper passes on.
+pub const MAX_NAMESPACES: usize = 2;
+
 /// Called with the member that has ended; false when it has to be called again.
 pub type OnMemberGone = Box<dyn FnMut(&Segment, u16) -> bool>;
 /// Runs timers, returns the next deadline.
@@ -19,8 +22,8 @@ pub struct KeeperOptions {
     pub heap_bytes: u64,
     /// Size of the cards' area.
     pub world_bytes: u64,
-    /// A user namespace for the programs of this segment, passed to each process that holds it.
-    pub user_namespace: Option<OwnedFd>,
+    /// Namespaces for the programs of this segment, at most [`MAX_NAMESPACES`], passed to each process that holds it.
+    pub namespaces: Vec<OwnedFd>,
     /// Prepares the cards' area, which is zero, before any process can attach.
     pub init: Box<dyn FnOnce(&Segment)>,
     /// A member has ended. The lock is not held. Afterwards the member's memory

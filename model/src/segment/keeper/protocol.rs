@@ -2,7 +2,7 @@
 //!
 //! One packet each way (SOCK_SEQPACKET): the member sends its purpose, the
 //! keeper answers with the segment's sizes and, in the same packet, the memfd
-//! and the eventfd. A process that only holds the segment gets the programs' user namespace instead, if there is one.
+//! and the eventfd. A process that only holds the segment gets the programs' namespaces instead, if there are any.
 //! No message follows; the connection ends when the member does.
 
 /// First word of both messages.

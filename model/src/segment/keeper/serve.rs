@@ -17,7 +17,7 @@ use rustix::net::{
 use super::create;
 use super::error::KeeperError;
 use super::listen::{peer, Listener};
-use super::options::{KeeperOptions, OnMemberGone, OnTimer};
+use super::options::{KeeperOptions, OnMemberGone, OnTimer, MAX_NAMESPACES};
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
 use crate::panics::guarded;
 use crate::segment::layout::{KEEPER_MEMBER, MEMBER_ACTIVE, MEMBER_FREE, MEMBER_GONE};
@@ -45,7 +45,7 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
     let mut keeper = Keeper {
         segment,
         handles,
-        user_namespace: options.user_namespace,
+        namespaces: options.namespaces,
         listener,
         clients: Vec::new(),
         unclean: Vec::new(),
@@ -62,7 +62,7 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
 struct Keeper {
     segment: Segment,
     handles: create::Handles,
-    user_namespace: Option<OwnedFd>,
+    namespaces: Vec<OwnedFd>,
     listener: Listener,
     clients: Vec<Client>,
     /// Members that have ended but are not cleaned up, since the lock was taken; and whether the cards have been told.
@@ -264,9 +264,9 @@ impl Keeper {
         let descriptors: Vec<BorrowedFd<'_>> = match client.role {
             _ if welcome.verdict != Verdict::Accepted => Vec::new(),
             Role::Member(_) => vec![self.handles.memfd.as_fd(), self.handles.wake.as_fd()],
-            _ => self.user_namespace.iter().map(AsFd::as_fd).collect(),
+            _ => self.namespaces.iter().map(AsFd::as_fd).collect(),
         };
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_NAMESPACES))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() {
             ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));

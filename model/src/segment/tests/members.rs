@@ -62,7 +62,7 @@ fn holding_keeps_the_segment_alive() {
     let hold = Segment::hold(&net.socket()).unwrap();
     let flags = rustix::io::fcntl_getfd(&hold.connection).unwrap();
     assert!(flags.is_empty(), "inheritable");
-    assert!(hold.user_namespace.is_none());
+    assert!(hold.namespaces.is_empty());
     std::thread::sleep(Duration::from_millis(400));
     let a = net.attach();
     // SAFETY: inside the world.

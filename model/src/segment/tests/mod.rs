@@ -48,7 +48,7 @@ fn options(socket_path: PathBuf) -> KeeperOptions {
         socket_path,
         heap_bytes: 64 * GIB,
         world_bytes: 1 << 20,
-        user_namespace: None,
+        namespaces: Vec::new(),
         init: Box::new(|_| {}),
         on_member_gone: Box::new(|_, _| true),
         on_timer: Box::new(|_| u64::MAX),

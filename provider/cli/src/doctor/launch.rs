@@ -2,6 +2,7 @@
 //! and whether a real program then finds the cards.
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,7 +12,8 @@ use anyhow::{Context, Result};
 use super::finding::Finding;
 use crate::launch::in_path;
 use crate::launch::mounts;
-use crate::launch::namespace::{enter_mount, enter_user, rehearse, root_may_mount};
+use crate::launch::namespace::{enter_mount, enter_user, make_user, rehearse, root_may_mount};
+use crate::launch::network;
 use crate::launch::provider_so;
 use crate::launch::run::ib_core_present;
 use crate::launch::seccomp;
@@ -22,7 +24,7 @@ const DISCOVERY_TIME: Duration = Duration::from_secs(10);
 
 /// All checks of this file.
 pub fn checks() -> Vec<Finding> {
-    vec![namespaces(), view(), netlink(), ib_core(), discovery()]
+    vec![namespaces(), network(), view(), netlink(), ib_core(), discovery()]
 }
 
 fn enter() -> Result<()> {
@@ -50,6 +52,26 @@ fn namespaces() -> Finding {
     }
 }
 
+/// The very network of `verbena run`, which is gone at once.
+fn network() -> Finding {
+    let name = "network";
+    let made = if root_may_mount() {
+        network::make(None, 1)
+    } else {
+        make_user().and_then(|user| network::make(Some(user.as_fd()), 1))
+    };
+    match made {
+        Ok(_) => Finding::ok(name, "a net may have a network of its own, with an interface for each port"),
+        Err(error) => Finding::warn(
+            name,
+            format!("none may be made: {error:#}"),
+            "allow network namespaces (see `namespaces` above) and veth interfaces (modprobe veth); without them \
+             programs stay on the host's network: TCP to 198.18.x.y leaves this machine, no interface belongs to a \
+             card (UCX from 1.18 on needs UCX_IB_ROCE_REACHABILITY_MODE=all), and addresses give no further GIDs",
+        ),
+    }
+}
+
 /// The very mounts of `verbena run`, in a process that ends at once.
 fn view() -> Finding {
     let name = "sysfs view";
@@ -60,7 +82,14 @@ fn view() -> Finding {
         let provider = provider_so::find().unwrap_or_default();
         enter()?;
         mounts::make_private()?;
-        let tree = Tree { cards: 1, slots: &[], profile: "f10a", socket: Path::new(""), provider: &provider };
+        let tree = Tree {
+            cards: 1,
+            slots: &[],
+            profile: "f10a",
+            socket: Path::new(""),
+            provider: &provider,
+            network: false,
+        };
         mounts::show(&tree, &staging)?;
         fs::read_to_string("/sys/class/infiniband/verbena0/node_guid").context("reading the fake sysfs")?;
         fs::metadata("/dev/infiniband/uverbs0").context("looking for the device node")?;

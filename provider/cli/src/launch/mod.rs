@@ -2,12 +2,13 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`run`] | one program in a mount namespace of its own |
+//! | [`run`], [`way`] | one program; the ways in which it sees the cards |
 //! | [`shell`] | an interactive shell in the program's place |
 //! | [`up`] | the whole container |
 //! | [`tree`], [`sysfs`] | the files under `/sys/class` that libibverbs and other programs read |
 //! | [`slots`] | the same for cards in PCI slots |
 //! | [`mounts`], [`namespace`] | how a program sees these files |
+//! | [`network`], [`rtnetlink`] | the network interfaces that it sees |
 //! | [`fallback`] | without namespaces: by environment variables |
 //! | [`seccomp`] | sockets that would ask the kernel's RDMA subsystem |
 //! | [`part_id`] | which card programs take it for |
@@ -16,8 +17,10 @@
 pub mod fallback;
 pub mod mounts;
 pub mod namespace;
+pub mod network;
 pub mod part_id;
 pub mod provider_so;
+pub mod rtnetlink;
 pub mod run;
 pub mod seccomp;
 pub mod shell;
@@ -25,6 +28,7 @@ pub mod slots;
 pub mod sysfs;
 pub mod tree;
 pub mod up;
+pub mod way;
 
 /// True when a program of that name is in PATH.
 pub fn in_path(program: &str) -> bool {

@@ -57,6 +57,9 @@ pub fn shown(socket: &Path) -> bool {
 fn show_staged(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
     tree.write(staging, Path::new(CONFIG_DIR))?;
     show_classes(staging)?;
+    if tree.network {
+        show_interfaces(staging);
+    }
     show_nodes(staging)?;
     let needs_driver_variable = !Path::new(CONFIG_DIR).is_dir();
     if needs_driver_variable {
@@ -83,6 +86,20 @@ fn show_classes(staging: &Path) -> Result<()> {
         bind(&ours.join(name), &class.join(name))?;
     }
     Ok(())
+}
+
+/// A sysfs shows the interfaces of the network namespace in which it was mounted. Where none may be mounted (a container
+/// that hides parts of its own), programs that read these files see the host's; all others are not concerned.
+fn show_interfaces(staging: &Path) {
+    let fresh = staging.join("interfaces");
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    if fs::create_dir(&fresh).is_ok() && mount(SOURCE, &fresh, "sysfs", flags, None).is_ok() {
+        for directory in ["class/net", "devices/virtual/net"] {
+            let _ = bind(&fresh.join(directory), &Path::new("/sys").join(directory));
+        }
+        // Not left to the staging place's own unmount, which a user namespace may refuse while this is on it.
+        let _ = unmount(&fresh, UnmountFlags::DETACH);
+    }
 }
 
 fn show_nodes(staging: &Path) -> Result<()> {

@@ -1,12 +1,12 @@
-//! Namespaces of programs: a mount namespace for each, and a user namespace for all of a net where
-//! the user may not mount otherwise. One for all, since the kernel copies
-//! from a program to another of the same user namespace only.
+//! Namespaces of programs: a mount namespace for each, a network namespace for all of a net, and a user namespace for
+//! all of a net where the user may not mount otherwise. One for all, since the kernel copies from a program to another
+//! of the same user namespace only.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File};
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
@@ -15,9 +15,36 @@ use rustix::net::{
     recvmsg, sendmsg, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
-use rustix::thread::{move_into_link_name_space, LinkNameSpaceType, UnshareFlags};
+use rustix::thread::{
+    capabilities, configure_capability_in_ambient_set, move_into_link_name_space, set_capabilities,
+    CapabilitySet, LinkNameSpaceType, UnshareFlags,
+};
 
-const OWN_USER: &str = "/proc/self/ns/user";
+/// A kind of namespace that the programs of a net share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Of user ids and privileges.
+    User,
+    /// Of network interfaces, addresses and ports.
+    Network,
+}
+
+impl Kind {
+    /// The file that stands for the one of this process.
+    pub fn of_this_process(self) -> &'static str {
+        match self {
+            Kind::User => "/proc/self/ns/user",
+            Kind::Network => "/proc/self/ns/net",
+        }
+    }
+
+    fn link_type(self) -> LinkNameSpaceType {
+        match self {
+            Kind::User => LinkNameSpaceType::User,
+            Kind::Network => LinkNameSpaceType::Network,
+        }
+    }
+}
 
 /// Leaves the mount namespace, as root may.
 pub fn enter_mount() -> Result<()> {
@@ -40,28 +67,69 @@ pub fn enter_user() -> Result<()> {
     fs::write("/proc/self/gid_map", format!("{gid} {gid} 1")).context("mapping the group")
 }
 
-/// Enters a user namespace of [`make_user`]: its user may, from outside.
-pub fn join_user(namespace: BorrowedFd<'_>) -> Result<()> {
-    move_into_link_name_space(namespace, Some(LinkNameSpaceType::User)).context("setns(CLONE_NEWUSER)")
+/// Enters a new network namespace.
+pub fn enter_network() -> Result<()> {
+    unshare(UnshareFlags::NEWNET).context("unshare(CLONE_NEWNET)")
 }
 
-/// True in that user namespace.
-pub fn in_user(namespace: BorrowedFd<'_>) -> Result<bool> {
-    let (ours, theirs) = (fs::metadata(OWN_USER)?, rustix::fs::fstat(namespace)?);
+/// Enters a namespace: a user namespace of [`make_user`], which its user may do from outside, or one that
+/// belongs to the user namespace entered.
+pub fn join(namespace: BorrowedFd<'_>, kind: Kind) -> Result<()> {
+    move_into_link_name_space(namespace, Some(kind.link_type()))
+        .with_context(|| format!("setns({})", kind.of_this_process()))
+}
+
+/// True in that namespace.
+pub fn is_in(namespace: BorrowedFd<'_>, kind: Kind) -> Result<bool> {
+    let (ours, theirs) = (fs::metadata(kind.of_this_process())?, rustix::fs::fstat(namespace)?);
     Ok((ours.dev(), ours.ino()) == (theirs.st_dev, theirs.st_ino))
 }
 
+/// The namespace of that kind among `namespaces`.
+pub fn find(namespaces: &[OwnedFd], kind: Kind) -> Option<BorrowedFd<'_>> {
+    let wanted = match kind {
+        Kind::User => libc::CLONE_NEWUSER,
+        Kind::Network => libc::CLONE_NEWNET,
+    };
+    // SAFETY: the request has no argument.
+    let is = |fd: &&OwnedFd| unsafe { libc::ioctl(fd.as_raw_fd(), NS_GET_NSTYPE) } == wanted;
+    namespaces.iter().find(is).map(AsFd::as_fd)
+}
+
+/// Lets the program that follows administer the network namespace, as root of a machine may: `ip`, `ping` and `tcpdump`
+/// need that. All programs of a net get the same privileges, since the kernel lets no other read its memory.
+pub fn keep_network_privileges() -> Result<()> {
+    let kept = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+    let mut sets = capabilities(None).context("reading the privileges")?;
+    sets.inheritable |= kept;
+    set_capabilities(None, sets).context("making privileges inheritable")?;
+    for capability in kept.iter() {
+        configure_capability_in_ambient_set(capability, true).context("keeping a privilege")?;
+    }
+    Ok(())
+}
+
+/// Asks a namespace's descriptor for its kind (ioctl_ns(2)).
+const NS_GET_NSTYPE: libc::Ioctl = 0xb703;
+
 /// A new user namespace, which exists while the descriptor is open or a process is in it.
 pub fn make_user() -> Result<OwnedFd> {
+    made_by_a_child(|| {
+        enter_user()?;
+        Ok(File::open(Kind::User.of_this_process())?.into())
+    })
+}
+
+/// Takes over the descriptor that `make` has opened in a child process, since a namespace cannot be left again.
+pub fn made_by_a_child(make: impl FnOnce() -> Result<OwnedFd>) -> Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
     rehearse(|| {
-        enter_user()?;
-        let made = [File::open(OWN_USER)?];
-        let passed = [made[0].as_fd()];
+        let made = make()?;
+        let passed = [made.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&passed));
-        sendmsg(&theirs, &[IoSlice::new(b"u")], &mut ancillary, SendFlags::empty())?;
+        sendmsg(&theirs, &[IoSlice::new(b"d")], &mut ancillary, SendFlags::empty())?;
         Ok(())
     })?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -71,7 +139,7 @@ pub fn make_user() -> Result<OwnedFd> {
         RecvAncillaryMessage::ScmRights(mut passed) => passed.next(),
         _ => None,
     });
-    received.next().context("no user namespace was passed")
+    received.next().context("no descriptor was passed")
 }
 
 fn unshare(flags: UnshareFlags) -> std::io::Result<()> {

@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use std::ffi::OsString;
-use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -11,16 +10,19 @@ use anyhow::{bail, Context, Result};
 use clap::Args;
 use model::attach::{read_patience, PATIENCE_VARIABLE};
 
-use super::fallback::{self, Variables};
-use super::mounts::{self, Shown};
 use super::part_id::{announcement, PartArgs, VARIABLE};
 use super::slots::{self, SlotCard};
-use super::tree::{Tree, DRIVER_STEM};
-use super::{namespace, provider_so, seccomp, shell};
+use super::tree::Tree;
+use super::way::{Network, Way};
+use super::{provider_so, seccomp, shell};
 use crate::args::CardArgs;
 use crate::args::Clock;
 use crate::net::keeper::{self, Held};
 use crate::net::runtime::{Net, DEFAULT_NET};
+
+/// What a program misses on the host's network.
+const HOST_NETWORK: &str = "on the host's network the cards' addresses (198.18.x.y) are not local, so TCP to them leaves \
+     this machine; the cards have no network interfaces; and TCP does not reach programs on the net's own network";
 
 /// Options of `verbena run`.
 #[derive(Args)]
@@ -41,6 +43,10 @@ pub struct RunArgs {
     /// Use no namespaces: environment variables and links in /dev instead
     #[arg(long)]
     no_namespace: bool,
+    /// The network that the program sees: that of the net, where the cards' addresses are local; or the host's, for one
+    /// that has to reach the world
+    #[arg(long, value_name = "NETWORK", default_value = "own")]
+    network: Network,
     /// End the program when the process with this number ends
     #[arg(long, hide = true, value_name = "PID")]
     with_parent: Option<u32>,
@@ -75,15 +81,19 @@ pub fn run(args: RunArgs) -> Result<u8> {
         profile: held.as_ref().map_or("vfio", |held| &held.info.card),
         socket: &socket,
         provider: &provider,
+        network: false,
     };
     let way = if args.no_namespace {
         Way::by_environment(&tree, net.dir(), "--no-namespace was given".to_owned())?
     } else {
-        Way::find(&tree, net.dir(), held.as_ref())?
+        Way::find(&tree, net.dir(), held.as_ref(), args.network)?
     };
     let filtered = seccomp::deny_rdma_netlink();
     if !args.quiet {
         eprintln!("verbena: {}, {}", what(&net, held.as_ref(), &slots), way.message);
+        if held.is_some() && !way.own_network {
+            eprintln!("verbena: {HOST_NETWORK}");
+        }
     }
     if let Err(error) = filtered {
         if ib_core_present() {
@@ -140,109 +150,6 @@ fn what(net: &Net, held: Option<&Held>, slots: &[SlotCard]) -> String {
 /// True where libibverbs could ask the kernel for devices.
 pub fn ib_core_present() -> bool {
     Path::new("/sys/module/ib_core").exists()
-}
-
-/// How the cards come into the program's view.
-struct Way {
-    message: String,
-    variables: Variables,
-}
-
-impl Way {
-    fn find(tree: &Tree<'_>, dir: &Path, held: Option<&Held>) -> Result<Way> {
-        let staging = dir.join("staging");
-        let mut reasons = Vec::new();
-        if rustix::process::geteuid().is_root() {
-            match enter_as_root(tree, &staging) {
-                Ok(shown) => return Ok(Way::by_mounts("private mount namespace", &shown)),
-                Err(error) => reasons.push(format!("as root: {error:#}")),
-            }
-        }
-        if let Some(namespace) = held.and_then(|held| held.user_namespace.as_ref()) {
-            if namespace::in_user(namespace.as_fd())? && mounts::shown(tree.socket) {
-                let message = "shown here already".to_owned();
-                return Ok(Way { message, variables: Variables::new() });
-            }
-            match enter_as_user(tree, &staging, || namespace::join_user(namespace.as_fd())) {
-                Ok(shown) => {
-                    return Ok(Way::by_mounts("private mount namespace in the net's user namespace", &shown))
-                }
-                Err(error) => reasons.push(format!("the net's user namespace: {error:#}")),
-            }
-        }
-        match enter_as_user(tree, &staging, namespace::enter_user) {
-            Ok(shown) => {
-                if held.is_some() {
-                    warn_of_a_namespace_of_its_own(&reasons);
-                }
-                Ok(Way::by_mounts("private mount namespace in a user namespace", &shown))
-            }
-            Err(error) => {
-                reasons.push(format!("user namespace: {error:#}"));
-                Way::by_environment(tree, dir, reasons.join("; "))
-            }
-        }
-    }
-
-    fn by_mounts(name: &str, shown: &Shown) -> Way {
-        let mut variables = Variables::new();
-        let mut message = name.to_owned();
-        if shown.needs_driver_variable {
-            message += &format!(" and {} ({} is missing)", fallback::DRIVERS, mounts::CONFIG_DIR);
-            let stem = Path::new(mounts::NODE_DIR).join(DRIVER_STEM);
-            variables.push((fallback::DRIVERS, stem));
-        }
-        Way { message, variables }
-    }
-
-    fn by_environment(tree: &Tree<'_>, dir: &Path, reason: String) -> Result<Way> {
-        let variables = fallback::prepare(tree, dir).with_context(|| {
-            format!("neither namespaces ({reason}) nor environment variables can show the cards")
-        })?;
-        Ok(Way {
-            message: format!(
-                "environment variables only ({reason}); programs that read \
-                 /sys/class/infiniband themselves see no card"
-            ),
-            variables,
-        })
-    }
-}
-
-fn enter_as_root(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
-    make_directory(staging)?;
-    namespace::enter_mount()?;
-    mounts::make_private()?;
-    mounts::show(tree, staging)
-}
-
-/// Said even with --quiet: transfers will fail.
-fn warn_of_a_namespace_of_its_own(reasons: &[String]) {
-    let why = match reasons {
-        [] => "the net's keeper has none for all".to_owned(),
-        reasons => reasons.join("; "),
-    };
-    eprintln!(
-        "verbena: the program gets a user namespace of its own ({why}): other programs of the net cannot reach \
-         its memory that does not move into the cards' segment (shared memory, the ends of unaligned buffers); \
-         end all programs of the net and start them again, or start all with --no-namespace"
-    );
-}
-
-fn enter_as_user(tree: &Tree<'_>, staging: &Path, enter_namespace: impl Fn() -> Result<()>) -> Result<Shown> {
-    make_directory(staging)?;
-    let enter = || {
-        enter_namespace()?;
-        namespace::enter_mount()?;
-        mounts::make_private()?;
-        mounts::show(tree, staging)
-    };
-    namespace::rehearse(|| enter().map(drop))?;
-    enter()
-}
-
-fn make_directory(dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))
 }
 
 /// The clock library before what is preloaded anyway.

@@ -11,6 +11,8 @@ use anyhow::{Context, Result};
 use super::slots::SlotPort;
 use contract::shown::{firmware, rate_text, PORT_CAPABILITIES};
 
+/// The directories of network interfaces.
+pub const INTERFACES: &str = "/sys/devices/virtual/net";
 /// A file of the kernel's that opens and cannot be read (EINVAL): the speed of a device that has none.
 const UNREADABLE: &str = "/sys/devices/virtual/net/lo/speed";
 
@@ -76,8 +78,8 @@ pub fn write_card(dir: &Path, name: &str, kind: &str, guid: &[u8], version: u64)
 }
 
 /// Writes what a port says of itself. Counters stay at 0, since plain files cannot count; `verbena top` shows the
-/// card's.
-pub fn write_port(dir: &Path, port: &SlotPort) -> Result<()> {
+/// card's. `interface` is its network interface.
+pub fn write_port(dir: &Path, port: &SlotPort, interface: Option<&str>) -> Result<()> {
     let (state, phys) = match port.up {
         true => ("4: ACTIVE", "5: LinkUp"),
         false => ("1: DOWN", "3: Disabled"),
@@ -112,8 +114,12 @@ pub fn write_port(dir: &Path, port: &SlotPort) -> Result<()> {
             true => link(Path::new(UNREADABLE), &kind)?,
             false => put(&kind, "RoCE v2")?,
         }
-        // Empty: the port has no network interface.
-        put_raw(&dir.join(format!("gid_attrs/ndevs/{index}")), "")?;
+        let entry = dir.join(format!("gid_attrs/ndevs/{index}"));
+        match interface {
+            Some(name) if *gid != [0; 16] => put(&entry, name)?,
+            Some(_) if einval => link(Path::new(UNREADABLE), &entry)?,
+            _ => put_raw(&entry, "")?,
+        }
     }
     Ok(())
 }
@@ -124,7 +130,8 @@ fn board(kind: &str) -> String {
     name.to_string_lossy().to_uppercase()
 }
 
-fn link(target: &Path, at: &Path) -> Result<()> {
+/// Makes a symbolic link.
+pub fn link(target: &Path, at: &Path) -> Result<()> {
     make_parent(at)?;
     symlink(target, at).with_context(|| format!("making {}", at.display()))
 }

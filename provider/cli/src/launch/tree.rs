@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use contract::release;
 
 use super::slots::{SlotCard, SlotPort};
-use super::sysfs::{self, put};
-use model::address::{gid, node_guid, GID_TABLE_LEN};
+use super::sysfs::{self, link, put, INTERFACES};
+use model::address::{gid, interface_name, node_guid, GID_TABLE_LEN};
 use model::attach::{limits, mbps};
 use model::packet::{PortId, PORTS};
 use model::profile::Profile;
@@ -18,6 +18,7 @@ use model::profile::Profile;
 pub const DRIVER_STEM: &str = "libverbena";
 
 /// What the tree has to say.
+#[derive(Clone, Copy)]
 pub struct Tree<'a> {
     /// Number of cards.
     pub cards: u8,
@@ -29,6 +30,8 @@ pub struct Tree<'a> {
     pub socket: &'a Path,
     /// The provider to load.
     pub provider: &'a Path,
+    /// The program sees the net's own network.
+    pub network: bool,
 }
 
 impl Tree<'_> {
@@ -80,7 +83,11 @@ impl Tree<'_> {
                 Some(slot) => slot.ports[usize::from(port)].clone(),
                 None => self.modelled(PortId { card, port }),
             };
-            sysfs::write_port(&dir.join(format!("ports/{}", port + 1)), &shown)?;
+            let interface = self.network.then(|| interface_name(PortId { card, port }));
+            sysfs::write_port(&dir.join(format!("ports/{}", port + 1)), &shown, interface.as_deref())?;
+            if let Some(name) = interface {
+                link(&Path::new(INTERFACES).join(&name), &dir.join("device/net").join(&name))?;
+            }
         }
         Ok(())
     }
@@ -160,6 +167,7 @@ mod tests {
             profile: "f10a",
             socket: Path::new("/run/x.sock"),
             provider: Path::new("/opt/libverbena.so"),
+            network: true,
         };
         tree.write(dir.path(), Path::new("/etc/libibverbs.d")).unwrap();
         dir

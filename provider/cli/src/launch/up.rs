@@ -39,6 +39,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
         profile: &held.info.card,
         socket: &socket,
         provider: &provider,
+        network: false,
     };
     let staging = net.dir().join("staging");
     fs::create_dir_all(&staging).with_context(|| format!("making {}", staging.display()))?;

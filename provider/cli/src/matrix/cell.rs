@@ -67,7 +67,7 @@ fn processes(row: &Row, command: impl Fn(&str) -> Command, sides: &mut Vec<Side>
             let with_port = |words: &str| words.replace("PORT", &number.to_string());
             sides.push(start("server", command(&with_port(server)))?);
             let began = Instant::now();
-            while !port::is_listening(number) {
+            while !port::is_listening(sides[0].pid(), number) {
                 if let Some(status) = sides[0].ended()? {
                     bail!("the server ended at once: {status}");
                 }

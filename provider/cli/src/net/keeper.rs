@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -20,9 +20,10 @@ use super::daemon;
 use super::runtime::Net;
 use super::wire::WireInfo;
 use crate::args::{CardArgs, Clock};
-use crate::launch::namespace;
+use crate::launch::{namespace, network};
 
-const START_TIME: Duration = Duration::from_secs(5);
+/// A namespace waits for the kernel's locks, long where many are made and removed.
+const START_TIME: Duration = Duration::from_secs(20);
 const END_TIME: Duration = Duration::from_secs(30);
 const DEFAULT_CARDS: u32 = 2;
 const DEFAULT_PROFILE: &str = "f10a";
@@ -49,8 +50,8 @@ pub struct NetInfo {
 pub struct Held {
     /// Connection to the keeper, inherited by programs that are started.
     pub hold: OwnedFd,
-    /// The user namespace of its programs.
-    pub user_namespace: Option<OwnedFd>,
+    /// The namespaces of its programs: network, user.
+    pub namespaces: Vec<OwnedFd>,
     /// What is on the net.
     pub info: NetInfo,
 }
@@ -89,7 +90,7 @@ pub fn ensure(net: &Net, wanted: &CardArgs) -> Result<Held> {
                 if starting.is_none() {
                     check_wanted(net, wanted, &info)?;
                 }
-                return Ok(Held { hold: hold.connection, user_namespace: hold.user_namespace, info });
+                return Ok(Held { hold: hold.connection, namespaces: hold.namespaces, info });
             }
             Err(AttachError::NoKeeper(_) | AttachError::Closed(_)) => {}
             Err(error) => return Err(error.into()),
@@ -242,9 +243,11 @@ fn serve(net: &Net) -> Result<()> {
     let info = read_info(net)?;
     let clock = profile(&info.card, info.clock)?;
     let (cards, link) = (u8::try_from(info.cards)?, info.wire.options()?);
-    // Without one, each launcher makes its own and says what that means.
-    let user_namespace = if namespace::root_may_mount() { None } else { namespace::make_user().ok() };
-    run_keeper(&net.socket(), NetOptions { cards, link, clock, trace: info.trace, user_namespace })?;
+    // Without them the launchers do what they can and say what is lost.
+    let user = if namespace::root_may_mount() { None } else { namespace::make_user().ok() };
+    let network = network::make(user.as_ref().map(AsFd::as_fd), cards).ok();
+    let namespaces = user.into_iter().chain(network).collect();
+    run_keeper(&net.socket(), NetOptions { cards, link, clock, trace: info.trace, namespaces })?;
     Ok(())
 }
 

@@ -162,7 +162,7 @@ impl Run<'_> {
         let start = Instant::now();
         loop {
             let looked = Instant::now();
-            if port::is_listening(port) {
+            if port::is_listening(server.pid(), port) {
                 break;
             }
             let took = looked.elapsed();

@@ -11,12 +11,12 @@ pub fn free() -> Result<u16> {
     Ok(listener.local_addr().context("finding a TCP port")?.port())
 }
 
-/// True once a process listens there. Read from the table: a connection would
-/// take the one connection that perftest's server accepts.
-pub fn is_listening(port: u16) -> bool {
-    ["/proc/net/tcp", "/proc/net/tcp6"]
+/// True once a process listens there in the network namespace of process `pid`. Read from the table: a connection
+/// would take the one connection that perftest's server accepts.
+pub fn is_listening(pid: u32, port: u16) -> bool {
+    ["tcp", "tcp6"]
         .iter()
-        .filter_map(|path| fs::read_to_string(path).ok())
+        .filter_map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).ok())
         .any(|table| listens(&table, port))
 }
 
@@ -37,7 +37,7 @@ mod tests {
     fn a_listener_is_seen_without_connecting() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        assert!(is_listening(port));
+        assert!(is_listening(std::process::id(), port));
         assert_ne!(free().unwrap(), 0);
     }
 

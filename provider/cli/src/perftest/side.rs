@@ -71,6 +71,11 @@ impl Side {
         Ok(Side { name, child, log })
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// How it ended, if it has.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().with_context(|| format!("waiting for the {}", self.name))

@@ -1,0 +1,108 @@
+//! The network of a net: one network namespace for all of its programs, with a network interface for each port.
+//!
+//! The two ports of a card are the two ends of a veth pair, so that both have a carrier; all addresses are local, so
+//! nothing but what programs send to addresses of nobody travels there.
+
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use anyhow::{Context, Result};
+use model::address::{self, interface_name};
+use model::packet::{PortId, PORTS};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use super::namespace::{self, Kind};
+use super::rtnetlink::Route;
+
+/// Index of the loopback interface in every namespace.
+const LOOPBACK: u32 = 1;
+/// Index of the first port's interface, after those that the kernel itself may put into a new namespace (sit0, ...).
+const FIRST_INDEX: u32 = 16;
+/// Room for a RoCE packet of path MTU 4096.
+const MTU: u32 = 4200;
+/// Of an IPv4 address: the other cards' ports of the same number.
+const IPV4_PREFIX: u8 = 24;
+const IPV6_PREFIX: u8 = 64;
+
+/// Makes a network namespace, inside the user namespace `user` if there is one. It exists while the descriptor
+/// is open or a process is in it.
+pub fn make(user: Option<BorrowedFd<'_>>, cards: u8) -> Result<OwnedFd> {
+    namespace::made_by_a_child(|| {
+        if let Some(user) = user {
+            namespace::join(user, Kind::User)?;
+        }
+        namespace::enter_network()?;
+        let route = Route::open(0)?;
+        raise(&route, LOOPBACK).context("raising lo")?;
+        for card in 0..cards {
+            add_card(&route, card).with_context(|| format!("making the interfaces of card {card}"))?;
+        }
+        Ok(File::open(Kind::Network.of_this_process())?.into())
+    })
+}
+
+/// Index of a port's interface.
+fn index(port: PortId) -> u32 {
+    FIRST_INDEX + u32::from(port.card) * PORTS as u32 + u32::from(port.port)
+}
+
+fn add_card(route: &Route, card: u8) -> Result<()> {
+    let [one, other] = [0, 1].map(|port| PortId { card, port });
+    let mut pair = link(one);
+    let peer = InfoData::Veth(InfoVeth::Peer(link(other)));
+    pair.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(peer)]));
+    route
+        .change(RouteNetlinkMessage::NewLink(pair), NLM_F_CREATE | NLM_F_EXCL)
+        .context("making a veth pair")?;
+    for port in [one, other] {
+        // The link-local one too: the kernel's own would be usable only after a second. Without IPv6 there is none.
+        let [ipv6, ipv4] = [0, 1].map(|entry| address::gid(port, entry));
+        let _ = add_address(route, port, Ipv6Addr::from(ipv6).into(), IPV6_PREFIX);
+        let [.., a, b, c, d] = ipv4;
+        let ipv4 = Ipv4Addr::new(a, b, c, d);
+        add_address(route, port, ipv4.into(), IPV4_PREFIX).with_context(|| format!("adding {ipv4}"))?;
+        raise(route, index(port)).with_context(|| format!("raising {}", interface_name(port)))?;
+    }
+    Ok(())
+}
+
+fn link(port: PortId) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index(port);
+    message.attributes = vec![
+        LinkAttribute::IfName(interface_name(port)),
+        LinkAttribute::Address(port.mac().to_vec()),
+        LinkAttribute::Mtu(MTU),
+    ];
+    message
+}
+
+fn raise(route: &Route, index: u32) -> Result<()> {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.header.flags = LinkFlags::Up;
+    message.header.change_mask = LinkFlags::Up;
+    route.change(RouteNetlinkMessage::SetLink(message), 0)
+}
+
+fn add_address(route: &Route, port: PortId, address: IpAddr, prefix: u8) -> Result<()> {
+    let mut message = AddressMessage::default();
+    message.header.index = index(port);
+    message.header.prefix_len = prefix;
+    message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+    match address {
+        IpAddr::V4(_) => message.header.family = AddressFamily::Inet,
+        IpAddr::V6(_) => {
+            message.header.family = AddressFamily::Inet6;
+            message.header.scope = AddressScope::Link;
+            message.header.flags = AddressHeaderFlags::Nodad;
+        }
+    }
+    route.change(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+}

@@ -1,0 +1,97 @@
+//! Network interfaces and addresses: asking the kernel for them, changing them, hearing of changes (NETLINK_ROUTE).
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use anyhow::{bail, Context, Result};
+use netlink_packet_core::{
+    NetlinkHeader, NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{
+    bind, recv, send, socket_with, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
+};
+
+/// The kernel sends at most this much at a time.
+const BUFFER: usize = 64 << 10;
+
+/// A socket to the kernel, of the network namespace in which it was opened.
+pub struct Route(OwnedFd);
+
+impl From<OwnedFd> for Route {
+    fn from(socket: OwnedFd) -> Self {
+        Route(socket)
+    }
+}
+
+impl From<Route> for OwnedFd {
+    fn from(route: Route) -> Self {
+        route.0
+    }
+}
+
+impl AsFd for Route {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Route {
+    /// Opens one in the network namespace of this process; the kernel tells it of changes of `groups` (RTMGRP_*).
+    pub fn open(groups: u32) -> Result<Route> {
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)
+            .context("opening a netlink socket")?;
+        bind(&socket, &SocketAddrNetlink::new(0, groups)).context("binding a netlink socket")?;
+        Ok(Route(socket))
+    }
+
+    /// Asks for a change; `flags` beside NLM_F_REQUEST and NLM_F_ACK.
+    pub fn change(&self, message: RouteNetlinkMessage, flags: u16) -> Result<()> {
+        self.ask(message, NLM_F_ACK | flags).map(drop)
+    }
+
+    /// Asks for all objects of a kind. What this build cannot read is left out.
+    pub fn dump(&self, message: RouteNetlinkMessage) -> Result<Vec<RouteNetlinkMessage>> {
+        self.ask(message, NLM_F_DUMP)
+    }
+
+    /// Throws away the news that have come.
+    pub fn drain(&self) {
+        let mut buffer = vec![0; BUFFER];
+        // ENOBUFS: some were lost already, and more may follow.
+        while matches!(
+            recv(&self.0, &mut buffer, RecvFlags::DONTWAIT),
+            Ok(_) | Err(rustix::io::Errno::NOBUFS)
+        ) {}
+    }
+
+    fn ask(&self, message: RouteNetlinkMessage, flags: u16) -> Result<Vec<RouteNetlinkMessage>> {
+        let mut request = NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::from(message));
+        request.header.flags = NLM_F_REQUEST | flags;
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        send(&self.0, &bytes, SendFlags::empty()).context("asking the kernel by netlink")?;
+        let (mut buffer, mut found) = (vec![0; BUFFER], Vec::new());
+        loop {
+            let (got, _) = recv(&self.0, &mut buffer, RecvFlags::empty()).context("waiting for netlink")?;
+            let mut rest = &buffer[..got];
+            while let Some(length) = rest.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes) as usize) {
+                if length < NETLINK_HEADER || length > rest.len() {
+                    bail!("the kernel answered with a broken netlink message");
+                }
+                match NetlinkMessage::<RouteNetlinkMessage>::deserialize(&rest[..length]).map(|m| m.payload) {
+                    Ok(NetlinkPayload::Done(_)) => return Ok(found),
+                    Ok(NetlinkPayload::Error(error)) if error.code.is_none() => return Ok(found),
+                    Ok(NetlinkPayload::Error(error)) => return Err(error.to_io().into()),
+                    Ok(NetlinkPayload::InnerMessage(message)) => found.push(message),
+                    _ => {}
+                }
+                rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+            }
+        }
+    }
+}
+
+/// Bytes of a message's header (netlink(7)).
+const NETLINK_HEADER: usize = 16;

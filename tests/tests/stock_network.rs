@@ -1,0 +1,121 @@
+//! The network of a net: what `ip` and stock programs see of the cards' interfaces and addresses.
+
+use std::fs::read_link;
+use std::time::{Duration, Instant};
+
+use tests::stock::{keepers, need, Pair, StockNet};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn shell(net: &StockNet, script: &str) -> String {
+    net.run("sh", &["-ec", script], LIMIT)
+}
+
+#[test]
+fn a_port_has_an_interface_with_its_addresses() {
+    need("ip");
+    for net in [StockNet::new(), StockNet::unprivileged()] {
+        let said = shell(&net, "ip -o link show verbena1p2; ip -o addr show verbena1p2; ip -o addr show lo");
+        for part in ["LOWER_UP", "02:56:42:00:01:01", "198.18.1.2/24", "127.0.0.1/8"] {
+            assert!(said.contains(part), "no {part} in:\n{said}");
+        }
+        // TCP to a card's address never leaves this machine.
+        for address in ["198.18.0.1", "198.18.1.2"] {
+            let route = shell(&net, &format!("ip route get {address}"));
+            assert!(route.starts_with("local "), "{route}");
+        }
+        net.expect_gone();
+    }
+}
+
+#[test]
+fn sysfs_names_the_interfaces() {
+    let net = StockNet::new();
+    let said = shell(
+        &net,
+        "cd /sys/class/infiniband/verbena1; ls device/net; cat ports/2/gid_attrs/ndevs/0 ports/2/gid_attrs/ndevs/1; \
+         cat device/net/verbena1p2/address; ls /sys/class/net; ! cat ports/2/gid_attrs/ndevs/15",
+    );
+    let expected = "verbena1p1\nverbena1p2\nverbena1p2\nverbena1p2\n02:56:42:00:01:01\n\
+                    lo\nverbena0p1\nverbena0p2\nverbena1p1\nverbena1p2\n";
+    assert!(said.contains(expected) && said.contains("Invalid argument"), "{said}");
+    net.expect_gone();
+}
+
+#[test]
+fn programs_shake_hands_by_the_addresses_of_the_cards() {
+    need("ib_write_lat");
+    for clock in ["wall", "virtual"] {
+        for host in ["198.18.0.1", "198.18.1.2", "127.0.0.1"] {
+            let net = StockNet::new();
+            let mut pair = Pair::new(&net, "ib_write_lat", &["-s", "8", "-n", "20"]);
+            let launcher = ["--clock", clock];
+            (pair.launcher, pair.host) = (&launcher, host);
+            pair.run().unwrap_or_else(|error| panic!("{} {host}: {error}", pair.line()));
+            net.expect_gone();
+        }
+    }
+}
+
+#[test]
+fn a_net_has_one_network_and_each_its_own() {
+    let (net, other) = (StockNet::new(), StockNet::new());
+    let of = |net: &StockNet| net.run("readlink", &["/proc/self/ns/net"], LIMIT);
+    let mut holder = net.start("sh", &["-c", "readlink /proc/self/ns/net; exec sleep 1000"]);
+    holder.expect("]", LIMIT);
+    assert_eq!(of(&net), holder.said());
+    assert_ne!(of(&other), holder.said());
+    // A launcher on the network finds the same one.
+    let command = net.command(&[], "readlink", &["/proc/self/ns/net"]);
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    let words: Vec<&str> = words.filter_map(|word| word.to_str()).collect();
+    assert_eq!(net.run(words[0], &words[1..], LIMIT), holder.said());
+}
+
+#[test]
+fn the_hosts_network_is_there_for_those_who_ask() {
+    for net in [StockNet::new(), StockNet::unprivileged()] {
+        let mut command = net.command(&["--network", "host"], "sh", &[]);
+        // Without --quiet.
+        command
+            .arg("-c")
+            .arg("readlink /proc/self/ns/net; cat /sys/class/infiniband/verbena0/ports/1/gids/1");
+        let ended = tests::stock::Program::start(command).wait(LIMIT);
+        let ours = read_link("/proc/self/ns/net").expect("the link");
+        assert!(ended.said.contains(&*ours.to_string_lossy()), "{}", ended.said);
+        assert!(ended.said.contains("ffff:c612:0001"), "{}", ended.said);
+        net.expect_gone();
+    }
+}
+
+/// Also after a kill of everything.
+#[test]
+fn nothing_is_left_of_a_network() {
+    let net = StockNet::new();
+    let mut holder = net.start("sh", &["-c", "readlink /proc/self/ns/net; exec sleep 1000"]);
+    holder.expect("]", LIMIT);
+    let network = holder.said().trim().to_owned();
+    let in_use = || {
+        let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+        let is = |link| read_link(link).is_ok_and(|name| name.to_string_lossy() == network);
+        let mut held = processes.flat_map(|process| {
+            let descriptors = std::fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+            descriptors.map(|entry| entry.path()).chain([process.path().join("ns/net")]).collect::<Vec<_>>()
+        });
+        held.any(is)
+    };
+    assert!(in_use());
+    for pid in keepers(net.name()) {
+        let killed = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+        assert!(killed.expect("kill").success());
+    }
+    holder.signal(libc::SIGKILL);
+    drop(holder);
+    let start = Instant::now();
+    while in_use() {
+        assert!(start.elapsed() < LIMIT, "{network} is still in use");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // The next program of that name gets a network again.
+    assert_ne!(net.run("readlink", &["/proc/self/ns/net"], LIMIT).trim(), "");
+}
