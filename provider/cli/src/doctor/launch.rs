@@ -15,7 +15,7 @@ use crate::launch::mounts;
 use crate::launch::namespace::{enter_mount, enter_user, make_user, rehearse, root_may_mount};
 use crate::launch::network;
 use crate::launch::provider_so;
-use crate::launch::run::ib_core_present;
+use crate::launch::run::{ib_core_present, same_addresses};
 use crate::launch::seccomp;
 use crate::launch::tree::Tree;
 use crate::net::runtime;
@@ -24,7 +24,7 @@ const DISCOVERY_TIME: Duration = Duration::from_secs(10);
 
 /// All checks of this file.
 pub fn checks() -> Vec<Finding> {
-    vec![namespaces(), network(), view(), netlink(), ib_core(), discovery()]
+    vec![namespaces(), network(), view(), simulated_time(), netlink(), ib_core(), discovery()]
 }
 
 fn enter() -> Result<()> {
@@ -45,9 +45,8 @@ fn namespaces() -> Finding {
             name,
             format!("none may be made: {error:#}"),
             "allow them (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone=1, \
-             kernel.apparmor_restrict_unprivileged_userns=0; in Docker --privileged or \
-             --security-opt seccomp=unconfined --cap-add SYS_ADMIN); without them `run` uses \
-             environment variables",
+             kernel.apparmor_restrict_unprivileged_userns=0; in Docker --security-opt seccomp=unconfined \
+             --security-opt apparmor=unconfined); without them `run` uses environment variables",
         ),
     }
 }
@@ -103,6 +102,16 @@ fn view() -> Finding {
             "see `namespaces` above; `run` falls back to environment variables, which suffice \
              for programs that use libibverbs only",
         ),
+    }
+}
+
+fn simulated_time() -> Finding {
+    let name = "simulated time";
+    match rehearse(same_addresses) {
+        Ok(()) => Finding::ok(name, "programs can have the same addresses in every run"),
+        Err(error) => {
+            Finding::warn(name, format!("{error:#}"), "everything but `--clock virtual` works without")
+        }
     }
 }
 

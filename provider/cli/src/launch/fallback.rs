@@ -57,9 +57,11 @@ fn make_nodes(dir: &Path, cards: u8) -> Result<()> {
         made.with_context(|| {
             format!(
                 "{} must lead to /dev/null, and could not be made; as root: \
-                 mkdir -p {} && ln -s /dev/null {}",
+                 mkdir -p {} && ln -s /dev/null {}; in a container that forbids it: docker run \
+                 --device /dev/null:{} for each card, or --security-opt seccomp=unconfined, which allows namespaces",
                 node.display(),
                 dir.display(),
+                node.display(),
                 node.display()
             )
         })?;

@@ -163,14 +163,17 @@ fn preload(clock: &Path) -> OsString {
 }
 
 /// The program gets the same addresses in every run: it may print them.
-fn same_addresses() -> Result<()> {
+pub fn same_addresses() -> Result<()> {
     // SAFETY: personality with plain numbers.
     let set = unsafe {
         let now = libc::personality(0xffff_ffff);
         now >= 0 && libc::personality((now | libc::ADDR_NO_RANDOMIZE) as libc::c_ulong) >= 0
     };
     if !set {
-        bail!("personality(2) is refused here, so that addresses differ from run to run");
+        bail!(
+            "personality(2) is refused here, so that addresses differ from run to run, which --clock virtual does \
+             not allow; in a container: docker run --security-opt seccomp=unconfined"
+        );
     }
     Ok(())
 }
