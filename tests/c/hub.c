@@ -123,9 +123,9 @@ static void completions(void)
     CHECK(found == 0);
 }
 
-static void arrives(int listener)
+static void arrives(int door)
 {
-    int c = 0, fd = accept(listener, NULL, NULL);
+    int c = 0, fd = accept(door, NULL, NULL);
     CHECK(fd >= 0);
     while (c < CLIENTS && clients[c].qp)
         c++;
@@ -172,14 +172,11 @@ static void server(const char *path)
     CHECK(srq = ibv_create_srq(hub.pd, &init));
     for (int n = 0; n < RECEIVES; n++)
         give(n);
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-    CHECK(listener >= 0 && !bind(listener, (struct sockaddr *)&address, sizeof address) && !listen(listener, CLIENTS));
+    int door = listener(path);
     printf("at work\n");
     fflush(stdout);
     while (!stopped) {
-        struct pollfd polls[1 + CLIENTS] = { { .fd = listener, .events = POLLIN } };
+        struct pollfd polls[1 + CLIENTS] = { { .fd = door, .events = POLLIN } };
         for (int c = 0; c < CLIENTS; c++)
             polls[1 + c] = (struct pollfd){ .fd = clients[c].qp ? clients[c].fd : -1, .events = POLLIN };
         for (int i = 0; i < 64; i++)
@@ -193,7 +190,7 @@ static void server(const char *path)
                 leaves(c);
             }
         if (polls[0].revents)
-            arrives(listener);
+            arrives(door);
     }
 }
 

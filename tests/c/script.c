@@ -1,9 +1,10 @@
 /* Runs scripts of verbs and writes down what came of them.
  *
- * script both|0|1 CARD0 CARD1 SOCKET SCRIPT LOG LIMIT: plays side 0, side 1 or both of all scripts in the file SCRIPT. What
- * side 0 sees goes to LOG.0, what side 1 sees to LOG.1. The sides meet at the UNIX socket SOCKET, which is there when
- * side 1 may be started. A request that is not completed within LIMIT seconds is noted as missing. When all is played
- * one of the processes reads a byte from the FIFO LOG.hold before it ends: meanwhile the cards' counters can be read.
+ * script PARTS0 PARTS1 all|N CARD0 CARD1 SOCKET SCRIPT LOG LIMIT: plays all scripts in the file SCRIPT. The sides consist of
+ * PARTS0 and PARTS1 parts, numbered in a row, and this process plays one of them, or all with a thread each. What part N sees
+ * goes to LOG.N. The parts meet at the UNIX socket SOCKET, which is there when others than part 0 may be started. A
+ * request that is not completed within LIMIT seconds is noted as missing. When all is played, the process of part 0 reads a byte
+ * from the FIFO LOG.hold before it ends: meanwhile the cards' counters can be read.
  *
  * A script is a list of lines: a letter, the side whose step it is, numbers. tests/tests/differential/script.rs writes
  * them and says what each means. What is written down does not depend on addresses, keys, queue pair numbers or
@@ -16,7 +17,8 @@
 struct part {
     struct player *p;
     size_t from, to;
-    int parity;
+    /* Which; -1: the only one. */
+    int thread;
 };
 
 /* A call that is refused. */
@@ -38,15 +40,15 @@ static size_t step(struct player *p, size_t at)
     case 'R': tell(&p->calls[f[0]], kind, f[0], to_rts(p, f)); break;
     case 'M': tell(&p->calls[f[0]], kind, f[0], to_state(p, f)); break;
     case 'r': receive(p, f[0], f[1], f[2], f + 3); break;
-    case 'v': receive(p, -1, f[0], f[1], f + 2); break;
+    case 'v': receive_shared(p, f[0], f[1]); break;
     case 'S': return post_chain(p, at);
     case 'W': wait_for(p, f[0], f[1]); break;
     case 'V': wait_drained(p, f[0]); break;
     case 'Z': usleep(f[1]); query(p, f[0]); break;
     case 'C': tell(&p->calls[f[0]], kind, f[0], ibv_resize_cq(p->cqs[f[1]], f[2])); break;
     case 'A': {
-        struct ibv_srq_attr attr = { .srq_limit = f[0] };
-        tell(&p->rest, kind, f[0], ibv_modify_srq(p->srq, &attr, IBV_SRQ_LIMIT));
+        struct ibv_srq_attr attr = { .srq_limit = f[2] };
+        tell(&p->calls[f[0]], kind, f[2], ibv_modify_srq(p->srqs[f[1]], &attr, IBV_SRQ_LIMIT));
         break;
     }
     case 'G': {
@@ -72,10 +74,16 @@ static size_t step(struct player *p, size_t at)
     return at;
 }
 
-/* Which thread does a line of a section: that of its queue pair. */
-static int parity_of(const struct line *line)
+/* Whether this part takes the step of a line: all do who see something, or the one with its queue pair. */
+static int is_mine(const struct player *p, const struct line *line)
 {
-    return strchr("rSWVZCQITRMXGN", line->kind) ? line->f[1] & 1 : 0;
+    return line->f[0] == p->side && (line->kind == 'L' || line->f[1] % p->parts[p->side] == p->part);
+}
+
+/* Which thread does: that of its queue pair. */
+static int thread_of(const struct player *p, const struct line *line)
+{
+    return line->kind == 'L' ? 0 : line->f[1] / p->parts[p->side] % p->threads;
 }
 
 static void *run_part(void *argument)
@@ -83,41 +91,59 @@ static void *run_part(void *argument)
     struct part *part = argument;
     struct player *p = part->p;
     for (size_t at = part->from; at < part->to; at++)
-        if (p->lines[at].f[0] == p->side && (part->parity < 0 || parity_of(&p->lines[at]) == part->parity))
+        if (is_mine(p, &p->lines[at]) && (part->thread < 0 || thread_of(p, &p->lines[at]) == part->thread))
             at = step(p, at);
     return NULL;
 }
 
 static void section(struct player *p, size_t from, size_t to)
 {
-    int here[2] = { 0 };
+    int here[THREADS] = { 0 }, last = 0, count = 0;
     for (size_t at = from; at < to; at++)
-        if (p->lines[at].f[0] == p->side)
-            here[parity_of(&p->lines[at])] = 1;
-    struct part parts[2] = { { p, from, to, -1 }, { p, from, to, 1 } };
-    pthread_t thread;
-    int two = p->threads && here[0] && here[1];
-    if (two) {
-        parts[0].parity = 0;
-        CHECK(!pthread_create(&thread, NULL, run_part, &parts[1]));
-    }
-    run_part(&parts[0]);
-    if (two)
-        CHECK(!pthread_join(thread, NULL));
+        if (is_mine(p, &p->lines[at]))
+            here[thread_of(p, &p->lines[at])] = 1;
+    for (int n = 0; n < THREADS; n++)
+        if (here[n])
+            last = n, count++;
+    struct part parts[THREADS];
+    pthread_t threads[THREADS];
+    for (int n = 0; n < THREADS; n++)
+        parts[n] = (struct part){ p, from, to, count > 1 ? n : -1 };
+    for (int n = 0; n < last; n++)
+        if (here[n])
+            CHECK(!pthread_create(&threads[n], NULL, run_part, &parts[n]));
+    run_part(&parts[last]);
+    for (int n = 0; n < last; n++)
+        if (here[n])
+            CHECK(!pthread_join(threads[n], NULL));
 }
 
-static void barrier(struct player *p)
+static void read_all(int from, void *into, size_t bytes)
 {
-    size_t got = 0;
-    CHECK(write(p->peer, &p->mine, sizeof p->mine) == sizeof p->mine);
-    while (got < sizeof p->theirs) {
-        ssize_t n = read(p->peer, (char *)&p->theirs + got, sizeof p->theirs - got);
+    for (size_t got = 0; got < bytes;) {
+        ssize_t n = read(from, (char *)into + got, bytes - got);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            die("the other side is gone");
+            die("another part is gone");
         got += n;
     }
+}
+
+/* All wait for each other, and tell each other their keys, by part 0. */
+static void barrier(struct player *p)
+{
+    int count = p->parts[0] + p->parts[1];
+    if (p->me) {
+        CHECK(write(p->to[0], &p->mine, sizeof p->mine) == sizeof p->mine);
+        read_all(p->to[0], p->all, sizeof p->all);
+        return;
+    }
+    p->all[0] = p->mine;
+    for (int n = 1; n < count; n++)
+        read_all(p->to[n], &p->all[n], sizeof p->all[n]);
+    for (int n = 1; n < count; n++)
+        CHECK(write(p->to[n], p->all, sizeof p->all) == sizeof p->all);
 }
 
 /* The objects that every script finds; they are new for each. */
@@ -140,8 +166,12 @@ static void begin(struct player *p)
     }
     for (int i = 0; i < CQS; i++)
         CHECK(p->cqs[i] = ibv_create_cq(p->context, i & 1 ? 8 : 512, NULL, NULL, 0));
-    struct ibv_srq_init_attr srq = { .attr = { .max_wr = 64, .max_sge = 1 } };
-    CHECK(p->srq = ibv_create_srq(p->pds[0], &srq));
+    struct ibv_srq_init_attr srq = { .attr = { .max_wr = SLOTS, .max_sge = 1 } };
+    for (int i = 0; i < SRQS; i++)
+        CHECK(p->srqs[i] = ibv_create_srq(p->pds[0], &srq));
+    memset(p->pool, 0, POOL);
+    memset(p->posted, 0, sizeof p->posted);
+    CHECK(p->pool_region = ibv_reg_mr(p->pds[0], p->pool, POOL, IBV_ACCESS_LOCAL_WRITE));
     CHECK(p->sentinel_srq = ibv_create_srq(p->pds[0], &srq));
     struct ibv_qp_init_attr init = {
         .qp_type = IBV_QPT_RC, .srq = p->sentinel_srq, .send_cq = p->cqs[0], .recv_cq = p->cqs[0], .cap = { .max_send_wr = 1, .max_send_sge = 1 },
@@ -163,7 +193,9 @@ static void end(struct player *p)
     }
     memset(p->mine.qpn, 0, sizeof p->mine.qpn);
     CHECK(!ibv_destroy_ah(p->ah));
-    CHECK(!ibv_destroy_srq(p->srq) && !ibv_destroy_srq(p->sentinel_srq));
+    for (int i = 0; i < SRQS; i++)
+        CHECK(!ibv_destroy_srq(p->srqs[i]));
+    CHECK(!ibv_destroy_srq(p->sentinel_srq) && !ibv_dereg_mr(p->pool_region));
     for (int i = 0; i < CQS; i++)
         CHECK(!ibv_destroy_cq(p->cqs[i]));
     for (int i = 0; i < WINDOWS; i++)
@@ -181,6 +213,7 @@ static void *play(void *argument)
         CHECK((p->calls[q].bytes = malloc(TEXT)) && (p->sent[q].bytes = malloc(TEXT)) && (p->received[q].bytes = malloc(TEXT)));
     CHECK(p->rest.bytes = malloc(TEXT));
     CHECK((p->buffer = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED);
+    CHECK((p->pool = mmap(NULL, POOL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) != MAP_FAILED);
     size_t from = 0;
     for (size_t at = 0; at < p->count; at++) {
         char kind = p->lines[at].kind;
@@ -239,43 +272,63 @@ static void hold(const char *log)
     close(fd);
 }
 
+/* Part 0's end of the connection to each of the others, or another part's end of its own. */
+static void meet(struct player *p, const char *path)
+{
+    if (p->me) {
+        p->to[0] = rendezvous(1, path);
+        CHECK(write(p->to[0], &p->me, sizeof p->me) == sizeof p->me);
+        return;
+    }
+    int door = listener(path);
+    for (int n = 1, who; n < p->parts[0] + p->parts[1]; n++) {
+        int fd = accept(door, NULL, NULL);
+        read_all(fd, &who, sizeof who);
+        p->to[who] = fd;
+    }
+}
+
 int main(int count, char **arguments)
 {
-    if (count != 8)
-        die("usage: script both|0|1 CARD0 CARD1 SOCKET SCRIPT LOG LIMIT");
+    if (count != 10)
+        die("usage: script PARTS0 PARTS1 all|N CARD0 CARD1 SOCKET SCRIPT LOG LIMIT");
     struct line *lines = NULL;
     size_t lines_count = 0;
-    load(arguments[5], &lines, &lines_count);
-    static struct player players[2];
-    int both = !strcmp(arguments[1], "both"), only = atoi(arguments[1]), ends[2];
-    if (both)
-        CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
-    else
-        ends[only] = rendezvous(only, arguments[4]);
-    for (int side = 0; side < 2; side++) {
-        if (!both && side != only)
-            continue;
-        struct player *p = &players[side];
+    load(arguments[7], &lines, &lines_count);
+    static struct player players[PARTS];
+    int parts[2] = { atoi(arguments[1]), atoi(arguments[2]) }, most = parts[0] + parts[1];
+    int all = !strcmp(arguments[3], "all"), first = all ? 0 : atoi(arguments[3]), end = all ? most : first + 1;
+    CHECK(parts[0] > 0 && parts[1] > 0 && most <= PARTS && end <= most);
+    for (int n = first; n < end; n++) {
+        struct player *p = &players[n];
         char path[512];
-        snprintf(path, sizeof path, "%s.%d", arguments[6], side);
-        p->side = side;
-        p->peer = ends[side];
-        p->limit = atof(arguments[7]);
+        snprintf(path, sizeof path, "%s.%d", arguments[8], n);
+        p->me = n;
+        memcpy(p->parts, parts, sizeof parts);
+        p->side = n >= parts[0];
+        p->part = n - p->side * parts[0];
+        p->limit = atof(arguments[9]);
         p->lines = lines;
         p->count = lines_count;
         CHECK(p->log = fopen(path, "w"));
-        p->context = open_device(arguments[2 + side]);
+        p->context = open_device(arguments[4 + p->side]);
+        int ends[2];
+        if (!all) {
+            meet(p, arguments[6]);
+        } else if (n) {
+            CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+            players[0].to[n] = ends[0], p->to[0] = ends[1];
+        }
     }
-    pthread_t thread;
-    if (both)
-        CHECK(!pthread_create(&thread, NULL, play, &players[1]));
-    play(&players[both ? 0 : only]);
-    if (both)
-        CHECK(!pthread_join(thread, NULL));
-    if (both || only == 0)
-        hold(arguments[6]);
-    for (int side = 0; side < 2; side++)
-        if (players[side].context)
-            CHECK(!ibv_close_device(players[side].context));
+    pthread_t threads[PARTS];
+    for (int n = first + 1; n < end; n++)
+        CHECK(!pthread_create(&threads[n], NULL, play, &players[n]));
+    play(&players[first]);
+    for (int n = first + 1; n < end; n++)
+        CHECK(!pthread_join(threads[n], NULL));
+    if (first == 0)
+        hold(arguments[8]);
+    for (int n = first; n < end; n++)
+        CHECK(!ibv_close_device(players[n].context));
     return 0;
 }

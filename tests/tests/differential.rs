@@ -2,8 +2,9 @@
 //!
 //! A seed makes a script ([`differential/generate.rs`]): queue pairs of all services, chains of all requests with
 //! mistakes among them, windows, shared queues, small and resized completion queues, drained and reset queue pairs,
-//! wrong queue pair numbers, missing rights. Two processes (or threads) play it on stock verbs: with short messages on the
-//! express lane, on the general path, on frames, and in simulated time. What they see has to be equal.
+//! wrong queue pair numbers, missing rights. Two to eight processes (or threads) play it on stock verbs: each has some of the queue
+//! pairs, which share CQs and SRQs at random, and up to four threads. They do so with short messages on the express lane, on
+//! the general path, on frames, and in simulated time. What they see has to be equal.
 //!
 //! `VERBENA_SEED=n` repeats scripts; `VERBENA_SECONDS=600 cargo test -p tests --test differential` runs for ten minutes.
 
@@ -66,9 +67,12 @@ fn verdict(
         return Some(format!("{}, against the specification: {error}", mode.name));
     }
     let (other, expected) = first?;
-    for (side, log) in logs.iter().enumerate() {
-        if let Some(difference) = difference(&expected.scripts[n][side], log) {
-            return Some(format!("side {side}, {} and {}:\n{difference}", other.name, mode.name));
+    for (side, parts) in logs.iter().enumerate() {
+        for (part, log) in parts.iter().enumerate() {
+            if let Some(difference) = difference(&expected.scripts[n][side][part], log) {
+                let ways = format!("{} and {}", other.name, mode.name);
+                return Some(format!("side {side}, part {part}, {ways}:\n{difference}"));
+            }
         }
     }
     None
@@ -183,8 +187,9 @@ fn compare(modes: &[Mode], seconds: u64) {
     let (mut next, mut failure) = (seed, None);
     while start.elapsed() < Duration::from_secs(seconds) && failure.is_none() {
         let mut random = tests::Random(next);
-        let layout = Layout { two_cards: random.percent(70), two_processes: random.percent(70) };
-        let orderly = random.percent(30);
+        let (two_cards, processes, orderly) = (random.percent(70), random.percent(70), random.percent(30));
+        let parts = if random.percent(40) { [1, 1] } else { [(); 2].map(|()| 1 + random.below(4usize)) };
+        let layout = Layout { two_cards, processes, parts };
         let scripts: Vec<Script> =
             (0..BATCH).map(|n| generate::script(next.wrapping_add(n as u64), orderly)).collect();
         let found = batch(&mut runner, modes, layout, &scripts);
@@ -212,10 +217,10 @@ fn a_completed_buffer_is_the_programs_again() {
         .into_iter()
         .flat_map(|mode| {
             let layouts = [(false, false), (false, true), (true, false), (true, true)];
-            layouts.map(|(two_cards, two_processes)| (mode, Layout { two_cards, two_processes }))
+            layouts.map(|(two_cards, processes)| (mode, Layout { two_cards, processes, parts: [1, 1] }))
         })
         .flat_map(|(mode, layout)| ["rc", "uc", "ud"].map(|service| (mode, layout, service)))
-        .filter(|(mode, layout, _)| *mode == EXPRESS || layout.two_cards == layout.two_processes)
+        .filter(|(mode, layout, _)| *mode == EXPRESS || layout.two_cards == layout.processes)
         .filter_map(|(mode, layout, service)| runner.stream(mode, layout, service, 10_000).err())
         .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));

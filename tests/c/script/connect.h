@@ -12,7 +12,7 @@ static int modify(struct player *p, int q, struct ibv_qp_attr *attr, int mask)
 static struct ibv_ah_attr path(struct player *p)
 {
     struct ibv_ah_attr ah = { .is_global = 1, .port_num = PORT };
-    ah.grh.dgid = p->theirs.gid;
+    ah.grh.dgid = theirs(p, 0)->gid;
     ah.grh.sgid_index = GID_INDEX;
     ah.grh.hop_limit = 64;
     return ah;
@@ -22,7 +22,7 @@ static int create(struct player *p, const long *f)
 {
     int q = f[0];
     struct ibv_qp_init_attr init = {
-        .qp_type = f[1], .srq = f[2] ? p->srq : NULL, .sq_sig_all = f[3],
+        .qp_type = f[1], .srq = f[2] ? p->srqs[f[2] - 1] : NULL, .sq_sig_all = f[3],
         .send_cq = p->cqs[f[4]], .recv_cq = p->cqs[f[5]],
         .cap = { .max_send_wr = 64, .max_recv_wr = f[2] ? 0 : 64, .max_send_sge = 3, .max_recv_sge = f[2] ? 0 : 3, .max_inline_data = 64 },
     };
@@ -44,7 +44,7 @@ static int to_rtr(struct player *p, const long *f)
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR, .path_mtu = f[2], .max_dest_rd_atomic = f[3], .rq_psn = f[4], .min_rnr_timer = f[5],
         /* A number that nothing has: queue pairs are numbered from below. */
-        .dest_qp_num = f[1] < 0 ? 0xfffff0 : p->theirs.qpn[f[1]], .ah_attr = path(p),
+        .dest_qp_num = f[1] < 0 ? 0xfffff0 : theirs(p, f[1])->qpn[f[1]], .ah_attr = path(p),
     };
     int type = p->qps[f[0]] ? p->qps[f[0]]->qp_type : 0, mask = IBV_QP_STATE;
     if (type != IBV_QPT_UD)

@@ -13,6 +13,15 @@ static int window_of(const struct player *p, uint32_t rkey)
     return -1;
 }
 
+static uint64_t sum(const char *from, size_t bytes)
+{
+    const uint64_t *words = (const uint64_t *)from;
+    uint64_t sum = 0xcbf29ce484222325;
+    for (size_t i = 0; i < bytes / 8; i++)
+        sum = (sum ^ words[i]) * 0x100000001b3, sum ^= sum >> 29;
+    return sum;
+}
+
 static void completed(struct player *p, const struct ibv_wc *wc)
 {
     int q = 0;
@@ -22,9 +31,10 @@ static void completed(struct player *p, const struct ibv_wc *wc)
         note(&p->rest, "completion %lu of no queue pair\n", (unsigned long)wc->wr_id);
         return;
     }
-    int receive = (wc->wr_id & RECEIVE) != 0;
+    int shared = (wc->wr_id & SHARED) != 0, receive = shared || (wc->wr_id & RECEIVE) != 0;
     struct text *text = receive ? &p->received[q] : &p->sent[q];
-    note(text, "%s%d %ld status %d", receive ? "  receive " : "  send ", q, (long)wc->wr_id, wc->status);
+    /* Which of the receives of an SRQ a message takes depends on the others that come. */
+    note(text, "%s%d %ld status %d", receive ? "  receive " : "  send ", q, shared ? -1l : (long)wc->wr_id, wc->status);
     /* The specification gives no other field a meaning when there is an error. */
     if (wc->status == IBV_WC_SUCCESS) {
         note(text, " opcode %d", wc->opcode);
@@ -39,7 +49,7 @@ static void completed(struct player *p, const struct ibv_wc *wc)
                 note(text, " invalidated %d", window_of(p, wc->invalidated_rkey));
             if (p->qps[q]->qp_type == IBV_QPT_UD) {
                 int from = 0;
-                while (from < QPS && p->theirs.qpn[from] != wc->src_qp)
+                while (from < QPS && theirs(p, from)->qpn[from] != wc->src_qp)
                     from++;
                 note(text, " from %d sl %d", from, wc->sl);
             }
@@ -47,20 +57,30 @@ static void completed(struct player *p, const struct ibv_wc *wc)
     } else {
         note(text, " vendor %u", wc->vendor_err);
     }
+    if (shared) {
+        /* All of its buffer: what a message does not fill was empty. */
+        char *slot = p->pool + wc->wr_id % SHARED * SLOT;
+        if (wc->status == IBV_WC_SUCCESS)
+            note(text, " with %lx", sum(slot, SLOT));
+        memset(slot, 0, SLOT);
+        __atomic_store_n(&p->posted[wc->wr_id % SHARED], 0, __ATOMIC_RELEASE);
+    }
     note(text, "\n");
     if (!receive) {
         p->done[q] = wc->wr_id;
-    } else if (wc->status != IBV_WC_SUCCESS) {
+    } else if (!shared && wc->status != IBV_WC_SUCCESS) {
         /* What came before the mistake was seen may lie there or not: several packets may travel as one. */
         memset(p->buffer + p->places[wc->wr_id % PLACES].at, 0, p->places[wc->wr_id % PLACES].length);
     }
 }
 
-/* Polls the queues of one parity of queue pairs; how many completions there were. */
-static int drain(struct player *p, int parity)
+/* Polls all queues, for all threads, unless another thread does; how many completions there were. */
+static int drain(struct player *p)
 {
     int all = 0;
-    for (int c = 2 * parity; c < 2 * parity + 2; c++) {
+    if (__atomic_exchange_n(&p->polling, 1, __ATOMIC_ACQUIRE))
+        return 0;
+    for (int c = 0; c < CQS; c++) {
         struct ibv_wc wc[4];
         int found;
         while ((found = ibv_poll_cq(p->cqs[c], 4, wc)) > 0) {
@@ -70,6 +90,7 @@ static int drain(struct player *p, int parity)
         }
         CHECK(found == 0);
     }
+    __atomic_store_n(&p->polling, 0, __ATOMIC_RELEASE);
     return all;
 }
 
@@ -82,11 +103,11 @@ static void events(struct player *p)
     CHECK(!to_init(p, init));
     attr.qp_state = IBV_QPS_ERR;
     CHECK(!modify(p, SENTINEL, &attr, IBV_QP_STATE));
-    int seen[QPS + CQS + 1][IBV_EVENT_WQ_FATAL + 1] = { 0 };
+    int seen[QPS + CQS + SRQS][IBV_EVENT_WQ_FATAL + 1] = { 0 };
     for (;;) {
         struct ibv_async_event event;
         CHECK(!ibv_get_async_event(p->context, &event));
-        int what = QPS + CQS;
+        int what = QPS + CQS + (event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && event.element.srq == p->srqs[1]);
         for (int c = 0; c < CQS; c++)
             if (event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == p->cqs[c])
                 what = QPS + c;
@@ -100,20 +121,11 @@ static void events(struct player *p)
         if (end)
             break;
     }
-    for (int what = 0; what <= QPS + CQS; what++)
+    for (int what = 0; what < QPS + CQS + SRQS; what++)
         for (int type = 0; type <= IBV_EVENT_WQ_FATAL; type++)
             if (seen[what][type])
                 fprintf(p->log, "  event %s %d: %d x %s\n", what < QPS ? "qp" : what < QPS + CQS ? "cq" : "srq",
-                        what < QPS ? what : what - QPS, seen[what][type], ibv_event_type_str(type));
-}
-
-static uint64_t sum(const char *from, size_t bytes)
-{
-    const uint64_t *words = (const uint64_t *)from;
-    uint64_t sum = 0xcbf29ce484222325;
-    for (size_t i = 0; i < bytes / 8; i++)
-        sum = (sum ^ words[i]) * 0x100000001b3, sum ^= sum >> 29;
-    return sum;
+                        what < QPS ? what : what < QPS + CQS ? what - QPS : what - QPS - CQS, seen[what][type], ibv_event_type_str(type));
 }
 
 /* Writes down all that there is to see. */
@@ -125,8 +137,7 @@ static void look(struct player *p, int number)
         for (int q = 0; q < QPS; q++)
             if (p->qps[q])
                 query(p, q);
-        drain(p, 0);
-        drain(p, 1);
+        drain(p);
     }
     fprintf(p->log, " look %d\n", number);
     for (int q = 0; q < QPS; q++) {
@@ -146,7 +157,6 @@ static void look(struct player *p, int number)
         fprintf(p->log, "  memory %d: %lx %lx %lx %lx\n", q, sum(zone, 8192), sum(zone + 8192, 4096), sum(zone + 12288, 8192),
                 sum(zone + 20480, ZONE - 20480));
     }
-    fprintf(p->log, "  memory of the shared queue: %lx\n", sum(p->buffer + (QPS - 1) * ZONE, ZONE));
     fwrite(p->rest.bytes, 1, p->rest.used, p->log);
     p->rest.used = 0;
     events(p);

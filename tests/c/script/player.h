@@ -1,4 +1,4 @@
-/* A side of a script: its objects, what it notes. */
+/* A part of a side of a script: its objects, what it notes. */
 #ifndef PLAYER_H
 #define PLAYER_H
 
@@ -6,11 +6,15 @@
 #include <pthread.h>
 
 enum {
-    QPS = 8, CQS = 4, KEYS = 9, REGIONS = 7, WINDOWS = 2, ZONE = 32768, BYTES = QPS * ZONE, FIELDS = 24,
+    QPS = 8, CQS = 4, SRQS = 2, KEYS = 9, REGIONS = 7, WINDOWS = 2, ZONE = 32768, BYTES = QPS * ZONE, FIELDS = 24,
     RECEIVE = 1 << 20, SENTINEL = QPS, TEXT = 1 << 18, PLACES = QPS * 512,
+    /* Most parts of all; most threads of one. */
+    PARTS = 8, THREADS = 4,
+    /* Receives of an SRQ. */
+    SHARED = RECEIVE << 1, SLOTS = 256, SLOT = 5000, POOL = SRQS * SLOTS * SLOT,
 };
 
-/* What one side tells the other at each barrier. */
+/* What each part tells the others at each barrier. */
 struct hello {
     uint32_t qpn[QPS], keys[KEYS];
     uint64_t base;
@@ -29,7 +33,10 @@ struct line {
 };
 
 struct player {
-    int side, peer, threads;
+    /* Of how many parts the sides consist, which one this is, and which of all. Part n of m has queue pairs n, n + m, ... */
+    int parts[2], side, part, me, threads;
+    /* To part 0 of side 0, which has one to each of the others. */
+    int to[PARTS];
     double limit;
     FILE *log;
     struct ibv_context *context;
@@ -37,19 +44,31 @@ struct player {
     struct ibv_mr *regions[REGIONS];
     struct ibv_mw *windows[WINDOWS];
     struct ibv_cq *cqs[CQS];
-    struct ibv_srq *srq, *sentinel_srq;
+    struct ibv_srq *srqs[SRQS], *sentinel_srq;
     struct ibv_qp *qps[QPS + 1];
     struct ibv_ah *ah;
     char *buffer;
-    struct hello mine, theirs;
+    struct hello mine, all[PARTS];
+    /* A thread polls the queues, which all share. */
+    int polling;
+    /* Buffers for the receives of the SRQs, and which of them are posted. */
+    char *pool, posted[SRQS * SLOTS];
+    struct ibv_mr *pool_region;
     /* By queue pair: refused calls, posts and completions of the send queue, and of receives. */
     struct text calls[QPS], sent[QPS], received[QPS], rest;
-    long done[QPS];
+    volatile long done[QPS];
     /* Where receives put their bytes, by number. */
     struct { uint32_t at, length; } places[PLACES];
     struct line *lines;
     size_t count;
 };
+
+/* Whose the queue pair of that number is on the other side, and what that told. */
+static const struct hello *theirs(const struct player *p, int q)
+{
+    int side = 1 - p->side;
+    return &p->all[(side ? p->parts[0] : 0) + q % p->parts[side]];
+}
 
 __attribute__((format(printf, 2, 3))) static void note(struct text *text, const char *format, ...)
 {

@@ -20,14 +20,28 @@ static void receive(struct player *p, int q, long id, int n, const long *f)
     for (int i = 0; i < n; i++)
         p->places[id % PLACES].length += f[3 * i + 1];
     struct ibv_recv_wr wr = { .wr_id = id, .sg_list = sge, .num_sge = n }, *bad;
-    int error = q < 0 ? ibv_post_srq_recv(p->srq, &wr, &bad) : ibv_post_recv(p->qps[q], &wr, &bad);
+    int error = ibv_post_recv(p->qps[q], &wr, &bad);
     if (error)
-        note(q < 0 ? &p->rest : &p->received[q], "  receive %ld is refused: %d\n", id, error);
+        note(&p->calls[q], "  receive %ld is refused: %d\n", id, error);
 }
 
-static uint32_t their_key(struct player *p, long key)
+/* A receive for an SRQ, for a message to queue pair q. */
+static void receive_shared(struct player *p, int q, int srq)
 {
-    return key >= 0 && key < KEYS ? p->theirs.keys[key] : p->theirs.keys[0] ^ 1;
+    int n = srq * SLOTS;
+    while (n < (srq + 1) * SLOTS - 1 && __atomic_exchange_n(&p->posted[n], 1, __ATOMIC_ACQUIRE))
+        n++;
+    struct ibv_sge sge = { .addr = (uintptr_t)p->pool + n * SLOT, .length = SLOT, .lkey = p->pool_region->lkey };
+    struct ibv_recv_wr wr = { .wr_id = SHARED + n, .sg_list = &sge, .num_sge = 1 }, *bad;
+    int error = ibv_post_srq_recv(p->srqs[srq], &wr, &bad);
+    if (error)
+        note(&p->calls[q], "  receive of SRQ %d is refused: %d\n", srq, error);
+}
+
+static uint32_t their_key(struct player *p, int q, long key)
+{
+    const uint32_t *keys = theirs(p, q)->keys;
+    return key >= 0 && key < KEYS ? keys[key] : keys[0] ^ 1;
 }
 
 /* S qp id opcode flags imm more n, three elements, remote place and key, three numbers of the operation. */
@@ -37,11 +51,11 @@ static void build(struct player *p, const long *f, struct ibv_send_wr *wr, struc
     *wr = (struct ibv_send_wr){ .wr_id = f[1], .sg_list = sge, .num_sge = f[6], .opcode = f[2], .send_flags = f[3] };
     wr->imm_data = f[4];
     elements(p, f + 7, f[6], sge);
-    uint64_t remote = p->theirs.base + to[0];
-    uint32_t rkey = their_key(p, to[1]);
+    uint64_t remote = theirs(p, f[0])->base + to[0];
+    uint32_t rkey = their_key(p, f[0], to[1]);
     if (p->qps[f[0]]->qp_type == IBV_QPT_UD) {
         wr->wr.ud.ah = p->ah;
-        wr->wr.ud.remote_qpn = to[2] < 0 ? 0xfffff0 : p->theirs.qpn[to[2]];
+        wr->wr.ud.remote_qpn = to[2] < 0 ? 0xfffff0 : theirs(p, to[2])->qpn[to[2]];
         wr->wr.ud.remote_qkey = to[3] ? 0x22222222 : 0x11111111;
     } else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
         wr->wr.atomic.remote_addr = remote;
@@ -90,7 +104,7 @@ static size_t post_chain(struct player *p, size_t at)
         if (wrs[i].opcode == IBV_WR_BIND_MW)
             wrs[i].bind_mw.mw->rkey = wrs[i].bind_mw.rkey;
     if (error)
-        note(&p->sent[q], "  send %d %ld is refused: %d\n", q, bad ? (long)bad->wr_id : -1, error);
+        note(&p->calls[q], "  send %d %ld is refused: %d\n", q, bad ? (long)bad->wr_id : -1, error);
     return at;
 }
 
@@ -99,11 +113,11 @@ static void wait_for(struct player *p, int q, long id)
 {
     double until = now() + p->limit;
     while (p->done[q] != id) {
-        if (!drain(p, q & 1) && now() > until) {
-            note(&p->sent[q], "  send %d %ld is missing\n", q, id);
+        if (!drain(p) && now() > until) {
+            note(&p->calls[q], "  send %d %ld is missing\n", q, id);
             return;
         }
-        if (p->threads)
+        if (p->threads > 1)
             sched_yield();
     }
 }
@@ -112,9 +126,9 @@ static void wait_drained(struct player *p, int q)
 {
     double until = now() + p->limit;
     while (query(p, q).sq_draining) {
-        drain(p, q & 1);
+        drain(p);
         if (now() > until) {
-            note(&p->sent[q], "  queue %d does not drain\n", q);
+            note(&p->calls[q], "  queue %d does not drain\n", q);
             return;
         }
     }

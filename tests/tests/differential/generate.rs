@@ -15,7 +15,10 @@ pub fn script(seed: u64, orderly: bool) -> Script {
     let random = &mut random;
     let count = 1 + random.below(4);
     let mut pairs: Vec<Pair> = (0..count).map(|index| Pair::new(index, count, orderly, random)).collect();
-    let threads = random.percent(40);
+    // What is shared comes from other numbers: the steps of a script do not depend on it.
+    let sharing = &mut Random(!seed);
+    share(&mut pairs, sharing);
+    let threads = if random.percent(40) { sharing.of(&[2, 2, 3, 4]) } else { 1 };
     let mut rounds = vec![pairs.iter().map(Pair::birth).collect::<Vec<_>>()];
     for _ in 0..2 + random.below(8) {
         // What takes from the shared queue of a side takes turns.
@@ -23,14 +26,16 @@ pub fn script(seed: u64, orderly: bool) -> Script {
         let mut round = vec![];
         for pair in pairs.iter_mut().filter(|pair| !pair.lost) {
             let side = random.below(2);
-            if pair.srq[1 - side] && std::mem::replace(&mut taken[1 - side], true) {
+            if !pair.crowded && pair.srq[1 - side] && std::mem::replace(&mut taken[1 - side], true) {
                 continue;
             }
             round.push(if orderly { good(pair, side, random) } else { unit(pair, side, random) });
         }
         if random.percent(10) {
             // By itself: receives that other threads post in the same moment may count or not.
-            let limit = format!("A {} {}", random.below(2), random.below(8));
+            let (side, limit) = (random.below(2), random.below(8));
+            let pair = &pairs[sharing.below(pairs.len())];
+            let limit = pair.line('A', side, &format!("{} {limit}", pair.which_srq[side]));
             rounds.push(vec![Unit { before: vec![limit], ..Unit::default() }]);
         }
         rounds.push(round);
@@ -39,6 +44,28 @@ pub fn script(seed: u64, orderly: bool) -> Script {
         }
     }
     Script { seed, threads, orderly, rounds }
+}
+
+/// Gives the pairs of each side CQs and SRQs at random, in most scripts; otherwise even and odd pairs have their own.
+fn share(pairs: &mut [Pair], random: &mut Random) {
+    let crowded = random.percent(50);
+    if random.percent(30) {
+        return;
+    }
+    for side in 0..2 {
+        // Two chains fill a small CQ.
+        let mut room = [2; 4];
+        for pair in pairs.iter_mut() {
+            pair.cqs[side] = [(); 2].map(|()| random.of(&[0, 2]));
+            pair.which_srq[side] = random.below(2);
+            pair.crowded = crowded;
+            if pair.small_cq[side] {
+                let room = &mut room[pair.send_cq(side)];
+                pair.small_cq[side] = *room > 0;
+                *room = usize::saturating_sub(*room, 1);
+            }
+        }
+    }
 }
 
 /// Nothing goes wrong in it, or all of it for want of a peer.
@@ -74,7 +101,8 @@ fn unit(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
         0..=9 => to_error(pair, side, random),
         10..=21 => drained(pair, side, how, random),
         22..=29 if pair.kind == RC && pair.index < 2 && pair.is_right() => windows(pair, side, random),
-        30..=34 if pair.kind == RC && pair.is_right() && pair.rnr_retry == 7 => {
+        // Others would take what they find.
+        30..=34 if pair.kind == RC && pair.is_right() && pair.rnr_retry == 7 && !pair.crowded => {
             late_receive(pair, side, random)
         }
         35..=44 => resized(pair, side, how, random),
@@ -171,8 +199,7 @@ fn late_receive(pair: &mut Pair, side: usize, random: &mut Random) -> Unit {
 /// A chain, and the CQ changes its size while it runs.
 fn resized(pair: &mut Pair, side: usize, how: How, random: &mut Random) -> Unit {
     let mut unit = chain(pair, side, How { all_signaled: true, ..how }, random);
-    let group = 2 * (pair.index & 1);
-    let cq = group + usize::from(pair.small_cq[side]);
+    let cq = pair.send_cq(side);
     if !pair.small_cq[side] && !pair.small_cq[0] {
         let size = random.of(&[300, 500, 600, 1000]);
         let (at, qp) = (unit.then.len() - 1, pair.index);
@@ -210,8 +237,8 @@ fn overrun(pairs: &mut [Pair], random: &mut Random) -> [Unit; 2] {
     }
     let n = random.of(&small);
     let side = usize::from(!pairs[n].small_cq[0]);
-    let parity = n & 1;
     let pair = &mut pairs[n];
+    let cq = pair.send_cq(side);
     // The completion that does not fit is one of an error now and then: without it UC would go to SQE.
     let local_error = random.percent(50);
     let mut unit = Unit::default();
@@ -224,14 +251,14 @@ fn overrun(pairs: &mut [Pair], random: &mut Random) -> [Unit; 2] {
         unit.then.append(&mut one.then);
     }
     unit.then.push(format!("Z {side} {n} 30000"));
-    let event = format!("event cq {}: 1 x CQ error", 2 * parity + 1);
+    let event = format!("event cq {cq}: 1 x CQ error");
     unit.expect = vec![
         Expect::MayMiss { qp: n },
         Expect::Event { side, what: event, comes: true },
         Expect::State { side, qp: n, state: ERR },
     ];
     // All pairs that complete to it are lost.
-    for pair in pairs.iter_mut().filter(|pair| pair.index & 1 == parity && pair.small_cq[side]) {
+    for pair in pairs.iter_mut().filter(|pair| pair.send_cq(side) == cq) {
         pair.lost = true;
     }
     let pair = &pairs[n];

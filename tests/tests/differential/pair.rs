@@ -42,6 +42,12 @@ pub struct Pair {
     pub srq: [bool; 2],
     pub sig_all: [bool; 2],
     pub small_cq: [bool; 2],
+    /// Which of its side's CQs it has, 0 or 2, for sends and for receives; the small CQ is the next one.
+    pub cqs: [[usize; 2]; 2],
+    /// Which of its side's SRQs, if it has one.
+    pub which_srq: [usize; 2],
+    /// Others take from its SRQ at the same time.
+    pub crowded: bool,
     pub access: [usize; 2],
     pub mtu: usize,
     pub rd_atomic: usize,
@@ -91,6 +97,9 @@ impl Pair {
             srq: if kind == UC { [false; 2] } else { srq },
             sig_all,
             small_cq,
+            cqs: [[2 * (index & 1); 2]; 2],
+            which_srq: [0; 2],
+            crowded: false,
             access,
             mtu: if kind == UD { 3 } else { 1 + random.below(5) },
             rd_atomic: 1 + random.below(4),
@@ -116,11 +125,15 @@ impl Pair {
         format!("{letter} {side} {} {rest}", self.index)
     }
 
+    /// The CQ of its sends.
+    pub fn send_cq(&self, side: usize) -> usize {
+        self.cqs[side][0] + usize::from(self.small_cq[side])
+    }
+
     pub fn create(&self, side: usize) -> String {
-        let group = 2 * (self.index & 1);
-        let (srq, all) = (u8::from(self.srq[side]), u8::from(self.sig_all[side]));
-        let cq = group + usize::from(self.small_cq[side]);
-        self.line('Q', side, &format!("{} {srq} {all} {cq} {group}", self.kind))
+        let srq = if self.srq[side] { 1 + self.which_srq[side] } else { 0 };
+        let (all, send, recv) = (u8::from(self.sig_all[side]), self.send_cq(side), self.cqs[side][1]);
+        self.line('Q', side, &format!("{} {srq} {all} {send} {recv}", self.kind))
     }
 
     /// RESET to RTS of one side.
@@ -205,8 +218,7 @@ impl Pair {
         let id = (1 << 20) + 512 * self.index + self.next_receive;
         if self.srq[side] {
             // All alike: any QP may take them.
-            let at = 7 * ZONE + (self.next_receive % 6) * 5120;
-            return format!("v {side} {id} 1 {at} 5000 0");
+            return self.line('v', side, &self.which_srq[side].to_string());
         }
         let at = self.index * ZONE + RECEIVES + slot * 6000;
         let (count, mut elements) = ((1 + random.below(3)).clamp(1, length.max(1)), String::new());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tests::stock::{compile_c, Ended, Program, StockNet};
 
 use super::counters::{self, Counters};
-use super::script::Script;
+use super::script::{Logs, Script};
 
 /// How a net runs its cards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +33,16 @@ pub const VIRTUAL: Mode = Mode { name: "simulated time", options: &["--clock", "
 pub struct Layout {
     /// Otherwise both sides are on one card.
     pub two_cards: bool,
-    /// Otherwise both sides are threads of one process.
-    pub two_processes: bool,
+    /// Otherwise all are threads of one process.
+    pub processes: bool,
+    /// Parts of each side.
+    pub parts: [usize; 2],
 }
 
 /// What came of scripts on one net.
 pub struct Seen {
-    /// What the sides of each wrote down.
-    pub scripts: Vec<[String; 2]>,
+    /// What came of each.
+    pub scripts: Vec<Logs>,
     /// What the cards counted in all.
     pub counters: Counters,
 }
@@ -71,13 +73,13 @@ impl Runner {
         self.directory.path().join(format!("{}.{name}", self.runs))
     }
 
-    /// Runs both sides of a program until they end; the error is what they said. `meanwhile` is called until it gives
-    /// something, or a side ends.
-    fn sides<T>(
+    /// Runs a program once for each of these first arguments until all end; the error is what they said. The first makes
+    /// the socket at which the others meet it. `meanwhile` is called until it gives something, or the first one ends.
+    fn programs<T>(
         &self,
         program: &Path,
         how: (Mode, Layout),
-        more: &[&str],
+        (each, more): (&[Vec<&str>], &[&str]),
         limit: Duration,
         meanwhile: impl Fn(&StockNet) -> Option<T>,
     ) -> Result<Option<T>, String> {
@@ -89,17 +91,17 @@ impl Runner {
         }
         let net = StockNet::new();
         let card = if layout.two_cards { "verbena1" } else { "verbena0" };
-        let start = |side: &str| {
-            let arguments = [&[side, "verbena0", card, &socket], more].concat();
+        let start = |first: &[&str]| {
+            let arguments = [first, &["verbena0", card, &socket], more].concat();
             Program::start(net.command(&options, program, &arguments))
         };
-        let mut programs = vec![start(if layout.two_processes { "0" } else { "both" })];
-        if layout.two_processes {
+        let mut programs = vec![start(&each[0])];
+        for first in &each[1..] {
             let begun = Instant::now();
             while !Path::new(&socket).exists() && !programs[0].has_ended() && begun.elapsed() < limit {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            programs.push(start("1"));
+            programs.push(start(first));
         }
         let begun = Instant::now();
         let mut given = meanwhile(&net);
@@ -120,28 +122,46 @@ impl Runner {
     pub fn run(&mut self, mode: Mode, layout: Layout, scripts: &[Script]) -> Result<Seen, String> {
         self.runs += 1;
         let (file, log) = (self.at("script"), text(&self.at("log")));
-        fs::write(&file, scripts.iter().map(Script::text).collect::<String>()).expect("the script");
+        let played = |script: &Script| match mode {
+            // A thread that waits for the lock of a queue, whose holder waits for time to pass, would keep it from passing.
+            VIRTUAL => Script { threads: 1, ..script.clone() }.text(),
+            _ => script.text(),
+        };
+        fs::write(&file, scripts.iter().map(played).collect::<String>()).expect("the script");
         let limit = Duration::from_secs(30 + 5 * scripts.len() as u64);
         let hold = self.at("log.hold");
         counters::make_fifo(&hold);
         let read = |net: &StockNet| counters::read(net, &hold);
-        let ended = self.sides(&self.script, (mode, layout), &[&text(&file), &log, PATIENCE], limit, read);
+        let parts = layout.parts;
+        let count = parts[0] + parts[1];
+        let numbers = parts.map(|parts| parts.to_string());
+        let mut which: Vec<String> = (0..count).map(|part| part.to_string()).collect();
+        if !layout.processes {
+            which = vec!["all".to_owned()];
+        }
+        let each: Vec<_> = which.iter().map(|part| vec![&*numbers[0], &*numbers[1], &**part]).collect();
+        let more: &[&str] = &[&text(&file), &log, PATIENCE];
+        let ended = self.programs(&self.script, (mode, layout), (&each, more), limit, read);
         let _ = fs::remove_file(&hold);
-        let logs = [0, 1].map(|side| {
-            let path = format!("{log}.{side}");
-            let said = fs::read_to_string(&path).unwrap_or_default();
-            let _ = fs::remove_file(path);
-            said.split("script ").skip(1).map(str::to_owned).collect::<Vec<_>>()
-        });
+        let logs: Vec<_> = (0..count)
+            .map(|part| {
+                let path = format!("{log}.{part}");
+                let said = fs::read_to_string(&path).unwrap_or_default();
+                let _ = fs::remove_file(path);
+                said.split("script ").skip(1).map(str::to_owned).collect::<Vec<_>>()
+            })
+            .collect();
         let _ = fs::remove_file(file);
         let tail =
             |log: &[String]| log.last().map_or("", |log| &log[log.len().saturating_sub(200)..]).to_owned();
         let counters = ended.map_err(|error| {
-            format!("{error}\nside 0: ...{}\nside 1: ...{}", tail(&logs[0]), tail(&logs[1]))
+            let tails = logs.iter().enumerate().map(|(part, log)| format!("\npart {part}: ...{}", tail(log)));
+            format!("{error}{}", tails.collect::<String>())
         })?;
-        let [zero, one] = logs;
-        assert!(zero.len() == scripts.len() && one.len() == scripts.len(), "{} ended too early", mode.name);
-        let scripts = zero.into_iter().zip(one).map(|(zero, one)| [zero, one]).collect();
+        assert!(logs.iter().all(|log| log.len() == scripts.len()), "{} ended too early", mode.name);
+        let of = |n: usize, parts: &[Vec<String>]| parts.iter().map(|log| log[n].clone()).collect();
+        let (zero, one) = logs.split_at(parts[0]);
+        let scripts = (0..scripts.len()).map(|n| [of(n, zero), of(n, one)]).collect();
         Ok(Seen { scripts, counters: counters.expect("the programs wait until they are read") })
     }
 
@@ -150,7 +170,9 @@ impl Runner {
         self.runs += 1;
         let limit = Duration::from_secs(120);
         let nothing = |_: &StockNet| Some(());
-        self.sides(&self.stream, (mode, layout), &[service, &messages.to_string()], limit, nothing)
+        let each = if layout.processes { vec![vec!["0"], vec!["1"]] } else { vec![vec!["both"]] };
+        let more: &[&str] = &[service, &messages.to_string()];
+        self.programs(&self.stream, (mode, layout), (&each, more), limit, nothing)
             .map(|_| ())
             .map_err(|error| format!("{service}: {error}"))
     }

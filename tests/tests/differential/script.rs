@@ -1,18 +1,19 @@
 //! Scripts for `tests/c/script.c`: what they consist of, and how they are written down.
 //!
 //! A step is a line: its letter, the side that takes it (0 or 1), numbers. Offsets are from the start of the side's
-//! memory, in which each queue pair has a zone of its own.
+//! memory, in which each queue pair has a zone of its own. A side may consist of several parts, processes or threads, each with
+//! some of its queue pairs and with CQs, SRQs and memory of its own.
 //!
 //! | step | |
 //! |---|---|
-//! | `Q s qp type srq sig_all send_cq recv_cq` | create a QP |
+//! | `Q s qp type srq sig_all send_cq recv_cq` | create a QP; SRQ 0 is none |
 //! | `I s qp access`, `T s qp peer's_qp mtu rd_atomic psn rnr_timer`, `R s qp psn timeout retry rnr rd_atomic` | to INIT, RTR, RTS |
 //! | `M s qp state notify` | to any state; `notify` is EN_SQD_ASYNC_NOTIFY, or -1 |
-//! | `r s qp id n (offset length key)*`, `v s id n offset length key` | a receive for a QP, for the SRQ |
+//! | `r s qp id n (offset length key)*`, `v s qp srq` | a receive for a QP, for an SRQ |
 //! | `S s qp id opcode flags imm more n (offset length key)*3 remote key x y z` | a send request, `more`: the chain continues |
 //! | `W s qp id`, `V s qp` | wait for a send completion, until it is drained |
 //! | `Z s qp us` | sleep |
-//! | `C s qp cq n`, `A s limit`, `G s qp region`, `N s qp`, `X s qp` | resize a CQ, limit of the SRQ, register again, a new window, destroy |
+//! | `C s qp cq n`, `A s qp srq limit`, `G s qp region`, `N s qp`, `X s qp` | resize a CQ, limit of an SRQ, register again, a new window, destroy |
 //! | `L s n` | look at everything |
 //! | `-` | both sides wait for each other, and tell each other their keys |
 
@@ -51,8 +52,8 @@ pub struct Unit {
 pub struct Script {
     /// Which seed made it.
     pub seed: u64,
-    /// Each side has a thread for the even pairs and one for the odd ones.
-    pub threads: bool,
+    /// Threads of each part of a side; they share its CQs and SRQs.
+    pub threads: usize,
     /// Nothing goes wrong in it.
     pub orderly: bool,
     /// The first makes the queue pairs.
@@ -62,7 +63,7 @@ pub struct Script {
 impl Script {
     /// As the program reads it.
     pub fn text(&self) -> String {
-        let mut text = format!("< {} {}\n", self.seed as u32, u8::from(self.threads));
+        let mut text = format!("< {} {}\n", self.seed as u32, self.threads);
         for (n, round) in self.rounds.iter().enumerate() {
             for part in [|unit: &Unit| unit.before.clone(), |unit: &Unit| unit.then.clone()] {
                 round.iter().flat_map(part).for_each(|line| {
@@ -105,19 +106,27 @@ impl Script {
                 }
             }
         }
-        if self.threads {
-            all.push(Script { threads: false, ..self.clone() });
+        if self.threads > 1 {
+            all.push(Script { threads: 1, ..self.clone() });
         }
         all
     }
 }
 
+/// What the parts of each side of a script wrote down.
+pub type Logs = [Vec<String>; 2];
+
 /// What is not as the specification wants it in what the sides wrote.
-pub fn against_the_specification(script: &Script, logs: &[String; 2]) -> Result<(), String> {
-    let rounds: Vec<Vec<Vec<&str>>> = logs
-        .iter()
-        .map(|log| log.split(" look ").skip(1).map(|round| round.lines().map(str::trim).collect()).collect())
-        .collect();
+pub fn against_the_specification(script: &Script, logs: &Logs) -> Result<(), String> {
+    let rounds = logs.each_ref().map(|parts| {
+        let mut rounds: Vec<Vec<&str>> = vec![vec![]; script.rounds.len()];
+        for part in parts {
+            for (round, of_part) in rounds.iter_mut().zip(part.split(" look ").skip(1)) {
+                round.extend(of_part.lines().map(str::trim));
+            }
+        }
+        rounds
+    });
     let mut may_miss = Vec::new();
     for (n, units) in script.rounds.iter().enumerate() {
         for expect in units.iter().flat_map(|unit| &unit.expect) {
