@@ -89,7 +89,12 @@ const fn perftest(program: &'static str, options: &'static str) -> Row {
 /// perftest posts by the `ibv_wr_*` calls, and sends inline, on cards that it knows. Of these it asks more than verbs
 /// from release 25 on, unless the QP is UC or UD: `mlx5dv_query_device`, which only a card of NVIDIA's answers.
 const fn perftest_wr(program: &'static str, options: &'static str) -> Row {
-    Row { launcher: "--as cx5", ..perftest(program, options) }
+    with("--as cx5", perftest(program, options))
+}
+
+/// With options of `verbena run`.
+const fn with(launcher: &'static str, row: Row) -> Row {
+    Row { launcher, ..row }
 }
 
 const fn tool(program: &'static str, options: &'static str, says: &'static str) -> Row {
@@ -134,4 +139,30 @@ pub const ROWS: &[Row] = &[
     perftest_wr("ib_write_lat", "-F -n 50 -c UC -I 64 -s 64"),
     perftest_wr("ib_send_lat", "-F -n 50 -c UC -I 64 -s 64"),
     perftest_wr("ib_send_bw", "-F -n 100 -c UD -s 1024"),
+    with("--wire exact", perftest("ib_write_bw", "-F -n 100")),
+    with("--clock virtual", perftest("ib_send_bw", "-F -n 100")),
+    with("--clock virtual", perftest("ib_write_lat", "-F -n 100")),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_and_words_are_proofs() {
+        let table = " #bytes #iterations  BW peak[MB/sec]  BW average[MB/sec]  MsgRate[Mpps]\n 8  100  0.00  AVERAGE  0.1\n";
+        let missing = |average| Proof::Figure.missing(&table.replace("AVERAGE", average));
+        assert_eq!(missing("5.1"), None);
+        assert_eq!(missing("0.00").as_deref(), Some("no figure"));
+        assert_eq!(Proof::Figure.missing("Couldn't connect").as_deref(), Some("no figure"));
+        assert_eq!(Proof::Says("usec/iter").missing("1 usec/iter"), None);
+        assert!(Proof::Says("usec/iter").missing("1 usec/iter\ninvalid data in page 3").is_some());
+        assert!(Proof::Says("usec/iter").missing("").is_some());
+    }
+
+    #[test]
+    fn each_line_is_there_once() {
+        let lines: BTreeSet<_> = ROWS.iter().map(Row::line).collect();
+        assert_eq!(lines.len(), ROWS.len());
+    }
+}

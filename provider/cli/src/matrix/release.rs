@@ -90,3 +90,33 @@ fn version(library: &Path) -> Result<String> {
         _ => abi,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unpacked_release_has_its_own_loader() {
+        let dir = tempfile::tempdir().unwrap();
+        let words = |error: Result<Release>| format!("{:#}", error.err().unwrap());
+        let name = dir.path().to_str().unwrap();
+        assert!(words(Release::find(name)).contains("has no loader"));
+        let libraries = dir.path().join(format!("usr/lib/{ARCH}-linux-gnu"));
+        let put = |path: &Path, text: &str| {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put(&dir.path().join("usr/lib64/ld-linux-x86-64.so.2"), "");
+        assert!(words(Release::find(name)).contains("libibverbs.so.1 is missing"));
+        put(&libraries.join("libibverbs.so.1.18.65.0"), "\0IBVERBS_PRIVATE_65\0");
+        std::os::unix::fs::symlink("libibverbs.so.1.18.65.0", libraries.join("libibverbs.so.1")).unwrap();
+        put(&dir.path().join("usr/bin/ibv_devices"), "");
+        let release = Release::find(name).unwrap();
+        assert!(release.title().ends_with("(rdma-core 65.0, ABI 65)"), "{}", release.title());
+        assert!(release.program("ib_write_bw").is_none());
+        let words = release.program("ibv_devices").unwrap();
+        assert!(words[0].to_string_lossy().ends_with("usr/lib64/ld-linux-x86-64.so.2"), "{words:?}");
+        assert_eq!(words[2..], [libraries.into_os_string(), dir.path().join("usr/bin/ibv_devices").into()]);
+        assert!(words.len() == 4 && Release::find("no such directory").is_err());
+    }
+}
