@@ -34,6 +34,10 @@ pub trait Env {
     fn gather(&mut self, pieces: &Pieces) -> Result<Payload, DmaFault>;
     /// A payload of these bytes (at most a header's), which stays until the next call.
     fn hold(&mut self, bytes: &[u8]) -> Payload;
+    /// A payload of these bytes (at most an MTU's), which stays until the packet that carries it is delivered.
+    fn stash(&mut self, bytes: &[u8]) -> Payload;
+    /// The bytes of a packet's payload, as many as `to` has.
+    fn payload(&mut self, payload: &Payload, to: &mut [u8]) -> Result<(), DmaFault>;
     /// DMA write of `len` bytes of a packet's payload, from byte `offset` of it.
     fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), Undelivered>;
 

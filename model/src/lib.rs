@@ -21,6 +21,7 @@ pub mod address;
 mod allocations;
 pub mod attach;
 mod cells;
+pub mod cm;
 pub mod device;
 pub mod dma;
 pub mod env;

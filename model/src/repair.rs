@@ -16,6 +16,7 @@ pub(crate) fn repair(guard: &Guard<'_>, world: &mut World, env: &mut impl Env) {
         world.cards[card].rebuild_timers(env);
         world.cards[card].recover_queues(env);
     }
+    world.manager(env).recover();
     let entry = guard.segment().journal().load(Ordering::Relaxed);
     if let Some((card, qpn, pair)) = journal::read(entry).filter(|(card, ..)| *card < world.count()) {
         let peer = world.cards[card as usize].recover_qp((qpn & 0xffff) as usize, env);

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::cm::state::{Cm, Manager};
 use crate::device::{Device, Outcome, PortSetting};
 use crate::env::Env;
 use crate::packet::{Packet, PortId};
@@ -17,6 +18,8 @@ pub struct World {
     count: u8,
     /// The cards.
     pub cards: [Device; MAX_CARDS],
+    /// Their connection manager.
+    pub cm: Cm,
 }
 
 impl World {
@@ -37,6 +40,8 @@ impl World {
     /// Closes all functions of a process that is gone.
     pub fn detach(&mut self, member: u16, env: &mut impl Env) {
         let count = usize::from(self.count());
+        // First: its events are told to a function.
+        self.manager(env).member_gone(member);
         self.cards[..count].iter_mut().for_each(|card| card.detach_domain(member, env));
     }
 
@@ -74,8 +79,21 @@ impl World {
                     self.cards[card as usize].send_plain_ack(p, psn, env);
                 }
             }
+            Outcome::Management => self.management(p, env),
             Outcome::Unread => self.unread(p, env),
         }
+    }
+
+    /// The connection manager, to be given something to do.
+    pub fn manager<'a, E: Env>(&'a mut self, env: &'a mut E) -> Manager<'a, E> {
+        Manager { cards: self.count(), port: self.cards[0].port, cm: &mut self.cm, env }
+    }
+
+    /// A datagram for QP 1, the general services' QP.
+    #[cold]
+    fn management(&mut self, p: &Packet, env: &mut impl Env) {
+        // What cannot be read is lost.
+        let _ = self.manager(env).datagram(p);
     }
 
     /// The payload of a packet cannot be read: its sender's memory failed.
@@ -104,10 +122,11 @@ impl World {
 
     /// Runs all timers that are due; returns the next deadline.
     pub fn run_timers(&mut self, env: &mut impl Env) -> Option<u64> {
-        (0..self.count() as usize).filter_map(|card| self.cards[card].run_timers(env)).min()
+        let cards = (0..self.count() as usize).filter_map(|card| self.cards[card].run_timers(env)).min();
+        cards.into_iter().chain(self.manager(env).run_timers()).min()
     }
 }
 
 plain! {
-    World { count, cards }
+    World { count, cards, cm }
 }

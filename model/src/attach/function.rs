@@ -7,6 +7,7 @@ use driver::{CardError, DmaMemory};
 use fpga_regs::{CqArm, Doorbell};
 
 use super::error::OpenError;
+use super::manager::Caller;
 use crate::cells::owner;
 use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
 use crate::device::Device;
@@ -54,6 +55,11 @@ impl Function {
         let words = &net.interrupts[card as usize][index as usize];
         let seen = std::array::from_fn(|v| AtomicU32::new(words[v].load(Ordering::Acquire)));
         Function { card: card as u8, index, owner: owner(Some(index)), seen }
+    }
+
+    /// What the connection manager is to know of it.
+    pub fn caller(&self, segment: &Segment) -> Caller {
+        Caller { member: segment.member(), function: self.index }
     }
 
     /// Its card.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::error::OpenError;
 use super::limits::{limits, ports};
 use super::wall::runner::Runner;
+use crate::cm::state::RESPONSE_TIMEOUT;
 use crate::link::{capture, LinkOptions};
 use crate::net::{Membership, Net};
 use crate::panics::guarded;
@@ -99,6 +100,7 @@ pub fn run_keeper_of(
             // SAFETY: as above.
             let world = unsafe { &mut *net.world.get() };
             world.init(cards, limits(clock.as_ref()), ports(clock.as_ref(), link.mtu));
+            world.cm.hurry = link.cm_timeout.map_or(0, |timeout| RESPONSE_TIMEOUT.saturating_sub(timeout));
         }),
         on_member_gone: Box::new(move |segment, member| {
             // What cannot be done to damaged cards is not tried again.

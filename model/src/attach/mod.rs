@@ -3,12 +3,23 @@
 //! The cards of a net are in a shared [segment](crate::segment). In wall-clock time ([`wall`]) a doorbell is a store
 //! to the segment and then, under a try-lock, a call of the card. In simulated time ([`virtual_card`], over
 //! [`crate::sim`]) it is an event.
+//!
+//! | module | one idea |
+//! |---|---|
+//! | `card` | an opened card, by whichever clock its net has |
+//! | [`wall`], [`virtual_card`] | the backend by each clock |
+//! | `function` | what both have in common |
+//! | `manager` | calls of the connection manager |
+//! | `served` | a card that this process opens for a client |
+//! | `keeper` | makes a net, and runs what no program runs |
+//! | `limits`, `error` | what the cards can do; why one cannot be opened |
 
 mod card;
 mod error;
 mod function;
 mod keeper;
 mod limits;
+mod manager;
 mod served;
 mod virtual_card;
 mod wall;
@@ -21,6 +32,7 @@ pub use card::SegmentCard;
 pub use error::OpenError;
 pub use keeper::{capture_lost, default_socket, run_keeper, run_keeper_of, NetOptions};
 pub use limits::{limits, mbps};
+pub use manager::{CloseChannel, Execute, OpenChannel, Task, Waiting};
 pub use served::{ServedCard, VECTORS};
 pub use virtual_card::{simulated_time, VirtualCard};
 pub use wall::card::WallCard;

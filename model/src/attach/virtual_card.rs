@@ -11,12 +11,14 @@ use fpga_regs::DOORBELL_BASE;
 use super::card::Joined;
 use super::error::OpenError;
 use super::function::{self, Function, Rung};
+use super::manager::Task;
 use crate::device::defect::Defect;
 use crate::device::Device;
 use crate::panics::tidied;
 use crate::sim::control::ControlEnv;
 use crate::sim::event::Event;
 use crate::sim::threads::{on_thread_end, prepare, Follower, Threads, Timeline};
+use crate::world::World;
 
 /// How far the simulated time of the net has advanced whose keeper listens at `socket` (ps): the furthest clock of all
 /// threads that take or took part. `None`: it runs in wall-clock time.
@@ -65,6 +67,13 @@ impl VirtualCard {
     /// The place of a thread about to be started that waits for this card's interrupts; `None`: there is no room.
     pub fn follower(&self) -> Option<Follower> {
         Follower::new(&self.threads, self.function.card, self.function.index)
+    }
+
+    /// Lets the net's connection manager do something. `None`: the cards cannot be had.
+    pub fn manager<T: Task>(&self, task: T) -> Option<T::Answer> {
+        let caller = self.function.caller(self.threads.segment());
+        let run = |world: &mut World, env: &mut ControlEnv<'_, '_>| task.run(world.manager(env), caller);
+        tidied(None, || self.threads.control(run).ok())
     }
 
     /// Makes the card a defective one, for all programs that use it.

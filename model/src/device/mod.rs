@@ -51,6 +51,7 @@ mod wqe;
 use crate::plain::{plain, Flag};
 use core::ops::Range;
 
+use crate::cm::mad::GSI_QPN;
 use crate::packet::{Packet, PORTS};
 use fpga_regs::regs::port;
 use fpga_regs::CardLimits;
@@ -147,7 +148,7 @@ impl<const N: usize> Slots<N> {
     const WINDOW: usize = 64;
 
     /// A free index of `range`, noted as used.
-    fn take(&mut self, range: Range<usize>, used: impl Fn(usize) -> bool) -> Option<usize> {
+    pub(crate) fn take(&mut self, range: Range<usize>, used: impl Fn(usize) -> bool) -> Option<usize> {
         let top = (self.top as usize).max(range.start + Self::WINDOW).min(range.end);
         let hint = (self.hint as usize).clamp(range.start, top);
         let found = (hint..top).chain(range.start..hint).find(|&i| !used(i));
@@ -159,7 +160,7 @@ impl<const N: usize> Slots<N> {
 
     /// The slots that may be in use; never past the table, whatever is in shared memory.
     #[inline]
-    fn range(&self) -> Range<usize> {
+    pub(crate) fn range(&self) -> Range<usize> {
         0..(self.top as usize).min(N)
     }
 }
@@ -183,6 +184,8 @@ impl Device {
         self.cards = cards;
         self.limits = limits;
         self.port = port;
+        // QP 1 has no queues here: software sends its datagrams, of 256 bytes.
+        self.qps[GSI_QPN as usize].mtu_log = 8;
         self.present = true.into();
     }
 

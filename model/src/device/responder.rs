@@ -25,6 +25,8 @@ pub enum Outcome {
         /// To this QP.
         to: u32,
     },
+    /// It is for QP 1, which is the connection manager's.
+    Management,
     /// Its payload could not be read: its sender's memory failed.
     Unread,
 }

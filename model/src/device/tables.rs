@@ -15,7 +15,7 @@ pub const MAX_KEYS: usize = 65536;
 pub const MAX_CQS: usize = 16384;
 /// Most shared receive queues of a card.
 pub const MAX_SRQS: usize = 1024;
-/// Most queue pairs of a card (indices 0 and 1 are never used: QP0 and QP1 are special).
+/// Most queue pairs of a card (indices 0 and 1 are never given out: QP 0 and QP 1 are special).
 pub const MAX_QPS: usize = 16384;
 /// Most multicast groups of a card.
 pub const MAX_MCAST: usize = 128;

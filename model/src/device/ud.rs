@@ -8,6 +8,7 @@ use super::recv::RecvError;
 use super::requester::Step;
 use super::wqe::Wqe;
 use super::{Device, Outcome};
+use crate::cm::mad::{GSI_QKEY, GSI_QPN};
 use crate::env::Env;
 use crate::packet::{Packet, Payload, PortId, PORTS};
 use crate::wire::{path::gid_to_ipv4, Extra, Operation};
@@ -86,9 +87,21 @@ impl Device {
         }
         match self.find_qp(p.dest_qpn) {
             Some(q) if self.qps[q].port == p.dst => outcome = self.take_datagram(q, p, env),
+            _ if p.dest_qpn == GSI_QPN => outcome = self.receive_management(p),
             _ => self.count(p.dst.port, port::RX_NO_QP),
         }
         outcome
+    }
+
+    #[cold]
+    fn receive_management(&mut self, p: &Packet) -> Outcome {
+        match p.qkey == GSI_QKEY {
+            true => Outcome::Management,
+            false => {
+                self.count(p.dst.port, port::RX_QKEY_ERRORS);
+                Outcome::Done
+            }
+        }
     }
 
     fn take_datagram(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {

@@ -171,6 +171,8 @@ pub struct LinkOptions {
     pub capture: Option<Capture>,
     /// Path MTU that the ports are set to; `None`: as the cards' profile says.
     pub mtu: Option<u32>,
+    /// Response time-out of the connection manager, 4.096 us * 2^n; `None`: 20, as Linux has it.
+    pub cm_timeout: Option<u8>,
 }
 
 #[cfg(test)]

@@ -33,6 +33,8 @@ impl<'a> Env for ControlEnv<'_, 'a> {
         fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault>;
         fn gather(&mut self, pieces: &Pieces) -> Result<Payload, DmaFault>;
         fn hold(&mut self, bytes: &[u8]) -> Payload;
+        fn stash(&mut self, bytes: &[u8]) -> Payload;
+        fn payload(&mut self, payload: &Payload, to: &mut [u8]) -> Result<(), DmaFault>;
         fn send_later(&mut self, card: u8, qp: u16);
         fn send(&mut self) -> &mut Packet;
         fn watch(&mut self, card: u8, qp: u16);

@@ -115,7 +115,7 @@ impl SimEnv<'_> {
     }
 
     /// A slot of payload until the end of the step.
-    pub fn stash(&mut self, len: usize) -> u32 {
+    pub fn slot(&mut self, len: usize) -> u32 {
         debug_assert!(len <= MTU);
         let slot = Slot {
             packet: Packet::BLANK,
@@ -205,7 +205,7 @@ impl Env for SimEnv<'_> {
     }
 
     fn gather(&mut self, pieces: &Pieces) -> Result<Payload, DmaFault> {
-        let slot = self.stash(pieces.len() as usize);
+        let slot = self.slot(pieces.len() as usize);
         for (offset, at, len) in pieces.iter() {
             self.step.gathers += 1;
             self.fetch(at, slot, offset..offset + len)?;
@@ -214,9 +214,24 @@ impl Env for SimEnv<'_> {
     }
 
     fn hold(&mut self, bytes: &[u8]) -> Payload {
-        let slot = self.stash(bytes.len());
+        let slot = self.slot(bytes.len());
         self.sim.payload[slot as usize][..bytes.len()].copy_from_slice(bytes);
         Payload::Stash(slot, bytes.len() as u32)
+    }
+
+    fn stash(&mut self, bytes: &[u8]) -> Payload {
+        self.hold(bytes)
+    }
+
+    fn payload(&mut self, payload: &Payload, to: &mut [u8]) -> Result<(), DmaFault> {
+        match *payload {
+            Payload::Memory(from, _) => self.read(from, to),
+            Payload::Stash(slot, _) => {
+                to.copy_from_slice(&self.sim.payload[slot as usize][..to.len()]);
+                Ok(())
+            }
+            Payload::None => Ok(()),
+        }
     }
 
     fn send_later(&mut self, card: u8, qp: u16) {

@@ -73,6 +73,12 @@ impl Engine<'_> {
         if sim.timer_at == sim.now {
             sim.timer_at = 0;
         }
+        self.env.step.card = 0;
+        let next = self.world.manager(&mut self.env).run_timers();
+        self.settle();
+        if let Some(next) = next {
+            self.env.timer(next);
+        }
         for card in 0..self.world.count() {
             self.env.step.card = card;
             let next = self.world.cards[card as usize].run_timers(&mut self.env);

@@ -44,9 +44,38 @@ struct Search {
     found: Option<Library>,
 }
 
+/// What [`Library::called`] looks for, and what it has found.
+struct Called<'a> {
+    name: &'a str,
+    found: Vec<Library>,
+}
+
+unsafe extern "C" fn visit_called(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
+    // SAFETY: the loader passes a valid description, and `data` is the Called of `called`.
+    let (info, search) = unsafe { (&*info, &mut *data.cast::<Called<'_>>()) };
+    if !info.dlpi_name.is_null() {
+        // SAFETY: the loader's names are terminated.
+        let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy();
+        if path.rsplit('/').next().is_some_and(|file| file.starts_with(search.name)) {
+            search.found.push(describe(info));
+        }
+    }
+    0
+}
+
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
     // SAFETY: the loader passes a valid description, and `data` is the Search of `containing`.
     let (info, search) = unsafe { (&*info, &mut *data.cast::<Search>()) };
+    let library = describe(info);
+    let found = library.addresses.contains(&search.inside);
+    if found {
+        search.found = Some(library);
+    }
+    found.into()
+}
+
+/// The library of a description by the loader.
+fn describe(info: &libc::dl_phdr_info) -> Library {
     // SAFETY: the program headers of a loaded library stay mapped.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let base = info.dlpi_addr as usize;
@@ -63,11 +92,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *m
         }
     }
     library.addresses = first..end;
-    let found = library.addresses.contains(&search.inside);
-    if found {
-        search.found = Some(library);
-    }
-    found.into()
+    library
 }
 
 /// The names of the loaded libraries, as `dlopen` takes them.
@@ -92,6 +117,14 @@ impl Library {
         let mut search = Search { inside, found: None };
         // SAFETY: the callback gets `search` back as its data and is called only during this call.
         unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+        search.found
+    }
+
+    /// The loaded libraries whose file name begins with `name`.
+    pub fn called(name: &str) -> Vec<Library> {
+        let mut search = Called { name, found: Vec::new() };
+        // SAFETY: as in `containing`.
+        unsafe { libc::dl_iterate_phdr(Some(visit_called), (&raw mut search).cast()) };
         search.found
     }
 

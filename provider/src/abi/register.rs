@@ -2,7 +2,9 @@
 //! shared object registers the operations, and libibverbs offers each device that it finds.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_char, CStr};
+use std::ffi::{c_char, CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr::null;
 
 use super::libibverbs;
@@ -55,8 +57,11 @@ unsafe extern "C" fn match_device(sysfs: *mut verbs_sysfs_dev) -> bool {
     unsafe { card_index(c_str((*sysfs).ibdev_name.as_ptr())).is_some() && (*sysfs).driver_id == 0 }
 }
 
-unsafe extern "C" fn alloc_device(_sysfs: *mut verbs_sysfs_dev) -> *mut verbs_device {
+unsafe extern "C" fn alloc_device(sysfs: *mut verbs_sysfs_dev) -> *mut verbs_device {
     write_hook::install();
+    // SAFETY: libibverbs passes a valid device whose path is terminated.
+    let directory = unsafe { c_str((*sysfs).ibdev_path.as_ptr()) };
+    crate::cm::imports::install(Some(Path::new(OsStr::from_bytes(directory.to_bytes())).into()));
     // SAFETY: zero is a valid verbs_device; libibverbs fills it in.
     unsafe { libc::calloc(1, size_of::<verbs_device>()).cast() }
 }

@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::libibverbs;
 use super::private::{create_comp_channel_cmd, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL};
+use crate::cm::imports::opendir;
 
 /// Makes a completion channel for the context of a registration and returns its descriptor.
 pub type MakeChannel = fn(context: usize) -> Result<RawFd, c_int>;
@@ -36,8 +37,14 @@ pub fn forget(cmd_fd: RawFd) {
 pub fn install() {
     for library in libibverbs::loaded() {
         library.patch_once(|image| {
-            // SAFETY: `write` below has the signature of write(2), and libibverbs never unloads a provider.
-            match unsafe { image.replace_import(c"write", write as *const () as usize) } {
+            // SAFETY: `write` below and `opendir` have the signatures of what they replace, and libibverbs never unloads a
+            // provider.
+            let patched = unsafe {
+                image
+                    .replace_import(c"opendir", opendir as *const () as usize)
+                    .and_then(|_| image.replace_import(c"write", write as *const () as usize))
+            };
+            match patched {
                 Ok(0) => {
                     eprintln!(
                         "verbena: libibverbs does not import write(): completion channels will not work"

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use driver::backend::vfio::Vfio;
-use model::attach::{Follower, SegmentCard, Timeline, VirtualCard, WallCard};
+use model::attach::{Follower, SegmentCard, Task, Timeline, VirtualCard, WallCard};
 
 /// The backend. A branch of the data path that always goes the same way costs next to nothing, and
 /// all above it is compiled once.
@@ -32,14 +32,35 @@ macro_rules! each {
 }
 
 impl Card {
+    /// Lets the connection manager of the card's net do something. `None`: it has none, or is out of order.
+    pub fn manager<T: Task>(&self, task: T) -> Option<T::Answer> {
+        match self {
+            Card::Wall(card) => card.manager(task),
+            Card::Virtual(card) => card.manager(task),
+            Card::Vfio(_) => None,
+        }
+    }
+
+    fn in_net(socket: &Path, number: u32) -> Result<Card, String> {
+        match SegmentCard::open(socket, number) {
+            Ok(SegmentCard::Wall(card)) => Ok(Card::Wall(card)),
+            Ok(SegmentCard::Virtual(card)) => Ok(Card::Virtual(card)),
+            Err(error) => Err(format!("{error} (socket {})", socket.display())),
+        }
+    }
+
+    /// The first card of the net that a device is of, which it names in its directory.
+    pub fn of_net(dir: &Path) -> Result<Card, String> {
+        match Place::of(dir) {
+            Place::Net(socket) => Card::in_net(&socket, 0),
+            _ => Err("the device is in a slot, and not of a net".into()),
+        }
+    }
+
     /// Opens what the device's directory in sysfs names (see [`Place`]): card `number` of a net, or a slot.
     pub fn open(dir: &Path, number: u32) -> Result<Card, String> {
         match Place::of(dir) {
-            Place::Net(socket) => match SegmentCard::open(&socket, number) {
-                Ok(SegmentCard::Wall(card)) => Ok(Card::Wall(card)),
-                Ok(SegmentCard::Virtual(card)) => Ok(Card::Virtual(card)),
-                Err(error) => Err(format!("{error} (socket {})", socket.display())),
-            },
+            Place::Net(socket) => Card::in_net(&socket, number),
             Place::Slot(address) => Vfio::open(&address).map(Card::Vfio).map_err(|error| error.to_string()),
             Place::Unknown(text) => Err(format!(
                 "{text:?} names no device: write vfio: and a PCI address, as in vfio:0000:01:00.0"

@@ -76,7 +76,7 @@ impl Context {
         super::timeline::exempt();
         let card = Card::open(dir, card).map_err(|error| (Errno(libc::ENODEV), error))?;
         let device = Device::open(card).map_err(|error| (Errno(error.errno()), error.to_string()))?;
-        super::timeline::attach(&device).map_err(|why| (Errno(libc::ENODEV), why))?;
+        super::timeline::attach(device.card()).map_err(|why| (Errno(libc::ENODEV), why))?;
         let (events, async_fd) =
             Events::new(device.clone()).map_err(|error| (error, "no pipe for events".into()))?;
         Ok((Self { library, device, events }, async_fd))

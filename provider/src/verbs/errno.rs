@@ -35,7 +35,7 @@ impl From<driver::Error> for Errno {
 }
 
 /// Whether refused calls say why on standard error (`VERBENA_VERBOSE=1`).
-fn verbose() -> bool {
+pub fn verbose() -> bool {
     static VERBOSE: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *VERBOSE.get_or_init(|| std::env::var_os("VERBENA_VERBOSE").is_some_and(|v| v != "0"))
 }

@@ -190,7 +190,7 @@ impl Shared {
 }
 
 /// Runs `call` with all signals blocked, which a thread that it starts inherits.
-fn with_signals_blocked<T>(call: impl FnOnce() -> T) -> T {
+pub fn with_signals_blocked<T>(call: impl FnOnce() -> T) -> T {
     // SAFETY: zero is a valid signal set, and both calls only exchange this thread's mask.
     unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();

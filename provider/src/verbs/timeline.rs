@@ -7,12 +7,12 @@
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use model::attach::{on_alarm, Starting, Timeline, Wait, Watched};
 
-use super::card::Device;
+use super::card::{Card, Device};
 
 use contract::clock::{
     kind, Attach, ConnKey, DeliverAlarm, Exempt, LocalNow, Places, WaitFd, EPOCH_S, MAX_PLACES, VERSION,
@@ -51,8 +51,8 @@ pub fn exempt() {
 }
 
 /// Lets the program's clock be the card's, if the card runs in simulated time.
-pub fn attach(device: &Arc<Device>) -> Result<(), String> {
-    let Some(clock) = device.card().timeline() else { return Ok(()) };
+pub fn attach(card: &Card) -> Result<(), String> {
+    let Some(clock) = card.timeline() else { return Ok(()) };
     if self::clock().is_some_and(|known| known.same(&clock)) {
         return Ok(());
     }
@@ -251,6 +251,18 @@ pub fn writes_pipe(fd: std::ffi::c_int, end: u64) {
     if let Some(inode) = inode(fd) {
         clock.sent((kind::PIPE, inode, 0), end);
     }
+}
+
+/// In simulated time: waits until there is something to read from a pipe of which nothing has been read. False: the
+/// program's clock is the machine's.
+pub fn waits_for_pipe(fd: std::ffi::c_int) -> bool {
+    let (Some(clock), Some(inode)) = (clock(), inode(fd)) else { return false };
+    clock.block(&[Wait { key: (kind::PIPE, inode, 0), position: 0 }], u64::MAX);
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid entry.
+    unsafe { libc::poll(&mut poll, 1, -1) };
+    clock.unblock();
+    true
 }
 
 /// How often a thread that waits for events calls [`look_for_standstill`]; `None`: the clock is the machine's.

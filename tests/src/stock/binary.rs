@@ -60,6 +60,7 @@ fn package(program: &str) -> &'static str {
         "ucx_perftest" | "ucx_info" => "ucx-utils",
         "ibstat" | "ibstatus" => "infiniband-diags",
         "rdma" => "iproute2",
+        "rping" | "rcopy" | "ucmatose" | "udaddy" | "mckey" | "rdma_server" | "rstream" => "rdmacm-utils",
         "verilator" => "verilator (or: tests/setup exports)",
         _ => "perftest ibverbs-utils",
     }

@@ -11,9 +11,11 @@ use super::env::WallEnv;
 use super::runner::Runner;
 use crate::attach::error::OpenError;
 use crate::attach::function::{self, Function, Rung};
+use crate::attach::manager::Task;
 use crate::device::defect::Defect;
 use crate::device::Device;
 use crate::panics::tidied;
+use crate::world::World;
 
 /// Empty polls in a row after which a poll yields its core, and again after each further such number.
 const YIELD_AFTER: u32 = 256;
@@ -48,6 +50,13 @@ impl WallCard {
     /// Makes a thread of this process that waits for interrupt `vector` check again.
     pub fn wake(&self, vector: u32) {
         self.function.wake(self.runner.net(), vector);
+    }
+
+    /// Lets the net's connection manager do something. `None`: the cards cannot be had.
+    pub fn manager<T: Task>(&self, task: T) -> Option<T::Answer> {
+        let caller = self.function.caller(self.runner.segment());
+        let run = |world: &mut World, env: &mut WallEnv<'_>| task.run(world.manager(env), caller);
+        tidied(None, || self.runner.control(run).ok())
     }
 
     #[cold]

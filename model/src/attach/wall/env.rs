@@ -115,7 +115,7 @@ impl<'a> WallEnv<'a> {
     }
 
     /// A gather buffer of at least `len` bytes.
-    fn stash(&mut self, len: usize) -> u32 {
+    fn buffer(&mut self, len: usize) -> u32 {
         let s = &mut self.scratch;
         let stash = s.free.pop().unwrap_or_else(|| {
             s.stashes.push(Vec::new());
@@ -138,7 +138,7 @@ impl<'a> WallEnv<'a> {
     fn keep(&mut self, which: usize, bytes: &[u8]) -> Payload {
         let id = match self.kept[which] {
             Some(id) => id,
-            None => self.stash(MAX_FRAME),
+            None => self.buffer(MAX_FRAME),
         };
         self.kept[which] = Some(id);
         self.scratch.stashes[id as usize][..bytes.len()].copy_from_slice(bytes);
@@ -280,7 +280,7 @@ impl Env for WallEnv<'_> {
     fn settle(&mut self, _: Addr, _: u64) {}
 
     fn gather(&mut self, pieces: &Pieces) -> Result<Payload, DmaFault> {
-        let stash = self.stash(pieces.len() as usize);
+        let stash = self.buffer(pieces.len() as usize);
         for (offset, at, len) in pieces.iter() {
             let to = &mut self.scratch.stashes[stash as usize][offset..offset + len];
             if self.guard.read(at.domain, at.iova, to).is_err() {
@@ -293,6 +293,18 @@ impl Env for WallEnv<'_> {
 
     fn hold(&mut self, bytes: &[u8]) -> Payload {
         self.keep(HEADER, bytes)
+    }
+
+    #[cold]
+    fn stash(&mut self, bytes: &[u8]) -> Payload {
+        let id = self.buffer(bytes.len());
+        self.scratch.stashes[id as usize][..bytes.len()].copy_from_slice(bytes);
+        Payload::Stash(id, bytes.len() as u32)
+    }
+
+    #[cold]
+    fn payload(&mut self, payload: &Payload, to: &mut [u8]) -> Result<(), DmaFault> {
+        self.fetch(payload, 0, to)
     }
 
     #[inline(always)]

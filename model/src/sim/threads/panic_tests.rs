@@ -36,7 +36,7 @@ fn a_panic_in_simulated_time_leaves_nothing_of_its_step() {
         let mut held = a.locked().unwrap();
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             held.engine(|engine| {
-                engine.env.stash(8);
+                engine.env.slot(8);
                 engine.env.send_later(0, 7);
                 engine.env.send();
                 panic!("injected by the test");

@@ -22,6 +22,9 @@ pub struct WireArgs {
     /// that of the card's profile, or what the running net has)
     #[arg(long, value_name = "BYTES", value_parser = mtu)]
     pub mtu: Option<u32>,
+    /// Response time-out of the connection manager, 4.096 us * 2^N (default 20, about 4 s, as in Linux)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=20))]
+    pub cm_timeout: Option<u8>,
     /// Record all frames of the net in a new pcap file, for Wireshark
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
@@ -44,6 +47,8 @@ pub struct WireInfo {
     pcap_at: Option<u8>,
     #[serde(default)]
     mtu: Option<u32>,
+    #[serde(default)]
+    cm_timeout: Option<u8>,
 }
 
 impl Default for WireInfo {
@@ -61,6 +66,7 @@ impl From<&LinkOptions> for WireInfo {
             snaplen: options.capture.as_ref().map_or(Capture::WHOLE, |capture| capture.snaplen),
             pcap_at: options.capture.as_ref().and_then(|capture| capture.card),
             mtu: options.mtu,
+            cm_timeout: options.cm_timeout,
         }
     }
 }
@@ -75,6 +81,7 @@ impl WireInfo {
             faults: self.fault.as_deref().unwrap_or("").parse()?,
             capture: self.pcap.as_ref().map(capture),
             mtu: self.mtu,
+            cm_timeout: self.cm_timeout,
         })
     }
 }
@@ -90,6 +97,9 @@ impl fmt::Display for WireInfo {
         }
         if let Some(mtu) = self.mtu {
             write!(f, ", MTU {mtu}")?;
+        }
+        if let Some(timeout) = self.cm_timeout {
+            write!(f, ", CM time-out {timeout}")?;
         }
         match &self.pcap {
             Some(path) => write!(f, ", frames recorded in {}", path.display())?,
@@ -129,7 +139,7 @@ impl WireArgs {
             None => None,
         };
         let faults = if faults.any() { faults.seeded() } else { Faults::default() };
-        Ok(LinkOptions { wire, faults, capture, mtu: self.mtu })
+        Ok(LinkOptions { wire, faults, capture, mtu: self.mtu, cm_timeout: self.cm_timeout })
     }
 
     /// What of these options a running net does not have, in words; `None` if it has all.
@@ -148,6 +158,12 @@ impl WireArgs {
         if let Some(mtu) = self.mtu.filter(|_| self.mtu != running.mtu) {
             let has = running.mtu.map_or("the cards' own MTU".to_owned(), |mtu| format!("MTU {mtu}"));
             return found(format!("{has}, not {mtu}"), "--mtu");
+        }
+        if self.cm_timeout.is_some_and(|timeout| Some(timeout) != running.cm_timeout) {
+            let has = running
+                .cm_timeout
+                .map_or("the usual CM time-out".to_owned(), |n| format!("the CM time-out {n}"));
+            return found(has, "--cm-timeout");
         }
         if self.pcap.is_some() {
             let wanted = self.decide()?.capture;
@@ -186,6 +202,7 @@ mod tests {
         wanted.snaplen = Some(96);
         wanted.pcap_at = Some(1);
         wanted.mtu = Some(2048);
+        wanted.cm_timeout = Some(10);
         for options in [wanted.decide().unwrap(), LinkOptions::default()] {
             let text = serde_json::to_string(&WireInfo::from(&options)).unwrap();
             assert_eq!(serde_json::from_str::<WireInfo>(&text).unwrap().options().unwrap(), options);

@@ -1,0 +1,261 @@
+//! Addresses and ports of identifiers: bind, listen, resolve.
+
+use libc::*;
+
+use super::address::{find, like, Address, IB, INET, INET6};
+use super::ids::{event, Result, NOWHERE, SILENT};
+use super::state::*;
+use crate::address::gid;
+use crate::env::Env;
+use crate::packet::PortId;
+
+/// Port spaces, `RDMA_PS_...`.
+pub mod space {
+    /// IP over InfiniBand.
+    pub const IPOIB: u16 = 0x0002;
+    /// Connections.
+    pub const TCP: u16 = 0x0106;
+    /// Datagrams.
+    pub const UDP: u16 = 0x0111;
+    /// Any, by service ID.
+    pub const IB: u16 = 0x013f;
+}
+
+/// Service IDs of IP ports: the port space is in these bits.
+const SERVICE_SPACE: u64 = 0xffff_ffff_ffff_0000;
+/// Ports below this one are for privileged programs.
+const UNPRIVILEGED: u16 = 1024;
+/// Ports that the manager chooses from, as `ip_local_port_range` has them.
+const EPHEMERAL: core::ops::RangeInclusive<u16> = 32768..=60999;
+/// Longest queue of connections that wait for a listener.
+const MAX_BACKLOG: u32 = 1024;
+
+/// A wildcard, to Linux: the loopback addresses, too.
+fn is_open(address: &Address) -> bool {
+    address.is_any() || address.is_loopback()
+}
+
+impl<E: Env> Manager<'_, E> {
+    /// `rdma_bind_addr`.
+    pub fn bind(&mut self, slot: u16, address: Address) -> Result<()> {
+        if !matches!(address.family(), INET | INET6 | IB) {
+            return Err(EAFNOSUPPORT);
+        }
+        if self.id(slot).state != state::IDLE {
+            return Err(EINVAL);
+        }
+        if !is_open(&address) {
+            // RoCE has no paths between IB addresses.
+            let found = if address.family() == IB { None } else { find(&address.ip(), self.cards) };
+            let (from, sgid_index) = found.ok_or(ENODEV)?;
+            self.id(slot).way = Way { known: true.into(), sgid_index, from, ..NOWHERE };
+        }
+        let id = self.id(slot);
+        id.source = address;
+        if !id.afonly_set.get() {
+            id.afonly = (address.family() == INET).into();
+        }
+        let bound = self.port_space(slot).and_then(|space| self.take_port(slot, space));
+        let id = self.id(slot);
+        match bound {
+            Ok(()) => id.state = state::BOUND,
+            Err(_) => (id.source, id.way) = (Address::NONE, NOWHERE),
+        }
+        bound
+    }
+
+    /// The port space that an address is of.
+    fn port_space(&mut self, slot: u16) -> Result<u16> {
+        let id = self.id(slot);
+        if id.source.family() != IB {
+            return Ok(id.space);
+        }
+        let (service, mask) = id.source.service();
+        let mask = mask & SERVICE_SPACE;
+        let all = [space::IB, space::TCP, space::UDP];
+        let may = |&s: &u16| id.space == s || id.space == space::IB;
+        let is = |&s: &u16| service & mask == u64::from(s) << 16 & mask;
+        all.into_iter().filter(may).find(is).ok_or(EPROTONOSUPPORT)
+    }
+
+    fn take_port(&mut self, slot: u16, space: u16) -> Result<()> {
+        let (port, reuse) = (self.id(slot).source.port(), self.id(slot).reuse.get());
+        if port != 0 {
+            let channel = usize::from(self.id(slot).channel) % CHANNELS;
+            if port < UNPRIVILEGED && !self.cm.channels[channel].privileged.get() {
+                return Err(EACCES);
+            }
+            self.check_port(slot, space, port, reuse)?;
+            self.has_port(slot, space, port);
+            return Ok(());
+        }
+        let count = EPHEMERAL.end() - EPHEMERAL.start() + 1;
+        for _ in 0..count {
+            let port = self.cm.next_port.max(*EPHEMERAL.start());
+            self.cm.next_port = if port >= *EPHEMERAL.end() { *EPHEMERAL.start() } else { port + 1 };
+            let name = bound(space, port);
+            if !self.cm.slots.ids.range().any(|other| self.cm.bound[other] == name) {
+                self.has_port(slot, space, port);
+                return Ok(());
+            }
+        }
+        Err(EADDRNOTAVAIL)
+    }
+
+    fn has_port(&mut self, slot: u16, space: u16, port: u16) {
+        self.cm.bound[usize::from(slot) % IDS] = bound(space, port);
+        let id = self.id(slot);
+        id.source = id.source.with_port(port);
+    }
+
+    /// Whether an identifier may have, or listen on, a port besides those that have it.
+    fn check_port(&mut self, slot: u16, space: u16, port: u16, reuse: bool) -> Result<()> {
+        let own = *self.id(slot);
+        for other in self.cm.slots.ids.range() {
+            let id = &self.cm.ids[other];
+            if self.cm.bound[other] != bound(space, port) || !id.used.get() || other == usize::from(slot) {
+                continue;
+            }
+            if id.state != state::LISTEN && reuse && id.reuse.get() {
+                continue;
+            }
+            let apart = own.afonly.get() && id.afonly.get();
+            if apart && own.source.family() != id.source.family() {
+                continue;
+            }
+            if is_open(&own.source) || is_open(&id.source) {
+                return Err(EADDRNOTAVAIL);
+            }
+            if own.source.ip() == id.source.ip() {
+                return Err(EADDRINUSE);
+            }
+        }
+        Ok(())
+    }
+
+    /// `rdma_listen`.
+    pub fn listen(&mut self, slot: u16, backlog: u32) -> Result<()> {
+        if self.id(slot).state == state::IDLE {
+            self.bind(slot, Address::any(INET))?;
+        }
+        if self.id(slot).state != state::BOUND {
+            return Err(EINVAL);
+        }
+        if self.id(slot).reuse.get() {
+            let own = self.cm.bound[usize::from(slot) % IDS];
+            self.check_port(slot, (own >> 16) as u16, own as u16, false)?;
+        }
+        let id = self.id(slot);
+        id.state = state::LISTEN;
+        id.backlog = if (1..MAX_BACKLOG).contains(&backlog) { backlog } else { MAX_BACKLOG };
+        Ok(())
+    }
+
+    /// The listener for a service at a port of a card, of a program that a request names by `ip`.
+    pub fn listener(&mut self, at: PortId, service: u64, ip: Option<Address>, qp_type: u8) -> Option<u16> {
+        let wanted = u32::try_from(service).ok()?;
+        let listens = |&slot: &usize| {
+            let id = &self.cm.ids[slot];
+            if self.cm.bound[slot] != wanted || !id.used.get() || id.state != state::LISTEN {
+                return false;
+            }
+            let here = !id.way.known.get() || id.way.from == at;
+            let family = ip.map_or(IB, |ip| ip.family());
+            let open = is_open(&id.source) && (!id.afonly.get() || id.source.family() == family);
+            let same = ip.is_some_and(|ip| ip.family() == id.source.family() && ip.ip() == id.source.ip());
+            here && id.qp_type == qp_type && (open || same)
+        };
+        self.cm.slots.ids.range().find(listens).map(|slot| slot as u16)
+    }
+
+    /// `rdma_resolve_addr`: the event comes at once.
+    pub fn resolve(&mut self, slot: u16, source: Address, destination: Address) -> Result<()> {
+        let family = destination.family();
+        if self.id(slot).state == state::IDLE {
+            let source = if source.family() == 0 { Address::any(family) } else { source };
+            self.bind(slot, source)?;
+        }
+        let id = self.id(slot);
+        if id.state != state::BOUND || id.source.family() != family {
+            return Err(EINVAL);
+        }
+        id.destination = destination;
+        if family == IB {
+            // As where no device has IB addresses.
+            return Err(ENODEV);
+        }
+        let (kind, status) = match self.find_way(slot) {
+            Ok(()) => (event::ADDR_RESOLVED, 0),
+            Err(errno) => (event::ADDR_ERROR, -errno),
+        };
+        if status == 0 {
+            self.id(slot).state = state::RESOLVED;
+        }
+        self.event(slot, kind, status, &SILENT);
+        Ok(())
+    }
+
+    /// The machine's own addresses mean the first card, and of the other end another one, if there is one.
+    fn find_way(&mut self, slot: u16) -> Result<()> {
+        let cards = self.cards;
+        let id = self.id(slot);
+        let (destination, way) = (id.destination, &mut id.way);
+        let ip = destination.ip();
+        let own = way.known.get().then_some(way.from);
+        let (to, dgid) = if is_open(&destination) {
+            let card = u8::from(own.is_some_and(|own| own.card == 0) && cards > 1);
+            let to = PortId { card, port: own.map_or(0, |own| own.port) };
+            (to, gid(to, like(to, &V4)))
+        } else if destination.is_multicast() {
+            (PortId::ALL, ip)
+        } else {
+            let (to, _) = find(&ip, cards).ok_or(EHOSTUNREACH)?;
+            (to, ip)
+        };
+        if own.is_none() {
+            // A port on the same wire; the first card's, or the other end's neighbour.
+            let card = u8::from(to.card == 0 && cards > 1);
+            way.from = PortId { card, port: if to == PortId::ALL { 0 } else { to.port } };
+            way.known = true.into();
+            way.sgid_index = like(way.from, &dgid);
+            if id.source.is_any() {
+                let source = id.source.port();
+                id.source = Address::of_gid(&gid(way.from, way.sgid_index), source);
+            }
+        }
+        (id.way.to, id.way.dgid) = (to, dgid);
+        Ok(())
+    }
+
+    /// `rdma_resolve_route`.
+    pub fn route(&mut self, slot: u16) -> Result<()> {
+        let mtu = mtu_code(self.port.mtu);
+        let id = self.id(slot);
+        if id.state != state::RESOLVED {
+            return Err(EINVAL);
+        }
+        (id.state, id.mtu, id.way.traffic_class) = (state::ROUTED, mtu, id.tos);
+        self.event(slot, event::ROUTE_RESOLVED, 0, &SILENT);
+        Ok(())
+    }
+
+    /// The service that an identifier connects to or listens for, at an address.
+    pub fn service(&mut self, slot: u16, address: &Address) -> u64 {
+        match address.family() {
+            IB => address.service().0,
+            _ => u64::from(bound(self.id(slot).space, address.port())),
+        }
+    }
+}
+
+/// 198.18.0.1: any IPv4 address.
+const V4: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, 1];
+
+fn bound(space: u16, port: u16) -> u32 {
+    u32::from(space) << 16 | u32::from(port)
+}
+
+/// An MTU as in IB headers.
+pub fn mtu_code(bytes: u32) -> u8 {
+    (bytes.clamp(256, 4096).ilog2() - 7) as u8
+}

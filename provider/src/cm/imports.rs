@@ -1,0 +1,200 @@
+//! What librdmacm imports to reach its device: `open`, `fstat`, `write` and `close`, redirected in that library only.
+//!
+//! A copy of librdmacm that is loaded later is found when it lists the devices.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use contract::imports::Library;
+use model::cm::command::{number, response_at, Command, FD_AT, OPTION_AT};
+
+use super::session::{self, Session};
+use crate::verbs::errno::{set_errno, verbose, Errno, Result};
+
+/// The name of the device, in any directory that holds it.
+const DEVICE: &[u8] = b"/infiniband/rdma_cm";
+/// Bytes of the header of a command: number, length of its structure, room for the answer.
+const HEADER: usize = 8;
+/// Longest value of an option that is read.
+const MAX_OPTION: usize = 1 << 16;
+/// Longest answer, to a question for paths.
+const MAX_ROOM: usize = 1 << 12;
+
+/// Patched copies of librdmacm, by the address of their first segment.
+static PATCHED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// Patches each copy of librdmacm that is not patched yet; `directory`: of a device of the net, in sysfs.
+pub fn install(directory: Option<PathBuf>) {
+    if let Some(directory) = directory {
+        session::is_net_of(directory);
+    }
+    let mut patched = PATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    for library in Library::called("librdmacm") {
+        if patched.contains(&library.addresses.start) {
+            continue;
+        }
+        patched.push(library.addresses.start);
+        for (name, function) in [
+            (c"open", open as *const () as usize),
+            (c"fstat", fstat as *const () as usize),
+            (c"write", write as *const () as usize),
+            (c"close", close as *const () as usize),
+        ] {
+            // SAFETY: the functions have the signatures of those that they replace, and libibverbs never unloads a
+            // provider.
+            if let Err(why) = unsafe { library.replace_import(name, function) } {
+                eprintln!("verbena: librdmacm will not work: {why}");
+            }
+        }
+    }
+}
+
+/// What libibverbs calls instead of `opendir(3)`, whenever it looks for devices.
+pub unsafe extern "C" fn opendir(name: *const c_char) -> *mut libc::DIR {
+    install(None);
+    // SAFETY: the caller's argument.
+    unsafe { libc::opendir(name) }
+}
+
+/// The function that the program's other libraries call by this name: in simulated time, the clock's. A function of
+/// that name has that type.
+macro_rules! others {
+    ($name:literal, $type:ty, $default:expr) => {{
+        let found = libc::dlsym(libc::RTLD_DEFAULT, $name.as_ptr());
+        match found.is_null() {
+            true => $default,
+            false => std::mem::transmute::<*mut c_void, $type>(found),
+        }
+    }};
+}
+
+type Open = unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int;
+type Fstat = unsafe extern "C" fn(c_int, *mut libc::stat) -> c_int;
+type Write = unsafe extern "C" fn(c_int, *const c_void, usize) -> isize;
+type Close = unsafe extern "C" fn(c_int) -> c_int;
+
+/// -1 with errno for an error, or a panic.
+fn or_fail<T: From<i8>>(call: impl FnOnce() -> Result<T> + std::panic::UnwindSafe) -> T {
+    std::panic::catch_unwind(call).unwrap_or(Err(Errno::EIO)).unwrap_or_else(|error| {
+        set_errno(error);
+        T::from(-1)
+    })
+}
+
+unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    // SAFETY: the caller's path is terminated.
+    if unsafe { CStr::from_ptr(path) }.to_bytes().ends_with(DEVICE) {
+        return or_fail(|| session::open(flags));
+    }
+    // SAFETY: the caller's arguments, and the function's type.
+    unsafe { others!(c"open", Open, libc::open)(path, flags, mode) }
+}
+
+unsafe extern "C" fn fstat(fd: c_int, stat: *mut libc::stat) -> c_int {
+    // SAFETY: the caller's arguments.
+    let result = unsafe { others!(c"fstat", Fstat, libc::fstat)(fd, stat) };
+    if result == 0 && session::is_channel(fd) {
+        // SAFETY: filled in just now.
+        unsafe {
+            (*stat).st_mode = libc::S_IFCHR | 0o666;
+            // A device of the kind that misc devices are.
+            (*stat).st_rdev = libc::makedev(10, 0);
+        }
+    }
+    result
+}
+
+unsafe extern "C" fn close(fd: c_int) -> c_int {
+    let channel = session::channel(fd);
+    // SAFETY: the caller's argument.
+    let result = unsafe { others!(c"close", Close, libc::close)(fd) };
+    if channel.is_some() {
+        let _ = std::panic::catch_unwind(session::look_for_closed);
+    }
+    result
+}
+
+unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: usize) -> isize {
+    let Some(channel) = session::channel(fd) else {
+        // SAFETY: the caller's arguments.
+        return unsafe { others!(c"write", Write, libc::write)(fd, buf, count) };
+    };
+    or_fail(|| {
+        let session = session::current().ok_or(Errno::EIO)?;
+        let mut bytes = vec![0; count.min(HEADER + usize::from(u16::MAX))];
+        read_memory(buf as u64, &mut bytes)?;
+        match execute(&session, (fd, channel), &bytes) {
+            Ok(()) => Ok(count as isize),
+            Err(error) => {
+                if verbose() && error.0 != libc::EAGAIN {
+                    let why = std::io::Error::from_raw_os_error(error.0);
+                    eprintln!("verbena: command {} of librdmacm: {why}", bytes.first().unwrap_or(&0));
+                }
+                Err(error)
+            }
+        }
+    })
+}
+
+/// A command as librdmacm writes it.
+fn execute(session: &Session, (fd, channel): (c_int, u16), bytes: &[u8]) -> Result<()> {
+    let (header, rest) = bytes.split_first_chunk::<HEADER>().ok_or(Errno::EINVAL)?;
+    let [a, b, c, d, e, f, g, h] = *header;
+    let (number, len) = (u32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes([e, f]));
+    let room = usize::from(u16::from_ne_bytes([g, h])).min(MAX_ROOM);
+    let input = rest.get(..len.into()).ok_or(Errno::EINVAL)?;
+    let word = |at: usize| {
+        let bytes = input.get(at..at + 8).and_then(|bytes| bytes.first_chunk()).ok_or(Errno::EINVAL);
+        bytes.map(|bytes| u64::from_ne_bytes(*bytes))
+    };
+    let mut option = Vec::new();
+    let mut from = None;
+    match number {
+        number::SET_OPTION => {
+            let (at, length) = OPTION_AT;
+            // The length is the upper half of the word before it.
+            let wanted = (word(length - 4)? >> 32) as usize;
+            if wanted > MAX_OPTION {
+                return Err(Errno::EINVAL);
+            }
+            option.resize(wanted, 0);
+            read_memory(word(at)?, &mut option)?;
+        }
+        number::MIGRATE_ID => from = session::channel((word(FD_AT - 4)? >> 32) as c_int),
+        _ => {}
+    }
+    let command = Command { number, input, room, option: &option, from };
+    if number == number::GET_EVENT {
+        // An event that cannot be handed over stays.
+        write_memory(word(response_at(number))?, &vec![0; room])?;
+    }
+    let answer = match number {
+        number::GET_EVENT => session.next_event(fd, channel, &command)?,
+        _ => session.command(channel, &command)?,
+    };
+    match answer.is_empty() {
+        true => Ok(()),
+        false => write_memory(word(response_at(number))?, &answer),
+    }
+}
+
+/// A part of this process's memory, as the kernel sees it: a wrong address is an error.
+fn parts(bytes: *mut u8, address: u64, len: usize) -> [libc::iovec; 2] {
+    [bytes, address as *mut u8].map(|base| libc::iovec { iov_base: base.cast(), iov_len: len })
+}
+
+fn read_memory(address: u64, to: &mut [u8]) -> Result<()> {
+    let [local, remote] = parts(to.as_mut_ptr(), address, to.len());
+    // SAFETY: `local` is writable; the kernel checks `remote`.
+    let moved = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    (moved == to.len() as isize).then_some(()).ok_or(Errno(libc::EFAULT))
+}
+
+fn write_memory(address: u64, from: &[u8]) -> Result<()> {
+    let [local, remote] = parts(from.as_ptr().cast_mut(), address, from.len());
+    // SAFETY: `local` is readable; the kernel checks `remote`.
+    let moved = unsafe { libc::process_vm_writev(libc::getpid(), &local, 1, &remote, 1, 0) };
+    (moved == from.len() as isize).then_some(()).ok_or(Errno(libc::EFAULT))
+}

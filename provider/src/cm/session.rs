@@ -1,0 +1,244 @@
+//! This process's part in the connection manager: its event channels.
+//!
+//! A channel is a pipe whose reading end the program has. One byte in it says that there are events; the events
+//! themselves are in the segment. So the descriptor can be polled, duplicated, inherited and made non-blocking like any
+//! other, and what a program closes is noticed.
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::os::fd::IntoRawFd;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use driver::Interrupts;
+use model::attach::{CloseChannel, Execute, OpenChannel, Task, Waiting};
+use model::cm::command::Command;
+
+use crate::verbs::card::Card;
+use crate::verbs::errno::{Errno, Result};
+use crate::verbs::event_pipe::EventPipe;
+use crate::verbs::events::with_signals_blocked;
+use crate::verbs::timeline;
+
+/// The interrupt vector of events.
+const VECTOR: u32 = 0;
+
+/// A directory of a device of the net, in sysfs.
+static NET: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// The process's part, since it first opened the device.
+static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
+
+/// An open channel.
+struct Channel {
+    number: u16,
+    pipe: EventPipe<1>,
+    /// The byte is in the pipe, unless a reader has taken it.
+    signalled: bool,
+}
+
+/// See the module.
+pub struct Session {
+    card: Card,
+    /// A forked child has no part in its parent's.
+    process: u32,
+    /// By the inode of their pipes.
+    channels: Mutex<HashMap<u64, Channel>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The net is that of the device which this directory describes.
+pub fn is_net_of(directory: PathBuf) {
+    lock(&NET).get_or_insert(directory);
+}
+
+/// The session of this process, if it has opened the device.
+pub fn current() -> Option<Arc<Session>> {
+    lock(&SESSION).clone().filter(|session| session.process == std::process::id())
+}
+
+/// The number of the channel that a descriptor is, of whichever process.
+pub fn channel(fd: c_int) -> Option<u16> {
+    let session = lock(&SESSION).clone()?;
+    let inode = timeline::inode(fd)?;
+    let channels = lock(&session.channels);
+    channels.get(&inode).map(|channel| channel.number)
+}
+
+/// Whether a descriptor is a channel.
+pub fn is_channel(fd: c_int) -> bool {
+    channel(fd).is_some()
+}
+
+/// Opens the device: a new channel.
+pub fn open(flags: c_int) -> Result<c_int> {
+    let session = match current() {
+        Some(session) => session,
+        None => Session::start()?,
+    };
+    session.look_for_closed();
+    session.open(flags)
+}
+
+/// Destroys the channels that no descriptor is left of.
+pub fn look_for_closed() {
+    if let Some(session) = current() {
+        session.look_for_closed();
+    }
+}
+
+/// Whether the process may bind ports below 1024.
+fn is_privileged() -> bool {
+    const NET_BIND_SERVICE: u64 = 1 << 10;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    effective.is_some_and(|effective| effective & NET_BIND_SERVICE != 0)
+}
+
+impl Session {
+    fn start() -> Result<Arc<Session>> {
+        let mut current = lock(&SESSION);
+        let process = std::process::id();
+        if let Some(session) = current.clone().filter(|session| session.process == process) {
+            return Ok(session);
+        }
+        timeline::exempt();
+        let directory = lock(&NET).clone().ok_or(Errno(libc::ENODEV))?;
+        let no_device = |why: String| {
+            eprintln!("verbena: no connection manager: {why}");
+            Errno(libc::ENODEV)
+        };
+        let card = Card::of_net(&directory).map_err(no_device)?;
+        timeline::attach(&card).map_err(no_device)?;
+        let session = Arc::new(Session { card, process, channels: Mutex::default() });
+        let (place, run) = (session.card.follower(), Arc::clone(&session));
+        let work = move || {
+            if let Some(place) = place {
+                place.begin();
+            }
+            run.tell();
+        };
+        let spawn = || std::thread::Builder::new().name("verbena-cm".into()).spawn(work);
+        with_signals_blocked(spawn).map_err(|_| Errno::ENOMEM)?;
+        *current = Some(Arc::clone(&session));
+        Ok(session)
+    }
+
+    fn ask<T: Task>(&self, task: T) -> Result<T::Answer> {
+        self.card.manager(task).ok_or(Errno::EIO)
+    }
+
+    fn open(&self, flags: c_int) -> Result<c_int> {
+        let (pipe, rx) = EventPipe::new()?;
+        let inode = pipe.inode().ok_or(Errno::EIO)?;
+        let number = self.ask(OpenChannel { privileged: is_privileged() })?.map_err(Errno)?;
+        lock(&self.channels).insert(inode, Channel { number, pipe, signalled: false });
+        let fd = rx.into_raw_fd();
+        if flags & libc::O_NONBLOCK != 0 {
+            // SAFETY: only sets a flag of our own descriptor.
+            unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK) };
+        }
+        if flags & libc::O_CLOEXEC == 0 {
+            // SAFETY: as above.
+            unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };
+        }
+        Ok(fd)
+    }
+
+    /// A command that does not wait.
+    pub fn command(&self, channel: u16, command: &Command<'_>) -> Result<Vec<u8>> {
+        self.ask(Execute(channel, *command))?.map_err(Errno)
+    }
+
+    /// GET_EVENT: waits, unless the descriptor is non-blocking.
+    pub fn next_event(&self, fd: c_int, channel: u16, command: &Command<'_>) -> Result<Vec<u8>> {
+        loop {
+            // Before the look: what comes after it puts the byte back.
+            self.with(channel, |it| {
+                it.pipe.forget(|_| true);
+                it.signalled = false;
+            });
+            match self.command(channel, command) {
+                Err(Errno(libc::EAGAIN)) => {}
+                other => {
+                    self.signal(&[channel]);
+                    return other;
+                }
+            }
+            // SAFETY: only reads flags.
+            if unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_NONBLOCK != 0 {
+                return Err(Errno(libc::EAGAIN));
+            }
+            if !timeline::waits_for_pipe(fd) {
+                let mut byte = 0u8;
+                // SAFETY: one writable byte. A signal ends or restarts this as it does the kernel's GET_EVENT.
+                match unsafe { libc::read(fd, (&raw mut byte).cast(), 1) } {
+                    1 => {}
+                    0 => return Err(Errno::EIO),
+                    _ => return Err(Errno::last()),
+                }
+            }
+        }
+    }
+
+    fn with(&self, number: u16, change: impl FnOnce(&mut Channel)) {
+        let mut channels = lock(&self.channels);
+        if let Some(channel) = channels.values_mut().find(|channel| channel.number == number) {
+            change(channel);
+        }
+    }
+
+    /// Makes those of these channels readable that have events. Not with the lock: in simulated time the question waits
+    /// for other threads.
+    fn signal(&self, numbers: &[u16]) {
+        let Ok(waiting) = self.ask(Waiting(numbers)) else { return };
+        for number in waiting {
+            self.with(number, |channel| {
+                if !channel.signalled {
+                    channel.signalled = true;
+                    channel.pipe.send([1]);
+                }
+            });
+        }
+    }
+
+    fn look_for_closed(&self) {
+        let mut closed = Vec::new();
+        lock(&self.channels).retain(|_, channel| {
+            let is_closed = channel.pipe.closed();
+            if is_closed {
+                closed.push(channel.number);
+            }
+            !is_closed
+        });
+        for number in closed {
+            // A net that is out of order has no channels.
+            let _ = self.ask(CloseChannel(number));
+        }
+    }
+
+    /// What the thread does: looks for events after each interrupt.
+    fn tell(&self) {
+        const FOREVER: Duration = Duration::from_secs(3600);
+        loop {
+            // A panic has been printed.
+            let waited = catch_unwind(AssertUnwindSafe(|| self.card.wait_interrupt(VECTOR, FOREVER).is_ok()));
+            let numbers: Vec<u16> = lock(&self.channels).values().map(|channel| channel.number).collect();
+            if !waited.unwrap_or(false) {
+                // Whoever waits finds that nothing works.
+                numbers.iter().for_each(|&number| self.with(number, |channel| channel.pipe.send([1])));
+                return;
+            }
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                self.signal(&numbers);
+                self.look_for_closed();
+            }));
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Stock librdmacm: unmodified programs, client and server as separate processes, connect by address.
+
+#[path = "exact_wire/pcap.rs"]
+mod pcap;
+
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use tests::stock::{need, Ended, Program, StockNet};
+
+const LIMIT: Duration = Duration::from_secs(40);
+/// The address of card 0.
+const SERVER: &str = "198.18.0.1";
+
+/// Two spinning programs fill two cores: one pair at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Lines of a server and its client.
+struct Case<'a> {
+    net: &'a StockNet,
+    launcher: &'a [&'a str],
+    server: &'a [&'a str],
+    client: &'a [&'a str],
+}
+
+impl Case<'_> {
+    fn start(&self, line: &[&str]) -> Program {
+        need(line[0]);
+        Program::start(self.net.command(self.launcher, line[0], &line[1..]))
+    }
+
+    /// A client, once the server listens: before, it is refused.
+    fn connected(&self) -> (Program, Ended) {
+        let mut server = self.start(self.server);
+        let begin = Instant::now();
+        loop {
+            let client = self.start(self.client).wait(LIMIT);
+            let refused = !client.good() && begin.elapsed() < Duration::from_secs(10);
+            if !refused || server.has_ended() {
+                return (server, client);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Both end well.
+    fn run(&self) -> [String; 2] {
+        let (server, client) = self.connected();
+        let server = server.wait(LIMIT);
+        let line = self.client.join(" ");
+        assert!(client.good(), "{line}: {}\n{}\nserver:\n{}", client.how(), client.said, server.said);
+        assert!(server.good(), "server of {line}: {}\n{}", server.how(), server.said);
+        [server.said, client.said]
+    }
+}
+
+/// Runs a pair on a net of its own.
+fn pair(server: &[&str], client: &[&str]) -> [String; 2] {
+    let _alone = alone();
+    let net = StockNet::new();
+    let said = Case { net: &net, launcher: &[], server, client }.run();
+    net.expect_gone();
+    said
+}
+
+/// MAD class, version and attribute, at their bytes of a frame.
+fn management(frame: &[u8]) -> Option<u16> {
+    const MAD: usize = 14 + 20 + 8 + 12 + 8;
+    let mad = frame.get(MAD..MAD + 256)?;
+    (mad[..4] == [1, 7, 2, 3]).then(|| u16::from_be_bytes([mad[16], mad[17]]))
+}
+
+#[test]
+fn rping_connects_and_the_capture_shows_how() {
+    let _alone = alone();
+    for wire in ["fast", "exact"] {
+        let net = StockNet::new();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("frames.pcap");
+        let launcher = ["--wire", wire, "--pcap", path.to_str().unwrap()];
+        let server = ["rping", "-s", "-a", SERVER, "-v", "-C", "3"];
+        let client = ["rping", "-c", "-a", SERVER, "-v", "-C", "3"];
+        let [_, client] = Case { net: &net, launcher: &launcher, server: &server, client: &client }.run();
+        assert!(client.contains("rdma-ping-2: CDEF"), "{client}");
+        net.expect_gone();
+        let frames = pcap::records(&path, 65_535);
+        assert!(frames.is_sorted_by_key(|frame| frame.time));
+        let found: Vec<u16> = frames.iter().filter_map(|frame| management(&frame.kept)).collect();
+        // A client that came too early was refused; then REQ, REP, RTU, DREQ, DREP.
+        assert!(found.ends_with(&[0x10, 0x13, 0x14, 0x15, 0x16]), "{found:x?}");
+        let sizes = frames.iter().filter(|frame| management(&frame.kept).is_some());
+        assert!(sizes.into_iter().all(|frame| frame.len == 322));
+    }
+}
+
+#[test]
+fn connections() {
+    pair(&["ucmatose"], &["ucmatose", "-s", SERVER]);
+    // Ten connections, which change their channel.
+    pair(&["ucmatose", "-m", "-c", "10"], &["ucmatose", "-m", "-c", "10", "-s", SERVER]);
+    pair(&["rdma_server"], &["rdma_client", "-s", SERVER]);
+}
+
+#[test]
+fn datagrams() {
+    pair(&["udaddy"], &["udaddy", "-s", SERVER]);
+    pair(
+        &["mckey", "-m", "239.1.2.3", "-b", SERVER, "-C", "5"],
+        &["mckey", "-m", "239.1.2.3", "-b", "198.18.0.2", "-s", "-C", "5"],
+    );
+}
+
+#[test]
+fn perftest_connects_by_the_manager() {
+    for (server, client) in
+        [("ib_write_bw", SERVER), ("ib_send_lat", "127.0.0.1"), ("ib_read_bw", "198.18.1.1")]
+    {
+        let [_, said] = pair(&[server, "-R", "-n", "200"], &[server, "-R", "-n", "200", client]);
+        assert!(said.contains("#bytes"), "{said}");
+    }
+}
+
+#[test]
+fn a_file_is_copied() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().unwrap();
+    let [from, to] = ["from", "to"].map(|name| directory.path().join(name));
+    let bytes: Vec<u8> = (0..3_000_001u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(&from, &bytes).unwrap();
+    let [from, target] = [from.display().to_string(), format!("{SERVER}:{}", to.display())];
+    let case = Case { net: &net, launcher: &[], server: &["rcopy"], client: &["rcopy", &from, &target] };
+    let (mut server, client) = case.connected();
+    assert!(client.good(), "{}: {}", client.how(), client.said);
+    server.expect("bytes...closing...done", LIMIT);
+    assert!(std::fs::read(&to).unwrap() == bytes, "the copy differs");
+}
+
+/// In simulated time a connection takes the same time in each run.
+#[test]
+fn simulated_time_repeats() {
+    let _alone = alone();
+    need("ib_write_lat");
+    let launcher = ["--clock", "virtual"];
+    let test = ["-R", "-n", "50"];
+    let run = || {
+        for seconds in [1, 2, 4, 8] {
+            let net = StockNet::new();
+            let server = Program::start(net.command(&launcher, "ib_write_lat", &test));
+            // A client that is refused has moved the clock: the next try is on another net.
+            std::thread::sleep(Duration::from_secs(seconds));
+            let arguments = [&test[..], &[SERVER]].concat();
+            let client = Program::start(net.command(&launcher, "ib_write_lat", &arguments)).wait(LIMIT);
+            if client.good() {
+                let server = server.wait(LIMIT);
+                assert!(server.good(), "{}", server.said);
+                return client.said;
+            }
+        }
+        panic!("the server never listened");
+    };
+    let first = run();
+    assert!(first.contains("t_typical"), "{first}");
+    assert_eq!(first, run());
+}
+
+#[test]
+fn without_a_listener_or_an_address() {
+    let _alone = alone();
+    let net = StockNet::new();
+    for (address, expected) in [
+        // No such service: reason 8.
+        (SERVER, "RDMA_CM_EVENT_REJECTED, error 8"),
+        ("198.18.0.200", "RDMA_CM_EVENT_ADDR_ERROR, error -113"),
+    ] {
+        let case = ["rping", "-c", "-a", address, "-C", "1"];
+        let ended = net.start(case[0], &case[1..]).wait(LIMIT);
+        assert!(ended.said.contains(expected) && !ended.good(), "{address}: {}", ended.said);
+    }
+}
+
+#[test]
+fn requests_that_are_lost_come_again_until_the_peer_is_unreachable() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let launcher = ["--wire", "exact", "--fault", "loss=1,seed=1", "--cm-timeout", "8"];
+    let client = ["-c", "-a", SERVER, "-C", "1"];
+    let begin = Instant::now();
+    let ended = Program::start(net.command(&launcher, "rping", &client)).wait(LIMIT);
+    assert!(ended.said.contains("RDMA_CM_EVENT_UNREACHABLE, error -110"), "{}", ended.said);
+    assert!(begin.elapsed() < Duration::from_secs(20));
+    drop(net);
+    let net = StockNet::new();
+    let launcher = ["--wire", "exact", "--fault", "loss=0.3,seed=5", "--cm-timeout", "8"];
+    let case = Case {
+        net: &net,
+        launcher: &launcher,
+        server: &["ucmatose", "-c", "5", "-C", "0"],
+        client: &["ucmatose", "-c", "5", "-C", "0", "-s", SERVER],
+    };
+    case.run();
+}
+
+#[test]
+fn a_killed_peer_disconnects() {
+    let _alone = alone();
+    for kills_server in [false, true] {
+        let net = StockNet::new();
+        let server = net.start("rping", &["-s", "-a", SERVER, "-v"]);
+        let start = || net.start("rping", &["-c", "-a", SERVER, "-v"]);
+        let mut client = start();
+        let begin = Instant::now();
+        while !client.said().contains("rdma-ping-9") {
+            if client.has_ended() && begin.elapsed() < Duration::from_secs(10) {
+                client = start();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(begin.elapsed() < LIMIT, "{}\n{}", server.said(), client.said());
+        }
+        let (killed, mut other) = if kills_server { (server, client) } else { (client, server) };
+        killed.signal(9);
+        other.expect("DISCONNECT EVENT", LIMIT);
+        other.wait(LIMIT);
+        drop(killed);
+        net.expect_gone();
+    }
+}
+
+/// What the manager had of programs that are gone is free again.
+#[test]
+fn ports_are_free_after_their_programs() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let mut keeper = net.start("sleep", &["60"]);
+    assert!(!keeper.has_ended());
+    for _ in 0..3 {
+        let mut server = net.start("rping", &["-s", "-a", SERVER, "-v", "-C", "1"]);
+        let begin = Instant::now();
+        while net.start("rping", &["-c", "-a", SERVER, "-C", "1"]).wait(LIMIT).said.contains("REJECTED") {
+            assert!(begin.elapsed() < LIMIT && !server.has_ended(), "{}", server.said());
+        }
+        server.signal(9);
+        drop(server);
+    }
+}
