@@ -37,19 +37,25 @@ fn witnessed(kills: u32, seed: u64, strict: bool) {
     watching.expect("at work", LIMIT);
     let mut killed = 0;
     while killed < kills {
-        let port = free_port();
-        let mut server = net.start(&duel, &["verbena0", &port.to_string(), "-", "0"]);
-        assert!(wait_until_listening(&mut server, port, LIMIT), "{}", server.said());
-        let mut client = net.start(&duel, &["verbena1", &port.to_string(), "localhost", "0"]);
-        client.expect("connected", LIMIT);
+        // Two duels at once: more threads compete for the cards.
+        let ports = [free_port(), free_port()];
+        let mut victims: Vec<Program> = Vec::new();
+        for port in ports {
+            victims.push(net.start(&duel, &["verbena0", &port.to_string(), "-", "0"]));
+        }
+        for (n, port) in ports.into_iter().enumerate() {
+            assert!(wait_until_listening(&mut victims[n], port, LIMIT), "{}", victims[n].said());
+            victims.push(net.start(&duel, &["verbena1", &port.to_string(), "localhost", "0"]));
+        }
+        victims[2..].iter_mut().for_each(|client| client.expect("connected", LIMIT));
         std::thread::sleep(Duration::from_millis(random.below(40)));
-        stops(&[&server, &client], &mut random);
-        // Dropped, they are killed.
-        let (first, second) = if random.below(2) == 0 { (server, client) } else { (client, server) };
-        drop(first);
-        std::thread::sleep(Duration::from_millis(random.below(10)));
-        drop(second);
-        killed += 2;
+        stops(&victims.iter().collect::<Vec<_>>(), &mut random);
+        while !victims.is_empty() {
+            // Dropped, it is killed.
+            drop(victims.swap_remove(random.below(victims.len())));
+            std::thread::sleep(Duration::from_millis(random.below(10)));
+            killed += 1;
+        }
         assert!(!watching.has_ended(), "after {killed} kills: {}", watching.said());
     }
     watching.signal(TERMINATE);
