@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::cm::state::{Cm, Manager};
+use crate::cm::tables::{Cm, Manager};
 use crate::device::{Device, Outcome, PortSetting};
 use crate::env::Env;
 use crate::packet::{Packet, PortId};

@@ -114,6 +114,18 @@ fn datagrams() {
 }
 
 #[test]
+fn rsockets() {
+    let test = ["-S", "100"];
+    let client = ["-s", SERVER];
+    for (program, options) in
+        [("rstream", &["-T", "n"]), ("rstream", &["-T", "b"]), ("riostream", &["-T", "b"])]
+    {
+        let server = [&[program], &test[..], &options[..]].concat();
+        pair(&server, &[&server[..], &client].concat());
+    }
+}
+
+#[test]
 fn perftest_connects_by_the_manager() {
     for (server, client) in
         [("ib_write_bw", SERVER), ("ib_send_lat", "127.0.0.1"), ("ib_read_bw", "198.18.1.1")]

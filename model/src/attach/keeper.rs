@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::error::OpenError;
 use super::limits::{limits, ports};
 use super::wall::runner::Runner;
-use crate::cm::state::RESPONSE_TIMEOUT;
+use crate::cm::tables::RESPONSE_TIMEOUT;
 use crate::link::{capture, LinkOptions};
 use crate::net::{Membership, Net};
 use crate::panics::guarded;

@@ -2,7 +2,7 @@
 
 use crate::cm::command::Command;
 use crate::cm::ids::Result;
-use crate::cm::state::Manager;
+use crate::cm::tables::Manager;
 use crate::env::Env;
 
 /// Whose call it is: the process, and the function of card 0 whose interrupt 0 tells it of events.

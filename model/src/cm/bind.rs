@@ -4,7 +4,7 @@ use libc::*;
 
 use super::address::{find, like, Address, IB, INET, INET6};
 use super::ids::{event, Result, NOWHERE, SILENT};
-use super::state::*;
+use super::tables::*;
 use crate::address::gid;
 use crate::env::Env;
 use crate::packet::PortId;

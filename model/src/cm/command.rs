@@ -11,7 +11,7 @@ use super::ids::{event, Result};
 use super::mad::reason;
 use super::param;
 use super::query;
-use super::state::*;
+use super::tables::*;
 use crate::env::Env;
 
 /// Numbers of commands that are special to whom they are given.

@@ -5,7 +5,7 @@ use libc::{EINVAL, EISCONN};
 use super::address::{IB, INET6};
 use super::ids::{milliseconds, transaction, Result};
 use super::mad::*;
-use super::state::*;
+use super::tables::*;
 use crate::env::Env;
 use crate::wire::path::gid_to_ipv4;
 
@@ -274,7 +274,10 @@ impl<E: Env> Manager<'_, E> {
     /// `rdma_notify` that a message has come over the connection.
     pub fn communicates(&mut self, slot: u16) -> Result<()> {
         match self.id(slot).comm {
-            comm::REP_SENT | comm::MRA_REP_RCVD => Ok(self.established(slot)),
+            comm::REP_SENT | comm::MRA_REP_RCVD => {
+                self.established(slot);
+                Ok(())
+            }
             comm::ESTABLISHED => Err(EISCONN),
             _ => Err(EINVAL),
         }

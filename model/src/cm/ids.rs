@@ -4,7 +4,7 @@ use libc::{EINVAL, ENOENT, ENOMEM};
 
 use super::address::Address;
 use super::mad::{header, Mad, GSI_QKEY, GSI_QPN};
-use super::state::*;
+use super::tables::*;
 use crate::address::gid;
 use crate::env::Env;
 use crate::packet::{PortId, PORTS};

@@ -4,7 +4,7 @@ use libc::ETIMEDOUT;
 
 use super::connect::ACK_TIMEOUT;
 use super::ids::{event, SILENT};
-use super::state::*;
+use super::tables::*;
 use crate::env::Env;
 
 impl<E: Env> Manager<'_, E> {

@@ -88,7 +88,7 @@ macro_rules! fields {
     ($($name:ident: $base:ident + $byte:literal, $bit:literal, $bits:literal;)*) => {$(
         #[doc = concat!("Byte ", $byte, ", bit ", $bit, " of the highest: ", $bits, " bits.")]
         pub const $name: Field = {
-            assert!($base + $byte + 8 <= BYTES && $bit + $bits <= 64);
+            assert!($base + $byte + 8 <= BYTES && $bits <= 64 - $bit);
             Field { byte: $base + $byte, bit: $bit, bits: $bits }
         };
     )*};

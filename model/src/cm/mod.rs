@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `mad` | the datagrams, to the bit |
 //! | `address` | socket addresses and the GIDs that they mean |
-//! | `state` | the tables |
+//! | `tables` | what it holds |
 //! | `ids` | identifiers, events, sending |
 //! | `bind` | ports, listeners, the way to an address |
 //! | `connect` | what a program does with a connection |
@@ -28,6 +28,6 @@ pub mod mad;
 pub mod param;
 pub mod query;
 pub mod receive;
-pub mod state;
+pub mod tables;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Structures of Linux' interface to programs, as bytes: `rdma_user_cm.h`, `ib_user_verbs.h`, `ib_user_sa.h`.
 
-use super::state::{Way, PARAM};
+use super::tables::{Way, PARAM};
 use crate::packet::PortId;
 
 /// Bytes of an `ib_uverbs_ah_attr`.

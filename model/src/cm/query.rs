@@ -5,7 +5,7 @@ use libc::{EINVAL, ENOSPC, ENOSYS};
 use super::address::{Address, IB};
 use super::ids::Result;
 use super::param;
-use super::state::*;
+use super::tables::*;
 use crate::env::Env;
 
 /// Bytes of `rdma_ucm_event_resp`.

@@ -7,7 +7,7 @@ use super::address::{find, like, Address, IB, INET, INET6};
 use super::ids::{event, milliseconds, transaction, SILENT};
 use super::mad::*;
 use super::param::{self, Connection};
-use super::state::*;
+use super::tables::*;
 use crate::address::gid;
 use crate::dma::DmaFault;
 use crate::env::Env;

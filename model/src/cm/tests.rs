@@ -8,7 +8,7 @@ use super::command::Command;
 use super::ids::Result;
 use super::mad::{attribute, header, Mad, BYTES, GSI_QKEY};
 use super::query::EVENT;
-use super::state::{Cm, Manager};
+use super::tables::{Cm, Manager};
 use crate::address::gid;
 use crate::cells::Bells;
 use crate::device::PortSetting;

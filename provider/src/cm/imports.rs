@@ -52,6 +52,9 @@ pub fn install(directory: Option<PathBuf>) {
 }
 
 /// What libibverbs calls instead of `opendir(3)`, whenever it looks for devices.
+///
+/// # Safety
+/// As for `opendir(3)`.
 pub unsafe extern "C" fn opendir(name: *const c_char) -> *mut libc::DIR {
     install(None);
     // SAFETY: the caller's argument.
