@@ -206,7 +206,8 @@ fn requests_that_are_lost_come_again_until_the_peer_is_unreachable() {
     assert!(begin.elapsed() < Duration::from_secs(20));
     drop(net);
     let net = StockNet::new();
-    let launcher = ["--wire", "exact", "--fault", "loss=0.3,seed=5", "--cm-timeout", "8"];
+    // The programs have a second to answer: 16 times 64 ms.
+    let launcher = ["--wire", "exact", "--fault", "loss=0.3,seed=5", "--cm-timeout", "14"];
     let case = Case {
         net: &net,
         launcher: &launcher,
