@@ -1,7 +1,12 @@
-//! The addresses of a segment's cards: MAC, GIDs, GUIDs. All follow from the card's number.
+//! The addresses of a segment's cards: MAC, GIDs, GUIDs. All follow from the card's number, but for the GIDs that follow
+//! addresses of network interfaces.
 
-use crate::packet::PortId;
-use crate::wire::path::{ipv4_to_gid, multicast_mac};
+use crate::packet::{PortId, MAX_CARDS, PORTS};
+use crate::plain::{plain, Flag};
+use crate::wire::path::{gid_to_ipv4, ipv4_to_gid, multicast_mac};
+
+/// A GID: an IPv6 address, or an IPv4 address as `::ffff:a.b.c.d`.
+pub type Gid = [u8; 16];
 
 /// Entries of a port's GID table.
 pub const GID_TABLE_LEN: usize = 16;
@@ -21,9 +26,9 @@ pub fn node_guid(card: u8) -> [u8; 8] {
     eui64(PortId { card, port: 0 }.mac())
 }
 
-/// GID `index` of a port (RoCE v2): 0 is link-local, 1 the IPv4 address 198.18.port.(card + 1) (RFC 2544's
+/// GID `index` of a port (RoCE v2) at the start: 0 is link-local, 1 the IPv4 address 198.18.port.(card + 1) (RFC 2544's
 /// range for benchmarks); the others are empty.
-pub fn gid(port: PortId, index: u8) -> [u8; 16] {
+pub fn gid(port: PortId, index: u8) -> Gid {
     match index {
         0 => {
             let mut gid = [0u8; 16];
@@ -36,14 +41,169 @@ pub fn gid(port: PortId, index: u8) -> [u8; 16] {
     }
 }
 
-/// The port that owns a GID: what ARP or neighbour discovery would find on the segment.
-/// Multicast GIDs resolve to their Ethernet group address.
-pub fn resolve(gid: &[u8; 16], cards: u8) -> Option<[u8; 6]> {
-    if let Some(mac) = multicast_mac(gid) {
-        return Some(mac);
+/// GIDs of a port. Entries that have been removed keep their GID for the queue pairs that use it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct GidTable {
+    gids: [Gid; GID_TABLE_LEN],
+    valid: [Flag; GID_TABLE_LEN],
+}
+
+impl GidTable {
+    fn valid(&self) -> impl Iterator<Item = &Gid> {
+        self.gids.iter().zip(&self.valid).filter(|entry| entry.1.get()).map(|entry| entry.0)
     }
-    (0..cards)
-        .flat_map(|card| (0..crate::packet::PORTS as u8).map(move |port| PortId { card, port }))
-        .find(|&port| (0..2).any(|i| &self::gid(port, i) == gid))
-        .map(PortId::mac)
+
+    fn add(&mut self, gid: Gid) {
+        if let Some(free) = self.valid.iter().position(|valid| !valid.get()) {
+            (self.gids[free], self.valid[free]) = (gid, true.into());
+        }
+    }
+}
+
+/// The GID tables of all ports of a segment, as each card knows them: its own, and of the others what ARP or neighbour
+/// discovery would find. Zero bytes are empty tables.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct GidTables {
+    ports: [[GidTable; PORTS]; MAX_CARDS],
+}
+
+plain! {
+    GidTable { gids, valid }
+    GidTables { ports }
+}
+
+impl GidTables {
+    /// Of `cards` cards at the start.
+    #[cfg(test)]
+    pub fn of(cards: u8) -> GidTables {
+        let empty = GidTable { gids: [[0; 16]; GID_TABLE_LEN], valid: [Flag::NO; GID_TABLE_LEN] };
+        let mut tables = GidTables { ports: [[empty; PORTS]; MAX_CARDS] };
+        tables.init(cards);
+        tables
+    }
+
+    /// Fills in what each port of `cards` cards has from the start.
+    pub fn init(&mut self, cards: u8) {
+        for (port, table) in self.all().filter(|(port, _)| port.card < cards) {
+            (0..2).for_each(|index| table.add(gid(port, index)));
+        }
+    }
+
+    /// An entry of a port's table; zero if it is empty.
+    pub fn gid(&self, port: PortId, index: u8) -> Gid {
+        let valid = |table: &GidTable| Some(table.valid.get(usize::from(index))?.get());
+        match self.table(port).and_then(valid) {
+            Some(true) => self.source(port, index),
+            _ => [0; 16],
+        }
+    }
+
+    /// What a queue pair that names this entry sends from, even if the entry has been removed.
+    pub fn source(&self, port: PortId, index: u8) -> Gid {
+        let gid = |table: &GidTable| table.gids.get(usize::from(index)).copied();
+        self.table(port).and_then(gid).unwrap_or_default()
+    }
+
+    /// The Ethernet address of a GID: of the port that has it, or the group address of a multicast GID.
+    pub fn resolve(&self, gid: &Gid) -> Option<[u8; 6]> {
+        multicast_mac(gid).or_else(|| self.owner(gid).map(PortId::mac))
+    }
+
+    /// The ports have these GIDs from now on. What stays keeps its place; a GID that another port has
+    /// already, or for which there is no place, is left out.
+    pub fn follow(&mut self, wanted: &[(PortId, Gid)]) {
+        for (port, table) in self.all() {
+            for (gid, valid) in table.gids.iter().zip(&mut table.valid) {
+                if !wanted.contains(&(port, *gid)) {
+                    *valid = Flag::NO;
+                }
+            }
+        }
+        for &(port, gid) in wanted {
+            let taken = self.owner(&gid).is_some();
+            let table =
+                self.ports.get_mut(usize::from(port.card)).and_then(|c| c.get_mut(usize::from(port.port)));
+            if let Some(table) = table.filter(|_| !taken) {
+                table.add(gid);
+            }
+        }
+    }
+
+    /// The port that has a GID, and its index there.
+    pub fn find(&self, gid: &Gid) -> Option<(PortId, u8)> {
+        let port = self.owner(gid)?;
+        (0..GID_TABLE_LEN as u8).find(|&index| self.gid(port, index) == *gid).map(|index| (port, index))
+    }
+
+    /// The index of a port's first GID of the same IP version as `other`.
+    pub fn like(&self, port: PortId, other: &Gid) -> u8 {
+        let v4 = gid_to_ipv4(other).is_some();
+        let fits = |&index: &u8| {
+            let gid = self.gid(port, index);
+            gid != [0; 16] && gid_to_ipv4(&gid).is_some() == v4
+        };
+        (0..GID_TABLE_LEN as u8).find(fits).unwrap_or(0)
+    }
+
+    fn owner(&self, gid: &Gid) -> Option<PortId> {
+        let cards = (0u8..).zip(&self.ports);
+        let mut ports = cards.flat_map(|(card, ports)| {
+            (0u8..).zip(ports).map(move |(port, table)| (PortId { card, port }, table))
+        });
+        ports.find(|(_, table)| table.valid().any(|has| has == gid)).map(|(port, _)| port)
+    }
+
+    fn table(&self, port: PortId) -> Option<&GidTable> {
+        self.ports.get(usize::from(port.card))?.get(usize::from(port.port))
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = (PortId, &mut GidTable)> {
+        (0u8..).zip(&mut self.ports).flat_map(|(card, ports)| {
+            (0u8..).zip(ports).map(move |(port, table)| (PortId { card, port }, table))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: PortId = PortId { card: 0, port: 0 };
+    const B: PortId = PortId { card: 1, port: 1 };
+
+    #[test]
+    fn gids_follow_addresses() {
+        let mut tables = GidTables::of(2);
+        let [first, second, new] = [gid(A, 0), gid(A, 1), ipv4_to_gid([10, 1, 2, 3])];
+        assert_eq!((tables.gid(A, 0), tables.gid(A, 1), tables.gid(A, 2)), (first, second, [0; 16]));
+        assert_eq!((tables.resolve(&second), tables.resolve(&new)), (Some(A.mac()), None));
+        // The same address at another port: who has it first keeps it.
+        tables.follow(&[(A, first), (A, second), (A, new), (B, new), (B, gid(B, 0))]);
+        assert_eq!((tables.gid(A, 2), tables.gid(B, 1)), (new, [0; 16]));
+        assert_eq!((tables.find(&new), tables.find(&[0; 16])), (Some((A, 2)), None));
+        assert_eq!((tables.like(A, &first), tables.like(A, &new)), (0, 1));
+        assert_eq!(tables.resolve(&new), Some(A.mac()));
+        // One that goes leaves its place, and queue pairs still send from it.
+        tables.follow(&[(A, first), (A, new), (B, gid(B, 0))]);
+        assert_eq!((tables.gid(A, 1), tables.source(A, 1), tables.gid(A, 2)), ([0; 16], second, new));
+        assert_eq!(tables.resolve(&second), None);
+        // It moves to the other port.
+        tables.follow(&[(A, first), (B, gid(B, 0)), (B, new)]);
+        assert_eq!((tables.resolve(&new), tables.gid(B, 1)), (Some(B.mac()), new));
+        assert_eq!(tables.resolve(&[0; 16]), None);
+    }
+
+    #[test]
+    fn a_full_table_takes_no_more() {
+        let mut tables = GidTables::of(0);
+        let wanted: Vec<_> = (0..20).map(|n| (A, ipv4_to_gid([10, 0, 0, n]))).collect();
+        tables.follow(&wanted);
+        assert_eq!(tables.gid(A, 15), ipv4_to_gid([10, 0, 0, 15]));
+        assert_eq!(tables.resolve(&ipv4_to_gid([10, 0, 0, 16])), None);
+        let nobody = PortId::NOBODY;
+        tables.follow(&[(nobody, [1; 16])]);
+        assert_eq!((tables.gid(nobody, 0), tables.source(A, 200)), ([0; 16], [0; 16]));
+    }
 }

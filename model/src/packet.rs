@@ -55,7 +55,7 @@ pub const PORTS: usize = 2;
 pub const MAX_CARDS: usize = 16;
 
 /// A card's port on the segment's wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(C)]
 pub struct PortId {
     /// Card, from 0.
@@ -134,12 +134,12 @@ pub struct Packet {
     pub swap_add: u64,
     /// AtomicETH compare; AtomicAckETH original value.
     pub compare: u64,
-    /// Sender's GID index (UD: the source address of the GRH).
-    pub sgid_index: u8,
     /// IP traffic class (UD).
     pub traffic_class: u8,
     /// IP hop limit (UD).
     pub hop_limit: u8,
+    /// Source GID (UD: the source address of the GRH).
+    pub sgid: [u8; 16],
     /// Destination GID (UD).
     pub dgid: [u8; 16],
     /// The payload came with the WQE: it need not be fetched.
@@ -174,9 +174,9 @@ impl Packet {
         dma_len: 0,
         swap_add: 0,
         compare: 0,
-        sgid_index: 0,
         traffic_class: 0,
         hop_limit: 0,
+        sgid: [0; 16],
         dgid: [0; 16],
         inline: false,
         payload: Payload::None,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::address::Gid;
 use crate::cm::tables::{Cm, Manager};
 use crate::device::{Device, Outcome, PortSetting};
 use crate::env::Env;
@@ -35,6 +36,12 @@ impl World {
     #[inline(always)]
     pub fn count(&self) -> u8 {
         self.count.min(MAX_CARDS as u8)
+    }
+
+    /// The ports have these GIDs from now on: see [`GidTables::follow`](crate::address::GidTables::follow).
+    pub fn follow(&mut self, wanted: &[(PortId, Gid)]) {
+        let count = usize::from(self.count());
+        self.cards[..count].iter_mut().for_each(|card| card.gids.follow(wanted));
     }
 
     /// Closes all functions of a process that is gone.
@@ -86,7 +93,8 @@ impl World {
 
     /// The connection manager, to be given something to do.
     pub fn manager<'a, E: Env>(&'a mut self, env: &'a mut E) -> Manager<'a, E> {
-        Manager { cards: self.count(), port: self.cards[0].port, cm: &mut self.cm, env }
+        let (cards, card) = (self.count(), &self.cards[0]);
+        Manager { cards, gids: &card.gids, port: card.port, cm: &mut self.cm, env }
     }
 
     /// A datagram for QP 1, the general services' QP.

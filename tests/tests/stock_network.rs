@@ -119,3 +119,50 @@ fn nothing_is_left_of_a_network() {
     // The next program of that name gets a network again.
     assert_ne!(net.run("readlink", &["/proc/self/ns/net"], LIMIT).trim(), "");
 }
+
+/// On a net with these options, and by an ordinary user.
+fn addresses_become_gids(net: &StockNet, launcher: &[&str]) {
+    let table = "cd /sys/class/infiniband/verbena1/ports/1; cat gids/2 gid_attrs/types/2 gid_attrs/ndevs/2";
+    let run = |script: &str| {
+        let ended = tests::stock::Program::start(net.command(launcher, "sh", &["-c", script])).wait(LIMIT);
+        ended.said
+    };
+    // A program that sees the table before the address exists, and later.
+    // A read that never ends: a sleep ends at once in simulated time.
+    let wait = "mkfifo $VERBENA_SOCKET.pipe; exec cat <>$VERBENA_SOCKET.pipe";
+    let watcher =
+        format!("{table}; until grep 0a01 gids/2; do sleep 0.01; done; {table}; echo found; {wait}");
+    let mut watcher = tests::stock::Program::start(net.command(launcher, "sh", &["-c", &watcher]));
+    watcher.expect("Invalid argument", LIMIT);
+    assert!(!watcher.said().contains("found"), "{}", watcher.said());
+    let said =
+        run("ip addr add 10.1.2.3/24 dev verbena1p1 && ip addr add 10.1.2.4/24 dev verbena0p1 && echo added");
+    assert!(said.contains("added"), "{said}");
+    watcher.expect("found", LIMIT);
+    let gid = "0000:0000:0000:0000:0000:ffff:0a01:0203\nRoCE v2\nverbena1p1\nfound";
+    assert!(watcher.said().contains(gid), "{}", watcher.said());
+    let mut pair = Pair::new(net, "ibv_rc_pingpong", &["-g", "2", "-n", "20"]);
+    (pair.launcher, pair.host) = (launcher, "10.1.2.4");
+    let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+    assert!(both.client.said.contains("GID ::ffff:10.1.2.3"), "{}", both.report());
+    // Without the wait for an answer that nobody will give.
+    let said = run(
+        "ip addr del 10.1.2.3/24 dev verbena1p1 && ip addr add fd00::7/64 dev verbena1p1 nodad && echo done",
+    );
+    assert!(said.contains("done"), "{said}");
+    let start = Instant::now();
+    while !run(table).contains("fd00:0000:0000:0000:0000:0000:0000:0007") {
+        assert!(start.elapsed() < LIMIT, "{}", run(table));
+    }
+}
+
+#[test]
+fn gids_follow_the_addresses_of_the_interfaces() {
+    need("ibv_rc_pingpong");
+    for (net, clock) in
+        [(StockNet::new(), "wall"), (StockNet::unprivileged(), "wall"), (StockNet::new(), "virtual")]
+    {
+        addresses_become_gids(&net, &["--clock", clock]);
+        net.expect_gone();
+    }
+}

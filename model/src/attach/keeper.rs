@@ -1,7 +1,7 @@
 //! The keeper of a net of cards: makes them, runs their timers, frees what dead processes leave behind.
 #![allow(unsafe_code)]
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Once;
@@ -10,15 +10,18 @@ use std::time::Duration;
 use super::error::OpenError;
 use super::limits::{limits, ports};
 use super::wall::runner::Runner;
+use crate::address::{Gid, GidTables, GID_TABLE_LEN};
 use crate::cm::tables::RESPONSE_TIMEOUT;
 use crate::link::{capture, LinkOptions};
 use crate::net::{Membership, Net};
+use crate::packet::{PortId, PORTS};
 use crate::panics::guarded;
 use crate::profile::Profile;
+use crate::segment::keeper::Watch;
 use crate::segment::{self, KeeperError, KeeperOptions, LockError, Segment};
 use crate::sim::threads::Threads;
 use crate::sim::trace;
-use crate::world::MAX_CARDS;
+use crate::world::{World, MAX_CARDS};
 
 /// Room for rings and registered memory: 1 TiB, of which only what is used takes memory.
 const HEAP_BYTES: u64 = 1 << 40;
@@ -31,6 +34,16 @@ pub fn default_socket(name: &str) -> PathBuf {
         None => PathBuf::from(format!("/tmp/verbena-{}", rustix::process::getuid().as_raw())),
     };
     directory.join(format!("{name}.sock"))
+}
+
+/// The addresses of the ports' network interfaces.
+pub trait Addresses: std::fmt::Debug + Send {
+    /// Readable when they may have changed.
+    fn news(&self) -> BorrowedFd<'_>;
+    /// The GIDs that they make now; the first ones are preferred.
+    fn read(&mut self) -> Vec<(PortId, Gid)>;
+    /// A port's GID table has become this; empty entries are zero.
+    fn changed(&mut self, port: PortId, table: &[Gid; GID_TABLE_LEN]);
 }
 
 /// What a net is to be.
@@ -46,12 +59,15 @@ pub struct NetOptions {
     pub trace: Option<PathBuf>,
     /// Namespaces for the programs, at most two, which the keeper passes to their launchers.
     pub namespaces: Vec<OwnedFd>,
+    /// What the GIDs of the ports follow, beside what they are at the start.
+    pub addresses: Option<Box<dyn Addresses>>,
 }
 
 impl From<u8> for NetOptions {
     /// A net of `cards` cards on the fast wire.
     fn from(cards: u8) -> Self {
-        NetOptions { cards, link: LinkOptions::default(), clock: None, trace: None, namespaces: Vec::new() }
+        let (link, namespaces) = (LinkOptions::default(), Vec::new());
+        NetOptions { cards, link, clock: None, trace: None, namespaces, addresses: None }
     }
 }
 
@@ -67,7 +83,7 @@ pub fn run_keeper_of(
     options: impl Into<NetOptions>,
     heap_bytes: u64,
 ) -> Result<(), KeeperError> {
-    let NetOptions { cards, link, clock, trace, namespaces } = options.into();
+    let NetOptions { cards, link, clock, trace, namespaces, addresses } = options.into();
     assert!((1..=MAX_CARDS as u8).contains(&cards), "a net has 1 to {MAX_CARDS} cards");
     if let Some(capture) = &link.capture {
         // Not the file of a net that is running.
@@ -89,6 +105,7 @@ pub fn run_keeper_of(
         heap_bytes,
         world_bytes: size_of::<Net>() as u64,
         namespaces,
+        watch: addresses.map(watch).transpose()?,
         init: Box::new(move |segment| {
             let membership = Membership::new(segment);
             let net = membership.net();
@@ -131,6 +148,42 @@ pub fn run_keeper_of(
             }
         }),
     })
+}
+
+/// Lets the GIDs of the ports follow `addresses`.
+fn watch(mut addresses: Box<dyn Addresses>) -> Result<Watch, KeeperError> {
+    let what = "watching the addresses of network interfaces";
+    let descriptor = addresses.news().try_clone_to_owned();
+    let descriptor = descriptor.map_err(|error| KeeperError::System { what, error })?;
+    let on_news = Box::new(move |segment: &Segment| {
+        guarded(true, || match follow(segment, &mut *addresses) {
+            Ok(()) | Err(LockError::Condemned) => true,
+            Err(_) => false,
+        })
+    });
+    Ok(Watch { descriptor, on_news })
+}
+
+fn follow(segment: &Segment, addresses: &mut dyn Addresses) -> Result<(), LockError> {
+    let wanted = addresses.read();
+    let change = |world: &mut World| {
+        let (before, cards) = (world.cards[0].gids, world.count());
+        world.follow(&wanted);
+        (before, world.cards[0].gids, cards)
+    };
+    let membership = Membership::new(segment);
+    let (before, after, cards) = match membership.net().simulated() {
+        true => Threads::new(membership).outside_time(PATIENCE, change)?,
+        false => Runner::new(membership).control_within(PATIENCE, |world, _| change(world))?,
+    };
+    for port in (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port })) {
+        let table = |tables: &GidTables| std::array::from_fn(|index| tables.gid(port, index as u8));
+        let (before, after) = (table(&before), table(&after));
+        if before != after {
+            addresses.changed(port, &after);
+        }
+    }
+    Ok(())
 }
 
 /// Frees what a dead process leaves.

@@ -30,7 +30,7 @@ pub use crate::sim::programs::watched::Watched;
 pub use crate::sim::threads::{forked, on_alarm, Follower, Starting, Timeline};
 pub use card::SegmentCard;
 pub use error::OpenError;
-pub use keeper::{capture_lost, default_socket, run_keeper, run_keeper_of, NetOptions};
+pub use keeper::{capture_lost, default_socket, run_keeper, run_keeper_of, Addresses, NetOptions};
 pub use limits::{limits, mbps};
 pub use manager::{CloseChannel, Execute, OpenChannel, Task, Waiting};
 pub use served::{ServedCard, VECTORS};

@@ -1,7 +1,5 @@
 //! Socket addresses as programs give them, and the GIDs that they mean.
 
-use crate::address::{gid, GID_TABLE_LEN};
-use crate::packet::{PortId, PORTS};
 use crate::plain::plain;
 use crate::wire::path::{gid_to_ipv4, ipv4_to_gid};
 
@@ -132,26 +130,6 @@ pub const fn size(family: u16) -> usize {
     }
 }
 
-/// The port of the net that has a GID, and the GID's index.
-pub fn find(ip: &[u8; 16], cards: u8) -> Option<(PortId, u8)> {
-    if *ip == [0; 16] {
-        return None;
-    }
-    let ports = (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port }));
-    let mut all = ports.flat_map(|port| (0..GID_TABLE_LEN as u8).map(move |index| (port, index)));
-    all.find(|&(port, index)| gid(port, index) == *ip)
-}
-
-/// The index of a port's GID of the same IP version as `other`.
-pub fn like(port: PortId, other: &[u8; 16]) -> u8 {
-    let v4 = gid_to_ipv4(other).is_some();
-    let fits = |&index: &u8| {
-        let gid = gid(port, index);
-        gid != [0; 16] && gid_to_ipv4(&gid).is_some() == v4
-    };
-    (0..GID_TABLE_LEN as u8).find(fits).unwrap_or(0)
-}
-
 plain! {
     Address { raw }
 }
@@ -172,7 +150,7 @@ mod tests {
         assert_eq!((address.port(), address.is_any(), address.is_loopback()), (7174, false, false));
         assert!(v4([127, 0, 0, 1], 1).is_loopback() && v4([0; 4], 1).is_any());
         assert!(v4([239, 1, 2, 3], 0).is_multicast());
-        let v6 = Address::of_gid(&gid(PortId::default(), 0), 5);
+        let v6 = Address::of_gid(&crate::address::gid(crate::packet::PortId::default(), 0), 5);
         assert_eq!((v6.family(), v6.bytes().len(), v6.port()), (INET6, 28, 5));
         assert!(Address::read(&[7, 0, 1]).bytes().is_empty());
     }
@@ -187,14 +165,5 @@ mod tests {
         assert_eq!((address.port(), address.is_any()), (0, true));
         assert_eq!(address.with_port(77).service(), (0x0106_004d, u64::MAX));
         assert_eq!(address.with_port(77).port(), 77);
-    }
-
-    #[test]
-    fn gids_are_found() {
-        let port = PortId { card: 1, port: 1 };
-        assert_eq!(find(&gid(port, 1), 2), Some((port, 1)));
-        assert_eq!(find(&gid(port, 1), 1), None);
-        assert_eq!(find(&[0; 16], 2), None);
-        assert_eq!((like(port, &gid(port, 0)), like(port, &gid(port, 1))), (0, 1));
     }
 }

@@ -2,10 +2,9 @@
 
 use libc::*;
 
-use super::address::{find, like, Address, IB, INET, INET6};
+use super::address::{Address, IB, INET, INET6};
 use super::ids::{event, Result, NOWHERE, SILENT};
 use super::tables::*;
-use crate::address::gid;
 use crate::env::Env;
 use crate::packet::PortId;
 
@@ -46,7 +45,7 @@ impl<E: Env> Manager<'_, E> {
         }
         if !is_open(&address) {
             // RoCE has no paths between IB addresses.
-            let found = if address.family() == IB { None } else { find(&address.ip(), self.cards) };
+            let found = if address.family() == IB { None } else { self.gids.find(&address.ip()) };
             let (from, sgid_index) = found.ok_or(ENODEV)?;
             self.id(slot).way = Way { known: true.into(), sgid_index, from, ..NOWHERE };
         }
@@ -197,7 +196,7 @@ impl<E: Env> Manager<'_, E> {
 
     /// The machine's own addresses mean the first card, and of the other end another one, if there is one.
     fn find_way(&mut self, slot: u16) -> Result<()> {
-        let cards = self.cards;
+        let (cards, gids) = (self.cards, self.gids);
         let id = self.id(slot);
         let (destination, way) = (id.destination, &mut id.way);
         let ip = destination.ip();
@@ -205,11 +204,11 @@ impl<E: Env> Manager<'_, E> {
         let (to, dgid) = if is_open(&destination) {
             let card = u8::from(own.is_some_and(|own| own.card == 0) && cards > 1);
             let to = PortId { card, port: own.map_or(0, |own| own.port) };
-            (to, gid(to, like(to, &V4)))
+            (to, gids.gid(to, gids.like(to, &V4)))
         } else if destination.is_multicast() {
             (PortId::ALL, ip)
         } else {
-            let (to, _) = find(&ip, cards).ok_or(EHOSTUNREACH)?;
+            let (to, _) = gids.find(&ip).ok_or(EHOSTUNREACH)?;
             (to, ip)
         };
         if own.is_none() {
@@ -217,10 +216,10 @@ impl<E: Env> Manager<'_, E> {
             let card = u8::from(to.card == 0 && cards > 1);
             way.from = PortId { card, port: if to == PortId::ALL { 0 } else { to.port } };
             way.known = true.into();
-            way.sgid_index = like(way.from, &dgid);
+            way.sgid_index = gids.like(way.from, &dgid);
             if id.source.is_any() {
                 let source = id.source.port();
-                id.source = Address::of_gid(&gid(way.from, way.sgid_index), source);
+                id.source = Address::of_gid(&gids.gid(way.from, way.sgid_index), source);
             }
         }
         (id.way.to, id.way.dgid) = (to, dgid);

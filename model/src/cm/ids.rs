@@ -5,7 +5,6 @@ use libc::{EINVAL, ENOENT, ENOMEM};
 use super::address::Address;
 use super::mad::{header, Mad, GSI_QKEY, GSI_QPN};
 use super::tables::*;
-use crate::address::gid;
 use crate::env::Env;
 use crate::packet::{PortId, PORTS};
 use crate::wire::path::gid_to_ipv4;
@@ -185,13 +184,14 @@ impl<E: Env> Manager<'_, E> {
         let number = *next;
         *next = psn::add(number, 1);
         let payload = self.env.stash(mad.bytes());
+        let gids = self.gids;
         let p = self.env.send();
         p.transport = Transport::UD;
         p.operation = Operation::Send;
         (p.src, p.dst) = (from, to);
         (p.src_qpn, p.dest_qpn, p.qkey) = (GSI_QPN, GSI_QPN, GSI_QKEY);
         p.psn = number;
-        p.sgid_index = way.sgid_index;
+        p.sgid = gids.source(from, way.sgid_index);
         p.traffic_class = way.traffic_class;
         p.hop_limit = HOP_LIMIT;
         p.dgid = way.dgid;
@@ -241,8 +241,8 @@ impl<E: Env> Manager<'_, E> {
 
     /// The own GID of an identifier.
     pub fn sgid(&mut self, slot: u16) -> [u8; 16] {
-        let way = &self.id(slot).way;
-        gid(way.from, way.sgid_index)
+        let way = self.id(slot).way;
+        self.gids.gid(way.from, way.sgid_index)
     }
 }
 

@@ -3,12 +3,11 @@
 //! A message is believed only as far as it fits what the manager knows; what does not fit is dropped, or answered as
 //! Linux answers it.
 
-use super::address::{find, like, Address, IB, INET, INET6};
+use super::address::{Address, IB, INET, INET6};
 use super::ids::{event, milliseconds, transaction, SILENT};
 use super::mad::*;
 use super::param::{self, Connection};
 use super::tables::*;
-use crate::address::gid;
 use crate::dma::DmaFault;
 use crate::env::Env;
 use crate::packet::Packet;
@@ -41,9 +40,9 @@ impl<E: Env> Manager<'_, E> {
         }
         self.env.payload(&p.payload, &mut bytes)?;
         let Some(mad) = Mad::read(&bytes) else { return Ok(()) };
-        let dgid = gid(p.src, p.sgid_index);
-        let sgid_index = find(&p.dgid, self.cards).filter(|found| found.0 == p.dst);
-        let sgid_index = sgid_index.map_or(like(p.dst, &dgid), |found| found.1);
+        let dgid = p.sgid;
+        let sgid_index = self.gids.find(&p.dgid).filter(|found| found.0 == p.dst);
+        let sgid_index = sgid_index.map_or(self.gids.like(p.dst, &dgid), |found| found.1);
         let known = true.into();
         let back = Way { known, sgid_index, traffic_class: 0, from: p.dst, to: p.src, dgid };
         match mad.attribute() {
@@ -84,7 +83,7 @@ impl<E: Env> Manager<'_, E> {
             return None;
         }
         let slot = self.create(channel, space, qp_type, 0).ok()?;
-        let sgid = gid(back.from, back.sgid_index);
+        let sgid = self.gids.gid(back.from, back.sgid_index);
         let (source, destination) =
             ends.unwrap_or((Address::of_gid(&sgid, 0), Address::of_gid(&back.dgid, 0)));
         let id = self.id(slot);
@@ -136,12 +135,12 @@ impl<E: Env> Manager<'_, E> {
         // Without a place in the queue the request is not answered, and comes again.
         let Some(slot) = self.incoming(listener, back, ends, comm::REQ_RCVD) else { return };
         self.cm.remote[usize::from(slot) % IDS] = remote;
-        let (dgid, cards) = (mad.gid(req::LOCAL_GID), self.cards);
+        let (dgid, gids) = (mad.gid(req::LOCAL_GID), self.gids);
         let byte = |field| mad.get(field) as u8;
         let id = self.id(slot);
-        if find(&dgid, cards).is_some_and(|found| found.0 == back.to) {
+        if gids.find(&dgid).is_some_and(|found| found.0 == back.to) {
             id.way.dgid = dgid;
-            id.way.sgid_index = like(back.from, &dgid);
+            id.way.sgid_index = gids.like(back.from, &dgid);
         }
         id.way.traffic_class = byte(req::TRAFFIC_CLASS);
         (id.remote_guid, id.remote_qpn, id.transaction) = (guid, qpn, transaction(mad));

@@ -2,6 +2,7 @@
 
 use super::address::Address;
 use super::mad::Mad;
+use crate::address::GidTables;
 use crate::device::{PortSetting, Slots};
 use crate::packet::{PortId, MAX_CARDS, PORTS};
 use crate::plain::{plain, Flag};
@@ -277,6 +278,8 @@ pub struct Manager<'a, E> {
     pub cm: &'a mut Cm,
     /// Cards of the net.
     pub cards: u8,
+    /// GIDs of their ports.
+    pub gids: &'a GidTables,
     /// How their ports are set.
     pub port: PortSetting,
     /// What the cards run in.

@@ -9,7 +9,7 @@ use super::ids::Result;
 use super::mad::{attribute, header, Mad, BYTES, GSI_QKEY};
 use super::query::EVENT;
 use super::tables::{Cm, Manager};
-use crate::address::gid;
+use crate::address::{gid, GidTables};
 use crate::cells::Bells;
 use crate::device::PortSetting;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
@@ -91,6 +91,7 @@ impl Env for Surroundings {
 
 struct World {
     cm: Box<Cm>,
+    gids: GidTables,
     env: Surroundings,
     /// Attributes of all datagrams.
     seen: Vec<u16>,
@@ -101,11 +102,17 @@ impl World {
         // SAFETY: zero is a value of all that is plain, and the memory is of a box's layout.
         let cm =
             unsafe { Box::from_raw(std::alloc::alloc_zeroed(std::alloc::Layout::new::<Cm>()).cast::<Cm>()) };
-        World { cm, env: Surroundings::default(), seen: Vec::new() }
+        World { cm, gids: GidTables::of(2), env: Surroundings::default(), seen: Vec::new() }
     }
 
     fn manager(&mut self) -> Manager<'_, Surroundings> {
-        Manager { cm: &mut self.cm, cards: 2, port: PortSetting::default(), env: &mut self.env }
+        Manager {
+            cm: &mut self.cm,
+            cards: 2,
+            gids: &self.gids,
+            port: PortSetting::default(),
+            env: &mut self.env,
+        }
     }
 
     fn channel(&mut self, member: u16) -> u16 {
@@ -335,7 +342,7 @@ proptest! {
                 mad.set(header::TRANSACTION, 1);
                 let payload = world.env.stash(mad.bytes());
                 let (src, dst) = (PortId { card: 1, port: 0 }, PortId { card: 0, port: 0 });
-                let p = Packet { payload, src, dst, qkey: GSI_QKEY, dest_qpn: 1, src_qpn: 1, dgid: gid(dst, 1), sgid_index: 1, ..Packet::BLANK };
+                let p = Packet { payload, src, dst, qkey: GSI_QKEY, dest_qpn: 1, src_qpn: 1, dgid: gid(dst, 1), sgid: gid(src, 1), ..Packet::BLANK };
                 world.manager().datagram(&p).unwrap();
             }
             world.env.now += 1_000_000_000;

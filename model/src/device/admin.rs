@@ -215,7 +215,7 @@ impl Device {
                     return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
                 }
             }
-            AdminOpcode::RESOLVE => match crate::address::resolve(&c.gid(), self.cards) {
+            AdminOpcode::RESOLVE => match self.gids.resolve(&c.gid()) {
                 Some(mac) => *reply = reply.with_mac(mac),
                 None => return refused(AdminStatus::NOT_FOUND, Syndrome::NO_ROUTE),
             },

@@ -51,6 +51,7 @@ mod wqe;
 use crate::plain::{plain, Flag};
 use core::ops::Range;
 
+use crate::address::GidTables;
 use crate::cm::mad::GSI_QPN;
 use crate::packet::{Packet, PORTS};
 use fpga_regs::regs::port;
@@ -111,6 +112,8 @@ pub struct Device {
     pub limits: CardLimits,
     /// How its ports are set.
     pub port: PortSetting,
+    /// GID tables of the segment's ports, this card's among them.
+    pub gids: GidTables,
     /// Counters by port.
     pub counters: [Counters; PORTS],
     /// QP timers.
@@ -184,6 +187,7 @@ impl Device {
         self.cards = cards;
         self.limits = limits;
         self.port = port;
+        self.gids.init(cards);
         // QP 1 has no queues here: software sends its datagrams, of 256 bytes.
         self.qps[GSI_QPN as usize].mtu_log = 8;
         self.present = true.into();
@@ -220,7 +224,7 @@ impl crate::plain::Plain for Counters {}
 
 plain! {
     PortSetting { mtu, mbps }
-    Device { id, present, cards, ends_cqs, defect, limits, port, counters, timers, tables, functions, pds, mcast, cqs, srqs, keys, qps }
+    Device { id, present, cards, ends_cqs, defect, limits, port, gids, counters, timers, tables, functions, pds, mcast, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function }
 }

@@ -11,7 +11,7 @@ use fpga_regs::{mac_to_u64, GidType};
 use super::defect::Defect;
 use super::tables::{key_kind, EQS};
 use super::Device;
-use crate::address;
+use crate::address::{self, GidTables};
 use crate::env::Env;
 use crate::packet::{PortId, PORTS};
 
@@ -124,7 +124,7 @@ impl Device {
         }
         let id = PortId { card: self.id, port: p as u8 };
         if at >= port::GID_TABLE {
-            return read_gid(id, at - port::GID_TABLE);
+            return read_gid(&self.gids, id, at - port::GID_TABLE);
         }
         match at {
             port::LINK => {
@@ -207,12 +207,12 @@ fn sq_waiting(card: &Device, q: usize, env: &mut impl Env) -> u32 {
     waiting.min(card.qps[q].sq_mask + 1)
 }
 
-fn read_gid(port: PortId, at: u32) -> u64 {
+fn read_gid(gids: &GidTables, port: PortId, at: u32) -> u64 {
     let index = at / gid::GID_ENTRY_BYTES;
     if index >= gid::GID_ENTRIES {
         return 0;
     }
-    let value = address::gid(port, index as u8);
+    let value = gids.gid(port, index as u8);
     match at % gid::GID_ENTRY_BYTES {
         word @ 0..=15 => {
             u32::from_le_bytes(value[word as usize & !3..][..4].try_into().expect("4 bytes")) as u64

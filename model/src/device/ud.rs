@@ -44,7 +44,7 @@ impl Device {
         p.dest_qpn = av.dest_qpn();
         // A Q_Key with the high bit set in the WQE means the QP's own (IB spec 10.2.5).
         p.qkey = if av.qkey() & 0x8000_0000 != 0 { qp.qkey } else { av.qkey() };
-        p.sgid_index = av.sgid_index();
+        p.sgid = self.gids.source(own, av.sgid_index());
         p.traffic_class = av.traffic_class();
         p.hop_limit = av.hop_limit();
         p.dgid = av.dgid();
@@ -159,20 +159,19 @@ impl Device {
 /// The 40 bytes before a datagram: the IPv6 header, or 20 zero bytes and the IPv4 header (RoCEv2 annex A17.4.5.2).
 fn grh(p: &Packet, payload: usize) -> [u8; 40] {
     let mut grh = [0u8; 40];
-    let sgid = crate::address::gid(p.src, p.sgid_index);
     // UDP 8, BTH 12, DETH 8, immediate 4, ICRC 4.
     let imm = if p.extra == Extra::Immediate { 4 } else { 0 };
     let udp = 8 + 12 + 8 + imm + payload.next_multiple_of(4) + 4;
     match gid_to_ipv4(&p.dgid) {
         Some(dst) => {
-            let [.., a, b, c, d] = sgid;
+            let [.., a, b, c, d] = p.sgid;
             let (tos, ttl) = (p.traffic_class, p.hop_limit);
             let ip = Ipv4 { src: [a, b, c, d], dst, tos, ttl, id: 0, dont_fragment: true };
             ip.encode(udp as u16, grh.last_chunk_mut().expect("shorter than a GRH"));
         }
         None => {
             let (traffic_class, hop_limit) = (p.traffic_class, p.hop_limit);
-            let ip = Ipv6 { src: sgid, dst: p.dgid, traffic_class, flow_label: 0, hop_limit };
+            let ip = Ipv6 { src: p.sgid, dst: p.dgid, traffic_class, flow_label: 0, hop_limit };
             ip.encode(udp as u16, &mut grh);
         }
     }

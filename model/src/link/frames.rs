@@ -1,6 +1,5 @@
 //! Packets to frames and back.
 
-use crate::address::{self, GID_TABLE_LEN};
 use crate::packet::{Packet, Payload, PortId};
 use crate::wire::{self, frame, DropReason, EncodeError, Extra, Headers, Icrc, Path, Transport};
 
@@ -148,9 +147,5 @@ fn route_of_datagram(p: &mut Packet, network: &wire::Network) {
         wire::Network::V4(ip) => (ip.tos, ip.ttl),
         wire::Network::V6(ip) => (ip.traffic_class, ip.hop_limit),
     };
-    p.dgid = network.dst_gid();
-    let src = network.src_gid();
-    let known = (0..GID_TABLE_LEN as u8).find(|&index| address::gid(p.src, index) == src);
-    // A GID that its sender does not have: the first empty entry of the table.
-    p.sgid_index = known.unwrap_or(2);
+    (p.sgid, p.dgid) = (network.src_gid(), network.dst_gid());
 }

@@ -90,7 +90,7 @@ prop_compose! {
         }
         if transport == Transport::UD {
             (p.src_qpn, p.qkey, p.traffic_class, p.hop_limit) = (own, qkey, traffic_class, hop_limit);
-            p.sgid_index = sgid_index;
+            p.sgid = address::gid(src, sgid_index);
             p.dgid = address::gid(dst, sgid_index);
             p.ipv6 = sgid_index == 0;
         }
@@ -179,11 +179,11 @@ fn a_group_is_reached_by_its_address() {
         ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 224, 1, 2, 3], [0x01, 0, 0x5e, 1, 2, 3]),
     ] {
         p.dgid = dgid;
-        p.sgid_index = 1;
+        p.sgid = address::gid(p.src, 1);
         let path = super::route::datagram(&p);
         assert_eq!(path.dst_mac, mac);
         let frame = encoded(&pieces(&p).next().unwrap(), &path, &[]);
         let (back, _) = decode(&frame).unwrap();
-        assert_eq!((back.dst, back.dgid, back.sgid_index), (PortId::ALL, dgid, 1));
+        assert_eq!((back.dst, back.dgid), (PortId::ALL, dgid));
     }
 }

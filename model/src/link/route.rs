@@ -36,8 +36,7 @@ pub fn datagram(p: &Packet) -> Path {
     if p.dst == PortId::ALL {
         path.dst_mac = multicast_mac(&p.dgid).unwrap_or([0xff; 6]);
     }
-    let sgid = address::gid(p.src, p.sgid_index);
-    path.network = Network::from_gids(&sgid, &p.dgid, p.traffic_class, 0, p.hop_limit);
+    path.network = Network::from_gids(&p.sgid, &p.dgid, p.traffic_class, 0, p.hop_limit);
     path
 }
 
@@ -45,9 +44,9 @@ pub fn datagram(p: &Packet) -> Path {
 fn connected(world: &World, p: &Packet) -> Path {
     let mut path = ports(p);
     let card = world.cards[..world.count() as usize].get(p.src.card as usize);
-    let qp = card.and_then(|card| Some(&card.qps[card.find_qp(p.src_qpn)?]));
+    let qp = card.and_then(|card| Some((card, &card.qps[card.find_qp(p.src_qpn)?])));
     match qp {
-        Some(qp) => {
+        Some((card, qp)) => {
             let a = &qp.attributes;
             if p.dst == PortId::NOBODY {
                 path.dst_mac = a.dmac();
@@ -56,7 +55,7 @@ fn connected(world: &World, p: &Packet) -> Path {
                 path.udp_sport = a.udp_sport();
             }
             let hop_limit = if a.hop_limit() == 0 { HOP_LIMIT } else { a.hop_limit() };
-            let sgid = address::gid(p.src, a.sgid_index());
+            let sgid = card.gids.source(p.src, a.sgid_index());
             path.network = Network::from_gids(&sgid, &a.dgid(), a.traffic_class(), a.flow_label(), hop_limit);
         }
         // The QP is gone while its last packet is in flight.

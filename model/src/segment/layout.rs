@@ -20,7 +20,7 @@ use crate::segment::reach::offered_files::FileTable;
 /// First eight bytes of every segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VERBENA\x01");
 /// Changes whenever anything in this file changes its place or its meaning.
-pub const LAYOUT_VERSION: u32 = 7;
+pub const LAYOUT_VERSION: u32 = 8;
 /// The keeper's own index in the member table.
 pub const KEEPER_MEMBER: u16 = 0;
 /// Words of pending work; bit n of the summary stands for word n.

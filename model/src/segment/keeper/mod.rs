@@ -10,7 +10,7 @@ mod serve;
 
 pub use attach::Hold;
 pub use error::KeeperError;
-pub use options::{KeeperOptions, OnMemberGone, OnTimer};
+pub use options::{KeeperOptions, OnMemberGone, OnTimer, Watch};
 pub use serve::run;
 #[cfg(test)]
 pub(super) use serve::GREETING;

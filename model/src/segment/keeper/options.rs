@@ -13,6 +13,14 @@ pub type OnMemberGone = Box<dyn FnMut(&Segment, u16) -> bool>;
 /// Runs timers, returns the next deadline.
 pub type OnTimer = Box<dyn FnMut(&Segment) -> u64>;
 
+/// A descriptor that the keeper listens to.
+pub struct Watch {
+    /// Readable when there is news.
+    pub descriptor: OwnedFd,
+    /// There may be news. The lock is not held. False when it has to be called again.
+    pub on_news: Box<dyn FnMut(&Segment) -> bool>,
+}
+
 /// What a keeper is to do.
 pub struct KeeperOptions {
     /// Where it listens. The directory belongs to the user, mode 0700; it is
@@ -24,6 +32,8 @@ pub struct KeeperOptions {
     pub world_bytes: u64,
     /// Namespaces for the programs of this segment, at most [`MAX_NAMESPACES`], passed to each process that holds it.
     pub namespaces: Vec<OwnedFd>,
+    /// Something outside of the segment that the cards follow.
+    pub watch: Option<Watch>,
     /// Prepares the cards' area, which is zero, before any process can attach.
     pub init: Box<dyn FnOnce(&Segment)>,
     /// A member has ended. The lock is not held. Afterwards the member's memory

@@ -17,7 +17,7 @@ use rustix::net::{
 use super::create;
 use super::error::KeeperError;
 use super::listen::{peer, Listener};
-use super::options::{KeeperOptions, OnMemberGone, OnTimer, MAX_NAMESPACES};
+use super::options::{KeeperOptions, OnMemberGone, OnTimer, Watch, MAX_NAMESPACES};
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
 use crate::panics::guarded;
 use crate::segment::layout::{KEEPER_MEMBER, MEMBER_ACTIVE, MEMBER_FREE, MEMBER_GONE};
@@ -46,6 +46,8 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
         segment,
         handles,
         namespaces: options.namespaces,
+        watch: options.watch,
+        news: false,
         listener,
         clients: Vec::new(),
         unclean: Vec::new(),
@@ -63,6 +65,9 @@ struct Keeper {
     segment: Segment,
     handles: create::Handles,
     namespaces: Vec<OwnedFd>,
+    watch: Option<Watch>,
+    /// What is watched has news that the cards do not have yet.
+    news: bool,
     listener: Listener,
     clients: Vec<Client>,
     /// Members that have ended but are not cleaned up, since the lock was taken; and whether the cards have been told.
@@ -115,6 +120,9 @@ impl Keeper {
             }
             self.drop_late_greetings();
             self.clean_up();
+            if let Some(watch) = self.watch.as_mut().filter(|_| self.news) {
+                self.news = !(watch.on_news)(&self.segment);
+            }
             if self.segment.pending().load(Ordering::SeqCst) != 0 && self.segment.seems_locked() {
                 self.look_for_a_stray_holder();
             }
@@ -131,6 +139,7 @@ impl Keeper {
                 self.accept_all();
             }
             self.attend(&ready.clients);
+            self.news |= ready.news;
         }
     }
 
@@ -145,7 +154,7 @@ impl Keeper {
                 until = until.min(limit);
             }
         }
-        if !self.unclean.is_empty() {
+        if !self.unclean.is_empty() || self.news {
             until = until.min(now_ns() + CLEANUP_RETRY.as_nanos() as u64);
         }
         timers.keeper_wake_at.store(until, Ordering::SeqCst);
@@ -159,6 +168,7 @@ impl Keeper {
         ];
         let connections = self.clients.iter().map(|client| &client.connection);
         entries.extend(connections.map(|fd| PollFd::new(fd, PollFlags::IN)));
+        entries.extend(self.watch.iter().map(|watch| PollFd::new(&watch.descriptor, PollFlags::IN)));
         let wait = Duration::from_nanos(until.saturating_sub(now_ns()));
         let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
         let wait = (until != u64::MAX).then_some(&wait);
@@ -172,7 +182,9 @@ impl Keeper {
             // Resets the counter. The descriptor does not block.
             let _ = rustix::io::read(&self.handles.wake, &mut [0; 8]);
         }
-        Ok(Ready { listener: fired[0], woken: fired[1], clients: fired[2..].to_vec() })
+        let (clients, watched) = fired[2..].split_at(self.clients.len());
+        let news = watched.contains(&true);
+        Ok(Ready { listener: fired[0], woken: fired[1], clients: clients.to_vec(), news })
     }
 
     fn accept_all(&mut self) {
@@ -373,6 +385,7 @@ struct Ready {
     listener: bool,
     woken: bool,
     clients: Vec<bool>,
+    news: bool,
 }
 
 fn log(what: &str) {

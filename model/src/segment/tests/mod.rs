@@ -49,6 +49,7 @@ fn options(socket_path: PathBuf) -> KeeperOptions {
         heap_bytes: 64 * GIB,
         world_bytes: 1 << 20,
         namespaces: Vec::new(),
+        watch: None,
         init: Box::new(|_| {}),
         on_member_gone: Box::new(|_, _| true),
         on_timer: Box::new(|_| u64::MAX),

@@ -118,6 +118,15 @@ impl<S: Borrow<Segment>> Threads<S> {
         }
     }
 
+    /// For the keeper: a change that is no event of simulated time.
+    pub fn outside_time<R>(
+        &self,
+        patience: Duration,
+        work: impl FnOnce(&mut World) -> R,
+    ) -> Result<R, LockError> {
+        Ok(self.locked_within(patience)?.control(|world, _| work(world)))
+    }
+
     /// For the keeper: a process is gone. Its functions are closed, its clock holds no other back, and nothing is
     /// written to its memory.
     pub fn member_gone(&self, member: u16, patience: Duration) -> Result<(), LockError> {

@@ -8,13 +8,14 @@
 //! | [`tree`], [`sysfs`] | the files under `/sys/class` that libibverbs and other programs read |
 //! | [`slots`] | the same for cards in PCI slots |
 //! | [`mounts`], [`namespace`] | how a program sees these files |
-//! | [`network`], [`rtnetlink`] | the network interfaces that it sees |
+//! | [`network`], [`interfaces`], [`rtnetlink`] | the network interfaces that it sees, and the GIDs of their addresses |
 //! | [`fallback`] | without namespaces: by environment variables |
 //! | [`seccomp`] | sockets that would ask the kernel's RDMA subsystem |
 //! | [`part_id`] | which card programs take it for |
 //! | [`provider_so`] | where the provider and the clock library are |
 
 pub mod fallback;
+pub mod interfaces;
 pub mod mounts;
 pub mod namespace;
 pub mod network;

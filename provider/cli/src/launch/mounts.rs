@@ -11,7 +11,8 @@ use rustix::mount::{
     UnmountFlags,
 };
 
-use super::tree::Tree;
+use super::interfaces;
+use super::tree::{Tree, GIDS};
 
 /// Where libibverbs looks for driver files.
 pub const CONFIG_DIR: &str = "/etc/libibverbs.d";
@@ -59,6 +60,7 @@ fn show_staged(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
     show_classes(staging)?;
     if tree.network {
         show_interfaces(staging);
+        show_gids(tree)?;
     }
     show_nodes(staging)?;
     let needs_driver_variable = !Path::new(CONFIG_DIR).is_dir();
@@ -100,6 +102,13 @@ fn show_interfaces(staging: &Path) {
         // Not left to the staging place's own unmount, which a user namespace may refuse while this is on it.
         let _ = unmount(&fresh, UnmountFlags::DETACH);
     }
+}
+
+/// The tables that the keeper writes.
+fn show_gids(tree: &Tree<'_>) -> Result<()> {
+    let (live, class) = (interfaces::directory(tree.socket), Path::new(CLASS_DIR).join(CLASSES[0]));
+    let cards = (0..tree.cards).map(|card| format!("verbena{card}"));
+    cards.into_iter().try_for_each(|card| bind(&live.join(&card), &class.join(&card).join(GIDS)))
 }
 
 fn show_nodes(staging: &Path) -> Result<()> {

@@ -114,32 +114,36 @@ const NS_GET_NSTYPE: libc::Ioctl = 0xb703;
 
 /// A new user namespace, which exists while the descriptor is open or a process is in it.
 pub fn make_user() -> Result<OwnedFd> {
-    made_by_a_child(|| {
+    let [made] = made_by_a_child(|| {
         enter_user()?;
-        Ok(File::open(Kind::User.of_this_process())?.into())
-    })
+        Ok([File::open(Kind::User.of_this_process())?.into()])
+    })?;
+    Ok(made)
 }
 
-/// Takes over the descriptor that `make` has opened in a child process, since a namespace cannot be left again.
-pub fn made_by_a_child(make: impl FnOnce() -> Result<OwnedFd>) -> Result<OwnedFd> {
+/// Takes over the descriptors (at most three) that `make` has opened in a child process, since a namespace cannot be left
+/// again.
+pub fn made_by_a_child<const N: usize>(make: impl FnOnce() -> Result<[OwnedFd; N]>) -> Result<[OwnedFd; N]> {
     let (ours, theirs) = UnixStream::pair()?;
     rehearse(|| {
         let made = make()?;
-        let passed = [made.as_fd()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let passed: Vec<_> = made.iter().map(AsFd::as_fd).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&passed));
         sendmsg(&theirs, &[IoSlice::new(b"d")], &mut ancillary, SendFlags::empty())?;
         Ok(())
     })?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     recvmsg(&ours, &mut [IoSliceMut::new(&mut [0])], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    let mut received = ancillary.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut passed) => passed.next(),
-        _ => None,
-    });
-    received.next().context("no descriptor was passed")
+    let mut received = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(passed) = message {
+            received.extend(passed);
+        }
+    }
+    received.try_into().map_err(|_| anyhow!("the descriptors were not passed"))
 }
 
 fn unshare(flags: UnshareFlags) -> std::io::Result<()> {

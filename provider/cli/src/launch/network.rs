@@ -9,7 +9,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result};
 use model::address::{self, interface_name};
-use model::packet::{PortId, PORTS};
+use model::packet::{PortId, MAX_CARDS, PORTS};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{
@@ -17,6 +17,7 @@ use netlink_packet_route::link::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
+use super::interfaces::Interfaces;
 use super::namespace::{self, Kind};
 use super::rtnetlink::Route;
 
@@ -30,10 +31,17 @@ const MTU: u32 = 4200;
 const IPV4_PREFIX: u8 = 24;
 const IPV6_PREFIX: u8 = 64;
 
-/// Makes a network namespace, inside the user namespace `user` if there is one. It exists while the descriptor
-/// is open or a process is in it.
-pub fn make(user: Option<BorrowedFd<'_>>, cards: u8) -> Result<OwnedFd> {
-    namespace::made_by_a_child(|| {
+/// A network namespace, and what the keeper hears of it.
+pub struct Network {
+    /// It exists while this is open or a process is in it.
+    pub namespace: OwnedFd,
+    /// Its addresses.
+    pub interfaces: Interfaces,
+}
+
+/// Makes one inside the user namespace `user` if there is one.
+pub fn make(user: Option<BorrowedFd<'_>>, cards: u8) -> Result<Network> {
+    let [namespace, news, questions] = namespace::made_by_a_child(|| {
         if let Some(user) = user {
             namespace::join(user, Kind::User)?;
         }
@@ -43,8 +51,17 @@ pub fn make(user: Option<BorrowedFd<'_>>, cards: u8) -> Result<OwnedFd> {
         for card in 0..cards {
             add_card(&route, card).with_context(|| format!("making the interfaces of card {card}"))?;
         }
-        Ok(File::open(Kind::Network.of_this_process())?.into())
-    })
+        let namespace = File::open(Kind::Network.of_this_process())?.into();
+        Ok([namespace, Interfaces::news()?.into(), route.into()])
+    })?;
+    Ok(Network { namespace, interfaces: Interfaces::new(news.into(), questions.into()) })
+}
+
+/// The port whose interface has this index.
+pub fn port(index: u32) -> Option<PortId> {
+    let number = usize::try_from(index.checked_sub(FIRST_INDEX)?).ok()?;
+    let (card, port) = (number / PORTS, number % PORTS);
+    (card < MAX_CARDS).then_some(PortId { card: card as u8, port: port as u8 })
 }
 
 /// Index of a port's interface.

@@ -78,8 +78,8 @@ pub fn write_card(dir: &Path, name: &str, kind: &str, guid: &[u8], version: u64)
 }
 
 /// Writes what a port says of itself. Counters stay at 0, since plain files cannot count; `verbena top` shows the
-/// card's. `interface` is its network interface.
-pub fn write_port(dir: &Path, port: &SlotPort, interface: Option<&str>) -> Result<()> {
+/// card's. `gids` is a directory with the GID table, where that changes.
+pub fn write_port(dir: &Path, port: &SlotPort, gids: Option<&Path>) -> Result<()> {
     let (state, phys) = match port.up {
         true => ("4: ACTIVE", "5: LinkUp"),
         false => ("1: DOWN", "3: Disabled"),
@@ -105,23 +105,40 @@ pub fn write_port(dir: &Path, port: &SlotPort, interface: Option<&str>) -> Resul
     for name in HARDWARE_COUNTERS {
         put(&dir.join("hw_counters").join(name), "0")?;
     }
-    let einval = fs::read(UNREADABLE).is_err_and(|error| error.kind() == ErrorKind::InvalidInput);
+    if let Some(gids) = gids {
+        return ["gids", "gid_attrs"].iter().try_for_each(|name| link(&gids.join(name), &dir.join(name)));
+    }
     for (index, gid) in port.gids.iter().enumerate() {
-        put(&dir.join(format!("gids/{index}")), &sysfs_text(gid))?;
-        let kind = dir.join(format!("gid_attrs/types/{index}"));
-        // The kernel answers EINVAL for an empty entry, which libibverbs knows; another error is one to it.
-        match *gid == [0; 16] && einval {
-            true => link(Path::new(UNREADABLE), &kind)?,
-            false => put(&kind, "RoCE v2")?,
-        }
-        let entry = dir.join(format!("gid_attrs/ndevs/{index}"));
-        match interface {
-            Some(name) if *gid != [0; 16] => put(&entry, name)?,
-            Some(_) if einval => link(Path::new(UNREADABLE), &entry)?,
-            _ => put_raw(&entry, "")?,
-        }
+        write_gid(dir, index, gid, None)?;
     }
     Ok(())
+}
+
+/// Writes an entry of a port's GID table. Programs may be reading what was there.
+pub fn write_gid(dir: &Path, index: usize, gid: &[u8; 16], interface: Option<&str>) -> Result<()> {
+    // The kernel answers EINVAL for an empty entry, which libibverbs knows; another error is one to it.
+    let einval = || fs::read(UNREADABLE).is_err_and(|error| error.kind() == ErrorKind::InvalidInput);
+    let hidden = *gid == [0; 16] && einval();
+    let kind = dir.join(format!("gid_attrs/types/{index}"));
+    replace(&kind, (!hidden).then_some("RoCE v2\n"))?;
+    let device = dir.join(format!("gid_attrs/ndevs/{index}"));
+    match interface {
+        Some(name) => replace(&device, (!hidden).then_some(&format!("{name}\n")))?,
+        None => replace(&device, Some(""))?,
+    }
+    // Last: who finds the GID finds the rest.
+    replace(&dir.join(format!("gids/{index}")), Some(&format!("{}\n", sysfs_text(gid))))
+}
+
+/// Replaces a file by one with this text, or by one that cannot be read.
+fn replace(path: &Path, text: Option<&str>) -> Result<()> {
+    make_parent(path)?;
+    let new = path.with_extension("new");
+    match text {
+        Some(text) => fs::write(&new, text).with_context(|| format!("writing {}", new.display()))?,
+        None => link(Path::new(UNREADABLE), &new)?,
+    }
+    fs::rename(&new, path).with_context(|| format!("writing {}", path.display()))
 }
 
 /// A profile's name, or that of its file, in capitals.

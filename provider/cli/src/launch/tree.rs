@@ -17,6 +17,9 @@ use model::profile::Profile;
 /// Name of the provider as the driver file gives it, without suffix.
 pub const DRIVER_STEM: &str = "libverbena";
 
+/// Where the GID tables of a card's ports are mounted, in its directory.
+pub const GIDS: &str = "verbena/gids";
+
 /// What the tree has to say.
 #[derive(Clone, Copy)]
 pub struct Tree<'a> {
@@ -74,6 +77,9 @@ impl Tree<'_> {
         // Where a provider without VERBENA_SOCKET in its environment looks.
         put(&dir.join("verbena/socket"), self.socket.to_str().context("socket path is not UTF-8")?)?;
         put(&dir.join("verbena/card"), &card.to_string())?;
+        if self.network {
+            fs::create_dir_all(dir.join(GIDS))?;
+        }
         if let Some(slot) = slot {
             // Goes before the socket.
             put(&dir.join("verbena/device"), &slot.name)?;
@@ -83,9 +89,10 @@ impl Tree<'_> {
                 Some(slot) => slot.ports[usize::from(port)].clone(),
                 None => self.modelled(PortId { card, port }),
             };
-            let interface = self.network.then(|| interface_name(PortId { card, port }));
-            sysfs::write_port(&dir.join(format!("ports/{}", port + 1)), &shown, interface.as_deref())?;
-            if let Some(name) = interface {
+            let gids = self.network.then(|| Path::new("../..").join(GIDS).join((port + 1).to_string()));
+            sysfs::write_port(&dir.join(format!("ports/{}", port + 1)), &shown, gids.as_deref())?;
+            if self.network {
+                let name = interface_name(PortId { card, port });
                 link(&Path::new(INTERFACES).join(&name), &dir.join("device/net").join(&name))?;
             }
         }
@@ -167,7 +174,7 @@ mod tests {
             profile: "f10a",
             socket: Path::new("/run/x.sock"),
             provider: Path::new("/opt/libverbena.so"),
-            network: true,
+            network: false,
         };
         tree.write(dir.path(), Path::new("/etc/libibverbs.d")).unwrap();
         dir

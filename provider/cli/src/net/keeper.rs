@@ -20,7 +20,7 @@ use super::daemon;
 use super::runtime::Net;
 use super::wire::WireInfo;
 use crate::args::{CardArgs, Clock};
-use crate::launch::{namespace, network};
+use crate::launch::{interfaces, namespace, network};
 
 /// A namespace waits for the kernel's locks, long where many are made and removed.
 const START_TIME: Duration = Duration::from_secs(20);
@@ -156,9 +156,11 @@ fn sweep(directory: &Path) {
             let _ = fs::remove_file(&socket);
         }
     }
-    for note in rest.iter().filter(|path| path.extension().is_some_and(|e| e == "json")) {
-        if !note.with_extension("sock").exists() {
-            let _ = fs::remove_file(note);
+    for note in rest.iter().filter(|path| !path.with_extension("sock").exists()) {
+        match note.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => drop(fs::remove_file(note)),
+            Some("gids") => drop(fs::remove_dir_all(note)),
+            _ => {}
         }
     }
 }
@@ -245,9 +247,16 @@ fn serve(net: &Net) -> Result<()> {
     let (cards, link) = (u8::try_from(info.cards)?, info.wire.options()?);
     // Without them the launchers do what they can and say what is lost.
     let user = if namespace::root_may_mount() { None } else { namespace::make_user().ok() };
-    let network = network::make(user.as_ref().map(AsFd::as_fd), cards).ok();
+    let network = network::make(user.as_ref().map(AsFd::as_fd), cards).ok().and_then(|mut made| {
+        // The files of a net that is running are its keeper's.
+        let shown = !answers(&net.socket())
+            && made.interfaces.show(interfaces::directory(&net.socket()), cards).is_ok();
+        shown.then_some(made)
+    });
+    let (network, addresses) = network.map(|made| (made.namespace, Box::new(made.interfaces) as _)).unzip();
     let namespaces = user.into_iter().chain(network).collect();
-    run_keeper(&net.socket(), NetOptions { cards, link, clock, trace: info.trace, namespaces })?;
+    let trace = info.trace;
+    run_keeper(&net.socket(), NetOptions { cards, link, clock, trace, namespaces, addresses })?;
     Ok(())
 }
 
@@ -288,6 +297,7 @@ fn tidy(net: &Net) {
     };
     if !net.socket().exists() {
         let _ = fs::remove_file(info_file(net));
+        interfaces::remove(&net.socket());
     }
 }
 
