@@ -29,9 +29,7 @@ fn run(options: &[&str]) {
     let net = StockNet::new();
     let main = tests.join("run_tests.py");
     let main = main.to_str().expect("a path in UTF-8");
-    // Where the cards have interfaces the tests of librdmacm run, which need a connection manager.
-    let options = [&["--network", "host"], options].concat();
-    let ended = Program::start(net.command(&options, PYTHON, &["-u", main, "-v"])).wait(LIMIT);
+    let ended = Program::start(net.command(options, PYTHON, &["-u", main, "-v"])).wait(LIMIT);
     assert!(ended.good(), "{options:?}: {}; it said:\n{}", ended.how(), ended.said);
     assert!(ended.said.contains("Ran 273 tests"), "{options:?}: {}", ended.said);
     compare(&listed(), &skipped(&ended.said));
