@@ -1,11 +1,11 @@
 //! What is touched without the segment's lock: doorbells, interrupt words, and the bells of processes that serve a card.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::device::tables::{EQS, MAX_FUNCTIONS, MAX_QPS, MAX_SRQS};
 use crate::packet::MAX_CARDS;
 use crate::plain::{plain, Plain};
-use crate::segment::futex_wake;
+use crate::segment::{futex_wake, Label};
 
 /// Interrupt words by card, function and vector: each raise adds one and wakes the threads that wait for it.
 pub(crate) type Interrupts = [[[AtomicU32; EQS]; MAX_FUNCTIONS]; MAX_CARDS];
@@ -21,6 +21,8 @@ pub(crate) struct QpBells {
     pub owner: AtomicU32,
     /// The card wants to be run at receive doorbells (the QP is in error and flushes).
     pub watch: AtomicU32,
+    /// Its [`Label`]. Changes only while a thread has all the cards.
+    pub island: AtomicU64,
     /// In simulated time: the last send and receive doorbells as rung, while they are in flight.
     pub posted: [AtomicU32; 2],
 }
@@ -46,6 +48,19 @@ pub struct Bells {
     pub(crate) qp: [QpBells; MAX_QPS],
     /// By SRQ.
     pub(crate) srq: [SrqBell; MAX_SRQS],
+}
+
+impl QpBells {
+    /// Which island the queue pair belongs to.
+    #[inline(always)]
+    pub fn label(&self) -> Label {
+        Label(self.island.load(Ordering::Relaxed))
+    }
+
+    /// Makes it another's.
+    pub fn set_label(&self, label: Label) {
+        self.island.store(label.0, Ordering::Relaxed);
+    }
 }
 
 impl Bells {
@@ -102,9 +117,14 @@ impl Plain for ServerBell {}
 impl ServerBell {
     pub const SERVED: u32 = 1;
 
+    /// Whether a process serves the function to a client.
+    pub fn is_served(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & Self::SERVED != 0
+    }
+
     /// An interrupt was raised.
     pub fn ring(&self) {
-        if self.0.load(Ordering::Relaxed) & Self::SERVED != 0 {
+        if self.is_served() {
             self.0.fetch_add(2, Ordering::Release);
             futex_wake(&self.0, 1);
         }
@@ -112,7 +132,7 @@ impl ServerBell {
 }
 
 plain! {
-    QpBells { sq, rq, owner, watch, posted }
+    QpBells { sq, rq, owner, watch, island, posted }
     SrqBell { producer, owner }
     Bells { qp, srq }
 }

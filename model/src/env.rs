@@ -54,6 +54,26 @@ pub trait Env {
     /// A QP timer was armed for this time (ns).
     fn timer(&mut self, at: u64);
 
+    /// Whether this run has all the cards, and not only some of their queue pairs; if not, the environment runs the send
+    /// queue again with all of them.
+    fn has_all(&mut self, _card: u8, _qp: u16) -> bool {
+        true
+    }
+    /// Whether this run has this queue pair.
+    fn has(&self, _card: u8, _qp: u16) -> bool {
+        true
+    }
+    /// Does something with the event queues of a function, which belong to all of its queue pairs. `work` is told whether
+    /// the last process to do so has died in it.
+    fn with_events<R>(
+        &mut self,
+        _card: u8,
+        _function: u16,
+        work: impl FnOnce(&mut Self, bool) -> R,
+    ) -> R {
+        work(self, false)
+    }
+
     /// The doorbells of a card.
     fn bells(&self, card: u8) -> &Bells;
     /// Whether the event of an armed CQ is held back when it reports `held` completions; if so, the environment calls

@@ -27,6 +27,7 @@ pub mod dma;
 pub mod env;
 pub mod express;
 pub mod here;
+mod islands;
 pub mod journal;
 pub mod link;
 mod net;

@@ -13,7 +13,7 @@ use crate::device::tables::MAX_FUNCTIONS;
 use crate::link::LinkArea;
 use crate::plain::Plain;
 use crate::profile::Profile;
-use crate::segment::{futex_wake, Segment};
+use crate::segment::{futex_wake, Segment, Turn};
 use crate::sim::state::Sim;
 use crate::world::{World, MAX_CARDS};
 
@@ -26,9 +26,13 @@ pub(crate) struct Net {
     pub interrupts: Interrupts,
     /// By card and function: tells the process that serves a function to a client of its interrupts.
     pub servers: [[ServerBell; MAX_FUNCTIONS]; MAX_CARDS],
+    /// By card and function: whose turn it is to use the event queues.
+    pub events: [[Turn; MAX_FUNCTIONS]; MAX_CARDS],
+    /// Whose turn it is to do an atomic on memory that no process can map.
+    pub atomics: Turn,
     /// How packets travel.
     pub link: LinkArea,
-    /// The cards. Only with the segment's lock.
+    /// The cards. Only with the segment's lock, or that of an island and then only its queue pairs.
     pub world: UnsafeCell<World>,
     /// Simulated time. Only with the segment's lock.
     pub sim: UnsafeCell<Sim>,
@@ -104,10 +108,12 @@ impl<S: Borrow<Segment>> Membership<S> {
 #[allow(dead_code)]
 fn is_plain(net: &Net) {
     fn is<T: Plain>(_: &T) {}
-    let Net { bells, interrupts, servers, link, world, sim: _ } = net;
+    let Net { bells, interrupts, servers, events, atomics, link, world, sim: _ } = net;
     is(bells);
     is(interrupts);
     is(servers);
+    is(events);
+    is(atomics);
     is(link);
     is(world);
 }

@@ -4,20 +4,42 @@ use std::sync::atomic::Ordering;
 
 use crate::env::Env;
 use crate::journal;
-use crate::segment::Guard;
+use crate::segment::{Guard, ALL};
 use crate::world::World;
 
-/// Makes queues and derived lists whole; the QP that the journal names goes to error.
+/// Makes all queues and timers whole; the QP that the journal names goes to error.
 #[cold]
 pub(crate) fn repair(guard: &Guard<'_>, world: &mut World, env: &mut impl Env) {
     guard.recovery_begins();
-    // First, as what follows relies on the lists and the queues.
-    for card in 0..world.count() as usize {
-        world.cards[card].rebuild_timers(env);
-        world.cards[card].recover_queues(env);
-    }
+    repair_part(guard, world, ALL, env);
     world.manager(env).recover();
-    let entry = guard.segment().journal().load(Ordering::Relaxed);
+    guard.segment().journal().store(0, Ordering::Relaxed);
+    guard.recovery_done();
+}
+
+/// The same for the islands in which a thread has died.
+#[cold]
+pub(crate) fn repair_islands(guard: &Guard<'_>, world: &mut World, env: &mut impl Env) {
+    for island in guard.dead_islands() {
+        guard.recovery_begins();
+        repair_part(guard, world, island, env);
+        guard.repaired(island);
+        guard.recovery_done();
+    }
+}
+
+fn repair_part(guard: &Guard<'_>, world: &mut World, island: u16, env: &mut impl Env) {
+    let cards = 0..world.count() as usize;
+    // First, as what follows relies on the queues.
+    for card in cards.clone() {
+        for q in world.cards[card].qps_from(0) {
+            if is_of(island, card, q, env) {
+                world.cards[card].rebuild_timer(q, env);
+            }
+        }
+        world.cards[card].recover_queues((island != ALL).then_some(island), env);
+    }
+    let entry = guard.segment().control(island).journal.load(Ordering::Relaxed);
     if let Some((card, qpn, pair)) = journal::read(entry).filter(|(card, ..)| *card < world.count()) {
         let peer = world.cards[card as usize].recover_qp((qpn & 0xffff) as usize, env);
         // A packet may have been acknowledged within the same step.
@@ -28,9 +50,16 @@ pub(crate) fn repair(guard: &Guard<'_>, world: &mut World, env: &mut impl Env) {
             }
         }
     }
-    for card in 0..world.count() as usize {
-        world.cards[card].recover_sends(env);
+    for card in cards {
+        for q in world.cards[card].qps_from(0) {
+            if is_of(island, card, q, env) {
+                world.cards[card].recover_send(q, env);
+            }
+        }
     }
-    guard.segment().journal().store(0, Ordering::Relaxed);
-    guard.recovery_done();
+}
+
+/// Whether a run in the island may have changed a queue pair.
+fn is_of(island: u16, card: usize, q: usize, env: &impl Env) -> bool {
+    island == ALL || env.bells(card as u8).qp[q].label().island() == island
 }

@@ -82,17 +82,17 @@ impl ServedCard {
         offset: u64,
         writable: bool,
     ) -> Result<(), SegmentError> {
-        self.0.aside(|| self.0.runner.segment().offer(ptr, len, file, offset, writable))
+        self.0.runner.segment().offer(ptr, len, file, offset, writable)
     }
 
     /// See [`crate::segment::Segment::withdraw`].
     pub fn withdraw(&self, ptr: *mut u8, len: usize) -> Result<(), SegmentError> {
-        self.0.aside(|| self.0.runner.segment().withdraw(ptr, len))
+        self.0.runner.segment().withdraw(ptr, len)
     }
 
     /// See [`crate::segment::Segment::map_at`].
     pub fn map(&self, iova: u64, len: u64, place: Place) -> Result<(), SegmentError> {
-        self.0.aside(|| self.0.runner.segment().map_at(iova, len, place))
+        self.0.runner.segment().map_at(iova, len, place)
     }
 
     /// See [`crate::segment::Segment::answer_with`].
@@ -102,7 +102,7 @@ impl ServedCard {
 
     /// See [`crate::segment::Segment::unmap_at`].
     pub fn unmap(&self, iova: u64, len: u64) -> Result<(), SegmentError> {
-        self.0.aside(|| self.0.runner.segment().unmap_at(iova, len))
+        self.0.runner.segment().unmap_at(iova, len)
     }
 }
 

@@ -15,6 +15,7 @@ use super::manager::Task;
 use crate::device::defect::Defect;
 use crate::device::Device;
 use crate::panics::tidied;
+use crate::segment::ALL;
 use crate::sim::control::ControlEnv;
 use crate::sim::event::Event;
 use crate::sim::threads::{on_thread_end, prepare, Follower, Threads, Timeline};
@@ -188,7 +189,7 @@ impl Interrupts for VirtualCard {
 impl Hints for VirtualCard {
     #[inline]
     fn expect_doorbell(&self) {
-        self.threads.segment().expect_lock();
+        self.threads.segment().expect_lock(ALL);
     }
 
     #[inline]

@@ -4,9 +4,11 @@ use fpga_regs::regs::{Cause, ErrorCause, Health};
 use fpga_regs::{Cqe, Eqe, EventKind, QpState};
 
 use super::defect::Defect;
+use super::tables::{Cq, EQS};
 use super::Device;
 use crate::dma::Addr;
 use crate::env::Env;
+use crate::segment::ISLANDS;
 
 /// CQ is not armed.
 pub(super) const DISARMED: u8 = 0;
@@ -46,11 +48,10 @@ impl Device {
         if cq.pi.wrapping_sub(cq.ci) > cq.mask && !Self::refresh_consumer(cq, env) {
             cq.overrun = true.into();
             cq.special = true.into();
-            let function = cq.function;
-            self.functions[function as usize].health |= Health(0).with_cq_overrun(true).0;
+            let (function, island) = (cq.function, cq.island.island());
             self.async_event(function, EventKind::CQ_ERR, cqn as u32, env);
             self.cqs[cqn as usize].failed = true.into();
-            self.end_overrun_cqs(env);
+            self.end_overrun_cqs(island, env);
             return;
         }
         let lap_is_odd = cq.pi & (cq.mask + 1) != 0;
@@ -87,7 +88,7 @@ impl Device {
 
     /// Reads the consumer index record; whether there is room now.
     #[cold]
-    fn refresh_consumer(cq: &mut super::tables::Cq, env: &mut impl Env) -> bool {
+    fn refresh_consumer(cq: &mut Cq, env: &mut impl Env) -> bool {
         let mut record = [0u8; 4];
         let at = Addr { iova: cq.ci_iova, domain: cq.ring.domain };
         if env.read(at, &mut record).is_err() {
@@ -139,9 +140,32 @@ impl Device {
         object: u32,
         env: &mut impl Env,
     ) {
+        if eq as usize >= EQS {
+            return;
+        }
+        env.with_events(self.id, function, |env, died| {
+            if died {
+                (0..EQS).for_each(|n| self.recover_eq(function as usize, n, env));
+            }
+            if kind == EventKind::CQ_ERR {
+                self.functions[function as usize].health |= Health(0).with_cq_overrun(true).0;
+            }
+            self.write_eqe(function, eq, kind, port, object, env);
+        });
+    }
+
+    fn write_eqe(
+        &mut self,
+        function: u16,
+        eq: u8,
+        kind: EventKind,
+        port: u8,
+        object: u32,
+        env: &mut impl Env,
+    ) {
         let card = self.id;
         let f = &mut self.functions[function as usize];
-        let Some(q) = f.eqs.get_mut(eq as usize) else { return };
+        let q = &mut f.eqs[eq as usize];
         if !f.used.get() || !q.used.get() {
             return;
         }
@@ -173,22 +197,24 @@ impl Device {
         self.push_event(function, 0, kind, 0, object, env);
     }
 
-    /// What is flushed to another CQ may overrun that: one after the other, not each within the last.
+    /// What is flushed to another CQ may overrun that: one after the other, not each within the last. CQs of an island.
     #[cold]
-    pub(super) fn end_overrun_cqs(&mut self, env: &mut impl Env) {
-        if core::mem::replace(&mut self.ends_cqs, true.into()).get() {
+    pub(super) fn end_overrun_cqs(&mut self, island: u16, env: &mut impl Env) {
+        let ends = usize::from(island) % ISLANDS;
+        if core::mem::replace(&mut self.ends_cqs[ends], true.into()).get() {
             return;
         }
-        while let Some(cqn) = self.tables.cq.range().find(|&n| self.cqs[n].failed.get()) {
+        let failed = |cq: &Cq| cq.failed.get() && cq.island.island() == island;
+        while let Some(cqn) = self.tables.cq.range().find(|&n| failed(&self.cqs[n])) {
             self.cqs[cqn].failed = false.into();
             self.cq_overrun(cqn as u16, env);
         }
-        self.ends_cqs = false.into();
+        self.ends_cqs[ends] = false.into();
     }
 
     /// All QPs of an overrun CQ go to error: their completions would be lost.
     #[cold]
-    fn cq_overrun(&mut self, cqn: u16, env: &mut impl Env) {
+    pub(crate) fn cq_overrun(&mut self, cqn: u16, env: &mut impl Env) {
         for q in self.tables.qp.range() {
             let qp = &self.qps[q];
             if qp.used.get()
@@ -196,9 +222,23 @@ impl Device {
                 && !matches!(qp.state, QpState::RESET | QpState::ERR)
             {
                 let (function, qpn) = (qp.function, qp.qpn);
+                if !env.has(self.id, q as u16) && !env.has_all(self.id, q as u16) {
+                    // It is not of this island, as it is not connected: later, with all the cards.
+                    continue;
+                }
                 // What completes to another CQ is flushed there.
                 self.to_error(q, env);
                 self.async_event(function, EventKind::QP_FATAL, qpn, env);
+            }
+        }
+    }
+
+    /// What [`cq_overrun`](Self::cq_overrun) has left of the CQs of a queue pair. With all the cards.
+    #[cold]
+    pub fn end_cqs_of(&mut self, q: usize, env: &mut impl Env) {
+        for cqn in [self.qps[q].send_cq, self.qps[q].recv_cq] {
+            if self.cqs[cqn as usize].overrun.get() {
+                self.cq_overrun(cqn, env);
             }
         }
     }

@@ -50,10 +50,12 @@ mod wqe;
 
 use crate::plain::{plain, Flag};
 use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::address::GidTables;
 use crate::cm::mad::GSI_QPN;
 use crate::packet::{Packet, PORTS};
+use crate::segment::{Label, ISLANDS};
 use fpga_regs::regs::port;
 use fpga_regs::CardLimits;
 use qp::Qp;
@@ -65,16 +67,26 @@ pub use responder::Outcome;
 pub(crate) use wqe::bytes;
 
 /// Counters of a port that do not belong to a living QP, in the order of their registers.
-#[derive(Clone, Copy)]
+/// Atomic, as queue pairs of several islands count.
 #[repr(C)]
-pub struct Counters([u64; COUNTERS]);
+pub struct Counters([AtomicU64; COUNTERS]);
 
 const COUNTERS: usize = ((port::RX_PAUSE - port::TX_PACKETS) / 8 + 1) as usize;
 
 impl Counters {
     /// The counter whose register has this offset in the port's block.
-    pub fn at(&mut self, register: u32) -> &mut u64 {
-        &mut self.0[((register - port::TX_PACKETS) / 8) as usize]
+    fn at(&self, register: u32) -> &AtomicU64 {
+        &self.0[((register - port::TX_PACKETS) / 8) as usize]
+    }
+
+    /// Its value.
+    pub fn get(&self, register: u32) -> u64 {
+        self.at(register).load(Relaxed)
+    }
+
+    /// Counts.
+    pub fn add(&self, register: u32, count: u64) {
+        self.at(register).fetch_add(count, Relaxed);
     }
 }
 
@@ -104,8 +116,10 @@ pub struct Device {
     pub present: Flag,
     /// Cards of the segment.
     pub cards: u8,
-    /// The QPs of overrun CQs are being brought to error.
-    ends_cqs: Flag,
+    /// By island: the QPs of overrun CQs are being brought to error.
+    ends_cqs: [Flag; ISLANDS],
+    /// What may be run at the same time has changed: islands are found out anew.
+    pub islands_void: Flag,
     /// What is wrong with it.
     pub defect: defect::Defect,
     /// What it offers (of its profile).
@@ -207,16 +221,23 @@ impl Device {
         first..self.tables.qp.range().end
     }
 
+    /// The CQs and SRQs of one island become another's.
+    pub(crate) fn rename_island(&mut self, from: Label, to: Label) {
+        let cqs = self.cqs[self.tables.cq.range()].iter_mut().map(|cq| &mut cq.island);
+        let srqs = self.srqs[self.tables.srq.range()].iter_mut().map(|srq| &mut srq.island);
+        cqs.chain(srqs).filter(|label| **label == from).for_each(|label| *label = to);
+    }
+
     /// Counts an event at a port.
     #[inline]
-    fn count(&mut self, port: u8, register: u32) {
-        *self.counters[port as usize % PORTS].at(register) += 1;
+    fn count(&self, port: u8, register: u32) {
+        self.counters[port as usize % PORTS].add(register, 1);
     }
 
     /// Counts the packets of a train at a port, as if each had come by itself.
     #[cold]
-    fn count_packets(&mut self, port: u8, register: u32, p: &Packet) {
-        *self.counters[port as usize % PORTS].at(register) += u64::from(p.count);
+    fn count_packets(&self, port: u8, register: u32, p: &Packet) {
+        self.counters[port as usize % PORTS].add(register, p.count.into());
     }
 }
 
@@ -224,7 +245,7 @@ impl crate::plain::Plain for Counters {}
 
 plain! {
     PortSetting { mtu, mbps }
-    Device { id, present, cards, ends_cqs, defect, limits, port, gids, counters, timers, tables, functions, pds, mcast, cqs, srqs, keys, qps }
+    Device { id, present, cards, ends_cqs, islands_void, defect, limits, port, gids, counters, timers, tables, functions, pds, mcast, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function }
 }

@@ -92,10 +92,10 @@ impl Device {
 
     /// RESET: progress and attributes go back to zero; nothing is flushed (IB spec 10.3.1.1).
     fn reset_qp(&mut self, q: usize, env: &mut impl Env) {
+        self.islands_void = true.into();
         self.timers.disarm(q, &mut self.qps);
         self.keep_counters(q);
         let qp = &mut self.qps[q];
-        // Not the timer slot: the list of timers goes by it.
         qp.req.ci = 0;
         qp.req.cur = 0;
         qp.req.cur_offset = 0;
@@ -136,11 +136,11 @@ impl Device {
             take(&mut qp.resp.packets) + take(&mut qp.req.rx_packets),
             take(&mut qp.resp.bytes) + take(&mut qp.req.rx_bytes),
         );
-        let counters = &mut self.counters[qp.port.port as usize % PORTS];
-        *counters.at(port::TX_PACKETS) += tp;
-        *counters.at(port::TX_BYTES) += tb;
-        *counters.at(port::RX_PACKETS) += rp;
-        *counters.at(port::RX_BYTES) += rb;
+        let counters = &self.counters[qp.port.port as usize % PORTS];
+        counters.add(port::TX_PACKETS, tp);
+        counters.add(port::TX_BYTES, tb);
+        counters.add(port::RX_PACKETS, rp);
+        counters.add(port::RX_BYTES, rb);
     }
 
     /// DESTROY_QP.
@@ -193,6 +193,9 @@ impl Device {
         }
         self.check_values(a, mask)?;
         self.apply(q, a, mask);
+        if mask.contains(QpAttrMask::AV) || mask.contains(QpAttrMask::DEST_QPN) {
+            self.islands_void = true.into();
+        }
         match to {
             QpState::RESET => self.reset_qp(q, env),
             QpState::ERR if from != QpState::ERR => self.to_error(q, env),

@@ -8,6 +8,7 @@ use super::tables::*;
 use super::Device;
 use crate::dma::Addr;
 use crate::env::Env;
+use crate::segment::Label;
 
 pub(super) fn refused<T>(status: AdminStatus, syndrome: Syndrome) -> Result<T, Refused> {
     Err((status, syndrome))
@@ -189,6 +190,7 @@ impl Device {
             eq,
             function: f,
             users: 0,
+            island: Label::default(),
         };
         Ok(n as u32)
     }
@@ -250,6 +252,7 @@ impl Device {
             limit: s.limit(),
             users: 0,
             ring: s.ring_iova(),
+            island: Label::default(),
         };
         self.pds[pd].users += 1;
         env.bells(self.id).reset_srq(n, Some(f));

@@ -60,8 +60,6 @@ pub struct Requester {
     pub head_index: u32,
     /// Control segment of the WQE at `head_index`, kept when it was sent as the oldest.
     pub head: WqeCtrl,
-    /// Place in the card's timer list.
-    pub timer_slot: u16,
     /// How often sending went back (wraps): what was sent before and has not left is sent again.
     pub rewinds: u16,
     /// With `again`: WQEs before this index were begun. Their local operations are done.
@@ -304,7 +302,7 @@ impl Qp {
 }
 
 plain! {
-    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, went_back_to, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, deadline, head_cached, head_index, head, timer_slot, rewinds, begun, sent }
+    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, went_back_to, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, deadline, head_cached, head_index, head, rewinds, begun, sent }
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, packets, bytes, tx_packets, tx_bytes, offset, rkey, va, length }
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }

@@ -7,29 +7,41 @@
 use fpga_regs::{Cqe, Eqe, EventKind, QpType};
 
 use super::cq::DISARMED;
-use super::tables::EQS;
+use super::tables::{Cq, EQS};
 use super::wqe::fetch_ctrl;
 use super::Device;
 use crate::dma::Addr;
 use crate::env::Env;
 use crate::packet::PortId;
+use crate::segment::ISLANDS;
 
 impl Device {
-    /// Counts entries that were written and not counted, and wakes who may have missed it.
-    pub fn recover_queues(&mut self, env: &mut impl Env) {
+    /// Counts entries that were written and not counted, and wakes who may have missed it: in the queues that a dead
+    /// process may have had, those of an island or (none) all.
+    pub fn recover_queues(&mut self, island: Option<u16>, env: &mut impl Env) {
+        let of = |cq: &Cq| island.is_none_or(|island| cq.island.island() == island);
         for f in self.tables.function.range() {
-            for n in 0..EQS {
-                self.recover_eq(f, n, env);
+            let used = |cq: &Cq| usize::from(cq.function) == f && of(cq);
+            if island.is_none() || self.cqs[self.tables.cq.range()].iter().any(used) {
+                env.with_events(self.id, f as u16, |env, _| {
+                    (0..EQS).for_each(|n| self.recover_eq(f, n, env));
+                });
             }
         }
         for n in self.tables.cq.range() {
-            self.recover_cq(n, env);
+            if of(&self.cqs[n]) {
+                self.recover_cq(n, env);
+            }
         }
-        self.ends_cqs = false.into();
-        self.end_overrun_cqs(env);
+        for ends in 0..ISLANDS as u16 {
+            if island.is_none_or(|island| island == ends) {
+                self.ends_cqs[usize::from(ends)] = false.into();
+                self.end_overrun_cqs(ends, env);
+            }
+        }
     }
 
-    fn recover_eq(&mut self, f: usize, n: usize, env: &mut impl Env) {
+    pub(super) fn recover_eq(&mut self, f: usize, n: usize, env: &mut impl Env) {
         let (function, eq) = (&self.functions[f], self.functions[f].eqs[n]);
         if !function.used.get() || !eq.used.get() {
             return;
@@ -73,13 +85,11 @@ impl Device {
         Some(Cqe::from_bytes(&bytes))
     }
 
-    /// What was sent and not delivered is lost, and UC and UD get no answer: it is complete. After the QP under
-    /// work was recovered, whose last completion may be written already.
-    pub fn recover_sends(&mut self, env: &mut impl Env) {
-        for q in self.qps_from(0) {
-            if self.qps[q].used.get() {
-                self.left(q, env);
-            }
+    /// What a queue pair sent and was not delivered is lost, and UC and UD get no answer: it is complete. After the QP
+    /// under work was recovered, whose last completion may be written already.
+    pub fn recover_send(&mut self, q: usize, env: &mut impl Env) {
+        if self.qps[q].used.get() {
+            self.left(q, env);
         }
     }
 

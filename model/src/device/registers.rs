@@ -150,7 +150,7 @@ impl Device {
     /// A port counter: what its QPs have counted is added up when asked, so that the data path
     /// shares no line between processes.
     fn counter(&mut self, p: u8, register: u32) -> u64 {
-        let own = *self.counters[p as usize].at(register);
+        let own = self.counters[p as usize].get(register);
         let qps = self.qps[self.tables.qp.range()].iter().filter(|qp| qp.used.get() && qp.port.port == p);
         own + match register {
             port::TX_PACKETS => qps.map(|qp| qp.req.packets + qp.resp.tx_packets).sum::<u64>(),

@@ -99,6 +99,12 @@ impl Device {
             return Ok(Step::Wait);
         }
         let opcode = wqe.ctrl.opcode();
+        // Routes of any island may go by the keys that these change.
+        let changes_keys =
+            matches!(opcode, WqeOpcode::LOCAL_INV | WqeOpcode::BIND_MW | WqeOpcode::SEND_WITH_INV);
+        if changes_keys && !env.has_all(self.id, q as u16) {
+            return Ok(Step::Wait);
+        }
         match opcode {
             WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM if ud => self.send_datagram(q, &wqe, env),
             _ if ud => Err(malformed()),

@@ -278,7 +278,7 @@ impl Device {
     pub(super) fn rewind(&mut self, q: usize, env: &mut impl Env) {
         let resent = psn::diff(self.qps[q].req.psn, self.qps[q].req.una).max(0) as u64;
         let own = self.qps[q].port.port as usize;
-        *self.counters[own].at(port::RETRANSMITS) += resent;
+        self.counters[own].add(port::RETRANSMITS, resent);
         self.qps[q].go_back();
         env.send_later(self.id, q as u16);
     }

@@ -4,6 +4,7 @@ use crate::plain::{plain, Flag};
 use fpga_regs::MrMode;
 
 use crate::dma::Addr;
+use crate::segment::Label;
 
 /// Most functions (open contexts) of a card.
 pub const MAX_FUNCTIONS: usize = 256;
@@ -180,6 +181,8 @@ pub struct Cq {
     pub function: u16,
     /// QPs that use it (a QP with one CQ for both counts twice).
     pub users: u32,
+    /// Which island uses it.
+    pub island: Label,
 }
 
 /// A shared receive queue.
@@ -208,6 +211,8 @@ pub struct Srq {
     pub users: u32,
     /// Ring.
     pub ring: u64,
+    /// Which island uses it.
+    pub island: Label,
 }
 
 /// A multicast group.
@@ -227,7 +232,7 @@ plain! {
     Function { used, enabled, resetting, admin_log, domain, asq, acq, asq_head, asq_tail, acq_tail, acq_consumer, scratch, error_cause, health, pages, vector_mask, vector_pending, eqs }
     Pd { used, function, users }
     Key { kind, access, page_shift, mode, domain, function, key, pd, va, length, iova, first_offset, window_offset, parent, bound, valid }
-    Cq { ring, mask, pi, told, ci, ci_iova, used, armed, overrun, special, failed, held, arming, eq, function, users }
-    Srq { used, stride_log, max_sge, domain, function, pd, mask, ci, limit, users, ring }
+    Cq { ring, mask, pi, told, ci, ci_iova, used, armed, overrun, special, failed, held, arming, eq, function, users, island }
+    Srq { used, stride_log, max_sge, domain, function, pd, mask, ci, limit, users, ring, island }
     Mcast { gid, count, qps }
 }

@@ -4,61 +4,54 @@
 use super::qp::Qp;
 use super::tables::MAX_QPS;
 use super::Device;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use crate::env::Env;
-use crate::plain::plain;
+use crate::plain::Flag;
 use fpga_regs::regs::port;
 use fpga_regs::{QpState, QpType};
 
-/// QPs with a timer.
-#[derive(Clone, Copy)]
+/// Words of [`Timers`].
+const WORDS: usize = MAX_QPS / 64;
+
+/// QPs with an armed timer, a bit each. Atomic, as queue pairs of several islands share a word.
 #[repr(C)]
-pub struct Timers {
-    /// QPs in `armed`.
-    pub count: u32,
-    /// QPs with an armed timer, in no order.
-    armed: [u16; MAX_QPS],
-}
+pub struct Timers([AtomicU64; WORDS]);
 
 impl Timers {
-    /// Arms (or moves) a QP's timer.
-    pub(super) fn arm(&mut self, q: usize, qps: &mut [Qp], at: u64) {
-        let req = &mut qps[q].req;
-        req.deadline = at;
-        let n = self.len();
-        if !req.armed.get() && n < MAX_QPS {
-            req.armed = true.into();
-            req.timer_slot = n as u16;
-            self.armed[n] = q as u16;
-            self.count = n as u32 + 1;
-        }
+    fn bit(&self, q: usize) -> (&AtomicU64, u64) {
+        (&self.0[q / 64 % WORDS], 1 << (q % 64))
     }
 
-    /// How many there are. The table is in memory that other processes can write.
-    fn len(&self) -> usize {
-        (self.count as usize).min(MAX_QPS)
+    /// Arms (or moves) a QP's timer.
+    pub(super) fn arm(&self, q: usize, qps: &mut [Qp], at: u64) {
+        let req = &mut qps[q].req;
+        req.deadline = at;
+        if !req.armed.get() {
+            req.armed = true.into();
+            let (word, bit) = self.bit(q);
+            word.fetch_or(bit, Relaxed);
+        }
     }
 
     /// Disarms a QP's timer.
-    pub(super) fn disarm(&mut self, q: usize, qps: &mut [Qp]) {
-        if !qps[q].req.armed.get() {
-            return;
+    pub(super) fn disarm(&self, q: usize, qps: &mut [Qp]) {
+        if qps[q].req.armed.take() {
+            let (word, bit) = self.bit(q);
+            word.fetch_and(!bit, Relaxed);
         }
-        let slot = qps[q].req.timer_slot as usize;
-        if slot < self.len() && self.armed[slot] as usize == q {
-            self.remove(slot, qps);
-        }
-        qps[q].req.armed = false.into();
     }
 
-    /// Removes the timer at `slot`; returns its QP.
-    fn remove(&mut self, slot: usize, qps: &mut [Qp]) -> usize {
-        let (q, end) = (self.armed[slot] as usize % MAX_QPS, self.len() - 1);
-        let last = self.armed[end];
-        self.armed[slot] = last;
-        qps[last as usize % MAX_QPS].req.timer_slot = slot as u16;
-        self.count = end as u32;
-        qps[q].req.armed = false.into();
-        q
+    /// QPs with an armed timer.
+    fn armed(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().enumerate().flat_map(|(n, word)| {
+            let mut bits = word.load(Relaxed);
+            std::iter::from_fn(move || {
+                let bit = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+                bits &= bits - 1;
+                Some(n * 64 + bit)
+            })
+        })
     }
 }
 
@@ -84,19 +77,18 @@ impl Device {
 
     /// Runs all timers that are due; returns the next deadline, if any.
     pub fn run_timers(&mut self, env: &mut impl Env) -> Option<u64> {
-        if self.timers.count == 0 {
-            return None;
-        }
         let now = env.now();
-        let mut i = 0;
-        while i < self.timers.len() {
-            let q = self.timers.armed[i] as usize % MAX_QPS;
-            if self.qps[q].req.deadline <= now {
-                // The list has changed at `i`, and is shorter whatever it contains.
-                let q = self.timers.remove(i, &mut self.qps);
-                self.timer_due(q, env);
-            } else {
-                i += 1;
+        for n in 0..WORDS {
+            let mut bits = self.timers.0[n].load(Relaxed);
+            while bits != 0 {
+                let q = n * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if self.qps[q].req.deadline <= now {
+                    let (word, bit) = self.timers.bit(q);
+                    word.fetch_and(!bit, Relaxed);
+                    self.qps[q].req.armed = Flag::NO;
+                    self.timer_due(q, env);
+                }
             }
         }
         self.next_deadline()
@@ -104,8 +96,7 @@ impl Device {
 
     /// Earliest deadline (ns).
     pub fn next_deadline(&self) -> Option<u64> {
-        let armed = &self.timers.armed[..self.timers.len()];
-        armed.iter().map(|&q| self.qps[q as usize % MAX_QPS].req.deadline).min()
+        self.timers.armed().map(|q| self.qps[q].req.deadline).min()
     }
 
     fn timer_due(&mut self, q: usize, env: &mut impl Env) {
@@ -120,23 +111,23 @@ impl Device {
         }
     }
 
-    /// After the death of a process in the middle of a run: every list that is derived from the
-    /// QPs is rebuilt, and so is the work that was queued.
-    pub fn rebuild_timers(&mut self, env: &mut impl Env) {
-        self.timers.count = 0;
-        for q in self.tables.qp.range() {
-            let req = &mut self.qps[q].req;
-            if !req.armed.take() {
-                self.arm_if_waiting(q, env);
-            } else if self.qps[q].used.get() {
-                let at = self.qps[q].req.deadline;
-                self.timers.arm(q, &mut self.qps, at);
-                env.timer(at);
-            }
-            // The dead may have taken the note of a doorbell, or gone back to send again.
-            if self.has_work(q, env) {
-                env.send_later(self.id, q as u16);
-            }
+    /// After the death of a process in the middle of a run, for one of the QPs that it may have had: its timer is armed
+    /// as it says, and it is run if it has work.
+    pub fn rebuild_timer(&mut self, q: usize, env: &mut impl Env) {
+        if self.qps[q].req.armed.get() && self.qps[q].used.get() {
+            let at = self.qps[q].req.deadline;
+            let (word, bit) = self.timers.bit(q);
+            word.fetch_or(bit, Relaxed);
+            env.timer(at);
+        } else {
+            self.qps[q].req.armed = Flag::NO;
+            let (word, bit) = self.timers.bit(q);
+            word.fetch_and(!bit, Relaxed);
+            self.arm_if_waiting(q, env);
+        }
+        // The dead may have taken the note of a doorbell, or gone back to send again.
+        if self.has_work(q, env) {
+            env.send_later(self.id, q as u16);
         }
     }
 }
@@ -146,6 +137,4 @@ pub fn timeout_nanoseconds(timeout: u8) -> u64 {
     4096u64 << timeout.min(31)
 }
 
-plain! {
-    Timers { count, armed }
-}
+impl crate::plain::Plain for Timers {}

@@ -187,7 +187,7 @@ pub(crate) fn open<'a>(world: &mut World, to: PortId, frame: &'a [u8]) -> Option
     for card in &mut world.cards[..n] {
         if to == PortId::ALL || to.card == card.id {
             let port = to.port as usize % crate::packet::PORTS;
-            *card.counters[port].at(counter) += 1;
+            card.counters[port].add(counter, 1);
         }
     }
     None

@@ -8,7 +8,8 @@
 
 use crate::plain::plain;
 use std::mem::size_of;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{compiler_fence, AtomicU32, AtomicU64};
 
 use super::extents::ExtentTable;
 use super::page::{page_ceil, MAX_MEMBERS, PAGE};
@@ -23,23 +24,36 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"VERBENA\x01");
 pub const LAYOUT_VERSION: u32 = 8;
 /// The keeper's own index in the member table.
 pub const KEEPER_MEMBER: u16 = 0;
-/// Words of pending work; bit n of the summary stands for word n.
-pub const PENDING_WORDS: usize = 64;
-/// The one contended block: the lock, who has work, and what is being done.
+/// Islands of a net, and so queue pairs that can be run at the same time; number 0 is all the cards.
+pub const ISLANDS: usize = 256;
+
+/// The lock of an island, or (number 0) of all the cards, and what its holder writes with every message.
 ///
-/// A thread that takes the lock reads the summary and writes the journal next, so
-/// they share a line. The second line keeps the neighbour that the prefetcher
-/// fetches along free of other users.
+/// The second line keeps the neighbour that the prefetcher fetches along free of other users.
 #[repr(C, align(128))]
 pub struct Control {
     pub(super) lock: RobustLock,
-    /// Bit n set: pending word n may have bits set.
-    pub pending: AtomicU64,
     /// Used by the lock holder: grows with every change that makes earlier findings
     /// invalid. Never 0.
     pub generation: AtomicU64,
     /// Written by the lock holder: what to repair if it dies.
     pub journal: AtomicU64,
+}
+
+impl Control {
+    /// Makes earlier findings invalid. With the lock held.
+    #[inline]
+    pub fn new_generation(&self) {
+        self.generation.store(self.generation.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Records for crash recovery what is about to be changed: a word of the [journal](crate::journal).
+    #[inline(always)]
+    pub fn write_journal(&self, word: u64) {
+        self.journal.store(word, Relaxed);
+        // The changes stay after this.
+        compiler_fence(SeqCst);
+    }
 }
 
 /// Read by all members on every operation, written rarely.
@@ -52,6 +66,11 @@ pub struct Steady {
     pub needs_recovery: AtomicU32,
     /// Of the last offer of a file.
     pub file_serial: AtomicU64,
+    /// Bit 0: a thread has all the cards, or waits for them, and no island is entered. Above it the epoch of the islands,
+    /// which grows when they are made void.
+    pub gate: AtomicU32,
+    /// Islands of this epoch: 1 to this number.
+    pub islands: AtomicU32,
 }
 
 /// When the cards' timers have to be checked.
@@ -82,14 +101,12 @@ pub struct Header {
     pub heap_offset: u64,
     /// Size of the heap.
     pub heap_bytes: u64,
-    /// Lock, pending summary and journal.
-    pub control: Control,
+    /// Locks and journals, by island.
+    pub controls: [Control; ISLANDS],
     /// Read-mostly words.
     pub steady: Steady,
     /// Deadlines.
     pub timers: Timers,
-    /// Bits of pending work, defined by the cards.
-    pub pending_words: [AtomicU64; PENDING_WORDS],
 }
 
 /// No process has this index.
@@ -168,10 +185,10 @@ impl Layout {
 }
 
 plain! {
-    Control { lock, pending, generation, journal }
-    Steady { dma_generation, needs_recovery, file_serial }
+    Control { lock, generation, journal }
+    Steady { dma_generation, needs_recovery, file_serial, gate, islands }
     Timers { next_deadline, keeper_wake_at }
-    Header { magic, version, keeper_pid, total_bytes, world_bytes, heap_offset, heap_bytes, control, steady, timers, pending_words }
+    Header { magic, version, keeper_pid, total_bytes, world_bytes, heap_offset, heap_bytes, controls, steady, timers }
     Member { state, pid, generation }
     Tables { header, members, extents, dma, files, mailboxes }
 }

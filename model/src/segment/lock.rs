@@ -1,17 +1,26 @@
-//! The one lock of a segment: a robust lock shared by processes.
+//! The lock of all the cards of a segment: a robust lock shared by processes.
 //!
-//! The kernel releases it when its holder dies; the next one to take it is told
-//! so and the cards are repaired before anything else happens to them.
+//! Its holder stops the [islands](super::island) first. The kernel releases it when its holder dies; the next one to
+//! take it is told so and the cards are repaired before anything else happens to them.
+#![allow(unsafe_code)]
+
 use std::io::{self, Write};
-use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
-use std::sync::atomic::Ordering;
+use std::ops::Deref;
+use std::sync::atomic::{fence, Ordering};
 use std::time::Duration;
 
 use super::extents::Extents;
+use super::island::{EPOCH, STOPPED};
+use super::reach::Reach;
 use super::robust::{Held, Refused, Taken};
-use super::Segment;
+use super::{now_ns, Segment};
 use crate::here::Here;
+
+/// In place of the number of an island: all the cards.
+pub const ALL: u16 = 0;
+/// How long a thread that does not want to wait does so for those within islands (ns): longer than they take for
+/// a message.
+const A_MOMENT: u64 = 2_000_000;
 
 /// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -46,33 +55,34 @@ pub enum LockError {
 impl Segment {
     /// Fetches the line of the lock, which will soon be taken, while the caller does something else.
     #[inline]
-    pub fn expect_lock(&self) {
-        Here::new((&raw const self.control().lock).cast_mut().cast()).prefetch_for_write();
+    pub fn expect_lock(&self, island: u16) {
+        Here::new((&raw const self.control(island).lock).cast_mut().cast()).prefetch_for_write();
     }
 
-    /// Takes the lock if it is free. Never waits; `None` also in a forked child.
+    /// Takes the lock if it is free and no island is entered for longer than a moment. `None` also in a forked child.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_>> {
         if self.is_detached() {
             return None;
         }
-        match self.control().lock.try_take() {
-            Taken::Free(held) => Some(Guard::new(self, held)),
-            Taken::FromDead(held) => Some(self.take_over(held)),
-            Taken::Busy => None,
-        }
+        let (held, died) = match self.control(ALL).lock.try_take() {
+            Taken::Free(held) => (held, false),
+            Taken::FromDead(held) => (held, true),
+            Taken::Busy => return None,
+        };
+        self.stop(held, died, now_ns().saturating_add(A_MOMENT)).ok()
     }
 
     /// Whether the cards are damaged, so that no thread gets the lock any more.
     #[inline]
     pub fn is_condemned(&self) -> bool {
-        self.control().lock.is_condemned()
+        self.control(ALL).lock.is_condemned()
     }
 
     /// Whether a thread holds the lock now. Only reads the word.
     #[inline]
     pub fn seems_locked(&self) -> bool {
-        self.control().lock.holder() != 0
+        self.control(ALL).lock.holder() != 0
     }
 
     /// Takes the lock, waiting for at most `timeout`.
@@ -80,41 +90,62 @@ impl Segment {
         if self.is_detached() {
             return Err(LockError::Detached);
         }
-        match self.control().lock.take(timeout) {
-            Ok((held, false)) => Ok(Guard::new(self, held)),
-            Ok((held, true)) => Ok(self.take_over(held)),
-            Err(Refused::TimedOut) => {
-                let tid = self.control().lock.holder();
-                Err(LockError::TimedOut { pid: process_of(tid), tid, waited: timeout })
+        let timed_out = |tid| LockError::TimedOut { pid: process_of(tid), tid, waited: timeout };
+        match self.control(ALL).lock.take(timeout) {
+            Ok((held, died)) => {
+                let patience = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+                self.stop(held, died, now_ns().saturating_add(patience)).map_err(timed_out)
             }
+            Err(Refused::TimedOut) => Err(timed_out(self.control(ALL).lock.holder())),
             Err(Refused::Condemned) => Err(LockError::Condemned),
             Err(Refused::Recursive) => Err(LockError::Recursive),
             Err(Refused::Unsupported(error)) => Err(LockError::Unsupported(error)),
         }
     }
 
-    /// A guard beside the one that the calling thread has; dropping it does nothing.
-    ///
-    /// # Safety
-    /// The calling thread has the lock for as long as the result lives.
+    /// The lock is taken: keeps islands from being entered, and waits until none is. The thread that stays in one
+    /// until `until` is the error.
     #[inline]
-    #[allow(unsafe_code)]
-    pub unsafe fn locked(&self) -> ManuallyDrop<Guard<'_>> {
-        ManuallyDrop::new(Guard::new(self, Held::NONE))
+    fn stop(&self, held: Held, died: bool, until: u64) -> Result<Guard<'_>, u32> {
+        let gate = &self.tables().header.steady.gate;
+        gate.store(gate.load(Ordering::Relaxed) | STOPPED, Ordering::SeqCst);
+        // Before the islands' locks are read, as a thread that enters reads the gate after it took a lock.
+        fence(Ordering::SeqCst);
+        let mut dead = false;
+        for island in self.islands() {
+            match self.control(island).lock.wait_idle(until) {
+                Ok(holder_died) => dead |= holder_died,
+                Err(tid) => {
+                    self.resume();
+                    self.control(ALL).lock.leave(&held, died);
+                    return Err(tid);
+                }
+            }
+        }
+        let guard = Guard::new(self, held, dead);
+        if died {
+            self.take_over(&guard);
+        }
+        Ok(guard)
+    }
+
+    /// Islands can be entered again.
+    #[inline]
+    fn resume(&self) {
+        let gate = &self.tables().header.steady.gate;
+        gate.store(gate.load(Ordering::Relaxed) & !STOPPED, Ordering::Release);
     }
 
     /// The previous holder died: the lock is ours, the tables of the segment
     /// are repaired here, the cards by the caller of `Guard::recovered`.
     #[cold]
-    fn take_over(&self, held: Held) -> Guard<'_> {
+    fn take_over(&self, guard: &Guard<'_>) {
         let steady = &self.tables().header.steady;
         steady.needs_recovery.store(1, Ordering::Release);
         // Earlier findings about the cards are invalid until the repair.
         self.new_generation();
-        let guard = Guard::new(self, held);
-        Extents::new(&guard).repair();
+        Extents::new(guard).repair();
         guard.settle_requests();
-        guard
     }
 }
 
@@ -131,38 +162,39 @@ fn process_of(tid: u32) -> u32 {
 /// Everything that reads or changes the cards, the extents or the DMA maps asks
 /// for a guard.
 pub struct Guard<'a> {
-    segment: &'a Segment,
+    reach: Reach<'a>,
     held: Held,
-    // The lock is given back by the thread that took it.
-    not_send: PhantomData<*mut ()>,
+    /// A thread died within an island, which is not repaired yet.
+    dead: bool,
 }
-
-/// A lock without its guard: see [`Guard::keep`].
-pub struct Kept(Held);
 
 impl<'a> Guard<'a> {
     #[inline]
-    fn new(segment: &'a Segment, held: Held) -> Guard<'a> {
-        Guard { segment, held, not_send: PhantomData }
+    fn new(segment: &'a Segment, held: Held, dead: bool) -> Guard<'a> {
+        // SAFETY: the lock is held, and a thread has one guard at a time.
+        Guard { reach: unsafe { Reach::new(segment, ALL) }, held, dead }
     }
 
-    /// The segment that is locked.
-    #[inline]
-    pub fn segment(&self) -> &'a Segment {
-        self.segment
+    /// The islands in which a thread has died, and which nobody enters until they are [`repaired`](Self::repaired).
+    pub fn dead_islands(&self) -> impl Iterator<Item = u16> + '_ {
+        let all = self.dead.then(|| self.segment().islands());
+        all.into_iter().flatten().filter(|&island| self.segment().control(island).lock.holder_died())
     }
 
-    /// Keeps the lock without a guard; [`Guard::of`] makes one again. A guard that is handed over has to be in
-    /// memory; this is passed in registers.
-    #[inline(always)]
-    pub fn keep(self) -> Kept {
-        Kept(ManuallyDrop::new(self).held)
+    /// An island is in order again.
+    pub fn repaired(&self, island: u16) {
+        let control = self.segment().control(island);
+        control.journal.store(0, Ordering::Relaxed);
+        control.new_generation();
+        control.lock.forget_dead();
     }
 
-    /// The guard again, of the same segment.
-    #[inline(always)]
-    pub fn of(segment: &'a Segment, kept: Kept) -> Guard<'a> {
-        Guard::new(segment, kept.0)
+    /// Makes all labels void. Dead islands are repaired before.
+    pub fn void_islands(&self) {
+        let steady = &self.segment().tables().header.steady;
+        steady.islands.store(0, Ordering::Relaxed);
+        let gate = steady.gate.load(Ordering::Relaxed);
+        steady.gate.store(gate.wrapping_add(EPOCH), Ordering::Relaxed);
     }
 
     /// True when a holder of the lock has died since the last
@@ -171,28 +203,36 @@ impl<'a> Guard<'a> {
     /// that a death during the recovery starts it again.
     #[inline]
     pub fn recovered(&self) -> bool {
-        let steady = &self.segment.tables().header.steady;
+        let steady = &self.segment().tables().header.steady;
         steady.needs_recovery.load(Ordering::Relaxed) != 0
     }
 
     /// The repair begins. If it panics, it is not tried again.
     pub fn recovery_begins(&self) {
-        self.segment.local().repairing.store(true, Ordering::Relaxed);
+        self.segment().local().repairing.store(true, Ordering::Relaxed);
     }
 
-    /// The cards may be half changed although no process has died: the next lock holder repairs them.
-    #[cold]
+    /// As after the death of a process that had the lock.
+    #[cfg(test)]
     pub fn doubt(&self) {
-        let steady = &self.segment.tables().header.steady;
-        steady.needs_recovery.store(1, Ordering::Release);
-        self.segment.new_generation();
+        self.segment().tables().header.steady.needs_recovery.store(1, Ordering::Release);
+        self.segment().new_generation();
     }
 
     /// The cards are in order again.
     pub fn recovery_done(&self) {
-        let steady = &self.segment.tables().header.steady;
-        self.segment.local().repairing.store(false, Ordering::Relaxed);
+        let steady = &self.segment().tables().header.steady;
+        self.segment().local().repairing.store(false, Ordering::Relaxed);
         steady.needs_recovery.store(0, Ordering::Release);
+    }
+}
+
+impl<'a> Deref for Guard<'a> {
+    type Target = Reach<'a>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Reach<'a> {
+        &self.reach
     }
 }
 
@@ -200,19 +240,22 @@ impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {
         // A forked child, which has no lock, is detached.
-        if self.segment.is_detached() {
+        let segment = self.segment();
+        if segment.is_detached() {
             return;
         }
-        let lock = &self.segment.control().lock;
+        let lock = &segment.control(ALL).lock;
         if !std::thread::panicking() {
+            segment.resume();
             lock.give(&self.held);
-        } else if self.segment.local().repairing.swap(false, Ordering::Relaxed) {
+        } else if segment.local().repairing.swap(false, Ordering::Relaxed) {
             // A keeper may have no stderr that is read.
             let _ = writeln!(io::stderr(), "verbena: {}", LockError::Condemned);
             lock.condemn(&self.held);
             // The keeper tells all members.
-            self.segment.wake_keeper();
+            segment.wake_keeper();
         } else {
+            segment.resume();
             lock.abandon(&self.held);
         }
     }

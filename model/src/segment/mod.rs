@@ -7,7 +7,7 @@
 //! | file | idea |
 //! |---|---|
 //! | [`layout`], [`page`] | what is where in the file, and its units |
-//! | [`lock`], `robust` | the one lock of a segment, which the kernel releases when its holder dies |
+//! | [`lock`], `island`, `robust` | the lock of all cards and those of islands, which the kernel releases when their holder dies |
 //! | [`futex`] | waiting on a word of shared memory |
 //! | [`extents`], [`heap`] | the owner of each page of the heap, and memory of it for rings |
 //! | `registry`, `local_lock`, `fork`, `signals` | the segments of this process, and what happens to them in a forked child |
@@ -19,6 +19,7 @@ pub mod extents;
 mod fork;
 pub mod futex;
 pub mod heap;
+mod island;
 pub mod keeper;
 pub mod layout;
 mod local_lock;
@@ -33,24 +34,27 @@ mod signals;
 mod tests;
 
 use std::cell::UnsafeCell;
+use std::ops::RangeInclusive;
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::atomic::{compiler_fence, AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 pub use error::SegmentError;
 pub use futex::{futex_wait, futex_wake};
 pub use heap::{Area, Usage};
 pub use keeper::attach::AttachError;
 pub use keeper::{KeeperError, KeeperOptions};
-pub use layout::{Layout, KEEPER_MEMBER};
-pub use lock::{Guard, Kept, LockError};
+pub use island::{Entry, Island, Label, Turn};
+pub use layout::{Layout, ISLANDS, KEEPER_MEMBER};
+pub use lock::{Guard, LockError, ALL};
 pub use page::{MAX_MEMBERS, PAGE};
 pub use reach::dma::Backing;
+pub use reach::Reach;
 pub use reach::transfer::DmaFault;
 
 use crate::panics::tidied;
-use layout::{Control, Tables, PENDING_WORDS};
+use layout::{Control, Tables};
 use moving::mover;
-use reach::{ask, dma, file_views, kernel, offered_files};
+use reach::{ask, kernel, offered_files, Found};
 
 /// A segment, as this process has mapped it. Share it by `Arc`.
 ///
@@ -88,11 +92,9 @@ struct Local {
     overlapped: AtomicBool,
     /// Bytes of the cards' area. Sizes are never read from the segment again, where any member could change them.
     world_bytes: AtomicU64,
-    /// Used only with the segment's lock held.
-    cache: UnsafeCell<dma::Cache>,
-    /// As above.
-    views: UnsafeCell<file_views::Views>,
-    /// As above: lent memory that stays mapped, start and end.
+    /// By island: what its lock holder has found out about memory. Made when first needed.
+    found: [AtomicPtr<Found>; ISLANDS],
+    /// Lent memory that stays mapped, start and end. Changed only with all the cards.
     lent: UnsafeCell<Vec<(u64, u64)>>,
     /// Used only with the process's lock held.
     offers: UnsafeCell<offered_files::Offers>,
@@ -103,8 +105,26 @@ struct Local {
 }
 
 impl Local {
+    /// What was found out with any lock. Its holder alone uses it.
+    fn found(&mut self) -> impl Iterator<Item = &mut Found> {
+        // SAFETY: made by `Found::of` and freed with `self`, which is borrowed.
+        self.found.iter_mut().filter_map(|found| unsafe { found.get_mut().as_mut() })
+    }
+
     fn own_memory(&self) -> kernel::OwnMemory {
         kernel::OwnMemory { memfd: self.memfd, base: self.base, total_bytes: self.total_bytes }
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        for found in &mut self.found {
+            let found = std::mem::replace(found.get_mut(), std::ptr::null_mut());
+            if !found.is_null() {
+                // SAFETY: a box of `Found::of`, taken out of its place.
+                drop(unsafe { Box::from_raw(found) });
+            }
+        }
     }
 }
 
@@ -158,44 +178,16 @@ impl Segment {
         self.base.wrapping_add(offset as usize)
     }
 
-    /// The summary of pending work; see [`layout::Control`].
-    #[inline]
-    pub fn pending(&self) -> &AtomicU64 {
-        &self.control().pending
-    }
-
-    /// The words that the summary stands for.
-    #[inline]
-    pub fn pending_words(&self) -> &[AtomicU64; PENDING_WORDS] {
-        &self.tables().header.pending_words
-    }
-
-    /// Grows with every change that makes earlier findings invalid: of the
-    /// DMA maps and of the cards. With the lock held.
-    #[inline]
-    pub fn generation(&self) -> u64 {
-        self.control().generation.load(Ordering::Relaxed)
-    }
-
-    /// Makes earlier findings invalid. With the lock held.
-    #[inline]
+    /// Makes all earlier findings invalid, about any island. With the lock of all cards.
     pub fn new_generation(&self) {
-        let generation = &self.control().generation;
-        generation.store(generation.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.control(ALL).new_generation();
+        self.islands().for_each(|island| self.control(island).new_generation());
     }
 
-    /// The lock holder's journal; see [`layout::Control`].
+    /// The journal of who has all the cards; see [`layout::Control`].
     #[inline]
     pub fn journal(&self) -> &AtomicU64 {
-        &self.control().journal
-    }
-
-    /// Records for crash recovery what is about to be changed: a word of the [journal](crate::journal).
-    #[inline(always)]
-    pub fn write_journal(&self, word: u64) {
-        self.journal().store(word, Ordering::Relaxed);
-        // The changes stay after this.
-        compiler_fence(Ordering::SeqCst);
+        &self.control(ALL).journal
     }
 
     /// Process id of a member, `None` if the index is not in use.
@@ -239,9 +231,22 @@ impl Segment {
         unsafe { &*self.base.cast::<Tables>() }
     }
 
+    /// The lock and journal of an island.
+    #[inline(always)]
+    pub fn control(&self, island: u16) -> &Control {
+        &self.tables().header.controls[usize::from(island) % ISLANDS]
+    }
+
+    /// The locks in use: that of all the cards, and those of islands.
+    fn controls(&self) -> impl Iterator<Item = u16> {
+        std::iter::once(ALL).chain(self.islands())
+    }
+
+    /// The islands in use.
     #[inline]
-    fn control(&self) -> &Control {
-        &self.tables().header.control
+    fn islands(&self) -> RangeInclusive<u16> {
+        let last = self.tables().header.steady.islands.load(Ordering::Relaxed);
+        1..=last.min(ISLANDS as u32 - 1) as u16
     }
 
     #[inline]
@@ -264,7 +269,7 @@ impl Drop for Segment {
         if self.is_detached() {
             // The parent's: their addresses and descriptors may have other
             // uses here.
-            std::mem::forget(std::mem::take(self.local.views.get_mut()));
+            self.local.found().for_each(Found::forget);
             std::mem::forget(std::mem::take(self.local.offers.get_mut()));
             std::mem::forget(std::mem::take(self.local.answerer.get_mut()));
         }

@@ -6,11 +6,11 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use super::local_lock::{Entered, LocalLock};
+use super::layout::ISLANDS;
 use super::moving::protect;
-use super::reach::dma;
 use super::{fork, Local, Segment};
 
 /// Held while segments are mapped or unmapped, while pages are moved, and
@@ -106,8 +106,7 @@ pub(super) fn enter_segment(
         repairing: AtomicBool::new(false),
         overlapped: AtomicBool::new(false),
         world_bytes: AtomicU64::new(0),
-        cache: UnsafeCell::new(dma::Cache::new()),
-        views: UnsafeCell::default(),
+        found: [const { AtomicPtr::new(null_mut()) }; ISLANDS],
         lent: UnsafeCell::default(),
         offers: UnsafeCell::default(),
         answerer: UnsafeCell::default(),

@@ -10,7 +10,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 use std::sync::atomic::{compiler_fence, AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -25,6 +25,9 @@ const DIED: u32 = 0x4000_0000;
 const CONDEMNED: u32 = TID;
 /// A thread sleeps until the lock is free (FUTEX_WAITERS).
 const WAITERS: u32 = 0x8000_0000;
+
+/// Looks at a lock that is held before the wait for it sleeps: a few microseconds, in which most messages end.
+const IDLE_SPINS: u32 = 256;
 
 /// `struct robust_list_head` of linux/futex.h.
 #[repr(C)]
@@ -253,6 +256,66 @@ impl RobustLock {
         }
     }
 
+    /// Waits until no thread holds the lock, which is not taken. True if its last holder has died; the holder is the
+    /// error when it still has it at `until` (CLOCK_MONOTONIC, ns).
+    #[inline]
+    pub fn wait_idle(&self, until: u64) -> Result<bool, u32> {
+        // Ordered after the caller's fence.
+        match self.0.load(Ordering::Acquire) {
+            0 => Ok(false),
+            _ => self.wait_idle_slowly(until),
+        }
+    }
+
+    #[cold]
+    fn wait_idle_slowly(&self, until: u64) -> Result<bool, u32> {
+        let mut tries = 0_u32;
+        loop {
+            let found = self.0.load(Ordering::Acquire);
+            if found & TID == 0 {
+                return Ok(found & DIED != 0);
+            }
+            tries += 1;
+            if tries < IDLE_SPINS {
+                std::hint::spin_loop();
+                continue;
+            }
+            let now = now_ns();
+            if now >= until {
+                return Err(found & TID);
+            }
+            let sleeping = found | WAITERS;
+            let announced = found == sleeping
+                || self.0.compare_exchange(found, sleeping, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            if announced {
+                // The one that is woken may be another, so not for long.
+                futex_wait(&self.0, sleeping, Some(Duration::from_nanos((until - now).min(1_000_000))));
+            }
+        }
+    }
+
+    /// Whether the last holder has died, and nobody took the lock since.
+    pub fn holder_died(&self) -> bool {
+        self.0.load(Ordering::Acquire) & (TID | DIED) == DIED
+    }
+
+    /// What the dead holder left is repaired.
+    pub fn forget_dead(&self) {
+        if self.holder_died() {
+            self.0.store(0, Ordering::Release);
+            futex_wake(&self.0, u32::MAX >> 1);
+        }
+    }
+
+    /// Releases the lock as it was found: with the news of a death, or without.
+    #[cold]
+    pub fn leave(&self, held: &Held, died: bool) {
+        match died {
+            true => self.abandon(held),
+            false => self.give(held),
+        }
+    }
+
     /// Releases the lock.
     #[inline(always)]
     pub fn give(&self, held: &Held) {
@@ -303,9 +366,6 @@ impl RobustLock {
 }
 
 impl Held {
-    /// Nothing to undo; must not be released.
-    pub const NONE: Held = Held { head: null(), before: null_mut() };
-
     /// Withdraws the announcement.
     #[inline(always)]
     fn withdraw(&self) {

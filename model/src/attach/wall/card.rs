@@ -13,12 +13,16 @@ use crate::attach::error::OpenError;
 use crate::attach::function::{self, Function, Rung};
 use crate::attach::manager::Task;
 use crate::device::defect::Defect;
+use crate::device::tables::EQS;
 use crate::device::Device;
 use crate::panics::tidied;
 use crate::world::World;
 
 /// Empty polls in a row after which a poll yields its core, and again after each further such number.
 const YIELD_AFTER: u32 = 256;
+
+/// How long a thread that waits for interrupts waits for those who keep it from running what is pending.
+const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
 /// See the module.
 pub struct WallCard {
@@ -66,11 +70,11 @@ impl WallCard {
         });
     }
 
-    /// Holds the segment's lock for something other than running the cards: does what was left meanwhile.
-    pub(in crate::attach) fn aside<R>(&self, work: impl FnOnce() -> R) -> R {
-        let result = work();
-        self.runner.check_pending();
-        result
+    /// A queue pair is pending: wakes the threads of this process that wait for interrupts, to run it.
+    #[cold]
+    #[inline(never)]
+    fn leave(&self) {
+        (0..EQS as u32).for_each(|vector| self.wake(vector));
     }
 }
 
@@ -109,14 +113,16 @@ impl Registers for WallCard {
         match self.function.hears(net, offset, value) {
             Some(Rung::Send { qp, index }) => {
                 bells.qp[qp as usize].sq.store(index, Ordering::Release);
-                self.runner.ring(card, qp, index);
+                if !self.runner.ring(card, qp, index) {
+                    self.leave();
+                }
             }
             Some(Rung::Recv { qp, index }) => {
                 let bells = &bells.qp[qp as usize];
                 // Ordered before the check of `watch`.
                 bells.rq.swap(index, Ordering::SeqCst);
-                if bells.watch.load(Ordering::SeqCst) != 0 {
-                    self.runner.run_qp(card, qp);
+                if bells.watch.load(Ordering::SeqCst) != 0 && !self.runner.run_qp(card, qp) {
+                    self.leave();
                 }
             }
             Some(Rung::Shared { srq, index }) => {
@@ -139,38 +145,44 @@ fn not_heard() {}
 
 impl Memory for WallCard {
     fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
-        self.aside(|| function::alloc(self.runner.segment(), bytes))
+        function::alloc(self.runner.segment(), bytes)
     }
 
     fn free(&self, memory: DmaMemory) {
-        tidied((), || self.aside(|| function::free(self.runner.segment(), memory)));
+        tidied((), || function::free(self.runner.segment(), memory));
     }
 
     fn map(&self, addr: *mut u8, len: usize, writable: bool) -> Result<u64, CardError> {
-        self.aside(|| function::map(self.runner.segment(), addr, len, writable))
+        function::map(self.runner.segment(), addr, len, writable)
     }
 
     fn unmap(&self, _iova: u64, addr: *mut u8, len: usize) {
         tidied((), || {
-            self.aside(|| {
-                let _ = self.runner.segment().unmap(addr, len);
-            });
+            let _ = self.runner.segment().unmap(addr, len);
         });
     }
 }
 
 impl Interrupts for WallCard {
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
-        let member = (self.runner.segment(), self.runner.net());
-        self.function.wait_interrupt(member, vector, timeout, |_, _| true)
+        let runner = &self.runner;
+        if runner.has_pending() {
+            runner.run_pending_within(timeout.min(LONGEST_LOOK));
+        }
+        // What could not be run then is tried again soon.
+        let timeout = if runner.has_pending() { timeout.min(LONGEST_LOOK) } else { timeout };
+        let raised = self.function.wait_interrupt((runner.segment(), runner.net()), vector, timeout, |_, _| true);
+        if runner.has_pending() {
+            runner.run_pending_within(LONGEST_LOOK);
+        }
+        raised
     }
 }
 
 impl Hints for WallCard {
+    /// Which lock that takes depends on the queue pair.
     #[inline]
-    fn expect_doorbell(&self) {
-        self.runner.segment().expect_lock();
-    }
+    fn expect_doorbell(&self) {}
 
     #[inline]
     fn expect_posts(&self, qpn: u32) {
@@ -181,7 +193,7 @@ impl Hints for WallCard {
     fn relax(&self, empty_polls: u32) {
         std::hint::spin_loop();
         if empty_polls % YIELD_AFTER == YIELD_AFTER - 1 {
-            if self.runner.segment().pending().load(Ordering::Relaxed) != 0 {
+            if self.runner.has_pending() {
                 self.runner.run_pending();
             }
             std::thread::yield_now();

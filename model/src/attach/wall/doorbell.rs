@@ -6,13 +6,12 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 
 use super::env::WallEnv;
-use super::handoff;
 use super::runner::Runner;
 use crate::cells::QpBells;
 use crate::device::tables::MAX_QPS;
 use crate::express::{send, End, Lane};
 use crate::here::Here;
-use crate::segment::Segment;
+use crate::segment::{Entry, Island, Segment};
 use crate::world::{World, MAX_CARDS};
 
 impl<S: Borrow<Segment>> Runner<S> {
@@ -25,58 +24,80 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     #[inline(always)]
-    fn bells(&self, card: u8, qp: u16) -> &QpBells {
+    pub(super) fn bells(&self, card: u8, qp: u16) -> &QpBells {
         &self.net().bells[card as usize % MAX_CARDS].qp[qp as usize % MAX_QPS]
     }
 
-    /// A send doorbell rang: runs the QP now, or leaves it to the lock holder.
+    /// A send doorbell rang: runs the QP. False: others were in the way all the time, and it is pending.
     #[inline]
-    pub fn ring(&self, card: u8, qp: u16, producer: u32) {
-        let Some(guard) = self.segment().try_lock() else { return self.leave_pending(qp) };
-        // SAFETY: the lock is held: no other thread uses the routes, and what is in them was found by this process.
+    pub fn ring(&self, card: u8, qp: u16, producer: u32) -> bool {
+        let bells = self.bells(card, qp);
+        let label = bells.label();
+        let island = match self.segment().enter(label) {
+            // It may have become another island's meanwhile.
+            Entry::Entered(island) if bells.label() == label => island,
+            _ => return self.run_qp(card, qp),
+        };
+        // SAFETY: the lock of its island is held: no other thread uses the route, which this process found.
         let route = unsafe { &*self.routes.place(card, qp) };
-        let mut lane = Doorbell { runner: self, left: false };
-        // SAFETY: the same holds for the cards.
+        let mut lane = Doorbell { runner: self, island: &island, left: false, doubt: false };
+        // SAFETY: the same holds for its part of the cards.
         let end = unsafe { send(self.net().world.get(), route, card, qp, producer, &mut lane) };
-        let sent = end == End::Sent;
-        if sent && !lane.left && self.segment().pending().load(Ordering::Relaxed) == 0 {
-            self.segment().journal().store(0, Ordering::Relaxed);
-            handoff::unlock(self, guard);
+        let (sent, left, doubt) = (end == End::Sent, lane.left, lane.doubt);
+        if sent && !left {
+            island.control().journal.store(0, Ordering::Relaxed);
+        } else if doubt {
+            island.abandon();
         } else {
-            self.run_queue(guard.keep(), card, qp, sent);
+            self.run_island(island, card, qp, sent);
         }
+        true
     }
+}
 
-    /// Completes a message of the express lane within a doorbell. Whether work is left after that.
+/// The express lane within a doorbell: there is no environment but for completions, which few messages have.
+struct Doorbell<'a, S: Borrow<Segment>> {
+    runner: &'a Runner<S>,
+    island: &'a Island<'a>,
+    /// A completion left work.
+    left: bool,
+    /// A completion ended by a panic: the cards may be half changed.
+    doubt: bool,
+}
+
+impl<S: Borrow<Segment>> Doorbell<'_, S> {
+    /// Completes a message of the express lane. Whether work is left after that.
     ///
     /// The callers have the C ABI, so that the doorbell needs no clean-up for a panic: a panic ends here, and the cards
     /// are repaired before anything else happens to them.
     ///
     /// # Safety
-    /// With the segment's lock; nothing refers to the cards or our scratch.
+    /// Nothing refers to the cards or our scratch.
     #[inline(always)]
-    unsafe fn complete(&self, complete: impl FnOnce(&mut World, &mut WallEnv<'_>)) -> bool {
-        let net = self.net();
-        // SAFETY: as the caller promises.
-        let (guard, world, scratch) =
-            unsafe { (self.segment().locked(), &mut *net.world.get(), &mut *self.scratch.get()) };
+    unsafe fn complete(&mut self, complete: impl FnOnce(&mut World, &mut WallEnv<'_>)) {
+        let runner = self.runner;
+        let (net, scratch) = (runner.net(), runner.scratch(self.island.island()));
         let completed = catch_unwind(AssertUnwindSafe(|| {
-            let mut env = WallEnv::new(&guard, net, scratch, &self.routes);
+            // SAFETY: as the caller promises, with the lock of the island.
+            let (world, scratch) = unsafe { (&mut *net.world.get(), &mut *scratch) };
+            let mut env = WallEnv::new(self.island, net, scratch, &runner.routes);
             complete(world, &mut env);
-            env.has_work() || env.has_watched()
+            env.has_work() || env.has_watched() || env.has_again()
         }));
-        completed.unwrap_or_else(|_| {
-            // SAFETY: as above, and nothing refers to it any more.
-            unsafe { (*self.scratch.get()).forget() };
-            guard.doubt();
-            true
-        })
+        match completed {
+            Ok(left) => self.left |= left,
+            Err(_) => {
+                // SAFETY: as above, and nothing refers to it any more.
+                unsafe { (*scratch).forget() };
+                (self.left, self.doubt) = (true, true);
+            }
+        }
     }
 
     /// # Safety
     /// As [`complete`](Self::complete).
     #[inline(never)]
-    unsafe extern "C" fn complete_sent(&self, card: u8, qp: u16, ctrl: u64, more: u64) -> bool {
+    unsafe extern "C" fn complete_sent(&mut self, card: u8, qp: u16, ctrl: u64, more: u64) {
         // SAFETY: as the caller promises.
         unsafe { self.complete(|world, env| world.sent(card, qp, [ctrl, more], env)) }
     }
@@ -84,28 +105,21 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// # Safety
     /// As [`complete`](Self::complete).
     #[inline(never)]
-    unsafe extern "C" fn complete_received(&self, card: u8, qp: u16, length: u32, solicited: bool) -> bool {
+    unsafe extern "C" fn complete_received(&mut self, card: u8, qp: u16, length: u32, solicited: bool) {
         // SAFETY: as the caller promises.
         unsafe { self.complete(|world, env| world.received(card, qp, length, solicited, env)) }
     }
 }
 
-/// The express lane within a doorbell: there is no environment but for completions, which few messages have.
-struct Doorbell<'a, S: Borrow<Segment>> {
-    runner: &'a Runner<S>,
-    /// A completion left work.
-    left: bool,
-}
-
 impl<S: Borrow<Segment>> Lane for Doorbell<'_, S> {
     #[inline(always)]
     fn generation(&self) -> u64 {
-        self.runner.segment().generation()
+        self.island.control().generation.load(Ordering::Relaxed)
     }
 
     #[inline(always)]
     fn note(&mut self, word: u64) {
-        self.runner.segment().write_journal(word);
+        self.island.control().write_journal(word);
     }
 
     #[inline(always)]
@@ -115,13 +129,13 @@ impl<S: Borrow<Segment>> Lane for Doorbell<'_, S> {
 
     #[inline(always)]
     fn sent(&mut self, card: u8, qp: u16, ctrl: [u64; 2]) {
-        // SAFETY: this is used with the lock only, and the lane refers to nothing within this call.
-        self.left |= unsafe { self.runner.complete_sent(card, qp, ctrl[0], ctrl[1]) };
+        // SAFETY: the lane refers to nothing within this call.
+        unsafe { self.complete_sent(card, qp, ctrl[0], ctrl[1]) };
     }
 
     #[inline(always)]
     fn received(&mut self, card: u8, qp: u16, length: u32, solicited: bool) {
         // SAFETY: as above.
-        self.left |= unsafe { self.runner.complete_received(card, qp, length, solicited) };
+        unsafe { self.complete_received(card, qp, length, solicited) };
     }
 }

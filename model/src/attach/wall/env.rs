@@ -5,16 +5,16 @@ use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
 use super::queue::Work;
 use super::routes::Routes;
-use super::scratch::{Scratch, KEPT};
+use super::scratch::{Again, Scratch, KEPT};
 use crate::cells::Bells;
+use crate::device::tables::MAX_QPS;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
 use crate::env::Env;
-use crate::express::Express;
 use crate::here::Here;
 use crate::link::{frames::MAX_FRAME, LinkArea, LinkEnv, Tap};
 use crate::net::Net;
 use crate::packet::{Packet, Payload};
-use crate::segment::{futex_wake, now_ns, Guard};
+use crate::segment::{futex_wake, now_ns, Reach, ALL};
 use crate::world::World;
 
 /// WQEs that a QP executes in one turn.
@@ -26,8 +26,8 @@ const HEADER: usize = 1;
 
 /// The environment, for as long as the lock is held.
 pub(crate) struct WallEnv<'a> {
-    pub(super) guard: &'a Guard<'a>,
-    net: &'a Net,
+    pub(super) guard: &'a Reach<'a>,
+    pub(super) net: &'a Net,
     scratch: &'a mut Scratch,
     pub(super) routes: &'a Routes,
     /// Packets travel as frames, or are recorded as such.
@@ -38,7 +38,7 @@ pub(crate) struct WallEnv<'a> {
 
 impl<'a> WallEnv<'a> {
     #[inline(always)]
-    pub fn new(guard: &'a Guard<'a>, net: &'a Net, scratch: &'a mut Scratch, routes: &'a Routes) -> Self {
+    pub fn new(guard: &'a Reach<'a>, net: &'a Net, scratch: &'a mut Scratch, routes: &'a Routes) -> Self {
         let linked = net.link.is_on();
         WallEnv { guard, net, scratch, routes, linked, kept: [None; 2] }
     }
@@ -47,7 +47,7 @@ impl<'a> WallEnv<'a> {
     #[inline(always)]
     pub fn run_send(&mut self, world: &mut World, card: u8, qp: u16) {
         if self.linked || !world.express(card, qp, self) {
-            self.forget_routes();
+            self.forget_routes_of(card, qp);
             world.cards[card as usize].run_send(qp.into(), self);
         }
     }
@@ -96,10 +96,58 @@ impl<'a> WallEnv<'a> {
         !self.scratch.queue.is_empty()
     }
 
+    /// Takes the QPs to be run again.
+    #[inline]
+    pub fn again(&mut self) -> Vec<Again> {
+        std::mem::take(&mut self.scratch.again)
+    }
+
+    /// A queue pair has sent a packet, with all the cards: its next ones need only its island, if nobody observes the
+    /// wire, and neither end is served to another machine, whose memory is reached by messages.
+    #[inline]
+    pub fn join(&mut self, world: &mut World, card: u8, qp: u16) {
+        let known = card < world.count() && usize::from(qp) < MAX_QPS;
+        if !known || self.linked {
+            return;
+        }
+        let label = self.net.bells[card as usize].qp[qp as usize].label();
+        if !self.guard.segment().is_valid(label) {
+            let net = self.net;
+            let served = |card: u8, function: u16| net.servers[card as usize][function as usize].is_served();
+            world.join(&net.bells, (card, qp.into()), self.guard, served);
+        }
+    }
+
+    /// Makes the routes of a queue pair and its peer void.
+    #[inline]
+    pub fn forget_routes_of(&mut self, card: u8, qp: u16) {
+        let label = self.net.bells[card as usize].qp[qp as usize].label();
+        let valid = self.guard.island() == ALL && self.guard.segment().is_valid(label);
+        match valid {
+            true => self.guard.segment().control(label.island()).new_generation(),
+            false => self.guard.control().new_generation(),
+        }
+    }
+
+    /// Whether a QP that is not finished leaves, because a thread waits for all the cards; it is run again.
+    pub fn gives_way(&mut self, card: u8, qp: u16) -> bool {
+        let way = self.guard.island() != ALL && self.guard.segment().is_stopped();
+        if way {
+            self.scratch.again.push(Again { card, qp, all: false });
+        }
+        way
+    }
+
     /// Whether a QP sent something that may wait for an answer.
     #[inline]
     pub fn has_watched(&self) -> bool {
         !self.scratch.watched.is_empty()
+    }
+
+    /// Whether QPs are to be run again.
+    #[inline]
+    pub fn has_again(&self) -> bool {
+        !self.scratch.again.is_empty()
     }
 
     /// Takes a QP from those noted by [`watch`](Env::watch).
@@ -179,6 +227,17 @@ impl<'a> WallEnv<'a> {
     #[inline(always)]
     fn direct(&self, at: Addr, len: usize) -> Option<*mut u8> {
         self.guard.direct(at.domain, at.iova, len as u64)
+    }
+
+    #[cold]
+    fn atomic_by_copies(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault> {
+        let mut bytes = [0u8; 8];
+        self.read(at, &mut bytes)?;
+        let original = u64::from_ne_bytes(bytes);
+        if let Some(new) = op.applied(original) {
+            self.write(at, &new.to_ne_bytes())?;
+        }
+        Ok(original)
     }
 
     /// The side at which a copy failed, from the member whose memory could not be reached.
@@ -265,15 +324,11 @@ impl Env for WallEnv<'_> {
                 Atomic::FetchAdd(add) => cell.fetch_add(add, Ordering::SeqCst),
             });
         }
-        // Private memory: atomic among the cards of the segment, since the lock is held, as IBV_ATOMIC_HCA
-        // promises.
-        let mut bytes = [0u8; 8];
-        self.read(at, &mut bytes)?;
-        let original = u64::from_ne_bytes(bytes);
-        if let Some(new) = op.applied(original) {
-            self.write(at, &new.to_ne_bytes())?;
-        }
-        Ok(original)
+        // Private memory: atomic among the cards of the segment, as IBV_ATOMIC_HCA promises.
+        self.net.atomics.take(self.guard);
+        let result = self.atomic_by_copies(at, op);
+        self.net.atomics.give();
+        result
     }
 
     /// Writes take no time here.
@@ -315,6 +370,29 @@ impl Env for WallEnv<'_> {
     #[inline(always)]
     fn ends_turn(&self, executed: u32) -> bool {
         executed >= TURN || self.gathered_enough()
+    }
+
+    fn has_all(&mut self, card: u8, qp: u16) -> bool {
+        let all = self.guard.island() == ALL;
+        match all {
+            true => self.guard.segment().new_generation(),
+            false => self.scratch.again.push(Again { card, qp, all: true }),
+        }
+        all
+    }
+
+    fn has(&self, card: u8, qp: u16) -> bool {
+        let label = self.bells(card).qp[qp as usize].label();
+        let segment = self.guard.segment();
+        self.guard.island() == ALL || label.island() == self.guard.island() && segment.is_valid(label)
+    }
+
+    fn with_events<R>(&mut self, card: u8, function: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {
+        let turn = &self.net.events[card as usize][function as usize];
+        let died = turn.take(self.guard);
+        let result = work(self, died);
+        turn.give();
+        result
     }
 
     #[inline(always)]

@@ -1,28 +1,33 @@
 //! What the express lane asks of the wall clock's environment.
 
+use std::sync::atomic::Ordering;
+
 use super::env::WallEnv;
 use crate::dma::Addr;
 use crate::express::{Express, Route};
 use crate::here::Here;
 use crate::journal::Journal;
-use crate::segment::Backing;
+use crate::segment::{Backing, ALL};
 
 impl Journal for WallEnv<'_> {
     #[inline(always)]
     fn note(&mut self, word: u64) {
-        self.guard.segment().write_journal(word);
+        self.guard.control().write_journal(word);
     }
 }
 
 impl Express for WallEnv<'_> {
     #[inline(always)]
     fn forget_routes(&mut self) {
-        self.guard.segment().new_generation();
+        match self.guard.island() {
+            ALL => self.guard.segment().new_generation(),
+            _ => self.guard.control().new_generation(),
+        }
     }
 
     #[inline(always)]
     fn generation(&self) -> u64 {
-        self.guard.segment().generation()
+        self.guard.control().generation.load(Ordering::Relaxed)
     }
 
     #[inline(always)]

@@ -14,6 +14,7 @@ use crate::attach::card::Joined;
 use crate::attach::run_keeper;
 use crate::env::Env;
 use crate::journal;
+use crate::segment::ALL;
 use driver::Interrupts;
 
 /// Runs `work` with two members of a net of `cards` cards.
@@ -36,12 +37,12 @@ fn cards_that_a_panic_left_half_changed_are_repaired_first() {
 }
 
 fn half_changed(a: Arc<Runner>, b: Arc<Runner>) {
-    let generation = a.segment().generation();
+    let generation = a.segment().control(ALL).generation.load(Ordering::Relaxed);
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         a.control(|world, env| {
             let qp = &mut world.cards[0].qps[7];
             (qp.used, qp.qpn, qp.qp_type, qp.state) = (true.into(), 7, QpType::UD, QpState::RTS);
-            a.segment().write_journal(journal::one(0, 7));
+            a.segment().control(ALL).write_journal(journal::one(0, 7));
             env.send_later(0, 7);
             panic!("injected by the test");
         })
@@ -50,7 +51,7 @@ fn half_changed(a: Arc<Runner>, b: Arc<Runner>) {
     // The next lock holder is told, and earlier findings no longer count.
     let guard = b.segment().lock(Duration::from_secs(5)).unwrap();
     assert!(guard.recovered());
-    assert!(b.segment().generation() > generation);
+    assert!(b.segment().control(ALL).generation.load(Ordering::Relaxed) > generation);
     drop(guard);
     let state = b.control(|world, _| world.cards[0].qps[7].state).unwrap();
     assert_eq!(state, QpState::ERR, "what was under work goes to error");

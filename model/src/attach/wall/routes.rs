@@ -3,51 +3,40 @@
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
 
+use crate::device::tables::MAX_QPS;
 use crate::express::Route;
 use crate::here::Here;
-use crate::world::World;
+use crate::world::{World, MAX_CARDS};
 
-/// Routes that a process remembers: a power of two, large enough that a thousand queue pairs seldom collide.
-const ROUTES: usize = 2048;
-
-/// What this process found out about connections, by queue pair. Used with the lock only.
-pub(crate) struct Routes {
-    routes: Box<[UnsafeCell<Route>; ROUTES]>,
+/// The routes of a card's queue pairs. Zero: nothing was found out.
+struct Table {
+    routes: [UnsafeCell<Route>; MAX_QPS],
     /// Where the queue pairs of each are, for prefetching.
-    places: Box<[[AtomicU32; 2]; ROUTES]>,
+    places: [[AtomicU32; 2]; MAX_QPS],
 }
 
-impl Default for Routes {
-    fn default() -> Self {
-        Routes {
-            routes: boxed(|| UnsafeCell::new(Route::NONE)),
-            places: boxed(|| [const { AtomicU32::new(0) }; 2]),
-        }
-    }
-}
-
-fn boxed<T, const N: usize>(value: impl Fn() -> T) -> Box<[T; N]> {
-    let values: Box<[T]> = (0..N).map(|_| value()).collect();
-    values.try_into().unwrap_or_else(|_| unreachable!("so many were made"))
-}
+/// What this process found out about connections, by queue pair. The holder of its island's lock alone uses a route.
+/// Memory of queue pairs that are not used is address space only.
+#[derive(Default)]
+pub(crate) struct Routes([OnceLock<Box<Table>>; MAX_CARDS]);
 
 impl Routes {
+    #[inline(always)]
+    fn table(&self, card: u8) -> &Table {
+        self.0[usize::from(card) % MAX_CARDS].get_or_init(zeroed)
+    }
+
     /// The place of a queue pair's.
     #[inline(always)]
     pub fn place(&self, card: u8, qp: u16) -> *mut Route {
-        self.routes[Self::index(card, qp)].get()
-    }
-
-    #[inline(always)]
-    fn index(card: u8, qp: u16) -> usize {
-        // The queue pairs of two cards have the same numbers.
-        (usize::from(qp) ^ usize::from(card) << 7) % ROUTES
+        self.table(card).routes[usize::from(qp) % MAX_QPS].get()
     }
 
     /// Remembers a route.
     pub fn remember(&self, card: u8, qp: u16, route: Route) {
-        let places = &self.places[Self::index(card, qp)];
+        let places = &self.table(card).places[usize::from(qp) % MAX_QPS];
         places.iter().zip(route.places()).for_each(|(known, place)| known.store(place, Ordering::Relaxed));
         // SAFETY: with the lock, as all access.
         unsafe { *self.place(card, qp) = route };
@@ -56,13 +45,20 @@ impl Routes {
     /// Fetches what a message of this queue pair takes.
     #[inline(always)]
     pub fn prefetch(&self, card: u8, qp: u16, world: *mut World) {
-        let index = Self::index(card, qp);
-        let route = Here::new(self.routes[index].get().cast());
+        let table = self.table(card);
+        let index = usize::from(qp) % MAX_QPS;
+        let route = Here::new(table.routes[index].get().cast());
         route.prefetch();
         route.add(64).prefetch();
-        let places = self.places[index].each_ref().map(|place| place.load(Ordering::Relaxed));
+        let places = table.places[index].each_ref().map(|place| place.load(Ordering::Relaxed));
         for line in Route::lines(places) {
             Here::new(world.cast()).add(line.into()).prefetch_for_write();
         }
     }
+}
+
+#[cold]
+fn zeroed() -> Box<Table> {
+    // SAFETY: zero bytes are a table of routes of generation 0, which there is none of.
+    unsafe { Box::<Table>::new_zeroed().assume_init() }
 }

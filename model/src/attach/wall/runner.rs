@@ -1,35 +1,36 @@
-//! Runs the cards of a segment, under its lock, until no work is left.
+//! Runs the cards: an island or, where that is not enough, all of them, until no work is left.
 //!
-//! A thread that finds the lock taken leaves its QP to the lock holder: see [`super::handoff`].
+//! A thread runs only queue pairs of which its process has one end. One that finds another thread in its way tries for
+//! a while, and leaves its queue pair to the threads of its own process then: see [`Runner::run_pending`].
 #![allow(unsafe_code)]
 
 use std::borrow::Borrow;
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use crossbeam_queue::SegQueue;
+
 use super::env::WallEnv;
-use super::handoff::{self, Pending, Shared};
 use super::queue::Work;
 use super::routes::Routes;
-use super::scratch::Scratch;
-use crate::env::Env;
+use super::scratch::{Again, Scratch};
 use crate::express::Express;
-use crate::journal;
+use crate::journal::{self, Journal};
 use crate::net::{Membership, Net};
 use crate::packet::Payload;
-use crate::repair::repair;
-use crate::segment::{Guard, Kept, LockError, Segment};
+use crate::repair::{repair, repair_islands};
+use crate::segment::{Entry, Guard, Island, LockError, Reach, Segment, ALL, ISLANDS};
 use crate::wire::Transport;
 use crate::world::World;
 
 /// How long control operations wait for the lock.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Turns of send queues (32 messages each, or a megabyte) that a lock holder runs. Without a limit, a process that
-/// checked once would run all the cards for as long as others post, and every line of them would move between two cores.
-const TURNS: u32 = 256;
-/// QPs that a pending bit represents: bit n is QP n, n + 4096, ... of every card.
-const PENDING_BITS: usize = crate::segment::layout::PENDING_WORDS * 64;
+/// Tries before a queue pair is left pending. Most of them yield the core, which the thread in the way may need.
+const TRIES: u32 = 256;
+/// Tries without that: a few microseconds, longer than a short message takes.
+const SPINS: u32 = 64;
 
 /// Tidies up after a run that ends by a panic.
 struct Tidy(*mut Scratch);
@@ -43,21 +44,17 @@ impl Drop for Tidy {
     }
 }
 
-/// The pending bit of a QP.
-#[inline]
-fn pending_bit(qp: u16) -> usize {
-    usize::from(qp) % PENDING_BITS
-}
-
 /// What one process needs to run the cards of a segment.
 pub(crate) struct Runner<S: Borrow<Segment> = Segment> {
     membership: Membership<S>,
     pub(super) routes: Routes,
-    /// Only with the lock, which at most one thread of a process has.
-    pub(super) scratch: UnsafeCell<Scratch>,
+    /// By island; the holder of its lock alone uses it.
+    scratch: [OnceLock<Box<UnsafeCell<Scratch>>>; ISLANDS],
+    /// Queue pairs of this process that could not be run when they had to be.
+    pending: SegQueue<(u8, u16)>,
 }
 
-// SAFETY: `scratch` is used under the segment's lock only, and so are the contents of `routes`; without it only their
+// SAFETY: `scratch` and the contents of `routes` are used with the lock of their island only; without it only their
 // addresses and atomics are.
 unsafe impl<S: Borrow<Segment> + Send> Send for Runner<S> {}
 // SAFETY: as above.
@@ -65,7 +62,12 @@ unsafe impl<S: Borrow<Segment> + Sync> Sync for Runner<S> {}
 
 impl<S: Borrow<Segment>> Runner<S> {
     pub fn new(membership: Membership<S>) -> Self {
-        Runner { membership, routes: Routes::default(), scratch: UnsafeCell::default() }
+        Runner {
+            membership,
+            routes: Routes::default(),
+            scratch: [const { OnceLock::new() }; ISLANDS],
+            pending: SegQueue::new(),
+        }
     }
 
     /// The segment.
@@ -80,173 +82,211 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.membership.net()
     }
 
-    /// Runs a QP now, or leaves it to the lock holder.
-    pub fn run_qp(&self, card: u8, qp: u16) {
-        match self.segment().try_lock() {
-            Some(guard) => self.run_queue(guard.keep(), card, qp, false),
-            None => self.leave_pending(qp),
-        }
+    /// Where the runs of an island keep what they need.
+    #[inline(always)]
+    pub(super) fn scratch(&self, island: u16) -> *mut Scratch {
+        self.scratch[usize::from(island) % ISLANDS].get_or_init(Box::default).get()
     }
 
-    /// Runs a QP, unless all that it had to send is `sent`, and then all other work.
+    /// Runs a QP. False: others were in the way all the time, and it is pending.
+    pub fn run_qp(&self, card: u8, qp: u16) -> bool {
+        self.run_again(Again { card, qp, all: false })
+    }
+
+    fn run_again(&self, again: Again) -> bool {
+        for tries in 0..TRIES {
+            if self.try_run(again) {
+                return true;
+            }
+            match tries < SPINS {
+                true => (0..16).for_each(|_| std::hint::spin_loop()),
+                false => std::thread::yield_now(),
+            }
+        }
+        self.pending.push((again.card, again.qp));
+        false
+    }
+
+    /// False if another thread is in the way.
+    fn try_run(&self, Again { card, qp, all }: Again) -> bool {
+        let bells = self.bells(card, qp);
+        let label = bells.label();
+        let entry = if all { Entry::Closed } else { self.segment().enter(label) };
+        match entry {
+            // It may have become another island's meanwhile.
+            Entry::Entered(island) if bells.label() == label => self.run_island(island, card, qp, false),
+            Entry::Entered(_) | Entry::Busy => return false,
+            Entry::Closed => match self.segment().try_lock() {
+                Some(guard) => {
+                    self.run_all(guard, |world, env| {
+                        if all {
+                            world.cards[card as usize].end_cqs_of(qp.into(), env);
+                        }
+                        env.note(journal::one(card, qp.into()));
+                        env.run_send(world, card, qp);
+                    });
+                }
+                None => return false,
+            },
+        }
+        true
+    }
+
+    /// Runs a QP of an island, unless all that it had to send is `sent`, and then all other work.
     #[inline(never)]
-    pub(super) fn run_queue(&self, lock: Kept, card: u8, qp: u16, sent: bool) {
-        self.run(Guard::of(self.segment(), lock), |world, env| {
+    pub(super) fn run_island(&self, island: Island<'_>, card: u8, qp: u16, sent: bool) {
+        let again = self.run(&island, |world, env| {
             if !sent {
-                self.segment().write_journal(journal::one(card, qp.into()));
+                env.note(journal::one(card, qp.into()));
                 env.run_send(world, card, qp);
             }
+            env.finish(world)
         });
+        drop(island);
+        self.run_all_again(again);
     }
 
-    #[cold]
-    pub(super) fn leave_pending(&self, qp: u16) {
-        handoff::leave_pending(self, pending_bit(qp));
-    }
-
-    /// Runs what others have left pending, if the lock is free.
-    pub fn run_pending(&self) {
-        handoff::run_pending(self);
-    }
-
-    /// After the segment's lock was held for something other than running the cards.
-    pub fn check_pending(&self) {
-        handoff::check_pending(self);
-    }
-
-    /// Runs the cards after `first`, then whatever is pending, and unlocks.
-    #[inline]
-    fn run<R>(&self, guard: Guard<'_>, first: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R) -> R {
-        let result = self.run_locked(&guard, first);
-        handoff::unlock(self, guard);
+    /// Does something with all the cards, and then all other work.
+    fn run_all<R>(&self, guard: Guard<'_>, first: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R) -> R {
+        let (result, again) = self.run(&guard, |world, env| {
+            if guard.recovered() {
+                env.forget_routes();
+                repair(&guard, world, env);
+            }
+            repair_islands(&guard, world, env);
+            let result = first(world, env);
+            let again = env.finish(world);
+            if world.takes_islands_void() {
+                guard.void_islands();
+            }
+            (result, again)
+        });
+        drop(guard);
+        self.run_all_again(again);
         result
     }
 
-    /// A control operation: waits for the lock.
+    #[inline]
+    fn run_all_again(&self, again: Vec<Again>) {
+        for again in again {
+            self.run_again(again);
+        }
+    }
+
+    /// A control operation: waits for the cards.
     pub fn control<R>(&self, first: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R) -> Result<R, LockError> {
         self.control_within(PATIENCE, first)
     }
 
-    /// The same, but waits for the lock for at most `patience`.
+    /// The same, but waits for at most `patience`.
     pub fn control_within<R>(
         &self,
         patience: Duration,
         first: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R,
     ) -> Result<R, LockError> {
         let guard = self.segment().lock(patience)?;
-        Ok(self.run(guard, |world, env| {
+        Ok(self.run_all(guard, |world, env| {
             env.forget_routes();
             first(world, env)
         }))
     }
 
+    /// With a lock, and its part of the cards.
     #[inline]
-    fn run_locked<R>(&self, guard: &Guard<'_>, first: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R) -> R {
+    fn run<R>(&self, reach: &Reach<'_>, work: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R) -> R {
         let net = self.net();
-        let _tidy = Tidy(self.scratch.get());
-        // SAFETY: the lock is held: no other thread or process uses the cards or our scratch.
-        let (world, scratch) = unsafe { (&mut *net.world.get(), &mut *self.scratch.get()) };
+        let scratch = self.scratch(reach.island());
+        let _tidy = Tidy(scratch);
+        // SAFETY: the lock is held: no other thread or process uses this part of the cards, or our scratch.
+        let (world, scratch) = unsafe { (&mut *net.world.get(), &mut *scratch) };
         scratch.begin();
-        let mut env = WallEnv::new(guard, net, scratch, &self.routes);
-        if guard.recovered() {
-            env.forget_routes();
-            repair(guard, world, &mut env);
-        }
-        let result = first(world, &mut env);
-        let mut turns = TURNS;
-        loop {
-            if env.has_work() {
-                self.drain(world, &mut env, &mut turns);
-            }
-            // What is still pending then is checked after the unlock.
-            if self.segment().pending().load(Ordering::Relaxed) == 0 || turns == 0 {
-                break;
-            }
-            turns -= 1;
-            self.take_pending(world, &mut env);
-        }
-        while let Some((card, qp)) = env.watched() {
-            world.cards[card as usize].arm_if_waiting(qp as usize, &mut env);
-        }
-        env.end();
-        self.segment().journal().store(0, Ordering::Relaxed);
+        let mut env = WallEnv::new(reach, net, scratch, &self.routes);
+        let result = work(world, &mut env);
+        reach.control().journal.store(0, Ordering::Relaxed);
         result
     }
 
-    /// Does the work in the queue; once the turns are used up, send queues become pending.
+    /// Whether queue pairs of this process are pending.
+    #[inline]
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Runs what is pending, as far as nobody is in the way.
+    #[cold]
+    pub fn run_pending(&self) {
+        for _ in 0..self.pending.len() {
+            if let Some((card, qp)) = self.pending.pop() {
+                self.run_qp(card, qp);
+            }
+        }
+    }
+
+    /// The same, but waits for those in the way, for at most `patience` each.
+    #[cold]
+    pub fn run_pending_within(&self, patience: Duration) {
+        for _ in 0..self.pending.len() {
+            if let Some((card, qp)) = self.pending.pop() {
+                let island = self.bells(card, qp).label().island();
+                if !self.segment().await_entry(island, patience) {
+                    // It looks whether the holder exists.
+                    self.segment().wake_keeper();
+                }
+                self.run_qp(card, qp);
+            }
+        }
+    }
+}
+
+impl WallEnv<'_> {
+    /// Does all work in the queue and what it leads to. Gives the QPs to be run again.
+    #[inline]
+    fn finish(&mut self, world: &mut World) -> Vec<Again> {
+        if self.has_work() {
+            self.drain(world);
+        }
+        while let Some((card, qp)) = self.watched() {
+            world.cards[card as usize].arm_if_waiting(qp as usize, self);
+        }
+        self.end();
+        self.again()
+    }
+
     #[inline(never)]
-    fn drain(&self, world: &mut World, env: &mut WallEnv<'_>, turns: &mut u32) {
+    fn drain(&mut self, world: &mut World) {
         loop {
-            while let Some(work) = env.next() {
+            while let Some(work) = self.next() {
                 // SAFETY: the queue leaves the item alone until the next call of `next`.
                 let work = unsafe { &*work };
                 // What is being worked on, for crash recovery.
                 match work {
                     Work::Packet(p) => {
-                        self.segment().write_journal(journal::pair(p.dst.card, p.dest_qpn));
-                        env.forget_routes();
-                        env.carry(world, p);
+                        self.note(journal::pair(p.dst.card, p.dest_qpn));
+                        self.forget_routes_of(p.src.card, p.src_qpn as u16);
+                        self.carry(world, p);
                         if p.transport != Transport::RC {
-                            self.segment().write_journal(journal::one(p.src.card, p.src_qpn));
-                            world.left(p, env);
+                            self.note(journal::one(p.src.card, p.src_qpn));
+                            world.left(p, self);
                         }
                         if let Payload::Stash(stash, _) = p.payload {
-                            env.unstash(stash);
+                            self.unstash(stash);
+                        }
+                        if self.guard.island() == ALL {
+                            self.join(world, p.src.card, p.src_qpn as u16);
                         }
                     }
                     Work::Send { card, qp } => {
-                        let device = &world.cards[*card as usize];
-                        // Not in the middle of a message: its packets may be unacknowledged, and their timer runs.
-                        let between = device.qps[*qp as usize].req.cur_offset == 0;
-                        if *turns == 0 && between && device.has_work((*qp).into(), env) {
-                            self.pending().leave(pending_bit(*qp));
+                        if self.gives_way(*card, *qp) {
                             continue;
                         }
-                        *turns = turns.saturating_sub(1);
-                        self.segment().write_journal(journal::one(*card, (*qp).into()));
-                        env.run_send(world, *card, *qp);
+                        self.note(journal::one(*card, (*qp).into()));
+                        self.run_send(world, *card, *qp);
                     }
                 }
             }
-            if !env.release(world) {
+            if !self.release(world) {
                 break;
             }
         }
-    }
-
-    /// Turns the pending bits into work.
-    #[cold]
-    fn take_pending(&self, world: &mut World, env: &mut WallEnv<'_>) {
-        self.pending().take(|first| {
-            for card in 0..world.count() {
-                let device = &world.cards[card as usize];
-                for qp in device.qps_from(first).step_by(PENDING_BITS) {
-                    if device.has_work(qp, env) {
-                        env.send_later(card, qp as u16);
-                    }
-                }
-            }
-        });
-    }
-}
-
-impl<S: Borrow<Segment>> Shared for Runner<S> {
-    type Guard<'a>
-        = Guard<'a>
-    where
-        S: 'a;
-
-    #[inline]
-    fn try_lock(&self) -> Option<Guard<'_>> {
-        self.segment().try_lock()
-    }
-
-    #[inline]
-    fn pending(&self) -> Pending<'_> {
-        Pending { summary: self.segment().pending(), words: self.segment().pending_words() }
-    }
-
-    fn work(&self, guard: &Guard<'_>) {
-        self.run_locked(guard, |_, _| ());
     }
 }

@@ -14,6 +14,17 @@ pub(in crate::attach) struct Scratch {
     pub tap: Tap,
     /// QPs that sent something in this run.
     pub watched: Vec<(u8, u16)>,
+    /// QPs to be run again: with all the cards, or after a thread that waits for all of them had them.
+    pub again: Vec<Again>,
+}
+
+/// A queue pair that a run could not finish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::attach) struct Again {
+    pub card: u8,
+    pub qp: u16,
+    /// It needs all the cards.
+    pub all: bool,
 }
 
 impl Scratch {
@@ -46,6 +57,7 @@ impl Scratch {
         self.queue = WorkQueue::default();
         self.tap = Tap::default();
         self.watched.clear();
+        self.again.clear();
     }
 }
 

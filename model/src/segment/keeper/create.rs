@@ -58,7 +58,7 @@ pub(in crate::segment) fn segment(
     }
     segment.sized(layout.world_bytes);
     let tables = segment.tables();
-    tables.header.control.generation.store(1, Ordering::Relaxed);
+    tables.header.controls[0].generation.store(1, Ordering::Relaxed);
     let timers = &tables.header.timers;
     timers.next_deadline.store(u64::MAX, Ordering::Relaxed);
     let keeper = &tables.members[usize::from(KEEPER_MEMBER)];

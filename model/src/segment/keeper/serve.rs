@@ -51,7 +51,7 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
         listener,
         clients: Vec::new(),
         unclean: Vec::new(),
-        stray: 0,
+        stray: Vec::new(),
         on_member_gone: options.on_member_gone,
         on_timer: options.on_timer,
         alone_until: now_ns() + GRACE.as_nanos() as u64,
@@ -73,7 +73,7 @@ struct Keeper {
     /// Members that have ended but are not cleaned up, since the lock was taken; and whether the cards have been told.
     unclean: Vec<(u16, bool)>,
     /// A thread that held the lock at the last check and belongs to no member.
-    stray: u32,
+    stray: Vec<(u16, u32)>,
     on_member_gone: OnMemberGone,
     on_timer: OnTimer,
     /// When to end although no process ever connected.
@@ -123,12 +123,8 @@ impl Keeper {
             if let Some(watch) = self.watch.as_mut().filter(|_| self.news) {
                 self.news = !(watch.on_news)(&self.segment);
             }
-            if self.segment.pending().load(Ordering::SeqCst) != 0 && self.segment.seems_locked() {
-                self.look_for_a_stray_holder();
-            }
-            if self.segment.pending().load(Ordering::SeqCst) != 0 {
-                // Members that found the lock taken by the cleaning have left their work to us.
-                next = next.min((self.on_timer)(&self.segment));
+            if self.look_for_stray_holders() {
+                next = next.min(now_ns() + CLEANUP_RETRY.as_nanos() as u64);
             }
             if self.clients.is_empty() && now_ns() >= self.alone_until && self.finish() {
                 return Ok(());
@@ -322,35 +318,39 @@ impl Keeper {
             }
             !done
         });
-        if held {
-            self.look_for_a_stray_holder();
-        }
     }
 
     /// The kernel releases the lock of a thread that ends. A thread id that no thread has is an overwritten word, and every
-    /// process would wait for ever.
-    fn look_for_a_stray_holder(&mut self) {
-        let lock = &self.segment.control().lock;
-        let tid = lock.holder();
-        let before = std::mem::replace(&mut self.stray, 0);
-        if tid == 0 || lock.is_condemned() {
-            return;
+    /// process would wait for ever. Whether to look again soon.
+    fn look_for_stray_holders(&mut self) -> bool {
+        let segment = &self.segment;
+        let held = segment.controls().filter_map(|island| {
+            let lock = &segment.control(island).lock;
+            let tid = lock.holder();
+            (tid != 0 && !lock.is_condemned()).then_some((island, tid))
+        });
+        let held: Vec<(u16, u32)> = held.collect();
+        let before = std::mem::take(&mut self.stray);
+        if held.is_empty() {
+            return false;
         }
         let members = self.clients.iter().filter(|client| matches!(client.role, Role::Member(_)));
-        let mut pids = members.map(|client| client.pid).chain([std::process::id()]);
+        let pids: Vec<u32> = members.map(|client| client.pid).chain([std::process::id()]).collect();
         // A thread id is valid only in the process namespace of its process.
         let ours = std::fs::read_link("/proc/self/ns/pid").ok();
         let elsewhere = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok() != ours;
-        let has = |pid: u32| std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
-        if ours.is_none() || pids.any(|pid| has(pid) || elsewhere(pid)) {
-            return;
+        if ours.is_none() || pids.iter().any(|&pid| elsewhere(pid)) {
+            return false;
         }
+        let exists = |pid: u32, tid: u32| std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
+        let stray = |&(_, tid): &(u16, u32)| !pids.iter().any(|&pid| exists(pid, tid));
+        self.stray = held.into_iter().filter(stray).collect();
         // Seen twice: a member may have ended in between.
-        if before == tid {
-            log("the lock was held by nobody");
-            lock.holder_is_gone(tid);
+        for &(island, tid) in self.stray.iter().filter(|stray| before.contains(stray)) {
+            log("a lock was held by nobody");
+            segment.control(island).lock.holder_is_gone(tid);
         }
-        self.stray = tid;
+        !self.stray.is_empty()
     }
 
     fn drop_late_greetings(&mut self) {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::transfer::{Direction, DmaFault, Transfer};
 use crate::plain::plain;
 use crate::segment::futex::{futex_wait, futex_wake};
-use crate::segment::lock::Guard;
+use super::Reach;
 use crate::segment::now_ns;
 use crate::segment::registry;
 use crate::segment::signals::SignalsBlocked;
@@ -144,7 +144,7 @@ impl Mailbox {
     }
 }
 
-impl Guard<'_> {
+impl Reach<'_> {
     /// Copies from or to memory that the owner has to be asked for.
     pub(super) fn ask(&self, transfer: Transfer) -> Result<(), DmaFault> {
         let Transfer { member, iova, here, len, direction } = transfer;

@@ -9,7 +9,7 @@ use super::dma::Backing;
 use super::kernel::process_vm;
 use super::transfer::{Direction, DmaFault, Transfer};
 use crate::here::Here;
-use crate::segment::lock::Guard;
+use super::Reach;
 
 /// Bytes of the buffer for copies between two other processes.
 const BETWEEN: usize = 16 * 1024;
@@ -28,7 +28,7 @@ enum Spot {
     Asked(u64),
 }
 
-impl Guard<'_> {
+impl Reach<'_> {
     /// Copies `len` bytes from `src` to `dst`, each a member and its address.
     #[inline(always)]
     pub fn copy(&self, dst: (u16, u64), src: (u16, u64), len: u64) -> Result<(), DmaFault> {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::ranges::{self, Change, Place, Range, PRIVATE};
 use crate::segment::layout::{Steady, Tables};
-use crate::segment::lock::Guard;
+use super::Reach;
 use crate::segment::Segment;
 
 /// Ranges that one member can have.
@@ -51,7 +51,7 @@ pub struct Dma<'g> {
 
 impl<'g> Dma<'g> {
     /// The map of `member`; `None` for an index that does not exist.
-    pub fn new(guard: &'g Guard<'_>, member: u16) -> Option<Dma<'g>> {
+    pub fn new(guard: &'g Reach<'_>, member: u16) -> Option<Dma<'g>> {
         let tables: &Tables = guard.segment().tables();
         let map = tables.dma.get(usize::from(member))?;
         Some(Dma { map, steady: &tables.header.steady, segment: guard.segment() })
@@ -161,7 +161,7 @@ impl Cache {
     }
 }
 
-impl Guard<'_> {
+impl Reach<'_> {
     /// The slot for an address, and the tag that it has if it is valid.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
@@ -171,9 +171,8 @@ impl Guard<'_> {
         // Different buffers should meet in different slots; one large buffer
         // may fill several.
         let key = (iova >> 16) ^ u64::from(member).wrapping_mul(0x9e5);
-        // SAFETY: the cache is only used with the lock held, which one thread
-        // of the process has at most; no reference outlives the caller, none of which calls another.
-        let cache = unsafe { &mut *self.segment().local().cache.get() };
+        // SAFETY: no reference outlives the caller, none of which calls another.
+        let cache = unsafe { &mut self.found().cache };
         (&mut cache.0[key as usize % CACHE_SLOTS], tag)
     }
 

@@ -13,7 +13,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::offered_files::{FileTable, Slot};
-use crate::segment::lock::Guard;
+use super::Reach;
 use crate::segment::page::page_ceil;
 
 /// What this process has mapped for others. Used with the lock held.
@@ -51,7 +51,7 @@ impl Drop for Mapped {
     }
 }
 
-impl Guard<'_> {
+impl Reach<'_> {
     /// The address, in this process, of another member's memory, if that is a file that can be
     /// mapped here, the number of bytes from there on, and whether the file cannot lose them.
     pub(in crate::segment) fn through_file(
@@ -66,8 +66,8 @@ impl Guard<'_> {
             return None;
         }
         self.prune_file_views();
-        // SAFETY: the lock is held, and no reference outlives this function.
-        let views = unsafe { &mut *self.segment().local().views.get() };
+        // SAFETY: no reference outlives this function.
+        let views = unsafe { &mut self.found().views };
         let holds = |view: &&View| view.member == member && iova.wrapping_sub(view.start) < view.len;
         let index = views.list.iter().position(|view| holds(&view));
         let index = match index {
@@ -91,7 +91,7 @@ impl Guard<'_> {
     /// Unmaps files that are no longer offered.
     pub(in crate::segment) fn prune_file_views(&self) {
         // SAFETY: as in `through_file`.
-        let views = unsafe { &mut *self.segment().local().views.get() };
+        let views = unsafe { &mut self.found().views };
         let generation = self.segment().tables().header.steady.dma_generation.load(Relaxed);
         if views.generation != generation {
             views.generation = generation;

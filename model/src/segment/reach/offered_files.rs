@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
+use super::Reach;
 use crate::segment::lock::Guard;
 use crate::segment::moving::maps::Mapping;
 use crate::segment::page::{page_ceil, page_floor, PAGE};
@@ -228,7 +229,7 @@ fn open_mapped(mapping: &Mapping) -> Option<OwnedFd> {
     open.find_map(|entry| try_open(&entry.ok()?.path()))
 }
 
-impl Guard<'_> {
+impl Reach<'_> {
     pub(super) fn files_of(&self, member: u16) -> Option<&FileTable> {
         let tables = self.segment().tables();
         tables.files.get(usize::from(member))

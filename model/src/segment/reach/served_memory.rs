@@ -13,7 +13,7 @@ use super::dma::{Dma, RemoveError};
 use super::file_views::keeps_size;
 use super::ranges::{find, Place, Range};
 use crate::segment::error::{SegmentError, LOCK_PATIENCE};
-use crate::segment::lock::Guard;
+use super::Reach;
 use crate::segment::moving::maps::Mapping;
 use crate::segment::registry;
 use crate::segment::Segment;
@@ -92,17 +92,19 @@ impl Segment {
     }
 }
 
-impl Guard<'_> {
+impl Reach<'_> {
     /// The memory that this process has been lent and that stays mapped: start and end.
     #[allow(clippy::mut_from_ref)]
     fn lent(&self) -> &mut Vec<(u64, u64)> {
-        // SAFETY: used with the lock held, and by no caller twice at a time.
+        // SAFETY: changed with the lock of all cards only, and used by no caller twice at a time.
         unsafe { &mut *self.segment().local().lent.get() }
     }
 
     /// Whether all of these bytes are lent memory of this process that stays mapped.
     pub(in crate::segment) fn is_lent(&self, start: u64, len: u64) -> bool {
         let Some(end) = start.checked_add(len) else { return false };
-        self.lent().iter().any(|&(from, to)| from <= start && end <= to)
+        // SAFETY: a lock is held, so that nobody changes it.
+        let lent = unsafe { &*self.segment().local().lent.get() };
+        lent.iter().any(|&(from, to)| from <= start && end <= to)
     }
 }

@@ -1,0 +1,210 @@
+//! The lock of an island: queue pairs that share something, and so are run by one thread at a time.
+//!
+//! Threads in different islands share no line that one of them writes. A thread that needs all the cards
+//! ([`super::lock`]) closes the gate and waits until no island's lock is held; a thread that takes one looks at the gate
+//! after that, and leaves again if it is closed. So either sees the other. `tests/tests/islands.rs` tries every interleaving (loom).
+#![allow(unsafe_code)]
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::layout::ISLANDS;
+use super::lock::ALL;
+use super::reach::Reach;
+use super::robust::{Held, Taken};
+use super::{now_ns, Segment};
+
+/// An island, entered by this thread; dropping it leaves. Dropped by a panic it counts as that of a dead holder.
+pub struct Island<'a> {
+    reach: Reach<'a>,
+    held: Held,
+}
+
+/// Bit of the gate: closed.
+pub(super) const STOPPED: u32 = 1;
+/// What an epoch adds to the gate.
+pub(super) const EPOCH: u32 = 2;
+
+/// Which island a queue pair, CQ or SRQ belongs to, and since which epoch: void in any other. Zero is void.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Label(pub u64);
+
+impl crate::plain::Plain for Label {}
+
+impl Label {
+    /// The island.
+    #[inline(always)]
+    pub fn island(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// The gate of its epoch, when that is open.
+    #[inline(always)]
+    fn gate(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// What became of the wish to enter an island.
+pub enum Entry<'a> {
+    /// This thread is in it.
+    Entered(Island<'a>),
+    /// Another thread is in it, or has all the cards.
+    Busy,
+    /// The label is void, or a thread has died in the island: only a thread that has all the cards gets further.
+    Closed,
+}
+
+impl Segment {
+    /// Enters an island if no thread is in it or has all the cards. Never waits.
+    #[inline(always)]
+    pub fn enter(&self, label: Label) -> Entry<'_> {
+        let island = label.island();
+        if island == ALL || self.is_detached() {
+            return Entry::Closed;
+        }
+        let lock = &self.control(island).lock;
+        let held = match lock.try_take() {
+            Taken::Free(held) => held,
+            Taken::FromDead(held) => {
+                lock.abandon(&held);
+                return Entry::Closed;
+            }
+            Taken::Busy => return Entry::Busy,
+        };
+        // The lock was taken by a locked instruction: this load comes after it.
+        let gate = self.tables().header.steady.gate.load(Ordering::SeqCst);
+        if gate != label.gate() {
+            lock.give(&held);
+            return if gate & STOPPED != 0 { Entry::Busy } else { Entry::Closed };
+        }
+        // SAFETY: the lock is held, and no thread has all the cards.
+        Entry::Entered(Island { reach: unsafe { Reach::new(self, island) }, held })
+    }
+
+    /// Whether a thread has all the cards, or waits for them.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.tables().header.steady.gate.load(Ordering::Relaxed) & STOPPED != 0
+    }
+
+    /// Whether a label is of this epoch.
+    #[inline]
+    pub fn is_valid(&self, label: Label) -> bool {
+        let gate = self.tables().header.steady.gate.load(Ordering::Relaxed);
+        label.island() != ALL && label.gate() == gate & !STOPPED
+    }
+
+    /// Waits until an island could be entered, for at most `patience`: false.
+    pub fn await_entry(&self, island: u16, patience: Duration) -> bool {
+        let until = now_ns().saturating_add(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
+        !self.is_detached()
+            && self.control(ALL).lock.wait_idle(until).is_ok()
+            && (island == ALL || self.control(island).lock.wait_idle(until).is_ok())
+    }
+}
+
+impl Reach<'_> {
+    /// The label of an island that is not in use; when there are no more, of one that `any` chooses. With all the cards.
+    pub fn new_island(&self, any: u32) -> Label {
+        debug_assert_eq!(self.island(), ALL);
+        let steady = &self.segment().tables().header.steady;
+        let (count, room) = (steady.islands.load(Ordering::Relaxed), ISLANDS as u32 - 1);
+        let gate = steady.gate.load(Ordering::Relaxed) & !STOPPED;
+        let island = if count < room { count + 1 } else { 1 + any % room };
+        if count < room {
+            steady.islands.store(island, Ordering::Relaxed);
+            // No generation of another island or epoch: what was found out about a queue pair there counts no more.
+            let first = u64::from(gate) << 40 | u64::from(island) << 32 | 1;
+            self.segment().control(island as u16).generation.store(first, Ordering::Relaxed);
+        }
+        Label(u64::from(gate) << 32 | u64::from(island))
+    }
+}
+
+impl Island<'_> {
+    /// Leaves it as a thread that died: the cards may be half changed, and are repaired before anything else happens.
+    #[cold]
+    pub fn abandon(self) {
+        self.control().lock.abandon(&self.held);
+        std::mem::forget(self);
+    }
+}
+
+impl<'a> Deref for Island<'a> {
+    type Target = Reach<'a>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Reach<'a> {
+        &self.reach
+    }
+}
+
+impl Drop for Island<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let lock = &self.control().lock;
+        match std::thread::panicking() {
+            false => lock.give(&self.held),
+            true => lock.abandon(&self.held),
+        }
+    }
+}
+
+/// What several islands use, one after the other and for a moment: 0, or the island whose thread uses it.
+#[repr(transparent)]
+pub struct Turn(AtomicU32);
+
+impl crate::plain::Plain for Turn {}
+
+/// Looks at a turn that is taken before its holder, which may have no core, gets this one.
+const SPINS: u32 = 64;
+/// The longest wait for a turn (ns). Its holder is stopped, then, in the middle of a few instructions.
+const LONGEST_TURN: u64 = 1_000_000_000;
+
+impl Turn {
+    /// Waits for its turn. True if the thread that had it last has died.
+    #[inline]
+    pub fn take(&self, reach: &Reach<'_>) -> bool {
+        let me = u32::from(reach.island()) + 1;
+        match self.0.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => false,
+            Err(_) => self.take_slowly(reach, me),
+        }
+    }
+
+    #[cold]
+    fn take_slowly(&self, reach: &Reach<'_>, me: u32) -> bool {
+        let mut until = None;
+        for tries in 1_u64.. {
+            let found = match self.0.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return false,
+                Err(found) => found,
+            };
+            // With all the cards, no other thread lives that has it.
+            let died = me == 1 || reach.segment().control((found - 1) as u16).lock.holder_died();
+            let late = tries % 1024 == 0 && {
+                let now = now_ns();
+                now > *until.get_or_insert(now + LONGEST_TURN)
+            };
+            if (died || late)
+                && self.0.compare_exchange(found, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                return true;
+            }
+            match tries % u64::from(SPINS) {
+                0 => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
+        }
+        false
+    }
+
+    /// It is another's turn.
+    #[inline]
+    pub fn give(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
