@@ -1,14 +1,14 @@
 //! The lock of an island: queue pairs that share something, and so are run by one thread at a time.
 //!
 //! Threads in different islands share no line that one of them writes. A thread that needs all the cards
-//! ([`super::lock`]) closes the gate and waits until no island's lock is held; a thread that takes one looks at the gate
-//! after that, and leaves again if it is closed. So either sees the other. `tests/tests/islands.rs` tries every interleaving (loom).
+//! ([`super::lock`]) closes the [gate](super::gate) to them.
 #![allow(unsafe_code)]
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use super::gate::Barred;
 use super::layout::ISLANDS;
 use super::lock::ALL;
 use super::reach::Reach;
@@ -20,11 +20,6 @@ pub struct Island<'a> {
     reach: Reach<'a>,
     held: Held,
 }
-
-/// Bit of the gate: closed.
-pub(super) const STOPPED: u32 = 1;
-/// What an epoch adds to the gate.
-pub(super) const EPOCH: u32 = 2;
 
 /// Which island a queue pair, CQ or SRQ belongs to, and since which epoch: void in any other. Zero is void.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,9 +35,9 @@ impl Label {
         self.0 as u16
     }
 
-    /// The gate of its epoch, when that is open.
+    /// Its epoch, as the gate has it when it is open.
     #[inline(always)]
-    fn gate(self) -> u32 {
+    fn epoch(self) -> u32 {
         (self.0 >> 32) as u32
     }
 }
@@ -74,11 +69,9 @@ impl Segment {
             }
             Taken::Busy => return Entry::Busy,
         };
-        // The lock was taken by a locked instruction: this load comes after it.
-        let gate = self.tables().header.steady.gate.load(Ordering::SeqCst);
-        if gate != label.gate() {
+        if let Err(barred) = self.tables().header.steady.gate.admits(label.epoch()) {
             lock.give(&held);
-            return if gate & STOPPED != 0 { Entry::Busy } else { Entry::Closed };
+            return if barred == Barred::Closed { Entry::Busy } else { Entry::Closed };
         }
         // SAFETY: the lock is held, and no thread has all the cards.
         Entry::Entered(Island { reach: unsafe { Reach::new(self, island) }, held })
@@ -87,14 +80,13 @@ impl Segment {
     /// Whether a thread has all the cards, or waits for them.
     #[inline]
     pub fn is_stopped(&self) -> bool {
-        self.tables().header.steady.gate.load(Ordering::Relaxed) & STOPPED != 0
+        self.tables().header.steady.gate.is_closed()
     }
 
     /// Whether a label is of this epoch.
     #[inline]
     pub fn is_valid(&self, label: Label) -> bool {
-        let gate = self.tables().header.steady.gate.load(Ordering::Relaxed);
-        label.island() != ALL && label.gate() == gate & !STOPPED
+        label.island() != ALL && label.epoch() == self.tables().header.steady.gate.epoch()
     }
 
     /// Waits until an island could be entered, for at most `patience`: false.
@@ -112,15 +104,19 @@ impl Reach<'_> {
         debug_assert_eq!(self.island(), ALL);
         let steady = &self.segment().tables().header.steady;
         let (count, room) = (steady.islands.load(Ordering::Relaxed), ISLANDS as u32 - 1);
-        let gate = steady.gate.load(Ordering::Relaxed) & !STOPPED;
+        if count == 0 {
+            // It is asked for from now on, and nobody is within an island yet.
+            steady.gate.close();
+        }
+        let epoch = steady.gate.epoch();
         let island = if count < room { count + 1 } else { 1 + any % room };
         if count < room {
             steady.islands.store(island, Ordering::Relaxed);
             // No generation of another island or epoch: what was found out about a queue pair there counts no more.
-            let first = u64::from(gate) << 40 | u64::from(island) << 32 | 1;
+            let first = u64::from(epoch) << 40 | u64::from(island) << 32 | 1;
             self.segment().control(island as u16).generation.store(first, Ordering::Relaxed);
         }
-        Label(u64::from(gate) << 32 | u64::from(island))
+        Label(u64::from(epoch) << 32 | u64::from(island))
     }
 }
 

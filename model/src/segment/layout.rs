@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{compiler_fence, AtomicU32, AtomicU64};
 
 use super::extents::ExtentTable;
+use super::gate::Gate;
 use super::page::{page_ceil, MAX_MEMBERS, PAGE};
 use super::robust::RobustLock;
 use crate::segment::reach::ask::Mailbox;
@@ -66,9 +67,8 @@ pub struct Steady {
     pub needs_recovery: AtomicU32,
     /// Of the last offer of a file.
     pub file_serial: AtomicU64,
-    /// Bit 0: a thread has all the cards, or waits for them, and no island is entered. Above it the epoch of the islands,
-    /// which grows when they are made void.
-    pub gate: AtomicU32,
+    /// Closed while a thread has all the cards.
+    pub gate: Gate,
     /// Islands of this epoch: 1 to this number.
     pub islands: AtomicU32,
 }
@@ -183,6 +183,8 @@ impl Layout {
         self.heap_offset + self.heap_bytes
     }
 }
+
+impl crate::plain::Plain for Gate {}
 
 plain! {
     Control { lock, generation, journal }

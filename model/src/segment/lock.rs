@@ -6,11 +6,10 @@
 
 use std::io::{self, Write};
 use std::ops::Deref;
-use std::sync::atomic::{fence, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::extents::Extents;
-use super::island::{EPOCH, STOPPED};
 use super::reach::Reach;
 use super::robust::{Held, Refused, Taken};
 use super::{now_ns, Segment};
@@ -103,22 +102,23 @@ impl Segment {
         }
     }
 
-    /// The lock is taken: keeps islands from being entered, and waits until none is. The thread that stays in one
-    /// until `until` is the error.
+    /// The lock is taken: closes the gate, and waits until no island is entered. The thread that stays in one until
+    /// `until` is the error. Without islands nobody asks for the gate.
     #[inline]
     fn stop(&self, held: Held, died: bool, until: u64) -> Result<Guard<'_>, u32> {
-        let gate = &self.tables().header.steady.gate;
-        gate.store(gate.load(Ordering::Relaxed) | STOPPED, Ordering::SeqCst);
-        // Before the islands' locks are read, as a thread that enters reads the gate after it took a lock.
-        fence(Ordering::SeqCst);
         let mut dead = false;
-        for island in self.islands() {
-            match self.control(island).lock.wait_idle(until) {
-                Ok(holder_died) => dead |= holder_died,
-                Err(tid) => {
-                    self.resume();
-                    self.control(ALL).lock.leave(&held, died);
-                    return Err(tid);
+        let islands = self.islands();
+        if !islands.is_empty() {
+            let gate = &self.tables().header.steady.gate;
+            gate.close();
+            for island in islands {
+                match self.control(island).lock.wait_idle(until) {
+                    Ok(holder_died) => dead |= holder_died,
+                    Err(tid) => {
+                        gate.open();
+                        self.control(ALL).lock.leave(&held, died);
+                        return Err(tid);
+                    }
                 }
             }
         }
@@ -127,13 +127,6 @@ impl Segment {
             self.take_over(&guard);
         }
         Ok(guard)
-    }
-
-    /// Islands can be entered again.
-    #[inline]
-    fn resume(&self) {
-        let gate = &self.tables().header.steady.gate;
-        gate.store(gate.load(Ordering::Relaxed) & !STOPPED, Ordering::Release);
     }
 
     /// The previous holder died: the lock is ours, the tables of the segment
@@ -193,8 +186,7 @@ impl<'a> Guard<'a> {
     pub fn void_islands(&self) {
         let steady = &self.segment().tables().header.steady;
         steady.islands.store(0, Ordering::Relaxed);
-        let gate = steady.gate.load(Ordering::Relaxed);
-        steady.gate.store(gate.wrapping_add(EPOCH), Ordering::Relaxed);
+        steady.gate.void_labels();
     }
 
     /// True when a holder of the lock has died since the last
@@ -246,7 +238,7 @@ impl Drop for Guard<'_> {
         }
         let lock = &segment.control(ALL).lock;
         if !std::thread::panicking() {
-            segment.resume();
+            segment.tables().header.steady.gate.open();
             lock.give(&self.held);
         } else if segment.local().repairing.swap(false, Ordering::Relaxed) {
             // A keeper may have no stderr that is read.
@@ -255,7 +247,7 @@ impl Drop for Guard<'_> {
             // The keeper tells all members.
             segment.wake_keeper();
         } else {
-            segment.resume();
+            segment.tables().header.steady.gate.open();
             lock.abandon(&self.held);
         }
     }

@@ -7,7 +7,7 @@
 //! | file | idea |
 //! |---|---|
 //! | [`layout`], [`page`] | what is where in the file, and its units |
-//! | [`lock`], `island`, `robust` | the lock of all cards and those of islands, which the kernel releases when their holder dies |
+//! | [`lock`], `island`, `gate`, `robust` | the lock of all cards and those of islands, which the kernel releases when their holder dies |
 //! | [`futex`] | waiting on a word of shared memory |
 //! | [`extents`], [`heap`] | the owner of each page of the heap, and memory of it for rings |
 //! | `registry`, `local_lock`, `fork`, `signals` | the segments of this process, and what happens to them in a forked child |
@@ -17,6 +17,7 @@
 mod error;
 pub mod extents;
 mod fork;
+mod gate;
 pub mod futex;
 pub mod heap;
 mod island;
@@ -32,6 +33,22 @@ mod robust;
 mod signals;
 #[cfg(test)]
 mod tests;
+
+/// What [`gate`] is made of; its model check replaces it.
+mod atomic {
+    use std::sync::atomic::compiler_fence;
+    pub use std::sync::atomic::{fence, AtomicU32, Ordering};
+
+    /// Between a lock that was taken and a look at the gate. On x86 a lock is taken by a locked instruction, which orders
+    /// like a fence.
+    #[inline(always)]
+    pub fn after_lock() {
+        match cfg!(target_arch = "x86_64") {
+            true => compiler_fence(Ordering::SeqCst),
+            false => fence(Ordering::SeqCst),
+        }
+    }
+}
 
 use std::cell::UnsafeCell;
 use std::ops::RangeInclusive;
