@@ -1,7 +1,7 @@
 //! Which queue pairs have to be run by one thread at a time: an *island* is what hangs together by connections, CQs and
 //! SRQs.
 //!
-//! A connection joins an island when its first packet is delivered, by a thread that has all the cards. Whatever changes
+//! A connection joins an island when one of its ends sends for the first time, with all the cards. Whatever changes
 //! what hangs together makes all labels void ([`Device::islands_void`](crate::device::Device)); connections in use join
 //! again with their next message. A queue pair without a valid label is run with all the cards.
 

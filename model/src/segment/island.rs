@@ -6,7 +6,6 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use super::gate::Barred;
 use super::layout::ISLANDS;
@@ -71,7 +70,9 @@ impl Segment {
         };
         if let Err(barred) = self.tables().header.steady.gate.admits(label.epoch()) {
             lock.give(&held);
-            return if barred == Barred::Closed { Entry::Busy } else { Entry::Closed };
+            // A dead thread leaves the gate closed.
+            let repairs = barred == Barred::Void || self.control(ALL).lock.holder_died();
+            return if repairs { Entry::Closed } else { Entry::Busy };
         }
         // SAFETY: the lock is held, and no thread has all the cards.
         Entry::Entered(Island { reach: unsafe { Reach::new(self, island) }, held })
@@ -87,14 +88,6 @@ impl Segment {
     #[inline]
     pub fn is_valid(&self, label: Label) -> bool {
         label.island() != ALL && label.epoch() == self.tables().header.steady.gate.epoch()
-    }
-
-    /// Waits until an island could be entered, for at most `patience`: false.
-    pub fn await_entry(&self, island: u16, patience: Duration) -> bool {
-        let until = now_ns().saturating_add(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
-        !self.is_detached()
-            && self.control(ALL).lock.wait_idle(until).is_ok()
-            && (island == ALL || self.control(island).lock.wait_idle(until).is_ok())
     }
 }
 

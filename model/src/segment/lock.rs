@@ -115,7 +115,10 @@ impl Segment {
                 match self.control(island).lock.wait_idle(until) {
                     Ok(holder_died) => dead |= holder_died,
                     Err(tid) => {
-                        gate.open();
+                        // What a dead thread left is not repaired: nobody else is let in.
+                        if !died {
+                            gate.open();
+                        }
                         self.control(ALL).lock.leave(&held, died);
                         return Err(tid);
                     }
@@ -247,7 +250,7 @@ impl Drop for Guard<'_> {
             // The keeper tells all members.
             segment.wake_keeper();
         } else {
-            segment.tables().header.steady.gate.open();
+            // The gate stays closed until the repair.
             lock.abandon(&self.held);
         }
     }

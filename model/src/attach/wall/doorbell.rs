@@ -46,12 +46,13 @@ impl<S: Borrow<Segment>> Runner<S> {
         let (sent, left, doubt) = (end == End::Sent, lane.left, lane.doubt);
         if sent && !left {
             island.control().journal.store(0, Ordering::Relaxed);
-        } else if doubt {
-            island.abandon();
-        } else {
-            self.run_island(island, card, qp, sent);
+            return true;
         }
-        true
+        if doubt {
+            island.abandon();
+            return true;
+        }
+        self.finish_island(island, card, qp, sent)
     }
 }
 

@@ -7,7 +7,6 @@ use super::queue::Work;
 use super::routes::Routes;
 use super::scratch::{Again, Scratch, KEPT};
 use crate::cells::Bells;
-use crate::device::tables::MAX_QPS;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
 use crate::env::Env;
 use crate::here::Here;
@@ -46,6 +45,9 @@ impl<'a> WallEnv<'a> {
     /// Runs a send queue, on the express lane as far as possible when no frame is observed.
     #[inline(always)]
     pub fn run_send(&mut self, world: &mut World, card: u8, qp: u16) {
+        if self.guard.island() == ALL {
+            self.join(world, card, qp);
+        }
         if self.linked || !world.express(card, qp, self) {
             self.forget_routes_of(card, qp);
             world.cards[card as usize].run_send(qp.into(), self);
@@ -102,12 +104,10 @@ impl<'a> WallEnv<'a> {
         std::mem::take(&mut self.scratch.again)
     }
 
-    /// A queue pair has sent a packet, with all the cards: its next ones need only its island, if nobody observes the
-    /// wire, and neither end is served to another machine, whose memory is reached by messages.
+    /// A queue pair sends, with all the cards: next time it needs only its island, if nobody observes the wire, and neither end is served to another machine, whose memory is reached by messages.
     #[inline]
-    pub fn join(&mut self, world: &mut World, card: u8, qp: u16) {
-        let known = card < world.count() && usize::from(qp) < MAX_QPS;
-        if !known || self.linked {
+    fn join(&mut self, world: &mut World, card: u8, qp: u16) {
+        if self.linked {
             return;
         }
         let label = self.net.bells[card as usize].qp[qp as usize].label();

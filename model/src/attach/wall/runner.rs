@@ -11,17 +11,19 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use crossbeam_queue::SegQueue;
+use fpga_regs::CqArm;
 
 use super::env::WallEnv;
 use super::queue::Work;
 use super::routes::Routes;
 use super::scratch::{Again, Scratch};
+use crate::device::tables::{Cq, MAX_CQS};
 use crate::express::Express;
 use crate::journal::{self, Journal};
 use crate::net::{Membership, Net};
 use crate::packet::Payload;
 use crate::repair::{repair, repair_islands};
-use crate::segment::{Entry, Guard, Island, LockError, Reach, Segment, ALL, ISLANDS};
+use crate::segment::{Entry, Guard, Island, LockError, Reach, Segment, ISLANDS};
 use crate::wire::Transport;
 use crate::world::World;
 
@@ -90,87 +92,123 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// Runs a QP. False: others were in the way all the time, and it is pending.
     pub fn run_qp(&self, card: u8, qp: u16) -> bool {
-        self.run_again(Again { card, qp, all: false })
+        let more = self.insist(Again { card, qp, all: false });
+        more.is_some_and(|more| self.run_again(more))
     }
 
-    fn run_again(&self, again: Again) -> bool {
+    /// Runs QPs, and what that leads to. False: one of them is pending.
+    fn run_again(&self, mut again: Vec<Again>) -> bool {
+        let mut done = true;
+        while let Some(next) = again.pop() {
+            match self.insist(next) {
+                Some(more) => again.extend(more),
+                None => done = false,
+            }
+        }
+        done
+    }
+
+    /// `None`: another thread was in the way all the time, and the QP is pending.
+    fn insist(&self, next: Again) -> Option<Vec<Again>> {
         for tries in 0..TRIES {
-            if self.try_run(again) {
-                return true;
+            if let Some(more) = self.try_run(next) {
+                return Some(more);
             }
             match tries < SPINS {
                 true => (0..16).for_each(|_| std::hint::spin_loop()),
                 false => std::thread::yield_now(),
             }
         }
-        self.pending.push((again.card, again.qp));
-        false
+        self.pending.push((next.card, next.qp));
+        None
     }
 
-    /// False if another thread is in the way.
-    fn try_run(&self, Again { card, qp, all }: Again) -> bool {
+    /// `None`: another thread is in the way.
+    fn try_run(&self, Again { card, qp, all }: Again) -> Option<Vec<Again>> {
         let bells = self.bells(card, qp);
         let label = bells.label();
-        let entry = if all { Entry::Closed } else { self.segment().enter(label) };
-        match entry {
+        match if all { Entry::Closed } else { self.segment().enter(label) } {
             // It may have become another island's meanwhile.
-            Entry::Entered(island) if bells.label() == label => self.run_island(island, card, qp, false),
-            Entry::Entered(_) | Entry::Busy => return false,
-            Entry::Closed => match self.segment().try_lock() {
-                Some(guard) => {
-                    self.run_all(guard, |world, env| {
-                        if all {
-                            world.cards[card as usize].end_cqs_of(qp.into(), env);
-                        }
-                        env.note(journal::one(card, qp.into()));
-                        env.run_send(world, card, qp);
-                    });
-                }
-                None => return false,
-            },
+            Entry::Entered(island) if bells.label() == label => {
+                Some(self.run_island(island, card, qp, false))
+            }
+            Entry::Entered(_) | Entry::Busy => None,
+            Entry::Closed => self.segment().try_lock().map(|guard| self.run_with_all(guard, card, qp)),
         }
-        true
     }
 
-    /// Runs a QP of an island, unless all that it had to send is `sent`, and then all other work.
+    /// Runs a QP of an island, unless all that it had to send is `sent`, and then all other work. Gives the QPs to be
+    /// run again.
     #[inline(never)]
-    pub(super) fn run_island(&self, island: Island<'_>, card: u8, qp: u16, sent: bool) {
-        let again = self.run(&island, |world, env| {
+    fn run_island(&self, island: Island<'_>, card: u8, qp: u16, sent: bool) -> Vec<Again> {
+        self.run(&island, |world, env| {
             if !sent {
                 env.note(journal::one(card, qp.into()));
                 env.run_send(world, card, qp);
             }
             env.finish(world)
+        })
+    }
+
+    /// As [`run_island`](Self::run_island), for a doorbell. False: a QP is pending.
+    #[inline(never)]
+    pub(super) fn finish_island(&self, island: Island<'_>, card: u8, qp: u16, sent: bool) -> bool {
+        self.run_again(self.run_island(island, card, qp, sent))
+    }
+
+    /// Runs a QP with all the cards, and what was left of the CQs that it overran.
+    fn run_with_all(&self, guard: Guard<'_>, card: u8, qp: u16) -> Vec<Again> {
+        self.run_all(guard, |world, env| {
+            world.cards[card as usize].end_cqs_of(qp.into(), env);
+            env.note(journal::one(card, qp.into()));
+            env.run_send(world, card, qp);
         });
-        drop(island);
-        self.run_all_again(again);
+        // With all the cards nothing is left.
+        Vec::new()
     }
 
     /// Does something with all the cards, and then all other work.
     fn run_all<R>(&self, guard: Guard<'_>, first: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R) -> R {
-        let (result, again) = self.run(&guard, |world, env| {
+        self.run(&guard, |world, env| {
             if guard.recovered() {
                 env.forget_routes();
                 repair(&guard, world, env);
             }
             repair_islands(&guard, world, env);
             let result = first(world, env);
-            let again = env.finish(world);
+            env.finish(world);
             if world.takes_islands_void() {
                 guard.void_islands();
             }
-            (result, again)
-        });
-        drop(guard);
-        self.run_all_again(again);
-        result
+            result
+        })
     }
 
-    #[inline]
-    fn run_all_again(&self, again: Vec<Again>) {
-        for again in again {
-            self.run_again(again);
+    /// Arms a CQ of function `f`, which changes nothing that routes go by.
+    #[cold]
+    pub fn arm(&self, card: u8, f: u16, arm: CqArm) -> Result<(), LockError> {
+        let work = |world: &mut World, env: &mut WallEnv<'_>| {
+            let device = &mut world.cards[card as usize];
+            device.arm_cq(f, arm.cqn(), arm.solicited_only(), arm.index(), env);
+            env.finish(world);
+        };
+        let label = || {
+            // SAFETY: the label is read as it may change at any time, and checked again once its island is entered.
+            let cq = unsafe { &raw const (*self.net().world.get()).cards[card as usize].cqs };
+            let place = cq.cast::<Cq>().wrapping_add(arm.cqn() as usize % MAX_CQS);
+            // SAFETY: as above; within the table.
+            unsafe { (&raw const (*place).island).read_volatile() }
+        };
+        let before = label();
+        if let Entry::Entered(island) = self.segment().enter(before) {
+            if label() == before {
+                self.run(&island, work);
+                return Ok(());
+            }
         }
+        let guard = self.segment().lock(PATIENCE)?;
+        self.run_all(guard, work);
+        Ok(())
     }
 
     /// A control operation: waits for the cards.
@@ -226,13 +264,14 @@ impl<S: Borrow<Segment>> Runner<S> {
     #[cold]
     pub fn run_pending_within(&self, patience: Duration) {
         for _ in 0..self.pending.len() {
-            if let Some((card, qp)) = self.pending.pop() {
-                let island = self.bells(card, qp).label().island();
-                if !self.segment().await_entry(island, patience) {
+            let Some((card, qp)) = self.pending.pop() else { return };
+            match self.segment().lock(patience) {
+                Ok(guard) => drop(self.run_with_all(guard, card, qp)),
+                Err(_) => {
+                    self.pending.push((card, qp));
                     // It looks whether the holder exists.
                     self.segment().wake_keeper();
                 }
-                self.run_qp(card, qp);
             }
         }
     }
@@ -270,9 +309,6 @@ impl WallEnv<'_> {
                         }
                         if let Payload::Stash(stash, _) = p.payload {
                             self.unstash(stash);
-                        }
-                        if self.guard.island() == ALL {
-                            self.join(world, p.src.card, p.src_qpn as u16);
                         }
                     }
                     Work::Send { card, qp } => {
