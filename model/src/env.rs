@@ -65,12 +65,7 @@ pub trait Env {
     }
     /// Does something with the event queues of a function, which belong to all of its queue pairs. `work` is told whether
     /// the last process to do so has died in it.
-    fn with_events<R>(
-        &mut self,
-        _card: u8,
-        _function: u16,
-        work: impl FnOnce(&mut Self, bool) -> R,
-    ) -> R {
+    fn with_events<R>(&mut self, _card: u8, _function: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {
         work(self, false)
     }
 

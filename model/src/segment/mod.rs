@@ -17,8 +17,8 @@
 mod error;
 pub mod extents;
 mod fork;
-mod gate;
 pub mod futex;
+mod gate;
 pub mod heap;
 mod island;
 pub mod keeper;
@@ -58,15 +58,15 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 pub use error::SegmentError;
 pub use futex::{futex_wait, futex_wake};
 pub use heap::{Area, Usage};
+pub use island::{Entry, Island, Label, Turn};
 pub use keeper::attach::AttachError;
 pub use keeper::{KeeperError, KeeperOptions};
-pub use island::{Entry, Island, Label, Turn};
 pub use layout::{Layout, ISLANDS, KEEPER_MEMBER};
 pub use lock::{Guard, LockError, ALL};
 pub use page::{MAX_MEMBERS, PAGE};
 pub use reach::dma::Backing;
-pub use reach::Reach;
 pub use reach::transfer::DmaFault;
+pub use reach::Reach;
 
 use crate::panics::tidied;
 use layout::{Control, Tables};

@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use super::local_lock::{Entered, LocalLock};
 use super::layout::ISLANDS;
+use super::local_lock::{Entered, LocalLock};
 use super::moving::protect;
 use super::{fork, Local, Segment};
 

@@ -170,7 +170,8 @@ impl Interrupts for WallCard {
         }
         // What could not be run then is tried again soon.
         let timeout = if runner.has_pending() { timeout.min(LONGEST_LOOK) } else { timeout };
-        let raised = self.function.wait_interrupt((runner.segment(), runner.net()), vector, timeout, |_, _| true);
+        let raised =
+            self.function.wait_interrupt((runner.segment(), runner.net()), vector, timeout, |_, _| true);
         if runner.has_pending() {
             runner.run_pending_within(LONGEST_LOOK);
         }

@@ -1,6 +1,7 @@
 //! What a process remembers of connections for the express lane.
 #![allow(unsafe_code)]
 
+use std::alloc::{alloc_zeroed, handle_alloc_error, Layout};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
@@ -59,6 +60,13 @@ impl Routes {
 
 #[cold]
 fn zeroed() -> Box<Table> {
-    // SAFETY: zero bytes are a table of routes of generation 0, which there is none of.
-    unsafe { Box::<Table>::new_zeroed().assume_init() }
+    let layout = Layout::new::<Table>();
+    // SAFETY: of the table's size, which is not 0; zero bytes are a table of routes of generation 0, which there is none of.
+    unsafe {
+        let table = alloc_zeroed(layout).cast::<Table>();
+        if table.is_null() {
+            handle_alloc_error(layout);
+        }
+        Box::from_raw(table)
+    }
 }

@@ -13,9 +13,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::transfer::{Direction, DmaFault, Transfer};
+use super::Reach;
 use crate::plain::plain;
 use crate::segment::futex::{futex_wait, futex_wake};
-use super::Reach;
 use crate::segment::now_ns;
 use crate::segment::registry;
 use crate::segment::signals::SignalsBlocked;

@@ -8,8 +8,8 @@
 use super::dma::Backing;
 use super::kernel::process_vm;
 use super::transfer::{Direction, DmaFault, Transfer};
-use crate::here::Here;
 use super::Reach;
+use crate::here::Here;
 
 /// Bytes of the buffer for copies between two other processes.
 const BETWEEN: usize = 16 * 1024;

@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::ranges::{self, Change, Place, Range, PRIVATE};
-use crate::segment::layout::{Steady, Tables};
 use super::Reach;
+use crate::segment::layout::{Steady, Tables};
 use crate::segment::Segment;
 
 /// Ranges that one member can have.

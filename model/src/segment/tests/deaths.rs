@@ -37,7 +37,10 @@ fn a_killed_holder_loses_lock_and_memory() {
     let guard = a.lock(Duration::from_secs(60)).unwrap();
     assert!(begin.elapsed() < Duration::from_secs(20));
     assert!(guard.recovered());
-    assert!(a.control(ALL).generation.load(Ordering::Relaxed) > generation, "what was found out before goes with the dead holder");
+    assert!(
+        a.control(ALL).generation.load(Ordering::Relaxed) > generation,
+        "what was found out before goes with the dead holder"
+    );
     drop(guard);
     // Each holder is told until one has repaired the cards.
     let guard = a.lock(Duration::from_secs(5)).unwrap();
