@@ -6,6 +6,7 @@
 //! | [`packet`], [`wire`] | a packet between two cards in memory, and its RoCEv2 bytes |
 //! | [`mod@env`], [`dma`] | what the card core needs from its surroundings |
 //! | [`plain`] | types for which every pattern of bytes is a value: what the segment holds |
+//! | `islands` | what has to be run by one thread at a time, and what at the same time |
 //! | `repair`, `panics`, `allocations` | the cards after a death, panics that end here, what tests count |
 //! | [`world`], [`address`] | the cards of a segment, and the addresses of their ports |
 //! | [`express`], [`here`], [`journal`] | the short path of plain messages by the wall clock, and crash recovery |

@@ -27,10 +27,10 @@ const HEADER: usize = 1;
 pub(crate) struct WallEnv<'a> {
     pub(super) guard: &'a Reach<'a>,
     pub(super) net: &'a Net,
-    scratch: &'a mut Scratch,
+    pub(super) scratch: &'a mut Scratch,
     pub(super) routes: &'a Routes,
     /// Packets travel as frames, or are recorded as such.
-    linked: bool,
+    pub(super) linked: bool,
     /// The buffers of [`FRAME`] and [`HEADER`], allocated on first use.
     kept: [Option<u32>; 2],
 }
@@ -98,57 +98,10 @@ impl<'a> WallEnv<'a> {
         !self.scratch.queue.is_empty()
     }
 
-    /// Takes the QPs to be run again.
-    #[inline]
-    pub fn again(&mut self) -> Vec<Again> {
-        std::mem::take(&mut self.scratch.again)
-    }
-
-    /// A queue pair sends, with all the cards: next time it needs only its island, if nobody observes the wire, and neither end is served to another machine, whose memory is reached by messages.
-    #[inline]
-    fn join(&mut self, world: &mut World, card: u8, qp: u16) {
-        if self.linked {
-            return;
-        }
-        let label = self.net.bells[card as usize].qp[qp as usize].label();
-        if !self.guard.segment().is_valid(label) {
-            let net = self.net;
-            let served = |card: u8, function: u16| net.servers[card as usize][function as usize].is_served();
-            world.join(&net.bells, (card, qp.into()), self.guard, served);
-        }
-    }
-
-    /// Makes the routes of a queue pair and its peer void.
-    #[inline]
-    pub fn forget_routes_of(&mut self, card: u8, qp: u16) {
-        self.guard.control().new_generation();
-        if self.guard.island() == ALL {
-            let label = self.net.bells[card as usize].qp[qp as usize].label();
-            if self.guard.segment().is_valid(label) {
-                self.guard.segment().control(label.island()).new_generation();
-            }
-        }
-    }
-
-    /// Whether a QP that is not finished leaves, because a thread waits for all the cards; it is run again.
-    pub fn gives_way(&mut self, card: u8, qp: u16) -> bool {
-        let way = self.guard.island() != ALL && self.guard.segment().is_stopped();
-        if way {
-            self.scratch.again.push(Again { card, qp, all: false });
-        }
-        way
-    }
-
     /// Whether a QP sent something that may wait for an answer.
     #[inline]
     pub fn has_watched(&self) -> bool {
         !self.scratch.watched.is_empty()
-    }
-
-    /// Whether QPs are to be run again.
-    #[inline]
-    pub fn has_again(&self) -> bool {
-        !self.scratch.again.is_empty()
     }
 
     /// Takes a QP from those noted by [`watch`](Env::watch).
@@ -199,67 +152,9 @@ impl<'a> WallEnv<'a> {
     pub fn next(&mut self) -> Option<*const Work> {
         self.scratch.queue.next()
     }
-
-    #[cold]
-    fn words_slowly<const N: usize>(&mut self, from: Addr) -> Result<[u64; N], DmaFault> {
-        let mut bytes = [[0; 8]; N];
-        self.guard.read(from.domain, from.iova, bytes.as_flattened_mut()).map_err(fault)?;
-        Ok(bytes.map(u64::from_le_bytes))
-    }
-
-    /// Writes a queue entry that is not aligned, or that this process cannot map as a whole.
-    #[cold]
-    fn publish_slowly<const N: usize>(&mut self, to: Addr, entry: [u64; N]) -> Result<(), DmaFault> {
-        let bytes = entry.map(u64::to_le_bytes);
-        let (last, body) = bytes.split_last().expect("an entry has words");
-        self.write(to, body.as_flattened())?;
-        let at = to.add(body.len() as u64 * 8);
-        let Some(p) = self.reach(at).filter(|p| *p as usize % 8 == 0) else {
-            // The phase bit is in the last byte.
-            self.write(at, &last[..7])?;
-            return self.write(at.add(7), &last[7..]);
-        };
-        // SAFETY: eight aligned bytes of the segment's heap or of a file that keeps its size, accessed atomically.
-        unsafe { AtomicU64::from_ptr(p.cast()) }.store(u64::from_ne_bytes(*last), Ordering::Release);
-        compiler_fence(Ordering::SeqCst);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn direct(&self, at: Addr, len: usize) -> Option<*mut u8> {
-        self.guard.direct(at.domain, at.iova, len as u64)
-    }
-
-    #[cold]
-    fn atomic_by_copies(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault> {
-        let mut bytes = [0u8; 8];
-        self.read(at, &mut bytes)?;
-        let original = u64::from_ne_bytes(bytes);
-        if let Some(new) = op.applied(original) {
-            self.write(at, &new.to_ne_bytes())?;
-        }
-        Ok(original)
-    }
-
-    /// The side at which a copy failed, from the member whose memory could not be reached.
-    #[cold]
-    fn blame(&self, member: u16, to: Addr, from: Addr, len: usize) -> Undelivered {
-        let reads = |at: u64| self.guard.read(from.domain, at, &mut [0]).is_ok();
-        let both = to.domain == from.domain && reads(from.iova) && reads(from.iova + len as u64 - 1);
-        match member == from.domain && !both {
-            true => Undelivered::Unread,
-            false => Undelivered::Unwritten,
-        }
-    }
-
-    /// Eight bytes of memory, if this process can reach them at an address.
-    #[inline(always)]
-    fn reach(&self, at: Addr) -> Option<*mut u8> {
-        self.direct(at, 8).or_else(|| self.guard.reach(at.domain, at.iova, 8))
-    }
 }
 
-fn fault<E>(_: E) -> DmaFault {
+pub(super) fn fault<E>(_: E) -> DmaFault {
     DmaFault
 }
 

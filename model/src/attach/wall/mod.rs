@@ -5,7 +5,8 @@
 //! | [`card`] | the driver's backend |
 //! | [`runner`] (`panic_tests`) | runs the cards until nothing is left to do |
 //! | [`doorbell`] | the doorbell of a send queue: the express lane, without the rest |
-//! | [`mod@env`] | what the cards ask of their surroundings, answered at once |
+//! | [`part`] | the work of a run of an island, or of all the cards |
+//! | [`mod@env`], [`memory`] | what the cards ask of their surroundings, answered at once |
 //! | [`lane`] | what the express lane asks of them |
 //! | [`queue`], [`scratch`] | the work of one run, and what a process keeps between runs |
 //! | [`routes`] | what this process knows of connections, for the express lane |
@@ -16,8 +17,10 @@ mod env;
 #[cfg(test)]
 mod env_tests;
 mod lane;
+mod memory;
 #[cfg(test)]
 mod panic_tests;
+mod part;
 mod queue;
 mod routes;
 pub(super) mod runner;

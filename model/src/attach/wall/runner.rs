@@ -14,17 +14,14 @@ use crossbeam_queue::SegQueue;
 use fpga_regs::CqArm;
 
 use super::env::WallEnv;
-use super::queue::Work;
 use super::routes::Routes;
 use super::scratch::{Again, Scratch};
 use crate::device::tables::{Cq, MAX_CQS};
 use crate::express::Express;
 use crate::journal::{self, Journal};
 use crate::net::{Membership, Net};
-use crate::packet::Payload;
 use crate::repair::{repair, repair_islands};
 use crate::segment::{Entry, Guard, Island, LockError, Reach, Segment, ISLANDS};
-use crate::wire::Transport;
 use crate::world::World;
 
 /// How long control operations wait for the lock.
@@ -272,56 +269,6 @@ impl<S: Borrow<Segment>> Runner<S> {
                     // It looks whether the holder exists.
                     self.segment().wake_keeper();
                 }
-            }
-        }
-    }
-}
-
-impl WallEnv<'_> {
-    /// Does all work in the queue and what it leads to. Gives the QPs to be run again.
-    #[inline]
-    fn finish(&mut self, world: &mut World) -> Vec<Again> {
-        if self.has_work() {
-            self.drain(world);
-        }
-        while let Some((card, qp)) = self.watched() {
-            world.cards[card as usize].arm_if_waiting(qp as usize, self);
-        }
-        self.end();
-        self.again()
-    }
-
-    #[inline(never)]
-    fn drain(&mut self, world: &mut World) {
-        loop {
-            while let Some(work) = self.next() {
-                // SAFETY: the queue leaves the item alone until the next call of `next`.
-                let work = unsafe { &*work };
-                // What is being worked on, for crash recovery.
-                match work {
-                    Work::Packet(p) => {
-                        self.note(journal::pair(p.dst.card, p.dest_qpn));
-                        self.forget_routes_of(p.src.card, p.src_qpn as u16);
-                        self.carry(world, p);
-                        if p.transport != Transport::RC {
-                            self.note(journal::one(p.src.card, p.src_qpn));
-                            world.left(p, self);
-                        }
-                        if let Payload::Stash(stash, _) = p.payload {
-                            self.unstash(stash);
-                        }
-                    }
-                    Work::Send { card, qp } => {
-                        if self.gives_way(*card, *qp) {
-                            continue;
-                        }
-                        self.note(journal::one(*card, (*qp).into()));
-                        self.run_send(world, *card, *qp);
-                    }
-                }
-            }
-            if !self.release(world) {
-                break;
             }
         }
     }

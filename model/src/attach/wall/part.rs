@@ -1,0 +1,108 @@
+//! A run of a part of the cards: an island, or all of them; and what it leaves to another run.
+#![allow(unsafe_code)]
+
+use super::env::WallEnv;
+use super::queue::Work;
+use super::scratch::Again;
+use crate::journal::{self, Journal};
+use crate::packet::Payload;
+use crate::segment::ALL;
+use crate::wire::Transport;
+use crate::world::World;
+
+impl WallEnv<'_> {
+    /// Does all work in the queue and what it leads to. Gives the QPs to be run again.
+    #[inline]
+    pub(super) fn finish(&mut self, world: &mut World) -> Vec<Again> {
+        if self.has_work() {
+            self.drain(world);
+        }
+        while let Some((card, qp)) = self.watched() {
+            world.cards[card as usize].arm_if_waiting(qp as usize, self);
+        }
+        self.end();
+        self.again()
+    }
+
+    #[inline(never)]
+    fn drain(&mut self, world: &mut World) {
+        loop {
+            while let Some(work) = self.next() {
+                // SAFETY: the queue leaves the item alone until the next call of `next`.
+                let work = unsafe { &*work };
+                // What is being worked on, for crash recovery.
+                match work {
+                    Work::Packet(p) => {
+                        self.note(journal::pair(p.dst.card, p.dest_qpn));
+                        self.forget_routes_of(p.src.card, p.src_qpn as u16);
+                        self.carry(world, p);
+                        if p.transport != Transport::RC {
+                            self.note(journal::one(p.src.card, p.src_qpn));
+                            world.left(p, self);
+                        }
+                        if let Payload::Stash(stash, _) = p.payload {
+                            self.unstash(stash);
+                        }
+                    }
+                    Work::Send { card, qp } => {
+                        if self.gives_way(*card, *qp) {
+                            continue;
+                        }
+                        self.note(journal::one(*card, (*qp).into()));
+                        self.run_send(world, *card, *qp);
+                    }
+                }
+            }
+            if !self.release(world) {
+                break;
+            }
+        }
+    }
+
+    /// Takes the QPs to be run again.
+    #[inline]
+    pub fn again(&mut self) -> Vec<Again> {
+        std::mem::take(&mut self.scratch.again)
+    }
+
+    /// A queue pair sends, with all the cards: next time it needs only its island, if nobody observes the wire, and neither end is served to another machine, whose memory is reached by messages.
+    #[inline]
+    pub(super) fn join(&mut self, world: &mut World, card: u8, qp: u16) {
+        if self.linked {
+            return;
+        }
+        let label = self.net.bells[card as usize].qp[qp as usize].label();
+        if !self.guard.segment().is_valid(label) {
+            let net = self.net;
+            let served = |card: u8, function: u16| net.servers[card as usize][function as usize].is_served();
+            world.join(&net.bells, (card, qp.into()), self.guard, served);
+        }
+    }
+
+    /// Makes the routes of a queue pair and its peer void.
+    #[inline]
+    pub fn forget_routes_of(&mut self, card: u8, qp: u16) {
+        self.guard.control().new_generation();
+        if self.guard.island() == ALL {
+            let label = self.net.bells[card as usize].qp[qp as usize].label();
+            if self.guard.segment().is_valid(label) {
+                self.guard.segment().control(label.island()).new_generation();
+            }
+        }
+    }
+
+    /// Whether a QP that is not finished leaves, because a thread waits for all the cards; it is run again.
+    pub fn gives_way(&mut self, card: u8, qp: u16) -> bool {
+        let way = self.guard.island() != ALL && self.guard.segment().is_stopped();
+        if way {
+            self.scratch.again.push(Again { card, qp, all: false });
+        }
+        way
+    }
+
+    /// Whether QPs are to be run again.
+    #[inline]
+    pub fn has_again(&self) -> bool {
+        !self.scratch.again.is_empty()
+    }
+}
