@@ -65,7 +65,7 @@ impl ServedCard {
 
     /// Waits until something was raised after `mark`, or the time is over.
     pub fn wait(&self, mark: u32, timeout: Duration) {
-        futex_wait(&self.bell().0, mark, Some(timeout));
+        self.0.beside_pending(timeout, |timeout| futex_wait(&self.bell().0, mark, Some(timeout)));
     }
 
     /// Ends a [`ServedCard::wait`].

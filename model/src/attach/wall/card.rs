@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use driver::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 use fpga_regs::{CqArm, DOORBELL_BASE};
@@ -73,7 +73,30 @@ impl WallCard {
     #[cold]
     #[inline(never)]
     fn leave(&self) {
-        (0..EQS as u32).for_each(|vector| self.wake(vector));
+        let server = &self.runner.net().servers[self.function.card as usize][self.function.index as usize];
+        match server.is_served() {
+            true => server.ring(),
+            false => (0..EQS as u32).for_each(|vector| self.wake(vector)),
+        }
+    }
+
+    /// Lets a thread `wait` for interrupts, which it is told how long to do, and runs what is pending before and after
+    /// that.
+    pub(in crate::attach) fn beside_pending<R>(
+        &self,
+        timeout: Duration,
+        wait: impl FnOnce(Duration) -> R,
+    ) -> R {
+        let runner = &self.runner;
+        if runner.has_pending() {
+            runner.run_pending_within(timeout.min(LONGEST_LOOK));
+        }
+        // What could not be run then is tried again soon.
+        let result = wait(if runner.has_pending() { timeout.min(LONGEST_LOOK) } else { timeout });
+        if runner.has_pending() {
+            runner.run_pending_within(LONGEST_LOOK);
+        }
+        result
     }
 }
 
@@ -164,18 +187,17 @@ impl Memory for WallCard {
 
 impl Interrupts for WallCard {
     fn wait_interrupt(&self, vector: u32, timeout: Duration) -> Result<bool, CardError> {
-        let runner = &self.runner;
-        if runner.has_pending() {
-            runner.run_pending_within(timeout.min(LONGEST_LOOK));
+        let member = (self.runner.segment(), self.runner.net());
+        let until = Instant::now() + timeout;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let raised = self.beside_pending(left, |left| {
+                self.function.wait_interrupt(member, vector, left, |_, _| true)
+            })?;
+            if raised || Instant::now() >= until {
+                return Ok(raised);
+            }
         }
-        // What could not be run then is tried again soon.
-        let timeout = if runner.has_pending() { timeout.min(LONGEST_LOOK) } else { timeout };
-        let raised =
-            self.function.wait_interrupt((runner.segment(), runner.net()), vector, timeout, |_, _| true);
-        if runner.has_pending() {
-            runner.run_pending_within(LONGEST_LOOK);
-        }
-        raised
     }
 }
 

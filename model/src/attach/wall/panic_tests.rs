@@ -63,6 +63,23 @@ fn half_changed(a: Arc<Runner>, b: Arc<Runner>) {
     b.control(|world, _| world.cards[0].qps[7].used = false.into()).unwrap();
 }
 
+/// Another thread has all the cards for longer than a doorbell tries.
+#[test]
+fn what_could_not_be_run_is_run_later() {
+    with_net(2, |a, b| {
+        let guard = b.segment().lock(Duration::from_secs(5)).unwrap();
+        assert!(!a.run_qp(0, 7) && a.has_pending());
+        a.run_pending();
+        assert!(a.has_pending(), "the cards are not to be had");
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.run_pending_within(Duration::from_secs(5)));
+            std::thread::sleep(Duration::from_millis(20));
+            drop(guard);
+        });
+        assert!(!a.has_pending());
+    });
+}
+
 #[test]
 fn who_waits_for_an_interrupt_is_told_that_the_cards_are_lost() {
     let directory = tempfile::tempdir().unwrap();
