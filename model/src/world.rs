@@ -41,7 +41,9 @@ impl World {
     /// The ports have these GIDs from now on: see [`GidTables::follow`](crate::address::GidTables::follow).
     pub fn follow(&mut self, wanted: &[(PortId, Gid)]) {
         let count = usize::from(self.count());
-        self.cards[..count].iter_mut().for_each(|card| card.gids.follow(wanted));
+        let wanted: Vec<_> =
+            wanted.iter().filter(|(port, _)| usize::from(port.card) < count).copied().collect();
+        self.cards[..count].iter_mut().for_each(|card| card.gids.follow(&wanted));
     }
 
     /// Closes all functions of a process that is gone.

@@ -51,9 +51,10 @@ fn debian_13() {
     unpacked("13", "rdma-core 56.1, ABI 34");
 }
 
+/// It moves on: the version may be a later one, if only the structs are known.
 #[test]
+#[ignore = "Debian sid is another one each day"]
 fn debian_sid() {
-    // It moves on: the version may be a later one, if only the structs are known.
     unpacked("sid", "ABI 6");
 }
 

@@ -91,9 +91,10 @@ pub fn run(args: RunArgs) -> Result<u8> {
     let filtered = seccomp::deny_rdma_netlink();
     if !args.quiet {
         eprintln!("verbena: {}, {}", what(&net, held.as_ref(), &slots), way.message);
-        if held.is_some() && !way.own_network {
-            eprintln!("verbena: {HOST_NETWORK}");
-        }
+    }
+    let lacks_network = held.is_some() && !way.own_network;
+    if lacks_network && !(args.quiet && args.network == Network::Host) {
+        eprintln!("verbena: {HOST_NETWORK}");
     }
     if let Err(error) = filtered {
         if ib_core_present() {
