@@ -59,8 +59,8 @@ pub trait Env {
     fn has_all(&mut self, _card: u8, _qp: u16) -> bool {
         true
     }
-    /// Whether this run has this queue pair.
-    fn has(&self, _card: u8, _qp: u16) -> bool {
+    /// Whether this run has this queue pair too, which is about to change beside the one that it works on.
+    fn has(&mut self, _card: u8, _qp: u16) -> bool {
         true
     }
     /// Does something with the event queues of a function, which belong to all of its queue pairs. `work` is told whether

@@ -94,9 +94,13 @@ impl World {
         }
     }
 
-    /// Whether labels have become void since this was asked last.
-    pub(crate) fn takes_islands_void(&mut self) -> bool {
-        let count = usize::from(self.count());
-        self.cards[..count].iter_mut().fold(false, |void, card| card.islands_void.take() | void)
+    /// Whether what hangs together has changed.
+    pub(crate) fn islands_are_void(&self) -> bool {
+        self.cards[..usize::from(self.count())].iter().any(|card| card.islands_void.get())
+    }
+
+    /// All labels are void.
+    pub(crate) fn find_islands_anew(&mut self) {
+        self.cards.iter_mut().for_each(|card| card.islands_void = false.into());
     }
 }

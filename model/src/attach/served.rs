@@ -105,9 +105,3 @@ impl ServedCard {
         self.0.runner.segment().unmap_at(iova, len)
     }
 }
-
-impl Drop for ServedCard {
-    fn drop(&mut self) {
-        self.bell().0.store(0, Ordering::Release);
-    }
-}

@@ -11,7 +11,7 @@ use super::gate::Barred;
 use super::layout::ISLANDS;
 use super::lock::ALL;
 use super::reach::Reach;
-use super::robust::{Held, Taken};
+use super::robust::{Held, Live};
 use super::{now_ns, Segment};
 
 /// An island, entered by this thread; dropping it leaves. Dropped by a panic it counts as that of a dead holder.
@@ -60,13 +60,10 @@ impl Segment {
             return Entry::Closed;
         }
         let lock = &self.control(island).lock;
-        let held = match lock.try_take() {
-            Taken::Free(held) => held,
-            Taken::FromDead(held) => {
-                lock.abandon(&held);
-                return Entry::Closed;
-            }
-            Taken::Busy => return Entry::Busy,
+        let held = match lock.try_take_live() {
+            Live::Taken(held) => held,
+            Live::Dead => return Entry::Closed,
+            Live::Busy => return Entry::Busy,
         };
         if let Err(barred) = self.tables().header.steady.gate.admits(label.epoch()) {
             lock.give(&held);
@@ -191,9 +188,15 @@ impl Turn {
         false
     }
 
-    /// It is another's turn.
+    /// It is another's turn, unless a late one has taken it already.
     #[inline]
-    pub fn give(&self) {
+    pub fn give(&self, reach: &Reach<'_>) {
+        let me = u32::from(reach.island()) + 1;
+        let _ = self.0.compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Nobody has it. With all the cards.
+    pub fn reset(&self) {
         self.0.store(0, Ordering::Release);
     }
 }

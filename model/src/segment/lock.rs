@@ -19,7 +19,7 @@ use crate::here::Here;
 pub const ALL: u16 = 0;
 /// How long a thread that does not want to wait does so for those within islands (ns): longer than they take for
 /// a message.
-const A_MOMENT: u64 = 2_000_000;
+const A_MOMENT: u64 = 200_000;
 
 /// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +69,7 @@ impl Segment {
             Taken::FromDead(held) => (held, true),
             Taken::Busy => return None,
         };
-        self.stop(held, died, now_ns().saturating_add(A_MOMENT)).ok()
+        self.stop(held, died, A_MOMENT).ok()
     }
 
     /// Whether the cards are damaged, so that no thread gets the lock any more.
@@ -93,7 +93,7 @@ impl Segment {
         match self.control(ALL).lock.take(timeout) {
             Ok((held, died)) => {
                 let patience = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-                self.stop(held, died, now_ns().saturating_add(patience)).map_err(timed_out)
+                self.stop(held, died, patience).map_err(timed_out)
             }
             Err(Refused::TimedOut) => Err(timed_out(self.control(ALL).lock.holder())),
             Err(Refused::Condemned) => Err(LockError::Condemned),
@@ -102,17 +102,21 @@ impl Segment {
         }
     }
 
-    /// The lock is taken: closes the gate, and waits until no island is entered. The thread that stays in one until
-    /// `until` is the error. Without islands nobody asks for the gate.
+    /// The lock is taken: closes the gate, and waits until no island is entered. The thread that stays in one for
+    /// longer than `patience` (ns) is the error. Without islands nobody asks for the gate.
     #[inline]
-    fn stop(&self, held: Held, died: bool, until: u64) -> Result<Guard<'_>, u32> {
+    fn stop(&self, held: Held, died: bool, patience: u64) -> Result<Guard<'_>, u32> {
         let mut dead = false;
+        // The clock is read by those who wait only: it may be a virtual one.
+        let mut until = None;
         let islands = self.islands();
         if !islands.is_empty() {
             let gate = &self.tables().header.steady.gate;
             gate.close();
             for island in islands {
-                match self.control(island).lock.wait_idle(until) {
+                let lock = &self.control(island).lock;
+                let mut until = || *until.get_or_insert_with(|| now_ns().saturating_add(patience));
+                match lock.idle().map_or_else(|| lock.wait_idle(until()), Ok) {
                     Ok(holder_died) => dead |= holder_died,
                     Err(tid) => {
                         // What a dead thread left is not repaired: nobody else is let in.
@@ -171,6 +175,11 @@ impl<'a> Guard<'a> {
         Guard { reach: unsafe { Reach::new(segment, ALL) }, held, dead }
     }
 
+    /// Whether a thread has died within an island.
+    pub fn has_dead_islands(&self) -> bool {
+        self.dead
+    }
+
     /// The islands in which a thread has died, and which nobody enters until they are [`repaired`](Self::repaired).
     pub fn dead_islands(&self) -> impl Iterator<Item = u16> + '_ {
         let all = self.dead.then(|| self.segment().islands());
@@ -188,8 +197,9 @@ impl<'a> Guard<'a> {
     /// Makes all labels void. Dead islands are repaired before.
     pub fn void_islands(&self) {
         let steady = &self.segment().tables().header.steady;
-        steady.islands.store(0, Ordering::Relaxed);
+        // In this order: a thread that dies in between leaves no label that is valid and not waited for.
         steady.gate.void_labels();
+        steady.islands.store(0, Ordering::Release);
     }
 
     /// True when a holder of the lock has died since the last
@@ -241,8 +251,12 @@ impl Drop for Guard<'_> {
         }
         let lock = &segment.control(ALL).lock;
         if !std::thread::panicking() {
-            segment.tables().header.steady.gate.open();
-            lock.give(&self.held);
+            // The gate stays closed until the cards are repaired.
+            let unrepaired = self.recovered();
+            if !unrepaired {
+                segment.tables().header.steady.gate.open();
+            }
+            lock.leave(&self.held, unrepaired);
         } else if segment.local().repairing.swap(false, Ordering::Relaxed) {
             // A keeper may have no stderr that is read.
             let _ = writeln!(io::stderr(), "verbena: {}", LockError::Condemned);

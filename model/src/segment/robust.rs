@@ -149,6 +149,16 @@ pub(super) enum Taken {
     Busy,
 }
 
+/// How the lock of an island was found.
+pub(super) enum Live {
+    /// Free, and is taken.
+    Taken(Held),
+    /// Its holder has died. It stays as it is until what it left is repaired.
+    Dead,
+    /// Another thread has it.
+    Busy,
+}
+
 /// Why the lock was not taken.
 pub(super) enum Refused {
     /// The time is over.
@@ -179,10 +189,11 @@ impl RobustLock {
     fn attempt(&self, tid: u32, bits: u32) -> Result<bool, u32> {
         match self.0.compare_exchange(0, tid | bits, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Ok(false),
-            Err(found) if found & (TID | DIED) == DIED => {
+            Err(found) if found & TID == 0 => {
                 // Other threads may sleep.
                 let mine = tid | bits | found & WAITERS;
-                self.0.compare_exchange(found, mine, Ordering::Acquire, Ordering::Relaxed).map(|_| true)
+                let taken = self.0.compare_exchange(found, mine, Ordering::Acquire, Ordering::Relaxed);
+                taken.map(|_| found & DIED != 0)
             }
             Err(found) => Err(found),
         }
@@ -237,6 +248,9 @@ impl RobustLock {
                 Err(found) if found & TID == CONDEMNED => return None,
                 Err(found) => found,
             };
+            if found & TID == 0 {
+                continue;
+            }
             // Without a wait the clock is not read: it may be a virtual one.
             let now = now_ns();
             let until = *until
@@ -256,19 +270,40 @@ impl RobustLock {
         }
     }
 
-    /// Waits until no thread holds the lock, which is not taken. True if its last holder has died; the holder is the
-    /// error when it still has it at `until` (CLOCK_MONOTONIC, ns).
-    #[inline]
-    pub fn wait_idle(&self, until: u64) -> Result<bool, u32> {
-        // Ordered after the caller's fence.
-        match self.0.load(Ordering::Acquire) {
-            0 => Ok(false),
-            _ => self.wait_idle_slowly(until),
+    /// Takes the lock if it is free, and its last holder lives.
+    #[inline(always)]
+    pub fn try_take_live(&self) -> Live {
+        let me = Me::of_thread();
+        if me.introduced().is_err() {
+            return Live::Busy;
+        }
+        let (tid, head) = me.known();
+        let held = self.announce(head);
+        match self.0.compare_exchange(0, tid, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Live::Taken(held),
+            Err(found) => {
+                held.withdraw();
+                if found & (TID | DIED) == DIED {
+                    Live::Dead
+                } else {
+                    Live::Busy
+                }
+            }
         }
     }
 
+    /// Whether no thread holds the lock: then, whether its last holder has died.
+    #[inline]
+    pub fn idle(&self) -> Option<bool> {
+        // Ordered after the caller's fence.
+        let found = self.0.load(Ordering::Acquire);
+        (found & TID == 0).then_some(found & DIED != 0)
+    }
+
+    /// Waits until no thread holds the lock, which is not taken. True if its last holder has died; the holder is the
+    /// error when it still has it at `until` (CLOCK_MONOTONIC, ns).
     #[cold]
-    fn wait_idle_slowly(&self, until: u64) -> Result<bool, u32> {
+    pub fn wait_idle(&self, until: u64) -> Result<bool, u32> {
         let mut tries = 0_u32;
         loop {
             let found = self.0.load(Ordering::Acquire);
@@ -307,8 +342,8 @@ impl RobustLock {
         }
     }
 
-    /// Releases the lock as it was found: with the news of a death, or without.
-    #[cold]
+    /// Releases the lock with the news of a death, or without.
+    #[inline]
     pub fn leave(&self, held: &Held, died: bool) {
         match died {
             true => self.abandon(held),

@@ -33,7 +33,12 @@ pub struct WallCard {
 impl WallCard {
     pub(in crate::attach) fn open(runner: Arc<Runner>, card: u32) -> Result<WallCard, OpenError> {
         let member = runner.segment().member();
-        let index = runner.control(|world, _| Function::attach(world, card, member))??;
+        let index = runner.control(|world, _| {
+            let index = Function::attach(world, card, member)?;
+            // Its last owner may have been a server that was killed.
+            runner.net().servers[card as usize][index as usize].0.store(0, Ordering::Release);
+            Ok::<_, OpenError>(index)
+        })??;
         let function = Function::new(runner.net(), card, index);
         Ok(WallCard { runner, function })
     }

@@ -34,10 +34,14 @@ impl<S: Borrow<Segment>> Runner<S> {
         let bells = self.bells(card, qp);
         let label = bells.label();
         let island = match self.segment().enter(label) {
-            // It may have become another island's meanwhile.
-            Entry::Entered(island) if bells.label() == label => island,
+            Entry::Entered(island) => island,
             _ => return self.run_qp(card, qp),
         };
+        if bells.label() != label {
+            // It has become another island's meanwhile.
+            drop(island);
+            return self.run_qp(card, qp);
+        }
         // SAFETY: the lock of its island is held: no other thread uses the route, which this process found.
         let route = unsafe { &*self.routes.place(card, qp) };
         let mut lane = Doorbell { runner: self, island: &island, left: false, doubt: false };

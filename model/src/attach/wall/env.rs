@@ -223,7 +223,7 @@ impl Env for WallEnv<'_> {
         // Private memory: atomic among the cards of the segment, as IBV_ATOMIC_HCA promises.
         self.net.atomics.take(self.guard);
         let result = self.atomic_by_copies(at, op);
-        self.net.atomics.give();
+        self.net.atomics.give(self.guard);
         result
     }
 
@@ -277,17 +277,22 @@ impl Env for WallEnv<'_> {
         all
     }
 
-    fn has(&self, card: u8, qp: u16) -> bool {
-        let label = self.bells(card).qp[qp as usize].label();
+    fn has(&mut self, card: u8, qp: u16) -> bool {
         let segment = self.guard.segment();
-        self.guard.island() == ALL || label.island() == self.guard.island() && segment.is_valid(label)
+        if self.guard.island() == ALL {
+            // It may have routes of any island.
+            segment.new_generation();
+            return true;
+        }
+        let label = self.bells(card).qp[qp as usize].label();
+        label.island() == self.guard.island() && segment.is_valid(label)
     }
 
     fn with_events<R>(&mut self, card: u8, function: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {
         let turn = &self.net.events[card as usize][function as usize];
         let died = turn.take(self.guard);
         let result = work(self, died);
-        turn.give();
+        turn.give(self.guard);
         result
     }
 

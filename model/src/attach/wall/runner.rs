@@ -167,15 +167,19 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// Does something with all the cards, and then all other work.
     fn run_all<R>(&self, guard: Guard<'_>, first: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R) -> R {
         self.run(&guard, |world, env| {
-            if guard.recovered() {
+            if guard.has_dead_islands() || guard.recovered() {
                 env.forget_routes();
-                repair(&guard, world, env);
+                self.net().atomics.reset();
+                repair_islands(&guard, world, env);
+                if guard.recovered() {
+                    repair(&guard, world, env);
+                }
             }
-            repair_islands(&guard, world, env);
             let result = first(world, env);
             env.finish(world);
-            if world.takes_islands_void() {
+            if world.islands_are_void() {
                 guard.void_islands();
+                world.find_islands_anew();
             }
             result
         })

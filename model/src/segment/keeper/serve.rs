@@ -327,7 +327,7 @@ impl Keeper {
         let held = segment.controls().filter_map(|island| {
             let lock = &segment.control(island).lock;
             let tid = lock.holder();
-            (tid != 0 && !lock.is_condemned()).then_some((island, tid))
+            (tid != 0 && !(island == crate::segment::ALL && lock.is_condemned())).then_some((island, tid))
         });
         let held: Vec<(u16, u32)> = held.collect();
         let before = std::mem::take(&mut self.stray);
