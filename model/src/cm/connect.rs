@@ -334,7 +334,7 @@ impl<E: Env> Manager<'_, E> {
     /// `rdma_disconnect`.
     pub fn disconnect(&mut self, slot: u16) -> Result<()> {
         let id = self.id(slot);
-        if id.comm == comm::IDLE && id.state != state::CONNECT {
+        if !matches!(id.state, state::CONNECT | state::DISCONNECT) {
             return Err(EINVAL);
         }
         match id.comm {

@@ -203,7 +203,7 @@ const UDP: u16 = 0x0111;
 #[test]
 fn a_connection() {
     let mut world = World::new();
-    let ([a, b], [_, client]) = world.ready(TCP);
+    let ([a, b], [listener, client]) = world.ready(TCP);
     world.connect(b, client);
     world.carry();
     let (kind, server) = world.event(a);
@@ -227,6 +227,9 @@ fn a_connection() {
     assert_eq!(world.manager().run_timers(), None);
     assert_eq!((world.event(a), world.event(b)), ((15, server), (15, client)));
     assert_eq!(world.try_command(a, 12, &[0; 8]), Err(libc::EAGAIN));
+    // What is over may be ended again; what has never begun may not.
+    assert_eq!(world.try_command(b, 10, &words(&[client])), Ok(vec![]));
+    assert_eq!(world.try_command(a, 10, &words(&[listener])), Err(libc::EINVAL));
 }
 
 #[test]
