@@ -327,6 +327,10 @@ impl<E: Env> Manager<'_, E> {
         }
         self.answered(slot);
         self.id(slot).comm = comm;
+        if answered == answered::REQ {
+            // Should the answer be lost, the request comes again as a new one.
+            self.cm.remote[usize::from(slot) % IDS] = 0;
+        }
         self.send(slot, mad);
         Ok(())
     }

@@ -290,6 +290,26 @@ fn datagrams_by_sidr_and_no_listener() {
 }
 
 #[test]
+fn a_lost_rejection_is_said_again() {
+    let mut world = World::new();
+    let ([a, b], [_, client]) = world.ready(TCP);
+    world.connect(b, client);
+    for lost in [true, false] {
+        world.carry();
+        let (kind, server) = world.event(a);
+        assert_eq!(kind, 4);
+        world.command(a, 9, &[words(&[server, 0]), vec![0; 256]].concat());
+        if lost {
+            world.env.sent.clear();
+            world.env.now += 5_000_000_000;
+            world.manager().run_timers();
+        }
+    }
+    world.carry();
+    assert_eq!(world.event(b), (8, client));
+}
+
+#[test]
 fn nobody_answers() {
     let mut world = World::new();
     let ([_, b], [_, client]) = world.ready(TCP);
