@@ -114,7 +114,9 @@ impl<E: Env> Manager<'_, E> {
             id.used.get() && id.comm == comm::ESTABLISHED && id.remote_guid == guid && id.remote_qpn == qpn
         };
         let known = self.cm.slots.ids.range().find(|&slot| stale(&self.cm.ids[slot]));
-        if known.is_some() && qpn != 0 {
+        if let Some(known) = known.filter(|_| qpn != 0) {
+            // The peer has forgotten the connection that had its QP. This end cannot fail: it is connected.
+            let _ = self.disconnect(known as u16);
             return self.refuse(mad, back, reason::STALE_CONN);
         }
         let service = mad.get(req::SERVICE_ID);

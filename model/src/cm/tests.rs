@@ -156,21 +156,45 @@ impl World {
     /// A listener at port 7174 of card 0, and a program at card 1 that knows its way there.
     fn ready(&mut self, space: u16) -> ([u16; 2], [u32; 2]) {
         let channels = [self.channel(1), self.channel(2)];
-        let ids = channels.map(|channel| self.create(channel, space));
-        let address = Address::of_gid(&gid(PortId { card: 0, port: 0 }, 1), 7174);
+        let listener = self.create(channels[0], space);
         let mut bind = vec![0; 40];
-        bind[8..24].copy_from_slice(address.bytes());
-        bind[36..].copy_from_slice(&ids[0].to_ne_bytes());
+        bind[8..24].copy_from_slice(World::listener().bytes());
+        bind[36..].copy_from_slice(&listener.to_ne_bytes());
         self.command(channels[0], 2, &bind);
-        self.command(channels[0], 7, &words(&[ids[0], 5]));
+        self.command(channels[0], 7, &words(&[listener, 5]));
+        (channels, [listener, self.client(channels[1], space)])
+    }
+
+    fn listener() -> Address {
+        Address::of_gid(&gid(PortId { card: 0, port: 0 }, 1), 7174)
+    }
+
+    /// An identifier that knows its way to the listener.
+    fn client(&mut self, channel: u16, space: u16) -> u32 {
+        let id = self.create(channel, space);
         let mut resolve = vec![0; 64];
-        resolve[28..44].copy_from_slice(address.bytes());
-        resolve[56..60].copy_from_slice(&ids[1].to_ne_bytes());
-        self.command(channels[1], 3, &resolve);
-        assert_eq!(self.event(channels[1]), (0, ids[1]));
-        self.command(channels[1], 4, &words(&[ids[1], 1000]));
-        assert_eq!(self.event(channels[1]), (2, ids[1]));
-        (channels, ids)
+        resolve[28..44].copy_from_slice(World::listener().bytes());
+        resolve[56..60].copy_from_slice(&id.to_ne_bytes());
+        self.command(channel, 3, &resolve);
+        assert_eq!(self.event(channel), (0, id));
+        self.command(channel, 4, &words(&[id, 1000]));
+        assert_eq!(self.event(channel), (2, id));
+        id
+    }
+
+    /// Connects a client; returns the listener's side.
+    fn establish(&mut self, [a, b]: [u16; 2], client: u32) -> u32 {
+        self.connect(b, client);
+        self.carry();
+        let (kind, server) = self.event(a);
+        assert_eq!(kind, 4);
+        self.accept(a, server, true);
+        self.carry();
+        assert_eq!(self.event(b), (5, client));
+        self.accept(b, client, false);
+        self.carry();
+        assert_eq!(self.event(a), (9, server));
+        server
     }
 
     fn connect(&mut self, channel: u16, id: u32) {
@@ -189,9 +213,10 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// An `rdma_ucm_conn_param` with retry counts that are too large.
+/// An `rdma_ucm_conn_param` of QP 7, with retry counts that are too large.
 fn wishes() -> [u8; 272] {
     let mut wishes = [0; 272];
+    wishes[0] = 7;
     wishes[264] = 56;
     (wishes[269], wishes[270], wishes[271]) = (10, 10, 1);
     wishes
@@ -307,6 +332,20 @@ fn a_lost_rejection_is_said_again() {
     }
     world.carry();
     assert_eq!(world.event(b), (8, client));
+}
+
+#[test]
+fn a_peer_that_has_forgotten_its_connection() {
+    let mut world = World::new();
+    let ([a, b], [_, client]) = world.ready(TCP);
+    let server = world.establish([a, b], client);
+    world.manager().free(client as u16);
+    let again = world.client(b, TCP);
+    world.connect(b, again);
+    world.carry();
+    let bytes = world.command(b, 12, &[0; 8]);
+    assert_eq!((bytes[12], bytes[16]), (8, 10), "rejected: stale connection");
+    assert_eq!(world.event(a), (10, server));
 }
 
 #[test]
