@@ -245,7 +245,10 @@ impl<E: Env> Manager<'_, E> {
         let why = mad.get(rej::REASON) as u16;
         let found = match mad.get(rej::ANSWERED) as u8 {
             // Its sender may have no name for the connection.
-            answered::REQ => self.named(mad.get(both::REMOTE_ID) as u32),
+            answered::REQ => {
+                // Late, if the request has been answered otherwise.
+                self.named(mad.get(both::REMOTE_ID) as u32).filter(|&slot| self.remote(slot) == 0)
+            }
             _ if mad.get(both::REMOTE_ID) == 0 => {
                 // The peer gave up before it knew this side's name.
                 let guid = mad.part(rej::INFO).first_chunk().map_or(0, |guid| u64::from_be_bytes(*guid));
@@ -254,16 +257,15 @@ impl<E: Env> Manager<'_, E> {
             _ => self.of_both(mad),
         };
         let Some(slot) = found else { return };
-        self.answered(slot);
-        let id = self.id(slot);
-        id.comm = match id.comm {
+        self.id(slot).comm = match self.id(slot).comm {
             comm::REQ_SENT | comm::MRA_REQ_RCVD | comm::REQ_RCVD => comm::IDLE,
             comm::REP_SENT | comm::MRA_REP_RCVD | comm::REP_RCVD | comm::ESTABLISHED | comm::DREQ_SENT => {
                 comm::TIMEWAIT
             }
             _ => return,
         };
-        if id.state == state::CONNECT {
+        self.answered(slot);
+        if self.id(slot).state == state::CONNECT {
             let param = param::private(mad.part(rej::PRIVATE));
             self.event(slot, event::REJECTED, why.into(), &param);
         }

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use super::address::Address;
 use super::command::Command;
 use super::ids::Result;
-use super::mad::{attribute, header, Mad, BYTES, GSI_QKEY};
+use super::mad::{answered, attribute, both, header, rej, Mad, BYTES, GSI_QKEY};
 use super::query::EVENT;
-use super::tables::{Cm, Manager};
+use super::tables::{comm, Cm, Manager};
 use crate::address::{gid, GidTables};
 use crate::cells::Bells;
 use crate::device::PortSetting;
@@ -349,6 +349,34 @@ fn a_peer_that_has_forgotten_its_connection() {
 }
 
 #[test]
+fn rejections_that_come_late() {
+    let mut world = World::new();
+    let ([a, b], [_, client]) = world.ready(TCP);
+    let server = world.establish([a, b], client);
+    let (client, server) = (client as u16, server as u16);
+    let names = (world.manager().name(client), world.manager().name(server));
+    let reject = |world: &mut World, own, answered: u8| {
+        let mut mad = Mad::new(attribute::REJ, 1);
+        mad.set(both::LOCAL_ID, own);
+        mad.set(both::REMOTE_ID, names.0.into());
+        mad.set(rej::ANSWERED, answered.into());
+        let payload = world.env.stash(mad.bytes());
+        let (src, dst) = (PortId { card: 0, port: 0 }, PortId { card: 1, port: 0 });
+        let p = Packet { payload, src, dst, qkey: GSI_QKEY, ..Packet::BLANK };
+        world.manager().datagram(&p).unwrap();
+    };
+    reject(&mut world, 0, answered::REQ);
+    assert_eq!(world.cm.ids[usize::from(client)].comm, comm::ESTABLISHED);
+    world.command(b, 10, &words(&[client.into()]));
+    world.carry();
+    world.command(a, 10, &words(&[server.into()]));
+    world.carry();
+    reject(&mut world, names.1.into(), answered::OTHER);
+    assert_eq!(world.cm.ids[usize::from(client)].comm, comm::TIMEWAIT);
+    assert_ne!(world.cm.deadline[usize::from(client)], 0);
+}
+
+#[test]
 fn nobody_answers() {
     let mut world = World::new();
     let ([_, b], [_, client]) = world.ready(TCP);
@@ -399,7 +427,7 @@ proptest! {
                 mad.part_mut(24..56).copy_from_slice(&start);
                 if name != 0 {
                     // A name that there may be.
-                    mad.set(super::mad::both::REMOTE_ID, (1 << 16 | name).into());
+                    mad.set(both::REMOTE_ID, (1 << 16 | name).into());
                 }
                 mad.set(header::TRANSACTION, 1);
                 let payload = world.env.stash(mad.bytes());
