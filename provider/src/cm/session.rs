@@ -161,7 +161,7 @@ impl Session {
         loop {
             // Before the look: what comes after it puts the byte back.
             self.with(channel, |it| {
-                it.pipe.forget(|_| true);
+                it.pipe.forget_at(fd, |_| true);
                 it.signalled = false;
             });
             match self.command(channel, command) {

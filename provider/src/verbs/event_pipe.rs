@@ -83,10 +83,16 @@ impl<const N: usize> EventPipe<N> {
 
     /// Removes the unread records that `gone` names; returns how many those were.
     pub fn forget(&mut self, gone: impl Fn(&[u8; N]) -> bool) -> usize {
+        self.forget_at(self.rx, gone)
+    }
+
+    /// The same, by a descriptor of the program's end that is surely open: the first one may be closed, or another
+    /// file by now.
+    pub fn forget_at(&mut self, rx: RawFd, gone: impl Fn(&[u8; N]) -> bool) -> usize {
         let before = self.waiting.len();
         self.waiting.retain(|record| !gone(record));
         let mut forgotten = before - self.waiting.len();
-        let unread = self.take_unread();
+        let unread = Self::take_unread(rx);
         if !unread.is_empty() {
             // The program has not read them and never will: its position in the stream is before them.
             self.written -= (unread.len() * N) as u64;
@@ -100,7 +106,7 @@ impl<const N: usize> EventPipe<N> {
         forgotten
     }
 
-    fn take_unread(&self) -> Vec<[u8; N]> {
+    fn take_unread(rx: RawFd) -> Vec<[u8; N]> {
         let mut unread = Vec::new();
         let Ok((aside_rx, aside_tx)) = pipe(libc::O_NONBLOCK) else {
             return unread;
@@ -109,7 +115,7 @@ impl<const N: usize> EventPipe<N> {
             // SAFETY: both are pipes; splice moves bytes between them without touching memory of ours.
             let moved = unsafe {
                 libc::splice(
-                    self.rx,
+                    rx,
                     std::ptr::null_mut(),
                     aside_tx.as_raw_fd(),
                     std::ptr::null_mut(),
@@ -154,6 +160,16 @@ mod tests {
         assert_eq!(u64::from_le_bytes(read(&mut rx)), 3);
         assert_eq!(pipe.forget(|_| true), 0);
         assert_eq!(pipe.written, 3 * 8, "as far as the program has read");
+    }
+
+    #[test]
+    fn forgets_by_another_descriptor() {
+        let (mut pipe, rx) = EventPipe::<1>::new().unwrap();
+        let other = rx.try_clone().unwrap();
+        drop(rx);
+        pipe.send([1]);
+        assert_eq!(pipe.forget_at(other.as_raw_fd(), |_| true), 1);
+        assert!(!pipe.closed());
     }
 
     #[test]
