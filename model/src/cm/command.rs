@@ -18,11 +18,15 @@ use crate::env::Env;
 pub mod number {
     /// Answers with a number of an identifier, and says where in its third word.
     pub const CREATE_ID: u32 = 0;
+    /// Takes the identifier's events away.
+    pub const DESTROY_ID: u32 = 1;
     /// Takes an event, and waits for one.
     pub const GET_EVENT: u32 = 12;
     /// Is given a value by reference.
     pub const SET_OPTION: u32 = 14;
-    /// Names another channel.
+    /// Takes the membership's events away.
+    pub const LEAVE: u32 = 17;
+    /// Names another channel, whose events move.
     pub const MIGRATE_ID: u32 = 18;
 }
 
@@ -156,7 +160,7 @@ impl<E: Env> Manager<'_, E> {
         };
         match command.number {
             number::CREATE_ID => self.create_id(channel, &input, room),
-            1 => {
+            number::DESTROY_ID => {
                 room_for(4, room)?;
                 self.close(slot);
                 answer(self.free(slot), room)
@@ -211,7 +215,7 @@ impl<E: Env> Manager<'_, E> {
                 }
             }
             16 => self.join(slot, input.u64(8)?, input.ip(16)?, room),
-            17 => self.leave(channel, input.u32(8)?, room),
+            number::LEAVE => self.leave(channel, input.u32(8)?, room),
             number::MIGRATE_ID => self.migrate(channel, command.from, input.u32(8)?, room),
             19 => self.query(slot, input.u32(12)?, room),
             20 => {

@@ -153,7 +153,7 @@ fn execute(session: &Session, (fd, channel): (c_int, u16), bytes: &[u8]) -> Resu
         bytes.map(|bytes| u64::from_ne_bytes(*bytes))
     };
     let mut option = Vec::new();
-    let mut from = None;
+    let (mut from, mut of) = (None, vec![(fd, channel)]);
     match number {
         number::SET_OPTION => {
             let (at, length) = OPTION_AT;
@@ -165,7 +165,11 @@ fn execute(session: &Session, (fd, channel): (c_int, u16), bytes: &[u8]) -> Resu
             option.resize(wanted, 0);
             read_memory(word(at)?, &mut option)?;
         }
-        number::MIGRATE_ID => from = session::channel((word(FD_AT - 4)? >> 32) as c_int),
+        number::MIGRATE_ID => {
+            let old = (word(FD_AT - 4)? >> 32) as c_int;
+            from = session::channel(old);
+            of.extend(from.map(|from| (old, from)));
+        }
         _ => {}
     }
     let command = Command { number, input, room, option: &option, from };
@@ -175,6 +179,9 @@ fn execute(session: &Session, (fd, channel): (c_int, u16), bytes: &[u8]) -> Resu
     }
     let answer = match number {
         number::GET_EVENT => session.next_event(fd, channel, &command)?,
+        number::DESTROY_ID | number::LEAVE | number::MIGRATE_ID => {
+            session.removing(&of, channel, &command)?
+        }
         _ => session.command(channel, &command)?,
     };
     match answer.is_empty() {

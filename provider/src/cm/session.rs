@@ -151,6 +151,23 @@ impl Session {
         Ok(fd)
     }
 
+    /// A command that may remove events of these channels, which these descriptors are.
+    pub fn removing(&self, of: &[(c_int, u16)], channel: u16, command: &Command<'_>) -> Result<Vec<u8>> {
+        let answer = self.command(channel, command);
+        of.iter().for_each(|&(fd, channel)| self.unsignal(fd, channel));
+        let numbers: Vec<u16> = of.iter().map(|&(_, channel)| channel).collect();
+        self.signal(&numbers);
+        answer
+    }
+
+    /// Makes a channel not readable: after the last of its events was removed, and before a look for the first.
+    fn unsignal(&self, fd: c_int, channel: u16) {
+        self.with(channel, |it| {
+            it.pipe.forget_at(fd, |_| true);
+            it.signalled = false;
+        });
+    }
+
     /// A command that does not wait.
     pub fn command(&self, channel: u16, command: &Command<'_>) -> Result<Vec<u8>> {
         self.ask(Execute(channel, *command))?.map_err(Errno)
@@ -160,10 +177,7 @@ impl Session {
     pub fn next_event(&self, fd: c_int, channel: u16, command: &Command<'_>) -> Result<Vec<u8>> {
         loop {
             // Before the look: what comes after it puts the byte back.
-            self.with(channel, |it| {
-                it.pipe.forget_at(fd, |_| true);
-                it.signalled = false;
-            });
+            self.unsignal(fd, channel);
             match self.command(channel, command) {
                 Err(Errno(libc::EAGAIN)) => {}
                 other => {
