@@ -37,6 +37,20 @@ struct Channel {
     pipe: EventPipe<1>,
     /// The byte is in the pipe, unless a reader has taken it.
     signalled: bool,
+    /// How often events were removed, or may have been: an answer from before that is of no use.
+    removed: u64,
+}
+
+impl Channel {
+    /// Makes it readable, for events that there were when so much was `removed`. False: some may be gone.
+    fn tell(&mut self, removed: Option<u64>) -> bool {
+        let current = removed == Some(self.removed);
+        if current && !self.signalled {
+            self.signalled = true;
+            self.pipe.send([1]);
+        }
+        current
+    }
 }
 
 /// See the module.
@@ -138,7 +152,7 @@ impl Session {
         let (pipe, rx) = EventPipe::new()?;
         let inode = pipe.inode().ok_or(Errno::EIO)?;
         let number = self.ask(OpenChannel { privileged: is_privileged() })?.map_err(Errno)?;
-        lock(&self.channels).insert(inode, Channel { number, pipe, signalled: false });
+        lock(&self.channels).insert(inode, Channel { number, pipe, signalled: false, removed: 0 });
         let fd = rx.into_raw_fd();
         if flags & libc::O_NONBLOCK != 0 {
             // SAFETY: only sets a flag of our own descriptor.
@@ -165,6 +179,7 @@ impl Session {
         self.with(channel, |it| {
             it.pipe.forget_at(fd, |_| true);
             it.signalled = false;
+            it.removed += 1;
         });
     }
 
@@ -181,6 +196,8 @@ impl Session {
             match self.command(channel, command) {
                 Err(Errno(libc::EAGAIN)) => {}
                 other => {
+                    // Another thread may have told of this event meanwhile.
+                    self.unsignal(fd, channel);
                     self.signal(&[channel]);
                     return other;
                 }
@@ -201,24 +218,26 @@ impl Session {
         }
     }
 
-    fn with(&self, number: u16, change: impl FnOnce(&mut Channel)) {
+    fn with<R>(&self, number: u16, change: impl FnOnce(&mut Channel) -> R) -> Option<R> {
         let mut channels = lock(&self.channels);
-        if let Some(channel) = channels.values_mut().find(|channel| channel.number == number) {
-            change(channel);
-        }
+        channels.values_mut().find(|channel| channel.number == number).map(change)
     }
 
     /// Makes those of these channels readable that have events. Not with the lock: in simulated time the question waits
     /// for other threads.
     fn signal(&self, numbers: &[u16]) {
-        let Ok(waiting) = self.ask(Waiting(numbers)) else { return };
-        for number in waiting {
-            self.with(number, |channel| {
-                if !channel.signalled {
-                    channel.signalled = true;
-                    channel.pipe.send([1]);
-                }
+        let mut numbers = numbers.to_vec();
+        while !numbers.is_empty() {
+            let removed = |&number: &u16| (number, self.with(number, |channel| channel.removed));
+            let before: HashMap<u16, _> = numbers.iter().map(removed).collect();
+            let Ok(mut waiting) = self.ask(Waiting(&numbers)) else { return };
+            // What has changed since is asked again.
+            waiting.retain(|&number| {
+                let before = before.get(&number).copied().flatten();
+                let told = self.with(number, |channel| channel.tell(before));
+                told == Some(false)
             });
+            numbers = waiting;
         }
     }
 
@@ -246,7 +265,9 @@ impl Session {
             let numbers: Vec<u16> = lock(&self.channels).values().map(|channel| channel.number).collect();
             if !waited.unwrap_or(false) {
                 // Whoever waits finds that nothing works.
-                numbers.iter().for_each(|&number| self.with(number, |channel| channel.pipe.send([1])));
+                for number in numbers {
+                    self.with(number, |channel| channel.pipe.send([1]));
+                }
                 return;
             }
             let _ = catch_unwind(AssertUnwindSafe(|| {
@@ -254,5 +275,24 @@ impl Session {
                 self.look_for_closed();
             }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn what_was_removed_meanwhile_is_not_told() {
+        let (pipe, rx) = EventPipe::new().unwrap();
+        let mut channel = Channel { number: 1, pipe, signalled: false, removed: 1 };
+        assert!(!channel.tell(Some(0)) && !channel.signalled);
+        assert!(channel.tell(Some(1)) && channel.tell(Some(1)));
+        drop(channel);
+        let mut bytes = Vec::new();
+        std::fs::File::from(rx).read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, [1], "told once");
     }
 }
