@@ -102,7 +102,9 @@ pub fn open(flags: c_int) -> Result<c_int> {
 /// Destroys the channels that no descriptor is left of.
 pub fn look_for_closed() {
     if let Some(session) = current() {
-        session.look_for_closed();
+        if !session.look_for_closed() {
+            session.card.wake(VECTOR);
+        }
     }
 }
 
@@ -170,7 +172,7 @@ impl Session {
         let answer = self.command(channel, command);
         of.iter().for_each(|&(fd, channel)| self.unsignal(fd, channel));
         let numbers: Vec<u16> = of.iter().map(|&(_, channel)| channel).collect();
-        self.signal(&numbers);
+        self.signal_or_leave(&numbers);
         answer
     }
 
@@ -198,7 +200,7 @@ impl Session {
                 other => {
                     // Another thread may have told of this event meanwhile.
                     self.unsignal(fd, channel);
-                    self.signal(&[channel]);
+                    self.signal_or_leave(&[channel]);
                     return other;
                 }
             }
@@ -224,13 +226,13 @@ impl Session {
     }
 
     /// Makes those of these channels readable that have events. Not with the lock: in simulated time the question waits
-    /// for other threads.
-    fn signal(&self, numbers: &[u16]) {
+    /// for other threads. False: the manager could not be asked.
+    fn signal(&self, numbers: &[u16]) -> bool {
         let mut numbers = numbers.to_vec();
         while !numbers.is_empty() {
             let removed = |&number: &u16| (number, self.with(number, |channel| channel.removed));
             let before: HashMap<u16, _> = numbers.iter().map(removed).collect();
-            let Ok(mut waiting) = self.ask(Waiting(&numbers)) else { return };
+            let Ok(mut waiting) = self.ask(Waiting(&numbers)) else { return false };
             // What has changed since is asked again.
             waiting.retain(|&number| {
                 let before = before.get(&number).copied().flatten();
@@ -239,29 +241,39 @@ impl Session {
             });
             numbers = waiting;
         }
+        true
     }
 
-    fn look_for_closed(&self) {
-        let mut closed = Vec::new();
-        lock(&self.channels).retain(|_, channel| {
-            let is_closed = channel.pipe.closed();
-            if is_closed {
-                closed.push(channel.number);
-            }
-            !is_closed
-        });
-        for number in closed {
-            // A net that is out of order has no channels.
-            let _ = self.ask(CloseChannel(number));
+    /// The same for a thread of the program; what fails is tried again by the one that tells.
+    fn signal_or_leave(&self, numbers: &[u16]) {
+        if !self.signal(numbers) {
+            self.card.wake(VECTOR);
         }
+    }
+
+    /// False: some are left.
+    fn look_for_closed(&self) -> bool {
+        let mut channels = lock(&self.channels);
+        let closed = channels.iter().filter(|(_, channel)| channel.pipe.closed());
+        let inodes: Vec<u64> = closed.map(|(&inode, _)| inode).collect();
+        // Out of the table, so that no other thread closes their numbers, too: these may be others' by then.
+        let closed: Vec<_> = inodes.iter().filter_map(|inode| channels.remove_entry(inode)).collect();
+        drop(channels);
+        let mut left = closed;
+        left.retain(|(_, channel)| self.ask(CloseChannel(channel.number)).is_err());
+        let done = left.is_empty();
+        lock(&self.channels).extend(left);
+        done
     }
 
     /// What the thread does: looks for events after each interrupt.
     fn tell(&self) {
         const FOREVER: Duration = Duration::from_secs(3600);
+        const SOON: Duration = Duration::from_millis(10);
+        let mut timeout = FOREVER;
         loop {
             // A panic has been printed.
-            let waited = catch_unwind(AssertUnwindSafe(|| self.card.wait_interrupt(VECTOR, FOREVER).is_ok()));
+            let waited = catch_unwind(AssertUnwindSafe(|| self.card.wait_interrupt(VECTOR, timeout).is_ok()));
             let numbers: Vec<u16> = lock(&self.channels).values().map(|channel| channel.number).collect();
             if !waited.unwrap_or(false) {
                 // Whoever waits finds that nothing works.
@@ -270,10 +282,11 @@ impl Session {
                 }
                 return;
             }
-            let _ = catch_unwind(AssertUnwindSafe(|| {
-                self.signal(&numbers);
-                self.look_for_closed();
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                let told = self.signal(&numbers);
+                self.look_for_closed() && told
             }));
+            timeout = if done.unwrap_or(false) { FOREVER } else { SOON };
         }
     }
 }

@@ -41,6 +41,11 @@ impl Card {
         }
     }
 
+    /// Makes a thread of this process that waits for interrupt `vector` check again.
+    pub fn wake(&self, vector: u32) {
+        each!(self, card => card.wake(vector));
+    }
+
     fn in_net(socket: &Path, number: u32) -> Result<Card, String> {
         match SegmentCard::open(socket, number) {
             Ok(SegmentCard::Wall(card)) => Ok(Card::Wall(card)),
@@ -112,8 +117,7 @@ pub fn wait_for_events(device: &Device, timeout: Duration) -> driver::Result<()>
 
 /// Ends [`wait_for_events`] of another thread, or its next one.
 pub fn wake_events(device: &Device) {
-    let card = device.card();
-    each!(card, card => card.wake(VECTOR));
+    device.card().wake(VECTOR);
 }
 
 /// Where a device is to be found.
