@@ -22,20 +22,17 @@ const MAX_OPTION: usize = 1 << 16;
 /// Longest answer, to a question for paths.
 const MAX_ROOM: usize = 1 << 12;
 
-/// Patched copies of librdmacm, by the address of their first segment.
-static PATCHED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// One thread patches at a time.
+static PATCHING: Mutex<()> = Mutex::new(());
 
-/// Patches each copy of librdmacm that is not patched yet; `directory`: of a device of the net, in sysfs.
+/// Patches each copy of librdmacm, as often as it is asked to: another copy may be where an unloaded one was.
+/// `directory`: of a device of the net, in sysfs.
 pub fn install(directory: Option<PathBuf>) {
     if let Some(directory) = directory {
         session::is_net_of(directory);
     }
-    let mut patched = PATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = PATCHING.lock().unwrap_or_else(PoisonError::into_inner);
     for library in Library::called("librdmacm") {
-        if patched.contains(&library.addresses.start) {
-            continue;
-        }
-        patched.push(library.addresses.start);
         for (name, function) in [
             (c"open", open as *const () as usize),
             (c"fstat", fstat as *const () as usize),
