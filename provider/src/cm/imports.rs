@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use contract::imports::Library;
 use model::cm::command::{number, response_at, Command, FD_AT, OPTION_AT};
+use model::cm::query::EVENT;
 
 use super::session::{self, Session};
 use crate::verbs::errno::{set_errno, verbose, Errno, Result};
@@ -172,7 +173,7 @@ fn execute(session: &Session, (fd, channel): (c_int, u16), bytes: &[u8]) -> Resu
     let command = Command { number, input, room, option: &option, from };
     if number == number::GET_EVENT {
         // An event that cannot be handed over stays.
-        write_memory(word(response_at(number))?, &vec![0; room])?;
+        write_memory(word(response_at(number))?, &[0; EVENT][..room.min(EVENT)])?;
     }
     let answer = match number {
         number::GET_EVENT => session.next_event(fd, channel, &command)?,
