@@ -12,8 +12,8 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
+use super::announced::forget_thread;
 use super::registry::{close_descriptors, forget_all, in_base, segments, PROCESS};
-use super::robust::forget_thread;
 use super::Local;
 use crate::segment::moving::maps::{each_mapping, Mapping};
 use crate::segment::moving::pages::{move_out, SegmentFile};

@@ -7,13 +7,14 @@
 //! | file | idea |
 //! |---|---|
 //! | [`layout`], [`page`] | what is where in the file, and its units |
-//! | [`lock`], `island`, `gate`, `robust` | the lock of all cards and those of islands, which the kernel releases when their holder dies |
+//! | [`lock`], `island`, `gate`, `robust`, `announced` | the lock of all cards and those of islands, which the kernel releases when their holder dies |
 //! | [`futex`] | waiting on a word of shared memory |
 //! | [`extents`], [`heap`] | the owner of each page of the heap, and memory of it for rings |
 //! | `registry`, `local_lock`, `fork`, `signals` | the segments of this process, and what happens to them in a forked child |
 //! | `error` | why memory was not mapped |
 #![allow(unsafe_code)]
 
+mod announced;
 mod error;
 pub mod extents;
 mod fork;

@@ -1,6 +1,7 @@
 //! Network interfaces and addresses: asking the kernel for them, changing them, hearing of changes (NETLINK_ROUTE).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use anyhow::{bail, Context, Result};
 use netlink_packet_core::{
@@ -8,10 +9,13 @@ use netlink_packet_core::{
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::sockopt::{set_socket_timeout, Timeout};
 use rustix::net::{
     bind, recv, send, socket_with, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
 };
 
+/// The longest wait for an answer. It takes seconds while the kernel takes down many namespaces.
+const ANSWER: Duration = Duration::from_secs(30);
 /// The kernel sends at most this much at a time.
 const BUFFER: usize = 64 << 10;
 
@@ -42,6 +46,7 @@ impl Route {
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)
             .context("opening a netlink socket")?;
         bind(&socket, &SocketAddrNetlink::new(0, groups)).context("binding a netlink socket")?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER)).context("limiting a netlink socket")?;
         Ok(Route(socket))
     }
 

@@ -23,7 +23,7 @@ use crate::args::{CardArgs, Clock};
 use crate::launch::{interfaces, namespace, network};
 
 /// A namespace waits for the kernel's locks, long where many are made and removed.
-const START_TIME: Duration = Duration::from_secs(20);
+const START_TIME: Duration = Duration::from_secs(60);
 const END_TIME: Duration = Duration::from_secs(30);
 const DEFAULT_CARDS: u32 = 2;
 const DEFAULT_PROFILE: &str = "f10a";
