@@ -131,3 +131,20 @@ fn a_control_operation_beside_long_messages() {
     });
     assert!(before, "each time the whole chain was sent first");
 }
+
+/// A program's thread may have a small stack; what an island needs in a process is not made there.
+#[test]
+fn the_first_message_of_a_thread_with_little_stack() {
+    let net = Net::new(2);
+    let (a, b) = (net.open(0), net.open(1));
+    let (x, y) = connect(&a, &b, options());
+    let small = std::thread::Builder::new().stack_size(96 << 10);
+    std::thread::scope(|scope| {
+        let first = small.spawn_scoped(scope, || {
+            // The connection joins its island, and then is run as one.
+            exchange(&x, &y, 1);
+            exchange(&x, &y, 2);
+        });
+        first.expect("a thread").join().expect("its messages");
+    });
+}

@@ -7,6 +7,7 @@
 
 use crate::plain::plain;
 use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -141,6 +142,7 @@ const CACHE_SLOTS: usize = 1024;
 
 /// What recent look-ups found, private to a process. Valid while the DMA
 /// generation stays the same.
+#[repr(transparent)]
 pub(in crate::segment) struct Cache([CacheSlot; CACHE_SLOTS]);
 
 #[derive(Clone, Copy)]
@@ -155,9 +157,15 @@ struct CacheSlot {
 }
 
 impl Cache {
-    pub(in crate::segment) fn new() -> Cache {
+    /// An empty one, in its place: on the stack of a thread that has little of that there may be no room for it.
+    pub(in crate::segment) fn new_in(place: &mut MaybeUninit<Cache>) {
         let range = Range { start: 0, len: 0, backing: PRIVATE, refs: 0 };
-        Cache([CacheSlot { tag: u64::MAX, range, direct: 0, here: std::ptr::null_mut() }; CACHE_SLOTS])
+        let empty = CacheSlot { tag: u64::MAX, range, direct: 0, here: std::ptr::null_mut() };
+        let slots = place.as_mut_ptr().cast::<CacheSlot>();
+        for n in 0..CACHE_SLOTS {
+            // SAFETY: the cache is an array of that many slots.
+            unsafe { slots.add(n).write(empty) };
+        }
     }
 }
 

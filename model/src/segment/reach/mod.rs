@@ -55,8 +55,15 @@ impl Found {
     /// Freed with the segment.
     #[cold]
     pub(super) fn new() -> NonNull<Found> {
-        let found = Found { cache: dma::Cache::new(), views: file_views::Views::default() };
-        NonNull::from(Box::leak(Box::new(found)))
+        let mut found = Box::<Found>::new_uninit();
+        let place = found.as_mut_ptr();
+        // SAFETY: both fields are written in their places, which nobody else has.
+        let found = unsafe {
+            dma::Cache::new_in(&mut *(&raw mut (*place).cache).cast());
+            (&raw mut (*place).views).write(file_views::Views::default());
+            found.assume_init()
+        };
+        NonNull::from(Box::leak(found))
     }
 
     /// In a forked child, whose mappings and descriptors are not its own.
