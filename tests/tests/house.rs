@@ -26,6 +26,7 @@ const GENERATED: [&str; 0] = [];
 /// Files whose importers are not counted: what they hold is implemented, or listed, in several files on purpose.
 const AGGREGATES: &[(&str, &str)] = &[
     ("model/src/segment/mod.rs", "`Segment`, with methods in each file that serves it"),
+    ("model/src/segment/reach/mod.rs", "`Reach`, with methods in each file that reaches memory"),
     (
         "model/src/segment/layout.rs",
         "the table of what is in the segment, by the types of the files that use it",
