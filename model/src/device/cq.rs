@@ -150,19 +150,15 @@ impl Device {
             if kind == EventKind::CQ_ERR {
                 self.functions[function as usize].health |= Health(0).with_cq_overrun(true).0;
             }
-            self.write_eqe(function, eq, kind, port, object, env);
+            let mut eqe = Eqe::default();
+            eqe.set_kind(kind);
+            eqe.set_port(port);
+            eqe.set_object(object);
+            self.write_eqe(function, eq, eqe, env);
         });
     }
 
-    fn write_eqe(
-        &mut self,
-        function: u16,
-        eq: u8,
-        kind: EventKind,
-        port: u8,
-        object: u32,
-        env: &mut impl Env,
-    ) {
+    fn write_eqe(&mut self, function: u16, eq: u8, mut eqe: Eqe, env: &mut impl Env) {
         let card = self.id;
         let f = &mut self.functions[function as usize];
         let q = &mut f.eqs[eq as usize];
@@ -174,10 +170,6 @@ impl Device {
             f.health |= Health(0).with_eq_overrun(true).0;
             return;
         }
-        let mut eqe = Eqe::default();
-        eqe.set_kind(kind);
-        eqe.set_port(port);
-        eqe.set_object(object);
         eqe.set_timestamp(env.now());
         eqe.set_phase(q.pi & (q.mask + 1) == 0);
         let ring = Addr { iova: q.ring, domain: f.domain };
