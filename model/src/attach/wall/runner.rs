@@ -50,7 +50,7 @@ pub(crate) struct Runner<S: Borrow<Segment> = Segment> {
     /// By island; the holder of its lock alone uses it.
     scratch: [OnceLock<Box<UnsafeCell<Scratch>>>; ISLANDS],
     /// Queue pairs of this process that could not be run when they had to be.
-    pending: SegQueue<(u8, u16)>,
+    pending: SegQueue<Again>,
 }
 
 // SAFETY: `scratch` and the contents of `routes` are used with the lock of their island only; without it only their
@@ -89,8 +89,11 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// Runs a QP. False: others were in the way all the time, and it is pending.
     pub fn run_qp(&self, card: u8, qp: u16) -> bool {
-        let more = self.insist(Again { card, qp, all: false });
-        more.is_some_and(|more| self.run_again(more))
+        self.run_or_leave(Again { card, qp, all: false })
+    }
+
+    fn run_or_leave(&self, next: Again) -> bool {
+        self.insist(next).is_some_and(|more| self.run_again(more))
     }
 
     /// Runs QPs, and what that leads to. False: one of them is pending.
@@ -116,12 +119,12 @@ impl<S: Borrow<Segment>> Runner<S> {
                 false => std::thread::yield_now(),
             }
         }
-        self.pending.push((next.card, next.qp));
+        self.pending.push(next);
         None
     }
 
     /// `None`: another thread is in the way.
-    fn try_run(&self, Again { card, qp, all }: Again) -> Option<Vec<Again>> {
+    fn try_run(&self, next @ Again { card, qp, all }: Again) -> Option<Vec<Again>> {
         let bells = self.bells(card, qp);
         let label = bells.label();
         match if all { Entry::Closed } else { self.segment().enter(label) } {
@@ -130,7 +133,7 @@ impl<S: Borrow<Segment>> Runner<S> {
                 Some(self.run_island(island, card, qp, false))
             }
             Entry::Entered(_) | Entry::Busy => None,
-            Entry::Closed => self.segment().try_lock().map(|guard| self.run_with_all(guard, card, qp)),
+            Entry::Closed => self.segment().try_lock().map(|guard| self.run_with_all(guard, next)),
         }
     }
 
@@ -153,10 +156,12 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.run_again(self.run_island(island, card, qp, sent))
     }
 
-    /// Runs a QP with all the cards, and what was left of the CQs that it overran.
-    fn run_with_all(&self, guard: Guard<'_>, card: u8, qp: u16) -> Vec<Again> {
+    /// Runs a QP with all the cards, and, if it needs them, what was left of the CQs that were overrun.
+    fn run_with_all(&self, guard: Guard<'_>, Again { card, qp, all }: Again) -> Vec<Again> {
         self.run_all(guard, |world, env| {
-            world.cards[card as usize].end_cqs_of(qp.into(), env);
+            if all {
+                world.cards[card as usize].end_cqs_of(qp.into(), env);
+            }
             env.note(journal::one(card, qp.into()));
             env.run_send(world, card, qp);
         });
@@ -255,8 +260,8 @@ impl<S: Borrow<Segment>> Runner<S> {
     #[cold]
     pub fn run_pending(&self) {
         for _ in 0..self.pending.len() {
-            if let Some((card, qp)) = self.pending.pop() {
-                self.run_qp(card, qp);
+            if let Some(next) = self.pending.pop() {
+                self.run_or_leave(next);
             }
         }
     }
@@ -265,11 +270,11 @@ impl<S: Borrow<Segment>> Runner<S> {
     #[cold]
     pub fn run_pending_within(&self, patience: Duration) {
         for _ in 0..self.pending.len() {
-            let Some((card, qp)) = self.pending.pop() else { return };
+            let Some(next) = self.pending.pop() else { return };
             match self.segment().lock(patience) {
-                Ok(guard) => drop(self.run_with_all(guard, card, qp)),
+                Ok(guard) => drop(self.run_with_all(guard, next)),
                 Err(_) => {
-                    self.pending.push((card, qp));
+                    self.pending.push(next);
                     // It looks whether the holder exists.
                     self.segment().wake_keeper();
                 }
