@@ -63,7 +63,7 @@ fn row(what: String, stream: Stream, limit: f64, (reached, ratio): (f64, f64), g
 /// Two pairs, each on a core, on two nets, on one, and on one pair of cards; and four pairs on the two cores.
 fn pairs(scale: &Path, part: &str, add: &mut impl FnMut(Row)) {
     let verbena = command::verbena();
-    let on = |net: &Net, first: u32, core: &str| net.pair(scale, first, 1, core, &[]);
+    let on = |net: &Net, first: u32, core: &str| net.pair(scale, first, 1, [core; 2], &[]);
     let (left, right, both, shared) =
         (Net::new(&verbena, 2), Net::new(&verbena, 2), Net::new(&verbena, 4), Net::new(&verbena, 2));
     let mut apart = [on(&left, 0, "0"), on(&right, 0, "1")];
@@ -102,8 +102,8 @@ fn pairs(scale: &Path, part: &str, add: &mut impl FnMut(Row)) {
 /// Threads of one process, each with a queue pair.
 fn threads(scale: &Path, add: &mut impl FnMut(Row)) {
     let net = Net::new(&command::verbena(), 2);
-    let mut own = net.pair(scale, 0, 2, "spread", &[]);
-    let mut one_cq = net.pair(scale, 0, 16, "spread", &["shared"]);
+    let mut own = net.pair(scale, 0, 2, ["spread"; 2], &[]);
+    let mut one_cq = net.pair(scale, 0, 16, ["spread"; 2], &["shared"]);
     let own = std::cell::RefCell::new(&mut own);
     let one_cq = std::cell::RefCell::new(&mut one_cq);
     for (name, size) in &SIZES[..2] {
@@ -124,11 +124,11 @@ fn threads(scale: &Path, add: &mut impl FnMut(Row)) {
     }
 }
 
-/// One pair alone, on another build and on this one.
+/// One pair alone, each side on a core, on another build and on this one.
 fn alone(scale: &Path, before: &Path, add: &mut impl FnMut(Row)) {
     let now = command::verbena();
     let nets = [before, &now].map(|verbena| Net::new(verbena, 2));
-    let [mut before, mut now] = nets.each_ref().map(|net| net.pair(scale, 0, 1, "0", &[]));
+    let [mut before, mut now] = nets.each_ref().map(|net| net.pair(scale, 0, 1, ["0", "1"], &[]));
     for kind in ["write", "send"] {
         for (name, size) in SIZES {
             let stream = Stream { kind, size };

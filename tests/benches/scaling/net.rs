@@ -47,12 +47,12 @@ impl Net {
     }
 
     /// Starts `tests/c/scale.c` as server on card `first` and as client on the next one, with so many queue pairs. `cores`
-    /// is a core or `spread`; `more` may say `shared`.
-    pub fn pair(&self, scale: &Path, first: u32, qps: usize, cores: &str, more: &[&str]) -> Pair {
+    /// of the two are a core or `spread`; `more` may say `shared`.
+    pub fn pair(&self, scale: &Path, first: u32, qps: usize, cores: [&str; 2], more: &[&str]) -> Pair {
         static PAIRS: AtomicU32 = AtomicU32::new(0);
         let number = PAIRS.fetch_add(1, Ordering::Relaxed);
         let socket = self.directory.path().join(format!("pair-{number}"));
-        let start = |side: &str, card: u32| {
+        let start = |side: &str, card: u32, cores: &str| {
             let mut command = Command::new(&self.verbena);
             command.args(["run", "--quiet", "--net", &self.name, "--cards", &self.cards.to_string()]);
             command.args(["--with-parent", &std::process::id().to_string(), "--"]).arg(scale);
@@ -62,13 +62,13 @@ impl Net {
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             command.spawn().expect("verbena runs")
         };
-        let server = start("server", first);
+        let server = start("server", first, cores[0]);
         let begun = Instant::now();
         while !socket.exists() {
             assert!(begun.elapsed() < LIMIT, "the server of a pair does not listen");
             std::thread::sleep(Duration::from_millis(2));
         }
-        let mut client = start("client", first + 1);
+        let mut client = start("client", first + 1, cores[1]);
         let commands = client.stdin.take().expect("piped");
         let rates = BufReader::new(client.stdout.take().expect("piped"));
         let mut pair = Pair { server, client, commands, rates };

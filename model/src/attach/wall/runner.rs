@@ -21,15 +21,36 @@ use crate::express::Express;
 use crate::journal::{self, Journal};
 use crate::net::{Membership, Net};
 use crate::repair::{repair, repair_islands};
-use crate::segment::{Entry, Guard, Island, LockError, Reach, Segment, ISLANDS};
+use crate::segment::{now_ns, Entry, Guard, Island, LockError, Reach, Segment, ISLANDS};
 use crate::world::World;
 
 /// How long control operations wait for the lock.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Tries before a queue pair is left pending. Most of them yield the core, which the thread in the way may need.
 const TRIES: u32 = 256;
-/// Tries without that: a few microseconds, longer than a short message takes.
-const SPINS: u32 = 64;
+/// The first wait for a thread in the way, in pauses of the processor: longer than a short message takes.
+const MOMENT: u32 = 16;
+/// The second one (ns), and how often it is doubled before the waits yield. Queue pairs of one island that all post
+/// without end so take turns of some hundred messages; in turns of a few, most messages would wait for the cache lines
+/// that the other core has just written.
+const TURN: u64 = 10_000;
+const DOUBLED: u32 = 3;
+
+/// Waits for a thread in the way, the `tries`th time.
+#[cold]
+fn make_way(tries: u32) {
+    match tries {
+        0 => (0..MOMENT).for_each(|_| std::hint::spin_loop()),
+        1..=DOUBLED => {
+            let turn = TURN << (tries - 1);
+            let until = now_ns() + turn;
+            // A pause takes 10 ns on some processors and 40 ns on others.
+            let moments = turn / (10 * u64::from(MOMENT));
+            (0..moments).take_while(|_| now_ns() < until).for_each(|_| make_way(0));
+        }
+        _ => std::thread::yield_now(),
+    }
+}
 
 /// Tidies up after a run that ends by a panic.
 struct Tidy(*mut Scratch);
@@ -114,10 +135,7 @@ impl<S: Borrow<Segment>> Runner<S> {
             if let Some(more) = self.try_run(next) {
                 return Some(more);
             }
-            match tries < SPINS {
-                true => (0..16).for_each(|_| std::hint::spin_loop()),
-                false => std::thread::yield_now(),
-            }
+            make_way(tries);
         }
         self.pending.push(next);
         None
