@@ -88,6 +88,21 @@ fn the_hosts_network_is_there_for_those_who_ask() {
     }
 }
 
+/// It cannot leave the network in which it was started.
+#[test]
+fn a_launcher_on_the_nets_network_stays_there() {
+    for net in [StockNet::new(), StockNet::unprivileged()] {
+        let (verbena, name) = (tests::stock::verbena().display(), net.name());
+        let inner = format!("{verbena} run --net {name} --network host -- readlink /proc/self/ns/net");
+        let said = shell(&net, &format!("readlink /proc/self/ns/net; {inner}"));
+        assert!(said.contains("the net's network, in which it was started"), "{said}");
+        let networks: Vec<_> = said.lines().filter(|line| line.starts_with("net:[")).collect();
+        assert!(networks.len() == 2 && networks[0] == networks[1], "{said}");
+        assert!(!said.contains("the host's network"), "{said}");
+        net.expect_gone();
+    }
+}
+
 /// Also after a kill of everything.
 #[test]
 fn nothing_is_left_of_a_network() {

@@ -31,8 +31,8 @@ pub struct Interfaces {
     news: Route,
     questions: Route,
     directory: Option<PathBuf>,
-    /// Names of the interfaces that have these GIDs.
-    names: HashMap<(PortId, Gid), String>,
+    /// GIDs that the kernel's last answer made, in its order, and the interfaces that have them.
+    named: Vec<(PortId, Gid, String)>,
 }
 
 impl std::fmt::Debug for Interfaces {
@@ -49,7 +49,7 @@ impl Interfaces {
 
     /// Of the namespace in which both sockets were opened.
     pub fn new(news: Route, questions: Route) -> Interfaces {
-        Interfaces { news, questions, directory: None, names: HashMap::new() }
+        Interfaces { news, questions, directory: None, named: Vec::new() }
     }
 
     /// Writes the files for programs, which are kept up to date from now on.
@@ -65,25 +65,24 @@ impl Interfaces {
         Ok(())
     }
 
-    fn look(&mut self) -> Result<Vec<(PortId, Gid)>> {
+    fn look(&mut self) -> Result<()> {
         let links = self.questions.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
         let owners: HashMap<u32, (PortId, String)> = links.iter().filter_map(owner).collect();
         let found = self.questions.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
-        self.names.clear();
-        let mut gids: Vec<(PortId, Gid)> = Vec::new();
+        self.named.clear();
         for (index, gid) in found.iter().filter_map(addressed) {
             let Some((port, name)) = owners.get(&index) else { continue };
-            self.names.entry((*port, gid)).or_insert_with(|| name.clone());
-            gids.push((*port, gid));
+            self.named.push((*port, gid, name.clone()));
         }
-        Ok(gids)
+        Ok(())
     }
 
     fn rewrite(&self, port: PortId, table: &[Gid; GID_TABLE_LEN]) -> Result<()> {
         let Some(directory) = &self.directory else { return Ok(()) };
         for (index, gid) in table.iter().enumerate() {
             let own = interface_name(port);
-            let name = self.names.get(&(port, *gid)).unwrap_or(&own);
+            let named = self.named.iter().find(|named| (named.0, named.1) == (port, *gid));
+            let name = named.map_or(&own, |named| &named.2);
             sysfs::write_gid(&of_port(directory, port), index, gid, Some(name))?;
         }
         Ok(())
@@ -102,7 +101,9 @@ impl Addresses for Interfaces {
         let all = (0..model::packet::MAX_CARDS as u8)
             .flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port }));
         let mut gids: Vec<_> = all.map(|port| (port, address::gid(port, 0))).collect();
-        gids.extend(self.look().unwrap_or_default());
+        // If the kernel does not answer, its last answer holds.
+        let _ = self.look();
+        gids.extend(self.named.iter().map(|&(port, gid, _)| (port, gid)));
         gids
     }
 

@@ -1,7 +1,8 @@
 //! Network interfaces and addresses: asking the kernel for them, changing them, hearing of changes (NETLINK_ROUTE).
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{bail, Context, Result};
 use netlink_packet_core::{
@@ -20,23 +21,29 @@ const ANSWER: Duration = Duration::from_secs(30);
 const BUFFER: usize = 64 << 10;
 
 /// A socket to the kernel, of the network namespace in which it was opened.
-pub struct Route(OwnedFd);
+pub struct Route {
+    socket: OwnedFd,
+    /// Of the next question. An answer that comes after its question was given up has another.
+    sequence: Cell<u32>,
+}
 
 impl From<OwnedFd> for Route {
     fn from(socket: OwnedFd) -> Self {
-        Route(socket)
+        // Another process may have asked by this socket.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Route { socket, sequence: Cell::new(now.as_millis() as u32) }
     }
 }
 
 impl From<Route> for OwnedFd {
     fn from(route: Route) -> Self {
-        route.0
+        route.socket
     }
 }
 
 impl AsFd for Route {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 }
 
@@ -47,7 +54,7 @@ impl Route {
             .context("opening a netlink socket")?;
         bind(&socket, &SocketAddrNetlink::new(0, groups)).context("binding a netlink socket")?;
         set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER)).context("limiting a netlink socket")?;
-        Ok(Route(socket))
+        Ok(Route::from(socket))
     }
 
     /// Asks for a change; `flags` beside NLM_F_REQUEST and NLM_F_ACK.
@@ -65,31 +72,35 @@ impl Route {
         let mut buffer = vec![0; BUFFER];
         // ENOBUFS: some were lost already, and more may follow.
         while matches!(
-            recv(&self.0, &mut buffer, RecvFlags::DONTWAIT),
+            recv(&self.socket, &mut buffer, RecvFlags::DONTWAIT),
             Ok(_) | Err(rustix::io::Errno::NOBUFS)
         ) {}
     }
 
     fn ask(&self, message: RouteNetlinkMessage, flags: u16) -> Result<Vec<RouteNetlinkMessage>> {
         let mut request = NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::from(message));
+        let sequence = self.sequence.replace(self.sequence.get().wrapping_add(1));
         request.header.flags = NLM_F_REQUEST | flags;
+        request.header.sequence_number = sequence;
         request.finalize();
         let mut bytes = vec![0; request.buffer_len()];
         request.serialize(&mut bytes);
-        send(&self.0, &bytes, SendFlags::empty()).context("asking the kernel by netlink")?;
+        send(&self.socket, &bytes, SendFlags::empty()).context("asking the kernel by netlink")?;
         let (mut buffer, mut found) = (vec![0; BUFFER], Vec::new());
         loop {
-            let (got, _) = recv(&self.0, &mut buffer, RecvFlags::empty()).context("waiting for netlink")?;
+            let (got, _) =
+                recv(&self.socket, &mut buffer, RecvFlags::empty()).context("waiting for netlink")?;
             let mut rest = &buffer[..got];
             while let Some(length) = rest.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes) as usize) {
                 if length < NETLINK_HEADER || length > rest.len() {
                     bail!("the kernel answered with a broken netlink message");
                 }
-                match NetlinkMessage::<RouteNetlinkMessage>::deserialize(&rest[..length]).map(|m| m.payload) {
-                    Ok(NetlinkPayload::Done(_)) => return Ok(found),
-                    Ok(NetlinkPayload::Error(error)) if error.code.is_none() => return Ok(found),
-                    Ok(NetlinkPayload::Error(error)) => return Err(error.to_io().into()),
-                    Ok(NetlinkPayload::InnerMessage(message)) => found.push(message),
+                let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&rest[..length]);
+                match message.ok().filter(|m| m.header.sequence_number == sequence).map(|m| m.payload) {
+                    Some(NetlinkPayload::Done(_)) => return Ok(found),
+                    Some(NetlinkPayload::Error(error)) if error.code.is_none() => return Ok(found),
+                    Some(NetlinkPayload::Error(error)) => return Err(error.to_io().into()),
+                    Some(NetlinkPayload::InnerMessage(message)) => found.push(message),
                     _ => {}
                 }
                 rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();

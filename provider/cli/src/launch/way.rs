@@ -34,15 +34,13 @@ impl Way {
     /// Takes the first way that works.
     pub fn find(tree: &Tree<'_>, dir: &Path, held: Option<&Held>, network: Network) -> Result<Way> {
         let namespaces = held.map_or(&[][..], |held| &held.namespaces);
-        let wanted = match network {
-            Network::Own => namespace::find(namespaces, Kind::Network),
-            Network::Host => None,
-        };
-        let mut way = Way::enter(tree, dir, held, wanted)?;
-        way.own_network = wanted.is_some_and(|it| namespace::is_in(it, Kind::Network).unwrap_or(false));
+        let own = namespace::find(namespaces, Kind::Network);
+        let mut way = Way::enter(tree, dir, held, own.filter(|_| network == Network::Own))?;
+        way.own_network = own.is_some_and(|it| namespace::is_in(it, Kind::Network).unwrap_or(false));
         if held.is_some() {
             way.message += match (way.own_network, network) {
-                (true, _) => ", own network",
+                (true, Network::Own) => ", own network",
+                (true, Network::Host) => ", the net's network, in which it was started",
                 (false, Network::Host) => ", the host's network",
                 (false, Network::Own) => ", the host's network (verbena doctor says why)",
             };
