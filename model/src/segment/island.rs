@@ -6,6 +6,7 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use super::gate::Barred;
 use super::layout::ISLANDS;
@@ -73,6 +74,17 @@ impl Segment {
         }
         // SAFETY: the lock is held, and no thread has all the cards.
         Entry::Entered(Island { reach: unsafe { Reach::new(self, island) }, held })
+    }
+
+    /// Waits until no thread is in an island, or for a moment if one has all the cards; for at most `patience`.
+    pub fn wait_outside(&self, label: Label, patience: Duration) {
+        match self.is_stopped() {
+            true => std::thread::sleep(A_MOMENT.min(patience)),
+            false => {
+                let until = now_ns().saturating_add(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
+                let _ = self.control(label.island()).lock.wait_idle(until);
+            }
+        }
     }
 
     /// Whether a thread has all the cards, or waits for them.
@@ -145,6 +157,8 @@ pub struct Turn(AtomicU32);
 
 impl crate::plain::Plain for Turn {}
 
+/// Before a thread that waits looks whether the gate is open.
+const A_MOMENT: Duration = Duration::from_micros(100);
 /// Looks at a turn that is taken before its holder, which may have no core, gets this one.
 const SPINS: u32 = 64;
 /// The longest wait for a turn (ns). Its holder is stopped, then, in the middle of a few instructions.

@@ -20,6 +20,10 @@ pub const ALL: u16 = 0;
 /// How long a thread that does not want to wait does so for those within islands (ns): longer than they take for
 /// a message.
 const A_MOMENT: u64 = 200_000;
+/// How long a thread that waits for those within islands keeps the gate closed (ns), and how long it is open then: others
+/// go on in their islands while a thread is stopped in one.
+const CLOSED: u64 = 10_000_000;
+const OPEN: u64 = 40_000_000;
 
 /// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
@@ -113,11 +117,14 @@ impl Segment {
         if !islands.is_empty() {
             let gate = &self.tables().header.steady.gate;
             gate.close();
-            for island in islands {
-                let lock = &self.control(island).lock;
+            let mut left = islands.clone();
+            while let Some(island) = left.next() {
                 let mut until = || *until.get_or_insert_with(|| now_ns().saturating_add(patience));
-                match lock.idle().map_or_else(|| lock.wait_idle(until()), Ok) {
-                    Ok(holder_died) => dead |= holder_died,
+                let idle = self.control(island).lock.idle();
+                match idle.map_or_else(|| self.wait_for(island, until(), died), |died| Ok(Some(died))) {
+                    Ok(Some(holder_died)) => dead |= holder_died,
+                    // Others may have entered any of them.
+                    Ok(None) => left = islands.clone(),
                     Err(tid) => {
                         // What a dead thread left is not repaired: nobody else is let in.
                         if !died {
@@ -134,6 +141,24 @@ impl Segment {
             self.take_over(&guard);
         }
         Ok(guard)
+    }
+
+    /// The gate is closed: waits until an island is left, as `RobustLock::wait_idle`. `None`: the gate was open
+    /// meanwhile, which it must not be when a thread `died` with all the cards.
+    #[cold]
+    fn wait_for(&self, island: u16, until: u64, died: bool) -> Result<Option<bool>, u32> {
+        let (lock, gate) = (&self.control(island).lock, &self.tables().header.steady.gate);
+        let closed = if died { until } else { until.min(now_ns().saturating_add(CLOSED)) };
+        match lock.wait_idle(closed) {
+            Ok(holder_died) => Ok(Some(holder_died)),
+            Err(tid) if closed == until => Err(tid),
+            Err(_) => {
+                gate.open();
+                let _ = lock.wait_idle(until.min(now_ns().saturating_add(OPEN)));
+                gate.close();
+                Ok(None)
+            }
+        }
     }
 
     /// The previous holder died: the lock is ours, the tables of the segment

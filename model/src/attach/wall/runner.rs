@@ -8,7 +8,7 @@ use std::borrow::Borrow;
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use fpga_regs::CqArm;
@@ -142,16 +142,22 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// `None`: another thread is in the way.
-    fn try_run(&self, next @ Again { card, qp, all }: Again) -> Option<Vec<Again>> {
+    fn try_run(&self, next: Again) -> Option<Vec<Again>> {
+        match self.enter(next) {
+            Entry::Entered(island) => Some(self.run_island(island, next.card, next.qp, false)),
+            Entry::Busy => None,
+            Entry::Closed => self.segment().try_lock().map(|guard| self.run_with_all(guard, next)),
+        }
+    }
+
+    /// Enters the island of a QP, unless that needs all the cards.
+    fn enter(&self, Again { card, qp, all }: Again) -> Entry<'_> {
         let bells = self.bells(card, qp);
         let label = bells.label();
         match if all { Entry::Closed } else { self.segment().enter(label) } {
-            // It may have become another island's meanwhile.
-            Entry::Entered(island) if bells.label() == label => {
-                Some(self.run_island(island, card, qp, false))
-            }
-            Entry::Entered(_) | Entry::Busy => None,
-            Entry::Closed => self.segment().try_lock().map(|guard| self.run_with_all(guard, next)),
+            // It has become another island's meanwhile.
+            Entry::Entered(_) if bells.label() != label => Entry::Busy,
+            entry => entry,
         }
     }
 
@@ -289,12 +295,28 @@ impl<S: Borrow<Segment>> Runner<S> {
     pub fn run_pending_within(&self, patience: Duration) {
         for _ in 0..self.pending.len() {
             let Some(next) = self.pending.pop() else { return };
-            match self.segment().lock(patience) {
-                Ok(guard) => drop(self.run_with_all(guard, next)),
-                Err(_) => {
+            match self.run_within(next, patience) {
+                Some(more) => drop(self.run_again(more)),
+                None => {
                     self.pending.push(next);
                     // It looks whether the holder exists.
                     self.segment().wake_keeper();
+                }
+            }
+        }
+    }
+
+    /// `None`: others were in the way for all of `patience`. Who waits for an island does not stop the others.
+    fn run_within(&self, next: Again, patience: Duration) -> Option<Vec<Again>> {
+        let until = Instant::now() + patience;
+        loop {
+            match self.enter(next) {
+                Entry::Entered(island) => return Some(self.run_island(island, next.card, next.qp, false)),
+                Entry::Busy if Instant::now() >= until => return None,
+                Entry::Busy => self.segment().wait_outside(self.bells(next.card, next.qp).label(), patience),
+                Entry::Closed => {
+                    let guard = self.segment().lock(patience).ok()?;
+                    return Some(self.run_with_all(guard, next));
                 }
             }
         }

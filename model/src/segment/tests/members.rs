@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::super::keeper::attach::{dial, AttachError};
 use super::super::keeper::protocol::{Hello, Kind, Verdict, Welcome};
 use super::super::keeper::{self, KeeperError};
-use super::super::{LockError, Segment, SegmentError};
+use super::super::{Entry, LockError, Segment, SegmentError};
 use super::{eventually, options, usage_of, Net};
 
 #[test]
@@ -184,4 +184,22 @@ fn the_lock_excludes_and_names_its_holder() {
     assert!(matches!(a.lock(Duration::from_millis(30)), Err(LockError::Recursive)));
     drop(guard);
     drop(b.lock(Duration::from_millis(30)).unwrap());
+}
+
+#[test]
+fn others_go_on_while_one_waits_for_a_thread_in_an_island() {
+    let net = Net::start();
+    let (a, b) = (net.attach(), net.attach());
+    let guard = a.lock(Duration::from_secs(5)).unwrap();
+    let [stopped, free] = [0, 1].map(|any| guard.new_island(any));
+    drop(guard);
+    let Entry::Entered(stays) = a.enter(stopped) else { panic!("nobody is there") };
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| drop(b.lock(Duration::from_secs(60)).unwrap()));
+        assert!(eventually(|| a.is_stopped()));
+        let other = scope.spawn(|| eventually(|| matches!(b.enter(free), Entry::Entered(_))));
+        assert!(other.join().unwrap(), "the gate is open now and then");
+        assert!(!waits.is_finished());
+        drop(stays);
+    });
 }
