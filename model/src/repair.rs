@@ -43,12 +43,12 @@ fn repair_part(guard: &Guard<'_>, world: &mut World, island: u16, env: &mut impl
     }
     let entry = guard.segment().control(island).journal.load(Ordering::Relaxed);
     if let Some((card, qpn, pair)) = journal::read(entry).filter(|(card, ..)| *card < world.count()) {
-        let peer = world.cards[card as usize].recover_qp((qpn & 0xffff) as usize, env);
+        let peer = world.cards[card as usize].recover_qp((qpn & 0xffff) as usize, pair, env);
         // A packet may have been acknowledged within the same step.
         if let Some((port, qpn)) = peer.filter(|(port, _)| pair && port.card < world.count()) {
             let card = &mut world.cards[port.card as usize];
             if let Some(q) = card.find_qp(qpn) {
-                card.recover_qp(q, env);
+                card.recover_qp(q, pair, env);
             }
         }
     }

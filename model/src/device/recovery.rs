@@ -4,11 +4,11 @@
 //! event; then the work queue moves on. So each step that was done can be told from one that was not,
 //! and every work request completes once.
 
-use fpga_regs::{Cqe, Eqe, EventKind, QpType};
+use fpga_regs::{Cqe, Eqe, EventKind, QpType, RecvHead};
 
 use super::cq::DISARMED;
 use super::tables::{Cq, EQS};
-use super::wqe::fetch_ctrl;
+use super::wqe::{bytes, fetch_ctrl};
 use super::Device;
 use crate::dma::Addr;
 use crate::env::Env;
@@ -93,16 +93,35 @@ impl Device {
         }
     }
 
-    /// The QP was under work: its context may be half changed, so it goes to error. Gives its peer.
-    pub fn recover_qp(&mut self, q: usize, env: &mut impl Env) -> Option<(PortId, u32)> {
+    /// The QP was under work: its context may be half changed, so it goes to error. Gives its peer. A UD queue pair that
+    /// something was `delivered` to goes on, as others than the dead may send to it: nothing of it was changed but what
+    /// `settle` makes whole.
+    pub fn recover_qp(&mut self, q: usize, delivered: bool, env: &mut impl Env) -> Option<(PortId, u32)> {
         if !self.qps.get(q)?.used.get() {
             return None;
         }
         self.settle(q, env);
         let qp = &self.qps[q];
         let peer = (qp.qp_type == QpType::RC).then_some((qp.dest, qp.dest_qpn));
-        self.abort_qp(q, env);
+        if qp.qp_type != QpType::UD || !delivered {
+            self.abort_qp(q, env);
+        }
         peer
+    }
+
+    /// Whether the receive WQE in use is the next one of its queue, which did not move on.
+    fn is_next(&self, q: usize, env: &mut impl Env) -> bool {
+        let qp = &self.qps[q];
+        if !qp.has_srq.get() {
+            // Its index is that of the queue.
+            return qp.recv.index == qp.resp.rq_ci;
+        }
+        let srq = &self.srqs[qp.srq as usize];
+        let at = Addr { iova: srq.ring, domain: srq.domain };
+        let next = env.words(at.add(u64::from(srq.ci & srq.mask) << srq.stride_log));
+        let posted = srq.ci != env.bells(self.id).srq_producer(qp.srq.into());
+        posted
+            && next.is_ok_and(|words: [u64; 2]| RecvHead::from_bytes(&bytes(words)).index() == qp.recv.index)
     }
 
     /// The queues advance past requests whose completion was written last.
@@ -118,6 +137,14 @@ impl Device {
                 let ctrl = fetch_ctrl(&self.qps[q], ci, env).unwrap_or_default();
                 self.qps[q].req.ci = ci.wrapping_add(Self::wqe_blocks(&ctrl));
             }
+        }
+        if self.qps[q].resp.has_recv.get() && self.is_next(q, env) {
+            let qp = &mut self.qps[q];
+            let taken = match qp.has_srq.get() {
+                true => &mut self.srqs[qp.srq as usize].ci,
+                false => &mut qp.resp.rq_ci,
+            };
+            *taken = taken.wrapping_add(1);
         }
         if let Some(cqe) = last(self, recv, env).filter(Cqe::recv) {
             let qp = &mut self.qps[q];

@@ -1,5 +1,7 @@
 //! Receive WQEs: taking one from the RQ or SRQ, scattering into it, completing it.
 
+use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
+
 use fpga_regs::{Access, Cqe, CqeOpcode, CqeStatus, EventKind, RecvHead, Syndrome, WqeSge, MAX_SGE};
 
 use super::wqe::bytes;
@@ -43,12 +45,13 @@ impl Device {
         let ring = Addr { iova: qp.rq_iova, domain: qp.domain };
         let at = ring.add(u64::from(index & qp.rq_mask) << qp.rq_stride_log);
         let room = ((1usize << qp.rq_stride_log) / 16).saturating_sub(1);
-        qp.resp.rq_ci = index.wrapping_add(1);
         if posted > 1 {
             let next = u64::from(index.wrapping_add(1) & qp.rq_mask);
             env.prefetch(ring.add(next << qp.rq_stride_log));
         }
-        self.load_recv(q, at, room, env)
+        let loaded = self.load_recv(q, at, room, env);
+        self.qps[q].resp.rq_ci = index.wrapping_add(1);
+        loaded
     }
 
     fn take_shared(&mut self, q: usize, env: &mut impl Env) -> Result<(), RecvError> {
@@ -62,8 +65,10 @@ impl Device {
         let ring = Addr { iova: srq.ring, domain: srq.domain };
         let at = ring.add(u64::from(srq.ci & srq.mask) << srq.stride_log);
         let room = ((1usize << srq.stride_log) / 16).saturating_sub(1);
+        let loaded = self.load_recv(q, at, room, env);
+        let srq = &mut self.srqs[s as usize];
         srq.ci = srq.ci.wrapping_add(1);
-        self.load_recv(q, at, room, env)?;
+        loaded?;
         self.check_srq_limit(s, env);
         Ok(())
     }
@@ -79,6 +84,7 @@ impl Device {
         }
     }
 
+    /// Loads a receive WQE into the QP. The queue moves on after that: `recovery` relies on it.
     #[inline(always)]
     fn load_recv(&mut self, q: usize, at: Addr, room: usize, env: &mut impl Env) -> Result<(), RecvError> {
         let fault = |_| RecvError::Protection(Syndrome::LOCAL_DMA);
@@ -104,7 +110,9 @@ impl Device {
             recv.room += u64::from(sge.length());
             recv.sges[i] = sge;
         }
+        compiler_fence(SeqCst);
         self.qps[q].resp.has_recv = true.into();
+        compiler_fence(SeqCst);
         Ok(())
     }
 
