@@ -51,6 +51,12 @@ pub struct Bells {
 }
 
 impl QpBells {
+    /// Whether there is a queue pair.
+    #[inline]
+    pub fn exists(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) != owner(None)
+    }
+
     /// Which island the queue pair belongs to.
     #[inline(always)]
     pub fn label(&self) -> Label {

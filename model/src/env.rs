@@ -63,6 +63,11 @@ pub trait Env {
     fn has(&mut self, _card: u8, _qp: u16) -> bool {
         true
     }
+    /// Whether this run has the queue pair that a datagram of queue pair `from` is for, or there is none; `None` is any number
+    /// of them. If not, as [`has_all`](Env::has_all).
+    fn reaches(&mut self, _from: (u8, u16), _to: Option<(u8, u16)>) -> bool {
+        true
+    }
     /// Does something with the event queues of a function, which belong to all of its queue pairs. `work` is told whether
     /// the last process to do so has died in it.
     fn with_events<R>(&mut self, _card: u8, _function: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {

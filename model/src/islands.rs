@@ -1,37 +1,40 @@
-//! Which queue pairs have to be run by one thread at a time: an *island* is what hangs together by connections, CQs and
-//! SRQs.
+//! Which queue pairs have to be run by one thread at a time: an *island* is what hangs together by connections,
+//! datagrams, CQs and SRQs.
 //!
-//! A connection joins an island when one of its ends sends for the first time, with all the cards. Whatever changes
-//! what hangs together makes all labels void ([`Device::islands_void`](crate::device::Device)); connections in use join
-//! again with their next message. A queue pair without a valid label is run with all the cards.
+//! A connection joins an island when one of its ends sends for the first time, with all the cards; a UD queue pair
+//! joins that of each one that it sends to. Whatever changes what hangs together makes all labels void
+//! ([`Device::islands_void`](crate::device::Device)); queue pairs in use join again with their next message. One without
+//! a valid label is run with all the cards.
 
 use fpga_regs::QpType;
 
 use crate::cells::Bells;
+use crate::packet::Packet;
 use crate::segment::{Label, Reach};
 use crate::world::{World, MAX_CARDS};
 
 /// A queue pair: card and index.
 type Place = (u8, usize);
+/// The queue pairs that messages go between, as far as they exist.
+pub(crate) type Ends = [Option<Place>; 2];
 
 impl World {
-    /// Joins a queue pair and its peer, if they are connected with each other, and the functions of neither are `apart`.
-    /// With all the cards.
+    /// Joins queue pairs, if the functions of none of them are `apart`. With all the cards.
     #[cold]
     pub(crate) fn join(
         &mut self,
         bells: &[Bells; MAX_CARDS],
-        own: Place,
+        ends: Ends,
         reach: &Reach<'_>,
         apart: impl Fn(u8, u16) -> bool,
     ) {
-        let Some(peer) = self.peer(own) else { return };
-        if [own, peer].iter().any(|&(card, q)| apart(card, self.cards[card as usize].qps[q].function)) {
+        let ends = || ends.into_iter().flatten();
+        if ends().any(|(card, q)| apart(card, self.cards[card as usize].qps[q].function)) {
             return;
         }
         let segment = reach.segment();
         let mut joined: Option<Label> = None;
-        for place in [own, peer] {
+        for place in ends() {
             for label in self.labels(bells, place).into_iter().filter(|&label| segment.is_valid(label)) {
                 match joined {
                     Some(joined) if joined != label => self.rename(bells, label, joined),
@@ -39,8 +42,8 @@ impl World {
                 }
             }
         }
-        let label = joined.unwrap_or_else(|| reach.new_island(own.1 as u32));
-        for (card, q) in [own, peer] {
+        let label = joined.unwrap_or_else(|| reach.new_island(ends().next().map_or(0, |(_, q)| q as u32)));
+        for (card, q) in ends() {
             let device = &mut self.cards[card as usize];
             let qp = &device.qps[q];
             let (send, recv, srq) = (qp.send_cq, qp.recv_cq, qp.has_srq.get().then_some(qp.srq));
@@ -55,7 +58,21 @@ impl World {
         segment.control(label.island()).new_generation();
     }
 
-    /// The queue pair that one is connected with, if that is connected with it.
+    /// A queue pair and the one that it is connected with, if that is connected with it.
+    pub(crate) fn connection(&self, own: Place) -> Ends {
+        let peer = self.peer(own);
+        [peer.map(|_| own), peer]
+    }
+
+    /// The queue pairs that a datagram goes between. Alone is a sender to nobody, or to a group.
+    pub(crate) fn ends(&self, p: &Packet) -> Ends {
+        [(p.src.card, p.src_qpn), (p.dst.card, p.dest_qpn)].map(|(card, qpn)| {
+            let device = (card < self.count()).then(|| &self.cards[card as usize])?;
+            let found = device.find_qp(qpn).filter(|&q| device.qps[q].qp_type == QpType::UD);
+            found.map(|q| (card, q))
+        })
+    }
+
     fn peer(&self, (card, q): Place) -> Option<Place> {
         let qp = &self.cards[card as usize].qps[q];
         let connected = matches!(qp.qp_type, QpType::RC | QpType::UC) && qp.used.get();

@@ -9,6 +9,7 @@ use tests::Random;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
+const ASK: i32 = 10;
 const STOP: i32 = 19;
 const CONTINUE: i32 = 18;
 const TERMINATE: i32 = 15;
@@ -77,11 +78,11 @@ fn a_witness_loses_nothing_beside_ten_thousand_kills() {
     witnessed(10_000, 5);
 }
 
-/// A server has one CQ and one SRQ for all its clients, of which one is killed again and again; another one loses
-/// neither a message nor its connection.
-fn beside_a_client_that_dies(kills: u32, seed: u64) {
+/// A server has one CQ and one SRQ for all its clients, or one UD queue pair, and one client is killed again and again;
+/// another one loses neither a message nor its connection.
+fn beside_a_client_that_dies(program: &str, kills: u32, seed: u64) {
     let directory = tempfile::tempdir().expect("a directory");
-    let hub = compile_c("hub", directory.path());
+    let hub = compile_c(program, directory.path());
     let socket = directory.path().join("hub.socket");
     let socket = socket.to_str().expect("a path of ASCII");
     let net = StockNet::new();
@@ -91,7 +92,7 @@ fn beside_a_client_that_dies(kills: u32, seed: u64) {
         program.expect("at work", LIMIT);
         program
     };
-    let mut server = start("server", "verbena0");
+    let mut server = start(if program == "hub" { "server" } else { "hub" }, "verbena0");
     let mut witness = start("client", "verbena1");
     let mut killed = 0;
     let over = |program: &mut Program| program.has_ended().then(|| program.said());
@@ -116,7 +117,53 @@ fn beside_a_client_that_dies(kills: u32, seed: u64) {
 #[test]
 #[ignore = "takes a minute"]
 fn a_client_of_the_same_cq_and_srq_loses_nothing_beside_two_hundred_kills() {
-    beside_a_client_that_dies(200, 7);
+    beside_a_client_that_dies("hub", 200, 7);
+}
+
+#[test]
+fn a_client_of_the_same_ud_queue_pair_loses_nothing_beside_kills() {
+    beside_a_client_that_dies("datagrams", 15, 8);
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn a_client_of_the_same_ud_queue_pair_loses_nothing_beside_two_hundred_kills() {
+    beside_a_client_that_dies("datagrams", 200, 9);
+}
+
+/// Pairs of UD queue pairs have nothing to do with each other: where one thread is stopped, in the middle of a datagram as
+/// often as not, the datagrams of others come and go.
+#[test]
+fn datagrams_do_not_wait_for_those_of_others() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = compile_c("datagrams", directory.path());
+    let net = StockNet::new();
+    let mut random = Random::repeated(10);
+    let mut pairs = ["a", "b"].map(|name| {
+        let socket = directory.path().join(name);
+        ["hub", "client"].map(|side| {
+            let device = if side == "hub" { "verbena0" } else { "verbena1" };
+            let mut program = net.start(&program, &[side, device, socket.to_str().expect("a path of ASCII")]);
+            program.expect("at work", LIMIT);
+            program
+        })
+    });
+    let [[_, other], [_, witness]] = &mut pairs;
+    for look in 1..=20 {
+        std::thread::sleep(Duration::from_micros(random.below(3_000)));
+        other.signal(STOP);
+        witness.signal(ASK);
+        witness.expect(&format!("look {look}\n"), LIMIT);
+        other.signal(CONTINUE);
+    }
+    for [hub, client] in pairs {
+        client.signal(TERMINATE);
+        for program in [client, hub] {
+            let ended = program.wait(LIMIT);
+            assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+        }
+    }
+    net.expect_gone();
 }
 
 /// A keeper that is killed: the programs go on, nobody new can join them, and what it leaves is swept up by the next

@@ -14,6 +14,9 @@ use crate::packet::{Packet, Payload, PortId, PORTS};
 use crate::wire::{path::gid_to_ipv4, Extra, Operation};
 use crate::wire::{psn, Ipv4, Ipv6};
 
+/// The QPN of all members of a group.
+const MULTICAST_QPN: u32 = 0xff_ffff;
+
 /// Bytes of the GRH that precedes a datagram in the receive buffer.
 pub const GRH_BYTES: u64 = 40;
 
@@ -34,14 +37,19 @@ impl Device {
         if av.port() as usize > PORTS || (av.port() != 0 && av.port() - 1 != own.port) {
             return Err(LocalError { status: CqeStatus::LOC_QP_OP_ERR, syndrome: Syndrome::BAD_ADDRESS });
         }
+        let (dst, dest_qpn) = (PortId::from_mac(av.dmac()), av.dest_qpn());
+        // A group has members in any island, and the connection manager serves all of them.
+        let one = dst != PortId::ALL && !matches!(dest_qpn, MULTICAST_QPN | GSI_QPN);
+        if !env.reaches((self.id, q as u16), one.then_some((dst.card, dest_qpn as u16))) {
+            return Ok(Step::Wait);
+        }
         let payload = match self.gather_direct(q, wqe, 0, total, env)? {
             Some(at) => Payload::Memory(at, total),
             None => self.gather_pieces(q, wqe, 0, total, env)?.0,
         };
         let qp = &self.qps[q];
         let p = qp.packet(Operation::Send, qp.req.psn, env);
-        p.dst = PortId::from_mac(av.dmac());
-        p.dest_qpn = av.dest_qpn();
+        (p.dst, p.dest_qpn) = (dst, dest_qpn);
         // A Q_Key with the high bit set in the WQE means the QP's own (IB spec 10.2.5).
         p.qkey = if av.qkey() & 0x8000_0000 != 0 { qp.qkey } else { av.qkey() };
         p.sgid = self.gids.source(own, av.sgid_index());
@@ -71,7 +79,7 @@ impl Device {
     /// A datagram for this card, unicast or multicast.
     pub(super) fn receive_datagram(&mut self, p: &Packet, env: &mut impl Env) -> Outcome {
         let mut outcome = Outcome::Done;
-        if p.dest_qpn == 0xff_ffff {
+        if p.dest_qpn == MULTICAST_QPN {
             let Some(group) = self.mcast.iter().position(|g| g.count != 0 && g.gid == p.dgid) else {
                 return outcome;
             };
@@ -118,7 +126,7 @@ impl Device {
         if qp.qkey != p.qkey {
             return drop(self, port::RX_QKEY_ERRORS);
         }
-        if p.dest_qpn == 0xff_ffff {
+        if p.dest_qpn == MULTICAST_QPN {
             self.count(own, port::RX_MULTICAST);
         }
         // One that is left waited for a datagram that could not be read.

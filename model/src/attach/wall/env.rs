@@ -46,7 +46,8 @@ impl<'a> WallEnv<'a> {
     #[inline(always)]
     pub fn run_send(&mut self, world: &mut World, card: u8, qp: u16) {
         if self.guard.island() == ALL {
-            self.join(world, card, qp);
+            let ends = world.connection((card, qp.into()));
+            self.join(world, ends);
         }
         if self.linked || !world.express(card, qp, self) {
             self.forget_routes_of(card, qp);
@@ -80,6 +81,7 @@ impl<'a> WallEnv<'a> {
         if self.linked {
             self.with_tap(|tap, area, _| tap.end_run(area));
         }
+        self.scratch.free.extend(self.kept.iter_mut().filter_map(Option::take));
         self.scratch.end();
     }
 
@@ -278,14 +280,20 @@ impl Env for WallEnv<'_> {
     }
 
     fn has(&mut self, card: u8, qp: u16) -> bool {
-        let segment = self.guard.segment();
         if self.guard.island() == ALL {
             // It may have routes of any island.
-            segment.new_generation();
+            self.guard.segment().new_generation();
             return true;
         }
-        let label = self.bells(card).qp[qp as usize].label();
-        label.island() == self.guard.island() && segment.is_valid(label)
+        self.is_of_island(&self.net.bells[card as usize].qp[qp as usize])
+    }
+
+    fn reaches(&mut self, (card, qp): (u8, u16), to: Option<(u8, u16)>) -> bool {
+        let reaches = self.guard.island() == ALL || to.is_some_and(|to| self.may_receive(to));
+        if !reaches {
+            self.scratch.again.push(Again { card, qp, all: true });
+        }
+        reaches
     }
 
     fn with_events<R>(&mut self, card: u8, function: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {

@@ -4,6 +4,8 @@
 use super::env::WallEnv;
 use super::queue::Work;
 use super::scratch::Again;
+use crate::cells::QpBells;
+use crate::islands::Ends;
 use crate::journal::{self, Journal};
 use crate::packet::Payload;
 use crate::segment::ALL;
@@ -39,6 +41,10 @@ impl WallEnv<'_> {
                         if p.transport != Transport::RC {
                             self.note(journal::one(p.src.card, p.src_qpn));
                             world.left(p, self);
+                            if p.transport == Transport::UD && self.guard.island() == ALL {
+                                let ends = world.ends(p);
+                                self.join(world, ends);
+                            }
                         }
                         if let Payload::Stash(stash, _) = p.payload {
                             self.unstash(stash);
@@ -65,18 +71,31 @@ impl WallEnv<'_> {
         std::mem::take(&mut self.scratch.again)
     }
 
-    /// A queue pair sends, with all the cards: next time it needs only its island, if nobody observes the wire, and neither end is served to another machine, whose memory is reached by messages.
-    #[inline]
-    pub(super) fn join(&mut self, world: &mut World, card: u8, qp: u16) {
+    /// Queue pairs send to each other, with all the cards: next time they need only their island, if nobody observes the
+    /// wire, and no end is served to another machine, whose memory is reached by messages.
+    pub(super) fn join(&mut self, world: &mut World, ends: Ends) {
         if self.linked {
             return;
         }
-        let label = self.net.bells[card as usize].qp[qp as usize].label();
-        if !self.guard.segment().is_valid(label) {
-            let net = self.net;
+        let net = self.net;
+        let mut labels = ends.iter().flatten().map(|&(card, q)| net.bells[card as usize].qp[q].label());
+        let Some(label) = labels.next() else { return };
+        if !self.guard.segment().is_valid(label) || labels.any(|other| other != label) {
             let served = |card: u8, function: u16| net.servers[card as usize][function as usize].is_served();
-            world.join(&net.bells, (card, qp.into()), self.guard, served);
+            world.join(&net.bells, ends, self.guard, served);
         }
+    }
+
+    /// Whether a queue pair is of the island of this run.
+    pub(super) fn is_of_island(&self, qp: &QpBells) -> bool {
+        let label = qp.label();
+        label.island() == self.guard.island() && self.guard.segment().is_valid(label)
+    }
+
+    /// Whether a datagram may be delivered in this island: to a queue pair of it, or to nobody.
+    pub(super) fn may_receive(&self, (card, qp): (u8, u16)) -> bool {
+        let bells = self.net.bells.get(usize::from(card)).and_then(|bells| bells.qp.get(usize::from(qp)));
+        bells.is_none_or(|qp| !qp.exists() || self.is_of_island(qp))
     }
 
     /// Makes the routes of a queue pair and its peer void.

@@ -1,0 +1,39 @@
+/* A side with a UD queue pair in place of its connection. */
+#ifndef DATAGRAM_H
+#define DATAGRAM_H
+
+#include "rig.h"
+
+enum { QKEY = 17, GRH = 40 };
+
+/* It is in RTS, and shares nothing but what the connection had. */
+static inline void use_datagrams(struct side *side)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = side->cq,
+        .recv_cq = side->cq,
+        .cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1 },
+        .qp_type = IBV_QPT_UD,
+    };
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY };
+    CHECK(!ibv_destroy_qp(side->qp));
+    CHECK(side->qp = ibv_create_qp(side->pd, &init));
+    CHECK(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
+    attr.qp_state = IBV_QPS_RTR;
+    CHECK(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE));
+    attr.qp_state = IBV_QPS_RTS;
+    CHECK(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+    side->address.qpn = side->qp->qp_num;
+}
+
+static inline struct ibv_ah *way_to(struct side *side, const struct address *peer)
+{
+    struct ibv_ah_attr attr = {
+        .is_global = 1, .port_num = PORT, .grh = { .dgid = peer->gid, .sgid_index = GID_INDEX, .hop_limit = 64 },
+    };
+    struct ibv_ah *ah = ibv_create_ah(side->pd, &attr);
+    CHECK(ah);
+    return ah;
+}
+
+#endif
