@@ -1,8 +1,9 @@
 /* Streams of messages, in windows of time that are the same for all processes, so that their rates can be added.
  *
- * scale server|client CARD SOCKET QPS CORE|spread [shared]: the two meet at the UNIX socket SOCKET, which is there when the
+ * scale server|client CARD SOCKET QPS CORE|spread [shared] [ud]: the two meet at the UNIX socket SOCKET, which is there when the
  * client may be started. The client has a thread for each queue pair: all on one core, or thread n on core n (modulo those
- * there are). Each has a CQ of its own, or all share one.
+ * there are). Each has a CQ of its own, or all share one. With `ud` they have UD queue pairs, the size is at most 4096, and
+ * a message counts as completed when the server has taken it, of which it tells the client every 64 messages.
  *
  * The client reads windows, one a line: `START FROM END write|send SIZE THREADS`, times in nanoseconds of the monotonic
  * clock. That many threads send from START to END, and one line says how many messages a second were completed from FROM to
@@ -10,16 +11,18 @@
 #define _GNU_SOURCE
 #define PATH_MTU IBV_MTU_4096
 #define DEPTH 512
+#include "datagram.h"
 #include "rendezvous.h"
 #include <pthread.h>
 #include <sched.h>
 
-enum { MOST = 16, BYTES = 1 << 20, OUTSTANDING = 128, BATCH = 16 };
+enum { MOST = 16, BYTES = 1 << 20, OUTSTANDING = 128, BATCH = 16, TOGETHER = 64 };
 
 /* A thread, with lines of its own. */
 static struct worker {
     struct side side;
     struct address peer;
+    struct ibv_ah *ah;
     pthread_t thread;
     uint64_t posted;
     /* By whichever thread polls it. */
@@ -33,7 +36,7 @@ static struct window {
     unsigned size, threads;
 } window;
 
-static int qps, shared, spread, core;
+static int qps, shared, ud, spread, core;
 static pthread_barrier_t begins, ends;
 
 static uint64_t nanoseconds(void)
@@ -51,6 +54,15 @@ static void pin(int to)
     CHECK(!sched_setaffinity(0, sizeof set, &set));
 }
 
+static void give(struct side *side, int count, uint64_t id)
+{
+    struct ibv_sge sge = { .addr = (uintptr_t)side->buffer, .length = BYTES, .lkey = side->mr->lkey };
+    struct ibv_recv_wr wrs[BATCH], *bad;
+    for (int i = 0; i < count; i++)
+        wrs[i] = (struct ibv_recv_wr){ .wr_id = id, .sg_list = &sge, .num_sge = 1, .next = i + 1 < count ? &wrs[i + 1] : NULL };
+    CHECK(!count || !ibv_post_recv(side->qp, wrs, &bad));
+}
+
 static void reap(struct worker *w)
 {
     struct ibv_wc wc[BATCH];
@@ -59,6 +71,10 @@ static void reap(struct worker *w)
     for (int i = 0; i < found; i++) {
         if (wc[i].status != IBV_WC_SUCCESS)
             die("%s", ibv_wc_status_str(wc[i].status));
+        if (ud && wc[i].opcode == IBV_WC_SEND)
+            continue;
+        if (ud)
+            give(&workers[wc[i].wr_id >> 32].side, 1, wc[i].wr_id);
         /* The worker, and how many messages this stands for. */
         uint64_t *completed = &workers[wc[i].wr_id >> 32].completed;
         if (shared)
@@ -66,6 +82,11 @@ static void reap(struct worker *w)
         else
             *completed += (uint32_t)wc[i].wr_id;
     }
+}
+
+static void address_datagram(const struct worker *w, struct ibv_send_wr *wr)
+{
+    wr->wr.ud.ah = w->ah, wr->wr.ud.remote_qpn = w->peer.qpn, wr->wr.ud.remote_qkey = QKEY;
 }
 
 static uint64_t completed(const struct worker *w)
@@ -76,13 +97,15 @@ static uint64_t completed(const struct worker *w)
 static void stream(struct worker *w)
 {
     /* The last of each such number is signaled. */
-    uint64_t together = window.size <= 4096 ? 64 : 4;
+    uint64_t together = window.size <= 4096 ? TOGETHER : 4;
     struct ibv_sge sge = { .addr = (uintptr_t)w->side.buffer, .length = window.size, .lkey = w->side.mr->lkey };
     struct ibv_send_wr wr = {
         .sg_list = &sge, .num_sge = 1, .opcode = window.kind[0] == 's' ? IBV_WR_SEND : IBV_WR_RDMA_WRITE,
         .wr_id = (uint64_t)(w - workers) << 32 | together,
         .wr.rdma = { .remote_addr = w->peer.addr, .rkey = w->peer.rkey },
     }, *bad;
+    if (ud)
+        address_datagram(w, &wr);
     struct timespec start = { .tv_sec = window.start / 1000000000, .tv_nsec = window.start % 1000000000 };
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &start, NULL);
     uint64_t from = 0, before = 0, at;
@@ -135,7 +158,7 @@ static void client(int peer)
     printf("ready\n");
     fflush(stdout);
     while (scanf("%lu %lu %lu %7s %u %u", &window.start, &window.from, &window.end, window.kind, &window.size, &window.threads) == 6) {
-        CHECK(window.size <= BYTES && window.threads <= (unsigned)qps);
+        CHECK(window.size <= (ud ? 4096 : BYTES) && window.threads <= (unsigned)qps);
         int sends = window.kind[0] == 's';
         if (sends)
             tell(peer, 'b');
@@ -151,41 +174,46 @@ static void client(int peer)
     }
 }
 
-static void give(struct side *side, int count)
+/* Every 64 datagrams one goes back. */
+static void tell_taken(struct worker *w, int count)
 {
-    struct ibv_sge sge = { .addr = (uintptr_t)side->buffer, .length = BYTES, .lkey = side->mr->lkey };
-    struct ibv_recv_wr wrs[BATCH], *bad;
-    for (int i = 0; i < count; i++)
-        wrs[i] = (struct ibv_recv_wr){ .sg_list = &sge, .num_sge = 1, .next = i + 1 < count ? &wrs[i + 1] : NULL };
-    CHECK(!count || !ibv_post_recv(side->qp, wrs, &bad));
+    struct ibv_sge sge = { .addr = (uintptr_t)w->side.buffer, .length = 8, .lkey = w->side.mr->lkey };
+    struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+    address_datagram(w, &wr);
+    for (w->posted += count; w->posted >= TOGETHER; w->posted -= TOGETHER)
+        CHECK(!ibv_post_send(w->side.qp, &wr, &bad));
 }
 
-static int taken(struct side *side)
+static int taken(struct worker *w)
 {
     struct ibv_wc wc[BATCH];
-    int found = ibv_poll_cq(side->cq, BATCH, wc);
+    int found = ibv_poll_cq(w->side.cq, BATCH, wc), received = 0;
     CHECK(found >= 0);
-    for (int i = 0; i < found; i++)
+    for (int i = 0; i < found; i++) {
         if (wc[i].status != IBV_WC_SUCCESS)
             die("%s", ibv_wc_status_str(wc[i].status));
-    give(side, found);
+        received += wc[i].opcode == IBV_WC_RECV;
+    }
+    give(&w->side, received, 0);
+    if (ud)
+        tell_taken(w, received);
     return found;
 }
 
 static void server(int peer)
 {
-    struct side *side = &workers[0].side;
+    struct worker *w = &workers[0];
     for (int i = 0; i < DEPTH; i += BATCH)
-        give(side, BATCH);
+        give(&w->side, BATCH, 0);
     char what;
     /* Asleep, except between a `b` and an `e`. */
     while (read(peer, &what, 1) == 1) {
         CHECK(what == 'b' && write(peer, &what, 1) == 1);
         for (unsigned empty = 0; recv(peer, &what, 1, MSG_DONTWAIT) != 1;)
             do
-                empty = taken(side) ? 0 : empty + 1;
+                empty = taken(w) ? 0 : empty + 1;
             while (empty % 1024 != 1023);
-        while (taken(side))
+        while (taken(w))
             ;
         CHECK(what == 'e' && write(peer, &what, 1) == 1);
     }
@@ -194,9 +222,11 @@ static void server(int peer)
 int main(int count, char **arguments)
 {
     if (count < 6)
-        die("usage: scale server|client CARD SOCKET QPS CORE|spread [shared]");
+        die("usage: scale server|client CARD SOCKET QPS CORE|spread [shared] [ud]");
     int side = strcmp(arguments[1], "server") != 0;
-    qps = atoi(arguments[4]), spread = !strcmp(arguments[5], "spread"), core = atoi(arguments[5]), shared = count > 6;
+    qps = atoi(arguments[4]), spread = !strcmp(arguments[5], "spread"), core = atoi(arguments[5]);
+    for (int i = 6; i < count; i++)
+        shared |= !strcmp(arguments[i], "shared"), ud |= !strcmp(arguments[i], "ud");
     CHECK(qps > 0 && qps <= MOST);
     if (!spread)
         pin(core);
@@ -204,13 +234,21 @@ int main(int count, char **arguments)
     struct address mine[MOST], theirs[MOST];
     for (int i = 0; i < qps; i++) {
         workers[i].side = make_side(context, i && shared ? &workers[0].side : NULL, BYTES);
+        if (ud)
+            use_datagrams(&workers[i].side);
         mine[i] = workers[i].side.address;
     }
     int peer = rendezvous(side, arguments[3]);
     CHECK(write(peer, mine, sizeof mine) == sizeof mine && recv(peer, theirs, sizeof theirs, MSG_WAITALL) == sizeof theirs);
     for (int i = 0; i < qps; i++) {
         workers[i].peer = theirs[i];
-        connect_side(&workers[i].side, &theirs[i], 18, 7);
+        if (!ud) {
+            connect_side(&workers[i].side, &theirs[i], 18, 7);
+            continue;
+        }
+        workers[i].ah = way_to(&workers[i].side, &theirs[i]);
+        for (int n = 0; side && n < BATCH; n++)
+            give(&workers[i].side, 1, (uint64_t)i << 32 | TOGETHER);
     }
     char ready = 0;
     tell(peer, ready);

@@ -1,7 +1,7 @@
 //! How the cards scale: pairs of processes, and threads of one, that have nothing to do with each other, at the same time.
 //!
 //! `cargo build --release && cargo bench -p tests --bench scaling` prints a table of ratios and fails when one misses its
-//! goal; `-- pairs`, `threads`, `crowd` or `alone` is one part. Needs two cores. The sides of a row send in turns, in windows
+//! goal; `-- pairs`, `datagrams`, `threads`, `crowd` or `alone` is one part. Needs two cores. The sides of a row send in turns, in windows
 //! of an eighth of a second, so that what else the machine does meets all of them; the median of the ratios counts. All programs are on stock verbs
 //! ([`tests/c/scale.c`](../../c/scale.c)).
 //!
@@ -99,6 +99,19 @@ fn pairs(scale: &Path, part: &str, add: &mut impl FnMut(Row)) {
     }
 }
 
+/// Two pairs of UD queue pairs, on two nets and on one.
+fn datagrams(scale: &Path, add: &mut impl FnMut(Row)) {
+    let on = |net: &Net, first: u32, core: &str| net.pair(scale, first, 1, [core; 2], &["ud"]);
+    let [left, right, both] = [2, 2, 4].map(|cards| Net::new(&command::verbena(), cards));
+    let mut apart = [on(&left, 0, "0"), on(&right, 0, "1")];
+    let mut together = [on(&both, 0, "0"), on(&both, 2, "1")];
+    let all = |pairs: &mut [Pair], stream| window(&mut pairs.iter_mut().collect::<Vec<_>>(), stream, 1);
+    let stream = Stream { kind: "send", size: SIZES[0].1 };
+    let found = beside(&mut [&mut || all(&mut apart, stream), &mut || all(&mut together, stream)]);
+    let what = format!("send UD {}, two pairs in one net of two nets", SIZES[0].0);
+    add(row(what, stream, found[0].0, found[1], Goal::AtLeast(0.9)));
+}
+
 /// Threads of one process, each with a queue pair.
 fn threads(scale: &Path, add: &mut impl FnMut(Row)) {
     let net = Net::new(&command::verbena(), 2);
@@ -158,6 +171,9 @@ fn main() {
     heading("together");
     if wanted("pairs") || wanted("crowd") {
         pairs(&scale, only.as_deref().unwrap_or_default(), &mut add);
+    }
+    if wanted("datagrams") {
+        datagrams(&scale, &mut add);
     }
     if wanted("threads") {
         threads(&scale, &mut add);
