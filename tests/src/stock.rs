@@ -12,7 +12,7 @@ mod port;
 mod process;
 mod program;
 
-pub use binary::{need, target_dir, verbena};
+pub use binary::{example, need, target_dir, verbena};
 pub use compile::{compile, compile_c};
 pub use net::StockNet;
 pub use pair::{Both, Pair};

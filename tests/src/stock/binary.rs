@@ -24,17 +24,27 @@ pub fn verbena() -> &'static Path {
 }
 
 fn build() -> PathBuf {
+    release("verbena", &[])
+}
+
+/// A program of docs/examples that is a package of the workspace, built as a user builds it.
+pub fn example(name: &str) -> PathBuf {
+    release(name, &["--package", name])
+}
+
+fn release(program: &str, options: &[&str]) -> PathBuf {
     let target = target_dir();
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let output = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
         .args(["build", "--release", "--quiet", "--target-dir"])
         .arg(&target)
+        .args(options)
         .current_dir(workspace)
         .output()
         .expect("cargo runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "`cargo build --release` failed:\n{said}");
-    let binary = target.join("release/verbena");
+    let binary = target.join("release").join(program);
     assert!(binary.is_file(), "cargo made no {}", binary.display());
     binary
 }
