@@ -6,7 +6,7 @@ mod pcap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use tests::stock::{need, Ended, Program, StockNet};
+use tests::stock::{compile_c, need, Ended, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(40);
 /// The address of card 0.
@@ -258,4 +258,29 @@ fn ports_are_free_after_their_programs() {
         server.signal(9);
         drop(server);
     }
+}
+
+/// Eight processes make and tear down 1,008 connections, each with data, over a wire that loses packets; and
+/// then some more, at the same ports.
+#[test]
+fn a_thousand_connections_leave_nothing() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = compile_c("meetings", directory.path());
+    let net = StockNet::new();
+    let launcher = ["--wire", "exact", "--fault", "loss=0.01,seed=3", "--cm-timeout", "14"];
+    let limit = Duration::from_secs(90);
+    let mut keeper = Program::start(net.command(&launcher, "sleep", &["180"]));
+    for count in ["126", "14"] {
+        let start =
+            |rank: usize| Program::start(net.command(&launcher, &program, &[&rank.to_string(), count]));
+        let all: Vec<Program> = (0..8).map(start).collect();
+        let all: Vec<Ended> = all.into_iter().map(|one| one.wait(limit)).collect();
+        let said: Vec<_> = all.iter().map(|ended| (ended.how(), &ended.said)).collect();
+        let answered = format!("{count} of {count} answered");
+        assert!(all.iter().all(|ended| ended.said.contains(&answered)), "{said:#?}");
+    }
+    assert!(!keeper.has_ended());
+    drop(keeper);
+    net.expect_gone();
 }

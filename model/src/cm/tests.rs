@@ -331,8 +331,6 @@ fn nobody_answers() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
     #[test]
     fn any_commands_and_datagrams(
         commands in prop::collection::vec((0u32..25, 0u32..6, prop::collection::vec(any::<u8>(), 0..300), 0usize..300), 0..40),

@@ -13,7 +13,7 @@ pub fn compile_c(name: &str, into: &Path) -> PathBuf {
     program
 }
 
-/// Compiles one source file with every warning an error, and links libibverbs.
+/// Compiles one source file with every warning an error, and links libibverbs and, if it is used, librdmacm.
 pub fn compile(compiler: &str, options: &[&str], source: &Path, program: &Path) {
     need(compiler);
     let output = Command::new(compiler)
@@ -21,13 +21,13 @@ pub fn compile(compiler: &str, options: &[&str], source: &Path, program: &Path) 
         .args(options)
         .arg("-o")
         .args([program, source])
-        .arg("-libverbs")
+        .args(["-libverbs", "-Wl,--as-needed", "-lrdmacm"])
         .output()
         .unwrap_or_else(|error| panic!("{compiler} does not run: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
-        "{} does not compile (is libibverbs-dev installed? apt-get install libibverbs-dev):\n{said}",
+        "{} does not compile (are the headers installed? apt-get install libibverbs-dev librdmacm-dev):\n{said}",
         source.display()
     );
 }
