@@ -25,6 +25,8 @@ pub(crate) struct QpBells {
     pub island: AtomicU64,
     /// In simulated time: the last send and receive doorbells as rung, while they are in flight.
     pub posted: [AtomicU32; 2],
+    /// Changes when the queues are reset: a doorbell that was rung before and arrives later is for what is gone.
+    pub life: AtomicU32,
 }
 
 /// The doorbell of one SRQ.
@@ -34,6 +36,8 @@ pub(crate) struct SrqBell {
     pub producer: AtomicU32,
     /// Whose it is: see [`owner`].
     pub owner: AtomicU32,
+    /// As [`QpBells::life`].
+    pub life: AtomicU32,
 }
 
 /// The word for the function that owns a doorbell, or for none. Any program can ring it; the card hears only its owner.
@@ -104,6 +108,7 @@ impl Bells {
         bells.rq.store(0, Ordering::Relaxed);
         bells.watch.store(0, Ordering::Relaxed);
         bells.posted.iter().for_each(|posted| posted.store(0, Ordering::Relaxed));
+        bells.life.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Resets the doorbell of an SRQ to zero; only `function` rings it from now on.
@@ -111,6 +116,7 @@ impl Bells {
         let bell = &self.srq[srq];
         bell.owner.store(owner(function), Ordering::Relaxed);
         bell.producer.store(0, Ordering::Relaxed);
+        bell.life.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -138,7 +144,7 @@ impl ServerBell {
 }
 
 plain! {
-    QpBells { sq, rq, owner, watch, island, posted }
-    SrqBell { producer, owner }
+    QpBells { sq, rq, owner, watch, island, posted, life }
+    SrqBell { producer, owner, life }
     Bells { qp, srq }
 }

@@ -43,7 +43,7 @@ macro_rules! plain {
 pub(crate) use plain;
 
 /// Yes or no: 0 is no, everything else yes.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct Flag(u8);
 

@@ -122,19 +122,23 @@ impl Registers for VirtualCard {
         let (threads, card) = (&self.threads, self.function.card);
         let host = &threads.profile().host;
         let Some(bell) = self.function.hears(threads.net(), offset, value) else { return };
-        // How far the index advances since this process last rang.
+        let bells = &threads.net().bells[card as usize];
+        // How far the index advances since this process last rang, and the queue's life.
         let advance = |qp: u16, side: usize, index: u32| {
-            let last = &threads.net().bells[card as usize].qp[qp as usize].posted[side];
-            index.wrapping_sub(last.swap(index, Ordering::Relaxed))
+            let bells = &bells.qp[qp as usize];
+            let last = bells.posted[side].swap(index, Ordering::Relaxed);
+            (index.wrapping_sub(last), bells.life.load(Ordering::Relaxed))
         };
         match bell {
             Rung::Send { qp, index } => threads.send_bell(card, qp, index, advance(qp, 0, index)),
             Rung::Recv { qp, index } => {
-                let cost = host.post_recv_ps * u64::from(advance(qp, 1, index)) + host.doorbell_ps;
-                threads.bell(cost, Event::RecvBell { card, qp, producer: index });
+                let (count, life) = advance(qp, 1, index);
+                let cost = host.post_recv_ps * u64::from(count) + host.doorbell_ps;
+                threads.bell(cost, Event::RecvBell { card, qp, producer: index, life });
             }
             Rung::Shared { srq, index } => {
-                let event = Event::SharedBell { card, srq, producer: index };
+                let life = bells.srq[srq as usize].life.load(Ordering::Relaxed);
+                let event = Event::SharedBell { card, srq, producer: index, life };
                 threads.bell(host.post_recv_ps + host.doorbell_ps, event);
             }
             Rung::Arm(arm) => {

@@ -133,16 +133,25 @@ impl Engine<'_> {
     fn execute(&mut self, event: Event) {
         match event {
             Event::None => {}
-            Event::SendBell { card, qp, producer, pushed } => self.send_bell(card, qp, producer, pushed),
-            Event::RecvBell { card, qp, producer } => {
-                let bell = &self.env.bells[card as usize].qp[qp as usize];
-                bell.rq.store(producer, Ordering::Release);
-                if bell.watch.load(Ordering::Acquire) != 0 {
-                    self.want_send(card, qp);
+            Event::SendBell { card, qp, producer, pushed, life } => {
+                if self.env.bells[card as usize].qp[qp as usize].life.load(Ordering::Relaxed) == life {
+                    self.send_bell(card, qp, producer, pushed.get());
                 }
             }
-            Event::SharedBell { card, srq, producer } => {
-                self.env.bells[card as usize].srq[srq as usize].producer.store(producer, Ordering::Release);
+            Event::RecvBell { card, qp, producer, life } => {
+                let bell = &self.env.bells[card as usize].qp[qp as usize];
+                if bell.life.load(Ordering::Relaxed) == life {
+                    bell.rq.store(producer, Ordering::Release);
+                    if bell.watch.load(Ordering::Acquire) != 0 {
+                        self.want_send(card, qp);
+                    }
+                }
+            }
+            Event::SharedBell { card, srq, producer, life } => {
+                let bell = &self.env.bells[card as usize].srq[srq as usize];
+                if bell.life.load(Ordering::Relaxed) == life {
+                    bell.producer.store(producer, Ordering::Release);
+                }
             }
             Event::Arm { card, function, value } => {
                 let arm = fpga_regs::CqArm(value);

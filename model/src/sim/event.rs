@@ -2,6 +2,7 @@
 
 use super::trace::{Span, Subject};
 use crate::dma::Addr;
+use crate::plain::Flag;
 
 /// Bytes of a short DMA write that travels within its event.
 pub const SHORT: usize = 64;
@@ -22,7 +23,9 @@ pub enum Event {
         /// Producer index (blocks).
         producer: u32,
         /// The WQEs were pushed with it.
-        pushed: bool,
+        pushed: Flag,
+        /// The queue's life in which it was rung ([`QpBells::life`](crate::cells::QpBells::life)).
+        life: u32,
     },
     /// A receive doorbell reaches the card.
     RecvBell {
@@ -32,6 +35,8 @@ pub enum Event {
         qp: u16,
         /// Producer index.
         producer: u32,
+        /// As above.
+        life: u32,
     },
     /// A doorbell of a shared receive queue reaches the card.
     SharedBell {
@@ -41,6 +46,8 @@ pub enum Event {
         srq: u16,
         /// Producer index.
         producer: u32,
+        /// As above.
+        life: u32,
     },
     /// A CQ-arm doorbell reaches the card.
     Arm {

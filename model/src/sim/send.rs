@@ -5,6 +5,7 @@ use super::event::Event;
 use super::pcie::Bus;
 use super::state::{QpTime, Sim, SENDS};
 use super::trace::{Phase, Subject};
+use crate::device::tables::MAX_CQS;
 use crate::plain::Flag;
 use crate::profile::Profile;
 
@@ -61,12 +62,21 @@ impl QpTime {
 }
 
 impl Sim {
-    /// When a doorbell is decoded that could be at `at`. Stores stay in order, so a send queue's doorbell never
-    /// overtakes an earlier one, even if fewer bytes were pushed with it.
+    /// When a doorbell is decoded that could be at `at`. It overtakes no earlier one of the same queue, even if fewer
+    /// bytes were pushed with it, or another thread of the program rang the earlier one at a later clock: they rang one
+    /// after the other, because a lock of the queue made them.
     pub fn rung(&mut self, event: &Event, at: u64) -> u64 {
-        let Event::SendBell { card, qp, .. } = *event else { return at };
-        let last = &mut self.cards[card as usize].qps[qp as usize].rung;
-        *last = at.max(*last);
+        let last = match *event {
+            Event::SendBell { card, qp, .. } => &mut self.cards[card as usize].qps[qp as usize].rung[0],
+            Event::RecvBell { card, qp, .. } => &mut self.cards[card as usize].qps[qp as usize].rung[1],
+            Event::SharedBell { card, srq, .. } => &mut self.cards[card as usize].srqs_rung[srq as usize],
+            Event::Arm { card, value, .. } => {
+                &mut self.cards[card as usize].cqs_rung[fpga_regs::CqArm(value).cqn() as usize % MAX_CQS]
+            }
+            _ => return at,
+        };
+        // Two threads' events of the same time come in the order of the threads.
+        *last = at.max(last.saturating_add(1));
         *last
     }
 }

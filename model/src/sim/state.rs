@@ -7,7 +7,7 @@ use super::slab::Slab;
 use super::trace::Trace;
 use super::wire::Frame;
 use super::{cache, heap, pcie};
-use crate::device::tables::{MAX_FUNCTIONS, MAX_QPS};
+use crate::device::tables::{MAX_CQS, MAX_FUNCTIONS, MAX_QPS, MAX_SRQS};
 use crate::packet::{Packet, PORTS};
 use crate::plain::Flag;
 use crate::profile::Profile;
@@ -149,8 +149,8 @@ pub struct QpTime {
     pub pending: Flag,
     /// The context for its next WQE has arrived.
     pub known: Flag,
-    /// When its last send doorbell is decoded.
-    pub rung: u64,
+    /// When its last send doorbell, and its last receive doorbell, are decoded.
+    pub rung: [u64; 2],
     /// Waits for its jobs to be fetched.
     pub stalled: Flag,
     /// When its engine is free for the next message.
@@ -208,6 +208,10 @@ pub struct CardTime {
     pub keys: cache::Cache<{ cache::MAX_KEYS }>,
     /// Its QPs.
     pub qps: [QpTime; MAX_QPS],
+    /// When the last doorbell of an SRQ is decoded.
+    pub srqs_rung: [u64; MAX_SRQS],
+    /// When the last arming of a CQ is.
+    pub cqs_rung: [u64; MAX_CQS],
 }
 
 /// The requester side of a QP.

@@ -123,8 +123,10 @@ impl Sim {
     /// An actor's place, for a thread of a process; `None`: all are taken.
     pub fn join(&mut self, member: u16, pid: u32, tid: u32) -> Option<u16> {
         let place = self.actors.all.iter().position(|a| a.state == State::Free)?;
-        let ordinal =
-            self.actors.used().iter().filter(|a| a.state != State::Free && a.member == member).count();
+        let process = || self.actors.used().iter().filter(|a| a.state != State::Free && a.member == member);
+        // The first that no other thread of the process has: two of the same rank would wait for each other.
+        let has = |ordinal: u16| process().any(|a| a.ordinal == ordinal);
+        let ordinal = (0..).find(|&ordinal| !has(ordinal)).unwrap_or_default();
         self.actors.top = self.actors.top.max(place as u32 + 1);
         let start = self.latest();
         if ordinal == 0 {
@@ -133,7 +135,7 @@ impl Sim {
         let a = &mut self.actors.all[place];
         a.state = State::Running;
         a.member = member;
-        a.ordinal = ordinal as u16;
+        a.ordinal = ordinal;
         (a.pid, a.tid) = (pid, tid);
         a.clock.store(start, Ordering::Release);
         a.serial += 1;

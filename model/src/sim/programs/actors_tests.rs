@@ -71,3 +71,16 @@ fn a_standstill_tells_what_was_lost() {
     sim.overflows = 3;
     assert!(sim.describe().contains("3 found no room and were lost"), "{}", sim.describe());
 }
+
+/// Two with one rank would each wait for the other's turn.
+#[test]
+fn threads_that_come_and_go_have_different_ranks() {
+    let mut sim = two();
+    let places = [10, 11, 12].map(|tid| sim.join(0, 1, tid).expect("a place"));
+    let _ = sim.leave(|a| a.tid == 11);
+    let next = sim.join(0, 1, 13).expect("a place");
+    let mut ranks = [0, places[0], places[2], next].map(|place| sim.actors.all[place as usize].rank()).to_vec();
+    ranks.sort_unstable();
+    ranks.dedup();
+    assert_eq!(ranks.len(), 4);
+}

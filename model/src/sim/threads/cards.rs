@@ -66,7 +66,7 @@ impl<S: Borrow<Segment>> Threads<S> {
     }
 
     /// Like [`bell`](Self::bell) for a send queue: it depends on the WQEs whether they come with the doorbell.
-    pub fn send_bell(&self, card: u8, qp: u16, producer: u32, blocks: u32) {
+    pub fn send_bell(&self, card: u8, qp: u16, producer: u32, (blocks, life): (u32, u32)) {
         let p = self.profile();
         let me = self.me();
         let Ok(mut held) = self.locked() else { return };
@@ -84,7 +84,7 @@ impl<S: Borrow<Segment>> Threads<S> {
         // The stores of a pushed WQE are posted: the processor does not wait until they have arrived.
         let pushing = if pushed { p.host.push_ps * u64::from(blocks) } else { 0 };
         let on_bus = if pushed { u64::from(bytes) } else { 8 };
-        let event = Event::SendBell { card, qp, producer, pushed };
+        let event = Event::SendBell { card, qp, producer, pushed: pushed.into(), life };
         let more = p.cycles(p.sq.doorbell_cycles) + pushing.saturating_sub(p.host.doorbell_ps);
         let at = self.bell_held(me, cost, (event, on_bus, more), held);
         self.trace_posted((card, qp), producer.wrapping_sub(blocks)..producer, cost, at);

@@ -9,7 +9,7 @@
 //! | [`lock`] (`panic_tests`) | the segment's lock, and the threads to wake after the unlock |
 //! | [`wait`] | how a thread waits for another one |
 //! | [`polls`] | polls that find nothing |
-//! | [`cards`] | what a program does to its cards: control operations, doorbells |
+//! | [`cards`] (`bell_tests`) | what a program does to its cards: control operations, doorbells |
 //! | [`interrupts`], [`follower`] | waiting for interrupts, and the threads that do nothing else |
 //! | [`kernel`] | waits in the kernel, streams, the alarm |
 //! | [`places`] | threads start and end |
@@ -18,6 +18,8 @@
 #![allow(unsafe_code)]
 
 mod advance;
+#[cfg(test)]
+mod bell_tests;
 mod cards;
 mod follower;
 mod interrupts;

@@ -12,7 +12,7 @@ use crate::profile::Profile;
 use crate::segment::{now_ns, Segment};
 
 /// Runs `work` with what makes members of a net.
-fn with_members(cards: u8, work: impl FnOnce(&dyn Fn() -> Threads)) {
+pub(super) fn with_members(cards: u8, work: impl FnOnce(&dyn Fn() -> Threads)) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("net/sock");
     let clock = Some(Profile::load("f10a").unwrap().profile);
