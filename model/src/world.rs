@@ -52,6 +52,10 @@ impl World {
         // First: its events are told to a function.
         self.manager(env).member_gone(member);
         self.cards[..count].iter_mut().for_each(|card| card.detach_domain(member, env));
+        // Its threads may have left queue pairs pending whose other ends they had.
+        for card in &mut self.cards[..count] {
+            card.qps_from(0).for_each(|q| card.resume_send(q, env));
+        }
     }
 
     /// The cards that a packet reaches: that of its port, or all (multicast; the sender's own card loops it back to its

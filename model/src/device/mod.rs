@@ -221,6 +221,12 @@ impl Device {
         first..self.tables.qp.range().end
     }
 
+    /// Takes the place of a queue pair that a test makes.
+    #[cfg(test)]
+    pub(crate) fn take_qp(&mut self, q: usize) {
+        self.tables.qp.take(q..q + 1, |_| false).expect("a place");
+    }
+
     /// The CQs and SRQs of one island become another's.
     pub(crate) fn rename_island(&mut self, from: Label, to: Label) {
         let cqs = self.cqs[self.tables.cq.range()].iter_mut().map(|cq| &mut cq.island);

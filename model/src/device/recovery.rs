@@ -90,6 +90,15 @@ impl Device {
     pub fn recover_send(&mut self, q: usize, env: &mut impl Env) {
         if self.qps[q].used.get() {
             self.left(q, env);
+            self.resume_send(q, env);
+        }
+    }
+
+    /// Runs a send queue with unfinished requests: a process that is gone may have had that to do.
+    pub fn resume_send(&mut self, q: usize, env: &mut impl Env) {
+        let qp = &self.qps[q];
+        if qp.used.get() && env.bells(self.id).sq_producer(q) != qp.req.ci {
+            env.send_later(self.id, q as u16);
         }
     }
 

@@ -80,6 +80,32 @@ fn what_could_not_be_run_is_run_later() {
     });
 }
 
+/// A thread runs the queue pairs at both ends of its connections, and dies with one of the other end's left to do.
+#[test]
+fn what_a_dead_process_had_to_run_is_run() {
+    with_net(1, |a, b| {
+        a.control(|world, env| {
+            let function = world.cards[0].attach(a.segment().member()).unwrap();
+            env.bells(0).reset_qp(7, Some(function));
+            let qp = &mut world.cards[0].qps[7];
+            (qp.used, qp.qpn, qp.qp_type, qp.state) = (true.into(), 7, QpType::RC, QpState::RTS);
+            qp.function = function;
+            world.cards[0].pds[0].users = 1;
+            world.cards[0].cqs[0].users = 2;
+            world.cards[0].take_qp(7);
+        })
+        .unwrap();
+        a.bells(0, 7).sq.store(1, Ordering::Release);
+        drop(b);
+        let until = Instant::now() + Duration::from_secs(10);
+        // There is no request where the queue's ring should be.
+        while a.control(|world, _| world.cards[0].qps[7].state).unwrap() != QpState::ERR {
+            assert!(Instant::now() < until, "nobody runs it");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+}
+
 #[test]
 fn who_waits_for_an_interrupt_is_told_that_the_cards_are_lost() {
     let directory = tempfile::tempdir().unwrap();
