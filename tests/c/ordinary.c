@@ -11,6 +11,7 @@
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <x86intrin.h>
 
@@ -288,7 +289,7 @@ int main(int count, char **arguments)
         { "two-cqs", open_both, two_cqs },       { "epoll", open_both, by_epoll },
         { "select", open_both, by_select },      { "condition", open_both, conditions },
         { "timers", open_both, timers },         { "sigwait", open_both, awaited },
-                { "uninterrupted", open_both, uninterrupted },
+        { "timerfd", open_both, timer_descriptors }, { "uninterrupted", open_both, uninterrupted },
         { "monotonic", nothing, monotonic },     { "fork", open_both, forked },
         { "resize", open_both, resized },        { "forgotten", open_both, forgotten },
         { "for-ever", open_both, for_ever },

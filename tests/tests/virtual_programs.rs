@@ -53,6 +53,7 @@ programs! {
     select_with_a_time_out = "select";
     conditions_with_time_outs = "condition";
     signals_and_timers = "timers";
+    timers_that_are_descriptors = "timerfd";
     signals_that_are_awaited = "sigwait";
     signals_that_never_come_interrupt_nothing = "uninterrupted";
     clocks_never_go_back = "monotonic";

@@ -9,7 +9,7 @@ use contract::clock as abi;
 
 use crate::{
     alarm, cpuinfo, exempt, io, lock, poll, process, read_clock, seed, signals, sigwait, sleep, threads,
-    timeline,
+    timeline, timerfd,
 };
 
 /// The names of all functions that this library replaces.
@@ -26,6 +26,7 @@ const REPLACED: &[&[&str]] = &[
     sigwait::REPLACED,
     sleep::REPLACED,
     threads::REPLACED,
+    timerfd::REPLACED,
 ];
 
 fn names() -> impl Iterator<Item = &'static str> {

@@ -1,6 +1,6 @@
 //! Reading from and writing to streams: the bytes carry the time.
 //!
-//! All of it only matters while a timeline is attached; before, these are the C library's functions.
+//! All of it only matters while a timeline is attached; before, these are the C library's functions, but for timers.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -10,6 +10,7 @@ use crate::read_clock::US;
 use crate::stream::{self, Stream};
 use crate::sys::{self, sys};
 use crate::timeline;
+use crate::timerfd;
 use crate::wait::{wait_one, Interrupted};
 use contract::clock::{kind, NEVER};
 
@@ -53,7 +54,7 @@ fn until(fd: c_int, events: i16, flags: c_int) -> Result<(), c_int> {
 
 /// A read of at most `wanted` bytes by `call`.
 fn receive(fd: c_int, wanted: usize, flags: c_int, call: impl FnOnce() -> isize) -> isize {
-    if !timeline::is_attached() {
+    if !timeline::is_attached() && !timerfd::is_one(fd) {
         return call();
     }
     let stream = Stream::of(fd);
@@ -331,6 +332,7 @@ replace! {
 
     /// close(2)
     fn close(fd: c_int) -> c_int {
+        timerfd::closes(fd);
         if timeline::is_attached() {
             stream::closes(fd);
         }

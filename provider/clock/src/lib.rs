@@ -11,7 +11,7 @@
 //! | `timeline`, `cost` | the process's clock, and what a reading costs |
 //! | `read_clock`, `tsc`, `cpuinfo`, `seed` | what the program reads |
 //! | `sleep`, `poll`, `lock`, `sigwait`, `wait` | how it waits |
-//! | `alarm`, `signals` | SIGALRM, and the signals that this library uses itself |
+//! | `alarm`, `timerfd`, `signals` | SIGALRM, timers that are descriptors, and the signals that this library uses itself |
 //! | `io`, `stream`, `address` | streams between processes, which carry the time |
 //! | `threads`, `process`, `start`, `exempt` | what takes part: threads, children, libraries that do not |
 //! | [`spin`] | threads that wait by reading memory |
@@ -42,5 +42,6 @@ mod stream;
 mod sys;
 mod threads;
 mod timeline;
+mod timerfd;
 mod tsc;
 mod wait;

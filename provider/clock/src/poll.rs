@@ -234,11 +234,6 @@ replace! {
         poll_until(std::ptr::null_mut(), 0, NEVER, kernel_mask(mask))
     }
 
-    /// timerfd_create(2): refused, since a timer of the kernel's would go by the machine's time.
-    fn timerfd_create(_clock: c_int, _flags: c_int) -> c_int {
-        fail(libc::ENOSYS)
-    }
-
     /// timer_create(2): refused, since a timer of the kernel's would go by the machine's time.
     fn timer_create(_clock: libc::clockid_t, _event: *mut libc::sigevent, _timer: *mut c_void) -> c_int {
         fail(libc::ENOSYS)

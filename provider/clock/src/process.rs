@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::next::replace;
 use crate::sys;
 use crate::wait::wait_for;
-use crate::{poll, read_clock, stream, timeline, tsc};
+use crate::{poll, read_clock, stream, timeline, timerfd, tsc};
 
 /// Does `call` with a time stamp counter that does not trap. A call that executes another program
 /// returns only if it has failed.
@@ -253,6 +253,9 @@ unsafe fn by_number(number: c_long, args: [usize; 6]) -> c_long {
             libc::SYS_poll => poll::poll(a as _, b as _, c as _),
             libc::SYS_ppoll => poll::ppoll(a as _, b as _, c as _, d as _),
             libc::SYS_epoll_wait => poll::epoll_wait(a as _, b as _, c as _, d as _),
+            libc::SYS_timerfd_create => timerfd::timerfd_create(a as _, b as _),
+            libc::SYS_timerfd_settime => timerfd::timerfd_settime(a as _, b as _, c as _, d as _),
+            libc::SYS_timerfd_gettime => timerfd::timerfd_gettime(a as _, b as _),
             libc::SYS_execve => execve(a as _, b as _, c as _),
             libc::SYS_futex => return sys::errno(crate::lock::futex(args)) as c_long,
             _ => return sys::errno(sys::call(number, args)) as c_long,

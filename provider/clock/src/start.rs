@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{alarm, exempt, signals, spin, stream, threads, timeline, tsc, wait};
+use crate::{alarm, exempt, signals, spin, stream, threads, timeline, timerfd, tsc, wait};
 use contract::clock::WAKE_SIGNAL;
 
 #[cfg(not(test))]
@@ -34,5 +34,6 @@ extern "C" fn before_fork() {
 extern "C" fn after_fork() {
     timeline::forked(FORKED_AT.load(Ordering::Relaxed));
     alarm::forked();
+    timerfd::forked();
     threads::forked();
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use crate::next::replace;
 use crate::spin::tick;
-use crate::{sys, timeline};
+use crate::sys::{self, sys};
+use crate::timeline;
+use contract::clock::WAKE_SIGNAL;
 
 /// Further threads are not checked for spinning.
 const MAX: usize = 256;
@@ -77,6 +79,16 @@ pub fn look(on: bool) {
 pub fn with_timer(call: impl FnOnce(c_int)) {
     if let Some(timer) = mine().and_then(|p| p.timer.load(Ordering::Acquire).checked_sub(1)) {
         call(timer as c_int);
+    }
+}
+
+/// Ends the waits of the other threads, which find out anew what they wait for.
+pub fn wake_others() {
+    let (pid, me) = (sys::getpid(), sys::gettid());
+    let all = PLACES.iter().map(|place| place.tid.load(Ordering::Relaxed));
+    for tid in all.filter(|&tid| tid != 0 && tid != me) {
+        // SAFETY: plain numbers.
+        unsafe { sys!(libc::SYS_tgkill, pid, tid, WAKE_SIGNAL) };
     }
 }
 

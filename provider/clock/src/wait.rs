@@ -9,7 +9,7 @@ use crate::read_clock::NS;
 use crate::signals::{self, bit, SYNCHRONOUS};
 use crate::sys::{self, sys};
 use crate::timeline;
-use crate::{alarm, stream, threads};
+use crate::{alarm, stream, threads, timerfd};
 use contract::clock::{WaitFd, NEVER, TICK_SIGNAL, WAKE_SIGNAL};
 
 thread_local! {
@@ -72,6 +72,17 @@ fn ppoll(fds: &mut [libc::pollfd], limit: Option<u64>, mask: Option<u64>) -> sys
 /// Waits until one of the descriptors is ready, at most until the virtual time `deadline`, with the
 /// signal mask `mask` if there is one. Returns how many are ready: none at the deadline.
 pub fn wait(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> Result<usize, Interrupted> {
+    loop {
+        timerfd::expire(timeline::now());
+        let ready = wait_until(fds, deadline.min(timerfd::next_at()), mask)?;
+        if ready != 0 || timeline::now() >= deadline {
+            return Ok(ready);
+        }
+    }
+}
+
+/// The same, also until a timer expires.
+fn wait_until(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> Result<usize, Interrupted> {
     timeline::acted();
     let mask = mask.map(|mask| mask & !SYNCHRONOUS);
     // Our own signals end no wait of the program: the kernel would not tell them from the program's.
@@ -118,7 +129,7 @@ fn wait_attached(fds: &mut [libc::pollfd], deadline: u64, mask: Option<u64>) -> 
         if ready < 0 && !WOKEN.get() {
             break Err(BY_ANOTHER);
         }
-        if now >= deadline {
+        if now >= deadline || timerfd::next_at() < deadline {
             break Ok(0);
         }
     };
