@@ -98,17 +98,17 @@ impl<S: Borrow<Segment>> Membership<S> {
     #[inline]
     pub fn net(&self) -> &Net {
         // SAFETY: the area has the size of `Net` (checked by `new`), is page aligned, and lives as long as the segment.
-        // Whatever other processes have written there, even without the lock, are values of it (see `is_plain`; not so of
-        // the simulation's events and packets). What is changed without the lock is atomic.
+        // Whatever other processes have written there, even without the lock, are values of it (see `is_plain`). What is
+        // changed without the lock is atomic.
         unsafe { &*self.segment().world_ptr().cast::<Net>() }
     }
 }
 
-/// What is in the segment has no invalid values; but for the simulation, whose tables hold enums.
+/// What is in the segment has no invalid values.
 #[allow(dead_code)]
 fn is_plain(net: &Net) {
     fn is<T: Plain>(_: &T) {}
-    let Net { bells, interrupts, servers, events, atomics, link, world, sim: _ } = net;
+    let Net { bells, interrupts, servers, events, atomics, link, world, sim } = net;
     is(bells);
     is(interrupts);
     is(servers);
@@ -116,4 +116,5 @@ fn is_plain(net: &Net) {
     is(atomics);
     is(link);
     is(world);
+    is(sim);
 }

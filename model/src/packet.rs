@@ -4,9 +4,10 @@
 //! many consecutive packets of one message, full MTU each but the last, handed over as one (as
 //! segmentation offload does between a kernel and its NIC). Ports that leave the machine, capture
 //! and fault injection split trains; nothing else may depend on how a message was cut.
+#![allow(unsafe_code)]
 
 use crate::dma::Addr;
-use crate::plain::plain;
+use crate::plain::{checked, plain, Checked};
 use crate::wire::{
     icrc, psn, Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Ethernet, Ieth, Ipv4, Ipv6, Reth, Udp,
 };
@@ -249,4 +250,20 @@ impl Packet {
 
 plain! {
     PortId { card, port }
+}
+
+// SAFETY: a `repr(u32)` begins with the number of its variant, of which there are three; the rest is integers.
+unsafe impl Checked for Payload {
+    #[inline(always)]
+    unsafe fn is_one(at: *const Payload) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe { at.cast::<u32>().read() <= 2 }
+    }
+}
+
+checked! {
+    Packet {
+        transport, operation, first, last, ack_req, solicited, ipv6, extra, syndrome, src, dst, dest_qpn, src_qpn, psn,
+        count, imm, qkey, msn, rkey, va, dma_len, swap_add, compare, traffic_class, hop_limit, sgid, dgid, inline, payload
+    }
 }

@@ -3,10 +3,12 @@
 //! Each process of a net maps the segment and may write over it, and a killed one leaves torn values. A `bool` or an
 //! `enum` that holds another pattern than its values is undefined behaviour before any code looks at it; so none
 //! is in shared memory. [`plain!`] lists the fields of a struct and checks each at compile time; a field that is
-//! added must be listed. (The simulation's own tables, `sim`, are not: see `docs/segment.md`.)
+//! added must be listed. What is an `enum` or has a `bool` everywhere else is [`Kept`] there: its bytes, which are copied
+//! and looked at before they are taken for a value.
 #![allow(unsafe_code)]
 
 use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64, AtomicU8};
 
 use fpga_regs::{MrMode, QpContext, QpState, QpType, WqeCtrl, WqeSge};
@@ -20,11 +22,13 @@ macro_rules! all_plain {
     };
 }
 
-all_plain!(u8, u16, u32, u64, i32, usize, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicI32, Flag);
+all_plain!(u8, u16, u32, u64, u128, i32, usize, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicI32, Flag);
 all_plain!(fpga_regs::CardLimits, MrMode, QpContext, QpState, QpType, WqeCtrl, WqeSge);
 
 impl<T: Plain, const N: usize> Plain for [T; N] {}
 impl<T: Plain> Plain for UnsafeCell<T> {}
+impl<A: Plain, B: Plain> Plain for (A, B) {}
+impl<A: Plain, B: Plain, C: Plain> Plain for (A, B, C) {}
 
 /// Declares structs plain, with all of their fields.
 macro_rules! plain {
@@ -41,6 +45,116 @@ macro_rules! plain {
     )*};
 }
 pub(crate) use plain;
+
+/// Of any bytes it can be said whether they are a value.
+///
+/// # Safety
+/// [`is_one`](Checked::is_one) is true of nothing else than values.
+pub unsafe trait Checked: Copy {
+    /// Whether there is a value.
+    ///
+    /// # Safety
+    /// There are bytes of this size, of which a value or zeroes were written first.
+    unsafe fn is_one(at: *const Self) -> bool;
+}
+
+// SAFETY: every pattern of bytes is a value.
+unsafe impl<T: Plain + Copy> Checked for T {
+    #[inline(always)]
+    unsafe fn is_one(_: *const T) -> bool {
+        true
+    }
+}
+
+// SAFETY: 0 and 1 are its values.
+unsafe impl Checked for bool {
+    #[inline(always)]
+    unsafe fn is_one(at: *const bool) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe { at.cast::<u8>().read() <= 1 }
+    }
+}
+
+/// Declares a struct checked, with all of its fields.
+macro_rules! checked {
+    ($type:ident { $($field:ident),* $(,)? }) => {
+        // SAFETY: a struct whose fields have values is a value.
+        unsafe impl $crate::plain::Checked for $type {
+            #[inline]
+            unsafe fn is_one(at: *const $type) -> bool {
+                // SAFETY: the fields are within it, and as the caller promises.
+                unsafe { true $(&& $crate::plain::Checked::is_one(&raw const (*at).$field))* }
+            }
+        }
+        const _: fn($type) = |$type { $($field: _),* }| ();
+    };
+}
+pub(crate) use checked;
+
+/// Declares an enum of `repr(u8)`, or `repr(C, u8)`, checked, with all fields of its variants, which are plain.
+macro_rules! checked_enum {
+    ($type:ident { $($variant:ident { $($field:ident),* })* }) => {
+        // SAFETY: it begins with the number of its variant, and every pattern of bytes is a value of the rest.
+        unsafe impl $crate::plain::Checked for $type {
+            #[inline(always)]
+            unsafe fn is_one(at: *const $type) -> bool {
+                // SAFETY: as the caller promises.
+                unsafe { usize::from(at.cast::<u8>().read()) < [$(stringify!($variant)),*].len() }
+            }
+        }
+        const _: () = {
+            #[allow(dead_code)]
+            fn check(it: &$type) {
+                fn is<T: $crate::plain::Plain>(_: &T) {}
+                match it {
+                    $($type::$variant { $($field),* } => { $(is($field);)* })*
+                }
+            }
+        };
+    };
+}
+pub(crate) use checked_enum;
+
+/// A `T` in shared memory, where somebody may have written over it. Zero bytes need not be a `T`.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Kept<T: Copy>(MaybeUninit<T>);
+
+impl<T: Copy> Plain for Kept<T> {}
+
+impl<T: Checked> Kept<T> {
+    /// Keeps it.
+    #[inline(always)]
+    pub fn new(it: T) -> Kept<T> {
+        Kept(MaybeUninit::new(it))
+    }
+
+    /// Keeps something else.
+    #[inline(always)]
+    pub fn set(&mut self, it: T) {
+        self.0.write(it);
+    }
+
+    /// What is kept; `None`: the bytes are not a value.
+    #[inline(always)]
+    pub fn read(&self) -> Option<T> {
+        // SAFETY: a reference is readable. Volatile, so that what is looked at is the copy.
+        let copy = unsafe { (&raw const self.0).read_volatile() };
+        // SAFETY: nothing but values, and zeroes, is written here, but by those who write over everything.
+        unsafe { T::is_one(copy.as_ptr()).then(|| copy.assume_init()) }
+    }
+
+    /// What is kept. Panics where it is no value: to the others that is the end of a thread that had the lock.
+    #[inline(always)]
+    pub fn get(&self) -> T {
+        self.read().unwrap_or_else(|| damaged())
+    }
+}
+
+#[cold]
+fn damaged() -> ! {
+    panic!("a program of the net has written over the cards' memory")
+}
 
 /// Yes or no: 0 is no, everything else yes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,6 +188,42 @@ impl From<bool> for Flag {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Something of each kind.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Some3 {
+        number: u32,
+        yes: bool,
+        one: One,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    #[repr(C, u8)]
+    enum One {
+        Nothing,
+        Word { word: u64 },
+    }
+
+    checked! { Some3 { number, yes, one } }
+    checked_enum! { One { Nothing {} Word { word } } }
+
+    #[test]
+    fn bytes_of_no_value_are_not_read() {
+        let value = Some3 { number: 7, yes: true, one: One::Word { word: 9 } };
+        let at = |offset: usize, byte: u8| {
+            let mut kept = Kept::new(value);
+            // SAFETY: within it.
+            unsafe { (&raw mut kept).cast::<u8>().add(offset).write(byte) };
+            kept
+        };
+        assert_eq!(Kept::new(value).read(), Some(value));
+        assert_eq!(at(core::mem::offset_of!(Some3, yes), 0).get(), Some3 { yes: false, ..value });
+        assert_eq!(at(core::mem::offset_of!(Some3, yes), 2).read(), None);
+        assert_eq!(at(core::mem::offset_of!(Some3, one), 1).get(), value);
+        assert_eq!(at(core::mem::offset_of!(Some3, one), 0).get().one, One::Nothing);
+        assert_eq!(at(core::mem::offset_of!(Some3, one), 2).read(), None);
+        assert_eq!(at(core::mem::offset_of!(Some3, number), 255).get().number, 255);
+    }
 
     #[test]
     fn every_byte_is_yes_or_no() {

@@ -2,9 +2,10 @@
 //! net: the others may lose their cards, with an error. They do not crash, and the keeper neither dies nor spins.
 
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tests::stock::{compile_c, cpu_time, free_port, keepers, wait_until_listening, StockNet};
+use tests::stock::{compile_c, cpu_time, free_port, keepers, wait_until_listening, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -17,7 +18,7 @@ struct Fates {
     failed: u32,
 }
 
-fn scribbled(rounds: u64, first: u64) {
+fn scribbled(rounds: u64, first: u64, options: &[&str]) {
     let directory = tempfile::tempdir().expect("a directory");
     let scribble = compile_c("scribble", directory.path());
     let duel = compile_c("duel", directory.path());
@@ -25,18 +26,27 @@ fn scribbled(rounds: u64, first: u64) {
     for seed in first..first + rounds {
         let place = ["all", "tables", "world", "lock"][seed as usize % 4];
         let net = StockNet::new();
-        // The keeper goes with its last member: this one stays.
-        let mut holder = net.start("sh", &["-c", "echo held; exec sleep 1000"]);
+        // The keeper goes with its last member: this one stays, whatever the clock of its net.
+        let start = |program: &Path, arguments: &[&str]| {
+            let mut command = net.command(options, program, arguments);
+            command.env("VERBENA_PATIENCE", "2");
+            Program::start(command)
+        };
+        let mut holder = start(Path::new("sh"), &["-c", "echo held; exec env -u LD_PRELOAD sleep 1000"]);
         holder.expect("held", LIMIT);
         let port = free_port().to_string();
-        let mut server = net.start(&duel, &["verbena0", &port, "-", "0"]);
+        let mut server = start(&duel, &["verbena0", &port, "-", "0"]);
         let listens = wait_until_listening(&mut server, port.parse().expect("a port"), LIMIT);
         assert!(listens, "seed {seed}: {}", server.said());
-        let client = net.start(&duel, &["verbena1", &port, "localhost", "0"]);
+        let client = start(&duel, &["verbena1", &port, "localhost", "0"]);
         let keeper = net.keeper();
         std::thread::sleep(Duration::from_millis(150));
         let writes = if place == "lock" { "3" } else { "3000" };
-        net.run(&scribble, &["verbena0", &seed.to_string(), writes, place], LIMIT);
+        // In simulated time it needs what it writes over.
+        let scribbler = start(&scribble, &["verbena0", &seed.to_string(), writes, place]).wait(LIMIT);
+        let signal = scribbler.status.and_then(|status| status.signal());
+        assert!(signal.is_none() && scribbler.said.starts_with("over "), "seed {seed}: {}", scribbler.said);
+        assert!(scribbler.good() || !options.is_empty(), "seed {seed}: {}", scribbler.said);
         // Whatever was done to the cards, they are looked at: by the keeper, as a member has gone.
         std::thread::sleep(Duration::from_millis(600));
         let (before, begin) = (cpu_time(keeper), Instant::now());
@@ -73,7 +83,12 @@ fn scribbled(rounds: u64, first: u64) {
 
 #[test]
 fn a_member_that_writes_over_everything_crashes_nobody() {
-    scribbled(8, 1);
+    scribbled(8, 1, &[]);
+}
+
+#[test]
+fn a_member_that_writes_over_simulated_time_crashes_nobody() {
+    scribbled(4, 1, &["--clock", "virtual"]);
 }
 
 #[test]
@@ -90,7 +105,8 @@ fn who_sleeps_is_told_that_the_cards_are_lost() {
 }
 
 #[test]
-#[ignore = "takes ten minutes"]
+#[ignore = "takes twenty minutes"]
 fn many_members_that_write_over_everything_crash_nobody() {
-    scribbled(400, 1000);
+    scribbled(400, 1000, &[]);
+    scribbled(400, 1000, &["--clock", "virtual"]);
 }

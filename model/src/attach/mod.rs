@@ -27,7 +27,7 @@ mod wall;
 pub use crate::sim::programs::stall::{read_patience, PATIENCE_VARIABLE};
 pub use crate::sim::programs::streams::Wait;
 pub use crate::sim::programs::watched::Watched;
-pub use crate::sim::threads::{forked, on_alarm, Follower, Starting, Timeline};
+pub use crate::sim::threads::{forked, give_up, on_alarm, Follower, Starting, Timeline};
 pub use card::SegmentCard;
 pub use error::OpenError;
 pub use keeper::{capture_lost, default_socket, run_keeper, run_keeper_of, Addresses, NetOptions};

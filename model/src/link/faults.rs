@@ -1,6 +1,6 @@
 //! Random faults, the same for the same seed and the same frames in the same order.
 
-use crate::plain::plain;
+use crate::plain::{plain, Plain};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::options::Faults;
@@ -35,6 +35,8 @@ pub(super) struct Fate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Flips([u16; MOST_FLIPPED as usize]);
+
+impl Plain for Flips {}
 
 impl Flips {
     /// Whether a frame is damaged at all.

@@ -19,6 +19,8 @@ mod numbers;
 mod rate;
 mod sections;
 
+use crate::plain::plain;
+
 pub use load::{builtin, Loaded, Note, ProfileError, BUILTIN};
 pub use numbers::{Number, Unit};
 pub use rate::Rate;
@@ -64,4 +66,8 @@ impl Profile {
     pub fn cycles(&self, cycles: u32) -> u64 {
         u64::from(cycles) * self.sq.clock_ps
     }
+}
+
+plain! {
+    Profile { name, host, pcie, sq, tx, wire, rx, cqe, caches, limits }
 }

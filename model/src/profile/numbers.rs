@@ -148,6 +148,8 @@ macro_rules! sections {
             }
         )+
 
+        $crate::plain::plain! { $($Section { $($field),+ })+ }
+
         /// Every number of a profile, in the order of the files.
         pub const NUMBERS: &[Number] = &[$($(Number {
             section: stringify!($section),

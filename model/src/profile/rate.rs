@@ -1,5 +1,7 @@
 //! Rates whose times are integers.
 
+use crate::plain::plain;
+
 /// A rate of a link, kept so that the time of some bytes is one multiplication.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +39,10 @@ impl Rate {
         debug_assert!(bytes <= Rate::MAX_BYTES);
         (bytes * self.ps_per_byte + (1 << (SHIFT - 1))) >> SHIFT
     }
+}
+
+plain! {
+    Rate { bits_per_second, ps_per_byte }
 }
 
 #[cfg(test)]

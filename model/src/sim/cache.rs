@@ -1,5 +1,7 @@
 //! A cache of the card as far as time is concerned: which entries it holds, not what they say.
 
+use crate::plain::plain;
+
 /// Most QP contexts that a profile may keep.
 pub const MAX_QPC: usize = 4096;
 /// Most translations.
@@ -65,6 +67,10 @@ impl<const N: usize> Cache<N> {
         let set = key % (entries / ways);
         &mut self.entries[(set * ways) as usize..][..ways as usize]
     }
+}
+
+plain! {
+    Cache<N> { entries }
 }
 
 #[cfg(test)]

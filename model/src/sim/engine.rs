@@ -56,7 +56,7 @@ impl Engine<'_> {
                 limit = now;
             }
             let touched =
-                seen_by(next.item).and_then(|_| self.env.sim.events.get(place(next.item)).touches());
+                seen_by(next.item).and_then(|_| self.env.sim.events.get(place(next.item)).get().touches());
             if let Some(late) = touched.and_then(|t| self.env.sim.behind(me, t.member, next.time)) {
                 return self.go_ahead(me, next.time).unwrap_or_else(|| self.wait_for(me, late, next.time));
             }
@@ -120,8 +120,10 @@ impl Engine<'_> {
         let sim = &mut *self.env.sim;
         let Some(next) = sim.queue.pop() else { return };
         let place = place(next.item);
-        let event = std::mem::take(sim.events.get_mut(place));
-        if matches!(event, Event::Write { .. } | Event::Short { entry: false, .. }) {
+        let event = sim.events.get(place).get();
+        sim.events.get_mut(place).set(Event::None);
+        if matches!(event, Event::Write { .. }) || matches!(event, Event::Short { entry, .. } if !entry.get())
+        {
             sim.landing.remove(place);
         }
         sim.events.free(place);
@@ -165,7 +167,7 @@ impl Engine<'_> {
             Event::Ready { slot } => self.ready(slot),
             Event::Depart { card, port, bytes } => self.depart(card, port, bytes),
             Event::Arrive { slot } => self.arrive(slot),
-            Event::Record { slot, received } => self.record(slot, received),
+            Event::Record { slot, received } => self.record(slot, received.get()),
             Event::Write { to, slot, offset, len } => {
                 self.env.apply_write(to, slot, offset, len);
                 self.env.sim.release(slot);
@@ -174,7 +176,9 @@ impl Engine<'_> {
                 self.env.step.card = card;
                 self.env.write_entry(to, &bytes[..len.into()]);
             }
-            Event::Short { to, len, entry, bytes } => self.env.apply_short(to, &bytes[..len.into()], entry),
+            Event::Short { to, len, entry, bytes } => {
+                self.env.apply_short(to, &bytes[..len.into()], entry.get());
+            }
             Event::Message { card, function, vector, member, raised, subject } => {
                 self.env.write_message(card, (function, vector, member), raised, &subject);
             }
@@ -187,7 +191,7 @@ impl Engine<'_> {
                 self.settle();
             }
             Event::Timers => self.timers(),
-            Event::Span(span) => self.env.sim.trace.put(span),
+            Event::Span { span } => self.env.sim.trace.put(span),
             Event::Wake { actor, serial } => self.wake(actor, serial),
         }
     }

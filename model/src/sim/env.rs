@@ -8,7 +8,7 @@ use crate::cells::Bells;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
 use crate::env::Env;
 use crate::packet::{Packet, Payload};
-use crate::plain::Flag;
+use crate::plain::{Flag, Kept};
 use crate::segment::Guard;
 use crate::world::MAX_CARDS;
 use fpga_regs::Cqe;
@@ -118,7 +118,7 @@ impl SimEnv<'_> {
     pub fn slot(&mut self, len: usize) -> u32 {
         debug_assert!(len <= MTU);
         let slot = Slot {
-            packet: Packet::BLANK,
+            packet: Kept::new(Packet::BLANK),
             refs: 1,
             flow: 0,
             fetched: 0,

@@ -1,8 +1,9 @@
 //! What can happen at a point of simulated time.
+#![allow(unsafe_code)]
 
 use super::trace::{Span, Subject};
 use crate::dma::Addr;
-use crate::plain::Flag;
+use crate::plain::{checked_enum, Flag};
 
 /// Bytes of a short DMA write that travels within its event.
 pub const SHORT: usize = 64;
@@ -98,7 +99,7 @@ pub enum Event {
         /// Packet slot.
         slot: u16,
         /// As its receiver sees it.
-        received: bool,
+        received: Flag,
     },
     /// Received payload becomes visible in memory.
     Write {
@@ -129,7 +130,7 @@ pub enum Event {
         /// Bytes.
         len: u8,
         /// A queue entry: its last eight bytes after the rest.
-        entry: bool,
+        entry: Flag,
         /// Content.
         bytes: [u8; SHORT],
     },
@@ -171,7 +172,10 @@ pub enum Event {
     /// A QP's timer may be due.
     Timers,
     /// A program was busy with a message: recorded in the trace.
-    Span(Span),
+    Span {
+        /// As it is recorded.
+        span: Span,
+    },
     /// An actor's deadline.
     Wake {
         /// Actor.
@@ -211,10 +215,35 @@ impl Event {
                 Some(Touch { member: to.domain, at: to.iova, len: len.into(), entry: false })
             }
             Event::Short { to, len, entry, .. } => {
-                Some(Touch { member: to.domain, at: to.iova, len: len.into(), entry })
+                Some(Touch { member: to.domain, at: to.iova, len: len.into(), entry: entry.get() })
             }
             Event::Interrupt { member, .. } => Some(Touch { member, at: 0, len: 0, entry: false }),
             _ => None,
         }
+    }
+}
+
+checked_enum! {
+    Event {
+        None {}
+        SendBell { card, qp, producer, pushed, life }
+        RecvBell { card, qp, producer, life }
+        SharedBell { card, srq, producer, life }
+        Arm { card, function, value }
+        Send { card, qp }
+        Due { card, port, flow }
+        Ready { slot }
+        Depart { card, port, bytes }
+        Arrive { slot }
+        Record { slot, received }
+        Write { to, slot, offset, len }
+        Entry { card, to, len, bytes }
+        Short { to, len, entry, bytes }
+        Message { card, function, vector, member, raised, subject }
+        Interrupt { card, function, vector, member }
+        Held { card, cqn, arming }
+        Timers {}
+        Span { span }
+        Wake { actor, serial }
     }
 }

@@ -7,14 +7,14 @@ use super::event::Event;
 use super::state::*;
 use super::trace::Phase;
 use crate::packet::Payload;
-use crate::plain::Flag;
+use crate::plain::{Flag, Kept};
 use crate::wire::{self, Operation, Transport};
 
 impl Job {
     /// Since when its next packet has been in the pipeline; `u64::MAX` for all but the first, which start with their
     /// fetch.
-    pub(super) fn since(&self) -> u64 {
-        match self.packet.operation {
+    pub(super) fn since(&self, operation: Operation) -> u64 {
+        match operation {
             _ if self.issued != 0 => u64::MAX,
             Operation::ReadResponse | Operation::AtomicAcknowledge => self.start,
             _ => self.born,
@@ -57,9 +57,9 @@ impl Engine<'_> {
         {
             let last = sim.jobs.get_mut(u32::from(flow.tail - 1));
             // Coalesce: an ACK that has not left yet is replaced by the newer one.
-            if last.packet.operation == Operation::Acknowledge && last.packet.syndrome == wire::Syndrome::ACK
-            {
-                (last.packet, last.message, last.born) = (*packet, message, sim.now);
+            let before = last.packet.get();
+            if before.operation == Operation::Acknowledge && before.syndrome == wire::Syndrome::ACK {
+                (last.packet, last.message, last.born) = (Kept::new(*packet), message, sim.now);
                 return;
             }
         }
@@ -70,7 +70,7 @@ impl Engine<'_> {
             return self.overflows(nth);
         };
         let job = sim.jobs.get_mut(at);
-        job.packet = *packet;
+        job.packet.set(*packet);
         (job.next, job.issued, job.start, job.gathers, job.known) = (0, 0, start, gathers, Flag::NO);
         (job.back, job.message, job.born) = (back, message, sim.now);
         let place = at as u16 + 1;
@@ -103,7 +103,7 @@ impl Engine<'_> {
         let sim = &mut *self.env.sim;
         let c = &mut sim.cards[card as usize];
         let job = sim.jobs.get(u32::from(flow_mut(&mut c.qps, id).head - 1));
-        if job.start > sim.now && job.packet.reads() {
+        if job.start > sim.now && job.packet.get().reads() {
             let at = job.start;
             return sim.at(at, Event::Due { card, port, flow: id });
         }
@@ -138,7 +138,7 @@ impl Engine<'_> {
         }
         let stalled = side == SENDS && t.stalled.take();
         sim.jobs.free(at);
-        if let Payload::Stash(slot, _) = job.packet.payload {
+        if let Payload::Stash(slot, _) = job.packet.get().payload {
             sim.release(slot as u16);
         }
         if stalled {

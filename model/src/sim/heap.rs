@@ -1,5 +1,7 @@
 //! The event queue: a heap with four children a node, whose keys are one 128-bit number.
 
+use crate::plain::plain;
+
 /// An event that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -161,6 +163,10 @@ impl<const N: usize> Queue<N> {
         self.keys[at] = self.keys[from];
         self.items[at] = self.items[from];
     }
+}
+
+plain! {
+    Queue<N> { keys, items, len }
 }
 
 #[cfg(test)]

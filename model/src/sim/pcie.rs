@@ -9,6 +9,7 @@
 //! asked for later, by an event. A transfer that was asked for ahead would keep the link from all that comes
 //! before it.
 
+use crate::plain::plain;
 use crate::profile::{Pcie, Profile};
 
 /// Most read requests in flight at once.
@@ -169,6 +170,11 @@ fn pieces(bytes: u32, size: u32) -> impl Iterator<Item = u32> {
 /// Bytes on the link of `bytes` in TLPs of up to `mps`.
 fn tlp_bytes(bytes: u32, mps: u32, overhead: u32) -> u64 {
     u64::from(bytes) + u64::from(bytes.div_ceil(mps.max(1)).max(1)) * u64::from(overhead)
+}
+
+plain! {
+    Posted { returned, data_credits }
+    Bus { up, down, stores, visible, last, tags, next_tag, posted, oldest, count, data_credits }
 }
 
 #[cfg(test)]

@@ -94,8 +94,9 @@ impl Engine<'_> {
     fn translated(&mut self, card: u8, port: u8, id: u16, offset: usize, len: usize) -> bool {
         let head = u32::from(flow_mut(&mut self.env.sim.cards[card as usize].qps, id).head - 1);
         let job = self.env.sim.jobs.get_mut(head);
-        let Payload::Memory(from, _) = job.packet.payload else { return true };
-        if !job.packet.fetches() || job.known.take() {
+        let packet = job.packet.get();
+        let Payload::Memory(from, _) = packet.payload else { return true };
+        if !packet.fetches() || job.known.take() {
             return true;
         }
         let known = self.env.translation(card, from.add(offset as u64));
@@ -105,10 +106,10 @@ impl Engine<'_> {
         }
         let job = sim.jobs.get_mut(head);
         let asked = job.start.max(sim.now);
-        let since = job.since().min(asked);
+        let since = job.since(packet.operation).min(asked);
         if sim.trace.on() {
-            let subject = Subject::of(&job.packet, job.message, true);
-            let psn = psn::add(job.packet.psn, job.issued);
+            let subject = Subject::of(&packet, job.message, true);
+            let psn = psn::add(packet.psn, job.issued);
             sim.trace.step(Phase::Tx, (since, asked), &subject, psn, len as u32);
             sim.trace.step(Phase::PayloadFetch, (asked, known), &subject, psn, len as u32);
         }
@@ -142,10 +143,11 @@ impl Engine<'_> {
                 continue;
             }
             let mtu = self.world.cards[card as usize].qps[qp as usize].mtu();
-            let (payload, operation) = (job.packet.payload, job.packet.operation);
+            let mut packet = job.packet.get();
+            let (payload, count) = (packet.payload, packet.count);
             let offset = (job.issued * mtu) as usize;
             let len = (payload.len() - offset).min(mtu as usize);
-            let fetched = if job.packet.fetches() { len as u32 } else { 0 };
+            let fetched = if packet.fetches() { len as u32 } else { 0 };
             let buffered = c.ports[port as usize].fetched;
             if fetched > 0 && buffered > 0 && buffered + fetched > sim.profile.tx.buffer_bytes {
                 return;
@@ -157,21 +159,19 @@ impl Engine<'_> {
             let c = &mut sim.cards[card as usize];
             let job = sim.jobs.get_mut(u32::from(flow.head - 1));
             let (start, gathers, message) = (job.start.max(sim.now), job.gathers, job.message);
-            let since = job.since().min(start);
+            let since = job.since(packet.operation).min(start);
             let Some(at) = sim.slots.take() else {
                 // Slots are freed by arrivals; the round continues with the next departure or message.
                 return;
             };
-            // In place: a copy would stall on the stores that it reads back.
+            packet.become_nth(job.issued);
             let slot = sim.slots.get_mut(at);
-            slot.packet = job.packet;
-            slot.packet.become_nth(job.issued);
             (slot.refs, slot.flow) = (1, id);
             (slot.unread, slot.waits, slot.warm) = (Flag::NO, Flag::NO, Flag::NO);
             slot.fetched = fetched as u16;
             (slot.message, slot.since) = (message, since);
             job.issued += 1;
-            let done = job.issued == job.packet.count;
+            let done = job.issued == count;
             leave_round(&mut c.ports[port as usize], &mut c.qps);
             if done {
                 self.finish_job(card, qp, side);
@@ -180,7 +180,7 @@ impl Engine<'_> {
             let c = &mut sim.cards[card as usize];
             let more = c.qps[qp as usize].flows[side].head != 0;
             let mut ready = start;
-            let read = match operation {
+            let read = match packet.operation {
                 Operation::AtomicAcknowledge => ATOMIC,
                 _ => fetched,
             };
@@ -195,7 +195,7 @@ impl Engine<'_> {
                 let slot = sim.slots.get_mut(at);
                 slot.since = ready;
                 if sim.trace.on() {
-                    let (subject, psn) = (Subject::of(&slot.packet, message, true), slot.packet.psn);
+                    let (subject, psn) = (Subject::of(&packet, message, true), packet.psn);
                     sim.trace.step(Phase::Tx, (since, start), &subject, psn, read);
                     sim.trace.step(Phase::PayloadFetch, (start, ready), &subject, psn, read);
                 }
@@ -208,11 +208,12 @@ impl Engine<'_> {
             let slot = sim.slots.get_mut(at);
             slot.unread = unread.into();
             let width = sim.profile.tx.width_bytes;
-            ready += sim.profile.tx.tx_ps + in_path(&slot.packet, len as u32, width, &sim.profile);
+            ready += sim.profile.tx.tx_ps + in_path(&packet, len as u32, width, &sim.profile);
             let flow = &mut sim.cards[card as usize].qps[qp as usize].flows[side];
             ready = ready.max(flow.last_ready);
             flow.last_ready = ready;
-            slot.packet.payload = if len == 0 { Payload::None } else { Payload::Stash(at, len as u32) };
+            packet.payload = if len == 0 { Payload::None } else { Payload::Stash(at, len as u32) };
+            slot.packet.set(packet);
             sim.at(ready, Event::Ready { slot: at as u16 });
         }
     }
@@ -221,7 +222,7 @@ impl Engine<'_> {
     pub(super) fn ready(&mut self, slot: u16) {
         let sim = &mut *self.env.sim;
         let s = sim.slots.get_mut(slot.into());
-        let (packet, flow, fetched) = (s.packet, s.flow, s.fetched);
+        let (packet, flow, fetched) = (s.packet.get(), s.flow, s.fetched);
         let (message, since) = (s.message, s.since);
         if s.unread.get() {
             return self.cannot_be_sent(slot);
@@ -274,7 +275,7 @@ impl Engine<'_> {
     #[cold]
     fn cannot_be_sent(&mut self, slot: u16) {
         let s = self.env.sim.slots.get_mut(slot.into());
-        let (packet, fetched) = (s.packet, u32::from(s.fetched));
+        let (packet, fetched) = (s.packet.get(), u32::from(s.fetched));
         self.env.sim.release(slot);
         let port = &mut self.env.sim.cards[packet.src.card as usize].ports[packet.src.port as usize];
         (port.fetched, port.coming) = (port.fetched - fetched, port.coming - fetched);

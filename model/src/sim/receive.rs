@@ -14,7 +14,7 @@ impl Engine<'_> {
         let sim = &mut *self.env.sim;
         let now = sim.now;
         let s = sim.slots.get_mut(slot.into());
-        let packet = s.packet;
+        let packet = s.packet.get();
         let (message, since) = (s.message, s.since);
         let dst = packet.dst;
         if (dst.card as usize) < self.world.count() as usize {

@@ -1,5 +1,7 @@
 //! Fixed storage with free slots; zero bytes are an empty one.
 
+use crate::plain::Plain;
+
 /// `N` places for `T`.
 #[repr(C)]
 pub struct Slab<T, const N: usize> {
@@ -66,6 +68,8 @@ impl<T: Copy, const N: usize> Slab<T, N> {
         self.free = 0;
     }
 }
+
+impl<T: Plain, const N: usize> Plain for Slab<T, N> {}
 
 #[cfg(test)]
 mod tests {

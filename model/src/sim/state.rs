@@ -9,7 +9,7 @@ use super::wire::Frame;
 use super::{cache, heap, pcie};
 use crate::device::tables::{MAX_CQS, MAX_FUNCTIONS, MAX_QPS, MAX_SRQS};
 use crate::packet::{Packet, PORTS};
-use crate::plain::Flag;
+use crate::plain::{plain, Flag, Kept};
 use crate::profile::Profile;
 use crate::segment::page::MAX_MEMBERS;
 use crate::world::MAX_CARDS;
@@ -57,7 +57,7 @@ pub struct Sim {
     /// The events by time.
     pub queue: heap::Queue<EVENTS>,
     /// The events in `queue`.
-    pub events: Slab<Event, EVENTS>,
+    pub events: Slab<Kept<Event>, EVENTS>,
     /// Those events that write payload.
     pub landing: super::programs::landing::Landing,
     /// Packets in flight.
@@ -82,7 +82,7 @@ pub struct Sim {
 #[repr(C)]
 pub struct Slot {
     /// The packet, `count == 1`.
-    pub packet: Packet,
+    pub packet: Kept<Packet>,
     /// References to it.
     pub refs: u16,
     /// QP index and side (`flow_id`) that sent it.
@@ -106,7 +106,7 @@ pub struct Slot {
 #[repr(C)]
 pub struct Job {
     /// The train.
-    pub packet: Packet,
+    pub packet: Kept<Packet>,
     /// The next of the same flow.
     pub next: u16,
     /// Packets whose payload has been requested.
@@ -270,7 +270,7 @@ impl Sim {
     pub fn insert(&mut self, time: u64, order: u64, event: Event) -> Option<u32> {
         debug_assert!(time >= self.now, "{event:?} at {time}, now {}", self.now);
         let touched = event.touches().map(|touch| touch.member);
-        let Some(item) = self.events.put(event) else {
+        let Some(item) = self.events.put(Kept::new(event)) else {
             self.overflows += 1;
             return None;
         };
@@ -280,7 +280,7 @@ impl Sim {
     fn enqueue(&mut self, time: u64, order: u64, item: u32) -> bool {
         let room = self.queue.push(time, order, item).is_ok();
         if !room {
-            *self.events.get_mut(place(item)) = Event::None;
+            self.events.get_mut(place(item)).set(Event::None);
             self.events.free(place(item));
             self.overflows += 1;
         }
@@ -304,7 +304,7 @@ impl Sim {
 
     /// When the last write in flight to a process lands.
     pub fn last_write(&self, domain: u16) -> Option<u64> {
-        self.queue.latest(|item| self.events.get(place(item)).writes_to() == Some(domain))
+        self.queue.latest(|item| self.events.get(place(item)).get().writes_to() == Some(domain))
     }
 
     /// Describes what each thread waits for.
@@ -332,13 +332,14 @@ impl Sim {
     pub fn forget_domain(&mut self, domain: u16) {
         self.landing.forget(domain);
         let mut ended = Vec::new();
-        for event in self.events.each() {
-            if event.writes_to() == Some(domain) {
-                if let Event::Write { slot, .. } = *event {
-                    ended.push(slot);
-                }
-                *event = Event::None;
+        for place in self.events.each() {
+            let Some(event) = place.read().filter(|event| event.writes_to() == Some(domain)) else {
+                continue;
+            };
+            if let Event::Write { slot, .. } = event {
+                ended.push(slot);
             }
+            place.set(Event::None);
         }
         ended.into_iter().for_each(|slot| self.release(slot));
     }
@@ -365,4 +366,14 @@ impl Sim {
         }
         self.act_deadlines();
     }
+}
+
+plain! {
+    Slot { packet, refs, flow, fetched, unread, waits, warm, message, since }
+    Job { packet, next, issued, start, known, gathers, back, message, born }
+    Flow { head, tail, count, next, last_ready }
+    QpTime { pending, known, rung, stalled, free_at, base, upto, done, asked, message, flows }
+    PortTime { free_at, last_flow, round, fetched, coming, last_arrival, rx_free_at, rx_waits }
+    CardTime { bus, pipe_free_at, ports, qpc, mtt, keys, qps, srqs_rung, cqs_rung }
+    Sim { profile, on, now, left_at, members_left, sequence, executed, overflows, timer_at, idle, actors, trace, streams, queue, events, landing, slots, jobs, members, interrupt_at, cards, frames, payload }
 }

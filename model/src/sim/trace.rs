@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::dma::Addr;
 use crate::packet::Packet;
+use crate::plain::{plain, Flag, Plain};
 use crate::profile::Profile;
 
 /// Begin of the file.
@@ -35,37 +36,41 @@ pub const RESPONDER: u8 = 1;
 /// Flag: the upper four bits are the card that did it.
 pub const PLACED: u8 = 2;
 
-/// What a span is about; the values are those of the file.
+/// What a span is about: an open value, as it is in shared memory; those of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Phase {
+#[repr(transparent)]
+pub struct Phase(pub u8);
+
+impl Plain for Phase {}
+
+#[allow(non_upper_case_globals)]
+impl Phase {
     /// The program builds the WQE.
-    #[default]
-    Post = 0,
+    pub const Post: Phase = Phase(0);
     /// From there to the card's having understood the doorbell.
-    Doorbell,
+    pub const Doorbell: Phase = Phase(1);
     /// From the card's asking for the WQE to its having it.
-    WqeFetch,
+    pub const WqeFetch: Phase = Phase(2);
     /// The same of payload.
-    PayloadFetch,
+    pub const PayloadFetch: Phase = Phase(3);
     /// In the pipeline, and waiting for the MAC.
-    Tx,
+    pub const Tx: Phase = Phase(4);
     /// From the first bit sent to the last bit arrived.
-    Wire,
+    pub const Wire: Phase = Phase(5);
     /// From there to the packet's being understood.
-    Rx,
+    pub const Rx: Phase = Phase(6);
     /// From there to the data's being visible in memory.
-    DmaWrite,
+    pub const DmaWrite: Phase = Phase(7);
     /// From an ACK's generation to its being understood.
-    Ack,
+    pub const Ack: Phase = Phase(8);
     /// From a completion's generation to its being visible.
-    Cqe,
+    pub const Cqe: Phase = Phase(9);
     /// From there to its being reaped.
-    Poll,
+    pub const Poll: Phase = Phase(10);
     /// From a READ's being understood to its data's being asked for.
-    ReadResponse,
+    pub const ReadResponse: Phase = Phase(11);
     /// From an interrupt's being raised to the thread's running.
-    Interrupt,
+    pub const Interrupt: Phase = Phase(12);
 }
 
 /// Something was busy with a message.
@@ -97,7 +102,7 @@ pub struct Subject {
     /// Card that does it.
     pub place: u8,
     /// On the responder's side.
-    pub responder: bool,
+    pub responder: Flag,
     /// QPN of the requester.
     pub qpn: u32,
     /// Index of the first block of the message's WQE.
@@ -113,6 +118,7 @@ impl Subject {
             if packet.is_answer() { (packet.dst, packet.dest_qpn) } else { (packet.src, packet.src_qpn) };
         let place = if sending { packet.src.card } else { packet.dst.card };
         let responder = sending == packet.is_answer();
+        let responder = responder.into();
         Subject { card: asks.card, port: asks.port, place, responder, qpn, message, process: 0 }
     }
 }
@@ -123,8 +129,8 @@ impl Span {
         let s = &self.subject;
         bytes[0..8].copy_from_slice(&self.start.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.end.to_le_bytes());
-        let flags = if s.responder { RESPONDER } else { 0 } | PLACED | s.place << 4;
-        bytes[16..20].copy_from_slice(&[self.phase as u8, s.card, s.port, flags]);
+        let flags = if s.responder.get() { RESPONDER } else { 0 } | PLACED | s.place << 4;
+        bytes[16..20].copy_from_slice(&[self.phase.0, s.card, s.port, flags]);
         for (i, word) in [s.qpn, self.index, self.bytes, s.message, s.process.into()].into_iter().enumerate()
         {
             bytes[20 + 4 * i..24 + 4 * i].copy_from_slice(&word.to_le_bytes());
@@ -142,7 +148,7 @@ pub struct Unread {
     /// QP (of the card `span.subject.place`) that it is of.
     pub qp: u16,
     /// Of its receive side.
-    pub recv: bool,
+    pub recv: Flag,
     /// Begins when it is visible; before that is known, what makes it so.
     pub span: Span,
 }
@@ -282,4 +288,11 @@ impl Trace {
             self.put(Span { start: time.0, end: time.1, phase, subject: *subject, index, bytes });
         }
     }
+}
+
+plain! {
+    Subject { card, port, place, responder, qpn, message, process }
+    Span { start, end, phase, subject, index, bytes }
+    Unread { entry, qp, recv, span }
+    Trace { on, path_len, path, written, count, unread_count, batch, unread }
 }

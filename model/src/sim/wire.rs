@@ -11,6 +11,7 @@ use crate::link::faults::Flips;
 use crate::link::medium::{self, End, Medium, Passage};
 use crate::link::{exact, frames};
 use crate::packet::{Packet, Payload};
+use crate::plain::plain;
 use crate::wire::EncodeError;
 
 /// Most bytes around a payload.
@@ -95,7 +96,7 @@ impl Medium for Timed<'_> {
     fn record(&mut self, passage: &Passage<'_>, end: End) {
         let received = end == End::Receiver;
         let time = if received { self.times.comes + self.late(passage) } else { self.times.leaves };
-        self.at(time, Event::Record { slot: self.slot, received });
+        self.at(time, Event::Record { slot: self.slot, received: received.into() });
     }
 }
 
@@ -103,7 +104,7 @@ impl Engine<'_> {
     /// The packet in a slot becomes a frame.
     #[cold]
     pub(super) fn put_on_wire(&mut self, slot: u16, times: Times) {
-        let packet = self.env.sim.slots.get(slot.into()).packet;
+        let packet = self.env.sim.slots.get(slot.into()).packet.get();
         if let Ok(len) = self.encode(slot, &packet) {
             let frame = &self.env.step.tap.frame[..len];
             let timed = Timed { sim: self.env.sim, slot, times };
@@ -142,7 +143,7 @@ impl Engine<'_> {
 
     fn assemble(&mut self, slot: u16, received: bool) {
         let sim = &*self.env.sim;
-        let len = sim.slots.get(slot.into()).packet.payload.len();
+        let len = sim.slots.get(slot.into()).packet.get().payload.len();
         let payload = &sim.payload[slot as usize][..len];
         sim.frames[slot as usize].assemble(payload, received, &mut self.env.step.tap.frame);
     }
@@ -150,7 +151,7 @@ impl Engine<'_> {
     /// A frame arrives: its packet is received if it is whole.
     #[cold]
     pub(super) fn receive_frame(&mut self, slot: u16) {
-        let to = self.env.sim.slots.get(slot.into()).packet.dst;
+        let to = self.env.sim.slots.get(slot.into()).packet.get().dst;
         self.assemble(slot, true);
         let Some((mut packet, payload)) = exact::open(self.world, to, &self.env.step.tap.frame) else {
             return;
@@ -169,4 +170,8 @@ impl Engine<'_> {
             self.env.step.tap.recorder.flush(self.link);
         }
     }
+}
+
+plain! {
+    Frame { head, tail, flipped, bytes }
 }

@@ -7,6 +7,7 @@ use super::env::SimEnv;
 use super::event::{Event, SHORT};
 use super::trace::{Phase, Span, Subject, Unread};
 use crate::dma::{Addr, DmaFault};
+use crate::plain::Flag;
 use fpga_regs::Cqe;
 
 impl SimEnv<'_> {
@@ -47,7 +48,7 @@ impl SimEnv<'_> {
         let at = sim.cards[card as usize].bus.write(sim.now, on_bus, &sim.profile);
         let mut bytes = [0; SHORT];
         bytes[..from.len()].copy_from_slice(from);
-        let event = Event::Short { to, len: from.len() as u8, entry, bytes };
+        let event = Event::Short { to, len: from.len() as u8, entry: entry.into(), bytes };
         match entry {
             true => sim.at(at, event),
             false => sim.lands(at, event, to, from.len()),
@@ -65,7 +66,7 @@ impl SimEnv<'_> {
             false => Subject {
                 card,
                 place: card,
-                responder: false,
+                responder: Flag::NO,
                 qpn: cqe.qpn(),
                 message: cqe.wqe_index(),
                 ..received
@@ -80,7 +81,7 @@ impl SimEnv<'_> {
             bytes: cqe.byte_len(),
         };
         let qp = (cqe.qpn() & 0xffff) as u16;
-        self.sim.trace.unread(Unread { entry: to, qp, recv: cqe.recv(), span });
+        self.sim.trace.unread(Unread { entry: to, qp, recv: cqe.recv().into(), span });
     }
 
     /// A short write becomes visible.
@@ -110,7 +111,9 @@ impl SimEnv<'_> {
         for event in self.sim.take_writes() {
             match event {
                 Event::Write { to, slot, offset, len } => self.apply_write(to, slot, offset, len),
-                Event::Short { to, len, entry, bytes } => self.apply_short(to, &bytes[..len.into()], entry),
+                Event::Short { to, len, entry, bytes } => {
+                    self.apply_short(to, &bytes[..len.into()], entry.get());
+                }
                 Event::Entry { to, len, bytes, .. } => self.apply_short(to, &bytes[..len.into()], true),
                 _ => {}
             }

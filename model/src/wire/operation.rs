@@ -1,10 +1,15 @@
 //! What a BTH opcode is made of: transport, operation, position in the message, extra.
+#![allow(unsafe_code)]
 
 use std::fmt;
+
+use crate::plain::{checked_enum, Plain};
 
 /// Transport service: the upper three bits of an opcode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Transport(pub u8);
+
+impl Plain for Transport {}
 
 impl Transport {
     /// Reliable connection.
@@ -94,4 +99,13 @@ pub enum Extra {
     Immediate,
     /// A key to invalidate.
     Invalidate,
+}
+
+checked_enum! {
+    Operation {
+        Send {} Write {} ReadRequest {} ReadResponse {} Acknowledge {} AtomicAcknowledge {} CompareSwap {} FetchAdd {}
+    }
+}
+checked_enum! {
+    Extra { None {} Immediate {} Invalidate {} }
 }

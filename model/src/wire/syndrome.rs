@@ -2,9 +2,13 @@
 
 use std::fmt;
 
+use crate::plain::Plain;
+
 /// The AETH's syndrome byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Syndrome(pub u8);
+
+impl Plain for Syndrome {}
 
 /// What a [`Syndrome`] says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

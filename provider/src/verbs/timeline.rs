@@ -1,16 +1,17 @@
 //! The program's clock is the card's: what the preloaded clock library asks is answered by the
 //! simulation that the card runs in.
 //!
-//! A panic in one of the functions that the clock library calls ends the process: none of them has a result that could
-//! say so.
+//! A panic in one of the functions that the clock library calls ends the program, with a word: none of them has a result
+//! that could say so.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use model::attach::{on_alarm, Starting, Timeline, Wait, Watched};
+use model::attach::{give_up, on_alarm, Starting, Timeline, Wait, Watched};
 
 use super::card::{Card, Device};
 
@@ -132,6 +133,12 @@ fn clock() -> Option<&'static Timeline> {
     unsafe { CLOCK.load(Ordering::Acquire).as_ref() }
 }
 
+/// What the simulation answers; `otherwise`: there is none.
+fn ask<R>(otherwise: R, question: impl FnOnce(&Timeline) -> R) -> R {
+    let Some(clock) = clock() else { return otherwise };
+    catch_unwind(AssertUnwindSafe(|| question(clock))).unwrap_or_else(|_| give_up(&"a step of it has failed"))
+}
+
 /// In the child of a fork, which takes part in nothing yet.
 pub fn forked() {
     CLOCK.store(std::ptr::null_mut(), Ordering::Release);
@@ -145,20 +152,19 @@ fn key(key: *const ConnKey) -> (u32, u64, u64) {
 }
 
 extern "C" fn now_(_: *mut c_void) -> u64 {
-    clock().map_or(0, Timeline::clock)
+    ask(0, Timeline::clock)
 }
 
 extern "C" fn spend(_: *mut c_void, ps: u64) -> u64 {
     // More than a reading costs: the program does nothing but wait.
-    clock().map_or(0, |c| if ps > c.profile().host.clock_read_ps { c.idle(ps) } else { c.spend(ps) })
+    ask(0, |c| if ps > c.profile().host.clock_read_ps { c.idle(ps) } else { c.spend(ps) })
 }
 
 extern "C" fn sleep_until(_: *mut c_void, at: u64) -> u64 {
-    clock().map_or(at, |c| c.sleep_until(at))
+    ask(at, |c| c.sleep_until(at))
 }
 
 unsafe extern "C" fn block(_: *mut c_void, fds: *const WaitFd, n: usize, deadline: u64) -> u64 {
-    let Some(clock) = clock() else { return 0 };
     let fds = if n == 0 {
         &[]
     } else {
@@ -169,31 +175,25 @@ unsafe extern "C" fn block(_: *mut c_void, fds: *const WaitFd, n: usize, deadlin
         .iter()
         .map(|fd| Wait { key: (fd.key.kind, fd.key.from, fd.key.to), position: fd.position })
         .collect();
-    clock.block(&waits, deadline);
+    ask((), |c| c.block(&waits, deadline));
     // A thread has one wait at a time, which needs no name.
     0
 }
 
 extern "C" fn unblock(_: *mut c_void, _token: u64) -> u64 {
-    clock().map_or(0, Timeline::unblock)
+    ask(0, Timeline::unblock)
 }
 
 extern "C" fn sent(_: *mut c_void, stream: *const ConnKey, end: u64) {
-    if let Some(clock) = clock() {
-        clock.sent(key(stream), end);
-    }
+    ask((), |c| c.sent(key(stream), end));
 }
 
 extern "C" fn received(_: *mut c_void, stream: *const ConnKey, end: u64) {
-    if let Some(clock) = clock() {
-        clock.received(key(stream), end);
-    }
+    ask((), |c| c.received(key(stream), end));
 }
 
 extern "C" fn closed(_: *mut c_void, stream: *const ConnKey) {
-    if let Some(clock) = clock() {
-        clock.closed(key(stream));
-    }
+    ask((), |c| c.closed(key(stream)));
 }
 
 unsafe extern "C" fn memory_wait(_: *mut c_void, places: *const Places) -> u64 {
@@ -203,30 +203,24 @@ unsafe extern "C" fn memory_wait(_: *mut c_void, places: *const Places) -> u64 {
     for range in &places.ranges[..(places.count as usize).min(MAX_PLACES)] {
         watched.add(range.first..range.end);
     }
-    clock().map_or(0, |c| c.memory_wait(watched))
+    ask(0, |c| c.memory_wait(watched))
 }
 
 extern "C" fn calls(_: *mut c_void) -> u64 {
-    clock().map_or(0, Timeline::calls)
+    ask(0, Timeline::calls)
 }
 
 extern "C" fn alarm(_: *mut c_void, at: u64) {
-    if let Some(clock) = clock() {
-        clock.alarm(at);
-    }
+    ask((), |c| c.alarm(at));
 }
 
 extern "C" fn thread_starts(_: *mut c_void) -> u64 {
-    clock().and_then(Timeline::thread_starts).map_or(0, |place| u64::from(place.0) + 1)
+    ask(None, Timeline::thread_starts).map_or(0, |place| u64::from(place.0) + 1)
 }
 
 extern "C" fn thread_runs(_: *mut c_void, token: u64, failed: bool) {
     let place = Starting((token - 1) as u16);
-    match clock() {
-        Some(clock) if failed => clock.thread_fails(place),
-        Some(clock) => clock.thread_runs(place),
-        None => {}
-    }
+    ask((), |c| if failed { c.thread_fails(place) } else { c.thread_runs(place) });
 }
 
 /// The program waits for a command that takes the card long.

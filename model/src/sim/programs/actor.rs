@@ -1,10 +1,10 @@
 //! An actor: a thread of an attached process as the simulation sees it.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 use super::streams::Wait;
 use super::watched::Watched;
-use crate::plain::Flag;
+use crate::plain::{plain, Flag, Plain};
 use crate::segment::futex_wake;
 use crate::sim::state::FOREVER;
 
@@ -17,6 +17,8 @@ pub const WAITS: usize = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct State(u32);
+
+impl Plain for State {}
 
 #[allow(non_upper_case_globals)]
 impl State {
@@ -74,10 +76,10 @@ pub struct Actor {
     pub serial: u32,
     /// Changes when it should check again.
     pub word: AtomicU32,
-    /// It is assumed to be waiting, without having said so: its next call begins at the time of the others.
-    pub aside: AtomicBool,
-    /// It waits for the segment's lock.
-    pub locking: AtomicBool,
+    /// 1: it is assumed to be waiting, without having said so: its next call begins at the time of the others.
+    pub aside: AtomicU8,
+    /// 1: it waits for the segment's lock.
+    pub locking: AtomicU8,
     /// It sleeps on `word`.
     pub asleep: AtomicU32,
     /// The core that it ran on when it called last.
@@ -150,7 +152,7 @@ impl Actor {
         self.state = State::Blocked;
         (self.wait_count, self.interrupt, self.target) = (0, 0, FOREVER);
         self.serial += 1;
-        self.aside.store(true, Ordering::Release);
+        self.aside.store(1, Ordering::Release);
     }
 
     /// It is where it waited to be, and runs. Returns its clock.
@@ -195,4 +197,9 @@ impl Actors {
     pub fn used_mut(&mut self) -> &mut [Actor] {
         &mut self.all[..self.top as usize]
     }
+}
+
+plain! {
+    Actor { state, member, ordinal, pid, tid, clock, target, step, entries, watched, after, sequence, rung, serial, word, aside, locking, asleep, core, due, blocker, need, interrupt, waits, wait_count, alarm }
+    Actors { top, all }
 }

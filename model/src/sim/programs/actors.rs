@@ -143,7 +143,7 @@ impl Sim {
         a.rung = 0;
         a.interrupt = 0;
         a.wait_count = 0;
-        a.aside.store(false, Ordering::Relaxed);
+        a.aside.store(0, Ordering::Relaxed);
         a.alarm = FOREVER;
         Some(place as u16)
     }

@@ -49,7 +49,7 @@ fn who_waits_for_a_completion_is_woken_by_it_alone() {
     let to = Addr { iova: 0x1000, domain: 1 };
     sim.now = 1_000_005;
     for (entry, woken) in [(false, Vec::new()), (true, vec![1u16])] {
-        let write = Event::Short { to, len: 8, entry, bytes: [0; 64] };
+        let write = Event::Short { to, len: 8, entry: entry.into(), bytes: [0; 64] };
         sim.touched(write.touches().expect("a write"));
         assert_eq!(notified(&mut sim, 0), woken);
     }
@@ -79,7 +79,8 @@ fn threads_that_come_and_go_have_different_ranks() {
     let places = [10, 11, 12].map(|tid| sim.join(0, 1, tid).expect("a place"));
     let _ = sim.leave(|a| a.tid == 11);
     let next = sim.join(0, 1, 13).expect("a place");
-    let mut ranks = [0, places[0], places[2], next].map(|place| sim.actors.all[place as usize].rank()).to_vec();
+    let mut ranks =
+        [0, places[0], places[2], next].map(|place| sim.actors.all[place as usize].rank()).to_vec();
     ranks.sort_unstable();
     ranks.dedup();
     assert_eq!(ranks.len(), 4);

@@ -7,6 +7,7 @@
 
 use super::actor::{Actor, State};
 use super::streams::Wait;
+use crate::plain::plain;
 use crate::sim::engine::Engine;
 use crate::sim::event::Event;
 use crate::sim::state::{place, Sim, FOREVER};
@@ -52,7 +53,7 @@ impl Engine<'_> {
                     return Some(at);
                 }
             }
-            if alone && matches!(sim.events.get(place(next.item)), Event::Wake { .. }) {
+            if alone && matches!(sim.events.get(place(next.item)).get(), Event::Wake { .. }) {
                 if sim.idle.timeout.0 != next.time {
                     sim.idle.timeout = (next.time, now + next.time.saturating_sub(sim.furthest()) / 1000);
                 }
@@ -96,4 +97,8 @@ impl Sim {
         });
         doing.min().unwrap_or(FOREVER).min(event).min(self.actors.all[me as usize].alarm)
     }
+}
+
+plain! {
+    Idle { waits, seen, timeout }
 }

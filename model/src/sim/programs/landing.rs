@@ -5,6 +5,7 @@
 //! was written: the READ or atomic that follows a WRITE depends on that.
 
 use crate::dma::Addr;
+use crate::plain::{plain, Kept};
 use crate::sim::event::Event;
 use crate::sim::slab::Slab;
 use crate::sim::state::{release, Sim, EVENTS, MTU, SLOTS};
@@ -80,7 +81,7 @@ impl Landing {
         &self,
         at: Addr,
         bytes: &mut [u8],
-        events: &Slab<Event, EVENTS>,
+        events: &Slab<Kept<Event>, EVENTS>,
         payload: &[[u8; MTU]; SLOTS + 1],
     ) {
         let end = at.iova.saturating_add(bytes.len() as u64);
@@ -89,7 +90,8 @@ impl Landing {
             if write.domain != at.domain || from >= to {
                 continue;
             }
-            let source: &[u8] = match events.get(write.item) {
+            let event = events.get(write.item).get();
+            let source: &[u8] = match &event {
                 Event::Write { slot, offset, .. } => &payload[*slot as usize][*offset as usize..],
                 Event::Short { bytes, .. } => bytes,
                 _ => continue,
@@ -100,24 +102,37 @@ impl Landing {
     }
 }
 
+/// Takes an event out of its place; `None` if somebody has written over it.
+fn take(place: &mut Kept<Event>) -> Option<Event> {
+    let event = place.read();
+    place.set(Event::None);
+    event
+}
+
+plain! {
+    Write { item, len, domain, iova }
+    Landing { count, all }
+}
+
 impl Sim {
     /// Takes what the cards have written and memory does not have yet: payload in its order, and then entries, as none
     /// passes the payload that it reports. Threads that wait for it have it now.
     pub fn take_writes(&mut self) -> Vec<Event> {
         let mut taken: Vec<Event> = Vec::new();
         for write in &self.landing.all[..self.landing.count as usize] {
-            taken.push(std::mem::take(self.events.get_mut(write.item)));
+            taken.extend(take(self.events.get_mut(write.item)));
         }
         // The few payload writes for which `landing` had no room are still there.
         let is = |event: &Event, entries: bool| match event {
             Event::Write { .. } => !entries,
-            Event::Short { entry, .. } => *entry == entries,
+            Event::Short { entry, .. } => entry.get() == entries,
             Event::Entry { .. } => entries,
             _ => false,
         };
         for entries in [false, true] {
-            let events = self.events.each().iter_mut();
-            taken.extend(events.filter(|event| is(event, entries)).map(std::mem::take));
+            let places = self.events.each().iter_mut();
+            let wanted = places.filter(|place| place.read().is_some_and(|event| is(&event, entries)));
+            taken.extend(wanted.filter_map(take));
         }
         for touch in taken.iter().filter_map(Event::touches) {
             self.touched(touch);
@@ -131,7 +146,7 @@ impl Sim {
         let of_domain = |write: &&Write| write.domain == domain;
         let count = self.landing.count as usize;
         for item in self.landing.all[..count].iter().filter(of_domain).map(|write| write.item) {
-            let event = std::mem::take(self.events.get_mut(item));
+            let Some(event) = take(self.events.get_mut(item)) else { continue };
             touches.extend(event.touches());
             match event {
                 Event::Write { to, slot, offset, len } => {
@@ -153,16 +168,16 @@ impl Sim {
     /// Takes the completions in flight to a ring: their events do not happen.
     pub fn take_entries(&mut self, ring: Addr, len: u64) -> Vec<(Addr, [u64; 8])> {
         let mut taken = Vec::new();
-        for event in self.events.each() {
-            let (to, bytes) = match event {
-                Event::Entry { to, len: 64, bytes, .. } => (*to, bytes),
-                Event::Short { to, len: 64, entry: true, bytes } => (*to, bytes),
+        for place in self.events.each() {
+            let (to, bytes) = match place.read() {
+                Some(Event::Entry { to, len: 64, bytes, .. }) => (to, bytes),
+                Some(Event::Short { to, len: 64, entry, bytes }) if entry.get() => (to, bytes),
                 _ => continue,
             };
             if to.domain == ring.domain && (ring.iova..ring.iova.saturating_add(len)).contains(&to.iova) {
                 let word = |i| u64::from_le_bytes(std::array::from_fn(|byte| bytes[i * 8 + byte]));
                 taken.push((to, std::array::from_fn(word)));
-                *event = Event::None;
+                place.set(Event::None);
             }
         }
         taken
@@ -181,14 +196,15 @@ impl Sim {
 #[allow(unsafe_code)]
 mod tests {
     use super::*;
+    use crate::plain::Flag;
 
     fn at(iova: u64) -> Addr {
         Addr { iova, domain: 3 }
     }
 
     fn short(sim: &mut Sim, iova: u64, value: u8) -> u32 {
-        let event = Event::Short { to: at(iova), len: 4, entry: false, bytes: [value; 64] };
-        let item = sim.events.put(event).expect("room");
+        let event = Event::Short { to: at(iova), len: 4, entry: Flag::NO, bytes: [value; 64] };
+        let item = sim.events.put(Kept::new(event)).expect("room");
         sim.landing.add(item, at(iova), 4);
         item
     }
@@ -204,11 +220,11 @@ mod tests {
         // SAFETY: zero bytes are a simulation that is switched off.
         let mut sim: Box<Sim> = unsafe { Box::new_zeroed().assume_init() };
         for (iova, value) in [(0x1000, 1), (0x1040, 2), (0x2000, 3)] {
-            let event = Event::Short { to: at(iova), len: 64, entry: true, bytes: [value; 64] };
-            sim.events.put(event).expect("room");
+            let event = Event::Short { to: at(iova), len: 64, entry: true.into(), bytes: [value; 64] };
+            sim.events.put(Kept::new(event)).expect("room");
         }
         let event = Event::Entry { card: 0, to: at(0x1080), len: 64, bytes: [4; 64] };
-        sim.events.put(event).expect("room");
+        sim.events.put(Kept::new(event)).expect("room");
         let mut taken = sim.take_entries(at(0x1000), 0x1000);
         taken.sort_by_key(|(to, _)| to.iova);
         let seen: Vec<_> = taken.iter().map(|(to, entry)| (to.iova, entry[7] as u8)).collect();
@@ -228,7 +244,7 @@ mod tests {
         let event = Event::Write { to: at(100), slot, offset: 2, len: 3 };
         sim.lands(5, event, at(100), 3);
         let others = Addr { domain: 4, ..at(100) };
-        sim.lands(6, Event::Short { to: others, len: 4, entry: false, bytes: [7; 64] }, others, 4);
+        sim.lands(6, Event::Short { to: others, len: 4, entry: Flag::NO, bytes: [7; 64] }, others, 4);
         assert_eq!(sim.take_payload(3), [(at(100), vec![9; 4]), (at(100), vec![2, 3, 4])]);
         assert_eq!(sim.slots.take(), Some(slot.into()), "nobody needs the packet any more");
         assert!(sim.take_payload(3).is_empty() && !sim.landing.concerns(at(100), 8));

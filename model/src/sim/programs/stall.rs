@@ -154,8 +154,8 @@ pub(crate) fn say(hope: &str, who_waits: &str) {
 
 /// Ends the program, which cannot reach the cards.
 #[cold]
-pub(crate) fn cannot_continue(error: &crate::segment::LockError) -> ! {
-    eprintln!("verbena: the simulation cannot go on: {error}");
+pub(crate) fn cannot_continue(why: &dyn std::fmt::Display) -> ! {
+    eprintln!("verbena: the simulation cannot go on: {why}");
     std::process::exit(EXIT)
 }
 

@@ -1,6 +1,7 @@
 //! Byte streams between programs carry time: the reader of a byte is no earlier than its writer.
 
 use super::actor::State;
+use crate::plain::{plain, Flag};
 use crate::sim::state::{Sim, FOREVER};
 use contract::clock::kind::PIPE;
 use contract::clock::UNCOUNTED;
@@ -27,8 +28,8 @@ pub struct Wait {
 #[repr(C)]
 struct Stream {
     key: Key,
-    used: bool,
-    closed: bool,
+    used: Flag,
+    closed: Flag,
     /// Nothing of it is counted (connections, datagrams): how many wait.
     pending: u32,
     /// Bytes written.
@@ -55,12 +56,12 @@ fn uncounted(end: u64) -> bool {
 
 impl Streams {
     fn find(&mut self, key: Key) -> Option<&mut Stream> {
-        self.all[..self.count as usize].iter_mut().find(|s| s.used && s.key == key)
+        self.all[..self.count as usize].iter_mut().find(|s| s.used.get() && s.key == key)
     }
 
     fn find_or_make(&mut self, key: Key, now: u64) -> &mut Stream {
         let n = self.count as usize;
-        let found = self.all[..n].iter().position(|s| s.used && s.key == key);
+        let found = self.all[..n].iter().position(|s| s.used.get() && s.key == key);
         let at = found.unwrap_or_else(|| {
             let at = if n < STREAMS {
                 self.count += 1;
@@ -70,8 +71,8 @@ impl Streams {
                 (0..STREAMS).min_by_key(|&i| self.all[i].touched).unwrap_or(0)
             };
             self.all[at].key = key;
-            self.all[at].used = true;
-            self.all[at].closed = false;
+            self.all[at].used = true.into();
+            self.all[at].closed = Flag::NO;
             (self.all[at].pending, self.all[at].end, self.all[at].chunks) = (0, 0, 0);
             at
         });
@@ -80,7 +81,7 @@ impl Streams {
     }
 
     fn ready(&mut self, wait: &Wait) -> bool {
-        self.find(wait.key).is_some_and(|s| s.closed || s.pending > 0 || s.end > wait.position)
+        self.find(wait.key).is_some_and(|s| s.closed.get() || s.pending > 0 || s.end > wait.position)
     }
 }
 
@@ -91,9 +92,9 @@ impl Sim {
         if uncounted(end) {
             stream.pending += 1;
         } else {
-            if end < stream.end || stream.closed {
+            if end < stream.end || stream.closed.get() {
                 // Opened again.
-                (stream.chunks, stream.closed) = (0, false);
+                (stream.chunks, stream.closed) = (0, Flag::NO);
             }
             let again = stream.chunks > 0 && stream.end == end;
             stream.end = end;
@@ -116,14 +117,13 @@ impl Sim {
 
     /// The writing end was closed at the writer's time `at`.
     pub fn stream_closed(&mut self, key: Key, at: u64) {
-        self.streams.find_or_make(key, at).closed = true;
+        self.streams.find_or_make(key, at).closed = true.into();
         self.release_reader(key, FOREVER, at + self.latency(key));
     }
 
     fn release_reader(&mut self, key: Key, end: u64, at: u64) {
         let reader = self.actors.used_mut().iter_mut().find(|a| {
-            a.state == State::Blocked
-                && a.waits[..a.wait_count as usize].iter().any(|w| w.key == key && w.position < end)
+            a.state == State::Blocked && a.waits().iter().any(|w| w.key == key && w.position < end)
         });
         if let Some(reader) = reader {
             reader.release(at);
@@ -147,4 +147,10 @@ impl Sim {
     pub fn stream_ready(&mut self, waits: &[Wait]) -> bool {
         waits.iter().any(|w| self.streams.ready(w))
     }
+}
+
+plain! {
+    Wait { key, position }
+    Stream { key, used, closed, pending, end, chunks, times, touched }
+    Streams { count, all }
 }

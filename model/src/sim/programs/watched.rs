@@ -1,5 +1,7 @@
 //! The memory that an actor watches while it waits.
 
+use crate::plain::plain;
+
 /// Ranges that one actor watches.
 pub const RANGES: usize = 8;
 
@@ -38,4 +40,8 @@ impl Watched {
         let ranges = &self.ranges[..self.count as usize];
         ranges.is_empty() || ranges.iter().any(|&(first, end)| at < end && first < at + len)
     }
+}
+
+plain! {
+    Watched { count, ranges }
 }

@@ -29,7 +29,7 @@ impl<S: Borrow<Segment>> Threads<S> {
     #[inline]
     pub(super) fn me(&self) -> u16 {
         let me = self.place().unwrap_or_else(|| self.join());
-        if self.actor(me).aside.load(Ordering::Relaxed) {
+        if self.actor(me).aside.load(Ordering::Relaxed) != 0 {
             self.come_back(me);
         }
         me
@@ -39,7 +39,7 @@ impl<S: Borrow<Segment>> Threads<S> {
     #[cold]
     fn come_back(&self, me: u16) {
         let mut held = self.must_lock();
-        held.actor(me).aside.store(false, Ordering::Relaxed);
+        held.actor(me).aside.store(0, Ordering::Relaxed);
         held.sim().resume(me);
         drop(held);
         HORIZON.set(0);
@@ -214,7 +214,7 @@ impl<S: Borrow<Segment>> Threads<S> {
         let mut held = self.must_lock();
         let a = held.actor(other);
         let (pid, tid, now) = (a.pid, a.tid, a.now());
-        if a.state != State::Running || a.locking.load(Ordering::Relaxed) {
+        if a.state != State::Running || a.locking.load(Ordering::Relaxed) != 0 {
             return false;
         }
         drop(held);

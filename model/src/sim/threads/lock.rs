@@ -27,6 +27,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Tries to get the lock before a thread sleeps for it, where there is another core.
 const TRIES: u32 = 500;
 
+/// Ends the program, which cannot go on without the simulation.
+pub fn give_up(why: &dyn std::fmt::Display) -> ! {
+    // Nothing at the program's end shall wait for it again.
+    ME.set(Me::NOBODY);
+    LEFT.set(1);
+    stall::cannot_continue(why)
+}
+
 /// The lock, and with it the simulation.
 pub(crate) struct Held<'a> {
     // Dropped before `waking`.
@@ -155,12 +163,7 @@ impl<S: Borrow<Segment>> Threads<S> {
 
     /// The lock, for what a program cannot continue without.
     pub(super) fn must_lock(&self) -> Held<'_> {
-        self.locked().unwrap_or_else(|error| {
-            // Nothing at the program's end shall wait for it again.
-            ME.set(Me::NOBODY);
-            LEFT.set(1);
-            stall::cannot_continue(&error)
-        })
+        self.locked().unwrap_or_else(|error| give_up(&error))
     }
 
     fn held<'a>(&'a self, guard: Guard<'a>) -> Held<'a> {
@@ -186,7 +189,7 @@ impl<S: Borrow<Segment>> Threads<S> {
         }
         let waits = |on| {
             if let Some(me) = self.place() {
-                self.actor(me).locking.store(on, Ordering::Relaxed);
+                self.actor(me).locking.store(u8::from(on), Ordering::Relaxed);
             }
         };
         waits(true);

@@ -46,6 +46,7 @@ use crate::sim::programs::watched::Watched;
 
 pub use advance::on_alarm;
 pub use follower::Follower;
+pub use lock::give_up;
 pub(crate) use places::on_thread_end;
 pub use places::{forked, Starting};
 pub use timeline::Timeline;

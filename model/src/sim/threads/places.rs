@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::polls::row_ends;
 use super::{tid, Threads, HORIZON};
+use crate::panics::guarded;
 use crate::segment::{now_ns, Segment};
 use crate::sim::programs::actor::State;
 
@@ -45,7 +46,7 @@ impl Drop for Leaver {
             return;
         }
         let leave = LEAVE.lock().unwrap_or_else(PoisonError::into_inner);
-        if leave.as_ref().is_some_and(|leave| leave()) {
+        if leave.as_ref().is_some_and(|leave| guarded(true, leave)) {
             ME.set(Me::NOBODY);
         }
     }

@@ -47,7 +47,11 @@ impl<S: Borrow<Segment>> Threads<S> {
                 let built = (at + each).min(rung);
                 let subject = Subject { message: index, ..subject };
                 for (phase, start, end) in [(Phase::Post, at, built), (Phase::Doorbell, built, seen)] {
-                    e.env.sim.act(me, seen, Event::Span(Span { start, end, phase, subject, index, bytes }));
+                    e.env.sim.act(
+                        me,
+                        seen,
+                        Event::Span { span: Span { start, end, phase, subject, index, bytes } },
+                    );
                 }
                 at = built;
                 index = index.wrapping_add(n.min(blocks.end.wrapping_sub(index)));
@@ -74,7 +78,7 @@ impl<S: Borrow<Segment>> Threads<S> {
             let reaped = |unread: &Unread| {
                 let card = &world.cards[unread.span.subject.place as usize];
                 let q = &card.qps[unread.qp as usize % card.qps.len()];
-                let cq = &card.cqs[if unread.recv { q.recv_cq } else { q.send_cq } as usize];
+                let cq = &card.cqs[if unread.recv.get() { q.recv_cq } else { q.send_cq } as usize];
                 let mut consumed = [0; 4];
                 let read = guard.read(cq.ring.domain, cq.ci_iova, &mut consumed);
                 let place = (unread.entry.iova.wrapping_sub(cq.ring.iova) >> 6) as u32;
@@ -86,7 +90,7 @@ impl<S: Borrow<Segment>> Threads<S> {
             };
             for span in env.sim.trace.take_reaped(reaped) {
                 let at = (clock + env.sim.lookahead()).max(env.sim.now);
-                env.sim.act(me, at, Event::Span(Span { end: clock.max(span.start), ..span }));
+                env.sim.act(me, at, Event::Span { span: Span { end: clock.max(span.start), ..span } });
             }
         });
     }

@@ -19,19 +19,19 @@ pub struct Phase(pub u8);
 
 #[allow(missing_docs)]
 impl Phase {
-    pub const POST: Phase = Phase(Written::Post as u8);
-    pub const DOORBELL: Phase = Phase(Written::Doorbell as u8);
-    pub const WQE_FETCH: Phase = Phase(Written::WqeFetch as u8);
-    pub const PAYLOAD_FETCH: Phase = Phase(Written::PayloadFetch as u8);
-    pub const TX: Phase = Phase(Written::Tx as u8);
-    pub const WIRE: Phase = Phase(Written::Wire as u8);
-    pub const RX: Phase = Phase(Written::Rx as u8);
-    pub const DMA_WRITE: Phase = Phase(Written::DmaWrite as u8);
-    pub const ACK: Phase = Phase(Written::Ack as u8);
-    pub const CQE: Phase = Phase(Written::Cqe as u8);
-    pub const POLL: Phase = Phase(Written::Poll as u8);
-    pub const READ_RESPONSE: Phase = Phase(Written::ReadResponse as u8);
-    pub const INTERRUPT: Phase = Phase(Written::Interrupt as u8);
+    pub const POST: Phase = Phase(Written::Post.0);
+    pub const DOORBELL: Phase = Phase(Written::Doorbell.0);
+    pub const WQE_FETCH: Phase = Phase(Written::WqeFetch.0);
+    pub const PAYLOAD_FETCH: Phase = Phase(Written::PayloadFetch.0);
+    pub const TX: Phase = Phase(Written::Tx.0);
+    pub const WIRE: Phase = Phase(Written::Wire.0);
+    pub const RX: Phase = Phase(Written::Rx.0);
+    pub const DMA_WRITE: Phase = Phase(Written::DmaWrite.0);
+    pub const ACK: Phase = Phase(Written::Ack.0);
+    pub const CQE: Phase = Phase(Written::Cqe.0);
+    pub const POLL: Phase = Phase(Written::Poll.0);
+    pub const READ_RESPONSE: Phase = Phase(Written::ReadResponse.0);
+    pub const INTERRUPT: Phase = Phase(Written::Interrupt.0);
 }
 
 impl Phase {
