@@ -122,12 +122,7 @@ impl Runner {
     pub fn run(&mut self, mode: Mode, layout: Layout, scripts: &[Script]) -> Result<Seen, String> {
         self.runs += 1;
         let (file, log) = (self.at("script"), text(&self.at("log")));
-        let played = |script: &Script| match mode {
-            // A thread that waits for the lock of a queue, whose holder waits for time to pass, would keep it from passing.
-            VIRTUAL => Script { threads: 1, ..script.clone() }.text(),
-            _ => script.text(),
-        };
-        fs::write(&file, scripts.iter().map(played).collect::<String>()).expect("the script");
+        fs::write(&file, scripts.iter().map(Script::text).collect::<String>()).expect("the script");
         let limit = Duration::from_secs(30 + 5 * scripts.len() as u64);
         let hold = self.at("log.hold");
         counters::make_fifo(&hold);
