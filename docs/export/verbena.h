@@ -577,11 +577,13 @@ enum verbena_admin_opcode {
     VERBENA_ADMIN_OPCODE_CREATE_MW = 0x1a, /* New memory window. */
     VERBENA_ADMIN_OPCODE_DESTROY_MW = 0x1b, /* Frees a memory window. */
     VERBENA_ADMIN_OPCODE_QUERY_MW = 0x1c, /* State of a memory window. */
+    VERBENA_ADMIN_OPCODE_MODIFY_MR = 0x1d, /* Changes a memory registration, whose key stays. */
     VERBENA_ADMIN_OPCODE_CREATE_EQ = 0x20, /* New event queue. */
     VERBENA_ADMIN_OPCODE_DESTROY_EQ = 0x21, /* Frees an event queue. */
     VERBENA_ADMIN_OPCODE_CREATE_CQ = 0x28, /* New completion queue. */
     VERBENA_ADMIN_OPCODE_RESIZE_CQ = 0x29, /* Moves a completion queue to another ring. */
     VERBENA_ADMIN_OPCODE_DESTROY_CQ = 0x2a, /* Frees a completion queue. */
+    VERBENA_ADMIN_OPCODE_MODIFY_CQ = 0x2b, /* Changes the moderation of a completion queue's events. */
     VERBENA_ADMIN_OPCODE_CREATE_SRQ = 0x30, /* New shared receive queue. */
     VERBENA_ADMIN_OPCODE_MODIFY_SRQ = 0x31, /* Changes the limit of a shared receive queue. */
     VERBENA_ADMIN_OPCODE_QUERY_SRQ = 0x32, /* State of a shared receive queue. */
@@ -635,6 +637,8 @@ enum verbena_qp_type {
 enum verbena_mr_mode {
     VERBENA_MR_MODE_DIRECT = 0x0, /* One range of DMA addresses. */
     VERBENA_MR_MODE_PAGE_LIST = 0x1, /* A list of pages. */
+    VERBENA_MR_MODE_NULL = 0x2, /* There is none (NULL_MR): it reads as zeros, and what is written to it is lost. It has all addresses and no R_Key. */
+    VERBENA_MR_MODE_ON_DEMAND = 0x3, /* Whatever the process that created it has at an address when that is accessed (ON_DEMAND): nothing is mapped for DMA before. */
 };
 
 /* Kind of a GID; the numbers are those of `ibv_gid_type`. */
@@ -695,6 +699,14 @@ enum verbena_gid_type {
 #define VERBENA_FEATURE_SET_QUERY_MW UINT32_C(0x800000)
 /* SET_PORT. */
 #define VERBENA_FEATURE_SET_SET_PORT UINT32_C(0x1000000)
+/* Memory registrations of no memory. */
+#define VERBENA_FEATURE_SET_NULL_MR UINT32_C(0x2000000)
+/* MODIFY_MR. */
+#define VERBENA_FEATURE_SET_MODIFY_MR UINT32_C(0x4000000)
+/* Moderation of the events of a completion queue. */
+#define VERBENA_FEATURE_SET_MODERATION UINT32_C(0x8000000)
+/* Memory registrations that find their memory when it is accessed. */
+#define VERBENA_FEATURE_SET_ON_DEMAND UINT32_C(0x10000000)
 
 /* Code in ERROR_CAUSE and in the event DEVICE_FATAL. */
 enum verbena_error_cause {
@@ -740,6 +752,14 @@ enum verbena_phys_state {
 #define VERBENA_PORT_ATTR_MASK_MTU UINT32_C(0x2)
 /* The GID at `gid_index`. */
 #define VERBENA_PORT_ATTR_MASK_GID UINT32_C(0x4)
+
+/* What MODIFY_MR changes (`param0`); the numbers of `ibv_rereg_mr_flags`. */
+/* Where the memory is: all fields that no other bit names. */
+#define VERBENA_MR_ATTR_MASK_TRANSLATION UINT32_C(0x1)
+/* `pd`. */
+#define VERBENA_MR_ATTR_MASK_PD UINT32_C(0x2)
+/* `access`. */
+#define VERBENA_MR_ATTR_MASK_ACCESS UINT32_C(0x4)
 
 /* Which attributes MODIFY_QP changes; the numbers of `ibv_qp_attr_mask`. */
 /* `state`, in `param1`. */
@@ -1277,7 +1297,7 @@ VERBENA_ASSERT(offsetof(struct verbena_qp_context, max_recv_sge) == 105);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, sq_draining) == 106);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, qpn) == 108);
 
-/* Context of a completion queue: CREATE_CQ, RESIZE_CQ. */
+/* Context of a completion queue: CREATE_CQ, RESIZE_CQ, MODIFY_CQ. The last of these reads only the moderation, which RESIZE_CQ leaves as it is. */
 struct verbena_cq_context {
     /* DMA address of the ring. */
     uint64_t ring_iova;
@@ -1292,7 +1312,12 @@ struct verbena_cq_context {
     /* ignore_overrun: Overwrite instead of failing where the ring is full. */
     /* stamped: CQEs say when they were written (TIMESTAMP). */
     uint8_t flags;
-    uint8_t reserved_21[43];
+    uint8_t reserved_21[1];
+    /* An event is held back until it tells of this many completions; 0 and 1: until the first (MODERATION). */
+    uint16_t event_count;
+    /* Longest time in microseconds that an event is held back; 0: no event is (MODERATION). */
+    uint16_t event_period;
+    uint8_t reserved_26[38];
 };
 #define VERBENA_CQ_CONTEXT_IGNORE_OVERRUN_MASK UINT32_C(0x1)
 #define VERBENA_CQ_CONTEXT_IGNORE_OVERRUN_SHIFT 0
@@ -1305,6 +1330,8 @@ VERBENA_ASSERT(offsetof(struct verbena_cq_context, log_size) == 16);
 VERBENA_ASSERT(offsetof(struct verbena_cq_context, vector) == 17);
 VERBENA_ASSERT(offsetof(struct verbena_cq_context, page) == 18);
 VERBENA_ASSERT(offsetof(struct verbena_cq_context, flags) == 20);
+VERBENA_ASSERT(offsetof(struct verbena_cq_context, event_count) == 22);
+VERBENA_ASSERT(offsetof(struct verbena_cq_context, event_period) == 24);
 
 /* Context of a shared receive queue: CREATE_SRQ, MODIFY_SRQ, QUERY_SRQ. */
 struct verbena_srq_context {
@@ -1364,7 +1391,7 @@ struct verbena_mr_context {
     uint64_t va;
     /* Bytes. */
     uint64_t length;
-    /* DMA address of the first byte (DIRECT), or of the list of `PageEntry` (PAGE_LIST). */
+    /* DMA address of the first byte (DIRECT), or of the list of `PageEntry` (PAGE_LIST), or address of the first byte in the process (ON_DEMAND). */
     uint64_t iova;
     /* Offset of the first byte in the first page (PAGE_LIST). */
     uint32_t first_offset;

@@ -447,11 +447,13 @@ package verbena_pkg;
     ADMIN_OPCODE_CREATE_MW = 16'h1a, // New memory window.
     ADMIN_OPCODE_DESTROY_MW = 16'h1b, // Frees a memory window.
     ADMIN_OPCODE_QUERY_MW = 16'h1c, // State of a memory window.
+    ADMIN_OPCODE_MODIFY_MR = 16'h1d, // Changes a memory registration, whose key stays.
     ADMIN_OPCODE_CREATE_EQ = 16'h20, // New event queue.
     ADMIN_OPCODE_DESTROY_EQ = 16'h21, // Frees an event queue.
     ADMIN_OPCODE_CREATE_CQ = 16'h28, // New completion queue.
     ADMIN_OPCODE_RESIZE_CQ = 16'h29, // Moves a completion queue to another ring.
     ADMIN_OPCODE_DESTROY_CQ = 16'h2a, // Frees a completion queue.
+    ADMIN_OPCODE_MODIFY_CQ = 16'h2b, // Changes the moderation of a completion queue's events.
     ADMIN_OPCODE_CREATE_SRQ = 16'h30, // New shared receive queue.
     ADMIN_OPCODE_MODIFY_SRQ = 16'h31, // Changes the limit of a shared receive queue.
     ADMIN_OPCODE_QUERY_SRQ = 16'h32, // State of a shared receive queue.
@@ -504,7 +506,9 @@ package verbena_pkg;
   // How a memory registration finds its memory.
   typedef enum logic [7:0] {
     MR_MODE_DIRECT = 8'h0, // One range of DMA addresses.
-    MR_MODE_PAGE_LIST = 8'h1 // A list of pages.
+    MR_MODE_PAGE_LIST = 8'h1, // A list of pages.
+    MR_MODE_NULL = 8'h2, // There is none (NULL_MR): it reads as zeros, and what is written to it is lost. It has all addresses and no R_Key.
+    MR_MODE_ON_DEMAND = 8'h3 // Whatever the process that created it has at an address when that is accessed (ON_DEMAND): nothing is mapped for DMA before.
   } mr_mode_e;
 
   // Kind of a GID; the numbers are those of `ibv_gid_type`.
@@ -565,6 +569,14 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_QUERY_MW = 64'h800000;
   // SET_PORT.
   localparam logic [63:0] FEATURE_SET_SET_PORT = 64'h1000000;
+  // Memory registrations of no memory.
+  localparam logic [63:0] FEATURE_SET_NULL_MR = 64'h2000000;
+  // MODIFY_MR.
+  localparam logic [63:0] FEATURE_SET_MODIFY_MR = 64'h4000000;
+  // Moderation of the events of a completion queue.
+  localparam logic [63:0] FEATURE_SET_MODERATION = 64'h8000000;
+  // Memory registrations that find their memory when it is accessed.
+  localparam logic [63:0] FEATURE_SET_ON_DEMAND = 64'h10000000;
 
   // Code in ERROR_CAUSE and in the event DEVICE_FATAL.
   typedef enum logic [15:0] {
@@ -610,6 +622,14 @@ package verbena_pkg;
   localparam logic [31:0] PORT_ATTR_MASK_MTU = 32'h2;
   // The GID at `gid_index`.
   localparam logic [31:0] PORT_ATTR_MASK_GID = 32'h4;
+
+  // What MODIFY_MR changes (`param0`); the numbers of `ibv_rereg_mr_flags`.
+  // Where the memory is: all fields that no other bit names.
+  localparam logic [31:0] MR_ATTR_MASK_TRANSLATION = 32'h1;
+  // `pd`.
+  localparam logic [31:0] MR_ATTR_MASK_PD = 32'h2;
+  // `access`.
+  localparam logic [31:0] MR_ATTR_MASK_ACCESS = 32'h4;
 
   // Which attributes MODIFY_QP changes; the numbers of `ibv_qp_attr_mask`.
   // `state`, in `param1`.
@@ -1358,9 +1378,12 @@ package verbena_pkg;
   localparam int unsigned QP_CONTEXT_QPN_LSB = 864;
   localparam int unsigned QP_CONTEXT_QPN_WIDTH = 32;
 
-  // Context of a completion queue: CREATE_CQ, RESIZE_CQ.
+  // Context of a completion queue: CREATE_CQ, RESIZE_CQ, MODIFY_CQ. The last of these reads only the moderation, which RESIZE_CQ leaves as it is.
   typedef struct packed {
-    logic [349:0] reserved_162;
+    logic [303:0] reserved_208;
+    logic [15:0] event_period; // Longest time in microseconds that an event is held back; 0: no event is (MODERATION).
+    logic [15:0] event_count; // An event is held back until it tells of this many completions; 0 and 1: until the first (MODERATION).
+    logic [13:0] reserved_162;
     logic stamped; // CQEs say when they were written (TIMESTAMP).
     logic ignore_overrun; // Overwrite instead of failing where the ring is full.
     logic [15:0] page; // Doorbell page.
@@ -1384,6 +1407,10 @@ package verbena_pkg;
   localparam int unsigned CQ_CONTEXT_IGNORE_OVERRUN_WIDTH = 1;
   localparam int unsigned CQ_CONTEXT_STAMPED_LSB = 161;
   localparam int unsigned CQ_CONTEXT_STAMPED_WIDTH = 1;
+  localparam int unsigned CQ_CONTEXT_EVENT_COUNT_LSB = 176;
+  localparam int unsigned CQ_CONTEXT_EVENT_COUNT_WIDTH = 16;
+  localparam int unsigned CQ_CONTEXT_EVENT_PERIOD_LSB = 192;
+  localparam int unsigned CQ_CONTEXT_EVENT_PERIOD_WIDTH = 16;
 
   // Context of a shared receive queue: CREATE_SRQ, MODIFY_SRQ, QUERY_SRQ.
   typedef struct packed {
@@ -1432,7 +1459,7 @@ package verbena_pkg;
   typedef struct packed {
     logic [223:0] reserved_288;
     logic [31:0] first_offset; // Offset of the first byte in the first page (PAGE_LIST).
-    logic [63:0] iova; // DMA address of the first byte (DIRECT), or of the list of `PageEntry` (PAGE_LIST).
+    logic [63:0] iova; // DMA address of the first byte (DIRECT), or of the list of `PageEntry` (PAGE_LIST), or address of the first byte in the process (ON_DEMAND).
     logic [63:0] length; // Bytes.
     logic [63:0] va; // Address of the first byte as keys know it; 0 for a zero-based one.
     logic [7:0] reserved_56;

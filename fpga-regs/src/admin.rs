@@ -27,6 +27,8 @@ open_enum! {
         DESTROY_MW = 0x1b,
         /// State of a memory window.
         QUERY_MW = 0x1c,
+        /// Changes a memory registration, whose key stays.
+        MODIFY_MR = 0x1d,
         /// New event queue.
         CREATE_EQ = 0x20,
         /// Frees an event queue.
@@ -37,6 +39,8 @@ open_enum! {
         RESIZE_CQ = 0x29,
         /// Frees a completion queue.
         DESTROY_CQ = 0x2a,
+        /// Changes the moderation of a completion queue's events.
+        MODIFY_CQ = 0x2b,
         /// New shared receive queue.
         CREATE_SRQ = 0x30,
         /// Changes the limit of a shared receive queue.
@@ -182,6 +186,18 @@ pub const fn mac_to_u64(mac: [u8; 6]) -> u64 {
 /// The reverse of [`mac_to_u64`].
 pub const fn mac_from_u64(value: u64) -> [u8; 6] {
     crate::layout::load(&value.to_le_bytes(), 0)
+}
+
+flag_set! {
+    /// What MODIFY_MR changes (`param0`); the numbers of `ibv_rereg_mr_flags`.
+    MrAttrMask: u32 {
+        /// Where the memory is: all fields that no other bit names.
+        TRANSLATION = 0,
+        /// `pd`.
+        PD = 1,
+        /// `access`.
+        ACCESS = 2,
+    }
 }
 
 flag_set! {

@@ -118,11 +118,15 @@ pub const COMMANDS: &[CommandSpec] = {
             .result("R_Key"),
         Spec::new(Op::DESTROY_MW, "R_Key"),
         Spec::new(Op::QUERY_MW, "R_Key").output(&MwContext::FORMAT),
+        Spec::new(Op::MODIFY_MR, "L_Key")
+            .params(&[value("mask", "What to change.", 32, MrAttrMask::KIND)])
+            .input(&MrContext::FORMAT),
         Spec::new(Op::CREATE_EQ, "").input(&EqContext::FORMAT).result("EQN"),
         Spec::new(Op::DESTROY_EQ, "EQN"),
         Spec::new(Op::CREATE_CQ, "").input(&CqContext::FORMAT).result("CQN"),
         Spec::new(Op::RESIZE_CQ, "CQN").input(&CqContext::FORMAT),
         Spec::new(Op::DESTROY_CQ, "CQN"),
+        Spec::new(Op::MODIFY_CQ, "CQN").input(&CqContext::FORMAT),
         Spec::new(Op::CREATE_SRQ, "").input(&SrqContext::FORMAT).result("SRQN"),
         Spec::new(Op::MODIFY_SRQ, "SRQN").input(&SrqContext::FORMAT),
         Spec::new(Op::QUERY_SRQ, "SRQN").output(&SrqContext::FORMAT),

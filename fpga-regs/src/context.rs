@@ -151,7 +151,8 @@ layout! {
 }
 
 layout! {
-    /// Context of a completion queue: CREATE_CQ, RESIZE_CQ.
+    /// Context of a completion queue: CREATE_CQ, RESIZE_CQ, MODIFY_CQ. The last of these reads only the moderation,
+    /// which RESIZE_CQ leaves as it is.
     CqContext: 64 {
         /// DMA address of the ring.
         ring_iova set_ring_iova with_ring_iova (u64 @ 0);
@@ -167,6 +168,12 @@ layout! {
         ignore_overrun set_ignore_overrun with_ignore_overrun (bool @ 20 bit 0);
         /// CQEs say when they were written (TIMESTAMP).
         stamped set_stamped with_stamped (bool @ 20 bit 1);
+        /// An event is held back until it tells of this many completions; 0 and
+        /// 1: until the first (MODERATION).
+        event_count set_event_count with_event_count (u16 @ 22);
+        /// Longest time in microseconds that an event is held back; 0: no event
+        /// is (MODERATION).
+        event_period set_event_period with_event_period (u16 @ 24);
     }
 }
 
@@ -209,6 +216,12 @@ open_enum! {
         DIRECT = 0,
         /// A list of pages.
         PAGE_LIST = 1,
+        /// There is none (NULL_MR): it reads as zeros, and what is written to it
+        /// is lost. It has all addresses and no R_Key.
+        NULL = 2,
+        /// Whatever the process that created it has at an address when that is
+        /// accessed (ON_DEMAND): nothing is mapped for DMA before.
+        ON_DEMAND = 3,
     }
 }
 
@@ -228,7 +241,8 @@ layout! {
         /// Bytes.
         length set_length with_length (u64 @ 16);
         /// DMA address of the first byte (DIRECT), or of the list of
-        /// [`PageEntry`] (PAGE_LIST).
+        /// [`PageEntry`] (PAGE_LIST), or address of the first byte in the
+        /// process (ON_DEMAND).
         iova set_iova with_iova (u64 @ 24);
         /// Offset of the first byte in the first page (PAGE_LIST).
         first_offset set_first_offset with_first_offset (u32 @ 32);

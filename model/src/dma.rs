@@ -15,6 +15,17 @@ pub struct Addr {
 }
 
 impl Addr {
+    /// The domain of no memory: it reads as zeros, and what is written to it is lost.
+    pub const NOWHERE: u16 = u16::MAX;
+    /// In a domain: not what the process has mapped for DMA, but what it has at this address now.
+    pub const ON_DEMAND: u16 = 1 << 14;
+
+    /// The process whose memory it is; a number that no process has for memory of none.
+    #[inline]
+    pub fn process(self) -> u16 {
+        self.domain & !Self::ON_DEMAND
+    }
+
     /// The address `n` bytes further.
     #[inline]
     #[must_use]

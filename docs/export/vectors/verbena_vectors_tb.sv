@@ -24,11 +24,11 @@ module verbena_vectors_tb;
   logic [127:0] recv_words [0:42];
   logic [511:0] cqe_words [0:97];
   logic [255:0] eqe_words [0:12];
-  logic [511:0] command_words [0:28];
-  logic [255:0] reply_words [0:95];
-  logic [511:0] context_words [0:74];
-  logic [63:0] parts [0:530];
-  logic [127:0] fields [0:5331];
+  logic [511:0] command_words [0:30];
+  logic [255:0] reply_words [0:97];
+  logic [511:0] context_words [0:76];
+  logic [63:0] parts [0:536];
+  logic [127:0] fields [0:5387];
 
   function automatic void compare_wqe_ctrl_t(wqe_ctrl_t got);
     compare("WqeCtrl.opcode", got.opcode, fields[next++]);
@@ -225,6 +225,9 @@ module verbena_vectors_tb;
     compare("CqContext.ignore_overrun", got.ignore_overrun, fields[next++]);
     compare("CqContext.stamped", got.stamped, fields[next++]);
     compare("CqContext.reserved_162", got.reserved_162, 0);
+    compare("CqContext.event_count", got.event_count, fields[next++]);
+    compare("CqContext.event_period", got.event_period, fields[next++]);
+    compare("CqContext.reserved_208", got.reserved_208, 0);
   endfunction
 
   function automatic void compare_srq_context_t(srq_context_t got);
@@ -387,8 +390,8 @@ module verbena_vectors_tb;
     $readmemh({dir, "/context.hex"}, context_words);
     $readmemh({dir, "/parts.hex"}, parts);
     $readmemh({dir, "/fields.hex"}, fields);
-    for (int i = 0; i < 531; i++) compare_part(parts[i]);
-    if (next != 5332) $fatal(1, "%0d fields were left", 5332 - next);
+    for (int i = 0; i < 537; i++) compare_part(parts[i]);
+    if (next != 5388) $fatal(1, "%0d fields were left", 5388 - next);
     if (failed != 0) $fatal(1, "%0d of %0d fields differ", failed, compared);
     $display("%0d fields agree", compared);
     $finish;

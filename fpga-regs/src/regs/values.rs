@@ -76,6 +76,14 @@ flag_set! {
         QUERY_MW = 23,
         /// SET_PORT.
         SET_PORT = 24,
+        /// Memory registrations of no memory.
+        NULL_MR = 25,
+        /// MODIFY_MR.
+        MODIFY_MR = 26,
+        /// Moderation of the events of a completion queue.
+        MODERATION = 27,
+        /// Memory registrations that find their memory when it is accessed.
+        ON_DEMAND = 28,
     }
 }
 

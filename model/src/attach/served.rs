@@ -29,6 +29,7 @@ impl ServedCard {
     pub fn open(socket: &Path, card: u32) -> Result<ServedCard, OpenError> {
         let Joined::Wall(runner) = Joined::new(socket)? else { return Err(OpenError::Simulated) };
         let card = ServedCard(WallCard::open(runner, card)?);
+        card.0.registers((), |device, f, _| device.functions[usize::from(f)].remote = true.into());
         card.bell().0.store(ServerBell::SERVED, Ordering::Release);
         Ok(card)
     }

@@ -2,8 +2,8 @@
 
 use fpga_regs::regs::Health;
 use fpga_regs::{
-    AdminOpcode, AdminStatus, Command, CqContext, EqContext, MrContext, QpAttrMask, QpContext, QpState,
-    Reply, SrqContext, Syndrome,
+    AdminOpcode, AdminStatus, Command, CqContext, EqContext, MrAttrMask, MrContext, QpAttrMask, QpContext,
+    QpState, Reply, SrqContext, Syndrome,
 };
 
 use super::defect::Defect;
@@ -105,15 +105,21 @@ impl Device {
                 reply.set_object(self.create_mr(f, &context)?);
             }
             AdminOpcode::CREATE_MW => {
-                if c.param1() != 2 {
-                    return refused(AdminStatus::NOT_SUPPORTED, OK);
-                }
+                let kind = match c.param1() {
+                    1 => key_kind::MW1,
+                    2 => key_kind::MW2,
+                    _ => return refused(AdminStatus::NOT_SUPPORTED, OK),
+                };
                 let pd = self.check_pd(f, c.param0() as u32)?;
-                let k = self.new_key(f, key_kind::MW2, pd as u32)?;
+                let k = self.new_key(f, kind, pd as u32)?;
                 reply.set_object(self.keys[k].key);
             }
-            AdminOpcode::DESTROY_MR => self.destroy_key(f, object, key_kind::MR)?,
-            AdminOpcode::DESTROY_MW => self.destroy_key(f, object, key_kind::MW2)?,
+            AdminOpcode::MODIFY_MR => {
+                let context = MrContext::from_bytes(&self.mailbox(f, c, env)?);
+                self.modify_mr(f, object, MrAttrMask(c.param0() as u32), &context)?;
+            }
+            AdminOpcode::DESTROY_MR => self.destroy_key(f, object, false)?,
+            AdminOpcode::DESTROY_MW => self.destroy_key(f, object, true)?,
             AdminOpcode::CREATE_EQ => {
                 let context = EqContext::from_bytes(&self.mailbox(f, c, env)?);
                 reply.set_object(self.create_eq(f, &context)?);
@@ -133,6 +139,11 @@ impl Device {
                 let cq = self.check_cq(f, object)?;
                 let context = CqContext::from_bytes(&self.mailbox(f, c, env)?);
                 self.resize_cq(cq, &context, env)?;
+            }
+            AdminOpcode::MODIFY_CQ => {
+                let cq = self.check_cq(f, object)?;
+                let context = CqContext::from_bytes(&self.mailbox(f, c, env)?);
+                self.modify_cq(cq, &context, env);
             }
             AdminOpcode::DESTROY_CQ => {
                 let cq = self.check_cq(f, object)?;

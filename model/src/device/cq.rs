@@ -1,5 +1,7 @@
 //! Completion and event queues: CQE and EQE writes, arming, overrun.
 
+use core::sync::atomic::Ordering::Relaxed;
+
 use fpga_regs::regs::{Cause, ErrorCause, Health};
 use fpga_regs::{Cqe, Eqe, EventKind, QpState};
 
@@ -63,11 +65,52 @@ impl Device {
         cq.pi = cq.pi.wrapping_add(1);
         if cq.armed != DISARMED && (cq.armed == ARMED || urgent) {
             cq.held += 1;
-            let (held, arming) = (cq.held, cq.arming);
-            if !env.holds_event(self.id, cqn, arming, held) {
+            if !self.holds_event(cqn, env) {
                 self.completion_event(cqn, env);
             }
         }
+    }
+
+    /// Whether the event of an armed CQ waits for more completions: as software has set it, or else as the card does by
+    /// itself.
+    fn holds_event(&mut self, cqn: u16, env: &mut impl Env) -> bool {
+        let cq = &mut self.cqs[cqn as usize];
+        if cq.moderation.period == 0 {
+            return env.holds_event(self.id, cqn, cq.arming, cq.held);
+        }
+        let holds = cq.moderation.holds(cq.held);
+        if holds && cq.due == 0 {
+            cq.due = env.now() + u64::from(cq.moderation.period) * 1000;
+            self.moderates.store(1, Relaxed);
+            env.timer(cq.due);
+        }
+        holds
+    }
+
+    /// Raises the events that were held back long enough.
+    pub(super) fn raise_held(&mut self, now: u64, env: &mut impl Env) {
+        if self.moderates.load(Relaxed) == 0 {
+            return;
+        }
+        let due = |cq: &Cq| cq.used.get() && cq.due != 0 && cq.due <= now;
+        for cqn in self.tables.cq.range() {
+            if due(&self.cqs[cqn]) {
+                self.cqs[cqn].due = 0;
+                if self.cqs[cqn].armed != DISARMED && self.cqs[cqn].held > 0 {
+                    self.completion_event(cqn as u16, env);
+                }
+            }
+        }
+        self.moderates.store(self.next_held().is_some().into(), Relaxed);
+    }
+
+    /// When the next event that is held back is due (ns).
+    pub(super) fn next_held(&self) -> Option<u64> {
+        if self.moderates.load(Relaxed) == 0 {
+            return None;
+        }
+        let cqs = self.cqs[self.tables.cq.range()].iter();
+        cqs.filter(|cq| cq.used.get() && cq.due != 0).map(|cq| cq.due).min()
     }
 
     /// A completion event was held back long enough (CQ moderation), unless it was raised meanwhile.
@@ -78,12 +121,12 @@ impl Device {
         }
     }
 
-    fn completion_event(&mut self, cqn: u16, env: &mut impl Env) {
+    pub(super) fn completion_event(&mut self, cqn: u16, env: &mut impl Env) {
         let cq = &self.cqs[cqn as usize];
         let (function, eq) = (cq.function, cq.eq);
         self.push_event(function, eq, EventKind::COMPLETION, 0, cqn as u32, env);
         let cq = &mut self.cqs[cqn as usize];
-        (cq.armed, cq.held, cq.told) = (DISARMED, 0, cq.pi);
+        (cq.armed, cq.held, cq.told, cq.due) = (DISARMED, 0, cq.pi, 0);
     }
 
     /// Reads the consumer index record; whether there is room now.
@@ -119,7 +162,12 @@ impl Device {
             return;
         }
         cq.arming = cq.arming.wrapping_add(1);
-        if cq.pi.wrapping_sub(first) != consumer && cq.pi != cq.told && !solicited_only {
+        let consumed = cq.pi.wrapping_sub(first) == consumer;
+        if consumed {
+            // What was held back is known: the next completion is the first again.
+            (cq.held, cq.due) = (0, 0);
+        }
+        if !consumed && cq.pi != cq.told && !solicited_only {
             self.completion_event(cqn as u16, env);
         } else if solicited_only {
             if cq.armed == DISARMED {

@@ -1,6 +1,6 @@
 //! Functions: attach (a device is opened), reset, detach (closed, or its process died).
 
-use super::tables::{key_kind, Function, EQS, MAX_FUNCTIONS};
+use super::tables::{key_kind, Function, Key, EQS, MAX_FUNCTIONS};
 use super::Device;
 use crate::env::Env;
 use crate::plain::Flag;
@@ -51,10 +51,14 @@ impl Device {
             }
         }
         // Windows before regions: a bound window holds its region.
-        for kind in [key_kind::MW2, key_kind::MR] {
+        for windows in [true, false] {
             for k in self.tables.key.range() {
-                if self.keys[k].kind == kind && self.keys[k].function == f {
-                    self.unbind_if_window(k);
+                let Key { kind, function, .. } = self.keys[k];
+                let of = kind != key_kind::FREE && key_kind::is_window(kind) == windows;
+                if of && function == f {
+                    if windows {
+                        self.unbind(k);
+                    }
                     self.keys[k].kind = key_kind::FREE;
                     self.keys[k].valid = false.into();
                 }
@@ -65,14 +69,8 @@ impl Device {
                 pd.used = false.into();
             }
         }
-        let domain = self.functions[f as usize].domain;
-        self.functions[f as usize] = Function { used: true.into(), domain, ..EMPTY };
-    }
-
-    fn unbind_if_window(&mut self, k: usize) {
-        if self.keys[k].kind == key_kind::MW2 {
-            self.unbind(k);
-        }
+        let Function { domain, remote, .. } = self.functions[f as usize];
+        self.functions[f as usize] = Function { used: true.into(), domain, remote, ..EMPTY };
     }
 }
 
@@ -80,6 +78,7 @@ const EMPTY: Function = Function {
     used: Flag::NO,
     enabled: Flag::NO,
     resetting: Flag::NO,
+    remote: Flag::NO,
     admin_log: 0,
     domain: 0,
     asq: 0,

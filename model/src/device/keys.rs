@@ -56,7 +56,9 @@ impl Device {
         if k.key != key || !k.valid.get() {
             return Err(KeyError::Invalid);
         }
-        if k.pd != pd || (k.kind == key_kind::MW2 && k.bound != qp) {
+        let window = k.kind != key_kind::MR;
+        // QP 0 is for local keys, which a window's is not.
+        if k.pd != pd || (window && (qp == 0 || k.kind == key_kind::MW2 && k.bound != qp)) {
             return Err(KeyError::Domain);
         }
         if k.access & rights.0 != rights.0 {
@@ -66,7 +68,7 @@ impl Device {
         if offset > k.length || k.length - offset < len {
             return Err(KeyError::Bounds);
         }
-        if k.kind == key_kind::MW2 {
+        if window {
             // The region cannot go while a window is bound to it.
             return Ok(Range { key: k.parent, offset: offset + k.window_offset });
         }

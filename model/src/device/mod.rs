@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `registers`, `functions` | BAR0 of each function; attach, reset, detach |
 //! | `admin`, `objects`, `modify` | the admin queue: commands; objects that it creates; states of a QP |
+//! | `regions` | memory regions and windows as it creates and changes them |
 //! | `tables`, `qp` | the objects as the card holds them |
 //! | `keys`, `windows` | memory keys: rights, bounds, translation; memory windows |
 //! | `wqe`, `gather` | fetching send WQEs; their local buffers |
@@ -36,6 +37,7 @@ pub mod qp;
 mod recovery;
 mod recv;
 mod refusal;
+mod regions;
 mod registers;
 mod requester;
 mod requester_ack;
@@ -50,7 +52,7 @@ mod wqe;
 
 use crate::plain::{plain, Flag};
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::address::GidTables;
 use crate::cm::mad::GSI_QPN;
@@ -120,6 +122,8 @@ pub struct Device {
     ends_cqs: [Flag; ISLANDS],
     /// What may be run at the same time has changed: islands are found out anew.
     pub islands_void: Flag,
+    /// 1: an event of a CQ may be held back because software asks for that.
+    moderates: AtomicU32,
     /// What is wrong with it.
     pub defect: defect::Defect,
     /// What it offers (of its profile).
@@ -251,7 +255,7 @@ impl crate::plain::Plain for Counters {}
 
 plain! {
     PortSetting { mtu, mbps }
-    Device { id, present, cards, ends_cqs, islands_void, defect, limits, port, gids, counters, timers, tables, functions, pds, mcast, cqs, srqs, keys, qps }
+    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, gids, counters, timers, tables, functions, pds, mcast, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function }
 }

@@ -1,7 +1,7 @@
-//! What the admin queue creates and destroys: protection domains, keys, event and completion queues, shared receive
-//! queues, multicast groups; and who owns them.
+//! What the admin queue creates and destroys: protection domains, event and completion queues, shared receive queues,
+//! multicast groups; and who owns them.
 
-use fpga_regs::{Access, AdminStatus, CqContext, EqContext, MrContext, MrMode, SrqContext, Syndrome};
+use fpga_regs::{AdminStatus, CqContext, EqContext, SrqContext, Syndrome};
 
 use super::modify::Refused;
 use super::tables::*;
@@ -45,95 +45,6 @@ impl Device {
         let q = self.find_qp(qpn).ok_or((AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT))?;
         owned(Some((true, self.qps[q].function)), f)?;
         Ok(q)
-    }
-
-    /// A free key slot with a new variant of its key.
-    pub(super) fn new_key(&mut self, f: u16, kind: u8, pd: u32) -> Result<usize, Refused> {
-        let keys = &self.keys;
-        let full = (AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
-        let k = self.tables.key.take(1..MAX_KEYS, |i| keys[i].kind != key_kind::FREE).ok_or(full)?;
-        let domain = self.functions[f as usize].domain;
-        let key = &mut self.keys[k];
-        let variant = (key.key as u8).wrapping_add(1);
-        *key = Key {
-            kind,
-            access: 0,
-            page_shift: 0,
-            mode: MrMode::DIRECT,
-            domain,
-            function: f,
-            key: (k as u32) << 8 | variant as u32,
-            pd,
-            va: 0,
-            length: 0,
-            iova: 0,
-            first_offset: 0,
-            window_offset: 0,
-            parent: 0,
-            bound: 0,
-            valid: false.into(),
-        };
-        self.pds[pd as usize].users += 1;
-        Ok(k)
-    }
-
-    pub(super) fn create_mr(&mut self, f: u16, m: &MrContext) -> Result<u32, Refused> {
-        let pd = self.check_pd(f, m.pd())?;
-        let access = m.access();
-        if access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC)
-            && !access.contains(Access::LOCAL_WRITE)
-        {
-            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_ACCESS);
-        }
-        let ends = m.va().checked_add(m.length()).is_some() && m.iova().checked_add(m.length()).is_some();
-        if m.length() > self.limits.max_mr_size() || !ends {
-            return refused(AdminStatus::LIMIT, Syndrome::BAD_SIZE);
-        }
-        match m.mode() {
-            MrMode::DIRECT => {}
-            MrMode::PAGE_LIST => {
-                let size_known =
-                    m.page_shift() < 64 && self.limits.page_size_cap() >> m.page_shift() & 1 == 1;
-                if !size_known || m.first_offset() as u64 >= 1 << m.page_shift() {
-                    return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
-                }
-            }
-            _ => return refused(AdminStatus::NOT_SUPPORTED, Syndrome::NONE),
-        }
-        let slip = if m.mode() == MrMode::DIRECT { self.dma_slip() } else { 0 };
-        let k = self.new_key(f, key_kind::MR, pd as u32)?;
-        let key = &mut self.keys[k];
-        key.access = access.0;
-        key.mode = m.mode();
-        key.page_shift = m.page_shift();
-        key.va = m.va();
-        key.length = m.length();
-        key.iova = m.iova().wrapping_add(slip);
-        key.first_offset = m.first_offset();
-        key.valid = true.into();
-        Ok(key.key)
-    }
-
-    pub(super) fn destroy_key(&mut self, f: u16, key: u32, kind: u8) -> Result<(), Refused> {
-        let k = (key >> 8) as usize;
-        let slot = self.keys.get(k).copied();
-        // A window's key changes with each bind: its owner may know an older variant.
-        let known = slot.is_some_and(|s| s.kind == kind && (s.key == key || kind == key_kind::MW2));
-        if !known {
-            return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
-        }
-        owned(slot.map(|s| (true, s.function)), f)?;
-        if kind == key_kind::MR && self.keys[k].bound != 0 {
-            return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
-        }
-        if kind == key_kind::MW2 {
-            self.unbind(k);
-        }
-        self.keys[k].kind = key_kind::FREE;
-        self.keys[k].valid = false.into();
-        let pd = self.keys[k].pd;
-        self.pds[pd as usize].users -= 1;
-        Ok(())
     }
 
     pub(super) fn create_eq(&mut self, f: u16, e: &EqContext) -> Result<u32, Refused> {
@@ -184,6 +95,8 @@ impl Device {
             armed: 0,
             held: 0,
             arming: 0,
+            moderation: moderation(c),
+            due: 0,
             overrun: false.into(),
             special: c.stamped().into(),
             failed: false.into(),
@@ -193,6 +106,15 @@ impl Device {
             island: Label::default(),
         };
         Ok(n as u32)
+    }
+
+    /// What is held back and would not be any more, is raised now.
+    pub(super) fn modify_cq(&mut self, n: usize, c: &CqContext, env: &mut impl Env) {
+        let cq = &mut self.cqs[n];
+        cq.moderation = moderation(c);
+        if cq.held > 0 && !cq.moderation.holds(cq.held) {
+            self.completion_event(n as u16, env);
+        }
     }
 
     /// Moves the CQEs that were not consumed to the new ring. The running indices go on; the driver
@@ -292,8 +214,12 @@ impl Device {
     }
 }
 
+fn moderation(c: &CqContext) -> Moderation {
+    Moderation { count: c.event_count(), period: c.event_period() }
+}
+
 /// An object that exists and belongs to the function.
-fn owned(object: Option<(bool, u16)>, f: u16) -> Result<(), Refused> {
+pub(super) fn owned(object: Option<(bool, u16)>, f: u16) -> Result<(), Refused> {
     match object {
         Some((true, owner)) if owner == f => Ok(()),
         Some((true, _)) => refused(AdminStatus::NOT_FOUND, Syndrome::NOT_OWNER),

@@ -22,6 +22,7 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::UD.0
         | FeatureSet::SRQ.0
         | FeatureSet::ATOMICS.0
+        | FeatureSet::MW_TYPE1.0
         | FeatureSet::MW_TYPE2.0
         | FeatureSet::INVALIDATE.0
         | FeatureSet::MULTICAST.0
@@ -32,7 +33,11 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::IPV4.0
         | FeatureSet::IPV6.0
         | FeatureSet::EVENT_VECTORS.0
-        | FeatureSet::TIMESTAMP.0,
+        | FeatureSet::TIMESTAMP.0
+        | FeatureSet::NULL_MR.0
+        | FeatureSet::MODIFY_MR.0
+        | FeatureSet::MODERATION.0
+        | FeatureSet::ON_DEMAND.0,
 );
 
 /// Largest path MTU.
@@ -50,7 +55,10 @@ impl Device {
                 Id(0).with_vendor(regs::VENDOR_ID).with_device(device).0 as u64
             }
             regs::VERSION => Version(0).with_major(1).with_minor(0).0 as u64,
-            regs::FEATURES => Features(0).with_set(FEATURES).0,
+            regs::FEATURES => {
+                let lacks = if fun.remote.get() { FeatureSet::ON_DEMAND } else { FeatureSet::empty() };
+                Features(0).with_set(FEATURES.without(lacks)).0
+            }
             regs::SERIAL => guid,
             regs::FUNCTION => FunctionWord(0).with_index(f).with_card(id).0 as u64,
             regs::SCRATCH => fun.scratch as u64,

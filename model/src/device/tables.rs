@@ -53,6 +53,8 @@ pub struct Function {
     pub enabled: Flag,
     /// In a reset that does not end.
     pub resetting: Flag,
+    /// Its DMA addresses are not those of a process here, but of a client.
+    pub remote: Flag,
     /// log2 of the admin rings' entries.
     pub admin_log: u8,
     /// DMA domain of its memory.
@@ -103,8 +105,15 @@ pub mod key_kind {
     pub const FREE: u8 = 0;
     /// Memory region.
     pub const MR: u8 = 1;
-    /// Memory window of type 2.
+    /// Memory window of type 2: of the QP that bound it.
     pub const MW2: u8 = 2;
+    /// Memory window of type 1: of all QPs of its protection domain.
+    pub const MW1: u8 = 3;
+
+    /// Whether it is a window.
+    pub const fn is_window(kind: u8) -> bool {
+        matches!(kind, MW1 | MW2)
+    }
 }
 
 /// A memory region or window.
@@ -145,6 +154,23 @@ pub struct Key {
     pub valid: Flag,
 }
 
+/// How long the events of a CQ are held back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Moderation {
+    /// Until an event tells of this many completions.
+    pub count: u16,
+    /// Microseconds, at most; 0: not at all.
+    pub period: u16,
+}
+
+impl Moderation {
+    /// Whether an event that tells of `held` completions waits for more.
+    pub fn holds(self, held: u32) -> bool {
+        self.period != 0 && held < self.count.into()
+    }
+}
+
 /// A completion queue.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
@@ -175,6 +201,10 @@ pub struct Cq {
     pub held: u32,
     /// How often it was armed.
     pub arming: u32,
+    /// How software moderates its events.
+    pub moderation: Moderation,
+    /// When the event that is held back is due (ns); 0: none is.
+    pub due: u64,
     /// Event queue.
     pub eq: u8,
     /// Function.
@@ -229,10 +259,11 @@ pub struct Mcast {
 
 plain! {
     Eq { used, vector, mask, pi, ci, ring }
-    Function { used, enabled, resetting, admin_log, domain, asq, acq, asq_head, asq_tail, acq_tail, acq_consumer, scratch, error_cause, health, pages, vector_mask, vector_pending, eqs }
+    Moderation { count, period }
+    Function { used, enabled, resetting, remote, admin_log, domain, asq, acq, asq_head, asq_tail, acq_tail, acq_consumer, scratch, error_cause, health, pages, vector_mask, vector_pending, eqs }
     Pd { used, function, users }
     Key { kind, access, page_shift, mode, domain, function, key, pd, va, length, iova, first_offset, window_offset, parent, bound, valid }
-    Cq { ring, mask, pi, told, ci, ci_iova, used, armed, overrun, special, failed, held, arming, eq, function, users, island }
+    Cq { ring, mask, pi, told, ci, ci_iova, used, armed, overrun, special, failed, held, arming, moderation, due, eq, function, users, island }
     Srq { used, stride_log, max_sge, domain, function, pd, mask, ci, limit, users, ring, island }
     Mcast { gid, count, qps }
 }

@@ -91,12 +91,13 @@ impl Device {
                 }
             }
         }
+        self.raise_held(now, env);
         self.next_deadline()
     }
 
     /// Earliest deadline (ns).
     pub fn next_deadline(&self) -> Option<u64> {
-        self.timers.armed().map(|q| self.qps[q].req.deadline).min()
+        self.timers.armed().map(|q| self.qps[q].req.deadline).chain(self.next_held()).min()
     }
 
     fn timer_due(&mut self, q: usize, env: &mut impl Env) {

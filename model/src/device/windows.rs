@@ -1,4 +1,4 @@
-//! Memory windows of type 2: bind, invalidate (IB spec 10.6.7).
+//! Memory windows: bind, invalidate (IB spec 10.6.7).
 
 use fpga_regs::{Access, CqeStatus, Syndrome, WqeBind};
 
@@ -16,11 +16,14 @@ impl Device {
         let (pd, qpn) = (self.qps[q].pd, self.qps[q].qpn);
         let index = (bind.mw_rkey() >> 8) as usize;
         let Some(w) = self.keys.get(index).copied() else { return Err(bind_error(Syndrome::RKEY_UNKNOWN)) };
-        if w.kind != key_kind::MW2 || w.key != bind.mw_rkey() || new_rkey >> 8 != bind.mw_rkey() >> 8 {
+        let known = key_kind::is_window(w.kind) && w.key == bind.mw_rkey();
+        if !known || new_rkey >> 8 != bind.mw_rkey() >> 8 {
             return Err(bind_error(Syndrome::RKEY_UNKNOWN));
         }
-        if w.pd != pd || (w.valid.get() && (bind.length() != 0 || w.bound != qpn)) {
-            // A bound window is invalidated before it is bound again.
+        let type1 = w.kind == key_kind::MW1;
+        // One of type 2 is invalidated before it is bound again; another bind of one of type 1 invalidates it.
+        let held = !type1 && w.valid.get() && (bind.length() != 0 || w.bound != qpn);
+        if w.pd != pd || held || (type1 && bind.access().contains(Access::ZERO_BASED)) {
             return Err(bind_error(Syndrome::BAD_BIND));
         }
         if bind.length() == 0 {
@@ -47,6 +50,7 @@ impl Device {
             return Err(bind_error(Syndrome::LKEY_BOUNDS));
         }
         let zero_based = rights.contains(Access::ZERO_BASED);
+        self.unbind(index);
         let w = &mut self.keys[index];
         w.key = new_rkey;
         w.access = rights.0;

@@ -212,10 +212,10 @@ impl Event {
     pub fn touches(&self) -> Option<Touch> {
         match *self {
             Event::Write { to, len, .. } => {
-                Some(Touch { member: to.domain, at: to.iova, len: len.into(), entry: false })
+                Some(Touch { member: to.process(), at: to.iova, len: len.into(), entry: false })
             }
             Event::Short { to, len, entry, .. } => {
-                Some(Touch { member: to.domain, at: to.iova, len: len.into(), entry: entry.get() })
+                Some(Touch { member: to.process(), at: to.iova, len: len.into(), entry: entry.get() })
             }
             Event::Interrupt { member, .. } => Some(Touch { member, at: 0, len: 0, entry: false }),
             _ => None,

@@ -44,7 +44,11 @@ impl WallCard {
     }
 
     /// Runs what the card's registers ask for; `fallback` when the cards cannot be had.
-    fn registers<R>(&self, fallback: R, access: impl FnOnce(&mut Device, u16, &mut WallEnv<'_>) -> R) -> R {
+    pub(in crate::attach) fn registers<R>(
+        &self,
+        fallback: R,
+        access: impl FnOnce(&mut Device, u16, &mut WallEnv<'_>) -> R,
+    ) -> R {
         let function = &self.function;
         let access =
             |world: &mut _, env: &mut WallEnv<'_>| access(function.device(world), function.index, env);

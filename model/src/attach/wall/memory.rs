@@ -67,6 +67,7 @@ impl WallEnv<'_> {
     /// Eight bytes of memory, if this process can reach them at an address.
     #[inline(always)]
     pub(super) fn reach(&self, at: Addr) -> Option<*mut u8> {
-        self.direct(at, 8).or_else(|| self.guard.reach(at.domain, at.iova, 8))
+        let mapped = || self.direct(Addr { domain: at.process(), ..at }, 8);
+        self.direct(at, 8).or_else(|| self.guard.reach(at.domain, at.iova, 8)).or_else(mapped)
     }
 }

@@ -9,6 +9,7 @@ use super::dma::Backing;
 use super::kernel::process_vm;
 use super::transfer::{Direction, DmaFault, Transfer};
 use super::Reach;
+use crate::dma::Addr;
 use crate::here::Here;
 
 /// Bytes of the buffer for copies between two other processes.
@@ -26,6 +27,8 @@ enum Spot {
     Owner(u64),
     /// The owner has to be asked for this IOVA.
     Asked(u64),
+    /// Nowhere: zeros come from there.
+    Nowhere,
 }
 
 impl Reach<'_> {
@@ -137,6 +140,13 @@ impl Reach<'_> {
 
     /// Where `iova` of a member is, and how many of `len` bytes are contiguous there.
     fn find(&self, member: u16, iova: u64, len: u64, direction: Direction) -> Result<(Spot, u64), DmaFault> {
+        if member == Addr::NOWHERE {
+            return Ok((Spot::Nowhere, len));
+        }
+        if member & Addr::ON_DEMAND != 0 {
+            let own = member & !Addr::ON_DEMAND == self.segment().member();
+            return Ok((if own { Spot::Here(iova) } else { Spot::Owner(iova) }, len));
+        }
         let (backing, run) = self.resolve(member, iova).ok_or(DmaFault::NotMapped { member, iova })?;
         let own = member == self.segment().member();
         let run = run.min(len);
@@ -189,6 +199,13 @@ impl Reach<'_> {
             Spot::Here(at) => self.by_kernel(Transfer { iova: at, ..whole }, true),
             Spot::Sure(at) => self.by_kernel(Transfer { iova: at as u64, ..whole }, true),
             Spot::Owner(at) => self.by_kernel(Transfer { iova: at, ..whole }, false),
+            Spot::Nowhere => {
+                if matches!(whole.direction, Direction::Read) {
+                    // SAFETY: the caller's buffer.
+                    unsafe { whole.here.write_bytes(0, whole.len) };
+                }
+                Ok(())
+            }
         }
     }
 
@@ -210,7 +227,7 @@ impl Reach<'_> {
             return self.segment().local().own_memory().copy(whole).map_err(fault);
         }
         // 0: a process in a namespace that the keeper cannot see.
-        let pid = self.segment().pid_of(whole.member).filter(|&pid| pid != 0);
+        let pid = self.segment().pid_of(whole.member & !Addr::ON_DEMAND).filter(|&pid| pid != 0);
         process_vm(pid.ok_or_else(|| fault(libc::ESRCH))?, whole).map_err(fault)
     }
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use super::ranges::{self, Change, Place, Range, PRIVATE};
 use super::Reach;
 use crate::segment::layout::{Steady, Tables};
+use crate::segment::page::MAX_MEMBERS;
 use crate::segment::Segment;
 
 /// Ranges that one member can have.
@@ -198,6 +199,9 @@ impl Reach<'_> {
 
     #[inline(never)]
     fn direct_slowly(&self, member: u16, iova: u64, len: u64) -> Option<*mut u8> {
+        if usize::from(member) >= MAX_MEMBERS {
+            return None;
+        }
         match self.resolve(member, iova)? {
             (Backing::Extent(offset), contiguous) if len <= contiguous => Some(self.segment().ptr_at(offset)),
             _ => None,

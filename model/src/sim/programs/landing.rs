@@ -18,7 +18,7 @@ const MOST: usize = 4096;
 struct Write {
     item: u32,
     len: u16,
-    domain: u16,
+    process: u16,
     iova: u64,
 }
 
@@ -32,9 +32,9 @@ pub struct Landing {
 impl Landing {
     /// An event of the queue is to write there.
     pub fn add(&mut self, item: u32, to: Addr, len: usize) {
-        if (self.count as usize) < MOST {
+        if (self.count as usize) < MOST && to.domain != Addr::NOWHERE {
             let len = len as u16;
-            self.all[self.count as usize] = Write { item, len, domain: to.domain, iova: to.iova };
+            self.all[self.count as usize] = Write { item, len, process: to.process(), iova: to.iova };
             self.count += 1;
         }
     }
@@ -50,10 +50,10 @@ impl Landing {
     }
 
     /// A process is gone.
-    pub fn forget(&mut self, domain: u16) {
+    pub fn forget(&mut self, process: u16) {
         let mut kept = 0;
         for i in 0..self.count as usize {
-            if self.all[i].domain != domain {
+            if self.all[i].process != process {
                 self.all[kept] = self.all[i];
                 kept += 1;
             }
@@ -71,7 +71,7 @@ impl Landing {
     pub fn concerns(&self, at: Addr, len: usize) -> bool {
         let end = at.iova.saturating_add(len as u64);
         let concerns =
-            |w: &Write| w.domain == at.domain && w.iova < end && at.iova < w.iova + u64::from(w.len);
+            |w: &Write| w.process == at.process() && w.iova < end && at.iova < w.iova + u64::from(w.len);
         self.all[..self.count as usize].iter().any(concerns)
     }
 
@@ -87,7 +87,7 @@ impl Landing {
         let end = at.iova.saturating_add(bytes.len() as u64);
         for write in &self.all[..self.count as usize] {
             let (from, to) = (write.iova.max(at.iova), (write.iova + u64::from(write.len)).min(end));
-            if write.domain != at.domain || from >= to {
+            if write.process != at.process() || from >= to {
                 continue;
             }
             let event = events.get(write.item).get();
@@ -110,7 +110,7 @@ fn take(place: &mut Kept<Event>) -> Option<Event> {
 }
 
 plain! {
-    Write { item, len, domain, iova }
+    Write { item, len, process, iova }
     Landing { count, all }
 }
 
@@ -143,7 +143,7 @@ impl Sim {
     /// Takes the payload in flight to a process, in order: its events do not happen. Threads that wait for it have it now.
     pub fn take_payload(&mut self, domain: u16) -> Vec<(Addr, Vec<u8>)> {
         let (mut taken, mut touches) = (Vec::new(), Vec::new());
-        let of_domain = |write: &&Write| write.domain == domain;
+        let of_domain = |write: &&Write| write.process == domain;
         let count = self.landing.count as usize;
         for item in self.landing.all[..count].iter().filter(of_domain).map(|write| write.item) {
             let Some(event) = take(self.events.get_mut(item)) else { continue };

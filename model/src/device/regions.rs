@@ -1,0 +1,179 @@
+//! What the admin queue creates and destroys: memory regions and windows, and where a region's memory is.
+
+use fpga_regs::{Access, AdminStatus, MrAttrMask, MrContext, MrMode, Syndrome};
+
+use super::modify::Refused;
+use super::objects::{owned, refused};
+use super::tables::*;
+use super::Device;
+use crate::dma::Addr;
+
+impl Device {
+    /// A free key slot with a new variant of its key.
+    pub(super) fn new_key(&mut self, f: u16, kind: u8, pd: u32) -> Result<usize, Refused> {
+        let keys = &self.keys;
+        let full = (AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL);
+        let k = self.tables.key.take(1..MAX_KEYS, |i| keys[i].kind != key_kind::FREE).ok_or(full)?;
+        let domain = self.functions[f as usize].domain;
+        let key = &mut self.keys[k];
+        let variant = (key.key as u8).wrapping_add(1);
+        *key = Key {
+            kind,
+            access: 0,
+            page_shift: 0,
+            mode: MrMode::DIRECT,
+            domain,
+            function: f,
+            key: (k as u32) << 8 | variant as u32,
+            pd,
+            va: 0,
+            length: 0,
+            iova: 0,
+            first_offset: 0,
+            window_offset: 0,
+            parent: 0,
+            bound: 0,
+            valid: false.into(),
+        };
+        self.pds[pd as usize].users += 1;
+        Ok(k)
+    }
+
+    pub(super) fn create_mr(&mut self, f: u16, m: &MrContext) -> Result<u32, Refused> {
+        let pd = self.check_pd(f, m.pd())?;
+        let access = region_access(m)?;
+        let place = self.place(f, m)?;
+        let k = self.new_key(f, key_kind::MR, pd as u32)?;
+        let key = &mut self.keys[k];
+        key.access = access;
+        place.put(key);
+        key.valid = true.into();
+        Ok(key.key)
+    }
+
+    /// Changes a region, whose key stays; not while a window is bound to it.
+    pub(super) fn modify_mr(
+        &mut self,
+        f: u16,
+        lkey: u32,
+        mask: MrAttrMask,
+        m: &MrContext,
+    ) -> Result<(), Refused> {
+        let k = (lkey >> 8) as usize;
+        let Some(slot) = self.keys.get(k).copied().filter(|s| s.kind == key_kind::MR && s.key == lkey) else {
+            return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
+        };
+        owned(Some((true, slot.function)), f)?;
+        if mask.unknown() != 0 {
+            return refused(AdminStatus::BAD_PARAM, Syndrome::RESERVED_SET);
+        }
+        if slot.bound != 0 {
+            return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
+        }
+        let mut key = slot;
+        if mask.contains(MrAttrMask::PD) {
+            key.pd = self.check_pd(f, m.pd())? as u32;
+        }
+        if mask.contains(MrAttrMask::ACCESS) {
+            key.access = region_access(m)?;
+        }
+        if mask.contains(MrAttrMask::TRANSLATION) {
+            self.place(f, m)?.put(&mut key);
+        }
+        self.pds[slot.pd as usize].users -= 1;
+        self.pds[key.pd as usize].users += 1;
+        self.keys[k] = key;
+        Ok(())
+    }
+
+    /// Where a region's memory is.
+    fn place(&self, f: u16, m: &MrContext) -> Result<Place, Refused> {
+        let function = &self.functions[f as usize];
+        let place = Place {
+            mode: MrMode::DIRECT,
+            page_shift: 0,
+            domain: function.domain,
+            va: m.va(),
+            length: m.length(),
+            iova: m.iova(),
+            first_offset: 0,
+        };
+        let ends = m.va().checked_add(m.length()).is_some() && m.iova().checked_add(m.length()).is_some();
+        let sized = ends && m.length() <= self.limits.max_mr_size();
+        let too_large = (AdminStatus::LIMIT, Syndrome::BAD_SIZE);
+        match m.mode() {
+            MrMode::DIRECT if sized => Ok(Place { iova: m.iova().wrapping_add(self.dma_slip()), ..place }),
+            MrMode::PAGE_LIST if sized => {
+                let size_known =
+                    m.page_shift() < 64 && self.limits.page_size_cap() >> m.page_shift() & 1 == 1;
+                if !size_known || m.first_offset() as u64 >= 1 << m.page_shift() {
+                    return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
+                }
+                let (page_shift, first_offset) = (m.page_shift(), m.first_offset());
+                Ok(Place { mode: MrMode::PAGE_LIST, page_shift, first_offset, ..place })
+            }
+            MrMode::NULL => Ok(Place { domain: Addr::NOWHERE, va: 0, length: u64::MAX, iova: 0, ..place }),
+            // All of a process's memory may be one such region.
+            MrMode::ON_DEMAND if !function.remote.get() => match ends {
+                true => Ok(Place { domain: function.domain | Addr::ON_DEMAND, ..place }),
+                false => Err(too_large),
+            },
+            MrMode::DIRECT | MrMode::PAGE_LIST => Err(too_large),
+            _ => refused(AdminStatus::NOT_SUPPORTED, Syndrome::NONE),
+        }
+    }
+
+    pub(super) fn destroy_key(&mut self, f: u16, key: u32, window: bool) -> Result<(), Refused> {
+        let k = (key >> 8) as usize;
+        let slot = self.keys.get(k).copied();
+        // A window's key changes with each bind: its owner may know an older variant.
+        let known = |s: Key| match window {
+            true => key_kind::is_window(s.kind),
+            false => s.kind == key_kind::MR && s.key == key,
+        };
+        if !slot.is_some_and(known) {
+            return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
+        }
+        owned(slot.map(|s| (true, s.function)), f)?;
+        if window {
+            self.unbind(k);
+        } else if self.keys[k].bound != 0 {
+            return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
+        }
+        self.keys[k].kind = key_kind::FREE;
+        self.keys[k].valid = false.into();
+        let pd = self.keys[k].pd;
+        self.pds[pd as usize].users -= 1;
+        Ok(())
+    }
+}
+
+/// Where a region's memory is, as its key has it.
+struct Place {
+    mode: MrMode,
+    page_shift: u8,
+    domain: u16,
+    va: u64,
+    length: u64,
+    iova: u64,
+    first_offset: u32,
+}
+
+impl Place {
+    fn put(self, key: &mut Key) {
+        let Place { mode, page_shift, domain, va, length, iova, first_offset } = self;
+        *key = Key { mode, page_shift, domain, va, length, iova, first_offset, ..*key };
+    }
+}
+
+/// The rights that a region may give; none to a peer where there is no memory.
+fn region_access(m: &MrContext) -> Result<u8, Refused> {
+    let access = m.access();
+    let remote = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC | Access::MW_BIND;
+    let writes = access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC);
+    let lacks = writes && !access.contains(Access::LOCAL_WRITE);
+    if lacks || (m.mode() == MrMode::NULL && access.intersects(remote)) {
+        return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_ACCESS);
+    }
+    Ok(access.0)
+}
