@@ -13,7 +13,7 @@ use fpga_regs::{AdminOpcode, Command, CqArm, CqContext, Cqe, DOORBELL_CQ_ARM};
 use crate::card::Card;
 use crate::cq_ring::CqRing;
 use crate::device::Device;
-use crate::dma::{Dma, Record};
+use crate::dma::{Dma, Lender, Record};
 use crate::error::{within, Error, Result};
 use crate::spin::{Guard, Spin};
 
@@ -24,8 +24,18 @@ pub struct Cq<C: Card> {
     cqn: u32,
     arm: u32,
     stamped: bool,
+    lender: Option<Arc<dyn Lender>>,
     record: Record,
     ring: Mutex<Option<Dma<C>>>,
+}
+
+/// What to choose for a completion queue.
+#[derive(Clone, Default)]
+pub struct CqOptions {
+    /// The card's time is in its completions ([`crate::Wc::timestamp`]).
+    pub stamped: bool,
+    /// Who lends the memory of its ring.
+    pub lender: Option<Arc<dyn Lender>>,
 }
 
 const _: () = assert!(size_of::<Spin<CqRing>>() == 64);
@@ -33,19 +43,23 @@ const _: () = assert!(size_of::<Spin<CqRing>>() == 64);
 impl<C: Card> Device<C> {
     /// A completion queue of at least `entries`, which reports to event vector `eq_vector`.
     pub fn create_cq(self: &Arc<Self>, entries: u32, eq_vector: u32) -> Result<Arc<Cq<C>>> {
-        self.make_cq(entries, eq_vector, false)
+        self.create_cq_with(entries, eq_vector, CqOptions::default())
     }
 
-    /// As [`create_cq`](Self::create_cq), with the card's time in its completions ([`crate::Wc::timestamp`]).
-    pub fn create_stamped_cq(self: &Arc<Self>, entries: u32, eq_vector: u32) -> Result<Arc<Cq<C>>> {
-        self.need(FeatureSet::TIMESTAMP, "completion timestamps")?;
-        self.make_cq(entries, eq_vector, true)
-    }
-
-    fn make_cq(self: &Arc<Self>, entries: u32, eq_vector: u32, stamped: bool) -> Result<Arc<Cq<C>>> {
+    /// The same, with more to choose.
+    pub fn create_cq_with(
+        self: &Arc<Self>,
+        entries: u32,
+        eq_vector: u32,
+        options: CqOptions,
+    ) -> Result<Arc<Cq<C>>> {
+        let CqOptions { stamped, lender } = options;
+        if stamped {
+            self.need(FeatureSet::TIMESTAMP, "completion timestamps")?;
+        }
         within("event vector of a CQ", eq_vector, self.eq_vectors() - 1)?;
         let log = self.log_entries(entries)?;
-        let memory = Dma::alloc(self.card_arc(), Cqe::BYTES << log)?;
+        let memory = self.cq_memory(lender.as_ref(), log)?;
         let record = self.records().alloc()?;
         let context = self.cq_context(&memory, record, log).with_stamped(stamped);
         let cqn = match self.admin().create(AdminOpcode::CREATE_CQ, context.as_bytes()) {
@@ -61,6 +75,7 @@ impl<C: Card> Device<C> {
             cqn,
             arm: fpga_regs::doorbell_page(self.page()) + DOORBELL_CQ_ARM,
             stamped,
+            lender,
             record,
             ring: Mutex::new(Some(memory)),
         }))
@@ -73,6 +88,13 @@ impl<C: Card> Device<C> {
         }
         within("entries of a CQ", entries, self.limits().max_cqe())?;
         Ok(entries.next_power_of_two().trailing_zeros())
+    }
+
+    fn cq_memory(&self, lender: Option<&Arc<dyn Lender>>, log: u32) -> Result<Dma<C>> {
+        match Dma::lent(self.card_arc(), lender, Cqe::BYTES << log)? {
+            Some(memory) => Ok(memory),
+            None => Ok(Dma::alloc(self.card_arc(), Cqe::BYTES << log)?),
+        }
     }
 
     fn cq_context(&self, memory: &Dma<C>, record: Record, log: u32) -> CqContext {
@@ -109,13 +131,24 @@ impl<C: Card> Cq<C> {
         self.dev.card().doorbell(self.arm, value.0);
     }
 
+    /// Holds its events back until they tell of `count` completions, for at most `period_us` microseconds; not at all if
+    /// that is 0.
+    pub fn moderate(&self, count: u16, period_us: u16) -> Result<()> {
+        self.dev.need(FeatureSet::MODERATION, "moderating the events of a CQ")?;
+        let context = CqContext::new().with_event_count(count).with_event_period(period_us);
+        let command = Command::new().with_opcode(AdminOpcode::MODIFY_CQ).with_object(self.cqn);
+        self.dev.admin().run(command, context.as_bytes(), &mut []).map(drop)
+    }
+
     /// Changes the size to at least `entries`; refuses fewer than wait to be polled.
     pub fn resize(&self, entries: u32) -> Result<()> {
         self.dev.need(FeatureSet::RESIZE_CQ, "resizing a CQ")?;
         let log = self.dev.log_entries(entries)?;
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(old) = ring.as_ref() else { return Err(Error::Destroyed("CQ")) };
-        let memory = Dma::alloc(old.card(), Cqe::BYTES << log)?;
+        if ring.is_none() {
+            return Err(Error::Destroyed("CQ"));
+        }
+        let memory = self.dev.cq_memory(self.lender.as_ref(), log)?;
         // Held during the command: no thread may consume from the old ring meanwhile.
         let mut hot = self.hot.lock();
         if hot.pending() > 1 << log {

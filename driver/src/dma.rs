@@ -1,12 +1,21 @@
 //! Owned DMA memory, and records of one cache line each cut from shared pages.
 #![allow(unsafe_code)]
 
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::card::{Card, CardError, DmaMemory};
 use crate::error::Error;
 use crate::rings::Rings;
+
+/// A program that gives the memory for rings.
+pub trait Lender: Send + Sync {
+    /// Memory of `bytes` bytes, aligned to 4096, or none, for which the card's own is to be used.
+    fn lend(&self, bytes: usize) -> Result<Option<NonNull<u8>>, CardError>;
+    /// Takes it back.
+    fn take_back(&self, ptr: *mut u8);
+}
 
 /// DMA memory that returns to its allocator when dropped.
 pub(crate) struct Dma<C: Card> {
@@ -23,6 +32,8 @@ enum Owner<C: Card> {
     Card(DmaMemory),
     /// A block of rings.
     Rings(Arc<Rings<C>>),
+    /// A program.
+    Lender(Arc<dyn Lender>),
     /// Leaked.
     Leaked,
 }
@@ -46,6 +57,29 @@ impl<C: Card> Dma<C> {
         })
     }
 
+    /// Zeroed memory of a lender; `None` where that gives none.
+    pub fn lent(
+        card: &Arc<C>,
+        lender: Option<&Arc<dyn Lender>>,
+        bytes: usize,
+    ) -> Result<Option<Self>, CardError> {
+        // Whole pages, which hold nothing else.
+        let len = bytes.next_multiple_of(PAGE);
+        let Some(lender) = lender else { return Ok(None) };
+        let Some(ptr) = lender.lend(len)?.map(NonNull::as_ptr) else { return Ok(None) };
+        // SAFETY: memory of this length, given for nothing else.
+        unsafe { ptr.write_bytes(0, len) };
+        match card.map(ptr, len, true) {
+            Ok(iova) => {
+                Ok(Some(Dma { ptr, iova, len, owner: Owner::Lender(lender.clone()), card: card.clone() }))
+            }
+            Err(error) => {
+                lender.take_back(ptr);
+                Err(error)
+            }
+        }
+    }
+
     /// A piece of a block of rings.
     pub fn piece(rings: Arc<Rings<C>>, ptr: *mut u8, iova: u64, len: usize) -> Self {
         Dma { ptr, iova, len, card: rings.card().clone(), owner: Owner::Rings(rings) }
@@ -59,11 +93,6 @@ impl<C: Card> Dma<C> {
     /// Where the card sees it.
     pub fn iova(&self) -> u64 {
         self.iova
-    }
-
-    /// The card that gave it.
-    pub fn card(&self) -> &Arc<C> {
-        &self.card
     }
 
     /// Copies bytes in.
@@ -100,6 +129,10 @@ impl<C: Card> Drop for Dma<C> {
         match std::mem::replace(&mut self.owner, Owner::Leaked) {
             Owner::Card(memory) => self.card.free(memory),
             Owner::Rings(rings) => rings.give(self.ptr, self.iova, self.len),
+            Owner::Lender(lender) => {
+                self.card.unmap(self.iova, self.ptr, self.len);
+                lender.take_back(self.ptr);
+            }
             Owner::Leaked => (),
         }
     }
@@ -107,7 +140,7 @@ impl<C: Card> Drop for Dma<C> {
 
 /// Bytes of a record: a cache line, so that two queues never share one.
 const RECORD: usize = 64;
-/// Bytes of a page of records.
+/// Bytes of a page of records, or of what is lent.
 const PAGE: usize = 4096;
 
 /// Hands out 32-bit records in DMA memory; pages are freed with the pool.

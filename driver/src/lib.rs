@@ -59,11 +59,12 @@ mod wr;
 
 pub use ah::{multicast_mac, Ah, AhAttr};
 pub use card::{Card, CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
-pub use cq::Cq;
+pub use cq::{Cq, CqOptions};
 pub use device::Device;
+pub use dma::Lender;
 pub use error::{CqError, Error, PostError, Result};
 pub use events::Event;
-pub use mr::{Mr, PageList};
+pub use mr::{Mr, PageList, Region};
 pub use mw::Mw;
 pub use pd::Pd;
 pub use port::PortInfo;

@@ -1,32 +1,59 @@
 //! Memory regions: user memory that the card can reach, with keys.
 #![allow(unsafe_code)]
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fpga_regs::{Access, AdminOpcode, MrContext, MrMode};
+use fpga_regs::regs::FeatureSet;
+use fpga_regs::{Access, AdminOpcode, Command, MrAttrMask, MrContext, MrMode};
 
 use crate::card::Card;
+use crate::device::Device;
 use crate::dma::Dma;
 use crate::error::{within, Error, Result};
 use crate::pd::Pd;
 
 /// A memory region.
 pub struct Mr<C: Card> {
-    pd: Arc<Pd<C>>,
+    dev: Arc<Device<C>>,
     key: u32,
+    state: Mutex<State<C>>,
+}
+
+/// What a region is, until it is changed or destroyed.
+struct State<C: Card> {
+    pd: Arc<Pd<C>>,
     addr: u64,
     length: u64,
     wire_va: u64,
     access: Access,
-    memory: Mutex<Option<Memory<C>>>,
+    /// `None`: destroyed.
+    memory: Option<Memory<C>>,
 }
 
-/// The memory that a region holds until it is destroyed.
+/// The memory that a region holds.
 enum Memory<C: Card> {
     /// A range that this region mapped.
     Direct { iova: u64, addr: usize, len: usize },
     /// The page list; the pages belong to the caller.
     Pages(Dma<C>),
+    /// None: it is found when it is accessed, or there is none.
+    Unmapped,
+}
+
+/// What a region is to be, for [`Pd::reg_mr`] and [`Mr::modify`].
+#[derive(Debug, Clone, Copy)]
+pub struct Region {
+    /// Its first byte.
+    pub addr: *mut u8,
+    /// Bytes.
+    pub len: usize,
+    /// The address from which peers and elements count.
+    pub wire_va: u64,
+    /// What may be done with it.
+    pub access: Access,
+    /// The card finds the memory when it accesses it, as the process has it then: nothing is mapped before, and there may
+    /// be none.
+    pub on_demand: bool,
 }
 
 /// Memory given as a list of pages for [`Pd::reg_pages`].
@@ -43,11 +70,24 @@ pub struct PageList<'a> {
 }
 
 impl<C: Card> Pd<C> {
-    /// Registers `len` bytes at `addr`; peers and elements address them from `wire_va` on.
+    /// Registers memory of this process.
     ///
     /// # Safety
-    /// The memory must stay valid until the region is destroyed, and what the card writes into it
-    /// (as `access` allows) must be expected by its owner.
+    /// The memory must stay valid until the region is destroyed (or, if it is found on demand, be fit for the card
+    /// whenever it is there), and what the card writes into it (as `access` allows) must be expected by its owner.
+    pub unsafe fn register(self: &Arc<Self>, region: &Region) -> Result<Arc<Mr<C>>> {
+        let (context, memory) = self.place(region)?;
+        match self.create_region(&context) {
+            Ok(key) => Ok(self.region(key, region.addr as u64, &context, memory)),
+            Err(error) => Err(self.dev.undo(memory, error)),
+        }
+    }
+
+    /// As [`register`](Self::register), of memory that is mapped now: `len` bytes at `addr`, which peers and elements
+    /// address from `wire_va` on.
+    ///
+    /// # Safety
+    /// As there.
     pub unsafe fn reg_mr(
         self: &Arc<Self>,
         addr: *mut u8,
@@ -55,23 +95,31 @@ impl<C: Card> Pd<C> {
         wire_va: u64,
         access: Access,
     ) -> Result<Arc<Mr<C>>> {
-        self.check_region(len as u64, wire_va, access)?;
-        let card = self.dev.card();
-        let writable = access.intersects(Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC);
-        let iova = card.map(addr, len, writable)?;
-        let context = self.context(len as u64, wire_va, access).with_mode(MrMode::DIRECT).with_iova(iova);
-        match self.create_region(&context) {
-            Ok(key) => {
-                let memory = Memory::Direct { iova, addr: addr as usize, len };
-                Ok(self.region(key, addr as u64, &context, memory))
-            }
-            // After a time-out the card may still create the region: the memory stays mapped.
-            Err(error @ (Error::Timeout { .. } | Error::Lost { .. })) => Err(error),
-            Err(error) => {
-                card.unmap(iova, addr, len);
-                Err(error)
-            }
+        // SAFETY: as the caller promises.
+        unsafe { self.register(&Region { addr, len, wire_va, access, on_demand: false }) }
+    }
+
+    /// A region of no memory: it reads as zeros, what is written to it is lost, and it has all addresses. It has no R_Key.
+    pub fn alloc_null_mr(self: &Arc<Self>) -> Result<Arc<Mr<C>>> {
+        self.dev.need(FeatureSet::NULL_MR, "a null memory region")?;
+        let context = self.context(u64::MAX, 0, Access::LOCAL_WRITE).with_mode(MrMode::NULL);
+        Ok(self.region(self.create_region(&context)?, 0, &context, Memory::Unmapped))
+    }
+
+    /// Makes a region's memory reachable: as the card is told, and what to undo later.
+    fn place(&self, region: &Region) -> Result<(MrContext, Memory<C>)> {
+        let Region { addr, len, wire_va, access, on_demand } = *region;
+        self.check_region(region)?;
+        let context = self.context(len as u64, wire_va, access);
+        if on_demand {
+            self.dev.need(FeatureSet::ON_DEMAND, "on-demand paging")?;
+            let context = context.with_mode(MrMode::ON_DEMAND).with_iova(addr as u64);
+            return Ok((context, Memory::Unmapped));
         }
+        let writable = access.intersects(Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC);
+        let iova = self.dev.card().map(addr, len, writable)?;
+        let memory = Memory::Direct { iova, addr: addr as usize, len };
+        Ok((context.with_mode(MrMode::DIRECT).with_iova(iova), memory))
     }
 
     /// Registers memory that is already mapped, page by page.
@@ -84,7 +132,8 @@ impl<C: Card> Pd<C> {
         wire_va: u64,
         access: Access,
     ) -> Result<Arc<Mr<C>>> {
-        self.check_region(list.length, wire_va, access)?;
+        self.check_range(list.length, wire_va, access)?;
+        within("bytes of a memory region", list.length, self.dev.limits().max_mr_size())?;
         self.check_pages(list)?;
         let table = Dma::alloc(self.dev.card_arc(), list.pages.len() * 8)?;
         for (index, page) in list.pages.iter().enumerate() {
@@ -102,7 +151,15 @@ impl<C: Card> Pd<C> {
         }
     }
 
-    fn check_region(&self, length: u64, wire_va: u64, access: Access) -> Result<()> {
+    fn check_region(&self, region: &Region) -> Result<()> {
+        // All of a process's memory may be one region that is found on demand.
+        if !region.on_demand {
+            within("bytes of a memory region", region.len as u64, self.dev.limits().max_mr_size())?;
+        }
+        self.check_range(region.len as u64, region.wire_va, region.access)
+    }
+
+    fn check_range(&self, length: u64, wire_va: u64, access: Access) -> Result<()> {
         if access.unknown() != 0 {
             return Err(Error::Invalid(format!("access flags {access}: some are not known")));
         }
@@ -116,7 +173,6 @@ impl<C: Card> Pd<C> {
         if length == 0 {
             return Err(Error::invalid("a memory region needs at least one byte"));
         }
-        within("bytes of a memory region", length, self.dev.limits().max_mr_size())?;
         if !access.contains(Access::ZERO_BASED) && wire_va.checked_add(length - 1).is_none() {
             return Err(Error::invalid("the memory region's addresses wrap around"));
         }
@@ -154,19 +210,48 @@ impl<C: Card> Pd<C> {
     }
 
     fn region(self: &Arc<Self>, key: u32, addr: u64, context: &MrContext, memory: Memory<C>) -> Arc<Mr<C>> {
-        Arc::new(Mr {
+        let state = State {
             pd: self.clone(),
-            key,
             addr,
             length: context.length(),
             wire_va: context.va(),
             access: context.access(),
-            memory: Mutex::new(Some(memory)),
-        })
+            memory: Some(memory),
+        };
+        Arc::new(Mr { dev: self.dev.clone(), key, state: Mutex::new(state) })
+    }
+}
+
+impl<C: Card> Device<C> {
+    /// After a command that failed: unmaps what was mapped for it, unless the card may still execute it.
+    fn undo(&self, memory: Memory<C>, error: Error) -> Error {
+        match (error, memory) {
+            (error @ (Error::Timeout { .. } | Error::Lost { .. }), Memory::Pages(table)) => {
+                table.leak();
+                error
+            }
+            (error @ (Error::Timeout { .. } | Error::Lost { .. }), _) => error,
+            (error, memory) => {
+                self.release(memory);
+                error
+            }
+        }
+    }
+
+    fn release(&self, memory: Memory<C>) {
+        match memory {
+            Memory::Direct { iova, addr, len } => self.card().unmap(iova, addr as *mut u8, len),
+            Memory::Pages(table) => drop(table),
+            Memory::Unmapped => (),
+        }
     }
 }
 
 impl<C: Card> Mr<C> {
+    fn state(&self) -> MutexGuard<'_, State<C>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Key for elements of local work requests.
     pub fn lkey(&self) -> u32 {
         self.key
@@ -179,40 +264,69 @@ impl<C: Card> Mr<C> {
 
     /// Where this process sees it (0 for a page list).
     pub fn addr(&self) -> u64 {
-        self.addr
+        self.state().addr
     }
 
     /// Bytes.
     pub fn length(&self) -> u64 {
-        self.length
+        self.state().length
     }
 
     /// The address of its first byte in elements and on the wire.
     pub fn wire_va(&self) -> u64 {
-        self.wire_va
+        self.state().wire_va
     }
 
     /// Its access rights.
     pub fn access(&self) -> Access {
-        self.access
+        self.state().access
     }
 
     /// Its protection domain.
-    pub fn pd(&self) -> &Arc<Pd<C>> {
-        &self.pd
+    pub fn pd(&self) -> Arc<Pd<C>> {
+        self.state().pd.clone()
+    }
+
+    /// Makes it another region, in `pd`, with the same keys; fails, and changes nothing, while a window is bound to it.
+    ///
+    /// # Safety
+    /// As [`Pd::register`]; the memory of before is no longer used when this returns.
+    pub unsafe fn modify(&self, pd: &Arc<Pd<C>>, region: &Region) -> Result<()> {
+        self.dev.need(FeatureSet::MODIFY_MR, "changing a memory region")?;
+        let mut state = self.state();
+        if state.memory.is_none() {
+            return Err(Error::Destroyed("memory region"));
+        }
+        if !Arc::ptr_eq(&pd.dev, &self.dev) {
+            return Err(Error::invalid("a memory region stays with its device"));
+        }
+        let (context, memory) = pd.place(region)?;
+        let all = MrAttrMask::TRANSLATION | MrAttrMask::PD | MrAttrMask::ACCESS;
+        let command = Command::new()
+            .with_opcode(AdminOpcode::MODIFY_MR)
+            .with_object(self.key)
+            .with_param0(all.bits().into());
+        if let Err(error) = self.dev.admin().run(command, context.as_bytes(), &mut []) {
+            return Err(self.dev.undo(memory, error));
+        }
+        if let Some(before) = state.memory.replace(memory) {
+            self.dev.release(before);
+        }
+        state.pd = pd.clone();
+        state.addr = region.addr as u64;
+        (state.length, state.wire_va, state.access) = (context.length(), context.va(), context.access());
+        Ok(())
     }
 
     /// Invalidates the keys and unmaps the memory; fails while a window is bound to it.
     pub fn destroy(&self) -> Result<()> {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        if memory.is_none() {
+        let mut state = self.state();
+        if state.memory.is_none() {
             return Err(Error::Destroyed("memory region"));
         }
-        self.pd.dev.admin().destroy(AdminOpcode::DESTROY_MR, self.key)?;
-        match memory.take() {
-            Some(Memory::Direct { iova, addr, len }) => self.pd.dev.card().unmap(iova, addr as *mut u8, len),
-            Some(Memory::Pages(table)) => drop(table),
-            None => (),
+        self.dev.admin().destroy(AdminOpcode::DESTROY_MR, self.key)?;
+        if let Some(memory) = state.memory.take() {
+            self.dev.release(memory);
         }
         Ok(())
     }
@@ -220,12 +334,10 @@ impl<C: Card> Mr<C> {
 
 impl<C: Card> Drop for Mr<C> {
     fn drop(&mut self) {
-        let alive = self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).is_some();
+        let alive = self.state().memory.is_some();
         if alive && self.destroy().is_err() {
             // The card may still use the memory: it stays mapped, and a page list is leaked.
-            if let Some(Memory::Pages(table)) =
-                self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).take()
-            {
+            if let Some(Memory::Pages(table)) = self.state().memory.take() {
                 table.leak();
             }
         }

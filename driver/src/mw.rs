@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
+use fpga_regs::regs::FeatureSet;
 use fpga_regs::{AdminOpcode, Command};
 
 use crate::card::Card;
@@ -20,6 +21,7 @@ pub struct Mw<C: Card> {
 impl<C: Card> Pd<C> {
     /// A new, unbound window of type 1 or 2.
     pub fn alloc_mw(self: &Arc<Self>, type2: bool) -> Result<Arc<Mw<C>>> {
+        self.dev.need(if type2 { FeatureSet::MW_TYPE2 } else { FeatureSet::MW_TYPE1 }, "a memory window")?;
         let command = Command::new()
             .with_opcode(AdminOpcode::CREATE_MW)
             .with_param0(self.pdn().into())

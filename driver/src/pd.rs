@@ -8,20 +8,24 @@ use fpga_regs::AdminOpcode;
 use crate::ah::{Ah, AhAttr};
 use crate::card::Card;
 use crate::device::Device;
+use crate::dma::Lender;
 use crate::error::{Error, Result};
 
-/// A protection domain.
+/// A protection domain, or another handle of one.
 pub struct Pd<C: Card> {
     pub(crate) dev: Arc<Device<C>>,
     pdn: u32,
     freed: AtomicBool,
+    /// The domain that this is a handle of.
+    root: Option<Arc<Pd<C>>>,
+    pub(crate) lender: Option<Arc<dyn Lender>>,
 }
 
 impl<C: Card> Device<C> {
     /// A new protection domain.
     pub fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Pd<C>>> {
         let pdn = self.admin().create(AdminOpcode::ALLOC_PD, &[])?;
-        Ok(Arc::new(Pd { dev: self.clone(), pdn, freed: AtomicBool::new(false) }))
+        Ok(Arc::new(Pd { dev: self.clone(), pdn, freed: AtomicBool::new(false), root: None, lender: None }))
     }
 }
 
@@ -36,6 +40,22 @@ impl<C: Card> Pd<C> {
         &self.dev
     }
 
+    /// Another handle of the domain: the rings of what is created with it are in memory of `lender`, if there is one.
+    pub fn handle(self: &Arc<Self>, lender: Option<Arc<dyn Lender>>) -> Arc<Pd<C>> {
+        let (dev, root, freed) = (self.dev.clone(), Some(self.clone()), AtomicBool::new(false));
+        Arc::new(Pd { dev, pdn: self.pdn, freed, root, lender })
+    }
+
+    /// Who lends the memory of rings.
+    pub fn lender(&self) -> Option<&Arc<dyn Lender>> {
+        self.lender.as_ref()
+    }
+
+    /// Whether an object, or another handle, was created with this handle and is still there.
+    pub fn in_use(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1
+    }
+
     /// An address handle for UD sends; resolves the peer's Ethernet address now.
     pub fn create_ah(&self, attr: &AhAttr) -> Result<Ah> {
         Ah::new(&self.dev, attr)
@@ -45,6 +65,9 @@ impl<C: Card> Pd<C> {
     pub fn destroy(&self) -> Result<()> {
         if self.freed.swap(true, Ordering::AcqRel) {
             return Err(Error::Destroyed("protection domain"));
+        }
+        if self.root.is_some() {
+            return Ok(());
         }
         let done = self.dev.admin().destroy(AdminOpcode::FREE_PD, self.pdn);
         self.freed.store(done.is_ok(), Ordering::Release);

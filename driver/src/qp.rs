@@ -50,7 +50,10 @@ impl<C: Card> Pd<C> {
         }
         let mut init = init.clone();
         init.caps = sizes.caps;
-        let memory = dev.rings().alloc(sizes.bytes())?;
+        let memory = match Dma::lent(dev.card_arc(), self.lender.as_ref(), sizes.bytes())? {
+            Some(memory) => memory,
+            None => dev.rings().alloc(sizes.bytes())?,
+        };
         let context = sizes
             .context(&memory)
             .with_qp_type(init.qp_type)

@@ -68,7 +68,11 @@ impl<C: Card> Pd<C> {
         // One more than can be outstanding: see `srq_ring.rs`.
         let log = (attr.max_wr + 1).next_power_of_two().trailing_zeros();
         let stride_log = fpga_regs::recv_stride_log(attr.max_sge as usize);
-        let memory = Dma::alloc(dev.card_arc(), 1 << (log + u32::from(stride_log)))?;
+        let (card, bytes) = (dev.card_arc(), 1 << (log + u32::from(stride_log)));
+        let memory = match Dma::lent(card, self.lender.as_ref(), bytes)? {
+            Some(memory) => memory,
+            None => Dma::alloc(card, bytes)?,
+        };
         let context = SrqContext::new()
             .with_pd(self.pdn())
             .with_ring_iova(memory.iova())

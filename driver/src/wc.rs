@@ -43,6 +43,6 @@ pub struct Wc {
     pub src_qp: u32,
     /// Index in the P_Key table.
     pub pkey_index: u16,
-    /// The card's clock, in nanoseconds, if the CQ is a [stamped](crate::Device::create_stamped_cq) one.
+    /// The card's clock, in nanoseconds, if the CQ is a [stamped](crate::CqOptions::stamped) one.
     pub timestamp: u64,
 }

@@ -67,6 +67,8 @@ const CASES: &[Case] = &[
     case("gid", &["send_bw"], On::Two, &["--ipv6 -n 50"]),
     case("srq", SENDS, On::Both, &["--use-srq -n 50"]),
     case("srq", &["send_bw"], On::Two, &["--use-srq -q 16 -n 50", "--use-srq -c UD -s 1024 -n 50"]),
+    case("on demand", SIZED, On::Two, &["--odp -n 50"]),
+    case("on demand", &["send_bw", "write_bw"], On::Two, &["--odp -c UC -s 8192 -n 20"]),
     case("uc", WRITES, On::Both, &["-c UC -s 8192 -n 20"]),
     case("uc", SENDS, On::Both, &["-c UC -s 8192 -n 50"]),
     case("ud", SENDS, On::Both, &["-c UD -s 1024 -n 50"]),

@@ -55,6 +55,39 @@ fn completions_have_the_time_in_both_clocks() {
     assert_eq!(first.last(), second.last(), "in simulated time");
 }
 
+/// Null regions, regions whose memory is found on demand, and `ibv_rereg_mr`.
+#[test]
+fn regions_of_all_kinds_do_what_their_man_pages_say() {
+    for said in on_each_net("kinds", &[]) {
+        assert!(said.contains("all kinds"), "{said}");
+    }
+}
+
+#[test]
+fn windows_of_type_1_open_what_they_were_bound_to() {
+    for said in on_each_net("windows", &[]) {
+        assert!(said.contains("all bound"), "{said}");
+    }
+}
+
+/// Thread domains and parent domains, with memory of the program's for the rings.
+#[test]
+fn domains_of_all_kinds_hold_what_is_in_them() {
+    for said in on_each_net("domains", &[]) {
+        assert!(said.contains("all domains"), "{said}");
+    }
+}
+
+#[test]
+fn events_are_held_back_as_asked_in_both_clocks() {
+    let first = on_each_net("moderate", &[]);
+    let second = on_each_net("moderate", &[]);
+    for said in &first {
+        assert!(said.contains("all moderated"), "{said}");
+    }
+    assert_eq!(first.last(), second.last(), "in simulated time");
+}
+
 /// `ibv_rc_pingpong -t` prints the longest, shortest and mean time between two completions.
 #[test]
 fn a_ping_pong_with_time_stamps_prints_times() {

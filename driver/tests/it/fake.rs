@@ -204,7 +204,8 @@ fn execute(state: &mut State, command: &Command, reply: &mut Reply) {
             0xee => reply.set_status(AdminStatus::NOT_FOUND),
             last => *reply = reply.with_mac([2, 0x56, 0x42, 0, 0, last]),
         },
-        Op::ATTACH_MCAST | Op::DETACH_MCAST | Op::MODIFY_SRQ => (),
+        Op::ATTACH_MCAST | Op::DETACH_MCAST | Op::MODIFY_SRQ | Op::MODIFY_CQ => (),
+        Op::MODIFY_MR => drop(state.objects.insert(made(Op::CREATE_MR), input(command))),
         Op::QUERY_QP => output(command, &state.objects[&made(Op::CREATE_QP)]),
         Op::QUERY_SRQ => output(command, &state.objects[&made(Op::CREATE_SRQ)]),
         Op::MODIFY_QP => {

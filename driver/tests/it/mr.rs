@@ -1,7 +1,7 @@
 //! Memory regions and windows: flags, keys, mapping.
 #![allow(unsafe_code)]
 
-use driver::{Error, PageList};
+use driver::{Error, PageList, Region};
 use fpga_regs::{Access, AdminOpcode, AdminStatus, MrContext, MrMode};
 
 use crate::setup::Setup;
@@ -135,4 +135,52 @@ fn windows() {
     assert!(matches!(mw.destroy(), Err(Error::Destroyed("memory window"))));
     drop(setup.pd.alloc_mw(false).unwrap());
     assert_eq!(setup.card().objects(AdminOpcode::CREATE_MW), 0);
+}
+
+#[test]
+fn a_region_that_is_changed_keeps_its_key_and_gives_its_memory_back() {
+    let setup = Setup::new();
+    let (mut one, mut two) = ([0u8; 64], [0u8; 128]);
+    // SAFETY: the fake card does not touch it.
+    let mr = unsafe { setup.pd.reg_mr(one.as_mut_ptr(), 64, 0x9000, ALL) }.unwrap();
+    let other = setup.device.alloc_pd().unwrap();
+    let to =
+        Region { addr: two.as_mut_ptr(), len: 128, wire_va: 0x8000, access: Access(5), on_demand: false };
+    // SAFETY: as above.
+    unsafe { mr.modify(&other, &to) }.unwrap();
+    let command = *setup.card().commands().last().unwrap();
+    assert_eq!((command.opcode(), command.object()), (AdminOpcode::MODIFY_MR, mr.lkey()));
+    assert_eq!(command.param0(), 7);
+    let context = MrContext::from_slice(&setup.card().context(AdminOpcode::CREATE_MR, mr.lkey())).unwrap();
+    assert_eq!((context.pd(), context.va(), context.access()), (other.pdn(), 0x8000, Access(5)));
+    assert_eq!(setup.card().maps(), [(two.as_ptr() as u64, 128, true)]);
+    assert_eq!((mr.addr(), mr.length(), mr.pd().pdn()), (two.as_ptr() as u64, 128, other.pdn()));
+    // On demand nothing is mapped.
+    // SAFETY: as above.
+    unsafe { mr.modify(&other, &Region { on_demand: true, ..to }) }.unwrap();
+    assert_eq!(setup.card().maps(), []);
+    // A refused change changes nothing.
+    setup.card().refuse(AdminOpcode::MODIFY_MR, AdminStatus::IN_USE);
+    // SAFETY: as above.
+    let error = unsafe { mr.modify(&setup.pd, &Region { wire_va: 0, ..to }) }.unwrap_err();
+    assert_eq!((error.errno(), mr.wire_va(), mr.pd().pdn()), (libc::EBUSY, 0x8000, other.pdn()));
+    assert_eq!(setup.card().maps(), []);
+}
+
+#[test]
+fn regions_without_memory_map_nothing() {
+    let setup = Setup::new();
+    let null = setup.pd.alloc_null_mr().unwrap();
+    let context = MrContext::from_slice(&setup.card().context(AdminOpcode::CREATE_MR, null.lkey())).unwrap();
+    assert_eq!((context.mode(), context.length()), (MrMode::NULL, u64::MAX));
+    let all =
+        Region { addr: std::ptr::null_mut(), len: usize::MAX, wire_va: 0, access: ALL, on_demand: true };
+    // SAFETY: the fake card does not touch it.
+    let mr = unsafe { setup.pd.register(&all) }.unwrap();
+    let context = MrContext::from_slice(&setup.card().context(AdminOpcode::CREATE_MR, mr.lkey())).unwrap();
+    assert_eq!((context.mode(), context.iova(), context.length()), (MrMode::ON_DEMAND, 0, u64::MAX));
+    assert_eq!(setup.card().maps(), []);
+    // SAFETY: it is refused.
+    let error = unsafe { setup.pd.register(&Region { on_demand: false, ..all }) }.err().unwrap();
+    assert_eq!(error.errno(), libc::EINVAL, "{error}");
 }

@@ -13,6 +13,7 @@ use super::card::{Card, Device};
 use super::errno::{set_errno, Errno, Result};
 use super::events::Events;
 use super::fork;
+use super::prefetch::OnDemand;
 use crate::abi::libibverbs::{Libibverbs, CONTEXT_ROOM};
 use crate::abi::write_hook;
 
@@ -52,6 +53,8 @@ pub struct Context {
     pub device: Arc<Device>,
     /// Its events.
     pub events: Events,
+    /// Its memory that is found on demand.
+    pub on_demand: OnDemand,
 }
 
 impl Context {
@@ -79,7 +82,7 @@ impl Context {
         super::timeline::attach(device.card()).map_err(|why| (Errno(libc::ENODEV), why))?;
         let (events, async_fd) =
             Events::new(device.clone()).map_err(|error| (error, "no pipe for events".into()))?;
-        Ok((Self { library, device, events }, async_fd))
+        Ok((Self { library, device, events, on_demand: OnDemand::default() }, async_fd))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use driver::{Wc, WcFlags};
+use driver::{CqOptions, Wc, WcFlags};
 use rdma_sys::*;
 
 use super::card;
@@ -47,14 +47,11 @@ impl Cq {
         entries: u32,
         channel: *mut ibv_comp_channel,
         vector: u32,
-        stamped: bool,
+        options: CqOptions,
     ) -> Result<*mut Cq> {
         // SAFETY: as the caller promises.
         let (open, channel_fd) = unsafe { (Context::of(context), channel.as_ref().map(|c| c.fd)) };
-        let driver = match stamped {
-            true => open.device.create_stamped_cq(entries, vector)?,
-            false => open.device.create_cq(entries, vector)?,
-        };
+        let driver = open.device.create_cq_with(entries, vector, options)?;
         // SAFETY: zero is a valid value of all fields; libibverbs sets the common ones.
         let mut verbs: verbs_cq = unsafe { std::mem::zeroed() };
         verbs.cq_ex.context = context;
@@ -81,7 +78,7 @@ pub unsafe extern "C" fn create_cq(
         let entries = u32::try_from(entries).map_err(|_| Errno::EINVAL)?;
         let vector = u32::try_from(vector).map_err(|_| Errno::EINVAL)?;
         // SAFETY: as the caller promises.
-        Ok(unsafe { Cq::create(context, entries, channel, vector, false) }?.cast())
+        Ok(unsafe { Cq::create(context, entries, channel, vector, CqOptions::default()) }?.cast())
     })
 }
 
@@ -122,6 +119,23 @@ pub unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, entries: c_int) -> c_int {
         // SAFETY: as above; programs read this field only after the call.
         unsafe { (*cq).cqe = driver.entries() as c_int };
         Ok(())
+    })
+}
+
+/// `ibv_modify_cq`: the moderation of its events, and nothing else.
+///
+/// # Safety
+/// Called by a program with a live completion queue and valid attributes.
+pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+    status(|| {
+        const MODERATE: u32 = ibv_cq_attr_mask::IBV_CQ_ATTR_MODERATE.0;
+        // SAFETY: as the caller promises.
+        let (driver, attr) = unsafe { (&Cq::of(cq).driver, &*attr) };
+        match attr.attr_mask {
+            MODERATE => Ok(driver.moderate(attr.moderate.cq_count, attr.moderate.cq_period)?),
+            0 => Err(Errno::EINVAL),
+            _ => Err(Errno::EOPNOTSUPP),
+        }
     })
 }
 

@@ -8,12 +8,13 @@ use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use driver::Wc;
+use driver::{CqOptions, Wc};
 use rdma_sys::*;
 
 use super::card::Device;
 use super::cq::{wc_flags, Cq};
 use super::errno::{object, status, Errno, Result};
+use super::pd::Pd;
 use super::{fork, timeline};
 
 const WALLCLOCK: u32 = ibv_create_cq_wc_flags::IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK.0;
@@ -29,6 +30,9 @@ const SUPPORTED: u32 = ibv_create_cq_wc_flags::IBV_WC_EX_WITH_BYTE_LEN.0
     | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_SL.0
     | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_DLID_PATH_BITS.0
     | STAMPED;
+
+/// It is created with a parent domain.
+const PARENT: u32 = ibv_cq_init_attr_mask::IBV_CQ_INIT_ATTR_MASK_PD.0;
 
 /// The current completion of an extended poll.
 #[derive(Default)]
@@ -68,12 +72,20 @@ pub unsafe extern "C" fn create_cq_ex(
     object(|| {
         // SAFETY: as the caller promises.
         let attr = unsafe { &*attr };
-        let single_threaded = check(attr)?;
+        let mut single_threaded = check(attr)?;
+        let mut options =
+            CqOptions { stamped: attr.wc_flags & u64::from(STAMPED) != 0, ..CqOptions::default() };
+        if attr.comp_mask & PARENT != 0 {
+            // SAFETY: the mask names this field, of a live domain or null.
+            let pd = match attr.parent_domain.is_null() {
+                true => return Err(Errno::EINVAL),
+                false => unsafe { Pd::of(attr.parent_domain) },
+            };
+            single_threaded |= pd.parent.as_ref().ok_or(Errno::EINVAL)?.is_some();
+            options.lender = pd.driver.lender().cloned();
+        }
         // SAFETY: as the caller promises.
-        let cq = unsafe {
-            let stamped = attr.wc_flags & u64::from(STAMPED) != 0;
-            Cq::create(context, attr.cqe, attr.channel, attr.comp_vector, stamped)
-        }?;
+        let cq = unsafe { Cq::create(context, attr.cqe, attr.channel, attr.comp_vector, options) }?;
         // SAFETY: a fresh queue that no other code has seen yet.
         let cq = unsafe { &mut *cq };
         cq.cursor.single_threaded = single_threaded;
@@ -89,7 +101,7 @@ pub unsafe extern "C" fn create_cq_ex(
 fn check(attr: &ibv_cq_init_attr_ex) -> Result<bool> {
     const FLAGS: u32 = ibv_cq_init_attr_mask::IBV_CQ_INIT_ATTR_MASK_FLAGS.0;
     const SINGLE: u32 = ibv_create_cq_attr_flags::IBV_CREATE_CQ_ATTR_SINGLE_THREADED.0;
-    if attr.wc_flags & !u64::from(SUPPORTED) != 0 || attr.comp_mask & !FLAGS != 0 {
+    if attr.wc_flags & !u64::from(SUPPORTED) != 0 || attr.comp_mask & !(FLAGS | PARENT) != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     let flags = if attr.comp_mask & FLAGS != 0 { attr.flags } else { 0 };
@@ -241,6 +253,7 @@ mod tests {
         assert_eq!(check(&attr(1 << 11, 0, 0)), Ok(false), "wall clock");
         assert_eq!(check(&attr(1 << 12, 0, 0)), Err(Errno::EOPNOTSUPP), "what is not known");
         assert_eq!(check(&attr(0, 1, 2)), Err(Errno::EOPNOTSUPP), "ignoring overruns");
-        assert_eq!(check(&attr(0, 2, 0)), Err(Errno::EOPNOTSUPP), "parent domain");
+        assert_eq!(check(&attr(0, 2, 0)), Ok(false), "parent domain");
+        assert_eq!(check(&attr(0, 4, 0)), Err(Errno::EOPNOTSUPP), "what is not known");
     }
 }

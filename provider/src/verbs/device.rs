@@ -14,7 +14,7 @@ use super::errno::{status, Errno};
 use contract::shown::{firmware, width_and_speed, PORT_CAPABILITIES};
 
 /// PCI vendor of the card.
-const VENDOR_ID: u32 = 0x1bd4;
+pub const VENDOR_ID: u32 = 0x1bd4;
 /// The longest message: IB allows 2 GiB.
 const MAX_MESSAGE: u32 = 1 << 31;
 /// `IBV_QPF_GRH_REQUIRED`: every address needs a GRH.
@@ -55,15 +55,33 @@ fn copy_text(to: &mut [c_char], text: &str) {
     }
 }
 
-fn capabilities() -> u32 {
+fn capabilities(features: FeatureSet) -> u32 {
     use ibv_device_cap_flags as cap;
-    (cap::IBV_DEVICE_CURR_QP_STATE_MOD
+    let always = cap::IBV_DEVICE_CURR_QP_STATE_MOD
         | cap::IBV_DEVICE_PORT_ACTIVE_EVENT
         | cap::IBV_DEVICE_SYS_IMAGE_GUID
         | cap::IBV_DEVICE_RC_RNR_NAK_GEN
         | cap::IBV_DEVICE_MEM_MGT_EXTENSIONS
-        | cap::IBV_DEVICE_MEM_WINDOW_TYPE_2B)
-        .0
+        | cap::IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+    let windows = if features.contains(FeatureSet::MW_TYPE1) { cap::IBV_DEVICE_MEM_WINDOW.0 } else { 0 };
+    always.0 | windows
+}
+
+/// What may be done with memory that is found when it is accessed: everything, but as the kernel copies.
+fn on_demand() -> ibv_odp_caps {
+    use ibv_odp_transport_cap_bits as can;
+    let datagrams = can::IBV_ODP_SUPPORT_SEND | can::IBV_ODP_SUPPORT_RECV | can::IBV_ODP_SUPPORT_SRQ_RECV;
+    let unreliable = datagrams | can::IBV_ODP_SUPPORT_WRITE;
+    let reliable = unreliable | can::IBV_ODP_SUPPORT_READ | can::IBV_ODP_SUPPORT_ATOMIC;
+    let general = ibv_odp_general_caps::IBV_ODP_SUPPORT | ibv_odp_general_caps::IBV_ODP_SUPPORT_IMPLICIT;
+    ibv_odp_caps {
+        general_caps: general.0.into(),
+        per_transport_caps: ibv_odp_caps__bindgen_ty_1 {
+            rc_odp_caps: reliable.0,
+            uc_odp_caps: unreliable.0,
+            ud_odp_caps: datagrams.0,
+        },
+    }
 }
 
 fn attributes(device: &Device) -> ibv_device_attr_ex {
@@ -83,7 +101,7 @@ fn attributes(device: &Device) -> ibv_device_attr_ex {
     orig.hw_ver = 1;
     orig.max_qp = int(limits.max_qp());
     orig.max_qp_wr = int(limits.max_qp_wr());
-    orig.device_cap_flags = capabilities();
+    orig.device_cap_flags = capabilities(device.features());
     orig.max_sge = int(limits.max_sge());
     orig.max_sge_rd = int(limits.max_sge_rd());
     orig.max_cq = int(limits.max_cq());
@@ -108,8 +126,15 @@ fn attributes(device: &Device) -> ibv_device_attr_ex {
     if device.features().contains(FeatureSet::TIMESTAMP) {
         attr.completion_timestamp_mask = u64::MAX;
     }
+    if device.features().contains(FeatureSet::ON_DEMAND) {
+        attr.odp_caps = on_demand();
+    }
+    if device.features().contains(FeatureSet::MODERATION) {
+        attr.cq_mod_caps.max_cq_count = u16::MAX;
+        attr.cq_mod_caps.max_cq_period = u16::MAX;
+    }
     attr.hca_core_clock = limits.clock_khz().into();
-    attr.device_cap_flags_ex = capabilities().into();
+    attr.device_cap_flags_ex = capabilities(device.features()).into();
     attr.phys_port_cnt_ex = limits.ports();
     attr
 }

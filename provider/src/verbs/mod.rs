@@ -5,7 +5,9 @@
 //! | `open`, `context`, `ops` | `ibv_open_device`, an open device, the list of operations |
 //! | `device` | what the device and its ports can do |
 //! | [`card`] | which backend the driver uses |
-//! | `pd`, `mr`, `mw`, `ah` | protection domains, memory regions and windows, address handles |
+//! | `pd`, `parent_domain`, `ah` | protection domains, other handles of them, address handles |
+//! | `mr`, `mw`, `bind` | memory regions; memory windows of both types |
+//! | `prefetch` | advice about memory that is found on demand |
 //! | `cq`, `cq_ex` | completion queues: `ibv_poll_cq`, and the extended form |
 //! | `qp`, `qp_modify`, `srq` | queue pairs, their attributes and multicast groups, shared receive queues |
 //! | [`post`] | `ibv_post_send` and `ibv_post_recv`: the data path |
@@ -16,6 +18,7 @@
 //! | `errno` | errors, and the wall against panics |
 
 pub mod ah;
+pub mod bind;
 pub mod card;
 pub mod context;
 pub mod cq;
@@ -30,8 +33,10 @@ pub mod mr;
 pub mod mw;
 pub mod open;
 pub mod ops;
+pub mod parent_domain;
 pub mod pd;
 pub mod post;
+pub mod prefetch;
 pub mod qp;
 pub mod qp_ex;
 pub mod qp_modify;

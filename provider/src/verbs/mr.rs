@@ -1,19 +1,24 @@
 //! Memory regions.
 #![allow(unsafe_code)]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 
+use driver::Region;
 use fpga_regs::Access;
-use rdma_sys::{ibv_access_flags, ibv_mr, ibv_pd};
+use rdma_sys::{ibv_access_flags, ibv_mr, ibv_pd, ibv_rereg_mr_flags, ibv_sge};
 
 use super::card;
+use super::context::Context;
 use super::errno::{object, status, Errno, Result};
 use super::pd::Pd;
+use super::prefetch::{self, Advice};
 use crate::abi::private::verbs_mr;
 
 /// `IBV_MR_TYPE_MR`.
 const TYPE_MR: c_int = 0;
+/// `IBV_MR_TYPE_NULL_MR`.
+const TYPE_NULL_MR: c_int = 1;
 
 #[repr(C)]
 struct Mr {
@@ -21,16 +26,14 @@ struct Mr {
     driver: Arc<card::Mr>,
 }
 
-/// The access rights of a registration, or EINVAL / EOPNOTSUPP as `ibv_reg_mr(3)` says.
+const ON_DEMAND: c_int = ibv_access_flags::IBV_ACCESS_ON_DEMAND.0 as c_int;
+
+/// The access rights of a registration, or EINVAL as `ibv_reg_mr(3)` says.
 pub fn access_of(flags: c_int) -> Result<Access> {
     /// Hints that change nothing here: huge pages, and ordering that may be relaxed.
     const HINTS: u32 = ibv_access_flags::IBV_ACCESS_HUGETLB.0 | OPTIONAL;
     const OPTIONAL: u32 = 0x3ff0_0000;
-    const ON_DEMAND: u32 = ibv_access_flags::IBV_ACCESS_ON_DEMAND.0;
     let flags = flags as u32 & !HINTS;
-    if flags & ON_DEMAND != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
     let access = Access(u8::try_from(flags).map_err(|_| Errno::EINVAL)?);
     if access.unknown() != 0 {
         return Err(Errno::EINVAL);
@@ -40,6 +43,22 @@ pub fn access_of(flags: c_int) -> Result<Access> {
         return Err(Errno::EINVAL);
     }
     Ok(access)
+}
+
+fn region_of(addr: *mut c_void, len: usize, wire_va: u64, flags: c_int) -> Result<Region> {
+    let access = access_of(flags & !ON_DEMAND)?;
+    let wire_va = if access.contains(Access::ZERO_BASED) { 0 } else { wire_va };
+    Ok(Region { addr: addr.cast(), len, wire_va, access, on_demand: flags & ON_DEMAND != 0 })
+}
+
+/// Gives a region its place in memory. libibverbs fills in what it knows.
+fn boxed(pd: *mut ibv_pd, driver: Arc<card::Mr>, mr_type: c_int, access: c_int) -> *mut ibv_mr {
+    let (addr, length) = (driver.addr() as *mut c_void, driver.length() as usize);
+    let (lkey, rkey) = (driver.lkey(), if mr_type == TYPE_MR { driver.rkey() } else { 0 });
+    // SAFETY: a live protection domain.
+    let context = unsafe { (*pd).context };
+    let ibv_mr = ibv_mr { context, pd, addr, length, handle: lkey, lkey, rkey };
+    Box::into_raw(Box::new(Mr { verbs: verbs_mr { ibv_mr, mr_type, access }, driver })).cast()
 }
 
 /// `ibv_reg_mr` and its variants: `wire_va` is the address that work requests use.
@@ -54,25 +73,57 @@ pub unsafe extern "C" fn reg_mr(
     access: c_int,
 ) -> *mut ibv_mr {
     object(|| {
-        let rights = access_of(access)?;
-        let wire_va = if rights.contains(Access::ZERO_BASED) { 0 } else { wire_va };
+        let region = region_of(addr, length, wire_va, access)?;
         // SAFETY: a live protection domain; the program keeps the memory until it deregisters it.
-        let driver = unsafe { Pd::of(pd).driver.reg_mr(addr.cast(), length, wire_va, rights) }?;
-        let verbs = verbs_mr {
-            // libibverbs fills in what it knows.
-            ibv_mr: ibv_mr {
-                context: std::ptr::null_mut(),
-                pd,
-                addr,
-                length,
-                handle: driver.lkey(),
-                lkey: driver.lkey(),
-                rkey: driver.rkey(),
-            },
-            mr_type: TYPE_MR,
-            access,
+        let (driver, context) = unsafe { (Pd::of(pd).driver.register(&region)?, Context::of((*pd).context)) };
+        context.on_demand.note(&driver, region.on_demand);
+        Ok(boxed(pd, driver, TYPE_MR, access))
+    })
+}
+
+/// `ibv_alloc_null_mr`.
+///
+/// # Safety
+/// Called by a program with a live protection domain.
+pub unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
+    // SAFETY: a live protection domain.
+    object(|| Ok(boxed(pd, unsafe { Pd::of(pd) }.driver.alloc_null_mr()?, TYPE_NULL_MR, 0)))
+}
+
+/// `ibv_rereg_mr`, which keeps the keys: EBUSY while a window is bound to it. After a failure it is as before.
+///
+/// # Safety
+/// Called by libibverbs with a live memory region, and a live protection domain if `flags` says so.
+pub unsafe extern "C" fn rereg_mr(
+    mr: *mut verbs_mr,
+    flags: c_int,
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> c_int {
+    status(|| {
+        use ibv_rereg_mr_flags as change;
+        // SAFETY: as the caller promises.
+        let mr = unsafe { &mut *mr.cast::<Mr>() };
+        let changes = |flag: change| flags as u32 & flag.0 != 0;
+        if flags == 0 || (changes(change::IBV_REREG_MR_CHANGE_PD) && pd.is_null()) {
+            return Err(Errno::EINVAL);
+        }
+        let access = if changes(change::IBV_REREG_MR_CHANGE_ACCESS) { access } else { mr.verbs.access };
+        let region = match changes(change::IBV_REREG_MR_CHANGE_TRANSLATION) {
+            true => region_of(addr, length, addr as u64, access)?,
+            false => region_of(mr.verbs.ibv_mr.addr, mr.verbs.ibv_mr.length, mr.driver.wire_va(), access)?,
         };
-        Ok(Box::into_raw(Box::new(Mr { verbs, driver })).cast())
+        let pd = if changes(change::IBV_REREG_MR_CHANGE_PD) { pd } else { mr.verbs.ibv_mr.pd };
+        // SAFETY: live objects; the program keeps the memory until it deregisters it.
+        let context = unsafe {
+            mr.driver.modify(&Pd::of(pd).driver, &region)?;
+            Context::of((*pd).context)
+        };
+        context.on_demand.note(&mr.driver, region.on_demand);
+        mr.verbs.access = access;
+        Ok(())
     })
 }
 
@@ -86,9 +137,39 @@ pub unsafe extern "C" fn dereg_mr(mr: *mut verbs_mr) -> c_int {
         // SAFETY: a live memory region, which ends here only if the driver agrees.
         unsafe {
             (*mr).driver.destroy()?;
+            Context::of((*mr).verbs.ibv_mr.context).on_demand.note(&(*mr).driver, false);
             drop(Box::from_raw(mr));
         }
         Ok(())
+    })
+}
+
+/// `ibv_advise_mr`, for regions whose memory is found on demand.
+///
+/// # Safety
+/// Called by a program with a live protection domain and a list of `count` elements.
+pub unsafe extern "C" fn advise_mr(
+    pd: *mut ibv_pd,
+    advice: c_uint,
+    flags: u32,
+    list: *mut ibv_sge,
+    count: u32,
+) -> c_int {
+    status(|| {
+        let advice = Advice::of(advice)?;
+        // `IBV_ADVISE_MR_FLAG_FLUSH`: all is done when this returns, in any case.
+        if flags & !1 != 0 || count == 0 || list.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: as the caller promises.
+        let (pd, context, list) = unsafe {
+            let list = std::slice::from_raw_parts(list, count as usize);
+            (Pd::of(pd), Context::of((*pd).context), list)
+        };
+        // All are checked before anything is done.
+        let ranges = list.iter().map(|sge| context.on_demand.find(pd.driver.pdn(), advice, sge));
+        let ranges = ranges.collect::<Result<Vec<_>>>()?;
+        ranges.into_iter().try_for_each(|(addr, len)| prefetch::populate(advice, addr, len))
     })
 }
 
@@ -103,8 +184,10 @@ mod tests {
         assert_eq!(access_of(2), Err(Errno::EINVAL), "remote write needs local write");
         assert_eq!(access_of(8), Err(Errno::EINVAL), "remote atomic needs local write");
         assert_eq!(access_of(4), Ok(Access::REMOTE_READ));
-        assert_eq!(access_of(1 << 6), Err(Errno::EOPNOTSUPP), "on demand paging");
+        assert_eq!(access_of(1 << 6), Err(Errno::EINVAL), "a window has no paging of its own");
         assert_eq!(access_of(1 << 20 | 1), Ok(Access::LOCAL_WRITE), "relaxed ordering is a hint");
         assert_eq!(access_of(1 << 12), Err(Errno::EINVAL));
+        let region = region_of(std::ptr::null_mut(), usize::MAX, 0, ON_DEMAND | 1).unwrap();
+        assert!(region.on_demand && region.access == Access::LOCAL_WRITE);
     }
 }

@@ -1,5 +1,5 @@
-//! Memory windows of type 2, which are bound and invalidated by work requests. Type 1 (`ibv_bind_mw`)
-//! is refused: the card has no such command.
+//! Memory windows: of type 2, which are bound and invalidated by work requests, and of type 1, which `ibv_bind_mw`
+//! ([`super::bind`]) binds.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -26,13 +26,13 @@ struct Mw {
 /// Called by a program with a live protection domain.
 pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type::Type) -> *mut ibv_mw {
     object(|| {
-        match kind {
-            ibv_mw_type::IBV_MW_TYPE_2 => {}
-            ibv_mw_type::IBV_MW_TYPE_1 => return Err(Errno::EOPNOTSUPP),
+        let type2 = match kind {
+            ibv_mw_type::IBV_MW_TYPE_1 => false,
+            ibv_mw_type::IBV_MW_TYPE_2 => true,
             _ => return Err(Errno::EINVAL),
-        }
+        };
         // SAFETY: a live protection domain.
-        let driver = unsafe { Pd::of(pd) }.driver.alloc_mw(true)?;
+        let driver = unsafe { Pd::of(pd) }.driver.alloc_mw(type2)?;
         let ibv = ibv_mw {
             // SAFETY: a live protection domain.
             context: unsafe { (*pd).context },
@@ -61,13 +61,16 @@ pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     })
 }
 
-/// What a BIND_MW work request binds.
+/// What a BIND_MW work request binds; EINVAL for a window of another type.
 ///
 /// # Safety
 /// `mw` and the region of `info` must be live objects of this provider.
-pub unsafe fn bind_of(mw: *const ibv_mw, info: &ibv_mw_bind_info) -> Result<Bind> {
+pub unsafe fn bind_of(mw: *const ibv_mw, info: &ibv_mw_bind_info, kind: ibv_mw_type::Type) -> Result<Bind> {
     // SAFETY: as the caller promises; a length of zero unbinds and needs no region.
     let (mw, mr) = unsafe { (&*mw, info.mr.as_ref()) };
+    if mw.type_ != kind {
+        return Err(Errno::EINVAL);
+    }
     if mr.is_none() && info.length != 0 {
         return Err(Errno::EINVAL);
     }

@@ -8,14 +8,17 @@ use rdma_sys::{ibv_context, ibv_pd};
 
 use super::card;
 use super::context::Context;
-use super::errno::{object, status};
+use super::errno::{object, status, Errno};
+use super::parent_domain::Td;
 
-/// A protection domain.
+/// A protection domain, or a parent domain.
 #[repr(C)]
 pub struct Pd {
     ibv: ibv_pd,
     /// The driver's.
     pub driver: Arc<card::Pd>,
+    /// It is a parent domain, whose objects are not used by several threads at a time if it has a thread domain.
+    pub parent: Option<Option<Arc<Td>>>,
 }
 
 impl Pd {
@@ -28,6 +31,16 @@ impl Pd {
         // SAFETY: `ibv` is the first field.
         unsafe { &*pd.cast() }
     }
+
+    /// Gives it its place in memory.
+    pub fn boxed(
+        context: *mut ibv_context,
+        driver: Arc<card::Pd>,
+        parent: Option<Option<Arc<Td>>>,
+    ) -> *mut ibv_pd {
+        let ibv = ibv_pd { context, handle: driver.pdn() };
+        Box::into_raw(Box::new(Pd { ibv, driver, parent })).cast()
+    }
 }
 
 /// `ibv_alloc_pd`.
@@ -38,12 +51,11 @@ pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     object(|| {
         // SAFETY: an open context.
         let driver = unsafe { Context::of(context) }.device.alloc_pd()?;
-        let ibv = ibv_pd { context, handle: driver.pdn() };
-        Ok(Box::into_raw(Box::new(Pd { ibv, driver })).cast())
+        Ok(Pd::boxed(context, driver, None))
     })
 }
 
-/// `ibv_dealloc_pd`; EBUSY while something lives in it.
+/// `ibv_dealloc_pd`, also of a parent domain; EBUSY while something lives in it.
 ///
 /// # Safety
 /// Called by libibverbs with a live protection domain.
@@ -51,7 +63,11 @@ pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     status(|| {
         // SAFETY: a live protection domain, which ends here only if the driver agrees.
         unsafe {
-            Pd::of(pd).driver.destroy()?;
+            let driver = &Pd::of(pd).driver;
+            if driver.in_use() {
+                return Err(Errno(libc::EBUSY));
+            }
+            driver.destroy()?;
             drop(Box::from_raw(pd.cast::<Pd>()));
         }
         Ok(())

@@ -155,7 +155,7 @@ unsafe fn translate<'a>(
                 WqeOpcode::BIND_MW => {
                     let bind = &wr.bind_mw_tso_union.bind_mw;
                     out.imm = bind.rkey;
-                    out.bind = Some(bind_of(bind.mw, &bind.bind_info)?);
+                    out.bind = Some(bind_of(bind.mw, &bind.bind_info, ibv_mw_type::IBV_MW_TYPE_2)?);
                 }
                 _ => {}
             },

@@ -13,6 +13,7 @@ use rdma_sys::*;
 use super::card;
 use super::context::Context;
 use super::cq::Cq;
+use super::device::VENDOR_ID;
 use super::errno::{object, status, Errno, Result};
 use super::event_state::Kind;
 use super::events::Acknowledged;
@@ -201,6 +202,32 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
             events.destroy(Kind::Qp, this.driver.qpn(), &acknowledged, || this.driver.destroy())?;
             drop(Box::from_raw(Qp::whole(qp)));
         }
+        Ok(())
+    })
+}
+
+/// `ibv_query_ece`: enhancements that two cards of one make would agree on. These have none.
+///
+/// # Safety
+/// Called by libibverbs with room for the answer.
+pub unsafe extern "C" fn query_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
+    // SAFETY: room for the answer.
+    unsafe { ece.write(ibv_ece { vendor_id: VENDOR_ID, options: 0, comp_mask: 0 }) };
+    0
+}
+
+/// `ibv_set_ece`: EINVAL for another make's. The options that are accepted, none, go back into `ece`.
+///
+/// # Safety
+/// Called by libibverbs with valid options.
+pub unsafe extern "C" fn set_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
+    status(|| {
+        // SAFETY: as the caller promises.
+        let ece = unsafe { &mut *ece };
+        if ece.vendor_id != VENDOR_ID || ece.comp_mask != 0 {
+            return Err(Errno::EINVAL);
+        }
+        ece.options = 0;
         Ok(())
     })
 }

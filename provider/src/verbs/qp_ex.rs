@@ -123,7 +123,7 @@ unsafe extern "C" fn wr_bind_mw(
 ) {
     // SAFETY: see `requests`; the window and the region are live.
     unsafe {
-        match bind_of(mw, &*info) {
+        match bind_of(mw, &*info, ibv_mw_type::IBV_MW_TYPE_2) {
             Ok(bind) => begin(qp, WqeOpcode::BIND_MW, |wr| {
                 wr.imm = rkey;
                 wr.bind = Some(bind);

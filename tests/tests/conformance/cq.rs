@@ -1,6 +1,6 @@
 //! Completion queues: events, solicited ones, resizing, completions of QPs that are gone.
 
-use driver::{Event, SendFlags};
+use driver::{CqOptions, Event, SendFlags};
 use fpga_regs::{CqeStatus, QpState, WqeOpcode};
 use std::time::{Duration, Instant};
 use tests::{
@@ -234,7 +234,10 @@ fn sends_and_receives_in_two_queues() {
 #[test]
 fn completions_have_the_time_where_it_is_asked_for() {
     on_one_and_two_cards(small(), |x, y| {
-        let stamped = x.device.create_stamped_cq(16, 0).expect("a CQ");
+        let stamped = x
+            .device
+            .create_cq_with(16, 0, CqOptions { stamped: true, ..CqOptions::default() })
+            .expect("a CQ");
         let own = Peer::tuned(&x.device, small(), None, |init| init.send_cq = stamped.clone());
         let peer = Peer::new(&y.device, small());
         join(&own, &peer);

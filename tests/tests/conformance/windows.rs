@@ -1,4 +1,4 @@
-//! Memory windows of type 2: bind, use, invalidate (IB spec 10.6.7).
+//! Memory windows: bind, use, invalidate (IB spec 10.6.7).
 
 use std::sync::Arc;
 
@@ -318,8 +318,21 @@ fn a_window_of_no_bytes_is_bound_to_nothing() {
 }
 
 #[test]
-fn windows_of_type_1_are_refused() {
-    let net = Net::new(1);
-    let x = tests::Peer::new(&net.open(0), small());
-    assert!(x.pd.alloc_mw(false).is_err());
+fn a_window_of_type_1_is_bound_again_as_it_is_and_invalidated_by_a_bind_only() {
+    on_one_and_two_cards(small(), |x, y| {
+        let mw = y.pd.alloc_mw(false).expect("a window");
+        let base = y.buffer.addr(1000);
+        let first = bind(y, mw.rkey(), &y.mr, base, 100, Access::REMOTE_WRITE);
+        assert_eq!(access(x, WqeOpcode::WRITE, first, base), OK);
+        let second = bind(y, first, &y.mr, base + 100, 100, Access::REMOTE_READ);
+        assert_eq!(access(x, WqeOpcode::READ, second, base + 100), OK);
+        assert_eq!(access(x, WqeOpcode::WRITE, first, base), NO);
+        again(x, y);
+        y.post(&[SendWr { imm: second, ..y.wr(7, WqeOpcode::LOCAL_INV, &[]) }]);
+        assert_eq!(y.wait().status, CqeStatus::LOC_QP_OP_ERR);
+        again(x, y);
+        assert_eq!(access(x, WqeOpcode::READ, second, base + 100), OK);
+        let third = bind(y, second, &y.mr, base, 0, Access::REMOTE_READ);
+        assert_eq!(access(x, WqeOpcode::READ, third, base), NO);
+    });
 }

@@ -42,6 +42,7 @@ pub fn page() -> String {
         .collect();
     all_names(&mut text, &[ADMIN, &contexts].concat(), &elsewhere);
     names(&mut text, Mtu::NAMES, false);
+    names(&mut text, MrAttrMask::NAMES, true);
     names(&mut text, QpAttrMask::NAMES, true);
     names(&mut text, PortAttrMask::NAMES, true);
     for name in elsewhere {
