@@ -40,6 +40,8 @@ enum Mistake {
     OldLabel,
     /// A thread that wants all the cards does not wait for those within islands.
     NoWait,
+    /// Nor for those who entered when it opened the gate in between.
+    NoSecondLook,
 }
 
 struct Net {
@@ -99,12 +101,16 @@ impl Net {
         admitted && same
     }
 
-    /// Does something with all the cards.
+    /// Does something with all the cards; opens the gate once in between, as who waits for long does.
     fn all(&self, work: impl FnOnce()) {
         let _held = self.all.lock().unwrap();
         self.gate.close();
-        for lock in &self.islands {
-            while self.mistake != Mistake::NoWait && lock.load(Ordering::Acquire) != 0 {
+        let entered = || self.islands.iter().any(|lock| lock.load(Ordering::Acquire) != 0);
+        if self.mistake != Mistake::NoWait && entered() {
+            self.gate.open();
+            loom::thread::yield_now();
+            self.gate.close();
+            while self.mistake != Mistake::NoSecondLook && entered() {
                 loom::thread::yield_now();
             }
         }
@@ -177,4 +183,9 @@ fn a_label_that_is_not_read_again_is_found() {
 #[test]
 fn a_thread_that_does_not_wait_is_found() {
     assert!(finds(Mistake::NoWait, void));
+}
+
+#[test]
+fn a_missing_second_look_is_found() {
+    assert!(finds(Mistake::NoSecondLook, rename));
 }
