@@ -118,15 +118,36 @@ fn a_killed_host_comes_back() {
     assert_eq!(said.matches("controller 2: connected").count(), 1, "{said}");
 }
 
+/// The host's commands fail or are not answered any more, and the address is free for the next target.
+#[test]
+fn a_killed_target_comes_back() {
+    let mut served = Served::new(&["--memory", "8"]);
+    let mut host = served.start("endless", &[]);
+    host.expect("going", LIMIT);
+    served.target.signal(9);
+    let ended = host.wait(LIMIT);
+    let failures = ["transport retry counter exceeded", "timed out", "no answer"];
+    assert!(failures.iter().any(|why| ended.said.contains(why)), "{}: {}", ended.how(), ended.said);
+    served.target = served.net.start(target(), &["--nqn", NQN]);
+    served.target.expect(" blocks, at ", LIMIT);
+    served.run("queues", &[]);
+}
+
 #[test]
 fn what_is_wrong_gets_its_status() {
     let mut served = Served::new(&["--memory", "8"]);
     served.run("statuses", &[]);
     served.run("manager", &[]);
     let said = served.target.said();
-    for line in
-        ["there is no queue of this number", "another format", "2 to 128 entries", "no room for answers"]
-    {
+    for line in [
+        "there is no queue of this number",
+        "another format",
+        "2 to 128 entries",
+        "no room for answers",
+        "queue 1 is gone: remote access error",
+        "queue 1 is gone: a capsule of 63 bytes",
+        "queue 1 is gone: local length error",
+    ] {
         assert!(said.contains(line), "no `{line}`:\n{said}");
     }
     // After all of that it serves.

@@ -1,6 +1,7 @@
 //! The discovery service: where the subsystem is.
 
 use crate::controller::{Controller, QUEUE_ENTRIES};
+use crate::identify::text;
 use crate::target::Target;
 
 /// Identifier of its log page.
@@ -31,14 +32,9 @@ pub fn log(target: &Target, controller: &Controller) -> Vec<u8> {
     entry[2] = STORAGE;
     entry[6..8].copy_from_slice(&DYNAMIC.to_le_bytes());
     entry[8..10].copy_from_slice(&QUEUE_ENTRIES.to_le_bytes());
-    let mut text = |offset: usize, text: &str, fill: u8, length: usize| {
-        let field = &mut entry[offset..offset + length];
-        field.fill(fill);
-        field.iter_mut().zip(text.bytes()).for_each(|(to, from)| *to = from);
-    };
-    text(32, &controller.address.port().to_string(), b' ', 32);
-    text(256, &target.nqn, 0, 256);
-    text(512, &controller.address.ip().to_string(), b' ', 256);
+    text(&mut entry[32..64], &controller.address.port().to_string(), b' ');
+    text(&mut entry[256..512], &target.nqn, 0);
+    text(&mut entry[512..768], &controller.address.ip().to_string(), b' ');
     entry[768..771].copy_from_slice(&RDMA_ADDRESS);
     page
 }

@@ -34,13 +34,12 @@ impl Page {
     fn put<const N: usize>(&mut self, offset: usize, bytes: [u8; N]) {
         self.0[offset..offset + N].copy_from_slice(&bytes);
     }
+}
 
-    /// Text, in a field that is filled up with a byte.
-    fn text(&mut self, offset: usize, length: usize, text: &str, fill: u8) {
-        let field = &mut self.0[offset..offset + length];
-        field.fill(fill);
-        field.iter_mut().zip(text.bytes()).for_each(|(to, from)| *to = from);
-    }
+/// Puts text into a field, and fills up the rest of it.
+pub fn text(field: &mut [u8], text: &str, rest: u8) {
+    field.fill(rest);
+    field.iter_mut().zip(text.bytes()).for_each(|(to, from)| *to = from);
 }
 
 /// The page that answers a question.
@@ -64,9 +63,9 @@ pub fn page(
 
 fn of_controller(target: &Target, controller: &Controller) -> [u8; PAGE] {
     let mut page = Page([0; PAGE]);
-    page.text(4, 20, "1", b' ');
-    page.text(24, 40, "NVMe-oF example in Rust", b' ');
-    page.text(64, 8, env!("CARGO_PKG_VERSION"), b' ');
+    text(&mut page.0[4..24], "1", b' ');
+    text(&mut page.0[24..64], "NVMe-oF example in Rust", b' ');
+    text(&mut page.0[64..72], env!("CARGO_PKG_VERSION"), b' ');
     page.put(77, [MOST_DATA_SHIFT - PAGE_SHIFT]);
     page.put(78, controller.id.to_le_bytes());
     page.put(80, VERSION.to_le_bytes());
@@ -77,7 +76,7 @@ fn of_controller(target: &Target, controller: &Controller) -> [u8; PAGE] {
     page.put(514, QUEUE_ENTRIES.to_le_bytes());
     page.put(536, SGLS.to_le_bytes());
     let name = if controller.discovery { DISCOVERY } else { &target.nqn };
-    page.text(768, 256, name, 0);
+    text(&mut page.0[768..1024], name, 0);
     // Capsules, in units of 16 bytes: of commands, of completions. One SGL descriptor.
     page.put(1792, ((COMMAND + IN_CAPSULE) as u32 / 16).to_le_bytes());
     page.put(1796, 1u32.to_le_bytes());

@@ -125,12 +125,10 @@ impl Queue {
     fn received(&mut self, chunk: Chunk, length: usize) -> io::Result<()> {
         let capsule = Capsule::parse(&chunk[..length]);
         self.connection.receive(chunk)?;
-        self.waiting.extend(capsule);
-        if self.waiting.len() > self.entries.into() {
-            return Err(io::Error::other("the host sends more commands than its queue has entries"));
-        }
-        match length < COMMAND {
-            true => Err(io::Error::other(format!("a capsule of {length} bytes"))),
+        let capsule = capsule.ok_or_else(|| io::Error::other(format!("a capsule of {length} bytes")))?;
+        self.waiting.push_back(capsule);
+        match self.waiting.len() > self.entries.into() {
+            true => Err(io::Error::other("the host sends more commands than its queue has entries")),
             false => Ok(()),
         }
     }
