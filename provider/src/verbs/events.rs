@@ -139,12 +139,15 @@ impl Events {
         self.shared.stop.store(true, Ordering::Release);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((thread, place)) = thread {
-            if let Some(place) = place {
-                place.dismiss();
+            let ends = || {
+                wake_events(&self.shared.device);
+                // A panic of the thread has been printed; there is nothing left to do about it.
+                let _ = thread.join();
+            };
+            match place {
+                Some(place) => place.dismiss(ends),
+                None => ends(),
             }
-            wake_events(&self.shared.device);
-            // A panic of the thread has been printed; there is nothing left to do about it.
-            let _ = thread.join();
         }
     }
 }

@@ -78,8 +78,8 @@ pub struct Actor {
     pub word: AtomicU32,
     /// 1: it is assumed to be waiting, without having said so: its next call begins at the time of the others.
     pub aside: AtomicU8,
-    /// 1: it waits for the segment's lock.
-    pub locking: AtomicU8,
+    /// 1: it sleeps for something of this library's own (the segment's lock), which comes.
+    pub held_up: AtomicU8,
     /// It sleeps on `word`.
     pub asleep: AtomicU32,
     /// The core that it ran on when it called last.
@@ -200,6 +200,6 @@ impl Actors {
 }
 
 plain! {
-    Actor { state, member, ordinal, pid, tid, clock, target, step, entries, watched, after, sequence, rung, serial, word, aside, locking, asleep, core, due, blocker, need, interrupt, waits, wait_count, alarm }
+    Actor { state, member, ordinal, pid, tid, clock, target, step, entries, watched, after, sequence, rung, serial, word, aside, held_up, asleep, core, due, blocker, need, interrupt, waits, wait_count, alarm }
     Actors { top, all }
 }

@@ -144,6 +144,7 @@ impl Sim {
         a.interrupt = 0;
         a.wait_count = 0;
         a.aside.store(0, Ordering::Relaxed);
+        a.held_up.store(0, Ordering::Relaxed);
         a.alarm = FOREVER;
         Some(place as u16)
     }

@@ -214,7 +214,7 @@ impl<S: Borrow<Segment>> Threads<S> {
         let mut held = self.must_lock();
         let a = held.actor(other);
         let (pid, tid, now) = (a.pid, a.tid, a.now());
-        if a.state != State::Running || a.locking.load(Ordering::Relaxed) != 0 {
+        if a.state != State::Running || a.held_up.load(Ordering::Relaxed) != 0 {
             return false;
         }
         drop(held);

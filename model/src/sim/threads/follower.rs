@@ -21,8 +21,9 @@ impl Follower {
         self.threads.take_place(self.place);
     }
 
-    /// Before the thread's end is waited for: whatever it is about to do, it does not wait for simulated time.
-    pub fn dismiss(&self) {
+    /// Waits for the thread's end by `ends`: whatever it is about to do, it does not wait for simulated time.
+    pub fn dismiss(&self, ends: impl FnOnce()) {
         self.threads.dismiss(self.place);
+        self.threads.held_up(ends);
     }
 }

@@ -187,15 +187,21 @@ impl<S: Borrow<Segment>> Threads<S> {
                 return Ok(guard);
             }
         }
-        let waits = |on| {
+        self.held_up(|| self.segment().lock(patience().min(PATIENCE)))
+    }
+
+    /// Lets this thread sleep for something of this library's own, which comes whatever simulated time is: however long
+    /// the machine takes, it is not assumed to be waiting.
+    pub(super) fn held_up<R>(&self, sleeps: impl FnOnce() -> R) -> R {
+        let tell = |on| {
             if let Some(me) = self.place() {
-                self.actor(me).locking.store(u8::from(on), Ordering::Relaxed);
+                self.actor(me).held_up.store(on, Ordering::Relaxed);
             }
         };
-        waits(true);
-        let guard = self.segment().lock(patience().min(PATIENCE));
-        waits(false);
-        guard
+        tell(1);
+        let result = sleeps();
+        tell(0);
+        result
     }
 }
 

@@ -1,6 +1,7 @@
 //! What holds the simulation up: a panic or a death while it is run, a lock holder that is slow, no free place. (What makes a net is above this module, but only in tests.)
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Threads;
@@ -66,6 +67,38 @@ fn others_come_while_the_simulation_is_held_up() {
         drop(attach());
         assert!(before.elapsed() < Duration::from_secs(3), "the keeper waited for the lock holder");
         drop(held);
+    });
+}
+
+/// Where it goes on would depend on how busy the machine is.
+#[test]
+fn who_sleeps_for_this_library_is_not_assumed_to_wait_for_its_program() {
+    with_members(1, |attach| {
+        let threads = attach();
+        threads.clock();
+        let nap = || std::thread::sleep(Duration::from_millis(100));
+        let aside = || threads.actor(threads.place().unwrap()).aside.load(Ordering::Relaxed) != 0;
+        std::thread::scope(|scope| {
+            let (goes, gone) = std::sync::mpsc::channel();
+            let threads = &threads;
+            scope.spawn(move || {
+                threads.clock();
+                goes.send(()).unwrap();
+                threads.spend(10 * threads.profile().pcie.mmio_ps);
+                threads.leave();
+            });
+            gone.recv().unwrap();
+            threads.held_up(|| {
+                nap();
+                assert!(!aside());
+            });
+            let until = Instant::now() + Duration::from_secs(20);
+            while !aside() {
+                assert!(Instant::now() < until, "the other thread waits for this one");
+                nap();
+            }
+        });
+        threads.leave();
     });
 }
 
