@@ -1,11 +1,12 @@
 //! A queue of a controller: one connection, one thread.
 //!
-//! A command takes these steps; each line waits for a completion:
+//! A command takes one step, or two, each of which begins when the card has completed something:
 //!
 //! ```text
-//! host writes     capsule comes; RDMA READ of the data;   data are here: write them, SEND the completion
-//! host reads      capsule comes: read the data; RDMA WRITE of the data and SEND of the completion, in one post
-//! without data    capsule comes; SEND of the completion
+//! Write       capsule is here: RDMA READ of the data
+//!             data are here:   write them, SEND the completion
+//! Read        capsule is here: read the data, RDMA WRITE of them and SEND of the completion in one post
+//! others      capsule is here: SEND of the completion
 //! ```
 
 use std::collections::{HashMap, VecDeque};
