@@ -34,8 +34,8 @@ fn a_buffer_does_not_grow_over_what_follows_it_in_the_segment() {
             assert!(all[one.len..].iter().all(|&byte| byte == 0));
             libc::munmap(grown, 2 * one.len);
         }
-        // It has gone.
-        std::mem::forget(one);
+        let all = 0..one.len;
+        one.end_without(all);
     }
 }
 
@@ -44,17 +44,16 @@ fn a_page_that_is_a_mapping_of_its_own_stays() {
     let net = Net::start();
     let a = net.attach();
     let three = Buffer::filled(3 * PAGE, 3);
-    // SAFETY: pages of our own mapping: the one in the middle is left alone.
-    unsafe {
-        libc::munmap(three.ptr.cast(), PAGE);
-        libc::munmap(three.ptr.add(2 * PAGE).cast(), PAGE);
-    }
     let page = three.ptr.wrapping_add(PAGE);
+    // The one in the middle is left alone.
+    three.end_without(PAGE..2 * PAGE);
     a.map(page, PAGE, true).unwrap();
     let guard = a.lock(Duration::from_secs(5)).unwrap();
     assert_eq!(guard.resolve(a.member(), page as u64), Some((Backing::Private, PAGE as u64)));
     drop(guard);
     a.unmap(page, PAGE).unwrap();
+    // SAFETY: the rest of our own mapping.
+    unsafe { libc::munmap(page.cast(), PAGE) };
 }
 
 /// A buffer on the stack of another thread stays there, as one on the caller's own does.

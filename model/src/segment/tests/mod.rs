@@ -156,6 +156,15 @@ impl Buffer {
     fn iova(&self) -> u64 {
         self.ptr as u64
     }
+
+    /// Ends it where the test has unmapped `gone`, where another test's thread may have memory by now.
+    fn end_without(self, gone: std::ops::Range<usize>) {
+        for rest in [0..gone.start, gone.end..self.len].into_iter().filter(|rest| !rest.is_empty()) {
+            // SAFETY: our own mapping.
+            unsafe { libc::munmap(self.ptr.add(rest.start).cast(), rest.len()) };
+        }
+        std::mem::forget(self);
+    }
 }
 
 fn pattern(index: usize, seed: u8) -> u8 {
