@@ -74,6 +74,15 @@ pub trait Env {
         work(self, false)
     }
 
+    /// Does something with a CQ that several islands share. `work` is told whether the last process to do so has died in it.
+    fn with_cq<R>(&mut self, _card: u8, _cqn: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {
+        work(self, false)
+    }
+    /// The island of this run; 0: all the cards.
+    fn island(&self) -> u16 {
+        0
+    }
+
     /// The doorbells of a card.
     fn bells(&self, card: u8) -> &Bells;
     /// Whether the event of an armed CQ is held back when it reports `held` completions; if so, the environment calls

@@ -1,5 +1,5 @@
 //! Which queue pairs have to be run by one thread at a time: an *island* is what hangs together by connections,
-//! datagrams, CQs and SRQs.
+//! datagrams and SRQs. A CQ may be shared by several.
 //!
 //! A connection joins an island when one of its ends sends for the first time, with all the cards; a UD queue pair
 //! joins that of each one that it sends to. Whatever changes what hangs together makes all labels void
@@ -46,9 +46,16 @@ impl World {
         for (card, q) in ends() {
             let device = &mut self.cards[card as usize];
             let qp = &device.qps[q];
-            let (send, recv, srq) = (qp.send_cq, qp.recv_cq, qp.has_srq.get().then_some(qp.srq));
-            device.cqs[send as usize].island = label;
-            device.cqs[recv as usize].island = label;
+            let (cqs, srq) = ([qp.send_cq, qp.recv_cq], qp.has_srq.get().then_some(qp.srq));
+            for cqn in cqs {
+                let cq = &mut device.cqs[cqn as usize];
+                let known = segment.is_valid(cq.island);
+                cq.shared = (known && (cq.shared.get() || cq.island != label)).into();
+                cq.special = (cq.shared.get() || cq.overrun.get() || cq.stamped.get()).into();
+                if !known {
+                    cq.island = label;
+                }
+            }
             if let Some(srq) = srq {
                 device.srqs[srq as usize].island = label;
             }
@@ -89,16 +96,11 @@ impl World {
         mutual.then_some((qp.dest.card, peer))
     }
 
-    fn labels(&self, bells: &[Bells; MAX_CARDS], (card, q): Place) -> [Label; 4] {
+    fn labels(&self, bells: &[Bells; MAX_CARDS], (card, q): Place) -> [Label; 2] {
         let device = &self.cards[card as usize];
         let qp = &device.qps[q];
         let srq = qp.has_srq.get().then(|| device.srqs[qp.srq as usize].island);
-        [
-            bells[card as usize].qp[q].label(),
-            device.cqs[qp.send_cq as usize].island,
-            device.cqs[qp.recv_cq as usize].island,
-            srq.unwrap_or_default(),
-        ]
+        [bells[card as usize].qp[q].label(), srq.unwrap_or_default()]
     }
 
     /// One island becomes a part of another.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::cells::{Bells, Interrupts, ServerBell};
-use crate::device::tables::MAX_FUNCTIONS;
+use crate::device::tables::{MAX_CQS, MAX_FUNCTIONS};
 use crate::link::LinkArea;
 use crate::plain::Plain;
 use crate::profile::Profile;
@@ -28,6 +28,8 @@ pub(crate) struct Net {
     pub servers: [[ServerBell; MAX_FUNCTIONS]; MAX_CARDS],
     /// By card and function: whose turn it is to use the event queues.
     pub events: [[Turn; MAX_FUNCTIONS]; MAX_CARDS],
+    /// By card and CQ: whose turn it is to use it, if several islands do.
+    pub completions: [[CqTurn; MAX_CQS]; MAX_CARDS],
     /// Whose turn it is to do an atomic on memory that no process can map.
     pub atomics: Turn,
     /// How packets travel.
@@ -37,6 +39,12 @@ pub(crate) struct Net {
     /// Simulated time. Only with the segment's lock.
     pub sim: UnsafeCell<Sim>,
 }
+
+/// On a line of its own.
+#[repr(C, align(64))]
+pub(crate) struct CqTurn(pub Turn);
+
+impl Plain for CqTurn {}
 
 impl Net {
     /// Whether the cards of this net run in simulated time.
@@ -108,11 +116,12 @@ impl<S: Borrow<Segment>> Membership<S> {
 #[allow(dead_code)]
 fn is_plain(net: &Net) {
     fn is<T: Plain>(_: &T) {}
-    let Net { bells, interrupts, servers, events, atomics, link, world, sim } = net;
+    let Net { bells, interrupts, servers, events, completions, atomics, link, world, sim } = net;
     is(bells);
     is(interrupts);
     is(servers);
     is(events);
+    is(completions);
     is(atomics);
     is(link);
     is(world);

@@ -1,10 +1,12 @@
-/* A server with one CQ and one SRQ for all its clients, some of which die; the others must not notice.
+/* A server with one CQ for all its clients, some of which die; the others must not notice.
  *
- * hub server DEVICE SOCKET | hub client DEVICE SOCKET        until SIGTERM
+ * hub srq DEVICE SOCKET | hub queues DEVICE SOCKET | hub client DEVICE SOCKET        until SIGTERM
+ *
+ * The clients of the server `srq` share its SRQ, too; those of `queues` have a receive queue each.
  *
  * A client writes to its place at the server, sends, and reads back; the server checks what was written and sent, byte by byte
  * and in order, and sends it back, which the client checks. The first client is the witness: nothing may go wrong with its
- * connection. When another one ends, the server takes its queue pair away as the specification says, so that the SRQ
+ * connection. When another one ends, the server takes its queue pair away as the specification says, so that an SRQ
  * loses no receive: to ERR, the event of the last receive, the completions, and then destroyed. */
 #define _GNU_SOURCE
 #define DEPTH 32
@@ -13,6 +15,8 @@
 #include <signal.h>
 
 enum { CLIENTS = 4, RECEIVES = 64, ROOM = 4096, PLACES = 8, MESSAGE = 3000 };
+/* Receives of a client, if it has its own. */
+enum { OWN = RECEIVES / CLIENTS };
 enum { BYTES = (RECEIVES + CLIENTS * PLACES * 2) * ROOM };
 
 static volatile sig_atomic_t stopped;
@@ -60,7 +64,7 @@ static void give(int n)
 {
     struct ibv_sge sge = { .addr = (uintptr_t)receive_at(n), .length = ROOM, .lkey = hub.mr->lkey };
     struct ibv_recv_wr wr = { .wr_id = n, .sg_list = &sge, .num_sge = 1 }, *bad;
-    CHECK(!ibv_post_srq_recv(srq, &wr, &bad));
+    CHECK(!(srq ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(clients[n / OWN].qp, &wr, &bad)));
 }
 
 static void send_on(struct ibv_qp *qp, struct ibv_mr *mr, volatile char *at, uint32_t number)
@@ -75,7 +79,7 @@ static struct ibv_qp *make_qp(void)
 {
     struct ibv_qp_init_attr init = {
         .send_cq = hub.cq, .recv_cq = hub.cq, .srq = srq, .qp_type = IBV_QPT_RC,
-        .cap = { .max_send_wr = DEPTH, .max_send_sge = 1 },
+        .cap = { .max_send_wr = DEPTH, .max_send_sge = 1, .max_recv_wr = OWN, .max_recv_sge = 1 },
     };
     struct ibv_qp *qp = ibv_create_qp(hub.pd, &init);
     CHECK(qp);
@@ -102,7 +106,7 @@ static void completions(void)
                 die("the witness's connection broke: %s", ibv_wc_status_str(wc.status));
             if (wc.status != IBV_WC_WR_FLUSH_ERR && wc.status != IBV_WC_RETRY_EXC_ERR && wc.status != IBV_WC_RNR_RETRY_EXC_ERR)
                 die("client %u: %s", client->number, ibv_wc_status_str(wc.status));
-            if (receive)
+            if (receive && srq)
                 give(wc.wr_id);
             continue;
         }
@@ -131,6 +135,8 @@ static void arrives(int door)
         c++;
     CHECK(c < CLIENTS);
     clients[c] = (struct client){ .fd = fd, .number = born++, .qp = make_qp() };
+    for (int n = 0; n < OWN && !srq; n++)
+        give(c * OWN + n);
     struct side side = hub;
     side.qp = clients[c].qp;
     side.address.qpn = side.qp->qp_num;
@@ -153,7 +159,7 @@ static void leaves(int c)
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
     struct ibv_async_event event;
     CHECK(!ibv_modify_qp(client->qp, &attr, IBV_QP_STATE));
-    for (int last = 0; !last;) {
+    for (int last = !srq; !last;) {
         CHECK(!ibv_get_async_event(hub.context, &event));
         if (event.element.qp == clients[0].qp)
             die("the witness's queue pair has an event: %s", ibv_event_type_str(event.event_type));
@@ -166,11 +172,12 @@ static void leaves(int c)
     client->qp = NULL;
 }
 
-static void server(const char *path)
+static void server(const char *path, int shared)
 {
     struct ibv_srq_init_attr init = { .attr = { .max_wr = RECEIVES, .max_sge = 1 } };
-    CHECK(srq = ibv_create_srq(hub.pd, &init));
-    for (int n = 0; n < RECEIVES; n++)
+    if (shared)
+        CHECK(srq = ibv_create_srq(hub.pd, &init));
+    for (int n = 0; n < RECEIVES && shared; n++)
         give(n);
     int door = listener(path);
     printf("at work\n");
@@ -274,8 +281,8 @@ int main(int argc, char **argv)
     CHECK(argc == 4);
     signal(SIGTERM, stop);
     signal(SIGPIPE, SIG_IGN);
-    int is_server = !strcmp(argv[1], "server");
+    int is_server = strcmp(argv[1], "client");
     hub = make_side(open_device(argv[2]), NULL, is_server ? BYTES : 3 * PLACES * ROOM);
-    is_server ? server(argv[3]) : client(&hub, argv[3]);
+    is_server ? server(argv[3], !strcmp(argv[1], "srq")) : client(&hub, argv[3]);
     return 0;
 }

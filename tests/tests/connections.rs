@@ -1,11 +1,12 @@
 //! Many connections that are busy at the same time, and what happens when they begin to share something.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use driver::{Data, SendFlags, SendWr};
+use driver::{Data, SendFlags, SendWr, Srq, SrqAttr};
 use fpga_regs::WqeOpcode;
-use tests::{connect, join, Net, Options, Peer, Side};
+use tests::{connect, join, Net, Options, Peer, Side, TestCard};
 
 fn options() -> Options {
     Options { depth: 16, bytes: 1 << 12, cqes: 64, inline: 64, timeout: 20, ..Default::default() }
@@ -13,10 +14,15 @@ fn options() -> Options {
 
 /// Sends a message each way, and a WRITE.
 fn exchange(x: &Side, y: &Side, value: u64) {
-    for (from, to) in [(x, y), (y, x)] {
+    exchange_by(x, y, value, [None, None]);
+}
+
+/// The same; `srqs` are those of the sides that have one.
+fn exchange_by(x: &Side, y: &Side, value: u64, srqs: [Option<&Srq<TestCard>>; 2]) {
+    for (from, to, srq) in [(x, y, srqs[1]), (y, x, srqs[0])] {
         let bytes = value.to_le_bytes();
         let inline = |wr| SendWr { data: Data::Bytes(&bytes), ..wr };
-        to.recv(1, &[to.sge(64, 8)]);
+        receive(to, srq);
         from.post(&[inline(from.wr(2, WqeOpcode::SEND, &[]))]);
         from.expect(2);
         to.expect(1);
@@ -45,31 +51,43 @@ fn more_connections_than_islands() {
     });
 }
 
-/// Two connections that share nothing are busy while others come that share a CQ with both of them, and go again.
+/// Receives a message at `to`, from its own queue or its SRQ.
+fn receive(to: &Side, srq: Option<&Srq<TestCard>>) {
+    match srq {
+        Some(srq) => {
+            let mut post = srq.post();
+            post.push(1, &[to.sge(64, 8)]).expect("room in the SRQ");
+            post.ring();
+        }
+        None => to.recv(1, &[to.sge(64, 8)]),
+    }
+}
+
+/// Two connections that share nothing are busy while others come that share a CQ with both of them, or an SRQ with an end
+/// of each, and go again.
 #[test]
-fn connections_become_one_island_beside_traffic() {
+fn connections_begin_to_share_beside_traffic() {
     let net = Net::new(2);
     let (a, b) = (net.open(0), net.open(1));
-    let pairs = [connect(&a, &b, options()), connect(&a, &b, options())];
-    // The CQs between which others make a connection: those of queue pairs without traffic of their own, which join the
-    // island of the busy ones by a queue pair each.
-    let beside: Vec<(Side, Side)> = pairs
-        .iter()
-        .map(|(x, _)| {
-            let y = Peer::new(&b, options());
-            let x = Peer::tuned(&a, options(), None, |init| init.send_cq = x.cq.clone());
-            join(&x, &y);
-            (x, y)
-        })
-        .collect();
+    let srqs = [&a, &b].map(|card| {
+        let attr = SrqAttr { max_wr: 16, max_sge: 1, limit: 0 };
+        card.alloc_pd().expect("a PD").create_srq(&attr).expect("an SRQ")
+    });
+    // One has an SRQ at card a, the other one at card b.
+    let pairs = [true, false].map(|at_a| {
+        let x = Peer::with_srq(&a, options(), at_a.then(|| srqs[0].clone()));
+        let y = Peer::with_srq(&b, options(), (!at_a).then(|| srqs[1].clone()));
+        join(&x, &y);
+        (x, y)
+    });
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for (x, y) in &pairs {
-            let stop = &stop;
+        for ((x, y), at_a) in pairs.iter().zip([true, false]) {
+            let (stop, srqs) = (&stop, &srqs);
             scope.spawn(move || {
                 let mut rounds = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    exchange(x, y, rounds);
+                    exchange_by(x, y, rounds, [at_a.then_some(&*srqs[0]), (!at_a).then_some(&*srqs[1])]);
                     rounds += 1;
                 }
                 assert!(rounds > 10, "{rounds} rounds");
@@ -78,11 +96,16 @@ fn connections_become_one_island_beside_traffic() {
         let until = Instant::now() + Duration::from_secs(2);
         let mut bridges = 0;
         while Instant::now() < until {
-            // Its receives complete to the one CQ, its sends to the other.
-            let y = Peer::new(&b, options());
-            let x = Peer::tuned(&a, options(), None, |init| {
-                (init.send_cq, init.recv_cq) = (beside[0].0.cq.clone(), beside[1].0.cq.clone());
-            });
+            let by_srq = bridges % 2 == 0;
+            let y = Peer::with_srq(&b, options(), by_srq.then(|| srqs[1].clone()));
+            let x = match by_srq {
+                // The two become one island.
+                true => Peer::with_srq(&a, options(), Some(srqs[0].clone())),
+                // Its receives complete to the one's CQ, its sends to the other's: three islands share CQs.
+                false => Peer::tuned(&a, options(), None, |init| {
+                    (init.send_cq, init.recv_cq) = (pairs[0].0.cq.clone(), pairs[1].0.cq.clone());
+                }),
+            };
             join(&x, &y);
             let bytes = u64::to_le_bytes(bridges);
             let wr = y.remote(7, WqeOpcode::WRITE, &[], &x, 8);
@@ -93,6 +116,60 @@ fn connections_become_one_island_beside_traffic() {
         }
         stop.store(true, Ordering::Relaxed);
         assert!(bridges > 3, "{bridges} bridges");
+    });
+}
+
+/// Queue pairs of many islands complete to one CQ, which threads at both ends write to and one thread polls: each
+/// completion is there once, in its queue pair's order.
+#[test]
+fn islands_share_a_cq() {
+    const PAIRS: usize = 8;
+    const MESSAGES: u64 = 4000;
+    let net = Net::new(2);
+    let (a, b) = (net.open(0), net.open(1));
+    let first = Peer::new(&a, Options { cqes: 1024, ..options() });
+    let pairs: Vec<(Side, Side)> = (0..PAIRS)
+        .map(|_| {
+            let x = Peer::tuned(&a, options(), None, |init| {
+                (init.send_cq, init.recv_cq) = (first.cq.clone(), first.cq.clone());
+            });
+            let y = Peer::new(&b, options());
+            join(&x, &y);
+            (x, y)
+        })
+        .collect();
+    let by_qpn: HashMap<u32, usize> = pairs.iter().enumerate().map(|(n, (x, _))| (x.qp.qpn(), n)).collect();
+    std::thread::scope(|scope| {
+        // Two threads send from the other ends; of each pair in turn.
+        for half in pairs.chunks(PAIRS / 2) {
+            scope.spawn(move || {
+                for n in 0..MESSAGES {
+                    for (x, y) in half {
+                        let bytes = n.to_le_bytes();
+                        let wr = y.remote(n, WqeOpcode::WRITE_WITH_IMM, &[], x, 8);
+                        y.post(&[SendWr { data: Data::Bytes(&bytes), imm: n as u32, ..wr }]);
+                        y.expect(n);
+                    }
+                }
+            });
+        }
+        let mut posted = [0; PAIRS];
+        let mut come = [0; PAIRS];
+        let until = Instant::now() + Duration::from_secs(120);
+        while come.iter().any(|&come| come < MESSAGES) {
+            for (n, (x, _)) in pairs.iter().enumerate() {
+                while posted[n] < MESSAGES && posted[n] < come[n] + 8 {
+                    x.recv(posted[n], &[]);
+                    posted[n] += 1;
+                }
+            }
+            while let Some(wc) = first.poll() {
+                let n = by_qpn[&wc.qpn];
+                assert_eq!((wc.wr_id, wc.imm), (come[n], come[n] as u32), "pair {n}");
+                come[n] += 1;
+            }
+            assert!(Instant::now() < until, "{come:?} of {MESSAGES} came");
+        }
     });
 }
 

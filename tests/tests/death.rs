@@ -78,9 +78,9 @@ fn a_witness_loses_nothing_beside_ten_thousand_kills() {
     witnessed(10_000, 5);
 }
 
-/// A server has one CQ and one SRQ for all its clients, or one UD queue pair, and one client is killed again and again;
-/// another one loses neither a message nor its connection.
-fn beside_a_client_that_dies(program: &str, kills: u32, seed: u64) {
+/// A server has one CQ for all its clients, and one SRQ (`srq`) or none (`queues`), or one UD queue pair, and one client
+/// is killed again and again; another one loses neither a message nor its connection.
+fn beside_a_client_that_dies((program, side): (&str, &str), kills: u32, seed: u64) {
     let directory = tempfile::tempdir().expect("a directory");
     let hub = compile_c(program, directory.path());
     let socket = directory.path().join("hub.socket");
@@ -92,7 +92,7 @@ fn beside_a_client_that_dies(program: &str, kills: u32, seed: u64) {
         program.expect("at work", LIMIT);
         program
     };
-    let mut server = start(if program == "hub" { "server" } else { "hub" }, "verbena0");
+    let mut server = start(side, "verbena0");
     let mut witness = start("client", "verbena1");
     let mut killed = 0;
     let over = |program: &mut Program| program.has_ended().then(|| program.said());
@@ -117,18 +117,29 @@ fn beside_a_client_that_dies(program: &str, kills: u32, seed: u64) {
 #[test]
 #[ignore = "takes a minute"]
 fn a_client_of_the_same_cq_and_srq_loses_nothing_beside_two_hundred_kills() {
-    beside_a_client_that_dies("hub", 200, 7);
+    beside_a_client_that_dies(("hub", "srq"), 200, 7);
+}
+
+#[test]
+fn a_client_of_the_same_cq_loses_nothing_beside_kills() {
+    beside_a_client_that_dies(("hub", "queues"), 15, 11);
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn a_client_of_the_same_cq_loses_nothing_beside_two_hundred_kills() {
+    beside_a_client_that_dies(("hub", "queues"), 200, 12);
 }
 
 #[test]
 fn a_client_of_the_same_ud_queue_pair_loses_nothing_beside_kills() {
-    beside_a_client_that_dies("datagrams", 15, 8);
+    beside_a_client_that_dies(("datagrams", "hub"), 15, 8);
 }
 
 #[test]
 #[ignore = "takes a minute"]
 fn a_client_of_the_same_ud_queue_pair_loses_nothing_beside_two_hundred_kills() {
-    beside_a_client_that_dies("datagrams", 200, 9);
+    beside_a_client_that_dies(("datagrams", "hub"), 200, 9);
 }
 
 /// Pairs of UD queue pairs have nothing to do with each other: where one thread is stopped, in the middle of a datagram as

@@ -33,15 +33,42 @@ impl Device {
         self.write_cqe(cqn, cqe, urgent, env);
     }
 
-    /// As [`push_cqe`](Self::push_cqe), where the CQ is overrun or its CQEs have the time. On its own, so that the
-    /// others do not pay for it.
+    /// As [`push_cqe`](Self::push_cqe), where the CQ is overrun, its CQEs have the time, or islands share it. On its own,
+    /// so that the others do not pay for it.
     #[cold]
     #[inline(never)]
-    fn push_special(&mut self, cqn: u16, mut cqe: Cqe, urgent: bool, env: &mut impl Env) {
-        if !self.cqs[cqn as usize].overrun.get() {
-            cqe.set_timestamp(env.now());
-            self.write_cqe(cqn, cqe, urgent, env);
+    fn push_special(&mut self, cqn: u16, cqe: Cqe, urgent: bool, env: &mut impl Env) {
+        if !self.cqs[cqn as usize].shared.get() {
+            return self.push_unless_overrun(cqn, cqe, urgent, env);
         }
+        env.with_cq(self.id, cqn, |env, died| {
+            if died {
+                self.recover_cq(cqn.into(), env);
+            }
+            self.push_unless_overrun(cqn, cqe, urgent, env);
+            self.is_written(&cqe);
+        });
+        if self.cqs[cqn as usize].failed.get() {
+            self.end_overrun_cqs(env);
+        }
+    }
+
+    /// What `recovery` asks for, of a CQ that islands share: its last entry may not be that of a dead process.
+    pub(super) fn is_written(&mut self, cqe: &Cqe) {
+        if let Some(q) = self.find_qp(cqe.qpn()) {
+            self.qps[q].written[usize::from(cqe.recv())] = cqe.wqe_index();
+        }
+    }
+
+    fn push_unless_overrun(&mut self, cqn: u16, mut cqe: Cqe, urgent: bool, env: &mut impl Env) {
+        let cq = &self.cqs[cqn as usize];
+        if cq.overrun.get() {
+            return;
+        }
+        if cq.stamped.get() {
+            cqe.set_timestamp(env.now());
+        }
+        self.write_cqe(cqn, cqe, urgent, env);
     }
 
     #[inline(always)]
@@ -50,10 +77,13 @@ impl Device {
         if cq.pi.wrapping_sub(cq.ci) > cq.mask && !Self::refresh_consumer(cq, env) {
             cq.overrun = true.into();
             cq.special = true.into();
-            let (function, island) = (cq.function, cq.island.island());
+            let (function, shared) = (cq.function, cq.shared.get());
             self.async_event(function, EventKind::CQ_ERR, cqn as u32, env);
             self.cqs[cqn as usize].failed = true.into();
-            self.end_overrun_cqs(island, env);
+            // Of a shared one, once others may use it: what is flushed may go to it.
+            if !shared {
+                self.end_overrun_cqs(env);
+            }
             return;
         }
         let lap_is_odd = cq.pi & (cq.mask + 1) != 0;
@@ -156,11 +186,23 @@ impl Device {
         env: &mut impl Env,
     ) {
         let Some(cq) = self.cqs.get(cqn as usize) else { return };
-        let first = self.first_cqe(cq.mask + 1);
-        let cq = &mut self.cqs[cqn as usize];
         if !cq.used.get() || cq.function != function {
             return;
         }
+        if !cq.shared.get() {
+            return self.arm(cqn as u16, solicited_only, consumer, env);
+        }
+        env.with_cq(self.id, cqn as u16, |env, died| {
+            if died {
+                self.recover_cq(cqn as usize, env);
+            }
+            self.arm(cqn as u16, solicited_only, consumer, env);
+        });
+    }
+
+    fn arm(&mut self, cqn: u16, solicited_only: bool, consumer: u32, env: &mut impl Env) {
+        let first = self.first_cqe(self.cqs[cqn as usize].mask + 1);
+        let cq = &mut self.cqs[cqn as usize];
         cq.arming = cq.arming.wrapping_add(1);
         let consumed = cq.pi.wrapping_sub(first) == consumer;
         if consumed {
@@ -168,7 +210,7 @@ impl Device {
             (cq.held, cq.due) = (0, 0);
         }
         if !consumed && cq.pi != cq.told && !solicited_only {
-            self.completion_event(cqn as u16, env);
+            self.completion_event(cqn, env);
         } else if solicited_only {
             if cq.armed == DISARMED {
                 cq.armed = ARMED_SOLICITED;
@@ -237,14 +279,16 @@ impl Device {
         self.push_event(function, 0, kind, 0, object, env);
     }
 
-    /// What is flushed to another CQ may overrun that: one after the other, not each within the last. CQs of an island.
+    /// What is flushed to another CQ may overrun that: one after the other, not each within the last. CQs of this island.
     #[cold]
-    pub(super) fn end_overrun_cqs(&mut self, island: u16, env: &mut impl Env) {
+    pub(super) fn end_overrun_cqs(&mut self, env: &mut impl Env) {
+        let island = env.island();
         let ends = usize::from(island) % ISLANDS;
         if core::mem::replace(&mut self.ends_cqs[ends], true.into()).get() {
             return;
         }
-        let failed = |cq: &Cq| cq.failed.get() && cq.island.island() == island;
+        let failed =
+            |cq: &Cq| cq.failed.get() && (island == 0 || cq.shared.get() || cq.island.island() == island);
         while let Some(cqn) = self.tables.cq.range().find(|&n| failed(&self.cqs[n])) {
             self.cqs[cqn].failed = false.into();
             self.cq_overrun(cqn as u16, env);

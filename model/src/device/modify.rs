@@ -3,7 +3,7 @@
 use fpga_regs::regs::port;
 use fpga_regs::{AdminStatus, Mtu, QpAttrMask, QpContext, QpState, QpType, Syndrome};
 
-use super::qp::IDLE;
+use super::qp::{IDLE, NO_WQE};
 use super::tables::MAX_QPS;
 use super::wqe::MAX_RING_LOG;
 use super::Device;
@@ -120,6 +120,7 @@ impl Device {
         qp.resp.established = false.into();
         qp.resources.iter_mut().for_each(|r| r.kind = 0);
         qp.flushing = false.into();
+        qp.written = [NO_WQE; 2];
         qp.access = 0;
         qp.dest = PortId::NOBODY;
         self.set_state(q, QpState::RESET);

@@ -98,6 +98,8 @@ impl Device {
             moderation: moderation(c),
             due: 0,
             overrun: false.into(),
+            stamped: c.stamped().into(),
+            shared: false.into(),
             special: c.stamped().into(),
             failed: false.into(),
             eq,

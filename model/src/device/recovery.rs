@@ -29,16 +29,22 @@ impl Device {
             }
         }
         for n in self.tables.cq.range() {
-            if of(&self.cqs[n]) {
+            if self.cqs[n].shared.get() {
+                env.with_cq(self.id, n as u16, |env, died| {
+                    if died {
+                        self.recover_cq(n, env);
+                    }
+                });
+            } else if of(&self.cqs[n]) {
                 self.recover_cq(n, env);
             }
         }
         for ends in 0..ISLANDS as u16 {
             if island.is_none_or(|island| island == ends) {
                 self.ends_cqs[usize::from(ends)] = false.into();
-                self.end_overrun_cqs(ends, env);
             }
         }
+        self.end_overrun_cqs(env);
     }
 
     pub(super) fn recover_eq(&mut self, f: usize, n: usize, env: &mut impl Env) {
@@ -58,17 +64,23 @@ impl Device {
         env.interrupt(self.id, f as u16, eq.vector);
     }
 
-    fn recover_cq(&mut self, n: usize, env: &mut impl Env) {
+    pub(super) fn recover_cq(&mut self, n: usize, env: &mut impl Env) {
         let cq = self.cqs[n];
         if !cq.used.get() || cq.overrun.get() {
             return;
         }
-        let written =
-            self.cqe_at(n, cq.pi, env).is_some_and(|cqe| cqe.phase() == (cq.pi & (cq.mask + 1) == 0));
-        let cq = &mut self.cqs[n];
-        if written {
-            cq.pi = cq.pi.wrapping_add(1);
+        let written = |card: &Device, index: u32, env: &mut _| {
+            card.cqe_at(n, index, env).filter(|cqe| cqe.phase() == (index & (cq.mask + 1) == 0))
+        };
+        if written(self, cq.pi, env).is_some() {
+            self.cqs[n].pi = cq.pi.wrapping_add(1);
         }
+        if cq.shared.get() {
+            if let Some(last) = written(self, self.cqs[n].pi.wrapping_sub(1), env) {
+                self.is_written(&last);
+            }
+        }
+        let cq = &mut self.cqs[n];
         if cq.armed != DISARMED {
             // Its event may be missing; one too many is allowed.
             let (function, eq) = (cq.function, cq.eq);
@@ -137,12 +149,17 @@ impl Device {
     fn settle(&mut self, q: usize, env: &mut impl Env) {
         let qp = &self.qps[q];
         let (qpn, send, recv) = (qp.qpn, qp.send_cq as usize, qp.recv_cq as usize);
-        let last = |card: &Device, n: usize, env: &mut _| {
-            card.cqe_at(n, card.cqs[n].pi.wrapping_sub(1), env).filter(|cqe| cqe.qpn() == qpn)
+        // The index of the WQE that the last entry is of.
+        let last = |card: &Device, n: usize, receives: bool, env: &mut _| {
+            if card.cqs[n].shared.get() {
+                return Some(card.qps[q].written[usize::from(receives)]);
+            }
+            let cqe = card.cqe_at(n, card.cqs[n].pi.wrapping_sub(1), env)?;
+            (cqe.qpn() == qpn && cqe.recv() == receives).then(|| cqe.wqe_index())
         };
-        if let Some(cqe) = last(self, send, env).filter(|cqe| !cqe.recv()) {
+        if let Some(index) = last(self, send, false, env) {
             let ci = self.qps[q].req.ci;
-            if cqe.wqe_index() == ci && ci != env.bells(self.id).sq_producer(q) {
+            if index == ci && ci != env.bells(self.id).sq_producer(q) {
                 let ctrl = fetch_ctrl(&self.qps[q], ci, env).unwrap_or_default();
                 self.qps[q].req.ci = ci.wrapping_add(Self::wqe_blocks(&ctrl));
             }
@@ -155,9 +172,9 @@ impl Device {
             };
             *taken = taken.wrapping_add(1);
         }
-        if let Some(cqe) = last(self, recv, env).filter(Cqe::recv) {
+        if let Some(index) = last(self, recv, true, env) {
             let qp = &mut self.qps[q];
-            if qp.resp.has_recv.get() && cqe.wqe_index() == qp.recv.index {
+            if qp.resp.has_recv.get() && index == qp.recv.index {
                 qp.resp.has_recv = false.into();
             }
         }

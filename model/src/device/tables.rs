@@ -193,7 +193,11 @@ pub struct Cq {
     pub armed: u8,
     /// Overrun: nothing is written any more.
     pub overrun: Flag,
-    /// Overrun, or its CQEs have the time.
+    /// Its CQEs have the time.
+    pub stamped: Flag,
+    /// Queue pairs of several islands use it: one at a time, by [`Env::with_cq`](crate::env::Env::with_cq).
+    pub shared: Flag,
+    /// One of the three above: plain ones do not look further.
     pub special: Flag,
     /// Overrun just now: its QPs do not know yet.
     pub failed: Flag,
@@ -211,7 +215,7 @@ pub struct Cq {
     pub function: u16,
     /// QPs that use it (a QP with one CQ for both counts twice).
     pub users: u32,
-    /// Which island uses it.
+    /// An island that uses it.
     pub island: Label,
 }
 
@@ -263,7 +267,7 @@ plain! {
     Function { used, enabled, resetting, remote, admin_log, domain, asq, acq, asq_head, asq_tail, acq_tail, acq_consumer, scratch, error_cause, health, pages, vector_mask, vector_pending, eqs }
     Pd { used, function, users }
     Key { kind, access, page_shift, mode, domain, function, key, pd, va, length, iova, first_offset, window_offset, parent, bound, valid }
-    Cq { ring, mask, pi, told, ci, ci_iova, used, armed, overrun, special, failed, held, arming, moderation, due, eq, function, users, island }
+    Cq { ring, mask, pi, told, ci, ci_iova, used, armed, overrun, stamped, shared, special, failed, held, arming, moderation, due, eq, function, users, island }
     Srq { used, stride_log, max_sge, domain, function, pd, mask, ci, limit, users, ring, island }
     Mcast { gid, count, qps }
 }

@@ -161,22 +161,21 @@ impl crate::plain::Plain for Turn {}
 const A_MOMENT: Duration = Duration::from_micros(100);
 /// Looks at a turn that is taken before its holder, which may have no core, gets this one.
 const SPINS: u32 = 64;
-/// The longest wait for a turn (ns). Its holder is stopped, then, in the middle of a few instructions.
-const LONGEST_TURN: u64 = 1_000_000_000;
 
 impl Turn {
-    /// Waits for its turn. True if the thread that had it last has died.
+    /// Waits for its turn, at most `longest` (ns): then its holder is stopped in the middle of a few instructions, and counts
+    /// as dead. True if the thread that had it last has died.
     #[inline]
-    pub fn take(&self, reach: &Reach<'_>) -> bool {
+    pub fn take(&self, reach: &Reach<'_>, longest: u64) -> bool {
         let me = u32::from(reach.island()) + 1;
         match self.0.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => false,
-            Err(_) => self.take_slowly(reach, me),
+            Err(_) => self.take_slowly(reach, me, longest),
         }
     }
 
     #[cold]
-    fn take_slowly(&self, reach: &Reach<'_>, me: u32) -> bool {
+    fn take_slowly(&self, reach: &Reach<'_>, me: u32, longest: u64) -> bool {
         let mut until = None;
         for tries in 1_u64.. {
             let found = match self.0.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
@@ -187,7 +186,7 @@ impl Turn {
             let died = me == 1 || reach.segment().control((found - 1) as u16).lock.holder_died();
             let late = tries % 1024 == 0 && {
                 let now = now_ns();
-                now > *until.get_or_insert(now + LONGEST_TURN)
+                now > *until.get_or_insert(now + longest)
             };
             if (died || late)
                 && self.0.compare_exchange(found, me, Ordering::Acquire, Ordering::Relaxed).is_ok()

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
+use super::part::{LONGEST_CQ_TURN, LONGEST_TURN};
 use super::queue::Work;
 use super::routes::Routes;
 use super::scratch::{Again, Scratch, KEPT};
@@ -223,7 +224,7 @@ impl Env for WallEnv<'_> {
             });
         }
         // Private memory: atomic among the cards of the segment, as IBV_ATOMIC_HCA promises.
-        self.net.atomics.take(self.guard);
+        self.net.atomics.take(self.guard, LONGEST_TURN);
         let result = self.atomic_by_copies(at, op);
         self.net.atomics.give(self.guard);
         result
@@ -297,11 +298,15 @@ impl Env for WallEnv<'_> {
     }
 
     fn with_events<R>(&mut self, card: u8, function: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {
-        let turn = &self.net.events[card as usize][function as usize];
-        let died = turn.take(self.guard);
-        let result = work(self, died);
-        turn.give(self.guard);
-        result
+        self.in_turn(&self.net.events[card as usize][function as usize], LONGEST_TURN, work)
+    }
+
+    fn with_cq<R>(&mut self, card: u8, cqn: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {
+        self.in_turn(&self.net.completions[card as usize][cqn as usize].0, LONGEST_CQ_TURN, work)
+    }
+
+    fn island(&self) -> u16 {
+        self.guard.island()
     }
 
     #[inline(always)]

@@ -8,11 +8,29 @@ use crate::cells::QpBells;
 use crate::islands::Ends;
 use crate::journal::{self, Journal};
 use crate::packet::Payload;
-use crate::segment::ALL;
+use crate::segment::{Turn, ALL};
 use crate::wire::Transport;
 use crate::world::World;
 
+/// The longest wait for the turn to use event queues and the like (ns).
+pub(super) const LONGEST_TURN: u64 = 1_000_000_000;
+/// And to use a CQ, which a thread that continues after that would damage.
+pub(super) const LONGEST_CQ_TURN: u64 = 60_000_000_000;
+
 impl WallEnv<'_> {
+    /// Does something when it is its turn, in at most `longest` (ns).
+    pub(super) fn in_turn<R>(
+        &mut self,
+        turn: &Turn,
+        longest: u64,
+        work: impl FnOnce(&mut Self, bool) -> R,
+    ) -> R {
+        let died = turn.take(self.guard, longest);
+        let result = work(self, died);
+        turn.give(self.guard);
+        result
+    }
+
     /// Does all work in the queue and what it leads to. Gives the QPs to be run again.
     #[inline]
     pub(super) fn finish(&mut self, world: &mut World) -> Vec<Again> {
