@@ -158,6 +158,8 @@
 #define VERBENA_GLOBAL_REG_SENDS_DEEPEST UINT32_C(0xa4)
 /* Receive WQEs that were posted and not consumed, of all QPs of the card. (RO, 4 bytes) */
 #define VERBENA_GLOBAL_REG_RECVS_WAITING UINT32_C(0xa8)
+/* Bytes of the card's own memory, of all functions (ON_CARD_MEMORY). (RO, 4 bytes) */
+#define VERBENA_GLOBAL_REG_MEMORY UINT32_C(0xac)
 /* Running count of entries consumed of each event queue. The card never writes over an entry that was not consumed. (RW, 4 bytes, 32 of them) */
 #define VERBENA_GLOBAL_REG_EQ_CONSUMER UINT32_C(0x100)
 #define VERBENA_GLOBAL_REG_EQ_CONSUMER_RESET UINT32_C(0x0)
@@ -597,6 +599,10 @@ enum verbena_admin_opcode {
     VERBENA_ADMIN_OPCODE_RESOLVE = 0x48, /* The Ethernet address of a GID. */
     VERBENA_ADMIN_OPCODE_ALLOC_PAGE = 0x50, /* Takes a doorbell page. */
     VERBENA_ADMIN_OPCODE_FREE_PAGE = 0x51, /* Frees a doorbell page. */
+    VERBENA_ADMIN_OPCODE_ALLOC_MEMORY = 0x58, /* Takes a part of the card's own memory, zeroed. */
+    VERBENA_ADMIN_OPCODE_FREE_MEMORY = 0x59, /* Frees a part of the card's own memory. */
+    VERBENA_ADMIN_OPCODE_WRITE_MEMORY = 0x5a, /* Copies the bytes at `in_iova` into the card's own memory. */
+    VERBENA_ADMIN_OPCODE_READ_MEMORY = 0x5b, /* Copies bytes of the card's own memory to `out_iova`. */
 };
 
 /* How a command ended. */
@@ -639,6 +645,7 @@ enum verbena_mr_mode {
     VERBENA_MR_MODE_PAGE_LIST = 0x1, /* A list of pages. */
     VERBENA_MR_MODE_NULL = 0x2, /* There is none (NULL_MR): it reads as zeros, and what is written to it is lost. It has all addresses and no R_Key. */
     VERBENA_MR_MODE_ON_DEMAND = 0x3, /* Whatever the process that created it has at an address when that is accessed (ON_DEMAND): nothing is mapped for DMA before. */
+    VERBENA_MR_MODE_ON_CARD = 0x4, /* The card's own (ON_CARD_MEMORY), a part of what ALLOC_MEMORY gave. */
 };
 
 /* Kind of a GID; the numbers are those of `ibv_gid_type`. */
@@ -707,6 +714,8 @@ enum verbena_gid_type {
 #define VERBENA_FEATURE_SET_MODERATION UINT32_C(0x8000000)
 /* Memory registrations that find their memory when it is accessed. */
 #define VERBENA_FEATURE_SET_ON_DEMAND UINT32_C(0x10000000)
+/* Memory of the card's own, of MEMORY bytes. */
+#define VERBENA_FEATURE_SET_ON_CARD_MEMORY UINT32_C(0x20000000)
 
 /* Code in ERROR_CAUSE and in the event DEVICE_FATAL. */
 enum verbena_error_cause {
@@ -1391,7 +1400,7 @@ struct verbena_mr_context {
     uint64_t va;
     /* Bytes. */
     uint64_t length;
-    /* DMA address of the first byte (DIRECT), or of the list of `PageEntry` (PAGE_LIST), or address of the first byte in the process (ON_DEMAND). */
+    /* DMA address of the first byte (DIRECT), or of the list of `PageEntry` (PAGE_LIST), or address of the first byte in the process (ON_DEMAND), or its offset in the card's memory (ON_CARD). */
     uint64_t iova;
     /* Offset of the first byte in the first page (PAGE_LIST). */
     uint32_t first_offset;

@@ -140,6 +140,8 @@ package verbena_pkg;
   localparam logic [31:0] GLOBAL_REG_SENDS_DEEPEST = 32'ha4;
   // Receive WQEs that were posted and not consumed, of all QPs of the card. (RO, 4 bytes)
   localparam logic [31:0] GLOBAL_REG_RECVS_WAITING = 32'ha8;
+  // Bytes of the card's own memory, of all functions (ON_CARD_MEMORY). (RO, 4 bytes)
+  localparam logic [31:0] GLOBAL_REG_MEMORY = 32'hac;
   // Running count of entries consumed of each event queue. The card never writes over an entry that was not consumed. (RW, 4 bytes, 32 of them)
   localparam logic [31:0] GLOBAL_REG_EQ_CONSUMER = 32'h100;
   localparam logic [31:0] GLOBAL_REG_EQ_CONSUMER_RESET = 32'h0;
@@ -466,7 +468,11 @@ package verbena_pkg;
     ADMIN_OPCODE_DETACH_MCAST = 16'h41, // Leaves a multicast group.
     ADMIN_OPCODE_RESOLVE = 16'h48, // The Ethernet address of a GID.
     ADMIN_OPCODE_ALLOC_PAGE = 16'h50, // Takes a doorbell page.
-    ADMIN_OPCODE_FREE_PAGE = 16'h51 // Frees a doorbell page.
+    ADMIN_OPCODE_FREE_PAGE = 16'h51, // Frees a doorbell page.
+    ADMIN_OPCODE_ALLOC_MEMORY = 16'h58, // Takes a part of the card's own memory, zeroed.
+    ADMIN_OPCODE_FREE_MEMORY = 16'h59, // Frees a part of the card's own memory.
+    ADMIN_OPCODE_WRITE_MEMORY = 16'h5a, // Copies the bytes at `in_iova` into the card's own memory.
+    ADMIN_OPCODE_READ_MEMORY = 16'h5b // Copies bytes of the card's own memory to `out_iova`.
   } admin_opcode_e;
 
   // How a command ended.
@@ -508,7 +514,8 @@ package verbena_pkg;
     MR_MODE_DIRECT = 8'h0, // One range of DMA addresses.
     MR_MODE_PAGE_LIST = 8'h1, // A list of pages.
     MR_MODE_NULL = 8'h2, // There is none (NULL_MR): it reads as zeros, and what is written to it is lost. It has all addresses and no R_Key.
-    MR_MODE_ON_DEMAND = 8'h3 // Whatever the process that created it has at an address when that is accessed (ON_DEMAND): nothing is mapped for DMA before.
+    MR_MODE_ON_DEMAND = 8'h3, // Whatever the process that created it has at an address when that is accessed (ON_DEMAND): nothing is mapped for DMA before.
+    MR_MODE_ON_CARD = 8'h4 // The card's own (ON_CARD_MEMORY), a part of what ALLOC_MEMORY gave.
   } mr_mode_e;
 
   // Kind of a GID; the numbers are those of `ibv_gid_type`.
@@ -577,6 +584,8 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_MODERATION = 64'h8000000;
   // Memory registrations that find their memory when it is accessed.
   localparam logic [63:0] FEATURE_SET_ON_DEMAND = 64'h10000000;
+  // Memory of the card's own, of MEMORY bytes.
+  localparam logic [63:0] FEATURE_SET_ON_CARD_MEMORY = 64'h20000000;
 
   // Code in ERROR_CAUSE and in the event DEVICE_FATAL.
   typedef enum logic [15:0] {
@@ -1459,7 +1468,7 @@ package verbena_pkg;
   typedef struct packed {
     logic [223:0] reserved_288;
     logic [31:0] first_offset; // Offset of the first byte in the first page (PAGE_LIST).
-    logic [63:0] iova; // DMA address of the first byte (DIRECT), or of the list of `PageEntry` (PAGE_LIST), or address of the first byte in the process (ON_DEMAND).
+    logic [63:0] iova; // DMA address of the first byte (DIRECT), or of the list of `PageEntry` (PAGE_LIST), or address of the first byte in the process (ON_DEMAND), or its offset in the card's memory (ON_CARD).
     logic [63:0] length; // Bytes.
     logic [63:0] va; // Address of the first byte as keys know it; 0 for a zero-based one.
     logic [7:0] reserved_56;

@@ -67,6 +67,14 @@ open_enum! {
         ALLOC_PAGE = 0x50,
         /// Frees a doorbell page.
         FREE_PAGE = 0x51,
+        /// Takes a part of the card's own memory, zeroed.
+        ALLOC_MEMORY = 0x58,
+        /// Frees a part of the card's own memory.
+        FREE_MEMORY = 0x59,
+        /// Copies the bytes at `in_iova` into the card's own memory.
+        WRITE_MEMORY = 0x5a,
+        /// Copies bytes of the card's own memory to `out_iova`.
+        READ_MEMORY = 0x5b,
     }
 }
 

@@ -151,6 +151,15 @@ pub const COMMANDS: &[CommandSpec] = {
         Spec::new(Op::RESOLVE, "port, from 1").params(&[GID]).values(&[MAC]),
         Spec::new(Op::ALLOC_PAGE, "").result("doorbell page"),
         Spec::new(Op::FREE_PAGE, "doorbell page"),
+        Spec::new(Op::ALLOC_MEMORY, "")
+            .params(&[
+                value("bytes", "How many.", 32, Kind::Uint),
+                value("log_align", "Log2 of the alignment.", 40, Kind::Uint),
+            ])
+            .result("offset in the card's memory"),
+        Spec::new(Op::FREE_MEMORY, "offset in the card's memory"),
+        Spec::new(Op::WRITE_MEMORY, "offset in the card's memory, a multiple of 4"),
+        Spec::new(Op::READ_MEMORY, "offset in the card's memory, a multiple of 4"),
     ]
 };
 

@@ -222,6 +222,8 @@ open_enum! {
         /// Whatever the process that created it has at an address when that is
         /// accessed (ON_DEMAND): nothing is mapped for DMA before.
         ON_DEMAND = 3,
+        /// The card's own (ON_CARD_MEMORY), a part of what ALLOC_MEMORY gave.
+        ON_CARD = 4,
     }
 }
 
@@ -242,7 +244,7 @@ layout! {
         length set_length with_length (u64 @ 16);
         /// DMA address of the first byte (DIRECT), or of the list of
         /// [`PageEntry`] (PAGE_LIST), or address of the first byte in the
-        /// process (ON_DEMAND).
+        /// process (ON_DEMAND), or its offset in the card's memory (ON_CARD).
         iova set_iova with_iova (u64 @ 24);
         /// Offset of the first byte in the first page (PAGE_LIST).
         first_offset set_first_offset with_first_offset (u32 @ 32);

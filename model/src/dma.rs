@@ -17,6 +17,8 @@ pub struct Addr {
 impl Addr {
     /// The domain of no memory: it reads as zeros, and what is written to it is lost.
     pub const NOWHERE: u16 = u16::MAX;
+    /// In a domain: the own memory of the card whose number the lower bits are.
+    pub const ON_CARD: u16 = 1 << 15;
     /// In a domain: not what the process has mapped for DMA, but what it has at this address now.
     pub const ON_DEMAND: u16 = 1 << 14;
 
@@ -34,6 +36,9 @@ impl Addr {
         Addr { iova: self.iova.wrapping_add(n), domain: self.domain }
     }
 }
+
+/// Bytes of a card's own memory.
+pub const CARD_MEMORY: usize = 256 << 10;
 
 /// A DMA access failed: the address is not mapped, or its process is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

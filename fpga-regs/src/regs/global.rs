@@ -70,7 +70,9 @@ registers! {
         /// Receive WQEs that were posted and not consumed, of all QPs of the
         /// card.
         RECVS_WAITING recvs_waiting (RO u32 @ 0x00a8);
-        gap _gap3 0x54;
+        /// Bytes of the card's own memory, of all functions (ON_CARD_MEMORY).
+        MEMORY memory (RO u32 @ 0x00ac);
+        gap _gap3 0x50;
         /// Running count of entries consumed of each event queue. The card
         /// never writes over an entry that was not consumed.
         EQ_CONSUMER eq_consumer (RW u32 x 32 @ 0x0100) = 0;

@@ -84,6 +84,8 @@ flag_set! {
         MODERATION = 27,
         /// Memory registrations that find their memory when it is accessed.
         ON_DEMAND = 28,
+        /// Memory of the card's own, of MEMORY bytes.
+        ON_CARD_MEMORY = 29,
     }
 }
 

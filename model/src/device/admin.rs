@@ -246,6 +246,10 @@ impl Device {
                 }
                 fun.pages &= !(1 << object);
             }
+            AdminOpcode::ALLOC_MEMORY => reply.set_object(self.alloc_memory(f, c, env)?),
+            AdminOpcode::FREE_MEMORY => self.free_memory(f, object)?,
+            AdminOpcode::WRITE_MEMORY => self.copy_memory(f, c, true, env)?,
+            AdminOpcode::READ_MEMORY => self.copy_memory(f, c, false, env)?,
             AdminOpcode::QUERY_PORT | AdminOpcode::SET_PORT | AdminOpcode::QUERY_MW => {
                 return refused(AdminStatus::NOT_SUPPORTED, OK)
             }

@@ -64,6 +64,11 @@ impl Device {
                 }
             }
         }
+        for part in &mut self.parts {
+            if part.used.get() && part.function == f {
+                part.used = false.into();
+            }
+        }
         for pd in &mut self.pds[self.tables.pd.range()] {
             if pd.used.get() && pd.function == f {
                 pd.used = false.into();

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `registers`, `functions` | BAR0 of each function; attach, reset, detach |
 //! | `admin`, `objects`, `modify` | the admin queue: commands; objects that it creates; states of a QP |
-//! | `regions` | memory regions and windows as it creates and changes them |
+//! | `regions`, `memory` | memory regions and windows as it creates and changes them; the card's own memory |
 //! | `tables`, `qp` | the objects as the card holds them |
 //! | `keys`, `windows` | memory keys: rights, bounds, translation; memory windows |
 //! | `wqe`, `gather` | fetching send WQEs; their local buffers |
@@ -30,6 +30,7 @@ mod error;
 mod functions;
 mod gather;
 mod keys;
+mod memory;
 mod modify;
 mod objects;
 mod progress;
@@ -144,6 +145,8 @@ pub struct Device {
     pub pds: [Pd; MAX_PDS],
     /// Multicast groups.
     pub mcast: [Mcast; MAX_MCAST],
+    /// Parts of the card's own memory.
+    parts: [Part; MAX_PARTS],
     /// Completion queues.
     pub cqs: [Cq; MAX_CQS],
     /// Shared receive queues.
@@ -255,7 +258,7 @@ impl crate::plain::Plain for Counters {}
 
 plain! {
     PortSetting { mtu, mbps }
-    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, gids, counters, timers, tables, functions, pds, mcast, cqs, srqs, keys, qps }
+    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, gids, counters, timers, tables, functions, pds, mcast, parts, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function }
 }

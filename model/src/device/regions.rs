@@ -48,6 +48,8 @@ impl Device {
         key.access = access;
         place.put(key);
         key.valid = true.into();
+        let key = *key;
+        self.count_region(&key, true);
         Ok(key.key)
     }
 
@@ -66,6 +68,11 @@ impl Device {
         owned(Some((true, slot.function)), f)?;
         if mask.unknown() != 0 {
             return refused(AdminStatus::BAD_PARAM, Syndrome::RESERVED_SET);
+        }
+        // Only memory of a process becomes other memory of it.
+        let of_process = |domain: u16| domain & !Addr::ON_DEMAND == self.functions[f as usize].domain;
+        if !of_process(slot.domain) || matches!(m.mode(), MrMode::NULL | MrMode::ON_CARD) {
+            return refused(AdminStatus::NOT_SUPPORTED, Syndrome::NONE);
         }
         if slot.bound != 0 {
             return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
@@ -118,6 +125,10 @@ impl Device {
                 true => Ok(Place { domain: function.domain | Addr::ON_DEMAND, ..place }),
                 false => Err(too_large),
             },
+            MrMode::ON_CARD if ends => {
+                self.part_of(f, m.iova(), m.length())?;
+                Ok(Place { domain: Addr::ON_CARD | u16::from(self.id), ..place })
+            }
             MrMode::DIRECT | MrMode::PAGE_LIST => Err(too_large),
             _ => refused(AdminStatus::NOT_SUPPORTED, Syndrome::NONE),
         }
@@ -142,6 +153,10 @@ impl Device {
         }
         self.keys[k].kind = key_kind::FREE;
         self.keys[k].valid = false.into();
+        let freed = self.keys[k];
+        if !window {
+            self.count_region(&freed, false);
+        }
         let pd = self.keys[k].pd;
         self.pds[pd as usize].users -= 1;
         Ok(())

@@ -12,6 +12,7 @@ use super::defect::Defect;
 use super::tables::{key_kind, EQS};
 use super::Device;
 use crate::address::{self, GidTables};
+use crate::dma::CARD_MEMORY;
 use crate::env::Env;
 use crate::packet::{PortId, PORTS};
 
@@ -37,7 +38,8 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::NULL_MR.0
         | FeatureSet::MODIFY_MR.0
         | FeatureSet::MODERATION.0
-        | FeatureSet::ON_DEMAND.0,
+        | FeatureSet::ON_DEMAND.0
+        | FeatureSet::ON_CARD_MEMORY.0,
 );
 
 /// Largest path MTU.
@@ -85,6 +87,7 @@ impl Device {
             regs::ACQ_CONSUMER => fun.acq_consumer as u64,
             regs::VECTORS => EQS as u64,
             regs::FUNCTIONS_OPEN..=regs::RECVS_WAITING => self.usage(offset, env) as u64,
+            regs::MEMORY => CARD_MEMORY as u64,
             regs::VECTOR_MASK => fun.vector_mask as u64,
             regs::VECTOR_PENDING => fun.vector_pending as u64,
             _ if (regs::EQ_CONSUMER..regs::EQ_CONSUMER + 4 * EQS as u32).contains(&offset) => {

@@ -249,6 +249,37 @@ pub struct Srq {
     pub island: Label,
 }
 
+/// Most parts of a card's own memory.
+pub const MAX_PARTS: usize = 128;
+
+/// A part of the card's own memory.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Part {
+    /// In use.
+    pub used: Flag,
+    /// Owner.
+    pub function: u16,
+    /// Where it begins.
+    pub start: u32,
+    /// Bytes.
+    pub len: u32,
+    /// Regions of it.
+    pub users: u32,
+}
+
+impl Part {
+    /// Its first byte.
+    pub fn start(&self) -> u64 {
+        self.start.into()
+    }
+
+    /// One past its last.
+    pub fn end(&self) -> u64 {
+        self.start() + u64::from(self.len)
+    }
+}
+
 /// A multicast group.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -269,5 +300,6 @@ plain! {
     Key { kind, access, page_shift, mode, domain, function, key, pd, va, length, iova, first_offset, window_offset, parent, bound, valid }
     Cq { ring, mask, pi, told, ci, ci_iova, used, armed, overrun, stamped, shared, special, failed, held, arming, moderation, due, eq, function, users, island }
     Srq { used, stride_log, max_sge, domain, function, pd, mask, ci, limit, users, ring, island }
+    Part { used, function, start, len, users }
     Mcast { gid, count, qps }
 }

@@ -6,7 +6,10 @@
 //! exception is the DMA map of a member, whose keys are that member's own
 //! virtual addresses.
 
+use crate::dma::CARD_MEMORY;
+use crate::packet::MAX_CARDS;
 use crate::plain::plain;
+use std::cell::UnsafeCell;
 use std::mem::size_of;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{compiler_fence, AtomicU32, AtomicU64};
@@ -22,7 +25,7 @@ use crate::segment::reach::offered_files::FileTable;
 /// First eight bytes of every segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VERBENA\x01");
 /// Changes whenever anything in this file changes its place or its meaning.
-pub const LAYOUT_VERSION: u32 = 8;
+pub const LAYOUT_VERSION: u32 = 9;
 /// The keeper's own index in the member table.
 pub const KEEPER_MEMBER: u16 = 0;
 /// Islands of a net, and so queue pairs that can be run at the same time; number 0 is all the cards.
@@ -127,6 +130,10 @@ pub struct Member {
     pub generation: AtomicU64,
 }
 
+/// The own memory of a card, which all members reach.
+#[repr(C, align(4096))]
+pub struct CardMemory(UnsafeCell<[u8; CARD_MEMORY]>);
+
 /// Everything in front of the world area.
 #[repr(C, align(4096))]
 pub struct Tables {
@@ -142,6 +149,8 @@ pub struct Tables {
     pub files: [FileTable; MAX_MEMBERS],
     /// Requests for memory that only one member can reach.
     pub mailboxes: [Mailbox; MAX_MEMBERS],
+    /// The cards' own memory.
+    pub card_memory: [CardMemory; MAX_CARDS],
 }
 
 /// Where the world area begins.
@@ -185,6 +194,7 @@ impl Layout {
 }
 
 impl crate::plain::Plain for Gate {}
+impl crate::plain::Plain for CardMemory {}
 
 plain! {
     Control { lock, generation, journal }
@@ -192,5 +202,5 @@ plain! {
     Timers { next_deadline, keeper_wake_at }
     Header { magic, version, keeper_pid, total_bytes, world_bytes, heap_offset, heap_bytes, controls, steady, timers }
     Member { state, pid, generation }
-    Tables { header, members, extents, dma, files, mailboxes }
+    Tables { header, members, extents, dma, files, mailboxes, card_memory }
 }

@@ -5,16 +5,17 @@
 //! hold the lock. A map whose owner died while changing it resolves nothing.
 #![allow(unsafe_code)]
 
+use crate::dma::{Addr, CARD_MEMORY};
+use crate::packet::MAX_CARDS;
 use crate::plain::plain;
 use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
+use std::mem::{offset_of, MaybeUninit};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::ranges::{self, Change, Place, Range, PRIVATE};
 use super::Reach;
 use crate::segment::layout::{Steady, Tables};
-use crate::segment::page::MAX_MEMBERS;
 use crate::segment::Segment;
 
 /// Ranges that one member can have.
@@ -199,7 +200,7 @@ impl Reach<'_> {
 
     #[inline(never)]
     fn direct_slowly(&self, member: u16, iova: u64, len: u64) -> Option<*mut u8> {
-        if usize::from(member) >= MAX_MEMBERS {
+        if member & Addr::ON_DEMAND != 0 {
             return None;
         }
         match self.resolve(member, iova)? {
@@ -232,6 +233,12 @@ impl Reach<'_> {
 
     #[cold]
     fn look_up(&self, member: u16, iova: u64) -> Option<Range> {
+        if member & Addr::ON_CARD != 0 {
+            let card = usize::from(member & !Addr::ON_CARD);
+            let holds = card < MAX_CARDS && iova < CARD_MEMORY as u64;
+            let backing = (offset_of!(Tables, card_memory) + card * CARD_MEMORY) as u64;
+            return holds.then_some(Range { start: 0, len: CARD_MEMORY as u64, backing, refs: 1 });
+        }
         self.prune_file_views();
         let dma = Dma::new(self, member)?;
         let all = dma.ranges();
