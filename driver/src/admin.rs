@@ -23,7 +23,7 @@ const ENTRIES: u32 = 1 << LOG_ENTRIES;
 /// Commands that can be outstanding.
 const SLOTS: usize = 32;
 /// Bytes of each of a slot's two mailboxes.
-const MAILBOX: usize = 512;
+pub(crate) const MAILBOX: usize = 512;
 /// Time-out of a command.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 /// Time between two checks, in a wait, that the card is still there.

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `card`, `forward`, `error` | the backend traits, passing them on, and what calls fail with |
 //! | `bringup`, `admin`, `events`, `device` | from power-on to a working function, and whether it still is one |
-//! | `pd`, `mr`, `mw`, `ah`, `mcast`, `port` | protection, memory, addresses, ports |
+//! | `pd`, `mr`, `mw`, `dm`, `ah`, `mcast`, `port` | protection, memory, addresses, ports |
 //! | `dma`, `rings` | DMA memory and its pools |
 //! | `ring`, `spin` | small entries that the card writes; the lock of a queue |
 //! | `qp`, `qp_size`, `qp_attr`, `qp_state`, `qp_modify` | queue pairs and their states |
@@ -27,6 +27,7 @@ mod cq;
 mod cq_poll;
 mod cq_ring;
 mod device;
+mod dm;
 mod dma;
 mod error;
 mod events;
@@ -61,6 +62,7 @@ pub use ah::{multicast_mac, Ah, AhAttr};
 pub use card::{Card, CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 pub use cq::{Cq, CqOptions};
 pub use device::Device;
+pub use dm::Dm;
 pub use dma::Lender;
 pub use error::{CqError, Error, PostError, Result};
 pub use events::Event;

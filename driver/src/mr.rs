@@ -8,6 +8,7 @@ use fpga_regs::{Access, AdminOpcode, Command, MrAttrMask, MrContext, MrMode};
 
 use crate::card::Card;
 use crate::device::Device;
+use crate::dm::Dm;
 use crate::dma::Dma;
 use crate::error::{within, Error, Result};
 use crate::pd::Pd;
@@ -106,6 +107,14 @@ impl<C: Card> Pd<C> {
         Ok(self.region(self.create_region(&context)?, 0, &context, Memory::Unmapped))
     }
 
+    /// A region of `len` bytes of the card's own memory, from byte `at` of `dm` on.
+    pub fn reg_dm(self: &Arc<Self>, dm: &Dm<C>, at: u64, len: u64, access: Access) -> Result<Arc<Mr<C>>> {
+        check_access(access)?;
+        let iova = dm.place(at, len)?.into();
+        let context = self.context(len, 0, access).with_mode(MrMode::ON_CARD).with_iova(iova);
+        Ok(self.region(self.create_region(&context)?, 0, &context, Memory::Unmapped))
+    }
+
     /// Makes a region's memory reachable: as the card is told, and what to undo later.
     fn place(&self, region: &Region) -> Result<(MrContext, Memory<C>)> {
         let Region { addr, len, wire_va, access, on_demand } = *region;
@@ -160,16 +169,7 @@ impl<C: Card> Pd<C> {
     }
 
     fn check_range(&self, length: u64, wire_va: u64, access: Access) -> Result<()> {
-        if access.unknown() != 0 {
-            return Err(Error::Invalid(format!("access flags {access}: some are not known")));
-        }
-        if access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC)
-            && !access.contains(Access::LOCAL_WRITE)
-        {
-            return Err(Error::invalid(
-                "remote write and remote atomic need local write: add LOCAL_WRITE to the access flags",
-            ));
-        }
+        check_access(access)?;
         if length == 0 {
             return Err(Error::invalid("a memory region needs at least one byte"));
         }
@@ -342,4 +342,18 @@ impl<C: Card> Drop for Mr<C> {
             }
         }
     }
+}
+
+fn check_access(access: Access) -> Result<()> {
+    if access.unknown() != 0 {
+        return Err(Error::Invalid(format!("access flags {access}: some are not known")));
+    }
+    if access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC)
+        && !access.contains(Access::LOCAL_WRITE)
+    {
+        return Err(Error::invalid(
+            "remote write and remote atomic need local write: add LOCAL_WRITE to the access flags",
+        ));
+    }
+    Ok(())
 }

@@ -47,16 +47,23 @@ fn skipped(said: &str) -> Skips {
     skips
 }
 
-/// The table: number, words, and whether it is for the machine to have it.
+/// The table: numbers, words, and whether it is for the machine to have it. A row may have several of both.
 fn listed() -> BTreeMap<String, (usize, bool)> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/rdma-core-tests.md");
     let page = std::fs::read_to_string(page).expect("the page");
-    let row = |line: &str| {
+    let mut listed = BTreeMap::new();
+    for line in page.lines() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let count = cells.get(1)?.parse().ok()?;
-        Some((cells.get(3)?.trim_matches('`').to_owned(), (count, cells[2].starts_with("of the machine"))))
-    };
-    page.lines().filter_map(row).collect()
+        let [_, numbers, what, words, _] = cells[..] else { continue };
+        let numbers = numbers.split('+').map(|number| number.trim().parse().ok());
+        let Some(numbers) = numbers.collect::<Option<Vec<usize>>>() else { continue };
+        let words: Vec<_> =
+            words.split("<br>").map(|word| word.trim().trim_matches('`').to_owned()).collect();
+        assert_eq!(numbers.len(), words.len(), "{line}");
+        let of_machine = what.starts_with("of the machine");
+        listed.extend(words.into_iter().zip(numbers.into_iter().map(|number| (number, of_machine))));
+    }
+    listed
 }
 
 /// The same, but for tests that ran, or came further, because the machine has what they need.

@@ -70,6 +70,14 @@ fn windows_of_type_1_open_what_they_were_bound_to() {
     }
 }
 
+/// `ibv_alloc_dm` and what belongs to it.
+#[test]
+fn memory_of_the_card_is_one_end_of_every_operation() {
+    for said in on_each_net("oncard", &[]) {
+        assert!(said.contains("all on the card"), "{said}");
+    }
+}
+
 /// Thread domains and parent domains, with memory of the program's for the rings.
 #[test]
 fn domains_of_all_kinds_hold_what_is_in_them() {

@@ -98,6 +98,8 @@ pub type Device = driver::Device<Card>;
 pub type Pd = driver::Pd<Card>;
 /// Memory region.
 pub type Mr = driver::Mr<Card>;
+/// Part of the card's own memory.
+pub type Dm = driver::Dm<Card>;
 /// Memory window.
 pub type Mw = driver::Mw<Card>;
 /// Completion queue.

@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rdma_sys::ibv_context;
@@ -51,6 +51,12 @@ pub struct Context {
     pub library: &'static Libibverbs,
     /// The card function.
     pub device: Arc<Device>,
+    /// Bytes of the card's own memory.
+    pub memory_bytes: u32,
+    /// Where it is described in sysfs, and which card it is.
+    place: (PathBuf, u32),
+    /// Of the process that opened it.
+    generation: u32,
     /// Its events.
     pub events: Events,
     /// Its memory that is found on demand.
@@ -68,22 +74,36 @@ impl Context {
         unsafe { &*(*VContext::whole(context)).open }
     }
 
+    /// The card function, or one of its own for the child of a fork, in which the parent's works no more.
+    pub fn device_here(&self) -> Result<Arc<Device>> {
+        match self.generation == fork::generation() {
+            true => Ok(self.device.clone()),
+            false => open_device(&self.place).map_err(|(error, _)| error),
+        }
+    }
+
     /// Opens the card that has this name, described in the sysfs folder `dir`; also returns what becomes `async_fd`.
-    pub fn open(
-        library: &'static Libibverbs,
-        name: &CStr,
-        dir: &Path,
-    ) -> std::result::Result<(Self, OwnedFd), (Errno, String)> {
+    pub fn open(library: &'static Libibverbs, name: &CStr, dir: &Path) -> Opened<(Self, OwnedFd)> {
         let no_device = || (Errno(libc::ENODEV), "this name is not ours".into());
         let card = card_index(name).ok_or_else(no_device)?;
-        super::timeline::exempt();
-        let card = Card::open(dir, card).map_err(|error| (Errno(libc::ENODEV), error))?;
-        let device = Device::open(card).map_err(|error| (Errno(error.errno()), error.to_string()))?;
-        super::timeline::attach(device.card()).map_err(|why| (Errno(libc::ENODEV), why))?;
+        let place = (dir.to_owned(), card);
+        let device = open_device(&place)?;
         let (events, async_fd) =
             Events::new(device.clone()).map_err(|error| (error, "no pipe for events".into()))?;
-        Ok((Self { library, device, events, on_demand: OnDemand::default() }, async_fd))
+        let (on_demand, generation) = (OnDemand::default(), fork::generation());
+        let memory_bytes = device.memory_bytes();
+        Ok((Self { library, device, memory_bytes, place, generation, events, on_demand }, async_fd))
     }
+}
+
+type Opened<T> = std::result::Result<T, (Errno, String)>;
+
+fn open_device((dir, card): &(PathBuf, u32)) -> Opened<Arc<Device>> {
+    super::timeline::exempt();
+    let card = Card::open(dir, *card).map_err(|error| (Errno(libc::ENODEV), error))?;
+    let device = Device::open(card).map_err(|error| (Errno(error.errno()), error.to_string()))?;
+    super::timeline::attach(device.card()).map_err(|why| (Errno(libc::ENODEV), why))?;
+    Ok(device)
 }
 
 /// `ibv_close_device`.

@@ -76,11 +76,11 @@ pub unsafe extern "C" fn create_cq_ex(
         let mut options =
             CqOptions { stamped: attr.wc_flags & u64::from(STAMPED) != 0, ..CqOptions::default() };
         if attr.comp_mask & PARENT != 0 {
-            // SAFETY: the mask names this field, of a live domain or null.
-            let pd = match attr.parent_domain.is_null() {
-                true => return Err(Errno::EINVAL),
-                false => unsafe { Pd::of(attr.parent_domain) },
-            };
+            if attr.parent_domain.is_null() {
+                return Err(Errno::EINVAL);
+            }
+            // SAFETY: the mask names this field, of a live domain.
+            let pd = unsafe { Pd::of(attr.parent_domain) };
             single_threaded |= pd.parent.as_ref().ok_or(Errno::EINVAL)?.is_some();
             options.lender = pd.driver.lender().cloned();
         }

@@ -84,7 +84,8 @@ fn on_demand() -> ibv_odp_caps {
     }
 }
 
-fn attributes(device: &Device) -> ibv_device_attr_ex {
+fn attributes(context: &Context) -> ibv_device_attr_ex {
+    let device = &context.device;
     let limits = device.limits();
     // Some limits are larger than the signed field that shows them.
     let int = |value: u32| c_int::try_from(value).unwrap_or(c_int::MAX);
@@ -129,6 +130,7 @@ fn attributes(device: &Device) -> ibv_device_attr_ex {
     if device.features().contains(FeatureSet::ON_DEMAND) {
         attr.odp_caps = on_demand();
     }
+    attr.max_dm_size = context.memory_bytes.into();
     if device.features().contains(FeatureSet::MODERATION) {
         attr.cq_mod_caps.max_cq_count = u16::MAX;
         attr.cq_mod_caps.max_cq_period = u16::MAX;
@@ -139,7 +141,8 @@ fn attributes(device: &Device) -> ibv_device_attr_ex {
     attr
 }
 
-/// `ibv_query_device` and `ibv_query_device_ex`.
+/// `ibv_query_device` and `ibv_query_device_ex`: what was found out when the device was opened, so that the child of a
+/// fork has it, too.
 ///
 /// # Safety
 /// Called by libibverbs: `size` bytes are writable at `attr`.
@@ -155,7 +158,7 @@ pub unsafe extern "C" fn query_device_ex(
             return Err(Errno::EINVAL);
         }
         // SAFETY: an open context.
-        let found = attributes(&unsafe { Context::of(context) }.device);
+        let found = attributes(unsafe { Context::of(context) });
         // A program built against another release has room for less, or for more.
         let known = size.min(size_of_val(&found));
         // SAFETY: `size` bytes are writable, and `known` bytes are readable.

@@ -1,7 +1,7 @@
-//! Contexts in a forked child: they refuse everything.
+//! Contexts in a forked child: they refuse what needs the parent's card.
 //!
 //! The card belongs to the parent, whose rings and doorbells the child has mapped too. So the child
-//! of a fork gets operations that fail with EIO in every context that it inherited, and may open the
+//! of a fork gets operations that fail with EIO in every context that it inherited (all but a few, see `ops`), and may open the
 //! device again. Nothing changes for the parent, and the data path needs no check: the child's
 //! function pointers are exchanged. Objects whose functions the program calls without the context
 //! (`ibv_wr_*`, `ibv_start_poll`) compare [`generation`].
@@ -19,8 +19,8 @@ use super::errno::{set_errno, Errno};
 use crate::abi::libibverbs::Libibverbs;
 use crate::abi::private::{operations, verbs_context_ops, verbs_mr};
 
-/// The open contexts by their addresses, each with the libibverbs that it is open in.
-type Contexts = Vec<(&'static Libibverbs, usize)>;
+/// The open contexts by their addresses, each with the libibverbs that it is open in, and what a child can do with it.
+type Contexts = Vec<(&'static Libibverbs, usize, &'static verbs_context_ops)>;
 
 static CONTEXTS: Mutex<Contexts> = Mutex::new(Vec::new());
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -36,19 +36,19 @@ pub fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// A context was opened.
-pub fn opened(library: &'static Libibverbs, context: *mut ibv_context) {
+/// A context was opened, with which a child can do `in_child`.
+pub fn opened(library: &'static Libibverbs, context: *mut ibv_context, in_child: &'static verbs_context_ops) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: three functions that live as long as the program (providers stay loaded).
         unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     });
-    lock().push((library, context as usize));
+    lock().push((library, context as usize, in_child));
 }
 
 /// A context is about to be closed.
 pub fn closing(context: *mut ibv_context) {
-    lock().retain(|&(_, open)| open != context as usize);
+    lock().retain(|&(_, open, _)| open != context as usize);
 }
 
 fn lock() -> MutexGuard<'static, Contexts> {
@@ -70,9 +70,9 @@ unsafe extern "C" fn child() {
     super::timeline::forked();
     let held = HELD.try_with(|slot| slot.borrow_mut().take()).ok().flatten();
     let Some(mut contexts) = held else { return };
-    for (library, context) in contexts.drain(..) {
+    for (library, context, in_child) in contexts.drain(..) {
         // SAFETY: the context is open; the child has this one thread only.
-        unsafe { library.set_ops(context as *mut ibv_context, &DEAD) };
+        unsafe { library.set_ops(context as *mut ibv_context, in_child) };
     }
 }
 
@@ -130,4 +130,5 @@ macro_rules! dead {
     }};
 }
 
-static DEAD: verbs_context_ops = verbs_context_ops { poll_cq: Some(poll_cq), ..operations!(dead) };
+/// Every operation that this provider has, refused.
+pub const REFUSED: verbs_context_ops = verbs_context_ops { poll_cq: Some(poll_cq), ..operations!(dead) };

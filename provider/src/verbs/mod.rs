@@ -7,6 +7,7 @@
 //! | [`card`] | which backend the driver uses |
 //! | `pd`, `parent_domain`, `ah` | protection domains, other handles of them, address handles |
 //! | `mr`, `mw`, `bind` | memory regions; memory windows of both types |
+//! | `dm` | the card's own memory |
 //! | `prefetch` | advice about memory that is found on demand |
 //! | `cq`, `cq_ex` | completion queues: `ibv_poll_cq`, and the extended form |
 //! | `qp`, `qp_modify`, `srq` | queue pairs, their attributes and multicast groups, shared receive queues |
@@ -24,6 +25,7 @@ pub mod context;
 pub mod cq;
 pub mod cq_ex;
 pub mod device;
+pub mod dm;
 pub mod errno;
 pub mod event_pipe;
 pub mod event_state;

@@ -17,8 +17,8 @@ use crate::abi::private::verbs_mr;
 
 /// `IBV_MR_TYPE_MR`.
 const TYPE_MR: c_int = 0;
-/// `IBV_MR_TYPE_NULL_MR`.
-const TYPE_NULL_MR: c_int = 1;
+/// `IBV_MR_TYPE_NULL_MR`, also for other regions without memory of the program: libibverbs lets none be changed.
+pub const TYPE_NULL_MR: c_int = 1;
 
 #[repr(C)]
 struct Mr {
@@ -52,10 +52,13 @@ fn region_of(addr: *mut c_void, len: usize, wire_va: u64, flags: c_int) -> Resul
 }
 
 /// Gives a region its place in memory. libibverbs fills in what it knows.
-fn boxed(pd: *mut ibv_pd, driver: Arc<card::Mr>, mr_type: c_int, access: c_int) -> *mut ibv_mr {
+///
+/// # Safety
+/// `pd` must be a live protection domain.
+pub unsafe fn boxed(pd: *mut ibv_pd, driver: Arc<card::Mr>, mr_type: c_int, access: c_int) -> *mut ibv_mr {
     let (addr, length) = (driver.addr() as *mut c_void, driver.length() as usize);
-    let (lkey, rkey) = (driver.lkey(), if mr_type == TYPE_MR { driver.rkey() } else { 0 });
-    // SAFETY: a live protection domain.
+    let (lkey, rkey) = (driver.lkey(), driver.rkey());
+    // SAFETY: as the caller promises.
     let context = unsafe { (*pd).context };
     let ibv_mr = ibv_mr { context, pd, addr, length, handle: lkey, lkey, rkey };
     Box::into_raw(Box::new(Mr { verbs: verbs_mr { ibv_mr, mr_type, access }, driver })).cast()
@@ -77,7 +80,8 @@ pub unsafe extern "C" fn reg_mr(
         // SAFETY: a live protection domain; the program keeps the memory until it deregisters it.
         let (driver, context) = unsafe { (Pd::of(pd).driver.register(&region)?, Context::of((*pd).context)) };
         context.on_demand.note(&driver, region.on_demand);
-        Ok(boxed(pd, driver, TYPE_MR, access))
+        // SAFETY: as above.
+        Ok(unsafe { boxed(pd, driver, TYPE_MR, access) })
     })
 }
 
@@ -87,7 +91,7 @@ pub unsafe extern "C" fn reg_mr(
 /// Called by a program with a live protection domain.
 pub unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
     // SAFETY: a live protection domain.
-    object(|| Ok(boxed(pd, unsafe { Pd::of(pd) }.driver.alloc_null_mr()?, TYPE_NULL_MR, 0)))
+    object(|| unsafe { Ok(boxed(pd, Pd::of(pd).driver.alloc_null_mr()?, TYPE_NULL_MR, 0)) })
 }
 
 /// `ibv_rereg_mr`, which keeps the keys: EBUSY while a window is bound to it. After a failure it is as before.

@@ -72,7 +72,7 @@ unsafe fn finish(whole: *mut VContext, context: Context, async_fd: OwnedFd) -> *
         (*context).num_comp_vectors = vectors as c_int;
         library.set_ops(context, &ops::OPS);
         write_hook::answer_for((*context).cmd_fd, make_channel, open as usize);
-        fork::opened(library, context);
+        fork::opened(library, context, &ops::IN_CHILD);
         library.verbs_context(context)
     }
 }

@@ -1,11 +1,14 @@
 //! The operations of this provider; for all others libibverbs answers `EOPNOTSUPP`.
 
-use super::{ah, bind, context, cq, cq_ex, device, mr, mw, parent_domain, pd, post, qp, qp_modify, srq};
+use super::{
+    ah, bind, context, cq, cq_ex, device, dm, fork, mr, mw, parent_domain, pd, post, qp, qp_modify, srq,
+};
 use crate::abi::private::verbs_context_ops;
 
 /// What every context of this provider can do.
 pub static OPS: verbs_context_ops = verbs_context_ops {
     advise_mr: Some(mr::advise_mr),
+    alloc_dm: Some(dm::alloc_dm),
     alloc_mw: Some(mw::alloc_mw),
     alloc_null_mr: Some(mr::alloc_null_mr),
     alloc_parent_domain: Some(parent_domain::alloc_parent_domain),
@@ -29,6 +32,7 @@ pub static OPS: verbs_context_ops = verbs_context_ops {
     destroy_srq: Some(srq::destroy_srq),
     detach_mcast: Some(qp_modify::detach_mcast),
     free_context: Some(context::free_context),
+    free_dm: Some(dm::free_dm),
     get_srq_num: Some(srq::get_srq_num),
     modify_cq: Some(cq::modify_cq),
     modify_qp: Some(qp_modify::modify_qp),
@@ -43,10 +47,19 @@ pub static OPS: verbs_context_ops = verbs_context_ops {
     query_qp: Some(qp_modify::query_qp),
     query_rt_values: Some(device::query_rt_values),
     query_srq: Some(srq::query_srq),
+    reg_dm_mr: Some(dm::reg_dm_mr),
     reg_mr: Some(mr::reg_mr),
     req_notify_cq: Some(cq::req_notify_cq),
     rereg_mr: Some(mr::rereg_mr),
     resize_cq: Some(cq::resize_cq),
     set_ece: Some(qp::set_ece),
     ..verbs_context_ops::NONE
+};
+
+/// What the child of a fork can do with its parent's contexts: ask for the card's limits, and have memory of the card.
+pub static IN_CHILD: verbs_context_ops = verbs_context_ops {
+    alloc_dm: Some(dm::alloc_dm),
+    free_dm: Some(dm::free_dm),
+    query_device_ex: Some(device::query_device_ex),
+    ..fork::REFUSED
 };
