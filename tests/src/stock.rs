@@ -6,6 +6,7 @@
 
 mod binary;
 mod compile;
+mod matrix;
 mod net;
 mod pair;
 mod port;
@@ -14,6 +15,7 @@ mod program;
 
 pub use binary::{example, need, target_dir, verbena};
 pub use compile::{compile, compile_c};
+pub use matrix::matrix;
 pub use net::StockNet;
 pub use pair::{Both, Pair};
 pub use port::{free_port, wait_until_listening};

@@ -3,59 +3,45 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tests::stock::{compile, verbena, Program, StockNet};
-
-/// All of the table takes half a minute on a quiet machine.
-const LIMIT: Duration = Duration::from_secs(400);
-
-/// Two spinning programs fill two cores: one release at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+use tests::stock::{compile, matrix, verbena, Program, StockNet};
 
 /// Where `tests/releases/fetch` puts what it gets.
 fn releases() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/releases")
 }
 
-fn matrix(on: &str, only: &str, version: &str) {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let runtime = tempfile::tempdir().expect("a directory");
-    let mut command = Command::new(verbena());
-    command.args(["matrix", "--on", on, "--only", only]).env("XDG_RUNTIME_DIR", runtime.path());
-    let ended = Program::start(command).wait(LIMIT);
-    assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
-    assert!(ended.said.contains(version), "the release is not {version}:\n{}", ended.said);
-    assert!(!ended.said.contains("not installed"), "{}", ended.said);
-    assert!(ended.said.matches("| pass").count() > 3, "{}", ended.said);
-}
-
-/// A release that `tests/releases/fetch` has unpacked.
-fn unpacked(name: &str, version: &str) {
+/// Runs these programs of a release that `tests/releases/fetch` has unpacked.
+fn unpacked(name: &str, version: &str, only: &[&str]) {
     let root = releases().join(name);
     assert!(
         root.join("stamp").is_file(),
         "the programs of release {name} are not there; get them with: tests/releases/fetch"
     );
-    matrix(root.to_str().expect("a path in UTF-8"), "", version);
+    let said = matrix(root.to_str().expect("a path in UTF-8"), only);
+    assert!(said.contains(version), "the release is not {version}:\n{said}");
 }
+
+/// Packages of programs that need verbs alone, or connect by address.
+const VERBS: [&str; 3] = ["perftest", "ibverbs-utils", "rdmacm-utils"];
 
 #[test]
 fn installed() {
-    matrix("installed", "pingpong", "rdma-core 44.0, ABI 34");
+    let said = matrix("installed", &["pingpong -g"]);
+    assert!(said.contains("rdma-core 44.0, ABI 34"), "{said}");
 }
 
 #[test]
 fn debian_13() {
-    unpacked("13", "rdma-core 56.1, ABI 34");
+    unpacked("13", "rdma-core 56.1, ABI 34", &VERBS);
 }
 
 /// It moves on: the version may be a later one, if only the structs are known.
 #[test]
 #[ignore = "Debian sid is another one each day"]
 fn debian_sid() {
-    unpacked("sid", "ABI 6");
+    unpacked("sid", "ABI 6", &VERBS);
 }
 
 /// The installed libibverbs.

@@ -10,6 +10,7 @@
 //! | [`wall`], [`virtual_card`] | the backend by each clock |
 //! | `function` | what both have in common |
 //! | `manager` | calls of the connection manager |
+//! | `listeners` | which ports programs listen on |
 //! | `served` | a card that this process opens for a client |
 //! | `keeper` | makes a net, and runs what no program runs |
 //! | `limits`, `error` | what the cards can do; why one cannot be opened |
@@ -19,6 +20,7 @@ mod error;
 mod function;
 mod keeper;
 mod limits;
+mod listeners;
 mod manager;
 mod served;
 mod virtual_card;
@@ -32,6 +34,7 @@ pub use card::SegmentCard;
 pub use error::OpenError;
 pub use keeper::{capture_lost, default_socket, run_keeper, run_keeper_of, Addresses, NetOptions};
 pub use limits::{limits, mbps};
+pub use listeners::listeners;
 pub use manager::{CloseChannel, Execute, OpenChannel, Task, Waiting};
 pub use served::{ServedCard, VECTORS};
 pub use virtual_card::{simulated_time, VirtualCard};

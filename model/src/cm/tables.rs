@@ -258,6 +258,14 @@ pub struct Cm {
     pub groups: [Group; GROUPS],
 }
 
+impl Cm {
+    /// Ports that programs listen on.
+    pub fn listening(&self) -> Vec<u16> {
+        let listens = |&slot: &usize| self.ids[slot].used.get() && self.ids[slot].state == state::LISTEN;
+        self.slots.ids.range().filter(listens).map(|slot| self.bound[slot] as u16).collect()
+    }
+}
+
 /// Which places of each table may be in use.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]

@@ -41,6 +41,11 @@ impl Kit {
         command
     }
 
+    /// Where the packages of QEMU and of what it needs are unpacked.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The kernel's image.
     pub fn kernel(&self) -> PathBuf {
         self.kernel.join("boot").join(format!("vmlinuz-{}", self.release))

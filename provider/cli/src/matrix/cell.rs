@@ -1,14 +1,20 @@
 //! One program of one release, on a net of its own.
 
+use std::ffi::OsString;
+use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Result};
+use anyhow::{bail, Context, Result};
+use model::attach::{listeners, OpenError};
+use model::segment::AttachError;
+use tempfile::TempDir;
 
-use super::programs::{Row, Way};
 use super::release::Release;
+use super::row::{Pair, Ready, Row, Way, PORT};
+use crate::net::runtime::Net;
 use crate::perftest::port;
 use crate::perftest::side::Side;
 
@@ -26,66 +32,169 @@ pub enum Verdict {
     Failed(String, String),
 }
 
+/// Where a program runs.
+struct Cell<'a> {
+    row: &'a Row,
+    net: Net,
+    /// A free port.
+    port: u16,
+    /// Its working directory.
+    directory: TempDir,
+    /// PATH.
+    path: OsString,
+}
+
+/// The words that start the server's program and the client's (or the only one), if the release has them.
+pub fn programs(row: &Row, release: &Release) -> Option<[Vec<OsString>; 2]> {
+    let server = match row.way {
+        Way::Pair(Pair { by: Some(server), .. }) => server,
+        _ => row.program,
+    };
+    if row.wheel.is_some_and(|wheel| !release.has_wheel(wheel)) {
+        return None;
+    }
+    Some([release.program(server)?, release.program(row.program)?])
+}
+
 /// Runs the program of a row.
-pub fn run(row: &Row, release: &Release) -> Verdict {
-    let Some(words) = release.program(row.program) else { return Verdict::NotInstalled };
-    static NETS: AtomicU32 = AtomicU32::new(0);
-    let net = format!("matrix-{}-{}", std::process::id(), NETS.fetch_add(1, Ordering::Relaxed));
-    let command = |more: &str| {
+pub fn run(row: &Row, release: &Release) -> Result<Verdict> {
+    let Some([server, words]) = programs(row, release) else { return Ok(Verdict::NotInstalled) };
+    let cell = Cell::new(row, release.path())?;
+    let mut sides = Vec::new();
+    let how = cell.processes(&server, &words, &mut sides).err().map(|error| format!("{error:#}"));
+    // The client, of two, is the last.
+    let how = how.or_else(|| row.proof.missing(&sides.last().map_or(String::new(), Side::said)));
+    Ok(match how {
+        None => Verdict::Pass,
+        Some(how) => Verdict::Failed(how, sides.iter().map(Side::last_words).collect::<Vec<_>>().join("\n")),
+    })
+}
+
+impl Cell<'_> {
+    fn new(row: &Row, path: OsString) -> Result<Cell<'_>> {
+        static NETS: AtomicU32 = AtomicU32::new(0);
+        let net = format!("matrix-{}-{}", std::process::id(), NETS.fetch_add(1, Ordering::Relaxed));
+        let directory = tempfile::tempdir().context("making a directory")?;
+        for (name, content) in row.files {
+            fs::write(directory.path().join(name), content).with_context(|| format!("writing {name}"))?;
+        }
+        Ok(Cell { row, net: Net::named(&net)?, port: port::free()?, directory, path })
+    }
+
+    /// Words that start something in the environment of the row, and in that which `more` begins with.
+    fn command(&self, words: &[OsString], more: &str) -> Command {
         // The name that this very binary can always be reached by.
         let mut command = Command::new("/proc/self/exe");
         command
-            .args(["run", "--quiet", "--net", &net, &format!("--with-parent={}", std::process::id())])
-            .args(row.launcher.split_whitespace())
+            .args(["run", "--quiet", "--net", self.net.name()])
+            .arg(format!("--with-parent={}", std::process::id()))
+            .args(self.row.launcher.split_whitespace())
             .arg("--")
-            .args(&words)
-            .args(row.options.split_whitespace())
-            .args(more.split_whitespace());
+            .args(words)
+            .current_dir(self.directory.path())
+            // Open MPI asks root for these.
+            .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
+            .env("PATH", &self.path)
+            .env("PORT", self.port.to_string());
+        let more = more.replace("PORT", &self.port.to_string());
+        let mut more = more.split_whitespace().peekable();
+        let variables = self.row.environment.split_whitespace().filter_map(|word| word.split_once('='));
+        command.envs(variables);
+        while let Some((name, value)) = more.peek().and_then(|word| variable(word)) {
+            command.env(name, value);
+            more.next();
+        }
+        command.args(more);
         command
-    };
-    let mut sides = Vec::new();
-    let how = processes(row, command, &mut sides).err().map(|error| format!("{error:#}"));
-    // The client, of two, is the last.
-    let how = how.or_else(|| row.proof.missing(&sides.last().map_or(String::new(), Side::said)));
-    match how {
-        None => Verdict::Pass,
-        Some(how) => Verdict::Failed(how, sides.iter().map(Side::last_words).collect::<Vec<_>>().join("\n")),
+    }
+
+    /// Runs all processes of the program to their ends.
+    fn processes(&self, server: &[OsString], words: &[OsString], sides: &mut Vec<Side>) -> Result<()> {
+        let start = |name, command| {
+            // On a terminal programs write each line at once; nobody reads these but the log of the side.
+            let (lines, _) = mpsc::channel();
+            Side::start(name, command, Some(lines))
+        };
+        let options = self.row.options.split_whitespace();
+        let mut stays = false;
+        match self.row.way {
+            Way::Alone => {
+                let mut command = self.command(words, "");
+                command.args(options);
+                sides.push(start("program", command)?);
+            }
+            Way::Script(script) => {
+                let shell = ["sh", "-c", script, "sh"].map(OsString::from);
+                sides.push(start("script", self.command(&[&shell, words].concat(), ""))?);
+            }
+            Way::Pair(pair) => {
+                stays = pair.stays;
+                let mut command = self.command(server, pair.server);
+                if !pair.stays {
+                    command.args(options.clone());
+                }
+                sides.push(start("server", command)?);
+                self.wait(pair.ready, &mut sides[0])?;
+                let mut command = self.command(words, pair.client);
+                command.args(options);
+                sides.push(start("client", command)?);
+            }
+        }
+        let began = Instant::now();
+        for side in sides.iter_mut().skip(stays.into()).rev() {
+            match side.wait(LIMIT.saturating_sub(began.elapsed()))? {
+                Some(status) if status.success() => {}
+                Some(status) => bail!("{}: {status}", side.name()),
+                None => bail!("{}: did not end within {} s", side.name(), LIMIT.as_secs()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the server takes clients.
+    fn wait(&self, ready: Ready, server: &mut Side) -> Result<()> {
+        let began = Instant::now();
+        while !self.is(ready, server)? {
+            if let Some(status) = server.ended()? {
+                bail!("the server ended at once: {status}");
+            }
+            if began.elapsed() > LIMIT {
+                bail!("the server did not {} within {} s", ready.what(self.port), LIMIT.as_secs());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    fn is(&self, ready: Ready, server: &Side) -> Result<bool> {
+        Ok(match ready {
+            Ready::Tcp => port::is_listening(server.pid(), self.port),
+            Ready::Says(text) => server.said().contains(text),
+            Ready::Rdma(port) => match listeners(&self.net.socket()) {
+                Ok(ports) => ports.contains(&if port == PORT { self.port } else { port }),
+                // Its launcher is just starting the net.
+                Err(OpenError::Attach(AttachError::NoKeeper(_) | AttachError::Closed(_))) => false,
+                Err(error) => return Err(error).context("asking the net for listeners"),
+            },
+        })
     }
 }
 
-/// Runs all processes of the program to their ends.
-fn processes(row: &Row, command: impl Fn(&str) -> Command, sides: &mut Vec<Side>) -> Result<()> {
-    let start = |name, command| {
-        // On a terminal programs write each line at once; nobody reads these but the log of the side.
-        let (lines, _) = mpsc::channel();
-        Side::start(name, command, Some(lines))
-    };
-    match row.way {
-        Way::Alone => sides.push(start("program", command(""))?),
-        Way::Pair { server, client } => {
-            let number = port::free()?;
-            let with_port = |words: &str| words.replace("PORT", &number.to_string());
-            sides.push(start("server", command(&with_port(server)))?);
-            let began = Instant::now();
-            while !port::is_listening(sides[0].pid(), number) {
-                if let Some(status) = sides[0].ended()? {
-                    bail!("the server ended at once: {status}");
-                }
-                if began.elapsed() > LIMIT {
-                    bail!("the server did not listen within {} s", LIMIT.as_secs());
-                }
-                std::thread::sleep(PAUSE);
+impl Ready {
+    /// What a server does then.
+    fn what(self, free: u16) -> String {
+        match self {
+            Ready::Tcp => format!("listen on TCP port {free}"),
+            Ready::Rdma(port) => {
+                format!("listen on port {} of the connection manager", if port == PORT { free } else { port })
             }
-            sides.push(start("client", command(&with_port(client)))?);
+            Ready::Says(text) => format!("say `{text}`"),
         }
     }
-    let began = Instant::now();
-    for side in sides.iter_mut().rev() {
-        match side.wait(LIMIT.saturating_sub(began.elapsed()))? {
-            Some(status) if status.success() => {}
-            Some(status) => bail!("{}: {status}", side.name()),
-            None => bail!("{}: did not end within {} s", side.name(), LIMIT.as_secs()),
-        }
-    }
-    Ok(())
+}
+
+/// NAME=VALUE.
+fn variable(word: &str) -> Option<(&str, &str)> {
+    word.split_once('=')
+        .filter(|(name, _)| name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'))
 }

@@ -2,20 +2,24 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | [`programs`] | the rows: what is run, and what shows that it worked |
+//! | [`row`] | what a row says: what is run, and what shows that it worked |
+//! | [`programs`] | the rows |
 //! | [`release`] | the columns: the programs of this machine, or those unpacked in a directory |
 //! | [`cell`] | one program of one release |
 
 mod cell;
 mod programs;
 mod release;
+mod row;
+
+use std::collections::BTreeSet;
 
 use anyhow::{bail, Result};
 use clap::Args;
 
 use cell::Verdict;
-use programs::{Row, ROWS};
 use release::Release;
+use row::Row;
 
 /// Options of `verbena matrix`.
 #[derive(Args)]
@@ -23,17 +27,28 @@ pub struct MatrixArgs {
     /// Releases to run: `installed`, or a directory that packages of a release are unpacked in
     #[arg(long, value_name = "RELEASE", value_delimiter = ',', default_value = release::INSTALLED)]
     on: Vec<String>,
-    /// Run only the programs whose line has this text
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    only: String,
+    /// Run only the programs whose line has this text, or that this package of Debian has; several times for more
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
 }
 
 /// Runs every program of every release; 1 if one of them fails.
 pub fn matrix(args: MatrixArgs) -> Result<u8> {
     let releases = args.on.iter().map(|name| Release::find(name)).collect::<Result<Vec<_>>>()?;
-    let rows: Vec<&Row> = ROWS.iter().filter(|row| row.line().contains(&args.only)).collect();
+    let wanted = |row: &&Row| {
+        let is = |text: &String| row.package == text || row.line().contains(text);
+        args.only.is_empty() || args.only.iter().any(is)
+    };
+    let rows: Vec<&Row> = programs::rows().filter(wanted).collect();
     if rows.is_empty() {
-        bail!("no program of the table has `{}` in its line", args.only);
+        bail!("no program of the table has `{}` in its line", args.only.join("` or `"));
+    }
+    let is_somewhere = |row: &&Row| releases.iter().any(|release| cell::programs(row, release).is_some());
+    let (rows, absent): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_somewhere);
+    let absent: BTreeSet<&str> = absent.iter().map(|row| row.package).collect();
+    let absent = absent.into_iter().collect::<Vec<_>>().join(" ");
+    if rows.is_empty() {
+        bail!("none of these programs is installed: apt-get install {absent}");
     }
     let width = rows.iter().map(|row| row.line().len()).max().unwrap_or(0);
     let titles: Vec<String> = releases.iter().map(Release::title).collect();
@@ -44,12 +59,11 @@ pub fn matrix(args: MatrixArgs) -> Result<u8> {
         &titles,
         &titles.iter().map(|_| "---".to_owned()).collect::<Vec<_>>(),
     );
-    let (mut ran, mut reasons) = (0, Vec::new());
-    for row in rows {
+    let mut reasons = Vec::new();
+    for row in &rows {
         let mut words = Vec::new();
         for release in &releases {
-            let verdict = cell::run(row, release);
-            ran += u32::from(!matches!(verdict, Verdict::NotInstalled));
+            let verdict = cell::run(row, release)?;
             words.push(match verdict {
                 Verdict::Pass => "pass".to_owned(),
                 Verdict::NotInstalled => "not installed".to_owned(),
@@ -64,8 +78,8 @@ pub fn matrix(args: MatrixArgs) -> Result<u8> {
     for reason in &reasons {
         say!("\n{reason}");
     }
-    if ran == 0 {
-        bail!("none of these programs is installed: apt-get install {}", programs::packages().join(" "));
+    if !absent.is_empty() {
+        say!("\nnot installed: {absent}");
     }
     Ok(u8::from(!reasons.is_empty()))
 }

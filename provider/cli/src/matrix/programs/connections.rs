@@ -1,0 +1,100 @@
+//! Programs that connect by address, through librdmacm: rdmacm-utils, perftest with `-R`, qperf, fio, libfabric, and QEMU.
+
+use super::scripts;
+use crate::matrix::row::{Pair, Proof, Ready, Row, Way, PORT};
+
+/// A server that ends, and its client, which are told the port.
+const fn pair(server: &'static str, client: &'static str) -> Pair {
+    Pair { server, client, ready: Ready::Rdma(PORT), by: None, stays: false }
+}
+
+const fn connected(pair: Pair, program: &'static str, options: &'static str, says: &'static str) -> Row {
+    Row::alone("rdmacm-utils", program, options, says).by(Way::Pair(pair))
+}
+
+const RPING: Pair = pair("-s -a 198.18.0.1 -p PORT", "-c -a 198.18.0.1 -p PORT");
+const STREAM: Pair = pair("-p PORT", "-p PORT -s 198.18.0.1");
+
+/// A program that always uses this port.
+const fn at(port: u16) -> Pair {
+    Pair { ready: Ready::Rdma(port), ..pair("", "-s 198.18.0.1") }
+}
+
+/// A client whose server is another program.
+const fn served_by(server: &'static str) -> Pair {
+    Pair { by: Some(server), ..STREAM }
+}
+
+const fn perftest(program: &'static str, options: &'static str) -> Row {
+    let row = Row::alone("perftest", program, options, "");
+    Row { proof: Proof::Figure, ..row }.by(Way::Pair(pair("-p PORT", "-p PORT 198.18.0.1")))
+}
+
+const fn qperf(options: &'static str, says: &'static str) -> Row {
+    let pair = Pair { ready: Ready::Tcp, stays: true, ..pair("-lp PORT", "-lp PORT 198.18.0.1") };
+    Row::alone("qperf", "qperf", options, says).by(Way::Pair(pair))
+}
+
+const fn fio(options: &'static str) -> Row {
+    Row::alone("fio", "fio", options, "err= 0").by(Way::Pair(pair(
+        // It takes all that comes: the client does not repeat what finds no receive.
+        "--name=server --ioengine=rdma --port=PORT --rw=read --iodepth=256",
+        "--name=client --ioengine=rdma --port=PORT --rw=write --iodepth=4 --hostname=198.18.0.1",
+    )))
+}
+
+const fn libfabric(options: &'static str) -> Row {
+    let pair = Pair { ready: Ready::Tcp, ..pair("-B PORT", "-P PORT 198.18.0.1") };
+    Row::alone("libfabric-bin", "fi_pingpong", options, "MB/sec").by(Way::Pair(pair))
+}
+
+/// All of them.
+pub const ROWS: &[Row] = &[
+    connected(RPING, "rping", "-v -V -C 10", "rdma-ping-9"),
+    connected(RPING, "rping", "-v -V -C 10 -q -S 60000", "rdma-ping-9"),
+    connected(RPING, "rping", "-v -V -C 10", "rdma-ping-9").with("--wire exact"),
+    connected(RPING, "rping", "-v -V -C 10", "rdma-ping-9").with("--clock virtual"),
+    connected(at(7471), "ucmatose", "-c 10 -C 20 -S 1000", "return status 0"),
+    connected(at(7471), "ucmatose", "-m -c 10", "return status 0"),
+    connected(at(7174), "udaddy", "-c 5 -C 20 -S 1000", "return status 0"),
+    connected(
+        Pair { ready: Ready::Says("receiving data transfers"), ..pair("-b 198.18.0.1", "-s -b 198.18.0.2") },
+        "mckey",
+        "-m 239.1.2.3 -C 20 -S 1000",
+        "return status 0",
+    ),
+    connected(served_by("rdma_server"), "rdma_client", "", "rdma_client: end 0"),
+    connected(served_by("rdma_xserver"), "rdma_xclient", "-c r", "rdma_xclient: end 0"),
+    connected(STREAM, "rstream", "-S 1000 -I 100 -C 10 -T v", "custom"),
+    connected(STREAM, "rstream", "-S 1000 -I 100 -C 10 -T v -T b", "custom"),
+    connected(STREAM, "riostream", "-S 1000 -I 100 -C 10 -T v", "custom"),
+    Row::alone("rdmacm-utils", "rcopy", "FILE 198.18.0.1:COPY", "the copy is the same")
+        .by(Way::Script(scripts::RCOPY)),
+    perftest("ib_write_bw", "-R -F -n 100"),
+    perftest("ib_write_lat", "-R -F -n 100"),
+    perftest("ib_read_bw", "-R -F -n 100"),
+    perftest("ib_read_lat", "-R -F -n 100"),
+    perftest("ib_send_bw", "-R -F -n 100"),
+    perftest("ib_send_lat", "-R -F -n 100"),
+    perftest("ib_atomic_bw", "-R -F -n 100"),
+    perftest("ib_atomic_lat", "-R -F -n 100"),
+    perftest("ib_send_bw", "-R -F -n 100 -q 4 -a"),
+    perftest("ib_send_bw", "-R -F -n 100 -c UD -s 1024"),
+    perftest("ib_write_bw", "-R -F -n 100").with("--wire exact"),
+    perftest("ib_write_lat", "-R -F -n 100").with("--clock virtual"),
+    qperf("-cm 1 -t 1 rc_lat rc_bw rc_bi_bw", "rc_bi_bw"),
+    qperf(
+        "-cm 1 -t 1 rc_rdma_read_lat rc_rdma_read_bw rc_rdma_write_lat rc_rdma_write_bw",
+        "rc_rdma_write_bw",
+    ),
+    qperf("-cm 1 -t 1 rc_compare_swap_mr rc_fetch_add_mr", "rc_fetch_add_mr"),
+    qperf("-cm 1 -t 1 ver_rc_compare_swap ver_rc_fetch_add", "ver_rc_fetch_add"),
+    fio("--verb=send --bs=64k --size=16m --verify=crc32c"),
+    fio("--verb=write --bs=64k --size=16m"),
+    fio("--verb=read --bs=64k --size=16m"),
+    libfabric("-p verbs -e msg -c -I 100 -S all"),
+    libfabric("-p verbs;ofi_rxm -e rdm -c -I 100 -S all"),
+    libfabric("-p verbs -e dgram -c -I 100"),
+    Row::alone("qemu-system-x86", "qemu-system-x86_64", "migrate rdma:", "the guest goes on")
+        .by(Way::Script(scripts::MIGRATION)),
+];

@@ -1,0 +1,15 @@
+//! Programs that take more than a server and a client: shell scripts.
+
+macro_rules! script {
+    ($name:literal) => {
+        concat!(
+            include_str!("../../../matrix/common.sh"),
+            include_str!(concat!("../../../matrix/", $name, ".sh"))
+        )
+    };
+}
+
+/// A file is copied.
+pub const RCOPY: &str = script!("rcopy");
+/// A running guest moves from one QEMU to another.
+pub const MIGRATION: &str = script!("migration");

@@ -1,0 +1,28 @@
+//! `verbena matrix`: stock programs, and what came of them.
+
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::{verbena, Program};
+
+/// All of the table takes a minute or two on a quiet machine.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Runs the programs of a release whose lines contain one of these texts, or that one of these packages has. All have to be
+/// there, and to work. Gives the table.
+pub fn matrix(on: &str, only: &[&str]) -> String {
+    // Two spinning programs fill two cores: one at a time.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(verbena());
+    command.args(["matrix", "--on", on]).env("XDG_RUNTIME_DIR", runtime.path());
+    only.iter().for_each(|text| {
+        command.args(["--only", text]);
+    });
+    let ended = Program::start(command).wait(LIMIT);
+    assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
+    assert!(!ended.said.contains("not installed"), "get them with: tests/setup programs\n{}", ended.said);
+    ended.said
+}

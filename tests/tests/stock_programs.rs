@@ -1,0 +1,36 @@
+//! The programs that people run on RDMA cards, as Debian 12 has them: `verbena matrix` runs each as its documentation says
+//! (docs/programs.md), and the data that arrive are compared.
+
+use tests::guest::Kit;
+use tests::stock::matrix;
+
+const HERE: &str = "installed";
+
+#[test]
+fn connections_by_address() {
+    matrix(HERE, &["rdmacm-utils", "ib_send_lat -R", "ib_atomic_bw -R"]);
+}
+
+#[test]
+fn libraries() {
+    matrix(HERE, &["libfabric-bin", "ucp_am_lat", "stream_bw"]);
+}
+
+#[test]
+fn mpi() {
+    matrix(HERE, &["openmpi-bin"]);
+}
+
+/// QEMU as the tests with guests have it (tests/guest/fetch).
+#[test]
+#[ignore = "the long form of the checks"]
+fn a_guest_migrates() {
+    matrix(Kit::get().root().to_str().expect("a path in UTF-8"), &["qemu-system-x86"]);
+}
+
+/// Those that are large to download, and all that the tests above leave out.
+#[test]
+#[ignore = "the long form of the checks"]
+fn all_others() {
+    matrix(HERE, &["fio", " -R -F", "ucx-utils"]);
+}
