@@ -574,6 +574,8 @@ enum verbena_admin_opcode {
     VERBENA_ADMIN_OPCODE_SET_PORT = 0x3, /* Settings of a port. */
     VERBENA_ADMIN_OPCODE_ALLOC_PD = 0x10, /* New protection domain. */
     VERBENA_ADMIN_OPCODE_FREE_PD = 0x11, /* Frees a protection domain. */
+    VERBENA_ADMIN_OPCODE_OPEN_XRCD = 0x14, /* Opens an XRC domain, a new one or that of other functions. */
+    VERBENA_ADMIN_OPCODE_CLOSE_XRCD = 0x15, /* Closes an XRC domain; it ends with the last function that has it open. */
     VERBENA_ADMIN_OPCODE_CREATE_MR = 0x18, /* Registers memory. */
     VERBENA_ADMIN_OPCODE_DESTROY_MR = 0x19, /* Frees a memory registration. */
     VERBENA_ADMIN_OPCODE_CREATE_MW = 0x1a, /* New memory window. */
@@ -593,7 +595,8 @@ enum verbena_admin_opcode {
     VERBENA_ADMIN_OPCODE_CREATE_QP = 0x38, /* New queue pair, in RESET. */
     VERBENA_ADMIN_OPCODE_MODIFY_QP = 0x39, /* Changes a queue pair's state and attributes. */
     VERBENA_ADMIN_OPCODE_QUERY_QP = 0x3a, /* State of a queue pair. */
-    VERBENA_ADMIN_OPCODE_DESTROY_QP = 0x3b, /* Frees a queue pair. */
+    VERBENA_ADMIN_OPCODE_DESTROY_QP = 0x3b, /* Frees a queue pair; an XRC_RECV one when no function holds it any more. */
+    VERBENA_ADMIN_OPCODE_OPEN_QP = 0x3c, /* Holds an XRC_RECV queue pair that another function has created. */
     VERBENA_ADMIN_OPCODE_ATTACH_MCAST = 0x40, /* Joins a multicast group. */
     VERBENA_ADMIN_OPCODE_DETACH_MCAST = 0x41, /* Leaves a multicast group. */
     VERBENA_ADMIN_OPCODE_RESOLVE = 0x48, /* The Ethernet address of a GID. */
@@ -637,6 +640,8 @@ enum verbena_qp_type {
     VERBENA_QP_TYPE_UC = 0x3, /* Unreliable connection. */
     VERBENA_QP_TYPE_UD = 0x4, /* Unreliable datagram. */
     VERBENA_QP_TYPE_RAW_PACKET = 0x8, /* Whole Ethernet frames. */
+    VERBENA_QP_TYPE_XRC_SEND = 0x9, /* Sending end of an extended reliable connection. */
+    VERBENA_QP_TYPE_XRC_RECV = 0xa, /* Receiving end of an extended reliable connection. */
 };
 
 /* How a memory registration finds its memory. */
@@ -716,6 +721,8 @@ enum verbena_gid_type {
 #define VERBENA_FEATURE_SET_ON_DEMAND UINT32_C(0x10000000)
 /* Memory of the card's own, of MEMORY bytes. */
 #define VERBENA_FEATURE_SET_ON_CARD_MEMORY UINT32_C(0x20000000)
+/* Extended reliable connections. */
+#define VERBENA_FEATURE_SET_XRC UINT32_C(0x40000000)
 
 /* Code in ERROR_CAUSE and in the event DEVICE_FATAL. */
 enum verbena_error_cause {
@@ -761,6 +768,12 @@ enum verbena_phys_state {
 #define VERBENA_PORT_ATTR_MASK_MTU UINT32_C(0x2)
 /* The GID at `gid_index`. */
 #define VERBENA_PORT_ATTR_MASK_GID UINT32_C(0x4)
+
+/* Which XRC domain OPEN_XRCD gives; with neither, the one that has the key has to exist. */
+/* A new one if none has the key. */
+#define VERBENA_XRCD_FLAGS_CREATE UINT32_C(0x1)
+/* Only a new one. */
+#define VERBENA_XRCD_FLAGS_EXCLUSIVE UINT32_C(0x2)
 
 /* What MODIFY_MR changes (`param0`); the numbers of `ibv_rereg_mr_flags`. */
 /* Where the memory is: all fields that no other bit names. */
@@ -877,17 +890,21 @@ VERBENA_ASSERT(offsetof(struct verbena_wqe_ctrl, vlan_tci) == 6);
 VERBENA_ASSERT(offsetof(struct verbena_wqe_ctrl, length) == 8);
 VERBENA_ASSERT(offsetof(struct verbena_wqe_ctrl, imm) == 12);
 
-/* Remote segment: where READ, WRITE and atomics go. */
+/* Remote segment: where READ, WRITE and atomics go, and on XRC everything. */
 struct verbena_wqe_remote {
     /* Address at the peer. */
     uint64_t remote_addr;
     /* The peer's key. */
     uint32_t rkey;
-    uint8_t reserved_12[4];
+    /* srqn: The peer's SRQ (XRC). */
+    uint32_t srqn;
 };
+#define VERBENA_WQE_REMOTE_SRQN_MASK UINT32_C(0xffffff)
+#define VERBENA_WQE_REMOTE_SRQN_SHIFT 0
 VERBENA_ASSERT(sizeof(struct verbena_wqe_remote) == 16);
 VERBENA_ASSERT(offsetof(struct verbena_wqe_remote, remote_addr) == 0);
 VERBENA_ASSERT(offsetof(struct verbena_wqe_remote, rkey) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_remote, srqn) == 12);
 
 /* Atomic segment: the operands. */
 struct verbena_wqe_atomic {
@@ -1007,7 +1024,7 @@ struct verbena_cqe {
     uint32_t wqe_index;
     /* qpn: The QP. */
     uint32_t qpn;
-    /* srcqp: The peer's QP (UD). */
+    /* srcqp: The peer's QP (UD, XRC). */
     uint32_t srcqp;
     /* Bytes received, or read. */
     uint32_t byte_len;
@@ -1038,7 +1055,9 @@ struct verbena_cqe {
     uint8_t reserved_38[2];
     /* Counts the uses of the QP number, so that a CQE of an earlier QP is recognised. */
     uint32_t generation;
-    uint8_t reserved_44[19];
+    /* srqn: Receives of XRC: the SRQ that `wqe_index` is a slot of; 0 for all others. */
+    uint32_t srqn;
+    uint8_t reserved_48[15];
     /* phase: 1 on the first lap of the ring, then it toggles with each lap. */
     uint8_t phase;
 };
@@ -1058,6 +1077,8 @@ struct verbena_cqe {
 #define VERBENA_CQE_CSUM_OK_SHIFT 4
 #define VERBENA_CQE_VLAN_MASK UINT32_C(0x20)
 #define VERBENA_CQE_VLAN_SHIFT 5
+#define VERBENA_CQE_SRQN_MASK UINT32_C(0xffffff)
+#define VERBENA_CQE_SRQN_SHIFT 0
 #define VERBENA_CQE_PHASE_MASK UINT32_C(0x1)
 #define VERBENA_CQE_PHASE_SHIFT 0
 VERBENA_ASSERT(sizeof(struct verbena_cqe) == 64);
@@ -1075,6 +1096,7 @@ VERBENA_ASSERT(offsetof(struct verbena_cqe, sl) == 32);
 VERBENA_ASSERT(offsetof(struct verbena_cqe, pkey_index) == 34);
 VERBENA_ASSERT(offsetof(struct verbena_cqe, vlan_tci) == 36);
 VERBENA_ASSERT(offsetof(struct verbena_cqe, generation) == 40);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, srqn) == 44);
 VERBENA_ASSERT(offsetof(struct verbena_cqe, phase) == 63);
 
 /* Event queue entry. The card writes the phase bit last. */
@@ -1256,7 +1278,9 @@ struct verbena_qp_context {
     uint8_t reserved_107[1];
     /* Its number. */
     uint32_t qpn;
-    uint8_t reserved_112[144];
+    /* XRC domain (XRC_RECV). */
+    uint32_t xrcd;
+    uint8_t reserved_116[140];
 };
 #define VERBENA_QP_CONTEXT_HAS_SRQ_MASK UINT32_C(0x1)
 #define VERBENA_QP_CONTEXT_HAS_SRQ_SHIFT 0
@@ -1305,6 +1329,7 @@ VERBENA_ASSERT(offsetof(struct verbena_qp_context, max_send_sge) == 104);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, max_recv_sge) == 105);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, sq_draining) == 106);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, qpn) == 108);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, xrcd) == 112);
 
 /* Context of a completion queue: CREATE_CQ, RESIZE_CQ, MODIFY_CQ. The last of these reads only the moderation, which RESIZE_CQ leaves as it is. */
 struct verbena_cq_context {
@@ -1359,7 +1384,12 @@ struct verbena_srq_context {
     uint32_t limit;
     /* Most SGEs of a WQE. */
     uint8_t max_sge;
-    uint8_t reserved_25[39];
+    uint8_t reserved_25[3];
+    /* XRC domain; 0 for a queue that QPs are created with. */
+    uint32_t xrcd;
+    /* Where its receives complete, with `xrcd`. */
+    uint32_t cq;
+    uint8_t reserved_36[28];
 };
 VERBENA_ASSERT(sizeof(struct verbena_srq_context) == 64);
 VERBENA_ASSERT(offsetof(struct verbena_srq_context, pd) == 0);
@@ -1369,6 +1399,8 @@ VERBENA_ASSERT(offsetof(struct verbena_srq_context, stride_log) == 17);
 VERBENA_ASSERT(offsetof(struct verbena_srq_context, page) == 18);
 VERBENA_ASSERT(offsetof(struct verbena_srq_context, limit) == 20);
 VERBENA_ASSERT(offsetof(struct verbena_srq_context, max_sge) == 24);
+VERBENA_ASSERT(offsetof(struct verbena_srq_context, xrcd) == 28);
+VERBENA_ASSERT(offsetof(struct verbena_srq_context, cq) == 32);
 
 /* Context of an event queue: CREATE_EQ. */
 struct verbena_eq_context {

@@ -444,6 +444,8 @@ package verbena_pkg;
     ADMIN_OPCODE_SET_PORT = 16'h3, // Settings of a port.
     ADMIN_OPCODE_ALLOC_PD = 16'h10, // New protection domain.
     ADMIN_OPCODE_FREE_PD = 16'h11, // Frees a protection domain.
+    ADMIN_OPCODE_OPEN_XRCD = 16'h14, // Opens an XRC domain, a new one or that of other functions.
+    ADMIN_OPCODE_CLOSE_XRCD = 16'h15, // Closes an XRC domain; it ends with the last function that has it open.
     ADMIN_OPCODE_CREATE_MR = 16'h18, // Registers memory.
     ADMIN_OPCODE_DESTROY_MR = 16'h19, // Frees a memory registration.
     ADMIN_OPCODE_CREATE_MW = 16'h1a, // New memory window.
@@ -463,7 +465,8 @@ package verbena_pkg;
     ADMIN_OPCODE_CREATE_QP = 16'h38, // New queue pair, in RESET.
     ADMIN_OPCODE_MODIFY_QP = 16'h39, // Changes a queue pair's state and attributes.
     ADMIN_OPCODE_QUERY_QP = 16'h3a, // State of a queue pair.
-    ADMIN_OPCODE_DESTROY_QP = 16'h3b, // Frees a queue pair.
+    ADMIN_OPCODE_DESTROY_QP = 16'h3b, // Frees a queue pair; an XRC_RECV one when no function holds it any more.
+    ADMIN_OPCODE_OPEN_QP = 16'h3c, // Holds an XRC_RECV queue pair that another function has created.
     ADMIN_OPCODE_ATTACH_MCAST = 16'h40, // Joins a multicast group.
     ADMIN_OPCODE_DETACH_MCAST = 16'h41, // Leaves a multicast group.
     ADMIN_OPCODE_RESOLVE = 16'h48, // The Ethernet address of a GID.
@@ -506,7 +509,9 @@ package verbena_pkg;
     QP_TYPE_RC = 8'h2, // Reliable connection.
     QP_TYPE_UC = 8'h3, // Unreliable connection.
     QP_TYPE_UD = 8'h4, // Unreliable datagram.
-    QP_TYPE_RAW_PACKET = 8'h8 // Whole Ethernet frames.
+    QP_TYPE_RAW_PACKET = 8'h8, // Whole Ethernet frames.
+    QP_TYPE_XRC_SEND = 8'h9, // Sending end of an extended reliable connection.
+    QP_TYPE_XRC_RECV = 8'ha // Receiving end of an extended reliable connection.
   } qp_type_e;
 
   // How a memory registration finds its memory.
@@ -586,6 +591,8 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_ON_DEMAND = 64'h10000000;
   // Memory of the card's own, of MEMORY bytes.
   localparam logic [63:0] FEATURE_SET_ON_CARD_MEMORY = 64'h20000000;
+  // Extended reliable connections.
+  localparam logic [63:0] FEATURE_SET_XRC = 64'h40000000;
 
   // Code in ERROR_CAUSE and in the event DEVICE_FATAL.
   typedef enum logic [15:0] {
@@ -631,6 +638,12 @@ package verbena_pkg;
   localparam logic [31:0] PORT_ATTR_MASK_MTU = 32'h2;
   // The GID at `gid_index`.
   localparam logic [31:0] PORT_ATTR_MASK_GID = 32'h4;
+
+  // Which XRC domain OPEN_XRCD gives; with neither, the one that has the key has to exist.
+  // A new one if none has the key.
+  localparam logic [31:0] XRCD_FLAGS_CREATE = 32'h1;
+  // Only a new one.
+  localparam logic [31:0] XRCD_FLAGS_EXCLUSIVE = 32'h2;
 
   // What MODIFY_MR changes (`param0`); the numbers of `ibv_rereg_mr_flags`.
   // Where the memory is: all fields that no other bit names.
@@ -969,9 +982,10 @@ package verbena_pkg;
   localparam int unsigned WQE_CTRL_IMM_LSB = 96;
   localparam int unsigned WQE_CTRL_IMM_WIDTH = 32;
 
-  // Remote segment: where READ, WRITE and atomics go.
+  // Remote segment: where READ, WRITE and atomics go, and on XRC everything.
   typedef struct packed {
-    logic [31:0] reserved_96;
+    logic [7:0] reserved_120;
+    logic [23:0] srqn; // The peer's SRQ (XRC).
     logic [31:0] rkey; // The peer's key.
     logic [63:0] remote_addr; // Address at the peer.
   } wqe_remote_t;
@@ -980,6 +994,8 @@ package verbena_pkg;
   localparam int unsigned WQE_REMOTE_REMOTE_ADDR_WIDTH = 64;
   localparam int unsigned WQE_REMOTE_RKEY_LSB = 64;
   localparam int unsigned WQE_REMOTE_RKEY_WIDTH = 32;
+  localparam int unsigned WQE_REMOTE_SRQN_LSB = 96;
+  localparam int unsigned WQE_REMOTE_SRQN_WIDTH = 24;
 
   // Atomic segment: the operands.
   typedef struct packed {
@@ -1096,7 +1112,8 @@ package verbena_pkg;
   typedef struct packed {
     logic [6:0] reserved_505;
     logic phase; // 1 on the first lap of the ring, then it toggles with each lap.
-    logic [151:0] reserved_352;
+    logic [127:0] reserved_376;
+    logic [23:0] srqn; // Receives of XRC: the SRQ that `wqe_index` is a slot of; 0 for all others.
     logic [31:0] generation; // Counts the uses of the QP number, so that a CQE of an earlier QP is recognised.
     logic [15:0] reserved_304;
     logic [15:0] vlan_tci; // VLAN tag that was removed.
@@ -1117,7 +1134,7 @@ package verbena_pkg;
     logic [31:0] imm; // Immediate data in the order of the wire, or the key that the peer invalidated.
     logic [31:0] byte_len; // Bytes received, or read.
     logic [7:0] reserved_88;
-    logic [23:0] srcqp; // The peer's QP (UD).
+    logic [23:0] srcqp; // The peer's QP (UD, XRC).
     logic [7:0] reserved_56;
     logic [23:0] qpn; // The QP.
     logic [31:0] wqe_index; // Send side: running index of the first block of the last WQE that completed. Receive side: running index of the WQE, or its slot in an SRQ.
@@ -1161,6 +1178,8 @@ package verbena_pkg;
   localparam int unsigned CQE_VLAN_TCI_WIDTH = 16;
   localparam int unsigned CQE_GENERATION_LSB = 320;
   localparam int unsigned CQE_GENERATION_WIDTH = 32;
+  localparam int unsigned CQE_SRQN_LSB = 352;
+  localparam int unsigned CQE_SRQN_WIDTH = 24;
   localparam int unsigned CQE_PHASE_LSB = 504;
   localparam int unsigned CQE_PHASE_WIDTH = 1;
 
@@ -1258,7 +1277,8 @@ package verbena_pkg;
 
   // Context of a queue pair: CREATE_QP, MODIFY_QP, QUERY_QP.
   typedef struct packed {
-    logic [1151:0] reserved_896;
+    logic [1119:0] reserved_928;
+    logic [31:0] xrcd; // XRC domain (XRC_RECV).
     logic [31:0] qpn; // Its number.
     logic [14:0] reserved_849;
     logic sq_draining; // The send queue is draining (SQD).
@@ -1386,6 +1406,8 @@ package verbena_pkg;
   localparam int unsigned QP_CONTEXT_SQ_DRAINING_WIDTH = 1;
   localparam int unsigned QP_CONTEXT_QPN_LSB = 864;
   localparam int unsigned QP_CONTEXT_QPN_WIDTH = 32;
+  localparam int unsigned QP_CONTEXT_XRCD_LSB = 896;
+  localparam int unsigned QP_CONTEXT_XRCD_WIDTH = 32;
 
   // Context of a completion queue: CREATE_CQ, RESIZE_CQ, MODIFY_CQ. The last of these reads only the moderation, which RESIZE_CQ leaves as it is.
   typedef struct packed {
@@ -1423,7 +1445,10 @@ package verbena_pkg;
 
   // Context of a shared receive queue: CREATE_SRQ, MODIFY_SRQ, QUERY_SRQ.
   typedef struct packed {
-    logic [311:0] reserved_200;
+    logic [223:0] reserved_288;
+    logic [31:0] cq; // Where its receives complete, with `xrcd`.
+    logic [31:0] xrcd; // XRC domain; 0 for a queue that QPs are created with.
+    logic [23:0] reserved_200;
     logic [7:0] max_sge; // Most SGEs of a WQE.
     logic [31:0] limit; // An event is raised when fewer WQEs than this are left; 0 is never.
     logic [15:0] page; // Doorbell page.
@@ -1448,6 +1473,10 @@ package verbena_pkg;
   localparam int unsigned SRQ_CONTEXT_LIMIT_WIDTH = 32;
   localparam int unsigned SRQ_CONTEXT_MAX_SGE_LSB = 192;
   localparam int unsigned SRQ_CONTEXT_MAX_SGE_WIDTH = 8;
+  localparam int unsigned SRQ_CONTEXT_XRCD_LSB = 224;
+  localparam int unsigned SRQ_CONTEXT_XRCD_WIDTH = 32;
+  localparam int unsigned SRQ_CONTEXT_CQ_LSB = 256;
+  localparam int unsigned SRQ_CONTEXT_CQ_WIDTH = 32;
 
   // Context of an event queue: CREATE_EQ.
   typedef struct packed {

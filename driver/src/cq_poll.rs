@@ -104,7 +104,7 @@ impl CqRing {
         let qpn = cqe.qpn();
         let line = self.table.line(qpn);
         if !line.is(qpn) {
-            return Outcome::Stale;
+            return self.complete_extended(cqe);
         }
         if !cqe.recv() {
             if line.send_cqn.load(Ordering::Relaxed) != self.cqn {
@@ -116,6 +116,21 @@ impl CqRing {
                 return Outcome::Stale;
             }
             complete_recv(line, cqe.wqe_index())
+        }
+    }
+}
+
+impl CqRing {
+    /// The entry of a queue pair that is not this device's: a receive of XRC, which names its SRQ, or of none.
+    #[cold]
+    fn complete_extended(&self, cqe: &Cqe) -> Outcome {
+        // SAFETY: null, or an SRQ that lives until it leaves the table under the lock of this CQ, which the caller holds.
+        match unsafe { self.table.srq(cqe.srqn(), self.cqn).as_ref() } {
+            Some(srq) if cqe.recv() => match srq.complete(cqe.wqe_index()) {
+                Some(wr_id) => Outcome::Done(wr_id),
+                None => Outcome::Bad,
+            },
+            _ => Outcome::Stale,
         }
     }
 }

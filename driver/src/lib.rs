@@ -11,6 +11,7 @@
 //! | `dma`, `rings` | DMA memory and its pools |
 //! | `ring`, `spin` | small entries that the card writes; the lock of a queue |
 //! | `qp`, `qp_size`, `qp_attr`, `qp_state`, `qp_modify` | queue pairs and their states |
+//! | `xrc` | domains of extended reliable connections |
 //! | `wr`, `put` | work requests, and the stores that write them |
 //! | `sq`, `sq_ring`, `sq_shape`, `sq_write` | posting sends |
 //! | `rq`, `rq_ring` | posting receives |
@@ -57,6 +58,7 @@ mod srq;
 mod srq_ring;
 mod wc;
 mod wr;
+mod xrc;
 
 pub use ah::{multicast_mac, Ah, AhAttr};
 pub use card::{Card, CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
@@ -78,3 +80,4 @@ pub use sq::SendPost;
 pub use srq::{Srq, SrqAttr, SrqAttrMask, SrqPost};
 pub use wc::{Wc, WcFlags};
 pub use wr::{Bind, Data, InlineSges, SendFlags, SendWr, Sge};
+pub use xrc::Xrcd;

@@ -19,7 +19,7 @@ impl<C: Card> Qp<C> {
     }
 
     fn mcast(&self, opcode: AdminOpcode, gid: &[u8; 16]) -> Result<()> {
-        let dev = &self.pd().dev;
+        let dev = &self.dev;
         dev.need(FeatureSet::MULTICAST, "multicast")?;
         if self.qp_type() != QpType::UD {
             return Err(Error::invalid("only UD QPs join multicast groups"));

@@ -4,20 +4,22 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fpga_regs::{AdminOpcode, QpState, QpType};
+use fpga_regs::{AdminOpcode, Command, QpContext, QpState, QpType};
 
 use crate::card::Card;
-use crate::cq::{lock_both, Cq};
+use crate::cq::lock_both;
+use crate::device::Device;
 use crate::dma::Dma;
 use crate::error::{Error, Result};
 use crate::pd::Pd;
 use crate::qp_attr::{QpCaps, QpInit};
 use crate::qp_size::Sizes;
 use crate::qp_table::SendShadow;
-use crate::rq_ring::RqRing;
+use crate::rq_ring::{RqRing, RqSize};
 use crate::spin::Spin;
-use crate::sq_ring::SqRing;
+use crate::sq_ring::{SqRing, SqSize};
 use crate::sq_shape;
+use crate::xrc::Xrcd;
 
 /// A queue pair.
 pub struct Qp<C: Card> {
@@ -25,18 +27,29 @@ pub struct Qp<C: Card> {
     pub(crate) rq: Spin<RqRing<C>>,
     pub(crate) control: Mutex<Control<C>>,
     qpn: u32,
-    pd: Arc<Pd<C>>,
-    pub(crate) init: QpInit<C>,
+    qp_type: QpType,
+    pub(crate) dev: Arc<Device<C>>,
+    of: Of<C>,
     // Completions reach these through the QP table, so they are freed after the QP has left the table.
     _send_shadow: Box<[SendShadow]>,
     _recv_shadow: Box<[AtomicU64]>,
+}
+
+/// What a queue pair belongs to.
+enum Of<C: Card> {
+    /// A protection domain: it has queues.
+    Pd { _pd: Arc<Pd<C>>, init: QpInit<C> },
+    /// An XRC domain: it only receives.
+    Xrcd { _xrcd: Arc<Xrcd<C>> },
 }
 
 /// What the calls that change the QP share.
 pub(crate) struct Control<C: Card> {
     /// The state as last set or seen.
     pub state: QpState,
-    /// The rings; gone when the QP was destroyed.
+    /// It was not destroyed.
+    alive: bool,
+    /// The rings, if it has queues and was not destroyed.
     memory: Option<Dma<C>>,
 }
 
@@ -105,10 +118,11 @@ impl<C: Card> Pd<C> {
         let qp = Arc::new(Qp {
             sq: Spin::new(SqRing::new(dev, memory.ptr(), send_shadow.as_ptr(), &sizes.sq, qpn, page, flags)),
             rq: Spin::new(RqRing::new(card, rq_at, recv_shadow.as_ptr(), line, &sizes.rq, qpn, page)),
-            control: Mutex::new(Control { state: QpState::RESET, memory: Some(memory) }),
+            control: Mutex::new(Control { state: QpState::RESET, alive: true, memory: Some(memory) }),
             qpn,
-            pd: self.clone(),
-            init,
+            qp_type: init.qp_type,
+            dev: dev.clone(),
+            of: Of::Pd { _pd: self.clone(), init },
             _send_shadow: send_shadow,
             _recv_shadow: recv_shadow,
         });
@@ -117,7 +131,51 @@ impl<C: Card> Pd<C> {
     }
 }
 
+/// Queue pairs that receive for all SRQs of a domain. They have no queues, and belong to the domain: any function that has it
+/// open may hold one, which exists until the last has let go.
+impl<C: Card> Xrcd<C> {
+    /// A receiving queue pair in RESET.
+    pub fn create_qp(self: &Arc<Self>) -> Result<Arc<Qp<C>>> {
+        let context = QpContext::new()
+            .with_qp_type(QpType::XRC_RECV)
+            .with_xrcd(self.number())
+            .with_page(self.dev.page() as u16);
+        let qpn = self.dev.admin().create(AdminOpcode::CREATE_QP, context.as_bytes())?;
+        Ok(Qp::of_domain(self, qpn))
+    }
+
+    /// Holds a receiving queue pair of the domain that another function has created. `NOT_FOUND` if there is none.
+    pub fn open_qp(self: &Arc<Self>, qpn: u32) -> Result<Arc<Qp<C>>> {
+        let command = Command::new()
+            .with_opcode(AdminOpcode::OPEN_QP)
+            .with_object(qpn)
+            .with_param0(self.number().into());
+        self.dev.admin().run(command, &[], &mut [])?;
+        Ok(Qp::of_domain(self, qpn))
+    }
+}
+
 impl<C: Card> Qp<C> {
+    /// An XRC_RECV queue pair: its queues take nothing.
+    pub(crate) fn of_domain(xrcd: &Arc<Xrcd<C>>, qpn: u32) -> Arc<Self> {
+        let (dev, page) = (&xrcd.dev, xrcd.dev.page());
+        let sq = SqSize { log: 0, max_count: 0, max_inline: 0, max_sge: 0 };
+        let rq = RqSize { log: 0, stride_log: 0, max_count: 0, max_sge: 0 };
+        let none = std::ptr::null_mut;
+        let line = dev.qps.line(qpn);
+        Arc::new(Qp {
+            sq: Spin::new(SqRing::new(dev, none(), std::ptr::null(), &sq, qpn, page, 0)),
+            rq: Spin::new(RqRing::new(dev.card(), none(), std::ptr::null(), line, &rq, qpn, page)),
+            control: Mutex::new(Control { state: QpState::RESET, alive: true, memory: None }),
+            qpn,
+            qp_type: QpType::XRC_RECV,
+            dev: dev.clone(),
+            of: Of::Xrcd { _xrcd: xrcd.clone() },
+            _send_shadow: Box::default(),
+            _recv_shadow: Box::default(),
+        })
+    }
+
     /// Its number, as the peer and events know it.
     #[inline]
     pub fn qpn(&self) -> u32 {
@@ -126,27 +184,27 @@ impl<C: Card> Qp<C> {
 
     /// Its transport.
     pub fn qp_type(&self) -> QpType {
-        self.init.qp_type
+        self.qp_type
+    }
+
+    /// What it was created with, its sizes as granted; `None` if it has no queues.
+    pub fn init(&self) -> Option<&QpInit<C>> {
+        match &self.of {
+            Of::Pd { init, .. } => Some(init),
+            Of::Xrcd { .. } => None,
+        }
     }
 
     /// Sizes as granted.
     pub fn caps(&self) -> &QpCaps {
-        &self.init.caps
+        const NONE: QpCaps =
+            QpCaps { max_send_wr: 0, max_recv_wr: 0, max_send_sge: 0, max_recv_sge: 0, max_inline: 0 };
+        self.init().map_or(&NONE, |init| &init.caps)
     }
 
-    /// Its protection domain.
-    pub fn pd(&self) -> &Arc<Pd<C>> {
-        &self.pd
-    }
-
-    /// Where its sends complete.
-    pub fn send_cq(&self) -> &Arc<Cq<C>> {
-        &self.init.send_cq
-    }
-
-    /// Where its receives complete.
-    pub fn recv_cq(&self) -> &Arc<Cq<C>> {
-        &self.init.recv_cq
+    /// Its device.
+    pub fn device(&self) -> &Arc<Device<C>> {
+        &self.dev
     }
 
     /// The state as last set, or seen by a query; the card may have moved it to an error state since.
@@ -157,29 +215,31 @@ impl<C: Card> Qp<C> {
     /// Destroys it on the card, and removes its completions from the CQs.
     pub fn destroy(&self) -> Result<()> {
         let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
-        if control.memory.is_none() {
+        if !control.alive {
             return Err(Error::Destroyed("QP"));
         }
         // No post writes to the rings from here on.
         self.gate(QpState::RESET);
-        if let Err(error) = self.pd.dev.admin().destroy(AdminOpcode::DESTROY_QP, self.qpn) {
+        if let Err(error) = self.dev.admin().destroy(AdminOpcode::DESTROY_QP, self.qpn) {
             self.gate(control.state);
             return Err(error);
         }
         self.forget(true);
+        control.alive = false;
         control.memory = None;
         Ok(())
     }
 
     /// Removes this QP's completions from the CQs; if `gone`, also its line from the table.
     pub(crate) fn forget(&self, gone: bool) {
-        let (mut first, mut second) = lock_both(&self.init.send_cq, &self.init.recv_cq);
+        let Some(init) = self.init() else { return };
+        let (mut first, mut second) = lock_both(&init.send_cq, &init.recv_cq);
         for ring in std::iter::once(&mut first).chain(second.as_mut()) {
             ring.clean(|cqe| {
                 if cqe.qpn() != self.qpn {
                     return false;
                 }
-                if let (Some(srq), true) = (&self.init.srq, cqe.recv()) {
+                if let (Some(srq), true) = (&init.srq, cqe.recv()) {
                     // The receive was consumed: its slot is free again.
                     srq.shared().complete(cqe.wqe_index());
                 }
@@ -187,7 +247,7 @@ impl<C: Card> Qp<C> {
             });
         }
         if gone {
-            self.pd.dev.qps.remove(self.qpn);
+            self.dev.qps.remove(self.qpn);
         } else {
             self.sq.lock().reset();
             self.rq.lock().reset();
@@ -197,8 +257,7 @@ impl<C: Card> Qp<C> {
 
 impl<C: Card> Drop for Qp<C> {
     fn drop(&mut self) {
-        let alive =
-            |qp: &mut Self| qp.control.get_mut().unwrap_or_else(PoisonError::into_inner).memory.is_some();
+        let alive = |qp: &mut Self| qp.control.get_mut().unwrap_or_else(PoisonError::into_inner).alive;
         if alive(self) && self.destroy().is_err() {
             // The card may still write to the rings and complete requests: their memory is kept.
             self.forget(true);

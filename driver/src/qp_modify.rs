@@ -8,7 +8,7 @@ use crate::ah::{self, AhAttr};
 use crate::card::Card;
 use crate::error::{within, Error, Result};
 use crate::qp::Qp;
-use crate::qp_attr::{AttrMask, QpAttr, QpInit};
+use crate::qp_attr::{AttrMask, QpAttr};
 use crate::qp_state;
 use crate::sq_shape::OPEN;
 
@@ -16,8 +16,8 @@ impl<C: Card> Qp<C> {
     /// Changes the state and the attributes that `mask` names.
     pub fn modify(&self, attr: &QpAttr, mask: AttrMask) -> Result<()> {
         let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(control.state, QpState::RTS | QpState::SQD | QpState::SQE) {
-            // The card may have moved the QP to SQE or ERR.
+        if matches!(control.state, QpState::RTS | QpState::SQD | QpState::SQE) || self.init().is_none() {
+            // The card may have moved the QP to SQE or ERR, and others that hold it to any state.
             control.state = self.context()?.state();
         }
         let now = control.state;
@@ -44,7 +44,7 @@ impl<C: Card> Qp<C> {
         if next == QpState::RESET {
             self.gate(next);
         }
-        let done = self.pd().dev.admin().run(command, context.as_bytes(), &mut []);
+        let done = self.dev.admin().run(command, context.as_bytes(), &mut []);
         if let Err(error) = done {
             self.gate(now);
             return Err(error);
@@ -59,6 +59,9 @@ impl<C: Card> Qp<C> {
 
     /// Opens or closes both queues to posts, as the state says.
     pub(crate) fn gate(&self, state: QpState) {
+        if self.init().is_none() {
+            return;
+        }
         let mut sq = self.sq.lock();
         match qp_state::can_send(state) {
             true => sq.flags |= OPEN,
@@ -68,23 +71,23 @@ impl<C: Card> Qp<C> {
         self.rq.lock().open = qp_state::can_receive(state);
     }
 
-    /// The attributes as the card has them, and what the QP was created with.
-    pub fn query(&self) -> Result<(QpAttr, QpInit<C>)> {
+    /// The attributes as the card has them.
+    pub fn query(&self) -> Result<QpAttr> {
         let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         let context = self.context()?;
         control.state = context.state();
-        Ok((decode(&context), self.init.clone()))
+        Ok(decode(&context))
     }
 
     fn context(&self) -> Result<QpContext> {
         let mut bytes = [0; QpContext::BYTES];
-        self.pd().dev.admin().query(AdminOpcode::QUERY_QP, self.qpn(), &mut bytes)?;
+        self.dev.admin().query(AdminOpcode::QUERY_QP, self.qpn(), &mut bytes)?;
         Ok(QpContext::from_bytes(&bytes))
     }
 
     /// Checks the values of the attributes that `mask` names.
     fn check_values(&self, attr: &QpAttr, mask: AttrMask) -> Result<()> {
-        let dev = &self.pd().dev;
+        let dev = &self.dev;
         let limits = dev.limits();
         if mask.contains(AttrMask::PORT) {
             dev.check_port(attr.port)?;
@@ -157,7 +160,7 @@ impl<C: Card> Qp<C> {
             let path = &attr.ah;
             context = context
                 .with_dgid(path.dgid)
-                .with_dmac(ah::resolve(&self.pd().dev, path)?)
+                .with_dmac(ah::resolve(&self.dev, path)?)
                 .with_sgid_index(path.sgid_index)
                 .with_flow_label(path.flow_label)
                 .with_hop_limit(path.hop_limit)

@@ -28,9 +28,14 @@ impl Sizes {
             QpType::RC => dev.need(FeatureSet::RC, "an RC QP")?,
             QpType::UC => dev.need(FeatureSet::UC, "a UC QP")?,
             QpType::UD => dev.need(FeatureSet::UD, "a UD QP")?,
-            other => return Err(Error::Invalid(format!("QP type {other}: this driver has RC, UC and UD"))),
+            QpType::XRC_SEND => dev.need(FeatureSet::XRC, "an XRC QP")?,
+            other => {
+                return Err(Error::Invalid(format!(
+                    "QP type {other}: this driver has RC, UC, UD and XRC_SEND"
+                )))
+            }
         }
-        if init.srq.is_some() {
+        if init.srq.is_some() || init.qp_type == QpType::XRC_SEND {
             caps.max_recv_wr = 0;
             caps.max_recv_sge = 0;
         }

@@ -38,21 +38,25 @@ pub fn step_of(qp_type: QpType, from: QpState, to: QpState) -> Option<Step> {
         _ => {}
     }
     match qp_type {
-        QpType::RC => connected(from, to, true),
-        QpType::UC => connected(from, to, false),
+        QpType::RC => connected(from, to, true, true),
+        QpType::UC => connected(from, to, false, false),
+        QpType::XRC_SEND => connected(from, to, true, false),
+        QpType::XRC_RECV => connected(from, to, false, true),
         QpType::UD => datagram(from, to),
         _ => None,
     }
 }
 
-fn connected(from: QpState, to: QpState, reliable: bool) -> Option<Step> {
-    let rnr = if reliable { AttrMask::MIN_RNR_TIMER } else { NONE };
+/// A connection's end that asks, and waits for answers, or that answers; RC does both, UC neither.
+fn connected(from: QpState, to: QpState, asks: bool, answers: bool) -> Option<Step> {
+    let rnr = if answers { AttrMask::MIN_RNR_TIMER } else { NONE };
+    let reliable = asks || answers;
     match (from, to) {
         (QpState::RESET, QpState::INIT) => step(attrs!(PKEY_INDEX | PORT | ACCESS_FLAGS), NONE),
         (QpState::INIT, QpState::INIT) => step(NONE, attrs!(PKEY_INDEX | PORT | ACCESS_FLAGS)),
         (QpState::INIT, QpState::RTR) => {
             let mut required = attrs!(AV | PATH_MTU | DEST_QPN | RQ_PSN);
-            if reliable {
+            if answers {
                 required |= attrs!(MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER);
             }
             step(required, attrs!(PKEY_INDEX | ACCESS_FLAGS))
@@ -60,7 +64,10 @@ fn connected(from: QpState, to: QpState, reliable: bool) -> Option<Step> {
         (QpState::RTR, QpState::RTS) => {
             let mut required = AttrMask::SQ_PSN;
             if reliable {
-                required |= attrs!(TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC);
+                required |= AttrMask::TIMEOUT;
+            }
+            if asks {
+                required |= attrs!(RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC);
             }
             step(required, attrs!(CUR_STATE | ACCESS_FLAGS).union(rnr))
         }
@@ -71,12 +78,17 @@ fn connected(from: QpState, to: QpState, reliable: bool) -> Option<Step> {
         (QpState::SQD, QpState::SQD) => {
             let mut optional = attrs!(AV | ACCESS_FLAGS | PKEY_INDEX);
             if reliable {
-                optional |= attrs!(PORT | TIMEOUT | RETRY_CNT | RNR_RETRY);
-                optional |= attrs!(MAX_QP_RD_ATOMIC | MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER);
+                optional |= attrs!(PORT | TIMEOUT);
+            }
+            if asks {
+                optional |= attrs!(RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC);
+            }
+            if answers {
+                optional |= attrs!(MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER);
             }
             step(NONE, optional)
         }
-        // An RC QP goes from a send error straight to ERR: it has no SQE.
+        // An RC or XRC QP goes from a send error straight to ERR: it has no SQE.
         (QpState::SQE, QpState::RTS) if !reliable => step(NONE, attrs!(CUR_STATE | ACCESS_FLAGS)),
         _ => None,
     }

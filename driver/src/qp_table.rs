@@ -7,6 +7,7 @@
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
 
 use crate::srq_ring::SrqShared;
 
@@ -61,9 +62,20 @@ impl QpLine {
     }
 }
 
+/// The part of an XRC SRQ that polling needs: its receives are of queue pairs that need not be this device's.
+#[derive(Debug, Default)]
+struct SrqLine {
+    /// Where they complete.
+    cqn: AtomicU32,
+    /// The SRQ, or null.
+    srq: AtomicPtr<SrqShared>,
+}
+
 /// All lines of a device.
 pub(crate) struct QpTable {
     lines: NonNull<QpLine>,
+    /// By number, from the first XRC SRQ on.
+    srqs: OnceLock<Box<[SrqLine]>>,
 }
 
 // SAFETY: the table hands out only shared references to lines made of atomics.
@@ -81,7 +93,7 @@ impl QpTable {
         // SAFETY: the layout is not empty.
         let raw = unsafe { alloc_zeroed(Self::layout()) };
         match NonNull::new(raw.cast()) {
-            Some(lines) => QpTable { lines },
+            Some(lines) => QpTable { lines, srqs: OnceLock::new() },
             None => handle_alloc_error(Self::layout()),
         }
     }
@@ -102,6 +114,30 @@ impl QpTable {
         fill(line);
         line.id.store(qpn | TAKEN, Ordering::Release);
         true
+    }
+
+    /// Completions that name this XRC SRQ are its from now on; false if its number is too large for the table.
+    pub fn insert_srq(&self, srqn: u32, cqn: u32, srq: &SrqShared) -> bool {
+        let srqs = self.srqs.get_or_init(|| (0..LINES).map(|_| SrqLine::default()).collect());
+        let Some(line) = srqs.get(srqn as usize) else { return false };
+        line.cqn.store(cqn, Ordering::Relaxed);
+        line.srq.store(std::ptr::from_ref(srq).cast_mut(), Ordering::Release);
+        true
+    }
+
+    /// No completion names it any more. The caller holds the lock of its CQ.
+    pub fn remove_srq(&self, srqn: u32) {
+        if let Some(line) = self.srqs.get().and_then(|srqs| srqs.get(srqn as usize)) {
+            line.srq.store(std::ptr::null_mut(), Ordering::Release);
+        }
+    }
+
+    /// The XRC SRQ of this number that completes to this CQ, or null.
+    pub fn srq(&self, srqn: u32, cqn: u32) -> *const SrqShared {
+        match self.srqs.get().and_then(|srqs| srqs.get(srqn as usize)) {
+            Some(line) if line.cqn.load(Ordering::Relaxed) == cqn => line.srq.load(Ordering::Acquire),
+            _ => std::ptr::null(),
+        }
     }
 
     /// Empties the line of `qpn`. The caller holds the locks of both its CQs.

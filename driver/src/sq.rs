@@ -49,7 +49,10 @@ impl<C: Card> SendPost<'_, C> {
     #[inline(always)]
     pub fn push(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         let sq = &mut *self.sq;
-        let shape = shape(wr.opcode);
+        let mut shape = shape(wr.opcode);
+        if sq.flags & KIND == sq_shape::KIND_XRC {
+            shape = shape.extended();
+        }
         if shape.kinds >> (sq.flags & KIND) & 1 == 0 || sq.flags & OPEN == 0 {
             return Err(refusal(sq, shape));
         }

@@ -24,6 +24,7 @@ pub(crate) const INLINE: u8 = 1 << 4;
 const RC: u8 = 1 << 0;
 const UC: u8 = 1 << 1;
 const UD: u8 = 1 << 2;
+const XRC: u8 = 1 << 3;
 
 /// The kind of a QP as a number for [`Shape::kinds`]; `None` for unknown types.
 pub(crate) const fn kind(qp_type: QpType) -> Option<u8> {
@@ -31,12 +32,15 @@ pub(crate) const fn kind(qp_type: QpType) -> Option<u8> {
         QpType::RC => Some(0),
         QpType::UC => Some(1),
         QpType::UD => Some(2),
+        QpType::XRC_SEND => Some(3),
         _ => None,
     }
 }
 
 /// The kind of a UD QP.
 pub(crate) const KIND_UD: u8 = 2;
+/// The kind of an XRC_SEND QP.
+pub(crate) const KIND_XRC: u8 = 3;
 /// Units of the address segment.
 pub(crate) const ADDRESS_UNITS: u32 = (WqeAddress::BYTES / WQE_UNIT) as u32;
 
@@ -67,14 +71,14 @@ const SHAPES: [Shape; OPCODES] = {
 
 const fn shape_of(opcode: WqeOpcode) -> Shape {
     let (parts, kinds) = match opcode {
-        WqeOpcode::NOP => (0, RC | UC | UD),
-        WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM => (DATA | INLINE, RC | UC | UD),
-        WqeOpcode::SEND_WITH_INV => (DATA | INLINE, RC | UC),
-        WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM => (REMOTE | DATA | INLINE, RC | UC),
-        WqeOpcode::READ => (REMOTE | DATA, RC),
-        WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => (REMOTE | ATOMIC | DATA, RC),
-        WqeOpcode::LOCAL_INV => (0, RC | UC),
-        WqeOpcode::BIND_MW => (BIND, RC | UC),
+        WqeOpcode::NOP => (0, RC | UC | UD | XRC),
+        WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM => (DATA | INLINE, RC | UC | UD | XRC),
+        WqeOpcode::SEND_WITH_INV => (DATA | INLINE, RC | UC | XRC),
+        WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM => (REMOTE | DATA | INLINE, RC | UC | XRC),
+        WqeOpcode::READ => (REMOTE | DATA, RC | XRC),
+        WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => (REMOTE | ATOMIC | DATA, RC | XRC),
+        WqeOpcode::LOCAL_INV => (0, RC | UC | XRC),
+        WqeOpcode::BIND_MW => (BIND, RC | UC | XRC),
         _ => (0, 0),
     };
     let mut bytes = WqeCtrl::BYTES;
@@ -99,11 +103,25 @@ pub(crate) fn shape(opcode: WqeOpcode) -> Shape {
     }
 }
 
+impl Shape {
+    /// The same on an XRC QP: each message names the peer's SRQ, in the remote segment.
+    #[inline]
+    pub fn extended(mut self) -> Self {
+        if self.parts & (DATA | REMOTE) == DATA {
+            self.parts |= REMOTE;
+            self.units += (WqeRemote::BYTES / WQE_UNIT) as u8;
+        }
+        self
+    }
+}
+
 /// Units of 16 bytes before the data in the largest WQE of a kind of QP.
 pub(crate) const fn head_units(qp_type: QpType) -> u32 {
     let ctrl = (WqeCtrl::BYTES / WQE_UNIT) as u32;
     match qp_type {
-        QpType::RC => ctrl + (WqeRemote::BYTES / WQE_UNIT + WqeAtomic::BYTES / WQE_UNIT) as u32,
+        QpType::RC | QpType::XRC_SEND => {
+            ctrl + (WqeRemote::BYTES / WQE_UNIT + WqeAtomic::BYTES / WQE_UNIT) as u32
+        }
         QpType::UC => ctrl + (WqeBind::BYTES / WQE_UNIT) as u32,
         QpType::UD => ctrl + ADDRESS_UNITS,
         _ => ctrl,
@@ -114,7 +132,7 @@ pub(crate) const fn head_units(qp_type: QpType) -> u32 {
 pub(crate) const fn inline_head_units(qp_type: QpType) -> u32 {
     let ctrl = (WqeCtrl::BYTES / WQE_UNIT) as u32;
     match qp_type {
-        QpType::RC | QpType::UC => ctrl + (WqeRemote::BYTES / WQE_UNIT) as u32,
+        QpType::RC | QpType::UC | QpType::XRC_SEND => ctrl + (WqeRemote::BYTES / WQE_UNIT) as u32,
         QpType::UD => ctrl + ADDRESS_UNITS,
         _ => ctrl,
     }

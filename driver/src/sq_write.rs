@@ -57,7 +57,9 @@ pub(crate) unsafe fn wqe(
         put16(to, ctrl.as_bytes());
         let mut to = to.add(WqeCtrl::BYTES);
         if shape.parts & sq_shape::REMOTE != 0 {
-            put16(to, WqeRemote::new().with_remote_addr(wr.remote_addr).with_rkey(wr.rkey).as_bytes());
+            let remote = WqeRemote::new().with_remote_addr(wr.remote_addr).with_rkey(wr.rkey);
+            let remote = remote.with_srqn(wr.remote_srqn);
+            put16(to, remote.as_bytes());
             to = to.add(WqeRemote::BYTES);
             if shape.parts & sq_shape::ATOMIC != 0 {
                 put16(to, WqeAtomic::new().with_compare_add(wr.compare_add).with_swap(wr.swap).as_bytes());

@@ -1,4 +1,4 @@
-//! Shared receive queues.
+//! Shared receive queues, ordinary ones and those of an XRC domain.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{fence, Ordering};
@@ -8,6 +8,7 @@ use fpga_regs::regs::FeatureSet;
 use fpga_regs::{AdminOpcode, Command, SrqContext, SrqDoorbell, DOORBELL_SRQ, MAX_SGE};
 
 use crate::card::Card;
+use crate::cq::Cq;
 use crate::dma::Dma;
 use crate::error::{within, Error, PostError, Result};
 use crate::pd::Pd;
@@ -15,6 +16,7 @@ use crate::put::put_recv;
 use crate::spin::{Guard, Spin};
 use crate::srq_ring::{Slot, SrqRing, SrqShared};
 use crate::wr::Sge;
+use crate::xrc::Xrcd;
 
 /// Sizes and limit of an SRQ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,6 +41,9 @@ bitflags::bitflags! {
     }
 }
 
+/// The domain of an XRC SRQ, and where its receives complete.
+type Extended<C> = (Arc<Xrcd<C>>, Arc<Cq<C>>);
+
 /// A shared receive queue.
 pub struct Srq<C: Card> {
     // Boxed: completions reach it by its address.
@@ -48,11 +53,29 @@ pub struct Srq<C: Card> {
     srqn: u32,
     attr: SrqAttr,
     memory: Mutex<Option<Dma<C>>>,
+    extended: Option<Extended<C>>,
 }
 
 impl<C: Card> Pd<C> {
     /// A shared receive queue.
     pub fn create_srq(self: &Arc<Self>, attr: &SrqAttr) -> Result<Arc<Srq<C>>> {
+        self.make_srq(attr, None)
+    }
+
+    /// A shared receive queue of an XRC domain, whose receives complete to `cq`.
+    pub fn create_xrc_srq(
+        self: &Arc<Self>,
+        attr: &SrqAttr,
+        xrcd: &Arc<Xrcd<C>>,
+        cq: &Arc<Cq<C>>,
+    ) -> Result<Arc<Srq<C>>> {
+        if !Arc::ptr_eq(&xrcd.dev, &self.dev) || !Arc::ptr_eq(&cq.dev, &self.dev) {
+            return Err(Error::invalid("the domain and the CQ of an SRQ must be of the same device"));
+        }
+        self.make_srq(attr, Some((xrcd.clone(), cq.clone())))
+    }
+
+    fn make_srq(self: &Arc<Self>, attr: &SrqAttr, extended: Option<Extended<C>>) -> Result<Arc<Srq<C>>> {
         let dev = &self.dev;
         dev.need(FeatureSet::SRQ, "a shared receive queue")?;
         let limits = dev.limits();
@@ -80,7 +103,9 @@ impl<C: Card> Pd<C> {
             .with_stride_log(stride_log)
             .with_page(dev.page() as u16)
             .with_limit(attr.limit)
-            .with_max_sge(attr.max_sge as u8);
+            .with_max_sge(attr.max_sge as u8)
+            .with_xrcd(extended.as_ref().map_or(0, |(xrcd, _)| xrcd.number()))
+            .with_cq(extended.as_ref().map_or(0, |(_, cq)| cq.cqn()));
         let srqn = match dev.admin().create(AdminOpcode::CREATE_SRQ, context.as_bytes()) {
             Ok(srqn) => srqn,
             Err(error) => return Err(memory.after(error)),
@@ -97,14 +122,23 @@ impl<C: Card> Pd<C> {
             max_sge: attr.max_sge as u8,
             page: dev.page() as u8,
         };
-        Ok(Arc::new(Srq {
+        let srq = Arc::new(Srq {
             shared: Box::new(SrqShared { ring: Spin::new(ring) }),
             pd: self.clone(),
             card: dev.card_arc().clone(),
             srqn,
             attr: *attr,
             memory: Mutex::new(Some(memory)),
-        }))
+            extended,
+        });
+        if let Some((_, cq)) = &srq.extended {
+            if !dev.qps.insert_srq(srqn, cq.cqn(), &srq.shared) {
+                return Err(Error::Protocol(format!(
+                    "SRQ number {srqn:#x} is larger than the driver's table"
+                )));
+            }
+        }
+        Ok(srq)
     }
 }
 
@@ -172,9 +206,19 @@ impl<C: Card> Srq<C> {
             return Err(Error::Destroyed("SRQ"));
         }
         self.pd.dev.admin().destroy(AdminOpcode::DESTROY_SRQ, self.srqn)?;
+        self.forget();
         self.shared.ring.lock().entries = std::ptr::null_mut();
         drop(memory.take());
         Ok(())
+    }
+
+    /// Removes the completions of an XRC SRQ from its CQ, and the SRQ from the table in which they find it.
+    fn forget(&self) {
+        if let Some((_, cq)) = &self.extended {
+            let mut ring = cq.hot.lock();
+            ring.clean(|cqe| cqe.recv() && cqe.srqn() == self.srqn);
+            self.pd.dev.qps.remove_srq(self.srqn);
+        }
     }
 }
 
@@ -182,6 +226,7 @@ impl<C: Card> Drop for Srq<C> {
     fn drop(&mut self) {
         if self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() && self.destroy().is_err()
         {
+            self.forget();
             if let Some(memory) = self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
                 memory.leak();
             }

@@ -39,7 +39,7 @@ pub struct Wc {
     pub imm: u32,
     /// The QP.
     pub qpn: u32,
-    /// UD: the sender's QP.
+    /// UD, XRC: the sender's QP.
     pub src_qp: u32,
     /// Index in the P_Key table.
     pub pkey_index: u16,

@@ -102,6 +102,8 @@ pub struct SendWr<'a> {
     pub remote_qpn: u32,
     /// UD: the peer's Q_Key.
     pub remote_qkey: u32,
+    /// XRC: the peer's SRQ.
+    pub remote_srqn: u32,
     /// BIND_MW: what to bind.
     pub bind: Option<Bind>,
     /// The message.
@@ -123,6 +125,7 @@ impl Default for SendWr<'_> {
             ah: None,
             remote_qpn: 0,
             remote_qkey: 0,
+            remote_srqn: 0,
             bind: None,
             data: Data::Sges(&[]),
         }

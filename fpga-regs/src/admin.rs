@@ -17,6 +17,10 @@ open_enum! {
         ALLOC_PD = 0x10,
         /// Frees a protection domain.
         FREE_PD = 0x11,
+        /// Opens an XRC domain, a new one or that of other functions.
+        OPEN_XRCD = 0x14,
+        /// Closes an XRC domain; it ends with the last function that has it open.
+        CLOSE_XRCD = 0x15,
         /// Registers memory.
         CREATE_MR = 0x18,
         /// Frees a memory registration.
@@ -55,8 +59,10 @@ open_enum! {
         MODIFY_QP = 0x39,
         /// State of a queue pair.
         QUERY_QP = 0x3a,
-        /// Frees a queue pair.
+        /// Frees a queue pair; an XRC_RECV one when no function holds it any more.
         DESTROY_QP = 0x3b,
+        /// Holds an XRC_RECV queue pair that another function has created.
+        OPEN_QP = 0x3c,
         /// Joins a multicast group.
         ATTACH_MCAST = 0x40,
         /// Leaves a multicast group.
@@ -205,6 +211,17 @@ flag_set! {
         PD = 1,
         /// `access`.
         ACCESS = 2,
+    }
+}
+
+flag_set! {
+    /// Which XRC domain OPEN_XRCD gives; with neither, the one that has the key
+    /// has to exist.
+    XrcdFlags: u32 {
+        /// A new one if none has the key.
+        CREATE = 0,
+        /// Only a new one.
+        EXCLUSIVE = 1,
     }
 }
 

@@ -108,6 +108,19 @@ pub const COMMANDS: &[CommandSpec] = {
             .input(&PortContext::FORMAT),
         Spec::new(Op::ALLOC_PD, "").result("PD"),
         Spec::new(Op::FREE_PD, "PD"),
+        Spec::new(Op::OPEN_XRCD, "")
+            .params(&[
+                value(
+                    "key_low",
+                    "What software knows the domain by; a key of zero is nobody's.",
+                    32,
+                    Kind::Uint,
+                ),
+                value("key_high", "The rest of it.", 40, Kind::Uint),
+                value("flags", "Whether it may or must be new.", 48, XrcdFlags::KIND),
+            ])
+            .result("XRC domain"),
+        Spec::new(Op::CLOSE_XRCD, "XRC domain"),
         Spec::new(Op::CREATE_MR, "").input(&MrContext::FORMAT).result("L_Key, which is the R_Key too"),
         Spec::new(Op::DESTROY_MR, "L_Key"),
         Spec::new(Op::CREATE_MW, "")
@@ -146,6 +159,7 @@ pub const COMMANDS: &[CommandSpec] = {
             .input(&QpContext::FORMAT),
         Spec::new(Op::QUERY_QP, "QPN").output(&QpContext::FORMAT),
         Spec::new(Op::DESTROY_QP, "QPN"),
+        Spec::new(Op::OPEN_QP, "QPN").params(&[value("xrcd", "The QP's XRC domain.", 32, Kind::Uint)]),
         Spec::new(Op::ATTACH_MCAST, "QPN").params(&[GID]),
         Spec::new(Op::DETACH_MCAST, "QPN").params(&[GID]),
         Spec::new(Op::RESOLVE, "port, from 1").params(&[GID]).values(&[MAC]),

@@ -33,6 +33,10 @@ open_enum! {
         UD = 4,
         /// Whole Ethernet frames.
         RAW_PACKET = 8,
+        /// Sending end of an extended reliable connection.
+        XRC_SEND = 9,
+        /// Receiving end of an extended reliable connection.
+        XRC_RECV = 10,
     }
 }
 
@@ -147,6 +151,8 @@ layout! {
         sq_draining set_sq_draining with_sq_draining (bool @ 106 bit 0);
         /// Its number.
         qpn set_qpn with_qpn (u32 @ 108);
+        /// XRC domain (XRC_RECV).
+        xrcd set_xrcd with_xrcd (u32 @ 112);
     }
 }
 
@@ -194,6 +200,10 @@ layout! {
         limit set_limit with_limit (u32 @ 20);
         /// Most SGEs of a WQE.
         max_sge set_max_sge with_max_sge (u8 @ 24);
+        /// XRC domain; 0 for a queue that QPs are created with.
+        xrcd set_xrcd with_xrcd (u32 @ 28);
+        /// Where its receives complete, with `xrcd`.
+        cq set_cq with_cq (u32 @ 32);
     }
 }
 

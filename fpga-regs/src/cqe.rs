@@ -89,7 +89,7 @@ layout! {
         wqe_index set_wqe_index with_wqe_index (u32 @ 0);
         /// The QP.
         qpn set_qpn with_qpn (u32 @ 4 bits 0..24);
-        /// The peer's QP (UD).
+        /// The peer's QP (UD, XRC).
         srcqp set_srcqp with_srcqp (u32 @ 8 bits 0..24);
         /// Bytes received, or read.
         byte_len set_byte_len with_byte_len (u32 @ 12);
@@ -125,6 +125,8 @@ layout! {
         vlan_tci set_vlan_tci with_vlan_tci (u16 @ 36);
         /// Counts the uses of the QP number, so that a CQE of an earlier QP is recognised.
         generation set_generation with_generation (u32 @ 40);
+        /// Receives of XRC: the SRQ that `wqe_index` is a slot of; 0 for all others.
+        srqn set_srqn with_srqn (u32 @ 44 bits 0..24);
         /// 1 on the first lap of the ring, then it toggles with each lap.
         phase set_phase with_phase (bool @ 63 bit 0);
     }

@@ -4,7 +4,7 @@
 //! straight into the ring.
 
 use crate::wqe::*;
-use crate::wqe_segment::{head_bytes, Segment};
+use crate::wqe_segment::{head_bytes, Segment, Service};
 use std::fmt;
 
 /// Why a WQE cannot be built or taken apart.
@@ -74,7 +74,9 @@ pub struct WqeBuilder {
     pub ctrl: WqeCtrl,
     /// Present on a UD QP.
     pub address: Option<WqeAddress>,
-    /// Used by READ, WRITE and atomics.
+    /// On an XRC QP.
+    pub extended: bool,
+    /// Used by READ, WRITE and atomics, and on XRC by all.
     pub remote: WqeRemote,
     /// Used by atomics.
     pub atomic: WqeAtomic,
@@ -109,8 +111,25 @@ impl WqeBuilder {
     /// Sets the remote segment.
     #[must_use]
     pub fn remote(mut self, addr: u64, rkey: u32) -> Self {
-        self.remote = WqeRemote::new().with_remote_addr(addr).with_rkey(rkey);
+        self.remote = self.remote.with_remote_addr(addr).with_rkey(rkey);
         self
+    }
+
+    /// Goes to an SRQ of the peer, on an XRC QP.
+    #[must_use]
+    pub fn srqn(mut self, srqn: u32) -> Self {
+        self.extended = true;
+        self.remote.set_srqn(srqn);
+        self
+    }
+
+    /// What kind of QP it is for.
+    pub const fn service(&self) -> Service {
+        match (&self.address, self.extended) {
+            (Some(_), _) => Service::Datagram,
+            (None, true) => Service::Extended,
+            (None, false) => Service::Connected,
+        }
     }
 
     /// Sets the atomic segment.
@@ -147,7 +166,7 @@ impl WqeBuilder {
         let length = self.check()?;
         let opcode = self.ctrl.opcode();
         let mut bytes = vec![0; WqeCtrl::BYTES];
-        for segment in opcode.segments(self.address.is_some()) {
+        for segment in opcode.segments(self.service()) {
             match segment {
                 Segment::Address => bytes.extend_from_slice(self.address.unwrap_or_default().as_bytes()),
                 Segment::Remote => bytes.extend_from_slice(self.remote.as_bytes()),
@@ -177,7 +196,7 @@ impl WqeBuilder {
         if opcode.name().is_none() {
             return Err(EncodeError::Opcode(opcode));
         }
-        if self.address.is_some() && opcode.segments(true) != [Segment::Address] {
+        if self.address.is_some() && opcode.segments(Service::Datagram) != [Segment::Address] {
             return Err(EncodeError::AddressNotAllowed(opcode));
         }
         if !opcode.has_data() && (self.inline.is_some() || !self.sges.is_empty()) {
@@ -211,17 +230,17 @@ impl WqeBuilder {
         if opcode.name().is_none() {
             return Err(EncodeError::Opcode(opcode));
         }
-        let datagram = ctrl.is_datagram();
-        let head = head_bytes(opcode, datagram);
+        let service = ctrl.service();
+        let head = head_bytes(opcode, service);
         let stated = usize::from(ctrl.ds()) * WQE_UNIT;
         let computed = head + ctrl.data_bytes();
         if stated != computed {
             return Err(EncodeError::Size { stated, computed });
         }
         let bytes = bytes.get(..computed).ok_or(short(computed))?;
-        let mut parts = Self { ctrl, ..Self::default() };
+        let mut parts = Self { ctrl, extended: service == Service::Extended, ..Self::default() };
         let mut at = WqeCtrl::BYTES;
-        for segment in opcode.segments(datagram) {
+        for segment in opcode.segments(service) {
             let rest = &bytes[at..];
             match segment {
                 Segment::Address => parts.address = WqeAddress::from_slice(rest),

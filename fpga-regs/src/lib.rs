@@ -79,4 +79,4 @@ pub use limits::*;
 pub use recv::*;
 pub use syndrome::*;
 pub use wqe::*;
-pub use wqe_segment::{wqe_bytes, Segment};
+pub use wqe_segment::{wqe_bytes, Segment, Service};

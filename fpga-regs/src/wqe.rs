@@ -7,7 +7,7 @@
 //! |---|---|
 //! | SEND* on RC and UC, RAW_ETH | data |
 //! | SEND, SEND_WITH_IMM on UD | [`WqeAddress`], data |
-//! | WRITE, WRITE_WITH_IMM, READ | [`WqeRemote`], data |
+//! | SEND* on XRC; WRITE, WRITE_WITH_IMM, READ | [`WqeRemote`], data |
 //! | CMP_SWAP, FETCH_ADD | [`WqeRemote`], [`WqeAtomic`], one [`WqeSge`] |
 //! | BIND_MW | [`WqeBind`] |
 //! | NOP, LOCAL_INV | - |
@@ -149,12 +149,14 @@ impl WqeCtrl {
 }
 
 layout! {
-    /// Remote segment: where READ, WRITE and atomics go.
+    /// Remote segment: where READ, WRITE and atomics go, and on XRC everything.
     WqeRemote: 16 {
         /// Address at the peer.
         remote_addr set_remote_addr with_remote_addr (u64 @ 0);
         /// The peer's key.
         rkey set_rkey with_rkey (u32 @ 8);
+        /// The peer's SRQ (XRC).
+        srqn set_srqn with_srqn (u32 @ 12 bits 0..24);
     }
 }
 

@@ -33,12 +33,35 @@ impl Segment {
     }
 }
 
+/// The types of QP that give a send WQE different segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// RC, UC and raw packets.
+    Connected,
+    /// UD.
+    Datagram,
+    /// XRC.
+    Extended,
+}
+
+impl Service {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Connected, Self::Datagram, Self::Extended];
+}
+
 impl WqeOpcode {
-    /// The segments after the control segment, on a UD QP (`datagram`) or on
-    /// any other. Empty for an opcode that is not known.
-    pub const fn segments(self, datagram: bool) -> &'static [Segment] {
+    /// The segments after the control segment, on a QP of this service. Empty for
+    /// an opcode that is not known.
+    pub const fn segments(self, service: Service) -> &'static [Segment] {
         match self {
-            WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM if datagram => &[Segment::Address],
+            WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM if matches!(service, Service::Datagram) => {
+                &[Segment::Address]
+            }
+            WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM | WqeOpcode::SEND_WITH_INV
+                if matches!(service, Service::Extended) =>
+            {
+                &[Segment::Remote]
+            }
             WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM | WqeOpcode::READ => &[Segment::Remote],
             WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => &[Segment::Remote, Segment::Atomic],
             WqeOpcode::BIND_MW => &[Segment::Bind],
@@ -67,8 +90,8 @@ impl WqeOpcode {
 
 /// Bytes of the control segment and the segments before the data.
 #[inline]
-pub const fn head_bytes(opcode: WqeOpcode, datagram: bool) -> usize {
-    let segments = opcode.segments(datagram);
+pub const fn head_bytes(opcode: WqeOpcode, service: Service) -> usize {
+    let segments = opcode.segments(service);
     let mut bytes = WqeCtrl::BYTES;
     let mut i = 0;
     while i < segments.len() {
@@ -81,8 +104,8 @@ pub const fn head_bytes(opcode: WqeOpcode, datagram: bool) -> usize {
 /// Bytes of a whole WQE, a multiple of 16; `data` is 16 for each SGE, or the
 /// bytes of inline data.
 #[inline]
-pub const fn wqe_bytes(opcode: WqeOpcode, datagram: bool, data: usize) -> usize {
-    head_bytes(opcode, datagram) + data.next_multiple_of(WQE_UNIT)
+pub const fn wqe_bytes(opcode: WqeOpcode, service: Service, data: usize) -> usize {
+    head_bytes(opcode, service) + data.next_multiple_of(WQE_UNIT)
 }
 
 impl WqeCtrl {
@@ -95,11 +118,17 @@ impl WqeCtrl {
         }
     }
 
-    /// The WQE has a [`WqeAddress`]: its `ds` has room for one more segment
-    /// than the data needs. The card knows this from the QP.
-    pub const fn is_datagram(&self) -> bool {
-        let datagram = wqe_bytes(self.opcode(), true, self.data_bytes());
-        let other = wqe_bytes(self.opcode(), false, self.data_bytes());
-        datagram != other && self.ds() as usize * WQE_UNIT == datagram
+    /// The service whose segments `ds` has room for: connected where they are
+    /// the same, or for none. The card knows this from the QP.
+    pub const fn service(&self) -> Service {
+        let mut i = 0;
+        while i < Service::ALL.len() {
+            let bytes = wqe_bytes(self.opcode(), Service::ALL[i], self.data_bytes());
+            if self.ds() as usize * WQE_UNIT == bytes {
+                return Service::ALL[i];
+            }
+            i += 1;
+        }
+        Service::Connected
     }
 }

@@ -9,7 +9,7 @@
 use crate::dma::Addr;
 use crate::plain::{checked, plain, Checked};
 use crate::wire::{
-    icrc, psn, Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Ethernet, Ieth, Ipv4, Ipv6, Reth, Udp,
+    icrc, psn, Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Ethernet, Ieth, Ipv4, Ipv6, Reth, Udp, Xrceth,
 };
 use crate::wire::{BthOpcode, Extra, Operation, Position, Syndrome, Transport};
 
@@ -123,6 +123,8 @@ pub struct Packet {
     pub imm: u32,
     /// DETH Q_Key.
     pub qkey: u32,
+    /// XRCETH shared receive queue (24 bits; requests of XRC).
+    pub srqn: u32,
     /// AETH MSN (24 bits).
     pub msn: u32,
     /// RETH/AtomicETH R_Key.
@@ -169,6 +171,7 @@ impl Packet {
         count: 1,
         imm: 0,
         qkey: 0,
+        srqn: 0,
         msn: 0,
         rkey: 0,
         va: 0,
@@ -208,7 +211,20 @@ impl Packet {
         };
         let extra = if self.extra == Extra::None { 0 } else { Ieth::BYTES };
         let payload = (payload as u64 + 3) & !3;
-        self.count as u64 * Self::overhead(self.ipv6) + (once + extra) as u64 + payload
+        let mut each = Self::overhead(self.ipv6);
+        if self.transport == Transport::XRC && !self.is_answer() {
+            each += Xrceth::BYTES as u64;
+        }
+        self.count as u64 * each + (once + extra) as u64 + payload
+    }
+
+    /// Whether the responder side of a QP sends it.
+    #[inline(always)]
+    pub const fn is_answer(&self) -> bool {
+        matches!(
+            self.operation,
+            Operation::Acknowledge | Operation::ReadResponse | Operation::AtomicAcknowledge
+        )
     }
 
     /// The BTH opcode of a single packet.
@@ -264,6 +280,6 @@ unsafe impl Checked for Payload {
 checked! {
     Packet {
         transport, operation, first, last, ack_req, solicited, ipv6, extra, syndrome, src, dst, dest_qpn, src_qpn, psn,
-        count, imm, qkey, msn, rkey, va, dma_len, swap_add, compare, traffic_class, hop_limit, sgid, dgid, inline, payload
+        count, imm, qkey, srqn, msn, rkey, va, dma_len, swap_add, compare, traffic_class, hop_limit, sgid, dgid, inline, payload
     }
 }

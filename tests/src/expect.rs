@@ -44,7 +44,7 @@ impl<C: Card> Peer<C> {
 
     /// The state as the card says it.
     pub fn state(&self) -> QpState {
-        self.qp.query().expect("a query").0.state
+        self.qp.query().expect("a query").state
     }
 
     /// Changes only the state.

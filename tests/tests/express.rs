@@ -151,7 +151,7 @@ impl Run {
                 let what = (wc.wr_id, wc.status, wc.opcode, wc.flags, wc.vendor_err, wc.byte_len, wc.imm);
                 self.seen.push(format!("{which}: {what:?}"));
             }
-            let attr = side.qp.query().expect("the QP").0;
+            let attr = side.qp.query().expect("the QP");
             let sum = checksum(&side.buffer);
             self.seen
                 .push(format!("{which}: {:?} {:#x} {:#x} {sum:x}", attr.state, attr.sq_psn, attr.rq_psn));
@@ -330,7 +330,7 @@ fn a_completion_queue_that_is_overrun_ends_the_way_of_all_its_queue_pairs() {
     (0..4).for_each(|_| write(&x, &y, &other, SendFlags::empty()).expect("room"));
     (0..=x.cq.entries()).for_each(|_| write(&x, &y, &x.qp, SendFlags::SIGNALED).expect("room"));
     assert_eq!(x.state(), QpState::ERR, "its completion found no room");
-    assert_eq!(other.query().expect("the QP").0.state, QpState::ERR);
+    assert_eq!(other.query().expect("the QP").state, QpState::ERR);
     y.buffer[64..72].fill(0);
     x.buffer[..8].fill(1);
     // The driver does not know yet.

@@ -75,7 +75,7 @@ fn the_largest_queues_work_and_larger_ones_are_refused() {
     let granted = *x.qp.caps();
     assert!(granted.max_send_wr >= caps.max_send_wr && granted.max_recv_sge >= caps.max_recv_sge);
     for (n, change) in beyond.into_iter().enumerate() {
-        let mut init = x.qp.query().expect("a query").1;
+        let mut init = x.qp.init().expect("queues").clone();
         init.caps = caps;
         change(&mut init.caps);
         let error = x.pd.create_qp(&init).err().unwrap_or_else(|| panic!("cap {n} is beyond the limit"));
@@ -111,7 +111,7 @@ fn a_thousand_connections() {
     let (first, second) =
         (Peer::new(&a, Options { cqes: 4096, ..small() }), Peer::new(&b, Options { cqes: 4096, ..small() }));
     // All share the queues and memory of the first two.
-    let like = |peer: &tests::Side| peer.pd.create_qp(&peer.qp.query().expect("a query").1).expect("a QP");
+    let like = |peer: &tests::Side| peer.pd.create_qp(peer.qp.init().expect("queues")).expect("a QP");
     let pairs: Vec<_> = (0..1000).map(|_| (like(&first), like(&second))).collect();
     let (mut x, mut y) = (first, second);
     for (n, (p, q)) in pairs.iter().enumerate() {

@@ -20,15 +20,15 @@ module verbena_vectors_tb;
     end
   endfunction
 
-  logic [511:0] wqe_words [0:114];
+  logic [511:0] wqe_words [0:146];
   logic [127:0] recv_words [0:42];
   logic [511:0] cqe_words [0:97];
   logic [255:0] eqe_words [0:12];
-  logic [511:0] command_words [0:34];
-  logic [255:0] reply_words [0:101];
-  logic [511:0] context_words [0:77];
-  logic [63:0] parts [0:545];
-  logic [127:0] fields [0:5467];
+  logic [511:0] command_words [0:37];
+  logic [255:0] reply_words [0:104];
+  logic [511:0] context_words [0:85];
+  logic [63:0] parts [0:626];
+  logic [127:0] fields [0:6144];
 
   function automatic void compare_wqe_ctrl_t(wqe_ctrl_t got);
     compare("WqeCtrl.opcode", got.opcode, fields[next++]);
@@ -51,7 +51,8 @@ module verbena_vectors_tb;
   function automatic void compare_wqe_remote_t(wqe_remote_t got);
     compare("WqeRemote.remote_addr", got.remote_addr, fields[next++]);
     compare("WqeRemote.rkey", got.rkey, fields[next++]);
-    compare("WqeRemote.reserved_96", got.reserved_96, 0);
+    compare("WqeRemote.srqn", got.srqn, fields[next++]);
+    compare("WqeRemote.reserved_120", got.reserved_120, 0);
   endfunction
 
   function automatic void compare_wqe_atomic_t(wqe_atomic_t got);
@@ -126,7 +127,8 @@ module verbena_vectors_tb;
     compare("Cqe.vlan_tci", got.vlan_tci, fields[next++]);
     compare("Cqe.reserved_304", got.reserved_304, 0);
     compare("Cqe.generation", got.generation, fields[next++]);
-    compare("Cqe.reserved_352", got.reserved_352, 0);
+    compare("Cqe.srqn", got.srqn, fields[next++]);
+    compare("Cqe.reserved_376", got.reserved_376, 0);
     compare("Cqe.phase", got.phase, fields[next++]);
     compare("Cqe.reserved_505", got.reserved_505, 0);
   endfunction
@@ -213,7 +215,8 @@ module verbena_vectors_tb;
     compare("QpContext.sq_draining", got.sq_draining, fields[next++]);
     compare("QpContext.reserved_849", got.reserved_849, 0);
     compare("QpContext.qpn", got.qpn, fields[next++]);
-    compare("QpContext.reserved_896", got.reserved_896, 0);
+    compare("QpContext.xrcd", got.xrcd, fields[next++]);
+    compare("QpContext.reserved_928", got.reserved_928, 0);
   endfunction
 
   function automatic void compare_cq_context_t(cq_context_t got);
@@ -240,6 +243,9 @@ module verbena_vectors_tb;
     compare("SrqContext.limit", got.limit, fields[next++]);
     compare("SrqContext.max_sge", got.max_sge, fields[next++]);
     compare("SrqContext.reserved_200", got.reserved_200, 0);
+    compare("SrqContext.xrcd", got.xrcd, fields[next++]);
+    compare("SrqContext.cq", got.cq, fields[next++]);
+    compare("SrqContext.reserved_288", got.reserved_288, 0);
   endfunction
 
   function automatic void compare_eq_context_t(eq_context_t got);
@@ -390,8 +396,8 @@ module verbena_vectors_tb;
     $readmemh({dir, "/context.hex"}, context_words);
     $readmemh({dir, "/parts.hex"}, parts);
     $readmemh({dir, "/fields.hex"}, fields);
-    for (int i = 0; i < 546; i++) compare_part(parts[i]);
-    if (next != 5468) $fatal(1, "%0d fields were left", 5468 - next);
+    for (int i = 0; i < 627; i++) compare_part(parts[i]);
+    if (next != 6145) $fatal(1, "%0d fields were left", 6145 - next);
     if (failed != 0) $fatal(1, "%0d of %0d fields differ", failed, compared);
     $display("%0d fields agree", compared);
     $finish;

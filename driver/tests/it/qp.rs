@@ -29,7 +29,7 @@ fn the_way_to_rts_carries_every_attribute() {
         setup.card().commands().into_iter().filter(|c| c.opcode() == AdminOpcode::MODIFY_QP).collect();
     let steps: Vec<_> = modified.iter().map(|c| (c.param0(), c.param1(), c.param2())).collect();
     assert_eq!(steps, [(0x39, 1, 0xff), (0x129181, 2, 0xff), (0x12e01, 3, 0xff)]);
-    let (found, init) = setup.qp.query().unwrap();
+    let (found, init) = (setup.qp.query().unwrap(), setup.qp.init().unwrap());
     assert_eq!((found.state, init.caps), (QpState::RTS, QpCaps { max_inline: 96, ..CAPS }));
     let [init, ..] = masks(QpType::RC);
     let qp = create(&setup.pd, &setup.cq, QpType::RC, CAPS, None);
@@ -184,6 +184,6 @@ fn a_query_reads_the_cards_context() {
     assert_eq!(context.state(), QpState::RTS);
     assert_eq!(QpContext::BYTES, 256);
     setup.card().set_qp_state(setup.qp.qpn(), QpState::ERR);
-    assert_eq!(setup.qp.query().unwrap().0.state, QpState::ERR);
+    assert_eq!(setup.qp.query().unwrap().state, QpState::ERR);
     assert_eq!(setup.qp.state(), QpState::ERR);
 }

@@ -70,7 +70,7 @@ pub fn connect(qp: &Qp<Fake>) {
     for (state, mask) in states.into_iter().zip(masks(qp.qp_type())) {
         qp.modify(&QpAttr { state, ..attr() }, mask).unwrap();
     }
-    qp.pd().device().card().bells();
+    qp.device().card().bells();
 }
 
 impl Setup {

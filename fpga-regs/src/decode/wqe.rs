@@ -3,7 +3,7 @@
 use super::lines::Decoded;
 use super::recv::{padding, sges};
 use crate::wqe::*;
-use crate::wqe_segment::head_bytes;
+use crate::wqe_segment::{head_bytes, Service};
 
 /// Consecutive send WQEs, as in a ring.
 pub fn wqes(bytes: &[u8]) -> Vec<Decoded> {
@@ -40,9 +40,9 @@ pub fn wqe(bytes: &[u8]) -> Decoded {
         }
         return decoded;
     }
-    let datagram = ctrl.is_datagram();
+    let service = ctrl.service();
     let mut at = WqeCtrl::BYTES;
-    for segment in opcode.segments(datagram) {
+    for segment in opcode.segments(service) {
         let format = segment.format();
         if !decoded.segment(format.name, format, format.fields, bytes, at) {
             return decoded;
@@ -50,7 +50,7 @@ pub fn wqe(bytes: &[u8]) -> Decoded {
         at += format.bytes;
     }
     let end = data(&mut decoded, &ctrl, bytes, at);
-    check(&mut decoded, &ctrl, datagram);
+    check(&mut decoded, &ctrl, service);
     padding(&mut decoded, bytes, end);
     decoded
 }
@@ -71,10 +71,10 @@ fn data(decoded: &mut Decoded, ctrl: &WqeCtrl, bytes: &[u8], at: usize) -> usize
 }
 
 /// Checks that the fields of the control segment agree.
-fn check(decoded: &mut Decoded, ctrl: &WqeCtrl, datagram: bool) {
+fn check(decoded: &mut Decoded, ctrl: &WqeCtrl, service: Service) {
     let opcode = ctrl.opcode();
     let stated = usize::from(ctrl.ds()) * WQE_UNIT;
-    let computed = head_bytes(opcode, datagram) + ctrl.data_bytes();
+    let computed = head_bytes(opcode, service) + ctrl.data_bytes();
     let mut say = |problem: String| decoded.problems.push(problem);
     if stated != computed {
         say(format!("ds says {stated} bytes, opcode and lengths say {computed}"));

@@ -156,12 +156,13 @@ fn sends() -> Vec<Sample> {
     for (seed, known) in WqeOpcode::VALUES.iter().enumerate() {
         let opcode = WqeOpcode(known.value as u8);
         let full = matches!(opcode, WqeOpcode::SEND | WqeOpcode::WRITE);
-        for datagram in [false, true] {
-            if datagram && opcode.segments(true) == opcode.segments(false) {
+        for (service, prefix) in Service::ALL.into_iter().zip(["", "ud_", "xrc_"]) {
+            let same = opcode.segments(service) == opcode.segments(Service::Connected);
+            if service != Service::Connected && same {
                 continue;
             }
-            let new = || start(opcode, datagram, seed);
-            let name = format!("{}{}", if datagram { "ud_" } else { "" }, known.name);
+            let new = || start(opcode, service, seed);
+            let name = format!("{prefix}{}", known.name);
             if !opcode.has_data() {
                 all.push(send(&name, new()));
             } else if matches!(opcode, WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD) {
@@ -181,7 +182,7 @@ fn sends() -> Vec<Sample> {
     // The flag `inline` shapes the WQE: it is handled above.
     let flags = WqeCtrl::FIELDS.iter().filter(|field| field.kind == Kind::Bool && field.name != "inline");
     all.extend(flags.map(|field| {
-        let mut builder = sges(start(WqeOpcode::RAW_ETH, false, 0), 1);
+        let mut builder = sges(start(WqeOpcode::RAW_ETH, Service::Connected, 0), 1);
         builder.ctrl.set_flags(1 << (field.bit % 8));
         send(&format!("flag_{}", field.name), builder)
     }));
@@ -189,12 +190,14 @@ fn sends() -> Vec<Sample> {
 }
 
 /// A WQE whose segments are filled.
-fn start(opcode: WqeOpcode, datagram: bool, seed: usize) -> WqeBuilder {
+fn start(opcode: WqeOpcode, service: Service, seed: usize) -> WqeBuilder {
     let ctrl = WqeCtrl::from_slice(&filled(&WqeCtrl::FORMAT, seed)).unwrap_or_default();
     let bytes = |segment: Segment| filled(segment.format(), seed);
     WqeBuilder {
         ctrl: ctrl.with_opcode(opcode).with_flags(WqeCtrl::SIGNALED),
-        address: datagram.then(|| WqeAddress::from_slice(&bytes(Segment::Address)).unwrap_or_default()),
+        address: (service == Service::Datagram)
+            .then(|| WqeAddress::from_slice(&bytes(Segment::Address)).unwrap_or_default()),
+        extended: service == Service::Extended,
         remote: WqeRemote::from_slice(&bytes(Segment::Remote)).unwrap_or_default(),
         atomic: WqeAtomic::from_slice(&bytes(Segment::Atomic)).unwrap_or_default(),
         bind: WqeBind::from_slice(&bytes(Segment::Bind)).unwrap_or_default(),
@@ -213,7 +216,7 @@ fn send(name: &str, builder: WqeBuilder) -> Sample {
     let bytes = builder.build().expect("a sample is a WQE that can be built");
     let mut parts = vec![Part { format: &WqeCtrl::FORMAT, byte: 0 }];
     let mut byte = WqeCtrl::BYTES;
-    for segment in builder.ctrl.opcode().segments(builder.address.is_some()) {
+    for segment in builder.ctrl.opcode().segments(builder.service()) {
         parts.push(Part { format: segment.format(), byte });
         byte += segment.bytes();
     }

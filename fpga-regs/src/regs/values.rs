@@ -86,6 +86,8 @@ flag_set! {
         ON_DEMAND = 28,
         /// Memory of the card's own, of MEMORY bytes.
         ON_CARD_MEMORY = 29,
+        /// Extended reliable connections.
+        XRC = 30,
     }
 }
 

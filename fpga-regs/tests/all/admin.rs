@@ -43,6 +43,10 @@ fn command(opcode: AdminOpcode) -> Command {
             .with_param2(0xff),
         AdminOpcode::SET_PORT => command.with_param0(PortAttrMask::GID.bits().into()),
         AdminOpcode::CREATE_MW => command.with_param0(3).with_param1(2),
+        AdminOpcode::OPEN_XRCD => {
+            command.with_param0(0x1234).with_param1(0x801).with_param2(XrcdFlags::CREATE.bits().into())
+        }
+        AdminOpcode::OPEN_QP => command.with_param0(5),
         AdminOpcode::ATTACH_MCAST | AdminOpcode::DETACH_MCAST | AdminOpcode::RESOLVE => {
             let mut gid = [0; 16];
             gid[..2].copy_from_slice(&[0xfe, 0x80]);

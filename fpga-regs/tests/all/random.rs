@@ -25,6 +25,7 @@ prop_compose! {
         index in any::<u16>(),
         imm in any::<u32>(),
         address in proptest::option::of(part::<48>()),
+        extended: bool,
         (remote, atomic, bind) in (part::<16>(), part::<16>(), part::<32>()),
         sges in vec((any::<u64>(), 0u32..1 << 26, any::<u32>()), 0..=MAX_SGE),
         inline in proptest::option::of(vec(any::<u8>(), 0..=MAX_INLINE)),
@@ -32,9 +33,14 @@ prop_compose! {
         let opcode = WqeOpcode(opcode);
         let mut wqe = WqeBuilder::new(opcode)
             .ctrl(|ctrl| ctrl.with_flags(flags & !WqeCtrl::INLINE).with_index(index).with_imm(imm));
-        let takes = |segment| opcode.segments(true).contains(&segment);
+        let takes = |segment| opcode.segments(Service::Datagram).contains(&segment);
         if let (true, Some(address)) = (takes(Segment::Address), address) {
             wqe.address = Some(WqeAddress::from_bytes(&address));
+        }
+        let on_xrc = opcode.segments(Service::Extended) != opcode.segments(Service::Connected);
+        if extended && on_xrc && wqe.address.is_none() {
+            wqe.extended = true;
+            wqe.remote = WqeRemote::from_bytes(&remote);
         }
         if takes(Segment::Remote) {
             wqe.remote = WqeRemote::from_bytes(&remote);

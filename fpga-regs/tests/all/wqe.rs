@@ -99,6 +99,17 @@ fn datagrams() {
 }
 
 #[test]
+fn sends_of_xrc() {
+    let send = sges(new(WqeOpcode::SEND).srqn(0x12), 2);
+    assert_snapshot!("xrc_send", show(&send));
+    let send = new(WqeOpcode::SEND_WITH_INV).srqn(0x12).ctrl(|ctrl| ctrl.with_imm(0x301)).inline(&data(13));
+    assert_snapshot!("xrc_send_with_inv_inline", show(&send));
+    // Others have the segment anyway.
+    let write = sges(new(WqeOpcode::WRITE).remote(0x4000, 0x777).srqn(0x12), 1);
+    assert_eq!(WqeBuilder::parse(&write.build().unwrap()).unwrap().remote.srqn(), 0x12);
+}
+
+#[test]
 fn sge_lists() {
     for count in [0, 2, MAX_SGE as u32] {
         let write = sges(new(WqeOpcode::WRITE).remote(0x4000, 0x777), count);

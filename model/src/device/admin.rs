@@ -3,7 +3,7 @@
 use fpga_regs::regs::Health;
 use fpga_regs::{
     AdminOpcode, AdminStatus, Command, CqContext, EqContext, MrAttrMask, MrContext, QpAttrMask, QpContext,
-    QpState, Reply, SrqContext, Syndrome,
+    QpState, QpType, Reply, SrqContext, Syndrome, XrcdFlags,
 };
 
 use super::defect::Defect;
@@ -100,6 +100,11 @@ impl Device {
                 }
                 self.pds[pd].used = false.into();
             }
+            AdminOpcode::OPEN_XRCD => {
+                let key = [c.param0(), c.param1()];
+                reply.set_object(self.open_xrcd(f, key, XrcdFlags(c.param2() as u32))?);
+            }
+            AdminOpcode::CLOSE_XRCD => self.close_xrcd(f, object)?,
             AdminOpcode::CREATE_MR => {
                 let context = MrContext::from_bytes(&self.mailbox(f, c, env)?);
                 reply.set_object(self.create_mr(f, &context)?);
@@ -173,7 +178,9 @@ impl Device {
                     .with_log_size((srq.mask + 1).trailing_zeros() as u8)
                     .with_stride_log(srq.stride_log)
                     .with_limit(srq.limit)
-                    .with_max_sge(srq.max_sge);
+                    .with_max_sge(srq.max_sge)
+                    .with_xrcd(srq.opened.into())
+                    .with_cq(srq.cq.into());
                 self.answer_mailbox(f, c, context.as_bytes(), env)?;
             }
             AdminOpcode::DESTROY_SRQ => {
@@ -181,10 +188,7 @@ impl Device {
                 if self.srqs[s].users != 0 {
                     return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
                 }
-                let pd = self.srqs[s].pd;
-                self.srqs[s].used = false.into();
-                env.bells(self.id).reset_srq(s, None);
-                self.pds[pd as usize].users -= 1;
+                self.free_srq(s, env);
             }
             AdminOpcode::CREATE_QP => {
                 let context = QpContext::from_bytes(&self.mailbox(f, c, env)?);
@@ -213,8 +217,12 @@ impl Device {
             }
             AdminOpcode::DESTROY_QP => {
                 let q = self.check_qp(f, object)?;
-                self.free_qp(q, env);
+                match self.qps[q].qp_type {
+                    QpType::XRC_RECV => self.let_go(self.hold_of(f, q)?, env),
+                    _ => self.free_qp(q, env),
+                }
             }
+            AdminOpcode::OPEN_QP => self.open_qp(f, object, c.param0() as u32)?,
             AdminOpcode::ATTACH_MCAST => {
                 let q = self.check_qp(f, object)?;
                 self.join_group(q, c.gid())?;

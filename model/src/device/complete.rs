@@ -1,6 +1,6 @@
 //! Completing send WQEs: in order, in error, or flushed.
 
-use fpga_regs::{Cqe, CqeOpcode, CqeStatus, QpState, QpType, Syndrome, WqeCtrl, WqeOpcode};
+use fpga_regs::{Cqe, CqeOpcode, CqeStatus, QpState, Syndrome, WqeCtrl, WqeOpcode};
 
 use super::wqe::fetch_ctrl;
 use super::Device;
@@ -35,7 +35,7 @@ impl Device {
     /// As [`left`](Self::left), of what is before a PSN.
     pub(crate) fn left_before(&mut self, q: usize, psn: u32, env: &mut impl Env) {
         let qp = &self.qps[q];
-        let sends = matches!(qp.state, QpState::RTS | QpState::SQD) && qp.qp_type != QpType::RC;
+        let sends = matches!(qp.state, QpState::RTS | QpState::SQD) && !qp.is_reliable();
         if !sends || !qp.awaits(psn::sub(psn, 1)) {
             return;
         }
@@ -86,7 +86,7 @@ impl Device {
         // A ring that is gone completes as an empty WQE.
         let ctrl = fetch_ctrl(qp, qp.req.ci, env).unwrap_or_default();
         let index = qp.req.ci;
-        let reliable = qp.qp_type == QpType::RC;
+        let reliable = qp.is_reliable();
         self.send_cqe(q, index, ctrl.opcode(), ctrl.length(), status, syndrome, env);
         if self.qps[q].req.ci == index {
             self.qps[q].req.ci = index.wrapping_add(Self::wqe_blocks(&ctrl));

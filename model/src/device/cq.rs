@@ -305,14 +305,13 @@ impl Device {
                 && (qp.send_cq == cqn || qp.recv_cq == cqn)
                 && !matches!(qp.state, QpState::RESET | QpState::ERR)
             {
-                let (function, qpn) = (qp.function, qp.qpn);
                 if !env.has(self.id, q as u16) && !env.has_all(self.id, q as u16) {
                     // It is not of this island, as it is not connected: later, with all the cards.
                     continue;
                 }
                 // What completes to another CQ is flushed there.
                 self.to_error(q, env);
-                self.async_event(function, EventKind::QP_FATAL, qpn, env);
+                self.qp_event(q, EventKind::QP_FATAL, env);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! QP state changes that the card itself makes: error, flush, fatal.
 
-use fpga_regs::{Cqe, CqeOpcode, CqeStatus, EventKind, QpState, Syndrome};
+use fpga_regs::{Cqe, CqeOpcode, CqeStatus, EventKind, QpState, QpType, Syndrome};
 
 use super::qp::IDLE;
 use super::Device;
@@ -24,8 +24,7 @@ impl Device {
     /// ERR after the peer's request could not be done, with its asynchronous event.
     pub(super) fn responder_error(&mut self, q: usize, kind: EventKind, env: &mut impl Env) {
         self.to_error(q, env);
-        let (function, qpn) = (self.qps[q].function, self.qps[q].qpn);
-        self.async_event(function, kind, qpn, env);
+        self.qp_event(q, kind, env);
     }
 
     /// The QP's memory or doorbell makes no sense.
@@ -42,9 +41,8 @@ impl Device {
         let qp = &mut self.qps[q];
         qp.req.ci = producer;
         qp.req.cur = producer;
-        let (function, qpn) = (qp.function, qp.qpn);
         self.flush(q, env);
-        self.async_event(function, EventKind::QP_FATAL, qpn, env);
+        self.qp_event(q, EventKind::QP_FATAL, env);
     }
 
     /// Flushes what is posted to a QP in ERR: the receive in use, the RQ, the SQ.
@@ -69,9 +67,8 @@ impl Device {
             }
         }
         self.flush_send(q, env);
-        if first && self.qps[q].has_srq.get() {
-            let (function, qpn) = (self.qps[q].function, self.qps[q].qpn);
-            self.async_event(function, EventKind::QP_LAST_WQE, qpn, env);
+        if first && self.qps[q].has_srq.get() && self.qps[q].qp_type != QpType::XRC_RECV {
+            self.qp_event(q, EventKind::QP_LAST_WQE, env);
         }
     }
 
@@ -102,6 +99,10 @@ impl Device {
         cqe.set_opcode(CqeOpcode::RECV);
         cqe.set_status(CqeStatus::WR_FLUSH_ERR);
         cqe.set_syndrome(Syndrome::FLUSH_EARLIER);
+        if self.qps[q].qp_type == QpType::XRC_RECV {
+            cqe.set_srqn(self.qps[q].srq.into());
+            cqe.set_srcqp(self.qps[q].dest_qpn);
+        }
         let cq = self.qps[q].recv_cq;
         self.push_cqe(cq, cqe, true, env);
     }

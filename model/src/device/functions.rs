@@ -1,5 +1,7 @@
 //! Functions: attach (a device is opened), reset, detach (closed, or its process died).
 
+use fpga_regs::QpType;
+
 use super::tables::{key_kind, Function, Key, EQS, MAX_FUNCTIONS};
 use super::Device;
 use crate::env::Env;
@@ -34,17 +36,18 @@ impl Device {
     /// Destroys all objects of a function and returns its registers to their initial values.
     pub(super) fn reset_function(&mut self, f: u16, env: &mut impl Env) {
         for q in self.tables.qp.range() {
-            if self.qps[q].used.get() && self.qps[q].function == f {
+            let qp = &self.qps[q];
+            if qp.used.get() && qp.function == f && qp.qp_type != QpType::XRC_RECV {
                 self.free_qp(q, env);
             }
         }
         for n in self.tables.srq.range() {
-            let s = &mut self.srqs[n];
-            if s.used.get() && s.function == f {
-                s.used = false.into();
-                env.bells(self.id).reset_srq(n, None);
+            if self.srqs[n].used.get() && self.srqs[n].function == f {
+                self.free_srq(n, env);
             }
         }
+        // What it held of others' QPs stays theirs.
+        self.leave_domains(f, env);
         for c in &mut self.cqs[self.tables.cq.range()] {
             if c.used.get() && c.function == f {
                 c.used = false.into();

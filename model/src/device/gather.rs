@@ -1,6 +1,6 @@
 //! The local buffers of a send WQE: its payload, and where an answer goes.
 
-use fpga_regs::{Access, CqeStatus, QpType, Syndrome};
+use fpga_regs::{Access, CqeStatus, Syndrome};
 
 use super::keys::KeyError;
 use super::qp::Qp;
@@ -47,7 +47,7 @@ impl Device {
         if want == 0 || wqe.ctrl.inline() || wqe.ctrl.num_sge() != 1 {
             return Ok(None);
         }
-        let sge = wqe.sge(qp.qp_type == QpType::UD, 0, env)?;
+        let sge = wqe.sge(qp.qp_type, 0, env)?;
         if sge.length() != wqe.ctrl.length() {
             return Err(malformed());
         }
@@ -72,7 +72,7 @@ impl Device {
             return Ok((Payload::None, 0));
         }
         if wqe.ctrl.inline() {
-            let (at, contiguous) = wqe.inline_at(self.qps[q].qp_type == QpType::UD, offset as u64);
+            let (at, contiguous) = wqe.inline_at(self.qps[q].qp_type, offset as u64);
             if contiguous >= want as u64 {
                 return Ok((Payload::Memory(at, want), want));
             }
@@ -80,11 +80,11 @@ impl Device {
         let want = want.min(E::GATHER_BYTES);
         let mut pieces = Pieces::new();
         if wqe.ctrl.inline() {
-            let ud = self.qps[q].qp_type == QpType::UD;
+            let kind = self.qps[q].qp_type;
             let mut at = offset as u64;
             let end = at + want as u64;
             while at < end {
-                let (addr, contiguous) = wqe.inline_at(ud, at);
+                let (addr, contiguous) = wqe.inline_at(kind, at);
                 let n = contiguous.min(end - at);
                 pieces.push(addr, n as u32)?;
                 at += n;
@@ -99,13 +99,13 @@ impl Device {
 
     /// The SGEs must add up to the message length that the control segment says.
     pub(super) fn check_sge_total(&self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<(), LocalError> {
-        let ud = self.qps[q].qp_type == QpType::UD;
+        let kind = self.qps[q].qp_type;
         if wqe.ctrl.inline() {
             return Ok(());
         }
         let mut total = 0u64;
         for i in 0..wqe.ctrl.num_sge() as usize {
-            total += wqe.sge(ud, i, env)?.length() as u64;
+            total += wqe.sge(kind, i, env)?.length() as u64;
         }
         if total != wqe.ctrl.length() as u64 {
             return Err(malformed());
@@ -133,13 +133,13 @@ impl Device {
         each: &mut impl FnMut(Addr, u64, &mut E) -> Result<(), DmaFault>,
     ) -> Result<(), LocalError> {
         let qp: &Qp = &self.qps[q];
-        let ud = qp.qp_type == QpType::UD;
+        let kind = qp.qp_type;
         let (mut skip, mut left) = (offset, len);
         for i in 0..wqe.ctrl.num_sge() as usize {
             if left == 0 {
                 break;
             }
-            let sge = wqe.sge(ud, i, env)?;
+            let sge = wqe.sge(kind, i, env)?;
             let length = sge.length() as u64;
             if skip >= length {
                 skip -= length;

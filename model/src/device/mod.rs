@@ -17,7 +17,7 @@
 //! | `requester`, `progress` | executing send WQEs; how far a QP has sent, and the way back |
 //! | `requester_ack`, `complete`, `timers` | answers, what they complete, time-outs and retries |
 //! | `responder`, `responder_reads`, `refusal` | requests of the connected peer, and why they are refused |
-//! | `uc`, `ud` | unreliable requests; datagrams and multicast |
+//! | `uc`, `ud`, `extended` | unreliable requests; datagrams and multicast; XRC |
 //! | `recv` | receive WQEs and SRQs |
 //! | `cq`, `error` | completions and events; the error state and flushing |
 //! | `defect`, `recovery` | cards with a defect; repair after the death of a process |
@@ -27,6 +27,7 @@ mod complete;
 mod cq;
 pub mod defect;
 mod error;
+mod extended;
 mod functions;
 mod gather;
 mod keys;
@@ -141,6 +142,12 @@ pub struct Device {
     tables: Tables,
     /// Functions.
     pub functions: [Function; MAX_FUNCTIONS],
+    /// XRC domains that there were so far.
+    xrc_domains: u32,
+    /// XRC domains.
+    pub xrcds: [Xrcd; MAX_XRCDS],
+    /// Who holds XRC_RECV queue pairs.
+    pub holds: [Hold; MAX_HOLDS],
     /// Protection domains.
     pub pds: [Pd; MAX_PDS],
     /// Multicast groups.
@@ -199,6 +206,8 @@ pub struct Tables {
     srq: Slots<MAX_SRQS>,
     qp: Slots<MAX_QPS>,
     function: Slots<MAX_FUNCTIONS>,
+    xrcd: Slots<MAX_XRCDS>,
+    hold: Slots<MAX_HOLDS>,
 }
 
 impl Device {
@@ -258,7 +267,7 @@ impl crate::plain::Plain for Counters {}
 
 plain! {
     PortSetting { mtu, mbps }
-    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, gids, counters, timers, tables, functions, pds, mcast, parts, cqs, srqs, keys, qps }
+    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, parts, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
-    Tables { pd, key, cq, srq, qp, function }
+    Tables { pd, key, cq, srq, qp, function, xrcd, hold }
 }

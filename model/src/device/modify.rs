@@ -26,19 +26,29 @@ impl Device {
         env: &mut impl Env,
     ) -> Result<u32, Refused> {
         let limits = self.limits;
-        if !matches!(context.qp_type(), QpType::RC | QpType::UC | QpType::UD) {
-            return Err((AdminStatus::NOT_SUPPORTED, Syndrome::NONE));
+        let receives_xrc = match context.qp_type() {
+            QpType::RC | QpType::UC | QpType::UD | QpType::XRC_SEND => false,
+            QpType::XRC_RECV => true,
+            _ => return Err((AdminStatus::NOT_SUPPORTED, Syndrome::NONE)),
+        };
+        let mut xrcd = 0;
+        if receives_xrc {
+            xrcd = self.check_xrcd(f, context.xrcd())?;
+        } else {
+            self.check_pd(f, context.pd())?;
+            let cqs = [self.check_cq(f, context.send_cq())?, self.check_cq(f, context.recv_cq())?];
+            self.check_overrun(cqs)?;
         }
-        self.check_pd(f, context.pd())?;
-        let cqs = [self.check_cq(f, context.send_cq())?, self.check_cq(f, context.recv_cq())?];
-        self.check_overrun(cqs)?;
         if context.has_srq() {
-            self.check_srq(f, context.srq())?;
+            let srq = self.check_srq(f, context.srq())?;
+            if receives_xrc || self.srqs[srq].xrcd != 0 {
+                return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED));
+            }
         }
         if context.sq_log() > MAX_RING_LOG
             || context.rq_log() > 16
             || context.rq_stride_log() > 10
-            || (!context.has_srq() && context.rq_stride_log() < 4)
+            || (!context.has_srq() && !receives_xrc && context.rq_stride_log() < 4)
         {
             return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE));
         }
@@ -49,6 +59,8 @@ impl Device {
         if qps[self.tables.qp.range()].iter().filter(|qp| qp.used.get()).count() >= limits.max_qp() as usize {
             return Err((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL));
         }
+        let hold = if receives_xrc { Some(self.free_hold()?) } else { None };
+        let qps = &self.qps;
         let q = self
             .tables
             .qp
@@ -67,7 +79,7 @@ impl Device {
         qp.function = f;
         qp.send_cq = context.send_cq() as u16;
         qp.recv_cq = context.recv_cq() as u16;
-        qp.has_srq = (context.has_srq()).into();
+        qp.has_srq = (context.has_srq() || receives_xrc).into();
         qp.srq = context.srq() as u16;
         qp.sq_sig_all = (context.sq_sig_all()).into();
         qp.sq_iova = context.sq_iova().wrapping_add(slip);
@@ -77,14 +89,23 @@ impl Device {
         qp.rq_stride_log = context.rq_stride_log();
         qp.mtu_log = 10;
         qp.mcast_groups = 0;
+        qp.xrcd = 0;
         qp.attributes = *context;
         qp.attributes.set_qpn(qpn);
         qp.attributes.set_mtu(Mtu::MTU_1024.0);
-        self.pds[context.pd() as usize].users += 1;
-        self.cqs[context.send_cq() as usize].users += 1;
-        self.cqs[context.recv_cq() as usize].users += 1;
-        if context.has_srq() {
-            self.srqs[context.srq() as usize].users += 1;
+        match hold {
+            Some(h) => {
+                self.qps[q].xrcd = self.xrcds[xrcd].domain;
+                self.hold(h, xrcd, q);
+            }
+            None => {
+                self.pds[context.pd() as usize].users += 1;
+                self.cqs[context.send_cq() as usize].users += 1;
+                self.cqs[context.recv_cq() as usize].users += 1;
+                if context.has_srq() {
+                    self.srqs[context.srq() as usize].users += 1;
+                }
+            }
         }
         self.reset_qp(q, env);
         Ok(qpn)
@@ -124,7 +145,9 @@ impl Device {
         qp.access = 0;
         qp.dest = PortId::NOBODY;
         self.set_state(q, QpState::RESET);
-        env.bells(self.id).reset_qp(q, Some(self.qps[q].function));
+        // One that only receives has no doorbells.
+        let owner = (self.qps[q].qp_type != QpType::XRC_RECV).then_some(self.qps[q].function);
+        env.bells(self.id).reset_qp(q, owner);
     }
 
     /// Moves a QP's counters to its port.
@@ -153,6 +176,11 @@ impl Device {
         }
         let qp = &mut self.qps[q];
         qp.used = false.into();
+        if qp.qp_type == QpType::XRC_RECV {
+            // It uses none of what the last request was for.
+            qp.xrcd = 0;
+            return;
+        }
         let (pd, send, recv, srq) = (qp.pd, qp.send_cq, qp.recv_cq, qp.has_srq.get().then_some(qp.srq));
         self.pds[pd as usize].users -= 1;
         self.cqs[send as usize].users -= 1;
@@ -189,7 +217,8 @@ impl Device {
         if !legal {
             return Err((AdminStatus::BAD_STATE, Syndrome::WRONG_STATE));
         }
-        if !matches!(to, QpState::RESET | QpState::ERR) {
+        let queues = self.qps[q].qp_type != QpType::XRC_RECV;
+        if queues && !matches!(to, QpState::RESET | QpState::ERR) {
             self.check_overrun([self.qps[q].send_cq.into(), self.qps[q].recv_cq.into()])?;
         }
         self.check_values(a, mask)?;
@@ -232,7 +261,7 @@ impl Device {
     }
 
     /// A CQ that was overrun takes no more completions, so no queue pair can work with it.
-    fn check_overrun(&self, cqs: [usize; 2]) -> Result<(), Refused> {
+    pub(super) fn check_overrun<const N: usize>(&self, cqs: [usize; N]) -> Result<(), Refused> {
         match cqs.iter().any(|&cq| self.cqs[cq].overrun.get()) {
             true => Err((AdminStatus::BAD_STATE, Syndrome::WRONG_STATE)),
             false => Ok(()),

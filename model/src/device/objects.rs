@@ -1,7 +1,7 @@
 //! What the admin queue creates and destroys: protection domains, event and completion queues, shared receive queues,
 //! multicast groups; and who owns them.
 
-use fpga_regs::{AdminStatus, CqContext, EqContext, SrqContext, Syndrome};
+use fpga_regs::{AdminStatus, CqContext, EqContext, QpType, SrqContext, Syndrome};
 
 use super::modify::Refused;
 use super::tables::*;
@@ -43,7 +43,10 @@ impl Device {
 
     pub(super) fn check_qp(&self, f: u16, qpn: u32) -> Result<usize, Refused> {
         let q = self.find_qp(qpn).ok_or((AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT))?;
-        owned(Some((true, self.qps[q].function)), f)?;
+        match self.qps[q].qp_type {
+            QpType::XRC_RECV => self.hold_of(f, q).map(|_| ())?,
+            _ => owned(Some((true, self.qps[q].function)), f)?,
+        }
         Ok(q)
     }
 
@@ -158,6 +161,12 @@ impl Device {
         if s.log_size() > 16 || !(4..=10).contains(&s.stride_log()) {
             return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE);
         }
+        let (mut opened, mut cq, mut xrcd) = (0, 0, 0);
+        if s.xrcd() != 0 {
+            (opened, cq) = (self.check_xrcd(f, s.xrcd())?, self.check_cq(f, s.cq())?);
+            self.check_overrun([cq])?;
+            xrcd = self.xrcds[opened].domain;
+        }
         let srqs = &self.srqs;
         let n = self
             .tables
@@ -177,14 +186,21 @@ impl Device {
             users: 0,
             ring: s.ring_iova(),
             island: Label::default(),
+            xrcd,
+            cq: cq as u16,
+            opened: opened as u16,
         };
+        if xrcd != 0 {
+            self.xrcds[opened].users += 1;
+            self.cqs[cq].users += 1;
+        }
         self.pds[pd].users += 1;
         env.bells(self.id).reset_srq(n, Some(f));
         Ok(n as u32)
     }
 
     pub(super) fn join_group(&mut self, q: usize, gid: [u8; 16]) -> Result<(), Refused> {
-        if self.qps[q].qp_type != fpga_regs::QpType::UD {
+        if self.qps[q].qp_type != QpType::UD {
             return refused(AdminStatus::BAD_PARAM, Syndrome::NONE);
         }
         let found = self.mcast.iter().position(|g| g.count != 0 && g.gid == gid);

@@ -217,6 +217,8 @@ pub struct Qp {
     pub generation: u8,
     /// Multicast groups that it is attached to.
     pub mcast_groups: u16,
+    /// XRC_RECV: its domain.
+    pub xrcd: u32,
     /// Send side.
     pub req: Requester,
     /// Receive side.
@@ -241,8 +243,15 @@ impl Qp {
         match self.qp_type {
             QpType::RC => Transport::RC,
             QpType::UC => Transport::UC,
-            _ => Transport::UD,
+            QpType::UD => Transport::UD,
+            _ => Transport::XRC,
         }
+    }
+
+    /// Whether its requests are answered.
+    #[inline(always)]
+    pub fn is_reliable(&self) -> bool {
+        matches!(self.qp_type, QpType::RC | QpType::XRC_SEND | QpType::XRC_RECV)
     }
 
     /// Path MTU in bytes.
@@ -311,5 +320,5 @@ plain! {
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, packets, bytes, tx_packets, tx_bytes, offset, rkey, va, length }
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }
-    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, req, resp, attributes, resources, recv, written }
+    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, req, resp, attributes, resources, recv, written }
 }

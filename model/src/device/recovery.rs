@@ -123,7 +123,7 @@ impl Device {
         }
         self.settle(q, env);
         let qp = &self.qps[q];
-        let peer = (qp.qp_type == QpType::RC).then_some((qp.dest, qp.dest_qpn));
+        let peer = qp.is_reliable().then_some((qp.dest, qp.dest_qpn));
         if qp.qp_type != QpType::UD || !delivered {
             self.abort_qp(q, env);
         }

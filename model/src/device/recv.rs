@@ -196,10 +196,17 @@ impl Device {
             }
             Extra::None => {}
         }
-        if p.transport == Transport::UD {
-            cqe.set_grh(true);
-            cqe.set_sl(if p.ipv6 { UDP_IPV6 } else { UDP_IPV4 });
-            cqe.set_srcqp(p.src_qpn);
+        match p.transport {
+            Transport::UD => {
+                cqe.set_grh(true);
+                cqe.set_sl(if p.ipv6 { UDP_IPV6 } else { UDP_IPV4 });
+                cqe.set_srcqp(p.src_qpn);
+            }
+            Transport::XRC => {
+                cqe.set_srqn(qp.srq.into());
+                cqe.set_srcqp(qp.dest_qpn);
+            }
+            _ => {}
         }
         let cq = qp.recv_cq;
         self.push_cqe(cq, cqe, p.solicited || status != CqeStatus::SUCCESS, env);

@@ -17,6 +17,8 @@ pub(super) enum Refusal {
     Invalid,
     /// NAK invalid request: the receive WQE is too short, and its completion says so.
     TooLong,
+    /// NAK invalid request: no SRQ of this number in the QP's XRC domain.
+    NoSrq,
     /// NAK remote access error.
     Access,
     /// NAK remote access error: no key to invalidate, and the receive WQE's completion says so.
@@ -39,7 +41,7 @@ impl Device {
                 // What follows it will be sent again, and is not missed.
                 self.qps[q].resp.nak_sent = true.into();
             }
-            Refusal::Invalid | Refusal::TooLong => {
+            Refusal::Invalid | Refusal::TooLong | Refusal::NoSrq => {
                 self.count(own, port::INVALID_NAK);
                 self.send_ack(q, wire::Syndrome::nak(NakCode::INVALID_REQUEST), p.psn, env);
             }
@@ -59,7 +61,8 @@ impl Device {
         match refusal {
             Refusal::NotReady | Refusal::Unread => {}
             Refusal::Invalid => self.responder_error(q, EventKind::QP_REQ_ERR, env),
-            Refusal::Access => self.responder_error(q, EventKind::QP_ACCESS_ERR, env),
+            // The annex has two events of its own, for an SRQ that does not exist and one of another domain; verbs do not.
+            Refusal::Access | Refusal::NoSrq => self.responder_error(q, EventKind::QP_ACCESS_ERR, env),
             Refusal::TooLong | Refusal::NoKey | Refusal::Operation => self.to_error(q, env),
         }
     }

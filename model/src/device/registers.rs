@@ -39,7 +39,8 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::MODIFY_MR.0
         | FeatureSet::MODERATION.0
         | FeatureSet::ON_DEMAND.0
-        | FeatureSet::ON_CARD_MEMORY.0,
+        | FeatureSet::ON_CARD_MEMORY.0
+        | FeatureSet::XRC.0,
 );
 
 /// Largest path MTU.

@@ -89,7 +89,7 @@ impl Device {
         let qp = &self.qps[q];
         let wqe = Wqe::fetch(qp, qp.req.cur, env)?;
         let ud = qp.qp_type == QpType::UD;
-        if wqe.blocks() == 0 || !wqe.well_formed(ud) {
+        if wqe.blocks() == 0 || !wqe.well_formed(qp.qp_type) {
             return Err(malformed());
         }
         if psn::diff(qp.req.psn, qp.req.una) as u32 >= PSN_WINDOW {
@@ -108,13 +108,13 @@ impl Device {
         match opcode {
             WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM if ud => self.send_datagram(q, &wqe, env),
             _ if ud => Err(malformed()),
-            WqeOpcode::SEND_WITH_INV if qp.qp_type != QpType::RC => Err(malformed()),
+            WqeOpcode::SEND_WITH_INV if !qp.is_reliable() => Err(malformed()),
             WqeOpcode::SEND
             | WqeOpcode::SEND_WITH_IMM
             | WqeOpcode::SEND_WITH_INV
             | WqeOpcode::WRITE
             | WqeOpcode::WRITE_WITH_IMM => self.send_message(q, &wqe, env),
-            WqeOpcode::READ | WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD if qp.qp_type == QpType::RC => {
+            WqeOpcode::READ | WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD if qp.is_reliable() => {
                 self.send_request(q, &wqe, env)
             }
             WqeOpcode::LOCAL_INV | WqeOpcode::BIND_MW | WqeOpcode::NOP => self.execute_local(q, &wqe, env),
@@ -122,7 +122,7 @@ impl Device {
         }
     }
 
-    /// SEND and WRITE of RC and UC: the next train of the message.
+    /// SEND and WRITE of RC, UC and XRC: the next train of the message.
     #[inline(always)]
     fn send_message<E: Env>(&mut self, q: usize, wqe: &Wqe, env: &mut E) -> Result<Step, LocalError> {
         let qp = &self.qps[q];
@@ -171,6 +171,9 @@ impl Device {
             p.rkey = remote.rkey();
             p.dma_len = total;
         }
+        if qp.qp_type == QpType::XRC_SEND {
+            p.srqn = wqe.remote().srqn();
+        }
         let bytes = p.wire_bytes(len);
         let req = &mut self.qps[q].req;
         req.psn = psn::add(req.psn, count);
@@ -190,7 +193,7 @@ impl Device {
         Ok(if last { Step::Sent } else { Step::Part })
     }
 
-    /// READ and atomics of RC: one request packet.
+    /// READ and atomics of RC and XRC: one request packet.
     fn send_request(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<Step, LocalError> {
         let qp = &self.qps[q];
         let limit = qp.attributes.max_rd_atomic();
@@ -235,6 +238,9 @@ impl Device {
         p.va = remote.remote_addr().wrapping_add(offset as u64);
         p.rkey = remote.rkey();
         p.dma_len = length - offset;
+        if qp.qp_type == QpType::XRC_SEND {
+            p.srqn = remote.srqn();
+        }
         let operands = wqe.atomic();
         if kind == Operation::CompareSwap {
             p.compare = operands.compare_add();

@@ -1,7 +1,7 @@
 //! The requester's other half: answers, what they complete, going back.
 
 use fpga_regs::regs::port;
-use fpga_regs::{Access, CqeStatus, QpState, QpType, Syndrome, WqeOpcode};
+use fpga_regs::{Access, CqeStatus, QpState, Syndrome, WqeOpcode};
 
 use super::wqe::{fetch_ctrl, Wqe};
 use super::{Device, Outcome};
@@ -15,7 +15,7 @@ impl Device {
     #[inline]
     pub(super) fn answer(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
         let qp = &self.qps[q];
-        if !matches!(qp.state, QpState::RTS | QpState::SQD) || qp.qp_type != QpType::RC || !qp.awaits(p.psn) {
+        if !matches!(qp.state, QpState::RTS | QpState::SQD) || !qp.is_reliable() || !qp.awaits(p.psn) {
             return Outcome::Done;
         }
         let req = &mut self.qps[q].req;

@@ -1,4 +1,4 @@
-//! The responder: requests of the connected peer (RC, UC).
+//! The responder: requests of the connected peer (RC, UC, XRC).
 
 use fpga_regs::regs::port;
 use fpga_regs::{Access, CqeStatus, EventKind, QpState, Syndrome};
@@ -62,8 +62,11 @@ impl Device {
             Operation::Acknowledge | Operation::ReadResponse | Operation::AtomicAcknowledge => {
                 self.answer(q, p, env)
             }
-            _ if p.transport == Transport::UC => self.request_unreliable(q, p, env),
-            _ => self.request(q, p, env),
+            _ => match p.transport {
+                Transport::RC => self.request(q, p, env),
+                Transport::UC => self.request_unreliable(q, p, env),
+                _ => self.request_extended(q, p, env),
+            },
         }
     }
 
@@ -85,9 +88,9 @@ impl Device {
         }
     }
 
-    /// An RC request.
+    /// A request of RC or XRC.
     #[inline(always)]
-    fn request(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
+    pub(super) fn request(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
         let resp = &self.qps[q].resp;
         let ahead = psn::diff(p.psn, resp.epsn);
         if ahead != 0 {
@@ -178,8 +181,7 @@ impl Device {
         let qp = &mut self.qps[q];
         qp.resp.established = true.into();
         if qp.state == QpState::RTR {
-            let (function, qpn) = (qp.function, qp.qpn);
-            self.async_event(function, EventKind::COMM_EST, qpn, env);
+            self.qp_event(q, EventKind::COMM_EST, env);
         }
     }
 

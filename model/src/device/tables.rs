@@ -16,6 +16,10 @@ pub const MAX_KEYS: usize = 65536;
 pub const MAX_CQS: usize = 16384;
 /// Most shared receive queues of a card.
 pub const MAX_SRQS: usize = 1024;
+/// Most XRC domains that are open, by all functions of a card together.
+pub const MAX_XRCDS: usize = 1024;
+/// Most holds on XRC_RECV queue pairs of a card.
+pub const MAX_HOLDS: usize = MAX_QPS;
 /// Most queue pairs of a card (indices 0 and 1 are never given out: QP 0 and QP 1 are special).
 pub const MAX_QPS: usize = 16384;
 /// Most multicast groups of a card.
@@ -247,6 +251,42 @@ pub struct Srq {
     pub ring: u64,
     /// Which island uses it.
     pub island: Label,
+    /// XRC: [`Xrcd::domain`]; 0 for an ordinary queue.
+    pub xrcd: u32,
+    /// XRC: where its receives complete.
+    pub cq: u16,
+    /// XRC: the domain as its owner has it open.
+    pub opened: u16,
+}
+
+/// An XRC domain as one function has it open.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Xrcd {
+    /// In use.
+    pub used: Flag,
+    /// Who has it open.
+    pub function: u16,
+    /// Its SRQs, and its holds on QPs.
+    pub users: u32,
+    /// Which domain it is, from 1.
+    pub domain: u32,
+    /// What software knows the domain by, or zero.
+    pub key: [u64; 2],
+}
+
+/// A function's hold on an XRC_RECV queue pair.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Hold {
+    /// In use.
+    pub used: Flag,
+    /// Who holds it.
+    pub function: u16,
+    /// The domain as it has it open.
+    pub xrcd: u16,
+    /// Index of the queue pair.
+    pub qp: u16,
 }
 
 /// Most parts of a card's own memory.
@@ -299,7 +339,9 @@ plain! {
     Pd { used, function, users }
     Key { kind, access, page_shift, mode, domain, function, key, pd, va, length, iova, first_offset, window_offset, parent, bound, valid }
     Cq { ring, mask, pi, told, ci, ci_iova, used, armed, overrun, stamped, shared, special, failed, held, arming, moderation, due, eq, function, users, island }
-    Srq { used, stride_log, max_sge, domain, function, pd, mask, ci, limit, users, ring, island }
+    Srq { used, stride_log, max_sge, domain, function, pd, mask, ci, limit, users, ring, island, xrcd, cq, opened }
     Part { used, function, start, len, users }
+    Xrcd { used, function, users, domain, key }
+    Hold { used, function, xrcd, qp }
     Mcast { gid, count, qps }
 }

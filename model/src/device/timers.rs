@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::env::Env;
 use crate::plain::Flag;
 use fpga_regs::regs::port;
-use fpga_regs::{QpState, QpType};
+use fpga_regs::QpState;
 
 /// Words of [`Timers`].
 const WORDS: usize = MAX_QPS / 64;
@@ -60,7 +60,7 @@ impl Device {
     pub fn arm_if_waiting(&mut self, q: usize, env: &mut impl Env) {
         let qp = &self.qps[q];
         let req = &qp.req;
-        if req.una == req.psn || req.armed.get() || !qp.used.get() || qp.qp_type != QpType::RC {
+        if req.una == req.psn || req.armed.get() || !qp.used.get() || !qp.is_reliable() {
             return;
         }
         if !matches!(qp.state, QpState::RTS | QpState::SQD) {

@@ -1,7 +1,7 @@
 //! Fetching send WQEs: a WQE is in 64-byte blocks of a ring and may wrap around its end.
 
 use fpga_regs::{
-    WqeAddress, WqeAtomic, WqeBind, WqeCtrl, WqeOpcode, WqeRemote, WqeSge, MAX_WQE_BLOCKS, WQE_BLOCK,
+    QpType, WqeAddress, WqeAtomic, WqeBind, WqeCtrl, WqeOpcode, WqeRemote, WqeSge, MAX_WQE_BLOCKS, WQE_BLOCK,
 };
 
 use super::qp::Qp;
@@ -75,7 +75,7 @@ impl Wqe {
         tail
     }
 
-    /// Remote address segment (WRITE, READ, atomics).
+    /// Remote address segment (WRITE, READ, atomics; everything on XRC).
     #[inline(always)]
     pub fn remote(&self) -> WqeRemote {
         WqeRemote::from_bytes(&bytes([self.first[2], self.first[3]]))
@@ -98,39 +98,40 @@ impl Wqe {
         WqeBind::from_bytes(self.tail()[..32].try_into().expect("32 bytes"))
     }
 
-    /// Unit of the first SGE or inline byte.
+    /// Unit of the first SGE or inline byte, on a QP of this type.
     #[inline(always)]
-    fn data_unit(&self, ud: bool) -> usize {
+    fn data_unit(&self, kind: QpType) -> usize {
         match self.ctrl.opcode() {
-            _ if ud => 4,
+            _ if kind == QpType::UD => 4,
             WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM | WqeOpcode::READ => 2,
             WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => 3,
+            _ if kind == QpType::XRC_SEND => 2,
             _ => 1,
         }
     }
 
     /// SGE `i`.
     #[inline(always)]
-    pub fn sge(&self, ud: bool, i: usize, env: &mut impl Env) -> Result<WqeSge, DmaFault> {
-        Ok(WqeSge::from_bytes(&self.unit(self.data_unit(ud) + i, env)?))
+    pub fn sge(&self, kind: QpType, i: usize, env: &mut impl Env) -> Result<WqeSge, DmaFault> {
+        Ok(WqeSge::from_bytes(&self.unit(self.data_unit(kind) + i, env)?))
     }
 
     /// Where byte `offset` of the inline data is in the ring, and how many follow contiguously.
-    pub fn inline_at(&self, ud: bool, offset: u64) -> (Addr, u64) {
-        let at = ((self.index as u64) << 6) + (self.data_unit(ud) as u64) * 16 + offset;
+    pub fn inline_at(&self, kind: QpType, offset: u64) -> (Addr, u64) {
+        let at = ((self.index as u64) << 6) + (self.data_unit(kind) as u64) * 16 + offset;
         let within = at & self.ring_mask;
         (self.ring.add(within), self.ring_mask + 1 - within)
     }
 
     /// Whether the entries that the control segment promises fit the WQE's size.
     #[inline]
-    pub fn well_formed(&self, ud: bool) -> bool {
+    pub fn well_formed(&self, kind: QpType) -> bool {
         let data = if self.ctrl.inline() {
             (self.ctrl.length() as usize).div_ceil(16)
         } else {
             self.ctrl.num_sge() as usize
         };
-        self.data_unit(ud) + data <= self.ctrl.ds() as usize
+        self.data_unit(kind) + data <= self.ctrl.ds() as usize
     }
 }
 

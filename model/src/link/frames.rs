@@ -58,6 +58,7 @@ pub fn headers(p: &Packet) -> Headers {
     h.bth.psn = p.psn;
     h.deth.qkey = p.qkey;
     h.deth.src_qp = p.src_qpn;
+    h.xrceth.srq = p.srqn;
     h.reth.virtual_address = p.va;
     h.reth.rkey = p.rkey;
     h.reth.dma_length = p.dma_len;
@@ -96,7 +97,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Packet, &[u8]), DropReason> {
     let mut p = Packet::BLANK;
     p.operation = opcode.operation().ok_or(unknown)?;
     p.transport = match opcode.transport() {
-        known @ (Transport::RC | Transport::UC | Transport::UD) => known,
+        known @ (Transport::RC | Transport::UC | Transport::UD | Transport::XRC) => known,
         _ => return Err(unknown),
     };
     p.first = opcode.starts_message();
@@ -119,6 +120,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Packet, &[u8]), DropReason> {
         p.syndrome = h.aeth.syndrome;
         p.msn = h.aeth.msn;
     }
+    p.srqn = h.xrceth.srq;
     if opcode.has_reth() {
         p.va = h.reth.virtual_address;
         p.rkey = h.reth.rkey;

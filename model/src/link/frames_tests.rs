@@ -8,7 +8,7 @@ use crate::{address, dma::Addr};
 const MTUS: [usize; 5] = [256, 512, 1024, 2048, 4096];
 
 /// What a transport can send, each with the extras that it can carry.
-const KINDS: [(Transport, Operation, &[Extra]); 13] = {
+const KINDS: [(Transport, Operation, &[Extra]); 19] = {
     use {Extra::*, Operation::*};
     [
         (Transport::RC, Send, &[None, Immediate, Invalidate]),
@@ -24,6 +24,12 @@ const KINDS: [(Transport, Operation, &[Extra]); 13] = {
         (Transport::UD, Send, &[None]),
         (Transport::UD, Send, &[Immediate]),
         (Transport::RC, Send, &[None]),
+        (Transport::XRC, Send, &[None, Immediate, Invalidate]),
+        (Transport::XRC, Write, &[None, Immediate]),
+        (Transport::XRC, ReadRequest, &[None]),
+        (Transport::XRC, ReadResponse, &[None]),
+        (Transport::XRC, FetchAdd, &[None]),
+        (Transport::XRC, Acknowledge, &[None]),
     ]
 };
 
@@ -87,6 +93,9 @@ prop_compose! {
         }
         if kind == Operation::AtomicAcknowledge {
             p.compare = compare;
+        }
+        if transport == Transport::XRC && !p.is_answer() {
+            p.srqn = own;
         }
         if transport == Transport::UD {
             (p.src_qpn, p.qkey, p.traffic_class, p.hop_limit) = (own, qkey, traffic_class, hop_limit);

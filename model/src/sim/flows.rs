@@ -8,7 +8,7 @@ use super::state::*;
 use super::trace::Phase;
 use crate::packet::Payload;
 use crate::plain::{Flag, Kept};
-use crate::wire::{self, Operation, Transport};
+use crate::wire::{self, Operation};
 
 impl Job {
     /// Since when its next packet has been in the pipeline; `u64::MAX` for all but the first, which start with their
@@ -93,7 +93,7 @@ impl Engine<'_> {
     fn overflows(&mut self, nth: usize) {
         let packet = self.env.step.sent[nth];
         self.env.sim.overflows += 1;
-        if packet.transport != Transport::RC {
+        if !packet.transport.is_reliable() {
             self.world.left(&packet, &mut self.env);
         }
     }

@@ -13,17 +13,9 @@ use super::wire::Times;
 use crate::packet::{Packet, Payload, PortId};
 use crate::plain::Flag;
 use crate::profile::Profile;
-use crate::wire::{psn, Bth, Ipv4, Ipv6, Operation, Transport};
+use crate::wire::{psn, Bth, Ipv4, Ipv6, Operation};
 
 impl Packet {
-    /// Whether the responder side of a QP sends it.
-    pub(super) fn is_answer(&self) -> bool {
-        matches!(
-            self.operation,
-            Operation::Acknowledge | Operation::ReadResponse | Operation::AtomicAcknowledge
-        )
-    }
-
     /// Whether the payload must be fetched by DMA.
     fn fetches(&self) -> bool {
         !self.inline && !self.payload.is_empty()
@@ -260,7 +252,7 @@ impl Engine<'_> {
         } else {
             sim.at(arrival, Event::Arrive { slot });
         }
-        if packet.transport != Transport::RC {
+        if !packet.transport.is_reliable() {
             (self.env.step.card, self.env.step.not_before) = (packet.src.card, end);
             self.world.left(&packet, &mut self.env);
             self.settle();

@@ -9,12 +9,13 @@ use super::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use super::{icrc, udp, Bth, BthOpcode, DropReason, Ethernet, Headers, Ipv4, Ipv6, Network, Path, Udp};
 
 /// Bytes that headers, pad and ICRC take at most: tagged Ethernet, IPv6, UDP, BTH with
-/// AtomicETH (the longest), pad, ICRC.
+/// XRCETH and AtomicETH (the longest), pad, ICRC.
 pub const MAX_OVERHEAD: usize = Ethernet::BYTES
     + Ethernet::TAG_BYTES
     + Ipv6::BYTES
     + Udp::BYTES
     + Bth::BYTES
+    + super::Xrceth::BYTES
     + super::AtomicEth::BYTES
     + 3
     + icrc::BYTES;
@@ -38,7 +39,7 @@ pub enum EncodeError {
     /// The payload does not fit one IP packet.
     #[error("the payload does not fit one packet")]
     PayloadTooLong,
-    /// The opcode is not one of RC, UC or UD.
+    /// The opcode is not one of RC, UC, UD or XRC.
     #[error("unknown BTH opcode {0}")]
     Opcode(BthOpcode),
     /// The opcode has no payload.

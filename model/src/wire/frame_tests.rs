@@ -30,10 +30,10 @@ fn paths() -> impl Strategy<Value = Path> {
 
 /// Headers with random values where the opcode has them and zero elsewhere, as decoding gives.
 fn headers() -> impl Strategy<Value = Headers> {
-    (known_opcodes(), any::<[u8; 40]>()).prop_map(|(opcode, mut bytes)| {
+    (known_opcodes(), any::<[u8; 44]>()).prop_map(|(opcode, mut bytes)| {
         bytes[0] = opcode.0;
         bytes[1] &= 0xc0; // no pad, version 0
-        Headers::decode(&bytes).expect("40 bytes hold any headers").0
+        Headers::decode(&bytes).expect("44 bytes hold any headers").0
     })
 }
 
@@ -97,7 +97,7 @@ proptest! {
 
     /// No bit of a header is lost, but the reserved ones.
     #[test]
-    fn headers_keep_every_bit(opcode in known_opcodes(), mut bytes in any::<[u8; 40]>()) {
+    fn headers_keep_every_bit(opcode in known_opcodes(), mut bytes in any::<[u8; 44]>()) {
         bytes[0] = opcode.0;
         bytes[1] &= 0xf0;
         bytes[4] &= 0xc0;
@@ -105,12 +105,15 @@ proptest! {
         if opcode.has_deth() {
             bytes[Bth::BYTES + 4] = 0;
         }
-        let (headers, rest) = Headers::decode(&bytes).expect("40 bytes hold any headers");
+        if opcode.has_xrceth() {
+            bytes[Bth::BYTES] = 0;
+        }
+        let (headers, rest) = Headers::decode(&bytes).expect("44 bytes hold any headers");
         prop_assert_eq!(bytes.len() - rest.len(), opcode.header_len());
-        let mut out = [0; 40];
-        let left = headers.encode(&mut out).expect("40 bytes hold any headers").len();
+        let mut out = [0; 44];
+        let left = headers.encode(&mut out).expect("44 bytes hold any headers").len();
         prop_assert_eq!(left, rest.len());
-        prop_assert_eq!(&out[..40 - left], &bytes[..40 - left]);
+        prop_assert_eq!(&out[..44 - left], &bytes[..44 - left]);
     }
 
     #[test]

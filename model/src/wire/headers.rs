@@ -1,6 +1,6 @@
 //! The transport headers of one packet, decoded.
 
-use super::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, DropReason, Ieth, ImmDt, Reth};
+use super::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, DropReason, Ieth, ImmDt, Reth, Xrceth};
 
 /// BTH and extended headers. Which of them the packet has follows from `bth.opcode`; the others
 /// are zero after decoding and ignored in encoding.
@@ -10,6 +10,8 @@ pub struct Headers {
     pub bth: Bth,
     /// Datagram header (UD).
     pub deth: Deth,
+    /// XRC header (requests of XRC).
+    pub xrceth: Xrceth,
     /// RDMA header (first packet of a WRITE, READ request).
     pub reth: Reth,
     /// Atomic operands.
@@ -62,6 +64,7 @@ impl Headers {
             return Err(DropReason::Opcode(op));
         }
         take!(rest, op.has_deth(), h.deth, Deth);
+        take!(rest, op.has_xrceth(), h.xrceth, Xrceth);
         take!(rest, op.has_reth(), h.reth, Reth);
         take!(rest, op.has_atomic_eth(), h.atomic, AtomicEth);
         take!(rest, op.has_aeth(), h.aeth, Aeth);
@@ -79,6 +82,7 @@ impl Headers {
         let mut out = out;
         put!(out, true, self.bth);
         put!(out, op.has_deth(), self.deth);
+        put!(out, op.has_xrceth(), self.xrceth);
         put!(out, op.has_reth(), self.reth);
         put!(out, op.has_atomic_eth(), self.atomic);
         put!(out, op.has_aeth(), self.aeth);

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`frame`], [`headers`], [`path`] | a whole frame; its transport headers; its Ethernet and IP addresses |
 //! | [`ethernet`], [`ipv4`], [`ipv6`], [`udp`] | the headers of the network |
-//! | [`bth`], [`deth`], [`reth`], [`atomic`], [`aeth`], [`immdt`], [`ieth`] | the headers of the transport |
+//! | [`bth`], [`deth`], [`xrceth`], [`reth`], [`atomic`], [`aeth`], [`immdt`], [`ieth`] | the headers of the transport |
 //! | [`icrc`] | the check sum |
 //! | [`opcode`], [`operation`], [`syndrome`], [`psn`] | what the fields mean |
 //! | `drop_reason`, `bytes` | why a frame is dropped; big-endian fields |
@@ -34,6 +34,7 @@ pub mod psn;
 pub mod reth;
 pub mod syndrome;
 pub mod udp;
+pub mod xrceth;
 
 mod drop_reason;
 #[cfg(test)]
@@ -57,3 +58,4 @@ pub use path::{Network, Path};
 pub use reth::Reth;
 pub use syndrome::{NakCode, RnrTimer, Syndrome, SyndromeKind};
 pub use udp::Udp;
+pub use xrceth::Xrceth;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Ieth, ImmDt, Reth};
+use super::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Ieth, ImmDt, Reth, Xrceth};
 use super::{Extra, Operation, Position, Transport};
 
 /// Opcode of a base transport header. Any byte is a value; [`BthOpcode::is_known`] says whether
@@ -24,6 +24,7 @@ const IMM: u16 = 1 << 9;
 const IETH: u16 = 1 << 10;
 const PAYLOAD: u16 = 1 << 11;
 const RESPONSE: u16 = 1 << 12;
+const XRCETH: u16 = 1 << 13;
 
 const fn flags_of(opcode: u8) -> u16 {
     let operation = opcode & 0x1f;
@@ -54,6 +55,8 @@ const fn flags_of(opcode: u8) -> u16 {
     };
     match Transport(opcode >> 5) {
         Transport::RC => flags,
+        Transport::XRC if flags == 0 || flags & RESPONSE != 0 => flags,
+        Transport::XRC => flags | XRCETH,
         Transport::UC if operation <= 0x0b => flags,
         Transport::UD if operation == 0x04 || operation == 0x05 => flags | DETH,
         _ => 0,
@@ -63,6 +66,7 @@ const fn flags_of(opcode: u8) -> u16 {
 const fn length_of(flags: u16) -> u8 {
     let parts = [
         (DETH, Deth::BYTES),
+        (XRCETH, Xrceth::BYTES),
         (RETH, Reth::BYTES),
         (ATOMIC_ETH, AtomicEth::BYTES),
         (AETH, Aeth::BYTES),
@@ -143,13 +147,19 @@ impl BthOpcode {
         match operation {
             Operation::Send => Self::send(transport, position, extra),
             Operation::Write => Self::write(transport, position, extra == Extra::Immediate),
-            Operation::ReadRequest => Self::RC_READ_REQUEST,
-            Operation::ReadResponse => Self::read_response(position),
-            Operation::CompareSwap => Self::RC_COMPARE_SWAP,
-            Operation::FetchAdd => Self::RC_FETCH_ADD,
-            Operation::AtomicAcknowledge => Self::RC_ATOMIC_ACKNOWLEDGE,
-            Operation::Acknowledge => Self::RC_ACKNOWLEDGE,
+            Operation::ReadRequest => Self::RC_READ_REQUEST.of(transport),
+            Operation::ReadResponse => Self::read_response(position).of(transport),
+            Operation::CompareSwap => Self::RC_COMPARE_SWAP.of(transport),
+            Operation::FetchAdd => Self::RC_FETCH_ADD.of(transport),
+            Operation::AtomicAcknowledge => Self::RC_ATOMIC_ACKNOWLEDGE.of(transport),
+            Operation::Acknowledge => Self::RC_ACKNOWLEDGE.of(transport),
         }
+    }
+
+    /// The same operation of RC or XRC.
+    #[inline]
+    const fn of(self, transport: Transport) -> Self {
+        Self(transport.0 << 5 | self.0 & 0x1f)
     }
 
     /// A packet of a SEND. `extra` counts in the last packet only.
@@ -223,7 +233,7 @@ impl BthOpcode {
         }
     }
 
-    /// Whether this is an opcode of RC, UC or UD.
+    /// Whether this is an opcode of RC, UC, UD or XRC.
     #[inline]
     pub fn is_known(self) -> bool {
         TABLE[usize::from(self.0)].0 != 0
@@ -287,6 +297,12 @@ impl BthOpcode {
     #[inline]
     pub fn has_deth(self) -> bool {
         self.has(DETH)
+    }
+
+    /// An XRC header follows.
+    #[inline]
+    pub fn has_xrceth(self) -> bool {
+        self.has(XRCETH)
     }
 
     /// An RDMA header follows.

@@ -3,7 +3,9 @@ use super::*;
 #[test]
 fn known_opcodes_are_those_of_the_table() {
     let known: Vec<u8> = (0..=255).filter(|&op| BthOpcode(op).is_known()).collect();
-    let expected: Vec<u8> = (0x00..=0x14).chain(0x16..=0x17).chain(0x20..=0x2b).chain(0x64..=0x65).collect();
+    let reliable = |transport: u8| (0x00..=0x14).chain(0x16..=0x17).map(move |op| transport << 5 | op);
+    let unreliable = (0x20..=0x2b).chain(0x64..=0x65);
+    let expected: Vec<u8> = reliable(0).chain(unreliable).chain(reliable(5)).collect();
     assert_eq!(known, expected);
 }
 
@@ -24,6 +26,12 @@ fn header_lengths() {
         (0x2a, 28), // UC WRITE ONLY
         (0x64, 20), // UD SEND ONLY
         (0x65, 24), // UD SEND ONLY WITH IMM
+        (0xa1, 16), // XRC SEND MIDDLE
+        (0xab, 36), // XRC WRITE ONLY WITH IMM
+        (0xac, 32), // XRC READ REQUEST
+        (0xae, 12), // XRC READ RESPONSE MIDDLE
+        (0xb1, 16), // XRC ACKNOWLEDGE
+        (0xb4, 44), // XRC FETCH ADD
     ];
     for (opcode, bytes) in cases {
         assert_eq!(BthOpcode(opcode).header_len(), bytes, "{}", BthOpcode(opcode));
@@ -45,7 +53,7 @@ fn a_known_opcode_has_one_position_and_an_operation() {
 fn constructors_and_predicates_agree() {
     for (first, last) in [(true, true), (true, false), (false, true), (false, false)] {
         let position = Position::new(first, last);
-        for transport in [Transport::RC, Transport::UC] {
+        for transport in [Transport::RC, Transport::UC, Transport::XRC] {
             for immediate in [false, true] {
                 let op = BthOpcode::write(transport, position, immediate);
                 assert_eq!(op.operation(), Some(Operation::Write));
@@ -76,6 +84,7 @@ fn names() {
     assert_eq!(BthOpcode(0x0c).to_string(), "RC_READ_REQUEST");
     assert_eq!(BthOpcode(0x17).to_string(), "RC_SEND_ONLY_WITH_INV");
     assert_eq!(BthOpcode(0x64).to_string(), "UD_SEND_ONLY");
+    assert_eq!(BthOpcode(0xac).to_string(), "XRC_READ_REQUEST");
     assert_eq!(BthOpcode(0x81).to_string(), "CNP");
     assert_eq!(BthOpcode(0x15).to_string(), "0x15");
     assert_eq!(BthOpcode(0x37).to_string(), "0x37");

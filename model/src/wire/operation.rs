@@ -24,6 +24,12 @@ impl Transport {
     pub const CNP: Self = Self(4);
     /// Extended reliable connection.
     pub const XRC: Self = Self(5);
+
+    /// Whether requests are answered: RC and XRC, of those that the model has.
+    #[inline(always)]
+    pub const fn is_reliable(self) -> bool {
+        matches!(self, Self::RC | Self::XRC)
+    }
 }
 
 impl fmt::Display for Transport {

@@ -108,6 +108,8 @@ pub type Cq = driver::Cq<Card>;
 pub type Srq = driver::Srq<Card>;
 /// Queue pair.
 pub type Qp = driver::Qp<Card>;
+/// XRC domain.
+pub type Xrcd = driver::Xrcd<Card>;
 
 /// The interrupt vector of the events.
 const VECTOR: u32 = 0;

@@ -92,6 +92,7 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
         unsafe {
             let this = Cq::of(cq);
             let acknowledged = Acknowledged {
+                handle: cq as u64,
                 mutex: (&raw mut (*cq).mutex).cast(),
                 cond: (&raw mut (*cq).cond).cast(),
                 completions: Some(&raw const (*cq).comp_events_completed),

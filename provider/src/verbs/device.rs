@@ -64,7 +64,8 @@ fn capabilities(features: FeatureSet) -> u32 {
         | cap::IBV_DEVICE_MEM_MGT_EXTENSIONS
         | cap::IBV_DEVICE_MEM_WINDOW_TYPE_2B;
     let windows = if features.contains(FeatureSet::MW_TYPE1) { cap::IBV_DEVICE_MEM_WINDOW.0 } else { 0 };
-    always.0 | windows
+    let xrc = if features.contains(FeatureSet::XRC) { cap::IBV_DEVICE_XRC.0 } else { 0 };
+    always.0 | windows | xrc
 }
 
 /// What may be done with memory that is found when it is accessed: everything, but as the kernel copies.
@@ -129,6 +130,9 @@ fn attributes(context: &Context) -> ibv_device_attr_ex {
     }
     if device.features().contains(FeatureSet::ON_DEMAND) {
         attr.odp_caps = on_demand();
+        if device.features().contains(FeatureSet::XRC) {
+            attr.xrc_odp_caps = attr.odp_caps.per_transport_caps.rc_odp_caps;
+        }
     }
     attr.max_dm_size = context.memory_bytes.into();
     if device.features().contains(FeatureSet::MODERATION) {

@@ -63,6 +63,9 @@ pub struct Sent {
     pub asyncs: u32,
 }
 
+/// Objects by their numbers. An XRC queue pair that is opened twice is two objects.
+pub type Objects = HashMap<u32, Vec<Object>>;
+
 /// The objects of a context that have events, and the pipes.
 pub struct State {
     /// By the program's descriptor.
@@ -70,9 +73,9 @@ pub struct State {
     /// At this number of channels those that the program has closed are looked for.
     many_channels: usize,
     asyncs: EventPipe<16>,
-    cqs: HashMap<u32, Object>,
-    qps: HashMap<u32, Object>,
-    srqs: HashMap<u32, Object>,
+    cqs: Objects,
+    qps: Objects,
+    srqs: Objects,
 }
 
 /// A number of channels that is not worth a check.
@@ -108,19 +111,30 @@ impl State {
     /// Programs close channels without the provider's knowledge. A check is one system call for each of them, so the
     /// next one is when there are twice as many.
     pub fn forget_closed_channels(&mut self) {
-        let used: HashSet<RawFd> = self.cqs.values().filter_map(|cq| cq.channel).collect();
+        let used: HashSet<RawFd> = self.cqs.values().flatten().filter_map(|cq| cq.channel).collect();
         self.channels.retain(|fd, pipe| used.contains(fd) || !pipe.closed());
         self.many_channels = FEW_CHANNELS.max(2 * self.channels.len());
     }
 
     /// The objects of a kind that has any.
-    pub fn objects(&mut self, kind: Kind) -> Option<&mut HashMap<u32, Object>> {
+    pub fn objects(&mut self, kind: Kind) -> Option<&mut Objects> {
         match kind {
             Kind::Cq => Some(&mut self.cqs),
             Kind::Qp => Some(&mut self.qps),
             Kind::Srq => Some(&mut self.srqs),
             Kind::Port | Kind::Device => None,
         }
+    }
+
+    /// Takes an object out: it gets no more events.
+    pub fn detach(&mut self, kind: Kind, number: u32, handle: u64) -> Option<Object> {
+        let objects = self.objects(kind)?;
+        let same = objects.get_mut(&number)?;
+        let object = same.iter().position(|object| object.handle == handle).map(|at| same.swap_remove(at));
+        if same.is_empty() {
+            objects.remove(&number);
+        }
+        object
     }
 
     /// Forgets the unread events of an object; returns the others.
@@ -145,7 +159,7 @@ impl State {
     /// A completion event of a CQ.
     pub fn completion(&mut self, cqn: u32) {
         // The CQ may have been destroyed meanwhile.
-        let Some(cq) = self.cqs.get_mut(&cqn) else {
+        let Some(cq) = self.cqs.get_mut(&cqn).and_then(|same| same.first_mut()) else {
             return;
         };
         let Some(pipe) = cq.channel.and_then(|fd| self.channels.get_mut(&fd)) else {
@@ -161,20 +175,23 @@ impl State {
             eprintln!("verbena: the card sent an unknown event {kind} about {number:#x}");
             return;
         };
-        let element = match self.objects(about) {
-            None => u64::from(number),
+        let elements: Vec<u64> = match self.objects(about) {
+            None => vec![number.into()],
             Some(objects) => {
-                let Some(object) = objects.get_mut(&number) else {
-                    return;
-                };
-                object.sent.asyncs = object.sent.asyncs.wrapping_add(1);
-                object.handle
+                let same = objects.get_mut(&number).map(|same| same.iter_mut()).into_iter().flatten();
+                same.map(|object| {
+                    object.sent.asyncs = object.sent.asyncs.wrapping_add(1);
+                    object.handle
+                })
+                .collect()
             }
         };
-        let mut record = [0; 16];
-        record[..8].copy_from_slice(&element.to_ne_bytes());
-        record[8..12].copy_from_slice(&event.to_ne_bytes());
-        self.asyncs.send(record);
+        for element in elements {
+            let mut record = [0; 16];
+            record[..8].copy_from_slice(&element.to_ne_bytes());
+            record[8..12].copy_from_slice(&event.to_ne_bytes());
+            self.asyncs.send(record);
+        }
     }
 
     /// Sends what found no room before; true when nothing waits.

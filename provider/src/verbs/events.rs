@@ -79,7 +79,8 @@ impl Events {
         }
         let handle = handle(Box::into_raw(Box::new(object)));
         if let Some(objects) = state.objects(kind) {
-            objects.insert(number, Object { handle: handle as u64, channel, sent: Sent::default() });
+            let object = Object { handle: handle as u64, channel, sent: Sent::default() };
+            objects.entry(number).or_default().push(object);
         }
         Ok(handle)
     }
@@ -97,7 +98,7 @@ impl Events {
         acknowledged: &Acknowledged,
         destroy: impl FnOnce() -> driver::Result<()>,
     ) -> Result<()> {
-        let detached = self.shared.lock().objects(kind).and_then(|objects| objects.remove(&number));
+        let detached = self.shared.lock().detach(kind, number, acknowledged.handle);
         let destroyed = destroy();
         let Some(object) = detached else {
             return Ok(destroyed?);
@@ -105,7 +106,7 @@ impl Events {
         let mut state = self.shared.lock();
         if let Err(error) = destroyed {
             if let Some(objects) = state.objects(kind) {
-                objects.insert(number, object);
+                objects.entry(number).or_default().push(object);
             }
             return Err(error.into());
         }
@@ -213,6 +214,8 @@ pub fn with_signals_blocked<T>(call: impl FnOnce() -> T) -> T {
 
 /// The fields of a verbs object in which libibverbs counts the events that the program has acknowledged.
 pub struct Acknowledged {
+    /// The object, as the program knows it.
+    pub handle: u64,
     /// Guards the counters.
     pub mutex: *mut libc::pthread_mutex_t,
     /// Is signalled when they change.

@@ -11,6 +11,7 @@
 //! | `prefetch` | advice about memory that is found on demand |
 //! | `cq`, `cq_ex` | completion queues: `ibv_poll_cq`, and the extended form |
 //! | `qp`, `qp_modify`, `srq` | queue pairs, their attributes and multicast groups, shared receive queues |
+//! | `xrc` | XRC domains, and the SRQs and receiving queue pairs of one |
 //! | [`post`] | `ibv_post_send` and `ibv_post_recv`: the data path |
 //! | `qp_ex`, `wr_builder` | the `ibv_wr_*` calls, and the chain that they build |
 //! | `events`, `event_state`, `event_pipe` | the event thread, what an event is about, the pipes that programs read |
@@ -45,3 +46,4 @@ pub mod qp_modify;
 pub mod srq;
 pub mod timeline;
 pub mod wr_builder;
+pub mod xrc;

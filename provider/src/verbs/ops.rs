@@ -1,7 +1,7 @@
 //! The operations of this provider; for all others libibverbs answers `EOPNOTSUPP`.
 
 use super::{
-    ah, bind, context, cq, cq_ex, device, dm, fork, mr, mw, parent_domain, pd, post, qp, qp_modify, srq,
+    ah, bind, context, cq, cq_ex, device, dm, fork, mr, mw, parent_domain, pd, post, qp, qp_modify, srq, xrc,
 };
 use crate::abi::private::verbs_context_ops;
 
@@ -16,12 +16,14 @@ pub static OPS: verbs_context_ops = verbs_context_ops {
     alloc_td: Some(parent_domain::alloc_td),
     attach_mcast: Some(qp_modify::attach_mcast),
     bind_mw: Some(bind::bind_mw),
+    close_xrcd: Some(xrc::close_xrcd),
     create_ah: Some(ah::create_ah),
     create_cq: Some(cq::create_cq),
     create_cq_ex: Some(cq_ex::create_cq_ex),
     create_qp: Some(qp::create_qp),
-    create_qp_ex: Some(qp::create_qp_ex),
+    create_qp_ex: Some(xrc::create_qp_ex),
     create_srq: Some(srq::create_srq),
+    create_srq_ex: Some(xrc::create_srq_ex),
     dealloc_mw: Some(mw::dealloc_mw),
     dealloc_pd: Some(pd::dealloc_pd),
     dealloc_td: Some(parent_domain::dealloc_td),
@@ -37,6 +39,8 @@ pub static OPS: verbs_context_ops = verbs_context_ops {
     modify_cq: Some(cq::modify_cq),
     modify_qp: Some(qp_modify::modify_qp),
     modify_srq: Some(srq::modify_srq),
+    open_qp: Some(xrc::open_qp),
+    open_xrcd: Some(xrc::open_xrcd),
     poll_cq: Some(cq::poll_cq),
     post_recv: Some(post::post_recv),
     post_send: Some(post::post_send),

@@ -140,25 +140,27 @@ unsafe fn translate<'a>(
     // SAFETY: the type of the queue pair and the opcode say which part of the unions is set.
     unsafe {
         match (qp_type, opcode) {
-            (ibv_qp_type::IBV_QPT_RC | ibv_qp_type::IBV_QPT_UC, _) => match opcode {
-                WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM | WqeOpcode::READ => {
-                    out.remote_addr = wr.wr.rdma.remote_addr;
-                    out.rkey = wr.wr.rdma.rkey;
+            (ibv_qp_type::IBV_QPT_RC | ibv_qp_type::IBV_QPT_UC | ibv_qp_type::IBV_QPT_XRC_SEND, _) => {
+                match opcode {
+                    WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM | WqeOpcode::READ => {
+                        out.remote_addr = wr.wr.rdma.remote_addr;
+                        out.rkey = wr.wr.rdma.rkey;
+                    }
+                    WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => {
+                        let atomic = &wr.wr.atomic;
+                        out.remote_addr = atomic.remote_addr;
+                        out.rkey = atomic.rkey;
+                        out.compare_add = atomic.compare_add;
+                        out.swap = atomic.swap;
+                    }
+                    WqeOpcode::BIND_MW => {
+                        let bind = &wr.bind_mw_tso_union.bind_mw;
+                        out.imm = bind.rkey;
+                        out.bind = Some(bind_of(bind.mw, &bind.bind_info, ibv_mw_type::IBV_MW_TYPE_2)?);
+                    }
+                    _ => {}
                 }
-                WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => {
-                    let atomic = &wr.wr.atomic;
-                    out.remote_addr = atomic.remote_addr;
-                    out.rkey = atomic.rkey;
-                    out.compare_add = atomic.compare_add;
-                    out.swap = atomic.swap;
-                }
-                WqeOpcode::BIND_MW => {
-                    let bind = &wr.bind_mw_tso_union.bind_mw;
-                    out.imm = bind.rkey;
-                    out.bind = Some(bind_of(bind.mw, &bind.bind_info, ibv_mw_type::IBV_MW_TYPE_2)?);
-                }
-                _ => {}
-            },
+            }
             (ibv_qp_type::IBV_QPT_UD, _) => {
                 let ud = &wr.wr.ud;
                 out.ah = driver_ah(ud.ah);
@@ -167,6 +169,10 @@ unsafe fn translate<'a>(
             }
             _ => return Err(Errno::EINVAL),
         }
+    }
+    if qp_type == ibv_qp_type::IBV_QPT_XRC_SEND {
+        // SAFETY: the requests of this type have this part set.
+        out.remote_srqn = unsafe { wr.qp_type.xrc.remote_srqn };
     }
     // Checksums of RoCE packets are always right: nothing to ask for.
     if wr.send_flags & IP_CSUM != 0 {
@@ -360,6 +366,11 @@ mod tests {
         let out = translated(&ud, ibv_qp_type::IBV_QPT_UD).unwrap();
         assert_eq!((out.remote_qpn, out.remote_qkey), (7, 8));
         assert!(out.ah.is_none());
+
+        write.qp_type.xrc = xrc_t { remote_srqn: 9 };
+        let out = translated(&write, ibv_qp_type::IBV_QPT_XRC_SEND).unwrap();
+        assert_eq!((out.remote_addr, out.rkey, out.remote_srqn), (5, 6, 9));
+        assert_eq!(translated(&write, RC).unwrap().remote_srqn, 0, "only XRC has SRQs to name");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
 use std::sync::Arc;
 
@@ -63,15 +63,14 @@ pub fn ibv_caps_of(caps: &QpCaps) -> ibv_qp_cap {
     }
 }
 
+/// Of the types that have queues.
 fn type_of(qp_type: ibv_qp_type::Type) -> Result<QpType> {
     match qp_type {
         ibv_qp_type::IBV_QPT_RC => Ok(QpType::RC),
         ibv_qp_type::IBV_QPT_UC => Ok(QpType::UC),
         ibv_qp_type::IBV_QPT_UD => Ok(QpType::UD),
-        ibv_qp_type::IBV_QPT_RAW_PACKET
-        | ibv_qp_type::IBV_QPT_XRC_SEND
-        | ibv_qp_type::IBV_QPT_XRC_RECV
-        | ibv_qp_type::IBV_QPT_DRIVER => Err(Errno::EOPNOTSUPP),
+        ibv_qp_type::IBV_QPT_XRC_SEND => Ok(QpType::XRC_SEND),
+        ibv_qp_type::IBV_QPT_RAW_PACKET | ibv_qp_type::IBV_QPT_DRIVER => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -80,7 +79,9 @@ fn type_of(qp_type: ibv_qp_type::Type) -> Result<QpType> {
 /// `pd` and all objects that `attr` names must be live.
 unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr, send_ops: Option<u64>) -> Result<*mut ibv_qp> {
     let qp_type = type_of(attr.qp_type)?;
-    if attr.send_cq.is_null() || attr.recv_cq.is_null() {
+    // One that only sends needs no CQ for receives.
+    let recv_cq = if qp_type == QpType::XRC_SEND { attr.send_cq } else { attr.recv_cq };
+    if attr.send_cq.is_null() || recv_cq.is_null() {
         return Err(Errno::EINVAL);
     }
     let cap = &attr.cap;
@@ -96,7 +97,7 @@ unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr, send_ops: Option<
         let init = QpInit {
             qp_type,
             send_cq: Cq::of(attr.send_cq).driver.clone(),
-            recv_cq: Cq::of(attr.recv_cq).driver.clone(),
+            recv_cq: Cq::of(recv_cq).driver.clone(),
             srq: (!attr.srq.is_null()).then(|| Srq::of(attr.srq).driver.clone()),
             caps,
             sq_sig_all: attr.sq_sig_all != 0,
@@ -104,29 +105,53 @@ unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr, send_ops: Option<
         ((*pd).context, Pd::of(pd).driver.create_qp(&init)?)
     };
     attr.cap = ibv_caps_of(driver.caps());
-    // SAFETY: zero is a valid value of all fields, functions are absent; an open context.
-    let (mut verbs, open) = unsafe { (std::mem::zeroed::<verbs_qp>(), Context::of(context)) };
+    let mut verbs = blank(context, attr.qp_context, attr.qp_type, &driver);
     let ibv = &mut verbs.qp_ex.qp_base;
-    ibv.context = context;
-    ibv.qp_context = attr.qp_context;
     ibv.pd = pd;
     ibv.send_cq = attr.send_cq;
     ibv.recv_cq = attr.recv_cq;
     ibv.srq = attr.srq;
+    if let Some(send_ops) = send_ops {
+        qp_ex::fill(&mut verbs.qp_ex, qp_type, send_ops)?;
+        // SAFETY: an open context.
+        unsafe { Context::of(context) }.library.mark_extended(&mut verbs);
+    }
+    // SAFETY: as above.
+    unsafe { add(context, verbs, driver) }
+}
+
+/// What programs see of a new queue pair, without the objects that it uses.
+pub fn blank(
+    context: *mut ibv_context,
+    qp_context: *mut c_void,
+    qp_type: ibv_qp_type::Type,
+    driver: &card::Qp,
+) -> verbs_qp {
+    // SAFETY: zero is a valid value of all fields, functions are absent.
+    let mut verbs: verbs_qp = unsafe { std::mem::zeroed() };
+    let ibv = &mut verbs.qp_ex.qp_base;
+    ibv.context = context;
+    ibv.qp_context = qp_context;
     ibv.handle = driver.qpn();
     ibv.qp_num = driver.qpn();
     ibv.state = ibv_qp_state::IBV_QPS_RESET;
-    ibv.qp_type = attr.qp_type;
+    ibv.qp_type = qp_type;
     ibv.mutex = libc::PTHREAD_MUTEX_INITIALIZER;
     ibv.cond = libc::PTHREAD_COND_INITIALIZER;
-    if let Some(send_ops) = send_ops {
-        qp_ex::fill(&mut verbs.qp_ex, qp_type, send_ops)?;
-        open.library.mark_extended(&mut verbs);
-    }
+    verbs
+}
+
+/// Gives a new queue pair its place in memory.
+///
+/// # Safety
+/// `context` must be open.
+pub unsafe fn add(context: *mut ibv_context, verbs: verbs_qp, driver: Arc<card::Qp>) -> Result<*mut ibv_qp> {
     let number = driver.qpn();
     let builder = UnsafeCell::new(Builder::default());
     let qp = Qp { driver, verbs, builder };
-    open.events.add(Kind::Qp, number, qp, |qp| qp.wrapping_byte_add(offset_of!(Qp, verbs)).cast(), None)
+    // SAFETY: as the caller promises.
+    let events = &unsafe { Context::of(context) }.events;
+    events.add(Kind::Qp, number, qp, |qp| qp.wrapping_byte_add(offset_of!(Qp, verbs)).cast(), None)
 }
 
 /// `ibv_create_qp`; the granted sizes go back into `attr`.
@@ -155,7 +180,7 @@ fn check_ex(attr: &ibv_qp_init_attr_ex) -> Result<Option<u64>> {
     Ok((attr.comp_mask & SEND_OPS != 0).then_some(attr.send_ops_flags))
 }
 
-/// `ibv_create_qp_ex`, with the `ibv_wr_*` calls if `send_ops_flags` asks for them.
+/// `ibv_create_qp_ex` of a queue pair with queues, with the `ibv_wr_*` calls if `send_ops_flags` asks for them.
 ///
 /// # Safety
 /// Called by a program with an open context and valid attributes.
@@ -193,6 +218,7 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
         unsafe {
             let this = Qp::of(qp);
             let acknowledged = Acknowledged {
+                handle: qp as u64,
                 mutex: (&raw mut (*qp).mutex).cast(),
                 cond: (&raw mut (*qp).cond).cast(),
                 completions: None,
@@ -239,7 +265,8 @@ mod tests {
     #[test]
     fn types() {
         assert_eq!(type_of(ibv_qp_type::IBV_QPT_RC), Ok(QpType::RC));
-        assert_eq!(type_of(ibv_qp_type::IBV_QPT_XRC_SEND), Err(Errno::EOPNOTSUPP));
+        assert_eq!(type_of(ibv_qp_type::IBV_QPT_RAW_PACKET), Err(Errno::EOPNOTSUPP));
+        assert_eq!(type_of(ibv_qp_type::IBV_QPT_XRC_RECV), Err(Errno::EINVAL), "has none");
         assert_eq!(type_of(1), Err(Errno::EINVAL));
     }
 

@@ -145,6 +145,11 @@ unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, remote_
     }
 }
 
+unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, remote_srqn: u32) {
+    // SAFETY: see `requests`.
+    unsafe { builder(qp).set(|wr| wr.remote_srqn = remote_srqn) };
+}
+
 unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
     // SAFETY: see `requests`.
     let builder = unsafe { builder(qp) };
@@ -206,7 +211,7 @@ fn supported(qp_type: QpType) -> u64 {
         | op::IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
         | op::IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
     let ops = match qp_type {
-        QpType::RC => reliable,
+        QpType::RC | QpType::XRC_SEND => reliable,
         QpType::UC => unreliable,
         QpType::UD => send,
         _ => return 0,
@@ -239,6 +244,9 @@ pub fn fill(qp: &mut ibv_qp_ex, qp_type: QpType, send_ops: u64) -> Result<()> {
     }
     if qp_type == QpType::UD {
         qp.wr_set_ud_addr = Some(wr_set_ud_addr);
+    }
+    if qp_type == QpType::XRC_SEND {
+        qp.wr_set_xrc_srqn = Some(wr_set_xrc_srqn);
     }
     qp.wr_set_sge = Some(wr_set_sge);
     qp.wr_set_sge_list = Some(wr_set_sge_list);

@@ -10,6 +10,7 @@ use rdma_sys::*;
 use super::ah::{attr_of, ibv_attr_of};
 use super::errno::{status, Errno, Result};
 use super::qp::{ibv_caps_of, Qp};
+use super::xrc::own_attributes;
 
 fn state_of(state: ibv_qp_state::Type) -> Result<QpState> {
     match state {
@@ -98,8 +99,8 @@ fn ibv_attr(attr: &QpAttr, caps: &QpCaps) -> ibv_qp_attr {
 pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
     status(|| {
         // SAFETY: as the caller promises.
-        let (qp, attr) = unsafe { (Qp::of(qp), &*attr) };
-        let mask = AttrMask(mask as u32);
+        let (qp_type, qp, attr) = unsafe { ((*qp).qp_type, Qp::of(qp), &*attr) };
+        let mask = own_attributes(qp_type, AttrMask(mask as u32));
         qp.driver.modify(&driver_attr(attr, mask)?, mask)?;
         Ok(())
     })
@@ -118,18 +119,19 @@ pub unsafe extern "C" fn query_qp(
     status(|| {
         // SAFETY: a live queue pair.
         let (ibv, this) = unsafe { (&*qp, Qp::of(qp)) };
-        let (found, how) = this.driver.query()?;
+        let found = this.driver.query()?;
+        let caps = this.driver.caps();
         // SAFETY: room for one of each.
         unsafe {
-            attr.write(ibv_attr(&found, &how.caps));
+            attr.write(ibv_attr(&found, caps));
             init.write(ibv_qp_init_attr {
                 qp_context: ibv.qp_context,
                 send_cq: ibv.send_cq,
                 recv_cq: ibv.recv_cq,
                 srq: ibv.srq,
-                cap: ibv_caps_of(&how.caps),
+                cap: ibv_caps_of(caps),
                 qp_type: ibv.qp_type,
-                sq_sig_all: how.sq_sig_all.into(),
+                sq_sig_all: this.driver.init().is_some_and(|init| init.sq_sig_all).into(),
             });
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Shared receive queues.
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use driver::{SrqAttr, SrqAttrMask};
@@ -9,7 +9,7 @@ use rdma_sys::*;
 
 use super::card;
 use super::context::Context;
-use super::errno::{object, status, Errno};
+use super::errno::{object, status, Errno, Result};
 use super::event_state::Kind;
 use super::events::Acknowledged;
 use super::pd::Pd;
@@ -41,22 +41,42 @@ impl Srq {
 pub unsafe extern "C" fn create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> *mut ibv_srq {
     object(|| {
         // SAFETY: as the caller promises.
-        let (context, pd, init) = unsafe { ((*pd).context, Pd::of(pd), &mut *init) };
-        // `srq_limit` does not count here: it is set by ibv_modify_srq.
-        let wanted = SrqAttr { max_wr: init.attr.max_wr, max_sge: init.attr.max_sge, limit: 0 };
-        let driver = pd.driver.create_srq(&wanted)?;
-        let granted = driver.attr();
-        init.attr.max_wr = granted.max_wr;
-        init.attr.max_sge = granted.max_sge;
-        // SAFETY: zero is a valid value of all fields; libibverbs sets the common ones.
-        let mut ibv: ibv_srq = unsafe { std::mem::zeroed() };
-        ibv.context = context;
-        ibv.handle = driver.srqn();
-        let number = driver.srqn();
-        // SAFETY: an open context.
-        let events = &unsafe { Context::of(context) }.events;
-        events.add(Kind::Srq, number, Srq { ibv, driver }, |srq| srq.cast(), None)
+        unsafe {
+            let ((context, driver), init) = (((*pd).context, &Pd::of(pd).driver), &mut *init);
+            create(context, pd, init.srq_context, &mut init.attr, |wanted| driver.create_srq(wanted))
+        }
     })
+}
+
+/// A queue that `make` makes; the granted sizes go back into `attr`.
+///
+/// # Safety
+/// `context` must be open.
+pub unsafe fn create(
+    context: *mut ibv_context,
+    pd: *mut ibv_pd,
+    srq_context: *mut c_void,
+    attr: &mut ibv_srq_attr,
+    make: impl FnOnce(&SrqAttr) -> driver::Result<Arc<card::Srq>>,
+) -> Result<*mut ibv_srq> {
+    // `srq_limit` does not count here: it is set by ibv_modify_srq.
+    let driver = make(&SrqAttr { max_wr: attr.max_wr, max_sge: attr.max_sge, limit: 0 })?;
+    let granted = driver.attr();
+    attr.max_wr = granted.max_wr;
+    attr.max_sge = granted.max_sge;
+    let number = driver.srqn();
+    let ibv = ibv_srq {
+        context,
+        srq_context,
+        pd,
+        handle: number,
+        mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+        cond: libc::PTHREAD_COND_INITIALIZER,
+        events_completed: 0,
+    };
+    // SAFETY: as the caller promises.
+    let events = &unsafe { Context::of(context) }.events;
+    events.add(Kind::Srq, number, Srq { ibv, driver }, |srq| srq.cast(), None)
 }
 
 /// `ibv_modify_srq`.
@@ -109,6 +129,7 @@ pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
         unsafe {
             let this = Srq::of(srq);
             let acknowledged = Acknowledged {
+                handle: srq as u64,
                 mutex: (&raw mut (*srq).mutex).cast(),
                 cond: (&raw mut (*srq).cond).cast(),
                 completions: None,

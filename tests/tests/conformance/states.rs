@@ -73,13 +73,13 @@ fn requests_under_way_are_finished_before_the_queue_is_drained() {
         x.post(&[x.wr(1, WqeOpcode::SEND, &sge), x.remote(2, WqeOpcode::WRITE, &sge, y, 50_000)]);
         x.drain();
         expect_no_event(&x.device);
-        assert!(x.qp.query().expect("a query").0.sq_draining, "the QP says that it drains");
+        assert!(x.qp.query().expect("a query").sq_draining, "the QP says that it drains");
         x.post(&[x.remote(3, WqeOpcode::WRITE, &sge, y, 100_000)]);
         y.recv(10, &[y.sge(0, 5000)]);
         x.expect(1);
         x.expect(2);
         expect_async(&x.device, EventKind::SQ_DRAINED, x.qp.qpn());
-        assert!(!x.qp.query().expect("a query").0.sq_draining);
+        assert!(!x.qp.query().expect("a query").sq_draining);
         x.quiet_for(Duration::from_millis(3));
         assert!(y.buffer[..5000] == x.buffer[..5000] && y.buffer[50_000..55_000] == x.buffer[..5000]);
         assert!(y.buffer[100_000..105_000].iter().all(|&b| b == 0), "what was posted in SQD waits");
@@ -157,7 +157,7 @@ fn attributes_may_change_in_sqd() {
             | AttrMask::RETRY_CNT
             | AttrMask::ACCESS_FLAGS;
         x.qp.modify(&attr, mask).expect("SQD to SQD");
-        let now = x.qp.query().expect("a query").0;
+        let now = x.qp.query().expect("a query");
         assert_eq!(
             (now.state, now.rnr_retry, now.timeout, now.retry_cnt, now.access),
             (QpState::SQD, 0, 12, 1, Access::REMOTE_READ)
@@ -252,7 +252,7 @@ fn each_step_needs_its_attributes() {
             "{qp_type}: RTR to INIT"
         );
         x.rts();
-        let attr = x.qp.query().expect("a query").0;
+        let attr = x.qp.query().expect("a query");
         assert_eq!((attr.state, attr.sq_psn), (QpState::RTS, x.options.psn));
         let wrong = QpAttr { cur_state: QpState::SQD, ..to(QpState::RTS) };
         assert!(modify(wrong, AttrMask::STATE | AttrMask::CUR_STATE).is_err(), "the QP is not in SQD");

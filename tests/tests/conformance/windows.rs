@@ -191,7 +191,7 @@ fn a_window_is_its_qps_alone() {
     // A second connection into the same domain.
     let other = tests::Peer::new(&a, small());
     let mut second = tests::Peer::new(&b, small());
-    second.qp = y.pd.create_qp(&second.qp.query().expect("a query").1).expect("a QP");
+    second.qp = y.pd.create_qp(second.qp.init().expect("queues")).expect("a QP");
     join(&other, &second);
     let mw = window(&y);
     let base = y.buffer.addr(0);

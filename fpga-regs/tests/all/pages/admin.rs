@@ -45,6 +45,7 @@ pub fn page() -> String {
     names(&mut text, MrAttrMask::NAMES, true);
     names(&mut text, QpAttrMask::NAMES, true);
     names(&mut text, PortAttrMask::NAMES, true);
+    names(&mut text, XrcdFlags::NAMES, true);
     for name in elsewhere {
         let anchor = format!("](#{})", name.to_lowercase());
         let there = format!("](wqe.md#{})", name.to_lowercase());

@@ -80,8 +80,8 @@ fn opcodes(text: &mut String) {
     let yes = |yes: bool| if yes { "yes" } else { "-" };
     for known in WqeOpcode::VALUES {
         let opcode = WqeOpcode(known.value as u8);
-        let list = |datagram| {
-            let names = opcode.segments(datagram).iter();
+        let list = |service| {
+            let names = opcode.segments(service).iter();
             let names: Vec<&str> = names.map(|segment| segment.format().name).collect();
             if names.is_empty() {
                 "-".to_string()
@@ -89,10 +89,11 @@ fn opcodes(text: &mut String) {
                 names.join(", ")
             }
         };
-        let segments = match (list(false), list(true)) {
-            (other, datagram) if other == datagram => other,
-            (other, datagram) => format!("{other}; on UD {datagram}"),
-        };
+        let connected = list(Service::Connected);
+        let others = [("UD", list(Service::Datagram)), ("XRC", list(Service::Extended))];
+        let other = others.iter().filter(|(_, segments)| *segments != connected);
+        let other: String = other.map(|(kind, segments)| format!("; on {kind} {segments}")).collect();
+        let segments = connected + &other;
         let _ = writeln!(
             text,
             "| {opcode} | {segments} | {} | {} |",

@@ -56,7 +56,7 @@ impl WallEnv<'_> {
                         self.note(journal::pair(p.dst.card, p.dest_qpn));
                         self.forget_routes_of(p.src.card, p.src_qpn as u16);
                         self.carry(world, p);
-                        if p.transport != Transport::RC {
+                        if !p.transport.is_reliable() {
                             self.note(journal::one(p.src.card, p.src_qpn));
                             world.left(p, self);
                             if p.transport == Transport::UD && self.guard.island() == ALL {

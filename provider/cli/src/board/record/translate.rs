@@ -10,6 +10,8 @@ use fpga_regs::*;
 pub enum Object {
     /// Protection domain.
     Pd,
+    /// XRC domain.
+    Xrcd,
     /// L_Key or R_Key.
     Key,
     /// Completion queue.
@@ -29,6 +31,7 @@ impl Object {
     pub fn called(text: &str) -> Option<Object> {
         Some(match text {
             "PD" => Object::Pd,
+            "XRC domain" => Object::Xrcd,
             "CQN" => Object::Cq,
             "SRQN" => Object::Srq,
             "EQN" => Object::Eq,
@@ -44,8 +47,9 @@ impl Object {
         Some(match (format, field) {
             (_, "pd") => Object::Pd,
             (_, "lkey" | "rkey" | "mr_lkey" | "mw_rkey") => Object::Key,
-            (_, "send_cq" | "recv_cq") => Object::Cq,
-            (_, "srq") => Object::Srq,
+            (_, "xrcd") => Object::Xrcd,
+            (_, "send_cq" | "recv_cq" | "cq") => Object::Cq,
+            (_, "srq" | "srqn") => Object::Srq,
             ("CqContext", "vector") => Object::Eq,
             (_, "qpn" | "dest_qpn" | "srcqp") => Object::Qp,
             ("QpContext" | "CqContext" | "SrqContext", "page") => Object::Page,
@@ -177,7 +181,7 @@ impl Translation {
             bytes[..WqeCtrl::BYTES].copy_from_slice(ctrl.as_bytes());
         }
         let mut at = WqeCtrl::BYTES;
-        for segment in opcode.segments(ctrl.is_datagram()) {
+        for segment in opcode.segments(ctrl.service()) {
             let format = segment.format();
             self.format(format, &mut bytes[at..at + format.bytes]);
             at += format.bytes;
