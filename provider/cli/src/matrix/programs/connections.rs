@@ -53,7 +53,6 @@ pub const ROWS: &[Row] = &[
     connected(RPING, "rping", "-v -V -C 10", "rdma-ping-9"),
     connected(RPING, "rping", "-v -V -C 10 -q -S 60000", "rdma-ping-9"),
     connected(RPING, "rping", "-v -V -C 10", "rdma-ping-9").with("--wire exact"),
-    connected(RPING, "rping", "-v -V -C 10", "rdma-ping-9").with("--clock virtual"),
     connected(at(7471), "ucmatose", "-c 10 -C 20 -S 1000", "return status 0"),
     connected(at(7471), "ucmatose", "-m -c 10", "return status 0"),
     connected(at(7174), "udaddy", "-c 5 -C 20 -S 1000", "return status 0"),
