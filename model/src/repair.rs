@@ -53,6 +53,7 @@ fn repair_part(guard: &Guard<'_>, world: &mut World, island: u16, env: &mut impl
         }
     }
     for card in cards {
+        world.cards[card].end_all_overrun_cqs(env);
         for q in world.cards[card].qps_from(0) {
             if is_of(island, card, q, env) {
                 world.cards[card].recover_send(q, env);

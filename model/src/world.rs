@@ -54,6 +54,7 @@ impl World {
         self.cards[..count].iter_mut().for_each(|card| card.detach_domain(member, env));
         // Its threads may have left queue pairs pending whose other ends they had.
         for card in &mut self.cards[..count] {
+            card.end_all_overrun_cqs(env);
             card.qps_from(0).for_each(|q| card.resume_send(q, env));
         }
     }

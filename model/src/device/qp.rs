@@ -231,6 +231,8 @@ pub struct Qp {
     pub recv: RecvWqe,
     /// Indices of the last send and receive WQE whose CQE was written to a CQ that islands share; [`NO_WQE`] if none was.
     pub written: [u32; 2],
+    /// Entries of the receive CQ when the QP took its receive WQE from an SRQ.
+    pub taken_at: u32,
 }
 
 /// No index of a WQE that is next to complete, but once in 2^32.
@@ -320,5 +322,5 @@ plain! {
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, packets, bytes, tx_packets, tx_bytes, offset, rkey, va, length }
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }
-    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, req, resp, attributes, resources, recv, written }
+    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, req, resp, attributes, resources, recv, written, taken_at }
 }

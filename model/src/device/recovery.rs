@@ -4,7 +4,7 @@
 //! event; then the work queue moves on. So each step that was done can be told from one that was not,
 //! and every work request completes once.
 
-use fpga_regs::{Cqe, Eqe, EventKind, QpType, RecvHead};
+use fpga_regs::{Cqe, Eqe, EventKind, QpState, QpType, RecvHead};
 
 use super::cq::DISARMED;
 use super::tables::{Cq, EQS};
@@ -21,7 +21,7 @@ impl Device {
     pub fn recover_queues(&mut self, island: Option<u16>, env: &mut impl Env) {
         let of = |cq: &Cq| island.is_none_or(|island| cq.island.island() == island);
         for f in self.tables.function.range() {
-            let used = |cq: &Cq| usize::from(cq.function) == f && of(cq);
+            let used = |cq: &Cq| usize::from(cq.function) == f && (of(cq) || cq.shared.get());
             if island.is_none() || self.cqs[self.tables.cq.range()].iter().any(used) {
                 env.with_events(self.id, f as u16, |env, _| {
                     (0..EQS).for_each(|n| self.recover_eq(f, n, env));
@@ -42,6 +42,15 @@ impl Device {
         for ends in 0..ISLANDS as u16 {
             if island.is_none_or(|island| island == ends) {
                 self.ends_cqs[usize::from(ends)] = false.into();
+            }
+        }
+    }
+
+    /// Ends the QPs of overrun CQs: a process that had still to do it may be gone. After [`recover_qp`](Self::recover_qp).
+    pub fn end_all_overrun_cqs(&mut self, env: &mut impl Env) {
+        for n in self.tables.cq.range() {
+            if self.cqs[n].used.get() && self.cqs[n].overrun.get() {
+                self.cqs[n].failed = true.into();
             }
         }
         self.end_overrun_cqs(env);
@@ -81,6 +90,7 @@ impl Device {
             }
         }
         let cq = &mut self.cqs[n];
+        (cq.held, cq.due) = (0, 0);
         if cq.armed != DISARMED {
             // Its event may be missing; one too many is allowed.
             let (function, eq) = (cq.function, cq.eq);
@@ -100,7 +110,12 @@ impl Device {
     /// What a queue pair sent and was not delivered is lost, and UC and UD get no answer: it is complete. After the QP
     /// under work was recovered, whose last completion may be written already.
     pub fn recover_send(&mut self, q: usize, env: &mut impl Env) {
-        if self.qps[q].used.get() {
+        let qp = &self.qps[q];
+        if qp.used.get() {
+            // The journal does not name the members of a group.
+            if qp.qp_type == QpType::UD && qp.resp.has_recv.get() {
+                self.settle(q, env);
+            }
             self.left(q, env);
             self.resume_send(q, env);
         }
@@ -164,19 +179,24 @@ impl Device {
                 self.qps[q].req.ci = ci.wrapping_add(Self::wqe_blocks(&ctrl));
             }
         }
-        if self.qps[q].resp.has_recv.get() && self.is_next(q, env) {
-            let qp = &mut self.qps[q];
-            let taken = match qp.has_srq.get() {
-                true => &mut self.srqs[qp.srq as usize].ci,
-                false => &mut qp.resp.rq_ci,
-            };
-            *taken = taken.wrapping_add(1);
-        }
-        if let Some(index) = last(self, recv, true, env) {
-            let qp = &mut self.qps[q];
-            if qp.resp.has_recv.get() && index == qp.recv.index {
-                qp.resp.has_recv = false.into();
+        let written = last(self, recv, true, env);
+        let (qp, cq) = (&self.qps[q], &self.cqs[recv]);
+        if qp.resp.has_recv.get() {
+            // The index of an SRQ's WQE comes again.
+            let since = !qp.has_srq.get() || cq.shared.get() || cq.pi != qp.taken_at;
+            if since && written == Some(qp.recv.index) {
+                self.qps[q].resp.has_recv = false.into();
+            } else if self.is_next(q, env) {
+                let qp = &mut self.qps[q];
+                let taken = match qp.has_srq.get() {
+                    true => &mut self.srqs[qp.srq as usize].ci,
+                    false => &mut qp.resp.rq_ci,
+                };
+                *taken = taken.wrapping_add(1);
             }
+        } else if qp.state == QpState::ERR && !qp.has_srq.get() && written == Some(qp.resp.rq_ci) {
+            // It was being flushed.
+            self.qps[q].resp.rq_ci = qp.resp.rq_ci.wrapping_add(1);
         }
     }
 }

@@ -4,6 +4,7 @@ use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
 use fpga_regs::{Access, Cqe, CqeOpcode, CqeStatus, EventKind, RecvHead, Syndrome, WqeSge, MAX_SGE};
 
+use super::qp::NO_WQE;
 use super::wqe::bytes;
 use super::Device;
 use crate::dma::{Addr, Undelivered};
@@ -65,6 +66,10 @@ impl Device {
         let ring = Addr { iova: srq.ring, domain: srq.domain };
         let at = ring.add(u64::from(srq.ci & srq.mask) << srq.stride_log);
         let room = ((1usize << srq.stride_log) / 16).saturating_sub(1);
+        // An SRQ's indices come again: for `recovery`, that this one is not completed.
+        let qp = &mut self.qps[q];
+        qp.written[1] = NO_WQE;
+        qp.taken_at = self.cqs[qp.recv_cq as usize].pi;
         let loaded = self.load_recv(q, at, room, env);
         let srq = &mut self.srqs[s as usize];
         srq.ci = srq.ci.wrapping_add(1);

@@ -1,6 +1,8 @@
 //! One plain message: checked, copied and completed at both ends, or left untouched for the slow path.
 #![allow(unsafe_code)]
 
+use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
+
 use fpga_regs::{CqeStatus, QpState, RecvHead, Syndrome, WqeCtrl, WqeOpcode, WqeRemote, WqeSge};
 
 use super::route::{remote_of, Route};
@@ -194,14 +196,15 @@ unsafe fn receive(
     }
     let Some(to) = route.receive.find(sge.lkey(), sge.addr(), sge.length()) else { return End::NoReceive };
     lane.note(route.note);
-    resp.rq_ci = index.wrapping_add(1);
+    // In this order, for crash recovery.
+    // SAFETY: as above; the reference is to another part of it.
+    unsafe { (*peer).recv.index = head.index() };
+    compiler_fence(SeqCst);
     resp.has_recv = true.into();
-    // SAFETY: as above; both places were found for this length in this generation.
-    unsafe {
-        // For crash recovery.
-        (*peer).recv.index = head.index();
-        to.copy(from, length as usize);
-    }
+    compiler_fence(SeqCst);
+    resp.rq_ci = index.wrapping_add(1);
+    // SAFETY: both places were found for this length in this generation.
+    unsafe { to.copy(from, length as usize) };
     lane.received(card, q, length, solicited);
     End::Sent
 }

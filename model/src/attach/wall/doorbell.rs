@@ -80,6 +80,9 @@ impl<S: Borrow<Segment>> Doorbell<'_, S> {
     /// Nothing refers to the cards or our scratch.
     #[inline(always)]
     unsafe fn complete(&mut self, complete: impl FnOnce(&mut World, &mut WallEnv<'_>)) {
+        if self.doubt {
+            return;
+        }
         let runner = self.runner;
         let (net, scratch) = (runner.net(), runner.scratch(self.island.island()));
         let completed = catch_unwind(AssertUnwindSafe(|| {

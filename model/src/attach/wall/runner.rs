@@ -26,6 +26,8 @@ use crate::world::World;
 
 /// How long control operations wait for the lock.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long arming a CQ waits for the island: nobody would tell the program that it failed.
+const ARMING: Duration = Duration::from_secs(60);
 /// Tries before a queue pair is left pending. Most of them yield the core, which the thread in the way may need.
 const TRIES: u32 = 256;
 /// The first wait for a thread in the way, in pauses of the processor: longer than a short message takes.
@@ -229,11 +231,18 @@ impl<S: Borrow<Segment>> Runner<S> {
             // SAFETY: as above; within the table.
             unsafe { (&raw const (*place).island).read_volatile() }
         };
-        let before = label();
-        if let Entry::Entered(island) = self.segment().enter(before) {
-            if label() == before {
-                self.run(&island, work);
-                return Ok(());
+        let until = Instant::now() + ARMING;
+        for tries in 0.. {
+            let before = label();
+            match self.segment().enter(before) {
+                Entry::Entered(island) if label() == before => {
+                    self.run(&island, work);
+                    return Ok(());
+                }
+                Entry::Entered(_) => {}
+                Entry::Busy if tries < TRIES => make_way(tries),
+                Entry::Busy if Instant::now() < until => self.segment().wait_outside(before, PATIENCE),
+                Entry::Busy | Entry::Closed => break,
             }
         }
         let guard = self.segment().lock(PATIENCE)?;
