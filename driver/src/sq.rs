@@ -48,14 +48,29 @@ impl<C: Card> SendPost<'_, C> {
     /// Writes one WQE. After an error the WQEs before it are still in the chain: ring or abort them.
     #[inline(always)]
     pub fn push(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        let shape = shape(wr.opcode);
+        if shape.kinds >> (self.sq.flags & KIND) & 1 == 0 || self.sq.flags & OPEN == 0 {
+            // A copy, so that the request itself can stay in registers.
+            return self.push_other(&{ *wr });
+        }
+        self.write(wr, shape)
+    }
+
+    /// As [`push`](Self::push), on an XRC QP, or one that refuses it. On its own, so that the others do not pay for it.
+    #[cold]
+    #[inline(never)]
+    fn push_other(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
+        let (flags, shape) = (self.sq.flags, shape(wr.opcode));
+        let extended = shape.extended().filter(|_| flags & KIND == sq_shape::KIND_XRC && flags & OPEN != 0);
+        match extended {
+            Some(extended) => self.write(wr, extended),
+            None => Err(refusal(&self.sq, shape)),
+        }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, wr: &SendWr<'_>, shape: Shape) -> Result<(), PostError> {
         let sq = &mut *self.sq;
-        let mut shape = shape(wr.opcode);
-        if sq.flags & KIND == sq_shape::KIND_XRC {
-            shape = shape.extended();
-        }
-        if shape.kinds >> (sq.flags & KIND) & 1 == 0 || sq.flags & OPEN == 0 {
-            return Err(refusal(sq, shape));
-        }
         let message = measure(sq, wr, shape)?;
         let units = u32::from(shape.units) + message.units;
         let blocks = units.div_ceil(BLOCK_UNITS);

@@ -24,7 +24,6 @@ pub(crate) const INLINE: u8 = 1 << 4;
 const RC: u8 = 1 << 0;
 const UC: u8 = 1 << 1;
 const UD: u8 = 1 << 2;
-const XRC: u8 = 1 << 3;
 
 /// The kind of a QP as a number for [`Shape::kinds`]; `None` for unknown types.
 pub(crate) const fn kind(qp_type: QpType) -> Option<u8> {
@@ -71,14 +70,14 @@ const SHAPES: [Shape; OPCODES] = {
 
 const fn shape_of(opcode: WqeOpcode) -> Shape {
     let (parts, kinds) = match opcode {
-        WqeOpcode::NOP => (0, RC | UC | UD | XRC),
-        WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM => (DATA | INLINE, RC | UC | UD | XRC),
-        WqeOpcode::SEND_WITH_INV => (DATA | INLINE, RC | UC | XRC),
-        WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM => (REMOTE | DATA | INLINE, RC | UC | XRC),
-        WqeOpcode::READ => (REMOTE | DATA, RC | XRC),
-        WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => (REMOTE | ATOMIC | DATA, RC | XRC),
-        WqeOpcode::LOCAL_INV => (0, RC | UC | XRC),
-        WqeOpcode::BIND_MW => (BIND, RC | UC | XRC),
+        WqeOpcode::NOP => (0, RC | UC | UD),
+        WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM => (DATA | INLINE, RC | UC | UD),
+        WqeOpcode::SEND_WITH_INV => (DATA | INLINE, RC | UC),
+        WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM => (REMOTE | DATA | INLINE, RC | UC),
+        WqeOpcode::READ => (REMOTE | DATA, RC),
+        WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => (REMOTE | ATOMIC | DATA, RC),
+        WqeOpcode::LOCAL_INV => (0, RC | UC),
+        WqeOpcode::BIND_MW => (BIND, RC | UC),
         _ => (0, 0),
     };
     let mut bytes = WqeCtrl::BYTES;
@@ -104,14 +103,13 @@ pub(crate) fn shape(opcode: WqeOpcode) -> Shape {
 }
 
 impl Shape {
-    /// The same on an XRC QP: each message names the peer's SRQ, in the remote segment.
-    #[inline]
-    pub fn extended(mut self) -> Self {
+    /// The same on an XRC QP, which does what an RC QP does: each message names the peer's SRQ, in the remote segment.
+    pub fn extended(mut self) -> Option<Self> {
         if self.parts & (DATA | REMOTE) == DATA {
             self.parts |= REMOTE;
             self.units += (WqeRemote::BYTES / WQE_UNIT) as u8;
         }
-        self
+        (self.kinds & RC != 0).then_some(self)
     }
 }
 
