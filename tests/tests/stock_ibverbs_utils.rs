@@ -117,14 +117,12 @@ fn srq_pingpong() {
     pingpong("ibv_srq_pingpong", &["-c", "-q", "3", "-s", "8192"]);
 }
 
-/// What the card does not have is refused in words, not by a crash or a wrong result.
 #[test]
-fn what_is_not_there_is_refused() {
-    need("ibv_rc_pingpong");
-    let net = StockNet::new();
-    for (option, words) in [("-o", "isn't ODP capable"), ("-j", "doesn't support dm allocation")] {
-        let ended = net.start("ibv_rc_pingpong", &["-d", "verbena0", "-g", "1", option]).wait(LIMIT);
-        let code = ended.status.and_then(|status| status.code());
-        assert!(code == Some(1) && ended.said.contains(words), "{option}: {}: {}", ended.how(), ended.said);
-    }
+fn rc_pingpong_with_memory_found_on_demand() {
+    pingpong("ibv_rc_pingpong", &["-o", "-P"]);
+}
+
+#[test]
+fn rc_pingpong_in_the_cards_memory() {
+    pingpong("ibv_rc_pingpong", &["-j"]);
 }
