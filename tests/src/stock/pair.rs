@@ -76,8 +76,9 @@ impl<'a> Pair<'a> {
 
     /// Runs both to their end. An error unless both end well.
     pub fn run(&self) -> Result<Both, String> {
-        let start = Instant::now();
+        // The first start may build the programs.
         let (mut server, mut client) = self.start()?;
+        let start = Instant::now();
         // When one fails the other may wait for ever: there is no need to sit through that.
         let mut failed = None;
         while !(server.has_ended() && client.has_ended()) && start.elapsed() < self.limit {
