@@ -39,7 +39,7 @@ impl SegmentCard {
     /// Opens card `card` (from 0) of the net whose keeper listens at `socket`.
     pub fn open(socket: &Path, card: u32) -> Result<SegmentCard, OpenError> {
         Ok(match join(socket)? {
-            Joined::Wall(runner) => SegmentCard::Wall(WallCard::open(runner, card)?),
+            Joined::Wall(runner) => SegmentCard::Wall(WallCard::open(runner, card, false)?),
             Joined::Virtual(threads) => SegmentCard::Virtual(VirtualCard::open(threads, card)?),
         })
     }

@@ -28,8 +28,7 @@ impl ServedCard {
     /// Opens card `card` (from 0) of the net whose keeper listens at `socket`.
     pub fn open(socket: &Path, card: u32) -> Result<ServedCard, OpenError> {
         let Joined::Wall(runner) = Joined::new(socket)? else { return Err(OpenError::Simulated) };
-        let card = ServedCard(WallCard::open(runner, card)?);
-        card.0.registers((), |device, f, _| device.functions[usize::from(f)].remote = true.into());
+        let card = ServedCard(WallCard::open(runner, card, true)?);
         card.bell().0.store(ServerBell::SERVED, Ordering::Release);
         Ok(card)
     }

@@ -31,10 +31,16 @@ pub struct WallCard {
 }
 
 impl WallCard {
-    pub(in crate::attach) fn open(runner: Arc<Runner>, card: u32) -> Result<WallCard, OpenError> {
+    /// `remote`: the function is for a client, whose memory this process reaches only where it was mapped.
+    pub(in crate::attach) fn open(
+        runner: Arc<Runner>,
+        card: u32,
+        remote: bool,
+    ) -> Result<WallCard, OpenError> {
         let member = runner.segment().member();
         let index = runner.control(|world, _| {
             let index = Function::attach(world, card, member)?;
+            world.cards[card as usize].functions[usize::from(index)].remote = remote.into();
             // Its last owner may have been a server that was killed.
             runner.net().servers[card as usize][index as usize].0.store(0, Ordering::Release);
             Ok::<_, OpenError>(index)

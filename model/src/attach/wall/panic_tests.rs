@@ -113,7 +113,7 @@ fn who_waits_for_an_interrupt_is_told_that_the_cards_are_lost() {
     let at = socket.clone();
     let keeper = std::thread::spawn(move || run_keeper(&at, 1).unwrap());
     let card = opened(|| match Joined::new(&socket)? {
-        Joined::Wall(runner) => WallCard::open(runner, 0),
+        Joined::Wall(runner) => WallCard::open(runner, 0, false),
         Joined::Virtual(_) => unreachable!("no clock was asked for"),
     });
     std::thread::scope(|scope| {
