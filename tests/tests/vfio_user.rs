@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use driver::backend::vfio_user::VfioUserCard;
 use driver::{Card, CardError, Device, Interrupts, Memory, Mr, PageList, Registers, SendWr, Wc};
-use fpga_regs::{regs, CqeStatus, WqeOpcode};
+use fpga_regs::{regs, CqeStatus, WqeOpcode, XrcdFlags};
 use model::attach::SegmentCard;
 use tests::stock::{Program, StockNet};
 use tests::{connect, expect_completion_event, expect_no_event, join, Buffer, Options, Peer};
@@ -371,4 +371,19 @@ fn all_dma_by_messages() {
     }
     end(server, &paths[0]);
     end(other, &more[0]);
+}
+
+#[test]
+fn the_xrc_domains_of_a_client_are_its_own() {
+    let net = StockNet::new();
+    let (server, paths) = net.serve(0, &["card"], &[]);
+    {
+        let (a, b) = (served(&paths[0]), in_process(&net, 0));
+        let key = [7, 8];
+        let _client = a.open_xrcd(key, XrcdFlags::CREATE).expect("the client's");
+        assert!(b.open_xrcd(key, XrcdFlags::empty()).is_err(), "found by a process of the net");
+        let _own = b.open_xrcd(key, XrcdFlags::CREATE | XrcdFlags::EXCLUSIVE).expect("another");
+        assert!(a.open_xrcd(key, XrcdFlags::CREATE | XrcdFlags::EXCLUSIVE).is_err(), "its own is there");
+    }
+    end(server, &paths[0]);
 }

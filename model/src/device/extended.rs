@@ -41,7 +41,8 @@ impl Device {
     pub(super) fn open_xrcd(&mut self, f: u16, key: [u64; 2], flags: XrcdFlags) -> Result<u32, Refused> {
         let xrcds = &self.xrcds;
         let named = key != [0; 2];
-        let same = |x: &&Xrcd| named && x.used.get() && x.key == key;
+        let realm = self.realm(f);
+        let same = |x: &&Xrcd| named && x.used.get() && x.key == key && self.realm(x.function) == realm;
         let known = xrcds[self.tables.xrcd.range()].iter().find(same).map(|x| x.domain);
         if known.is_some() && flags.contains(XrcdFlags::EXCLUSIVE) {
             return refused(AdminStatus::BAD_STATE, Syndrome::STILL_USED);
@@ -57,6 +58,16 @@ impl Device {
         });
         self.xrcds[x] = Xrcd { used: true.into(), function: f, users: 0, domain, key };
         Ok(x as u32)
+    }
+
+    /// Those who know domains by the same keys: all processes here, or one client.
+    fn realm(&self, f: u16) -> u32 {
+        let Function { remote, domain, .. } = self.functions[usize::from(f)];
+        if remote.get() {
+            u32::from(domain) + 1
+        } else {
+            0
+        }
     }
 
     pub(super) fn check_xrcd(&self, f: u16, x: u32) -> Result<usize, Refused> {
