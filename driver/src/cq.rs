@@ -13,8 +13,9 @@ use fpga_regs::{AdminOpcode, Command, CqArm, CqContext, Cqe, DOORBELL_CQ_ARM};
 use crate::card::Card;
 use crate::cq_ring::CqRing;
 use crate::device::Device;
-use crate::dma::{Dma, Lender, Record};
+use crate::dma::{Dma, Record};
 use crate::error::{within, Error, Result};
+use crate::pd::Pd;
 use crate::spin::{Guard, Spin};
 
 /// A completion queue.
@@ -24,18 +25,23 @@ pub struct Cq<C: Card> {
     cqn: u32,
     arm: u32,
     stamped: bool,
-    lender: Option<Arc<dyn Lender>>,
+    pd: Option<Arc<Pd<C>>>,
     record: Record,
     ring: Mutex<Option<Dma<C>>>,
 }
 
 /// What to choose for a completion queue.
-#[derive(Clone, Default)]
-pub struct CqOptions {
+pub struct CqOptions<C: Card> {
     /// The card's time is in its completions ([`crate::Wc::timestamp`]).
     pub stamped: bool,
-    /// Who lends the memory of its ring.
-    pub lender: Option<Arc<dyn Lender>>,
+    /// The domain whose lender, if it has one, lends the memory of its ring; it stays while the queue does.
+    pub pd: Option<Arc<Pd<C>>>,
+}
+
+impl<C: Card> Default for CqOptions<C> {
+    fn default() -> Self {
+        CqOptions { stamped: false, pd: None }
+    }
 }
 
 const _: () = assert!(size_of::<Spin<CqRing>>() == 64);
@@ -51,15 +57,18 @@ impl<C: Card> Device<C> {
         self: &Arc<Self>,
         entries: u32,
         eq_vector: u32,
-        options: CqOptions,
+        options: CqOptions<C>,
     ) -> Result<Arc<Cq<C>>> {
-        let CqOptions { stamped, lender } = options;
+        let CqOptions { stamped, pd } = options;
         if stamped {
             self.need(FeatureSet::TIMESTAMP, "completion timestamps")?;
         }
+        if pd.as_ref().is_some_and(|pd| !Arc::ptr_eq(&pd.dev, self)) {
+            return Err(Error::invalid("the protection domain of a CQ must be of the same device"));
+        }
         within("event vector of a CQ", eq_vector, self.eq_vectors() - 1)?;
         let log = self.log_entries(entries)?;
-        let memory = self.cq_memory(lender.as_ref(), log)?;
+        let memory = self.cq_memory(pd.as_deref(), log)?;
         let record = self.records().alloc()?;
         let context = self.cq_context(&memory, record, log).with_stamped(stamped);
         let cqn = match self.admin().create(AdminOpcode::CREATE_CQ, context.as_bytes()) {
@@ -75,7 +84,7 @@ impl<C: Card> Device<C> {
             cqn,
             arm: fpga_regs::doorbell_page(self.page()) + DOORBELL_CQ_ARM,
             stamped,
-            lender,
+            pd,
             record,
             ring: Mutex::new(Some(memory)),
         }))
@@ -90,8 +99,8 @@ impl<C: Card> Device<C> {
         Ok(entries.next_power_of_two().trailing_zeros())
     }
 
-    fn cq_memory(&self, lender: Option<&Arc<dyn Lender>>, log: u32) -> Result<Dma<C>> {
-        match Dma::lent(self.card_arc(), lender, Cqe::BYTES << log)? {
+    fn cq_memory(&self, pd: Option<&Pd<C>>, log: u32) -> Result<Dma<C>> {
+        match Dma::lent(self.card_arc(), pd.and_then(|pd| pd.lender.as_ref()), Cqe::BYTES << log)? {
             Some(memory) => Ok(memory),
             None => Ok(Dma::alloc(self.card_arc(), Cqe::BYTES << log)?),
         }
@@ -148,7 +157,7 @@ impl<C: Card> Cq<C> {
         if ring.is_none() {
             return Err(Error::Destroyed("CQ"));
         }
-        let memory = self.dev.cq_memory(self.lender.as_ref(), log)?;
+        let memory = self.dev.cq_memory(self.pd.as_deref(), log)?;
         // Held during the command: no thread may consume from the old ring meanwhile.
         let mut hot = self.hot.lock();
         if hot.pending() > 1 << log {

@@ -46,11 +46,6 @@ impl<C: Card> Pd<C> {
         Arc::new(Pd { dev, pdn: self.pdn, freed, root, lender })
     }
 
-    /// Who lends the memory of rings.
-    pub fn lender(&self) -> Option<&Arc<dyn Lender>> {
-        self.lender.as_ref()
-    }
-
     /// Whether an object, or another handle, was created with this handle and is still there.
     pub fn in_use(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1

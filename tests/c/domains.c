@@ -66,6 +66,10 @@ int main(void)
     };
     CHECK(!ibv_create_cq_ex(context, &cq_attr) && errno == EINVAL);
     cq_attr.parent_domain = expected;
+    struct ibv_cq_ex *alone = ibv_create_cq_ex(context, &cq_attr);
+    CHECK(alone && count == 1 && ibv_dealloc_pd(expected) == EBUSY);
+    CHECK(!ibv_destroy_cq(ibv_cq_ex_to_cq(alone)) && count == 0);
+    alloc_calls = free_calls = 0;
     struct side own_side = { .pd = expected }, td_side = { .pd = threaded };
     CHECK(own_side.cq = ibv_cq_ex_to_cq(ibv_create_cq_ex(context, &cq_attr)));
     CHECK(count == 1);

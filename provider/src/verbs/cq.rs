@@ -47,7 +47,7 @@ impl Cq {
         entries: u32,
         channel: *mut ibv_comp_channel,
         vector: u32,
-        options: CqOptions,
+        options: CqOptions<card::Card>,
     ) -> Result<*mut Cq> {
         // SAFETY: as the caller promises.
         let (open, channel_fd) = unsafe { (Context::of(context), channel.as_ref().map(|c| c.fd)) };

@@ -82,7 +82,7 @@ pub unsafe extern "C" fn create_cq_ex(
             // SAFETY: the mask names this field, of a live domain.
             let pd = unsafe { Pd::of(attr.parent_domain) };
             single_threaded |= pd.parent.as_ref().ok_or(Errno::EINVAL)?.is_some();
-            options.lender = pd.driver.lender().cloned();
+            options.pd = Some(pd.driver.clone());
         }
         // SAFETY: as the caller promises.
         let cq = unsafe { Cq::create(context, attr.cqe, attr.channel, attr.comp_vector, options) }?;
