@@ -67,6 +67,11 @@ impl Device {
             .take(FIRST_QP..MAX_QPS, |i| qps[i].used.get())
             .ok_or((AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL))?;
         let domain = self.functions[f as usize].domain;
+        // What an XRC_RECV one has of these, each request says.
+        let (pd, send_cq, recv_cq, srq) = match receives_xrc {
+            true => (0, 0, 0, 0),
+            false => (context.pd(), context.send_cq(), context.recv_cq(), context.srq()),
+        };
         let slip = self.fetch_slip();
         let qp = &mut self.qps[q];
         qp.generation = qp.generation.wrapping_add(1);
@@ -74,13 +79,13 @@ impl Device {
         qp.used = true.into();
         qp.qpn = qpn;
         qp.qp_type = context.qp_type();
-        qp.pd = context.pd();
+        qp.pd = pd;
         qp.domain = domain;
         qp.function = f;
-        qp.send_cq = context.send_cq() as u16;
-        qp.recv_cq = context.recv_cq() as u16;
+        qp.send_cq = send_cq as u16;
+        qp.recv_cq = recv_cq as u16;
         qp.has_srq = (context.has_srq() || receives_xrc).into();
-        qp.srq = context.srq() as u16;
+        qp.srq = srq as u16;
         qp.sq_sig_all = (context.sq_sig_all()).into();
         qp.sq_iova = context.sq_iova().wrapping_add(slip);
         qp.rq_iova = context.rq_iova();
