@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 /// A part of the card's own memory.
 pub struct Dm<C: Card> {
-    dev: Arc<Device<C>>,
+    pub(crate) dev: Arc<Device<C>>,
     offset: u32,
     len: u64,
     freed: AtomicBool,

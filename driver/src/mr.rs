@@ -110,6 +110,9 @@ impl<C: Card> Pd<C> {
     /// A region of `len` bytes of the card's own memory, from byte `at` of `dm` on.
     pub fn reg_dm(self: &Arc<Self>, dm: &Dm<C>, at: u64, len: u64, access: Access) -> Result<Arc<Mr<C>>> {
         check_access(access)?;
+        if !Arc::ptr_eq(&dm.dev, &self.dev) {
+            return Err(Error::invalid("the card's memory and the protection domain are of one device"));
+        }
         let iova = dm.place(at, len)?.into();
         let context = self.context(len, 0, access).with_mode(MrMode::ON_CARD).with_iova(iova);
         Ok(self.region(self.create_region(&context)?, 0, &context, Memory::Unmapped))
