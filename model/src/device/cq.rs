@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use fpga_regs::regs::{Cause, ErrorCause, Health};
-use fpga_regs::{Cqe, Eqe, EventKind, QpState};
+use fpga_regs::{Cqe, Eqe, EventKind, QpState, QpType};
 
 use super::defect::Defect;
 use super::tables::{Cq, EQS};
@@ -301,8 +301,13 @@ impl Device {
     pub(crate) fn cq_overrun(&mut self, cqn: u16, env: &mut impl Env) {
         for q in self.tables.qp.range() {
             let qp = &self.qps[q];
+            let uses = match qp.qp_type {
+                // It has that of its last request, which may be over.
+                QpType::XRC_RECV => qp.recv_cq == cqn && qp.receiving(),
+                _ => qp.send_cq == cqn || qp.recv_cq == cqn,
+            };
             if qp.used.get()
-                && (qp.send_cq == cqn || qp.recv_cq == cqn)
+                && uses
                 && !matches!(qp.state, QpState::RESET | QpState::ERR)
             {
                 if !env.has(self.id, q as u16) && !env.has_all(self.id, q as u16) {

@@ -183,7 +183,7 @@ impl Device {
             return self.request(q, p, env);
         }
         let before = Chosen::of(qp);
-        let busy = qp.resp.op != IDLE || qp.resp.has_recv.get();
+        let busy = qp.receiving();
         if let Err(refusal) = self.choose(q, p.srqn) {
             // What was executed before is not repeated without its SRQ.
             if ahead == 0 {
@@ -235,6 +235,7 @@ impl Device {
             if qp.used.get() && qp.qp_type == QpType::XRC_RECV && usize::from(qp.srq) == s {
                 qp.resp.has_recv = false.into();
                 qp.resp.op = IDLE;
+                (qp.srq, qp.recv_cq, qp.pd) = (0, 0, 0);
             }
         }
     }

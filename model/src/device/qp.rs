@@ -256,6 +256,11 @@ impl Qp {
         matches!(self.qp_type, QpType::RC | QpType::XRC_SEND | QpType::XRC_RECV)
     }
 
+    /// A message, or what has a receive WQE, is on its way into it.
+    pub fn receiving(&self) -> bool {
+        self.resp.op != IDLE || self.resp.has_recv.get()
+    }
+
     /// Path MTU in bytes.
     #[inline]
     pub fn mtu(&self) -> u32 {
