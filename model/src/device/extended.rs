@@ -184,20 +184,23 @@ impl Device {
         }
         let before = Chosen::of(qp);
         let busy = qp.receiving();
-        if let Err(refusal) = self.choose(q, p.srqn) {
+        // Some of a train may have been received before.
+        let new = ahead + p.count as i32 > 0;
+        let refused = match self.choose(q, p.srqn) {
+            Err(refusal) => Some(refusal),
+            Ok(()) => (new && busy && self.qps[q].srq != before.srq).then_some(Refusal::Invalid),
+        };
+        if let Some(refusal) = refused {
+            before.put(&mut self.qps[q]);
             // What was executed before is not repeated without its SRQ.
-            if ahead == 0 {
-                self.refuse(q, refusal, p, env);
+            if new {
+                let rest = Packet { psn: psn::add(p.psn, ahead.unsigned_abs()), ..*p };
+                self.refuse(q, refusal, &rest, env);
             }
             return Outcome::Done;
         }
-        if ahead == 0 && busy && self.qps[q].srq != before.srq {
-            before.put(&mut self.qps[q]);
-            self.refuse(q, Refusal::Invalid, p, env);
-            return Outcome::Done;
-        }
         let outcome = self.request(q, p, env);
-        if ahead < 0 {
+        if !new {
             // A message to another SRQ may be in progress.
             before.put(&mut self.qps[q]);
         }
