@@ -40,7 +40,7 @@ enum Of<C: Card> {
     /// A protection domain: it has queues.
     Pd { _pd: Arc<Pd<C>>, init: QpInit<C> },
     /// An XRC domain: it only receives.
-    Xrcd { _xrcd: Arc<Xrcd<C>> },
+    Xrcd { xrcd: Arc<Xrcd<C>> },
 }
 
 /// What the calls that change the QP share.
@@ -170,7 +170,7 @@ impl<C: Card> Qp<C> {
             qpn,
             qp_type: QpType::XRC_RECV,
             dev: dev.clone(),
-            of: Of::Xrcd { _xrcd: xrcd.clone() },
+            of: Of::Xrcd { xrcd: xrcd.clone() },
             _send_shadow: Box::default(),
             _recv_shadow: Box::default(),
         })
@@ -220,7 +220,15 @@ impl<C: Card> Qp<C> {
         }
         // No post writes to the rings from here on.
         self.gate(QpState::RESET);
-        if let Err(error) = self.dev.admin().destroy(AdminOpcode::DESTROY_QP, self.qpn) {
+        let xrcd = match &self.of {
+            Of::Pd { .. } => 0,
+            Of::Xrcd { xrcd } => xrcd.number(),
+        };
+        let command = Command::new()
+            .with_opcode(AdminOpcode::DESTROY_QP)
+            .with_object(self.qpn)
+            .with_param0(xrcd.into());
+        if let Err(error) = self.dev.admin().run(command, &[], &mut []) {
             self.gate(control.state);
             return Err(error);
         }

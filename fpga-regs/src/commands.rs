@@ -158,7 +158,12 @@ pub const COMMANDS: &[CommandSpec] = {
             ])
             .input(&QpContext::FORMAT),
         Spec::new(Op::QUERY_QP, "QPN").output(&QpContext::FORMAT),
-        Spec::new(Op::DESTROY_QP, "QPN"),
+        Spec::new(Op::DESTROY_QP, "QPN").params(&[value(
+            "xrcd",
+            "XRC_RECV: the domain that it was created or opened by.",
+            32,
+            Kind::Uint,
+        )]),
         Spec::new(Op::OPEN_QP, "QPN").params(&[value("xrcd", "The QP's XRC domain.", 32, Kind::Uint)]),
         Spec::new(Op::ATTACH_MCAST, "QPN").params(&[GID]),
         Spec::new(Op::DETACH_MCAST, "QPN").params(&[GID]),

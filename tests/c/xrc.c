@@ -234,6 +234,25 @@ static int child(int fd, int from, int to)
     return 0;
 }
 
+/* A QP that is held by two open domains of a file is held by each. */
+static void twice(const struct end *end, int fd, uint32_t qpn)
+{
+    struct ibv_xrcd *xrcds[2];
+    struct ibv_qp *qps[2];
+    for (int i = 0; i < 2; i++) {
+        CHECK(xrcds[i] = domain(end->context, fd, 0));
+        struct ibv_qp_open_attr open = {
+            .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+            .qp_num = qpn,
+            .xrcd = xrcds[i],
+            .qp_type = IBV_QPT_XRC_RECV,
+        };
+        CHECK(qps[i] = ibv_open_qp(end->context, &open));
+    }
+    CHECK(!ibv_destroy_qp(qps[1]) && !ibv_close_xrcd(xrcds[1]) && ibv_close_xrcd(xrcds[0]) == EBUSY);
+    CHECK(!ibv_destroy_qp(qps[0]) && !ibv_close_xrcd(xrcds[0]));
+}
+
 /* A new connection with an SRQ of a domain that is nobody else's. */
 static void apart(const struct end *from)
 {
@@ -274,6 +293,7 @@ int main(int argc, char **argv)
     struct ibv_qp *recv = receiving(&end), *send = sending(&from);
     CHECK(recv && send);
     connect_half(recv, send), connect_half(send, recv);
+    twice(&end, fd, recv->qp_num);
     say(down[1], &recv->qp_num, sizeof recv->qp_num);
     struct child there;
     char next;

@@ -218,7 +218,7 @@ impl Device {
             AdminOpcode::DESTROY_QP => {
                 let q = self.check_qp(f, object)?;
                 match self.qps[q].qp_type {
-                    QpType::XRC_RECV => self.let_go(self.hold_of(f, q)?, env),
+                    QpType::XRC_RECV => self.destroy_held(f, q, c.param0() as u32, env)?,
                     _ => self.free_qp(q, env),
                 }
             }

@@ -132,10 +132,24 @@ impl Device {
         self.tables.hold.range().filter(move |&h| of(&self.holds[h]))
     }
 
-    /// The hold that a function has on a QP.
-    pub(super) fn hold_of(&self, f: u16, q: usize) -> Result<usize, Refused> {
-        let found = self.holds_of(q).find(|&h| self.holds[h].function == f);
-        found.ok_or((AdminStatus::NOT_FOUND, Syndrome::NOT_OWNER))
+    /// Whether a function holds a QP.
+    pub(super) fn holds(&self, f: u16, q: usize) -> Result<(), Refused> {
+        let held = self.holds_of(q).any(|h| self.holds[h].function == f);
+        held.then_some(()).ok_or((AdminStatus::NOT_FOUND, Syndrome::NOT_OWNER))
+    }
+
+    /// DESTROY_QP: a function no longer holds a QP by an open domain of its own.
+    pub(super) fn destroy_held(
+        &mut self,
+        f: u16,
+        q: usize,
+        x: u32,
+        env: &mut impl Env,
+    ) -> Result<(), Refused> {
+        let x = self.check_xrcd(f, x)?;
+        let found = self.holds_of(q).find(|&h| usize::from(self.holds[h].xrcd) == x);
+        self.let_go(found.ok_or((AdminStatus::NOT_FOUND, Syndrome::NOT_OWNER))?, env);
+        Ok(())
     }
 
     /// Ends a hold; the QP ends with its last.

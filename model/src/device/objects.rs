@@ -44,7 +44,7 @@ impl Device {
     pub(super) fn check_qp(&self, f: u16, qpn: u32) -> Result<usize, Refused> {
         let q = self.find_qp(qpn).ok_or((AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT))?;
         match self.qps[q].qp_type {
-            QpType::XRC_RECV => self.hold_of(f, q).map(|_| ())?,
+            QpType::XRC_RECV => self.holds(f, q)?,
             _ => owned(Some((true, self.qps[q].function)), f)?,
         }
         Ok(q)
