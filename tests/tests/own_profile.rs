@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use tests::stock::{need, verbena, Program};
+use tests::stock::{compile_c, need, verbena, Program, StockNet};
 
 /// How long one run may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -64,4 +64,16 @@ fn moderation_holds_an_event_back() {
     let single = [("moderation_count", "1"), ("moderation_ns", "20000")];
     let difference = latency(&single, "ib_send_lat", &options) - latency(&[], "ib_send_lat", &options);
     assert!(difference.abs() < 0.1, "an event for each completion, {difference:.2} us later");
+}
+
+#[test]
+fn what_is_held_back_is_not_lost_when_a_cq_is_armed_for_less() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let moderate = compile_c("moderate", directory.path());
+    let held = [("moderation_count", "8"), ("moderation_ns", "900000000")];
+    let profile = profile(directory.path(), &held);
+    let options = ["--clock", "virtual", "--card", profile.to_str().expect("a path in UTF-8")];
+    let net = StockNet::new();
+    let ended = Program::start(net.command(&options, &moderate, &["own"])).wait(LIMIT);
+    assert!(ended.good() && ended.said.contains("not lost"), "{}; it said:\n{}", ended.how(), ended.said);
 }

@@ -209,7 +209,9 @@ impl Device {
             // What was held back is known: the next completion is the first again.
             (cq.held, cq.due) = (0, 0);
         }
-        if !consumed && cq.pi != cq.told && !solicited_only {
+        // What was held back is due: nothing else would raise it now.
+        let due = cq.held > 0 || !solicited_only;
+        if !consumed && cq.pi != cq.told && due {
             self.completion_event(cqn, env);
         } else if solicited_only {
             if cq.armed == DISARMED {
@@ -306,10 +308,7 @@ impl Device {
                 QpType::XRC_RECV => qp.recv_cq == cqn && qp.receiving(),
                 _ => qp.send_cq == cqn || qp.recv_cq == cqn,
             };
-            if qp.used.get()
-                && uses
-                && !matches!(qp.state, QpState::RESET | QpState::ERR)
-            {
+            if qp.used.get() && uses && !matches!(qp.state, QpState::RESET | QpState::ERR) {
                 if !env.has(self.id, q as u16) && !env.has_all(self.id, q as u16) {
                     // It is not of this island, as it is not connected: later, with all the cards.
                     continue;
