@@ -106,6 +106,12 @@ int main(void)
     /* What is refused when it is asked for. */
     struct ibv_mw_bind wrong = bind_of(mr, at, 64, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED);
     CHECK(ibv_bind_mw(b.qp, mw, &wrong) == EINVAL && mw->rkey == third);
+    struct ibv_mr *from_zero = ibv_reg_mr(a.pd, (void *)b.buffer, BYTES, ALL | IBV_ACCESS_ZERO_BASED), *null = ibv_alloc_null_mr(a.pd);
+    CHECK(from_zero && null);
+    wrong = bind_of(from_zero, 0, 64, IBV_ACCESS_REMOTE_READ);
+    CHECK(ibv_bind_mw(b.qp, mw, &wrong) == EINVAL && mw->rkey == third);
+    wrong = bind_of(null, 0, 64, IBV_ACCESS_REMOTE_READ);
+    CHECK(ibv_bind_mw(b.qp, mw, &wrong) == EOPNOTSUPP && !ibv_dereg_mr(from_zero) && !ibv_dereg_mr(null));
     wrong = bind_of(mr, at, 64, IBV_ACCESS_REMOTE_READ);
     CHECK(ibv_bind_mw(b.qp, type2, &wrong) == EINVAL);
     struct ibv_send_wr *bad, wr = { .wr_id = 3, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED };

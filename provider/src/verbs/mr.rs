@@ -16,7 +16,7 @@ use super::prefetch::{self, Advice};
 use crate::abi::private::verbs_mr;
 
 /// `IBV_MR_TYPE_MR`.
-const TYPE_MR: c_int = 0;
+pub const TYPE_MR: c_int = 0;
 /// `IBV_MR_TYPE_NULL_MR`, also for other regions without memory of the program: libibverbs lets none be changed.
 pub const TYPE_NULL_MR: c_int = 1;
 
@@ -62,6 +62,16 @@ pub unsafe fn boxed(pd: *mut ibv_pd, driver: Arc<card::Mr>, mr_type: c_int, acce
     let context = unsafe { (*pd).context };
     let ibv_mr = ibv_mr { context, pd, addr, length, handle: lkey, lkey, rkey };
     Box::into_raw(Box::new(Mr { verbs: verbs_mr { ibv_mr, mr_type, access }, driver })).cast()
+}
+
+/// A region's type and access flags.
+///
+/// # Safety
+/// `mr` must be a live region of this provider.
+pub unsafe fn kind_of(mr: *const ibv_mr) -> (c_int, c_int) {
+    // SAFETY: the `ibv_mr` is the first field of the first field.
+    let verbs = unsafe { &(*mr.cast::<Mr>()).verbs };
+    (verbs.mr_type, verbs.access)
 }
 
 /// `ibv_reg_mr` and its variants: `wire_va` is the address that work requests use.
