@@ -28,6 +28,8 @@ pub trait Env {
     /// Completes all writes to a ring of `len` bytes that are still in flight, and those before them. Nothing will be
     /// written to the ring after this.
     fn settle(&mut self, ring: Addr, len: u64);
+    /// Completes all writes of payload to a process ([`Addr::process`]), or to a card's memory, that are still in flight.
+    fn settle_payload(&mut self, process: u16);
     /// Atomic read-modify-write of eight bytes (host order); returns the original value.
     fn atomic(&mut self, at: Addr, op: Atomic) -> Result<u64, DmaFault>;
     /// DMA read of pieces of memory into a payload that stays until the packet that carries it is delivered.

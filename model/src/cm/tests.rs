@@ -63,6 +63,7 @@ impl Env for Surroundings {
         unreachable!()
     }
     fn settle(&mut self, _: Addr, _: u64) {}
+    fn settle_payload(&mut self, _: u16) {}
     fn atomic(&mut self, _: Addr, _: Atomic) -> core::result::Result<u64, DmaFault> {
         unreachable!()
     }

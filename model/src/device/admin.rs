@@ -121,10 +121,10 @@ impl Device {
             }
             AdminOpcode::MODIFY_MR => {
                 let context = MrContext::from_bytes(&self.mailbox(f, c, env)?);
-                self.modify_mr(f, object, MrAttrMask(c.param0() as u32), &context)?;
+                self.modify_mr(f, object, MrAttrMask(c.param0() as u32), &context, env)?;
             }
-            AdminOpcode::DESTROY_MR => self.destroy_key(f, object, false)?,
-            AdminOpcode::DESTROY_MW => self.destroy_key(f, object, true)?,
+            AdminOpcode::DESTROY_MR => self.destroy_key(f, object, false, env)?,
+            AdminOpcode::DESTROY_MW => self.destroy_key(f, object, true, env)?,
             AdminOpcode::CREATE_EQ => {
                 let context = EqContext::from_bytes(&self.mailbox(f, c, env)?);
                 reply.set_object(self.create_eq(f, &context)?);

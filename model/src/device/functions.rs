@@ -2,6 +2,7 @@
 
 use fpga_regs::QpType;
 
+use super::regions::settle;
 use super::tables::{key_kind, Function, Key, EQS, MAX_FUNCTIONS};
 use super::Device;
 use crate::env::Env;
@@ -61,6 +62,8 @@ impl Device {
                 if of && function == f {
                     if windows {
                         self.unbind(k);
+                    } else {
+                        settle(&self.keys[k], env);
                     }
                     self.keys[k].kind = key_kind::FREE;
                     self.keys[k].valid = false.into();

@@ -7,6 +7,7 @@ use super::objects::{owned, refused};
 use super::tables::*;
 use super::Device;
 use crate::dma::Addr;
+use crate::env::Env;
 
 impl Device {
     /// A free key slot with a new variant of its key.
@@ -60,6 +61,7 @@ impl Device {
         lkey: u32,
         mask: MrAttrMask,
         m: &MrContext,
+        env: &mut impl Env,
     ) -> Result<(), Refused> {
         let k = (lkey >> 8) as usize;
         let Some(slot) = self.keys.get(k).copied().filter(|s| s.kind == key_kind::MR && s.key == lkey) else {
@@ -90,6 +92,7 @@ impl Device {
         self.pds[slot.pd as usize].users -= 1;
         self.pds[key.pd as usize].users += 1;
         self.keys[k] = key;
+        settle(&slot, env);
         Ok(())
     }
 
@@ -134,7 +137,13 @@ impl Device {
         }
     }
 
-    pub(super) fn destroy_key(&mut self, f: u16, key: u32, window: bool) -> Result<(), Refused> {
+    pub(super) fn destroy_key(
+        &mut self,
+        f: u16,
+        key: u32,
+        window: bool,
+        env: &mut impl Env,
+    ) -> Result<(), Refused> {
         let k = (key >> 8) as usize;
         let slot = self.keys.get(k).copied();
         // A window's key changes with each bind: its owner may know an older variant.
@@ -156,6 +165,7 @@ impl Device {
         let freed = self.keys[k];
         if !window {
             self.count_region(&freed, false);
+            settle(&freed, env);
         }
         let pd = self.keys[k].pd;
         self.pds[pd as usize].users -= 1;
@@ -178,6 +188,14 @@ impl Place {
     fn put(self, key: &mut Key) {
         let Place { mode, page_shift, domain, va, length, iova, first_offset } = self;
         *key = Key { mode, page_shift, domain, va, length, iova, first_offset, ..*key };
+    }
+}
+
+/// What was written to a region that ends is there, and is not written to what has its memory next: nothing is unmapped
+/// that would keep it from that.
+pub(super) fn settle(region: &Key, env: &mut impl Env) {
+    if region.domain & (Addr::ON_DEMAND | Addr::ON_CARD) != 0 {
+        env.settle_payload(Addr { iova: 0, domain: region.domain }.process());
     }
 }
 

@@ -64,13 +64,17 @@ impl<'a> Env for ControlEnv<'_, 'a> {
         let entries = self.env.sim.take_entries(ring, len);
         if !entries.is_empty() {
             // No entry passes the payload that it reports.
-            for (to, bytes) in self.env.sim.take_payload(ring.domain) {
-                let _ = self.write(to, &bytes);
-            }
+            self.settle_payload(ring.domain);
         }
         for (to, entry) in entries {
             // If the memory is gone, nothing reads it.
             let _ = self.publish(to, entry);
+        }
+    }
+
+    fn settle_payload(&mut self, process: u16) {
+        for (to, bytes) in self.env.sim.take_payload(process) {
+            let _ = self.write(to, &bytes);
         }
     }
 

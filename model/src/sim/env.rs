@@ -248,6 +248,8 @@ impl Env for SimEnv<'_> {
     /// Control operations run in the other environment.
     fn settle(&mut self, _: Addr, _: u64) {}
 
+    fn settle_payload(&mut self, _: u16) {}
+
     fn bells(&self, card: u8) -> &Bells {
         &self.bells[card as usize]
     }

@@ -233,6 +233,8 @@ impl Env for WallEnv<'_> {
     /// Writes take no time here.
     fn settle(&mut self, _: Addr, _: u64) {}
 
+    fn settle_payload(&mut self, _: u16) {}
+
     fn gather(&mut self, pieces: &Pieces) -> Result<Payload, DmaFault> {
         let stash = self.buffer(pieces.len() as usize);
         for (offset, at, len) in pieces.iter() {
