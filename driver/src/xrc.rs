@@ -18,7 +18,8 @@ pub struct Xrcd<C: Card> {
 }
 
 impl<C: Card> Device<C> {
-    /// Opens the domain that has this key, of whichever function; with a key of zero, one that is nobody else's.
+    /// Opens the domain that has this key, of whichever function of this machine; with a key of zero, one that is nobody
+    /// else's.
     /// `NOT_FOUND` where it does not exist and `flags` do not say CREATE; `BAD_STATE` where it does and they say
     /// EXCLUSIVE.
     pub fn open_xrcd(self: &Arc<Self>, key: [u64; 2], flags: XrcdFlags) -> Result<Arc<Xrcd<C>>> {
