@@ -19,12 +19,6 @@ enum { GID_INDEX = 1, PORT = 1 };
 #ifndef DEPTH
 #define DEPTH 64
 #endif
-#ifndef RQ_DEPTH
-#define RQ_DEPTH DEPTH
-#endif
-#ifndef CQ_DEPTH
-#define CQ_DEPTH (4 * DEPTH)
-#endif
 #ifndef PATH_MTU
 #define PATH_MTU IBV_MTU_1024
 #endif
@@ -97,7 +91,7 @@ __attribute__((unused)) static struct side make_side(struct ibv_context *context
     } else {
         CHECK(side.pd = ibv_alloc_pd(context));
         CHECK(side.channel = ibv_create_comp_channel(context));
-        CHECK(side.cq = ibv_create_cq(context, CQ_DEPTH, NULL, side.channel, 0));
+        CHECK(side.cq = ibv_create_cq(context, 4 * DEPTH, NULL, side.channel, 0));
     }
     side.buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(side.buffer != MAP_FAILED);
@@ -106,7 +100,7 @@ __attribute__((unused)) static struct side make_side(struct ibv_context *context
     struct ibv_qp_init_attr init = {
         .send_cq = side.cq,
         .recv_cq = side.cq,
-        .cap = { .max_send_wr = DEPTH, .max_recv_wr = RQ_DEPTH, .max_send_sge = 1, .max_recv_sge = 1 },
+        .cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1 },
         .qp_type = IBV_QPT_RC,
     };
     CHECK(side.qp = ibv_create_qp(side.pd, &init));

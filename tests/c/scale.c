@@ -11,10 +11,6 @@
 #define _GNU_SOURCE
 #define PATH_MTU IBV_MTU_4096
 #define DEPTH 512
-/* The server of connections takes messages from time to time. */
-#define RQ_DEPTH (takes_rarely ? 8192 : DEPTH)
-#define CQ_DEPTH (takes_rarely ? 16384 : 4 * DEPTH)
-static int takes_rarely;
 #include "datagram.h"
 #include "rendezvous.h"
 #include <pthread.h>
@@ -207,22 +203,16 @@ static int taken(struct worker *w)
 static void server(int peer)
 {
     struct worker *w = &workers[0];
-    for (int i = 0; i < RQ_DEPTH; i += BATCH)
+    for (int i = 0; i < DEPTH; i += BATCH)
         give(&w->side, BATCH, 0);
-    /* Long enough for some thousand messages. If it polled all the time, on the client's core, the scheduler would decide how
-     * many are sent between two turns. */
-    struct timespec nap = { .tv_nsec = 50000 };
     char what;
     /* Asleep, except between a `b` and an `e`. */
     while (read(peer, &what, 1) == 1) {
         CHECK(what == 'b' && write(peer, &what, 1) == 1);
         for (unsigned empty = 0; recv(peer, &what, 1, MSG_DONTWAIT) != 1;)
-            if (!takes_rarely)
-                do
-                    empty = taken(w) ? 0 : empty + 1;
-                while (empty % 1024 != 1023);
-            else if (!taken(w))
-                nanosleep(&nap, NULL);
+            do
+                empty = taken(w) ? 0 : empty + 1;
+            while (empty % 1024 != 1023);
         while (taken(w))
             ;
         CHECK(what == 'e' && write(peer, &what, 1) == 1);
@@ -237,7 +227,6 @@ int main(int count, char **arguments)
     qps = atoi(arguments[4]), spread = !strcmp(arguments[5], "spread"), core = atoi(arguments[5]);
     for (int i = 6; i < count; i++)
         shared |= !strcmp(arguments[i], "shared"), ud |= !strcmp(arguments[i], "ud");
-    takes_rarely = !side && !ud;
     CHECK(qps > 0 && qps <= MOST);
     if (!spread)
         pin(core);
