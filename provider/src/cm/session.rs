@@ -108,6 +108,14 @@ pub fn look_for_closed() {
     }
 }
 
+/// Another thread has closed the channel on which this one waits for an event. The kernel's file exists as long as the
+/// wait, and gets no event any more: only a signal ends it, or the end of the program, for which rping closes it.
+fn wait_for_ever() -> Errno {
+    // SAFETY: waits for a signal.
+    unsafe { libc::pause() };
+    Errno::last()
+}
+
 /// Whether the process may bind ports below 1024.
 fn is_privileged() -> bool {
     const NET_BIND_SERVICE: u64 = 1 << 10;
@@ -197,6 +205,7 @@ impl Session {
             self.unsignal(fd, channel);
             match self.command(channel, command) {
                 Err(Errno(libc::EAGAIN)) => {}
+                Err(_) if self.with(channel, |_| ()).is_none() => return Err(wait_for_ever()),
                 other => {
                     // Another thread may have told of this event meanwhile.
                     self.unsignal(fd, channel);
@@ -205,15 +214,17 @@ impl Session {
                 }
             }
             // SAFETY: only reads flags.
-            if unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_NONBLOCK != 0 {
-                return Err(Errno(libc::EAGAIN));
+            match unsafe { libc::fcntl(fd, libc::F_GETFL) } {
+                -1 => return Err(wait_for_ever()),
+                flags if flags & libc::O_NONBLOCK != 0 => return Err(Errno(libc::EAGAIN)),
+                _ => {}
             }
             if !timeline::waits_for_pipe(fd) {
                 let mut byte = 0u8;
                 // SAFETY: one writable byte. A signal ends or restarts this as it does the kernel's GET_EVENT.
                 match unsafe { libc::read(fd, (&raw mut byte).cast(), 1) } {
                     1 => {}
-                    0 => return Err(Errno::EIO),
+                    0 => return Err(wait_for_ever()),
                     _ => return Err(Errno::last()),
                 }
             }
