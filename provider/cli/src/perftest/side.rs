@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -15,6 +15,8 @@ use super::pty;
 /// Lines kept for error messages.
 const KEPT_LINES: usize = 200;
 const POLL: Duration = Duration::from_millis(10);
+/// How long the lines of a process that has ended are waited for; one of its children may still have the terminal.
+const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// Lines that a side wrote, the newest last.
 #[derive(Clone, Default)]
@@ -40,6 +42,7 @@ pub struct Side {
     name: &'static str,
     child: Child,
     log: Log,
+    readers: Vec<JoinHandle<()>>,
 }
 
 impl Side {
@@ -60,15 +63,16 @@ impl Side {
         let mut child = command.spawn().with_context(|| format!("starting the {name}"))?;
         // Closes our copy of the terminal's other end.
         drop(command);
+        let mut readers = Vec::new();
         if let Some(stderr) = child.stderr.take() {
-            collect(stderr, log.clone(), None);
+            readers.push(collect(stderr, log.clone(), None));
         }
         match (terminal, child.stdout.take()) {
-            (Some(reader), _) => collect(reader, log.clone(), lines),
-            (None, Some(stdout)) => collect(stdout, log.clone(), lines),
+            (Some(reader), _) => readers.push(collect(reader, log.clone(), lines)),
+            (None, Some(stdout)) => readers.push(collect(stdout, log.clone(), lines)),
             (None, None) => {}
         }
-        Ok(Side { name, child, log })
+        Ok(Side { name, child, log, readers })
     }
 
     /// Its process id.
@@ -86,6 +90,11 @@ impl Side {
         let start = Instant::now();
         loop {
             if let Some(status) = self.ended()? {
+                let start = Instant::now();
+                while self.readers.iter().any(|reader| !reader.is_finished()) && start.elapsed() < LAST_LINES
+                {
+                    thread::sleep(POLL / 10);
+                }
                 return Ok(Some(status));
             }
             if start.elapsed() > limit {
@@ -116,8 +125,6 @@ impl Side {
 
     /// The newest of all lines that it wrote.
     pub fn said(&self) -> String {
-        // The readers may see the end of the process a moment late.
-        thread::sleep(2 * POLL);
         self.log.tail(KEPT_LINES).join("\n")
     }
 
@@ -139,7 +146,7 @@ impl Drop for Side {
     }
 }
 
-fn collect(source: impl Read + Send + 'static, log: Log, lines: Option<Sender<String>>) {
+fn collect(source: impl Read + Send + 'static, log: Log, lines: Option<Sender<String>>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut source = BufReader::new(source);
         let mut bytes = Vec::new();
@@ -154,7 +161,7 @@ fn collect(source: impl Read + Send + 'static, log: Log, lines: Option<Sender<St
             }
             bytes.clear();
         }
-    });
+    })
 }
 
 #[cfg(test)]
