@@ -9,31 +9,28 @@ use std::process::{Command, Stdio};
 use super::Kit;
 
 /// Modules by file name, with what they need.
+#[rustfmt::skip]
 const MODULES: &[&str] = &[
-    "irqbypass",
-    "vfio",
-    "vfio_iommu_type1",
-    "vfio-pci-core",
-    "vfio-pci",
-    "overlay",
-    "failover",
-    "net_failover",
-    "virtio_net",
+    "irqbypass", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci",
+    "overlay", "failover", "net_failover", "virtio_net",
+    // rxe, its verbs and its connection manager.
+    "ib_core", "ib_uverbs", "udp_tunnel", "ip6_udp_tunnel", "crc32_generic", "rdma_rxe",
+    "configfs", "ib_cm", "iw_cm", "rdma_cm", "rdma_ucm",
 ];
 
 /// Programs of this machine that the guest has too, from Debian's packages.
+#[rustfmt::skip]
 const PROGRAMS: &[&str] = &[
-    "ib_write_bw",
-    "ib_read_bw",
-    "ib_send_bw",
-    "ib_atomic_bw",
-    "ib_write_lat",
-    "ib_read_lat",
-    "ib_send_lat",
-    "ibv_devices",
-    "ibv_devinfo",
-    "ibv_rc_pingpong",
+    "ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw",
+    "ib_write_lat", "ib_read_lat", "ib_send_lat", "ib_atomic_lat",
+    "ibv_devices", "ibv_devinfo",
+    "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong",
+    "rping", "rdma",
 ];
+
+/// What libibverbs uses rxe by, from Debian's ibverbs-providers.
+const RXE: [&str; 2] =
+    ["/etc/libibverbs.d/rxe.driver", "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"];
 
 /// Packs a tree with `own` programs (path here, path there), into a file without a name: it goes with the process.
 pub fn pack(kit: &Kit, own: &[(PathBuf, &str)]) -> File {
@@ -59,6 +56,9 @@ pub fn pack(kit: &Kit, own: &[(PathBuf, &str)]) -> File {
         let path = Path::new("/usr/bin").join(program);
         libraries.extend(needs(&path));
         put(&path, &tree.join(format!("usr/bin/{program}")));
+    }
+    for file in RXE {
+        put(Path::new(file), &tree.join(file.trim_start_matches('/')));
     }
     for (here, there) in own {
         libraries.extend(needs(here));
