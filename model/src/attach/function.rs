@@ -42,6 +42,12 @@ pub(super) struct Function {
 }
 
 impl Function {
+    /// Whether a doorbell, by its owner's word, is this function's.
+    #[inline(always)]
+    pub fn owns(&self, owner: &AtomicU32) -> bool {
+        owner.load(Ordering::Relaxed) == self.owner
+    }
+
     /// Gives a process a function of card `card`.
     pub fn attach(world: &mut World, card: u32, member: u16) -> Result<u16, OpenError> {
         if card >= world.count() as u32 {
@@ -76,7 +82,7 @@ impl Function {
     #[inline(always)]
     pub fn hears(&self, net: &Net, offset: u32, value: u64) -> Option<Rung> {
         let bells = &net.bells[self.card as usize];
-        let owns = |owner: &AtomicU32| owner.load(Ordering::Relaxed) == self.owner;
+        let owns = |owner: &AtomicU32| self.owns(owner);
         let qp = |qpn: u32| (qpn & 0xffff) as usize % MAX_QPS;
         match Doorbell::decode(offset, value)? {
             Doorbell::Send(bell) => {

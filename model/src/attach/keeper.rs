@@ -1,10 +1,11 @@
 //! The keeper of a net of cards: makes them, runs their timers, frees what dead processes leave behind.
 #![allow(unsafe_code)]
 
+use std::cell::OnceCell;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use super::error::OpenError;
@@ -100,6 +101,7 @@ pub fn run_keeper_of(
     // That the cards are lost is said once.
     let said = Rc::new(Once::new());
     let said_of = Rc::clone(&said);
+    let runner = OnceCell::new();
     segment::keeper::run(KeeperOptions {
         socket_path: socket.into(),
         heap_bytes,
@@ -134,9 +136,9 @@ pub fn run_keeper_of(
         on_timer: Box::new(move |segment| {
             let soon = segment::now_ns() + PATIENCE.as_nanos() as u64;
             let next = guarded(Ok(Some(soon)), || {
-                let next = run_timers(segment);
+                let next = run_timers(segment, &runner);
                 if let Err(LockError::Condemned) = next {
-                    said.call_once(|| Membership::new(segment).net().wake_all());
+                    said.call_once(|| Membership::new(&**segment).net().wake_all());
                 }
                 next
             });
@@ -200,12 +202,15 @@ fn member_gone(segment: &Segment, member: u16) -> Result<(), LockError> {
 }
 
 /// Runs what is due; returns the machine's time (ns) at which to call again.
-fn run_timers(segment: &Segment) -> Result<Option<u64>, LockError> {
-    let membership = Membership::new(segment);
+fn run_timers(
+    segment: &Arc<Segment>,
+    runner: &OnceCell<Runner<Arc<Segment>>>,
+) -> Result<Option<u64>, LockError> {
+    let membership = Membership::new(&**segment);
     if membership.net().simulated() {
         return Threads::new(membership).run_idle(PATIENCE);
     }
-    Runner::new(membership).control_within(PATIENCE, |world, env| world.run_timers(env))
+    runner.get_or_init(|| Runner::new(Membership::new(Arc::clone(segment)))).run_timers(PATIENCE)
 }
 
 /// How long the keeper waits for the lock before it turns to other work.

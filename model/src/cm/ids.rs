@@ -225,6 +225,7 @@ impl<E: Env> Manager<'_, E> {
     /// Waits once more.
     pub fn rest(&mut self, slot: u16) {
         let at = self.env.now().saturating_add(self.id(slot).patience);
+        self.cm.soonest = if self.cm.soonest == 0 { at } else { self.cm.soonest.min(at) };
         self.cm.deadline[usize::from(slot) % IDS] = at;
         self.env.timer(at);
     }

@@ -12,6 +12,7 @@ impl<E: Env> Manager<'_, E> {
     pub fn run_timers(&mut self) -> Option<u64> {
         let range = self.cm.slots.ids.range();
         if !self.cm.deadline[range.clone()].iter().any(|&at| at != 0) {
+            self.cm.soonest = 0;
             return None;
         }
         let now = self.env.now();
@@ -21,7 +22,9 @@ impl<E: Env> Manager<'_, E> {
                 self.due(slot as u16);
             }
         }
-        self.cm.deadline[range].iter().copied().filter(|&at| at != 0).min()
+        let next = self.cm.deadline[range].iter().copied().filter(|&at| at != 0).min();
+        self.cm.soonest = next.unwrap_or(0);
+        next
     }
 
     fn due(&mut self, slot: u16) {

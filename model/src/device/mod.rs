@@ -46,7 +46,7 @@ mod requester_ack;
 mod responder;
 mod responder_reads;
 pub mod tables;
-mod timers;
+pub(crate) mod timers;
 mod uc;
 mod ud;
 mod windows;

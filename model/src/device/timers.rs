@@ -4,7 +4,7 @@
 use super::qp::Qp;
 use super::tables::MAX_QPS;
 use super::Device;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::env::Env;
 use crate::plain::Flag;
@@ -30,7 +30,7 @@ impl Timers {
         if !req.armed.get() {
             req.armed = true.into();
             let (word, bit) = self.bit(q);
-            word.fetch_or(bit, Relaxed);
+            word.fetch_or(bit, SeqCst);
         }
     }
 
@@ -43,9 +43,9 @@ impl Timers {
     }
 
     /// QPs with an armed timer.
-    fn armed(&self) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn armed(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().flat_map(|(n, word)| {
-            let mut bits = word.load(Relaxed);
+            let mut bits = word.load(SeqCst);
             std::iter::from_fn(move || {
                 let bit = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
                 bits &= bits - 1;
@@ -83,16 +83,26 @@ impl Device {
             while bits != 0 {
                 let q = n * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                if self.qps[q].req.deadline <= now {
-                    let (word, bit) = self.timers.bit(q);
-                    word.fetch_and(!bit, Relaxed);
-                    self.qps[q].req.armed = Flag::NO;
-                    self.timer_due(q, env);
-                }
+                self.run_timer_at(q, now, env);
             }
         }
         self.raise_held(now, env);
         self.next_deadline()
+    }
+
+    /// Runs the timer of one QP, if it is due.
+    pub fn run_timer(&mut self, q: usize, env: &mut impl Env) {
+        let now = env.now();
+        self.run_timer_at(q, now, env);
+    }
+
+    fn run_timer_at(&mut self, q: usize, now: u64, env: &mut impl Env) {
+        let (word, bit) = self.timers.bit(q);
+        if word.load(Relaxed) & bit != 0 && self.qps[q].req.deadline <= now {
+            word.fetch_and(!bit, Relaxed);
+            self.qps[q].req.armed = Flag::NO;
+            self.timer_due(q, env);
+        }
     }
 
     /// Earliest deadline (ns).

@@ -54,7 +54,7 @@ mod atomic {
 use std::cell::UnsafeCell;
 use std::ops::RangeInclusive;
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{fence, AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 pub use error::SegmentError;
 pub use futex::{futex_wait, futex_wake};
@@ -231,6 +231,8 @@ impl Segment {
     #[inline]
     pub fn arm_deadline(&self, deadline: u64) {
         let timers = &self.tables().header.timers;
+        // Who takes `next_deadline` looks at the timers after that: it sees this one, or is seen here.
+        fence(Ordering::SeqCst);
         if deadline < timers.next_deadline.load(Ordering::Relaxed) {
             timers.next_deadline.fetch_min(deadline, Ordering::SeqCst);
             if deadline < timers.keeper_wake_at.load(Ordering::SeqCst)
@@ -239,6 +241,13 @@ impl Segment {
                 self.wake_keeper();
             }
         }
+    }
+
+    /// Whether a deadline has passed that the keeper has not seen yet.
+    #[inline]
+    pub fn keeper_is_late(&self) -> bool {
+        let asked = self.tables().header.timers.next_deadline.load(Ordering::Relaxed);
+        asked != u64::MAX && asked <= now_ns()
     }
 
     #[inline]

@@ -233,6 +233,9 @@ impl Hints for WallCard {
             if self.runner.has_pending() {
                 self.runner.run_pending();
             }
+            if self.runner.segment().keeper_is_late() {
+                self.runner.run_own_timers(self.function.card, |bells| self.function.owns(&bells.owner));
+            }
             std::thread::yield_now();
         }
     }

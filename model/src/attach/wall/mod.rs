@@ -7,6 +7,8 @@
 //! | [`doorbell`] | the doorbell of a send queue: the express lane, without the rest |
 //! | [`part`] | the work of a run of an island, or of all the cards |
 //! | [`mod@env`], [`memory`] | what the cards ask of their surroundings, answered at once |
+//! | [`pending`] | queue pairs that another thread was in the way of |
+//! | [`timers`] | the timers of queue pairs |
 //! | [`lane`] | what the express lane asks of them |
 //! | [`queue`], [`scratch`] | the work of one run, and what a process keeps between runs |
 //! | [`routes`] | what this process knows of connections, for the express lane |
@@ -21,7 +23,9 @@ mod memory;
 #[cfg(test)]
 mod panic_tests;
 mod part;
+mod pending;
 mod queue;
 mod routes;
 pub(super) mod runner;
 mod scratch;
+mod timers;

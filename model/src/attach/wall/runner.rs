@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crossbeam_queue::SegQueue;
 use fpga_regs::CqArm;
 
 use super::env::WallEnv;
+use super::pending::Pending;
 use super::routes::Routes;
 use super::scratch::{Again, Scratch};
 use crate::device::tables::{Cq, MAX_CQS};
@@ -73,7 +73,7 @@ pub(crate) struct Runner<S: Borrow<Segment> = Segment> {
     /// By island; the holder of its lock alone uses it.
     scratch: [OnceLock<Box<UnsafeCell<Scratch>>>; ISLANDS],
     /// Queue pairs of this process that could not be run when they had to be.
-    pending: SegQueue<Again>,
+    pending: Pending,
 }
 
 // SAFETY: `scratch` and the contents of `routes` are used with the lock of their island only; without it only their
@@ -88,7 +88,7 @@ impl<S: Borrow<Segment>> Runner<S> {
             membership,
             routes: Routes::default(),
             scratch: [const { OnceLock::new() }; ISLANDS],
-            pending: SegQueue::new(),
+            pending: Pending::default(),
         }
     }
 
@@ -120,7 +120,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// Runs QPs, and what that leads to. False: one of them is pending.
-    fn run_again(&self, mut again: Vec<Again>) -> bool {
+    pub(super) fn run_again(&self, mut again: Vec<Again>) -> bool {
         let mut done = true;
         while let Some(next) = again.pop() {
             match self.insist(next) {
@@ -153,7 +153,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// Enters the island of a QP, unless that needs all the cards.
-    fn enter(&self, Again { card, qp, all }: Again) -> Entry<'_> {
+    pub(super) fn enter(&self, Again { card, qp, all }: Again) -> Entry<'_> {
         let bells = self.bells(card, qp);
         let label = bells.label();
         match if all { Entry::Closed } else { self.segment().enter(label) } {
@@ -196,7 +196,11 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// Does something with all the cards, and then all other work.
-    fn run_all<R>(&self, guard: Guard<'_>, first: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R) -> R {
+    pub(super) fn run_all<R>(
+        &self,
+        guard: Guard<'_>,
+        first: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R,
+    ) -> R {
         self.run(&guard, |world, env| {
             if guard.has_dead_islands() || guard.recovered() {
                 env.forget_routes();
@@ -270,7 +274,11 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// With a lock, and its part of the cards.
     #[inline]
-    fn run<R>(&self, reach: &Reach<'_>, work: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R) -> R {
+    pub(super) fn run<R>(
+        &self,
+        reach: &Reach<'_>,
+        work: impl FnOnce(&mut World, &mut WallEnv<'_>) -> R,
+    ) -> R {
         let net = self.net();
         let scratch = self.scratch(reach.island());
         let _tidy = Tidy(scratch);

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::segment::Segment;
 
@@ -11,7 +12,7 @@ pub const MAX_NAMESPACES: usize = 2;
 /// Called with the member that has ended; false when it has to be called again.
 pub type OnMemberGone = Box<dyn FnMut(&Segment, u16) -> bool>;
 /// Runs timers, returns the next deadline.
-pub type OnTimer = Box<dyn FnMut(&Segment) -> u64>;
+pub type OnTimer = Box<dyn FnMut(&Arc<Segment>) -> u64>;
 
 /// A descriptor that the keeper listens to.
 pub struct Watch {

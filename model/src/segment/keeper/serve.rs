@@ -7,6 +7,7 @@ use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -43,7 +44,7 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
     (options.init)(&segment);
     let listener = Listener::new(&options.socket_path)?;
     let mut keeper = Keeper {
-        segment,
+        segment: Arc::new(segment),
         handles,
         namespaces: options.namespaces,
         watch: options.watch,
@@ -62,7 +63,7 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
 }
 
 struct Keeper {
-    segment: Segment,
+    segment: Arc<Segment>,
     handles: create::Handles,
     namespaces: Vec<OwnedFd>,
     watch: Option<Watch>,

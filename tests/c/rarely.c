@@ -1,0 +1,61 @@
+/* A program that polls needs nobody else for the time-outs of its queue pairs.
+ *
+ * rarely: connects two queue pairs, says `ready` and waits for SIGUSR1. Then it sends a thousand messages that each find no
+ * receive and are sent again when there is one; and one to a queue pair that does not answer, which ends by its retries. */
+#include "rig.h"
+#include <signal.h>
+
+enum { BYTES = 4096, MESSAGES = 1000, LIMIT = 20 };
+
+static void give(struct side *side, int id)
+{
+    struct ibv_sge sge = { .addr = (uintptr_t)side->buffer, .length = 64, .lkey = side->mr->lkey };
+    struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
+    CHECK(!ibv_post_recv(side->qp, &wr, &bad));
+}
+
+static struct ibv_wc completion(struct side *side)
+{
+    struct ibv_wc wc;
+    double until = now() + LIMIT;
+    int found;
+    while (!(found = ibv_poll_cq(side->cq, 1, &wc)))
+        if (now() > until)
+            die("no completion within %d s", LIMIT);
+    CHECK(found == 1);
+    return wc;
+}
+
+int main(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    CHECK(!sigprocmask(SIG_BLOCK, &set, NULL));
+    struct ibv_context *one = open_device("verbena0"), *other = open_device("verbena1");
+    struct side left = make_side(one, NULL, BYTES), right = make_side(other, NULL, BYTES);
+    connect_side(&left, &right.address, 8, 2);
+    connect_side(&right, &left.address, 8, 2);
+    printf("ready\n");
+    fflush(stdout);
+    int which;
+    CHECK(!sigwait(&set, &which));
+    for (int i = 0; i < MESSAGES; i++) {
+        post(&left, &right.address, IBV_WR_SEND, i, 0, 8);
+        struct ibv_wc wc;
+        for (int empty = 0; empty < 300; empty++)
+            CHECK(!ibv_poll_cq(left.cq, 1, &wc));
+        give(&right, i);
+        wc = completion(&left);
+        CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == (uint64_t)i);
+        wc = completion(&right);
+        CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == (uint64_t)i);
+    }
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+    CHECK(!ibv_modify_qp(right.qp, &attr, IBV_QP_STATE));
+    post(&left, &right.address, IBV_WR_SEND, MESSAGES, 0, 8);
+    struct ibv_wc wc = completion(&left);
+    CHECK(wc.status == IBV_WC_RETRY_EXC_ERR && wc.wr_id == MESSAGES);
+    printf("done\n");
+    return 0;
+}
