@@ -1,22 +1,34 @@
-//! Linux rxe, the kernel's RoCE in software, in a guest: `tests/guest/run rxe`.
+//! The card beside Linux rxe, the kernel's RoCE in software, in a guest: `tests/guest/run rxe`.
 //!
 //! Each test boots a guest and does all that it has to in it.
 
+#[path = "rxe/statuses.rs"]
+mod statuses;
+
 use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tests::guest::Rxe;
+use tests::stock::compile_c;
 
-/// What `Machine::boot` puts into the guest.
-const CARD: &str = env!("CARGO_BIN_EXE_guest-card");
 /// For what takes a second or two.
 const SHORT: Duration = Duration::from_secs(60);
+/// For what takes ten.
+const LONG: Duration = Duration::from_secs(300);
+
+/// The program of these tests, which runs here and in the guest: `tests/c/statuses.c`.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile_c("statuses", Path::new(env!("CARGO_TARGET_TMPDIR"))))
+}
 
 /// Frames that the guest sends arrive in a UNIX datagram each, raw.
 #[test]
 #[ignore = "boots a guest: tests/guest/run"]
 fn rxe_comes_up() {
-    let mut rxe = Rxe::boot(CARD);
+    let mut rxe = Rxe::boot(program());
     let said = rxe.machine().good("ibv_devinfo -v -d rxe0", SHORT);
     let has = |key: &str, value: &str| {
         said.lines().any(|line| line.trim_start().starts_with(key) && line.contains(value))

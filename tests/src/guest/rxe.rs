@@ -27,8 +27,8 @@ impl Rxe {
     /// Where programs in the guest find this machine's loopback.
     pub const HOST: &'static str = "10.0.2.2";
 
-    /// Boots the guest and brings up rxe; panics if that fails. `card` is as in [`Machine::boot`].
-    pub fn boot(card: &str) -> Rxe {
+    /// Boots the guest and brings up rxe; panics if that fails. `program` is there as `guest-card`.
+    pub fn boot(program: &Path) -> Rxe {
         let dir = tempfile::tempdir().expect("a directory");
         let tcp = free_port();
         let at = |name: &str| dir.path().join(name).display().to_string();
@@ -45,7 +45,7 @@ impl Rxe {
             let device = format!("virtio-net-pci,netdev={id},mac={mac}{mtu}");
             options.arguments.extend(["-netdev".into(), netdev, "-device".into(), device]);
         }
-        let mut machine = Machine::boot(card, &options);
+        let mut machine = Machine::boot(program.to_str().expect("a plain path"), &options);
         let ((v4, v4_len), (v6, v6_len)) = (Rxe::IPV4, Rxe::IPV6);
         // No duplicate address detection: nobody may be there yet to be asked.
         machine.good(
