@@ -282,8 +282,14 @@ fn reliable_connections_agree_with_the_model_whatever_happens_to_frames() {
         |seed| {
             let mut options = NetOptions::from(2);
             options.link.wire = Wire::Exact;
-            options.link.faults =
-                Faults { loss: 0.02, dup: 0.02, reorder: 0.02, corrupt: 0.01, seed: Some(seed) };
+            options.link.faults = Faults {
+                loss: 0.02,
+                dup: 0.02,
+                reorder: 0.02,
+                corrupt: 0.01,
+                seed: Some(seed),
+                ..Faults::default()
+            };
             Net::with(options)
         },
         60,

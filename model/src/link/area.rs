@@ -6,9 +6,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 
-use super::faults::{Fate, FaultArea};
+use super::faults::{Fate, FaultArea, Look, Time};
 use super::options::{LinkOptions, Wire};
 use crate::packet::PortId;
+use crate::segment::now_ns;
 
 /// Bits of `mode`.
 const EXACT: u32 = 1;
@@ -30,6 +31,8 @@ pub struct LinkArea {
     path_len: AtomicU32,
     /// The card whose view is recorded, plus one; 0: what all cards send.
     seen_by: AtomicU32,
+    /// When the net started (ns), by the machine's clock.
+    started: AtomicU64,
     busy: Busy,
     path: [AtomicU8; MAX_PATH],
 }
@@ -48,6 +51,7 @@ impl LinkArea {
     /// Notes the options. The capture file has a header of `header` bytes.
     pub fn init(&self, options: &LinkOptions, header: u64) {
         let mut mode = 0;
+        self.started.store(now_ns(), Ordering::Relaxed);
         if options.wire == Wire::Exact {
             mode |= EXACT;
             if options.faults.any() {
@@ -97,12 +101,17 @@ impl LinkArea {
         self.capture() && card != 0 && here && u32::from(from.card) + 1 != card
     }
 
-    /// What happens to a frame of `len` bytes. Only with the lock.
-    pub(super) fn fate(&self, len: usize) -> Fate {
+    /// How long the net has been there at a time (ns) of the machine's clock.
+    pub(super) fn since_start(&self, now: u64) -> Time {
+        Time(now.saturating_sub(self.started.load(Ordering::Relaxed)).saturating_mul(1000))
+    }
+
+    /// What happens to a frame. Only with the lock.
+    pub(super) fn fate(&self, look: &Look<'_>) -> Fate {
         if self.mode.load(Ordering::Relaxed) & FAULTS == 0 {
             return Fate::default();
         }
-        self.busy.faults.fate(len)
+        self.busy.faults.fate(look)
     }
 
     pub(super) fn snaplen(&self) -> usize {
@@ -133,6 +142,6 @@ impl LinkArea {
 }
 
 plain! {
-    LinkArea { mode, snaplen, path_len, seen_by, busy, path }
+    LinkArea { mode, snaplen, path_len, seen_by, started, busy, path }
     Busy { faults, recorded, lost }
 }

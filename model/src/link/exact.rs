@@ -74,6 +74,7 @@ impl Tap {
             return;
         }
         let path = route::path(world, p);
+        let at = area.since_start(env.now());
         self.frame.resize(frames::MAX_FRAME, 0);
         for piece in frames::pieces(p) {
             let fill = |to: &mut [u8]| Ok(env.fetch(&p.payload, piece.offset, to)?);
@@ -85,7 +86,7 @@ impl Tap {
             };
             self.cable.count += 1;
             let mut instant = Instant { cable: &mut self.cable, area, world, env };
-            medium::wrapped(area, &mut instant).send(&Passage::new((p.src, p.dst), &self.frame[..len]));
+            medium::wrapped(area, &mut instant).send(&Passage::new((p.src, p.dst), &self.frame[..len], at));
             instant.arrive_late();
         }
         if !exact {
@@ -132,11 +133,11 @@ impl<E: LinkEnv> Instant<'_, E> {
     /// Records or delivers a frame, now or when it is due.
     fn put(&mut self, passage: &Passage<'_>, record: bool) {
         let way = (passage.from, passage.to);
-        if passage.passed_by == 0 && !passage.flipped.any() {
+        if passage.passed_by == 0 && !passage.changes.any() {
             return self.arrive_whole(way, record, passage.frame);
         }
         let mut bytes = passage.frame.to_vec();
-        passage.flipped.apply(&mut bytes);
+        passage.changes.apply(&mut bytes);
         let held = Held { due: self.cable.count + passage.passed_by, way, record, bytes };
         match passage.passed_by {
             0 => self.arrive(&held),
@@ -176,12 +177,13 @@ fn now() -> u64 {
 }
 
 /// The packet in a frame that arrives at a port, and its payload; a damaged frame is counted there (at every
-/// card, if it is for all) and dropped.
+/// card, if it is for all) and dropped, one that met congestion is counted.
 pub(crate) fn open<'a>(world: &mut World, to: PortId, frame: &'a [u8]) -> Option<(Packet, &'a [u8])> {
-    let counter = match frames::decode(frame) {
-        Ok(packet) => return Some(packet),
-        Err(DropReason::Icrc) => port::RX_ICRC_ERRORS,
-        Err(_) => port::RX_MALFORMED,
+    let (counter, packet) = match frames::decode(frame) {
+        Ok(packet) if !frames::met_congestion(frame) => return Some(packet),
+        Ok(packet) => (port::RX_ECN_MARKED, Some(packet)),
+        Err(DropReason::Icrc) => (port::RX_ICRC_ERRORS, None),
+        Err(_) => (port::RX_MALFORMED, None),
     };
     let n = world.count() as usize;
     for card in &mut world.cards[..n] {
@@ -190,5 +192,5 @@ pub(crate) fn open<'a>(world: &mut World, to: PortId, frame: &'a [u8]) -> Option
             card.counters[port].add(counter, 1);
         }
     }
-    None
+    packet
 }

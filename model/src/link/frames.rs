@@ -143,6 +143,18 @@ pub fn decode(bytes: &[u8]) -> Result<(Packet, &[u8]), DropReason> {
     Ok((p, frame.payload))
 }
 
+/// Whether a frame's IP header says that the packet met congestion.
+pub(super) fn met_congestion(frame: &[u8]) -> bool {
+    use wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
+    let Some((ethernet, [first, second, ..])) = wire::Ethernet::decode(frame) else { return false };
+    let class = match ethernet.ethertype {
+        ETHERTYPE_IPV4 => *second,
+        ETHERTYPE_IPV6 => first << 4 | second >> 4,
+        _ => 0,
+    };
+    class & 3 == 3
+}
+
 /// What the receiver of a datagram is told of its way: the fields of the GRH.
 fn route_of_datagram(p: &mut Packet, network: &wire::Network) {
     (p.traffic_class, p.hop_limit) = match network {

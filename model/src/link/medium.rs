@@ -5,7 +5,7 @@
 //! order in which a frame meets them.
 
 use super::area::LinkArea;
-use super::faults::Flips;
+use super::faults::{Changes, Look, Time};
 use crate::packet::PortId;
 
 /// A frame on its way from a port to another.
@@ -17,16 +17,20 @@ pub(crate) struct Passage<'a> {
     pub to: PortId,
     /// Its bytes, as its sender made them.
     pub frame: &'a [u8],
-    /// Bits that the way damages.
-    pub flipped: Flips,
+    /// When its first bit leaves, from the net's start.
+    pub at: Time,
+    /// What the way changes in it.
+    pub changes: Changes,
     /// Frames sent later that arrive earlier.
     pub passed_by: u64,
+    /// How much longer its way takes than it would.
+    pub late: Time,
 }
 
 impl<'a> Passage<'a> {
     /// A frame that arrives whole, and in its turn.
-    pub fn new((from, to): (PortId, PortId), frame: &'a [u8]) -> Self {
-        Passage { from, to, frame, flipped: Flips::default(), passed_by: 0 }
+    pub fn new((from, to): (PortId, PortId), frame: &'a [u8], at: Time) -> Self {
+        Passage { from, to, frame, at, changes: Changes::default(), passed_by: 0, late: Time(0) }
     }
 }
 
@@ -54,7 +58,7 @@ pub(crate) fn wrapped<'a, M: Medium + 'a>(area: &'a LinkArea, medium: M) -> impl
     Captured { area, end: End::Sender, inner: Faulty { area, inner: arriving } }
 }
 
-/// Loses, repeats, delays and damages frames.
+/// Loses, repeats, delays, marks and damages frames.
 struct Faulty<'a, M> {
     area: &'a LinkArea,
     inner: M,
@@ -62,9 +66,10 @@ struct Faulty<'a, M> {
 
 impl<M: Medium> Medium for Faulty<'_, M> {
     fn send(&mut self, passage: &Passage<'_>) {
-        let fate = self.area.fate(passage.frame.len());
+        let Passage { from, to, at, frame, .. } = *passage;
+        let fate = self.area.fate(&Look { from, to, at, frame });
         for passed_by in fate.arrivals() {
-            self.inner.send(&Passage { flipped: fate.flipped, passed_by, ..*passage });
+            self.inner.send(&Passage { changes: fate.changes, passed_by, late: fate.late, ..*passage });
         }
     }
 

@@ -14,7 +14,7 @@
 //! | `options` | what a net's wire can be started with |
 //! | `area` | those options, and the state of faults and capture, in the segment |
 //! | `medium` | what carries frames, and what wraps it |
-//! | `faults` | the fate of a frame, by the seed |
+//! | [`faults`] | the fate of a frame, by rules and the seed |
 //! | `capture` | the pcap file |
 //! | `frames`, `route` | packets to frames and back; the addresses of a packet's frames |
 //! | `exact` | the medium that takes no time |
@@ -33,4 +33,5 @@ mod frames_tests;
 
 pub use area::LinkArea;
 pub use exact::{LinkEnv, Tap};
-pub use options::{Capture, Faults, FaultsError, LinkOptions, Wire};
+pub use faults::{Faults, FaultsError};
+pub use options::{Capture, LinkOptions, Wire};

@@ -7,7 +7,7 @@ use super::engine::Engine;
 use super::event::Event;
 use super::state::Sim;
 use crate::link::capture::Recorder;
-use crate::link::faults::Flips;
+use crate::link::faults::{Changes, Time};
 use crate::link::medium::{self, End, Medium, Passage};
 use crate::link::{exact, frames};
 use crate::packet::{Packet, Payload};
@@ -23,7 +23,7 @@ const AROUND: usize = crate::wire::frame::MAX_OVERHEAD;
 pub struct Frame {
     head: u8,
     tail: u8,
-    flipped: Flips,
+    changes: Changes,
     bytes: [u8; AROUND],
 }
 
@@ -51,7 +51,7 @@ impl Frame {
         frame.extend_from_slice(payload);
         frame.extend_from_slice(&rest[..self.tail.into()]);
         if received {
-            self.flipped.apply(frame);
+            self.changes.apply(frame);
         }
     }
 }
@@ -81,15 +81,15 @@ impl Timed<'_> {
         self.sim.at(time, event);
     }
 
-    /// Frames of its own length pass it.
+    /// Frames of its own length pass it, or it is delayed.
     fn late(&self, passage: &Passage<'_>) -> u64 {
-        passage.passed_by * self.times.took
+        (passage.passed_by * self.times.took).saturating_add(passage.late.0)
     }
 }
 
 impl Medium for Timed<'_> {
     fn send(&mut self, passage: &Passage<'_>) {
-        self.sim.frames[self.slot as usize].flipped = passage.flipped;
+        self.sim.frames[self.slot as usize].changes = passage.changes;
         self.at(self.times.arrival + self.late(passage), Event::Arrive { slot: self.slot });
     }
 
@@ -107,8 +107,9 @@ impl Engine<'_> {
         let packet = self.env.sim.slots.get(slot.into()).packet.get();
         if let Ok(len) = self.encode(slot, &packet) {
             let frame = &self.env.step.tap.frame[..len];
+            let at = Time(times.leaves);
             let timed = Timed { sim: self.env.sim, slot, times };
-            medium::wrapped(self.link, timed).send(&Passage::new((packet.src, packet.dst), frame));
+            medium::wrapped(self.link, timed).send(&Passage::new((packet.src, packet.dst), frame, at));
         }
         self.env.sim.release(slot);
     }
@@ -127,7 +128,7 @@ impl Engine<'_> {
         let (at, whole) = frames::encode(packet, &path, len, frame, fill)?;
         let kept = &mut sim.frames[slot as usize];
         kept.keep(&frame[..whole], at, len);
-        kept.flipped = Flips::default();
+        kept.changes = Changes::default();
         Ok(whole)
     }
 
@@ -173,5 +174,5 @@ impl Engine<'_> {
 }
 
 plain! {
-    Frame { head, tail, flipped, bytes }
+    Frame { head, tail, changes, bytes }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
-use model::link::{Capture, Faults, LinkOptions, Wire};
+use model::link::{Capture, Faults, FaultsError, LinkOptions, Wire};
 use serde::{Deserialize, Serialize};
 
 /// Options of the wire between the cards.
@@ -15,8 +15,9 @@ pub struct WireArgs {
     /// the running net has)
     #[arg(long, value_name = "WIRE")]
     pub wire: Option<Wire>,
-    /// Faults of the exact wire: loss=P,dup=P,reorder=P,corrupt=P,seed=N, each part optional
-    #[arg(long, value_name = "FAULTS")]
+    /// Faults of the exact wire, as loss=0.01,seed=7 or "drop data qp=17 nth=3, down=2ms..5ms", or @FILE with such
+    /// parts; docs/faults.md has the grammar
+    #[arg(long, value_name = "FAULTS", value_parser = faults)]
     pub fault: Option<Faults>,
     /// Largest path MTU of the ports: 256, 512, 1024, 2048 or 4096 (default 4096, with --clock virtual
     /// that of the card's profile, or what the running net has)
@@ -112,6 +113,15 @@ impl fmt::Display for WireInfo {
     }
 }
 
+/// Faults as they are given, or in a file.
+fn faults(text: &str) -> Result<Faults, String> {
+    let Some(path) = text.strip_prefix('@') else {
+        return text.parse().map_err(|error: FaultsError| error.to_string());
+    };
+    let said = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    said.parse().map_err(|error| format!("{path}: {error}"))
+}
+
 fn mtu(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(mtu @ (256 | 512 | 1024 | 2048 | 4096)) => Ok(mtu),
@@ -122,7 +132,7 @@ fn mtu(text: &str) -> Result<u32, String> {
 impl WireArgs {
     /// The options of a new net. Faults without a seed get one; a relative file is taken from here.
     pub fn decide(&self) -> Result<LinkOptions> {
-        let faults = self.fault.unwrap_or_default();
+        let faults = self.fault.clone().unwrap_or_default();
         let wire = match self.wire {
             Some(Wire::Fast) if faults.any() => {
                 bail!("--fault needs frames: use --wire exact, or leave out --wire")
@@ -148,9 +158,9 @@ impl WireArgs {
         if let Some(wire) = self.wire.filter(|wire| wire.to_string() != running.wire) {
             return found(format!("the {} wire, not the {wire} one", running.wire), "--wire");
         }
-        if let Some(wanted) = self.fault {
+        if let Some(wanted) = &self.fault {
             let has: Faults = running.fault.as_deref().unwrap_or("").parse()?;
-            if !has.satisfy(&wanted) {
+            if !has.satisfy(wanted) {
                 let has = running.fault.as_deref().unwrap_or("none");
                 return found(format!("the faults `{has}`, not `{wanted}`"), "--fault");
             }
@@ -183,7 +193,7 @@ mod tests {
     use super::*;
 
     fn args(wire: Option<Wire>, fault: Option<&str>) -> WireArgs {
-        WireArgs { wire, fault: fault.map(|text| text.parse().unwrap()), ..WireArgs::default() }
+        WireArgs { wire, fault: fault.map(|text| faults(text).unwrap()), ..WireArgs::default() }
     }
 
     #[test]
@@ -196,8 +206,21 @@ mod tests {
     }
 
     #[test]
+    fn faults_are_read_from_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("script");
+        std::fs::write(&file, "# a lost answer\ndrop read-response nth=2\ndelay by=3us ack\n").unwrap();
+        let read = faults(&format!("@{}", file.display())).unwrap();
+        assert_eq!(read.to_string(), "drop read-response nth=2,delay by=3us ack");
+        std::fs::write(&file, "drop everything\n").unwrap();
+        let error = faults(&format!("@{}", file.display())).unwrap_err();
+        assert!(error.contains("script: `everything` in `drop everything`"), "{error}");
+        assert!(faults("@/nowhere").unwrap_err().starts_with("/nowhere: "));
+    }
+
+    #[test]
     fn the_keeper_gets_the_same_options() {
-        let mut wanted = args(None, Some("dup=0.1,corrupt=0.25"));
+        let mut wanted = args(None, Some("dup=0.1,corrupt=0.25,drop ack nth=3"));
         wanted.pcap = Some("here.pcap".into());
         wanted.snaplen = Some(96);
         wanted.pcap_at = Some(1);

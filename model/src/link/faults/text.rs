@@ -1,0 +1,345 @@
+//! Faults as text: the grammar of `--fault`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::rule::{Action, Place, Rule};
+use super::seen::Classes;
+use super::time::Time;
+use crate::packet::{MAX_CARDS, PORTS};
+
+/// Most rules of a net.
+pub const MOST_RULES: usize = 32;
+/// PSNs and QP numbers have 24 bits.
+const BITS_24: u32 = 0xff_ffff;
+
+/// What happens to frames on the exact wire: probabilities of faults of any frame, and rules.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// The frame is lost.
+    pub loss: f64,
+    /// It arrives twice.
+    pub dup: f64,
+    /// It arrives after up to eight later frames.
+    pub reorder: f64,
+    /// One to three of its bits, from the IP header on, are flipped.
+    pub corrupt: f64,
+    /// Rules, at most [`MOST_RULES`]. Each sees every frame, whatever the others do.
+    pub rules: Vec<Rule>,
+    /// Seed of the random numbers; each net chooses one when none is given.
+    pub seed: Option<u64>,
+}
+
+/// Why a text does not describe faults.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FaultsError {
+    /// No such part.
+    #[error(
+        "`{0}`: a part is loss=P, dup=P, reorder=P or corrupt=P, down=TIME..TIME, seed=N, or a rule that begins with \
+         drop, dup, reorder, corrupt, delay or mark"
+    )]
+    Unknown(String),
+    /// A rule has a word that means nothing.
+    #[error(
+        "`{word}` in `{rule}`: a rule goes on with p=P, nth=N or N..N, every=N, qp=N, psn=N or N..N, from=verbenaN or \
+         verbenaN:PORT, to=..., at=TIME..TIME, by=..., or a class of packets: {}",
+        class_names()
+    )]
+    Word {
+        /// It.
+        word: String,
+        /// The whole rule.
+        rule: String,
+    },
+    /// Not a probability.
+    #[error("`{0}` is not a probability from 0 to 1")]
+    Probability(String),
+    /// Not a seed.
+    #[error("`{0}` is not a seed: a whole number below 2^64")]
+    Seed(String),
+    /// A value that is none.
+    #[error("`{word}` in `{rule}`: {expected}")]
+    Value {
+        /// The word with the value.
+        word: String,
+        /// The whole rule.
+        rule: String,
+        /// What is.
+        expected: &'static str,
+    },
+    /// Given twice.
+    #[error("`{0}` is given twice")]
+    Twice(String),
+    /// Too many.
+    #[error("a net has at most {MOST_RULES} rules")]
+    TooMany,
+}
+
+fn class_names() -> String {
+    Classes::ALL.iter().map(|(_, name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+const COUNT: &str = "write a whole number from 1, or N..N for those from one to the other";
+const EVERY: &str = "write a whole number from 1: every=5 means each fifth";
+const QP: &str = "write the number of the destination QP, below 2^24: 17 or 0x11";
+const PSN: &str = "write a PSN below 2^24, as 100 or 0x64, or N..N for those from one to the other";
+const PLACE: &str = "write a card, as verbena1, or one of its ports, as verbena1:2";
+const WINDOW: &str = "write when it begins and ends, from the net's start, as 2ms..5ms, or 2ms.. for no end";
+const BY: &str =
+    "reorder takes the number of frames that pass, as by=3; delay takes a time, as by=20us; no other \
+                  rule has it";
+const NEEDS_BY: &str = "delay needs by=TIME, as by=20us";
+
+impl Faults {
+    /// Whether anything can happen at all.
+    pub fn any(&self) -> bool {
+        !self.rules.is_empty() || [self.loss, self.dup, self.reorder, self.corrupt].iter().any(|&p| p > 0.0)
+    }
+
+    /// These faults with a seed: the one that was given, or a new one.
+    #[must_use]
+    pub fn seeded(self) -> Faults {
+        let new = || {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+            // Short enough to be typed again.
+            super::mix(now ^ (u64::from(std::process::id()) << 32)) % 1_000_000
+        };
+        Faults { seed: Some(self.seed.unwrap_or_else(new)), ..self }
+    }
+
+    /// Whether a net with these faults is what `wanted` asks for: a seed that it leaves open may be any.
+    pub fn satisfy(&self, wanted: &Faults) -> bool {
+        *self == Faults { seed: wanted.seed.or(self.seed), ..wanted.clone() }
+    }
+
+    /// Whether a frame is held back for a time.
+    pub fn delay(&self) -> bool {
+        self.rules.iter().any(|rule| matches!(rule.action, Action::Delay(_)))
+    }
+
+    fn parse_part(&mut self, part: &str, seen: &mut Vec<String>) -> Result<(), FaultsError> {
+        let unknown = || FaultsError::Unknown(part.to_owned());
+        let first = part.split_whitespace().next().unwrap_or("");
+        if let Some(action) = action(first) {
+            self.rules.push(parse_rule(action, part)?);
+            return Ok(());
+        }
+        let (name, value) = part.split_once('=').ok_or_else(unknown)?;
+        if name == "down" {
+            let at = window(value).ok_or_else(|| wrong(part, part, WINDOW))?;
+            self.rules.push(Rule { at, ..Rule::all(Action::Drop) });
+            return Ok(());
+        }
+        if seen.iter().any(|known| known == name) {
+            return Err(FaultsError::Twice(name.to_owned()));
+        }
+        seen.push(name.to_owned());
+        let to = match name {
+            "loss" => &mut self.loss,
+            "dup" => &mut self.dup,
+            "reorder" => &mut self.reorder,
+            "corrupt" => &mut self.corrupt,
+            "seed" => {
+                self.seed = Some(value.parse().map_err(|_| FaultsError::Seed(value.to_owned()))?);
+                return Ok(());
+            }
+            _ => return Err(unknown()),
+        };
+        *to = probability(value)?;
+        Ok(())
+    }
+}
+
+impl FromStr for Faults {
+    type Err = FaultsError;
+
+    fn from_str(text: &str) -> Result<Faults, FaultsError> {
+        let mut faults = Faults::default();
+        let mut seen = Vec::new();
+        let lines = text.lines().map(|line| line.split('#').next().unwrap_or(""));
+        for part in
+            lines.flat_map(|line| line.split([',', ';'])).map(str::trim).filter(|part| !part.is_empty())
+        {
+            faults.parse_part(part, &mut seen)?;
+        }
+        match faults.rules.len() > MOST_RULES {
+            true => Err(FaultsError::TooMany),
+            false => Ok(faults),
+        }
+    }
+}
+
+/// What a rule begins with; a delay says later how long it is.
+fn action(word: &str) -> Option<Action> {
+    Some(match word {
+        "drop" => Action::Drop,
+        "dup" => Action::Dup,
+        "reorder" => Action::Reorder(1),
+        "corrupt" => Action::Corrupt,
+        "delay" => Action::Delay(Time(0)),
+        "mark" => Action::Mark,
+        _ => return None,
+    })
+}
+
+fn wrong(word: &str, rule: &str, expected: &'static str) -> FaultsError {
+    FaultsError::Value { word: word.to_owned(), rule: rule.to_owned(), expected }
+}
+
+fn parse_rule(action: Action, text: &str) -> Result<Rule, FaultsError> {
+    let mut rule = Rule::all(action);
+    let mut seen: Vec<&str> = Vec::new();
+    for word in text.split_whitespace().skip(1) {
+        let bad = |expected| wrong(word, text, expected);
+        let name = word.split_once('=').map_or(word, |(name, _)| name);
+        if seen.contains(&name) {
+            return Err(FaultsError::Twice(format!("{name}` in `{text}")));
+        }
+        seen.push(name);
+        let Some((_, value)) = word.split_once('=') else {
+            let class = Classes::ALL.iter().find(|(_, name, _)| *name == word);
+            let unknown = || FaultsError::Word { word: word.to_owned(), rule: text.to_owned() };
+            rule.classes = rule.classes.and(class.ok_or_else(unknown)?.0);
+            continue;
+        };
+        match name {
+            "p" => rule.probability = probability(value)?,
+            "nth" => {
+                rule.nth = range(value, |n| n.parse().ok().filter(|&n| n > 0)).ok_or_else(|| bad(COUNT))?
+            }
+            "every" => rule.every = value.parse().ok().filter(|&n| n > 0).ok_or_else(|| bad(EVERY))?,
+            "qp" => rule.qp = Some(number(value).ok_or_else(|| bad(QP))?),
+            "psn" => rule.psn = Some(range_any(value, number).ok_or_else(|| bad(PSN))?),
+            "from" => rule.from = Some(place(value).ok_or_else(|| bad(PLACE))?),
+            "to" => rule.to = Some(place(value).ok_or_else(|| bad(PLACE))?),
+            "at" => rule.at = window(value).ok_or_else(|| bad(WINDOW))?,
+            "by" => rule.action = by(action, value).ok_or_else(|| bad(BY))?,
+            _ => return Err(FaultsError::Word { word: word.to_owned(), rule: text.to_owned() }),
+        }
+    }
+    match rule.action {
+        Action::Delay(Time(0)) => Err(wrong("delay", text, NEEDS_BY)),
+        _ => Ok(rule),
+    }
+}
+
+fn probability(text: &str) -> Result<f64, FaultsError> {
+    let value = text.parse().ok().filter(|p| (0.0..=1.0).contains(p));
+    value.ok_or_else(|| FaultsError::Probability(text.to_owned()))
+}
+
+/// A number of 24 bits, decimal or after 0x in hexadecimal.
+fn number(text: &str) -> Option<u32> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.ok().filter(|&number| number <= BITS_24)
+}
+
+/// One, or from one to the other.
+fn range_any<T: Copy>(text: &str, read: impl Fn(&str) -> Option<T>) -> Option<(T, T)> {
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    Some((read(first)?, read(last)?))
+}
+
+fn range(text: &str, read: impl Fn(&str) -> Option<u64>) -> Option<(u64, u64)> {
+    match text.strip_suffix("..") {
+        Some(first) => Some((read(first)?, u64::MAX)),
+        None => range_any(text, read).filter(|(first, last)| first <= last),
+    }
+}
+
+fn window(text: &str) -> Option<(Time, Time)> {
+    let (start, end) = text.split_once("..")?;
+    let end = if end.is_empty() { Time::NEVER } else { end.parse().ok()? };
+    let start = start.parse().ok()?;
+    (start < end).then_some((start, end))
+}
+
+fn place(text: &str) -> Option<Place> {
+    let text = text.strip_prefix("verbena")?;
+    let (card, port) = text.split_once(':').map_or((text, None), |(card, port)| (card, Some(port)));
+    let card = card.parse().ok().filter(|&card: &u8| usize::from(card) < MAX_CARDS)?;
+    let port = match port {
+        Some(port) => {
+            Some(port.parse::<u8>().ok()?.checked_sub(1).filter(|&port| usize::from(port) < PORTS)?)
+        }
+        None => None,
+    };
+    Some(Place { card, port })
+}
+
+fn by(action: Action, text: &str) -> Option<Action> {
+    match action {
+        Action::Reorder(_) => text.parse().ok().filter(|&n| n > 0).map(Action::Reorder),
+        Action::Delay(_) => text.parse().ok().filter(|&time| time > Time(0)).map(Action::Delay),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rates =
+            [("loss", self.loss), ("dup", self.dup), ("reorder", self.reorder), ("corrupt", self.corrupt)];
+        let rates = rates.into_iter().filter(|&(_, rate)| rate > 0.0);
+        let mut parts: Vec<String> = rates.map(|(name, rate)| format!("{name}={rate}")).collect();
+        parts.extend(self.rules.iter().map(Rule::to_string));
+        parts.extend(self.seed.map(|seed| format!("seed={seed}")));
+        f.write_str(&parts.join(","))
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.action {
+            Action::Drop => f.write_str("drop")?,
+            Action::Dup => f.write_str("dup")?,
+            Action::Reorder(frames) => write!(f, "reorder by={frames}")?,
+            Action::Corrupt => f.write_str("corrupt")?,
+            Action::Delay(time) => write!(f, "delay by={time}")?,
+            Action::Mark => f.write_str("mark")?,
+        }
+        if self.classes != Classes::NONE {
+            write!(f, " {}", self.classes)?;
+        }
+        if let Some(qp) = self.qp {
+            write!(f, " qp={qp:#x}")?;
+        }
+        match self.psn {
+            Some((first, last)) if first == last => write!(f, " psn={first}")?,
+            Some((first, last)) => write!(f, " psn={first}..{last}")?,
+            None => {}
+        }
+        for (name, place) in [("from", self.from), ("to", self.to)] {
+            match place {
+                Some(Place { card, port: Some(port) }) => write!(f, " {name}=verbena{card}:{}", port + 1)?,
+                Some(Place { card, port: None }) => write!(f, " {name}=verbena{card}")?,
+                None => {}
+            }
+        }
+        match self.at {
+            (Time(0), Time::NEVER) => {}
+            (start, Time::NEVER) => write!(f, " at={start}..")?,
+            (start, end) => write!(f, " at={start}..{end}")?,
+        }
+        match self.nth {
+            (1, u64::MAX) => {}
+            (first, u64::MAX) => write!(f, " nth={first}..")?,
+            (first, last) if first == last => write!(f, " nth={first}")?,
+            (first, last) => write!(f, " nth={first}..{last}")?,
+        }
+        if self.every != 1 {
+            write!(f, " every={}", self.every)?;
+        }
+        if self.probability < 1.0 {
+            write!(f, " p={}", self.probability)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "text_tests.rs"]
+mod tests;
