@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use tests::stock::{need, Program, StockNet};
+use tests::stock::{need, Pair, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -62,6 +62,34 @@ fn files_are_where_the_kernel_has_them() {
     let lines = ["VERBENA_F10A", "1.0.0", "1", "0x1bd4", "0xf10a", "0x1bd4", "0", "0", "RoCE v2"];
     assert!(said.starts_with(&(lines.join("\n") + "\n")), "{said}");
     assert!(said.contains("Invalid argument"), "{said}");
+}
+
+/// What the cards count is there soon, whichever program looks and however long it runs.
+#[test]
+fn counters_are_those_of_the_cards() {
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let done = directory.path().join("done");
+    // Keeps the net, and looks before and after.
+    let script = format!(
+        "cd /sys/class/infiniband/verbena1/ports/1; cat hw_counters/out_of_sequence; \
+         for i in $(seq 400); do test -e {} && break; sleep 0.1; done; \
+         for i in $(seq 100); do test $(cat counters/port_rcv_packets) -ge 400 && break; sleep 0.1; done; \
+         cat counters/port_rcv_packets counters/port_rcv_data hw_counters/out_of_sequence; \
+         cat ../../../verbena0/ports/1/hw_counters/packet_seq_err hw_counters/lifespan",
+        done.display()
+    );
+    let mut reader = Program::start(net.command(&["--fault=drop write nth=5"], "sh", &["-c", &script]));
+    reader.expect("0\n", LIMIT);
+    let arguments = ["-n", "200", "-s", "2048", "-m", "1024"];
+    let pair = Pair { devices: ["verbena1", "verbena0"], ..Pair::new(&net, "ib_write_bw", &arguments) };
+    pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+    std::fs::write(&done, "").expect("a file");
+    let said = reader.wait(LIMIT).said;
+    let numbers: Vec<u64> = said.lines().filter_map(|line| line.trim().parse().ok()).collect();
+    let [0, packets, data, sequence, naks, 100] = numbers[..] else { panic!("{said}") };
+    assert!(packets >= 400 && data >= packets / 2 * 1024 / 4, "{said}");
+    assert!(sequence > 0 && naks > 0, "{said}");
 }
 
 #[test]

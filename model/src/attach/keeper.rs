@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
+use super::counted::{Counted, Looks};
 use super::error::OpenError;
 use super::limits::{limits, ports};
 use super::wall::runner::Runner;
@@ -62,13 +63,15 @@ pub struct NetOptions {
     pub namespaces: Vec<OwnedFd>,
     /// What the GIDs of the ports follow, beside what they are at the start.
     pub addresses: Option<Box<dyn Addresses>>,
+    /// Who is told what the ports have counted, every [`COUNTED_EVERY`](super::COUNTED_EVERY).
+    pub counted: Option<Box<dyn Counted>>,
 }
 
 impl From<u8> for NetOptions {
     /// A net of `cards` cards on the fast wire.
     fn from(cards: u8) -> Self {
         let (link, namespaces) = (LinkOptions::default(), Vec::new());
-        NetOptions { cards, link, clock: None, trace: None, namespaces, addresses: None }
+        NetOptions { cards, link, clock: None, trace: None, namespaces, addresses: None, counted: None }
     }
 }
 
@@ -84,7 +87,7 @@ pub fn run_keeper_of(
     options: impl Into<NetOptions>,
     heap_bytes: u64,
 ) -> Result<(), KeeperError> {
-    let NetOptions { cards, link, clock, trace, namespaces, addresses } = options.into();
+    let NetOptions { cards, link, clock, trace, namespaces, addresses, counted } = options.into();
     assert!((1..=MAX_CARDS as u8).contains(&cards), "a net has 1 to {MAX_CARDS} cards");
     if let Some(capture) = &link.capture {
         // Not the file of a net that is running.
@@ -102,6 +105,7 @@ pub fn run_keeper_of(
     let said = Rc::new(Once::new());
     let said_of = Rc::clone(&said);
     let runner = OnceCell::new();
+    let mut looks = counted.map(Looks::new);
     segment::keeper::run(KeeperOptions {
         socket_path: socket.into(),
         heap_bytes,
@@ -142,12 +146,14 @@ pub fn run_keeper_of(
                 }
                 next
             });
-            match next {
+            let next = match next {
                 Ok(next) => next.unwrap_or(u64::MAX),
-                Err(LockError::Condemned) => u64::MAX,
+                Err(LockError::Condemned) => return u64::MAX,
                 // Taken for long: try again soon.
                 Err(_) => segment::now_ns() + PATIENCE.as_nanos() as u64,
-            }
+            };
+            let look = looks.as_mut().map(|looks| guarded(soon, || looks.look(segment)));
+            next.min(look.unwrap_or(u64::MAX))
         }),
     })
 }

@@ -13,9 +13,11 @@
 //! | `listeners` | which ports programs listen on |
 //! | `served` | a card that this process opens for a client |
 //! | `keeper` | makes a net, and runs what no program runs |
+//! | `counted` | what its ports have counted, for files |
 //! | `limits`, `error` | what the cards can do; why one cannot be opened |
 
 mod card;
+mod counted;
 mod error;
 mod function;
 mod keeper;
@@ -31,6 +33,7 @@ pub use crate::sim::programs::streams::Wait;
 pub use crate::sim::programs::watched::Watched;
 pub use crate::sim::threads::{forked, give_up, on_alarm, Follower, Starting, Timeline};
 pub use card::SegmentCard;
+pub use counted::{Counted, COUNTED_EVERY};
 pub use error::OpenError;
 pub use keeper::{capture_lost, default_socket, run_keeper, run_keeper_of, Addresses, NetOptions};
 pub use limits::{limits, mbps};

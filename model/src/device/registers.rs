@@ -161,7 +161,7 @@ impl Device {
 
     /// A port counter: what its QPs have counted is added up when asked, so that the data path
     /// shares no line between processes.
-    fn counter(&mut self, p: u8, register: u32) -> u64 {
+    pub(crate) fn counter(&self, p: u8, register: u32) -> u64 {
         let own = self.counters[p as usize].get(register);
         let qps = self.qps[self.tables.qp.range()].iter().filter(|qp| qp.used.get() && qp.port.port == p);
         own + match register {

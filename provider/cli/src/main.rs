@@ -11,7 +11,7 @@
 //! | [`board`], [`pci`] | a card in a slot: `list`, `bind`, `probe`, `regs`, `selftest`, `bench`, `top`, `record` |
 //! | [`card`], [`decode`], [`export`] | profiles and definitions |
 //! | [`manual`] | `completions`, `man`: made from the definitions in this file |
-//! | [`plot`], [`output`], [`args`] | what several of them use: plots, printing, options |
+//! | [`plot`], [`output`], [`args`], [`counters`] | what several of them use: plots, printing, options, names of counters |
 
 // What cannot be printed is reported: see `output`.
 #![deny(clippy::print_stdout)]
@@ -23,6 +23,7 @@ mod args;
 mod board;
 mod card;
 mod compare;
+mod counters;
 mod decode;
 mod doctor;
 mod export;

@@ -9,6 +9,7 @@ use fpga_regs::regs::{self, port, Link};
 
 use super::device::{AnyCard, DeviceArgs, Opened};
 use super::sim;
+use crate::counters;
 use crate::output;
 
 /// Options of `verbena top`.
@@ -112,7 +113,10 @@ fn block(name: &str, card: &AnyCard, before: &[Look], now: &[Look], seconds: f64
                     text += &format!("  {name} {:9.3}", is.wrapping_sub(*was) as f64 / seconds * factor);
                 }
                 None if *is != 0 => {
-                    trouble += &format!("           {} {is} (+{})\n", counter.name, is.wrapping_sub(*was));
+                    let known =
+                        counters::name_of(counter.offset).map_or(String::new(), |name| format!("  {name}"));
+                    trouble +=
+                        &format!("           {} {is} (+{}){known}\n", counter.name, is.wrapping_sub(*was));
                 }
                 None => {}
             }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, Context, Result};
 
 use super::mounts::NODE_DIR;
-use super::tree::{Tree, DRIVER_STEM};
+use super::sysfs::link;
+use super::tree::{Tree, DRIVER_STEM, LIVE};
 
 /// Variables for the program.
 pub type Variables = Vec<(&'static str, PathBuf)>;
@@ -26,6 +27,7 @@ pub fn prepare(tree: &Tree<'_>, dir: &Path) -> Result<Variables> {
             .tempdir_in(dir)
             .context("making a directory for the fake sysfs")?;
         tree.write(aside.path(), &config)?;
+        link_live(tree, aside.path())?;
         let aside = aside.keep();
         if fs::rename(&aside, &root).is_err() {
             let _ = fs::remove_dir_all(&aside);
@@ -38,11 +40,22 @@ pub fn prepare(tree: &Tree<'_>, dir: &Path) -> Result<Variables> {
     Ok(vec![("SYSFS_PATH", root.join("sys")), (DRIVERS, config.join("verbena").join(DRIVER_STEM))])
 }
 
+/// Leads to the files that the keeper writes.
+fn link_live(tree: &Tree<'_>, root: &Path) -> Result<()> {
+    let Some(live) = tree.live() else { return Ok(()) };
+    for card in (0..tree.cards).map(|card| format!("verbena{card}")) {
+        let at = root.join("sys/class/infiniband").join(&card).join(LIVE);
+        fs::remove_dir(&at).with_context(|| format!("removing {}", at.display()))?;
+        link(&live.join(&card), &at)?;
+    }
+    Ok(())
+}
+
 /// One directory for each content, so that it need not be removed after a run.
 fn directory_name(tree: &Tree<'_>) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
-    (tree.profile, tree.socket, tree.provider, tree.slots).hash(&mut hasher);
+    (tree.profile, tree.socket, tree.provider, tree.slots, tree.live()).hash(&mut hasher);
     (env!("CARGO_PKG_VERSION"), std::env::current_exe().ok()).hash(&mut hasher);
     format!("sysfs-{}-{:016x}", tree.cards, hasher.finish())
 }

@@ -1,10 +1,9 @@
 //! GIDs follow the addresses of network interfaces, in the cards and in the files that programs read.
 
 use std::collections::HashMap;
-use std::fs;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use model::address::{self, interface_name, Gid, GID_TABLE_LEN};
@@ -14,17 +13,13 @@ use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage};
 use netlink_packet_route::RouteNetlinkMessage;
 
+use super::live::of_port;
 use super::network::port;
 use super::rtnetlink::Route;
 use super::sysfs;
 
 /// Changes of IPv4 and IPv6 addresses and of interfaces (RTMGRP_*, linux/rtnetlink.h).
 const GROUPS: u32 = 0x10 | 0x100 | 0x1;
-
-/// Where the files are that change while programs run, for the net whose socket this is.
-pub fn directory(socket: &Path) -> PathBuf {
-    socket.with_extension("gids")
-}
 
 /// The interfaces of a net's network.
 pub struct Interfaces {
@@ -52,9 +47,8 @@ impl Interfaces {
         Interfaces { news, questions, directory: None, named: Vec::new() }
     }
 
-    /// Writes the files for programs, which are kept up to date from now on.
+    /// Writes the GID tables for programs, which are kept up to date from now on.
     pub fn show(&mut self, directory: PathBuf, cards: u8) -> Result<()> {
-        let _ = fs::remove_dir_all(&directory);
         for port in (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port })) {
             for index in 0..GID_TABLE_LEN {
                 let gid = address::gid(port, index as u8);
@@ -113,11 +107,6 @@ impl Addresses for Interfaces {
     }
 }
 
-/// The files of a port.
-fn of_port(directory: &Path, port: PortId) -> PathBuf {
-    directory.join(format!("verbena{}/{}", port.card, port.port + 1))
-}
-
 /// A link of a port, by its index: the port's own interface, or a VLAN or macvlan on it.
 fn owner(message: &RouteNetlinkMessage) -> Option<(u32, (PortId, String))> {
     let RouteNetlinkMessage::NewLink(link) = message else { return None };
@@ -160,9 +149,4 @@ fn addressed(message: &RouteNetlinkMessage) -> Option<(u32, Gid)> {
         IpAddr::V6(address) => address.octets(),
     };
     Some((address.header.index, gid))
-}
-
-/// Removes the files of a net that has ended.
-pub fn remove(socket: &Path) {
-    let _ = fs::remove_dir_all(directory(socket));
 }

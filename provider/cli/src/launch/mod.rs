@@ -8,6 +8,7 @@
 //! | [`tree`], [`sysfs`] | the files under `/sys/class` that libibverbs and other programs read |
 //! | [`slots`] | the same for cards in PCI slots |
 //! | [`mounts`], [`namespace`] | how a program sees these files |
+//! | [`live`] | files that change while it runs: GIDs, counters |
 //! | [`network`], [`interfaces`], [`rtnetlink`] | the network interfaces that it sees, and the GIDs of their addresses |
 //! | [`fallback`] | without namespaces: by environment variables |
 //! | [`seccomp`] | sockets that would ask the kernel's RDMA subsystem |
@@ -16,6 +17,7 @@
 
 pub mod fallback;
 pub mod interfaces;
+pub mod live;
 pub mod mounts;
 pub mod namespace;
 pub mod network;

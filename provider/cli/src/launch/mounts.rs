@@ -11,8 +11,7 @@ use rustix::mount::{
     UnmountFlags,
 };
 
-use super::interfaces;
-use super::tree::{Tree, GIDS};
+use super::tree::{Tree, LIVE};
 
 /// Where libibverbs looks for driver files.
 pub const CONFIG_DIR: &str = "/etc/libibverbs.d";
@@ -60,8 +59,8 @@ fn show_staged(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
     show_classes(staging)?;
     if tree.network {
         show_interfaces(staging);
-        show_gids(tree)?;
     }
+    show_live(tree)?;
     show_nodes(staging)?;
     let needs_driver_variable = !Path::new(CONFIG_DIR).is_dir();
     if needs_driver_variable {
@@ -104,11 +103,12 @@ fn show_interfaces(staging: &Path) {
     }
 }
 
-/// The tables that the keeper writes.
-fn show_gids(tree: &Tree<'_>) -> Result<()> {
-    let (live, class) = (interfaces::directory(tree.socket), Path::new(CLASS_DIR).join(CLASSES[0]));
+/// The files that the keeper writes.
+fn show_live(tree: &Tree<'_>) -> Result<()> {
+    let Some(live) = tree.live() else { return Ok(()) };
+    let class = Path::new(CLASS_DIR).join(CLASSES[0]);
     let cards = (0..tree.cards).map(|card| format!("verbena{card}"));
-    cards.into_iter().try_for_each(|card| bind(&live.join(&card), &class.join(&card).join(GIDS)))
+    cards.into_iter().try_for_each(|card| bind(&live.join(&card), &class.join(&card).join(LIVE)))
 }
 
 fn show_nodes(staging: &Path) -> Result<()> {

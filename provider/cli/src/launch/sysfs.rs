@@ -16,42 +16,6 @@ pub const INTERFACES: &str = "/sys/devices/virtual/net";
 /// A file of the kernel's that opens and cannot be read (EINVAL): the speed of a device that has none.
 const UNREADABLE: &str = "/sys/devices/virtual/net/lo/speed";
 
-/// Counters of InfiniBand's PortCounters and their extension, and of the hardware.
-const COUNTERS: [&str; 21] = [
-    "excessive_buffer_overrun_errors",
-    "link_downed",
-    "link_error_recovery",
-    "local_link_integrity_errors",
-    "multicast_rcv_packets",
-    "multicast_xmit_packets",
-    "port_rcv_constraint_errors",
-    "port_rcv_data",
-    "port_rcv_errors",
-    "port_rcv_packets",
-    "port_rcv_remote_physical_errors",
-    "port_rcv_switch_relay_errors",
-    "port_xmit_constraint_errors",
-    "port_xmit_data",
-    "port_xmit_discards",
-    "port_xmit_packets",
-    "port_xmit_wait",
-    "symbol_error",
-    "unicast_rcv_packets",
-    "unicast_xmit_packets",
-    "VL15_dropped",
-];
-const HARDWARE_COUNTERS: [&str; 9] = [
-    "duplicate_request",
-    "local_ack_timeout_err",
-    "np_cnp_sent",
-    "out_of_buffer",
-    "out_of_sequence",
-    "packet_seq_err",
-    "rnr_nak_retry_err",
-    "rp_cnp_handled",
-    "rx_icrc_encapsulated",
-];
-
 /// Writes what the card says of itself.
 pub fn write_card(dir: &Path, name: &str, kind: &str, guid: &[u8], version: u64) -> Result<()> {
     let guid = sysfs_text(guid);
@@ -77,9 +41,8 @@ pub fn write_card(dir: &Path, name: &str, kind: &str, guid: &[u8], version: u64)
     Ok(())
 }
 
-/// Writes what a port says of itself. Counters stay at 0, since plain files cannot count; `verbena top` shows the
-/// card's. `gids` is a directory with the GID table, where that changes.
-pub fn write_port(dir: &Path, port: &SlotPort, gids: Option<&Path>) -> Result<()> {
+/// Writes what a port says of itself, but for its counters and its GID table.
+pub fn write_port(dir: &Path, port: &SlotPort) -> Result<()> {
     let (state, phys) = match port.up {
         true => ("4: ACTIVE", "5: LinkUp"),
         false => ("1: DOWN", "3: Disabled"),
@@ -95,23 +58,15 @@ pub fn write_port(dir: &Path, port: &SlotPort, gids: Option<&Path>) -> Result<()
         ("sm_lid", "0x0"),
         ("sm_sl", "0"),
         ("pkeys/0", "0xffff"),
-        ("hw_counters/lifespan", "10"),
     ] {
         put(&dir.join(file), line)?;
     }
-    for name in COUNTERS {
-        put(&dir.join("counters").join(name), "0")?;
-    }
-    for name in HARDWARE_COUNTERS {
-        put(&dir.join("hw_counters").join(name), "0")?;
-    }
-    if let Some(gids) = gids {
-        return ["gids", "gid_attrs"].iter().try_for_each(|name| link(&gids.join(name), &dir.join(name)));
-    }
-    for (index, gid) in port.gids.iter().enumerate() {
-        write_gid(dir, index, gid, None)?;
-    }
     Ok(())
+}
+
+/// Writes a port's GID table as it stays.
+pub fn write_gids(dir: &Path, gids: &[[u8; 16]]) -> Result<()> {
+    gids.iter().enumerate().try_for_each(|(index, gid)| write_gid(dir, index, gid, None))
 }
 
 /// Writes an entry of a port's GID table. Programs may be reading what was there.
@@ -131,7 +86,7 @@ pub fn write_gid(dir: &Path, index: usize, gid: &[u8; 16], interface: Option<&st
 }
 
 /// Replaces a file by one with this text, or by one that cannot be read.
-fn replace(path: &Path, text: Option<&str>) -> Result<()> {
+pub fn replace(path: &Path, text: Option<&str>) -> Result<()> {
     make_parent(path)?;
     let new = path.with_extension("new");
     match text {

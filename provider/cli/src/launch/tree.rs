@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use contract::release;
 
+use super::live;
 use super::slots::{SlotCard, SlotPort};
 use super::sysfs::{self, link, put, INTERFACES};
 use model::address::{gid, interface_name, node_guid, GID_TABLE_LEN};
@@ -17,8 +18,8 @@ use model::profile::Profile;
 /// Name of the provider as the driver file gives it, without suffix.
 pub const DRIVER_STEM: &str = "libverbena";
 
-/// Where the GID tables of a card's ports are mounted, in its directory.
-pub const GIDS: &str = "verbena/gids";
+/// Where a card's [live files](live) are mounted, in its directory.
+pub const LIVE: &str = "verbena/live";
 
 /// What the tree has to say.
 #[derive(Clone, Copy)]
@@ -38,6 +39,11 @@ pub struct Tree<'a> {
 }
 
 impl Tree<'_> {
+    /// The files that the net's keeper writes, if it does: cards in slots have no keeper.
+    pub fn live(&self) -> Option<PathBuf> {
+        Some(live::directory(self.socket)).filter(|live| self.slots.is_empty() && live.is_dir())
+    }
+
     /// Writes everything below `root`. `config_dir` is where `root/ibverbs.d`
     /// will be seen by the program: the driver file needs an absolute path.
     pub fn write(&self, root: &Path, config_dir: &Path) -> Result<()> {
@@ -77,8 +83,9 @@ impl Tree<'_> {
         // Where a provider without VERBENA_SOCKET in its environment looks.
         put(&dir.join("verbena/socket"), self.socket.to_str().context("socket path is not UTF-8")?)?;
         put(&dir.join("verbena/card"), &card.to_string())?;
-        if self.network {
-            fs::create_dir_all(dir.join(GIDS))?;
+        let live = slot.is_none() && self.live().is_some();
+        if live {
+            fs::create_dir_all(dir.join(LIVE))?;
         }
         if let Some(slot) = slot {
             // Goes before the socket.
@@ -89,8 +96,20 @@ impl Tree<'_> {
                 Some(slot) => slot.ports[usize::from(port)].clone(),
                 None => self.modelled(PortId { card, port }),
             };
-            let gids = self.network.then(|| Path::new("../..").join(GIDS).join((port + 1).to_string()));
-            sysfs::write_port(&dir.join(format!("ports/{}", port + 1)), &shown, gids.as_deref())?;
+            let (number, at) = (port + 1, dir.join(format!("ports/{}", port + 1)));
+            sysfs::write_port(&at, &shown)?;
+            let follow = |names: &[&str]| {
+                let from = Path::new("../..").join(LIVE).join(number.to_string());
+                names.iter().try_for_each(|name| link(&from.join(name), &at.join(name)))
+            };
+            match live && self.network {
+                true => follow(&["gids", "gid_attrs"])?,
+                false => sysfs::write_gids(&at, &shown.gids)?,
+            }
+            match live {
+                true => follow(&["counters", "hw_counters"])?,
+                false => live::write_zeros(&at)?,
+            }
             if self.network {
                 let name = interface_name(PortId { card, port });
                 link(&Path::new(INTERFACES).join(&name), &dir.join("device/net").join(&name))?;

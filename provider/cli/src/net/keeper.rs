@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use model::attach::{run_keeper, NetOptions};
+use model::link::Faults;
 use model::profile::Profile;
 use model::segment::{AttachError, Segment};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -20,7 +21,7 @@ use super::daemon;
 use super::runtime::Net;
 use super::wire::WireInfo;
 use crate::args::{CardArgs, Clock};
-use crate::launch::{interfaces, namespace, network};
+use crate::launch::{live, namespace, network};
 
 /// A namespace waits for the kernel's locks, long where many are made and removed.
 const START_TIME: Duration = Duration::from_secs(60);
@@ -135,6 +136,9 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     if let Some(card) = wanted.wire.pcap_at.filter(|&card| u32::from(card) >= info.cards) {
         bail!("--pcap-at {card}: the net has the cards 0 to {}", info.cards - 1);
     }
+    if info.clock == Clock::Wall && wanted.wire.fault.as_ref().is_some_and(Faults::delay) {
+        bail!("--fault: delay takes simulated time, since the wall clock's wire takes none: add --clock virtual");
+    }
     if info.trace.is_some() && info.clock == Clock::Wall {
         bail!("--trace records simulated time: add --clock virtual");
     }
@@ -159,7 +163,7 @@ fn sweep(directory: &Path) {
     for note in rest.iter().filter(|path| !path.with_extension("sock").exists()) {
         match note.extension().and_then(|extension| extension.to_str()) {
             Some("json") => drop(fs::remove_file(note)),
-            Some("gids") => drop(fs::remove_dir_all(note)),
+            Some("live") => drop(fs::remove_dir_all(note)),
             _ => {}
         }
     }
@@ -247,16 +251,18 @@ fn serve(net: &Net) -> Result<()> {
     let (cards, link) = (u8::try_from(info.cards)?, info.wire.options()?);
     // Without them the launchers do what they can and say what is lost.
     let user = if namespace::root_may_mount() { None } else { namespace::make_user().ok() };
+    // The files of a net that is running are its keeper's.
+    let (files, ours) = (live::directory(&net.socket()), !answers(&net.socket()));
+    let counters = ours.then(|| live::Counters::show(files.clone(), cards).ok()).flatten();
     let network = network::make(user.as_ref().map(AsFd::as_fd), cards).ok().and_then(|mut made| {
-        // The files of a net that is running are its keeper's.
-        let shown = !answers(&net.socket())
-            && made.interfaces.show(interfaces::directory(&net.socket()), cards).is_ok();
+        let shown = counters.is_some() && made.interfaces.show(files, cards).is_ok();
         shown.then_some(made)
     });
+    let counted = counters.map(|counters| Box::new(counters) as _);
     let (network, addresses) = network.map(|made| (made.namespace, Box::new(made.interfaces) as _)).unzip();
     let namespaces = user.into_iter().chain(network).collect();
     let trace = info.trace;
-    run_keeper(&net.socket(), NetOptions { cards, link, clock, trace, namespaces, addresses })?;
+    run_keeper(&net.socket(), NetOptions { cards, link, clock, trace, namespaces, addresses, counted })?;
     Ok(())
 }
 
@@ -297,7 +303,7 @@ fn tidy(net: &Net) {
     };
     if !net.socket().exists() {
         let _ = fs::remove_file(info_file(net));
-        interfaces::remove(&net.socket());
+        live::remove(&net.socket());
     }
 }
 

@@ -1,0 +1,85 @@
+//! The files that change while programs run, which the net's keeper writes: GID tables and counters.
+//!
+//! They are in a directory of the net, `verbenaN/P` for port P of card N, which is mounted into each program's view.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use model::attach::{Counted, COUNTED_EVERY};
+use model::packet::{PortId, PORTS};
+
+use super::sysfs;
+use crate::counters::{Counter, HARDWARE, NEVER, PORT};
+
+/// Where it is for the net whose socket this is.
+pub fn directory(socket: &Path) -> PathBuf {
+    socket.with_extension("live")
+}
+
+/// The files of a port.
+pub fn of_port(directory: &Path, port: PortId) -> PathBuf {
+    directory.join(format!("verbena{}/{}", port.card, port.port + 1))
+}
+
+/// Removes the files of a net that has ended.
+pub fn remove(socket: &Path) {
+    let _ = fs::remove_dir_all(directory(socket));
+}
+
+/// The counters of all ports, as files.
+pub struct Counters {
+    directory: PathBuf,
+    /// What is in the files, where it is not 0: by port, directory and name.
+    written: HashMap<(PortId, &'static str, &'static str), u64>,
+}
+
+impl fmt::Debug for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counters").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+impl Counters {
+    /// Makes the directory of a new net, with all counters at 0.
+    pub fn show(directory: PathBuf, cards: u8) -> Result<Counters> {
+        let _ = fs::remove_dir_all(&directory);
+        for port in (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port })) {
+            write_zeros(&of_port(&directory, port))?;
+        }
+        Ok(Counters { directory, written: HashMap::new() })
+    }
+}
+
+/// Writes the counters of a port, all 0.
+pub fn write_zeros(dir: &Path) -> Result<()> {
+    let names = |table: &'static [Counter]| table.iter().map(|counter| counter.name);
+    for name in names(&PORT).chain(NEVER) {
+        sysfs::put(&dir.join("counters").join(name), "0")?;
+    }
+    for name in names(&HARDWARE) {
+        sysfs::put(&dir.join("hw_counters").join(name), "0")?;
+    }
+    // How old a value may be, in milliseconds.
+    sysfs::put(&dir.join("hw_counters/lifespan"), &COUNTED_EVERY.as_millis().to_string())
+}
+
+impl Counted for Counters {
+    fn counted(&mut self, port: PortId, counters: &[u64]) {
+        for (directory, table) in [("counters", PORT.as_slice()), ("hw_counters", &HARDWARE)] {
+            for counter in table {
+                let written = self.written.entry((port, directory, counter.name)).or_default();
+                let value = counter.of(counters);
+                if *written != value {
+                    let file = of_port(&self.directory, port).join(directory).join(counter.name);
+                    // Left as it was, it is tried again. The keeper has nobody to tell; the registers are right.
+                    if sysfs::replace(&file, Some(&format!("{value}\n"))).is_ok() {
+                        *written = value;
+                    }
+                }
+            }
+        }
+    }
+}
