@@ -3,7 +3,9 @@
 
 use driver::{AttrMask, QpAttr, SendFlags, SendWr};
 use fpga_regs::{CqeOpcode, CqeStatus, EventKind, QpState, QpType, WqeOpcode};
+use model::attach::NetOptions;
 use model::link::faults::mix;
+use model::profile::Profile;
 use model::wire::frame;
 use tests::{connect, expect_async, Net, Options, Peer, Random, TestCard};
 
@@ -13,6 +15,9 @@ use super::{counter, exact, pcap, recorded};
 const LONGEST: usize = 20_000;
 /// Operations outstanding, each with its own part of the buffers.
 const WINDOW: u64 = 16;
+/// What faults make the cards count.
+const COUNTERS: [&str; 6] =
+    ["retransmits", "sequence_nak", "out_of_sequence", "duplicate", "rnr_nak", "ack_timeouts"];
 /// Offset of the parts, after the atomics' words.
 const PARTS: usize = 4096;
 
@@ -172,12 +177,29 @@ impl Traffic {
     }
 }
 
-/// `count` operations of random verbs and sizes, in both directions at once.
+/// As [`soak_by`], by the wall clock; the faults are many enough that each has its effect.
 fn soak(faults: &str, count: u64, options: Options) {
+    let counters = soak_by(None, faults, count, options);
+    let (lost, damaged) = (faults.contains("loss"), faults.contains("corrupt"));
+    for (name, value) in counters {
+        // Without loss, only a slow machine lets a timer run out.
+        let expected = name != "ack_timeouts" || lost || damaged;
+        assert!(value != 0 || !expected, "{name}");
+    }
+}
+
+/// `count` operations of random verbs and sizes, in both directions at once, by the wall clock or in simulated time:
+/// every byte arrives, no atomic happens twice, no completion is lost or comes twice. Gives counters.
+fn soak_by(
+    clock: Option<Profile>,
+    faults: &str,
+    count: u64,
+    options: Options,
+) -> [(&'static str, u64); COUNTERS.len()] {
     println!("faults {faults}");
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("net.pcap");
-    let net = Net::with(recorded(exact(faults), &path, 65_535));
+    let net = Net::with(recorded(NetOptions { clock, ..exact(faults) }, &path, 65_535));
     let (a, b) = (net.open(0), net.open(1));
     let options = Options { gid: 1, bytes: 1 << 19, ..options };
     let traffic = |from, to, seed| {
@@ -202,14 +224,9 @@ fn soak(faults: &str, count: u64, options: Options) {
     }
     ways.iter_mut().for_each(Traffic::finish);
     let of = |name| counter(&[&a, &b], name);
-    let (lost, damaged) = (faults.contains("loss"), faults.contains("corrupt"));
-    for name in ["retransmits", "sequence_nak", "out_of_sequence", "duplicate", "rnr_nak", "ack_timeouts"] {
-        println!("{name}: {}", of(name));
-        // Without loss, only a slow machine lets a timer run out.
-        let expected = name != "ack_timeouts" || lost || damaged;
-        assert!(of(name) != 0 || !expected, "{name}");
-    }
-    assert_eq!(of("rx_icrc_errors") != 0, damaged);
+    let counters = COUNTERS.map(|name| (name, of(name)));
+    println!("{counters:?}");
+    assert_eq!(of("rx_icrc_errors") != 0, faults.contains("corrupt"));
     drop(ways);
     drop((a, b));
     drop(net);
@@ -217,6 +234,7 @@ fn soak(faults: &str, count: u64, options: Options) {
     println!("{} frames", frames.len());
     // Damage happens after the record.
     assert!(frames.iter().all(|f| frame::decode(&f.kept).is_ok()));
+    counters
 }
 
 #[test]
@@ -240,20 +258,62 @@ fn all_faults_at_once_at_the_least_mtu() {
     soak("loss=0.01,dup=0.01,reorder=0.01,corrupt=0.01,seed=4", 4000, options);
 }
 
-/// For hours of search: as many seeds as `SEEDS` says, at rates that the other tests do not reach.
-#[test]
-#[ignore = "long: SEEDS=100 cargo test --release -p tests --test exact_wire -- --ignored"]
-fn many_seeds() {
-    let seeds = std::env::var("SEEDS").map_or(10, |n| n.parse().expect("SEEDS is a number"));
-    for seed in 0..seeds {
-        let mut random = Random(seed);
-        let mut rate = |most: u64| random.below(most) as f64 / 1000.0;
-        let (loss, dup, reorder, corrupt) = (rate(30), 0.001 + rate(100), rate(40), 0.001 + rate(20));
-        let faults = format!("loss={loss},dup={dup},reorder={reorder},corrupt={corrupt},seed={seed}");
-        let mtu = 1 + random.below(5) as u8;
-        let rd_atomic = 1 + random.below(16) as u8;
-        soak(&faults, 2000, Options { timeout: 1, mtu, rd_atomic, ..Options::default() });
+/// Faults of random kinds and rates, by chance and by rules, that leave a connection its retries.
+fn any_faults(random: &mut Random, seed: u64) -> String {
+    let mut rate = |most: u64| random.below(most) as f64 / 1000.0;
+    let (loss, dup, reorder, corrupt) = (rate(30), 0.001 + rate(100), rate(40), 0.005 + rate(15));
+    let mut parts = vec![format!("loss={loss},dup={dup},reorder={reorder},corrupt={corrupt},seed={seed}")];
+    const KINDS: [&str; 12] = [
+        "data first",
+        "data middle",
+        "data last",
+        "data only",
+        "ack",
+        "nak",
+        "rnr",
+        "read",
+        "read-response",
+        "atomic",
+        "atomic-response",
+        "response",
+    ];
+    for _ in 0..random.below(5) {
+        let action = random.of(&["drop", "drop", "dup", "reorder by=5", "corrupt", "mark"]);
+        let which = match random.below(3) {
+            0 => format!("p=0.0{}", 1 + random.below(5)),
+            1 => format!("every={}", 20 + random.below(100)),
+            _ => format!("nth={}..{}", 5, 6 + random.below(3)),
+        };
+        parts.push(format!("{action} {} {which}", random.of(&KINDS)));
     }
+    parts.join(",")
+}
+
+/// Each seed by either clock, with other faults, another path MTU and depth of READs.
+fn seeds(seeds: std::ops::Range<u64>, operations: u64) {
+    for seed in seeds {
+        let mut random = Random(seed);
+        let faults = any_faults(&mut random, seed);
+        let (mtu, rd_atomic) = (1 + random.below(5) as u8, 1 + random.below(16) as u8);
+        let psn = random.below(1 << 24);
+        let options = Options { timeout: 1, mtu, rd_atomic, psn, ..Options::default() };
+        let clock = (seed % 4 == 3).then(|| Profile::load("f10a").expect("a profile of our own").profile);
+        let timeout = if clock.is_some() { 8 } else { options.timeout };
+        soak_by(clock, &faults, operations, Options { timeout, ..options });
+    }
+}
+
+#[test]
+fn messages_of_some_seeds() {
+    seeds(0..4, 1000);
+}
+
+/// A million messages of mixed verbs and sizes, from 100 seeds. `SEEDS` is another number of seeds.
+#[test]
+#[ignore = "long: cargo test --release -p tests --test exact_wire -- --ignored a_million_messages"]
+fn a_million_messages() {
+    let count = std::env::var("SEEDS").map_or(100, |n| n.parse().expect("SEEDS is a number"));
+    seeds(0..count, 10_000);
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub struct Record {
     /// Nanoseconds since 1970.
     pub time: u64,
     /// Bytes of the frame on the wire.
+    #[allow(dead_code)] // Not every test asks.
     pub len: usize,
     /// What was kept of it.
     pub kept: Vec<u8>,

@@ -1,0 +1,10 @@
+//! Scripted faults in simulated time: what the cards send after each, packet by packet, and what losses cost.
+
+#[path = "faults/injected.rs"]
+mod injected;
+#[path = "exact_wire/pcap.rs"]
+mod pcap;
+#[path = "faults/scene.rs"]
+mod scene;
+#[path = "faults/table.rs"]
+mod table;

@@ -1,0 +1,103 @@
+//! Two cards in simulated time with faults between them, and the record of what they send.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use driver::Device;
+use model::attach::{NetOptions, SegmentCard, Timeline};
+use model::link::{Capture, LinkOptions, Wire};
+use model::profile::Profile;
+
+use model::wire::frame;
+use tests::{connect, Net, Options, Side, TestCard};
+
+use super::pcap;
+
+/// See the module.
+pub struct Scene {
+    // Before the net, which waits for them.
+    a: Arc<Device<TestCard>>,
+    b: Arc<Device<TestCard>>,
+    clock: Timeline,
+    net: Net,
+    faults: String,
+    record: Option<PathBuf>,
+    _directory: tempfile::TempDir,
+}
+
+impl Scene {
+    /// With faults as on the command line, and a record of all frames if it is wanted.
+    pub fn new(faults: &str, recorded: bool) -> Scene {
+        let directory = tempfile::tempdir().expect("a directory");
+        let record = recorded.then(|| directory.path().join("net.pcap"));
+        let capture = record.clone().map(|path| Capture { path, snaplen: Capture::WHOLE, card: None });
+        let link = LinkOptions {
+            wire: Wire::Exact,
+            faults: faults.parse().unwrap_or_else(|error| panic!("{faults}: {error}")),
+            capture,
+            ..LinkOptions::default()
+        };
+        let profile = Profile::load("f10a").expect("a profile of our own").profile;
+        let net = Net::with(NetOptions { link, clock: Some(profile), ..NetOptions::from(2) });
+        let clock = SegmentCard::open(&net.socket(), 0).expect("the card opens").timeline();
+        Scene {
+            a: net.open(0),
+            b: net.open(1),
+            clock: clock.expect("simulated time"),
+            net,
+            faults: faults.to_owned(),
+            record,
+            _directory: directory,
+        }
+    }
+
+    /// Two connected queue pairs.
+    pub fn connect(&self, options: Options) -> (Side, Side) {
+        connect(&self.a, &self.b, options)
+    }
+
+    /// Simulated time (ps).
+    pub fn now(&self) -> u64 {
+        self.clock.clock()
+    }
+
+    /// A counter of both cards, added up.
+    pub fn counter(&self, name: &str) -> u64 {
+        [&self.a, &self.b].iter().map(|device| device.query_port(1).expect("the port").counter(name)).sum()
+    }
+
+    /// Ends the net. Its record: a line for each frame, when it was sent, whether it arrived or not.
+    pub fn transcript(self) -> String {
+        let Scene { a, b, clock, net, faults, record, _directory } = self;
+        drop((a, b, clock));
+        drop(net);
+        let records = pcap::records(&record.expect("it was wanted"), Capture::WHOLE);
+        let start = records.first().map_or(0, |record| record.time);
+        let mut text = format!("--fault \"{faults}\"\n");
+        for record in records {
+            text += &line(record.time - start, &record.kept);
+        }
+        text
+    }
+}
+
+/// A frame in a line: time, cards, opcode, PSN, bytes, what else it says.
+fn line(after: u64, bytes: &[u8]) -> String {
+    let frame = frame::decode(bytes).expect("a frame with a right ICRC");
+    let (path, h) = (frame.path, frame.headers);
+    let opcode = h.bth.opcode;
+    let mut notes = String::new();
+    if h.bth.ack_request {
+        notes += " ack-req";
+    }
+    if opcode.has_aeth() {
+        notes += &format!(" {} MSN {}", h.aeth.syndrome, h.aeth.msn);
+    }
+    let [from, to] = [path.src_mac[4], path.dst_mac[4]];
+    let (us, ns) = (after / 1000, after % 1000);
+    let (name, psn, len) = (opcode.to_string(), h.bth.psn, frame.payload.len());
+    format!("{us:>7}.{ns:03} us  {from}>{to}  {name:<24} PSN {psn:<8} {len:>5} B {notes}")
+        .trim_end()
+        .to_owned()
+        + "\n"
+}
