@@ -94,6 +94,16 @@ impl Address {
         (word(24), word(32))
     }
 
+    /// `sin6_flowinfo`, or 0.
+    pub fn flow_info(&self) -> u32 {
+        let [_, _, _, _, a, b, c, d, ..] = self.raw;
+        if self.family() == INET6 {
+            u32::from_be_bytes([a, b, c, d])
+        } else {
+            0
+        }
+    }
+
     /// Its port, or 0.
     pub fn port(&self) -> u16 {
         let (service, mask) = self.service();

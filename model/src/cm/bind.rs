@@ -234,6 +234,11 @@ impl<E: Env> Manager<'_, E> {
             return Err(EINVAL);
         }
         (id.state, id.mtu, id.way.traffic_class) = (state::ROUTED, mtu, id.tos);
+        id.way.flow_label = flow_label(&id.source, &id.destination);
+        if id.ack_timeout_set.get() && id.ack_timeout != 0 {
+            // The time-out is twice a packet's life: the card's own delay does not count.
+            id.lifetime = id.ack_timeout - 1;
+        }
         self.event(slot, event::ROUTE_RESOLVED, 0, &SILENT);
         Ok(())
     }
@@ -244,6 +249,15 @@ impl<E: Env> Manager<'_, E> {
             IB => address.service().0,
             _ => u64::from(bound(self.id(slot).space, address.port())),
         }
+    }
+}
+
+/// The flow label of a path, as Linux chooses it: that of the own IPv6 address, or of the two ports.
+fn flow_label(source: &Address, destination: &Address) -> u32 {
+    const BITS: u32 = 0xf_ffff;
+    match source.flow_info() & BITS {
+        0 => (u32::from(source.port()) * 31 + u32::from(destination.port())) & BITS,
+        label => label,
     }
 }
 

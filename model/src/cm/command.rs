@@ -120,8 +120,8 @@ impl<'a> Input<'a> {
 }
 
 /// Where in each command's structure the identifier is.
-const ID_AT: [usize; 23] =
-    [NO_ID, 8, 36, 56, 0, 8, 272, 0, 280, 0, 0, 8, NO_ID, NO_ID, 8, 0, 44, NO_ID, NO_ID, 8, 0, 0, 16];
+const ID_AT: [usize; 25] =
+    [NO_ID, 8, 36, 56, 0, 8, 272, 0, 280, 0, 0, 8, NO_ID, NO_ID, 8, 0, 44, NO_ID, NO_ID, 8, 0, 0, 16, 0, NO_ID];
 /// The command has none of its own channel's.
 const NO_ID: usize = usize::MAX;
 
@@ -205,7 +205,9 @@ impl<E: Env> Manager<'_, E> {
             number::GET_EVENT => self.get_event(channel, room),
             // GET_OPTION was never made.
             13 => Err(ENOSYS),
-            number::SET_OPTION => self.set_option(slot, (input.u32(12)?, input.u32(16)?), command.option),
+            number::SET_OPTION => {
+                self.set_option(slot, (input.u32(12)?, input.u32(16)?), command.option).and(DONE)
+            }
             15 => {
                 /// `IB_EVENT_COMM_EST`.
                 const ESTABLISHED: u32 = 4;
@@ -238,6 +240,11 @@ impl<E: Env> Manager<'_, E> {
                     return Err(EINVAL);
                 }
                 self.join(slot, input.u64(8)?, input.any(24, input.u16(20)?)?, room)
+            }
+            23 => self.resolve_service(slot).and(DONE),
+            24 => {
+                let (kind, status, argument) = (input.u32(8)?, input.u32(12)?, input.bytes(16, 8)?);
+                self.write_event(channel, input.u32(0)?, (kind, status), argument).and(DONE)
             }
             _ => Err(EINVAL),
         }
@@ -287,48 +294,6 @@ impl<E: Env> Manager<'_, E> {
         bytes.extend(self.cm.params[at]);
         bytes.resize(query::EVENT.min(room), 0);
         Ok(bytes)
-    }
-
-    fn set_option(&mut self, slot: u16, (level, name): (u32, u32), value: &[u8]) -> Result<Vec<u8>> {
-        const ID: u32 = 0;
-        const IB: u32 = 1;
-        let byte = || (value.len() == 1).then(|| value[0]).ok_or(EINVAL);
-        let flag = || (value.len() == 4).then(|| value.iter().any(|&b| b != 0)).ok_or(EINVAL);
-        let id = self.id(slot);
-        match (level, name) {
-            (ID, 0) => id.tos = byte()?,
-            (ID, 1) => {
-                let reuse = flag()?;
-                if !reuse && id.state != state::IDLE {
-                    return Err(EINVAL);
-                }
-                id.reuse = reuse.into();
-            }
-            (ID, 2) => {
-                let only = flag()?;
-                if !matches!(id.state, state::IDLE | state::BOUND) {
-                    return Err(EINVAL);
-                }
-                (id.afonly, id.afonly_set) = (only.into(), true.into());
-            }
-            (ID, 3) => {
-                let timeout = byte()?;
-                if id.qp_type != qp_type::RC {
-                    return Err(EINVAL);
-                }
-                id.ack_timeout = timeout;
-            }
-            (IB, 1) => {
-                let wanted = query::PRIMARY.to_ne_bytes();
-                let whole = value.len() % query::PATH_DATA == 0;
-                if !whole || !value.chunks(query::PATH_DATA).any(|path| path.starts_with(&wanted)) {
-                    return Err(EINVAL);
-                }
-                self.route(slot)?;
-            }
-            _ => return Err(ENOSYS),
-        }
-        DONE
     }
 
     fn join(&mut self, slot: u16, uid: u64, address: Address, room: usize) -> Result<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! What a program does with a connection: connect, accept, reject, disconnect, destroy.
+//! What a program does to get a connection: connect, accept, say that it is ready.
 
 use libc::{EINVAL, EISCONN};
 
@@ -13,12 +13,8 @@ use crate::wire::path::gid_to_ipv4;
 const MAX_RETRIES: u8 = 7;
 /// How often a message is sent again.
 const MAX_CM_RETRIES: u8 = 15;
-/// How long a packet lives: 4.096 us * 2^16.
-const PACKET_LIFETIME: u8 = 16;
 /// How long the card takes to acknowledge, as it says of itself.
 const ACK_DELAY: u8 = 15;
-/// `timeout` of a QP: twice a packet's life, and the delay.
-pub const ACK_TIMEOUT: u8 = PACKET_LIFETIME + 1;
 /// The only partition.
 const PKEY: u64 = 0xffff;
 /// The LID of a path that leaves its subnet, as each path over IP does.
@@ -48,19 +44,18 @@ pub struct Wishes<'a> {
     pub rnr_retry_count: u8,
 }
 
-/// An IB rate for a port's speed, of those that Linux gives to an Ethernet port.
-pub fn rate(mbps: u32) -> u64 {
-    match mbps {
-        40_000.. => 7,
-        30_000.. => 4,
-        20_000.. => 6,
-        10_000.. => 3,
-        _ => 0,
-    }
+/// `timeout` of a QP: twice a packet's life, and the time that the peer's card takes to acknowledge, as Linux adds these logarithms.
+pub fn ack_timeout(delay: u8, lifetime: u8) -> u8 {
+    let twice = lifetime.saturating_add(1);
+    let sum = match twice >= delay {
+        true => twice.saturating_add((delay >= twice - 1).into()),
+        false => delay + u8::from(twice >= delay - 1),
+    };
+    sum.min(31)
 }
 
 /// Puts `bytes` in front of a part of a message.
-fn fill(part: &mut [u8], bytes: &[u8]) -> Result<()> {
+pub fn fill(part: &mut [u8], bytes: &[u8]) -> Result<()> {
     part.get_mut(..bytes.len()).ok_or(EINVAL)?.copy_from_slice(bytes);
     Ok(())
 }
@@ -104,7 +99,7 @@ impl<E: Env> Manager<'_, E> {
     fn request(&mut self, slot: u16, service: u64, wishes: &Wishes<'_>) -> Result<()> {
         let mut mad = self.message(slot, attribute::REQ);
         self.fill_request(slot, mad.part_mut(req::PRIVATE), wishes.private)?;
-        let (name, guid, sgid, mbps) = (self.name(slot), self.guid(slot), self.sgid(slot), self.port.mbps);
+        let (name, guid, sgid) = (self.name(slot), self.guid(slot), self.sgid(slot));
         let response = u64::from(RESPONSE_TIMEOUT - self.cm.hurry.min(RESPONSE_TIMEOUT));
         let id = self.id(slot);
         (id.qpn, id.srq) = (wishes.qpn, wishes.srq.into());
@@ -112,7 +107,9 @@ impl<E: Env> Manager<'_, E> {
         id.initiator_depth = wishes.initiator_depth;
         id.retry_count = wishes.retry_count.min(MAX_RETRIES);
         id.rnr_retry_count = wishes.rnr_retry_count.min(MAX_RETRIES);
-        id.qp_timeout = ACK_TIMEOUT;
+        id.qp_timeout = id.lifetime.saturating_add(1);
+        id.timeout = (2 * milliseconds(id.lifetime) + milliseconds(RESPONSE_TIMEOUT)) as u32;
+        let timeout = id.timeout.into();
         for (field, value) in [
             (both::LOCAL_ID, name.into()),
             (req::SERVICE_ID, service),
@@ -133,10 +130,10 @@ impl<E: Env> Manager<'_, E> {
             (req::SRQ, wishes.srq.into()),
             (req::LOCAL_LID, PERMISSIVE_LID),
             (req::REMOTE_LID, PERMISSIVE_LID),
-            (req::RATE, rate(mbps)),
+            (req::FLOW_LABEL, id.way.flow_label.into()),
             (req::TRAFFIC_CLASS, id.way.traffic_class.into()),
             (req::HOP_LIMIT, 64),
-            (req::ACK_TIMEOUT, ACK_TIMEOUT.into()),
+            (req::ACK_TIMEOUT, ack_timeout(ACK_DELAY, id.lifetime).into()),
         ] {
             mad.set(field, value);
         }
@@ -144,7 +141,7 @@ impl<E: Env> Manager<'_, E> {
         mad.part_mut(req::REMOTE_GID).copy_from_slice(&id.way.dgid);
         (id.service, id.comm, id.transaction) = (service, comm::REQ_SENT, transaction(&mad));
         self.send(slot, mad);
-        self.expect(slot, 2 * milliseconds(PACKET_LIFETIME) + milliseconds(RESPONSE_TIMEOUT), MAX_CM_RETRIES);
+        self.expect(slot, timeout, MAX_CM_RETRIES);
         Ok(())
     }
 
@@ -207,9 +204,9 @@ impl<E: Env> Manager<'_, E> {
             mad.set(field, value);
         }
         id.comm = comm::REP_SENT;
-        let tries = id.max_tries;
+        let (timeout, tries) = (id.timeout.into(), id.max_tries);
         self.send(slot, mad);
-        self.expect(slot, milliseconds(RESPONSE_TIMEOUT), tries);
+        self.expect(slot, timeout, tries);
         Ok(())
     }
 
@@ -234,7 +231,7 @@ impl<E: Env> Manager<'_, E> {
     }
 
     /// Answers a SIDR_REQ, which is then forgotten.
-    fn serve(&mut self, slot: u16, status: u8, qkey: u32, private: &[u8]) -> Result<()> {
+    pub fn serve(&mut self, slot: u16, status: u8, qkey: u32, private: &[u8]) -> Result<()> {
         let mut mad = Mad::new(attribute::SIDR_REP, self.id(slot).transaction);
         fill(mad.part_mut(sidr_rep::PRIVATE), private)?;
         let remote = self.remote(slot);
@@ -294,95 +291,6 @@ impl<E: Env> Manager<'_, E> {
     /// The peer's name of the connection.
     pub fn remote(&mut self, slot: u16) -> u32 {
         self.cm.remote[usize::from(slot) % IDS]
-    }
-
-    /// `rdma_reject`.
-    pub fn reject(&mut self, slot: u16, why: u16, private: &[u8]) -> Result<()> {
-        if self.id(slot).qp_type == qp_type::UD {
-            return match self.id(slot).comm {
-                comm::SIDR_REQ_RCVD => self.serve(slot, sidr_status::REJECT, 0, private),
-                _ => Err(EINVAL),
-            };
-        }
-        let (answered, comm) = match self.id(slot).comm {
-            comm::REQ_SENT | comm::MRA_REQ_RCVD => (answered::OTHER, comm::IDLE),
-            comm::REQ_RCVD => (answered::REQ, comm::IDLE),
-            comm::REP_SENT | comm::MRA_REP_RCVD => (answered::OTHER, comm::TIMEWAIT),
-            comm::REP_RCVD => (answered::REP, comm::IDLE),
-            _ => return Err(EINVAL),
-        };
-        let transaction = self.id(slot).transaction;
-        let mut mad = self.between(slot, attribute::REJ, transaction);
-        if answered == answered::REQ {
-            // This side has not told its name yet.
-            mad.set(both::LOCAL_ID, 0);
-        }
-        mad.set(rej::ANSWERED, answered.into());
-        mad.set(rej::REASON, why.into());
-        fill(mad.part_mut(rej::PRIVATE), private)?;
-        if why == reason::TIMEOUT {
-            let guid = self.guid(slot).to_be_bytes();
-            mad.set(rej::INFO_LENGTH, guid.len() as u64);
-            fill(mad.part_mut(rej::INFO), &guid)?;
-        }
-        self.answered(slot);
-        self.id(slot).comm = comm;
-        if answered == answered::REQ {
-            // Should the answer be lost, the request comes again as a new one.
-            self.cm.remote[usize::from(slot) % IDS] = 0;
-        }
-        self.send(slot, mad);
-        Ok(())
-    }
-
-    /// `rdma_disconnect`.
-    pub fn disconnect(&mut self, slot: u16) -> Result<()> {
-        let id = self.id(slot);
-        if !matches!(id.state, state::CONNECT | state::DISCONNECT) {
-            return Err(EINVAL);
-        }
-        match id.comm {
-            comm::ESTABLISHED => {
-                let qpn = id.remote_qpn;
-                let transaction = transaction(&self.message(slot, attribute::DREQ));
-                let mut mad = self.between(slot, attribute::DREQ, transaction);
-                mad.set(dreq::REMOTE_QPN, qpn.into());
-                self.id(slot).comm = comm::DREQ_SENT;
-                self.send(slot, mad);
-                self.expect(slot, milliseconds(RESPONSE_TIMEOUT), MAX_CM_RETRIES);
-            }
-            comm::DREQ_RCVD => {
-                let transaction = id.transaction;
-                let mad = self.between(slot, attribute::DREP, transaction);
-                self.send(slot, mad);
-                self.wait_for_strays(slot);
-            }
-            // As Linux does: nothing to do is no error.
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// What may still be on its way gets time to arrive.
-    pub fn wait_for_strays(&mut self, slot: u16) {
-        self.id(slot).comm = comm::TIMEWAIT;
-        let timeout = self.id(slot).qp_timeout;
-        let tries = self.id(slot).max_tries;
-        self.expect(slot, milliseconds(timeout), tries);
-    }
-
-    /// Ends what an identifier has begun, as its destruction does: the peer is told once.
-    pub fn close(&mut self, slot: u16) {
-        // What cannot be said is not said.
-        let _ = match self.id(slot).comm {
-            comm::REQ_SENT | comm::MRA_REQ_RCVD => self.reject(slot, reason::TIMEOUT, &[]),
-            comm::REQ_RCVD | comm::REP_SENT | comm::MRA_REP_RCVD | comm::REP_RCVD | comm::SIDR_REQ_RCVD => {
-                self.reject(slot, reason::CONSUMER_DEFINED, &[])
-            }
-            comm::ESTABLISHED | comm::DREQ_RCVD => self.disconnect(slot),
-            _ => Ok(()),
-        };
-        self.id(slot).comm = comm::IDLE;
     }
 }
 

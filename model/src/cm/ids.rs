@@ -37,11 +37,17 @@ pub mod event {
     pub const MULTICAST_JOIN: u32 = 12;
     /// No packets of the connection are left.
     pub const TIMEWAIT_EXIT: u32 = 15;
+    /// A program says something to itself.
+    pub const USER: u32 = 18;
+    /// librdmacm says something to itself.
+    pub const INTERNAL: u32 = 19;
 }
 
 /// No more bytes of what an event says of its connection.
 pub const SILENT: [u8; PARAM] = [0; PARAM];
 
+/// How long a packet lives, of which a program says nothing: 4.096 us * 2^16.
+pub const PACKET_LIFETIME: u8 = 16;
 /// Hop limit of the manager's packets.
 const HOP_LIMIT: u8 = 64;
 /// Interrupt vector of events.
@@ -200,9 +206,9 @@ impl<E: Env> Manager<'_, E> {
         p.payload = payload;
     }
 
-    /// A message of an identifier.
+    /// A message of an identifier, whose transaction has the identifier's name in Linux' order of bytes.
     pub fn message(&mut self, slot: u16, attribute: u16) -> Mad {
-        let transaction = u64::from(self.name(slot)) | 1 << 32;
+        let transaction = u64::from(self.name(slot).swap_bytes()) | 1 << 32;
         Mad::new(attribute, transaction)
     }
 
@@ -261,6 +267,7 @@ pub const NOWHERE: Way = Way {
     known: crate::plain::Flag::NO,
     sgid_index: 0,
     traffic_class: 0,
+    flow_label: 0,
     from: PortId { card: 0, port: 0 },
     to: PortId::NOBODY,
     dgid: [0; 16],
@@ -276,6 +283,8 @@ const NEW: Id = {
         qp_type: 0,
         tos: 0,
         ack_timeout: 0,
+        ack_timeout_set: Flag::NO,
+        lifetime: PACKET_LIFETIME,
         reuse: Flag::NO,
         afonly: Flag::NO,
         afonly_set: Flag::NO,
@@ -286,6 +295,7 @@ const NEW: Id = {
         retry_count: 0,
         rnr_retry_count: 0,
         qp_timeout: 0,
+        timeout: 0,
         tries: 0,
         max_tries: 0,
         channel: 0,

@@ -2,8 +2,7 @@
 
 use libc::ETIMEDOUT;
 
-use super::connect::ACK_TIMEOUT;
-use super::ids::{event, SILENT};
+use super::ids::{event, PACKET_LIFETIME, SILENT};
 use super::tables::*;
 use crate::env::Env;
 
@@ -55,7 +54,7 @@ impl<E: Env> Manager<'_, E> {
                 self.event(slot, event::UNREACHABLE, -ETIMEDOUT, &SILENT);
             }
             comm::DREQ_SENT => {
-                id.qp_timeout = id.qp_timeout.max(ACK_TIMEOUT);
+                id.qp_timeout = id.qp_timeout.max(PACKET_LIFETIME + 1);
                 self.wait_for_strays(slot);
                 self.disconnected(slot, -ETIMEDOUT);
             }

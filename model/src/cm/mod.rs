@@ -11,10 +11,10 @@
 //! | `tables` | what it holds |
 //! | `ids` | identifiers, events, sending |
 //! | `bind` | ports, listeners, the way to an address |
-//! | `connect` | what a program does with a connection |
+//! | `connect`, `end` | what a program does with a connection |
 //! | `receive` | what comes |
 //! | `lifetime` | what happens without a message: time-outs, the death of a process |
-//! | `command`, `query` | the commands of librdmacm, and what they ask for |
+//! | `command`, `option`, `query` | the commands of librdmacm, and what they ask for |
 //! | `param` | structures of that interface |
 //! | `tests` | whole connections without cards |
 
@@ -22,9 +22,11 @@ pub mod address;
 pub mod bind;
 pub mod command;
 pub mod connect;
+pub mod end;
 pub mod ids;
 pub mod lifetime;
 pub mod mad;
+pub mod option;
 pub mod param;
 pub mod query;
 pub mod receive;

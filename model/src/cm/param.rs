@@ -68,7 +68,7 @@ pub fn datagrams(way: Option<&Way>, qpn: u32, qkey: u32, bytes: &[u8]) -> [u8; P
 pub fn ah_attr(way: &Way) -> [u8; AH_ATTR] {
     let mut attr = [0; AH_ATTR];
     attr[..16].copy_from_slice(&way.dgid);
-    // After a flow label of 0.
+    attr[16..20].copy_from_slice(&way.flow_label.to_ne_bytes());
     (attr[20], attr[21], attr[22]) = (way.sgid_index, HOP_LIMIT, way.traffic_class);
     // is_global, after LID, service level, path bits and rate.
     (attr[29], attr[30]) = (1, way.from.port + 1);
@@ -76,39 +76,42 @@ pub fn ah_attr(way: &Way) -> [u8; AH_ATTR] {
 }
 
 /// `ib_user_path_rec`.
-pub fn path_rec(way: &Way, sgid: &[u8; 16], (mtu, rate, lifetime): (u8, u8, u8)) -> [u8; 64] {
+pub fn path_rec(way: &Way, sgid: &[u8; 16], mtu: u8, lifetime: u8) -> [u8; 64] {
     let mut rec = [0; 64];
     rec[..16].copy_from_slice(&way.dgid);
     rec[16..32].copy_from_slice(sgid);
+    rec[40..44].copy_from_slice(&way.flow_label.to_be_bytes());
     rec[44..48].copy_from_slice(&1u32.to_ne_bytes()); // reversible
     rec[48..52].copy_from_slice(&u32::from(mtu).to_ne_bytes());
     rec[52..54].copy_from_slice(&0xffffu16.to_be_bytes()); // P_Key
     (rec[54], rec[55]) = (HOP_LIMIT, way.traffic_class);
     // One path; MTU, rate and life are exactly so.
-    rec[56..63].copy_from_slice(&[0, 0, EXACTLY, EXACTLY, rate, EXACTLY, lifetime]);
+    rec[56..63].copy_from_slice(&[0, 0, EXACTLY, EXACTLY, PORT_RATE, EXACTLY, lifetime]);
     rec
 }
 
 /// The same as `ib_path_rec_data`: an SA path record as on the wire, with flags before it.
-pub fn path_data(way: &Way, sgid: &[u8; 16], (mtu, rate, lifetime): (u8, u8, u8)) -> [u8; 72] {
+pub fn path_data(way: &Way, sgid: &[u8; 16], mtu: u8, lifetime: u8) -> [u8; 72] {
     let mut data = [0; 72];
     // GMP, primary, bidirectional.
     data[..4].copy_from_slice(&0b10_1011u32.to_ne_bytes());
     let rec = &mut data[8..];
     rec[8..24].copy_from_slice(&way.dgid);
     rec[24..40].copy_from_slice(sgid);
-    rec[44..48].copy_from_slice(&u32::from(HOP_LIMIT).to_be_bytes());
+    rec[44..48].copy_from_slice(&(way.flow_label << 8 | u32::from(HOP_LIMIT)).to_be_bytes());
     (rec[48], rec[49]) = (way.traffic_class, 0x80); // reversible
     rec[50..52].copy_from_slice(&0xffffu16.to_be_bytes());
     let exactly = |value: u8| EXACTLY << 6 | value;
-    (rec[54], rec[55], rec[56]) = (exactly(mtu), exactly(rate), exactly(lifetime));
+    (rec[54], rec[55], rec[56]) = (exactly(mtu), exactly(PORT_RATE), exactly(lifetime));
     data
 }
 
+/// `IB_RATE_PORT_CURRENT`: what Linux says of every path over Ethernet, since 6.5.
+const PORT_RATE: u8 = 0;
 /// `IB_SA_EQ`.
 const EXACTLY: u8 = 2;
 
 /// The way to a multicast group.
 pub fn group_way(way: &Way, mgid: [u8; 16]) -> Way {
-    Way { to: PortId::ALL, dgid: mgid, ..*way }
+    Way { to: PortId::ALL, dgid: mgid, flow_label: 0, ..*way }
 }

@@ -1,6 +1,6 @@
 //! What a program asks about an identifier: addresses, paths, and the attributes of its QP.
 
-use libc::{EINVAL, ENOSPC, ENOSYS};
+use libc::{EINVAL, ENODATA, ENOSPC, ENOSYS};
 
 use super::address::{Address, IB};
 use super::ids::Result;
@@ -20,8 +20,6 @@ const QUERY_ROUTE: usize = 208;
 const QUERY_ADDR: usize = 280;
 /// The device has no number.
 const NO_INDEX: u32 = u32::MAX;
-/// How long a packet lives: 4.096 us * 2^16.
-const PACKET_LIFETIME: u8 = 16;
 
 /// `ib_qp_state`.
 mod qp_state {
@@ -76,12 +74,6 @@ impl Structure {
 }
 
 impl<E: Env> Manager<'_, E> {
-    /// MTU, rate and packet lifetime of an identifier's path.
-    fn path_values(&mut self, slot: u16) -> (u8, u8, u8) {
-        let mtu = self.id(slot).mtu;
-        (mtu, super::connect::rate(self.port.mbps) as u8, PACKET_LIFETIME)
-    }
-
     fn has_path(&mut self, slot: u16) -> bool {
         let id = self.id(slot);
         id.way.known.get() && matches!(id.state, state::ROUTED | state::CONNECT | state::DISCONNECT)
@@ -103,17 +95,16 @@ impl<E: Env> Manager<'_, E> {
             return Err(ENOSPC);
         }
         let (guid, port) = self.device(slot);
-        let values = self.path_values(slot);
         let path = self.has_path(slot);
         let sgid = self.sgid(slot);
-        let Id { way, source, destination, .. } = *self.id(slot);
+        let Id { way, source, destination, mtu, lifetime, .. } = *self.id(slot);
         let mut it = Structure::new(QUERY_ROUTE);
         it.put(136, &source.bytes()[..source.bytes().len().min(28)]);
         it.put(164, &destination.bytes()[..destination.bytes().len().min(28)]);
         if way.known.get() {
             it.put(0, &guid);
             match path {
-                true => it.put(8, &param::path_rec(&way, &sgid, values)),
+                true => it.put(8, &param::path_rec(&way, &sgid, mtu, lifetime)),
                 // Only the GIDs, and the P_Key.
                 false => it.put(8, &way.dgid).put(24, &sgid).put(60, &[0xff, 0xff]),
             };
@@ -129,6 +120,9 @@ impl<E: Env> Manager<'_, E> {
             0 => self.query_addresses(slot, room, false),
             1 => self.query_paths(slot, room),
             2 => self.query_addresses(slot, room, true),
+            // Service records, of which only InfiniBand has some.
+            3 if room < 4 => Err(ENOSPC),
+            3 => Err(ENODATA),
             _ => Err(ENOSYS),
         }
     }
@@ -165,12 +159,12 @@ impl<E: Env> Manager<'_, E> {
         if room < 8 {
             return Err(ENOSPC);
         }
-        let values = self.path_values(slot);
-        let (path, sgid, way) = (self.has_path(slot), self.sgid(slot), self.id(slot).way);
+        let (path, sgid) = (self.has_path(slot), self.sgid(slot));
+        let Id { way, mtu, lifetime, .. } = *self.id(slot);
         let mut it = Structure::new(8);
         it.u32(0, path.into());
         if path && room >= 8 + PATH_DATA {
-            it.0.extend(param::path_data(&way, &sgid, values));
+            it.0.extend(param::path_data(&way, &sgid, mtu, lifetime));
         }
         Ok(it.0)
     }
@@ -207,7 +201,7 @@ impl<E: Env> Manager<'_, E> {
                 it.put(40, &param::ah_attr(&id.way)).put(131, &[id.responder_resources]);
             }
             qp_state::RTS if answered => {
-                let timeout = if id.ack_timeout != 0 { id.ack_timeout } else { id.qp_timeout };
+                let timeout = if id.ack_timeout_set.get() { id.ack_timeout } else { id.qp_timeout };
                 it.u32(0, mask::RTS | if rc { mask::RTS_RC } else { 0 });
                 it.u32(28, id.sq_psn).put(130, &[id.initiator_depth]);
                 it.put(134, &[timeout, id.retry_count, id.rnr_retry_count]);

@@ -4,6 +4,7 @@
 //! Linux answers it.
 
 use super::address::{Address, IB, INET, INET6};
+use super::connect::ack_timeout;
 use super::ids::{event, milliseconds, transaction, SILENT};
 use super::mad::*;
 use super::param::{self, Connection};
@@ -44,7 +45,7 @@ impl<E: Env> Manager<'_, E> {
         let sgid_index = self.gids.find(&p.dgid).filter(|found| found.0 == p.dst);
         let sgid_index = sgid_index.map_or(self.gids.like(p.dst, &dgid), |found| found.1);
         let known = true.into();
-        let back = Way { known, sgid_index, traffic_class: 0, from: p.dst, to: p.src, dgid };
+        let back = Way { known, sgid_index, traffic_class: 0, flow_label: 0, from: p.dst, to: p.src, dgid };
         match mad.attribute() {
             attribute::REQ => self.take_req(&mad, &back),
             attribute::REP => self.take_rep(&mad),
@@ -137,14 +138,14 @@ impl<E: Env> Manager<'_, E> {
         // Without a place in the queue the request is not answered, and comes again.
         let Some(slot) = self.incoming(listener, back, ends, comm::REQ_RCVD) else { return };
         self.cm.remote[usize::from(slot) % IDS] = remote;
-        let (dgid, gids) = (mad.gid(req::LOCAL_GID), self.gids);
+        let (dgid, gids, hurry) = (mad.gid(req::LOCAL_GID), self.gids, self.cm.hurry);
         let byte = |field| mad.get(field) as u8;
         let id = self.id(slot);
         if gids.find(&dgid).is_some_and(|found| found.0 == back.to) {
             id.way.dgid = dgid;
             id.way.sgid_index = gids.like(back.from, &dgid);
         }
-        id.way.traffic_class = byte(req::TRAFFIC_CLASS);
+        (id.way.traffic_class, id.way.flow_label) = (byte(req::TRAFFIC_CLASS), mad.get(req::FLOW_LABEL) as u32);
         (id.remote_guid, id.remote_qpn, id.transaction) = (guid, qpn, transaction(mad));
         (id.service, id.sq_psn) = (service, mad.get(req::STARTING_PSN) as u32);
         id.mtu = byte(req::MTU).clamp(1, 5);
@@ -153,7 +154,10 @@ impl<E: Env> Manager<'_, E> {
         // What the peer answers this side may ask for, and the other way round.
         id.responder_resources = byte(req::INITIATOR_DEPTH);
         id.initiator_depth = byte(req::RESPONDER_RESOURCES);
-        id.qp_timeout = byte(req::ACK_TIMEOUT);
+        id.lifetime = byte(req::ACK_TIMEOUT).saturating_sub(1);
+        id.qp_timeout = id.lifetime + 1;
+        // Like all times, it is divided by what shortens them; and so was the peer's.
+        id.timeout = milliseconds(byte(req::LOCAL_RESPONSE_TIMEOUT).saturating_add(hurry)) as u32;
         id.max_tries = byte(req::MAX_CM_RETRIES);
         let param = param::connection(&Connection {
             qpn,
@@ -208,6 +212,7 @@ impl<E: Env> Manager<'_, E> {
         id.responder_resources = byte(rep::INITIATOR_DEPTH);
         id.initiator_depth = byte(rep::RESPONDER_RESOURCES);
         id.rnr_retry_count = byte(rep::RNR_RETRY_COUNT);
+        id.qp_timeout = ack_timeout(byte(rep::TARGET_ACK_DELAY), id.lifetime);
         let param = param::connection(&Connection {
             qpn: id.remote_qpn,
             private: mad.part(rep::PRIVATE),
@@ -257,14 +262,16 @@ impl<E: Env> Manager<'_, E> {
             _ => self.of_both(mad),
         };
         let Some(slot) = found else { return };
-        self.id(slot).comm = match self.id(slot).comm {
-            comm::REQ_SENT | comm::MRA_REQ_RCVD | comm::REQ_RCVD => comm::IDLE,
-            comm::REP_SENT | comm::MRA_REP_RCVD | comm::REP_RCVD | comm::ESTABLISHED | comm::DREQ_SENT => {
-                comm::TIMEWAIT
+        match self.id(slot).comm {
+            comm::REQ_SENT | comm::MRA_REQ_RCVD | comm::REQ_RCVD | comm::REP_SENT | comm::MRA_REP_RCVD
+                if why != reason::STALE_CONN =>
+            {
+                self.answered(slot);
+                self.id(slot).comm = comm::IDLE;
             }
+            comm::REQ_SENT..=comm::ESTABLISHED | comm::DREQ_SENT => self.wait_for_strays(slot),
             _ => return,
-        };
-        self.answered(slot);
+        }
         if self.id(slot).state == state::CONNECT {
             let param = param::private(mad.part(rej::PRIVATE));
             self.event(slot, event::REJECTED, why.into(), &param);
@@ -276,16 +283,14 @@ impl<E: Env> Manager<'_, E> {
         let id = self.id(slot);
         let answered = mad.get(mra::ANSWERED) as u8;
         id.comm = match id.comm {
-            comm::REQ_SENT | comm::MRA_REQ_RCVD if answered == answered::REQ => comm::MRA_REQ_RCVD,
-            comm::REP_SENT | comm::MRA_REP_RCVD if answered == answered::REP => comm::MRA_REP_RCVD,
+            comm::REQ_SENT if answered == answered::REQ => comm::MRA_REQ_RCVD,
+            comm::REP_SENT if answered == answered::REP => comm::MRA_REP_RCVD,
             _ => return,
         };
-        let more = milliseconds(mad.get(mra::SERVICE_TIMEOUT) as u8);
-        let (before, tries, max) = (id.patience, id.tries, id.max_tries);
-        self.expect(slot, more, max);
-        let id = self.id(slot);
-        // Once; then as before.
-        (id.patience, id.tries) = (before, tries);
+        // From now on, each time: it is the message's time-out that changes.
+        let timeout = milliseconds(mad.get(mra::SERVICE_TIMEOUT) as u8) + milliseconds(id.qp_timeout);
+        let tries = id.max_tries;
+        self.expect(slot, timeout, tries);
     }
 
     fn take_dreq(&mut self, mad: &Mad, back: &Way) {

@@ -103,6 +103,8 @@ pub struct Way {
     pub sgid_index: u8,
     /// IP type of service.
     pub traffic_class: u8,
+    /// Of the connection's packets: the UDP source port follows from it.
+    pub flow_label: u32,
     /// The own port.
     pub from: PortId,
     /// The peer's.
@@ -127,8 +129,12 @@ pub struct Id {
     pub qp_type: u8,
     /// `RDMA_OPTION_ID_TOS`.
     pub tos: u8,
-    /// `RDMA_OPTION_ID_ACK_TIMEOUT`; 0: none.
+    /// `RDMA_OPTION_ID_ACK_TIMEOUT`.
     pub ack_timeout: u8,
+    /// The program said so.
+    pub ack_timeout_set: Flag,
+    /// How long a packet of its path lives: 4.096 us * 2^lifetime.
+    pub lifetime: u8,
     /// `RDMA_OPTION_ID_REUSEADDR`.
     pub reuse: Flag,
     /// Only for addresses of its own family.
@@ -149,6 +155,8 @@ pub struct Id {
     pub rnr_retry_count: u8,
     /// `timeout` of the QP.
     pub qp_timeout: u8,
+    /// How long it waits for an answer of its peer (ms).
+    pub timeout: u32,
     /// Sent again so many times.
     pub tries: u8,
     /// At most.
@@ -298,8 +306,8 @@ pub struct Manager<'a, E> {
 
 plain! {
     Channel { used, privileged, member, function }
-    Way { known, sgid_index, traffic_class, from, to, dgid }
-    Id { used, unseen, state, comm, qp_type, tos, ack_timeout, reuse, afonly, afonly_set, srq, mtu, responder_resources, initiator_depth, retry_count, rnr_retry_count, qp_timeout, tries, max_tries, channel, space, generation, reported, backlog, uid, source, destination, way, rq_psn, sq_psn, qpn, remote_qpn, qkey, remote_guid, transaction, service, patience, message }
+    Way { known, sgid_index, traffic_class, flow_label, from, to, dgid }
+    Id { used, unseen, state, comm, qp_type, tos, ack_timeout, ack_timeout_set, lifetime, reuse, afonly, afonly_set, srq, mtu, responder_resources, initiator_depth, retry_count, rnr_retry_count, qp_timeout, timeout, tries, max_tries, channel, space, generation, reported, backlog, uid, source, destination, way, rq_psn, sq_psn, qpn, remote_qpn, qkey, remote_guid, transaction, service, patience, message }
     Queued { turn, channel, id, new, group, kind, status }
     Group { used, id, reported, uid }
     Cm { turn, hurry, soonest, next_port, psn, slots, channels, bound, remote, deadline, ids, queue, params, groups }

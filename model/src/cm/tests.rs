@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod late;
+mod linux;
 
 use proptest::prelude::*;
 
@@ -175,6 +176,12 @@ impl World {
     /// An identifier that knows its way to the listener.
     fn client(&mut self, channel: u16, space: u16) -> u32 {
         let id = self.create(channel, space);
+        self.find(channel, id);
+        id
+    }
+
+    /// Makes an identifier know it.
+    fn find(&mut self, channel: u16, id: u32) {
         let mut resolve = vec![0; 64];
         resolve[28..44].copy_from_slice(World::listener().bytes());
         resolve[56..60].copy_from_slice(&id.to_ne_bytes());
@@ -182,7 +189,6 @@ impl World {
         assert_eq!(self.event(channel), (0, id));
         self.command(channel, 4, &words(&[id, 1000]));
         assert_eq!(self.event(channel), (2, id));
-        id
     }
 
     /// Connects a client; returns the listener's side.

@@ -11,7 +11,7 @@ use contract::imports::Library;
 use model::cm::command::{number, response_at, Command, FD_AT, OPTION_AT};
 use model::cm::query::EVENT;
 
-use super::session::{self, Session};
+use super::session::{self, Look, Session};
 use crate::verbs::errno::{set_errno, verbose, Errno, Result};
 
 /// The name of the device, in any directory that holds it.
@@ -73,7 +73,7 @@ macro_rules! others {
 
 type Open = unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int;
 type Fstat = unsafe extern "C" fn(c_int, *mut libc::stat) -> c_int;
-type Write = unsafe extern "C" fn(c_int, *const c_void, usize) -> isize;
+type Write = unsafe extern "C-unwind" fn(c_int, *const c_void, usize) -> isize;
 type Close = unsafe extern "C" fn(c_int) -> c_int;
 
 /// -1 with errno for an error, or a panic.
@@ -117,17 +117,70 @@ unsafe extern "C" fn close(fd: c_int) -> c_int {
     result
 }
 
-unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: usize) -> isize {
+/// How far a command is.
+enum Step {
+    /// It is done, or has failed with errno set.
+    Done(isize),
+    /// It waits for a byte of the channel.
+    Wait,
+    /// It waits for the end of the program.
+    WaitForEver,
+}
+
+// As in the C library, a thread that waits in these may be cancelled, which unwinds its stack.
+extern "C-unwind" {
+    #[link_name = "write"]
+    fn plain_write(fd: c_int, buf: *const c_void, count: usize) -> isize;
+    fn read(fd: c_int, buf: *mut c_void, count: usize) -> isize;
+    fn pause() -> c_int;
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+/// `PTHREAD_CANCEL_DISABLE`.
+const NO_CANCEL: c_int = 1;
+
+/// Nothing here may be unwound but this function, which has nothing to clean up: a thread is cancelled only where it waits.
+unsafe extern "C-unwind" fn write(fd: c_int, buf: *const c_void, count: usize) -> isize {
+    let mut before = 0;
+    // SAFETY: one writable number.
+    unsafe { pthread_setcancelstate(NO_CANCEL, &mut before) };
     let Some(channel) = session::channel(fd) else {
         // SAFETY: the caller's arguments.
-        return unsafe { others!(c"write", Write, libc::write)(fd, buf, count) };
+        unsafe {
+            pthread_setcancelstate(before, &mut before);
+            return others!(c"write", Write, plain_write)(fd, buf, count);
+        }
     };
-    or_fail(|| {
-        let session = session::current().ok_or(Errno::EIO)?;
+    loop {
+        let step = step((fd, channel), buf, count);
+        let (mut off, mut byte) = (0, 0u8);
+        // SAFETY: writable numbers, and a byte. A signal ends or restarts the waits as it does the kernel's GET_EVENT.
+        unsafe {
+            pthread_setcancelstate(before, &mut off);
+            let got = match step {
+                Step::Done(result) => return result,
+                Step::Wait => read(fd, (&raw mut byte).cast(), 1),
+                Step::WaitForEver => return pause() as isize,
+            };
+            let error = Errno::last();
+            if got < 0 && session::channel(fd) == Some(channel) {
+                set_errno(error);
+                return got;
+            }
+            pthread_setcancelstate(NO_CANCEL, &mut off);
+        }
+    }
+}
+
+/// A command as librdmacm gives it, until it waits.
+fn step((fd, channel): (c_int, u16), buf: *const c_void, count: usize) -> Step {
+    let execute = || {
+        // A child of `fork` has other credentials than the one that opened the file, to which the kernel looks.
+        let session = session::current().ok_or(Errno(libc::EACCES))?;
         let mut bytes = vec![0; count.min(HEADER + usize::from(u16::MAX))];
         read_memory(buf as u64, &mut bytes)?;
         match execute(&session, (fd, channel), &bytes) {
-            Ok(()) => Ok(count as isize),
+            Ok(None) => Ok(Step::Done(count as isize)),
+            Ok(Some(wait)) => Ok(wait),
             Err(error) => {
                 if verbose() && error.0 != libc::EAGAIN {
                     let why = std::io::Error::from_raw_os_error(error.0);
@@ -136,11 +189,15 @@ unsafe extern "C" fn write(fd: c_int, buf: *const c_void, count: usize) -> isize
                 Err(error)
             }
         }
+    };
+    std::panic::catch_unwind(execute).unwrap_or(Err(Errno::EIO)).unwrap_or_else(|error| {
+        set_errno(error);
+        Step::Done(-1)
     })
 }
 
-/// A command as librdmacm writes it.
-fn execute(session: &Session, (fd, channel): (c_int, u16), bytes: &[u8]) -> Result<()> {
+/// A command as librdmacm writes it; `None`: it is done.
+fn execute(session: &Session, (fd, channel): (c_int, u16), bytes: &[u8]) -> Result<Option<Step>> {
     let (header, rest) = bytes.split_first_chunk::<HEADER>().ok_or(Errno::EINVAL)?;
     let [a, b, c, d, e, f, g, h] = *header;
     let (number, len) = (u32::from_ne_bytes([a, b, c, d]), u16::from_ne_bytes([e, f]));
@@ -176,16 +233,20 @@ fn execute(session: &Session, (fd, channel): (c_int, u16), bytes: &[u8]) -> Resu
         write_memory(word(response_at(number))?, &[0; EVENT][..room.min(EVENT)])?;
     }
     let answer = match number {
-        number::GET_EVENT => session.next_event(fd, channel, &command)?,
+        number::GET_EVENT => match session.look(fd, channel, &command)? {
+            Look::Found(answer) => answer,
+            Look::Nothing => return Ok(Some(Step::Wait)),
+            Look::Closed => return Ok(Some(Step::WaitForEver)),
+        },
         number::DESTROY_ID | number::LEAVE | number::MIGRATE_ID => {
             session.removing(&of, channel, &command)?
         }
         _ => session.command(channel, &command)?,
     };
-    match answer.is_empty() {
-        true => Ok(()),
-        false => write_memory(word(response_at(number))?, &answer),
+    if !answer.is_empty() {
+        write_memory(word(response_at(number))?, &answer)?;
     }
+    Ok(None)
 }
 
 /// A part of this process's memory, as the kernel sees it: a wrong address is an error.

@@ -108,12 +108,15 @@ pub fn look_for_closed() {
     }
 }
 
-/// Another thread has closed the channel on which this one waits for an event. The kernel's file exists as long as the
-/// wait, and gets no event any more: only a signal ends it, or the end of the program, for which rping closes it.
-fn wait_for_ever() -> Errno {
-    // SAFETY: waits for a signal.
-    unsafe { libc::pause() };
-    Errno::last()
+/// What became of a look for an event.
+pub enum Look {
+    /// There was one.
+    Found(Vec<u8>),
+    /// There is none: look again when the descriptor can be read, and after a byte was taken from it.
+    Nothing,
+    /// Another thread has closed the channel. The kernel's file exists as long as the wait, and gets no event any more:
+    /// only a signal ends it, or the end of the program, for which rping closes it.
+    Closed,
 }
 
 /// Whether the process may bind ports below 1024.
@@ -198,37 +201,35 @@ impl Session {
         self.ask(Execute(channel, *command))?.map_err(Errno)
     }
 
-    /// GET_EVENT: waits, unless the descriptor is non-blocking.
-    pub fn next_event(&self, fd: c_int, channel: u16, command: &Command<'_>) -> Result<Vec<u8>> {
-        loop {
+    /// GET_EVENT, as far as it does not wait; EAGAIN: the descriptor is non-blocking.
+    pub fn look(&self, fd: c_int, number: u16, command: &Command<'_>) -> Result<Look> {
+        // Once it is closed, the descriptor may be another file.
+        while channel(fd) == Some(number) {
             // Before the look: what comes after it puts the byte back.
-            self.unsignal(fd, channel);
-            match self.command(channel, command) {
+            self.unsignal(fd, number);
+            match self.command(number, command) {
                 Err(Errno(libc::EAGAIN)) => {}
-                Err(_) if self.with(channel, |_| ()).is_none() => return Err(wait_for_ever()),
+                Err(_) if self.with(number, |_| ()).is_none() => return Ok(Look::Closed),
                 other => {
                     // Another thread may have told of this event meanwhile.
-                    self.unsignal(fd, channel);
-                    self.signal_or_leave(&[channel]);
-                    return other;
+                    self.unsignal(fd, number);
+                    self.signal_or_leave(&[number]);
+                    return other.map(Look::Found);
                 }
             }
             // SAFETY: only reads flags.
-            match unsafe { libc::fcntl(fd, libc::F_GETFL) } {
-                -1 => return Err(wait_for_ever()),
-                flags if flags & libc::O_NONBLOCK != 0 => return Err(Errno(libc::EAGAIN)),
-                _ => {}
+            let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+            if channel(fd) != Some(number) {
+                break;
+            }
+            if flags & libc::O_NONBLOCK != 0 {
+                return Err(Errno(libc::EAGAIN));
             }
             if !timeline::waits_for_pipe(fd) {
-                let mut byte = 0u8;
-                // SAFETY: one writable byte. A signal ends or restarts this as it does the kernel's GET_EVENT.
-                match unsafe { libc::read(fd, (&raw mut byte).cast(), 1) } {
-                    1 => {}
-                    0 => return Err(wait_for_ever()),
-                    _ => return Err(Errno::last()),
-                }
+                return Ok(Look::Nothing);
             }
         }
+        Ok(Look::Closed)
     }
 
     fn with<R>(&self, number: u16, change: impl FnOnce(&mut Channel) -> R) -> Option<R> {
