@@ -32,5 +32,5 @@ fn a_guest_migrates() {
 #[test]
 #[ignore = "the long form of the checks"]
 fn all_others() {
-    matrix(HERE, &["fio", " -R -F", "ucx-utils"]);
+    matrix(HERE, &["fio", "qperf", " -R -F", "ucx-utils"]);
 }

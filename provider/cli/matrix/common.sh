@@ -1,5 +1,5 @@
-# What the scripts of `verbena matrix` begin with. "$@" are the words that start the program, PORT is a free port, and
-# the working directory is the script's own.
+# What the scripts of `verbena matrix` begin with. "$@" are the words that start the program, PORT is a free port,
+# OPTIONS are those of the line, and the working directory is the script's own.
 set -eu
 
 # beside COMMAND...: runs a program that goes on beside the script, and ends with it at the latest.

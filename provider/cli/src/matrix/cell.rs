@@ -95,7 +95,8 @@ impl Cell<'_> {
             // Open MPI asks root for these.
             .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
             .env("PATH", &self.path)
-            .env("PORT", self.port.to_string());
+            .env("PORT", self.port.to_string())
+            .env("OPTIONS", self.row.options);
         let more = more.replace("PORT", &self.port.to_string());
         let mut more = more.split_whitespace().peekable();
         let variables = self.row.environment.split_whitespace().filter_map(|word| word.split_once('='));
@@ -116,7 +117,6 @@ impl Cell<'_> {
             Side::start(name, command, Some(lines))
         };
         let options = self.row.options.split_whitespace();
-        let mut stays = false;
         match self.row.way {
             Way::Alone => {
                 let mut command = self.command(words, "");
@@ -128,11 +128,8 @@ impl Cell<'_> {
                 sides.push(start("script", self.command(&[&shell, words].concat(), ""))?);
             }
             Way::Pair(pair) => {
-                stays = pair.stays;
                 let mut command = self.command(server, pair.server);
-                if !pair.stays {
-                    command.args(options.clone());
-                }
+                command.args(options.clone());
                 sides.push(start("server", command)?);
                 self.wait(pair.ready, &mut sides[0])?;
                 let mut command = self.command(words, pair.client);
@@ -141,7 +138,7 @@ impl Cell<'_> {
             }
         }
         let began = Instant::now();
-        for side in sides.iter_mut().skip(stays.into()).rev() {
+        for side in sides.iter_mut().rev() {
             match side.wait(LIMIT.saturating_sub(began.elapsed()))? {
                 Some(status) if status.success() => {}
                 Some(status) => bail!("{}: {status}", side.name()),

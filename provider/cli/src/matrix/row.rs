@@ -51,8 +51,6 @@ pub struct Pair {
     pub ready: Ready,
     /// The server's program, if it is another one.
     pub by: Option<&'static str>,
-    /// The server serves clients until it is killed, and takes none of the options.
-    pub stays: bool,
 }
 
 /// How one sees that a server takes clients.

@@ -5,7 +5,7 @@ use crate::matrix::row::{Pair, Proof, Ready, Row, Way, PORT};
 
 /// A server that ends, and its client, which are told the port.
 const fn pair(server: &'static str, client: &'static str) -> Pair {
-    Pair { server, client, ready: Ready::Rdma(PORT), by: None, stays: false }
+    Pair { server, client, ready: Ready::Rdma(PORT), by: None }
 }
 
 const fn connected(pair: Pair, program: &'static str, options: &'static str, says: &'static str) -> Row {
@@ -31,8 +31,7 @@ const fn perftest(program: &'static str, options: &'static str) -> Row {
 }
 
 const fn qperf(options: &'static str, says: &'static str) -> Row {
-    let pair = Pair { ready: Ready::Tcp, stays: true, ..pair("-lp PORT", "-lp PORT 198.18.0.1") };
-    Row::alone("qperf", "qperf", options, says).by(Way::Pair(pair))
+    Row::alone("qperf", "qperf", options, says).by(Way::Script(scripts::QPERF))
 }
 
 const fn fio(options: &'static str) -> Row {

@@ -7,7 +7,6 @@ const UCX: Way = Way::Pair(Pair {
     client: "UCX_NET_DEVICES=verbena1:1 -p PORT localhost",
     ready: Ready::Tcp,
     by: None,
-    stays: false,
 });
 
 const fn ucx(environment: &'static str, options: &'static str) -> Row {
@@ -54,7 +53,6 @@ const fn peers(package: &'static str, wheel: &'static str, library: &'static str
             client: "UCX_TLS=rc_v UCX_NET_DEVICES=verbena1:1 peers.py client",
             ready: Ready::Tcp,
             by: None,
-            stays: false,
         }))
 }
 

@@ -9,6 +9,8 @@ macro_rules! script {
     };
 }
 
+/// A server is asked until it listens.
+pub const QPERF: &str = script!("qperf");
 /// A file is copied.
 pub const RCOPY: &str = script!("rcopy");
 /// A running guest moves from one QEMU to another.

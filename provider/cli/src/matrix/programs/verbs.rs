@@ -8,7 +8,6 @@ const SOCKETS: Way = Way::Pair(Pair {
     client: "-d verbena1 -p PORT localhost",
     ready: Ready::Tcp,
     by: None,
-    stays: false,
 });
 
 const fn perftest(program: &'static str, options: &'static str) -> Row {
