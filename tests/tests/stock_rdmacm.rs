@@ -1,4 +1,4 @@
-//! Stock librdmacm: unmodified programs, client and server as separate processes, connect by address.
+//! Stock librdmacm: what `verbena matrix` (stock_programs.rs) does not try with the programs that connect by address.
 
 #[path = "exact_wire/pcap.rs"]
 mod pcap;
@@ -97,58 +97,40 @@ fn rping_connects_and_the_capture_shows_how() {
 }
 
 #[test]
-fn connections() {
-    pair(&["ucmatose"], &["ucmatose", "-s", SERVER]);
-    // Ten connections, which change their channel.
-    pair(&["ucmatose", "-m", "-c", "10"], &["ucmatose", "-m", "-c", "10", "-s", SERVER]);
-    pair(&["rdma_server"], &["rdma_client", "-s", SERVER]);
+fn a_stream_that_does_not_block() {
+    let server = ["rstream", "-S", "100", "-T", "n"];
+    pair(&server, &[&server[..], &["-s", SERVER]].concat());
 }
 
+/// By the loopback address, and on the second port.
 #[test]
-fn datagrams() {
-    pair(&["udaddy"], &["udaddy", "-s", SERVER]);
-    pair(
-        &["mckey", "-m", "239.1.2.3", "-b", SERVER, "-C", "5"],
-        &["mckey", "-m", "239.1.2.3", "-b", "198.18.0.2", "-s", "-C", "5"],
-    );
-}
-
-#[test]
-fn rsockets() {
-    let test = ["-S", "100"];
-    let client = ["-s", SERVER];
-    for (program, options) in
-        [("rstream", &["-T", "n"]), ("rstream", &["-T", "b"]), ("riostream", &["-T", "b"])]
-    {
-        let server = [&[program], &test[..], &options[..]].concat();
-        pair(&server, &[&server[..], &client].concat());
-    }
-}
-
-#[test]
-fn perftest_connects_by_the_manager() {
-    for (server, client) in
-        [("ib_write_bw", SERVER), ("ib_send_lat", "127.0.0.1"), ("ib_read_bw", "198.18.1.1")]
-    {
-        let [_, said] = pair(&[server, "-R", "-n", "200"], &[server, "-R", "-n", "200", client]);
+fn perftest_connects_by_other_addresses() {
+    for (program, address) in [("ib_send_lat", "127.0.0.1"), ("ib_read_bw", "198.18.1.1")] {
+        let [_, said] = pair(&[program, "-R", "-n", "200"], &[program, "-R", "-n", "200", address]);
         assert!(said.contains("#bytes"), "{said}");
     }
 }
 
+/// librdmacm makes an address handle without a GRH for its own QP, which no card on Ethernet takes: Linux and mlx5's
+/// provider say EINVAL, too.
 #[test]
-fn a_file_is_copied() {
-    let _alone = alone();
+fn datagram_sockets_end_with_an_error() {
     let net = StockNet::new();
-    let directory = tempfile::tempdir().unwrap();
-    let [from, to] = ["from", "to"].map(|name| directory.path().join(name));
-    let bytes: Vec<u8> = (0..3_000_001u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    std::fs::write(&from, &bytes).unwrap();
-    let [from, target] = [from.display().to_string(), format!("{SERVER}:{}", to.display())];
-    let case = Case { net: &net, launcher: &[], server: &["rcopy"], client: &["rcopy", &from, &target] };
-    let (mut server, client) = case.connected();
-    assert!(client.good(), "{}: {}", client.how(), client.said);
-    server.expect("bytes...closing...done", LIMIT);
-    assert!(std::fs::read(&to).unwrap() == bytes, "the copy differs");
+    let _server = net.start("udpong", &[]);
+    let ended = net.start("udpong", &["-s", SERVER]).wait(LIMIT);
+    assert!(!ended.good() && ended.said.contains("rconnect: "), "{}: {}", ended.how(), ended.said);
+}
+
+/// Threads that are cancelled while they wait, and a child that has its parent's channel.
+#[test]
+fn event_channels_as_programs_rarely_use_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = compile_c("channels", directory.path());
+    let net = StockNet::new();
+    for use_of in ["cancel", "fork"] {
+        assert!(net.run(&program, &[use_of], LIMIT).contains("as in the kernel"), "{use_of}");
+    }
+    net.expect_gone();
 }
 
 /// In simulated time a connection takes the same time in each run.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use tests::stock::{compile, matrix, verbena, Program, StockNet};
+use tests::stock::{compile, compile_c, matrix, verbena, Program, StockNet};
 
 /// Where `tests/releases/fetch` puts what it gets.
 fn releases() -> PathBuf {
@@ -32,8 +32,24 @@ fn installed() {
     assert!(said.contains("rdma-core 44.0, ABI 34"), "{said}");
 }
 
+/// A program of each kind; the others in the long form of the checks.
 #[test]
 fn debian_13() {
+    let some = [
+        "ibverbs-utils",
+        "ib_atomic_lat",
+        "-c UC",
+        "-q 4",
+        "-c XRC -b",
+        "rping -v -V -C 10",
+        "-R -F -n 100 -c UD",
+    ];
+    unpacked("13", "rdma-core 56.1, ABI 34", &some);
+}
+
+#[test]
+#[ignore = "the long form of the checks"]
+fn all_of_debian_13() {
     unpacked("13", "rdma-core 56.1, ABI 34", &VERBS);
 }
 
@@ -42,6 +58,20 @@ fn debian_13() {
 #[ignore = "Debian sid is another one each day"]
 fn debian_sid() {
     unpacked("sid", "ABI 6", &VERBS);
+}
+
+/// Release 65 has an event of a program's own.
+#[test]
+#[ignore = "the long form of the checks"]
+fn programs_of_sid_write_events() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let program = compile_c("channels", dir.path());
+    let root = releases().join("sid/usr");
+    let (loader, libraries) = (root.join("lib64/ld-linux-x86-64.so.2"), root.join("lib/x86_64-linux-gnu"));
+    let words =
+        ["--library-path", libraries.to_str().expect("UTF-8"), program.to_str().expect("UTF-8"), "user"];
+    let said = StockNet::new().run(loader, &words, Duration::from_secs(20));
+    assert!(said.contains("as in the kernel"), "{said}");
 }
 
 /// The installed libibverbs.
