@@ -9,7 +9,7 @@ use model::segment::Segment;
 use perftest_table::{check_report, rows, Kind};
 use tests::stock::{compile_c, free_port, keepers, wait_until_listening, Ended, Pair, Program, StockNet};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(240);
 const VIRTUAL: &[&str] = &["--clock", "virtual"];
 
 /// Two programs that hand over to each other all the time fill two cores: one pair at a time.

@@ -120,8 +120,9 @@ impl<'a> Input<'a> {
 }
 
 /// Where in each command's structure the identifier is.
-const ID_AT: [usize; 25] =
-    [NO_ID, 8, 36, 56, 0, 8, 272, 0, 280, 0, 0, 8, NO_ID, NO_ID, 8, 0, 44, NO_ID, NO_ID, 8, 0, 0, 16, 0, NO_ID];
+const ID_AT: [usize; 25] = [
+    NO_ID, 8, 36, 56, 0, 8, 272, 0, 280, 0, 0, 8, NO_ID, NO_ID, 8, 0, 44, NO_ID, NO_ID, 8, 0, 0, 16, 0, NO_ID,
+];
 /// The command has none of its own channel's.
 const NO_ID: usize = usize::MAX;
 

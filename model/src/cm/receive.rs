@@ -145,7 +145,8 @@ impl<E: Env> Manager<'_, E> {
             id.way.dgid = dgid;
             id.way.sgid_index = gids.like(back.from, &dgid);
         }
-        (id.way.traffic_class, id.way.flow_label) = (byte(req::TRAFFIC_CLASS), mad.get(req::FLOW_LABEL) as u32);
+        (id.way.traffic_class, id.way.flow_label) =
+            (byte(req::TRAFFIC_CLASS), mad.get(req::FLOW_LABEL) as u32);
         (id.remote_guid, id.remote_qpn, id.transaction) = (guid, qpn, transaction(mad));
         (id.service, id.sq_psn) = (service, mad.get(req::STARTING_PSN) as u32);
         id.mtu = byte(req::MTU).clamp(1, 5);

@@ -85,6 +85,7 @@ fn peakrdl_finds_the_same_map() {
 }
 
 #[test]
+#[ignore = "the long form of the checks"]
 fn a_changed_bit_in_the_map_is_found() {
     let directory = exported("rdl");
     let file = directory.path().join("verbena-export/verbena.rdl");
