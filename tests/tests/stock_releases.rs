@@ -37,12 +37,11 @@ fn installed() {
 fn debian_13() {
     let some = [
         "ibverbs-utils",
-        "ib_atomic_lat",
-        "-c UC",
-        "-q 4",
-        "-c XRC -b",
+        "ib_atomic_lat -F",
+        "ib_send_lat -F",
+        "ib_send_bw -F -n 50",
         "rping -v -V -C 10",
-        "-R -F -n 100 -c UD",
+        "ib_send_bw -R -F -n 100 -c UD",
     ];
     unpacked("13", "rdma-core 56.1, ABI 34", &some);
 }
