@@ -8,6 +8,9 @@ use crate::wire::path::{gid_to_ipv4, ipv4_to_gid, multicast_mac};
 /// A GID: an IPv6 address, or an IPv4 address as `::ffff:a.b.c.d`.
 pub type Gid = [u8; 16];
 
+/// The Ethernet address that a GID outside of the segment resolves to: which one it truly has is the medium's business.
+pub const OUTSIDE_MAC: [u8; 6] = [2, 0x56, 0x42, 0xff, 0, 0];
+
 /// Entries of a port's GID table.
 pub const GID_TABLE_LEN: usize = 16;
 
@@ -77,7 +80,7 @@ plain! {
 impl GidTables {
     /// Of `cards` cards at the start.
     #[cfg(test)]
-    pub fn of(cards: u8) -> GidTables {
+    pub fn at_start(cards: u8) -> GidTables {
         let empty = GidTable { gids: [[0; 16]; GID_TABLE_LEN], valid: [Flag::NO; GID_TABLE_LEN] };
         let mut tables = GidTables { ports: [[empty; PORTS]; MAX_CARDS] };
         tables.init(cards);
@@ -109,6 +112,24 @@ impl GidTables {
     /// The Ethernet address of a GID: of the port that has it, or the group address of a multicast GID.
     pub fn resolve(&self, gid: &Gid) -> Option<[u8; 6]> {
         multicast_mac(gid).or_else(|| self.owner(gid).map(PortId::mac))
+    }
+
+    /// A port has these GIDs from now on, and no others.
+    pub fn set(&mut self, port: PortId, gids: &[Gid]) {
+        if let Some((_, table)) = self.all().find(|(id, _)| *id == port) {
+            table.valid.fill(Flag::NO);
+            gids.iter().for_each(|gid| table.add(*gid));
+        }
+    }
+
+    /// Whether a port has a GID.
+    pub fn has(&self, port: PortId, gid: &Gid) -> bool {
+        self.table(port).is_some_and(|table| table.valid().any(|has| has == gid))
+    }
+
+    /// The GIDs of a port.
+    pub fn of(&self, port: PortId) -> impl Iterator<Item = &Gid> {
+        self.table(port).into_iter().flat_map(GidTable::valid)
     }
 
     /// The ports have these GIDs from now on. What stays keeps its place; a GID that another port has
@@ -175,7 +196,7 @@ mod tests {
 
     #[test]
     fn gids_follow_addresses() {
-        let mut tables = GidTables::of(2);
+        let mut tables = GidTables::at_start(2);
         let [first, second, new] = [gid(A, 0), gid(A, 1), ipv4_to_gid([10, 1, 2, 3])];
         assert_eq!((tables.gid(A, 0), tables.gid(A, 1), tables.gid(A, 2)), (first, second, [0; 16]));
         assert_eq!((tables.resolve(&second), tables.resolve(&new)), (Some(A.mac()), None));
@@ -197,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_full_table_takes_no_more() {
-        let mut tables = GidTables::of(0);
+        let mut tables = GidTables::at_start(0);
         let wanted: Vec<_> = (0..20).map(|n| (A, ipv4_to_gid([10, 0, 0, n]))).collect();
         tables.follow(&wanted);
         assert_eq!(tables.gid(A, 15), ipv4_to_gid([10, 0, 0, 15]));

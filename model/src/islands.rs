@@ -9,7 +9,7 @@
 use fpga_regs::QpType;
 
 use crate::cells::Bells;
-use crate::packet::Packet;
+use crate::packet::{Packet, PortId};
 use crate::segment::{Label, Reach};
 use crate::world::{World, MAX_CARDS};
 
@@ -65,10 +65,21 @@ impl World {
         segment.control(label.island()).new_generation();
     }
 
-    /// A queue pair and the one that it is connected with, if that is connected with it.
+    /// A queue pair and the one that it is connected with, if that is connected with it. Alone is one whose peer is
+    /// outside of the segment.
     pub(crate) fn connection(&self, own: Place) -> Ends {
         let peer = self.peer(own);
-        [peer.map(|_| own), peer]
+        let alone = || self.leads_outside(own).then_some(own);
+        [peer.map(|_| own).or_else(alone), peer]
+    }
+
+    /// Whether a queue pair is connected to one outside of the segment.
+    fn leads_outside(&self, (card, q): Place) -> bool {
+        let Some(qp) = self.cards.get(usize::from(card)).and_then(|card| card.qps.get(q)) else {
+            return false;
+        };
+        let connected = matches!(qp.qp_type, QpType::RC | QpType::UC) && qp.used.get();
+        connected && qp.dest == PortId::NOBODY && self.is_outside(qp.port)
     }
 
     /// The queue pairs that a datagram goes between. Alone is a sender to nobody, or to a group.

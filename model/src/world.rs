@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use crate::address::Gid;
-use crate::cm::tables::{Cm, Manager};
-use crate::device::{Device, Outcome, PortSetting};
+use crate::cm::tables::{Cm, Manager, OutsidePorts};
+use crate::device::{Device, Outcome, Outside, PortSetting};
 use crate::env::Env;
-use crate::packet::{Packet, PortId};
+use crate::packet::{Packet, PortId, PORTS};
 use crate::plain::plain;
 use crate::wire::psn;
 
@@ -38,11 +38,34 @@ impl World {
         self.count.min(MAX_CARDS as u8)
     }
 
-    /// The ports have these GIDs from now on: see [`GidTables::follow`](crate::address::GidTables::follow).
+    /// Connects a port to something outside of the segment, where it has these GIDs.
+    pub fn connect_outside(&mut self, port: PortId, outside: Outside, gids: &[Gid]) {
+        let count = usize::from(self.count());
+        let own = self.cards[..count].get_mut(usize::from(port.card));
+        if let Some(to) = own.and_then(|card| card.outside.get_mut(usize::from(port.port))) {
+            *to = outside;
+            self.cards[..count].iter_mut().for_each(|card| card.gids.set(port, gids));
+        }
+    }
+
+    /// All ports.
+    fn ports(&self) -> impl Iterator<Item = PortId> {
+        (0..self.count()).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port }))
+    }
+
+    /// Whether the medium of a port is outside of the segment.
+    pub fn is_outside(&self, port: PortId) -> bool {
+        let card = self.cards[..usize::from(self.count())].get(usize::from(port.card));
+        card.and_then(|card| card.outside.get(usize::from(port.port))).is_some_and(|outside| outside.on.get())
+    }
+
+    /// The ports have these GIDs from now on, but for those that lead outside: see [`GidTables::follow`](crate::address::GidTables::follow).
     pub fn follow(&mut self, wanted: &[(PortId, Gid)]) {
         let count = usize::from(self.count());
-        let wanted: Vec<_> =
-            wanted.iter().filter(|(port, _)| usize::from(port.card) < count).copied().collect();
+        let here = |port: PortId| usize::from(port.card) < count && !self.is_outside(port);
+        let kept = self.ports().filter(|&port| self.is_outside(port));
+        let kept = kept.flat_map(|port| self.cards[0].gids.of(port).map(move |gid| (port, *gid)));
+        let wanted: Vec<_> = wanted.iter().filter(|(port, _)| here(*port)).copied().chain(kept).collect();
         self.cards[..count].iter_mut().for_each(|card| card.gids.follow(&wanted));
     }
 
@@ -100,13 +123,15 @@ impl World {
 
     /// The connection manager, to be given something to do.
     pub fn manager<'a, E: Env>(&'a mut self, env: &'a mut E) -> Manager<'a, E> {
+        let mut outside = OutsidePorts::default();
+        self.ports().filter(|&port| self.is_outside(port)).for_each(|port| outside.insert(port));
         let (cards, card) = (self.count(), &self.cards[0]);
-        Manager { cards, gids: &card.gids, port: card.port, cm: &mut self.cm, env }
+        Manager { cards, gids: &card.gids, port: card.port, outside, cm: &mut self.cm, env }
     }
 
     /// A datagram for QP 1, the general services' QP.
     #[cold]
-    fn management(&mut self, p: &Packet, env: &mut impl Env) {
+    pub(crate) fn management(&mut self, p: &Packet, env: &mut impl Env) {
         // What cannot be read is lost.
         let _ = self.manager(env).datagram(p);
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::counted::{Counted, Looks};
 use super::error::OpenError;
 use super::limits::{limits, ports};
+use super::ports::Ports;
 use super::wall::runner::Runner;
 use crate::address::{Gid, GidTables, GID_TABLE_LEN};
 use crate::cm::tables::RESPONSE_TIMEOUT;
@@ -89,11 +90,16 @@ pub fn run_keeper_of(
 ) -> Result<(), KeeperError> {
     let NetOptions { cards, link, clock, trace, namespaces, addresses, counted } = options.into();
     assert!((1..=MAX_CARDS as u8).contains(&cards), "a net has 1 to {MAX_CARDS} cards");
+    if !link.ports.is_empty() && clock.is_some() {
+        return Err(KeeperError::PortsInSimulatedTime);
+    }
+    // Not the file and the sockets of a net that is running.
+    if (link.capture.is_some() || !link.ports.is_empty()) && Segment::hold(socket).is_ok() {
+        return Err(KeeperError::AlreadyRunning(socket.into()));
+    }
+    let mut outside = Ports::open(&link)?;
+    let (notes, mtu) = (outside.notes(), link.mtu.or(outside.mtu()));
     if let Some(capture) = &link.capture {
-        // Not the file of a net that is running.
-        if Segment::hold(socket).is_ok() {
-            return Err(KeeperError::AlreadyRunning(socket.into()));
-        }
         let what = "making the capture file";
         capture::create(capture).map_err(|error| KeeperError::System { what, error })?;
     }
@@ -111,10 +117,13 @@ pub fn run_keeper_of(
         heap_bytes,
         world_bytes: size_of::<Net>() as u64,
         namespaces,
+        sockets: outside.take_sockets(),
+        beside: outside.receiver(),
         watch: addresses.map(watch).transpose()?,
         init: Box::new(move |segment| {
             let membership = Membership::new(segment);
             let net = membership.net();
+            notes.write(net);
             net.link.init(&link, capture::HEADER);
             if let Some(profile) = &clock {
                 // SAFETY: no other process has joined yet.
@@ -122,7 +131,8 @@ pub fn run_keeper_of(
             }
             // SAFETY: as above.
             let world = unsafe { &mut *net.world.get() };
-            world.init(cards, limits(clock.as_ref()), ports(clock.as_ref(), link.mtu));
+            world.init(cards, limits(clock.as_ref()), ports(clock.as_ref(), mtu));
+            notes.apply(world);
             world.cm.hurry = link.cm_timeout.map_or(0, |timeout| RESPONSE_TIMEOUT.saturating_sub(timeout));
         }),
         on_member_gone: Box::new(move |segment, member| {

@@ -14,6 +14,7 @@
 //! | `served` | a card that this process opens for a client |
 //! | `keeper` | makes a net, and runs what no program runs |
 //! | `counted` | what its ports have counted, for files |
+//! | `ports` | what the keeper receives from outside |
 //! | `limits`, `error` | what the cards can do; why one cannot be opened |
 
 mod card;
@@ -24,6 +25,7 @@ mod keeper;
 mod limits;
 mod listeners;
 mod manager;
+mod ports;
 mod served;
 mod virtual_card;
 mod wall;

@@ -5,8 +5,10 @@ use libc::*;
 use super::address::{Address, IB, INET, INET6};
 use super::ids::{event, Result, NOWHERE, SILENT};
 use super::tables::*;
+use crate::address::Gid;
 use crate::env::Env;
 use crate::packet::PortId;
+use crate::wire::path::gid_to_ipv4;
 
 /// Port spaces, `RDMA_PS_...`.
 pub mod space {
@@ -29,12 +31,15 @@ const EPHEMERAL: core::ops::RangeInclusive<u16> = 32768..=60999;
 /// Longest queue of connections that wait for a listener.
 const MAX_BACKLOG: u32 = 1024;
 
-/// A wildcard, to Linux: the loopback addresses, too.
-fn is_open(address: &Address) -> bool {
-    address.is_any() || address.is_loopback()
-}
-
 impl<E: Env> Manager<'_, E> {
+    /// What a wildcard is, to Linux: the loopback addresses, too; but not where a port that leads outside has such an
+    /// address, for then others are there.
+    fn wildcards(&self) -> impl Fn(&Address) -> bool + Copy {
+        let loopback = |gid: &Gid| Address::of_gid(gid, 0).is_loopback();
+        let taken = self.outside.iter().any(|port| self.gids.of(port).any(loopback));
+        move |address| address.is_any() || address.is_loopback() && !taken
+    }
+
     /// `rdma_bind_addr`.
     pub fn bind(&mut self, slot: u16, address: Address) -> Result<()> {
         if !matches!(address.family(), INET | INET6 | IB) {
@@ -43,7 +48,7 @@ impl<E: Env> Manager<'_, E> {
         if self.id(slot).state != state::IDLE {
             return Err(EINVAL);
         }
-        if !is_open(&address) {
+        if !self.wildcards()(&address) {
             // RoCE has no paths between IB addresses.
             let found = if address.family() == IB { None } else { self.gids.find(&address.ip()) };
             let (from, sgid_index) = found.ok_or(ENODEV)?;
@@ -110,6 +115,7 @@ impl<E: Env> Manager<'_, E> {
     /// Whether an identifier may have, or listen on, a port besides those that have it.
     fn check_port(&mut self, slot: u16, space: u16, port: u16, reuse: bool) -> Result<()> {
         let own = *self.id(slot);
+        let is_open = self.wildcards();
         for other in self.cm.slots.ids.range() {
             let id = &self.cm.ids[other];
             if self.cm.bound[other] != bound(space, port) || !id.used.get() || other == usize::from(slot) {
@@ -153,6 +159,7 @@ impl<E: Env> Manager<'_, E> {
     /// The listener for a service at a port of a card, of a program that a request names by `ip`.
     pub fn listener(&mut self, at: PortId, service: u64, ip: Option<Address>, qp_type: u8) -> Option<u16> {
         let wanted = u32::try_from(service).ok()?;
+        let is_open = self.wildcards();
         let listens = |&slot: &usize| {
             let id = &self.cm.ids[slot];
             if self.cm.bound[slot] != wanted || !id.used.get() || id.state != state::LISTEN {
@@ -196,31 +203,45 @@ impl<E: Env> Manager<'_, E> {
 
     /// The machine's own addresses mean the first card, and of the other end another one, if there is one.
     fn find_way(&mut self, slot: u16) -> Result<()> {
-        let (cards, gids) = (self.cards, self.gids);
+        let (cards, gids, outside) = (self.cards, self.gids, self.outside);
+        let destination = self.id(slot).destination;
+        let open = self.wildcards()(&destination);
         let id = self.id(slot);
-        let (destination, way) = (id.destination, &mut id.way);
+        let way = &mut id.way;
         let ip = destination.ip();
         let own = way.known.get().then_some(way.from);
-        let (to, dgid) = if is_open(&destination) {
+        // The first port that leads to where such addresses are.
+        let leading = || outside.iter().find(|&port| gids.of(port).any(|gid| same_family(gid, &ip)));
+        let (to, dgid) = if open {
             let card = u8::from(own.is_some_and(|own| own.card == 0) && cards > 1);
             let to = PortId { card, port: own.map_or(0, |own| own.port) };
             (to, gids.gid(to, gids.like(to, &V4)))
         } else if destination.is_multicast() {
             (PortId::ALL, ip)
         } else {
-            let (to, _) = gids.find(&ip).ok_or(EHOSTUNREACH)?;
-            (to, ip)
+            let beyond = || own.map_or_else(leading, |own| Some(own).filter(|&own| outside.contains(own)));
+            let to = gids.find(&ip).map(|(to, _)| to).or_else(|| beyond().map(|_| PortId::NOBODY));
+            (to.ok_or(EHOSTUNREACH)?, ip)
         };
+        let mut to = to;
         if own.is_none() {
             // A port on the same wire; the first card's, or the other end's neighbour.
             let card = u8::from(to.card == 0 && cards > 1);
-            way.from = PortId { card, port: if to == PortId::ALL { 0 } else { to.port } };
+            way.from = match to {
+                PortId::NOBODY => leading().ok_or(EHOSTUNREACH)?,
+                _ if outside.contains(to) => to,
+                _ => PortId { card, port: if to == PortId::ALL { 0 } else { to.port } },
+            };
             way.known = true.into();
             way.sgid_index = gids.like(way.from, &dgid);
             if id.source.is_any() {
                 let source = id.source.port();
                 id.source = Address::of_gid(&gids.gid(way.from, way.sgid_index), source);
             }
+        }
+        if outside.contains(id.way.from) && to != id.way.from && to != PortId::ALL {
+            // By that port all others are outside.
+            to = PortId::NOBODY;
         }
         (id.way.to, id.way.dgid) = (to, dgid);
         Ok(())
@@ -263,6 +284,10 @@ fn flow_label(source: &Address, destination: &Address) -> u32 {
 
 /// 198.18.0.1: any IPv4 address.
 const V4: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, 1];
+
+fn same_family(one: &Gid, other: &Gid) -> bool {
+    gid_to_ipv4(one).is_some() == gid_to_ipv4(other).is_some()
+}
 
 fn bound(space: u16, port: u16) -> u32 {
     u32::from(space) << 16 | u32::from(port)

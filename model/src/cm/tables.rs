@@ -290,6 +290,33 @@ pub struct Places {
     pub groups: Slots<GROUPS>,
 }
 
+/// Which ports lead outside of the segment: a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutsidePorts(pub u32);
+
+impl OutsidePorts {
+    fn bit(port: PortId) -> Option<u32> {
+        let here = usize::from(port.card) < MAX_CARDS && usize::from(port.port) < PORTS;
+        here.then(|| 1 << (usize::from(port.card) * PORTS + usize::from(port.port)))
+    }
+
+    /// With this one.
+    pub fn insert(&mut self, port: PortId) {
+        self.0 |= OutsidePorts::bit(port).unwrap_or(0);
+    }
+
+    /// Whether it is one of them.
+    pub fn contains(self, port: PortId) -> bool {
+        OutsidePorts::bit(port).is_some_and(|bit| self.0 & bit != 0)
+    }
+
+    /// All of them.
+    pub fn iter(self) -> impl Iterator<Item = PortId> {
+        let port = |bit: usize| PortId { card: (bit / PORTS) as u8, port: (bit % PORTS) as u8 };
+        (0..MAX_CARDS * PORTS).map(port).filter(move |&port| self.contains(port))
+    }
+}
+
 /// The manager at work: its state, and what is around it.
 pub struct Manager<'a, E> {
     /// The state.
@@ -300,6 +327,8 @@ pub struct Manager<'a, E> {
     pub gids: &'a GidTables,
     /// How their ports are set.
     pub port: PortSetting,
+    /// Ports whose medium is outside of the segment.
+    pub outside: OutsidePorts,
     /// What the cards run in.
     pub env: &'a mut E,
 }

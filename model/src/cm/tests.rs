@@ -11,7 +11,7 @@ use super::command::Command;
 use super::ids::Result;
 use super::mad::{attribute, both, header, Mad, BYTES, GSI_QKEY};
 use super::query::EVENT;
-use super::tables::{Cm, Manager};
+use super::tables::{Cm, Manager, OutsidePorts};
 use crate::address::{gid, GidTables};
 use crate::cells::Bells;
 use crate::device::PortSetting;
@@ -106,7 +106,7 @@ impl World {
         // SAFETY: zero is a value of all that is plain, and the memory is of a box's layout.
         let cm =
             unsafe { Box::from_raw(std::alloc::alloc_zeroed(std::alloc::Layout::new::<Cm>()).cast::<Cm>()) };
-        World { cm, gids: GidTables::of(2), env: Surroundings::default(), seen: Vec::new() }
+        World { cm, gids: GidTables::at_start(2), env: Surroundings::default(), seen: Vec::new() }
     }
 
     fn manager(&mut self) -> Manager<'_, Surroundings> {
@@ -115,6 +115,7 @@ impl World {
             cards: 2,
             gids: &self.gids,
             port: PortSetting::default(),
+            outside: OutsidePorts::default(),
             env: &mut self.env,
         }
     }

@@ -234,7 +234,7 @@ impl Device {
                     return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
                 }
             }
-            AdminOpcode::RESOLVE => match self.gids.resolve(&c.gid()) {
+            AdminOpcode::RESOLVE => match self.resolve(&c.gid()) {
                 Some(mac) => *reply = reply.with_mac(mac),
                 None => return refused(AdminStatus::NOT_FOUND, Syndrome::NO_ROUTE),
             },

@@ -94,6 +94,16 @@ impl Counters {
     }
 }
 
+/// Whether the medium of a port is outside of the segment.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Outside {
+    /// It is: packets to [`PortId::NOBODY`](crate::packet::PortId::NOBODY) leave by it.
+    pub on: Flag,
+    /// Bytes that a queue pair may have on their way there.
+    pub window: u32,
+}
+
 /// How the ports of a card are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -132,6 +142,8 @@ pub struct Device {
     pub limits: CardLimits,
     /// How its ports are set.
     pub port: PortSetting,
+    /// By port: whether it leads outside.
+    pub outside: [Outside; PORTS],
     /// GID tables of the segment's ports, this card's among them.
     pub gids: GidTables,
     /// Counters by port.
@@ -267,7 +279,8 @@ impl crate::plain::Plain for Counters {}
 
 plain! {
     PortSetting { mtu, mbps }
-    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, parts, cqs, srqs, keys, qps }
+    Outside { on, window }
+    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, parts, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function, xrcd, hold }
 }

@@ -4,9 +4,11 @@ use fpga_regs::regs::port;
 use fpga_regs::{AdminStatus, Mtu, QpAttrMask, QpContext, QpState, QpType, Syndrome};
 
 use super::qp::{IDLE, NO_WQE};
+use super::requester::{PSN_WINDOW, TRAIN_BYTES};
 use super::tables::MAX_QPS;
 use super::wqe::MAX_RING_LOG;
 use super::Device;
+use crate::address::{Gid, OUTSIDE_MAC};
 use crate::env::Env;
 use crate::packet::{PortId, PORTS};
 use crate::wire::path::gid_to_ipv4;
@@ -149,6 +151,7 @@ impl Device {
         qp.written = [NO_WQE; 2];
         qp.access = 0;
         qp.dest = PortId::NOBODY;
+        (qp.window, qp.train) = (PSN_WINDOW, TRAIN_BYTES);
         self.set_state(q, QpState::RESET);
         // One that only receives has no doorbells.
         let owner = (self.qps[q].qp_type != QpType::XRC_RECV).then_some(self.qps[q].function);
@@ -297,8 +300,29 @@ impl Device {
         Ok(())
     }
 
+    /// The Ethernet address of a GID. Outside of the segment any may be.
+    pub(super) fn resolve(&self, gid: &Gid) -> Option<[u8; 6]> {
+        let outside = self.outside.iter().any(|port| port.on.get());
+        self.gids.resolve(gid).or(outside.then_some(OUTSIDE_MAC))
+    }
+
+    /// The port that the address vector of a command names. From one whose medium is outside, only itself is here.
+    fn destination(&self, q: usize, a: &QpContext, mask: QpAttrMask) -> PortId {
+        let dest = PortId::from_mac(a.dmac());
+        let own = match mask.contains(QpAttrMask::PORT) {
+            true => PortId { card: self.id, port: a.port() - 1 },
+            false => self.qps[q].port,
+        };
+        let outside = self.outside[usize::from(own.port) % PORTS].on.get();
+        match outside && !(dest == own && self.gids.has(own, &a.dgid())) {
+            true => PortId::NOBODY,
+            false => dest,
+        }
+    }
+
     fn apply(&mut self, q: usize, a: &QpContext, mask: QpAttrMask) {
         let id = self.id;
+        let dest = self.destination(q, a, mask);
         let qp = &mut self.qps[q];
         let has = |attr| mask.contains(attr);
         let to = &mut qp.attributes;
@@ -326,7 +350,7 @@ impl Device {
             to.set_dgid(a.dgid());
             to.set_dmac(a.dmac());
             to.set_udp_sport(a.udp_sport());
-            qp.dest = PortId::from_mac(a.dmac());
+            qp.dest = dest;
             qp.ipv6 = gid_to_ipv4(&a.dgid()).is_none().into();
         }
         if has(QpAttrMask::PATH_MTU) {
@@ -366,6 +390,12 @@ impl Device {
         if qp.qp_type == QpType::UD {
             // A datagram may be as long as the port's MTU.
             qp.mtu_log = self.port.mtu.ilog2() as u8;
+        }
+        let outside = self.outside[usize::from(qp.port.port) % PORTS];
+        if outside.on.get() && qp.dest == PortId::NOBODY {
+            // Half of it with each train, which asks for an acknowledgement.
+            qp.window = (outside.window >> qp.mtu_log).clamp(4, PSN_WINDOW);
+            qp.train = (qp.window / 2) << qp.mtu_log;
         }
     }
 }

@@ -219,6 +219,10 @@ pub struct Qp {
     pub mcast_groups: u16,
     /// XRC_RECV: its domain.
     pub xrcd: u32,
+    /// PSNs that may be outstanding.
+    pub window: u32,
+    /// Most bytes of a train.
+    pub train: u32,
     /// Send side.
     pub req: Requester,
     /// Receive side.
@@ -327,5 +331,5 @@ plain! {
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, packets, bytes, tx_packets, tx_bytes, offset, rkey, va, length }
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }
-    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, req, resp, attributes, resources, recv, written, taken_at }
+    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, window, train, req, resp, attributes, resources, recv, written, taken_at }
 }

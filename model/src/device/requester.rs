@@ -11,7 +11,7 @@ use crate::packet::Payload;
 use crate::wire::{psn, Extra, Operation};
 
 /// PSNs that may be outstanding (IB spec 9.7.2: less than 2^23).
-const PSN_WINDOW: u32 = 1 << 22;
+pub(super) const PSN_WINDOW: u32 = 1 << 22;
 /// Half of all PSNs: from here on "later" and "earlier" cannot be told apart.
 const PSN_HALF: u32 = 1 << 23;
 
@@ -92,7 +92,7 @@ impl Device {
         if wqe.blocks() == 0 || !wqe.well_formed(qp.qp_type) {
             return Err(malformed());
         }
-        if psn::diff(qp.req.psn, qp.req.una) as u32 >= PSN_WINDOW {
+        if psn::diff(qp.req.psn, qp.req.una) as u32 >= qp.window {
             return Ok(Step::Wait);
         }
         if wqe.ctrl.fence() && qp.req.rd_out != 0 && qp.req.cur_offset == 0 {
@@ -135,7 +135,7 @@ impl Device {
             // The WQE was changed while it was sent.
             return Err(malformed());
         }
-        let want = (total - offset).min(TRAIN_BYTES);
+        let want = (total - offset).min(qp.train);
         let (payload, len) = match self.gather_direct(q, wqe, offset, want, env)? {
             Some(at) => (Payload::Memory(at, want), want),
             None => self.gather_pieces(q, wqe, offset, want, env)?,
@@ -163,7 +163,7 @@ impl Device {
         } else {
             // A message of more packets than the window has is acknowledged in between.
             let under_way = psn::diff(psn::add(qp.req.psn, count), qp.req.una);
-            p.ack_req = under_way as u32 >= PSN_WINDOW / 2;
+            p.ack_req = under_way as u32 >= qp.window / 2;
         }
         if write && p.first {
             let remote = wqe.remote();

@@ -88,8 +88,17 @@ impl Device {
         }
     }
 
-    /// A request of RC or XRC.
-    #[inline(always)]
+    /// An acknowledgement that was counted need not be sent: a later one stands for it.
+    #[cold]
+    pub fn unsent_ack(&mut self, qpn: u32) {
+        if let Some(q) = self.find_qp(qpn) {
+            let qp = &mut self.qps[q];
+            qp.resp.tx_packets = qp.resp.tx_packets.wrapping_sub(1);
+            qp.resp.tx_bytes = qp.resp.tx_bytes.wrapping_sub(qp.ack_bytes());
+        }
+    }
+
+    /// A request of RC or XRC.    #[inline(always)]
     pub(super) fn request(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
         let resp = &self.qps[q].resp;
         let ahead = psn::diff(p.psn, resp.epsn);

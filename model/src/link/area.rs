@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 use super::faults::{Fate, FaultArea, Look, Time};
 use super::options::{LinkOptions, Wire};
+use super::outside::OutsideArea;
 use crate::packet::PortId;
 use crate::segment::now_ns;
 
@@ -15,6 +16,7 @@ use crate::segment::now_ns;
 const EXACT: u32 = 1;
 const FAULTS: u32 = 2;
 const CAPTURE: u32 = 4;
+const OUTSIDE: u32 = 8;
 
 /// Stands for an error without a number.
 const EIO: i32 = 5;
@@ -35,6 +37,7 @@ pub struct LinkArea {
     started: AtomicU64,
     busy: Busy,
     path: [AtomicU8; MAX_PATH],
+    outside: OutsideArea,
 }
 
 /// What changes with every frame, in cache lines other than those that every run reads.
@@ -47,10 +50,34 @@ struct Busy {
     lost: AtomicU32,
 }
 
+/// How packets travel in a net. Zero: as values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mode(u32);
+
+impl Mode {
+    /// Some or all packets are made frames.
+    #[inline(always)]
+    pub fn is_linked(self) -> bool {
+        self.0 != 0
+    }
+
+    /// All packets are: they travel as frames, or are recorded.
+    #[inline(always)]
+    pub fn is_observed(self) -> bool {
+        self.0 & !OUTSIDE != 0
+    }
+
+    /// Faults happen to frames.
+    pub fn has_faults(self) -> bool {
+        self.0 & FAULTS != 0
+    }
+}
+
 impl LinkArea {
-    /// Notes the options. The capture file has a header of `header` bytes.
+    /// Notes the options. The capture file has a header of `header` bytes. Ports with a medium outside of the segment
+    /// are [noted](OutsideArea::set) first.
     pub fn init(&self, options: &LinkOptions, header: u64) {
-        let mut mode = 0;
+        let mut mode = if self.outside.any() { OUTSIDE } else { 0 };
         self.started.store(now_ns(), Ordering::Relaxed);
         if options.wire == Wire::Exact {
             mode |= EXACT;
@@ -71,10 +98,21 @@ impl LinkArea {
         self.mode.store(mode, Ordering::Release);
     }
 
+    /// How packets travel.
+    #[inline]
+    pub(crate) fn mode(&self) -> Mode {
+        Mode(self.mode.load(Ordering::Relaxed))
+    }
+
     /// Whether packets are made frames at all: to travel as such, or to be recorded.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.mode.load(Ordering::Relaxed) != 0
+        self.mode().is_linked()
+    }
+
+    /// The ports with a medium outside of the segment.
+    pub fn outside(&self) -> &OutsideArea {
+        &self.outside
     }
 
     /// Packets travel as frames.
@@ -142,6 +180,6 @@ impl LinkArea {
 }
 
 plain! {
-    LinkArea { mode, snaplen, path_len, seen_by, started, busy, path }
+    LinkArea { mode, snaplen, path_len, seen_by, started, busy, path, outside }
     Busy { faults, recorded, lost }
 }

@@ -1,17 +1,19 @@
 //! Carrying packets from card to card as frames.
 
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 
 use fpga_regs::regs::port;
 
 use super::area::LinkArea;
 use super::capture::Recorder;
 use super::medium::{self, End, Medium, Passage};
+use super::outside::{self, Outbox};
 use super::{frames, route};
 use crate::dma::DmaFault;
 use crate::journal::{self, Journal};
 use crate::packet::{Packet, Payload, PortId};
-use crate::wire::{DropReason, EncodeError};
+use crate::wire::{DropReason, EncodeError, Path};
 use crate::world::World;
 
 /// What the wire needs from the environment in addition to what a card needs.
@@ -20,6 +22,8 @@ pub trait LinkEnv: Journal {
     fn fetch(&mut self, payload: &Payload, offset: usize, to: &mut [u8]) -> Result<(), DmaFault>;
     /// Stores the payload of a received frame until the next call.
     fn land(&mut self, bytes: &[u8]) -> Payload;
+    /// A descriptor by which ports send to the outside of the segment.
+    fn socket(&self, index: usize) -> Option<BorrowedFd<'_>>;
 }
 
 /// One process's end of the wire: buffers, and frames that are held back. Empty between runs.
@@ -36,6 +40,7 @@ struct Cable {
     /// Frames carried: the time of this medium.
     count: u64,
     held: VecDeque<Held>,
+    outbox: Outbox,
 }
 
 /// A frame that others pass.
@@ -43,6 +48,7 @@ struct Held {
     /// It arrives once this many frames have been carried.
     due: u64,
     way: Way,
+    path: Path,
     /// It is to be recorded, not delivered.
     record: bool,
     bytes: Vec<u8>,
@@ -69,14 +75,31 @@ impl From<DmaFault> for Unsent {
 impl Tap {
     /// Carries a packet or train to its port.
     pub fn carry(&mut self, area: &LinkArea, world: &mut World, p: &Packet, env: &mut impl LinkEnv) {
-        let exact = area.exact();
+        let leaving = area.outside().leaving(p.src, p.dst);
+        let mode = area.mode();
+        if leaving.is_none() && !mode.is_observed() {
+            return world.deliver(p, true, env);
+        }
+        let exact = leaving.is_some() || area.exact();
         if exact && world.is_cut(p, env.now()) {
             return;
         }
-        let path = route::path(world, p);
+        let mut path = route::path(world, p);
+        if let Some(port) = leaving {
+            outside::medium::direct(port, &mut path);
+        }
         let at = area.since_start(env.now());
         self.frame.resize(frames::MAX_FRAME, 0);
         for piece in frames::pieces(p) {
+            if leaving.is_some() {
+                // What a fault does to others does not change a frame that has left.
+                if mode.has_faults() {
+                    self.cable.outbox.flush(area.outside(), env);
+                }
+                let len = frames::len(&piece.packet, &path, piece.len);
+                let place = self.cable.outbox.place(area.outside(), (p.src, &path, len), env);
+                path.network.set_id(place);
+            }
             let fill = |to: &mut [u8]| Ok(env.fetch(&p.payload, piece.offset, to)?);
             let made = frames::encode::<Unsent>(&piece.packet, &path, piece.len, &mut self.frame, fill);
             // The sender's memory is gone, and with it the rest of the message.
@@ -85,7 +108,7 @@ impl Tap {
                 return world.unread(&piece.packet, env);
             };
             self.cable.count += 1;
-            let mut instant = Instant { cable: &mut self.cable, area, world, env };
+            let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, env };
             medium::wrapped(area, &mut instant).send(&Passage::new((p.src, p.dst), &self.frame[..len], at));
             instant.arrive_late();
         }
@@ -98,12 +121,14 @@ impl Tap {
     /// none.
     pub fn release(&mut self, area: &LinkArea, world: &mut World, env: &mut impl LinkEnv) -> bool {
         let Some(held) = self.cable.held.pop_front() else { return false };
-        Instant { cable: &mut self.cable, area, world, env }.arrive(&held);
+        let path = held.path;
+        Instant { cable: &mut self.cable, area, world, path, exact: true, env }.arrive(&held);
         true
     }
 
     /// The end of a run.
-    pub fn end_run(&mut self, area: &LinkArea) {
+    pub fn end_run(&mut self, area: &LinkArea, env: &mut impl LinkEnv) {
+        self.cable.outbox.flush(area.outside(), env);
         self.cable.recorder.flush(area);
     }
 }
@@ -113,13 +138,17 @@ struct Instant<'a, E> {
     cable: &'a mut Cable,
     area: &'a LinkArea,
     world: &'a mut World,
+    /// The headers of the frame that is sent, up to UDP.
+    path: Path,
+    /// Frames travel, and are not only for the record.
+    exact: bool,
     env: &'a mut E,
 }
 
 impl<E: LinkEnv> Medium for &mut Instant<'_, E> {
     fn send(&mut self, passage: &Passage<'_>) {
         // On the fast wire frames are for the record: the packet itself is handed over.
-        if self.area.exact() {
+        if self.exact {
             self.put(passage, false);
         }
     }
@@ -134,11 +163,13 @@ impl<E: LinkEnv> Instant<'_, E> {
     fn put(&mut self, passage: &Passage<'_>, record: bool) {
         let way = (passage.from, passage.to);
         if passage.passed_by == 0 && !passage.changes.any() {
-            return self.arrive_whole(way, record, passage.frame);
+            let path = self.path;
+            return self.arrive_whole(way, &path, record, passage.frame);
         }
         let mut bytes = passage.frame.to_vec();
         passage.changes.apply(&mut bytes);
-        let held = Held { due: self.cable.count + passage.passed_by, way, record, bytes };
+        let due = self.cable.count + passage.passed_by;
+        let held = Held { due, way, path: self.path, record, bytes };
         match passage.passed_by {
             0 => self.arrive(&held),
             _ => self.cable.held.push_back(held),
@@ -154,12 +185,16 @@ impl<E: LinkEnv> Instant<'_, E> {
     }
 
     fn arrive(&mut self, held: &Held) {
-        self.arrive_whole(held.way, held.record, &held.bytes);
+        self.arrive_whole(held.way, &held.path, held.record, &held.bytes);
     }
 
-    fn arrive_whole(&mut self, (_, to): Way, record: bool, frame: &[u8]) {
+    fn arrive_whole(&mut self, (from, to): Way, path: &Path, record: bool, frame: &[u8]) {
         if record {
             return self.cable.recorder.record(self.area, now(), frame);
+        }
+        let outside = self.area.outside();
+        if outside.leaving(from, to).is_some() {
+            return self.cable.outbox.put(outside, (from, path, frame), self.env);
         }
         let Some((mut p, payload)) = open(self.world, to, frame) else { return };
         if !payload.is_empty() {

@@ -1,7 +1,7 @@
 //! Packets to frames and back.
 
 use crate::packet::{Packet, Payload, PortId};
-use crate::wire::{self, frame, DropReason, EncodeError, Extra, Headers, Icrc, Path, Transport};
+use crate::wire::{self, frame, DropReason, EncodeError, Extra, Frame, Headers, Icrc, Path, Transport};
 
 /// The default partition, the only one.
 const PKEY: u16 = 0xffff;
@@ -74,6 +74,11 @@ pub fn headers(p: &Packet) -> Headers {
     h
 }
 
+/// Bytes of the frame of a single packet with `len` bytes of payload.
+pub fn len(p: &Packet, path: &Path, len: usize) -> usize {
+    frame::len(path, p.opcode(), len)
+}
+
 /// Writes the frame of a single packet; `fill` writes its `len` bytes of payload in place, and may fail.
 /// Returns where the payload begins, and the frame's length.
 pub fn encode<E: From<EncodeError>>(
@@ -90,7 +95,11 @@ pub fn encode<E: From<EncodeError>>(
 
 /// Checks a frame and reads its packet and payload. [`Packet::payload`] is left empty.
 pub fn decode(bytes: &[u8]) -> Result<(Packet, &[u8]), DropReason> {
-    let frame = frame::decode(bytes)?;
+    packet(&frame::decode(bytes)?)
+}
+
+/// The packet in a frame, and its payload. [`Packet::payload`] is left empty.
+pub fn packet<'a>(frame: &Frame<'a>) -> Result<(Packet, &'a [u8]), DropReason> {
     let h = &frame.headers;
     let opcode = h.bth.opcode;
     let unknown = DropReason::Opcode(opcode);

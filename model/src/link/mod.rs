@@ -18,6 +18,7 @@
 //! | `capture` | the pcap file |
 //! | `frames`, `route` | packets to frames and back; the addresses of a packet's frames |
 //! | `exact` | the medium that takes no time |
+//! | `outside` | media that leave the segment, for ports that have one |
 
 mod area;
 pub mod capture;
@@ -26,12 +27,15 @@ pub mod faults;
 pub mod frames;
 pub(crate) mod medium;
 pub mod options;
+pub mod outside;
 pub mod route;
 
 #[cfg(test)]
 mod frames_tests;
 
 pub use area::LinkArea;
+pub(crate) use area::Mode;
 pub use exact::{LinkEnv, Tap};
 pub use faults::{Faults, FaultsError};
 pub use options::{Capture, LinkOptions, Wire};
+pub use outside::{MediumSpec, PortSpec};

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use super::faults::Faults;
 
+use super::outside::PortSpec;
+
 /// How packets travel between the cards of a net.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wire {
@@ -67,4 +69,6 @@ pub struct LinkOptions {
     pub mtu: Option<u32>,
     /// Response time-out of the connection manager, 4.096 us * 2^n; `None`: 20, as Linux has it.
     pub cm_timeout: Option<u8>,
+    /// Ports that are connected to something else than the other ports of the net.
+    pub ports: Vec<PortSpec>,
 }

@@ -99,6 +99,8 @@ struct Local {
     memfd: RawFd,
     wake: RawFd,
     connection: Option<RawFd>,
+    /// By which ports send to the outside.
+    sockets: Vec<RawFd>,
     /// Device and inode of the file, as /proc/self/maps shows them.
     identity: ((u32, u32), u64),
     detached: AtomicBool,
@@ -224,6 +226,13 @@ impl Segment {
             // Only a counter at its maximum fails, and that wakes as well.
             let _ = rustix::io::write(wake, &1_u64.to_ne_bytes());
         }
+    }
+
+    /// A descriptor by which ports send to the outside, as the keeper opened it.
+    pub fn socket(&self, index: usize) -> Option<BorrowedFd<'_>> {
+        let socket = *self.local.sockets.get(index)?;
+        // SAFETY: our descriptor, open while we are not detached.
+        (!self.is_detached()).then(|| unsafe { BorrowedFd::borrow_raw(socket) })
     }
 
     /// Asks for a check of the timers at `deadline` (CLOCK_MONOTONIC, ns). A

@@ -67,6 +67,7 @@ pub(super) fn enter_segment(
     memfd: OwnedFd,
     wake: OwnedFd,
     connection: Option<OwnedFd>,
+    sockets: Vec<OwnedFd>,
     total_bytes: u64,
     member: u16,
 ) -> io::Result<Segment> {
@@ -100,6 +101,7 @@ pub(super) fn enter_segment(
         memfd: memfd.into_raw_fd(),
         wake: wake.into_raw_fd(),
         connection: connection.map(IntoRawFd::into_raw_fd),
+        sockets: sockets.into_iter().map(IntoRawFd::into_raw_fd).collect(),
         identity: ((rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev)), stat.st_ino),
         detached: AtomicBool::new(false),
         moved_pages: AtomicBool::new(false),
@@ -148,7 +150,8 @@ pub(super) fn leave(local: &Local) {
 
 /// Closes a segment's descriptors; the caller makes sure that this happens once.
 pub(super) fn close_descriptors(local: &Local) {
-    for fd in [local.memfd, local.wake].into_iter().chain(local.connection) {
+    let sockets = local.sockets.iter().copied();
+    for fd in [local.memfd, local.wake].into_iter().chain(local.connection).chain(sockets) {
         // SAFETY: the descriptors are this segment's own.
         unsafe { libc::close(fd) };
     }

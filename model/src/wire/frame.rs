@@ -183,6 +183,32 @@ pub fn begin(
     Ok(layout)
 }
 
+/// Bytes of a frame with `payload_len` bytes of payload.
+pub fn len(path: &Path, opcode: BthOpcode, payload_len: usize) -> usize {
+    let ethernet = Ethernet::BYTES + if path.vlan.is_some() { Ethernet::TAG_BYTES } else { 0 };
+    let transport = opcode.header_len() + payload_len + pad_of(payload_len) + icrc::BYTES;
+    ethernet + path.network.header_len() + Udp::BYTES + transport
+}
+
+/// The headers of a frame up to UDP, if they are in order.
+pub fn path(frame: &[u8]) -> Option<Path> {
+    let (ethernet, packet) = Ethernet::decode(frame)?;
+    let network = match ethernet.ethertype {
+        ETHERTYPE_IPV4 => Network::V4(Ipv4::decode(packet.first_chunk()?).ok()?.0),
+        ETHERTYPE_IPV6 => Network::V6(Ipv6::decode(packet.first_chunk()?).ok()?.0),
+        _ => return None,
+    };
+    let udp = Udp::decode(packet.get(network.header_len()..)?.first_chunk()?);
+    let (src_mac, dst_mac, vlan) = (ethernet.src, ethernet.dst, ethernet.vlan);
+    (udp.dst_port == udp::ROCE_PORT).then_some(Path {
+        src_mac,
+        dst_mac,
+        vlan,
+        network,
+        udp_sport: udp.src_port,
+    })
+}
+
 /// Writes pad and ICRC after the payload and returns the frame's length. `out` is the buffer
 /// that [`begin`] wrote to.
 #[inline]
@@ -256,7 +282,24 @@ pub fn decode_with(frame: &[u8], icrc: Icrc) -> Result<Frame<'_>, DropReason> {
         }
     }
     let transport = covered.get(Udp::BYTES..).ok_or(short("BTH"))?;
-    let (headers, padded) = Headers::decode(transport)?;
+    let path = Path {
+        src_mac: ethernet.src,
+        dst_mac: ethernet.dst,
+        vlan: ethernet.vlan,
+        network,
+        udp_sport: udp.src_port,
+    };
+    decode_transport(path, ip_header, transport)
+}
+
+/// Checks and reads a packet from the BTH to the pad, which came by `path`; its ICRC was checked, or is not of interest.
+#[inline]
+pub fn decode_transport<'a>(
+    path: Path,
+    ip_header: &'a [u8],
+    bytes: &'a [u8],
+) -> Result<Frame<'a>, DropReason> {
+    let (headers, padded) = Headers::decode(bytes)?;
     let pad = usize::from(headers.bth.pad_count);
     if padded.len() % 4 != 0 {
         return Err(DropReason::Pad);
@@ -265,16 +308,5 @@ pub fn decode_with(frame: &[u8], icrc: Icrc) -> Result<Frame<'_>, DropReason> {
     if !padded.is_empty() && !headers.bth.opcode.has_payload() {
         return Err(DropReason::UnexpectedPayload(headers.bth.opcode));
     }
-    Ok(Frame {
-        path: Path {
-            src_mac: ethernet.src,
-            dst_mac: ethernet.dst,
-            vlan: ethernet.vlan,
-            network,
-            udp_sport: udp.src_port,
-        },
-        headers,
-        payload: &padded[..payload_len],
-        ip_header,
-    })
+    Ok(Frame { path, headers, payload: &padded[..payload_len], ip_header })
 }

@@ -10,7 +10,7 @@
 //! | [`frame`], [`headers`], [`path`] | a whole frame; its transport headers; its Ethernet and IP addresses |
 //! | [`ethernet`], [`ipv4`], [`ipv6`], [`udp`] | the headers of the network |
 //! | [`bth`], [`deth`], [`xrceth`], [`reth`], [`atomic`], [`aeth`], [`immdt`], [`ieth`] | the headers of the transport |
-//! | [`icrc`] | the check sum |
+//! | [`icrc`], [`identification`] | the check sum, and the IP identification that it was computed with |
 //! | [`opcode`], [`operation`], [`syndrome`], [`psn`] | what the fields mean |
 //! | `drop_reason`, `bytes` | why a frame is dropped; big-endian fields |
 
@@ -23,6 +23,7 @@ pub mod ethernet;
 pub mod frame;
 pub mod headers;
 pub mod icrc;
+pub mod identification;
 pub mod ieth;
 pub mod immdt;
 pub mod ipv4;

@@ -91,6 +91,13 @@ impl Network {
         }
     }
 
+    /// Sets the IP identification, where there is one.
+    pub fn set_id(&mut self, id: u16) {
+        if let Self::V4(ip) = self {
+            ip.id = id;
+        }
+    }
+
     /// The sender's GID.
     #[inline]
     pub fn src_gid(&self) -> [u8; 16] {

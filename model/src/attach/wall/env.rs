@@ -1,6 +1,7 @@
 //! The environment of the cards in wall-clock time: it answers every request at once.
 #![allow(unsafe_code)]
 
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
 use super::part::{LONGEST_CQ_TURN, LONGEST_TURN};
@@ -11,7 +12,7 @@ use crate::cells::Bells;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
 use crate::env::Env;
 use crate::here::Here;
-use crate::link::{frames::MAX_FRAME, LinkArea, LinkEnv, Tap};
+use crate::link::{frames::MAX_FRAME, LinkArea, LinkEnv, Mode, Tap};
 use crate::net::Net;
 use crate::packet::{Packet, Payload};
 use crate::segment::{futex_wake, now_ns, Reach, ALL};
@@ -30,8 +31,8 @@ pub(crate) struct WallEnv<'a> {
     pub(super) net: &'a Net,
     pub(super) scratch: &'a mut Scratch,
     pub(super) routes: &'a Routes,
-    /// Packets travel as frames, or are recorded as such.
-    pub(super) linked: bool,
+    /// Whether packets travel as frames, or are recorded as such.
+    pub(super) mode: Mode,
     /// The buffers of [`FRAME`] and [`HEADER`], allocated on first use.
     kept: [Option<u32>; 2],
 }
@@ -39,8 +40,8 @@ pub(crate) struct WallEnv<'a> {
 impl<'a> WallEnv<'a> {
     #[inline(always)]
     pub fn new(guard: &'a Reach<'a>, net: &'a Net, scratch: &'a mut Scratch, routes: &'a Routes) -> Self {
-        let linked = net.link.is_on();
-        WallEnv { guard, net, scratch, routes, linked, kept: [None; 2] }
+        let mode = net.link.mode();
+        WallEnv { guard, net, scratch, routes, mode, kept: [None; 2] }
     }
 
     /// Runs a send queue, on the express lane as far as possible when no frame is observed.
@@ -50,7 +51,7 @@ impl<'a> WallEnv<'a> {
             let ends = world.connection((card, qp.into()));
             self.join(world, ends);
         }
-        if self.linked || !world.express(card, qp, self) {
+        if self.mode.is_observed() || !world.express(card, qp, self) {
             self.forget_routes_of(card, qp);
             world.cards[card as usize].run_send(qp.into(), self);
         }
@@ -59,7 +60,7 @@ impl<'a> WallEnv<'a> {
     /// Carries a packet to its port, as a value or as frames.
     #[inline(always)]
     pub fn carry(&mut self, world: &mut World, p: &Packet) {
-        match self.linked {
+        match self.mode.is_linked() {
             false => world.deliver(p, true, self),
             true => self.carry_frames(world, p),
         }
@@ -73,14 +74,14 @@ impl<'a> WallEnv<'a> {
     /// Delivers a frame that a fault has held back, if there is one.
     #[inline]
     pub fn release(&mut self, world: &mut World) -> bool {
-        self.linked && self.with_tap(|tap, area, env| tap.release(area, world, env))
+        self.mode.is_linked() && self.with_tap(|tap, area, env| tap.release(area, world, env))
     }
 
     /// The end of a run.
     #[inline]
     pub fn end(&mut self) {
-        if self.linked {
-            self.with_tap(|tap, area, _| tap.end_run(area));
+        if self.mode.is_linked() {
+            self.with_tap(|tap, area, env| tap.end_run(area, env));
         }
         self.scratch.free.extend(self.kept.iter_mut().filter_map(Option::take));
         self.scratch.end();
@@ -381,5 +382,9 @@ impl LinkEnv for WallEnv<'_> {
 
     fn land(&mut self, bytes: &[u8]) -> Payload {
         self.keep(FRAME, bytes)
+    }
+
+    fn socket(&self, index: usize) -> Option<BorrowedFd<'_>> {
+        self.guard.segment().socket(index)
     }
 }

@@ -5,6 +5,7 @@
 //! | [`card`] | the driver's backend |
 //! | [`runner`] (`panic_tests`) | runs the cards until nothing is left to do |
 //! | [`doorbell`] | the doorbell of a send queue: the express lane, without the rest |
+//! | [`arrivals`] | packets from outside |
 //! | [`part`] | the work of a run of an island, or of all the cards |
 //! | [`mod@env`], [`memory`] | what the cards ask of their surroundings, answered at once |
 //! | [`pending`] | queue pairs that another thread was in the way of |
@@ -13,6 +14,7 @@
 //! | [`queue`], [`scratch`] | the work of one run, and what a process keeps between runs |
 //! | [`routes`] | what this process knows of connections, for the express lane |
 
+mod arrivals;
 pub(super) mod card;
 mod doorbell;
 mod env;

@@ -92,7 +92,7 @@ impl WallEnv<'_> {
     /// Queue pairs send to each other, with all the cards: next time they need only their island, if nobody observes the
     /// wire, and no end is served to another machine, whose memory is reached by messages.
     pub(super) fn join(&mut self, world: &mut World, ends: Ends) {
-        if self.linked {
+        if self.mode.is_observed() {
             return;
         }
         let net = self.net;

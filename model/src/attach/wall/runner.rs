@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long arming a CQ waits for the island: nobody would tell the program that it failed.
 const ARMING: Duration = Duration::from_secs(60);
 /// Tries before a queue pair is left pending. Most of them yield the core, which the thread in the way may need.
-const TRIES: u32 = 256;
+pub(super) const TRIES: u32 = 256;
 /// The first wait for a thread in the way, in pauses of the processor: longer than a short message takes.
 const MOMENT: u32 = 16;
 /// The second one (ns), and how often it is doubled before the waits yield. Queue pairs of one island that all post
@@ -40,7 +40,7 @@ const DOUBLED: u32 = 3;
 
 /// Waits for a thread in the way, the `tries`th time.
 #[cold]
-fn make_way(tries: u32) {
+pub(super) fn make_way(tries: u32) {
     match tries {
         0 => (0..MOMENT).for_each(|_| std::hint::spin_loop()),
         1..=DOUBLED => {

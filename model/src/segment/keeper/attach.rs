@@ -13,7 +13,7 @@ use rustix::net::{
     RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-use super::options::MAX_NAMESPACES;
+use super::options::MAX_PASSED;
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
 use crate::segment::layout::{Tables, LAYOUT_VERSION, MAGIC};
 use crate::segment::{reach::kernel, registry, Segment};
@@ -68,16 +68,24 @@ impl Segment {
     /// Becomes a member of the segment whose keeper listens at `socket`.
     pub fn attach(socket: &Path) -> Result<Segment, AttachError> {
         let (connection, welcome, descriptors) = greet(socket, Kind::Member)?;
-        let Ok([memfd, wake]) = <[OwnedFd; 2]>::try_from(descriptors) else {
+        let mut descriptors = descriptors.into_iter();
+        let Some((memfd, wake)) = descriptors.next().zip(descriptors.next()) else {
             return Err(AttachError::Closed(socket.into()));
         };
+        let sockets = descriptors.collect();
         kernel::allow_access();
-        let segment =
-            registry::enter_segment(memfd, wake, Some(connection), welcome.total_bytes, welcome.member)
-                .map_err(|error| AttachError::System {
-                    what: "mapping the cards' memory (is there a limit on virtual memory, ulimit -v?)",
-                    error,
-                })?;
+        let segment = registry::enter_segment(
+            memfd,
+            wake,
+            Some(connection),
+            sockets,
+            welcome.total_bytes,
+            welcome.member,
+        )
+        .map_err(|error| AttachError::System {
+            what: "mapping the cards' memory (is there a limit on virtual memory, ulimit -v?)",
+            error,
+        })?;
         let header = &segment.tables().header;
         if welcome.total_bytes < size_of::<Tables>() as u64
             || header.magic != MAGIC
@@ -116,7 +124,7 @@ fn greet(path: &Path, kind: Kind) -> Result<Greeted, AttachError> {
     send(&connection, &hello.encode(), SendFlags::NOSIGNAL).map_err(closed)?;
 
     let mut bytes = [0; Welcome::BYTES + 1];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_NAMESPACES))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         let mut slices = [IoSliceMut::new(&mut bytes)];

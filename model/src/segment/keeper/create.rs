@@ -17,12 +17,15 @@ use std::sync::atomic::Ordering;
 pub(in crate::segment) struct Handles {
     pub(in crate::segment) memfd: OwnedFd,
     pub(in crate::segment) wake: OwnedFd,
+    /// By which ports send to the outside.
+    pub(in crate::segment) sockets: Vec<OwnedFd>,
 }
 
 /// Makes a segment that no other process knows yet.
 pub(in crate::segment) fn segment(
     world_bytes: u64,
     heap_bytes: u64,
+    sockets: Vec<OwnedFd>,
 ) -> Result<(Segment, Handles), KeeperError> {
     let layout = Layout::new(world_bytes, heap_bytes)
         .filter(|layout| i64::try_from(layout.total_bytes()).is_ok())
@@ -42,7 +45,8 @@ pub(in crate::segment) fn segment(
 
     let copy =
         |fd: &OwnedFd| fd.try_clone().map_err(|error| KeeperError::system("copying a descriptor", error));
-    let segment = registry::enter_segment(copy(&memfd)?, copy(&wake)?, None, total, KEEPER_MEMBER)
+    let own = sockets.iter().map(copy).collect::<Result<_, _>>()?;
+    let segment = registry::enter_segment(copy(&memfd)?, copy(&wake)?, None, own, total, KEEPER_MEMBER)
         .map_err(|error| KeeperError::system("mapping the cards' memory (ulimit -v?)", error))?;
     let header = segment.base.cast::<Header>();
     // SAFETY: the mapping is at least as large as the tables, and no other process
@@ -64,5 +68,5 @@ pub(in crate::segment) fn segment(
     let keeper = &tables.members[usize::from(KEEPER_MEMBER)];
     keeper.pid.store(std::process::id(), Ordering::Relaxed);
     keeper.state.store(MEMBER_ACTIVE, Ordering::Release);
-    Ok((segment, Handles { memfd, wake }))
+    Ok((segment, Handles { memfd, wake, sockets }))
 }

@@ -21,6 +21,15 @@ pub enum KeeperError {
     /// The socket cannot be used.
     #[error(transparent)]
     Socket(AttachError),
+    /// A port cannot have its medium.
+    #[error(transparent)]
+    Port(#[from] crate::link::outside::PortError),
+    /// Ports with a medium outside of the segment have the machine's time.
+    #[error("in simulated time no port leaves the net: leave out --port, or --clock virtual")]
+    PortsInSimulatedTime,
+    /// There are too many of them.
+    #[error("{0} sockets are too many for one net")]
+    TooManySockets(usize),
     /// The system refused something.
     #[error("{what}: {error}")]
     System {

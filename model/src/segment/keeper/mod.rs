@@ -10,7 +10,7 @@ mod serve;
 
 pub use attach::Hold;
 pub use error::KeeperError;
-pub use options::{KeeperOptions, OnMemberGone, OnTimer, Watch};
+pub use options::{Beside, KeeperOptions, OnMemberGone, OnTimer, Watch, MAX_SOCKETS};
 pub use serve::run;
 #[cfg(test)]
 pub(super) use serve::GREETING;

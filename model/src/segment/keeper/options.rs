@@ -6,13 +6,18 @@ use std::sync::Arc;
 
 use crate::segment::Segment;
 
-/// Most namespaces that a keeper passes on.
-pub const MAX_NAMESPACES: usize = 2;
+/// Most sockets that a keeper passes on: the kernel lets 253 descriptors pass at once (SCM_MAX_FD).
+pub const MAX_SOCKETS: usize = 224;
+/// Most descriptors that a keeper passes on: the memory and an eventfd, and sockets.
+pub(in crate::segment) const MAX_PASSED: usize = 2 + MAX_SOCKETS;
 
 /// Called with the member that has ended; false when it has to be called again.
 pub type OnMemberGone = Box<dyn FnMut(&Segment, u16) -> bool>;
 /// Runs timers, returns the next deadline.
 pub type OnTimer = Box<dyn FnMut(&Arc<Segment>) -> u64>;
+
+/// Works beside the keeper, in a thread of its own, until the descriptor is readable.
+pub type Beside = Box<dyn FnOnce(Arc<Segment>, OwnedFd) + Send>;
 
 /// A descriptor that the keeper listens to.
 pub struct Watch {
@@ -31,8 +36,12 @@ pub struct KeeperOptions {
     pub heap_bytes: u64,
     /// Size of the cards' area.
     pub world_bytes: u64,
-    /// Namespaces for the programs of this segment, at most [`MAX_NAMESPACES`], passed to each process that holds it.
+    /// Namespaces for the programs of this segment, at most two, passed to each process that holds it.
     pub namespaces: Vec<OwnedFd>,
+    /// Descriptors by which ports send to the outside, at most [`MAX_SOCKETS`], passed to each member.
+    pub sockets: Vec<OwnedFd>,
+    /// Works while the keeper does.
+    pub beside: Option<Beside>,
     /// Something outside of the segment that the cards follow.
     pub watch: Option<Watch>,
     /// Prepares the cards' area, which is zero, before any process can attach.

@@ -1,4 +1,4 @@
-//! The keeper's one thread, which sleeps in `poll`.
+//! The keeper's thread, which sleeps in `poll`. (One that receives frames from outside works [beside](Beside) it.)
 //!
 //! A connection that ends, for whatever reason, is a member that has ended; the member need not say anything, so a
 //! `kill -9` leaves nothing. While no member runs the cards, the keeper runs their timers.
@@ -8,9 +8,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{eventfd, EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::{
     accept_with, recv, sendmsg, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
 };
@@ -18,7 +19,7 @@ use rustix::net::{
 use super::create;
 use super::error::KeeperError;
 use super::listen::{peer, Listener};
-use super::options::{KeeperOptions, OnMemberGone, OnTimer, Watch, MAX_NAMESPACES};
+use super::options::{Beside, KeeperOptions, OnMemberGone, OnTimer, Watch, MAX_PASSED};
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
 use crate::panics::guarded;
 use crate::segment::layout::{KEEPER_MEMBER, MEMBER_ACTIVE, MEMBER_FREE, MEMBER_GONE};
@@ -40,11 +41,13 @@ const TIMER_PAUSE: Duration = Duration::from_micros(50);
 
 /// Keeps a segment until its last connection has ended (or none came).
 pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
-    let (segment, handles) = create::segment(options.world_bytes, options.heap_bytes)?;
+    let (segment, handles) = create::segment(options.world_bytes, options.heap_bytes, options.sockets)?;
     (options.init)(&segment);
+    let segment = Arc::new(segment);
     let listener = Listener::new(&options.socket_path)?;
+    let beside = options.beside.map(|work| start(work, &segment)).transpose()?;
     let mut keeper = Keeper {
-        segment: Arc::new(segment),
+        segment,
         handles,
         namespaces: options.namespaces,
         watch: options.watch,
@@ -59,7 +62,23 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
     };
     let result = keeper.serve();
     keeper.listener.remove();
+    if let Some((stop, thread)) = beside {
+        let _ = rustix::io::write(&stop, &1_u64.to_ne_bytes());
+        // A panic has said what it is.
+        let _ = thread.join();
+    }
     result
+}
+
+/// Starts what works beside the keeper. It ends when the descriptor is written to.
+fn start(work: Beside, segment: &Arc<Segment>) -> Result<(OwnedFd, JoinHandle<()>), KeeperError> {
+    let stop = eventfd(0, EventfdFlags::CLOEXEC)
+        .map_err(|error| KeeperError::system("making an eventfd", error.into()))?;
+    let system = |error| KeeperError::system("starting the thread that receives", error);
+    let stopped = stop.try_clone().map_err(system)?;
+    let segment = Arc::clone(segment);
+    let thread = std::thread::Builder::new().name("verbena-ports".to_owned());
+    Ok((stop, thread.spawn(move || work(segment, stopped)).map_err(system)?))
 }
 
 struct Keeper {
@@ -272,10 +291,13 @@ impl Keeper {
         let client = &self.clients[index];
         let descriptors: Vec<BorrowedFd<'_>> = match client.role {
             _ if welcome.verdict != Verdict::Accepted => Vec::new(),
-            Role::Member(_) => vec![self.handles.memfd.as_fd(), self.handles.wake.as_fd()],
+            Role::Member(_) => {
+                let own = [self.handles.memfd.as_fd(), self.handles.wake.as_fd()];
+                own.into_iter().chain(self.handles.sockets.iter().map(AsFd::as_fd)).collect()
+            }
             _ => self.namespaces.iter().map(AsFd::as_fd).collect(),
         };
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_NAMESPACES))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() {
             ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));

@@ -49,6 +49,8 @@ fn options(socket_path: PathBuf) -> KeeperOptions {
         heap_bytes: 64 * GIB,
         world_bytes: 1 << 20,
         namespaces: Vec::new(),
+        sockets: Vec::new(),
+        beside: None,
         watch: None,
         init: Box::new(|_| {}),
         on_member_gone: Box::new(|_, _| true),

@@ -88,6 +88,7 @@ fn view() -> Finding {
             socket: Path::new(""),
             provider: &provider,
             network: false,
+            outside: &[],
         };
         mounts::show(&tree, &staging)?;
         fs::read_to_string("/sys/class/infiniband/verbena0/node_guid").context("reading the fake sysfs")?;

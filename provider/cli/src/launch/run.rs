@@ -44,9 +44,9 @@ pub struct RunArgs {
     #[arg(long)]
     no_namespace: bool,
     /// The network that the program sees: that of the net, where the cards' addresses are local; or the host's, for one
-    /// that has to reach the world
-    #[arg(long, value_name = "NETWORK", default_value = "own")]
-    network: Network,
+    /// that has to reach the world (default own; host where a port of the net leads outside)
+    #[arg(long, value_name = "NETWORK")]
+    network: Option<Network>,
     /// End the program when the process with this number ends
     #[arg(long, hide = true, value_name = "PID")]
     with_parent: Option<u32>,
@@ -73,6 +73,10 @@ pub fn run(args: RunArgs) -> Result<u8> {
         true => Some(keeper::ensure(&net, &args.cards)?),
         false => None,
     };
+    let outside = held.as_ref().map_or(Ok(Vec::new()), |held| held.info.wire.outside())?;
+    if !outside.is_empty() && args.network == Some(Network::Own) {
+        bail!("--network own: a port of this net leads outside, and its address is on the host's network");
+    }
     let socket = net.socket();
     let cards = held.as_ref().map_or(slots.len() as u32, |held| held.info.cards);
     let tree = Tree {
@@ -82,18 +86,20 @@ pub fn run(args: RunArgs) -> Result<u8> {
         socket: &socket,
         provider: &provider,
         network: false,
+        outside: &outside,
     };
+    let network = args.network.unwrap_or(if outside.is_empty() { Network::Own } else { Network::Host });
     let way = if args.no_namespace {
         Way::by_environment(&tree, net.dir(), "--no-namespace was given".to_owned())?
     } else {
-        Way::find(&tree, net.dir(), held.as_ref(), args.network)?
+        Way::find(&tree, net.dir(), held.as_ref(), network)?
     };
     let filtered = seccomp::deny_rdma_netlink();
     if !args.quiet {
         eprintln!("verbena: {}, {}", what(&net, held.as_ref(), &slots), way.message);
     }
-    let lacks_network = held.is_some() && !way.own_network;
-    if lacks_network && !(args.quiet && args.network == Network::Host) {
+    let lacks_network = held.is_some() && !way.own_network && outside.is_empty();
+    if lacks_network && !(args.quiet && network == Network::Host) {
         eprintln!("verbena: {HOST_NETWORK}");
     }
     if let Err(error) = filtered {

@@ -22,6 +22,8 @@ pub struct SlotCard {
 pub struct SlotPort {
     /// GID table.
     pub gids: Vec<[u8; 16]>,
+    /// The network interface that has them, if the program sees it.
+    pub interface: Option<String>,
     /// Traffic flows.
     pub up: bool,
     /// Speed in Mb/s.
@@ -47,7 +49,7 @@ pub fn look(name: &str) -> Result<SlotCard> {
             let table = (0..limits.gid_table_len()).map(|index| device.gid(port, index));
             let gids = table.collect::<driver::Result<_>>()?;
             let info = device.query_port(port)?;
-            ports.push(SlotPort { gids, up: info.link_up, mbps: info.speed_mbps });
+            ports.push(SlotPort { gids, interface: None, up: info.link_up, mbps: info.speed_mbps });
         }
         let (guid, firmware) = (device.node_guid().to_be_bytes(), limits.fw_ver());
         Ok(SlotCard { name: name.to_owned(), guid, firmware, ports })

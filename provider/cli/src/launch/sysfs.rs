@@ -65,8 +65,8 @@ pub fn write_port(dir: &Path, port: &SlotPort) -> Result<()> {
 }
 
 /// Writes a port's GID table as it stays.
-pub fn write_gids(dir: &Path, gids: &[[u8; 16]]) -> Result<()> {
-    gids.iter().enumerate().try_for_each(|(index, gid)| write_gid(dir, index, gid, None))
+pub fn write_gids(dir: &Path, gids: &[[u8; 16]], interface: Option<&str>) -> Result<()> {
+    gids.iter().enumerate().try_for_each(|(index, gid)| write_gid(dir, index, gid, interface))
 }
 
 /// Writes an entry of a port's GID table. Programs may be reading what was there.

@@ -1,6 +1,7 @@
 //! The fake sysfs tree, driver file and device nodes that libibverbs finds.
 
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use super::slots::{SlotCard, SlotPort};
 use super::sysfs::{self, link, put, INTERFACES};
 use model::address::{gid, interface_name, node_guid, GID_TABLE_LEN};
 use model::attach::{limits, mbps};
+use model::link::outside::interface_of;
 use model::packet::{PortId, PORTS};
 use model::profile::Profile;
 
@@ -36,6 +38,8 @@ pub struct Tree<'a> {
     pub provider: &'a Path,
     /// The program sees the net's own network.
     pub network: bool,
+    /// Ports that lead outside, and their addresses there.
+    pub outside: &'a [(PortId, IpAddr)],
 }
 
 impl Tree<'_> {
@@ -104,7 +108,7 @@ impl Tree<'_> {
             };
             match live && self.network {
                 true => follow(&["gids", "gid_attrs"])?,
-                false => sysfs::write_gids(&at, &shown.gids)?,
+                false => sysfs::write_gids(&at, &shown.gids, shown.interface.as_deref())?,
             }
             match live {
                 true => follow(&["counters", "hw_counters"])?,
@@ -123,8 +127,17 @@ impl Tree<'_> {
         // A profile's file may be gone by now; then the port says what the default one says.
         let profile = Profile::load(self.profile).ok().map(|loaded| loaded.profile);
         let mbps = mbps(profile.as_ref());
-        let gids = (0..GID_TABLE_LEN).map(|index| gid(port, index as u8)).collect();
-        SlotPort { gids, up: true, mbps }
+        let mut gids: Vec<_> = (0..GID_TABLE_LEN).map(|index| gid(port, index as u8)).collect();
+        let mut interface = None;
+        if let Some((_, address)) = self.outside.iter().find(|(id, _)| *id == port) {
+            gids.fill([0; 16]);
+            gids[0] = match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+                IpAddr::V6(address) => address.octets(),
+            };
+            interface = interface_of(*address);
+        }
+        SlotPort { gids, interface, up: true, mbps }
     }
 
     fn write_nodes(&self, dev: &Path) -> Result<()> {
@@ -194,6 +207,7 @@ mod tests {
             socket: Path::new("/run/x.sock"),
             provider: Path::new("/opt/libverbena.so"),
             network: false,
+            outside: &[],
         };
         tree.write(dir.path(), Path::new("/etc/libibverbs.d")).unwrap();
         dir

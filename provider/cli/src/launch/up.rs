@@ -32,7 +32,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
     let held = keeper::ensure(&net, &args.cards)?;
     let holder = start_holder(&held.hold)?;
     fs::write(holder_file(net.dir()), holder.to_string()).context("noting the holder")?;
-    let socket = net.socket();
+    let (socket, outside) = (net.socket(), held.info.wire.outside()?);
     let tree = Tree {
         cards: u8::try_from(held.info.cards).context("too many cards")?,
         slots: &[],
@@ -40,6 +40,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
         socket: &socket,
         provider: &provider,
         network: false,
+        outside: &outside,
     };
     let staging = net.dir().join("staging");
     fs::create_dir_all(&staging).with_context(|| format!("making {}", staging.display()))?;

@@ -139,6 +139,12 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     if info.clock == Clock::Wall && wanted.wire.fault.as_ref().is_some_and(Faults::delay) {
         bail!("--fault: delay takes simulated time, since the wall clock's wire takes none: add --clock virtual");
     }
+    if let Some(spec) = wanted.wire.port.iter().find(|spec| u32::from(spec.port.card) >= info.cards) {
+        bail!("--port {spec}: the net has the cards 0 to {}", info.cards - 1);
+    }
+    if !info.wire.outside()?.is_empty() && info.clock == Clock::Virtual {
+        bail!("--port: in simulated time no port leaves the net; leave out --port, or --clock virtual");
+    }
     if info.trace.is_some() && info.clock == Clock::Wall {
         bail!("--trace records simulated time: add --clock virtual");
     }
@@ -254,7 +260,10 @@ fn serve(net: &Net) -> Result<()> {
     // The files of a net that is running are its keeper's.
     let (files, ours) = (live::directory(&net.socket()), !answers(&net.socket()));
     let counters = ours.then(|| live::Counters::show(files.clone(), cards).ok()).flatten();
-    let network = network::make(user.as_ref().map(AsFd::as_fd), cards).ok().and_then(|mut made| {
+    // Ports that lead outside have addresses of the host, and so have their programs.
+    let inside = link.ports.is_empty();
+    let make = || network::make(user.as_ref().map(AsFd::as_fd), cards).ok();
+    let network = inside.then(make).flatten().and_then(|mut made| {
         let shown = counters.is_some() && made.interfaces.show(files, cards).is_ok();
         shown.then_some(made)
     });

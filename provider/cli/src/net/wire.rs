@@ -1,11 +1,13 @@
 //! How packets travel on a net: the options, and what is written down about a running net.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
-use model::link::{Capture, Faults, FaultsError, LinkOptions, Wire};
+use model::link::{Capture, Faults, FaultsError, LinkOptions, MediumSpec, PortSpec, Wire};
+use model::packet::PortId;
 use serde::{Deserialize, Serialize};
 
 /// Options of the wire between the cards.
@@ -26,6 +28,11 @@ pub struct WireArgs {
     /// Response time-out of the connection manager, 4.096 us * 2^N (default 20, about 4 s, as in Linux)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=20))]
     pub cm_timeout: Option<u8>,
+    /// What a port is connected to, as CARD=MEDIUM or CARD.PORT=MEDIUM (port 1 if none is named): `net`, the other ports of
+    /// the net, which is the default; or `udp:ADDRESS`, RoCEv2 in UDP from and to this address of the machine. Again for
+    /// other ports
+    #[arg(long, value_name = "PORT=MEDIUM")]
+    pub port: Vec<PortSpec>,
     /// Record all frames of the net in a new pcap file, for Wireshark
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
@@ -50,6 +57,8 @@ pub struct WireInfo {
     mtu: Option<u32>,
     #[serde(default)]
     cm_timeout: Option<u8>,
+    #[serde(default)]
+    ports: Vec<String>,
 }
 
 impl Default for WireInfo {
@@ -68,6 +77,7 @@ impl From<&LinkOptions> for WireInfo {
             pcap_at: options.capture.as_ref().and_then(|capture| capture.card),
             mtu: options.mtu,
             cm_timeout: options.cm_timeout,
+            ports: options.ports.iter().map(PortSpec::to_string).collect(),
         }
     }
 }
@@ -83,7 +93,17 @@ impl WireInfo {
             capture: self.pcap.as_ref().map(capture),
             mtu: self.mtu,
             cm_timeout: self.cm_timeout,
+            ports: self.ports.iter().map(|port| port.parse()).collect::<Result<_, _>>()?,
         })
+    }
+
+    /// The ports of the net that lead outside, and their addresses there.
+    pub fn outside(&self) -> Result<Vec<(PortId, IpAddr)>> {
+        let ports = self.options()?.ports.into_iter().filter_map(|spec| match spec.medium {
+            MediumSpec::Net => None,
+            MediumSpec::Udp(address) => Some((spec.port, address)),
+        });
+        Ok(ports.collect())
     }
 }
 
@@ -101,6 +121,9 @@ impl fmt::Display for WireInfo {
         }
         if let Some(timeout) = self.cm_timeout {
             write!(f, ", CM time-out {timeout}")?;
+        }
+        for port in &self.ports {
+            write!(f, ", port {port}")?;
         }
         match &self.pcap {
             Some(path) => write!(f, ", frames recorded in {}", path.display())?,
@@ -149,7 +172,18 @@ impl WireArgs {
             None => None,
         };
         let faults = if faults.any() { faults.seeded() } else { Faults::default() };
-        Ok(LinkOptions { wire, faults, capture, mtu: self.mtu, cm_timeout: self.cm_timeout })
+        let ports = self.ports()?;
+        Ok(LinkOptions { wire, faults, capture, mtu: self.mtu, cm_timeout: self.cm_timeout, ports })
+    }
+
+    /// The ports that are not on the net.
+    fn ports(&self) -> Result<Vec<PortSpec>> {
+        for (index, spec) in self.port.iter().enumerate() {
+            if self.port[..index].iter().any(|other| other.port == spec.port) {
+                bail!("--port {spec}: this port has a medium already");
+            }
+        }
+        Ok(self.port.iter().filter(|spec| spec.medium != MediumSpec::Net).cloned().collect())
     }
 
     /// What of these options a running net does not have, in words; `None` if it has all.
@@ -174,6 +208,15 @@ impl WireArgs {
                 .cm_timeout
                 .map_or("the usual CM time-out".to_owned(), |n| format!("the CM time-out {n}"));
             return found(has, "--cm-timeout");
+        }
+        for spec in &self.port {
+            let text = spec.to_string();
+            let named = format!("{}=", text.split_once('=').map_or("", |(port, _)| port));
+            let has = running.ports.iter().find(|port| port.starts_with(&named));
+            let has = has.cloned().unwrap_or(format!("{named}net"));
+            if has != text {
+                return found(format!("port {has}, not {text}"), "--port");
+            }
         }
         if self.pcap.is_some() {
             let wanted = self.decide()?.capture;
@@ -226,6 +269,7 @@ mod tests {
         wanted.pcap_at = Some(1);
         wanted.mtu = Some(2048);
         wanted.cm_timeout = Some(10);
+        wanted.port = vec!["0.2=udp:10.0.0.1".parse().unwrap()];
         for options in [wanted.decide().unwrap(), LinkOptions::default()] {
             let text = serde_json::to_string(&WireInfo::from(&options)).unwrap();
             assert_eq!(serde_json::from_str::<WireInfo>(&text).unwrap().options().unwrap(), options);
@@ -234,6 +278,23 @@ mod tests {
         assert_eq!(running.options().unwrap().capture.unwrap().card, Some(1));
         let seeded = args(None, Some("loss=0.5,seed=3"));
         assert!(seeded.differs(&WireInfo::from(&seeded.decide().unwrap())).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_running_net_has_the_ports_or_not() {
+        let with = |ports: &[&str]| WireArgs {
+            port: ports.iter().map(|port| port.parse().unwrap()).collect(),
+            ..WireArgs::default()
+        };
+        let running = WireInfo::from(&with(&["0=udp:10.0.0.1", "1=net"]).decide().unwrap());
+        assert_eq!(running.to_string(), ", port 0=udp:10.0.0.1");
+        let differs = |ports: &[&str]| with(ports).differs(&running).unwrap();
+        assert_eq!(differs(&["0.1=udp:10.0.0.1", "0.2=net"]), None);
+        let other = "port 0=udp:10.0.0.1, not 0=udp:10.0.0.2: leave out --port";
+        assert_eq!(differs(&["0=udp:10.0.0.2"]).as_deref(), Some(other));
+        let none = "port 1=net, not 1=udp:10.0.0.2: leave out --port";
+        assert_eq!(differs(&["1=udp:10.0.0.2"]).as_deref(), Some(none));
+        assert!(with(&["0=net", "0.1=udp:10.0.0.1"]).decide().is_err());
     }
 
     #[test]

@@ -1,0 +1,181 @@
+//! What all processes of a net know of its ports with a medium outside of the segment.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
+
+use crate::packet::{PortId, MAX_CARDS, PORTS};
+use crate::plain::plain;
+
+/// Most descriptors of a port by which its processes send.
+pub const MAX_DESCRIPTORS: usize = 7;
+
+/// The medium of a port, as a number: 0 is the net's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// UDP sockets.
+    Udp = 1,
+}
+
+/// Why a packet that came from outside, or was to go there, is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Drop {
+    /// The ICRC is wrong.
+    Icrc,
+    /// A length, a version or an opcode makes no sense.
+    Malformed,
+    /// It is of another partition.
+    Pkey,
+    /// No queue pair of this port takes packets of this kind with this number.
+    NoQp,
+    /// It comes from an address that the queue pair is not connected to.
+    Stranger,
+    /// It is for an address that the port does not have.
+    NotHere,
+    /// The cards could not be had in time.
+    Busy,
+    /// The system did not send it.
+    Unsent,
+}
+
+impl Drop {
+    /// All of them, in their order.
+    pub const ALL: [Drop; 8] = [
+        Drop::Icrc,
+        Drop::Malformed,
+        Drop::Pkey,
+        Drop::NoQp,
+        Drop::Stranger,
+        Drop::NotHere,
+        Drop::Busy,
+        Drop::Unsent,
+    ];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Drop::Icrc => "wrong ICRC",
+            Drop::Malformed => "malformed",
+            Drop::Pkey => "other partition",
+            Drop::NoQp => "no queue pair",
+            Drop::Stranger => "not from the connected peer",
+            Drop::NotHere => "not for this port",
+            Drop::Busy => "cards not to be had",
+            Drop::Unsent => "not sent by the system",
+        }
+    }
+}
+
+/// What a medium says of its port when it is opened.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Which medium it is.
+    pub kind: Kind,
+    /// The port's Ethernet address.
+    pub mac: [u8; 6],
+    /// UDP source ports of the descriptors, if each has its own.
+    pub sports: Vec<u16>,
+    /// Bytes that a queue pair may have on their way.
+    pub window: u32,
+}
+
+/// A port. Zero is one on the net's own wire. Written before the segment is shared, but for the counters.
+#[repr(C, align(64))]
+pub struct OutsidePort {
+    kind: AtomicU8,
+    mac: [AtomicU8; 6],
+    /// Its descriptors among those of the net.
+    first: AtomicU16,
+    count: AtomicU16,
+    sports: [AtomicU16; MAX_DESCRIPTORS],
+    window: AtomicU32,
+    drops: [AtomicU64; Drop::ALL.len()],
+}
+
+impl OutsidePort {
+    fn set(&self, setting: &Setting, descriptors: Range<usize>) {
+        self.mac.iter().zip(setting.mac).for_each(|(to, from)| to.store(from, Relaxed));
+        self.first.store(descriptors.start as u16, Relaxed);
+        self.count.store(descriptors.len() as u16, Relaxed);
+        self.sports.iter().zip(&setting.sports).for_each(|(to, &from)| to.store(from, Relaxed));
+        self.window.store(setting.window, Relaxed);
+        self.kind.store(setting.kind as u8, Relaxed);
+    }
+
+    /// Its medium, if that is outside of the segment.
+    #[inline]
+    pub fn kind(&self) -> Option<Kind> {
+        match self.kind.load(Relaxed) {
+            1 => Some(Kind::Udp),
+            _ => None,
+        }
+    }
+
+    /// Its Ethernet address.
+    pub fn mac(&self) -> [u8; 6] {
+        std::array::from_fn(|byte| self.mac[byte].load(Relaxed))
+    }
+
+    /// Where its descriptors are among those of the net; at least one.
+    pub fn descriptors(&self) -> Range<usize> {
+        let first = usize::from(self.first.load(Relaxed));
+        first..first + usize::from(self.count.load(Relaxed)).clamp(1, MAX_DESCRIPTORS)
+    }
+
+    /// The UDP source port of its descriptor `index`.
+    pub fn sport(&self, index: usize) -> u16 {
+        self.sports[index % MAX_DESCRIPTORS].load(Relaxed)
+    }
+
+    /// Bytes that a queue pair may have on their way.
+    pub fn window(&self) -> u32 {
+        self.window.load(Relaxed)
+    }
+
+    /// Counts packets that are dropped.
+    pub fn dropped(&self, why: Drop, count: u64) {
+        self.drops[why as usize].fetch_add(count, Relaxed);
+    }
+
+    /// How many packets were dropped for this reason.
+    pub fn drops(&self, why: Drop) -> u64 {
+        self.drops[why as usize].load(Relaxed)
+    }
+}
+
+/// All ports. Zero bytes are a net without any outside.
+#[repr(C)]
+pub struct OutsideArea {
+    ports: [[OutsidePort; PORTS]; MAX_CARDS],
+}
+
+impl OutsideArea {
+    /// Notes a port, with its place among the descriptors of the net.
+    pub fn set(&self, port: PortId, setting: &Setting, descriptors: Range<usize>) {
+        self.ports[usize::from(port.card)][usize::from(port.port)].set(setting, descriptors);
+    }
+
+    /// Whether there is one whose medium is outside.
+    pub fn any(&self) -> bool {
+        self.ports.as_flattened().iter().any(|port| port.kind().is_some())
+    }
+
+    /// The port, if its medium is outside.
+    #[inline]
+    pub fn port(&self, port: PortId) -> Option<&OutsidePort> {
+        let ports = self.ports.get(usize::from(port.card))?;
+        ports.get(usize::from(port.port)).filter(|port| port.kind().is_some())
+    }
+
+    /// The port that a packet leaves the net by: what is for the port itself stays within the card.
+    #[inline]
+    pub fn leaving(&self, from: PortId, to: PortId) -> Option<&OutsidePort> {
+        self.port(from).filter(|_| from != to)
+    }
+}
+
+plain! {
+    OutsidePort { kind, mac, first, count, sports, window, drops }
+    OutsideArea { ports }
+}

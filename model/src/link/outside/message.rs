@@ -1,0 +1,278 @@
+//! Datagrams with what the kernel says of them, and is told: `sendmsg` and `recvmsg` with control messages.
+#![allow(unsafe_code)]
+
+use std::io::{self, IoSlice};
+use std::mem::{offset_of, MaybeUninit};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+/// Sets an option of a socket that is an integer.
+pub fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) -> io::Result<()> {
+    let length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: an integer, read within the call.
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// An address as the kernel takes and gives it.
+union Name {
+    v4: libc::sockaddr_in,
+    v6: libc::sockaddr_in6,
+    family: libc::sa_family_t,
+}
+
+impl Name {
+    fn new(address: SocketAddr) -> (Name, usize) {
+        // SAFETY: zero is a value of each.
+        let mut name: Name = unsafe { MaybeUninit::zeroed().assume_init() };
+        match address {
+            SocketAddr::V4(it) => {
+                name.v4 = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as u16,
+                    sin_port: it.port().to_be(),
+                    sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(it.ip().octets()) },
+                    sin_zero: [0; 8],
+                };
+                (name, size_of::<libc::sockaddr_in>())
+            }
+            SocketAddr::V6(it) => {
+                name.v6 = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as u16,
+                    sin6_port: it.port().to_be(),
+                    sin6_flowinfo: 0,
+                    sin6_addr: libc::in6_addr { s6_addr: it.ip().octets() },
+                    sin6_scope_id: it.scope_id(),
+                };
+                (name, size_of::<libc::sockaddr_in6>())
+            }
+        }
+    }
+
+    fn read(&self, length: usize) -> Option<SocketAddr> {
+        // SAFETY: every pattern of bytes is a value of each.
+        unsafe {
+            match i32::from(self.family) {
+                libc::AF_INET if length >= size_of::<libc::sockaddr_in>() => {
+                    let ip = Ipv4Addr::from(self.v4.sin_addr.s_addr.to_ne_bytes());
+                    Some((ip, u16::from_be(self.v4.sin_port)).into())
+                }
+                libc::AF_INET6 if length >= size_of::<libc::sockaddr_in6>() => {
+                    let ip = Ipv6Addr::from(self.v6.sin6_addr.s6_addr);
+                    Some((ip, u16::from_be(self.v6.sin6_port)).into())
+                }
+                _ => None,
+            }
+        }
+    }
+}
+
+/// Bytes of one control message with an integer (cmsg(3)).
+const CONTROL: usize = {
+    let header = size_of::<libc::cmsghdr>().next_multiple_of(size_of::<usize>());
+    header + size_of::<i32>().next_multiple_of(size_of::<usize>())
+};
+
+/// Room for control messages, aligned as the kernel wants them.
+#[repr(C, align(8))]
+struct Controls([u8; 4 * CONTROL]);
+
+impl Controls {
+    /// Appends a message at byte `at`; returns the end.
+    fn push(&mut self, at: usize, (level, kind): (i32, i32), value: &[u8]) -> usize {
+        let data = size_of::<libc::cmsghdr>().next_multiple_of(size_of::<usize>());
+        let place = &mut self.0[at..at + CONTROL];
+        let length = data + value.len();
+        place[offset_of!(libc::cmsghdr, cmsg_len)..][..size_of::<usize>()]
+            .copy_from_slice(&length.to_ne_bytes());
+        place[offset_of!(libc::cmsghdr, cmsg_level)..][..4].copy_from_slice(&level.to_ne_bytes());
+        place[offset_of!(libc::cmsghdr, cmsg_type)..][..4].copy_from_slice(&kind.to_ne_bytes());
+        place[data..length].copy_from_slice(value);
+        at + CONTROL
+    }
+
+    /// The level, type and value of each message in the first `length` bytes.
+    fn iter(&self, length: usize) -> impl Iterator<Item = (i32, i32, &[u8])> {
+        let data = size_of::<libc::cmsghdr>().next_multiple_of(size_of::<usize>());
+        let mut rest = self.0.get(..length).unwrap_or_default();
+        std::iter::from_fn(move || {
+            let number = |at: usize| Some(i32::from_ne_bytes(*rest.get(at..)?.first_chunk()?));
+            let (level, kind) = (
+                number(offset_of!(libc::cmsghdr, cmsg_level))?,
+                number(offset_of!(libc::cmsghdr, cmsg_type))?,
+            );
+            let at = offset_of!(libc::cmsghdr, cmsg_len);
+            let length = usize::from_ne_bytes(*rest.get(at..)?.first_chunk()?);
+            let value = rest.get(data..length)?;
+            rest = rest.get(length.next_multiple_of(size_of::<usize>())..).unwrap_or_default();
+            Some((level, kind, value))
+        })
+    }
+}
+
+/// Sends the parts as datagrams of `segment` bytes each, if there are several, and marks them with a type of service.
+pub fn send(
+    socket: BorrowedFd<'_>,
+    to: SocketAddr,
+    parts: &[IoSlice<'_>],
+    segment: u16,
+    tos: u8,
+) -> io::Result<()> {
+    let (mut name, name_length) = Name::new(to);
+    let mut controls = Controls([0; 4 * CONTROL]);
+    let mut end = 0;
+    if parts.len() > 1 {
+        end = controls.push(end, (libc::SOL_UDP, libc::UDP_SEGMENT), &segment.to_ne_bytes());
+    }
+    if tos != 0 {
+        let kind = match to {
+            SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS),
+            SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+        };
+        end = controls.push(end, kind, &i32::from(tos).to_ne_bytes());
+    }
+    // SAFETY: zero is a value.
+    let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    message.msg_name = (&raw mut name).cast();
+    message.msg_namelen = name_length as libc::socklen_t;
+    // An `IoSlice` has the layout of an iovec.
+    message.msg_iov = parts.as_ptr().cast_mut().cast();
+    message.msg_iovlen = parts.len();
+    if end != 0 {
+        message.msg_control = (&raw mut controls).cast();
+        message.msg_controllen = end;
+    }
+    // SAFETY: the message points to what lives beyond the call, which only reads it.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+    if sent < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Datagrams of one sender, one behind another.
+pub struct Received {
+    /// Bytes of all of them.
+    pub bytes: usize,
+    /// Bytes of each but the last.
+    pub segment: usize,
+    /// The sender.
+    pub from: Option<SocketAddr>,
+    /// Type of service, or traffic class.
+    pub tos: u8,
+}
+
+/// Receives what the kernel has put together, without waiting.
+pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<Received> {
+    let (mut name, _) = Name::new(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)));
+    let mut controls = Controls([0; 4 * CONTROL]);
+    let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    // SAFETY: zero is a value.
+    let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    message.msg_name = (&raw mut name).cast();
+    message.msg_namelen = size_of::<Name>() as libc::socklen_t;
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = (&raw mut controls).cast();
+    message.msg_controllen = size_of::<Controls>();
+    // SAFETY: the message points to what lives beyond the call and is ours to be written.
+    let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+    let bytes = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+    let from = name.read(message.msg_namelen as usize);
+    let mut received = Received { bytes, segment: bytes, from, tos: 0 };
+    for (level, kind, value) in controls.iter(message.msg_controllen.min(size_of::<Controls>())) {
+        let number = || value.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
+        match (level, kind) {
+            (libc::SOL_UDP, libc::UDP_GRO) => received.segment = number().max(1) as usize,
+            // A single byte.
+            (libc::IPPROTO_IP, libc::IP_TOS) => received.tos = value.first().copied().unwrap_or(0),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => received.tos = number() as u8,
+            _ => {}
+        }
+    }
+    Ok(received)
+}
+
+/// Name of the interface that has an address.
+pub fn interface_of(address: IpAddr) -> Option<String> {
+    let mut list = std::ptr::null_mut();
+    // SAFETY: writes a list, which is freed below.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return None;
+    }
+    let (mut at, mut found) = (list, None);
+    while !at.is_null() && found.is_none() {
+        // SAFETY: an entry of the list, which ends with null; its address is null or of its family's size.
+        unsafe {
+            let entry = &*at;
+            at = entry.ifa_next;
+            let name = entry.ifa_addr.cast::<Name>();
+            let has = match name.as_ref().map(|_| i32::from((*entry.ifa_addr).sa_family)) {
+                Some(libc::AF_INET) => {
+                    let it = &*entry.ifa_addr.cast::<libc::sockaddr_in>();
+                    Some(IpAddr::from(it.sin_addr.s_addr.to_ne_bytes()))
+                }
+                Some(libc::AF_INET6) => {
+                    let it = &*entry.ifa_addr.cast::<libc::sockaddr_in6>();
+                    Some(IpAddr::from(it.sin6_addr.s6_addr))
+                }
+                _ => None,
+            };
+            // All of 127.0.0.0/8 is the loopback interface's.
+            let same = |has: IpAddr| has == address || has.is_loopback() && address.is_loopback();
+            if has.is_some_and(same) {
+                found = std::ffi::CStr::from_ptr(entry.ifa_name).to_str().ok().map(str::to_owned);
+            }
+        }
+    }
+    // SAFETY: the list that was made above, which nothing refers to.
+    unsafe { libc::freeifaddrs(list) };
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn datagrams_go_together_and_are_marked() {
+        for local in ["127.0.0.1:0", "[::1]:0"] {
+            let [one, other] = [(); 2].map(|()| UdpSocket::bind(local).expect("a loopback address"));
+            let receiver = OwnedFd::from(other.try_clone().unwrap());
+            set(&receiver, libc::SOL_UDP, libc::UDP_GRO, 1).unwrap();
+            let v4 = other.local_addr().unwrap().is_ipv4();
+            match v4 {
+                true => set(&receiver, libc::IPPROTO_IP, libc::IP_RECVTOS, 1).unwrap(),
+                false => set(&receiver, libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1).unwrap(),
+            }
+            let parts = [b"abcd".as_slice(), b"efgh", b"i"].map(IoSlice::new);
+            send(one.as_fd(), other.local_addr().unwrap(), &parts, 4, 0x6a).unwrap();
+            let mut bytes = [0; 64];
+            let (mut all, mut tos) = (Vec::new(), Vec::new());
+            while all.len() < 9 {
+                let got = match receive(other.as_fd(), &mut bytes) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                    got => got.unwrap(),
+                };
+                assert!(got.segment <= 4 || got.bytes == got.segment);
+                assert_eq!(got.from, Some(one.local_addr().unwrap()));
+                all.extend_from_slice(&bytes[..got.bytes]);
+                tos.push(got.tos);
+            }
+            assert_eq!(all, b"abcdefghi");
+            assert!(tos.iter().all(|&tos| tos == 0x6a), "{tos:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_of_interfaces() {
+        assert_eq!(interface_of("127.9.8.7".parse().unwrap()).as_deref(), Some("lo"));
+        assert_eq!(interface_of("192.0.2.1".parse().unwrap()), None);
+    }
+}

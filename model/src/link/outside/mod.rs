@@ -1,0 +1,31 @@
+//! Ports whose medium is outside of the segment: packets leave the net as RoCEv2 frames, and come from there.
+//!
+//! The keeper opens the media, and passes the descriptors to the processes of the net: whoever runs a queue pair sends
+//! its packets. Frames that come are received by a thread of the keeper ([`attach::ports`](crate::attach)), which brings
+//! them to the cards. What comes is trusted by nobody: every packet is checked, and counted if it is dropped.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `spec` | which medium a port has, as text |
+//! | `area` | what the segment holds of such ports, and what they drop |
+//! | `medium` | what a medium does, and which there are |
+//! | `outbox` | frames that leave together |
+//! | `arrivals` | frames that have come |
+//! | `udp`, `message` | UDP sockets; their system calls |
+//!
+//! A new medium is a file here, a variant of [`MediumSpec`] and [`Kind`], and its arms in `medium`.
+
+mod area;
+mod arrivals;
+pub(crate) mod medium;
+mod message;
+mod outbox;
+mod spec;
+mod udp;
+
+pub use area::{Drop, Kind, OutsideArea, OutsidePort, Setting};
+pub use arrivals::{Arrival, Arrivals};
+pub use medium::{open, Opened, PortError, Receiver};
+pub use message::interface_of;
+pub(crate) use outbox::Outbox;
+pub use spec::{MediumSpec, PortSpec, PortSpecError};

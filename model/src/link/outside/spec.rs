@@ -1,0 +1,124 @@
+//! Which medium a port has, as text: `0=udp:10.0.0.1`, `1.2=net`.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use crate::packet::{PortId, MAX_CARDS, PORTS};
+
+/// What a port is connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MediumSpec {
+    /// The other ports of the net.
+    Net,
+    /// RoCEv2 in UDP, by sockets of this address of the machine.
+    Udp(IpAddr),
+}
+
+/// A port and its medium.
+///
+/// As text: the card, from 0; a dot and the port, from 1, if that is not 1; `=`; the medium.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSpec {
+    /// The port.
+    pub port: PortId,
+    /// What it is connected to.
+    pub medium: MediumSpec,
+}
+
+/// Why a text names no port and medium.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PortSpecError {
+    /// Not of the form.
+    #[error("`{0}`: a port is CARD=MEDIUM or CARD.PORT=MEDIUM, like 0=udp:10.0.0.1 or 1.2=net")]
+    Form(String),
+    /// No such port.
+    #[error("`{0}`: cards are 0 to {last}, ports 1 and 2", last = MAX_CARDS - 1)]
+    Port(String),
+    /// No such medium.
+    #[error("`{0}`: a medium is net or udp:ADDRESS")]
+    Medium(String),
+    /// Not an address that a socket can have.
+    #[error("`{0}` is not one IPv4 or IPv6 address of this machine")]
+    Address(String),
+}
+
+impl FromStr for PortSpec {
+    type Err = PortSpecError;
+
+    fn from_str(text: &str) -> Result<PortSpec, PortSpecError> {
+        let (port, medium) = text.split_once('=').ok_or_else(|| PortSpecError::Form(text.to_owned()))?;
+        let (card, number) = port.split_once('.').unwrap_or((port, "1"));
+        let wrong = || PortSpecError::Port(port.to_owned());
+        let card = card.parse().ok().filter(|&card: &u8| usize::from(card) < MAX_CARDS).ok_or_else(wrong)?;
+        let number =
+            number.parse().ok().filter(|number| (1..=PORTS as u8).contains(number)).ok_or_else(wrong)?;
+        Ok(PortSpec { port: PortId { card, port: number - 1 }, medium: medium.parse()? })
+    }
+}
+
+impl fmt::Display for PortSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.port.card)?;
+        if self.port.port != 0 {
+            write!(f, ".{}", self.port.port + 1)?;
+        }
+        write!(f, "={}", self.medium)
+    }
+}
+
+impl FromStr for MediumSpec {
+    type Err = PortSpecError;
+
+    fn from_str(text: &str) -> Result<MediumSpec, PortSpecError> {
+        match text.split_once(':') {
+            None if text == "net" => Ok(MediumSpec::Net),
+            Some(("udp", address)) => {
+                let wrong = || PortSpecError::Address(address.to_owned());
+                let address: IpAddr = address.parse().map_err(|_| wrong())?;
+                // The GID of a port: one that others can send to.
+                let usable = !address.is_unspecified() && !address.is_multicast();
+                usable.then_some(MediumSpec::Udp(address)).ok_or_else(wrong)
+            }
+            _ => Err(PortSpecError::Medium(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for MediumSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MediumSpec::Net => f.write_str("net"),
+            MediumSpec::Udp(address) => write!(f, "udp:{address}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_as_text() {
+        for text in ["0=net", "0=udp:10.0.0.1", "15.2=udp:fd00::1"] {
+            assert_eq!(text.parse::<PortSpec>().unwrap().to_string(), text);
+        }
+        let first: PortSpec = "3.1=net".parse().unwrap();
+        assert_eq!((first.port, first.to_string()), (PortId { card: 3, port: 0 }, "3=net".to_owned()));
+    }
+
+    #[test]
+    fn what_is_not_a_port() {
+        let error = |text: &str| text.parse::<PortSpec>().unwrap_err();
+        assert_eq!(error("udp:10.0.0.1"), PortSpecError::Form("udp:10.0.0.1".into()));
+        for port in ["16", "0.0", "0.3", "", "x", "0.1.1"] {
+            assert_eq!(error(&format!("{port}=net")), PortSpecError::Port(port.into()));
+        }
+        for medium in ["nets", "udp", "tcp:1.2.3.4", ""] {
+            assert_eq!(error(&format!("0={medium}")), PortSpecError::Medium(medium.into()));
+        }
+        for address in ["0.0.0.0", "224.0.0.1", "10.0.0", "::", "10.0.0.1:4791"] {
+            assert_eq!(error(&format!("0=udp:{address}")), PortSpecError::Address(address.into()));
+        }
+    }
+}
