@@ -124,7 +124,7 @@ fn take_turn(
     for _ in 0..TURN {
         arrivals.clear();
         // An error is one of what came before, or of what is gone; the next poll tells.
-        let more = receiver.receive((id, port), arrivals).unwrap_or(false);
+        let more = receiver.receive(id, arrivals).unwrap_or(false);
         runner.arrive((id, port), arrivals);
         if !more {
             break;

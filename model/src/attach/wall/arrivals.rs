@@ -4,15 +4,17 @@
 use std::borrow::Borrow;
 use std::time::{Duration, Instant};
 
+use fpga_regs::regs::port as registers;
+
 use super::env::WallEnv;
 use super::runner::{make_way, Runner, TRIES};
 use super::scratch::Again;
 use crate::device::tables::MAX_QPS;
-use crate::device::Outcome;
+use crate::device::{Counters, Outcome};
 use crate::journal::{self, Journal};
 use crate::link::outside::{Arrival, Arrivals, Drop, OutsidePort};
 use crate::link::LinkEnv;
-use crate::packet::{Packet, PortId};
+use crate::packet::{Packet, PortId, PORTS};
 use crate::segment::{Entry, Label, Segment};
 use crate::wire::{Extra, Operation, Transport};
 use crate::world::World;
@@ -34,10 +36,11 @@ enum Need {
 impl<S: Borrow<Segment>> Runner<S> {
     /// Delivers packets that have come to a port from outside.
     pub fn arrive(&self, (id, port): (PortId, &OutsidePort), arrivals: &Arrivals) {
+        arrivals.dropped().for_each(|(why, count)| self.count((id, port), why, count));
         let (mut list, bytes) = arrivals.packets();
         while let Some(first) = list.first() {
             let Some(need) = self.need(id, &first.packet) else {
-                port.dropped(Drop::NoQp, 1);
+                self.count((id, port), Drop::NoQp, 1);
                 list = &list[1..];
                 continue;
             };
@@ -97,7 +100,15 @@ impl<S: Borrow<Segment>> Runner<S> {
                 }
             }
         }
-        port.1.dropped(Drop::Busy, list.len() as u64);
+        self.count(port, Drop::Busy, list.len() as u64);
+    }
+
+    /// Counts packets that are dropped, by reason and as the card's registers have it.
+    fn count(&self, (id, port): (PortId, &OutsidePort), why: Drop, count: u64) {
+        // SAFETY: a port's counters are atomics, which need no lock.
+        let counters = unsafe { &raw const (*self.net().world.get()).cards[usize::from(id.card)].counters };
+        // SAFETY: as above.
+        unsafe { count_drop(&*counters, (id, port), why, count) };
     }
 }
 
@@ -116,7 +127,8 @@ impl WallEnv<'_> {
         let mut owed: Owed = None;
         for arrival in list {
             if let Err(why) = check(world, id, arrival) {
-                port.dropped(why, 1);
+                let counters = &world.cards[usize::from(id.card)].counters;
+                count_drop(counters, (id, port), why, 1);
                 continue;
             }
             let mut p = arrival.packet;
@@ -148,6 +160,18 @@ impl WallEnv<'_> {
             world.cards[usize::from(port.card)].send_plain_ack(&p, psn, self);
         }
     }
+}
+
+fn count_drop(counters: &[Counters; PORTS], (id, port): (PortId, &OutsidePort), why: Drop, count: u64) {
+    port.dropped(why, count);
+    let register = match why {
+        Drop::Icrc => registers::RX_ICRC_ERRORS,
+        Drop::Malformed | Drop::Pkey => registers::RX_MALFORMED,
+        Drop::NoQp | Drop::Stranger | Drop::NotHere => registers::RX_NO_QP,
+        Drop::Busy => registers::RX_OVERFLOW,
+        Drop::Unsent => return,
+    };
+    counters[usize::from(id.port) % PORTS].add(register, count);
 }
 
 /// Whether a packet may touch the queue pair that it names: only the connected peer's address may.

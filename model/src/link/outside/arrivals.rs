@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::area::{Drop, OutsidePort};
+use super::area::Drop;
 use crate::address::Gid;
 use crate::link::frames;
 use crate::packet::{Packet, PortId};
@@ -31,11 +31,12 @@ pub struct Arrivals {
     /// The bytes, to be read into.
     pub bytes: Vec<u8>,
     list: Vec<Arrival>,
+    dropped: [u64; Drop::ALL.len()],
 }
 
 impl Default for Arrivals {
     fn default() -> Self {
-        Arrivals { bytes: vec![0; ROOM], list: Vec::new() }
+        Arrivals { bytes: vec![0; ROOM], list: Vec::new(), dropped: Default::default() }
     }
 }
 
@@ -43,20 +44,20 @@ impl Arrivals {
     /// Begins anew.
     pub fn clear(&mut self) {
         self.list.clear();
+        self.dropped.fill(0);
     }
 
-    /// Takes the frame that `decode` finds in bytes that were read; what is wrong is counted at the port.
+    /// Takes the frame for a port that `decode` finds in bytes that were read.
     pub fn take(
         &mut self,
-        port: (PortId, &OutsidePort),
+        port: PortId,
         bytes: Range<usize>,
         decode: impl FnOnce(&[u8]) -> Result<Frame<'_>, DropReason>,
     ) {
-        let (id, port) = port;
         let slice = self.bytes.get(bytes.clone()).unwrap_or_default();
         let packet = decode(slice).and_then(|frame| {
             let (mut packet, payload) = frames::packet(&frame)?;
-            (packet.src, packet.dst) = (PortId::NOBODY, id);
+            (packet.src, packet.dst) = (PortId::NOBODY, port);
             // The payload is a part of the slice.
             let start = bytes.start + (payload.as_ptr().addr() - slice.as_ptr().addr());
             let network = &frame.path.network;
@@ -65,12 +66,18 @@ impl Arrivals {
             let payload = start..start + payload.len();
             Ok((ours, Arrival { packet, from, to, payload }))
         });
-        match packet {
-            Ok((true, arrival)) => self.list.push(arrival),
-            Ok((false, _)) => port.dropped(Drop::Pkey, 1),
-            Err(DropReason::Icrc) => port.dropped(Drop::Icrc, 1),
-            Err(_) => port.dropped(Drop::Malformed, 1),
-        }
+        let why = match packet {
+            Ok((true, arrival)) => return self.list.push(arrival),
+            Ok((false, _)) => Drop::Pkey,
+            Err(DropReason::Icrc) => Drop::Icrc,
+            Err(_) => Drop::Malformed,
+        };
+        self.dropped[why as usize] += 1;
+    }
+
+    /// How many frames were wrong, and in what.
+    pub fn dropped(&self) -> impl Iterator<Item = (Drop, u64)> + '_ {
+        Drop::ALL.into_iter().map(|why| (why, self.dropped[why as usize])).filter(|&(_, count)| count != 0)
     }
 
     /// The packets in the order in which they came, and the bytes of their payload.

@@ -46,7 +46,7 @@ pub trait Receiver: Send {
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
 
     /// Reads some of what has come, without waiting, and [takes](Arrivals::take) the frames in it. False: nothing is left.
-    fn receive(&mut self, port: (PortId, &OutsidePort), into: &mut Arrivals) -> io::Result<bool>;
+    fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool>;
 }
 
 /// Opens the media of ports. Those of [`MediumSpec::Net`] need none.

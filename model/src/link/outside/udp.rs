@@ -198,7 +198,7 @@ impl Receiver for UdpReceiver {
         vec![self.socket.as_fd()]
     }
 
-    fn receive(&mut self, port: (PortId, &OutsidePort), into: &mut Arrivals) -> io::Result<bool> {
+    fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool> {
         let message::Received { bytes, segment, from, tos } =
             match message::receive(self.socket.as_fd(), &mut into.bytes) {
                 Ok(received) => received,

@@ -1,0 +1,179 @@
+//! Ports that lead outside, by UDP: two nets that have nothing in common but the loopback interface.
+
+#[path = "outside/hostile.rs"]
+mod hostile;
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use driver::SendWr;
+use fpga_regs::{CqeStatus, QpType, WqeOpcode};
+use model::attach::NetOptions;
+use model::link::LinkOptions;
+use tests::{connect, join, Net, Options, Peer, TestCard};
+
+/// An address of this machine that no other test has.
+fn address() -> Ipv4Addr {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, 100 + (high & 63), low, NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A net of one card whose first port is at an address.
+fn net_at(address: Ipv4Addr) -> Net {
+    let ports = vec![format!("0=udp:{address}").parse().expect("a port")];
+    let link = LinkOptions { ports, ..LinkOptions::default() };
+    Net::with(NetOptions { link, ..NetOptions::from(1) })
+}
+
+/// GID 0 is the socket's address.
+fn options() -> Options {
+    Options { gid: 0, mtu: 5, timeout: 14, ..Options::default() }
+}
+
+fn counter(peer: &Peer<TestCard>, name: &str) -> u64 {
+    let port = peer.device.query_port(1).expect("a port");
+    port.counters.iter().find(|counter| counter.0.eq_ignore_ascii_case(name)).expect("the counter").1
+}
+
+#[test]
+fn two_nets_exchange_everything_by_udp() {
+    let (one, other) = (net_at(address()), net_at(address()));
+    let (a, b) = (one.open(0), other.open(0));
+    assert_ne!(a.gid(1, 0).unwrap(), b.gid(1, 0).unwrap());
+    assert_eq!(a.gid(1, 1).unwrap(), [0; 16], "a socket's port has its address only");
+    for mtu in [1, 3, 5] {
+        let (mut x, mut y) = connect(&a, &b, Options { mtu, ..options() });
+        x.buffer.pattern(mtu);
+        for (n, size) in [0, 1, 3, 8, 255, 4096, 5001, 65_536, 300_003].into_iter().enumerate() {
+            let n = n as u64;
+            x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(13, size)], &y, 501)]);
+            x.expect(n);
+            assert!(x.buffer[13..13 + size] == y.buffer[501..501 + size], "WRITE, mtu {mtu}, {size} bytes");
+            y.recv(100, &[y.sge(1, size)]);
+            x.post(&[x.wr(n, WqeOpcode::SEND, &[x.sge(7, size)])]);
+            x.expect(n);
+            assert_eq!(y.expect(100).byte_len as usize, size);
+            assert!(x.buffer[7..7 + size] == y.buffer[1..1 + size], "SEND, mtu {mtu}, {size} bytes");
+            x.post(&[x.remote(n, WqeOpcode::READ, &[x.sge(500_021, size)], &y, 1)]);
+            x.expect(n);
+            let read = &x.buffer[500_021..500_021 + size];
+            assert!(*read == y.buffer[1..1 + size], "READ, mtu {mtu}, {size} bytes");
+            y.buffer[..size + 600].fill(0);
+        }
+        let mut add = x.remote(5, WqeOpcode::FETCH_ADD, &[], &y, 50_000);
+        let sge = [x.sge(64, 8)];
+        add = SendWr { compare_add: 11, data: driver::Data::Sges(&sge), ..add };
+        x.post(&[add]);
+        x.expect(5);
+        assert_eq!(y.buffer[50_000..50_008], 11u64.to_le_bytes());
+        for wrong in ["rx_icrc_errors", "rx_malformed", "rx_no_qp"] {
+            assert_eq!((counter(&x, wrong), counter(&y, wrong)), (0, 0), "{wrong}");
+        }
+    }
+    for qp_type in [QpType::UC, QpType::UD] {
+        let (mut x, y) = connect(&a, &b, Options { qp_type, ..options() });
+        x.buffer.pattern(9);
+        let ah = x.pd.create_ah(&x.av(y.gid())).expect("an AH");
+        let headers = if qp_type == QpType::UD { 40 } else { 0 };
+        y.recv(9, &[y.sge(0, 2000)]);
+        let sges = [x.sge(0, 333)];
+        let mut send = x.wr(9, WqeOpcode::SEND, &sges);
+        if qp_type == QpType::UD {
+            (send.ah, send.remote_qpn, send.remote_qkey) = (Some(&ah), y.qp.qpn(), tests::QKEY);
+        }
+        x.post(&[send]);
+        x.expect(9);
+        assert_eq!(y.expect(9).byte_len as usize, headers + 333);
+        assert!(x.buffer[..333] == y.buffer[headers..headers + 333]);
+    }
+}
+
+#[test]
+fn many_messages_under_way_arrive_in_order() {
+    let (one, other) = (net_at(address()), net_at(address()));
+    let (mut x, y) = connect(&one.open(0), &other.open(0), options());
+    x.buffer.pattern(1);
+    // More than fits the window at a time.
+    for round in 0..20u64 {
+        let sges = [x.sge(round as usize, 1 << 19)];
+        let write = |n: u64| x.remote(n, WqeOpcode::WRITE, &sges, &y, 0);
+        x.post(&[write(1), write(2), write(3), write(4)]);
+        (1..=4).for_each(|n| drop(x.expect(n)));
+        assert!(x.buffer[round as usize..][..1 << 19] == y.buffer[..1 << 19], "round {round}");
+    }
+    let sges = [x.sge(0, 8)];
+    for _ in 0..200 {
+        let writes: Vec<_> = (0..50).map(|n| x.remote(n, WqeOpcode::WRITE, &sges, &y, 8)).collect();
+        x.post(&writes);
+        (0..50).for_each(|n| drop(x.expect(n)));
+    }
+    // A receiver that is not ready is waited for.
+    x.post(&[x.wr(7, WqeOpcode::SEND, &[x.sge(0, 100)])]);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    y.recv(8, &[y.sge(0, 100)]);
+    x.expect(7);
+    y.expect(8);
+}
+
+#[test]
+fn where_nobody_is_retries_run_out() {
+    let (one, nobody) = (net_at(address()), address());
+    let a = one.open(0);
+    let options = Options { timeout: 10, retry_cnt: 2, ..options() };
+    let x = Peer::new(&a, options);
+    x.init();
+    x.rtr(0x0001_0011, nobody.to_ipv6_mapped().octets(), 0);
+    x.rts();
+    x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 100)], &x, 0)]);
+    assert_eq!(x.wait().status, CqeStatus::RETRY_EXC_ERR);
+    // Within the port nothing leaves the card.
+    let (x, y) = connect(&a, &a, options);
+    x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 100)], &y, 0)]);
+    x.expect(1);
+}
+
+#[test]
+fn a_net_that_goes_away_is_missed_and_found_again() {
+    let (here, there) = (address(), address());
+    let one = net_at(here);
+    let a = one.open(0);
+    let options = Options { timeout: 10, retry_cnt: 2, ..options() };
+    for _ in 0..2 {
+        let other = net_at(there);
+        let (x, y) = connect(&a, &other.open(0), options);
+        x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 100)], &y, 0)]);
+        x.expect(1);
+        let gone = (y.buffer.addr(0), y.mr.rkey());
+        drop((y, other));
+        let sges = [x.sge(0, 100)];
+        let write = SendWr { remote_addr: gone.0, rkey: gone.1, ..x.wr(2, WqeOpcode::WRITE, &sges) };
+        x.post(&[write]);
+        assert_eq!(x.wait().status, CqeStatus::RETRY_EXC_ERR);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let refused = |text: &str| {
+        let ports = vec![text.parse().expect("a port")];
+        let link = LinkOptions { ports, ..LinkOptions::default() };
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = directory.path().join("net/sock");
+        let options = NetOptions { link, ..NetOptions::from(1) };
+        model::attach::run_keeper(&socket, options).expect_err("refused").to_string()
+    };
+    let error = refused("0=udp:192.0.2.1");
+    assert!(error.contains("192.0.2.1 is no address of this machine"), "{error}");
+    let taken = address();
+    let _net = net_at(taken);
+    let error = refused(&format!("0=udp:{taken}"));
+    assert!(error.contains("is in use: another net has this address"), "{error}");
+}
+
+/// Two QPs of different nets, connected.
+fn pair(nets: [&Net; 2], options: Options) -> [Peer<TestCard>; 2] {
+    let [x, y] = nets.map(|net| Peer::new(&net.open(0), options));
+    join(&x, &y);
+    [x, y]
+}

@@ -1,0 +1,103 @@
+//! A sender that is nobody's peer: whatever it sends, connections and their memory stay as they are.
+
+use std::net::UdpSocket;
+
+use fpga_regs::WqeOpcode;
+use model::wire::{frame, Aeth, BthOpcode, Headers, Network, Path, Reth};
+
+use super::{address, counter, net_at, options, pair};
+
+const ROCE: u16 = 4791;
+
+/// A small generator of numbers (SplitMix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+/// A datagram that a RoCE sender at `from` could send: a right ICRC, whatever the headers say.
+fn datagram(from: [u8; 16], to: [u8; 16], sport: u16, headers: &Headers, payload: &[u8]) -> Vec<u8> {
+    let network = Network::from_gids(&from, &to, 0, 0, 64);
+    let path = Path { network, udp_sport: sport, ..Path::default() };
+    let mut bytes = vec![0; 5000];
+    let length = frame::encode(&path, headers, payload, &mut bytes).expect("a frame");
+    bytes[14 + 20 + 8..length].to_vec()
+}
+
+#[test]
+fn a_stranger_touches_nothing() {
+    let (here, there, away) = (address(), address(), address());
+    let (one, other) = (net_at(here), net_at(there));
+    let [mut x, y] = pair([&one, &other], options());
+    x.buffer.pattern(3);
+    x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(0, 3000)], &y, 0)]);
+    x.expect(1);
+    let stranger = UdpSocket::bind((away, 0)).expect("a socket");
+    let target = (there, ROCE);
+    let sport = stranger.local_addr().unwrap().port();
+    let gid = |ip: std::net::Ipv4Addr| ip.to_ipv6_mapped().octets();
+    let mut headers = Headers::default();
+    headers.bth.opcode = BthOpcode(0x0a);
+    headers.bth.pkey = 0xffff;
+    headers.bth.ack_request = true;
+    headers.reth = Reth { virtual_address: y.buffer.addr(0), rkey: y.mr.rkey(), dma_length: 64 };
+    let send = |headers: &Headers, payload: &[u8]| {
+        let bytes = datagram(gid(away), gid(there), sport, headers, payload);
+        stranger.send_to(&bytes, target).expect("sent");
+    };
+    // The right queue pair and key, at every PSN that could be the next: but of another address.
+    for psn in 0..64 {
+        headers.bth.dest_qp = y.qp.qpn();
+        headers.bth.psn = x.options.psn.wrapping_add(psn) & 0xff_ffff;
+        send(&headers, &[0xee; 64]);
+    }
+    // An acknowledgement of everything, and a refusal.
+    for syndrome in [0x1f, 0x60] {
+        headers.bth.opcode = BthOpcode(0x11);
+        headers.aeth = Aeth { syndrome: model::wire::Syndrome(syndrome), msn: 0 };
+        send(&headers, &[]);
+    }
+    // Another partition, and queue pairs that do not exist.
+    headers.bth.pkey = 0x1234;
+    send(&headers, &[]);
+    headers.bth.pkey = 0xffff;
+    for qpn in 2..200 {
+        headers.bth.dest_qp = qpn << 8;
+        send(&headers, &[]);
+    }
+    // Anything: noise, and good packets with some bytes changed.
+    let mut numbers = Numbers(0x5eed);
+    for _ in 0..3000 {
+        let mut bytes = vec![0; (numbers.next() % 200) as usize];
+        bytes.iter_mut().for_each(|byte| *byte = numbers.next() as u8);
+        stranger.send_to(&bytes, target).expect("sent");
+        headers.bth.opcode = BthOpcode(numbers.next() as u8);
+        headers.bth.dest_qp = y.qp.qpn();
+        headers.bth.psn = numbers.next() as u32 & 0xff_ffff;
+        if !headers.bth.opcode.is_known() {
+            continue;
+        }
+        let payload = if headers.bth.opcode.has_payload() { &[7; 32][..] } else { &[] };
+        let mut bytes = datagram(gid(away), gid(there), sport, &headers, payload);
+        if numbers.next() % 2 == 0 {
+            let at = numbers.next() as usize % bytes.len();
+            bytes[at] ^= 1 << (numbers.next() % 8);
+        }
+        stranger.send_to(&bytes, target).expect("sent");
+    }
+    // What was there is there, and the connection works.
+    for n in 0..50 {
+        x.post(&[x.remote(n, WqeOpcode::WRITE, &[x.sge(0, 5000)], &y, 10_000)]);
+        x.expect(n);
+    }
+    assert!(x.buffer[..3000] == y.buffer[..3000] && x.buffer[..5000] == y.buffer[10_000..15_000]);
+    assert!(counter(&y, "rx_no_qp") > 200, "strangers, and queue pairs that do not exist");
+    assert!(counter(&y, "rx_malformed") > 0 && counter(&y, "rx_icrc_errors") > 1000);
+}
