@@ -99,14 +99,14 @@ fn many_messages_under_way_arrive_in_order() {
         let sges = [x.sge(round as usize, 1 << 19)];
         let write = |n: u64| x.remote(n, WqeOpcode::WRITE, &sges, &y, 0);
         x.post(&[write(1), write(2), write(3), write(4)]);
-        (1..=4).for_each(|n| drop(x.expect(n)));
+        (1..=4).for_each(|n| _ = x.expect(n));
         assert!(x.buffer[round as usize..][..1 << 19] == y.buffer[..1 << 19], "round {round}");
     }
     let sges = [x.sge(0, 8)];
     for _ in 0..200 {
         let writes: Vec<_> = (0..50).map(|n| x.remote(n, WqeOpcode::WRITE, &sges, &y, 8)).collect();
         x.post(&writes);
-        (0..50).for_each(|n| drop(x.expect(n)));
+        (0..50).for_each(|n| _ = x.expect(n));
     }
     // A receiver that is not ready is waited for.
     x.post(&[x.wr(7, WqeOpcode::SEND, &[x.sge(0, 100)])]);
