@@ -17,6 +17,7 @@
 //! | `requester`, `progress` | executing send WQEs; how far a QP has sent, and the way back |
 //! | `requester_ack`, `complete`, `timers` | answers, what they complete, time-outs and retries |
 //! | `responder`, `responder_reads`, `refusal` | requests of the connected peer, and why they are refused |
+//! | `outside` | what leads out of the segment |
 //! | `uc`, `ud`, `extended` | unreliable requests; datagrams and multicast; XRC |
 //! | `recv` | receive WQEs and SRQs |
 //! | `cq`, `error` | completions and events; the error state and flushing |
@@ -34,6 +35,7 @@ mod keys;
 mod memory;
 mod modify;
 mod objects;
+mod outside;
 mod progress;
 pub mod qp;
 mod recovery;

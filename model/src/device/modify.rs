@@ -8,7 +8,6 @@ use super::requester::{PSN_WINDOW, TRAIN_BYTES};
 use super::tables::MAX_QPS;
 use super::wqe::MAX_RING_LOG;
 use super::Device;
-use crate::address::{Gid, OUTSIDE_MAC};
 use crate::env::Env;
 use crate::packet::{PortId, PORTS};
 use crate::wire::path::gid_to_ipv4;
@@ -300,26 +299,6 @@ impl Device {
         Ok(())
     }
 
-    /// The Ethernet address of a GID. Outside of the segment any may be.
-    pub(super) fn resolve(&self, gid: &Gid) -> Option<[u8; 6]> {
-        let outside = self.outside.iter().any(|port| port.on.get());
-        self.gids.resolve(gid).or(outside.then_some(OUTSIDE_MAC))
-    }
-
-    /// The port that the address vector of a command names. From one whose medium is outside, only itself is here.
-    fn destination(&self, q: usize, a: &QpContext, mask: QpAttrMask) -> PortId {
-        let dest = PortId::from_mac(a.dmac());
-        let own = match mask.contains(QpAttrMask::PORT) {
-            true => PortId { card: self.id, port: a.port() - 1 },
-            false => self.qps[q].port,
-        };
-        let outside = self.outside[usize::from(own.port) % PORTS].on.get();
-        match outside && !(dest == own && self.gids.has(own, &a.dgid())) {
-            true => PortId::NOBODY,
-            false => dest,
-        }
-    }
-
     fn apply(&mut self, q: usize, a: &QpContext, mask: QpAttrMask) {
         let id = self.id;
         let dest = self.destination(q, a, mask);
@@ -391,11 +370,6 @@ impl Device {
             // A datagram may be as long as the port's MTU.
             qp.mtu_log = self.port.mtu.ilog2() as u8;
         }
-        let outside = self.outside[usize::from(qp.port.port) % PORTS];
-        if outside.on.get() && qp.dest == PortId::NOBODY {
-            // Half of it with each train, which asks for an acknowledgement.
-            qp.window = (outside.window >> qp.mtu_log).clamp(4, PSN_WINDOW);
-            qp.train = (qp.window / 2) << qp.mtu_log;
-        }
+        self.set_window(q);
     }
 }

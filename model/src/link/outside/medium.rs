@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use super::area::{Kind, OutsidePort, Setting};
 use super::arrivals::Arrivals;
-use super::outbox::Batch;
+use super::batch::Batch;
 use super::spec::{MediumSpec, PortSpec};
 use super::udp;
 use crate::address::Gid;

@@ -1,7 +1,7 @@
 //! Ports whose medium is outside of the segment: packets leave the net as RoCEv2 frames, and come from there.
 //!
 //! The keeper opens the media, and passes the descriptors to the processes of the net: whoever runs a queue pair sends
-//! its packets. Frames that come are received by a thread of the keeper ([`attach::ports`](crate::attach)), which brings
+//! its packets. Frames that come are received by a thread of the keeper (`attach/ports.rs`), which brings
 //! them to the cards. What comes is trusted by nobody: every packet is checked, and counted if it is dropped.
 //!
 //! | file | idea |
@@ -9,7 +9,7 @@
 //! | `spec` | which medium a port has, as text |
 //! | `area` | what the segment holds of such ports, and what they drop |
 //! | `medium` | what a medium does, and which there are |
-//! | `outbox` | frames that leave together |
+//! | `outbox`, `batch` | frames on their way out; those that leave together |
 //! | `arrivals` | frames that have come |
 //! | `udp`, `message` | UDP sockets; their system calls |
 //!
@@ -17,6 +17,7 @@
 
 mod area;
 mod arrivals;
+mod batch;
 pub(crate) mod medium;
 mod message;
 mod outbox;

@@ -13,9 +13,9 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::area::{Kind, OutsidePort, Setting};
 use super::arrivals::Arrivals;
+use super::batch::Batch;
 use super::medium::{Opened, Receiver};
 use super::message::{self, set};
-use super::outbox::Batch;
 use crate::packet::PortId;
 use crate::wire::identification::Identifications;
 use crate::wire::udp::ROCE_PORT;

@@ -45,3 +45,10 @@ impl KeeperError {
         KeeperError::System { what, error }
     }
 }
+
+/// Says what went wrong with a client, to those who want to know.
+pub(super) fn log(what: &str) {
+    if std::env::var_os("VERBENA_LOG").is_some() {
+        eprintln!("verbena keeper: {what}");
+    }
+}

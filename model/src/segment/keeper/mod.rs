@@ -1,6 +1,15 @@
 //! The file and its members: the keeper creates a segment, hands it out and cleans up after members that end.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `serve` | the keeper's loop |
+//! | `beside` | a thread that works beside it |
+//! | `listen`, [`protocol`] | its socket, and what is said there |
+//! | `create`, [`attach`] | a new segment; joining one |
+//! | `options`, `error` | what a keeper is started with; why it did not run |
 
 pub mod attach;
+mod beside;
 mod create;
 mod error;
 mod listen;

@@ -1,4 +1,4 @@
-//! The keeper's thread, which sleeps in `poll`. (One that receives frames from outside works [beside](Beside) it.)
+//! The keeper's thread, which sleeps in `poll`. (One that receives frames from outside works [beside](super::Beside) it.)
 //!
 //! A connection that ends, for whatever reason, is a member that has ended; the member need not say anything, so a
 //! `kill -9` leaves nothing. While no member runs the cards, the keeper runs their timers.
@@ -8,18 +8,18 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::event::{eventfd, EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
     accept_with, recv, sendmsg, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
 };
 
+use super::beside::Started;
 use super::create;
-use super::error::KeeperError;
+use super::error::{log, KeeperError};
 use super::listen::{peer, Listener};
-use super::options::{Beside, KeeperOptions, OnMemberGone, OnTimer, Watch, MAX_PASSED};
+use super::options::{KeeperOptions, OnMemberGone, OnTimer, Watch, MAX_PASSED};
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
 use crate::panics::guarded;
 use crate::segment::layout::{KEEPER_MEMBER, MEMBER_ACTIVE, MEMBER_FREE, MEMBER_GONE};
@@ -45,7 +45,7 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
     (options.init)(&segment);
     let segment = Arc::new(segment);
     let listener = Listener::new(&options.socket_path)?;
-    let beside = options.beside.map(|work| start(work, &segment)).transpose()?;
+    let beside = options.beside.map(|work| Started::new(work, &segment)).transpose()?;
     let mut keeper = Keeper {
         segment,
         handles,
@@ -62,23 +62,10 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
     };
     let result = keeper.serve();
     keeper.listener.remove();
-    if let Some((stop, thread)) = beside {
-        let _ = rustix::io::write(&stop, &1_u64.to_ne_bytes());
-        // A panic has said what it is.
-        let _ = thread.join();
+    if let Some(beside) = beside {
+        beside.end();
     }
     result
-}
-
-/// Starts what works beside the keeper. It ends when the descriptor is written to.
-fn start(work: Beside, segment: &Arc<Segment>) -> Result<(OwnedFd, JoinHandle<()>), KeeperError> {
-    let stop = eventfd(0, EventfdFlags::CLOEXEC)
-        .map_err(|error| KeeperError::system("making an eventfd", error.into()))?;
-    let system = |error| KeeperError::system("starting the thread that receives", error);
-    let stopped = stop.try_clone().map_err(system)?;
-    let segment = Arc::clone(segment);
-    let thread = std::thread::Builder::new().name("verbena-ports".to_owned());
-    Ok((stop, thread.spawn(move || work(segment, stopped)).map_err(system)?))
 }
 
 struct Keeper {
@@ -409,10 +396,4 @@ struct Ready {
     woken: bool,
     clients: Vec<bool>,
     news: bool,
-}
-
-fn log(what: &str) {
-    if std::env::var_os("VERBENA_LOG").is_some() {
-        eprintln!("verbena keeper: {what}");
-    }
 }

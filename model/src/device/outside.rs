@@ -1,0 +1,41 @@
+//! Ports whose medium is outside of the segment: where their queue pairs send, and how much.
+
+use fpga_regs::{QpAttrMask, QpContext};
+
+use super::requester::PSN_WINDOW;
+use super::Device;
+use crate::address::{Gid, OUTSIDE_MAC};
+use crate::packet::{PortId, PORTS};
+
+impl Device {
+    /// The Ethernet address of a GID. Outside of the segment any may be.
+    pub(super) fn resolve(&self, gid: &Gid) -> Option<[u8; 6]> {
+        let outside = self.outside.iter().any(|port| port.on.get());
+        self.gids.resolve(gid).or(outside.then_some(OUTSIDE_MAC))
+    }
+
+    /// The port that the address vector of a command names. From one whose medium is outside, only itself is here.
+    pub(super) fn destination(&self, q: usize, a: &QpContext, mask: QpAttrMask) -> PortId {
+        let dest = PortId::from_mac(a.dmac());
+        let own = match mask.contains(QpAttrMask::PORT) {
+            true => PortId { card: self.id, port: a.port() - 1 },
+            false => self.qps[q].port,
+        };
+        let outside = self.outside[usize::from(own.port) % PORTS].on.get();
+        match outside && !(dest == own && self.gids.has(own, &a.dgid())) {
+            true => PortId::NOBODY,
+            false => dest,
+        }
+    }
+
+    /// What a queue pair may have on its way, after a change of its attributes.
+    pub(super) fn set_window(&mut self, q: usize) {
+        let qp = &mut self.qps[q];
+        let outside = self.outside[usize::from(qp.port.port) % PORTS];
+        if outside.on.get() && qp.dest == PortId::NOBODY {
+            // Half of it with each train, which asks for an acknowledgement.
+            qp.window = (outside.window >> qp.mtu_log).clamp(4, PSN_WINDOW);
+            qp.train = (qp.window / 2) << qp.mtu_log;
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Frames of one port and way, which leave together.
+
+use std::ops::Range;
+
+use crate::packet::PortId;
+use crate::wire::Path;
+
+/// Most frames that leave together: what the kernel takes as one (UDP_MAX_SEGMENTS of older ones).
+pub const MAX_FRAMES: usize = 64;
+/// Most bytes of them, with room for the headers of a UDP datagram of 64 KiB.
+const MAX_BYTES: usize = 65_000;
+
+/// Frames of one port and way, of equal length but for the last, which may be shorter.
+#[derive(Default)]
+pub struct Batch {
+    /// The way of all of them.
+    pub path: Path,
+    port: Option<PortId>,
+    bytes: Vec<u8>,
+    frames: Vec<Range<usize>>,
+}
+
+impl Batch {
+    /// The frames, from the Ethernet header to the ICRC.
+    pub fn frames(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.frames.iter().map(|range| &self.bytes[range.clone()])
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// The port that they leave by.
+    pub fn port(&self) -> Option<PortId> {
+        self.port
+    }
+
+    /// Adds a frame that it [takes](Self::takes).
+    pub(super) fn push(&mut self, port: PortId, path: &Path, frame: &[u8]) {
+        if self.is_empty() {
+            (self.path, self.port) = (*path, Some(port));
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(frame);
+        self.frames.push(start..self.bytes.len());
+    }
+
+    /// Nothing is left of them.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.frames.clear();
+    }
+
+    /// Whether a frame of `len` bytes may leave with these.
+    pub(super) fn takes(&self, port: PortId, path: &Path, len: usize) -> bool {
+        let Some((first, last)) = self.frames.first().zip(self.frames.last()) else { return true };
+        self.port == Some(port)
+            && self.frames.len() < MAX_FRAMES
+            && self.bytes.len() + len <= MAX_BYTES
+            && last.len() == first.len()
+            && len <= first.len()
+            && same_way(&self.path, path)
+    }
+}
+
+/// Whether two packets have the same headers up to UDP, but for lengths and IP identification.
+fn same_way(one: &Path, other: &Path) -> bool {
+    let without_id = |path: &Path| {
+        let mut path = *path;
+        path.network.set_id(0);
+        path
+    };
+    without_id(one) == without_id(other)
+}
