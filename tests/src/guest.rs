@@ -18,6 +18,6 @@ mod shell;
 
 pub use kit::Kit;
 pub use machine::{Machine, Options};
-pub use rxe::Rxe;
+pub use rxe::{Link, Rxe};
 pub use served::Served;
 pub use shell::{Said, Shell};

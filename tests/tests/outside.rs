@@ -2,6 +2,8 @@
 
 #[path = "outside/hostile.rs"]
 mod hostile;
+#[path = "outside/raw.rs"]
+mod raw;
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -2,6 +2,10 @@
 //!
 //! Each test boots a guest and does all that it has to in it.
 
+#[path = "rxe/beside.rs"]
+mod beside;
+#[path = "rxe/pairs.rs"]
+mod pairs;
 #[path = "rxe/statuses.rs"]
 mod statuses;
 
@@ -10,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use tests::guest::Rxe;
+use tests::guest::{Link, Rxe};
 use tests::stock::compile_c;
 
 /// For what takes a second or two.
@@ -28,7 +32,7 @@ fn program() -> &'static Path {
 #[test]
 #[ignore = "boots a guest: tests/guest/run"]
 fn rxe_comes_up() {
-    let mut rxe = Rxe::boot(program());
+    let mut rxe = Rxe::boot(program(), Link::Datagrams);
     let said = rxe.machine().good("ibv_devinfo -v -d rxe0", SHORT);
     let has = |key: &str, value: &str| {
         said.lines().any(|line| line.trim_start().starts_with(key) && line.contains(value))

@@ -9,12 +9,14 @@
 //! |---|---|
 //! | [`frame`], [`headers`], [`path`] | a whole frame; its transport headers; its Ethernet and IP addresses |
 //! | [`ethernet`], [`ipv4`], [`ipv6`], [`udp`] | the headers of the network |
+//! | [`arp`], [`ndp`] | which Ethernet address an IP address has |
 //! | [`bth`], [`deth`], [`xrceth`], [`reth`], [`atomic`], [`aeth`], [`immdt`], [`ieth`] | the headers of the transport |
 //! | [`icrc`], [`identification`] | the check sum, and the IP identification that it was computed with |
 //! | [`opcode`], [`operation`], [`syndrome`], [`psn`] | what the fields mean |
 //! | `drop_reason`, `bytes` | why a frame is dropped; big-endian fields |
 
 pub mod aeth;
+pub mod arp;
 pub mod atomic;
 pub mod bth;
 mod bytes;
@@ -28,6 +30,7 @@ pub mod ieth;
 pub mod immdt;
 pub mod ipv4;
 pub mod ipv6;
+pub mod ndp;
 pub mod opcode;
 pub mod operation;
 pub mod path;
@@ -42,6 +45,7 @@ mod drop_reason;
 mod frame_tests;
 
 pub use aeth::Aeth;
+pub use arp::Arp;
 pub use atomic::{AtomicAckEth, AtomicEth};
 pub use bth::Bth;
 pub use deth::Deth;
@@ -53,6 +57,7 @@ pub use ieth::Ieth;
 pub use immdt::ImmDt;
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
+pub use ndp::Discovery;
 pub use opcode::BthOpcode;
 pub use operation::{Extra, Operation, Position, Transport};
 pub use path::{Network, Path};

@@ -11,12 +11,22 @@ const BRING_UP: Duration = Duration::from_secs(120);
 /// Ethernet addresses of the interfaces: rxe's, and that of the way for TCP.
 const MACS: [&str; 2] = ["02:00:00:00:00:64", "02:00:00:00:00:65"];
 
-/// A guest whose `eth0` has the rxe device `rxe0`. Its frames travel as UNIX datagrams; its `eth1` leads to this
-/// machine's loopback, for the TCP of programs that shake hands.
+/// How the frames of rxe's interface travel on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Each in a UNIX datagram.
+    Datagrams,
+    /// In a UNIX stream, which the guest connects to.
+    Stream,
+}
+
+/// A guest whose `eth0` has the rxe device `rxe0`. Its `eth1` leads to this machine's loopback, for the TCP of programs
+/// that shake hands.
 pub struct Rxe {
     machine: Machine,
     dir: tempfile::TempDir,
     tcp: u16,
+    link: Link,
 }
 
 impl Rxe {
@@ -28,16 +38,20 @@ impl Rxe {
     pub const HOST: &'static str = "10.0.2.2";
 
     /// Boots the guest and brings up rxe; panics if that fails. `program` is there as `guest-card`.
-    pub fn boot(program: &Path) -> Rxe {
+    pub fn boot(program: &Path, link: Link) -> Rxe {
         let dir = tempfile::tempdir().expect("a directory");
         let tcp = free_port();
         let at = |name: &str| dir.path().join(name).display().to_string();
         let mut options = Options::default();
-        let roce = format!(
-            "dgram,id=roce,local.type=unix,local.path={},remote.type=unix,remote.path={}",
-            at("guest"),
-            at("card")
-        );
+        let (guest, peer) = (at("guest"), at("card"));
+        let roce = match link {
+            Link::Datagrams => format!(
+                "dgram,id=roce,local.type=unix,local.path={guest},remote.type=unix,remote.path={peer}"
+            ),
+            Link::Stream => {
+                format!("stream,id=roce,server=off,addr.type=unix,addr.path={peer},reconnect-ms=200")
+            }
+        };
         // Both sides of a test have the same port number, since perftest has one option for both.
         let user = format!("user,id=tcp,hostfwd=tcp:127.0.0.1:{tcp}-:{tcp}");
         for (netdev, id, mac, mtu) in [(roce, "roce", MACS[0], ",host_mtu=4200"), (user, "tcp", MACS[1], "")]
@@ -60,17 +74,20 @@ impl Rxe {
             ),
             BRING_UP,
         );
-        Rxe { machine, dir, tcp }
+        Rxe { machine, dir, tcp, link }
     }
 
-    /// The UNIX datagram socket that the guest's frames are sent from.
-    pub fn socket(&self) -> PathBuf {
-        self.path("guest")
-    }
-
-    /// The UNIX datagram socket that the guest sends frames to.
+    /// The UNIX socket that the guest's frames go to.
     pub fn peer(&self) -> PathBuf {
         self.path("card")
+    }
+
+    /// The medium of a port that is on the link.
+    pub fn medium(&self) -> String {
+        match self.link {
+            Link::Datagrams => format!("dgram:{},{}", self.peer().display(), self.path("guest").display()),
+            Link::Stream => format!("stream:{}", self.peer().display()),
+        }
     }
 
     /// The TCP port that leads to the same port of the guest, on this machine's loopback.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{program, LONG};
-use tests::guest::Rxe;
+use tests::guest::{Link, Rxe};
 use tests::stock::StockNet;
 
 /// Cases in which rxe differs, what the card says there, and why. `docs/rxe.md` has them in words.
@@ -42,7 +42,7 @@ fn cases(said: &str) -> BTreeMap<&str, Vec<&str>> {
 #[ignore = "boots a guest: tests/guest/run"]
 fn the_same_statuses_events_and_states() {
     let run = StockNet::new().run(program(), &["verbena0", "verbena1"], LONG);
-    let mut rxe = Rxe::boot(program());
+    let mut rxe = Rxe::boot(program(), Link::Datagrams);
     let theirs = rxe.machine().good("guest-card rxe0 rxe0", LONG);
     let (theirs, ours) = (cases(&theirs), cases(&run));
     assert_eq!(theirs.keys().collect::<Vec<_>>(), ours.keys().collect::<Vec<_>>());

@@ -15,6 +15,8 @@ pub const MAX_DESCRIPTORS: usize = 7;
 pub enum Kind {
     /// UDP sockets.
     Udp = 1,
+    /// Ethernet frames, which the keeper sends.
+    Raw = 2,
 }
 
 /// Why a packet that came from outside, or was to go there, is dropped.
@@ -108,6 +110,7 @@ impl OutsidePort {
     pub fn kind(&self) -> Option<Kind> {
         match self.kind.load(Relaxed) {
             1 => Some(Kind::Udp),
+            2 => Some(Kind::Raw),
             _ => None,
         }
     }

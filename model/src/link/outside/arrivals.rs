@@ -72,7 +72,12 @@ impl Arrivals {
             Err(DropReason::Icrc) => Drop::Icrc,
             Err(_) => Drop::Malformed,
         };
-        self.dropped[why as usize] += 1;
+        self.drop(why, 1);
+    }
+
+    /// Counts frames that were dropped for this reason.
+    pub fn drop(&mut self, why: Drop, count: u64) {
+        self.dropped[why as usize] += count;
     }
 
     /// How many frames were wrong, and in what.

@@ -7,7 +7,7 @@ use super::area::{Kind, OutsidePort, Setting};
 use super::arrivals::Arrivals;
 use super::batch::Batch;
 use super::spec::{MediumSpec, PortSpec};
-use super::udp;
+use super::{dgram, raw, stream, tap, udp};
 use crate::address::Gid;
 use crate::packet::PortId;
 use crate::wire::Path;
@@ -23,6 +23,9 @@ pub struct PortError {
     /// What the system said.
     pub error: io::Error,
 }
+
+/// What was being done when it failed, and why it did.
+pub(super) type Failed = (String, io::Error);
 
 /// A port whose medium is open.
 pub struct Opened {
@@ -51,14 +54,18 @@ pub trait Receiver: Send {
 
 /// Opens the media of ports. Those of [`MediumSpec::Net`] need none.
 pub fn open(specs: &[PortSpec]) -> Result<Vec<Opened>, PortError> {
-    let opened = specs.iter().filter_map(|spec| match spec.medium {
-        MediumSpec::Net => None,
-        MediumSpec::Udp(address) => {
-            let opened = udp::open(spec.port, address);
-            Some(opened.map_err(|(what, error)| PortError { spec: spec.clone(), what, error }))
-        }
-    });
-    opened.collect()
+    let open_one = |spec: &PortSpec| {
+        let raw = |wire: raw::Found| wire.and_then(|(wire, raw)| raw::open(spec.port, raw, wire));
+        let opened = match &spec.medium {
+            MediumSpec::Net => return None,
+            MediumSpec::Udp(address) => udp::open(spec.port, *address),
+            MediumSpec::Dgram { local, remote } => raw(dgram::open(spec.port, local, remote)),
+            MediumSpec::Stream(path) => raw(stream::open(spec.port, path)),
+            MediumSpec::Tap(name) => raw(tap::open(spec.port, name)),
+        };
+        Some(opened.map_err(|(what, error)| PortError { spec: spec.clone(), what, error }))
+    };
+    specs.iter().filter_map(open_one).collect()
 }
 
 /// Fills in what the medium decides of a packet's way.
@@ -66,7 +73,8 @@ pub(crate) fn direct(port: &OutsidePort, path: &mut Path) {
     path.src_mac = port.mac();
     match port.kind() {
         Some(Kind::Udp) => udp::direct(port, path),
-        None => {}
+        // The Ethernet address of the destination is the keeper's to find.
+        Some(Kind::Raw) | None => {}
     }
 }
 
@@ -74,6 +82,7 @@ pub(crate) fn direct(port: &OutsidePort, path: &mut Path) {
 pub(crate) fn send(port: &OutsidePort, sockets: &[BorrowedFd<'_>], batch: &Batch) -> io::Result<()> {
     match port.kind() {
         Some(Kind::Udp) => udp::send(port, sockets, batch),
+        Some(Kind::Raw) => raw::give(sockets, batch),
         None => Ok(()),
     }
 }

@@ -12,16 +12,24 @@
 //! | `outbox`, `batch` | frames on their way out; those that leave together |
 //! | `arrivals` | frames that have come |
 //! | `udp`, `message` | UDP sockets; their system calls |
+//! | `raw`, `neighbours` | what media of Ethernet frames have in common; ARP and neighbour discovery for them |
+//! | `dgram`, `stream` | such frames in UNIX sockets, as QEMU has them |
+//! | `tap` | such frames at the other end of a network interface |
 //!
 //! A new medium is a file here, a variant of [`MediumSpec`] and [`Kind`], and its arms in `medium`.
 
 mod area;
 mod arrivals;
 mod batch;
+mod dgram;
 pub(crate) mod medium;
 mod message;
+mod neighbours;
 mod outbox;
+mod raw;
 mod spec;
+mod stream;
+mod tap;
 mod udp;
 
 pub use area::{Drop, Kind, OutsideArea, OutsidePort, Setting};

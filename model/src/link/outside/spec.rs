@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::packet::{PortId, MAX_CARDS, PORTS};
@@ -13,6 +14,17 @@ pub enum MediumSpec {
     Net,
     /// RoCEv2 in UDP, by sockets of this address of the machine.
     Udp(IpAddr),
+    /// Ethernet frames in datagrams between two UNIX sockets.
+    Dgram {
+        /// The port's.
+        local: PathBuf,
+        /// The peer's.
+        remote: PathBuf,
+    },
+    /// Ethernet frames in a stream to whoever connects to this UNIX socket.
+    Stream(PathBuf),
+    /// The other end of this network interface.
+    Tap(String),
 }
 
 /// A port and its medium.
@@ -36,7 +48,7 @@ pub enum PortSpecError {
     #[error("`{0}`: cards are 0 to {last}, ports 1 and 2", last = MAX_CARDS - 1)]
     Port(String),
     /// No such medium.
-    #[error("`{0}`: a medium is net or udp:ADDRESS")]
+    #[error("`{0}`: a medium is net, udp:ADDRESS, dgram:LOCAL,REMOTE, stream:PATH or tap:NAME")]
     Medium(String),
     /// Not an address that a socket can have.
     #[error("`{0}` is not one IPv4 or IPv6 address of this machine")]
@@ -71,6 +83,9 @@ impl FromStr for MediumSpec {
     type Err = PortSpecError;
 
     fn from_str(text: &str) -> Result<MediumSpec, PortSpecError> {
+        let wrong = || PortSpecError::Medium(text.to_owned());
+        // The keeper has another directory.
+        let path = |text: &str| std::path::absolute(text).map_err(|_| wrong());
         match text.split_once(':') {
             None if text == "net" => Ok(MediumSpec::Net),
             Some(("udp", address)) => {
@@ -80,7 +95,13 @@ impl FromStr for MediumSpec {
                 let usable = !address.is_unspecified() && !address.is_multicast();
                 usable.then_some(MediumSpec::Udp(address)).ok_or_else(wrong)
             }
-            _ => Err(PortSpecError::Medium(text.to_owned())),
+            Some(("dgram", paths)) => {
+                let (local, remote) = paths.split_once(',').ok_or_else(wrong)?;
+                Ok(MediumSpec::Dgram { local: path(local)?, remote: path(remote)? })
+            }
+            Some(("stream", socket)) => Ok(MediumSpec::Stream(path(socket)?)),
+            Some(("tap", name)) if !name.is_empty() => Ok(MediumSpec::Tap(name.to_owned())),
+            _ => Err(wrong()),
         }
     }
 }
@@ -90,6 +111,11 @@ impl fmt::Display for MediumSpec {
         match self {
             MediumSpec::Net => f.write_str("net"),
             MediumSpec::Udp(address) => write!(f, "udp:{address}"),
+            MediumSpec::Dgram { local, remote } => {
+                write!(f, "dgram:{},{}", local.display(), remote.display())
+            }
+            MediumSpec::Stream(path) => write!(f, "stream:{}", path.display()),
+            MediumSpec::Tap(name) => write!(f, "tap:{name}"),
         }
     }
 }
@@ -100,7 +126,9 @@ mod tests {
 
     #[test]
     fn ports_as_text() {
-        for text in ["0=net", "0=udp:10.0.0.1", "15.2=udp:fd00::1"] {
+        for text in
+            ["0=net", "0=udp:10.0.0.1", "15.2=udp:fd00::1", "1=dgram:/a,/b", "0.2=stream:/a/b", "0=tap:tap0"]
+        {
             assert_eq!(text.parse::<PortSpec>().unwrap().to_string(), text);
         }
         let first: PortSpec = "3.1=net".parse().unwrap();
@@ -114,7 +142,7 @@ mod tests {
         for port in ["16", "0.0", "0.3", "", "x", "0.1.1"] {
             assert_eq!(error(&format!("{port}=net")), PortSpecError::Port(port.into()));
         }
-        for medium in ["nets", "udp", "tcp:1.2.3.4", ""] {
+        for medium in ["nets", "udp", "tcp:1.2.3.4", "", "dgram:/a", "dgram:,", "stream:", "tap:"] {
             assert_eq!(error(&format!("0={medium}")), PortSpecError::Medium(medium.into()));
         }
         for address in ["0.0.0.0", "224.0.0.1", "10.0.0", "::", "10.0.0.1:4791"] {

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use super::area::{Kind, OutsidePort, Setting};
 use super::arrivals::Arrivals;
 use super::batch::Batch;
-use super::medium::{Opened, Receiver};
+use super::medium::{Failed, Opened, Receiver};
 use super::message::{self, set};
 use crate::packet::PortId;
 use crate::wire::identification::Identifications;
@@ -35,8 +35,6 @@ const WINDOW: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 20;
 const FULL: i64 = 20;
 /// Hop limit of what comes, which the kernel does not tell.
 const HOP_LIMIT: u8 = 64;
-
-type Failed = (String, io::Error);
 
 /// Opens it for a port with this address of the machine.
 pub fn open(port: PortId, address: IpAddr) -> Result<Opened, Failed> {

@@ -38,8 +38,8 @@ pub struct Tree<'a> {
     pub provider: &'a Path,
     /// The program sees the net's own network.
     pub network: bool,
-    /// Ports that lead outside, and their addresses there.
-    pub outside: &'a [(PortId, IpAddr)],
+    /// Ports that lead outside, and the addresses of this machine that they have there.
+    pub outside: &'a [(PortId, Option<IpAddr>)],
 }
 
 impl Tree<'_> {
@@ -129,7 +129,7 @@ impl Tree<'_> {
         let mbps = mbps(profile.as_ref());
         let mut gids: Vec<_> = (0..GID_TABLE_LEN).map(|index| gid(port, index as u8)).collect();
         let mut interface = None;
-        if let Some((_, address)) = self.outside.iter().find(|(id, _)| *id == port) {
+        if let Some((_, Some(address))) = self.outside.iter().find(|(id, _)| *id == port) {
             gids.fill([0; 16]);
             gids[0] = match address {
                 IpAddr::V4(address) => address.to_ipv6_mapped().octets(),

@@ -29,7 +29,8 @@ pub struct WireArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=20))]
     pub cm_timeout: Option<u8>,
     /// What a port is connected to, as CARD=MEDIUM or CARD.PORT=MEDIUM (port 1 if none is named): `net`, the other ports of
-    /// the net, which is the default; or `udp:ADDRESS`, RoCEv2 in UDP from and to this address of the machine. Again for
+    /// the net, which is the default; `udp:ADDRESS`, RoCEv2 in UDP from and to this address of the machine; Ethernet frames
+    /// as `dgram:LOCAL,REMOTE` between two UNIX sockets, `stream:SOCKET` to who connects, or `tap:INTERFACE`. Again for
     /// other ports
     #[arg(long, value_name = "PORT=MEDIUM")]
     pub port: Vec<PortSpec>,
@@ -97,11 +98,12 @@ impl WireInfo {
         })
     }
 
-    /// The ports of the net that lead outside, and their addresses there.
-    pub fn outside(&self) -> Result<Vec<(PortId, IpAddr)>> {
+    /// The ports of the net that lead outside, and the addresses of this machine that they have there.
+    pub fn outside(&self) -> Result<Vec<(PortId, Option<IpAddr>)>> {
         let ports = self.options()?.ports.into_iter().filter_map(|spec| match spec.medium {
             MediumSpec::Net => None,
-            MediumSpec::Udp(address) => Some((spec.port, address)),
+            MediumSpec::Udp(address) => Some((spec.port, Some(address))),
+            _ => Some((spec.port, None)),
         });
         Ok(ports.collect())
     }

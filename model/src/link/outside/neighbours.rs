@@ -1,0 +1,285 @@
+//! Which Ethernet address a neighbour's IP address has: ARP and neighbour discovery of a port whose frames no kernel
+//! sees. Questions for the port's own addresses are answered; frames to a neighbour that is not known yet wait for
+//! its answer.
+//!
+//! Nothing here is a clock, a thread or a socket: times come in as nanoseconds, frames go out by a callback.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::address::Gid;
+use crate::wire::arp::ETHERTYPE_ARP;
+use crate::wire::ethernet::ETHERTYPE_IPV6;
+use crate::wire::ndp::{self, Discovery};
+use crate::wire::path::{gid_to_ipv4, ipv4_to_gid, multicast_mac};
+use crate::wire::{Arp, Ethernet};
+
+/// Between two questions (RFC 4861: RETRANS_TIMER).
+const RETRY: u64 = 1_000_000_000;
+/// Questions without an answer until the neighbour counts as absent (RFC 4861: MAX_MULTICAST_SOLICIT).
+const TRIES: u32 = 3;
+/// A neighbour that is used is asked again after this time (RFC 4861: REACHABLE_TIME).
+const FRESH: u64 = 30_000_000_000;
+/// Frames that wait for an answer, for each neighbour; more push out the oldest.
+const WAITING: usize = 16;
+/// Neighbours that are remembered; more push out the one that was used longest ago.
+const MOST: usize = 1024;
+/// Ethernet's least length, without the frame check sequence.
+const SHORTEST: usize = 60;
+
+const EVERYBODY: [u8; 6] = [0xff; 6];
+/// ff02::1: all hosts of the link.
+const ALL_NODES: Gid = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+
+/// What is known of a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Neighbour {
+    /// Its Ethernet address.
+    At([u8; 6]),
+    /// It has been asked.
+    Asked,
+}
+
+/// The neighbours of one port.
+pub struct Neighbours {
+    mac: [u8; 6],
+    entries: HashMap<Gid, Entry>,
+    /// No question is due before.
+    due: Option<u64>,
+}
+
+struct Entry {
+    mac: Option<[u8; 6]>,
+    /// When `mac` was last confirmed.
+    confirmed: u64,
+    used: u64,
+    /// Questions since the last answer, the address that they came from, and when the next is due.
+    tries: u32,
+    from: Gid,
+    due: u64,
+    waiting: VecDeque<Vec<u8>>,
+}
+
+impl Entry {
+    fn new(from: Gid, now: u64) -> Entry {
+        Entry { mac: None, confirmed: now, used: now, tries: 0, from, due: 0, waiting: VecDeque::new() }
+    }
+}
+
+impl Neighbours {
+    /// Of a port with the Ethernet address `mac`.
+    pub fn new(mac: [u8; 6]) -> Neighbours {
+        Neighbours { mac, entries: HashMap::new(), due: None }
+    }
+
+    /// Looks up who has `ip`; asks for it from the port's address `from` if that is not known, or not for sure.
+    pub fn look(&mut self, now: u64, from: &Gid, ip: &Gid, out: &mut impl FnMut(&[u8])) -> Neighbour {
+        if let Some(group) = multicast_mac(ip) {
+            return Neighbour::At(group);
+        }
+        if self.entries.len() >= MOST && !self.entries.contains_key(ip) {
+            let oldest = self.entries.iter().min_by_key(|entry| entry.1.used).map(|entry| *entry.0);
+            oldest.and_then(|oldest| self.entries.remove(&oldest));
+        }
+        let entry = self.entries.entry(*ip).or_insert_with(|| Entry::new(*from, now));
+        (entry.used, entry.from) = (now, *from);
+        let fresh = entry.mac.is_some() && now < entry.confirmed.saturating_add(FRESH);
+        if !fresh && entry.tries == 0 {
+            ask(self.mac, ip, entry, now, out);
+            self.due = Some(self.due.map_or(entry.due, |due| due.min(entry.due)));
+        }
+        entry.mac.map_or(Neighbour::Asked, Neighbour::At)
+    }
+
+    /// Sends a frame to who has `ip`: fills in its Ethernet address, or lets the frame wait for it.
+    pub fn send(
+        &mut self,
+        now: u64,
+        (from, ip): (&Gid, &Gid),
+        frame: &mut [u8],
+        out: &mut impl FnMut(&[u8]),
+    ) {
+        match self.look(now, from, ip, out) {
+            Neighbour::At(mac) => {
+                frame[..6].copy_from_slice(&mac);
+                out(frame);
+            }
+            _ => {
+                if let Some(entry) = self.entries.get_mut(ip) {
+                    if entry.waiting.len() == WAITING {
+                        entry.waiting.pop_front();
+                    }
+                    entry.waiting.push_back(frame.to_vec());
+                }
+            }
+        }
+    }
+
+    /// Reads a frame that arrived; false if it is neither ARP nor neighbour discovery. `has` says which addresses are
+    /// the port's own.
+    pub fn receive(
+        &mut self,
+        now: u64,
+        frame: &[u8],
+        has: impl Fn(&Gid) -> bool,
+        out: &mut impl FnMut(&[u8]),
+    ) -> bool {
+        let Some((ethernet, packet)) = Ethernet::decode(frame) else { return false };
+        match ethernet.ethertype {
+            ETHERTYPE_ARP => {
+                let arp = packet.first_chunk().and_then(Arp::decode);
+                if let Some(arp) = arp.filter(|arp| unicast(arp.sender_mac)) {
+                    self.arp(now, &arp, ethernet.vlan, has, out);
+                }
+                true
+            }
+            ETHERTYPE_IPV6 => match Discovery::decode(packet) {
+                Some(message) => {
+                    self.discovery(now, &message, ethernet.vlan, has, out);
+                    true
+                }
+                None => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// When [`Neighbours::run`] is to be called.
+    pub fn due(&self) -> Option<u64> {
+        self.due
+    }
+
+    /// Asks again where an answer is due. Neighbours that have not answered are forgotten, with the frames that waited
+    /// for them.
+    pub fn run(&mut self, now: u64, out: &mut impl FnMut(&[u8])) {
+        let mac = self.mac;
+        self.entries.retain(|ip, entry| {
+            let waits = entry.tries > 0 && now >= entry.due;
+            if waits && entry.tries < TRIES {
+                ask(mac, ip, entry, now, out);
+                return true;
+            }
+            !waits
+        });
+        self.due = self.entries.values().filter(|entry| entry.tries > 0).map(|entry| entry.due).min();
+    }
+
+    fn arp(
+        &mut self,
+        now: u64,
+        arp: &Arp,
+        vlan: Option<u16>,
+        has: impl Fn(&Gid) -> bool,
+        out: &mut impl FnMut(&[u8]),
+    ) {
+        let ours = has(&ipv4_to_gid(arp.target));
+        // A sender of 0.0.0.0 asks whether an address is free (RFC 5227).
+        if arp.sender != [0; 4] {
+            self.learn(now, &ipv4_to_gid(arp.sender), arp.sender_mac, ours && arp.request, out);
+        }
+        if ours && arp.request {
+            let answer = Arp {
+                request: false,
+                sender_mac: self.mac,
+                sender: arp.target,
+                target_mac: arp.sender_mac,
+                target: arp.sender,
+            };
+            put_arp(self.mac, arp.sender_mac, vlan, &answer, out);
+        }
+    }
+
+    fn discovery(
+        &mut self,
+        now: u64,
+        message: &Discovery,
+        vlan: Option<u16>,
+        has: impl Fn(&Gid) -> bool,
+        out: &mut impl FnMut(&[u8]),
+    ) {
+        let ours = message.request && has(&message.target);
+        let of = if message.request { &message.source } else { &message.target };
+        let mac = message.mac.filter(|&mac| unicast(mac));
+        if let Some(mac) = mac.filter(|_| *of != [0; 16]) {
+            self.learn(now, of, mac, ours, out);
+        }
+        if ours {
+            // Who has no address yet hears it with all others.
+            let (to, mac) = match (message.source, mac) {
+                (source, Some(mac)) if source != [0; 16] => (source, mac),
+                _ => (ALL_NODES, multicast_mac(&ALL_NODES).unwrap_or(EVERYBODY)),
+            };
+            let answer = Discovery {
+                request: false,
+                source: message.target,
+                destination: to,
+                target: message.target,
+                mac: None,
+            };
+            put_discovery(self.mac, mac, vlan, &answer, out);
+        }
+    }
+
+    /// Somebody says that `ip` is at `mac`. One that nobody asked for is remembered only if it asked for this port.
+    fn learn(&mut self, now: u64, ip: &Gid, mac: [u8; 6], new: bool, out: &mut impl FnMut(&[u8])) {
+        if new && self.entries.len() < MOST {
+            self.entries.entry(*ip).or_insert_with(|| Entry::new([0; 16], now));
+        }
+        let Some(entry) = self.entries.get_mut(ip) else { return };
+        (entry.mac, entry.confirmed, entry.tries) = (Some(mac), now, 0);
+        for mut frame in entry.waiting.drain(..) {
+            frame[..6].copy_from_slice(&mac);
+            out(&frame);
+        }
+    }
+}
+
+fn unicast(mac: [u8; 6]) -> bool {
+    mac[0] & 1 == 0 && mac != [0; 6]
+}
+
+fn ask(mac: [u8; 6], ip: &Gid, entry: &mut Entry, now: u64, out: &mut impl FnMut(&[u8])) {
+    (entry.tries, entry.due) = (entry.tries + 1, now + RETRY);
+    match (gid_to_ipv4(&entry.from), gid_to_ipv4(ip)) {
+        (Some(sender), Some(target)) => {
+            let question = Arp { request: true, sender_mac: mac, sender, target_mac: [0; 6], target };
+            put_arp(mac, EVERYBODY, None, &question, out);
+        }
+        _ => {
+            let destination = ndp::solicited_node(ip);
+            let question =
+                Discovery { request: true, source: entry.from, destination, target: *ip, mac: None };
+            put_discovery(mac, multicast_mac(&destination).unwrap_or(EVERYBODY), None, &question, out);
+        }
+    }
+}
+
+fn put_arp(src: [u8; 6], dst: [u8; 6], vlan: Option<u16>, arp: &Arp, out: &mut impl FnMut(&[u8])) {
+    let mut body = [0; Arp::BYTES];
+    arp.encode(&mut body);
+    put(&Ethernet { dst, src, vlan, ethertype: ETHERTYPE_ARP }, &body, out);
+}
+
+fn put_discovery(
+    src: [u8; 6],
+    dst: [u8; 6],
+    vlan: Option<u16>,
+    message: &Discovery,
+    out: &mut impl FnMut(&[u8]),
+) {
+    let mut body = [0; Discovery::BYTES];
+    message.encode(src, &mut body);
+    put(&Ethernet { dst, src, vlan, ethertype: ETHERTYPE_IPV6 }, &body, out);
+}
+
+fn put(ethernet: &Ethernet, body: &[u8], out: &mut impl FnMut(&[u8])) {
+    let mut frame = [0; 128];
+    let len = ethernet.header_len() + body.len();
+    if let Some(rest) = ethernet.encode(&mut frame) {
+        rest[..body.len()].copy_from_slice(body);
+        out(&frame[..len.max(SHORTEST)]);
+    }
+}
+
+#[cfg(test)]
+#[path = "neighbours_tests.rs"]
+mod tests;

@@ -1,0 +1,192 @@
+use super::*;
+
+const MAC: [u8; 6] = [2, 0x56, 0x42, 0, 0, 0];
+const PEER: [u8; 6] = [2, 0, 0, 0, 0, 0x64];
+const SECOND: u64 = 1_000_000_000;
+
+fn v4(end: u8) -> Gid {
+    ipv4_to_gid([198, 18, 0, end])
+}
+
+fn v6(end: u8) -> Gid {
+    let mut gid = [0xfd, 0x56, 0, 0x42, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    gid[15] = end;
+    gid
+}
+
+/// A neighbour's own table, at a moment; collects what it sends.
+struct Host {
+    table: Neighbours,
+    own: Gid,
+    sent: Vec<Vec<u8>>,
+}
+
+impl Host {
+    fn new(mac: [u8; 6], own: Gid) -> Host {
+        Host { table: Neighbours::new(mac), own, sent: Vec::new() }
+    }
+
+    fn look(&mut self, now: u64, ip: Gid) -> Neighbour {
+        self.table.look(now, &self.own, &ip, &mut |frame: &[u8]| self.sent.push(frame.to_vec()))
+    }
+
+    fn send(&mut self, now: u64, ip: Gid, frame: &[u8]) {
+        let mut frame = frame.to_vec();
+        self.table.send(now, (&self.own, &ip), &mut frame, &mut |f: &[u8]| self.sent.push(f.to_vec()));
+    }
+
+    fn hear(&mut self, now: u64, frames: Vec<Vec<u8>>) {
+        let own = self.own;
+        for frame in frames {
+            let out = &mut |frame: &[u8]| self.sent.push(frame.to_vec());
+            assert!(self.table.receive(now, &frame, |ip| *ip == own, out));
+        }
+    }
+
+    /// Runs what is due; the time of the next question.
+    fn run(&mut self, now: u64) -> Option<u64> {
+        self.table.run(now, &mut |frame: &[u8]| self.sent.push(frame.to_vec()));
+        self.table.due()
+    }
+
+    fn sent(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.sent)
+    }
+}
+
+fn pair(v6: bool) -> (Host, Host) {
+    let ip = if v6 { self::v6 } else { v4 };
+    (Host::new(MAC, ip(1)), Host::new(PEER, ip(100)))
+}
+
+#[test]
+fn frames_wait_for_the_answer() {
+    for version in [false, true] {
+        let (mut here, mut there) = pair(version);
+        for byte in [1, 2] {
+            here.send(0, there.own, &[byte; 80]);
+        }
+        let question = here.sent();
+        assert_eq!(question.len(), 1, "one question for both frames");
+        assert!(question[0].len() >= 60 && question[0][6..12] == MAC && question[0][0] & 1 == 1);
+        there.hear(0, question);
+        let answer = there.sent();
+        assert_eq!((answer.len(), &answer[0][..6]), (1, &MAC[..]));
+        here.hear(1, answer);
+        let frames = here.sent();
+        assert_eq!(frames.len(), 2);
+        for (frame, byte) in frames.iter().zip([1, 2]) {
+            assert_eq!((&frame[..6], frame[6], frame.len()), (&PEER[..], byte, 80));
+        }
+        // Who was asked knows the asker without a question.
+        assert_eq!(there.look(2, here.own), Neighbour::At(MAC));
+        assert_eq!(here.look(2, there.own), Neighbour::At(PEER));
+        assert!(here.sent().is_empty() && there.sent().is_empty());
+        assert_eq!(here.run(2), None);
+    }
+}
+
+#[test]
+fn three_questions_and_an_end() {
+    let (mut here, there) = pair(false);
+    here.send(0, there.own, &[7; 80]);
+    assert_eq!(here.run(0), Some(SECOND));
+    for now in [SECOND, 2 * SECOND] {
+        assert_eq!(here.run(now), Some(now + SECOND));
+    }
+    assert_eq!(here.sent().len(), 3);
+    assert_eq!(here.run(3 * SECOND), None);
+    assert!(here.sent().is_empty() && here.table.entries.is_empty());
+    // The next frame asks again; the ones that waited are gone.
+    assert_eq!(here.look(4 * SECOND, there.own), Neighbour::Asked);
+    assert_eq!(here.sent().len(), 1);
+}
+
+#[test]
+fn a_neighbour_is_asked_again_and_may_have_moved() {
+    let (mut here, mut there) = pair(true);
+    assert_eq!(here.look(0, there.own), Neighbour::Asked);
+    there.hear(0, here.sent());
+    here.hear(0, there.sent());
+    let later = 31 * SECOND;
+    assert_eq!(here.look(later, there.own), Neighbour::At(PEER), "used while it is asked");
+    let mut moved = Host::new([2, 0, 0, 0, 0, 0x65], there.own);
+    moved.hear(later, here.sent());
+    here.hear(later, moved.sent());
+    assert_eq!(here.look(later, there.own), Neighbour::At([2, 0, 0, 0, 0, 0x65]));
+    assert!(here.sent().is_empty());
+}
+
+#[test]
+fn strangers_are_not_remembered() {
+    let (mut here, mut there) = pair(false);
+    // A question for somebody else, an answer that nobody asked for, a question of one without an address.
+    assert_eq!(there.look(0, v4(50)), Neighbour::Asked);
+    here.hear(0, there.sent());
+    let answer = Arp {
+        request: false,
+        sender_mac: PEER,
+        sender: [198, 18, 0, 100],
+        target_mac: MAC,
+        target: [198, 18, 0, 1],
+    };
+    put_arp(PEER, MAC, None, &answer, &mut |frame: &[u8]| there.sent.push(frame.to_vec()));
+    let probe = Arp { request: true, sender: [0; 4], target_mac: [0; 6], ..answer };
+    put_arp(PEER, EVERYBODY, Some(5), &probe, &mut |frame: &[u8]| there.sent.push(frame.to_vec()));
+    here.hear(0, there.sent());
+    assert!(here.table.entries.is_empty());
+    let defended = here.sent();
+    assert_eq!(defended.len(), 1, "the address is not free");
+    assert_eq!(Ethernet::decode(&defended[0]).unwrap().0.vlan, Some(5), "answered where it was asked");
+}
+
+#[test]
+fn duplicate_detection_of_ipv6_is_answered_to_all() {
+    let (mut here, _) = pair(true);
+    let probe = Discovery {
+        request: true,
+        source: [0; 16],
+        destination: ndp::solicited_node(&here.own),
+        target: here.own,
+        mac: None,
+    };
+    let mut body = [0; Discovery::BYTES];
+    probe.encode(PEER, &mut body);
+    let mut frame = vec![0; 14 + body.len()];
+    let ethernet = Ethernet { dst: [0x33; 6], src: PEER, vlan: None, ethertype: ETHERTYPE_IPV6 };
+    ethernet.encode(&mut frame).unwrap().copy_from_slice(&body);
+    here.hear(0, vec![frame]);
+    let answer = here.sent();
+    assert_eq!(answer[0][..6], [0x33, 0x33, 0, 0, 0, 1]);
+    assert_eq!(Discovery::decode(&answer[0][14..]).unwrap().destination, ALL_NODES);
+    assert!(here.table.entries.is_empty());
+}
+
+#[test]
+fn the_table_has_an_end() {
+    let mut here = Host::new(MAC, v4(1));
+    for n in 0..3000u32 {
+        let ip = ipv4_to_gid((0x0a00_0000 + n).to_be_bytes());
+        for _ in 0..3 * WAITING {
+            here.send(u64::from(n), ip, &[0; 64]);
+        }
+    }
+    assert_eq!(here.table.entries.len(), MOST);
+    assert!(here.table.entries.values().all(|entry| entry.waiting.len() == WAITING));
+    assert_eq!(here.sent().len(), 3000);
+    let last = ipv4_to_gid((0x0a00_0000 + 2999u32).to_be_bytes());
+    assert!(here.table.entries.contains_key(&last));
+}
+
+#[test]
+fn other_frames_and_damaged_ones() {
+    let mut here = Host::new(MAC, v4(1));
+    let mut receive =
+        |frame: &[u8]| here.table.receive(0, frame, |_| true, &mut |_: &[u8]| panic!("an answer"));
+    assert!(!receive(&[]) && !receive(&[0; 13]) && !receive(&[0; 60]));
+    let mut frame = [0; 60];
+    frame[12..14].copy_from_slice(&[8, 6]);
+    assert!(receive(&frame) && receive(&frame[..20]));
+    frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+    assert!(!receive(&frame));
+}

@@ -1,0 +1,223 @@
+//! Media that carry Ethernet frames: what they have in common.
+//!
+//! The processes of the net do not write to such a medium themselves. They give their frames to the keeper's thread
+//! by a socket, which knows the neighbours, fills in their Ethernet addresses and sends. So a medium needs one place only
+//! that knows it, and frames that wait for a neighbour's answer need no place in the segment.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    recv, sendmsg, socketpair, sockopt, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags,
+    SocketFlags, SocketType,
+};
+use rustix::time::{
+    timerfd_create, timerfd_settime, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
+};
+
+use super::area::{Drop, Kind, Setting};
+use super::arrivals::Arrivals;
+use super::batch::Batch;
+use super::medium::{Failed, Opened, Receiver};
+use super::neighbours::Neighbours;
+use crate::address::{gid, Gid};
+use crate::link::frames::MAX_FRAME;
+use crate::packet::PortId;
+use crate::segment::now_ns;
+use crate::wire::{frame, Path};
+
+/// Room for the frames that processes have sent and the keeper's thread has not taken.
+const ROOM: usize = 4 << 20;
+/// How long a process waits for that room, with the cards' lock.
+const FULL: std::time::Duration = std::time::Duration::from_millis(20);
+/// Most bytes that a queue pair has on their way.
+const WINDOW: u32 = 256 << 10;
+/// Most bytes of a batch with its length.
+const LARGEST: usize = 1 << 16;
+
+/// What carries frames of a port.
+pub(super) trait Wire: Send {
+    /// Readable when frames may have come, or when it has something else to do.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
+    /// Sends a frame. It does not wait long; a frame that cannot be sent is lost.
+    fn send(&mut self, frame: &[u8]) -> io::Result<()>;
+    /// Reads the next frame without waiting; none if there is none. What is longer than `into` is lost.
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>>;
+}
+
+/// What a port is like that has such a medium.
+pub(super) struct Raw {
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
+    /// Its addresses.
+    pub gids: Vec<Gid>,
+    /// The largest path MTU that passes.
+    pub mtu: u32,
+    /// Nobody else answers the neighbours' questions for these addresses.
+    pub answers: bool,
+}
+
+/// The largest path MTU whose packets pass a link of `bytes`, of IP and what is in it.
+pub(super) fn path_mtu(bytes: u32) -> u32 {
+    let overhead =
+        (frame::MAX_OVERHEAD - crate::wire::Ethernet::BYTES - crate::wire::Ethernet::TAG_BYTES) as u32;
+    [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + overhead <= bytes).unwrap_or(256)
+}
+
+impl Raw {
+    /// A host of its own on the link, with the addresses that the port has in a net.
+    pub fn own(port: PortId, mtu: u32) -> Raw {
+        Raw { mac: port.mac(), gids: (0..2).map(|index| gid(port, index)).collect(), mtu, answers: true }
+    }
+}
+
+/// A medium that is open, and what its port is like.
+pub(super) type Found = Result<(Box<dyn Wire>, Raw), Failed>;
+
+/// Makes a port of a medium.
+pub(super) fn open(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> Result<Opened, Failed> {
+    connect(port, raw, wire).map_err(|error| ("connecting the processes to the port".to_owned(), error))
+}
+
+fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
+    let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    // As much as the system allows, which is more for the administrator.
+    if sockopt::set_socket_send_buffer_size_force(&there, ROOM).is_err() {
+        sockopt::set_socket_send_buffer_size(&there, ROOM)?;
+    }
+    sockopt::set_socket_timeout(&there, sockopt::Timeout::Send, Some(FULL))?;
+    let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+    let setting = Setting { kind: Kind::Raw, mac: raw.mac, sports: Vec::new(), window: WINDOW };
+    let receiver = RawReceiver {
+        out: Out { wire, unsent: 0 },
+        here,
+        timer,
+        neighbours: Neighbours::new(raw.mac),
+        mac: raw.mac,
+        answered: if raw.answers { raw.gids.clone() } else { Vec::new() },
+        batch: vec![0; LARGEST],
+    };
+    let (gids, mtu) = (raw.gids, raw.mtu);
+    Ok(Opened { port, setting, gids, mtu, descriptors: vec![there], receiver: Box::new(receiver) })
+}
+
+/// Gives frames of one length, but for the last, to the keeper's thread.
+pub(super) fn give(sockets: &[BorrowedFd<'_>], batch: &Batch) -> io::Result<()> {
+    let Some(socket) = sockets.first() else { return Err(io::ErrorKind::NotFound.into()) };
+    let length = batch.frames().next().map_or(0, <[u8]>::len) as u16;
+    let length = length.to_ne_bytes();
+    let mut slices = vec![IoSlice::new(&length)];
+    slices.extend(batch.frames().map(IoSlice::new));
+    loop {
+        match sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The keeper's side.
+struct RawReceiver {
+    out: Out,
+    /// Where the frames of the processes come.
+    here: OwnedFd,
+    /// Due when a neighbour is to be asked again.
+    timer: OwnedFd,
+    neighbours: Neighbours,
+    mac: [u8; 6],
+    /// The addresses whose questions are answered here.
+    answered: Vec<Gid>,
+    batch: Vec<u8>,
+}
+
+/// The medium, and how many frames it did not take.
+struct Out {
+    wire: Box<dyn Wire>,
+    unsent: u64,
+}
+
+impl Out {
+    fn put(&mut self, frame: &[u8]) {
+        self.unsent += u64::from(self.wire.send(frame).is_err());
+    }
+}
+
+impl Receiver for RawReceiver {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let mut all = self.out.wire.descriptors();
+        all.extend([self.here.as_fd(), self.timer.as_fd()]);
+        all
+    }
+
+    fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool> {
+        self.ask_again();
+        let sent = self.forward();
+        let came = self.take(port, into);
+        into.drop(Drop::Unsent, std::mem::take(&mut self.out.unsent));
+        Ok(came? | sent)
+    }
+}
+
+impl RawReceiver {
+    /// Sends what a process has given; false if there is nothing.
+    fn forward(&mut self) -> bool {
+        let Ok((len, _)) = recv(&self.here, &mut self.batch, RecvFlags::DONTWAIT) else { return false };
+        let Some((length, frames)) = self.batch[..len].split_first_chunk_mut() else { return false };
+        let (length, now) = (usize::from(u16::from_ne_bytes(*length)).max(1), now_ns());
+        for frame in frames.chunks_mut(length) {
+            if let Some(Path { network, .. }) = frame::path(frame) {
+                let way = (&network.src_gid(), &network.dst_gid());
+                self.neighbours.send(now, way, frame, &mut |frame: &[u8]| self.out.put(frame));
+            }
+        }
+        self.set_timer(now);
+        true
+    }
+
+    /// Takes the frames that have come, as many as there is room for; false if nothing is left.
+    fn take(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool> {
+        let mut start = 0;
+        while into.bytes.len() - start >= MAX_FRAME {
+            let Some(len) = self.out.wire.receive(&mut into.bytes[start..])? else { return Ok(false) };
+            let range = start..start + len;
+            let frame = &into.bytes[range.clone()];
+            // For this port, or for a group.
+            let here = frame.first_chunk().is_some_and(|to: &[u8; 6]| *to == self.mac || to[0] & 1 == 1);
+            if here && !self.is_of_neighbours(frame) && frame::path(frame).is_some() {
+                into.take(port, range, frame::decode);
+                start += len;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether it is a message about neighbours, which is answered then.
+    fn is_of_neighbours(&mut self, frame: &[u8]) -> bool {
+        let (out, answered) = (&mut self.out, &self.answered);
+        self.neighbours
+            .receive(now_ns(), frame, |gid| answered.contains(gid), &mut |frame: &[u8]| out.put(frame))
+    }
+
+    fn ask_again(&mut self) {
+        let mut ticks = [0; 8];
+        if rustix::io::read(&self.timer, &mut ticks).is_ok() {
+            let now = now_ns();
+            self.neighbours.run(now, &mut |frame: &[u8]| self.out.put(frame));
+            self.set_timer(now);
+        }
+    }
+
+    /// Sets the timer to when the next question is due.
+    fn set_timer(&self, now: u64) {
+        let Some(due) = self.neighbours.due() else { return };
+        let rest = due.saturating_sub(now).max(1);
+        let second = 1_000_000_000;
+        let it_value = Timespec { tv_sec: (rest / second) as i64, tv_nsec: (rest % second) as i64 };
+        let interval = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let spec = Itimerspec { it_interval: interval, it_value };
+        // Only wrong times are refused.
+        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec);
+    }
+}

@@ -1,0 +1,147 @@
+//! The medium `stream:PATH`: frames in a UNIX stream, each after its length in four bytes, as QEMU's `-netdev stream` has
+//! it. The port listens; a peer that connects when there is one already takes its place.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+use super::dgram::{not_bound, remove_stale, LARGEST};
+use super::raw::{Found, Raw, Wire};
+use crate::packet::PortId;
+
+/// Bytes of a frame's length.
+const PREFIX: usize = 4;
+/// No Ethernet frame that a peer can send is longer (QEMU's limit).
+const LONGEST: usize = 68 << 10;
+/// Bytes that may wait until the peer reads; further frames are lost.
+const WAITING: usize = 4 << 20;
+/// Bytes that are read at once.
+const PIECE: usize = 1 << 16;
+
+/// A listener, and the peer that is connected.
+pub(super) struct Stream {
+    listener: UnixListener,
+    path: PathBuf,
+    peer: Option<Peer>,
+}
+
+struct Peer {
+    socket: UnixStream,
+    /// What was read and is no whole frame yet, from `taken` on.
+    read: Vec<u8>,
+    taken: usize,
+    /// What the socket has not taken yet.
+    unsent: Vec<u8>,
+}
+
+/// Opens it.
+pub(super) fn open(port: PortId, path: &Path) -> Found {
+    let listener = remove_stale(path, |path| UnixStream::connect(path).map(drop))
+        .and_then(|()| UnixListener::bind(path))
+        .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+        .map_err(|error| not_bound(path, error))?;
+    let wire = Stream { listener, path: path.into(), peer: None };
+    Ok((Box::new(wire), Raw::own(port, LARGEST)))
+}
+
+impl Wire for Stream {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let peer = self.peer.as_ref().map(|peer| peer.socket.as_fd());
+        std::iter::once(self.listener.as_fd()).chain(peer).collect()
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        let Some(peer) = &mut self.peer else { return Err(io::ErrorKind::NotConnected.into()) };
+        let sent = peer.send(frame);
+        if sent.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock) {
+            self.peer = None;
+        }
+        sent
+    }
+
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        if let Ok((socket, _)) = self.listener.accept() {
+            self.peer = Some(Peer { socket, read: Vec::new(), taken: 0, unsent: Vec::new() });
+        }
+        let Some(peer) = &mut self.peer else { return Ok(None) };
+        match peer.receive(into) {
+            Ok(found) => Ok(found),
+            Err(_) => {
+                self.peer = None;
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl Peer {
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        if self.unsent.len() + frame.len() > WAITING {
+            self.flush()?;
+            if self.unsent.len() + frame.len() > WAITING {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+        }
+        self.unsent.extend((frame.len() as u32).to_be_bytes());
+        self.unsent.extend(frame);
+        self.flush()
+    }
+
+    /// Gives the socket what it takes.
+    fn flush(&mut self) -> io::Result<()> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let mut sent = 0;
+        let mut result = Ok(());
+        while sent < self.unsent.len() && result.is_ok() {
+            match rustix::net::send(&self.socket, &self.unsent[sent..], flags) {
+                Ok(count) => sent += count,
+                Err(Errno::INTR) => {}
+                Err(error) => result = Err(error),
+            }
+        }
+        self.unsent.drain(..sent);
+        match result {
+            // The rest goes with the next frame.
+            Ok(()) | Err(Errno::AGAIN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            let rest = &self.read[self.taken..];
+            if let Some((prefix, rest)) = rest.split_first_chunk::<PREFIX>() {
+                let len = u32::from_be_bytes(*prefix) as usize;
+                if len > LONGEST {
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                if let Some(frame) = rest.get(..len) {
+                    let kept = len.min(into.len());
+                    into[..kept].copy_from_slice(&frame[..kept]);
+                    self.taken += PREFIX + len;
+                    return Ok(Some(kept));
+                }
+            }
+            self.read.drain(..self.taken);
+            self.taken = 0;
+            let mut piece = [0; PIECE];
+            match rustix::net::recv(&self.socket, &mut piece, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok((count, _)) => self.read.extend_from_slice(&piece[..count]),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl std::ops::Drop for Stream {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

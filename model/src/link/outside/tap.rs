@@ -1,0 +1,73 @@
+//! The medium `tap:NAME`: the card is the host at the other end of the network interface NAME of the kernel.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use super::raw::{path_mtu, Found, Raw, Wire};
+use crate::packet::PortId;
+
+/// A TAP interface, held.
+struct Tap {
+    file: File,
+}
+
+/// Opens it.
+pub(super) fn open(port: PortId, name: &str) -> Found {
+    let tap = Tap::open(name).map_err(|error| {
+        let what = match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                format!("the interface {name} may be opened by root, or after `ip tuntap add {name} mode tap user USER`")
+            }
+            io::ErrorKind::ResourceBusy => format!("another program has the interface {name}"),
+            _ => format!("opening the interface {name} by /dev/net/tun"),
+        };
+        (what, error)
+    })?;
+    let mtu = std::fs::read_to_string(format!("/sys/class/net/{name}/mtu"));
+    let mtu = mtu.ok().and_then(|mtu| mtu.trim().parse().ok()).unwrap_or(1500);
+    Ok((Box::new(tap), Raw::own(port, path_mtu(mtu))))
+}
+
+impl Tap {
+    /// Opens the interface, or makes it.
+    fn open(name: &str) -> io::Result<Tap> {
+        let mut options = File::options();
+        options.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
+        let file = options.open("/dev/net/tun")?;
+        // SAFETY: zero is a value of every field.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        if name.is_empty() || name.len() >= request.ifr_name.len() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of a network interface"));
+        }
+        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as i16;
+        // SAFETY: the kernel reads and writes the request only, during the call.
+        if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Tap { file })
+    }
+}
+
+impl Wire for Tap {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.file.as_fd()]
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.file.write(frame).map(drop)
+    }
+
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        match self.file.read(into) {
+            Ok(len) => Ok(Some(len)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

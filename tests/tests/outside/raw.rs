@@ -1,0 +1,184 @@
+//! Ports that carry Ethernet frames: UNIX datagrams between two nets, a peer that is a test, TAP interfaces on a bridge.
+
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use fpga_regs::{QpType, WqeOpcode};
+use model::attach::NetOptions;
+use model::link::LinkOptions;
+use tests::stock::{need, verbena, Program};
+use tests::{connect, Net, Options};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// The Ethernet address of card 0.
+const MAC: [u8; 6] = [2, 0x56, 0x42, 0, 0, 0];
+
+/// A net of so many cards, one of which has a port outside.
+fn net(cards: u8, port: &str) -> Net {
+    let ports = vec![port.parse().expect("a port")];
+    let link = LinkOptions { ports, ..LinkOptions::default() };
+    Net::with(NetOptions { link, ..NetOptions::from(cards) })
+}
+
+#[test]
+fn two_nets_exchange_frames_in_unix_datagrams() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    // Different cards, whose addresses differ.
+    let one = net(1, &format!("0=dgram:{},{}", at("one"), at("other")));
+    let other = net(2, &format!("1=dgram:{},{}", at("other"), at("one")));
+    let (a, b) = (one.open(0), other.open(1));
+    // IPv6 and IPv4.
+    for gid in [0, 1] {
+        for mtu in [1, 3, 5] {
+            let (mut x, mut y) = connect(&a, &b, Options { gid, mtu, timeout: 17, ..Options::default() });
+            x.buffer.pattern(mtu);
+            for size in [0, 1, 255, 4097, 100_003] {
+                x.post(&[x.remote(1, WqeOpcode::WRITE, &[x.sge(13, size)], &y, 501)]);
+                x.expect(1);
+                assert!(
+                    x.buffer[13..13 + size] == y.buffer[501..501 + size],
+                    "WRITE, mtu {mtu}, {size} bytes"
+                );
+                y.recv(100, &[y.sge(1, size)]);
+                x.post(&[x.wr(2, WqeOpcode::SEND, &[x.sge(7, size)])]);
+                x.expect(2);
+                assert_eq!(y.expect(100).byte_len as usize, size);
+                assert!(x.buffer[7..7 + size] == y.buffer[1..1 + size], "SEND, mtu {mtu}, {size} bytes");
+                x.post(&[x.remote(3, WqeOpcode::READ, &[x.sge(500_021, size)], &y, 1)]);
+                x.expect(3);
+                let read = &x.buffer[500_021..500_021 + size];
+                assert!(*read == y.buffer[1..1 + size], "READ, mtu {mtu}, {size} bytes");
+                y.buffer[..size + 600].fill(0);
+            }
+        }
+        let (mut x, y) = connect(&a, &b, Options { gid, mtu: 5, qp_type: QpType::UD, ..Options::default() });
+        x.buffer.pattern(9);
+        let ah = x.pd.create_ah(&x.av(y.gid())).expect("an AH");
+        y.recv(9, &[y.sge(0, 2000)]);
+        let sges = [x.sge(0, 333)];
+        let mut send = x.wr(9, WqeOpcode::SEND, &sges);
+        (send.ah, send.remote_qpn, send.remote_qkey) = (Some(&ah), y.qp.qpn(), tests::QKEY);
+        x.post(&[send]);
+        x.expect(9);
+        assert_eq!(y.expect(9).byte_len, 40 + 333);
+        assert!(x.buffer[..333] == y.buffer[40..373]);
+    }
+}
+
+/// An ARP request of Linux 6.12 for 198.18.0.1, and the beginning of the answer.
+fn request() -> Vec<u8> {
+    let mut frame = vec![0xff; 6];
+    frame.extend([2, 0, 0, 0, 0, 0x64, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    frame.extend([2, 0, 0, 0, 0, 0x64, 198, 18, 0, 100, 0, 0, 0, 0, 0, 0, 198, 18, 0, 1]);
+    frame
+}
+
+#[test]
+fn a_peer_may_send_anything() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [port, peer] = ["port", "peer"].map(|name| directory.path().join(name));
+    let socket = UnixDatagram::bind(&peer).expect("a socket");
+    socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a limit");
+    let net = net(1, &format!("0=dgram:{},{}", port.display(), peer.display()));
+    let _card = net.open(0);
+    let answered = || {
+        let until = Instant::now() + LIMIT;
+        let mut frame = [0; 5000];
+        loop {
+            socket.send_to(&request(), &port).expect("the port's socket");
+            if socket.recv(&mut frame).is_ok_and(|len| len >= 42 && frame[..6] == [2, 0, 0, 0, 0, 0x64]) {
+                assert_eq!((&frame[6..12], &frame[20..22]), (&MAC[..], &[0, 2][..]), "an ARP answer");
+                assert_eq!((&frame[22..28], &frame[28..32]), (&MAC[..], &[198, 18, 0, 1][..]));
+                return;
+            }
+            assert!(Instant::now() < until, "no answer");
+        }
+    };
+    answered();
+    let mut state = 1u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize
+    };
+    // Noise behind headers that are good up to some point.
+    let begins: [&[u8]; 4] =
+        [&[], &[8, 0, 0x45, 0], &[8, 6, 0, 1, 8, 0, 6, 4, 0], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 32, 58, 255]];
+    for n in 0..3000 {
+        let mut frame = if n % 2 == 0 { MAC.to_vec() } else { vec![0xff; 6] };
+        frame.extend([2, 0, 0, 0, 0, 0x64]);
+        frame.extend(begins[n % 4]);
+        frame.extend((0..random() % 200).map(|_| 0u8));
+        frame.iter_mut().skip(14 + begins[n % 4].len()).for_each(|byte| *byte = random() as u8);
+        frame.truncate(random() % (frame.len() + 1));
+        socket.send_to(&frame, &port).expect("the port's socket");
+    }
+    answered();
+}
+
+#[test]
+fn sockets_that_cannot_be_are_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(at("file"), "a user's").expect("a file");
+    let refused = |text: &str| {
+        let link = LinkOptions { ports: vec![text.parse().expect("a port")], ..LinkOptions::default() };
+        let options = NetOptions { link, ..NetOptions::from(1) };
+        let socket = directory.path().join("net/sock");
+        model::attach::run_keeper(&socket, options).expect_err("refused").to_string()
+    };
+    for medium in ["dgram", "stream"] {
+        let path = |path: &str| if medium == "dgram" { format!("{path},/tmp/none") } else { path.to_owned() };
+        let error = refused(&format!("0={medium}:{}", path(&at("file"))));
+        assert!(error.contains("is there already"), "{error}");
+        let error = refused(&format!("0={medium}:{}", path(&at("none/socket"))));
+        assert!(error.contains("its directory is missing"), "{error}");
+    }
+    assert_eq!(std::fs::read_to_string(at("file")).expect("the file"), "a user's");
+    // What a process left behind that was killed is no obstacle.
+    drop(UnixDatagram::bind(at("left")).expect("a socket"));
+    drop(net(1, &format!("0=dgram:{},{}", at("left"), at("peer"))));
+    assert!(!directory.path().join("left").exists());
+}
+
+/// Two nets on two TAP interfaces of a bridge of the kernel, in a network of the test's own; each byte is compared.
+#[test]
+fn tap_interfaces_on_a_bridge() {
+    need("ibv_rc_pingpong");
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = r#"
+        set -e
+        ip link set lo up
+        ip link add bridge type bridge
+        for tap in tap0 tap1; do
+            ip tuntap add "$tap" mode tap
+            ip link set "$tap" mtu 4200 master bridge up
+        done
+        ip link set bridge up
+        run() { "$VERBENA" run -q --net "$1" --port "$2" -- ibv_rc_pingpong -d "$3" -g 1 -c -n 100 -p 18515 $4; }
+        run one 0=tap:tap0 verbena0 >one 2>&1 &
+        for i in $(seq 300); do
+            grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 && break
+            sleep 0.1
+        done
+        run other 1=tap:tap1 verbena1 127.0.0.1
+        wait $!
+        cat one
+    "#;
+    let mut command = Command::new("unshare");
+    // As root without a user namespace, which not every system allows.
+    if !is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--net", "bash", "-c", script]).current_dir(directory.path());
+    command.env("VERBENA", verbena()).env("XDG_RUNTIME_DIR", directory.path());
+    let ended = Program::start(command).wait(2 * LIMIT);
+    assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
+    assert_eq!(ended.said.matches("100 iters in").count(), 2, "{}", ended.said);
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").expect("/proc").uid() == 0
+}

@@ -1,0 +1,131 @@
+//! Unmodified programs, one here on the card and one in the guest on rxe, in both directions.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{program, SHORT};
+use tests::guest::{Link, Rxe};
+use tests::stock::{free_port, need, wait_until_listening, Program, StockNet};
+
+/// A pair of programs; the machine may be busy.
+const PAIR: Duration = Duration::from_secs(300);
+/// A program that times out because the machine was busy is run again.
+const TRIES: u32 = 3;
+
+/// The card and rxe, on one link.
+pub struct Beside {
+    pub rxe: Rxe,
+    net: StockNet,
+    port: String,
+    record: PathBuf,
+    /// Keeps the net.
+    keeper: Program,
+}
+
+impl Beside {
+    pub fn start(link: Link) -> Beside {
+        let rxe = Rxe::boot(program(), link);
+        let net = StockNet::new();
+        let port = format!("0={}", rxe.medium());
+        let record = rxe.peer().with_file_name("sent.pcap");
+        let options = ["--port", &port, "--pcap", record.to_str().expect("a plain path"), "--snaplen", "64"];
+        let mut keeper = Program::start(net.command(&options, "sh", &["-c", "echo up; sleep 3600"]));
+        keeper.expect("up\n", SHORT);
+        Beside { rxe, net, port, record, keeper }
+    }
+
+    /// Ends the net; the packets that it has sent.
+    pub fn sent(self) -> usize {
+        drop(self.keeper);
+        self.net.expect_gone();
+        let record = std::fs::read(&self.record).expect("the record");
+        let (mut at, mut count) = (24, 0);
+        while let Some(length) = record.get(at + 8..at + 12) {
+            at += 16 + u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
+            count += 1;
+        }
+        count
+    }
+
+    /// Starts a program on the card.
+    fn here(&self, program: &str, arguments: &str) -> Program {
+        need(program);
+        let words: Vec<&str> = arguments.split_whitespace().collect();
+        Program::start(self.net.command(&["--port", &self.port], program, &words))
+    }
+
+    /// Runs a command on the card; what it says.
+    pub fn run(&self, program: &str, arguments: &str) -> String {
+        let ended = self.here(program, arguments).wait(SHORT);
+        assert!(ended.good(), "`{program} {arguments}`: {}; it said:\n{}", ended.how(), ended.said);
+        ended.said
+    }
+
+    /// The server here, the client in the guest: what both said, and whether both ended well.
+    fn server_here(&mut self, server: &str, client: &str, program: &str) -> (bool, String) {
+        let port = free_port();
+        let mut here = self.here(program, &format!("{server} -p {port}"));
+        let listens = wait_until_listening(&mut here, port, SHORT);
+        let there = format!("timeout 100 {program} {client} -p {port} {}", Rxe::HOST);
+        let there = self.rxe.machine().run(&there, PAIR);
+        let here = here.wait(SHORT);
+        let good = listens && there.status == 0 && here.good();
+        let how = format!(
+            "server here ({}):\n{}\nclient there ({}):\n{}",
+            here.how(),
+            here.said,
+            there.status,
+            there.text
+        );
+        (good, how)
+    }
+
+    /// The server in the guest, the client here.
+    fn server_there(&mut self, server: &str, client: &str, program: &str) -> (bool, String) {
+        let port = self.rxe.tcp();
+        let start = format!(
+            "(timeout 100 {program} {server} -p {port} >/tmp/server 2>&1; echo ended $? >>/tmp/server) & \
+             for i in $(seq 300); do netstat -ltn | grep -q :{port} && exit; sleep 0.1; done; exit 1"
+        );
+        let listens = self.rxe.machine().run(&start, PAIR).status == 0;
+        let here = self.here(program, &format!("{client} -p {port} 127.0.0.1")).wait(PAIR);
+        let end = "for i in $(seq 100); do grep -q '^ended' /tmp/server && break; sleep 0.2; done; \
+                   killall -q PROGRAM; cat /tmp/server; grep -q 'ended 0' /tmp/server";
+        let there = self.rxe.machine().run(&end.replace("PROGRAM", program), PAIR);
+        let good = listens && there.status == 0 && here.good();
+        let how = format!(
+            "client here ({}):\n{}\nserver there ({}):\n{}",
+            here.how(),
+            here.said,
+            there.status,
+            there.text
+        );
+        (good, how)
+    }
+
+    /// Runs a program's pair both ways, with the options of its end here and in the guest; gives what was said. Panics
+    /// if it fails.
+    pub fn both_ways(&mut self, program: &str, here: &str, there: &str) -> [String; 2] {
+        let mut ways = Vec::new();
+        for server_here in [true, false] {
+            let mut tries = 0;
+            let said = loop {
+                let (good, said) = match server_here {
+                    true => self.server_here(here, there, program),
+                    false => self.server_there(there, here, program),
+                };
+                tries += 1;
+                if good {
+                    break said;
+                }
+                // IBV_WC_RETRY_EXC_ERR: rxe did not run for half a second.
+                let busy = ["transport retry counter exceeded", "status 12", "syndrom 0x"]
+                    .iter()
+                    .any(|it| said.contains(it));
+                assert!(busy && tries < TRIES, "{program}, here `{here}`, there `{there}`: {said}");
+            };
+            ways.push(said);
+        }
+        [ways.remove(0), ways.remove(0)]
+    }
+}
