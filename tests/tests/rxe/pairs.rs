@@ -54,13 +54,6 @@ impl Beside {
         Program::start(self.net.command(&["--port", &self.port], program, &words))
     }
 
-    /// Runs a command on the card; what it says.
-    pub fn run(&self, program: &str, arguments: &str) -> String {
-        let ended = self.here(program, arguments).wait(SHORT);
-        assert!(ended.good(), "`{program} {arguments}`: {}; it said:\n{}", ended.how(), ended.said);
-        ended.said
-    }
-
     /// The server here, the client in the guest: what both said, and whether both ended well.
     fn server_here(&mut self, server: &str, client: &str, program: &str) -> (bool, String) {
         let port = free_port();
