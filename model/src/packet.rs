@@ -8,6 +8,7 @@
 
 use crate::dma::Addr;
 use crate::plain::{checked, plain, Checked};
+use crate::wire::opcode::CNP_RESERVED;
 use crate::wire::{
     icrc, psn, Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Ethernet, Ieth, Ipv4, Ipv6, Reth, Udp, Xrceth,
 };
@@ -48,6 +49,11 @@ impl Payload {
         }
     }
 }
+
+/// ECN code point of a packet that met congestion (RFC 3168).
+pub const CONGESTION: u8 = 3;
+/// ECN code point of one that has not, and can say so.
+pub const NOT_CONGESTED: u8 = 2;
 
 /// Ports of a card.
 pub const PORTS: usize = 2;
@@ -141,6 +147,8 @@ pub struct Packet {
     pub traffic_class: u8,
     /// IP hop limit (UD).
     pub hop_limit: u8,
+    /// Explicit congestion notification: 0, or the code point that its IP header has instead of its traffic class's.
+    pub ecn: u8,
     /// Source GID (UD: the source address of the GRH).
     pub sgid: [u8; 16],
     /// Destination GID (UD).
@@ -180,6 +188,7 @@ impl Packet {
         compare: 0,
         traffic_class: 0,
         hop_limit: 0,
+        ecn: 0,
         sgid: [0; 16],
         dgid: [0; 16],
         inline: false,
@@ -207,6 +216,7 @@ impl Packet {
             Operation::ReadResponse => Aeth::BYTES * (usize::from(self.first) + usize::from(self.last)),
             Operation::Acknowledge => Aeth::BYTES,
             Operation::AtomicAcknowledge => Aeth::BYTES + AtomicAckEth::BYTES,
+            Operation::CongestionNotification => CNP_RESERVED,
             _ => 0,
         };
         let extra = if self.extra == Extra::None { 0 } else { Ieth::BYTES };
@@ -225,6 +235,12 @@ impl Packet {
             self.operation,
             Operation::Acknowledge | Operation::ReadResponse | Operation::AtomicAcknowledge
         )
+    }
+
+    /// Whether it tells of congestion, and nothing else.
+    #[inline(always)]
+    pub fn is_notification(&self) -> bool {
+        self.operation == Operation::CongestionNotification
     }
 
     /// The BTH opcode of a single packet.
@@ -280,6 +296,6 @@ unsafe impl Checked for Payload {
 checked! {
     Packet {
         transport, operation, first, last, ack_req, solicited, ipv6, extra, syndrome, src, dst, dest_qpn, src_qpn, psn,
-        count, imm, qkey, srqn, msn, rkey, va, dma_len, swap_add, compare, traffic_class, hop_limit, sgid, dgid, inline, payload
+        count, imm, qkey, srqn, msn, rkey, va, dma_len, swap_add, compare, traffic_class, hop_limit, ecn, sgid, dgid, inline, payload
     }
 }

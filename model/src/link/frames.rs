@@ -55,6 +55,7 @@ pub fn headers(p: &Packet) -> Headers {
     h.bth.pkey = PKEY;
     h.bth.dest_qp = p.dest_qpn;
     h.bth.ack_request = p.ack_req;
+    h.bth.becn = p.is_notification();
     h.bth.psn = p.psn;
     h.deth.qkey = p.qkey;
     h.deth.src_qp = p.src_qpn;
@@ -106,7 +107,7 @@ pub fn packet<'a>(frame: &Frame<'a>) -> Result<(Packet, &'a [u8]), DropReason> {
     let mut p = Packet::BLANK;
     p.operation = opcode.operation().ok_or(unknown)?;
     p.transport = match opcode.transport() {
-        known @ (Transport::RC | Transport::UC | Transport::UD | Transport::XRC) => known,
+        known @ (Transport::RC | Transport::UC | Transport::UD | Transport::XRC | Transport::CNP) => known,
         _ => return Err(unknown),
     };
     p.first = opcode.starts_message();
@@ -118,6 +119,7 @@ pub fn packet<'a>(frame: &Frame<'a>) -> Result<(Packet, &'a [u8]), DropReason> {
     p.src = PortId::from_mac(frame.path.src_mac);
     p.dst = PortId::from_mac(frame.path.dst_mac);
     p.ipv6 = matches!(frame.path.network, wire::Network::V6(_));
+    p.ecn = frame.path.network.ecn();
     if opcode.has_imm() {
         p.extra = Extra::Immediate;
         p.imm = h.imm.be_bits();

@@ -8,7 +8,7 @@ use crate::{address, dma::Addr};
 const MTUS: [usize; 5] = [256, 512, 1024, 2048, 4096];
 
 /// What a transport can send, each with the extras that it can carry.
-const KINDS: [(Transport, Operation, &[Extra]); 19] = {
+const KINDS: [(Transport, Operation, &[Extra]); 20] = {
     use {Extra::*, Operation::*};
     [
         (Transport::RC, Send, &[None, Immediate, Invalidate]),
@@ -19,6 +19,7 @@ const KINDS: [(Transport, Operation, &[Extra]); 19] = {
         (Transport::RC, FetchAdd, &[None]),
         (Transport::RC, AtomicAcknowledge, &[None]),
         (Transport::RC, Acknowledge, &[None]),
+        (Transport::CNP, CongestionNotification, &[None]),
         (Transport::UC, Send, &[None, Immediate]),
         (Transport::UC, Write, &[None, Immediate]),
         (Transport::UD, Send, &[None]),
@@ -94,6 +95,8 @@ prop_compose! {
         if kind == Operation::AtomicAcknowledge {
             p.compare = compare;
         }
+        // A datagram's is that of its traffic class.
+        p.ecn = if transport == Transport::UD { traffic_class & 3 } else { syndrome & 3 };
         if transport == Transport::XRC && !p.is_answer() {
             p.srqn = own;
         }
@@ -110,13 +113,9 @@ prop_compose! {
 fn path(p: &Packet) -> Path {
     let index = if p.ipv6 { 0 } else { 1 };
     let (src, dst) = (address::gid(p.src, index), address::gid(p.dst, index));
-    Path {
-        src_mac: p.src.mac(),
-        dst_mac: p.dst.mac(),
-        vlan: None,
-        network: Network::from_gids(&src, &dst, p.traffic_class, 0, p.hop_limit),
-        udp_sport: 0xc123,
-    }
+    let mut network = Network::from_gids(&src, &dst, p.traffic_class, 0, p.hop_limit);
+    network.set_ecn(p.ecn);
+    Path { src_mac: p.src.mac(), dst_mac: p.dst.mac(), vlan: None, network, udp_sport: 0xc123 }
 }
 
 fn bytes(len: usize) -> Vec<u8> {

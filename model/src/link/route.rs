@@ -13,10 +13,14 @@ const FIRST_SPORT: u16 = 0xc000;
 
 /// The path of a packet's frames.
 pub fn path(world: &World, p: &Packet) -> Path {
-    match p.transport {
+    let mut path = match p.transport {
         Transport::UD => datagram(p),
         _ => connected(world, p),
+    };
+    if p.ecn != 0 {
+        path.network.set_ecn(p.ecn);
     }
+    path
 }
 
 /// What every packet says of itself.

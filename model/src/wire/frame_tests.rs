@@ -108,6 +108,9 @@ proptest! {
         if opcode.has_xrceth() {
             bytes[Bth::BYTES] = 0;
         }
+        if opcode.is_notification() {
+            bytes[Bth::BYTES..opcode.header_len()].fill(0);
+        }
         let (headers, rest) = Headers::decode(&bytes).expect("44 bytes hold any headers");
         prop_assert_eq!(bytes.len() - rest.len(), opcode.header_len());
         let mut out = [0; 44];
@@ -237,7 +240,7 @@ fn drop_reasons_name_the_cause() {
     assert_eq!(with(12, 0x86), Err(DropReason::EtherType(0x8600)));
     assert_eq!(with(bth - 5, 0), Err(DropReason::UdpPort(0x1200)));
     assert_eq!(with(bth - 3, 9), Err(DropReason::UdpLength));
-    assert_eq!(with(bth, 0x81), Err(DropReason::Opcode(BthOpcode::CNP)));
+    assert_eq!(with(bth, 0x82), Err(DropReason::Opcode(BthOpcode(0x82))));
     assert_eq!(with(bth + 1, 0x01), Err(DropReason::TransportVersion(1)));
     assert_eq!(with(bth, 0x11), Err(DropReason::UnexpectedPayload(BthOpcode(0x11))));
     let mut bad = good.clone();
@@ -270,6 +273,9 @@ fn what_cannot_be_encoded() {
     headers.bth.opcode = BthOpcode::RC_READ_REQUEST;
     let error = EncodeError::UnexpectedPayload(BthOpcode::RC_READ_REQUEST);
     assert_eq!(encode(&path, &headers, &[0], &mut out), Err(error));
+    headers.bth.opcode = BthOpcode(0x82);
+    assert_eq!(encode(&path, &headers, &[], &mut out), Err(EncodeError::Opcode(BthOpcode(0x82))));
     headers.bth.opcode = BthOpcode::CNP;
-    assert_eq!(encode(&path, &headers, &[], &mut out), Err(EncodeError::Opcode(BthOpcode::CNP)));
+    let error = EncodeError::UnexpectedPayload(BthOpcode::CNP);
+    assert_eq!(encode(&path, &headers, &[0], &mut out), Err(error));
 }

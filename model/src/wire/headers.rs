@@ -1,5 +1,6 @@
 //! The transport headers of one packet, decoded.
 
+use super::opcode::CNP_RESERVED;
 use super::{Aeth, AtomicAckEth, AtomicEth, Bth, Deth, DropReason, Ieth, ImmDt, Reth, Xrceth};
 
 /// BTH and extended headers. Which of them the packet has follows from `bth.opcode`; the others
@@ -71,6 +72,9 @@ impl Headers {
         take!(rest, op.has_atomic_ack_eth(), h.atomic_ack, AtomicAckEth);
         take!(rest, op.has_imm(), h.imm, ImmDt);
         take!(rest, op.has_ieth(), h.ieth, Ieth);
+        if op.is_notification() {
+            rest = rest.get(CNP_RESERVED..).ok_or(DropReason::TooShort("CNP"))?;
+        }
         Ok((h, rest))
     }
 
@@ -89,6 +93,11 @@ impl Headers {
         put!(out, op.has_atomic_ack_eth(), self.atomic_ack);
         put!(out, op.has_imm(), self.imm);
         put!(out, op.has_ieth(), self.ieth);
+        if op.is_notification() {
+            let (reserved, rest) = out.split_at_mut_checked(CNP_RESERVED)?;
+            reserved.fill(0);
+            out = rest;
+        }
         Some(out)
     }
 }

@@ -25,6 +25,10 @@ const IETH: u16 = 1 << 10;
 const PAYLOAD: u16 = 1 << 11;
 const RESPONSE: u16 = 1 << 12;
 const XRCETH: u16 = 1 << 13;
+const NOTIFICATION: u16 = 1 << 14;
+
+/// Bytes of a CNP between its BTH and its ICRC: reserved, zero (A17.9.3).
+pub(crate) const CNP_RESERVED: usize = 16;
 
 const fn flags_of(opcode: u8) -> u16 {
     let operation = opcode & 0x1f;
@@ -59,6 +63,7 @@ const fn flags_of(opcode: u8) -> u16 {
         Transport::XRC => flags | XRCETH,
         Transport::UC if operation <= 0x0b => flags,
         Transport::UD if operation == 0x04 || operation == 0x05 => flags | DETH,
+        _ if opcode == BthOpcode::CNP.0 => ONLY | RESPONSE | NOTIFICATION,
         _ => 0,
     }
 }
@@ -73,6 +78,7 @@ const fn length_of(flags: u16) -> u8 {
         (ATOMIC_ACK_ETH, AtomicAckEth::BYTES),
         (IMM, ImmDt::BYTES),
         (IETH, Ieth::BYTES),
+        (NOTIFICATION, CNP_RESERVED),
     ];
     let mut length = Bth::BYTES;
     let mut i = 0;
@@ -139,7 +145,7 @@ impl BthOpcode {
     pub const UD_SEND_ONLY: Self = Self(0x64);
     /// UD SEND with immediate data.
     pub const UD_SEND_ONLY_WITH_IMM: Self = Self(0x65);
-    /// Congestion notification packet, which the model does not use.
+    /// Congestion notification packet (annex A17.9.3).
     pub const CNP: Self = Self(0x81);
 
     /// The opcode of a packet; `extra` is ignored unless the packet is the last of a SEND or WRITE.
@@ -153,6 +159,7 @@ impl BthOpcode {
             Operation::FetchAdd => Self::RC_FETCH_ADD.of(transport),
             Operation::AtomicAcknowledge => Self::RC_ATOMIC_ACKNOWLEDGE.of(transport),
             Operation::Acknowledge => Self::RC_ACKNOWLEDGE.of(transport),
+            Operation::CongestionNotification => Self::CNP,
         }
     }
 
@@ -219,6 +226,9 @@ impl BthOpcode {
     pub fn operation(self) -> Option<Operation> {
         if !self.is_known() {
             return None;
+        }
+        if self.is_notification() {
+            return Some(Operation::CongestionNotification);
         }
         match self.0 & 0x1f {
             0x00..=0x05 | 0x16 | 0x17 => Some(Operation::Send),
@@ -339,6 +349,12 @@ impl BthOpcode {
     #[inline]
     pub fn has_ieth(self) -> bool {
         self.has(IETH)
+    }
+
+    /// A congestion notification.
+    #[inline]
+    pub fn is_notification(self) -> bool {
+        self.has(NOTIFICATION)
     }
 
     /// May carry payload.

@@ -5,7 +5,7 @@ fn known_opcodes_are_those_of_the_table() {
     let known: Vec<u8> = (0..=255).filter(|&op| BthOpcode(op).is_known()).collect();
     let reliable = |transport: u8| (0x00..=0x14).chain(0x16..=0x17).map(move |op| transport << 5 | op);
     let unreliable = (0x20..=0x2b).chain(0x64..=0x65);
-    let expected: Vec<u8> = reliable(0).chain(unreliable).chain(reliable(5)).collect();
+    let expected: Vec<u8> = reliable(0).chain(unreliable).chain([0x81]).chain(reliable(5)).collect();
     assert_eq!(known, expected);
 }
 
@@ -26,6 +26,7 @@ fn header_lengths() {
         (0x2a, 28), // UC WRITE ONLY
         (0x64, 20), // UD SEND ONLY
         (0x65, 24), // UD SEND ONLY WITH IMM
+        (0x81, 28), // CNP
         (0xa1, 16), // XRC SEND MIDDLE
         (0xab, 36), // XRC WRITE ONLY WITH IMM
         (0xac, 32), // XRC READ REQUEST

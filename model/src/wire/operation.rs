@@ -66,6 +66,8 @@ pub enum Operation {
     CompareSwap,
     /// Fetch and add.
     FetchAdd,
+    /// Notification that packets of the opposite direction met congestion (CNP).
+    CongestionNotification,
 }
 
 /// The place of a packet in its message.
@@ -110,6 +112,7 @@ pub enum Extra {
 checked_enum! {
     Operation {
         Send {} Write {} ReadRequest {} ReadResponse {} Acknowledge {} AtomicAcknowledge {} CompareSwap {} FetchAdd {}
+        CongestionNotification {}
     }
 }
 checked_enum! {

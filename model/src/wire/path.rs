@@ -98,6 +98,25 @@ impl Network {
         }
     }
 
+    /// Explicit congestion notification: 0 not capable, 1 and 2 capable, 3 congestion met.
+    #[inline]
+    pub const fn ecn(&self) -> u8 {
+        match self {
+            Self::V4(ip) => ip.ecn(),
+            Self::V6(ip) => ip.ecn(),
+        }
+    }
+
+    /// Changes it.
+    #[inline]
+    pub fn set_ecn(&mut self, ecn: u8) {
+        let class = match self {
+            Self::V4(ip) => &mut ip.tos,
+            Self::V6(ip) => &mut ip.traffic_class,
+        };
+        *class = *class & !3 | ecn & 3;
+    }
+
     /// The sender's GID.
     #[inline]
     pub fn src_gid(&self) -> [u8; 16] {

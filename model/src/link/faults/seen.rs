@@ -62,9 +62,6 @@ impl Classes {
 
     fn of(opcode: BthOpcode, qp: u32, syndrome: Syndrome) -> Classes {
         use Classes as C;
-        if opcode == BthOpcode::CNP {
-            return C::CNP;
-        }
         if opcode.has_deth() && qp == GSI_QPN {
             return C::MAD;
         }
@@ -77,6 +74,7 @@ impl Classes {
             Operation::ReadResponse => C::READ_RESPONSE,
             Operation::CompareSwap | Operation::FetchAdd => C::ATOMIC,
             Operation::AtomicAcknowledge => C::ATOMIC_RESPONSE,
+            Operation::CongestionNotification => return C::CNP,
             Operation::Acknowledge => match syndrome.kind() {
                 SyndromeKind::Ack { .. } => C::ACK,
                 SyndromeKind::RnrNak(_) => C::RNR,
