@@ -15,6 +15,7 @@
 //! | [`attach`] | the backend through which the driver uses a card in its own process, by either clock |
 //! | [`net`], [`cells`] | what the segment holds of a net: the cards, and what is touched without the lock |
 //! | [`sim`], [`profile`] | simulated time: events, and the card's numbers that they follow from |
+//! | [`congestion`] | a switch's options, and the rates of cards that are told of congestion |
 //! | [`serve`] | a card behind a socket, as a PCI function |
 
 pub mod address;
@@ -23,6 +24,7 @@ mod allocations;
 pub mod attach;
 mod cells;
 pub mod cm;
+pub mod congestion;
 pub mod device;
 pub mod dma;
 pub mod env;

@@ -164,6 +164,8 @@ pub struct Flag(u8);
 impl Flag {
     /// No.
     pub const NO: Flag = Flag(0);
+    /// Yes.
+    pub const YES: Flag = Flag(1);
 
     /// What it says.
     #[inline(always)]
@@ -177,6 +179,15 @@ impl Flag {
         core::mem::take(self).get()
     }
 }
+
+/// By what it says: several patterns are yes.
+impl PartialEq for Flag {
+    fn eq(&self, other: &Flag) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for Flag {}
 
 impl From<bool> for Flag {
     #[inline(always)]
