@@ -56,6 +56,13 @@ pub trait Env {
     /// A QP timer was armed for this time (ns).
     fn timer(&mut self, at: u64);
 
+    /// A QP was notified that its packets meet congestion; only in simulated time that changes its rate.
+    fn congestion_noticed(&mut self, _card: u8, _qp: u16) {}
+    /// Whether a QP that has received a packet that met congestion notifies the sender now.
+    fn notifies(&mut self, _card: u8, _qp: u16) -> bool {
+        false
+    }
+
     /// Whether this run has all the cards, and not only some of their queue pairs; if not, the environment runs the send
     /// queue again with all of them.
     fn has_all(&mut self, _card: u8, _qp: u16) -> bool {

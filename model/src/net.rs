@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use crate::cells::{Bells, Interrupts, ServerBell};
 use crate::device::tables::{MAX_CQS, MAX_FUNCTIONS};
-use crate::link::LinkArea;
+use crate::link::{LinkArea, LinkOptions};
 use crate::plain::Plain;
 use crate::profile::Profile;
 use crate::segment::{futex_wake, Segment, Turn};
@@ -65,12 +65,18 @@ impl Net {
     ///
     /// # Safety
     /// No other process has joined the segment.
-    pub unsafe fn simulate(&self, profile: &Profile, trace: Option<&Path>) {
+    pub unsafe fn simulate(&self, profile: &Profile, trace: Option<&Path>, link: &LinkOptions) {
         // SAFETY: as the caller promises.
         let sim = unsafe { &mut *self.sim.get() };
         sim.profile = *profile;
         if let Some(path) = trace {
             sim.trace.start(path);
+        }
+        if let Some(switch) = &link.switch {
+            sim.switch.start(switch, profile);
+        }
+        if let Some(cc) = link.cc {
+            sim.cc = cc.0;
         }
         sim.on = true.into();
     }

@@ -99,6 +99,8 @@ pub fn run_keeper_of(
     }
     let mut outside = Ports::open(&link)?;
     let (notes, mtu) = (outside.notes(), link.mtu.or(outside.mtu()));
+    let timed = clock.is_some() || (link.switch.is_none() && link.cc.is_none());
+    assert!(timed, "packets have rates, and a switch queues, only in simulated time");
     if let Some(capture) = &link.capture {
         let what = "making the capture file";
         capture::create(capture).map_err(|error| KeeperError::System { what, error })?;
@@ -127,7 +129,7 @@ pub fn run_keeper_of(
             net.link.init(&link, capture::HEADER);
             if let Some(profile) = &clock {
                 // SAFETY: no other process has joined yet.
-                unsafe { net.simulate(profile, trace.as_deref()) };
+                unsafe { net.simulate(profile, trace.as_deref(), &link) };
             }
             // SAFETY: as above.
             let world = unsafe { &mut *net.world.get() };

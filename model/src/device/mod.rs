@@ -18,6 +18,7 @@
 //! | `requester_ack`, `complete`, `timers` | answers, what they complete, time-outs and retries |
 //! | `responder`, `responder_reads`, `refusal` | requests of the connected peer, and why they are refused |
 //! | `outside` | what leads out of the segment |
+//! | `notification` | congestion, and who is told of it |
 //! | `uc`, `ud`, `extended` | unreliable requests; datagrams and multicast; XRC |
 //! | `recv` | receive WQEs and SRQs |
 //! | `cq`, `error` | completions and events; the error state and flushing |
@@ -34,6 +35,7 @@ mod gather;
 mod keys;
 mod memory;
 mod modify;
+mod notification;
 mod objects;
 mod outside;
 mod progress;

@@ -10,7 +10,7 @@ use super::refusal::Refusal;
 use super::Device;
 use crate::dma::Undelivered;
 use crate::env::Env;
-use crate::packet::{Packet, Payload};
+use crate::packet::{Packet, Payload, CONGESTION};
 use crate::wire::{self, psn, Extra, NakCode, Operation, Transport};
 
 /// What remains to be done when a packet was received.
@@ -55,8 +55,14 @@ impl Device {
         let qp = &self.qps[q];
         // Only the connected peer is listened to.
         if qp.transport() != p.transport || qp.dest != p.src || qp.port != p.dst || !qp.receives() {
+            if p.is_notification() && self.notified(q, p, env) {
+                return Outcome::Done;
+            }
             self.count_packets(p.dst.port, port::RX_NO_QP, p);
             return Outcome::Done;
+        }
+        if p.ecn == CONGESTION {
+            self.met_congestion(q, p, env);
         }
         match p.operation {
             Operation::Acknowledge | Operation::ReadResponse | Operation::AtomicAcknowledge => {

@@ -133,7 +133,7 @@ impl LinkArea {
     }
 
     /// A frame is recorded as it arrives: one card's view is recorded, and the card did not send this frame.
-    pub(super) fn sees_received(&self, from: PortId, to: PortId) -> bool {
+    pub(crate) fn sees_received(&self, from: PortId, to: PortId) -> bool {
         let card = self.seen_by.load(Ordering::Relaxed);
         let here = to == PortId::ALL || u32::from(to.card) + 1 == card;
         self.capture() && card != 0 && here && u32::from(from.card) + 1 != card

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use super::faults::Faults;
 
 use super::outside::PortSpec;
+use crate::congestion::{CcOptions, SwitchOptions};
 
 /// How packets travel between the cards of a net.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,4 +72,8 @@ pub struct LinkOptions {
     pub cm_timeout: Option<u8>,
     /// Ports that are connected to something else than the other ports of the net.
     pub ports: Vec<PortSpec>,
+    /// The switch that connects all ports; `None`: each reaches the others at no cost. Only in simulated time.
+    pub switch: Option<SwitchOptions>,
+    /// The cards' congestion control. Only in simulated time.
+    pub cc: Option<CcOptions>,
 }

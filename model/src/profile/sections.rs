@@ -216,9 +216,16 @@ impl Wire {
     #[inline]
     #[must_use]
     pub fn packet_ps(&self, transport: u32, extra: u32) -> u64 {
+        self.rate_bps.time((self.frame_bytes(transport, extra) + self.preamble_gap_bytes).into())
+    }
+
+    /// Bytes of its frame, with FCS.
+    #[inline]
+    #[must_use]
+    pub fn frame_bytes(&self, transport: u32, extra: u32) -> u32 {
         const ICRC: u32 = 4;
         let frame = self.header_bytes + extra + transport + ICRC + self.fcs_bytes;
-        self.rate_bps.time((frame.max(self.min_frame_bytes) + self.preamble_gap_bytes).into())
+        frame.max(self.min_frame_bytes)
     }
 }
 

@@ -193,6 +193,10 @@ impl Engine<'_> {
             Event::Timers => self.timers(),
             Event::Span { span } => self.env.sim.trace.put(span),
             Event::Wake { actor, serial } => self.wake(actor, serial),
+            Event::Mac { card, port } => self.mac(card, port),
+            Event::ToSwitch { slot } => self.enters_switch(slot),
+            Event::FromSwitch { port } => self.leaves_switch(port),
+            Event::Pause { card, port, on } => self.pause(card, port, on.get()),
         }
     }
 

@@ -125,6 +125,7 @@ impl SimEnv<'_> {
             unread: Flag::NO,
             waits: Flag::NO,
             warm: Flag::NO,
+            next: 0,
             message: 0,
             since: 0,
         };
@@ -281,6 +282,14 @@ impl Env for SimEnv<'_> {
         if self.step.watched.last() != Some(&(card, qp)) {
             self.step.watched.push((card, qp));
         }
+    }
+
+    fn congestion_noticed(&mut self, card: u8, qp: u16) {
+        self.rate_falls(card, qp);
+    }
+
+    fn notifies(&mut self, card: u8, qp: u16) -> bool {
+        self.tells(card, qp)
     }
 
     fn exists(&mut self, domain: u16) -> bool {

@@ -183,6 +183,32 @@ pub enum Event {
         /// Which of its waits.
         serial: u32,
     },
+    /// The MAC may be free, or go on.
+    Mac {
+        /// Card.
+        card: u8,
+        /// Port.
+        port: u8,
+    },
+    /// The last bit of a frame has come to the switch.
+    ToSwitch {
+        /// Packet slot.
+        slot: u16,
+    },
+    /// The last bit of a frame has left the switch.
+    FromSwitch {
+        /// Port of the switch.
+        port: u8,
+    },
+    /// A pause frame has come to a card's port.
+    Pause {
+        /// Card.
+        card: u8,
+        /// Port.
+        port: u8,
+        /// It is to pause, not to go on.
+        on: Flag,
+    },
 }
 
 /// The part of an event that a process can see.
@@ -245,5 +271,9 @@ checked_enum! {
         Timers {}
         Span { span }
         Wake { actor, serial }
+        Mac { card, port }
+        ToSwitch { slot }
+        FromSwitch { port }
+        Pause { card, port, on }
     }
 }

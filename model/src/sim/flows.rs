@@ -26,6 +26,10 @@ impl Engine<'_> {
     /// Appends the step's train `nth` to its flow.
     pub(super) fn enqueue(&mut self, nth: usize, gathers: u16) {
         let answered = self.env.step.subject.message;
+        if self.env.step.sent[nth].is_notification() {
+            let packet = self.env.step.sent[nth];
+            return self.notify(&packet);
+        }
         let (sim, packet) = (&mut *self.env.sim, &self.env.step.sent[nth]);
         let src = packet.src;
         let p = &sim.profile;
@@ -103,10 +107,19 @@ impl Engine<'_> {
         let sim = &mut *self.env.sim;
         let c = &mut sim.cards[card as usize];
         let job = sim.jobs.get(u32::from(flow_mut(&mut c.qps, id).head - 1));
+        let mut at = 0;
         if job.start > sim.now && job.packet.get().reads() {
-            let at = job.start;
+            at = job.start;
+        }
+        if sim.cc.on() {
+            let packet = job.packet.get();
+            at = at.max(self.env.paced_until(card, id / 2, &packet));
+        }
+        let sim = &mut *self.env.sim;
+        if at > sim.now {
             return sim.at(at, Event::Due { card, port, flow: id });
         }
+        let c = &mut sim.cards[card as usize];
         join_round(&mut c.ports[port as usize], &mut c.qps, id);
     }
 

@@ -14,6 +14,7 @@
 //! | [`send`], [`flows`], [`port`], [`receive`] | when a send queue, its messages, a port and a receiver continue |
 //! | [`writes`] | what a card writes to memory |
 //! | [`wire`] | from port to port |
+//! | [`mac`], [`switch`], [`pace`] | with a switch: when a port sends, what the switch does, and the rates of QPs |
 //! | [`pcie`], [`cache`] | the bus, and what a card remembers of contexts and translations |
 //! | [`trace`] | what is recorded |
 //! | [`programs`] | the programs as the simulation sees them |
@@ -26,6 +27,8 @@ pub(crate) mod env;
 pub mod event;
 mod flows;
 pub mod heap;
+mod mac;
+mod pace;
 pub mod pcie;
 mod port;
 pub mod programs;
@@ -33,6 +36,7 @@ mod receive;
 mod send;
 mod slab;
 pub mod state;
+pub mod switch;
 pub(crate) mod threads;
 pub mod trace;
 mod wire;

@@ -35,11 +35,28 @@ fn transport_bytes(p: &Packet, len: u32) -> u32 {
     (p.wire_bytes(len) - Packet::overhead(p.ipv6)) as u32 + Bth::BYTES as u32
 }
 
+/// Bytes of a packet that its network header takes beyond IPv4's.
+fn beyond_ipv4(p: &Packet) -> u32 {
+    if p.ipv6 {
+        (Ipv6::BYTES - Ipv4::BYTES) as u32
+    } else {
+        0
+    }
+}
+
 /// Time that a packet takes on the wire.
-fn on_wire(p: &Packet, len: u32, profile: &Profile) -> u64 {
-    profile
-        .wire
-        .packet_ps(transport_bytes(p, len), if p.ipv6 { (Ipv6::BYTES - Ipv4::BYTES) as u32 } else { 0 })
+pub(super) fn on_wire(p: &Packet, len: u32, profile: &Profile) -> u64 {
+    profile.wire.packet_ps(transport_bytes(p, len), beyond_ipv4(p))
+}
+
+/// Bytes of a packet's frame, with FCS.
+pub(super) fn frame_bytes(p: &Packet, len: u32, profile: &Profile) -> u32 {
+    profile.wire.frame_bytes(transport_bytes(p, len), beyond_ipv4(p))
+}
+
+/// Whether the way of a packet is in the trace, apart from an acknowledgement's as a whole.
+pub(super) fn traced(p: &Packet) -> bool {
+    p.operation != Operation::Acknowledge && !p.is_notification()
 }
 
 /// Time that a packet takes in a data path of `width` bytes.
@@ -55,6 +72,13 @@ impl Sim {
         let last = &mut card.ports[to.port as usize % crate::packet::PORTS].last_arrival;
         *last = at.max(*last);
         *last
+    }
+
+    /// When a packet whose last bit comes at a time has passed the receiver's port.
+    pub(super) fn arrival(&mut self, packet: &Packet, comes: u64) -> u64 {
+        let (p, len) = (&self.profile, packet.payload.len() as u32);
+        let passed = comes + p.rx.rx_ps + in_path(packet, len, p.rx.width_bytes, p);
+        self.in_turn(packet.dst, passed)
     }
 }
 
@@ -192,6 +216,7 @@ impl Engine<'_> {
                     sim.trace.step(Phase::PayloadFetch, (start, ready), &subject, psn, read);
                 }
             }
+            self.env.paces(card, qp, &mut packet, len as u32);
             if more {
                 self.line_up(card, port, id);
             }
@@ -214,30 +239,42 @@ impl Engine<'_> {
     pub(super) fn ready(&mut self, slot: u16) {
         let sim = &mut *self.env.sim;
         let s = sim.slots.get_mut(slot.into());
-        let (packet, flow, fetched) = (s.packet.get(), s.flow, s.fetched);
-        let (message, since) = (s.message, s.since);
+        let (packet, fetched) = (s.packet.get(), s.fetched);
         if s.unread.get() {
             return self.cannot_be_sent(slot);
         }
-        let p = &sim.profile;
-        let len = packet.payload.len() as u32;
         let port = &mut sim.cards[packet.src.card as usize].ports[packet.src.port as usize];
         port.coming -= u32::from(fetched);
-        let mut start = port.free_at.max(sim.now);
-        if packet.first && !packet.is_answer() && port.last_flow == flow + 1 {
-            start = start.max(port.free_at + p.tx.gap_ps);
+        if sim.switch.is_on() {
+            return self.wait_for_mac(slot, &packet);
         }
-        let end = start + on_wire(&packet, len, p);
+        let start = sim.mac_start(slot);
+        self.leave(slot, start);
+    }
+
+    /// The first bit of a packet leaves at `start`.
+    pub(super) fn leave(&mut self, slot: u16, start: u64) {
+        let sim = &mut *self.env.sim;
+        let s = sim.slots.get(slot.into());
+        let (packet, flow, fetched) = (s.packet.get(), s.flow, s.fetched);
+        let (message, since) = (s.message, s.since);
+        let port = &mut sim.cards[packet.src.card as usize].ports[packet.src.port as usize];
+        let end = start + on_wire(&packet, packet.payload.len() as u32, &sim.profile);
         port.free_at = end;
         port.last_flow = flow + 1;
         let loopback = packet.src.card == packet.dst.card;
-        let cable = if loopback { 0 } else { p.wire.cable_ps };
-        let received = end + cable + p.rx.rx_ps + in_path(&packet, len, p.rx.width_bytes, p);
-        let arrival = sim.in_turn(packet.dst, received);
-        if packet.operation != Operation::Acknowledge {
+        let switched = sim.switch.is_on() && !loopback;
+        let comes = end + if loopback { 0 } else { sim.profile.wire.cable_ps };
+        let arrival = if switched { comes } else { sim.arrival(&packet, comes) };
+        if traced(&packet) {
             sim.trace.packet(Phase::Tx, (since, start), &packet, message, true);
-            sim.trace.packet(Phase::Wire, (start, end + cable), &packet, message, true);
-            sim.slots.get_mut(slot.into()).since = end + cable;
+            if switched {
+                // The way through the switch is part of the wire.
+                sim.slots.get_mut(slot.into()).since = start;
+            } else {
+                sim.trace.packet(Phase::Wire, (start, comes), &packet, message, true);
+                sim.slots.get_mut(slot.into()).since = comes;
+            }
         }
         let feed = fetched != 0 && start == sim.now;
         if feed {
@@ -247,12 +284,14 @@ impl Engine<'_> {
             sim.at(start, Event::Depart { card, port, bytes: fetched.into() });
         }
         if self.link.is_on() {
-            let times = Times { took: end - start, leaves: start, comes: end + cable, arrival };
+            let times = Times { took: end - start, leaves: start, comes, arrival, switched };
             self.put_on_wire(slot, times);
+        } else if switched {
+            sim.at(comes, Event::ToSwitch { slot });
         } else {
             sim.at(arrival, Event::Arrive { slot });
         }
-        if !packet.transport.is_reliable() {
+        if !packet.transport.is_reliable() && !packet.is_notification() {
             (self.env.step.card, self.env.step.not_before) = (packet.src.card, end);
             self.world.left(&packet, &mut self.env);
             self.settle();

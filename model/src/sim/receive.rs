@@ -50,7 +50,9 @@ impl Engine<'_> {
             }
         }
         let phase = if packet.operation == Operation::Acknowledge { Phase::Ack } else { Phase::Rx };
-        sim.trace.packet(phase, (since, now), &packet, message, false);
+        if !packet.is_notification() {
+            sim.trace.packet(phase, (since, now), &packet, message, false);
+        }
         self.env.step.subject = Subject::of(&packet, message, false);
         match self.link.exact() {
             true => self.receive_frame(slot),

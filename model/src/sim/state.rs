@@ -1,12 +1,15 @@
 //! The state of a simulation: one struct, in the segment.
 
 use super::event::Event;
+use super::pace::QpRate;
 use super::programs::actor::{Actors, State};
 use super::programs::streams::Streams;
 use super::slab::Slab;
+use super::switch::Switch;
 use super::trace::Trace;
 use super::wire::Frame;
 use super::{cache, heap, pcie};
+use crate::congestion::dcqcn::Parameters;
 use crate::device::tables::{MAX_CQS, MAX_FUNCTIONS, MAX_QPS, MAX_SRQS};
 use crate::packet::{Packet, PORTS};
 use crate::plain::{plain, Flag, Kept};
@@ -70,6 +73,12 @@ pub struct Sim {
     pub interrupt_at: [[u64; MAX_FUNCTIONS]; MAX_CARDS],
     /// Timing state of the cards.
     pub cards: [CardTime; MAX_CARDS],
+    /// The switch between them.
+    pub switch: Switch,
+    /// Their congestion control.
+    pub cc: Parameters,
+    /// What it makes of each QP.
+    pub rates: [[QpRate; MAX_QPS]; MAX_CARDS],
     /// Headers and trailer of the packets in `slots`, when they travel as frames.
     pub frames: [Frame; SLOTS],
     /// Payload of the packets in `slots`.
@@ -95,6 +104,8 @@ pub struct Slot {
     pub waits: Flag,
     /// The receiver's context was looked up.
     pub warm: Flag,
+    /// The next that waits for the MAC, plus one.
+    pub next: u16,
     /// Its message (see `trace`).
     pub message: u32,
     /// Since when it has been in its phase of the trace.
@@ -189,6 +200,12 @@ pub struct PortTime {
     pub rx_free_at: u64,
     /// Packets that wait for it.
     pub rx_waits: u16,
+    /// With a switch, packets that wait for the MAC, first and last plus one: notifications, and all others.
+    pub mac: [(u16, u16); 2],
+    /// When the MAC is looked at again.
+    pub mac_at: u64,
+    /// The switch has told it to pause.
+    pub paused: Flag,
 }
 
 /// Timing state of a card.
@@ -352,10 +369,12 @@ impl Sim {
         self.landing.clear();
         self.slots.clear();
         self.jobs.clear();
+        self.switch.reset();
         self.timer_at = 0;
         for card in &mut self.cards {
             for port in &mut card.ports {
                 (port.round, port.fetched, port.coming, port.rx_waits) = ((0, 0), 0, 0, 0);
+                (port.mac, port.mac_at, port.paused) = ([(0, 0); 2], 0, Flag::NO);
             }
             for qp in &mut card.qps {
                 (qp.pending, qp.stalled, qp.known) = (Flag::NO, Flag::NO, Flag::NO);
@@ -369,11 +388,11 @@ impl Sim {
 }
 
 plain! {
-    Slot { packet, refs, flow, fetched, unread, waits, warm, message, since }
+    Slot { packet, refs, flow, fetched, unread, waits, warm, next, message, since }
     Job { packet, next, issued, start, known, gathers, back, message, born }
     Flow { head, tail, count, next, last_ready }
     QpTime { pending, known, rung, stalled, free_at, base, upto, done, asked, message, flows }
-    PortTime { free_at, last_flow, round, fetched, coming, last_arrival, rx_free_at, rx_waits }
+    PortTime { free_at, last_flow, round, fetched, coming, last_arrival, rx_free_at, rx_waits, mac, mac_at, paused }
     CardTime { bus, pipe_free_at, ports, qpc, mtt, keys, qps, srqs_rung, cqs_rung }
-    Sim { profile, on, now, left_at, members_left, sequence, executed, overflows, timer_at, idle, actors, trace, streams, queue, events, landing, slots, jobs, members, interrupt_at, cards, frames, payload }
+    Sim { profile, on, now, left_at, members_left, sequence, executed, overflows, timer_at, idle, actors, trace, streams, queue, events, landing, slots, jobs, members, interrupt_at, cards, switch, cc, rates, frames, payload }
 }

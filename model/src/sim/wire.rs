@@ -10,9 +10,10 @@ use crate::link::capture::Recorder;
 use crate::link::faults::{Changes, Time};
 use crate::link::medium::{self, End, Medium, Passage};
 use crate::link::{exact, frames};
-use crate::packet::{Packet, Payload};
+use crate::packet::{Packet, Payload, CONGESTION};
 use crate::plain::plain;
-use crate::wire::EncodeError;
+use crate::wire::ipv4::checksum;
+use crate::wire::{EncodeError, Ethernet, Ipv4};
 
 /// Most bytes around a payload.
 const AROUND: usize = crate::wire::frame::MAX_OVERHEAD;
@@ -43,6 +44,24 @@ impl Frame {
         self.bytes[head.len()..][..tail.len()].copy_from_slice(tail);
     }
 
+    /// The frame met congestion: both of its ECN bits are set, which the ICRC does not cover.
+    pub(super) fn mark(&mut self) {
+        let ip = match self.bytes[12..14] {
+            [0x81, 0] => Ethernet::BYTES + Ethernet::TAG_BYTES,
+            _ => Ethernet::BYTES,
+        };
+        match self.bytes[ip] >> 4 {
+            4 => {
+                let header = &mut self.bytes[ip..ip + Ipv4::BYTES];
+                header[1] |= CONGESTION;
+                header[10..12].fill(0);
+                let sum = checksum(header);
+                header[10..12].copy_from_slice(&sum.to_be_bytes());
+            }
+            _ => self.bytes[ip + 1] |= CONGESTION << 4,
+        }
+    }
+
     /// The whole frame, as it was sent or as it arrives.
     fn assemble(&self, payload: &[u8], received: bool, frame: &mut Vec<u8>) {
         let (head, rest) = self.bytes.split_at(self.head.into());
@@ -66,6 +85,8 @@ pub(super) struct Times {
     pub comes: u64,
     /// It has passed the receiver's port.
     pub arrival: u64,
+    /// Its last bit arrives at the switch, whose time is not known yet, instead of at the receiver.
+    pub switched: bool,
 }
 
 /// The medium that takes time: frames are in the slots of their packets until their events.
@@ -90,11 +111,17 @@ impl Timed<'_> {
 impl Medium for Timed<'_> {
     fn send(&mut self, passage: &Passage<'_>) {
         self.sim.frames[self.slot as usize].changes = passage.changes;
-        self.at(self.times.arrival + self.late(passage), Event::Arrive { slot: self.slot });
+        let slot = self.slot;
+        let event = if self.times.switched { Event::ToSwitch { slot } } else { Event::Arrive { slot } };
+        self.at(self.times.arrival + self.late(passage), event);
     }
 
     fn record(&mut self, passage: &Passage<'_>, end: End) {
         let received = end == End::Receiver;
+        if received && self.times.switched {
+            // Recorded when it leaves the switch.
+            return;
+        }
         let time = if received { self.times.comes + self.late(passage) } else { self.times.leaves };
         self.at(time, Event::Record { slot: self.slot, received: received.into() });
     }
@@ -175,4 +202,34 @@ impl Engine<'_> {
 
 plain! {
     Frame { head, tail, changes, bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{frame, Bth, BthOpcode, Headers, Ipv6, Network, Path};
+
+    /// The frame stays whole: its check sums are right, or do not cover the mark.
+    #[test]
+    fn a_mark_is_in_the_header_of_the_network() {
+        let bth = Bth { opcode: BthOpcode(0x04), ..Bth::default() };
+        let headers = Headers { bth, ..Headers::default() };
+        let v4 = Network::V4(Ipv4 { tos: 0xa6, ttl: 64, src: [198, 18, 0, 1], ..Ipv4::default() });
+        let v6 = Network::V6(Ipv6 { traffic_class: 0xa6, flow_label: 0xf_ffff, ..Ipv6::default() });
+        for (network, vlan) in [(v4, None), (v6, None), (v4, Some(5)), (v6, Some(5))] {
+            let path = Path { network, vlan, ..Path::default() };
+            let mut bytes = vec![0; 200];
+            let len = frame::encode(&path, &headers, &[7; 64], &mut bytes).unwrap();
+            let at = len - 64 - 4;
+            let mut kept = Frame { head: 0, tail: 0, changes: Changes::default(), bytes: [0; AROUND] };
+            kept.keep(&bytes[..len], at, 64);
+            kept.mark();
+            let mut marked = Vec::new();
+            kept.assemble(&[7; 64], false, &mut marked);
+            let decoded = frame::decode(&marked).expect("it is whole");
+            let mut expected = path;
+            expected.network.set_ecn(3);
+            assert_eq!((decoded.path, decoded.payload), (expected, &[7u8; 64][..]));
+        }
+    }
 }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::{Starting, Threads};
+use crate::packet::PortId;
 use crate::profile::Profile;
 use crate::sim::programs::streams::{Key, Wait};
 use crate::sim::programs::watched::Watched;
+use crate::sim::switch::Counts;
 
 /// A process's part in the simulated time of a net; see the methods of the same names.
 #[derive(Clone)]
@@ -26,6 +28,16 @@ impl Timeline {
     #[must_use]
     pub fn events(&self) -> u64 {
         self.0.must_lock().sim().executed
+    }
+
+    /// What happened so far at the switch's port to a card's port, the bytes that wait for it, and the time (ps) of that.
+    /// `None`: there is no switch.
+    #[must_use]
+    pub fn switch_port(&self, port: PortId) -> Option<(Counts, u64, u64)> {
+        let mut held = self.0.must_lock();
+        let sim = held.sim();
+        let (counts, waits) = sim.switch.counts(port, sim.now);
+        sim.switch.is_on().then_some((counts, waits, sim.now))
     }
 
     /// This thread's clock (ps).

@@ -1,0 +1,34 @@
+//! Congestion notifications (annex A17.9): who is told that packets met congestion, and what becomes of being told.
+
+use super::Device;
+use crate::env::Env;
+use crate::packet::Packet;
+use crate::wire::{Operation, Transport};
+use fpga_regs::regs::port;
+
+impl Device {
+    /// A packet for a connected QP met congestion on its way: its sender is notified, unless that was just done.
+    #[cold]
+    pub(super) fn met_congestion(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+        let own = self.qps[q].port.port;
+        self.count_packets(own, port::RX_ECN_MARKED, p);
+        if !env.notifies(self.id, q as u16) {
+            return;
+        }
+        self.count(own, port::TX_CNP);
+        let notification = self.qps[q].packet(Operation::CongestionNotification, 0, env);
+        notification.transport = Transport::CNP;
+    }
+
+    /// A notification for a QP; false if it is not from its peer.
+    #[cold]
+    pub(super) fn notified(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> bool {
+        let qp = &self.qps[q];
+        let own = qp.dest == p.src && qp.port == p.dst && qp.receives();
+        if own {
+            self.count(qp.port.port, port::RX_CNP);
+            env.congestion_noticed(self.id, q as u16);
+        }
+        own
+    }
+}

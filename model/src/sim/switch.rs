@@ -1,0 +1,355 @@
+//! The switch that connects all ports of a net: it stores whole frames, and has a queue for each port that they leave by.
+//!
+//! A frame whose last bit has arrived (`ToSwitch`) joins the queue of the port that it is for; it is dropped if there is no
+//! room. Frames leave one after the other at the ports' rate (`FromSwitch`), and are marked when they begin to. Congestion notifications
+//! have a queue of their own, which goes first and is never paused. Without a switch none of these events exist.
+
+use super::engine::Engine;
+use super::event::Event;
+use super::port::{frame_bytes, on_wire, traced};
+use super::slab::Slab;
+use super::state::{Sim, SLOTS};
+use super::trace::Phase;
+use crate::congestion::SwitchOptions;
+use crate::link::faults::mix;
+use crate::packet::{Packet, PortId, CONGESTION, PORTS};
+use crate::plain::{plain, Flag};
+use crate::profile::{Profile, Rate};
+use crate::world::MAX_CARDS;
+use fpga_regs::regs::port;
+
+/// Ports of the switch: one for each port of each card.
+pub const CONNECTORS: usize = MAX_CARDS * PORTS;
+/// Bytes that a pause frame takes on the wire, with preamble and gap (IEEE 802.3, annex 31D).
+const PAUSE_BYTES: u64 = 84;
+/// Bytes of the largest frame with preamble and gap, roundly.
+const LARGEST: u64 = 4096 + 160;
+
+/// A frame in the switch.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Inside {
+    /// Its packet's slot.
+    slot: u16,
+    /// The next of its queue, plus one.
+    next: u16,
+    /// The port that it came in by.
+    from: u16,
+    /// Bytes, with FCS.
+    bytes: u32,
+}
+
+/// What happened at a port of the switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Counts {
+    /// Frames sent to the port's card.
+    pub frames: u64,
+    /// Their bytes, with FCS.
+    pub bytes: u64,
+    /// Frames for it that were dropped.
+    pub drops: u64,
+    /// Frames for it that were marked.
+    pub marks: u64,
+    /// Times that the card was told to pause.
+    pub pauses: u64,
+    /// Picoseconds that its port has been paused.
+    pub paused_ps: u64,
+    /// Most bytes that waited for it.
+    pub deepest: u64,
+    /// Bytes that waited for it, times nanoseconds.
+    pub byte_ns: u64,
+}
+
+/// A port of the switch.
+#[repr(C)]
+pub struct Connector {
+    /// Frames that wait to leave by it, first and last plus one: notifications, and all others.
+    queues: [(u16, u16); 2],
+    /// Bytes of the others.
+    queued: u64,
+    /// The frame that leaves, plus one.
+    leaving: u16,
+    /// When its cable is free.
+    free_at: u64,
+    /// Bytes in the switch that came in by it.
+    held: u64,
+    /// Its card was told to pause.
+    paused: Flag,
+    /// Since when its card has been pausing, plus one (ps).
+    paused_at: u64,
+    /// When `byte_ns` was brought up to date (ns).
+    counted_at: u64,
+    counts: Counts,
+}
+
+/// The switch. All zeros: there is none.
+#[repr(C)]
+pub struct Switch {
+    on: Flag,
+    pfc: Flag,
+    buffer: u64,
+    kmin: u64,
+    kmax: u64,
+    pmax: u64,
+    xoff: u64,
+    xon: u64,
+    headroom: u64,
+    /// Random numbers drawn so far, from the seed on.
+    random: u64,
+    inside: Slab<Inside, SLOTS>,
+    ports: [Connector; CONNECTORS],
+}
+
+/// The port of the switch that a card's port is connected to; `None`: there is no such card.
+fn connector(port: PortId) -> Option<usize> {
+    let at = usize::from(port.card) * PORTS + usize::from(port.port) % PORTS;
+    (at < CONNECTORS).then_some(at)
+}
+
+/// The card's port at the other end.
+fn card_port(at: usize) -> PortId {
+    PortId { card: (at / PORTS) as u8, port: (at % PORTS) as u8 }
+}
+
+/// Bytes that pass in a time.
+fn bytes_in(time: u64, rate: Rate) -> u64 {
+    (u128::from(time) * u128::from(rate.bits_per_second()) / 8_000_000_000_000) as u64
+}
+
+/// The queue that a packet waits in, here and at the MAC.
+pub(super) fn class(packet: &Packet) -> usize {
+    usize::from(!packet.is_notification())
+}
+
+impl Switch {
+    /// Makes a switch.
+    pub fn start(&mut self, options: &SwitchOptions, profile: &Profile) {
+        let SwitchOptions { buffer, kmin, kmax, pmax, pfc, seed } = *options;
+        (self.buffer, self.kmin, self.kmax, self.pmax, self.random) = (buffer, kmin, kmax, pmax, mix(seed));
+        if let Some(pfc) = pfc {
+            let (wire, rate) = (&profile.wire, profile.wire.rate_bps);
+            // A frame in progress delays the pause, one is being sent when it comes, and one made the switch send it;
+            // the rest was on the cables.
+            let under_way = 3 * LARGEST + PAUSE_BYTES + bytes_in(2 * wire.cable_ps, rate);
+            self.pfc = true.into();
+            (self.xoff, self.xon) = (pfc.xoff, pfc.xon);
+            self.headroom = pfc.headroom.unwrap_or(under_way);
+        }
+        self.on = true.into();
+    }
+
+    /// There is a switch.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on.get()
+    }
+
+    /// Loses all frames.
+    pub fn reset(&mut self) {
+        self.inside.clear();
+        for port in &mut self.ports {
+            (port.queues, port.queued, port.leaving) = Default::default();
+            (port.held, port.paused, port.paused_at) = (0, Flag::NO, 0);
+        }
+    }
+
+    /// What happened at the port of a card's port until `now` (ps), and how many bytes wait for it.
+    #[must_use]
+    pub fn counts(&self, port: PortId, now: u64) -> (Counts, u64) {
+        let Some(at) = connector(port) else { return Default::default() };
+        let port = &self.ports[at];
+        let mut counts = port.counts;
+        counts.byte_ns += port.queued * (now / 1000).saturating_sub(port.counted_at);
+        counts.paused_ps += match port.paused_at {
+            0 => 0,
+            since => now.saturating_sub(since - 1),
+        };
+        (counts, port.queued)
+    }
+
+    /// Whether a frame that leaves this many bytes behind is marked: not up to `kmin`, always beyond `kmax`, and with a
+    /// probability that rises to `pmax` in between (Zhu et al., figure 5).
+    fn marks(&mut self, queued: u64) -> bool {
+        if queued <= self.kmin {
+            return false;
+        }
+        if queued > self.kmax {
+            return true;
+        }
+        let p = u128::from(self.pmax) * u128::from(queued - self.kmin) / u128::from(self.kmax - self.kmin);
+        self.random = self.random.wrapping_add(1);
+        u128::from(mix(self.random) >> 32) < p
+    }
+
+    /// Whether there is room for a frame.
+    fn has_room(&self, from: usize, to: usize, bytes: u64) -> bool {
+        match self.pfc.get() {
+            true => self.ports[from].held + bytes <= self.xoff + self.headroom,
+            false => self.ports[to].queued + bytes <= self.buffer,
+        }
+    }
+}
+
+impl Connector {
+    /// The bytes that wait for it change.
+    fn queue_changes(&mut self, now: u64, queued: u64) {
+        let ns = now / 1000;
+        self.counts.byte_ns += self.queued * (ns - self.counted_at);
+        self.counted_at = ns;
+        self.queued = queued;
+        self.counts.deepest = self.counts.deepest.max(queued);
+    }
+}
+
+impl Sim {
+    /// Tells a card to pause, or to go on: after the frame in progress.
+    fn tell_pause(&mut self, at: usize, on: bool) {
+        let wire = &self.profile.wire;
+        let port = &mut self.switch.ports[at];
+        port.paused = on.into();
+        port.counts.pauses += u64::from(on);
+        port.free_at = port.free_at.max(self.now) + wire.rate_bps.time(PAUSE_BYTES);
+        let (there, PortId { card, port }) = (port.free_at + wire.cable_ps, card_port(at));
+        self.at(there, Event::Pause { card, port, on: on.into() });
+    }
+
+    /// A frame that begins to leave is marked, or not, by the bytes that still wait: the mark does not wait with them.
+    fn mark(&mut self, at: usize, slot: u16) {
+        let s = self.slots.get_mut(slot.into());
+        let mut packet = s.packet.get();
+        if !matches!(packet.ecn, 1 | 2) || !self.switch.marks(self.switch.ports[at].queued) {
+            return;
+        }
+        self.switch.ports[at].counts.marks += 1;
+        packet.ecn = CONGESTION;
+        s.packet.set(packet);
+        // If it is a frame.
+        self.frames[slot as usize].mark();
+    }
+
+    /// The next frame leaves by a port, if there is one and the last has left.
+    fn send_next(&mut self, at: usize) {
+        let switch = &mut self.switch;
+        let port = &mut switch.ports[at];
+        if port.leaving != 0 {
+            return;
+        }
+        let Some(class) = port.queues.iter().position(|queue| queue.0 != 0) else { return };
+        let place = port.queues[class].0;
+        let frame = *switch.inside.get(u32::from(place - 1));
+        port.queues[class].0 = frame.next;
+        if frame.next == 0 {
+            port.queues[class].1 = 0;
+        }
+        port.leaving = place;
+        let packet = self.slots.get(frame.slot.into()).packet.get();
+        let start = port.free_at.max(self.now);
+        port.free_at = start + on_wire(&packet, packet.payload.len() as u32, &self.profile);
+        let left = port.free_at;
+        if class != 0 {
+            port.queue_changes(self.now, port.queued - u64::from(frame.bytes));
+            self.mark(at, frame.slot);
+            let switch = &mut self.switch;
+            let source = &mut switch.ports[usize::from(frame.from)];
+            source.held -= u64::from(frame.bytes);
+            if source.paused.get() && source.held <= switch.xon {
+                self.tell_pause(frame.from.into(), false);
+            }
+        }
+        self.at(left, Event::FromSwitch { port: at as u8 });
+    }
+}
+
+impl Engine<'_> {
+    /// The last bit of a frame has come to the switch.
+    pub(super) fn enters_switch(&mut self, slot: u16) {
+        let sim = &mut *self.env.sim;
+        let now = sim.now;
+        let packet = sim.slots.get(slot.into()).packet.get();
+        let len = packet.payload.len() as u32;
+        let (Some(from), Some(to)) = (connector(packet.src), connector(packet.dst)) else {
+            // Multicast waits in no queue.
+            let at =
+                now + on_wire(&packet, len, &sim.profile) + sim.profile.wire.cable_ps + sim.profile.rx.rx_ps;
+            return sim.at(at, Event::Arrive { slot });
+        };
+        let bytes = frame_bytes(&packet, len, &sim.profile);
+        let (class, switch) = (class(&packet), &mut sim.switch);
+        let queued = switch.ports[to].queued;
+        let room = class == 0 || switch.has_room(from, to, bytes.into());
+        let Some(place) = room.then(|| switch.inside.take()).flatten() else {
+            switch.ports[to].counts.drops += 1;
+            return sim.release(slot);
+        };
+        *switch.inside.get_mut(place) = Inside { slot, next: 0, from: from as u16, bytes };
+        let place = place as u16 + 1;
+        let last = std::mem::replace(&mut switch.ports[to].queues[class].1, place);
+        match last {
+            0 => switch.ports[to].queues[class].0 = place,
+            last => switch.inside.get_mut(u32::from(last - 1)).next = place,
+        }
+        if class != 0 {
+            switch.ports[to].queue_changes(now, queued + u64::from(bytes));
+            let source = &mut switch.ports[from];
+            source.held += u64::from(bytes);
+            if switch.pfc.get() && !source.paused.get() && source.held >= switch.xoff {
+                sim.tell_pause(from, true);
+            }
+        }
+        sim.send_next(to);
+    }
+
+    /// The last bit of a frame has left the switch.
+    pub(super) fn leaves_switch(&mut self, port: u8) {
+        let at = usize::from(port) % CONNECTORS;
+        let sim = &mut *self.env.sim;
+        let out = &mut sim.switch.ports[at];
+        let Some(place) = std::mem::take(&mut out.leaving).checked_sub(1) else { return };
+        let Inside { slot, bytes, .. } = *sim.switch.inside.get(place.into());
+        sim.switch.inside.free(place.into());
+        out.counts.frames += 1;
+        out.counts.bytes += u64::from(bytes);
+        let s = sim.slots.get_mut(slot.into());
+        let (packet, message, since) = (s.packet.get(), s.message, s.since);
+        let comes = sim.now + sim.profile.wire.cable_ps;
+        if traced(&packet) {
+            s.since = comes;
+            sim.trace.packet(Phase::Wire, (since, comes), &packet, message, true);
+        }
+        let arrival = sim.arrival(&packet, comes);
+        if self.link.is_on() && self.link.sees_received(packet.src, packet.dst) {
+            sim.slots.get_mut(slot.into()).refs += 1;
+            sim.at(comes, Event::Record { slot, received: true.into() });
+        }
+        sim.at(arrival, Event::Arrive { slot });
+        sim.send_next(at);
+    }
+
+    /// A pause frame has come to a card's port.
+    pub(super) fn pause(&mut self, card: u8, port: u8, on: bool) {
+        let sim = &mut *self.env.sim;
+        sim.cards[card as usize].ports[port as usize].paused = on.into();
+        if let Some(at) = connector(PortId { card, port }) {
+            let port = &mut sim.switch.ports[at];
+            match on {
+                true => port.paused_at = sim.now + 1,
+                false => {
+                    let since = std::mem::take(&mut port.paused_at);
+                    port.counts.paused_ps += sim.now - since.saturating_sub(1).min(sim.now);
+                }
+            }
+        }
+        if on {
+            return self.world.cards[card as usize].counters[port as usize].add(port::RX_PAUSE, 1);
+        }
+        self.mac(card, port);
+    }
+}
+
+plain! {
+    Inside { slot, next, from, bytes }
+    Counts { frames, bytes, drops, marks, pauses, paused_ps, deepest, byte_ns }
+    Connector { queues, queued, leaving, free_at, held, paused, paused_at, counted_at, counts }
+    Switch { on, pfc, buffer, kmin, kmax, pmax, xoff, xon, headroom, random, inside, ports }
+}
