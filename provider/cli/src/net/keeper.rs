@@ -148,6 +148,9 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     if info.trace.is_some() && info.clock == Clock::Wall {
         bail!("--trace records simulated time: add --clock virtual");
     }
+    if wanted.wire.switch.is_some() && info.clock == Clock::Wall {
+        bail!("--switch needs --clock virtual: by the wall clock packets have no rate, and so no queues");
+    }
     fs::write(info_file(net), serde_json::to_string(&info)?)
         .with_context(|| format!("writing {}", info_file(net).display()))?;
     daemon::spawn(&["keeper".to_owned(), format!("--net={}", net.name())], None)

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
+use model::congestion::{CcOptions, SwitchOptions};
 use model::link::{Capture, Faults, FaultsError, LinkOptions, MediumSpec, PortSpec, Wire};
 use model::packet::PortId;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,15 @@ pub struct WireArgs {
     /// other ports
     #[arg(long, value_name = "PORT=MEDIUM")]
     pub port: Vec<PortSpec>,
+    /// Connect the ports by a switch, with queues: `default`, or buffer=BYTES,kmin=BYTES,kmax=BYTES,pmax=P,pfc,xoff=BYTES,
+    /// xon=BYTES,headroom=BYTES,seed=N, each part optional; needs --clock virtual (default: each port reaches the others
+    /// at no cost)
+    #[arg(long, value_name = "SWITCH")]
+    pub switch: Option<SwitchOptions>,
+    /// Congestion control of the cards: `dcqcn` or `dcqcn-mlx`, then parameters that differ, as dcqcn,g=1/256,ai=40Mb/s;
+    /// needs --switch (default none)
+    #[arg(long, value_name = "CONTROL")]
+    pub cc: Option<CcOptions>,
     /// Record all frames of the net in a new pcap file, for Wireshark
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
@@ -60,6 +70,10 @@ pub struct WireInfo {
     cm_timeout: Option<u8>,
     #[serde(default)]
     ports: Vec<String>,
+    #[serde(default)]
+    switch: Option<String>,
+    #[serde(default)]
+    cc: Option<String>,
 }
 
 impl Default for WireInfo {
@@ -79,6 +93,8 @@ impl From<&LinkOptions> for WireInfo {
             mtu: options.mtu,
             cm_timeout: options.cm_timeout,
             ports: options.ports.iter().map(PortSpec::to_string).collect(),
+            switch: options.switch.map(|switch| switch.to_string()),
+            cc: options.cc.map(|cc| cc.to_string()),
         }
     }
 }
@@ -95,6 +111,8 @@ impl WireInfo {
             mtu: self.mtu,
             cm_timeout: self.cm_timeout,
             ports: self.ports.iter().map(|port| port.parse()).collect::<Result<_, _>>()?,
+            switch: self.switch.as_deref().map(str::parse).transpose()?,
+            cc: self.cc.as_deref().map(str::parse).transpose()?,
         })
     }
 
@@ -126,6 +144,12 @@ impl fmt::Display for WireInfo {
         }
         for port in &self.ports {
             write!(f, ", port {port}")?;
+        }
+        if let Some(switch) = &self.switch {
+            write!(f, ", switch {switch}")?;
+        }
+        if let Some(cc) = &self.cc {
+            write!(f, ", {cc}")?;
         }
         match &self.pcap {
             Some(path) => write!(f, ", frames recorded in {}", path.display())?,
@@ -175,7 +199,11 @@ impl WireArgs {
         };
         let faults = if faults.any() { faults.seeded() } else { Faults::default() };
         let ports = self.ports()?;
-        Ok(LinkOptions { wire, faults, capture, mtu: self.mtu, cm_timeout: self.cm_timeout, ports })
+        if self.cc.is_some() && self.switch.is_none() {
+            bail!("--cc answers to the marks of a switch: add --switch default");
+        }
+        let (mtu, cm_timeout, switch, cc) = (self.mtu, self.cm_timeout, self.switch, self.cc);
+        Ok(LinkOptions { wire, faults, capture, mtu, cm_timeout, ports, switch, cc })
     }
 
     /// The ports that are not on the net.
@@ -219,6 +247,15 @@ impl WireArgs {
             if has != text {
                 return found(format!("port {has}, not {text}"), "--port");
             }
+        }
+        let none = || "none".to_owned();
+        if let Some(switch) = self.switch.filter(|switch| Some(switch.to_string()) != running.switch) {
+            let has = running.switch.clone().unwrap_or_else(none);
+            return found(format!("the switch `{has}`, not `{switch}`"), "--switch");
+        }
+        if let Some(cc) = self.cc.filter(|cc| Some(cc.to_string()) != running.cc) {
+            let has = running.cc.clone().unwrap_or_else(none);
+            return found(format!("the congestion control `{has}`, not `{cc}`"), "--cc");
         }
         if self.pcap.is_some() {
             let wanted = self.decide()?.capture;
@@ -266,6 +303,8 @@ mod tests {
     #[test]
     fn the_keeper_gets_the_same_options() {
         let mut wanted = args(None, Some("dup=0.1,corrupt=0.25,drop ack nth=3"));
+        wanted.switch = Some("kmin=1KB,pfc".parse().unwrap());
+        wanted.cc = Some("dcqcn,ai=1Mb/s".parse().unwrap());
         wanted.pcap = Some("here.pcap".into());
         wanted.snaplen = Some(96);
         wanted.pcap_at = Some(1);
@@ -315,6 +354,18 @@ mod tests {
         );
         let recorded = WireArgs { pcap: Some("/x.pcap".into()), ..WireArgs::default() };
         assert_eq!(differs(recorded), "the record none: leave out --pcap");
+        let switched = WireArgs { switch: "default".parse().ok(), ..WireArgs::default() };
+        assert_eq!(
+            differs(switched.clone()),
+            "the switch `none`, not `buffer=2MiB,kmin=5KB,kmax=200KB,pmax=0.01,seed=1`: leave out --switch"
+        );
+        assert_eq!(switched.differs(&WireInfo::from(&switched.decide().unwrap())).unwrap(), None);
+        let controlled = WireArgs { cc: "dcqcn".parse().ok(), ..WireArgs::default() };
+        assert_eq!(
+            controlled.decide().unwrap_err().to_string(),
+            "--cc answers to the marks of a switch: add --switch default"
+        );
+        assert_eq!(differs(controlled), "the congestion control `none`, not `dcqcn`: leave out --cc");
         assert_eq!(fast.to_string(), "");
     }
 }
