@@ -9,13 +9,11 @@ use fpga_regs::regs::port;
 impl Device {
     /// A packet for a connected QP met congestion on its way: its sender is notified, unless that was just done.
     #[cold]
-    pub(super) fn met_congestion(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
-        let own = self.qps[q].port.port;
-        self.count_packets(own, port::RX_ECN_MARKED, p);
+    pub(super) fn met_congestion(&mut self, q: usize, env: &mut impl Env) {
         if !env.notifies(self.id, q as u16) {
             return;
         }
-        self.count(own, port::TX_CNP);
+        self.count(self.qps[q].port.port, port::TX_CNP);
         let notification = self.qps[q].packet(Operation::CongestionNotification, 0, env);
         notification.transport = Transport::CNP;
     }

@@ -62,7 +62,7 @@ impl Device {
             return Outcome::Done;
         }
         if p.ecn == CONGESTION {
-            self.met_congestion(q, p, env);
+            self.met_congestion(q, env);
         }
         match p.operation {
             Operation::Acknowledge | Operation::ReadResponse | Operation::AtomicAcknowledge => {

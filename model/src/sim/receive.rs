@@ -5,8 +5,9 @@ use super::event::Event;
 use super::port::in_path;
 use super::trace::{Phase, Subject};
 use crate::env::Env;
-use crate::packet::Packet;
+use crate::packet::{Packet, CONGESTION, PORTS};
 use crate::wire::Operation;
+use fpga_regs::regs::port;
 
 impl Engine<'_> {
     /// Receives a packet.
@@ -56,7 +57,14 @@ impl Engine<'_> {
         self.env.step.subject = Subject::of(&packet, message, false);
         match self.link.exact() {
             true => self.receive_frame(slot),
-            false => self.receive(&packet),
+            false => {
+                if packet.ecn == CONGESTION {
+                    // A frame is counted when it is opened.
+                    let card = &self.world.cards[packet.dst.card as usize];
+                    card.counters[packet.dst.port as usize % PORTS].add(port::RX_ECN_MARKED, 1);
+                }
+                self.receive(&packet);
+            }
         }
         self.env.sim.release(slot);
         self.settle();

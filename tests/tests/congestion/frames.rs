@@ -35,7 +35,7 @@ fn marks_and_notifications_are_in_the_frames() {
     let (marked, sent) = (traffic.counter(0, port::RX_ECN_MARKED), traffic.counter(0, port::TX_CNP));
     let received: u64 = (1..=3).map(|card| traffic.counter(card, port::RX_CNP)).sum();
     let marks = traffic.port(0).counts.marks;
-    assert!(marks > 0 && marked <= marks && marked > 0, "{marked} of {marks} marked frames arrived");
+    assert!(marks > 0 && marked <= marks && marked > 0, "{marked} of {marks} marked frames were counted");
     // The last ones may be on their way.
     assert!(sent > 0 && received <= sent && received + 3 >= sent, "{received} of {sent}");
     assert!(sent <= 3 * 20, "{sent} in a millisecond");
@@ -58,4 +58,13 @@ fn marks_and_notifications_are_in_the_frames() {
         }
     }
     assert!(seen >= marked && notifications >= sent && able > seen, "{seen} {notifications} {able}");
+}
+
+/// Without frames the same is counted.
+#[test]
+fn marks_are_counted_without_frames() {
+    let mut traffic = Traffic::start(at_40g(), "pfc", Some("dcqcn"), &incast(3));
+    traffic.run_until(MS);
+    let (marked, marks) = (traffic.counter(0, port::RX_ECN_MARKED), traffic.port(0).counts.marks);
+    assert!(marked > 0 && marked <= marks, "{marked} of {marks} marked packets were counted");
 }
