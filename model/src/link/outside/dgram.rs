@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::medium::Failed;
+use super::opened::Failed;
 use super::raw::{Found, Raw, Wire};
 use crate::packet::PortId;
 

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `spec` | which medium a port has, as text |
 //! | `area` | what the segment holds of such ports, and what they drop |
-//! | `medium` | what a medium does, and which there are |
+//! | `opened`, `medium` | what a medium does; which there are |
 //! | `outbox`, `batch` | frames on their way out; those that leave together |
 //! | `arrivals` | frames that have come |
 //! | `udp`, `message` | UDP sockets; their system calls |
@@ -25,6 +25,7 @@ mod dgram;
 pub(crate) mod medium;
 mod message;
 mod neighbours;
+mod opened;
 mod outbox;
 mod raw;
 mod spec;
@@ -34,7 +35,8 @@ mod udp;
 
 pub use area::{Drop, Kind, OutsideArea, OutsidePort, Setting};
 pub use arrivals::{Arrival, Arrivals};
-pub use medium::{open, Opened, PortError, Receiver};
+pub use medium::{open, PortError};
 pub use message::interface_of;
+pub use opened::{Opened, Receiver};
 pub(crate) use outbox::Outbox;
 pub use spec::{MediumSpec, PortSpec, PortSpecError};

@@ -18,8 +18,8 @@ use rustix::time::{
 use super::area::{Drop, Kind, Setting};
 use super::arrivals::Arrivals;
 use super::batch::Batch;
-use super::medium::{Failed, Opened, Receiver};
 use super::neighbours::Neighbours;
+use super::opened::{Failed, Opened, Receiver};
 use crate::address::{gid, Gid};
 use crate::link::frames::MAX_FRAME;
 use crate::packet::PortId;

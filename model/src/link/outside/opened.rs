@@ -1,0 +1,37 @@
+//! What a medium outside of the segment does: opened by the keeper, which receives; sent to by every process of the net.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use super::area::Setting;
+use super::arrivals::Arrivals;
+use crate::address::Gid;
+use crate::packet::PortId;
+
+/// What was being done when it failed, and why it did.
+pub(super) type Failed = (String, io::Error);
+
+/// A port whose medium is open.
+pub struct Opened {
+    /// The port.
+    pub port: PortId,
+    /// What all processes are to know of it.
+    pub setting: Setting,
+    /// Its GIDs at the start.
+    pub gids: Vec<Gid>,
+    /// The largest path MTU whose packets pass.
+    pub mtu: u32,
+    /// By these every process of the net sends: at least one, at most [`MAX_DESCRIPTORS`](super::area::MAX_DESCRIPTORS).
+    pub descriptors: Vec<OwnedFd>,
+    /// By this the keeper receives.
+    pub receiver: Box<dyn Receiver>,
+}
+
+/// Receives frames, in the keeper.
+pub trait Receiver: Send {
+    /// Readable when frames may have come.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Reads some of what has come, without waiting, and [takes](Arrivals::take) the frames in it. False: nothing is left.
+    fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool>;
+}
