@@ -390,9 +390,7 @@ proptest! {
             }
         }
         // Nothing is left when all channels are closed.
-        for channel in channels {
-            world.manager().close_channel(channel);
-        }
+        channels.into_iter().for_each(|channel| world.manager().close_channel(channel));
         prop_assert!(world.cm.ids.iter().all(|id| !id.used.get()));
         prop_assert!(world.cm.queue.iter().all(|queued| queued.turn == 0));
         prop_assert!(world.cm.deadline.iter().all(|&at| at == 0));
