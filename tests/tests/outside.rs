@@ -140,7 +140,7 @@ fn a_net_that_goes_away_is_missed_and_found_again() {
     let (here, there) = (address(), address());
     let one = net_at(here);
     let a = one.open(0);
-    let options = Options { timeout: 10, retry_cnt: 2, ..options() };
+    let options = Options { timeout: 14, retry_cnt: 2, ..options() };
     for _ in 0..2 {
         let other = net_at(there);
         let (x, y) = connect(&a, &other.open(0), options);

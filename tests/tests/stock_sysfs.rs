@@ -75,6 +75,7 @@ fn counters_are_those_of_the_cards() {
         "cd /sys/class/infiniband/verbena1/ports/1; cat hw_counters/out_of_sequence; \
          for i in $(seq 400); do test -e {} && break; sleep 0.1; done; \
          for i in $(seq 100); do test $(cat counters/port_rcv_packets) -ge 400 && break; sleep 0.1; done; \
+         for i in $(seq 100); do test $(cat hw_counters/out_of_sequence) -gt 0 && break; sleep 0.1; done; \
          cat counters/port_rcv_packets counters/port_rcv_data hw_counters/out_of_sequence; \
          cat ../../../verbena0/ports/1/hw_counters/packet_seq_err hw_counters/lifespan",
         done.display()

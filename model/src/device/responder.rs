@@ -104,7 +104,8 @@ impl Device {
         }
     }
 
-    /// A request of RC or XRC.    #[inline(always)]
+    /// A request of RC or XRC.
+    #[inline(always)]
     pub(super) fn request(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
         let resp = &self.qps[q].resp;
         let ahead = psn::diff(p.psn, resp.epsn);

@@ -1,6 +1,7 @@
 //! A sender that is nobody's peer: whatever it sends, connections and their memory stay as they are.
 
 use std::net::UdpSocket;
+use std::time::{Duration, Instant};
 
 use fpga_regs::WqeOpcode;
 use model::wire::{frame, Aeth, BthOpcode, Headers, Network, Path, Reth};
@@ -26,7 +27,7 @@ impl Numbers {
 fn datagram(from: [u8; 16], to: [u8; 16], sport: u16, headers: &Headers, payload: &[u8]) -> Vec<u8> {
     let network = Network::from_gids(&from, &to, 0, 0, 64);
     let path = Path { network, udp_sport: sport, ..Path::default() };
-    let mut bytes = vec![0; 5000];
+    let mut bytes = vec![0; 9000];
     let length = frame::encode(&path, headers, payload, &mut bytes).expect("a frame");
     bytes[14 + 20 + 8..length].to_vec()
 }
@@ -71,6 +72,14 @@ fn a_stranger_touches_nothing() {
     for qpn in 2..200 {
         headers.bth.dest_qp = qpn << 8;
         send(&headers, &[]);
+    }
+    // A datagram for the general services' queue pair, which anybody may send to, of more than a packet has.
+    headers.bth.opcode = BthOpcode(0x64);
+    headers.bth.dest_qp = 1;
+    send(&headers, &[1; 8000]);
+    let until = Instant::now() + Duration::from_secs(20);
+    while counter(&y, "rx_malformed") == 0 {
+        assert!(Instant::now() < until, "a packet that is too long is not counted");
     }
     // Anything: noise, and good packets with some bytes changed.
     let mut numbers = Numbers(0x5eed);

@@ -26,7 +26,7 @@ fn what_could_not_be_gathered_holds_no_buffer() {
                 for q in 1..=MANY {
                     let qp = &mut world.cards[0].qps[usize::from(q)];
                     (qp.used, qp.qpn, qp.qp_type) = (true.into(), q.into(), QpType::RC);
-                    (qp.state, qp.mtu_log) = (QpState::RTS, 10);
+                    (qp.state, qp.mtu_log, qp.window, qp.train) = (QpState::RTS, 10, 8, 4096);
                     (qp.sq_iova, qp.domain) = (area.ptr as u64, a.segment().member());
                     a.net().bells[0].qp[usize::from(q)].sq.store(1, Ordering::Relaxed);
                     env.run_send(world, 0, q);

@@ -16,7 +16,7 @@ use crate::journal::{self, Journal};
 use crate::segment::{now_ns, Entry, Island, LockError, Segment};
 
 /// When the keeper tries again to run what a thread was in the way of (ns).
-const SOON: u64 = 200_000;
+const SOON: u64 = 2_000_000;
 
 /// What became of the timers that were due.
 struct Run {
@@ -43,10 +43,16 @@ impl<S: Borrow<Segment>> Runner<S> {
         };
         let run = self.run_due(0..count, |_| true);
         if !run.closed.is_empty() || managers != 0 && managers <= now_ns() {
-            return self.control_within(patience, |world, env| world.run_timers(env));
+            let next = self.control_within(patience, |world, env| world.run_timers(env))?;
+            return Ok(next.into_iter().chain(self.again(false)).min());
         }
-        let again = (run.left || self.has_pending()).then(|| now_ns() + SOON);
-        Ok([run.next, again, Some(managers).filter(|&at| at != 0)].into_iter().flatten().min())
+        let managers = Some(managers).filter(|&at| at != 0);
+        Ok([run.next, self.again(run.left), managers].into_iter().flatten().min())
+    }
+
+    /// When the keeper looks again if something is `left` to do.
+    fn again(&self, left: bool) -> Option<u64> {
+        (left || self.has_pending()).then(|| now_ns() + SOON)
     }
 
     /// For a program that polls: runs the timers of its queue pairs on a card that are due.

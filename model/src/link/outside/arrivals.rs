@@ -10,6 +10,8 @@ use crate::wire::{DropReason, Frame};
 
 /// Bytes that one call of a receiver reads at most.
 pub const ROOM: usize = 1 << 16;
+/// Bytes of the longest payload of a packet: the largest path MTU.
+const LONGEST: usize = 4096;
 /// The default partition; a limited member's key lacks the highest bit, and may be sent to a full one (IB spec 10.9.3).
 const PARTITION: u16 = 0x7fff;
 
@@ -67,6 +69,7 @@ impl Arrivals {
             Ok((ours, Arrival { packet, from, to, payload }))
         });
         let why = match packet {
+            Ok((_, arrival)) if arrival.payload.len() > LONGEST => Drop::Malformed,
             Ok((true, arrival)) => return self.list.push(arrival),
             Ok((false, _)) => Drop::Pkey,
             Err(DropReason::Icrc) => Drop::Icrc,

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -66,6 +67,15 @@ pub fn write_zeros(dir: &Path) -> Result<()> {
     sysfs::put(&dir.join("hw_counters/lifespan"), &COUNTED_EVERY.as_millis().to_string())
 }
 
+/// Writes another value. In place, where nothing of the old one stays: another file each time would keep the disk busy.
+fn write(file: &Path, old: u64, new: u64) -> Result<()> {
+    let text = |value| format!("{value}\n");
+    if text(new).len() < text(old).len() {
+        return sysfs::replace(file, Some(&text(new)));
+    }
+    Ok(fs::OpenOptions::new().write(true).open(file)?.write_all_at(text(new).as_bytes(), 0)?)
+}
+
 impl Counted for Counters {
     fn counted(&mut self, port: PortId, counters: &[u64]) {
         for (directory, table) in [("counters", PORT.as_slice()), ("hw_counters", &HARDWARE)] {
@@ -75,7 +85,7 @@ impl Counted for Counters {
                 if *written != value {
                     let file = of_port(&self.directory, port).join(directory).join(counter.name);
                     // Left as it was, it is tried again. The keeper has nobody to tell; the registers are right.
-                    if sysfs::replace(&file, Some(&format!("{value}\n"))).is_ok() {
+                    if write(&file, *written, value).is_ok() {
                         *written = value;
                     }
                 }
