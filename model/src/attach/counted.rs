@@ -10,8 +10,10 @@ use crate::net::Membership;
 use crate::packet::{PortId, PORTS};
 use crate::segment::{now_ns, Segment};
 
-/// How often the keeper looks.
-pub const COUNTED_EVERY: Duration = Duration::from_millis(100);
+/// How often the keeper looks while there is traffic (ns).
+const BUSY: u64 = 100_000_000;
+/// How often it looks at least: what has been counted is told no later.
+pub const COUNTED_WITHIN: Duration = Duration::from_millis(800);
 
 /// Is told what the ports of a net have counted.
 pub trait Counted: Debug + Send {
@@ -22,23 +24,32 @@ pub trait Counted: Debug + Send {
 /// Looks when it is time.
 pub(super) struct Looks {
     told: Box<dyn Counted>,
+    /// What was told.
+    last: Vec<(PortId, Vec<u64>)>,
+    /// From one look to the next (ns): twice as long each time that nothing has changed.
+    pause: u64,
     /// When to look next (ns).
     at: u64,
 }
 
 impl Looks {
     pub fn new(told: Box<dyn Counted>) -> Looks {
-        Looks { told, at: 0 }
+        Looks { told, last: Vec::new(), pause: BUSY, at: 0 }
     }
 
     /// Looks if it is time; returns when it is again (ns).
     pub fn look(&mut self, segment: &Segment) -> u64 {
         let now = now_ns();
         if now >= self.at {
-            self.at = now + COUNTED_EVERY.as_nanos() as u64;
-            for (port, counters) in read(segment) {
-                self.told.counted(port, &counters);
+            let counters = read(segment);
+            if counters == self.last {
+                self.pause = (self.pause * 2).min(COUNTED_WITHIN.as_nanos() as u64);
+            } else {
+                self.pause = BUSY;
+                counters.iter().for_each(|(port, counters)| self.told.counted(*port, counters));
+                self.last = counters;
             }
+            self.at = now + self.pause;
         }
         self.at
     }

@@ -64,7 +64,7 @@ pub struct NetOptions {
     pub namespaces: Vec<OwnedFd>,
     /// What the GIDs of the ports follow, beside what they are at the start.
     pub addresses: Option<Box<dyn Addresses>>,
-    /// Who is told what the ports have counted, every [`COUNTED_EVERY`](super::COUNTED_EVERY).
+    /// Who is told what the ports have counted, within [`COUNTED_WITHIN`](super::COUNTED_WITHIN).
     pub counted: Option<Box<dyn Counted>>,
 }
 

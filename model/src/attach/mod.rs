@@ -35,7 +35,7 @@ pub use crate::sim::programs::streams::Wait;
 pub use crate::sim::programs::watched::Watched;
 pub use crate::sim::threads::{forked, give_up, on_alarm, Follower, Starting, Timeline};
 pub use card::SegmentCard;
-pub use counted::{Counted, COUNTED_EVERY};
+pub use counted::{Counted, COUNTED_WITHIN};
 pub use error::OpenError;
 pub use keeper::{capture_lost, default_socket, run_keeper, run_keeper_of, Addresses, NetOptions};
 pub use limits::{limits, mbps};

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use model::attach::{Counted, COUNTED_EVERY};
+use model::attach::{Counted, COUNTED_WITHIN};
 use model::packet::{PortId, PORTS};
 
 use super::sysfs;
@@ -64,7 +64,7 @@ pub fn write_zeros(dir: &Path) -> Result<()> {
         sysfs::put(&dir.join("hw_counters").join(name), "0")?;
     }
     // How old a value may be, in milliseconds.
-    sysfs::put(&dir.join("hw_counters/lifespan"), &COUNTED_EVERY.as_millis().to_string())
+    sysfs::put(&dir.join("hw_counters/lifespan"), &COUNTED_WITHIN.as_millis().to_string())
 }
 
 /// Writes another value. In place, where nothing of the old one stays: another file each time would keep the disk busy.
