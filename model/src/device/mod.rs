@@ -139,7 +139,7 @@ pub struct Device {
     /// What may be run at the same time has changed: islands are found out anew.
     pub islands_void: Flag,
     /// 1: an event of a CQ may be held back because software asks for that.
-    moderates: AtomicU32,
+    pub(crate) moderates: AtomicU32,
     /// What is wrong with it.
     pub defect: defect::Defect,
     /// What it offers (of its profile).

@@ -6,6 +6,7 @@
 
 use std::borrow::Borrow;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::runner::Runner;
@@ -42,7 +43,8 @@ impl<S: Borrow<Segment>> Runner<S> {
             ((*world).count(), (&raw const (*world).cm.soonest).read_volatile())
         };
         let run = self.run_due(0..count, |_| true);
-        if !run.closed.is_empty() || managers != 0 && managers <= now_ns() {
+        let managed = managers != 0 && managers <= now_ns();
+        if !run.closed.is_empty() || managed || (0..count).any(|card| self.holds_events(card)) {
             let next = self.control_within(patience, |world, env| world.run_timers(env))?;
             return Ok(next.into_iter().chain(self.again(false)).min());
         }
@@ -99,6 +101,16 @@ impl<S: Borrow<Segment>> Runner<S> {
         });
         drop(island);
         self.run_again(again);
+    }
+
+    /// Whether a CQ holds an event back, which is due at some time (moderation).
+    fn holds_events(&self, card: u8) -> bool {
+        // SAFETY: within the table; atomic.
+        let moderates = unsafe {
+            let moderates = &raw const (*self.net().world.get()).cards[usize::from(card)].moderates;
+            &*moderates
+        };
+        moderates.load(Ordering::Relaxed) != 0
     }
 
     fn timers(&self, card: u8) -> &Timers {
