@@ -105,7 +105,7 @@ impl Queue {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "no Keep Alive in time"));
             }
             for done in self.connection.wait(deadline)? {
-                match done {
+                match done? {
                     Done::Received(chunk, length) => self.received(chunk, length)?,
                     Done::Read(number, chunk) => {
                         let (command, key) = self.fetching.remove(&number).expect("read for a command");

@@ -121,9 +121,9 @@ impl Connection {
         code(unsafe { ibv_post_send(self.endpoint.qp(), first, &mut null_mut()) })
     }
 
-    /// Sleeps until something is done; gives nothing if the time comes first. Whatever fails ends the connection: then this
-    /// is an error, which says what the card said.
-    pub fn wait(&mut self, until: Option<Instant>) -> io::Result<Vec<Done>> {
+    /// Sleeps until something is done; gives nothing if the time comes first. Whatever fails ends the connection: its error
+    /// says what the card said, and comes after all that was done before.
+    pub fn wait(&mut self, until: Option<Instant>) -> io::Result<Vec<io::Result<Done>>> {
         loop {
             let mut done = self.poll()?;
             if done.is_empty() {
@@ -137,13 +137,13 @@ impl Connection {
         }
     }
 
-    fn poll(&mut self) -> io::Result<Vec<Done>> {
+    fn poll(&mut self) -> io::Result<Vec<io::Result<Done>>> {
         let mut found = [const { MaybeUninit::<ibv_wc>::uninit() }; BATCH];
         // SAFETY: there is room for as many.
         let count = unsafe { ibv_poll_cq(self.endpoint.cq(), BATCH as i32, found.as_mut_ptr().cast()) };
         let count = usize::try_from(count).map_err(|_| io::Error::other("ibv_poll_cq failed"))?;
         // SAFETY: so many were filled in.
-        found[..count].iter().map(|wc| self.done(unsafe { wc.assume_init_ref() })).collect()
+        Ok(found[..count].iter().map(|wc| self.done(unsafe { wc.assume_init_ref() })).collect())
     }
 
     fn done(&mut self, wc: &ibv_wc) -> io::Result<Done> {
