@@ -148,5 +148,11 @@ impl Drop for StockNet {
         while !keepers(&self.name).is_empty() && start.elapsed() < Duration::from_secs(2) {
             std::thread::sleep(Duration::from_millis(5));
         }
+        // A killed keeper's files are removed by the next one in this directory; there is none.
+        for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().ends_with(&format!("-{}", self.name)) {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
     }
 }

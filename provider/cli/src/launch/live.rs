@@ -1,14 +1,16 @@
 //! The files that change while programs run, which the net's keeper writes: GID tables and counters.
 //!
-//! They are in a directory of the net, `verbenaN/P` for port P of card N, which is mounted into each program's view.
+//! They are in a directory of the net, `verbenaN/P` for port P of card N, which is mounted into each program's view. These
+//! are hundreds of small files, and a disk may keep a program waiting for each: they lie in memory where there is a tmpfs.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::io::ErrorKind;
+use std::os::unix::fs::{symlink, DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use model::attach::{Counted, COUNTED_WITHIN};
 use model::packet::{PortId, PORTS};
 
@@ -25,14 +27,50 @@ pub fn of_port(directory: &Path, port: PortId) -> PathBuf {
     directory.join(format!("verbena{}/{}", port.card, port.port + 1))
 }
 
-/// Removes the files of a net that has ended.
-pub fn remove(socket: &Path) {
-    let _ = fs::remove_dir_all(directory(socket));
+/// Where directories of nets are whose runtime directory is on a disk.
+const MEMORY: &str = "/dev/shm";
+/// How names in [`MEMORY`] begin.
+const PREFIX: &str = "verbena-live-";
+/// From linux/magic.h.
+const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
+
+/// Makes it anew, or a link to one in memory: then gives where that is.
+fn make(directory: &Path) -> Result<Option<PathBuf>> {
+    remove(directory);
+    let in_memory = |path: &Path| rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC);
+    if !directory.parent().is_some_and(in_memory) && in_memory(Path::new(MEMORY)) {
+        let name = directory.file_stem().unwrap_or_default().to_string_lossy();
+        let real = Path::new(MEMORY).join(format!("{PREFIX}{}-{name}", std::process::id()));
+        // Another PID namespace may have that name here.
+        if fs::DirBuilder::new().mode(0o700).create(&real).is_ok() {
+            symlink(&real, directory).with_context(|| format!("making {}", directory.display()))?;
+            return Ok(Some(real));
+        }
+    }
+    fs::create_dir(directory).with_context(|| format!("making {}", directory.display()))?;
+    Ok(None)
+}
+
+/// Removes the directory of a net that has ended, and what it leads to.
+pub fn remove(directory: &Path) {
+    match fs::read_link(directory) {
+        Ok(real) => {
+            let ours = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(PREFIX);
+            if real.parent() == Some(Path::new(MEMORY)) && real.file_name().is_some_and(ours) {
+                let _ = fs::remove_dir_all(real);
+            }
+            let _ = fs::remove_file(directory);
+        }
+        Err(error) if error.kind() == ErrorKind::InvalidInput => drop(fs::remove_dir_all(directory)),
+        Err(_) => {}
+    }
 }
 
 /// The counters of all ports, as files.
 pub struct Counters {
     directory: PathBuf,
+    /// What the directory leads to; removed with this, as the link may be gone before.
+    in_memory: Option<PathBuf>,
     /// What is in the files, where it is not 0: by port, directory and name.
     written: HashMap<(PortId, &'static str, &'static str), u64>,
 }
@@ -46,11 +84,18 @@ impl fmt::Debug for Counters {
 impl Counters {
     /// Makes the directory of a new net, with all counters at 0.
     pub fn show(directory: PathBuf, cards: u8) -> Result<Counters> {
-        let _ = fs::remove_dir_all(&directory);
+        let in_memory = make(&directory)?;
+        let counters = Counters { directory, in_memory, written: HashMap::new() };
         for port in (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port })) {
-            write_zeros(&of_port(&directory, port))?;
+            write_zeros(&of_port(&counters.directory, port))?;
         }
-        Ok(Counters { directory, written: HashMap::new() })
+        Ok(counters)
+    }
+}
+
+impl Drop for Counters {
+    fn drop(&mut self) {
+        self.in_memory.iter().for_each(|real| drop(fs::remove_dir_all(real)));
     }
 }
 

@@ -172,7 +172,7 @@ fn sweep(directory: &Path) {
     for note in rest.iter().filter(|path| !path.with_extension("sock").exists()) {
         match note.extension().and_then(|extension| extension.to_str()) {
             Some("json") => drop(fs::remove_file(note)),
-            Some("live") => drop(fs::remove_dir_all(note)),
+            Some("live") => live::remove(note),
             _ => {}
         }
     }
@@ -315,7 +315,7 @@ fn tidy(net: &Net) {
     };
     if !net.socket().exists() {
         let _ = fs::remove_file(info_file(net));
-        live::remove(&net.socket());
+        live::remove(&live::directory(&net.socket()));
     }
 }
 
