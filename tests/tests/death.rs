@@ -73,7 +73,7 @@ fn a_witness_loses_nothing_beside_two_hundred_kills() {
 }
 
 #[test]
-#[ignore = "takes half an hour"]
+#[ignore = "takes ten minutes"]
 fn a_witness_loses_nothing_beside_ten_thousand_kills() {
     witnessed(10_000, 5);
 }

@@ -12,7 +12,8 @@ use tests::stock::{compile_c, free_port, keepers, wait_until_listening, Ended, P
 const LIMIT: Duration = Duration::from_secs(240);
 const VIRTUAL: &[&str] = &["--clock", "virtual"];
 
-/// Two programs that hand over to each other all the time fill two cores: one pair at a time.
+/// Two programs that hand over to each other all the time fill two cores: one pair at a time. Tests that mostly wait go
+/// beside them.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -175,7 +176,6 @@ fn struck(program: &str, arguments: &[&str], victim: usize, signal: i32) -> (End
 
 #[test]
 fn a_killed_peer_is_noticed_in_simulated_time() {
-    let _alone = alone();
     for (program, option, victim) in [
         ("ib_write_bw", "-D", 0),
         ("ib_send_lat", "-D", 0),
@@ -198,7 +198,6 @@ fn a_killed_peer_is_noticed_in_simulated_time() {
 /// Simulated time cannot go on without a process that is stopped: the other one says so, and ends.
 #[test]
 fn a_stopped_peer_is_named() {
-    let _alone = alone();
     for victim in [0, 1] {
         let (ended, net, stopped) = struck("ib_send_lat", &["-F", "-D", "600"], victim, libc::SIGSTOP);
         let what = format!("victim {victim}: {}\n{}", ended.how(), ended.said);
@@ -215,7 +214,6 @@ fn a_stopped_peer_is_named() {
 /// A program that opens a card waits for the lock in real time, although its own clock is virtual.
 #[test]
 fn opening_a_card_does_not_wait_for_ever() {
-    let _alone = alone();
     let net = StockNet::new();
     let mut stays = Program::start(net.command(VIRTUAL, "ibv_asyncwatch", &["-d", "verbena0"]));
     stays.expect("async event FD", LIMIT);
@@ -231,7 +229,6 @@ fn opening_a_card_does_not_wait_for_ever() {
 /// A server without a client is not stuck: it waits longer than simulated time may stand still.
 #[test]
 fn waiting_for_a_client_is_no_standstill() {
-    let _alone = alone();
     let net = StockNet::new();
     let port = free_port();
     let number = port.to_string();
