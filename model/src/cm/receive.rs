@@ -1,7 +1,7 @@
 //! What comes: datagrams for QP 1.
 //!
 //! A message is believed only as far as it fits what the manager knows; what does not fit is dropped, or answered as
-//! Linux answers it.
+//! Linux answers it. To a connection only its peer can say something: names of connections are easily guessed.
 
 use super::address::{Address, IB, INET, INET6};
 use super::connect::ack_timeout;
@@ -49,14 +49,14 @@ impl<E: Env> Manager<'_, E> {
         let back = Way { known, sgid_index, traffic_class: 0, flow_label: 0, from: p.dst, to: p.src, dgid };
         match mad.attribute() {
             attribute::REQ => self.take_req(&mad, &back),
-            attribute::REP => self.take_rep(&mad),
-            attribute::RTU => self.take_rtu(&mad),
-            attribute::REJ => self.take_rej(&mad),
-            attribute::MRA => self.take_mra(&mad),
+            attribute::REP => self.take_rep(&mad, &back),
+            attribute::RTU => self.take_rtu(&mad, &back),
+            attribute::REJ => self.take_rej(&mad, &back),
+            attribute::MRA => self.take_mra(&mad, &back),
             attribute::DREQ => self.take_dreq(&mad, &back),
-            attribute::DREP => self.take_drep(&mad),
+            attribute::DREP => self.take_drep(&mad, &back),
             attribute::SIDR_REQ => self.take_sidr_req(&mad, &back),
-            attribute::SIDR_REP => self.take_sidr_rep(&mad),
+            attribute::SIDR_REP => self.take_sidr_rep(&mad, &back),
             // Alternate paths are not for Ethernet: Linux drops them, too.
             _ => {}
         }
@@ -109,11 +109,12 @@ impl<E: Env> Manager<'_, E> {
     fn take_req(&mut self, mad: &Mad, back: &Way) {
         let (remote, guid) = (mad.get(both::LOCAL_ID) as u32, mad.get(req::CA_GUID));
         let qpn = mad.get(req::QPN) as u32;
-        if let Some(slot) = self.of_remote(remote, |id| id.remote_guid == guid) {
+        if let Some(slot) = self.of_remote(remote, |id| id.remote_guid == guid && id.way.leads_to(back)) {
             return self.asked_again(slot, back);
         }
         let stale = |id: &Id| {
-            id.used.get() && id.comm == comm::ESTABLISHED && id.remote_guid == guid && id.remote_qpn == qpn
+            let peer = id.remote_guid == guid && id.remote_qpn == qpn && id.way.leads_to(back);
+            id.used.get() && id.comm == comm::ESTABLISHED && peer
         };
         let known = self.cm.slots.ids.range().find(|&slot| stale(&self.cm.ids[slot]));
         if let Some(known) = known.filter(|_| qpn != 0) {
@@ -188,8 +189,8 @@ impl<E: Env> Manager<'_, E> {
         self.transmit(back, &mad);
     }
 
-    fn take_rep(&mut self, mad: &Mad) {
-        let Some(slot) = self.named(mad.get(both::REMOTE_ID) as u32) else { return };
+    fn take_rep(&mut self, mad: &Mad, back: &Way) {
+        let Some(slot) = self.of_peer(mad.get(both::REMOTE_ID) as u32, back) else { return };
         let remote = mad.get(both::LOCAL_ID) as u32;
         let known = self.remote(slot);
         match self.id(slot).comm {
@@ -228,14 +229,19 @@ impl<E: Env> Manager<'_, E> {
         self.event(slot, event::CONNECT_RESPONSE, 0, &param);
     }
 
-    /// The identifier that a message names at both ends.
-    fn of_both(&mut self, mad: &Mad) -> Option<u16> {
-        let slot = self.named(mad.get(both::REMOTE_ID) as u32)?;
+    /// The identifier that a message calls by this name, if the message comes from the identifier's peer.
+    fn of_peer(&mut self, name: u32, back: &Way) -> Option<u16> {
+        self.named(name).filter(|&slot| self.id(slot).way.leads_to(back))
+    }
+
+    /// The identifier that a message of its peer names at both ends.
+    fn of_both(&mut self, mad: &Mad, back: &Way) -> Option<u16> {
+        let slot = self.of_peer(mad.get(both::REMOTE_ID) as u32, back)?;
         (self.remote(slot) == mad.get(both::LOCAL_ID) as u32).then_some(slot)
     }
 
-    fn take_rtu(&mut self, mad: &Mad) {
-        let Some(slot) = self.of_both(mad) else { return };
+    fn take_rtu(&mut self, mad: &Mad, back: &Way) {
+        let Some(slot) = self.of_both(mad, back) else { return };
         if matches!(self.id(slot).comm, comm::REP_SENT | comm::MRA_REP_RCVD) {
             self.established(slot);
         }
@@ -248,20 +254,22 @@ impl<E: Env> Manager<'_, E> {
         self.event(slot, event::ESTABLISHED, 0, &SILENT);
     }
 
-    fn take_rej(&mut self, mad: &Mad) {
+    fn take_rej(&mut self, mad: &Mad, back: &Way) {
         let why = mad.get(rej::REASON) as u16;
         let found = match mad.get(rej::ANSWERED) as u8 {
             // Its sender may have no name for the connection.
             answered::REQ => {
                 // Late, if the request has been answered otherwise.
-                self.named(mad.get(both::REMOTE_ID) as u32).filter(|&slot| self.remote(slot) == 0)
+                self.of_peer(mad.get(both::REMOTE_ID) as u32, back).filter(|&slot| self.remote(slot) == 0)
             }
             _ if mad.get(both::REMOTE_ID) == 0 => {
                 // The peer gave up before it knew this side's name.
                 let guid = mad.part(rej::INFO).first_chunk().map_or(0, |guid| u64::from_be_bytes(*guid));
-                self.of_remote(mad.get(both::LOCAL_ID) as u32, |id| id.remote_guid == guid)
+                self.of_remote(mad.get(both::LOCAL_ID) as u32, |id| {
+                    id.remote_guid == guid && id.way.leads_to(back)
+                })
             }
-            _ => self.of_both(mad),
+            _ => self.of_both(mad, back),
         };
         let Some(slot) = found else { return };
         match self.id(slot).comm {
@@ -280,8 +288,8 @@ impl<E: Env> Manager<'_, E> {
         }
     }
 
-    fn take_mra(&mut self, mad: &Mad) {
-        let Some(slot) = self.named(mad.get(both::REMOTE_ID) as u32) else { return };
+    fn take_mra(&mut self, mad: &Mad, back: &Way) {
+        let Some(slot) = self.of_peer(mad.get(both::REMOTE_ID) as u32, back) else { return };
         let id = self.id(slot);
         let answered = mad.get(mra::ANSWERED) as u8;
         id.comm = match id.comm {
@@ -296,7 +304,7 @@ impl<E: Env> Manager<'_, E> {
     }
 
     fn take_dreq(&mut self, mad: &Mad, back: &Way) {
-        let Some(slot) = self.of_both(mad) else {
+        let Some(slot) = self.of_both(mad, back) else {
             // The connection is gone: so may the peer's be.
             let mut answer = Mad::new(attribute::DREP, transaction(mad));
             answer.set(both::LOCAL_ID, mad.get(both::REMOTE_ID));
@@ -320,8 +328,8 @@ impl<E: Env> Manager<'_, E> {
         self.disconnected(slot, 0);
     }
 
-    fn take_drep(&mut self, mad: &Mad) {
-        let Some(slot) = self.of_both(mad) else { return };
+    fn take_drep(&mut self, mad: &Mad, back: &Way) {
+        let Some(slot) = self.of_both(mad, back) else { return };
         if matches!(self.id(slot).comm, comm::DREQ_SENT | comm::DREQ_RCVD) {
             self.wait_for_strays(slot);
             self.disconnected(slot, 0);
@@ -339,7 +347,7 @@ impl<E: Env> Manager<'_, E> {
 
     fn take_sidr_req(&mut self, mad: &Mad, back: &Way) {
         let (remote, service) = (mad.get(sidr_req::REQUEST_ID) as u32, mad.get(sidr_req::SERVICE_ID));
-        let same = |id: &Id| id.comm == comm::SIDR_REQ_RCVD && id.way.to == back.to;
+        let same = |id: &Id| id.comm == comm::SIDR_REQ_RCVD && id.way.leads_to(back);
         if self.of_remote(remote, same).is_some() {
             return;
         }
@@ -360,8 +368,8 @@ impl<E: Env> Manager<'_, E> {
         self.announce(listener, slot, &param::datagrams(None, 0, 0, &private[USER..]));
     }
 
-    fn take_sidr_rep(&mut self, mad: &Mad) {
-        let Some(slot) = self.named(mad.get(sidr_rep::REQUEST_ID) as u32) else { return };
+    fn take_sidr_rep(&mut self, mad: &Mad, back: &Way) {
+        let Some(slot) = self.of_peer(mad.get(sidr_rep::REQUEST_ID) as u32, back) else { return };
         if self.id(slot).comm != comm::SIDR_REQ_SENT {
             return;
         }

@@ -113,6 +113,15 @@ pub struct Way {
     pub dgid: [u8; 16],
 }
 
+impl Way {
+    /// Whether packets that have come by the way `back` come from where this one leads: outside of the segment that is an
+    /// address, within it a port.
+    pub fn leads_to(&self, back: &Way) -> bool {
+        let same = self.known.get() && (self.from, self.to) == (back.from, back.to);
+        same && (self.to != PortId::NOBODY || self.dgid == back.dgid)
+    }
+}
+
 /// An identifier, `rdma_cm_id`, with the connection that it names.
 #[derive(Clone, Copy)]
 #[repr(C)]

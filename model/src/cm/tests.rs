@@ -3,6 +3,7 @@
 
 mod late;
 mod linux;
+mod strangers;
 
 use proptest::prelude::*;
 
@@ -97,6 +98,8 @@ struct World {
     cm: Box<Cm>,
     gids: GidTables,
     env: Surroundings,
+    /// Ports that lead outside.
+    outside: OutsidePorts,
     /// Attributes of all datagrams.
     seen: Vec<u16>,
 }
@@ -106,7 +109,8 @@ impl World {
         // SAFETY: zero is a value of all that is plain, and the memory is of a box's layout.
         let cm =
             unsafe { Box::from_raw(std::alloc::alloc_zeroed(std::alloc::Layout::new::<Cm>()).cast::<Cm>()) };
-        World { cm, gids: GidTables::at_start(2), env: Surroundings::default(), seen: Vec::new() }
+        let (gids, env, outside) = (GidTables::at_start(2), Surroundings::default(), OutsidePorts::default());
+        World { cm, gids, env, outside, seen: Vec::new() }
     }
 
     fn manager(&mut self) -> Manager<'_, Surroundings> {
@@ -115,7 +119,7 @@ impl World {
             cards: 2,
             gids: &self.gids,
             port: PortSetting::default(),
-            outside: OutsidePorts::default(),
+            outside: self.outside,
             env: &mut self.env,
         }
     }
@@ -322,20 +326,6 @@ fn datagrams_by_sidr_and_no_listener() {
     world.carry();
     let bytes = world.command(b, 12, &[0; 8]);
     assert_eq!((bytes[12], bytes[16]), (8, 8), "rejected: invalid service");
-}
-
-#[test]
-fn nobody_answers() {
-    let mut world = World::new();
-    let ([_, b], [_, client]) = world.ready(TCP);
-    world.connect(b, client);
-    let mut tries = 0;
-    while world.cm.deadline.iter().any(|&at| at != 0) {
-        tries += std::mem::take(&mut world.env.sent).len();
-        world.env.now += 5_000_000_000;
-        world.manager().run_timers();
-    }
-    assert_eq!((tries, world.event(b)), (16, (7, client)));
 }
 
 proptest! {

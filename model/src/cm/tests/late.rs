@@ -67,3 +67,17 @@ fn rejections_that_come_late() {
     assert_eq!(world.cm.ids[usize::from(client)].comm, comm::TIMEWAIT);
     assert_ne!(world.cm.deadline[usize::from(client)], 0);
 }
+
+#[test]
+fn nobody_answers() {
+    let mut world = World::new();
+    let ([_, b], [_, client]) = world.ready(TCP);
+    world.connect(b, client);
+    let mut tries = 0;
+    while world.cm.deadline.iter().any(|&at| at != 0) {
+        tries += std::mem::take(&mut world.env.sent).len();
+        world.env.now += 5_000_000_000;
+        world.manager().run_timers();
+    }
+    assert_eq!((tries, world.event(b)), (16, (7, client)));
+}
