@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering;
 
 use crate::cells::{Bells, Interrupts, ServerBell};
 use crate::device::tables::{MAX_CQS, MAX_FUNCTIONS};
+use crate::device::{Counters, Device};
 use crate::link::{LinkArea, LinkOptions};
+use crate::packet::PORTS;
 use crate::plain::Plain;
 use crate::profile::Profile;
 use crate::segment::{futex_wake, Segment, Turn};
@@ -79,6 +81,19 @@ impl Net {
             sim.cc = cc.0;
         }
         sim.on = true.into();
+    }
+
+    /// A card as those see it who have no lock: what they read there may be changing.
+    #[inline]
+    pub fn card(&self, card: u8) -> *const Device {
+        // SAFETY: within the table; nothing is read.
+        unsafe { &raw const (*self.world.get()).cards[usize::from(card) % MAX_CARDS] }
+    }
+
+    /// A card's counters.
+    pub fn counters(&self, card: u8) -> &[Counters; PORTS] {
+        // SAFETY: atomics, which need no lock, of this net.
+        unsafe { &(*self.card(card)).counters }
     }
 
     /// Wakes all threads that wait for an interrupt, because the cards raise none any more: they check the segment.

@@ -17,13 +17,14 @@
 //! | `requester`, `progress` | executing send WQEs; how far a QP has sent, and the way back |
 //! | `requester_ack`, `complete`, `timers` | answers, what they complete, time-outs and retries |
 //! | `responder`, `responder_reads`, `refusal` | requests of the connected peer, and why they are refused |
-//! | `outside` | what leads out of the segment |
+//! | `outside`, `addressee` | what leads out of the segment; who takes what comes from there |
 //! | `notification` | congestion, and who is told of it |
 //! | `uc`, `ud`, `extended` | unreliable requests; datagrams and multicast; XRC |
 //! | `recv` | receive WQEs and SRQs |
 //! | `cq`, `error` | completions and events; the error state and flushing |
 //! | `defect`, `recovery` | cards with a defect; repair after the death of a process |
 
+mod addressee;
 mod admin;
 mod complete;
 mod cq;

@@ -246,12 +246,7 @@ impl Qp {
     /// Transport service of its packets.
     #[inline]
     pub fn transport(&self) -> Transport {
-        match self.qp_type {
-            QpType::RC => Transport::RC,
-            QpType::UC => Transport::UC,
-            QpType::UD => Transport::UD,
-            _ => Transport::XRC,
-        }
+        transport_of(self.qp_type)
     }
 
     /// Whether its requests are answered.
@@ -322,8 +317,25 @@ impl Qp {
     /// Whether packets are received in this state.
     #[inline]
     pub fn receives(&self) -> bool {
-        matches!(self.state, QpState::RTR | QpState::RTS | QpState::SQD | QpState::SQE)
+        receives_in(self.state)
     }
+}
+
+/// Transport service of a type's packets.
+#[inline]
+pub(super) fn transport_of(qp_type: QpType) -> Transport {
+    match qp_type {
+        QpType::RC => Transport::RC,
+        QpType::UC => Transport::UC,
+        QpType::UD => Transport::UD,
+        _ => Transport::XRC,
+    }
+}
+
+/// Whether packets are received in a state.
+#[inline]
+pub(super) fn receives_in(state: QpState) -> bool {
+    matches!(state, QpState::RTR | QpState::RTS | QpState::SQD | QpState::SQE)
 }
 
 plain! {

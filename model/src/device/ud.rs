@@ -15,7 +15,7 @@ use crate::wire::{path::gid_to_ipv4, Extra, Operation};
 use crate::wire::{psn, Ipv4, Ipv6};
 
 /// The QPN of all members of a group.
-const MULTICAST_QPN: u32 = 0xff_ffff;
+pub const MULTICAST_QPN: u32 = 0xff_ffff;
 
 /// Bytes of the GRH that precedes a datagram in the receive buffer.
 pub const GRH_BYTES: u64 = 40;

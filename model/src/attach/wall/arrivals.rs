@@ -1,4 +1,5 @@
 //! Packets from outside are brought to the cards, with the lock of the island of the queue pair that they are for.
+//! Those that nobody takes are dropped without one.
 #![allow(unsafe_code)]
 
 use std::borrow::Borrow;
@@ -9,8 +10,7 @@ use fpga_regs::regs::port as registers;
 use super::env::WallEnv;
 use super::runner::{make_way, Runner, TRIES};
 use super::scratch::Again;
-use crate::device::tables::MAX_QPS;
-use crate::device::{Counters, Outcome};
+use crate::device::{Counters, Device, Outcome};
 use crate::journal::{self, Journal};
 use crate::link::outside::{Arrival, Arrivals, Drop, OutsidePort};
 use crate::link::LinkEnv;
@@ -39,31 +39,34 @@ impl<S: Borrow<Segment>> Runner<S> {
         arrivals.dropped().for_each(|(why, count)| self.count((id, port), why, count));
         let (mut list, bytes) = arrivals.packets();
         while let Some(first) = list.first() {
-            let Some(need) = self.need(id, &first.packet) else {
-                self.count((id, port), Drop::NoQp, 1);
-                list = &list[1..];
-                continue;
+            let need = match self.need(id, first, bytes) {
+                Ok(need) => need,
+                Err(why) => {
+                    self.count((id, port), why, 1);
+                    list = &list[1..];
+                    continue;
+                }
             };
-            let rest = list.iter().skip(1).take_while(|next| self.need(id, &next.packet) == Some(need));
+            let rest = list.iter().skip(1).take_while(|next| self.need(id, next, bytes) == Ok(need));
             let (now, later) = list.split_at(1 + rest.count());
             self.arrive_together((id, port), need, now, bytes);
             list = later;
         }
     }
 
-    /// `None`: there is no such queue pair, which costs nobody anything.
-    fn need(&self, port: PortId, p: &Packet) -> Option<Need> {
+    /// The lock that a packet needs; or why nobody takes it, which costs nobody anything.
+    fn need(&self, port: PortId, arrival: &Arrival, bytes: &[u8]) -> Result<Need, Drop> {
+        let Arrival { packet: p, from, to, payload } = arrival;
+        let payload = bytes.get(payload.clone()).unwrap_or_default();
+        // SAFETY: a card of this net.
+        unsafe { Device::admits(self.net().card(port.card), port, (p, payload), (from, to)) }?;
         if p.transport == Transport::UD && SPECIAL.contains(&p.dest_qpn) {
-            return Some(Need::All(0));
+            return Ok(Need::All(0));
         }
         let index = (p.dest_qpn & 0xffff) as u16;
-        let bells = self.net().bells.get(usize::from(port.card))?.qp.get(usize::from(index))?;
-        if usize::from(index) >= MAX_QPS || !(bells.exists() || p.transport == Transport::XRC) {
-            return None;
-        }
         // Keys that are invalidated concern routes of any island.
         let all = p.transport == Transport::XRC || p.extra == Extra::Invalidate;
-        Some(if all { Need::All(index) } else { Need::Island(index, bells.label()) })
+        Ok(if all { Need::All(index) } else { Need::Island(index, self.bells(port.card, index).label()) })
     }
 
     fn arrive_together(&self, port: (PortId, &OutsidePort), need: Need, list: &[Arrival], bytes: &[u8]) {
@@ -105,10 +108,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// Counts packets that are dropped, by reason and as the card's registers have it.
     fn count(&self, (id, port): (PortId, &OutsidePort), why: Drop, count: u64) {
-        // SAFETY: a port's counters are atomics, which need no lock.
-        let counters = unsafe { &raw const (*self.net().world.get()).cards[usize::from(id.card)].counters };
-        // SAFETY: as above.
-        unsafe { count_drop(&*counters, (id, port), why, count) };
+        count_drop(self.net().counters(id.card), (id, port), why, count);
     }
 }
 
@@ -126,13 +126,13 @@ impl WallEnv<'_> {
     ) {
         let mut owed: Owed = None;
         for arrival in list {
-            if let Err(why) = check(world, id, arrival) {
+            let payload = bytes.get(arrival.payload.clone()).unwrap_or_default();
+            if let Err(why) = check(world, id, arrival, payload) {
                 let counters = &world.cards[usize::from(id.card)].counters;
                 count_drop(counters, (id, port), why, 1);
                 continue;
             }
             let mut p = arrival.packet;
-            let payload = bytes.get(arrival.payload.clone()).unwrap_or_default();
             if !payload.is_empty() {
                 p.payload = self.land(payload);
             }
@@ -168,29 +168,28 @@ fn count_drop(counters: &[Counters; PORTS], (id, port): (PortId, &OutsidePort), 
         Drop::Icrc => registers::RX_ICRC_ERRORS,
         Drop::Malformed | Drop::Pkey => registers::RX_MALFORMED,
         Drop::NoQp | Drop::Stranger | Drop::NotHere => registers::RX_NO_QP,
+        Drop::Qkey => registers::RX_QKEY_ERRORS,
         Drop::Busy => registers::RX_OVERFLOW,
         Drop::Unsent => return,
     };
     counters[usize::from(id.port) % PORTS].add(register, count);
 }
 
-/// Whether a packet may touch the queue pair that it names: only the connected peer's address may.
-fn check(world: &World, port: PortId, arrival: &Arrival) -> Result<(), Drop> {
+/// Whether somebody takes a packet: see [`Device::admits`]; and it is for an address that the port has.
+fn check(world: &World, port: PortId, arrival: &Arrival, payload: &[u8]) -> Result<(), Drop> {
     let Arrival { packet: p, from, to, .. } = arrival;
     let card = &world.cards[usize::from(port.card)];
-    if p.transport == Transport::UD {
-        let group = crate::wire::path::multicast_mac(to).is_some();
-        return if group || card.gids.has(port, to) { Ok(()) } else { Err(Drop::NotHere) };
-    }
-    let qp = &card.qps[card.find_qp(p.dest_qpn).ok_or(Drop::NoQp)?];
-    if qp.port != port || qp.transport() != p.transport || !qp.receives() {
-        return Err(Drop::NoQp);
-    }
-    if qp.dest != PortId::NOBODY || qp.attributes.dgid() != *from {
-        return Err(Drop::Stranger);
-    }
-    match card.gids.source(port, qp.attributes.sgid_index()) == *to {
-        true => Ok(()),
-        false => Err(Drop::NotHere),
-    }
+    // SAFETY: with the lock nobody changes it.
+    unsafe { Device::admits(card, port, (p, payload), (from, to)) }?;
+    let here = if p.transport == Transport::UD {
+        crate::wire::path::multicast_mac(to).is_some() || card.gids.has(port, to)
+    } else {
+        let connected = card.find_qp(p.dest_qpn).map(|q| &card.qps[q]);
+        connected.is_some_and(|qp| card.gids.source(port, qp.attributes.sgid_index()) == *to)
+    };
+    here.then_some(()).ok_or(Drop::NotHere)
 }
+
+#[cfg(test)]
+#[path = "arrivals_tests.rs"]
+mod tests;

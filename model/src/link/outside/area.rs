@@ -31,6 +31,8 @@ pub enum Drop {
     Pkey,
     /// No queue pair of this port takes packets of this kind with this number.
     NoQp,
+    /// It has another Q_Key than the general services' queue pair.
+    Qkey,
     /// It comes from an address that the queue pair is not connected to.
     Stranger,
     /// It is for an address that the port does not have.
@@ -43,11 +45,12 @@ pub enum Drop {
 
 impl Drop {
     /// All of them, in their order.
-    pub const ALL: [Drop; 8] = [
+    pub const ALL: [Drop; 9] = [
         Drop::Icrc,
         Drop::Malformed,
         Drop::Pkey,
         Drop::NoQp,
+        Drop::Qkey,
         Drop::Stranger,
         Drop::NotHere,
         Drop::Busy,
@@ -61,6 +64,7 @@ impl Drop {
             Drop::Malformed => "malformed",
             Drop::Pkey => "other partition",
             Drop::NoQp => "no queue pair",
+            Drop::Qkey => "wrong Q_Key",
             Drop::Stranger => "not from the connected peer",
             Drop::NotHere => "not for this port",
             Drop::Busy => "cards not to be had",
