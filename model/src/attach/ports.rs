@@ -94,8 +94,8 @@ fn receive(segment: Arc<Segment>, mut ports: Vec<(PortId, Box<dyn Receiver>)>, s
             .flat_map(|(index, (_, receiver))| receiver.descriptors().into_iter().map(move |_| index))
             .collect();
         let mut entries = vec![PollFd::new(stop, PollFlags::IN)];
-        let readable = |descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN);
-        entries.extend(ports.iter().flat_map(|(_, receiver)| receiver.descriptors()).map(readable));
+        let entry = |(descriptor, flags)| PollFd::from_borrowed_fd(descriptor, flags);
+        entries.extend(ports.iter().flat_map(|(_, receiver)| receiver.descriptors()).map(entry));
         let again = Timespec { tv_sec: 0, tv_nsec: AGAIN.subsec_nanos().into() };
         let wait = runner.has_pending().then_some(&again);
         // Interrupted at most.

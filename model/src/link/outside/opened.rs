@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use rustix::event::PollFlags;
+
 use super::area::Setting;
 use super::arrivals::Arrivals;
 use crate::address::Gid;
@@ -29,9 +31,13 @@ pub struct Opened {
 
 /// Receives frames, in the keeper.
 pub trait Receiver: Send {
-    /// Readable when frames may have come.
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
+    /// What tells that [`receive`](Self::receive) is to be called: descriptors, and what is waited for on each.
+    fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)>;
 
     /// Reads some of what has come, without waiting, and [takes](Arrivals::take) the frames in it. False: nothing is left.
     fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool>;
+
+    /// Sends what processes have given to be sent by this thread: one of them may wait for that, and have the cards for
+    /// which this thread waits.
+    fn forward(&mut self) {}
 }

@@ -7,6 +7,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::PollFlags;
 use rustix::net::{
     recv, sendmsg, socketpair, sockopt, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags,
     SocketFlags, SocketType,
@@ -36,13 +37,23 @@ const WINDOW: u32 = 256 << 10;
 const AT_ONCE: usize = 256;
 /// Most bytes of a batch with its length.
 const LARGEST: usize = 1 << 16;
+/// Bytes that wait until a peer reads; further frames are lost.
+pub(super) const WAITING: usize = 32 << 20;
 
 /// What carries frames of a port.
 pub(super) trait Wire: Send {
-    /// Readable when frames may have come, or when it has something else to do.
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
-    /// Sends a frame. It does not wait long; a frame that cannot be sent is lost.
+    /// What tells that frames may have come, or that there is something else to do.
+    fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)>;
+    /// Sends a frame, or keeps it until it can be sent, but never waits. One that is refused is lost.
     fn send(&mut self, frame: &[u8]) -> io::Result<()>;
+    /// Sends what it has kept, as far as that can be sent; returns how many frames it has given up.
+    fn flush(&mut self) -> u64 {
+        0
+    }
+    /// When `flush` is to be called (ns), if no descriptor tells.
+    fn due(&self) -> Option<u64> {
+        None
+    }
     /// Reads the next frame without waiting; none if there is none. What is longer than `into` is lost.
     fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>>;
 }
@@ -95,6 +106,7 @@ fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
         out: Out { wire, unsent: 0 },
         here,
         timer,
+        rings_at: u64::MAX,
         neighbours: Neighbours::new(raw.mac),
         mac: raw.mac,
         answered: if raw.answers { raw.gids.clone() } else { Vec::new() },
@@ -125,8 +137,10 @@ struct RawReceiver {
     out: Out,
     /// Where the frames of the processes come.
     here: OwnedFd,
-    /// Due when a neighbour is to be asked again.
+    /// Due when a neighbour is to be asked again, or the medium to be tried again.
     timer: OwnedFd,
+    /// When that is (ns).
+    rings_at: u64,
     neighbours: Neighbours,
     mac: [u8; 6],
     /// The addresses whose questions are answered here.
@@ -147,16 +161,18 @@ impl Out {
 }
 
 impl Receiver for RawReceiver {
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+    fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let mut all = self.out.wire.descriptors();
-        all.extend([self.here.as_fd(), self.timer.as_fd()]);
+        all.extend([self.here.as_fd(), self.timer.as_fd()].map(|own| (own, PollFlags::IN)));
         all
     }
 
     fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool> {
         self.ask_again();
+        self.out.unsent += self.out.wire.flush();
         let sent = self.forward();
         let came = self.take(port, into);
+        self.set_timer();
         into.drop(Drop::Unsent, std::mem::take(&mut self.out.unsent));
         Ok(came? | sent)
     }
@@ -174,7 +190,6 @@ impl RawReceiver {
                 self.neighbours.send(now, way, frame, &mut |frame: &[u8]| self.out.put(frame));
             }
         }
-        self.set_timer(now);
         true
     }
 
@@ -209,16 +224,17 @@ impl RawReceiver {
     fn ask_again(&mut self) {
         let mut ticks = [0; 8];
         if rustix::io::read(&self.timer, &mut ticks).is_ok() {
-            let now = now_ns();
-            self.neighbours.run(now, &mut |frame: &[u8]| self.out.put(frame));
-            self.set_timer(now);
+            self.rings_at = u64::MAX;
+            self.neighbours.run(now_ns(), &mut |frame: &[u8]| self.out.put(frame));
         }
     }
 
-    /// Sets the timer to when the next question is due.
-    fn set_timer(&self, now: u64) {
-        let Some(due) = self.neighbours.due() else { return };
-        let rest = due.saturating_sub(now).max(1);
+    /// Sets the timer to when something is due, unless it rings before that.
+    fn set_timer(&mut self) {
+        let due = self.neighbours.due().into_iter().chain(self.out.wire.due()).min();
+        let Some(due) = due.filter(|&due| due < self.rings_at) else { return };
+        self.rings_at = due;
+        let rest = due.saturating_sub(now_ns()).max(1);
         let second = 1_000_000_000;
         let it_value = Timespec { tv_sec: (rest / second) as i64, tv_nsec: (rest % second) as i64 };
         let interval = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -6,19 +6,18 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::dgram::{not_bound, remove_stale, LARGEST};
-use super::raw::{Found, Raw, Wire};
+use super::raw::{Found, Raw, Wire, WAITING};
 use crate::packet::PortId;
 
 /// Bytes of a frame's length.
 const PREFIX: usize = 4;
 /// No Ethernet frame that a peer can send is longer (QEMU's limit).
 const LONGEST: usize = 68 << 10;
-/// Bytes that may wait until the peer reads; further frames are lost.
-const WAITING: usize = 4 << 20;
 /// Bytes that are read at once.
 const PIECE: usize = 1 << 16;
 
@@ -49,9 +48,9 @@ pub(super) fn open(port: PortId, path: &Path) -> Found {
 }
 
 impl Wire for Stream {
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+    fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let peer = self.peer.as_ref().map(|peer| peer.socket.as_fd());
-        std::iter::once(self.listener.as_fd()).chain(peer).collect()
+        std::iter::once(self.listener.as_fd()).chain(peer).map(|own| (own, PollFlags::IN)).collect()
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {

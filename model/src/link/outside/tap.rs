@@ -6,6 +6,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use rustix::event::PollFlags;
+
 use super::raw::{path_mtu, Found, Raw, Wire};
 use crate::packet::PortId;
 
@@ -55,8 +57,8 @@ impl Tap {
 }
 
 impl Wire for Tap {
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.file.as_fd()]
+    fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        vec![(self.file.as_fd(), PollFlags::IN)]
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {

@@ -192,8 +192,8 @@ struct UdpReceiver {
 }
 
 impl Receiver for UdpReceiver {
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.socket.as_fd()]
+    fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        vec![(self.socket.as_fd(), PollFlags::IN)]
     }
 
     fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool> {
