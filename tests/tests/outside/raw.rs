@@ -10,6 +10,8 @@ use model::link::LinkOptions;
 use tests::stock::{need, verbena, Program};
 use tests::{connect, Net, Options};
 
+use super::counter;
+
 const LIMIT: Duration = Duration::from_secs(60);
 /// The Ethernet address of card 0.
 const MAC: [u8; 6] = [2, 0x56, 0x42, 0, 0, 0];
@@ -64,6 +66,30 @@ fn two_nets_exchange_frames_in_unix_datagrams() {
         x.expect(9);
         assert_eq!(y.expect(9).byte_len, 40 + 333);
         assert!(x.buffer[..333] == y.buffer[40..373]);
+    }
+}
+
+/// The answer to a large READ is sent by the thread that receives, at once and by both nets.
+#[test]
+fn large_reads_lose_nothing() {
+    const SIZE: usize = 16 << 20;
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let one = net(1, &format!("0=dgram:{},{}", at("one"), at("other")));
+    let other = net(2, &format!("1=dgram:{},{}", at("other"), at("one")));
+    let options = Options { mtu: 5, timeout: 19, bytes: 2 * SIZE, ..Options::default() };
+    let (mut x, mut y) = connect(&one.open(0), &other.open(1), options);
+    x.buffer.pattern(1);
+    y.buffer.pattern(2);
+    let (here, there) = ([x.sge(SIZE, SIZE)], [y.sge(SIZE, SIZE)]);
+    x.post(&[x.remote(1, WqeOpcode::READ, &here, &y, 0)]);
+    y.post(&[y.remote(2, WqeOpcode::READ, &there, &x, 0)]);
+    x.expect(1);
+    y.expect(2);
+    assert!(x.buffer[SIZE..] == y.buffer[..SIZE] && y.buffer[SIZE..] == x.buffer[..SIZE]);
+    for peer in [&x, &y] {
+        let again = ["ack_timeouts", "out_of_sequence"].map(|name| counter(peer, name));
+        assert_eq!(again, [0, 0], "something was sent again");
     }
 }
 

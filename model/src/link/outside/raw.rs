@@ -3,11 +3,17 @@
 //! The processes of the net do not write to such a medium themselves. They give their frames to the keeper's thread
 //! by a socket, which knows the neighbours, fills in their Ethernet addresses and sends. So a medium needs one place only
 //! that knows it, and frames that wait for a neighbour's answer need no place in the segment.
+//!
+//! The keeper's thread gives frames by that socket, too: what it receives makes cards answer. It is the one that empties the
+//! socket, so it makes room itself.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::event::PollFlags;
+use rustix::io::Errno;
 use rustix::net::{
     recv, sendmsg, socketpair, sockopt, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags,
     SocketFlags, SocketType,
@@ -33,6 +39,8 @@ const ROOM: usize = 4 << 20;
 const FULL: std::time::Duration = std::time::Duration::from_millis(20);
 /// Most bytes that a queue pair has on their way.
 const WINDOW: u32 = 256 << 10;
+/// Batches that are sent in a row.
+const TURN: u32 = 64;
 /// Frames that are looked at before those that were taken are delivered.
 const AT_ONCE: usize = 256;
 /// Most bytes of a batch with its length.
@@ -102,9 +110,13 @@ fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
     let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
     let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
     let setting = Setting { kind: Kind::Raw, mac: raw.mac, sports: Vec::new(), window: WINDOW };
+    let here = Arc::new(here);
+    let inbox = Arc::new(Mutex::new(Inbox { here: Arc::clone(&here), taken: VecDeque::new(), bytes: 0 }));
+    Inbox::note(&inbox, there.as_fd())?;
     let receiver = RawReceiver {
         out: Out { wire, unsent: 0 },
         here,
+        inbox,
         timer,
         rings_at: u64::MAX,
         neighbours: Neighbours::new(raw.mac),
@@ -123,12 +135,78 @@ pub(super) fn give(sockets: &[BorrowedFd<'_>], batch: &Batch) -> io::Result<()> 
     let length = length.to_ne_bytes();
     let mut slices = vec![IoSlice::new(&length)];
     slices.extend(batch.frames().map(IoSlice::new));
+    let mut flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     loop {
-        match sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+        match sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags) {
             Ok(_) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if flags.contains(SendFlags::DONTWAIT) => {
+                // Another process waits.
+                if !Inbox::make_room(*socket)? {
+                    flags.remove(SendFlags::DONTWAIT);
+                }
+            }
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// Where what is given comes out.
+struct Inbox {
+    here: Arc<OwnedFd>,
+    /// What was taken only to make room, the oldest first, and its bytes.
+    taken: VecDeque<Vec<u8>>,
+    bytes: usize,
+}
+
+/// Those of the ports that this process keeps, each by the inode of the socket that leads to it.
+static INBOXES: Mutex<Vec<(u64, Weak<Mutex<Inbox>>)>> = Mutex::new(Vec::new());
+
+impl Inbox {
+    /// Remembers one, and forgets those that are gone.
+    fn note(inbox: &Arc<Mutex<Inbox>>, there: BorrowedFd<'_>) -> io::Result<()> {
+        let socket = rustix::fs::fstat(there)?.st_ino;
+        let mut inboxes = INBOXES.lock().unwrap_or_else(PoisonError::into_inner);
+        inboxes.retain(|(_, inbox)| inbox.strong_count() != 0);
+        inboxes.push((socket, Arc::downgrade(inbox)));
+        Ok(())
+    }
+
+    /// Takes the oldest frames out of a full socket, if its other end is in this process. False: that is elsewhere, or
+    /// too much waits.
+    #[cold]
+    fn make_room(there: BorrowedFd<'_>) -> io::Result<bool> {
+        let socket = rustix::fs::fstat(there)?.st_ino;
+        let inboxes = INBOXES.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = inboxes.iter().find(|(known, _)| *known == socket).and_then(|(_, inbox)| inbox.upgrade());
+        drop(inboxes);
+        let Some(inbox) = found else { return Ok(false) };
+        let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        if inbox.bytes > WAITING {
+            return Ok(false);
+        }
+        let mut batch = vec![0; LARGEST];
+        match recv(&inbox.here, &mut batch, RecvFlags::DONTWAIT) {
+            Ok((len, _)) => {
+                batch.truncate(len);
+                inbox.bytes += len;
+                inbox.taken.push_back(batch);
+            }
+            // Somebody else has.
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(true)
+    }
+
+    /// Reads the oldest frames; none if there are none.
+    fn take(&mut self, into: &mut [u8]) -> Option<usize> {
+        if let Some(batch) = self.taken.pop_front() {
+            self.bytes -= batch.len();
+            into[..batch.len()].copy_from_slice(&batch);
+            return Some(batch.len());
+        }
+        recv(&self.here, into, RecvFlags::DONTWAIT).ok().map(|(len, _)| len)
     }
 }
 
@@ -136,7 +214,8 @@ pub(super) fn give(sockets: &[BorrowedFd<'_>], batch: &Batch) -> io::Result<()> 
 struct RawReceiver {
     out: Out,
     /// Where the frames of the processes come.
-    here: OwnedFd,
+    here: Arc<OwnedFd>,
+    inbox: Arc<Mutex<Inbox>>,
     /// Due when a neighbour is to be asked again, or the medium to be tried again.
     timer: OwnedFd,
     /// When that is (ns).
@@ -170,18 +249,27 @@ impl Receiver for RawReceiver {
     fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool> {
         self.ask_again();
         self.out.unsent += self.out.wire.flush();
-        let sent = self.forward();
+        let sent = self.send_given();
         let came = self.take(port, into);
         self.set_timer();
         into.drop(Drop::Unsent, std::mem::take(&mut self.out.unsent));
         Ok(came? | sent)
     }
+
+    fn forward(&mut self) {
+        for _ in 0..TURN {
+            if !self.send_given() {
+                break;
+            }
+        }
+    }
 }
 
 impl RawReceiver {
     /// Sends what a process has given; false if there is nothing.
-    fn forward(&mut self) -> bool {
-        let Ok((len, _)) = recv(&self.here, &mut self.batch, RecvFlags::DONTWAIT) else { return false };
+    fn send_given(&mut self) -> bool {
+        let taken = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(&mut self.batch);
+        let Some(len) = taken else { return false };
         let Some((length, frames)) = self.batch[..len].split_first_chunk_mut() else { return false };
         let (length, now) = (usize::from(u16::from_ne_bytes(*length)).max(1), now_ns());
         for frame in frames.chunks_mut(length) {
@@ -243,3 +331,7 @@ impl RawReceiver {
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec);
     }
 }
+
+#[cfg(test)]
+#[path = "raw_tests.rs"]
+mod tests;

@@ -1,0 +1,80 @@
+//! A port whose medium is a list.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::wire::path::ipv4_to_gid;
+use crate::wire::{BthOpcode, Headers, Network};
+
+const PORT: PortId = PortId { card: 0, port: 0 };
+/// Bytes of payload in each frame.
+const PAYLOAD: usize = 4096;
+
+/// Notes what is sent.
+#[derive(Default)]
+struct List(Arc<Mutex<Vec<u32>>>);
+
+impl Wire for List {
+    fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        Vec::new()
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        let psn = frame::decode(frame).expect("a frame").headers.bth.psn;
+        self.0.lock().unwrap().push(psn);
+        Ok(())
+    }
+
+    fn receive(&mut self, _: &mut [u8]) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+}
+
+/// Eight frames to a group, whose Ethernet address nobody has to be asked for.
+fn batch(first: u32) -> Batch {
+    let (from, to) = (ipv4_to_gid([198, 18, 0, 1]), ipv4_to_gid([239, 0, 0, 1]));
+    let path = Path { network: Network::from_gids(&from, &to, 0, 0, 1), ..Path::default() };
+    let mut batch = Batch::default();
+    for psn in first..first + 8 {
+        let mut headers = Headers::default();
+        (headers.bth.opcode, headers.bth.psn) = (BthOpcode::UD_SEND_ONLY, psn);
+        let mut bytes = [0; MAX_FRAME];
+        let len = frame::encode(&path, &headers, &[5; PAYLOAD], &mut bytes).expect("a frame");
+        batch.push(PORT, &path, &bytes[..len]);
+    }
+    batch
+}
+
+/// As when a READ is answered, by the thread that would have to read the other end.
+#[test]
+fn the_thread_that_sends_may_be_the_one_that_is_sent_to() {
+    /// More than the socket has room for.
+    const MANY: u32 = 4096;
+    let list = List::default();
+    let sent = Arc::clone(&list.0);
+    let mut opened = connect(PORT, Raw::own(PORT, 4096), Box::new(list)).expect("a port");
+    let there = opened.descriptors[0].try_clone().expect("a descriptor");
+    let begin = Instant::now();
+    for first in (0..MANY).step_by(8) {
+        give(&[there.as_fd()], &batch(first)).expect("there is room");
+    }
+    assert!(begin.elapsed() < Duration::from_secs(5), "it waited for itself");
+    let mut arrivals = Arrivals::default();
+    for first in (MANY..2 * MANY).step_by(8) {
+        while opened.receiver.receive(PORT, &mut arrivals).expect("no error") {}
+        give(&[there.as_fd()], &batch(first)).expect("there is room");
+    }
+    opened.receiver.forward();
+    assert!(*sent.lock().unwrap() == Vec::from_iter(0..2 * MANY), "all of them, in order");
+    assert_eq!(arrivals.dropped().count(), 0);
+}
+
+#[test]
+fn what_is_given_without_end_is_lost_in_the_end() {
+    let opened = connect(PORT, Raw::own(PORT, 4096), Box::<List>::default()).expect("a port");
+    let there = opened.descriptors[0].as_fd();
+    let batch = batch(0);
+    let bytes: usize = batch.frames().map(<[u8]>::len).sum();
+    let given = (0..).take_while(|_| give(&[there], &batch).is_ok()).count();
+    assert!((WAITING..WAITING + 2 * ROOM + (1 << 20)).contains(&(given * bytes)), "{given} batches");
+}
