@@ -49,8 +49,19 @@ pub(super) fn open(port: PortId, path: &Path) -> Found {
 
 impl Wire for Stream {
     fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-        let peer = self.peer.as_ref().map(|peer| peer.socket.as_fd());
-        std::iter::once(self.listener.as_fd()).chain(peer).map(|own| (own, PollFlags::IN)).collect()
+        let peer = self.peer.as_ref().map(|peer| {
+            let room = if peer.unsent.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            (peer.socket.as_fd(), PollFlags::IN | room)
+        });
+        std::iter::once((self.listener.as_fd(), PollFlags::IN)).chain(peer).collect()
+    }
+
+    fn flush(&mut self) -> u64 {
+        let failed = self.peer.as_mut().is_some_and(|peer| peer.flush().is_err());
+        if failed {
+            self.peer = None;
+        }
+        0
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
@@ -104,7 +115,7 @@ impl Peer {
         }
         self.unsent.drain(..sent);
         match result {
-            // The rest goes with the next frame.
+            // The rest goes when the peer has read.
             Ok(()) | Err(Errno::AGAIN) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -142,5 +153,55 @@ impl Peer {
 impl std::ops::Drop for Stream {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::time::Duration;
+
+    use rustix::event::{PollFd, Timespec};
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_what_was_sent_arrives_without_more() {
+        const MANY: usize = 2000;
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("port");
+        let (mut wire, _) = open(PortId { card: 0, port: 0 }, &path).expect("a socket");
+        let mut peer = UnixStream::connect(&path).expect("the port listens");
+        peer.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+        assert_eq!(wire.receive(&mut [0; 100]).expect("no error"), None);
+        // More than the kernel keeps for a peer that does not read.
+        (0..MANY).for_each(|n| wire.send(&[n as u8; 1000]).expect("it is sent, or waits"));
+        let wants_room = |wire: &dyn Wire| {
+            let all = wire.descriptors();
+            all.into_iter().any(|(_, flags)| flags.contains(PollFlags::OUT))
+        };
+        assert!(wants_room(&*wire));
+        let reader = std::thread::spawn(move || {
+            let mut bytes = vec![0; MANY * (PREFIX + 1000)];
+            peer.read_exact(&mut bytes).map(|()| bytes)
+        });
+        let mut turns = 0;
+        while wants_room(&*wire) {
+            let mut entries: Vec<_> = wire.descriptors().into_iter().map(entry).collect();
+            let limit = Timespec { tv_sec: 20, tv_nsec: 0 };
+            assert_ne!(rustix::event::poll(&mut entries, Some(&limit)), Ok(0), "nothing tells of room");
+            drop(entries);
+            assert_eq!(wire.flush(), 0);
+            turns += 1;
+        }
+        assert!(turns <= 10 * MANY, "{turns} turns: it does not wait");
+        let bytes = reader.join().expect("the reader").expect("all of it");
+        for (n, frame) in bytes.chunks(PREFIX + 1000).enumerate() {
+            assert!(frame[..PREFIX] == 1000u32.to_be_bytes() && frame[PREFIX..] == [n as u8; 1000]);
+        }
+    }
+
+    fn entry((descriptor, flags): (BorrowedFd<'_>, PollFlags)) -> PollFd<'_> {
+        PollFd::from_borrowed_fd(descriptor, flags)
     }
 }
