@@ -1,6 +1,7 @@
 //! The keeper's thread that receives what comes from outside, and brings it to the cards.
 
-use std::os::fd::OwnedFd;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use crate::world::World;
 
 /// Reads of a port in a row, so that others have their turn.
 const TURN: u32 = 64;
+/// After so many turns in a row that failed a descriptor is left out.
+const FAILURES: u32 = 3;
 /// How long what could not be finished waits.
 const AGAIN: Duration = Duration::from_millis(1);
 
@@ -85,49 +88,157 @@ impl Notes {
     }
 }
 
+/// A port, as the thread that receives has it.
+struct Port {
+    id: PortId,
+    receiver: Box<dyn Receiver>,
+    /// Turns in a row that failed.
+    failed: u32,
+    /// Descriptors of which nothing else comes any more.
+    gone: Vec<RawFd>,
+}
+
+impl Port {
+    fn new((id, receiver): (PortId, Box<dyn Receiver>)) -> Port {
+        Port { id, receiver, failed: 0, gone: Vec::new() }
+    }
+
+    /// What is waited for.
+    fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let all = self.receiver.descriptors().into_iter();
+        all.filter(|(descriptor, _)| !self.gone.contains(&descriptor.as_raw_fd()))
+    }
+
+    /// After a turn, what became of it and what the descriptor said that led to it. One that only says that it has
+    /// failed is left out: an interface that was deleted, for example.
+    fn judge(&mut self, (descriptor, events): (RawFd, PollFlags), turn: &io::Result<()>) {
+        match turn {
+            Ok(()) => self.failed = 0,
+            Err(error) if events.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) => {
+                self.failed += 1;
+                if self.failed == FAILURES {
+                    self.failed = 0;
+                    self.gone.push(descriptor);
+                    // A keeper may have no stderr that is read.
+                    let PortId { card, port } = self.id;
+                    let _ = writeln!(io::stderr(), "verbena: port {card}.{}: {error}; nothing comes in by it any more", port + 1);
+                }
+            }
+            Err(_) => {}
+        }
+    }
+}
+
 /// Receives until `stop` is readable.
-fn receive(segment: Arc<Segment>, mut ports: Vec<(PortId, Box<dyn Receiver>)>, stop: &OwnedFd) {
+fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop: &OwnedFd) {
     let runner = Runner::new(Membership::new(segment));
+    let mut ports: Vec<_> = ports.into_iter().map(Port::new).collect();
     let mut arrivals = Arrivals::default();
     loop {
-        let owners: Vec<usize> = (ports.iter().enumerate())
-            .flat_map(|(index, (_, receiver))| receiver.descriptors().into_iter().map(move |_| index))
-            .collect();
         let mut entries = vec![PollFd::new(stop, PollFlags::IN)];
-        let entry = |(descriptor, flags)| PollFd::from_borrowed_fd(descriptor, flags);
-        entries.extend(ports.iter().flat_map(|(_, receiver)| receiver.descriptors()).map(entry));
+        let mut owners = Vec::new();
+        for (index, port) in ports.iter().enumerate() {
+            for (descriptor, flags) in port.descriptors() {
+                owners.push((index, descriptor.as_raw_fd()));
+                entries.push(PollFd::from_borrowed_fd(descriptor, flags));
+            }
+        }
         let again = Timespec { tv_sec: 0, tv_nsec: AGAIN.subsec_nanos().into() };
         let wait = runner.has_pending().then_some(&again);
         // Interrupted at most.
         let _ = rustix::event::poll(&mut entries, wait);
-        let fired: Vec<bool> = entries.iter().map(|entry| !entry.revents().is_empty()).collect();
+        let events: Vec<PollFlags> = entries.iter().map(PollFd::revents).collect();
         drop(entries);
-        if fired[0] {
+        if !events[0].is_empty() {
             return;
         }
-        for index in owners.iter().zip(&fired[1..]).filter(|(_, &fired)| fired).map(|(&index, _)| index) {
-            let (port, receiver) = &mut ports[index];
-            guarded((), || take_turn(&runner, *port, &mut **receiver, &mut arrivals));
+        for ((index, descriptor), events) in owners.into_iter().zip(events.into_iter().skip(1)) {
+            if !events.is_empty() {
+                let port = &mut ports[index];
+                let turn = guarded(Ok(()), || take_turn(&runner, port, &mut arrivals));
+                port.judge((descriptor, events), &turn);
+            }
         }
         guarded((), || runner.run_pending());
     }
 }
 
-/// Brings what has come to a port to the cards.
-fn take_turn(
-    runner: &Runner<Arc<Segment>>,
-    id: PortId,
-    receiver: &mut dyn Receiver,
-    arrivals: &mut Arrivals,
-) {
-    let Some(port) = runner.net().link.outside().port(id) else { return };
+/// Brings what has come to a port to the cards. An error is one of what came before, or of what is gone.
+fn take_turn(runner: &Runner<Arc<Segment>>, port: &mut Port, arrivals: &mut Arrivals) -> io::Result<()> {
+    let id = port.id;
+    let Some(area) = runner.net().link.outside().port(id) else { return Ok(()) };
     for _ in 0..TURN {
         arrivals.clear();
-        // An error is one of what came before, or of what is gone; the next poll tells.
-        let more = receiver.receive(id, arrivals).unwrap_or(false);
-        runner.arrive((id, port), arrivals);
-        if !more {
+        let more = port.receiver.receive(id, arrivals);
+        runner.arrive((id, area), arrivals);
+        if !more? {
             break;
         }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Instant;
+
+    use super::*;
+    use crate::attach::run_keeper;
+
+    /// A medium that is gone: its descriptor reports that without end.
+    struct Gone {
+        descriptor: OwnedFd,
+        /// How often it was asked.
+        asked: Arc<AtomicU32>,
+    }
+
+    impl Receiver for Gone {
+        fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+            vec![(self.descriptor.as_fd(), PollFlags::IN)]
+        }
+
+        fn receive(&mut self, _: PortId, _: &mut Arrivals) -> io::Result<bool> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            Err(io::ErrorKind::NotConnected.into())
+        }
+    }
+
+    #[test]
+    fn a_medium_that_is_gone_is_not_asked_for_ever() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("net/sock");
+        let at = socket.clone();
+        let keeper = std::thread::spawn(move || run_keeper(&at, 1).unwrap());
+        let until = Instant::now() + Duration::from_secs(20);
+        let segment = loop {
+            match Segment::attach(&socket) {
+                Ok(segment) => break Arc::new(segment),
+                Err(error) => assert!(Instant::now() < until, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        let id = PortId { card: 0, port: 0 };
+        let (kind, sports) = (outside::Kind::Raw, Vec::new());
+        let setting = outside::Setting { kind, mac: [2; 6], sports, window: 1 << 16 };
+        Membership::new(&*segment).net().link.outside().set(id, &setting, 0..1);
+        let asked = Arc::new(AtomicU32::new(0));
+        // A socket whose other end is closed.
+        let (descriptor, _) = UnixStream::pair().unwrap();
+        let gone = Gone { descriptor: descriptor.into(), asked: Arc::clone(&asked) };
+        let (stop, end) = UnixStream::pair().unwrap();
+        let stop = OwnedFd::from(stop);
+        let thread = {
+            let segment = Arc::clone(&segment);
+            std::thread::spawn(move || receive(segment, vec![(id, Box::new(gone) as _)], &stop))
+        };
+        std::thread::sleep(Duration::from_millis(200));
+        drop(end);
+        thread.join().unwrap();
+        assert_eq!(asked.load(Ordering::Relaxed), FAILURES);
+        drop(segment);
+        keeper.join().unwrap();
     }
 }
