@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use super::wall::arrivals::Stuck;
 use super::wall::runner::Runner;
 use crate::address::Gid;
 use crate::device::Outside;
@@ -133,7 +134,7 @@ impl Port {
 fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop: &OwnedFd) {
     let runner = Runner::new(Membership::new(segment));
     let mut ports: Vec<_> = ports.into_iter().map(Port::new).collect();
-    let mut arrivals = Arrivals::default();
+    let (mut arrivals, mut stuck) = (Arrivals::default(), Stuck::default());
     loop {
         let mut entries = vec![PollFd::new(stop, PollFlags::IN)];
         let mut owners = Vec::new();
@@ -155,7 +156,7 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
         for ((index, descriptor), events) in owners.into_iter().zip(events.into_iter().skip(1)) {
             if !events.is_empty() {
                 let port = &mut ports[index];
-                let turn = guarded(Ok(()), || take_turn(&runner, port, &mut arrivals));
+                let turn = guarded(Ok(()), || take_turn(&runner, port, &mut arrivals, &mut stuck));
                 port.judge((descriptor, events), &turn);
             }
         }
@@ -164,13 +165,18 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
 }
 
 /// Brings what has come to a port to the cards. An error is one of what came before, or of what is gone.
-fn take_turn(runner: &Runner<Arc<Segment>>, port: &mut Port, arrivals: &mut Arrivals) -> io::Result<()> {
+fn take_turn(
+    runner: &Runner<Arc<Segment>>,
+    port: &mut Port,
+    arrivals: &mut Arrivals,
+    stuck: &mut Stuck,
+) -> io::Result<()> {
     let id = port.id;
     let Some(area) = runner.net().link.outside().port(id) else { return Ok(()) };
     for _ in 0..TURN {
         arrivals.clear();
         let more = port.receiver.receive(id, arrivals);
-        runner.arrive((id, area), arrivals);
+        runner.arrive((id, area), arrivals, stuck, &mut || port.receiver.forward());
         if !more? {
             break;
         }

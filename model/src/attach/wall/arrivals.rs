@@ -15,12 +15,18 @@ use crate::journal::{self, Journal};
 use crate::link::outside::{Arrival, Arrivals, Drop, OutsidePort};
 use crate::link::LinkEnv;
 use crate::packet::{Packet, PortId, PORTS};
-use crate::segment::{Entry, Label, Segment};
+use crate::segment::{Entry, Label, LockError, Segment};
 use crate::wire::{Extra, Operation, Transport};
 use crate::world::World;
 
-/// How long packets wait for the cards.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long packets wait for a thread that has a part of the cards, while those for other parts wait for them.
+const PATIENCE: Duration = Duration::from_millis(5);
+/// For this long, packets do not wait for cards that others have waited for in vain.
+const STUCK: Duration = Duration::from_millis(100);
+/// How long they wait for one that has all the cards: no packet gets further meanwhile.
+const STOPPED: Duration = Duration::from_secs(1);
+/// How long the thread waits before it looks after other things.
+const SLICE: Duration = Duration::from_micros(500);
 /// The general services' QP, and the QPN of a multicast group's members.
 const SPECIAL: [u32; 2] = [crate::cm::mad::GSI_QPN, 0xff_ffff];
 
@@ -33,9 +39,44 @@ enum Need {
     All(u16),
 }
 
+/// Locks that could not be had in time, of islands or of all the cards (a label that is void): until when packets do not
+/// wait for them. Their holders may be stopped.
+#[derive(Default)]
+pub(in crate::attach) struct Stuck(Vec<(Label, Instant)>);
+
+impl Stuck {
+    /// How long to wait for a lock.
+    fn patience(&mut self, label: Label, now: Instant) -> Duration {
+        self.0.retain(|&(_, until)| now < until);
+        if self.0.iter().any(|&(stuck, _)| stuck == label) {
+            Duration::ZERO
+        } else {
+            PATIENCE
+        }
+    }
+
+    /// It could not be had.
+    fn note(&mut self, label: Label) {
+        self.forget(label);
+        self.0.push((label, Instant::now() + STUCK));
+    }
+
+    /// It was had.
+    fn forget(&mut self, label: Label) {
+        self.0.retain(|&(stuck, _)| stuck != label);
+    }
+}
+
 impl<S: Borrow<Segment>> Runner<S> {
-    /// Delivers packets that have come to a port from outside.
-    pub fn arrive(&self, (id, port): (PortId, &OutsidePort), arrivals: &Arrivals) {
+    /// Delivers packets that have come to a port from outside. While it waits for the cards it does something else, a
+    /// little at a time: whoever has them may wait for that.
+    pub fn arrive(
+        &self,
+        (id, port): (PortId, &OutsidePort),
+        arrivals: &Arrivals,
+        stuck: &mut Stuck,
+        meanwhile: &mut dyn FnMut(),
+    ) {
         arrivals.dropped().for_each(|(why, count)| self.count((id, port), why, count));
         let (mut list, bytes) = arrivals.packets();
         while let Some(first) = list.first() {
@@ -49,7 +90,9 @@ impl<S: Borrow<Segment>> Runner<S> {
             };
             let rest = list.iter().skip(1).take_while(|next| self.need(id, next, bytes) == Ok(need));
             let (now, later) = list.split_at(1 + rest.count());
-            self.arrive_together((id, port), need, now, bytes);
+            if !self.arrive_together((id, port), (need, now, bytes), stuck, meanwhile) {
+                self.count((id, port), Drop::Busy, now.len() as u64);
+            }
             list = later;
         }
     }
@@ -69,41 +112,75 @@ impl<S: Borrow<Segment>> Runner<S> {
         Ok(if all { Need::All(index) } else { Need::Island(index, self.bells(port.card, index).label()) })
     }
 
-    fn arrive_together(&self, port: (PortId, &OutsidePort), need: Need, list: &[Arrival], bytes: &[u8]) {
+    /// False: the lock that they need could not be had in time.
+    fn arrive_together(
+        &self,
+        port: (PortId, &OutsidePort),
+        (need, list, bytes): (Need, &[Arrival], &[u8]),
+        stuck: &mut Stuck,
+        meanwhile: &mut dyn FnMut(),
+    ) -> bool {
         let card = port.0.card;
-        let (qp, all) = match need {
-            Need::Island(qp, _) => (qp, false),
-            Need::All(qp) => (qp, true),
+        let (qp, label, all) = match need {
+            Need::Island(qp, label) => (qp, label, false),
+            Need::All(qp) => (qp, Label::default(), true),
         };
-        let until = Instant::now() + PATIENCE;
+        let begin = Instant::now();
+        let patience = stuck.patience(label, begin);
+        // How long a thread that has less than all the cards was in the way.
+        let mut waited = Duration::ZERO;
         for tries in 0.. {
-            match self.enter(Again { card, qp, all }) {
+            let entry = match self.enter(Again { card, qp, all }) {
                 Entry::Entered(island) => {
                     let more = self.run(&island, |world, env| {
                         env.take_all(world, port, list, bytes);
                         env.finish(world)
                     });
                     drop(island);
+                    stuck.forget(label);
                     self.run_again(more);
-                    return;
+                    return true;
                 }
-                Entry::Busy if tries < TRIES => make_way(tries),
-                Entry::Busy if Instant::now() < until => {
-                    self.segment().wait_outside(self.bells(card, qp).label(), PATIENCE);
+                Entry::Busy if tries < TRIES && !patience.is_zero() => {
+                    make_way(tries);
+                    continue;
                 }
-                Entry::Busy => break,
-                Entry::Closed => {
-                    let Ok(guard) = self.segment().lock(PATIENCE) else { break };
+                entry => entry,
+            };
+            meanwhile();
+            let from = Instant::now();
+            let segment = self.segment();
+            if segment.is_stopped() && segment.seems_locked() && begin.elapsed() < STOPPED {
+                segment.wait_outside(label, SLICE);
+                continue;
+            }
+            if matches!(entry, Entry::Busy) {
+                if waited >= patience {
+                    break;
+                }
+                segment.wait_outside(label, SLICE);
+                waited += from.elapsed();
+                continue;
+            }
+            match segment.lock(patience.saturating_sub(waited).max(SLICE)) {
+                Ok(guard) => {
+                    stuck.forget(label);
                     self.run_all(guard, |world, env| {
                         env.take_all(world, port, list, bytes);
                         let ends = world.connection((card, qp.into()));
                         env.join(world, ends);
                     });
-                    return;
+                    return true;
                 }
+                Err(LockError::TimedOut { .. }) => waited += from.elapsed(),
+                Err(_) => break,
+            }
+            if waited >= patience {
+                break;
             }
         }
-        self.count(port, Drop::Busy, list.len() as u64);
+        stuck.note(label);
+        false
     }
 
     /// Counts packets that are dropped, by reason and as the card's registers have it.

@@ -86,6 +86,10 @@ fn port(runner: &Runner) -> (PortId, &OutsidePort) {
     (PORT, runner.net().link.outside().port(PORT).expect("it leads outside"))
 }
 
+fn arrive(runner: &Runner, packets: &Arrivals) {
+    runner.arrive(port(runner), packets, &mut Stuck::default(), &mut || {});
+}
+
 fn requests(runner: &Runner, q: u32) -> u64 {
     runner.control(|world, _| world.cards[0].qps[q as usize].resp.packets).unwrap()
 }
@@ -115,21 +119,41 @@ fn what_nobody_takes_waits_for_nobody() {
         ]);
         let guard = b.segment().lock(Duration::from_secs(5)).unwrap();
         std::thread::scope(|scope| {
-            scope.spawn(|| a.arrive(port(a), &packets));
+            scope.spawn(|| arrive(a, &packets));
         });
         drop(guard);
         let drops = Drop::ALL.map(|why| (why, port(a).1.drops(why)));
         let drops: Vec<_> = drops.into_iter().filter(|&(_, count)| count != 0).collect();
-        let expected = [
-            (Drop::Malformed, 2),
-            (Drop::NoQp, 3),
-            (Drop::Qkey, 1),
-            (Drop::Stranger, 2),
-            (Drop::NotHere, 1),
-        ];
+        let expected =
+            [(Drop::Malformed, 2), (Drop::NoQp, 3), (Drop::Qkey, 1), (Drop::Stranger, 2), (Drop::NotHere, 1)];
         assert_eq!(drops, expected);
         // The peer's is taken.
-        a.arrive(port(a), &arrived(&[(peer(), here(), write(UC), &[])]));
+        arrive(a, &arrived(&[(peer(), here(), write(UC), &[])]));
         assert_eq!((requests(a, RC), requests(a, UC)), (0, 1));
+    });
+}
+
+#[test]
+fn a_stopped_program_holds_up_its_own_packets_only() {
+    const MANY: u64 = 50;
+    with_port(|a, b| {
+        let Entry::Entered(island) = b.segment().enter(a.bells(0, RC as u16).label()) else {
+            panic!("nobody is in it")
+        };
+        let write_rc = headers(Transport::RC, Operation::Write, Extra::None, RC);
+        let (mut stuck, mut meanwhile) = (Stuck::default(), 0);
+        let begin = Instant::now();
+        for _ in 0..MANY {
+            let packets = arrived(&[(peer(), here(), write_rc, &[]), (peer(), here(), write(UC), &[])]);
+            a.arrive(port(a), &packets, &mut stuck, &mut || meanwhile += 1);
+        }
+        assert!(begin.elapsed() < Duration::from_millis(500), "{:?}", begin.elapsed());
+        assert!(meanwhile > 0, "nothing else was done");
+        drop(island);
+        assert_eq!((requests(a, RC), requests(a, UC)), (0, MANY));
+        assert_eq!(port(a).1.drops(Drop::Busy), MANY);
+        // It goes on.
+        a.arrive(port(a), &arrived(&[(peer(), here(), write_rc, &[])]), &mut stuck, &mut || {});
+        assert_eq!(requests(a, RC), 1);
     });
 }

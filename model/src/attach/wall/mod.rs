@@ -14,7 +14,7 @@
 //! | [`queue`], [`scratch`] | the work of one run, and what a process keeps between runs |
 //! | [`routes`] | what this process knows of connections, for the express lane |
 
-mod arrivals;
+pub(super) mod arrivals;
 pub(super) mod card;
 mod doorbell;
 mod env;
