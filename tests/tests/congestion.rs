@@ -13,7 +13,9 @@ mod stock;
 mod traffic;
 
 use fluid::fixed_point;
+use fpga_regs::regs::port;
 use model::congestion::dcqcn::Parameters;
+use model::link::LinkOptions;
 use traffic::{at_40g, Flow, Traffic, MESSAGE};
 
 const MS: u64 = 1_000_000_000;
@@ -95,6 +97,21 @@ fn four_flows_settle_at_the_fixed_point() {
 #[test]
 fn eight_flows_settle_at_the_fixed_point() {
     settles(8, 50 * MS);
+}
+
+/// A message of a queue pair that was slowed down takes longer than all time-outs together: they begin when its packets leave.
+#[test]
+fn a_slow_message_is_not_a_lost_one() {
+    let cc = "dcqcn-mlx,first=0.0005,min=20Mb/s,timer=1s";
+    let wire = (at_40g(), LinkOptions::default());
+    // 2.1 ms; a message takes 27 ms.
+    let mut traffic = Traffic::with(wire, "pfc", Some(cc), &incast(2), 9);
+    traffic.run_until(100 * MS);
+    for card in 1..=2 {
+        assert_eq!(traffic.counter(card, port::ACK_TIMEOUTS), 0, "card {card}");
+    }
+    let done = traffic.bytes_done();
+    assert!(done.iter().all(|&bytes| bytes > 0), "{done:?}");
 }
 
 /// Without flow control what finds no room is lost, and sent again: the data arrives.

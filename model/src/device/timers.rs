@@ -75,6 +75,18 @@ impl Device {
         env.timer(at);
     }
 
+    /// A QP has sent until this time (ns) what it waits to be answered: its timer starts no earlier.
+    pub fn starts_to_wait(&mut self, q: usize, at: u64) {
+        let req = &self.qps[q].req;
+        if !req.armed.get() || req.rnr_wait.get() {
+            return;
+        }
+        let deadline = at.saturating_add(timeout_nanoseconds(self.qps[q].attributes.timeout()));
+        if deadline > req.deadline {
+            self.timers.arm(q, &mut self.qps, deadline);
+        }
+    }
+
     /// Runs all timers that are due; returns the next deadline, if any.
     pub fn run_timers(&mut self, env: &mut impl Env) -> Option<u64> {
         let now = env.now();

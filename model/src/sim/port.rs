@@ -74,6 +74,25 @@ impl Sim {
         *last
     }
 
+    /// Whether something delays packets in their card: pauses, or rates.
+    pub(super) fn delays(&self) -> bool {
+        self.switch.is_on() || self.cc.on()
+    }
+
+    /// A packet of a flow leaves its card, or never will.
+    fn is_sent(&mut self, card: u8, flow: u16) {
+        if usize::from(flow % 2) == SENDS {
+            let unsent = &mut self.cards[card as usize].qps[usize::from(flow / 2)].unsent;
+            *unsent = unsent.saturating_sub(1);
+        }
+    }
+
+    /// Whether packets of a queue pair's requests wait in its card.
+    pub(super) fn has_unsent(&self, card: u8, qp: usize) -> bool {
+        let qp = &self.cards[card as usize].qps[qp];
+        qp.flows[SENDS].head != 0 || qp.unsent != 0
+    }
+
     /// When a packet whose last bit comes at a time has passed the receiver's port.
     pub(super) fn arrival(&mut self, packet: &Packet, comes: u64) -> u64 {
         let (p, len) = (&self.profile, packet.payload.len() as u32);
@@ -188,6 +207,7 @@ impl Engine<'_> {
             (slot.message, slot.since) = (message, since);
             job.issued += 1;
             let done = job.issued == count;
+            c.qps[qp as usize].unsent += u16::from(side == SENDS);
             leave_round(&mut c.ports[port as usize], &mut c.qps);
             if done {
                 self.finish_job(card, qp, side);
@@ -258,6 +278,7 @@ impl Engine<'_> {
         let s = sim.slots.get(slot.into());
         let (packet, flow, fetched) = (s.packet.get(), s.flow, s.fetched);
         let (message, since) = (s.message, s.since);
+        sim.is_sent(packet.src.card, flow);
         let port = &mut sim.cards[packet.src.card as usize].ports[packet.src.port as usize];
         let end = start + on_wire(&packet, packet.payload.len() as u32, &sim.profile);
         port.free_at = end;
@@ -297,6 +318,10 @@ impl Engine<'_> {
             self.settle();
             self.env.step.not_before = 0;
         }
+        if self.env.sim.delays() && !packet.is_answer() && !packet.is_notification() {
+            let qp = usize::from(flow / 2);
+            self.world.cards[packet.src.card as usize].starts_to_wait(qp, end.div_ceil(1000));
+        }
         if feed {
             self.feed(packet.src.card, packet.src.port);
         }
@@ -306,7 +331,8 @@ impl Engine<'_> {
     #[cold]
     fn cannot_be_sent(&mut self, slot: u16) {
         let s = self.env.sim.slots.get_mut(slot.into());
-        let (packet, fetched) = (s.packet.get(), u32::from(s.fetched));
+        let (packet, flow, fetched) = (s.packet.get(), s.flow, u32::from(s.fetched));
+        self.env.sim.is_sent(packet.src.card, flow);
         self.env.sim.release(slot);
         let port = &mut self.env.sim.cards[packet.src.card as usize].ports[packet.src.port as usize];
         (port.fetched, port.coming) = (port.fetched - fetched, port.coming - fetched);

@@ -77,6 +77,18 @@ impl Engine<'_> {
         }
     }
 
+    /// Queue pairs whose requests wait in the card cannot have an answer yet.
+    fn excuse(&mut self, card: u8) {
+        if !self.env.sim.delays() {
+            return;
+        }
+        let now = self.env.now();
+        let device = &mut self.world.cards[card as usize];
+        let due = |q: &usize| device.qps[*q].req.deadline <= now && self.env.sim.has_unsent(card, *q);
+        let excused: Vec<usize> = device.timers.armed().filter(due).collect();
+        excused.into_iter().for_each(|q| device.starts_to_wait(q, now));
+    }
+
     /// Checks the QP timers.
     pub(super) fn timers(&mut self) {
         let sim = &mut *self.env.sim;
@@ -91,6 +103,7 @@ impl Engine<'_> {
         }
         for card in 0..self.world.count() {
             self.env.step.card = card;
+            self.excuse(card);
             let next = self.world.cards[card as usize].run_timers(&mut self.env);
             self.settle();
             if let Some(next) = next {

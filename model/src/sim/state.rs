@@ -178,6 +178,8 @@ pub struct QpTime {
     pub message: u32,
     /// Sending side, answering side.
     pub flows: [Flow; 2],
+    /// Packets of the sending side that have left their flow, but not the card.
+    pub unsent: u16,
 }
 
 /// Timing state of a port.
@@ -377,7 +379,7 @@ impl Sim {
                 (port.mac, port.mac_at, port.paused) = ([(0, 0); 2], 0, Flag::NO);
             }
             for qp in &mut card.qps {
-                (qp.pending, qp.stalled, qp.known) = (Flag::NO, Flag::NO, Flag::NO);
+                (qp.pending, qp.stalled, qp.known, qp.unsent) = (Flag::NO, Flag::NO, Flag::NO, 0);
                 for flow in &mut qp.flows {
                     (flow.head, flow.tail, flow.count, flow.next) = (0, 0, 0, 0);
                 }
@@ -391,7 +393,7 @@ plain! {
     Slot { packet, refs, flow, fetched, unread, waits, warm, next, message, since }
     Job { packet, next, issued, start, known, gathers, back, message, born }
     Flow { head, tail, count, next, last_ready }
-    QpTime { pending, known, rung, stalled, free_at, base, upto, done, asked, message, flows }
+    QpTime { pending, known, rung, stalled, free_at, base, upto, done, asked, message, flows, unsent }
     PortTime { free_at, last_flow, round, fetched, coming, last_arrival, rx_free_at, rx_waits, mac, mac_at, paused }
     CardTime { bus, pipe_free_at, ports, qpc, mtt, keys, qps, srqs_rung, cqs_rung }
     Sim { profile, on, now, left_at, members_left, sequence, executed, overflows, timer_at, idle, actors, trace, streams, queue, events, landing, slots, jobs, members, interrupt_at, cards, switch, cc, rates, frames, payload }

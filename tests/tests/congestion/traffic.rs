@@ -70,6 +70,17 @@ impl Traffic {
         flows: &[Flow],
         link: LinkOptions,
     ) -> Traffic {
+        Traffic::with((profile, link), switch, cc, flows, 14)
+    }
+
+    /// The same with this `timeout` of the queue pairs.
+    pub fn with(
+        (profile, link): (Profile, LinkOptions),
+        switch: &str,
+        cc: Option<&str>,
+        flows: &[Flow],
+        timeout: u8,
+    ) -> Traffic {
         let switch: SwitchOptions = switch.parse().expect("a switch");
         let cc = cc.map(|text| text.parse().expect("congestion control"));
         let cards = flows.iter().map(|flow| flow.from.max(flow.to)).max().expect("a flow") + 1;
@@ -78,15 +89,8 @@ impl Traffic {
         let devices: Vec<_> = (0..cards).map(|card| net.open(card.into())).collect();
         let clock =
             SegmentCard::open(&net.socket(), 0).expect("the card opens").timeline().expect("simulated");
-        let options = Options {
-            depth: 64,
-            sges: 1,
-            inline: 0,
-            mtu: 3,
-            timeout: 14,
-            bytes: MESSAGE,
-            ..Options::default()
-        };
+        let options =
+            Options { depth: 64, sges: 1, inline: 0, mtu: 3, timeout, bytes: MESSAGE, ..Options::default() };
         let flows = flows.iter().map(|flow| {
             let (from, to) =
                 connect(&devices[usize::from(flow.from)], &devices[usize::from(flow.to)], options);
