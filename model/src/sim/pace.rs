@@ -25,6 +25,13 @@ pub struct QpRate {
     tells_at: u64,
 }
 
+impl QpRate {
+    /// It sends a packet that takes so long at its rate. Requests and answers take turns: each of them counts.
+    fn sent(&mut self, now: u64, takes: u64) {
+        self.next_at = self.next_at.max(now).saturating_add(takes);
+    }
+}
+
 /// Whether a packet takes part: all that a queue pair sends to the one that it is connected to, but what only answers.
 fn takes_part(packet: &Packet) -> bool {
     let connected = matches!(packet.transport, Transport::RC | Transport::UC | Transport::XRC);
@@ -68,7 +75,7 @@ impl SimEnv<'_> {
         rate.control.rate(&p, line, now);
         rate.control.sent(&p, line, bytes.into());
         if let Some(limit) = rate.control.rate(&p, line, now) {
-            rate.next_at = now + (u128::from(took) * u128::from(line) / u128::from(limit.max(1))) as u64;
+            rate.sent(now, (u128::from(took) * u128::from(line) / u128::from(limit.max(1))) as u64);
         }
     }
 
@@ -117,4 +124,22 @@ impl Engine<'_> {
 
 plain! {
     QpRate { life, control, next_at, tells_at }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_answers_have_one_rate() {
+        let mut rate = QpRate { life: 0, control: RateControl::default(), next_at: 0, tells_at: 0 };
+        // A request and an answer that both waited for the same time.
+        for _ in 0..2 {
+            rate.sent(1000, 100);
+        }
+        assert_eq!(rate.next_at, 1200);
+        // What was not used is not saved.
+        rate.sent(5000, 100);
+        assert_eq!(rate.next_at, 5100);
+    }
 }
