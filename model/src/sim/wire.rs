@@ -17,6 +17,8 @@ use crate::wire::{EncodeError, Ethernet, Ipv4};
 
 /// Most bytes around a payload.
 const AROUND: usize = crate::wire::frame::MAX_OVERHEAD;
+/// The longest delay (ps): a day, many of which fit in the time that there is.
+const LATEST: u64 = 86_400 * 1_000_000_000_000;
 
 /// What is around a packet's payload in its frame, and what happens to it on its way.
 #[derive(Clone, Copy)]
@@ -104,7 +106,7 @@ impl Timed<'_> {
 
     /// Frames of its own length pass it, or it is delayed.
     fn late(&self, passage: &Passage<'_>) -> u64 {
-        (passage.passed_by * self.times.took).saturating_add(passage.late.0)
+        passage.passed_by.saturating_mul(self.times.took).saturating_add(passage.late.0).min(LATEST)
     }
 }
 

@@ -179,3 +179,9 @@ fn what_is_not_lost() {
     });
     insta::assert_snapshot!("not_lost", text);
 }
+
+/// The longest delay that can be said ends later than time does: the frame is as good as lost.
+#[test]
+fn a_delay_may_be_as_long_as_can_be_said() {
+    packets("delay by=18446744s write only nth=1", writes(&[ONE]));
+}
