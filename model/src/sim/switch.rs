@@ -270,9 +270,10 @@ impl Engine<'_> {
         let len = packet.payload.len() as u32;
         let (Some(from), Some(to)) = (connector(packet.src), connector(packet.dst)) else {
             // Multicast waits in no queue.
-            let at =
-                now + on_wire(&packet, len, &sim.profile) + sim.profile.wire.cable_ps + sim.profile.rx.rx_ps;
-            return sim.at(at, Event::Arrive { slot });
+            let comes = now + on_wire(&packet, len, &sim.profile) + sim.profile.wire.cable_ps;
+            self.comes_from_switch(slot, &packet, comes);
+            let at = comes + self.env.sim.profile.rx.rx_ps;
+            return self.env.sim.at(at, Event::Arrive { slot });
         };
         let bytes = frame_bytes(&packet, len, &sim.profile);
         let (class, switch) = (class(&packet), &mut sim.switch);
@@ -318,12 +319,19 @@ impl Engine<'_> {
             sim.trace.packet(Phase::Wire, (since, comes), &packet, message, true);
         }
         let arrival = sim.arrival(&packet, comes);
+        self.comes_from_switch(slot, &packet, comes);
+        let sim = &mut *self.env.sim;
+        sim.at(arrival, Event::Arrive { slot });
+        sim.send_next(at);
+    }
+
+    /// The last bit of a frame comes to its receiver at a time: it is recorded, if the capture sees it there.
+    fn comes_from_switch(&mut self, slot: u16, packet: &Packet, comes: u64) {
         if self.link.is_on() && self.link.sees_received(packet.src, packet.dst) {
+            let sim = &mut *self.env.sim;
             sim.slots.get_mut(slot.into()).refs += 1;
             sim.at(comes, Event::Record { slot, received: true.into() });
         }
-        sim.at(arrival, Event::Arrive { slot });
-        sim.send_next(at);
     }
 
     /// A pause frame has come to a card's port.

@@ -2,9 +2,13 @@
 
 use std::path::Path;
 
+use driver::SendWr;
 use fpga_regs::regs::port;
+use fpga_regs::{QpType, WqeOpcode};
+use model::attach::{NetOptions, SegmentCard};
 use model::link::{Capture, LinkOptions, Wire};
 use model::wire::{frame, BthOpcode};
+use tests::{connect, Net, Options, QKEY};
 
 use crate::traffic::{at_40g, Traffic};
 use crate::{incast, MS};
@@ -67,4 +71,33 @@ fn marks_are_counted_without_frames() {
     traffic.run_until(MS);
     let (marked, marks) = (traffic.counter(0, port::RX_ECN_MARKED), traffic.port(0).counts.marks);
     assert!(marked > 0 && marked <= marks, "{marked} of {marks} marked packets were counted");
+}
+
+/// Multicast waits in no queue of the switch, but its receiver sees it.
+#[test]
+fn received_multicast_is_recorded() {
+    const GROUP: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 224, 1, 2, 3];
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("multicast.pcap");
+    let capture = Some(Capture { path: path.clone(), snaplen: 65_535, card: Some(1) });
+    let switch = Some("default".parse().expect("a switch"));
+    let link = LinkOptions { wire: Wire::Exact, capture, switch, ..LinkOptions::default() };
+    let net = Net::with(NetOptions { clock: Some(at_40g()), link, ..NetOptions::from(2) });
+    let options = Options { qp_type: QpType::UD, ..Options::default() };
+    let (x, y) = connect(&net.open(0), &net.open(1), options);
+    y.qp.attach_mcast(&GROUP).expect("joined");
+    y.recv(1, &[y.sge(0, 2000)]);
+    let ah = x.pd.create_ah(&x.av(GROUP)).expect("an address handle");
+    let sge = [x.sge(0, 100)];
+    let send = x.wr(2, WqeOpcode::SEND, &sge);
+    x.post(&[SendWr { ah: Some(&ah), remote_qpn: 0xff_ffff, remote_qkey: QKEY, ..send }]);
+    let clock = SegmentCard::open(&net.socket(), 0).expect("the card opens").timeline().expect("simulated");
+    clock.sleep_until(clock.clock() + MS);
+    assert_eq!(y.expect(1).byte_len, 40 + 100);
+    x.expect(2);
+    drop((clock, ah, x, y, net));
+    let frames = frames(&path);
+    let [bytes] = &frames[..] else { panic!("{} frames", frames.len()) };
+    let frame = frame::decode(bytes).expect("a frame");
+    assert_eq!((frame.headers.bth.dest_qp, frame.payload.len()), (0xff_ffff, 100));
 }
