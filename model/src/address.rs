@@ -1,5 +1,5 @@
 //! The addresses of a segment's cards: MAC, GIDs, GUIDs. All follow from the card's number, but for the GIDs that follow
-//! addresses of network interfaces.
+//! addresses of network interfaces, and for what others meet outside of the segment.
 
 use crate::packet::{PortId, MAX_CARDS, PORTS};
 use crate::plain::{plain, Flag};
@@ -24,9 +24,40 @@ pub fn eui64(mac: [u8; 6]) -> [u8; 8] {
     [mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]]
 }
 
-/// Node GUID of a card.
-pub fn node_guid(card: u8) -> [u8; 8] {
-    eui64(PortId { card, port: 0 }.mac())
+/// The GUIDs of a net's cards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Guids {
+    /// What they begin with; the card's number and zero follow.
+    prefix: [u8; 6],
+}
+
+impl Guids {
+    /// Of cards that only meet those of their own net: the EUI-64 of their first ports' Ethernet addresses.
+    pub const INSIDE: Guids = Guids { prefix: [0, 0x56, 0x42, 0xff, 0xfe, 0] };
+
+    /// Of cards that may meet those of other nets; `seed` is what only this net has.
+    pub fn unique(seed: &[&[u8]]) -> Guids {
+        // FNV-1a; no byte occurs in UTF-8 that separates the parts.
+        let bytes = seed.iter().flat_map(|part| part.iter().copied().chain([0xff]));
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325, step);
+        let [a, b, c, d, e, f, ..] = hash.to_be_bytes();
+        // Neither that of an EUI-64, nor one of the Ethernet addresses that mean something else.
+        Guids { prefix: [0, 0x56, 0x42, (a ^ d) % 0xfe + 1, b ^ e, c ^ f] }
+    }
+
+    /// Node GUID of a card.
+    pub fn node(self, card: u8) -> [u8; 8] {
+        let [a, b, c, d, e, f] = self.prefix;
+        [a, b, c, d, e, f, card, 0]
+    }
+
+    /// The Ethernet address of a port that is a host of its own outside of its net.
+    pub fn mac(self, port: PortId) -> [u8; 6] {
+        let [_, b, c, d, e, f] = self.prefix;
+        [2, b, c, d, e, f & 0xe0 | (port.card << 1 | port.port & 1) & 0x1f]
+    }
 }
 
 /// GID `index` of a port (RoCE v2) at the start: 0 is link-local, 1 the IPv4 address 198.18.port.(card + 1) (RFC 2544's
@@ -73,6 +104,7 @@ pub struct GidTables {
 }
 
 plain! {
+    Guids { prefix }
     GidTable { gids, valid }
     GidTables { ports }
 }

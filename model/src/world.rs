@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::address::Gid;
+use crate::address::{Gid, Guids};
 use crate::cm::tables::{Cm, Manager, OutsidePorts};
 use crate::device::{Device, Outcome, Outside, PortSetting};
 use crate::env::Env;
@@ -36,6 +36,11 @@ impl World {
     #[inline(always)]
     pub fn count(&self) -> u8 {
         self.count.min(MAX_CARDS as u8)
+    }
+
+    /// The cards have these GUIDs.
+    pub fn name_cards(&mut self, guids: Guids) {
+        self.cards.iter_mut().for_each(|card| card.guids = guids);
     }
 
     /// Connects a port to something outside of the segment, where it has these GIDs.
@@ -126,7 +131,7 @@ impl World {
         let mut outside = OutsidePorts::default();
         self.ports().filter(|&port| self.is_outside(port)).for_each(|port| outside.insert(port));
         let (cards, card) = (self.count(), &self.cards[0]);
-        Manager { cards, gids: &card.gids, port: card.port, outside, cm: &mut self.cm, env }
+        Manager { cards, guids: card.guids, gids: &card.gids, port: card.port, outside, cm: &mut self.cm, env }
     }
 
     /// A datagram for QP 1, the general services' QP.

@@ -97,7 +97,7 @@ pub fn run_keeper_of(
     if (link.capture.is_some() || !link.ports.is_empty()) && Segment::hold(socket).is_ok() {
         return Err(KeeperError::AlreadyRunning(socket.into()));
     }
-    let mut outside = Ports::open(&link)?;
+    let mut outside = Ports::open(&link, socket)?;
     let (notes, mtu) = (outside.notes(), link.mtu.or(outside.mtu()));
     let timed = clock.is_some() || (link.switch.is_none() && link.cc.is_none());
     assert!(timed, "packets have rates, and a switch queues, only in simulated time");

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::wall::arrivals::Stuck;
 use super::wall::runner::Runner;
-use crate::address::Gid;
+use crate::address::{Gid, Guids};
 use crate::device::Outside;
-use crate::link::outside::{self, Arrivals, Opened, Receiver};
+use crate::link::outside::{self, Arrivals, MediumSpec, Opened, PortSpec, Receiver};
 use crate::link::LinkOptions;
 use crate::net::{Membership, Net};
 use crate::packet::PortId;
@@ -30,12 +31,16 @@ const AGAIN: Duration = Duration::from_millis(1);
 /// The ports of a net with a medium outside of the segment.
 pub(super) struct Ports {
     opened: Vec<Opened>,
+    /// What the net's cards are called.
+    guids: Guids,
 }
 
 impl Ports {
-    /// Opens their media.
-    pub fn open(options: &LinkOptions) -> Result<Ports, KeeperError> {
-        let ports = Ports { opened: outside::open(&options.ports)? };
+    /// Opens their media, for the net with this socket.
+    pub fn open(options: &LinkOptions, net: &Path) -> Result<Ports, KeeperError> {
+        let leads = |spec: &PortSpec| spec.medium != MediumSpec::Net;
+        let guids = if options.ports.iter().any(leads) { outside::guids(net) } else { Guids::INSIDE };
+        let ports = Ports { opened: outside::open(&options.ports, guids)?, guids };
         let sockets = ports.opened.iter().map(|port| port.descriptors.len()).sum();
         match sockets > MAX_SOCKETS {
             true => Err(KeeperError::TooManySockets(sockets)),
@@ -57,7 +62,7 @@ impl Ports {
     pub fn notes(&self) -> Notes {
         let note =
             |port: &Opened| (port.port, port.setting.clone(), port.gids.clone(), port.descriptors.len());
-        Notes(self.opened.iter().map(note).collect())
+        Notes(self.opened.iter().map(note).collect(), self.guids)
     }
 
     /// The work of the thread that receives, if there is something to receive.
@@ -68,8 +73,9 @@ impl Ports {
     }
 }
 
-/// What the segment is to hold of the ports: the port, its medium's settings, its GIDs, the number of its sockets.
-pub(super) struct Notes(Vec<(PortId, outside::Setting, Vec<Gid>, usize)>);
+/// What the segment is to hold of the ports: the port, its medium's settings, its GIDs, the number of its sockets; and what the
+/// cards are called.
+pub(super) struct Notes(Vec<(PortId, outside::Setting, Vec<Gid>, usize)>, Guids);
 
 impl Notes {
     /// Writes them, before other processes join.
@@ -83,6 +89,7 @@ impl Notes {
 
     /// Makes the ports of the cards such ones.
     pub fn apply(&self, world: &mut World) {
+        world.name_cards(self.1);
         for (port, setting, gids, _) in &self.0 {
             world.connect_outside(*port, Outside { on: true.into(), window: setting.window }, gids);
         }
@@ -122,7 +129,11 @@ impl Port {
                     self.gone.push(descriptor);
                     // A keeper may have no stderr that is read.
                     let PortId { card, port } = self.id;
-                    let _ = writeln!(io::stderr(), "verbena: port {card}.{}: {error}; nothing comes in by it any more", port + 1);
+                    let _ = writeln!(
+                        io::stderr(),
+                        "verbena: port {card}.{}: {error}; nothing comes in by it any more",
+                        port + 1
+                    );
                 }
             }
             Err(_) => {}

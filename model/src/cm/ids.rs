@@ -243,7 +243,8 @@ impl<E: Env> Manager<'_, E> {
 
     /// The GUID of the card that an identifier uses.
     pub fn guid(&mut self, slot: u16) -> u64 {
-        u64::from_be_bytes(crate::address::node_guid(self.id(slot).way.from.card))
+        let card = self.id(slot).way.from.card;
+        u64::from_be_bytes(self.guids.node(card))
     }
 
     /// The own GID of an identifier.

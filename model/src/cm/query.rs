@@ -83,7 +83,7 @@ impl<E: Env> Manager<'_, E> {
     fn device(&mut self, slot: u16) -> ([u8; 8], u8) {
         let way = self.id(slot).way;
         match way.known.get() {
-            true => (crate::address::node_guid(way.from.card), way.from.port + 1),
+            true => (self.guids.node(way.from.card), way.from.port + 1),
             false => ([0; 8], 0),
         }
     }

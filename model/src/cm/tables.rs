@@ -2,7 +2,7 @@
 
 use super::address::Address;
 use super::mad::Mad;
-use crate::address::GidTables;
+use crate::address::{GidTables, Guids};
 use crate::device::{PortSetting, Slots};
 use crate::packet::{PortId, MAX_CARDS, PORTS};
 use crate::plain::{plain, Flag};
@@ -332,6 +332,8 @@ pub struct Manager<'a, E> {
     pub cm: &'a mut Cm,
     /// Cards of the net.
     pub cards: u8,
+    /// GUIDs of the cards.
+    pub guids: Guids,
     /// GIDs of their ports.
     pub gids: &'a GidTables,
     /// How their ports are set.

@@ -13,7 +13,7 @@ use super::ids::Result;
 use super::mad::{attribute, both, header, Mad, BYTES, GSI_QKEY};
 use super::query::EVENT;
 use super::tables::{Cm, Manager, OutsidePorts};
-use crate::address::{gid, GidTables};
+use crate::address::{gid, GidTables, Guids};
 use crate::cells::Bells;
 use crate::device::PortSetting;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
@@ -117,6 +117,7 @@ impl World {
         Manager {
             cm: &mut self.cm,
             cards: 2,
+            guids: Guids::INSIDE,
             gids: &self.gids,
             port: PortSetting::default(),
             outside: self.outside,

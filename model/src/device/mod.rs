@@ -61,7 +61,7 @@ use crate::plain::{plain, Flag};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::address::GidTables;
+use crate::address::{GidTables, Guids};
 use crate::cm::mad::GSI_QPN;
 use crate::packet::{Packet, PORTS};
 use crate::segment::{Label, ISLANDS};
@@ -149,6 +149,8 @@ pub struct Device {
     pub port: PortSetting,
     /// By port: whether it leads outside.
     pub outside: [Outside; PORTS],
+    /// What it is called, as all cards of the segment.
+    pub guids: Guids,
     /// GID tables of the segment's ports, this card's among them.
     pub gids: GidTables,
     /// Counters by port.
@@ -234,6 +236,7 @@ impl Device {
         self.cards = cards;
         self.limits = limits;
         self.port = port;
+        self.guids = Guids::INSIDE;
         self.gids.init(cards);
         // QP 1 has no queues here: software sends its datagrams, of 256 bytes.
         self.qps[GSI_QPN as usize].mtu_log = 8;
@@ -285,7 +288,7 @@ impl crate::plain::Plain for Counters {}
 plain! {
     PortSetting { mtu, mbps }
     Outside { on, window }
-    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, parts, cqs, srqs, keys, qps }
+    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, guids, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, parts, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function, xrcd, hold }
 }

@@ -13,8 +13,6 @@ use tests::{connect, Net, Options};
 use super::counter;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// The Ethernet address of card 0.
-const MAC: [u8; 6] = [2, 0x56, 0x42, 0, 0, 0];
 
 /// A net of so many cards, one of which has a port outside.
 fn net(cards: u8, port: &str) -> Net {
@@ -27,10 +25,11 @@ fn net(cards: u8, port: &str) -> Net {
 fn two_nets_exchange_frames_in_unix_datagrams() {
     let directory = tempfile::tempdir().expect("a directory");
     let at = |name: &str| directory.path().join(name).display().to_string();
-    // Different cards, whose addresses differ.
+    // Different cards, whose IPv4 addresses differ.
     let one = net(1, &format!("0=dgram:{},{}", at("one"), at("other")));
     let other = net(2, &format!("1=dgram:{},{}", at("other"), at("one")));
     let (a, b) = (one.open(0), other.open(1));
+    assert_ne!(a.node_guid() >> 16, b.node_guid() >> 16, "others may meet both");
     // IPv6 and IPv4.
     for gid in [0, 1] {
         for mtu in [1, 3, 5] {
@@ -115,14 +114,15 @@ fn a_peer_may_send_anything() {
         loop {
             socket.send_to(&request(), &port).expect("the port's socket");
             if socket.recv(&mut frame).is_ok_and(|len| len >= 42 && frame[..6] == [2, 0, 0, 0, 0, 0x64]) {
-                assert_eq!((&frame[6..12], &frame[20..22]), (&MAC[..], &[0, 2][..]), "an ARP answer");
-                assert_eq!((&frame[22..28], &frame[28..32]), (&MAC[..], &[198, 18, 0, 1][..]));
-                return;
+                let mac: [u8; 6] = frame[6..12].try_into().unwrap();
+                assert_eq!((&mac[..3], &frame[20..22]), (&[2, 0x56, 0x42][..], &[0, 2][..]), "an ARP answer");
+                assert_eq!((&frame[22..28], &frame[28..32]), (&mac[..], &[198, 18, 0, 1][..]));
+                return mac;
             }
             assert!(Instant::now() < until, "no answer");
         }
     };
-    answered();
+    let mac = answered();
     let mut state = 1u64;
     let mut random = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -132,7 +132,7 @@ fn a_peer_may_send_anything() {
     let begins: [&[u8]; 4] =
         [&[], &[8, 0, 0x45, 0], &[8, 6, 0, 1, 8, 0, 6, 4, 0], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 32, 58, 255]];
     for n in 0..3000 {
-        let mut frame = if n % 2 == 0 { MAC.to_vec() } else { vec![0xff; 6] };
+        let mut frame = if n % 2 == 0 { mac.to_vec() } else { vec![0xff; 6] };
         frame.extend([2, 0, 0, 0, 0, 0x64]);
         frame.extend(begins[n % 4]);
         frame.extend((0..random() % 200).map(|_| 0u8));
@@ -140,7 +140,7 @@ fn a_peer_may_send_anything() {
         frame.truncate(random() % (frame.len() + 1));
         socket.send_to(&frame, &port).expect("the port's socket");
     }
-    answered();
+    assert_eq!(answered(), mac);
 }
 
 #[test]

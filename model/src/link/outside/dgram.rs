@@ -14,6 +14,7 @@ use rustix::event::PollFlags;
 
 use super::opened::Failed;
 use super::raw::{Found, Raw, Wire, WAITING};
+use crate::address::Guids;
 use crate::packet::PortId;
 use crate::segment::now_ns;
 
@@ -40,12 +41,12 @@ pub(super) struct Dgram {
 }
 
 /// Opens it.
-pub(super) fn open(port: PortId, local: &Path, remote: &Path) -> Found {
+pub(super) fn open(card: (PortId, Guids), local: &Path, remote: &Path) -> Found {
     let bound = remove_stale(local, |path| UnixDatagram::unbound()?.connect(path))
         .and_then(|()| UnixDatagram::bind(local))
         .and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
     let socket = bound.map_err(|error| not_bound(local, error))?;
-    Ok((Box::new(Dgram::new(socket, local, remote)), Raw::own(port, LARGEST)))
+    Ok((Box::new(Dgram::new(socket, local, remote)), Raw::own(card, LARGEST)))
 }
 
 /// Why a UNIX socket cannot be made.

@@ -8,6 +8,7 @@ use super::batch::Batch;
 use super::opened::Opened;
 use super::spec::{MediumSpec, PortSpec};
 use super::{dgram, raw, stream, tap, udp};
+use crate::address::Guids;
 use crate::wire::Path;
 
 /// Why a port cannot be what it is to be.
@@ -22,16 +23,17 @@ pub struct PortError {
     pub error: io::Error,
 }
 
-/// Opens the media of ports. Those of [`MediumSpec::Net`] need none.
-pub fn open(specs: &[PortSpec]) -> Result<Vec<Opened>, PortError> {
+/// Opens the media of ports of a net whose cards have these GUIDs. Those of [`MediumSpec::Net`] need none.
+pub fn open(specs: &[PortSpec], guids: Guids) -> Result<Vec<Opened>, PortError> {
     let open_one = |spec: &PortSpec| {
+        let card = (spec.port, guids);
         let raw = |wire: raw::Found| wire.and_then(|(wire, raw)| raw::open(spec.port, raw, wire));
         let opened = match &spec.medium {
             MediumSpec::Net => return None,
             MediumSpec::Udp(address) => udp::open(spec.port, *address),
-            MediumSpec::Dgram { local, remote } => raw(dgram::open(spec.port, local, remote)),
-            MediumSpec::Stream(path) => raw(stream::open(spec.port, path)),
-            MediumSpec::Tap(name) => raw(tap::open(spec.port, name)),
+            MediumSpec::Dgram { local, remote } => raw(dgram::open(card, local, remote)),
+            MediumSpec::Stream(path) => raw(stream::open(card, path)),
+            MediumSpec::Tap(name) => raw(tap::open(card, name)),
         };
         Some(opened.map_err(|(what, error)| PortError { spec: spec.clone(), what, error }))
     };

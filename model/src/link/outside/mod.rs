@@ -9,6 +9,7 @@
 //! | `spec` | which medium a port has, as text |
 //! | `area` | what the segment holds of such ports, and what they drop |
 //! | `opened`, `medium` | what a medium does; which there are |
+//! | `identity` | who the cards of a net are to others |
 //! | `outbox`, `batch` | frames on their way out; those that leave together |
 //! | `arrivals` | frames that have come |
 //! | `udp`, `message` | UDP sockets; their system calls |
@@ -22,6 +23,7 @@ mod area;
 mod arrivals;
 mod batch;
 mod dgram;
+mod identity;
 pub(crate) mod medium;
 mod message;
 mod neighbours;
@@ -35,6 +37,7 @@ mod udp;
 
 pub use area::{Drop, Kind, OutsideArea, OutsidePort, Setting};
 pub use arrivals::{Arrival, Arrivals};
+pub use identity::{guids, own_gids};
 pub use medium::{open, PortError};
 pub use message::interface_of;
 pub use opened::{Opened, Receiver};

@@ -25,9 +25,10 @@ use rustix::time::{
 use super::area::{Drop, Kind, Setting};
 use super::arrivals::Arrivals;
 use super::batch::Batch;
+use super::identity::own_gids;
 use super::neighbours::Neighbours;
 use super::opened::{Failed, Opened, Receiver};
-use crate::address::{gid, Gid};
+use crate::address::{Gid, Guids};
 use crate::link::frames::MAX_FRAME;
 use crate::packet::PortId;
 use crate::segment::now_ns;
@@ -86,9 +87,9 @@ pub(super) fn path_mtu(bytes: u32) -> u32 {
 }
 
 impl Raw {
-    /// A host of its own on the link, with the addresses that the port has in a net.
-    pub fn own(port: PortId, mtu: u32) -> Raw {
-        Raw { mac: port.mac(), gids: (0..2).map(|index| gid(port, index)).collect(), mtu, answers: true }
+    /// A host of its own on the link.
+    pub fn own((port, guids): (PortId, Guids), mtu: u32) -> Raw {
+        Raw { mac: guids.mac(port), gids: own_gids(guids, port).to_vec(), mtu, answers: true }
     }
 }
 

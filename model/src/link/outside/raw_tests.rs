@@ -52,7 +52,7 @@ fn the_thread_that_sends_may_be_the_one_that_is_sent_to() {
     const MANY: u32 = 4096;
     let list = List::default();
     let sent = Arc::clone(&list.0);
-    let mut opened = connect(PORT, Raw::own(PORT, 4096), Box::new(list)).expect("a port");
+    let mut opened = connect(PORT, Raw::own((PORT, Guids::INSIDE), 4096), Box::new(list)).expect("a port");
     let there = opened.descriptors[0].try_clone().expect("a descriptor");
     let begin = Instant::now();
     for first in (0..MANY).step_by(8) {
@@ -71,7 +71,8 @@ fn the_thread_that_sends_may_be_the_one_that_is_sent_to() {
 
 #[test]
 fn what_is_given_without_end_is_lost_in_the_end() {
-    let opened = connect(PORT, Raw::own(PORT, 4096), Box::<List>::default()).expect("a port");
+    let opened =
+        connect(PORT, Raw::own((PORT, Guids::INSIDE), 4096), Box::<List>::default()).expect("a port");
     let there = opened.descriptors[0].as_fd();
     let batch = batch(0);
     let bytes: usize = batch.frames().map(<[u8]>::len).sum();

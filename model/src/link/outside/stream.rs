@@ -12,6 +12,7 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use super::dgram::{not_bound, remove_stale, LARGEST};
 use super::raw::{Found, Raw, Wire, WAITING};
+use crate::address::Guids;
 use crate::packet::PortId;
 
 /// Bytes of a frame's length.
@@ -38,13 +39,13 @@ struct Peer {
 }
 
 /// Opens it.
-pub(super) fn open(port: PortId, path: &Path) -> Found {
+pub(super) fn open(card: (PortId, Guids), path: &Path) -> Found {
     let listener = remove_stale(path, |path| UnixStream::connect(path).map(drop))
         .and_then(|()| UnixListener::bind(path))
         .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
         .map_err(|error| not_bound(path, error))?;
     let wire = Stream { listener, path: path.into(), peer: None };
-    Ok((Box::new(wire), Raw::own(port, LARGEST)))
+    Ok((Box::new(wire), Raw::own(card, LARGEST)))
 }
 
 impl Wire for Stream {
@@ -170,7 +171,7 @@ mod tests {
         const MANY: usize = 2000;
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("port");
-        let (mut wire, _) = open(PortId { card: 0, port: 0 }, &path).expect("a socket");
+        let (mut wire, _) = open((PortId { card: 0, port: 0 }, Guids::INSIDE), &path).expect("a socket");
         let mut peer = UnixStream::connect(&path).expect("the port listens");
         peer.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
         assert_eq!(wire.receive(&mut [0; 100]).expect("no error"), None);

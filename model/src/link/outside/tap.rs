@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use rustix::event::PollFlags;
 
 use super::raw::{path_mtu, Found, Raw, Wire};
+use crate::address::Guids;
 use crate::packet::PortId;
 
 /// A TAP interface, held.
@@ -17,7 +18,7 @@ struct Tap {
 }
 
 /// Opens it.
-pub(super) fn open(port: PortId, name: &str) -> Found {
+pub(super) fn open(card: (PortId, Guids), name: &str) -> Found {
     let tap = Tap::open(name).map_err(|error| {
         let what = match error.kind() {
             io::ErrorKind::PermissionDenied => {
@@ -30,7 +31,7 @@ pub(super) fn open(port: PortId, name: &str) -> Found {
     })?;
     let mtu = std::fs::read_to_string(format!("/sys/class/net/{name}/mtu"));
     let mtu = mtu.ok().and_then(|mtu| mtu.trim().parse().ok()).unwrap_or(1500);
-    Ok((Box::new(tap), Raw::own(port, path_mtu(mtu))))
+    Ok((Box::new(tap), Raw::own(card, path_mtu(mtu))))
 }
 
 impl Tap {

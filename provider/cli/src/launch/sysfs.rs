@@ -133,7 +133,7 @@ fn make_parent(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::address::{gid, node_guid};
+    use model::address::{gid, Guids};
     use model::packet::PortId;
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn addresses_are_written_as_sysfs_does() {
         let port = |card, port| PortId { card, port };
-        assert_eq!(sysfs_text(&node_guid(3)), "0056:42ff:fe00:0300");
+        assert_eq!(sysfs_text(&Guids::INSIDE.node(3)), "0056:42ff:fe00:0300");
         assert_eq!(sysfs_text(&gid(port(1, 0), 0)), "fe80:0000:0000:0000:0056:42ff:fe00:0100");
         assert_eq!(sysfs_text(&gid(port(1, 1), 1)), "0000:0000:0000:0000:0000:ffff:c612:0102");
     }

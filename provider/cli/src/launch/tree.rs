@@ -11,9 +11,9 @@ use contract::release;
 use super::live;
 use super::slots::{SlotCard, SlotPort};
 use super::sysfs::{self, link, put, INTERFACES};
-use model::address::{gid, interface_name, node_guid, GID_TABLE_LEN};
+use model::address::{gid, interface_name, Guids, GID_TABLE_LEN};
 use model::attach::{limits, mbps};
-use model::link::outside::interface_of;
+use model::link::outside::{self, interface_of};
 use model::packet::{PortId, PORTS};
 use model::profile::Profile;
 
@@ -81,7 +81,7 @@ impl Tree<'_> {
 
     fn write_device(&self, dir: &Path, card: u8) -> Result<()> {
         let slot = self.slots.get(usize::from(card));
-        let guid = slot.map_or_else(|| node_guid(card), |slot| slot.guid);
+        let guid = slot.map_or_else(|| self.guids().node(card), |slot| slot.guid);
         let firmware = slot.map_or_else(|| limits(None).fw_ver(), |slot| slot.firmware);
         sysfs::write_card(dir, &format!("verbena{card}"), self.profile, &guid, firmware)?;
         // Where a provider without VERBENA_SOCKET in its environment looks.
@@ -122,6 +122,15 @@ impl Tree<'_> {
         Ok(())
     }
 
+    /// What the net's cards are called.
+    fn guids(&self) -> Guids {
+        if self.outside.is_empty() {
+            Guids::INSIDE
+        } else {
+            outside::guids(self.socket)
+        }
+    }
+
     /// A port of a modelled card.
     fn modelled(&self, port: PortId) -> SlotPort {
         // A profile's file may be gone by now; then the port says what the default one says.
@@ -129,13 +138,17 @@ impl Tree<'_> {
         let mbps = mbps(profile.as_ref());
         let mut gids: Vec<_> = (0..GID_TABLE_LEN).map(|index| gid(port, index as u8)).collect();
         let mut interface = None;
-        if let Some((_, Some(address))) = self.outside.iter().find(|(id, _)| *id == port) {
-            gids.fill([0; 16]);
-            gids[0] = match address {
-                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-                IpAddr::V6(address) => address.octets(),
-            };
-            interface = interface_of(*address);
+        match self.outside.iter().find(|(id, _)| *id == port) {
+            Some((_, Some(address))) => {
+                gids.fill([0; 16]);
+                gids[0] = match address {
+                    IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+                    IpAddr::V6(address) => address.octets(),
+                };
+                interface = interface_of(*address);
+            }
+            Some((_, None)) => gids[..2].copy_from_slice(&outside::own_gids(self.guids(), port)),
+            None => {}
         }
         SlotPort { gids, interface, up: true, mbps }
     }
