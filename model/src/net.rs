@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 
 use crate::cells::{Bells, Interrupts, ServerBell};
 use crate::device::tables::{MAX_CQS, MAX_FUNCTIONS};
+use crate::device::timers::Timers;
 use crate::device::{Counters, Device};
 use crate::link::{LinkArea, LinkOptions};
 use crate::packet::PORTS;
@@ -94,6 +95,18 @@ impl Net {
     pub fn counters(&self, card: u8) -> &[Counters; PORTS] {
         // SAFETY: atomics, which need no lock, of this net.
         unsafe { &(*self.card(card)).counters }
+    }
+
+    /// Which of a card's timers are armed.
+    pub fn timers(&self, card: u8) -> &Timers {
+        // SAFETY: as above.
+        unsafe { &(*self.card(card)).timers }
+    }
+
+    /// Whether a CQ of a card may hold an event back, which is due at some time (moderation).
+    pub fn moderates(&self, card: u8) -> bool {
+        // SAFETY: as above.
+        unsafe { &(*self.card(card)).moderates }.load(Ordering::Relaxed) != 0
     }
 
     /// Wakes all threads that wait for an interrupt, because the cards raise none any more: they check the segment.

@@ -54,7 +54,7 @@ impl World {
     }
 
     /// All ports.
-    fn ports(&self) -> impl Iterator<Item = PortId> {
+    pub(crate) fn ports(&self) -> impl Iterator<Item = PortId> {
         (0..self.count()).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port }))
     }
 
@@ -131,7 +131,15 @@ impl World {
         let mut outside = OutsidePorts::default();
         self.ports().filter(|&port| self.is_outside(port)).for_each(|port| outside.insert(port));
         let (cards, card) = (self.count(), &self.cards[0]);
-        Manager { cards, guids: card.guids, gids: &card.gids, port: card.port, outside, cm: &mut self.cm, env }
+        Manager {
+            cards,
+            guids: card.guids,
+            gids: &card.gids,
+            port: card.port,
+            outside,
+            cm: &mut self.cm,
+            env,
+        }
     }
 
     /// A datagram for QP 1, the general services' QP.

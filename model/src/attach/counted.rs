@@ -7,7 +7,7 @@ use std::time::Duration;
 use fpga_regs::regs::port;
 
 use crate::net::Membership;
-use crate::packet::{PortId, PORTS};
+use crate::packet::PortId;
 use crate::segment::{now_ns, Segment};
 
 /// How often the keeper looks while there is traffic (ns).
@@ -17,15 +17,14 @@ pub const COUNTED_WITHIN: Duration = Duration::from_millis(800);
 
 /// Is told what the ports of a net have counted.
 pub trait Counted: Debug + Send {
-    /// A port's counters, in the order of their registers ([`port::counters`]), whether they have changed or not.
-    fn counted(&mut self, port: PortId, counters: &[u64]);
+    /// A port's counters, in the order of their registers ([`port::counters`]). Whether they are others than it was told
+    /// last; if so, it is told again soon.
+    fn counted(&mut self, port: PortId, counters: &[u64]) -> bool;
 }
 
 /// Looks when it is time.
 pub(super) struct Looks {
     told: Box<dyn Counted>,
-    /// What was told.
-    last: Vec<(PortId, Vec<u64>)>,
     /// From one look to the next (ns): twice as long each time that nothing has changed.
     pause: u64,
     /// When to look next (ns).
@@ -34,21 +33,21 @@ pub(super) struct Looks {
 
 impl Looks {
     pub fn new(told: Box<dyn Counted>) -> Looks {
-        Looks { told, last: Vec::new(), pause: BUSY, at: 0 }
+        Looks { told, pause: BUSY, at: 0 }
     }
 
     /// Looks if it is time; returns when it is again (ns).
     pub fn look(&mut self, segment: &Segment) -> u64 {
         let now = now_ns();
         if now >= self.at {
-            let counters = read(segment);
-            if counters == self.last {
-                self.pause = (self.pause * 2).min(COUNTED_WITHIN.as_nanos() as u64);
-            } else {
-                self.pause = BUSY;
-                counters.iter().for_each(|(port, counters)| self.told.counted(*port, counters));
-                self.last = counters;
+            let mut changed = false;
+            for (port, counters) in read(segment) {
+                changed |= self.told.counted(port, &counters);
             }
+            self.pause = match changed {
+                true => BUSY,
+                false => (self.pause * 2).min(COUNTED_WITHIN.as_nanos() as u64),
+            };
             self.at = now + self.pause;
         }
         self.at
@@ -60,10 +59,9 @@ fn read(segment: &Segment) -> Vec<(PortId, Vec<u64>)> {
     let membership = Membership::new(segment);
     // SAFETY: words that others may be changing, of which nothing else is made.
     let world = unsafe { &*membership.net().world.get() };
-    let ports = (0..world.count()).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port }));
     let of = |id: PortId| {
         let card = &world.cards[usize::from(id.card)];
         (id, port::counters().map(|counter| card.counter(id.port, counter.offset)).collect())
     };
-    ports.map(of).collect()
+    world.ports().map(of).collect()
 }

@@ -17,7 +17,7 @@ use crate::address::{Gid, GidTables, GID_TABLE_LEN};
 use crate::cm::tables::RESPONSE_TIMEOUT;
 use crate::link::{capture, LinkOptions};
 use crate::net::{Membership, Net};
-use crate::packet::{PortId, PORTS};
+use crate::packet::PortId;
 use crate::panics::guarded;
 use crate::profile::Profile;
 use crate::segment::keeper::Watch;
@@ -187,16 +187,16 @@ fn watch(mut addresses: Box<dyn Addresses>) -> Result<Watch, KeeperError> {
 fn follow(segment: &Segment, addresses: &mut dyn Addresses) -> Result<(), LockError> {
     let wanted = addresses.read();
     let change = |world: &mut World| {
-        let (before, cards) = (world.cards[0].gids, world.count());
+        let (before, ports) = (world.cards[0].gids, Vec::from_iter(world.ports()));
         world.follow(&wanted);
-        (before, world.cards[0].gids, cards)
+        (before, world.cards[0].gids, ports)
     };
     let membership = Membership::new(segment);
-    let (before, after, cards) = match membership.net().simulated() {
+    let (before, after, ports) = match membership.net().simulated() {
         true => Threads::new(membership).outside_time(PATIENCE, change)?,
         false => Runner::new(membership).control_within(PATIENCE, |world, _| change(world))?,
     };
-    for port in (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port })) {
+    for port in ports {
         let table = |tables: &GidTables| std::array::from_fn(|index| tables.gid(port, index as u8));
         let (before, after) = (table(&before), table(&after));
         if before != after {

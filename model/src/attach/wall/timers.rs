@@ -6,13 +6,11 @@
 
 use std::borrow::Borrow;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::runner::Runner;
 use super::scratch::Again;
 use crate::cells::QpBells;
-use crate::device::timers::Timers;
 use crate::journal::{self, Journal};
 use crate::segment::{now_ns, Entry, Island, LockError, Segment};
 
@@ -44,7 +42,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         };
         let run = self.run_due(0..count, |_| true);
         let managed = managers != 0 && managers <= now_ns();
-        if !run.closed.is_empty() || managed || (0..count).any(|card| self.holds_events(card)) {
+        if !run.closed.is_empty() || managed || (0..count).any(|card| self.net().moderates(card)) {
             let next = self.control_within(patience, |world, env| world.run_timers(env))?;
             return Ok(next.into_iter().chain(self.again(false)).min());
         }
@@ -75,7 +73,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         let now = now_ns();
         let mut run = Run { left: false, closed: Vec::new(), next: None };
         for card in cards {
-            for qp in self.timers(card).armed().filter(|&qp| which(self.bells(card, qp as u16))) {
+            for qp in self.net().timers(card).armed().filter(|&qp| which(self.bells(card, qp as u16))) {
                 let at = self.deadline(card, qp);
                 if at > now {
                     run.next = Some(run.next.map_or(at, |next| next.min(at)));
@@ -103,30 +101,9 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.run_again(again);
     }
 
-    /// Whether a CQ holds an event back, which is due at some time (moderation).
-    fn holds_events(&self, card: u8) -> bool {
-        // SAFETY: within the table; atomic.
-        let moderates = unsafe {
-            let moderates = &raw const (*self.net().world.get()).cards[usize::from(card)].moderates;
-            &*moderates
-        };
-        moderates.load(Ordering::Relaxed) != 0
-    }
-
-    fn timers(&self, card: u8) -> &Timers {
-        // SAFETY: within the table; atomics.
-        unsafe {
-            let timers = &raw const (*self.net().world.get()).cards[usize::from(card)].timers;
-            &*timers
-        }
-    }
-
     /// The deadline of a queue pair's timer (ns), which is checked again in its island.
     fn deadline(&self, card: u8, qp: usize) -> u64 {
         // SAFETY: within the table; read as it may change at any time.
-        unsafe {
-            (&raw const (*self.net().world.get()).cards[usize::from(card)].qps[qp].req.deadline)
-                .read_volatile()
-        }
+        unsafe { (&raw const (*self.net().card(card)).qps[qp].req.deadline).read_volatile() }
     }
 }

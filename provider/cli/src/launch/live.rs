@@ -122,12 +122,14 @@ fn write(file: &Path, old: u64, new: u64) -> Result<()> {
 }
 
 impl Counted for Counters {
-    fn counted(&mut self, port: PortId, counters: &[u64]) {
+    fn counted(&mut self, port: PortId, counters: &[u64]) -> bool {
+        let mut changed = false;
         for (directory, table) in [("counters", PORT.as_slice()), ("hw_counters", &HARDWARE)] {
             for counter in table {
                 let written = self.written.entry((port, directory, counter.name)).or_default();
                 let value = counter.of(counters);
                 if *written != value {
+                    changed = true;
                     let file = of_port(&self.directory, port).join(directory).join(counter.name);
                     // Left as it was, it is tried again. The keeper has nobody to tell; the registers are right.
                     if write(&file, *written, value).is_ok() {
@@ -136,5 +138,6 @@ impl Counted for Counters {
                 }
             }
         }
+        changed
     }
 }
