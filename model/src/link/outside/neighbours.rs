@@ -39,6 +39,14 @@ pub enum Neighbour {
     Asked,
 }
 
+/// How a message about neighbours came.
+struct Came<'a> {
+    now: u64,
+    vlan: Option<u16>,
+    /// Which addresses are the port's own.
+    has: &'a dyn Fn(&Gid) -> bool,
+}
+
 /// The neighbours of one port.
 pub struct Neighbours {
     mac: [u8; 6],
@@ -124,17 +132,18 @@ impl Neighbours {
         out: &mut impl FnMut(&[u8]),
     ) -> bool {
         let Some((ethernet, packet)) = Ethernet::decode(frame) else { return false };
+        let came = Came { now, vlan: ethernet.vlan, has: &has };
         match ethernet.ethertype {
             ETHERTYPE_ARP => {
                 let arp = packet.first_chunk().and_then(Arp::decode);
                 if let Some(arp) = arp.filter(|arp| unicast(arp.sender_mac)) {
-                    self.arp(now, &arp, ethernet.vlan, has, out);
+                    self.arp(&arp, &came, out);
                 }
                 true
             }
             ETHERTYPE_IPV6 => match Discovery::decode(packet) {
                 Some(message) => {
-                    self.discovery(now, &message, ethernet.vlan, has, out);
+                    self.discovery(&message, &came, out);
                     true
                 }
                 None => false,
@@ -163,18 +172,11 @@ impl Neighbours {
         self.due = self.entries.values().filter(|entry| entry.tries > 0).map(|entry| entry.due).min();
     }
 
-    fn arp(
-        &mut self,
-        now: u64,
-        arp: &Arp,
-        vlan: Option<u16>,
-        has: impl Fn(&Gid) -> bool,
-        out: &mut impl FnMut(&[u8]),
-    ) {
-        let ours = has(&ipv4_to_gid(arp.target));
+    fn arp(&mut self, arp: &Arp, came: &Came<'_>, out: &mut impl FnMut(&[u8])) {
+        let ours = (came.has)(&ipv4_to_gid(arp.target));
         // A sender of 0.0.0.0 asks whether an address is free (RFC 5227).
         if arp.sender != [0; 4] {
-            self.learn(now, &ipv4_to_gid(arp.sender), arp.sender_mac, ours && arp.request, out);
+            self.learn(came.now, &ipv4_to_gid(arp.sender), arp.sender_mac, ours && arp.request, out);
         }
         if ours && arp.request {
             let answer = Arp {
@@ -184,23 +186,16 @@ impl Neighbours {
                 target_mac: arp.sender_mac,
                 target: arp.sender,
             };
-            put_arp(self.mac, arp.sender_mac, vlan, &answer, out);
+            put_arp(self.mac, arp.sender_mac, came.vlan, &answer, out);
         }
     }
 
-    fn discovery(
-        &mut self,
-        now: u64,
-        message: &Discovery,
-        vlan: Option<u16>,
-        has: impl Fn(&Gid) -> bool,
-        out: &mut impl FnMut(&[u8]),
-    ) {
-        let ours = message.request && has(&message.target);
+    fn discovery(&mut self, message: &Discovery, came: &Came<'_>, out: &mut impl FnMut(&[u8])) {
+        let ours = message.request && (came.has)(&message.target);
         let of = if message.request { &message.source } else { &message.target };
         let mac = message.mac.filter(|&mac| unicast(mac));
         if let Some(mac) = mac.filter(|_| *of != [0; 16]) {
-            self.learn(now, of, mac, ours, out);
+            self.learn(came.now, of, mac, ours, out);
         }
         if ours {
             // Who has no address yet hears it with all others.
@@ -215,7 +210,7 @@ impl Neighbours {
                 target: message.target,
                 mac: None,
             };
-            put_discovery(self.mac, mac, vlan, &answer, out);
+            put_discovery(self.mac, mac, came.vlan, &answer, out);
         }
     }
 
