@@ -113,7 +113,6 @@ pub fn run_keeper_of(
     let said = Rc::new(Once::new());
     let said_of = Rc::clone(&said);
     let runner = OnceCell::new();
-    let mut looks = counted.map(Looks::new);
     segment::keeper::run(KeeperOptions {
         socket_path: socket.into(),
         heap_bytes,
@@ -158,14 +157,17 @@ pub fn run_keeper_of(
                 }
                 next
             });
-            let next = match next {
+            match next {
                 Ok(next) => next.unwrap_or(u64::MAX),
-                Err(LockError::Condemned) => return u64::MAX,
+                Err(LockError::Condemned) => u64::MAX,
                 // Taken for long: try again soon.
                 Err(_) => segment::now_ns() + PATIENCE.as_nanos() as u64,
-            };
-            let look = looks.as_mut().map(|looks| guarded(soon, || looks.look(segment)));
-            next.min(look.unwrap_or(u64::MAX))
+            }
+        }),
+        on_look: counted.map(|told| {
+            let mut looks = Looks::new(told);
+            let soon = || segment::now_ns() + PATIENCE.as_nanos() as u64;
+            Box::new(move |segment: &Segment| guarded(soon(), || looks.look(segment))) as _
         }),
     })
 }

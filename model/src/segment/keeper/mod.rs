@@ -19,7 +19,7 @@ mod serve;
 
 pub use attach::Hold;
 pub use error::KeeperError;
-pub use options::{Beside, KeeperOptions, OnMemberGone, OnTimer, Watch, MAX_SOCKETS};
+pub use options::{Beside, KeeperOptions, OnLook, OnMemberGone, OnTimer, Watch, MAX_SOCKETS};
 pub use serve::run;
 #[cfg(test)]
 pub(super) use serve::GREETING;

@@ -15,6 +15,8 @@ pub(in crate::segment) const MAX_PASSED: usize = 2 + MAX_SOCKETS;
 pub type OnMemberGone = Box<dyn FnMut(&Segment, u16) -> bool>;
 /// Runs timers, returns the next deadline.
 pub type OnTimer = Box<dyn FnMut(&Arc<Segment>) -> u64>;
+/// Looks if it is time, returns when it is again.
+pub type OnLook = Box<dyn FnMut(&Segment) -> u64>;
 
 /// Works beside the keeper, in a thread of its own, until the descriptor is readable.
 pub type Beside = Box<dyn FnOnce(Arc<Segment>, OwnedFd) + Send>;
@@ -53,4 +55,6 @@ pub struct KeeperOptions {
     /// was woken, or has just started. The lock is not held. Returns the next deadline
     /// (CLOCK_MONOTONIC, ns), `u64::MAX` if there is none.
     pub on_timer: OnTimer,
+    /// Looks at the cards if it is time for that; returns when it is again, as `on_timer`. The lock is not held.
+    pub on_look: Option<OnLook>,
 }

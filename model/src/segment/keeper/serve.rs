@@ -19,7 +19,7 @@ use super::beside::Started;
 use super::create;
 use super::error::{log, KeeperError};
 use super::listen::{peer, Listener};
-use super::options::{KeeperOptions, OnMemberGone, OnTimer, Watch, MAX_PASSED};
+use super::options::{KeeperOptions, OnLook, OnMemberGone, OnTimer, Watch, MAX_PASSED};
 use super::protocol::{Hello, Kind, Verdict, Welcome, PROTOCOL_VERSION};
 use crate::panics::guarded;
 use crate::segment::layout::{KEEPER_MEMBER, MEMBER_ACTIVE, MEMBER_FREE, MEMBER_GONE};
@@ -58,6 +58,7 @@ pub fn run(options: KeeperOptions) -> Result<(), KeeperError> {
         stray: Vec::new(),
         on_member_gone: options.on_member_gone,
         on_timer: options.on_timer,
+        on_look: options.on_look,
         alone_until: now_ns() + GRACE.as_nanos() as u64,
     };
     let result = keeper.serve();
@@ -83,6 +84,7 @@ struct Keeper {
     stray: Vec<(u16, u32)>,
     on_member_gone: OnMemberGone,
     on_timer: OnTimer,
+    on_look: Option<OnLook>,
     /// When to end although no process ever connected.
     alone_until: u64,
 }
@@ -136,7 +138,8 @@ impl Keeper {
             if self.clients.is_empty() && now_ns() >= self.alone_until && self.finish() {
                 return Ok(());
             }
-            let ready = self.sleep(next)?;
+            let look = self.on_look.as_mut().map_or(u64::MAX, |look| look(&self.segment));
+            let ready = self.sleep(next.min(look))?;
             woken = ready.woken;
             if ready.listener {
                 self.accept_all();
@@ -164,7 +167,6 @@ impl Keeper {
         // A member that asked before that store did not see that it had to wake us.
         let asked = timers.next_deadline.load(Ordering::SeqCst);
         let until = until.min(asked);
-
         let mut entries = vec![
             PollFd::new(&self.listener.socket, PollFlags::IN),
             PollFd::new(&self.handles.wake, PollFlags::IN),
@@ -205,8 +207,7 @@ impl Keeper {
 
     /// Reads from every client that has sent something, or has ended.
     fn attend(&mut self, ready: &[bool]) {
-        // From the back, so that removal moves only clients already seen. (New
-        // ones come after those that were polled.)
+        // From the back, so that removal moves only clients already seen. (New ones come after those that were polled.)
         for index in (0..ready.len()).rev() {
             if ready[index] && !self.hear(index) {
                 let client = self.clients.swap_remove(index);
@@ -376,16 +377,14 @@ impl Keeper {
 
     /// No client is left: true when the socket file is removed and the keeper ends.
     fn finish(&mut self) -> bool {
-        // A keeper that starts now must not see our file as a live one
-        // and then find it removed.
+        // A keeper that starts now must not see our file as a live one and then find it removed.
         let _alone = self.listener.lock();
         self.accept_all();
         if !self.clients.is_empty() {
             return false;
         }
         self.listener.remove();
-        // A process may have connected in between; it is served although the
-        // file is gone.
+        // A process may have connected in between; it is served although the file is gone.
         self.accept_all();
         self.clients.is_empty()
     }

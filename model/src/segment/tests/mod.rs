@@ -55,6 +55,7 @@ fn options(socket_path: PathBuf) -> KeeperOptions {
         init: Box::new(|_| {}),
         on_member_gone: Box::new(|_, _| true),
         on_timer: Box::new(|_| u64::MAX),
+        on_look: None,
     }
 }
 

@@ -59,3 +59,23 @@ fn futex_words_wake_across_mappings() {
     futex_wake(word, 1);
     sleeper.join().unwrap();
 }
+
+#[test]
+fn looks_run_no_timers() {
+    let (timers, looks) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (run, looked) = (timers.clone(), looks.clone());
+    let net = Net::start_with(move |options| {
+        options.on_timer = Box::new(move |_| {
+            run.fetch_add(1, Ordering::SeqCst);
+            u64::MAX
+        });
+        options.on_look = Some(Box::new(move |_| {
+            looked.fetch_add(1, Ordering::SeqCst);
+            now_ns() + 2_000_000
+        }));
+    });
+    let _a = net.attach();
+    assert!(eventually(|| looks.load(Ordering::SeqCst) >= 30));
+    let timers = timers.load(Ordering::SeqCst);
+    assert!(timers <= 10, "the timers were run {timers} times");
+}
