@@ -209,7 +209,7 @@
 /* UD packets dropped because of a wrong Q_Key. (RO, 8 bytes) */
 #define VERBENA_PORT_REG_RX_QKEY_ERRORS UINT32_C(0x138)
 #define VERBENA_PORT_REG_RX_QKEY_ERRORS_RESET UINT64_C(0x0)
-/* UD and UC messages dropped because no receive WQE was there. (RO, 8 bytes) */
+/* UD and UC messages, and copies of whole frames, dropped because no receive WQE was there. (RO, 8 bytes) */
 #define VERBENA_PORT_REG_RX_NO_RECV UINT32_C(0x140)
 #define VERBENA_PORT_REG_RX_NO_RECV_RESET UINT64_C(0x0)
 /* Packets dropped because the card had no room for them. (RO, 8 bytes) */
@@ -266,6 +266,9 @@
 /* Pause frames received. (RO, 8 bytes) */
 #define VERBENA_PORT_REG_RX_PAUSE UINT32_C(0x1d0)
 #define VERBENA_PORT_REG_RX_PAUSE_RESET UINT64_C(0x0)
+/* Whole frames dropped because no flow rule of the port takes them. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RX_NO_RULE UINT32_C(0x1d8)
+#define VERBENA_PORT_REG_RX_NO_RULE_RESET UINT64_C(0x0)
 
 /* ---- Registers: gid ---- */
 
@@ -599,6 +602,8 @@ enum verbena_admin_opcode {
     VERBENA_ADMIN_OPCODE_OPEN_QP = 0x3c, /* Holds an XRC_RECV queue pair that another function has created. */
     VERBENA_ADMIN_OPCODE_ATTACH_MCAST = 0x40, /* Joins a multicast group. */
     VERBENA_ADMIN_OPCODE_DETACH_MCAST = 0x41, /* Leaves a multicast group. */
+    VERBENA_ADMIN_OPCODE_CREATE_FLOW = 0x44, /* New flow rule: which frames a raw packet QP receives. */
+    VERBENA_ADMIN_OPCODE_DESTROY_FLOW = 0x45, /* Frees a flow rule. */
     VERBENA_ADMIN_OPCODE_RESOLVE = 0x48, /* The Ethernet address of a GID. */
     VERBENA_ADMIN_OPCODE_ALLOC_PAGE = 0x50, /* Takes a doorbell page. */
     VERBENA_ADMIN_OPCODE_FREE_PAGE = 0x51, /* Frees a doorbell page. */
@@ -658,6 +663,14 @@ enum verbena_gid_type {
     VERBENA_GID_TYPE_IB = 0x0, /* InfiniBand; also an empty entry. */
     VERBENA_GID_TYPE_ROCE_V1 = 0x1, /* RoCE version 1: not supported by this card. */
     VERBENA_GID_TYPE_ROCE_V2 = 0x2, /* RoCE version 2. */
+};
+
+/* Kind of a flow rule; the numbers are those of `ibv_flow_attr_type`. */
+enum verbena_flow_kind {
+    VERBENA_FLOW_KIND_NORMAL = 0x0, /* Frames whose fields match. */
+    VERBENA_FLOW_KIND_ALL_DEFAULT = 0x1, /* Every frame that no NORMAL rule keeps. */
+    VERBENA_FLOW_KIND_MC_DEFAULT = 0x2, /* Every multicast frame that no NORMAL rule keeps. */
+    VERBENA_FLOW_KIND_SNIFFER = 0x3, /* A copy of every frame, whatever other rules say. */
 };
 
 /* What the card can do. */
@@ -723,6 +736,8 @@ enum verbena_gid_type {
 #define VERBENA_FEATURE_SET_ON_CARD_MEMORY UINT32_C(0x20000000)
 /* Extended reliable connections. */
 #define VERBENA_FEATURE_SET_XRC UINT32_C(0x40000000)
+/* Flow rules: CREATE_FLOW and DESTROY_FLOW. */
+#define VERBENA_FEATURE_SET_FLOW UINT32_C(0x80000000)
 
 /* Code in ERROR_CAUSE and in the event DEVICE_FATAL. */
 enum verbena_error_cause {
@@ -1529,6 +1544,103 @@ VERBENA_ASSERT(offsetof(struct verbena_port_context, mtu_max) == 12);
 VERBENA_ASSERT(offsetof(struct verbena_port_context, mac) == 16);
 VERBENA_ASSERT(offsetof(struct verbena_port_context, vlan) == 22);
 VERBENA_ASSERT(offsetof(struct verbena_port_context, gid) == 24);
+
+/* A flow rule: CREATE_FLOW. A frame matches a NORMAL rule if each of its fields, under the rule's mask, is the rule's value under the same mask; a field that the frame does not have matches only a mask of zero. Kinds other than NORMAL have no values and masks. Of the NORMAL rules that match, those of the best priority get a copy each, and what does not trap goes on. Headers after at most two VLAN tags are looked at. */
+struct verbena_flow_context {
+    /* Kind. Values: FlowKind. */
+    uint8_t kind;
+    /* Port, counted from 1. */
+    uint8_t port;
+    /* Priority, 0 is the best. */
+    uint16_t precedence;
+    /* dont_trap: The rule takes a copy: rules of worse priority are asked too. */
+    uint8_t dont_trap;
+    /* 4 or 6: only frames with this version of IP; 0: any, and the fields of IP and after it are not looked at. */
+    uint8_t ip_version;
+    uint8_t reserved_6[10];
+    /* Destination address. The first byte of the wire is the lowest. */
+    uint8_t dmac[6];
+    /* Source address. The first byte of the wire is the lowest. */
+    uint8_t smac[6];
+    /* EtherType, after VLAN tags. */
+    uint16_t ether_type;
+    /* Tag control information of the first VLAN tag. */
+    uint16_t vlan_tci;
+    /* Source IP address; one of IPv4 is in the last four bytes. The first byte of the wire is the lowest. */
+    uint8_t src_ip[16];
+    /* Destination IP address, likewise. The first byte of the wire is the lowest. */
+    uint8_t dst_ip[16];
+    /* IPv6 flow label. */
+    uint32_t flow_label;
+    /* Source port of TCP or UDP. */
+    uint16_t src_port;
+    /* Destination port of TCP or UDP. */
+    uint16_t dst_port;
+    /* IPv4 protocol, or the header that follows IPv6 and its extensions. */
+    uint8_t protocol;
+    /* IPv4 TOS or IPv6 traffic class. */
+    uint8_t traffic_class;
+    /* IPv4 TTL or IPv6 hop limit. */
+    uint8_t hop_limit;
+    uint8_t reserved_75[5];
+    /* Mask of `dmac`. The first byte of the wire is the lowest. */
+    uint8_t dmac_mask[6];
+    /* Mask of `smac`. The first byte of the wire is the lowest. */
+    uint8_t smac_mask[6];
+    /* Mask of `ether_type`. */
+    uint16_t ether_type_mask;
+    /* Mask of `vlan_tci`. */
+    uint16_t vlan_tci_mask;
+    /* Mask of `src_ip`. The first byte of the wire is the lowest. */
+    uint8_t src_ip_mask[16];
+    /* Mask of `dst_ip`. The first byte of the wire is the lowest. */
+    uint8_t dst_ip_mask[16];
+    /* Mask of `flow_label`. */
+    uint32_t flow_label_mask;
+    /* Mask of `src_port`. */
+    uint16_t src_port_mask;
+    /* Mask of `dst_port`. */
+    uint16_t dst_port_mask;
+    /* Mask of `protocol`. */
+    uint8_t protocol_mask;
+    /* Mask of `traffic_class`. */
+    uint8_t traffic_class_mask;
+    /* Mask of `hop_limit`. */
+    uint8_t hop_limit_mask;
+    uint8_t reserved_139[5];
+};
+#define VERBENA_FLOW_CONTEXT_DONT_TRAP_MASK UINT32_C(0x1)
+#define VERBENA_FLOW_CONTEXT_DONT_TRAP_SHIFT 0
+VERBENA_ASSERT(sizeof(struct verbena_flow_context) == 144);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, kind) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, port) == 1);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, precedence) == 2);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, dont_trap) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, ip_version) == 5);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, dmac) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, smac) == 22);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, ether_type) == 28);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, vlan_tci) == 30);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, src_ip) == 32);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, dst_ip) == 48);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, flow_label) == 64);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, src_port) == 68);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, dst_port) == 70);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, protocol) == 72);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, traffic_class) == 73);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, hop_limit) == 74);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, dmac_mask) == 80);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, smac_mask) == 86);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, ether_type_mask) == 92);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, vlan_tci_mask) == 94);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, src_ip_mask) == 96);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, dst_ip_mask) == 112);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, flow_label_mask) == 128);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, src_port_mask) == 132);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, dst_port_mask) == 134);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, protocol_mask) == 136);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, traffic_class_mask) == 137);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, hop_limit_mask) == 138);
 
 /* Limits of the card. */
 struct verbena_card_limits {

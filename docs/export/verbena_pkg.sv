@@ -194,7 +194,7 @@ package verbena_pkg;
   // UD packets dropped because of a wrong Q_Key. (RO, 8 bytes)
   localparam logic [31:0] PORT_REG_RX_QKEY_ERRORS = 32'h138;
   localparam logic [63:0] PORT_REG_RX_QKEY_ERRORS_RESET = 64'h0;
-  // UD and UC messages dropped because no receive WQE was there. (RO, 8 bytes)
+  // UD and UC messages, and copies of whole frames, dropped because no receive WQE was there. (RO, 8 bytes)
   localparam logic [31:0] PORT_REG_RX_NO_RECV = 32'h140;
   localparam logic [63:0] PORT_REG_RX_NO_RECV_RESET = 64'h0;
   // Packets dropped because the card had no room for them. (RO, 8 bytes)
@@ -251,6 +251,9 @@ package verbena_pkg;
   // Pause frames received. (RO, 8 bytes)
   localparam logic [31:0] PORT_REG_RX_PAUSE = 32'h1d0;
   localparam logic [63:0] PORT_REG_RX_PAUSE_RESET = 64'h0;
+  // Whole frames dropped because no flow rule of the port takes them. (RO, 8 bytes)
+  localparam logic [31:0] PORT_REG_RX_NO_RULE = 32'h1d8;
+  localparam logic [63:0] PORT_REG_RX_NO_RULE_RESET = 64'h0;
 
   // ---- Registers: gid ----
 
@@ -469,6 +472,8 @@ package verbena_pkg;
     ADMIN_OPCODE_OPEN_QP = 16'h3c, // Holds an XRC_RECV queue pair that another function has created.
     ADMIN_OPCODE_ATTACH_MCAST = 16'h40, // Joins a multicast group.
     ADMIN_OPCODE_DETACH_MCAST = 16'h41, // Leaves a multicast group.
+    ADMIN_OPCODE_CREATE_FLOW = 16'h44, // New flow rule: which frames a raw packet QP receives.
+    ADMIN_OPCODE_DESTROY_FLOW = 16'h45, // Frees a flow rule.
     ADMIN_OPCODE_RESOLVE = 16'h48, // The Ethernet address of a GID.
     ADMIN_OPCODE_ALLOC_PAGE = 16'h50, // Takes a doorbell page.
     ADMIN_OPCODE_FREE_PAGE = 16'h51, // Frees a doorbell page.
@@ -529,6 +534,14 @@ package verbena_pkg;
     GID_TYPE_ROCE_V1 = 8'h1, // RoCE version 1: not supported by this card.
     GID_TYPE_ROCE_V2 = 8'h2 // RoCE version 2.
   } gid_type_e;
+
+  // Kind of a flow rule; the numbers are those of `ibv_flow_attr_type`.
+  typedef enum logic [7:0] {
+    FLOW_KIND_NORMAL = 8'h0, // Frames whose fields match.
+    FLOW_KIND_ALL_DEFAULT = 8'h1, // Every frame that no NORMAL rule keeps.
+    FLOW_KIND_MC_DEFAULT = 8'h2, // Every multicast frame that no NORMAL rule keeps.
+    FLOW_KIND_SNIFFER = 8'h3 // A copy of every frame, whatever other rules say.
+  } flow_kind_e;
 
   // What the card can do.
   // Reliable connections.
@@ -593,6 +606,8 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_ON_CARD_MEMORY = 64'h20000000;
   // Extended reliable connections.
   localparam logic [63:0] FEATURE_SET_XRC = 64'h40000000;
+  // Flow rules: CREATE_FLOW and DESTROY_FLOW.
+  localparam logic [63:0] FEATURE_SET_FLOW = 64'h80000000;
 
   // Code in ERROR_CAUSE and in the event DEVICE_FATAL.
   typedef enum logic [15:0] {
@@ -1599,6 +1614,102 @@ package verbena_pkg;
   localparam int unsigned PORT_CONTEXT_VLAN_WIDTH = 16;
   localparam int unsigned PORT_CONTEXT_GID_LSB = 192;
   localparam int unsigned PORT_CONTEXT_GID_WIDTH = 128;
+
+  // A flow rule: CREATE_FLOW. A frame matches a NORMAL rule if each of its fields, under the rule's mask, is the rule's value under the same mask; a field that the frame does not have matches only a mask of zero. Kinds other than NORMAL have no values and masks. Of the NORMAL rules that match, those of the best priority get a copy each, and what does not trap goes on. Headers after at most two VLAN tags are looked at.
+  typedef struct packed {
+    logic [39:0] reserved_1112;
+    logic [7:0] hop_limit_mask; // Mask of `hop_limit`.
+    logic [7:0] traffic_class_mask; // Mask of `traffic_class`.
+    logic [7:0] protocol_mask; // Mask of `protocol`.
+    logic [15:0] dst_port_mask; // Mask of `dst_port`.
+    logic [15:0] src_port_mask; // Mask of `src_port`.
+    logic [31:0] flow_label_mask; // Mask of `flow_label`.
+    logic [127:0] dst_ip_mask; // Mask of `dst_ip`. The first byte of the wire is the lowest.
+    logic [127:0] src_ip_mask; // Mask of `src_ip`. The first byte of the wire is the lowest.
+    logic [15:0] vlan_tci_mask; // Mask of `vlan_tci`.
+    logic [15:0] ether_type_mask; // Mask of `ether_type`.
+    logic [47:0] smac_mask; // Mask of `smac`. The first byte of the wire is the lowest.
+    logic [47:0] dmac_mask; // Mask of `dmac`. The first byte of the wire is the lowest.
+    logic [39:0] reserved_600;
+    logic [7:0] hop_limit; // IPv4 TTL or IPv6 hop limit.
+    logic [7:0] traffic_class; // IPv4 TOS or IPv6 traffic class.
+    logic [7:0] protocol; // IPv4 protocol, or the header that follows IPv6 and its extensions.
+    logic [15:0] dst_port; // Destination port of TCP or UDP.
+    logic [15:0] src_port; // Source port of TCP or UDP.
+    logic [31:0] flow_label; // IPv6 flow label.
+    logic [127:0] dst_ip; // Destination IP address, likewise. The first byte of the wire is the lowest.
+    logic [127:0] src_ip; // Source IP address; one of IPv4 is in the last four bytes. The first byte of the wire is the lowest.
+    logic [15:0] vlan_tci; // Tag control information of the first VLAN tag.
+    logic [15:0] ether_type; // EtherType, after VLAN tags.
+    logic [47:0] smac; // Source address. The first byte of the wire is the lowest.
+    logic [47:0] dmac; // Destination address. The first byte of the wire is the lowest.
+    logic [79:0] reserved_48;
+    logic [7:0] ip_version; // 4 or 6: only frames with this version of IP; 0: any, and the fields of IP and after it are not looked at.
+    logic [6:0] reserved_33;
+    logic dont_trap; // The rule takes a copy: rules of worse priority are asked too.
+    logic [15:0] precedence; // Priority, 0 is the best.
+    logic [7:0] port; // Port, counted from 1.
+    flow_kind_e kind; // Kind. Values: FlowKind.
+  } flow_context_t;
+  localparam int unsigned FLOW_CONTEXT_BITS = 1152;
+  localparam int unsigned FLOW_CONTEXT_KIND_LSB = 0;
+  localparam int unsigned FLOW_CONTEXT_KIND_WIDTH = 8;
+  localparam int unsigned FLOW_CONTEXT_PORT_LSB = 8;
+  localparam int unsigned FLOW_CONTEXT_PORT_WIDTH = 8;
+  localparam int unsigned FLOW_CONTEXT_PRECEDENCE_LSB = 16;
+  localparam int unsigned FLOW_CONTEXT_PRECEDENCE_WIDTH = 16;
+  localparam int unsigned FLOW_CONTEXT_DONT_TRAP_LSB = 32;
+  localparam int unsigned FLOW_CONTEXT_DONT_TRAP_WIDTH = 1;
+  localparam int unsigned FLOW_CONTEXT_IP_VERSION_LSB = 40;
+  localparam int unsigned FLOW_CONTEXT_IP_VERSION_WIDTH = 8;
+  localparam int unsigned FLOW_CONTEXT_DMAC_LSB = 128;
+  localparam int unsigned FLOW_CONTEXT_DMAC_WIDTH = 48;
+  localparam int unsigned FLOW_CONTEXT_SMAC_LSB = 176;
+  localparam int unsigned FLOW_CONTEXT_SMAC_WIDTH = 48;
+  localparam int unsigned FLOW_CONTEXT_ETHER_TYPE_LSB = 224;
+  localparam int unsigned FLOW_CONTEXT_ETHER_TYPE_WIDTH = 16;
+  localparam int unsigned FLOW_CONTEXT_VLAN_TCI_LSB = 240;
+  localparam int unsigned FLOW_CONTEXT_VLAN_TCI_WIDTH = 16;
+  localparam int unsigned FLOW_CONTEXT_SRC_IP_LSB = 256;
+  localparam int unsigned FLOW_CONTEXT_SRC_IP_WIDTH = 128;
+  localparam int unsigned FLOW_CONTEXT_DST_IP_LSB = 384;
+  localparam int unsigned FLOW_CONTEXT_DST_IP_WIDTH = 128;
+  localparam int unsigned FLOW_CONTEXT_FLOW_LABEL_LSB = 512;
+  localparam int unsigned FLOW_CONTEXT_FLOW_LABEL_WIDTH = 32;
+  localparam int unsigned FLOW_CONTEXT_SRC_PORT_LSB = 544;
+  localparam int unsigned FLOW_CONTEXT_SRC_PORT_WIDTH = 16;
+  localparam int unsigned FLOW_CONTEXT_DST_PORT_LSB = 560;
+  localparam int unsigned FLOW_CONTEXT_DST_PORT_WIDTH = 16;
+  localparam int unsigned FLOW_CONTEXT_PROTOCOL_LSB = 576;
+  localparam int unsigned FLOW_CONTEXT_PROTOCOL_WIDTH = 8;
+  localparam int unsigned FLOW_CONTEXT_TRAFFIC_CLASS_LSB = 584;
+  localparam int unsigned FLOW_CONTEXT_TRAFFIC_CLASS_WIDTH = 8;
+  localparam int unsigned FLOW_CONTEXT_HOP_LIMIT_LSB = 592;
+  localparam int unsigned FLOW_CONTEXT_HOP_LIMIT_WIDTH = 8;
+  localparam int unsigned FLOW_CONTEXT_DMAC_MASK_LSB = 640;
+  localparam int unsigned FLOW_CONTEXT_DMAC_MASK_WIDTH = 48;
+  localparam int unsigned FLOW_CONTEXT_SMAC_MASK_LSB = 688;
+  localparam int unsigned FLOW_CONTEXT_SMAC_MASK_WIDTH = 48;
+  localparam int unsigned FLOW_CONTEXT_ETHER_TYPE_MASK_LSB = 736;
+  localparam int unsigned FLOW_CONTEXT_ETHER_TYPE_MASK_WIDTH = 16;
+  localparam int unsigned FLOW_CONTEXT_VLAN_TCI_MASK_LSB = 752;
+  localparam int unsigned FLOW_CONTEXT_VLAN_TCI_MASK_WIDTH = 16;
+  localparam int unsigned FLOW_CONTEXT_SRC_IP_MASK_LSB = 768;
+  localparam int unsigned FLOW_CONTEXT_SRC_IP_MASK_WIDTH = 128;
+  localparam int unsigned FLOW_CONTEXT_DST_IP_MASK_LSB = 896;
+  localparam int unsigned FLOW_CONTEXT_DST_IP_MASK_WIDTH = 128;
+  localparam int unsigned FLOW_CONTEXT_FLOW_LABEL_MASK_LSB = 1024;
+  localparam int unsigned FLOW_CONTEXT_FLOW_LABEL_MASK_WIDTH = 32;
+  localparam int unsigned FLOW_CONTEXT_SRC_PORT_MASK_LSB = 1056;
+  localparam int unsigned FLOW_CONTEXT_SRC_PORT_MASK_WIDTH = 16;
+  localparam int unsigned FLOW_CONTEXT_DST_PORT_MASK_LSB = 1072;
+  localparam int unsigned FLOW_CONTEXT_DST_PORT_MASK_WIDTH = 16;
+  localparam int unsigned FLOW_CONTEXT_PROTOCOL_MASK_LSB = 1088;
+  localparam int unsigned FLOW_CONTEXT_PROTOCOL_MASK_WIDTH = 8;
+  localparam int unsigned FLOW_CONTEXT_TRAFFIC_CLASS_MASK_LSB = 1096;
+  localparam int unsigned FLOW_CONTEXT_TRAFFIC_CLASS_MASK_WIDTH = 8;
+  localparam int unsigned FLOW_CONTEXT_HOP_LIMIT_MASK_LSB = 1104;
+  localparam int unsigned FLOW_CONTEXT_HOP_LIMIT_MASK_WIDTH = 8;
 
   // Limits of the card.
   typedef struct packed {

@@ -67,6 +67,10 @@ open_enum! {
         ATTACH_MCAST = 0x40,
         /// Leaves a multicast group.
         DETACH_MCAST = 0x41,
+        /// New flow rule: which frames a raw packet QP receives.
+        CREATE_FLOW = 0x44,
+        /// Frees a flow rule.
+        DESTROY_FLOW = 0x45,
         /// The Ethernet address of a GID.
         RESOLVE = 0x48,
         /// Takes a doorbell page.

@@ -3,6 +3,7 @@
 use crate::admin::*;
 use crate::context::*;
 use crate::field::{Field, Format, Kind, Named, Names};
+use crate::flow::FlowContext;
 use crate::limits::CardLimits;
 
 /// One admin command.
@@ -167,6 +168,8 @@ pub const COMMANDS: &[CommandSpec] = {
         Spec::new(Op::OPEN_QP, "QPN").params(&[value("xrcd", "The QP's XRC domain.", 32, Kind::Uint)]),
         Spec::new(Op::ATTACH_MCAST, "QPN").params(&[GID]),
         Spec::new(Op::DETACH_MCAST, "QPN").params(&[GID]),
+        Spec::new(Op::CREATE_FLOW, "QPN").input(&FlowContext::FORMAT).result("flow rule"),
+        Spec::new(Op::DESTROY_FLOW, "flow rule"),
         Spec::new(Op::RESOLVE, "port, from 1").params(&[GID]).values(&[MAC]),
         Spec::new(Op::ALLOC_PAGE, "").result("doorbell page"),
         Spec::new(Op::FREE_PAGE, "doorbell page"),

@@ -7,9 +7,8 @@
 //! pages `docs/registers.md`, `docs/wqe.md` and `docs/admin.md`, and is checked for size and
 //! overlap at compile time.
 //!
-//! The published definition 1.0 also has raw Ethernet, VLAN tags, checksum offload and the push window. No card announces
-//! them yet, and the driver has no code for them; the fields and their feature bits are kept, because a version
-//! only adds.
+//! The published definition 1.0 also has VLAN tags, checksum offload and the push window. No card announces them yet, and
+//! the driver has no code for them; the fields and their feature bits are kept, because a version only adds.
 //!
 //! ```
 //! use fpga_regs::{decode, WqeBuilder, WqeOpcode};
@@ -33,7 +32,7 @@
 //! | `regs`, `doorbell` | BAR0 |
 //! | `wqe`, `wqe_segment`, `encode`, `recv` | work requests |
 //! | `cqe`, `eqe`, `syndrome` | what the card reports |
-//! | `admin`, `commands`, `context`, `limits` | admin commands and their contexts |
+//! | `admin`, `commands`, `context`, `flow`, `limits` | admin commands and their contexts |
 //! | `decode`, `export` | as text; as C, SystemVerilog, SystemRDL and golden vectors |
 //! | `vfio_user` | the messages of a served card |
 //! | `accessors` | a test of all accessors |
@@ -60,6 +59,7 @@ pub mod eqe;
 pub mod export;
 pub mod field;
 mod field_text;
+pub mod flow;
 pub mod limits;
 pub mod recv;
 pub mod regs;
@@ -75,6 +75,7 @@ pub use doorbell::*;
 pub use encode::{EncodeError, WqeBuilder};
 pub use eqe::*;
 pub use field::{Field, Format, Kind, Named, Names};
+pub use flow::*;
 pub use limits::*;
 pub use recv::*;
 pub use syndrome::*;

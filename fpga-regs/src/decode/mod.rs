@@ -20,6 +20,7 @@ pub use wqe::{wqe, wqes};
 
 use crate::context::*;
 use crate::field::Format;
+use crate::flow::FlowContext;
 use crate::limits::CardLimits;
 
 /// The contexts that [`text`] knows, by the name of their kind.
@@ -31,6 +32,7 @@ pub const CONTEXTS: &[(&str, &Format)] = &[
     ("mr", &MrContext::FORMAT),
     ("mw", &MwContext::FORMAT),
     ("port", &PortContext::FORMAT),
+    ("flow", &FlowContext::FORMAT),
     ("limits", &CardLimits::FORMAT),
 ];
 

@@ -65,7 +65,8 @@ registers! {
         RX_NO_QP rx_no_qp (RO u64 @ 0x130) = 0;
         /// UD packets dropped because of a wrong Q_Key.
         RX_QKEY_ERRORS rx_qkey_errors (RO u64 @ 0x138) = 0;
-        /// UD and UC messages dropped because no receive WQE was there.
+        /// UD and UC messages, and copies of whole frames, dropped because no
+        /// receive WQE was there.
         RX_NO_RECV rx_no_recv (RO u64 @ 0x140) = 0;
         /// Packets dropped because the card had no room for them.
         RX_OVERFLOW rx_overflow (RO u64 @ 0x148) = 0;
@@ -103,6 +104,8 @@ registers! {
         TX_PAUSE tx_pause (RO u64 @ 0x1c8) = 0;
         /// Pause frames received.
         RX_PAUSE rx_pause (RO u64 @ 0x1d0) = 0;
-        rest _rest 0x628;
+        /// Whole frames dropped because no flow rule of the port takes them.
+        RX_NO_RULE rx_no_rule (RO u64 @ 0x1d8) = 0;
+        rest _rest 0x620;
     }
 }

@@ -88,6 +88,8 @@ flag_set! {
         ON_CARD_MEMORY = 29,
         /// Extended reliable connections.
         XRC = 30,
+        /// Flow rules: CREATE_FLOW and DESTROY_FLOW.
+        FLOW = 31,
     }
 }
 

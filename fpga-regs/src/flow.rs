@@ -1,0 +1,85 @@
+//! Flow rules: which of the frames that arrive at a port a raw packet QP receives.
+
+open_enum! {
+    /// Kind of a flow rule; the numbers are those of `ibv_flow_attr_type`.
+    FlowKind: u8 {
+        /// Frames whose fields match.
+        NORMAL = 0,
+        /// Every frame that no NORMAL rule keeps.
+        ALL_DEFAULT = 1,
+        /// Every multicast frame that no NORMAL rule keeps.
+        MC_DEFAULT = 2,
+        /// A copy of every frame, whatever other rules say.
+        SNIFFER = 3,
+    }
+}
+
+layout! {
+    /// A flow rule: CREATE_FLOW. A frame matches a NORMAL rule if each of its
+    /// fields, under the rule's mask, is the rule's value under the same mask; a
+    /// field that the frame does not have matches only a mask of zero. Kinds
+    /// other than NORMAL have no values and masks. Of the NORMAL rules that
+    /// match, those of the best priority get a copy each, and what does not trap
+    /// goes on. Headers after at most two VLAN tags are looked at.
+    FlowContext: 144 {
+        /// Kind.
+        kind set_kind with_kind (u8 @ 0 as FlowKind);
+        /// Port, counted from 1.
+        port set_port with_port (u8 @ 1);
+        /// Priority, 0 is the best.
+        precedence set_precedence with_precedence (u16 @ 2);
+        /// The rule takes a copy: rules of worse priority are asked too.
+        dont_trap set_dont_trap with_dont_trap (bool @ 4 bit 0);
+        /// 4 or 6: only frames with this version of IP; 0: any, and the fields of
+        /// IP and after it are not looked at.
+        ip_version set_ip_version with_ip_version (u8 @ 5);
+        /// Destination address.
+        dmac set_dmac with_dmac ([u8; 6] @ 16);
+        /// Source address.
+        smac set_smac with_smac ([u8; 6] @ 22);
+        /// EtherType, after VLAN tags.
+        ether_type set_ether_type with_ether_type (u16 @ 28);
+        /// Tag control information of the first VLAN tag.
+        vlan_tci set_vlan_tci with_vlan_tci (u16 @ 30);
+        /// Source IP address; one of IPv4 is in the last four bytes.
+        src_ip set_src_ip with_src_ip ([u8; 16] @ 32);
+        /// Destination IP address, likewise.
+        dst_ip set_dst_ip with_dst_ip ([u8; 16] @ 48);
+        /// IPv6 flow label.
+        flow_label set_flow_label with_flow_label (u32 @ 64);
+        /// Source port of TCP or UDP.
+        src_port set_src_port with_src_port (u16 @ 68);
+        /// Destination port of TCP or UDP.
+        dst_port set_dst_port with_dst_port (u16 @ 70);
+        /// IPv4 protocol, or the header that follows IPv6 and its extensions.
+        protocol set_protocol with_protocol (u8 @ 72);
+        /// IPv4 TOS or IPv6 traffic class.
+        traffic_class set_traffic_class with_traffic_class (u8 @ 73);
+        /// IPv4 TTL or IPv6 hop limit.
+        hop_limit set_hop_limit with_hop_limit (u8 @ 74);
+        /// Mask of `dmac`.
+        dmac_mask set_dmac_mask with_dmac_mask ([u8; 6] @ 80);
+        /// Mask of `smac`.
+        smac_mask set_smac_mask with_smac_mask ([u8; 6] @ 86);
+        /// Mask of `ether_type`.
+        ether_type_mask set_ether_type_mask with_ether_type_mask (u16 @ 92);
+        /// Mask of `vlan_tci`.
+        vlan_tci_mask set_vlan_tci_mask with_vlan_tci_mask (u16 @ 94);
+        /// Mask of `src_ip`.
+        src_ip_mask set_src_ip_mask with_src_ip_mask ([u8; 16] @ 96);
+        /// Mask of `dst_ip`.
+        dst_ip_mask set_dst_ip_mask with_dst_ip_mask ([u8; 16] @ 112);
+        /// Mask of `flow_label`.
+        flow_label_mask set_flow_label_mask with_flow_label_mask (u32 @ 128);
+        /// Mask of `src_port`.
+        src_port_mask set_src_port_mask with_src_port_mask (u16 @ 132);
+        /// Mask of `dst_port`.
+        dst_port_mask set_dst_port_mask with_dst_port_mask (u16 @ 134);
+        /// Mask of `protocol`.
+        protocol_mask set_protocol_mask with_protocol_mask (u8 @ 136);
+        /// Mask of `traffic_class`.
+        traffic_class_mask set_traffic_class_mask with_traffic_class_mask (u8 @ 137);
+        /// Mask of `hop_limit`.
+        hop_limit_mask set_hop_limit_mask with_hop_limit_mask (u8 @ 138);
+    }
+}
