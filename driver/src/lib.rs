@@ -8,6 +8,7 @@
 //! | `card`, `forward`, `error` | the backend traits, passing them on, and what calls fail with |
 //! | `bringup`, `admin`, `events`, `device` | from power-on to a working function, and whether it still is one |
 //! | `pd`, `mr`, `mw`, `dm`, `ah`, `mcast`, `port` | protection, memory, addresses, ports |
+//! | `flow` | which frames a raw packet QP receives |
 //! | `dma`, `rings` | DMA memory and its pools |
 //! | `ring`, `spin` | small entries that the card writes; the lock of a queue |
 //! | `qp`, `qp_size`, `qp_attr`, `qp_state`, `qp_modify` | queue pairs and their states |
@@ -32,6 +33,7 @@ mod dm;
 mod dma;
 mod error;
 mod events;
+mod flow;
 mod forward;
 mod mcast;
 mod mr;
@@ -68,6 +70,7 @@ pub use dm::Dm;
 pub use dma::Lender;
 pub use error::{CqError, Error, PostError, Result};
 pub use events::Event;
+pub use flow::Flow;
 pub use mr::{Mr, PageList, Region};
 pub use mw::Mw;
 pub use pd::Pd;

@@ -1,4 +1,4 @@
-//! Multicast groups of UD QPs.
+//! Multicast groups: of UD QPs, and the multicast addresses of raw packet QPs.
 
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{AdminOpcode, Command, QpType};
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::qp::Qp;
 
 impl<C: Card> Qp<C> {
-    /// Joins a multicast group.
+    /// Joins a multicast group. For a raw packet QP that is an Ethernet address, the last six bytes of `gid`.
     pub fn attach_mcast(&self, gid: &[u8; 16]) -> Result<()> {
         self.mcast(AdminOpcode::ATTACH_MCAST, gid)
     }
@@ -21,11 +21,15 @@ impl<C: Card> Qp<C> {
     fn mcast(&self, opcode: AdminOpcode, gid: &[u8; 16]) -> Result<()> {
         let dev = &self.dev;
         dev.need(FeatureSet::MULTICAST, "multicast")?;
-        if self.qp_type() != QpType::UD {
-            return Err(Error::invalid("only UD QPs join multicast groups"));
-        }
-        if crate::ah::multicast_mac(gid).is_none() {
-            return Err(Error::invalid("this GID is not a multicast one: its first byte must be ff"));
+        match self.qp_type() {
+            QpType::UD if crate::ah::multicast_mac(gid).is_none() => {
+                return Err(Error::invalid("this GID is not a multicast one: its first byte must be ff"))
+            }
+            QpType::RAW_PACKET if gid[10] & 1 == 0 => return Err(Error::invalid(
+                "the Ethernet address in bytes 10 to 15 is not a multicast one: its first byte must be odd",
+            )),
+            QpType::UD | QpType::RAW_PACKET => (),
+            _ => return Err(Error::invalid("only UD and raw packet QPs join multicast groups")),
         }
         let command = Command::new().with_opcode(opcode).with_object(self.qpn()).with_gid(*gid);
         dev.admin().run(command, &[], &mut [])?;

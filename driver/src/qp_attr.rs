@@ -29,7 +29,7 @@ pub struct QpCaps {
 
 /// What a QP is created with.
 pub struct QpInit<C: Card> {
-    /// RC, UC, UD or XRC_SEND, which receives nothing.
+    /// RC, UC, UD, RAW_PACKET, or XRC_SEND, which receives nothing.
     pub qp_type: QpType,
     /// Where sends complete.
     pub send_cq: Arc<Cq<C>>,

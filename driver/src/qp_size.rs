@@ -29,9 +29,15 @@ impl Sizes {
             QpType::UC => dev.need(FeatureSet::UC, "a UC QP")?,
             QpType::UD => dev.need(FeatureSet::UD, "a UD QP")?,
             QpType::XRC_SEND => dev.need(FeatureSet::XRC, "an XRC QP")?,
+            QpType::RAW_PACKET => {
+                dev.need(FeatureSet::RAW_ETH, "a raw packet QP")?;
+                if init.srq.is_some() {
+                    return Err(Error::Unsupported("an SRQ of a raw packet QP"));
+                }
+            }
             other => {
                 return Err(Error::Invalid(format!(
-                    "QP type {other}: this driver has RC, UC, UD and XRC_SEND"
+                    "QP type {other}: this driver has RC, UC, UD, RAW_PACKET and XRC_SEND"
                 )))
             }
         }

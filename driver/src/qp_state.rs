@@ -43,6 +43,7 @@ pub fn step_of(qp_type: QpType, from: QpState, to: QpState) -> Option<Step> {
         QpType::XRC_SEND => connected(from, to, true, false),
         QpType::XRC_RECV => connected(from, to, false, true),
         QpType::UD => datagram(from, to),
+        QpType::RAW_PACKET => frames(from, to),
         _ => None,
     }
 }
@@ -105,6 +106,21 @@ fn datagram(from: QpState, to: QpState) -> Option<Step> {
         }
         (QpState::RTS, QpState::SQD) => step(NONE, AttrMask::EN_SQD_ASYNC_NOTIFY),
         (QpState::SQD, QpState::SQD) => step(NONE, attrs!(PKEY_INDEX | QKEY)),
+        _ => None,
+    }
+}
+
+/// A raw packet QP has a port, and nothing else.
+fn frames(from: QpState, to: QpState) -> Option<Step> {
+    match (from, to) {
+        (QpState::RESET, QpState::INIT) => step(AttrMask::PORT, NONE),
+        (QpState::INIT, QpState::INIT) => step(NONE, AttrMask::PORT),
+        (QpState::INIT, QpState::RTR) => step(NONE, NONE),
+        (QpState::RTR | QpState::RTS | QpState::SQD | QpState::SQE, QpState::RTS) => {
+            step(NONE, AttrMask::CUR_STATE)
+        }
+        (QpState::RTS, QpState::SQD) => step(NONE, AttrMask::EN_SQD_ASYNC_NOTIFY),
+        (QpState::SQD, QpState::SQD) => step(NONE, NONE),
         _ => None,
     }
 }

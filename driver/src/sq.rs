@@ -10,7 +10,7 @@ use crate::error::PostError;
 use crate::qp::Qp;
 use crate::spin::Guard;
 use crate::sq_ring::SqRing;
-use crate::sq_shape::{self, shape, Shape, KIND, OPEN};
+use crate::sq_shape::{self, shape, Shape, FRAMES, KIND, KIND_XRC, OPEN};
 use crate::sq_write::{self, Message};
 use crate::wr::{Data, SendWr, Sge};
 
@@ -18,6 +18,9 @@ use crate::wr::{Data, SendWr, Sge};
 const MAX_MESSAGE: u64 = 1 << 31;
 /// Units of 16 bytes in a block.
 const BLOCK_UNITS: u32 = (WQE_BLOCK / WQE_UNIT) as u32;
+/// The flags of a QP of each of these types that takes sends.
+const EXTENDED: u8 = KIND_XRC | OPEN;
+const RAW: u8 = KIND_XRC | FRAMES | OPEN;
 
 /// A chain of sends under construction. Holds the SQ's lock; dropping it without [`SendPost::ring`]
 /// posts nothing.
@@ -56,14 +59,19 @@ impl<C: Card> SendPost<'_, C> {
         self.write(wr, shape)
     }
 
-    /// As [`push`](Self::push), on an XRC QP, or one that refuses it. On its own, so that the others do not pay for it.
+    /// As [`push`](Self::push), on an XRC or raw packet QP, or one that refuses it. On its own, so that the others do not
+    /// pay for it.
     #[cold]
     #[inline(never)]
     fn push_other(&mut self, wr: &SendWr<'_>) -> Result<(), PostError> {
         let (flags, shape) = (self.sq.flags, shape(wr.opcode));
-        let extended = shape.extended().filter(|_| flags & KIND == sq_shape::KIND_XRC && flags & OPEN != 0);
-        match extended {
-            Some(extended) => self.write(wr, extended),
+        let taken = match flags & (KIND | FRAMES | OPEN) {
+            EXTENDED => shape.extended(),
+            RAW => shape.of_frames(),
+            _ => None,
+        };
+        match taken {
+            Some(taken) => self.write(wr, taken),
             None => Err(refusal(&self.sq, shape)),
         }
     }

@@ -8,6 +8,8 @@ pub(crate) const KIND: u8 = 0b11;
 pub(crate) const SIGNAL_ALL: u8 = 1 << 2;
 /// The state takes sends.
 pub(crate) const OPEN: u8 = 1 << 3;
+/// The QP sends whole frames. Its kind is that of XRC, whose posts leave the usual path too.
+pub(crate) const FRAMES: u8 = 1 << 4;
 
 /// Has a remote segment after the control segment.
 pub(crate) const REMOTE: u8 = 1 << 0;
@@ -24,14 +26,17 @@ pub(crate) const INLINE: u8 = 1 << 4;
 const RC: u8 = 1 << 0;
 const UC: u8 = 1 << 1;
 const UD: u8 = 1 << 2;
+/// Raw packet QPs, which no kind of [`KIND`] stands for.
+const RAW: u8 = 1 << 4;
 
-/// The kind of a QP as a number for [`Shape::kinds`]; `None` for unknown types.
+/// The kind of a QP as a number for [`Shape::kinds`], with [`FRAMES`]; `None` for unknown types.
 pub(crate) const fn kind(qp_type: QpType) -> Option<u8> {
     match qp_type {
         QpType::RC => Some(0),
         QpType::UC => Some(1),
         QpType::UD => Some(2),
         QpType::XRC_SEND => Some(3),
+        QpType::RAW_PACKET => Some(KIND_XRC | FRAMES),
         _ => None,
     }
 }
@@ -56,7 +61,7 @@ pub(crate) struct Shape {
 }
 
 /// Number of opcodes.
-const OPCODES: usize = 11;
+const OPCODES: usize = 12;
 
 const SHAPES: [Shape; OPCODES] = {
     let mut shapes = [Shape { units: 0, parts: 0, kinds: 0 }; OPCODES];
@@ -70,7 +75,7 @@ const SHAPES: [Shape; OPCODES] = {
 
 const fn shape_of(opcode: WqeOpcode) -> Shape {
     let (parts, kinds) = match opcode {
-        WqeOpcode::NOP => (0, RC | UC | UD),
+        WqeOpcode::NOP => (0, RC | UC | UD | RAW),
         WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM => (DATA | INLINE, RC | UC | UD),
         WqeOpcode::SEND_WITH_INV => (DATA | INLINE, RC | UC),
         WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM => (REMOTE | DATA | INLINE, RC | UC),
@@ -78,6 +83,7 @@ const fn shape_of(opcode: WqeOpcode) -> Shape {
         WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => (REMOTE | ATOMIC | DATA, RC),
         WqeOpcode::LOCAL_INV => (0, RC | UC),
         WqeOpcode::BIND_MW => (BIND, RC | UC),
+        WqeOpcode::RAW_ETH => (DATA | INLINE, RAW),
         _ => (0, 0),
     };
     let mut bytes = WqeCtrl::BYTES;
@@ -103,6 +109,11 @@ pub(crate) fn shape(opcode: WqeOpcode) -> Shape {
 }
 
 impl Shape {
+    /// The same on a raw packet QP, if that takes it.
+    pub fn of_frames(self) -> Option<Self> {
+        (self.kinds & RAW != 0).then_some(self)
+    }
+
     /// The same on an XRC QP, which does what an RC QP does: each message names the peer's SRQ, in the remote segment.
     pub fn extended(mut self) -> Option<Self> {
         if self.parts & (DATA | REMOTE) == DATA {

@@ -112,7 +112,8 @@ fn wrong_requests_are_named() {
     let unknown = SendWr { opcode: WqeOpcode(99), ..write(1) };
     assert_eq!(push(unknown), Err(PostError::Invalid("unknown opcode")));
     let raw = SendWr { opcode: WqeOpcode::RAW_ETH, ..write(1) };
-    assert_eq!(push(raw), Err(PostError::Invalid("unknown opcode")), "no card takes whole frames yet");
+    let refused = Err(PostError::Invalid("this type of QP does not do this opcode"));
+    assert_eq!(push(raw), refused, "a whole frame");
     assert_eq!(setup.card().bells(), []);
 }
 

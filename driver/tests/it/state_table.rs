@@ -5,7 +5,8 @@ use driver::AttrMask;
 use fpga_regs::{QpState, QpType};
 use std::fmt::Write;
 
-const TYPES: [QpType; 5] = [QpType::RC, QpType::UC, QpType::UD, QpType::XRC_SEND, QpType::XRC_RECV];
+const TYPES: [QpType; 6] =
+    [QpType::RC, QpType::UC, QpType::UD, QpType::RAW_PACKET, QpType::XRC_SEND, QpType::XRC_RECV];
 const STATES: [QpState; 7] =
     [QpState::RESET, QpState::INIT, QpState::RTR, QpState::RTS, QpState::SQD, QpState::SQE, QpState::ERR];
 

@@ -1,0 +1,54 @@
+//! Flow rules: which frames a raw packet QP receives.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use fpga_regs::regs::FeatureSet;
+use fpga_regs::{AdminOpcode, Command, FlowContext, QpType};
+
+use crate::card::Card;
+use crate::error::{Error, Result};
+use crate::qp::Qp;
+
+/// A flow rule. The queue pair cannot be destroyed while there is one.
+pub struct Flow<C: Card> {
+    qp: Arc<Qp<C>>,
+    number: u32,
+    freed: AtomicBool,
+}
+
+impl<C: Card> Qp<C> {
+    /// From now on the frames that a rule names come to this queue pair, which must be a raw packet one. Equal rules of
+    /// several queue pairs give each of them a copy.
+    pub fn create_flow(self: &Arc<Self>, rule: &FlowContext) -> Result<Flow<C>> {
+        let dev = &self.dev;
+        dev.need(FeatureSet::FLOW, "flow rules")?;
+        if self.qp_type() != QpType::RAW_PACKET {
+            return Err(Error::invalid("only raw packet QPs have flow rules"));
+        }
+        dev.check_port(rule.port())?;
+        let command = Command::new().with_opcode(AdminOpcode::CREATE_FLOW).with_object(self.qpn());
+        let number = dev.admin().run(command, rule.as_bytes(), &mut [])?.object();
+        Ok(Flow { qp: self.clone(), number, freed: AtomicBool::new(false) })
+    }
+}
+
+impl<C: Card> Flow<C> {
+    /// Ends the rule.
+    pub fn destroy(&self) -> Result<()> {
+        if self.freed.swap(true, Ordering::AcqRel) {
+            return Err(Error::Destroyed("flow rule"));
+        }
+        let done = self.qp.dev.admin().destroy(AdminOpcode::DESTROY_FLOW, self.number);
+        self.freed.store(done.is_ok(), Ordering::Release);
+        done
+    }
+}
+
+impl<C: Card> Drop for Flow<C> {
+    fn drop(&mut self) {
+        if !*self.freed.get_mut() {
+            let _ = self.destroy();
+        }
+    }
+}
