@@ -94,6 +94,11 @@ impl Bells {
         bells.rq.load(Ordering::SeqCst)
     }
 
+    /// A doorbell of the receive queue does not run the QP any more.
+    pub fn watch_no_more(&self, qp: usize) {
+        self.qp[qp].watch.store(0, Ordering::SeqCst);
+    }
+
     /// The producer index of a shared receive queue.
     #[inline(always)]
     pub fn srq_producer(&self, srq: usize) -> u32 {

@@ -63,6 +63,13 @@ pub trait Env {
         false
     }
 
+    /// Whether it carries the whole frames of raw packet queue pairs.
+    fn carries_frames(&self) -> bool {
+        false
+    }
+    /// A payload that was gathered or stashed is not sent.
+    fn drop_payload(&mut self, _payload: &Payload) {}
+
     /// Whether this run has all the cards, and not only some of their queue pairs; if not, the environment runs the send
     /// queue again with all of them.
     fn has_all(&mut self, _card: u8, _qp: u16) -> bool {

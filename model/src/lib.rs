@@ -11,6 +11,7 @@
 //! | [`world`], [`address`] | the cards of a segment, and the addresses of their ports |
 //! | [`express`], [`here`], [`journal`] | the short path of plain messages by the wall clock, and crash recovery |
 //! | [`link`] | the wire that carries frames: faults, capture |
+//! | `frames`, `steering` | whole frames of raw packet queue pairs, and who gets them |
 //! | [`segment`] | the shared memory that the cards are in, its members, and registered memory |
 //! | [`attach`] | the backend through which the driver uses a card in its own process, by either clock |
 //! | [`net`], [`cells`] | what the segment holds of a net: the cards, and what is touched without the lock |
@@ -29,6 +30,7 @@ pub mod device;
 pub mod dma;
 pub mod env;
 pub mod express;
+mod frames;
 pub mod here;
 mod islands;
 pub mod journal;
@@ -42,5 +44,6 @@ mod repair;
 pub mod segment;
 pub mod serve;
 pub mod sim;
+mod steering;
 pub mod wire;
 pub mod world;

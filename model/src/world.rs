@@ -166,11 +166,11 @@ impl World {
         }
     }
 
-    /// Whether a packet is lost because the link of its sender or of its receiver is down at `now` (ns).
+    /// Whether what goes from port to port is lost because the link of one of them is down at `now` (ns).
     /// What stays within a port needs no link.
-    pub fn is_cut(&self, p: &Packet, now: u64) -> bool {
+    pub fn is_cut(&self, (from, to): (PortId, PortId), now: u64) -> bool {
         let down = |port: PortId| port.card < self.count() && !self.cards[port.card as usize].link_at(now).0;
-        p.src != p.dst && (down(p.src) || down(p.dst))
+        from != to && (down(from) || down(to))
     }
 
     /// Runs all timers that are due; returns the next deadline.

@@ -2,8 +2,8 @@
 
 use fpga_regs::regs::Health;
 use fpga_regs::{
-    AdminOpcode, AdminStatus, Command, CqContext, EqContext, MrAttrMask, MrContext, QpAttrMask, QpContext,
-    QpState, QpType, Reply, SrqContext, Syndrome, XrcdFlags,
+    AdminOpcode, AdminStatus, Command, CqContext, EqContext, FlowContext, MrAttrMask, MrContext, QpAttrMask,
+    QpContext, QpState, QpType, Reply, SrqContext, Syndrome, XrcdFlags,
 };
 
 use super::defect::Defect;
@@ -218,6 +218,9 @@ impl Device {
             AdminOpcode::DESTROY_QP => {
                 let q = self.check_qp(f, object)?;
                 match self.qps[q].qp_type {
+                    QpType::RAW_PACKET if self.rules.any_of(q as u16) => {
+                        return refused(AdminStatus::IN_USE, Syndrome::STILL_USED)
+                    }
                     QpType::XRC_RECV => self.destroy_held(f, q, c.param0() as u32, env)?,
                     _ => self.free_qp(q, env),
                 }
@@ -234,6 +237,12 @@ impl Device {
                     return refused(AdminStatus::NOT_FOUND, Syndrome::NO_OBJECT);
                 }
             }
+            AdminOpcode::CREATE_FLOW => {
+                let q = self.check_qp(f, object)?;
+                let context = FlowContext::from_bytes(&self.mailbox(f, c, env)?);
+                reply.set_object(self.create_flow(f, q, &context)?);
+            }
+            AdminOpcode::DESTROY_FLOW => self.destroy_flow(f, object)?,
             AdminOpcode::RESOLVE => match self.resolve(&c.gid()) {
                 Some(mac) => *reply = reply.with_mac(mac),
                 None => return refused(AdminStatus::NOT_FOUND, Syndrome::NO_ROUTE),

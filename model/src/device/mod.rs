@@ -20,6 +20,7 @@
 //! | `outside`, `addressee` | what leads out of the segment; who takes what comes from there |
 //! | `notification` | congestion, and who is told of it |
 //! | `uc`, `ud`, `extended` | unreliable requests; datagrams and multicast; XRC |
+//! | `raw` | raw packet queue pairs: whole frames |
 //! | `recv` | receive WQEs and SRQs |
 //! | `cq`, `error` | completions and events; the error state and flushing |
 //! | `defect`, `recovery` | cards with a defect; repair after the death of a process |
@@ -41,6 +42,7 @@ mod objects;
 mod outside;
 mod progress;
 pub mod qp;
+pub(crate) mod raw;
 mod recovery;
 mod recv;
 mod refusal;
@@ -65,6 +67,7 @@ use crate::address::{GidTables, Guids};
 use crate::cm::mad::GSI_QPN;
 use crate::packet::{Packet, PORTS};
 use crate::segment::{Label, ISLANDS};
+use crate::steering::Rules;
 use fpga_regs::regs::port;
 use fpga_regs::CardLimits;
 use qp::Qp;
@@ -80,7 +83,7 @@ pub(crate) use wqe::bytes;
 #[repr(C)]
 pub struct Counters([AtomicU64; COUNTERS]);
 
-const COUNTERS: usize = ((port::RX_PAUSE - port::TX_PACKETS) / 8 + 1) as usize;
+const COUNTERS: usize = ((port::RX_NO_RULE - port::TX_PACKETS) / 8 + 1) as usize;
 
 impl Counters {
     /// The counter whose register has this offset in the port's block.
@@ -171,6 +174,8 @@ pub struct Device {
     pub pds: [Pd; MAX_PDS],
     /// Multicast groups.
     pub mcast: [Mcast; MAX_MCAST],
+    /// Which frames come to which raw packet queue pair.
+    pub(crate) rules: Rules,
     /// Parts of the card's own memory.
     parts: [Part; MAX_PARTS],
     /// Completion queues.
@@ -288,7 +293,7 @@ impl crate::plain::Plain for Counters {}
 plain! {
     PortSetting { mtu, mbps }
     Outside { on, window }
-    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, guids, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, parts, cqs, srqs, keys, qps }
+    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, guids, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, parts, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function, xrcd, hold }
 }

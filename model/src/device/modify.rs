@@ -4,6 +4,7 @@ use fpga_regs::regs::port;
 use fpga_regs::{AdminStatus, Mtu, QpAttrMask, QpContext, QpState, QpType, Syndrome};
 
 use super::qp::{IDLE, NO_WQE};
+use super::raw::MAX_FRAME;
 use super::requester::{PSN_WINDOW, TRAIN_BYTES};
 use super::tables::MAX_QPS;
 use super::wqe::MAX_RING_LOG;
@@ -18,6 +19,10 @@ pub(super) type Refused = (AdminStatus, Syndrome);
 /// Indices below this are never given to QPs.
 const FIRST_QP: usize = 16;
 
+/// log2 of more bytes than a frame has: each is one of what PSNs count.
+const FRAME_LOG: u8 = 14;
+const _: () = assert!(MAX_FRAME < 1 << FRAME_LOG);
+
 impl Device {
     /// CREATE_QP: a QP in RESET.
     pub(super) fn create_qp(
@@ -30,6 +35,7 @@ impl Device {
         let receives_xrc = match context.qp_type() {
             QpType::RC | QpType::UC | QpType::UD | QpType::XRC_SEND => false,
             QpType::XRC_RECV => true,
+            QpType::RAW_PACKET if env.carries_frames() && !context.has_srq() => false,
             _ => return Err((AdminStatus::NOT_SUPPORTED, Syndrome::NONE)),
         };
         let mut xrcd = 0;
@@ -93,7 +99,7 @@ impl Device {
         qp.sq_mask = (1 << context.sq_log()) - 1;
         qp.rq_mask = (1 << context.rq_log()) - 1;
         qp.rq_stride_log = context.rq_stride_log();
-        qp.mtu_log = 10;
+        qp.mtu_log = if qp.qp_type == QpType::RAW_PACKET { FRAME_LOG } else { 10 };
         qp.mcast_groups = 0;
         qp.xrcd = 0;
         qp.attributes = *context;
@@ -149,6 +155,8 @@ impl Device {
         qp.flushing = false.into();
         qp.written = [NO_WQE; 2];
         qp.access = 0;
+        qp.waits_until = 0;
+        (qp.awaited, qp.stopped) = (false.into(), false.into());
         qp.dest = PortId::NOBODY;
         (qp.window, qp.train) = (PSN_WINDOW, TRAIN_BYTES);
         self.set_state(q, QpState::RESET);
@@ -180,6 +188,9 @@ impl Device {
         env.bells(self.id).reset_qp(q, None);
         for group in 0..self.mcast.len() {
             self.leave_group(group, q as u16);
+        }
+        if self.qps[q].qp_type == QpType::RAW_PACKET {
+            self.rules.remove_of(q as u16);
         }
         let qp = &mut self.qps[q];
         qp.used = false.into();
@@ -229,6 +240,12 @@ impl Device {
             self.check_overrun([self.qps[q].send_cq.into(), self.qps[q].recv_cq.into()])?;
         }
         self.check_values(a, mask)?;
+        let outside = |port: u8| self.outside[usize::from(port.wrapping_sub(1)) % PORTS].on.get();
+        let raw = self.qps[q].qp_type == QpType::RAW_PACKET;
+        if raw && mask.contains(QpAttrMask::PORT) && outside(a.port()) {
+            // Its frames stay in the net.
+            return Err((AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT));
+        }
         self.apply(q, a, mask);
         if mask.contains(QpAttrMask::AV) || mask.contains(QpAttrMask::DEST_QPN) {
             self.islands_void = true.into();

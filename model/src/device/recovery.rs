@@ -39,6 +39,9 @@ impl Device {
                 self.recover_cq(n, env);
             }
         }
+        if island.is_none() {
+            self.rules.recover();
+        }
         for ends in 0..ISLANDS as u16 {
             if island.is_none_or(|island| island == ends) {
                 self.ends_cqs[usize::from(ends)] = false.into();
@@ -113,7 +116,7 @@ impl Device {
         let qp = &self.qps[q];
         if qp.used.get() {
             // The journal does not name the members of a group.
-            if qp.qp_type == QpType::UD && qp.resp.has_recv.get() {
+            if matches!(qp.qp_type, QpType::UD | QpType::RAW_PACKET) && qp.resp.has_recv.get() {
                 self.settle(q, env);
             }
             self.left(q, env);

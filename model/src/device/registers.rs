@@ -40,7 +40,9 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::MODERATION.0
         | FeatureSet::ON_DEMAND.0
         | FeatureSet::ON_CARD_MEMORY.0
-        | FeatureSet::XRC.0,
+        | FeatureSet::XRC.0
+        | FeatureSet::RAW_ETH.0
+        | FeatureSet::FLOW.0,
 );
 
 /// Largest path MTU.
@@ -59,7 +61,10 @@ impl Device {
             }
             regs::VERSION => Version(0).with_major(1).with_minor(0).0 as u64,
             regs::FEATURES => {
-                let lacks = if fun.remote.get() { FeatureSet::ON_DEMAND } else { FeatureSet::empty() };
+                let mut lacks = if fun.remote.get() { FeatureSet::ON_DEMAND } else { FeatureSet::empty() };
+                if !env.carries_frames() {
+                    lacks |= FeatureSet::RAW_ETH | FeatureSet::FLOW;
+                }
                 Features(0).with_set(FEATURES.without(lacks)).0
             }
             regs::SERIAL => guid,
@@ -154,7 +159,7 @@ impl Device {
             port::MTU_MAX => MTU_MAX,
             port::GID_COUNT => address::GID_TABLE_LEN as u64,
             port::PKEY => 0xffff,
-            port::TX_PACKETS..=port::RX_PAUSE => self.counter(p as u8, at),
+            port::TX_PACKETS..=port::RX_NO_RULE => self.counter(p as u8, at),
             _ => 0,
         }
     }

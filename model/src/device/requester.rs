@@ -260,7 +260,12 @@ impl Device {
     }
 
     /// LOCAL_INV, BIND_MW, NOP: no packet; complete in order.
-    fn execute_local(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<Step, LocalError> {
+    pub(super) fn execute_local(
+        &mut self,
+        q: usize,
+        wqe: &Wqe,
+        env: &mut impl Env,
+    ) -> Result<Step, LocalError> {
         if !self.qps[q].begun() {
             match wqe.ctrl.opcode() {
                 WqeOpcode::LOCAL_INV => self.invalidate_local(q, wqe.ctrl.imm())?,

@@ -86,8 +86,9 @@ impl Device {
             for i in 0..self.mcast[group].count as usize {
                 let q = self.mcast[group].qps[i] as usize;
                 // A sender that is a member gets a copy, too.
-                let here = p.dst == PortId::ALL || p.dst.port == self.qps[q].port.port;
-                if here && self.take_datagram(q, p, env) == Outcome::Unread {
+                let qp = &self.qps[q];
+                let here = p.dst == PortId::ALL || p.dst.port == qp.port.port;
+                if here && qp.qp_type == QpType::UD && self.take_datagram(q, p, env) == Outcome::Unread {
                     outcome = Outcome::Unread;
                 }
             }

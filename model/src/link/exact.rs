@@ -11,6 +11,7 @@ use super::medium::{self, End, Medium, Passage};
 use super::outside::{self, Outbox};
 use super::{frames, route};
 use crate::dma::DmaFault;
+use crate::frames::Frame;
 use crate::journal::{self, Journal};
 use crate::packet::{Packet, Payload, PortId};
 use crate::wire::{DropReason, EncodeError, Path};
@@ -49,6 +50,8 @@ struct Held {
     due: u64,
     way: Way,
     path: Path,
+    /// The queue pair that sent it, if it is no packet but a whole frame.
+    sender: Option<(u8, u16)>,
     /// It is to be recorded, not delivered.
     record: bool,
     bytes: Vec<u8>,
@@ -81,7 +84,7 @@ impl Tap {
             return world.deliver(p, true, env);
         }
         let exact = leaving.is_some() || area.exact();
-        if exact && world.is_cut(p, env.now()) {
+        if exact && world.is_cut((p.src, p.dst), env.now()) {
             return;
         }
         let mut path = route::path(world, p);
@@ -108,7 +111,8 @@ impl Tap {
                 return world.unread(&piece.packet, env);
             };
             self.cable.count += 1;
-            let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, env };
+            let sender = None;
+            let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, sender, env };
             medium::wrapped(area, &mut instant).send(&Passage::new((p.src, p.dst), &self.frame[..len], at));
             instant.arrive_late();
         }
@@ -117,12 +121,44 @@ impl Tap {
         }
     }
 
+    /// Carries a whole frame of a raw packet queue pair.
+    pub(crate) fn carry_frame(
+        &mut self,
+        area: &LinkArea,
+        world: &mut World,
+        frame: &Frame,
+        env: &mut impl LinkEnv,
+    ) {
+        if !area.mode().is_observed() {
+            return world.hand_over(frame, env);
+        }
+        let exact = area.exact();
+        if exact && world.is_cut(frame.way, env.now()) {
+            return;
+        }
+        let at = area.since_start(env.now());
+        let len = frame.payload().len();
+        self.frame.resize(frames::LONGEST_FRAME, 0);
+        let Some(bytes) = self.frame.get_mut(..len) else { return };
+        if env.fetch(frame.payload(), 0, bytes).is_err() {
+            return;
+        }
+        self.cable.count += 1;
+        let (path, sender) = (Path::default(), Some(frame.sender));
+        let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, sender, env };
+        medium::wrapped(area, &mut instant).send(&Passage::new(frame.way, &self.frame[..len], at));
+        instant.arrive_late();
+        if !exact {
+            world.hand_over(frame, env);
+        }
+    }
+
     /// Delivers the oldest frame that is held back, when nothing else is left to carry. False if there is
     /// none.
     pub fn release(&mut self, area: &LinkArea, world: &mut World, env: &mut impl LinkEnv) -> bool {
         let Some(held) = self.cable.held.pop_front() else { return false };
-        let path = held.path;
-        Instant { cable: &mut self.cable, area, world, path, exact: true, env }.arrive(&held);
+        let Held { path, sender, .. } = held;
+        Instant { cable: &mut self.cable, area, world, path, exact: true, sender, env }.arrive(&held);
         true
     }
 
@@ -142,6 +178,8 @@ struct Instant<'a, E> {
     path: Path,
     /// Frames travel, and are not only for the record.
     exact: bool,
+    /// The queue pair that sends, if that is no packet but a whole frame.
+    sender: Option<(u8, u16)>,
     env: &'a mut E,
 }
 
@@ -163,13 +201,13 @@ impl<E: LinkEnv> Instant<'_, E> {
     fn put(&mut self, passage: &Passage<'_>, record: bool) {
         let way = (passage.from, passage.to);
         if passage.passed_by == 0 && !passage.changes.any() {
-            let path = self.path;
-            return self.arrive_whole(way, &path, record, passage.frame);
+            let (path, sender) = (self.path, self.sender);
+            return self.arrive_whole(way, (&path, sender), record, passage.frame);
         }
         let mut bytes = passage.frame.to_vec();
         passage.changes.apply(&mut bytes);
         let due = self.cable.count + passage.passed_by;
-        let held = Held { due, way, path: self.path, record, bytes };
+        let held = Held { due, way, path: self.path, sender: self.sender, record, bytes };
         match passage.passed_by {
             0 => self.arrive(&held),
             _ => self.cable.held.push_back(held),
@@ -185,12 +223,22 @@ impl<E: LinkEnv> Instant<'_, E> {
     }
 
     fn arrive(&mut self, held: &Held) {
-        self.arrive_whole(held.way, &held.path, held.record, &held.bytes);
+        self.arrive_whole(held.way, (&held.path, held.sender), held.record, &held.bytes);
     }
 
-    fn arrive_whole(&mut self, (from, to): Way, path: &Path, record: bool, frame: &[u8]) {
+    fn arrive_whole(
+        &mut self,
+        (from, to): Way,
+        (path, sender): (&Path, Option<(u8, u16)>),
+        record: bool,
+        frame: &[u8],
+    ) {
         if record {
             return self.cable.recorder.record(self.area, now(), frame);
+        }
+        if let Some(sender) = sender {
+            let payload = self.env.land(frame);
+            return self.world.arrive_frame((from, to), sender, (frame, &payload), self.env);
         }
         let outside = self.area.outside();
         if outside.leaving(from, to).is_some() {

@@ -1,8 +1,9 @@
 //! The environment of the cards in wall-clock time: it answers every request at once.
 #![allow(unsafe_code)]
 
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
+
+use fpga_regs::QpType;
 
 use super::part::{LONGEST_CQ_TURN, LONGEST_TURN};
 use super::queue::Work;
@@ -12,16 +13,16 @@ use crate::cells::Bells;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
 use crate::env::Env;
 use crate::here::Here;
-use crate::link::{frames::MAX_FRAME, LinkArea, LinkEnv, Mode, Tap};
+use crate::link::{frames::LONGEST_FRAME, LinkEnv, Mode};
 use crate::net::Net;
 use crate::packet::{Packet, Payload};
 use crate::segment::{futex_wake, now_ns, Reach, ALL};
 use crate::world::World;
 
 /// WQEs that a QP executes in one turn.
-const TURN: u32 = 32;
+pub(super) const TURN: u32 = 32;
 /// The buffer of the payload of a received frame.
-const FRAME: usize = 0;
+pub(super) const FRAME: usize = 0;
 /// The buffer of a header that is delivered as payload.
 const HEADER: usize = 1;
 
@@ -53,28 +54,11 @@ impl<'a> WallEnv<'a> {
         }
         if self.mode.is_observed() || !world.express(card, qp, self) {
             self.forget_routes_of(card, qp);
+            if world.cards[card as usize].qps[qp as usize].qp_type == QpType::RAW_PACKET {
+                return self.run_frames(world, card, qp);
+            }
             world.cards[card as usize].run_send(qp.into(), self);
         }
-    }
-
-    /// Carries a packet to its port, as a value or as frames.
-    #[inline(always)]
-    pub fn carry(&mut self, world: &mut World, p: &Packet) {
-        match self.mode.is_linked() {
-            false => world.deliver(p, true, self),
-            true => self.carry_frames(world, p),
-        }
-    }
-
-    #[cold]
-    fn carry_frames(&mut self, world: &mut World, p: &Packet) {
-        self.with_tap(|tap, area, env| tap.carry(area, world, p, env));
-    }
-
-    /// Delivers a frame that a fault has held back, if there is one.
-    #[inline]
-    pub fn release(&mut self, world: &mut World) -> bool {
-        self.mode.is_linked() && self.with_tap(|tap, area, env| tap.release(area, world, env))
     }
 
     /// The end of a run.
@@ -85,15 +69,6 @@ impl<'a> WallEnv<'a> {
         }
         self.scratch.free.extend(self.kept.iter_mut().filter_map(Option::take));
         self.scratch.end();
-    }
-
-    #[cold]
-    fn with_tap<R>(&mut self, work: impl FnOnce(&mut Tap, &LinkArea, &mut Self) -> R) -> R {
-        let net = self.net;
-        let mut tap = std::mem::take(&mut self.scratch.tap);
-        let result = work(&mut tap, &net.link, self);
-        self.scratch.tap = tap;
-        result
     }
 
     /// Whether there is work.
@@ -141,10 +116,10 @@ impl<'a> WallEnv<'a> {
     }
 
     /// Copies bytes into the buffer `which`: [`FRAME`] or [`HEADER`].
-    fn keep(&mut self, which: usize, bytes: &[u8]) -> Payload {
+    pub(super) fn keep(&mut self, which: usize, bytes: &[u8]) -> Payload {
         let id = match self.kept[which] {
             Some(id) => id,
-            None => self.buffer(MAX_FRAME),
+            None => self.buffer(LONGEST_FRAME),
         };
         self.kept[which] = Some(id);
         self.scratch.stashes[id as usize][..bytes.len()].copy_from_slice(bytes);
@@ -274,6 +249,16 @@ impl Env for WallEnv<'_> {
         executed >= TURN || self.gathered_enough()
     }
 
+    fn carries_frames(&self) -> bool {
+        true
+    }
+
+    fn drop_payload(&mut self, payload: &Payload) {
+        if let Payload::Stash(stash, _) = *payload {
+            self.unstash(stash);
+        }
+    }
+
     fn has_all(&mut self, card: u8, qp: u16) -> bool {
         let all = self.guard.island() == ALL;
         match all {
@@ -365,26 +350,5 @@ impl Env for WallEnv<'_> {
             }
             Payload::None => Ok(()),
         }
-    }
-}
-
-impl LinkEnv for WallEnv<'_> {
-    fn fetch(&mut self, payload: &Payload, offset: usize, to: &mut [u8]) -> Result<(), DmaFault> {
-        match *payload {
-            Payload::Memory(from, _) => self.read(from.add(offset as u64), to),
-            Payload::Stash(id, _) => {
-                to.copy_from_slice(&self.scratch.stashes[id as usize][offset..offset + to.len()]);
-                Ok(())
-            }
-            Payload::None => Ok(()),
-        }
-    }
-
-    fn land(&mut self, bytes: &[u8]) -> Payload {
-        self.keep(FRAME, bytes)
-    }
-
-    fn socket(&self, index: usize) -> Option<BorrowedFd<'_>> {
-        self.guard.segment().socket(index)
     }
 }

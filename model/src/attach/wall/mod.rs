@@ -8,10 +8,12 @@
 //! | [`arrivals`] | packets from outside |
 //! | [`part`] | the work of a run of an island, or of all the cards |
 //! | [`mod@env`], [`memory`] | what the cards ask of their surroundings, answered at once |
+//! | [`wire`] | from port to port |
 //! | [`pending`] | queue pairs that another thread was in the way of |
 //! | [`timers`] | the timers of queue pairs |
 //! | [`lane`] | what the express lane asks of them |
 //! | [`queue`], [`scratch`] | the work of one run, and what a process keeps between runs |
+//! | [`raw`] | whole frames of raw packet queue pairs |
 //! | [`routes`] | what this process knows of connections, for the express lane |
 
 pub(super) mod arrivals;
@@ -27,7 +29,9 @@ mod panic_tests;
 mod part;
 mod pending;
 mod queue;
+mod raw;
 mod routes;
 pub(super) mod runner;
 mod scratch;
 mod timers;
+mod wire;

@@ -1,0 +1,71 @@
+//! From port to port: as values, or as frames, which capture and faults see.
+
+use std::os::fd::BorrowedFd;
+
+use super::env::{WallEnv, FRAME};
+use crate::dma::DmaFault;
+use crate::env::Env;
+use crate::frames::Frame;
+use crate::link::{LinkArea, LinkEnv, Tap};
+use crate::packet::{Packet, Payload};
+use crate::world::World;
+
+impl WallEnv<'_> {
+    /// Carries a packet to its port, as a value or as frames.
+    #[inline(always)]
+    pub fn carry(&mut self, world: &mut World, p: &Packet) {
+        match self.mode.is_linked() {
+            false => world.deliver(p, true, self),
+            true => self.carry_frames(world, p),
+        }
+    }
+
+    #[cold]
+    fn carry_frames(&mut self, world: &mut World, p: &Packet) {
+        self.with_tap(|tap, area, env| tap.carry(area, world, p, env));
+    }
+
+    /// Delivers a frame that a fault has held back, if there is one.
+    #[inline]
+    pub fn release(&mut self, world: &mut World) -> bool {
+        self.mode.is_linked() && self.with_tap(|tap, area, env| tap.release(area, world, env))
+    }
+
+    /// Carries a whole frame of a raw packet queue pair.
+    pub fn carry_frame(&mut self, world: &mut World, frame: &Frame) {
+        match self.mode.is_linked() {
+            false => world.hand_over(frame, self),
+            true => self.with_tap(|tap, area, env| tap.carry_frame(area, world, frame, env)),
+        }
+    }
+
+    #[cold]
+    pub(super) fn with_tap<R>(&mut self, work: impl FnOnce(&mut Tap, &LinkArea, &mut Self) -> R) -> R {
+        let net = self.net;
+        let mut tap = std::mem::take(&mut self.scratch.tap);
+        let result = work(&mut tap, &net.link, self);
+        self.scratch.tap = tap;
+        result
+    }
+}
+
+impl LinkEnv for WallEnv<'_> {
+    fn fetch(&mut self, payload: &Payload, offset: usize, to: &mut [u8]) -> Result<(), DmaFault> {
+        match *payload {
+            Payload::Memory(from, _) => self.read(from.add(offset as u64), to),
+            Payload::Stash(id, _) => {
+                to.copy_from_slice(&self.scratch.stashes[id as usize][offset..offset + to.len()]);
+                Ok(())
+            }
+            Payload::None => Ok(()),
+        }
+    }
+
+    fn land(&mut self, bytes: &[u8]) -> Payload {
+        self.keep(FRAME, bytes)
+    }
+
+    fn socket(&self, index: usize) -> Option<BorrowedFd<'_>> {
+        self.guard.segment().socket(index)
+    }
+}

@@ -1,0 +1,268 @@
+//! Raw packet queue pairs: their flow rules, the frames that they send, and those that they receive.
+//!
+//! A frame is sent when all who get a copy have a receive WQE; until then it stays in its send queue, as if the wire were
+//! paused (IEEE 802.3 annex 31B), and the next receive doorbell of who is waited for runs the card. A receiver that holds
+//! the wire for [`PATIENCE`] is not waited for any more until it posts receives again.
+
+use fpga_regs::regs::port;
+use fpga_regs::{
+    AdminStatus, CqeStatus, FlowContext, FlowKind, QpState, QpType, Syndrome, WqeOpcode, MAX_INLINE,
+};
+
+use super::gather::{malformed, LocalError};
+use super::modify::Refused;
+use super::objects::{owned, refused};
+use super::recv::RecvError;
+use super::wqe::Wqe;
+use super::Device;
+use crate::env::Env;
+use crate::packet::{Packet, Payload, PORTS};
+use crate::steering::{Copies, Fields};
+use crate::wire::{psn, Ethernet};
+
+/// Bytes of the longest frame, without its check sequence: a jumbo frame.
+pub const MAX_FRAME: u32 = 9600;
+/// Bytes of the shortest frame without its check sequence. The MAC pads shorter ones with zeros (IEEE 802.3 4.2.8).
+const MIN_FRAME: usize = 60;
+/// How long a receiver without receive WQEs holds the wire (ns).
+pub(crate) const PATIENCE: u64 = 100_000_000;
+
+/// The next frame of a send queue.
+pub(crate) struct Outgoing {
+    /// Its bytes.
+    pub payload: Payload,
+    /// Blocks of its WQE.
+    blocks: u32,
+}
+
+impl Device {
+    /// CREATE_FLOW: a rule for a queue pair of function `f`.
+    pub(super) fn create_flow(&mut self, f: u16, q: usize, rule: &FlowContext) -> Result<u32, Refused> {
+        if self.qps[q].qp_type != QpType::RAW_PACKET {
+            return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED);
+        }
+        if rule.port() == 0 || usize::from(rule.port()) > PORTS {
+            return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_PORT);
+        }
+        if rule.kind().0 > FlowKind::SNIFFER.0 || !matches!(rule.ip_version(), 0 | 4 | 6) {
+            return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE);
+        }
+        match self.rules.add(rule, f, q as u16) {
+            Some(place) => Ok(place as u32),
+            None => refused(AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL),
+        }
+    }
+
+    /// DESTROY_FLOW.
+    pub(super) fn destroy_flow(&mut self, f: u16, number: u32) -> Result<(), Refused> {
+        let place = number as usize;
+        owned(self.rules.get(place).map(|rule| (true, rule.function)), f)?;
+        self.rules.remove(place);
+        Ok(())
+    }
+
+    /// The next frame of a raw packet queue pair that may send. What is no frame ends it in error.
+    pub(crate) fn next_frame(&mut self, q: usize, env: &mut impl Env) -> Option<Outgoing> {
+        loop {
+            let producer = env.bells(self.id).sq_producer(q);
+            let qp = &self.qps[q];
+            if !qp.used.get() || qp.qp_type != QpType::RAW_PACKET {
+                return None;
+            }
+            match qp.state {
+                QpState::RTS => {}
+                QpState::ERR => self.flush(q, env),
+                QpState::SQE => self.flush_send(q, env),
+                QpState::SQD => self.check_drained(q, env),
+                _ => {}
+            }
+            let qp = &self.qps[q];
+            if qp.state != QpState::RTS || qp.req.rnr_wait.get() || qp.req.pending_status != 0 {
+                return None;
+            }
+            if producer.wrapping_sub(qp.req.ci) > qp.sq_mask + 1 {
+                self.fatal(q, env);
+                return None;
+            }
+            if qp.req.cur == producer {
+                return None;
+            }
+            match self.take_frame(q, env) {
+                Ok(Some(frame)) => return Some(frame),
+                Ok(None) => {}
+                Err(error) => {
+                    self.qps[q].waits_until = 0;
+                    self.send_error(q, error, env);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// The frame of the WQE at `cur`, or `None` for a WQE without one, which is done.
+    fn take_frame(&mut self, q: usize, env: &mut impl Env) -> Result<Option<Outgoing>, LocalError> {
+        let qp = &self.qps[q];
+        let wqe = Wqe::fetch(qp, qp.req.cur, env)?;
+        let ctrl = &wqe.ctrl;
+        // Of what is not announced, nothing may be asked.
+        let more = ctrl.ip_csum() || ctrl.l4_csum() || ctrl.vlan_insert();
+        if wqe.blocks() == 0 || !wqe.well_formed(qp.qp_type) || more {
+            return Err(malformed());
+        }
+        match ctrl.opcode() {
+            WqeOpcode::RAW_ETH => {}
+            WqeOpcode::NOP => {
+                self.execute_local(q, &wqe, env)?;
+                return Ok(None);
+            }
+            _ => return Err(malformed()),
+        }
+        let len = ctrl.length();
+        if !(Ethernet::BYTES as u32..=MAX_FRAME).contains(&len) {
+            return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
+        }
+        let (mut payload, _) = self.gather_pieces(q, &wqe, 0, len, env)?;
+        let len = len as usize;
+        if matches!(payload, Payload::Memory(..)) {
+            // Inline data: the ring may be gone when the frame is delivered.
+            let mut bytes = [0; MAX_INLINE];
+            let bytes = bytes.get_mut(..len).ok_or_else(malformed)?;
+            env.payload(&payload, bytes)?;
+            payload = env.stash(bytes);
+        }
+        if len < MIN_FRAME {
+            let mut bytes = [0; MIN_FRAME];
+            env.payload(&payload, &mut bytes[..len])?;
+            env.drop_payload(&payload);
+            payload = env.stash(&bytes);
+        }
+        Ok(Some(Outgoing { payload, blocks: wqe.blocks() }))
+    }
+
+    /// A frame is sent: its WQE is complete.
+    pub(crate) fn frame_sent(&mut self, q: usize, frame: &Outgoing, env: &mut impl Env) {
+        let qp = &mut self.qps[q];
+        qp.waits_until = 0;
+        let req = &mut qp.req;
+        req.psn = psn::add(req.psn, 1);
+        req.packets += 1;
+        req.bytes += frame.payload.len() as u64;
+        req.cur = req.cur.wrapping_add(frame.blocks);
+        self.left(q, env);
+    }
+
+    /// The next frame waits for a receiver. False: it has waited for [`PATIENCE`].
+    pub(crate) fn frame_waits(&mut self, q: usize, env: &mut impl Env) -> bool {
+        let now = env.now();
+        let qp = &mut self.qps[q];
+        if qp.waits_until == 0 {
+            qp.waits_until = now + PATIENCE;
+        }
+        let until = qp.waits_until;
+        if now >= until {
+            return false;
+        }
+        self.qps[q].req.rnr_wait = true.into();
+        self.timers.arm(q, &mut self.qps, until);
+        env.timer(until);
+        true
+    }
+
+    /// The frames of a raw packet queue pair need not wait any more, if they did.
+    pub(crate) fn frame_goes_on(&mut self, q: usize, env: &mut impl Env) {
+        let qp = &mut self.qps[q];
+        if qp.used.get() && qp.qp_type == QpType::RAW_PACKET && qp.req.rnr_wait.take() {
+            self.timers.disarm(q, &mut self.qps);
+            env.send_later(self.id, q as u16);
+        }
+    }
+
+    /// A raw packet queue pair is run because its receive doorbell rang. Whether frames waited for that.
+    pub(crate) fn has_posted(&mut self, q: usize, env: &mut impl Env) -> bool {
+        let qp = &mut self.qps[q];
+        if qp.qp_type != QpType::RAW_PACKET || !qp.awaited.take() {
+            return false;
+        }
+        if !qp.flushing.get() {
+            env.bells(self.id).watch_no_more(q);
+        }
+        true
+    }
+
+    /// Whether a frame has to wait for a raw packet queue pair to post a receive.
+    pub(crate) fn lacks_recv(&mut self, q: usize, env: &mut impl Env) -> bool {
+        let card = self.id;
+        let qp = &mut self.qps[q];
+        if qp.resp.has_recv.get() || !qp.receives() {
+            return false;
+        }
+        if qp.resp.posted(|| env.bells(card).rq_producer(q)) != 0 {
+            qp.stopped = false.into();
+            return false;
+        }
+        if qp.stopped.get() {
+            return false;
+        }
+        qp.awaited = true.into();
+        qp.resp.rq_pi = env.bells(card).rq_producer_watched(q);
+        qp.resp.rq_pi == qp.resp.rq_ci
+    }
+
+    /// A queue pair that has no receive WQE now is not waited for until it posts one.
+    pub(crate) fn stop_waiting_for(&mut self, q: usize, env: &mut impl Env) {
+        if self.lacks_recv(q, env) {
+            self.qps[q].stopped = true.into();
+        }
+    }
+
+    /// Adds the queue pairs that get a frame that arrives at a port.
+    pub(crate) fn steer(&self, port: u8, fields: &Fields, copies: &mut Copies) {
+        let before = copies.all().len();
+        self.rules.steer(self.id, port, fields, copies);
+        if fields.is_multicast() {
+            let dmac = fields.dmac();
+            for group in self.mcast.iter().filter(|group| group.count != 0 && group.gid[10..] == dmac) {
+                for &q in &group.qps[..(group.count as usize).min(group.qps.len())] {
+                    copies.add((self.id, q));
+                }
+            }
+        }
+        let here = |q: u16| {
+            let qp = self.qps.get(usize::from(q));
+            qp.is_some_and(|qp| qp.used.get() && qp.qp_type == QpType::RAW_PACKET && qp.port.port == port)
+        };
+        copies.keep(before, |(_, q)| here(q));
+    }
+
+    /// A copy of a frame for a raw packet queue pair.
+    pub(crate) fn receive_frame(&mut self, q: usize, payload: &Payload, env: &mut impl Env) {
+        let own = self.qps[q].port.port;
+        if !self.qps[q].receives() {
+            return self.count(own, port::RX_NO_QP);
+        }
+        if !self.qps[q].resp.has_recv.get() && self.take_recv(q, env).is_err() {
+            self.qps[q].resp.has_recv = false.into();
+            return self.count(own, port::RX_NO_RECV);
+        }
+        let len = payload.len();
+        let result = match len as u64 > self.qps[q].recv.room {
+            true => Err(RecvError::Length),
+            false => self.scatter(q, 0, payload, 0, len, env),
+        };
+        let resp = &mut self.qps[q].resp;
+        resp.packets += 1;
+        resp.bytes += len as u64;
+        let (status, syndrome) = match result {
+            Ok(()) => (CqeStatus::SUCCESS, Syndrome::NONE),
+            Err(RecvError::Unread) => return self.count(own, port::RX_MALFORMED),
+            Err(RecvError::Protection(syndrome)) => (CqeStatus::LOC_PROT_ERR, syndrome),
+            Err(_) => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT),
+        };
+        let failed = status != CqeStatus::SUCCESS;
+        let length = if failed { 0 } else { len as u32 };
+        self.complete_recv(q, status, syndrome, false, length, &Packet::BLANK, env);
+        if failed {
+            self.to_error(q, env);
+        }
+    }
+}

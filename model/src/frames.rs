@@ -1,0 +1,136 @@
+//! Whole frames: from a raw packet queue pair over the wire of the net to those that the rules of its ports name.
+//!
+//! The net is a switch: a frame to the address of a port comes to that port, and one to a group or an address that nobody
+//! has comes to all. A port gives its own queue pairs' frames to its other queue pairs, too.
+
+use fpga_regs::regs::port;
+
+use crate::device::raw::Outgoing;
+use crate::env::Env;
+use crate::packet::{Payload, PortId, PORTS};
+use crate::steering::{Copies, Fields, LOOKED_AT};
+use crate::world::World;
+
+/// A frame that may leave.
+pub(crate) struct Frame {
+    /// The port that it leaves, and the one that it is for.
+    pub way: (PortId, PortId),
+    /// Card and index of the queue pair that sends it.
+    pub sender: (u8, u16),
+    outgoing: Outgoing,
+    copies: Copies,
+    /// It has to wait: somebody who gets a copy has no receive WQE.
+    pub waits: bool,
+}
+
+impl Frame {
+    /// Its bytes.
+    pub fn payload(&self) -> &Payload {
+        &self.outgoing.payload
+    }
+}
+
+impl World {
+    /// The next frame of a raw packet queue pair, if it has one that it may send. The caller drops its payload.
+    pub(crate) fn next_frame(&mut self, sender: (u8, u16), env: &mut impl Env) -> Option<Frame> {
+        let (card, q) = (usize::from(sender.0), usize::from(sender.1));
+        let outgoing = self.cards[card].next_frame(q, env)?;
+        let mut head = [0; LOOKED_AT];
+        let head = &mut head[..outgoing.payload.len().min(LOOKED_AT)];
+        // What was gathered can be read.
+        let _ = env.payload(&outgoing.payload, head);
+        let fields = Fields::of(head);
+        let way = (self.cards[card].qps[q].port, self.port_of(fields.dmac()));
+        let copies = self.receivers(way, sender, &fields);
+        let waits = self.lack_recvs(&copies, env);
+        let late = waits && !self.cards[card].frame_waits(q, env);
+        if late {
+            for &(card, q) in copies.all() {
+                self.cards[usize::from(card)].stop_waiting_for(q.into(), env);
+            }
+        }
+        Some(Frame { way, sender, outgoing, copies, waits: waits && !late })
+    }
+
+    /// A frame has left.
+    pub(crate) fn frame_sent(&mut self, frame: &Frame, env: &mut impl Env) {
+        let (card, q) = frame.sender;
+        self.cards[usize::from(card)].frame_sent(q.into(), &frame.outgoing, env);
+    }
+
+    /// A raw packet queue pair is run: if frames waited for its receives, they go on.
+    pub(crate) fn resume_frames(&mut self, (card, q): (u8, u16), env: &mut impl Env) {
+        if !self.cards[usize::from(card)].has_posted(q.into(), env) {
+            return;
+        }
+        for card in 0..usize::from(self.count()) {
+            for q in self.cards[card].qps_from(0) {
+                self.cards[card].frame_goes_on(q, env);
+            }
+        }
+    }
+
+    /// A frame that travels as it is comes to those that get a copy.
+    pub(crate) fn hand_over(&mut self, frame: &Frame, env: &mut impl Env) {
+        self.give(frame.way, &frame.copies, frame.payload(), env);
+    }
+
+    /// A frame comes over the wire as bytes, which are the payload too.
+    pub(crate) fn arrive_frame(
+        &mut self,
+        way: (PortId, PortId),
+        sender: (u8, u16),
+        (frame, payload): (&[u8], &Payload),
+        env: &mut impl Env,
+    ) {
+        let copies = self.receivers(way, sender, &Fields::of(frame));
+        self.give(way, &copies, payload, env);
+    }
+
+    fn give(&mut self, way: (PortId, PortId), copies: &Copies, payload: &Payload, env: &mut impl Env) {
+        for &(card, q) in copies.all() {
+            self.cards[usize::from(card)].receive_frame(q.into(), payload, env);
+        }
+        // What nobody takes is counted where it could be taken.
+        let untaken = copies.all().is_empty().then_some((port::RX_NO_RULE, 1));
+        let lost = (copies.lost != 0).then_some((port::RX_OVERFLOW, copies.lost.into()));
+        for (counter, count) in untaken.into_iter().chain(lost) {
+            for at in self.reached_ports(way).filter(|&at| at == way.1 || at != way.0) {
+                self.cards[usize::from(at.card)].counters[usize::from(at.port)].add(counter, count);
+            }
+        }
+    }
+
+    /// Whether somebody who gets a copy has no receive WQE, and is waited for.
+    fn lack_recvs(&mut self, copies: &Copies, env: &mut impl Env) -> bool {
+        let lacks = |&(card, q): &(u8, u16)| self.cards[usize::from(card)].lacks_recv(q.into(), env);
+        // Each of them has to wake the sender.
+        copies.all().iter().map(lacks).fold(false, |some, lacks| some | lacks)
+    }
+
+    /// Where a frame to this address goes: a port of the net, or all.
+    fn port_of(&self, dmac: [u8; 6]) -> PortId {
+        let port = PortId::from_mac(dmac);
+        let here = port.card < self.count() && usize::from(port.port) < PORTS && !self.is_outside(port);
+        if here {
+            port
+        } else {
+            PortId::ALL
+        }
+    }
+
+    /// The ports that a frame comes to. Those that lead outside take none.
+    fn reached_ports(&self, (_, to): (PortId, PortId)) -> impl Iterator<Item = PortId> + use<'_> {
+        self.ports().filter(move |&port| (to == PortId::ALL || to == port) && !self.is_outside(port))
+    }
+
+    /// Who gets a copy of a frame, but for its sender.
+    fn receivers(&self, way: (PortId, PortId), sender: (u8, u16), fields: &Fields) -> Copies {
+        let mut copies = Copies::new();
+        for port in self.reached_ports(way) {
+            self.cards[usize::from(port.card)].steer(port.port, fields, &mut copies);
+        }
+        copies.keep(0, |place| place != sender);
+        copies
+    }
+}
