@@ -108,6 +108,8 @@ pub type Cq = driver::Cq<Card>;
 pub type Srq = driver::Srq<Card>;
 /// Queue pair.
 pub type Qp = driver::Qp<Card>;
+/// Flow rule.
+pub type Flow = driver::Flow<Card>;
 /// XRC domain.
 pub type Xrcd = driver::Xrcd<Card>;
 

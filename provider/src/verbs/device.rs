@@ -65,7 +65,9 @@ fn capabilities(features: FeatureSet) -> u32 {
         | cap::IBV_DEVICE_MEM_WINDOW_TYPE_2B;
     let windows = if features.contains(FeatureSet::MW_TYPE1) { cap::IBV_DEVICE_MEM_WINDOW.0 } else { 0 };
     let xrc = if features.contains(FeatureSet::XRC) { cap::IBV_DEVICE_XRC.0 } else { 0 };
-    always.0 | windows | xrc
+    let rules = if features.contains(FeatureSet::FLOW) { cap::IBV_DEVICE_MANAGED_FLOW_STEERING.0 } else { 0 };
+    let raw = if features.contains(FeatureSet::RAW_ETH) { cap::IBV_DEVICE_RAW_MULTI.0 } else { 0 };
+    always.0 | windows | xrc | rules | raw
 }
 
 /// What may be done with memory that is found when it is accessed: everything, but as the kernel copies.
@@ -114,6 +116,9 @@ fn attributes(context: &Context) -> ibv_device_attr_ex {
     orig.max_res_rd_atom = int(limits.max_res_rd_atom());
     orig.max_qp_init_rd_atom = int(limits.max_qp_init_rd_atom());
     orig.atomic_cap = ibv_atomic_cap::IBV_ATOMIC_HCA;
+    if device.features().contains(FeatureSet::RAW_ETH) {
+        orig.max_raw_ethy_qp = int(limits.max_qp());
+    }
     orig.max_mw = int(limits.max_mw());
     orig.max_mcast_grp = int(limits.max_mcast_grp());
     orig.max_mcast_qp_attach = int(limits.max_mcast_qp_attach());

@@ -11,6 +11,7 @@
 //! | `prefetch` | advice about memory that is found on demand |
 //! | `cq`, `cq_ex` | completion queues: `ibv_poll_cq`, and the extended form |
 //! | `qp`, `qp_modify`, `srq` | queue pairs, their attributes and multicast groups, shared receive queues |
+//! | `flow` | which frames a raw packet queue pair receives |
 //! | `xrc` | XRC domains, and the SRQs and receiving queue pairs of one |
 //! | [`post`] | `ibv_post_send` and `ibv_post_recv`: the data path |
 //! | `qp_ex`, `wr_builder` | the `ibv_wr_*` calls, and the chain that they build |
@@ -31,6 +32,7 @@ pub mod errno;
 pub mod event_pipe;
 pub mod event_state;
 pub mod events;
+pub mod flow;
 pub mod fork;
 pub mod mr;
 pub mod mw;

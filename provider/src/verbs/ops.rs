@@ -1,7 +1,8 @@
 //! The operations of this provider; for all others libibverbs answers `EOPNOTSUPP`.
 
 use super::{
-    ah, bind, context, cq, cq_ex, device, dm, fork, mr, mw, parent_domain, pd, post, qp, qp_modify, srq, xrc,
+    ah, bind, context, cq, cq_ex, device, dm, flow, fork, mr, mw, parent_domain, pd, post, qp, qp_modify,
+    srq, xrc,
 };
 use crate::abi::private::verbs_context_ops;
 
@@ -20,6 +21,7 @@ pub static OPS: verbs_context_ops = verbs_context_ops {
     create_ah: Some(ah::create_ah),
     create_cq: Some(cq::create_cq),
     create_cq_ex: Some(cq_ex::create_cq_ex),
+    create_flow: Some(flow::create_flow),
     create_qp: Some(qp::create_qp),
     create_qp_ex: Some(xrc::create_qp_ex),
     create_srq: Some(srq::create_srq),
@@ -30,6 +32,7 @@ pub static OPS: verbs_context_ops = verbs_context_ops {
     dereg_mr: Some(mr::dereg_mr),
     destroy_ah: Some(ah::destroy_ah),
     destroy_cq: Some(cq::destroy_cq),
+    destroy_flow: Some(flow::destroy_flow),
     destroy_qp: Some(qp::destroy_qp),
     destroy_srq: Some(srq::destroy_srq),
     detach_mcast: Some(qp_modify::detach_mcast),

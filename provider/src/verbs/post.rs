@@ -167,6 +167,7 @@ unsafe fn translate<'a>(
                 out.remote_qpn = ud.remote_qpn;
                 out.remote_qkey = ud.remote_qkey;
             }
+            (ibv_qp_type::IBV_QPT_RAW_PACKET, WqeOpcode::SEND) => out.opcode = WqeOpcode::RAW_ETH,
             _ => return Err(Errno::EINVAL),
         }
     }
@@ -174,7 +175,7 @@ unsafe fn translate<'a>(
         // SAFETY: the requests of this type have this part set.
         out.remote_srqn = unsafe { wr.qp_type.xrc.remote_srqn };
     }
-    // Checksums of RoCE packets are always right: nothing to ask for.
+    // Checksums of RoCE packets are always right, and those of whole frames the program's: nothing to ask for.
     if wr.send_flags & IP_CSUM != 0 {
         return Err(Errno::EINVAL);
     }
@@ -383,5 +384,11 @@ mod tests {
         bad.num_sge = 0;
         bad.send_flags = IP_CSUM;
         assert_eq!(translated(&bad, RC).err(), Some(Errno::EINVAL), "checksums of RoCE");
+        let raw = ibv_qp_type::IBV_QPT_RAW_PACKET;
+        assert_eq!(translated(&bad, raw).err(), Some(Errno::EINVAL), "checksums of frames");
+        bad.send_flags = 0;
+        assert_eq!(translated(&bad, raw).unwrap().opcode, WqeOpcode::RAW_ETH);
+        let write = wr(ibv_wr_opcode::IBV_WR_RDMA_WRITE);
+        assert_eq!(translated(&write, raw).err(), Some(Errno::EINVAL), "a frame has no address to write to");
     }
 }

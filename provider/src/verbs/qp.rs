@@ -70,7 +70,8 @@ fn type_of(qp_type: ibv_qp_type::Type) -> Result<QpType> {
         ibv_qp_type::IBV_QPT_UC => Ok(QpType::UC),
         ibv_qp_type::IBV_QPT_UD => Ok(QpType::UD),
         ibv_qp_type::IBV_QPT_XRC_SEND => Ok(QpType::XRC_SEND),
-        ibv_qp_type::IBV_QPT_RAW_PACKET | ibv_qp_type::IBV_QPT_DRIVER => Err(Errno::EOPNOTSUPP),
+        ibv_qp_type::IBV_QPT_RAW_PACKET => Ok(QpType::RAW_PACKET),
+        ibv_qp_type::IBV_QPT_DRIVER => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn types() {
         assert_eq!(type_of(ibv_qp_type::IBV_QPT_RC), Ok(QpType::RC));
-        assert_eq!(type_of(ibv_qp_type::IBV_QPT_RAW_PACKET), Err(Errno::EOPNOTSUPP));
+        assert_eq!(type_of(ibv_qp_type::IBV_QPT_DRIVER), Err(Errno::EOPNOTSUPP));
         assert_eq!(type_of(ibv_qp_type::IBV_QPT_XRC_RECV), Err(Errno::EINVAL), "has none");
         assert_eq!(type_of(1), Err(Errno::EINVAL));
     }
