@@ -154,8 +154,13 @@ impl<C: Card> Peer<C> {
     /// RESET to INIT.
     pub fn init(&self) {
         let o = &self.options;
-        let mut mask = AttrMask::STATE | AttrMask::PKEY_INDEX | AttrMask::PORT;
-        mask |= if o.qp_type == QpType::UD { AttrMask::QKEY } else { AttrMask::ACCESS_FLAGS };
+        let mask = AttrMask::STATE | AttrMask::PORT;
+        let mask = mask
+            | match o.qp_type {
+                QpType::RAW_PACKET => AttrMask::empty(),
+                QpType::UD => AttrMask::PKEY_INDEX | AttrMask::QKEY,
+                _ => AttrMask::PKEY_INDEX | AttrMask::ACCESS_FLAGS,
+            };
         let attr = QpAttr {
             state: QpState::INIT,
             port: o.port,
@@ -170,7 +175,7 @@ impl<C: Card> Peer<C> {
     pub fn rtr(&self, dest_qpn: u32, dgid: [u8; 16], rq_psn: u32) {
         let o = &self.options;
         let mut mask = AttrMask::STATE;
-        if o.qp_type != QpType::UD {
+        if !matches!(o.qp_type, QpType::UD | QpType::RAW_PACKET) {
             mask |= AttrMask::AV | AttrMask::PATH_MTU | AttrMask::DEST_QPN | AttrMask::RQ_PSN;
         }
         if o.qp_type == QpType::RC {
@@ -192,7 +197,10 @@ impl<C: Card> Peer<C> {
     /// RTR to RTS.
     pub fn rts(&self) {
         let o = &self.options;
-        let mut mask = AttrMask::STATE | AttrMask::SQ_PSN;
+        let mut mask = AttrMask::STATE;
+        if o.qp_type != QpType::RAW_PACKET {
+            mask |= AttrMask::SQ_PSN;
+        }
         if o.qp_type == QpType::RC {
             mask |=
                 AttrMask::TIMEOUT | AttrMask::RETRY_CNT | AttrMask::RNR_RETRY | AttrMask::MAX_QP_RD_ATOMIC;

@@ -14,6 +14,8 @@ mod memory;
 mod memory_pages;
 #[path = "conformance/multicast.rs"]
 mod multicast;
+#[path = "conformance/raw.rs"]
+mod raw;
 #[path = "conformance/rc.rs"]
 mod rc;
 #[path = "conformance/rc_errors.rs"]

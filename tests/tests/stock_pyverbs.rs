@@ -1,4 +1,4 @@
-//! rdma-core's own tests, which nobody here wrote: none fails, and those that are skipped are the ones of
+//! rdma-core's own tests, which nobody here wrote: those that fail and those that are skipped are the ones of
 //! docs/rdma-core-tests.md.
 
 use std::collections::BTreeMap;
@@ -15,6 +15,10 @@ const PLACES: [&str; 2] =
 /// Of the package; there may be other Pythons without its modules.
 const PYTHON: &str = "/usr/bin/python3";
 
+/// Where there are raw packet queue pairs, this one needs work queues too, and does not ask for them first. It is on the
+/// page.
+const FAILS: &str = "ERROR: test_rss_traffic (tests.test_rss_traffic.RSSTrafficTest.test_rss_traffic)";
+
 /// How often each reason is given.
 type Skips = BTreeMap<String, usize>;
 
@@ -30,9 +34,14 @@ fn run(options: &[&str]) {
     let main = tests.join("run_tests.py");
     let main = main.to_str().expect("a path in UTF-8");
     let ended = Program::start(net.command(options, PYTHON, &["-u", main, "-v"])).wait(LIMIT);
-    assert!(ended.good(), "{options:?}: {}; it said:\n{}", ended.how(), ended.said);
+    let simulated = options.contains(&"virtual");
+    let failed = |line: &&str| line.starts_with("ERROR: ") || line.starts_with("FAIL: ");
+    let failed: Vec<&str> = ended.said.lines().filter(failed).collect();
+    let expected: &[&str] = if simulated { &[] } else { &[FAILS] };
+    assert_eq!(failed, expected, "{options:?}: {}; it said:\n{}", ended.how(), ended.said);
+    assert!(simulated || ended.said.contains("Failed to create WQ. Errno: 95"), "{}", ended.said);
     assert!(ended.said.contains("Ran 273 tests"), "{options:?}: {}", ended.said);
-    compare(&listed(), &skipped(&ended.said));
+    compare(&listed(simulated), &skipped(&ended.said));
 }
 
 /// The reasons at the ends of the lines `test ... skipped 'reason'`.
@@ -47,14 +56,21 @@ fn skipped(said: &str) -> Skips {
     skips
 }
 
-/// The table: numbers, words, and whether it is for the machine to have it. A row may have several of both.
-fn listed() -> BTreeMap<String, (usize, bool)> {
+/// What rows begin with that hold by one of the clocks only.
+const CLOCKS: [&str; 2] = ["by the machine's clock", "in simulated time"];
+
+/// The table for one of the clocks: numbers, words, and whether it is for the machine to have it. A row may have several
+/// of both.
+fn listed(simulated: bool) -> BTreeMap<String, (usize, bool)> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/rdma-core-tests.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let mut listed = BTreeMap::new();
     for line in page.lines() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let [_, numbers, what, words, _] = cells[..] else { continue };
+        if what.starts_with(CLOCKS[usize::from(!simulated)]) {
+            continue;
+        }
         let numbers = numbers.split('+').map(|number| number.trim().parse().ok());
         let Some(numbers) = numbers.collect::<Option<Vec<usize>>>() else { continue };
         let words: Vec<_> =

@@ -1,0 +1,249 @@
+//! Raw packet queue pairs: who gets a frame, how long it waits, and what is refused.
+
+use std::time::{Duration, Instant};
+
+use driver::{Data, Flow, SendWr};
+use fpga_regs::{CqeOpcode, CqeStatus, FlowContext, FlowKind, QpState, QpType, WqeOpcode};
+use tests::{on_one_and_two_cards, Options, Side, TestCard};
+
+/// Longer than a receiver without receives holds the wire.
+const LONG: Duration = Duration::from_millis(150);
+const GROUP: [u8; 6] = [1, 0x50, 0x56, 0x19, 0x20, 0xa7];
+
+fn raw() -> Options {
+    Options { qp_type: QpType::RAW_PACKET, depth: 32, bytes: 1 << 17, cqes: 128, ..Default::default() }
+}
+
+/// A frame for an address, in the sender's buffer.
+fn frame(x: &mut Side, dmac: [u8; 6], len: usize) {
+    x.buffer.pattern(5);
+    x.buffer[..6].copy_from_slice(&dmac);
+    x.buffer[6..14].copy_from_slice(&[2, 9, 9, 9, 9, 9, 0x88, 0xb5]);
+    assert!(len >= 14);
+}
+
+/// Sends the first bytes of the buffer.
+fn send(x: &Side, wr_id: u64, len: usize) {
+    x.post(&[x.wr(wr_id, WqeOpcode::RAW_ETH, &[x.sge(0, len)])]);
+}
+
+fn rule(dmac: [u8; 6]) -> FlowContext {
+    FlowContext::new().with_port(1).with_dmac(dmac).with_dmac_mask([0xff; 6])
+}
+
+fn flow(y: &Side, rule: &FlowContext) -> Flow<TestCard> {
+    y.qp.create_flow(rule).expect("a rule")
+}
+
+/// A counter of all ports.
+fn counter(x: &Side, y: &Side, name: &str) -> u64 {
+    let ports = [(x, 1), (x, 2), (y, 1), (y, 2)];
+    ports.into_iter().map(|(side, port)| side.device.query_port(port).expect("a port").counter(name)).sum()
+}
+
+#[test]
+fn a_frame_comes_as_it_was_sent() {
+    on_one_and_two_cards(raw(), |x, y| {
+        let _flow = flow(y, &rule(GROUP));
+        for (n, len) in [60, 61, 1514, 9600].into_iter().enumerate() {
+            frame(x, GROUP, len);
+            y.buffer.fill(0xee);
+            let n = n as u64;
+            y.recv(n, &[y.sge(0, 17), y.sge(100, 20000)]);
+            send(x, n, len);
+            assert_eq!(x.expect(n).opcode, CqeOpcode::SEND);
+            let wc = y.expect(n);
+            assert_eq!((wc.opcode, wc.byte_len as usize), (CqeOpcode::RECV, len));
+            let got: Vec<u8> = [&y.buffer[..17], &y.buffer[100..20000]].concat();
+            assert!(got[..len] == x.buffer[..len] && got[len..].iter().all(|&byte| byte == 0xee));
+        }
+    });
+}
+
+#[test]
+fn short_and_inline_frames_are_padded() {
+    on_one_and_two_cards(raw(), |x, y| {
+        let _flow = flow(y, &rule(GROUP));
+        frame(x, GROUP, 20);
+        y.buffer.fill(0xee);
+        y.recv(0, &[y.sge(0, 2000)]);
+        y.recv(1, &[y.sge(2000, 2000)]);
+        let bytes = x.buffer[..20].to_vec();
+        send(x, 0, 20);
+        let inline = SendWr { data: Data::Bytes(&bytes), ..x.wr(1, WqeOpcode::RAW_ETH, &[]) };
+        x.post(&[inline]);
+        for n in 0..2 {
+            x.expect(n);
+            assert_eq!(y.expect(n).byte_len, 60);
+            let got = &y.buffer[n as usize * 2000..][..61];
+            assert!(got[..20] == bytes[..] && got[20..60].iter().all(|&byte| byte == 0) && got[60] == 0xee);
+        }
+    });
+}
+
+#[test]
+fn a_frame_waits_for_a_receive() {
+    on_one_and_two_cards(raw(), |x, y| {
+        let _flow = flow(y, &rule(GROUP));
+        frame(x, GROUP, 64);
+        let before = counter(x, y, "RX_NO_RECV");
+        for n in 0..3 {
+            send(x, n, 64);
+        }
+        assert!(x.poll().is_none(), "nobody can take it yet");
+        for n in 0..3 {
+            y.recv(n, &[y.sge(0, 2000)]);
+            x.expect(n);
+            y.expect(n);
+        }
+        assert_eq!(counter(x, y, "RX_NO_RECV"), before, "nothing is dropped");
+    });
+}
+
+#[test]
+fn a_receiver_that_stops_does_not_hold_the_wire_for_long() {
+    on_one_and_two_cards(raw(), |x, y| {
+        let _flow = flow(y, &rule(GROUP));
+        frame(x, GROUP, 64);
+        let before = counter(x, y, "RX_NO_RECV");
+        let start = Instant::now();
+        for n in 0..8 {
+            send(x, n, 64);
+        }
+        for n in 0..8 {
+            x.expect(n);
+        }
+        assert!(start.elapsed() >= Duration::from_millis(100), "it was waited for");
+        assert!(counter(x, y, "RX_NO_RECV") - before >= 8, "what was not taken is counted");
+        // With a receive it is waited for again.
+        y.recv(1, &[y.sge(0, 2000)]);
+        for n in 8..10 {
+            send(x, n, 64);
+        }
+        x.expect(8);
+        y.expect(1);
+        assert!(x.poll().is_none());
+        y.recv(2, &[y.sge(0, 2000)]);
+        x.expect(9);
+        y.expect(2);
+    });
+}
+
+#[test]
+fn what_no_rule_takes_is_counted() {
+    on_one_and_two_cards(raw(), |x, y| {
+        frame(x, GROUP, 64);
+        y.recv(0, &[y.sge(0, 2000)]);
+        let before = counter(x, y, "RX_NO_RULE");
+        send(x, 0, 64);
+        x.expect(0);
+        y.quiet();
+        assert!(counter(x, y, "RX_NO_RULE") > before);
+        let rule = flow(y, &rule(GROUP));
+        send(x, 1, 64);
+        x.expect(1);
+        y.expect(0);
+        y.recv(1, &[y.sge(0, 2000)]);
+        rule.destroy().expect("it ends");
+        send(x, 2, 64);
+        x.expect(2);
+        y.quiet_for(Duration::from_millis(5));
+    });
+}
+
+#[test]
+fn a_sender_gets_no_copy_of_its_own() {
+    on_one_and_two_cards(raw(), |x, y| {
+        let all = FlowContext::new().with_port(1).with_kind(FlowKind::ALL_DEFAULT);
+        let _flows = [flow(x, &all), flow(y, &all)];
+        frame(x, GROUP, 64);
+        x.recv(7, &[x.sge(4096, 2000)]);
+        y.recv(0, &[y.sge(0, 2000)]);
+        send(x, 0, 64);
+        x.expect(0);
+        y.expect(0);
+        x.quiet_for(Duration::from_millis(5));
+    });
+}
+
+#[test]
+fn members_of_an_address_get_a_copy() {
+    on_one_and_two_cards(raw(), |x, y| {
+        let mut gid = [0; 16];
+        assert!(y.qp.attach_mcast(&gid).is_err(), "no multicast address");
+        gid[10..].copy_from_slice(&GROUP);
+        y.qp.attach_mcast(&gid).expect("it joins");
+        frame(x, GROUP, 64);
+        y.recv(0, &[y.sge(0, 2000)]);
+        send(x, 0, 64);
+        x.expect(0);
+        y.expect(0);
+        y.qp.detach_mcast(&gid).expect("it leaves");
+    });
+}
+
+#[test]
+fn a_frame_that_does_not_fit_ends_the_receiver() {
+    on_one_and_two_cards(raw(), |x, y| {
+        let _flow = flow(y, &rule(GROUP));
+        frame(x, GROUP, 500);
+        y.recv(0, &[y.sge(0, 499)]);
+        y.recv(1, &[y.sge(0, 499)]);
+        send(x, 0, 500);
+        x.expect(0);
+        y.expect_status(0, CqeStatus::LOC_LEN_ERR);
+        y.expect_flushed([1]);
+        assert_eq!(y.state(), QpState::ERR);
+        // Nobody waits for it.
+        send(x, 1, 500);
+        x.expect(1);
+    });
+}
+
+#[test]
+fn what_is_no_frame_is_refused() {
+    on_one_and_two_cards(raw(), |x, _| {
+        frame(x, GROUP, 64);
+        for (n, len) in [(0, 13), (1, 9601)] {
+            send(x, n, len);
+            x.expect_status(n, CqeStatus::LOC_LEN_ERR);
+            assert_eq!(x.state(), QpState::SQE);
+            x.to(QpState::RTS);
+        }
+        let sge = [x.sge(0, 64)];
+        assert!(x.qp.send().push(&x.wr(2, WqeOpcode::SEND, &sge)).is_err(), "no message");
+        assert!(x.qp.send().push(&x.wr(2, WqeOpcode::WRITE, &sge)).is_err());
+        x.post(&[x.wr(3, WqeOpcode::NOP, &[])]);
+        x.expect(3);
+    });
+}
+
+#[test]
+fn rules_that_make_no_sense_are_refused_and_hold_their_queue_pair() {
+    on_one_and_two_cards(raw(), |x, _| {
+        let refused = |rule: &FlowContext| x.qp.create_flow(rule).is_err();
+        assert!(refused(&rule(GROUP).with_port(0)) && refused(&rule(GROUP).with_port(3)));
+        assert!(refused(&rule(GROUP).with_kind(FlowKind(4))));
+        assert!(refused(&rule(GROUP).with_ip_version(5)));
+        let flow = flow(x, &rule(GROUP));
+        let error = x.qp.destroy().expect_err("it has a rule");
+        assert_eq!(error.errno(), libc::EBUSY);
+        flow.destroy().expect("it ends");
+        assert!(flow.destroy().is_err(), "once");
+        x.qp.destroy().expect("it ends");
+    });
+}
+
+#[test]
+fn an_error_ends_a_wait() {
+    on_one_and_two_cards(raw(), |x, y| {
+        let _flow = flow(y, &rule(GROUP));
+        frame(x, GROUP, 64);
+        send(x, 0, 64);
+        send(x, 1, 64);
+        x.to(QpState::ERR);
+        x.expect_flushed([0, 1]);
+        y.recv(0, &[y.sge(0, 2000)]);
+        y.quiet_for(LONG);
+    });
+}
