@@ -5,12 +5,14 @@ mod hostile;
 #[path = "outside/raw.rs"]
 mod raw;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use driver::SendWr;
 use fpga_regs::{CqeStatus, QpType, WqeOpcode};
 use model::attach::NetOptions;
+use model::link::outside::{ask, Answer};
 use model::link::LinkOptions;
 use tests::{connect, join, Net, Options, Peer, TestCard};
 
@@ -171,6 +173,31 @@ fn what_cannot_be_is_refused() {
     let _net = net_at(taken);
     let error = refused(&format!("0=udp:{taken}"));
     assert!(error.contains("is in use: another net has this address"), "{error}");
+}
+
+#[test]
+fn a_port_answers_who_asks_for_it() {
+    let (here, there) = (address(), address());
+    let asked = |to: Ipv4Addr| ask(here.into(), to.into()).expect("an answer or none");
+    let net = net_at(there);
+    assert_eq!(asked(there), Answer::Right);
+    drop(net);
+    assert_eq!(asked(there), Answer::Nobody);
+    // Somebody who listens, and answers with what came, as something on the way might have left it.
+    let socket = UdpSocket::bind((there, 4791)).expect("a socket");
+    socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(asked(there), Answer::Changed));
+        let mut packet = [0; 2000];
+        let length = socket.recv(&mut packet).expect("the question");
+        packet[40] ^= 1;
+        socket.send_to(&packet[..length], (here, 4791)).expect("sent");
+    });
+    assert_eq!(asked(there), Answer::Silence);
+    // A port of a net has it.
+    let _net = net_at(here);
+    let error = ask(here.into(), there.into()).expect_err("taken");
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse, "{error}");
 }
 
 /// Two QPs of different nets, connected.

@@ -3,7 +3,7 @@
 
 use std::io::{self, IoSlice};
 use std::mem::{offset_of, MaybeUninit};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 /// Sets an option of a socket that is an integer.
@@ -197,6 +197,25 @@ pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<Received> 
     Ok(received)
 }
 
+/// The MTU of an interface of this process's network, which a view of `/sys` made elsewhere does not show.
+pub fn mtu_of(interface: &str) -> io::Result<u32> {
+    let socket = OwnedFd::from(UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?);
+    // SAFETY: zero is a value of every field.
+    let mut request: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
+    if interface.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the kernel reads and writes the request only, during the call.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has written this member.
+    Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
+}
+
 /// Name of the interface that has an address.
 pub fn interface_of(address: IpAddr) -> Option<String> {
     let mut list = std::ptr::null_mut();
@@ -237,7 +256,6 @@ pub fn interface_of(address: IpAddr) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
     #[test]
@@ -274,5 +292,7 @@ mod tests {
     fn addresses_are_of_interfaces() {
         assert_eq!(interface_of("127.9.8.7".parse().unwrap()).as_deref(), Some("lo"));
         assert_eq!(interface_of("192.0.2.1".parse().unwrap()), None);
+        assert_eq!(mtu_of("lo").unwrap(), 65_536);
+        assert!(mtu_of("none").is_err() && mtu_of("a name that is too long").is_err());
     }
 }

@@ -13,6 +13,7 @@
 //! | `outbox`, `batch` | frames on their way out; those that leave together |
 //! | `arrivals` | frames that have come |
 //! | `udp`, `message` | UDP sockets; their system calls |
+//! | `question` | whether a RoCE port at an address answers |
 //! | `raw`, `neighbours` | what media of Ethernet frames have in common; ARP and neighbour discovery for them |
 //! | `dgram`, `stream` | such frames in UNIX sockets, as QEMU has them |
 //! | `tap` | such frames at the other end of a network interface |
@@ -29,6 +30,7 @@ mod message;
 mod neighbours;
 mod opened;
 mod outbox;
+mod question;
 mod raw;
 mod spec;
 mod stream;
@@ -39,7 +41,9 @@ pub use area::{Drop, Kind, OutsideArea, OutsidePort, Setting};
 pub use arrivals::{Arrival, Arrivals};
 pub use identity::{guids, own_gids};
 pub use medium::{open, PortError};
-pub use message::interface_of;
+pub use message::{interface_of, mtu_of};
 pub use opened::{Opened, Receiver};
 pub(crate) use outbox::Outbox;
+pub use question::{ask, Answer};
 pub use spec::{MediumSpec, PortSpec, PortSpecError};
+pub use udp::path_mtu;

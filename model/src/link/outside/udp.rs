@@ -34,7 +34,7 @@ const WINDOW: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 20;
 /// How long a full socket is waited for (ms), with the cards' lock.
 const FULL: i64 = 20;
 /// Hop limit of what comes, which the kernel does not tell.
-const HOP_LIMIT: u8 = 64;
+pub(super) const HOP_LIMIT: u8 = 64;
 
 /// Opens it for a port with this address of the machine.
 pub fn open(port: PortId, address: IpAddr) -> Result<Opened, Failed> {
@@ -85,14 +85,14 @@ fn refusal(at: SocketAddr, error: &io::Error) -> String {
     }
 }
 
-fn bound(at: SocketAddr) -> io::Result<OwnedFd> {
+pub(super) fn bound(at: SocketAddr) -> io::Result<OwnedFd> {
     let socket = UdpSocket::bind(at)?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
 }
 
 /// Returns the bytes that it has room for.
-fn prepare_receiver(socket: &OwnedFd, address: IpAddr) -> io::Result<usize> {
+pub(super) fn prepare_receiver(socket: &OwnedFd, address: IpAddr) -> io::Result<usize> {
     set(socket, libc::SOL_UDP, libc::UDP_GRO, 1)?;
     match address {
         IpAddr::V4(_) => set(socket, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?,
@@ -109,7 +109,7 @@ fn prepare_receiver(socket: &OwnedFd, address: IpAddr) -> io::Result<usize> {
     Ok(rustix::net::sockopt::socket_recv_buffer_size(socket)?)
 }
 
-fn prepare_sender(socket: &OwnedFd, address: IpAddr) -> io::Result<()> {
+pub(super) fn prepare_sender(socket: &OwnedFd, address: IpAddr) -> io::Result<()> {
     match address {
         IpAddr::V4(_) => set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?,
         IpAddr::V6(_) => set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)?,
@@ -121,7 +121,7 @@ fn prepare_sender(socket: &OwnedFd, address: IpAddr) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, 0)
 }
 
-fn gid(address: IpAddr) -> [u8; 16] {
+pub(super) fn gid(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),
@@ -135,14 +135,15 @@ fn mac(gid: &[u8; 16]) -> [u8; 6] {
 
 /// The largest path MTU whose packets pass the interface that has the address.
 fn mtu(address: IpAddr) -> u32 {
-    let overhead = frame::MAX_OVERHEAD - Ethernet::BYTES - Ethernet::TAG_BYTES;
-    let room = interface_mtu(address).unwrap_or(1500).saturating_sub(overhead as u32);
-    [4096, 2048, 1024, 512].into_iter().find(|&mtu| mtu <= room).unwrap_or(256)
+    let interface = message::interface_of(address);
+    path_mtu(interface.and_then(|name| message::mtu_of(&name).ok()).unwrap_or(1500))
 }
 
-fn interface_mtu(address: IpAddr) -> Option<u32> {
-    let name = message::interface_of(address)?;
-    std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).ok()?.trim().parse().ok()
+/// The largest path MTU whose packets have at most so many bytes from the IP header on.
+pub fn path_mtu(bytes: u32) -> u32 {
+    let overhead = frame::MAX_OVERHEAD - Ethernet::BYTES - Ethernet::TAG_BYTES;
+    let room = bytes.saturating_sub(overhead as u32);
+    [4096, 2048, 1024, 512].into_iter().find(|&mtu| mtu <= room).unwrap_or(256)
 }
 
 /// Chooses among the source ports of the senders.
@@ -221,7 +222,7 @@ impl Receiver for UdpReceiver {
 }
 
 /// The way of packets that came.
-fn way(from: SocketAddr, to: IpAddr, tos: u8) -> Path {
+pub(super) fn way(from: SocketAddr, to: IpAddr, tos: u8) -> Path {
     let (src, dst) = (gid(from.ip()), gid(to));
     let network = Network::from_gids(&src, &dst, tos, 0, HOP_LIMIT);
     Path { src_mac: mac(&src), dst_mac: mac(&dst), vlan: None, network, udp_sport: from.port() }
@@ -229,12 +230,12 @@ fn way(from: SocketAddr, to: IpAddr, tos: u8) -> Path {
 
 /// Checks and reads packets from the BTH to the ICRC.
 #[derive(Default)]
-struct Checker {
+pub(super) struct Checker {
     found: Identifications,
 }
 
 impl Checker {
-    fn decode<'a>(&mut self, path: &Path, body: &'a [u8]) -> Result<Frame<'a>, DropReason> {
+    pub fn decode<'a>(&mut self, path: &Path, body: &'a [u8]) -> Result<Frame<'a>, DropReason> {
         let short = DropReason::TooShort("BTH");
         let (packet, sum) = body.split_last_chunk().ok_or(short)?;
         let (bth, rest) = packet.split_first_chunk::<{ Bth::BYTES }>().ok_or(short)?;
