@@ -4,9 +4,13 @@ mod finding;
 mod launch;
 pub mod libraries;
 mod machine;
+mod outside;
+
+use std::net::IpAddr;
 
 use anyhow::Result;
 use clap::Args;
+use model::link::PortSpec;
 
 use finding::State;
 
@@ -16,6 +20,12 @@ pub struct DoctorArgs {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
+    /// Check a port that leads to other machines, as `verbena run --port` has it: 0=udp:ADDRESS. Again for other ports
+    #[arg(long, value_name = "PORT=MEDIUM")]
+    port: Vec<PortSpec>,
+    /// Check the way from these ports to another machine, whose net is up. Again for other machines
+    #[arg(long, value_name = "ADDRESS", requires = "port")]
+    peer: Vec<IpAddr>,
 }
 
 /// Runs every check; exit code 1 when one failed.
@@ -23,6 +33,7 @@ pub fn doctor(args: DoctorArgs) -> Result<u8> {
     let mut findings = launch::checks();
     findings.extend(libraries::checks());
     findings.extend(machine::checks());
+    findings.extend(outside::checks(&args.port, &args.peer));
     if args.json {
         say!("{}", serde_json::to_string_pretty(&findings)?);
     } else {
