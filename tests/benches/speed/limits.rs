@@ -1,5 +1,7 @@
 //! What this machine does without a card: what a figure of perftest is set beside.
 
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -190,6 +192,54 @@ pub fn bare_ring() -> f64 {
                     std::hint::spin_loop();
                 }
                 MESSAGES as f64 / start.elapsed().as_secs_f64()
+            },
+        )
+    };
+    typical(3, once)
+}
+
+/// Bytes per second that one process gets out of UDP datagrams of `segment` bytes, which another one gives to the kernel as many
+/// at a time as it takes (UDP_SEGMENT), and the kernel to the first one together (UDP_GRO); by the loopback interface.
+pub fn udp_blast(segment: usize) -> f64 {
+    const LONGEST: usize = 65_000;
+    /// What every kernel takes (UDP_MAX_SEGMENTS).
+    const MOST: usize = 64;
+    let set = |socket: &UdpSocket, (level, option): (i32, i32), value: i32| {
+        let length = size_of::<i32>() as libc::socklen_t;
+        // SAFETY: an integer, which is read during the call.
+        let set =
+            unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
+        assert_eq!(set, 0, "option {option}: {}", std::io::Error::last_os_error());
+    };
+    let once = || {
+        let [from, to] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
+        from.connect(to.local_addr().expect("its address")).expect("a way");
+        set(&from, (libc::SOL_UDP, libc::UDP_SEGMENT), segment as i32);
+        set(&to, (libc::SOL_UDP, libc::UDP_GRO), 1);
+        set(&to, (libc::SOL_SOCKET, libc::SO_RCVBUF), 32 << 20);
+        let batch = segment * (LONGEST / segment).min(MOST);
+        between_processes(
+            4096,
+            |base| {
+                let bytes = vec![1; batch];
+                while word(base, 0).load(Ordering::Relaxed) == 0 {
+                    // What the other side has no room for is lost.
+                    let _ = from.send(&bytes);
+                }
+            },
+            |base| {
+                let mut bytes = vec![0; 1 << 16];
+                let mut receive = |time: Duration| {
+                    let (start, mut count) = (Instant::now(), 0);
+                    while start.elapsed() < time {
+                        count += to.recv(&mut bytes).expect("a datagram");
+                    }
+                    count as f64 / start.elapsed().as_secs_f64()
+                };
+                receive(Duration::from_millis(50));
+                let found = receive(Duration::from_millis(400));
+                word(base, 0).store(1, Ordering::Relaxed);
+                found
             },
         )
     };

@@ -14,7 +14,7 @@ mod pin;
 mod programs;
 mod row;
 
-use programs::{cma, last_row, pair, perftest, reader, ucx, UNPRIVILEGED};
+use programs::{by_udp, cma, last_row, pair, perftest, reader, ucx, UNPRIVILEGED};
 use row::{heading, verdict, Goal, Row};
 
 /// Tries per figure; their median counts, as it does for the limits.
@@ -168,6 +168,9 @@ fn main() {
             goal: Goal::AtLeast(0.2),
         });
     }
+    if wanted("udp") {
+        udp(&mut add);
+    }
     if wanted("latency") {
         for (test, goal) in [("ib_write_lat", 3.0), ("ib_send_lat", 4.0)] {
             let (line, reached) = beside(limits::line_one_way, || latency(test, "-s 8 -n 200000"));
@@ -202,6 +205,23 @@ fn main() {
 
 fn row(what: String, limit: f64, (reached, ratio): (f64, f64), goal: Goal) -> Row {
     Row { what, limit, reached, ratio, unit: "GB/s", goal }
+}
+
+/// Two nets whose ports lead to each other by UDP, beside datagrams of the same size without a card: of the path MTU of
+/// 4096 with the longest headers, and of one WRITE of 8 bytes.
+fn udp(add: &mut impl FnMut(Row)) {
+    const FULL: usize = 4170;
+    const SHORT: usize = 74;
+    let blast = || limits::udp_blast(FULL) * 4096.0 / FULL as f64 / 1e9;
+    let (limit, each) =
+        among(blast, &[&|| bandwidth(&by_udp("ib_write_bw", "-m 4096 -s 65536 -n 20000"), 3)]);
+    let what = "ib_write_bw 64 KiB by UDP, of a bare blast".to_owned();
+    add(row(what, limit, each[0], Goal::AtLeast(0.5)));
+    let blast = || limits::udp_blast(SHORT) / SHORT as f64 / 1e6;
+    let (limit, each) =
+        among(blast, &[&|| last_row(&by_udp("ib_write_bw", "-m 4096 -s 8 -t 128 -n 500000"))[4]]);
+    let what = "ib_write_bw 8 B by UDP, of a bare blast of 74 B".to_owned();
+    add(Row { unit: "M/s", ..row(what, limit, each[0], Goal::AtLeast(0.25)) });
 }
 
 /// `ib_write_bw` beside a hot copy: plain buffers, shared files, and the exact wire, which makes frames of everything.

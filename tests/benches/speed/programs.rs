@@ -85,11 +85,36 @@ pub fn perftest(test: &str, options: &str) -> String {
     pair(&[], test, options, options)
 }
 
+/// A name that no other net has: another pair may run at the same time.
+fn new_net() -> String {
+    static NETS: AtomicU32 = AtomicU32::new(0);
+    format!("bench-{}-{}", std::process::id(), NETS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Runs a perftest pair by UDP: client on core 0 and server on core 1, each on a net of its own, whose keeper is on that
+/// core too. The client's output.
+pub fn by_udp(test: &str, options: &str) -> String {
+    let port = free_port().to_string();
+    // Addresses of the loopback interface that no other pair has.
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let side = |number: u8, last: &[&str]| {
+        let at = format!("0=udp:127.{}.{low}.{number}", 64 + (high & 63));
+        let mut words: Vec<String> = vec![verbena().display().to_string(), "run".into(), "--quiet".into()];
+        words.extend(["--net", &new_net(), "--port", &at, "--", test].map(String::from));
+        words.extend(["-d", "verbena0", "-x", "0", "-p", &port].map(String::from));
+        words.extend(options.split_whitespace().chain(last.iter().copied()).map(String::from));
+        words
+    };
+    let running = start(1, &side(1, &[]), &[]);
+    std::thread::sleep(Duration::from_millis(700));
+    let text = finish(start(0, &side(2, &["127.0.0.1"]), &[]), &format!("{test} {options} by UDP"));
+    finish(running, &format!("the server of {test} {options} by UDP"));
+    text
+}
+
 /// Runs a perftest pair, client on core 0 and server on core 1, on a net made with these options; the client's output.
 pub fn pair(made: &[&str], test: &str, server: &str, client: &str) -> String {
-    // A net of its own: another pair may run at the same time.
-    static PAIRS: AtomicU32 = AtomicU32::new(0);
-    let net = format!("bench-{}-{}", std::process::id(), PAIRS.fetch_add(1, Ordering::Relaxed));
+    let net = new_net();
     let port = free_port().to_string();
     let side = |card: &str, options: &str| {
         let mut words: Vec<String> = Vec::new();
