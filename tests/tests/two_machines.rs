@@ -52,7 +52,7 @@ fn blocks() -> Vec<Vec<Line>> {
 /// Waits until a server takes clients.
 fn wait_until_ready(machine: &Machine, server: &mut Program, command: &str) {
     let until = Instant::now() + LIMIT;
-    let by_address = ["-R", "rping", "ucmatose", "udaddy", "rstream"];
+    let by_address = ["-R", "rping"];
     let ready = if by_address.iter().any(|word| command.contains(word)) {
         let listens = || listeners(&machine.socket()).is_ok_and(|ports| !ports.is_empty());
         poll(until, || listens() || server.has_ended())
@@ -78,18 +78,18 @@ fn poll(until: Instant, mut is: impl FnMut() -> bool) -> bool {
 /// What perftest says with `-R` when its client was faster than its server: it connects twice, and the server does not listen
 /// in between (perftest issue 93).
 const TOO_EARLY: &str = "RDMA_CM_EVENT_REJECTED";
+/// What perftest and the pingpongs say when an end did not run for half a second (IBV_WC_RETRY_EXC_ERR).
+const BUSY: [&str; 2] = ["Failed status 12", "transport retry counter exceeded"];
 
 /// Runs a block: one line by itself, or a server and its client.
 fn run(two: &Two, block: &[Line]) {
-    for _ in 0..20 {
-        if attempt(two, block) {
-            return;
-        }
-    }
-    panic!("`{}` was always faster than its server", block.last().expect("a line").command);
+    let command = &block.last().expect("a line").command;
+    let tries = if command.contains(" -R") { 20 } else { 3 };
+    let good = (0..tries).any(|_| attempt(two, block));
+    assert!(good, "`{command}` came too early, or the machine was too busy, {tries} times");
 }
 
-/// False: the client was faster than its server.
+/// False: the client was faster than its server, or the machine too busy.
 fn attempt(two: &Two, block: &[Line]) -> bool {
     let mut server = match block {
         [server, _] => {
@@ -103,7 +103,8 @@ fn attempt(two: &Two, block: &[Line]) -> bool {
     let line = block.last().expect("a line");
     let ended = Program::start(two.machine(line.name).command(&line.command)).wait(LIMIT);
     let other = || server.as_ref().map(Program::said).unwrap_or_default();
-    if line.command.contains(" -R") && ended.said.contains(TOO_EARLY) {
+    let early = line.command.contains(" -R") && ended.said.contains(TOO_EARLY);
+    if early || BUSY.iter().any(|text| ended.said.contains(text) || other().contains(text)) {
         drop(server);
         two.expect_gone();
         return false;
@@ -204,37 +205,6 @@ fn the_doctor_looks_at_two_machines() {
     says("ip link set eth0 mtu 1300 && verbena doctor --port 0=udp:192.0.2.1", &texts);
     let texts = ["WARN  udp MTU          eth0 has MTU 1000: packets of the path MTU 512", "-m 512"];
     says("ip link set eth0 mtu 1000 && verbena doctor --port 0=udp:192.0.2.1", &texts);
-}
-
-/// What the page does not have: unreliable transports, atomics, shared receive queues, datagrams and streams of librdmacm, UCX.
-#[test]
-fn other_programs_on_two_machines() {
-    let two = Two::new();
-    for (server, client) in [
-        ("ibv_uc_pingpong -d verbena0 -g 0 -c", "192.0.2.1"),
-        ("ibv_ud_pingpong -d verbena0 -g 0 -c -s 1024", "192.0.2.1"),
-        ("ibv_srq_pingpong -d verbena0 -g 0 -c", "192.0.2.1"),
-        ("ibv_rc_pingpong -d verbena0 -g 0 -c -e -s 100000", "192.0.2.1"),
-        ("ib_atomic_bw -d verbena0 -x 0 -n 500 -A FETCH_AND_ADD", "192.0.2.1"),
-        ("ib_atomic_lat -d verbena0 -x 0 -n 500 -A CMP_AND_SWAP", "192.0.2.1"),
-        ("ib_write_bw -d verbena0 -x 0 -n 500 -q 8 -b", "192.0.2.1"),
-        ("ib_send_bw -d verbena0 -x 0 -n 500 -c UD -s 1024 -t 16", "192.0.2.1"),
-        ("ib_write_lat -d verbena0 -x 0 -n 100 -c UC", "192.0.2.1"),
-        ("ib_send_lat -R -n 200", "192.0.2.1"),
-        ("ucmatose -C 5", "-s 192.0.2.1"),
-        ("udaddy -C 5", "-s 192.0.2.1"),
-        ("rstream -S 10000 -I 20", "-s 192.0.2.1"),
-        ("env UCX_TLS=rc_v,self UCX_NET_DEVICES=verbena0:1 ucx_perftest -p 18515 -t tag_bw -n 300 -s 65536", "192.0.2.1"),
-        ("env UCX_TLS=ud_v,self UCX_NET_DEVICES=verbena0:1 ucx_perftest -p 18515 -t tag_lat -n 300 -s 8", "192.0.2.1"),
-    ] {
-        server.split(' ').find(|word| word.contains('_') && !word.contains('=')).into_iter().for_each(need);
-        let on = |name, number: u8, line: &str| Line {
-            name,
-            command: format!("verbena run --port 0=udp:192.0.2.{number} -- {line}"),
-            prints: Vec::new(),
-        };
-        run(&two, &[on("one", 1, server), on("two", 2, &format!("{server} {client}"))]);
-    }
 }
 
 /// Programs that ask for nothing work with the MTU that there is.

@@ -101,7 +101,8 @@ pub fn by_udp(test: &str, options: &str) -> String {
         let at = format!("0=udp:127.{}.{low}.{number}", 64 + (high & 63));
         let mut words: Vec<String> = vec![verbena().display().to_string(), "run".into(), "--quiet".into()];
         words.extend(["--net", &new_net(), "--port", &at, "--", test].map(String::from));
-        words.extend(["-d", "verbena0", "-x", "0", "-p", &port].map(String::from));
+        // Who is not run for half a second has lost nothing yet.
+        words.extend(["-d", "verbena0", "-x", "0", "-u", "17", "-p", &port].map(String::from));
         words.extend(options.split_whitespace().chain(last.iter().copied()).map(String::from));
         words
     };
