@@ -42,14 +42,11 @@ impl World {
         let fields = Fields::of(head);
         let way = (self.cards[card].qps[q].port, self.port_of(fields.dmac()));
         let copies = self.receivers(way, sender, &fields);
-        let waits = self.lack_recvs(&copies, env);
-        let late = waits && !self.cards[card].frame_waits(q, env);
-        if late {
-            for &(card, q) in copies.all() {
-                self.cards[usize::from(card)].stop_waiting_for(q.into(), env);
-            }
+        let until = self.lack_recvs(&copies, env);
+        if let Some(until) = until {
+            self.cards[card].frame_waits(q, until, env);
         }
-        Some(Frame { way, sender, outgoing, copies, waits: waits && !late })
+        Some(Frame { way, sender, outgoing, copies, waits: until.is_some() })
     }
 
     /// A frame has left.
@@ -64,7 +61,7 @@ impl World {
             return;
         }
         for card in 0..usize::from(self.count()) {
-            for q in self.cards[card].qps_from(0) {
+            for q in self.cards[card].waiting() {
                 self.cards[card].frame_goes_on(q, env);
             }
         }
@@ -101,11 +98,18 @@ impl World {
         }
     }
 
-    /// Whether somebody who gets a copy has no receive WQE, and is waited for.
-    fn lack_recvs(&mut self, copies: &Copies, env: &mut impl Env) -> bool {
+    /// Until when (ns) the first of those is waited for who get a copy and have no receive WQE.
+    fn lack_recvs(&mut self, copies: &Copies, env: &mut impl Env) -> Option<u64> {
         let lacks = |&(card, q): &(u8, u16)| self.cards[usize::from(card)].lacks_recv(q.into(), env);
         // Each of them has to wake the sender.
-        copies.all().iter().map(lacks).fold(false, |some, lacks| some | lacks)
+        copies.all().iter().filter_map(lacks).min()
+    }
+
+    /// A frame was damaged on its way: its check sequence is wrong.
+    pub(crate) fn lose_damaged(&mut self, way: (PortId, PortId)) {
+        for at in self.reached_ports(way).filter(|&at| at == way.1 || at != way.0) {
+            self.cards[usize::from(at.card)].counters[usize::from(at.port)].add(port::RX_MALFORMED, 1);
+        }
     }
 
     /// Where a frame to this address goes: a port of the net, or all.

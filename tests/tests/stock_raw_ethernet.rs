@@ -193,6 +193,13 @@ fn on_the_exact_wire() {
     run_all(&["--wire", "exact"], options.map(|options| Frames::new(BW, options)).into());
 }
 
+/// Also the last frame arrives, which no other one passes.
+#[test]
+fn a_frame_that_others_pass_arrives() {
+    let late = ["--wire", "exact", "--fault", "reorder nth=3, reorder nth=500"];
+    run_all(&late, vec![Frames::new(BW, "-s 64 -n 500")]);
+}
+
 /// Rules made and removed, ten thousand of them.
 #[test]
 fn a_rate_of_rules() {

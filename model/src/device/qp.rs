@@ -235,11 +235,11 @@ pub struct Qp {
     pub recv: RecvWqe,
     /// Indices of the last send and receive WQE whose CQE was written to a CQ that islands share; [`NO_WQE`] if none was.
     pub written: [u32; 2],
-    /// RAW_PACKET: until when its next frame may wait for a receiver (ns); 0: it does not wait.
+    /// RAW_PACKET: until when frames wait for its receives (ns); 0: none waits.
     pub waits_until: u64,
     /// RAW_PACKET: frames wait until it posts a receive.
     pub awaited: Flag,
-    /// RAW_PACKET: it let a frame wait for too long, so none waits until it posts a receive.
+    /// RAW_PACKET: it let frames wait for too long, so none waits until it posts a receive.
     pub stopped: Flag,
     /// Entries of the receive CQ when the QP took its receive WQE from an SRQ.
     pub taken_at: u32,

@@ -1,8 +1,8 @@
 //! Raw packet queue pairs: their flow rules, the frames that they send, and those that they receive.
 //!
 //! A frame is sent when all who get a copy have a receive WQE; until then it stays in its send queue, as if the wire were
-//! paused (IEEE 802.3 annex 31B), and the next receive doorbell of who is waited for runs the card. A receiver that holds
-//! the wire for [`PATIENCE`] is not waited for any more until it posts receives again.
+//! paused (IEEE 802.3 annex 31B), and the next receive doorbell of who is waited for runs the card. A receiver that posts
+//! none for [`PATIENCE`] is not waited for any more until it posts receives again.
 
 use fpga_regs::regs::port;
 use fpga_regs::{
@@ -91,7 +91,6 @@ impl Device {
                 Ok(Some(frame)) => return Some(frame),
                 Ok(None) => {}
                 Err(error) => {
-                    self.qps[q].waits_until = 0;
                     self.send_error(q, error, env);
                     return None;
                 }
@@ -141,9 +140,7 @@ impl Device {
 
     /// A frame is sent: its WQE is complete.
     pub(crate) fn frame_sent(&mut self, q: usize, frame: &Outgoing, env: &mut impl Env) {
-        let qp = &mut self.qps[q];
-        qp.waits_until = 0;
-        let req = &mut qp.req;
+        let req = &mut self.qps[q].req;
         req.psn = psn::add(req.psn, 1);
         req.packets += 1;
         req.bytes += frame.payload.len() as u64;
@@ -151,21 +148,16 @@ impl Device {
         self.left(q, env);
     }
 
-    /// The next frame waits for a receiver. False: it has waited for [`PATIENCE`].
-    pub(crate) fn frame_waits(&mut self, q: usize, env: &mut impl Env) -> bool {
-        let now = env.now();
-        let qp = &mut self.qps[q];
-        if qp.waits_until == 0 {
-            qp.waits_until = now + PATIENCE;
-        }
-        let until = qp.waits_until;
-        if now >= until {
-            return false;
-        }
+    /// The next frame waits for receivers, for one of them until this time (ns) at most.
+    pub(crate) fn frame_waits(&mut self, q: usize, until: u64, env: &mut impl Env) {
         self.qps[q].req.rnr_wait = true.into();
         self.timers.arm(q, &mut self.qps, until);
         env.timer(until);
-        true
+    }
+
+    /// The queue pairs whose frames may be waiting.
+    pub(crate) fn waiting(&self) -> Vec<usize> {
+        self.timers.armed().filter(|&q| q < self.qps.len()).collect()
     }
 
     /// The frames of a raw packet queue pair need not wait any more, if they did.
@@ -177,42 +169,50 @@ impl Device {
         }
     }
 
-    /// A raw packet queue pair is run because its receive doorbell rang. Whether frames waited for that.
+    /// A raw packet queue pair is run because a doorbell of it rang. Whether frames waited for the receives that it has.
     pub(crate) fn has_posted(&mut self, q: usize, env: &mut impl Env) -> bool {
+        let card = self.id;
         let qp = &mut self.qps[q];
-        if qp.qp_type != QpType::RAW_PACKET || !qp.awaited.take() {
+        if qp.qp_type != QpType::RAW_PACKET || !qp.awaited.get() {
             return false;
         }
+        if env.bells(card).rq_producer(q) == qp.resp.rq_ci {
+            // The doorbell of its sends.
+            return false;
+        }
+        qp.awaited = false.into();
         if !qp.flushing.get() {
             env.bells(self.id).watch_no_more(q);
         }
         true
     }
 
-    /// Whether a frame has to wait for a raw packet queue pair to post a receive.
-    pub(crate) fn lacks_recv(&mut self, q: usize, env: &mut impl Env) -> bool {
-        let card = self.id;
+    /// Until when (ns) a frame has to wait at most for a raw packet queue pair to post a receive; `None`: it need not.
+    pub(crate) fn lacks_recv(&mut self, q: usize, env: &mut impl Env) -> Option<u64> {
+        let (card, now) = (self.id, env.now());
         let qp = &mut self.qps[q];
         if qp.resp.has_recv.get() || !qp.receives() {
-            return false;
+            return None;
         }
         if qp.resp.posted(|| env.bells(card).rq_producer(q)) != 0 {
-            qp.stopped = false.into();
-            return false;
+            (qp.stopped, qp.waits_until) = (false.into(), 0);
+            return None;
         }
         if qp.stopped.get() {
-            return false;
+            return None;
         }
         qp.awaited = true.into();
         qp.resp.rq_pi = env.bells(card).rq_producer_watched(q);
-        qp.resp.rq_pi == qp.resp.rq_ci
-    }
-
-    /// A queue pair that has no receive WQE now is not waited for until it posts one.
-    pub(crate) fn stop_waiting_for(&mut self, q: usize, env: &mut impl Env) {
-        if self.lacks_recv(q, env) {
-            self.qps[q].stopped = true.into();
+        if qp.resp.rq_pi != qp.resp.rq_ci {
+            qp.waits_until = 0;
+            return None;
         }
+        // Since the first frame that found it without: who posts now and then is waited for each time.
+        if qp.waits_until == 0 {
+            qp.waits_until = now + PATIENCE;
+        }
+        qp.stopped = (now >= qp.waits_until).into();
+        (!qp.stopped.get()).then_some(qp.waits_until)
     }
 
     /// Adds the queue pairs that get a frame that arrives at a port.

@@ -54,6 +54,8 @@ struct Held {
     sender: Option<(u8, u16)>,
     /// It is to be recorded, not delivered.
     record: bool,
+    /// Some of its bits are not those that were sent.
+    damaged: bool,
     bytes: Vec<u8>,
 }
 
@@ -207,7 +209,8 @@ impl<E: LinkEnv> Instant<'_, E> {
         let mut bytes = passage.frame.to_vec();
         passage.changes.apply(&mut bytes);
         let due = self.cable.count + passage.passed_by;
-        let held = Held { due, way, path: self.path, sender: self.sender, record, bytes };
+        let damaged = passage.changes.damage_it();
+        let held = Held { due, way, path: self.path, sender: self.sender, record, damaged, bytes };
         match passage.passed_by {
             0 => self.arrive(&held),
             _ => self.cable.held.push_back(held),
@@ -223,6 +226,10 @@ impl<E: LinkEnv> Instant<'_, E> {
     }
 
     fn arrive(&mut self, held: &Held) {
+        // The MAC's check sequence finds it, which has no place in the bytes; a packet's is the ICRC.
+        if held.damaged && held.sender.is_some() && !held.record {
+            return self.world.lose_damaged(held.way);
+        }
         self.arrive_whole(held.way, (&held.path, held.sender), held.record, &held.bytes);
     }
 

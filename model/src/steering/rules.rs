@@ -3,6 +3,8 @@
 //! Rules that ask for the same fields are a group. A frame is looked up once for each group, so that the time which that
 //! takes does not depend on how many rules a group has.
 
+use std::sync::atomic::{compiler_fence, Ordering::SeqCst};
+
 use fpga_regs::{FlowContext, FlowKind};
 
 use super::copies::Copies;
@@ -104,10 +106,14 @@ impl Rules {
         let group = self.group_like(&wanted)?;
         self.groups[group].rules += 1;
         let group = group as u16;
-        self.rules[free] = Rule { used: true.into(), function, qp, group, next: 0, before: 0, value };
+        // In this order, for crash recovery: what counts is whole.
+        self.top = self.top.max(free as u32 + 1);
+        self.rules[free] = Rule { used: false.into(), function, qp, group, next: 0, before: 0, value };
+        compiler_fence(SeqCst);
+        self.rules[free].used = true.into();
+        compiler_fence(SeqCst);
         self.count += 1;
         self.hint = free as u32 + 1;
-        self.top = self.top.max(free as u32 + 1);
         self.link(free);
         Some(free)
     }
@@ -190,10 +196,15 @@ impl Rules {
 
     /// Finds lists and counts anew, after the death of a process that was changing them.
     pub fn recover(&mut self) {
+        let top = (self.top as usize).min(MAX_RULES);
+        if top == 0 {
+            // There was none, and what was never used takes no memory.
+            return;
+        }
         self.lists.fill(0);
         self.groups.iter_mut().for_each(|group| group.rules = 0);
         (self.count, self.top, self.groups_top) = (0, 0, MAX_GROUPS as u32);
-        for n in 0..MAX_RULES {
+        for n in 0..top {
             let Rule { used, group, .. } = self.rules[n];
             if used.get() {
                 self.groups[usize::from(group) % MAX_GROUPS].rules += 1;
@@ -210,7 +221,7 @@ impl Rules {
         let value = fields.under(&self.groups[n].mask);
         let mut next = self.lists[list_of(n, &value)];
         // Not for ever, whatever is in shared memory.
-        let mut left = self.count;
+        let mut left = self.count.min(MAX_RULES as u32);
         let list = std::iter::from_fn(move || {
             left = left.checked_sub(1)?;
             let rule = self.rules.get((next as usize).wrapping_sub(1))?;

@@ -174,16 +174,25 @@ unsafe fn rule_of(attr: *const ibv_flow_attr) -> Result<FlowContext> {
         .with_port(fixed.port)
         .with_precedence(fixed.priority)
         .with_dont_trap(fixed.flags & DONT_TRAP != 0);
-    let mut at = attr.wrapping_add(1).cast::<u8>();
-    for _ in 0..fixed.num_of_specs {
-        // SAFETY: the next specification begins here.
-        let head = unsafe { at.cast::<Head>().read_unaligned() };
-        if usize::from(head.size) < size_of::<Head>() {
-            return Err(Errno::EINVAL);
+    // They have no order (ibv_create_flow(3)). What depends on others, the ports on the IP version, comes last.
+    for ports in [false, true] {
+        let mut at = attr.wrapping_add(1).cast::<u8>();
+        for _ in 0..fixed.num_of_specs {
+            // SAFETY: the next specification begins here.
+            let head = unsafe { at.cast::<Head>().read_unaligned() };
+            if usize::from(head.size) < size_of::<Head>() {
+                return Err(Errno::EINVAL);
+            }
+            let is_of_ports = matches!(
+                head.kind,
+                ibv_flow_spec_type::IBV_FLOW_SPEC_TCP | ibv_flow_spec_type::IBV_FLOW_SPEC_UDP
+            );
+            if is_of_ports == ports {
+                // SAFETY: it is as long as it says.
+                rule = unsafe { add(rule, head, at)? };
+            }
+            at = at.wrapping_add(head.size.into());
         }
-        // SAFETY: it is as long as it says.
-        rule = unsafe { add(rule, head, at)? };
-        at = at.wrapping_add(head.size.into());
     }
     Ok(rule)
 }
@@ -269,6 +278,30 @@ mod tests {
         assert_eq!(rule.dst_ip()[12..], [198, 18, 0, 1]);
         assert_eq!((rule.dst_ip_mask()[11], rule.dst_ip_mask()[12]), (0, 0xff));
         assert_eq!((rule.dst_port(), rule.dst_port_mask(), rule.src_port_mask()), (4321, 0xffff, 0));
+    }
+
+    /// In whatever order they come.
+    #[test]
+    fn the_order_of_specifications_does_not_matter() {
+        #[repr(C)]
+        struct Turned {
+            attr: ibv_flow_attr,
+            udp: ibv_flow_spec_tcp_udp,
+            ipv4: ibv_flow_spec_ipv4_ext,
+            eth: ibv_flow_spec_eth,
+        }
+        let mut asked = asked();
+        asked.ipv4.val.dst_ip = 7;
+        asked.ipv4.mask.dst_ip = u32::MAX;
+        asked.udp.val.dst_port = 9;
+        asked.udp.mask.dst_port = u16::MAX;
+        let expected = rule(&asked).unwrap();
+        let Asked { attr, eth, ipv4, udp } = asked;
+        let turned = Turned { attr, udp, ipv4, eth };
+        // SAFETY: three specifications follow the attributes.
+        let found = unsafe { rule_of((&raw const turned).cast()) }.unwrap();
+        assert_eq!(found.as_bytes(), expected.as_bytes());
+        assert_eq!(found.protocol(), UDP);
     }
 
     #[test]

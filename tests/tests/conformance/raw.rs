@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use driver::{Data, Flow, SendWr};
 use fpga_regs::{CqeOpcode, CqeStatus, FlowContext, FlowKind, QpState, QpType, WqeOpcode};
-use tests::{on_one_and_two_cards, Options, Side, TestCard};
+use tests::{connect, on_one_and_two_cards, Options, Side, TestCard};
 
 /// Longer than a receiver without receives holds the wire.
 const LONG: Duration = Duration::from_millis(150);
@@ -126,6 +126,29 @@ fn a_receiver_that_stops_does_not_hold_the_wire_for_long() {
         y.recv(2, &[y.sge(0, 2000)]);
         x.expect(9);
         y.expect(2);
+    });
+}
+
+/// One that posts now and then is waited for each time, whoever gets its receives.
+#[test]
+fn a_slow_receiver_loses_nothing_of_two_senders() {
+    on_one_and_two_cards(raw(), |x, y| {
+        let (mut other, _idle) = connect(&x.device, &y.device, raw());
+        let _flow = flow(y, &rule(GROUP));
+        let before = counter(x, y, "RX_NO_RECV");
+        frame(x, GROUP, 64);
+        frame(&mut other, GROUP, 64);
+        (0..24).for_each(|n| send(x, n, 64));
+        (0..4).for_each(|n| send(&other, n, 64));
+        for n in 0..28 {
+            std::thread::sleep(LONG / 15);
+            y.recv(n, &[y.sge(0, 2000)]);
+            y.expect(n);
+        }
+        for (sender, count) in [(&*x, 24), (&other, 4)] {
+            (0..count).for_each(|n| assert_eq!(sender.expect(n).opcode, CqeOpcode::SEND));
+        }
+        assert_eq!(counter(x, y, "RX_NO_RECV"), before, "nothing is dropped");
     });
 }
 

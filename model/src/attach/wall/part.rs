@@ -34,7 +34,8 @@ impl WallEnv<'_> {
     /// Does all work in the queue and what it leads to. Gives the QPs to be run again.
     #[inline]
     pub(super) fn finish(&mut self, world: &mut World) -> Vec<Again> {
-        if self.has_work() {
+        // On a wire with faults, frames may be held back that left without work in the queue.
+        if self.has_work() || self.mode.is_linked() {
             self.drain(world);
         }
         while let Some((card, qp)) = self.watched() {

@@ -77,9 +77,9 @@ pub(super) struct Fate {
 #[repr(C)]
 pub struct Changes {
     /// Bits to flip, by their number in the frame; zero means none (that bit is in the Ethernet header).
-    flipped: [u16; MOST_FLIPPED as usize],
+    flipped: [u32; MOST_FLIPPED as usize],
     /// Not 0: the ECN field says that the packet met congestion.
-    marked: u16,
+    marked: u32,
 }
 
 impl Plain for Changes {}
@@ -97,8 +97,13 @@ impl Changes {
         }
         // A bit that is drawn twice is as it was.
         for bit in self.flipped.into_iter().filter(|&bit| bit != 0) {
-            frame[usize::from(bit / 8)] ^= 1 << (bit % 8);
+            frame[bit as usize / 8] ^= 1 << (bit % 8);
         }
+    }
+
+    /// Whether they flip bits.
+    pub fn damage_it(&self) -> bool {
+        self.flipped.iter().any(|&bit| bit != 0)
     }
 
     /// Bits of a frame of `len` bytes are flipped.
@@ -106,8 +111,7 @@ impl Changes {
         if len > FIRST_BYTE {
             let first = FIRST_BYTE * 8;
             for i in 0..=(random.next() % MOST_FLIPPED) as usize {
-                // The largest frame has fewer than 2^16 bits.
-                self.flipped[i] = (first + (random.next() % (len * 8 - first) as u64) as usize) as u16;
+                self.flipped[i] = (first + (random.next() % (len * 8 - first) as u64) as usize) as u32;
             }
         }
     }
@@ -120,9 +124,11 @@ fn mark(frame: &mut [u8]) {
     let packet = &mut frame[at..];
     match ethernet.ethertype {
         ETHERTYPE_IPV4 if packet.len() >= Ipv4::BYTES => {
+            // Options follow it in a program's own packets.
+            let header = (usize::from(packet[0] & 15) * 4).clamp(Ipv4::BYTES, packet.len());
             packet[1] |= CONGESTION;
             packet[10..12].fill(0);
-            let sum = ipv4::checksum(&packet[..Ipv4::BYTES]);
+            let sum = ipv4::checksum(&packet[..header]);
             packet[10..12].copy_from_slice(&sum.to_be_bytes());
         }
         // The last two bits of the traffic class, which follows four bits of version.

@@ -14,6 +14,9 @@ pub fn guids(net: &Path) -> Guids {
     let machine = read("/etc/machine-id").or_else(|| read("/proc/sys/kernel/random/boot_id"));
     let name = read("/proc/sys/kernel/hostname");
     let (machine, name) = (machine.unwrap_or_default(), name.unwrap_or_default());
+    // However the path is spelled. The socket itself need not be there yet.
+    let directory = net.parent().and_then(|directory| directory.canonicalize().ok());
+    let net = directory.zip(net.file_name()).map_or(net.to_owned(), |(directory, file)| directory.join(file));
     Guids::unique(&[&machine, &name, net.as_os_str().as_encoded_bytes()])
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use super::area::{Kind, OutsidePort};
 use super::batch::Batch;
@@ -23,19 +24,38 @@ pub struct PortError {
     pub error: io::Error,
 }
 
+/// How long a medium may be another net's that is ending, and the pause before it is tried again.
+const ENDING: Duration = Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_millis(20);
+
 /// Opens the media of ports of a net whose cards have these GUIDs. Those of [`MediumSpec::Net`] need none.
 pub fn open(specs: &[PortSpec], guids: Guids) -> Result<Vec<Opened>, PortError> {
     let open_one = |spec: &PortSpec| {
         let card = (spec.port, guids);
         let raw = |wire: raw::Found| wire.and_then(|(wire, raw)| raw::open(spec.port, raw, wire));
-        let opened = match &spec.medium {
-            MediumSpec::Net => return None,
-            MediumSpec::Udp(address) => udp::open(spec.port, *address),
-            MediumSpec::Dgram { local, remote } => raw(dgram::open(card, local, remote)),
-            MediumSpec::Stream(path) => raw(stream::open(card, path)),
-            MediumSpec::Tap(name) => raw(tap::open(card, name)),
+        let open = || {
+            Some(match &spec.medium {
+                MediumSpec::Net => return None,
+                MediumSpec::Udp(address) => udp::open(spec.port, *address),
+                MediumSpec::Dgram { local, remote } => raw(dgram::open(card, local, remote)),
+                MediumSpec::Stream(path) => raw(stream::open(card, path)),
+                MediumSpec::Tap(name) => raw(tap::open(card, name)),
+            })
         };
-        Some(opened.map_err(|(what, error)| PortError { spec: spec.clone(), what, error }))
+        let begin = Instant::now();
+        loop {
+            let taken = |error: &io::Error| {
+                matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::ResourceBusy)
+            };
+            match open()? {
+                // Perhaps by a net that is just ending.
+                Err((_, error)) if taken(&error) && begin.elapsed() < ENDING => std::thread::sleep(AGAIN),
+                opened => {
+                    let failed = |(what, error)| PortError { spec: spec.clone(), what, error };
+                    return Some(opened.map_err(failed));
+                }
+            }
+        }
     };
     specs.iter().filter_map(open_one).collect()
 }

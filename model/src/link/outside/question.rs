@@ -55,14 +55,14 @@ pub fn ask(from: IpAddr, to: IpAddr) -> io::Result<Answer> {
     }
     let transaction = u64::from(std::process::id()) << 16 | u64::from(sport);
     let packet = question((from, sport), to, transaction);
-    let mut ear = Ear { receiver, from, transaction, checker: Checker::default(), bytes: vec![0; ROOM] };
+    let mut ear = Ear { receiver, from, to, transaction, checker: Checker::default(), bytes: vec![0; ROOM] };
     let mut changed = false;
     for _ in 0..TIMES {
         let parts = [IoSlice::new(&packet)];
         let mut failed = message::send(sender.as_fd(), (to, ROCE_PORT).into(), &parts, 0, 0).err();
         let until = Instant::now() + PATIENCE;
         while failed.is_none() {
-            match ear.listen() {
+            match ear.listen(until) {
                 Some(Answer::Right) => return Ok(Answer::Right),
                 answer => changed |= answer.is_some(),
             }
@@ -105,7 +105,9 @@ fn question((from, sport): (IpAddr, u16), to: IpAddr, transaction: u64) -> Vec<u
 /// What comes to the port.
 struct Ear {
     receiver: OwnedFd,
+    /// The own address, and the one that is asked.
     from: IpAddr,
+    to: IpAddr,
     transaction: u64,
     checker: Checker,
     bytes: Vec<u8>,
@@ -113,17 +115,17 @@ struct Ear {
 
 impl Ear {
     /// Takes what has come: whether the answer is among it, or at least something that was changed. Packets for
-    /// others that use this address are nothing.
-    fn listen(&mut self) -> Option<Answer> {
+    /// others that use this address are nothing. They may come faster than they are looked at.
+    fn listen(&mut self, until: Instant) -> Option<Answer> {
         let mut found = None;
-        while let Ok(message::Received { bytes, segment, from: Some(from), tos }) =
-            message::receive(self.receiver.as_fd(), &mut self.bytes)
-        {
+        while Instant::now() < until {
+            let received = message::receive(self.receiver.as_fd(), &mut self.bytes);
+            let Ok(message::Received { bytes, segment, from: Some(from), tos }) = received else { break };
             let path = way(from, self.from, tos);
             for packet in self.bytes[..bytes].chunks(segment.max(1)) {
                 match self.checker.decode(&path, packet) {
                     Ok(frame) if is_answer(frame.payload, self.transaction) => return Some(Answer::Right),
-                    Err(DropReason::Icrc) => found = Some(Answer::Changed),
+                    Err(DropReason::Icrc) if from.ip() == self.to => found = Some(Answer::Changed),
                     _ => {}
                 }
             }

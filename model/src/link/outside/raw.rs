@@ -173,8 +173,8 @@ impl Inbox {
         Ok(())
     }
 
-    /// Takes the oldest frames out of a full socket, if its other end is in this process. False: that is elsewhere, or
-    /// too much waits.
+    /// Takes the oldest frames out of a full socket, if its other end is in this process. False: that is elsewhere. It
+    /// fails if too much waits: nobody but this thread may be there to send it.
     #[cold]
     fn make_room(there: BorrowedFd<'_>) -> io::Result<bool> {
         let socket = rustix::fs::fstat(there)?.st_ino;
@@ -184,7 +184,7 @@ impl Inbox {
         let Some(inbox) = found else { return Ok(false) };
         let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
         if inbox.bytes > WAITING {
-            return Ok(false);
+            return Err(io::ErrorKind::WouldBlock.into());
         }
         let mut batch = vec![0; LARGEST];
         match recv(&inbox.here, &mut batch, RecvFlags::DONTWAIT) {
@@ -263,6 +263,8 @@ impl Receiver for RawReceiver {
                 break;
             }
         }
+        // Frames may wait in the medium now, or for a neighbour.
+        self.set_timer();
     }
 }
 

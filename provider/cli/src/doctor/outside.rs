@@ -182,13 +182,16 @@ fn peer(from: IpAddr, to: IpAddr, free: bool) -> Finding {
         ),
         Err(error) if error.kind() == ErrorKind::HostUnreachable => Finding::fail(
             PEER,
-            format!("{to} is not there, or a router on the way refuses: {error}"),
-            format!("`ping {to}`"),
+            format!("{to} is not there, or it or a router on the way refuses: {error}"),
+            format!("`ping {to}`; if that answers, a firewall there refuses UDP port {ROCE_PORT} ({FIREWALL})"),
         ),
         Err(error) => Finding::fail(
             PEER,
             format!("asking {to}: {error}"),
-            "where the system forbids sending (EPERM), it is a firewall of this machine",
+            format!(
+                "`Operation not permitted` is a firewall of this machine, `Permission denied` one there or on the way \
+                 ({FIREWALL})"
+            ),
         ),
     }
 }

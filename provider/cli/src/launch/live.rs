@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::ErrorKind;
 use std::os::unix::fs::{symlink, DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
@@ -40,15 +41,22 @@ fn make(directory: &Path) -> Result<Option<PathBuf>> {
     let in_memory = |path: &Path| rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC);
     if !directory.parent().is_some_and(in_memory) && in_memory(Path::new(MEMORY)) {
         let name = directory.file_stem().unwrap_or_default().to_string_lossy();
-        let real = Path::new(MEMORY).join(format!("{PREFIX}{}-{name}", std::process::id()));
-        // Another PID namespace may have that name here.
+        // Other nets of this name may be here, of other runtime directories.
+        let random = RandomState::new().build_hasher().finish();
+        let real = Path::new(MEMORY).join(format!("{PREFIX}{random:016x}-{name}"));
         if fs::DirBuilder::new().mode(0o700).create(&real).is_ok() {
-            symlink(&real, directory).with_context(|| format!("making {}", directory.display()))?;
-            return Ok(Some(real));
+            if symlink(&real, directory).is_ok() {
+                return Ok(Some(real));
+            }
+            let _ = fs::remove_dir(&real);
         }
     }
-    fs::create_dir(directory).with_context(|| format!("making {}", directory.display()))?;
+    on_disk(directory)?;
     Ok(None)
+}
+
+fn on_disk(directory: &Path) -> Result<()> {
+    fs::create_dir(directory).with_context(|| format!("making {}", directory.display()))
 }
 
 /// Removes the directory of a net that has ended, and what it leads to.
@@ -85,11 +93,22 @@ impl Counters {
     /// Makes the directory of a new net, with all counters at 0.
     pub fn show(directory: PathBuf, cards: u8) -> Result<Counters> {
         let in_memory = make(&directory)?;
-        let counters = Counters { directory, in_memory, written: HashMap::new() };
-        for port in (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port })) {
-            write_zeros(&of_port(&counters.directory, port))?;
+        let mut counters = Counters { directory, in_memory, written: HashMap::new() };
+        if counters.show_zeros(cards).is_err() && counters.in_memory.is_some() {
+            // It may be full: containers have little of it.
+            remove(&counters.directory);
+            on_disk(&counters.directory)?;
+            counters.in_memory = None;
+            counters.show_zeros(cards)?;
         }
         Ok(counters)
+    }
+
+    fn show_zeros(&self, cards: u8) -> Result<()> {
+        for port in (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port })) {
+            write_zeros(&of_port(&self.directory, port))?;
+        }
+        Ok(())
     }
 }
 
