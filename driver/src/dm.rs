@@ -1,6 +1,5 @@
 //! The card's own memory: parts of it, copies from and to them, and regions of them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use fpga_regs::regs::{self, FeatureSet};
@@ -10,13 +9,14 @@ use crate::admin::MAILBOX;
 use crate::card::Card;
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::freed::Freed;
 
 /// A part of the card's own memory.
 pub struct Dm<C: Card> {
     pub(crate) dev: Arc<Device<C>>,
     offset: u32,
     len: u64,
-    freed: AtomicBool,
+    freed: Freed,
 }
 
 impl<C: Card> Device<C> {
@@ -36,7 +36,7 @@ impl<C: Card> Device<C> {
             .with_param0(len)
             .with_param1(log_align.into());
         let offset = self.admin().run(command, &[], &mut [])?.object();
-        Ok(Arc::new(Dm { dev: self.clone(), offset, len, freed: AtomicBool::new(false) }))
+        Ok(Arc::new(Dm { dev: self.clone(), offset, len, freed: Freed::default() }))
     }
 }
 
@@ -94,19 +94,15 @@ impl<C: Card> Dm<C> {
 
     /// Frees it; fails while there is a region of it.
     pub fn destroy(&self) -> Result<()> {
-        if self.freed.swap(true, Ordering::AcqRel) {
-            return Err(Error::Destroyed("part of the card's memory"));
-        }
-        let done = self.dev.admin().destroy(AdminOpcode::FREE_MEMORY, self.offset);
-        self.freed.store(done.is_ok(), Ordering::Release);
-        done
+        self.freed.once("part of the card's memory", || {
+            self.dev.admin().destroy(AdminOpcode::FREE_MEMORY, self.offset)
+        })
     }
 }
 
 impl<C: Card> Drop for Dm<C> {
     fn drop(&mut self) {
-        if !*self.freed.get_mut() {
-            let _ = self.destroy();
-        }
+        // Unless it is already.
+        let _ = self.destroy();
     }
 }

@@ -1,6 +1,5 @@
 //! Flow rules: which frames a raw packet QP receives.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use fpga_regs::regs::FeatureSet;
@@ -8,13 +7,14 @@ use fpga_regs::{AdminOpcode, Command, FlowContext, QpType};
 
 use crate::card::Card;
 use crate::error::{Error, Result};
+use crate::freed::Freed;
 use crate::qp::Qp;
 
 /// A flow rule. The queue pair cannot be destroyed while there is one.
 pub struct Flow<C: Card> {
     qp: Arc<Qp<C>>,
     number: u32,
-    freed: AtomicBool,
+    freed: Freed,
 }
 
 impl<C: Card> Qp<C> {
@@ -29,26 +29,20 @@ impl<C: Card> Qp<C> {
         dev.check_port(rule.port())?;
         let command = Command::new().with_opcode(AdminOpcode::CREATE_FLOW).with_object(self.qpn());
         let number = dev.admin().run(command, rule.as_bytes(), &mut [])?.object();
-        Ok(Flow { qp: self.clone(), number, freed: AtomicBool::new(false) })
+        Ok(Flow { qp: self.clone(), number, freed: Freed::default() })
     }
 }
 
 impl<C: Card> Flow<C> {
     /// Ends the rule.
     pub fn destroy(&self) -> Result<()> {
-        if self.freed.swap(true, Ordering::AcqRel) {
-            return Err(Error::Destroyed("flow rule"));
-        }
-        let done = self.qp.dev.admin().destroy(AdminOpcode::DESTROY_FLOW, self.number);
-        self.freed.store(done.is_ok(), Ordering::Release);
-        done
+        self.freed.once("flow rule", || self.qp.dev.admin().destroy(AdminOpcode::DESTROY_FLOW, self.number))
     }
 }
 
 impl<C: Card> Drop for Flow<C> {
     fn drop(&mut self) {
-        if !*self.freed.get_mut() {
-            let _ = self.destroy();
-        }
+        // Unless it is already.
+        let _ = self.destroy();
     }
 }

@@ -8,6 +8,7 @@
 //! | `card`, `forward`, `error` | the backend traits, passing them on, and what calls fail with |
 //! | `bringup`, `admin`, `events`, `device` | from power-on to a working function, and whether it still is one |
 //! | `pd`, `mr`, `mw`, `dm`, `ah`, `mcast`, `port` | protection, memory, addresses, ports |
+//! | `freed` | what is freed only once |
 //! | `flow` | which frames a raw packet QP receives |
 //! | `dma`, `rings` | DMA memory and its pools |
 //! | `ring`, `spin` | small entries that the card writes; the lock of a queue |
@@ -35,6 +36,7 @@ mod error;
 mod events;
 mod flow;
 mod forward;
+mod freed;
 mod mcast;
 mod mr;
 mod mw;

@@ -1,13 +1,13 @@
 //! Memory windows: keys that a QP binds to a part of a memory region.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{AdminOpcode, Command};
 
 use crate::card::Card;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::freed::Freed;
 use crate::pd::Pd;
 
 /// A memory window.
@@ -15,7 +15,7 @@ pub struct Mw<C: Card> {
     pd: Arc<Pd<C>>,
     rkey: u32,
     type2: bool,
-    freed: AtomicBool,
+    freed: Freed,
 }
 
 impl<C: Card> Pd<C> {
@@ -27,7 +27,7 @@ impl<C: Card> Pd<C> {
             .with_param0(self.pdn().into())
             .with_param1(if type2 { 2 } else { 1 });
         let reply = self.dev.admin().run(command, &[], &mut [])?;
-        Ok(Arc::new(Mw { pd: self.clone(), rkey: reply.object(), type2, freed: AtomicBool::new(false) }))
+        Ok(Arc::new(Mw { pd: self.clone(), rkey: reply.object(), type2, freed: Freed::default() }))
     }
 }
 
@@ -49,19 +49,13 @@ impl<C: Card> Mw<C> {
 
     /// Frees it, bound or not.
     pub fn destroy(&self) -> Result<()> {
-        if self.freed.swap(true, Ordering::AcqRel) {
-            return Err(Error::Destroyed("memory window"));
-        }
-        let done = self.pd.dev.admin().destroy(AdminOpcode::DESTROY_MW, self.rkey);
-        self.freed.store(done.is_ok(), Ordering::Release);
-        done
+        self.freed.once("memory window", || self.pd.dev.admin().destroy(AdminOpcode::DESTROY_MW, self.rkey))
     }
 }
 
 impl<C: Card> Drop for Mw<C> {
     fn drop(&mut self) {
-        if !*self.freed.get_mut() {
-            let _ = self.destroy();
-        }
+        // Unless it is already.
+        let _ = self.destroy();
     }
 }

@@ -1,6 +1,5 @@
 //! Protection domains: the owner of memory, queues and address handles.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use fpga_regs::AdminOpcode;
@@ -9,13 +8,14 @@ use crate::ah::{Ah, AhAttr};
 use crate::card::Card;
 use crate::device::Device;
 use crate::dma::Lender;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::freed::Freed;
 
 /// A protection domain, or another handle of one.
 pub struct Pd<C: Card> {
     pub(crate) dev: Arc<Device<C>>,
     pdn: u32,
-    freed: AtomicBool,
+    freed: Freed,
     /// The domain that this is a handle of.
     root: Option<Arc<Pd<C>>>,
     pub(crate) lender: Option<Arc<dyn Lender>>,
@@ -25,7 +25,7 @@ impl<C: Card> Device<C> {
     /// A new protection domain.
     pub fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Pd<C>>> {
         let pdn = self.admin().create(AdminOpcode::ALLOC_PD, &[])?;
-        Ok(Arc::new(Pd { dev: self.clone(), pdn, freed: AtomicBool::new(false), root: None, lender: None }))
+        Ok(Arc::new(Pd { dev: self.clone(), pdn, freed: Freed::default(), root: None, lender: None }))
     }
 }
 
@@ -42,7 +42,7 @@ impl<C: Card> Pd<C> {
 
     /// Another handle of the domain: the rings of what is created with it are in memory of `lender`, if there is one.
     pub fn handle(self: &Arc<Self>, lender: Option<Arc<dyn Lender>>) -> Arc<Pd<C>> {
-        let (dev, root, freed) = (self.dev.clone(), Some(self.clone()), AtomicBool::new(false));
+        let (dev, root, freed) = (self.dev.clone(), Some(self.clone()), Freed::default());
         Arc::new(Pd { dev, pdn: self.pdn, freed, root, lender })
     }
 
@@ -58,22 +58,16 @@ impl<C: Card> Pd<C> {
 
     /// Frees it; fails while it still has objects.
     pub fn destroy(&self) -> Result<()> {
-        if self.freed.swap(true, Ordering::AcqRel) {
-            return Err(Error::Destroyed("protection domain"));
-        }
-        if self.root.is_some() {
-            return Ok(());
-        }
-        let done = self.dev.admin().destroy(AdminOpcode::FREE_PD, self.pdn);
-        self.freed.store(done.is_ok(), Ordering::Release);
-        done
+        self.freed.once("protection domain", || match self.root {
+            Some(_) => Ok(()),
+            None => self.dev.admin().destroy(AdminOpcode::FREE_PD, self.pdn),
+        })
     }
 }
 
 impl<C: Card> Drop for Pd<C> {
     fn drop(&mut self) {
-        if !*self.freed.get_mut() {
-            let _ = self.destroy();
-        }
+        // Unless it is already.
+        let _ = self.destroy();
     }
 }

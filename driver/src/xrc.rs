@@ -1,6 +1,5 @@
 //! Domains of extended reliable connections, which functions share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use fpga_regs::regs::FeatureSet;
@@ -8,13 +7,14 @@ use fpga_regs::{AdminOpcode, Command, XrcdFlags};
 
 use crate::card::Card;
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::freed::Freed;
 
 /// An XRC domain that this function has open.
 pub struct Xrcd<C: Card> {
     pub(crate) dev: Arc<Device<C>>,
     number: u32,
-    closed: AtomicBool,
+    freed: Freed,
 }
 
 impl<C: Card> Device<C> {
@@ -30,7 +30,7 @@ impl<C: Card> Device<C> {
             .with_param1(key[1])
             .with_param2(flags.bits().into());
         let number = self.admin().run(command, &[], &mut [])?.object();
-        Ok(Arc::new(Xrcd { dev: self.clone(), number, closed: AtomicBool::new(false) }))
+        Ok(Arc::new(Xrcd { dev: self.clone(), number, freed: Freed::default() }))
     }
 }
 
@@ -42,19 +42,13 @@ impl<C: Card> Xrcd<C> {
 
     /// Closes it; fails while it has SRQs or queue pairs of this function.
     pub fn close(&self) -> Result<()> {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Err(Error::Destroyed("XRC domain"));
-        }
-        let done = self.dev.admin().destroy(AdminOpcode::CLOSE_XRCD, self.number);
-        self.closed.store(done.is_ok(), Ordering::Release);
-        done
+        self.freed.once("XRC domain", || self.dev.admin().destroy(AdminOpcode::CLOSE_XRCD, self.number))
     }
 }
 
 impl<C: Card> Drop for Xrcd<C> {
     fn drop(&mut self) {
-        if !*self.closed.get_mut() {
-            let _ = self.close();
-        }
+        // Unless it is already.
+        let _ = self.close();
     }
 }
