@@ -76,6 +76,7 @@ use tables::*;
 pub(crate) use keys::{KeyError, Range as KeyRange};
 pub use registers::FEATURES;
 pub use responder::Outcome;
+pub(crate) use ud::MULTICAST_QPN;
 pub(crate) use wqe::bytes;
 
 /// Counters of a port that do not belong to a living QP, in the order of their registers.

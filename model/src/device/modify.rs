@@ -156,7 +156,7 @@ impl Device {
         qp.written = [NO_WQE; 2];
         qp.access = 0;
         qp.waits_until = 0;
-        (qp.awaited, qp.stopped) = (false.into(), false.into());
+        qp.awaited = false.into();
         qp.dest = PortId::NOBODY;
         (qp.window, qp.train) = (PSN_WINDOW, TRAIN_BYTES);
         self.set_state(q, QpState::RESET);

@@ -235,12 +235,10 @@ pub struct Qp {
     pub recv: RecvWqe,
     /// Indices of the last send and receive WQE whose CQE was written to a CQ that islands share; [`NO_WQE`] if none was.
     pub written: [u32; 2],
-    /// RAW_PACKET: until when frames wait for its receives (ns); 0: none waits.
+    /// RAW_PACKET: until when frames wait for its receives (ns), none after that until it posts one; 0: it has some.
     pub waits_until: u64,
     /// RAW_PACKET: frames wait until it posts a receive.
     pub awaited: Flag,
-    /// RAW_PACKET: it let frames wait for too long, so none waits until it posts a receive.
-    pub stopped: Flag,
     /// Entries of the receive CQ when the QP took its receive WQE from an SRQ.
     pub taken_at: u32,
 }
@@ -351,5 +349,5 @@ plain! {
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, packets, bytes, tx_packets, tx_bytes, offset, rkey, va, length }
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }
-    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, window, train, req, resp, attributes, resources, recv, written, waits_until, awaited, stopped, taken_at }
+    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, window, train, req, resp, attributes, resources, recv, written, waits_until, awaited, taken_at }
 }

@@ -195,10 +195,11 @@ impl Device {
             return None;
         }
         if qp.resp.posted(|| env.bells(card).rq_producer(q)) != 0 {
-            (qp.stopped, qp.waits_until) = (false.into(), 0);
+            qp.waits_until = 0;
             return None;
         }
-        if qp.stopped.get() {
+        if qp.waits_until != 0 && now >= qp.waits_until {
+            // It was waited for, and is not any more until it posts.
             return None;
         }
         qp.awaited = true.into();
@@ -211,8 +212,7 @@ impl Device {
         if qp.waits_until == 0 {
             qp.waits_until = now + PATIENCE;
         }
-        qp.stopped = (now >= qp.waits_until).into();
-        (!qp.stopped.get()).then_some(qp.waits_until)
+        Some(qp.waits_until)
     }
 
     /// Adds the queue pairs that get a frame that arrives at a port.

@@ -4,6 +4,7 @@ use fpga_regs::FlowContext;
 
 use crate::plain::plain;
 use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN};
+use crate::wire::ipv4::PROTOCOL_UDP;
 use crate::wire::Ethernet;
 
 /// Bytes of a frame that are looked at: more than any usual headers take.
@@ -20,7 +21,6 @@ const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const OPTIONS: u8 = 60;
 const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 /// Where each field is in [`Fields`].
 const DMAC: usize = 0;
@@ -138,7 +138,7 @@ impl Fields {
     }
 
     fn read_ports(&mut self, protocol: u8, header: &[u8]) -> Option<()> {
-        if !matches!(protocol, TCP | UDP) {
+        if !matches!(protocol, TCP | PROTOCOL_UDP) {
             return None;
         }
         let [a, b, c, d] = *header.first_chunk::<4>()?;

@@ -10,7 +10,8 @@ use fpga_regs::regs::port as registers;
 use super::env::WallEnv;
 use super::runner::{make_way, Runner, TRIES};
 use super::scratch::Again;
-use crate::device::{Counters, Device, Outcome};
+use crate::cm::mad::GSI_QPN;
+use crate::device::{Counters, Device, Outcome, MULTICAST_QPN};
 use crate::journal::{self, Journal};
 use crate::link::outside::{Arrival, Arrivals, Drop, OutsidePort};
 use crate::link::LinkEnv;
@@ -28,7 +29,7 @@ const STOPPED: Duration = Duration::from_secs(1);
 /// How long the thread waits before it looks after other things.
 const SLICE: Duration = Duration::from_micros(500);
 /// The general services' QP, and the QPN of a multicast group's members.
-const SPECIAL: [u32; 2] = [crate::cm::mad::GSI_QPN, 0xff_ffff];
+const SPECIAL: [u32; 2] = [GSI_QPN, MULTICAST_QPN];
 
 /// Which lock packets need.
 #[derive(Clone, Copy, PartialEq, Eq)]

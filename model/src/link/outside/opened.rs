@@ -9,6 +9,7 @@ use super::area::Setting;
 use super::arrivals::Arrivals;
 use crate::address::Gid;
 use crate::packet::PortId;
+use crate::wire::{frame, Ethernet};
 
 /// What was being done when it failed, and why it did.
 pub(super) type Failed = (String, io::Error);
@@ -27,6 +28,13 @@ pub struct Opened {
     pub descriptors: Vec<OwnedFd>,
     /// By this the keeper receives.
     pub receiver: Box<dyn Receiver>,
+}
+
+/// The largest path MTU whose packets pass a link of `bytes`, of IP and what is in it.
+pub fn path_mtu(bytes: u32) -> u32 {
+    let overhead = frame::MAX_OVERHEAD - Ethernet::BYTES - Ethernet::TAG_BYTES;
+    let room = bytes.saturating_sub(overhead as u32);
+    [4096, 2048, 1024, 512].into_iter().find(|&mtu| mtu <= room).unwrap_or(256)
 }
 
 /// Receives frames, in the keeper.

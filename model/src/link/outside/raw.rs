@@ -79,13 +79,6 @@ pub(super) struct Raw {
     pub answers: bool,
 }
 
-/// The largest path MTU whose packets pass a link of `bytes`, of IP and what is in it.
-pub(super) fn path_mtu(bytes: u32) -> u32 {
-    let overhead =
-        (frame::MAX_OVERHEAD - crate::wire::Ethernet::BYTES - crate::wire::Ethernet::TAG_BYTES) as u32;
-    [4096, 2048, 1024, 512].into_iter().find(|mtu| mtu + overhead <= bytes).unwrap_or(256)
-}
-
 impl Raw {
     /// A host of its own on the link.
     pub fn own((port, guids): (PortId, Guids), mtu: u32) -> Raw {

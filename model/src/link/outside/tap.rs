@@ -8,7 +8,9 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::event::PollFlags;
 
-use super::raw::{path_mtu, Found, Raw, Wire};
+use super::message::mtu_of;
+use super::opened::path_mtu;
+use super::raw::{Found, Raw, Wire};
 use crate::address::Guids;
 use crate::packet::PortId;
 
@@ -29,9 +31,7 @@ pub(super) fn open(card: (PortId, Guids), name: &str) -> Found {
         };
         (what, error)
     })?;
-    let mtu = std::fs::read_to_string(format!("/sys/class/net/{name}/mtu"));
-    let mtu = mtu.ok().and_then(|mtu| mtu.trim().parse().ok()).unwrap_or(1500);
-    Ok((Box::new(tap), Raw::own(card, path_mtu(mtu))))
+    Ok((Box::new(tap), Raw::own(card, path_mtu(mtu_of(name).unwrap_or(1500)))))
 }
 
 impl Tap {

@@ -15,7 +15,7 @@ use super::area::{Kind, OutsidePort, Setting};
 use super::arrivals::Arrivals;
 use super::batch::Batch;
 use super::message::{self, set};
-use super::opened::{Failed, Opened, Receiver};
+use super::opened::{path_mtu, Failed, Opened, Receiver};
 use crate::packet::PortId;
 use crate::wire::identification::Identifications;
 use crate::wire::udp::ROCE_PORT;
@@ -137,13 +137,6 @@ fn mac(gid: &[u8; 16]) -> [u8; 6] {
 fn mtu(address: IpAddr) -> u32 {
     let interface = message::interface_of(address);
     path_mtu(interface.and_then(|name| message::mtu_of(&name).ok()).unwrap_or(1500))
-}
-
-/// The largest path MTU whose packets have at most so many bytes from the IP header on.
-pub fn path_mtu(bytes: u32) -> u32 {
-    let overhead = frame::MAX_OVERHEAD - Ethernet::BYTES - Ethernet::TAG_BYTES;
-    let room = bytes.saturating_sub(overhead as u32);
-    [4096, 2048, 1024, 512].into_iter().find(|&mtu| mtu <= room).unwrap_or(256)
 }
 
 /// Chooses among the source ports of the senders.
