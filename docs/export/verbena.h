@@ -567,6 +567,8 @@ enum verbena_event_kind {
     VERBENA_EVENT_KIND_PORT_ACTIVE = 0xb, /* The link came up. */
     VERBENA_EVENT_KIND_PORT_ERR = 0xc, /* The link went down. */
     VERBENA_EVENT_KIND_DEVICE_FATAL = 0xd, /* The card failed; `data` is the error cause. */
+    VERBENA_EVENT_KIND_WQ_FATAL = 0xe, /* A receive work queue failed; `object` is its number, a QPN. */
+    VERBENA_EVENT_KIND_GID_CHANGE = 0xf, /* An entry of the port's GID table was added or removed. */
 };
 
 /* What a command asks for. */
@@ -575,6 +577,7 @@ enum verbena_admin_opcode {
     VERBENA_ADMIN_OPCODE_QUERY_CARD = 0x1, /* Limits of the card. */
     VERBENA_ADMIN_OPCODE_QUERY_PORT = 0x2, /* State of a port. */
     VERBENA_ADMIN_OPCODE_SET_PORT = 0x3, /* Settings of a port. */
+    VERBENA_ADMIN_OPCODE_QUERY_ETHERNET = 0x4, /* Limits of whole Ethernet frames. */
     VERBENA_ADMIN_OPCODE_ALLOC_PD = 0x10, /* New protection domain. */
     VERBENA_ADMIN_OPCODE_FREE_PD = 0x11, /* Frees a protection domain. */
     VERBENA_ADMIN_OPCODE_OPEN_XRCD = 0x14, /* Opens an XRC domain, a new one or that of other functions. */
@@ -605,6 +608,9 @@ enum verbena_admin_opcode {
     VERBENA_ADMIN_OPCODE_CREATE_FLOW = 0x44, /* New flow rule: which frames a raw packet QP receives. */
     VERBENA_ADMIN_OPCODE_DESTROY_FLOW = 0x45, /* Frees a flow rule. */
     VERBENA_ADMIN_OPCODE_RESOLVE = 0x48, /* The Ethernet address of a GID. */
+    VERBENA_ADMIN_OPCODE_CREATE_TABLE = 0x4c, /* New indirection table of receive work queues. */
+    VERBENA_ADMIN_OPCODE_MODIFY_TABLE = 0x4d, /* Changes all entries of an indirection table, between two frames. */
+    VERBENA_ADMIN_OPCODE_DESTROY_TABLE = 0x4e, /* Frees an indirection table. */
     VERBENA_ADMIN_OPCODE_ALLOC_PAGE = 0x50, /* Takes a doorbell page. */
     VERBENA_ADMIN_OPCODE_FREE_PAGE = 0x51, /* Frees a doorbell page. */
     VERBENA_ADMIN_OPCODE_ALLOC_MEMORY = 0x58, /* Takes a part of the card's own memory, zeroed. */
@@ -639,7 +645,7 @@ enum verbena_qp_state {
     VERBENA_QP_STATE_ERR = 0x6, /* Everything is flushed. */
 };
 
-/* Transport of a queue pair; the numbers are those of `ibv_qp_type`. */
+/* Transport of a queue pair; the numbers below 0xf0 are those of `ibv_qp_type`. */
 enum verbena_qp_type {
     VERBENA_QP_TYPE_RC = 0x2, /* Reliable connection. */
     VERBENA_QP_TYPE_UC = 0x3, /* Unreliable connection. */
@@ -647,6 +653,31 @@ enum verbena_qp_type {
     VERBENA_QP_TYPE_RAW_PACKET = 0x8, /* Whole Ethernet frames. */
     VERBENA_QP_TYPE_XRC_SEND = 0x9, /* Sending end of an extended reliable connection. */
     VERBENA_QP_TYPE_XRC_RECV = 0xa, /* Receiving end of an extended reliable connection. */
+    VERBENA_QP_TYPE_WQ = 0xf0, /* Receive work queue: a receive queue for whole Ethernet frames, without a send queue, that indirection tables name. It goes from RESET to RTR. */
+    VERBENA_QP_TYPE_RX_HASH = 0xf1, /* Whole Ethernet frames, spread over the work queues of an indirection table by a hash. It has no queues and no states, and receives from its creation on. */
+};
+
+/* The fields of a frame that are hashed, in this order: source address, destination address, source port, destination port; the numbers are those of `ibv_rx_hash_fields`. What a frame does not have is left out: a fragment has no ports, and the hash of a frame without any of the fields is 0. */
+/* Source address of IPv4. */
+#define VERBENA_HASH_FIELDS_SRC_IPV4 UINT32_C(0x1)
+/* Destination address of IPv4. */
+#define VERBENA_HASH_FIELDS_DST_IPV4 UINT32_C(0x2)
+/* Source address of IPv6. */
+#define VERBENA_HASH_FIELDS_SRC_IPV6 UINT32_C(0x4)
+/* Destination address of IPv6. */
+#define VERBENA_HASH_FIELDS_DST_IPV6 UINT32_C(0x8)
+/* Source port of TCP. */
+#define VERBENA_HASH_FIELDS_SRC_PORT_TCP UINT32_C(0x10)
+/* Destination port of TCP. */
+#define VERBENA_HASH_FIELDS_DST_PORT_TCP UINT32_C(0x20)
+/* Source port of UDP. */
+#define VERBENA_HASH_FIELDS_SRC_PORT_UDP UINT32_C(0x40)
+/* Destination port of UDP. */
+#define VERBENA_HASH_FIELDS_DST_PORT_UDP UINT32_C(0x80)
+
+/* How an RX-hash QP computes the hash; the numbers are those of `ibv_rx_hash_function_flags`. */
+enum verbena_hash_function {
+    VERBENA_HASH_FUNCTION_TOEPLITZ = 0x1, /* Toeplitz, with the 40 bytes of `hash_key0` to `hash_key4`. */
 };
 
 /* How a memory registration finds its memory. */
@@ -704,7 +735,7 @@ enum verbena_flow_kind {
 #define VERBENA_FEATURE_SET_PAGE_LIST_MR UINT32_C(0x2000)
 /* RESIZE_CQ. */
 #define VERBENA_FEATURE_SET_RESIZE_CQ UINT32_C(0x4000)
-/* Checksum offload (RAW_ETH). */
+/* Checksums of frames: filled in, and checked (RAW_ETH, WQ). */
 #define VERBENA_FEATURE_SET_CHECKSUM UINT32_C(0x8000)
 /* VLAN insertion and removal. */
 #define VERBENA_FEATURE_SET_VLAN UINT32_C(0x10000)
@@ -738,6 +769,8 @@ enum verbena_flow_kind {
 #define VERBENA_FEATURE_SET_XRC UINT32_C(0x40000000)
 /* Flow rules: CREATE_FLOW and DESTROY_FLOW. */
 #define VERBENA_FEATURE_SET_FLOW UINT32_C(0x80000000)
+/* Receive work queues, indirection tables, RX-hash QPs: CREATE_TABLE, MODIFY_TABLE, DESTROY_TABLE and QUERY_ETHERNET. */
+#define VERBENA_FEATURE_SET_RSS UINT64_C(0x100000000)
 
 /* Code in ERROR_CAUSE and in the event DEVICE_FATAL. */
 enum verbena_error_cause {
@@ -1043,14 +1076,16 @@ struct verbena_cqe {
     uint32_t srcqp;
     /* Bytes received, or read. */
     uint32_t byte_len;
-    /* Immediate data in the order of the wire, or the key that the peer invalidated. */
+    /* Immediate data in the order of the wire, or the key that the peer invalidated, or the frame's hash (RX-hash QP). */
     uint32_t imm;
     /* grh: The first 40 bytes of the buffer hold a GRH. */
     /* has_imm: `imm` holds immediate data. */
     /* inv: `imm` holds an invalidated key. */
     /* recv: The receive side completed. */
-    /* csum_ok: The frame's checksums were right (raw packet QP). */
+    /* ip_csum_ok: The frame is of IPv4, and the checksum of that header is right (raw packet QP, WQ). */
     /* vlan: `vlan_tci` holds the frame's tag. */
+    /* l4_csum_ok: The frame is of TCP or UDP, and its checksum is right (raw packet QP, WQ). */
+    /* hashed: `imm` holds the frame's hash. */
     uint8_t flags;
     /* What completed. Values: CqeOpcode. */
     uint8_t opcode;
@@ -1088,10 +1123,14 @@ struct verbena_cqe {
 #define VERBENA_CQE_INV_SHIFT 2
 #define VERBENA_CQE_RECV_MASK UINT32_C(0x8)
 #define VERBENA_CQE_RECV_SHIFT 3
-#define VERBENA_CQE_CSUM_OK_MASK UINT32_C(0x10)
-#define VERBENA_CQE_CSUM_OK_SHIFT 4
+#define VERBENA_CQE_IP_CSUM_OK_MASK UINT32_C(0x10)
+#define VERBENA_CQE_IP_CSUM_OK_SHIFT 4
 #define VERBENA_CQE_VLAN_MASK UINT32_C(0x20)
 #define VERBENA_CQE_VLAN_SHIFT 5
+#define VERBENA_CQE_L4_CSUM_OK_MASK UINT32_C(0x40)
+#define VERBENA_CQE_L4_CSUM_OK_SHIFT 6
+#define VERBENA_CQE_HASHED_MASK UINT32_C(0x80)
+#define VERBENA_CQE_HASHED_SHIFT 7
 #define VERBENA_CQE_SRQN_MASK UINT32_C(0xffffff)
 #define VERBENA_CQE_SRQN_SHIFT 0
 #define VERBENA_CQE_PHASE_MASK UINT32_C(0x1)
@@ -1295,7 +1334,24 @@ struct verbena_qp_context {
     uint32_t qpn;
     /* XRC domain (XRC_RECV). */
     uint32_t xrcd;
-    uint8_t reserved_116[140];
+    /* Indirection table (RX_HASH). */
+    uint32_t table_number;
+    /* Fields that are hashed (RX_HASH). Values: HashFields. */
+    uint32_t hash_fields;
+    /* How they are hashed (RX_HASH). Values: HashFunction. */
+    uint8_t hash_function;
+    uint8_t reserved_125[3];
+    /* Bytes 0 to 7 of the hash key, the first in the lowest byte (RX_HASH). */
+    uint64_t hash_key0;
+    /* Bytes 8 to 15. */
+    uint64_t hash_key1;
+    /* Bytes 16 to 23. */
+    uint64_t hash_key2;
+    /* Bytes 24 to 31. */
+    uint64_t hash_key3;
+    /* Bytes 32 to 39. */
+    uint64_t hash_key4;
+    uint8_t reserved_168[88];
 };
 #define VERBENA_QP_CONTEXT_HAS_SRQ_MASK UINT32_C(0x1)
 #define VERBENA_QP_CONTEXT_HAS_SRQ_SHIFT 0
@@ -1345,6 +1401,14 @@ VERBENA_ASSERT(offsetof(struct verbena_qp_context, max_recv_sge) == 105);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, sq_draining) == 106);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, qpn) == 108);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, xrcd) == 112);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, table_number) == 116);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, hash_fields) == 120);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, hash_function) == 124);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, hash_key0) == 128);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, hash_key1) == 136);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, hash_key2) == 144);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, hash_key3) == 152);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, hash_key4) == 160);
 
 /* Context of a completion queue: CREATE_CQ, RESIZE_CQ, MODIFY_CQ. The last of these reads only the moderation, which RESIZE_CQ leaves as it is. */
 struct verbena_cq_context {
@@ -1641,6 +1705,36 @@ VERBENA_ASSERT(offsetof(struct verbena_flow_context, dst_port_mask) == 134);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, protocol_mask) == 136);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, traffic_class_mask) == 137);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, hop_limit_mask) == 138);
+
+/* An indirection table: CREATE_TABLE, MODIFY_TABLE. A frame goes to the work queue whose place in the table is the low bits of its hash. */
+struct verbena_table_context {
+    /* DMA address of the numbers of the work queues, a u32 for each entry. The card reads them while it executes the command. */
+    uint64_t entries_iova;
+    /* Log2 of the entries. */
+    uint8_t log_size;
+    uint8_t reserved_9[7];
+};
+VERBENA_ASSERT(sizeof(struct verbena_table_context) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_table_context, entries_iova) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_table_context, log_size) == 8);
+
+/* Limits of whole Ethernet frames: QUERY_ETHERNET. */
+struct verbena_ethernet_limits {
+    /* Most indirection tables. */
+    uint32_t max_tables;
+    /* Most entries of a table. */
+    uint32_t max_table_entries;
+    /* Most receive work queues. They are QPs, too. */
+    uint32_t max_wq;
+    /* Fields that can be hashed. Values: HashFields. */
+    uint32_t hash_fields;
+    uint8_t reserved_16[16];
+};
+VERBENA_ASSERT(sizeof(struct verbena_ethernet_limits) == 32);
+VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, max_tables) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, max_table_entries) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, max_wq) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, hash_fields) == 12);
 
 /* Limits of the card. */
 struct verbena_card_limits {

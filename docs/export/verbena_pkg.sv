@@ -436,7 +436,9 @@ package verbena_pkg;
     EVENT_KIND_QP_LAST_WQE = 8'ha, // A QP took its last WQE from its SRQ; `object` is the QPN.
     EVENT_KIND_PORT_ACTIVE = 8'hb, // The link came up.
     EVENT_KIND_PORT_ERR = 8'hc, // The link went down.
-    EVENT_KIND_DEVICE_FATAL = 8'hd // The card failed; `data` is the error cause.
+    EVENT_KIND_DEVICE_FATAL = 8'hd, // The card failed; `data` is the error cause.
+    EVENT_KIND_WQ_FATAL = 8'he, // A receive work queue failed; `object` is its number, a QPN.
+    EVENT_KIND_GID_CHANGE = 8'hf // An entry of the port's GID table was added or removed.
   } event_kind_e;
 
   // What a command asks for.
@@ -445,6 +447,7 @@ package verbena_pkg;
     ADMIN_OPCODE_QUERY_CARD = 16'h1, // Limits of the card.
     ADMIN_OPCODE_QUERY_PORT = 16'h2, // State of a port.
     ADMIN_OPCODE_SET_PORT = 16'h3, // Settings of a port.
+    ADMIN_OPCODE_QUERY_ETHERNET = 16'h4, // Limits of whole Ethernet frames.
     ADMIN_OPCODE_ALLOC_PD = 16'h10, // New protection domain.
     ADMIN_OPCODE_FREE_PD = 16'h11, // Frees a protection domain.
     ADMIN_OPCODE_OPEN_XRCD = 16'h14, // Opens an XRC domain, a new one or that of other functions.
@@ -475,6 +478,9 @@ package verbena_pkg;
     ADMIN_OPCODE_CREATE_FLOW = 16'h44, // New flow rule: which frames a raw packet QP receives.
     ADMIN_OPCODE_DESTROY_FLOW = 16'h45, // Frees a flow rule.
     ADMIN_OPCODE_RESOLVE = 16'h48, // The Ethernet address of a GID.
+    ADMIN_OPCODE_CREATE_TABLE = 16'h4c, // New indirection table of receive work queues.
+    ADMIN_OPCODE_MODIFY_TABLE = 16'h4d, // Changes all entries of an indirection table, between two frames.
+    ADMIN_OPCODE_DESTROY_TABLE = 16'h4e, // Frees an indirection table.
     ADMIN_OPCODE_ALLOC_PAGE = 16'h50, // Takes a doorbell page.
     ADMIN_OPCODE_FREE_PAGE = 16'h51, // Frees a doorbell page.
     ADMIN_OPCODE_ALLOC_MEMORY = 16'h58, // Takes a part of the card's own memory, zeroed.
@@ -509,15 +515,40 @@ package verbena_pkg;
     QP_STATE_ERR = 8'h6 // Everything is flushed.
   } qp_state_e;
 
-  // Transport of a queue pair; the numbers are those of `ibv_qp_type`.
+  // Transport of a queue pair; the numbers below 0xf0 are those of `ibv_qp_type`.
   typedef enum logic [7:0] {
     QP_TYPE_RC = 8'h2, // Reliable connection.
     QP_TYPE_UC = 8'h3, // Unreliable connection.
     QP_TYPE_UD = 8'h4, // Unreliable datagram.
     QP_TYPE_RAW_PACKET = 8'h8, // Whole Ethernet frames.
     QP_TYPE_XRC_SEND = 8'h9, // Sending end of an extended reliable connection.
-    QP_TYPE_XRC_RECV = 8'ha // Receiving end of an extended reliable connection.
+    QP_TYPE_XRC_RECV = 8'ha, // Receiving end of an extended reliable connection.
+    QP_TYPE_WQ = 8'hf0, // Receive work queue: a receive queue for whole Ethernet frames, without a send queue, that indirection tables name. It goes from RESET to RTR.
+    QP_TYPE_RX_HASH = 8'hf1 // Whole Ethernet frames, spread over the work queues of an indirection table by a hash. It has no queues and no states, and receives from its creation on.
   } qp_type_e;
+
+  // The fields of a frame that are hashed, in this order: source address, destination address, source port, destination port; the numbers are those of `ibv_rx_hash_fields`. What a frame does not have is left out: a fragment has no ports, and the hash of a frame without any of the fields is 0.
+  // Source address of IPv4.
+  localparam logic [31:0] HASH_FIELDS_SRC_IPV4 = 32'h1;
+  // Destination address of IPv4.
+  localparam logic [31:0] HASH_FIELDS_DST_IPV4 = 32'h2;
+  // Source address of IPv6.
+  localparam logic [31:0] HASH_FIELDS_SRC_IPV6 = 32'h4;
+  // Destination address of IPv6.
+  localparam logic [31:0] HASH_FIELDS_DST_IPV6 = 32'h8;
+  // Source port of TCP.
+  localparam logic [31:0] HASH_FIELDS_SRC_PORT_TCP = 32'h10;
+  // Destination port of TCP.
+  localparam logic [31:0] HASH_FIELDS_DST_PORT_TCP = 32'h20;
+  // Source port of UDP.
+  localparam logic [31:0] HASH_FIELDS_SRC_PORT_UDP = 32'h40;
+  // Destination port of UDP.
+  localparam logic [31:0] HASH_FIELDS_DST_PORT_UDP = 32'h80;
+
+  // How an RX-hash QP computes the hash; the numbers are those of `ibv_rx_hash_function_flags`.
+  typedef enum logic [7:0] {
+    HASH_FUNCTION_TOEPLITZ = 8'h1 // Toeplitz, with the 40 bytes of `hash_key0` to `hash_key4`.
+  } hash_function_e;
 
   // How a memory registration finds its memory.
   typedef enum logic [7:0] {
@@ -574,7 +605,7 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_PAGE_LIST_MR = 64'h2000;
   // RESIZE_CQ.
   localparam logic [63:0] FEATURE_SET_RESIZE_CQ = 64'h4000;
-  // Checksum offload (RAW_ETH).
+  // Checksums of frames: filled in, and checked (RAW_ETH, WQ).
   localparam logic [63:0] FEATURE_SET_CHECKSUM = 64'h8000;
   // VLAN insertion and removal.
   localparam logic [63:0] FEATURE_SET_VLAN = 64'h10000;
@@ -608,6 +639,8 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_XRC = 64'h40000000;
   // Flow rules: CREATE_FLOW and DESTROY_FLOW.
   localparam logic [63:0] FEATURE_SET_FLOW = 64'h80000000;
+  // Receive work queues, indirection tables, RX-hash QPs: CREATE_TABLE, MODIFY_TABLE, DESTROY_TABLE and QUERY_ETHERNET.
+  localparam logic [63:0] FEATURE_SET_RSS = 64'h100000000;
 
   // Code in ERROR_CAUSE and in the event DEVICE_FATAL.
   typedef enum logic [15:0] {
@@ -1139,14 +1172,15 @@ package verbena_pkg;
     syndrome_e syndrome; // Why: the card's vendor syndrome. Values: Syndrome.
     cqe_status_e status; // How it ended. Values: CqeStatus.
     cqe_opcode_e opcode; // What completed. Values: CqeOpcode.
-    logic [1:0] reserved_166;
+    logic hashed; // `imm` holds the frame's hash.
+    logic l4_csum_ok; // The frame is of TCP or UDP, and its checksum is right (raw packet QP, WQ).
     logic vlan; // `vlan_tci` holds the frame's tag.
-    logic csum_ok; // The frame's checksums were right (raw packet QP).
+    logic ip_csum_ok; // The frame is of IPv4, and the checksum of that header is right (raw packet QP, WQ).
     logic recv; // The receive side completed.
     logic inv; // `imm` holds an invalidated key.
     logic has_imm; // `imm` holds immediate data.
     logic grh; // The first 40 bytes of the buffer hold a GRH.
-    logic [31:0] imm; // Immediate data in the order of the wire, or the key that the peer invalidated.
+    logic [31:0] imm; // Immediate data in the order of the wire, or the key that the peer invalidated, or the frame's hash (RX-hash QP).
     logic [31:0] byte_len; // Bytes received, or read.
     logic [7:0] reserved_88;
     logic [23:0] srcqp; // The peer's QP (UD, XRC).
@@ -1173,10 +1207,14 @@ package verbena_pkg;
   localparam int unsigned CQE_INV_WIDTH = 1;
   localparam int unsigned CQE_RECV_LSB = 163;
   localparam int unsigned CQE_RECV_WIDTH = 1;
-  localparam int unsigned CQE_CSUM_OK_LSB = 164;
-  localparam int unsigned CQE_CSUM_OK_WIDTH = 1;
+  localparam int unsigned CQE_IP_CSUM_OK_LSB = 164;
+  localparam int unsigned CQE_IP_CSUM_OK_WIDTH = 1;
   localparam int unsigned CQE_VLAN_LSB = 165;
   localparam int unsigned CQE_VLAN_WIDTH = 1;
+  localparam int unsigned CQE_L4_CSUM_OK_LSB = 166;
+  localparam int unsigned CQE_L4_CSUM_OK_WIDTH = 1;
+  localparam int unsigned CQE_HASHED_LSB = 167;
+  localparam int unsigned CQE_HASHED_WIDTH = 1;
   localparam int unsigned CQE_OPCODE_LSB = 168;
   localparam int unsigned CQE_OPCODE_WIDTH = 8;
   localparam int unsigned CQE_STATUS_LSB = 176;
@@ -1292,7 +1330,16 @@ package verbena_pkg;
 
   // Context of a queue pair: CREATE_QP, MODIFY_QP, QUERY_QP.
   typedef struct packed {
-    logic [1119:0] reserved_928;
+    logic [703:0] reserved_1344;
+    logic [63:0] hash_key4; // Bytes 32 to 39.
+    logic [63:0] hash_key3; // Bytes 24 to 31.
+    logic [63:0] hash_key2; // Bytes 16 to 23.
+    logic [63:0] hash_key1; // Bytes 8 to 15.
+    logic [63:0] hash_key0; // Bytes 0 to 7 of the hash key, the first in the lowest byte (RX_HASH).
+    logic [23:0] reserved_1000;
+    hash_function_e hash_function; // How they are hashed (RX_HASH). Values: HashFunction.
+    logic [31:0] hash_fields; // Fields that are hashed (RX_HASH). Values: HashFields.
+    logic [31:0] table_number; // Indirection table (RX_HASH).
     logic [31:0] xrcd; // XRC domain (XRC_RECV).
     logic [31:0] qpn; // Its number.
     logic [14:0] reserved_849;
@@ -1423,6 +1470,22 @@ package verbena_pkg;
   localparam int unsigned QP_CONTEXT_QPN_WIDTH = 32;
   localparam int unsigned QP_CONTEXT_XRCD_LSB = 896;
   localparam int unsigned QP_CONTEXT_XRCD_WIDTH = 32;
+  localparam int unsigned QP_CONTEXT_TABLE_NUMBER_LSB = 928;
+  localparam int unsigned QP_CONTEXT_TABLE_NUMBER_WIDTH = 32;
+  localparam int unsigned QP_CONTEXT_HASH_FIELDS_LSB = 960;
+  localparam int unsigned QP_CONTEXT_HASH_FIELDS_WIDTH = 32;
+  localparam int unsigned QP_CONTEXT_HASH_FUNCTION_LSB = 992;
+  localparam int unsigned QP_CONTEXT_HASH_FUNCTION_WIDTH = 8;
+  localparam int unsigned QP_CONTEXT_HASH_KEY0_LSB = 1024;
+  localparam int unsigned QP_CONTEXT_HASH_KEY0_WIDTH = 64;
+  localparam int unsigned QP_CONTEXT_HASH_KEY1_LSB = 1088;
+  localparam int unsigned QP_CONTEXT_HASH_KEY1_WIDTH = 64;
+  localparam int unsigned QP_CONTEXT_HASH_KEY2_LSB = 1152;
+  localparam int unsigned QP_CONTEXT_HASH_KEY2_WIDTH = 64;
+  localparam int unsigned QP_CONTEXT_HASH_KEY3_LSB = 1216;
+  localparam int unsigned QP_CONTEXT_HASH_KEY3_WIDTH = 64;
+  localparam int unsigned QP_CONTEXT_HASH_KEY4_LSB = 1280;
+  localparam int unsigned QP_CONTEXT_HASH_KEY4_WIDTH = 64;
 
   // Context of a completion queue: CREATE_CQ, RESIZE_CQ, MODIFY_CQ. The last of these reads only the moderation, which RESIZE_CQ leaves as it is.
   typedef struct packed {
@@ -1710,6 +1773,36 @@ package verbena_pkg;
   localparam int unsigned FLOW_CONTEXT_TRAFFIC_CLASS_MASK_WIDTH = 8;
   localparam int unsigned FLOW_CONTEXT_HOP_LIMIT_MASK_LSB = 1104;
   localparam int unsigned FLOW_CONTEXT_HOP_LIMIT_MASK_WIDTH = 8;
+
+  // An indirection table: CREATE_TABLE, MODIFY_TABLE. A frame goes to the work queue whose place in the table is the low bits of its hash.
+  typedef struct packed {
+    logic [55:0] reserved_72;
+    logic [7:0] log_size; // Log2 of the entries.
+    logic [63:0] entries_iova; // DMA address of the numbers of the work queues, a u32 for each entry. The card reads them while it executes the command.
+  } table_context_t;
+  localparam int unsigned TABLE_CONTEXT_BITS = 128;
+  localparam int unsigned TABLE_CONTEXT_ENTRIES_IOVA_LSB = 0;
+  localparam int unsigned TABLE_CONTEXT_ENTRIES_IOVA_WIDTH = 64;
+  localparam int unsigned TABLE_CONTEXT_LOG_SIZE_LSB = 64;
+  localparam int unsigned TABLE_CONTEXT_LOG_SIZE_WIDTH = 8;
+
+  // Limits of whole Ethernet frames: QUERY_ETHERNET.
+  typedef struct packed {
+    logic [127:0] reserved_128;
+    logic [31:0] hash_fields; // Fields that can be hashed. Values: HashFields.
+    logic [31:0] max_wq; // Most receive work queues. They are QPs, too.
+    logic [31:0] max_table_entries; // Most entries of a table.
+    logic [31:0] max_tables; // Most indirection tables.
+  } ethernet_limits_t;
+  localparam int unsigned ETHERNET_LIMITS_BITS = 256;
+  localparam int unsigned ETHERNET_LIMITS_MAX_TABLES_LSB = 0;
+  localparam int unsigned ETHERNET_LIMITS_MAX_TABLES_WIDTH = 32;
+  localparam int unsigned ETHERNET_LIMITS_MAX_TABLE_ENTRIES_LSB = 32;
+  localparam int unsigned ETHERNET_LIMITS_MAX_TABLE_ENTRIES_WIDTH = 32;
+  localparam int unsigned ETHERNET_LIMITS_MAX_WQ_LSB = 64;
+  localparam int unsigned ETHERNET_LIMITS_MAX_WQ_WIDTH = 32;
+  localparam int unsigned ETHERNET_LIMITS_HASH_FIELDS_LSB = 96;
+  localparam int unsigned ETHERNET_LIMITS_HASH_FIELDS_WIDTH = 32;
 
   // Limits of the card.
   typedef struct packed {

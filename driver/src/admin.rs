@@ -109,8 +109,10 @@ impl<C: Card> Admin<C> {
         let reply = loop {
             self.drain();
             let now = Instant::now();
-            let gone = now >= check_at && self.card.read32(regs::ID) == u32::MAX;
-            if let Some(reply) = self.take(tag, gone || now >= deadline) {
+            // At the deadline the card is looked at anyway.
+            let late = now >= deadline;
+            let gone = !late && now >= check_at && self.card.read32(regs::ID) == u32::MAX;
+            if let Some(reply) = self.take(tag, late || gone) {
                 break reply.ok_or_else(timed_out)?;
             }
             if now >= check_at {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fpga_regs::regs::{self, FeatureSet, Status};
-use fpga_regs::{AdminOpcode, CardLimits};
+use fpga_regs::{AdminOpcode, CardLimits, EthernetLimits};
 
 use crate::admin::Admin;
 use crate::bringup;
@@ -26,6 +26,7 @@ pub struct Device<C: Card> {
     card: Arc<C>,
     features: FeatureSet,
     limits: CardLimits,
+    ethernet: EthernetLimits,
     node_guid: u64,
     page: u32,
     // In an Option so that the memory can be leaked if the card does not stop.
@@ -55,13 +56,13 @@ impl<C: Card> Device<C> {
         bringup::reset(&*card)?;
         let admin = Admin::new(&card)?;
         bringup::enable(&*card)?;
-        match Self::start(&card, &admin, vector) {
-            Ok((limits, page, events)) => {
+        match Self::start(&card, &admin, features, vector) {
+            Ok((limits, ethernet, page, events)) => {
                 let records = Records::new(&card);
                 let rings = Rings::new(&card);
                 let queues = Some(Queues { admin, events, records, rings });
                 let qps = Arc::new(QpTable::new());
-                Ok(Arc::new(Device { card, features, limits, node_guid, page, queues, qps }))
+                Ok(Arc::new(Device { card, features, limits, ethernet, node_guid, page, queues, qps }))
             }
             Err(error) => {
                 if bringup::reset(&*card).is_err() {
@@ -73,21 +74,36 @@ impl<C: Card> Device<C> {
     }
 
     /// The first commands.
-    fn start(card: &Arc<C>, admin: &Admin<C>, vector: u32) -> Result<(CardLimits, u32, Events<C>)> {
+    fn start(
+        card: &Arc<C>,
+        admin: &Admin<C>,
+        features: FeatureSet,
+        vector: u32,
+    ) -> Result<(CardLimits, EthernetLimits, u32, Events<C>)> {
         let mut bytes = [0; CardLimits::BYTES];
         admin.query(AdminOpcode::QUERY_CARD, 0, &mut bytes)?;
         let limits = CardLimits::from_bytes(&bytes);
+        let mut bytes = [0; EthernetLimits::BYTES];
+        if features.contains(FeatureSet::RSS) {
+            admin.query(AdminOpcode::QUERY_ETHERNET, 0, &mut bytes)?;
+        }
+        let ethernet = EthernetLimits::from_bytes(&bytes);
         let page = admin.create(AdminOpcode::ALLOC_PAGE, &[])?;
         if page >= fpga_regs::DOORBELL_PAGES {
             return Err(Error::Protocol(format!("doorbell page {page} is outside BAR0")));
         }
         let events = Events::new(card, admin, vector)?;
-        Ok((limits, page, events))
+        Ok((limits, ethernet, page, events))
     }
 
     /// What the card can do.
     pub fn limits(&self) -> &CardLimits {
         &self.limits
+    }
+
+    /// What it can do with whole Ethernet frames; zero without RSS.
+    pub fn ethernet(&self) -> &EthernetLimits {
+        &self.ethernet
     }
 
     /// What the card can do, bit by bit.

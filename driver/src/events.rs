@@ -28,7 +28,7 @@ pub enum Event {
     Async {
         /// What.
         kind: EventKind,
-        /// CQN, QPN or SRQN; the port's number for the port events; the cause for DEVICE_FATAL.
+        /// CQN, QPN or SRQN; the port's number for the port events and GID_CHANGE; the cause for DEVICE_FATAL.
         object: u32,
     },
 }
@@ -88,7 +88,7 @@ impl Event {
     fn of(eqe: &Eqe) -> Event {
         match eqe.kind() {
             EventKind::COMPLETION => Event::Completion { cqn: eqe.object() },
-            kind @ (EventKind::PORT_ACTIVE | EventKind::PORT_ERR) => {
+            kind @ (EventKind::PORT_ACTIVE | EventKind::PORT_ERR | EventKind::GID_CHANGE) => {
                 Event::Async { kind, object: eqe.port().into() }
             }
             kind @ EventKind::DEVICE_FATAL => Event::Async { kind, object: eqe.data() },

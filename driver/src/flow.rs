@@ -18,13 +18,13 @@ pub struct Flow<C: Card> {
 }
 
 impl<C: Card> Qp<C> {
-    /// From now on the frames that a rule names come to this queue pair, which must be a raw packet one. Equal rules of
+    /// From now on the frames that a rule names come to this queue pair, which must be a raw packet or RX-hash one. Equal rules of
     /// several queue pairs give each of them a copy.
     pub fn create_flow(self: &Arc<Self>, rule: &FlowContext) -> Result<Flow<C>> {
         let dev = &self.dev;
         dev.need(FeatureSet::FLOW, "flow rules")?;
-        if self.qp_type() != QpType::RAW_PACKET {
-            return Err(Error::invalid("only raw packet QPs have flow rules"));
+        if !matches!(self.qp_type(), QpType::RAW_PACKET | QpType::RX_HASH) {
+            return Err(Error::invalid("only raw packet and RX-hash QPs have flow rules"));
         }
         dev.check_port(rule.port())?;
         let command = Command::new().with_opcode(AdminOpcode::CREATE_FLOW).with_object(self.qpn());

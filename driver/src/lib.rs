@@ -9,7 +9,7 @@
 //! | `bringup`, `admin`, `events`, `device` | from power-on to a working function, and whether it still is one |
 //! | `pd`, `mr`, `mw`, `dm`, `ah`, `mcast`, `port` | protection, memory, addresses, ports |
 //! | `freed` | what is freed only once |
-//! | `flow` | which frames a raw packet QP receives |
+//! | `flow`, `rss` | which frames a raw packet QP receives; spreading them over work queues |
 //! | `dma`, `rings` | DMA memory and its pools |
 //! | `ring`, `spin` | small entries that the card writes; the lock of a queue |
 //! | `qp`, `qp_size`, `qp_attr`, `qp_state`, `qp_modify` | queue pairs and their states |
@@ -53,6 +53,7 @@ mod ring;
 mod rings;
 mod rq;
 mod rq_ring;
+mod rss;
 mod spin;
 mod sq;
 mod sq_ring;
@@ -80,6 +81,7 @@ pub use port::PortInfo;
 pub use qp::Qp;
 pub use qp_attr::{AttrMask, QpAttr, QpCaps, QpInit};
 pub use rq::RecvPost;
+pub use rss::Table;
 pub use spin::on_long_wait;
 pub use sq::SendPost;
 pub use srq::{Srq, SrqAttr, SrqAttrMask, SrqPost};

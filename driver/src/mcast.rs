@@ -25,10 +25,10 @@ impl<C: Card> Qp<C> {
             QpType::UD if crate::ah::multicast_mac(gid).is_none() => {
                 return Err(Error::invalid("this GID is not a multicast one: its first byte must be ff"))
             }
-            QpType::RAW_PACKET if gid[10] & 1 == 0 => return Err(Error::invalid(
+            QpType::RAW_PACKET | QpType::RX_HASH if gid[10] & 1 == 0 => return Err(Error::invalid(
                 "the Ethernet address in bytes 10 to 15 is not a multicast one: its first byte must be odd",
             )),
-            QpType::UD | QpType::RAW_PACKET => (),
+            QpType::UD | QpType::RAW_PACKET | QpType::RX_HASH => (),
             _ => return Err(Error::invalid("only UD and raw packet QPs join multicast groups")),
         }
         let command = Command::new().with_opcode(opcode).with_object(self.qpn()).with_gid(*gid);

@@ -16,6 +16,7 @@ use crate::qp_attr::{QpCaps, QpInit};
 use crate::qp_size::Sizes;
 use crate::qp_table::SendShadow;
 use crate::rq_ring::{RqRing, RqSize};
+use crate::rss::Table;
 use crate::spin::Spin;
 use crate::sq_ring::{SqRing, SqSize};
 use crate::sq_shape;
@@ -36,11 +37,13 @@ pub struct Qp<C: Card> {
 }
 
 /// What a queue pair belongs to.
-enum Of<C: Card> {
+pub(crate) enum Of<C: Card> {
     /// A protection domain: it has queues.
     Pd { _pd: Arc<Pd<C>>, init: QpInit<C> },
     /// An XRC domain: it only receives.
     Xrcd { xrcd: Arc<Xrcd<C>> },
+    /// An indirection table: the frames go to the queues of that.
+    Table { _pd: Arc<Pd<C>>, _table: Arc<Table<C>> },
 }
 
 /// What the calls that change the QP share.
@@ -156,9 +159,13 @@ impl<C: Card> Xrcd<C> {
 }
 
 impl<C: Card> Qp<C> {
-    /// An XRC_RECV queue pair: its queues take nothing.
-    pub(crate) fn of_domain(xrcd: &Arc<Xrcd<C>>, qpn: u32) -> Arc<Self> {
-        let (dev, page) = (&xrcd.dev, xrcd.dev.page());
+    fn of_domain(xrcd: &Arc<Xrcd<C>>, qpn: u32) -> Arc<Self> {
+        Self::without_queues(&xrcd.dev, qpn, QpType::XRC_RECV, Of::Xrcd { xrcd: xrcd.clone() })
+    }
+
+    /// One whose queues take nothing.
+    pub(crate) fn without_queues(dev: &Arc<Device<C>>, qpn: u32, qp_type: QpType, of: Of<C>) -> Arc<Self> {
+        let page = dev.page();
         let sq = SqSize { log: 0, max_count: 0, max_inline: 0, max_sge: 0 };
         let rq = RqSize { log: 0, stride_log: 0, max_count: 0, max_sge: 0 };
         let none = std::ptr::null_mut;
@@ -168,9 +175,9 @@ impl<C: Card> Qp<C> {
             rq: Spin::new(RqRing::new(dev.card(), none(), std::ptr::null(), line, &rq, qpn, page)),
             control: Mutex::new(Control { state: QpState::RESET, alive: true, memory: None }),
             qpn,
-            qp_type: QpType::XRC_RECV,
+            qp_type,
             dev: dev.clone(),
-            of: Of::Xrcd { xrcd: xrcd.clone() },
+            of,
             _send_shadow: Box::default(),
             _recv_shadow: Box::default(),
         })
@@ -191,7 +198,7 @@ impl<C: Card> Qp<C> {
     pub fn init(&self) -> Option<&QpInit<C>> {
         match &self.of {
             Of::Pd { init, .. } => Some(init),
-            Of::Xrcd { .. } => None,
+            Of::Xrcd { .. } | Of::Table { .. } => None,
         }
     }
 
@@ -221,7 +228,7 @@ impl<C: Card> Qp<C> {
         // No post writes to the rings from here on.
         self.gate(QpState::RESET);
         let xrcd = match &self.of {
-            Of::Pd { .. } => 0,
+            Of::Pd { .. } | Of::Table { .. } => 0,
             Of::Xrcd { xrcd } => xrcd.number(),
         };
         let command = Command::new()

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use fpga_regs::{AdminOpcode, Command, Mtu, QpContext, QpState};
+use fpga_regs::{AdminOpcode, Command, Mtu, QpContext, QpState, QpType};
 
 use crate::ah::{self, AhAttr};
 use crate::card::Card;
@@ -15,8 +15,10 @@ use crate::sq_shape::OPEN;
 impl<C: Card> Qp<C> {
     /// Changes the state and the attributes that `mask` names.
     pub fn modify(&self, attr: &QpAttr, mask: AttrMask) -> Result<()> {
+        self.need_states()?;
         let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(control.state, QpState::RTS | QpState::SQD | QpState::SQE) || self.init().is_none() {
+        let works = matches!(control.state, QpState::RTS | QpState::SQD | QpState::SQE);
+        if works || self.qp_type() == QpType::WQ || self.init().is_none() {
             // The card may have moved the QP to SQE or ERR, and others that hold it to any state.
             control.state = self.context()?.state();
         }
@@ -73,10 +75,20 @@ impl<C: Card> Qp<C> {
 
     /// The attributes as the card has them.
     pub fn query(&self) -> Result<QpAttr> {
+        self.need_states()?;
         let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         let context = self.context()?;
         control.state = context.state();
         Ok(decode(&context))
+    }
+
+    fn need_states(&self) -> Result<()> {
+        match self.qp_type() {
+            QpType::RX_HASH => {
+                Err(Error::Unsupported("states of an RX-hash QP: it works from its creation on"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn context(&self) -> Result<QpContext> {

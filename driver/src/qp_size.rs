@@ -35,6 +35,7 @@ impl Sizes {
                     return Err(Error::Unsupported("an SRQ of a raw packet QP"));
                 }
             }
+            QpType::WQ => dev.need(FeatureSet::RSS, "a receive work queue")?,
             other => {
                 return Err(Error::Invalid(format!(
                     "QP type {other}: this driver has RC, UC, UD, RAW_PACKET and XRC_SEND"

@@ -30,11 +30,13 @@ macro_rules! attrs {
 
 /// The step from one state to another for a QP of `qp_type`; `None` where there is no such step.
 pub fn step_of(qp_type: QpType, from: QpState, to: QpState) -> Option<Step> {
+    // Those of a work queue may say from where they go.
+    let optional = if qp_type == QpType::WQ { AttrMask::CUR_STATE } else { NONE };
     match to {
-        QpState::RESET => return step(NONE, NONE),
-        // From RESET there is only INIT.
+        QpState::RESET => return step(NONE, optional),
+        // From RESET there is only the way to work.
         QpState::ERR if from == QpState::RESET => return None,
-        QpState::ERR => return step(NONE, NONE),
+        QpState::ERR => return step(NONE, optional),
         _ => {}
     }
     match qp_type {
@@ -44,6 +46,7 @@ pub fn step_of(qp_type: QpType, from: QpState, to: QpState) -> Option<Step> {
         QpType::XRC_RECV => connected(from, to, false, true),
         QpType::UD => datagram(from, to),
         QpType::RAW_PACKET => frames(from, to),
+        QpType::WQ if (from, to) == (QpState::RESET, QpState::RTR) => step(NONE, optional),
         _ => None,
     }
 }

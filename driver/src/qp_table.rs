@@ -74,6 +74,8 @@ struct SrqLine {
 /// All lines of a device.
 pub(crate) struct QpTable {
     lines: NonNull<QpLine>,
+    /// The memory that they are in.
+    memory: NonNull<u8>,
     /// By number, from the first XRC SRQ on.
     srqs: OnceLock<Box<[SrqLine]>>,
 }
@@ -84,18 +86,21 @@ unsafe impl Send for QpTable {}
 unsafe impl Sync for QpTable {}
 
 impl QpTable {
+    /// One line more than there are, so that they can begin at a line's bound. Asked for as aligned, the allocator would
+    /// write all of the zeroes, and none of the memory would be left untouched.
     fn layout() -> Layout {
-        Layout::array::<QpLine>(LINES).expect("a constant that fits")
+        Layout::array::<u64>((LINES + 1) * size_of::<QpLine>() / size_of::<u64>())
+            .expect("a constant that fits")
     }
 
     /// A table without QPs.
     pub fn new() -> Self {
         // SAFETY: the layout is not empty.
         let raw = unsafe { alloc_zeroed(Self::layout()) };
-        match NonNull::new(raw.cast()) {
-            Some(lines) => QpTable { lines, srqs: OnceLock::new() },
-            None => handle_alloc_error(Self::layout()),
-        }
+        let Some(memory) = NonNull::new(raw) else { handle_alloc_error(Self::layout()) };
+        // SAFETY: less than a line is skipped, of the one that is more.
+        let lines = unsafe { memory.add(memory.align_offset(align_of::<QpLine>())) }.cast();
+        QpTable { lines, memory, srqs: OnceLock::new() }
     }
 
     /// The line that `qpn` has if it has one; check with [`QpLine::is`].
@@ -152,13 +157,30 @@ impl QpTable {
 impl Drop for QpTable {
     fn drop(&mut self) {
         // SAFETY: made by alloc_zeroed with the same layout; QpLine needs no drop.
-        unsafe { dealloc(self.lines.as_ptr().cast(), Self::layout()) }
+        unsafe { dealloc(self.memory.as_ptr(), Self::layout()) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Resident memory of this process (bytes).
+    fn resident() -> u64 {
+        let statm = std::fs::read_to_string("/proc/self/statm").expect("/proc");
+        let pages = statm.split(' ').nth(1).expect("the second word");
+        // SAFETY: no memory is involved.
+        pages.parse::<u64>().expect("a number") * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64
+    }
+
+    #[test]
+    fn an_empty_table_takes_no_memory() {
+        let before = resident();
+        let tables: Vec<_> = (0..64).map(|_| QpTable::new()).collect();
+        let each = resident().saturating_sub(before) / tables.len() as u64;
+        assert!(each < (LINES * size_of::<QpLine>()) as u64 / 4, "{each} B a table");
+        assert_eq!(tables[1].line(0) as *const QpLine as usize % size_of::<QpLine>(), 0);
+    }
 
     #[test]
     fn a_line_belongs_to_one_qpn() {

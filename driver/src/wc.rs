@@ -14,6 +14,12 @@ bitflags::bitflags! {
         const WITH_INV = 1 << 2;
         /// Completes a receive.
         const RECV = 1 << 3;
+        /// The frame is of IPv4, and the checksum of its header is right.
+        const IP_CSUM_OK = 1 << 4;
+        /// The frame is of TCP or UDP, and its checksum is right.
+        const L4_CSUM_OK = 1 << 6;
+        /// [`Wc::imm`] is the frame's hash.
+        const HASHED = 1 << 7;
         const _ = !0;
     }
 }
@@ -35,7 +41,7 @@ pub struct Wc {
     pub vendor_err: u32,
     /// Bytes received or read.
     pub byte_len: u32,
-    /// Immediate data in wire order, or the R_Key invalidated.
+    /// Immediate data in wire order, or the R_Key invalidated, or the hash of a frame.
     pub imm: u32,
     /// The QP.
     pub qpn: u32,

@@ -27,6 +27,10 @@ bitflags::bitflags! {
         const SOLICITED = 1 << 1;
         /// Wait for earlier READs and atomics.
         const FENCE = 1 << 2;
+        /// Fill in the checksum of the frame's IPv4 header. RAW_ETH only.
+        const IP_CSUM = 1 << 4;
+        /// Fill in the frame's checksum of TCP or UDP. RAW_ETH only.
+        const L4_CSUM = 1 << 5;
     }
 }
 

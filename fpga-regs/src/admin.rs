@@ -13,6 +13,8 @@ open_enum! {
         QUERY_PORT = 0x02,
         /// Settings of a port.
         SET_PORT = 0x03,
+        /// Limits of whole Ethernet frames.
+        QUERY_ETHERNET = 0x04,
         /// New protection domain.
         ALLOC_PD = 0x10,
         /// Frees a protection domain.
@@ -73,6 +75,12 @@ open_enum! {
         DESTROY_FLOW = 0x45,
         /// The Ethernet address of a GID.
         RESOLVE = 0x48,
+        /// New indirection table of receive work queues.
+        CREATE_TABLE = 0x4c,
+        /// Changes all entries of an indirection table, between two frames.
+        MODIFY_TABLE = 0x4d,
+        /// Frees an indirection table.
+        DESTROY_TABLE = 0x4e,
         /// Takes a doorbell page.
         ALLOC_PAGE = 0x50,
         /// Frees a doorbell page.

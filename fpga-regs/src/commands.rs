@@ -5,6 +5,7 @@ use crate::context::*;
 use crate::field::{Field, Format, Kind, Named, Names};
 use crate::flow::FlowContext;
 use crate::limits::CardLimits;
+use crate::rss::{EthernetLimits, TableContext};
 
 /// One admin command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +108,7 @@ pub const COMMANDS: &[CommandSpec] = {
         Spec::new(Op::SET_PORT, "port, from 1")
             .params(&[value("mask", "What to change.", 32, PortAttrMask::KIND)])
             .input(&PortContext::FORMAT),
+        Spec::new(Op::QUERY_ETHERNET, "").output(&EthernetLimits::FORMAT),
         Spec::new(Op::ALLOC_PD, "").result("PD"),
         Spec::new(Op::FREE_PD, "PD"),
         Spec::new(Op::OPEN_XRCD, "")
@@ -171,6 +173,9 @@ pub const COMMANDS: &[CommandSpec] = {
         Spec::new(Op::CREATE_FLOW, "QPN").input(&FlowContext::FORMAT).result("flow rule"),
         Spec::new(Op::DESTROY_FLOW, "flow rule"),
         Spec::new(Op::RESOLVE, "port, from 1").params(&[GID]).values(&[MAC]),
+        Spec::new(Op::CREATE_TABLE, "").input(&TableContext::FORMAT).result("indirection table"),
+        Spec::new(Op::MODIFY_TABLE, "indirection table").input(&TableContext::FORMAT),
+        Spec::new(Op::DESTROY_TABLE, "indirection table"),
         Spec::new(Op::ALLOC_PAGE, "").result("doorbell page"),
         Spec::new(Op::FREE_PAGE, "doorbell page"),
         Spec::new(Op::ALLOC_MEMORY, "")

@@ -1,5 +1,6 @@
 //! The contexts that commands carry in their mailboxes.
 
+use crate::rss::{HashFields, HashFunction};
 use crate::wqe::Access;
 
 open_enum! {
@@ -23,7 +24,8 @@ open_enum! {
 }
 
 open_enum! {
-    /// Transport of a queue pair; the numbers are those of `ibv_qp_type`.
+    /// Transport of a queue pair; the numbers below 0xf0 are those of
+    /// `ibv_qp_type`.
     QpType: u8 {
         /// Reliable connection.
         RC = 2,
@@ -37,6 +39,13 @@ open_enum! {
         XRC_SEND = 9,
         /// Receiving end of an extended reliable connection.
         XRC_RECV = 10,
+        /// Receive work queue: a receive queue for whole Ethernet frames, without a
+        /// send queue, that indirection tables name. It goes from RESET to RTR.
+        WQ = 0xf0,
+        /// Whole Ethernet frames, spread over the work queues of an indirection
+        /// table by a hash. It has no queues and no states, and receives from its
+        /// creation on.
+        RX_HASH = 0xf1,
     }
 }
 
@@ -153,6 +162,22 @@ layout! {
         qpn set_qpn with_qpn (u32 @ 108);
         /// XRC domain (XRC_RECV).
         xrcd set_xrcd with_xrcd (u32 @ 112);
+        /// Indirection table (RX_HASH).
+        table_number set_table_number with_table_number (u32 @ 116);
+        /// Fields that are hashed (RX_HASH).
+        hash_fields set_hash_fields with_hash_fields (u32 @ 120 as HashFields);
+        /// How they are hashed (RX_HASH).
+        hash_function set_hash_function with_hash_function (u8 @ 124 as HashFunction);
+        /// Bytes 0 to 7 of the hash key, the first in the lowest byte (RX_HASH).
+        hash_key0 set_hash_key0 with_hash_key0 (u64 @ 128);
+        /// Bytes 8 to 15.
+        hash_key1 set_hash_key1 with_hash_key1 (u64 @ 136);
+        /// Bytes 16 to 23.
+        hash_key2 set_hash_key2 with_hash_key2 (u64 @ 144);
+        /// Bytes 24 to 31.
+        hash_key3 set_hash_key3 with_hash_key3 (u64 @ 152);
+        /// Bytes 32 to 39.
+        hash_key4 set_hash_key4 with_hash_key4 (u64 @ 160);
     }
 }
 

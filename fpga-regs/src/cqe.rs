@@ -94,7 +94,7 @@ layout! {
         /// Bytes received, or read.
         byte_len set_byte_len with_byte_len (u32 @ 12);
         /// Immediate data in the order of the wire, or the key that the peer
-        /// invalidated.
+        /// invalidated, or the frame's hash (RX-hash QP).
         imm set_imm with_imm (u32 @ 16);
         /// The first 40 bytes of the buffer hold a GRH.
         grh set_grh with_grh (bool @ 20 bit 0);
@@ -104,10 +104,14 @@ layout! {
         inv set_inv with_inv (bool @ 20 bit 2);
         /// The receive side completed.
         recv set_recv with_recv (bool @ 20 bit 3);
-        /// The frame's checksums were right (raw packet QP).
-        csum_ok set_csum_ok with_csum_ok (bool @ 20 bit 4);
+        /// The frame is of IPv4, and the checksum of that header is right (raw packet QP, WQ).
+        ip_csum_ok set_ip_csum_ok with_ip_csum_ok (bool @ 20 bit 4);
         /// `vlan_tci` holds the frame's tag.
         vlan set_vlan with_vlan (bool @ 20 bit 5);
+        /// The frame is of TCP or UDP, and its checksum is right (raw packet QP, WQ).
+        l4_csum_ok set_l4_csum_ok with_l4_csum_ok (bool @ 20 bit 6);
+        /// `imm` holds the frame's hash.
+        hashed set_hashed with_hashed (bool @ 20 bit 7);
         /// What completed.
         opcode set_opcode with_opcode (u8 @ 21 as CqeOpcode);
         /// How it ended.
@@ -141,10 +145,14 @@ impl Cqe {
     pub const INV: u8 = 1 << 2;
     /// Bit of `recv` in [`Self::flags`].
     pub const RECV: u8 = 1 << 3;
-    /// Bit of `csum_ok` in [`Self::flags`].
-    pub const CSUM_OK: u8 = 1 << 4;
+    /// Bit of `ip_csum_ok` in [`Self::flags`].
+    pub const IP_CSUM_OK: u8 = 1 << 4;
     /// Bit of `vlan` in [`Self::flags`].
     pub const VLAN: u8 = 1 << 5;
+    /// Bit of `l4_csum_ok` in [`Self::flags`].
+    pub const L4_CSUM_OK: u8 = 1 << 6;
+    /// Bit of `hashed` in [`Self::flags`].
+    pub const HASHED: u8 = 1 << 7;
     /// The byte that holds the phase bit.
     pub const PHASE_BYTE: usize = 63;
 

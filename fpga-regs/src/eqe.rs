@@ -29,6 +29,10 @@ open_enum! {
         PORT_ERR = 12,
         /// The card failed; `data` is the error cause.
         DEVICE_FATAL = 13,
+        /// A receive work queue failed; `object` is its number, a QPN.
+        WQ_FATAL = 14,
+        /// An entry of the port's GID table was added or removed.
+        GID_CHANGE = 15,
     }
 }
 

@@ -32,7 +32,8 @@
 //! | `regs`, `doorbell` | BAR0 |
 //! | `wqe`, `wqe_segment`, `encode`, `recv` | work requests |
 //! | `cqe`, `eqe`, `syndrome` | what the card reports |
-//! | `admin`, `commands`, `context`, `flow`, `limits` | admin commands and their contexts |
+//! | `admin`, `commands`, `context`, `limits` | admin commands and their contexts |
+//! | `flow`, `rss` | the same for whole Ethernet frames: who receives them |
 //! | `decode`, `export` | as text; as C, SystemVerilog, SystemRDL and golden vectors |
 //! | `vfio_user` | the messages of a served card |
 //! | `accessors` | a test of all accessors |
@@ -63,6 +64,7 @@ pub mod flow;
 pub mod limits;
 pub mod recv;
 pub mod regs;
+pub mod rss;
 pub mod syndrome;
 pub mod vfio_user;
 pub mod wqe;
@@ -78,6 +80,7 @@ pub use field::{Field, Format, Kind, Named, Names};
 pub use flow::*;
 pub use limits::*;
 pub use recv::*;
+pub use rss::*;
 pub use syndrome::*;
 pub use wqe::*;
 pub use wqe_segment::{wqe_bytes, Segment, Service};

@@ -5,10 +5,11 @@
 
 use fpga_regs::regs::port;
 
-use crate::device::raw::Outgoing;
+use crate::device::raw::{with_room, Outgoing};
 use crate::env::Env;
 use crate::packet::{Payload, PortId, PORTS};
-use crate::steering::{Copies, Fields, LOOKED_AT};
+use crate::steering::{Copies, Copy, Fields, LOOKED_AT};
+use crate::wire::checksum::Checksums;
 use crate::world::World;
 
 /// A frame that may leave.
@@ -69,7 +70,12 @@ impl World {
 
     /// A frame that travels as it is comes to those that get a copy.
     pub(crate) fn hand_over(&mut self, frame: &Frame, env: &mut impl Env) {
-        self.give(frame.way, &frame.copies, frame.payload(), env);
+        let right = with_room(frame.payload().len(), |bytes| {
+            // As when its fields were read.
+            let _ = env.payload(frame.payload(), bytes);
+            Checksums::right(bytes)
+        });
+        self.give(frame.way, &frame.copies, (right, frame.payload()), env);
     }
 
     /// A frame comes over the wire as bytes, which are the payload too.
@@ -81,12 +87,18 @@ impl World {
         env: &mut impl Env,
     ) {
         let copies = self.receivers(way, sender, &Fields::of(frame));
-        self.give(way, &copies, payload, env);
+        self.give(way, &copies, (Checksums::right(frame), payload), env);
     }
 
-    fn give(&mut self, way: (PortId, PortId), copies: &Copies, payload: &Payload, env: &mut impl Env) {
-        for &(card, q) in copies.all() {
-            self.cards[usize::from(card)].receive_frame(q.into(), payload, env);
+    fn give(
+        &mut self,
+        way: (PortId, PortId),
+        copies: &Copies,
+        (right, payload): (Checksums, &Payload),
+        env: &mut impl Env,
+    ) {
+        for copy in copies.all() {
+            self.cards[usize::from(copy.at.card)].receive_frame(copy, right, payload, env);
         }
         // What nobody takes is counted where it could be taken.
         let untaken = copies.all().is_empty().then_some((port::RX_NO_RULE, 1));
@@ -100,7 +112,7 @@ impl World {
 
     /// Until when (ns) the first of those is waited for who get a copy and have no receive WQE.
     fn lack_recvs(&mut self, copies: &Copies, env: &mut impl Env) -> Option<u64> {
-        let lacks = |&(card, q): &(u8, u16)| self.cards[usize::from(card)].lacks_recv(q.into(), env);
+        let lacks = |copy: &Copy| self.cards[usize::from(copy.at.card)].lacks_recv(copy.queue.into(), env);
         // Each of them has to wake the sender.
         copies.all().iter().filter_map(lacks).min()
     }
@@ -130,11 +142,10 @@ impl World {
 
     /// Who gets a copy of a frame, but for its sender.
     fn receivers(&self, way: (PortId, PortId), sender: (u8, u16), fields: &Fields) -> Copies {
-        let mut copies = Copies::new();
+        let mut copies = Copies::of(sender);
         for port in self.reached_ports(way) {
             self.cards[usize::from(port.card)].steer(port.port, fields, &mut copies);
         }
-        copies.keep(0, |place| place != sender);
         copies
     }
 }

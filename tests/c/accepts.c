@@ -1,7 +1,7 @@
 /* What stock programs hand over without a thought, because every card takes it: a flow label of 32 random bits,
  * access flags that mean nothing on a QP, the `sl` of a datagram in the address of its answer, and no word about
  * inline data. */
-#include "rig.h"
+#include "datagram.h"
 
 static struct ibv_qp *make(struct side *side, enum ibv_qp_type type, struct ibv_qp_cap cap, uint32_t *room)
 {
@@ -87,12 +87,7 @@ static void datagrams(struct ibv_context *context)
     struct ibv_qp_cap cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 };
     uint32_t room;
     struct ibv_qp *qp = make(&side, IBV_QPT_UD, cap, &room);
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = 0x11111111 };
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
-    attr.qp_state = IBV_QPS_RTR;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
-    attr.qp_state = IBV_QPS_RTS;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+    ready_for_datagrams(qp, 0x11111111);
     /* GID 0 is an IPv6 address, GID 1 an IPv4 address. */
     for (int index = 0; index <= 1; index++) {
         struct ibv_ah_attr way = {
@@ -109,10 +104,7 @@ static void datagrams(struct ibv_context *context)
         struct ibv_send_wr *bad, wr = { .wr_id = 2, .sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND };
         wr.wr.ud.ah = ah, wr.wr.ud.remote_qpn = qp->qp_num, wr.wr.ud.remote_qkey = 0x11111111;
         CHECK(!ibv_post_send(qp, &wr, &bad));
-        struct ibv_wc wc;
-        double until = now() + 10;
-        while (ibv_poll_cq(side.cq, 1, &wc) == 0)
-            CHECK(now() < until);
+        struct ibv_wc wc = completion(side.cq, 10);
         CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.wc_flags & IBV_WC_GRH);
         CHECK(wc.sl == (8 | (index == 0 ? 1 : 2)));
         struct ibv_ah *answer = ibv_create_ah_from_wc(side.pd, &wc, (struct ibv_grh *)side.buffer, PORT);

@@ -6,6 +6,17 @@
 
 enum { QKEY = 17, GRH = 40 };
 
+/* A UD queue pair from RESET to RTS. */
+static inline void ready_for_datagrams(struct ibv_qp *qp, uint32_t qkey)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = qkey };
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
+    attr.qp_state = IBV_QPS_RTR;
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+    attr.qp_state = IBV_QPS_RTS;
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+}
+
 /* It is in RTS, and shares nothing but what the connection had. */
 static inline void use_datagrams(struct side *side)
 {
@@ -15,14 +26,9 @@ static inline void use_datagrams(struct side *side)
         .cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1 },
         .qp_type = IBV_QPT_UD,
     };
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY };
     CHECK(!ibv_destroy_qp(side->qp));
     CHECK(side->qp = ibv_create_qp(side->pd, &init));
-    CHECK(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
-    attr.qp_state = IBV_QPS_RTR;
-    CHECK(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE));
-    attr.qp_state = IBV_QPS_RTS;
-    CHECK(!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+    ready_for_datagrams(side->qp, QKEY);
     side->address.qpn = side->qp->qp_num;
 }
 

@@ -204,13 +204,7 @@ static void server(const char *path, int shared)
 /* The next completion, which must be a success. */
 static struct ibv_wc next(struct side *side)
 {
-    struct ibv_wc wc;
-    double until = now() + 30;
-    int found;
-    while ((found = ibv_poll_cq(side->cq, 1, &wc)) == 0)
-        if (now() > until)
-            die("no completion within 30 s");
-    CHECK(found == 1);
+    struct ibv_wc wc = completion(side->cq, 30);
     if (wc.status != IBV_WC_SUCCESS)
         die("%s", ibv_wc_status_str(wc.status));
     return wc;

@@ -33,28 +33,10 @@ static void close_pair(struct pair *pair)
     CHECK(!ibv_destroy_cq(pair->a.cq) && !ibv_destroy_comp_channel(pair->a.channel) && !ibv_dealloc_pd(pair->a.pd));
 }
 
-static enum ibv_wc_status run(struct side *side, enum ibv_wr_opcode opcode, const struct ibv_sge *sges, int count, uint64_t at, uint32_t rkey)
-{
-    struct ibv_send_wr *bad, wr = {
-        .wr_id = 7, .sg_list = (struct ibv_sge *)sges, .num_sge = count, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED,
-    };
-    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-        wr.wr.atomic.remote_addr = at, wr.wr.atomic.rkey = rkey, wr.wr.atomic.compare_add = 3;
-    else
-        wr.wr.rdma.remote_addr = at, wr.wr.rdma.rkey = rkey;
-    CHECK(!ibv_post_send(side->qp, &wr, &bad));
-    struct ibv_wc wc;
-    double until = now() + 20;
-    while (ibv_poll_cq(side->cq, 1, &wc) == 0)
-        CHECK(now() < until);
-    CHECK(wc.wr_id == 7);
-    return wc.status;
-}
-
 static enum ibv_wc_status one(struct side *side, enum ibv_wr_opcode opcode, uint64_t addr, uint32_t lkey, uint32_t length, uint64_t at, uint32_t rkey)
 {
     struct ibv_sge sge = { .addr = addr, .length = length, .lkey = lkey };
-    return run(side, opcode, &sge, 1, at, rkey);
+    return outcome(side, opcode, &sge, 1, at, rkey);
 }
 
 /* It reads as zeros, it swallows what is written, and nobody else gets to it. */
@@ -89,10 +71,10 @@ static void null_regions(void)
         { .addr = 0, .length = 5000, .lkey = null->lkey },
         { .addr = a->address.addr, .length = 100, .lkey = a->mr->lkey },
     };
-    CHECK(run(&c, IBV_WR_RDMA_WRITE, sges, 3, d.address.addr, d.address.rkey) == IBV_WC_SUCCESS);
+    CHECK(outcome(&c, IBV_WR_RDMA_WRITE, sges, 3, d.address.addr, d.address.rkey) == IBV_WC_SUCCESS);
     for (int i = 0; i < 5300; i++)
         CHECK(d.buffer[i] == (i < 100 ? 'y' : i < 5100 ? 0 : i < 5200 ? 'y' : 'z'));
-    CHECK(run(&c, IBV_WR_RDMA_READ, sges, 3, d.address.addr, d.address.rkey) == IBV_WC_SUCCESS);
+    CHECK(outcome(&c, IBV_WR_RDMA_READ, sges, 3, d.address.addr, d.address.rkey) == IBV_WC_SUCCESS);
     CHECK(a->buffer[0] == 'y' && a->buffer[99] == 'y' && a->buffer[100] == 'y');
     CHECK(!ibv_destroy_qp(c.qp));
     /* A receive. */

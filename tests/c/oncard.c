@@ -6,22 +6,6 @@ enum { BYTES = 32768, ACCESS = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE | 
 
 static char words[BYTES], found[BYTES];
 
-static enum ibv_wc_status run(struct side *side, enum ibv_wr_opcode opcode, struct ibv_sge sge, uint64_t at, uint32_t rkey)
-{
-    struct ibv_send_wr *bad, wr = { .wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED };
-    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-        wr.wr.atomic.remote_addr = at, wr.wr.atomic.rkey = rkey, wr.wr.atomic.compare_add = 3;
-    else
-        wr.wr.rdma.remote_addr = at, wr.wr.rdma.rkey = rkey;
-    CHECK(!ibv_post_send(side->qp, &wr, &bad));
-    struct ibv_wc wc;
-    double until = now() + 20;
-    while (ibv_poll_cq(side->cq, 1, &wc) == 0)
-        CHECK(now() < until);
-    CHECK(wc.wr_id == 7);
-    return wc.status;
-}
-
 int main(void)
 {
     struct ibv_context *context = open_device("verbena0");
@@ -65,36 +49,36 @@ int main(void)
     struct ibv_sge card_side = { .addr = 64, .length = length, .lkey = mr->lkey };
     struct ibv_sge host_side = { .addr = a.address.addr, .length = length, .lkey = a.mr->lkey };
     /* As the near end. */
-    CHECK(run(&a, IBV_WR_RDMA_WRITE, card_side, b.address.addr, b.address.rkey) == IBV_WC_SUCCESS);
+    CHECK(outcome(&a, IBV_WR_RDMA_WRITE, &card_side, 1, b.address.addr, b.address.rkey) == IBV_WC_SUCCESS);
     CHECK(!memcmp((void *)b.buffer, words + 4096 + 64, length));
     for (uint32_t i = 0; i < length; i++)
         b.buffer[i] = ~i;
-    CHECK(run(&a, IBV_WR_RDMA_READ, card_side, b.address.addr, b.address.rkey) == IBV_WC_SUCCESS);
+    CHECK(outcome(&a, IBV_WR_RDMA_READ, &card_side, 1, b.address.addr, b.address.rkey) == IBV_WC_SUCCESS);
     CHECK(!ibv_memcpy_from_dm(found, dm, 4096 + 64, length) && !memcmp((void *)b.buffer, found, length));
     /* As the far end. */
     memset((void *)a.buffer, 'f', length);
-    CHECK(run(&a, IBV_WR_RDMA_WRITE, host_side, 128, mr->rkey) == IBV_WC_SUCCESS);
+    CHECK(outcome(&a, IBV_WR_RDMA_WRITE, &host_side, 1, 128, mr->rkey) == IBV_WC_SUCCESS);
     CHECK(!ibv_memcpy_from_dm(found, dm, 4096 + 128, length) && !memcmp((void *)a.buffer, found, length));
     CHECK(!ibv_memcpy_to_dm(dm, 4096, words, length));
-    CHECK(run(&a, IBV_WR_RDMA_READ, host_side, 0, mr->rkey) == IBV_WC_SUCCESS && !memcmp((void *)a.buffer, words, length));
+    CHECK(outcome(&a, IBV_WR_RDMA_READ, &host_side, 1, 0, mr->rkey) == IBV_WC_SUCCESS && !memcmp((void *)a.buffer, words, length));
     /* A receive. */
     struct ibv_recv_wr *bad, receive = { .wr_id = 8, .sg_list = &card_side, .num_sge = 1 };
     CHECK(!ibv_post_recv(b.qp, &receive, &bad));
-    CHECK(run(&a, IBV_WR_SEND, host_side, 0, 0) == IBV_WC_SUCCESS);
+    CHECK(outcome(&a, IBV_WR_SEND, &host_side, 1, 0, 0) == IBV_WC_SUCCESS);
     expect(&b, 8);
     CHECK(!ibv_memcpy_from_dm(found, dm, 4096 + 64, length) && !memcmp((void *)a.buffer, found, length));
     /* Atomics, also from card to card. */
     uint64_t value = 40;
     CHECK(!ibv_memcpy_to_dm(dm, 4096, &value, 8));
     host_side.length = card_side.length = 8;
-    CHECK(run(&a, IBV_WR_ATOMIC_FETCH_AND_ADD, host_side, 0, mr->rkey) == IBV_WC_SUCCESS && *(volatile uint64_t *)a.buffer == 40);
-    CHECK(run(&a, IBV_WR_ATOMIC_FETCH_AND_ADD, card_side, 0, mr->rkey) == IBV_WC_SUCCESS);
+    CHECK(outcome(&a, IBV_WR_ATOMIC_FETCH_AND_ADD, &host_side, 1, 0, mr->rkey) == IBV_WC_SUCCESS && *(volatile uint64_t *)a.buffer == 40);
+    CHECK(outcome(&a, IBV_WR_ATOMIC_FETCH_AND_ADD, &card_side, 1, 0, mr->rkey) == IBV_WC_SUCCESS);
     CHECK(!ibv_memcpy_from_dm(&value, dm, 4096, 8) && value == 46);
     CHECK(!ibv_memcpy_from_dm(&value, dm, 4096 + 64, 8) && value == 43);
     /* The other part was not touched. */
     CHECK(!ibv_memcpy_from_dm(found, small, 0, 4) && !memcmp(found, "four", 4));
     /* Its end. */
-    CHECK(run(&a, IBV_WR_RDMA_WRITE, host_side, BYTES - 4096 - 4, mr->rkey) == IBV_WC_REM_ACCESS_ERR);
+    CHECK(outcome(&a, IBV_WR_RDMA_WRITE, &host_side, 1, BYTES - 4096 - 4, mr->rkey) == IBV_WC_REM_ACCESS_ERR);
     CHECK(!ibv_dereg_mr(mr) && !ibv_free_dm(dm) && !ibv_free_dm(small));
 
     /* What a program that ends has not freed is free. */

@@ -1,5 +1,5 @@
 /* Five datagrams with a wrong Q_Key, and what the port says of them. */
-#include "rig.h"
+#include "datagram.h"
 
 int main(void)
 {
@@ -11,12 +11,7 @@ int main(void)
     };
     struct ibv_qp *qp = ibv_create_qp(side.pd, &init);
     CHECK(qp);
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = 1 };
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
-    attr.qp_state = IBV_QPS_RTR;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
-    attr.qp_state = IBV_QPS_RTS;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+    ready_for_datagrams(qp, 1);
     struct ibv_ah_attr way = { .is_global = 1, .port_num = PORT, .grh = { .dgid = side.address.gid, .sgid_index = GID_INDEX } };
     struct ibv_ah *ah = ibv_create_ah(side.pd, &way);
     CHECK(ah);

@@ -147,6 +147,15 @@ __attribute__((unused)) static void connect_pair(struct side *a, struct side *b)
     connect_side(b, &a->address, 14, 7);
 }
 
+/* Names what a request is to reach at the other side; an atomic adds `add` there. */
+__attribute__((unused)) static void aim(struct ibv_send_wr *wr, uint64_t at, uint32_t rkey, uint64_t add)
+{
+    if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+        wr->wr.atomic.remote_addr = at, wr->wr.atomic.rkey = rkey, wr->wr.atomic.compare_add = add;
+    else
+        wr->wr.rdma.remote_addr = at, wr->wr.rdma.rkey = rkey;
+}
+
 /* Posts one signaled request on `length` bytes at offset `at` of both buffers. */
 __attribute__((unused)) static void post(struct side *side, const struct address *peer, enum ibv_wr_opcode opcode, uint64_t id, size_t at, uint32_t length)
 {
@@ -154,24 +163,43 @@ __attribute__((unused)) static void post(struct side *side, const struct address
     struct ibv_send_wr wr = {
         .wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED,
     };
-    wr.wr.rdma.remote_addr = peer->addr + at;
-    wr.wr.rdma.rkey = peer->rkey;
+    aim(&wr, peer->addr + at, peer->rkey, 0);
     struct ibv_send_wr *bad;
     int result = ibv_post_send(side->qp, &wr, &bad);
     if (result)
         die("ibv_post_send: %s", strerror(result));
 }
 
+/* The next completion, of whatever status. */
+__attribute__((unused)) static struct ibv_wc completion(struct ibv_cq *cq, int seconds)
+{
+    struct ibv_wc wc;
+    double until = now() + seconds;
+    int found;
+    while ((found = ibv_poll_cq(cq, 1, &wc)) == 0)
+        if (now() > until)
+            die("no completion within %d s", seconds);
+    CHECK(found == 1);
+    return wc;
+}
+
+/* How one request ends; an atomic adds 3. */
+__attribute__((unused)) static enum ibv_wc_status outcome(struct side *side, enum ibv_wr_opcode opcode, const struct ibv_sge *sges, int count, uint64_t at, uint32_t rkey)
+{
+    struct ibv_send_wr *bad, wr = {
+        .wr_id = 7, .sg_list = (struct ibv_sge *)sges, .num_sge = count, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED,
+    };
+    aim(&wr, at, rkey, 3);
+    CHECK(!ibv_post_send(side->qp, &wr, &bad));
+    struct ibv_wc wc = completion(side->cq, 20);
+    CHECK(wc.wr_id == 7);
+    return wc.status;
+}
+
 /* The next completion, which must be a success of `id`. */
 __attribute__((unused)) static void expect(struct side *side, uint64_t id)
 {
-    struct ibv_wc wc;
-    double until = now() + 10;
-    int found;
-    while ((found = ibv_poll_cq(side->cq, 1, &wc)) == 0)
-        if (now() > until)
-            die("request %llu is not completed after 10 s", (unsigned long long)id);
-    CHECK(found == 1);
+    struct ibv_wc wc = completion(side->cq, 10);
     if (wc.status != IBV_WC_SUCCESS || wc.wr_id != id)
         die("request %llu: %s of %llu", (unsigned long long)id, ibv_wc_status_str(wc.status), (unsigned long long)wc.wr_id);
 }

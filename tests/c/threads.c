@@ -51,14 +51,7 @@ static void request(struct side *side, const struct address *peer, uint64_t thre
     struct ibv_send_wr wr = {
         .wr_id = thread << 32 | id, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED,
     };
-    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-        wr.wr.atomic.remote_addr = peer->addr + to;
-        wr.wr.atomic.rkey = peer->rkey;
-        wr.wr.atomic.compare_add = 1;
-    } else {
-        wr.wr.rdma.remote_addr = peer->addr + to;
-        wr.wr.rdma.rkey = peer->rkey;
-    }
+    aim(&wr, peer->addr + to, peer->rkey, 1);
     struct ibv_send_wr *bad;
     int result = ibv_post_send(side->qp, &wr, &bad);
     if (result)

@@ -44,18 +44,6 @@ static void to_rts(struct ibv_qp *qp, uint32_t peer, const struct ibv_ah_attr *w
     CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | (rc ? reliable : 0)));
 }
 
-static struct ibv_wc next(struct ibv_cq *cq)
-{
-    struct ibv_wc wc;
-    double until = now() + 20;
-    int found;
-    while ((found = ibv_poll_cq(cq, 1, &wc)) == 0)
-        if (now() > until)
-            die("a completion is missing");
-    CHECK(found == 1);
-    return wc;
-}
-
 int main(int count, char **arguments)
 {
     if (count < 2)
@@ -109,14 +97,14 @@ int main(int count, char **arguments)
         }
     }
     CHECK(!ibv_post_send(x, wrs, &bad));
-    struct ibv_wc first = next(sends), failed = next(sends), last = next(sends);
+    struct ibv_wc first = completion(sends, 20), failed = completion(sends, 20), last = completion(sends, 20);
     if (unready) {
         if (first.wr_id != 0 || first.status != IBV_WC_RNR_RETRY_EXC_ERR || failed.status != IBV_WC_WR_FLUSH_ERR)
             die("the first: %s, the second: %s", ibv_wc_status_str(first.status), ibv_wc_status_str(failed.status));
         printf("OK: %s\n", ibv_wc_status_str(first.status));
         return 0;
     }
-    struct ibv_wc arrived = next(receives);
+    struct ibv_wc arrived = completion(receives, 20);
     if (first.wr_id != 0 || first.status != IBV_WC_SUCCESS || arrived.wr_id != 0 || arrived.status != IBV_WC_SUCCESS)
         die("the first: %s, %s", ibv_wc_status_str(first.status), ibv_wc_status_str(arrived.status));
     if (failed.wr_id != 1 || failed.status != IBV_WC_LOC_PROT_ERR)

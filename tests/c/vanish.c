@@ -44,19 +44,9 @@ static enum ibv_wc_status request(struct ends *ends, enum ibv_wr_opcode opcode, 
 {
     struct ibv_sge sge = { .addr = (uintptr_t)local, .length = length, .lkey = lkey };
     struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED }, *bad;
-    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-        wr.wr.atomic.remote_addr = (uintptr_t)remote, wr.wr.atomic.rkey = rkey, wr.wr.atomic.compare_add = 1;
-    else
-        wr.wr.rdma.remote_addr = (uintptr_t)remote, wr.wr.rdma.rkey = rkey;
+    aim(&wr, (uintptr_t)remote, rkey, 1);
     CHECK(!ibv_post_send(ends->near.qp, &wr, &bad));
-    struct ibv_wc wc;
-    double until = now() + 20;
-    int found;
-    while ((found = ibv_poll_cq(base.cq, 1, &wc)) == 0)
-        if (now() > until)
-            die("no completion");
-    CHECK(found == 1);
-    return wc.status;
+    return completion(base.cq, 20).status;
 }
 
 typedef void change(char *at, int file);

@@ -6,20 +6,11 @@ enum { BYTES = 8192, ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IB
 
 static struct ibv_context *context;
 
-static enum ibv_wc_status status_of(struct side *side)
-{
-    struct ibv_wc wc;
-    double until = now() + 20;
-    while (ibv_poll_cq(side->cq, 1, &wc) == 0)
-        CHECK(now() < until);
-    return wc.status;
-}
-
 static enum ibv_wc_status reach(struct side *side, enum ibv_wr_opcode opcode, uint64_t at, uint32_t rkey)
 {
     struct address peer = { .addr = at, .rkey = rkey };
     post(side, &peer, opcode, 1, 0, 64);
-    return status_of(side);
+    return completion(side->cq, 20).status;
 }
 
 static struct ibv_mw_bind bind_of(struct ibv_mr *mr, uint64_t addr, uint64_t length, unsigned access)
@@ -127,7 +118,7 @@ int main(void)
     for (unsigned i = 0; i < sizeof binds / sizeof *binds; i++) {
         uint32_t before = mw->rkey;
         wrong = bind_of(binds[i].mr, binds[i].at, binds[i].length, binds[i].access);
-        CHECK(!ibv_bind_mw(b.qp, mw, &wrong) && status_of(&b) == IBV_WC_MW_BIND_ERR);
+        CHECK(!ibv_bind_mw(b.qp, mw, &wrong) && completion(b.cq, 20).status == IBV_WC_MW_BIND_ERR);
         mw->rkey = before;
         reconnect(&a, &b, IBV_QPT_RC);
     }
@@ -136,10 +127,10 @@ int main(void)
     struct ibv_sge sge = { .addr = at, .length = 64, .lkey = rkey };
     struct ibv_send_wr local = { .wr_id = 4, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED };
     local.wr.rdma.remote_addr = a.address.addr, local.wr.rdma.rkey = a.address.rkey;
-    CHECK(!ibv_post_send(b.qp, &local, &bad) && status_of(&b) == IBV_WC_LOC_PROT_ERR);
+    CHECK(!ibv_post_send(b.qp, &local, &bad) && completion(b.cq, 20).status == IBV_WC_LOC_PROT_ERR);
     reconnect(&a, &b, IBV_QPT_RC);
     struct ibv_send_wr invalidate = { .wr_id = 6, .opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = rkey };
-    CHECK(!ibv_post_send(b.qp, &invalidate, &bad) && status_of(&b) != IBV_WC_SUCCESS);
+    CHECK(!ibv_post_send(b.qp, &invalidate, &bad) && completion(b.cq, 20).status != IBV_WC_SUCCESS);
     reconnect(&a, &b, IBV_QPT_RC);
     CHECK(reach(&a, IBV_WR_RDMA_WRITE, at, rkey) == IBV_WC_SUCCESS);
 

@@ -171,13 +171,7 @@ static int request(int kind, enum ibv_wr_opcode opcode, void *local, uint32_t by
         writes[i].wr.rdma.remote_addr = (uintptr_t)slot(&b, WRITES + i);
     }
     CHECK(!ibv_post_send(a.qp[kind], first, &bad));
-    struct ibv_wc wc;
-    double until = now() + 30;
-    int found;
-    while ((found = ibv_poll_cq(a.cq, 1, &wc)) == 0)
-        if (now() > until)
-            die("no completion within 30 s");
-    CHECK(found == 1);
+    struct ibv_wc wc = completion(a.cq, 30);
     if (wc.status != IBV_WC_SUCCESS) {
         is_break(wc.status);
         return 0;

@@ -78,18 +78,6 @@ static void give_back(struct end *end)
     CHECK(!ibv_dereg_mr(end->mr) && !ibv_dealloc_pd(end->pd) && !ibv_close_device(end->context));
 }
 
-static struct ibv_wc completion(struct ibv_cq *cq)
-{
-    struct ibv_wc wc;
-    double until = now() + 10;
-    int found;
-    while ((found = ibv_poll_cq(cq, 1, &wc)) == 0)
-        if (now() > until)
-            die("no completion after 10 s");
-    CHECK(found == 1);
-    return wc;
-}
-
 static struct ibv_qp *receiving(const struct end *end)
 {
     struct ibv_qp_init_attr_ex init = {
@@ -140,7 +128,7 @@ static enum ibv_wc_status sent(const struct end *end, struct ibv_qp *qp, uint32_
         wr.wr.rdma.remote_addr = at->addr, wr.wr.rdma.rkey = at->rkey;
     wr.qp_type.xrc.remote_srqn = srqn;
     CHECK(!ibv_post_send(qp, &wr, &bad));
-    return completion(end->cq).status;
+    return completion(end->cq, 10).status;
 }
 
 static void refused(const struct end *end, int fd)
@@ -211,7 +199,7 @@ static int child(int fd, int from, int to)
         post_recv(&end, i);
     say(to, &self, sizeof self);
     for (uint64_t i = 1; i <= 2; i++) {
-        struct ibv_wc wc = completion(end.cq);
+        struct ibv_wc wc = completion(end.cq, 10);
         if (wc.status != IBV_WC_SUCCESS || wc.wr_id != i || wc.qp_num != qpn || wc.byte_len != LENGTH)
             die("message %d: %s", (int)i, ibv_wc_status_str(wc.status));
         CHECK(end.buffer[0] == 'x' && end.buffer[LENGTH - 1] == 'y');
@@ -303,7 +291,7 @@ int main(int argc, char **argv)
     /* To either SRQ, by one connection. */
     post_recv(&end, 7);
     CHECK(sent(&from, send, end.srqn, NULL) == IBV_WC_SUCCESS);
-    struct ibv_wc wc = completion(end.cq);
+    struct ibv_wc wc = completion(end.cq, 10);
     CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == 7 && wc.byte_len == LENGTH && wc.opcode == IBV_WC_RECV);
     CHECK(wc.qp_num == recv->qp_num && wc.src_qp == send->qp_num && end.buffer[LENGTH - 1] == 'y');
     CHECK(sent(&from, send, there.srqn, NULL) == IBV_WC_SUCCESS);

@@ -9,6 +9,7 @@
 //! | `peer`, `buffer` | one side of a connection |
 //! | `expect`, `events` | what has to come of requests, and what events |
 //! | `seed` | random numbers that can be had again |
+//! | `toeplitz` | hashes of frames |
 //! | `stock` | stock programs, as processes on a net of their own |
 //! | `guest` | a virtual machine with VFIO |
 #![allow(unsafe_code)]
@@ -22,6 +23,7 @@ mod net;
 mod peer;
 mod seed;
 pub mod stock;
+mod toeplitz;
 
 pub use buffer::Buffer;
 pub use card::TestCard;
@@ -30,3 +32,4 @@ pub use expect::{on_one_and_two_cards, Cards, Side};
 pub use net::Net;
 pub use peer::{connect, join, Options, Peer, QKEY};
 pub use seed::{seed, Random};
+pub use toeplitz::SUITE;

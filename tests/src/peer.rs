@@ -268,12 +268,19 @@ impl<C: Card> Peer<C> {
 
     /// The next completion, within half a minute.
     pub fn wait(&self) -> Wc {
+        self.wait_unless(|| false).expect("one of both")
+    }
+
+    /// The next completion, within half a minute; none if it is over before.
+    pub fn wait_unless(&self, over: impl Fn() -> bool) -> Option<Wc> {
         let until = Instant::now() + Duration::from_secs(30);
         loop {
-            if let Some(wc) = self.poll() {
-                return wc;
+            let over = over();
+            let found = self.poll();
+            if found.is_some() || over {
+                return found;
             }
-            assert!(Instant::now() < until, "no completion within 5 s");
+            assert!(Instant::now() < until, "no completion within 30 s");
         }
     }
 

@@ -34,6 +34,8 @@ mod rc_order;
 mod rc_reads;
 #[path = "conformance/rc_retry.rs"]
 mod rc_retry;
+#[path = "conformance/rss.rs"]
+mod rss;
 #[path = "conformance/srq.rs"]
 mod srq;
 #[path = "conformance/states.rs"]

@@ -148,17 +148,16 @@ fn difference(a: &Result, b: &Result) -> String {
 /// Runs the same on each machine; all have to give what the first does.
 fn same_on(machines: &[Machine], launcher: &[&str], program: &str, arguments: &[&str]) -> Vec<String> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let results: Vec<Result> = machines.iter().map(|&m| run(m, launcher, program, arguments)).collect();
-    let first = &results[0];
+    let line = [launcher, &[program], arguments].concat().join(" ");
+    let first = run(machines[0], launcher, program, arguments);
     let did_much = first.capture.len() > 10_000 && first.trace.len() > 10_000 && first.time > 1_000_000;
     assert!(did_much, "{program} did not do much");
-    let others = results.iter().zip(machines).skip(1).filter(|(result, _)| *result != first);
-    others
-        .map(|(result, machine)| {
-            let line = [launcher, &[program], arguments].concat().join(" ");
-            format!("{line}: {machine:?} is not as {:?}: {}", machines[0], difference(first, result))
-        })
-        .collect()
+    let differs = |(n, &machine): (usize, &Machine)| {
+        let result = run(machine, launcher, program, arguments);
+        let what = || format!("{line}: run {n}, {machine:?}, is not as {:?}: ", machines[0]);
+        (result != first).then(|| what() + &difference(&first, &result))
+    };
+    machines.iter().enumerate().skip(1).filter_map(differs).collect()
 }
 
 fn expect_same(failures: Vec<String>) {
@@ -194,16 +193,24 @@ fn losses_are_those_of_the_seed() {
     assert!(of("11") != of("12"), "the seed does not matter");
 }
 
+/// Runs each test of perftest `tens` times ten times with the options, on machines that change.
+fn tens_of_every_test(tens: usize, launcher: &[&str]) -> Vec<String> {
+    let machines =
+        [Idle, Loaded, OneCore, Loaded, Idle, OneCoreLoaded, OneCore, Idle, Loaded, Idle].repeat(tens);
+    PROGRAMS.iter().flat_map(|program| same_on(&machines, launcher, program, &["-n", "300"])).collect()
+}
+
 /// All of it, ten times each: three minutes. Part of `tests/check --guest`.
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "the long form of the checks"]
 fn ten_runs_of_every_test() {
-    let machines = [Idle, Loaded, OneCore, Loaded, Idle, OneCoreLoaded, OneCore, Idle, Loaded, Idle];
-    let faults = "--fault=loss=0.01,dup=0.01,reorder=0.01,corrupt=0.01,seed=3";
-    let mut failures = Vec::new();
-    for program in PROGRAMS {
-        failures.extend(same_on(&machines, &[], program, &["-n", "300"]));
-        failures.extend(same_on(&machines, &[faults], program, &["-n", "300"]));
-    }
+    let mut failures = tens_of_every_test(1, &[]);
+    failures.extend(tens_of_every_test(1, &["--fault=loss=0.01,dup=0.01,reorder=0.01,corrupt=0.01,seed=3"]));
     expect_same(failures);
+}
+
+#[test]
+#[ignore = "takes half an hour"]
+fn two_hundred_runs_of_every_test() {
+    expect_same(tens_of_every_test(20, &[]));
 }

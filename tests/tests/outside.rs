@@ -9,8 +9,8 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use driver::SendWr;
-use fpga_regs::{CqeStatus, QpType, WqeOpcode};
+use driver::{AttrMask, QpAttr, SendWr};
+use fpga_regs::{CqeStatus, FlowContext, HashFields, QpState, QpType, WqeOpcode, HASH_KEY};
 use model::attach::NetOptions;
 use model::link::outside::{ask, Answer};
 use model::link::LinkOptions;
@@ -121,6 +121,31 @@ fn many_messages_under_way_arrive_in_order() {
 }
 
 #[test]
+fn long_reads_lose_nothing() {
+    /// More than a socket has room for, while its keeper answers the other's READ.
+    const SIZE: usize = 64 << 20;
+    let (one, other) = (net_at(address()), net_at(address()));
+    let (a, b) = (one.open(0), other.open(0));
+    // A single request at a time, and several.
+    for rd_atomic in [1, 4] {
+        let options = Options { bytes: 2 * SIZE, timeout: 20, rd_atomic, ..options() };
+        let (mut x, mut y) = connect(&a, &b, options);
+        for (peer, seed) in [(&mut x, rd_atomic), (&mut y, 100)] {
+            let chunks = peer.buffer.chunks_mut(1000).enumerate();
+            chunks.for_each(|(n, chunk)| chunk.fill((n as u8).wrapping_mul(3).wrapping_add(seed)));
+        }
+        let (here, there) = ([x.sge(SIZE, SIZE)], [y.sge(SIZE, SIZE)]);
+        x.post(&[x.remote(1, WqeOpcode::READ, &here, &y, 0)]);
+        y.post(&[y.remote(2, WqeOpcode::READ, &there, &x, 0)]);
+        x.expect(1);
+        y.expect(2);
+        assert!(x.buffer[SIZE..] == y.buffer[..SIZE] && y.buffer[SIZE..] == x.buffer[..SIZE]);
+        let again = [&x, &y].map(|peer| counter(peer, "retransmits"));
+        assert_eq!(again, [0, 0], "something was asked for again");
+    }
+}
+
+#[test]
 fn where_nobody_is_retries_run_out() {
     let (one, nobody) = (net_at(address()), address());
     let a = one.open(0);
@@ -173,6 +198,30 @@ fn what_cannot_be_is_refused() {
     let _net = net_at(taken);
     let error = refused(&format!("0=udp:{taken}"));
     assert!(error.contains("is in use: another net has this address"), "{error}");
+}
+
+/// Whole frames stay in the net: nobody may wait for those of such a port.
+#[test]
+fn raw_packets_are_refused() {
+    let net = net_at(address());
+    let card = net.open(0);
+    let unsupported = |result: driver::Result<()>| {
+        assert_eq!(result.expect_err("of a port outside").errno(), libc::EOPNOTSUPP);
+    };
+    let raw = Peer::new(&card, Options { qp_type: QpType::RAW_PACKET, ..options() });
+    let to_init = |port| {
+        let attr = QpAttr { state: QpState::INIT, port, ..Default::default() };
+        raw.qp.modify(&attr, AttrMask::STATE | AttrMask::PORT)
+    };
+    unsupported(to_init(1));
+    to_init(2).expect("a port of the net");
+    let wq = raw.pd.create_wq(&raw.cq, 1, 1).expect("a work queue");
+    let table = card.create_table(std::slice::from_ref(&wq)).expect("a table");
+    let spread = raw.pd.create_hash_qp(&table, HashFields::ALL, &[1; HASH_KEY]).expect("a queue pair");
+    for qp in [&raw.qp, &spread] {
+        unsupported(qp.create_flow(&FlowContext::new().with_port(1)).map(drop));
+        qp.create_flow(&FlowContext::new().with_port(2)).map(drop).expect("a port of the net");
+    }
 }
 
 #[test]

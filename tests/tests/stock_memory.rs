@@ -32,3 +32,11 @@ fn a_registration_costs_the_same_among_many() {
         assert!(numbers[1] < 5.0 * numbers[0], "{said}");
     }
 }
+
+/// Libraries such as UCX put functions of their own in the place of libc's. Registered memory stays where it is for the
+/// program, so it is told of nothing.
+#[test]
+fn programs_with_their_own_mmap_register_memory() {
+    let said = run("hooks", &["verbena0"]);
+    assert!(said.contains("done"), "{said}");
+}

@@ -3,7 +3,7 @@
 use std::fs::read_link;
 use std::time::{Duration, Instant};
 
-use tests::stock::{keepers, need, Pair, StockNet};
+use tests::stock::{compile_c, keepers, need, Pair, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -178,6 +178,29 @@ fn gids_follow_the_addresses_of_the_interfaces() {
         [(StockNet::new(), "wall"), (StockNet::unprivileged(), "wall"), (StockNet::new(), "virtual")]
     {
         addresses_become_gids(&net, &["--clock", clock]);
+        net.expect_gone();
+    }
+}
+
+/// As the kernel tells programs, also those that have nothing but the device open.
+#[test]
+fn programs_are_told_of_gids_that_change() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gids = compile_c("gids", directory.path());
+    for net in [StockNet::new(), StockNet::unprivileged()] {
+        let mut watchers = [net.start(&gids, &[]), net.start(&gids, &["poll"])];
+        watchers.iter_mut().for_each(|watcher| watcher.expect("ready", LIMIT));
+        shell(&net, "ip addr add 10.1.2.3/24 dev verbena0p2; ip addr add 10.1.2.4/24 dev verbena1p1");
+        watchers.iter_mut().for_each(|watcher| watcher.expect("10.1.2.3", LIMIT));
+        shell(&net, "ip addr del 10.1.2.3/24 dev verbena0p2");
+        for watcher in &mut watchers {
+            watcher.expect("2: ::\n", LIMIT);
+            // One for each, and none of the other card's.
+            let said = watcher.said();
+            let told = "ready\nGID table change, port 2: ::ffff:10.1.2.3\nGID table change, port 2: ::\n";
+            assert_eq!(said.replace('\r', ""), told);
+        }
+        drop(watchers);
         net.expect_gone();
     }
 }

@@ -1,4 +1,4 @@
-//! rdma-core's own tests, which nobody here wrote: those that fail and those that are skipped are the ones of
+//! rdma-core's own tests, which nobody here wrote: none fails, and those that are skipped are the ones of
 //! docs/rdma-core-tests.md.
 
 use std::collections::BTreeMap;
@@ -14,10 +14,6 @@ const PLACES: [&str; 2] =
     ["/usr/share/doc/rdma-core/tests", concat!(env!("CARGO_MANIFEST_DIR"), "/../target/rdma-core-tests")];
 /// Of the package; there may be other Pythons without its modules.
 const PYTHON: &str = "/usr/bin/python3";
-
-/// Where there are raw packet queue pairs, this one needs work queues too, and does not ask for them first. It is on the
-/// page.
-const FAILS: &str = "ERROR: test_rss_traffic (tests.test_rss_traffic.RSSTrafficTest.test_rss_traffic)";
 
 /// How often each reason is given.
 type Skips = BTreeMap<String, usize>;
@@ -37,9 +33,7 @@ fn run(options: &[&str]) {
     let simulated = options.contains(&"virtual");
     let failed = |line: &&str| line.starts_with("ERROR: ") || line.starts_with("FAIL: ");
     let failed: Vec<&str> = ended.said.lines().filter(failed).collect();
-    let expected: &[&str] = if simulated { &[] } else { &[FAILS] };
-    assert_eq!(failed, expected, "{options:?}: {}; it said:\n{}", ended.how(), ended.said);
-    assert!(simulated || ended.said.contains("Failed to create WQ. Errno: 95"), "{}", ended.said);
+    assert!(failed.is_empty(), "{options:?}: {failed:?}; {}; it said:\n{}", ended.how(), ended.said);
     assert!(ended.said.contains("Ran 273 tests"), "{options:?}: {}", ended.said);
     compare(&listed(simulated), &skipped(&ended.said));
 }

@@ -22,13 +22,13 @@ module verbena_vectors_tb;
 
   logic [511:0] wqe_words [0:146];
   logic [127:0] recv_words [0:42];
-  logic [511:0] cqe_words [0:97];
-  logic [255:0] eqe_words [0:12];
-  logic [511:0] command_words [0:39];
-  logic [255:0] reply_words [0:106];
-  logic [511:0] context_words [0:103];
-  logic [63:0] parts [0:636];
-  logic [127:0] fields [0:6354];
+  logic [511:0] cqe_words [0:99];
+  logic [255:0] eqe_words [0:14];
+  logic [511:0] command_words [0:43];
+  logic [255:0] reply_words [0:110];
+  logic [511:0] context_words [0:119];
+  logic [63:0] parts [0:655];
+  logic [127:0] fields [0:6962];
 
   function automatic void compare_wqe_ctrl_t(wqe_ctrl_t got);
     compare("WqeCtrl.opcode", got.opcode, fields[next++]);
@@ -114,9 +114,10 @@ module verbena_vectors_tb;
     compare("Cqe.has_imm", got.has_imm, fields[next++]);
     compare("Cqe.inv", got.inv, fields[next++]);
     compare("Cqe.recv", got.recv, fields[next++]);
-    compare("Cqe.csum_ok", got.csum_ok, fields[next++]);
+    compare("Cqe.ip_csum_ok", got.ip_csum_ok, fields[next++]);
     compare("Cqe.vlan", got.vlan, fields[next++]);
-    compare("Cqe.reserved_166", got.reserved_166, 0);
+    compare("Cqe.l4_csum_ok", got.l4_csum_ok, fields[next++]);
+    compare("Cqe.hashed", got.hashed, fields[next++]);
     compare("Cqe.opcode", got.opcode, fields[next++]);
     compare("Cqe.status", got.status, fields[next++]);
     compare("Cqe.syndrome", got.syndrome, fields[next++]);
@@ -216,7 +217,16 @@ module verbena_vectors_tb;
     compare("QpContext.reserved_849", got.reserved_849, 0);
     compare("QpContext.qpn", got.qpn, fields[next++]);
     compare("QpContext.xrcd", got.xrcd, fields[next++]);
-    compare("QpContext.reserved_928", got.reserved_928, 0);
+    compare("QpContext.table_number", got.table_number, fields[next++]);
+    compare("QpContext.hash_fields", got.hash_fields, fields[next++]);
+    compare("QpContext.hash_function", got.hash_function, fields[next++]);
+    compare("QpContext.reserved_1000", got.reserved_1000, 0);
+    compare("QpContext.hash_key0", got.hash_key0, fields[next++]);
+    compare("QpContext.hash_key1", got.hash_key1, fields[next++]);
+    compare("QpContext.hash_key2", got.hash_key2, fields[next++]);
+    compare("QpContext.hash_key3", got.hash_key3, fields[next++]);
+    compare("QpContext.hash_key4", got.hash_key4, fields[next++]);
+    compare("QpContext.reserved_1344", got.reserved_1344, 0);
   endfunction
 
   function automatic void compare_cq_context_t(cq_context_t got);
@@ -336,6 +346,20 @@ module verbena_vectors_tb;
     compare("FlowContext.reserved_1112", got.reserved_1112, 0);
   endfunction
 
+  function automatic void compare_table_context_t(table_context_t got);
+    compare("TableContext.entries_iova", got.entries_iova, fields[next++]);
+    compare("TableContext.log_size", got.log_size, fields[next++]);
+    compare("TableContext.reserved_72", got.reserved_72, 0);
+  endfunction
+
+  function automatic void compare_ethernet_limits_t(ethernet_limits_t got);
+    compare("EthernetLimits.max_tables", got.max_tables, fields[next++]);
+    compare("EthernetLimits.max_table_entries", got.max_table_entries, fields[next++]);
+    compare("EthernetLimits.max_wq", got.max_wq, fields[next++]);
+    compare("EthernetLimits.hash_fields", got.hash_fields, fields[next++]);
+    compare("EthernetLimits.reserved_128", got.reserved_128, 0);
+  endfunction
+
   function automatic void compare_card_limits_t(card_limits_t got);
     compare("CardLimits.max_qp", got.max_qp, fields[next++]);
     compare("CardLimits.max_qp_wr", got.max_qp_wr, fields[next++]);
@@ -416,8 +440,10 @@ module verbena_vectors_tb;
       16: compare_mw_context_t(bits[511:0]);
       17: compare_port_context_t(bits[511:0]);
       18: compare_flow_context_t(bits[1151:0]);
-      19: compare_card_limits_t(bits[1023:0]);
-      20: compare_page_entry_t(bits[63:0]);
+      19: compare_table_context_t(bits[127:0]);
+      20: compare_ethernet_limits_t(bits[255:0]);
+      21: compare_card_limits_t(bits[1023:0]);
+      22: compare_page_entry_t(bits[63:0]);
       default: $fatal(1, "there is no format %0d", part[63:48]);
     endcase
   endfunction
@@ -433,8 +459,8 @@ module verbena_vectors_tb;
     $readmemh({dir, "/context.hex"}, context_words);
     $readmemh({dir, "/parts.hex"}, parts);
     $readmemh({dir, "/fields.hex"}, fields);
-    for (int i = 0; i < 637; i++) compare_part(parts[i]);
-    if (next != 6355) $fatal(1, "%0d fields were left", 6355 - next);
+    for (int i = 0; i < 656; i++) compare_part(parts[i]);
+    if (next != 6963) $fatal(1, "%0d fields were left", 6963 - next);
     if (failed != 0) $fatal(1, "%0d of %0d fields differ", failed, compared);
     $display("%0d fields agree", compared);
     $finish;

@@ -41,7 +41,8 @@ pub fn limits() -> CardLimits {
 
 /// All features of the scripted and the fake card.
 pub fn features() -> FeatureSet {
-    FeatureSet(u64::MAX)
+    // RSS has limits of its own, which are asked for.
+    FeatureSet(u64::MAX).without(FeatureSet::RSS)
 }
 
 /// The card reads the `n`th command and answers it: checks the opcode, gives the reply.

@@ -22,6 +22,7 @@ use crate::context::*;
 use crate::field::Format;
 use crate::flow::FlowContext;
 use crate::limits::CardLimits;
+use crate::rss::{EthernetLimits, TableContext};
 
 /// The contexts that [`text`] knows, by the name of their kind.
 pub const CONTEXTS: &[(&str, &Format)] = &[
@@ -33,6 +34,8 @@ pub const CONTEXTS: &[(&str, &Format)] = &[
     ("mw", &MwContext::FORMAT),
     ("port", &PortContext::FORMAT),
     ("flow", &FlowContext::FORMAT),
+    ("table", &TableContext::FORMAT),
+    ("ethernet", &EthernetLimits::FORMAT),
     ("limits", &CardLimits::FORMAT),
 ];
 

@@ -56,7 +56,7 @@ flag_set! {
         PAGE_LIST_MR = 13,
         /// RESIZE_CQ.
         RESIZE_CQ = 14,
-        /// Checksum offload (RAW_ETH).
+        /// Checksums of frames: filled in, and checked (RAW_ETH, WQ).
         CHECKSUM = 15,
         /// VLAN insertion and removal.
         VLAN = 16,
@@ -90,6 +90,9 @@ flag_set! {
         XRC = 30,
         /// Flow rules: CREATE_FLOW and DESTROY_FLOW.
         FLOW = 31,
+        /// Receive work queues, indirection tables, RX-hash QPs: CREATE_TABLE,
+        /// MODIFY_TABLE, DESTROY_TABLE and QUERY_ETHERNET.
+        RSS = 32,
     }
 }
 

@@ -29,7 +29,7 @@ fn completions() {
     assert_snapshot!("cqe_send_side", decode::cqe(send.as_bytes()).to_string());
     let recv = full()
         .with_opcode(CqeOpcode::RECV)
-        .with_flags(Cqe::RECV | Cqe::IMM | Cqe::GRH | Cqe::VLAN | Cqe::CSUM_OK);
+        .with_flags(Cqe::RECV | Cqe::IMM | Cqe::GRH | Cqe::VLAN | Cqe::IP_CSUM_OK);
     assert_snapshot!("cqe_receive", decode::cqe(recv.as_bytes()).to_string());
     let inv = full().with_opcode(CqeOpcode::RECV).with_flags(Cqe::RECV | Cqe::INV);
     assert_snapshot!("cqe_invalidated", decode::cqe(inv.as_bytes()).to_string());

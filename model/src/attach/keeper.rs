@@ -177,8 +177,9 @@ fn watch(mut addresses: Box<dyn Addresses>) -> Result<Watch, KeeperError> {
     let what = "watching the addresses of network interfaces";
     let descriptor = addresses.news().try_clone_to_owned();
     let descriptor = descriptor.map_err(|error| KeeperError::System { what, error })?;
+    let mut told = None;
     let on_news = Box::new(move |segment: &Segment| {
-        guarded(true, || match follow(segment, &mut *addresses) {
+        guarded(true, || match follow(segment, &mut *addresses, &mut told) {
             Ok(()) | Err(LockError::Condemned) => true,
             Err(_) => false,
         })
@@ -186,7 +187,12 @@ fn watch(mut addresses: Box<dyn Addresses>) -> Result<Watch, KeeperError> {
     Ok(Watch { descriptor, on_news })
 }
 
-fn follow(segment: &Segment, addresses: &mut dyn Addresses) -> Result<(), LockError> {
+/// `told`: the tables that programs were told of last. They differ from the cards' if the lock was not to be had.
+fn follow(
+    segment: &Segment,
+    addresses: &mut dyn Addresses,
+    told: &mut Option<GidTables>,
+) -> Result<(), LockError> {
     let wanted = addresses.read();
     let change = |world: &mut World| {
         let (before, ports) = (world.cards[0].gids, Vec::from_iter(world.ports()));
@@ -194,18 +200,40 @@ fn follow(segment: &Segment, addresses: &mut dyn Addresses) -> Result<(), LockEr
         (before, world.cards[0].gids, ports)
     };
     let membership = Membership::new(segment);
-    let (before, after, ports) = match membership.net().simulated() {
+    let simulated = membership.net().simulated();
+    let (before, after, ports) = match simulated {
         true => Threads::new(membership).outside_time(PATIENCE, change)?,
         false => Runner::new(membership).control_within(PATIENCE, |world, _| change(world))?,
     };
+    let told = told.get_or_insert(before);
+    let mut changes = Vec::new();
     for port in ports {
         let table = |tables: &GidTables| std::array::from_fn(|index| tables.gid(port, index as u8));
-        let (before, after) = (table(&before), table(&after));
-        if before != after {
-            addresses.changed(port, &after);
+        let now = table(&after);
+        if table(&before) != now {
+            addresses.changed(port, &now);
+        }
+        let entries = added_and_removed(&table(told), &now);
+        if entries > 0 {
+            changes.push((port, entries));
         }
     }
+    // An address has no place in simulated time, and so no event. Who gets one finds the new table in the files.
+    if !simulated && !changes.is_empty() {
+        Runner::new(Membership::new(segment)).control_within(PATIENCE, |world, env| {
+            for &(port, entries) in &changes {
+                world.cards[usize::from(port.card)].gids_changed(port.port, entries, env);
+            }
+        })?;
+    }
+    *told = after;
     Ok(())
+}
+
+/// How many entries of a table have gone or come. One that another has taken the place of has gone.
+fn added_and_removed(before: &[Gid; GID_TABLE_LEN], after: &[Gid; GID_TABLE_LEN]) -> usize {
+    let differ = before.iter().zip(after).filter(|(before, after)| before != after);
+    differ.map(|(before, after)| [before, after].into_iter().filter(|gid| **gid != [0; 16]).count()).sum()
 }
 
 /// Frees what a dead process leaves.
@@ -244,8 +272,91 @@ pub fn capture_lost(socket: &Path) -> Result<Option<std::io::Error>, OpenError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address;
     use crate::link::{Capture, Wire};
     use std::time::Instant;
+
+    /// Notes what it is told.
+    #[derive(Debug)]
+    struct Scripted {
+        wanted: Vec<(PortId, Gid)>,
+        changed: Vec<(PortId, [Gid; GID_TABLE_LEN])>,
+    }
+
+    impl Addresses for Scripted {
+        fn news(&self) -> BorrowedFd<'_> {
+            unreachable!("its owner asks")
+        }
+
+        fn read(&mut self) -> Vec<(PortId, Gid)> {
+            self.wanted.clone()
+        }
+
+        fn changed(&mut self, port: PortId, table: &[Gid; GID_TABLE_LEN]) {
+            self.changed.push((port, *table));
+        }
+    }
+
+    /// Whatever programs have been told: what changes back before they were has changed in the files, too.
+    #[test]
+    fn each_change_of_a_table_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("net/sock");
+        let at = socket.clone();
+        let keeper = std::thread::spawn(move || run_keeper(&at, 1).unwrap());
+        let segment = attach(&socket);
+        let port = PortId { card: 0, port: 1 };
+        let first = address::gid(port, 0);
+        let mut addresses = Scripted { wanted: vec![(port, first)], changed: Vec::new() };
+        let mut told = None;
+        follow(&segment, &mut addresses, &mut told).unwrap();
+        let at_first = told;
+        addresses.wanted.push((port, [7; 16]));
+        addresses.changed.clear();
+        follow(&segment, &mut addresses, &mut told).unwrap();
+        // As if the lock had not been to be had.
+        told = at_first;
+        addresses.wanted.pop();
+        follow(&segment, &mut addresses, &mut told).unwrap();
+        let table = |second| {
+            let mut table = [[0; 16]; GID_TABLE_LEN];
+            (table[0], table[1]) = (first, second);
+            table
+        };
+        assert_eq!(addresses.changed, [(port, table([7; 16])), (port, table([0; 16]))]);
+        drop(segment);
+        keeper.join().unwrap();
+    }
+
+    #[test]
+    fn an_entry_that_is_replaced_goes_and_comes() {
+        let table = |first: u8, second: u8| {
+            let mut table = [[0; 16]; GID_TABLE_LEN];
+            (table[0], table[1]) = ([first; 16], [second; 16]);
+            table
+        };
+        for (before, after, expected) in [
+            (table(1, 2), table(1, 2), 0),
+            (table(1, 0), table(1, 2), 1),
+            (table(1, 2), table(1, 0), 1),
+            (table(1, 2), table(1, 3), 2),
+            (table(1, 2), table(0, 3), 3),
+        ] {
+            assert_eq!(added_and_removed(&before, &after), expected);
+        }
+    }
+
+    /// A net that is being made.
+    fn attach(socket: &Path) -> Segment {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            match Segment::attach(socket) {
+                Ok(segment) => break segment,
+                Err(error) => assert!(Instant::now() < until, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 
     /// What is after the whole records may be a write of the lock holder.
     #[test]
@@ -257,15 +368,7 @@ mod tests {
             let link = LinkOptions { wire: Wire::Exact, capture, ..LinkOptions::default() };
             let (at, options) = (socket.clone(), NetOptions { link, clock, ..NetOptions::from(1) });
             let keeper = std::thread::spawn(move || run_keeper(&at, options).unwrap());
-            let until = Instant::now() + Duration::from_secs(20);
-            let attach = || loop {
-                match Segment::attach(&socket) {
-                    Ok(segment) => break segment,
-                    Err(error) => assert!(Instant::now() < until, "{error}"),
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            };
-            let (writer, other) = (attach(), attach());
+            let (writer, other) = (attach(&socket), attach(&socket));
             let length = || std::fs::metadata(&path).unwrap().len();
             let lock = writer.lock(Duration::from_secs(5)).unwrap();
             std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1000).unwrap();

@@ -3,7 +3,7 @@
 use fpga_regs::regs::Health;
 use fpga_regs::{
     AdminOpcode, AdminStatus, Command, CqContext, EqContext, FlowContext, MrAttrMask, MrContext, QpAttrMask,
-    QpContext, QpState, QpType, Reply, SrqContext, Syndrome, XrcdFlags,
+    QpContext, QpState, QpType, Reply, SrqContext, Syndrome, TableContext, XrcdFlags,
 };
 
 use super::defect::Defect;
@@ -91,6 +91,9 @@ impl Device {
             AdminOpcode::QUERY_CARD => {
                 let limits = self.limits;
                 self.answer_mailbox(f, c, limits.as_bytes(), env)?;
+            }
+            AdminOpcode::QUERY_ETHERNET => {
+                self.answer_mailbox(f, c, self.ethernet_limits().as_bytes(), env)?;
             }
             AdminOpcode::ALLOC_PD => reply.set_object(self.alloc_pd(f)?),
             AdminOpcode::FREE_PD => {
@@ -218,7 +221,10 @@ impl Device {
             AdminOpcode::DESTROY_QP => {
                 let q = self.check_qp(f, object)?;
                 match self.qps[q].qp_type {
-                    QpType::RAW_PACKET if self.rules.any_of(q as u16) => {
+                    QpType::RAW_PACKET | QpType::RX_HASH if self.rules.any_of(q as u16) => {
+                        return refused(AdminStatus::IN_USE, Syndrome::STILL_USED)
+                    }
+                    QpType::WQ if self.is_in_table(q) => {
                         return refused(AdminStatus::IN_USE, Syndrome::STILL_USED)
                     }
                     QpType::XRC_RECV => self.destroy_held(f, q, c.param0() as u32, env)?,
@@ -243,6 +249,15 @@ impl Device {
                 reply.set_object(self.create_flow(f, q, &context)?);
             }
             AdminOpcode::DESTROY_FLOW => self.destroy_flow(f, object)?,
+            AdminOpcode::CREATE_TABLE => {
+                let context = TableContext::from_bytes(&self.mailbox(f, c, env)?);
+                reply.set_object(self.create_table(f, &context, env)?);
+            }
+            AdminOpcode::MODIFY_TABLE => {
+                let context = TableContext::from_bytes(&self.mailbox(f, c, env)?);
+                self.modify_table(f, object, &context, env)?;
+            }
+            AdminOpcode::DESTROY_TABLE => self.destroy_table(f, object)?,
             AdminOpcode::RESOLVE => match self.resolve(&c.gid()) {
                 Some(mac) => *reply = reply.with_mac(mac),
                 None => return refused(AdminStatus::NOT_FOUND, Syndrome::NO_ROUTE),

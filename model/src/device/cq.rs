@@ -281,6 +281,16 @@ impl Device {
         self.push_event(function, 0, kind, 0, object, env);
     }
 
+    /// Tells every function that this many entries of a port's GID table have been added or removed.
+    #[cold]
+    pub fn gids_changed(&mut self, port: u8, entries: usize, env: &mut impl Env) {
+        for function in self.tables.function.range() {
+            (0..entries).for_each(|_| {
+                self.push_event(function as u16, 0, EventKind::GID_CHANGE, port + 1, 0, env);
+            });
+        }
+    }
+
     /// What is flushed to another CQ may overrun that: one after the other, not each within the last. CQs of this island.
     #[cold]
     pub(super) fn end_overrun_cqs(&mut self, env: &mut impl Env) {

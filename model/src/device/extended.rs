@@ -168,6 +168,9 @@ impl Device {
     /// An asynchronous event of a QP, for every function that has it.
     pub(super) fn qp_event(&mut self, q: usize, kind: EventKind, env: &mut impl Env) {
         let Qp { qp_type, function, qpn, .. } = self.qps[q];
+        if qp_type == QpType::WQ {
+            return self.async_event(function, EventKind::WQ_FATAL, qpn, env);
+        }
         if qp_type != QpType::XRC_RECV {
             return self.async_event(function, kind, qpn, env);
         }

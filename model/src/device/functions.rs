@@ -42,6 +42,7 @@ impl Device {
                 self.free_qp(q, env);
             }
         }
+        self.free_tables(f);
         for n in self.tables.srq.range() {
             if self.srqs[n].used.get() && self.srqs[n].function == f {
                 self.free_srq(n, env);

@@ -9,7 +9,7 @@
 //! | file | one idea |
 //! |---|---|
 //! | `registers`, `functions` | BAR0 of each function; attach, reset, detach |
-//! | `admin`, `objects`, `modify` | the admin queue: commands; objects that it creates; states of a QP |
+//! | `admin`, `objects`, `create`, `modify` | the admin queue: commands; objects and QPs that it creates; states of a QP |
 //! | `regions`, `memory` | memory regions and windows as it creates and changes them; the card's own memory |
 //! | `tables`, `qp` | the objects as the card holds them |
 //! | `keys`, `windows` | memory keys: rights, bounds, translation; memory windows |
@@ -20,7 +20,7 @@
 //! | `outside`, `addressee` | what leads out of the segment; who takes what comes from there |
 //! | `notification` | congestion, and who is told of it |
 //! | `uc`, `ud`, `extended` | unreliable requests; datagrams and multicast; XRC |
-//! | `raw` | raw packet queue pairs: whole frames |
+//! | `raw`, `rss` | raw packet queue pairs: whole frames; work queues that frames are spread over |
 //! | `recv` | receive WQEs and SRQs |
 //! | `cq`, `error` | completions and events; the error state and flushing |
 //! | `defect`, `recovery` | cards with a defect; repair after the death of a process |
@@ -29,6 +29,7 @@ mod addressee;
 mod admin;
 mod complete;
 mod cq;
+mod create;
 pub mod defect;
 mod error;
 mod extended;
@@ -52,6 +53,7 @@ mod requester;
 mod requester_ack;
 mod responder;
 mod responder_reads;
+mod rss;
 pub mod tables;
 pub(crate) mod timers;
 mod uc;
@@ -177,6 +179,8 @@ pub struct Device {
     pub mcast: [Mcast; MAX_MCAST],
     /// Which frames come to which raw packet queue pair.
     pub(crate) rules: Rules,
+    /// Indirection tables.
+    indirections: [Indirection; MAX_INDIRECTIONS],
     /// Parts of the card's own memory.
     parts: [Part; MAX_PARTS],
     /// Completion queues.
@@ -233,6 +237,7 @@ pub struct Tables {
     function: Slots<MAX_FUNCTIONS>,
     xrcd: Slots<MAX_XRCDS>,
     hold: Slots<MAX_HOLDS>,
+    indirection: Slots<MAX_INDIRECTIONS>,
 }
 
 impl Device {
@@ -294,7 +299,7 @@ impl crate::plain::Plain for Counters {}
 plain! {
     PortSetting { mtu, mbps }
     Outside { on, window }
-    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, guids, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, parts, cqs, srqs, keys, qps }
+    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, guids, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
-    Tables { pd, key, cq, srq, qp, function, xrcd, hold }
+    Tables { pd, key, cq, srq, qp, function, xrcd, hold, indirection }
 }

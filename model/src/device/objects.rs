@@ -200,7 +200,8 @@ impl Device {
     }
 
     pub(super) fn join_group(&mut self, q: usize, gid: [u8; 16]) -> Result<(), Refused> {
-        let raw = self.qps[q].qp_type == QpType::RAW_PACKET && gid[10] & 1 != 0;
+        let frames = matches!(self.qps[q].qp_type, QpType::RAW_PACKET | QpType::RX_HASH);
+        let raw = frames && gid[10] & 1 != 0;
         if self.qps[q].qp_type != QpType::UD && !raw {
             return refused(AdminStatus::BAD_PARAM, Syndrome::NONE);
         }

@@ -2,12 +2,18 @@
 
 use fpga_regs::{QpAttrMask, QpContext};
 
+use super::qp::Qp;
 use super::requester::PSN_WINDOW;
 use super::Device;
 use crate::address::{Gid, OUTSIDE_MAC};
 use crate::packet::{PortId, PORTS};
 
 impl Device {
+    /// Whether a port, from 1, is such a one. Whole frames stay in the net.
+    pub(super) fn leads_outside(&self, port: u8) -> bool {
+        self.outside[usize::from(port.wrapping_sub(1)) % PORTS].on.get()
+    }
+
     /// The Ethernet address of a GID. Outside of the segment any may be.
     pub(super) fn resolve(&self, gid: &Gid) -> Option<[u8; 6]> {
         let outside = self.outside.iter().any(|port| port.on.get());
@@ -37,5 +43,17 @@ impl Device {
             qp.window = (outside.window >> qp.mtu_log).clamp(4, PSN_WINDOW);
             qp.train = (qp.window / 2) << qp.mtu_log;
         }
+    }
+}
+
+impl Qp {
+    /// Bytes that the next request of a READ asks for, from byte `offset` of it. The answer leaves at once, so from outside
+    /// no more is asked for than there is room for. The parts have the same ends when they are asked for again: an answer
+    /// cannot be repeated for more than it was (IB spec 9.7.5.1.1).
+    pub(super) fn read_part(&self, offset: u32, length: u32) -> u32 {
+        if self.window == PSN_WINDOW {
+            return length - offset;
+        }
+        (length - offset).min(self.train - offset % self.train)
     }
 }

@@ -235,9 +235,9 @@ pub struct Qp {
     pub recv: RecvWqe,
     /// Indices of the last send and receive WQE whose CQE was written to a CQ that islands share; [`NO_WQE`] if none was.
     pub written: [u32; 2],
-    /// RAW_PACKET: until when frames wait for its receives (ns), none after that until it posts one; 0: it has some.
+    /// RAW_PACKET, WQ: until when frames wait for its receives (ns), none after that until it posts one; 0: it has some.
     pub waits_until: u64,
-    /// RAW_PACKET: frames wait until it posts a receive.
+    /// RAW_PACKET, WQ: frames wait until it posts a receive.
     pub awaited: Flag,
     /// Entries of the receive CQ when the QP took its receive WQE from an SRQ.
     pub taken_at: u32,
@@ -318,6 +318,11 @@ impl Qp {
         p
     }
 
+    /// Whether whole frames are put into its receive queue.
+    pub fn takes_frames(&self) -> bool {
+        matches!(self.qp_type, QpType::RAW_PACKET | QpType::WQ)
+    }
+
     /// Whether packets are received in this state.
     #[inline]
     pub fn receives(&self) -> bool {
@@ -333,7 +338,7 @@ pub(super) fn transport_of(qp_type: QpType) -> Transport {
         QpType::UC => Transport::UC,
         QpType::UD => Transport::UD,
         // No packet is of this one, so no packet comes to whom whole frames are for.
-        QpType::RAW_PACKET => Transport::RD,
+        QpType::RAW_PACKET | QpType::WQ | QpType::RX_HASH => Transport::RD,
         _ => Transport::XRC,
     }
 }

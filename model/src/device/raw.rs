@@ -6,18 +6,21 @@
 
 use fpga_regs::regs::port;
 use fpga_regs::{
-    AdminStatus, CqeStatus, FlowContext, FlowKind, QpState, QpType, Syndrome, WqeOpcode, MAX_INLINE,
+    AdminStatus, CqeStatus, EventKind, FlowContext, FlowKind, QpState, QpType, Syndrome, WqeOpcode,
+    MAX_INLINE,
 };
 
 use super::gather::{malformed, LocalError};
 use super::modify::Refused;
 use super::objects::{owned, refused};
+use super::qp::Qp;
 use super::recv::RecvError;
 use super::wqe::Wqe;
 use super::Device;
 use crate::env::Env;
-use crate::packet::{Packet, Payload, PORTS};
-use crate::steering::{Copies, Fields};
+use crate::packet::{Payload, PORTS};
+use crate::steering::{Copies, Copy, Fields};
+use crate::wire::checksum::Checksums;
 use crate::wire::{psn, Ethernet};
 
 /// Bytes of the longest frame, without its check sequence: a jumbo frame.
@@ -26,6 +29,16 @@ pub const MAX_FRAME: u32 = 9600;
 const MIN_FRAME: usize = 60;
 /// How long a receiver without receive WQEs holds the wire (ns).
 pub(crate) const PATIENCE: u64 = 100_000_000;
+
+/// Calls with room for so many bytes of a frame, which are zero.
+pub(crate) fn with_room<R>(len: usize, call: impl FnOnce(&mut [u8]) -> R) -> R {
+    /// Most frames are no longer, and to clear more takes longer than to read these.
+    const USUAL: usize = 1536;
+    match len {
+        0..=USUAL => call(&mut [0; USUAL][..len]),
+        _ => call(&mut [0; MAX_FRAME as usize][..len]),
+    }
+}
 
 /// The next frame of a send queue.
 pub(crate) struct Outgoing {
@@ -38,11 +51,14 @@ pub(crate) struct Outgoing {
 impl Device {
     /// CREATE_FLOW: a rule for a queue pair of function `f`.
     pub(super) fn create_flow(&mut self, f: u16, q: usize, rule: &FlowContext) -> Result<u32, Refused> {
-        if self.qps[q].qp_type != QpType::RAW_PACKET {
+        if !matches!(self.qps[q].qp_type, QpType::RAW_PACKET | QpType::RX_HASH) {
             return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED);
         }
         if rule.port() == 0 || usize::from(rule.port()) > PORTS {
             return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_PORT);
+        }
+        if self.leads_outside(rule.port()) {
+            return refused(AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT);
         }
         if rule.kind().0 > FlowKind::SNIFFER.0 || !matches!(rule.ip_version(), 0 | 4 | 6) {
             return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE);
@@ -66,7 +82,7 @@ impl Device {
         loop {
             let producer = env.bells(self.id).sq_producer(q);
             let qp = &self.qps[q];
-            if !qp.used.get() || qp.qp_type != QpType::RAW_PACKET {
+            if !qp.used.get() || !qp.takes_frames() {
                 return None;
             }
             match qp.state {
@@ -104,8 +120,7 @@ impl Device {
         let wqe = Wqe::fetch(qp, qp.req.cur, env)?;
         let ctrl = &wqe.ctrl;
         // Of what is not announced, nothing may be asked.
-        let more = ctrl.ip_csum() || ctrl.l4_csum() || ctrl.vlan_insert();
-        if wqe.blocks() == 0 || !wqe.well_formed(qp.qp_type) || more {
+        if wqe.blocks() == 0 || !wqe.well_formed(qp.qp_type) || ctrl.vlan_insert() {
             return Err(malformed());
         }
         match ctrl.opcode() {
@@ -120,20 +135,21 @@ impl Device {
         if !(Ethernet::BYTES as u32..=MAX_FRAME).contains(&len) {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
         }
+        let fill = Checksums { ip: ctrl.ip_csum(), l4: ctrl.l4_csum() };
         let (mut payload, _) = self.gather_pieces(q, &wqe, 0, len, env)?;
         let len = len as usize;
-        if matches!(payload, Payload::Memory(..)) {
-            // Inline data: the ring may be gone when the frame is delivered.
-            let mut bytes = [0; MAX_INLINE];
-            let bytes = bytes.get_mut(..len).ok_or_else(malformed)?;
-            env.payload(&payload, bytes)?;
-            payload = env.stash(bytes);
+        // The ring of inline data may be gone when the frame is delivered.
+        let inline = matches!(payload, Payload::Memory(..));
+        if inline && len > MAX_INLINE {
+            return Err(malformed());
         }
-        if len < MIN_FRAME {
-            let mut bytes = [0; MIN_FRAME];
-            env.payload(&payload, &mut bytes[..len])?;
-            env.drop_payload(&payload);
-            payload = env.stash(&bytes);
+        if inline || len < MIN_FRAME || fill != Checksums::default() {
+            payload = with_room(len.max(MIN_FRAME), |bytes| {
+                let read = env.payload(&payload, &mut bytes[..len]);
+                env.drop_payload(&payload);
+                fill.fill(&mut bytes[..len]);
+                read.map(|()| env.stash(bytes))
+            })?;
         }
         Ok(Some(Outgoing { payload, blocks: wqe.blocks() }))
     }
@@ -169,11 +185,11 @@ impl Device {
         }
     }
 
-    /// A raw packet queue pair is run because a doorbell of it rang. Whether frames waited for the receives that it has.
+    /// A queue is run because a doorbell of it rang. Whether frames waited for the receives that it has.
     pub(crate) fn has_posted(&mut self, q: usize, env: &mut impl Env) -> bool {
         let card = self.id;
         let qp = &mut self.qps[q];
-        if qp.qp_type != QpType::RAW_PACKET || !qp.awaited.get() {
+        if !qp.takes_frames() || !qp.awaited.get() {
             return false;
         }
         if env.bells(card).rq_producer(q) == qp.resp.rq_ci {
@@ -187,7 +203,7 @@ impl Device {
         true
     }
 
-    /// Until when (ns) a frame has to wait at most for a raw packet queue pair to post a receive; `None`: it need not.
+    /// Until when (ns) a frame has to wait at most for a queue to get a receive; `None`: it need not.
     pub(crate) fn lacks_recv(&mut self, q: usize, env: &mut impl Env) -> Option<u64> {
         let (card, now) = (self.id, env.now());
         let qp = &mut self.qps[q];
@@ -215,28 +231,31 @@ impl Device {
         Some(qp.waits_until)
     }
 
-    /// Adds the queue pairs that get a frame that arrives at a port.
+    /// Adds the queues that get a frame that arrives at a port.
     pub(crate) fn steer(&self, port: u8, fields: &Fields, copies: &mut Copies) {
-        let before = copies.all().len();
-        self.rules.steer(self.id, port, fields, copies);
+        let mut add = |q: u16| {
+            if let Some(copy) = self.copy_for(q, port, fields) {
+                copies.add(copy);
+            }
+        };
+        self.rules.steer(port, fields, &mut add);
         if fields.is_multicast() {
             let dmac = fields.dmac();
             for group in self.mcast.iter().filter(|group| group.count != 0 && group.gid[10..] == dmac) {
-                for &q in &group.qps[..(group.count as usize).min(group.qps.len())] {
-                    copies.add((self.id, q));
-                }
+                group.qps[..(group.count as usize).min(group.qps.len())].iter().for_each(|&q| add(q));
             }
         }
-        let here = |q: u16| {
-            let qp = self.qps.get(usize::from(q));
-            qp.is_some_and(|qp| qp.used.get() && qp.qp_type == QpType::RAW_PACKET && qp.port.port == port)
-        };
-        copies.keep(before, |(_, q)| here(q));
     }
 
-    /// A copy of a frame for a raw packet queue pair.
-    pub(crate) fn receive_frame(&mut self, q: usize, payload: &Payload, env: &mut impl Env) {
-        let own = self.qps[q].port.port;
+    /// A copy of a frame comes to its queue. Of the frame's checksums these are right.
+    pub(crate) fn receive_frame(
+        &mut self,
+        copy: &Copy,
+        right: Checksums,
+        payload: &Payload,
+        env: &mut impl Env,
+    ) {
+        let (q, own) = (usize::from(copy.queue), copy.at.port);
         if !self.qps[q].receives() {
             return self.count(own, port::RX_NO_QP);
         }
@@ -249,9 +268,8 @@ impl Device {
             true => Err(RecvError::Length),
             false => self.scatter(q, 0, payload, 0, len, env),
         };
-        let resp = &mut self.qps[q].resp;
-        resp.packets += 1;
-        resp.bytes += len as u64;
+        self.count(own, port::RX_PACKETS);
+        self.counters[usize::from(own) % PORTS].add(port::RX_BYTES, len as u64);
         let (status, syndrome) = match result {
             Ok(()) => (CqeStatus::SUCCESS, Syndrome::NONE),
             Err(RecvError::Unread) => return self.count(own, port::RX_MALFORMED),
@@ -260,9 +278,21 @@ impl Device {
         };
         let failed = status != CqeStatus::SUCCESS;
         let length = if failed { 0 } else { len as u32 };
-        self.complete_recv(q, status, syndrome, false, length, &Packet::BLANK, env);
+        let mut cqe = self.recv_cqe(q, status, syndrome, length);
+        if !failed {
+            cqe.set_ip_csum_ok(right.ip);
+            cqe.set_l4_csum_ok(right.l4);
+            cqe.set_hashed(copy.hash != 0);
+            cqe.set_imm(copy.hash);
+        }
+        self.push_recv(q, cqe, failed, env);
         if failed {
+            let Qp { qp_type, state, .. } = self.qps[q];
             self.to_error(q, env);
+            // The overrun of a CQ has told it already.
+            if qp_type == QpType::WQ && state != QpState::ERR {
+                self.qp_event(q, EventKind::QP_FATAL, env);
+            }
         }
     }
 }

@@ -116,7 +116,7 @@ impl Device {
         let qp = &self.qps[q];
         if qp.used.get() {
             // The journal does not name the members of a group.
-            if matches!(qp.qp_type, QpType::UD | QpType::RAW_PACKET) && qp.resp.has_recv.get() {
+            if (qp.qp_type == QpType::UD || qp.takes_frames()) && qp.resp.has_recv.get() {
                 self.settle(q, env);
             }
             self.left(q, env);

@@ -181,15 +181,9 @@ impl Device {
         p: &Packet,
         env: &mut impl Env,
     ) {
-        let qp = &self.qps[q];
-        let mut cqe = Cqe::default();
-        cqe.set_wqe_index(qp.recv.index);
-        cqe.set_qpn(qp.qpn);
-        cqe.set_recv(true);
-        cqe.set_byte_len(byte_len);
+        let mut cqe = self.recv_cqe(q, status, syndrome, byte_len);
         cqe.set_opcode(if write { CqeOpcode::RECV_RDMA_WITH_IMM } else { CqeOpcode::RECV });
-        cqe.set_status(status);
-        cqe.set_syndrome(syndrome);
+        let qp = &self.qps[q];
         match p.extra {
             Extra::Immediate => {
                 cqe.set_has_imm(true);
@@ -213,8 +207,28 @@ impl Device {
             }
             _ => {}
         }
-        let cq = qp.recv_cq;
-        self.push_cqe(cq, cqe, p.solicited || status != CqeStatus::SUCCESS, env);
+        self.push_recv(q, cqe, p.solicited || status != CqeStatus::SUCCESS, env);
+    }
+
+    /// What every CQE of the receive WQE in use says.
+    #[inline]
+    pub(super) fn recv_cqe(&self, q: usize, status: CqeStatus, syndrome: Syndrome, byte_len: u32) -> Cqe {
+        let qp = &self.qps[q];
+        let mut cqe = Cqe::default();
+        cqe.set_wqe_index(qp.recv.index);
+        cqe.set_qpn(qp.qpn);
+        cqe.set_recv(true);
+        cqe.set_byte_len(byte_len);
+        cqe.set_opcode(CqeOpcode::RECV);
+        cqe.set_status(status);
+        cqe.set_syndrome(syndrome);
+        cqe
+    }
+
+    /// The receive WQE in use is complete.
+    #[inline]
+    pub(super) fn push_recv(&mut self, q: usize, cqe: Cqe, solicited: bool, env: &mut impl Env) {
+        self.push_cqe(self.qps[q].recv_cq, cqe, solicited, env);
         self.qps[q].resp.has_recv = false.into();
     }
 }

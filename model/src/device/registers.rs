@@ -42,7 +42,9 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::ON_CARD_MEMORY.0
         | FeatureSet::XRC.0
         | FeatureSet::RAW_ETH.0
-        | FeatureSet::FLOW.0,
+        | FeatureSet::FLOW.0
+        | FeatureSet::CHECKSUM.0
+        | FeatureSet::RSS.0,
 );
 
 /// Largest path MTU.
@@ -63,7 +65,7 @@ impl Device {
             regs::FEATURES => {
                 let mut lacks = if fun.remote.get() { FeatureSet::ON_DEMAND } else { FeatureSet::empty() };
                 if !env.carries_frames() {
-                    lacks |= FeatureSet::RAW_ETH | FeatureSet::FLOW;
+                    lacks |= FeatureSet::RAW_ETH | FeatureSet::FLOW | FeatureSet::RSS | FeatureSet::CHECKSUM;
                 }
                 Features(0).with_set(FEATURES.without(lacks)).0
             }

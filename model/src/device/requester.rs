@@ -193,7 +193,7 @@ impl Device {
         Ok(if last { Step::Sent } else { Step::Part })
     }
 
-    /// READ and atomics of RC and XRC: one request packet.
+    /// READ and atomics of RC and XRC: one request packet; of a READ from outside, one for each part of it.
     fn send_request(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<Step, LocalError> {
         let qp = &self.qps[q];
         let limit = qp.attributes.max_rd_atomic();
@@ -219,8 +219,9 @@ impl Device {
             return Err(malformed());
         }
         // The answer takes its PSNs at once. All that are outstanding are less than half of them.
-        let count = if read { qp.packets(length - offset) } else { 1 };
-        if length > 1 << 31 || count >= PSN_HALF {
+        let want = if read { qp.read_part(offset, length) } else { length };
+        let count = if read { qp.packets(want) } else { 1 };
+        if length > 1 << 31 || qp.packets(length) >= PSN_HALF {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
         }
         if psn::diff(qp.req.psn, qp.req.una) as u32 + count >= PSN_HALF {
@@ -237,7 +238,7 @@ impl Device {
         p.ack_req = true;
         p.va = remote.remote_addr().wrapping_add(offset as u64);
         p.rkey = remote.rkey();
-        p.dma_len = length - offset;
+        p.dma_len = want;
         if qp.qp_type == QpType::XRC_SEND {
             p.srqn = remote.srqn();
         }
@@ -254,6 +255,10 @@ impl Device {
         req.bytes += bytes;
         req.psn = psn::add(req.psn, count);
         req.packets += 1;
+        if read && offset + want < length {
+            req.cur_offset += want;
+            return Ok(Step::Part);
+        }
         req.cur = req.cur.wrapping_add(wqe.blocks());
         req.cur_offset = 0;
         Ok(Step::Sent)

@@ -208,8 +208,12 @@ impl Device {
         }
         let req = &mut self.qps[q].req;
         req.una = psn::add(p.psn, p.count);
-        if self.qps[q].req.una == end {
+        let ended = self.qps[q].req.una == end;
+        // A READ may be of several requests, each with an answer of its own.
+        if p.last || ended {
             self.qps[q].req.rd_out = self.qps[q].req.rd_out.saturating_sub(1);
+        }
+        if ended {
             self.complete_head(q, &wqe.ctrl, count, env);
         }
         // Local operations after it are done, and waited only for it.

@@ -320,6 +320,25 @@ impl Part {
     }
 }
 
+/// Most indirection tables of a card.
+pub const MAX_INDIRECTIONS: usize = 256;
+/// Most entries of one.
+pub const MAX_ENTRIES: usize = 512;
+
+/// An indirection table.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Indirection {
+    /// In use.
+    pub used: Flag,
+    /// Log2 of its entries.
+    pub log_size: u8,
+    /// Owner.
+    pub function: u16,
+    /// The indices of its work queues.
+    pub entries: [u16; MAX_ENTRIES],
+}
+
 /// A multicast group.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -343,5 +362,6 @@ plain! {
     Part { used, function, start, len, users }
     Xrcd { used, function, users, domain, key }
     Hold { used, function, xrcd, qp }
+    Indirection { used, log_size, function, entries }
     Mcast { gid, count, qps }
 }

@@ -93,25 +93,34 @@ impl Tap {
         if let Some(port) = leaving {
             outside::medium::direct(port, &mut path);
         }
+        let leaves_unseen = leaving.is_some() && !mode.is_observed();
         let at = area.since_start(env.now());
         self.frame.resize(frames::MAX_FRAME, 0);
         for piece in frames::pieces(p) {
+            let len = frames::len(&piece.packet, &path, piece.len);
             if leaving.is_some() {
                 // What a fault does to others does not change a frame that has left.
                 if mode.has_faults() {
                     self.cable.outbox.flush(area.outside(), env);
                 }
-                let len = frames::len(&piece.packet, &path, piece.len);
                 let place = self.cable.outbox.place(area.outside(), (p.src, &path, len), env);
                 path.network.set_id(place);
             }
             let fill = |to: &mut [u8]| Ok(env.fetch(&p.payload, piece.offset, to)?);
-            let made = frames::encode::<Unsent>(&piece.packet, &path, piece.len, &mut self.frame, fill);
+            let make =
+                |to: &mut [u8]| frames::encode::<Unsent>(&piece.packet, &path, piece.len, to, fill).map(drop);
+            let made = match leaves_unseen {
+                true => self.cable.outbox.make((p.src, &path, len), make),
+                false => make(&mut self.frame),
+            };
             // The sender's memory is gone, and with it the rest of the message.
-            let Ok((_, len)) = made else {
+            if made.is_err() {
                 env.note(journal::one(p.src.card, p.src_qpn));
                 return world.unread(&piece.packet, env);
-            };
+            }
+            if leaves_unseen {
+                continue;
+            }
             self.cable.count += 1;
             let sender = None;
             let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, sender, env };

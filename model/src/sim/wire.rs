@@ -12,7 +12,7 @@ use crate::link::medium::{self, End, Medium, Passage};
 use crate::link::{exact, frames};
 use crate::packet::{Packet, Payload, CONGESTION};
 use crate::plain::plain;
-use crate::wire::ipv4::checksum;
+use crate::wire::checksum::checksum;
 use crate::wire::{EncodeError, Ethernet, Ipv4};
 
 /// Most bytes around a payload.

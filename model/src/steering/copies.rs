@@ -1,50 +1,54 @@
-//! The queue pairs that get a copy of a frame.
+//! The queues that get a copy of a frame.
+
+use crate::packet::PortId;
 
 /// Most copies of a frame.
 const MOST: usize = 256;
 
-/// A list of queue pairs, by card and index, in which each is once.
+/// A copy of a frame.
+#[derive(Clone, Copy)]
+pub(crate) struct Copy {
+    /// The port that it comes to.
+    pub at: PortId,
+    /// The index of the queue that gets it.
+    pub queue: u16,
+    /// The hash by which it comes there, or 0.
+    pub hash: u32,
+}
+
+/// A list of queues, by the port that the frame comes to and their index, in which each is once, but never the sender.
 pub(crate) struct Copies {
-    list: [(u8, u16); MOST],
+    list: [Copy; MOST],
     len: usize,
+    /// By card and index.
+    sender: (u8, u16),
     /// Copies for which there was no room.
     pub lost: u32,
 }
 
 impl Copies {
-    /// None.
-    pub fn new() -> Copies {
-        Copies { list: [(0, 0); MOST], len: 0, lost: 0 }
+    /// None, of a frame that a queue pair sends.
+    pub fn of(sender: (u8, u16)) -> Copies {
+        Copies { list: [Copy { at: PortId::NOBODY, queue: 0, hash: 0 }; MOST], len: 0, sender, lost: 0 }
     }
 
-    /// A queue pair gets a copy.
-    pub fn add(&mut self, place: (u8, u16)) {
-        if self.all().contains(&place) {
+    /// A queue gets a copy, unless it has one.
+    pub fn add(&mut self, copy: Copy) {
+        let is = |has: &Copy| (has.at.card, has.queue) == (copy.at.card, copy.queue);
+        if self.sender == (copy.at.card, copy.queue) || self.all().iter().any(is) {
             return;
         }
         match self.list.get_mut(self.len) {
             Some(free) => {
-                *free = place;
+                *free = copy;
                 self.len += 1;
             }
             None => self.lost += 1,
         }
     }
 
-    /// Those from place `from` on stay that are to.
-    pub fn keep(&mut self, from: usize, stays: impl Fn((u8, u16)) -> bool) {
-        let mut kept = from;
-        for n in from..self.len {
-            if stays(self.list[n]) {
-                self.list[kept] = self.list[n];
-                kept += 1;
-            }
-        }
-        self.len = kept;
-    }
-
     /// All of them.
-    pub fn all(&self) -> &[(u8, u16)] {
+    pub fn all(&self) -> &[Copy] {
         &self.list[..self.len]
     }
 }

@@ -2,12 +2,15 @@
 //!
 //! [`parse`] reads the fields of any bytes; [`rules`] keeps the flow rules of a card and finds those that take a frame,
 //! in this order: sniffers, members of the frame's multicast address, the rules with values by priority, the defaults.
+//! [`mod@toeplitz`] spreads frames over work queues.
 //! Who sends and receives the frames is in [`crate::frames`].
 
 mod copies;
 mod parse;
 mod rules;
+mod toeplitz;
 
-pub(crate) use copies::Copies;
+pub(crate) use copies::{Copies, Copy};
 pub(crate) use parse::{Fields, LOOKED_AT};
 pub(crate) use rules::Rules;
+pub(crate) use toeplitz::toeplitz;

@@ -3,42 +3,41 @@
 use fpga_regs::FlowContext;
 
 use crate::plain::plain;
-use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_VLAN};
-use crate::wire::ipv4::PROTOCOL_UDP;
+use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_SERVICE, ETHERTYPE_VLAN, MOST_TAGS};
+use crate::wire::ipv4::{PROTOCOL_TCP, PROTOCOL_UDP};
 use crate::wire::Ethernet;
 
 /// Bytes of a frame that are looked at: more than any usual headers take.
 pub const LOOKED_AT: usize = 192;
 
-/// EtherType of a service tag (802.1ad).
-const ETHERTYPE_SERVICE: u16 = 0x88a8;
-/// Most tags and IPv6 extension headers that are passed.
-const MOST_TAGS: usize = 2;
+/// Most IPv6 extension headers that are passed.
 const MOST_EXTENSIONS: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const OPTIONS: u8 = 60;
-const TCP: u8 = 6;
 
 /// Where each field is in [`Fields`].
 const DMAC: usize = 0;
 const SMAC: usize = 6;
 const ETHER_TYPE: usize = 12;
 const VLAN: usize = 14;
-const SRC_IP: usize = 16;
-const DST_IP: usize = 32;
+pub(super) const SRC_IP: usize = 16;
+pub(super) const DST_IP: usize = 32;
 const FLOW_LABEL: usize = 48;
-const SRC_PORT: usize = 52;
-const DST_PORT: usize = 54;
-const PROTOCOL: usize = 56;
+pub(super) const SRC_PORT: usize = 52;
+pub(super) const DST_PORT: usize = 54;
+pub(super) const PROTOCOL: usize = 56;
 const CLASS: usize = 57;
 const HOPS: usize = 58;
-const VERSION: usize = 59;
+pub(super) const VERSION: usize = 59;
 /// What the frame has: 1 if it is there.
 const TAGGED: usize = 60;
-const PORTS: usize = 61;
+pub(super) const PORTS: usize = 61;
+/// 1 for a part of a packet. Rules take the first part by its ports; hashes take no part by them, so that all go to one
+/// queue.
+pub(super) const FRAGMENTED: usize = 62;
 
 /// The fields of a frame, or of a rule, or its masks: numbers in the order of the wire, what is not there zero. A frame
 /// is one of a rule if it is the rule's value under the mask.
@@ -102,7 +101,10 @@ impl Fields {
         self.put(PROTOCOL, [header[9]]);
         self.put(SRC_IP + 12, *header[12..].first_chunk::<4>()?);
         self.put(DST_IP + 12, *header[16..].first_chunk::<4>()?);
-        let first = u16::from_be_bytes([header[6], header[7]]) & 0x1fff == 0;
+        // More fragments, and the offset.
+        let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
+        self.put(FRAGMENTED, [(fragment != 0).into()]);
+        let first = fragment & 0x1fff == 0;
         self.read_ports(header[9], packet.get(length..).filter(|_| first)?)
     }
 
@@ -127,7 +129,15 @@ impl Fields {
                 _ => break,
             };
             let (extension, after) = rest.split_at_checked(length)?;
-            let first = next != FRAGMENT || u16::from_be_bytes([extension[2], extension[3]]) >> 3 == 0;
+            let mut first = true;
+            if next == FRAGMENT {
+                // The offset, two reserved bits, more fragments. Without either the packet is whole (RFC 6946).
+                let fragment = u16::from_be_bytes([extension[2], extension[3]]) & 0xfff9;
+                if fragment != 0 {
+                    self.put(FRAGMENTED, [1]);
+                }
+                first = fragment >> 3 == 0;
+            }
             (next, rest) = (extension[0], after);
             self.put(PROTOCOL, [next]);
             if !first {
@@ -138,7 +148,7 @@ impl Fields {
     }
 
     fn read_ports(&mut self, protocol: u8, header: &[u8]) -> Option<()> {
-        if !matches!(protocol, TCP | PROTOCOL_UDP) {
+        if !matches!(protocol, PROTOCOL_TCP | PROTOCOL_UDP) {
             return None;
         }
         let [a, b, c, d] = *header.first_chunk::<4>()?;
@@ -199,6 +209,11 @@ impl Fields {
     pub fn hash(&self, of: u64) -> u64 {
         let mix = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         self.words.iter().fold(of, mix).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// `N` bytes at one of the places above.
+    pub(super) fn get<const N: usize>(&self, at: usize) -> [u8; N] {
+        std::array::from_fn(|n| self.words[(at + n) / 8].to_le_bytes()[(at + n) % 8])
     }
 
     /// The destination address.
@@ -311,7 +326,7 @@ mod tests {
         let mut packet = vec![0x6a, 0xb1, 0x23, 0x45, 0, 0, HOP_BY_HOP, 9];
         packet.extend([0xaa; 32]);
         packet.extend([FRAGMENT, 0, 0, 0, 0, 0, 0, 0]);
-        packet.extend([TCP, 0, 0, 1, 0, 0, 0, 7]);
+        packet.extend([PROTOCOL_TCP, 0, 0, 1, 0, 0, 0, 7]);
         packet.extend([0, 80, 1, 187]);
         let tags = [0x88, 0xa8, 0, 5, 0x81, 0, 0, 7, 0x86, 0xdd];
         let frame = frame(&[&tags, &packet]);
@@ -329,7 +344,7 @@ mod tests {
             .with_traffic_class_mask(0xff)
             .with_hop_limit(9)
             .with_hop_limit_mask(0xff)
-            .with_protocol(TCP)
+            .with_protocol(PROTOCOL_TCP)
             .with_protocol_mask(0xff)
             .with_dst_port(443)
             .with_dst_port_mask(0xffff);

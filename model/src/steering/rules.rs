@@ -7,7 +7,6 @@ use std::sync::atomic::{compiler_fence, Ordering::SeqCst};
 
 use fpga_regs::{FlowContext, FlowKind};
 
-use super::copies::Copies;
 use super::parse::Fields;
 use crate::plain::{plain, Flag};
 
@@ -231,8 +230,8 @@ impl Rules {
         list.filter(move |rule| usize::from(rule.group) == n && rule.value == value)
     }
 
-    /// Adds who gets a copy of a frame that arrives at a port of card `card`, beside the members of a group of addresses.
-    pub(crate) fn steer(&self, card: u8, port: u8, fields: &Fields, copies: &mut Copies) {
+    /// Names the queue pairs whose rules take a frame that arrives at a port; one with several rules more than once.
+    pub(crate) fn steer(&self, port: u8, fields: &Fields, takes_it: &mut impl FnMut(u16)) {
         let groups = || {
             self.groups().iter().enumerate().filter(move |(_, group)| group.rules != 0 && group.port == port)
         };
@@ -254,7 +253,7 @@ impl Rules {
                 _ => false,
             };
             if takes {
-                self.matching(n, fields).for_each(|rule| copies.add((card, rule.qp)));
+                self.matching(n, fields).for_each(|rule| takes_it(rule.qp));
             }
         }
     }
@@ -270,6 +269,8 @@ plain! {
 #[allow(unsafe_code)]
 mod tests {
     use super::*;
+    use crate::packet::PortId;
+    use crate::steering::{Copies, Copy};
 
     fn rules(of: &[(FlowContext, u16)]) -> Box<Rules> {
         // SAFETY: zero bytes are no rules.
@@ -282,10 +283,10 @@ mod tests {
 
     /// The queue pairs that get a frame at the first port, in order.
     fn steered(rules: &Rules, frame: &[u8]) -> Vec<u16> {
-        let mut copies = Copies::new();
-        rules.steer(3, 0, &Fields::of(frame), &mut copies);
-        let mut all: Vec<u16> =
-            copies.all().iter().map(|&(card, qp)| (card == 3).then_some(qp).unwrap()).collect();
+        let mut copies = Copies::of((0, 0));
+        let at = PortId { card: 3, port: 0 };
+        rules.steer(0, &Fields::of(frame), &mut |qp| copies.add(Copy { at, queue: qp, hash: 0 }));
+        let mut all: Vec<u16> = copies.all().iter().map(|copy| copy.queue).collect();
         all.sort_unstable();
         all
     }

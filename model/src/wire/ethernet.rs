@@ -8,6 +8,10 @@ pub const ETHERTYPE_IPV4: u16 = 0x0800;
 pub const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// Tag protocol identifier of an 802.1Q tag.
 pub const ETHERTYPE_VLAN: u16 = 0x8100;
+/// EtherType of a service tag (802.1ad).
+pub const ETHERTYPE_SERVICE: u16 = 0x88a8;
+/// Most tags of a frame that are passed to find what is behind them.
+pub const MOST_TAGS: usize = 2;
 
 /// Ethernet header, with at most one 802.1Q tag and without frame check sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -11,7 +11,8 @@
 //! | [`ethernet`], [`ipv4`], [`ipv6`], [`udp`] | the headers of the network |
 //! | [`arp`], [`ndp`] | which Ethernet address an IP address has |
 //! | [`bth`], [`deth`], [`xrceth`], [`reth`], [`atomic`], [`aeth`], [`immdt`], [`ieth`] | the headers of the transport |
-//! | [`icrc`], [`identification`] | the check sum, and the IP identification that it was computed with |
+//! | [`checksum`] | the checksums of IPv4, TCP and UDP |
+//! | [`icrc`], [`identification`] | the check sum of RoCE, and the IP identification that it was computed with |
 //! | [`opcode`], [`operation`], [`syndrome`], [`psn`] | what the fields mean |
 //! | `drop_reason`, `bytes` | why a frame is dropped; big-endian fields |
 
@@ -20,6 +21,7 @@ pub mod arp;
 pub mod atomic;
 pub mod bth;
 mod bytes;
+pub mod checksum;
 pub mod deth;
 pub mod ethernet;
 pub mod frame;

@@ -1,6 +1,7 @@
 //! Neighbour discovery of IPv6 (RFC 4861): what ARP is for IPv4. Messages are built and read with their IPv6 header.
 
 use super::bytes::{array, get16, put16};
+use super::checksum::{self, fold};
 
 const ICMPV6: u8 = 58;
 const SOLICITATION: u8 = 135;
@@ -92,14 +93,7 @@ impl Discovery {
 
 /// The one's complement sum of a message and its pseudo-header (RFC 8200, 8.1); all ones if it has its checksum.
 fn sum(ip: &[u8], body: &[u8]) -> u16 {
-    let words = ip[8..40].chunks(2).chain(body.chunks(2));
-    let word = |bytes: &[u8]| u32::from(bytes[0]) << 8 | bytes.get(1).map_or(0, |&low| u32::from(low));
-    // At most 2^16 words of 16 bits: no overflow.
-    let mut sum = words.map(word).sum::<u32>() + body.len() as u32 + u32::from(ICMPV6);
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
+    fold(checksum::sum(&ip[8..40]) + checksum::sum(body) + body.len() as u64 + u64::from(ICMPV6))
 }
 
 #[cfg(test)]

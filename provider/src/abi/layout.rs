@@ -96,6 +96,14 @@ layout! {
     size_of::<ibv_qp_attr>() => 144;
     size_of::<ibv_send_wr>() => 128;
     size_of::<ibv_wc>() => 48;
+    size_of::<ibv_wq>() => 152;
+    offset_of!(ibv_wq, post_recv) => 48;
+    size_of::<ibv_wq_init_attr>() => 48;
+    size_of::<ibv_wq_attr>() => 20;
+    size_of::<ibv_rwq_ind_table>() => 24;
+    size_of::<ibv_rwq_ind_table_init_attr>() => 24;
+    size_of::<ibv_qp_init_attr_ex>() => 136;
+    offset_of!(ibv_qp_init_attr_ex, rx_hash_conf) => 96;
     offset_of!(ibv_cq, mutex) => offset_of!(ibv_cq_ex, mutex);
     offset_of!(ibv_cq, async_events_completed) => offset_of!(ibv_cq_ex, async_events_completed);
 }

@@ -110,6 +110,8 @@ pub type Srq = driver::Srq<Card>;
 pub type Qp = driver::Qp<Card>;
 /// Flow rule.
 pub type Flow = driver::Flow<Card>;
+/// Indirection table.
+pub type Table = driver::Table<Card>;
 /// XRC domain.
 pub type Xrcd = driver::Xrcd<Card>;
 

@@ -90,6 +90,7 @@ impl Context {
         let device = open_device(&place)?;
         let (events, async_fd) =
             Events::new(device.clone()).map_err(|error| (error, "no pipe for events".into()))?;
+        events.watch().map_err(|error| (error, "no thread for events".into()))?;
         let (on_demand, generation) = (OnDemand::default(), fork::generation());
         let memory_bytes = device.memory_bytes();
         Ok((Self { library, device, memory_bytes, place, generation, events, on_demand }, async_fd))

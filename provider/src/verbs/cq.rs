@@ -159,6 +159,7 @@ pub fn wc_flags(flags: WcFlags) -> u32 {
     flag(WcFlags::GRH, ibv_wc_flags::IBV_WC_GRH.0)
         | flag(WcFlags::WITH_IMM, ibv_wc_flags::IBV_WC_WITH_IMM.0)
         | flag(WcFlags::WITH_INV, ibv_wc_flags::IBV_WC_WITH_INV.0)
+        | flag(WcFlags::IP_CSUM_OK | WcFlags::L4_CSUM_OK, ibv_wc_flags::IBV_WC_IP_CSUM_OK.0)
 }
 
 /// A completion as verbs lay it out. Opcodes and status codes have the same numbers.
@@ -212,7 +213,8 @@ mod tests {
         assert_eq!(wc_flags(WcFlags::GRH), 1);
         assert_eq!(wc_flags(WcFlags::WITH_IMM), 2);
         assert_eq!(wc_flags(WcFlags::WITH_INV), 8);
-        assert_eq!(wc_flags(WcFlags::RECV), 0);
+        assert_eq!(wc_flags(WcFlags::RECV | WcFlags::L4_CSUM_OK), 0);
+        assert_eq!(wc_flags(WcFlags::IP_CSUM_OK | WcFlags::L4_CSUM_OK), 4);
     }
 
     #[test]

@@ -67,7 +67,8 @@ fn capabilities(features: FeatureSet) -> u32 {
     let xrc = if features.contains(FeatureSet::XRC) { cap::IBV_DEVICE_XRC.0 } else { 0 };
     let rules = if features.contains(FeatureSet::FLOW) { cap::IBV_DEVICE_MANAGED_FLOW_STEERING.0 } else { 0 };
     let raw = if features.contains(FeatureSet::RAW_ETH) { cap::IBV_DEVICE_RAW_MULTI.0 } else { 0 };
-    always.0 | windows | xrc | rules | raw
+    let sums = if features.contains(FeatureSet::CHECKSUM) { cap::IBV_DEVICE_RAW_IP_CSUM.0 } else { 0 };
+    always.0 | windows | xrc | rules | raw | sums
 }
 
 /// What may be done with memory that is found when it is accessed: everything, but as the kernel copies.
@@ -138,6 +139,20 @@ fn attributes(context: &Context) -> ibv_device_attr_ex {
         if device.features().contains(FeatureSet::XRC) {
             attr.xrc_odp_caps = attr.odp_caps.per_transport_caps.rc_odp_caps;
         }
+    }
+    if device.features().contains(FeatureSet::CHECKSUM) {
+        attr.raw_packet_caps = ibv_raw_packet_caps::IBV_RAW_PACKET_CAP_IP_CSUM.0;
+    }
+    let frames = device.ethernet();
+    if device.features().contains(FeatureSet::RSS) {
+        attr.rss_caps = ibv_rss_caps {
+            supported_qpts: 1 << ibv_qp_type::IBV_QPT_RAW_PACKET,
+            max_rwq_indirection_tables: frames.max_tables(),
+            max_rwq_indirection_table_size: frames.max_table_entries(),
+            rx_hash_fields_mask: frames.hash_fields().bits().into(),
+            rx_hash_function: ibv_rx_hash_function_flags::IBV_RX_HASH_FUNC_TOEPLITZ.0 as u8,
+        };
+        attr.max_wq_type_rq = frames.max_wq();
     }
     attr.max_dm_size = context.memory_bytes.into();
     if device.features().contains(FeatureSet::MODERATION) {

@@ -17,6 +17,8 @@ pub enum Kind {
     Qp,
     /// Shared receive queue.
     Srq,
+    /// Receive work queue.
+    Wq,
     /// Port: the object is its number.
     Port,
     /// The device itself.
@@ -36,9 +38,11 @@ fn verbs_event(kind: EventKind) -> Option<(u32, Kind)> {
         EventKind::QP_LAST_WQE => (IBV_EVENT_QP_LAST_WQE_REACHED, Kind::Qp),
         EventKind::SRQ_ERR => (IBV_EVENT_SRQ_ERR, Kind::Srq),
         EventKind::SRQ_LIMIT => (IBV_EVENT_SRQ_LIMIT_REACHED, Kind::Srq),
+        EventKind::WQ_FATAL => (IBV_EVENT_WQ_FATAL, Kind::Wq),
         EventKind::PORT_ACTIVE => (IBV_EVENT_PORT_ACTIVE, Kind::Port),
         EventKind::PORT_ERR => (IBV_EVENT_PORT_ERR, Kind::Port),
         EventKind::DEVICE_FATAL => (IBV_EVENT_DEVICE_FATAL, Kind::Device),
+        EventKind::GID_CHANGE => (IBV_EVENT_GID_CHANGE, Kind::Port),
         _ => return None,
     };
     Some((event as u32, about))
@@ -76,6 +80,7 @@ pub struct State {
     cqs: Objects,
     qps: Objects,
     srqs: Objects,
+    wqs: Objects,
 }
 
 /// A number of channels that is not worth a check.
@@ -91,6 +96,7 @@ impl State {
             cqs: HashMap::new(),
             qps: HashMap::new(),
             srqs: HashMap::new(),
+            wqs: HashMap::new(),
         }
     }
 
@@ -122,6 +128,7 @@ impl State {
             Kind::Cq => Some(&mut self.cqs),
             Kind::Qp => Some(&mut self.qps),
             Kind::Srq => Some(&mut self.srqs),
+            Kind::Wq => Some(&mut self.wqs),
             Kind::Port | Kind::Device => None,
         }
     }

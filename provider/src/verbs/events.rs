@@ -2,8 +2,8 @@
 //!
 //! A thread takes the card's events and writes them where libibverbs reads them: completions to the
 //! pipes of completion channels, the rest to the pipe of `async_fd` ([`super::event_state`] says which).
-//! The thread starts with the first object that can have an event, sleeps in the driver until there is
-//! one, and takes no signal of the program.
+//! The thread starts with the context, in simulated time with the first object that can have an event; it sleeps in the
+//! driver until there is one, and takes no signal of the program.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -115,6 +115,14 @@ impl Events {
         // SAFETY: as the caller promises.
         unsafe { acknowledged.wait(read) };
         Ok(())
+    }
+
+    /// From now on come the events that need no object: changes of the GID tables. Simulated time has none.
+    pub fn watch(&self) -> Result<()> {
+        match self.shared.device.card().timeline() {
+            None => self.start(),
+            Some(_) => Ok(()),
+        }
     }
 
     fn start(&self) -> Result<()> {

@@ -12,6 +12,7 @@
 //! | `cq`, `cq_ex` | completion queues: `ibv_poll_cq`, and the extended form |
 //! | `qp`, `qp_modify`, `srq` | queue pairs, their attributes and multicast groups, shared receive queues |
 //! | `flow` | which frames a raw packet queue pair receives |
+//! | `wq`, `rss` | receive work queues; indirection tables of them, and who spreads frames over these |
 //! | `xrc` | XRC domains, and the SRQs and receiving queue pairs of one |
 //! | [`post`] | `ibv_post_send` and `ibv_post_recv`: the data path |
 //! | `qp_ex`, `wr_builder` | the `ibv_wr_*` calls, and the chain that they build |
@@ -45,7 +46,9 @@ pub mod prefetch;
 pub mod qp;
 pub mod qp_ex;
 pub mod qp_modify;
+pub mod rss;
 pub mod srq;
 pub mod timeline;
+pub mod wq;
 pub mod wr_builder;
 pub mod xrc;

@@ -2,7 +2,7 @@
 
 use super::{
     ah, bind, context, cq, cq_ex, device, dm, flow, fork, mr, mw, parent_domain, pd, post, qp, qp_modify,
-    srq, xrc,
+    rss, srq, wq, xrc,
 };
 use crate::abi::private::verbs_context_ops;
 
@@ -24,8 +24,10 @@ pub static OPS: verbs_context_ops = verbs_context_ops {
     create_flow: Some(flow::create_flow),
     create_qp: Some(qp::create_qp),
     create_qp_ex: Some(xrc::create_qp_ex),
+    create_rwq_ind_table: Some(rss::create_rwq_ind_table),
     create_srq: Some(srq::create_srq),
     create_srq_ex: Some(xrc::create_srq_ex),
+    create_wq: Some(wq::create_wq),
     dealloc_mw: Some(mw::dealloc_mw),
     dealloc_pd: Some(pd::dealloc_pd),
     dealloc_td: Some(parent_domain::dealloc_td),
@@ -34,7 +36,9 @@ pub static OPS: verbs_context_ops = verbs_context_ops {
     destroy_cq: Some(cq::destroy_cq),
     destroy_flow: Some(flow::destroy_flow),
     destroy_qp: Some(qp::destroy_qp),
+    destroy_rwq_ind_table: Some(rss::destroy_rwq_ind_table),
     destroy_srq: Some(srq::destroy_srq),
+    destroy_wq: Some(wq::destroy_wq),
     detach_mcast: Some(qp_modify::detach_mcast),
     free_context: Some(context::free_context),
     free_dm: Some(dm::free_dm),
@@ -42,6 +46,7 @@ pub static OPS: verbs_context_ops = verbs_context_ops {
     modify_cq: Some(cq::modify_cq),
     modify_qp: Some(qp_modify::modify_qp),
     modify_srq: Some(srq::modify_srq),
+    modify_wq: Some(wq::modify_wq),
     open_qp: Some(xrc::open_qp),
     open_xrcd: Some(xrc::open_xrcd),
     poll_cq: Some(cq::poll_cq),

@@ -44,6 +44,8 @@ const OPCODES: [WqeOpcode; 10] = [
 
 const INLINE: u32 = ibv_send_flags::IBV_SEND_INLINE.0;
 const IP_CSUM: u32 = ibv_send_flags::IBV_SEND_IP_CSUM.0;
+/// What it asks for: of IPv4, and of TCP or UDP.
+const CHECKSUMS: SendFlags = SendFlags::IP_CSUM.union(SendFlags::L4_CSUM);
 
 /// The driver's flags for those of `enum ibv_send_flags`, without those that are no WQE flags.
 #[inline]
@@ -57,7 +59,7 @@ pub fn send_flags(flags: u32) -> SendFlags {
 /// # Safety
 /// `list` must be readable for `count` elements as long as the result lives.
 #[inline]
-unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [Sge]> {
+pub unsafe fn sges<'a>(list: *const ibv_sge, count: c_int) -> Result<&'a [Sge]> {
     let count = count as usize;
     if count == 0 {
         return Ok(&[]);
@@ -175,9 +177,9 @@ unsafe fn translate<'a>(
         // SAFETY: the requests of this type have this part set.
         out.remote_srqn = unsafe { wr.qp_type.xrc.remote_srqn };
     }
-    // Checksums of RoCE packets are always right, and those of whole frames the program's: nothing to ask for.
     if wr.send_flags & IP_CSUM != 0 {
-        return Err(Errno::EINVAL);
+        // Those of RoCE packets are always right: nothing to ask for.
+        out.flags |= (out.opcode == WqeOpcode::RAW_ETH).then_some(CHECKSUMS).ok_or(Errno::EINVAL)?;
     }
     push(&out).map_err(refused)
 }
@@ -198,8 +200,9 @@ unsafe fn push_any<'a>(
     (post, pushed)
 }
 
+/// What posting fails with.
 #[cold]
-fn refused(error: PostError) -> Errno {
+pub fn refused(error: PostError) -> Errno {
     Errno(error.errno())
 }
 
@@ -243,7 +246,7 @@ pub unsafe extern "C" fn post_send(
     })
 }
 
-/// Both kinds of receive queue.
+/// All kinds of receive queue.
 macro_rules! post_receives {
     ($chain:expr, $wr:ident, $bad_wr:ident) => {{
         let mut post = $chain;
@@ -266,6 +269,8 @@ macro_rules! post_receives {
         result
     }};
 }
+
+pub(super) use post_receives;
 
 /// `ibv_post_recv`; EINVAL where receives come from an SRQ.
 ///
@@ -385,9 +390,10 @@ mod tests {
         bad.send_flags = IP_CSUM;
         assert_eq!(translated(&bad, RC).err(), Some(Errno::EINVAL), "checksums of RoCE");
         let raw = ibv_qp_type::IBV_QPT_RAW_PACKET;
-        assert_eq!(translated(&bad, raw).err(), Some(Errno::EINVAL), "checksums of frames");
+        let frame = translated(&bad, raw).unwrap();
+        assert_eq!((frame.opcode, frame.flags), (WqeOpcode::RAW_ETH, CHECKSUMS));
         bad.send_flags = 0;
-        assert_eq!(translated(&bad, raw).unwrap().opcode, WqeOpcode::RAW_ETH);
+        assert_eq!(translated(&bad, raw).unwrap().flags, SendFlags::empty());
         let write = wr(ibv_wr_opcode::IBV_WR_RDMA_WRITE);
         assert_eq!(translated(&write, raw).err(), Some(Errno::EINVAL), "a frame has no address to write to");
     }

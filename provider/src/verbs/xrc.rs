@@ -14,7 +14,7 @@ use super::context::Context;
 use super::cq::Cq;
 use super::errno::{object, status, Errno, Result};
 use super::pd::Pd;
-use super::{qp, srq};
+use super::{qp, rss, srq};
 
 /// An XRC domain.
 #[repr(C)]
@@ -156,10 +156,15 @@ pub unsafe extern "C" fn create_qp_ex(
     context: *mut ibv_context,
     attr: *mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
+    const TABLE: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_IND_TABLE.0;
+    const HASH: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_RX_HASH.0;
     // SAFETY: as the caller promises.
     unsafe {
         match (*attr).qp_type {
             ibv_qp_type::IBV_QPT_XRC_RECV => object(|| create_recv_qp(context, &mut *attr)),
+            _ if (*attr).comp_mask & (TABLE | HASH) != 0 => {
+                object(|| rss::create_hash_qp(context, &mut *attr))
+            }
             _ => qp::create_qp_ex(context, attr),
         }
     }

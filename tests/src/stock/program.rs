@@ -66,12 +66,17 @@ impl Ended {
 impl Program {
     /// Starts it, in a process group of its own. Ctrl-C ends it also where a script runs the tests in the background,
     /// as whose jobs ignore it.
-    pub fn start(mut command: Command) -> Program {
+    pub fn start(command: Command) -> Program {
+        Program::start_reading(command, Stdio::null())
+    }
+
+    /// Starts it with an input.
+    pub fn start_reading(mut command: Command, input: Stdio) -> Program {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let (reader, writer) = pipe();
         let other = writer.try_clone().expect("a descriptor");
-        command.stdin(Stdio::null()).stdout(writer).stderr(other).process_group(0);
+        command.stdin(input).stdout(writer).stderr(other).process_group(0);
         // SAFETY: one system call.
         unsafe {
             command.pre_exec(|| {

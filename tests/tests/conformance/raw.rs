@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use driver::{Data, Flow, SendWr};
+use driver::{Data, Flow, SendFlags, SendWr, WcFlags};
 use fpga_regs::{CqeOpcode, CqeStatus, FlowContext, FlowKind, QpState, QpType, WqeOpcode};
 use tests::{connect, on_one_and_two_cards, Options, Side, TestCard};
 
@@ -129,26 +129,32 @@ fn a_receiver_that_stops_does_not_hold_the_wire_for_long() {
     });
 }
 
-/// One that posts now and then is waited for each time, whoever gets its receives.
+/// One that posts now and then is waited for each time, whoever gets its receives. On a busy machine this test itself or
+/// the process that serves the card may stop for so long that it is not waited for, but not five times.
 #[test]
 fn a_slow_receiver_loses_nothing_of_two_senders() {
     on_one_and_two_cards(raw(), |x, y| {
         let (mut other, _idle) = connect(&x.device, &y.device, raw());
         let _flow = flow(y, &rule(GROUP));
-        let before = counter(x, y, "RX_NO_RECV");
         frame(x, GROUP, 64);
         frame(&mut other, GROUP, 64);
-        (0..24).for_each(|n| send(x, n, 64));
-        (0..4).for_each(|n| send(&other, n, 64));
-        for n in 0..28 {
-            std::thread::sleep(LONG / 15);
-            y.recv(n, &[y.sge(0, 2000)]);
-            y.expect(n);
-        }
-        for (sender, count) in [(&*x, 24), (&other, 4)] {
-            (0..count).for_each(|n| assert_eq!(sender.expect(n).opcode, CqeOpcode::SEND));
-        }
-        assert_eq!(counter(x, y, "RX_NO_RECV"), before, "nothing is dropped");
+        let nothing_is_lost = |_| {
+            let before = counter(x, y, "RX_NO_RECV");
+            let dropped = || counter(x, y, "RX_NO_RECV") - before;
+            (0..24).for_each(|n| send(x, n, 64));
+            (0..4).for_each(|n| send(&other, n, 64));
+            let mut received = 0;
+            while received + dropped() < 28 {
+                std::thread::sleep(LONG / 15);
+                y.recv(received, &[y.sge(0, 2000)]);
+                received += u64::from(y.wait_unless(|| received + dropped() >= 28).is_some());
+            }
+            for (sender, count) in [(&*x, 24), (&other, 4)] {
+                (0..count).for_each(|n| assert_eq!(sender.expect(n).opcode, CqeOpcode::SEND));
+            }
+            dropped() == 0
+        };
+        assert!((0..5).any(nothing_is_lost), "each time some are dropped");
     });
 }
 
@@ -268,5 +274,40 @@ fn an_error_ends_a_wait() {
         x.expect_flushed([0, 1]);
         y.recv(0, &[y.sge(0, 2000)]);
         y.quiet_for(LONG);
+    });
+}
+
+#[test]
+fn checksums_are_filled_in_and_checked() {
+    on_one_and_two_cards(raw(), |x, y| {
+        let _flow = flow(y, &rule(GROUP));
+        frame(x, GROUP, 64);
+        // 45 bytes of UDP from 198.18.0.1 to 198.18.0.2, with checksums that are wrong.
+        x.buffer[12..42].copy_from_slice(&[
+            8, 0, 0x45, 0, 0, 45, 0, 0, 0, 0, 64, 17, 1, 1, 198, 18, 0, 1, 198, 18, 0, 2, 0, 1, 0, 2, 0, 25,
+            1, 1,
+        ]);
+        let wrong = (false, false);
+        let asked = [
+            (SendFlags::empty(), wrong),
+            (SendFlags::IP_CSUM, (true, false)),
+            (SendFlags::L4_CSUM, (false, true)),
+            (SendFlags::IP_CSUM | SendFlags::L4_CSUM, (true, true)),
+        ];
+        for (n, (flags, right)) in asked.into_iter().enumerate() {
+            let n = n as u64;
+            y.recv(n, &[y.sge(0, 2000)]);
+            let sges = [x.sge(0, 64)];
+            let wr = x.wr(n, WqeOpcode::RAW_ETH, &sges);
+            x.post(&[SendWr { flags: wr.flags | flags, ..wr }]);
+            x.expect(n);
+            let wc = y.expect(n);
+            let found = (wc.flags.contains(WcFlags::IP_CSUM_OK), wc.flags.contains(WcFlags::L4_CSUM_OK));
+            assert_eq!(found, right, "{flags:?}");
+            let sum =
+                |bytes: &[u8]| bytes.chunks(2).map(|b| u32::from(b[0]) << 8 | u32::from(b[1])).sum::<u32>();
+            let is_right = sum(&y.buffer[14..34]) % 0xffff == 0;
+            assert_eq!(is_right, right.0, "the sum of the header");
+        }
     });
 }

@@ -3,8 +3,6 @@
 
 use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
-use fpga_regs::QpType;
-
 use super::part::{LONGEST_CQ_TURN, LONGEST_TURN};
 use super::queue::Work;
 use super::routes::Routes;
@@ -54,7 +52,7 @@ impl<'a> WallEnv<'a> {
         }
         if self.mode.is_observed() || !world.express(card, qp, self) {
             self.forget_routes_of(card, qp);
-            if world.cards[card as usize].qps[qp as usize].qp_type == QpType::RAW_PACKET {
+            if world.cards[card as usize].qps[qp as usize].takes_frames() {
                 return self.run_frames(world, card, qp);
             }
             world.cards[card as usize].run_send(qp.into(), self);

@@ -16,6 +16,7 @@ pub struct Batch {
     /// The way of all of them.
     pub path: Path,
     port: Option<PortId>,
+    /// [`MAX_BYTES`], of which the frames take the first ones; allocated on first use.
     bytes: Vec<u8>,
     frames: Vec<Range<usize>>,
 }
@@ -41,19 +42,31 @@ impl Batch {
         self.port
     }
 
-    /// Adds a frame that it [takes](Self::takes).
-    pub(super) fn push(&mut self, port: PortId, path: &Path, frame: &[u8]) {
+    /// Makes a frame of `len` bytes that it [takes](Self::takes) in its place. Without it, if that fails.
+    pub(super) fn make<E>(
+        &mut self,
+        (port, path, len): (PortId, &Path, usize),
+        make: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.bytes.is_empty() {
+            self.bytes.resize(MAX_BYTES, 0);
+        }
+        let start = self.end();
+        make(&mut self.bytes[start..start + len])?;
         if self.is_empty() {
             (self.path, self.port) = (*path, Some(port));
         }
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(frame);
-        self.frames.push(start..self.bytes.len());
+        self.frames.push(start..start + len);
+        Ok(())
+    }
+
+    /// Bytes that are taken.
+    fn end(&self) -> usize {
+        self.frames.last().map_or(0, |last| last.end)
     }
 
     /// Nothing is left of them.
     pub(super) fn clear(&mut self) {
-        self.bytes.clear();
         self.frames.clear();
     }
 
@@ -62,7 +75,7 @@ impl Batch {
         let Some((first, last)) = self.frames.first().zip(self.frames.last()) else { return true };
         self.port == Some(port)
             && self.frames.len() < MAX_FRAMES
-            && self.bytes.len() + len <= MAX_BYTES
+            && self.end() + len <= MAX_BYTES
             && last.len() == first.len()
             && len <= first.len()
             && same_way(&self.path, path)

@@ -39,8 +39,21 @@ impl Outbox {
         if frame::path(frame).is_none_or(|found| found != *path) {
             return;
         }
-        self.place(area, (port, path, frame.len()), env);
-        self.batch.push(port, path, frame);
+        let what = (port, path, frame.len());
+        self.place(area, what, env);
+        let _ = self.make(what, |to| {
+            to.copy_from_slice(frame);
+            Ok::<_, std::convert::Infallible>(())
+        });
+    }
+
+    /// Makes a frame in its [place](Self::place), without a copy.
+    pub fn make<E>(
+        &mut self,
+        what: (PortId, &Path, usize),
+        make: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.batch.make(what, make)
     }
 
     /// Sends what is here. What the system does not take is lost, as on any wire.

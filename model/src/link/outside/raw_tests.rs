@@ -40,7 +40,11 @@ fn batch(first: u32) -> Batch {
         (headers.bth.opcode, headers.bth.psn) = (BthOpcode::UD_SEND_ONLY, psn);
         let mut bytes = [0; MAX_FRAME];
         let len = frame::encode(&path, &headers, &[5; PAYLOAD], &mut bytes).expect("a frame");
-        batch.push(PORT, &path, &bytes[..len]);
+        let copy = |to: &mut [u8]| {
+            to.copy_from_slice(&bytes[..len]);
+            Ok::<_, ()>(())
+        };
+        batch.make((PORT, &path, len), copy).unwrap();
     }
     batch
 }

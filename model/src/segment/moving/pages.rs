@@ -1,8 +1,14 @@
 //! Moving pages between a process's private memory and the segment.
+//!
+//! Without libc, whose functions the program may have replaced: UCX takes a mapping over another one for the end of the
+//! memory there, which ends its own registrations, and its `mremap` (up to 1.13) has no place for the new address.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use rustix::mm::{madvise, mmap, mmap_anonymous, mremap_fixed, munmap, Advice};
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 
 use super::present_pages::each_populated;
 use super::protect::{protect, Kind, Refusal};
@@ -37,28 +43,24 @@ pub(in crate::segment) unsafe fn move_in(
     each_populated(start, start + len, |at, bytes| write_all(file.fd, at, bytes, offset + (at - start)))?;
     // SAFETY: the caller vouches for the range; what is there is replaced in
     // one step by memory of the same content.
-    let mapped = unsafe {
-        libc::mmap(
+    let result = unsafe {
+        mmap(
             start as *mut libc::c_void,
             len as usize,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE,
-            file.fd,
-            offset as libc::off_t,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE,
+            BorrowedFd::borrow_raw(file.fd),
+            offset,
         )
-    };
-    let result = match mapped {
-        libc::MAP_FAILED => Err(io::Error::last_os_error()),
-        _ => Ok(()),
     };
     if result.is_ok() && len > PAGE {
         // What follows in the segment belongs to others: the program's mremap must not make it a part of the buffer.
         // The kernel does not grow a range of two mappings, and it does not merge mappings with different advice.
         // SAFETY: read-ahead advice, without effect on memory, about a page that was mapped just now.
-        unsafe { libc::madvise((start + len - PAGE) as *mut libc::c_void, PAGE as usize, libc::MADV_RANDOM) };
+        let _ = unsafe { madvise((start + len - PAGE) as *mut libc::c_void, PAGE as usize, Advice::Random) };
     }
     drop(protected);
-    result
+    Ok(result.map(drop)?)
 }
 
 /// The way back: replaces a mapping of the segment by private memory of the
@@ -93,40 +95,24 @@ impl PrivateMemory {
     fn new(len: u64) -> io::Result<PrivateMemory> {
         // The first try is accounted as the program's own memory was; a sparse
         // giant may only be had without reservation.
-        for extra in [0, libc::MAP_NORESERVE] {
+        let mut last = io::ErrorKind::OutOfMemory.into();
+        for extra in [MapFlags::empty(), MapFlags::NORESERVE] {
+            let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | extra);
             // SAFETY: a new mapping at an address of the kernel's choice.
-            let at = unsafe {
-                libc::mmap(
-                    std::ptr::null_mut(),
-                    len as usize,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | extra,
-                    -1,
-                    0,
-                )
-            };
-            if at != libc::MAP_FAILED {
-                return Ok(PrivateMemory { start: at as u64, len });
+            match unsafe { mmap_anonymous(std::ptr::null_mut(), len as usize, access, flags) } {
+                Ok(at) => return Ok(PrivateMemory { start: at as u64, len }),
+                Err(error) => last = error.into(),
             }
         }
-        Err(io::Error::last_os_error())
+        Err(last)
     }
 
     fn move_over(self, target: u64) -> io::Result<()> {
+        let (from, len, to) =
+            (self.start as *mut libc::c_void, self.len as usize, target as *mut libc::c_void);
         // SAFETY: our own mapping replaces a mapping that the caller of
         // `move_out` vouches for.
-        let moved = unsafe {
-            libc::mremap(
-                self.start as *mut libc::c_void,
-                self.len as usize,
-                self.len as usize,
-                libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
-                target as *mut libc::c_void,
-            )
-        };
-        if moved == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        unsafe { mremap_fixed(from, len, len, MremapFlags::MAYMOVE, to) }?;
         std::mem::forget(self);
         Ok(())
     }
@@ -135,7 +121,7 @@ impl PrivateMemory {
 impl Drop for PrivateMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours and nothing points into it.
-        unsafe { libc::munmap(self.start as *mut libc::c_void, self.len as usize) };
+        let _ = unsafe { munmap(self.start as *mut libc::c_void, self.len as usize) };
     }
 }
 

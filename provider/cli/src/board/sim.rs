@@ -11,10 +11,8 @@ use model::device::defect::Defect;
 use model::link::{LinkOptions, Wire};
 use model::segment::KeeperError;
 
+use crate::net::keeper::{END_TIME, START_TIME};
 use crate::net::runtime::Net;
-
-/// How long the keeper may take to start, and to end.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a private net needs while its card is open. Drop it after the card.
 pub struct Private {
@@ -38,7 +36,7 @@ pub fn private(defect: Defect) -> Result<(SegmentCard, Private)> {
 }
 
 fn first(socket: &Path, keeper: &JoinHandle<Result<(), KeeperError>>) -> Result<SegmentCard> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + START_TIME;
     loop {
         match SegmentCard::open(socket, 0) {
             Ok(card) => return Ok(card),
@@ -67,7 +65,7 @@ pub fn joined(net: &str, number: u32) -> Result<SegmentCard> {
 impl Drop for Private {
     fn drop(&mut self) {
         // The keeper ends by itself when the last card is closed.
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + END_TIME;
         while self.keeper.as_ref().is_some_and(|keeper| !keeper.is_finished()) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }

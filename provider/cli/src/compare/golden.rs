@@ -138,7 +138,7 @@ impl Golden {
 fn row_changes(change: &Change, old: &[Row], new: &[Row], tolerance: f64, changes: &mut Vec<Change>) {
     let sizes: BTreeSet<u64> = old.iter().chain(new).map(|row| row.bytes).collect();
     for bytes in sizes {
-        for figure in Figure::ALL {
+        for figure in Figure::all() {
             let value = |rows: &[Row]| {
                 rows.iter().find(|row| row.bytes == bytes).and_then(|row| row.figures.get(&figure).copied())
             };

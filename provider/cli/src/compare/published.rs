@@ -73,9 +73,9 @@ fn table(comments: &str, titles: &[&str], rows: &[Vec<&str>]) -> Result<Measurem
     let test = comments.split([' ', ',']).find(|word| word.starts_with("ib_"));
     let test = test.context("its comments must name the perftest program (ib_write_bw ...)")?;
     let figures: Vec<Option<Figure>> =
-        titles.iter().map(|title| Figure::ALL.into_iter().find(|figure| figure.name() == *title)).collect();
+        titles.iter().map(|title| Figure::all().find(|figure| figure.name() == *title)).collect();
     if figures.iter().flatten().next().is_none() {
-        let known: Vec<_> = Figure::ALL.iter().map(|figure| figure.name()).collect();
+        let known: Vec<_> = Figure::all().map(|figure| figure.name()).collect();
         bail!("it has none of the columns {}", known.join(", "));
     }
     let row = |cells: &Vec<&str>| -> Result<Row> {

@@ -9,7 +9,7 @@ use crate::plot::bytes_text;
 /// A line for each row of each run.
 pub fn results(panels: &[Panel]) -> String {
     let mut text = String::from("group,source,kind,command,bytes");
-    for figure in Figure::ALL {
+    for figure in Figure::all() {
         let _ = write!(text, ",{figure}");
     }
     text.push('\n');
@@ -21,7 +21,7 @@ pub fn results(panels: &[Panel]) -> String {
                     let start =
                         [panel.group.name, &curve.label, curve.kind.title(), command].map(field).join(",");
                     let _ = write!(text, "{start},{}", row.bytes);
-                    for figure in Figure::ALL {
+                    for figure in Figure::all() {
                         let value = row.figures.get(&figure).map_or(String::new(), f64::to_string);
                         let _ = write!(text, ",{value}");
                     }

@@ -4,8 +4,8 @@
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -19,6 +19,7 @@ use crate::launch::run::{ib_core_present, same_addresses};
 use crate::launch::seccomp;
 use crate::launch::tree::Tree;
 use crate::net::runtime;
+use crate::perftest::side::Side;
 
 const DISCOVERY_TIME: Duration = Duration::from_secs(10);
 
@@ -165,26 +166,12 @@ fn discovery() -> Finding {
 
 fn list_devices() -> Result<String> {
     let net = format!("--net=doctor-{}", std::process::id());
-    let mut child = Command::new("/proc/self/exe")
-        .args(["run", "--quiet", &net, "--cards=2", "--", "ibv_devices"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("starting `verbena run`")?;
-    let start = Instant::now();
-    // Both outputs are a few lines and fit into their pipes.
-    while child.try_wait()?.is_none() {
-        if start.elapsed() > DISCOVERY_TIME {
-            let _ = child.kill();
-            let _ = child.wait();
-            anyhow::bail!("ibv_devices did not end within {} s", DISCOVERY_TIME.as_secs());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let output = child.wait_with_output()?;
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    Ok(text.into_owned())
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["run", "--quiet", &net, "--cards=2", "--", "ibv_devices"]);
+    let mut side = Side::start("doctor's program", command, None)?;
+    let ended = side.wait(DISCOVERY_TIME)?;
+    ended.with_context(|| format!("ibv_devices did not end within {} s", DISCOVERY_TIME.as_secs()))?;
+    Ok(side.said())
 }
 
 fn one_line(text: &str) -> String {

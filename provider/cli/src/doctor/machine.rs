@@ -1,11 +1,11 @@
 //! Checks of the machine: shared memory, huge pages, limits, VFIO, and what
 //! killed processes have left.
-#![allow(unsafe_code)]
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use memmap2::MmapOptions;
 use rustix::fs::MemfdFlags;
 use rustix::process::Resource;
 
@@ -37,18 +37,7 @@ fn shared_memory() -> Finding {
 fn map_segment() -> Result<()> {
     let memfd = rustix::fs::memfd_create("verbena-doctor", MemfdFlags::CLOEXEC).context("memfd_create")?;
     rustix::fs::ftruncate(&memfd, SEGMENT_BYTES as u64).context("making it 1 TiB")?;
-    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    let fd = std::os::fd::AsRawFd::as_raw_fd(&memfd);
-    // SAFETY: a new mapping at an address of the kernel's choice replaces none;
-    // it is removed again before anything could use it.
-    unsafe {
-        let place = libc::mmap(std::ptr::null_mut(), SEGMENT_BYTES, access, flags, fd, 0);
-        if place == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error()).context("mapping it");
-        }
-        libc::munmap(place, SEGMENT_BYTES);
-    }
+    MmapOptions::new().len(SEGMENT_BYTES).no_reserve_swap().map_raw(&memfd).context("mapping it")?;
     Ok(())
 }
 

@@ -32,47 +32,41 @@ pub fn checks(ports: &[PortSpec], peers: &[IpAddr]) -> Vec<Finding> {
             findings.push(Finding::warn(ADDRESS, format!("{spec} is not checked"), remedy));
             continue;
         };
-        let free = match bindable(address) {
-            Ok((finding, free)) => {
-                findings.push(finding);
-                free
-            }
-            Err(finding) => {
-                findings.push(finding);
-                continue;
-            }
-        };
+        let (finding, free) = bindable(address);
+        findings.push(finding);
+        // Without an address nothing else is worth a look.
+        let Some(free) = free else { continue };
         findings.extend([interface(address), buffer()]);
         findings.extend(peers.iter().map(|&to| peer(address, to, free)));
     }
     findings
 }
 
-/// Whether the port's socket can be had; with `Err` nothing else is worth a look. With `Ok` whether it is free.
-fn bindable(address: IpAddr) -> Result<(Finding, bool), Finding> {
-    let local = |interface: Option<String>| interface.unwrap_or_else(|| "this machine".to_owned());
+/// Whether the port's socket can be had, and whether it is free; `None` without such an address.
+fn bindable(address: IpAddr) -> (Finding, Option<bool>) {
     match UdpSocket::bind((address, ROCE_PORT)) {
         Ok(_) => {
-            let interface = local(interface_of(address));
-            Ok((Finding::ok(ADDRESS, format!("{address} ({interface}): UDP port {ROCE_PORT} is free")), true))
+            let interface = interface_of(address).unwrap_or_else(|| "this machine".to_owned());
+            let found = format!("{address} ({interface}): UDP port {ROCE_PORT} is free");
+            (Finding::ok(ADDRESS, found), Some(true))
         }
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             let found = format!("{address}: UDP port {ROCE_PORT} is in use");
-            let remedy = "by a net that is up (`nets` above), or by the kernel's rdma_rxe (`rdma link` lists its \
+            let remedy =
+                "by a net that is up (`nets` above), or by the kernel's rdma_rxe (`rdma link` lists its \
                           devices, `rdma link del` ends one): end it, or use another address";
-            Ok((Finding::warn(ADDRESS, found, remedy), false))
+            (Finding::warn(ADDRESS, found, remedy), Some(false))
         }
-        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => Err(Finding::fail(
-            ADDRESS,
-            format!("{address} is no address of this machine"),
-            "`ip addr` lists them. The address by which others see a machine behind NAT is not its own: both machines \
-             need addresses that reach each other without NAT, in one network or by a VPN",
-        )),
-        Err(error) => Err(Finding::fail(
-            ADDRESS,
-            format!("{address}: {error}"),
-            "use another address; a link-local one (fe80::...) is of no use, since it says nothing of the interface",
-        )),
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
+            let remedy = "`ip addr` lists them. The address by which others see a machine behind NAT is not its own: both \
+                          machines need addresses that reach each other without NAT, in one network or by a VPN";
+            (Finding::fail(ADDRESS, format!("{address} is no address of this machine"), remedy), None)
+        }
+        Err(error) => {
+            let remedy = "use another address; a link-local one (fe80::...) is of no use, since it says nothing of the \
+                          interface";
+            (Finding::fail(ADDRESS, format!("{address}: {error}"), remedy), None)
+        }
     }
 }
 

@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use anyhow::Result;
 use model::address::{self, interface_name, Gid, GID_TABLE_LEN};
 use model::attach::Addresses;
-use model::packet::{PortId, PORTS};
+use model::packet::{PortId, MAX_CARDS};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage};
 use netlink_packet_route::RouteNetlinkMessage;
 
-use super::live::of_port;
+use super::live::{of_port, ports};
 use super::network::port;
 use super::rtnetlink::Route;
 use super::sysfs;
@@ -22,18 +22,13 @@ use super::sysfs;
 const GROUPS: u32 = 0x10 | 0x100 | 0x1;
 
 /// The interfaces of a net's network.
+#[derive(Debug)]
 pub struct Interfaces {
     news: Route,
     questions: Route,
     directory: Option<PathBuf>,
     /// GIDs that the kernel's last answer made, in its order, and the interfaces that have them.
     named: Vec<(PortId, Gid, String)>,
-}
-
-impl std::fmt::Debug for Interfaces {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Interfaces").field("directory", &self.directory).finish_non_exhaustive()
-    }
 }
 
 impl Interfaces {
@@ -49,7 +44,7 @@ impl Interfaces {
 
     /// Writes the GID tables for programs, which are kept up to date from now on.
     pub fn show(&mut self, directory: PathBuf, cards: u8) -> Result<()> {
-        for port in (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port })) {
+        for port in ports(cards) {
             for index in 0..GID_TABLE_LEN {
                 let gid = address::gid(port, index as u8);
                 sysfs::write_gid(&of_port(&directory, port), index, &gid, Some(&interface_name(port)))?;
@@ -92,9 +87,7 @@ impl Addresses for Interfaces {
         // Before the questions: what comes during them is asked for again.
         self.news.drain();
         // A port's first GID is made from its MAC, whatever addresses there are.
-        let all = (0..model::packet::MAX_CARDS as u8)
-            .flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port }));
-        let mut gids: Vec<_> = all.map(|port| (port, address::gid(port, 0))).collect();
+        let mut gids: Vec<_> = ports(MAX_CARDS as u8).map(|port| (port, address::gid(port, 0))).collect();
         // If the kernel does not answer, its last answer holds.
         let _ = self.look();
         gids.extend(self.named.iter().map(|&(port, gid, _)| (port, gid)));

@@ -4,7 +4,6 @@
 //! are hundreds of small files, and a disk may keep a program waiting for each: they lie in memory where there is a tmpfs.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::ErrorKind;
@@ -26,6 +25,11 @@ pub fn directory(socket: &Path) -> PathBuf {
 /// The files of a port.
 pub fn of_port(directory: &Path, port: PortId) -> PathBuf {
     directory.join(format!("verbena{}/{}", port.card, port.port + 1))
+}
+
+/// All ports of so many cards.
+pub fn ports(cards: u8) -> impl Iterator<Item = PortId> {
+    (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port }))
 }
 
 /// Where directories of nets are whose runtime directory is on a disk.
@@ -75,18 +79,13 @@ pub fn remove(directory: &Path) {
 }
 
 /// The counters of all ports, as files.
+#[derive(Debug)]
 pub struct Counters {
     directory: PathBuf,
     /// What the directory leads to; removed with this, as the link may be gone before.
     in_memory: Option<PathBuf>,
     /// What is in the files, where it is not 0: by port, directory and name.
     written: HashMap<(PortId, &'static str, &'static str), u64>,
-}
-
-impl fmt::Debug for Counters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counters").field("directory", &self.directory).finish_non_exhaustive()
-    }
 }
 
 impl Counters {
@@ -105,10 +104,7 @@ impl Counters {
     }
 
     fn show_zeros(&self, cards: u8) -> Result<()> {
-        for port in (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port })) {
-            write_zeros(&of_port(&self.directory, port))?;
-        }
-        Ok(())
+        ports(cards).try_for_each(|port| write_zeros(&of_port(&self.directory, port)))
     }
 }
 

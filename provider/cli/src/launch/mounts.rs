@@ -11,12 +11,15 @@ use rustix::mount::{
     UnmountFlags,
 };
 
+use super::provider_so;
 use super::tree::{Tree, LIVE};
 
 /// Where libibverbs looks for driver files.
 pub const CONFIG_DIR: &str = "/etc/libibverbs.d";
 /// Where it looks for device nodes.
 pub const NODE_DIR: &str = "/dev/infiniband";
+/// Where the DPDK 22.11 of Debian 12 looks for drivers.
+const DPDK_DIR: &str = "/usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0";
 const CLASS_DIR: &str = "/sys/class";
 const CLASSES: [&str; 2] = ["infiniband", "infiniband_verbs"];
 
@@ -62,6 +65,7 @@ fn show_staged(tree: &Tree<'_>, staging: &Path) -> Result<Shown> {
     }
     show_live(tree)?;
     show_nodes(staging)?;
+    show_to_dpdk(staging);
     let needs_driver_variable = !Path::new(CONFIG_DIR).is_dir();
     if needs_driver_variable {
         // No place for the driver file; the provider is named by a variable.
@@ -117,6 +121,17 @@ fn show_nodes(staging: &Path) -> Result<()> {
         rebuild(Path::new("/dev"), &staging.join("devices"), &["infiniband".to_owned()])?;
     }
     bind(&staging.join("dev"), nodes)
+}
+
+/// Lays the poll-mode driver beside those of DPDK, where DPDK is installed. Where overlays are refused, a program has to
+/// name it with `-d`.
+fn show_to_dpdk(staging: &Path) {
+    let drivers = staging.join("dpdk");
+    let Some(driver) = provider_so::find_pmd().filter(|_| Path::new(DPDK_DIR).is_dir()) else { return };
+    let placed = fs::create_dir(&drivers).and_then(|()| symlink(driver, drivers.join(provider_so::PMD)));
+    if placed.is_ok() {
+        let _ = overlay(&drivers, Path::new(DPDK_DIR));
+    }
 }
 
 fn mount_tmpfs(target: &Path) -> Result<()> {

@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
@@ -155,13 +155,7 @@ fn unshare(flags: UnshareFlags) -> std::io::Result<()> {
 /// Does `action` in a child process and says how it went. A user namespace
 /// cannot be left again, so what may fail half-way is tried on a child first.
 pub fn rehearse(action: impl FnOnce() -> Result<()>) -> Result<()> {
-    let mut ends = [0; 2];
-    // SAFETY: `ends` has room for the two descriptors.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return Err(std::io::Error::last_os_error()).context("making a pipe");
-    }
-    // SAFETY: pipe2() has just given us both descriptors, which have no other owner.
-    let (mut reader, mut writer) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
+    let (mut reader, mut writer) = UnixStream::pair().context("making a pair of sockets")?;
     // SAFETY: the launcher has one thread, so the child may do anything.
     match unsafe { libc::fork() } {
         -1 => Err(std::io::Error::last_os_error()).context("starting a process"),

@@ -1,4 +1,4 @@
-//! Finds the provider library that belongs to this command.
+//! Finds the libraries that belong to this command: the provider, the clock, DPDK's poll-mode driver.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,9 @@ use anyhow::{bail, Context, Result};
 
 /// Where packages put the libraries, from the directory of the command.
 const INSTALLED: &str = "../lib/verbena";
+
+/// The file name of DPDK's poll-mode driver.
+pub const PMD: &str = "librte_net_verbena.so";
 
 /// Names the provider instead of looking for it.
 pub const OVERRIDE: &str = "VERBENA_PROVIDER";
@@ -23,6 +26,11 @@ pub fn find() -> Result<PathBuf> {
 /// The clock library, as an absolute path.
 pub fn find_clock() -> Result<PathBuf> {
     library("libverbena_clock.so")
+}
+
+/// DPDK's poll-mode driver, as an absolute path, if it is there.
+pub fn find_pmd() -> Option<PathBuf> {
+    library(PMD).ok()
 }
 
 fn library(name: &str) -> Result<PathBuf> {

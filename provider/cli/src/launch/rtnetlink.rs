@@ -21,6 +21,7 @@ const ANSWER: Duration = Duration::from_secs(30);
 const BUFFER: usize = 64 << 10;
 
 /// A socket to the kernel, of the network namespace in which it was opened.
+#[derive(Debug)]
 pub struct Route {
     socket: OwnedFd,
     /// Of the next question. An answer that comes after its question was given up has another.

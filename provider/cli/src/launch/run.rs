@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use model::attach::{read_patience, PATIENCE_VARIABLE};
+use rustix::process::{getppid, set_parent_process_death_signal, Pid, Signal};
 
 use super::part_id::{announcement, PartArgs, VARIABLE};
 use super::slots::{self, SlotCard};
@@ -194,12 +195,8 @@ fn check_patience() -> Result<()> {
 }
 
 fn die_with(parent: u32) -> Result<()> {
-    // SAFETY: prctl with plain numbers; getppid() cannot fail.
-    let now = unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
-        libc::getppid()
-    };
-    if now as u32 != parent {
+    set_parent_process_death_signal(Some(Signal::TERM)).context("prctl(PR_SET_PDEATHSIG)")?;
+    if Pid::as_raw(getppid()) != parent as i32 {
         bail!("the process that asked for this program has ended");
     }
     Ok(())

@@ -27,6 +27,9 @@ pub struct Row {
     pub way: Way,
     /// What shows that it worked, beside exit status 0 of all processes.
     pub proof: Proof,
+    /// What a client says that came before its server listened, if the two do not wait for each other. The row is then run
+    /// again.
+    pub early: Option<&'static str>,
 }
 
 /// How many processes a program takes.
@@ -92,6 +95,7 @@ impl Row {
             files: &[],
             way: Way::Alone,
             proof,
+            early: None,
         }
     }
 

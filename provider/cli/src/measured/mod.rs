@@ -37,57 +37,37 @@ pub enum Figure {
     Lat999,
 }
 
+/// Its name with unit, for tables and messages; and perftest's own words, in the titles of its table (without the unit)
+/// and in its JSON. In the order of the CSV file's columns.
+const FIGURES: [(Figure, &str, &str, &str); 11] = [
+    (Figure::Iterations, "iterations", "#iterations", "n_iterations"),
+    (Figure::BwPeak, "bw_peak_mib_s", "BW peak", "BW_peak"),
+    (Figure::BwAverage, "bw_avg_mib_s", "BW average", "BW_average"),
+    (Figure::MsgRate, "msg_rate_mpps", "MsgRate", "MsgRate"),
+    (Figure::LatMin, "t_min_us", "t_min", "t_min"),
+    (Figure::LatMax, "t_max_us", "t_max", "t_max"),
+    (Figure::LatTypical, "t_typical_us", "t_typical", "t_typical"),
+    (Figure::LatAverage, "t_avg_us", "t_avg", "t_avg"),
+    (Figure::LatStdev, "t_stdev_us", "t_stdev", "t_stdev"),
+    (Figure::Lat99, "t_99_us", "99% percentile", "percentile_99"),
+    (Figure::Lat999, "t_999_us", "99.9% percentile", "percentile_99.9"),
+];
+
 impl Figure {
     /// All of them, in the order of the CSV file's columns.
-    pub const ALL: [Figure; 11] = [
-        Figure::Iterations,
-        Figure::BwPeak,
-        Figure::BwAverage,
-        Figure::MsgRate,
-        Figure::LatMin,
-        Figure::LatMax,
-        Figure::LatTypical,
-        Figure::LatAverage,
-        Figure::LatStdev,
-        Figure::Lat99,
-        Figure::Lat999,
-    ];
+    pub fn all() -> impl Iterator<Item = Figure> {
+        FIGURES.iter().map(|row| row.0)
+    }
 
     /// Name with unit, for tables and messages.
     pub fn name(self) -> &'static str {
-        match self {
-            Figure::Iterations => "iterations",
-            Figure::BwPeak => "bw_peak_mib_s",
-            Figure::BwAverage => "bw_avg_mib_s",
-            Figure::MsgRate => "msg_rate_mpps",
-            Figure::LatMin => "t_min_us",
-            Figure::LatMax => "t_max_us",
-            Figure::LatTypical => "t_typical_us",
-            Figure::LatAverage => "t_avg_us",
-            Figure::LatStdev => "t_stdev_us",
-            Figure::Lat99 => "t_99_us",
-            Figure::Lat999 => "t_999_us",
-        }
+        FIGURES.iter().find(|row| row.0 == self).expect("each has its row").1
     }
-}
 
-impl Figure {
-    /// perftest's own word for it, in the titles of its table (`BW average`, without the unit) or in its JSON.
+    /// The one that perftest calls so, in its table or in its JSON.
     pub fn from_perftest(name: &str) -> Option<Figure> {
-        Some(match name.trim() {
-            "#iterations" | "n_iterations" => Figure::Iterations,
-            "BW peak" | "BW_peak" => Figure::BwPeak,
-            "BW average" | "BW_average" => Figure::BwAverage,
-            "MsgRate" => Figure::MsgRate,
-            "t_min" => Figure::LatMin,
-            "t_max" => Figure::LatMax,
-            "t_typical" => Figure::LatTypical,
-            "t_avg" => Figure::LatAverage,
-            "t_stdev" => Figure::LatStdev,
-            "99% percentile" | "percentile_99" => Figure::Lat99,
-            "99.9% percentile" | "percentile_99.9" => Figure::Lat999,
-            _ => return None,
-        })
+        let name = name.trim();
+        FIGURES.iter().find(|row| row.2 == name || row.3 == name).map(|row| row.0)
     }
 }
 
@@ -133,47 +113,37 @@ pub enum Setting {
     Device,
 }
 
+/// Its title for people; and perftest's word, letters and digits only, which its text (`TX depth`) and its JSON
+/// (`TX_depth`) share in all its versions. Empty where perftest does not say it as a setting.
+const SETTINGS: [(Setting, &str, &str); 15] = [
+    (Setting::Connection, "connection", "connectiontype"),
+    (Setting::Qps, "QPs", "numberofqps"),
+    (Setting::Mtu, "MTU", "mtu"),
+    (Setting::Inline, "inline", "maxinlinedata"),
+    (Setting::TxDepth, "TX depth", "txdepth"),
+    (Setting::RxDepth, "RX depth", "rxdepth"),
+    (Setting::CqModeration, "CQ moderation", "cqmoderation"),
+    (Setting::OutstandingReads, "outstanding reads", "outstandreads"),
+    (Setting::WrApi, "ibv_wr API", "ibvwrapi"),
+    (Setting::PostList, "post list", "postlist"),
+    (Setting::Srq, "SRQ", "usingsrq"),
+    (Setting::Bidirectional, "bidirectional", ""),
+    (Setting::Link, "link", "linktype"),
+    (Setting::Iterations, "iterations", ""),
+    (Setting::Device, "device", "device"),
+];
+
 impl Setting {
     /// For people.
     pub fn title(self) -> &'static str {
-        match self {
-            Setting::Connection => "connection",
-            Setting::Qps => "QPs",
-            Setting::Mtu => "MTU",
-            Setting::Inline => "inline",
-            Setting::TxDepth => "TX depth",
-            Setting::RxDepth => "RX depth",
-            Setting::CqModeration => "CQ moderation",
-            Setting::OutstandingReads => "outstanding reads",
-            Setting::WrApi => "ibv_wr API",
-            Setting::PostList => "post list",
-            Setting::Srq => "SRQ",
-            Setting::Bidirectional => "bidirectional",
-            Setting::Link => "link",
-            Setting::Iterations => "iterations",
-            Setting::Device => "device",
-        }
+        SETTINGS.iter().find(|row| row.0 == self).expect("each has its row").1
     }
 
-    /// perftest's own word for it, in its text (`TX depth`) or its JSON (`TX_depth`), any of its versions.
+    /// The one that perftest calls so.
     pub fn from_perftest(name: &str) -> Option<Setting> {
         let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-        Some(match plain.to_ascii_lowercase().as_str() {
-            "connectiontype" => Setting::Connection,
-            "numberofqps" => Setting::Qps,
-            "mtu" => Setting::Mtu,
-            "maxinlinedata" => Setting::Inline,
-            "txdepth" => Setting::TxDepth,
-            "rxdepth" => Setting::RxDepth,
-            "cqmoderation" => Setting::CqModeration,
-            "outstandreads" => Setting::OutstandingReads,
-            "ibvwrapi" => Setting::WrApi,
-            "postlist" => Setting::PostList,
-            "usingsrq" => Setting::Srq,
-            "linktype" => Setting::Link,
-            "device" => Setting::Device,
-            _ => return None,
-        })
+        let plain = plain.to_ascii_lowercase();
+        SETTINGS.iter().find(|row| !plain.is_empty() && row.2 == plain).map(|row| row.0)
     }
 
     /// True where a difference changes what is measured.

@@ -24,8 +24,8 @@ use crate::args::{CardArgs, Clock};
 use crate::launch::{live, namespace, network};
 
 /// A namespace waits for the kernel's locks, long where many are made and removed.
-const START_TIME: Duration = Duration::from_secs(60);
-const END_TIME: Duration = Duration::from_secs(30);
+pub const START_TIME: Duration = Duration::from_secs(60);
+pub const END_TIME: Duration = Duration::from_secs(30);
 const DEFAULT_CARDS: u32 = 2;
 const DEFAULT_PROFILE: &str = "f10a";
 
@@ -43,7 +43,6 @@ pub struct NetInfo {
     #[serde(default)]
     pub clock: Clock,
     /// File of the trace.
-    #[serde(default)]
     pub trace: Option<PathBuf>,
 }
 

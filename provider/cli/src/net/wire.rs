@@ -62,17 +62,12 @@ pub struct WireInfo {
     fault: Option<String>,
     pcap: Option<PathBuf>,
     snaplen: u32,
-    #[serde(default)]
     pcap_at: Option<u8>,
-    #[serde(default)]
     mtu: Option<u32>,
-    #[serde(default)]
     cm_timeout: Option<u8>,
     #[serde(default)]
     ports: Vec<String>,
-    #[serde(default)]
     switch: Option<String>,
-    #[serde(default)]
     cc: Option<String>,
 }
 

@@ -62,7 +62,10 @@ impl Object {
         Some(match kind {
             EventKind::COMPLETION | EventKind::CQ_ERR => Object::Cq,
             EventKind::SRQ_ERR | EventKind::SRQ_LIMIT => Object::Srq,
-            EventKind::PORT_ACTIVE | EventKind::PORT_ERR | EventKind::DEVICE_FATAL => return None,
+            EventKind::PORT_ACTIVE
+            | EventKind::PORT_ERR
+            | EventKind::GID_CHANGE
+            | EventKind::DEVICE_FATAL => return None,
             _ => Object::Qp,
         })
     }

@@ -27,7 +27,10 @@ const fn served_by(server: &'static str) -> Pair {
 
 const fn perftest(program: &'static str, options: &'static str) -> Row {
     let row = Row::alone("perftest", program, options, "");
-    Row { proof: Proof::Figure, ..row }.by(Way::Pair(pair("-p PORT", "-p PORT 198.18.0.1")))
+    // Its server tells the client to connect, and then listens (perftest issue 93). For connections the client asks again;
+    // for datagrams it crashes when it does.
+    let early = Some("Event: RDMA_CM_EVENT_UNREACHABLE; error: 1.");
+    Row { proof: Proof::Figure, early, ..row }.by(Way::Pair(pair("-p PORT", "-p PORT 198.18.0.1")))
 }
 
 const fn qperf(options: &'static str, says: &'static str) -> Row {

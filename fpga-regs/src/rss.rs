@@ -1,0 +1,88 @@
+//! Spreading frames over receive work queues (RSS): by a hash of their fields, through an indirection table.
+
+use crate::context::QpContext;
+use crate::layout::{load, store};
+
+open_enum! {
+    /// How an RX-hash QP computes the hash; the numbers are those of
+    /// `ibv_rx_hash_function_flags`.
+    HashFunction: u8 {
+        /// Toeplitz, with the 40 bytes of `hash_key0` to `hash_key4`.
+        TOEPLITZ = 1,
+    }
+}
+
+flag_set! {
+    /// The fields of a frame that are hashed, in this order: source address,
+    /// destination address, source port, destination port; the numbers are those
+    /// of `ibv_rx_hash_fields`. What a frame does not have is left out: a fragment
+    /// has no ports, and the hash of a frame without any of the fields is 0.
+    HashFields: u32 {
+        /// Source address of IPv4.
+        SRC_IPV4 = 0,
+        /// Destination address of IPv4.
+        DST_IPV4 = 1,
+        /// Source address of IPv6.
+        SRC_IPV6 = 2,
+        /// Destination address of IPv6.
+        DST_IPV6 = 3,
+        /// Source port of TCP.
+        SRC_PORT_TCP = 4,
+        /// Destination port of TCP.
+        DST_PORT_TCP = 5,
+        /// Source port of UDP.
+        SRC_PORT_UDP = 6,
+        /// Destination port of UDP.
+        DST_PORT_UDP = 7,
+    }
+}
+
+impl HashFields {
+    /// All of them.
+    pub const ALL: HashFields = HashFields(0xff);
+}
+
+/// Bytes of a Toeplitz key.
+pub const HASH_KEY: usize = 40;
+
+impl QpContext {
+    const HASH_KEY_AT: usize = 128;
+
+    /// The Toeplitz key, its bytes in the order in which they are used.
+    pub const fn hash_key(&self) -> [u8; HASH_KEY] {
+        load(self.as_bytes(), Self::HASH_KEY_AT)
+    }
+
+    /// A copy with the Toeplitz key.
+    #[must_use]
+    pub const fn with_hash_key(mut self, key: [u8; HASH_KEY]) -> Self {
+        store(self.as_mut_bytes(), Self::HASH_KEY_AT, key);
+        self
+    }
+}
+
+layout! {
+    /// An indirection table: CREATE_TABLE, MODIFY_TABLE. A frame goes to the work
+    /// queue whose place in the table is the low bits of its hash.
+    TableContext: 16 {
+        /// DMA address of the numbers of the work queues, a u32 for each entry. The
+        /// card reads them while it executes the command.
+        entries_iova set_entries_iova with_entries_iova (u64 @ 0);
+        /// Log2 of the entries.
+        log_size set_log_size with_log_size (u8 @ 8);
+    }
+}
+
+layout! {
+    /// Limits of whole Ethernet frames: QUERY_ETHERNET.
+    EthernetLimits: 32 {
+        /// Most indirection tables.
+        max_tables set_max_tables with_max_tables (u32 @ 0);
+        /// Most entries of a table.
+        max_table_entries set_max_table_entries with_max_table_entries (u32 @ 4);
+        /// Most receive work queues. They are QPs, too.
+        max_wq set_max_wq with_max_wq (u32 @ 8);
+        /// Fields that can be hashed.
+        hash_fields set_hash_fields with_hash_fields (u32 @ 12 as HashFields);
+    }
+}

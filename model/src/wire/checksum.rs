@@ -1,0 +1,295 @@
+//! The Internet checksum (RFC 1071), and those of a frame's headers: of IPv4, and of TCP or UDP (RFC 768, RFC 9293, RFC 8200
+//! 8.1).
+
+use std::ops::Range;
+
+use super::ethernet::{
+    Ethernet, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_SERVICE, ETHERTYPE_VLAN, MOST_TAGS,
+};
+use super::ipv4::{PROTOCOL_TCP, PROTOCOL_UDP};
+
+/// The Internet checksum of `bytes`: 0 over a header that carries its right checksum.
+#[inline]
+pub fn checksum(bytes: &[u8]) -> u16 {
+    !fold(sum(bytes))
+}
+
+/// The sum of big-endian words of 16 bits, not yet [folded](fold).
+#[inline]
+pub(super) fn sum(bytes: &[u8]) -> u64 {
+    let mut quads = bytes.chunks_exact(4);
+    // 2^16 counts as 1: words of 32 bits have the same sum.
+    let sum: u64 = quads.by_ref().map(|b| u64::from(u32::from_be_bytes([b[0], b[1], b[2], b[3]]))).sum();
+    let mut last = [0; 4];
+    last[..quads.remainder().len()].copy_from_slice(quads.remainder());
+    sum + u64::from(u32::from_be_bytes(last))
+}
+
+/// The one's complement sum.
+#[inline]
+pub(super) fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+fn get16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn put16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+/// Which checksums of a frame are right, or to be filled in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checksums {
+    /// Of the IPv4 header.
+    pub ip: bool,
+    /// Of TCP or UDP.
+    pub l4: bool,
+}
+
+/// Where a frame has checksums: behind at most two VLAN tags, in a packet that is whole.
+struct Headers {
+    /// The IPv4 header.
+    ipv4: Option<Range<usize>>,
+    l4: Option<L4>,
+}
+
+/// A header of TCP or UDP, and what follows it.
+struct L4 {
+    segment: Range<usize>,
+    /// Where the checksum is.
+    field: usize,
+    /// The sum of the pseudo-header.
+    pseudo: u64,
+    protocol: u8,
+}
+
+impl Checksums {
+    /// Those that are right. One that a frame does not have is not; UDP over IPv4 without a checksum has a right one.
+    pub fn right(frame: &[u8]) -> Checksums {
+        let Some(Headers { ipv4, l4 }) = Headers::find(frame) else { return Checksums::default() };
+        let is_right = |l4: &L4| {
+            let unused = l4.protocol == PROTOCOL_UDP && get16(frame, l4.field) == 0;
+            if unused {
+                ipv4.is_some()
+            } else {
+                fold(l4.pseudo + sum(&frame[l4.segment.clone()])) == 0xffff
+            }
+        };
+        Checksums {
+            ip: ipv4.as_ref().is_some_and(|header| checksum(&frame[header.clone()]) == 0),
+            l4: l4.as_ref().is_some_and(is_right),
+        }
+    }
+
+    /// Fills them in, as far as the frame has them. What is in their places does not count.
+    pub fn fill(self, frame: &mut [u8]) {
+        let Some(Headers { ipv4, l4 }) = Headers::find(frame) else { return };
+        if let Some(header) = ipv4.filter(|_| self.ip) {
+            let header = &mut frame[header];
+            put16(header, 10, 0);
+            put16(header, 10, checksum(header));
+        }
+        if let Some(l4) = l4.filter(|_| self.l4) {
+            put16(frame, l4.field, 0);
+            let value = !fold(l4.pseudo + sum(&frame[l4.segment]));
+            // Zero says that UDP has none.
+            let zero = value == 0 && l4.protocol == PROTOCOL_UDP;
+            put16(frame, l4.field, if zero { 0xffff } else { value });
+        }
+    }
+}
+
+impl Headers {
+    fn find(frame: &[u8]) -> Option<Headers> {
+        let word = |at: usize| frame.get(at..at + 2).map(|bytes| get16(bytes, 0));
+        let mut ip = Ethernet::BYTES;
+        let mut tags = 0;
+        while matches!(word(ip - 2)?, ETHERTYPE_VLAN | ETHERTYPE_SERVICE) && tags < MOST_TAGS {
+            ip += 4;
+            tags += 1;
+        }
+        let packet = frame.get(ip..)?;
+        match (word(ip - 2)?, packet.first()? >> 4) {
+            (ETHERTYPE_IPV4, 4) => {
+                let length = usize::from(packet[0] & 15) * 4;
+                if length < 20 || packet.len() < length {
+                    return None;
+                }
+                let whole = get16(packet, 6) & 0x3fff == 0;
+                let body = ip + length..ip + usize::from(get16(packet, 2));
+                let l4 = whole.then(|| L4::find(frame, packet[9], ip + 12..ip + 20, body)).flatten();
+                Some(Headers { ipv4: Some(ip..ip + length), l4 })
+            }
+            (ETHERTYPE_IPV6, 6) if packet.len() >= 40 => {
+                let body = ip + 40..ip + 40 + usize::from(get16(packet, 4));
+                Some(Headers { ipv4: None, l4: L4::find(frame, packet[6], ip + 8..ip + 40, body) })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl L4 {
+    fn find(frame: &[u8], protocol: u8, addresses: Range<usize>, body: Range<usize>) -> Option<L4> {
+        let bytes = frame.get(body.clone())?;
+        let (header, at) = match protocol {
+            PROTOCOL_TCP => (20, 16),
+            PROTOCOL_UDP => (8, 6),
+            _ => return None,
+        };
+        if bytes.len() < header {
+            return None;
+        }
+        let length = if protocol == PROTOCOL_UDP { usize::from(get16(bytes, 4)) } else { bytes.len() };
+        if !(header..=bytes.len()).contains(&length) {
+            return None;
+        }
+        let pseudo = sum(&frame[addresses]) + u64::from(protocol) + length as u64;
+        Some(L4 { segment: body.start..body.start + length, field: body.start + at, pseudo, protocol })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From port 1 to 2, without checksums.
+    fn frame(tags: usize, ipv6: bool, protocol: u8, payload: &[u8]) -> Vec<u8> {
+        let mut l4 = match protocol {
+            PROTOCOL_TCP => {
+                [&[0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 2, 16, 0, 0, 0, 0, 0], payload].concat()
+            }
+            _ => [&[0, 1, 0, 2, 0, 8 + payload.len() as u8, 0, 0], payload].concat(),
+        };
+        let mut frame = vec![2; 12];
+        (0..tags).for_each(|_| frame.extend([0x81, 0, 0, 7]));
+        if ipv6 {
+            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, l4.len() as u8, protocol, 64]);
+            frame.extend((0..32).map(|n| n * 7));
+        } else {
+            let length = 20 + l4.len() as u8;
+            frame.extend([
+                8, 0, 0x45, 0, 0, length, 0, 0, 0, 0, 64, protocol, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2,
+            ]);
+        }
+        frame.append(&mut l4);
+        // The MAC's padding is no part of it.
+        frame.resize(frame.len().max(60), 0xee);
+        frame
+    }
+
+    const BOTH: Checksums = Checksums { ip: true, l4: true };
+
+    #[test]
+    fn sums_are_of_words_of_16_bits() {
+        assert_eq!(checksum(&[]), 0xffff);
+        assert_eq!(checksum(&[0x12]), !0x1200);
+        assert_eq!(checksum(&[0x12, 0x34, 0x56]), !(0x1234 + 0x5600));
+        assert_eq!(checksum(&[0xff, 0xff, 0, 1]), !1);
+        // The example of RFC 1071, section 3.
+        assert_eq!(fold(sum(&[0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
+    }
+
+    /// The sums of RFC 791 and RFC 768, written out.
+    #[test]
+    fn a_datagram_by_hand() {
+        let mut udp = frame(0, false, PROTOCOL_UDP, b"abc");
+        BOTH.fill(&mut udp);
+        let header = 0x4500 + 31 + 0x4011 + 0xc612u32 + 1 + 0xc612 + 2;
+        let folded = (header & 0xffff) + (header >> 16);
+        assert_eq!(get16(&udp, 24), !(folded as u16));
+        let segment = 0xc612u32 + 1 + 0xc612 + 2 + 17 + 11 + 1 + 2 + 11 + 0x6162 + 0x6300;
+        let folded = (segment & 0xffff) + (segment >> 16);
+        assert_eq!(get16(&udp, 40), !(folded as u16));
+    }
+
+    #[test]
+    fn what_is_filled_in_is_right_and_any_damage_is_seen() {
+        for tags in 0..=2 {
+            for ipv6 in [false, true] {
+                for protocol in [PROTOCOL_TCP, PROTOCOL_UDP] {
+                    for payload in [&b""[..], b"a", b"abc", &[0xff; 101]] {
+                        let mut made = frame(tags, ipv6, protocol, payload);
+                        let all = Checksums { ip: !ipv6, l4: true };
+                        BOTH.fill(&mut made);
+                        assert_eq!(
+                            Checksums::right(&made),
+                            all,
+                            "{tags} {ipv6} {protocol} {}",
+                            payload.len()
+                        );
+                        let last = 14 + 4 * tags + if ipv6 { 40 } else { 20 } + payload.len();
+                        let last = last + if protocol == PROTOCOL_TCP { 19 } else { 7 };
+                        made[last] ^= 1;
+                        assert_eq!(Checksums::right(&made), Checksums { l4: false, ..all });
+                        made[last] ^= 1;
+                        if !ipv6 {
+                            // The time to live.
+                            made[14 + 4 * tags + 8] -= 1;
+                            assert_eq!(Checksums::right(&made), Checksums { ip: false, l4: true });
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn udp_may_have_none_over_ipv4() {
+        for ipv6 in [false, true] {
+            let made = frame(0, ipv6, PROTOCOL_UDP, b"x");
+            assert_eq!(Checksums::right(&made).l4, !ipv6);
+        }
+    }
+
+    #[test]
+    fn one_is_filled_in_without_the_other() {
+        let blank = frame(0, false, PROTOCOL_TCP, b"x");
+        for only in
+            [Checksums { ip: true, l4: false }, Checksums { ip: false, l4: true }, Checksums::default()]
+        {
+            let mut made = blank.clone();
+            only.fill(&mut made);
+            assert_eq!(Checksums::right(&made), only);
+            assert_eq!(made == blank, only == Checksums::default());
+        }
+    }
+
+    /// Fragments, other protocols, lengths that lie, and frames cut anywhere have none, and nothing is written.
+    #[test]
+    fn what_is_not_there_is_left_alone() {
+        let whole = frame(1, false, PROTOCOL_UDP, b"abcd");
+        let changed = |at: usize, byte: u8| {
+            let mut frame = whole.clone();
+            frame[at] = byte;
+            frame
+        };
+        let ip = 18;
+        for (frame, has_ip) in [
+            (changed(ip + 6, 0x20), true),
+            (changed(ip + 7, 1), true),
+            (changed(ip + 9, 47), true),
+            (changed(ip + 3, 200), true),
+            (changed(ip + 25, 7), true),
+            (changed(ip + 25, 40), true),
+            (changed(ip, 0x44), false),
+            (changed(ip, 0x65), false),
+            (changed(17, 6), false),
+        ] {
+            let mut filled = frame.clone();
+            BOTH.fill(&mut filled);
+            assert_eq!(Checksums::right(&filled), Checksums { ip: has_ip, l4: false }, "{frame:x?}");
+            assert_eq!(filled[ip + 20..], frame[ip + 20..]);
+        }
+        for cut in 0..whole.len() {
+            let mut frame = whole[..cut].to_vec();
+            BOTH.fill(&mut frame);
+            assert_eq!(Checksums::right(&frame).l4, cut >= ip + 32, "{cut}");
+        }
+    }
+}

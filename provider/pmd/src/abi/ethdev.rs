@@ -1,0 +1,249 @@
+//! Ethernet devices: what ethdev and a driver share, and the functions that a driver has.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::info::{DevInfo, RxConf, TxConf};
+use super::mbuf::{Mbuf, Mempool};
+use super::vdev::Device;
+
+/// `RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS`: ethdev lists the counters of queues.
+pub const AUTOFILL_QUEUE_XSTATS: u32 = 1 << 6;
+/// `RTE_ETH_QUEUE_STATE_STARTED`.
+pub const QUEUE_STARTED: u8 = 1;
+/// `RTE_ETH_QUEUE_STATE_STOPPED`.
+pub const QUEUE_STOPPED: u8 = 0;
+/// `RTE_ETHDEV_QUEUE_STAT_CNTRS`: queues with counters of their own in [`Stats`].
+pub const QUEUE_COUNTERS: usize = 16;
+
+/// An Ethernet address.
+pub type Mac = [u8; 6];
+
+/// The function that receives or sends a burst of packets at a queue.
+pub type Burst = unsafe extern "C" fn(*mut c_void, *mut *mut Mbuf, u16) -> u16;
+
+/// Start of `struct rte_eth_dev`.
+#[repr(C)]
+pub struct EthDev {
+    /// Receives.
+    pub rx_pkt_burst: Option<Burst>,
+    /// Sends.
+    pub tx_pkt_burst: Option<Burst>,
+    others: [usize; 4],
+    /// What processes share.
+    pub data: *mut EthDevData,
+    process_private: *mut c_void,
+    /// The driver's functions.
+    pub dev_ops: *const EthDevOps,
+    /// The device beneath.
+    pub device: *mut Device,
+}
+
+/// Start of `struct rte_eth_dev_data`.
+#[repr(C)]
+pub struct EthDevData {
+    name: [c_char; 64],
+    /// Receive queues, as the driver gave them.
+    pub rx_queues: *mut *mut c_void,
+    /// Transmit queues.
+    pub tx_queues: *mut *mut c_void,
+    /// Number of receive queues.
+    pub nb_rx_queues: u16,
+    /// Number of transmit queues.
+    pub nb_tx_queues: u16,
+    sriov: [u8; 8],
+    /// The driver's own.
+    pub dev_private: *mut c_void,
+    /// The link: see [`link`].
+    pub dev_link: u64,
+    conf_start: [u8; 8],
+    /// How frames are spread over receive queues: bits of `RTE_ETH_MQ_RX_*`.
+    pub mq_mode: u32,
+    conf_modes: [u8; 116],
+    /// The hash that was asked for.
+    pub rss_conf: RssConf,
+    conf: [u8; 2120],
+    /// Bytes of the longest packet without Ethernet header.
+    pub mtu: u16,
+    min_rx_buf_size: u32,
+    /// Packets that were not received for want of an mbuf.
+    pub rx_mbuf_alloc_failed: u64,
+    /// The port's addresses; the first is its own.
+    pub mac_addrs: *mut Mac,
+    mac_pool_sel: [u64; 128],
+    hash_mac_addrs: *mut Mac,
+    /// Number of the port.
+    pub port_id: u16,
+    modes: u8,
+    /// Of each receive queue.
+    pub rx_queue_state: [u8; 1024],
+    /// Of each transmit queue.
+    pub tx_queue_state: [u8; 1024],
+    /// What ethdev may do for the driver.
+    pub dev_flags: u32,
+    /// NUMA node.
+    pub numa_node: c_int,
+}
+
+/// A link of this speed in Mb/s (`struct rte_eth_link`): full duplex.
+pub fn link(speed: u32, up: bool) -> u64 {
+    const FULL_DUPLEX: u64 = 1;
+    const AUTONEGOTIATED: u64 = 2;
+    let speed = if up { u64::from(speed) } else { 0 };
+    speed | (FULL_DUPLEX | AUTONEGOTIATED | u64::from(up) << 2) << 32
+}
+
+/// `struct rte_eth_stats`.
+#[repr(C)]
+pub struct Stats {
+    /// Packets received.
+    pub ipackets: u64,
+    /// Packets sent.
+    pub opackets: u64,
+    /// Bytes received.
+    pub ibytes: u64,
+    /// Bytes sent.
+    pub obytes: u64,
+    /// Packets that no receive was there for.
+    pub imissed: u64,
+    /// Packets received with an error.
+    pub ierrors: u64,
+    /// Packets that could not be sent.
+    pub oerrors: u64,
+    /// Packets that no mbuf was there for.
+    pub rx_nombuf: u64,
+    /// Packets received, by queue.
+    pub q_ipackets: [u64; QUEUE_COUNTERS],
+    /// Packets sent, by queue.
+    pub q_opackets: [u64; QUEUE_COUNTERS],
+    /// Bytes received, by queue.
+    pub q_ibytes: [u64; QUEUE_COUNTERS],
+    /// Bytes sent, by queue.
+    pub q_obytes: [u64; QUEUE_COUNTERS],
+    /// Errors of reception, by queue.
+    pub q_errors: [u64; QUEUE_COUNTERS],
+}
+
+/// `struct rte_eth_rss_conf`: the hash that chooses a receive queue.
+#[repr(C)]
+pub struct RssConf {
+    /// Its key; null for the one there is, or the driver's own.
+    pub key: *mut u8,
+    /// Bytes of the key.
+    pub key_len: u8,
+    /// Kinds of packets that are hashed: bits of `RTE_ETH_RSS_*`.
+    pub kinds: u64,
+}
+
+/// `struct rte_eth_rss_reta_entry64`: 64 entries of the redirection table.
+#[repr(C)]
+pub struct RetaEntries {
+    /// Those that count.
+    pub mask: u64,
+    /// The receive queue of each.
+    pub queues: [u16; 64],
+}
+
+/// `struct rte_eth_xstat`.
+#[repr(C)]
+pub struct Xstat {
+    /// Index in the list of names.
+    pub id: u64,
+    /// Count.
+    pub value: u64,
+}
+
+/// `struct rte_eth_xstat_name`: zero-terminated.
+pub type XstatName = [u8; 64];
+
+type Call = unsafe extern "C" fn(*mut EthDev) -> c_int;
+type RxSetup = unsafe extern "C" fn(*mut EthDev, u16, u16, u32, *const RxConf, *mut Mempool) -> c_int;
+type TxSetup = unsafe extern "C" fn(*mut EthDev, u16, u16, u32, *const TxConf) -> c_int;
+type Release = unsafe extern "C" fn(*mut EthDev, u16);
+
+/// `struct eth_dev_ops`: the functions of a driver. What is zero, ethdev refuses as not supported.
+#[repr(C)]
+#[derive(Default)]
+pub struct EthDevOps {
+    /// Checks the configuration.
+    pub dev_configure: Option<Call>,
+    /// Starts to receive and send.
+    pub dev_start: Option<Call>,
+    /// Stops that.
+    pub dev_stop: Option<Call>,
+    pub(crate) gap_24: [usize; 2],
+    /// Frees all.
+    pub dev_close: Option<Call>,
+    pub(crate) gap_48: [usize; 1],
+    /// Reads the link's state.
+    pub link_update: Option<unsafe extern "C" fn(*mut EthDev, c_int) -> c_int>,
+    pub(crate) gap_64: [usize; 1],
+    /// Receives packets for anybody.
+    pub promiscuous_enable: Option<Call>,
+    /// Ends that.
+    pub promiscuous_disable: Option<Call>,
+    /// Receives packets for every group.
+    pub allmulticast_enable: Option<Call>,
+    /// Ends that.
+    pub allmulticast_disable: Option<Call>,
+    /// Forgets one of its addresses.
+    pub mac_addr_remove: Option<unsafe extern "C" fn(*mut EthDev, u32)>,
+    /// Receives for another address, too.
+    pub mac_addr_add: Option<unsafe extern "C" fn(*mut EthDev, *mut Mac, u32, u32) -> c_int>,
+    /// Sets its own address.
+    pub mac_addr_set: Option<unsafe extern "C" fn(*mut EthDev, *mut Mac) -> c_int>,
+    /// Sets the groups that it receives for.
+    pub set_mc_addr_list: Option<unsafe extern "C" fn(*mut EthDev, *mut Mac, u32) -> c_int>,
+    /// Sets the MTU.
+    pub mtu_set: Option<unsafe extern "C" fn(*mut EthDev, u16) -> c_int>,
+    /// Reads the counters.
+    pub stats_get: Option<unsafe extern "C" fn(*mut EthDev, *mut Stats) -> c_int>,
+    /// Zeroes the counters.
+    pub stats_reset: Option<Call>,
+    /// Reads the card's own counters.
+    pub xstats_get: Option<unsafe extern "C" fn(*mut EthDev, *mut Xstat, u32) -> c_int>,
+    /// Zeroes them.
+    pub xstats_reset: Option<Call>,
+    /// Their names.
+    pub xstats_get_names: Option<unsafe extern "C" fn(*mut EthDev, *mut XstatName, u32) -> c_int>,
+    pub(crate) gap_184: [usize; 1],
+    /// What the device can do.
+    pub dev_infos_get: Option<unsafe extern "C" fn(*mut EthDev, *mut DevInfo) -> c_int>,
+    pub(crate) gap_200: [usize; 16],
+    /// Makes a receive queue.
+    pub rx_queue_setup: Option<RxSetup>,
+    /// Frees it.
+    pub rx_queue_release: Option<Release>,
+    pub(crate) gap_344: [usize; 2],
+    /// Makes a transmit queue.
+    pub tx_queue_setup: Option<TxSetup>,
+    /// Frees it.
+    pub tx_queue_release: Option<Release>,
+    /// Frees mbufs that were sent.
+    pub tx_done_cleanup: Option<unsafe extern "C" fn(*mut c_void, u32) -> c_int>,
+    pub(crate) gap_384: [usize; 12],
+    /// Changes the hash.
+    pub rss_hash_update: Option<unsafe extern "C" fn(*mut EthDev, *mut RssConf) -> c_int>,
+    /// Reads it.
+    pub rss_hash_conf_get: Option<unsafe extern "C" fn(*mut EthDev, *mut RssConf) -> c_int>,
+    /// Changes the redirection table.
+    pub reta_update: Option<unsafe extern "C" fn(*mut EthDev, *mut RetaEntries, u16) -> c_int>,
+    /// Reads it.
+    pub reta_query: Option<unsafe extern "C" fn(*mut EthDev, *mut RetaEntries, u16) -> c_int>,
+    pub(crate) gap_512: [usize; 16],
+    pub(crate) gap_640: [usize; 32],
+    pub(crate) gap_896: [usize; 1],
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(EthDev, data) == 48 && offset_of!(EthDev, device) == 72);
+    assert!(offset_of!(EthDevData, dev_private) == 96 && offset_of!(EthDevData, mq_mode) == 112 + 8);
+    assert!(offset_of!(EthDevData, rss_conf) == 112 + 128 && size_of::<RetaEntries>() == 136);
+    assert!(offset_of!(EthDevData, mtu) == 2384 && offset_of!(EthDevData, mac_addrs) == 2400);
+    assert!(offset_of!(EthDevData, port_id) == 3440 && offset_of!(EthDevData, rx_queue_state) == 3443);
+    assert!(offset_of!(EthDevData, dev_flags) == 5492);
+    assert!(offset_of!(EthDevOps, mtu_set) == 136 && offset_of!(EthDevOps, dev_infos_get) == 192);
+    assert!(offset_of!(EthDevOps, rx_queue_setup) == 328 && offset_of!(EthDevOps, tx_done_cleanup) == 376);
+    assert!(offset_of!(EthDevOps, rss_hash_update) == 480 && offset_of!(EthDevOps, reta_query) == 504);
+    assert!(size_of::<EthDevOps>() == 904 && size_of::<Stats>() == 704);
+};

@@ -1,0 +1,136 @@
+//! What a device says of itself, and how its queues are asked for.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::vdev::Device;
+
+/// `RTE_ETH_RX_OFFLOAD_{IPV4,UDP,TCP}_CKSUM`: checksums are checked.
+pub const RX_CHECKSUMS: u64 = 0b111 << 1;
+/// `RTE_ETH_RX_OFFLOAD_RSS_HASH`: packets have their hash.
+pub const RX_HASH: u64 = 1 << 19;
+/// `RTE_ETH_TX_OFFLOAD_{IPV4,UDP,TCP}_CKSUM`: checksums are filled in.
+pub const TX_CHECKSUMS: u64 = 0b111 << 1;
+/// `RTE_ETH_RX_OFFLOAD_SCATTER`: a packet may be received into several mbufs.
+pub const RX_SCATTER: u64 = 1 << 13;
+/// `RTE_ETH_TX_OFFLOAD_MULTI_SEGS`: a packet may be sent from several mbufs.
+pub const TX_MULTI_SEGS: u64 = 1 << 15;
+/// `RTE_ETH_LINK_SPEED_10G`.
+pub const SPEED_10G: u32 = 1 << 8;
+
+/// `struct rte_eth_dev_info`.
+#[repr(C)]
+pub struct DevInfo {
+    device: *mut Device,
+    driver_name: *const c_char,
+    if_index: u32,
+    /// Bytes.
+    pub min_mtu: u16,
+    /// Bytes.
+    pub max_mtu: u16,
+    dev_flags: *const u32,
+    /// Bytes of the smallest buffer.
+    pub min_rx_bufsize: u32,
+    /// Bytes of the longest frame.
+    pub max_rx_pktlen: u32,
+    max_lro_pkt_size: u32,
+    /// Receive queues.
+    pub max_rx_queues: u16,
+    /// Transmit queues.
+    pub max_tx_queues: u16,
+    /// Addresses of the port.
+    pub max_mac_addrs: u32,
+    others: [u32; 5],
+    /// What can be asked for of all receive queues.
+    pub rx_offload_capa: u64,
+    /// Of all transmit queues.
+    pub tx_offload_capa: u64,
+    /// Of a single receive queue.
+    pub rx_queue_offload_capa: u64,
+    /// Of a single transmit queue.
+    pub tx_queue_offload_capa: u64,
+    /// Entries of the redirection table.
+    pub reta_size: u16,
+    /// Bytes of the hash's key.
+    pub hash_key_size: u8,
+    /// Kinds of packets that are hashed.
+    pub flow_type_rss_offloads: u64,
+    default_rxconf: RxConf,
+    default_txconf: TxConf,
+    vmdq: [u16; 3],
+    /// Sizes of receive queues.
+    pub rx_desc_lim: DescLim,
+    /// Sizes of transmit queues.
+    pub tx_desc_lim: DescLim,
+    /// Bits of `RTE_ETH_LINK_SPEED_*`.
+    pub speed_capa: u32,
+    nb_queues: [u16; 2],
+    max_rx_mempools: u16,
+    /// Sizes that serve well.
+    pub default_rxportconf: PortConf,
+    /// Sizes that serve well.
+    pub default_txportconf: PortConf,
+    capabilities: u64,
+    switch: [u64; 7],
+}
+
+/// `struct rte_eth_desc_lim`: sizes of a queue, in descriptors.
+#[repr(C)]
+pub struct DescLim {
+    /// The largest.
+    pub max: u16,
+    /// The smallest.
+    pub min: u16,
+    /// It is a multiple of this.
+    pub align: u16,
+    /// Pieces of a packet.
+    pub segments: u16,
+    /// Pieces of a packet that is not segmented by the card.
+    pub mtu_segments: u16,
+}
+
+/// `struct rte_eth_dev_portconf`.
+#[repr(C)]
+pub struct PortConf {
+    /// Packets in a burst.
+    pub burst: u16,
+    /// Descriptors in a queue.
+    pub ring: u16,
+    /// Queues.
+    pub queues: u16,
+}
+
+/// `struct rte_eth_rxconf`.
+#[repr(C)]
+pub struct RxConf {
+    threshold: [u8; 4],
+    free_threshold: u16,
+    drop: u8,
+    /// The queue is not to be started with the port.
+    pub deferred_start: u8,
+    others: [u32; 2],
+    /// Offloads of the queue.
+    pub offloads: u64,
+    reserved: [u64; 7],
+}
+
+/// `struct rte_eth_txconf`.
+#[repr(C)]
+pub struct TxConf {
+    threshold: [u8; 4],
+    rs_threshold: u16,
+    free_threshold: u16,
+    /// The queue is not to be started with the port.
+    pub deferred_start: u8,
+    /// Offloads of the queue.
+    pub offloads: u64,
+    reserved: [*mut c_void; 4],
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<RxConf>() == 80 && size_of::<TxConf>() == 56 && size_of::<c_int>() == 4);
+    assert!(offset_of!(DevInfo, max_rx_queues) == 44 && offset_of!(DevInfo, rx_offload_capa) == 72);
+    assert!(offset_of!(DevInfo, reta_size) == 104 && offset_of!(DevInfo, flow_type_rss_offloads) == 112);
+    assert!(offset_of!(DevInfo, rx_desc_lim) == 262 && offset_of!(DevInfo, speed_capa) == 284);
+    assert!(offset_of!(DevInfo, default_rxportconf) == 294 && size_of::<DevInfo>() == 376);
+};

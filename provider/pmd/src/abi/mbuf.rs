@@ -1,0 +1,220 @@
+//! Packet buffers (mbufs) and their pools, with the functions that DPDK has in its headers only.
+#![allow(unsafe_code)]
+
+use std::arch::asm;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::null_mut;
+
+/// `RTE_PKTMBUF_HEADROOM`: bytes kept free before a received packet.
+pub const HEADROOM: u16 = 128;
+/// `RTE_MAX_LCORE`: threads with another number have no cache.
+const MAX_LCORE: u32 = 128;
+/// Objects in a cache, at most.
+const CACHE_OBJECTS: usize = 1024;
+/// `RTE_MEMPOOL_CACHE_MAX_SIZE`: the most that is taken from a cache at once.
+const CACHE_MAX: usize = 512;
+
+/// `RTE_MBUF_F_RX_RSS_HASH`: there is a hash.
+pub const RX_RSS_HASH: u64 = 1 << 1;
+/// `RTE_MBUF_F_RX_IP_CKSUM_GOOD`; without it or its opposite, it is unknown.
+pub const RX_IP_CKSUM_GOOD: u64 = 1 << 7;
+/// `RTE_MBUF_F_RX_L4_CKSUM_GOOD`.
+pub const RX_L4_CKSUM_GOOD: u64 = 1 << 8;
+/// `RTE_MBUF_F_TX_L4_MASK`: which checksum of layer 4 is asked for; 2, SCTP, is not announced.
+pub const TX_L4_MASK: u64 = 3 << 52;
+/// `RTE_MBUF_F_TX_IP_CKSUM`: the checksum of IPv4 is asked for.
+pub const TX_IP_CKSUM: u64 = 1 << 54;
+
+/// `struct rte_mbuf`: a piece of a packet.
+#[repr(C, align(64))]
+pub struct Mbuf {
+    /// Start of its buffer.
+    pub buf_addr: *mut u8,
+    buf_iova: u64,
+    /// Where the data begins in the buffer.
+    pub data_off: u16,
+    refcnt: u16,
+    /// Pieces of the packet; counts in its first piece.
+    pub nb_segs: u16,
+    /// The port that it was received at.
+    pub port: u16,
+    /// Flags of offloads.
+    pub ol_flags: u64,
+    /// What kind of packet it is, if known.
+    pub packet_type: u32,
+    /// Bytes of the packet; counts in its first piece.
+    pub pkt_len: u32,
+    /// Bytes of this piece.
+    pub data_len: u16,
+    vlan_tci: u16,
+    /// The hash by which it came to its queue.
+    pub rss_hash: u32,
+    hash_more: u32,
+    vlan_tci_outer: u16,
+    /// Bytes of the buffer, with headroom.
+    pub buf_len: u16,
+    /// The pool that it is of.
+    pub pool: *mut Mempool,
+    /// The next piece of the packet.
+    pub next: *mut Mbuf,
+    tx_offload: u64,
+    shared_info: usize,
+    private_size: u16,
+    timesync: u16,
+    dynamic: [u32; 9],
+}
+
+/// `struct rte_mempool`, as far as it is used.
+#[repr(C)]
+pub struct Mempool {
+    name: [c_char; 56],
+    flags: u32,
+    socket: c_int,
+    size: u32,
+    cache_size: u32,
+    elt_size: u32,
+    header_size: u32,
+    trailer_size: u32,
+    private_data_size: u32,
+    ops_index: u32,
+    local_cache: *mut Cache,
+}
+
+#[repr(C, align(64))]
+struct Cache {
+    size: u32,
+    flush: u32,
+    len: u32,
+    objects: Aligned,
+}
+
+#[repr(C, align(64))]
+struct Aligned([*mut c_void; CACHE_OBJECTS]);
+
+#[repr(C, align(64))]
+struct Ops {
+    name: [c_char; 32],
+    alloc: usize,
+    free: usize,
+    enqueue: usize,
+    dequeue: unsafe extern "C" fn(*mut Mempool, *mut *mut c_void, u32) -> c_int,
+    others: [usize; 8],
+}
+
+#[repr(C, align(64))]
+struct OpsTable {
+    lock: u32,
+    count: u32,
+    ops: [Ops; 16],
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(
+        size_of::<Mbuf>() == 128
+            && offset_of!(Mbuf, buf_len) == 54
+            && offset_of!(Mbuf, rss_hash) == 44
+            && offset_of!(Mbuf, next) == 64
+    );
+    assert!(offset_of!(Mempool, local_cache) == 96 && offset_of!(Mempool, ops_index) == 88);
+    assert!(size_of::<Cache>() == 8256 && size_of::<Ops>() == 128 && size_of::<OpsTable>() == 2112);
+};
+
+extern "C" {
+    static rte_mempool_ops_table: OpsTable;
+}
+
+/// `rte_lcore_id()`: the number of this thread; a variable of each thread, of a library that the program was started with.
+fn lcore() -> u32 {
+    let id: u32;
+    // SAFETY: reads the thread's own variable, at the offset that the dynamic linker has put into the table.
+    unsafe {
+        asm!(
+            "mov {at}, qword ptr [rip + per_lcore__lcore_id@GOTTPOFF]",
+            "mov {id:e}, dword ptr fs:[{at}]",
+            at = out(reg) _,
+            id = lateout(reg) id,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    id
+}
+
+impl Mempool {
+    /// Takes as many objects as `objects` has room for (`rte_mempool_get_bulk`); false if there are too few.
+    ///
+    /// # Safety
+    /// `pool` must be a live pool, and the objects be used as what the pool holds.
+    pub unsafe fn take<T>(pool: *mut Mempool, objects: &mut [*mut T]) -> bool {
+        let lcore = lcore();
+        // SAFETY: a live pool, which has a cache for each thread if it has any; only this thread uses its own.
+        unsafe {
+            if (*pool).cache_size == 0 || lcore >= MAX_LCORE || objects.len() > CACHE_MAX {
+                return Mempool::dequeue(pool, objects.as_mut_ptr().cast(), objects.len());
+            }
+            let cache = (*pool).local_cache.add(lcore as usize);
+            let cached: *mut *mut c_void = (&raw mut (*cache).objects).cast();
+            let have = (*cache).len as usize;
+            if have < objects.len() {
+                let wanted = (*cache).size as usize + objects.len() - have;
+                // Where there are not enough to fill the cache again, there may be enough for this.
+                let missing = objects.len() - have;
+                let more = have + wanted <= CACHE_OBJECTS && Mempool::dequeue(pool, cached.add(have), wanted);
+                let taken = if more { wanted } else { missing };
+                if !more && !Mempool::dequeue(pool, cached.add(have), missing) {
+                    return false;
+                }
+                (*cache).len += taken as u32;
+            }
+            // The newest first: they are still in the processor's cache.
+            for object in objects.iter_mut() {
+                (*cache).len -= 1;
+                *object = (*cached.add((*cache).len as usize)).cast();
+            }
+        }
+        true
+    }
+
+    unsafe fn dequeue(pool: *mut Mempool, objects: *mut *mut c_void, count: usize) -> bool {
+        // SAFETY: a live pool names ops that are registered.
+        unsafe {
+            let ops = &rte_mempool_ops_table.ops[(*pool).ops_index as usize];
+            (ops.dequeue)(pool, objects, count as u32) == 0
+        }
+    }
+}
+
+impl Mbuf {
+    /// Bytes that a received packet has room for in a buffer of this pool.
+    ///
+    /// # Safety
+    /// `pool` must be a live pool of mbufs.
+    pub unsafe fn room(pool: *mut Mempool) -> u16 {
+        /// Bytes of `struct rte_mempool`, after whose caches its private data is.
+        const POOL: usize = 192;
+        // SAFETY: a live pool: its private data begins with the size of the buffers.
+        unsafe {
+            let caches = if (*pool).cache_size == 0 { 0 } else { size_of::<Cache>() * MAX_LCORE as usize };
+            *pool.byte_add(POOL + caches).cast::<u16>() - HEADROOM
+        }
+    }
+
+    /// Where a received packet begins.
+    ///
+    /// # Safety
+    /// `mbuf` must be a live mbuf.
+    pub unsafe fn start(mbuf: *mut Mbuf) -> *mut u8 {
+        // SAFETY: a live mbuf.
+        unsafe { (*mbuf).buf_addr.add(usize::from(HEADROOM)) }
+    }
+
+    /// Frees the mbufs with all their pieces.
+    ///
+    /// # Safety
+    /// They must be whole packets that nobody else uses, or null.
+    pub unsafe fn free(mbufs: &mut [*mut Mbuf]) {
+        // SAFETY: as the caller promises.
+        unsafe { super::rte_pktmbuf_free_bulk(mbufs.as_mut_ptr(), mbufs.len() as u32) };
+        mbufs.fill(null_mut());
+    }
+}

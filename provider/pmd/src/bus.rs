@@ -1,0 +1,171 @@
+//! How ports appear: without an argument all ports of the cards in view, else those that `--vdev` or `-a` names.
+//!
+//! A port is called `net_verbena0` (card 0, port 1) or `net_verbena0p2` (card 0, port 2), as the RDMA device is
+//! `verbena0`.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void, CStr, CString};
+use std::fs;
+use std::path::PathBuf;
+use std::ptr::null_mut;
+use std::sync::{Mutex, OnceLock};
+
+use verbena::verbs::card::{Card, Device};
+use verbena::verbs::context::card_index;
+
+use crate::abi::ethdev::{EthDevOps, Mac, AUTOFILL_QUEUE_XSTATS};
+use crate::abi::vdev::{VdevDevice, VdevDriver};
+use crate::abi::{self, log};
+use crate::info::ADDRESSES;
+use crate::ops;
+use crate::port::Port;
+
+/// Name of the driver, with which the names of its devices begin.
+const DRIVER: &CStr = c"net_verbena";
+/// Where devices of libibverbs are described.
+const CLASS: &str = "/sys/class/infiniband_verbs";
+/// Ports of a card.
+const PORTS: u8 = 2;
+
+/// Runs when EAL loads the library.
+#[used]
+#[link_section = ".init_array"]
+static INIT: extern "C" fn() = init;
+
+extern "C" fn init() {
+    if let Err(why) = abi::supported() {
+        return log(&why);
+    }
+    let driver = VdevDriver::new(DRIVER.as_ptr(), probe, remove);
+    // SAFETY: a driver that stays for ever, and a function without conditions.
+    unsafe {
+        abi::rte_vdev_register(Box::into_raw(Box::new(driver)));
+        abi::rte_vdev_add_custom_scan(scan, null_mut());
+    }
+}
+
+/// The directory in sysfs of each card in view, with its number.
+fn cards() -> Vec<(u32, PathBuf)> {
+    let Ok(entries) = fs::read_dir(CLASS) else { return Vec::new() };
+    let number = |dir: &PathBuf| {
+        let name = fs::read_to_string(dir.join("ibdev")).ok()?;
+        card_index(&CString::new(name.trim()).ok()?)
+    };
+    let dirs = entries.flatten().map(|entry| entry.path());
+    let mut cards: Vec<_> = dirs.filter_map(|dir| Some((number(&dir)?, dir))).collect();
+    cards.sort();
+    cards
+}
+
+/// Card and port of a device's name.
+fn parse(name: &str) -> Option<(u32, u8)> {
+    let rest = name.strip_prefix(DRIVER.to_str().ok()?)?;
+    let (card, port) = rest.split_once('p').unwrap_or((rest, "1"));
+    let port = port.parse().ok().filter(|port| (1..=PORTS).contains(port))?;
+    let card = card.parse().ok()?;
+    // No second spelling of the same port.
+    (name_of(card, port) == name).then_some((card, port))
+}
+
+fn name_of(card: u32, port: u8) -> String {
+    let suffix = if port == 1 { String::new() } else { format!("p{port}") };
+    format!("{}{card}{suffix}", DRIVER.to_string_lossy())
+}
+
+unsafe extern "C" fn scan(_: *mut c_void) {
+    let driver = DRIVER.to_string_lossy();
+    if !abi::is_primary() || abi::asked_for().iter().any(|name| name.starts_with(&*driver)) {
+        return;
+    }
+    for (card, _) in cards() {
+        for port in 1..=PORTS {
+            if let Ok(name) = CString::new(name_of(card, port)) {
+                abi::ask_for(&name);
+            }
+        }
+    }
+}
+
+/// Opens the port that a name says.
+fn open(name: &str) -> Result<Port<Card>, String> {
+    let (number, port) =
+        parse(name).ok_or("a name is net_verbena, a card's number, and p2 for its second port")?;
+    let cards = cards();
+    let dir = cards.iter().find(|card| card.0 == number).map(|card| &card.1);
+    let dir = dir
+        .ok_or_else(|| format!("there is no verbena{number} in view: start the program with verbena run"))?;
+    let card = Card::open(dir, number)?;
+    if card.timeline().is_some() {
+        return Err(
+            "the card runs in simulated time, in which programs that poll their own clock do not work".into(),
+        );
+    }
+    let device = Device::open(card).map_err(|error| error.to_string())?;
+    Port::new(device, port).map_err(|error| error.to_string())
+}
+
+fn operations() -> &'static EthDevOps {
+    static OPERATIONS: OnceLock<EthDevOps> = OnceLock::new();
+    OPERATIONS.get_or_init(EthDevOps::of::<Card>)
+}
+
+unsafe extern "C" fn probe(vdev: *mut VdevDevice) -> c_int {
+    // SAFETY: called by the bus with a device, whose name is a C string.
+    let name = unsafe { CStr::from_ptr((*vdev).device.name) };
+    // SAFETY: as above; its arguments, if it has some, are a C string.
+    let argued = unsafe {
+        let devargs = (*vdev).device.devargs;
+        !devargs.is_null() && !(*devargs).args.is_null() && *(*devargs).args != 0
+    };
+    let opened = std::panic::catch_unwind(|| match () {
+        () if !abi::is_primary() => Err("only DPDK's primary process can use the card".into()),
+        () if argued => Err("the device takes no arguments".into()),
+        () => open(&name.to_string_lossy()),
+    });
+    let port = match opened {
+        Ok(Ok(port)) => port,
+        Ok(Err(why)) => {
+            log(&format!("{}: {why}", name.to_string_lossy()));
+            return -libc::ENODEV;
+        }
+        Err(_) => return -libc::EIO,
+    };
+    // SAFETY: functions of ethdev, and the device that it allocates, which nobody else uses yet.
+    unsafe {
+        let dev = abi::rte_eth_dev_allocate(name.as_ptr());
+        if dev.is_null() {
+            return -libc::ENOMEM;
+        }
+        let macs: *mut Mac =
+            abi::rte_zmalloc(DRIVER.as_ptr(), ADDRESSES as usize * size_of::<Mac>(), 0).cast();
+        if macs.is_null() {
+            abi::rte_eth_dev_release_port(dev);
+            return -libc::ENOMEM;
+        }
+        *macs = port.mac();
+        let data = (*dev).data;
+        (*data).mac_addrs = macs;
+        (*data).dev_flags = AUTOFILL_QUEUE_XSTATS;
+        (*data).numa_node = (*vdev).device.numa_node;
+        (*data).dev_private = Box::into_raw(Box::new(Mutex::new(port))).cast();
+        (*dev).device = &raw mut (*vdev).device;
+        (*dev).dev_ops = operations();
+        let (rx, tx) = ops::bursts::<Card>();
+        ((*dev).rx_pkt_burst, (*dev).tx_pkt_burst) = (Some(rx), Some(tx));
+        abi::rte_eth_dev_probing_finish(dev);
+    }
+    0
+}
+
+unsafe extern "C" fn remove(vdev: *mut VdevDevice) -> c_int {
+    // SAFETY: called by the bus with a device that was probed.
+    unsafe {
+        let dev = abi::rte_eth_dev_allocated((*vdev).device.name);
+        if dev.is_null() {
+            return 0;
+        }
+        // Also of a port that is started, which ethdev would refuse: its memory is gone after this.
+        ops::close::<Card>(dev);
+        abi::rte_eth_dev_release_port(dev)
+    }
+}

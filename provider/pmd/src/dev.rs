@@ -1,0 +1,100 @@
+//! A device of ethdev and its port: how the functions that ethdev calls get at both.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use driver::{Card, Error, Qp};
+
+use crate::abi::ethdev::{EthDev, EthDevData};
+use crate::abi::log;
+use crate::port::Port;
+use crate::rx::RxQueue;
+use crate::tx::TxQueue;
+
+/// A port with ethdev's part of it.
+pub struct Dev<'a, C: Card> {
+    /// The port.
+    pub port: MutexGuard<'a, Port<C>>,
+    /// What ethdev knows of it, which its own threads read and write, too.
+    pub data: *mut EthDevData,
+}
+
+impl<C: Card> Dev<'_, C> {
+    /// ethdev's pointers to receive queues.
+    fn rx_queues(&self) -> &[*mut RxQueue<C>] {
+        // SAFETY: ethdev's array of what `rx_setup` gave it.
+        unsafe { pointers((*self.data).rx_queues.cast(), (*self.data).nb_rx_queues) }
+    }
+
+    fn tx_queues(&self) -> &[*mut TxQueue<C>] {
+        // SAFETY: as above.
+        unsafe { pointers((*self.data).tx_queues.cast(), (*self.data).nb_tx_queues) }
+    }
+
+    /// Each receive queue that was made.
+    pub fn receiving(&self) -> impl Iterator<Item = &RxQueue<C>> {
+        // SAFETY: null, or a queue that is not released.
+        self.rx_queues().iter().filter_map(|&queue| unsafe { queue.as_ref() })
+    }
+
+    /// Each transmit queue that was made.
+    pub fn sending(&self) -> impl Iterator<Item = &TxQueue<C>> {
+        // SAFETY: null, or a queue that is not released.
+        self.tx_queues().iter().filter_map(|&queue| unsafe { queue.as_ref() })
+    }
+
+    /// The work queues of its receive queues.
+    pub fn work_queues(&self) -> Vec<Arc<Qp<C>>> {
+        self.receiving().map(|queue| queue.wq().clone()).collect()
+    }
+
+    /// Sets the state of all queues.
+    pub fn set_states(&mut self, state: u8) {
+        // SAFETY: ethdev's own; only the thread that starts and stops the port writes them.
+        unsafe {
+            for n in 0..usize::from((*self.data).nb_rx_queues) {
+                (*self.data).rx_queue_state[n] = state;
+            }
+            for n in 0..usize::from((*self.data).nb_tx_queues) {
+                (*self.data).tx_queue_state[n] = state;
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `list` must be an array of `count` pointers, or null.
+unsafe fn pointers<'a, T>(list: *mut *mut T, count: u16) -> &'a [*mut T] {
+    match list.is_null() {
+        true => &[],
+        // SAFETY: as the caller promises.
+        false => unsafe { std::slice::from_raw_parts(list, usize::from(count)) },
+    }
+}
+
+/// Calls with the port of a device; errors become negative errno values, which `what` explains in the log.
+///
+/// # Safety
+/// `dev` must be a device of this driver, whose queues nobody releases at the same time.
+pub unsafe fn with<C: Card>(
+    dev: *mut EthDev,
+    what: &str,
+    call: impl FnOnce(&mut Dev<'_, C>) -> Result<(), Error>,
+) -> c_int {
+    // SAFETY: as the caller promises: its private data is the port.
+    let (data, port) = unsafe { ((*dev).data, (*(*dev).data).dev_private.cast::<Mutex<Port<C>>>().as_ref()) };
+    let Some(port) = port else { return -libc::ENODEV };
+    let called = catch_unwind(AssertUnwindSafe(|| {
+        call(&mut Dev { port: port.lock().unwrap_or_else(PoisonError::into_inner), data })
+    }));
+    match called {
+        Ok(Ok(())) => 0,
+        Ok(Err(error)) => {
+            log(&format!("{what}: {error}"));
+            -error.errno()
+        }
+        Err(_) => -libc::EIO,
+    }
+}

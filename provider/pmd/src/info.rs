@@ -1,0 +1,180 @@
+//! What a port says of itself: what it can do, its link, its counters.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+
+use driver::{Card, Error};
+use fpga_regs::regs::FeatureSet;
+use fpga_regs::HASH_KEY;
+
+use crate::abi::ethdev::{link, EthDev, Stats, Xstat, XstatName, QUEUE_COUNTERS};
+use crate::abi::info::{
+    DescLim, DevInfo, PortConf, RX_CHECKSUMS, RX_HASH, RX_SCATTER, SPEED_10G, TX_CHECKSUMS, TX_MULTI_SEGS,
+};
+use crate::dev::{with, Dev};
+use crate::slots::MAX_FRAME;
+use crate::spread::{ENTRIES, KINDS};
+
+/// Bytes of a frame that the MTU does not count: header and one VLAN tag.
+pub const OVERHEAD: u32 = 18;
+/// Addresses of a port, its own among them.
+pub const ADDRESSES: u32 = 64;
+/// Transmit queues.
+const TX_QUEUES: u16 = 64;
+/// Receive queues.
+const RX_QUEUES: u16 = 64;
+
+/// `dev_infos_get`.
+pub unsafe extern "C" fn infos<C: Card>(dev: *mut EthDev, info: *mut DevInfo) -> c_int {
+    // SAFETY: called by ethdev with a structure that it has filled with defaults.
+    unsafe {
+        with::<C>(dev, "the port's abilities", |dev| {
+            let limits = dev.port.device.limits();
+            let max = limits.max_qp_wr().min(4096) as u16;
+            // A transmit queue has a power of two.
+            let max = 1 << max.ilog2();
+            let sizes =
+                || DescLim { max, min: max.min(32), align: 1, segments: u16::MAX, mtu_segments: u16::MAX };
+            let serves_well = || PortConf { burst: 32, ring: 256, queues: 1 };
+            let info = &mut *info;
+            info.min_mtu = 68;
+            info.max_mtu = (MAX_FRAME - OVERHEAD) as u16;
+            info.min_rx_bufsize = 256;
+            info.max_rx_pktlen = MAX_FRAME;
+            info.max_rx_queues = RX_QUEUES;
+            info.max_tx_queues = TX_QUEUES;
+            info.max_mac_addrs = ADDRESSES;
+            info.rx_offload_capa = RX_SCATTER | RX_HASH;
+            info.tx_offload_capa = TX_MULTI_SEGS;
+            if dev.port.device.features().contains(FeatureSet::CHECKSUM) {
+                info.rx_offload_capa |= RX_CHECKSUMS;
+                info.tx_offload_capa |= TX_CHECKSUMS;
+            }
+            info.rx_queue_offload_capa = info.rx_offload_capa;
+            info.tx_queue_offload_capa = info.tx_offload_capa;
+            info.reta_size = ENTRIES as u16;
+            info.hash_key_size = HASH_KEY as u8;
+            info.flow_type_rss_offloads = KINDS;
+            info.rx_desc_lim = sizes();
+            info.tx_desc_lim = sizes();
+            info.speed_capa = SPEED_10G;
+            info.default_rxportconf = serves_well();
+            info.default_txportconf = serves_well();
+            Ok(())
+        })
+    }
+}
+
+/// `link_update`.
+pub unsafe extern "C" fn link_update<C: Card>(dev: *mut EthDev, _wait: c_int) -> c_int {
+    // SAFETY: called by ethdev for a device of this driver.
+    unsafe {
+        with::<C>(dev, "the link", |dev| {
+            let info = dev.port.device.query_port(dev.port.number)?;
+            (*dev.data).dev_link = link(info.speed_mbps, info.link_up);
+            Ok(())
+        })
+    }
+}
+
+/// `stats_get`.
+pub unsafe extern "C" fn stats<C: Card>(dev: *mut EthDev, stats: *mut Stats) -> c_int {
+    // SAFETY: called by ethdev with a structure that is zero.
+    unsafe {
+        with::<C>(dev, "the counters", |dev| {
+            let stats = &mut *stats;
+            for (n, queue) in dev.receiving().enumerate() {
+                let counters = queue.counters();
+                let (packets, bytes, errors) =
+                    (counters.packets.get(), counters.bytes.get(), counters.errors.get());
+                stats.ipackets += packets;
+                stats.ibytes += bytes;
+                stats.ierrors += errors;
+                stats.rx_nombuf += counters.no_mbuf.get();
+                if n < QUEUE_COUNTERS {
+                    (stats.q_ipackets[n], stats.q_ibytes[n], stats.q_errors[n]) = (packets, bytes, errors);
+                }
+            }
+            for (n, queue) in dev.sending().enumerate() {
+                let counters = queue.counters();
+                let (packets, bytes, errors) =
+                    (counters.packets.get(), counters.bytes.get(), counters.errors.get());
+                stats.opackets += packets - errors.min(packets);
+                stats.obytes += bytes;
+                stats.oerrors += errors;
+                if n < QUEUE_COUNTERS {
+                    (stats.q_opackets[n], stats.q_obytes[n]) = (packets, bytes);
+                }
+            }
+            stats.imissed = dev.port.info()?.counter("RX_NO_RECV");
+            Ok(())
+        })
+    }
+}
+
+/// `stats_reset` and `xstats_reset`.
+pub unsafe extern "C" fn stats_reset<C: Card>(dev: *mut EthDev) -> c_int {
+    // SAFETY: called by ethdev for a device of this driver.
+    unsafe {
+        with::<C>(dev, "the counters", |dev| {
+            dev.receiving().for_each(|queue| queue.counters().reset());
+            dev.sending().for_each(|queue| queue.counters().reset());
+            let info = dev.port.device.query_port(dev.port.number)?;
+            dev.port.zero = info.counters.iter().map(|counter| counter.1).collect();
+            Ok(())
+        })
+    }
+}
+
+/// Calls with the card's counters; returns their number, or a negative errno value.
+///
+/// # Safety
+/// As [`with`].
+unsafe fn with_counters<C: Card>(dev: *mut EthDev, call: impl FnOnce(&[(&'static str, u64)])) -> c_int {
+    let mut count = 0;
+    let read = |dev: &mut Dev<'_, C>| -> Result<(), Error> {
+        let info = dev.port.info()?;
+        count = info.counters.len() as c_int;
+        call(&info.counters);
+        Ok(())
+    };
+    // SAFETY: as the caller promises.
+    let status = unsafe { with::<C>(dev, "the card's counters", read) };
+    if status == 0 {
+        count
+    } else {
+        status
+    }
+}
+
+/// `xstats_get`: the counters of the port's registers.
+pub unsafe extern "C" fn counters<C: Card>(dev: *mut EthDev, list: *mut Xstat, room: u32) -> c_int {
+    // SAFETY: called by ethdev with so much room.
+    unsafe {
+        with_counters::<C>(dev, |counters| {
+            if counters.len() <= room as usize && !list.is_null() {
+                for (n, counter) in counters.iter().enumerate() {
+                    list.add(n).write(Xstat { id: n as u64, value: counter.1 });
+                }
+            }
+        })
+    }
+}
+
+/// `xstats_get_names`.
+pub unsafe extern "C" fn counter_names<C: Card>(dev: *mut EthDev, list: *mut XstatName, room: u32) -> c_int {
+    // SAFETY: called by ethdev with so much room, or to learn the number.
+    unsafe {
+        with_counters::<C>(dev, |counters| {
+            if counters.len() <= room as usize && !list.is_null() {
+                for (n, counter) in counters.iter().enumerate() {
+                    let mut name: XstatName = [0; 64];
+                    let text = counter.0.to_ascii_lowercase();
+                    let length = text.len().min(name.len() - 1);
+                    name[..length].copy_from_slice(&text.as_bytes()[..length]);
+                    list.add(n).write(name);
+                }
+            }
+        })
+    }
+}

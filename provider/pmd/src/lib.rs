@@ -1,0 +1,29 @@
+//! DPDK's poll-mode driver for the card: `librte_net_verbena.so`, which EAL loads as a plugin.
+//!
+//! The card's ports become Ethernet ports of DPDK. A transmit queue is a raw packet queue pair, a receive queue is a receive
+//! work queue, over which an RX-hash queue pair spreads the frames of the port's rules (RSS). Frames are copied between the
+//! program's mbufs and memory of the queue; all else of the data path is that of the crate `driver`.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`abi`] | DPDK's private structures, by hand, and its functions |
+//! | `bus` | how ports appear without an argument, and which |
+//! | `port` | an open port of a card, and its filters |
+//! | `ops`, `hash`, `info` | what ethdev calls: to change a port; about RSS; to ask |
+//! | `dev` | how these get at the port |
+//! | `spread` | which receive queue gets a frame |
+//! | `rx`, `tx`, `counters` | the data path, and what went through it |
+//! | `slots` | the memory that the card reads and writes |
+
+pub mod abi;
+mod bus;
+mod counters;
+mod dev;
+mod hash;
+mod info;
+mod ops;
+mod port;
+mod rx;
+mod slots;
+mod spread;
+mod tx;

@@ -1,0 +1,231 @@
+//! What ethdev calls: each finds the port of the device, and answers with 0 or a negative errno value.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_void};
+use std::sync::Mutex;
+
+use driver::{Card, Error};
+
+use crate::abi::ethdev::*;
+use crate::abi::info::{RxConf, TxConf};
+use crate::abi::mbuf::Mempool;
+use crate::dev::with;
+use crate::hash;
+use crate::info::{self, OVERHEAD};
+use crate::port::Port;
+use crate::rx::{self, RxQueue};
+use crate::slots::MAX_FRAME;
+use crate::tx::{self, TxQueue};
+
+/// Frees queue `n` of ethdev's array, if it is there.
+///
+/// # Safety
+/// `list` must be an array of more than `n` pointers to such queues, which no thread uses any more.
+unsafe fn release<Q>(list: *mut *mut c_void, n: u16) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let queue = std::mem::replace(&mut *list.add(usize::from(n)), std::ptr::null_mut());
+        if !queue.is_null() {
+            drop(Box::from_raw(queue.cast::<Q>()));
+        }
+    }
+}
+
+/// A function of the table that takes the device alone.
+macro_rules! calls {
+    ($($name:ident, $what:literal: |$dev:ident| $call:expr;)*) => { $(
+        unsafe extern "C" fn $name<C: Card>(dev: *mut EthDev) -> c_int {
+            // SAFETY: called by ethdev for a device of this driver.
+            unsafe { with::<C>(dev, $what, |$dev| $call) }
+        }
+    )* };
+}
+
+calls! {
+    configure, "configuring": |dev| hash::configure(dev);
+    start, "starting": |dev| {
+        // Nobody receives or sends at a port that is stopped.
+        dev.receiving().try_for_each(|queue| queue.start())?;
+        let queues = dev.work_queues();
+        dev.port.start(&queues).inspect_err(|_| dev.port.stop())?;
+        dev.set_states(QUEUE_STARTED);
+        Ok(())
+    };
+    stop, "stopping": |dev| {
+        dev.port.stop();
+        dev.set_states(QUEUE_STOPPED);
+        Ok(())
+    };
+    promiscuous_on, "promiscuous mode": |dev| dev.port.want(|wanted| wanted.promiscuous = true);
+    promiscuous_off, "promiscuous mode": |dev| dev.port.want(|wanted| wanted.promiscuous = false);
+    groups_on, "all multicast": |dev| dev.port.want(|wanted| wanted.all_groups = true);
+    groups_off, "all multicast": |dev| dev.port.want(|wanted| wanted.all_groups = false);
+}
+
+/// `dev_close`: also when a queue is still there.
+///
+/// # Safety
+/// Called for a device of this driver, which is not used any more.
+pub unsafe extern "C" fn close<C: Card>(dev: *mut EthDev) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let closed = with::<C>(dev, "closing", |dev| {
+            dev.port.stop();
+            let data = dev.data;
+            (0..(*data).nb_rx_queues).for_each(|n| release::<RxQueue<C>>((*data).rx_queues, n));
+            (0..(*data).nb_tx_queues).for_each(|n| release::<TxQueue<C>>((*data).tx_queues, n));
+            Ok(())
+        });
+        let port = std::mem::replace(&mut (*(*dev).data).dev_private, std::ptr::null_mut());
+        if !port.is_null() {
+            drop(Box::from_raw(port.cast::<Mutex<Port<C>>>()));
+        }
+        closed
+    }
+}
+
+/// Refuses a queue that is to be started apart from its port.
+fn with_its_port(deferred_start: u8) -> Result<(), Error> {
+    match deferred_start {
+        0 => Ok(()),
+        _ => Err(Error::Unsupported("starting a queue apart from its port")),
+    }
+}
+
+unsafe extern "C" fn rx_setup<C: Card>(
+    dev: *mut EthDev,
+    queue: u16,
+    size: u16,
+    _socket: u32,
+    conf: *const RxConf,
+    pool: *mut Mempool,
+) -> c_int {
+    // SAFETY: called by ethdev with a pool of mbufs, which the program keeps as long as the queue.
+    unsafe {
+        with::<C>(dev, "a receive queue", |dev| {
+            with_its_port((*conf).deferred_start)?;
+            let made = RxQueue::new(&dev.port.device, &dev.port.pd, pool, ((*dev.data).port_id, size))?;
+            *(*dev.data).rx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
+            Ok(())
+        })
+    }
+}
+
+unsafe extern "C" fn rx_release<C: Card>(dev: *mut EthDev, queue: u16) {
+    // SAFETY: called by ethdev for a queue that is not used any more.
+    unsafe { release::<RxQueue<C>>((*(*dev).data).rx_queues, queue) }
+}
+
+unsafe extern "C" fn tx_setup<C: Card>(
+    dev: *mut EthDev,
+    queue: u16,
+    size: u16,
+    _socket: u32,
+    conf: *const TxConf,
+) -> c_int {
+    // SAFETY: called by ethdev for a queue within its array.
+    unsafe {
+        with::<C>(dev, "a transmit queue", |dev| {
+            with_its_port((*conf).deferred_start)?;
+            let made = TxQueue::new(&dev.port.device, &dev.port.pd, dev.port.number, size)?;
+            *(*dev.data).tx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
+            Ok(())
+        })
+    }
+}
+
+unsafe extern "C" fn tx_release<C: Card>(dev: *mut EthDev, queue: u16) {
+    // SAFETY: called by ethdev for a queue that is not used any more.
+    unsafe { release::<TxQueue<C>>((*(*dev).data).tx_queues, queue) }
+}
+
+unsafe extern "C" fn address_add<C: Card>(dev: *mut EthDev, mac: *mut Mac, index: u32, _pool: u32) -> c_int {
+    // SAFETY: called by ethdev with an address.
+    unsafe {
+        with::<C>(dev, "an address", |dev| {
+            dev.port.want(|wanted| {
+                wanted.addresses.insert(index, *mac);
+            })
+        })
+    }
+}
+
+unsafe extern "C" fn address_remove<C: Card>(dev: *mut EthDev, index: u32) {
+    // SAFETY: called by ethdev for a device of this driver.
+    unsafe {
+        with::<C>(dev, "an address", |dev| {
+            dev.port.want(|wanted| {
+                wanted.addresses.remove(&index);
+            })
+        });
+    }
+}
+
+unsafe extern "C" fn address_set<C: Card>(dev: *mut EthDev, mac: *mut Mac) -> c_int {
+    // SAFETY: called by ethdev with an address.
+    unsafe { with::<C>(dev, "the address", |dev| dev.port.want(|wanted| wanted.mac = *mac)) }
+}
+
+unsafe extern "C" fn groups_set<C: Card>(dev: *mut EthDev, groups: *mut Mac, count: u32) -> c_int {
+    // SAFETY: called by ethdev with so many addresses, or none.
+    unsafe {
+        with::<C>(dev, "the groups", |dev| {
+            let given = if count == 0 { &[] } else { std::slice::from_raw_parts(groups, count as usize) };
+            dev.port.want(|wanted| wanted.groups = given.to_vec())
+        })
+    }
+}
+
+/// Frames of every length are received, whatever the MTU, which says what the program sends.
+unsafe extern "C" fn mtu_set<C: Card>(dev: *mut EthDev, mtu: u16) -> c_int {
+    // SAFETY: called by ethdev for a device of this driver.
+    unsafe {
+        with::<C>(dev, "the MTU", |_| match u32::from(mtu) + OVERHEAD {
+            0..=MAX_FRAME => Ok(()),
+            _ => Err(Error::Invalid(format!("{mtu}: at most {}", MAX_FRAME - OVERHEAD))),
+        })
+    }
+}
+
+impl EthDevOps {
+    /// The functions of a driver for cards of this kind.
+    pub fn of<C: Card>() -> EthDevOps {
+        EthDevOps {
+            dev_configure: Some(configure::<C>),
+            dev_start: Some(start::<C>),
+            dev_stop: Some(stop::<C>),
+            dev_close: Some(close::<C>),
+            link_update: Some(info::link_update::<C>),
+            promiscuous_enable: Some(promiscuous_on::<C>),
+            promiscuous_disable: Some(promiscuous_off::<C>),
+            allmulticast_enable: Some(groups_on::<C>),
+            allmulticast_disable: Some(groups_off::<C>),
+            mac_addr_remove: Some(address_remove::<C>),
+            mac_addr_add: Some(address_add::<C>),
+            mac_addr_set: Some(address_set::<C>),
+            set_mc_addr_list: Some(groups_set::<C>),
+            mtu_set: Some(mtu_set::<C>),
+            stats_get: Some(info::stats::<C>),
+            stats_reset: Some(info::stats_reset::<C>),
+            xstats_get: Some(info::counters::<C>),
+            xstats_reset: Some(info::stats_reset::<C>),
+            xstats_get_names: Some(info::counter_names::<C>),
+            dev_infos_get: Some(info::infos::<C>),
+            rx_queue_setup: Some(rx_setup::<C>),
+            rx_queue_release: Some(rx_release::<C>),
+            tx_queue_setup: Some(tx_setup::<C>),
+            tx_queue_release: Some(tx_release::<C>),
+            tx_done_cleanup: Some(tx::cleanup),
+            rss_hash_update: Some(hash::update::<C>),
+            rss_hash_conf_get: Some(hash::get::<C>),
+            reta_update: Some(hash::table_update::<C>),
+            reta_query: Some(hash::table_get::<C>),
+            ..EthDevOps::default()
+        }
+    }
+}
+
+/// The functions of the data path.
+pub fn bursts<C: Card>() -> (Burst, Burst) {
+    (rx::burst::<C>, tx::burst::<C>)
+}

@@ -1,0 +1,158 @@
+//! A port of a card, open for DPDK, and what it receives.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use driver::{Card, Device, Flow, Pd, PortInfo, Qp, Result};
+use fpga_regs::{FlowContext, FlowKind, HASH_KEY};
+
+use crate::abi::ethdev::Mac;
+use crate::spread::Spread;
+
+/// The address of everybody.
+const BROADCAST: Mac = [0xff; 6];
+/// The bit of an address that says: a group.
+const GROUP_BIT: Mac = [1, 0, 0, 0, 0, 0];
+
+/// Something that the port receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Filter {
+    /// Frames to an address.
+    Address(Mac),
+    /// Frames to every group.
+    Groups,
+    /// Every frame that comes to the port and no rule keeps.
+    Promiscuous,
+}
+
+impl Filter {
+    fn rule(self, port: u8) -> FlowContext {
+        let rule = FlowContext::new().with_port(port);
+        match self {
+            Filter::Address(mac) => rule.with_dmac(mac).with_dmac_mask([0xff; 6]),
+            Filter::Groups => rule.with_dmac(GROUP_BIT).with_dmac_mask(GROUP_BIT),
+            Filter::Promiscuous => rule.with_kind(FlowKind::ALL_DEFAULT),
+        }
+    }
+}
+
+/// What a port is to receive.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Its own address.
+    pub mac: Mac,
+    /// Further addresses, by ethdev's index.
+    pub addresses: BTreeMap<u32, Mac>,
+    /// Groups that were asked for.
+    pub groups: Vec<Mac>,
+    /// Every group.
+    pub all_groups: bool,
+    /// Everything.
+    pub promiscuous: bool,
+}
+
+impl Wanted {
+    fn filters(&self) -> Vec<Filter> {
+        let addresses = [self.mac, BROADCAST].into_iter().chain(self.addresses.values().copied());
+        let mut filters: Vec<_> = addresses.chain(self.groups.iter().copied()).map(Filter::Address).collect();
+        filters.extend(self.all_groups.then_some(Filter::Groups));
+        filters.extend(self.promiscuous.then_some(Filter::Promiscuous));
+        filters
+    }
+}
+
+/// A port. A mutex of it is what `dev_private` points to: DPDK's telemetry asks from a thread of its own.
+pub struct Port<C: Card> {
+    /// The open card.
+    pub device: Arc<Device<C>>,
+    /// Protection domain of its queues.
+    pub pd: Arc<Pd<C>>,
+    /// Number on the card, from 1.
+    pub number: u8,
+    wanted: Wanted,
+    /// What the card's counters were when they were zeroed, in their order.
+    pub zero: Vec<u64>,
+    /// Which receive queue gets a frame.
+    pub spread: Spread<C>,
+    rules: BTreeMap<Filter, Flow<C>>,
+    /// What the rules give frames to, while the port is started.
+    group: Option<Arc<Qp<C>>>,
+}
+
+impl<C: Card> Port<C> {
+    /// Opens port `number` of a card.
+    pub fn new(device: Arc<Device<C>>, number: u8) -> Result<Self> {
+        let pd = device.alloc_pd()?;
+        let info = device.query_port(number)?;
+        Ok(Port {
+            device,
+            pd,
+            number,
+            wanted: Wanted { mac: info.mac, ..Wanted::default() },
+            zero: vec![0; info.counters.len()],
+            spread: Spread::default(),
+            rules: BTreeMap::new(),
+            group: None,
+        })
+    }
+
+    /// What its registers say, with the counters since they were zeroed.
+    pub fn info(&self) -> Result<PortInfo> {
+        let mut info = self.device.query_port(self.number)?;
+        for (counter, zero) in info.counters.iter_mut().zip(&self.zero) {
+            counter.1 = counter.1.wrapping_sub(*zero);
+        }
+        Ok(info)
+    }
+
+    /// Its own address.
+    pub fn mac(&self) -> Mac {
+        self.wanted.mac
+    }
+
+    /// From now on the work queues receive what the port is to receive, spread as is set. Also while they do so already in
+    /// another way: then a frame is not lost, and comes once.
+    pub fn start(&mut self, queues: &[Arc<Qp<C>>]) -> Result<()> {
+        if queues.is_empty() {
+            return Ok(());
+        }
+        let group = self.spread.open(&self.device, &self.pd, queues)?;
+        let rule = |filter: Filter| Ok((filter, group.create_flow(&filter.rule(self.number))?));
+        self.rules = self.wanted.filters().into_iter().map(rule).collect::<Result<_>>()?;
+        self.group = Some(group);
+        Ok(())
+    }
+
+    /// Changes what it is to receive, at once if it is started. After an error it is as before.
+    pub fn want(&mut self, change: impl FnOnce(&mut Wanted)) -> Result<()> {
+        let mut wanted = self.wanted.clone();
+        change(&mut wanted);
+        if let Some(group) = &self.group {
+            let filters = wanted.filters();
+            let new = filters.iter().filter(|filter| !self.rules.contains_key(filter));
+            let rule = |&filter: &Filter| Ok((filter, group.create_flow(&filter.rule(self.number))?));
+            let mut new: BTreeMap<_, _> = new.map(rule).collect::<Result<_>>()?;
+            self.rules.append(&mut new);
+            self.rules.retain(|filter, _| filters.contains(filter));
+        }
+        self.wanted = wanted;
+        Ok(())
+    }
+
+    /// Changes the hash, at once if it is started. After an error it is as before.
+    pub fn rehash(&mut self, key: Option<[u8; HASH_KEY]>, kinds: u64, queues: &[Arc<Qp<C>>]) -> Result<()> {
+        let before = (self.spread.key, self.spread.kinds);
+        (self.spread.key, self.spread.kinds) = (key.unwrap_or(before.0), kinds);
+        if self.group.is_none() {
+            return Ok(());
+        }
+        self.start(queues).inspect_err(|_| (self.spread.key, self.spread.kinds) = before)
+    }
+
+    /// Receives nothing any more.
+    pub fn stop(&mut self) {
+        self.rules.clear();
+        self.group = None;
+        self.spread.close();
+    }
+}

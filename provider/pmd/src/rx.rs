@@ -1,0 +1,273 @@
+//! Receiving: the card writes frames into slots, from where they are copied into the program's mbufs.
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use driver::{AttrMask, Card, Cq, Device, Pd, Qp, QpAttr, Result, Wc, WcFlags};
+use fpga_regs::{CqeStatus, QpState};
+
+use crate::abi::mbuf::{Mbuf, Mempool, HEADROOM, RX_IP_CKSUM_GOOD, RX_L4_CKSUM_GOOD, RX_RSS_HASH};
+use crate::counters::Counters;
+use crate::slots::Slots;
+
+/// mbufs that are taken from the pool in one go.
+const BATCH: usize = 32;
+
+/// A receive queue. Its places are those of the thread that receives; everybody may look at the rest.
+pub struct RxQueue<C: Card> {
+    /// A receive work queue.
+    wq: Arc<Qp<C>>,
+    cq: Arc<Cq<C>>,
+    places: UnsafeCell<Places<C>>,
+    counters: Arc<Counters>,
+}
+
+/// The places of a receive queue: each has a slot, and is posted or free.
+struct Places<C: Card> {
+    slots: Slots<C>,
+    count: u32,
+    free: Vec<u32>,
+    pool: *mut Mempool,
+    /// mbufs to come, of which the first `left` are there.
+    fresh: [*mut Mbuf; BATCH],
+    left: usize,
+    /// Bytes of an mbuf for data.
+    room: u32,
+    /// Number of the port in DPDK.
+    port: u16,
+    /// Something failed that only a restart mends.
+    broken: bool,
+    counters: Arc<Counters>,
+}
+
+impl<C: Card> RxQueue<C> {
+    /// Makes one with `size` places, for port number `port` of DPDK. It takes frames from its [start](Self::start) on.
+    ///
+    /// # Safety
+    /// `pool` must be a live pool of mbufs, which outlives the queue.
+    pub unsafe fn new(
+        device: &Arc<Device<C>>,
+        pd: &Arc<Pd<C>>,
+        pool: *mut Mempool,
+        (port, size): (u16, u16),
+    ) -> Result<Self> {
+        // SAFETY: as the caller promises.
+        let room = u32::from(unsafe { Mbuf::room(pool) });
+        if room == 0 {
+            return Err(driver::Error::invalid("the mbufs of this pool have no room for data"));
+        }
+        let count = u32::from(size);
+        let counters = Arc::<Counters>::default();
+        let cq = device.create_cq(count + 1, 0)?;
+        let wq = pd.create_wq(&cq, count, 1)?;
+        let places = Places {
+            slots: Slots::new(pd, count as usize)?,
+            count,
+            free: Vec::new(),
+            pool,
+            fresh: [null_mut(); BATCH],
+            left: 0,
+            room,
+            port,
+            broken: false,
+            counters: counters.clone(),
+        };
+        Ok(RxQueue { wq, cq, places: UnsafeCell::new(places), counters })
+    }
+
+    /// Begins with all places posted, and nothing that was received before.
+    ///
+    /// # Safety
+    /// No thread receives at the same time.
+    pub unsafe fn start(&self) -> Result<()> {
+        // SAFETY: as the caller promises.
+        let places = unsafe { &mut *self.places.get() };
+        places.empty(&self.wq)?;
+        places.post(&self.wq);
+        Ok(())
+    }
+
+    /// Its work queue, which an indirection table names.
+    pub fn wq(&self) -> &Arc<Qp<C>> {
+        &self.wq
+    }
+
+    /// What went through it.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Receives packets.
+    ///
+    /// # Safety
+    /// One thread receives at a time.
+    unsafe fn burst(&self, packets: &mut [*mut Mbuf]) -> usize {
+        // SAFETY: as the caller promises.
+        let (wq, cq, places) = unsafe { (&self.wq, &self.cq, &mut *self.places.get()) };
+        let mut received = 0;
+        let polled = cq.poll(packets.len(), |wc| {
+            if let Some(packet) = places.take(&wc) {
+                packets[received] = packet;
+                received += 1;
+            }
+        });
+        if polled.is_err() || places.broken {
+            places.restart(wq);
+        }
+        places.post(wq);
+        received
+    }
+}
+
+/// Moves a work queue to a state.
+fn to<C: Card>(wq: &Qp<C>, state: QpState) -> Result<()> {
+    wq.modify(&QpAttr { state, ..QpAttr::default() }, AttrMask::STATE)
+}
+
+impl<C: Card> Places<C> {
+    /// Posts all places that are free.
+    #[inline]
+    fn post(&mut self, wq: &Qp<C>) {
+        if self.free.is_empty() {
+            return;
+        }
+        let mut post = wq.recv();
+        while let Some(&place) = self.free.last() {
+            let slot = self.slots.sge(place as usize, self.slots.room());
+            if post.push(u64::from(place), &[slot]).is_err() {
+                break;
+            }
+            self.free.pop();
+        }
+        post.ring();
+    }
+
+    /// Takes back all that is posted or has been received.
+    fn empty(&mut self, wq: &Qp<C>) -> Result<()> {
+        to(wq, QpState::RESET)?;
+        to(wq, QpState::RTR)?;
+        self.broken = false;
+        self.free = (0..self.count).collect();
+        Ok(())
+    }
+
+    /// Begins again after an error.
+    #[cold]
+    fn restart(&mut self, wq: &Qp<C>) {
+        if let Err(error) = self.empty(wq) {
+            crate::abi::log(&format!("a receive queue of port {} does not restart: {error}", self.port));
+        }
+    }
+
+    /// The packet of a receive that has ended.
+    #[inline]
+    fn take(&mut self, wc: &Wc) -> Option<*mut Mbuf> {
+        if wc.status != CqeStatus::SUCCESS || wc.wr_id >= u64::from(self.count) {
+            self.broken = true;
+            self.counters.errors.add(u64::from(wc.status != CqeStatus::WR_FLUSH_ERR));
+            return None;
+        }
+        let place = wc.wr_id as u32;
+        let packet = self.packet(place, wc.byte_len.min(self.slots.room()), wc);
+        self.free.push(place);
+        match packet {
+            Some(_) => {
+                self.counters.packets.add(1);
+                self.counters.bytes.add(u64::from(wc.byte_len));
+            }
+            None => self.counters.no_mbuf.add(1),
+        }
+        packet
+    }
+
+    /// The first bytes of a slot in as many mbufs as they need.
+    #[inline]
+    fn packet(&mut self, place: u32, length: u32, wc: &Wc) -> Option<*mut Mbuf> {
+        let first = self.mbuf()?;
+        let (mut last, mut done, mut pieces) = (first, 0, 0);
+        loop {
+            let here = (length - done).min(self.room);
+            // SAFETY: fresh mbufs, which are ours, and bytes of the slot, which the card does not write any more.
+            unsafe {
+                let from = self.slots.at(place as usize).add(done as usize);
+                std::ptr::copy_nonoverlapping(from, Mbuf::start(last), here as usize);
+                let mbuf = &mut *last;
+                mbuf.data_off = HEADROOM;
+                mbuf.data_len = here as u16;
+                mbuf.next = null_mut();
+                mbuf.port = self.port;
+                mbuf.ol_flags = 0;
+                mbuf.packet_type = 0;
+            }
+            pieces += 1;
+            done += here;
+            if done == length {
+                break;
+            }
+            let Some(next) = self.mbuf() else {
+                // SAFETY: a packet that nobody else has.
+                unsafe { Mbuf::free(&mut [first]) };
+                return None;
+            };
+            // SAFETY: as above.
+            unsafe { (*last).next = next };
+            last = next;
+        }
+        // SAFETY: as above.
+        unsafe {
+            (*first).pkt_len = length;
+            (*first).ol_flags = offloads(wc.flags);
+            (*first).rss_hash = wc.imm;
+            (*first).nb_segs = pieces;
+        }
+        Some(first)
+    }
+
+    #[inline]
+    fn mbuf(&mut self) -> Option<*mut Mbuf> {
+        if self.left == 0 {
+            // SAFETY: the queue's pool is alive, and holds mbufs.
+            if !unsafe { Mempool::take(self.pool, &mut self.fresh) } {
+                return None;
+            }
+            self.left = BATCH;
+        }
+        self.left -= 1;
+        Some(self.fresh[self.left])
+    }
+}
+
+impl<C: Card> Drop for RxQueue<C> {
+    fn drop(&mut self) {
+        let places = self.places.get_mut();
+        // SAFETY: mbufs that are in no packet.
+        unsafe { Mbuf::free(&mut places.fresh[..places.left]) };
+    }
+}
+
+/// What the card found out about a frame.
+#[inline]
+fn offloads(flags: WcFlags) -> u64 {
+    let flag = |ours, theirs: u64| if flags.contains(ours) { theirs } else { 0 };
+    flag(WcFlags::HASHED, RX_RSS_HASH)
+        | flag(WcFlags::IP_CSUM_OK, RX_IP_CKSUM_GOOD)
+        | flag(WcFlags::L4_CSUM_OK, RX_L4_CKSUM_GOOD)
+}
+
+/// `rx_pkt_burst`.
+///
+/// # Safety
+/// Called by ethdev with a receive queue and room for `count` packets, by one thread at a time.
+pub unsafe extern "C" fn burst<C: Card>(queue: *mut c_void, packets: *mut *mut Mbuf, count: u16) -> u16 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if count == 0 {
+            return 0;
+        }
+        let packets = std::slice::from_raw_parts_mut(packets, usize::from(count));
+        (*queue.cast::<RxQueue<C>>()).burst(packets) as u16
+    }
+}

@@ -1,0 +1,102 @@
+//! Which receive queue gets a frame (RSS): a hash of its fields, and a redirection table.
+
+use std::sync::Arc;
+
+use driver::{Card, Device, Error, Pd, Qp, Result, Table};
+use fpga_regs::{HashFields, HASH_KEY};
+
+/// Entries of the redirection table.
+pub const ENTRIES: usize = 128;
+
+/// The key of Microsoft's verification suite, as most cards have it at first.
+const KEY: [u8; HASH_KEY] = [
+    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
+    0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
+    0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+];
+
+/// `RTE_ETH_RSS_*` of IPv4, its fragments and its other protocols; of its TCP; of its UDP.
+const IPV4: u64 = 1 << 2 | 1 << 3 | 1 << 7;
+const IPV4_TCP: u64 = 1 << 4;
+const IPV4_UDP: u64 = 1 << 5;
+/// The same of IPv6.
+const IPV6: u64 = 1 << 8 | 1 << 9 | 1 << 13;
+const IPV6_TCP: u64 = 1 << 10;
+const IPV6_UDP: u64 = 1 << 11;
+/// All kinds of packets that can be hashed.
+pub const KINDS: u64 = IPV4 | IPV4_TCP | IPV4_UDP | IPV6 | IPV6_TCP | IPV6_UDP;
+
+/// The fields that the card hashes for these kinds. The card takes ports of either version of IP, and addresses of all
+/// packets of one, so it may hash more than was asked for.
+fn fields(kinds: u64) -> HashFields {
+    [
+        (IPV4 | IPV4_TCP | IPV4_UDP, HashFields::SRC_IPV4 | HashFields::DST_IPV4),
+        (IPV6 | IPV6_TCP | IPV6_UDP, HashFields::SRC_IPV6 | HashFields::DST_IPV6),
+        (IPV4_TCP | IPV6_TCP, HashFields::SRC_PORT_TCP | HashFields::DST_PORT_TCP),
+        (IPV4_UDP | IPV6_UDP, HashFields::SRC_PORT_UDP | HashFields::DST_PORT_UDP),
+    ]
+    .into_iter()
+    .filter(|(of, _)| kinds & of != 0)
+    .fold(HashFields::default(), |all, (_, fields)| all | fields)
+}
+
+/// How a port spreads frames.
+pub struct Spread<C: Card> {
+    /// The key of the hash.
+    pub key: [u8; HASH_KEY],
+    /// Kinds of packets that are hashed; the others have the hash 0.
+    pub kinds: u64,
+    /// The queue of each entry.
+    pub entries: [u16; ENTRIES],
+    /// While the port is started.
+    table: Option<Arc<Table<C>>>,
+}
+
+impl<C: Card> Default for Spread<C> {
+    fn default() -> Self {
+        Spread { key: KEY, kinds: 0, entries: [0; ENTRIES], table: None }
+    }
+}
+
+impl<C: Card> Spread<C> {
+    /// Entries that name the queues in turn.
+    pub fn even(&mut self, queues: u16) {
+        self.entries = std::array::from_fn(|n| n as u16 % queues.max(1));
+    }
+
+    fn queues(&self, queues: &[Arc<Qp<C>>]) -> Result<Vec<Arc<Qp<C>>>> {
+        let queue = |&n: &u16| queues.get(usize::from(n)).cloned();
+        let all: Option<Vec<_>> = self.entries.iter().map(queue).collect();
+        all.ok_or_else(|| {
+            Error::Invalid(format!("the redirection table names a queue beyond the {}", queues.len()))
+        })
+    }
+
+    /// A queue pair that spreads frames over the port's work queues, as is set now.
+    pub fn open(
+        &mut self,
+        device: &Arc<Device<C>>,
+        pd: &Arc<Pd<C>>,
+        queues: &[Arc<Qp<C>>],
+    ) -> Result<Arc<Qp<C>>> {
+        let table = device.create_table(&self.queues(queues)?)?;
+        let qp = pd.create_hash_qp(&table, fields(self.kinds), &self.key)?;
+        self.table = Some(table);
+        Ok(qp)
+    }
+
+    /// Sets the entries. Those of a port that is started change between two frames.
+    pub fn set_entries(&mut self, entries: [u16; ENTRIES], queues: &[Arc<Qp<C>>]) -> Result<()> {
+        let before = std::mem::replace(&mut self.entries, entries);
+        let changed = self.queues(queues).and_then(|all| match &self.table {
+            Some(table) => table.modify(&all),
+            None => Ok(()),
+        });
+        changed.inspect_err(|_| self.entries = before)
+    }
+
+    /// The port is stopped.
+    pub fn close(&mut self) {
+        self.table = None;
+    }
+}

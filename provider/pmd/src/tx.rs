@@ -1,0 +1,239 @@
+//! Sending: packets are copied into slots, from where the card sends them; their mbufs are free at once.
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use driver::{
+    AttrMask, Card, Cq, Data, Device, Pd, Qp, QpAttr, QpCaps, QpInit, Result, SendFlags, SendPost, SendWr,
+};
+use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode};
+
+use crate::abi::mbuf::{Mbuf, TX_IP_CKSUM, TX_L4_MASK};
+use crate::counters::Counters;
+use crate::slots::{Slots, MAX_FRAME};
+
+/// Every so many packets one asks for a completion, and the last of each burst.
+const SIGNAL_EVERY: u32 = 16;
+/// Bytes of an Ethernet header: the shortest frame that can be sent.
+const HEADER: u32 = 14;
+/// Completions that are looked at in one go.
+const REAPED: usize = 64;
+
+/// A raw packet queue pair that sends, and where its work completes.
+struct RawQp<C: Card> {
+    qp: Arc<Qp<C>>,
+    cq: Arc<Cq<C>>,
+    /// The card's port, from 1.
+    port: u8,
+}
+
+impl<C: Card> RawQp<C> {
+    fn new(device: &Arc<Device<C>>, pd: &Arc<Pd<C>>, port: u8, caps: QpCaps) -> Result<Self> {
+        let cq = device.create_cq(caps.max_send_wr + 1, 0)?;
+        let init = QpInit {
+            qp_type: QpType::RAW_PACKET,
+            send_cq: cq.clone(),
+            recv_cq: cq.clone(),
+            srq: None,
+            caps,
+            sq_sig_all: false,
+        };
+        let raw = RawQp { qp: pd.create_qp(&init)?, cq, port };
+        raw.ready()?;
+        Ok(raw)
+    }
+
+    /// From RESET to RTS.
+    fn ready(&self) -> Result<()> {
+        let state = |state| QpAttr { state, port: self.port, ..QpAttr::default() };
+        self.qp.modify(&state(QpState::INIT), AttrMask::STATE | AttrMask::PORT)?;
+        self.qp.modify(&state(QpState::RTR), AttrMask::STATE)?;
+        self.qp.modify(&state(QpState::RTS), AttrMask::STATE)
+    }
+
+    /// Begins again with empty queues, after an error. Nothing that was posted completes any more.
+    fn restart(&self) -> Result<()> {
+        let reset = QpAttr { state: QpState::RESET, ..QpAttr::default() };
+        self.qp.modify(&reset, AttrMask::STATE)?;
+        self.ready()
+    }
+}
+
+/// A transmit queue. What was sent is of the thread that sends; everybody may look at the counters.
+pub struct TxQueue<C: Card> {
+    raw: RawQp<C>,
+    sent: UnsafeCell<Sent<C>>,
+    counters: Arc<Counters>,
+}
+
+/// The frames of a transmit queue, in a ring of slots.
+struct Sent<C: Card> {
+    slots: Slots<C>,
+    /// Slots, a power of two.
+    size: u32,
+    /// Where the next frame goes.
+    head: u32,
+    /// The oldest frame under way.
+    tail: u32,
+    /// Something failed that only a restart mends.
+    broken: bool,
+    counters: Arc<Counters>,
+}
+
+impl<C: Card> TxQueue<C> {
+    /// Makes one for so many frames at the card's port.
+    pub fn new(device: &Arc<Device<C>>, pd: &Arc<Pd<C>>, card_port: u8, size: u16) -> Result<Self> {
+        let size = u32::from(size).next_power_of_two();
+        let caps =
+            QpCaps { max_send_wr: size, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
+        let raw = RawQp::new(device, pd, card_port, caps)?;
+        let slots = Slots::new(pd, size as usize)?;
+        let counters = Arc::<Counters>::default();
+        let sent = Sent { slots, size, head: 0, tail: 0, broken: false, counters: counters.clone() };
+        Ok(TxQueue { raw, sent: UnsafeCell::new(sent), counters })
+    }
+
+    /// What went through it.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Sends packets; returns how many. Their mbufs are free at once.
+    ///
+    /// # Safety
+    /// One thread sends at a time.
+    unsafe fn burst(&self, packets: &mut [*mut Mbuf]) -> usize {
+        // SAFETY: as the caller promises.
+        let (raw, sent) = unsafe { (&self.raw, &mut *self.sent.get()) };
+        if sent.under_way() != 0 {
+            sent.reap(raw);
+        }
+        let count = packets.len().min((sent.size - sent.under_way()) as usize);
+        let mut post = raw.qp.send();
+        let mut taken = 0;
+        while taken < count && sent.push(packets[taken], taken + 1 == count, &mut post) {
+            taken += 1;
+        }
+        post.ring();
+        // SAFETY: packets that the program has given to us, and whose bytes are in slots.
+        unsafe { Mbuf::free(&mut packets[..taken]) };
+        taken
+    }
+}
+
+impl<C: Card> Sent<C> {
+    #[inline]
+    fn under_way(&self) -> u32 {
+        self.head.wrapping_sub(self.tail)
+    }
+
+    /// Looks for what was sent.
+    fn reap(&mut self, raw: &RawQp<C>) {
+        let polled = raw.cq.poll(REAPED, |wc| {
+            let done = wc.wr_id as u32;
+            let ours = done.wrapping_sub(self.tail) <= self.under_way();
+            match wc.status == CqeStatus::SUCCESS && ours {
+                true => self.tail = done,
+                false => self.broken = true,
+            }
+        });
+        if polled.is_err() || self.broken {
+            self.restart(raw);
+        }
+    }
+
+    /// Drops what is under way, after an error.
+    #[cold]
+    fn restart(&mut self, raw: &RawQp<C>) {
+        if let Err(error) = raw.restart() {
+            return crate::abi::log(&format!("a transmit queue does not restart: {error}"));
+        }
+        self.counters.errors.add(u64::from(self.under_way()));
+        self.broken = false;
+        self.tail = self.head;
+    }
+
+    /// Posts a packet, or drops one that is no frame; false if it has to wait.
+    #[inline]
+    fn push(&mut self, packet: *mut Mbuf, last: bool, post: &mut SendPost<'_, C>) -> bool {
+        let slot = (self.head & (self.size - 1)) as usize;
+        // SAFETY: the program's packet, and a free slot.
+        let (length, asked) = unsafe { ((*packet).pkt_len, (*packet).ol_flags) };
+        if !(HEADER..=MAX_FRAME).contains(&length) {
+            self.counters.packets.add(1);
+            self.counters.errors.add(1);
+            return true;
+        }
+        // SAFETY: as above; the slot has room for it.
+        let length = unsafe { copy(packet, self.slots.at(slot), length) };
+        let next = self.head.wrapping_add(1);
+        let signaled = last || next % SIGNAL_EVERY == 0;
+        let wr = SendWr {
+            wr_id: u64::from(next),
+            opcode: WqeOpcode::RAW_ETH,
+            flags: checksums(asked) | if signaled { SendFlags::SIGNALED } else { SendFlags::empty() },
+            data: Data::Sges(&[self.slots.sge(slot, length)]),
+            ..SendWr::default()
+        };
+        if post.push(&wr).is_err() {
+            return false;
+        }
+        self.head = next;
+        self.counters.packets.add(1);
+        self.counters.bytes.add(u64::from(length));
+        true
+    }
+}
+
+/// The checksums that a packet asks for.
+#[inline]
+fn checksums(asked: u64) -> SendFlags {
+    let ip = if asked & TX_IP_CKSUM == 0 { SendFlags::empty() } else { SendFlags::IP_CSUM };
+    ip | if asked & TX_L4_MASK == 0 { SendFlags::empty() } else { SendFlags::L4_CSUM }
+}
+
+/// Copies the pieces of a packet one after the other, at most `room` bytes; returns how many.
+///
+/// # Safety
+/// The packet must be a whole one, and `to` have that room.
+#[inline]
+unsafe fn copy(packet: *mut Mbuf, to: *mut u8, room: u32) -> u32 {
+    let (mut mbuf, mut done) = (packet, 0);
+    while !mbuf.is_null() {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let piece = &*mbuf;
+            let here = u32::from(piece.data_len).min(room - done);
+            let from = piece.buf_addr.add(usize::from(piece.data_off));
+            std::ptr::copy_nonoverlapping(from, to.add(done as usize), here as usize);
+            done += here;
+            mbuf = piece.next;
+        }
+    }
+    done
+}
+
+/// `tx_pkt_burst`.
+///
+/// # Safety
+/// Called by ethdev with a transmit queue and `count` packets, by one thread at a time.
+pub unsafe extern "C" fn burst<C: Card>(queue: *mut c_void, packets: *mut *mut Mbuf, count: u16) -> u16 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if count == 0 {
+            return 0;
+        }
+        let packets = std::slice::from_raw_parts_mut(packets, usize::from(count));
+        (*queue.cast::<TxQueue<C>>()).burst(packets) as u16
+    }
+}
+
+/// `tx_done_cleanup`: mbufs are free already.
+///
+/// # Safety
+/// As [`burst`].
+pub unsafe extern "C" fn cleanup(_queue: *mut c_void, _count: u32) -> c_int {
+    0
+}

@@ -1,0 +1,236 @@
+//! Receive work queues: receive queues for whole Ethernet frames, which indirection tables ([`super::rss`]) name.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use driver::{AttrMask, QpAttr};
+use fpga_regs::QpState;
+use rdma_sys::*;
+
+use super::context::Context;
+use super::cq::Cq;
+use super::errno::{object, status, Errno, Result};
+use super::event_state::Kind;
+use super::events::Acknowledged;
+use super::pd::Pd;
+use super::post::{post_receives, refused, sges};
+use super::{card, fork};
+
+/// A receive work queue.
+#[repr(C)]
+pub struct Wq {
+    ibv: ibv_wq,
+    /// The driver's.
+    pub driver: Arc<card::Qp>,
+    /// The process that created it, by its forks.
+    generation: u32,
+}
+
+impl Wq {
+    /// The object of a pointer that programs have.
+    ///
+    /// # Safety
+    /// `wq` must be a live work queue of this provider.
+    pub unsafe fn of<'a>(wq: *mut ibv_wq) -> &'a Self {
+        // SAFETY: `ibv` is the first field.
+        unsafe { &*wq.cast() }
+    }
+}
+
+/// EINVAL and EOPNOTSUPP for what does not make sense or is not there.
+fn check(attr: &ibv_wq_init_attr) -> Result<()> {
+    const FLAGS: u32 = ibv_wq_init_attr_mask::IBV_WQ_INIT_ATTR_FLAGS.0;
+    if attr.wq_type != ibv_wq_type::IBV_WQT_RQ || attr.pd.is_null() || attr.cq.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    if attr.comp_mask & !FLAGS != 0 || attr.comp_mask & FLAGS != 0 && attr.create_flags != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    Ok(())
+}
+
+/// `ibv_create_wq`; the granted sizes go back into `attr`.
+///
+/// # Safety
+/// Called by a program with an open context and valid attributes.
+pub unsafe extern "C" fn create_wq(context: *mut ibv_context, attr: *mut ibv_wq_init_attr) -> *mut ibv_wq {
+    object(|| {
+        // SAFETY: as the caller promises.
+        let attr = unsafe { &mut *attr };
+        check(attr)?;
+        // SAFETY: live objects of this provider.
+        let (pd, cq) = unsafe { (&Pd::of(attr.pd).driver, &Cq::of(attr.cq).driver) };
+        let driver = pd.create_wq(cq, attr.max_wr, attr.max_sge)?;
+        (attr.max_wr, attr.max_sge) = (driver.caps().max_recv_wr, driver.caps().max_recv_sge);
+        let number = driver.qpn();
+        let ibv = ibv_wq {
+            context,
+            wq_context: attr.wq_context,
+            pd: attr.pd,
+            cq: attr.cq,
+            wq_num: number,
+            handle: number,
+            state: ibv_wq_state::IBV_WQS_RESET,
+            wq_type: attr.wq_type,
+            post_recv: Some(post_recv),
+            mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+            cond: libc::PTHREAD_COND_INITIALIZER,
+            events_completed: 0,
+            comp_mask: 0,
+        };
+        let wq = Wq { ibv, driver, generation: fork::generation() };
+        // SAFETY: an open context.
+        let events = &unsafe { Context::of(context) }.events;
+        events.add(Kind::Wq, number, wq, |wq| wq.cast(), None)
+    })
+}
+
+/// `ibv_post_wq_recv`, which calls it without asking the context.
+///
+/// # Safety
+/// Called by a program with a live work queue and a valid chain of work requests.
+unsafe extern "C" fn post_recv(
+    wq: *mut ibv_wq,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: a live work queue.
+    let this = unsafe { Wq::of(wq) };
+    if this.generation != fork::generation() {
+        return fork::refuse();
+    }
+    status(|| post_receives!(this.driver.recv(), wr, bad_wr))
+}
+
+/// The states of a work queue are some of those of a queue pair.
+fn state_of(state: ibv_wq_state::Type) -> Result<QpState> {
+    match state {
+        ibv_wq_state::IBV_WQS_RESET => Ok(QpState::RESET),
+        ibv_wq_state::IBV_WQS_RDY => Ok(QpState::RTR),
+        ibv_wq_state::IBV_WQS_ERR => Ok(QpState::ERR),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// The attributes of a modify call, or none if it asks for flags and names no flag.
+fn change(attr: &ibv_wq_attr) -> Result<(QpAttr, AttrMask)> {
+    use ibv_wq_attr_mask as mask;
+    const STATE: u32 = mask::IBV_WQ_ATTR_STATE.0;
+    const CURRENT: u32 = mask::IBV_WQ_ATTR_CURR_STATE.0;
+    const FLAGS: u32 = mask::IBV_WQ_ATTR_FLAGS.0;
+    let known = attr.attr_mask & !(STATE | CURRENT | FLAGS) == 0;
+    if !known || attr.attr_mask & FLAGS != 0 && attr.flags_mask != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    if attr.attr_mask & (STATE | FLAGS) == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (mut to, mut changed) = (QpAttr::default(), AttrMask::empty());
+    if attr.attr_mask & STATE != 0 {
+        to.state = state_of(attr.wq_state)?;
+        changed |= AttrMask::STATE;
+    }
+    if attr.attr_mask & CURRENT != 0 {
+        to.cur_state = state_of(attr.curr_wq_state)?;
+        changed |= AttrMask::CUR_STATE;
+    }
+    Ok((to, changed))
+}
+
+/// `ibv_modify_wq`.
+///
+/// # Safety
+/// Called by a program with a live work queue and valid attributes.
+pub unsafe extern "C" fn modify_wq(wq: *mut ibv_wq, attr: *mut ibv_wq_attr) -> c_int {
+    status(|| {
+        // SAFETY: as the caller promises.
+        let (this, attr) = unsafe { (Wq::of(wq), &*attr) };
+        let (to, changed) = change(attr)?;
+        if changed.contains(AttrMask::STATE) {
+            this.driver.modify(&to, changed)?;
+            // SAFETY: a live work queue.
+            unsafe { (*wq).state = attr.wq_state };
+        }
+        Ok(())
+    })
+}
+
+/// `ibv_destroy_wq`: EBUSY while an indirection table has it; waits for acknowledgements of its events.
+///
+/// # Safety
+/// Called by a program with a live work queue.
+pub unsafe extern "C" fn destroy_wq(wq: *mut ibv_wq) -> c_int {
+    status(|| {
+        // SAFETY: a live work queue; its memory goes after the last acknowledgement.
+        unsafe {
+            let this = Wq::of(wq);
+            let acknowledged = Acknowledged {
+                handle: wq as u64,
+                mutex: (&raw mut (*wq).mutex).cast(),
+                cond: (&raw mut (*wq).cond).cast(),
+                completions: None,
+                asyncs: &raw const (*wq).events_completed,
+            };
+            let events = &Context::of((*wq).context).events;
+            events.destroy(Kind::Wq, this.driver.qpn(), &acknowledged, || this.driver.destroy())?;
+            drop(Box::from_raw(wq.cast::<Wq>()));
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::null_mut;
+
+    use super::*;
+
+    #[test]
+    fn states_are_those_of_a_queue_pair() {
+        let mut attr = ibv_wq_attr {
+            attr_mask: 3,
+            wq_state: ibv_wq_state::IBV_WQS_RDY,
+            curr_wq_state: ibv_wq_state::IBV_WQS_RESET,
+            flags: 0,
+            flags_mask: 0,
+        };
+        let (to, mask) = change(&attr).unwrap();
+        assert_eq!((to.state, to.cur_state), (QpState::RTR, QpState::RESET));
+        assert_eq!(mask, AttrMask::STATE | AttrMask::CUR_STATE);
+        attr.wq_state = ibv_wq_state::IBV_WQS_UNKNOWN;
+        assert_eq!(change(&attr).err(), Some(Errno::EINVAL));
+        (attr.attr_mask, attr.flags_mask) = (4, 1);
+        assert_eq!(change(&attr).err(), Some(Errno::EOPNOTSUPP), "VLAN stripping");
+        attr.attr_mask = 8;
+        assert_eq!(change(&attr).err(), Some(Errno::EOPNOTSUPP));
+        // Flags, but none of them.
+        (attr.attr_mask, attr.flags_mask, attr.wq_state) = (4, 0, ibv_wq_state::IBV_WQS_RDY);
+        assert_eq!(change(&attr).unwrap().1, AttrMask::empty());
+        for changes_nothing in [0, 2] {
+            attr.attr_mask = changes_nothing;
+            assert_eq!(change(&attr).err(), Some(Errno::EINVAL));
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused() {
+        let mut attr = ibv_wq_init_attr {
+            wq_context: null_mut(),
+            wq_type: ibv_wq_type::IBV_WQT_RQ,
+            max_wr: 1,
+            max_sge: 1,
+            pd: std::ptr::dangling_mut(),
+            cq: std::ptr::dangling_mut(),
+            comp_mask: 0,
+            create_flags: 1,
+        };
+        assert_eq!(check(&attr), Ok(()), "flags that the mask does not name do not count");
+        attr.comp_mask = 1;
+        assert_eq!(check(&attr), Err(Errno::EOPNOTSUPP));
+        (attr.comp_mask, attr.wq_type) = (0, 1);
+        assert_eq!(check(&attr), Err(Errno::EINVAL));
+        (attr.cq, attr.wq_type) = (null_mut(), ibv_wq_type::IBV_WQT_RQ);
+        assert_eq!(check(&attr), Err(Errno::EINVAL));
+    }
+}

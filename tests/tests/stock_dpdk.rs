@@ -1,0 +1,389 @@
+//! DPDK's own `dpdk-testpmd` on the card's ports, with the poll-mode driver that `verbena run` lays beside DPDK's.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pcap_file::pcap::{PcapPacket, PcapReader, PcapWriter};
+use tests::stock::{need, Ended, Program, StockNet};
+use tests::SUITE;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// testpmd spins on each core: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A `dpdk-testpmd` that forwards until it is interrupted. Its files are in a directory of its own, which goes with it.
+struct Testpmd {
+    program: Program,
+    keyboard: UnixStream,
+    files: PathBuf,
+}
+
+impl Testpmd {
+    fn start(net: &StockNet, devices: &[&str], options: &[&str]) -> Testpmd {
+        need("dpdk-testpmd");
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let prefix = format!("verbena-test-{}-{number}", std::process::id());
+        // Lines as they come; 64 MiB of ordinary memory; no lock on what is mapped, which is all of the cards' memory; what a
+        // file has is not thrown away at the start.
+        let mut words =
+            vec!["-oL", "dpdk-testpmd", "--no-huge", "-m", "64", "-l", "0,1", "--file-prefix", &prefix];
+        words.extend(devices.iter().flat_map(|device| ["--vdev", *device]));
+        words.extend(["--", "--no-mlockall", "--total-num-mbufs=2048", "--no-flush-rx"]);
+        words.extend(options);
+        // The end of its input would end it, where it reads any.
+        let (input, keyboard) = UnixStream::pair().expect("a socket");
+        let program = Program::start_reading(net.command(&[], "stdbuf", &words), OwnedFd::from(input).into());
+        Testpmd { program, keyboard, files: Path::new("/var/run/dpdk").join(prefix) }
+    }
+
+    /// Types commands, which an interactive one reads.
+    fn types(&mut self, lines: &[&str]) {
+        self.keyboard.write_all((lines.join("\n") + "\n").as_bytes()).expect("it reads");
+    }
+
+    /// Interrupts it, as Ctrl-C does.
+    fn interrupt(self) -> Ended {
+        self.program.signal(libc::SIGINT);
+        self.end()
+    }
+
+    /// Ends an interactive one.
+    fn quit(mut self) -> Ended {
+        self.types(&["quit"]);
+        self.end()
+    }
+
+    fn end(self) -> Ended {
+        drop(self.keyboard);
+        let line = self.program.line().to_owned();
+        let ended = self.program.wait(LIMIT);
+        let _ = fs::remove_dir_all(&self.files);
+        assert!(ended.good(), "`{line}`: {}; it said:\n{}", ended.how(), ended.said);
+        ended
+    }
+}
+
+/// A number behind a word in the last statistics of a port.
+fn last(said: &str, word: &str) -> u64 {
+    let behind = said.rsplit(&format!("{word}:")).next().unwrap_or_default();
+    behind.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn ports_appear_without_an_argument() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let commands = directory.path().join("commands");
+    fs::write(&commands, "show port info all\nshow port xstats 0\n").expect("a file");
+    let file = format!("--cmdline-file={}", commands.display());
+    // At the end of its input it ends.
+    let said = Testpmd::start(&net, &[], &["-i", &file]).end().said;
+    for text in [
+        "MAC address: 02:56:42:00:00:00",
+        "MAC address: 02:56:42:00:00:01",
+        "MAC address: 02:56:42:00:01:00",
+        "MAC address: 02:56:42:00:01:01",
+        "Driver name: net_verbena",
+        "Link status: up",
+        "Link speed: 10 Gbps",
+        "rx_no_rule: ",
+    ] {
+        assert!(said.contains(text), "no {text:?}:\n{said}");
+    }
+    net.expect_gone();
+}
+
+/// EAL loads the driver into every program of DPDK, also into those that are linked with few of its libraries.
+#[test]
+fn programs_without_ports_start() {
+    need("dpdk-test-acl");
+    let net = StockNet::new();
+    let prefix = format!("verbena-test-{}-acl", std::process::id());
+    // It ends where it asks for its own arguments.
+    let words = ["--no-huge", "-m", "64", "-l", "0", "--file-prefix", &prefix, "--"];
+    let ended = Program::start(net.command(&[], "dpdk-test-acl", &words)).wait(LIMIT);
+    let _ = fs::remove_dir_all(Path::new("/var/run/dpdk").join(prefix));
+    assert!(ended.said.contains("--rulesf="), "{}", ended.said);
+    assert!(!ended.said.contains("librte_net_verbena"), "{}", ended.said);
+    net.expect_gone();
+}
+
+#[test]
+fn names_that_are_none_are_refused() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    for (device, why) in [
+        ("net_verbena7", "there is no verbena7 in view"),
+        ("net_verbena0p3", "a name is net_verbena, a card's number"),
+        ("net_verbena0p1", "a name is net_verbena, a card's number"),
+        ("net_verbena0,queues=4", "the device takes no arguments"),
+    ] {
+        let testpmd = Testpmd::start(&net, &[device], &["-i"]);
+        drop(testpmd.keyboard);
+        let ended = testpmd.program.wait(LIMIT);
+        let _ = fs::remove_dir_all(&testpmd.files);
+        assert!(ended.said.contains(why), "{device}: {}", ended.said);
+    }
+    net.expect_gone();
+}
+
+/// Frames of each length that has something of its own, and many of one.
+fn frames() -> Vec<Vec<u8>> {
+    let lengths = [60, 61, 64, 127, 128, 1513, 1514, 2048, 2049, 9000, 9600]
+        .into_iter()
+        .chain(std::iter::repeat_n(777, 500));
+    let frame = |(n, length): (usize, usize)| {
+        let mut frame = vec![2, 0x56, 0x42, 0, 1, 0, 2, 9, 9, 9, 9, 9, 0x88, 0xb5];
+        frame.extend((0..length - 14).map(|k| (k * 7 + n * 13) as u8));
+        frame
+    };
+    lengths.enumerate().map(frame).collect()
+}
+
+fn write(path: &Path, frames: &[Vec<u8>]) {
+    let mut file = PcapWriter::new(File::create(path).expect("a file")).expect("a header");
+    for frame in frames {
+        file.write_packet(&PcapPacket::new(Duration::ZERO, frame.len() as u32, frame)).expect("room");
+    }
+}
+
+fn read(path: &Path) -> Vec<Vec<u8>> {
+    let mut file = PcapReader::new(File::open(path).expect("a file")).expect("a header");
+    let mut frames = Vec::new();
+    while let Some(packet) = file.next_packet() {
+        frames.push(packet.expect("a packet").data.to_vec());
+    }
+    frames
+}
+
+/// A file goes into one testpmd, over the wire, and out of the other: every frame, in its order, byte for byte.
+#[test]
+fn frames_arrive_as_they_were_sent() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let (from, to) = (directory.path().join("from.pcap"), directory.path().join("to.pcap"));
+    let sent = frames();
+    write(&from, &sent);
+    let (reader, writer) =
+        (format!("net_pcap0,rx_pcap={}", from.display()), format!("net_pcap0,tx_pcap={}", to.display()));
+    let mut receiver = Testpmd::start(&net, &["net_verbena1", &writer], &["--stats-period=1"]);
+    receiver.program.expect("NIC statistics", LIMIT);
+    let mut sender = Testpmd::start(&net, &[&reader, "net_verbena0"], &["--stats-period=1"]);
+    sender.program.expect("NIC statistics", LIMIT);
+    let all = format!("RX-packets: {} ", sent.len());
+    receiver.program.expect(&all, LIMIT);
+    let said = sender.interrupt().said;
+    assert_eq!(last(&said, "TX-errors"), 0, "{said}");
+    receiver.interrupt();
+    let received = read(&to);
+    assert_eq!(received.len(), sent.len());
+    let wrong = received.iter().zip(&sent).position(|(received, sent)| received != sent);
+    assert_eq!(wrong, None, "the first frame that is not as it was sent");
+    net.expect_gone();
+}
+
+/// As fast as they can for a second, with everything that they count: what was sent was received or counted.
+#[test]
+fn what_is_lost_is_counted() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let options = |mode: &'static str| ["--stats-period=1", mode, "--eth-peer=0,02:56:42:00:01:00"];
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &options("--forward-mode=rxonly"));
+    receiver.program.expect("NIC statistics", LIMIT);
+    let mut sender = Testpmd::start(&net, &["net_verbena0"], &options("--forward-mode=txonly"));
+    sender.program.expect("NIC statistics", LIMIT);
+    let start = Instant::now();
+    while last(&receiver.program.said(), "RX-packets") < 1000 {
+        assert!(start.elapsed() < LIMIT, "nothing comes: {}", receiver.program.said());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let sent = sender.interrupt().said;
+    let received = receiver.interrupt().said;
+    let (sent, errors) = (last(&sent, "TX-packets"), last(&sent, "TX-errors"));
+    let (came, missed) = (last(&received, "RX-packets"), last(&received, "RX-dropped"));
+    assert_eq!(errors, 0);
+    assert_eq!(came + missed, sent, "{received}");
+}
+
+/// Packets that a receive queue of the first port forwarded.
+fn of_queue(said: &str, queue: usize) -> u64 {
+    let behind = said.split(&format!("Forward Stats for RX Port= 0/Queue= {queue} ")).nth(1);
+    behind.map_or(0, |text| {
+        let number = text.split("RX-packets:").nth(1).unwrap_or_default();
+        number.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+    })
+}
+
+/// Eight flows come to four queues, each queue gets some, and all get all.
+#[test]
+fn flows_are_spread_over_receive_queues() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let receives = ["--stats-period=1", "--forward-mode=rxonly", "--rxq=4", "--txq=4", "--rss-udp"];
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &receives);
+    receiver.program.expect("NIC statistics", LIMIT);
+    let mut sends = vec!["--stats-period=1", "--forward-mode=txonly", "--txonly-multi-flow"];
+    sends.push("--eth-peer=0,02:56:42:00:01:00");
+    let mut sender = Testpmd::start(&net, &["net_verbena0"], &sends);
+    sender.program.expect("NIC statistics", LIMIT);
+    let start = Instant::now();
+    while last(&receiver.program.said(), "RX-packets") < 1000 {
+        assert!(start.elapsed() < LIMIT, "nothing comes: {}", receiver.program.said());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    sender.interrupt();
+    let said = receiver.interrupt().said;
+    let queues: Vec<u64> = (0..4).map(|queue| of_queue(&said, queue)).collect();
+    let all: u64 = queues.iter().sum();
+    assert_eq!(all, last(&said, "RX-packets"), "{said}");
+    assert!(queues.iter().all(|&packets| packets > all / 20), "{queues:?}: {said}");
+}
+
+#[test]
+fn hash_and_redirection_table_are_what_was_set() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let commands = directory.path().join("commands");
+    let key: String = (0..40).map(|n| format!("{:02X}", 0x11 + n * 3)).collect();
+    let lines = [
+        "show port 0 rss-hash key",
+        "port config 0 rss reta (5,3),(127,2)",
+        "show port 0 rss reta 128 (0x21,0x8000000000000000)",
+        &format!("port config 0 rss-hash-key ipv4 {key}"),
+        "show port 0 rss-hash key",
+        // Beyond the queues: ethdev refuses it.
+        "port config 0 rss reta (6,4)",
+        "show port 0 rss reta 128 (0x40,0x0)",
+    ];
+    fs::write(&commands, lines.join("\n") + "\n").expect("a file");
+    let file = format!("--cmdline-file={}", commands.display());
+    let testpmd = Testpmd::start(&net, &["net_verbena0"], &["-i", "--rxq=4", "--txq=4", &file]);
+    let said = testpmd.end().said;
+    let first = "6D5A56DA255B0EC24167253D43A38FB0D0CA2BCBAE7B30B477CB2DA38030F20C6A42B73BBEAC01FA";
+    for text in [
+        first,
+        "RSS RETA configuration: hash index=0, queue=0",
+        "RSS RETA configuration: hash index=5, queue=3",
+        "RSS RETA configuration: hash index=127, queue=2",
+        key.as_str(),
+        "RSS RETA configuration: hash index=6, queue=2",
+    ] {
+        assert!(said.contains(text), "no {text:?}:\n{said}");
+    }
+}
+
+/// Frames of the suite, of TCP and of UDP, with so much payload, whose checksums are wrong.
+fn packets(payload: usize) -> Vec<Vec<u8>> {
+    let packet = |(to, to_port, from, from_port, _): (&str, u16, &str, u16, u32), protocol: u8| {
+        let ports = [from_port.to_be_bytes(), to_port.to_be_bytes()].concat();
+        let data: Vec<u8> = (0..payload).map(|n| (n * 7) as u8).collect();
+        let body = match protocol {
+            6 => [&ports[..], &[0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 16, 0, 1, 1, 0, 0], &data].concat(),
+            _ => [&ports[..], &(8 + payload as u16).to_be_bytes(), &[1, 1], &data].concat(),
+        };
+        let mut frame = vec![2, 0x56, 0x42, 0, 1, 0, 2, 9, 9, 9, 9, 9];
+        match (from.parse().expect("an address"), to.parse().expect("an address")) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                let length = (20 + body.len() as u16).to_be_bytes();
+                frame.extend([8, 0, 0x45, 0, length[0], length[1], 0, 1, 0x40, 0, 64, protocol, 1, 1]);
+                frame.extend([from.octets(), to.octets()].concat());
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                let length = (body.len() as u16).to_be_bytes();
+                frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, length[0], length[1], protocol, 64]);
+                frame.extend([from.octets(), to.octets()].concat());
+            }
+            _ => panic!("one version of IP"),
+        }
+        frame.extend(body);
+        frame.resize(frame.len().max(60), 0);
+        frame
+    };
+    SUITE.into_iter().flat_map(|row| [6, 17].map(|protocol| packet(row, protocol))).collect()
+}
+
+/// A testpmd that sends the frames of a file to the second card, whose checksums it fills in itself (`sw`) or leaves to the
+/// card (`hw`), if its mode is `csum`.
+fn forward(net: &StockNet, from: &Path, mode: &str, by: &str) -> Testpmd {
+    let reader = format!("net_pcap0,rx_pcap={}", from.display());
+    let mut sender = Testpmd::start(net, &[&reader, "net_verbena0"], &["-i"]);
+    let sums = ["ip", "tcp", "udp"].map(|of| format!("csum set {of} {by} 1"));
+    sender.types(&["port stop 1", &sums[0], &sums[1], &sums[2], "port start 1"]);
+    sender.types(&["set eth-peer 1 02:56:42:00:01:00", &format!("set fwd {mode}"), "start"]);
+    sender
+}
+
+/// testpmd's own sums are the oracle: frames with wrong checksums leave with the same bytes, whoever computes them.
+#[test]
+fn checksums_are_those_that_testpmd_computes() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let from = directory.path().join("from.pcap");
+    let sent = [packets(0), packets(1), packets(3), packets(999)].concat();
+    write(&from, &sent);
+    let [by_program, by_card] = ["sw", "hw"].map(|by| {
+        let to = directory.path().join(format!("to-{by}.pcap"));
+        let writer = format!("net_pcap0,tx_pcap={}", to.display());
+        let mut receiver = Testpmd::start(&net, &["net_verbena1", &writer], &["--stats-period=1"]);
+        receiver.program.expect("NIC statistics", LIMIT);
+        let sender = forward(&net, &from, "csum", by);
+        receiver.program.expect(&format!("RX-packets: {} ", sent.len()), LIMIT);
+        sender.quit();
+        receiver.interrupt();
+        read(&to)
+    });
+    assert_eq!(by_program.len(), sent.len());
+    let same = by_program.iter().zip(&sent).filter(|(done, sent)| done[14..] == sent[14..]).count();
+    assert_eq!(same, 0, "testpmd computes all of them");
+    let wrong = by_card.iter().zip(&by_program).position(|(card, program)| card != program);
+    assert_eq!(wrong, None, "the first frame with another checksum");
+    net.expect_gone();
+}
+
+/// By testpmd's verbose lines.
+#[test]
+fn packets_have_their_hash_and_say_which_checksums_are_right() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let from = directory.path().join("from.pcap");
+    let sent = packets(100);
+    write(&from, &sent);
+    for (mode, right) in [("csum", true), ("io", false)] {
+        let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--rxq=2", "--txq=2"]);
+        receiver.types(&["port config all rss all", "set fwd rxonly", "set verbose 1", "start"]);
+        receiver.program.expect("rxonly packet forwarding", LIMIT);
+        let sender = forward(&net, &from, mode, "hw");
+        let start = Instant::now();
+        while receiver.program.said().matches("ol_flags").count() < sent.len() {
+            assert!(start.elapsed() < LIMIT, "not all came: {}", receiver.program.said());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        sender.quit();
+        let said = receiver.quit().said;
+        for (.., hash) in SUITE {
+            let text = format!("RSS hash={hash:#x} ");
+            assert_eq!(said.matches(&text).count(), 2, "{text} of TCP and UDP: {said}");
+        }
+        let count = |flag: &str| said.matches(flag).count();
+        let all = sent.len();
+        let ipv4 = 2 * SUITE.iter().filter(|row| row.0.contains('.')).count();
+        let expected = if right { (all, ipv4) } else { (0, 0) };
+        let found = (count(" RTE_MBUF_F_RX_L4_CKSUM_GOOD"), count(" RTE_MBUF_F_RX_IP_CKSUM_GOOD"));
+        assert_eq!(found, expected, "{said}");
+        assert_eq!(count(" RTE_MBUF_F_RX_RSS_HASH"), all);
+    }
+    net.expect_gone();
+}
