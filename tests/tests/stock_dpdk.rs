@@ -1,16 +1,21 @@
 //! DPDK's own `dpdk-testpmd` on the card's ports, with the poll-mode driver that `verbena run` lays beside DPDK's.
 
-use std::fs::{self, File};
+#[path = "stock_dpdk/offloads.rs"]
+mod offloads;
+
+use std::fs::{self, File, Permissions};
 use std::io::Write;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pcap_file::pcap::{PcapPacket, PcapReader, PcapWriter};
-use tests::stock::{need, Ended, Program, StockNet};
+use tests::stock::{need, verbena, Ended, Program, StockNet};
 use tests::SUITE;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -105,16 +110,39 @@ fn ports_appear_without_an_argument() {
 /// EAL loads the driver into every program of DPDK, also into those that are linked with few of its libraries.
 #[test]
 fn programs_without_ports_start() {
-    need("dpdk-test-acl");
     let net = StockNet::new();
+    starts(|program, words| net.command(&[], program, words));
+    net.expect_gone();
+}
+
+/// EAL refuses a driver that anybody can replace, and with it to start. It is laid where nobody can.
+#[test]
+fn a_driver_from_a_directory_of_everybody_is_no_reason_to_refuse() {
+    let everybodys = tempfile::tempdir().expect("a directory");
+    let runtime = tempfile::tempdir().expect("a directory");
+    let built = verbena().parent().expect("a directory");
+    for name in ["verbena", "libverbena.so", "libverbena_clock.so", "librte_net_verbena.so"] {
+        let from = [built.join("deps").join(name), built.join(name)].into_iter().find(|path| path.exists());
+        fs::copy(from.expect(name), everybodys.path().join(name)).expect("a copy");
+    }
+    fs::set_permissions(everybodys.path(), Permissions::from_mode(0o777)).expect("its mode");
+    starts(|program, words| {
+        let mut command = Command::new(everybodys.path().join("verbena"));
+        command.args(["run", "--quiet", "--", program]).args(words);
+        command.env("XDG_RUNTIME_DIR", runtime.path());
+        command
+    });
+}
+
+fn starts(command: impl FnOnce(&str, &[&str]) -> Command) {
+    need("dpdk-test-acl");
     let prefix = format!("verbena-test-{}-acl", std::process::id());
     // It ends where it asks for its own arguments.
     let words = ["--no-huge", "-m", "64", "-l", "0", "--file-prefix", &prefix, "--"];
-    let ended = Program::start(net.command(&[], "dpdk-test-acl", &words)).wait(LIMIT);
+    let ended = Program::start(command("dpdk-test-acl", &words)).wait(LIMIT);
     let _ = fs::remove_dir_all(Path::new("/var/run/dpdk").join(prefix));
     assert!(ended.said.contains("--rulesf="), "{}", ended.said);
     assert!(!ended.said.contains("librte_net_verbena"), "{}", ended.said);
-    net.expect_gone();
 }
 
 #[test]
@@ -281,109 +309,4 @@ fn hash_and_redirection_table_are_what_was_set() {
     ] {
         assert!(said.contains(text), "no {text:?}:\n{said}");
     }
-}
-
-/// Frames of the suite, of TCP and of UDP, with so much payload, whose checksums are wrong.
-fn packets(payload: usize) -> Vec<Vec<u8>> {
-    let packet = |(to, to_port, from, from_port, _): (&str, u16, &str, u16, u32), protocol: u8| {
-        let ports = [from_port.to_be_bytes(), to_port.to_be_bytes()].concat();
-        let data: Vec<u8> = (0..payload).map(|n| (n * 7) as u8).collect();
-        let body = match protocol {
-            6 => [&ports[..], &[0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 16, 0, 1, 1, 0, 0], &data].concat(),
-            _ => [&ports[..], &(8 + payload as u16).to_be_bytes(), &[1, 1], &data].concat(),
-        };
-        let mut frame = vec![2, 0x56, 0x42, 0, 1, 0, 2, 9, 9, 9, 9, 9];
-        match (from.parse().expect("an address"), to.parse().expect("an address")) {
-            (IpAddr::V4(from), IpAddr::V4(to)) => {
-                let length = (20 + body.len() as u16).to_be_bytes();
-                frame.extend([8, 0, 0x45, 0, length[0], length[1], 0, 1, 0x40, 0, 64, protocol, 1, 1]);
-                frame.extend([from.octets(), to.octets()].concat());
-            }
-            (IpAddr::V6(from), IpAddr::V6(to)) => {
-                let length = (body.len() as u16).to_be_bytes();
-                frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, length[0], length[1], protocol, 64]);
-                frame.extend([from.octets(), to.octets()].concat());
-            }
-            _ => panic!("one version of IP"),
-        }
-        frame.extend(body);
-        frame.resize(frame.len().max(60), 0);
-        frame
-    };
-    SUITE.into_iter().flat_map(|row| [6, 17].map(|protocol| packet(row, protocol))).collect()
-}
-
-/// A testpmd that sends the frames of a file to the second card, whose checksums it fills in itself (`sw`) or leaves to the
-/// card (`hw`), if its mode is `csum`.
-fn forward(net: &StockNet, from: &Path, mode: &str, by: &str) -> Testpmd {
-    let reader = format!("net_pcap0,rx_pcap={}", from.display());
-    let mut sender = Testpmd::start(net, &[&reader, "net_verbena0"], &["-i"]);
-    let sums = ["ip", "tcp", "udp"].map(|of| format!("csum set {of} {by} 1"));
-    sender.types(&["port stop 1", &sums[0], &sums[1], &sums[2], "port start 1"]);
-    sender.types(&["set eth-peer 1 02:56:42:00:01:00", &format!("set fwd {mode}"), "start"]);
-    sender
-}
-
-/// testpmd's own sums are the oracle: frames with wrong checksums leave with the same bytes, whoever computes them.
-#[test]
-fn checksums_are_those_that_testpmd_computes() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let net = StockNet::new();
-    let directory = tempfile::tempdir().expect("a directory");
-    let from = directory.path().join("from.pcap");
-    let sent = [packets(0), packets(1), packets(3), packets(999)].concat();
-    write(&from, &sent);
-    let [by_program, by_card] = ["sw", "hw"].map(|by| {
-        let to = directory.path().join(format!("to-{by}.pcap"));
-        let writer = format!("net_pcap0,tx_pcap={}", to.display());
-        let mut receiver = Testpmd::start(&net, &["net_verbena1", &writer], &["--stats-period=1"]);
-        receiver.program.expect("NIC statistics", LIMIT);
-        let sender = forward(&net, &from, "csum", by);
-        receiver.program.expect(&format!("RX-packets: {} ", sent.len()), LIMIT);
-        sender.quit();
-        receiver.interrupt();
-        read(&to)
-    });
-    assert_eq!(by_program.len(), sent.len());
-    let same = by_program.iter().zip(&sent).filter(|(done, sent)| done[14..] == sent[14..]).count();
-    assert_eq!(same, 0, "testpmd computes all of them");
-    let wrong = by_card.iter().zip(&by_program).position(|(card, program)| card != program);
-    assert_eq!(wrong, None, "the first frame with another checksum");
-    net.expect_gone();
-}
-
-/// By testpmd's verbose lines.
-#[test]
-fn packets_have_their_hash_and_say_which_checksums_are_right() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let net = StockNet::new();
-    let directory = tempfile::tempdir().expect("a directory");
-    let from = directory.path().join("from.pcap");
-    let sent = packets(100);
-    write(&from, &sent);
-    for (mode, right) in [("csum", true), ("io", false)] {
-        let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--rxq=2", "--txq=2"]);
-        receiver.types(&["port config all rss all", "set fwd rxonly", "set verbose 1", "start"]);
-        receiver.program.expect("rxonly packet forwarding", LIMIT);
-        let sender = forward(&net, &from, mode, "hw");
-        let start = Instant::now();
-        while receiver.program.said().matches("ol_flags").count() < sent.len() {
-            assert!(start.elapsed() < LIMIT, "not all came: {}", receiver.program.said());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        sender.quit();
-        let said = receiver.quit().said;
-        for (.., hash) in SUITE {
-            let text = format!("RSS hash={hash:#x} ");
-            assert_eq!(said.matches(&text).count(), 2, "{text} of TCP and UDP: {said}");
-        }
-        let count = |flag: &str| said.matches(flag).count();
-        let all = sent.len();
-        let ipv4 = 2 * SUITE.iter().filter(|row| row.0.contains('.')).count();
-        let expected = if right { (all, ipv4) } else { (0, 0) };
-        let found = (count(" RTE_MBUF_F_RX_L4_CKSUM_GOOD"), count(" RTE_MBUF_F_RX_IP_CKSUM_GOOD"));
-        assert_eq!(found, expected, "{said}");
-        assert_eq!(count(" RTE_MBUF_F_RX_RSS_HASH"), all);
-    }
-    net.expect_gone();
 }

@@ -130,7 +130,7 @@ fn a_receiver_that_stops_does_not_hold_the_wire_for_long() {
 }
 
 /// One that posts now and then is waited for each time, whoever gets its receives. On a busy machine this test itself or
-/// the process that serves the card may stop for so long that it is not waited for, but not five times.
+/// the process that serves the card may stop for so long that it is not waited for, but not each time.
 #[test]
 fn a_slow_receiver_loses_nothing_of_two_senders() {
     on_one_and_two_cards(raw(), |x, y| {
@@ -154,7 +154,7 @@ fn a_slow_receiver_loses_nothing_of_two_senders() {
             }
             dropped() == 0
         };
-        assert!((0..5).any(nothing_is_lost), "each time some are dropped");
+        assert!((0..20).any(nothing_is_lost), "each time some are dropped");
     });
 }
 

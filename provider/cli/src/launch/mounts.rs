@@ -123,14 +123,18 @@ fn show_nodes(staging: &Path) -> Result<()> {
     bind(&staging.join("dev"), nodes)
 }
 
-/// Lays the poll-mode driver beside those of DPDK, where DPDK is installed. Where overlays are refused, a program has to
-/// name it with `-d`.
+/// Lays the poll-mode driver beside those of DPDK, where DPDK is installed: EAL refuses one that its real path puts where
+/// anybody may write. Where overlays are refused, a program has to name it with `-d`.
 fn show_to_dpdk(staging: &Path) {
     let drivers = staging.join("dpdk");
     let Some(driver) = provider_so::find_pmd().filter(|_| Path::new(DPDK_DIR).is_dir()) else { return };
-    let placed = fs::create_dir(&drivers).and_then(|()| symlink(driver, drivers.join(provider_so::PMD)));
-    if placed.is_ok() {
-        let _ = overlay(&drivers, Path::new(DPDK_DIR));
+    let named = fs::create_dir(&drivers).and_then(|()| File::create(drivers.join(provider_so::PMD)));
+    if named.is_ok()
+        && overlay(&drivers, Path::new(DPDK_DIR)).is_ok()
+        && bind(&driver, &Path::new(DPDK_DIR).join(provider_so::PMD)).is_err()
+    {
+        // An empty driver is none.
+        let _ = unmount(DPDK_DIR, UnmountFlags::DETACH);
     }
 }
 
