@@ -1267,7 +1267,7 @@ struct verbena_qp_context {
     uint32_t srq;
     /* has_srq: Receives come from `srq`. */
     /* sq_sig_all: Every send WQE makes a CQE. */
-    uint8_t flags;
+    uint8_t flags_20;
     uint8_t reserved_21[1];
     /* Doorbell page. */
     uint16_t page;
@@ -1328,7 +1328,8 @@ struct verbena_qp_context {
     /* Most SGEs of a receive WQE. */
     uint8_t max_recv_sge;
     /* sq_draining: The send queue is draining (SQD). */
-    uint8_t sq_draining;
+    /* strip_vlan: The 802.1Q tag of a received frame goes into its CQE (RAW_PACKET, WQ). */
+    uint8_t flags_106;
     uint8_t reserved_107[1];
     /* Its number. */
     uint32_t qpn;
@@ -1359,6 +1360,8 @@ struct verbena_qp_context {
 #define VERBENA_QP_CONTEXT_SQ_SIG_ALL_SHIFT 1
 #define VERBENA_QP_CONTEXT_SQ_DRAINING_MASK UINT32_C(0x1)
 #define VERBENA_QP_CONTEXT_SQ_DRAINING_SHIFT 0
+#define VERBENA_QP_CONTEXT_STRIP_VLAN_MASK UINT32_C(0x2)
+#define VERBENA_QP_CONTEXT_STRIP_VLAN_SHIFT 1
 VERBENA_ASSERT(sizeof(struct verbena_qp_context) == 256);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, state) == 0);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, qp_type) == 1);
@@ -1368,7 +1371,7 @@ VERBENA_ASSERT(offsetof(struct verbena_qp_context, pd) == 4);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, send_cq) == 8);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, recv_cq) == 12);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, srq) == 16);
-VERBENA_ASSERT(offsetof(struct verbena_qp_context, flags) == 20);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, flags_20) == 20);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, page) == 22);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, sq_iova) == 24);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, rq_iova) == 32);
@@ -1398,7 +1401,7 @@ VERBENA_ASSERT(offsetof(struct verbena_qp_context, udp_sport) == 98);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, max_inline) == 100);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, max_send_sge) == 104);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, max_recv_sge) == 105);
-VERBENA_ASSERT(offsetof(struct verbena_qp_context, sq_draining) == 106);
+VERBENA_ASSERT(offsetof(struct verbena_qp_context, flags_106) == 106);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, qpn) == 108);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, xrcd) == 112);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, table_number) == 116);

@@ -1342,7 +1342,8 @@ package verbena_pkg;
     logic [31:0] table_number; // Indirection table (RX_HASH).
     logic [31:0] xrcd; // XRC domain (XRC_RECV).
     logic [31:0] qpn; // Its number.
-    logic [14:0] reserved_849;
+    logic [13:0] reserved_850;
+    logic strip_vlan; // The 802.1Q tag of a received frame goes into its CQE (RAW_PACKET, WQ).
     logic sq_draining; // The send queue is draining (SQD).
     logic [7:0] max_recv_sge; // Most SGEs of a receive WQE.
     logic [7:0] max_send_sge; // Most SGEs of a send WQE.
@@ -1466,6 +1467,8 @@ package verbena_pkg;
   localparam int unsigned QP_CONTEXT_MAX_RECV_SGE_WIDTH = 8;
   localparam int unsigned QP_CONTEXT_SQ_DRAINING_LSB = 848;
   localparam int unsigned QP_CONTEXT_SQ_DRAINING_WIDTH = 1;
+  localparam int unsigned QP_CONTEXT_STRIP_VLAN_LSB = 849;
+  localparam int unsigned QP_CONTEXT_STRIP_VLAN_WIDTH = 1;
   localparam int unsigned QP_CONTEXT_QPN_LSB = 864;
   localparam int unsigned QP_CONTEXT_QPN_WIDTH = 32;
   localparam int unsigned QP_CONTEXT_XRCD_LSB = 896;

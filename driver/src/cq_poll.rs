@@ -195,6 +195,7 @@ fn completion(cqe: &Cqe, wr_id: u64) -> Wc {
         qpn: cqe.qpn(),
         src_qp: cqe.srcqp(),
         pkey_index: cqe.pkey_index(),
+        vlan_tci: cqe.vlan_tci(),
         timestamp: cqe.timestamp(),
     }
 }

@@ -41,6 +41,8 @@ pub struct QpInit<C: Card> {
     pub caps: QpCaps,
     /// Every send completes, signaled or not.
     pub sq_sig_all: bool,
+    /// The 802.1Q tag of a received frame is removed, and is in [`crate::Wc::vlan_tci`]. RAW_PACKET and WQ only.
+    pub strip_vlan: bool,
 }
 
 impl<C: Card> Clone for QpInit<C> {
@@ -52,6 +54,7 @@ impl<C: Card> Clone for QpInit<C> {
             srq: self.srq.clone(),
             caps: self.caps,
             sq_sig_all: self.sq_sig_all,
+            strip_vlan: self.strip_vlan,
         }
     }
 }

@@ -24,6 +24,12 @@ impl Sizes {
     pub fn new<C: Card>(dev: &Device<C>, init: &QpInit<C>) -> Result<Sizes> {
         let limits = dev.limits();
         let mut caps = init.caps;
+        if init.strip_vlan {
+            dev.need(FeatureSet::VLAN, "removal of VLAN tags")?;
+            if !matches!(init.qp_type, QpType::RAW_PACKET | QpType::WQ) {
+                return Err(Error::Unsupported("removal of VLAN tags by a QP that receives no frames"));
+            }
+        }
         match init.qp_type {
             QpType::RC => dev.need(FeatureSet::RC, "an RC QP")?,
             QpType::UC => dev.need(FeatureSet::UC, "a UC QP")?,

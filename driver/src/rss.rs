@@ -32,9 +32,14 @@ pub struct Table<C: Card> {
 }
 
 impl<C: Card> Pd<C> {
-    /// A receive work queue in RESET: it takes receives from RTR on, and completes them to `cq`. Frames come to it through
-    /// an indirection table.
-    pub fn create_wq(self: &Arc<Self>, cq: &Arc<Cq<C>>, max_wr: u32, max_sge: u32) -> Result<Arc<Qp<C>>> {
+    /// A receive work queue in RESET: it takes receives from RTR on, and completes them to `cq`, without the frames' VLAN
+    /// tags if it is to strip them ([`QpInit::strip_vlan`]). Frames come to it through an indirection table.
+    pub fn create_wq(
+        self: &Arc<Self>,
+        cq: &Arc<Cq<C>>,
+        (max_wr, max_sge): (u32, u32),
+        strip_vlan: bool,
+    ) -> Result<Arc<Qp<C>>> {
         if max_wr == 0 {
             return Err(Error::invalid("a receive work queue needs max_wr of at least 1"));
         }
@@ -45,6 +50,7 @@ impl<C: Card> Pd<C> {
             srq: None,
             caps: QpCaps { max_recv_wr: max_wr, max_recv_sge: max_sge, ..QpCaps::default() },
             sq_sig_all: false,
+            strip_vlan,
         })
     }
 

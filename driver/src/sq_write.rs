@@ -49,6 +49,7 @@ pub(crate) unsafe fn wqe(
         .with_flags(bits)
         .with_num_sge(message.sges)
         .with_index(index as u16)
+        .with_vlan_tci(wr.vlan_tci)
         .with_length(message.length)
         .with_imm(wr.imm);
     // SAFETY: every segment below is counted in `units`, for which the caller has room; all of them are

@@ -16,6 +16,8 @@ bitflags::bitflags! {
         const RECV = 1 << 3;
         /// The frame is of IPv4, and the checksum of its header is right.
         const IP_CSUM_OK = 1 << 4;
+        /// [`Wc::vlan_tci`] is the tag that was removed from the frame.
+        const VLAN = 1 << 5;
         /// The frame is of TCP or UDP, and its checksum is right.
         const L4_CSUM_OK = 1 << 6;
         /// [`Wc::imm`] is the frame's hash.
@@ -49,6 +51,8 @@ pub struct Wc {
     pub src_qp: u32,
     /// Index in the P_Key table.
     pub pkey_index: u16,
+    /// Tag control information of the frame's 802.1Q tag, where it was removed.
+    pub vlan_tci: u16,
     /// The card's clock, in nanoseconds, if the CQ is a [stamped](crate::CqOptions::stamped) one.
     pub timestamp: u64,
 }

@@ -31,6 +31,8 @@ bitflags::bitflags! {
         const IP_CSUM = 1 << 4;
         /// Fill in the frame's checksum of TCP or UDP. RAW_ETH only.
         const L4_CSUM = 1 << 5;
+        /// Insert an 802.1Q tag, [`SendWr::vlan_tci`]. RAW_ETH only.
+        const VLAN_INSERT = 1 << 6;
     }
 }
 
@@ -108,6 +110,8 @@ pub struct SendWr<'a> {
     pub remote_qkey: u32,
     /// XRC: the peer's SRQ.
     pub remote_srqn: u32,
+    /// RAW_ETH: tag control information of the tag to insert, with [`SendFlags::VLAN_INSERT`].
+    pub vlan_tci: u16,
     /// BIND_MW: what to bind.
     pub bind: Option<Bind>,
     /// The message.
@@ -130,6 +134,7 @@ impl Default for SendWr<'_> {
             remote_qpn: 0,
             remote_qkey: 0,
             remote_srqn: 0,
+            vlan_tci: 0,
             bind: None,
             data: Data::Sges(&[]),
         }

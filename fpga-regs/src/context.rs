@@ -158,6 +158,8 @@ layout! {
         max_recv_sge set_max_recv_sge with_max_recv_sge (u8 @ 105);
         /// The send queue is draining (SQD).
         sq_draining set_sq_draining with_sq_draining (bool @ 106 bit 0);
+        /// The 802.1Q tag of a received frame goes into its CQE (RAW_PACKET, WQ).
+        strip_vlan set_strip_vlan with_strip_vlan (bool @ 106 bit 1);
         /// Its number.
         qpn set_qpn with_qpn (u32 @ 108);
         /// XRC domain (XRC_RECV).

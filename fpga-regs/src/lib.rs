@@ -7,8 +7,8 @@
 //! pages `docs/registers.md`, `docs/wqe.md` and `docs/admin.md`, and is checked for size and
 //! overlap at compile time.
 //!
-//! The published definition 1.0 also has VLAN tags, checksum offload and the push window. No card announces them yet, and
-//! the driver has no code for them; the fields and their feature bits are kept, because a version only adds.
+//! The published definition 1.0 also has the push window. No card announces it yet, and the driver has no code for it; the
+//! fields and the feature bit are kept, because a version only adds.
 //!
 //! ```
 //! use fpga_regs::{decode, WqeBuilder, WqeOpcode};

@@ -5,11 +5,10 @@
 
 use fpga_regs::regs::port;
 
-use crate::device::raw::{with_room, Outgoing};
+use crate::device::raw::{with_room, Found, Outgoing};
 use crate::env::Env;
 use crate::packet::{Payload, PortId, PORTS};
 use crate::steering::{Copies, Copy, Fields, LOOKED_AT};
-use crate::wire::checksum::Checksums;
 use crate::world::World;
 
 /// A frame that may leave.
@@ -70,12 +69,12 @@ impl World {
 
     /// A frame that travels as it is comes to those that get a copy.
     pub(crate) fn hand_over(&mut self, frame: &Frame, env: &mut impl Env) {
-        let right = with_room(frame.payload().len(), |bytes| {
+        let found = with_room(frame.payload().len(), |bytes| {
             // As when its fields were read.
             let _ = env.payload(frame.payload(), bytes);
-            Checksums::right(bytes)
+            Found::of(bytes)
         });
-        self.give(frame.way, &frame.copies, (right, frame.payload()), env);
+        self.give(frame.way, &frame.copies, (found, frame.payload()), env);
     }
 
     /// A frame comes over the wire as bytes, which are the payload too.
@@ -87,18 +86,18 @@ impl World {
         env: &mut impl Env,
     ) {
         let copies = self.receivers(way, sender, &Fields::of(frame));
-        self.give(way, &copies, (Checksums::right(frame), payload), env);
+        self.give(way, &copies, (Found::of(frame), payload), env);
     }
 
     fn give(
         &mut self,
         way: (PortId, PortId),
         copies: &Copies,
-        (right, payload): (Checksums, &Payload),
+        (found, payload): (Found, &Payload),
         env: &mut impl Env,
     ) {
         for copy in copies.all() {
-            self.cards[usize::from(copy.at.card)].receive_frame(copy, right, payload, env);
+            self.cards[usize::from(copy.at.card)].receive_frame(copy, found, payload, env);
         }
         // What nobody takes is counted where it could be taken.
         let untaken = copies.all().is_empty().then_some((port::RX_NO_RULE, 1));

@@ -132,6 +132,7 @@ impl<C: Card> Peer<C> {
                 max_inline: options.inline,
             },
             sq_sig_all: false,
+            strip_vlan: false,
         };
         tune(&mut init);
         let qp = pd.create_qp(&init).expect("a QP");
@@ -147,6 +148,7 @@ impl<C: Card> Peer<C> {
             srq: None,
             caps: *self.qp.caps(),
             sq_sig_all: false,
+            strip_vlan: false,
         };
         self.pd.create_qp(&init).expect("a QP")
     }

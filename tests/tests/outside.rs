@@ -215,7 +215,7 @@ fn raw_packets_are_refused() {
     };
     unsupported(to_init(1));
     to_init(2).expect("a port of the net");
-    let wq = raw.pd.create_wq(&raw.cq, 1, 1).expect("a work queue");
+    let wq = raw.pd.create_wq(&raw.cq, (1, 1), false).expect("a work queue");
     let table = card.create_table(std::slice::from_ref(&wq)).expect("a table");
     let spread = raw.pd.create_hash_qp(&table, HashFields::ALL, &[1; HASH_KEY]).expect("a queue pair");
     for qp in [&raw.qp, &spread] {

@@ -69,6 +69,7 @@ pub fn queues(count: usize, depth: u32) -> Queues {
         srq: None,
         caps,
         sq_sig_all: false,
+        strip_vlan: false,
     };
     let mut dgid = [0; 16];
     dgid[15] = 1;

@@ -146,6 +146,7 @@ fn caps_above_the_limits_are_refused() {
             srq: None,
             caps,
             sq_sig_all: false,
+            strip_vlan: false,
         };
         let error = setup.pd.create_qp(&init).err().unwrap();
         assert!(matches!(error, Error::Limit { .. }), "{error}");

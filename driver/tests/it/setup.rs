@@ -130,6 +130,7 @@ pub fn create(
         srq: srq.cloned(),
         caps,
         sq_sig_all: false,
+        strip_vlan: false,
     };
     pd.create_qp(&init).unwrap()
 }

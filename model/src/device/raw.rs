@@ -21,7 +21,7 @@ use crate::env::Env;
 use crate::packet::{Payload, PORTS};
 use crate::steering::{Copies, Copy, Fields};
 use crate::wire::checksum::Checksums;
-use crate::wire::{psn, Ethernet};
+use crate::wire::{ethernet, psn, Ethernet};
 
 /// Bytes of the longest frame, without its check sequence: a jumbo frame.
 pub const MAX_FRAME: u32 = 9600;
@@ -37,6 +37,23 @@ pub(crate) fn with_room<R>(len: usize, call: impl FnOnce(&mut [u8]) -> R) -> R {
     match len {
         0..=USUAL => call(&mut [0; USUAL][..len]),
         _ => call(&mut [0; MAX_FRAME as usize][..len]),
+    }
+}
+
+/// What the card finds out about a frame that arrives.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    /// Its checksums that are right.
+    right: Checksums,
+    /// Its 802.1Q tag.
+    tag: Option<u16>,
+}
+
+impl Found {
+    /// About these bytes of it, which are all.
+    pub fn of(frame: &[u8]) -> Found {
+        let tag = Ethernet::decode(frame).and_then(|(header, _)| header.vlan);
+        Found { right: Checksums::right(frame), tag }
     }
 }
 
@@ -119,8 +136,7 @@ impl Device {
         let qp = &self.qps[q];
         let wqe = Wqe::fetch(qp, qp.req.cur, env)?;
         let ctrl = &wqe.ctrl;
-        // Of what is not announced, nothing may be asked.
-        if wqe.blocks() == 0 || !wqe.well_formed(qp.qp_type) || ctrl.vlan_insert() {
+        if wqe.blocks() == 0 || !wqe.well_formed(qp.qp_type) {
             return Err(malformed());
         }
         match ctrl.opcode() {
@@ -132,7 +148,9 @@ impl Device {
             _ => return Err(malformed()),
         }
         let len = ctrl.length();
-        if !(Ethernet::BYTES as u32..=MAX_FRAME).contains(&len) {
+        let tag = ctrl.vlan_insert().then(|| ctrl.vlan_tci());
+        let longest = MAX_FRAME - if tag.is_some() { Ethernet::TAG_BYTES as u32 } else { 0 };
+        if !(Ethernet::BYTES as u32..=longest).contains(&len) {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
         }
         let fill = Checksums { ip: ctrl.ip_csum(), l4: ctrl.l4_csum() };
@@ -143,11 +161,15 @@ impl Device {
         if inline && len > MAX_INLINE {
             return Err(malformed());
         }
-        if inline || len < MIN_FRAME || fill != Checksums::default() {
-            payload = with_room(len.max(MIN_FRAME), |bytes| {
+        if inline || len < MIN_FRAME || fill != Checksums::default() || tag.is_some() {
+            let tagged = len + if tag.is_some() { Ethernet::TAG_BYTES } else { 0 };
+            payload = with_room(tagged.max(MIN_FRAME), |bytes| {
                 let read = env.payload(&payload, &mut bytes[..len]);
                 env.drop_payload(&payload);
-                fill.fill(&mut bytes[..len]);
+                if let Some(tci) = tag {
+                    ethernet::insert_tag(&mut bytes[..tagged], tci);
+                }
+                fill.fill(&mut bytes[..tagged]);
                 read.map(|()| env.stash(bytes))
             })?;
         }
@@ -247,14 +269,8 @@ impl Device {
         }
     }
 
-    /// A copy of a frame comes to its queue. Of the frame's checksums these are right.
-    pub(crate) fn receive_frame(
-        &mut self,
-        copy: &Copy,
-        right: Checksums,
-        payload: &Payload,
-        env: &mut impl Env,
-    ) {
+    /// A copy of a frame comes to its queue.
+    pub(crate) fn receive_frame(&mut self, copy: &Copy, found: Found, payload: &Payload, env: &mut impl Env) {
         let (q, own) = (usize::from(copy.queue), copy.at.port);
         if !self.qps[q].receives() {
             return self.count(own, port::RX_NO_QP);
@@ -263,13 +279,20 @@ impl Device {
             self.qps[q].resp.has_recv = false.into();
             return self.count(own, port::RX_NO_RECV);
         }
-        let len = payload.len();
+        let tag = found.tag.filter(|_| self.qps[q].strip_vlan.get());
+        let stripped = if tag.is_some() { Ethernet::TAG_BYTES } else { 0 };
+        let len = payload.len() - stripped;
         let result = match len as u64 > self.qps[q].recv.room {
             true => Err(RecvError::Length),
-            false => self.scatter(q, 0, payload, 0, len, env),
+            false if tag.is_none() => self.scatter(q, 0, payload, 0, len, env),
+            false => {
+                let head = ethernet::ADDRESSES;
+                self.scatter(q, 0, payload, 0, head, env)
+                    .and_then(|()| self.scatter(q, head as u64, payload, head + stripped, len - head, env))
+            }
         };
         self.count(own, port::RX_PACKETS);
-        self.counters[usize::from(own) % PORTS].add(port::RX_BYTES, len as u64);
+        self.counters[usize::from(own) % PORTS].add(port::RX_BYTES, payload.len() as u64);
         let (status, syndrome) = match result {
             Ok(()) => (CqeStatus::SUCCESS, Syndrome::NONE),
             Err(RecvError::Unread) => return self.count(own, port::RX_MALFORMED),
@@ -280,8 +303,10 @@ impl Device {
         let length = if failed { 0 } else { len as u32 };
         let mut cqe = self.recv_cqe(q, status, syndrome, length);
         if !failed {
-            cqe.set_ip_csum_ok(right.ip);
-            cqe.set_l4_csum_ok(right.l4);
+            cqe.set_ip_csum_ok(found.right.ip);
+            cqe.set_l4_csum_ok(found.right.l4);
+            cqe.set_vlan(tag.is_some());
+            cqe.set_vlan_tci(tag.unwrap_or_default());
             cqe.set_hashed(copy.hash != 0);
             cqe.set_imm(copy.hash);
         }

@@ -44,6 +44,7 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::RAW_ETH.0
         | FeatureSet::FLOW.0
         | FeatureSet::CHECKSUM.0
+        | FeatureSet::VLAN.0
         | FeatureSet::RSS.0,
 );
 
@@ -65,7 +66,8 @@ impl Device {
             regs::FEATURES => {
                 let mut lacks = if fun.remote.get() { FeatureSet::ON_DEMAND } else { FeatureSet::empty() };
                 if !env.carries_frames() {
-                    lacks |= FeatureSet::RAW_ETH | FeatureSet::FLOW | FeatureSet::RSS | FeatureSet::CHECKSUM;
+                    lacks |= FeatureSet::RAW_ETH | FeatureSet::FLOW | FeatureSet::RSS;
+                    lacks |= FeatureSet::CHECKSUM | FeatureSet::VLAN;
                 }
                 Features(0).with_set(FEATURES.without(lacks)).0
             }

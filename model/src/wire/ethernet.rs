@@ -13,6 +13,17 @@ pub const ETHERTYPE_SERVICE: u16 = 0x88a8;
 /// Most tags of a frame that are passed to find what is behind them.
 pub const MOST_TAGS: usize = 2;
 
+/// Bytes of the two addresses, behind which tags are.
+pub const ADDRESSES: usize = 12;
+
+/// Inserts an 802.1Q tag into a frame, whose last [`Ethernet::TAG_BYTES`] bytes are room for it.
+pub fn insert_tag(frame: &mut [u8], tci: u16) {
+    let behind = ADDRESSES + Ethernet::TAG_BYTES;
+    frame.copy_within(ADDRESSES..frame.len() - Ethernet::TAG_BYTES, behind);
+    frame[ADDRESSES..ADDRESSES + 2].copy_from_slice(&ETHERTYPE_VLAN.to_be_bytes());
+    frame[ADDRESSES + 2..behind].copy_from_slice(&tci.to_be_bytes());
+}
+
 /// Ethernet header, with at most one 802.1Q tag and without frame check sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ethernet {

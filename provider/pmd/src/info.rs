@@ -9,7 +9,8 @@ use fpga_regs::HASH_KEY;
 
 use crate::abi::ethdev::{link, EthDev, Stats, Xstat, XstatName, QUEUE_COUNTERS};
 use crate::abi::info::{
-    DescLim, DevInfo, PortConf, RX_CHECKSUMS, RX_HASH, RX_SCATTER, SPEED_10G, TX_CHECKSUMS, TX_MULTI_SEGS,
+    DescLim, DevInfo, PortConf, RX_CHECKSUMS, RX_HASH, RX_SCATTER, RX_VLAN_STRIP, SPEED_10G, TX_CHECKSUMS,
+    TX_MULTI_SEGS, TX_VLAN_INSERT,
 };
 use crate::dev::{with, Dev};
 use crate::slots::MAX_FRAME;
@@ -49,6 +50,10 @@ pub unsafe extern "C" fn infos<C: Card>(dev: *mut EthDev, info: *mut DevInfo) ->
             if dev.port.device.features().contains(FeatureSet::CHECKSUM) {
                 info.rx_offload_capa |= RX_CHECKSUMS;
                 info.tx_offload_capa |= TX_CHECKSUMS;
+            }
+            if dev.port.device.features().contains(FeatureSet::VLAN) {
+                info.rx_offload_capa |= RX_VLAN_STRIP;
+                info.tx_offload_capa |= TX_VLAN_INSERT;
             }
             info.rx_queue_offload_capa = info.rx_offload_capa;
             info.tx_queue_offload_capa = info.tx_offload_capa;

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use driver::{Card, Error};
 
 use crate::abi::ethdev::*;
-use crate::abi::info::{RxConf, TxConf};
+use crate::abi::info::{RxConf, TxConf, RX_VLAN_STRIP};
 use crate::abi::mbuf::Mempool;
 use crate::dev::with;
 use crate::hash;
@@ -104,7 +104,11 @@ unsafe extern "C" fn rx_setup<C: Card>(
     unsafe {
         with::<C>(dev, "a receive queue", |dev| {
             with_its_port((*conf).deferred_start)?;
-            let made = RxQueue::new(&dev.port.device, &dev.port.pd, pool, ((*dev.data).port_id, size))?;
+            // Those that all have, and its own.
+            let offloads = (*dev.data).rx_offloads | (*conf).offloads;
+            let strip_vlan = offloads & RX_VLAN_STRIP != 0;
+            let place = ((*dev.data).port_id, size);
+            let made = RxQueue::new(&dev.port.device, &dev.port.pd, pool, place, strip_vlan)?;
             *(*dev.data).rx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
             Ok(())
         })

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use driver::{AttrMask, Card, Cq, Device, Pd, Qp, QpAttr, Result, Wc, WcFlags};
 use fpga_regs::{CqeStatus, QpState};
 
-use crate::abi::mbuf::{Mbuf, Mempool, HEADROOM, RX_IP_CKSUM_GOOD, RX_L4_CKSUM_GOOD, RX_RSS_HASH};
+use crate::abi::mbuf::{
+    Mbuf, Mempool, HEADROOM, RX_IP_CKSUM_GOOD, RX_L4_CKSUM_GOOD, RX_RSS_HASH, RX_VLAN_STRIPPED,
+};
 use crate::counters::Counters;
 use crate::slots::Slots;
 
@@ -44,7 +46,8 @@ struct Places<C: Card> {
 }
 
 impl<C: Card> RxQueue<C> {
-    /// Makes one with `size` places, for port number `port` of DPDK. It takes frames from its [start](Self::start) on.
+    /// Makes one with `size` places, for port number `port` of DPDK, that may strip VLAN tags. It takes frames from its
+    /// [start](Self::start) on.
     ///
     /// # Safety
     /// `pool` must be a live pool of mbufs, which outlives the queue.
@@ -53,6 +56,7 @@ impl<C: Card> RxQueue<C> {
         pd: &Arc<Pd<C>>,
         pool: *mut Mempool,
         (port, size): (u16, u16),
+        strip_vlan: bool,
     ) -> Result<Self> {
         // SAFETY: as the caller promises.
         let room = u32::from(unsafe { Mbuf::room(pool) });
@@ -62,7 +66,7 @@ impl<C: Card> RxQueue<C> {
         let count = u32::from(size);
         let counters = Arc::<Counters>::default();
         let cq = device.create_cq(count + 1, 0)?;
-        let wq = pd.create_wq(&cq, count, 1)?;
+        let wq = pd.create_wq(&cq, (count, 1), strip_vlan)?;
         let places = Places {
             slots: Slots::new(pd, count as usize)?,
             count,
@@ -221,6 +225,7 @@ impl<C: Card> Places<C> {
             (*first).pkt_len = length;
             (*first).ol_flags = offloads(wc.flags);
             (*first).rss_hash = wc.imm;
+            (*first).vlan_tci = wc.vlan_tci;
             (*first).nb_segs = pieces;
         }
         Some(first)
@@ -253,6 +258,7 @@ impl<C: Card> Drop for RxQueue<C> {
 fn offloads(flags: WcFlags) -> u64 {
     let flag = |ours, theirs: u64| if flags.contains(ours) { theirs } else { 0 };
     flag(WcFlags::HASHED, RX_RSS_HASH)
+        | flag(WcFlags::VLAN, RX_VLAN_STRIPPED)
         | flag(WcFlags::IP_CSUM_OK, RX_IP_CKSUM_GOOD)
         | flag(WcFlags::L4_CSUM_OK, RX_L4_CKSUM_GOOD)
 }

@@ -10,7 +10,7 @@ use driver::{
 };
 use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode};
 
-use crate::abi::mbuf::{Mbuf, TX_IP_CKSUM, TX_L4_MASK};
+use crate::abi::mbuf::{Mbuf, TX_IP_CKSUM, TX_L4_MASK, TX_VLAN};
 use crate::counters::Counters;
 use crate::slots::{Slots, MAX_FRAME};
 
@@ -18,6 +18,8 @@ use crate::slots::{Slots, MAX_FRAME};
 const SIGNAL_EVERY: u32 = 16;
 /// Bytes of an Ethernet header: the shortest frame that can be sent.
 const HEADER: u32 = 14;
+/// Bytes of a VLAN tag.
+const TAG: u32 = 4;
 /// Completions that are looked at in one go.
 const REAPED: usize = 64;
 
@@ -39,6 +41,7 @@ impl<C: Card> RawQp<C> {
             srq: None,
             caps,
             sq_sig_all: false,
+            strip_vlan: false,
         };
         let raw = RawQp { qp: pd.create_qp(&init)?, cq, port };
         raw.ready()?;
@@ -160,8 +163,10 @@ impl<C: Card> Sent<C> {
     fn push(&mut self, packet: *mut Mbuf, last: bool, post: &mut SendPost<'_, C>) -> bool {
         let slot = (self.head & (self.size - 1)) as usize;
         // SAFETY: the program's packet, and a free slot.
-        let (length, asked) = unsafe { ((*packet).pkt_len, (*packet).ol_flags) };
-        if !(HEADER..=MAX_FRAME).contains(&length) {
+        let (length, asked, vlan_tci) =
+            unsafe { ((*packet).pkt_len, (*packet).ol_flags, (*packet).vlan_tci) };
+        let longest = if asked & TX_VLAN == 0 { MAX_FRAME } else { MAX_FRAME - TAG };
+        if !(HEADER..=longest).contains(&length) {
             self.counters.packets.add(1);
             self.counters.errors.add(1);
             return true;
@@ -173,7 +178,8 @@ impl<C: Card> Sent<C> {
         let wr = SendWr {
             wr_id: u64::from(next),
             opcode: WqeOpcode::RAW_ETH,
-            flags: checksums(asked) | if signaled { SendFlags::SIGNALED } else { SendFlags::empty() },
+            flags: offloads(asked) | if signaled { SendFlags::SIGNALED } else { SendFlags::empty() },
+            vlan_tci,
             data: Data::Sges(&[self.slots.sge(slot, length)]),
             ..SendWr::default()
         };
@@ -187,11 +193,13 @@ impl<C: Card> Sent<C> {
     }
 }
 
-/// The checksums that a packet asks for.
+/// What a packet asks the card for.
 #[inline]
-fn checksums(asked: u64) -> SendFlags {
-    let ip = if asked & TX_IP_CKSUM == 0 { SendFlags::empty() } else { SendFlags::IP_CSUM };
-    ip | if asked & TX_L4_MASK == 0 { SendFlags::empty() } else { SendFlags::L4_CSUM }
+fn offloads(asked: u64) -> SendFlags {
+    let flag = |theirs, ours| if asked & theirs == 0 { SendFlags::empty() } else { ours };
+    flag(TX_IP_CKSUM, SendFlags::IP_CSUM)
+        | flag(TX_L4_MASK, SendFlags::L4_CSUM)
+        | flag(TX_VLAN, SendFlags::VLAN_INSERT)
 }
 
 /// Copies the pieces of a packet one after the other, at most `room` bytes; returns how many.

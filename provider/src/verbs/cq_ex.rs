@@ -29,6 +29,7 @@ const SUPPORTED: u32 = ibv_create_cq_wc_flags::IBV_WC_EX_WITH_BYTE_LEN.0
     | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_SLID.0
     | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_SL.0
     | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_DLID_PATH_BITS.0
+    | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_CVLAN.0
     | STAMPED;
 
 /// It is created with a parent domain.
@@ -145,6 +146,7 @@ fn fill(cq: &mut ibv_cq_ex) {
     cq.read_slid = Some(read_slid);
     cq.read_sl = Some(read_sl);
     cq.read_dlid_path_bits = Some(read_dlid_path_bits);
+    cq.read_cvlan = Some(read_cvlan);
     cq.read_completion_ts = Some(read_completion_ts);
     cq.read_completion_wallclock_ns = Some(read_completion_wallclock_ns);
 }
@@ -223,6 +225,7 @@ fields! {
     read_slid -> u32 = |_wc| 0;
     read_sl -> u8 = |wc| wc.sl;
     read_dlid_path_bits -> u8 = |_wc| 0;
+    read_cvlan -> u16 = |wc| wc.vlan_tci;
     read_completion_ts -> u64 = |wc| wc.timestamp;
 }
 

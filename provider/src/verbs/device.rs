@@ -141,7 +141,10 @@ fn attributes(context: &Context) -> ibv_device_attr_ex {
         }
     }
     if device.features().contains(FeatureSet::CHECKSUM) {
-        attr.raw_packet_caps = ibv_raw_packet_caps::IBV_RAW_PACKET_CAP_IP_CSUM.0;
+        attr.raw_packet_caps |= ibv_raw_packet_caps::IBV_RAW_PACKET_CAP_IP_CSUM.0;
+    }
+    if device.features().contains(FeatureSet::VLAN) {
+        attr.raw_packet_caps |= ibv_raw_packet_caps::IBV_RAW_PACKET_CAP_CVLAN_STRIPPING.0;
     }
     let frames = device.ethernet();
     if device.features().contains(FeatureSet::RSS) {

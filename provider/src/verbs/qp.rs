@@ -76,9 +76,18 @@ fn type_of(qp_type: ibv_qp_type::Type) -> Result<QpType> {
     }
 }
 
+/// What `ibv_create_qp` cannot ask for.
+#[derive(Default, Debug, PartialEq, Eq)]
+struct More {
+    /// The `ibv_wr_*` calls that are wanted.
+    send_ops: Option<u64>,
+    /// VLAN tags are to be stripped.
+    strip_vlan: bool,
+}
+
 /// # Safety
 /// `pd` and all objects that `attr` names must be live.
-unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr, send_ops: Option<u64>) -> Result<*mut ibv_qp> {
+unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr, more: More) -> Result<*mut ibv_qp> {
     let qp_type = type_of(attr.qp_type)?;
     // One that only sends needs no CQ for receives.
     let recv_cq = if qp_type == QpType::XRC_SEND { attr.send_cq } else { attr.recv_cq };
@@ -102,6 +111,7 @@ unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr, send_ops: Option<
             srq: (!attr.srq.is_null()).then(|| Srq::of(attr.srq).driver.clone()),
             caps,
             sq_sig_all: attr.sq_sig_all != 0,
+            strip_vlan: more.strip_vlan,
         };
         ((*pd).context, Pd::of(pd).driver.create_qp(&init)?)
     };
@@ -112,7 +122,7 @@ unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr, send_ops: Option<
     ibv.send_cq = attr.send_cq;
     ibv.recv_cq = attr.recv_cq;
     ibv.srq = attr.srq;
-    if let Some(send_ops) = send_ops {
+    if let Some(send_ops) = more.send_ops {
         qp_ex::fill(&mut verbs.qp_ex, qp_type, send_ops)?;
         // SAFETY: an open context.
         unsafe { Context::of(context) }.library.mark_extended(&mut verbs);
@@ -161,24 +171,29 @@ pub unsafe fn add(context: *mut ibv_context, verbs: verbs_qp, driver: Arc<card::
 /// Called by libibverbs with a live protection domain and valid attributes.
 pub unsafe extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
     // SAFETY: as the caller promises.
-    object(|| unsafe { create(pd, &mut *attr, None) })
+    object(|| unsafe { create(pd, &mut *attr, More::default()) })
 }
 
-/// The `send_ops_flags` that are asked for, or EOPNOTSUPP for attributes that are not supported.
-fn check_ex(attr: &ibv_qp_init_attr_ex) -> Result<Option<u64>> {
+/// What only `ibv_create_qp_ex` asks for; EOPNOTSUPP for attributes that are not supported.
+fn check_ex(attr: &ibv_qp_init_attr_ex) -> Result<More> {
     const PD: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_PD.0;
     const CREATE_FLAGS: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_CREATE_FLAGS.0;
     const SEND_OPS: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.0;
     if attr.comp_mask & !(PD | CREATE_FLAGS | SEND_OPS) != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    if attr.comp_mask & CREATE_FLAGS != 0 && attr.create_flags != 0 {
+    const STRIP_VLAN: u32 = ibv_qp_create_flags::IBV_QP_CREATE_CVLAN_STRIPPING.0;
+    let flags = if attr.comp_mask & CREATE_FLAGS != 0 { attr.create_flags } else { 0 };
+    if flags & !STRIP_VLAN != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     if attr.comp_mask & PD == 0 || attr.pd.is_null() {
         return Err(Errno::EINVAL);
     }
-    Ok((attr.comp_mask & SEND_OPS != 0).then_some(attr.send_ops_flags))
+    Ok(More {
+        send_ops: (attr.comp_mask & SEND_OPS != 0).then_some(attr.send_ops_flags),
+        strip_vlan: flags & STRIP_VLAN != 0,
+    })
 }
 
 /// `ibv_create_qp_ex` of a queue pair with queues, with the `ibv_wr_*` calls if `send_ops_flags` asks for them.
@@ -192,7 +207,7 @@ pub unsafe extern "C" fn create_qp_ex(
     object(|| {
         // SAFETY: as the caller promises.
         let attr = unsafe { &mut *attr };
-        let send_ops = check_ex(attr)?;
+        let more = check_ex(attr)?;
         let mut plain = ibv_qp_init_attr {
             qp_context: attr.qp_context,
             send_cq: attr.send_cq,
@@ -203,7 +218,7 @@ pub unsafe extern "C" fn create_qp_ex(
             sq_sig_all: attr.sq_sig_all,
         };
         // SAFETY: as the caller promises.
-        let qp = unsafe { create(attr.pd, &mut plain, send_ops) }?;
+        let qp = unsafe { create(attr.pd, &mut plain, more) }?;
         attr.cap = plain.cap;
         Ok(qp)
     })
@@ -278,10 +293,15 @@ mod tests {
         assert_eq!(check_ex(&attr), Err(Errno::EINVAL), "no protection domain");
         attr.comp_mask = 1;
         attr.pd = std::ptr::dangling_mut();
-        assert_eq!(check_ex(&attr), Ok(None));
+        assert_eq!(check_ex(&attr), Ok(More::default()));
         attr.comp_mask |= 1 << 6;
         attr.send_ops_flags = 5;
-        assert_eq!(check_ex(&attr), Ok(Some(5)));
+        assert_eq!(check_ex(&attr), Ok(More { send_ops: Some(5), strip_vlan: false }));
+        (attr.comp_mask, attr.create_flags) = (attr.comp_mask | 1 << 2, 1 << 9);
+        assert_eq!(check_ex(&attr), Ok(More { send_ops: Some(5), strip_vlan: true }));
+        attr.create_flags = 1 << 8;
+        assert_eq!(check_ex(&attr), Err(Errno::EOPNOTSUPP), "scattered check sequences");
+        attr.create_flags = 0;
         attr.comp_mask |= 1 << 3;
         assert_eq!(check_ex(&attr), Err(Errno::EOPNOTSUPP), "TSO");
     }

@@ -38,16 +38,18 @@ impl Wq {
     }
 }
 
-/// EINVAL and EOPNOTSUPP for what does not make sense or is not there.
-fn check(attr: &ibv_wq_init_attr) -> Result<()> {
+/// Whether VLAN tags are to be stripped; EINVAL and EOPNOTSUPP for what does not make sense or is not there.
+fn check(attr: &ibv_wq_init_attr) -> Result<bool> {
     const FLAGS: u32 = ibv_wq_init_attr_mask::IBV_WQ_INIT_ATTR_FLAGS.0;
+    const STRIP_VLAN: u32 = ibv_wq_flags::IBV_WQ_FLAGS_CVLAN_STRIPPING.0;
     if attr.wq_type != ibv_wq_type::IBV_WQT_RQ || attr.pd.is_null() || attr.cq.is_null() {
         return Err(Errno::EINVAL);
     }
-    if attr.comp_mask & !FLAGS != 0 || attr.comp_mask & FLAGS != 0 && attr.create_flags != 0 {
+    let flags = if attr.comp_mask & FLAGS != 0 { attr.create_flags } else { 0 };
+    if attr.comp_mask & !FLAGS != 0 || flags & !STRIP_VLAN != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    Ok(())
+    Ok(flags & STRIP_VLAN != 0)
 }
 
 /// `ibv_create_wq`; the granted sizes go back into `attr`.
@@ -58,10 +60,10 @@ pub unsafe extern "C" fn create_wq(context: *mut ibv_context, attr: *mut ibv_wq_
     object(|| {
         // SAFETY: as the caller promises.
         let attr = unsafe { &mut *attr };
-        check(attr)?;
+        let strip_vlan = check(attr)?;
         // SAFETY: live objects of this provider.
         let (pd, cq) = unsafe { (&Pd::of(attr.pd).driver, &Cq::of(attr.cq).driver) };
-        let driver = pd.create_wq(cq, attr.max_wr, attr.max_sge)?;
+        let driver = pd.create_wq(cq, (attr.max_wr, attr.max_sge), strip_vlan)?;
         (attr.max_wr, attr.max_sge) = (driver.caps().max_recv_wr, driver.caps().max_recv_sge);
         let number = driver.qpn();
         let ibv = ibv_wq {
@@ -225,9 +227,11 @@ mod tests {
             comp_mask: 0,
             create_flags: 1,
         };
-        assert_eq!(check(&attr), Ok(()), "flags that the mask does not name do not count");
+        assert_eq!(check(&attr), Ok(false), "flags that the mask does not name do not count");
         attr.comp_mask = 1;
-        assert_eq!(check(&attr), Err(Errno::EOPNOTSUPP));
+        assert_eq!(check(&attr), Ok(true), "VLAN stripping");
+        attr.create_flags = 2;
+        assert_eq!(check(&attr), Err(Errno::EOPNOTSUPP), "scattered check sequences");
         (attr.comp_mask, attr.wq_type) = (0, 1);
         assert_eq!(check(&attr), Err(Errno::EINVAL));
         (attr.cq, attr.wq_type) = (null_mut(), ibv_wq_type::IBV_WQT_RQ);

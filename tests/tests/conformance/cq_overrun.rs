@@ -133,6 +133,7 @@ fn nothing_works_with_a_queue_that_was_overrun() {
             srq: None,
             caps: *x.qp.caps(),
             sq_sig_all: false,
+            strip_vlan: false,
         };
         assert!(x.pd.create_qp(&init).is_err());
     });

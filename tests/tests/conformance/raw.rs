@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 
 use driver::{Data, Flow, SendFlags, SendWr, WcFlags};
 use fpga_regs::{CqeOpcode, CqeStatus, FlowContext, FlowKind, QpState, QpType, WqeOpcode};
-use tests::{connect, on_one_and_two_cards, Options, Side, TestCard};
+use tests::{connect, join, on_one_and_two_cards, Options, Side, TestCard};
 
 /// Longer than a receiver without receives holds the wire.
 const LONG: Duration = Duration::from_millis(150);
+/// Bytes of the longest frame.
+const MAX_FRAME: usize = 9600;
 const GROUP: [u8; 6] = [1, 0x50, 0x56, 0x19, 0x20, 0xa7];
 
 fn raw() -> Options {
@@ -274,6 +276,53 @@ fn an_error_ends_a_wait() {
         x.expect_flushed([0, 1]);
         y.recv(0, &[y.sge(0, 2000)]);
         y.quiet_for(LONG);
+    });
+}
+
+/// A tag that the card inserts is in the frame of who does not strip it, and in the CQE of who does.
+#[test]
+fn tags_are_inserted_and_stripped() {
+    const TCI: u16 = 0x6123;
+    on_one_and_two_cards(raw(), |x, y| {
+        let strips = Side::tuned(&y.device, raw(), None, |init| init.strip_vlan = true);
+        let idle = Side::new(&y.device, raw());
+        join(&strips, &idle);
+        let _flows = [flow(y, &rule(GROUP)), flow(&strips, &rule(GROUP))];
+        frame(x, GROUP, MAX_FRAME);
+        for (n, len) in [14, 56, 59, 60, 64, 1500, 2000, MAX_FRAME - 4].into_iter().enumerate() {
+            let n = n as u64;
+            for asked in [SendFlags::VLAN_INSERT, SendFlags::empty()] {
+                y.recv(n, &[y.sge(0, 4), y.sge(4, MAX_FRAME)]);
+                strips.recv(n, &[strips.sge(0, 13), strips.sge(13, MAX_FRAME)]);
+                let sges = [x.sge(0, len)];
+                let wr = x.wr(n, WqeOpcode::RAW_ETH, &sges);
+                x.post(&[SendWr { flags: wr.flags | asked, vlan_tci: TCI, ..wr }]);
+                x.expect(n);
+                let (whole, stripped) = (y.expect(n), strips.expect(n));
+                let tagged = !asked.is_empty();
+                let mut sent = x.buffer[..len].to_vec();
+                if tagged {
+                    sent.splice(12..12, [0x81, 0, 0x61, 0x23]);
+                }
+                sent.resize(sent.len().max(60), 0);
+                assert_eq!(
+                    (whole.byte_len as usize, whole.flags.contains(WcFlags::VLAN)),
+                    (sent.len(), false)
+                );
+                assert!(y.buffer[..sent.len()] == sent, "{len} bytes, as they are on the wire");
+                if tagged {
+                    drop(sent.drain(12..16));
+                }
+                let tag = stripped.flags.contains(WcFlags::VLAN).then_some(stripped.vlan_tci);
+                assert_eq!((stripped.byte_len as usize, tag), (sent.len(), tagged.then_some(TCI)));
+                assert!(strips.buffer[..sent.len()] == sent, "{len} bytes, without the tag");
+            }
+        }
+        // With its tag it would be too long.
+        let sges = [x.sge(0, MAX_FRAME - 3)];
+        let wr = x.wr(9, WqeOpcode::RAW_ETH, &sges);
+        x.post(&[SendWr { flags: wr.flags | SendFlags::VLAN_INSERT, ..wr }]);
+        assert_eq!(x.wait().status, CqeStatus::LOC_LEN_ERR);
     });
 }
 

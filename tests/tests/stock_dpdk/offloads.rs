@@ -32,15 +32,18 @@ fn packets(payload: usize) -> Vec<Vec<u8>> {
     SUITE.into_iter().flat_map(|row| [6, 17].map(|protocol| packet(row, protocol))).collect()
 }
 
-/// A testpmd that sends the frames of a file to the second card, whose checksums it fills in itself (`sw`) or leaves to the
-/// card (`hw`), if its mode is `csum`.
-fn forward(net: &StockNet, from: &Path, mode: &str, by: &str) -> Testpmd {
+/// A testpmd that sends the frames of a file to the second card, by a port with these settings.
+fn forward(net: &StockNet, from: &Path, mode: &str, settings: &[String]) -> Testpmd {
     let reader = format!("net_pcap0,rx_pcap={}", from.display());
     let mut sender = Testpmd::start(net, &[&reader, "net_verbena0"], &["-i"]);
-    let sums = ["ip", "tcp", "udp"].map(|of| format!("csum set {of} {by} 1"));
-    sender.types(&["port stop 1", &sums[0], &sums[1], &sums[2], "port start 1"]);
+    sender.types(&["port stop 1", &settings.join("\n"), "port start 1"]);
     sender.types(&["set eth-peer 1 02:56:42:00:01:00", &format!("set fwd {mode}"), "start"]);
     sender
+}
+
+/// In mode `csum` it fills in checksums itself (`sw`) or leaves them to the card (`hw`).
+fn checksums(by: &str) -> [String; 3] {
+    ["ip", "tcp", "udp"].map(|of| format!("csum set {of} {by} 1"))
 }
 
 /// testpmd's own sums are the oracle: frames with wrong checksums leave with the same bytes, whoever computes them.
@@ -57,7 +60,7 @@ fn checksums_are_those_that_testpmd_computes() {
         let writer = format!("net_pcap0,tx_pcap={}", to.display());
         let mut receiver = Testpmd::start(&net, &["net_verbena1", &writer], &["--stats-period=1"]);
         receiver.program.expect("NIC statistics", LIMIT);
-        let sender = forward(&net, &from, "csum", by);
+        let sender = forward(&net, &from, "csum", &checksums(by));
         receiver.program.expect(&format!("RX-packets: {} ", sent.len()), LIMIT);
         sender.quit();
         receiver.interrupt();
@@ -69,6 +72,17 @@ fn checksums_are_those_that_testpmd_computes() {
     let wrong = by_card.iter().zip(&by_program).position(|(card, program)| card != program);
     assert_eq!(wrong, None, "the first frame with another checksum");
     net.expect_gone();
+}
+
+/// What a verbose testpmd says of so many frames.
+fn told(receiver: Testpmd, sender: Testpmd, count: usize) -> String {
+    let start = Instant::now();
+    while receiver.program.said().matches("ol_flags").count() < count {
+        assert!(start.elapsed() < LIMIT, "not all came: {}", receiver.program.said());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    sender.quit();
+    receiver.quit().said
 }
 
 /// By testpmd's verbose lines.
@@ -84,14 +98,8 @@ fn packets_have_their_hash_and_say_which_checksums_are_right() {
         let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--rxq=2", "--txq=2"]);
         receiver.types(&["port config all rss all", "set fwd rxonly", "set verbose 1", "start"]);
         receiver.program.expect("rxonly packet forwarding", LIMIT);
-        let sender = forward(&net, &from, mode, "hw");
-        let start = Instant::now();
-        while receiver.program.said().matches("ol_flags").count() < sent.len() {
-            assert!(start.elapsed() < LIMIT, "not all came: {}", receiver.program.said());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        sender.quit();
-        let said = receiver.quit().said;
+        let sender = forward(&net, &from, mode, &checksums("hw"));
+        let said = told(receiver, sender, sent.len());
         for (.., hash) in SUITE {
             let text = format!("RSS hash={hash:#x} ");
             assert_eq!(said.matches(&text).count(), 2, "{text} of TCP and UDP: {said}");
@@ -103,6 +111,46 @@ fn packets_have_their_hash_and_say_which_checksums_are_right() {
         let found = (count(" RTE_MBUF_F_RX_L4_CKSUM_GOOD"), count(" RTE_MBUF_F_RX_IP_CKSUM_GOOD"));
         assert_eq!(found, expected, "{said}");
         assert_eq!(count(" RTE_MBUF_F_RX_RSS_HASH"), all);
+    }
+    net.expect_gone();
+}
+
+/// testpmd asks for a tag in each frame that it sends, and another has it in the frame, or beside it.
+#[test]
+fn tags_are_inserted_and_stripped() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let from = directory.path().join("from.pcap");
+    let sent = packets(100);
+    write(&from, &sent);
+    let tag = ["tx_vlan set 1 291".to_owned()];
+
+    let to = directory.path().join("to.pcap");
+    let writer = format!("net_pcap0,tx_pcap={}", to.display());
+    let mut receiver = Testpmd::start(&net, &["net_verbena1", &writer], &["--stats-period=1"]);
+    receiver.program.expect("NIC statistics", LIMIT);
+    let sender = forward(&net, &from, "mac", &tag);
+    receiver.program.expect(&format!("RX-packets: {} ", sent.len()), LIMIT);
+    sender.quit();
+    receiver.interrupt();
+    let came = read(&to);
+    assert_eq!(came.len(), sent.len());
+    for (came, sent) in came.iter().zip(&sent) {
+        assert_eq!(came[12..16], [0x81, 0, 1, 0x23]);
+        assert_eq!(came[16..], sent[12..]);
+    }
+
+    for (option, stripped) in [("--enable-hw-vlan-strip", sent.len()), ("--rxq=1", 0)] {
+        let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", option]);
+        receiver.types(&["set fwd rxonly", "set verbose 1", "start"]);
+        receiver.program.expect("rxonly packet forwarding", LIMIT);
+        let sender = forward(&net, &from, "mac", &tag);
+        let said = told(receiver, sender, sent.len());
+        assert_eq!(said.matches("VLAN tci=0x123").count(), stripped, "{option}: {said}");
+        assert_eq!(said.matches(" RTE_MBUF_F_RX_VLAN_STRIPPED").count(), stripped, "{option}: {said}");
+        let tagged = said.matches("type=0x8100").count();
+        assert_eq!(tagged, sent.len() - stripped, "{option}: {said}");
     }
     net.expect_gone();
 }

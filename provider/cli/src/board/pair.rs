@@ -63,6 +63,7 @@ impl End {
             srq: None,
             caps,
             sq_sig_all: false,
+            strip_vlan: false,
         };
         let (gid_index, gid) = usable_gid(device, port)?;
         Ok(End { qp: pd.create_qp(&init)?, cq, port, gid, gid_index })

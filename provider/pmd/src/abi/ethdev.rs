@@ -58,7 +58,10 @@ pub struct EthDevData {
     conf_start: [u8; 8],
     /// How frames are spread over receive queues: bits of `RTE_ETH_MQ_RX_*`.
     pub mq_mode: u32,
-    conf_modes: [u8; 116],
+    rx_sizes: [u8; 12],
+    /// Offloads of all receive queues.
+    pub rx_offloads: u64,
+    conf_modes: [u8; 96],
     /// The hash that was asked for.
     pub rss_conf: RssConf,
     conf: [u8; 2120],
@@ -238,6 +241,7 @@ const _: () = {
     use std::mem::offset_of;
     assert!(offset_of!(EthDev, data) == 48 && offset_of!(EthDev, device) == 72);
     assert!(offset_of!(EthDevData, dev_private) == 96 && offset_of!(EthDevData, mq_mode) == 112 + 8);
+    assert!(offset_of!(EthDevData, rx_offloads) == 112 + 24);
     assert!(offset_of!(EthDevData, rss_conf) == 112 + 128 && size_of::<RetaEntries>() == 136);
     assert!(offset_of!(EthDevData, mtu) == 2384 && offset_of!(EthDevData, mac_addrs) == 2400);
     assert!(offset_of!(EthDevData, port_id) == 3440 && offset_of!(EthDevData, rx_queue_state) == 3443);

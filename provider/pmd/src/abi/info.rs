@@ -4,6 +4,10 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::vdev::Device;
 
+/// `RTE_ETH_RX_OFFLOAD_VLAN_STRIP`: VLAN tags are removed.
+pub const RX_VLAN_STRIP: u64 = 1 << 0;
+/// `RTE_ETH_TX_OFFLOAD_VLAN_INSERT`: VLAN tags are inserted.
+pub const TX_VLAN_INSERT: u64 = 1 << 0;
 /// `RTE_ETH_RX_OFFLOAD_{IPV4,UDP,TCP}_CKSUM`: checksums are checked.
 pub const RX_CHECKSUMS: u64 = 0b111 << 1;
 /// `RTE_ETH_RX_OFFLOAD_RSS_HASH`: packets have their hash.

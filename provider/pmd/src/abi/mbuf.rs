@@ -14,6 +14,8 @@ const CACHE_OBJECTS: usize = 1024;
 /// `RTE_MEMPOOL_CACHE_MAX_SIZE`: the most that is taken from a cache at once.
 const CACHE_MAX: usize = 512;
 
+/// `RTE_MBUF_F_RX_VLAN` and `RTE_MBUF_F_RX_VLAN_STRIPPED`: its tag is in `vlan_tci` only.
+pub const RX_VLAN_STRIPPED: u64 = 1 << 0 | 1 << 6;
 /// `RTE_MBUF_F_RX_RSS_HASH`: there is a hash.
 pub const RX_RSS_HASH: u64 = 1 << 1;
 /// `RTE_MBUF_F_RX_IP_CKSUM_GOOD`; without it or its opposite, it is unknown.
@@ -24,6 +26,8 @@ pub const RX_L4_CKSUM_GOOD: u64 = 1 << 8;
 pub const TX_L4_MASK: u64 = 3 << 52;
 /// `RTE_MBUF_F_TX_IP_CKSUM`: the checksum of IPv4 is asked for.
 pub const TX_IP_CKSUM: u64 = 1 << 54;
+/// `RTE_MBUF_F_TX_VLAN`: a tag with `vlan_tci` is to be inserted.
+pub const TX_VLAN: u64 = 1 << 57;
 
 /// `struct rte_mbuf`: a piece of a packet.
 #[repr(C, align(64))]
@@ -46,7 +50,8 @@ pub struct Mbuf {
     pub pkt_len: u32,
     /// Bytes of this piece.
     pub data_len: u16,
-    vlan_tci: u16,
+    /// Tag control information of a tag that was removed, or is to be inserted.
+    pub vlan_tci: u16,
     /// The hash by which it came to its queue.
     pub rss_hash: u32,
     hash_more: u32,
@@ -114,6 +119,7 @@ const _: () = {
         size_of::<Mbuf>() == 128
             && offset_of!(Mbuf, buf_len) == 54
             && offset_of!(Mbuf, rss_hash) == 44
+            && offset_of!(Mbuf, vlan_tci) == 42
             && offset_of!(Mbuf, next) == 64
     );
     assert!(offset_of!(Mempool, local_cache) == 96 && offset_of!(Mempool, ops_index) == 88);
