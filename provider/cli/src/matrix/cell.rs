@@ -70,7 +70,7 @@ pub fn run(row: &Row, release: &Release) -> Result<Verdict> {
         let said = sides.last().map_or(String::new(), Side::said);
         let Some(how) = how.or_else(|| row.proof.missing(&said)) else { return Ok(Verdict::Pass) };
         tries += 1;
-        if tries == TRIES || !row.early.is_some_and(|early| said.contains(early)) {
+        if tries == TRIES || !row.early.iter().any(|early| said.contains(early)) {
             return Ok(Verdict::Failed(
                 how,
                 sides.iter().map(Side::last_words).collect::<Vec<_>>().join("\n"),

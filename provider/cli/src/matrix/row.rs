@@ -29,7 +29,7 @@ pub struct Row {
     pub proof: Proof,
     /// What a client says that came before its server listened, if the two do not wait for each other. The row is then run
     /// again.
-    pub early: Option<&'static str>,
+    pub early: &'static [&'static str],
 }
 
 /// How many processes a program takes.
@@ -95,7 +95,7 @@ impl Row {
             files: &[],
             way: Way::Alone,
             proof,
-            early: None,
+            early: &[],
         }
     }
 
