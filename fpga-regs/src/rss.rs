@@ -45,6 +45,22 @@ impl HashFields {
 /// Bytes of a Toeplitz key.
 pub const HASH_KEY: usize = 40;
 
+/// The Toeplitz hash (Microsoft, "RSS Hashing Functions") of the hashed fields, one after the other, each in network order: at
+/// most 36 bytes. A frame goes to the entry of its indirection table that the low bits give.
+pub fn toeplitz(key: &[u8; HASH_KEY], input: &[u8]) -> u32 {
+    let mut hash = 0;
+    // For each bit of the input that is set, the 32 bits of the key that begin at the same place.
+    for (window, &byte) in key.windows(5).zip(input) {
+        let window = window.iter().fold(0, |word: u64, &byte| word << 8 | u64::from(byte));
+        for bit in 0..8 {
+            if byte & 0x80 >> bit != 0 {
+                hash ^= (window >> (8 - bit)) as u32;
+            }
+        }
+    }
+    hash
+}
+
 impl QpContext {
     const HASH_KEY_AT: usize = 128;
 

@@ -46,21 +46,7 @@ pub(crate) fn toeplitz(key: &[u8; HASH_KEY], frame: &Fields, fields: HashFields)
         input.add(on(source), frame.get::<2>(SRC_PORT));
         input.add(on(destination), frame.get::<2>(DST_PORT));
     }
-    hash(key, &input.bytes[..input.len])
-}
-
-/// For each bit of the input that is set, the 32 bits of the key that begin at the same place.
-fn hash(key: &[u8; HASH_KEY], input: &[u8]) -> u32 {
-    let mut hash = 0;
-    for (window, &byte) in key.windows(5).zip(input) {
-        let window = window.iter().fold(0, |word: u64, &byte| word << 8 | u64::from(byte));
-        for bit in 0..8 {
-            if byte & 0x80 >> bit != 0 {
-                hash ^= (window >> (8 - bit)) as u32;
-            }
-        }
-    }
-    hash
+    fpga_regs::toeplitz(key, &input.bytes[..input.len])
 }
 
 #[cfg(test)]

@@ -5,13 +5,10 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void, CStr, CString};
-use std::fs;
-use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::{Mutex, OnceLock};
 
-use verbena::verbs::card::{Card, Device};
-use verbena::verbs::context::card_index;
+use verbena::verbs::card::{in_view, Card, Device};
 
 use crate::abi::ethdev::{EthDevOps, Mac, AUTOFILL_QUEUE_XSTATS};
 use crate::abi::vdev::{VdevDevice, VdevDriver};
@@ -22,8 +19,6 @@ use crate::port::Port;
 
 /// Name of the driver, with which the names of its devices begin.
 const DRIVER: &CStr = c"net_verbena";
-/// Where devices of libibverbs are described.
-const CLASS: &str = "/sys/class/infiniband_verbs";
 /// Ports of a card.
 const PORTS: u8 = 2;
 
@@ -42,19 +37,6 @@ extern "C" fn init() {
         abi::rte_vdev_register(Box::into_raw(Box::new(driver)));
         abi::rte_vdev_add_custom_scan(scan, null_mut());
     }
-}
-
-/// The directory in sysfs of each card in view, with its number.
-fn cards() -> Vec<(u32, PathBuf)> {
-    let Ok(entries) = fs::read_dir(CLASS) else { return Vec::new() };
-    let number = |dir: &PathBuf| {
-        let name = fs::read_to_string(dir.join("ibdev")).ok()?;
-        card_index(&CString::new(name.trim()).ok()?)
-    };
-    let dirs = entries.flatten().map(|entry| entry.path());
-    let mut cards: Vec<_> = dirs.filter_map(|dir| Some((number(&dir)?, dir))).collect();
-    cards.sort();
-    cards
 }
 
 /// Card and port of a device's name.
@@ -77,7 +59,7 @@ unsafe extern "C" fn scan(_: *mut c_void) {
     if !abi::is_primary() || abi::asked_for().iter().any(|name| name.starts_with(&*driver)) {
         return;
     }
-    for (card, _) in cards() {
+    for (card, _) in in_view() {
         for port in 1..=PORTS {
             if let Ok(name) = CString::new(name_of(card, port)) {
                 abi::ask_for(&name);
@@ -90,7 +72,7 @@ unsafe extern "C" fn scan(_: *mut c_void) {
 fn open(name: &str) -> Result<Port<Card>, String> {
     let (number, port) =
         parse(name).ok_or("a name is net_verbena, a card's number, and p2 for its second port")?;
-    let cards = cards();
+    let cards = in_view();
     let dir = cards.iter().find(|card| card.0 == number).map(|card| &card.1);
     let dir = dir
         .ok_or_else(|| format!("there is no verbena{number} in view: start the program with verbena run"))?;

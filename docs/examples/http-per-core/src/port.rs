@@ -1,0 +1,111 @@
+//! A port of a card: queues for each core, and which of them gets a frame.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use anyhow::{anyhow, bail, Context, Result};
+use driver::Table;
+use fpga_regs::{toeplitz, FlowContext, HashFields, HASH_KEY};
+use verbena::verbs::card::{in_view, Card, Device, Flow, Qp};
+
+use crate::queues::Queues;
+
+/// Entries of the indirection table.
+const ENTRIES: usize = 128;
+/// EtherType of ARP (RFC 826).
+const ARP: u16 = 0x0806;
+/// The key of Microsoft's verification suite ("Verifying the RSS Hash Calculation").
+const KEY: [u8; HASH_KEY] = [
+    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
+    0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
+    0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+];
+
+/// Which port: `verbena0`, or `verbena0/2` for the second one of the card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    card: u32,
+    port: u8,
+}
+
+impl FromStr for Name {
+    type Err = anyhow::Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let (card, port) = name.split_once('/').unwrap_or((name, "1"));
+        let card = card.strip_prefix("verbena").and_then(|number| number.parse().ok());
+        let port = port.parse().ok().filter(|port| (1..=2).contains(port));
+        match (card, port) {
+            (Some(card), Some(port)) => Ok(Name { card, port }),
+            _ => bail!("`{name}` is no port: they are called verbena0, verbena0/2, verbena1, ..."),
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "verbena{}/{}", self.card, self.port)
+    }
+}
+
+/// An open port. Frames come while it lives.
+pub struct Port {
+    cores: u16,
+    _rules: Vec<Flow>,
+    _group: Arc<Qp>,
+    _table: Arc<Table<Card>>,
+}
+
+impl Port {
+    /// Opens a port, with queues for each core. A frame to the port's address goes to the core that its hash says, and ARP
+    /// to all of them, as each has a table of neighbours. Other takers of the port get their ARP all the same.
+    pub fn open(name: Name, cores: u16) -> Result<(Port, Vec<Queues>)> {
+        let cards = in_view();
+        let dir = cards.into_iter().find(|card| card.0 == name.card).map(|card| card.1);
+        let dir =
+            dir.ok_or_else(|| anyhow!("verbena{} is not in view: start with `verbena run`", name.card))?;
+        let card = Card::open(&dir, name.card).map_err(|error| anyhow!(error))?;
+        if card.timeline().is_some() {
+            bail!("{name} runs in simulated time, in which a program that polls its own clock does not work");
+        }
+        let device = Device::open(card)?;
+        let pd = device.alloc_pd()?;
+        let mac = device.query_port(name.port)?.mac;
+        let queues = (0..cores).map(|core| Queues::new(&device, &pd, name.port, mac, core));
+        let queues = queues.collect::<Result<Vec<_>>>().with_context(|| format!("queues of {name}"))?;
+
+        let spread: Vec<_> =
+            queues.iter().map(|queues| queues.spread().clone()).cycle().take(ENTRIES).collect();
+        let table = device.create_table(&spread)?;
+        let fields =
+            HashFields::SRC_IPV4 | HashFields::DST_IPV4 | HashFields::SRC_PORT_TCP | HashFields::DST_PORT_TCP;
+        let group = pd.create_hash_qp(&table, fields, &KEY)?;
+
+        let rule = FlowContext::new().with_port(name.port);
+        let arp = rule.with_ether_type(ARP).with_ether_type_mask(0xffff).with_dont_trap(true);
+        let own = rule.with_precedence(1).with_dmac(mac).with_dmac_mask([0xff; 6]);
+        let mut rules = vec![group.create_flow(&own)?];
+        for queues in &queues {
+            rules.push(queues.own().create_flow(&arp)?);
+        }
+        Ok((Port { cores, _rules: rules, _group: group, _table: table }, queues))
+    }
+
+    /// Its cores.
+    pub fn cores(&self) -> u16 {
+        self.cores
+    }
+
+    /// The core that gets the TCP segments from one address to the other.
+    pub fn core_of(&self, from: (Ipv4Addr, u16), to: (Ipv4Addr, u16)) -> u16 {
+        let mut input = [0; 12];
+        input[..4].copy_from_slice(&from.0.octets());
+        input[4..8].copy_from_slice(&to.0.octets());
+        input[8..10].copy_from_slice(&from.1.to_be_bytes());
+        input[10..].copy_from_slice(&to.1.to_be_bytes());
+        let entry = toeplitz(&KEY, &input) as usize % ENTRIES;
+        (entry % usize::from(self.cores)) as u16
+    }
+}

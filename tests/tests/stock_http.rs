@@ -1,0 +1,80 @@
+//! The HTTP server of the examples, with a TCP/IP stack on each core: what it is asked, and what it says to mistakes.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tests::stock::{example, Program, StockNet};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| example("http-per-core"))
+}
+
+/// The number before `what` in a line.
+fn number(line: &str, what: &str) -> u64 {
+    let before = line.split(what).next().and_then(|before| before.split_whitespace().last());
+    before
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| panic!("no number before `{what}`: {line}"))
+}
+
+#[test]
+fn each_core_of_the_client_gets_the_answers_to_its_questions() {
+    let net = StockNet::new();
+    let serve = ["serve", "--device", "verbena1", "--address", "198.18.0.102", "--cores", "2"];
+    let mut server = net.start(program(), &serve);
+    server.expect("http://198.18.0.102/ on verbena1/1, 2 cores", LIMIT);
+    let load = ["load", "--device", "verbena0", "--address", "198.18.0.101", "--to", "198.18.0.102"];
+    let options = ["--cores", "2", "--connections", "12", "--seconds", "1"];
+    let said = net.run(program(), &[&load[..], &options[..]].concat(), LIMIT);
+    assert!(!server.has_ended(), "{}", server.said());
+    // A frame for the other core would be for a port that has no socket there, whose answer resets the connection.
+    for core in 0..2 {
+        let begin = format!("core {core}: 12 connections, ");
+        let line = said.lines().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("{said}"));
+        let of_each = [number(line, " from core 0"), number(line, " from core 1")];
+        assert_eq!(number(line, " answers"), of_each[0] + of_each[1], "{line}");
+        assert!(
+            of_each.iter().all(|&answers| answers > 0),
+            "12 connections, all to one core of the server: {line}"
+        );
+    }
+}
+
+#[test]
+fn both_directions_of_a_connection_stay_on_a_core() {
+    let net = StockNet::new();
+    let said = net.run(program(), &["scale", "--seconds", "1", "--connections", "4"], LIMIT);
+    for line in ["core 0: 4 connections", "core 1: 4 connections", "2 cores: "] {
+        assert!(said.contains(line), "{said}");
+    }
+    let cores: Vec<_> = said.lines().filter(|line| line.starts_with("core ")).collect();
+    for line in cores {
+        let core = &line[..6];
+        assert_eq!(number(line, " answers"), number(line, &format!(" from {core}")), "{line}");
+    }
+}
+
+#[test]
+fn mistakes_are_told() {
+    let net = StockNet::new();
+    let to = ["load", "--address", "198.18.0.101", "--to", "198.18.0.102", "--device"];
+    for (device, message) in
+        [("verbena0/3", "they are called verbena0, verbena0/2"), ("verbena7", "verbena7 is not in view")]
+    {
+        let ended = Program::start(net.command(&[], program(), &[&to[..], &[device]].concat())).wait(LIMIT);
+        assert!(!ended.good() && ended.said.contains(message), "{}: {}", ended.how(), ended.said);
+    }
+    // Nobody serves: told after ten seconds, not never.
+    let more = ["verbena0", "--seconds", "30"];
+    let ended = Program::start(net.command(&[], program(), &[&to[..], &more[..]].concat())).wait(LIMIT);
+    assert!(
+        !ended.good() && ended.said.contains("no answer from 198.18.0.102"),
+        "{}: {}",
+        ended.how(),
+        ended.said
+    );
+}
