@@ -1,7 +1,7 @@
 //! The addresses of a segment's cards: MAC, GIDs, GUIDs. All follow from the card's number, but for the GIDs that follow
 //! addresses of network interfaces, and for what others meet outside of the segment.
 
-use crate::packet::{PortId, MAX_CARDS, PORTS};
+use crate::packet::{PortId, MAX_CARDS, MOST_CARDS, PORTS};
 use crate::plain::{plain, Flag};
 use crate::wire::path::{gid_to_ipv4, ipv4_to_gid, multicast_mac};
 
@@ -48,20 +48,22 @@ impl Guids {
     }
 
     /// Node GUID of a card.
-    pub fn node(self, card: u8) -> [u8; 8] {
+    pub fn node(self, card: u16) -> [u8; 8] {
         let [a, b, c, d, e, f] = self.prefix;
-        [a, b, c, d, e, f, card, 0]
+        let [high, low] = card.to_be_bytes();
+        [a, b, c, d, e, f, low, high]
     }
 
     /// The Ethernet address of a port that is a host of its own outside of its net.
     pub fn mac(self, port: PortId) -> [u8; 6] {
         let [_, b, c, d, e, f] = self.prefix;
-        [2, b, c, d, e, f & 0xe0 | (port.card << 1 | port.port & 1) & 0x1f]
+        [2, b, c, d, e, f & 0xe0 | ((port.card as u8) << 1 | port.port & 1) & 0x1f]
     }
 }
 
 /// GID `index` of a port (RoCE v2) at the start: 0 is link-local, 1 the IPv4 address 198.18.port.(card + 1) (RFC 2544's
-/// range for benchmarks); the others are empty.
+/// range for benchmarks) of the first 255 cards; what does not fit there goes on two /24 later, and from 198.18 to 198.19.
+/// The others are empty.
 pub fn gid(port: PortId, index: u8) -> Gid {
     match index {
         0 => {
@@ -70,7 +72,12 @@ pub fn gid(port: PortId, index: u8) -> Gid {
             gid[8..].copy_from_slice(&eui64(port.mac()));
             gid
         }
-        1 => ipv4_to_gid([198, 18, port.port, port.card + 1]),
+        1 => {
+            let at = u32::from(port.card) + 1;
+            let [_, second, third, fourth] =
+                ((at >> 8) << 9 | u32::from(port.port) << 8 | at & 0xff).to_be_bytes();
+            ipv4_to_gid([198, 18 + second, third, fourth])
+        }
         _ => [0; 16],
     }
 }
@@ -96,31 +103,35 @@ impl GidTable {
 }
 
 /// The GID tables of all ports of a segment, as each card knows them: its own, and of the others what ARP or neighbour
-/// discovery would find. Zero bytes are empty tables.
+/// discovery would find. Zero bytes are empty tables. Cards from [`MAX_CARDS`] on, which no process shares and no network
+/// interface belongs to, keep the GIDs that they have at the start.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct GidTables {
+    /// Cards of the net.
+    cards: u16,
     ports: [[GidTable; PORTS]; MAX_CARDS],
 }
 
 plain! {
     Guids { prefix }
     GidTable { gids, valid }
-    GidTables { ports }
+    GidTables { cards, ports }
 }
 
 impl GidTables {
     /// Of `cards` cards at the start.
     #[cfg(test)]
-    pub fn at_start(cards: u8) -> GidTables {
+    pub fn at_start(cards: u16) -> GidTables {
         let empty = GidTable { gids: [[0; 16]; GID_TABLE_LEN], valid: [Flag::NO; GID_TABLE_LEN] };
-        let mut tables = GidTables { ports: [[empty; PORTS]; MAX_CARDS] };
+        let mut tables = GidTables { cards: 0, ports: [[empty; PORTS]; MAX_CARDS] };
         tables.init(cards);
         tables
     }
 
     /// Fills in what each port of `cards` cards has from the start.
-    pub fn init(&mut self, cards: u8) {
+    pub fn init(&mut self, cards: u16) {
+        self.cards = cards;
         for (port, table) in self.all().filter(|(port, _)| port.card < cards) {
             (0..2).for_each(|index| table.add(gid(port, index)));
         }
@@ -128,6 +139,9 @@ impl GidTables {
 
     /// An entry of a port's table; zero if it is empty.
     pub fn gid(&self, port: PortId, index: u8) -> Gid {
+        if self.is_fixed(port) {
+            return gid(port, index);
+        }
         let valid = |table: &GidTable| Some(table.valid.get(usize::from(index))?.get());
         match self.table(port).and_then(valid) {
             Some(true) => self.source(port, index),
@@ -137,6 +151,9 @@ impl GidTables {
 
     /// What a queue pair that names this entry sends from, even if the entry has been removed.
     pub fn source(&self, port: PortId, index: u8) -> Gid {
+        if self.is_fixed(port) {
+            return gid(port, index);
+        }
         let gid = |table: &GidTable| table.gids.get(usize::from(index)).copied();
         self.table(port).and_then(gid).unwrap_or_default()
     }
@@ -156,7 +173,15 @@ impl GidTables {
 
     /// Whether a port has a GID.
     pub fn has(&self, port: PortId, gid: &Gid) -> bool {
-        self.table(port).is_some_and(|table| table.valid().any(|has| has == gid))
+        match self.is_fixed(port) {
+            true => fixed_owner(gid) == Some(port),
+            false => self.table(port).is_some_and(|table| table.valid().any(|has| has == gid)),
+        }
+    }
+
+    /// Whether a port is one of a card whose GIDs never change.
+    fn is_fixed(&self, port: PortId) -> bool {
+        (MAX_CARDS..usize::from(self.cards)).contains(&usize::from(port.card))
     }
 
     /// The GIDs of a port.
@@ -201,7 +226,10 @@ impl GidTables {
     }
 
     fn owner(&self, gid: &Gid) -> Option<PortId> {
-        let cards = (0u8..).zip(&self.ports);
+        if let Some(port) = fixed_owner(gid).filter(|&port| self.is_fixed(port)) {
+            return Some(port);
+        }
+        let cards = (0u16..).zip(&self.ports);
         let mut ports = cards.flat_map(|(card, ports)| {
             (0u8..).zip(ports).map(move |(port, table)| (PortId { card, port }, table))
         });
@@ -213,10 +241,24 @@ impl GidTables {
     }
 
     fn all(&mut self) -> impl Iterator<Item = (PortId, &mut GidTable)> {
-        (0u8..).zip(&mut self.ports).flat_map(|(card, ports)| {
+        (0u16..).zip(&mut self.ports).flat_map(|(card, ports)| {
             (0u8..).zip(ports).map(move |(port, table)| (PortId { card, port }, table))
         })
     }
+}
+
+/// The port that has a GID at the start.
+fn fixed_owner(wanted: &Gid) -> Option<PortId> {
+    let card = match gid_to_ipv4(wanted) {
+        Some([198, second @ 18..=19, third, fourth]) => {
+            (u16::from(second - 18) << 15 | u16::from(third >> 1) << 8 | u16::from(fourth)).checked_sub(1)?
+        }
+        Some(_) => return None,
+        None => u16::from_be_bytes([wanted[15] >> 1, wanted[14]]),
+    };
+    let mut ports = (0..PORTS as u8).map(|port| PortId { card, port });
+    let owns = |&port: &PortId| (0..2).any(|index| gid(port, index) == *wanted);
+    ports.find(owns).filter(|port| usize::from(port.card) < MOST_CARDS)
 }
 
 #[cfg(test)]
@@ -246,6 +288,26 @@ mod tests {
         tables.follow(&[(A, first), (B, gid(B, 0)), (B, new)]);
         assert_eq!((tables.resolve(&new), tables.gid(B, 1)), (Some(B.mac()), new));
         assert_eq!(tables.resolve(&[0; 16]), None);
+    }
+
+    #[test]
+    fn all_cards_have_addresses_of_their_own() {
+        let last = MOST_CARDS as u16 - 1;
+        let tables = GidTables::at_start(last + 1);
+        for card in [0, 15, 16, 17, 253, 254, 255, 256, 511, 1023, last] {
+            for port in 0..2 {
+                let port = PortId { card, port };
+                for index in 0..2 {
+                    assert_eq!(tables.find(&gid(port, index)), Some((port, index)), "{port:?}");
+                    assert!(tables.has(port, &tables.gid(port, index)));
+                }
+                assert_eq!(PortId::from_mac(port.mac()), port);
+            }
+        }
+        assert_eq!(gid_to_ipv4(&gid(PortId { card: 256, port: 1 }, 1)), Some([198, 18, 3, 1]));
+        let few = GidTables::at_start(20);
+        assert_eq!(few.find(&gid(PortId { card: 20, port: 0 }, 1)), None);
+        assert_eq!(few.find(&ipv4_to_gid([198, 18, 0, 0])), None);
     }
 
     #[test]

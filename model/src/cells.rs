@@ -3,12 +3,11 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::device::tables::{EQS, MAX_FUNCTIONS, MAX_QPS, MAX_SRQS};
-use crate::packet::MAX_CARDS;
 use crate::plain::{plain, Plain};
 use crate::segment::{futex_wake, Label};
 
-/// Interrupt words by card, function and vector: each raise adds one and wakes the threads that wait for it.
-pub(crate) type Interrupts = [[[AtomicU32; EQS]; MAX_FUNCTIONS]; MAX_CARDS];
+/// Interrupt words of a card by function and vector: each raise adds one and wakes the threads that wait for it.
+pub(crate) type Interrupts = [[AtomicU32; EQS]; MAX_FUNCTIONS];
 
 /// Doorbells of one QP, in a line of their own: the QPs of two processes share none.
 #[repr(C, align(64))]

@@ -47,19 +47,19 @@ pub trait Env {
     /// packet has been read, the environment calls [`World::left`](crate::world::World::left).
     fn send(&mut self) -> &mut Packet;
     /// Runs a send queue again, after the packets sent and the queues named so far.
-    fn send_later(&mut self, card: u8, qp: u16);
+    fn send_later(&mut self, card: u16, qp: u16);
     /// Whether a QP that has executed this many WQEs in a row leaves the turn to others.
     fn ends_turn(&self, executed: u32) -> bool;
     /// A QP sent something: when the run ends, the environment calls
     /// [`arm_if_waiting`](crate::device::Device::arm_if_waiting).
-    fn watch(&mut self, card: u8, qp: u16);
+    fn watch(&mut self, card: u16, qp: u16);
     /// A QP timer was armed for this time (ns).
     fn timer(&mut self, at: u64);
 
     /// A QP was notified that its packets meet congestion; only in simulated time that changes its rate.
-    fn congestion_noticed(&mut self, _card: u8, _qp: u16) {}
+    fn congestion_noticed(&mut self, _card: u16, _qp: u16) {}
     /// Whether a QP that has received a packet that met congestion notifies the sender now.
-    fn notifies(&mut self, _card: u8, _qp: u16) -> bool {
+    fn notifies(&mut self, _card: u16, _qp: u16) -> bool {
         false
     }
 
@@ -72,26 +72,26 @@ pub trait Env {
 
     /// Whether this run has all the cards, and not only some of their queue pairs; if not, the environment runs the send
     /// queue again with all of them.
-    fn has_all(&mut self, _card: u8, _qp: u16) -> bool {
+    fn has_all(&mut self, _card: u16, _qp: u16) -> bool {
         true
     }
     /// Whether this run has this queue pair too, which is about to change beside the one that it works on.
-    fn has(&mut self, _card: u8, _qp: u16) -> bool {
+    fn has(&mut self, _card: u16, _qp: u16) -> bool {
         true
     }
     /// Whether this run has the queue pair that a datagram of queue pair `from` is for, or there is none; `None` is any number
     /// of them. If not, as [`has_all`](Env::has_all).
-    fn reaches(&mut self, _from: (u8, u16), _to: Option<(u8, u16)>) -> bool {
+    fn reaches(&mut self, _from: (u16, u16), _to: Option<(u16, u16)>) -> bool {
         true
     }
     /// Does something with the event queues of a function, which belong to all of its queue pairs. `work` is told whether
     /// the last process to do so has died in it.
-    fn with_events<R>(&mut self, _card: u8, _function: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {
+    fn with_events<R>(&mut self, _card: u16, _function: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {
         work(self, false)
     }
 
     /// Does something with a CQ that several islands share. `work` is told whether the last process to do so has died in it.
-    fn with_cq<R>(&mut self, _card: u8, _cqn: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {
+    fn with_cq<R>(&mut self, _card: u16, _cqn: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {
         work(self, false)
     }
     /// The island of this run; 0: all the cards.
@@ -100,12 +100,12 @@ pub trait Env {
     }
 
     /// The doorbells of a card.
-    fn bells(&self, card: u8) -> &Bells;
+    fn bells(&self, card: u16) -> &Bells;
     /// Whether the event of an armed CQ is held back when it reports `held` completions; if so, the environment calls
     /// [`held_event`](crate::device::Device::held_event) when it is due.
-    fn holds_event(&mut self, card: u8, cqn: u16, arming: u32, held: u32) -> bool;
+    fn holds_event(&mut self, card: u16, cqn: u16, arming: u32, held: u32) -> bool;
     /// Raises an interrupt of a function.
-    fn interrupt(&mut self, card: u8, function: u16, vector: u8);
+    fn interrupt(&mut self, card: u16, function: u16, vector: u8);
     /// Whether the process whose memory a DMA domain is still exists.
     fn exists(&mut self, domain: u16) -> bool;
 }

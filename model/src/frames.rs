@@ -16,7 +16,7 @@ pub(crate) struct Frame {
     /// The port that it leaves, and the one that it is for.
     pub way: (PortId, PortId),
     /// Card and index of the queue pair that sends it.
-    pub sender: (u8, u16),
+    pub sender: (u16, u16),
     outgoing: Outgoing,
     copies: Copies,
     /// It has to wait: somebody who gets a copy has no receive WQE.
@@ -32,7 +32,7 @@ impl Frame {
 
 impl World {
     /// The next frame of a raw packet queue pair, if it has one that it may send. The caller drops its payload.
-    pub(crate) fn next_frame(&mut self, sender: (u8, u16), env: &mut impl Env) -> Option<Frame> {
+    pub(crate) fn next_frame(&mut self, sender: (u16, u16), env: &mut impl Env) -> Option<Frame> {
         let (card, q) = (usize::from(sender.0), usize::from(sender.1));
         let outgoing = self.cards[card].next_frame(q, env)?;
         let mut head = [0; LOOKED_AT];
@@ -56,7 +56,7 @@ impl World {
     }
 
     /// A raw packet queue pair is run: if frames waited for its receives, they go on.
-    pub(crate) fn resume_frames(&mut self, (card, q): (u8, u16), env: &mut impl Env) {
+    pub(crate) fn resume_frames(&mut self, (card, q): (u16, u16), env: &mut impl Env) {
         if !self.cards[usize::from(card)].has_posted(q.into(), env) {
             return;
         }
@@ -81,7 +81,7 @@ impl World {
     pub(crate) fn arrive_frame(
         &mut self,
         way: (PortId, PortId),
-        sender: (u8, u16),
+        sender: (u16, u16),
         (frame, payload): (&[u8], &Payload),
         env: &mut impl Env,
     ) {
@@ -140,7 +140,7 @@ impl World {
     }
 
     /// Who gets a copy of a frame, but for its sender.
-    fn receivers(&self, way: (PortId, PortId), sender: (u8, u16), fields: &Fields) -> Copies {
+    fn receivers(&self, way: (PortId, PortId), sender: (u16, u16), fields: &Fields) -> Copies {
         let mut copies = Copies::of(sender);
         for port in self.reached_ports(way) {
             self.cards[usize::from(port.card)].steer(port.port, fields, &mut copies);

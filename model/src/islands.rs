@@ -11,10 +11,10 @@ use fpga_regs::QpType;
 use crate::cells::Bells;
 use crate::packet::{Packet, PortId};
 use crate::segment::{Label, Reach};
-use crate::world::{World, MAX_CARDS};
+use crate::world::World;
 
 /// A queue pair: card and index.
-type Place = (u8, usize);
+type Place = (u16, usize);
 /// The queue pairs that messages go between, as far as they exist.
 pub(crate) type Ends = [Option<Place>; 2];
 
@@ -23,10 +23,10 @@ impl World {
     #[cold]
     pub(crate) fn join(
         &mut self,
-        bells: &[Bells; MAX_CARDS],
+        bells: &[Bells],
         ends: Ends,
         reach: &Reach<'_>,
-        apart: impl Fn(u8, u16) -> bool,
+        apart: impl Fn(u16, u16) -> bool,
     ) {
         let ends = || ends.into_iter().flatten();
         if ends().any(|(card, q)| apart(card, self.cards[card as usize].qps[q].function)) {
@@ -107,7 +107,7 @@ impl World {
         mutual.then_some((qp.dest.card, peer))
     }
 
-    fn labels(&self, bells: &[Bells; MAX_CARDS], (card, q): Place) -> [Label; 2] {
+    fn labels(&self, bells: &[Bells], (card, q): Place) -> [Label; 2] {
         let device = &self.cards[card as usize];
         let qp = &device.qps[q];
         let srq = qp.has_srq.get().then(|| device.srqs[qp.srq as usize].island);
@@ -115,7 +115,7 @@ impl World {
     }
 
     /// One island becomes a part of another.
-    fn rename(&mut self, bells: &[Bells; MAX_CARDS], from: Label, to: Label) {
+    fn rename(&mut self, bells: &[Bells], from: Label, to: Label) {
         let count = usize::from(self.count());
         for (device, bells) in self.cards[..count].iter_mut().zip(bells) {
             device.rename_island(from, to);

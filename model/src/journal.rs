@@ -15,19 +15,19 @@ const PAIR: u64 = 1 << 62;
 
 /// The word for work on a queue pair.
 #[inline(always)]
-pub fn one(card: u8, qpn: u32) -> u64 {
+pub fn one(card: u16, qpn: u32) -> u64 {
     OPEN | u64::from(card) << 32 | u64::from(qpn)
 }
 
 /// The word for work on a queue pair and its peer.
 #[inline(always)]
-pub fn pair(card: u8, qpn: u32) -> u64 {
+pub fn pair(card: u16, qpn: u32) -> u64 {
     PAIR | one(card, qpn)
 }
 
 /// The card and the QPN in a word, and whether the peer is changed too; `None` when nothing is.
-pub fn read(word: u64) -> Option<(u8, u32, bool)> {
-    (word & OPEN != 0).then_some(((word >> 32) as u8, word as u32, word & PAIR != 0))
+pub fn read(word: u64) -> Option<(u16, u32, bool)> {
+    (word & OPEN != 0).then_some(((word >> 32) as u16, word as u32, word & PAIR != 0))
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ use crate::packet::PORTS;
 use crate::plain::Plain;
 use crate::profile::Profile;
 use crate::segment::{futex_wake, Segment, Turn};
-use crate::sim::state::Sim;
-use crate::world::{World, MAX_CARDS};
+use crate::sim::state::SharedSim;
+use crate::world::{SharedWorld, MAX_CARDS};
 
 /// The cards' area of a segment.
 #[repr(C, align(4096))]
@@ -26,7 +26,7 @@ pub(crate) struct Net {
     /// Doorbells by card.
     pub bells: [Bells; MAX_CARDS],
     /// Interrupt words.
-    pub interrupts: Interrupts,
+    pub interrupts: [Interrupts; MAX_CARDS],
     /// By card and function: tells the process that serves a function to a client of its interrupts.
     pub servers: [[ServerBell; MAX_FUNCTIONS]; MAX_CARDS],
     /// By card and function: whose turn it is to use the event queues.
@@ -38,9 +38,9 @@ pub(crate) struct Net {
     /// How packets travel.
     pub link: LinkArea,
     /// The cards. Only with the segment's lock, or that of an island and then only its queue pairs.
-    pub world: UnsafeCell<World>,
+    pub world: UnsafeCell<SharedWorld>,
     /// Simulated time. Only with the segment's lock.
-    pub sim: UnsafeCell<Sim>,
+    pub sim: UnsafeCell<SharedSim>,
 }
 
 /// On a line of its own.
@@ -86,25 +86,25 @@ impl Net {
 
     /// A card as those see it who have no lock: what they read there may be changing.
     #[inline]
-    pub fn card(&self, card: u8) -> *const Device {
+    pub fn card(&self, card: u16) -> *const Device {
         // SAFETY: within the table; nothing is read.
         unsafe { &raw const (*self.world.get()).cards[usize::from(card) % MAX_CARDS] }
     }
 
     /// A card's counters.
-    pub fn counters(&self, card: u8) -> &[Counters; PORTS] {
+    pub fn counters(&self, card: u16) -> &[Counters; PORTS] {
         // SAFETY: atomics, which need no lock, of this net.
         unsafe { &(*self.card(card)).counters }
     }
 
     /// Which of a card's timers are armed.
-    pub fn timers(&self, card: u8) -> &Timers {
+    pub fn timers(&self, card: u16) -> &Timers {
         // SAFETY: as above.
         unsafe { &(*self.card(card)).timers }
     }
 
     /// Whether a CQ of a card may hold an event back, which is due at some time (moderation).
-    pub fn moderates(&self, card: u8) -> bool {
+    pub fn moderates(&self, card: u16) -> bool {
         // SAFETY: as above.
         unsafe { &(*self.card(card)).moderates }.load(Ordering::Relaxed) != 0
     }

@@ -58,34 +58,41 @@ pub const NOT_CONGESTED: u8 = 2;
 /// Ports of a card.
 pub const PORTS: usize = 2;
 
-/// Most cards of a segment.
+/// Most cards of a segment that processes share.
 pub const MAX_CARDS: usize = 16;
+
+/// Most cards of a net in one process ([`crate::stage`]).
+pub const MOST_CARDS: usize = 4096;
 
 /// A card's port on the segment's wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(C)]
 pub struct PortId {
     /// Card, from 0.
-    pub card: u8,
+    pub card: u16,
     /// Port, from 0.
     pub port: u8,
 }
 
 impl PortId {
     /// Every port of the segment (a multicast destination).
-    pub const ALL: PortId = PortId { card: 0xff, port: 0xff };
+    pub const ALL: PortId = PortId { card: 0xffff, port: 0xff };
     /// No port: a MAC address of no card.
-    pub const NOBODY: PortId = PortId { card: 0xfe, port: 0xfe };
+    pub const NOBODY: PortId = PortId { card: 0xfffe, port: 0xfe };
 
-    /// The MAC address of this port: 02:56:42:00:card:port.
+    /// The MAC address of this port: 02:56:42:00:card:port. The port is the last bit; the seven above it are the card's number
+    /// from 256 on.
     pub fn mac(self) -> [u8; 6] {
-        [2, 0x56, 0x42, 0, self.card, self.port]
+        let [high, low] = self.card.to_be_bytes();
+        [2, 0x56, 0x42, 0, low, high << 1 | self.port]
     }
 
     /// The port that has a MAC address, if the address is one of a segment's cards.
     pub fn from_mac(mac: [u8; 6]) -> PortId {
         match mac {
-            [2, 0x56, 0x42, 0, card, port] if card < 0xfe => PortId { card, port },
+            [2, 0x56, 0x42, 0, low, last] if usize::from(last >> 1) << 8 < MOST_CARDS => {
+                PortId { card: u16::from_be_bytes([last >> 1, low]), port: last & 1 }
+            }
             [0x33, 0x33, ..] | [0x01, 0, 0x5e, ..] | [0xff, ..] => PortId::ALL,
             _ => PortId::NOBODY,
         }

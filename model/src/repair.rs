@@ -64,5 +64,5 @@ fn repair_part(guard: &Guard<'_>, world: &mut World, island: u16, env: &mut impl
 
 /// Whether a run in the island may have changed a queue pair.
 fn is_of(island: u16, card: usize, q: usize, env: &impl Env) -> bool {
-    island == ALL || env.bells(card as u8).qp[q].label().island() == island
+    island == ALL || env.bells(card as u16).qp[q].label().island() == island
 }

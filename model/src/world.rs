@@ -7,26 +7,32 @@ use crate::cm::tables::{Cm, Manager, OutsidePorts};
 use crate::device::{Device, Outcome, Outside, PortSetting};
 use crate::env::Env;
 use crate::packet::{Packet, PortId, PORTS};
-use crate::plain::plain;
+use crate::plain::Plain;
 use crate::wire::psn;
 
 pub use crate::packet::MAX_CARDS;
 
-/// The cards of a segment. Zero bytes are a world without cards.
+/// The cards of a segment, or of a net in one process. Zero bytes are a world without cards.
+pub type World = WorldOf<[Device]>;
+
+/// The cards of a segment, which has room for a fixed number.
+pub(crate) type SharedWorld = WorldOf<[Device; MAX_CARDS]>;
+
+/// See [`World`].
 #[repr(C)]
-pub struct World {
-    /// How many there are.
-    count: u8,
-    /// The cards.
-    pub cards: [Device; MAX_CARDS],
+pub struct WorldOf<C: ?Sized> {
+    /// How many cards there are.
+    count: u16,
     /// Their connection manager.
     pub cm: Cm,
+    /// The cards.
+    pub cards: C,
 }
 
 impl World {
     /// Makes `count` cards of zeroed memory.
-    pub fn init(&mut self, count: u8, limits: fpga_regs::CardLimits, port: PortSetting) {
-        self.count = count.min(MAX_CARDS as u8);
+    pub fn init(&mut self, count: u16, limits: fpga_regs::CardLimits, port: PortSetting) {
+        self.count = count.min(self.cards.len() as u16);
         for id in 0..self.count {
             self.cards[id as usize].init(id, self.count, limits, port);
         }
@@ -34,8 +40,8 @@ impl World {
 
     /// How many cards there are; never more than there can be, whatever is in shared memory.
     #[inline(always)]
-    pub fn count(&self) -> u8 {
-        self.count.min(MAX_CARDS as u8)
+    pub fn count(&self) -> u16 {
+        self.count.min(self.cards.len() as u16)
     }
 
     /// The cards have these GUIDs.
@@ -90,7 +96,7 @@ impl World {
     /// The cards that a packet reaches: that of its port, or all (multicast; the sender's own card loops it back to its
     /// other QPs).
     #[inline(always)]
-    pub fn reached(&self, p: &Packet) -> Range<u8> {
+    pub fn reached(&self, p: &Packet) -> Range<u16> {
         let (card, count) = (p.dst.card, self.count());
         match p.dst {
             _ if card < count => card..card + 1,
@@ -110,7 +116,7 @@ impl World {
     /// A packet arrives at a card that it [reaches](Self::reached). `direct`: an acknowledgement may be given to the
     /// requester at once, instead of as a packet, because no frame is observed.
     #[inline(always)]
-    pub fn deliver_to(&mut self, card: u8, p: &Packet, direct: bool, env: &mut impl Env) {
+    pub fn deliver_to(&mut self, card: u16, p: &Packet, direct: bool, env: &mut impl Env) {
         let known = p.src.card < self.count();
         match self.cards[card as usize].receive(p, env) {
             Outcome::Done => {}
@@ -180,6 +186,13 @@ impl World {
     }
 }
 
-plain! {
-    World { count, cards, cm }
+impl<C: Plain + ?Sized> Plain for WorldOf<C> {}
+
+#[allow(dead_code)]
+fn is_plain(world: &SharedWorld) {
+    fn is<T: Plain>(_: &T) {}
+    let WorldOf { count, cm, cards } = world;
+    is(count);
+    is(cm);
+    is(cards);
 }

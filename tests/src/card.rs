@@ -44,7 +44,7 @@ impl TestCard {
     /// Opens a card of the net whose keeper listens at `socket`.
     pub fn open(socket: &Path, card: u32) -> Result<TestCard, OpenError> {
         if let Some(slots) = slots() {
-            let missing = OpenError::NoCard { card, count: slots.len() as u8 };
+            let missing = OpenError::NoCard { card, count: slots.len() as u16 };
             let slot = slots.get(card as usize).ok_or(missing)?;
             return Ok(TestCard::Slot(Vfio::open(slot).expect("the card in the slot opens")));
         }

@@ -9,6 +9,7 @@ use fpga_regs::regs::port;
 use crate::net::Membership;
 use crate::packet::PortId;
 use crate::segment::{now_ns, Segment};
+use crate::world::World;
 
 /// How often the keeper looks while there is traffic (ns).
 const BUSY: u64 = 100_000_000;
@@ -58,7 +59,7 @@ impl Looks {
 fn read(segment: &Segment) -> Vec<(PortId, Vec<u64>)> {
     let membership = Membership::new(segment);
     // SAFETY: words that others may be changing, of which nothing else is made.
-    let world = unsafe { &*membership.net().world.get() };
+    let world: &World = unsafe { &*membership.net().world.get() };
     let of = |id: PortId| {
         let card = &world.cards[usize::from(id.card)];
         (id, port::counters().map(|counter| card.counter(id.port, counter.offset)).collect())

@@ -18,7 +18,7 @@ pub enum OpenError {
         /// Asked for.
         card: u32,
         /// Cards of the net.
-        count: u8,
+        count: u16,
     },
     /// Too many open contexts.
     #[error("the card has no free function: too many programs have it open")]

@@ -32,7 +32,7 @@ pub(super) enum Rung {
 /// See the module.
 pub(super) struct Function {
     /// The card, from 0.
-    pub card: u8,
+    pub card: u16,
     /// The function of that card.
     pub index: u16,
     /// The word that says whose doorbells are this function's.
@@ -60,7 +60,7 @@ impl Function {
     pub fn new(net: &Net, card: u32, index: u16) -> Function {
         let words = &net.interrupts[card as usize][index as usize];
         let seen = std::array::from_fn(|v| AtomicU32::new(words[v].load(Ordering::Acquire)));
-        Function { card: card as u8, index, owner: owner(Some(index)), seen }
+        Function { card: card as u16, index, owner: owner(Some(index)), seen }
     }
 
     /// What the connection manager is to know of it.

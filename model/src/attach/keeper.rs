@@ -131,8 +131,8 @@ pub fn run_keeper_of(
                 unsafe { net.simulate(profile, trace.as_deref(), &link) };
             }
             // SAFETY: as above.
-            let world = unsafe { &mut *net.world.get() };
-            world.init(cards, limits(clock.as_ref()), ports(clock.as_ref(), mtu));
+            let world: &mut World = unsafe { &mut *net.world.get() };
+            world.init(cards.into(), limits(clock.as_ref()), ports(clock.as_ref(), mtu));
             notes.apply(world);
             world.cm.hurry = link.cm_timeout.map_or(0, |timeout| RESPONSE_TIMEOUT.saturating_sub(timeout));
         }),

@@ -34,7 +34,7 @@ impl ServedCard {
     }
 
     /// Number of the card in its net, from 0.
-    pub fn index(&self) -> u8 {
+    pub fn index(&self) -> u16 {
         self.0.function.card
     }
 

@@ -43,7 +43,7 @@ impl VirtualCard {
         on_thread_end(move || timeline.upgrade().is_none_or(|timeline| timeline.leave()));
         let member = threads.segment().member();
         let index = threads.control(|world, _| Function::attach(world, card, member))??;
-        threads.own_function(card as u8, index);
+        threads.own_function(card as u16, index);
         let function = Function::new(threads.net(), card, index);
         Ok(VirtualCard { threads, function })
     }

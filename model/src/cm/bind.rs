@@ -213,7 +213,7 @@ impl<E: Env> Manager<'_, E> {
         // The first port that leads to where such addresses are.
         let leading = || outside.iter().find(|&port| gids.of(port).any(|gid| same_family(gid, &ip)));
         let (to, dgid) = if open {
-            let card = u8::from(own.is_some_and(|own| own.card == 0) && cards > 1);
+            let card = u16::from(own.is_some_and(|own| own.card == 0) && cards > 1);
             let to = PortId { card, port: own.map_or(0, |own| own.port) };
             (to, gids.gid(to, gids.like(to, &V4)))
         } else if destination.is_multicast() {
@@ -226,7 +226,7 @@ impl<E: Env> Manager<'_, E> {
         let mut to = to;
         if own.is_none() {
             // A port on the same wire; the first card's, or the other end's neighbour.
-            let card = u8::from(to.card == 0 && cards > 1);
+            let card = u16::from(to.card == 0 && cards > 1);
             way.from = match to {
                 PortId::NOBODY => leading().ok_or(EHOSTUNREACH)?,
                 _ if outside.contains(to) => to,

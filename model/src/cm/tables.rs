@@ -321,7 +321,7 @@ impl OutsidePorts {
 
     /// All of them.
     pub fn iter(self) -> impl Iterator<Item = PortId> {
-        let port = |bit: usize| PortId { card: (bit / PORTS) as u8, port: (bit % PORTS) as u8 };
+        let port = |bit: usize| PortId { card: (bit / PORTS) as u16, port: (bit % PORTS) as u8 };
         (0..MAX_CARDS * PORTS).map(port).filter(move |&port| self.contains(port))
     }
 }
@@ -331,7 +331,7 @@ pub struct Manager<'a, E> {
     /// The state.
     pub cm: &'a mut Cm,
     /// Cards of the net.
-    pub cards: u8,
+    pub cards: u16,
     /// GUIDs of the cards.
     pub guids: Guids,
     /// GIDs of their ports.

@@ -50,7 +50,7 @@ impl Env for Surroundings {
     fn timer(&mut self, at: u64) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
-    fn interrupt(&mut self, _: u8, _: u16, _: u8) {}
+    fn interrupt(&mut self, _: u16, _: u16, _: u8) {}
     fn read(&mut self, _: Addr, _: &mut [u8]) -> core::result::Result<(), DmaFault> {
         unreachable!()
     }
@@ -78,15 +78,15 @@ impl Env for Surroundings {
     fn deliver(&mut self, _: Addr, _: &Payload, _: usize, _: usize) -> core::result::Result<(), Undelivered> {
         unreachable!()
     }
-    fn send_later(&mut self, _: u8, _: u16) {}
+    fn send_later(&mut self, _: u16, _: u16) {}
     fn ends_turn(&self, _: u32) -> bool {
         true
     }
-    fn watch(&mut self, _: u8, _: u16) {}
-    fn bells(&self, _: u8) -> &Bells {
+    fn watch(&mut self, _: u16, _: u16) {}
+    fn bells(&self, _: u16) -> &Bells {
         unreachable!()
     }
-    fn holds_event(&mut self, _: u8, _: u16, _: u32, _: u32) -> bool {
+    fn holds_event(&mut self, _: u16, _: u16, _: u32, _: u32) -> bool {
         false
     }
     fn exists(&mut self, _: u16) -> bool {

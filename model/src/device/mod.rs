@@ -136,11 +136,11 @@ impl Default for PortSetting {
 #[repr(C)]
 pub struct Device {
     /// Number of the card in its segment.
-    pub id: u8,
+    pub id: u16,
     /// The card exists.
     pub present: Flag,
     /// Cards of the segment.
-    pub cards: u8,
+    pub cards: u16,
     /// By island: the QPs of overrun CQs are being brought to error.
     ends_cqs: [Flag; ISLANDS],
     /// What may be run at the same time has changed: islands are found out anew.
@@ -242,7 +242,7 @@ pub struct Tables {
 
 impl Device {
     /// Makes the zeroed memory a card.
-    pub fn init(&mut self, id: u8, cards: u8, limits: CardLimits, port: PortSetting) {
+    pub fn init(&mut self, id: u16, cards: u16, limits: CardLimits, port: PortSetting) {
         self.id = id;
         self.cards = cards;
         self.limits = limits;

@@ -25,11 +25,11 @@ pub(crate) trait Lane {
     /// As [`Journal::note`](crate::journal::Journal::note).
     fn note(&mut self, word: u64);
     /// The producer index of a receive queue.
-    fn rq_producer(&mut self, card: u8, qp: u16) -> u32;
+    fn rq_producer(&mut self, card: u16, qp: u16) -> u32;
     /// Has [`World::sent`] called.
-    fn sent(&mut self, card: u8, qp: u16, ctrl: [u64; 2]);
+    fn sent(&mut self, card: u16, qp: u16, ctrl: [u64; 2]);
     /// Has [`World::received`] called.
-    fn received(&mut self, card: u8, qp: u16, length: u32, solicited: bool);
+    fn received(&mut self, card: u16, qp: u16, length: u32, solicited: bool);
 }
 
 /// How the lane ended.
@@ -61,7 +61,7 @@ pub(crate) enum End {
 pub(crate) unsafe fn send(
     world: *mut World,
     route: &Route,
-    card: u8,
+    card: u16,
     q: u16,
     producer: u32,
     lane: &mut impl Lane,
@@ -224,16 +224,16 @@ impl<E: Express> Lane for Within<'_, E> {
         self.env.note(word);
     }
 
-    fn rq_producer(&mut self, card: u8, qp: u16) -> u32 {
+    fn rq_producer(&mut self, card: u16, qp: u16) -> u32 {
         self.env.bells(card).rq_producer(qp.into())
     }
 
-    fn sent(&mut self, card: u8, qp: u16, ctrl: [u64; 2]) {
+    fn sent(&mut self, card: u16, qp: u16, ctrl: [u64; 2]) {
         // SAFETY: `express` borrows the world exclusively and uses no reference to it during this call.
         unsafe { &mut *self.world }.sent(card, qp, ctrl, self.env);
     }
 
-    fn received(&mut self, card: u8, qp: u16, length: u32, solicited: bool) {
+    fn received(&mut self, card: u16, qp: u16, length: u32, solicited: bool) {
         // SAFETY: as above.
         unsafe { &mut *self.world }.received(card, qp, length, solicited, self.env);
     }
@@ -242,7 +242,7 @@ impl<E: Express> Lane for Within<'_, E> {
 impl World {
     /// Completes the oldest WQE of a send queue, which was sent on the lane.
     #[inline(always)]
-    pub(crate) fn sent(&mut self, card: u8, qp: u16, ctrl: [u64; 2], env: &mut impl Express) {
+    pub(crate) fn sent(&mut self, card: u16, qp: u16, ctrl: [u64; 2], env: &mut impl Express) {
         let ctrl = WqeCtrl::from_bytes(&bytes(ctrl));
         self.cards[card as usize].complete_head(qp.into(), &ctrl, 1, env);
         self.completed(card, qp, env);
@@ -252,7 +252,7 @@ impl World {
     #[inline(always)]
     pub(crate) fn received(
         &mut self,
-        card: u8,
+        card: u16,
         qp: u16,
         length: u32,
         solicited: bool,
@@ -266,7 +266,7 @@ impl World {
 
     /// A CQE that overran its CQ has brought all QPs of the CQ to error, this one among them.
     #[inline(always)]
-    fn completed(&self, card: u8, qp: u16, env: &mut impl Express) {
+    fn completed(&self, card: u16, qp: u16, env: &mut impl Express) {
         if self.cards[card as usize].qps[qp as usize].state == QpState::ERR {
             env.forget_routes();
         }

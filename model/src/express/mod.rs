@@ -32,9 +32,9 @@ pub trait Express: Journal {
     fn forget_routes(&mut self);
     /// Where this process remembers the route of a connection. The place stays while the cards run, and nothing else
     /// accesses it.
-    fn route(&mut self, card: u8, qp: u16) -> *mut Route;
+    fn route(&mut self, card: u16, qp: u16) -> *mut Route;
     /// Remembers a route there.
-    fn remember(&mut self, card: u8, qp: u16, route: Route);
+    fn remember(&mut self, card: u16, qp: u16, route: Route);
     /// Where this process reaches the memory at an address, and how many contiguous bytes of it; valid for this
     /// [`generation`](Express::generation). `None` if it has no address here.
     fn here(&mut self, at: Addr) -> Option<(Here, u64)>;
@@ -46,7 +46,7 @@ const TURN: u32 = 32;
 impl World {
     /// Sends the plain messages at the head of a send queue, and finds out what they need. False if something is
     /// left, for [`run_send`](crate::device::Device::run_send).
-    pub(crate) fn express<E: Express>(&mut self, card: u8, q: u16, env: &mut E) -> bool {
+    pub(crate) fn express<E: Express>(&mut self, card: u16, q: u16, env: &mut E) -> bool {
         let producer = env.bells(card).sq_producer(q.into());
         // A bound, because a program may change the WQE all the time.
         for _ in 0..TURN {

@@ -56,8 +56,8 @@ pub struct Route {
     pub(super) ack_bytes: u32,
     pub(super) q: u16,
     pub(super) peer: u16,
-    pub(super) card: u8,
-    pub(super) peer_card: u8,
+    pub(super) card: u16,
+    pub(super) peer_card: u16,
     /// Every message completes.
     pub(super) signal_all: bool,
     /// log2 of the receive stride in bytes; 0: receives come from an SRQ, or there are none.
@@ -109,7 +109,7 @@ impl Route {
 
     /// Whether this is the route of a queue pair, if the generation is what it was.
     #[inline(always)]
-    pub(super) fn is_of(&self, card: u8, q: u16) -> bool {
+    pub(super) fn is_of(&self, card: u16, q: u16) -> bool {
         (self.card, self.q) == (card, q)
     }
 
@@ -127,7 +127,7 @@ pub(super) fn remote_of(words: &[u64; 6]) -> WqeRemote {
 
 impl World {
     /// Finds out what a plain message of this QP has to know. `None` when the connection is not up and idle.
-    pub(super) fn route(&self, card: u8, q: u16, env: &mut impl Express) -> Option<Route> {
+    pub(super) fn route(&self, card: u16, q: u16, env: &mut impl Express) -> Option<Route> {
         let qp = &self.cards[card as usize].qps[q as usize];
         if !qp.used.get()
             || qp.state != QpState::RTS

@@ -51,7 +51,7 @@ struct Held {
     way: Way,
     path: Path,
     /// The queue pair that sent it, if it is no packet but a whole frame.
-    sender: Option<(u8, u16)>,
+    sender: Option<(u16, u16)>,
     /// It is to be recorded, not delivered.
     record: bool,
     /// Some of its bits are not those that were sent.
@@ -190,7 +190,7 @@ struct Instant<'a, E> {
     /// Frames travel, and are not only for the record.
     exact: bool,
     /// The queue pair that sends, if that is no packet but a whole frame.
-    sender: Option<(u8, u16)>,
+    sender: Option<(u16, u16)>,
     env: &'a mut E,
 }
 
@@ -245,7 +245,7 @@ impl<E: LinkEnv> Instant<'_, E> {
     fn arrive_whole(
         &mut self,
         (from, to): Way,
-        (path, sender): (&Path, Option<(u8, u16)>),
+        (path, sender): (&Path, Option<(u16, u16)>),
         record: bool,
         frame: &[u8],
     ) {

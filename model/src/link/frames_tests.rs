@@ -35,7 +35,7 @@ const KINDS: [(Transport, Operation, &[Extra]); 20] = {
 };
 
 fn ports() -> impl Strategy<Value = (PortId, PortId)> {
-    (0u8..16, 0u8..2, 0u8..16, 0u8..2)
+    (0u16..16, 0u8..2, 0u16..16, 0u8..2)
         .prop_map(|(a, p, b, q)| (PortId { card: a, port: p }, PortId { card: b, port: q }))
 }
 

@@ -11,7 +11,7 @@ use crate::packet::{Packet, Payload};
 /// See the module.
 pub(crate) struct ControlEnv<'e, 'a> {
     pub env: &'e mut SimEnv<'a>,
-    pub interrupts: &'a Interrupts,
+    pub interrupts: &'a [Interrupts],
 }
 
 /// Methods that the simulation's environment answers.
@@ -35,9 +35,9 @@ impl<'a> Env for ControlEnv<'_, 'a> {
         fn hold(&mut self, bytes: &[u8]) -> Payload;
         fn stash(&mut self, bytes: &[u8]) -> Payload;
         fn payload(&mut self, payload: &Payload, to: &mut [u8]) -> Result<(), DmaFault>;
-        fn send_later(&mut self, card: u8, qp: u16);
+        fn send_later(&mut self, card: u16, qp: u16);
         fn send(&mut self) -> &mut Packet;
-        fn watch(&mut self, card: u8, qp: u16);
+        fn watch(&mut self, card: u16, qp: u16);
         fn timer(&mut self, at: u64);
         fn deliver(&mut self, to: Addr, payload: &Payload, offset: usize, len: usize) -> Result<(), Undelivered>;
         fn exists(&mut self, domain: u16) -> bool;
@@ -51,12 +51,12 @@ impl<'a> Env for ControlEnv<'_, 'a> {
         self.env.ends_turn(executed)
     }
 
-    fn bells(&self, card: u8) -> &Bells {
+    fn bells(&self, card: u16) -> &Bells {
         self.env.bells(card)
     }
 
     /// Events are moderated only when the simulation runs the card.
-    fn holds_event(&mut self, _: u8, _: u16, _: u32, _: u32) -> bool {
+    fn holds_event(&mut self, _: u16, _: u16, _: u32, _: u32) -> bool {
         false
     }
 
@@ -89,7 +89,7 @@ impl<'a> Env for ControlEnv<'_, 'a> {
         Ok(())
     }
 
-    fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
+    fn interrupt(&mut self, card: u16, function: u16, vector: u8) {
         self.env.sim.interrupt(self.interrupts, (card, function, vector));
     }
 }

@@ -16,7 +16,7 @@ pub struct Engine<'a> {
     pub(crate) world: &'a mut World,
     pub(crate) env: SimEnv<'a>,
     /// Raised interrupts go here.
-    pub(crate) interrupts: &'a Interrupts,
+    pub(crate) interrupts: &'a [Interrupts],
     /// How packets travel.
     pub(crate) link: &'a LinkArea,
 }
@@ -215,9 +215,9 @@ impl Engine<'_> {
 impl Sim {
     /// Delivers an interrupt to the processor: the thread that waits for it continues at this time, whenever the
     /// machine wakes it.
-    pub fn interrupt(&mut self, interrupts: &Interrupts, (card, function, vector): (u8, u16, u8)) {
+    pub fn interrupt(&mut self, interrupts: &[Interrupts], (card, function, vector): (u16, u16, u8)) {
         let at = self.now + self.profile.host.wake_ps;
-        self.interrupt_at[card as usize][function as usize] = at;
+        self.cards[card as usize].interrupt_at[function as usize] = at;
         let waited = (u32::from(card) << 16 | u32::from(function)) + 1;
         let waits = |a: &&mut Actor| a.state == State::Blocked && a.interrupt == waited;
         if let Some(a) = self.actors.used_mut().iter_mut().find(waits) {

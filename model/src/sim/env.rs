@@ -10,7 +10,6 @@ use crate::env::Env;
 use crate::packet::{Packet, Payload};
 use crate::plain::{Flag, Kept};
 use crate::segment::Guard;
-use crate::world::MAX_CARDS;
 use fpga_regs::Cqe;
 
 /// What one step of a card leaves to be done. Kept by the process for its capacity only.
@@ -19,15 +18,15 @@ pub(crate) struct Step {
     /// Packets to send.
     pub sent: Vec<Packet>,
     /// Send queues that may continue.
-    pub wanted: Vec<(u8, u16)>,
+    pub wanted: Vec<(u16, u16)>,
     /// QPs that sent something.
-    pub watched: Vec<(u8, u16)>,
+    pub watched: Vec<(u16, u16)>,
     /// Slots taken for gathered payload.
     pub stashes: Vec<u16>,
     /// Pieces gathered.
     pub gathers: u16,
     /// The card whose bus is used.
-    pub card: u8,
+    pub card: u16,
     /// The message that a packet being received is of.
     pub subject: Subject,
     /// Earliest time of a completion: when what it reports has left the card.
@@ -39,7 +38,7 @@ pub(crate) struct Step {
 /// See the module.
 pub(crate) struct SimEnv<'a> {
     pub sim: &'a mut Sim,
-    pub bells: &'a [Bells; MAX_CARDS],
+    pub bells: &'a [Bells],
     pub guard: &'a Guard<'a>,
     pub step: &'a mut Step,
 }
@@ -64,7 +63,7 @@ impl SimEnv<'_> {
     }
 
     /// Looks up the translation of an address; returns when the card has it (ps).
-    pub fn translation(&mut self, card: u8, at: Addr) -> u64 {
+    pub fn translation(&mut self, card: u16, at: Addr) -> u64 {
         let now = self.sim.now;
         let profile = &self.sim.profile;
         let card = &mut self.sim.cards[card as usize];
@@ -235,7 +234,7 @@ impl Env for SimEnv<'_> {
         }
     }
 
-    fn send_later(&mut self, card: u8, qp: u16) {
+    fn send_later(&mut self, card: u16, qp: u16) {
         // One step may ask several times for the same queue: for each WQE that it retires.
         if self.step.wanted.last() != Some(&(card, qp)) {
             self.step.wanted.push((card, qp));
@@ -251,7 +250,7 @@ impl Env for SimEnv<'_> {
 
     fn settle_payload(&mut self, _: u16) {}
 
-    fn bells(&self, card: u8) -> &Bells {
+    fn bells(&self, card: u16) -> &Bells {
         &self.bells[card as usize]
     }
 
@@ -260,7 +259,7 @@ impl Env for SimEnv<'_> {
         self.step.sent.last_mut().expect("just pushed")
     }
 
-    fn holds_event(&mut self, card: u8, cqn: u16, arming: u32, held: u32) -> bool {
+    fn holds_event(&mut self, card: u16, cqn: u16, arming: u32, held: u32) -> bool {
         let cqe = &self.sim.profile.cqe;
         if cqe.moderation_ps == 0 || held >= cqe.moderation_count {
             return false;
@@ -272,23 +271,23 @@ impl Env for SimEnv<'_> {
         true
     }
 
-    fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
+    fn interrupt(&mut self, card: u16, function: u16, vector: u8) {
         let (at, subject, raised) = (self.due(), self.step.subject, self.sim.now);
-        let member = self.sim.members[card as usize][function as usize];
+        let member = self.sim.cards[card as usize].members[function as usize];
         self.sim.at(at, Event::Message { card, function, vector, member, raised, subject });
     }
 
-    fn watch(&mut self, card: u8, qp: u16) {
+    fn watch(&mut self, card: u16, qp: u16) {
         if self.step.watched.last() != Some(&(card, qp)) {
             self.step.watched.push((card, qp));
         }
     }
 
-    fn congestion_noticed(&mut self, card: u8, qp: u16) {
+    fn congestion_noticed(&mut self, card: u16, qp: u16) {
         self.rate_falls(card, qp);
     }
 
-    fn notifies(&mut self, card: u8, qp: u16) -> bool {
+    fn notifies(&mut self, card: u16, qp: u16) -> bool {
         self.tells(card, qp)
     }
 

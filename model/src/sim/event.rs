@@ -18,7 +18,7 @@ pub enum Event {
     /// A send doorbell reaches the card.
     SendBell {
         /// Card.
-        card: u8,
+        card: u16,
         /// QP index.
         qp: u16,
         /// Producer index (blocks).
@@ -31,7 +31,7 @@ pub enum Event {
     /// A receive doorbell reaches the card.
     RecvBell {
         /// Card.
-        card: u8,
+        card: u16,
         /// QP index.
         qp: u16,
         /// Producer index.
@@ -42,7 +42,7 @@ pub enum Event {
     /// A doorbell of a shared receive queue reaches the card.
     SharedBell {
         /// Card.
-        card: u8,
+        card: u16,
         /// SRQ.
         srq: u16,
         /// Producer index.
@@ -53,7 +53,7 @@ pub enum Event {
     /// A CQ-arm doorbell reaches the card.
     Arm {
         /// Card.
-        card: u8,
+        card: u16,
         /// Function.
         function: u16,
         /// As written.
@@ -62,14 +62,14 @@ pub enum Event {
     /// The next WQE of a send queue is in the card and its QP's engine is free.
     Send {
         /// Card.
-        card: u8,
+        card: u16,
         /// QP index.
         qp: u16,
     },
     /// The first job of a flow may start its DMA reads.
     Due {
         /// Card.
-        card: u8,
+        card: u16,
         /// Port.
         port: u8,
         /// Flow.
@@ -83,7 +83,7 @@ pub enum Event {
     /// Fetched payload leaves the transmit buffer.
     Depart {
         /// Card.
-        card: u8,
+        card: u16,
         /// Port.
         port: u8,
         /// Bytes.
@@ -115,7 +115,7 @@ pub enum Event {
     /// A queue entry is written.
     Entry {
         /// Card.
-        card: u8,
+        card: u16,
         /// Where.
         to: Addr,
         /// Bytes.
@@ -137,7 +137,7 @@ pub enum Event {
     /// The message of an interrupt is written.
     Message {
         /// Card.
-        card: u8,
+        card: u16,
         /// Function.
         function: u16,
         /// Vector.
@@ -152,7 +152,7 @@ pub enum Event {
     /// An interrupt reaches the processor.
     Interrupt {
         /// Card.
-        card: u8,
+        card: u16,
         /// Function.
         function: u16,
         /// Vector.
@@ -163,7 +163,7 @@ pub enum Event {
     /// The event of a CQ has been held back long enough.
     Held {
         /// Card.
-        card: u8,
+        card: u16,
         /// CQ.
         cqn: u16,
         /// Which arming of it.
@@ -186,7 +186,7 @@ pub enum Event {
     /// The MAC may be free, or go on.
     Mac {
         /// Card.
-        card: u8,
+        card: u16,
         /// Port.
         port: u8,
     },
@@ -203,7 +203,7 @@ pub enum Event {
     /// A pause frame has come to a card's port.
     Pause {
         /// Card.
-        card: u8,
+        card: u16,
         /// Port.
         port: u8,
         /// It is to pause, not to go on.

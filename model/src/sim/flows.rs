@@ -103,7 +103,7 @@ impl Engine<'_> {
     }
 
     /// Adds a flow to the round, once its first job may start its DMA reads.
-    pub(super) fn line_up(&mut self, card: u8, port: u8, id: u16) {
+    pub(super) fn line_up(&mut self, card: u16, port: u8, id: u16) {
         let sim = &mut *self.env.sim;
         let c = &mut sim.cards[card as usize];
         let job = sim.jobs.get(u32::from(flow_mut(&mut c.qps, id).head - 1));
@@ -124,21 +124,21 @@ impl Engine<'_> {
     }
 
     /// The first job of a flow may start its DMA reads.
-    pub(super) fn due(&mut self, card: u8, port: u8, flow: u16) {
+    pub(super) fn due(&mut self, card: u16, port: u8, flow: u16) {
         let c = &mut self.env.sim.cards[card as usize];
         join_round(&mut c.ports[port as usize], &mut c.qps, flow);
         self.feed(card, port);
     }
 
     /// Puts a flow that has left the round at its end again, if it has more to send.
-    pub(super) fn rejoin(&mut self, card: u8, port: u8, id: u16) {
+    pub(super) fn rejoin(&mut self, card: u16, port: u8, id: u16) {
         if flow_mut(&mut self.env.sim.cards[card as usize].qps, id).head != 0 {
             self.line_up(card, port, id);
         }
     }
 
     /// Removes a job whose payload is all requested, and wakes the QP's engine if it waited for that.
-    pub(super) fn finish_job(&mut self, card: u8, qp: u16, side: usize) {
+    pub(super) fn finish_job(&mut self, card: u16, qp: u16, side: usize) {
         let sim = &mut *self.env.sim;
         let t = &mut sim.cards[card as usize].qps[qp as usize];
         let flow = &mut t.flows[side];

@@ -37,7 +37,7 @@ impl Engine<'_> {
     }
 
     /// Sends the next packet of a port, if its MAC is free: a notification first; others only while there is no pause.
-    pub(super) fn mac(&mut self, card: u8, port: u8) {
+    pub(super) fn mac(&mut self, card: u16, port: u8) {
         let sim = &mut *self.env.sim;
         let p = &sim.cards[card as usize].ports[port as usize];
         let may = |class: &usize| p.mac[*class].0 != 0 && (*class == 0 || !p.paused.get());

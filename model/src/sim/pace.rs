@@ -39,9 +39,9 @@ fn takes_part(packet: &Packet) -> bool {
 }
 
 impl SimEnv<'_> {
-    fn qp_rate(&mut self, card: u8, qp: u16) -> &mut QpRate {
+    fn qp_rate(&mut self, card: u16, qp: u16) -> &mut QpRate {
         let life = self.bells[card as usize].qp[qp as usize].life.load(std::sync::atomic::Ordering::Relaxed);
-        let rate = &mut self.sim.rates[card as usize][qp as usize];
+        let rate = &mut self.sim.cards[card as usize].rates[qp as usize];
         if rate.life != life {
             *rate = QpRate { life, control: RateControl::default(), next_at: 0, tells_at: 0 };
         }
@@ -54,7 +54,7 @@ impl SimEnv<'_> {
 
     /// When a queue pair may send this packet; 0: at any time.
     #[inline]
-    pub fn paced_until(&mut self, card: u8, qp: u16, packet: &Packet) -> u64 {
+    pub fn paced_until(&mut self, card: u16, qp: u16, packet: &Packet) -> u64 {
         match self.sim.cc.on() && takes_part(packet) {
             true => self.qp_rate(card, qp).next_at,
             false => 0,
@@ -63,7 +63,7 @@ impl SimEnv<'_> {
 
     /// A queue pair sends a packet with `len` bytes of payload now: from now on it says whether it met congestion.
     #[inline]
-    pub fn paces(&mut self, card: u8, qp: u16, packet: &mut Packet, len: u32) {
+    pub fn paces(&mut self, card: u16, qp: u16, packet: &mut Packet, len: u32) {
         if !self.sim.cc.on() || !takes_part(packet) {
             return;
         }
@@ -80,7 +80,7 @@ impl SimEnv<'_> {
     }
 
     /// A queue pair is told that its packets meet congestion.
-    pub fn rate_falls(&mut self, card: u8, qp: u16) {
+    pub fn rate_falls(&mut self, card: u16, qp: u16) {
         if self.sim.cc.on() {
             let (p, line, now) = (self.sim.cc, self.line(), self.sim.now);
             self.qp_rate(card, qp).control.notified(&p, line, now);
@@ -88,7 +88,7 @@ impl SimEnv<'_> {
     }
 
     /// Whether a queue pair that has received a marked packet tells the sender.
-    pub fn tells(&mut self, card: u8, qp: u16) -> bool {
+    pub fn tells(&mut self, card: u16, qp: u16) -> bool {
         if !self.sim.cc.on() {
             return false;
         }

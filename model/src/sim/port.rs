@@ -80,7 +80,7 @@ impl Sim {
     }
 
     /// A packet of a flow leaves its card, or never will.
-    fn is_sent(&mut self, card: u8, flow: u16) {
+    fn is_sent(&mut self, card: u16, flow: u16) {
         if usize::from(flow % 2) == SENDS {
             let unsent = &mut self.cards[card as usize].qps[usize::from(flow / 2)].unsent;
             *unsent = unsent.saturating_sub(1);
@@ -88,7 +88,7 @@ impl Sim {
     }
 
     /// Whether packets of a queue pair's requests wait in its card.
-    pub(super) fn has_unsent(&self, card: u8, qp: usize) -> bool {
+    pub(super) fn has_unsent(&self, card: u16, qp: usize) -> bool {
         let qp = &self.cards[card as usize].qps[qp];
         qp.flows[SENDS].head != 0 || qp.unsent != 0
     }
@@ -126,7 +126,7 @@ impl Engine<'_> {
 
     /// Looks up the translation of the next payload of a flow's first job. On a miss the flow leaves the round until
     /// the translation has been read, and the result is false.
-    fn translated(&mut self, card: u8, port: u8, id: u16, offset: usize, len: usize) -> bool {
+    fn translated(&mut self, card: u16, port: u8, id: u16, offset: usize, len: usize) -> bool {
         let head = u32::from(flow_mut(&mut self.env.sim.cards[card as usize].qps, id).head - 1);
         let job = self.env.sim.jobs.get_mut(head);
         let packet = job.packet.get();
@@ -157,7 +157,7 @@ impl Engine<'_> {
     }
 
     /// Requests payload while the transmit buffer has room for it.
-    pub(super) fn feed(&mut self, card: u8, port: u8) {
+    pub(super) fn feed(&mut self, card: u16, port: u8) {
         loop {
             let sim = &mut *self.env.sim;
             let c = &mut sim.cards[card as usize];
@@ -343,7 +343,7 @@ impl Engine<'_> {
     }
 
     /// Fetched payload has left the transmit buffer.
-    pub(super) fn depart(&mut self, card: u8, port: u8, bytes: u32) {
+    pub(super) fn depart(&mut self, card: u16, port: u8, bytes: u32) {
         self.env.sim.cards[card as usize].ports[port as usize].fetched -= bytes;
         self.feed(card, port);
     }

@@ -78,7 +78,7 @@ impl Engine<'_> {
     }
 
     /// Queue pairs whose requests wait in the card cannot have an answer yet.
-    fn excuse(&mut self, card: u8) {
+    fn excuse(&mut self, card: u16) {
         if !self.env.sim.delays() {
             return;
         }

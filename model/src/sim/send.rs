@@ -83,7 +83,7 @@ impl Sim {
 
 impl Engine<'_> {
     /// Executes a send doorbell.
-    pub(super) fn send_bell(&mut self, card: u8, qp: u16, producer: u32, pushed: bool) {
+    pub(super) fn send_bell(&mut self, card: u16, qp: u16, producer: u32, pushed: bool) {
         let bell = &self.env.bells[card as usize].qp[qp as usize].sq;
         let before = bell.swap(producer, std::sync::atomic::Ordering::AcqRel);
         let cur = self.world.cards[card as usize].qps[qp as usize].req.cur;
@@ -100,7 +100,7 @@ impl Engine<'_> {
     }
 
     /// Schedules the next WQE of a send queue, if there is one.
-    pub(super) fn want_send(&mut self, card: u8, qp: u16) {
+    pub(super) fn want_send(&mut self, card: u16, qp: u16) {
         let producer = self.env.bells[card as usize].sq_producer(qp.into());
         let device = &self.world.cards[card as usize].qps[qp as usize];
         let cur = device.req.cur;
@@ -122,7 +122,7 @@ impl Engine<'_> {
     }
 
     /// Starts the next WQE of a QP.
-    pub(super) fn send(&mut self, card: u8, qp: u16) {
+    pub(super) fn send(&mut self, card: u16, qp: u16) {
         let sim = &mut *self.env.sim;
         let now = sim.now;
         let c = &mut sim.cards[card as usize];

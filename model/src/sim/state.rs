@@ -12,7 +12,7 @@ use super::{cache, heap, pcie};
 use crate::congestion::dcqcn::Parameters;
 use crate::device::tables::{MAX_CQS, MAX_FUNCTIONS, MAX_QPS, MAX_SRQS};
 use crate::packet::{Packet, PORTS};
-use crate::plain::{plain, Flag, Kept};
+use crate::plain::{plain, Flag, Kept, Plain};
 use crate::profile::Profile;
 use crate::segment::page::MAX_MEMBERS;
 use crate::world::MAX_CARDS;
@@ -29,8 +29,14 @@ pub const JOBS: usize = 1 << 14;
 pub const MTU: usize = 4096;
 
 /// The simulation. All zeros: switched off.
+pub type Sim = SimOf<[CardTime]>;
+
+/// The simulation of a segment, which has room for a fixed number of cards.
+pub(crate) type SharedSim = SimOf<[CardTime; MAX_CARDS]>;
+
+/// See [`Sim`].
 #[repr(C)]
-pub struct Sim {
+pub struct SimOf<C: ?Sized> {
     /// The cards' timing.
     pub profile: Profile,
     /// Simulated time is in use.
@@ -67,23 +73,17 @@ pub struct Sim {
     pub slots: Slab<Slot, SLOTS>,
     /// Messages before their fetch.
     pub jobs: Slab<Job, JOBS>,
-    /// The process that owns a function, by card and function.
-    pub members: [[u16; MAX_FUNCTIONS]; MAX_CARDS],
-    /// When its last interrupt can have woken a thread.
-    pub interrupt_at: [[u64; MAX_FUNCTIONS]; MAX_CARDS],
-    /// Timing state of the cards.
-    pub cards: [CardTime; MAX_CARDS],
-    /// The switch between them.
+    /// The switch between the cards.
     pub switch: Switch,
     /// Their congestion control.
     pub cc: Parameters,
-    /// What it makes of each QP.
-    pub rates: [[QpRate; MAX_QPS]; MAX_CARDS],
     /// Headers and trailer of the packets in `slots`, when they travel as frames.
     pub frames: [Frame; SLOTS],
     /// Payload of the packets in `slots`.
     /// The last row is for packets without a slot.
     pub payload: [[u8; MTU]; SLOTS + 1],
+    /// Timing state of the cards.
+    pub cards: C,
 }
 
 /// A packet in flight.
@@ -231,6 +231,12 @@ pub struct CardTime {
     pub srqs_rung: [u64; MAX_SRQS],
     /// When the last arming of a CQ is.
     pub cqs_rung: [u64; MAX_CQS],
+    /// What congestion control makes of each QP.
+    pub rates: [QpRate; MAX_QPS],
+    /// The process that owns a function.
+    pub members: [u16; MAX_FUNCTIONS],
+    /// When its last interrupt can have woken a thread.
+    pub interrupt_at: [u64; MAX_FUNCTIONS],
 }
 
 /// The requester side of a QP.
@@ -395,6 +401,60 @@ plain! {
     Flow { head, tail, count, next, last_ready }
     QpTime { pending, known, rung, stalled, free_at, base, upto, done, asked, message, flows, unsent }
     PortTime { free_at, last_flow, round, fetched, coming, last_arrival, rx_free_at, rx_waits, mac, mac_at, paused }
-    CardTime { bus, pipe_free_at, ports, qpc, mtt, keys, qps, srqs_rung, cqs_rung }
-    Sim { profile, on, now, left_at, members_left, sequence, executed, overflows, timer_at, idle, actors, trace, streams, queue, events, landing, slots, jobs, members, interrupt_at, cards, switch, cc, rates, frames, payload }
+    CardTime { bus, pipe_free_at, ports, qpc, mtt, keys, qps, srqs_rung, cqs_rung, rates, members, interrupt_at }
+}
+
+impl<C: Plain + ?Sized> Plain for SimOf<C> {}
+
+#[allow(dead_code)]
+fn is_plain(sim: &SharedSim) {
+    fn is<T: Plain>(_: &T) {}
+    let SimOf {
+        profile,
+        on,
+        now,
+        left_at,
+        members_left,
+        sequence,
+        executed,
+        overflows,
+        timer_at,
+        idle,
+        actors,
+        trace,
+        streams,
+        queue,
+        events,
+        landing,
+        slots,
+        jobs,
+        switch,
+        cc,
+        frames,
+        payload,
+        cards,
+    } = sim;
+    is(profile);
+    is(on);
+    is(now);
+    is(left_at);
+    is(members_left);
+    is(sequence);
+    is(executed);
+    is(overflows);
+    is(timer_at);
+    is(idle);
+    is(actors);
+    is(trace);
+    is(streams);
+    is(queue);
+    is(events);
+    is(landing);
+    is(slots);
+    is(jobs);
+    is(switch);
+    is(cc);
+    is(frames);
+    is(payload);
+    is(cards);
 }

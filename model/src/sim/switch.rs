@@ -109,7 +109,7 @@ fn connector(port: PortId) -> Option<usize> {
 
 /// The card's port at the other end.
 fn card_port(at: usize) -> PortId {
-    PortId { card: (at / PORTS) as u8, port: (at % PORTS) as u8 }
+    PortId { card: (at / PORTS) as u16, port: (at % PORTS) as u8 }
 }
 
 /// Bytes that pass in a time.
@@ -335,7 +335,7 @@ impl Engine<'_> {
     }
 
     /// A pause frame has come to a card's port.
-    pub(super) fn pause(&mut self, card: u8, port: u8, on: bool) {
+    pub(super) fn pause(&mut self, card: u16, port: u8, on: bool) {
         let sim = &mut *self.env.sim;
         sim.cards[card as usize].ports[port as usize].paused = on.into();
         if let Some(at) = connector(PortId { card, port }) {

@@ -96,11 +96,11 @@ pub struct Span {
 #[repr(C)]
 pub struct Subject {
     /// Card of the requester.
-    pub card: u8,
+    pub card: u16,
     /// Its port.
     pub port: u8,
     /// Card that does it.
-    pub place: u8,
+    pub place: u16,
     /// On the responder's side.
     pub responder: Flag,
     /// QPN of the requester.
@@ -129,8 +129,9 @@ impl Span {
         let s = &self.subject;
         bytes[0..8].copy_from_slice(&self.start.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.end.to_le_bytes());
-        let flags = if s.responder.get() { RESPONDER } else { 0 } | PLACED | s.place << 4;
-        bytes[16..20].copy_from_slice(&[self.phase.0, s.card, s.port, flags]);
+        // Processes share at most sixteen cards.
+        let flags = if s.responder.get() { RESPONDER } else { 0 } | PLACED | (s.place as u8) << 4;
+        bytes[16..20].copy_from_slice(&[self.phase.0, s.card as u8, s.port, flags]);
         for (i, word) in [s.qpn, self.index, self.bytes, s.message, s.process.into()].into_iter().enumerate()
         {
             bytes[20 + 4 * i..24 + 4 * i].copy_from_slice(&word.to_le_bytes());

@@ -23,7 +23,7 @@ impl SimEnv<'_> {
     /// The message of an interrupt is written.
     pub fn write_message(
         &mut self,
-        card: u8,
+        card: u16,
         (function, vector, member): (u16, u8, u16),
         raised: u64,
         subject: &Subject,

@@ -21,14 +21,14 @@ pub(crate) struct Copies {
     list: [Copy; MOST],
     len: usize,
     /// By card and index.
-    sender: (u8, u16),
+    sender: (u16, u16),
     /// Copies for which there was no room.
     pub lost: u32,
 }
 
 impl Copies {
     /// None, of a frame that a queue pair sends.
-    pub fn of(sender: (u8, u16)) -> Copies {
+    pub fn of(sender: (u16, u16)) -> Copies {
         Copies { list: [Copy { at: PortId::NOBODY, queue: 0, hash: 0 }; MOST], len: 0, sender, lost: 0 }
     }
 

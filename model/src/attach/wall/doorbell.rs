@@ -18,19 +18,19 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// A queue pair will send again soon: fetches the lines that this takes. With many queue pairs in turn none of them
     /// is in the cache.
     #[inline(always)]
-    pub fn expect_posts(&self, card: u8, qp: u16) {
+    pub fn expect_posts(&self, card: u16, qp: u16) {
         Here::new(std::ptr::from_ref(self.bells(card, qp)).cast_mut().cast()).prefetch_for_write();
         self.routes.prefetch(card, qp, self.net().world.get());
     }
 
     #[inline(always)]
-    pub(super) fn bells(&self, card: u8, qp: u16) -> &QpBells {
+    pub(super) fn bells(&self, card: u16, qp: u16) -> &QpBells {
         &self.net().bells[card as usize % MAX_CARDS].qp[qp as usize % MAX_QPS]
     }
 
     /// A send doorbell rang: runs the QP. False: others were in the way all the time, and it is pending.
     #[inline]
-    pub fn ring(&self, card: u8, qp: u16, producer: u32) -> bool {
+    pub fn ring(&self, card: u16, qp: u16, producer: u32) -> bool {
         let bells = self.bells(card, qp);
         let label = bells.label();
         let island = match self.segment().enter(label) {
@@ -105,7 +105,7 @@ impl<S: Borrow<Segment>> Doorbell<'_, S> {
     /// # Safety
     /// As [`complete`](Self::complete).
     #[inline(never)]
-    unsafe extern "C" fn complete_sent(&mut self, card: u8, qp: u16, ctrl: u64, more: u64) {
+    unsafe extern "C" fn complete_sent(&mut self, card: u16, qp: u16, ctrl: u64, more: u64) {
         // SAFETY: as the caller promises.
         unsafe { self.complete(|world, env| world.sent(card, qp, [ctrl, more], env)) }
     }
@@ -113,7 +113,7 @@ impl<S: Borrow<Segment>> Doorbell<'_, S> {
     /// # Safety
     /// As [`complete`](Self::complete).
     #[inline(never)]
-    unsafe extern "C" fn complete_received(&mut self, card: u8, qp: u16, length: u32, solicited: bool) {
+    unsafe extern "C" fn complete_received(&mut self, card: u16, qp: u16, length: u32, solicited: bool) {
         // SAFETY: as the caller promises.
         unsafe { self.complete(|world, env| world.received(card, qp, length, solicited, env)) }
     }
@@ -131,18 +131,18 @@ impl<S: Borrow<Segment>> Lane for Doorbell<'_, S> {
     }
 
     #[inline(always)]
-    fn rq_producer(&mut self, card: u8, qp: u16) -> u32 {
+    fn rq_producer(&mut self, card: u16, qp: u16) -> u32 {
         self.runner.bells(card, qp).rq.load(Ordering::Acquire)
     }
 
     #[inline(always)]
-    fn sent(&mut self, card: u8, qp: u16, ctrl: [u64; 2]) {
+    fn sent(&mut self, card: u16, qp: u16, ctrl: [u64; 2]) {
         // SAFETY: the lane refers to nothing within this call.
         unsafe { self.complete_sent(card, qp, ctrl[0], ctrl[1]) };
     }
 
     #[inline(always)]
-    fn received(&mut self, card: u8, qp: u16, length: u32, solicited: bool) {
+    fn received(&mut self, card: u16, qp: u16, length: u32, solicited: bool) {
         // SAFETY: as above.
         unsafe { self.complete_received(card, qp, length, solicited) };
     }

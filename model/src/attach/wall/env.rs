@@ -45,7 +45,7 @@ impl<'a> WallEnv<'a> {
 
     /// Runs a send queue, on the express lane as far as possible when no frame is observed.
     #[inline(always)]
-    pub fn run_send(&mut self, world: &mut World, card: u8, qp: u16) {
+    pub fn run_send(&mut self, world: &mut World, card: u16, qp: u16) {
         if self.guard.island() == ALL {
             let ends = world.connection((card, qp.into()));
             self.join(world, ends);
@@ -83,7 +83,7 @@ impl<'a> WallEnv<'a> {
 
     /// Takes a QP from those noted by [`watch`](Env::watch).
     #[inline]
-    pub fn watched(&mut self) -> Option<(u8, u16)> {
+    pub fn watched(&mut self) -> Option<(u16, u16)> {
         self.scratch.watched.pop()
     }
 
@@ -238,7 +238,7 @@ impl Env for WallEnv<'_> {
     }
 
     #[inline(always)]
-    fn send_later(&mut self, card: u8, qp: u16) {
+    fn send_later(&mut self, card: u16, qp: u16) {
         self.scratch.queue.push(Work::Send { card, qp });
     }
 
@@ -257,7 +257,7 @@ impl Env for WallEnv<'_> {
         }
     }
 
-    fn has_all(&mut self, card: u8, qp: u16) -> bool {
+    fn has_all(&mut self, card: u16, qp: u16) -> bool {
         let all = self.guard.island() == ALL;
         match all {
             true => self.guard.segment().new_generation(),
@@ -266,7 +266,7 @@ impl Env for WallEnv<'_> {
         all
     }
 
-    fn has(&mut self, card: u8, qp: u16) -> bool {
+    fn has(&mut self, card: u16, qp: u16) -> bool {
         if self.guard.island() == ALL {
             // It may have routes of any island.
             self.guard.segment().new_generation();
@@ -275,7 +275,7 @@ impl Env for WallEnv<'_> {
         self.is_of_island(&self.net.bells[card as usize].qp[qp as usize])
     }
 
-    fn reaches(&mut self, (card, qp): (u8, u16), to: Option<(u8, u16)>) -> bool {
+    fn reaches(&mut self, (card, qp): (u16, u16), to: Option<(u16, u16)>) -> bool {
         let reaches = self.guard.island() == ALL || to.is_some_and(|to| self.may_receive(to));
         if !reaches {
             self.scratch.again.push(Again { card, qp, all: true });
@@ -283,11 +283,11 @@ impl Env for WallEnv<'_> {
         reaches
     }
 
-    fn with_events<R>(&mut self, card: u8, function: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {
+    fn with_events<R>(&mut self, card: u16, function: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {
         self.in_turn(&self.net.events[card as usize][function as usize], LONGEST_TURN, work)
     }
 
-    fn with_cq<R>(&mut self, card: u8, cqn: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {
+    fn with_cq<R>(&mut self, card: u16, cqn: u16, work: impl FnOnce(&mut Self, bool) -> R) -> R {
         self.in_turn(&self.net.completions[card as usize][cqn as usize].0, LONGEST_CQ_TURN, work)
     }
 
@@ -296,7 +296,7 @@ impl Env for WallEnv<'_> {
     }
 
     #[inline(always)]
-    fn bells(&self, card: u8) -> &Bells {
+    fn bells(&self, card: u16) -> &Bells {
         &self.net.bells[card as usize]
     }
 
@@ -311,11 +311,11 @@ impl Env for WallEnv<'_> {
     }
 
     /// The moderation of interrupts is part of simulated time.
-    fn holds_event(&mut self, _: u8, _: u16, _: u32, _: u32) -> bool {
+    fn holds_event(&mut self, _: u16, _: u16, _: u32, _: u32) -> bool {
         false
     }
 
-    fn interrupt(&mut self, card: u8, function: u16, vector: u8) {
+    fn interrupt(&mut self, card: u16, function: u16, vector: u8) {
         let word = &self.net.interrupts[card as usize][function as usize][vector as usize];
         word.fetch_add(1, Ordering::Release);
         futex_wake(word, u32::MAX >> 1);
@@ -323,7 +323,7 @@ impl Env for WallEnv<'_> {
     }
 
     #[inline]
-    fn watch(&mut self, card: u8, qp: u16) {
+    fn watch(&mut self, card: u16, qp: u16) {
         // Most runs are of one QP.
         if self.scratch.watched.last() != Some(&(card, qp)) {
             self.scratch.watched.push((card, qp));

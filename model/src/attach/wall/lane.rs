@@ -31,11 +31,11 @@ impl Express for WallEnv<'_> {
     }
 
     #[inline(always)]
-    fn route(&mut self, card: u8, qp: u16) -> *mut Route {
+    fn route(&mut self, card: u16, qp: u16) -> *mut Route {
         self.routes.place(card, qp)
     }
 
-    fn remember(&mut self, card: u8, qp: u16, route: Route) {
+    fn remember(&mut self, card: u16, qp: u16, route: Route) {
         self.routes.remember(card, qp, route);
     }
 

@@ -100,7 +100,7 @@ impl WallEnv<'_> {
         let mut labels = ends.iter().flatten().map(|&(card, q)| net.bells[card as usize].qp[q].label());
         let Some(label) = labels.next() else { return };
         if !self.guard.segment().is_valid(label) || labels.any(|other| other != label) {
-            let served = |card: u8, function: u16| net.servers[card as usize][function as usize].is_served();
+            let served = |card: u16, function: u16| net.servers[card as usize][function as usize].is_served();
             world.join(&net.bells, ends, self.guard, served);
         }
     }
@@ -112,14 +112,14 @@ impl WallEnv<'_> {
     }
 
     /// Whether a datagram may be delivered in this island: to a queue pair of it, or to nobody.
-    pub(super) fn may_receive(&self, (card, qp): (u8, u16)) -> bool {
+    pub(super) fn may_receive(&self, (card, qp): (u16, u16)) -> bool {
         let bells = self.net.bells.get(usize::from(card)).and_then(|bells| bells.qp.get(usize::from(qp)));
         bells.is_none_or(|qp| !qp.exists() || self.is_of_island(qp))
     }
 
     /// Makes the routes of a queue pair and its peer void.
     #[inline]
-    pub fn forget_routes_of(&mut self, card: u8, qp: u16) {
+    pub fn forget_routes_of(&mut self, card: u16, qp: u16) {
         self.guard.control().new_generation();
         if self.guard.island() == ALL {
             let label = self.net.bells[card as usize].qp[qp as usize].label();
@@ -130,7 +130,7 @@ impl WallEnv<'_> {
     }
 
     /// Whether a QP that is not finished leaves, because a thread waits for all the cards; it is run again.
-    pub fn gives_way(&mut self, card: u8, qp: u16) -> bool {
+    pub fn gives_way(&mut self, card: u16, qp: u16) -> bool {
         let way = self.guard.island() != ALL && self.guard.segment().is_stopped();
         if way {
             self.scratch.again.push(Again { card, qp, all: false });

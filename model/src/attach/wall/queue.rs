@@ -18,7 +18,7 @@ pub(crate) enum Work {
     /// A send queue may have something to do.
     Send {
         /// Card.
-        card: u8,
+        card: u16,
         /// QP index.
         qp: u16,
     },

@@ -10,7 +10,7 @@ impl WallEnv<'_> {
     /// Sends the frames of a raw packet queue pair, at most a turn. Each is delivered before the next one is looked at, so
     /// that it is known who has receive WQEs.
     #[cold]
-    pub(super) fn run_frames(&mut self, world: &mut World, card: u8, qp: u16) {
+    pub(super) fn run_frames(&mut self, world: &mut World, card: u16, qp: u16) {
         if self.guard.island() != ALL {
             return self.scratch.again.push(Again { card, qp, all: true });
         }

@@ -25,18 +25,18 @@ pub(crate) struct Routes([OnceLock<Box<Table>>; MAX_CARDS]);
 
 impl Routes {
     #[inline(always)]
-    fn table(&self, card: u8) -> &Table {
+    fn table(&self, card: u16) -> &Table {
         self.0[usize::from(card) % MAX_CARDS].get_or_init(zeroed)
     }
 
     /// The place of a queue pair's.
     #[inline(always)]
-    pub fn place(&self, card: u8, qp: u16) -> *mut Route {
+    pub fn place(&self, card: u16, qp: u16) -> *mut Route {
         self.table(card).routes[usize::from(qp) % MAX_QPS].get()
     }
 
     /// Remembers a route.
-    pub fn remember(&self, card: u8, qp: u16, route: Route) {
+    pub fn remember(&self, card: u16, qp: u16, route: Route) {
         let places = &self.table(card).places[usize::from(qp) % MAX_QPS];
         places.iter().zip(route.places()).for_each(|(known, place)| known.store(place, Ordering::Relaxed));
         // SAFETY: with the lock, as all access.
@@ -45,7 +45,7 @@ impl Routes {
 
     /// Fetches what a message of this queue pair takes.
     #[inline(always)]
-    pub fn prefetch(&self, card: u8, qp: u16, world: *mut World) {
+    pub fn prefetch(&self, card: u16, qp: u16, world: *mut World) {
         let table = self.table(card);
         let index = usize::from(qp) % MAX_QPS;
         let route = Here::new(table.routes[index].get().cast());

@@ -111,7 +111,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// Runs a QP. False: others were in the way all the time, and it is pending.
-    pub fn run_qp(&self, card: u8, qp: u16) -> bool {
+    pub fn run_qp(&self, card: u16, qp: u16) -> bool {
         self.run_or_leave(Again { card, qp, all: false })
     }
 
@@ -166,7 +166,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// Runs a QP of an island, unless all that it had to send is `sent`, and then all other work. Gives the QPs to be
     /// run again.
     #[inline(never)]
-    fn run_island(&self, island: Island<'_>, card: u8, qp: u16, sent: bool) -> Vec<Again> {
+    fn run_island(&self, island: Island<'_>, card: u16, qp: u16, sent: bool) -> Vec<Again> {
         self.run(&island, |world, env| {
             if !sent {
                 env.note(journal::one(card, qp.into()));
@@ -178,7 +178,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// As [`run_island`](Self::run_island), for a doorbell. False: a QP is pending.
     #[inline(never)]
-    pub(super) fn finish_island(&self, island: Island<'_>, card: u8, qp: u16, sent: bool) -> bool {
+    pub(super) fn finish_island(&self, island: Island<'_>, card: u16, qp: u16, sent: bool) -> bool {
         self.run_again(self.run_island(island, card, qp, sent))
     }
 
@@ -222,7 +222,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// Arms a CQ of function `f`, which changes nothing that routes go by.
     #[cold]
-    pub fn arm(&self, card: u8, f: u16, arm: CqArm) -> Result<(), LockError> {
+    pub fn arm(&self, card: u16, f: u16, arm: CqArm) -> Result<(), LockError> {
         let work = |world: &mut World, env: &mut WallEnv<'_>| {
             let device = &mut world.cards[card as usize];
             device.arm_cq(f, arm.cqn(), arm.solicited_only(), arm.index(), env);

@@ -13,7 +13,7 @@ pub(in crate::attach) struct Scratch {
     pub free: Vec<u32>,
     pub tap: Tap,
     /// QPs that sent something in this run.
-    pub watched: Vec<(u8, u16)>,
+    pub watched: Vec<(u16, u16)>,
     /// QPs to be run again: with all the cards, or after a thread that waits for all of them had them.
     pub again: Vec<Again>,
 }
@@ -21,7 +21,7 @@ pub(in crate::attach) struct Scratch {
 /// A queue pair that a run could not finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::attach) struct Again {
-    pub card: u8,
+    pub card: u16,
     pub qp: u16,
     /// It needs all the cards.
     pub all: bool,

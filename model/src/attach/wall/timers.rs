@@ -13,6 +13,7 @@ use super::scratch::Again;
 use crate::cells::QpBells;
 use crate::journal::{self, Journal};
 use crate::segment::{now_ns, Entry, Island, LockError, Segment};
+use crate::world::World;
 
 /// When the keeper tries again to run what a thread was in the way of (ns).
 const SOON: u64 = 2_000_000;
@@ -37,7 +38,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         self.run_pending();
         // SAFETY: read as it may change at any time; set once, before any process can attach.
         let (count, managers) = unsafe {
-            let world = self.net().world.get();
+            let world: *const World = self.net().world.get();
             ((*world).count(), (&raw const (*world).cm.soonest).read_volatile())
         };
         let run = self.run_due(0..count, |_| true);
@@ -57,7 +58,7 @@ impl<S: Borrow<Segment>> Runner<S> {
 
     /// For a program that polls: runs the timers of its queue pairs on a card that are due.
     #[cold]
-    pub fn run_own_timers(&self, card: u8, own: impl Fn(&QpBells) -> bool) {
+    pub fn run_own_timers(&self, card: u16, own: impl Fn(&QpBells) -> bool) {
         let closed = self.run_due(card..card + 1, own).closed;
         if let Some(guard) = closed.first().and_then(|_| self.segment().try_lock()) {
             self.run_all(guard, |world, env| {
@@ -69,7 +70,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         }
     }
 
-    fn run_due(&self, cards: Range<u8>, which: impl Fn(&QpBells) -> bool) -> Run {
+    fn run_due(&self, cards: Range<u16>, which: impl Fn(&QpBells) -> bool) -> Run {
         let now = now_ns();
         let mut run = Run { left: false, closed: Vec::new(), next: None };
         for card in cards {
@@ -102,7 +103,7 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 
     /// The deadline of a queue pair's timer (ns), which is checked again in its island.
-    fn deadline(&self, card: u8, qp: usize) -> u64 {
+    fn deadline(&self, card: u16, qp: usize) -> u64 {
         // SAFETY: within the table; read as it may change at any time.
         unsafe { (&raw const (*self.net().card(card)).qps[qp].req.deadline).read_volatile() }
     }

@@ -32,7 +32,7 @@ pub struct Place {
 
 impl Place {
     fn has(self, port: PortId) -> bool {
-        port == PortId::ALL || port.card == self.card && self.port.is_none_or(|p| p == port.port)
+        port == PortId::ALL || port.card == u16::from(self.card) && self.port.is_none_or(|p| p == port.port)
     }
 }
 

@@ -62,7 +62,7 @@ impl FromStr for PortSpec {
         let (port, medium) = text.split_once('=').ok_or_else(|| PortSpecError::Form(text.to_owned()))?;
         let (card, number) = port.split_once('.').unwrap_or((port, "1"));
         let wrong = || PortSpecError::Port(port.to_owned());
-        let card = card.parse().ok().filter(|&card: &u8| usize::from(card) < MAX_CARDS).ok_or_else(wrong)?;
+        let card = card.parse().ok().filter(|&card: &u16| usize::from(card) < MAX_CARDS).ok_or_else(wrong)?;
         let number =
             number.parse().ok().filter(|number| (1..=PORTS as u8).contains(number)).ok_or_else(wrong)?;
         Ok(PortSpec { port: PortId { card, port: number - 1 }, medium: medium.parse()? })

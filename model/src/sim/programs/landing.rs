@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn completions_of_a_ring_are_taken_once() {
         // SAFETY: zero bytes are a simulation that is switched off.
-        let mut sim: Box<Sim> = unsafe { Box::new_zeroed().assume_init() };
+        let mut sim: Box<Sim> = unsafe { Box::<crate::sim::state::SharedSim>::new_zeroed().assume_init() };
         for (iova, value) in [(0x1000, 1), (0x1040, 2), (0x2000, 3)] {
             let event = Event::Short { to: at(iova), len: 64, entry: true.into(), bytes: [value; 64] };
             sim.events.put(Kept::new(event)).expect("room");
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn payload_of_a_process_is_taken_in_its_order() {
         // SAFETY: zero bytes are a simulation that is switched off.
-        let mut sim: Box<Sim> = unsafe { Box::new_zeroed().assume_init() };
+        let mut sim: Box<Sim> = unsafe { Box::<crate::sim::state::SharedSim>::new_zeroed().assume_init() };
         let slot = sim.slots.take().expect("room") as u16;
         sim.slots.get_mut(slot.into()).refs = 1;
         sim.payload[slot as usize][..8].copy_from_slice(&[0, 1, 2, 3, 4, 5, 6, 7]);
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn later_writes_cover_earlier_ones_until_they_have_happened() {
         // SAFETY: zero bytes are a simulation that is switched off.
-        let mut sim: Box<Sim> = unsafe { Box::new_zeroed().assume_init() };
+        let mut sim: Box<Sim> = unsafe { Box::<crate::sim::state::SharedSim>::new_zeroed().assume_init() };
         let first = short(&mut sim, 100, 1);
         let second = short(&mut sim, 102, 2);
         assert_eq!(read(&sim, 98), [0, 0, 1, 1, 2, 2, 2, 2]);

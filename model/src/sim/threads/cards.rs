@@ -66,7 +66,7 @@ impl<S: Borrow<Segment>> Threads<S> {
     }
 
     /// Like [`bell`](Self::bell) for a send queue: it depends on the WQEs whether they come with the doorbell.
-    pub fn send_bell(&self, card: u8, qp: u16, producer: u32, (blocks, life): (u32, u32)) {
+    pub fn send_bell(&self, card: u16, qp: u16, producer: u32, (blocks, life): (u32, u32)) {
         let p = self.profile();
         let me = self.me();
         let Ok(mut held) = self.locked() else { return };
@@ -91,10 +91,10 @@ impl<S: Borrow<Segment>> Threads<S> {
     }
 
     /// This process has opened a function: its interrupts go here.
-    pub fn own_function(&self, card: u8, function: u16) {
+    pub fn own_function(&self, card: u16, function: u16) {
         let member = self.segment().member();
         if let Ok(mut held) = self.locked() {
-            held.sim().members[card as usize][function as usize] = member;
+            held.sim().cards[card as usize].members[function as usize] = member;
         }
     }
 

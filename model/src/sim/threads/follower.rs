@@ -11,7 +11,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    pub(crate) fn new(threads: &Arc<Threads>, card: u8, function: u16) -> Option<Follower> {
+    pub(crate) fn new(threads: &Arc<Threads>, card: u16, function: u16) -> Option<Follower> {
         let place = threads.adopt(card, function)?;
         Some(Follower { threads: Arc::clone(threads), place })
     }

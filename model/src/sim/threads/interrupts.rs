@@ -17,7 +17,7 @@ thread_local! {
 
 impl<S: Borrow<Segment>> Threads<S> {
     /// The thread is about to wait for an interrupt of a function; false if there was one meanwhile.
-    pub fn block_for_interrupt(&self, card: u8, function: u16, word: &AtomicU32, seen: u32) -> bool {
+    pub fn block_for_interrupt(&self, card: u16, function: u16, word: &AtomicU32, seen: u32) -> bool {
         let me = self.me();
         let Ok(mut held) = self.locked() else { return false };
         if word.load(Ordering::Acquire) != seen {
@@ -69,11 +69,11 @@ impl<S: Borrow<Segment>> Threads<S> {
 
     /// The thread has taken an interrupt: its clock is no earlier than that. If something else woke it, it still waits
     /// as far as simulated time is concerned.
-    pub fn took_interrupt(&self, card: u8, function: u16) {
+    pub fn took_interrupt(&self, card: u16, function: u16) {
         let me = self.me();
         let Ok(mut held) = self.locked() else { return };
         let runs = held.actor(me).state == State::Running;
-        let at = held.sim().interrupt_at[card as usize][function as usize];
+        let at = held.sim().cards[card as usize].interrupt_at[function as usize];
         drop(held);
         if runs {
             self.sleep_until(at);
@@ -82,7 +82,7 @@ impl<S: Borrow<Segment>> Threads<S> {
 
     /// Makes the place of a thread about to be started that waits for the interrupts of a function. It takes part from
     /// now on, however long the machine takes to start it.
-    pub(super) fn adopt(&self, card: u8, function: u16) -> Option<u16> {
+    pub(super) fn adopt(&self, card: u16, function: u16) -> Option<u16> {
         let now = self.clock();
         let mut held = self.locked().ok()?;
         let place = held.sim().join(self.segment().member(), std::process::id(), 0)?;
@@ -117,6 +117,6 @@ impl<S: Borrow<Segment>> Threads<S> {
 }
 
 /// How an actor names the interrupts that it waits for.
-fn interrupt(card: u8, function: u16) -> u32 {
+fn interrupt(card: u16, function: u16) -> u32 {
     (u32::from(card) << 16 | u32::from(function)) + 1
 }

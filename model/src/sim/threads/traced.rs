@@ -22,14 +22,14 @@ impl<S: Borrow<Segment>> Threads<S> {
 
     /// WQEs were posted at the thread's clock, which took `cost`; the card sees the doorbell at `seen`.
     #[inline]
-    pub(super) fn trace_posted(&self, queue: (u8, u16), blocks: Range<u32>, cost: u64, seen: u64) {
+    pub(super) fn trace_posted(&self, queue: (u16, u16), blocks: Range<u32>, cost: u64, seen: u64) {
         if self.traced() {
             self.put_posted(queue, blocks, cost, seen);
         }
     }
 
     #[cold]
-    fn put_posted(&self, (card, qp): (u8, u16), blocks: Range<u32>, cost: u64, seen: u64) {
+    fn put_posted(&self, (card, qp): (u16, u16), blocks: Range<u32>, cost: u64, seen: u64) {
         let (me, rung) = (self.me(), self.clock());
         let process = self.segment().member();
         let Ok(mut held) = self.locked() else { return };
