@@ -66,6 +66,12 @@ impl QpBells {
         Label(self.island.load(Ordering::Relaxed))
     }
 
+    /// A side's queue was posted up to this index: how far that is beyond the last time, and the queue's life.
+    pub fn advance(&self, side: usize, index: u32) -> (u32, u32) {
+        let last = self.posted[side].swap(index, Ordering::Relaxed);
+        (index.wrapping_sub(last), self.life.load(Ordering::Relaxed))
+    }
+
     /// Makes it another's.
     pub fn set_label(&self, label: Label) {
         self.island.store(label.0, Ordering::Relaxed);

@@ -17,6 +17,7 @@ use crate::packet::PORTS;
 use crate::plain::Plain;
 use crate::profile::Profile;
 use crate::segment::{futex_wake, Segment, Turn};
+use crate::sim::fabric::Fabric;
 use crate::sim::state::SharedSim;
 use crate::world::{SharedWorld, MAX_CARDS};
 
@@ -76,7 +77,7 @@ impl Net {
             sim.trace.start(path);
         }
         if let Some(switch) = &link.switch {
-            sim.switch.start(switch, profile);
+            sim.switch.start(switch, Fabric::default(), profile);
         }
         if let Some(cc) = link.cc {
             sim.cc = cc.0;

@@ -8,7 +8,7 @@ use fpga_regs::{CqArm, Doorbell};
 
 use super::error::OpenError;
 use super::manager::Caller;
-use crate::cells::owner;
+use crate::cells::{owner, Bells};
 use crate::device::tables::{EQS, MAX_QPS, MAX_SRQS};
 use crate::device::Device;
 use crate::net::Net;
@@ -58,9 +58,13 @@ impl Function {
 
     /// What [`attach`](Self::attach) gave.
     pub fn new(net: &Net, card: u32, index: u16) -> Function {
-        let words = &net.interrupts[card as usize][index as usize];
+        Function::of(card as u16, index, &net.interrupts[card as usize][index as usize])
+    }
+
+    /// The same, with its interrupt words.
+    pub fn of(card: u16, index: u16, words: &[AtomicU32; EQS]) -> Function {
         let seen = std::array::from_fn(|v| AtomicU32::new(words[v].load(Ordering::Acquire)));
-        Function { card: card as u16, index, owner: owner(Some(index)), seen }
+        Function { card, index, owner: owner(Some(index)), seen }
     }
 
     /// What the connection manager is to know of it.
@@ -80,8 +84,7 @@ impl Function {
 
     /// What a store to the doorbell pages says, if the doorbell is this function's: every program can reach all of them.
     #[inline(always)]
-    pub fn hears(&self, net: &Net, offset: u32, value: u64) -> Option<Rung> {
-        let bells = &net.bells[self.card as usize];
+    pub fn hears(&self, bells: &Bells, offset: u32, value: u64) -> Option<Rung> {
         let owns = |owner: &AtomicU32| self.owns(owner);
         let qp = |qpn: u32| (qpn & 0xffff) as usize % MAX_QPS;
         match Doorbell::decode(offset, value)? {

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `card` | an opened card, by whichever clock its net has |
 //! | [`wall`], [`virtual_card`] | the backend by each clock |
+//! | [`stage`] | the backend of many cards whose programs one thread plays |
 //! | `function` | what both have in common |
 //! | `manager` | calls of the connection manager |
 //! | `listeners` | which ports programs listen on |
@@ -27,6 +28,7 @@ mod listeners;
 mod manager;
 mod ports;
 mod served;
+mod stage;
 mod virtual_card;
 mod wall;
 
@@ -42,5 +44,6 @@ pub use limits::{limits, mbps};
 pub use listeners::listeners;
 pub use manager::{CloseChannel, Execute, OpenChannel, Task, Waiting};
 pub use served::{ServedCard, VECTORS};
+pub use stage::{Progress, Stage, StageCard, StageError, StageOptions, Turn};
 pub use virtual_card::{simulated_time, VirtualCard};
 pub use wall::card::WallCard;

@@ -17,6 +17,7 @@ use crate::device::Device;
 use crate::panics::tidied;
 use crate::segment::ALL;
 use crate::sim::control::ControlEnv;
+use crate::sim::doorbell::Ring;
 use crate::sim::event::Event;
 use crate::sim::threads::{on_thread_end, prepare, Follower, Threads, Timeline};
 use crate::world::World;
@@ -120,30 +121,29 @@ impl Registers for VirtualCard {
     #[inline(never)]
     fn doorbell(&self, offset: u32, value: u64) {
         let (threads, card) = (&self.threads, self.function.card);
-        let host = &threads.profile().host;
-        let Some(bell) = self.function.hears(threads.net(), offset, value) else { return };
+        let profile = threads.profile();
         let bells = &threads.net().bells[card as usize];
-        // How far the index advances since this process last rang, and the queue's life.
-        let advance = |qp: u16, side: usize, index: u32| {
-            let bells = &bells.qp[qp as usize];
-            let last = bells.posted[side].swap(index, Ordering::Relaxed);
-            (index.wrapping_sub(last), bells.life.load(Ordering::Relaxed))
-        };
+        let Some(bell) = self.function.hears(bells, offset, value) else { return };
         match bell {
-            Rung::Send { qp, index } => threads.send_bell(card, qp, index, advance(qp, 0, index)),
+            Rung::Send { qp, index } => {
+                threads.send_bell(card, qp, index, bells.qp[qp as usize].advance(0, index))
+            }
             Rung::Recv { qp, index } => {
-                let (count, life) = advance(qp, 1, index);
-                let cost = host.post_recv_ps * u64::from(count) + host.doorbell_ps;
-                threads.bell(cost, Event::RecvBell { card, qp, producer: index, life });
+                let (count, life) = bells.qp[qp as usize].advance(1, index);
+                threads.bell(Ring::receives(
+                    count,
+                    Event::RecvBell { card, qp, producer: index, life },
+                    profile,
+                ));
             }
             Rung::Shared { srq, index } => {
                 let life = bells.srq[srq as usize].life.load(Ordering::Relaxed);
                 let event = Event::SharedBell { card, srq, producer: index, life };
-                threads.bell(host.post_recv_ps + host.doorbell_ps, event);
+                threads.bell(Ring::receives(1, event, profile));
             }
             Rung::Arm(arm) => {
                 let event = Event::Arm { card, function: self.function.index, value: arm.0 };
-                threads.bell(host.doorbell_ps, event);
+                threads.bell(Ring::arms(event, profile));
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use super::error::{SegmentError, LOCK_PATIENCE};
 use super::extents::Extents;
+use super::keeper::{create, KeeperError};
 use super::layout::KEEPER_MEMBER;
 use super::moving::mover;
 use super::page::{page_ceil, MAX_MEMBERS, PAGE};
@@ -42,13 +43,18 @@ pub struct Usage {
 impl Segment {
     /// Takes at least `bytes` bytes of the heap.
     pub fn alloc(&self, bytes: usize) -> Result<Area, SegmentError> {
-        let bytes = page_ceil((bytes as u64).max(1)).ok_or(SegmentError::HeapFull)?;
+        self.take(bytes as u64, None)
+    }
+
+    /// The same, at another IOVA.
+    fn take(&self, bytes: u64, iova: Option<u64>) -> Result<Area, SegmentError> {
+        let bytes = page_ceil(bytes.max(1)).ok_or(SegmentError::HeapFull)?;
         let guard = self.lock(LOCK_PATIENCE)?;
         let extents = Extents::new(&guard);
         let pages = extents.alloc(self.member(), bytes / PAGE).ok_or(SegmentError::HeapFull)?;
         let offset = self.heap_offset() + pages.start * PAGE;
         let ptr = self.ptr_at(offset);
-        let range = Range { start: ptr as u64, len: bytes, backing: offset, refs: 1 };
+        let range = Range { start: iova.unwrap_or(ptr as u64), len: bytes, backing: offset, refs: 1 };
         let dma = Dma::new(&guard, self.member()).ok_or(SegmentError::TooManyRanges)?;
         if dma.insert(&[range]).is_err() {
             extents.retire(self.member(), pages);
@@ -56,6 +62,16 @@ impl Segment {
             return Err(SegmentError::TooManyRanges);
         }
         Ok(Area { ptr, offset, len: bytes as usize })
+    }
+
+    /// A segment of this process alone whose whole heap, of about `bytes`, is one area that cards see at `iova`.
+    pub(crate) fn private(bytes: u64, iova: u64) -> Result<(Segment, Area), KeeperError> {
+        let (segment, _) = create::segment(0, bytes, Vec::new())?;
+        let area = segment.take(bytes, Some(iova)).map_err(|error| KeeperError::System {
+            what: "taking the cards' memory",
+            error: std::io::Error::other(error),
+        })?;
+        Ok((segment, area))
     }
 
     /// Gives an area back; only address and length matter. Pages of it that are still registered stay until

@@ -116,7 +116,7 @@ impl Engine<'_> {
 
     /// Executes the first event.
     #[inline]
-    pub(super) fn next(&mut self) {
+    pub(crate) fn next(&mut self) {
         let sim = &mut *self.env.sim;
         let Some(next) = sim.queue.pop() else { return };
         let place = place(next.item);
@@ -194,8 +194,9 @@ impl Engine<'_> {
             Event::Span { span } => self.env.sim.trace.put(span),
             Event::Wake { actor, serial } => self.wake(actor, serial),
             Event::Mac { card, port } => self.mac(card, port),
-            Event::ToSwitch { slot } => self.enters_switch(slot),
+            Event::ToSwitch { slot, by } => self.enters_switch(slot, by),
             Event::FromSwitch { port } => self.leaves_switch(port),
+            Event::PauseSwitch { port, on } => self.pause_switch(port, on.get()),
             Event::Pause { card, port, on } => self.pause(card, port, on.get()),
         }
     }

@@ -190,15 +190,24 @@ pub enum Event {
         /// Port.
         port: u8,
     },
-    /// The last bit of a frame has come to the switch.
+    /// The last bit of a frame has come to a switch.
     ToSwitch {
         /// Packet slot.
         slot: u16,
+        /// The port that it came by, plus one; 0: that of the card that sends it.
+        by: u16,
     },
-    /// The last bit of a frame has left the switch.
+    /// The last bit of a frame has left a switch.
     FromSwitch {
         /// Port of the switch.
-        port: u8,
+        port: u16,
+    },
+    /// A pause frame has come to a port of a switch.
+    PauseSwitch {
+        /// Port of the switch.
+        port: u16,
+        /// It is to pause, not to go on.
+        on: Flag,
     },
     /// A pause frame has come to a card's port.
     Pause {
@@ -272,8 +281,9 @@ checked_enum! {
         Span { span }
         Wake { actor, serial }
         Mac { card, port }
-        ToSwitch { slot }
+        ToSwitch { slot, by }
         FromSwitch { port }
+        PauseSwitch { port, on }
         Pause { card, port, on }
     }
 }

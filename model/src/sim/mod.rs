@@ -9,12 +9,13 @@
 //! | [`state`] | everything that a simulation knows |
 //! | [`mod@env`] | each effect of a card becomes an event |
 //! | [`control`] | the same for control operations, which take no simulated time |
+//! | [`doorbell`] | what a doorbell costs, and when it is understood |
 //! | [`event`], [`heap`], [`slab`] | what can happen, the queue of events, and where they are kept |
 //! | [`engine`] | executes events in the total order (time, origin, sequence) |
 //! | [`send`], [`flows`], [`port`], [`receive`] | when a send queue, its messages, a port and a receiver continue |
 //! | [`writes`] | what a card writes to memory |
 //! | [`wire`] | from port to port |
-//! | [`mac`], [`switch`], [`pace`] | with a switch: when a port sends, what the switch does, and the rates of QPs |
+//! | [`mac`], [`switch`], [`fabric`], [`pace`] | with a switch: when a port sends, what the switch does, how several are connected, and the rates of QPs |
 //! | [`pcie`], [`cache`] | the bus, and what a card remembers of contexts and translations |
 //! | [`trace`] | what is recorded |
 //! | [`programs`] | the programs as the simulation sees them |
@@ -22,9 +23,11 @@
 
 pub mod cache;
 pub(crate) mod control;
+pub(crate) mod doorbell;
 pub(crate) mod engine;
 pub(crate) mod env;
 pub mod event;
+pub mod fabric;
 mod flows;
 pub mod heap;
 mod mac;

@@ -308,7 +308,7 @@ impl Engine<'_> {
             let times = Times { took: end - start, leaves: start, comes, arrival, switched };
             self.put_on_wire(slot, times);
         } else if switched {
-            sim.at(comes, Event::ToSwitch { slot });
+            sim.at(comes, Event::ToSwitch { slot, by: 0 });
         } else {
             sim.at(arrival, Event::Arrive { slot });
         }

@@ -20,11 +20,11 @@ use crate::world::MAX_CARDS;
 /// No time.
 pub const FOREVER: u64 = u64::MAX;
 /// Events that may wait.
-pub const EVENTS: usize = 1 << 16;
+pub const EVENTS: usize = 1 << 20;
 /// Packets between the fetch of their payload and its last byte in memory.
-pub const SLOTS: usize = 1 << 14;
+pub const SLOTS: usize = (1 << 16) - 2;
 /// Messages (or parts of them) whose payload waits to be fetched.
-pub const JOBS: usize = 1 << 14;
+pub const JOBS: usize = (1 << 16) - 2;
 /// Largest payload of a packet.
 pub const MTU: usize = 4096;
 
@@ -244,24 +244,27 @@ pub const SENDS: usize = 0;
 /// The responder side of a QP.
 pub const ANSWERS: usize = 1;
 
+/// Bits of an entry of the queue for the event's index.
+const PLACE_BITS: u32 = 22;
+
 /// An entry of the queue: the event's index in `events`, and the process that can see the event, so that a search for
 /// what a process sees need not read the events.
 #[inline]
 fn tagged(place: u32, touched: Option<u16>) -> u32 {
-    const { assert!(EVENTS <= 1 << 16 && MAX_MEMBERS < 1 << 16) };
-    place | touched.map_or(0, |member| u32::from(member) + 1) << 16
+    const { assert!(EVENTS <= 1 << PLACE_BITS && MAX_MEMBERS < 1 << (32 - PLACE_BITS)) };
+    place | touched.map_or(0, |member| u32::from(member) + 1) << PLACE_BITS
 }
 
 /// The index in `events`.
 #[inline]
 pub fn place(item: u32) -> u32 {
-    item & 0xffff
+    item & ((1 << PLACE_BITS) - 1)
 }
 
 /// The process that can see the event.
 #[inline]
 pub fn seen_by(item: u32) -> Option<u16> {
-    (item >> 16).checked_sub(1).map(|member| member as u16)
+    (item >> PLACE_BITS).checked_sub(1).map(|member| member as u16)
 }
 
 /// Names one side of a QP.

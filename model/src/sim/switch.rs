@@ -1,4 +1,5 @@
-//! The switch that connects all ports of a net: it stores whole frames, and has a queue for each port that they leave by.
+//! The switches that connect the ports of a net: each stores whole frames, and has a queue for each port that they leave by.
+//! Most often there is one; [`super::fabric`] knows how several are connected.
 //!
 //! A frame whose last bit has arrived (`ToSwitch`) joins the queue of the port that it is for; it is dropped if there is no
 //! room. Frames leave one after the other at the ports' rate (`FromSwitch`), and are marked when they begin to. Congestion notifications
@@ -6,20 +7,18 @@
 
 use super::engine::Engine;
 use super::event::Event;
+use super::fabric::{connector, End, Fabric, CONNECTORS};
 use super::port::{frame_bytes, on_wire, traced};
 use super::slab::Slab;
 use super::state::{Sim, SLOTS};
 use super::trace::Phase;
 use crate::congestion::SwitchOptions;
 use crate::link::faults::mix;
-use crate::packet::{Packet, PortId, CONGESTION, PORTS};
+use crate::packet::{Packet, PortId, CONGESTION};
 use crate::plain::{plain, Flag};
 use crate::profile::{Profile, Rate};
-use crate::world::MAX_CARDS;
 use fpga_regs::regs::port;
 
-/// Ports of the switch: one for each port of each card.
-pub const CONNECTORS: usize = MAX_CARDS * PORTS;
 /// Bytes that a pause frame takes on the wire, with preamble and gap (IEEE 802.3, annex 31D).
 const PAUSE_BYTES: u64 = 84;
 /// Bytes of the largest frame with preamble and gap, roundly.
@@ -74,8 +73,10 @@ pub struct Connector {
     free_at: u64,
     /// Bytes in the switch that came in by it.
     held: u64,
-    /// Its card was told to pause.
+    /// The other end was told to pause.
     paused: Flag,
+    /// The other end, of another switch, has told it to pause.
+    stopped: Flag,
     /// Since when its card has been pausing, plus one (ps).
     paused_at: u64,
     /// When `byte_ns` was brought up to date (ns).
@@ -97,19 +98,9 @@ pub struct Switch {
     headroom: u64,
     /// Random numbers drawn so far, from the seed on.
     random: u64,
+    fabric: Fabric,
     inside: Slab<Inside, SLOTS>,
     ports: [Connector; CONNECTORS],
-}
-
-/// The port of the switch that a card's port is connected to; `None`: there is no such card.
-fn connector(port: PortId) -> Option<usize> {
-    let at = usize::from(port.card) * PORTS + usize::from(port.port) % PORTS;
-    (at < CONNECTORS).then_some(at)
-}
-
-/// The card's port at the other end.
-fn card_port(at: usize) -> PortId {
-    PortId { card: (at / PORTS) as u16, port: (at % PORTS) as u8 }
 }
 
 /// Bytes that pass in a time.
@@ -123,8 +114,9 @@ pub(super) fn class(packet: &Packet) -> usize {
 }
 
 impl Switch {
-    /// Makes a switch.
-    pub fn start(&mut self, options: &SwitchOptions, profile: &Profile) {
+    /// Makes a switch, or several.
+    pub fn start(&mut self, options: &SwitchOptions, fabric: Fabric, profile: &Profile) {
+        self.fabric = fabric;
         let SwitchOptions { buffer, kmin, kmax, pmax, pfc, seed } = *options;
         (self.buffer, self.kmin, self.kmax, self.pmax, self.random) = (buffer, kmin, kmax, pmax, mix(seed));
         if let Some(pfc) = pfc {
@@ -150,14 +142,23 @@ impl Switch {
         self.inside.clear();
         for port in &mut self.ports {
             (port.queues, port.queued, port.leaving) = Default::default();
-            (port.held, port.paused, port.paused_at) = (0, Flag::NO, 0);
+            (port.held, port.paused, port.stopped, port.paused_at) = (0, Flag::NO, Flag::NO, 0);
         }
     }
 
     /// What happened at the port of a card's port until `now` (ps), and how many bytes wait for it.
     #[must_use]
     pub fn counts(&self, port: PortId, now: u64) -> (Counts, u64) {
-        let Some(at) = connector(port) else { return Default::default() };
+        connector(port).map(|at| self.counts_at(at, now)).unwrap_or_default()
+    }
+
+    /// The same of all ports, with `cards` cards: of the cards' ports, two by two, and then of those between switches.
+    #[must_use]
+    pub fn all_counts(&self, cards: u16, now: u64) -> Vec<Counts> {
+        (0..self.fabric.ports(cards)).map(|at| self.counts_at(at, now).0).collect()
+    }
+
+    fn counts_at(&self, at: usize, now: u64) -> (Counts, u64) {
         let port = &self.ports[at];
         let mut counts = port.counts;
         counts.byte_ns += port.queued * (now / 1000).saturating_sub(port.counted_at);
@@ -192,6 +193,17 @@ impl Switch {
 }
 
 impl Connector {
+    /// The other end pauses, or goes on.
+    fn other_end_pauses(&mut self, now: u64, on: bool) {
+        match on {
+            true => self.paused_at = now + 1,
+            false => {
+                let since = std::mem::take(&mut self.paused_at);
+                self.counts.paused_ps += now - since.saturating_sub(1).min(now);
+            }
+        }
+    }
+
     /// The bytes that wait for it change.
     fn queue_changes(&mut self, now: u64, queued: u64) {
         let ns = now / 1000;
@@ -203,15 +215,19 @@ impl Connector {
 }
 
 impl Sim {
-    /// Tells a card to pause, or to go on: after the frame in progress.
+    /// Tells the other end of a cable to pause, or to go on: after the frame in progress.
     fn tell_pause(&mut self, at: usize, on: bool) {
         let wire = &self.profile.wire;
         let port = &mut self.switch.ports[at];
         port.paused = on.into();
         port.counts.pauses += u64::from(on);
         port.free_at = port.free_at.max(self.now) + wire.rate_bps.time(PAUSE_BYTES);
-        let (there, PortId { card, port }) = (port.free_at + wire.cable_ps, card_port(at));
-        self.at(there, Event::Pause { card, port, on: on.into() });
+        let there = port.free_at + wire.cable_ps;
+        let event = match self.switch.fabric.end(at) {
+            End::Card(PortId { card, port }) => Event::Pause { card, port, on: on.into() },
+            End::Switch(port) => Event::PauseSwitch { port: port as u16, on: on.into() },
+        };
+        self.at(there, event);
     }
 
     /// A frame that begins to leave is marked, or not, by the bytes that still wait: the mark does not wait with them.
@@ -235,7 +251,8 @@ impl Sim {
         if port.leaving != 0 {
             return;
         }
-        let Some(class) = port.queues.iter().position(|queue| queue.0 != 0) else { return };
+        let may = |class: &usize| port.queues[*class].0 != 0 && (*class == 0 || !port.stopped.get());
+        let Some(class) = (0..2).find(may) else { return };
         let place = port.queues[class].0;
         let frame = *switch.inside.get(u32::from(place - 1));
         port.queues[class].0 = frame.next;
@@ -257,13 +274,14 @@ impl Sim {
                 self.tell_pause(frame.from.into(), false);
             }
         }
-        self.at(left, Event::FromSwitch { port: at as u8 });
+        self.at(left, Event::FromSwitch { port: at as u16 });
     }
 }
 
 impl Engine<'_> {
-    /// The last bit of a frame has come to the switch.
-    pub(super) fn enters_switch(&mut self, slot: u16) {
+    /// The last bit of a frame has come to a switch, by one of its ports; 0: from the card that sends it, else the port's
+    /// number plus one.
+    pub(super) fn enters_switch(&mut self, slot: u16, by: u16) {
         let sim = &mut *self.env.sim;
         let now = sim.now;
         let packet = sim.slots.get(slot.into()).packet.get();
@@ -275,6 +293,8 @@ impl Engine<'_> {
             let at = comes + self.env.sim.profile.rx.rx_ps;
             return self.env.sim.at(at, Event::Arrive { slot });
         };
+        let from = usize::from(by).checked_sub(1).unwrap_or(from);
+        let to = sim.switch.fabric.way(from, to, &packet);
         let bytes = frame_bytes(&packet, len, &sim.profile);
         let (class, switch) = (class(&packet), &mut sim.switch);
         let queued = switch.ports[to].queued;
@@ -301,8 +321,8 @@ impl Engine<'_> {
         sim.send_next(to);
     }
 
-    /// The last bit of a frame has left the switch.
-    pub(super) fn leaves_switch(&mut self, port: u8) {
+    /// The last bit of a frame has left a switch.
+    pub(super) fn leaves_switch(&mut self, port: u16) {
         let at = usize::from(port) % CONNECTORS;
         let sim = &mut *self.env.sim;
         let out = &mut sim.switch.ports[at];
@@ -311,6 +331,11 @@ impl Engine<'_> {
         sim.switch.inside.free(place.into());
         out.counts.frames += 1;
         out.counts.bytes += u64::from(bytes);
+        if let End::Switch(next) = sim.switch.fabric.end(at) {
+            let comes = sim.now + sim.profile.wire.cable_ps;
+            sim.at(comes, Event::ToSwitch { slot, by: next as u16 + 1 });
+            return sim.send_next(at);
+        }
         let s = sim.slots.get_mut(slot.into());
         let (packet, message, since) = (s.packet.get(), s.message, s.since);
         let comes = sim.now + sim.profile.wire.cable_ps;
@@ -339,25 +364,31 @@ impl Engine<'_> {
         let sim = &mut *self.env.sim;
         sim.cards[card as usize].ports[port as usize].paused = on.into();
         if let Some(at) = connector(PortId { card, port }) {
-            let port = &mut sim.switch.ports[at];
-            match on {
-                true => port.paused_at = sim.now + 1,
-                false => {
-                    let since = std::mem::take(&mut port.paused_at);
-                    port.counts.paused_ps += sim.now - since.saturating_sub(1).min(sim.now);
-                }
-            }
+            sim.switch.ports[at].other_end_pauses(sim.now, on);
         }
         if on {
             return self.world.cards[card as usize].counters[port as usize].add(port::RX_PAUSE, 1);
         }
         self.mac(card, port);
     }
+
+    /// A pause frame has come to a port of a switch, from another switch.
+    pub(super) fn pause_switch(&mut self, port: u16, on: bool) {
+        let at = usize::from(port) % CONNECTORS;
+        let sim = &mut *self.env.sim;
+        sim.switch.ports[at].stopped = on.into();
+        if let End::Switch(other) = sim.switch.fabric.end(at) {
+            sim.switch.ports[other].other_end_pauses(sim.now, on);
+        }
+        if !on {
+            sim.send_next(at);
+        }
+    }
 }
 
 plain! {
     Inside { slot, next, from, bytes }
     Counts { frames, bytes, drops, marks, pauses, paused_ps, deepest, byte_ns }
-    Connector { queues, queued, leaving, free_at, held, paused, paused_at, counted_at, counts }
-    Switch { on, pfc, buffer, kmin, kmax, pmax, xoff, xon, headroom, random, inside, ports }
+    Connector { queues, queued, leaving, free_at, held, paused, stopped, paused_at, counted_at, counts }
+    Switch { on, pfc, buffer, kmin, kmax, pmax, xoff, xon, headroom, random, fabric, inside, ports }
 }

@@ -114,7 +114,8 @@ impl Medium for Timed<'_> {
     fn send(&mut self, passage: &Passage<'_>) {
         self.sim.frames[self.slot as usize].changes = passage.changes;
         let slot = self.slot;
-        let event = if self.times.switched { Event::ToSwitch { slot } } else { Event::Arrive { slot } };
+        let event =
+            if self.times.switched { Event::ToSwitch { slot, by: 0 } } else { Event::Arrive { slot } };
         self.at(self.times.arrival + self.late(passage), event);
     }
 

@@ -157,7 +157,8 @@ impl Traffic {
 
     /// The switch's port to a card.
     pub fn port(&self, card: u8) -> Port {
-        let (counts, _, at) = self.clock.switch_port(PortId { card, port: 0 }).expect("there is a switch");
+        let (counts, _, at) =
+            self.clock.switch_port(PortId { card: card.into(), port: 0 }).expect("there is a switch");
         Port { counts, at }
     }
 
@@ -169,7 +170,8 @@ impl Traffic {
     /// A counter of a card's first port.
     pub fn counter(&self, card: u8, register: u32) -> u64 {
         let flows = self.flows.iter().flat_map(|flow| [&flow.from, &flow.to]);
-        let mut cards = flows.filter(|side| side.gid() == model::address::gid(PortId { card, port: 0 }, 1));
+        let mut cards =
+            flows.filter(|side| side.gid() == model::address::gid(PortId { card: card.into(), port: 0 }, 1));
         let device = &cards.next().expect("a flow of the card").device;
         driver::Registers::read64(device.card(), port::base(0) + register)
     }

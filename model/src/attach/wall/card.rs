@@ -147,7 +147,7 @@ impl Registers for WallCard {
         let net = self.runner.net();
         let card = self.function.card;
         let bells = &net.bells[card as usize];
-        match self.function.hears(net, offset, value) {
+        match self.function.hears(bells, offset, value) {
             Some(Rung::Send { qp, index }) => {
                 bells.qp[qp as usize].sq.store(index, Ordering::Release);
                 if !self.runner.ring(card, qp, index) {

@@ -10,7 +10,7 @@
 
 pub mod attach;
 mod beside;
-mod create;
+pub(super) mod create;
 mod error;
 mod listen;
 mod options;

@@ -10,69 +10,114 @@ use crate::sim::event::Event;
 use crate::sim::slab::Slab;
 use crate::sim::state::{release, Sim, EVENTS, MTU, SLOTS};
 
-/// Writes in flight at a time whose order with reads is kept.
-const MOST: usize = 4096;
+/// Pages, by their number modulo this, of which it is counted how many writes are in flight to them.
+const PAGES: usize = 1 << 16;
+/// Log2 of a page's bytes.
+const PAGE_LOG: u32 = 12;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Write {
-    item: u32,
+    /// The one before it and the one after it, plus one; 0: none.
+    around: [u32; 2],
     len: u16,
     process: u16,
     iova: u64,
 }
 
-/// Payload writes that have not happened yet, in the order in which they will.
+/// Payload writes that have not happened yet, in the order in which they will. What one costs does not depend on how
+/// many there are: few reads are of a page that something is in flight to.
 #[repr(C)]
 pub struct Landing {
+    /// The first and the last, plus one.
+    ends: [u32; 2],
     count: u32,
-    all: [Write; MOST],
+    /// Writes in flight to a page.
+    pages: [u32; PAGES],
+    /// By item.
+    all: [Write; EVENTS],
+}
+
+/// The places in `pages` of a range, which is no longer than the largest payload: one or two.
+fn pages(iova: u64, len: u64) -> impl Iterator<Item = usize> {
+    let place = |page: u64| (page % PAGES as u64) as usize;
+    let (first, last) = (iova >> PAGE_LOG, iova.saturating_add(len.max(1) - 1) >> PAGE_LOG);
+    (first..=last).map(place)
 }
 
 impl Landing {
     /// An event of the queue is to write there.
     pub fn add(&mut self, item: u32, to: Addr, len: usize) {
-        if (self.count as usize) < MOST && to.domain != Addr::NOWHERE {
-            let len = len as u16;
-            self.all[self.count as usize] = Write { item, len, process: to.process(), iova: to.iova };
-            self.count += 1;
+        if to.domain == Addr::NOWHERE {
+            return;
         }
+        let before = self.ends[1];
+        self.all[item as usize] =
+            Write { around: [before, 0], len: len as u16, process: to.process(), iova: to.iova };
+        match before {
+            0 => self.ends[0] = item + 1,
+            before => self.all[before as usize - 1].around[1] = item + 1,
+        }
+        self.ends[1] = item + 1;
+        self.count += 1;
+        pages(to.iova, len as u64).for_each(|page| self.pages[page] += 1);
     }
 
-    /// The event happens.
+    /// The event happens, or never will.
     pub fn remove(&mut self, item: u32) {
-        let n = self.count as usize;
-        // Most often the oldest.
-        if let Some(at) = self.all[..n].iter().position(|write| write.item == item) {
-            self.all.copy_within(at + 1..n, at);
-            self.count -= 1;
+        let Write { around: [before, after], len, iova, .. } = self.all[item as usize];
+        // One to nowhere is not here.
+        if before == 0 && self.ends[0] != item + 1 {
+            return;
         }
+        match before {
+            0 => self.ends[0] = after,
+            before => self.all[before as usize - 1].around[1] = after,
+        }
+        match after {
+            0 => self.ends[1] = before,
+            after => self.all[after as usize - 1].around[0] = before,
+        }
+        self.all[item as usize].around = [0; 2];
+        self.count -= 1;
+        pages(iova, len.into()).for_each(|page| self.pages[page] -= 1);
+    }
+
+    /// The items of the writes, in order.
+    fn items(&self) -> impl Iterator<Item = u32> + '_ {
+        let next = |item: &u32| self.all[*item as usize].around[1].checked_sub(1);
+        std::iter::successors(self.ends[0].checked_sub(1), next).take(self.count as usize)
     }
 
     /// A process is gone.
     pub fn forget(&mut self, process: u16) {
-        let mut kept = 0;
-        for i in 0..self.count as usize {
-            if self.all[i].process != process {
-                self.all[kept] = self.all[i];
-                kept += 1;
-            }
-        }
-        self.count = kept as u32;
+        let gone: Vec<u32> =
+            self.items().filter(|&item| self.all[item as usize].process == process).collect();
+        gone.into_iter().for_each(|item| self.remove(item));
     }
 
     /// Nothing is in flight.
     pub fn clear(&mut self) {
-        self.count = 0;
+        let gone: Vec<u32> = self.items().collect();
+        gone.into_iter().for_each(|item| self.all[item as usize].around = [0; 2]);
+        (self.ends, self.count) = ([0; 2], 0);
+        self.pages.fill(0);
+    }
+
+    /// Whether something is in flight to a page of a range.
+    fn may_concern(&self, iova: u64, len: usize) -> bool {
+        self.count != 0 && pages(iova, len as u64).any(|page| self.pages[page] != 0)
     }
 
     /// Whether something is in flight to a range.
     #[inline]
     pub fn concerns(&self, at: Addr, len: usize) -> bool {
         let end = at.iova.saturating_add(len as u64);
-        let concerns =
-            |w: &Write| w.process == at.process() && w.iova < end && at.iova < w.iova + u64::from(w.len);
-        self.all[..self.count as usize].iter().any(concerns)
+        let concerns = |item: u32| {
+            let w = &self.all[item as usize];
+            w.process == at.process() && w.iova < end && at.iova < w.iova + u64::from(w.len)
+        };
+        self.may_concern(at.iova, len) && self.items().any(concerns)
     }
 
     /// What was read at an address, with what is about to be written there.
@@ -84,13 +129,17 @@ impl Landing {
         events: &Slab<Kept<Event>, EVENTS>,
         payload: &[[u8; MTU]; SLOTS + 1],
     ) {
+        if !self.may_concern(at.iova, bytes.len()) {
+            return;
+        }
         let end = at.iova.saturating_add(bytes.len() as u64);
-        for write in &self.all[..self.count as usize] {
+        for item in self.items() {
+            let write = &self.all[item as usize];
             let (from, to) = (write.iova.max(at.iova), (write.iova + u64::from(write.len)).min(end));
             if write.process != at.process() || from >= to {
                 continue;
             }
-            let event = events.get(write.item).get();
+            let event = events.get(item).get();
             let source: &[u8] = match &event {
                 Event::Write { slot, offset, .. } => &payload[*slot as usize][*offset as usize..],
                 Event::Short { bytes, .. } => bytes,
@@ -110,8 +159,8 @@ fn take(place: &mut Kept<Event>) -> Option<Event> {
 }
 
 plain! {
-    Write { item, len, process, iova }
-    Landing { count, all }
+    Write { around, len, process, iova }
+    Landing { ends, count, pages, all }
 }
 
 impl Sim {
@@ -119,10 +168,10 @@ impl Sim {
     /// passes the payload that it reports. Threads that wait for it have it now.
     pub fn take_writes(&mut self) -> Vec<Event> {
         let mut taken: Vec<Event> = Vec::new();
-        for write in &self.landing.all[..self.landing.count as usize] {
-            taken.extend(take(self.events.get_mut(write.item)));
+        for item in self.landing.items() {
+            taken.extend(take(self.events.get_mut(item)));
         }
-        // The few payload writes for which `landing` had no room are still there.
+        // What is for nowhere is still there.
         let is = |event: &Event, entries: bool| match event {
             Event::Write { .. } => !entries,
             Event::Short { entry, .. } => entry.get() == entries,
@@ -143,9 +192,9 @@ impl Sim {
     /// Takes the payload in flight to a process, in order: its events do not happen. Threads that wait for it have it now.
     pub fn take_payload(&mut self, domain: u16) -> Vec<(Addr, Vec<u8>)> {
         let (mut taken, mut touches) = (Vec::new(), Vec::new());
-        let of_domain = |write: &&Write| write.process == domain;
-        let count = self.landing.count as usize;
-        for item in self.landing.all[..count].iter().filter(of_domain).map(|write| write.item) {
+        let of_domain = |&item: &u32| self.landing.all[item as usize].process == domain;
+        let items: Vec<u32> = self.landing.items().filter(of_domain).collect();
+        for item in items {
             let Some(event) = take(self.events.get_mut(item)) else { continue };
             touches.extend(event.touches());
             match event {

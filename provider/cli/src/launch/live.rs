@@ -29,7 +29,7 @@ pub fn of_port(directory: &Path, port: PortId) -> PathBuf {
 
 /// All ports of so many cards.
 pub fn ports(cards: u8) -> impl Iterator<Item = PortId> {
-    (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port }))
+    (0..cards).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card: card.into(), port }))
 }
 
 /// Where directories of nets are whose runtime directory is on a disk.

@@ -61,7 +61,7 @@ pub fn make(user: Option<BorrowedFd<'_>>, cards: u8) -> Result<Network> {
 pub fn port(index: u32) -> Option<PortId> {
     let number = usize::try_from(index.checked_sub(FIRST_INDEX)?).ok()?;
     let (card, port) = (number / PORTS, number % PORTS);
-    (card < MAX_CARDS).then_some(PortId { card: card as u8, port: port as u8 })
+    (card < MAX_CARDS).then_some(PortId { card: card as u16, port: port as u8 })
 }
 
 /// Index of a port's interface.
@@ -70,7 +70,7 @@ fn index(port: PortId) -> u32 {
 }
 
 fn add_card(route: &Route, card: u8) -> Result<()> {
-    let [one, other] = [0, 1].map(|port| PortId { card, port });
+    let [one, other] = [0, 1].map(|port| PortId { card: card.into(), port });
     let mut pair = link(one);
     let peer = InfoData::Veth(InfoVeth::Peer(link(other)));
     pair.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(peer)]));

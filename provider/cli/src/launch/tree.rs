@@ -81,7 +81,7 @@ impl Tree<'_> {
 
     fn write_device(&self, dir: &Path, card: u8) -> Result<()> {
         let slot = self.slots.get(usize::from(card));
-        let guid = slot.map_or_else(|| self.guids().node(card), |slot| slot.guid);
+        let guid = slot.map_or_else(|| self.guids().node(card.into()), |slot| slot.guid);
         let firmware = slot.map_or_else(|| limits(None).fw_ver(), |slot| slot.firmware);
         sysfs::write_card(dir, &format!("verbena{card}"), self.profile, &guid, firmware)?;
         // Where a provider without VERBENA_SOCKET in its environment looks.
@@ -98,7 +98,7 @@ impl Tree<'_> {
         for port in 0..slot.map_or(PORTS, |slot| slot.ports.len()) as u8 {
             let shown = match slot {
                 Some(slot) => slot.ports[usize::from(port)].clone(),
-                None => self.modelled(PortId { card, port }),
+                None => self.modelled(PortId { card: card.into(), port }),
             };
             let (number, at) = (port + 1, dir.join(format!("ports/{}", port + 1)));
             sysfs::write_port(&at, &shown)?;
@@ -115,7 +115,7 @@ impl Tree<'_> {
                 false => live::write_zeros(&at)?,
             }
             if self.network {
-                let name = interface_name(PortId { card, port });
+                let name = interface_name(PortId { card: card.into(), port });
                 link(&Path::new(INTERFACES).join(&name), &dir.join("device/net").join(&name))?;
             }
         }

@@ -1,0 +1,142 @@
+//! A card of a stage as the driver's backend.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use driver::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
+use fpga_regs::DOORBELL_BASE;
+
+use super::state::{Inner, State};
+use crate::attach::function::{Function, Rung};
+use crate::device::tables::EQS;
+use crate::device::Device;
+use crate::sim::control::ControlEnv;
+use crate::sim::doorbell::Ring;
+use crate::sim::event::Event;
+
+/// An opened card of a [`Stage`](super::Stage).
+pub struct StageCard {
+    inner: Arc<Inner>,
+    function: Function,
+}
+
+impl StageCard {
+    pub(super) fn new(inner: Arc<Inner>, card: u16, index: u16) -> StageCard {
+        let function =
+            Function::of(card, index, &inner.state().room.interrupts[usize::from(card)][usize::from(index)]);
+        StageCard { inner, function }
+    }
+
+    /// Runs what the card's registers ask for.
+    fn registers<R>(&self, access: impl FnOnce(&mut Device, u16, &mut ControlEnv<'_, '_>) -> R) -> R {
+        let function = &self.function;
+        self.inner.control(|world, env| access(function.device(world), function.index, env))
+    }
+}
+
+impl Drop for StageCard {
+    fn drop(&mut self) {
+        self.registers(|device, function, env| device.detach(function, env));
+    }
+}
+
+impl Registers for StageCard {
+    fn read32(&self, offset: u32) -> u32 {
+        self.read64(offset) as u32
+    }
+
+    fn write32(&self, offset: u32, value: u32) {
+        self.registers(|device, function, env| device.bar_write(function, offset, value.into(), env));
+    }
+
+    fn read64(&self, offset: u32) -> u64 {
+        self.registers(|device, function, env| device.bar_read(function, offset, env))
+    }
+
+    fn write64(&self, offset: u32, value: u64) {
+        if offset >= DOORBELL_BASE {
+            return self.doorbell(offset, value);
+        }
+        self.registers(|device, function, env| device.bar_write(function, offset, value, env));
+    }
+
+    /// The actor pays for a doorbell, and the card sees it later.
+    fn doorbell(&self, offset: u32, value: u64) {
+        let card = self.function.card;
+        let mut state = self.inner.state();
+        let bells = &state.room.bells[usize::from(card)];
+        let Some(bell) = self.function.hears(bells, offset, value) else { return };
+        let (ring, profile) = (|qp: u16| &bells.qp[usize::from(qp)], &state.room.sim.profile);
+        let ring = match bell {
+            Rung::Send { qp, index } => {
+                let advance = ring(qp).advance(0, index);
+                self.inner.engine(&mut state, |engine| engine.sends(card, qp, index, advance).0)
+            }
+            Rung::Recv { qp, index } => {
+                let (count, life) = ring(qp).advance(1, index);
+                Ring::receives(count, Event::RecvBell { card, qp, producer: index, life }, profile)
+            }
+            Rung::Shared { srq, index } => {
+                let life = bells.srq[usize::from(srq)].life.load(std::sync::atomic::Ordering::Relaxed);
+                Ring::receives(1, Event::SharedBell { card, srq, producer: index, life }, profile)
+            }
+            Rung::Arm(arm) => {
+                Ring::arms(Event::Arm { card, function: self.function.index, value: arm.0 }, profile)
+            }
+        };
+        let clock = state.spend(card, ring.cost);
+        self.inner.engine(&mut state, |engine| {
+            let (at, event) = engine.rung(&ring, clock);
+            engine.env.sim.at(at, event);
+        });
+    }
+}
+
+impl Memory for StageCard {
+    fn alloc(&self, bytes: usize) -> Result<DmaMemory, CardError> {
+        self.inner.state().alloc(Some(self.function.card), bytes).ok_or(CardError::NoMemory { bytes })
+    }
+
+    fn free(&self, memory: DmaMemory) {
+        self.inner.state().free(memory);
+    }
+
+    /// Memory of the stage can be reached already, and no other.
+    fn map(&self, addr: *mut u8, len: usize, _writable: bool) -> Result<u64, CardError> {
+        let mapped = self.inner.state().iova(addr as u64, len);
+        let reason = || "it is not memory of the stage".to_owned();
+        mapped.ok_or_else(|| CardError::Map { addr: addr as u64, len, reason: reason() })
+    }
+
+    fn unmap(&self, _iova: u64, _addr: *mut u8, _len: usize) {}
+}
+
+impl Interrupts for StageCard {
+    /// Actors poll: nobody waits here.
+    fn wait_interrupt(&self, vector: u32, _timeout: Duration) -> Result<bool, CardError> {
+        match (vector as usize) < EQS {
+            true => Ok(false),
+            false => Err(CardError::NoVector { vector, count: EQS as u32 }),
+        }
+    }
+}
+
+impl Hints for StageCard {
+    fn polled(&self, completions: usize) {
+        let mut state = self.inner.state();
+        let host = state.room.sim.profile.host;
+        state.spend(self.function.card, host.poll_ps + completions as u64 * host.poll_cqe_ps);
+    }
+
+    /// An actor that finds nothing is called again when there is something.
+    fn relax(&self, _empty_polls: u32) {}
+}
+
+impl State {
+    /// An actor uses its processor; returns its clock.
+    fn spend(&mut self, card: u16, ps: u64) -> u64 {
+        let clock = &mut self.clocks[usize::from(card)];
+        *clock += ps;
+        *clock
+    }
+}
