@@ -44,6 +44,6 @@ pub use limits::{limits, mbps};
 pub use listeners::listeners;
 pub use manager::{CloseChannel, Execute, OpenChannel, Task, Waiting};
 pub use served::{ServedCard, VECTORS};
-pub use stage::{Progress, Stage, StageCard, StageError, StageOptions, Turn};
+pub use stage::{Buffer, Progress, Stage, StageCard, StageError, StageOptions, Turn};
 pub use virtual_card::{simulated_time, VirtualCard};
 pub use wall::card::WallCard;

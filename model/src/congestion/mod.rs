@@ -14,3 +14,4 @@ pub mod options;
 mod units;
 
 pub use options::{CcOptions, Pfc, SpecError, SwitchOptions};
+pub use units::bytes;

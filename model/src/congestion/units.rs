@@ -45,6 +45,11 @@ pub(super) fn quantity(text: &str, units: Units) -> Option<u64> {
     (value < (1u64 << 53) as f64).then(|| value.round() as u64)
 }
 
+/// Bytes as text: a whole number, or a number with one of the units B, KB, KiB, MB, MiB, GB, GiB.
+pub fn bytes(text: &str) -> Option<u64> {
+    text.parse().ok().or_else(|| quantity(text, BYTES))
+}
+
 /// The shortest text of a quantity that says it exactly.
 pub(super) fn show(value: u64, units: Units) -> String {
     let fits = |(_, size): &&(&str, u64)| value != 0 && value % size == 0;

@@ -7,6 +7,7 @@
 //! | [`net`] | the keeper of a net, `serve`, the wire between the cards |
 //! | [`doctor`] | `doctor` |
 //! | [`perftest`], [`measured`], [`compare`], [`trace`] | perftest's figures: one run, a matrix, where the time goes |
+//! | [`sim`] | `sim`: workloads on many cards, without programs |
 //! | [`matrix`] | `matrix`: which programs of which releases work |
 //! | [`board`], [`pci`] | a card in a slot: `list`, `bind`, `probe`, `regs`, `selftest`, `bench`, `top`, `record` |
 //! | [`card`], [`decode`], [`export`] | profiles and definitions |
@@ -35,6 +36,7 @@ mod net;
 mod pci;
 mod perftest;
 mod plot;
+mod sim;
 mod trace;
 
 use std::process::ExitCode;
@@ -74,6 +76,8 @@ enum Command {
     Trace(trace::TraceArgs),
     /// Run many perftest tests and compare them with published ones, in one report
     Compare(compare::CompareArgs),
+    /// Play a traffic pattern on many cards in simulated time, without programs
+    Sim(sim::SimArgs),
     /// Run stock programs of several releases, and print which of them pass
     Matrix(matrix::MatrixArgs),
     /// List the cards on PCI, with IOMMU group, driver and state
@@ -133,6 +137,7 @@ fn main() -> ExitCode {
         Command::Card(args) => card::card(args),
         Command::Trace(args) => trace::trace(args),
         Command::Compare(args) => compare::compare(args),
+        Command::Sim(args) => sim::sim(args),
         Command::Matrix(args) => matrix::matrix(args),
         Command::List(args) => pci::list(args),
         Command::Bind(args) => pci::bind(args),

@@ -12,16 +12,15 @@
 //! |---|---|
 //! | `room` | zeroed memory for any number of cards |
 //! | `state` | events, turns and memory |
-//! | `card` | the driver's backend |
+//! | `card`, `buffer` | the driver's backend; memory for actors |
 
+mod buffer;
 mod card;
 mod room;
 mod state;
 
 use std::io;
 use std::sync::Arc;
-
-use driver::DmaMemory;
 
 use super::error::OpenError;
 use super::function::Function;
@@ -35,6 +34,7 @@ use crate::sim::switch::Counts;
 use room::Room;
 use state::Inner;
 
+pub use buffer::Buffer;
 pub use card::StageCard;
 pub use state::Turn;
 
@@ -122,10 +122,21 @@ impl Stage {
         Ok(StageCard::new(Arc::clone(&self.0), card, index))
     }
 
-    /// Zeroed memory for buffers, which all cards reach; `None`: there is no more.
+    /// A zeroed buffer; `None`: there is no more memory.
     #[must_use]
-    pub fn memory(&self, bytes: usize) -> Option<DmaMemory> {
-        self.0.state().alloc(None, bytes)
+    pub fn buffer(&self, bytes: usize) -> Option<Buffer> {
+        let memory = self.0.state().alloc(None, bytes)?;
+        Some(Buffer::new(Arc::clone(&self.0), memory))
+    }
+
+    /// All actors begin at the same time, once everything has happened that they have caused so far: returns it (ps).
+    pub fn begin(&self) -> u64 {
+        while self.next(u64::MAX).is_some() {}
+        let mut state = self.0.state();
+        let now = state.room.sim.now;
+        let at = state.clocks.iter().copied().fold(now, u64::max);
+        state.clocks.fill(at);
+        at
     }
 
     /// The actor of a card has something to do from this time (ps) on.

@@ -106,7 +106,7 @@ impl Inner {
     pub fn next(&self, limit: u64) -> Option<Turn> {
         let mut state = self.state();
         let guard = self.guard();
-        let end = state.room.sim.executed + limit;
+        let end = state.room.sim.executed.saturating_add(limit);
         loop {
             let turn = state.turns.peek().map(|turn| turn.0);
             let due = turn.map_or(u64::MAX, |turn| turn.at);

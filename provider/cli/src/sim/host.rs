@@ -1,0 +1,245 @@
+//! A card with its queue pairs, as the actor on it uses them: through the driver.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use anyhow::{bail, Context, Result};
+use driver::{
+    AhAttr, AttrMask, Cq, Data, Device, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge, WcFlags,
+};
+use fpga_regs::{Access, CqeStatus, QpState, QpType, WqeOpcode};
+use model::attach::{Buffer, Stage, StageCard};
+
+use super::pattern::Message;
+
+/// Longest WRITE: a longer message is several, all to the same place, of which the last has immediate data.
+pub const CHUNK: u64 = 64 << 10;
+/// WRITEs of a queue pair that are posted at a time, at most; of a card with many queue pairs, at least.
+const AHEAD: (u32, u32) = (16, 2);
+/// WRITEs of a card that are posted at a time, roughly.
+const AHEAD_OF_CARD: u32 = 4096;
+/// Receives of a queue pair.
+const RECEIVES: u32 = 2;
+/// `timeout` of the queue pairs, 268 ms: as many as all senders of an incast wait for.
+const TIMEOUT: u8 = 16;
+
+/// See the module.
+pub struct Host {
+    pub device: Arc<Device<StageCard>>,
+    pd: Arc<Pd<StageCard>>,
+    cq: Arc<Cq<StageCard>>,
+    landing: Buffer,
+    landing_mr: Arc<Mr<StageCard>>,
+    source: (u64, Arc<Mr<StageCard>>),
+    links: Vec<Link>,
+    /// By the peer's card.
+    by_peer: HashMap<u16, usize>,
+    ahead: u32,
+}
+
+/// A queue pair that is connected to another card.
+struct Link {
+    peer: u16,
+    qp: Arc<Qp<StageCard>>,
+    /// The peer's landing buffer: address and key.
+    remote: (u64, u32),
+    queue: VecDeque<Sending>,
+    flying: u32,
+}
+
+struct Sending {
+    step: u32,
+    left: u64,
+}
+
+/// A message has arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived {
+    pub from: u16,
+    pub step: u32,
+}
+
+impl Host {
+    /// Opens a card; its landing buffer has `landing` bytes, and it will have `links` queue pairs.
+    pub fn open(stage: &Stage, card: u16, landing: usize, source: &Buffer, links: usize) -> Result<Host> {
+        let device = Device::open(stage.open(card)?)?;
+        let pd = device.alloc_pd()?;
+        let ahead = (AHEAD_OF_CARD / links.max(1) as u32).clamp(AHEAD.1, AHEAD.0);
+        let cq = device.create_cq((ahead + RECEIVES) * links.max(1) as u32, 0)?;
+        let landing = stage.buffer(landing).context("there is no more memory for buffers")?;
+        let landing_mr = landing.register(&pd, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
+        let source = (source.addr(), source.register(&pd, Access::LOCAL_WRITE)?);
+        let (links, by_peer) = (Vec::new(), HashMap::new());
+        Ok(Host { device, pd, cq, landing, landing_mr, source, links, by_peer, ahead })
+    }
+
+    /// A queue pair for a peer, not connected yet.
+    fn add(&mut self, peer: u16) -> Result<&mut Link> {
+        let caps = QpCaps {
+            max_send_wr: self.ahead,
+            max_recv_wr: RECEIVES,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline: 0,
+        };
+        let (send_cq, recv_cq) = (self.cq.clone(), self.cq.clone());
+        let init = QpInit {
+            qp_type: QpType::RC,
+            send_cq,
+            recv_cq,
+            srq: None,
+            caps,
+            sq_sig_all: false,
+            strip_vlan: false,
+        };
+        let link =
+            Link { peer, qp: self.pd.create_qp(&init)?, remote: (0, 0), queue: VecDeque::new(), flying: 0 };
+        self.by_peer.insert(peer, self.links.len());
+        self.links.push(link);
+        Ok(self.links.last_mut().expect("just pushed"))
+    }
+
+    fn gid(&self) -> Result<[u8; 16]> {
+        Ok(self.device.gid(1, 1)?)
+    }
+
+    /// Whether there is a queue pair for a peer.
+    pub fn knows(&self, peer: u16) -> bool {
+        self.by_peer.contains_key(&peer)
+    }
+
+    /// Connects two cards with each other.
+    pub fn connect(hosts: &mut [Host], (a, b): (u16, u16), mtu: u32) -> Result<()> {
+        let ends = [(a, b), (b, a)];
+        let mut qpns = [0; 2];
+        for (qpn, (own, peer)) in qpns.iter_mut().zip(ends) {
+            *qpn = hosts[usize::from(own)].add(peer)?.qp.qpn();
+        }
+        for ((own, peer), qpn) in ends.into_iter().zip([qpns[1], qpns[0]]) {
+            let other = &hosts[usize::from(peer)];
+            let (gid, remote) = (other.gid()?, (other.landing.addr(), other.landing_mr.rkey()));
+            let link = hosts[usize::from(own)].links.last_mut().expect("added above");
+            link.remote = remote;
+            link.bring_up(qpn, gid, mtu)?;
+        }
+        Ok(())
+    }
+
+    /// Queues a message, and posts as much of it as may be.
+    pub fn send(&mut self, message: &Message) -> Result<()> {
+        let link = *self.by_peer.get(&message.to).context("no queue pair leads there")?;
+        self.links[link].queue.push_back(Sending { step: message.step, left: message.bytes });
+        self.post(link)
+    }
+
+    fn post(&mut self, index: usize) -> Result<()> {
+        let (addr, lkey) = (self.source.0, self.source.1.lkey());
+        let (ahead, link) = (self.ahead, &mut self.links[index]);
+        if link.flying == ahead || link.queue.is_empty() {
+            return Ok(());
+        }
+        let mut post = link.qp.send();
+        while link.flying < ahead {
+            let Some(sending) = link.queue.front_mut() else { break };
+            let len = sending.left.min(CHUNK);
+            let sges = [Sge { addr, length: len as u32, lkey }];
+            sending.left -= len;
+            let (last, imm) = (sending.left == 0, sending.step);
+            let opcode = if last { WqeOpcode::WRITE_WITH_IMM } else { WqeOpcode::WRITE };
+            post.push(&SendWr {
+                wr_id: index as u64,
+                opcode,
+                flags: SendFlags::SIGNALED,
+                imm,
+                remote_addr: link.remote.0,
+                rkey: link.remote.1,
+                data: Data::Sges(&sges),
+                ..SendWr::default()
+            })?;
+            link.flying += 1;
+            if last {
+                link.queue.pop_front();
+            }
+        }
+        post.ring();
+        Ok(())
+    }
+
+    /// What has completed: posts more, and tells what has arrived.
+    pub fn poll(&mut self) -> Result<Vec<Arrived>> {
+        let mut completions = Vec::new();
+        while self.cq.poll(64, |wc| completions.push(wc))? == 64 {}
+        let mut arrived = Vec::new();
+        for wc in completions {
+            let index = wc.wr_id as usize;
+            if wc.status != CqeStatus::SUCCESS {
+                let peer = self.links[index].peer;
+                bail!("a work request of the queue pair to card {peer} failed: {:?}", wc.status);
+            }
+            match wc.flags.contains(WcFlags::RECV) {
+                true => {
+                    arrived.push(Arrived { from: self.links[index].peer, step: wc.imm });
+                    self.links[index].receive(index)?;
+                }
+                false => {
+                    self.links[index].flying -= 1;
+                    self.post(index)?;
+                }
+            }
+        }
+        Ok(arrived)
+    }
+
+    /// Posts the receives of all queue pairs.
+    pub fn receive(&mut self) -> Result<()> {
+        let mut links = self.links.iter().enumerate();
+        links.try_for_each(|(index, link)| (0..RECEIVES).try_for_each(|_| link.receive(index)))
+    }
+
+    /// The cards that a message is still on its way to.
+    pub fn waits(&self) -> impl Iterator<Item = u16> + '_ {
+        self.links.iter().filter(|link| link.flying > 0 || !link.queue.is_empty()).map(|link| link.peer)
+    }
+
+    /// What has been written to its landing buffer.
+    pub fn landed(&self, len: usize) -> Vec<u8> {
+        self.landing.read(len)
+    }
+}
+
+impl Link {
+    fn receive(&self, index: usize) -> Result<()> {
+        let mut post = self.qp.recv();
+        post.push(index as u64, &[])?;
+        post.ring();
+        Ok(())
+    }
+
+    /// From RESET to RTS.
+    fn bring_up(&self, dest_qpn: u32, dgid: [u8; 16], mtu: u32) -> Result<()> {
+        let base = QpAttr { port: 1, access: Access::REMOTE_WRITE, ..QpAttr::default() };
+        let mask = AttrMask::STATE | AttrMask::PORT | AttrMask::PKEY_INDEX | AttrMask::ACCESS_FLAGS;
+        self.qp.modify(&QpAttr { state: QpState::INIT, ..base }, mask)?;
+        let mask = AttrMask::STATE
+            | AttrMask::AV
+            | AttrMask::PATH_MTU
+            | AttrMask::DEST_QPN
+            | AttrMask::RQ_PSN
+            | AttrMask::MAX_DEST_RD_ATOMIC
+            | AttrMask::MIN_RNR_TIMER;
+        let ah = AhAttr { grh: true, dgid, sgid_index: 1, hop_limit: 64, port: 1, ..AhAttr::default() };
+        let path_mtu = (mtu.trailing_zeros() - 7) as u8;
+        let attr =
+            QpAttr { state: QpState::RTR, path_mtu, dest_qpn, min_rnr_timer: 1, ah, ..QpAttr::default() };
+        self.qp.modify(&attr, mask)?;
+        let mask = AttrMask::STATE
+            | AttrMask::SQ_PSN
+            | AttrMask::TIMEOUT
+            | AttrMask::RETRY_CNT
+            | AttrMask::RNR_RETRY
+            | AttrMask::MAX_QP_RD_ATOMIC;
+        let attr =
+            QpAttr { state: QpState::RTS, timeout: TIMEOUT, retry_cnt: 7, rnr_retry: 7, ..QpAttr::default() };
+        Ok(self.qp.modify(&attr, mask)?)
+    }
+}

@@ -1,0 +1,139 @@
+//! A run as text, CSV and plot. All of it is the same in every run of the same command; what is not is [`effort`].
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use model::sim::switch::Counts;
+
+use super::figures::{jain, rate, Times};
+use super::options::Plan;
+use super::play::Run;
+use crate::plot::{bytes_text, picture, Chart, Line};
+
+/// The command, as a heading.
+fn heading(plan: &Plan) -> String {
+    let traffic = &plan.traffic;
+    format!(
+        "{} of {} cards ({}, {}, MTU {}), {} each",
+        traffic.pattern,
+        traffic.cards,
+        plan.stage.profile.name(),
+        plan.network,
+        plan.mtu,
+        bytes_text(traffic.bytes as f64)
+    )
+}
+
+/// The figures.
+pub fn text(plan: &Plan, run: &Run) -> String {
+    let times = Times::of(run);
+    let us = |ns: f64| format!("{:.3} us", ns / 1000.0);
+    let all = plan.traffic.all_bytes();
+    let total = rate(all, run.time);
+    let line = plan.stage.profile.wire.rate_bps.bits_per_second() as f64;
+    let events = run.progress.events - run.before;
+    let deepest = run.queues.iter().map(|queue| queue.deepest).max().unwrap_or(0);
+    let busiest = run.queues.iter().max_by_key(|queue| queue.byte_ns).copied().unwrap_or_default();
+    let mean = busiest.byte_ns as f64 * 1000.0 / run.time.max(1) as f64;
+    let sum = |of: fn(&Counts) -> u64| run.queues.iter().map(of).sum::<u64>();
+    let mut rows = vec![
+        ("messages", format!("{}, {} in all", run.done.len(), bytes_text(all as f64))),
+        (
+            "completion",
+            format!(
+                "mean {}, median {}, p99 {}, last {}",
+                us(times.mean()),
+                us(times.quantile(0.5)),
+                us(times.quantile(0.99)),
+                us(times.quantile(1.0))
+            ),
+        ),
+        ("fairness", format!("{:.4} (Jain's index of the messages' rates)", jain(&run.done))),
+        (
+            "throughput",
+            format!("{:.3} Gb/s in all, {:.3} of {} ports", total / 1e9, total / line, receivers(plan)),
+        ),
+        ("queues", format!("deepest {deepest} B; the fullest port's mean {mean:.0} B")),
+        ("marks", format!("{}, {} notifications", sum(|queue| queue.marks), run.notifications)),
+        (
+            "pauses",
+            format!(
+                "{}, {} of all ports together",
+                sum(|queue| queue.pauses),
+                us(sum(|q| q.paused_ps) as f64 / 1000.0)
+            ),
+        ),
+        ("lost", format!("{} packets, {} sent again", sum(|queue| queue.drops), run.again)),
+        (
+            "simulation",
+            format!(
+                "{events} events, {} packets, {:.2} events a packet",
+                run.packets,
+                events as f64 / run.packets.max(1) as f64
+            ),
+        ),
+    ];
+    if let Some(cc) = &plan.stage.cc {
+        rows.insert(0, ("control", cc.to_string()));
+    }
+    if let Some((switch, _)) = &plan.stage.switch {
+        rows.insert(0, ("switch", switch.to_string()));
+    }
+    let mut text = format!("{}\n", heading(plan));
+    for (name, value) in rows {
+        let _ = writeln!(text, "  {name:<11} {value}");
+    }
+    text
+}
+
+/// How many ports can receive at the same time.
+fn receivers(plan: &Plan) -> u16 {
+    match plan.traffic.pattern {
+        super::pattern::Pattern::Incast => 1,
+        _ => plan.traffic.cards,
+    }
+}
+
+/// What it cost this machine, which differs from run to run.
+pub fn effort(run: &Run) -> String {
+    let events = (run.progress.events - run.before) as f64;
+    let seconds = run.played.as_secs_f64();
+    format!(
+        "verbena: made the cards in {:.2} s, played {seconds:.2} s ({:.2} s of processor time, {:.0} ns a packet): \
+         {:.2} million events a second; {} MiB of memory\n",
+        run.made.as_secs_f64(),
+        run.cpu.as_secs_f64(),
+        run.cpu.as_nanos() as f64 / run.packets.max(1) as f64,
+        events / seconds.max(1e-9) / 1e6,
+        peak_memory() >> 10
+    )
+}
+
+/// The most memory that this process has had, in KiB.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// A row for each message; with a collective operation, for each card.
+pub fn csv(run: &Run) -> String {
+    let mut text = "from,to,bytes,completion_ns,gbps\n".to_owned();
+    for done in &run.done {
+        let (ns, gbps) = (done.at as f64 / 1000.0, rate(done.bytes, done.at) / 1e9);
+        let _ = writeln!(text, "{},{},{},{ns:.3},{gbps:.3}", done.from, done.to, done.bytes);
+    }
+    text
+}
+
+/// The distribution of the completion times.
+pub fn svg(plan: &Plan, run: &Run) -> Result<String> {
+    let times = Times::of(run);
+    let points = times.distribution().into_iter().map(|(ns, part)| (ns / 1000.0, part)).collect();
+    let name = format!("mean {:.1} us, p99 {:.1} us", times.mean() / 1000.0, times.quantile(0.99) / 1000.0);
+    let head = [heading(plan)];
+    let line = Line { name, color: 0, dashed: false, points };
+    let (x_title, y_title) = ("completion time [us]", "part of the messages");
+    let chart = Chart { title: &head[0], x_title, y_title, bytes: false, level: None, lines: vec![line] };
+    Ok(picture(&head, &[chart])?.unwrap_or_default())
+}
