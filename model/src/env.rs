@@ -9,8 +9,10 @@ use crate::packet::{Packet, Payload};
 
 /// The surroundings of the cards. Methods that access memory fail with [`DmaFault`].
 pub trait Env {
-    /// Most bytes gathered at a time.
+    /// Most bytes gathered at a time, but for whole frames.
     const GATHER_BYTES: u32;
+    /// A whole frame is read when it leaves, not when its WQE is executed.
+    const FETCHES_FRAMES: bool = false;
 
     /// Time in nanoseconds, monotonic.
     fn now(&mut self) -> u64;
@@ -63,10 +65,6 @@ pub trait Env {
         false
     }
 
-    /// Whether it carries the whole frames of raw packet queue pairs.
-    fn carries_frames(&self) -> bool {
-        false
-    }
     /// A payload that was gathered or stashed is not sent.
     fn drop_payload(&mut self, _payload: &Payload) {}
 

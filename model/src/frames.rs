@@ -7,8 +7,10 @@ use fpga_regs::regs::port;
 
 use crate::device::raw::{with_room, Found, Outgoing};
 use crate::env::Env;
-use crate::packet::{Payload, PortId, PORTS};
+use crate::link::faults::ecn_of;
+use crate::packet::{Packet, Payload, PortId, PORTS};
 use crate::steering::{Copies, Copy, Fields, LOOKED_AT};
+use crate::wire::Operation;
 use crate::world::World;
 
 /// A frame that may leave.
@@ -18,6 +20,8 @@ pub(crate) struct Frame {
     /// Card and index of the queue pair that sends it.
     pub sender: (u16, u16),
     outgoing: Outgoing,
+    /// Its ECN code point, if it is of IP.
+    ecn: u8,
     copies: Copies,
     /// It has to wait: somebody who gets a copy has no receive WQE.
     pub waits: bool,
@@ -46,13 +50,33 @@ impl World {
         if let Some(until) = until {
             self.cards[card].frame_waits(q, until, env);
         }
-        Some(Frame { way, sender, outgoing, copies, waits: until.is_some() })
+        let ecn = ecn_of(head);
+        Some(Frame { way, sender, outgoing, ecn, copies, waits: until.is_some() })
     }
 
     /// A frame has left.
     pub(crate) fn frame_sent(&mut self, frame: &Frame, env: &mut impl Env) {
         let (card, q) = frame.sender;
         self.cards[usize::from(card)].frame_sent(q.into(), &frame.outgoing, env);
+    }
+
+    /// A frame travels as a packet.
+    pub(crate) fn send_frame(&mut self, frame: &Frame, env: &mut impl Env) {
+        let (card, q) = (usize::from(frame.sender.0), usize::from(frame.sender.1));
+        let qp = &self.cards[card].qps[q];
+        *env.send() = Packet {
+            transport: qp.transport(),
+            operation: Operation::Send,
+            src: frame.way.0,
+            dst: frame.way.1,
+            src_qpn: qp.qpn,
+            psn: qp.req.psn,
+            ecn: frame.ecn,
+            inline: frame.outgoing.inline,
+            payload: *frame.payload(),
+            ..Packet::BLANK
+        };
+        self.cards[card].frame_starts(q, &frame.outgoing);
     }
 
     /// A raw packet queue pair is run: if frames waited for its receives, they go on.
@@ -99,7 +123,11 @@ impl World {
         for copy in copies.all() {
             self.cards[usize::from(copy.at.card)].receive_frame(copy, found, payload, env);
         }
-        // What nobody takes is counted where it could be taken.
+        self.count_untaken(way, copies);
+    }
+
+    /// What nobody takes of a frame is counted where it could be taken.
+    pub(crate) fn count_untaken(&mut self, way: (PortId, PortId), copies: &Copies) {
         let untaken = copies.all().is_empty().then_some((port::RX_NO_RULE, 1));
         let lost = (copies.lost != 0).then_some((port::RX_OVERFLOW, copies.lost.into()));
         for (counter, count) in untaken.into_iter().chain(lost) {
@@ -140,7 +168,7 @@ impl World {
     }
 
     /// Who gets a copy of a frame, but for its sender.
-    fn receivers(&self, way: (PortId, PortId), sender: (u16, u16), fields: &Fields) -> Copies {
+    pub(crate) fn receivers(&self, way: (PortId, PortId), sender: (u16, u16), fields: &Fields) -> Copies {
         let mut copies = Copies::of(sender);
         for port in self.reached_ports(way) {
             self.cards[usize::from(port.card)].steer(port.port, fields, &mut copies);

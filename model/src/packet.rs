@@ -244,6 +244,12 @@ impl Packet {
         )
     }
 
+    /// Whether it is a whole Ethernet frame, all of which is its payload. No packet of RoCE is of this transport.
+    #[inline(always)]
+    pub const fn is_frame(&self) -> bool {
+        self.transport.0 == Transport::RD.0
+    }
+
     /// Whether it tells of congestion, and nothing else.
     #[inline(always)]
     pub fn is_notification(&self) -> bool {

@@ -202,7 +202,7 @@ fn follow(
     let membership = Membership::new(segment);
     let simulated = membership.net().simulated();
     let (before, after, ports) = match simulated {
-        true => Threads::new(membership).outside_time(PATIENCE, change)?,
+        true => Threads::new(membership).outside_time(PATIENCE, |world, _| change(world))?,
         false => Runner::new(membership).control_within(PATIENCE, |world, _| change(world))?,
     };
     let told = told.get_or_insert(before);

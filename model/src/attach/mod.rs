@@ -11,7 +11,7 @@
 //! | [`stage`] | the backend of many cards whose programs one thread plays |
 //! | `function` | what both have in common |
 //! | `manager` | calls of the connection manager |
-//! | `listeners` | which ports programs listen on |
+//! | `listeners` | which ports programs listen on, and how many receives wait |
 //! | `served` | a card that this process opens for a client |
 //! | `keeper` | makes a net, and runs what no program runs |
 //! | `counted` | what its ports have counted, for files |
@@ -41,7 +41,7 @@ pub use counted::{Counted, COUNTED_WITHIN};
 pub use error::OpenError;
 pub use keeper::{capture_lost, default_socket, run_keeper, run_keeper_of, Addresses, NetOptions};
 pub use limits::{limits, mbps};
-pub use listeners::listeners;
+pub use listeners::{listeners, receives_waiting};
 pub use manager::{CloseChannel, Execute, OpenChannel, Task, Waiting};
 pub use served::{ServedCard, VECTORS};
 pub use stage::{Buffer, Progress, Stage, StageCard, StageError, StageOptions, Turn};

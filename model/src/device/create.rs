@@ -29,7 +29,7 @@ impl Device {
         env: &mut impl Env,
     ) -> Result<u32, Refused> {
         let limits = self.limits;
-        let frames = env.carries_frames() && !context.has_srq();
+        let frames = !context.has_srq();
         match context.qp_type() {
             QpType::RC | QpType::UC | QpType::UD | QpType::XRC_SEND | QpType::XRC_RECV => {}
             QpType::RAW_PACKET | QpType::WQ if frames => {}

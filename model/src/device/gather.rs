@@ -77,7 +77,9 @@ impl Device {
                 return Ok((Payload::Memory(at, want), want));
             }
         }
-        let want = want.min(E::GATHER_BYTES);
+        // A frame is one packet.
+        let most = if self.qps[q].takes_frames() { want } else { E::GATHER_BYTES };
+        let want = want.min(most);
         let mut pieces = Pieces::new();
         if wqe.ctrl.inline() {
             let kind = self.qps[q].qp_type;

@@ -61,6 +61,8 @@ impl Found {
 pub(crate) struct Outgoing {
     /// Its bytes.
     pub payload: Payload,
+    /// It was in its WQE.
+    pub inline: bool,
     /// Blocks of its WQE.
     blocks: u32,
 }
@@ -96,7 +98,11 @@ impl Device {
 
     /// The next frame of a raw packet queue pair that may send. What is no frame ends it in error.
     pub(crate) fn next_frame(&mut self, q: usize, env: &mut impl Env) -> Option<Outgoing> {
-        loop {
+        for executed in 0.. {
+            if env.ends_turn(executed) {
+                env.send_later(self.id, q as u16);
+                break;
+            }
             let producer = env.bells(self.id).sq_producer(q);
             let qp = &self.qps[q];
             if !qp.used.get() || !qp.takes_frames() {
@@ -129,10 +135,11 @@ impl Device {
                 }
             }
         }
+        None
     }
 
     /// The frame of the WQE at `cur`, or `None` for a WQE without one, which is done.
-    fn take_frame(&mut self, q: usize, env: &mut impl Env) -> Result<Option<Outgoing>, LocalError> {
+    fn take_frame<E: Env>(&mut self, q: usize, env: &mut E) -> Result<Option<Outgoing>, LocalError> {
         let qp = &self.qps[q];
         let wqe = Wqe::fetch(qp, qp.req.cur, env)?;
         let ctrl = &wqe.ctrl;
@@ -154,6 +161,13 @@ impl Device {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
         }
         let fill = Checksums { ip: ctrl.ip_csum(), l4: ctrl.l4_csum() };
+        let as_it_is = len as usize >= MIN_FRAME && fill == Checksums::default() && tag.is_none();
+        if E::FETCHES_FRAMES && as_it_is {
+            if let Some(at) = self.gather_direct(q, &wqe, 0, len, env)? {
+                let payload = Payload::Memory(at, len);
+                return Ok(Some(Outgoing { payload, inline: false, blocks: wqe.blocks() }));
+            }
+        }
         let (mut payload, _) = self.gather_pieces(q, &wqe, 0, len, env)?;
         let len = len as usize;
         // The ring of inline data may be gone when the frame is delivered.
@@ -161,7 +175,7 @@ impl Device {
         if inline && len > MAX_INLINE {
             return Err(malformed());
         }
-        if inline || len < MIN_FRAME || fill != Checksums::default() || tag.is_some() {
+        if inline || !as_it_is {
             let tagged = len + if tag.is_some() { Ethernet::TAG_BYTES } else { 0 };
             payload = with_room(tagged.max(MIN_FRAME), |bytes| {
                 let read = env.payload(&payload, &mut bytes[..len]);
@@ -173,17 +187,23 @@ impl Device {
                 read.map(|()| env.stash(bytes))
             })?;
         }
-        Ok(Some(Outgoing { payload, blocks: wqe.blocks() }))
+        Ok(Some(Outgoing { payload, inline, blocks: wqe.blocks() }))
     }
 
     /// A frame is sent: its WQE is complete.
     pub(crate) fn frame_sent(&mut self, q: usize, frame: &Outgoing, env: &mut impl Env) {
+        self.frame_starts(q, frame);
+        self.left(q, env);
+    }
+
+    /// A frame is on its way, and its WQE complete once it has [left](Self::left_before).
+    pub(crate) fn frame_starts(&mut self, q: usize, frame: &Outgoing) {
         let req = &mut self.qps[q].req;
         req.psn = psn::add(req.psn, 1);
         req.packets += 1;
         req.bytes += frame.payload.len() as u64;
         req.cur = req.cur.wrapping_add(frame.blocks);
-        self.left(q, env);
+        self.qps[q].catch_up();
     }
 
     /// The next frame waits for receivers, for one of them until this time (ns) at most.

@@ -64,11 +64,7 @@ impl Device {
             }
             regs::VERSION => Version(0).with_major(1).with_minor(0).0 as u64,
             regs::FEATURES => {
-                let mut lacks = if fun.remote.get() { FeatureSet::ON_DEMAND } else { FeatureSet::empty() };
-                if !env.carries_frames() {
-                    lacks |= FeatureSet::RAW_ETH | FeatureSet::FLOW | FeatureSet::RSS;
-                    lacks |= FeatureSet::CHECKSUM | FeatureSet::VLAN;
-                }
+                let lacks = if fun.remote.get() { FeatureSet::ON_DEMAND } else { FeatureSet::empty() };
                 Features(0).with_set(FEATURES.without(lacks)).0
             }
             regs::SERIAL => guid,

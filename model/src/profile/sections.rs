@@ -219,6 +219,20 @@ impl Wire {
         self.rate_bps.time((self.frame_bytes(transport, extra) + self.preamble_gap_bytes).into())
     }
 
+    /// Time that a whole frame takes on the wire, including the gap to the next: `frame` bytes, without FCS.
+    #[inline]
+    #[must_use]
+    pub fn whole_ps(&self, frame: u32) -> u64 {
+        self.rate_bps.time((self.whole_bytes(frame) + self.preamble_gap_bytes).into())
+    }
+
+    /// Bytes of it, with FCS.
+    #[inline]
+    #[must_use]
+    pub fn whole_bytes(&self, frame: u32) -> u32 {
+        (frame + self.fcs_bytes).max(self.min_frame_bytes)
+    }
+
     /// Bytes of its frame, with FCS.
     #[inline]
     #[must_use]

@@ -145,7 +145,7 @@ impl Engine<'_> {
                 if bell.life.load(Ordering::Relaxed) == life {
                     bell.rq.store(producer, Ordering::Release);
                     if bell.watch.load(Ordering::Acquire) != 0 {
-                        self.want_send(card, qp);
+                        self.watched_bell(card, qp);
                     }
                 }
             }
@@ -197,6 +197,7 @@ impl Engine<'_> {
             Event::ToSwitch { slot, by } => self.enters_switch(slot, by),
             Event::FromSwitch { port } => self.leaves_switch(port),
             Event::PauseSwitch { port, on } => self.pause_switch(port, on.get()),
+            Event::Patience { card, qp } => self.patience(card, qp),
             Event::Pause { card, port, on } => self.pause(card, port, on.get()),
         }
     }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::event::{Event, SHORT};
-use super::state::{Sim, Slot, MTU, SLOTS};
+use super::state::{Sim, Slot, MTU, ROW, SLOTS};
 use super::trace::{Phase, Subject};
 use crate::cells::Bells;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
@@ -79,9 +79,11 @@ impl SimEnv<'_> {
     fn fetch(&mut self, from: Addr, slot: u32, part: std::ops::Range<usize>) -> Result<(), DmaFault> {
         if self.sim.landing.concerns(from, part.len()) {
             let mut bytes = [0; MTU];
-            let bytes = &mut bytes[..part.len()];
-            self.read(from, bytes)?;
-            self.sim.payload[slot as usize][part].copy_from_slice(bytes);
+            for at in part.clone().step_by(MTU) {
+                let bytes = &mut bytes[..(part.end - at).min(MTU)];
+                self.read(from.add((at - part.start) as u64), bytes)?;
+                self.sim.payload[slot as usize][at..at + bytes.len()].copy_from_slice(bytes);
+            }
             return Ok(());
         }
         let to = &mut self.sim.payload[slot as usize][part];
@@ -105,8 +107,9 @@ impl SimEnv<'_> {
                 if other == u32::from(slot) {
                     return Ok(());
                 }
-                let bytes: [u8; MTU] = self.sim.payload[other as usize];
-                self.sim.payload[slot as usize][..len].copy_from_slice(&bytes[offset..offset + len]);
+                let from = other as usize * ROW + offset;
+                let rows = self.sim.payload.as_flattened_mut();
+                rows.copy_within(from..from + len, usize::from(slot) * ROW);
                 Ok(())
             }
             Payload::None => Ok(()),
@@ -115,7 +118,7 @@ impl SimEnv<'_> {
 
     /// A slot of payload until the end of the step.
     pub fn slot(&mut self, len: usize) -> u32 {
-        debug_assert!(len <= MTU);
+        debug_assert!(len <= ROW);
         let slot = Slot {
             packet: Kept::new(Packet::BLANK),
             refs: 1,
@@ -141,6 +144,7 @@ impl SimEnv<'_> {
 
 impl Env for SimEnv<'_> {
     const GATHER_BYTES: u32 = MTU as u32;
+    const FETCHES_FRAMES: bool = true;
 
     fn now(&mut self) -> u64 {
         self.sim.now / 1000

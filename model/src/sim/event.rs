@@ -209,6 +209,13 @@ pub enum Event {
         /// It is to pause, not to go on.
         on: Flag,
     },
+    /// A queue may have been waited for long enough.
+    Patience {
+        /// Card.
+        card: u16,
+        /// QP index.
+        qp: u16,
+    },
     /// A pause frame has come to a card's port.
     Pause {
         /// Card.
@@ -284,6 +291,7 @@ checked_enum! {
         ToSwitch { slot, by }
         FromSwitch { port }
         PauseSwitch { port, on }
+        Patience { card, qp }
         Pause { card, port, on }
     }
 }

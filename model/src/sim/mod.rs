@@ -13,6 +13,7 @@
 //! | [`event`], [`heap`], [`slab`] | what can happen, the queue of events, and where they are kept |
 //! | [`engine`] | executes events in the total order (time, origin, sequence) |
 //! | [`send`], [`flows`], [`port`], [`receive`] | when a send queue, its messages, a port and a receiver continue |
+//! | [`frames`] | whole frames: who gets them, and how they wait for receives |
 //! | [`writes`] | what a card writes to memory |
 //! | [`wire`] | from port to port |
 //! | [`mac`], [`switch`], [`fabric`], [`pace`] | with a switch: when a port sends, what the switch does, how several are connected, and the rates of QPs |
@@ -29,6 +30,7 @@ pub(crate) mod env;
 pub mod event;
 pub mod fabric;
 mod flows;
+mod frames;
 pub mod heap;
 mod mac;
 mod pace;

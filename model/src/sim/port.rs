@@ -46,11 +46,17 @@ fn beyond_ipv4(p: &Packet) -> u32 {
 
 /// Time that a packet takes on the wire.
 pub(super) fn on_wire(p: &Packet, len: u32, profile: &Profile) -> u64 {
+    if p.is_frame() {
+        return profile.wire.whole_ps(len);
+    }
     profile.wire.packet_ps(transport_bytes(p, len), beyond_ipv4(p))
 }
 
 /// Bytes of a packet's frame, with FCS.
 pub(super) fn frame_bytes(p: &Packet, len: u32, profile: &Profile) -> u32 {
+    if p.is_frame() {
+        return profile.wire.whole_bytes(len);
+    }
     profile.wire.frame_bytes(transport_bytes(p, len), beyond_ipv4(p))
 }
 
@@ -61,7 +67,8 @@ pub(super) fn traced(p: &Packet) -> bool {
 
 /// Time that a packet takes in a data path of `width` bytes.
 pub(super) fn in_path(p: &Packet, len: u32, width: u32, profile: &Profile) -> u64 {
-    profile.cycles(transport_bytes(p, len).div_ceil(width.max(1)))
+    let bytes = if p.is_frame() { len } else { transport_bytes(p, len) };
+    profile.cycles(bytes.div_ceil(width.max(1)))
 }
 
 impl Sim {

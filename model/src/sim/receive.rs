@@ -3,11 +3,30 @@
 use super::engine::Engine;
 use super::event::Event;
 use super::port::in_path;
+use super::state::Sim;
 use super::trace::{Phase, Subject};
 use crate::env::Env;
 use crate::packet::{Packet, CONGESTION, PORTS};
 use crate::wire::Operation;
 use fpga_regs::regs::port;
+
+impl Sim {
+    /// Looks up the context and the key that a packet names; returns when the card has them (ps).
+    fn finds_queue(&mut self, packet: &Packet) -> u64 {
+        let (p, now) = (&self.profile, self.now);
+        let c = &mut self.cards[packet.dst.card as usize];
+        // The headers name both, so the two reads overlap.
+        let mut known = now;
+        if !c.qpc.touch(packet.dest_qpn & 0xffff, p.caches.qpc()) {
+            known = c.bus.read(now, p.caches.qpc_bytes, p).last;
+        }
+        let keyed = packet.rkey != 0 && packet.first;
+        if keyed && !c.keys.touch(packet.rkey, p.caches.keys()) {
+            known = known.max(c.bus.read(now, p.caches.key_bytes, p).last);
+        }
+        known
+    }
+}
 
 impl Engine<'_> {
     /// Receives a packet.
@@ -21,7 +40,7 @@ impl Engine<'_> {
         if (dst.card as usize) < self.world.count() as usize {
             let p = &sim.profile;
             let c = &mut sim.cards[dst.card as usize];
-            let port = &mut c.ports[dst.port as usize % crate::packet::PORTS];
+            let port = &mut c.ports[dst.port as usize % PORTS];
             // A packet that arrives just when the pipeline becomes free queues after those that wait.
             if !s.warm.get() && (port.rx_free_at > now || (port.rx_waits > 0 && !s.waits.get())) {
                 port.rx_waits += u16::from(!std::mem::replace(&mut s.waits, true.into()).get());
@@ -33,16 +52,13 @@ impl Engine<'_> {
                 s.warm = true.into();
                 let occupied =
                     p.rx.rx_packet_ps.max(in_path(&packet, packet.payload.len() as u32, p.rx.width_bytes, p));
-                // The headers name both, so the two reads overlap.
-                let mut known = now;
-                if !c.qpc.touch(packet.dest_qpn & 0xffff, p.caches.qpc()) {
-                    known = c.bus.read(now, p.caches.qpc_bytes, p).last;
-                }
-                let keyed = packet.rkey != 0 && packet.first;
-                if keyed && !c.keys.touch(packet.rkey, p.caches.keys()) {
-                    known = known.max(c.bus.read(now, p.caches.key_bytes, p).last);
-                }
                 port.rx_free_at = now + occupied;
+                let known = match packet.is_frame() {
+                    true => self.finds_queues(slot, &packet),
+                    false => sim.finds_queue(&packet),
+                };
+                let sim = &mut *self.env.sim;
+                let port = &mut sim.cards[dst.card as usize].ports[dst.port as usize % PORTS];
                 if known > now {
                     // A packet that arrives at that moment comes after this one.
                     port.rx_free_at = port.rx_free_at.max(known + 1);
@@ -50,12 +66,14 @@ impl Engine<'_> {
                 }
             }
         }
+        let sim = &mut *self.env.sim;
         let phase = if packet.operation == Operation::Acknowledge { Phase::Ack } else { Phase::Rx };
         if !packet.is_notification() {
             sim.trace.packet(phase, (since, now), &packet, message, false);
         }
         self.env.step.subject = Subject::of(&packet, message, false);
         match self.link.exact() {
+            _ if packet.is_frame() => self.receive_whole(slot, &packet),
             true => self.receive_frame(slot),
             false => {
                 if packet.ecn == CONGESTION {

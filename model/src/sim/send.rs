@@ -141,8 +141,11 @@ impl Engine<'_> {
         let device = &mut self.world.cards[card as usize];
         let before = device.qps[qp as usize].req;
         self.env.step.card = card;
-        device.run_send(qp.into(), &mut self.env);
-        let after = device.qps[qp as usize].req;
+        match device.qps[qp as usize].takes_frames() {
+            true => self.send_frame(card, qp),
+            false => device.run_send(qp.into(), &mut self.env),
+        }
+        let after = self.world.cards[card as usize].qps[qp as usize].req;
         if after.cur != before.cur || after.cur_offset != before.cur_offset {
             let payload: u64 = self.env.step.sent.iter().map(|p| p.payload.len() as u64).sum();
             let sim = &mut *self.env.sim;

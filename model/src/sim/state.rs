@@ -1,6 +1,7 @@
 //! The state of a simulation: one struct, in the segment.
 
 use super::event::Event;
+use super::frames::Parked;
 use super::pace::QpRate;
 use super::programs::actor::{Actors, State};
 use super::programs::streams::Streams;
@@ -10,6 +11,7 @@ use super::trace::Trace;
 use super::wire::Frame;
 use super::{cache, heap, pcie};
 use crate::congestion::dcqcn::Parameters;
+use crate::device::raw::MAX_FRAME;
 use crate::device::tables::{MAX_CQS, MAX_FUNCTIONS, MAX_QPS, MAX_SRQS};
 use crate::packet::{Packet, PORTS};
 use crate::plain::{plain, Flag, Kept, Plain};
@@ -27,6 +29,8 @@ pub const SLOTS: usize = (1 << 16) - 2;
 pub const JOBS: usize = (1 << 16) - 2;
 /// Largest payload of a packet.
 pub const MTU: usize = 4096;
+/// Room for the payload of a packet or for a whole frame, in pages.
+pub const ROW: usize = (MAX_FRAME as usize).next_multiple_of(MTU);
 
 /// The simulation. All zeros: switched off.
 pub type Sim = SimOf<[CardTime]>;
@@ -71,6 +75,8 @@ pub struct SimOf<C: ?Sized> {
     pub landing: super::programs::landing::Landing,
     /// Packets in flight.
     pub slots: Slab<Slot, SLOTS>,
+    /// Frames that wait for a receive.
+    pub parked: Slab<Parked, SLOTS>,
     /// Messages before their fetch.
     pub jobs: Slab<Job, JOBS>,
     /// The switch between the cards.
@@ -81,7 +87,7 @@ pub struct SimOf<C: ?Sized> {
     pub frames: [Frame; SLOTS],
     /// Payload of the packets in `slots`.
     /// The last row is for packets without a slot.
-    pub payload: [[u8; MTU]; SLOTS + 1],
+    pub payload: [[u8; ROW]; SLOTS + 1],
     /// Timing state of the cards.
     pub cards: C,
 }
@@ -180,6 +186,10 @@ pub struct QpTime {
     pub flows: [Flow; 2],
     /// Packets of the sending side that have left their flow, but not the card.
     pub unsent: u16,
+    /// Frames that have come and wait for a receive, first and last plus one.
+    pub parked: (u16, u16),
+    /// A `Patience` event is in the queue.
+    pub waited_for: Flag,
 }
 
 /// Timing state of a port.
@@ -356,22 +366,6 @@ impl Sim {
         text
     }
 
-    /// Drops all writes to the memory of a process that is gone.
-    pub fn forget_domain(&mut self, domain: u16) {
-        self.landing.forget(domain);
-        let mut ended = Vec::new();
-        for place in self.events.each() {
-            let Some(event) = place.read().filter(|event| event.writes_to() == Some(domain)) else {
-                continue;
-            };
-            if let Event::Write { slot, .. } = event {
-                ended.push(slot);
-            }
-            place.set(Event::None);
-        }
-        ended.into_iter().for_each(|slot| self.release(slot));
-    }
-
     /// Clears the queues after a process died in the middle of an event: what was in flight is lost like packets on a
     /// wire, and the QPs' timers recover it.
     pub fn reset(&mut self) {
@@ -379,6 +373,7 @@ impl Sim {
         self.events.clear();
         self.landing.clear();
         self.slots.clear();
+        self.parked.clear();
         self.jobs.clear();
         self.switch.reset();
         self.timer_at = 0;
@@ -389,6 +384,7 @@ impl Sim {
             }
             for qp in &mut card.qps {
                 (qp.pending, qp.stalled, qp.known, qp.unsent) = (Flag::NO, Flag::NO, Flag::NO, 0);
+                (qp.parked, qp.waited_for) = ((0, 0), Flag::NO);
                 for flow in &mut qp.flows {
                     (flow.head, flow.tail, flow.count, flow.next) = (0, 0, 0, 0);
                 }
@@ -402,7 +398,7 @@ plain! {
     Slot { packet, refs, flow, fetched, unread, waits, warm, next, message, since }
     Job { packet, next, issued, start, known, gathers, back, message, born }
     Flow { head, tail, count, next, last_ready }
-    QpTime { pending, known, rung, stalled, free_at, base, upto, done, asked, message, flows, unsent }
+    QpTime { pending, known, rung, stalled, free_at, base, upto, done, asked, message, flows, unsent, parked, waited_for }
     PortTime { free_at, last_flow, round, fetched, coming, last_arrival, rx_free_at, rx_waits, mac, mac_at, paused }
     CardTime { bus, pipe_free_at, ports, qpc, mtt, keys, qps, srqs_rung, cqs_rung, rates, members, interrupt_at }
 }
@@ -430,6 +426,7 @@ fn is_plain(sim: &SharedSim) {
         events,
         landing,
         slots,
+        parked,
         jobs,
         switch,
         cc,
@@ -454,6 +451,7 @@ fn is_plain(sim: &SharedSim) {
     is(events);
     is(landing);
     is(slots);
+    is(parked);
     is(jobs);
     is(switch);
     is(cc);

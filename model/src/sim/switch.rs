@@ -13,7 +13,8 @@ use super::slab::Slab;
 use super::state::{Sim, SLOTS};
 use super::trace::Phase;
 use crate::congestion::SwitchOptions;
-use crate::link::faults::mix;
+use crate::device::raw::MAX_FRAME;
+use crate::link::faults::{mark, mix};
 use crate::packet::{Packet, PortId, CONGESTION};
 use crate::plain::{plain, Flag};
 use crate::profile::{Profile, Rate};
@@ -22,7 +23,7 @@ use fpga_regs::regs::port;
 /// Bytes that a pause frame takes on the wire, with preamble and gap (IEEE 802.3, annex 31D).
 const PAUSE_BYTES: u64 = 84;
 /// Bytes of the largest frame with preamble and gap, roundly.
-const LARGEST: u64 = 4096 + 160;
+const LARGEST: u64 = MAX_FRAME as u64 + 160;
 
 /// A frame in the switch.
 #[derive(Clone, Copy)]
@@ -240,8 +241,11 @@ impl Sim {
         self.switch.ports[at].counts.marks += 1;
         packet.ecn = CONGESTION;
         s.packet.set(packet);
-        // If it is a frame.
-        self.frames[slot as usize].mark();
+        match packet.is_frame() {
+            true => mark(&mut self.payload[slot as usize][..packet.payload.len()]),
+            // If it travels as one.
+            false => self.frames[slot as usize].mark(),
+        }
     }
 
     /// The next frame leaves by a port, if there is one and the last has left.

@@ -145,6 +145,9 @@ impl Engine<'_> {
     }
 
     fn encode(&mut self, slot: u16, packet: &Packet) -> Result<usize, EncodeError> {
+        if packet.is_frame() {
+            return Ok(self.keep_whole(slot, packet.payload.len()));
+        }
         let path = crate::link::route::path(self.world, packet);
         let len = packet.payload.len();
         let sim = &mut *self.env.sim;
@@ -160,6 +163,28 @@ impl Engine<'_> {
         kept.keep(&frame[..whole], at, len);
         kept.changes = Changes::default();
         Ok(whole)
+    }
+
+    /// A whole frame has nothing around it.
+    fn keep_whole(&mut self, slot: u16, len: usize) -> usize {
+        let sim = &mut *self.env.sim;
+        let frame = &mut self.env.step.tap.frame;
+        frame.clear();
+        frame.extend_from_slice(&sim.payload[slot as usize][..len]);
+        let kept = &mut sim.frames[slot as usize];
+        (kept.head, kept.tail, kept.changes) = (0, 0, Changes::default());
+        len
+    }
+
+    /// What happened to a whole frame on its way happens to its bytes. False: it is damaged.
+    pub(super) fn arrives_whole(&mut self, slot: u16, len: usize) -> bool {
+        let sim = &mut *self.env.sim;
+        let changes = sim.frames[slot as usize].changes;
+        let damaged = self.link.exact() && changes.damage_it();
+        if self.link.exact() && !damaged {
+            changes.apply(&mut sim.payload[slot as usize][..len]);
+        }
+        !damaged
     }
 
     /// A frame is recorded.

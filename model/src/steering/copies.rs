@@ -1,12 +1,14 @@
 //! The queues that get a copy of a frame.
 
 use crate::packet::PortId;
+use crate::plain::plain;
 
 /// Most copies of a frame.
 const MOST: usize = 256;
 
 /// A copy of a frame.
 #[derive(Clone, Copy)]
+#[repr(C)]
 pub(crate) struct Copy {
     /// The port that it comes to.
     pub at: PortId,
@@ -51,4 +53,8 @@ impl Copies {
     pub fn all(&self) -> &[Copy] {
         &self.list[..self.len]
     }
+}
+
+plain! {
+    Copy { at, queue, hash }
 }

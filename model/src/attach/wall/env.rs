@@ -247,10 +247,6 @@ impl Env for WallEnv<'_> {
         executed >= TURN || self.gathered_enough()
     }
 
-    fn carries_frames(&self) -> bool {
-        true
-    }
-
     fn drop_payload(&mut self, payload: &Payload) {
         if let Payload::Stash(stash, _) = *payload {
             self.unstash(stash);

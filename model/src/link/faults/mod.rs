@@ -118,7 +118,7 @@ impl Changes {
 }
 
 /// Notes in an IP packet that it met congestion. The ICRC does not cover that field.
-fn mark(frame: &mut [u8]) {
+pub(crate) fn mark(frame: &mut [u8]) {
     let Some((ethernet, packet)) = Ethernet::decode(frame) else { return };
     let at = frame.len() - packet.len();
     let packet = &mut frame[at..];
@@ -134,6 +134,16 @@ fn mark(frame: &mut [u8]) {
         // The last two bits of the traffic class, which follows four bits of version.
         ETHERTYPE_IPV6 if packet.len() > 1 => packet[1] |= CONGESTION << 4,
         _ => {}
+    }
+}
+
+/// The ECN code point of an IP packet (RFC 3168); 0 of anything else.
+pub(crate) fn ecn_of(frame: &[u8]) -> u8 {
+    let Some((ethernet, packet)) = Ethernet::decode(frame) else { return 0 };
+    match ethernet.ethertype {
+        ETHERTYPE_IPV4 if packet.len() >= Ipv4::BYTES => packet[1] & CONGESTION,
+        ETHERTYPE_IPV6 if packet.len() > 1 => packet[1] >> 4 & CONGESTION,
+        _ => 0,
     }
 }
 

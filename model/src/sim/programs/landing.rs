@@ -8,7 +8,7 @@ use crate::dma::Addr;
 use crate::plain::{plain, Kept};
 use crate::sim::event::Event;
 use crate::sim::slab::Slab;
-use crate::sim::state::{release, Sim, EVENTS, MTU, SLOTS};
+use crate::sim::state::{release, Sim, EVENTS, ROW, SLOTS};
 
 /// Pages, by their number modulo this, of which it is counted how many writes are in flight to them.
 const PAGES: usize = 1 << 16;
@@ -127,7 +127,7 @@ impl Landing {
         at: Addr,
         bytes: &mut [u8],
         events: &Slab<Kept<Event>, EVENTS>,
-        payload: &[[u8; MTU]; SLOTS + 1],
+        payload: &[[u8; ROW]; SLOTS + 1],
     ) {
         if !self.may_concern(at.iova, bytes.len()) {
             return;
@@ -230,6 +230,22 @@ impl Sim {
             }
         }
         taken
+    }
+
+    /// Drops all writes to the memory of a process that is gone.
+    pub fn forget_domain(&mut self, domain: u16) {
+        self.landing.forget(domain);
+        let mut ended = Vec::new();
+        for place in self.events.each() {
+            let Some(event) = place.read().filter(|event| event.writes_to() == Some(domain)) else {
+                continue;
+            };
+            if let Event::Write { slot, .. } = event {
+                ended.push(slot);
+            }
+            place.set(Event::None);
+        }
+        ended.into_iter().for_each(|slot| self.release(slot));
     }
 
     /// Adds an event that writes payload.

@@ -101,9 +101,9 @@ impl<S: Borrow<Segment>> Threads<S> {
     pub fn outside_time<R>(
         &self,
         patience: Duration,
-        work: impl FnOnce(&mut World) -> R,
+        work: impl FnOnce(&mut World, &mut ControlEnv<'_, '_>) -> R,
     ) -> Result<R, LockError> {
-        Ok(self.locked_within(patience)?.control(|world, _| work(world)))
+        Ok(self.locked_within(patience)?.control(work))
     }
 
     /// For the keeper: a process is gone. Its functions are closed, its clock holds no other back, and nothing is

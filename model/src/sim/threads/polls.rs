@@ -8,6 +8,7 @@
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::lock::Held;
 use super::{called, Threads, Until};
@@ -48,6 +49,10 @@ struct Row {
     /// Polls since it did, and between the last two times; 0: it does not.
     unlooked: Cell<u32>,
     every: Cell<u32>,
+    /// Other processes have been on the net.
+    met: Cell<bool>,
+    /// Since when time stands still, because nobody is there who could do something.
+    stands_since: Cell<Option<Instant>>,
     /// Notices that nothing comes of it.
     still: RefCell<Standstill>,
 }
@@ -84,6 +89,8 @@ impl Row {
             looked: Cell::new(false),
             unlooked: Cell::new(0),
             every: Cell::new(0),
+            met: Cell::new(false),
+            stands_since: Cell::new(None),
             still: RefCell::new(Standstill::NEW),
         }
     }
@@ -140,6 +147,19 @@ impl Row {
         polls
     }
 
+    /// Whether time stands still for a program that is `idle`, with nothing in flight, and waits for one that has not
+    /// started yet: so it does not matter when that is. Its alarm ends this after `left` (ps) of the machine's time.
+    fn stands_still(&self, idle: bool, left: u64) -> bool {
+        if !idle || self.met.get() || self.polls.get() < QUIET {
+            self.stands_since.set(None);
+            return false;
+        }
+        let since = self.stands_since.get().unwrap_or_else(Instant::now);
+        let stands = since.elapsed().as_nanos() < u128::from(left / 1000);
+        self.stands_since.set(stands.then_some(since));
+        stands
+    }
+
     /// How long a poll may take of a program that checks something else now and then (ps).
     fn patience(&self, waited: u64) -> u64 {
         let every = self.every.get().max(self.unlooked.get());
@@ -159,7 +179,11 @@ impl<S: Borrow<Segment>> Threads<S> {
             if polls == 0 {
                 row.since.set(now);
                 row.quiet_until.set(0);
+                row.stands_since.set(None);
                 row.still.replace(Standstill::NEW);
+            }
+            if row.stands_since.get().is_some() && u64::from(polls) % UNSEEN != 0 {
+                return;
             }
             let exact = polls < FEW
                 || now < row.quiet_until.get()
@@ -181,6 +205,10 @@ impl<S: Borrow<Segment>> Threads<S> {
         } else {
             held = self.check_progress(row, me, held);
             let next = held.sim().next_without(me);
+            let idle = next >= held.actor(me).alarm;
+            if row.stands_still(idle, next.saturating_sub(now)) {
+                return;
+            }
             let time = row.stretch(now);
             if next < now.saturating_add(time) {
                 time
@@ -201,6 +229,7 @@ impl<S: Borrow<Segment>> Threads<S> {
     fn check_progress<'a>(&'a self, row: &Row, me: u16, mut held: Held<'a>) -> Held<'a> {
         let member = held.actor(me).member;
         let (executed, alone) = (held.sim().executed, !held.sim().has_others(member));
+        row.met.set(row.met.get() || !alone);
         let look = row.still.borrow_mut().look_sometimes(executed);
         if look == Look::Moves {
             return held;
