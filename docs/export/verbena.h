@@ -269,6 +269,9 @@
 /* Whole frames dropped because no flow rule of the port takes them. (RO, 8 bytes) */
 #define VERBENA_PORT_REG_RX_NO_RULE UINT32_C(0x1d8)
 #define VERBENA_PORT_REG_RX_NO_RULE_RESET UINT64_C(0x0)
+/* Packets and whole frames lost because the link of this port was down. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_LINK_LOST UINT32_C(0x1e0)
+#define VERBENA_PORT_REG_LINK_LOST_RESET UINT64_C(0x0)
 
 /* ---- Registers: gid ---- */
 

@@ -254,6 +254,9 @@ package verbena_pkg;
   // Whole frames dropped because no flow rule of the port takes them. (RO, 8 bytes)
   localparam logic [31:0] PORT_REG_RX_NO_RULE = 32'h1d8;
   localparam logic [63:0] PORT_REG_RX_NO_RULE_RESET = 64'h0;
+  // Packets and whole frames lost because the link of this port was down. (RO, 8 bytes)
+  localparam logic [31:0] PORT_REG_LINK_LOST = 32'h1e0;
+  localparam logic [63:0] PORT_REG_LINK_LOST_RESET = 64'h0;
 
   // ---- Registers: gid ----
 

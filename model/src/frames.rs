@@ -44,8 +44,9 @@ impl World {
         // What was gathered can be read.
         let _ = env.payload(&outgoing.payload, head);
         let fields = Fields::of(head);
-        let way = (self.cards[card].qps[q].port, self.port_of(fields.dmac()));
-        let copies = self.receivers(way, sender, &fields);
+        let from = self.cards[card].qps[q].port;
+        let way = (from, self.port_of(from, fields.dmac()));
+        let copies = self.receivers(way, sender, &fields, env.now());
         let until = self.lack_recvs(&copies, env);
         if let Some(until) = until {
             self.cards[card].frame_waits(q, until, env);
@@ -109,7 +110,7 @@ impl World {
         (frame, payload): (&[u8], &Payload),
         env: &mut impl Env,
     ) {
-        let copies = self.receivers(way, sender, &Fields::of(frame));
+        let copies = self.receivers(way, sender, &Fields::of(frame), env.now());
         self.give(way, &copies, (Found::of(frame), payload), env);
     }
 
@@ -123,15 +124,15 @@ impl World {
         for copy in copies.all() {
             self.cards[usize::from(copy.at.card)].receive_frame(copy, found, payload, env);
         }
-        self.count_untaken(way, copies);
+        self.count_untaken(way, copies, env.now());
     }
 
     /// What nobody takes of a frame is counted where it could be taken.
-    pub(crate) fn count_untaken(&mut self, way: (PortId, PortId), copies: &Copies) {
+    pub(crate) fn count_untaken(&mut self, way: (PortId, PortId), copies: &Copies, now: u64) {
         let untaken = copies.all().is_empty().then_some((port::RX_NO_RULE, 1));
         let lost = (copies.lost != 0).then_some((port::RX_OVERFLOW, copies.lost.into()));
         for (counter, count) in untaken.into_iter().chain(lost) {
-            for at in self.reached_ports(way).filter(|&at| at == way.1 || at != way.0) {
+            for at in self.reached_ports(way, now).filter(|&at| at == way.1 || at != way.0) {
                 self.cards[usize::from(at.card)].counters[usize::from(at.port)].add(counter, count);
             }
         }
@@ -145,14 +146,18 @@ impl World {
     }
 
     /// A frame was damaged on its way: its check sequence is wrong.
-    pub(crate) fn lose_damaged(&mut self, way: (PortId, PortId)) {
-        for at in self.reached_ports(way).filter(|&at| at == way.1 || at != way.0) {
+    pub(crate) fn lose_damaged(&mut self, way: (PortId, PortId), now: u64) {
+        for at in self.reached_ports(way, now).filter(|&at| at == way.1 || at != way.0) {
             self.cards[usize::from(at.card)].counters[usize::from(at.port)].add(port::RX_MALFORMED, 1);
         }
     }
 
-    /// Where a frame to this address goes: a port of the net, or all.
-    fn port_of(&self, dmac: [u8; 6]) -> PortId {
+    /// Where a frame from a port to this address goes: a port of the net, or all. To the other end of its cable and no
+    /// further, if it is for what is there (IEEE 802.1Q 8.6.3): LACP is.
+    fn port_of(&self, from: PortId, dmac: [u8; 6]) -> PortId {
+        if let [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f] = dmac {
+            return self.far_end(from).unwrap_or(PortId::NOBODY);
+        }
         let port = PortId::from_mac(dmac);
         let here = port.card < self.count() && usize::from(port.port) < PORTS && !self.is_outside(port);
         if here {
@@ -162,15 +167,27 @@ impl World {
         }
     }
 
-    /// The ports that a frame comes to. Those that lead outside take none.
-    fn reached_ports(&self, (_, to): (PortId, PortId)) -> impl Iterator<Item = PortId> + use<'_> {
-        self.ports().filter(move |&port| (to == PortId::ALL || to == port) && !self.is_outside(port))
+    /// The ports that a frame comes to at `now` (ns). Those that lead outside take none.
+    fn reached_ports(
+        &self,
+        (from, to): (PortId, PortId),
+        now: u64,
+    ) -> impl Iterator<Item = PortId> + use<'_> {
+        self.ports().filter(move |&port| {
+            (to == PortId::ALL || to == port) && !self.is_outside(port) && !self.is_cut((from, port), now)
+        })
     }
 
     /// Who gets a copy of a frame, but for its sender.
-    pub(crate) fn receivers(&self, way: (PortId, PortId), sender: (u16, u16), fields: &Fields) -> Copies {
+    pub(crate) fn receivers(
+        &self,
+        way: (PortId, PortId),
+        sender: (u16, u16),
+        fields: &Fields,
+        now: u64,
+    ) -> Copies {
         let mut copies = Copies::of(sender);
-        for port in self.reached_ports(way) {
+        for port in self.reached_ports(way, now) {
             self.cards[usize::from(port.card)].steer(port.port, fields, &mut copies);
         }
         copies

@@ -11,6 +11,7 @@
 //! | [`world`], [`address`] | the cards of a segment, and the addresses of their ports |
 //! | [`express`], [`here`], [`journal`] | the short path of plain messages by the wall clock, and crash recovery |
 //! | [`link`] | the wire that carries frames: faults, capture |
+//! | `cables` | which ports reach each other while cables are pulled |
 //! | `frames`, `steering` | whole frames of raw packet queue pairs, and who gets them |
 //! | [`segment`] | the shared memory that the cards are in, its members, and registered memory |
 //! | [`attach`] | the backend through which the driver uses a card in its own process, by either clock |
@@ -23,6 +24,7 @@ pub mod address;
 #[cfg(test)]
 mod allocations;
 pub mod attach;
+mod cables;
 mod cells;
 pub mod cm;
 pub mod congestion;

@@ -172,13 +172,6 @@ impl World {
         }
     }
 
-    /// Whether what goes from port to port is lost because the link of one of them is down at `now` (ns).
-    /// What stays within a port needs no link.
-    pub fn is_cut(&self, (from, to): (PortId, PortId), now: u64) -> bool {
-        let down = |port: PortId| port.card < self.count() && !self.cards[port.card as usize].link_at(now).0;
-        from != to && (down(from) || down(to))
-    }
-
     /// Runs all timers that are due; returns the next deadline.
     pub fn run_timers(&mut self, env: &mut impl Env) -> Option<u64> {
         let cards = (0..self.count() as usize).filter_map(|card| self.cards[card].run_timers(env)).min();

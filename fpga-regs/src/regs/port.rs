@@ -106,6 +106,8 @@ registers! {
         RX_PAUSE rx_pause (RO u64 @ 0x1d0) = 0;
         /// Whole frames dropped because no flow rule of the port takes them.
         RX_NO_RULE rx_no_rule (RO u64 @ 0x1d8) = 0;
-        rest _rest 0x620;
+        /// Packets and whole frames lost because the link of this port was down.
+        LINK_LOST link_lost (RO u64 @ 0x1e0) = 0;
+        rest _rest 0x618;
     }
 }

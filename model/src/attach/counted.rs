@@ -18,9 +18,9 @@ pub const COUNTED_WITHIN: Duration = Duration::from_millis(800);
 
 /// Is told what the ports of a net have counted.
 pub trait Counted: Debug + Send {
-    /// A port's counters, in the order of their registers ([`port::counters`]). Whether they are others than it was told
-    /// last; if so, it is told again soon.
-    fn counted(&mut self, port: PortId, counters: &[u64]) -> bool;
+    /// Whether a port's link is up and how often that has changed, and its counters, in the order of their registers
+    /// ([`port::counters`]). Whether they are others than it was told last; if so, it is told again soon.
+    fn counted(&mut self, port: PortId, link: (bool, u16), counters: &[u64]) -> bool;
 }
 
 /// Looks when it is time.
@@ -42,8 +42,8 @@ impl Looks {
         let now = now_ns();
         if now >= self.at {
             let mut changed = false;
-            for (port, counters) in read(segment) {
-                changed |= self.told.counted(port, &counters);
+            for (port, link, counters) in read(segment) {
+                changed |= self.told.counted(port, link, &counters);
             }
             self.pause = match changed {
                 true => BUSY,
@@ -56,13 +56,14 @@ impl Looks {
 }
 
 /// Without the cards, which programs would have to wait for: each word is as it was at some moment.
-fn read(segment: &Segment) -> Vec<(PortId, Vec<u64>)> {
+fn read(segment: &Segment) -> Vec<(PortId, (bool, u16), Vec<u64>)> {
     let membership = Membership::new(segment);
     // SAFETY: words that others may be changing, of which nothing else is made.
     let world: &World = unsafe { &*membership.net().world.get() };
     let of = |id: PortId| {
         let card = &world.cards[usize::from(id.card)];
-        (id, port::counters().map(|counter| card.counter(id.port, counter.offset)).collect())
+        let counters = port::counters().map(|counter| card.counter(id.port, counter.offset));
+        (id, card.link_at(id.port, now_ns()), counters.collect())
     };
     world.ports().map(of).collect()
 }

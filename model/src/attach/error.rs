@@ -20,6 +20,15 @@ pub enum OpenError {
         /// Cards of the net.
         count: u16,
     },
+    /// The cards have fewer ports.
+    #[error("a card has the ports 1 to {}: there is no port {}", crate::packet::PORTS, .port + 1)]
+    NoPort {
+        /// Asked for, from 0.
+        port: u8,
+    },
+    /// A cable of cards in simulated time was to be pulled.
+    #[error("the net's cards run in simulated time, in which a link goes down by a fault: start the net with --fault down=2ms..5ms")]
+    SimulatedLink,
     /// Too many open contexts.
     #[error("the card has no free function: too many programs have it open")]
     NoFunction,

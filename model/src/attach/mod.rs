@@ -14,10 +14,12 @@
 //! | `listeners` | which ports programs listen on, and how many receives wait |
 //! | `served` | a card that this process opens for a client |
 //! | `keeper` | makes a net, and runs what no program runs |
+//! | `cables` | the links of a net's ports, which people pull |
 //! | `counted` | what its ports have counted, for files |
 //! | `ports` | what the keeper receives from outside |
 //! | `limits`, `error` | what the cards can do; why one cannot be opened |
 
+mod cables;
 mod card;
 mod counted;
 mod error;
@@ -36,6 +38,7 @@ pub use crate::sim::programs::stall::{read_patience, PATIENCE_VARIABLE};
 pub use crate::sim::programs::streams::Wait;
 pub use crate::sim::programs::watched::Watched;
 pub use crate::sim::threads::{forked, give_up, on_alarm, Follower, Starting, Timeline};
+pub use cables::{cables, plug};
 pub use card::SegmentCard;
 pub use counted::{Counted, COUNTED_WITHIN};
 pub use error::OpenError;

@@ -284,10 +284,14 @@ impl Device {
     /// Tells every function that this many entries of a port's GID table have been added or removed.
     #[cold]
     pub fn gids_changed(&mut self, port: u8, entries: usize, env: &mut impl Env) {
+        (0..entries).for_each(|_| self.port_event(port, EventKind::GID_CHANGE, env));
+    }
+
+    /// Tells every function of an event of a port.
+    #[cold]
+    pub(super) fn port_event(&mut self, port: u8, kind: EventKind, env: &mut impl Env) {
         for function in self.tables.function.range() {
-            (0..entries).for_each(|_| {
-                self.push_event(function as u16, 0, EventKind::GID_CHANGE, port + 1, 0, env);
-            });
+            self.push_event(function as u16, 0, kind, port + 1, 0, env);
         }
     }
 

@@ -87,8 +87,8 @@ impl Device {
         }
     }
 
-    /// Whether the links are up at time `now` (ns), and how often they changed.
-    pub fn link_at(&self, now: u64) -> (bool, u16) {
+    /// Whether the links do not flap, or are up at time `now` (ns), and how often they changed.
+    pub(super) fn flaps_at(&self, now: u64) -> (bool, u16) {
         if self.defect != Defect::LinkFlap {
             return (true, 0);
         }

@@ -20,6 +20,7 @@
 //! | `outside`, `addressee` | what leads out of the segment; who takes what comes from there |
 //! | `notification` | congestion, and who is told of it |
 //! | `uc`, `ud`, `extended` | unreliable requests; datagrams and multicast; XRC |
+//! | `cable` | a port's cable, pulled or not |
 //! | `raw`, `rss` | raw packet queue pairs: whole frames; work queues that frames are spread over |
 //! | `recv` | receive WQEs and SRQs |
 //! | `cq`, `error` | completions and events; the error state and flushing |
@@ -27,6 +28,7 @@
 
 mod addressee;
 mod admin;
+mod cable;
 mod complete;
 mod cq;
 mod create;
@@ -86,7 +88,7 @@ pub(crate) use wqe::bytes;
 #[repr(C)]
 pub struct Counters([AtomicU64; COUNTERS]);
 
-const COUNTERS: usize = ((port::RX_NO_RULE - port::TX_PACKETS) / 8 + 1) as usize;
+const COUNTERS: usize = ((port::LINK_LOST - port::TX_PACKETS) / 8 + 1) as usize;
 
 impl Counters {
     /// The counter whose register has this offset in the port's block.
@@ -155,6 +157,8 @@ pub struct Device {
     pub port: PortSetting,
     /// By port: whether it leads outside.
     pub outside: [Outside; PORTS],
+    /// The cable of each port.
+    cables: [cable::Cable; PORTS],
     /// What it is called, as all cards of the segment.
     pub guids: Guids,
     /// GID tables of the segment's ports, this card's among them.
@@ -299,7 +303,7 @@ impl crate::plain::Plain for Counters {}
 plain! {
     PortSetting { mtu, mbps }
     Outside { on, window }
-    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, guids, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, cqs, srqs, keys, qps }
+    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, guids, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function, xrcd, hold, indirection }
 }

@@ -145,7 +145,7 @@ impl Device {
         }
         match at {
             port::LINK => {
-                let (up, changes) = self.link_at(env.now());
+                let (up, changes) = self.link_at(id.port, env.now());
                 let (state, phys) = match up {
                     true => (LinkState::ACTIVE, PhysState::LINK_UP),
                     false => (LinkState::DOWN, PhysState::POLLING),
@@ -159,7 +159,7 @@ impl Device {
             port::MTU_MAX => MTU_MAX,
             port::GID_COUNT => address::GID_TABLE_LEN as u64,
             port::PKEY => 0xffff,
-            port::TX_PACKETS..=port::RX_NO_RULE => self.counter(p as u8, at),
+            port::TX_PACKETS..=port::LINK_LOST => self.counter(p as u8, at),
             _ => 0,
         }
     }

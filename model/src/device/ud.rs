@@ -87,7 +87,10 @@ impl Device {
                 let q = self.mcast[group].qps[i] as usize;
                 // A sender that is a member gets a copy, too.
                 let qp = &self.qps[q];
-                let here = p.dst == PortId::ALL || p.dst.port == qp.port.port;
+                let here = match p.dst {
+                    PortId::ALL => p.src == qp.port || !self.is_pulled(qp.port.port),
+                    to => to.port == qp.port.port,
+                };
                 if here && qp.qp_type == QpType::UD && self.take_datagram(q, p, env) == Outcome::Unread {
                     outcome = Outcome::Unread;
                 }

@@ -17,6 +17,7 @@ const EXACT: u32 = 1;
 const FAULTS: u32 = 2;
 const CAPTURE: u32 = 4;
 const OUTSIDE: u32 = 8;
+const CUT: u32 = 16;
 
 /// Stands for an error without a number.
 const EIO: i32 = 5;
@@ -61,10 +62,20 @@ impl Mode {
         self.0 != 0
     }
 
-    /// All packets are: they travel as frames, or are recorded.
+    /// Each packet is looked at: it travels as a frame, or is recorded, or may meet a cable that is pulled.
     #[inline(always)]
     pub fn is_observed(self) -> bool {
         self.0 & !OUTSIDE != 0
+    }
+
+    /// All packets are made frames.
+    pub fn makes_frames(self) -> bool {
+        self.0 & !(OUTSIDE | CUT) != 0
+    }
+
+    /// A cable of the net is pulled.
+    pub fn is_cut(self) -> bool {
+        self.0 & CUT != 0
     }
 
     /// Faults happen to frames.
@@ -108,6 +119,14 @@ impl LinkArea {
     #[inline]
     pub fn is_on(&self) -> bool {
         self.mode().is_linked()
+    }
+
+    /// Whether a cable of the net is pulled. Only with all the cards.
+    pub(crate) fn set_cut(&self, cut: bool) {
+        match cut {
+            true => self.mode.fetch_or(CUT, Ordering::Release),
+            false => self.mode.fetch_and(!CUT, Ordering::Release),
+        };
     }
 
     /// The ports with a medium outside of the segment.

@@ -82,18 +82,21 @@ impl Tap {
     pub fn carry(&mut self, area: &LinkArea, world: &mut World, p: &Packet, env: &mut impl LinkEnv) {
         let leaving = area.outside().leaving(p.src, p.dst);
         let mode = area.mode();
-        if leaving.is_none() && !mode.is_observed() {
-            return world.deliver(p, true, env);
-        }
         let exact = leaving.is_some() || area.exact();
-        if exact && world.is_cut((p.src, p.dst), env.now()) {
-            return;
+        if exact || mode.is_cut() {
+            let (way, now) = ((p.src, p.dst), env.now());
+            if world.is_cut(way, now) {
+                return world.count_cut(way, p.count.into(), now);
+            }
+        }
+        if leaving.is_none() && !mode.makes_frames() {
+            return world.deliver(p, true, env);
         }
         let mut path = route::path(world, p);
         if let Some(port) = leaving {
             outside::medium::direct(port, &mut path);
         }
-        let leaves_unseen = leaving.is_some() && !mode.is_observed();
+        let leaves_unseen = leaving.is_some() && !mode.makes_frames();
         let at = area.since_start(env.now());
         self.frame.resize(frames::MAX_FRAME, 0);
         for piece in frames::pieces(p) {
@@ -140,12 +143,17 @@ impl Tap {
         frame: &Frame,
         env: &mut impl LinkEnv,
     ) {
-        if !area.mode().is_observed() {
-            return world.hand_over(frame, env);
+        let (mode, exact) = (area.mode(), area.exact());
+        if exact || mode.is_cut() {
+            let now = env.now();
+            world.count_cut(frame.way, 1, now);
+            // One for all comes to those that can be reached.
+            if frame.way.1 != PortId::ALL && world.is_cut(frame.way, now) {
+                return;
+            }
         }
-        let exact = area.exact();
-        if exact && world.is_cut(frame.way, env.now()) {
-            return;
+        if !mode.makes_frames() {
+            return world.hand_over(frame, env);
         }
         let at = area.since_start(env.now());
         let len = frame.payload().len();
@@ -237,7 +245,8 @@ impl<E: LinkEnv> Instant<'_, E> {
     fn arrive(&mut self, held: &Held) {
         // The MAC's check sequence finds it, which has no place in the bytes; a packet's is the ICRC.
         if held.damaged && held.sender.is_some() && !held.record {
-            return self.world.lose_damaged(held.way);
+            let now = self.env.now();
+            return self.world.lose_damaged(held.way, now);
         }
         self.arrive_whole(held.way, (&held.path, held.sender), held.record, &held.bytes);
     }

@@ -56,7 +56,7 @@ impl Engine<'_> {
     fn receivers(&self, slot: u16, packet: &Packet) -> Copies {
         let bytes = &self.env.sim.payload[usize::from(slot)][..packet.payload.len()];
         let sender = (packet.src.card, packet.src_qpn as u16);
-        self.world.receivers((packet.src, packet.dst), sender, &Fields::of(bytes))
+        self.world.receivers((packet.src, packet.dst), sender, &Fields::of(bytes), self.env.sim.now / 1000)
     }
 
     /// Looks up the contexts of the queues that get a frame; returns when the card has them (ps).
@@ -77,7 +77,7 @@ impl Engine<'_> {
     pub(super) fn receive_whole(&mut self, slot: u16, packet: &Packet) {
         let way = (packet.src, packet.dst);
         if !self.arrives_whole(slot, packet.payload.len()) {
-            return self.world.lose_damaged(way);
+            return self.world.lose_damaged(way, self.env.sim.now / 1000);
         }
         let copies = self.receivers(slot, packet);
         for copy in copies.all() {
@@ -85,7 +85,7 @@ impl Engine<'_> {
                 self.give(slot, copy);
             }
         }
-        self.world.count_untaken(way, &copies);
+        self.world.count_untaken(way, &copies, self.env.sim.now / 1000);
     }
 
     /// Gives a copy of a frame to its queue.

@@ -35,9 +35,8 @@ pub const PORT: [Counter; 9] = [
 ];
 
 /// Of `counters` too: what this card never has.
-pub const NEVER: [&str; 12] = [
+pub const NEVER: [&str; 11] = [
     "excessive_buffer_overrun_errors",
-    "link_downed",
     "link_error_recovery",
     "local_link_integrity_errors",
     "port_rcv_constraint_errors",
@@ -49,6 +48,9 @@ pub const NEVER: [&str; 12] = [
     "symbol_error",
     "VL15_dropped",
 ];
+
+/// Of `counters` too: how often the link went down, which is no register of its own.
+pub const LINK_DOWNED: &str = "link_downed";
 
 /// The directory `hw_counters`.
 pub const HARDWARE: [Counter; 12] = [

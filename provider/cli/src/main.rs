@@ -4,7 +4,7 @@
 //! | module | commands |
 //! |---|---|
 //! | [`launch`] | `run`, `up`, `down`: programs that see the cards |
-//! | [`net`] | the keeper of a net, `serve`, the wire between the cards |
+//! | [`net`] | the keeper of a net, `serve`, `link`, the wire between the cards |
 //! | [`doctor`] | `doctor` |
 //! | [`perftest`], [`measured`], [`compare`], [`trace`] | perftest's figures: one run, a matrix, where the time goes |
 //! | [`sim`] | `sim`: workloads on many cards, without programs |
@@ -44,7 +44,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use launch::{run, up};
-use net::{keeper, serve};
+use net::{keeper, link, serve};
 
 /// Exit code of `verbena run` when it could not start the program (the same
 /// convention as `env` and container tools: 126 and 127 are the program's).
@@ -80,6 +80,8 @@ enum Command {
     Sim(sim::SimArgs),
     /// Run stock programs of several releases, and print which of them pass
     Matrix(matrix::MatrixArgs),
+    /// Pull the cable of a port of a running net, or plug it in; print how links are
+    Link(link::LinkArgs),
     /// List the cards on PCI, with IOMMU group, driver and state
     List(pci::ListArgs),
     /// Give PCI devices to vfio-pci, so that programs can open them (root)
@@ -139,6 +141,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::compare(args),
         Command::Sim(args) => sim::sim(args),
         Command::Matrix(args) => matrix::matrix(args),
+        Command::Link(args) => link::link(args),
         Command::List(args) => pci::list(args),
         Command::Bind(args) => pci::bind(args),
         Command::Unbind(args) => pci::unbind(args),

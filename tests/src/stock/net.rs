@@ -81,6 +81,13 @@ impl StockNet {
         command
     }
 
+    /// `verbena WORDS --net ...`, not yet started: another command than `run`.
+    pub fn verbena(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(verbena());
+        command.args(words).args(["--net", &self.name]).env("XDG_RUNTIME_DIR", self.runtime.path());
+        command
+    }
+
     /// Serves cards of this net over vfio-user, from card `first` on, one for each socket name; gives the
     /// server, which listens, and the sockets' paths.
     pub fn serve(&self, first: u32, names: &[&str], options: &[&str]) -> (Program, Vec<PathBuf>) {

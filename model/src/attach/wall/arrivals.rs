@@ -12,6 +12,7 @@ use super::runner::{make_way, Runner, TRIES};
 use super::scratch::Again;
 use crate::cm::mad::GSI_QPN;
 use crate::device::{Counters, Device, Outcome, MULTICAST_QPN};
+use crate::env::Env;
 use crate::journal::{self, Journal};
 use crate::link::outside::{Arrival, Arrivals, Drop, OutsidePort};
 use crate::link::LinkEnv;
@@ -204,6 +205,10 @@ impl WallEnv<'_> {
     ) {
         let mut owed: Owed = None;
         for arrival in list {
+            if world.cards[usize::from(id.card)].is_pulled(id.port) {
+                world.count_cut((PortId::NOBODY, id), 1, self.now());
+                continue;
+            }
             let payload = bytes.get(arrival.payload.clone()).unwrap_or_default();
             if let Err(why) = check(world, id, arrival, payload) {
                 let counters = &world.cards[usize::from(id.card)].counters;

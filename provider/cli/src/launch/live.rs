@@ -1,4 +1,4 @@
-//! The files that change while programs run, which the net's keeper writes: GID tables and counters.
+//! The files that change while programs run, which the net's keeper writes: GID tables, counters, and how links are.
 //!
 //! They are in a directory of the net, `verbenaN/P` for port P of card N, which is mounted into each program's view. These
 //! are hundreds of small files, and a disk may keep a program waiting for each: they lie in memory where there is a tmpfs.
@@ -15,7 +15,7 @@ use model::attach::{Counted, COUNTED_WITHIN};
 use model::packet::{PortId, PORTS};
 
 use super::sysfs;
-use crate::counters::{Counter, HARDWARE, NEVER, PORT};
+use crate::counters::{Counter, HARDWARE, LINK_DOWNED, NEVER, PORT};
 
 /// Where it is for the net whose socket this is.
 pub fn directory(socket: &Path) -> PathBuf {
@@ -86,13 +86,16 @@ pub struct Counters {
     in_memory: Option<PathBuf>,
     /// What is in the files, where it is not 0: by port, directory and name.
     written: HashMap<(PortId, &'static str, &'static str), u64>,
+    /// Whether the links are up, where that has changed.
+    links: HashMap<PortId, bool>,
 }
 
 impl Counters {
     /// Makes the directory of a new net, with all counters at 0.
     pub fn show(directory: PathBuf, cards: u8) -> Result<Counters> {
         let in_memory = make(&directory)?;
-        let mut counters = Counters { directory, in_memory, written: HashMap::new() };
+        let (written, links) = (HashMap::new(), HashMap::new());
+        let mut counters = Counters { directory, in_memory, written, links };
         if counters.show_zeros(cards).is_err() && counters.in_memory.is_some() {
             // It may be full: containers have little of it.
             remove(&counters.directory);
@@ -104,7 +107,11 @@ impl Counters {
     }
 
     fn show_zeros(&self, cards: u8) -> Result<()> {
-        ports(cards).try_for_each(|port| write_zeros(&of_port(&self.directory, port)))
+        ports(cards).try_for_each(|port| {
+            let directory = of_port(&self.directory, port);
+            write_zeros(&directory)?;
+            sysfs::write_link(&directory, true)
+        })
     }
 }
 
@@ -117,7 +124,7 @@ impl Drop for Counters {
 /// Writes the counters of a port, all 0.
 pub fn write_zeros(dir: &Path) -> Result<()> {
     let names = |table: &'static [Counter]| table.iter().map(|counter| counter.name);
-    for name in names(&PORT).chain(NEVER) {
+    for name in names(&PORT).chain(NEVER).chain([LINK_DOWNED]) {
         sysfs::put(&dir.join("counters").join(name), "0")?;
     }
     for name in names(&HARDWARE) {
@@ -137,15 +144,25 @@ fn write(file: &Path, old: u64, new: u64) -> Result<()> {
 }
 
 impl Counted for Counters {
-    fn counted(&mut self, port: PortId, counters: &[u64]) -> bool {
+    fn counted(&mut self, port: PortId, (up, changes): (bool, u16), counters: &[u64]) -> bool {
         let mut changed = false;
+        let shown = self.links.entry(port).or_insert(true);
+        if *shown != up {
+            changed = true;
+            // As below.
+            if sysfs::write_link(&of_port(&self.directory, port), up).is_ok() {
+                *shown = up;
+            }
+        }
         for (directory, table) in [("counters", PORT.as_slice()), ("hw_counters", &HARDWARE)] {
-            for counter in table {
-                let written = self.written.entry((port, directory, counter.name)).or_default();
-                let value = counter.of(counters);
+            let values = table.iter().map(|counter| (counter.name, counter.of(counters)));
+            // Every other change is that to down.
+            let downed = (directory == "counters").then_some((LINK_DOWNED, u64::from(changes.div_ceil(2))));
+            for (name, value) in values.chain(downed) {
+                let written = self.written.entry((port, directory, name)).or_default();
                 if *written != value {
                     changed = true;
-                    let file = of_port(&self.directory, port).join(directory).join(counter.name);
+                    let file = of_port(&self.directory, port).join(directory).join(name);
                     // Left as it was, it is tried again. The keeper has nobody to tell; the registers are right.
                     if write(&file, *written, value).is_ok() {
                         *written = value;

@@ -41,16 +41,20 @@ pub fn write_card(dir: &Path, name: &str, kind: &str, guid: &[u8], version: u64)
     Ok(())
 }
 
-/// Writes what a port says of itself, but for its counters and its GID table.
-pub fn write_port(dir: &Path, port: &SlotPort) -> Result<()> {
-    let (state, phys) = match port.up {
-        true => ("4: ACTIVE", "5: LinkUp"),
-        false => ("1: DOWN", "3: Disabled"),
+/// Writes how a port's link is. Programs may be reading what was there.
+pub fn write_link(dir: &Path, up: bool) -> Result<()> {
+    let (state, phys) = match up {
+        true => ("4: ACTIVE\n", "5: LinkUp\n"),
+        false => ("1: DOWN\n", "3: Disabled\n"),
     };
+    replace(&dir.join("phys_state"), Some(phys))?;
+    replace(&dir.join("state"), Some(state))
+}
+
+/// Writes what a port says of itself, but for its link, its counters and its GID table.
+pub fn write_port(dir: &Path, port: &SlotPort) -> Result<()> {
     for (file, line) in [
         ("link_layer", "Ethernet"),
-        ("state", state),
-        ("phys_state", phys),
         ("rate", &rate_text(port.mbps)),
         ("cap_mask", &format!("{PORT_CAPABILITIES:#010x}")),
         ("lid", "0x0"),

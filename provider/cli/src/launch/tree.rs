@@ -111,8 +111,11 @@ impl Tree<'_> {
                 false => sysfs::write_gids(&at, &shown.gids, shown.interface.as_deref())?,
             }
             match live {
-                true => follow(&["counters", "hw_counters"])?,
-                false => live::write_zeros(&at)?,
+                true => follow(&["counters", "hw_counters", "state", "phys_state"])?,
+                false => {
+                    live::write_zeros(&at)?;
+                    sysfs::write_link(&at, shown.up)?;
+                }
             }
             if self.network {
                 let name = interface_name(PortId { card: card.into(), port });

@@ -1,0 +1,61 @@
+//! The cables of a net: which ports reach each other, and what is lost where one is pulled.
+//!
+//! With two cards, port P of one and port P of the other are the ends of one cable; with one card, its two ports are. Beyond
+//! that the net is a switch, and each port has a cable to it.
+
+use fpga_regs::regs::port;
+
+use crate::env::Env;
+use crate::packet::{PortId, PORTS};
+use crate::world::World;
+
+impl World {
+    /// The port at the other end of a port's cable; `None` if that is a switch, or outside.
+    pub fn far_end(&self, PortId { card, port }: PortId) -> Option<PortId> {
+        let other = match self.count() {
+            1 => PortId { card, port: (port + 1) % PORTS as u8 },
+            2 => PortId { card: 1 - card.min(1), port },
+            _ => return None,
+        };
+        (!self.is_outside(PortId { card, port }) && !self.is_outside(other)).then_some(other)
+    }
+
+    /// Whether the link of a port is up at `now` (ns); that of a port of another net is.
+    pub(crate) fn is_up(&self, port: PortId, now: u64) -> bool {
+        port.card >= self.count() || self.cards[usize::from(port.card)].link_at(port.port, now).0
+    }
+
+    /// Whether a cable of the net is pulled.
+    pub fn any_pulled(&self) -> bool {
+        self.ports().any(|port| self.cards[usize::from(port.card)].is_pulled(port.port))
+    }
+
+    /// Pulls the cable of a port or plugs it in, at both of its ends.
+    pub fn plug(&mut self, port: PortId, pulled: bool, env: &mut impl Env) {
+        for end in [Some(port), self.far_end(port)].into_iter().flatten() {
+            self.cards[usize::from(end.card)].plug(end.port, pulled, env);
+        }
+    }
+
+    /// Whether what goes from port to port is lost because the link of one of them is down at `now` (ns).
+    /// What stays within a port needs no link.
+    pub fn is_cut(&self, (from, to): (PortId, PortId), now: u64) -> bool {
+        from != to && !(self.is_up(from, now) && self.is_up(to, now))
+    }
+
+    /// Counts what a pulled cable loses on its way from port to port: where it does not leave, or else where it does not
+    /// arrive.
+    #[cold]
+    pub(crate) fn count_cut(&self, (from, to): (PortId, PortId), count: u64, now: u64) {
+        let lose = |at: PortId| {
+            if let Some(card) = self.cards.get(usize::from(at.card)) {
+                card.counters[usize::from(at.port) % PORTS].add(port::LINK_LOST, count);
+            }
+        };
+        if !self.is_up(from, now) {
+            return lose(from);
+        }
+        let reached = self.ports().filter(|&at| (to == PortId::ALL || to == at) && at != from);
+        reached.filter(|&at| !self.is_up(at, now)).for_each(lose);
+    }
+}

@@ -1,0 +1,110 @@
+//! `verbena link`: the links of a net's ports, and pulling their cables while programs run.
+
+use std::fs;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Context, Result};
+use clap::{Args, ValueEnum};
+use model::attach::{cables, plug, COUNTED_WITHIN};
+use model::packet::PortId;
+
+use super::runtime::{Net, DEFAULT_NET};
+use crate::launch::live;
+
+/// Options of `verbena link`.
+#[derive(Args)]
+pub struct LinkArgs {
+    /// The port, as verbena0/1 (default: print all)
+    pub port: Option<PortName>,
+    /// Pull its cable, or plug it in (default: print how the link is)
+    #[arg(requires = "port")]
+    pub to: Option<To>,
+    /// The net
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_NET)]
+    pub net: String,
+}
+
+/// What a link is to become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum To {
+    /// The cable is plugged in.
+    Up,
+    /// It is pulled.
+    Down,
+}
+
+/// A port as people name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortName(pub PortId);
+
+impl FromStr for PortName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.strip_prefix("verbena").and_then(|rest| rest.split_once('/'));
+        let numbers = numbers.and_then(|(card, port)| Some((card.parse().ok()?, port.parse::<u8>().ok()?)));
+        match numbers {
+            Some((card, port @ 1..)) => Ok(PortName(PortId { card, port: port - 1 })),
+            _ => Err("a port is a card and a number from 1, as in verbena0/1".into()),
+        }
+    }
+}
+
+impl std::fmt::Display for PortName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "verbena{}/{}", self.0.card, self.0.port + 1)
+    }
+}
+
+/// Prints how links are, or changes one.
+pub fn link(args: LinkArgs) -> Result<u8> {
+    let net = Net::named(&args.net)?;
+    let socket = net.socket();
+    if !socket.exists() {
+        bail!("net `{0}` is not running: start something on it (verbena run --net {0} PROGRAM)", net.name());
+    }
+    if let (Some(PortName(port)), Some(to)) = (args.port, args.to) {
+        plug(&socket, port, to == To::Down)?;
+        return shown(&net, port, to == To::Up).map(|()| 0);
+    }
+    let all = cables(&socket)?;
+    if let Some(name) = args.port.filter(|name| all.iter().all(|(port, _)| *port != name.0)) {
+        let known: Vec<_> = all.iter().map(|(port, _)| PortName(*port).to_string()).collect();
+        bail!("net `{}` has no port {name}; it has {}", net.name(), known.join(", "));
+    }
+    for (port, up) in all.into_iter().filter(|(port, _)| args.port.is_none_or(|name| name.0 == *port)) {
+        say!("{} {}", PortName(port), if up { "up" } else { "down" });
+    }
+    Ok(0)
+}
+
+/// Waits until programs read of it in sysfs, which the net's keeper writes.
+fn shown(net: &Net, port: PortId, up: bool) -> Result<()> {
+    let file = live::of_port(&live::directory(&net.socket()), port).join("state");
+    let until = Instant::now() + 10 * COUNTED_WITHIN;
+    let is = |text: String| text.contains("ACTIVE") == up;
+    while file.exists()
+        && !fs::read_to_string(&file).with_context(|| format!("reading {}", file.display())).is_ok_and(is)
+    {
+        if Instant::now() > until {
+            bail!("the keeper of net `{}` does not write {}: is it stopped?", net.name(), file.display());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_named_by_card_and_number() {
+        let name: PortName = "verbena3/2".parse().unwrap();
+        assert_eq!((name.0, name.to_string()), (PortId { card: 3, port: 1 }, "verbena3/2".to_owned()));
+        for wrong in ["verbena0", "verbena0/0", "mlx5_0/1", "verbena/1", "0/1", "verbena0/x"] {
+            assert!(wrong.parse::<PortName>().unwrap_err().contains("verbena0/1"), "{wrong}");
+        }
+    }
+}
