@@ -699,12 +699,13 @@ enum verbena_gid_type {
     VERBENA_GID_TYPE_ROCE_V2 = 0x2, /* RoCE version 2. */
 };
 
-/* Kind of a flow rule; the numbers are those of `ibv_flow_attr_type`. */
+/* Kind of a flow rule; the numbers are those of `ibv_flow_attr_type`, up to SNIFFER. */
 enum verbena_flow_kind {
     VERBENA_FLOW_KIND_NORMAL = 0x0, /* Frames whose fields match. */
     VERBENA_FLOW_KIND_ALL_DEFAULT = 0x1, /* Every frame that no NORMAL rule keeps. */
     VERBENA_FLOW_KIND_MC_DEFAULT = 0x2, /* Every multicast frame that no NORMAL rule keeps. */
     VERBENA_FLOW_KIND_SNIFFER = 0x3, /* A copy of every frame, whatever other rules say. */
+    VERBENA_FLOW_KIND_KERNEL = 0x4, /* Frames whose fields match and that no rule of another kind keeps, and of those that others keep a copy of multicast frames and of ARP: for the kernel of the machine. Of the KERNEL rules that match, those of the best priority get a copy each. */
 };
 
 /* What the card can do. */
@@ -1615,7 +1616,7 @@ VERBENA_ASSERT(offsetof(struct verbena_port_context, mac) == 16);
 VERBENA_ASSERT(offsetof(struct verbena_port_context, vlan) == 22);
 VERBENA_ASSERT(offsetof(struct verbena_port_context, gid) == 24);
 
-/* A flow rule: CREATE_FLOW. A frame matches a NORMAL rule if each of its fields, under the rule's mask, is the rule's value under the same mask; a field that the frame does not have matches only a mask of zero. Kinds other than NORMAL have no values and masks. Of the NORMAL rules that match, those of the best priority get a copy each, and what does not trap goes on. Headers after at most two VLAN tags are looked at. */
+/* A flow rule: CREATE_FLOW. A frame matches a NORMAL rule if each of its fields, under the rule's mask, is the rule's value under the same mask; a field that the frame does not have matches only a mask of zero. Kinds other than NORMAL and KERNEL have no values and masks. Of the NORMAL rules that match, those of the best priority get a copy each, and what does not trap goes on. Headers after at most two VLAN tags are looked at. */
 struct verbena_flow_context {
     /* Kind. Values: FlowKind. */
     uint8_t kind;

@@ -569,12 +569,13 @@ package verbena_pkg;
     GID_TYPE_ROCE_V2 = 8'h2 // RoCE version 2.
   } gid_type_e;
 
-  // Kind of a flow rule; the numbers are those of `ibv_flow_attr_type`.
+  // Kind of a flow rule; the numbers are those of `ibv_flow_attr_type`, up to SNIFFER.
   typedef enum logic [7:0] {
     FLOW_KIND_NORMAL = 8'h0, // Frames whose fields match.
     FLOW_KIND_ALL_DEFAULT = 8'h1, // Every frame that no NORMAL rule keeps.
     FLOW_KIND_MC_DEFAULT = 8'h2, // Every multicast frame that no NORMAL rule keeps.
-    FLOW_KIND_SNIFFER = 8'h3 // A copy of every frame, whatever other rules say.
+    FLOW_KIND_SNIFFER = 8'h3, // A copy of every frame, whatever other rules say.
+    FLOW_KIND_KERNEL = 8'h4 // Frames whose fields match and that no rule of another kind keeps, and of those that others keep a copy of multicast frames and of ARP: for the kernel of the machine. Of the KERNEL rules that match, those of the best priority get a copy each.
   } flow_kind_e;
 
   // What the card can do.
@@ -1684,7 +1685,7 @@ package verbena_pkg;
   localparam int unsigned PORT_CONTEXT_GID_LSB = 192;
   localparam int unsigned PORT_CONTEXT_GID_WIDTH = 128;
 
-  // A flow rule: CREATE_FLOW. A frame matches a NORMAL rule if each of its fields, under the rule's mask, is the rule's value under the same mask; a field that the frame does not have matches only a mask of zero. Kinds other than NORMAL have no values and masks. Of the NORMAL rules that match, those of the best priority get a copy each, and what does not trap goes on. Headers after at most two VLAN tags are looked at.
+  // A flow rule: CREATE_FLOW. A frame matches a NORMAL rule if each of its fields, under the rule's mask, is the rule's value under the same mask; a field that the frame does not have matches only a mask of zero. Kinds other than NORMAL and KERNEL have no values and masks. Of the NORMAL rules that match, those of the best priority get a copy each, and what does not trap goes on. Headers after at most two VLAN tags are looked at.
   typedef struct packed {
     logic [39:0] reserved_1112;
     logic [7:0] hop_limit_mask; // Mask of `hop_limit`.

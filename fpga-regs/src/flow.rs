@@ -1,7 +1,7 @@
 //! Flow rules: which of the frames that arrive at a port a raw packet QP receives.
 
 open_enum! {
-    /// Kind of a flow rule; the numbers are those of `ibv_flow_attr_type`.
+    /// Kind of a flow rule; the numbers are those of `ibv_flow_attr_type`, up to SNIFFER.
     FlowKind: u8 {
         /// Frames whose fields match.
         NORMAL = 0,
@@ -11,6 +11,11 @@ open_enum! {
         MC_DEFAULT = 2,
         /// A copy of every frame, whatever other rules say.
         SNIFFER = 3,
+        /// Frames whose fields match and that no rule of another kind keeps, and of
+        /// those that others keep a copy of multicast frames and of ARP: for the
+        /// kernel of the machine. Of the KERNEL rules that match, those of the best
+        /// priority get a copy each.
+        KERNEL = 4,
     }
 }
 
@@ -18,7 +23,7 @@ layout! {
     /// A flow rule: CREATE_FLOW. A frame matches a NORMAL rule if each of its
     /// fields, under the rule's mask, is the rule's value under the same mask; a
     /// field that the frame does not have matches only a mask of zero. Kinds
-    /// other than NORMAL have no values and masks. Of the NORMAL rules that
+    /// other than NORMAL and KERNEL have no values and masks. Of the NORMAL rules that
     /// match, those of the best priority get a copy each, and what does not trap
     /// goes on. Headers after at most two VLAN tags are looked at.
     FlowContext: 144 {

@@ -79,7 +79,7 @@ impl Device {
         if self.leads_outside(rule.port()) {
             return refused(AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT);
         }
-        if rule.kind().0 > FlowKind::SNIFFER.0 || !matches!(rule.ip_version(), 0 | 4 | 6) {
+        if rule.kind().0 > FlowKind::KERNEL.0 || !matches!(rule.ip_version(), 0 | 4 | 6) {
             return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE);
         }
         match self.rules.add(rule, f, q as u16) {

@@ -3,6 +3,7 @@
 use fpga_regs::FlowContext;
 
 use crate::plain::plain;
+use crate::wire::arp::ETHERTYPE_ARP;
 use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_SERVICE, ETHERTYPE_VLAN, MOST_TAGS};
 use crate::wire::ipv4::{PROTOCOL_TCP, PROTOCOL_UDP};
 use crate::wire::Ethernet;
@@ -225,6 +226,11 @@ impl Fields {
     /// Whether the destination address is one of a group.
     pub fn is_multicast(&self) -> bool {
         self.dmac()[0] & 1 != 0
+    }
+
+    /// Whether it is one of ARP, tagged or not.
+    pub fn is_arp(&self) -> bool {
+        (self.words[ETHER_TYPE / 8] >> (ETHER_TYPE % 8 * 8)) as u16 == ETHERTYPE_ARP.swap_bytes()
     }
 }
 

@@ -89,7 +89,7 @@ impl Rules {
     /// Adds a rule for a queue pair of a function. Gives its place, or `None` if there is no room.
     pub fn add(&mut self, context: &FlowContext, function: u16, qp: u16) -> Option<usize> {
         let (value, mask) = match context.kind() {
-            FlowKind::NORMAL => Fields::of_rule(context),
+            FlowKind::NORMAL | FlowKind::KERNEL => Fields::of_rule(context),
             _ => Default::default(),
         };
         let wanted = Group {
@@ -235,15 +235,21 @@ impl Rules {
         let groups = || {
             self.groups().iter().enumerate().filter(move |(_, group)| group.rules != 0 && group.port == port)
         };
-        // The best priority of those that keep the frame; better ones take a copy only.
-        let mut keeps: Option<u16> = None;
-        for (n, group) in groups() {
-            let may_keep = group.kind == FlowKind::NORMAL.0 && !group.dont_trap.get();
-            let better = keeps.is_none_or(|best| group.priority < best);
-            if may_keep && better && self.matching(n, fields).next().is_some() {
-                keeps = Some(group.priority);
+        // The best priority of the rules of a kind that keep the frame; better ones take a copy only.
+        let best = |kind: FlowKind| {
+            let mut best: Option<u16> = None;
+            for (n, group) in groups() {
+                let better = best.is_none_or(|best| group.priority < best);
+                let may_keep = group.kind == kind.0 && !group.dont_trap.get() && better;
+                if may_keep && self.matching(n, fields).next().is_some() {
+                    best = Some(group.priority);
+                }
             }
-        }
+            best
+        };
+        let keeps = best(FlowKind::NORMAL);
+        let mut kept = keeps.is_some();
+        let mut kernel = false;
         for (n, group) in groups() {
             let takes = match FlowKind(group.kind) {
                 FlowKind::SNIFFER => true,
@@ -252,7 +258,21 @@ impl Rules {
                 FlowKind::MC_DEFAULT => keeps.is_none() && fields.is_multicast(),
                 _ => false,
             };
+            kernel |= group.kind == FlowKind::KERNEL.0;
             if takes {
+                let default = matches!(FlowKind(group.kind), FlowKind::ALL_DEFAULT | FlowKind::MC_DEFAULT);
+                for rule in self.matching(n, fields) {
+                    kept |= default;
+                    takes_it(rule.qp);
+                }
+            }
+        }
+        if !kernel || kept && !fields.is_multicast() && !fields.is_arp() {
+            return;
+        }
+        let first = best(FlowKind::KERNEL);
+        for (n, group) in groups() {
+            if group.kind == FlowKind::KERNEL.0 && Some(group.priority) == first {
                 self.matching(n, fields).for_each(|rule| takes_it(rule.qp));
             }
         }
@@ -266,126 +286,5 @@ plain! {
 }
 
 #[cfg(test)]
-#[allow(unsafe_code)]
-mod tests {
-    use super::*;
-    use crate::packet::PortId;
-    use crate::steering::{Copies, Copy};
-
-    fn rules(of: &[(FlowContext, u16)]) -> Box<Rules> {
-        // SAFETY: zero bytes are no rules.
-        let mut rules: Box<Rules> = unsafe { Box::new_zeroed().assume_init() };
-        for (context, qp) in of {
-            rules.add(context, 0, *qp).expect("room");
-        }
-        rules
-    }
-
-    /// The queue pairs that get a frame at the first port, in order.
-    fn steered(rules: &Rules, frame: &[u8]) -> Vec<u16> {
-        let mut copies = Copies::of((0, 0));
-        let at = PortId { card: 3, port: 0 };
-        rules.steer(0, &Fields::of(frame), &mut |qp| copies.add(Copy { at, queue: qp, hash: 0 }));
-        let mut all: Vec<u16> = copies.all().iter().map(|copy| copy.queue).collect();
-        all.sort_unstable();
-        all
-    }
-
-    fn rule(kind: FlowKind) -> FlowContext {
-        FlowContext::new().with_port(1).with_kind(kind)
-    }
-
-    fn to(last: u8) -> FlowContext {
-        rule(FlowKind::NORMAL).with_dmac([2, 0, 0, 0, 0, last]).with_dmac_mask([0xff; 6])
-    }
-
-    const FRAME: [u8; 14] = [2, 0, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 8, 6];
-    const GROUP: [u8; 14] = [1, 0, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 8, 6];
-
-    #[test]
-    fn equal_rules_all_get_a_copy_and_a_queue_pair_gets_one() {
-        let rules = rules(&[(to(1), 20), (to(1), 21), (to(1), 20), (to(2), 22), (to(1).with_port(2), 23)]);
-        assert_eq!(steered(&rules, &FRAME), [20, 21]);
-        assert!(steered(&rules, &GROUP).is_empty());
-    }
-
-    #[test]
-    fn the_best_priority_keeps_a_frame_and_those_that_do_not_trap_let_it_go_on() {
-        let any = rule(FlowKind::NORMAL).with_precedence(7);
-        let copy = to(1).with_precedence(1).with_dont_trap(true);
-        let late = any.with_precedence(9).with_dont_trap(true);
-        let all = [(any, 20), (to(1).with_precedence(3), 21), (copy, 22), (late, 23)];
-        assert_eq!(steered(&rules(&all), &FRAME), [21, 22]);
-        assert_eq!(steered(&rules(&all), &GROUP), [20]);
-        assert_eq!(steered(&rules(&[(copy, 22), (late, 23)]), &FRAME), [22, 23]);
-    }
-
-    #[test]
-    fn defaults_get_what_no_rule_keeps_and_sniffers_everything() {
-        let (all, groups) = (rule(FlowKind::ALL_DEFAULT), rule(FlowKind::MC_DEFAULT));
-        let sniffer = rule(FlowKind::SNIFFER);
-        let copy = to(1).with_dont_trap(true);
-        let all = [(all, 20), (groups, 21), (sniffer, 22), (to(1), 23)];
-        assert_eq!(steered(&rules(&all), &FRAME), [22, 23]);
-        assert_eq!(steered(&rules(&all), &GROUP), [20, 21, 22]);
-        assert_eq!(steered(&rules(&[all[0], (copy, 24)]), &FRAME), [20, 24]);
-    }
-
-    #[test]
-    fn places_are_used_again_and_the_table_has_an_end() {
-        let mut rules = rules(&[]);
-        for n in 0..MAX_RULES {
-            assert_eq!(rules.add(&to(1), 0, 20), Some(n));
-        }
-        assert_eq!(rules.add(&to(1), 0, 20), None);
-        rules.remove(77);
-        assert!(rules.get(77).is_none() && rules.get(MAX_RULES).is_none());
-        assert_eq!(rules.add(&to(1), 0, 21), Some(77));
-        assert_eq!(steered(&rules, &FRAME), [20, 21]);
-        rules.recover();
-        assert_eq!(steered(&rules, &FRAME), [20, 21]);
-        rules.remove_of(20);
-        assert_eq!(steered(&rules, &FRAME), [21]);
-        rules.remove_of(21);
-        assert_eq!((rules.count, rules.top), (0, 0));
-        assert!(
-            rules.lists.iter().all(|&first| first == 0) && rules.groups.iter().all(|group| group.rules == 0)
-        );
-    }
-
-    #[test]
-    fn groups_have_an_end_and_are_used_again() {
-        let mut rules = rules(&[]);
-        let any = |priority: u16| rule(FlowKind::NORMAL).with_precedence(priority);
-        for priority in 0..MAX_GROUPS as u16 {
-            assert!(rules.add(&any(priority), 0, 20 + priority).is_some());
-        }
-        assert_eq!(rules.add(&any(999), 0, 20), None);
-        assert!(rules.add(&any(7), 0, 19).is_some(), "of a group that there is");
-        assert_eq!(steered(&rules, &FRAME), [20]);
-        rules.remove_of(20);
-        assert_eq!(steered(&rules, &FRAME), [21]);
-        assert!(rules.add(&any(999), 0, 20).is_some());
-        assert_eq!(steered(&rules, &FRAME), [21]);
-    }
-
-    /// Rules are found as a search of all of them would find them.
-    #[test]
-    fn any_rule_among_thousands_is_found() {
-        let mut rules = rules(&[]);
-        let address = |n: u16| [2, 0, 0, 0, (n >> 8) as u8, n as u8];
-        for n in 0..5000 {
-            let one = rule(FlowKind::NORMAL).with_dmac(address(n)).with_dmac_mask([0xff; 6]);
-            rules.add(&one, 0, n).expect("room");
-        }
-        for n in (0..5000).step_by(3) {
-            rules.remove(n);
-        }
-        for n in 0..5000 {
-            let mut frame = FRAME;
-            frame[..6].copy_from_slice(&address(n));
-            let found: &[u16] = if n % 3 == 0 { &[] } else { &[n] };
-            assert_eq!(steered(&rules, &frame), found);
-        }
-    }
-}
+#[path = "rules_tests.rs"]
+mod tests;

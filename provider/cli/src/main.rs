@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`launch`] | `run`, `up`, `down`: programs that see the cards |
 //! | [`net`] | the keeper of a net, `serve`, `link`, the wire between the cards |
+//! | [`kernel`] | `port`: the kernel's interface for a port |
 //! | [`doctor`] | `doctor` |
 //! | [`perftest`], [`measured`], [`compare`], [`trace`] | perftest's figures: one run, a matrix, where the time goes |
 //! | [`sim`] | `sim`: workloads on many cards, without programs |
@@ -28,6 +29,7 @@ mod counters;
 mod decode;
 mod doctor;
 mod export;
+mod kernel;
 mod launch;
 mod manual;
 mod matrix;
@@ -82,6 +84,8 @@ enum Command {
     Matrix(matrix::MatrixArgs),
     /// Pull the cable of a port of a running net, or plug it in; print how links are
     Link(link::LinkArgs),
+    /// Make a network interface of the kernel for a port, beside RDMA and DPDK on it
+    Port(kernel::PortCommand),
     /// List the cards on PCI, with IOMMU group, driver and state
     List(pci::ListArgs),
     /// Give PCI devices to vfio-pci, so that programs can open them (root)
@@ -124,6 +128,9 @@ enum Command {
     /// Keep a net alive until killed (started by `up`)
     #[command(hide = true)]
     Hold(keeper::HoldArgs),
+    /// Carry frames between a port and the kernel until killed (started by `port up`)
+    #[command(hide = true)]
+    KernelPort(kernel::process::ProcessArgs),
 }
 
 /// Runs the command line and turns every error into one readable message.
@@ -142,6 +149,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::sim(args),
         Command::Matrix(args) => matrix::matrix(args),
         Command::Link(args) => link::link(args),
+        Command::Port(args) => kernel::port(args),
         Command::List(args) => pci::list(args),
         Command::Bind(args) => pci::bind(args),
         Command::Unbind(args) => pci::unbind(args),
@@ -161,6 +169,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => manual::completions(args, Cli::command()),
         Command::Man(args) => manual::man(args, Cli::command()),
         Command::Keeper(args) => keeper::keeper(args),
+        Command::KernelPort(args) => kernel::process::kernel_port(args),
         Command::Hold(args) => keeper::hold_until_killed(args),
     };
     match result.and_then(output::finish) {

@@ -46,3 +46,4 @@ pub use opened::{path_mtu, Opened, Receiver};
 pub(crate) use outbox::Outbox;
 pub use question::{ask, Answer};
 pub use spec::{MediumSpec, PortSpec, PortSpecError};
+pub use tap::open_tap;

@@ -21,7 +21,7 @@ struct Tap {
 
 /// Opens it.
 pub(super) fn open(card: (PortId, Guids), name: &str) -> Found {
-    let tap = Tap::open(name).map_err(|error| {
+    let file = open_tap(name, libc::IFF_TAP | libc::IFF_NO_PI).map_err(|error| {
         let what = match error.kind() {
             io::ErrorKind::PermissionDenied => {
                 format!("the interface {name} may be opened by root, or after `ip tuntap add {name} mode tap user USER`")
@@ -31,30 +31,29 @@ pub(super) fn open(card: (PortId, Guids), name: &str) -> Found {
         };
         (what, error)
     })?;
-    Ok((Box::new(tap), Raw::own(card, path_mtu(mtu_of(name).unwrap_or(1500)))))
+    Ok((Box::new(Tap { file }), Raw::own(card, path_mtu(mtu_of(name).unwrap_or(1500)))))
 }
 
-impl Tap {
-    /// Opens the interface, or makes it.
-    fn open(name: &str) -> io::Result<Tap> {
-        let mut options = File::options();
-        options.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
-        let file = options.open("/dev/net/tun")?;
-        // SAFETY: zero is a value of every field.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        if name.is_empty() || name.len() >= request.ifr_name.len() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of a network interface"));
-        }
-        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-            *to = from as libc::c_char;
-        }
-        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as i16;
-        // SAFETY: the kernel reads and writes the request only, during the call.
-        if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Tap { file })
+/// Opens a TAP interface of this process's network namespace, or makes it, with these flags (IFF_TAP and others). Reads and
+/// writes do not wait. Errors are those of open(2) of /dev/net/tun, and of TUNSETIFF.
+pub fn open_tap(name: &str, flags: libc::c_int) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
+    let file = options.open("/dev/net/tun")?;
+    // SAFETY: zero is a value of every field.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= request.ifr_name.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of a network interface"));
     }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = flags as i16;
+    // SAFETY: the kernel reads and writes the request only, during the call.
+    if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
 }
 
 impl Wire for Tap {

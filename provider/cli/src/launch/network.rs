@@ -28,8 +28,9 @@ const FIRST_INDEX: u32 = 16;
 /// Room for a RoCE packet of path MTU 4096.
 const MTU: u32 = 4200;
 /// Of an IPv4 address: the other cards' ports of the same number.
-const IPV4_PREFIX: u8 = 24;
-const IPV6_PREFIX: u8 = 64;
+pub const IPV4_PREFIX: u8 = 24;
+/// Of a link-local one.
+pub const IPV6_PREFIX: u8 = 64;
 
 /// A network namespace, and what the keeper hears of it.
 pub struct Network {
@@ -80,10 +81,11 @@ fn add_card(route: &Route, card: u8) -> Result<()> {
     for port in [one, other] {
         // The link-local one too: the kernel's own would be usable only after a second. Without IPv6 there is none.
         let [ipv6, ipv4] = [0, 1].map(|entry| address::gid(port, entry));
-        let _ = add_address(route, port, Ipv6Addr::from(ipv6).into(), IPV6_PREFIX);
+        let _ = add_address(route, index(port), Ipv6Addr::from(ipv6).into(), IPV6_PREFIX);
         let [.., a, b, c, d] = ipv4;
         let ipv4 = Ipv4Addr::new(a, b, c, d);
-        add_address(route, port, ipv4.into(), IPV4_PREFIX).with_context(|| format!("adding {ipv4}"))?;
+        add_address(route, index(port), ipv4.into(), IPV4_PREFIX)
+            .with_context(|| format!("adding {ipv4}"))?;
         raise(route, index(port)).with_context(|| format!("raising {}", interface_name(port)))?;
     }
     Ok(())
@@ -100,7 +102,16 @@ fn link(port: PortId) -> LinkMessage {
     message
 }
 
-fn raise(route: &Route, index: u32) -> Result<()> {
+/// Gives an interface a MAC and an MTU.
+pub fn set_link(route: &Route, index: u32, mac: [u8; 6], mtu: u32) -> Result<()> {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.attributes = vec![LinkAttribute::Address(mac.to_vec()), LinkAttribute::Mtu(mtu)];
+    route.change(RouteNetlinkMessage::SetLink(message), 0)
+}
+
+/// Brings an interface up.
+pub fn raise(route: &Route, index: u32) -> Result<()> {
     let mut message = LinkMessage::default();
     message.header.index = index;
     message.header.flags = LinkFlags::Up;
@@ -108,9 +119,10 @@ fn raise(route: &Route, index: u32) -> Result<()> {
     route.change(RouteNetlinkMessage::SetLink(message), 0)
 }
 
-fn add_address(route: &Route, port: PortId, address: IpAddr, prefix: u8) -> Result<()> {
+/// Gives an interface an address.
+pub fn add_address(route: &Route, index: u32, address: IpAddr, prefix: u8) -> Result<()> {
     let mut message = AddressMessage::default();
-    message.header.index = index(port);
+    message.header.index = index;
     message.header.prefix_len = prefix;
     message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
     match address {

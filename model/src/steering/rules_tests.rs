@@ -1,0 +1,146 @@
+//! Which rules take a frame.
+#![allow(unsafe_code)]
+
+use super::*;
+use crate::packet::PortId;
+use crate::steering::{Copies, Copy};
+
+fn rules(of: &[(FlowContext, u16)]) -> Box<Rules> {
+    // SAFETY: zero bytes are no rules.
+    let mut rules: Box<Rules> = unsafe { Box::new_zeroed().assume_init() };
+    for (context, qp) in of {
+        rules.add(context, 0, *qp).expect("room");
+    }
+    rules
+}
+
+/// The queue pairs that get a frame at the first port, in order.
+fn steered(rules: &Rules, frame: &[u8]) -> Vec<u16> {
+    let mut copies = Copies::of((0, 0));
+    let at = PortId { card: 3, port: 0 };
+    rules.steer(0, &Fields::of(frame), &mut |qp| copies.add(Copy { at, queue: qp, hash: 0 }));
+    let mut all: Vec<u16> = copies.all().iter().map(|copy| copy.queue).collect();
+    all.sort_unstable();
+    all
+}
+
+fn rule(kind: FlowKind) -> FlowContext {
+    FlowContext::new().with_port(1).with_kind(kind)
+}
+
+fn to(last: u8) -> FlowContext {
+    rule(FlowKind::NORMAL).with_dmac([2, 0, 0, 0, 0, last]).with_dmac_mask([0xff; 6])
+}
+
+const FRAME: [u8; 14] = [2, 0, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 8, 6];
+const GROUP: [u8; 14] = [1, 0, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 8, 6];
+
+#[test]
+fn equal_rules_all_get_a_copy_and_a_queue_pair_gets_one() {
+    let rules = rules(&[(to(1), 20), (to(1), 21), (to(1), 20), (to(2), 22), (to(1).with_port(2), 23)]);
+    assert_eq!(steered(&rules, &FRAME), [20, 21]);
+    assert!(steered(&rules, &GROUP).is_empty());
+}
+
+#[test]
+fn the_best_priority_keeps_a_frame_and_those_that_do_not_trap_let_it_go_on() {
+    let any = rule(FlowKind::NORMAL).with_precedence(7);
+    let copy = to(1).with_precedence(1).with_dont_trap(true);
+    let late = any.with_precedence(9).with_dont_trap(true);
+    let all = [(any, 20), (to(1).with_precedence(3), 21), (copy, 22), (late, 23)];
+    assert_eq!(steered(&rules(&all), &FRAME), [21, 22]);
+    assert_eq!(steered(&rules(&all), &GROUP), [20]);
+    assert_eq!(steered(&rules(&[(copy, 22), (late, 23)]), &FRAME), [22, 23]);
+}
+
+#[test]
+fn defaults_get_what_no_rule_keeps_and_sniffers_everything() {
+    let (all, groups) = (rule(FlowKind::ALL_DEFAULT), rule(FlowKind::MC_DEFAULT));
+    let sniffer = rule(FlowKind::SNIFFER);
+    let copy = to(1).with_dont_trap(true);
+    let all = [(all, 20), (groups, 21), (sniffer, 22), (to(1), 23)];
+    assert_eq!(steered(&rules(&all), &FRAME), [22, 23]);
+    assert_eq!(steered(&rules(&all), &GROUP), [20, 21, 22]);
+    assert_eq!(steered(&rules(&[all[0], (copy, 24)]), &FRAME), [20, 24]);
+}
+
+/// The kernel gets what is left, and what all have to hear.
+#[test]
+fn the_kernel_is_the_last_taker() {
+    let kernel = |priority| rule(FlowKind::KERNEL).with_precedence(priority);
+    let plain = (kernel(1), 20);
+    assert_eq!(steered(&rules(&[plain]), &FRAME), [20]);
+    let ip = [2, 0, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 8, 0];
+    for (other, kind) in [(to(1), "a rule"), (rule(FlowKind::ALL_DEFAULT), "a default")] {
+        let rules = rules(&[plain, (other, 21)]);
+        assert_eq!(steered(&rules, &ip), [21], "{kind} keeps it");
+        assert_eq!(steered(&rules, &FRAME), [20, 21], "{kind}: ARP");
+        assert!(steered(&rules, &GROUP).contains(&20), "{kind}: a group");
+    }
+    assert_eq!(steered(&rules(&[plain, (to(2), 21)]), &ip), [20], "a rule for others");
+    let copies = [plain, (to(1).with_dont_trap(true), 21), (rule(FlowKind::SNIFFER), 22)];
+    assert_eq!(steered(&rules(&copies), &ip), [20, 21, 22], "copies keep nothing");
+    // The interface of a VLAN, beside that of the port.
+    let vlan = (kernel(0).with_vlan_tci(107).with_vlan_tci_mask(0xfff), 23);
+    let tagged = |vlan| [2, 0, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 0x81, 0, 0, vlan, 8, 0];
+    let rules = rules(&[plain, vlan]);
+    assert_eq!(steered(&rules, &tagged(107)), [23]);
+    assert_eq!(steered(&rules, &tagged(108)), [20]);
+    assert_eq!(steered(&rules, &ip), [20]);
+}
+
+#[test]
+fn places_are_used_again_and_the_table_has_an_end() {
+    let mut rules = rules(&[]);
+    for n in 0..MAX_RULES {
+        assert_eq!(rules.add(&to(1), 0, 20), Some(n));
+    }
+    assert_eq!(rules.add(&to(1), 0, 20), None);
+    rules.remove(77);
+    assert!(rules.get(77).is_none() && rules.get(MAX_RULES).is_none());
+    assert_eq!(rules.add(&to(1), 0, 21), Some(77));
+    assert_eq!(steered(&rules, &FRAME), [20, 21]);
+    rules.recover();
+    assert_eq!(steered(&rules, &FRAME), [20, 21]);
+    rules.remove_of(20);
+    assert_eq!(steered(&rules, &FRAME), [21]);
+    rules.remove_of(21);
+    assert_eq!((rules.count, rules.top), (0, 0));
+    assert!(rules.lists.iter().all(|&first| first == 0) && rules.groups.iter().all(|group| group.rules == 0));
+}
+
+#[test]
+fn groups_have_an_end_and_are_used_again() {
+    let mut rules = rules(&[]);
+    let any = |priority: u16| rule(FlowKind::NORMAL).with_precedence(priority);
+    for priority in 0..MAX_GROUPS as u16 {
+        assert!(rules.add(&any(priority), 0, 20 + priority).is_some());
+    }
+    assert_eq!(rules.add(&any(999), 0, 20), None);
+    assert!(rules.add(&any(7), 0, 19).is_some(), "of a group that there is");
+    assert_eq!(steered(&rules, &FRAME), [20]);
+    rules.remove_of(20);
+    assert_eq!(steered(&rules, &FRAME), [21]);
+    assert!(rules.add(&any(999), 0, 20).is_some());
+    assert_eq!(steered(&rules, &FRAME), [21]);
+}
+
+/// Rules are found as a search of all of them would find them.
+#[test]
+fn any_rule_among_thousands_is_found() {
+    let mut rules = rules(&[]);
+    let address = |n: u16| [2, 0, 0, 0, (n >> 8) as u8, n as u8];
+    for n in 0..5000 {
+        let one = rule(FlowKind::NORMAL).with_dmac(address(n)).with_dmac_mask([0xff; 6]);
+        rules.add(&one, 0, n).expect("room");
+    }
+    for n in (0..5000).step_by(3) {
+        rules.remove(n);
+    }
+    for n in 0..5000 {
+        let mut frame = FRAME;
+        frame[..6].copy_from_slice(&address(n));
+        let found: &[u16] = if n % 3 == 0 { &[] } else { &[n] };
+        assert_eq!(steered(&rules, &frame), found);
+    }
+}

@@ -1,0 +1,236 @@
+//! The queue pair by which the kernel sends and receives the frames of a port.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use anyhow::{bail, Context, Result};
+use driver::{
+    AttrMask, Card, Cq, Data, Device, Flow, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, Region, SendFlags, SendWr,
+    Sge, WcFlags,
+};
+use fpga_regs::{Access, CqeStatus, FlowContext, FlowKind, QpState, QpType, WqeOpcode};
+use memmap2::{MmapMut, MmapRaw};
+
+/// Bytes of the longest frame, with a tag that the card inserts.
+const MAX_FRAME: usize = 9600;
+/// Bytes of a tag.
+const TAG: usize = 4;
+/// Bytes of a slot: whole lines.
+const STRIDE: usize = MAX_FRAME.next_multiple_of(64);
+/// Frames that wait to be taken by the kernel.
+const RECEIVES: u32 = 512;
+/// Frames on their way to the card.
+pub const SENDS: u32 = 64;
+/// Frames that are taken in one go.
+pub const BATCH: usize = 64;
+
+/// Memory that the card reads or writes: a slot for each frame.
+struct Slots<C: Card> {
+    // Before the memory: it is deregistered first.
+    region: Arc<Mr<C>>,
+    memory: MmapRaw,
+}
+
+impl<C: Card> Slots<C> {
+    fn new(pd: &Arc<Pd<C>>, count: u32) -> Result<Self> {
+        let memory: MmapRaw = MmapMut::map_anon(count as usize * STRIDE).context("memory for frames")?.into();
+        let (addr, len) = (memory.as_mut_ptr(), memory.len());
+        let region =
+            Region { addr, len, wire_va: addr as u64, access: Access::LOCAL_WRITE, on_demand: false };
+        // SAFETY: it stays until the region is destroyed, and is touched only where the card does not.
+        let region = unsafe { pd.register(&region)? };
+        Ok(Slots { region, memory })
+    }
+
+    fn at(&self, slot: u32) -> *mut u8 {
+        let offset = slot as usize * STRIDE;
+        assert!(offset < self.memory.len(), "slot {slot}");
+        // SAFETY: within the memory.
+        unsafe { self.memory.as_mut_ptr().add(offset) }
+    }
+
+    fn sge(&self, slot: u32, length: u32) -> Sge {
+        Sge { addr: self.at(slot) as u64, length, lkey: self.region.lkey() }
+    }
+
+    /// The bytes of a slot that the card does not use.
+    fn bytes(&mut self, slot: u32) -> &mut [u8] {
+        // SAFETY: a slot of ours, as the caller says.
+        unsafe { std::slice::from_raw_parts_mut(self.at(slot), STRIDE) }
+    }
+}
+
+/// What the kernel is to get: frames to its own address and to groups, or to any.
+fn rules(mac: [u8; 6], vlan: Option<u16>, promiscuous: bool) -> Vec<FlowContext> {
+    let rule = FlowContext::new().with_kind(FlowKind::KERNEL);
+    let rule = match vlan {
+        Some(vlan) => rule.with_vlan_tci(vlan).with_vlan_tci_mask(0xfff),
+        // The interface of the port gets what those of its VLANs do not.
+        None => rule.with_precedence(1),
+    };
+    let to = |mac, mask| rule.with_dmac(mac).with_dmac_mask(mask);
+    match promiscuous {
+        true => vec![rule],
+        false => vec![to(mac, [0xff; 6]), to([1, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0])],
+    }
+}
+
+/// Opens the queue pair of a port (from 1), for the frames of a VLAN or all that are left.
+pub fn open<C: Card>(
+    device: &Arc<Device<C>>,
+    port: u8,
+    vlan: Option<u16>,
+    promiscuous: bool,
+) -> Result<(Sender<C>, Receiver<C>)> {
+    let mac = device.query_port(port)?.mac;
+    let pd = device.alloc_pd()?;
+    let (send_cq, recv_cq) = (device.create_cq(SENDS + 1, 0)?, device.create_cq(RECEIVES + 1, 0)?);
+    let caps =
+        QpCaps { max_send_wr: SENDS, max_recv_wr: RECEIVES, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
+    let qp = pd.create_qp(&QpInit {
+        qp_type: QpType::RAW_PACKET,
+        send_cq: send_cq.clone(),
+        recv_cq: recv_cq.clone(),
+        srq: None,
+        caps,
+        sq_sig_all: true,
+        strip_vlan: vlan.is_some(),
+    })?;
+    let state = |state| QpAttr { state, port, ..QpAttr::default() };
+    qp.modify(&state(QpState::INIT), AttrMask::STATE | AttrMask::PORT)?;
+    let slots = Slots::new(&pd, RECEIVES)?;
+    let mut receiver = Receiver { cq: recv_cq, slots, rules: Vec::new(), qp: qp.clone() };
+    receiver.post(0..RECEIVES)?;
+    qp.modify(&state(QpState::RTR), AttrMask::STATE)?;
+    qp.modify(&state(QpState::RTS), AttrMask::STATE)?;
+    for rule in rules(mac, vlan, promiscuous) {
+        receiver.rules.push(qp.create_flow(&rule.with_port(port))?);
+    }
+    Ok((
+        Sender {
+            cq: send_cq,
+            slots: Slots::new(&pd, SENDS)?,
+            lengths: [0; SENDS as usize],
+            head: 0,
+            ready: 0,
+            tail: 0,
+            vlan,
+            qp,
+        },
+        receiver,
+    ))
+}
+
+/// Sends frames. They are in a ring of slots: read, then posted, then sent.
+pub struct Sender<C: Card> {
+    qp: Arc<Qp<C>>,
+    cq: Arc<Cq<C>>,
+    slots: Slots<C>,
+    /// What is in them.
+    lengths: [u32; SENDS as usize],
+    /// The next free one.
+    head: u32,
+    /// The first that is not posted.
+    ready: u32,
+    /// The oldest that is not sent.
+    tail: u32,
+    vlan: Option<u16>,
+}
+
+impl<C: Card> Sender<C> {
+    /// Room for a frame, if there is any. What is put there is sent after it is [taken](Self::take).
+    pub fn room(&mut self) -> Result<Option<&mut [u8]>> {
+        if self.head.wrapping_sub(self.tail) == SENDS {
+            self.reap()?;
+        }
+        let longest = MAX_FRAME - self.vlan.map_or(0, |_| TAG);
+        let free = self.head.wrapping_sub(self.tail) < SENDS;
+        Ok(free.then(|| &mut self.slots.bytes(self.head % SENDS)[..longest]))
+    }
+
+    /// The room has a frame of this length.
+    pub fn take(&mut self, length: usize) {
+        let slot = self.head % SENDS;
+        self.lengths[slot as usize] = length as u32;
+        self.head = self.head.wrapping_add(1);
+    }
+
+    /// Sends all that were taken.
+    pub fn send(&mut self) -> Result<()> {
+        let mut post = self.qp.send();
+        while self.ready != self.head {
+            let slot = self.ready % SENDS;
+            let piece = [self.slots.sge(slot, self.lengths[slot as usize])];
+            let flags = self.vlan.map_or(SendFlags::empty(), |_| SendFlags::VLAN_INSERT);
+            let (opcode, vlan_tci) = (WqeOpcode::RAW_ETH, self.vlan.unwrap_or(0));
+            post.push(&SendWr { opcode, flags, vlan_tci, data: Data::Sges(&piece), ..SendWr::default() })?;
+            self.ready = self.ready.wrapping_add(1);
+        }
+        post.ring();
+        Ok(())
+    }
+
+    fn reap(&mut self) -> Result<()> {
+        let mut failed = None;
+        let sent = self.cq.poll(SENDS as usize, |wc| {
+            if wc.status != CqeStatus::SUCCESS {
+                failed.get_or_insert(wc.status);
+            }
+        })?;
+        if let Some(status) = failed {
+            bail!("a frame could not be sent: {status}");
+        }
+        self.tail = self.tail.wrapping_add(sent as u32);
+        Ok(())
+    }
+}
+
+/// Receives frames.
+pub struct Receiver<C: Card> {
+    // They go before their queue pair.
+    rules: Vec<Flow<C>>,
+    qp: Arc<Qp<C>>,
+    cq: Arc<Cq<C>>,
+    slots: Slots<C>,
+}
+
+impl<C: Card> Receiver<C> {
+    fn post(&mut self, slots: impl IntoIterator<Item = u32>) -> Result<()> {
+        let mut post = self.qp.recv();
+        for slot in slots {
+            post.push(slot.into(), &[self.slots.sge(slot, MAX_FRAME as u32)])?;
+        }
+        post.ring();
+        Ok(())
+    }
+
+    /// Gives what has come, and whether its checksums are right; returns how many frames.
+    pub fn receive(&mut self, mut frame: impl FnMut(&[u8], bool) -> Result<()>) -> Result<usize> {
+        let (mut came, mut failed) = ([(0, 0, false); BATCH], None);
+        let mut count = 0;
+        self.cq.poll(BATCH, |wc| {
+            if wc.status != CqeStatus::SUCCESS || wc.wr_id >= u64::from(RECEIVES) {
+                failed.get_or_insert(wc.status);
+                return;
+            }
+            let good = wc.flags.contains(WcFlags::L4_CSUM_OK);
+            came[count] = (wc.wr_id as u32, (wc.byte_len as usize).min(MAX_FRAME), good);
+            count += 1;
+        })?;
+        if let Some(status) = failed {
+            bail!("a frame could not be received: {status}");
+        }
+        for &(slot, length, good) in &came[..count] {
+            frame(&self.slots.bytes(slot)[..length], good)?;
+        }
+        if count != 0 {
+            self.post(came[..count].iter().map(|&(slot, ..)| slot))?;
+        }
+        Ok(count)
+    }
+
+    /// Asks for an event when the next frame comes.
+    pub fn arm(&self) {
+        self.cq.arm(false);
+    }
+}
