@@ -3,13 +3,15 @@
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use driver::Registers;
-use fpga_regs::regs::port;
+use fpga_regs::regs::{port, Link};
 use model::attach::SegmentCard;
-use tests::stock::{need, Pair, Program, StockNet};
+use tests::stock::{need, Ended, Pair, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -157,41 +159,136 @@ fn links_that_are_none_are_refused() {
     refused(&["verbena0/1", "sideways"], "possible values: up, down");
 }
 
+/// An interactive `dpdk-testpmd`.
+struct Testpmd {
+    program: Program,
+    keyboard: UnixStream,
+    files: PathBuf,
+}
+
+impl Testpmd {
+    fn start(net: &StockNet, devices: &[&str], options: &[&str]) -> Testpmd {
+        need("dpdk-testpmd");
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let prefix =
+            format!("verbena-test-{}-link-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let mut words = vec!["-oL", "dpdk-testpmd", "--no-huge", "-m", "192", "-l", "0,1"];
+        words.extend(["--file-prefix", &prefix]);
+        words.extend(devices.iter().flat_map(|device| ["--vdev", device]));
+        words.extend(["--", "--no-mlockall", "--total-num-mbufs=4096", "-i"]);
+        words.extend(options);
+        let (input, keyboard) = UnixStream::pair().expect("a socket");
+        let program = Program::start_reading(net.command(&[], "stdbuf", &words), OwnedFd::from(input).into());
+        Testpmd { program, keyboard, files: Path::new("/var/run/dpdk").join(prefix) }
+    }
+
+    /// Types lines.
+    fn types(&mut self, lines: &str) {
+        self.keyboard.write_all(format!("{lines}\n").as_bytes()).expect("it reads");
+    }
+
+    /// Asks again and again until it says `text`.
+    fn asks(&mut self, question: &str, text: &str) {
+        let (start, before) = (Instant::now(), self.program.said().len());
+        while !self.program.said().get(before..).is_some_and(|said| said.contains(text)) {
+            assert!(start.elapsed() < LIMIT, "no {text:?}: {}", self.program.said());
+            self.types(question);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn quit(mut self) -> Ended {
+        self.types("stop\nquit");
+        let ended = self.program.wait(LIMIT);
+        let _ = std::fs::remove_dir_all(&self.files);
+        assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+        ended
+    }
+}
+
+fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is() {
+        assert!(start.elapsed() < LIMIT, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// DPDK sees the state too, and frames that are sent meanwhile are lost and counted.
 #[test]
 fn dpdk_sees_the_link() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    need("dpdk-testpmd");
     let net = StockNet::new();
-    let prefix = format!("verbena-test-{}-link", std::process::id());
-    let words =
-        ["-oL", "dpdk-testpmd", "--no-huge", "-m", "64", "-l", "0,1", "--file-prefix", &prefix, "--vdev"];
-    let rest =
-        ["net_verbena0", "--", "--no-mlockall", "--total-num-mbufs=2048", "-i", "--forward-mode=txonly"];
-    let words = [&words[..], &rest, &["--eth-peer=0,02:56:42:00:01:00"]].concat();
-    let (input, mut keyboard) = UnixStream::pair().expect("a socket");
-    let mut testpmd = Program::start_reading(net.command(&[], "stdbuf", &words), OwnedFd::from(input).into());
-    let mut types = |line: &str| keyboard.write_all(format!("{line}\n").as_bytes()).expect("it reads");
-    types("show port info 0");
-    testpmd.expect("Link status: up", LIMIT);
+    let options = ["--forward-mode=txonly", "--eth-peer=0,02:56:42:00:01:00"];
+    let mut testpmd = Testpmd::start(&net, &["net_verbena0"], &options);
+    testpmd.asks("show port info 0", "Link status: up");
     link(&net, &["verbena0/1", "down"]);
-    types("show port info 0");
-    testpmd.expect("Link status: down", LIMIT);
-    types("start");
-    let start = Instant::now();
-    while register(&net, 0, port::LINK_LOST) < 100 {
-        assert!(start.elapsed() < LIMIT, "nothing is counted: {}", testpmd.said());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    testpmd.asks("show port info 0", "Link status: down");
+    testpmd.types("start");
+    wait_for("nothing is counted", || register(&net, 0, port::LINK_LOST) >= 100);
     assert_eq!(register(&net, 1, port::RX_NO_RULE), 0, "nothing arrives");
     link(&net, &["verbena0/1", "up"]);
-    while register(&net, 1, port::RX_NO_RULE) < 100 {
-        assert!(start.elapsed() < LIMIT, "nothing arrives: {}", testpmd.said());
-        std::thread::sleep(Duration::from_millis(5));
+    wait_for("nothing arrives", || register(&net, 1, port::RX_NO_RULE) >= 100);
+    testpmd.quit();
+    net.expect_gone();
+}
+
+/// DPDK's own bonding (IEEE 802.3ad) on both ports of both cards: LACP negotiates, and when the cable is pulled that has the
+/// traffic, the other has it.
+#[test]
+fn bonds_negotiate_and_outlive_a_cable() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let mut ends = [0, 1].map(|card| {
+        let members = [format!("net_verbena{card}"), format!("net_verbena{card}p2")];
+        let bond = format!("net_bonding0,mode=4,slave={},slave={}", members[0], members[1]);
+        // flowgen receives and sends all the time, as LACP needs.
+        let mut end = Testpmd::start(
+            &net,
+            &[&members[0], &members[1], &bond],
+            &["--portlist=2", "--forward-mode=flowgen"],
+        );
+        end.program.expect("testpmd>", LIMIT);
+        end.types("start");
+        end
+    });
+    let active = |end: &mut Testpmd, members: &str| {
+        end.asks("show bonding config 2", &format!("Active Slaves {members}"));
+    };
+    ends.iter_mut().for_each(|end| active(end, "(2): [0 1]"));
+    let lacp = "ACTIVE AGGREGATION SYNCHRONIZATION COLLECTING DISTRIBUTING";
+    for (end, partner) in ends.iter_mut().zip([1, 0]) {
+        end.asks("show bonding lacp info 2", lacp);
+        let partner = format!("system mac address: 02:56:42:00:0{partner}:00");
+        end.asks("show bonding lacp info 2", &partner);
     }
-    types("stop\nquit");
-    let ended = testpmd.wait(LIMIT);
-    let _ = std::fs::remove_dir_all(std::path::Path::new("/var/run/dpdk").join(prefix));
-    assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+    // Which cable has the traffic follows from addresses.
+    let card = SegmentCard::open(&net.socket(), 0).expect("a card");
+    let sent = |member: u32| card.read64(port::base(member) + port::TX_PACKETS);
+    let before = [sent(0), sent(1)];
+    wait_for("nothing is sent", || (0..2).any(|member| sent(member) > before[member as usize] + 10_000));
+    let busy = u32::from(sent(1) - before[1] > sent(0) - before[0]);
+    let (other, lost) = (sent(1 - busy), card.read64(port::base(busy) + port::LINK_LOST));
+    let pulled = Program::start(net.verbena(&["link", &format!("verbena0/{}", busy + 1), "down"]));
+    wait_for("the cable is not pulled", || !Link(card.read32(port::base(busy) + port::LINK)).up());
+    let start = Instant::now();
+    wait_for("the other cable has no traffic", || sent(1 - busy) > other + 1000);
+    let took = start.elapsed().as_millis();
+    println!(
+        "the traffic went on after {took} ms, {} frames were lost",
+        card.read64(port::base(busy) + port::LINK_LOST) - lost
+    );
+    assert!(pulled.wait(LIMIT).good());
+    ends.iter_mut().for_each(|end| active(end, &format!("(1): [{}]", 1 - busy)));
+    let arrived = register(&net, 1, port::RX_PACKETS + (1 - busy) * port::PORT_BYTES);
+    wait_for("nothing arrives by it", || {
+        register(&net, 1, port::RX_PACKETS + (1 - busy) * port::PORT_BYTES) > arrived + 1000
+    });
+    link(&net, &[&format!("verbena1/{}", busy + 1), "up"]);
+    ends.iter_mut().for_each(|end| end.asks("show bonding config 2", "Active Slaves (2)"));
+    drop(card);
+    for end in ends {
+        end.quit();
+    }
     net.expect_gone();
 }
