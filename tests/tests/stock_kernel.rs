@@ -84,6 +84,14 @@ impl Host {
         ran(net, &[&["port", "up", port, "--netns", &self.pid][..], options].concat());
     }
 
+    /// Packets that one of its interfaces has received.
+    fn received(&self, name: &str) -> u64 {
+        let all = self.run(&["cat", &format!("/proc/{}/net/dev", self.pid)]);
+        let line = all.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
+        let count = line.and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+        count.unwrap_or_else(|| panic!("no {name} in {all}"))
+    }
+
     /// Each question gets one answer, however long that takes on a busy machine.
     fn pings(&self, to: &str, options: &[&str]) {
         let words = [&["ping", "-c", "10", "-i", "0.05", "-w", "50"][..], options, &[to]].concat();
@@ -206,21 +214,37 @@ fn a_vlan_has_an_interface_of_its_own() {
     let [a, b] = &hosts;
     a.pings("192.0.2.2", &["-s", "8972", "-M", "do"]);
     a.pings(ADDRESS[1], &[]);
-    let packets = |name: &str| {
-        b.run(&["cat", &format!("/proc/{}/net/dev", b.pid)])
-            .lines()
-            .find_map(|line| {
-                let rest = line.trim().strip_prefix(&format!("{name}:"))?.to_owned();
-                rest.split_whitespace().nth(1)?.parse::<u64>().ok()
-            })
-            .expect("a line")
-    };
-    let before = packets("vb0");
+    let before = b.received("vb0");
     a.pings("192.0.2.2", &["-s", "100"]);
-    assert!(packets("vb0") - before < 10, "tagged frames came untagged");
+    assert!(b.received("vb0") - before < 10, "tagged frames came untagged");
     for n in 0..2 {
         ran(&net, &["port", "down", &format!("verbena{n}/1"), "--vlan", "107"]);
     }
+    end(&net, hosts);
+}
+
+/// A frame to a MAC that nobody has comes to all ports, but to those interfaces only that are to have such.
+#[test]
+fn other_macs_come_to_promiscuous_interfaces() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let hosts = [Host::new(), Host::new()];
+    let [a, b] = &hosts;
+    a.up(&net, "verbena0/1", &["--kernel", "vb0"]);
+    for options in [&["--kernel", "vb0"][..], &["--kernel", "vb0", "--promiscuous"]] {
+        b.up(&net, "verbena1/1", options);
+        a.run(&["ip", "neigh", "replace", "198.18.0.77", "lladdr", "02:00:00:00:00:77", "dev", "vb0"]);
+        a.pings(ADDRESS[1], &[]);
+        let before = b.received("vb0");
+        let lost = ["ping", "-c", "200", "-i", "0.002", "-W", "1", "198.18.0.77"];
+        assert!(Program::start(a.command(&lost)).wait(LIMIT).said.contains("100% packet loss"));
+        // What comes later than these has come.
+        a.pings(ADDRESS[1], &[]);
+        let came = b.received("vb0") - before;
+        assert_eq!(came >= 200, options.contains(&"--promiscuous"), "{came} with {options:?}");
+        ran(&net, &["port", "down", "verbena1/1"]);
+    }
+    b.up(&net, "verbena1/1", &["--kernel", "vb0"]);
     end(&net, hosts);
 }
 

@@ -254,7 +254,7 @@ fn rules_that_make_no_sense_are_refused_and_hold_their_queue_pair() {
     on_one_and_two_cards(raw(), |x, _| {
         let refused = |rule: &FlowContext| x.qp.create_flow(rule).is_err();
         assert!(refused(&rule(GROUP).with_port(0)) && refused(&rule(GROUP).with_port(3)));
-        assert!(refused(&rule(GROUP).with_kind(FlowKind(4))));
+        assert!(refused(&rule(GROUP).with_kind(FlowKind(5))));
         assert!(refused(&rule(GROUP).with_ip_version(5)));
         let flow = flow(x, &rule(GROUP));
         let error = x.qp.destroy().expect_err("it has a rule");
