@@ -22,7 +22,7 @@ pub(crate) struct Step {
     /// QPs that sent something.
     pub watched: Vec<(u16, u16)>,
     /// Slots taken for gathered payload.
-    pub stashes: Vec<u16>,
+    pub stashes: Vec<u32>,
     /// Pieces gathered.
     pub gathers: u16,
     /// The card whose bus is used.
@@ -95,21 +95,21 @@ impl SimEnv<'_> {
         &mut self,
         payload: &Payload,
         offset: usize,
-        slot: u16,
+        slot: u32,
         len: usize,
     ) -> Result<(), DmaFault> {
         match *payload {
             Payload::Memory(from, _) => {
                 let from = from.add(offset as u64);
-                self.fetch(from, slot.into(), 0..len)
+                self.fetch(from, slot, 0..len)
             }
             Payload::Stash(other, _) => {
-                if other == u32::from(slot) {
+                if other == slot {
                     return Ok(());
                 }
                 let from = other as usize * ROW + offset;
                 let rows = self.sim.payload.as_flattened_mut();
-                rows.copy_within(from..from + len, usize::from(slot) * ROW);
+                rows.copy_within(from..from + len, slot as usize * ROW);
                 Ok(())
             }
             Payload::None => Ok(()),
@@ -133,7 +133,7 @@ impl SimEnv<'_> {
         };
         match self.sim.slots.put(slot) {
             Some(at) => {
-                self.step.stashes.push(at as u16);
+                self.step.stashes.push(at);
                 at
             }
             // A packet with this payload is not sent.
@@ -317,7 +317,7 @@ impl Env for SimEnv<'_> {
         let at = sim.cards[card as usize].bus.write_known(sim.now, known, len as u32, &sim.profile);
         sim.trace.step(Phase::DmaWrite, (sim.now, at), &self.step.subject, 0, len as u32);
         sim.slots.get_mut(slot).refs += 1;
-        let event = Event::Write { to, slot: slot as u16, offset: offset as u16, len: len as u16 };
+        let event = Event::Write { to, slot, offset: offset as u16, len: len as u16 };
         sim.lands(at, event, to, len);
         Ok(())
     }

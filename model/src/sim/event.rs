@@ -78,7 +78,7 @@ pub enum Event {
     /// A packet is complete in the port's transmit buffer.
     Ready {
         /// Packet slot.
-        slot: u16,
+        slot: u32,
     },
     /// Fetched payload leaves the transmit buffer.
     Depart {
@@ -92,12 +92,12 @@ pub enum Event {
     /// A packet is at the receiver's packet processing.
     Arrive {
         /// Packet slot.
-        slot: u16,
+        slot: u32,
     },
     /// A frame is recorded: its first bit leaves, or its last one has arrived.
     Record {
         /// Packet slot.
-        slot: u16,
+        slot: u32,
         /// As its receiver sees it.
         received: Flag,
     },
@@ -106,7 +106,7 @@ pub enum Event {
         /// Where.
         to: Addr,
         /// Packet slot with the payload.
-        slot: u16,
+        slot: u32,
         /// First byte in the slot.
         offset: u16,
         /// Bytes.
@@ -193,7 +193,7 @@ pub enum Event {
     /// The last bit of a frame has come to a switch.
     ToSwitch {
         /// Packet slot.
-        slot: u16,
+        slot: u32,
         /// The port that it came by, plus one; 0: that of the card that sends it.
         by: u16,
     },

@@ -59,7 +59,7 @@ impl Engine<'_> {
             && packet.operation == Operation::Acknowledge
             && packet.syndrome == wire::Syndrome::ACK
         {
-            let last = sim.jobs.get_mut(u32::from(flow.tail - 1));
+            let last = sim.jobs.get_mut(flow.tail - 1);
             // Coalesce: an ACK that has not left yet is replaced by the newer one.
             let before = last.packet.get();
             if before.operation == Operation::Acknowledge && before.syndrome == wire::Syndrome::ACK {
@@ -69,7 +69,7 @@ impl Engine<'_> {
         }
         let Some(at) = sim.jobs.take() else {
             if let Payload::Stash(slot, _) = packet.payload {
-                sim.release(slot as u16);
+                sim.release(slot);
             }
             return self.overflows(nth);
         };
@@ -77,12 +77,12 @@ impl Engine<'_> {
         job.packet.set(*packet);
         (job.next, job.issued, job.start, job.gathers, job.known) = (0, 0, start, gathers, Flag::NO);
         (job.back, job.message, job.born) = (back, message, sim.now);
-        let place = at as u16 + 1;
+        let place = at + 1;
         let alone = flow.tail == 0;
         if alone {
             flow.head = place;
         } else {
-            sim.jobs.get_mut(u32::from(flow.tail - 1)).next = place;
+            sim.jobs.get_mut(flow.tail - 1).next = place;
         }
         flow.tail = place;
         flow.count += 1;
@@ -106,7 +106,7 @@ impl Engine<'_> {
     pub(super) fn line_up(&mut self, card: u16, port: u8, id: u16) {
         let sim = &mut *self.env.sim;
         let c = &mut sim.cards[card as usize];
-        let job = sim.jobs.get(u32::from(flow_mut(&mut c.qps, id).head - 1));
+        let job = sim.jobs.get(flow_mut(&mut c.qps, id).head - 1);
         let mut at = 0;
         if job.start > sim.now && job.packet.get().reads() {
             at = job.start;
@@ -142,7 +142,7 @@ impl Engine<'_> {
         let sim = &mut *self.env.sim;
         let t = &mut sim.cards[card as usize].qps[qp as usize];
         let flow = &mut t.flows[side];
-        let at = u32::from(flow.head - 1);
+        let at = flow.head - 1;
         let job = *sim.jobs.get(at);
         flow.head = job.next;
         flow.count -= 1;
@@ -152,7 +152,7 @@ impl Engine<'_> {
         let stalled = side == SENDS && t.stalled.take();
         sim.jobs.free(at);
         if let Payload::Stash(slot, _) = job.packet.get().payload {
-            sim.release(slot as u16);
+            sim.release(slot);
         }
         if stalled {
             self.want_send(card, qp);

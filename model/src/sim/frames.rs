@@ -19,9 +19,9 @@ use fpga_regs::regs::port;
 #[repr(C)]
 pub struct Parked {
     /// The frame.
-    slot: u16,
+    slot: u32,
     /// The next one of the same queue, plus one.
-    next: u16,
+    next: u32,
     copy: Copy,
     /// The number of the queue, whose place may be another's meanwhile.
     qpn: u32,
@@ -32,12 +32,12 @@ impl Sim {
     fn unpark(&mut self, card: u16, qp: u16) -> Option<Parked> {
         let parked = &mut self.cards[usize::from(card)].qps[usize::from(qp)].parked;
         let place = parked.0.checked_sub(1)?;
-        let first = *self.parked.get(place.into());
+        let first = *self.parked.get(place);
         parked.0 = first.next;
         if first.next == 0 {
             parked.1 = 0;
         }
-        self.parked.free(place.into());
+        self.parked.free(place);
         Some(first)
     }
 }
@@ -53,14 +53,14 @@ impl Engine<'_> {
     }
 
     /// Who gets a copy of a frame in a slot.
-    fn receivers(&self, slot: u16, packet: &Packet) -> Copies {
-        let bytes = &self.env.sim.payload[usize::from(slot)][..packet.payload.len()];
+    fn receivers(&self, slot: u32, packet: &Packet) -> Copies {
+        let bytes = &self.env.sim.payload[slot as usize][..packet.payload.len()];
         let sender = (packet.src.card, packet.src_qpn as u16);
         self.world.receivers((packet.src, packet.dst), sender, &Fields::of(bytes), self.env.sim.now / 1000)
     }
 
     /// Looks up the contexts of the queues that get a frame; returns when the card has them (ps).
-    pub(super) fn finds_queues(&mut self, slot: u16, packet: &Packet) -> u64 {
+    pub(super) fn finds_queues(&mut self, slot: u32, packet: &Packet) -> u64 {
         let copies = self.receivers(slot, packet);
         let sim = &mut *self.env.sim;
         let (p, mut known) = (&sim.profile, sim.now);
@@ -74,7 +74,7 @@ impl Engine<'_> {
     }
 
     /// A frame is received.
-    pub(super) fn receive_whole(&mut self, slot: u16, packet: &Packet) {
+    pub(super) fn receive_whole(&mut self, slot: u32, packet: &Packet) {
         let way = (packet.src, packet.dst);
         if !self.arrives_whole(slot, packet.payload.len()) {
             return self.world.lose_damaged(way, self.env.sim.now / 1000);
@@ -89,10 +89,10 @@ impl Engine<'_> {
     }
 
     /// Gives a copy of a frame to its queue.
-    fn give(&mut self, slot: u16, copy: &Copy) {
-        let s = self.env.sim.slots.get(slot.into());
+    fn give(&mut self, slot: u32, copy: &Copy) {
+        let s = self.env.sim.slots.get(slot);
         let (packet, message) = (s.packet.get(), s.message);
-        let found = Found::of(&self.env.sim.payload[usize::from(slot)][..packet.payload.len()]);
+        let found = Found::of(&self.env.sim.payload[slot as usize][..packet.payload.len()]);
         let card = copy.at.card;
         self.env.step.card = card;
         self.env.step.subject = Subject { place: card, ..Subject::of(&packet, message, false) };
@@ -100,7 +100,7 @@ impl Engine<'_> {
     }
 
     /// Keeps a copy of a frame if its queue has no receive and is waited for.
-    fn park(&mut self, slot: u16, copy: &Copy) -> bool {
+    fn park(&mut self, slot: u32, copy: &Copy) -> bool {
         let (card, q) = (copy.at.card, usize::from(copy.queue));
         let device = &mut self.world.cards[usize::from(card)];
         if device.lacks_recv(q, &mut self.env).is_none() {
@@ -109,12 +109,12 @@ impl Engine<'_> {
         let sim = &mut *self.env.sim;
         let parked = Parked { slot, next: 0, copy: *copy, qpn: device.qps[q].qpn };
         let Some(place) = sim.parked.put(parked) else { return false };
-        sim.slots.get_mut(slot.into()).refs += 1;
+        sim.slots.get_mut(slot).refs += 1;
         let list = &mut sim.cards[usize::from(card)].qps[q].parked;
-        let place = place as u16 + 1;
+        let place = place + 1;
         match std::mem::replace(&mut list.1, place) {
             0 => list.0 = place,
-            last => sim.parked.get_mut(u32::from(last - 1)).next = place,
+            last => sim.parked.get_mut(last - 1).next = place,
         }
         self.wait_for_queue(card, copy.queue);
         true
@@ -159,7 +159,7 @@ impl Engine<'_> {
         let (at, q) = (usize::from(card), usize::from(qp));
         loop {
             let Some(place) = self.env.sim.cards[at].qps[q].parked.0.checked_sub(1) else { return };
-            let Parked { qpn, .. } = *self.env.sim.parked.get(place.into());
+            let Parked { qpn, .. } = *self.env.sim.parked.get(place);
             let queue = &self.world.cards[at].qps[q];
             let gone = !queue.used.get() || queue.qpn != qpn;
             if !gone && self.world.cards[at].lacks_recv(q, &mut self.env).is_some() {

@@ -10,8 +10,8 @@ use crate::packet::Packet;
 
 impl Sim {
     /// When the MAC could send a packet.
-    pub(super) fn mac_start(&mut self, slot: u16) -> u64 {
-        let s = self.slots.get(slot.into());
+    pub(super) fn mac_start(&mut self, slot: u32) -> u64 {
+        let s = self.slots.get(slot);
         let (packet, flow) = (s.packet.get(), s.flow);
         let port = &self.cards[packet.src.card as usize].ports[packet.src.port as usize];
         let start = port.free_at.max(self.now);
@@ -24,14 +24,14 @@ impl Sim {
 
 impl Engine<'_> {
     /// A packet queues for the MAC.
-    pub(super) fn wait_for_mac(&mut self, slot: u16, packet: &Packet) {
+    pub(super) fn wait_for_mac(&mut self, slot: u32, packet: &Packet) {
         let sim = &mut *self.env.sim;
         let src = packet.src;
-        sim.slots.get_mut(slot.into()).next = 0;
+        sim.slots.get_mut(slot).next = 0;
         let queue = &mut sim.cards[src.card as usize].ports[src.port as usize].mac[class(packet)];
         match std::mem::replace(&mut queue.1, slot + 1) {
             0 => queue.0 = slot + 1,
-            last => sim.slots.get_mut(u32::from(last - 1)).next = slot + 1,
+            last => sim.slots.get_mut(last - 1).next = slot + 1,
         }
         self.mac(src.card, src.port);
     }
@@ -45,7 +45,7 @@ impl Engine<'_> {
         let slot = p.mac[class].0 - 1;
         let start = sim.mac_start(slot);
         if start == sim.now {
-            let next = sim.slots.get(slot.into()).next;
+            let next = sim.slots.get(slot).next;
             let queue = &mut sim.cards[card as usize].ports[port as usize].mac[class];
             queue.0 = next;
             if next == 0 {

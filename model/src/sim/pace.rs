@@ -118,7 +118,7 @@ impl Engine<'_> {
         (slot.fetched, slot.message, slot.since) = (0, 0, sim.now);
         let tx = &sim.profile.tx;
         let ready = sim.now + tx.ack_ps + tx.tx_ps + in_path(packet, 0, tx.width_bytes, &sim.profile);
-        sim.at(ready, Event::Ready { slot: at as u16 });
+        sim.at(ready, Event::Ready { slot: at });
     }
 }
 

@@ -134,7 +134,7 @@ impl Engine<'_> {
     /// Looks up the translation of the next payload of a flow's first job. On a miss the flow leaves the round until
     /// the translation has been read, and the result is false.
     fn translated(&mut self, card: u16, port: u8, id: u16, offset: usize, len: usize) -> bool {
-        let head = u32::from(flow_mut(&mut self.env.sim.cards[card as usize].qps, id).head - 1);
+        let head = flow_mut(&mut self.env.sim.cards[card as usize].qps, id).head - 1;
         let job = self.env.sim.jobs.get_mut(head);
         let packet = job.packet.get();
         let Payload::Memory(from, _) = packet.payload else { return true };
@@ -176,7 +176,7 @@ impl Engine<'_> {
             let (qp, side) = (id / 2, (id % 2) as usize);
             let flow = c.qps[qp as usize].flows[side];
             let back = self.world.cards[card as usize].qps[qp as usize].req.rewinds;
-            let job = sim.jobs.get_mut(u32::from(flow.head - 1));
+            let job = sim.jobs.get_mut(flow.head - 1);
             if side == SENDS && job.back != back {
                 // The QP went back, and sends it again.
                 leave_round(&mut c.ports[port as usize], &mut c.qps);
@@ -199,7 +199,7 @@ impl Engine<'_> {
             }
             let sim = &mut *self.env.sim;
             let c = &mut sim.cards[card as usize];
-            let job = sim.jobs.get_mut(u32::from(flow.head - 1));
+            let job = sim.jobs.get_mut(flow.head - 1);
             let (start, gathers, message) = (job.start.max(sim.now), job.gathers, job.message);
             let since = job.since(packet.operation).min(start);
             let Some(at) = sim.slots.take() else {
@@ -247,7 +247,7 @@ impl Engine<'_> {
             if more {
                 self.line_up(card, port, id);
             }
-            let unread = self.env.snapshot(&payload, offset, at as u16, len).is_err();
+            let unread = self.env.snapshot(&payload, offset, at, len).is_err();
             let sim = &mut *self.env.sim;
             let slot = sim.slots.get_mut(at);
             slot.unread = unread.into();
@@ -258,14 +258,14 @@ impl Engine<'_> {
             flow.last_ready = ready;
             packet.payload = if len == 0 { Payload::None } else { Payload::Stash(at, len as u32) };
             slot.packet.set(packet);
-            sim.at(ready, Event::Ready { slot: at as u16 });
+            sim.at(ready, Event::Ready { slot: at });
         }
     }
 
     /// Puts a packet on the wire, after those before it.
-    pub(super) fn ready(&mut self, slot: u16) {
+    pub(super) fn ready(&mut self, slot: u32) {
         let sim = &mut *self.env.sim;
-        let s = sim.slots.get_mut(slot.into());
+        let s = sim.slots.get_mut(slot);
         let (packet, fetched) = (s.packet.get(), s.fetched);
         if s.unread.get() {
             return self.cannot_be_sent(slot);
@@ -280,9 +280,9 @@ impl Engine<'_> {
     }
 
     /// The first bit of a packet leaves at `start`.
-    pub(super) fn leave(&mut self, slot: u16, start: u64) {
+    pub(super) fn leave(&mut self, slot: u32, start: u64) {
         let sim = &mut *self.env.sim;
-        let s = sim.slots.get(slot.into());
+        let s = sim.slots.get(slot);
         let (packet, flow, fetched) = (s.packet.get(), s.flow, s.fetched);
         let (message, since) = (s.message, s.since);
         sim.is_sent(packet.src.card, flow);
@@ -298,10 +298,10 @@ impl Engine<'_> {
             sim.trace.packet(Phase::Tx, (since, start), &packet, message, true);
             if switched {
                 // The way through the switch is part of the wire.
-                sim.slots.get_mut(slot.into()).since = start;
+                sim.slots.get_mut(slot).since = start;
             } else {
                 sim.trace.packet(Phase::Wire, (start, comes), &packet, message, true);
-                sim.slots.get_mut(slot.into()).since = comes;
+                sim.slots.get_mut(slot).since = comes;
             }
         }
         let feed = fetched != 0 && start == sim.now;
@@ -336,8 +336,8 @@ impl Engine<'_> {
 
     /// Handles a packet whose payload could not be read, instead of sending it.
     #[cold]
-    fn cannot_be_sent(&mut self, slot: u16) {
-        let s = self.env.sim.slots.get_mut(slot.into());
+    fn cannot_be_sent(&mut self, slot: u32) {
+        let s = self.env.sim.slots.get_mut(slot);
         let (packet, flow, fetched) = (s.packet.get(), s.flow, u32::from(s.fetched));
         self.env.sim.is_sent(packet.src.card, flow);
         self.env.sim.release(slot);

@@ -30,10 +30,10 @@ impl Sim {
 
 impl Engine<'_> {
     /// Receives a packet.
-    pub(super) fn arrive(&mut self, slot: u16) {
+    pub(super) fn arrive(&mut self, slot: u32) {
         let sim = &mut *self.env.sim;
         let now = sim.now;
-        let s = sim.slots.get_mut(slot.into());
+        let s = sim.slots.get_mut(slot);
         let packet = s.packet.get();
         let (message, since) = (s.message, s.since);
         let dst = packet.dst;

@@ -24,9 +24,9 @@ pub const FOREVER: u64 = u64::MAX;
 /// Events that may wait.
 pub const EVENTS: usize = 1 << 20;
 /// Packets between the fetch of their payload and its last byte in memory.
-pub const SLOTS: usize = (1 << 16) - 2;
+pub const SLOTS: usize = 1 << 18;
 /// Messages (or parts of them) whose payload waits to be fetched.
-pub const JOBS: usize = (1 << 16) - 2;
+pub const JOBS: usize = 1 << 18;
 /// Largest payload of a packet.
 pub const MTU: usize = 4096;
 /// Room for the payload of a packet or for a whole frame, in pages.
@@ -111,7 +111,7 @@ pub struct Slot {
     /// The receiver's context was looked up.
     pub warm: Flag,
     /// The next that waits for the MAC, plus one.
-    pub next: u16,
+    pub next: u32,
     /// Its message (see `trace`).
     pub message: u32,
     /// Since when it has been in its phase of the trace.
@@ -125,7 +125,7 @@ pub struct Job {
     /// The train.
     pub packet: Kept<Packet>,
     /// The next of the same flow.
-    pub next: u16,
+    pub next: u32,
     /// Packets whose payload has been requested.
     pub issued: u32,
     /// Not before this time.
@@ -147,9 +147,9 @@ pub struct Job {
 #[repr(C)]
 pub struct Flow {
     /// First job plus one, 0: none.
-    pub head: u16,
+    pub head: u32,
     /// Last job plus one.
-    pub tail: u16,
+    pub tail: u32,
     /// Jobs.
     pub count: u16,
     /// Next flow in the port's round, plus one.
@@ -187,7 +187,7 @@ pub struct QpTime {
     /// Packets of the sending side that have left their flow, but not the card.
     pub unsent: u16,
     /// Frames that have come and wait for a receive, first and last plus one.
-    pub parked: (u16, u16),
+    pub parked: (u32, u32),
     /// A `Patience` event is in the queue.
     pub waited_for: Flag,
 }
@@ -213,7 +213,7 @@ pub struct PortTime {
     /// Packets that wait for it.
     pub rx_waits: u16,
     /// With a switch, packets that wait for the MAC, first and last plus one: notifications, and all others.
-    pub mac: [(u16, u16); 2],
+    pub mac: [(u32, u32); 2],
     /// When the MAC is looked at again.
     pub mac_at: u64,
     /// The switch has told it to pause.
@@ -285,11 +285,11 @@ pub fn flow_id(qp: u16, side: usize) -> u16 {
 
 /// Drops a reference to a packet slot.
 #[inline]
-pub fn release(slots: &mut Slab<Slot, SLOTS>, slot: u16) {
-    let refs = &mut slots.get_mut(slot.into()).refs;
+pub fn release(slots: &mut Slab<Slot, SLOTS>, slot: u32) {
+    let refs = &mut slots.get_mut(slot).refs;
     *refs -= 1;
     if *refs == 0 {
-        slots.free(slot.into());
+        slots.free(slot);
     }
 }
 
@@ -327,7 +327,7 @@ impl Sim {
 
     /// Drops a reference to a packet slot.
     #[inline]
-    pub fn release(&mut self, slot: u16) {
+    pub fn release(&mut self, slot: u32) {
         release(&mut self.slots, slot);
     }
 

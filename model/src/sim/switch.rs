@@ -30,9 +30,9 @@ const LARGEST: u64 = MAX_FRAME as u64 + 160;
 #[repr(C)]
 pub struct Inside {
     /// Its packet's slot.
-    slot: u16,
+    slot: u32,
     /// The next of its queue, plus one.
-    next: u16,
+    next: u32,
     /// The port that it came in by.
     from: u16,
     /// Bytes, with FCS.
@@ -65,11 +65,11 @@ pub struct Counts {
 #[repr(C)]
 pub struct Connector {
     /// Frames that wait to leave by it, first and last plus one: notifications, and all others.
-    queues: [(u16, u16); 2],
+    queues: [(u32, u32); 2],
     /// Bytes of the others.
     queued: u64,
     /// The frame that leaves, plus one.
-    leaving: u16,
+    leaving: u32,
     /// When its cable is free.
     free_at: u64,
     /// Bytes in the switch that came in by it.
@@ -232,8 +232,8 @@ impl Sim {
     }
 
     /// A frame that begins to leave is marked, or not, by the bytes that still wait: the mark does not wait with them.
-    fn mark(&mut self, at: usize, slot: u16) {
-        let s = self.slots.get_mut(slot.into());
+    fn mark(&mut self, at: usize, slot: u32) {
+        let s = self.slots.get_mut(slot);
         let mut packet = s.packet.get();
         if !matches!(packet.ecn, 1 | 2) || !self.switch.marks(self.switch.ports[at].queued) {
             return;
@@ -258,13 +258,13 @@ impl Sim {
         let may = |class: &usize| port.queues[*class].0 != 0 && (*class == 0 || !port.stopped.get());
         let Some(class) = (0..2).find(may) else { return };
         let place = port.queues[class].0;
-        let frame = *switch.inside.get(u32::from(place - 1));
+        let frame = *switch.inside.get(place - 1);
         port.queues[class].0 = frame.next;
         if frame.next == 0 {
             port.queues[class].1 = 0;
         }
         port.leaving = place;
-        let packet = self.slots.get(frame.slot.into()).packet.get();
+        let packet = self.slots.get(frame.slot).packet.get();
         let start = port.free_at.max(self.now);
         port.free_at = start + on_wire(&packet, packet.payload.len() as u32, &self.profile);
         let left = port.free_at;
@@ -285,10 +285,10 @@ impl Sim {
 impl Engine<'_> {
     /// The last bit of a frame has come to a switch, by one of its ports; 0: from the card that sends it, else the port's
     /// number plus one.
-    pub(super) fn enters_switch(&mut self, slot: u16, by: u16) {
+    pub(super) fn enters_switch(&mut self, slot: u32, by: u16) {
         let sim = &mut *self.env.sim;
         let now = sim.now;
-        let packet = sim.slots.get(slot.into()).packet.get();
+        let packet = sim.slots.get(slot).packet.get();
         let len = packet.payload.len() as u32;
         let (Some(from), Some(to)) = (connector(packet.src), connector(packet.dst)) else {
             // Multicast waits in no queue.
@@ -308,11 +308,11 @@ impl Engine<'_> {
             return sim.release(slot);
         };
         *switch.inside.get_mut(place) = Inside { slot, next: 0, from: from as u16, bytes };
-        let place = place as u16 + 1;
+        let place = place + 1;
         let last = std::mem::replace(&mut switch.ports[to].queues[class].1, place);
         match last {
             0 => switch.ports[to].queues[class].0 = place,
-            last => switch.inside.get_mut(u32::from(last - 1)).next = place,
+            last => switch.inside.get_mut(last - 1).next = place,
         }
         if class != 0 {
             switch.ports[to].queue_changes(now, queued + u64::from(bytes));
@@ -331,8 +331,8 @@ impl Engine<'_> {
         let sim = &mut *self.env.sim;
         let out = &mut sim.switch.ports[at];
         let Some(place) = std::mem::take(&mut out.leaving).checked_sub(1) else { return };
-        let Inside { slot, bytes, .. } = *sim.switch.inside.get(place.into());
-        sim.switch.inside.free(place.into());
+        let Inside { slot, bytes, .. } = *sim.switch.inside.get(place);
+        sim.switch.inside.free(place);
         out.counts.frames += 1;
         out.counts.bytes += u64::from(bytes);
         if let End::Switch(next) = sim.switch.fabric.end(at) {
@@ -340,7 +340,7 @@ impl Engine<'_> {
             sim.at(comes, Event::ToSwitch { slot, by: next as u16 + 1 });
             return sim.send_next(at);
         }
-        let s = sim.slots.get_mut(slot.into());
+        let s = sim.slots.get_mut(slot);
         let (packet, message, since) = (s.packet.get(), s.message, s.since);
         let comes = sim.now + sim.profile.wire.cable_ps;
         if traced(&packet) {
@@ -355,10 +355,10 @@ impl Engine<'_> {
     }
 
     /// The last bit of a frame comes to its receiver at a time: it is recorded, if the capture sees it there.
-    fn comes_from_switch(&mut self, slot: u16, packet: &Packet, comes: u64) {
+    fn comes_from_switch(&mut self, slot: u32, packet: &Packet, comes: u64) {
         if self.link.is_on() && self.link.sees_received(packet.src, packet.dst) {
             let sim = &mut *self.env.sim;
-            sim.slots.get_mut(slot.into()).refs += 1;
+            sim.slots.get_mut(slot).refs += 1;
             sim.at(comes, Event::Record { slot, received: true.into() });
         }
     }

@@ -94,13 +94,13 @@ pub(super) struct Times {
 /// The medium that takes time: frames are in the slots of their packets until their events.
 struct Timed<'a> {
     sim: &'a mut Sim,
-    slot: u16,
+    slot: u32,
     times: Times,
 }
 
 impl Timed<'_> {
     fn at(&mut self, time: u64, event: Event) {
-        self.sim.slots.get_mut(self.slot.into()).refs += 1;
+        self.sim.slots.get_mut(self.slot).refs += 1;
         self.sim.at(time, event);
     }
 
@@ -133,8 +133,8 @@ impl Medium for Timed<'_> {
 impl Engine<'_> {
     /// The packet in a slot becomes a frame.
     #[cold]
-    pub(super) fn put_on_wire(&mut self, slot: u16, times: Times) {
-        let packet = self.env.sim.slots.get(slot.into()).packet.get();
+    pub(super) fn put_on_wire(&mut self, slot: u32, times: Times) {
+        let packet = self.env.sim.slots.get(slot).packet.get();
         if let Ok(len) = self.encode(slot, &packet) {
             let frame = &self.env.step.tap.frame[..len];
             let at = Time(times.leaves);
@@ -144,7 +144,7 @@ impl Engine<'_> {
         self.env.sim.release(slot);
     }
 
-    fn encode(&mut self, slot: u16, packet: &Packet) -> Result<usize, EncodeError> {
+    fn encode(&mut self, slot: u32, packet: &Packet) -> Result<usize, EncodeError> {
         if packet.is_frame() {
             return Ok(self.keep_whole(slot, packet.payload.len()));
         }
@@ -166,7 +166,7 @@ impl Engine<'_> {
     }
 
     /// A whole frame has nothing around it.
-    fn keep_whole(&mut self, slot: u16, len: usize) -> usize {
+    fn keep_whole(&mut self, slot: u32, len: usize) -> usize {
         let sim = &mut *self.env.sim;
         let frame = &mut self.env.step.tap.frame;
         frame.clear();
@@ -177,7 +177,7 @@ impl Engine<'_> {
     }
 
     /// What happened to a whole frame on its way happens to its bytes. False: it is damaged.
-    pub(super) fn arrives_whole(&mut self, slot: u16, len: usize) -> bool {
+    pub(super) fn arrives_whole(&mut self, slot: u32, len: usize) -> bool {
         let sim = &mut *self.env.sim;
         let changes = sim.frames[slot as usize].changes;
         let damaged = self.link.exact() && changes.damage_it();
@@ -189,7 +189,7 @@ impl Engine<'_> {
 
     /// A frame is recorded.
     #[cold]
-    pub(super) fn record(&mut self, slot: u16, received: bool) {
+    pub(super) fn record(&mut self, slot: u32, received: bool) {
         let at = self.env.sim.now / 1000;
         self.assemble(slot, received);
         let tap = &mut self.env.step.tap;
@@ -197,24 +197,24 @@ impl Engine<'_> {
         self.env.sim.release(slot);
     }
 
-    fn assemble(&mut self, slot: u16, received: bool) {
+    fn assemble(&mut self, slot: u32, received: bool) {
         let sim = &*self.env.sim;
-        let len = sim.slots.get(slot.into()).packet.get().payload.len();
+        let len = sim.slots.get(slot).packet.get().payload.len();
         let payload = &sim.payload[slot as usize][..len];
         sim.frames[slot as usize].assemble(payload, received, &mut self.env.step.tap.frame);
     }
 
     /// A frame arrives: its packet is received if it is whole.
     #[cold]
-    pub(super) fn receive_frame(&mut self, slot: u16) {
-        let to = self.env.sim.slots.get(slot.into()).packet.get().dst;
+    pub(super) fn receive_frame(&mut self, slot: u32) {
+        let to = self.env.sim.slots.get(slot).packet.get().dst;
         self.assemble(slot, true);
         let Some((mut packet, payload)) = exact::open(self.world, to, &self.env.step.tap.frame) else {
             return;
         };
         if !payload.is_empty() {
             // Its bytes are those of the slot, as the ICRC says.
-            packet.payload = Payload::Stash(slot.into(), payload.len() as u32);
+            packet.payload = Payload::Stash(slot, payload.len() as u32);
         }
         self.receive(&packet);
     }

@@ -121,7 +121,7 @@ impl SimEnv<'_> {
     }
 
     /// Payload becomes visible.
-    pub fn apply_write(&mut self, to: Addr, slot: u16, offset: u16, len: u16) {
+    pub fn apply_write(&mut self, to: Addr, slot: u32, offset: u16, len: u16) {
         let bytes = &self.sim.payload[slot as usize][offset as usize..][..len as usize];
         let _ = self.guard.write(to.domain, to.iova, bytes);
     }

@@ -302,8 +302,8 @@ mod tests {
     fn payload_of_a_process_is_taken_in_its_order() {
         // SAFETY: zero bytes are a simulation that is switched off.
         let mut sim: Box<Sim> = unsafe { Box::<crate::sim::state::SharedSim>::new_zeroed().assume_init() };
-        let slot = sim.slots.take().expect("room") as u16;
-        sim.slots.get_mut(slot.into()).refs = 1;
+        let slot = sim.slots.take().expect("room");
+        sim.slots.get_mut(slot).refs = 1;
         sim.payload[slot as usize][..8].copy_from_slice(&[0, 1, 2, 3, 4, 5, 6, 7]);
         short(&mut sim, 100, 9);
         let event = Event::Write { to: at(100), slot, offset: 2, len: 3 };
@@ -311,7 +311,7 @@ mod tests {
         let others = Addr { domain: 4, ..at(100) };
         sim.lands(6, Event::Short { to: others, len: 4, entry: Flag::NO, bytes: [7; 64] }, others, 4);
         assert_eq!(sim.take_payload(3), [(at(100), vec![9; 4]), (at(100), vec![2, 3, 4])]);
-        assert_eq!(sim.slots.take(), Some(slot.into()), "nobody needs the packet any more");
+        assert_eq!(sim.slots.take(), Some(slot), "nobody needs the packet any more");
         assert!(sim.take_payload(3).is_empty() && !sim.landing.concerns(at(100), 8));
         assert_eq!(sim.take_payload(4), [(others, vec![7; 4])]);
     }

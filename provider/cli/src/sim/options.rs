@@ -43,9 +43,9 @@ pub struct SimArgs {
     /// Card profile: a name of `verbena card list`, or a .toml file
     #[arg(long, value_name = "PROFILE", default_value = "cx5-25g", value_parser = card::profile_name)]
     card: String,
-    /// Path MTU in bytes: 256, 512, 1024, 2048 or 4096
-    #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = mtu)]
-    mtu: u32,
+    /// Path MTU in bytes: 256, 512, 1024, 2048 or 4096 (default: the profile's)
+    #[arg(long, value_name = "BYTES", value_parser = mtu)]
+    mtu: Option<u32>,
     /// The switches' queues, marks and pauses, as for `verbena run` (default: pfc, with a threshold that the cards of an
     /// incast can all reach in 16 MiB)
     #[arg(long, value_name = "OPTIONS")]
@@ -54,10 +54,10 @@ pub struct SimArgs {
     #[arg(long, value_name = "OPTIONS")]
     cc: Option<CcOptions>,
     /// With leaf-spine: cards of a leaf
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=MOST_CARDS as i64))]
+    #[arg(long, value_name = "N", default_value_t = LEAF, value_parser = clap::value_parser!(u16).range(1..=MOST_CARDS as i64))]
     leaf: u16,
     /// With leaf-spine: cards of a leaf to each of its cables to a spine; 1 is as much up as down
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = RATIO, value_parser = clap::value_parser!(u16).range(1..))]
     ratio: u16,
     /// Write each message's completion time to this file, as CSV
     #[arg(long, value_name = "FILE")]
@@ -76,6 +76,9 @@ pub struct Plan {
     pub mtu: u32,
 }
 
+/// Cards of a leaf, and of one of its cables to a spine, if nothing is said.
+const LEAF: u16 = 16;
+const RATIO: u16 = 1;
 /// Bytes that the switch may hold by default, of all ports together: those of common switches.
 const BUFFER: u64 = 16 << 20;
 /// The stage's memory: only what is used takes any.
@@ -103,7 +106,7 @@ impl SimArgs {
     /// What is to be played, if it can be.
     pub fn plan(&self) -> Result<Plan> {
         let profile = Profile::load(&self.card).with_context(|| format!("--card {}", self.card))?.profile;
-        let mtu = self.mtu;
+        let mtu = self.mtu.unwrap_or(profile.limits.mtu);
         if mtu > profile.limits.mtu {
             bail!(
                 "--mtu {mtu}: the ports of {} have a path MTU of at most {}",
@@ -114,6 +117,9 @@ impl SimArgs {
         let traffic =
             Traffic { pattern: self.pattern, cards: self.cards, bytes: self.bytes, seed: self.seed };
         let links = traffic.most_links();
+        if self.topology == Topology::Star && (self.leaf, self.ratio) != (LEAF, RATIO) {
+            bail!("--leaf and --ratio are those of leaves: add --topology leaf-spine");
+        }
         if links > model::attach::limits(Some(&profile)).max_qp() as usize {
             bail!(
                 "{} with {} cards takes {links} queue pairs a card, more than it has",

@@ -7,6 +7,7 @@ use model::sim::switch::Counts;
 
 use super::figures::{jain, rate, Times};
 use super::options::Plan;
+use super::pattern::Pattern;
 use super::play::Run;
 use crate::plot::{bytes_text, picture, Chart, Line};
 
@@ -51,7 +52,11 @@ pub fn text(plan: &Plan, run: &Run) -> String {
         ("fairness", format!("{:.4} (Jain's index of the messages' rates)", jain(&run.done))),
         (
             "throughput",
-            format!("{:.3} Gb/s in all, {:.3} of {} ports", total / 1e9, total / line, receivers(plan)),
+            format!(
+                "{:.3} Gb/s in all: {:.1} % of the receivers' ports",
+                total / 1e9,
+                100.0 * total / line / receivers(plan)
+            ),
         ),
         ("queues", format!("deepest {deepest} B; the fullest port's mean {mean:.0} B")),
         ("marks", format!("{}, {} notifications", sum(|queue| queue.marks), run.notifications)),
@@ -86,11 +91,11 @@ pub fn text(plan: &Plan, run: &Run) -> String {
     text
 }
 
-/// How many ports can receive at the same time.
-fn receivers(plan: &Plan) -> u16 {
+/// How many cards receive.
+fn receivers(plan: &Plan) -> f64 {
     match plan.traffic.pattern {
-        super::pattern::Pattern::Incast => 1,
-        _ => plan.traffic.cards,
+        Pattern::Incast => 1.0,
+        _ => plan.traffic.cards.into(),
     }
 }
 
