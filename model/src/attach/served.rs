@@ -34,6 +34,7 @@ impl ServedCard {
     }
 
     /// Number of the card in its net, from 0.
+    #[allow(clippy::misnamed_getters)] // Of the card, not of its function.
     pub fn index(&self) -> u16 {
         self.0.function.card
     }

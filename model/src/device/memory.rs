@@ -16,7 +16,7 @@ const CHUNK: usize = 256;
 
 impl Device {
     fn memory_at(&self, offset: u64) -> Addr {
-        Addr { iova: offset, domain: Addr::ON_CARD | u16::from(self.id) }
+        Addr { iova: offset, domain: Addr::ON_CARD | self.id }
     }
 
     /// The lowest place that is free.

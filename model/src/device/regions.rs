@@ -130,7 +130,7 @@ impl Device {
             },
             MrMode::ON_CARD if ends => {
                 self.part_of(f, m.iova(), m.length())?;
-                Ok(Place { domain: Addr::ON_CARD | u16::from(self.id), ..place })
+                Ok(Place { domain: Addr::ON_CARD | self.id, ..place })
             }
             MrMode::DIRECT | MrMode::PAGE_LIST => Err(too_large),
             _ => refused(AdminStatus::NOT_SUPPORTED, Syndrome::NONE),

@@ -55,7 +55,7 @@ impl Device {
     /// Reads a register of function `f`. What is not there reads zero.
     pub fn bar_read(&mut self, f: u16, offset: u32, env: &mut impl Env) -> u64 {
         let guid = u64::from_be_bytes(self.guids.node(self.id));
-        let id = self.id as u16;
+        let id = self.id;
         let fun = &self.functions[f as usize];
         match offset {
             regs::ID => {

@@ -6,7 +6,7 @@
 //!
 //! | module | one idea |
 //! |---|---|
-//! | [`state`] | everything that a simulation knows |
+//! | [`state`], [`parts`] | everything that a simulation knows, of the whole and of each card |
 //! | [`mod@env`] | each effect of a card becomes an event |
 //! | [`control`] | the same for control operations, which take no simulated time |
 //! | [`doorbell`] | what a doorbell costs, and when it is understood |
@@ -34,6 +34,7 @@ mod frames;
 pub mod heap;
 mod mac;
 mod pace;
+pub mod parts;
 pub mod pcie;
 mod port;
 pub mod programs;

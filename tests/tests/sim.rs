@@ -1,0 +1,219 @@
+//! `verbena sim`: traffic patterns on many cards, through the command itself.
+//!
+//! The expected figures are those of arithmetic: bytes over the rate that a port carries of payload, and times of a ring.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tests::stock::verbena;
+
+/// Payload of 1 KiB in a frame of 1086 bytes, with 20 of preamble and gap, at 25 Gb/s: nanoseconds for a byte.
+const NS: f64 = 8.0 / 25.0 * 1106.0 / 1024.0;
+
+fn sim(line: &str) -> Output {
+    Command::new(verbena()).arg("sim").args(line.split_whitespace()).output().expect("the command runs")
+}
+
+/// What it prints, and the rows of its CSV: from, to, bytes, completion time (ns).
+fn run(line: &str) -> (String, Vec<[f64; 4]>) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let csv = directory.path().join("times.csv");
+    let output = sim(&format!("{line} --csv {}", csv.display()));
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(output.status.success(), "{line}: {said}");
+    let rows = fs::read_to_string(csv).expect("the CSV");
+    let row = |line: &str| -> [f64; 4] {
+        let mut values = line.split(',').map(|value| value.parse().expect("a number"));
+        std::array::from_fn(|_| values.next().expect("a column"))
+    };
+    (String::from_utf8(output.stdout).expect("text"), rows.lines().skip(1).map(row).collect())
+}
+
+fn last(rows: &[[f64; 4]]) -> f64 {
+    rows.iter().map(|row| row[3]).fold(0.0, f64::max)
+}
+
+/// The number before a word of a run's figures.
+fn figure(text: &str, before: &str) -> f64 {
+    let end = text.find(before).unwrap_or_else(|| panic!("no `{before}` in {text}"));
+    let word = text[..end].split_whitespace().last().expect("a number");
+    word.parse().unwrap_or_else(|_| panic!("`{word}` before `{before}`"))
+}
+
+#[test]
+fn small_runs_are_as_they_were() {
+    let mut text = String::new();
+    for line in [
+        "--pattern incast --cards 4 --bytes 256KiB",
+        "--pattern incast --cards 6 --bytes 512KiB --cc dcqcn --seed 3",
+        "--pattern permutation --cards 12 --bytes 128KiB --topology leaf-spine --leaf 4 --ratio 2",
+        "--pattern alltoall --cards 5 --bytes 64KiB --card f10a",
+        "--pattern allreduce --cards 6 --bytes 100000",
+    ] {
+        text += &run(line).0;
+    }
+    insta::assert_snapshot!(text);
+}
+
+/// However busy the machine is: two runs at the same time, and one alone.
+#[test]
+fn runs_are_the_same_beside_each_other() {
+    let line = "--pattern alltoall --cards 12 --bytes 64KiB --topology leaf-spine --leaf 4 --cc dcqcn";
+    let alone = run(line);
+    std::thread::scope(|scope| {
+        let beside: Vec<_> = (0..4).map(|_| scope.spawn(|| run(line))).collect();
+        beside.into_iter().for_each(|run| assert_eq!(run.join().expect("it ends"), alone));
+    });
+}
+
+/// The receiver's port is busy from the first byte to the last, nothing is lost, and the senders share it.
+#[test]
+fn an_incast_takes_what_its_port_takes() {
+    for cards in [3, 9, 33] {
+        let bytes = 1 << 20;
+        let (text, rows) = run(&format!("--pattern incast --cards {cards} --bytes {bytes}"));
+        assert_eq!(rows.len(), cards - 1);
+        assert!(rows.iter().all(|row| (row[1], row[2]) == (0.0, f64::from(bytes))), "{rows:?}");
+        let least = (cards - 1) as f64 * f64::from(bytes) * NS;
+        let time = last(&rows);
+        assert!(
+            time >= least && time <= least * 1.005 + 10_000.0,
+            "{cards} cards: {time} ns, at least {least}"
+        );
+        assert_eq!((figure(&text, " packets, 0 sent"), figure(&text, " sent again")), (0.0, 0.0), "{text}");
+        assert!(figure(&text, " (Jain") > 0.99, "{text}");
+    }
+}
+
+/// In a star no flow of a permutation meets another: each takes as long as one alone, but for the acknowledgements that its
+/// port sends beside it, a part of a thousand.
+#[test]
+fn a_permutation_in_a_star_takes_as_long_as_one_flow() {
+    let (_, one) = run("--pattern incast --cards 2 --bytes 1MiB");
+    let (_, all) = run("--pattern permutation --cards 48 --bytes 1MiB --seed 7");
+    assert_eq!(all.len(), 48);
+    assert!(all.iter().all(|row| (row[3] / last(&one) - 1.0).abs() < 0.002), "{all:?}, alone {one:?}");
+    let least = f64::from(1 << 20) * NS;
+    assert!(last(&one) >= least && last(&one) < least + 6000.0, "{one:?}, at least {least}");
+}
+
+/// As many cables up as down are not enough where flows choose them by a hash; with one cable for four cards the leaves
+/// are four times as slow at best.
+#[test]
+fn leaves_are_as_fast_as_their_cables() {
+    let time = |ratio| {
+        let line = "--pattern permutation --cards 32 --bytes 512KiB --topology leaf-spine --leaf 8 --seed 2";
+        let (text, rows) = run(&format!("{line} --ratio {ratio}"));
+        assert_eq!(figure(&text, " packets, 0 sent"), 0.0, "{text}");
+        last(&rows)
+    };
+    let (_, star) = run("--pattern permutation --cards 32 --bytes 512KiB --seed 2");
+    assert!(time(1) > last(&star), "the hash puts several flows on a cable");
+    // Most of the 32 flows leave their leaf, by 2 cables each.
+    let crossing = {
+        let other = |row: &&[f64; 4]| row[0] as u32 / 8 != row[1] as u32 / 8;
+        let mut leaving = [0; 4];
+        star.iter().filter(other).for_each(|row| leaving[row[0] as usize / 8] += 1);
+        f64::from(leaving.into_iter().max().expect("four leaves"))
+    };
+    assert!(time(4) >= crossing / 2.0 * f64::from(512 << 10) * NS, "{crossing} flows by two cables");
+}
+
+/// Each card receives a message of each other card, all at the rate of its port.
+#[test]
+fn all_to_all_fills_every_port() {
+    let (_, rows) = run("--pattern alltoall --cards 10 --bytes 256KiB");
+    assert_eq!(rows.len(), 90);
+    let least = 9.0 * f64::from(256 << 10) * NS;
+    assert!(
+        last(&rows) >= least && last(&rows) < least * 1.01 + 6000.0,
+        "{} ns, at least {least}",
+        last(&rows)
+    );
+}
+
+/// 2 (N - 1) steps, each of which passes an N-th of the vector and takes what a message without bytes takes.
+#[test]
+fn a_ring_takes_its_steps() {
+    for cards in [4, 16] {
+        let time = |bytes: u32| last(&run(&format!("--pattern allreduce --cards {cards} --bytes {bytes}")).1);
+        let steps = f64::from(2 * (cards - 1));
+        let (latency, time) = (time(cards) / steps, time(4 << 20));
+        assert!((1000.0..6000.0).contains(&latency), "a step of one byte takes {latency} ns");
+        let least = steps / f64::from(cards) * f64::from(4 << 20) * NS;
+        assert!(time >= least, "{time} ns, at least {least}");
+        assert!(
+            time <= least * 1.01 + steps * (latency + 1500.0),
+            "{cards}: {time} ns, {least} and {latency}"
+        );
+    }
+}
+
+/// Without pauses what finds no room is lost and sent again; the data arrives all the same.
+#[test]
+fn what_is_lost_is_sent_again() {
+    let (text, rows) = run("--pattern incast --cards 8 --bytes 256KiB --switch buffer=64KiB");
+    assert_eq!(rows.len(), 7);
+    assert!(figure(&text, " sent again") > 0.0, "{text}");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    for (line, why) in [
+        ("--pattern ring", "possible values: incast, permutation, alltoall, allreduce"),
+        ("--pattern incast --topology torus", "possible values: star, leaf-spine"),
+        ("--pattern incast --cards 0", "0 is not in 2..=4096"),
+        ("--pattern incast --cards 1", "1 is not in 2..=4096"),
+        ("--pattern incast --cards 5000", "5000 is not in 2..=4096"),
+        ("--pattern incast --bytes 0", "a message has at least one byte"),
+        ("--pattern incast --bytes much", "a number of bytes, such as 65536"),
+        ("--pattern incast --card cx9", "no such card profile"),
+        ("--pattern incast --mtu 4096", "a path MTU of at most 1024"),
+        ("--pattern incast --mtu 1500", "one of 256, 512, 1024, 2048 and 4096"),
+        ("--pattern incast --leaf 4", "add --topology leaf-spine"),
+        ("--pattern incast --topology leaf-spine --leaf 8 --ratio 3", "cannot have a cable for each 3"),
+        ("--pattern incast --switch pfc,xoff=no", "xoff"),
+    ] {
+        let output = sim(line);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{line}: {said}");
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let empty = directory.path().join("own.toml");
+    fs::write(&empty, "name = \"own\"\n").expect("written");
+    let output = sim(&format!("--pattern incast --card {}", empty.display()));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("own.toml"), "{said}");
+}
+
+#[test]
+fn the_plot_is_drawn() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let plot = directory.path().join("times.svg");
+    let output = sim(&format!("--pattern incast --cards 4 --bytes 64KiB --plot {}", plot.display()));
+    assert!(output.status.success());
+    let svg = fs::read_to_string(&plot).expect("the plot");
+    assert!(svg.starts_with("<svg") && svg.contains("completion time") && svg.contains("incast of 4 cards"));
+    let output = sim("--pattern incast --cards 2 --bytes 1KiB --csv /nowhere/times.csv");
+    assert!(
+        !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("/nowhere/times.csv")
+    );
+    assert!(!Path::new("/nowhere").exists());
+}
+
+/// What a packet costs does not grow with the number of cards: events are counted, which no busy machine changes.
+#[test]
+#[ignore = "the long form of the checks"]
+fn the_cost_of_a_packet_does_not_grow() {
+    let events = |cards: u32| {
+        let (text, rows) = run(&format!("--pattern permutation --cards {cards} --bytes 256KiB"));
+        assert_eq!(rows.len(), cards as usize);
+        figure(&text, " events a packet")
+    };
+    let few = events(8);
+    for cards in [64, 256, 1024] {
+        let many = events(cards);
+        assert!(many <= few * 1.05, "{many} events a packet with {cards} cards, {few} with 8");
+    }
+}
