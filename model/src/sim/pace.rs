@@ -3,34 +3,14 @@
 use super::engine::Engine;
 use super::env::SimEnv;
 use super::event::Event;
+use super::parts::QpRate;
 use super::port::{frame_bytes, in_path, on_wire};
 use super::state::flow_id;
 use crate::congestion::dcqcn::RateControl;
 use crate::device::tables::MAX_QPS;
 use crate::packet::{Packet, Payload, NOT_CONGESTED};
-use crate::plain::{plain, Flag, Kept};
+use crate::plain::{Flag, Kept};
 use crate::wire::{Operation, Transport};
-
-/// Congestion as a queue pair knows it.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct QpRate {
-    /// The life of its queues ([`QpBells::life`](crate::cells::QpBells::life)) that this is about.
-    life: u32,
-    /// Its rate.
-    control: RateControl,
-    /// When it may send its next packet.
-    next_at: u64,
-    /// When it may send its next notification.
-    tells_at: u64,
-}
-
-impl QpRate {
-    /// It sends a packet that takes so long at its rate. Requests and answers take turns: each of them counts.
-    fn sent(&mut self, now: u64, takes: u64) {
-        self.next_at = self.next_at.max(now).saturating_add(takes);
-    }
-}
 
 /// Whether a packet takes part: all that a queue pair sends to the one that it is connected to, but what only answers.
 fn takes_part(packet: &Packet) -> bool {
@@ -120,10 +100,6 @@ impl Engine<'_> {
         let ready = sim.now + tx.ack_ps + tx.tx_ps + in_path(packet, 0, tx.width_bytes, &sim.profile);
         sim.at(ready, Event::Ready { slot: at });
     }
-}
-
-plain! {
-    QpRate { life, control, next_at, tells_at }
 }
 
 #[cfg(test)]

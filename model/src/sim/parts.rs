@@ -1,7 +1,7 @@
 //! What the simulation knows of each packet, message, flow, QP, port and card.
 
-use super::pace::QpRate;
 use super::{cache, pcie};
+use crate::congestion::dcqcn::RateControl;
 use crate::device::tables::{MAX_CQS, MAX_FUNCTIONS, MAX_QPS, MAX_SRQS};
 use crate::packet::{Packet, PORTS};
 use crate::plain::{plain, Flag, Kept};
@@ -163,7 +163,29 @@ pub struct CardTime {
     pub interrupt_at: [u64; MAX_FUNCTIONS],
 }
 
+/// Congestion as a queue pair knows it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct QpRate {
+    /// The life of its queues ([`QpBells::life`](crate::cells::QpBells::life)) that this is about.
+    pub(super) life: u32,
+    /// Its rate.
+    pub(super) control: RateControl,
+    /// When it may send its next packet.
+    pub(super) next_at: u64,
+    /// When it may send its next notification.
+    pub(super) tells_at: u64,
+}
+
+impl QpRate {
+    /// It sends a packet that takes so long at its rate. Requests and answers take turns: each of them counts.
+    pub(super) fn sent(&mut self, now: u64, takes: u64) {
+        self.next_at = self.next_at.max(now).saturating_add(takes);
+    }
+}
+
 plain! {
+    QpRate { life, control, next_at, tells_at }
     Slot { packet, refs, flow, fetched, unread, waits, warm, next, message, since }
     Job { packet, next, issued, start, known, gathers, back, message, born }
     Flow { head, tail, count, next, last_ready }
