@@ -30,6 +30,8 @@ pub struct Options {
     pub retry_cnt: u8,
     /// `rnr_retry` attribute.
     pub rnr_retry: u8,
+    /// `min_rnr_timer` attribute.
+    pub min_rnr_timer: u8,
     /// READs and atomics outstanding.
     pub rd_atomic: u8,
     /// First PSN to send.
@@ -57,6 +59,7 @@ impl Default for Options {
             timeout: 8,
             retry_cnt: 7,
             rnr_retry: 7,
+            min_rnr_timer: 1,
             rd_atomic: 4,
             psn: 0xff_fff0,
             gid: 1,
@@ -189,7 +192,7 @@ impl<C: Card> Peer<C> {
             dest_qpn,
             rq_psn,
             max_dest_rd_atomic: o.rd_atomic,
-            min_rnr_timer: 1,
+            min_rnr_timer: o.min_rnr_timer,
             ah: self.av(dgid),
             ..Default::default()
         };

@@ -90,7 +90,7 @@ impl Traffic {
         }
         let receives = matches!(verb, Verb::Send | Verb::WriteImm);
         // Some receives come late: RNR NAKs are part of it.
-        let late = self.random.below(8) == 0;
+        let late = self.random.below(32) == 0;
         let receive = [y.sge(at, if verb == Verb::Send { size } else { 0 })];
         if receives && !late {
             y.recv(number, &receive);
@@ -141,7 +141,7 @@ impl Traffic {
         let wc = self.x.wait();
         assert_eq!((wc.wr_id, wc.status), (o.number, CqeStatus::SUCCESS), "{o:?}, {:#x}", wc.vendor_err);
         let at = part(o.number);
-        let there = holds(&self.y.buffer[at..], o.number, o.size);
+        let there = |way: &Traffic| holds(&way.y.buffer[at..], o.number, o.size);
         match o.verb {
             Verb::Send | Verb::WriteImm => {
                 let received = self.receives.pop_front().expect("it was noted");
@@ -156,9 +156,13 @@ impl Traffic {
                 let opcode =
                     if o.verb == Verb::Send { CqeOpcode::RECV } else { CqeOpcode::RECV_RDMA_WITH_IMM };
                 assert_eq!(wc.opcode, opcode);
-                assert!(there, "{o:?}: the content");
+                assert!(there(self), "{o:?}: the content");
             }
-            Verb::Write => assert!(there, "{o:?}: the content"),
+            // Its acknowledgement says that the peer's card has it: the peer's memory may have it a moment later.
+            Verb::Write => {
+                let soon = (0..100).any(|_| there(self) || self.y.device.query_port(1).is_err());
+                assert!(soon, "{o:?}: the content");
+            }
             Verb::Read => assert!(holds(&self.x.buffer[at..], o.number, o.size), "{o:?}: the content"),
             // Done twice, or in another order, the word would be another.
             Verb::Add | Verb::Swap => {
@@ -201,7 +205,9 @@ fn soak_by(
     let path = directory.path().join("net.pcap");
     let net = Net::with(recorded(NetOptions { clock, ..exact(faults) }, &path, 65_535));
     let (a, b) = (net.open(0), net.open(1));
-    let options = Options { gid: 1, bytes: 1 << 19, ..options };
+    // 5 ms: the answer to each attempt may be lost, and only progress gives the retries back. A thread that loses its core
+    // before it posts a late receive must not use them up.
+    let options = Options { gid: 1, bytes: 1 << 19, min_rnr_timer: 18, ..options };
     let traffic = |from, to, seed| {
         let (x, y) = connect(from, to, options);
         Traffic {
@@ -308,12 +314,14 @@ fn messages_of_some_seeds() {
     seeds(0..4, 1000);
 }
 
-/// A million messages of mixed verbs and sizes, from 100 seeds. `SEEDS` is another number of seeds.
+/// A million messages of mixed verbs and sizes, from 100 seeds. `SEEDS=7..9` takes those from 7 to 8.
 #[test]
 #[ignore = "long: cargo test --release -p tests --test exact_wire -- --ignored a_million_messages"]
 fn a_million_messages() {
-    let count = std::env::var("SEEDS").map_or(100, |n| n.parse().expect("SEEDS is a number"));
-    seeds(0..count, 10_000);
+    let given = std::env::var("SEEDS").unwrap_or("0..100".into());
+    let (from, to) = given.split_once("..").expect("SEEDS is two numbers with .. between them");
+    let number = |text: &str| text.parse().expect("SEEDS is two numbers");
+    seeds(number(from)..number(to), 10_000);
 }
 
 #[test]
