@@ -37,6 +37,8 @@ mod error;
 mod extended;
 mod functions;
 mod gather;
+#[cfg(test)]
+mod hostile_tests;
 mod keys;
 mod memory;
 mod modify;

@@ -6,6 +6,8 @@
 //! [`mod@toeplitz`] spreads frames over work queues.
 //! Who sends and receives the frames is in [`crate::frames`].
 
+#[cfg(test)]
+mod any_tests;
 mod copies;
 mod parse;
 mod rules;

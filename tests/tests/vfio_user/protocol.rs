@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use tests::stock::StockNet;
-use tests::{join, Peer};
+use tests::{join, Peer, Random};
 
 use super::{end, exchange, in_process, options, served, BUS_MASTER, COMMAND, MEMORY, SOON};
 
@@ -115,6 +115,107 @@ fn clients_that_send_nonsense() {
         exchange(&mut x, &mut y);
     }
     end(server, path);
+}
+
+/// A message that makes sense, or nearly so: a command, and what follows it.
+fn nearly(random: &mut Random) -> (u16, Vec<u8>) {
+    let small = |random: &mut Random| match random.below(4) {
+        0 => random.next(),
+        1 => u64::from(random.next() as u32),
+        _ => random.below(5) * random.of(&[1, 4, 4096]),
+    };
+    let command = 1 + random.below(15) as u16;
+    let mut body = match command {
+        1 => b"\0\0\0\0{\"capabilities\":{\"max_msg_fds\":8}}\0".to_vec(),
+        2 => {
+            let (address, size, offset) = (small(random), small(random), small(random));
+            DmaMap { argsz: 32, flags: random.below(8) as u32, offset, address, size }.encode().to_vec()
+        }
+        8 => {
+            let flags = 1 << random.below(3) | 8 << random.below(3);
+            let (index, start, count) = (random.below(4) as u32, small(random) as u32, small(random) as u32);
+            SetIrqs { argsz: 20, flags, index, start, count }.encode().to_vec()
+        }
+        9 | 10 => {
+            let region = random.below(10) as u32;
+            let other = small(random) as u32;
+            let count = random.of(&[1, 2, 4, 8, 8, other]);
+            let access = RegionAccess { offset: small(random), region, count };
+            let data = if command == 10 { (count as usize).min(64) } else { 0 };
+            [&access.encode()[..], &vec![random.next() as u8; data]].concat()
+        }
+        _ => (0..random.below(12)).flat_map(|_| (small(random) as u32).to_le_bytes()).collect(),
+    };
+    if random.percent(20) && !body.is_empty() {
+        let at = random.below(body.len());
+        body[at] = random.next() as u8;
+    }
+    if random.percent(10) {
+        body.truncate(random.below(body.len() + 1));
+    }
+    (command, body)
+}
+
+/// Whether a command is answered, and the connection goes on. What the server asks for meanwhile is refused.
+fn answered(socket: &mut UnixStream, id: u16) -> bool {
+    loop {
+        let mut head = [0; Header::BYTES];
+        match socket.read_exact(&mut head) {
+            Ok(()) => {}
+            Err(error) => {
+                let ended = [std::io::ErrorKind::UnexpectedEof, std::io::ErrorKind::ConnectionReset];
+                assert!(ended.contains(&error.kind()), "no answer within {SOON:?}: {error}");
+                return false;
+            }
+        }
+        let (header, _) = Header::decode(&head).expect("a header");
+        let mut body = vec![0; header.size as usize - Header::BYTES];
+        socket.read_exact(&mut body).expect("its body");
+        if header.flags & flag::TYPE == flag::REPLY {
+            assert_eq!(header.id, id);
+            return true;
+        }
+        let refusal = Header {
+            size: Header::BYTES as u32,
+            flags: flag::REPLY | flag::ERROR,
+            error: libc::EINVAL as u32,
+            ..header
+        };
+        socket.write_all(&refusal.encode()).expect("sent");
+    }
+}
+
+/// Any messages are answered, or end their connection; the card serves the next client.
+#[test]
+fn any_messages() {
+    let rounds =
+        std::env::var("VERBENA_ROUNDS").map_or(20, |n| n.parse().expect("VERBENA_ROUNDS is a number"));
+    let mut random = Random::seeded();
+    let net = StockNet::new();
+    let (server, paths) = net.serve(0, &["card"], &[]);
+    let file = tempfile::tempfile().expect("a file");
+    file.set_len(1 << 16).expect("sized");
+    for _ in 0..rounds {
+        let mut socket = raw(&paths[0]);
+        for id in 2..200 {
+            let (command, body) = nearly(&mut random);
+            let bytes = message(id, command, &body);
+            match random.percent(10) {
+                true => send_with_fd(&socket, &bytes, &file),
+                false => socket.write_all(&bytes).expect("sent"),
+            }
+            if !answered(&mut socket, id) {
+                break;
+            }
+        }
+    }
+    {
+        let (a, b) = (served(&paths[0]), in_process(&net, 1));
+        let (mut x, mut y) = (Peer::new(&a, options()), Peer::new(&b, options()));
+        join(&x, &y);
+        exchange(&mut x, &mut y);
+    }
+    end(server, &paths[0]);
 }
 
 /// The server has mapped the file of the client, which nothing keeps from making it shorter.

@@ -20,6 +20,8 @@
 //!
 //! A new medium is a file here, a variant of [`MediumSpec`] and [`Kind`], and its arms in `medium`.
 
+#[cfg(test)]
+mod any_tests;
 mod area;
 mod arrivals;
 mod batch;
