@@ -171,7 +171,7 @@ proptest! {
         // From the BTH on, but for its byte of congestion marks.
         let bth = if train.ipv6 { 62 } else { 42 };
         let bit = at.index((frame.len() - bth) * 8);
-        prop_assume!(bit / 8 != 4);
+        let bit = if bit / 8 == 4 { bit + 8 } else { bit };
         frame[bth + bit / 8] ^= 1 << (bit % 8);
         prop_assert!(decode(&frame).is_err());
     }

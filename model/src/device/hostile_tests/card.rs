@@ -295,10 +295,11 @@ impl Card {
             // It was this card's own or the peer's, which would be told.
             Outcome::Unread => {}
         }
-        // A train may begin with what was received before.
+        // A train may begin with what was received before: the rest goes on with the message that there is.
         let new = psn::diff(before.resp.epsn, p.psn);
         let expected = p.is_answer() || (0..p.count as i32).contains(&new) || !before.is_reliable();
-        let (va, rkey, len) = match p.first {
+        let rest = before.is_reliable() && (1..p.count as i32).contains(&new);
+        let (va, rkey, len) = match p.first && !rest {
             true => (p.va, p.rkey, u64::from(p.dma_len)),
             false => (before.resp.va, before.resp.rkey, u64::from(before.resp.length)),
         };
