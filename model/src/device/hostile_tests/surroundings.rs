@@ -186,7 +186,7 @@ impl Env for Surroundings {
         self.sent = Packet::BLANK;
         &mut self.sent
     }
-    fn send_later(&mut self, _: u8, qp: u16) {
+    fn send_later(&mut self, _: u16, qp: u16) {
         if !self.again.contains(&qp.into()) {
             self.again.push_back(qp.into());
         }
@@ -194,17 +194,17 @@ impl Env for Surroundings {
     fn ends_turn(&self, executed: u32) -> bool {
         executed >= 32
     }
-    fn watch(&mut self, _: u8, qp: u16) {
+    fn watch(&mut self, _: u16, qp: u16) {
         self.watched.push(qp.into());
     }
     fn timer(&mut self, _: u64) {}
-    fn bells(&self, _: u8) -> &Bells {
+    fn bells(&self, _: u16) -> &Bells {
         &self.bells
     }
-    fn holds_event(&mut self, _: u8, _: u16, _: u32, _: u32) -> bool {
+    fn holds_event(&mut self, _: u16, _: u16, _: u32, _: u32) -> bool {
         false
     }
-    fn interrupt(&mut self, _: u8, _: u16, _: u8) {}
+    fn interrupt(&mut self, _: u16, _: u16, _: u8) {}
     fn exists(&mut self, domain: u16) -> bool {
         domain != ABSENT
     }
