@@ -104,6 +104,16 @@ impl Host {
     }
 }
 
+impl Drop for Host {
+    /// A test that failed leaves no process: it ends with its interface.
+    fn drop(&mut self) {
+        let there = Path::new("/proc").join(&self.pid).exists();
+        for name in ["vb0", "vb0.107"].into_iter().filter(|_| there) {
+            let _ = self.command(&["ip", "link", "del", name]).output();
+        }
+    }
+}
+
 /// Another command of `verbena`, run to its end.
 fn ran(net: &StockNet, words: &[&str]) -> String {
     let ended = Program::start(net.verbena(words)).wait(LIMIT);
