@@ -21,7 +21,7 @@ use crate::world::MAX_CARDS;
 /// No time.
 pub const FOREVER: u64 = u64::MAX;
 /// Events that may wait.
-pub const EVENTS: usize = 1 << 20;
+pub const EVENTS: usize = 1 << 19;
 /// Packets between the fetch of their payload and its last byte in memory.
 pub const SLOTS: usize = 1 << 18;
 /// Messages (or parts of them) whose payload waits to be fetched.

@@ -85,8 +85,10 @@ impl Landing {
 
     /// The items of the writes, in order.
     fn items(&self) -> impl Iterator<Item = u32> + '_ {
+        // However many it is said to be: others may have written over it.
+        let count = (self.count as usize).min(EVENTS);
         let next = |item: &u32| self.all[*item as usize].around[1].checked_sub(1);
-        std::iter::successors(self.ends[0].checked_sub(1), next).take(self.count as usize)
+        std::iter::successors(self.ends[0].checked_sub(1), next).take(count)
     }
 
     /// A process is gone.
