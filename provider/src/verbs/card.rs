@@ -1,10 +1,9 @@
 //! Which card this provider drives, and where to find it: in a segment, or in a PCI slot.
 
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::context::card_index;
 use driver::backend::vfio::Vfio;
 use model::attach::{Follower, SegmentCard, Task, Timeline, VirtualCard, WallCard};
 
@@ -127,22 +126,6 @@ pub fn wait_for_events(device: &Device, timeout: Duration) -> driver::Result<()>
 /// Ends [`wait_for_events`] of another thread, or its next one.
 pub fn wake_events(device: &Device) {
     device.card().wake(VECTOR);
-}
-
-/// Where devices of libibverbs are described.
-const CLASS: &str = "/sys/class/infiniband_verbs";
-
-/// Number and directory in sysfs of each card that `verbena run` has put in view, in order.
-pub fn in_view() -> Vec<(u32, PathBuf)> {
-    let Ok(entries) = std::fs::read_dir(CLASS) else { return Vec::new() };
-    let number = |dir: &PathBuf| {
-        let name = std::fs::read_to_string(dir.join("ibdev")).ok()?;
-        card_index(&CString::new(name.trim()).ok()?)
-    };
-    let dirs = entries.flatten().map(|entry| entry.path());
-    let mut cards: Vec<_> = dirs.filter_map(|dir| Some((number(&dir)?, dir))).collect();
-    cards.sort();
-    cards
 }
 
 /// Where a device is to be found.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `open`, `context`, `ops` | `ibv_open_device`, an open device, the list of operations |
 //! | `device` | what the device and its ports can do |
-//! | [`card`] | which backend the driver uses |
+//! | [`card`], `in_view` | which backend the driver uses; the cards that a program sees |
 //! | `pd`, `parent_domain`, `ah` | protection domains, other handles of them, address handles |
 //! | `mr`, `mw`, `bind` | memory regions; memory windows of both types |
 //! | `dm` | the card's own memory |
@@ -35,6 +35,7 @@ pub mod event_state;
 pub mod events;
 pub mod flow;
 pub mod fork;
+pub mod in_view;
 pub mod mr;
 pub mod mw;
 pub mod open;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use anyhow::{anyhow, bail, Context, Result};
 use driver::Table;
 use fpga_regs::{toeplitz, FlowContext, HashFields, HASH_KEY};
-use verbena::verbs::card::{in_view, Card, Device, Flow, Qp};
+use verbena::verbs::card::{Card, Device, Flow, Qp};
+use verbena::verbs::in_view::in_view;
 
 use crate::queues::Queues;
 
