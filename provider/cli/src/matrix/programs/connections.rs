@@ -46,6 +46,19 @@ const fn fio(options: &'static str) -> Row {
     )))
 }
 
+/// uDAPL finds its interfaces in a file, by names.
+const fn dapl(program: &'static str, options: &'static str, says: &'static str, way: Way) -> Row {
+    Row::alone("dapl2-utils", program, options, says)
+        .within("DAT_OVERRIDE=dat.conf")
+        .reading(&[("dat.conf", include_str!("../../../matrix/dat.conf"))])
+        .by(way)
+}
+
+const DTEST: Pair = Pair {
+    ready: Ready::Says("waiting for client connection"),
+    ..pair("-P server", "-P client -h 198.18.0.1")
+};
+
 const fn libfabric(options: &'static str) -> Row {
     let pair = Pair { ready: Ready::Tcp, ..pair("-B PORT", "-P PORT 198.18.0.1") };
     Row::alone("libfabric-bin", "fi_pingpong", options, "MB/sec").by(Way::Pair(pair))
@@ -97,6 +110,16 @@ pub const ROWS: &[Row] = &[
     libfabric("-p verbs -e msg -c -I 100 -S all"),
     libfabric("-p verbs;ofi_rxm -e rdm -c -I 100 -S all"),
     libfabric("-p verbs -e dgram -c -I 100"),
+    dapl("dtest", "-b 4096", "DAPL Test Complete. PASSED", Way::Pair(DTEST)),
+    dapl(
+        "dapltest",
+        "-T T -D client -s 198.18.0.1 -i 100 -t 2 -w 2 client SR 1024 2 server SR 1024 2",
+        "End of Work -- Client Exiting",
+        Way::Script(scripts::DAPLTEST),
+    ),
+    // libiscsi 1.19 crashes in SCSI.WriteVerify10, after its test Dpo.
+    Row::alone("libiscsi-bin", "iscsi-test-cu", "SCSI.Read16,SCSI.Verify10", "Verify10")
+        .by(Way::Script(scripts::ISER)),
     Row::alone("qemu-system-x86", "qemu-system-x86_64", "migrate rdma:", "the guest goes on")
         .by(Way::Script(scripts::MIGRATION)),
 ];

@@ -38,6 +38,12 @@ const fn open_mpi(environment: &'static str) -> Row {
     )
 }
 
+/// Debian's MPICH, by NetPIPE, which compares what arrives. MPI4py is built for Debian's Open MPI.
+const fn netpipe(environment: &'static str) -> Row {
+    Row::alone("netpipe-mpich2", "mpirun.mpich", "-n 2 NPmpich2 -i -u 100000", "98305 bytes")
+        .within(environment)
+}
+
 /// An MPI and mpi4py as packages of Python.
 const fn mpi_wheel(package: &'static str, environment: &'static str, options: &'static str) -> Row {
     mpi(package, "mpirun", environment, options).of_wheel(package)
@@ -82,6 +88,8 @@ pub const ROWS: &[Row] = &[
     open_mpi("OMPI_MCA_pml=ucx UCX_TLS=rc_v,self"),
     open_mpi("OMPI_MCA_pml=ucx UCX_TLS=ud_v,self"),
     open_mpi("OMPI_MCA_pml=cm OMPI_MCA_mtl=ofi FI_PROVIDER=verbs;ofi_rxm"),
+    netpipe("MPIR_CVAR_NOLOCAL=1 UCX_TLS=rc_v,self"),
+    netpipe("MPIR_CVAR_NOLOCAL=1 UCX_TLS=ud_v,self"),
     peers("ibverbs", "ibverbs", "ibverbs"),
     peers("mooncake-transfer-engine-non-cuda", "mooncake_transfer_engine_non_cuda", "mooncake"),
     peers("nixl-cu12", "nixl_cu12", "nixl"),

@@ -15,3 +15,7 @@ pub const QPERF: &str = script!("qperf");
 pub const RCOPY: &str = script!("rcopy");
 /// A running guest moves from one QEMU to another.
 pub const MIGRATION: &str = script!("migration");
+/// A server that goes on until it is told to end.
+pub const DAPLTEST: &str = script!("dapltest");
+/// A disk is served, and tested.
+pub const ISER: &str = script!("iser");
