@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use driver::Registers;
 use fpga_regs::regs::port;
 use model::attach::SegmentCard;
-use tests::stock::{free_port, need, verbena, wait_until_listening, Program, StockNet};
+use tests::stock::{example, free_port, need, verbena, wait_until_listening, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Of the first ports of both cards.
@@ -529,4 +529,34 @@ fn a_system_without_tap_or_rights_is_told() {
     let ended = Program::start(net.command(&["--network", "host"], &own, &words)).wait(LIMIT);
     assert!(!ended.good() && ended.said.contains("root"), "{}", ended.said);
     net.expect_gone();
+}
+
+/// Programs of the kernel's side that know nothing of a card, and the example with a TCP/IP stack on each core.
+#[test]
+fn curl_and_wrk_reach_a_stack_on_each_core() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    need("curl");
+    need("wrk");
+    let net = StockNet::new();
+    let host = Host::new();
+    host.up(&net, "verbena0/1", &["--kernel", "vb0"]);
+    let serve = ["serve", "--device", "verbena1", "--address", "198.18.0.102", "--cores", "2"];
+    let mut server = net.start(example("http-per-core"), &serve);
+    server.expect("http://198.18.0.102/", LIMIT);
+    host.pings("198.18.0.102", &[]);
+    // A connection for each: both cores get some of twenty.
+    let url = "http://198.18.0.102/[1-20]";
+    let said = host.run(&["curl", "-sS", "--max-time", "30", "-H", "Connection: close", url]);
+    let answers = |core: &str| said.lines().filter(|line| *line == core).count();
+    let cores = [answers("core 0"), answers("core 1")];
+    assert!(cores[0] + cores[1] == 20 && cores.iter().all(|&answers| answers > 0), "{said}");
+    let said = host.run(&["wrk", "-t", "1", "-c", "8", "-d", "1", "http://198.18.0.102/"]);
+    assert!(
+        said.contains("requests in") && !said.contains("Non-2xx") && !said.contains(" 0 requests in"),
+        "{said}"
+    );
+    assert!(!said.contains("Socket errors"), "{said}");
+    assert!(!server.has_ended(), "{}", server.said());
+    drop(server);
+    ran(&net, &["port", "down", "verbena0/1"]);
 }
