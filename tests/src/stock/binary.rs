@@ -24,27 +24,28 @@ pub fn verbena() -> &'static Path {
 }
 
 fn build() -> PathBuf {
-    release("verbena", &[])
+    cargo_build("verbena", &["--release"], "release")
 }
 
-/// A program of docs/examples that is a package of the workspace, built as a user builds it.
+/// A program of docs/examples that is a package of the workspace. Not in release mode: what it does is tested, not how fast,
+/// and to link it as a user does takes minutes.
 pub fn example(name: &str) -> PathBuf {
-    release(name, &["--package", name])
+    cargo_build(name, &["--package", name], "debug")
 }
 
-fn release(program: &str, options: &[&str]) -> PathBuf {
+fn cargo_build(program: &str, options: &[&str], profile: &str) -> PathBuf {
     let target = target_dir();
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let output = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
-        .args(["build", "--release", "--quiet", "--target-dir"])
+        .args(["build", "--quiet", "--target-dir"])
         .arg(&target)
         .args(options)
         .current_dir(workspace)
         .output()
         .expect("cargo runs");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "`cargo build --release` failed:\n{said}");
-    let binary = target.join("release").join(program);
+    assert!(output.status.success(), "`cargo build {}` failed:\n{said}", options.join(" "));
+    let binary = target.join(profile).join(program);
     assert!(binary.is_file(), "cargo made no {}", binary.display());
     binary
 }
