@@ -35,6 +35,11 @@ impl Frame {
 }
 
 impl World {
+    /// Whether a rule of a card takes frames.
+    pub(crate) fn takes_frames(&self) -> bool {
+        self.cards.iter().any(|card| card.rules.any())
+    }
+
     /// The next frame of a raw packet queue pair, if it has one that it may send. The caller drops its payload.
     pub(crate) fn next_frame(&mut self, sender: (u16, u16), env: &mut impl Env) -> Option<Frame> {
         let (card, q) = (usize::from(sender.0), usize::from(sender.1));

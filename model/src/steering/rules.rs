@@ -230,6 +230,11 @@ impl Rules {
         list.filter(move |rule| usize::from(rule.group) == n && rule.value == value)
     }
 
+    /// Whether there is any.
+    pub(crate) fn any(&self) -> bool {
+        self.all().iter().any(|rule| rule.used.get())
+    }
+
     /// Names the queue pairs whose rules take a frame that arrives at a port; one with several rules more than once.
     pub(crate) fn steer(&self, port: u8, fields: &Fields, takes_it: &mut impl FnMut(u16)) {
         let groups = || {

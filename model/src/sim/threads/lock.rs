@@ -85,6 +85,12 @@ impl Held<'_> {
         unsafe { &mut *self.waking.net.sim.get() }
     }
 
+    /// The cards without the simulation.
+    pub fn world(&self) -> &World {
+        // SAFETY: as in `engine`.
+        unsafe { &*self.waking.net.world.get() }
+    }
+
     /// An actor.
     #[inline]
     pub fn actor(&mut self, place: u16) -> &mut Actor {

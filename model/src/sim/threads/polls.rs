@@ -147,10 +147,11 @@ impl Row {
         polls
     }
 
-    /// Whether time stands still for a program that is `idle`, with nothing in flight, and waits for one that has not
-    /// started yet: so it does not matter when that is. Its alarm ends this after `left` (ps) of the machine's time.
+    /// Whether time stands still for a program that is `idle`: alone on its net, with rules for frames and nothing in flight.
+    /// It waits for a sender that has not started yet and does not talk to it beforehand, so it does not matter when that is.
+    /// Its alarm ends this after `left` (ps) of the machine's time.
     fn stands_still(&self, idle: bool, left: u64) -> bool {
-        if !idle || self.met.get() || self.polls.get() < QUIET {
+        if !idle {
             self.stands_since.set(None);
             return false;
         }
@@ -205,7 +206,8 @@ impl<S: Borrow<Segment>> Threads<S> {
         } else {
             held = self.check_progress(row, me, held);
             let next = held.sim().next_without(me);
-            let idle = next >= held.actor(me).alarm;
+            let alone = next >= held.actor(me).alarm && row.polls.get() >= QUIET && !row.met.get();
+            let idle = alone && held.world().takes_frames();
             if row.stands_still(idle, next.saturating_sub(now)) {
                 return;
             }
