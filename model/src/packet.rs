@@ -61,7 +61,7 @@ pub const PORTS: usize = 2;
 /// Most cards of a segment that processes share.
 pub const MAX_CARDS: usize = 16;
 
-/// Most cards of a net in one process ([`crate::stage`]).
+/// Most cards of a net in one process, as `verbena sim` plays them.
 pub const MOST_CARDS: usize = 4096;
 
 /// A card's port on the segment's wire.
