@@ -86,6 +86,12 @@ impl Release {
         }
     }
 
+    /// The release of rdma-core: 65 of 65.0.
+    pub fn major(&self) -> Option<u32> {
+        let (_, version) = self.version.split_once("rdma-core ")?;
+        version.split('.').next()?.parse().ok()
+    }
+
     /// True when it has a package of Python.
     pub fn has_wheel(&self, name: &str) -> bool {
         let Place::Environment(dir) = &self.place else { return false };
@@ -155,6 +161,7 @@ mod tests {
         put(&dir.path().join("usr/bin/ibv_devices"), "");
         let release = Release::find(name).unwrap();
         assert!(release.title().ends_with("(rdma-core 65.0, ABI 65)"), "{}", release.title());
+        assert_eq!(release.major(), Some(65));
         assert!(release.program("ib_write_bw").is_none());
         let words = release.program("ibv_devices").unwrap();
         assert!(words[0].to_string_lossy().ends_with("usr/lib64/ld-linux-x86-64.so.2"), "{words:?}");

@@ -30,6 +30,9 @@ pub struct Row {
     /// What a client says that came before its server listened, if the two do not wait for each other. The row is then run
     /// again.
     pub early: &'static [&'static str],
+    /// Since this release of rdma-core the program may wait for ever after it has done all, by a fault of its own. The row
+    /// is then run again.
+    pub hangs_since: Option<u32>,
 }
 
 /// How many processes a program takes.
@@ -96,6 +99,7 @@ impl Row {
             way: Way::Alone,
             proof,
             early: &[],
+            hangs_since: None,
         }
     }
 
