@@ -123,9 +123,15 @@ pub const ROWS: &[Row] = &[
         "End of Work -- Client Exiting",
         Way::Script(scripts::DAPLTEST),
     ),
-    // libiscsi 1.19 crashes in SCSI.WriteVerify10, after its test Dpo.
-    Row::alone("libiscsi-bin", "iscsi-test-cu", "SCSI.Read16,SCSI.Verify10", "Verify10")
-        .by(Way::Script(scripts::ISER)),
+    // libiscsi 1.19 uses a struct that it never clears: the C library hands out cleared memory.
+    Row::alone(
+        "libiscsi-bin",
+        "iscsi-test-cu",
+        "SCSI.Read16,SCSI.Write16,SCSI.Verify10,SCSI.WriteVerify10,SCSI.WriteVerify16",
+        "WriteVerify16",
+    )
+    .within("MALLOC_PERTURB_=255")
+    .by(Way::Script(scripts::ISER)),
     Row::alone("qemu-system-x86", "qemu-system-x86_64", "migrate rdma:", "the guest goes on")
         .by(Way::Script(scripts::MIGRATION)),
 ];
