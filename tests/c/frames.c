@@ -24,12 +24,7 @@ static struct ibv_qp *raw_qp(struct ibv_context *context, struct ibv_pd *pd, str
     };
     struct ibv_qp *qp = ibv_create_qp_ex(context, &init);
     CHECK(qp);
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT));
-    attr.qp_state = IBV_QPS_RTR;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
-    attr.qp_state = IBV_QPS_RTS;
-    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+    ready_raw(qp);
     return qp;
 }
 

@@ -113,6 +113,17 @@ __attribute__((unused)) static struct side make_side(struct ibv_context *context
     return side;
 }
 
+/* RESET to RTS, of a raw packet queue pair. */
+__attribute__((unused)) static void ready_raw(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT));
+    attr.qp_state = IBV_QPS_RTR;
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+    attr.qp_state = IBV_QPS_RTS;
+    CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+}
+
 /* INIT to RTS. `timeout` is the exponent of the specification. */
 __attribute__((unused)) static void connect_side(struct side *side, const struct address *peer, int timeout, int retries)
 {

@@ -201,6 +201,29 @@ fn frames_wait_for_receives_and_not_for_ever() {
     assert_eq!(said[0], said[1]);
 }
 
+/// Frames and RDMA's packets take turns on the wire of a port: 60 frames of 1514 B and a WRITE of as many bytes, at once, take
+/// what the wire takes for both, and neither goes first.
+#[test]
+fn frames_share_a_port_with_rdma() {
+    const COUNT: u32 = 60;
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = compile_c("mixture", directory.path());
+    let ended = Program::start(StockNet::new().command(&["--clock", "virtual"], &program, &[])).wait(LIMIT);
+    let line = ended.said.lines().find_map(|line| line.strip_prefix("us: "));
+    let times: Vec<f64> =
+        line.unwrap_or("").split_whitespace().map(|word| word.parse().expect("a number")).collect();
+    let &[frames, write, with_write, with_frames] = &times[..] else {
+        panic!("{}; it said:\n{}", ended.how(), ended.said)
+    };
+    let bytes = f64::from(COUNT * 1514);
+    // Around the payload of a packet: Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4; the RETH of the first one is 16.
+    let packets = (bytes / 1024.0).ceil();
+    let wire = (2.0 * bytes + f64::from(COUNT) * AROUND + packets * (58.0 + AROUND) + 16.0) * 8.0 / 1e4;
+    let last = with_write.max(with_frames);
+    assert!(last >= wire && last <= frames + write, "{times:?}, and {wire} us on the wire");
+    assert!((with_write - with_frames).abs() < 0.1 * last, "{times:?}");
+}
+
 /// A recorded frame.
 struct Frame {
     /// When its first bit left (ns).
