@@ -4,77 +4,21 @@
 mod offloads;
 
 use std::fs::{self, File, Permissions};
-use std::io::Write;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pcap_file::pcap::{PcapPacket, PcapReader, PcapWriter};
-use tests::stock::{need, verbena, Ended, Program, StockNet};
+use tests::stock::{need, verbena, Program, StockNet, Testpmd};
 use tests::SUITE;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// testpmd spins on each core: one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
-
-/// A `dpdk-testpmd` that forwards until it is interrupted. Its files are in a directory of its own, which goes with it.
-struct Testpmd {
-    program: Program,
-    keyboard: UnixStream,
-    files: PathBuf,
-}
-
-impl Testpmd {
-    fn start(net: &StockNet, devices: &[&str], options: &[&str]) -> Testpmd {
-        need("dpdk-testpmd");
-        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let prefix = format!("verbena-test-{}-{number}", std::process::id());
-        // Lines as they come; 64 MiB of ordinary memory; no lock on what is mapped, which is all of the cards' memory; what a
-        // file has is not thrown away at the start.
-        let mut words =
-            vec!["-oL", "dpdk-testpmd", "--no-huge", "-m", "64", "-l", "0,1", "--file-prefix", &prefix];
-        words.extend(devices.iter().flat_map(|device| ["--vdev", *device]));
-        words.extend(["--", "--no-mlockall", "--total-num-mbufs=2048", "--no-flush-rx"]);
-        words.extend(options);
-        // The end of its input would end it, where it reads any.
-        let (input, keyboard) = UnixStream::pair().expect("a socket");
-        let program = Program::start_reading(net.command(&[], "stdbuf", &words), OwnedFd::from(input).into());
-        Testpmd { program, keyboard, files: Path::new("/var/run/dpdk").join(prefix) }
-    }
-
-    /// Types commands, which an interactive one reads.
-    fn types(&mut self, lines: &[&str]) {
-        self.keyboard.write_all((lines.join("\n") + "\n").as_bytes()).expect("it reads");
-    }
-
-    /// Interrupts it, as Ctrl-C does.
-    fn interrupt(self) -> Ended {
-        self.program.signal(libc::SIGINT);
-        self.end()
-    }
-
-    /// Ends an interactive one.
-    fn quit(mut self) -> Ended {
-        self.types(&["quit"]);
-        self.end()
-    }
-
-    fn end(self) -> Ended {
-        drop(self.keyboard);
-        let line = self.program.line().to_owned();
-        let ended = self.program.wait(LIMIT);
-        let _ = fs::remove_dir_all(&self.files);
-        assert!(ended.good(), "`{line}`: {}; it said:\n{}", ended.how(), ended.said);
-        ended
-    }
-}
 
 /// A number behind a word in the last statistics of a port.
 fn last(said: &str, word: &str) -> u64 {
@@ -155,10 +99,7 @@ fn names_that_are_none_are_refused() {
         ("net_verbena0p1", "a name is net_verbena, a card's number"),
         ("net_verbena0,queues=4", "the device takes no arguments"),
     ] {
-        let testpmd = Testpmd::start(&net, &[device], &["-i"]);
-        drop(testpmd.keyboard);
-        let ended = testpmd.program.wait(LIMIT);
-        let _ = fs::remove_dir_all(&testpmd.files);
+        let ended = Testpmd::start(&net, &[device], &["-i"]).close();
         assert!(ended.said.contains(why), "{device}: {}", ended.said);
     }
     net.expect_gone();
@@ -205,11 +146,11 @@ fn frames_arrive_as_they_were_sent() {
     let (reader, writer) =
         (format!("net_pcap0,rx_pcap={}", from.display()), format!("net_pcap0,tx_pcap={}", to.display()));
     let mut receiver = Testpmd::start(&net, &["net_verbena1", &writer], &["--stats-period=1"]);
-    receiver.program.expect("NIC statistics", LIMIT);
+    receiver.expect("NIC statistics");
     let mut sender = Testpmd::start(&net, &[&reader, "net_verbena0"], &["--stats-period=1"]);
-    sender.program.expect("NIC statistics", LIMIT);
+    sender.expect("NIC statistics");
     let all = format!("RX-packets: {} ", sent.len());
-    receiver.program.expect(&all, LIMIT);
+    receiver.expect(&all);
     let said = sender.interrupt().said;
     assert_eq!(last(&said, "TX-errors"), 0, "{said}");
     receiver.interrupt();
@@ -227,14 +168,10 @@ fn what_is_lost_is_counted() {
     let net = StockNet::new();
     let options = |mode: &'static str| ["--stats-period=1", mode, "--eth-peer=0,02:56:42:00:01:00"];
     let mut receiver = Testpmd::start(&net, &["net_verbena1"], &options("--forward-mode=rxonly"));
-    receiver.program.expect("NIC statistics", LIMIT);
+    receiver.expect("NIC statistics");
     let mut sender = Testpmd::start(&net, &["net_verbena0"], &options("--forward-mode=txonly"));
-    sender.program.expect("NIC statistics", LIMIT);
-    let start = Instant::now();
-    while last(&receiver.program.said(), "RX-packets") < 1000 {
-        assert!(start.elapsed() < LIMIT, "nothing comes: {}", receiver.program.said());
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    sender.expect("NIC statistics");
+    receiver.expect_that("nothing comes", |said| last(said, "RX-packets") >= 1000);
     let sent = sender.interrupt().said;
     let received = receiver.interrupt().said;
     let (sent, errors) = (last(&sent, "TX-packets"), last(&sent, "TX-errors"));
@@ -259,16 +196,12 @@ fn flows_are_spread_over_receive_queues() {
     let net = StockNet::new();
     let receives = ["--stats-period=1", "--forward-mode=rxonly", "--rxq=4", "--txq=4", "--rss-udp"];
     let mut receiver = Testpmd::start(&net, &["net_verbena1"], &receives);
-    receiver.program.expect("NIC statistics", LIMIT);
+    receiver.expect("NIC statistics");
     let mut sends = vec!["--stats-period=1", "--forward-mode=txonly", "--txonly-multi-flow"];
     sends.push("--eth-peer=0,02:56:42:00:01:00");
     let mut sender = Testpmd::start(&net, &["net_verbena0"], &sends);
-    sender.program.expect("NIC statistics", LIMIT);
-    let start = Instant::now();
-    while last(&receiver.program.said(), "RX-packets") < 1000 {
-        assert!(start.elapsed() < LIMIT, "nothing comes: {}", receiver.program.said());
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    sender.expect("NIC statistics");
+    receiver.expect_that("nothing comes", |said| last(said, "RX-packets") >= 1000);
     sender.interrupt();
     let said = receiver.interrupt().said;
     let queues: Vec<u64> = (0..4).map(|queue| of_queue(&said, queue)).collect();

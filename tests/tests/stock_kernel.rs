@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use driver::Registers;
 use fpga_regs::regs::port;
 use model::attach::SegmentCard;
-use tests::stock::{example, free_port, need, verbena, wait_until_listening, Program, StockNet};
+use tests::stock::{example, free_port, need, verbena, wait_until_listening, Program, StockNet, Testpmd};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// Of the first ports of both cards.
@@ -395,42 +395,29 @@ fn rdma_and_the_kernel_share_a_port_and_an_address() {
 /// A DPDK program has frames to its own address, the kernel those to the port's; both hear ARP.
 #[test]
 fn dpdk_forwards_beside_the_kernel() {
-    need("dpdk-testpmd");
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
     let hosts = two(&net);
-    let testpmd = |side: &str, device: &str, options: &[&str]| {
-        let prefix = format!("verbena-test-{}-{side}", std::process::id());
-        let words =
-            ["-oL", "dpdk-testpmd", "--no-huge", "-m", "64", "-l", "0,1", "--file-prefix", &prefix, "--vdev"];
-        let rest = [device, "--", "--no-mlockall", "--total-num-mbufs=2048", "-i"];
-        let words = [&words[..], &rest, options].concat();
-        typed(net.command(&[], "stdbuf", &words))
+    let testpmd = |device: &str, address: &str, options: &[&str], says: &str| {
+        let mut testpmd = Testpmd::start(&net, &[device], &[&["-i"], options].concat());
+        testpmd.types(&format!("set promisc 0 off\nmac_addr set 0 {address}\nstart"));
+        testpmd.expect(says);
+        testpmd
     };
-    let (mut receiver, mut to) = testpmd("to", "net_verbena1", &["--forward-mode=macswap"]);
-    types(&mut to, "set promisc 0 off\nmac_addr set 0 02:00:00:00:00:99\nstart");
-    receiver.expect("macswap packet forwarding - ports=1", LIMIT);
+    let swaps = "macswap packet forwarding - ports=1";
+    let receiver = testpmd("net_verbena1", "02:00:00:00:00:99", &["--forward-mode=macswap"], swaps);
     let peer = ["--forward-mode=txonly", "--eth-peer=0,02:00:00:00:00:99"];
-    let (mut sender, mut from) = testpmd("from", "net_verbena0", &peer);
-    types(&mut from, "set promisc 0 off\nmac_addr set 0 02:00:00:00:00:98\nstart");
-    sender.expect("txonly packet forwarding - ports=1", LIMIT);
+    let sender = testpmd("net_verbena0", "02:00:00:00:00:98", &peer, "txonly packet forwarding - ports=1");
     let [a, b] = &hosts;
     a.pings(ADDRESS[1], &[]);
     b.pings(ADDRESS[0], &[]);
     let before = register(&net, 1, port::RX_PACKETS);
     wait_for("DPDK gets no frames", || register(&net, 1, port::RX_PACKETS) > before + 1000);
-    types(&mut from, "stop\nquit");
-    types(&mut to, "stop\nquit");
-    for (program, side) in [(sender, "from"), (receiver, "to")] {
-        let ended = program.wait(LIMIT);
-        let _ = std::fs::remove_dir_all(
-            Path::new("/var/run/dpdk").join(format!("verbena-test-{}-{side}", std::process::id())),
-        );
-        assert!(ended.good(), "{}: {}", ended.how(), ended.said);
-        let received = ended.said.rsplit("RX-packets: ").next().unwrap_or_default();
-        let received: u64 = received.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
-        assert!(side == "from" || received > 1000, "{}", ended.said);
-    }
+    sender.quit();
+    let said = receiver.quit().said;
+    let received = said.rsplit("RX-packets: ").next().unwrap_or_default();
+    let received: u64 = received.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    assert!(received > 1000, "{said}");
     end(&net, hosts);
 }
 

@@ -1,17 +1,12 @@
 //! Cables that are pulled while stock programs use them: `verbena link`.
 
-use std::io::Write;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use driver::Registers;
 use fpga_regs::regs::{port, Link};
 use model::attach::SegmentCard;
-use tests::stock::{need, Ended, Pair, Program, StockNet};
+use tests::stock::{need, Pair, Program, StockNet, Testpmd};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -159,53 +154,6 @@ fn links_that_are_none_are_refused() {
     refused(&["verbena0/1", "sideways"], "possible values: up, down");
 }
 
-/// An interactive `dpdk-testpmd`.
-struct Testpmd {
-    program: Program,
-    keyboard: UnixStream,
-    files: PathBuf,
-}
-
-impl Testpmd {
-    fn start(net: &StockNet, devices: &[&str], options: &[&str]) -> Testpmd {
-        need("dpdk-testpmd");
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let prefix =
-            format!("verbena-test-{}-link-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let mut words = vec!["-oL", "dpdk-testpmd", "--no-huge", "-m", "192", "-l", "0,1"];
-        words.extend(["--file-prefix", &prefix]);
-        words.extend(devices.iter().flat_map(|device| ["--vdev", device]));
-        words.extend(["--", "--no-mlockall", "--total-num-mbufs=4096", "-i"]);
-        words.extend(options);
-        let (input, keyboard) = UnixStream::pair().expect("a socket");
-        let program = Program::start_reading(net.command(&[], "stdbuf", &words), OwnedFd::from(input).into());
-        Testpmd { program, keyboard, files: Path::new("/var/run/dpdk").join(prefix) }
-    }
-
-    /// Types lines.
-    fn types(&mut self, lines: &str) {
-        self.keyboard.write_all(format!("{lines}\n").as_bytes()).expect("it reads");
-    }
-
-    /// Asks again and again until it says `text`.
-    fn asks(&mut self, question: &str, text: &str) {
-        let (start, before) = (Instant::now(), self.program.said().len());
-        while !self.program.said().get(before..).is_some_and(|said| said.contains(text)) {
-            assert!(start.elapsed() < LIMIT, "no {text:?}: {}", self.program.said());
-            self.types(question);
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-
-    fn quit(mut self) -> Ended {
-        self.types("stop\nquit");
-        let ended = self.program.wait(LIMIT);
-        let _ = std::fs::remove_dir_all(&self.files);
-        assert!(ended.good(), "{}: {}", ended.how(), ended.said);
-        ended
-    }
-}
-
 fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is() {
@@ -219,7 +167,7 @@ fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
 fn dpdk_sees_the_link() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
-    let options = ["--forward-mode=txonly", "--eth-peer=0,02:56:42:00:01:00"];
+    let options = ["-i", "--forward-mode=txonly", "--eth-peer=0,02:56:42:00:01:00"];
     let mut testpmd = Testpmd::start(&net, &["net_verbena0"], &options);
     testpmd.asks("show port info 0", "Link status: up");
     link(&net, &["verbena0/1", "down"]);
@@ -246,9 +194,9 @@ fn bonds_negotiate_and_outlive_a_cable() {
         let mut end = Testpmd::start(
             &net,
             &[&members[0], &members[1], &bond],
-            &["--portlist=2", "--forward-mode=flowgen"],
+            &["-i", "--portlist=2", "--forward-mode=flowgen"],
         );
-        end.program.expect("testpmd>", LIMIT);
+        end.expect("testpmd>");
         end.types("start");
         end
     });

@@ -36,8 +36,8 @@ fn packets(payload: usize) -> Vec<Vec<u8>> {
 fn forward(net: &StockNet, from: &Path, mode: &str, settings: &[String]) -> Testpmd {
     let reader = format!("net_pcap0,rx_pcap={}", from.display());
     let mut sender = Testpmd::start(net, &[&reader, "net_verbena0"], &["-i"]);
-    sender.types(&["port stop 1", &settings.join("\n"), "port start 1"]);
-    sender.types(&["set eth-peer 1 02:56:42:00:01:00", &format!("set fwd {mode}"), "start"]);
+    sender.types(&format!("port stop 1\n{}\nport start 1", settings.join("\n")));
+    sender.types(&format!("set eth-peer 1 02:56:42:00:01:00\nset fwd {mode}\nstart"));
     sender
 }
 
@@ -59,9 +59,9 @@ fn checksums_are_those_that_testpmd_computes() {
         let to = directory.path().join(format!("to-{by}.pcap"));
         let writer = format!("net_pcap0,tx_pcap={}", to.display());
         let mut receiver = Testpmd::start(&net, &["net_verbena1", &writer], &["--stats-period=1"]);
-        receiver.program.expect("NIC statistics", LIMIT);
+        receiver.expect("NIC statistics");
         let sender = forward(&net, &from, "csum", &checksums(by));
-        receiver.program.expect(&format!("RX-packets: {} ", sent.len()), LIMIT);
+        receiver.expect(&format!("RX-packets: {} ", sent.len()));
         sender.quit();
         receiver.interrupt();
         read(&to)
@@ -76,11 +76,7 @@ fn checksums_are_those_that_testpmd_computes() {
 
 /// What a verbose testpmd says of so many frames.
 fn told(receiver: Testpmd, sender: Testpmd, count: usize) -> String {
-    let start = Instant::now();
-    while receiver.program.said().matches("ol_flags").count() < count {
-        assert!(start.elapsed() < LIMIT, "not all came: {}", receiver.program.said());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    receiver.expect_that("not all came", |said| said.matches("ol_flags").count() >= count);
     sender.quit();
     receiver.quit().said
 }
@@ -96,8 +92,8 @@ fn packets_have_their_hash_and_say_which_checksums_are_right() {
     write(&from, &sent);
     for (mode, right) in [("csum", true), ("io", false)] {
         let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--rxq=2", "--txq=2"]);
-        receiver.types(&["port config all rss all", "set fwd rxonly", "set verbose 1", "start"]);
-        receiver.program.expect("rxonly packet forwarding", LIMIT);
+        receiver.types("port config all rss all\nset fwd rxonly\nset verbose 1\nstart");
+        receiver.expect("rxonly packet forwarding");
         let sender = forward(&net, &from, mode, &checksums("hw"));
         let said = told(receiver, sender, sent.len());
         for (.., hash) in SUITE {
@@ -129,9 +125,9 @@ fn tags_are_inserted_and_stripped() {
     let to = directory.path().join("to.pcap");
     let writer = format!("net_pcap0,tx_pcap={}", to.display());
     let mut receiver = Testpmd::start(&net, &["net_verbena1", &writer], &["--stats-period=1"]);
-    receiver.program.expect("NIC statistics", LIMIT);
+    receiver.expect("NIC statistics");
     let sender = forward(&net, &from, "mac", &tag);
-    receiver.program.expect(&format!("RX-packets: {} ", sent.len()), LIMIT);
+    receiver.expect(&format!("RX-packets: {} ", sent.len()));
     sender.quit();
     receiver.interrupt();
     let came = read(&to);
@@ -143,8 +139,8 @@ fn tags_are_inserted_and_stripped() {
 
     for (option, stripped) in [("--enable-hw-vlan-strip", sent.len()), ("--rxq=1", 0)] {
         let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", option]);
-        receiver.types(&["set fwd rxonly", "set verbose 1", "start"]);
-        receiver.program.expect("rxonly packet forwarding", LIMIT);
+        receiver.types("set fwd rxonly\nset verbose 1\nstart");
+        receiver.expect("rxonly packet forwarding");
         let sender = forward(&net, &from, "mac", &tag);
         let said = told(receiver, sender, sent.len());
         assert_eq!(said.matches("VLAN tci=0x123").count(), stripped, "{option}: {said}");

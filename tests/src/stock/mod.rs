@@ -1,0 +1,33 @@
+//! Stock programs as separate processes: what their tests share.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `binary` | [`verbena`] finds, and first builds, the command; [`need`] says what to install |
+//! | `compile` | programs of our own in C |
+//! | `matrix` | `verbena matrix`, for some of its rows |
+//! | `net` | [`StockNet`], a net of modelled cards that only this test uses |
+//! | `pair` | [`Pair`] runs a server and its client and shows what both said when one of them fails |
+//! | `port` | TCP ports |
+//! | `process` | what /proc says about processes |
+//! | `program` | [`Program`], a running program that never outlives the test |
+//! | `testpmd` | [`Testpmd`], DPDK's `dpdk-testpmd` on ports of the cards |
+
+mod binary;
+mod compile;
+mod matrix;
+mod net;
+mod pair;
+mod port;
+mod process;
+mod program;
+mod testpmd;
+
+pub use binary::{example, need, target_dir, verbena};
+pub use compile::{compile, compile_c};
+pub use matrix::matrix;
+pub use net::StockNet;
+pub use pair::{Both, Pair};
+pub use port::{free_port, wait_until_listening};
+pub use process::{cpu_time, descendants, keepers, running};
+pub use program::{Ended, Program};
+pub use testpmd::Testpmd;

@@ -1,0 +1,125 @@
+//! DPDK's own `dpdk-testpmd` on ports of a net's cards.
+
+use std::fs;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{need, Ended, Program, StockNet};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A running `dpdk-testpmd`. It and its files go when this is dropped.
+pub struct Testpmd {
+    program: Program,
+    keyboard: UnixStream,
+    // After the program, which writes there.
+    files: Files,
+}
+
+/// The directory of EAL's runtime files of a program.
+struct Files(PathBuf);
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Testpmd {
+    /// Starts one with these devices (`--vdev`) and these options of its own, behind EAL's.
+    pub fn start(net: &StockNet, devices: &[&str], options: &[&str]) -> Testpmd {
+        need("dpdk-testpmd");
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let prefix = format!("verbena-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        // Lines as they come; ordinary memory, enough for a bond of two ports; no lock on what is mapped, which is all of
+        // the cards' memory; what a file has is not thrown away at the start.
+        let mut words = vec!["-oL", "dpdk-testpmd", "--no-huge", "-m", "192", "-l", "0,1"];
+        words.extend(["--file-prefix", &prefix]);
+        words.extend(devices.iter().flat_map(|device| ["--vdev", *device]));
+        words.extend(["--", "--no-mlockall", "--total-num-mbufs=4096", "--no-flush-rx"]);
+        words.extend(options);
+        // The end of its input would end it, where it reads any.
+        let (input, keyboard) = UnixStream::pair().expect("a socket");
+        let program = Program::start_reading(net.command(&[], "stdbuf", &words), OwnedFd::from(input).into());
+        Testpmd { program, keyboard, files: Files(Path::new("/var/run/dpdk").join(prefix)) }
+    }
+
+    /// What it has said so far.
+    pub fn said(&self) -> String {
+        self.program.said()
+    }
+
+    /// Waits until it has said `text`; panics when it ends or stays silent.
+    pub fn expect(&mut self, text: &str) {
+        self.program.expect(text, LIMIT);
+    }
+
+    /// Waits until `is` is true of what it has said.
+    pub fn expect_that(&self, what: &str, mut is: impl FnMut(&str) -> bool) {
+        let start = Instant::now();
+        while !is(&self.said()) {
+            assert!(start.elapsed() < LIMIT, "{what}: {}", self.said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Types lines, which an interactive one reads.
+    pub fn types(&mut self, lines: &str) {
+        self.keyboard.write_all(format!("{lines}\n").as_bytes()).expect("it reads");
+    }
+
+    /// Types lines, and waits until it has done them. Gives what it said meanwhile.
+    pub fn does(&mut self, lines: &str) -> String {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        // It repeats a word that is no command.
+        let mark = format!("done-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let before = self.said().len();
+        self.types(&format!("{lines}\n{mark}"));
+        let end = format!("{mark}\nCommand not found");
+        self.expect_that("it does not do what it is told", |said| said.replace('\r', "").contains(&end));
+        self.said()[before..].to_owned()
+    }
+
+    /// Asks again and again until it says `text`.
+    pub fn asks(&mut self, question: &str, text: &str) {
+        let (start, before) = (Instant::now(), self.said().len());
+        while !self.said().get(before..).is_some_and(|said| said.contains(text)) {
+            assert!(start.elapsed() < LIMIT, "no {text:?}: {}", self.said());
+            self.types(question);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Interrupts it, as Ctrl-C does, and expects that it ends well.
+    pub fn interrupt(self) -> Ended {
+        self.program.signal(libc::SIGINT);
+        self.end()
+    }
+
+    /// Ends an interactive one, and expects that it ends well.
+    pub fn quit(mut self) -> Ended {
+        self.types("stop\nquit");
+        self.end()
+    }
+
+    /// Waits for its end, which the end of its input brings, and expects that it ends well.
+    pub fn end(self) -> Ended {
+        let line = self.program.line().to_owned();
+        let ended = self.close();
+        assert!(ended.good(), "`{line}`: {}; it said:\n{}", ended.how(), ended.said);
+        ended
+    }
+
+    /// Waits for its end, as [`Testpmd::end`], however it ends.
+    pub fn close(self) -> Ended {
+        let Testpmd { program, keyboard, files } = self;
+        drop(keyboard);
+        let ended = program.wait(LIMIT);
+        drop(files);
+        ended
+    }
+}
