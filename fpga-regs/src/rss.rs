@@ -45,6 +45,13 @@ impl HashFields {
 /// Bytes of a Toeplitz key.
 pub const HASH_KEY: usize = 40;
 
+/// The key of Microsoft's verification suite ("Verifying the RSS Hash Calculation"), which most cards have at first.
+pub const SUITE_KEY: [u8; HASH_KEY] = [
+    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
+    0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
+    0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+];
+
 /// The Toeplitz hash (Microsoft, "RSS Hashing Functions") of the hashed fields, one after the other, each in network order: at
 /// most 36 bytes. A frame goes to the entry of its indirection table that the low bits give.
 pub fn toeplitz(key: &[u8; HASH_KEY], input: &[u8]) -> u32 {

@@ -53,14 +53,9 @@ pub(crate) fn toeplitz(key: &[u8; HASH_KEY], frame: &Fields, fields: HashFields)
 mod tests {
     use std::net::IpAddr;
 
-    use super::*;
+    use fpga_regs::SUITE_KEY;
 
-    /// The key of Microsoft's verification suite.
-    const KEY: [u8; HASH_KEY] = [
-        0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
-        0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
-        0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
-    ];
+    use super::*;
 
     /// "Verifying the RSS Hash Calculation": destination, source, hash of the addresses, and with the ports of TCP.
     const SUITE: [(&str, u16, &str, u16, u32, u32); 8] = [
@@ -108,11 +103,11 @@ mod tests {
         for (destination, to_port, source, from_port, addresses, with_ports) in SUITE {
             for protocol in [6, 17] {
                 let frame = frame((source, from_port), (destination, to_port), protocol);
-                assert_eq!(toeplitz(&KEY, &frame, ADDRESSES), addresses, "{destination}");
-                assert_eq!(toeplitz(&KEY, &frame, HashFields::ALL), with_ports, "{destination}");
+                assert_eq!(toeplitz(&SUITE_KEY, &frame, ADDRESSES), addresses, "{destination}");
+                assert_eq!(toeplitz(&SUITE_KEY, &frame, HashFields::ALL), with_ports, "{destination}");
                 let tcp = ADDRESSES | HashFields::SRC_PORT_TCP | HashFields::DST_PORT_TCP;
                 let expected = if protocol == 6 { with_ports } else { addresses };
-                assert_eq!(toeplitz(&KEY, &frame, tcp), expected, "ports of TCP only");
+                assert_eq!(toeplitz(&SUITE_KEY, &frame, tcp), expected, "ports of TCP only");
             }
         }
     }
@@ -143,7 +138,7 @@ mod tests {
             let start = [&[0; 12][..], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 28, 44, 64], &[0xab; 32]].concat();
             Fields::of(&[&start[..], &[17, 0], &fragment, &[0, 0, 0, 1], &[7; 20]].concat())
         };
-        let both = |frame: &Fields| [HashFields::ALL, ADDRESSES].map(|on| toeplitz(&KEY, frame, on));
+        let both = |frame: &Fields| [HashFields::ALL, ADDRESSES].map(|on| toeplitz(&SUITE_KEY, frame, on));
         // A part with more after it, one between, the last.
         for (whole, parts) in [
             (ipv4([0x40, 0]), [[0x20, 0], [0x20, 1], [0, 2]].map(ipv4)),
@@ -159,9 +154,9 @@ mod tests {
 
     #[test]
     fn what_a_frame_does_not_have_is_left_out() {
-        assert_eq!(toeplitz(&KEY, &Fields::of(&[0xff; 60]), HashFields::ALL), 0);
+        assert_eq!(toeplitz(&SUITE_KEY, &Fields::of(&[0xff; 60]), HashFields::ALL), 0);
         let frame = frame(("1.2.3.4", 5), ("6.7.8.9", 10), 6);
-        assert_eq!(toeplitz(&KEY, &frame, HashFields::empty()), 0);
-        assert_eq!(toeplitz(&KEY, &frame, HashFields::SRC_IPV6 | HashFields::SRC_PORT_UDP), 0);
+        assert_eq!(toeplitz(&SUITE_KEY, &frame, HashFields::empty()), 0);
+        assert_eq!(toeplitz(&SUITE_KEY, &frame, HashFields::SRC_IPV6 | HashFields::SRC_PORT_UDP), 0);
     }
 }

@@ -3,17 +3,10 @@
 use std::sync::Arc;
 
 use driver::{Card, Device, Error, Pd, Qp, Result, Table};
-use fpga_regs::{HashFields, HASH_KEY};
+use fpga_regs::{HashFields, HASH_KEY, SUITE_KEY};
 
 /// Entries of the redirection table.
 pub const ENTRIES: usize = 128;
-
-/// The key of Microsoft's verification suite, as most cards have it at first.
-const KEY: [u8; HASH_KEY] = [
-    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
-    0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
-    0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
-];
 
 /// `RTE_ETH_RSS_*` of IPv4, its fragments and its other protocols; of its TCP; of its UDP.
 const IPV4: u64 = 1 << 2 | 1 << 3 | 1 << 7;
@@ -54,7 +47,7 @@ pub struct Spread<C: Card> {
 
 impl<C: Card> Default for Spread<C> {
     fn default() -> Self {
-        Spread { key: KEY, kinds: 0, entries: [0; ENTRIES], table: None }
+        Spread { key: SUITE_KEY, kinds: 0, entries: [0; ENTRIES], table: None }
     }
 }
 

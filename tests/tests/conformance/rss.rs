@@ -5,15 +5,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use driver::{AttrMask, Flow, Qp, QpAttr, Table};
-use fpga_regs::{CqeStatus, EventKind, FlowContext, HashFields, QpState, QpType, WqeOpcode, HASH_KEY};
+use fpga_regs::{CqeStatus, EventKind, FlowContext, HashFields, QpState, QpType, WqeOpcode, SUITE_KEY};
 use tests::{expect_async, on_one_and_two_cards, Options, Side, TestCard};
 
-/// The key of Microsoft's verification suite ("Verifying the RSS Hash Calculation").
-const KEY: [u8; HASH_KEY] = [
-    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
-    0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
-    0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
-];
 /// Connections over IPv4 of the same.
 const SUITE: usize = 5;
 const GROUP: [u8; 6] = [1, 0x50, 0x56, 0x19, 0x20, 0xa7];
@@ -54,7 +48,7 @@ fn table(y: &Side, queues: &[Queue], entries: usize) -> Arc<Table<TestCard>> {
 }
 
 fn spread(y: &Side, table: &Arc<Table<TestCard>>) -> (Queue, Flow<TestCard>) {
-    let qp = y.pd.create_hash_qp(table, HashFields::ALL, &KEY).expect("a queue pair");
+    let qp = y.pd.create_hash_qp(table, HashFields::ALL, &SUITE_KEY).expect("a queue pair");
     let rule = FlowContext::new().with_port(1).with_dmac(GROUP).with_dmac_mask([0xff; 6]);
     let flow = qp.create_flow(&rule).expect("a rule");
     (qp, flow)
@@ -209,7 +203,7 @@ fn what_makes_no_sense_is_refused() {
         }
         assert!(y.device.create_table(std::slice::from_ref(&y.qp)).is_err(), "no work queue");
         let table = table(y, &queues, 2);
-        let unknown = y.pd.create_hash_qp(&table, HashFields(1 << 8), &KEY);
+        let unknown = y.pd.create_hash_qp(&table, HashFields(1 << 8), &SUITE_KEY);
         assert_eq!(unknown.map(drop).expect_err("fields").errno(), libc::EOPNOTSUPP);
         let (qp, _flow) = spread(y, &table);
         let attr = QpAttr { state: QpState::INIT, port: 1, ..Default::default() };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{anyhow, bail, Context, Result};
 use driver::Table;
-use fpga_regs::{toeplitz, FlowContext, HashFields, HASH_KEY};
+use fpga_regs::{toeplitz, FlowContext, HashFields, SUITE_KEY};
 use verbena::verbs::card::{Card, Device, Flow, Qp};
 use verbena::verbs::in_view::in_view;
 
@@ -17,13 +17,6 @@ use crate::queues::Queues;
 const ENTRIES: usize = 128;
 /// EtherType of ARP (RFC 826).
 const ARP: u16 = 0x0806;
-/// The key of Microsoft's verification suite ("Verifying the RSS Hash Calculation").
-const KEY: [u8; HASH_KEY] = [
-    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
-    0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
-    0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
-];
-
 /// Which port: `verbena0`, or `verbena0/2` for the second one of the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
@@ -82,7 +75,7 @@ impl Port {
         let table = device.create_table(&spread)?;
         let fields =
             HashFields::SRC_IPV4 | HashFields::DST_IPV4 | HashFields::SRC_PORT_TCP | HashFields::DST_PORT_TCP;
-        let group = pd.create_hash_qp(&table, fields, &KEY)?;
+        let group = pd.create_hash_qp(&table, fields, &SUITE_KEY)?;
 
         let rule = FlowContext::new().with_port(name.port);
         let arp = rule.with_ether_type(ARP).with_ether_type_mask(0xffff).with_dont_trap(true);
@@ -106,7 +99,7 @@ impl Port {
         input[4..8].copy_from_slice(&to.0.octets());
         input[8..10].copy_from_slice(&from.1.to_be_bytes());
         input[10..].copy_from_slice(&to.1.to_be_bytes());
-        let entry = toeplitz(&KEY, &input) as usize % ENTRIES;
+        let entry = toeplitz(&SUITE_KEY, &input) as usize % ENTRIES;
         (entry % usize::from(self.cores)) as u16
     }
 }
