@@ -272,6 +272,9 @@
 /* Packets and whole frames lost because the link of this port was down. (RO, 8 bytes) */
 #define VERBENA_PORT_REG_LINK_LOST UINT32_C(0x1e0)
 #define VERBENA_PORT_REG_LINK_LOST_RESET UINT64_C(0x0)
+/* Whole frames dropped because a flow rule of the port says so. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_RX_RULE_DROP UINT32_C(0x1e8)
+#define VERBENA_PORT_REG_RX_RULE_DROP_RESET UINT64_C(0x0)
 
 /* ---- Registers: gid ---- */
 
@@ -708,6 +711,14 @@ enum verbena_flow_kind {
     VERBENA_FLOW_KIND_KERNEL = 0x4, /* Frames whose fields match and that no rule of another kind keeps, and of those that others keep a copy of multicast frames and of ARP: for the kernel of the machine. Of the KERNEL rules that match, those of the best priority get a copy each. */
 };
 
+/* The VLAN tags of a frame. */
+/* It has one. */
+#define VERBENA_FRAME_TAGS_ANY UINT32_C(0x1)
+/* It has a second one. */
+#define VERBENA_FRAME_TAGS_SECOND UINT32_C(0x2)
+/* The first is one of a service (0x88a8), not of a customer (0x8100). */
+#define VERBENA_FRAME_TAGS_SERVICE UINT32_C(0x4)
+
 /* What the card can do. */
 /* Reliable connections. */
 #define VERBENA_FEATURE_SET_RC UINT32_C(0x1)
@@ -775,6 +786,8 @@ enum verbena_flow_kind {
 #define VERBENA_FEATURE_SET_FLOW UINT32_C(0x80000000)
 /* Receive work queues, indirection tables, RX-hash QPs: CREATE_TABLE, MODIFY_TABLE, DESTROY_TABLE and QUERY_ETHERNET. */
 #define VERBENA_FEATURE_SET_RSS UINT64_C(0x100000000)
+/* Flow rules that drop frames, and that ask for VLAN tags: `drop` and `tags` of FlowContext. */
+#define VERBENA_FEATURE_SET_FLOW_DROP UINT64_C(0x200000000)
 
 /* Code in ERROR_CAUSE and in the event DEVICE_FATAL. */
 enum verbena_error_cause {
@@ -1625,10 +1638,15 @@ struct verbena_flow_context {
     /* Priority, 0 is the best. */
     uint16_t precedence;
     /* dont_trap: The rule takes a copy: rules of worse priority are asked too. */
-    uint8_t dont_trap;
+    /* drop: The rule keeps the frame, and gives it to nobody: RX_RULE_DROP counts what no rule of the same priority takes. Only NORMAL rules that trap. */
+    uint8_t flags;
     /* 4 or 6: only frames with this version of IP; 0: any, and the fields of IP and after it are not looked at. */
     uint8_t ip_version;
-    uint8_t reserved_6[10];
+    /* The VLAN tags of the frame. Values: FrameTags. */
+    uint8_t tags;
+    /* Mask of `tags`. Values: FrameTags. */
+    uint8_t tags_mask;
+    uint8_t reserved_8[8];
     /* Destination address. The first byte of the wire is the lowest. */
     uint8_t dmac[6];
     /* Source address. The first byte of the wire is the lowest. */
@@ -1682,12 +1700,16 @@ struct verbena_flow_context {
 };
 #define VERBENA_FLOW_CONTEXT_DONT_TRAP_MASK UINT32_C(0x1)
 #define VERBENA_FLOW_CONTEXT_DONT_TRAP_SHIFT 0
+#define VERBENA_FLOW_CONTEXT_DROP_MASK UINT32_C(0x2)
+#define VERBENA_FLOW_CONTEXT_DROP_SHIFT 1
 VERBENA_ASSERT(sizeof(struct verbena_flow_context) == 144);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, kind) == 0);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, port) == 1);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, precedence) == 2);
-VERBENA_ASSERT(offsetof(struct verbena_flow_context, dont_trap) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, flags) == 4);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, ip_version) == 5);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, tags) == 6);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, tags_mask) == 7);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, dmac) == 16);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, smac) == 22);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, ether_type) == 28);

@@ -257,6 +257,9 @@ package verbena_pkg;
   // Packets and whole frames lost because the link of this port was down. (RO, 8 bytes)
   localparam logic [31:0] PORT_REG_LINK_LOST = 32'h1e0;
   localparam logic [63:0] PORT_REG_LINK_LOST_RESET = 64'h0;
+  // Whole frames dropped because a flow rule of the port says so. (RO, 8 bytes)
+  localparam logic [31:0] PORT_REG_RX_RULE_DROP = 32'h1e8;
+  localparam logic [63:0] PORT_REG_RX_RULE_DROP_RESET = 64'h0;
 
   // ---- Registers: gid ----
 
@@ -578,6 +581,14 @@ package verbena_pkg;
     FLOW_KIND_KERNEL = 8'h4 // Frames whose fields match and that no rule of another kind keeps, and of those that others keep a copy of multicast frames and of ARP: for the kernel of the machine. Of the KERNEL rules that match, those of the best priority get a copy each.
   } flow_kind_e;
 
+  // The VLAN tags of a frame.
+  // It has one.
+  localparam logic [7:0] FRAME_TAGS_ANY = 8'h1;
+  // It has a second one.
+  localparam logic [7:0] FRAME_TAGS_SECOND = 8'h2;
+  // The first is one of a service (0x88a8), not of a customer (0x8100).
+  localparam logic [7:0] FRAME_TAGS_SERVICE = 8'h4;
+
   // What the card can do.
   // Reliable connections.
   localparam logic [63:0] FEATURE_SET_RC = 64'h1;
@@ -645,6 +656,8 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_FLOW = 64'h80000000;
   // Receive work queues, indirection tables, RX-hash QPs: CREATE_TABLE, MODIFY_TABLE, DESTROY_TABLE and QUERY_ETHERNET.
   localparam logic [63:0] FEATURE_SET_RSS = 64'h100000000;
+  // Flow rules that drop frames, and that ask for VLAN tags: `drop` and `tags` of FlowContext.
+  localparam logic [63:0] FEATURE_SET_FLOW_DROP = 64'h200000000;
 
   // Code in ERROR_CAUSE and in the event DEVICE_FATAL.
   typedef enum logic [15:0] {
@@ -1713,9 +1726,12 @@ package verbena_pkg;
     logic [15:0] ether_type; // EtherType, after VLAN tags.
     logic [47:0] smac; // Source address. The first byte of the wire is the lowest.
     logic [47:0] dmac; // Destination address. The first byte of the wire is the lowest.
-    logic [79:0] reserved_48;
+    logic [63:0] reserved_64;
+    logic [7:0] tags_mask; // Mask of `tags`. Values: FrameTags.
+    logic [7:0] tags; // The VLAN tags of the frame. Values: FrameTags.
     logic [7:0] ip_version; // 4 or 6: only frames with this version of IP; 0: any, and the fields of IP and after it are not looked at.
-    logic [6:0] reserved_33;
+    logic [5:0] reserved_34;
+    logic drop; // The rule keeps the frame, and gives it to nobody: RX_RULE_DROP counts what no rule of the same priority takes. Only NORMAL rules that trap.
     logic dont_trap; // The rule takes a copy: rules of worse priority are asked too.
     logic [15:0] precedence; // Priority, 0 is the best.
     logic [7:0] port; // Port, counted from 1.
@@ -1730,8 +1746,14 @@ package verbena_pkg;
   localparam int unsigned FLOW_CONTEXT_PRECEDENCE_WIDTH = 16;
   localparam int unsigned FLOW_CONTEXT_DONT_TRAP_LSB = 32;
   localparam int unsigned FLOW_CONTEXT_DONT_TRAP_WIDTH = 1;
+  localparam int unsigned FLOW_CONTEXT_DROP_LSB = 33;
+  localparam int unsigned FLOW_CONTEXT_DROP_WIDTH = 1;
   localparam int unsigned FLOW_CONTEXT_IP_VERSION_LSB = 40;
   localparam int unsigned FLOW_CONTEXT_IP_VERSION_WIDTH = 8;
+  localparam int unsigned FLOW_CONTEXT_TAGS_LSB = 48;
+  localparam int unsigned FLOW_CONTEXT_TAGS_WIDTH = 8;
+  localparam int unsigned FLOW_CONTEXT_TAGS_MASK_LSB = 56;
+  localparam int unsigned FLOW_CONTEXT_TAGS_MASK_WIDTH = 8;
   localparam int unsigned FLOW_CONTEXT_DMAC_LSB = 128;
   localparam int unsigned FLOW_CONTEXT_DMAC_WIDTH = 48;
   localparam int unsigned FLOW_CONTEXT_SMAC_LSB = 176;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fpga_regs::regs::FeatureSet;
-use fpga_regs::{AdminOpcode, Command, FlowContext, QpType};
+use fpga_regs::{AdminOpcode, Command, FlowContext, FrameTags, QpType};
 
 use crate::card::Card;
 use crate::error::{Error, Result};
@@ -23,6 +23,9 @@ impl<C: Card> Qp<C> {
     pub fn create_flow(self: &Arc<Self>, rule: &FlowContext) -> Result<Flow<C>> {
         let dev = &self.dev;
         dev.need(FeatureSet::FLOW, "flow rules")?;
+        if rule.drop() || rule.tags_mask() != FrameTags::default() {
+            dev.need(FeatureSet::FLOW_DROP, "flow rules that drop frames or ask for their tags")?;
+        }
         if !matches!(self.qp_type(), QpType::RAW_PACKET | QpType::RX_HASH) {
             return Err(Error::invalid("only raw packet and RX-hash QPs have flow rules"));
         }

@@ -19,6 +19,18 @@ open_enum! {
     }
 }
 
+flag_set! {
+    /// The VLAN tags of a frame.
+    FrameTags: u8 {
+        /// It has one.
+        ANY = 0,
+        /// It has a second one.
+        SECOND = 1,
+        /// The first is one of a service (0x88a8), not of a customer (0x8100).
+        SERVICE = 2,
+    }
+}
+
 layout! {
     /// A flow rule: CREATE_FLOW. A frame matches a NORMAL rule if each of its
     /// fields, under the rule's mask, is the rule's value under the same mask; a
@@ -35,9 +47,16 @@ layout! {
         precedence set_precedence with_precedence (u16 @ 2);
         /// The rule takes a copy: rules of worse priority are asked too.
         dont_trap set_dont_trap with_dont_trap (bool @ 4 bit 0);
+        /// The rule keeps the frame, and gives it to nobody: RX_RULE_DROP counts
+        /// what no rule of the same priority takes. Only NORMAL rules that trap.
+        drop set_drop with_drop (bool @ 4 bit 1);
         /// 4 or 6: only frames with this version of IP; 0: any, and the fields of
         /// IP and after it are not looked at.
         ip_version set_ip_version with_ip_version (u8 @ 5);
+        /// The VLAN tags of the frame.
+        tags set_tags with_tags (u8 @ 6 as FrameTags);
+        /// Mask of `tags`.
+        tags_mask set_tags_mask with_tags_mask (u8 @ 7 as FrameTags);
         /// Destination address.
         dmac set_dmac with_dmac ([u8; 6] @ 16);
         /// Source address.

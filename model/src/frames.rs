@@ -134,7 +134,8 @@ impl World {
 
     /// What nobody takes of a frame is counted where it could be taken.
     pub(crate) fn count_untaken(&mut self, way: (PortId, PortId), copies: &Copies, now: u64) {
-        let untaken = copies.all().is_empty().then_some((port::RX_NO_RULE, 1));
+        let why = if copies.dropped { port::RX_RULE_DROP } else { port::RX_NO_RULE };
+        let untaken = copies.all().is_empty().then_some((why, 1));
         let lost = (copies.lost != 0).then_some((port::RX_OVERFLOW, copies.lost.into()));
         for (counter, count) in untaken.into_iter().chain(lost) {
             for at in self.reached_ports(way, now).filter(|&at| at == way.1 || at != way.0) {

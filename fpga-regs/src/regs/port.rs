@@ -108,6 +108,8 @@ registers! {
         RX_NO_RULE rx_no_rule (RO u64 @ 0x1d8) = 0;
         /// Packets and whole frames lost because the link of this port was down.
         LINK_LOST link_lost (RO u64 @ 0x1e0) = 0;
-        rest _rest 0x618;
+        /// Whole frames dropped because a flow rule of the port says so.
+        RX_RULE_DROP rx_rule_drop (RO u64 @ 0x1e8) = 0;
+        rest _rest 0x610;
     }
 }

@@ -93,6 +93,9 @@ flag_set! {
         /// Receive work queues, indirection tables, RX-hash QPs: CREATE_TABLE,
         /// MODIFY_TABLE, DESTROY_TABLE and QUERY_ETHERNET.
         RSS = 32,
+        /// Flow rules that drop frames, and that ask for VLAN tags: `drop` and
+        /// `tags` of FlowContext.
+        FLOW_DROP = 33,
     }
 }
 

@@ -90,7 +90,7 @@ pub(crate) use wqe::bytes;
 #[repr(C)]
 pub struct Counters([AtomicU64; COUNTERS]);
 
-const COUNTERS: usize = ((port::LINK_LOST - port::TX_PACKETS) / 8 + 1) as usize;
+const COUNTERS: usize = ((port::RX_RULE_DROP - port::TX_PACKETS) / 8 + 1) as usize;
 
 impl Counters {
     /// The counter whose register has this offset in the port's block.

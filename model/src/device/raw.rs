@@ -82,6 +82,9 @@ impl Device {
         if rule.kind().0 > FlowKind::KERNEL.0 || !matches!(rule.ip_version(), 0 | 4 | 6) {
             return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE);
         }
+        if rule.drop() && (rule.kind() != FlowKind::NORMAL || rule.dont_trap()) {
+            return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED);
+        }
         match self.rules.add(rule, f, q as u16) {
             Some(place) => Ok(place as u32),
             None => refused(AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL),
@@ -280,13 +283,15 @@ impl Device {
                 copies.add(copy);
             }
         };
-        self.rules.steer(port, fields, &mut add);
+        let mut dropped = false;
+        self.rules.steer(port, fields, &mut |taker| taker.map_or_else(|| dropped = true, &mut add));
         if fields.is_multicast() {
             let dmac = fields.dmac();
             for group in self.mcast.iter().filter(|group| group.count != 0 && group.gid[10..] == dmac) {
                 group.qps[..(group.count as usize).min(group.qps.len())].iter().for_each(|&q| add(q));
             }
         }
+        copies.dropped |= dropped;
     }
 
     /// A copy of a frame comes to its queue.

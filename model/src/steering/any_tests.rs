@@ -156,6 +156,7 @@ proptest! {
     #[test]
     fn any_rules_take_what_they_ask_for(
         made in prop::collection::vec((known(), any::<u8>(), select(&KINDS[..]), 0u16..4, prop::bool::weighted(0.2)), 1..30),
+        dropping: u32,
         removed in prop::collection::vec(0usize..30, 0..10),
         frames in prop::collection::vec(known(), 1..10),
         recovers: bool,
@@ -163,8 +164,10 @@ proptest! {
         // SAFETY: zero bytes are no rules.
         let mut rules: Box<Rules> = unsafe { Box::new_zeroed().assume_init() };
         let mut there = vec![true; made.len()];
+        let drops = |n: usize| dropping >> n & 1 == 1 && made[n].2 == FlowKind::NORMAL && !made[n].4;
         for (n, (of, asked, kind, priority, copy)) in made.iter().enumerate() {
-            prop_assert_eq!(rules.add(&of.rule(*asked, *kind, *priority, *copy), 0, n as u16), Some(n));
+            let rule = of.rule(*asked, *kind, *priority, *copy).with_drop(drops(n));
+            prop_assert_eq!(rules.add(&rule, 0, n as u16), Some(n));
         }
         for n in removed {
             rules.remove(n);
@@ -177,7 +180,11 @@ proptest! {
         }
         for frame in frames.iter().chain(made.iter().map(|rule| &rule.0)) {
             let mut got = Vec::new();
-            rules.steer(0, &Fields::of(&frame.bytes()), &mut |qp| got.push(usize::from(qp)));
+            let mut dropped = false;
+            rules.steer(0, &Fields::of(&frame.bytes()), &mut |taker| match taker {
+                Some(qp) => got.push(usize::from(qp)),
+                None => dropped = true,
+            });
             rules.steer(1, &Fields::of(&frame.bytes()), &mut |_| unreachable!("no rule is of this port"));
             got.sort_unstable();
             let takes = |n: usize, kind| there[n] && made[n].2 == kind && (kind != FlowKind::NORMAL || frame.is_of(&made[n].0, made[n].1));
@@ -189,7 +196,10 @@ proptest! {
                 FlowKind::MC_DEFAULT => there[*n] && keeps.is_none() && frame.dmac[0] & 1 == 1,
                 _ => there[*n],
             };
-            prop_assert_eq!(got, all().filter(gets).collect::<Vec<_>>(), "{:?}", frame);
+            let named: Vec<_> = all().filter(gets).collect();
+            prop_assert_eq!(dropped, named.iter().any(|&n| drops(n)), "{:?}", frame);
+            let takers: Vec<_> = named.into_iter().filter(|&n| !drops(n)).collect();
+            prop_assert_eq!(got, takers, "{:?}", frame);
         }
     }
 

@@ -26,12 +26,20 @@ pub(crate) struct Copies {
     sender: (u16, u16),
     /// Copies for which there was no room.
     pub lost: u32,
+    /// A rule drops the frame.
+    pub dropped: bool,
 }
 
 impl Copies {
     /// None, of a frame that a queue pair sends.
     pub fn of(sender: (u16, u16)) -> Copies {
-        Copies { list: [Copy { at: PortId::NOBODY, queue: 0, hash: 0 }; MOST], len: 0, sender, lost: 0 }
+        Copies {
+            list: [Copy { at: PortId::NOBODY, queue: 0, hash: 0 }; MOST],
+            len: 0,
+            sender,
+            lost: 0,
+            dropped: false,
+        }
     }
 
     /// A queue gets a copy, unless it has one.

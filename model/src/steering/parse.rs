@@ -1,6 +1,6 @@
 //! The fields of a frame that rules ask for.
 
-use fpga_regs::FlowContext;
+use fpga_regs::{FlowContext, FrameTags};
 
 use crate::plain::plain;
 use crate::wire::arp::ETHERTYPE_ARP;
@@ -33,8 +33,9 @@ pub(super) const PROTOCOL: usize = 56;
 const CLASS: usize = 57;
 const HOPS: usize = 58;
 pub(super) const VERSION: usize = 59;
-/// What the frame has: 1 if it is there.
-const TAGGED: usize = 60;
+/// Its VLAN tags: [`FrameTags`].
+const TAGS: usize = 60;
+/// 1 if the frame has ports.
 pub(super) const PORTS: usize = 61;
 /// 1 for a part of a packet. Rules take the first part by its ports; hashes take no part by them, so that all go to one
 /// queue.
@@ -68,18 +69,24 @@ impl Fields {
         let (addresses, mut rest) = frame.split_at_checked(Ethernet::BYTES - 2)?;
         self.put(DMAC, *addresses.first_chunk::<6>()?);
         self.put(SMAC, *addresses.last_chunk::<6>()?);
+        let mut tags = FrameTags::default();
         let mut ether_type;
         (ether_type, rest) = rest.split_first_chunk::<2>()?;
         for tag in 0..MOST_TAGS {
-            if !matches!(u16::from_be_bytes(*ether_type), ETHERTYPE_VLAN | ETHERTYPE_SERVICE) {
-                break;
-            }
+            let kind = match u16::from_be_bytes(*ether_type) {
+                ETHERTYPE_VLAN => FrameTags::default(),
+                ETHERTYPE_SERVICE => FrameTags::SERVICE,
+                _ => break,
+            };
             let tci;
             (tci, rest) = rest.split_first_chunk::<2>()?;
             if tag == 0 {
                 self.put(VLAN, *tci);
-                self.put(TAGGED, [1]);
+                tags = FrameTags::ANY | kind;
+            } else {
+                tags |= FrameTags::SECOND;
             }
+            self.put(TAGS, [tags.0]);
             (ether_type, rest) = rest.split_first_chunk::<2>()?;
         }
         self.put(ETHER_TYPE, *ether_type);
@@ -168,12 +175,12 @@ impl Fields {
         mask.put(SMAC, rule.smac_mask());
         value.put(ETHER_TYPE, rule.ether_type().to_be_bytes());
         mask.put(ETHER_TYPE, rule.ether_type_mask().to_be_bytes());
-        if rule.vlan_tci_mask() != 0 {
-            value.put(VLAN, rule.vlan_tci().to_be_bytes());
-            mask.put(VLAN, rule.vlan_tci_mask().to_be_bytes());
-            value.put(TAGGED, [1]);
-            mask.put(TAGGED, [1]);
-        }
+        // Who asks for a field of the tag wants one.
+        let tagged = if rule.vlan_tci_mask() == 0 { FrameTags::default() } else { FrameTags::ANY };
+        value.put(VLAN, rule.vlan_tci().to_be_bytes());
+        mask.put(VLAN, rule.vlan_tci_mask().to_be_bytes());
+        value.put(TAGS, [(rule.tags() | tagged).0]);
+        mask.put(TAGS, [(rule.tags_mask() | tagged).0]);
         if rule.ip_version() != 0 {
             value.put(VERSION, [rule.ip_version()]);
             mask.put(VERSION, [0xff]);
@@ -239,150 +246,5 @@ plain! {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// A frame with these headers after the addresses.
-    fn frame(after: &[&[u8]]) -> Vec<u8> {
-        let mut frame = vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
-        after.iter().for_each(|part| frame.extend_from_slice(part));
-        frame
-    }
-
-    fn ipv4(protocol: u8, fragment: u16, ports: &[u8]) -> Vec<u8> {
-        let [high, low] = fragment.to_be_bytes();
-        let mut packet = vec![0x46, 0xb8, 0, 0, 0, 0, high, low, 64, protocol, 0, 0];
-        packet.extend([198, 18, 0, 1, 198, 18, 0, 2, 1, 1, 1, 0]);
-        packet.extend(ports);
-        packet
-    }
-
-    fn rule() -> FlowContext {
-        FlowContext::new().with_port(1)
-    }
-
-    fn takes(rule: FlowContext, frame: &[u8]) -> bool {
-        let (value, mask) = Fields::of_rule(&rule);
-        Fields::of(frame).under(&mask) == value
-    }
-
-    #[test]
-    fn each_field_decides() {
-        let ports = [0x12, 0x34, 0x10, 0xe1];
-        let tagged = frame(&[&[0x81, 0, 0xa0, 0x6b, 8, 0], &ipv4(17, 0, &ports)]);
-        let mut src_ip = [0; 16];
-        src_ip[12..].copy_from_slice(&[198, 18, 0, 1]);
-        let all = rule()
-            .with_dmac([1, 2, 3, 4, 5, 6])
-            .with_dmac_mask([0xff; 6])
-            .with_smac([7, 8, 9, 10, 11, 12])
-            .with_smac_mask([0xff; 6])
-            .with_ether_type(0x800)
-            .with_ether_type_mask(0xffff)
-            .with_vlan_tci(0x6b)
-            .with_vlan_tci_mask(0xfff)
-            .with_ip_version(4)
-            .with_src_ip(src_ip)
-            .with_src_ip_mask([0xff; 16])
-            .with_traffic_class(0xb8)
-            .with_traffic_class_mask(0xff)
-            .with_hop_limit(64)
-            .with_hop_limit_mask(0xff)
-            .with_protocol(17)
-            .with_protocol_mask(0xff)
-            .with_src_port(0x1234)
-            .with_src_port_mask(0xffff)
-            .with_dst_port(4321)
-            .with_dst_port_mask(0xffff);
-        assert!(takes(all, &tagged));
-        for other in [
-            all.with_dmac([1, 2, 3, 4, 5, 7]),
-            all.with_smac([7, 8, 9, 10, 11, 13]),
-            all.with_ether_type(0x86dd),
-            all.with_vlan_tci(0x6c),
-            all.with_ip_version(6),
-            all.with_src_ip([0; 16]),
-            all.with_traffic_class(0),
-            all.with_hop_limit(1),
-            all.with_protocol(6),
-            all.with_src_port(1),
-            all.with_dst_port(1),
-        ] {
-            assert!(!takes(other, &tagged), "{other:?}");
-        }
-        assert!(takes(all.with_vlan_tci(0xf06b), &tagged), "not of the mask");
-        let plain = frame(&[&[8, 0], &ipv4(17, 0, &ports)]);
-        assert!(!takes(all, &plain) && takes(all.with_vlan_tci_mask(0), &plain));
-    }
-
-    #[test]
-    fn what_a_frame_does_not_have_is_not_zero() {
-        let untagged = frame(&[&[8, 6]]);
-        assert!(!takes(rule().with_vlan_tci_mask(0xfff), &untagged));
-        let no_port = rule().with_ip_version(4).with_dst_port_mask(0xffff);
-        assert!(!takes(no_port, &frame(&[&[8, 0], &ipv4(1, 0, &[0; 8])])), "ICMP");
-        assert!(takes(no_port, &frame(&[&[8, 0], &ipv4(17, 0x2000, &[0; 8])])), "a first fragment");
-        assert!(!takes(no_port, &frame(&[&[8, 0], &ipv4(17, 1, &[0; 8])])), "a later one");
-    }
-
-    #[test]
-    fn headers_are_found_behind_tags_and_extensions() {
-        let mut packet = vec![0x6a, 0xb1, 0x23, 0x45, 0, 0, HOP_BY_HOP, 9];
-        packet.extend([0xaa; 32]);
-        packet.extend([FRAGMENT, 0, 0, 0, 0, 0, 0, 0]);
-        packet.extend([PROTOCOL_TCP, 0, 0, 1, 0, 0, 0, 7]);
-        packet.extend([0, 80, 1, 187]);
-        let tags = [0x88, 0xa8, 0, 5, 0x81, 0, 0, 7, 0x86, 0xdd];
-        let frame = frame(&[&tags, &packet]);
-        let asks = rule()
-            .with_vlan_tci(5)
-            .with_vlan_tci_mask(0xffff)
-            .with_ether_type(0x86dd)
-            .with_ether_type_mask(0xffff)
-            .with_ip_version(6)
-            .with_dst_ip([0xaa; 16])
-            .with_dst_ip_mask([0xff; 16])
-            .with_flow_label(0x12345)
-            .with_flow_label_mask(0xf_ffff)
-            .with_traffic_class(0xab)
-            .with_traffic_class_mask(0xff)
-            .with_hop_limit(9)
-            .with_hop_limit_mask(0xff)
-            .with_protocol(PROTOCOL_TCP)
-            .with_protocol_mask(0xff)
-            .with_dst_port(443)
-            .with_dst_port_mask(0xffff);
-        assert!(takes(asks, &frame));
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_have_fields(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let fields = Fields::of(&bytes);
-            let all = Fields { words: [u64::MAX; 8] };
-            prop_assert_eq!(fields.under(&all), fields);
-        }
-
-        /// Headers that are nearly right, cut anywhere, with lengths that lie.
-        #[test]
-        fn nearly_right_bytes_have_fields(
-            kind in 0..4usize,
-            noise in proptest::collection::vec((0..120usize, any::<u8>()), 0..6),
-            cut in 0..130usize,
-        ) {
-            let start: &[u8] = [&[8u8, 0][..], &[0x86, 0xdd], &[0x81, 0, 0, 1, 8, 0], &[0x88, 0xa8, 0, 1]][kind];
-            let mut bytes = frame(&[start, &[0x45; 100]]);
-            for (at, byte) in noise {
-                let at = at % bytes.len();
-                bytes[at] = byte;
-            }
-            bytes.truncate(cut);
-            let fields = Fields::of(&bytes);
-            if bytes.len() >= 6 {
-                prop_assert!(bytes.len() < 12 || fields.dmac()[..] == bytes[..6]);
-            }
-        }
-    }
-}
+#[path = "parse_tests.rs"]
+mod tests;

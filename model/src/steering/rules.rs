@@ -43,8 +43,10 @@ pub struct Rule {
     used: Flag,
     /// Owner.
     pub function: u16,
-    /// Index of the queue pair that gets the frames.
+    /// Index of the queue pair that gets the frames, unless nobody does.
     qp: u16,
+    /// It drops them.
+    drop: Flag,
     /// Its group.
     group: u16,
     /// The next rule in its list, and the one before, plus one; 0: none.
@@ -107,7 +109,8 @@ impl Rules {
         let group = group as u16;
         // In this order, for crash recovery: what counts is whole.
         self.top = self.top.max(free as u32 + 1);
-        self.rules[free] = Rule { used: false.into(), function, qp, group, next: 0, before: 0, value };
+        let (used, drop) = (false.into(), context.drop().into());
+        self.rules[free] = Rule { used, function, qp, drop, group, next: 0, before: 0, value };
         compiler_fence(SeqCst);
         self.rules[free].used = true.into();
         compiler_fence(SeqCst);
@@ -235,8 +238,9 @@ impl Rules {
         self.all().iter().any(|rule| rule.used.get())
     }
 
-    /// Names the queue pairs whose rules take a frame that arrives at a port; one with several rules more than once.
-    pub(crate) fn steer(&self, port: u8, fields: &Fields, takes_it: &mut impl FnMut(u16)) {
+    /// Names the queue pairs whose rules take a frame that arrives at a port, one with several rules more than once, and
+    /// `None` for a rule that drops it.
+    pub(crate) fn steer(&self, port: u8, fields: &Fields, takes_it: &mut impl FnMut(Option<u16>)) {
         let groups = || {
             self.groups().iter().enumerate().filter(move |(_, group)| group.rules != 0 && group.port == port)
         };
@@ -268,7 +272,7 @@ impl Rules {
                 let default = matches!(FlowKind(group.kind), FlowKind::ALL_DEFAULT | FlowKind::MC_DEFAULT);
                 for rule in self.matching(n, fields) {
                     kept |= default;
-                    takes_it(rule.qp);
+                    takes_it((!rule.drop.get()).then_some(rule.qp));
                 }
             }
         }
@@ -278,7 +282,7 @@ impl Rules {
         let first = best(FlowKind::KERNEL);
         for (n, group) in groups() {
             if group.kind == FlowKind::KERNEL.0 && Some(group.priority) == first {
-                self.matching(n, fields).for_each(|rule| takes_it(rule.qp));
+                self.matching(n, fields).for_each(|rule| takes_it(Some(rule.qp)));
             }
         }
     }
@@ -286,7 +290,7 @@ impl Rules {
 
 plain! {
     Group { rules, kind, port, priority, dont_trap, mask }
-    Rule { used, function, qp, group, next, before, value }
+    Rule { used, function, qp, drop, group, next, before, value }
     Rules { count, hint, top, groups_top, groups, lists, rules }
 }
 

@@ -18,7 +18,10 @@ fn rules(of: &[(FlowContext, u16)]) -> Box<Rules> {
 fn steered(rules: &Rules, frame: &[u8]) -> Vec<u16> {
     let mut copies = Copies::of((0, 0));
     let at = PortId { card: 3, port: 0 };
-    rules.steer(0, &Fields::of(frame), &mut |qp| copies.add(Copy { at, queue: qp, hash: 0 }));
+    rules.steer(0, &Fields::of(frame), &mut |taker| match taker {
+        Some(queue) => copies.add(Copy { at, queue, hash: 0 }),
+        None => copies.dropped = true,
+    });
     let mut all: Vec<u16> = copies.all().iter().map(|copy| copy.queue).collect();
     all.sort_unstable();
     all
@@ -51,6 +54,16 @@ fn the_best_priority_keeps_a_frame_and_those_that_do_not_trap_let_it_go_on() {
     assert_eq!(steered(&rules(&all), &FRAME), [21, 22]);
     assert_eq!(steered(&rules(&all), &GROUP), [20]);
     assert_eq!(steered(&rules(&[(copy, 22), (late, 23)]), &FRAME), [22, 23]);
+}
+
+#[test]
+fn a_rule_that_drops_keeps_a_frame_from_those_of_worse_priority() {
+    let drop = to(1).with_precedence(3).with_drop(true);
+    let (worse, same, better) = (to(1).with_precedence(4), to(1).with_precedence(3), to(1));
+    assert!(steered(&rules(&[(drop, 20), (worse, 21)]), &FRAME).is_empty());
+    assert_eq!(steered(&rules(&[(drop, 20), (same, 21)]), &FRAME), [21]);
+    assert_eq!(steered(&rules(&[(drop, 20), (better, 21)]), &FRAME), [21]);
+    assert_eq!(steered(&rules(&[(drop, 20), (rule(FlowKind::SNIFFER), 21)]), &FRAME), [21]);
 }
 
 #[test]

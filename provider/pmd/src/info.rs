@@ -9,8 +9,8 @@ use fpga_regs::HASH_KEY;
 
 use crate::abi::ethdev::{link, EthDev, Stats, Xstat, XstatName, QUEUE_COUNTERS};
 use crate::abi::info::{
-    DescLim, DevInfo, PortConf, RX_CHECKSUMS, RX_HASH, RX_SCATTER, RX_VLAN_STRIP, SPEED_10G, TX_CHECKSUMS,
-    TX_MULTI_SEGS, TX_VLAN_INSERT,
+    DescLim, DevInfo, PortConf, KEEPS_RULES, RX_CHECKSUMS, RX_HASH, RX_SCATTER, RX_VLAN_STRIP, SPEED_10G,
+    TX_CHECKSUMS, TX_MULTI_SEGS, TX_VLAN_INSERT,
 };
 use crate::dev::{with, Dev};
 use crate::slots::MAX_FRAME;
@@ -23,7 +23,7 @@ pub const ADDRESSES: u32 = 64;
 /// Transmit queues.
 const TX_QUEUES: u16 = 64;
 /// Receive queues.
-const RX_QUEUES: u16 = 64;
+pub const RX_QUEUES: u16 = 64;
 
 /// `dev_infos_get`.
 pub unsafe extern "C" fn infos<C: Card>(dev: *mut EthDev, info: *mut DevInfo) -> c_int {
@@ -63,6 +63,7 @@ pub unsafe extern "C" fn infos<C: Card>(dev: *mut EthDev, info: *mut DevInfo) ->
             info.rx_desc_lim = sizes();
             info.tx_desc_lim = sizes();
             info.speed_capa = SPEED_10G;
+            info.capabilities |= KEEPS_RULES;
             info.default_rxportconf = serves_well();
             info.default_txportconf = serves_well();
             Ok(())

@@ -10,6 +10,7 @@ use crate::abi::ethdev::*;
 use crate::abi::info::{RxConf, TxConf, RX_VLAN_STRIP};
 use crate::abi::mbuf::Mempool;
 use crate::dev::with;
+use crate::flow;
 use crate::hash;
 use crate::info::{self, OVERHEAD};
 use crate::port::Port;
@@ -224,6 +225,7 @@ impl EthDevOps {
             rss_hash_conf_get: Some(hash::get::<C>),
             reta_update: Some(hash::table_update::<C>),
             reta_query: Some(hash::table_get::<C>),
+            flow_ops_get: Some(flow::ops::get::<C>),
             ..EthDevOps::default()
         }
     }

@@ -7,6 +7,9 @@ use driver::{Card, Device, Flow, Pd, PortInfo, Qp, Result};
 use fpga_regs::{FlowContext, FlowKind, HASH_KEY};
 
 use crate::abi::ethdev::Mac;
+use crate::flow;
+use crate::flow::action::Target;
+use crate::flow::rules::{Queues, Rules};
 use crate::spread::Spread;
 
 /// The address of everybody.
@@ -27,11 +30,12 @@ pub enum Filter {
 
 impl Filter {
     fn rule(self, port: u8) -> FlowContext {
-        let rule = FlowContext::new().with_port(port);
+        // After all rules of the program.
+        let rule = FlowContext::new().with_port(port).with_precedence(u16::MAX);
         match self {
             Filter::Address(mac) => rule.with_dmac(mac).with_dmac_mask([0xff; 6]),
             Filter::Groups => rule.with_dmac(GROUP_BIT).with_dmac_mask(GROUP_BIT),
-            Filter::Promiscuous => rule.with_kind(FlowKind::ALL_DEFAULT),
+            Filter::Promiscuous => FlowContext::new().with_port(port).with_kind(FlowKind::ALL_DEFAULT),
         }
     }
 }
@@ -49,10 +53,15 @@ pub struct Wanted {
     pub all_groups: bool,
     /// Everything.
     pub promiscuous: bool,
+    /// Nothing but what rules of the program name.
+    pub isolated: bool,
 }
 
 impl Wanted {
     fn filters(&self) -> Vec<Filter> {
+        if self.isolated {
+            return Vec::new();
+        }
         let addresses = [self.mac, BROADCAST].into_iter().chain(self.addresses.values().copied());
         let mut filters: Vec<_> = addresses.chain(self.groups.iter().copied()).map(Filter::Address).collect();
         filters.extend(self.all_groups.then_some(Filter::Groups));
@@ -74,7 +83,9 @@ pub struct Port<C: Card> {
     pub zero: Vec<u64>,
     /// Which receive queue gets a frame.
     pub spread: Spread<C>,
-    rules: BTreeMap<Filter, Flow<C>>,
+    /// The rules of the program.
+    pub flows: Rules<C>,
+    filters: BTreeMap<Filter, Flow<C>>,
     /// What the rules give frames to, while the port is started.
     group: Option<Arc<Qp<C>>>,
 }
@@ -91,7 +102,8 @@ impl<C: Card> Port<C> {
             wanted: Wanted { mac: info.mac, ..Wanted::default() },
             zero: vec![0; info.counters.len()],
             spread: Spread::default(),
-            rules: BTreeMap::new(),
+            flows: Rules::default(),
+            filters: BTreeMap::new(),
             group: None,
         })
     }
@@ -110,15 +122,22 @@ impl<C: Card> Port<C> {
         self.wanted.mac
     }
 
-    /// From now on the work queues receive what the port is to receive, spread as is set. Also while they do so already in
-    /// another way: then a frame is not lost, and comes once.
+    /// From now on the work queues receive what the port is to receive, and what the program's rules name.
     pub fn start(&mut self, queues: &[Arc<Qp<C>>]) -> Result<()> {
         if queues.is_empty() {
             return Ok(());
         }
+        let Port { device, pd, spread, flows, .. } = self;
+        flows.start(&Queues { device, pd, spread, queues })?;
+        self.receive(queues)
+    }
+
+    /// The work queues receive what the port is to receive, spread as is set. Also while they do so already in another way:
+    /// then a frame is not lost, and comes once.
+    fn receive(&mut self, queues: &[Arc<Qp<C>>]) -> Result<()> {
         let group = self.spread.open(&self.device, &self.pd, queues)?;
         let rule = |filter: Filter| Ok((filter, group.create_flow(&filter.rule(self.number))?));
-        self.rules = self.wanted.filters().into_iter().map(rule).collect::<Result<_>>()?;
+        self.filters = self.wanted.filters().into_iter().map(rule).collect::<Result<_>>()?;
         self.group = Some(group);
         Ok(())
     }
@@ -129,11 +148,11 @@ impl<C: Card> Port<C> {
         change(&mut wanted);
         if let Some(group) = &self.group {
             let filters = wanted.filters();
-            let new = filters.iter().filter(|filter| !self.rules.contains_key(filter));
+            let new = filters.iter().filter(|filter| !self.filters.contains_key(filter));
             let rule = |&filter: &Filter| Ok((filter, group.create_flow(&filter.rule(self.number))?));
             let mut new: BTreeMap<_, _> = new.map(rule).collect::<Result<_>>()?;
-            self.rules.append(&mut new);
-            self.rules.retain(|filter, _| filters.contains(filter));
+            self.filters.append(&mut new);
+            self.filters.retain(|filter, _| filters.contains(filter));
         }
         self.wanted = wanted;
         Ok(())
@@ -146,12 +165,26 @@ impl<C: Card> Port<C> {
         if self.group.is_none() {
             return Ok(());
         }
-        self.start(queues).inspect_err(|_| (self.spread.key, self.spread.kinds) = before)
+        self.receive(queues).inspect_err(|_| (self.spread.key, self.spread.kinds) = before)
+    }
+
+    /// Adds a rule of the program, for frames that go to some of these work queues. Gives its handle.
+    pub fn add_flow(
+        &mut self,
+        priority: u32,
+        rule: FlowContext,
+        target: Target,
+        queues: &[Arc<Qp<C>>],
+    ) -> flow::Result<usize> {
+        let Port { device, pd, spread, flows, group, .. } = self;
+        let queues = group.as_ref().map(|_| Queues { device, pd, spread, queues });
+        flows.add(priority, rule, target, queues.as_ref())
     }
 
     /// Receives nothing any more.
     pub fn stop(&mut self) {
-        self.rules.clear();
+        self.flows.stop();
+        self.filters.clear();
         self.group = None;
         self.spread.close();
     }

@@ -33,6 +33,27 @@ fn fields(kinds: u64) -> HashFields {
     .fold(HashFields::default(), |all, (_, fields)| all | fields)
 }
 
+/// Entries of a table over which frames of a rule are spread.
+const MOST_ENTRIES: usize = 512;
+
+/// A queue pair that spreads frames evenly over these queues, of which there is at least one, by a hash of these kinds of
+/// packets.
+pub fn group<C: Card>(
+    device: &Arc<Device<C>>,
+    pd: &Arc<Pd<C>>,
+    queues: &[Arc<Qp<C>>],
+    kinds: u64,
+    key: &[u8; HASH_KEY],
+) -> Result<Arc<Qp<C>>> {
+    // A table has a power of two: a larger one is more even.
+    let entries = match queues.len() {
+        exactly if exactly.is_power_of_two() => exactly,
+        other => (4 * other.next_power_of_two()).clamp(ENTRIES, MOST_ENTRIES),
+    };
+    let all: Vec<_> = queues.iter().cycle().take(entries).cloned().collect();
+    pd.create_hash_qp(&device.create_table(&all)?, fields(kinds), key)
+}
+
 /// How a port spreads frames.
 pub struct Spread<C: Card> {
     /// The key of the hash.

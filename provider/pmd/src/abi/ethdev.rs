@@ -232,7 +232,10 @@ pub struct EthDevOps {
     pub reta_update: Option<unsafe extern "C" fn(*mut EthDev, *mut RetaEntries, u16) -> c_int>,
     /// Reads it.
     pub reta_query: Option<unsafe extern "C" fn(*mut EthDev, *mut RetaEntries, u16) -> c_int>,
-    pub(crate) gap_512: [usize; 16],
+    pub(crate) gap_512: [usize; 6],
+    /// Gives the functions that make flow rules ([`FlowOps`](super::flow::FlowOps)).
+    pub flow_ops_get: Option<unsafe extern "C" fn(*mut EthDev, *mut *const c_void) -> c_int>,
+    pub(crate) gap_568: [usize; 9],
     pub(crate) gap_640: [usize; 32],
     pub(crate) gap_896: [usize; 1],
 }
@@ -249,5 +252,6 @@ const _: () = {
     assert!(offset_of!(EthDevOps, mtu_set) == 136 && offset_of!(EthDevOps, dev_infos_get) == 192);
     assert!(offset_of!(EthDevOps, rx_queue_setup) == 328 && offset_of!(EthDevOps, tx_done_cleanup) == 376);
     assert!(offset_of!(EthDevOps, rss_hash_update) == 480 && offset_of!(EthDevOps, reta_query) == 504);
+    assert!(offset_of!(EthDevOps, flow_ops_get) == 560);
     assert!(size_of::<EthDevOps>() == 904 && size_of::<Stats>() == 704);
 };

@@ -21,6 +21,9 @@ pub const TX_MULTI_SEGS: u64 = 1 << 15;
 /// `RTE_ETH_LINK_SPEED_10G`.
 pub const SPEED_10G: u32 = 1 << 8;
 
+/// `RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP`: flow rules stay while the port is stopped.
+pub const KEEPS_RULES: u64 = 1 << 3;
+
 /// `struct rte_eth_dev_info`.
 #[repr(C)]
 pub struct DevInfo {
@@ -73,7 +76,8 @@ pub struct DevInfo {
     pub default_rxportconf: PortConf,
     /// Sizes that serve well.
     pub default_txportconf: PortConf,
-    capabilities: u64,
+    /// Bits of `RTE_ETH_DEV_CAPA_*`.
+    pub capabilities: u64,
     switch: [u64; 7],
 }
 
@@ -137,4 +141,5 @@ const _: () = {
     assert!(offset_of!(DevInfo, reta_size) == 104 && offset_of!(DevInfo, flow_type_rss_offloads) == 112);
     assert!(offset_of!(DevInfo, rx_desc_lim) == 262 && offset_of!(DevInfo, speed_capa) == 284);
     assert!(offset_of!(DevInfo, default_rxportconf) == 294 && size_of::<DevInfo>() == 376);
+    assert!(offset_of!(DevInfo, capabilities) == 312);
 };

@@ -146,6 +146,20 @@ fn lcore() -> u32 {
     id
 }
 
+/// Sets `rte_errno`, a variable of each thread.
+pub fn set_errno(errno: c_int) {
+    // SAFETY: writes the thread's own variable, at the offset that the dynamic linker has put into the table.
+    unsafe {
+        asm!(
+            "mov {at}, qword ptr [rip + per_lcore__rte_errno@GOTTPOFF]",
+            "mov dword ptr fs:[{at}], {errno:e}",
+            at = out(reg) _,
+            errno = in(reg) errno,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
 impl Mempool {
     /// Takes as many objects as `objects` has room for (`rte_mempool_get_bulk`); false if there are too few.
     ///

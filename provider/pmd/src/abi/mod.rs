@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 pub mod ethdev;
+pub mod flow;
 pub mod info;
 pub mod mbuf;
 pub mod vdev;

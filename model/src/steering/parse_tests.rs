@@ -1,0 +1,171 @@
+//! The fields of frames, and which rules take them.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A frame with these headers after the addresses.
+fn frame(after: &[&[u8]]) -> Vec<u8> {
+    let mut frame = vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+    after.iter().for_each(|part| frame.extend_from_slice(part));
+    frame
+}
+
+fn ipv4(protocol: u8, fragment: u16, ports: &[u8]) -> Vec<u8> {
+    let [high, low] = fragment.to_be_bytes();
+    let mut packet = vec![0x46, 0xb8, 0, 0, 0, 0, high, low, 64, protocol, 0, 0];
+    packet.extend([198, 18, 0, 1, 198, 18, 0, 2, 1, 1, 1, 0]);
+    packet.extend(ports);
+    packet
+}
+
+fn rule() -> FlowContext {
+    FlowContext::new().with_port(1)
+}
+
+fn takes(rule: FlowContext, frame: &[u8]) -> bool {
+    let (value, mask) = Fields::of_rule(&rule);
+    Fields::of(frame).under(&mask) == value
+}
+
+#[test]
+fn each_field_decides() {
+    let ports = [0x12, 0x34, 0x10, 0xe1];
+    let tagged = frame(&[&[0x81, 0, 0xa0, 0x6b, 8, 0], &ipv4(17, 0, &ports)]);
+    let mut src_ip = [0; 16];
+    src_ip[12..].copy_from_slice(&[198, 18, 0, 1]);
+    let all = rule()
+        .with_dmac([1, 2, 3, 4, 5, 6])
+        .with_dmac_mask([0xff; 6])
+        .with_smac([7, 8, 9, 10, 11, 12])
+        .with_smac_mask([0xff; 6])
+        .with_ether_type(0x800)
+        .with_ether_type_mask(0xffff)
+        .with_vlan_tci(0x6b)
+        .with_vlan_tci_mask(0xfff)
+        .with_ip_version(4)
+        .with_src_ip(src_ip)
+        .with_src_ip_mask([0xff; 16])
+        .with_traffic_class(0xb8)
+        .with_traffic_class_mask(0xff)
+        .with_hop_limit(64)
+        .with_hop_limit_mask(0xff)
+        .with_protocol(17)
+        .with_protocol_mask(0xff)
+        .with_src_port(0x1234)
+        .with_src_port_mask(0xffff)
+        .with_dst_port(4321)
+        .with_dst_port_mask(0xffff);
+    assert!(takes(all, &tagged));
+    for other in [
+        all.with_dmac([1, 2, 3, 4, 5, 7]),
+        all.with_smac([7, 8, 9, 10, 11, 13]),
+        all.with_ether_type(0x86dd),
+        all.with_vlan_tci(0x6c),
+        all.with_ip_version(6),
+        all.with_src_ip([0; 16]),
+        all.with_traffic_class(0),
+        all.with_hop_limit(1),
+        all.with_protocol(6),
+        all.with_src_port(1),
+        all.with_dst_port(1),
+    ] {
+        assert!(!takes(other, &tagged), "{other:?}");
+    }
+    assert!(takes(all.with_vlan_tci(0xf06b), &tagged), "not of the mask");
+    let plain = frame(&[&[8, 0], &ipv4(17, 0, &ports)]);
+    assert!(!takes(all, &plain) && takes(all.with_vlan_tci_mask(0), &plain));
+}
+
+#[test]
+fn what_a_frame_does_not_have_is_not_zero() {
+    let untagged = frame(&[&[8, 6]]);
+    assert!(!takes(rule().with_vlan_tci_mask(0xfff), &untagged));
+    let no_port = rule().with_ip_version(4).with_dst_port_mask(0xffff);
+    assert!(!takes(no_port, &frame(&[&[8, 0], &ipv4(1, 0, &[0; 8])])), "ICMP");
+    assert!(takes(no_port, &frame(&[&[8, 0], &ipv4(17, 0x2000, &[0; 8])])), "a first fragment");
+    assert!(!takes(no_port, &frame(&[&[8, 0], &ipv4(17, 1, &[0; 8])])), "a later one");
+}
+
+#[test]
+fn rules_ask_for_the_tags_of_a_frame() {
+    let tag = |kind: u16, next: &[u8]| [&kind.to_be_bytes()[..], &[0, 5], next].concat();
+    let none = [8, 6];
+    let frames = [
+        (FrameTags::default(), frame(&[&none])),
+        (FrameTags::ANY, frame(&[&tag(0x8100, &none)])),
+        (FrameTags::ANY | FrameTags::SERVICE, frame(&[&tag(0x88a8, &none)])),
+        (FrameTags::ANY | FrameTags::SECOND, frame(&[&tag(0x8100, &tag(0x8100, &none))])),
+        (
+            FrameTags::ANY | FrameTags::SECOND | FrameTags::SERVICE,
+            frame(&[&tag(0x88a8, &tag(0x8100, &none))]),
+        ),
+    ];
+    for value in (0..8).map(FrameTags) {
+        for mask in (0..8).map(FrameTags) {
+            for (has, frame) in &frames {
+                let rule = rule().with_tags(value).with_tags_mask(mask);
+                assert_eq!(takes(rule, frame), (has.0 ^ value.0) & mask.0 == 0, "{value:?} {mask:?} {has:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn headers_are_found_behind_tags_and_extensions() {
+    let mut packet = vec![0x6a, 0xb1, 0x23, 0x45, 0, 0, HOP_BY_HOP, 9];
+    packet.extend([0xaa; 32]);
+    packet.extend([FRAGMENT, 0, 0, 0, 0, 0, 0, 0]);
+    packet.extend([PROTOCOL_TCP, 0, 0, 1, 0, 0, 0, 7]);
+    packet.extend([0, 80, 1, 187]);
+    let tags = [0x88, 0xa8, 0, 5, 0x81, 0, 0, 7, 0x86, 0xdd];
+    let frame = frame(&[&tags, &packet]);
+    let asks = rule()
+        .with_vlan_tci(5)
+        .with_vlan_tci_mask(0xffff)
+        .with_ether_type(0x86dd)
+        .with_ether_type_mask(0xffff)
+        .with_ip_version(6)
+        .with_dst_ip([0xaa; 16])
+        .with_dst_ip_mask([0xff; 16])
+        .with_flow_label(0x12345)
+        .with_flow_label_mask(0xf_ffff)
+        .with_traffic_class(0xab)
+        .with_traffic_class_mask(0xff)
+        .with_hop_limit(9)
+        .with_hop_limit_mask(0xff)
+        .with_protocol(PROTOCOL_TCP)
+        .with_protocol_mask(0xff)
+        .with_dst_port(443)
+        .with_dst_port_mask(0xffff);
+    assert!(takes(asks, &frame));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_have_fields(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let fields = Fields::of(&bytes);
+        let all = Fields { words: [u64::MAX; 8] };
+        prop_assert_eq!(fields.under(&all), fields);
+    }
+
+    /// Headers that are nearly right, cut anywhere, with lengths that lie.
+    #[test]
+    fn nearly_right_bytes_have_fields(
+        kind in 0..4usize,
+        noise in proptest::collection::vec((0..120usize, any::<u8>()), 0..6),
+        cut in 0..130usize,
+    ) {
+        let start: &[u8] = [&[8u8, 0][..], &[0x86, 0xdd], &[0x81, 0, 0, 1, 8, 0], &[0x88, 0xa8, 0, 1]][kind];
+        let mut bytes = frame(&[start, &[0x45; 100]]);
+        for (at, byte) in noise {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        bytes.truncate(cut);
+        let fields = Fields::of(&bytes);
+        if bytes.len() >= 6 {
+            prop_assert!(bytes.len() < 12 || fields.dmac()[..] == bytes[..6]);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Patterns of any bytes: what the card cannot do is refused, and the rest is in the rule.
+
+use std::ffi::c_void;
+use std::ptr::null;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// An item whose structures are these bytes, as many as the longest has.
+fn item(kind: i32, spec: Option<&[u8; IPV6]>, mask: Option<&[u8; IPV6]>) -> Item {
+    let bytes = |bytes: Option<&[u8; IPV6]>| bytes.map_or(null(), |bytes| bytes.as_ptr().cast::<c_void>());
+    Item { kind, spec: bytes(spec), last: null(), mask: bytes(mask) }
+}
+
+fn rule(items: &[Item]) -> Result<FlowContext> {
+    // SAFETY: a list that ends, of structures that are longer than any.
+    unsafe { read(items.as_ptr()) }
+}
+
+fn start<const N: usize>(bytes: [u8; N]) -> [u8; IPV6] {
+    std::array::from_fn(|n| bytes.get(n).copied().unwrap_or(0))
+}
+
+const END: Item = Item { kind: item::END, spec: null(), last: null(), mask: null() };
+
+#[test]
+fn a_port_of_udp_is_in_the_rule() {
+    let ports = start([0, 0, 0x0f, 0xa0]);
+    let mask = start([0, 0, 0xff, 0xff]);
+    let items = [
+        item(item::ETH, None, None),
+        item(item::IPV4, None, None),
+        item(item::UDP, Some(&ports), Some(&mask)),
+        END,
+    ];
+    let expected = FlowContext::new()
+        .with_ip_version(4)
+        .with_protocol(17)
+        .with_protocol_mask(0xff)
+        .with_dst_port(4000)
+        .with_dst_port_mask(0xffff);
+    assert_eq!(rule(&items).expect("a rule"), expected);
+}
+
+#[test]
+fn an_ether_type_is_that_of_the_first_header() {
+    let ether = |high, low| {
+        let mut bytes = [0; IPV6];
+        (bytes[12], bytes[13]) = (high, low);
+        bytes
+    };
+    let (slow, tag, service, all) = (ether(0x88, 9), ether(0x81, 0), ether(0x88, 0xa8), ether(0xff, 0xff));
+    let of = |spec, then: Option<i32>| {
+        let next = then.map_or(END, |kind| item(kind, None, None));
+        rule(&[item(item::ETH, Some(spec), Some(&all)), next, END])
+    };
+    let plain = FlowContext::new();
+    let tags = |tags, mask| plain.with_tags(tags).with_tags_mask(mask);
+    let (any, second) = (FrameTags::ANY, FrameTags::SERVICE);
+    let untagged = tags(FrameTags::default(), any).with_ether_type(0x8809).with_ether_type_mask(0xffff);
+    assert_eq!(of(&slow, None).expect("a rule"), untagged);
+    assert_eq!(of(&tag, None).expect("a rule"), tags(any, any | second));
+    assert_eq!(of(&service, Some(item::VLAN)).expect("a rule"), tags(any | second, any | second));
+    assert_eq!(of(&slow, Some(item::VLAN)).expect_err("no tag").errno, libc::EINVAL);
+    let half = ether(0xff, 0);
+    let partly = rule(&[item(item::ETH, Some(&slow), Some(&half)), END]).expect_err("half of it");
+    assert_eq!((partly.errno, partly.cause), (libc::ENOTSUP, Cause::ItemMask));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_its_cause() {
+    let bytes = [1; IPV6];
+    let (eth, udp, ip) =
+        (|| item(item::ETH, None, None), || item(item::UDP, None, None), || item(item::IPV4, None, None));
+    let ranged = Item { last: bytes.as_ptr().cast(), ..item(item::IPV4, Some(&bytes), None) };
+    for (items, errno, cause) in [
+        (vec![eth(), udp(), END], libc::EINVAL, Cause::Item),
+        (vec![ip(), eth(), END], libc::ENOTSUP, Cause::Item),
+        (vec![eth(), ip(), ip(), END], libc::ENOTSUP, Cause::Item),
+        (vec![item(14, None, None), END], libc::ENOTSUP, Cause::Item),
+        (vec![item(item::IPV4, None, Some(&bytes)), END], libc::EINVAL, Cause::ItemSpec),
+        (vec![ranged, END], libc::ENOTSUP, Cause::ItemLast),
+        (vec![item(item::IPV4, Some(&bytes), Some(&bytes)), END], libc::ENOTSUP, Cause::ItemMask),
+        ((0..100).map(|_| item(item::VOID, None, None)).collect(), libc::EINVAL, Cause::Unspecified),
+    ] {
+        let refusal = rule(&items).expect_err("it is refused");
+        assert_eq!((refusal.errno, refusal.cause), (errno, cause), "{:?}", refusal.message);
+    }
+}
+
+fn bytes() -> impl Strategy<Value = [u8; IPV6]> {
+    prop_oneof![
+        any::<[u8; IPV6]>(),
+        Just([0; IPV6]),
+        Just([0xff; IPV6]),
+        // Single bytes, as a program sets them.
+        (0..IPV6, any::<u8>()).prop_map(|(at, byte)| std::array::from_fn(|n| if n == at { byte } else { 0 })),
+    ]
+}
+
+proptest! {
+    /// Any items in any order are refused or make a rule whose values are under its masks.
+    #[test]
+    fn any_pattern_is_refused_or_a_rule(
+        parts in proptest::collection::vec(
+            (
+                prop_oneof![4 => 6..13i32, 1 => any::<i32>()],
+                proptest::option::of(bytes()),
+                proptest::option::of(bytes()),
+            ),
+            0..8,
+        ),
+    ) {
+        let items: Vec<Item> = parts
+            .iter()
+            .map(|(kind, spec, mask)| item(*kind, spec.as_ref(), mask.as_ref()))
+            .chain([END])
+            .collect();
+        let Ok(rule) = rule(&items) else { return Ok(()) };
+        let has = |kind| items.iter().take_while(|item| item.kind != item::END).any(|item| item.kind == kind);
+        let all = rule.as_bytes();
+        prop_assert!((0..60).all(|n| all[16 + n] & !all[80 + n] == 0), "{:?}", rule);
+        prop_assert_eq!(rule.tags().0 & !rule.tags_mask().0, 0);
+        prop_assert_eq!(rule.ip_version() == 4, has(item::IPV4));
+        prop_assert_eq!(rule.ip_version() == 6, has(item::IPV6));
+        prop_assert!(!has(item::VLAN) || rule.tags().contains(FrameTags::ANY));
+        prop_assert!(!has(item::UDP) || rule.protocol() == 17);
+    }
+}

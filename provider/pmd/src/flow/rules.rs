@@ -1,0 +1,208 @@
+//! The rules of a port. They stay while it is stopped, and the card has them while it is started.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Weak};
+
+use driver::{Card, Device, Error, Flow, Pd, Qp};
+use fpga_regs::FlowContext;
+
+use super::action::Target;
+use super::{Refusal, Result};
+use crate::abi::flow::Cause;
+use crate::spread::{group, Spread};
+
+/// Sets of fields that rules of one priority may ask for.
+const SHAPES: usize = 256;
+
+/// The fields that a rule asks for.
+type Shape = (u8, u8, [u8; 64]);
+
+fn shape(rule: &FlowContext) -> Shape {
+    let bytes = rule.as_bytes();
+    (rule.ip_version(), rule.tags_mask().0, std::array::from_fn(|n| bytes[80 + n]))
+}
+
+/// A rule.
+struct Rule<C: Card> {
+    /// As the card gets it.
+    context: FlowContext,
+    target: Target,
+    /// While the port is started.
+    flow: Option<Flow<C>>,
+}
+
+/// What the card needs to give frames to a target.
+pub struct Queues<'a, C: Card> {
+    /// The open card.
+    pub device: &'a Arc<Device<C>>,
+    /// The port's protection domain.
+    pub pd: &'a Arc<Pd<C>>,
+    /// How the port spreads frames, whose key is that of rules without one.
+    pub spread: &'a Spread<C>,
+    /// The work queues of the port's receive queues.
+    pub queues: &'a [Arc<Qp<C>>],
+}
+
+/// The rules of a port, by their handles.
+pub struct Rules<C: Card> {
+    rules: BTreeMap<usize, Rule<C>>,
+    last: usize,
+    /// The rules without what they do, to find equal ones.
+    known: HashSet<[u8; FlowContext::BYTES]>,
+    /// The place of each shape of a priority, and how many rules have it.
+    shapes: HashMap<(u32, Shape), (u8, usize)>,
+    /// Queue pairs of targets that rules have.
+    groups: HashMap<Target, Weak<Qp<C>>>,
+}
+
+impl<C: Card> Default for Rules<C> {
+    fn default() -> Self {
+        Rules {
+            rules: BTreeMap::new(),
+            last: 0,
+            known: HashSet::new(),
+            shapes: HashMap::new(),
+            groups: HashMap::new(),
+        }
+    }
+}
+
+/// What the card says to a rule.
+fn refused(error: Error) -> Refusal {
+    crate::abi::log(&format!("a flow rule: {error}"));
+    let message = match error.errno() {
+        libc::ENOMEM => c"the card has no room for more rules or groups of queues: destroy some",
+        _ => c"the card refuses the rule: the log says why",
+    };
+    Refusal { errno: error.errno(), cause: Cause::Unspecified, object: std::ptr::null(), message }
+}
+
+impl<C: Card> Rules<C> {
+    /// A rule of this priority that is not there yet, at its place in the card: rules that ask for other fields have
+    /// another precedence, so a frame that several rules name comes once.
+    fn place(&self, priority: u32, rule: FlowContext) -> Result<FlowContext> {
+        let own = shape(&rule);
+        let number = match self.shapes.get(&(priority, own)) {
+            Some(&(number, _)) => number,
+            None => {
+                let of_priority = self.shapes.iter().filter(|(key, _)| key.0 == priority);
+                let used: HashSet<u8> = of_priority.map(|(_, &(number, _))| number).collect();
+                let full = Refusal {
+                    errno: libc::ENOSPC,
+                    ..Refusal::invalid(
+                        Cause::Unspecified,
+                        c"rules of one priority ask for at most 256 sets of fields",
+                    )
+                };
+                (0..SHAPES).map(|n| n as u8).find(|number| !used.contains(number)).ok_or(full)?
+            }
+        };
+        let rule = rule.with_precedence((priority as u16) << 8 | u16::from(number));
+        match self.known.contains(rule.as_bytes()) {
+            true => Err(Refusal {
+                errno: libc::EEXIST,
+                ..Refusal::invalid(
+                    Cause::Unspecified,
+                    c"there is a rule for these frames already: destroy it first",
+                )
+            }),
+            false => Ok(rule),
+        }
+    }
+
+    /// Whether a rule could be there, too.
+    pub fn check(&self, priority: u32, rule: FlowContext) -> Result<()> {
+        self.place(priority, rule).map(drop)
+    }
+
+    /// Adds a rule, in the card too if there are queues. Gives its handle.
+    pub fn add(
+        &mut self,
+        priority: u32,
+        rule: FlowContext,
+        target: Target,
+        queues: Option<&Queues<'_, C>>,
+    ) -> Result<usize> {
+        let rule = self.place(priority, rule)?;
+        let context = rule.with_drop(target == Target::Drop);
+        let flow = queues.map(|queues| self.open(&context, &target, queues)).transpose().map_err(refused)?;
+        self.known.insert(*rule.as_bytes());
+        let number = rule.precedence() as u8;
+        self.shapes.entry((priority, shape(&rule))).or_insert((number, 0)).1 += 1;
+        self.last += 1;
+        self.rules.insert(self.last, Rule { context, target, flow });
+        Ok(self.last)
+    }
+
+    /// Makes a rule in the card.
+    fn open(
+        &mut self,
+        context: &FlowContext,
+        target: &Target,
+        queues: &Queues<'_, C>,
+    ) -> driver::Result<Flow<C>> {
+        if let Some(qp) = self.groups.get(target).and_then(Weak::upgrade) {
+            return qp.create_flow(context);
+        }
+        let (numbers, kinds, key) = match target {
+            // Of any queue pair: it gets nothing.
+            Target::Drop => (&[0][..], 0, None),
+            Target::Queues { queues, kinds, key } => (&queues[..], *kinds, *key),
+        };
+        let queue = |&n: &u16| queues.queues.get(usize::from(n)).cloned();
+        let all: Option<Vec<_>> = numbers.iter().map(queue).collect();
+        let all = all.ok_or_else(|| {
+            Error::Invalid(format!("{numbers:?}: the port has {} receive queues", queues.queues.len()))
+        })?;
+        let qp = group(queues.device, queues.pd, &all, kinds, &key.unwrap_or(queues.spread.key))?;
+        let flow = qp.create_flow(context)?;
+        self.groups.retain(|_, qp| qp.strong_count() != 0);
+        self.groups.insert(target.clone(), Arc::downgrade(&qp));
+        Ok(flow)
+    }
+
+    /// Ends a rule.
+    pub fn remove(&mut self, handle: usize) -> Result<()> {
+        let unknown = || Refusal::invalid(Cause::Handle, c"there is no such rule");
+        let rule = self.rules.get(&handle).ok_or_else(unknown)?;
+        if let Some(flow) = &rule.flow {
+            flow.destroy().map_err(refused)?;
+        }
+        let context = rule.context.with_drop(false);
+        self.known.remove(context.as_bytes());
+        let priority = u32::from(context.precedence() >> 8);
+        if let Entry::Occupied(mut of) = self.shapes.entry((priority, shape(&context))) {
+            of.get_mut().1 -= 1;
+            if of.get().1 == 0 {
+                of.remove();
+            }
+        }
+        self.rules.remove(&handle);
+        Ok(())
+    }
+
+    /// Ends all.
+    pub fn clear(&mut self) -> Result<()> {
+        while let Some(&handle) = self.rules.keys().next() {
+            self.remove(handle)?;
+        }
+        Ok(())
+    }
+
+    /// The port is started: the card gets the rules.
+    pub fn start(&mut self, queues: &Queues<'_, C>) -> driver::Result<()> {
+        for handle in self.rules.keys().copied().collect::<Vec<_>>() {
+            let Some(Rule { context, target, flow: None }) = self.rules.get(&handle) else { continue };
+            let (context, target) = (*context, target.clone());
+            let flow = self.open(&context, &target, queues)?;
+            self.rules.entry(handle).and_modify(|rule| rule.flow = Some(flow));
+        }
+        Ok(())
+    }
+
+    /// The port is stopped: the card forgets the rules.
+    pub fn stop(&mut self) {
+        self.rules.values_mut().for_each(|rule| rule.flow = None);
+    }
+}

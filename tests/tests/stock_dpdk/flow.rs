@@ -1,0 +1,250 @@
+//! Flow rules (`rte_flow`), as testpmd makes them.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// The second card's first port, which receives, and an address that nobody has.
+const PORT: [u8; 6] = [2, 0x56, 0x42, 0, 1, 0];
+const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
+
+const CUSTOMER: [u8; 2] = [0x81, 0];
+
+fn ethernet(to: [u8; 6], rest: &[u8]) -> Vec<u8> {
+    [&to[..], &[2, 9, 9, 9, 9, 9], rest].concat()
+}
+
+fn ipv4(protocol: u8, to_port: u16) -> Vec<u8> {
+    let port = to_port.to_be_bytes();
+    let ip = [8, 0, 0x45, 0, 0, 40, 0, 1, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    [&ip[..], &[0x30, 0x39, port[0], port[1]], &[0; 16]].concat()
+}
+
+fn ipv6(from: u8) -> Vec<u8> {
+    let mut ip = [&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 59, 64][..], &[0xfd; 32]].concat();
+    ip[25] = from;
+    ip
+}
+
+/// Frames that differ in what rules ask for, with a name. Each has a length of its own, by which it is found again.
+fn batch() -> Vec<(String, Vec<u8>)> {
+    let tagged = |vid: u8| [&CUSTOMER[..], &[0, vid], &ipv4(17, 4000)].concat();
+    let some = [
+        ("udp 4000", ethernet(PORT, &ipv4(17, 4000))),
+        ("udp 4001", ethernet(PORT, &ipv4(17, 4001))),
+        ("tcp 80", ethernet(PORT, &ipv4(6, 80))),
+        ("tcp 4000", ethernet(PORT, &ipv4(6, 4000))),
+        ("vlan 5", ethernet(PORT, &tagged(5))),
+        ("vlan 6", ethernet(PORT, &tagged(6))),
+        ("type 88b5", ethernet(PORT, &[0x88, 0xb5])),
+        ("type 88b6", ethernet(PORT, &[0x88, 0xb6])),
+        ("nobody's", ethernet(NOBODY, &[0x88, 0xb6])),
+    ];
+    let named = some.into_iter().map(|(name, frame)| (name.to_owned(), frame));
+    let many = (0..12).map(|from| (format!("ipv6 {from}"), ethernet(PORT, &ipv6(from))));
+    let long = |(n, (name, mut frame)): (usize, (String, Vec<u8>))| {
+        frame.resize(80 + n, 0);
+        (name, frame)
+    };
+    named.chain(many).enumerate().map(long).collect()
+}
+
+/// A testpmd that prints each frame that it receives at the second card's first port, which has four queues and gives all to
+/// the first of them, unless a rule says otherwise.
+fn receiver(net: &StockNet, options: &[&str]) -> Testpmd {
+    let all = ["-i", "--rxq=4", "--txq=4", "--disable-rss", "--forward-mode=rxonly"];
+    let mut receiver = Testpmd::start(net, &["net_verbena1"], &[&all, options].concat());
+    receiver.does("set promisc 0 off\nset verbose 1\nstart");
+    receiver
+}
+
+/// Sends the batch, and waits until so many have come. Gives the queue of each that came, by its name.
+fn sent(net: &StockNet, receiver: &mut Testpmd, count: usize) -> BTreeMap<String, usize> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let from = directory.path().join("from.pcap");
+    let (names, frames): (Vec<_>, Vec<_>) = batch().into_iter().unzip();
+    write(&from, &frames);
+    let reader = format!("net_pcap0,rx_pcap={}", from.display());
+    let before = receiver.said().len();
+    let mut sender = Testpmd::start(net, &[&reader, "net_verbena0"], &["--stats-period=1"]);
+    sender.expect(&format!("TX-packets: {} ", frames.len()));
+    let found = |said: &str| {
+        let lines = said.get(before..).unwrap_or_default().split("length=").skip(1);
+        let frame = |line: &str| {
+            let length: usize = line.split(' ').next()?.parse().ok()?;
+            let queue = line.split("Receive queue=0x").nth(1)?.get(..1)?.parse().ok()?;
+            Some((names.get(length.checked_sub(80)?)?.clone(), queue))
+        };
+        lines.filter_map(frame).collect::<BTreeMap<_, _>>()
+    };
+    receiver.expect_that("not all came", |said| found(said).len() >= count);
+    sender.interrupt();
+    found(&receiver.said())
+}
+
+/// The queues of frames, without those of IPv6.
+fn without_ipv6(mut came: BTreeMap<String, usize>) -> Vec<(String, usize)> {
+    came.retain(|name, _| !name.starts_with("ipv6"));
+    came.into_iter().collect()
+}
+
+fn named(list: &[(&str, usize)]) -> Vec<(String, usize)> {
+    let list: BTreeMap<_, _> = list.iter().map(|&(name, queue)| (name.to_owned(), queue)).collect();
+    list.into_iter().collect()
+}
+
+fn counter(receiver: &mut Testpmd, name: &str) -> u64 {
+    last(&receiver.does("show port xstats 0"), name)
+}
+
+/// Rules of each kind of header and action, in one batch of frames; then without some of them, and without any.
+#[test]
+fn rules_choose_the_queue_of_a_frame() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let mut receiver = receiver(&net, &[]);
+    let rules = [
+        "priority 1 ingress pattern eth / ipv4 / udp / end actions queue index 1 / end",
+        "ingress pattern eth / ipv4 / udp dst is 4000 / end actions queue index 2 / end",
+        "ingress pattern eth / ipv4 dst is 10.0.0.2 / tcp dst is 80 / end actions drop / end",
+        "ingress pattern eth / vlan vid is 5 / end actions queue index 3 / end",
+        "ingress pattern eth type is 0x88b5 / end actions queue index 1 / end",
+        "ingress pattern eth dst is 02:00:00:00:00:77 / end actions queue index 2 / end",
+        "ingress pattern eth / ipv6 / end actions rss queues 1 2 3 end / end",
+    ];
+    for (n, rule) in rules.iter().enumerate() {
+        let said = receiver.does(&format!("flow validate 0 {rule}\nflow create 0 {rule}"));
+        assert!(said.contains("Flow rule validated"), "{rule}: {said}");
+        assert!(said.contains(&format!("Flow rule #{n} created")), "{rule}: {said}");
+    }
+    let listed = receiver.does("flow list 0");
+    assert!(listed.contains("ETH IPV4 TCP => DROP") && listed.contains("ETH IPV6 => RSS"), "{listed}");
+
+    // One is dropped. The tag is before the UDP: both rules match, and either may have it (rte_flow(3)).
+    let all = batch().len();
+    let came = sent(&net, &mut receiver, all - 1);
+    let spread: Vec<usize> =
+        came.iter().filter(|(name, _)| name.starts_with("ipv6")).map(|(_, &queue)| queue).collect();
+    assert_eq!(spread.len(), 12);
+    assert!([1, 2, 3].iter().all(|queue| spread.contains(queue)) && !spread.contains(&0), "{spread:?}");
+    let rest = [("tcp 4000", 0), ("type 88b6", 0)];
+    let with_all = [("udp 4000", 2), ("udp 4001", 1), ("vlan 6", 2), ("type 88b5", 1), ("nobody's", 2)];
+    let mut got = without_ipv6(came);
+    let tagged = got.iter().position(|(name, _)| name == "vlan 5").map(|at| got.remove(at).1);
+    assert!(matches!(tagged, Some(2 | 3)), "{tagged:?}");
+    assert_eq!(got, named(&[&rest[..], &with_all].concat()));
+    assert_eq!(counter(&mut receiver, "rx_rule_drop"), 1);
+
+    // The rule of worse priority has what the other leaves.
+    let said = receiver.does("flow destroy 0 rule 1");
+    assert!(said.contains("Flow rule #1 destroyed"), "{said}");
+    let with_fewer =
+        [("udp 4000", 1), ("udp 4001", 1), ("vlan 5", 3), ("vlan 6", 1), ("type 88b5", 1), ("nobody's", 2)];
+    let came = sent(&net, &mut receiver, all - 1);
+    assert_eq!(without_ipv6(came), named(&[&rest[..], &with_fewer].concat()));
+    assert_eq!(counter(&mut receiver, "rx_rule_drop"), 2);
+
+    receiver.does("flow flush 0");
+    let came = sent(&net, &mut receiver, all - 1);
+    assert!(came.values().all(|&queue| queue == 0) && !came.contains_key("nobody's"), "{came:?}");
+    assert_eq!(counter(&mut receiver, "rx_rule_drop"), 2);
+    receiver.quit();
+    net.expect_gone();
+}
+
+/// An isolated port has the frames of its rules only, from its start on, or from a command on.
+#[test]
+fn isolated_ports_get_what_rules_name() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    for option in [&["--flow-isolate-all"][..], &[]] {
+        let net = StockNet::new();
+        let mut receiver = receiver(&net, option);
+        if option.is_empty() {
+            let said = receiver.does("flow isolate 0 1");
+            assert!(said.contains("is now restricted"), "{said}");
+        }
+        receiver.does("flow create 0 ingress pattern eth / ipv4 / tcp / end actions queue index 3 / end");
+        let came = sent(&net, &mut receiver, 2);
+        assert_eq!(without_ipv6(came), named(&[("tcp 80", 3), ("tcp 4000", 3)]));
+        // The port that sends is promiscuous, and has what is for nobody.
+        assert_eq!(counter(&mut receiver, "rx_no_rule"), batch().len() as u64 - 3);
+        let said = receiver.does("flow isolate 0 0");
+        assert!(said.contains("is not restricted anymore"), "{said}");
+        let came = sent(&net, &mut receiver, batch().len() - 1);
+        assert_eq!(came.len(), batch().len() - 1, "{came:?}");
+        receiver.quit();
+        net.expect_gone();
+    }
+}
+
+/// What the card cannot do is refused, with what is wrong.
+#[test]
+fn rules_that_the_card_cannot_keep_are_refused() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let mut testpmd = receiver(&net, &[]);
+    let to_0 = "end actions queue index 0 / end";
+    for (rule, why) in [
+        (format!("egress pattern eth / {to_0}"), "use ingress: Operation not supported"),
+        (format!("transfer pattern eth / {to_0}"), "no embedded switch"),
+        (format!("pattern eth / {to_0}"), "use ingress"),
+        (format!("group 3 ingress pattern eth / {to_0}"), "there is group 0 only"),
+        (format!("priority 255 ingress pattern eth / {to_0}"), "priorities are 0 to 254"),
+        (
+            format!("ingress pattern eth / ipv4 / sctp / {to_0}"),
+            "looks at eth, vlan, ipv4, ipv6, udp and tcp",
+        ),
+        (format!("ingress pattern eth / ipv4 / ipv4 / {to_0}"), "one of each"),
+        (format!("ingress pattern eth / vlan / vlan / {to_0}"), "one of each"),
+        (format!("ingress pattern eth / udp / {to_0}"), "of which IP version?"),
+        (format!("ingress pattern eth / ipv4 proto is 6 / udp / {to_0}"), "names another protocol"),
+        (format!("ingress pattern eth / ipv4 fragment_offset is 5 / {to_0}"), "leave it out of the mask"),
+        (
+            format!("ingress pattern eth / ipv4 src spec 10.0.0.1 src last 10.0.0.9 / {to_0}"),
+            "the card has no ranges: use a mask",
+        ),
+        ("ingress pattern eth / end actions end".into(), "an action is missing"),
+        ("ingress pattern eth / end actions queue index 4 / end".into(), "there is no such receive queue"),
+        (
+            "ingress pattern eth / end actions rss queues 0 4 end / end".into(),
+            "there is no such receive queue",
+        ),
+        ("ingress pattern eth / end actions rss queues end / end".into(), "1 to 512 queues"),
+        ("ingress pattern eth / end actions rss level 2 queues 0 end / end".into(), "outermost headers"),
+        ("ingress pattern eth / end actions rss types ipv4-sctp end queues 0 end / end".into(), "hash"),
+        ("ingress pattern eth / end actions queue index 0 / drop / end".into(), "give one action"),
+        ("ingress pattern eth / end actions mark id 1 / queue index 0 / end".into(), "queue, rss and drop"),
+        ("ingress pattern eth / end actions count / queue index 0 / end".into(), "queue, rss and drop"),
+    ] {
+        for command in ["validate", "create"] {
+            let said = testpmd.does(&format!("flow {command} 0 {rule}"));
+            assert!(said.contains("Caught PMD error type") && said.contains(why), "{rule}: {said}");
+        }
+    }
+    let said = testpmd.does("flow list 0");
+    assert!(!said.contains("=>"), "none is made: {said}");
+    testpmd.quit();
+    net.expect_gone();
+}
+
+/// A rule that is there already is refused, however often.
+#[test]
+fn rules_that_repeat_are_refused() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let commands = directory.path().join("commands");
+    let rule = |queue| {
+        format!("flow create 0 ingress pattern eth / ipv4 / udp dst is 7 / end actions queue index {queue} / end\n")
+    };
+    fs::write(&commands, rule(0).repeat(10_000) + &rule(1) + "flow list 0\nflow flush 0\n" + &rule(1))
+        .expect("a file");
+    let file = format!("--cmdline-file={}", commands.display());
+    let options = ["-i", "--rxq=2", "--txq=2", &file];
+    let said = Testpmd::start(&net, &["net_verbena0"], &options).end().said;
+    let count = |text: &str| said.matches(text).count();
+    assert_eq!(count("there is a rule for these frames already: destroy it first: File exists"), 10_000);
+    assert_eq!(count("ETH IPV4 UDP => QUEUE"), 1);
+    assert_eq!(count("Flow rule #0 created"), 2, "again after the flush");
+    net.expect_gone();
+}
