@@ -12,10 +12,10 @@ pub const ENTRIES: usize = 128;
 const IPV4: u64 = 1 << 2 | 1 << 3 | 1 << 7;
 const IPV4_TCP: u64 = 1 << 4;
 const IPV4_UDP: u64 = 1 << 5;
-/// The same of IPv6.
-const IPV6: u64 = 1 << 8 | 1 << 9 | 1 << 13;
-const IPV6_TCP: u64 = 1 << 10;
-const IPV6_UDP: u64 = 1 << 11;
+/// The same of IPv6, each with its kind for packets with extension headers, of which the card takes the same addresses.
+const IPV6: u64 = 1 << 8 | 1 << 9 | 1 << 13 | 1 << 15;
+const IPV6_TCP: u64 = 1 << 10 | 1 << 16;
+const IPV6_UDP: u64 = 1 << 11 | 1 << 17;
 /// All kinds of packets that can be hashed.
 pub const KINDS: u64 = IPV4 | IPV4_TCP | IPV4_UDP | IPV6 | IPV6_TCP | IPV6_UDP;
 

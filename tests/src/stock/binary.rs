@@ -72,7 +72,7 @@ fn package(program: &str) -> &'static str {
         "ibstat" | "ibstatus" => "infiniband-diags",
         "rdma" => "iproute2",
         "rping" | "rcopy" | "ucmatose" | "udaddy" | "mckey" | "rdma_server" | "rstream" => "rdmacm-utils",
-        "dpdk-testpmd" => "dpdk-dev",
+        "dpdk-testpmd" | "dpdk-test-acl" | "dpdk-test-flow-perf" => "dpdk-dev",
         "verilator" => "verilator (or: tests/setup exports)",
         _ => "perftest ibverbs-utils",
     }

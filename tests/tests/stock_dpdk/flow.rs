@@ -248,3 +248,48 @@ fn rules_that_repeat_are_refused() {
     assert_eq!(count("Flow rule #0 created"), 2, "again after the flush");
     net.expect_gone();
 }
+
+/// `dpdk-test-flow-perf` with one port, run to its end, and what it says.
+fn perf(net: &StockNet, options: &[&str]) -> String {
+    need("dpdk-test-flow-perf");
+    let prefix = format!("verbena-test-{}-perf", std::process::id());
+    let words =
+        ["--no-huge", "-m", "192", "-l", "0,1", "--file-prefix", &prefix, "--vdev", "net_verbena1", "--"];
+    let ended =
+        Program::start(net.command(&[], "dpdk-test-flow-perf", &[&words, options].concat())).wait(LIMIT);
+    let _ = fs::remove_dir_all(Path::new("/var/run/dpdk").join(prefix));
+    assert!(ended.status.is_some(), "{}: {}", ended.how(), ended.said);
+    ended.said
+}
+
+/// DPDK's own program makes and ends ten thousand rules of a kind, each with other addresses, and is told when the card has no
+/// more room.
+#[test]
+fn ten_thousand_rules_are_made_and_ended() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let many = |kind: &[&'static str]| {
+        let all = ["--ingress", "--rules-count=10000", "--rules-batch=10000", "--deletion-rate"];
+        [&all[..], kind].concat()
+    };
+    for kind in [
+        &["--ether", "--ipv4", "--udp", "--queue"][..],
+        &["--ether", "--vlan", "--ipv4", "--drop"],
+        &["--ipv6", "--tcp", "--rss"],
+    ] {
+        let said = perf(&net, &many(kind));
+        for text in ["The time for creating 10000 rules", "The time for deleting 10000 rules", "Bye ..."] {
+            assert!(said.contains(text), "{kind:?}: no {text:?}: {said}");
+        }
+        let rate = said.lines().find(|line| line.contains("Rules insertion rate")).unwrap_or_default();
+        println!("{kind:?}: {rate}");
+    }
+    let said = perf(&net, &["--ingress", "--ipv4", "--drop", "--rules-count=20000", "--rules-batch=10000"]);
+    assert!(said.contains("the card has no room for more rules"), "{said}");
+    let said = perf(
+        &net,
+        &["--ingress", "--ipv4", "--udp", "--mark", "--queue", "--rules-count=10000", "--rules-batch=10000"],
+    );
+    assert!(said.contains("actions are queue, rss and drop"), "{said}");
+    net.expect_gone();
+}

@@ -11,8 +11,6 @@ use crate::spread::KINDS;
 const MOST_ACTIONS: usize = 64;
 /// Most queues that frames are spread over: entries of a table of the card.
 const MOST_QUEUES: u32 = 512;
-/// `RTE_ETH_RSS_IPV6_EX`, `_TCP_EX`, `_UDP_EX`: the card hashes packets with extension headers as others.
-const EXTENDED: u64 = 0b111 << 15;
 
 /// Where frames go.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -53,7 +51,7 @@ impl Target {
         let why = match () {
             () if rss.function > 1 => Some(c"the card's hash function is Toeplitz"),
             () if rss.level > 1 => Some(c"the card hashes the outermost headers"),
-            () if rss.kinds & !(KINDS | EXTENDED) != 0 => Some(c"the card does not hash all of these types"),
+            () if rss.kinds & !KINDS != 0 => Some(c"the card does not hash all of these types"),
             () => None,
         };
         if let Some(why) = why {
@@ -72,7 +70,7 @@ impl Target {
         };
         // SAFETY: as the caller promises.
         let queues = unsafe { std::slice::from_raw_parts(rss.queues, rss.queue_num as usize) }.to_vec();
-        let kinds = if rss.kinds == 0 { KINDS } else { rss.kinds & KINDS };
+        let kinds = if rss.kinds == 0 { KINDS } else { rss.kinds };
         Ok(Target::Queues { queues, kinds, key })
     }
 
