@@ -44,9 +44,11 @@ impl World {
         self.count.min(self.cards.len() as u16)
     }
 
-    /// The cards have these GUIDs.
-    pub fn name_cards(&mut self, guids: Guids) {
-        self.cards.iter_mut().for_each(|card| card.guids = guids);
+    /// The cards have these GUIDs. What they number, queue pairs and connections, has other numbers than with another
+    /// `salt`: a peer elsewhere may still have connections of an earlier net, with the same GUIDs.
+    pub fn name_cards(&mut self, guids: Guids, salt: u32) {
+        self.cm.salt = salt;
+        self.cards.iter_mut().for_each(|card| (card.guids, card.salt) = (guids, salt as u8));
     }
 
     /// Connects a port to something outside of the segment, where it has these GIDs.

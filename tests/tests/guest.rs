@@ -32,7 +32,7 @@ const B: &str = "0000:00:05.0";
 fn guest_with(options: &[&str]) -> (Served, Machine) {
     let served = Served::start(2, options);
     let options = served.sockets().iter().fold(Options::default(), |options, socket| options.card(socket));
-    let machine = Machine::boot(CARD, &options);
+    let machine = Machine::boot(&[(CARD, "guest-card")], &options);
     (served, machine)
 }
 

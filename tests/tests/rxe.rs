@@ -4,6 +4,12 @@
 
 #[path = "rxe/beside.rs"]
 mod beside;
+#[path = "rxe/fields.rs"]
+mod fields;
+#[path = "rxe/mads.rs"]
+mod mads;
+#[path = "rxe/manager.rs"]
+mod manager;
 #[path = "rxe/pairs.rs"]
 mod pairs;
 #[path = "rxe/statuses.rs"]
@@ -22,17 +28,18 @@ const SHORT: Duration = Duration::from_secs(60);
 /// For what takes ten.
 const LONG: Duration = Duration::from_secs(300);
 
-/// The program of these tests, which runs here and in the guest: `tests/c/statuses.c`.
-fn program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| compile_c("statuses", Path::new(env!("CARGO_TARGET_TMPDIR"))))
+/// The programs of these tests, which run here and in the guest: `tests/c/statuses.c` and `manager.c`.
+fn programs() -> &'static [PathBuf] {
+    static PROGRAMS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    let compiled = |name| compile_c(name, Path::new(env!("CARGO_TARGET_TMPDIR")));
+    PROGRAMS.get_or_init(|| ["statuses", "manager"].map(compiled).to_vec())
 }
 
 /// Frames that the guest sends arrive in a UNIX datagram each, raw.
 #[test]
 #[ignore = "boots a guest: tests/guest/run"]
 fn rxe_comes_up() {
-    let mut rxe = Rxe::boot(program(), Link::Datagrams);
+    let mut rxe = Rxe::boot(programs(), Link::Datagrams);
     let said = rxe.machine().good("ibv_devinfo -v -d rxe0", SHORT);
     let has = |key: &str, value: &str| {
         said.lines().any(|line| line.trim_start().starts_with(key) && line.contains(value))

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
@@ -89,11 +89,17 @@ impl Notes {
 
     /// Makes the ports of the cards such ones.
     pub fn apply(&self, world: &mut World) {
-        world.name_cards(self.1);
+        world.name_cards(self.1, if self.0.is_empty() { 0 } else { salt() });
         for (port, setting, gids, _) in &self.0 {
             world.connect_outside(*port, Outside { on: true.into(), window: setting.window }, gids);
         }
     }
+}
+
+/// Another number than that of any earlier net.
+fn salt() -> u32 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    ((since.as_nanos() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
 /// A port, as the thread that receives has it.

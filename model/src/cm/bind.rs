@@ -49,9 +49,12 @@ impl<E: Env> Manager<'_, E> {
             return Err(EINVAL);
         }
         if !self.wildcards()(&address) {
-            // RoCE has no paths between IB addresses.
-            let found = if address.family() == IB { None } else { self.gids.find(&address.ip()) };
-            let (from, sgid_index) = found.ok_or(ENODEV)?;
+            let found = match address.family() {
+                // RoCE has no paths between IB addresses.
+                IB => Err(ENODEV),
+                _ => self.gids.find(&address.ip()).ok_or(EADDRNOTAVAIL),
+            };
+            let (from, sgid_index) = found?;
             self.id(slot).way = Way { known: true.into(), sgid_index, from, ..NOWHERE };
         }
         let id = self.id(slot);

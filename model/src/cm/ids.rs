@@ -83,8 +83,9 @@ impl<E: Env> Manager<'_, E> {
         let id = &mut self.cm.ids[slot];
         let generation = id.generation.wrapping_add(1);
         *id = Id { used: true.into(), generation, channel, space, qp_type, uid, ..NEW };
-        // Never the same twice in a row, and the same in every run.
-        id.rq_psn = (comm_id(slot as u16, generation).wrapping_mul(0x9e37_79b1) >> 8) & psn::MASK;
+        // Never the same twice in a row, and in simulated time the same in every run.
+        let name = self.name(slot as u16);
+        self.cm.ids[slot].rq_psn = (name.wrapping_mul(0x9e37_79b1) >> 8) & psn::MASK;
         self.cm.bound[slot] = 0;
         self.cm.remote[slot] = 0;
         self.cm.deadline[slot] = 0;
@@ -93,12 +94,12 @@ impl<E: Env> Manager<'_, E> {
 
     /// The name of an identifier's connection in messages.
     pub fn name(&mut self, slot: u16) -> u32 {
-        comm_id(slot, self.id(slot).generation)
+        (self.id(slot).generation << 16 | u32::from(slot)) ^ self.cm.salt
     }
 
     /// The identifier of such a name.
     pub fn named(&mut self, name: u32) -> Option<u16> {
-        let slot = name as u16;
+        let slot = (name ^ self.cm.salt) as u16;
         let known = (1..IDS as u16).contains(&slot) && self.id(slot).used.get();
         (known && self.name(slot) == name).then_some(slot)
     }
@@ -252,10 +253,6 @@ impl<E: Env> Manager<'_, E> {
         let way = self.id(slot).way;
         self.gids.gid(way.from, way.sgid_index)
     }
-}
-
-fn comm_id(slot: u16, generation: u32) -> u32 {
-    generation << 16 | u32::from(slot)
 }
 
 /// The transaction of a message.

@@ -118,9 +118,11 @@ impl<E: Env> Manager<'_, E> {
         };
         let known = self.cm.slots.ids.range().find(|&slot| stale(&self.cm.ids[slot]));
         if let Some(known) = known.filter(|_| qpn != 0) {
-            // The peer has forgotten the connection that had its QP. This end cannot fail: it is connected.
+            // The peer has forgotten the connection that had its QP, and learns of its end after this answer, as from Linux.
+            self.refuse(mad, back, reason::STALE_CONN);
+            // This cannot fail: it is connected.
             let _ = self.disconnect(known as u16);
-            return self.refuse(mad, back, reason::STALE_CONN);
+            return;
         }
         let service = mad.get(req::SERVICE_ID);
         let qp_type = match mad.get(req::TRANSPORT) {
@@ -180,11 +182,16 @@ impl<E: Env> Manager<'_, E> {
         if self.id(slot).comm != comm::REQ_RCVD {
             return;
         }
+        self.ask_for_patience(slot, back, answered::REQ);
+    }
+
+    /// A program thinks about what came, and that has come again.
+    fn ask_for_patience(&mut self, slot: u16, back: &Way, what: u8) {
         /// 4.096 us * 2^24: what Linux asks for.
         const PATIENCE: u64 = 24;
         let transaction = self.id(slot).transaction;
         let mut mad = self.between(slot, attribute::MRA, transaction);
-        mad.set(mra::ANSWERED, answered::REQ.into());
+        mad.set(mra::ANSWERED, what.into());
         mad.set(mra::SERVICE_TIMEOUT, PATIENCE);
         self.transmit(back, &mad);
     }
@@ -195,6 +202,7 @@ impl<E: Env> Manager<'_, E> {
         let known = self.remote(slot);
         match self.id(slot).comm {
             comm::REQ_SENT | comm::MRA_REQ_RCVD => {}
+            comm::REP_RCVD if known == remote => return self.ask_for_patience(slot, back, answered::REP),
             comm::ESTABLISHED if known == remote => {
                 // The RTU was lost.
                 let (way, rtu) = (self.id(slot).way, self.id(slot).message);

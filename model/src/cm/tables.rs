@@ -251,6 +251,8 @@ pub struct Cm {
     pub turn: u64,
     /// Response time-out that is asked for, less than [`RESPONSE_TIMEOUT`] by this.
     pub hurry: u8,
+    /// In the names of connections.
+    pub salt: u32,
     /// No identifier stops waiting earlier (ns); 0: none waits. Read without the cards.
     pub soonest: u64,
     /// Next port to try where a program leaves the choice.
@@ -350,6 +352,6 @@ plain! {
     Id { used, unseen, state, comm, qp_type, tos, ack_timeout, ack_timeout_set, lifetime, reuse, afonly, afonly_set, srq, mtu, responder_resources, initiator_depth, retry_count, rnr_retry_count, qp_timeout, timeout, tries, max_tries, channel, space, generation, reported, backlog, uid, source, destination, way, rq_psn, sq_psn, qpn, remote_qpn, qkey, remote_guid, transaction, service, patience, message }
     Queued { turn, channel, id, new, group, kind, status }
     Group { used, id, reported, uid }
-    Cm { turn, hurry, soonest, next_port, psn, slots, channels, bound, remote, deadline, ids, queue, params, groups }
+    Cm { turn, hurry, salt, soonest, next_port, psn, slots, channels, bound, remote, deadline, ids, queue, params, groups }
     Places { channels, ids, events, groups }
 }

@@ -131,7 +131,7 @@ impl Device {
         let q = self.tables.qp.take(FIRST_QP..MAX_QPS, |i| qps[i].used.get()).ok_or(full)?;
         let qp = &mut self.qps[q];
         qp.generation = qp.generation.wrapping_add(1);
-        qp.qpn = (qp.generation as u32) << 16 | q as u32;
+        qp.qpn = u32::from(qp.generation ^ self.salt) << 16 | q as u32;
         qp.used = true.into();
         qp.qp_type = context.qp_type();
         qp.domain = self.functions[f as usize].domain;

@@ -163,6 +163,8 @@ pub struct Device {
     cables: [cable::Cable; PORTS],
     /// What it is called, as all cards of the segment.
     pub guids: Guids,
+    /// In the numbers of its queue pairs.
+    pub salt: u8,
     /// GID tables of the segment's ports, this card's among them.
     pub gids: GidTables,
     /// Counters by port.
@@ -305,7 +307,7 @@ impl crate::plain::Plain for Counters {}
 plain! {
     PortSetting { mtu, mbps }
     Outside { on, window }
-    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, guids, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, cqs, srqs, keys, qps }
+    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, guids, salt, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function, xrcd, hold, indirection }
 }

@@ -16,6 +16,8 @@ const MODULES: &[&str] = &[
     // rxe, its verbs and its connection manager.
     "ib_core", "ib_uverbs", "udp_tunnel", "ip6_udp_tunnel", "crc32_generic", "rdma_rxe",
     "configfs", "ib_cm", "iw_cm", "rdma_cm", "rdma_ucm",
+    // NVMe over RDMA, host and target.
+    "nvme-keyring", "nvme-auth", "nvme-core", "nvme-fabrics", "nvme-rdma", "nvmet", "nvmet-rdma",
 ];
 
 /// Programs of this machine that the guest has too, from Debian's packages.
@@ -25,14 +27,14 @@ const PROGRAMS: &[&str] = &[
     "ib_write_lat", "ib_read_lat", "ib_send_lat", "ib_atomic_lat",
     "ibv_devices", "ibv_devinfo",
     "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong",
-    "rping", "rdma",
+    "rping", "ucmatose", "udaddy", "rdma",
 ];
 
 /// What libibverbs uses rxe by, from Debian's ibverbs-providers.
 const RXE: [&str; 2] =
     ["/etc/libibverbs.d/rxe.driver", "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"];
 
-/// Packs a tree with `own` programs (path here, path there), into a file without a name: it goes with the process.
+/// Packs a tree with `own` programs (path here, name there), into a file without a name: it goes with the process.
 pub fn pack(kit: &Kit, own: &[(PathBuf, &str)]) -> File {
     let dir = tempfile::tempdir().expect("a directory");
     let tree = dir.path().join("tree");
@@ -62,7 +64,7 @@ pub fn pack(kit: &Kit, own: &[(PathBuf, &str)]) -> File {
     }
     for (here, there) in own {
         libraries.extend(needs(here));
-        put(here, &tree.join(there.trim_start_matches('/')));
+        put(here, &tree.join("usr/bin").join(there));
     }
     for library in libraries {
         put(&library, &tree.join(library.strip_prefix("/").expect("ldd gives absolute paths")));

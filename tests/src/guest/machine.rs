@@ -46,27 +46,24 @@ pub struct Machine {
     dir: tempfile::TempDir,
 }
 
-/// The files of the guests of this test process, as a path that QEMU can open while this process runs; `card` is
-/// the program that uses the driver in the guest.
-fn initramfs(card: &str) -> PathBuf {
+/// The files of the guests of this test process, as a path that QEMU can open while this process runs; `programs` are the
+/// tests' own, each with its name in the guest.
+fn initramfs(programs: &[(&str, &str)]) -> PathBuf {
     static IMAGE: OnceLock<File> = OnceLock::new();
     let image = IMAGE.get_or_init(|| {
         let provider = verbena().with_file_name("libverbena.so");
-        let own = [
-            (verbena().to_owned(), "/usr/bin/verbena"),
-            (provider, "/usr/bin/libverbena.so"),
-            (PathBuf::from(card), "/usr/bin/guest-card"),
-        ];
+        let mut own = vec![(verbena().to_owned(), "verbena"), (provider, "libverbena.so")];
+        own.extend(programs.iter().map(|&(here, name)| (PathBuf::from(here), name)));
         image::pack(Kit::get(), &own)
     });
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), image.as_raw_fd()))
 }
 
 impl Machine {
-    /// Boots a guest that has the program `card` as `guest-card`; panics if that fails.
-    pub fn boot(card: &str, options: &Options) -> Machine {
+    /// Boots a guest; panics if that fails. All guests of a test process have the same `programs` (path here, name there).
+    pub fn boot(programs: &[(&str, &str)], options: &Options) -> Machine {
         let kit = Kit::get();
-        let image = initramfs(card);
+        let image = initramfs(programs);
         let dir = tempfile::tempdir().expect("a directory");
         let at = |name: &str| dir.path().join(name).display().to_string();
         let mut command = kit.qemu();

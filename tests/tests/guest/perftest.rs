@@ -69,7 +69,7 @@ fn stock_perftest_between_this_machine_and_the_guest() {
     let served = Served::start(1, &[]);
     let mut options = Options::default().card(&served.sockets()[0]);
     options.arguments.extend(["-nic", "user,model=virtio-net-pci"].map(String::from));
-    let mut guest = Machine::boot(CARD, &options);
+    let mut guest = Machine::boot(&[(CARD, "guest-card")], &options);
     guest.good(&format!("ip addr add 10.0.2.15/24 dev eth0; ip link set eth0 up; verbena bind {A}"), SHORT);
     for (program, arguments, bytes) in [
         ("ib_write_bw", "-s 65536 -n 200", 65536),

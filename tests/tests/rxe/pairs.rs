@@ -1,9 +1,12 @@
 //! Unmodified programs, one here on the card and one in the guest on rxe, in both directions.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use super::{program, SHORT};
+use model::attach::listeners;
+
+use super::{programs, SHORT};
 use tests::guest::{Link, Rxe};
 use tests::stock::{free_port, need, wait_until_listening, Program, StockNet};
 
@@ -24,7 +27,20 @@ pub struct Beside {
 
 impl Beside {
     pub fn start(link: Link) -> Beside {
-        let rxe = Rxe::boot(program(), link);
+        Beside::with(Rxe::boot(programs(), link))
+    }
+
+    /// The same guest with a new net, after the net of before was killed, first its keeper, then a program.
+    pub fn killed(self, program: Program) -> Beside {
+        let Beside { rxe, net, keeper, .. } = self;
+        let killed = Command::new("kill").args(["-9", &net.keeper().to_string()]).status();
+        assert!(killed.is_ok_and(|status| status.success()), "the keeper was not killed");
+        program.signal(libc::SIGKILL);
+        drop((program, keeper, net));
+        Beside::with(rxe)
+    }
+
+    fn with(rxe: Rxe) -> Beside {
         let net = StockNet::new();
         let port = format!("0={}", rxe.medium());
         let record = rxe.peer().with_file_name("sent.pcap");
@@ -47,11 +63,63 @@ impl Beside {
         count
     }
 
+    /// The card's address of this family, and rxe's: the link-local one of IPv6.
+    pub fn addresses(&self, v6: bool) -> (String, &'static str) {
+        if !v6 {
+            return ("198.18.0.1".to_owned(), Rxe::IPV4.0);
+        }
+        let gid = "cat /sys/class/infiniband/verbena0/ports/1/gids/0";
+        let gid = self.net.command(&["--port", &self.port], "sh", &["-c", gid]).output().expect("a GID");
+        (String::from_utf8_lossy(&gid.stdout).trim().to_owned(), Rxe::LINK_LOCAL)
+    }
+
+    /// Runs a program in the guest to its good end; gives what it said.
+    pub fn there(&mut self, line: &str) -> String {
+        self.rxe.machine().good(&format!("timeout 100 {line}"), PAIR)
+    }
+
+    /// Starts a program in the guest: one at a time.
+    pub fn start_there(&mut self, line: &str) {
+        let line = format!("(timeout 100 {line} >/tmp/server 2>&1; echo ended $? >>/tmp/server) &");
+        self.rxe.machine().good(&line, PAIR);
+    }
+
+    /// Waits for its good end; gives what it said.
+    pub fn ended_there(&mut self) -> String {
+        let end = "for i in $(seq 600); do grep -q '^ended' /tmp/server && break; sleep 0.1; done; \
+                   cat /tmp/server; grep -q 'ended 0' /tmp/server";
+        self.rxe.machine().good(end, PAIR)
+    }
+
+    /// Waits until a program of the net listens for connections by address at this port.
+    pub fn expect_listener_here(&self, server: &mut Program, port: u16) {
+        let start = Instant::now();
+        while !listeners(&self.net.socket()).expect("the net").contains(&port) {
+            let waits = start.elapsed() < SHORT && !server.has_ended();
+            assert!(waits, "nobody listens at port {port} here:\n{}", server.said());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until a program in the guest does.
+    pub fn expect_listener_there(&mut self, port: u16) {
+        let listens = format!(
+            "for i in $(seq 600); do rdma resource show cm_id | grep 'state LISTEN' | grep -q ':{port} ' && exit; \
+             sleep 0.1; done; exit 1"
+        );
+        let said = self.rxe.machine().run(&listens, PAIR);
+        assert_eq!(said.status, 0, "nobody listens at port {port} in the guest");
+    }
+
     /// Starts a program on the card.
-    fn here(&self, program: &str, arguments: &str) -> Program {
+    pub fn here(&self, program: &str, arguments: &str) -> Program {
+        self.here_with(program, &arguments.split_whitespace().collect::<Vec<_>>())
+    }
+
+    /// The same with arguments of several words.
+    pub fn here_with(&self, program: &str, arguments: &[&str]) -> Program {
         need(program);
-        let words: Vec<&str> = arguments.split_whitespace().collect();
-        Program::start(self.net.command(&["--port", &self.port], program, &words))
+        Program::start(self.net.command(&["--port", &self.port], program, arguments))
     }
 
     /// The server here, the client in the guest: what both said, and whether both ended well.

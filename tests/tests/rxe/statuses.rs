@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{program, LONG};
+use super::{programs, LONG};
 use tests::guest::{Link, Rxe};
 use tests::stock::StockNet;
 
@@ -44,9 +44,9 @@ fn cases(said: &str) -> BTreeMap<&str, Vec<&str>> {
 #[test]
 #[ignore = "boots a guest: tests/guest/run"]
 fn the_same_statuses_events_and_states() {
-    let run = StockNet::new().run(program(), &["verbena0", "verbena1"], LONG);
-    let mut rxe = Rxe::boot(program(), Link::Datagrams);
-    let theirs = rxe.machine().good("guest-card rxe0 rxe0", LONG);
+    let run = StockNet::new().run(&programs()[0], &["verbena0", "verbena1"], LONG);
+    let mut rxe = Rxe::boot(programs(), Link::Datagrams);
+    let theirs = rxe.machine().good("statuses rxe0 rxe0", LONG);
     let (theirs, ours) = (cases(&theirs), cases(&run));
     assert_eq!(theirs.keys().collect::<Vec<_>>(), ours.keys().collect::<Vec<_>>());
     let mut wrong = Vec::new();

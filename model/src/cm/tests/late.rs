@@ -1,6 +1,6 @@
 //! Messages that are lost, or come late.
 
-use super::super::mad::{answered, attribute, both, rej, Mad, GSI_QKEY};
+use super::super::mad::{answered, attribute, both, mra, rej, Mad, GSI_QKEY};
 use super::super::tables::comm;
 use super::{words, World, TCP};
 use crate::env::Env;
@@ -80,4 +80,48 @@ fn nobody_answers() {
         world.manager().run_timers();
     }
     assert_eq!((tries, world.event(b)), (16, (7, client)));
+}
+
+/// A program that thinks about a reply gets more time when the reply comes again.
+#[test]
+fn a_reply_that_comes_twice() {
+    let mut world = World::new();
+    let ([a, b], [_, client]) = world.ready(TCP);
+    world.connect(b, client);
+    world.carry();
+    let server = world.event(a).1;
+    world.accept(a, server, true);
+    world.carry();
+    world.env.now += 5_000_000_000;
+    world.manager().run_timers();
+    world.carry();
+    assert_eq!(world.seen, [attribute::REQ, attribute::REP, attribute::REP, attribute::MRA]);
+    let found = world.env.stashes.iter().rev().find_map(|bytes| Mad::read(bytes)).expect("a datagram");
+    assert_eq!((found.get(mra::ANSWERED), found.get(mra::SERVICE_TIMEOUT)), (answered::REP.into(), 24));
+    assert_eq!(world.cm.ids[server as usize].comm, comm::MRA_REP_RCVD);
+    world.event(b);
+    world.accept(b, client, false);
+    world.carry();
+    assert_eq!(world.event(a), (9, server));
+}
+
+/// A net has other names than an earlier one with as many connections, and finds its own by them.
+#[test]
+fn names_of_another_net() {
+    let mut names = Vec::new();
+    for salt in [0, 0x1234_5678] {
+        let mut world = World::new();
+        world.cm.salt = salt;
+        let (channels, [_, client]) = world.ready(TCP);
+        let server = world.establish(channels, client);
+        let found = [client, server].map(|id| {
+            let name = world.manager().name(id as u16);
+            assert_eq!(world.manager().named(name), Some(id as u16));
+            (name, world.cm.ids[id as usize].rq_psn)
+        });
+        names.push(found);
+    }
+    for (one, other) in names[0].iter().zip(&names[1]) {
+        assert!(one.0 != other.0 && one.1 != other.1);
+    }
 }
