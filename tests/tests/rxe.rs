@@ -10,6 +10,8 @@ mod fields;
 mod mads;
 #[path = "rxe/manager.rs"]
 mod manager;
+#[path = "rxe/nvme.rs"]
+mod nvme;
 #[path = "rxe/pairs.rs"]
 mod pairs;
 #[path = "rxe/statuses.rs"]

@@ -1,5 +1,6 @@
 //! Stock programs between the card and rxe.
 
+use super::manager::perftest_by_address;
 use super::pairs::Beside;
 use super::SHORT;
 use tests::guest::Link;
@@ -48,6 +49,7 @@ fn perftest_beside_rxe() {
         let options = format!("-x {IPV6} -F -u 18 -n 10 -s 20000 -m {mtu}");
         beside.both_ways("ib_write_bw", &format!("-d verbena0 {options}"), &format!("-d rxe0 {options}"));
     }
+    perftest_by_address(&mut beside);
     nothing_was_damaged(beside);
 }
 

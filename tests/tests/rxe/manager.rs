@@ -241,10 +241,7 @@ fn a_net_that_is_killed(mut beside: Beside) {
 const KILLED: u16 = 7600;
 
 /// perftest with connections by address, both ways. It has them by IPv4 only.
-#[test]
-#[ignore = "boots a guest: tests/guest/run"]
-fn perftest_connects_by_address() {
-    let mut beside = Beside::start(Link::Datagrams);
+pub fn perftest_by_address(beside: &mut Beside) {
     let (ours, theirs) = beside.addresses(false);
     let mut ports = FIRST_PORT..;
     for (program, options) in PERFTEST {
@@ -253,8 +250,8 @@ fn perftest_connects_by_address() {
                 let line = format!("-R -F -u 18 -n 20 {options} -p {}", ports.next().expect("a port"));
                 let port = ports.start - 1;
                 match server_here {
-                    true => perftest_here(&mut beside, program, &line, port, &ours),
-                    false => perftest_there(&mut beside, program, &line, port, theirs),
+                    true => perftest_here(beside, program, &line, port, &ours),
+                    false => perftest_there(beside, program, &line, port, theirs),
                 }
             };
             // A server listens twice, for two connections, and its client does not wait for the second time.
