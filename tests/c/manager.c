@@ -3,6 +3,7 @@
  *   manager serve OWN                   listens at the address OWN for all cases; says `serving`; ends after a minute
  *   manager connect OWN SERVER          goes through the cases that take no time and kill nobody, one after the other, from OWN
  *   manager connect OWN SERVER CASE     only this case
+ *   manager owner OWN...                says of which device and port each address is
  *   manager alone OWN NOBODY NOWHERE    what needs no peer: errors; nobody on the link has NOBODY, no route leads to NOWHERE
  *
  * Each line begins with the case. No queue pair is used: QPNs are those of the case, so that two managers can be compared
@@ -365,6 +366,20 @@ static void run(struct rdma_event_channel *channel, int of, const char *own, con
 
 /* Without a peer. */
 
+static void owner(const char *own)
+{
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    CHECK(channel);
+    struct sockaddr_storage here = with_port(own, 0);
+    struct rdma_cm_id *id;
+    CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP));
+    CHECK(!rdma_bind_addr(id, (struct sockaddr *)&here));
+    CHECK(id->verbs);
+    printf("%s: %s port %d\n", own, ibv_get_device_name(id->verbs->device), id->port_num);
+    destroy(id);
+    rdma_destroy_event_channel(channel);
+}
+
 static int called(const char *what, int result)
 {
     printf("%s: %s\n", what, result ? strerrorname_np(errno) : "done");
@@ -413,6 +428,11 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 3 && !strcmp(argv[1], "serve"))
         return serve(argv[2]), 0;
+    if (argc > 2 && !strcmp(argv[1], "owner")) {
+        for (int i = 2; i < argc; i++)
+            owner(argv[i]);
+        return 0;
+    }
     CHECK(argc >= 4);
     if (argc == 5 && !strcmp(argv[1], "alone"))
         return alone(argv[2], argv[3], argv[4]), 0;

@@ -1,8 +1,10 @@
 //! The network of a net: what `ip` and stock programs see of the cards' interfaces and addresses.
 
 use std::fs::read_link;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
+use model::attach::listeners;
 use tests::stock::{compile_c, keepers, need, Pair, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -40,6 +42,71 @@ fn sysfs_names_the_interfaces() {
                     lo\nverbena0p1\nverbena0p2\nverbena1p1\nverbena1p2\n";
     assert!(said.contains(expected) && said.contains("Invalid argument"), "{said}");
     net.expect_gone();
+}
+
+/// The three lookups that programs and scripts make between addresses, interfaces and cards agree: what `show_gids` reads, what
+/// `ibdev2netdev` prints, and librdmacm's.
+#[test]
+fn addresses_interfaces_and_cards_find_each_other() {
+    need("ip");
+    let net = StockNet::new();
+    let _keeper = net.start("sleep", &["60"]);
+    // As `show_gids` of other vendors walks through sysfs: card, port, index, GID, interface, type.
+    let walk =
+        "for card in /sys/class/infiniband/*; do for port in $card/ports/*; do for gid in $port/gids/*; do \
+                i=${gid##*/}; grep -q '[1-9a-f]' $gid || continue; \
+                echo ${card##*/} ${port##*/} $(cat $gid $port/gid_attrs/ndevs/$i $port/gid_attrs/types/$i); \
+                done; done; done";
+    let walk = shell(&net, walk);
+    let mut found = Vec::new();
+    for line in walk.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [card, port, gid, interface, "RoCE", "v2"] = words[..] else { panic!("{line}") };
+        let gid: Ipv6Addr = gid.parse().expect("a GID");
+        let address = gid.to_ipv4_mapped().map_or(IpAddr::V6(gid), IpAddr::V4).to_string();
+        found.push((address, interface.to_owned(), card.to_owned(), port.to_owned()));
+    }
+    // The interfaces have these addresses and no others.
+    let addresses = shell(&net, "ip -o addr show scope global; ip -o addr show scope link");
+    let mut expected: Vec<(String, String)> = Vec::new();
+    for line in addresses.lines().filter(|line| line.contains("verbena")) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        expected.push((words[3].split('/').next().expect("an address").to_owned(), words[1].to_owned()));
+    }
+    let mut pairs: Vec<_> =
+        found.iter().map(|(address, interface, ..)| (address.clone(), interface.clone())).collect();
+    pairs.sort();
+    expected.sort();
+    assert_eq!(pairs, expected, "{walk}{addresses}");
+    assert_eq!(pairs.len(), 8, "{walk}");
+    // As `ibdev2netdev` does: from the card to its interfaces, and their states.
+    let interfaces = "for card in /sys/class/infiniband/*; do for dev in $card/device/net/*; do \
+                      echo ${card##*/} ${dev##*/} $(cat /sys/class/net/${dev##*/}/operstate); done; done";
+    let interfaces = shell(&net, interfaces);
+    for (_, interface, card, port) in &found {
+        assert_eq!(*interface, format!("{card}p{port}"));
+        assert!(interfaces.lines().any(|line| line == format!("{card} {interface} up")), "{interfaces}");
+    }
+    assert_eq!(interfaces.lines().count(), 4, "{interfaces}");
+    // librdmacm: an address is of that card and port.
+    let directory = tempfile::tempdir().expect("a directory");
+    let manager = compile_c("manager", directory.path());
+    let addresses: Vec<&str> = found.iter().map(|(address, ..)| address.as_str()).collect();
+    let said = net.run(&manager, &[&["owner"], &addresses[..]].concat(), LIMIT);
+    let owners: Vec<String> =
+        found.iter().map(|(address, _, card, port)| format!("{address}: {card} port {port}\n")).collect();
+    assert_eq!(said, owners.concat());
+    // And stock programs meet at each.
+    for address in addresses {
+        let server = net.start("rping", &["-s", "-a", address, "-C", "2", "-V"]);
+        let start = Instant::now();
+        while !listeners(&net.socket()).expect("the net").contains(&7174) {
+            assert!(start.elapsed() < LIMIT, "{address}: {}", server.said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        net.run("rping", &["-c", "-a", address, "-C", "2", "-V"], LIMIT);
+        assert!(server.wait(LIMIT).good(), "{address}");
+    }
 }
 
 #[test]

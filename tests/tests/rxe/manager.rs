@@ -85,6 +85,8 @@ fn the_same_connections_to_the_bit() {
     let mut beside = Beside::start(Link::Datagrams);
     let program = programs()[1].to_str().expect("a plain path");
     let families = [false, true].map(|v6| beside.addresses(v6));
+    let owner = beside.rxe.machine().good(&format!("manager owner {}", families[0].1), SHORT);
+    assert_eq!(owner, format!("{}: rxe0 port 1\n", families[0].1));
     // Servers of both families here and there, each with all cases.
     let mut servers: Vec<Program> =
         families.iter().map(|(own, _)| beside.here(program, &format!("serve {own}"))).collect();
