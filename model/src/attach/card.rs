@@ -9,7 +9,7 @@ use super::virtual_card::VirtualCard;
 use super::wall::card::WallCard;
 use super::wall::runner::Runner;
 use crate::device::defect::Defect;
-use crate::net::Membership;
+use crate::net::{Membership, Net};
 use crate::segment::{AttachError, Segment};
 use crate::sim::threads::{Threads, Timeline};
 
@@ -68,14 +68,28 @@ pub(super) enum Joined<W = Arc<Runner>, V = Arc<Threads>> {
 impl Joined {
     /// Joins the net whose keeper listens at `socket`, with DMA addresses of its own.
     pub fn new(socket: &Path) -> Result<Joined, AttachError> {
-        let membership = Membership::new(Segment::attach(socket)?);
-        Ok(match membership.net().simulated() {
-            true => Joined::Virtual(Arc::new(Threads::new(membership))),
-            false => Joined::Wall(Arc::new(Runner::new(membership))),
-        })
+        Ok(Joined::of(Segment::attach(socket)?))
     }
 
-    fn segment(&self) -> &Segment {
+    /// A segment that this process has joined alone.
+    pub fn of(segment: Segment) -> Joined {
+        let membership = Membership::new(segment);
+        match membership.net().simulated() {
+            true => Joined::Virtual(Arc::new(Threads::new(membership))),
+            false => Joined::Wall(Arc::new(Runner::new(membership))),
+        }
+    }
+
+    /// The cards' area.
+    pub fn net(&self) -> &Net {
+        match self {
+            Joined::Wall(runner) => runner.net(),
+            Joined::Virtual(threads) => threads.net(),
+        }
+    }
+
+    /// The segment.
+    pub fn segment(&self) -> &Segment {
         match self {
             Joined::Wall(runner) => runner.segment(),
             Joined::Virtual(threads) => threads.segment(),

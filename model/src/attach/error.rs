@@ -29,6 +29,9 @@ pub enum OpenError {
     /// A cable of cards in simulated time was to be pulled.
     #[error("the net's cards run in simulated time, in which a link goes down by a fault: start the net with --fault down=2ms..5ms")]
     SimulatedLink,
+    /// Too many captures.
+    #[error("the net has {} captures already: end one of them first", crate::link::live::MAX_LIVE)]
+    TooManyCaptures,
     /// Too many open contexts.
     #[error("the card has no free function: too many programs have it open")]
     NoFunction,

@@ -245,6 +245,7 @@ fn member_gone(segment: &Segment, member: u16) -> Result<(), LockError> {
     let runner = Runner::new(membership);
     runner.control_within(PATIENCE, |world, env| {
         capture::trim(&runner.net().link);
+        runner.net().link.end_live(member, segment);
         world.detach(member, env);
     })
 }

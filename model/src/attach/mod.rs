@@ -15,6 +15,7 @@
 //! | `served` | a card that this process opens for a client |
 //! | `keeper` | makes a net, and runs what no program runs |
 //! | `cables` | the links of a net's ports, which people pull |
+//! | `live` | captures of a running net |
 //! | `counted` | what its ports have counted, for files |
 //! | `ports` | what the keeper receives from outside |
 //! | `limits`, `error` | what the cards can do; why one cannot be opened |
@@ -27,6 +28,7 @@ mod function;
 mod keeper;
 mod limits;
 mod listeners;
+mod live;
 mod manager;
 mod ports;
 mod served;
@@ -45,6 +47,7 @@ pub use error::OpenError;
 pub use keeper::{capture_lost, default_socket, run_keeper, run_keeper_of, Addresses, NetOptions};
 pub use limits::{limits, mbps};
 pub use listeners::{listeners, receives_waiting};
+pub use live::LiveCapture;
 pub use manager::{CloseChannel, Execute, OpenChannel, Task, Waiting};
 pub use served::{ServedCard, VECTORS};
 pub use stage::{Buffer, Progress, Stage, StageCard, StageError, StageOptions, Turn};

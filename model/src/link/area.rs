@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 use super::faults::{Fate, FaultArea, Look, Time};
+use super::live::{Live, View};
 use super::options::{LinkOptions, Wire};
 use super::outside::OutsideArea;
 use crate::packet::PortId;
-use crate::segment::now_ns;
+use crate::segment::{now_ns, Segment};
 
 /// Bits of `mode`.
 const EXACT: u32 = 1;
@@ -18,6 +19,7 @@ const FAULTS: u32 = 2;
 const CAPTURE: u32 = 4;
 const OUTSIDE: u32 = 8;
 const CUT: u32 = 16;
+const LIVE: u32 = 32;
 
 /// Stands for an error without a number.
 const EIO: i32 = 5;
@@ -39,6 +41,7 @@ pub struct LinkArea {
     busy: Busy,
     path: [AtomicU8; MAX_PATH],
     outside: OutsideArea,
+    live: Live,
 }
 
 /// What changes with every frame, in cache lines other than those that every run reads.
@@ -145,17 +148,44 @@ impl LinkArea {
         self.mode.load(Ordering::Relaxed) & CAPTURE != 0
     }
 
-    /// A frame is recorded as this port sends it.
-    pub(super) fn sees_sent(&self, from: PortId) -> bool {
-        let card = self.seen_by.load(Ordering::Relaxed);
-        self.capture() && (card == 0 || card == u32::from(from.card) + 1)
+    /// Whether frames from port to port are recorded, by the file or by a capture that has begun since: as they are sent, or
+    /// as they are received.
+    pub(crate) fn sees(&self, way: (PortId, PortId), received: bool) -> bool {
+        self.file_sees(way, received) || self.live.sees(way, received)
     }
 
-    /// A frame is recorded as it arrives: one card's view is recorded, and the card did not send this frame.
-    pub(crate) fn sees_received(&self, from: PortId, to: PortId) -> bool {
+    /// Whether the file records them. As they are received: one card's view is recorded, and the card did not send them.
+    pub(super) fn file_sees(&self, (from, to): (PortId, PortId), received: bool) -> bool {
+        if !self.capture() {
+            return false;
+        }
         let card = self.seen_by.load(Ordering::Relaxed);
-        let here = to == PortId::ALL || u32::from(to.card) + 1 == card;
-        self.capture() && card != 0 && here && u32::from(from.card) + 1 != card
+        let is_it = |id: PortId| u32::from(id.card) + 1 == card;
+        match received {
+            false => card == 0 || is_it(from),
+            true => card != 0 && (to == PortId::ALL || is_it(to)) && !is_it(from),
+        }
+    }
+
+    /// The captures that have begun since the net was started.
+    pub(crate) fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// Begins a capture for a member; `None` if there are too many. Only with all the cards, and then all labels must become
+    /// void: while frames are observed, queue pairs run with all the cards.
+    pub(crate) fn begin_live(&self, member: u16, view: &View) -> Option<usize> {
+        let index = self.live.begin(member, view, !self.is_on())?;
+        self.mode.fetch_or(LIVE, Ordering::Release);
+        Some(index)
+    }
+
+    /// Ends the captures of a member. Only with all the cards.
+    pub(crate) fn end_live(&self, member: u16, segment: &Segment) {
+        self.live.end(member, segment);
+        if !self.live.any() {
+            self.mode.fetch_and(!LIVE, Ordering::Release);
+        }
     }
 
     /// How long the net has been there at a time (ns) of the machine's clock.
@@ -199,6 +229,6 @@ impl LinkArea {
 }
 
 plain! {
-    LinkArea { mode, snaplen, path_len, seen_by, started, busy, path, outside }
+    LinkArea { mode, snaplen, path_len, seen_by, started, busy, path, outside, live }
     Busy { faults, recorded, lost }
 }

@@ -11,6 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
 use super::area::{LinkArea, MAX_PATH};
+use super::live::Seen;
 use super::options::Capture;
 
 /// Bytes collected before they are written in the middle of a run.
@@ -67,12 +68,13 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Records a frame seen at a time (ns).
-    pub fn record(&mut self, area: &LinkArea, at: u64, frame: &[u8]) {
-        if self.failed {
+    /// Records a frame, in the file and for the captures that see it.
+    pub fn record(&mut self, area: &LinkArea, seen: &Seen, frame: &[u8]) {
+        area.live().put(seen, frame);
+        if self.failed || !area.file_sees((seen.from, seen.to), seen.received) {
             return;
         }
-        let (s, ns) = ((at / 1_000_000_000) as u32, (at % 1_000_000_000) as u32);
+        let (s, ns) = ((seen.at / 1_000_000_000) as u32, (seen.at % 1_000_000_000) as u32);
         let kept = &frame[..frame.len().min(area.snaplen())];
         for word in [s, ns, kept.len() as u32, frame.len() as u32] {
             self.batch.extend(word.to_le_bytes());

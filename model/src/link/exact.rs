@@ -7,6 +7,7 @@ use fpga_regs::regs::port;
 
 use super::area::LinkArea;
 use super::capture::Recorder;
+use super::live::Seen;
 use super::medium::{self, End, Medium, Passage};
 use super::outside::{self, Outbox};
 use super::{frames, route};
@@ -52,8 +53,10 @@ struct Held {
     path: Path,
     /// The queue pair that sent it, if it is no packet but a whole frame.
     sender: Option<(u16, u16)>,
-    /// It is to be recorded, not delivered.
-    record: bool,
+    /// The numbers of the queue pairs at its ends.
+    qpns: [u32; 2],
+    /// It is to be recorded at this end, not delivered.
+    record: Option<End>,
     /// Some of its bits are not those that were sent.
     damaged: bool,
     bytes: Vec<u8>,
@@ -125,8 +128,8 @@ impl Tap {
                 continue;
             }
             self.cable.count += 1;
-            let sender = None;
-            let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, sender, env };
+            let (sender, qpns) = (None, [p.src_qpn, p.dest_qpn]);
+            let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, sender, qpns, env };
             medium::wrapped(area, &mut instant).send(&Passage::new((p.src, p.dst), &self.frame[..len], at));
             instant.arrive_late();
         }
@@ -164,7 +167,9 @@ impl Tap {
         }
         self.cable.count += 1;
         let (path, sender) = (Path::default(), Some(frame.sender));
-        let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, sender, env };
+        let (card, qp) = frame.sender;
+        let qpns = [world.cards[usize::from(card)].qps[usize::from(qp)].qpn, 0];
+        let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, sender, qpns, env };
         medium::wrapped(area, &mut instant).send(&Passage::new(frame.way, &self.frame[..len], at));
         instant.arrive_late();
         if !exact {
@@ -172,12 +177,38 @@ impl Tap {
         }
     }
 
+    /// A packet has come to a port from outside, from one address to another: it is recorded with the headers that are known
+    /// of it.
+    #[cold]
+    pub(crate) fn arrived(
+        &mut self,
+        area: &LinkArea,
+        port: PortId,
+        (p, payload): (&Packet, &[u8]),
+        (from, to): (&[u8; 16], &[u8; 16]),
+    ) {
+        let way = (PortId::NOBODY, port);
+        if !area.sees(way, true) {
+            return;
+        }
+        let path = route::from_outside(port, p, from, to);
+        self.frame.resize(frames::MAX_FRAME, 0);
+        let fill = |place: &mut [u8]| -> Result<(), EncodeError> {
+            place.copy_from_slice(payload);
+            Ok(())
+        };
+        if let Ok((_, len)) = frames::encode(p, &path, payload.len(), &mut self.frame, fill) {
+            let seen = Seen::new(way, true, [p.src_qpn, p.dest_qpn], now());
+            self.cable.recorder.record(area, &seen, &self.frame[..len]);
+        }
+    }
+
     /// Delivers the oldest frame that is held back, when nothing else is left to carry. False if there is
     /// none.
     pub fn release(&mut self, area: &LinkArea, world: &mut World, env: &mut impl LinkEnv) -> bool {
         let Some(held) = self.cable.held.pop_front() else { return false };
-        let Held { path, sender, .. } = held;
-        Instant { cable: &mut self.cable, area, world, path, exact: true, sender, env }.arrive(&held);
+        let Held { path, sender, qpns, .. } = held;
+        Instant { cable: &mut self.cable, area, world, path, exact: true, sender, qpns, env }.arrive(&held);
         true
     }
 
@@ -199,6 +230,8 @@ struct Instant<'a, E> {
     exact: bool,
     /// The queue pair that sends, if that is no packet but a whole frame.
     sender: Option<(u16, u16)>,
+    /// The numbers of the queue pairs at its ends.
+    qpns: [u32; 2],
     env: &'a mut E,
 }
 
@@ -206,28 +239,28 @@ impl<E: LinkEnv> Medium for &mut Instant<'_, E> {
     fn send(&mut self, passage: &Passage<'_>) {
         // On the fast wire frames are for the record: the packet itself is handed over.
         if self.exact {
-            self.put(passage, false);
+            self.put(passage, None);
         }
     }
 
-    fn record(&mut self, passage: &Passage<'_>, _: End) {
-        self.put(passage, true);
+    fn record(&mut self, passage: &Passage<'_>, end: End) {
+        self.put(passage, Some(end));
     }
 }
 
 impl<E: LinkEnv> Instant<'_, E> {
     /// Records or delivers a frame, now or when it is due.
-    fn put(&mut self, passage: &Passage<'_>, record: bool) {
+    fn put(&mut self, passage: &Passage<'_>, record: Option<End>) {
         let way = (passage.from, passage.to);
+        let (path, sender, qpns) = (self.path, self.sender, self.qpns);
         if passage.passed_by == 0 && !passage.changes.any() {
-            let (path, sender) = (self.path, self.sender);
-            return self.arrive_whole(way, (&path, sender), record, passage.frame);
+            return self.arrive_whole(way, (&path, sender, qpns), record, passage.frame);
         }
         let mut bytes = passage.frame.to_vec();
         passage.changes.apply(&mut bytes);
         let due = self.cable.count + passage.passed_by;
         let damaged = passage.changes.damage_it();
-        let held = Held { due, way, path: self.path, sender: self.sender, record, damaged, bytes };
+        let held = Held { due, way, path, sender, qpns, record, damaged, bytes };
         match passage.passed_by {
             0 => self.arrive(&held),
             _ => self.cable.held.push_back(held),
@@ -244,22 +277,23 @@ impl<E: LinkEnv> Instant<'_, E> {
 
     fn arrive(&mut self, held: &Held) {
         // The MAC's check sequence finds it, which has no place in the bytes; a packet's is the ICRC.
-        if held.damaged && held.sender.is_some() && !held.record {
+        if held.damaged && held.sender.is_some() && held.record.is_none() {
             let now = self.env.now();
             return self.world.lose_damaged(held.way, now);
         }
-        self.arrive_whole(held.way, (&held.path, held.sender), held.record, &held.bytes);
+        self.arrive_whole(held.way, (&held.path, held.sender, held.qpns), held.record, &held.bytes);
     }
 
     fn arrive_whole(
         &mut self,
         (from, to): Way,
-        (path, sender): (&Path, Option<(u16, u16)>),
-        record: bool,
+        (path, sender, qpns): (&Path, Option<(u16, u16)>, [u32; 2]),
+        record: Option<End>,
         frame: &[u8],
     ) {
-        if record {
-            return self.cable.recorder.record(self.area, now(), frame);
+        if let Some(end) = record {
+            let seen = Seen::new((from, to), end == End::Receiver, qpns, now());
+            return self.cable.recorder.record(self.area, &seen, frame);
         }
         if let Some(sender) = sender {
             let payload = self.env.land(frame);

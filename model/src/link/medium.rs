@@ -87,11 +87,7 @@ struct Captured<'a, M> {
 
 impl<M: Medium> Medium for Captured<'_, M> {
     fn send(&mut self, passage: &Passage<'_>) {
-        let seen = match self.end {
-            End::Sender => self.area.sees_sent(passage.from),
-            End::Receiver => self.area.sees_received(passage.from, passage.to),
-        };
-        if seen {
+        if self.area.sees((passage.from, passage.to), self.end == End::Receiver) {
             self.inner.record(passage, self.end);
         }
         self.inner.send(passage);

@@ -16,6 +16,7 @@
 //! | `medium` | what carries frames, and what wraps it |
 //! | [`faults`] | the fate of a frame, by rules and the seed |
 //! | `capture` | the pcap file |
+//! | [`live`] | captures of a running net |
 //! | `frames`, `route` | packets to frames and back; the addresses of a packet's frames |
 //! | `exact` | the medium that takes no time |
 //! | `outside` | media that leave the segment, for ports that have one |
@@ -25,6 +26,7 @@ pub mod capture;
 pub mod exact;
 pub mod faults;
 pub mod frames;
+pub mod live;
 pub(crate) mod medium;
 pub mod options;
 pub mod outside;

@@ -55,6 +55,9 @@ use std::cell::UnsafeCell;
 use std::ops::RangeInclusive;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{fence, AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 pub use error::SegmentError;
 pub use futex::{futex_wait, futex_wake};
@@ -226,6 +229,30 @@ impl Segment {
             // Only a counter at its maximum fails, and that wakes as well.
             let _ = rustix::io::write(wake, &1_u64.to_ne_bytes());
         }
+    }
+
+    /// Gives the memory of whole pages of the cards' area back to the system. They are zero from then on.
+    pub(crate) fn discard(&self, start: *const u8, bytes: usize) {
+        let offset = (start as u64).wrapping_sub(self.base as u64);
+        let end = offset.saturating_add(bytes as u64);
+        assert!(offset >= layout::WORLD_OFFSET && end <= self.heap_offset(), "not of the cards' area");
+        if !self.is_detached() {
+            // SAFETY: our descriptor, open while we are not detached.
+            let memfd = unsafe { BorrowedFd::borrow_raw(self.local.memfd) };
+            // What stays is freed with the segment.
+            let _ = moving::pages::punch(memfd, offset, bytes as u64);
+        }
+    }
+
+    /// Waits for `time`, or until the keeper has ended; whether it has.
+    pub(crate) fn keeper_ends_within(&self, time: Duration) -> bool {
+        let Some(connection) = self.local.connection.filter(|_| !self.is_detached()) else { return true };
+        // SAFETY: our descriptor, open while we are not detached.
+        let connection = unsafe { BorrowedFd::borrow_raw(connection) };
+        let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+        // It says nothing after its welcome.
+        rustix::event::poll(&mut [PollFd::new(&connection, PollFlags::IN)], Some(&time))
+            .is_ok_and(|ready| ready > 0)
     }
 
     /// A descriptor by which ports send to the outside, as the keeper opened it.

@@ -356,7 +356,7 @@ impl Engine<'_> {
 
     /// The last bit of a frame comes to its receiver at a time: it is recorded, if the capture sees it there.
     fn comes_from_switch(&mut self, slot: u32, packet: &Packet, comes: u64) {
-        if self.link.is_on() && self.link.sees_received(packet.src, packet.dst) {
+        if self.link.is_on() && self.link.sees((packet.src, packet.dst), true) {
             let sim = &mut *self.env.sim;
             sim.slots.get_mut(slot).refs += 1;
             sim.at(comes, Event::Record { slot, received: true.into() });

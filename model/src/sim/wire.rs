@@ -8,6 +8,7 @@ use super::event::Event;
 use super::state::Sim;
 use crate::link::capture::Recorder;
 use crate::link::faults::{Changes, Time};
+use crate::link::live::Seen;
 use crate::link::medium::{self, End, Medium, Passage};
 use crate::link::{exact, frames};
 use crate::packet::{Packet, Payload, CONGESTION};
@@ -27,6 +28,8 @@ pub struct Frame {
     head: u8,
     tail: u8,
     changes: Changes,
+    /// When frames were kept for this packet: see [`Live::era`](crate::link::live::Live::era).
+    era: u32,
     bytes: [u8; AROUND],
 }
 
@@ -161,7 +164,7 @@ impl Engine<'_> {
         let (at, whole) = frames::encode(packet, &path, len, frame, fill)?;
         let kept = &mut sim.frames[slot as usize];
         kept.keep(&frame[..whole], at, len);
-        kept.changes = Changes::default();
+        (kept.changes, kept.era) = (Changes::default(), self.link.live().era());
         Ok(whole)
     }
 
@@ -173,6 +176,7 @@ impl Engine<'_> {
         frame.extend_from_slice(&sim.payload[slot as usize][..len]);
         let kept = &mut sim.frames[slot as usize];
         (kept.head, kept.tail, kept.changes) = (0, 0, Changes::default());
+        kept.era = self.link.live().era();
         len
     }
 
@@ -190,10 +194,19 @@ impl Engine<'_> {
     /// A frame is recorded.
     #[cold]
     pub(super) fn record(&mut self, slot: u32, received: bool) {
-        let at = self.env.sim.now / 1000;
-        self.assemble(slot, received);
-        let tap = &mut self.env.step.tap;
-        tap.recorder.record(self.link, at, &tap.frame);
+        let sim = &*self.env.sim;
+        // A packet that was on its way when the first capture began has no frame.
+        if sim.frames[slot as usize].era == self.link.live().era() {
+            let p = sim.slots.get(slot).packet.get();
+            let src_qpn = match p.is_frame() {
+                true => self.world.cards[usize::from(p.src.card)].qps[p.src_qpn as usize].qpn,
+                false => p.src_qpn,
+            };
+            let seen = Seen::new((p.src, p.dst), received, [src_qpn, p.dest_qpn], sim.now / 1000);
+            self.assemble(slot, received);
+            let tap = &mut self.env.step.tap;
+            tap.recorder.record(self.link, &seen, &tap.frame);
+        }
         self.env.sim.release(slot);
     }
 
@@ -229,7 +242,7 @@ impl Engine<'_> {
 }
 
 plain! {
-    Frame { head, tail, changes, bytes }
+    Frame { head, tail, changes, era, bytes }
 }
 
 #[cfg(test)]
@@ -249,7 +262,8 @@ mod tests {
             let mut bytes = vec![0; 200];
             let len = frame::encode(&path, &headers, &[7; 64], &mut bytes).unwrap();
             let at = len - 64 - 4;
-            let mut kept = Frame { head: 0, tail: 0, changes: Changes::default(), bytes: [0; AROUND] };
+            let mut kept =
+                Frame { head: 0, tail: 0, changes: Changes::default(), era: 0, bytes: [0; AROUND] };
             kept.keep(&bytes[..len], at, 64);
             kept.mark();
             let mut marked = Vec::new();

@@ -216,6 +216,11 @@ impl WallEnv<'_> {
                 continue;
             }
             let mut p = arrival.packet;
+            if self.mode.is_observed() {
+                self.with_tap(|tap, area, _| {
+                    tap.arrived(area, id, (&p, payload), (&arrival.from, &arrival.to));
+                });
+            }
             if !payload.is_empty() {
                 p.payload = self.land(payload);
             }

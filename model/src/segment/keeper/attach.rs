@@ -67,7 +67,16 @@ impl AttachError {
 impl Segment {
     /// Becomes a member of the segment whose keeper listens at `socket`.
     pub fn attach(socket: &Path) -> Result<Segment, AttachError> {
-        let (connection, welcome, descriptors) = greet(socket, Kind::Member)?;
+        Segment::join(socket, Kind::Member)
+    }
+
+    /// The same, but the segment does not stay for this process: it ends when all others have left.
+    pub(crate) fn watch(socket: &Path) -> Result<Segment, AttachError> {
+        Segment::join(socket, Kind::Watch)
+    }
+
+    fn join(socket: &Path, kind: Kind) -> Result<Segment, AttachError> {
+        let (connection, welcome, descriptors) = greet(socket, kind)?;
         let mut descriptors = descriptors.into_iter();
         let Some((memfd, wake)) = descriptors.next().zip(descriptors.next()) else {
             return Err(AttachError::Closed(socket.into()));

@@ -3,6 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `serve` | the keeper's loop |
+//! | `client` | a connection, and what it is for |
 //! | `beside` | a thread that works beside it |
 //! | `listen`, [`protocol`] | its socket, and what is said there |
 //! | `create`, [`attach`] | a new segment; joining one |
@@ -10,6 +11,7 @@
 
 pub mod attach;
 mod beside;
+mod client;
 pub(super) mod create;
 mod error;
 mod listen;

@@ -17,6 +17,8 @@ pub enum Kind {
     Member,
     /// A process that only wants the segment to stay.
     Hold,
+    /// A process that looks at the cards: a member for which the segment does not stay.
+    Watch,
 }
 
 /// First packet, from the client.
@@ -37,6 +39,7 @@ impl Hello {
         let kind = match self.kind {
             Kind::Member => 1,
             Kind::Hold => 2,
+            Kind::Watch => 3,
         };
         words([MAGIC, self.version, kind, 0])
     }
@@ -47,6 +50,7 @@ impl Hello {
         let kind = match kind {
             1 => Kind::Member,
             2 => Kind::Hold,
+            3 => Kind::Watch,
             _ => return None,
         };
         (magic == MAGIC).then_some(Hello { version, kind })
@@ -148,8 +152,10 @@ mod tests {
 
     #[test]
     fn messages_survive_the_wire() {
-        let hello = Hello { version: PROTOCOL_VERSION, kind: Kind::Hold };
-        assert_eq!(Hello::decode(&hello.encode()), Some(hello));
+        for kind in [Kind::Member, Kind::Hold, Kind::Watch] {
+            let hello = Hello { version: PROTOCOL_VERSION, kind };
+            assert_eq!(Hello::decode(&hello.encode()), Some(hello));
+        }
         for verdict in [Verdict::Accepted, Verdict::Full, Verdict::Unknown(77)] {
             let welcome = Welcome { version: 3, verdict, member: 255, total_bytes: 1 << 40 | 0x1234_5000 };
             assert_eq!(Welcome::decode(&welcome.encode()), Some(welcome));

@@ -16,6 +16,7 @@ use rustix::net::{
 };
 
 use super::beside::Started;
+use super::client::{Client, Role};
 use super::create;
 use super::error::{log, KeeperError};
 use super::listen::{peer, Listener};
@@ -89,21 +90,6 @@ struct Keeper {
     alone_until: u64,
 }
 
-struct Client {
-    connection: OwnedFd,
-    role: Role,
-    /// Its process, after its first message; 0 if that is in a namespace that is not visible here.
-    pid: u32,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
-    /// Has to say hello until then.
-    Greeting(u64),
-    Hold,
-    Member(u16),
-}
-
 impl Keeper {
     fn serve(&mut self) -> Result<(), KeeperError> {
         let mut next = 0;
@@ -135,7 +121,7 @@ impl Keeper {
             if self.look_for_stray_holders() {
                 next = next.min(now_ns() + CLEANUP_RETRY.as_nanos() as u64);
             }
-            if self.clients.is_empty() && now_ns() >= self.alone_until && self.finish() {
+            if self.is_alone() && now_ns() >= self.alone_until && self.finish() {
                 return Ok(());
             }
             let look = self.on_look.as_mut().map_or(u64::MAX, |look| look(&self.segment));
@@ -152,7 +138,7 @@ impl Keeper {
     fn sleep(&mut self, next: u64) -> Result<Ready, KeeperError> {
         let timers = &self.segment.tables().header.timers;
         let mut until = next;
-        if self.clients.is_empty() {
+        if self.is_alone() {
             until = until.min(self.alone_until);
         }
         for client in &self.clients {
@@ -201,7 +187,7 @@ impl Keeper {
                 continue;
             }
             let limit = now_ns() + GREETING.as_nanos() as u64;
-            self.clients.push(Client { connection, role: Role::Greeting(limit), pid: 0 });
+            self.clients.push(Client { connection, role: Role::Greeting(limit), pid: 0, watches: false });
         }
     }
 
@@ -249,8 +235,8 @@ impl Keeper {
             Ok(_) if hello.version != PROTOCOL_VERSION => (Verdict::OtherVersion, Role::Hold, 0),
             Ok((_, pid)) => match (hello.kind, self.free_index()) {
                 (Kind::Hold, _) => (Verdict::Accepted, Role::Hold, 0),
-                (Kind::Member, Some(member)) => (Verdict::Accepted, Role::Member(member), pid),
-                (Kind::Member, None) => (Verdict::Full, Role::Hold, 0),
+                (Kind::Member | Kind::Watch, Some(member)) => (Verdict::Accepted, Role::Member(member), pid),
+                (Kind::Member | Kind::Watch, None) => (Verdict::Full, Role::Hold, 0),
             },
             Err(_) => return false,
         };
@@ -264,8 +250,8 @@ impl Keeper {
             entry.generation.fetch_add(1, Ordering::Relaxed);
             entry.state.store(MEMBER_ACTIVE, Ordering::Release);
         }
-        self.clients[index].role = role;
-        self.clients[index].pid = pid;
+        let client = &mut self.clients[index];
+        (client.role, client.pid, client.watches) = (role, pid, hello.kind == Kind::Watch);
         let welcome = Welcome {
             version: PROTOCOL_VERSION,
             verdict,
@@ -375,18 +361,23 @@ impl Keeper {
         });
     }
 
-    /// No client is left: true when the socket file is removed and the keeper ends.
+    /// Nobody needs the segment: true when the socket file is removed and the keeper ends.
     fn finish(&mut self) -> bool {
         // A keeper that starts now must not see our file as a live one and then find it removed.
         let _alone = self.listener.lock();
         self.accept_all();
-        if !self.clients.is_empty() {
+        if !self.is_alone() {
             return false;
         }
         self.listener.remove();
         // A process may have connected in between; it is served although the file is gone.
         self.accept_all();
-        self.clients.is_empty()
+        self.is_alone()
+    }
+
+    /// Whether the segment is needed by nobody.
+    fn is_alone(&self) -> bool {
+        self.clients.iter().all(|client| client.watches)
     }
 }
 

@@ -97,7 +97,7 @@ impl<S: Borrow<Segment>> Threads<S> {
         }
     }
 
-    /// For the keeper: a change that is no event of simulated time.
+    /// A change that is no event of simulated time.
     pub fn outside_time<R>(
         &self,
         patience: Duration,
@@ -112,6 +112,7 @@ impl<S: Borrow<Segment>> Threads<S> {
         let mut held = self.locked_within(patience)?;
         held.control(|world, env| world.detach(member, env));
         capture::trim(&self.net().link);
+        self.net().link.end_live(member, self.segment());
         let sim = held.sim();
         sim.forget_domain(member);
         sim.trace.flush();

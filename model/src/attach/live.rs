@@ -1,0 +1,95 @@
+//! A capture of a running net, by a process that has no part in it but that.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::card::Joined;
+use super::error::OpenError;
+use crate::link::live::{Damaged, Seen, View};
+use crate::link::LinkArea;
+use crate::packet::{PortId, PORTS};
+use crate::segment::{LockError, Segment};
+use crate::world::World;
+
+/// How long the beginning and the end wait for the cards.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A capture of a running net. While there is one, the net's packets are made frames, with the lock of all the cards. It ends
+/// when this is dropped, or when its process is killed: then the net's keeper ends it. The net does not stay for it.
+pub struct LiveCapture {
+    joined: Joined,
+    index: usize,
+    ports: Vec<PortId>,
+}
+
+impl LiveCapture {
+    /// Begins one on the net whose keeper listens at `socket`.
+    pub fn begin(socket: &Path, view: &View) -> Result<LiveCapture, OpenError> {
+        let joined = Joined::of(Segment::watch(socket)?);
+        let member = joined.segment().member();
+        let begun = with_cards(&joined, |link, world| {
+            let count = world.count();
+            match view.port {
+                Some(PortId { card, .. }) if card >= count => {
+                    return Err(OpenError::NoCard { card: card.into(), count })
+                }
+                Some(PortId { port, .. }) if usize::from(port) >= PORTS => {
+                    return Err(OpenError::NoPort { port })
+                }
+                _ => {}
+            }
+            // Queue pairs run with all the cards from now on.
+            world.cards[0].islands_void = true.into();
+            let index = link.begin_live(member, view).ok_or(OpenError::TooManyCaptures)?;
+            Ok((index, world.ports().collect()))
+        })?;
+        let (index, ports) = begun?;
+        Ok(LiveCapture { joined, index, ports })
+    }
+
+    /// The ports of the net.
+    pub fn ports(&self) -> &[PortId] {
+        &self.ports
+    }
+
+    /// Whether the net runs in simulated time, which begins with it.
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.joined, Joined::Virtual(_))
+    }
+
+    /// Takes the frames that have been seen since the last call.
+    pub fn take(&self, mut each: impl FnMut(&Seen, &[u8])) -> Result<(), Damaged> {
+        self.joined.net().link.live().take(self.index, &mut each)
+    }
+
+    /// Frames that were lost to the capture, because they were not taken in time.
+    pub fn dropped(&self) -> u64 {
+        self.joined.net().link.live().dropped(self.index)
+    }
+
+    /// Waits for `time`, or until the net has ended; whether it has.
+    pub fn net_ends_within(&self, time: Duration) -> bool {
+        self.joined.segment().keeper_ends_within(time)
+    }
+}
+
+impl Drop for LiveCapture {
+    fn drop(&mut self) {
+        let segment = self.joined.segment();
+        // If the cards cannot be had, the keeper does it.
+        let _ = with_cards(&self.joined, |link, _| link.end_live(segment.member(), segment));
+    }
+}
+
+/// Does something with all the cards, which is no event of simulated time.
+fn with_cards<R>(joined: &Joined, work: impl FnOnce(&LinkArea, &mut World) -> R) -> Result<R, LockError> {
+    let link = &joined.net().link;
+    match joined {
+        Joined::Wall(runner) => runner.control_within(PATIENCE, |world, _| work(link, world)),
+        Joined::Virtual(threads) => threads.outside_time(PATIENCE, |world, _| work(link, world)),
+    }
+}
+
+#[cfg(test)]
+#[path = "live_tests.rs"]
+mod tests;
