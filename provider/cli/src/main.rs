@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`launch`] | `run`, `up`, `down`: programs that see the cards |
 //! | [`net`] | the keeper of a net, `serve`, `link`, the wire between the cards |
+//! | [`capture`] | `capture`: the packets of a running net |
 //! | [`kernel`] | `port`: the kernel's interface for a port |
 //! | [`doctor`] | `doctor` |
 //! | [`perftest`], [`measured`], [`compare`], [`trace`] | perftest's figures: one run, a matrix, where the time goes |
@@ -23,6 +24,7 @@ mod output;
 
 mod args;
 mod board;
+mod capture;
 mod card;
 mod compare;
 mod counters;
@@ -84,6 +86,8 @@ enum Command {
     Matrix(matrix::MatrixArgs),
     /// Pull the cable of a port of a running net, or plug it in; print how links are
     Link(link::LinkArgs),
+    /// Show the packets of a running net, or write them to a file, as tcpdump does
+    Capture(capture::CaptureArgs),
     /// Make a network interface of the kernel for a port, beside RDMA and DPDK on it
     Port(kernel::PortCommand),
     /// List the cards on PCI, with IOMMU group, driver and state
@@ -149,6 +153,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::sim(args),
         Command::Matrix(args) => matrix::matrix(args),
         Command::Link(args) => link::link(args),
+        Command::Capture(args) => capture::capture(args),
         Command::Port(args) => kernel::port(args),
         Command::List(args) => pci::list(args),
         Command::Bind(args) => pci::bind(args),
