@@ -73,6 +73,7 @@ fn package(program: &str) -> &'static str {
         "rdma" => "iproute2",
         "rping" | "rcopy" | "ucmatose" | "udaddy" | "mckey" | "rdma_server" | "rstream" => "rdmacm-utils",
         "dpdk-testpmd" | "dpdk-test-acl" | "dpdk-test-flow-perf" => "dpdk-dev",
+        "tshark" => "tshark (or: tests/setup programs)",
         "verilator" => "verilator (or: tests/setup exports)",
         _ => "perftest ibverbs-utils",
     }
