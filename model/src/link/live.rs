@@ -176,8 +176,11 @@ impl Ring {
         self.sees((seen.from, seen.to), seen.received) && (qpn == 0 || seen.qpns.contains(&qpn))
     }
 
-    fn word(&self, at: u64) -> &AtomicU64 {
-        &self.words.0[(at % WORDS) as usize]
+    /// Words from one on: those up to the ring's end, and those from its beginning.
+    fn words(&self, at: u64, count: usize) -> [&[AtomicU64]; 2] {
+        let (begin, end) = self.words.0.split_at((at % WORDS) as usize);
+        let first = count.min(end.len());
+        [&end[..first], &begin[..count - first]]
     }
 
     fn put(&self, seen: &Seen, frame: &[u8]) {
@@ -190,19 +193,18 @@ impl Ring {
             return;
         }
         let port = |id: PortId| u64::from(id.card) << 8 | u64::from(id.port);
-        let words = [
+        let about = [
             seen.at,
             (frame.len() as u64) << 32 | kept.len() as u64,
             u64::from(seen.received) << 48 | port(seen.from) << 24 | port(seen.to),
             u64::from(seen.qpns[0]) << 32 | u64::from(seen.qpns[1]),
         ];
-        let bytes = kept.chunks(8).map(|chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            u64::from_le_bytes(word)
-        });
-        for (at, word) in words.into_iter().chain(bytes).enumerate() {
-            self.word(head.wrapping_add(at as u64)).store(word, Ordering::Relaxed);
+        let [first, second] = self.words(head, about.len());
+        first.iter().chain(second).zip(about).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        let mut chunks = kept.chunks(8);
+        for part in self.words(head.wrapping_add(HEAD), kept.len().div_ceil(8)) {
+            let both = part.iter().zip(&mut chunks);
+            both.for_each(|(word, chunk)| word.store(word_of(chunk), Ordering::Relaxed));
         }
         // A process that is killed before this has written nothing.
         self.head.store(head.wrapping_add(need), Ordering::Release);
@@ -211,18 +213,25 @@ impl Ring {
     fn take(&self, each: &mut dyn FnMut(&Seen, &[u8])) -> Result<(), Damaged> {
         let head = self.head.load(Ordering::Acquire);
         let mut at = self.tail.load(Ordering::Relaxed);
-        let mut bytes = Vec::new();
+        let mut bytes = vec![0; LONGEST_FRAME.next_multiple_of(8)];
         while at != head {
-            let [time, lengths, way, qpns] =
-                std::array::from_fn(|n| self.word(at.wrapping_add(n as u64)).load(Ordering::Relaxed));
+            let mut about = [0; HEAD as usize];
+            let [first, second] = self.words(at, about.len());
+            let words = first.iter().chain(second);
+            about.iter_mut().zip(words).for_each(|(value, word)| *value = word.load(Ordering::Relaxed));
+            let [time, lengths, way, qpns] = about;
             let (length, kept) = ((lengths >> 32) as u32, lengths & 0xffff_ffff);
             let (room, need) = (head.wrapping_sub(at), HEAD + kept.div_ceil(8));
             if kept > LONGEST_FRAME as u64 || room > WORDS || need > room {
                 return Err(Damaged);
             }
-            bytes.clear();
-            let words = (HEAD..need).map(|n| self.word(at.wrapping_add(n)).load(Ordering::Relaxed));
-            words.for_each(|word| bytes.extend(word.to_le_bytes()));
+            let mut chunks = bytes.chunks_exact_mut(8);
+            for part in self.words(at.wrapping_add(HEAD), (need - HEAD) as usize) {
+                let both = part.iter().zip(&mut chunks);
+                both.for_each(|(word, chunk)| {
+                    chunk.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes())
+                });
+            }
             let port = |way: u64| PortId { card: (way >> 8) as u16, port: way as u8 };
             let seen = Seen {
                 at: time,
@@ -239,6 +248,16 @@ impl Ring {
         }
         Ok(())
     }
+}
+
+/// Up to eight bytes as a word.
+#[inline(always)]
+fn word_of(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes.try_into().unwrap_or_else(|_| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        word
+    }))
 }
 
 plain! {

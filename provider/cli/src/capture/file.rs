@@ -48,7 +48,7 @@ impl File {
             None => capture.ports().to_vec(),
         };
         let failed = |error| failed(path, error);
-        let mut writer = PcapNgWriter::new(BufWriter::with_capacity(1 << 20, out)).map_err(failed)?;
+        let mut writer = PcapNgWriter::new(BufWriter::with_capacity(1 << 16, out)).map_err(failed)?;
         for &port in &ports {
             let options = vec![
                 InterfaceDescriptionOption::IfName(Cow::Owned(PortName(port).to_string())),
