@@ -198,10 +198,9 @@ impl Engine<'_> {
         // A packet that was on its way when the first capture began has no frame.
         if sim.frames[slot as usize].era == self.link.live().era() {
             let p = sim.slots.get(slot).packet.get();
-            let src_qpn = match p.is_frame() {
-                true => self.world.cards[usize::from(p.src.card)].qps[p.src_qpn as usize].qpn,
-                false => p.src_qpn,
-            };
+            let card = self.world.cards.get(usize::from(p.src.card)).filter(|_| p.is_frame());
+            let sender = card.and_then(|card| card.qps.get(p.src_qpn as usize));
+            let src_qpn = sender.map_or(p.src_qpn, |qp| qp.qpn);
             let seen = Seen::new((p.src, p.dst), received, [src_qpn, p.dest_qpn], sim.now / 1000);
             self.assemble(slot, received);
             let tap = &mut self.env.step.tap;
