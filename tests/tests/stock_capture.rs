@@ -14,11 +14,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use driver::Registers;
-use fpga_regs::regs::port;
+use fpga_regs::regs::{self, port};
 use model::attach::SegmentCard;
 use model::wire::frame;
 use reading::{packets, Packet};
-use tests::stock::{Pair, Program, StockNet};
+use tests::stock::{need, Pair, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -475,6 +475,43 @@ fn a_port_that_leads_outside_is_captured() {
         drop(holder);
         net.expect_gone();
     }
+}
+
+/// Frames that programs make are captured as they are, and found by the queue pair that sends them.
+#[test]
+fn whole_frames_are_captured() {
+    let _alone = alone();
+    need("raw_ethernet_bw");
+    let macs = ["02:56:42:00:00:00", "02:56:42:00:01:00"];
+    let (net, holder) = running(&[]);
+    let files = Files::new();
+    let side = |device: &str, role: &str, own: usize| {
+        let line = format!("-F -d {device} {role} -B {} -E {} -n 300 -s 200", macs[own], macs[1 - own]);
+        net.start("raw_ethernet_bw", &line.split_whitespace().collect::<Vec<_>>())
+    };
+    let captures = [begin_file(&net, &files.path("packets"), &["--port", "verbena0/1"]), begin(&net, &[])];
+    let server = side("verbena0", "--server", 0);
+    let start = Instant::now();
+    while SegmentCard::open(&net.socket(), 0).expect("a card").read32(regs::RECVS_WAITING) == 0 {
+        assert!(start.elapsed() < LIMIT, "it posts no receives: {}", server.said());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // What it still has to do then: two changes of state.
+    std::thread::sleep(Duration::from_millis(200));
+    let client = side("verbena1", "--client", 1);
+    [client, server].into_iter().for_each(|program| drop(good(program)));
+    captures.iter().for_each(|capture| capture.signal(libc::SIGINT));
+    let [_, lines] = captures.map(good);
+    let all = packets(&files.path("packets"));
+    // perftest's size counts the check sequence, which no frame here has.
+    let whole =
+        all.iter().filter(|packet| packet.inbound && packet.kept.len() == 196 && packet.way() == (1, 0));
+    assert_eq!(whole.count(), 300, "{:?}", all.first());
+    assert_eq!(numbers(&lines).0 as usize, all.len());
+    let line = format!("{} → {} Ethernet 196 type 0x", macs[1], macs[0]);
+    assert_eq!(lines.matches(&line).count(), 300, "{}", lines.lines().nth(1).unwrap_or_default());
+    drop(holder);
+    net.expect_gone();
 }
 
 #[test]
