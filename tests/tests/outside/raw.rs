@@ -161,6 +161,8 @@ fn sockets_that_cannot_be_are_refused() {
         let error = refused(&format!("0={medium}:{}", path(&at("none/socket"))));
         assert!(error.contains("its directory is missing"), "{error}");
     }
+    let error = refused("0=packet:none0");
+    assert!(error.contains("there is no interface none0 here"), "{error}");
     assert_eq!(std::fs::read_to_string(at("file")).expect("the file"), "a user's");
     // What a process left behind that was killed is no obstacle.
     drop(UnixDatagram::bind(at("left")).expect("a socket"));
@@ -202,6 +204,66 @@ fn tap_interfaces_on_a_bridge() {
     let ended = Program::start(command).wait(2 * LIMIT);
     assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
     assert_eq!(ended.said.matches("100 iters in").count(), 2, "{}", ended.said);
+}
+
+/// Two nets, each on the link of an interface of its own network namespace, which the kernels use too: they carry perftest's TCP.
+/// An interface goes down for a moment, which costs some packets.
+#[test]
+fn packet_sockets_beside_two_kernels() {
+    need("ibv_rc_pingpong");
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = r#"
+        set -e
+        unshare --net sleep 1000 &
+        two=$!
+        trap 'kill $two' EXIT
+        until [ "$(readlink /proc/$two/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do sleep 0.01; done
+        ip link add eth0 mtu 4200 type veth peer name eth0 mtu 4200 netns $two
+        on_two() { nsenter --target $two --net "$@"; }
+        for side in '' on_two; do
+            number=1; [ -z "$side" ] || number=2
+            $side ip link set lo up
+            $side ip addr add 192.0.2.$number/24 dev eth0
+            $side ip link set eth0 up
+        done
+        one() { "$VERBENA" run -q --net one --port 0=packet:eth0 -- "$@"; }
+        two() { on_two "$VERBENA" run -q --net two --port 1=packet:eth0 -- "$@"; }
+        listens() {
+            for i in $(seq 300); do
+                grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 && return
+                sleep 0.1
+            done
+            cat out; false
+        }
+        for gid in 0 1; do
+            one ibv_rc_pingpong -d verbena0 -g $gid -c -n 200 -s 20000 -p 18515 >out 2>&1 &
+            listens
+            two ibv_rc_pingpong -d verbena1 -g $gid -c -n 200 -s 20000 -p 18515 192.0.2.1
+            wait $!
+            cat out
+        done
+        one ib_write_bw -d verbena0 -D 3 -s 20000 >out 2>&1 &
+        listens
+        two ib_write_bw -d verbena1 -D 3 -s 20000 192.0.2.1 >other 2>&1 &
+        client=$!
+        sleep 1
+        ip link set eth0 down
+        sleep 0.2
+        ip link set eth0 up
+        wait $client || { cat out other; false; }
+        echo "a pause is survived"
+    "#;
+    let mut command = Command::new("unshare");
+    // As root without a user namespace, which not every system allows.
+    if !is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--net", "bash", "-c", script]).current_dir(directory.path());
+    command.env("VERBENA", verbena()).env("XDG_RUNTIME_DIR", directory.path());
+    let ended = Program::start(command).wait(3 * LIMIT);
+    assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
+    assert_eq!(ended.said.matches("200 iters in").count(), 4, "{}", ended.said);
+    assert!(ended.said.contains("a pause is survived"), "{}", ended.said);
 }
 
 fn is_root() -> bool {

@@ -8,7 +8,7 @@ use super::area::{Kind, OutsidePort};
 use super::batch::Batch;
 use super::opened::Opened;
 use super::spec::{MediumSpec, PortSpec};
-use super::{dgram, raw, stream, tap, udp};
+use super::{dgram, packet, raw, stream, tap, udp};
 use crate::address::Guids;
 use crate::wire::Path;
 
@@ -40,6 +40,7 @@ pub fn open(specs: &[PortSpec], guids: Guids) -> Result<Vec<Opened>, PortError> 
                 MediumSpec::Dgram { local, remote } => raw(dgram::open(card, local, remote)),
                 MediumSpec::Stream(path) => raw(stream::open(card, path)),
                 MediumSpec::Tap(name) => raw(tap::open(card, name)),
+                MediumSpec::Packet(name) => raw(packet::open(card, name)),
             })
         };
         let begin = Instant::now();

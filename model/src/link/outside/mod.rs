@@ -16,7 +16,7 @@
 //! | `question` | whether a RoCE port at an address answers |
 //! | `raw`, `neighbours` | what media of Ethernet frames have in common; ARP and neighbour discovery for them |
 //! | `dgram`, `stream` | such frames in UNIX sockets, as QEMU has them |
-//! | `tap` | such frames at the other end of a network interface |
+//! | `tap`, `packet` | such frames at the other end of a network interface, and on its link |
 //!
 //! A new medium is a file here, a variant of [`MediumSpec`] and [`Kind`], and its arms in `medium`.
 
@@ -32,6 +32,7 @@ mod message;
 mod neighbours;
 mod opened;
 mod outbox;
+mod packet;
 mod question;
 mod raw;
 mod spec;

@@ -25,6 +25,8 @@ pub enum MediumSpec {
     Stream(PathBuf),
     /// The other end of this network interface.
     Tap(String),
+    /// The link of this network interface, beside the kernel.
+    Packet(String),
 }
 
 /// A port and its medium.
@@ -48,7 +50,7 @@ pub enum PortSpecError {
     #[error("`{0}`: cards are 0 to {last}, ports 1 and 2", last = MAX_CARDS - 1)]
     Port(String),
     /// No such medium.
-    #[error("`{0}`: a medium is net, udp:ADDRESS, dgram:LOCAL,REMOTE, stream:PATH or tap:NAME")]
+    #[error("`{0}`: a medium is net, udp:ADDRESS, dgram:LOCAL,REMOTE, stream:PATH, tap:NAME or packet:NAME")]
     Medium(String),
     /// Not an address that a socket can have.
     #[error("`{0}` is not one IPv4 or IPv6 address of this machine")]
@@ -101,6 +103,7 @@ impl FromStr for MediumSpec {
             }
             Some(("stream", socket)) => Ok(MediumSpec::Stream(path(socket)?)),
             Some(("tap", name)) if !name.is_empty() => Ok(MediumSpec::Tap(name.to_owned())),
+            Some(("packet", name)) if !name.is_empty() => Ok(MediumSpec::Packet(name.to_owned())),
             _ => Err(wrong()),
         }
     }
@@ -116,6 +119,7 @@ impl fmt::Display for MediumSpec {
             }
             MediumSpec::Stream(path) => write!(f, "stream:{}", path.display()),
             MediumSpec::Tap(name) => write!(f, "tap:{name}"),
+            MediumSpec::Packet(name) => write!(f, "packet:{name}"),
         }
     }
 }
@@ -126,9 +130,15 @@ mod tests {
 
     #[test]
     fn ports_as_text() {
-        for text in
-            ["0=net", "0=udp:10.0.0.1", "15.2=udp:fd00::1", "1=dgram:/a,/b", "0.2=stream:/a/b", "0=tap:tap0"]
-        {
+        for text in [
+            "0=net",
+            "0=udp:10.0.0.1",
+            "15.2=udp:fd00::1",
+            "1=dgram:/a,/b",
+            "0.2=stream:/a/b",
+            "0=tap:tap0",
+            "0=packet:eth0",
+        ] {
             assert_eq!(text.parse::<PortSpec>().unwrap().to_string(), text);
         }
         let first: PortSpec = "3.1=net".parse().unwrap();
@@ -142,7 +152,8 @@ mod tests {
         for port in ["16", "0.0", "0.3", "", "x", "0.1.1"] {
             assert_eq!(error(&format!("{port}=net")), PortSpecError::Port(port.into()));
         }
-        for medium in ["nets", "udp", "tcp:1.2.3.4", "", "dgram:/a", "dgram:,", "stream:", "tap:"] {
+        for medium in ["nets", "udp", "tcp:1.2.3.4", "", "dgram:/a", "dgram:,", "stream:", "tap:", "packet:"]
+        {
             assert_eq!(error(&format!("0={medium}")), PortSpecError::Medium(medium.into()));
         }
         for address in ["0.0.0.0", "224.0.0.1", "10.0.0", "::", "10.0.0.1:4791"] {

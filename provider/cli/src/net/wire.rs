@@ -31,8 +31,8 @@ pub struct WireArgs {
     pub cm_timeout: Option<u8>,
     /// What a port is connected to, as CARD=MEDIUM or CARD.PORT=MEDIUM (port 1 if none is named): `net`, the other ports of
     /// the net, which is the default; `udp:ADDRESS`, RoCEv2 in UDP from and to this address of the machine; Ethernet frames
-    /// as `dgram:LOCAL,REMOTE` between two UNIX sockets, `stream:SOCKET` to who connects, or `tap:INTERFACE`. Again for
-    /// other ports
+    /// as `dgram:LOCAL,REMOTE` between two UNIX sockets, `stream:SOCKET` to who connects, at the other end of `tap:INTERFACE`, or on
+    /// the link of `packet:INTERFACE`. Again for other ports
     #[arg(long, value_name = "PORT=MEDIUM")]
     pub port: Vec<PortSpec>,
     /// Connect the ports by a switch, with queues: `default`, or buffer=BYTES,kmin=BYTES,kmax=BYTES,pmax=P,pfc,xoff=BYTES,

@@ -1,0 +1,155 @@
+//! The medium `packet:NAME`: the card is one more host on the link of the network interface NAME, beside the kernel.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{
+    recv, send, socket_with, sockopt, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
+};
+
+use super::message::{mtu_of, set};
+use super::opened::{path_mtu, Failed};
+use super::raw::{Found, Raw, Wire};
+use crate::address::Guids;
+use crate::packet::PortId;
+
+/// Room for frames that have come, and for those that leave, if the system allows it.
+const ROOM: usize = 8 << 20;
+
+/// A packet socket of an interface.
+struct Packet {
+    socket: OwnedFd,
+    name: String,
+    /// The interface's number, which no later one of its name has.
+    index: u32,
+}
+
+/// Opens it.
+pub(super) fn open(card: (PortId, Guids), name: &str) -> Found {
+    let mtu = mtu_of(name)
+        .map_err(|error| (format!("there is no interface {name} here (`ip link` lists them)"), error))?;
+    let raw = Raw::own(card, path_mtu(mtu));
+    Ok((Box::new(Packet::new(name, raw.mac)?), raw))
+}
+
+impl Packet {
+    fn new(name: &str, mac: [u8; 6]) -> Result<Packet, Failed> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None).map_err(|error| {
+            let what = match error {
+                Errno::PERM | Errno::ACCESS => {
+                    "frames of an interface are for root, or a program with CAP_NET_RAW"
+                }
+                _ => "making a packet socket",
+            };
+            (what.to_owned(), error.into())
+        })?;
+        let index = index_of(name);
+        let packet = Packet { socket, name: name.to_owned(), index };
+        packet.bind(mac).map_err(|error| (format!("opening the interface {name}"), error))?;
+        Ok(packet)
+    }
+
+    /// Nothing comes before the last step.
+    fn bind(&self, mac: [u8; 6]) -> io::Result<()> {
+        // As much as the system allows, which is more for the administrator.
+        let _ = sockopt::set_socket_recv_buffer_size_force(&self.socket, ROOM);
+        let _ = sockopt::set_socket_send_buffer_size_force(&self.socket, ROOM);
+        set(&self.socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        let mut filter = for_host(mac);
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
+        // Else the interface takes frames for its own address only.
+        let promiscuous = libc::packet_mreq {
+            mr_ifindex: self.index as i32,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)?;
+        // SAFETY: zero is a value of every field.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = self.index as i32;
+        let length = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: an address of this length, read within the call.
+        match unsafe { libc::bind(self.socket.as_raw_fd(), (&raw const address).cast(), length) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn set<T>(&self, level: i32, option: i32, value: &T) -> io::Result<()> {
+        let length = size_of::<T>() as libc::socklen_t;
+        let at = std::ptr::from_ref(value).cast();
+        // SAFETY: a value of this length, read within the call, as is the filter that one of them points to.
+        match unsafe { libc::setsockopt(self.socket.as_raw_fd(), level, option, at, length) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// The number of an interface of this process's network; 0: there is none.
+fn index_of(name: &str) -> u32 {
+    let Ok(name) = std::ffi::CString::new(name) else { return 0 };
+    // SAFETY: a C string.
+    unsafe { libc::if_nametoindex(name.as_ptr()) }
+}
+
+/// A filter that takes frames for a host and for groups: all others of a busy interface cost no copy.
+fn for_host(mac: [u8; 6]) -> [libc::sock_filter; 8] {
+    let load = |size: u32, at| libc::sock_filter {
+        code: (libc::BPF_LD | size | libc::BPF_ABS) as u16,
+        jt: 0,
+        jf: 0,
+        k: at,
+    };
+    let jump = |test: u32, k, jt, jf| libc::sock_filter {
+        code: (libc::BPF_JMP | test | libc::BPF_K) as u16,
+        jt,
+        jf,
+        k,
+    };
+    let end =
+        |bytes| libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: bytes };
+    let [a, b, c, d, e, f] = mac;
+    [
+        load(libc::BPF_B, 0),
+        jump(libc::BPF_JSET, 1, 4, 0),
+        load(libc::BPF_W, 0),
+        jump(libc::BPF_JEQ, u32::from_be_bytes([a, b, c, d]), 0, 3),
+        load(libc::BPF_H, 4),
+        jump(libc::BPF_JEQ, u16::from_be_bytes([e, f]).into(), 0, 1),
+        end(u32::MAX),
+        end(0),
+    ]
+}
+
+impl Wire for Packet {
+    fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+        vec![(self.socket.as_fd(), PollFlags::IN)]
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        Ok(send(&self.socket, frame, SendFlags::empty()).map(drop)?)
+    }
+
+    fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match recv(&self.socket, &mut *into, RecvFlags::TRUNC) {
+                Ok((_, len)) if len > into.len() => {}
+                Ok((_, len)) => return Ok(Some(len)),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                // Down for a while, unless it is gone for good.
+                Err(Errno::NETDOWN) if index_of(&self.name) == self.index => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
