@@ -1,5 +1,7 @@
 //! DPDK's own `dpdk-testpmd` on the card's ports, with the poll-mode driver that `verbena run` lays beside DPDK's.
 
+#[path = "stock_dpdk/addresses.rs"]
+mod addresses;
 #[path = "stock_dpdk/flow.rs"]
 mod flow;
 #[path = "stock_dpdk/offloads.rs"]

@@ -1,0 +1,91 @@
+//! What a port says of itself, and which frames come to its addresses.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+const OWN: &str = "02:56:42:00:01:00";
+const OTHER: &str = "02:00:00:00:00:05";
+const NEW: &str = "02:00:00:00:00:06";
+const GROUP: &str = "01:00:5E:01:02:03";
+const OTHER_GROUP: &str = "01:80:C2:00:00:02";
+
+/// A frame to each address, and a last one that always comes.
+fn frames() -> Vec<Vec<u8>> {
+    let bytes = |mac: &str| -> Vec<u8> {
+        mac.split(':').map(|byte| u8::from_str_radix(byte, 16).expect("two digits")).collect()
+    };
+    let frame = |mac| [&bytes(mac)[..], &[2, 9, 9, 9, 9, 9, 0x88, 0xb5], &[0; 50]].concat();
+    [OWN, OTHER, NEW, GROUP, OTHER_GROUP, "FF:FF:FF:FF:FF:FF"].map(frame).to_vec()
+}
+
+/// The addresses whose frames the receiver gets, without the one that always comes.
+fn come(net: &StockNet, receiver: &mut Testpmd) -> BTreeSet<String> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let from = directory.path().join("from.pcap");
+    write(&from, &frames());
+    let before = receiver.said().len();
+    let reader = format!("net_pcap0,rx_pcap={}", from.display());
+    let sender = Testpmd::start(net, &[&reader, "net_verbena0"], &["--stats-period=1"]);
+    let found = |said: &str| -> BTreeSet<String> {
+        let lines = said.get(before..).unwrap_or_default().split(" - dst=").skip(1);
+        lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+    };
+    receiver.expect_that("the last frame does not come", |said| found(said).contains("FF:FF:FF:FF:FF:FF"));
+    sender.interrupt();
+    let mut came = found(&receiver.said());
+    came.remove("FF:FF:FF:FF:FF:FF");
+    came
+}
+
+fn set(list: &[&str]) -> BTreeSet<String> {
+    list.iter().map(|&mac| mac.to_owned()).collect()
+}
+
+#[test]
+fn frames_come_to_the_addresses_of_a_port() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly"]);
+    receiver.does("set promisc 0 off\nset verbose 1\nstart");
+    assert_eq!(come(&net, &mut receiver), set(&[OWN]));
+    receiver.does(&format!("mac_addr add 0 {OTHER}\nmcast_addr add 0 {GROUP}"));
+    assert_eq!(come(&net, &mut receiver), set(&[OWN, OTHER, GROUP]));
+    receiver.does(&format!("mac_addr remove 0 {OTHER}\nmcast_addr remove 0 {GROUP}\nset allmulti 0 on"));
+    assert_eq!(come(&net, &mut receiver), set(&[OWN, GROUP, OTHER_GROUP]));
+    receiver.does(&format!("set allmulti 0 off\nmac_addr set 0 {NEW}"));
+    assert_eq!(come(&net, &mut receiver), set(&[NEW]));
+    receiver.does("set promisc 0 on");
+    assert_eq!(come(&net, &mut receiver), set(&[OWN, OTHER, NEW, GROUP, OTHER_GROUP]));
+    receiver.quit();
+    net.expect_gone();
+}
+
+/// The table of docs/dpdk.md, line by line.
+#[test]
+fn a_port_is_what_seastar_asks_for() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let mut testpmd = Testpmd::start(&net, &["net_verbena0"], &["-i", "--rxq=4", "--txq=4"]);
+    let said = testpmd.does(
+        "show port info 0\nshow port 0 rx_offload capabilities\nshow port 0 tx_offload capabilities\n\
+         show port 0 flow_ctrl\nport stop 0\nport config mtu 0 9000\nport start 0\nset allmulti 0 on\nshow port info 0\n\
+         show port stats 0\nshow port xstats 0",
+    );
+    for text in [
+        "Hash key size in bytes: 40",
+        "Redirection table size: 128",
+        "VLAN_STRIP IPV4_CKSUM UDP_CKSUM TCP_CKSUM",
+        "VLAN_INSERT IPV4_CKSUM UDP_CKSUM TCP_CKSUM",
+        "Failed to get current flow ctrl information: err = -95",
+        "Link status: up",
+        "MTU: 9000",
+        "Allmulticast mode: enabled",
+        "RX-packets: 0",
+        "rx_good_packets: 0",
+    ] {
+        assert!(said.contains(text), "no {text:?}:\n{said}");
+    }
+    testpmd.quit();
+    net.expect_gone();
+}
