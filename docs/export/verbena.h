@@ -788,6 +788,8 @@ enum verbena_flow_kind {
 #define VERBENA_FEATURE_SET_RSS UINT64_C(0x100000000)
 /* Flow rules that drop frames, and that ask for VLAN tags: `drop` and `tags` of FlowContext. */
 #define VERBENA_FEATURE_SET_FLOW_DROP UINT64_C(0x200000000)
+/* MODIFY_QP changes whether a receive work queue strips VLAN tags. */
+#define VERBENA_FEATURE_SET_STRIP_VLAN UINT64_C(0x400000000)
 
 /* Code in ERROR_CAUSE and in the event DEVICE_FATAL. */
 enum verbena_error_cause {
@@ -893,6 +895,8 @@ enum verbena_phys_state {
 #define VERBENA_QP_ATTR_MASK_DEST_QPN UINT32_C(0x100000)
 /* Rate limit: not supported. */
 #define VERBENA_QP_ATTR_MASK_RATE_LIMIT UINT32_C(0x2000000)
+/* `strip_vlan` of a receive work queue, alone: from the next frame on. Not one of verbs. */
+#define VERBENA_QP_ATTR_MASK_STRIP_VLAN UINT32_C(0x80000000)
 
 /* Path MTU; the numbers are those of `ibv_mtu`. */
 enum verbena_mtu {

@@ -658,6 +658,8 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_RSS = 64'h100000000;
   // Flow rules that drop frames, and that ask for VLAN tags: `drop` and `tags` of FlowContext.
   localparam logic [63:0] FEATURE_SET_FLOW_DROP = 64'h200000000;
+  // MODIFY_QP changes whether a receive work queue strips VLAN tags.
+  localparam logic [63:0] FEATURE_SET_STRIP_VLAN = 64'h400000000;
 
   // Code in ERROR_CAUSE and in the event DEVICE_FATAL.
   typedef enum logic [15:0] {
@@ -763,6 +765,8 @@ package verbena_pkg;
   localparam logic [31:0] QP_ATTR_MASK_DEST_QPN = 32'h100000;
   // Rate limit: not supported.
   localparam logic [31:0] QP_ATTR_MASK_RATE_LIMIT = 32'h2000000;
+  // `strip_vlan` of a receive work queue, alone: from the next frame on. Not one of verbs.
+  localparam logic [31:0] QP_ATTR_MASK_STRIP_VLAN = 32'h80000000;
 
   // Path MTU; the numbers are those of `ibv_mtu`.
   typedef enum logic [7:0] {

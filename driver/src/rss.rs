@@ -6,7 +6,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fpga_regs::regs::FeatureSet;
-use fpga_regs::{AdminOpcode, Command, HashFields, HashFunction, QpContext, QpType, TableContext, HASH_KEY};
+use fpga_regs::{
+    AdminOpcode, Command, HashFields, HashFunction, QpAttrMask, QpContext, QpType, TableContext, HASH_KEY,
+};
 
 use crate::card::Card;
 use crate::cq::Cq;
@@ -22,6 +24,19 @@ const WHAT: &str = "receive work queues";
 
 /// The queues of an indirection table, in the order of its entries.
 type Queues<C> = Box<[Arc<Qp<C>>]>;
+
+impl<C: Card> Qp<C> {
+    /// Whether a receive work queue strips VLAN tags, from the next frame on.
+    pub fn set_strip_vlan(&self, strip: bool) -> Result<()> {
+        self.dev.need(FeatureSet::STRIP_VLAN, "VLAN stripping that changes while a work queue is there")?;
+        let command = Command::new()
+            .with_opcode(AdminOpcode::MODIFY_QP)
+            .with_object(self.qpn())
+            .with_param0(QpAttrMask::STRIP_VLAN.0.into());
+        self.dev.admin().run(command, QpContext::new().with_strip_vlan(strip).as_bytes(), &mut [])?;
+        Ok(())
+    }
+}
 
 /// An indirection table. Its queues cannot be destroyed while it names them.
 pub struct Table<C: Card> {

@@ -284,5 +284,8 @@ flag_set! {
         DEST_QPN = 20,
         /// Rate limit: not supported.
         RATE_LIMIT = 25,
+        /// `strip_vlan` of a receive work queue, alone: from the next frame on. Not
+        /// one of verbs.
+        STRIP_VLAN = 31,
     }
 }

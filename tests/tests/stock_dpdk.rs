@@ -6,6 +6,8 @@ mod addresses;
 mod flow;
 #[path = "stock_dpdk/offloads.rs"]
 mod offloads;
+#[path = "stock_dpdk/vlan.rs"]
+mod vlan;
 
 use std::fs::{self, File, Permissions};
 use std::net::IpAddr;

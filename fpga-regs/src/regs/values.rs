@@ -96,6 +96,8 @@ flag_set! {
         /// Flow rules that drop frames, and that ask for VLAN tags: `drop` and
         /// `tags` of FlowContext.
         FLOW_DROP = 33,
+        /// MODIFY_QP changes whether a receive work queue strips VLAN tags.
+        STRIP_VLAN = 34,
     }
 }
 

@@ -22,6 +22,9 @@ impl Device {
         current: u8,
         env: &mut impl Env,
     ) -> Result<(), Refused> {
+        if mask.contains(QpAttrMask::STRIP_VLAN) {
+            return self.modify_strip_vlan(q, a, mask);
+        }
         let from = self.qps[q].state;
         let to = if mask.contains(QpAttrMask::STATE) { to } else { from };
         if mask.contains(QpAttrMask::CUR_STATE) && current != 0xff && current != from.0 {
@@ -92,6 +95,16 @@ impl Device {
             // What waits since SQD, SQE or before a change of limits.
             env.send_later(self.id, q as u16);
         }
+        Ok(())
+    }
+
+    /// Of a receive work queue in any state.
+    fn modify_strip_vlan(&mut self, q: usize, a: &QpContext, mask: QpAttrMask) -> Result<(), Refused> {
+        let qp = &mut self.qps[q];
+        if qp.qp_type != QpType::WQ || mask != QpAttrMask::STRIP_VLAN {
+            return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED));
+        }
+        qp.strip_vlan = a.strip_vlan().into();
         Ok(())
     }
 

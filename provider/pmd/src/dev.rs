@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use driver::{Card, Error, Qp};
 
 use crate::abi::ethdev::{EthDev, EthDevData};
+use crate::abi::info::RX_VLAN_FILTER;
 use crate::abi::log;
 use crate::port::Port;
 use crate::rx::RxQueue;
@@ -48,6 +49,18 @@ impl<C: Card> Dev<'_, C> {
     /// The work queues of its receive queues.
     pub fn work_queues(&self) -> Vec<Arc<Qp<C>>> {
         self.receiving().map(|queue| queue.wq().clone()).collect()
+    }
+
+    /// What the program asked for of all receive queues: bits of `RTE_ETH_RX_OFFLOAD_*`.
+    pub fn rx_offloads(&self) -> u64 {
+        // SAFETY: ethdev's own, which only the thread that configures the port writes.
+        unsafe { (*self.data).rx_offloads }
+    }
+
+    /// The port receives by VLAN if the program asked for that.
+    pub fn filter_vlans(&mut self) -> Result<(), Error> {
+        let by_vlan = self.rx_offloads() & RX_VLAN_FILTER != 0;
+        self.port.want(|wanted| wanted.by_vlan = by_vlan)
     }
 
     /// Sets the state of all queues.

@@ -9,8 +9,8 @@ use fpga_regs::HASH_KEY;
 
 use crate::abi::ethdev::{link, EthDev, Stats, Xstat, XstatName, QUEUE_COUNTERS};
 use crate::abi::info::{
-    DescLim, DevInfo, PortConf, KEEPS_RULES, RX_CHECKSUMS, RX_HASH, RX_SCATTER, RX_VLAN_STRIP, SPEED_10G,
-    TX_CHECKSUMS, TX_MULTI_SEGS, TX_VLAN_INSERT,
+    DescLim, DevInfo, PortConf, KEEPS_RULES, RX_CHECKSUMS, RX_HASH, RX_SCATTER, RX_VLAN_FILTER,
+    RX_VLAN_STRIP, SPEED_10G, TX_CHECKSUMS, TX_MULTI_SEGS, TX_VLAN_INSERT,
 };
 use crate::dev::{with, Dev};
 use crate::slots::MAX_FRAME;
@@ -56,6 +56,9 @@ pub unsafe extern "C" fn infos<C: Card>(dev: *mut EthDev, info: *mut DevInfo) ->
                 info.tx_offload_capa |= TX_VLAN_INSERT;
             }
             info.rx_queue_offload_capa = info.rx_offload_capa;
+            if dev.port.device.features().contains(FeatureSet::FLOW_DROP) {
+                info.rx_offload_capa |= RX_VLAN_FILTER;
+            }
             info.tx_queue_offload_capa = info.tx_offload_capa;
             info.reta_size = ENTRIES as u16;
             info.hash_key_size = HASH_KEY as u8;

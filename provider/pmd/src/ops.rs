@@ -18,6 +18,9 @@ use crate::rx::{self, RxQueue};
 use crate::slots::MAX_FRAME;
 use crate::tx::{self, TxQueue};
 
+/// `RTE_ETH_VLAN_STRIP_MASK`.
+const VLAN_STRIP_CHANGES: c_int = 1;
+
 /// Frees queue `n` of ethdev's array, if it is there.
 ///
 /// # Safety
@@ -43,7 +46,10 @@ macro_rules! calls {
 }
 
 calls! {
-    configure, "configuring": |dev| hash::configure(dev);
+    configure, "configuring": |dev| {
+        hash::configure(dev)?;
+        dev.filter_vlans()
+    };
     start, "starting": |dev| {
         // Nobody receives or sends at a port that is stopped.
         dev.receiving().try_for_each(|queue| queue.start())?;
@@ -106,7 +112,7 @@ unsafe extern "C" fn rx_setup<C: Card>(
         with::<C>(dev, "a receive queue", |dev| {
             with_its_port((*conf).deferred_start)?;
             // Those that all have, and its own.
-            let offloads = (*dev.data).rx_offloads | (*conf).offloads;
+            let offloads = dev.rx_offloads() | (*conf).offloads;
             let strip_vlan = offloads & RX_VLAN_STRIP != 0;
             let place = ((*dev.data).port_id, size);
             let made = RxQueue::new(&dev.port.device, &dev.port.pd, pool, place, strip_vlan)?;
@@ -171,6 +177,35 @@ unsafe extern "C" fn address_set<C: Card>(dev: *mut EthDev, mac: *mut Mac) -> c_
     unsafe { with::<C>(dev, "the address", |dev| dev.port.want(|wanted| wanted.mac = *mac)) }
 }
 
+unsafe extern "C" fn vlan_filter_set<C: Card>(dev: *mut EthDev, number: u16, on: c_int) -> c_int {
+    // SAFETY: called by ethdev for a device of this driver.
+    unsafe { with::<C>(dev, "a VLAN", |dev| dev.port.want_vlan(number, on != 0)) }
+}
+
+unsafe extern "C" fn vlan_strip_queue_set<C: Card>(dev: *mut EthDev, queue: u16, on: c_int) {
+    // SAFETY: called by ethdev for a device of this driver.
+    unsafe {
+        with::<C>(dev, "VLAN stripping of a queue", |dev| {
+            let queue = dev.receiving().nth(queue.into());
+            queue.map_or(Ok(()), |queue| queue.wq().set_strip_vlan(on != 0))
+        });
+    }
+}
+
+/// Of what the program has asked for, which ethdev has noted.
+unsafe extern "C" fn vlan_offload_set<C: Card>(dev: *mut EthDev, changed: c_int) -> c_int {
+    // SAFETY: called by ethdev for a device of this driver.
+    unsafe {
+        with::<C>(dev, "VLAN offloads", |dev| {
+            if changed & VLAN_STRIP_CHANGES != 0 {
+                let strip = dev.rx_offloads() & RX_VLAN_STRIP != 0;
+                dev.receiving().try_for_each(|queue| queue.wq().set_strip_vlan(strip))?;
+            }
+            dev.filter_vlans()
+        })
+    }
+}
+
 unsafe extern "C" fn groups_set<C: Card>(dev: *mut EthDev, groups: *mut Mac, count: u32) -> c_int {
     // SAFETY: called by ethdev with so many addresses, or none.
     unsafe {
@@ -216,6 +251,9 @@ impl EthDevOps {
             xstats_reset: Some(info::stats_reset::<C>),
             xstats_get_names: Some(info::counter_names::<C>),
             dev_infos_get: Some(info::infos::<C>),
+            vlan_filter_set: Some(vlan_filter_set::<C>),
+            vlan_strip_queue_set: Some(vlan_strip_queue_set::<C>),
+            vlan_offload_set: Some(vlan_offload_set::<C>),
             rx_queue_setup: Some(rx_setup::<C>),
             rx_queue_release: Some(rx_release::<C>),
             tx_queue_setup: Some(tx_setup::<C>),

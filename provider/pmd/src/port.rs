@@ -1,10 +1,10 @@
 //! A port of a card, open for DPDK, and what it receives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use driver::{Card, Device, Flow, Pd, PortInfo, Qp, Result};
-use fpga_regs::{FlowContext, FlowKind, HASH_KEY};
+use fpga_regs::{FlowContext, FlowKind, FrameTags, HASH_KEY};
 
 use crate::abi::ethdev::Mac;
 use crate::flow;
@@ -28,15 +28,34 @@ pub enum Filter {
     Promiscuous,
 }
 
-impl Filter {
-    fn rule(self, port: u8) -> FlowContext {
-        // After all rules of the program.
-        let rule = FlowContext::new().with_port(port).with_precedence(u16::MAX);
-        match self {
-            Filter::Address(mac) => rule.with_dmac(mac).with_dmac_mask([0xff; 6]),
-            Filter::Groups => rule.with_dmac(GROUP_BIT).with_dmac_mask(GROUP_BIT),
-            Filter::Promiscuous => FlowContext::new().with_port(port).with_kind(FlowKind::ALL_DEFAULT),
-        }
+/// The VLAN tag of frames that the port receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tag {
+    /// Any, or none.
+    Any,
+    /// None.
+    None,
+    /// One of this VLAN.
+    Vlan(u16),
+}
+
+/// A rule for frames of the port's own filters.
+fn rule(filter: Filter, tag: Tag, port: u8) -> FlowContext {
+    let rule = FlowContext::new().with_port(port);
+    if (filter, tag) == (Filter::Promiscuous, Tag::Any) {
+        return rule.with_kind(FlowKind::ALL_DEFAULT);
+    }
+    // After all rules of the program.
+    let rule = rule.with_precedence(u16::MAX);
+    let rule = match filter {
+        Filter::Address(mac) => rule.with_dmac(mac).with_dmac_mask([0xff; 6]),
+        Filter::Groups => rule.with_dmac(GROUP_BIT).with_dmac_mask(GROUP_BIT),
+        Filter::Promiscuous => rule,
+    };
+    match tag {
+        Tag::Any => rule,
+        Tag::None => rule.with_tags_mask(FrameTags::ANY),
+        Tag::Vlan(number) => rule.with_vlan_tci(number).with_vlan_tci_mask(0xfff),
     }
 }
 
@@ -55,9 +74,14 @@ pub struct Wanted {
     pub promiscuous: bool,
     /// Nothing but what rules of the program name.
     pub isolated: bool,
+    /// Of frames with a VLAN tag those of `vlans` only.
+    pub by_vlan: bool,
+    /// VLANs that were asked for.
+    pub vlans: BTreeSet<u16>,
 }
 
 impl Wanted {
+    /// Who frames are for.
     fn filters(&self) -> Vec<Filter> {
         if self.isolated {
             return Vec::new();
@@ -67,6 +91,16 @@ impl Wanted {
         filters.extend(self.all_groups.then_some(Filter::Groups));
         filters.extend(self.promiscuous.then_some(Filter::Promiscuous));
         filters
+    }
+
+    /// The same, each with each tag.
+    fn with_tags(&self) -> BTreeSet<(Filter, Tag)> {
+        let tags: Vec<Tag> = match self.by_vlan {
+            true => self.vlans.iter().copied().map(Tag::Vlan).chain([Tag::None]).collect(),
+            false => vec![Tag::Any],
+        };
+        let each = |filter| tags.iter().map(move |&tag| (filter, tag));
+        self.filters().into_iter().flat_map(each).collect()
     }
 }
 
@@ -85,7 +119,7 @@ pub struct Port<C: Card> {
     pub spread: Spread<C>,
     /// The rules of the program.
     pub flows: Rules<C>,
-    filters: BTreeMap<Filter, Flow<C>>,
+    filters: BTreeMap<(Filter, Tag), Flow<C>>,
     /// What the rules give frames to, while the port is started.
     group: Option<Arc<Qp<C>>>,
 }
@@ -136,10 +170,20 @@ impl<C: Card> Port<C> {
     /// then a frame is not lost, and comes once.
     fn receive(&mut self, queues: &[Arc<Qp<C>>]) -> Result<()> {
         let group = self.spread.open(&self.device, &self.pd, queues)?;
-        let rule = |filter: Filter| Ok((filter, group.create_flow(&filter.rule(self.number))?));
-        self.filters = self.wanted.filters().into_iter().map(rule).collect::<Result<_>>()?;
+        self.filters = self.made(&group, self.wanted.with_tags().iter())?;
         self.group = Some(group);
         Ok(())
+    }
+
+    /// Rules of these filters, which give frames to a group.
+    fn made<'a>(
+        &self,
+        group: &Arc<Qp<C>>,
+        filters: impl Iterator<Item = &'a (Filter, Tag)>,
+    ) -> Result<BTreeMap<(Filter, Tag), Flow<C>>> {
+        let made =
+            |&(filter, tag): &_| Ok(((filter, tag), group.create_flow(&rule(filter, tag, self.number))?));
+        filters.map(made).collect()
     }
 
     /// Changes what it is to receive, at once if it is started. After an error it is as before.
@@ -147,14 +191,31 @@ impl<C: Card> Port<C> {
         let mut wanted = self.wanted.clone();
         change(&mut wanted);
         if let Some(group) = &self.group {
-            let filters = wanted.filters();
+            let filters = wanted.with_tags();
             let new = filters.iter().filter(|filter| !self.filters.contains_key(filter));
-            let rule = |&filter: &Filter| Ok((filter, group.create_flow(&filter.rule(self.number))?));
-            let mut new: BTreeMap<_, _> = new.map(rule).collect::<Result<_>>()?;
+            let mut new = self.made(group, new)?;
             self.filters.append(&mut new);
             self.filters.retain(|filter, _| filters.contains(filter));
         }
         self.wanted = wanted;
+        Ok(())
+    }
+
+    /// Whether it is to receive frames of a VLAN, at once if it is started. As [`Port::want`], but programs ask for all VLANs,
+    /// one after the other: the others are not looked at.
+    pub fn want_vlan(&mut self, number: u16, on: bool) -> Result<()> {
+        let its = self.wanted.filters().into_iter().map(|filter| (filter, Tag::Vlan(number)));
+        if !on {
+            its.for_each(|filter| drop(self.filters.remove(&filter)));
+            self.wanted.vlans.remove(&number);
+            return Ok(());
+        }
+        if let Some(group) = self.group.as_ref().filter(|_| self.wanted.by_vlan) {
+            let new: BTreeSet<_> = its.filter(|filter| !self.filters.contains_key(filter)).collect();
+            let mut new = self.made(group, new.iter())?;
+            self.filters.append(&mut new);
+        }
+        self.wanted.vlans.insert(number);
         Ok(())
     }
 

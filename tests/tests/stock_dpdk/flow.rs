@@ -27,7 +27,7 @@ fn ipv6(from: u8) -> Vec<u8> {
 }
 
 /// Frames that differ in what rules ask for, with a name. Each has a length of its own, by which it is found again.
-fn batch() -> Vec<(String, Vec<u8>)> {
+pub(super) fn batch() -> Vec<(String, Vec<u8>)> {
     let tagged = |vid: u8| [&CUSTOMER[..], &[0, vid], &ipv4(17, 4000)].concat();
     let some = [
         ("udp 4000", ethernet(PORT, &ipv4(17, 4000))),
@@ -51,7 +51,7 @@ fn batch() -> Vec<(String, Vec<u8>)> {
 
 /// A testpmd that prints each frame that it receives at the second card's first port, which has four queues and gives all to
 /// the first of them, unless a rule says otherwise.
-fn receiver(net: &StockNet, options: &[&str]) -> Testpmd {
+pub(super) fn receiver(net: &StockNet, options: &[&str]) -> Testpmd {
     let all = ["-i", "--rxq=4", "--txq=4", "--disable-rss", "--forward-mode=rxonly"];
     let mut receiver = Testpmd::start(net, &["net_verbena1"], &[&all, options].concat());
     receiver.does("set promisc 0 off\nset verbose 1\nstart");
@@ -59,7 +59,7 @@ fn receiver(net: &StockNet, options: &[&str]) -> Testpmd {
 }
 
 /// Sends the batch, and waits until so many have come. Gives the queue of each that came, by its name.
-fn sent(net: &StockNet, receiver: &mut Testpmd, count: usize) -> BTreeMap<String, usize> {
+pub(super) fn sent(net: &StockNet, receiver: &mut Testpmd, count: usize) -> BTreeMap<String, usize> {
     let directory = tempfile::tempdir().expect("a directory");
     let from = directory.path().join("from.pcap");
     let (names, frames): (Vec<_>, Vec<_>) = batch().into_iter().unzip();
@@ -93,7 +93,7 @@ fn named(list: &[(&str, usize)]) -> Vec<(String, usize)> {
     list.into_iter().collect()
 }
 
-fn counter(receiver: &mut Testpmd, name: &str) -> u64 {
+pub(super) fn counter(receiver: &mut Testpmd, name: &str) -> u64 {
     last(&receiver.does("show port xstats 0"), name)
 }
 

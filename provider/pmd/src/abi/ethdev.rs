@@ -211,7 +211,15 @@ pub struct EthDevOps {
     pub(crate) gap_184: [usize; 1],
     /// What the device can do.
     pub dev_infos_get: Option<unsafe extern "C" fn(*mut EthDev, *mut DevInfo) -> c_int>,
-    pub(crate) gap_200: [usize; 16],
+    pub(crate) gap_200: [usize; 7],
+    /// Receives frames with this VLAN tag, or does not.
+    pub vlan_filter_set: Option<unsafe extern "C" fn(*mut EthDev, u16, c_int) -> c_int>,
+    pub(crate) gap_264: [usize; 1],
+    /// Whether a receive queue strips VLAN tags.
+    pub vlan_strip_queue_set: Option<unsafe extern "C" fn(*mut EthDev, u16, c_int)>,
+    /// Some of the offloads of VLAN tags have changed: bits of `RTE_ETH_VLAN_*_MASK`.
+    pub vlan_offload_set: Option<unsafe extern "C" fn(*mut EthDev, c_int) -> c_int>,
+    pub(crate) gap_288: [usize; 5],
     /// Makes a receive queue.
     pub rx_queue_setup: Option<RxSetup>,
     /// Frees it.
@@ -250,6 +258,7 @@ const _: () = {
     assert!(offset_of!(EthDevData, port_id) == 3440 && offset_of!(EthDevData, rx_queue_state) == 3443);
     assert!(offset_of!(EthDevData, dev_flags) == 5492);
     assert!(offset_of!(EthDevOps, mtu_set) == 136 && offset_of!(EthDevOps, dev_infos_get) == 192);
+    assert!(offset_of!(EthDevOps, vlan_filter_set) == 256 && offset_of!(EthDevOps, vlan_offload_set) == 280);
     assert!(offset_of!(EthDevOps, rx_queue_setup) == 328 && offset_of!(EthDevOps, tx_done_cleanup) == 376);
     assert!(offset_of!(EthDevOps, rss_hash_update) == 480 && offset_of!(EthDevOps, reta_query) == 504);
     assert!(offset_of!(EthDevOps, flow_ops_get) == 560);

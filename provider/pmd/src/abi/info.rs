@@ -6,6 +6,8 @@ use super::vdev::Device;
 
 /// `RTE_ETH_RX_OFFLOAD_VLAN_STRIP`: VLAN tags are removed.
 pub const RX_VLAN_STRIP: u64 = 1 << 0;
+/// `RTE_ETH_RX_OFFLOAD_VLAN_FILTER`: frames with other VLAN tags than those that were asked for are not received.
+pub const RX_VLAN_FILTER: u64 = 1 << 9;
 /// `RTE_ETH_TX_OFFLOAD_VLAN_INSERT`: VLAN tags are inserted.
 pub const TX_VLAN_INSERT: u64 = 1 << 0;
 /// `RTE_ETH_RX_OFFLOAD_{IPV4,UDP,TCP}_CKSUM`: checksums are checked.
