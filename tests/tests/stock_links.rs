@@ -162,22 +162,39 @@ fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// DPDK sees the state too, and frames that are sent meanwhile are lost and counted.
+/// DPDK sees the state too, by an event where it asks for one, and frames that are sent meanwhile are lost and counted.
 #[test]
 fn dpdk_sees_the_link() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
     let options = ["-i", "--forward-mode=txonly", "--eth-peer=0,02:56:42:00:01:00"];
+    let mut silent = Testpmd::start(&net, &["net_verbena0"], &["-i", "--no-lsc-interrupt"]);
+    silent.asks("show port info 0", "Link status: up");
     let mut testpmd = Testpmd::start(&net, &["net_verbena0"], &options);
     testpmd.asks("show port info 0", "Link status: up");
     link(&net, &["verbena0/1", "down"]);
-    testpmd.asks("show port info 0", "Link status: down");
+    let event = "Port 0: link state change event";
+    testpmd.expect(event);
+    for testpmd in [&mut testpmd, &mut silent] {
+        testpmd.asks("show port info 0", "Link status: down");
+    }
     testpmd.types("start");
     wait_for("nothing is counted", || register(&net, 0, port::LINK_LOST) >= 100);
     assert_eq!(register(&net, 1, port::RX_NO_RULE), 0, "nothing arrives");
     link(&net, &["verbena0/1", "up"]);
     wait_for("nothing arrives", || register(&net, 1, port::RX_NO_RULE) >= 100);
+    testpmd.expect_that("no second event", |said| said.matches(event).count() == 2);
+    // A port that is started again tells of what comes then, and not of what was.
+    testpmd.does("stop\nport stop 0");
+    link(&net, &["verbena0/1", "down"]);
+    testpmd.does("port start 0");
+    testpmd.asks("show port info 0", "Link status: down");
+    assert_eq!(testpmd.said().matches(event).count(), 2, "{}", testpmd.said());
+    link(&net, &["verbena0/1", "up"]);
+    testpmd
+        .expect_that("no event of the port that was started again", |said| said.matches(event).count() == 3);
     testpmd.quit();
+    assert_eq!(silent.quit().said.matches(event).count(), 0);
     net.expect_gone();
 }
 

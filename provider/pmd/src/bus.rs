@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock};
 use verbena::verbs::card::{Card, Device};
 use verbena::verbs::in_view::in_view;
 
-use crate::abi::ethdev::{EthDevOps, Mac, AUTOFILL_QUEUE_XSTATS};
+use crate::abi::ethdev::{EthDevOps, Mac, AUTOFILL_QUEUE_XSTATS, TELLS_LINK};
 use crate::abi::vdev::{VdevDevice, VdevDriver};
 use crate::abi::{self, log};
 use crate::info::ADDRESSES;
@@ -128,7 +128,7 @@ unsafe extern "C" fn probe(vdev: *mut VdevDevice) -> c_int {
         *macs = port.mac();
         let data = (*dev).data;
         (*data).mac_addrs = macs;
-        (*data).dev_flags = AUTOFILL_QUEUE_XSTATS;
+        (*data).dev_flags = AUTOFILL_QUEUE_XSTATS | TELLS_LINK;
         (*data).numa_node = (*vdev).device.numa_node;
         (*data).dev_private = Box::into_raw(Box::new(Mutex::new(port))).cast();
         (*dev).device = &raw mut (*vdev).device;

@@ -18,6 +18,8 @@ use crate::tx::TxQueue;
 pub struct Dev<'a, C: Card> {
     /// The port.
     pub port: MutexGuard<'a, Port<C>>,
+    /// The device itself.
+    pub ethdev: *mut EthDev,
     /// What ethdev knows of it, which its own threads read and write, too.
     pub data: *mut EthDevData,
 }
@@ -100,7 +102,7 @@ pub unsafe fn with<C: Card>(
     let (data, port) = unsafe { ((*dev).data, (*(*dev).data).dev_private.cast::<Mutex<Port<C>>>().as_ref()) };
     let Some(port) = port else { return -libc::ENODEV };
     let called = catch_unwind(AssertUnwindSafe(|| {
-        call(&mut Dev { port: port.lock().unwrap_or_else(PoisonError::into_inner), data })
+        call(&mut Dev { port: port.lock().unwrap_or_else(PoisonError::into_inner), ethdev: dev, data })
     }));
     match called {
         Ok(Ok(())) => 0,

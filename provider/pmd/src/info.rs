@@ -2,19 +2,23 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use driver::{Card, Error};
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::HASH_KEY;
 
-use crate::abi::ethdev::{link, EthDev, Stats, Xstat, XstatName, QUEUE_COUNTERS};
+use crate::abi::ethdev::{link, EthDev, EthDevData, Stats, Xstat, XstatName, LINK_CHANGED, QUEUE_COUNTERS};
 use crate::abi::info::{
     DescLim, DevInfo, PortConf, KEEPS_RULES, RX_CHECKSUMS, RX_HASH, RX_SCATTER, RX_VLAN_FILTER,
     RX_VLAN_STRIP, SPEED_10G, TX_CHECKSUMS, TX_MULTI_SEGS, TX_VLAN_INSERT,
 };
+use crate::abi::rte_eth_dev_callback_process;
 use crate::dev::{with, Dev};
 use crate::slots::MAX_FRAME;
 use crate::spread::{ENTRIES, KINDS};
+use crate::watch::Watch;
 
 /// Bytes of a frame that the MTU does not count: header and one VLAN tag.
 pub const OVERHEAD: u32 = 18;
@@ -74,13 +78,52 @@ pub unsafe extern "C" fn infos<C: Card>(dev: *mut EthDev, info: *mut DevInfo) ->
     }
 }
 
+/// Writes the state of the link where ethdev reads it.
+///
+/// # Safety
+/// The data of a device, of whose link several threads may read and write the state.
+unsafe fn set_link(data: *mut EthDevData, speed: u32, up: bool) {
+    // SAFETY: as the caller promises.
+    let state = unsafe { AtomicU64::from_ptr(&raw mut (*data).dev_link) };
+    state.store(link(speed, up), Ordering::Release);
+}
+
+/// Tells the program of changes of the link, if it wants that. Then ethdev asks the driver no more what it is.
+pub fn watch_link<C: Card>(dev: &mut Dev<'_, C>) -> Result<(), Error> {
+    /// A device of ethdev, which stays until it is closed.
+    #[derive(Clone, Copy)]
+    struct Told(*mut EthDev);
+    // SAFETY: other threads only name it and write the state of its link, as DPDK's own threads for interrupts do.
+    unsafe impl Send for Told {}
+    impl Told {
+        fn link(self, speed: u32, up: bool) {
+            // SAFETY: the device is there until the port is stopped, which waits for this thread.
+            unsafe {
+                set_link((*self.0).data, speed, up);
+                rte_eth_dev_callback_process(self.0, LINK_CHANGED, null_mut());
+            }
+        }
+    }
+    // SAFETY: ethdev's own, which only the thread that configures the port writes.
+    if unsafe { (*dev.data).interrupts } & 1 == 0 {
+        return Ok(());
+    }
+    let told = Told(dev.ethdev);
+    let info = dev.port.device.query_port(dev.port.number)?;
+    // SAFETY: the data of this device.
+    unsafe { set_link(dev.data, info.speed_mbps, info.link_up) };
+    let tell = move |speed, up| told.link(speed, up);
+    dev.port.watch = Some(Watch::start(dev.port.device.clone(), dev.port.number, info.link_up, tell)?);
+    Ok(())
+}
+
 /// `link_update`.
 pub unsafe extern "C" fn link_update<C: Card>(dev: *mut EthDev, _wait: c_int) -> c_int {
     // SAFETY: called by ethdev for a device of this driver.
     unsafe {
         with::<C>(dev, "the link", |dev| {
             let info = dev.port.device.query_port(dev.port.number)?;
-            (*dev.data).dev_link = link(info.speed_mbps, info.link_up);
+            set_link(dev.data, info.speed_mbps, info.link_up);
             Ok(())
         })
     }

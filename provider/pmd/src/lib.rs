@@ -14,6 +14,7 @@
 //! | `flow` | `rte_flow`: a program's rules |
 //! | `spread` | which receive queue gets a frame |
 //! | `rx`, `tx`, `counters` | the data path, and what went through it |
+//! | `watch` | who tells the program that the link has changed |
 //! | `slots` | the memory that the card reads and writes |
 
 // The symbols of DPDK are those of the program that loads the driver: cargo's test programs have none of them, and of what
@@ -34,3 +35,4 @@ mod rx;
 mod slots;
 mod spread;
 mod tx;
+mod watch;

@@ -55,18 +55,30 @@ calls! {
         dev.receiving().try_for_each(|queue| queue.start())?;
         let queues = dev.work_queues();
         dev.port.start(&queues).inspect_err(|_| dev.port.stop())?;
+        info::watch_link(dev).inspect_err(|_| dev.port.stop())?;
         dev.set_states(QUEUE_STARTED);
-        Ok(())
-    };
-    stop, "stopping": |dev| {
-        dev.port.stop();
-        dev.set_states(QUEUE_STOPPED);
         Ok(())
     };
     promiscuous_on, "promiscuous mode": |dev| dev.port.want(|wanted| wanted.promiscuous = true);
     promiscuous_off, "promiscuous mode": |dev| dev.port.want(|wanted| wanted.promiscuous = false);
     groups_on, "all multicast": |dev| dev.port.want(|wanted| wanted.all_groups = true);
     groups_off, "all multicast": |dev| dev.port.want(|wanted| wanted.all_groups = false);
+}
+
+unsafe extern "C" fn stop<C: Card>(dev: *mut EthDev) -> c_int {
+    let mut watch = None;
+    // SAFETY: called by ethdev for a device of this driver.
+    let stopped = unsafe {
+        with::<C>(dev, "stopping", |dev| {
+            watch = dev.port.watch.take();
+            dev.port.stop();
+            dev.set_states(QUEUE_STOPPED);
+            Ok(())
+        })
+    };
+    // Now that the port is free, which the program asks when it is told of its link.
+    drop(watch);
+    stopped
 }
 
 /// `dev_close`: also when a queue is still there.
@@ -76,8 +88,8 @@ calls! {
 pub unsafe extern "C" fn close<C: Card>(dev: *mut EthDev) -> c_int {
     // SAFETY: as the caller promises.
     unsafe {
+        stop::<C>(dev);
         let closed = with::<C>(dev, "closing", |dev| {
-            dev.port.stop();
             let data = dev.data;
             (0..(*data).nb_rx_queues).for_each(|n| release::<RxQueue<C>>((*data).rx_queues, n));
             (0..(*data).nb_tx_queues).for_each(|n| release::<TxQueue<C>>((*data).tx_queues, n));

@@ -11,6 +11,7 @@ use crate::flow;
 use crate::flow::action::Target;
 use crate::flow::rules::{Queues, Rules};
 use crate::spread::Spread;
+use crate::watch::Watch;
 
 /// The address of everybody.
 const BROADCAST: Mac = [0xff; 6];
@@ -120,6 +121,8 @@ pub struct Port<C: Card> {
     /// The rules of the program.
     pub flows: Rules<C>,
     filters: BTreeMap<(Filter, Tag), Flow<C>>,
+    /// Who tells the program of changes of the link, while the port is started and asked to.
+    pub watch: Option<Watch>,
     /// What the rules give frames to, while the port is started.
     group: Option<Arc<Qp<C>>>,
 }
@@ -138,6 +141,7 @@ impl<C: Card> Port<C> {
             spread: Spread::default(),
             flows: Rules::default(),
             filters: BTreeMap::new(),
+            watch: None,
             group: None,
         })
     }

@@ -8,6 +8,10 @@ use super::vdev::Device;
 
 /// `RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS`: ethdev lists the counters of queues.
 pub const AUTOFILL_QUEUE_XSTATS: u32 = 1 << 6;
+/// `RTE_ETH_DEV_INTR_LSC`: the driver tells when the link changes.
+pub const TELLS_LINK: u32 = 1 << 1;
+/// `RTE_ETH_EVENT_INTR_LSC`.
+pub const LINK_CHANGED: c_int = 1;
 /// `RTE_ETH_QUEUE_STATE_STARTED`.
 pub const QUEUE_STARTED: u8 = 1;
 /// `RTE_ETH_QUEUE_STATE_STOPPED`.
@@ -64,7 +68,10 @@ pub struct EthDevData {
     conf_modes: [u8; 96],
     /// The hash that was asked for.
     pub rss_conf: RssConf,
-    conf: [u8; 2120],
+    conf: [u8; 2112],
+    /// Interrupts that were asked for: bit 0 that of the link (`lsc`).
+    pub interrupts: u32,
+    conf_end: u32,
     /// Bytes of the longest packet without Ethernet header.
     pub mtu: u16,
     min_rx_buf_size: u32,
@@ -254,6 +261,7 @@ const _: () = {
     assert!(offset_of!(EthDevData, dev_private) == 96 && offset_of!(EthDevData, mq_mode) == 112 + 8);
     assert!(offset_of!(EthDevData, rx_offloads) == 112 + 24);
     assert!(offset_of!(EthDevData, rss_conf) == 112 + 128 && size_of::<RetaEntries>() == 136);
+    assert!(offset_of!(EthDevData, interrupts) == 112 + 2264);
     assert!(offset_of!(EthDevData, mtu) == 2384 && offset_of!(EthDevData, mac_addrs) == 2400);
     assert!(offset_of!(EthDevData, port_id) == 3440 && offset_of!(EthDevData, rx_queue_state) == 3443);
     assert!(offset_of!(EthDevData, dev_flags) == 5492);

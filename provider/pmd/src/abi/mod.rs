@@ -47,6 +47,8 @@ extern "C" {
     pub fn rte_eth_dev_probing_finish(dev: *mut EthDev);
     /// Takes a device away, with its `mac_addrs` and `dev_private`.
     pub fn rte_eth_dev_release_port(dev: *mut EthDev) -> c_int;
+    /// Tells the program of an event of a device (`RTE_ETH_EVENT_*`).
+    pub fn rte_eth_dev_callback_process(dev: *mut EthDev, event: c_int, about: *mut c_void) -> c_int;
 
     /// Zeroed memory that `rte_free` frees.
     pub fn rte_zmalloc(kind: *const c_char, bytes: usize, align: u32) -> *mut c_void;
