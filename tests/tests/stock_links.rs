@@ -198,6 +198,35 @@ fn dpdk_sees_the_link() {
     net.expect_gone();
 }
 
+/// With queues of their own for LACP, to which DPDK's bonding steers it by rules of `rte_flow`, programs that only receive
+/// negotiate, too.
+#[test]
+fn bonds_negotiate_by_queues_of_their_own() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let mut ends = [0, 1].map(|card| {
+        let members = [format!("net_verbena{card}"), format!("net_verbena{card}p2")];
+        let bond = format!("net_bonding0,mode=4,slave={},slave={}", members[0], members[1]);
+        let options = ["-i", "--portlist=2", "--forward-mode=rxonly"];
+        let mut end = Testpmd::start(&net, &[&members[0], &members[1], &bond], &options);
+        end.expect("testpmd>");
+        end.does("port stop 2");
+        let said = end.does("set bonding lacp dedicated_queues 2 enable\nport start 2\nstart");
+        assert!(!said.contains("rror") && !said.contains("ailed"), "{said}");
+        end
+    });
+    let lacp = "ACTIVE AGGREGATION SYNCHRONIZATION COLLECTING DISTRIBUTING";
+    for (end, partner) in ends.iter_mut().zip([1, 0]) {
+        end.asks("show bonding lacp info 2", lacp);
+        end.asks("show bonding lacp info 2", &format!("system mac address: 02:56:42:00:0{partner}:00"));
+        end.asks("show bonding config 2", "Active Slaves (2): [0 1]");
+    }
+    for end in ends {
+        end.quit();
+    }
+    net.expect_gone();
+}
+
 /// DPDK's own bonding (IEEE 802.3ad) on both ports of both cards: LACP negotiates, and when the cable is pulled that has the
 /// traffic, the other has it.
 #[test]
