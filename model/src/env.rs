@@ -3,9 +3,10 @@
 //! The card core owns no thread, clock, socket or memory of others: each effect is a call on [`Env`]. By the wall clock
 //! ([`crate::attach`]) effects are immediate; in simulated time ([`crate::sim`]) they become events.
 
+use crate::address::Gid;
 use crate::cells::Bells;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
-use crate::packet::{Packet, Payload};
+use crate::packet::{Packet, Payload, PortId};
 
 /// The surroundings of the cards. Methods that access memory fail with [`DmaFault`].
 pub trait Env {
@@ -57,6 +58,12 @@ pub trait Env {
     fn watch(&mut self, card: u16, qp: u16);
     /// A QP timer was armed for this time (ns).
     fn timer(&mut self, at: u64);
+
+    /// Asks who has an IP address on the link of a port, from an address of that port. True:
+    /// [`World::found`](crate::world::World::found) is called if somebody answers. False: there is no need to ask.
+    fn ask(&mut self, _from: PortId, _own: &Gid, _ip: &Gid) -> bool {
+        false
+    }
 
     /// A QP was notified that its packets meet congestion; only in simulated time that changes its rate.
     fn congestion_noticed(&mut self, _card: u16, _qp: u16) {}

@@ -150,6 +150,12 @@ impl World {
         }
     }
 
+    /// Neighbours on a port's link have answered, as [`Env::ask`] has asked for them.
+    pub fn found(&mut self, port: PortId, ips: &[Gid], env: &mut impl Env) {
+        let mut manager = self.manager(env);
+        ips.iter().for_each(|ip| manager.found(port, ip));
+    }
+
     /// A datagram for QP 1, the general services' QP.
     #[cold]
     pub(crate) fn management(&mut self, p: &Packet, env: &mut impl Env) {

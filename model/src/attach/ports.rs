@@ -110,17 +110,28 @@ struct Port {
     failed: u32,
     /// Descriptors of which nothing else comes any more.
     gone: Vec<RawFd>,
+    /// Neighbours that have answered, of which the cards do not know yet.
+    found: Vec<Gid>,
 }
 
 impl Port {
     fn new((id, receiver): (PortId, Box<dyn Receiver>)) -> Port {
-        Port { id, receiver, failed: 0, gone: Vec::new() }
+        Port { id, receiver, failed: 0, gone: Vec::new(), found: Vec::new() }
     }
 
     /// What is waited for.
     fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let all = self.receiver.descriptors().into_iter();
         all.filter(|(descriptor, _)| !self.gone.contains(&descriptor.as_raw_fd()))
+    }
+
+    /// Tells the cards of neighbours that were found, if they can be had.
+    fn tell(&mut self, runner: &Runner<Arc<Segment>>) {
+        let (id, found) = (self.id, &self.found);
+        if !found.is_empty() && runner.control_within(AGAIN, |world, env| world.found(id, found, env)).is_ok()
+        {
+            self.found.clear();
+        }
     }
 
     /// After a turn, what became of it and what the descriptor said that led to it. One that only says that it has
@@ -162,7 +173,8 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
             }
         }
         let again = Timespec { tv_sec: 0, tv_nsec: AGAIN.subsec_nanos().into() };
-        let wait = runner.has_pending().then_some(&again);
+        let waits = runner.has_pending() || ports.iter().any(|port| !port.found.is_empty());
+        let wait = waits.then_some(&again);
         // Interrupted at most.
         let _ = rustix::event::poll(&mut entries, wait);
         let events: Vec<PollFlags> = entries.iter().map(PollFd::revents).collect();
@@ -177,6 +189,7 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
                 port.judge((descriptor, events), &turn);
             }
         }
+        guarded((), || ports.iter_mut().for_each(|port| port.tell(&runner)));
         guarded((), || runner.run_pending());
     }
 }
@@ -194,6 +207,7 @@ fn take_turn(
         arrivals.clear();
         let more = port.receiver.receive(id, arrivals);
         runner.arrive((id, area), arrivals, stuck, &mut || port.receiver.forward());
+        port.found.append(&mut arrivals.found);
         if !more? {
             break;
         }

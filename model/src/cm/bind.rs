@@ -177,8 +177,8 @@ impl<E: Env> Manager<'_, E> {
         self.cm.slots.ids.range().find(listens).map(|slot| slot as u16)
     }
 
-    /// `rdma_resolve_addr`: the event comes at once.
-    pub fn resolve(&mut self, slot: u16, source: Address, destination: Address) -> Result<()> {
+    /// `rdma_resolve_addr`: the event comes at once, unless the destination is to be asked for on a link outside.
+    pub fn resolve(&mut self, slot: u16, source: Address, destination: Address, timeout: u32) -> Result<()> {
         let family = destination.family();
         if self.id(slot).state == state::IDLE {
             let source = if source.family() == 0 { Address::any(family) } else { source };
@@ -193,15 +193,43 @@ impl<E: Env> Manager<'_, E> {
             // As where no device has IB addresses.
             return Err(ENODEV);
         }
-        let (kind, status) = match self.find_way(slot) {
-            Ok(()) => (event::ADDR_RESOLVED, 0),
-            Err(errno) => (event::ADDR_ERROR, -errno),
-        };
-        if status == 0 {
-            self.id(slot).state = state::RESOLVED;
+        match self.find_way(slot) {
+            Ok(()) if self.asks(slot) => {
+                let id = self.id(slot);
+                (id.state, id.patience) = (state::QUERY, u64::from(timeout) * 1_000_000);
+                self.rest(slot);
+            }
+            Ok(()) => self.resolved(slot, 0),
+            Err(errno) => self.resolved(slot, -errno),
         }
-        self.event(slot, kind, status, &SILENT);
         Ok(())
+    }
+
+    /// Whether the destination of an identifier is asked for.
+    fn asks(&mut self, slot: u16) -> bool {
+        let (way, own) = (self.id(slot).way, self.sgid(slot));
+        way.to == PortId::NOBODY && self.env.ask(way.from, &own, &way.dgid)
+    }
+
+    /// The way to the destination is known, or cannot be, with an errno value.
+    pub fn resolved(&mut self, slot: u16, status: i32) {
+        let (state, kind) = match status {
+            0 => (state::RESOLVED, event::ADDR_RESOLVED),
+            _ => (state::BOUND, event::ADDR_ERROR),
+        };
+        self.id(slot).state = state;
+        self.event(slot, kind, status, &SILENT);
+    }
+
+    /// Somebody on the link of a port has this address.
+    pub fn found(&mut self, port: PortId, ip: &Gid) {
+        for slot in self.cm.slots.ids.range() {
+            let id = &self.cm.ids[slot];
+            if id.used.get() && id.state == state::QUERY && id.way.from == port && id.way.dgid == *ip {
+                self.answered(slot as u16);
+                self.resolved(slot as u16, 0);
+            }
+        }
     }
 
     /// The machine's own addresses mean the first card, and of the other end another one, if there is one.

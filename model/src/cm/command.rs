@@ -169,7 +169,7 @@ impl<E: Env> Manager<'_, E> {
             2 => self.bind_to(slot, input.ip(8)?),
             3 => {
                 let source = if input.u16(0)? == 0 { Address::NONE } else { input.ip(0)? };
-                self.resolve(slot, source, input.ip(28)?)?;
+                self.resolve(slot, source, input.ip(28)?, input.u32(60)?)?;
                 DONE
             }
             4 => self.route(slot).and(DONE),
@@ -234,7 +234,7 @@ impl<E: Env> Manager<'_, E> {
                 if reserved != 0 {
                     return Err(EINVAL);
                 }
-                self.resolve(slot, source, destination).and(DONE)
+                self.resolve(slot, source, destination, input.u32(4)?).and(DONE)
             }
             22 => {
                 if input.u16(22)? > 1 {

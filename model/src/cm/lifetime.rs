@@ -31,6 +31,9 @@ impl<E: Env> Manager<'_, E> {
         if !id.used.get() {
             return;
         }
+        if id.state == state::QUERY {
+            return self.resolved(slot, -ETIMEDOUT);
+        }
         if id.comm == comm::TIMEWAIT {
             id.comm = comm::IDLE;
             if id.state == state::DISCONNECT {

@@ -37,6 +37,8 @@ pub mod state {
     pub const DISCONNECT: u8 = 5;
     /// Takes requests.
     pub const LISTEN: u8 = 6;
+    /// Waits until the destination has answered on the link.
+    pub const QUERY: u8 = 7;
 }
 
 /// How far a connection is, by the messages exchanged: volume 1, 12.9.7.

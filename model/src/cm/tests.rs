@@ -13,7 +13,7 @@ use super::ids::Result;
 use super::mad::{attribute, both, header, Mad, BYTES, GSI_QKEY};
 use super::query::EVENT;
 use super::tables::{Cm, Manager, OutsidePorts};
-use crate::address::{gid, GidTables, Guids};
+use crate::address::{gid, Gid, GidTables, Guids};
 use crate::cells::Bells;
 use crate::device::PortSetting;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
@@ -27,6 +27,8 @@ struct Surroundings {
     due: Option<u64>,
     stashes: Vec<Vec<u8>>,
     sent: Vec<Packet>,
+    /// Addresses that were asked for; `None`: there are no links to ask on.
+    asked: Option<Vec<Gid>>,
 }
 
 impl Env for Surroundings {
@@ -46,6 +48,9 @@ impl Env for Surroundings {
     fn send(&mut self) -> &mut Packet {
         self.sent.push(Packet::BLANK);
         self.sent.last_mut().unwrap()
+    }
+    fn ask(&mut self, _: PortId, _: &Gid, ip: &Gid) -> bool {
+        self.asked.as_mut().map(|asked| asked.push(*ip)).is_some()
     }
     fn timer(&mut self, at: u64) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));

@@ -87,6 +87,15 @@ fn the_same_connections_to_the_bit() {
     let families = [false, true].map(|v6| beside.addresses(v6));
     let owner = beside.rxe.machine().good(&format!("manager owner {}", families[0].1), SHORT);
     assert_eq!(owner, format!("{}: rxe0 port 1\n", families[0].1));
+    // Errors without a peer.
+    for ((ours, theirs), (nobody, foreign)) in
+        families.iter().zip([("198.18.0.77", "203.0.113.7"), ("fe80::77", "2001:db8::1")])
+    {
+        let here = finished(beside.here(program, &format!("alone {ours} {nobody} {foreign}")));
+        let there = format!("manager alone {theirs} {} {foreign}", scoped(nobody));
+        assert_eq!(here, beside.rxe.machine().good(&there, SHORT), "without a peer: the card, and rxe");
+        assert!(here.contains("RDMA_CM_EVENT_ADDR_ERROR ETIMEDOUT, in time"), "{here}");
+    }
     // Servers of both families here and there, each with all cases.
     let mut servers: Vec<Program> =
         families.iter().map(|(own, _)| beside.here(program, &format!("serve {own}"))).collect();

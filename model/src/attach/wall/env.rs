@@ -7,13 +7,14 @@ use super::part::{LONGEST_CQ_TURN, LONGEST_TURN};
 use super::queue::Work;
 use super::routes::Routes;
 use super::scratch::{Again, Scratch, KEPT};
+use crate::address::Gid;
 use crate::cells::Bells;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
 use crate::env::Env;
 use crate::here::Here;
-use crate::link::{frames::LONGEST_FRAME, LinkEnv, Mode};
+use crate::link::{frames::LONGEST_FRAME, outside::medium, LinkEnv, Mode};
 use crate::net::Net;
-use crate::packet::{Packet, Payload};
+use crate::packet::{Packet, Payload, PortId};
 use crate::segment::{futex_wake, now_ns, Reach, ALL};
 use crate::world::World;
 
@@ -140,6 +141,13 @@ impl Env for WallEnv<'_> {
 
     fn now(&mut self) -> u64 {
         now_ns()
+    }
+
+    #[cold]
+    fn ask(&mut self, from: PortId, own: &Gid, ip: &Gid) -> bool {
+        let Some(port) = self.net.link.outside().port(from) else { return false };
+        let sockets: Option<Vec<_>> = port.descriptors().map(|index| self.socket(index)).collect();
+        sockets.is_some_and(|sockets| medium::ask(port, &sockets, own, ip))
     }
 
     #[inline]

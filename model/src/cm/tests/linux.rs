@@ -1,12 +1,14 @@
 //! Values that Linux gives to what programs leave open, and what it says to commands that few programs use.
 
-use libc::{EINVAL, ENODATA, ENOENT, ENOSPC, EOPNOTSUPP};
+use libc::{EAGAIN, EINVAL, ENODATA, ENOENT, ENOSPC, EOPNOTSUPP, ETIMEDOUT};
 
+use super::super::address::Address;
 use super::super::command::Command;
 use super::super::ids::Result;
 use super::super::mad::{attribute, both, header, req, Mad};
 use super::super::query::EVENT;
 use super::{words, World, TCP};
+use crate::packet::PortId;
 
 const USER: u32 = 18;
 const INTERNAL: u32 = 19;
@@ -119,4 +121,40 @@ fn services_by_name() {
         let command = Command { number: 19, input: &input, room, option: &[], from: None };
         assert_eq!(world.manager().command(b, &command), Err(errno));
     }
+}
+
+/// Where there is a link to ask on, an address is resolved when its neighbour has answered, or fails after the program's
+/// time-out, as often as the program tries.
+#[test]
+fn an_address_is_asked_for() {
+    let mut world = World::new();
+    world.env.asked = Some(Vec::new());
+    let port = PortId { card: 0, port: 0 };
+    world.outside.insert(port);
+    let channel = world.channel(1);
+    let id = world.create(channel, TCP);
+    let stranger = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, 100];
+    let mut resolve = vec![0; 64];
+    resolve[28..44].copy_from_slice(Address::of_gid(&stranger, 7174).bytes());
+    resolve[56..].copy_from_slice(&words(&[id, 2000]));
+    for answers in [false, true] {
+        world.command(channel, 3, &resolve);
+        assert_eq!(world.try_command(channel, 12, &[0; 8]), Err(EAGAIN));
+        assert_eq!(world.try_command(channel, 3, &resolve), Err(EINVAL), "it is being resolved");
+        world.manager().found(PortId { card: 1, port: 0 }, &stranger);
+        world.env.now += 1_999_000_000;
+        world.manager().run_timers();
+        assert_eq!(world.try_command(channel, 12, &[0; 8]), Err(EAGAIN));
+        if answers {
+            world.manager().found(port, &stranger);
+        }
+        world.env.now += 2_000_000;
+        world.manager().run_timers();
+        let event = world.command(channel, 12, &[0; 8]);
+        let (kind, status) = if answers { (0, 0) } else { (1, -ETIMEDOUT) };
+        assert_eq!(event[8..20], [id, kind, status as u32].map(u32::to_ne_bytes).concat()[..]);
+    }
+    assert_eq!(world.env.asked, Some(vec![stranger; 2]));
+    world.command(channel, 4, &words(&[id, 1000]));
+    assert_eq!(world.event(channel), (2, id));
 }

@@ -32,19 +32,22 @@ pub struct Arrival {
 pub struct Arrivals {
     /// The bytes, to be read into.
     pub bytes: Vec<u8>,
+    /// Addresses of neighbours that were asked for, and have answered.
+    pub found: Vec<Gid>,
     list: Vec<Arrival>,
     dropped: [u64; Drop::ALL.len()],
 }
 
 impl Default for Arrivals {
     fn default() -> Self {
-        Arrivals { bytes: vec![0; ROOM], list: Vec::new(), dropped: Default::default() }
+        Arrivals { bytes: vec![0; ROOM], found: Vec::new(), list: Vec::new(), dropped: Default::default() }
     }
 }
 
 impl Arrivals {
     /// Begins anew.
     pub fn clear(&mut self) {
+        self.found.clear();
         self.list.clear();
         self.dropped.fill(0);
     }

@@ -9,7 +9,7 @@ use super::batch::Batch;
 use super::opened::Opened;
 use super::spec::{MediumSpec, PortSpec};
 use super::{dgram, packet, raw, stream, tap, udp};
-use crate::address::Guids;
+use crate::address::{Gid, Guids};
 use crate::wire::Path;
 
 /// Why a port cannot be what it is to be.
@@ -69,6 +69,12 @@ pub(crate) fn direct(port: &OutsidePort, path: &mut Path) {
         // The Ethernet address of the destination is the keeper's to find.
         Some(Kind::Raw) | None => {}
     }
+}
+
+/// Asks who has an IP address on the port's link, from an own one. False: the medium has no such links, or does not take the
+/// question now.
+pub(crate) fn ask(port: &OutsidePort, sockets: &[BorrowedFd<'_>], own: &Gid, ip: &Gid) -> bool {
+    port.kind() == Some(Kind::Raw) && raw::ask(sockets, own, ip).is_ok()
 }
 
 /// Sends frames. It may be called with the cards' lock, and does not wait long.

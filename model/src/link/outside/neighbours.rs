@@ -152,6 +152,16 @@ impl Neighbours {
         }
     }
 
+    /// Whether somebody has answered for this address, or it is a group's.
+    pub fn knows(&self, ip: &Gid) -> bool {
+        multicast_mac(ip).is_some() || self.entries.get(ip).is_some_and(|entry| entry.mac.is_some())
+    }
+
+    /// Whether it was asked for, and may still be answered.
+    pub fn waits_for(&self, ip: &Gid) -> bool {
+        self.entries.contains_key(ip)
+    }
+
     /// When [`Neighbours::run`] is to be called.
     pub fn due(&self) -> Option<u64> {
         self.due

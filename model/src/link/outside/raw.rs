@@ -44,6 +44,10 @@ const WINDOW: u32 = 256 << 10;
 const TURN: u32 = 64;
 /// Frames that are looked at before those that were taken are delivered.
 const AT_ONCE: usize = 256;
+/// What stands in place of the frames' length before a question.
+const QUESTION: [u8; 2] = [0; 2];
+/// Questions of processes that are not answered yet; more push out the oldest.
+const QUESTIONS: usize = 256;
 /// Most bytes of a batch with its length.
 const LARGEST: usize = 1 << 16;
 /// Bytes that wait until a peer reads; further frames are lost.
@@ -116,6 +120,7 @@ fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
         neighbours: Neighbours::new(raw.mac),
         mac: raw.mac,
         answered: if raw.answers { raw.gids.clone() } else { Vec::new() },
+        asked: VecDeque::new(),
         batch: vec![0; LARGEST],
     };
     let (gids, mtu) = (raw.gids, raw.mtu);
@@ -143,6 +148,15 @@ pub(super) fn give(sockets: &[BorrowedFd<'_>], batch: &Batch) -> io::Result<()> 
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Gives the keeper's thread a question: who on the link has an IP address? It comes from an own one.
+pub(super) fn ask(sockets: &[BorrowedFd<'_>], own: &Gid, ip: &Gid) -> io::Result<()> {
+    let Some(socket) = sockets.first() else { return Err(io::ErrorKind::NotFound.into()) };
+    let slices = [IoSlice::new(&QUESTION), IoSlice::new(own), IoSlice::new(ip)];
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags)?;
+    Ok(())
 }
 
 /// Where what is given comes out.
@@ -218,6 +232,8 @@ struct RawReceiver {
     mac: [u8; 6],
     /// The addresses whose questions are answered here.
     answered: Vec<Gid>,
+    /// Whom processes have asked for.
+    asked: VecDeque<Gid>,
     batch: Vec<u8>,
 }
 
@@ -245,6 +261,7 @@ impl Receiver for RawReceiver {
         self.out.unsent += self.out.wire.flush();
         let sent = self.send_given();
         let came = self.take(port, into);
+        self.tell(into);
         self.set_timer();
         into.drop(Drop::Unsent, std::mem::take(&mut self.out.unsent));
         Ok(came? | sent)
@@ -267,7 +284,18 @@ impl RawReceiver {
         let taken = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take(&mut self.batch);
         let Some(len) = taken else { return false };
         let Some((length, frames)) = self.batch[..len].split_first_chunk_mut() else { return false };
-        let (length, now) = (usize::from(u16::from_ne_bytes(*length)).max(1), now_ns());
+        let now = now_ns();
+        if *length == QUESTION {
+            let Some((own, ip)) = frames.split_first_chunk() else { return true };
+            let Some(ip) = ip.first_chunk() else { return true };
+            self.neighbours.look(now, own, ip, &mut |frame: &[u8]| self.out.put(frame));
+            if self.asked.len() == QUESTIONS {
+                self.asked.pop_front();
+            }
+            self.asked.push_back(*ip);
+            return true;
+        }
+        let length = usize::from(u16::from_ne_bytes(*length)).max(1);
         for frame in frames.chunks_mut(length) {
             if let Some(Path { network, .. }) = frame::path(frame) {
                 let way = (&network.src_gid(), &network.dst_gid());
@@ -305,6 +333,18 @@ impl RawReceiver {
             .receive(now_ns(), frame, |gid| answered.contains(gid), &mut |frame: &[u8]| out.put(frame))
     }
 
+    /// Tells of those who were asked for and have answered, and forgets those who have not in time.
+    fn tell(&mut self, into: &mut Arrivals) {
+        let neighbours = &self.neighbours;
+        self.asked.retain(|ip| {
+            if neighbours.knows(ip) {
+                into.found.push(*ip);
+                return false;
+            }
+            neighbours.waits_for(ip)
+        });
+    }
+
     fn ask_again(&mut self) {
         let mut ticks = [0; 8];
         if rustix::io::read(&self.timer, &mut ticks).is_ok() {
@@ -315,7 +355,9 @@ impl RawReceiver {
 
     /// Sets the timer to when something is due, unless it rings before that.
     fn set_timer(&mut self) {
-        let due = self.neighbours.due().into_iter().chain(self.out.wire.due()).min();
+        // Whoever was found while frames were forwarded is told of at once.
+        let found = self.asked.iter().any(|ip| self.neighbours.knows(ip)).then(now_ns);
+        let due = self.neighbours.due().into_iter().chain(self.out.wire.due()).chain(found).min();
         let Some(due) = due.filter(|&due| due < self.rings_at) else { return };
         self.rings_at = due;
         let rest = due.saturating_sub(now_ns()).max(1);
