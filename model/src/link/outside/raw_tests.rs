@@ -83,3 +83,51 @@ fn what_is_given_without_end_is_lost_in_the_end() {
     let given = (0..).take_while(|_| give(&[there], &batch).is_ok()).count();
     assert!((WAITING..WAITING + 2 * ROOM + (1 << 20)).contains(&(given * bytes)), "{given} batches");
 }
+
+/// An address is told of when its neighbour has answered, and at once when it is known, even if it was asked for while
+/// frames were forwarded.
+#[test]
+fn a_question_is_answered() {
+    /// What comes: an ARP answer, once.
+    struct Answer(Arc<Mutex<Option<Vec<u8>>>>);
+
+    impl Wire for Answer {
+        fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
+            Vec::new()
+        }
+
+        fn send(&mut self, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+            let Some(frame) = self.0.lock().unwrap().take() else { return Ok(None) };
+            into[..frame.len()].copy_from_slice(&frame);
+            Ok(Some(frame.len()))
+        }
+    }
+
+    let came = Arc::new(Mutex::new(None));
+    let raw = Raw::own((PORT, Guids::INSIDE), 4096);
+    let (own, mac) = (raw.gids[1], raw.mac);
+    let mut opened = connect(PORT, raw, Box::new(Answer(Arc::clone(&came)))).expect("a port");
+    let there = opened.descriptors[0].try_clone().expect("a descriptor");
+    let ip = ipv4_to_gid([198, 18, 0, 9]);
+    let mut arrivals = Arrivals::default();
+    let mut found = |opened: &mut Opened| {
+        arrivals.clear();
+        while opened.receiver.receive(PORT, &mut arrivals).expect("no error") {}
+        std::mem::take(&mut arrivals.found)
+    };
+    ask(&[there.as_fd()], &own, &ip).expect("there is room");
+    assert_eq!(found(&mut opened), [[0; 16]; 0]);
+    let mut answer =
+        [&mac[..], &[2; 6], &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &[2; 6], &[198, 18, 0, 9], &mac].concat();
+    answer.extend([198, 18, 0, 1]);
+    *came.lock().unwrap() = Some(answer);
+    assert_eq!(found(&mut opened), [ip]);
+    assert_eq!(found(&mut opened), [[0; 16]; 0], "once");
+    ask(&[there.as_fd()], &own, &ip).expect("there is room");
+    opened.receiver.forward();
+    assert_eq!(found(&mut opened), [ip]);
+}
