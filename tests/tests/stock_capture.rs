@@ -1,4 +1,5 @@
 //! `verbena capture`: the packets of nets that stock programs are using.
+#![allow(unsafe_code)]
 
 #[path = "exact_wire/pcap.rs"]
 mod pcap;
@@ -9,7 +10,10 @@ mod tshark;
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -192,18 +196,31 @@ fn captures_come_and_go_while_a_program_runs() {
         let files = Files::new();
         // Each message is compared.
         let arguments =
-            ["-g", "1", "-c", "-s", "5000", "-n", if clock == "wall" { "600000" } else { "30000" }];
-        let [server, client] = started(&net, "ibv_rc_pingpong", &arguments);
-        for round in 0..12 {
+            ["-g", "1", "-c", "-s", "5000", "-n", if clock == "wall" { "120000" } else { "12000" }];
+        let [server, mut client] = started(&net, "ibv_rc_pingpong", &arguments);
+        let mut rounds = 0;
+        while !client.has_ended() {
             let file = files.path("packets");
-            let (taken, _) = ended(begin_file(&net, &file, &["-c", "200"]));
-            let all = packets(&file);
-            assert_eq!((all.len(), taken), (200, 200), "{clock}: round {round}");
-            check(&all);
-            if clock == "wall" {
-                flow(&net, 100_000);
+            let mut capture = begin_file(&net, &file, &["-c", "200"]);
+            let start = Instant::now();
+            while !capture.has_ended() && !client.has_ended() {
+                assert!(start.elapsed() < LIMIT, "{clock}: no packets; the client said: {}", client.said());
+                std::thread::sleep(Duration::from_millis(1));
             }
+            let whole = capture.has_ended();
+            capture.signal(libc::SIGINT);
+            let (taken, _) = ended(capture);
+            let all = packets(&file);
+            assert_eq!(all.len() as u64, taken, "{clock}: round {rounds}");
+            check(&all);
+            if whole {
+                assert_eq!(taken, 200, "{clock}: round {rounds}");
+                rounds += 1;
+            }
+            // For a while nobody looks.
+            std::thread::sleep(Duration::from_millis(20));
         }
+        assert!(rounds >= 3, "{clock}: too few captures: {rounds}");
         [server, client].into_iter().for_each(|program| drop(good(program)));
         drop(holder);
         net.expect_gone();
@@ -419,6 +436,37 @@ fn words(command: &mut std::process::Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
+/// Nobody reads what it says, so it cannot end in order; but it ends.
+#[test]
+fn a_second_interrupt_ends_a_capture_that_waits_for_its_reader() {
+    let _alone = alone();
+    let (net, holder) = running(&[]);
+    let programs = started(&net, "ib_send_bw", &["-D", "20", "-s", "100"]);
+    let mut command = net.verbena(&["capture"]);
+    let mut capture = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it runs");
+    let out = capture.stdout.take().expect("a pipe");
+    let start = Instant::now();
+    // The pipe is full when nothing is added, while packets come all the time. Its pages need not be.
+    let (mut waiting, mut looks) = (0, 0);
+    while waiting < 30_000 || looks < 50 {
+        assert!(start.elapsed() < LIMIT, "{waiting} bytes");
+        std::thread::sleep(Duration::from_millis(10));
+        let before = waiting;
+        // SAFETY: writes an integer.
+        unsafe { libc::ioctl(out.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };
+        looks = if waiting == before { looks + 1 } else { 0 };
+    }
+    while capture.try_wait().expect("our own child").is_none() {
+        assert!(start.elapsed() < LIMIT, "it does not end");
+        // SAFETY: kill() takes numbers only; the child is not reaped yet.
+        unsafe { libc::kill(capture.id() as i32, libc::SIGINT) };
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(capture.wait().expect("its end").signal(), Some(libc::SIGINT));
+    drop((programs, holder));
+    net.expect_gone();
+}
+
 /// As for `verbena capture -w - | wireshark -k -i -`.
 #[test]
 fn a_file_may_be_standard_output() {
@@ -444,8 +492,13 @@ fn a_port_that_leads_outside_is_captured() {
         let [.., high, low] = std::process::id().to_be_bytes();
         Ipv4Addr::new(127, 170 + (high & 63), low, last)
     };
-    let [left, right] = [1, 2].map(|last| running(&[&format!("--port=0=udp:{}", address(last))]));
     let files = Files::new();
+    let record = files.path("record");
+    let [left, right] = [1, 2].map(|last| {
+        let port = format!("--port=0=udp:{}", address(last));
+        let recorded = ["--pcap-at", "0", "--pcap", record.to_str().unwrap()];
+        running(&[&[&*port][..], if last == 1 { &recorded[..] } else { &[] }].concat())
+    });
     let views: [(&str, &[&str]); 2] = [("all", &[]), ("one", &["--port", "verbena0/1"])];
     let captures = views.map(|(name, words)| (name, begin_file(&left.0, &files.path(name), words)));
     let tcp = tests::stock::free_port().to_string();
@@ -475,6 +528,11 @@ fn a_port_that_leads_outside_is_captured() {
         drop(holder);
         net.expect_gone();
     }
+    // The card's view is the same in the record of a net.
+    let frames: Vec<_> =
+        packets(&files.path("one")).into_iter().map(|packet| (packet.time, packet.kept)).collect();
+    let record = pcap::records(&record, 65_535).into_iter();
+    assert!(frames == record.map(|record| (record.time, record.kept)).collect::<Vec<_>>());
 }
 
 /// Frames that programs make are captured as they are, and found by the queue pair that sends them.

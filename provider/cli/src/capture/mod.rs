@@ -93,12 +93,13 @@ pub fn capture(args: CaptureArgs) -> Result<u8> {
         None => HEADERS,
     };
     let view = View { port: args.port.map(|name| name.0), qpn: args.qp, snaplen };
-    signals::watch();
     let capture = begin(&net, &view)?;
     let mut sink = match &args.write {
         Some(path) => Sink::File(File::new(path, &capture, &view)?),
         None => Sink::Lines(Lines::new(capture.is_simulated())),
     };
+    // From here on: to open a file may take as long as somebody wants to read it.
+    signals::watch_one();
     eprintln!("verbena: capturing {}; Ctrl-C ends it", subject(&net, &view));
     let mut taken = 0;
     let read = take_all(&capture, &mut sink, args.count.unwrap_or(u64::MAX), &mut taken);

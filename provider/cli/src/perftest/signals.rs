@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
+const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn note(signal: libc::c_int) {
@@ -11,9 +13,23 @@ extern "C" fn note(signal: libc::c_int) {
 
 /// Notes SIGINT, SIGTERM and SIGHUP from now on instead of dying of them.
 pub fn watch() {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in SIGNALS {
         // SAFETY: the handler only stores to an atomic.
         unsafe { libc::signal(signal, note as *const () as libc::sighandler_t) };
+    }
+}
+
+/// The same for the first one. Who sends a second one means it: the process dies of that, whatever it waits for.
+pub fn watch_one() {
+    watch();
+    for signal in SIGNALS {
+        // SAFETY: a set of signals and flags are plain data; both calls read and write them only.
+        unsafe {
+            let mut action = std::mem::zeroed::<libc::sigaction>();
+            libc::sigaction(signal, std::ptr::null(), &raw mut action);
+            action.sa_flags |= libc::SA_RESETHAND;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
     }
 }
 
