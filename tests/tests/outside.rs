@@ -120,6 +120,36 @@ fn many_messages_under_way_arrive_in_order() {
     y.expect(8);
 }
 
+/// Messages that wait for others to leave with are sent by an acknowledgement, whether the sender polls or not.
+#[test]
+fn messages_leave_while_nobody_polls() {
+    const MANY: u64 = 50;
+    let (one, other) = (net_at(address()), net_at(address()));
+    // Without a time-out, which would have them sent, too.
+    let options = Options { timeout: 0, bytes: 4 << 20, ..options() };
+    let (mut x, y) = connect(&one.open(0), &other.open(0), options);
+    x.buffer.pattern(1);
+    // Little waits, much does not, and a READ has what is before it sent.
+    for (size, last) in
+        [(8, WqeOpcode::SEND), (1000, WqeOpcode::SEND), (40_000, WqeOpcode::SEND), (8, WqeOpcode::READ)]
+    {
+        (0..MANY).for_each(|n| y.recv(n, &[y.sge(n as usize * size, size)]));
+        for n in 0..MANY {
+            x.post(&[x.wr(n, WqeOpcode::SEND, &[x.sge(n as usize * size, size)])]);
+        }
+        if last == WqeOpcode::READ {
+            x.post(&[x.remote(MANY, last, &[x.sge(MANY as usize * size, size)], &y, 0)]);
+        }
+        (0..MANY).for_each(|n| _ = y.expect(n));
+        assert!(x.buffer[..MANY as usize * size] == y.buffer[..MANY as usize * size], "{size} bytes");
+        (0..MANY).for_each(|n| _ = x.expect(n));
+        if last == WqeOpcode::READ {
+            x.expect(MANY);
+            assert!(x.buffer[MANY as usize * size..][..size] == y.buffer[..size]);
+        }
+    }
+}
+
 #[test]
 fn long_reads_lose_nothing() {
     /// More than a socket has room for, while its keeper answers the other's READ.

@@ -1,11 +1,14 @@
 //! Ports whose medium is outside of the segment: where their queue pairs send, and how much.
 
-use fpga_regs::{QpAttrMask, QpContext};
+use fpga_regs::{QpAttrMask, QpContext, QpState, WqeOpcode as Op};
 
-use super::qp::Qp;
+use super::qp::{Gathered, Qp, Requester};
 use super::requester::PSN_WINDOW;
+use super::wqe::fetch_ctrl;
 use super::Device;
 use crate::address::{Gid, OUTSIDE_MAC};
+use crate::env::Env;
+use crate::link::outside::MAX_FRAMES;
 use crate::packet::{PortId, PORTS};
 
 impl Device {
@@ -43,6 +46,44 @@ impl Device {
             qp.window = (outside.window >> qp.mtu_log).clamp(4, PSN_WINDOW);
             qp.train = (qp.window / 2) << qp.mtu_log;
         }
+    }
+}
+
+/// What leaves by one call of the system at most: packets, and bytes of their payload. More need not wait for each other.
+const TOGETHER: (u32, u32) = (MAX_FRAMES as u32, 1 << 15);
+
+impl Device {
+    /// Whether what was posted to a queue pair waits for more to leave with: its peer is outside, where each call of the
+    /// system costs much, an acknowledgement is due, with which it is sent at the latest, and it is little so far.
+    pub fn gathers(&mut self, q: usize, env: &mut impl Env) -> bool {
+        let qp = &self.qps[q];
+        let Requester { cur, una, psn, cur_offset, again, rnr_wait, pending_status, mut gathered, .. } =
+            qp.req;
+        let goes_on = qp.used.get() && qp.state == QpState::RTS && qp.is_reliable();
+        let stopped = cur_offset != 0 || again.get() || rnr_wait.get() || pending_status != 0;
+        if qp.window == PSN_WINDOW || !goes_on || stopped || una == psn {
+            return false;
+        }
+        let producer = env.bells(self.id).sq_producer(q);
+        let posted = producer.wrapping_sub(cur);
+        // What was counted has been sent.
+        if !(1..=posted).contains(&gathered.end.wrapping_sub(cur)) {
+            gathered = Gathered { end: cur, packets: 0, bytes: 0 };
+        }
+        while gathered.end != producer && gathered.packets < TOGETHER.0 {
+            let Ok(ctrl) = fetch_ctrl(qp, gathered.end, env) else { return false };
+            let plain =
+                matches!(ctrl.opcode(), Op::SEND | Op::SEND_WITH_IMM | Op::WRITE | Op::WRITE_WITH_IMM);
+            let blocks = Self::wqe_blocks(&ctrl);
+            if !plain || blocks > producer.wrapping_sub(gathered.end) {
+                return false;
+            }
+            gathered.end = gathered.end.wrapping_add(blocks);
+            gathered.packets += qp.packets(ctrl.length());
+            gathered.bytes = gathered.bytes.saturating_add(ctrl.length());
+        }
+        self.qps[q].req.gathered = gathered;
+        gathered.packets < TOGETHER.0 && gathered.bytes < TOGETHER.1
     }
 }
 

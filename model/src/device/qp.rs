@@ -66,6 +66,20 @@ pub struct Requester {
     pub begun: u32,
     /// With `again`: one past the last PSN that was sent.
     pub sent: u32,
+    /// Posted messages that wait for others to leave with.
+    pub gathered: Gathered,
+}
+
+/// Posted messages that wait for others to leave with: see [`Device::gathers`](super::Device::gathers).
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Gathered {
+    /// Those before this WQE are counted.
+    pub end: u32,
+    /// Their packets.
+    pub packets: u32,
+    /// Their bytes, without headers.
+    pub bytes: u32,
 }
 
 /// The receive side's progress; as with [`Requester`], the first line is that of each message.
@@ -352,7 +366,8 @@ pub(super) fn receives_in(state: QpState) -> bool {
 }
 
 plain! {
-    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, went_back_to, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, deadline, head_cached, head_index, head, rewinds, begun, sent }
+    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, went_back_to, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, deadline, head_cached, head_index, head, rewinds, begun, sent, gathered }
+    Gathered { end, packets, bytes }
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, packets, bytes, tx_packets, tx_bytes, offset, rkey, va, length }
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }

@@ -89,7 +89,9 @@ impl Device {
         }
         let qp = &self.qps[q];
         if qp.req.cur != env.bells(self.id).sq_producer(q) {
-            env.send_later(self.id, q as u16);
+            if !self.gathers(q, env) {
+                env.send_later(self.id, q as u16);
+            }
         } else if qp.state == QpState::SQD {
             self.check_drained(q, env);
         }

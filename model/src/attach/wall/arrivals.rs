@@ -8,25 +8,27 @@ use std::time::{Duration, Instant};
 use fpga_regs::regs::port as registers;
 
 use super::env::WallEnv;
-use super::runner::{make_way, Runner, TRIES};
+use super::runner::{make_way, Runner};
 use super::scratch::Again;
 use crate::cm::mad::GSI_QPN;
 use crate::device::{Counters, Device, Outcome, MULTICAST_QPN};
 use crate::env::Env;
 use crate::journal::{self, Journal};
 use crate::link::outside::{Arrival, Arrivals, Drop, OutsidePort};
-use crate::link::LinkEnv;
 use crate::packet::{Packet, PortId, PORTS};
 use crate::segment::{Entry, Label, LockError, Segment};
 use crate::wire::{Extra, Operation, Transport};
 use crate::world::World;
 
-/// How long packets wait for a thread that has a part of the cards, while those for other parts wait for them.
-const PATIENCE: Duration = Duration::from_millis(5);
+/// How long packets wait for a thread that has a part of the cards, while those for other parts wait for them. Longer than a
+/// thread is without a core on a busy machine: what is lost is repeated after a time-out only.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// For this long, packets do not wait for cards that others have waited for in vain.
-const STUCK: Duration = Duration::from_millis(100);
+const STUCK: Duration = Duration::from_secs(1);
 /// How long they wait for one that has all the cards: no packet gets further meanwhile.
 const STOPPED: Duration = Duration::from_secs(1);
+/// Tries to have a part of the cards before the thread sleeps until it is free.
+const MOMENTS: u32 = 4;
 /// How long the thread waits before it looks after other things.
 const SLICE: Duration = Duration::from_micros(500);
 /// The general services' QP, and the QPN of a multicast group's members.
@@ -131,7 +133,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         let patience = stuck.patience(label, begin);
         // How long a thread that has less than all the cards was in the way.
         let mut waited = Duration::ZERO;
-        for tries in 0.. {
+        for tries in 0_u32.. {
             let entry = match self.enter(Again { card, qp, all }) {
                 Entry::Entered(island) => {
                     let more = self.run(&island, |world, env| {
@@ -143,8 +145,9 @@ impl<S: Borrow<Segment>> Runner<S> {
                     self.run_again(more);
                     return true;
                 }
-                Entry::Busy if tries < TRIES && !patience.is_zero() => {
-                    make_way(tries);
+                // Not for longer: the thread in the way may wait for this core.
+                Entry::Busy if tries < MOMENTS && !patience.is_zero() => {
+                    make_way(0);
                     continue;
                 }
                 entry => entry,
@@ -221,23 +224,26 @@ impl WallEnv<'_> {
                     tap.arrived(area, id, (&p, payload), (&arrival.from, &arrival.to));
                 });
             }
-            if !payload.is_empty() {
-                p.payload = self.land(payload);
-            }
             let plain = matches!(p.operation, Operation::Send | Operation::Write);
             if owed.is_some_and(|(before, _)| before.dest_qpn != p.dest_qpn || !plain) {
                 self.acknowledge(world, id, &mut owed);
             }
             self.note(journal::one(id.card, p.dest_qpn));
-            match world.cards[usize::from(id.card)].receive(&p, self) {
+            match self.with_arrived(payload, |env, payload| {
+                p.payload = payload;
+                let outcome = world.cards[usize::from(id.card)].receive(&p, env);
+                if outcome == Outcome::Management {
+                    world.management(&p, env);
+                }
+                outcome
+            }) {
                 Outcome::Acknowledge { psn, .. } => {
                     if owed.replace((p, psn)).is_some() {
                         world.cards[usize::from(id.card)].unsent_ack(p.dest_qpn);
                     }
                 }
-                Outcome::Management => world.management(&p, self),
                 // The sender is not here, so nothing of its memory is read.
-                Outcome::Done | Outcome::Unread => {}
+                Outcome::Done | Outcome::Unread | Outcome::Management => {}
             }
         }
         self.acknowledge(world, id, &mut owed);

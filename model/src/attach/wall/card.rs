@@ -21,6 +21,9 @@ use crate::world::World;
 /// Empty polls in a row after which a poll yields its core, and again after each further such number.
 const YIELD_AFTER: u32 = 256;
 
+/// The same, after which messages that wait for others to leave with are sent.
+const SEND_AFTER: u32 = 8;
+
 /// How long a thread that waits for interrupts waits for those who keep it from running what is pending.
 const LONGEST_LOOK: Duration = Duration::from_millis(100);
 
@@ -80,6 +83,7 @@ impl WallCard {
 
     #[cold]
     fn arm(&self, arm: CqArm) {
+        self.runner.send_gathered();
         // Of damaged cards no completion comes.
         let _ = tidied(Ok(()), || self.runner.arm(self.function.card, self.function.index, arm));
     }
@@ -229,6 +233,9 @@ impl Hints for WallCard {
     #[inline]
     fn relax(&self, empty_polls: u32) {
         std::hint::spin_loop();
+        if empty_polls % SEND_AFTER == SEND_AFTER - 1 {
+            self.runner.send_gathered();
+        }
         if empty_polls % YIELD_AFTER == YIELD_AFTER - 1 {
             if self.runner.has_pending() {
                 self.runner.run_pending();

@@ -24,6 +24,9 @@ pub(super) const TURN: u32 = 32;
 pub(super) const FRAME: usize = 0;
 /// The buffer of a header that is delivered as payload.
 const HEADER: usize = 1;
+/// The number of [`WallEnv::arrived`] among the gather buffers.
+const ARRIVED: u32 = u32::MAX;
+const NOTHING: *const [u8] = &[];
 
 /// The environment, for as long as the lock is held.
 pub(crate) struct WallEnv<'a> {
@@ -35,13 +38,15 @@ pub(crate) struct WallEnv<'a> {
     pub(super) mode: Mode,
     /// The buffers of [`FRAME`] and [`HEADER`], allocated on first use.
     kept: [Option<u32>; 2],
+    /// The payload of the packet from outside that is being received.
+    arrived: *const [u8],
 }
 
 impl<'a> WallEnv<'a> {
     #[inline(always)]
     pub fn new(guard: &'a Reach<'a>, net: &'a Net, scratch: &'a mut Scratch, routes: &'a Routes) -> Self {
         let mode = net.link.mode();
-        WallEnv { guard, net, scratch, routes, mode, kept: [None; 2] }
+        WallEnv { guard, net, scratch, routes, mode, kept: [None; 2], arrived: NOTHING }
     }
 
     /// Runs a send queue, on the express lane as far as possible when no frame is observed.
@@ -123,6 +128,25 @@ impl<'a> WallEnv<'a> {
         self.kept[which] = Some(id);
         self.scratch.stashes[id as usize][..bytes.len()].copy_from_slice(bytes);
         Payload::Stash(id, bytes.len() as u32)
+    }
+
+    /// Does something with a payload that stays where it is.
+    pub(super) fn with_arrived<R>(&mut self, bytes: &[u8], work: impl FnOnce(&mut Self, Payload) -> R) -> R {
+        self.arrived = bytes;
+        let payload =
+            if bytes.is_empty() { Payload::None } else { Payload::Stash(ARRIVED, bytes.len() as u32) };
+        let result = work(self, payload);
+        self.arrived = NOTHING;
+        result
+    }
+
+    /// The bytes of a gathered payload.
+    pub(super) fn stashed(&self, id: u32) -> &[u8] {
+        match id {
+            // SAFETY: what `with_arrived` was given, during that call; a panic in it ends the use of this environment.
+            ARRIVED => unsafe { &*self.arrived },
+            _ => &self.scratch.stashes[id as usize],
+        }
     }
 
     /// The next piece of work. It stays in the queue until the next call.
@@ -347,7 +371,7 @@ impl Env for WallEnv<'_> {
                 copied.map_err(|fault| self.blame(fault.member(), to, from, len))
             }
             Payload::Stash(id, _) => {
-                let bytes = &self.scratch.stashes[id as usize][offset..offset + len];
+                let bytes = &self.stashed(id)[offset..offset + len];
                 self.guard.write(to.domain, to.iova, bytes).map_err(|_| Undelivered::Unwritten)
             }
             Payload::None => Ok(()),

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long arming a CQ waits for the island: nobody would tell the program that it failed.
 const ARMING: Duration = Duration::from_secs(60);
 /// Tries before a queue pair is left pending. Most of them yield the core, which the thread in the way may need.
-pub(super) const TRIES: u32 = 256;
+const TRIES: u32 = 256;
 /// The first wait for a thread in the way, in pauses of the processor: longer than a short message takes.
 const MOMENT: u32 = 16;
 /// The second one (ns), and how often it is doubled before the waits yield. Queue pairs of one island that all post
@@ -74,6 +74,8 @@ pub(crate) struct Runner<S: Borrow<Segment> = Segment> {
     scratch: [OnceLock<Box<UnsafeCell<Scratch>>>; ISLANDS],
     /// Queue pairs of this process that could not be run when they had to be.
     pending: Pending,
+    /// Queue pairs of this process with messages that wait for others to leave with.
+    gathering: Pending,
 }
 
 // SAFETY: `scratch` and the contents of `routes` are used with the lock of their island only; without it only their
@@ -89,6 +91,7 @@ impl<S: Borrow<Segment>> Runner<S> {
             routes: Routes::default(),
             scratch: [const { OnceLock::new() }; ISLANDS],
             pending: Pending::default(),
+            gathering: Pending::default(),
         }
     }
 
@@ -179,7 +182,22 @@ impl<S: Borrow<Segment>> Runner<S> {
     /// As [`run_island`](Self::run_island), for a doorbell. False: a QP is pending.
     #[inline(never)]
     pub(super) fn finish_island(&self, island: Island<'_>, card: u16, qp: u16, sent: bool) -> bool {
+        if !sent && self.run(&island, |world, env| world.cards[usize::from(card)].gathers(qp.into(), env)) {
+            drop(island);
+            self.gathering.push(Again { card, qp, all: false });
+            return true;
+        }
         self.run_again(self.run_island(island, card, qp, sent))
+    }
+
+    /// Sends what waits for more messages to leave with: this process has none for now.
+    #[inline]
+    pub fn send_gathered(&self) {
+        for _ in 0..self.gathering.len() {
+            if let Some(next) = self.gathering.pop() {
+                self.run_or_leave(next);
+            }
+        }
     }
 
     /// Runs a QP with all the cards, and, if it needs them, what was left of the CQs that were overrun.

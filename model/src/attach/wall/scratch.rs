@@ -11,7 +11,8 @@ pub(in crate::attach) struct Scratch {
     pub stashes: Vec<Vec<u8>>,
     /// Stashes that no packet needs.
     pub free: Vec<u32>,
-    pub tap: Tap,
+    /// None within a use of it.
+    pub tap: Option<Box<Tap>>,
     /// QPs that sent something in this run.
     pub watched: Vec<(u16, u16)>,
     /// QPs to be run again: with all the cards, or after a thread that waits for all of them had them.
@@ -55,7 +56,7 @@ impl Scratch {
     #[cold]
     pub fn forget(&mut self) {
         self.queue = WorkQueue::default();
-        self.tap = Tap::default();
+        self.tap = None;
         self.watched.clear();
         self.again.clear();
     }

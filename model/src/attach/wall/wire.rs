@@ -42,9 +42,9 @@ impl WallEnv<'_> {
     #[cold]
     pub(super) fn with_tap<R>(&mut self, work: impl FnOnce(&mut Tap, &LinkArea, &mut Self) -> R) -> R {
         let net = self.net;
-        let mut tap = std::mem::take(&mut self.scratch.tap);
+        let mut tap = self.scratch.tap.take().unwrap_or_default();
         let result = work(&mut tap, &net.link, self);
-        self.scratch.tap = tap;
+        self.scratch.tap = Some(tap);
         result
     }
 }
@@ -54,7 +54,7 @@ impl LinkEnv for WallEnv<'_> {
         match *payload {
             Payload::Memory(from, _) => self.read(from.add(offset as u64), to),
             Payload::Stash(id, _) => {
-                to.copy_from_slice(&self.scratch.stashes[id as usize][offset..offset + to.len()]);
+                to.copy_from_slice(&self.stashed(id)[offset..offset + to.len()]);
                 Ok(())
             }
             Payload::None => Ok(()),

@@ -42,6 +42,7 @@ mod udp;
 
 pub use area::{Drop, Kind, OutsideArea, OutsidePort, Setting};
 pub use arrivals::{Arrival, Arrivals};
+pub(crate) use batch::MAX_FRAMES;
 pub use identity::{guids, own_gids};
 pub use medium::{open, PortError};
 pub use message::{interface_of, mtu_of};
