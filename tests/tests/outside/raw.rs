@@ -1,6 +1,7 @@
 //! Ports that carry Ethernet frames: UNIX datagrams between two nets, a peer that is a test, TAP interfaces on a bridge.
 
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -194,16 +195,8 @@ fn tap_interfaces_on_a_bridge() {
         wait $!
         cat one
     "#;
-    let mut command = Command::new("unshare");
-    // As root without a user namespace, which not every system allows.
-    if !is_root() {
-        command.args(["--user", "--map-root-user"]);
-    }
-    command.args(["--net", "bash", "-c", script]).current_dir(directory.path());
-    command.env("VERBENA", verbena()).env("XDG_RUNTIME_DIR", directory.path());
-    let ended = Program::start(command).wait(2 * LIMIT);
-    assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
-    assert_eq!(ended.said.matches("100 iters in").count(), 2, "{}", ended.said);
+    let said = in_own_network(script, directory.path(), 2 * LIMIT);
+    assert_eq!(said.matches("100 iters in").count(), 2, "{said}");
 }
 
 /// Two nets, each on the link of an interface of its own network namespace, which the kernels use too: they carry perftest's TCP.
@@ -253,17 +246,23 @@ fn packet_sockets_beside_two_kernels() {
         wait $client || { cat out other; false; }
         echo "a pause is survived"
     "#;
+    let said = in_own_network(script, directory.path(), 3 * LIMIT);
+    assert_eq!(said.matches("200 iters in").count(), 4, "{said}");
+    assert!(said.contains("a pause is survived"), "{said}");
+}
+
+/// Runs a script of bash in a network namespace of its own, as root there. What it says; it has to end well within `limit`.
+fn in_own_network(script: &str, directory: &Path, limit: Duration) -> String {
     let mut command = Command::new("unshare");
     // As root without a user namespace, which not every system allows.
     if !is_root() {
         command.args(["--user", "--map-root-user"]);
     }
-    command.args(["--net", "bash", "-c", script]).current_dir(directory.path());
-    command.env("VERBENA", verbena()).env("XDG_RUNTIME_DIR", directory.path());
-    let ended = Program::start(command).wait(3 * LIMIT);
+    command.args(["--net", "bash", "-c", script]).current_dir(directory);
+    command.env("VERBENA", verbena()).env("XDG_RUNTIME_DIR", directory);
+    let ended = Program::start(command).wait(limit);
     assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
-    assert_eq!(ended.said.matches("200 iters in").count(), 4, "{}", ended.said);
-    assert!(ended.said.contains("a pause is survived"), "{}", ended.said);
+    ended.said
 }
 
 fn is_root() -> bool {

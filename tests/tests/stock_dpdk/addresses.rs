@@ -46,8 +46,7 @@ fn set(list: &[&str]) -> BTreeSet<String> {
 fn frames_come_to_the_addresses_of_a_port() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
-    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly"]);
-    receiver.does("set promisc 0 off\nset verbose 1\nstart");
+    let mut receiver = flow::receiver(&net, &[]);
     assert_eq!(come(&net, &mut receiver), set(&[OWN]));
     receiver.does(&format!("mac_addr add 0 {OTHER}\nmcast_addr add 0 {GROUP}"));
     assert_eq!(come(&net, &mut receiver), set(&[OWN, OTHER, GROUP]));
