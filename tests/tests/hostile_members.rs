@@ -27,23 +27,23 @@ fn scribbled(rounds: u64, first: u64, options: &[&str]) {
         let place = ["all", "tables", "world", "lock"][seed as usize % 4];
         let net = StockNet::new();
         // The keeper goes with its last member: this one stays, whatever the clock of its net.
-        let start = |program: &Path, arguments: &[&str]| {
+        let start = |program: &Path, arguments: &[&str], patience: &str| {
             let mut command = net.command(options, program, arguments);
-            command.env("VERBENA_PATIENCE", "2");
+            command.env("VERBENA_PATIENCE", patience);
             Program::start(command)
         };
-        let mut holder = start(Path::new("sh"), &["-c", "echo held; exec env -u LD_PRELOAD sleep 1000"]);
+        let mut holder = start(Path::new("sh"), &["-c", "echo held; exec env -u LD_PRELOAD sleep 1000"], "2");
         holder.expect("held", LIMIT);
         let port = free_port().to_string();
-        let mut server = start(&duel, &["verbena0", &port, "-", "0"]);
+        let mut server = start(&duel, &["verbena0", &port, "-", "0"], "2");
         let listens = wait_until_listening(&mut server, port.parse().expect("a port"), LIMIT);
         assert!(listens, "seed {seed}: {}", server.said());
-        let client = start(&duel, &["verbena1", &port, "localhost", "0"]);
+        let client = start(&duel, &["verbena1", &port, "localhost", "0"], "2");
         let keeper = net.keeper();
         std::thread::sleep(Duration::from_millis(150));
         let writes = if place == "lock" { "3" } else { "3000" };
         // In simulated time it needs what it writes over.
-        let scribbler = start(&scribble, &["verbena0", &seed.to_string(), writes, place]).wait(LIMIT);
+        let scribbler = start(&scribble, &["verbena0", &seed.to_string(), writes, place], "50").wait(LIMIT);
         let signal = scribbler.status.and_then(|status| status.signal());
         assert!(signal.is_none() && scribbler.said.starts_with("over "), "seed {seed}: {}", scribbler.said);
         assert!(scribbler.good() || !options.is_empty(), "seed {seed}: {}", scribbler.said);

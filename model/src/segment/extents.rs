@@ -95,7 +95,7 @@ impl<'g> Extents<'g> {
         let mut index = hint;
         while index < count {
             let at = self.get(index).at;
-            if at.start - free_from >= pages {
+            if at.start.saturating_sub(free_from) >= pages {
                 break;
             }
             solid &= at.start == free_from;
@@ -222,13 +222,13 @@ impl<'g> Extents<'g> {
         (self.table.count.load(Relaxed) as usize).min(MAX_EXTENTS)
     }
 
+    /// Within the heap, whatever a program has written over the table.
     fn get(&self, index: usize) -> Entry {
         let slot = &self.table.slots[index];
         let place = slot.place.load(Relaxed);
-        Entry {
-            at: Pages { start: place & 0xffff_ffff, pages: place >> 32 },
-            owner: slot.owner.load(Relaxed),
-        }
+        let start = (place & 0xffff_ffff).min(self.heap_pages);
+        let pages = (place >> 32).min(self.heap_pages - start);
+        Entry { at: Pages { start, pages }, owner: slot.owner.load(Relaxed) }
     }
 
     fn set(&self, index: usize, entry: Entry) {

@@ -288,11 +288,11 @@ impl Keeper {
             .find(|&i| members[usize::from(i)].state.load(Ordering::Relaxed) == MEMBER_FREE)
     }
 
+    /// It is cleaned up after in the next turn, with all others that have ended: each clean-up may wait for the lock.
     fn member_gone(&mut self, member: u16) {
         let entry = &self.segment.tables().members[usize::from(member)];
         entry.state.store(MEMBER_GONE, Ordering::Release);
         self.unclean.push((member, false));
-        self.clean_up();
     }
 
     fn clean_up(&mut self) {

@@ -1,5 +1,7 @@
 //! The page allocator against one page by page.
+#![allow(unsafe_code)]
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -100,4 +102,37 @@ fn a_full_table_refuses_politely() {
     assert_eq!(extents.retire_all(5).len(), MAX_EXTENTS);
     extents.remove_retired(5, Pages { start: 0, pages: 1000 });
     assert_eq!(extents.usage()[5], 2 * MAX_EXTENTS as u64 - 1000);
+}
+
+#[test]
+fn a_table_that_is_written_over_gives_no_page_beyond_the_heap() {
+    const HEAP: u64 = 300;
+    const WORDS: usize = 42;
+    let net = Net::start_with(|options| options.heap_bytes = HEAP * 4096);
+    let segment = net.attach();
+    let word = prop_oneof![any::<u64>(), 0_u64..400, (0_u64..400, 0_u64..400).prop_map(|(a, b)| a | b << 32)];
+    let steps = prop::collection::vec((1_u64..40, 0_u64..HEAP, any::<bool>()), 1..30);
+    let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
+    let result = runner.run(&(prop::collection::vec(word, WORDS), steps), |(words, steps)| {
+        let guard = segment.lock(Duration::from_secs(1)).unwrap();
+        let table = (&raw const segment.tables().extents).cast::<AtomicU64>();
+        for (index, word) in words.into_iter().enumerate() {
+            // SAFETY: the table begins with more words than these, all atomic.
+            unsafe { (*table.add(index)).store(word, Ordering::Relaxed) };
+        }
+        let extents = Extents::new(&guard);
+        let within = |range: &Pages| range.start <= HEAP && range.pages <= HEAP - range.start;
+        for (pages, at, add) in steps {
+            if add {
+                prop_assert!(extents.alloc(5, pages).iter().all(within));
+            } else {
+                free(&guard, 5, Pages { start: at, pages: pages.min(HEAP - at) });
+            }
+            prop_assert!(extents.containing(at).iter().all(|(range, _)| within(range)));
+        }
+        prop_assert!(extents.retire_all(5).iter().all(within));
+        extents.repair();
+        Ok(())
+    });
+    result.unwrap();
 }
