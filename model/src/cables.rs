@@ -43,10 +43,14 @@ impl World {
         from != to && !(self.is_up(from, now) && self.is_up(to, now))
     }
 
-    /// Counts what a pulled cable loses on its way from port to port: where it does not leave, or else where it does not
-    /// arrive.
+    /// Counts what a pulled cable loses on its way from port to port.
     #[cold]
     pub(crate) fn count_cut(&self, (from, to): (PortId, PortId), count: u64, now: u64) {
+        self.count_lost(from, self.ports().filter(|&at| to == PortId::ALL || to == at), count, now);
+    }
+
+    /// Counts what is lost on its way to ports without a link: where it does not leave, or else where it does not arrive.
+    pub(crate) fn count_lost(&self, from: PortId, to: impl Iterator<Item = PortId>, count: u64, now: u64) {
         let lose = |at: PortId| {
             if let Some(card) = self.cards.get(usize::from(at.card)) {
                 card.counters[usize::from(at.port) % PORTS].add(port::LINK_LOST, count);
@@ -55,7 +59,6 @@ impl World {
         if !self.is_up(from, now) {
             return lose(from);
         }
-        let reached = self.ports().filter(|&at| (to == PortId::ALL || to == at) && at != from);
-        reached.filter(|&at| !self.is_up(at, now)).for_each(lose);
+        to.filter(|&at| at != from && !self.is_up(at, now)).for_each(lose);
     }
 }

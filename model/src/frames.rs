@@ -1,7 +1,8 @@
 //! Whole frames: from a raw packet queue pair over the wire of the net to those that the rules of its ports name.
 //!
-//! The net is a switch: a frame to the address of a port comes to that port, and one to a group or an address that nobody
-//! has comes to all. A port gives its own queue pairs' frames to its other queue pairs, too.
+//! Through a cable a frame comes to the port at its other end. A net of more than two cards is a switch: a frame to the address
+//! of a port comes to that port, and one to a group or an address that nobody has comes to all. A port gives its own queue
+//! pairs' frames to its other queue pairs, too.
 
 use fpga_regs::regs::port;
 
@@ -158,30 +159,39 @@ impl World {
         }
     }
 
-    /// Where a frame from a port to this address goes: a port of the net, or all. To the other end of its cable and no
-    /// further, if it is for what is there (IEEE 802.1Q 8.6.3): LACP is.
+    /// Where a frame from a port to this address goes: a port of the net, or all that it can reach. A cable brings it to its
+    /// other end, whoever it is for. To there and no further, also by a switch, if it is for what is there (IEEE 802.1Q 8.6.3):
+    /// LACP is.
     fn port_of(&self, from: PortId, dmac: [u8; 6]) -> PortId {
+        let far = self.far_end(from);
         if let [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f] = dmac {
-            return self.far_end(from).unwrap_or(PortId::NOBODY);
+            return far.unwrap_or(PortId::NOBODY);
         }
         let port = PortId::from_mac(dmac);
         let here = port.card < self.count() && usize::from(port.port) < PORTS && !self.is_outside(port);
-        if here {
-            port
-        } else {
-            PortId::ALL
+        match here {
+            true if port == from => from,
+            true => far.unwrap_or(port),
+            false => PortId::ALL,
         }
     }
 
-    /// The ports that a frame comes to at `now` (ns). Those that lead outside take none.
-    fn reached_ports(
-        &self,
-        (from, to): (PortId, PortId),
-        now: u64,
-    ) -> impl Iterator<Item = PortId> + use<'_> {
-        self.ports().filter(move |&port| {
-            (to == PortId::ALL || to == port) && !self.is_outside(port) && !self.is_cut((from, port), now)
-        })
+    /// Whether a frame on this way comes to a port: one for all goes through a cable only to its other end. Ports that lead
+    /// outside take none.
+    fn leads_to(&self, (from, to): (PortId, PortId), port: PortId) -> bool {
+        let all = || port == from || self.far_end(from).is_none_or(|far| far == port);
+        (to == port || to == PortId::ALL && all()) && !self.is_outside(port)
+    }
+
+    /// The ports that a frame comes to at `now` (ns).
+    fn reached_ports(&self, way: (PortId, PortId), now: u64) -> impl Iterator<Item = PortId> + use<'_> {
+        self.ports().filter(move |&port| self.leads_to(way, port) && !self.is_cut((way.0, port), now))
+    }
+
+    /// Counts what a pulled cable loses of a frame.
+    #[cold]
+    pub(crate) fn count_cut_frame(&self, way: (PortId, PortId), now: u64) {
+        self.count_lost(way.0, self.ports().filter(|&port| self.leads_to(way, port)), 1, now);
     }
 
     /// Who gets a copy of a frame, but for its sender.

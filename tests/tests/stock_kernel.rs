@@ -1,6 +1,9 @@
 //! The kernel beside RDMA and DPDK on the same port: `verbena port`, with ping, sockets, perftest and DPDK between two network
 //! namespaces.
 
+#[path = "stock_kernel/flows.rs"]
+mod flows;
+
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;

@@ -276,11 +276,20 @@ impl Device {
         Some(qp.waits_until)
     }
 
+    /// Work queues have no send queue of their own: the queue pairs of their protection domain send for them.
+    fn sends_for(&self, sender: &Qp, queue: u16) -> bool {
+        let queue = &self.qps[usize::from(queue)];
+        queue.qp_type == QpType::WQ && queue.pd == sender.pd
+    }
+
     /// Adds the queues that get a frame that arrives at a port.
     pub(crate) fn steer(&self, port: u8, fields: &Fields, copies: &mut Copies) {
+        let sender = copies.sender_on(self.id).and_then(|q| self.qps.get(usize::from(q)));
         let mut add = |q: u16| {
             if let Some(copy) = self.copy_for(q, port, fields) {
-                copies.add(copy);
+                if !sender.is_some_and(|sender| self.sends_for(sender, copy.queue)) {
+                    copies.add(copy);
+                }
             }
         };
         let mut dropped = false;

@@ -149,7 +149,7 @@ impl Tap {
         let (mode, exact) = (area.mode(), area.exact());
         if exact || mode.is_cut() {
             let now = env.now();
-            world.count_cut(frame.way, 1, now);
+            world.count_cut_frame(frame.way, now);
             // One for all comes to those that can be reached.
             if frame.way.1 != PortId::ALL && world.is_cut(frame.way, now) {
                 return;

@@ -42,6 +42,11 @@ impl Copies {
         }
     }
 
+    /// The index of the sender, if it is of this card.
+    pub fn sender_on(&self, card: u16) -> Option<u16> {
+        (self.sender.0 == card).then_some(self.sender.1)
+    }
+
     /// A queue gets a copy, unless it has one.
     pub fn add(&mut self, copy: Copy) {
         let is = |has: &Copy| (has.at.card, has.queue) == (copy.at.card, copy.queue);

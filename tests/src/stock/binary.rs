@@ -56,6 +56,19 @@ pub fn target_dir() -> PathBuf {
     test.ancestors().nth(3).expect("a target directory").to_owned()
 }
 
+/// Where `tests/peers/fetch` unpacks servers that are not installed; it fetches them if they are not there, which needs a
+/// network.
+pub fn peers() -> &'static Path {
+    static PEERS: OnceLock<PathBuf> = OnceLock::new();
+    PEERS.get_or_init(|| {
+        let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/fetch");
+        let output = Command::new(fetch).output().expect("tests/peers/fetch runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "tests/peers/fetch failed:\n{said}");
+        PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+    })
+}
+
 /// Fails, with the remedy, unless `program` is installed.
 ///
 /// A skipped test looks like a passed one; so a missing program is a failure.
@@ -73,6 +86,7 @@ fn package(program: &str) -> &'static str {
         "rdma" => "iproute2",
         "rping" | "rcopy" | "ucmatose" | "udaddy" | "mckey" | "rdma_server" | "rstream" => "rdmacm-utils",
         "dpdk-testpmd" | "dpdk-test-acl" | "dpdk-test-flow-perf" => "dpdk-dev",
+        "iperf3" | "ssh" | "ssh-keygen" => "iperf3 openssh-client (or: tests/setup programs)",
         "tshark" => "tshark (or: tests/setup programs)",
         "verilator" => "verilator (or: tests/setup exports)",
         _ => "perftest ibverbs-utils",

@@ -22,7 +22,7 @@ mod process;
 mod program;
 mod testpmd;
 
-pub use binary::{example, need, target_dir, verbena};
+pub use binary::{example, need, peers, target_dir, verbena};
 pub use compile::{compile, compile_c};
 pub use matrix::matrix;
 pub use net::StockNet;
@@ -30,4 +30,4 @@ pub use pair::{Both, Pair};
 pub use port::{free_port, wait_until_listening};
 pub use process::{cpu_time, descendants, keepers, running};
 pub use program::{Ended, Program};
-pub use testpmd::Testpmd;
+pub use testpmd::{EalFiles, Testpmd};

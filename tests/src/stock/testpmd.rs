@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,16 +16,29 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub struct Testpmd {
     program: Program,
     keyboard: UnixStream,
-    // After the program, which writes there.
-    files: Files,
+    // After the program.
+    files: EalFiles,
 }
 
-/// The directory of EAL's runtime files of a program.
-struct Files(PathBuf);
+/// The directory of EAL's runtime files of a program, which goes when this is dropped: after the program, which writes there.
+pub struct EalFiles {
+    /// For EAL's `--file-prefix`.
+    pub prefix: String,
+}
 
-impl Drop for Files {
+impl EalFiles {
+    /// Those of a program that is to start.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> EalFiles {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        EalFiles { prefix: format!("verbena-test-{}-{n}", std::process::id()) }
+    }
+}
+
+impl Drop for EalFiles {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(Path::new("/var/run/dpdk").join(&self.prefix));
     }
 }
 
@@ -33,19 +46,18 @@ impl Testpmd {
     /// Starts one with these devices (`--vdev`) and these options of its own, behind EAL's.
     pub fn start(net: &StockNet, devices: &[&str], options: &[&str]) -> Testpmd {
         need("dpdk-testpmd");
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let prefix = format!("verbena-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let files = EalFiles::new();
         // Lines as they come; ordinary memory, enough for a bond of two ports; no lock on what is mapped, which is all of
         // the cards' memory; what a file has is not thrown away at the start.
         let mut words = vec!["-oL", "dpdk-testpmd", "--no-huge", "-m", "192", "-l", "0,1"];
-        words.extend(["--file-prefix", &prefix]);
+        words.extend(["--file-prefix", &files.prefix]);
         words.extend(devices.iter().flat_map(|device| ["--vdev", *device]));
         words.extend(["--", "--no-mlockall", "--total-num-mbufs=4096", "--no-flush-rx"]);
         words.extend(options);
         // The end of its input would end it, where it reads any.
         let (input, keyboard) = UnixStream::pair().expect("a socket");
         let program = Program::start_reading(net.command(&[], "stdbuf", &words), OwnedFd::from(input).into());
-        Testpmd { program, keyboard, files: Files(Path::new("/var/run/dpdk").join(prefix)) }
+        Testpmd { program, keyboard, files }
     }
 
     /// What it has said so far.

@@ -88,3 +88,26 @@ fn a_port_is_what_seastar_asks_for() {
     testpmd.quit();
     net.expect_gone();
 }
+
+/// A switch does not send a frame back to where it came from.
+#[test]
+fn what_a_port_sends_does_not_come_back() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let from = directory.path().join("from.pcap");
+    write(&from, &frames());
+    let reader = format!("net_pcap0,rx_pcap={}", from.display());
+    let mut receiver = flow::receiver(&net, &[]);
+    receiver.does("set promisc 0 on");
+    // Promiscuous, too, as programs begin.
+    let mut sender = Testpmd::start(&net, &[&reader, "net_verbena0"], &["-i"]);
+    sender.does("start");
+    receiver.expect("dst=FF:FF:FF:FF:FF:FF");
+    let said = sender.does("stop\nshow port stats 1");
+    let sent = frames().len();
+    assert!(said.contains("RX-packets: 0 ") && said.contains(&format!("TX-packets: {sent} ")), "{said}");
+    sender.quit();
+    receiver.quit();
+    net.expect_gone();
+}
