@@ -160,6 +160,8 @@ pub struct Packet {
     pub sgid: [u8; 16],
     /// Destination GID (UD).
     pub dgid: [u8; 16],
+    /// In a NAK of a sequence error: so many packets are missing, and what followed is kept; 0: nothing is. See [`Bth::missing`].
+    pub missing: u8,
     /// The payload came with the WQE: it need not be fetched.
     pub inline: bool,
     /// Payload.
@@ -198,6 +200,7 @@ impl Packet {
         ecn: 0,
         sgid: [0; 16],
         dgid: [0; 16],
+        missing: 0,
         inline: false,
         payload: Payload::None,
     };
@@ -309,6 +312,7 @@ unsafe impl Checked for Payload {
 checked! {
     Packet {
         transport, operation, first, last, ack_req, solicited, ipv6, extra, syndrome, src, dst, dest_qpn, src_qpn, psn,
-        count, imm, qkey, srqn, msn, rkey, va, dma_len, swap_add, compare, traffic_class, hop_limit, ecn, sgid, dgid, inline, payload
+        count, imm, qkey, srqn, msn, rkey, va, dma_len, swap_add, compare, traffic_class, hop_limit, ecn, sgid, dgid, missing, inline,
+        payload
     }
 }

@@ -44,6 +44,11 @@ impl World {
         self.count.min(self.cards.len() as u16)
     }
 
+    /// The cards keep so many packets of each side of a queue pair that come out of order: selective repeat; 0: go-back-N.
+    pub fn set_reorder(&mut self, packets: u32) {
+        self.cards.iter_mut().for_each(|card| card.reorder.set_limit(packets));
+    }
+
     /// The cards have these GUIDs. What they number, queue pairs and connections, has other numbers than with another
     /// `salt`: a peer elsewhere may still have connections of an earlier net, with the same GUIDs.
     pub fn name_cards(&mut self, guids: Guids, salt: u32) {

@@ -6,5 +6,7 @@ mod injected;
 mod pcap;
 #[path = "faults/scene.rs"]
 mod scene;
+#[path = "faults/selective.rs"]
+mod selective;
 #[path = "faults/table.rs"]
 mod table;

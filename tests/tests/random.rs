@@ -277,10 +277,21 @@ fn reliable_loopback_agrees_with_the_model() {
 
 #[test]
 fn reliable_connections_agree_with_the_model_whatever_happens_to_frames() {
+    whatever_happens_to_frames(0, 60);
+}
+
+/// The same with selective repeat, where much or next to nothing is kept.
+#[test]
+fn selective_repeat_agrees_with_the_model_whatever_happens_to_frames() {
+    whatever_happens_to_frames(128, 40);
+    whatever_happens_to_frames(3, 20);
+}
+
+fn whatever_happens_to_frames(reorder: u32, cases: u32) {
     check_on(
         QpType::RC,
         |seed| {
-            let mut options = NetOptions::from(2);
+            let mut options = NetOptions { reorder, ..NetOptions::from(2) };
             options.link.wire = Wire::Exact;
             options.link.faults = Faults {
                 loss: 0.02,
@@ -292,7 +303,7 @@ fn reliable_connections_agree_with_the_model_whatever_happens_to_frames() {
             };
             Net::with(options)
         },
-        60,
+        cases,
     );
 }
 

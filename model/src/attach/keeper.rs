@@ -58,6 +58,8 @@ pub struct NetOptions {
     pub link: LinkOptions,
     /// The cards' timing, if they run in simulated time.
     pub clock: Option<Profile>,
+    /// By the wall clock, what [`Rx::reorder_packets`](crate::profile::Rx::reorder_packets) is in simulated time.
+    pub reorder: u32,
     /// A new file for a trace of them (absolute; see [`trace`]); only in simulated time.
     pub trace: Option<PathBuf>,
     /// Namespaces for the programs, at most two, which the keeper passes to their launchers.
@@ -72,7 +74,8 @@ impl From<u8> for NetOptions {
     /// A net of `cards` cards on the fast wire.
     fn from(cards: u8) -> Self {
         let (link, namespaces) = (LinkOptions::default(), Vec::new());
-        NetOptions { cards, link, clock: None, trace: None, namespaces, addresses: None, counted: None }
+        let (clock, trace, addresses, counted) = (None, None, None, None);
+        NetOptions { cards, link, clock, reorder: 0, trace, namespaces, addresses, counted }
     }
 }
 
@@ -88,7 +91,7 @@ pub fn run_keeper_of(
     options: impl Into<NetOptions>,
     heap_bytes: u64,
 ) -> Result<(), KeeperError> {
-    let NetOptions { cards, link, clock, trace, namespaces, addresses, counted } = options.into();
+    let NetOptions { cards, link, clock, reorder, trace, namespaces, addresses, counted } = options.into();
     assert!((1..=MAX_CARDS as u8).contains(&cards), "a net has 1 to {MAX_CARDS} cards");
     if !link.ports.is_empty() && clock.is_some() {
         return Err(KeeperError::PortsInSimulatedTime);
@@ -133,6 +136,7 @@ pub fn run_keeper_of(
             // SAFETY: as above.
             let world: &mut World = unsafe { &mut *net.world.get() };
             world.init(cards.into(), limits(clock.as_ref()), ports(clock.as_ref(), mtu));
+            world.set_reorder(clock.map_or(reorder, |profile| profile.rx.reorder_packets));
             notes.apply(world);
             world.cm.hurry = link.cm_timeout.map_or(0, |timeout| RESPONSE_TIMEOUT.saturating_sub(timeout));
         }),

@@ -150,6 +150,7 @@ impl Device {
         self.islands_void = true.into();
         self.timers.disarm(q, &mut self.qps);
         self.keep_counters(q);
+        self.forget_kept(q);
         let qp = &mut self.qps[q];
         qp.req.ci = 0;
         qp.req.cur = 0;

@@ -49,6 +49,7 @@ impl Device {
     pub(super) fn flush(&mut self, q: usize, env: &mut impl Env) {
         let first = !self.qps[q].flushing.get();
         self.qps[q].flushing = true.into();
+        self.forget_kept(q);
         if self.qps[q].resp.has_recv.get() {
             let index = self.qps[q].recv.index;
             self.flush_recv(q, index, env);

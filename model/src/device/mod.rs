@@ -16,6 +16,7 @@
 //! | `wqe`, `gather` | fetching send WQEs; their local buffers |
 //! | `requester`, `progress` | executing send WQEs; how far a QP has sent, and the way back |
 //! | `requester_ack`, `complete`, `timers` | answers, what they complete, time-outs and retries |
+//! | `reorder`, `kept`, `repeat` | selective repeat: memory for packets out of order, what is kept there, what is sent again |
 //! | `responder`, `responder_reads`, `refusal` | requests of the connected peer, and why they are refused |
 //! | `outside`, `addressee` | what leads out of the segment; who takes what comes from there |
 //! | `notification` | congestion, and who is told of it |
@@ -39,6 +40,7 @@ mod functions;
 mod gather;
 #[cfg(test)]
 mod hostile_tests;
+mod kept;
 mod keys;
 mod memory;
 mod modify;
@@ -53,6 +55,8 @@ mod recv;
 mod refusal;
 mod regions;
 mod registers;
+pub mod reorder;
+mod repeat;
 mod requester;
 mod requester_ack;
 mod responder;
@@ -191,6 +195,8 @@ pub struct Device {
     indirections: [Indirection; MAX_INDIRECTIONS],
     /// Parts of the card's own memory.
     parts: [Part; MAX_PARTS],
+    /// Packets that came out of order.
+    pub(crate) reorder: reorder::Reorder,
     /// Completion queues.
     pub cqs: [Cq; MAX_CQS],
     /// Shared receive queues.
@@ -307,7 +313,7 @@ impl crate::plain::Plain for Counters {}
 plain! {
     PortSetting { mtu, mbps }
     Outside { on, window }
-    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, guids, salt, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, cqs, srqs, keys, qps }
+    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, guids, salt, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, reorder, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function, xrcd, hold, indirection }
 }

@@ -97,4 +97,9 @@ impl Qp {
         }
         (length - offset).min(self.train - offset % self.train)
     }
+
+    /// Whether a request of a READ that goes on ends before a byte of it.
+    pub(super) fn ends_part(&self, offset: u32) -> bool {
+        self.window != PSN_WINDOW && offset % self.train.max(1) == 0
+    }
 }

@@ -52,6 +52,12 @@ pub struct Requester {
     pub pending_status: u8,
     /// Its syndrome.
     pub pending_syndrome: u8,
+    /// Answers are kept that came out of order.
+    pub keeps: Flag,
+    /// One found no room.
+    pub dropped: Flag,
+    /// How many came since what is missing was asked for.
+    pub since: u8,
     /// Time of the timer (ns).
     pub deadline: u64,
     /// `head` is valid.
@@ -104,6 +110,12 @@ pub struct Responder {
     pub next_resource: u8,
     /// Communication established was reported.
     pub established: Flag,
+    /// Requests are kept that came out of order.
+    pub keeps: Flag,
+    /// One that followed them found no room.
+    pub dropped: Flag,
+    /// How many came since the sequence NAK; [`NOT_MISSED`]: none was sent.
+    pub since: u8,
     /// Requests received.
     pub packets: u64,
     /// Bytes received, from the Ethernet header to the ICRC.
@@ -112,6 +124,8 @@ pub struct Responder {
     pub tx_packets: u64,
     /// Bytes of the answers.
     pub tx_bytes: u64,
+    /// What is missing before this PSN has been asked for.
+    pub asked: u32,
     /// Bytes of the message received.
     pub offset: u32,
     /// Key of the WRITE in progress.
@@ -133,6 +147,9 @@ impl Responder {
         self.rq_pi.wrapping_sub(self.rq_ci)
     }
 }
+
+/// What follows a request that is sent again later is not missed.
+pub const NOT_MISSED: u8 = u8::MAX;
 
 /// Between messages.
 pub const IDLE: u8 = 0;
@@ -366,9 +383,9 @@ pub(super) fn receives_in(state: QpState) -> bool {
 }
 
 plain! {
-    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, went_back_to, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, deadline, head_cached, head_index, head, rewinds, begun, sent, gathered }
+    Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, went_back_to, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, keeps, dropped, since, deadline, head_cached, head_index, head, rewinds, begun, sent, gathered }
     Gathered { end, packets, bytes }
-    Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, packets, bytes, tx_packets, tx_bytes, offset, rkey, va, length }
+    Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, keeps, dropped, since, packets, bytes, tx_packets, tx_bytes, asked, offset, rkey, va, length }
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }
     Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, strip_vlan, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, window, train, req, resp, attributes, resources, recv, written, waits_until, awaited, taken_at }

@@ -3,6 +3,7 @@
 use fpga_regs::regs::port;
 use fpga_regs::{CqeStatus, EventKind, Syndrome};
 
+use super::qp::NOT_MISSED;
 use super::recv::RecvError;
 use super::Device;
 use crate::env::Env;
@@ -39,7 +40,8 @@ impl Device {
                 let code = self.qps[q].attributes.min_rnr_timer();
                 self.send_ack(q, wire::Syndrome::rnr(RnrTimer(code)), p.psn, env);
                 // What follows it will be sent again, and is not missed.
-                self.qps[q].resp.nak_sent = true.into();
+                let resp = &mut self.qps[q].resp;
+                (resp.nak_sent, resp.since) = (true.into(), NOT_MISSED);
             }
             Refusal::Invalid | Refusal::TooLong | Refusal::NoSrq => {
                 self.count(own, port::INVALID_NAK);

@@ -25,6 +25,16 @@ pub(super) enum Step {
     Wait,
 }
 
+/// A train that was sent.
+pub(super) struct Train {
+    /// Bytes of payload.
+    pub len: u32,
+    /// Packets.
+    pub count: u32,
+    /// Bytes of all frames.
+    pub bytes: u64,
+}
+
 /// Most bytes of a train, which bounds the time that one QP holds the card.
 pub(super) const TRAIN_BYTES: u32 = 1 << 20;
 
@@ -136,45 +146,8 @@ impl Device {
             return Err(malformed());
         }
         let want = (total - offset).min(qp.train);
-        let (payload, len) = match self.gather_direct(q, wqe, offset, want, env)? {
-            Some(at) => (Payload::Memory(at, want), want),
-            None => self.gather_pieces(q, wqe, offset, want, env)?,
-        };
-        let qp = &self.qps[q];
-        let count = qp.packets(len);
+        let Train { len, count, bytes } = self.message_part(q, wqe, (offset, want), qp.req.psn, env)?;
         let last = offset + len == total;
-        let opcode = wqe.ctrl.opcode();
-        let write = matches!(opcode, WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM);
-        let p = qp.packet(if write { Operation::Write } else { Operation::Send }, qp.req.psn, env);
-        p.first = offset == 0;
-        p.last = last;
-        p.count = count;
-        p.inline = wqe.ctrl.inline();
-        p.payload = payload;
-        if last {
-            p.ack_req = true;
-            p.solicited = wqe.ctrl.solicited();
-            p.extra = match opcode {
-                WqeOpcode::SEND_WITH_IMM | WqeOpcode::WRITE_WITH_IMM => Extra::Immediate,
-                WqeOpcode::SEND_WITH_INV => Extra::Invalidate,
-                _ => Extra::None,
-            };
-            p.imm = wqe.ctrl.imm();
-        } else {
-            // A message of more packets than the window has is acknowledged in between.
-            let under_way = psn::diff(psn::add(qp.req.psn, count), qp.req.una);
-            p.ack_req = under_way as u32 >= qp.window / 2;
-        }
-        if write && p.first {
-            let remote = wqe.remote();
-            p.va = remote.remote_addr();
-            p.rkey = remote.rkey();
-            p.dma_len = total;
-        }
-        if qp.qp_type == QpType::XRC_SEND {
-            p.srqn = wqe.remote().srqn();
-        }
-        let bytes = p.wire_bytes(len);
         let req = &mut self.qps[q].req;
         req.psn = psn::add(req.psn, count);
         req.packets += count as u64;
@@ -193,6 +166,58 @@ impl Device {
         Ok(if last { Step::Sent } else { Step::Part })
     }
 
+    /// Sends a train of a SEND or WRITE: `want` bytes from byte `offset` on, or less; it begins with a PSN.
+    #[inline(always)]
+    pub(super) fn message_part<E: Env>(
+        &mut self,
+        q: usize,
+        wqe: &Wqe,
+        (offset, want): (u32, u32),
+        psn: u32,
+        env: &mut E,
+    ) -> Result<Train, LocalError> {
+        let total = wqe.ctrl.length();
+        let (payload, len) = match self.gather_direct(q, wqe, offset, want, env)? {
+            Some(at) => (Payload::Memory(at, want), want),
+            None => self.gather_pieces(q, wqe, offset, want, env)?,
+        };
+        let qp = &self.qps[q];
+        let count = qp.packets(len);
+        let last = offset + len == total;
+        let opcode = wqe.ctrl.opcode();
+        let write = matches!(opcode, WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM);
+        let p = qp.packet(if write { Operation::Write } else { Operation::Send }, psn, env);
+        p.first = offset == 0;
+        p.last = last;
+        p.count = count;
+        p.inline = wqe.ctrl.inline();
+        p.payload = payload;
+        if last {
+            p.ack_req = true;
+            p.solicited = wqe.ctrl.solicited();
+            p.extra = match opcode {
+                WqeOpcode::SEND_WITH_IMM | WqeOpcode::WRITE_WITH_IMM => Extra::Immediate,
+                WqeOpcode::SEND_WITH_INV => Extra::Invalidate,
+                _ => Extra::None,
+            };
+            p.imm = wqe.ctrl.imm();
+        } else {
+            // A message of more packets than the window has is acknowledged in between.
+            let under_way = psn::diff(psn::add(psn, count), qp.req.una);
+            p.ack_req = under_way as u32 >= qp.window / 2;
+        }
+        if write && p.first {
+            let remote = wqe.remote();
+            p.va = remote.remote_addr();
+            p.rkey = remote.rkey();
+            p.dma_len = total;
+        }
+        if qp.qp_type == QpType::XRC_SEND {
+            p.srqn = wqe.remote().srqn();
+        }
+        Ok(Train { len, count, bytes: p.wire_bytes(len) })
+    }
+
     /// READ and atomics of RC and XRC: one request packet; of a READ from outside, one for each part of it.
     fn send_request(&mut self, q: usize, wqe: &Wqe, env: &mut impl Env) -> Result<Step, LocalError> {
         let qp = &self.qps[q];
@@ -208,7 +233,6 @@ impl Device {
         }
         let opcode = wqe.ctrl.opcode();
         let length = wqe.ctrl.length();
-        let remote = wqe.remote();
         let read = opcode == WqeOpcode::READ;
         if !read && length != 8 {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
@@ -228,13 +252,38 @@ impl Device {
             return Ok(Step::Wait);
         }
         self.check_scatter(q, wqe, env)?;
+        let bytes = self.request_part(q, wqe, (offset, want), self.qps[q].req.psn, env);
+        let req = &mut self.qps[q].req;
+        req.rd_out += 1;
+        req.bytes += bytes;
+        req.psn = psn::add(req.psn, count);
+        req.packets += 1;
+        if read && offset + want < length {
+            req.cur_offset += want;
+            return Ok(Step::Part);
+        }
+        req.cur = req.cur.wrapping_add(wqe.blocks());
+        req.cur_offset = 0;
+        Ok(Step::Sent)
+    }
+
+    /// Sends the request of a READ, of `want` bytes from byte `offset` on, or of an atomic; it has a PSN. Gives its bytes.
+    pub(super) fn request_part(
+        &mut self,
+        q: usize,
+        wqe: &Wqe,
+        (offset, want): (u32, u32),
+        psn: u32,
+        env: &mut impl Env,
+    ) -> u64 {
         let qp = &self.qps[q];
-        let kind = match opcode {
+        let remote = wqe.remote();
+        let kind = match wqe.ctrl.opcode() {
             WqeOpcode::READ => Operation::ReadRequest,
             WqeOpcode::CMP_SWAP => Operation::CompareSwap,
             _ => Operation::FetchAdd,
         };
-        let p = qp.packet(kind, qp.req.psn, env);
+        let p = qp.packet(kind, psn, env);
         p.ack_req = true;
         p.va = remote.remote_addr().wrapping_add(offset as u64);
         p.rkey = remote.rkey();
@@ -249,19 +298,7 @@ impl Device {
         } else {
             p.swap_add = operands.compare_add();
         }
-        let bytes = p.wire_bytes(0);
-        let req = &mut self.qps[q].req;
-        req.rd_out += 1;
-        req.bytes += bytes;
-        req.psn = psn::add(req.psn, count);
-        req.packets += 1;
-        if read && offset + want < length {
-            req.cur_offset += want;
-            return Ok(Step::Part);
-        }
-        req.cur = req.cur.wrapping_add(wqe.blocks());
-        req.cur_offset = 0;
-        Ok(Step::Sent)
+        p.wire_bytes(0)
     }
 
     /// LOCAL_INV, BIND_MW, NOP: no packet; complete in order.

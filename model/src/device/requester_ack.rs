@@ -29,6 +29,9 @@ impl Device {
                 }
             }
         }
+        if self.qps[q].req.keeps.get() {
+            self.take_kept_answers(q, env);
+        }
         self.resume(q, env);
         Outcome::Done
     }
@@ -54,6 +57,7 @@ impl Device {
         if index == qp.req.ci {
             return self.fail_send(q, CqeStatus::LOC_PROT_ERR, Syndrome::LOCAL_DMA, env);
         }
+        self.forget_answers(q);
         self.qps[q].stop_at(index, first);
         self.send_error(q, DmaFault.into(), env);
     }
@@ -98,13 +102,13 @@ impl Device {
     }
 
     #[inline]
-    fn acknowledge(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
+    pub(super) fn acknowledge(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
         match p.syndrome.kind() {
             SyndromeKind::Ack { .. } => {
                 let lost = self.advance(q, psn::add(p.psn, 1), env);
                 if lost {
                     // An answer before this ACK was lost (implied NAK, IB spec 9.7.5.1.5).
-                    self.answer_lost(q, env);
+                    self.keep_answer(q, p, env);
                 }
             }
             SyndromeKind::RnrNak(timer) => {
@@ -119,7 +123,7 @@ impl Device {
                 self.advance(q, p.psn, env);
                 if self.refuses(q, p.psn) {
                     self.count(p.dst.port, port::SEQUENCE_NAK);
-                    self.retry(q, env)
+                    self.send_missing(q, p, env);
                 }
             }
             SyndromeKind::Nak(code) => {
@@ -145,17 +149,13 @@ impl Device {
     }
 
     /// READ response or atomic acknowledge.
-    fn response(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Result<(), Undelivered> {
-        if self.advance(q, p.psn, env) {
-            self.answer_lost(q, env);
+    pub(super) fn response(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Result<(), Undelivered> {
+        if self.advance(q, p.psn, env) || self.qps[q].req.una != p.psn {
+            // Ahead of what is expected: a response was lost.
+            self.keep_answer(q, p, env);
             return Ok(());
         }
         let qp = &self.qps[q];
-        if qp.req.una != p.psn {
-            // Ahead of what is expected: a response was lost.
-            self.answer_lost(q, env);
-            return Ok(());
-        }
         let Ok(wqe) = Wqe::fetch(qp, qp.req.ci, env) else {
             self.fail_send(q, CqeStatus::LOC_PROT_ERR, Syndrome::LOCAL_DMA, env);
             return Ok(());
@@ -211,8 +211,8 @@ impl Device {
         let req = &mut self.qps[q].req;
         req.una = psn::add(p.psn, p.count);
         let ended = self.qps[q].req.una == end;
-        // A READ may be of several requests, each with an answer of its own.
-        if p.last || ended {
+        // A READ may be of several requests, each with an answer of its own. What is asked for again has no more of them.
+        if ended || self.qps[q].ends_part(offset as u32 + len as u32) {
             self.qps[q].req.rd_out = self.qps[q].req.rd_out.saturating_sub(1);
         }
         if ended {
@@ -227,7 +227,7 @@ impl Device {
 
     /// An answer acknowledges what is before PSN `upto`: as [`retire`](Self::retire), and the retry counters are reset.
     #[inline]
-    fn advance(&mut self, q: usize, upto: u32, env: &mut impl Env) -> bool {
+    pub(super) fn advance(&mut self, q: usize, upto: u32, env: &mut impl Env) -> bool {
         let before = self.qps[q].req.una;
         let lost = self.retire(q, upto, env);
         if self.qps[q].req.una != before {
@@ -285,13 +285,14 @@ impl Device {
         let resent = psn::diff(self.qps[q].req.psn, self.qps[q].req.una).max(0) as u64;
         let own = self.qps[q].port.port as usize;
         self.counters[own].add(port::RETRANSMITS, resent);
+        self.forget_answers(q);
         self.qps[q].go_back();
         env.send_later(self.id, q as u16);
     }
 
     /// An answer is missing before one that has arrived (implied NAK, IB spec 9.7.5.1.5): go back. Later ones that
     /// were in flight say the same, and nothing new.
-    fn answer_lost(&mut self, q: usize, env: &mut impl Env) {
+    pub(super) fn answer_lost(&mut self, q: usize, env: &mut impl Env) {
         let req = &mut self.qps[q].req;
         let here = req.una | 1 << 31;
         if req.went_back_to != here {
@@ -326,6 +327,7 @@ impl Device {
         self.timers.arm(q, &mut self.qps, at);
         env.timer(at);
         // Nothing is sent until the timer; what was sent after the refused packet is lost.
+        self.forget_answers(q);
         self.qps[q].go_back();
     }
 

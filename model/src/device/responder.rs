@@ -11,7 +11,7 @@ use super::Device;
 use crate::dma::Undelivered;
 use crate::env::Env;
 use crate::packet::{Packet, Payload, CONGESTION};
-use crate::wire::{self, psn, Extra, NakCode, Operation, Transport};
+use crate::wire::{self, psn, Extra, Operation, Transport};
 
 /// What remains to be done when a packet was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl Device {
         if ahead != 0 {
             return self.out_of_order(q, p, ahead, env);
         }
-        self.in_order(q, p, env)
+        self.take_next(q, p, env)
     }
 
     #[cold]
@@ -120,12 +120,7 @@ impl Device {
         let own = self.qps[q].port.port;
         if ahead > 0 {
             self.count_packets(own, port::OUT_OF_SEQUENCE, p);
-            let resp = &mut self.qps[q].resp;
-            if !resp.nak_sent.get() {
-                resp.nak_sent = true.into();
-                let epsn = resp.epsn;
-                self.send_ack(q, wire::Syndrome::nak(NakCode::PSN_SEQUENCE_ERROR), epsn, env);
-            }
+            self.keep_request(q, p, env);
             return Outcome::Done;
         }
         let overlap = p.count as i32 + ahead;
@@ -139,7 +134,7 @@ impl Device {
                 rest.psn = psn::add(p.psn, skip);
                 rest.count -= skip;
                 rest.first = false;
-                return self.in_order(q, &rest, env);
+                return self.take_next(q, &rest, env);
             }
             // The sender will go back to the right packet.
             let last = psn::sub(self.qps[q].resp.epsn, 1);
@@ -150,8 +145,18 @@ impl Device {
         Outcome::Done
     }
 
+    /// The request that is expected, and those that were kept and follow it.
     #[inline(always)]
-    fn in_order(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
+    fn take_next(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
+        let outcome = self.in_order(q, p, env);
+        match self.qps[q].resp.keeps.get() {
+            true => self.take_kept(q, outcome, env),
+            false => outcome,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn in_order(&mut self, q: usize, p: &Packet, env: &mut impl Env) -> Outcome {
         self.qps[q].resp.nak_sent = false.into();
         let len = p.payload.len() as u32;
         let result = match p.operation {

@@ -58,6 +58,7 @@ pub fn headers(p: &Packet) -> Headers {
     h.bth.pkey = PKEY;
     h.bth.dest_qp = p.dest_qpn;
     h.bth.ack_request = p.ack_req;
+    h.bth.missing = p.missing;
     h.bth.becn = p.is_notification();
     h.bth.psn = p.psn;
     h.deth.qkey = p.qkey;
@@ -116,6 +117,7 @@ pub fn packet<'a>(frame: &Frame<'a>) -> Result<(Packet, &'a [u8]), DropReason> {
     p.first = opcode.starts_message();
     p.last = opcode.ends_message();
     p.ack_req = h.bth.ack_request;
+    p.missing = h.bth.missing;
     p.solicited = h.bth.solicited;
     p.dest_qpn = h.bth.dest_qp;
     p.psn = h.bth.psn;

@@ -158,6 +158,9 @@ sections! {
         rx_packet_ps: u64 = "rx_packet_ns" Nanoseconds 0..SECOND;
         /// Latency of a READ or atomic request between `rx_ns` and the DMA read for its response.
         resp_read_ps: u64 = "resp_read_ns" Nanoseconds 0..SECOND;
+        /// Packets of each side of a queue pair that the card keeps when they come out of order: selective repeat. 0: it
+        /// keeps none, and goes back to what is missing (go-back-N). By the wall clock, too.
+        reorder_packets: u32 = "reorder_packets" Count 0..crate::device::reorder::MAX_KEPT;
     }
 
     /// Completions.

@@ -4,11 +4,12 @@
 
 use super::engine::Engine;
 use super::event::Event;
+use super::slab::Slab;
 use super::state::*;
 use super::trace::Phase;
 use crate::packet::Payload;
 use crate::plain::{Flag, Kept};
-use crate::wire::{self, Operation};
+use crate::wire::{self, psn, Operation};
 
 impl Job {
     /// Since when its next packet has been in the pipeline; `u64::MAX` for all but the first, which start with their
@@ -79,12 +80,22 @@ impl Engine<'_> {
         (job.back, job.message, job.born) = (back, message, sim.now);
         let place = at + 1;
         let alone = flow.tail == 0;
-        if alone {
-            flow.head = place;
+        let before = match self.world.cards[src.card as usize].repeats_first(packet) {
+            true => behind(flow, &sim.jobs, (packet.psn, back)),
+            false => flow.tail,
+        };
+        let next = match before {
+            0 => std::mem::replace(&mut flow.head, place),
+            before => std::mem::replace(&mut sim.jobs.get_mut(before - 1).next, place),
+        };
+        let job = sim.jobs.get_mut(at);
+        job.next = next;
+        if next == 0 {
+            flow.tail = place;
         } else {
-            sim.jobs.get_mut(flow.tail - 1).next = place;
+            // It is in the round of those that may start.
+            job.start = sim.now;
         }
-        flow.tail = place;
         flow.count += 1;
         if alone {
             self.line_up(src.card, src.port, flow_id(qp, side));
@@ -158,6 +169,22 @@ impl Engine<'_> {
             self.want_send(card, qp);
         }
     }
+}
+
+/// The place, plus one, of the job of a flow behind which a packet goes that may have been sent before: those that follow it and
+/// have not left go later.
+#[cold]
+fn behind(flow: &Flow, jobs: &Slab<Job, JOBS>, (psn, back): (u32, u16)) -> u32 {
+    let (mut before, mut next) = (0, flow.head);
+    while next != 0 {
+        let job = jobs.get(next - 1);
+        let leaves = psn::add(job.packet.get().psn, job.issued);
+        if job.back == back && psn::diff(psn, leaves) < 0 {
+            break;
+        }
+        (before, next) = (next, job.next);
+    }
+    before
 }
 
 /// Appends a flow to the round.

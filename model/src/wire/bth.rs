@@ -32,6 +32,9 @@ pub struct Bth {
     pub dest_qp: u32,
     /// A: the responder shall acknowledge this packet.
     pub ack_request: bool,
+    /// Reserved, 7 bits: in a NAK of a sequence error, the packets that are missing, if the card has kept what follows
+    /// (an extension of this card's; 127 stands for more). All others send 0, and ignore it.
+    pub missing: u8,
     /// Packet sequence number, 24 bits.
     pub psn: u32,
 }
@@ -54,6 +57,7 @@ impl Bth {
             becn: b[4] & BECN != 0,
             dest_qp: get24(b, 5),
             ack_request: b[8] & ACK_REQUEST != 0,
+            missing: b[8] & !ACK_REQUEST,
             psn: get24(b, 9),
         }
     }
@@ -70,7 +74,7 @@ impl Bth {
         put16(out, 2, self.pkey);
         out[4] = bit(self.fecn, FECN) | bit(self.becn, BECN);
         put24(out, 5, self.dest_qp);
-        out[8] = bit(self.ack_request, ACK_REQUEST);
+        out[8] = bit(self.ack_request, ACK_REQUEST) | self.missing & !ACK_REQUEST;
         put24(out, 9, self.psn);
     }
 }
@@ -95,6 +99,7 @@ mod tests {
             (Bth { dest_qp: 0x12_0000, ..none }, 5, 0x12),
             (Bth { dest_qp: 0x00_0034, ..none }, 7, 0x34),
             (Bth { ack_request: true, ..none }, 8, 0x80),
+            (Bth { missing: 127, ..none }, 8, 0x7f),
             (Bth { psn: 0x56_0000, ..none }, 9, 0x56),
             (Bth { psn: 0x00_0078, ..none }, 11, 0x78),
         ];
@@ -112,7 +117,6 @@ mod tests {
     fn reserved_bits_are_ignored() {
         let mut b = [0; Bth::BYTES];
         b[4] = 0x3f;
-        b[8] = 0x7f;
         assert_eq!(Bth::decode(&b), Bth::default());
     }
 }

@@ -182,8 +182,8 @@ impl Traffic {
 }
 
 /// As [`soak_by`], by the wall clock; the faults are many enough that each has its effect.
-fn soak(faults: &str, count: u64, options: Options) {
-    let counters = soak_by(None, faults, count, options);
+fn soak(reorder: u32, faults: &str, count: u64, options: Options) {
+    let counters = soak_by(None, reorder, faults, count, options);
     let (lost, damaged) = (faults.contains("loss"), faults.contains("corrupt"));
     for (name, value) in counters {
         // Without loss, only a slow machine lets a timer run out.
@@ -196,14 +196,19 @@ fn soak(faults: &str, count: u64, options: Options) {
 /// every byte arrives, no atomic happens twice, no completion is lost or comes twice. Gives counters.
 fn soak_by(
     clock: Option<Profile>,
+    reorder: u32,
     faults: &str,
     count: u64,
     options: Options,
 ) -> [(&'static str, u64); COUNTERS.len()] {
-    println!("faults {faults}");
+    println!("faults {faults}, {reorder} packets are kept");
+    let clock = clock.map(|mut profile| {
+        profile.rx.reorder_packets = reorder;
+        profile
+    });
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("net.pcap");
-    let net = Net::with(recorded(NetOptions { clock, ..exact(faults) }, &path, 65_535));
+    let net = Net::with(recorded(NetOptions { clock, reorder, ..exact(faults) }, &path, 65_535));
     let (a, b) = (net.open(0), net.open(1));
     // 5 ms: the answer to each attempt may be lost, and only progress gives the retries back. A thread that loses its core
     // before it posts a late receive must not use them up.
@@ -245,23 +250,29 @@ fn soak_by(
 
 #[test]
 fn a_lossy_wire() {
-    soak("loss=0.02,seed=1", 4000, Options { timeout: 1, ..Options::default() });
+    for reorder in [0, 128] {
+        soak(reorder, "loss=0.02,seed=1", 4000, Options { timeout: 1, ..Options::default() });
+    }
 }
 
 #[test]
 fn a_damaging_wire() {
-    soak("corrupt=0.05,seed=2", 4000, Options { timeout: 2, ..Options::default() });
+    soak(0, "corrupt=0.05,seed=2", 4000, Options { timeout: 2, ..Options::default() });
 }
 
 #[test]
 fn a_repeating_and_reordering_wire() {
-    soak("dup=0.05,reorder=0.03,seed=3", 4000, Options { timeout: 6, ..Options::default() });
+    for reorder in [0, 16] {
+        soak(reorder, "dup=0.05,reorder=0.03,seed=3", 4000, Options { timeout: 6, ..Options::default() });
+    }
 }
 
 #[test]
 fn all_faults_at_once_at_the_least_mtu() {
     let options = Options { timeout: 3, mtu: 1, psn: 0xff_ff00, ..Options::default() };
-    soak("loss=0.01,dup=0.01,reorder=0.01,corrupt=0.01,seed=4", 4000, options);
+    for reorder in [0, 2] {
+        soak(reorder, "loss=0.01,dup=0.01,reorder=0.01,corrupt=0.01,seed=4", 4000, options);
+    }
 }
 
 /// Faults of random kinds and rates, by chance and by rules, that leave a connection its retries.
@@ -295,7 +306,7 @@ fn any_faults(random: &mut Random, seed: u64) -> String {
     parts.join(",")
 }
 
-/// Each seed by either clock, with other faults, another path MTU and depth of READs.
+/// Each seed by either clock, with other faults, another path MTU and depth of READs; with go-back-N, or so many packets are kept.
 fn seeds(seeds: std::ops::Range<u64>, operations: u64) {
     for seed in seeds {
         let mut random = Random(seed);
@@ -305,7 +316,8 @@ fn seeds(seeds: std::ops::Range<u64>, operations: u64) {
         let options = Options { timeout: 1, mtu, rd_atomic, psn, ..Options::default() };
         let clock = (seed % 4 == 3).then(|| Profile::load("f10a").expect("a profile of our own").profile);
         let timeout = if clock.is_some() { 8 } else { options.timeout };
-        soak_by(clock, &faults, operations, Options { timeout, ..options });
+        let reorder = [0, 128, 3, 16][((seed + seed / 4) % 4) as usize];
+        soak_by(clock, reorder, &faults, operations, Options { timeout, ..options });
     }
 }
 

@@ -8,13 +8,13 @@ use tests::{Options, Side};
 use super::scene::Scene;
 
 /// Five packets of 1024 bytes, the last of them shorter.
-const FIVE: usize = 4500;
+pub const FIVE: usize = 4500;
 /// One packet.
-const ONE: usize = 500;
+pub const ONE: usize = 500;
 /// Where the peer's words for atomics are.
 const WORD: usize = 100_000;
 
-fn options() -> Options {
+pub fn options() -> Options {
     // The time-out is 4.096 us * 2^4.
     Options { mtu: 3, psn: 0, timeout: 4, ..Options::default() }
 }
@@ -25,7 +25,17 @@ fn packets(faults: &str, work: impl FnOnce(&Scene, &mut Side, &mut Side)) -> Str
 }
 
 fn packets_with(faults: &str, options: Options, work: impl FnOnce(&Scene, &mut Side, &mut Side)) -> String {
-    let scene = Scene::new(faults, true);
+    packets_of(0, faults, options, work)
+}
+
+/// The same between cards that keep so many packets out of order.
+pub fn packets_of(
+    reorder: u32,
+    faults: &str,
+    options: Options,
+    work: impl FnOnce(&Scene, &mut Side, &mut Side),
+) -> String {
+    let scene = Scene::new(reorder, faults, true);
     let (mut x, mut y) = scene.connect(options);
     x.buffer.pattern(1);
     y.buffer.pattern(2);
@@ -36,7 +46,7 @@ fn packets_with(faults: &str, options: Options, work: impl FnOnce(&Scene, &mut S
 }
 
 /// WRITEs of these sizes, posted together.
-fn writes<'a>(sizes: &'a [usize]) -> impl FnOnce(&Scene, &mut Side, &mut Side) + 'a {
+pub fn writes<'a>(sizes: &'a [usize]) -> impl FnOnce(&Scene, &mut Side, &mut Side) + 'a {
     move |_, x, y| {
         for (n, &size) in sizes.iter().enumerate() {
             x.post(&[x.remote(n as u64, WqeOpcode::WRITE, &[x.sge(n * 8192, size)], y, n * 8192)]);
@@ -44,12 +54,17 @@ fn writes<'a>(sizes: &'a [usize]) -> impl FnOnce(&Scene, &mut Side, &mut Side) +
         for (n, &size) in sizes.iter().enumerate() {
             x.expect(n as u64);
             let part = n * 8192..n * 8192 + size;
-            assert!(x.buffer[part.clone()] == y.buffer[part], "WRITE {n}: the bytes");
+            // The peer's card has them; a moment later its memory does.
+            let there = || x.buffer[part.clone()] == y.buffer[part.clone()];
+            for _ in (0..100).take_while(|_| !there()) {
+                assert!(y.poll().is_none(), "WRITE {n}: nobody waits for it");
+            }
+            assert!(there(), "WRITE {n}: the bytes");
         }
     }
 }
 
-fn send(size: usize) -> impl FnOnce(&Scene, &mut Side, &mut Side) {
+pub fn send(size: usize) -> impl FnOnce(&Scene, &mut Side, &mut Side) {
     move |_, x, y| {
         y.recv(7, &[y.sge(0, size)]);
         x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, size)])]);
@@ -59,7 +74,7 @@ fn send(size: usize) -> impl FnOnce(&Scene, &mut Side, &mut Side) {
     }
 }
 
-fn read(size: usize) -> impl FnOnce(&Scene, &mut Side, &mut Side) {
+pub fn read(size: usize) -> impl FnOnce(&Scene, &mut Side, &mut Side) {
     move |_, x, y| {
         x.post(&[x.remote(1, WqeOpcode::READ, &[x.sge(0, size)], y, 0)]);
         x.expect(1);
@@ -68,7 +83,7 @@ fn read(size: usize) -> impl FnOnce(&Scene, &mut Side, &mut Side) {
 }
 
 /// Three atomics, each of which must happen once.
-fn adds(_: &Scene, x: &mut Side, y: &mut Side) {
+pub fn adds(_: &Scene, x: &mut Side, y: &mut Side) {
     let before = u64::from_le_bytes(y.buffer[WORD..WORD + 8].try_into().expect("8 bytes"));
     for n in 0..3 {
         let sge = [x.sge(n * 8, 8)];
@@ -127,7 +142,7 @@ fn time_outs_back_to_back() {
 }
 
 /// A receive that comes after `storm` NAKs.
-fn late_receive(storm: u64) -> impl FnOnce(&Scene, &mut Side, &mut Side) {
+pub fn late_receive(storm: u64) -> impl FnOnce(&Scene, &mut Side, &mut Side) {
     move |scene, x, y| {
         x.post(&[x.wr(1, WqeOpcode::SEND, &[x.sge(0, FIVE)]), x.wr(2, WqeOpcode::SEND, &[x.sge(8192, ONE)])]);
         while scene.counter("RNR_NAK") < storm {

@@ -26,8 +26,9 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// With faults as on the command line, and a record of all frames if it is wanted.
-    pub fn new(faults: &str, recorded: bool) -> Scene {
+    /// With faults as on the command line, and a record of all frames if it is wanted. The cards keep so many packets out of
+    /// order.
+    pub fn new(reorder: u32, faults: &str, recorded: bool) -> Scene {
         let directory = tempfile::tempdir().expect("a directory");
         let record = recorded.then(|| directory.path().join("net.pcap"));
         let capture = record.clone().map(|path| Capture { path, snaplen: Capture::WHOLE, card: None });
@@ -37,7 +38,8 @@ impl Scene {
             capture,
             ..LinkOptions::default()
         };
-        let profile = Profile::load("f10a").expect("a profile of our own").profile;
+        let mut profile = Profile::load("f10a").expect("a profile of our own").profile;
+        profile.rx.reorder_packets = reorder;
         let net = Net::with(NetOptions { link, clock: Some(profile), ..NetOptions::from(2) });
         let clock = SegmentCard::open(&net.socket(), 0).expect("the card opens").timeline();
         Scene {

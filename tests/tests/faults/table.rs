@@ -1,9 +1,10 @@
-//! What losses cost with go-back-N: goodput and latency against the probability of loss, beside the closed forms.
+//! What losses cost: goodput and latency against the probability of loss, beside the closed forms.
 //!
-//! A lost packet costs the time of `W` packets: those that are on their way until the sender has the NAK, which it sends
-//! again. So the goodput is (1 - p) / (1 + p (W - 1)) of that without loss, where `W` is what one loss costs here, by
-//! itself. A message of one packet, alone on its way, waits for the time-out when it or its answer is lost: an attempt
-//! fails with P = 1 - (1 - p)^2, and the mean is the latency without loss and P / (1 - P) time-outs.
+//! With go-back-N a lost packet costs the time of `W` packets: those that are on their way until the sender has the NAK, which it
+//! sends again. So the goodput is (1 - p) / (1 + p (W - 1)) of that without loss, where `W` is what one loss costs here, by
+//! itself. With selective repeat it costs its own time only: the goodput is (1 - p) of that without loss, while enough is on its way
+//! behind a lost packet. A message of one packet, alone on its way, waits for the time-out when it or its answer is lost:
+//! an attempt fails with P = 1 - (1 - p)^2, and the mean is the latency without loss and P / (1 - P) time-outs.
 
 use std::fmt::Write;
 
@@ -17,8 +18,12 @@ const MTU: u64 = 4096;
 const MESSAGE: u64 = 8 * MTU;
 const MESSAGES: u64 = 2000;
 const PACKETS: u64 = MESSAGES * MESSAGE / MTU;
-/// Messages on their way.
+/// Messages on their way with go-back-N.
 const DEPTH: u64 = 4;
+/// And with selective repeat: so many that a lost packet comes again before they are all sent.
+const DEEP: u64 = 16;
+/// Packets that a card keeps with selective repeat.
+const KEPT: u32 = 128;
 /// Of the time-out: longer than what waits in the card and on the wire takes, which the timer does not know.
 const BUSY: u8 = 6;
 /// Messages, one after the other, of the latency.
@@ -32,8 +37,8 @@ const SIGMAS: f64 = 3.0;
 const APART: u64 = 997;
 
 /// A post, and its receive.
-fn post(opcode: WqeOpcode, x: &Side, y: &Side, number: u64, bytes: u64) {
-    let at = (number % DEPTH * MESSAGE) as usize;
+fn post(opcode: WqeOpcode, x: &Side, y: &Side, number: u64, (depth, bytes): (u64, u64)) {
+    let at = (number % depth * MESSAGE) as usize;
     let bytes = bytes as usize;
     if opcode == WqeOpcode::SEND {
         y.recv(number, &[y.sge(at, bytes)]);
@@ -50,36 +55,38 @@ fn complete(opcode: WqeOpcode, x: &Side, y: &Side, number: u64) {
 
 /// With a time-out of 4.096 us * 2^`timeout`.
 fn options(timeout: u8) -> Options {
-    Options { mtu: 5, timeout, rd_atomic: 8, bytes: (DEPTH * MESSAGE) as usize, ..Options::default() }
+    Options { mtu: 5, timeout, rd_atomic: 8, bytes: (DEEP * MESSAGE) as usize, ..Options::default() }
 }
 
 /// How long many messages take (ps), some of them on their way at a time.
-fn stream(opcode: WqeOpcode, faults: &str) -> f64 {
-    let scene = Scene::new(faults, false);
+fn stream(opcode: WqeOpcode, reorder: u32, faults: &str) -> f64 {
+    let scene = Scene::new(reorder, faults, false);
+    let depth = if reorder == 0 { DEPTH } else { DEEP };
     let (mut x, mut y) = scene.connect(options(BUSY));
     x.buffer.pattern(3);
     y.buffer.pattern(if opcode == WqeOpcode::READ { 3 } else { 4 });
     let start = scene.now();
-    for number in 0..MESSAGES + DEPTH {
-        if number >= DEPTH {
-            complete(opcode, &x, &y, number - DEPTH);
+    for number in 0..MESSAGES + depth {
+        if number >= depth {
+            complete(opcode, &x, &y, number - depth);
         }
         if number < MESSAGES {
-            post(opcode, &x, &y, number, MESSAGE);
+            post(opcode, &x, &y, number, (depth, MESSAGE));
         }
     }
     let took = scene.now() - start;
-    assert!(x.buffer[..] == y.buffer[..], "{faults}: the bytes");
+    let used = (depth * MESSAGE) as usize;
+    assert!(x.buffer[..used] == y.buffer[..used], "{faults}: the bytes");
     took as f64
 }
 
 /// How long a message takes (ps), one after the other: the mean.
-fn ping(opcode: WqeOpcode, faults: &str) -> f64 {
-    let scene = Scene::new(faults, false);
+fn ping(opcode: WqeOpcode, reorder: u32, faults: &str) -> f64 {
+    let scene = Scene::new(reorder, faults, false);
     let (x, y) = scene.connect(options(4));
     let start = scene.now();
     for number in 0..PINGS {
-        post(opcode, &x, &y, number, 64);
+        post(opcode, &x, &y, number, (DEPTH, 64));
         complete(opcode, &x, &y, number);
     }
     (scene.now() - start) as f64 / PINGS as f64
@@ -93,32 +100,33 @@ fn within(what: &str, p: f64, got: f64, expected: f64, error: f64) {
     );
 }
 
-fn goodput(text: &mut String, name: &str, opcode: WqeOpcode) {
+fn goodput(text: &mut String, name: &str, opcode: WqeOpcode, reorder: u32) {
     let bits = (MESSAGES * MESSAGE * 8) as f64;
-    let base = stream(opcode, "");
+    let base = stream(opcode, reorder, "");
     let slot = base / PACKETS as f64;
-    let apart = stream(opcode, &format!("drop data every={APART}"));
+    let apart = stream(opcode, reorder, &format!("drop data every={APART}"));
     let losses = (apart / slot / APART as f64).floor();
     let window = (apart - base) / slot / losses;
     writeln!(text, "{name}: a loss costs W = {window:.1} packets").expect("text");
     for p in LOSSES {
-        let took = if p == 0.0 { base } else { stream(opcode, &format!("drop data p={p},seed=1")) };
+        let took = if p == 0.0 { base } else { stream(opcode, reorder, &format!("drop data p={p},seed=1")) };
         let (got, best) = (bits * 1000.0 / took, bits * 1000.0 / base);
-        let expected = best * (1.0 - p) / (1.0 + p * (window - 1.0));
+        let costs = if reorder == 0 { window } else { 1.0 };
+        let expected = best * (1.0 - p) / (1.0 + p * (costs - 1.0));
         writeln!(text, "  p = {p:<6} {got:>6.3} Gb/s   closed form {expected:>6.3} Gb/s").expect("text");
         // The number of losses varies by its root. A loss that meets another one costs a time-out.
         let many = PACKETS as f64 * p;
-        let deviation = got * window * many.sqrt() / (PACKETS as f64 + many * window);
+        let deviation = got * costs * many.sqrt() / (PACKETS as f64 + many * costs);
         within(&format!("goodput of {name}"), p, got, expected, SIGMAS * deviation + 0.002 * best);
     }
 }
 
-fn latency(text: &mut String, name: &str, opcode: WqeOpcode) {
-    let base = ping(opcode, "");
-    let timeout = (ping(opcode, "drop nth=100") - base) * PINGS as f64;
+fn latency(text: &mut String, name: &str, opcode: WqeOpcode, reorder: u32) {
+    let base = ping(opcode, reorder, "");
+    let timeout = (ping(opcode, reorder, "drop nth=100") - base) * PINGS as f64;
     writeln!(text, "{name}: a time-out costs {:.1} us", timeout / 1e6).expect("text");
     for p in LOSSES {
-        let got = if p == 0.0 { base } else { ping(opcode, &format!("drop p={p},seed=1")) };
+        let got = if p == 0.0 { base } else { ping(opcode, reorder, &format!("drop p={p},seed=1")) };
         let fails = 1.0 - (1.0 - p) * (1.0 - p);
         let expected = base + fails / (1.0 - fails) * timeout;
         writeln!(text, "  p = {p:<6} {:>6.3} us   closed form {:>6.3} us", got / 1e6, expected / 1e6)
@@ -128,16 +136,29 @@ fn latency(text: &mut String, name: &str, opcode: WqeOpcode) {
     }
 }
 
+/// A table of all verbs.
+fn of_verbs(reorder: u32, row: impl Fn(&mut String, &str, WqeOpcode, u32)) -> String {
+    let mut text = String::new();
+    VERBS.iter().for_each(|(name, opcode)| row(&mut text, name, *opcode, reorder));
+    text
+}
+
 #[test]
 fn goodput_against_loss() {
-    let mut text = String::new();
-    VERBS.iter().for_each(|(name, opcode)| goodput(&mut text, name, *opcode));
-    insta::assert_snapshot!("goodput", text);
+    insta::assert_snapshot!("goodput", of_verbs(0, goodput));
+}
+
+#[test]
+fn goodput_against_loss_with_selective_repeat() {
+    insta::assert_snapshot!("selective_goodput", of_verbs(KEPT, goodput));
 }
 
 #[test]
 fn latency_against_loss() {
-    let mut text = String::new();
-    VERBS.iter().for_each(|(name, opcode)| latency(&mut text, name, *opcode));
-    insta::assert_snapshot!("latency", text);
+    insta::assert_snapshot!("latency", of_verbs(0, latency));
+}
+
+#[test]
+fn latency_against_loss_with_selective_repeat() {
+    insta::assert_snapshot!("selective_latency", of_verbs(KEPT, latency));
 }

@@ -112,6 +112,7 @@ impl Stage {
         }
         sim.on = true.into();
         room.world.init(*cards, limits(Some(profile)), ports(Some(profile), *mtu));
+        room.world.set_reorder(profile.rx.reorder_packets);
         Ok(Stage(Arc::new(Inner::new(segment, area, room))))
     }
 

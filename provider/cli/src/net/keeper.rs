@@ -130,7 +130,7 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
         clock: wanted.clock.unwrap_or_default(),
         trace: wanted.trace.as_deref().map(trace_file).transpose()?,
     };
-    profile(&info.card, info.clock)?;
+    choose(&info.card, info.clock)?;
     sweep(net.dir());
     if let Some(card) = wanted.wire.pcap_at.filter(|&card| u32::from(card) >= info.cards) {
         bail!("--pcap-at {card}: the net has the cards 0 to {}", info.cards - 1);
@@ -255,7 +255,7 @@ pub fn keeper(args: KeeperArgs) -> Result<u8> {
 
 fn serve(net: &Net) -> Result<()> {
     let info = read_info(net)?;
-    let clock = profile(&info.card, info.clock)?;
+    let (clock, reorder) = choose(&info.card, info.clock)?;
     let (cards, link) = (u8::try_from(info.cards)?, info.wire.options()?);
     // Without them the launchers do what they can and say what is lost.
     let user = if namespace::root_may_mount() { None } else { namespace::make_user().ok() };
@@ -273,7 +273,10 @@ fn serve(net: &Net) -> Result<()> {
     let (network, addresses) = network.map(|made| (made.namespace, Box::new(made.interfaces) as _)).unzip();
     let namespaces = user.into_iter().chain(network).collect();
     let trace = info.trace;
-    run_keeper(&net.socket(), NetOptions { cards, link, clock, trace, namespaces, addresses, counted })?;
+    run_keeper(
+        &net.socket(),
+        NetOptions { cards, link, clock, reorder, trace, namespaces, addresses, counted },
+    )?;
     Ok(())
 }
 
@@ -294,12 +297,14 @@ pub fn ended(net: &Net) -> Result<()> {
     Ok(())
 }
 
-/// The timing of a net, if it runs in simulated time.
-fn profile(card: &str, clock: Clock) -> Result<Option<Profile>> {
-    let loaded = Profile::load(card)?;
+/// The timing of a net, if it runs in simulated time, and the packets that a card keeps out of order, which is all that the
+/// wall clock shows of a profile.
+fn choose(card: &str, clock: Clock) -> Result<(Option<Profile>, u32)> {
+    let profile = Profile::load(card)?.profile;
+    let reorder = profile.rx.reorder_packets;
     match clock {
-        Clock::Virtual => Ok(Some(loaded.profile)),
-        Clock::Wall if card == DEFAULT_PROFILE => Ok(None),
+        Clock::Virtual => Ok((Some(profile), reorder)),
+        Clock::Wall if card == DEFAULT_PROFILE || reorder != 0 => Ok((None, reorder)),
         Clock::Wall => bail!(
             "card `{card}` differs from {DEFAULT_PROFILE} in its timing, which the wall clock does not \
              show: add --clock virtual"
