@@ -90,6 +90,8 @@
 #define VERBENA_MAX_INLINE UINT32_C(0x200)
 /* Most blocks of a WQE. */
 #define VERBENA_MAX_WQE_BLOCKS UINT32_C(0xa)
+/* Most bytes of the headers of a RAW_TSO. */
+#define VERBENA_MAX_TSO_HEADER UINT32_C(0x80)
 
 /* ---- Registers: global ---- */
 
@@ -275,6 +277,9 @@
 /* Whole frames dropped because a flow rule of the port says so. (RO, 8 bytes) */
 #define VERBENA_PORT_REG_RX_RULE_DROP UINT32_C(0x1e8)
 #define VERBENA_PORT_REG_RX_RULE_DROP_RESET UINT64_C(0x0)
+/* Whole frames sent that are a part of a RAW_TSO. (RO, 8 bytes) */
+#define VERBENA_PORT_REG_TX_SEGMENTED UINT32_C(0x1f0)
+#define VERBENA_PORT_REG_TX_SEGMENTED_RESET UINT64_C(0x0)
 
 /* ---- Registers: gid ---- */
 
@@ -441,6 +446,7 @@ enum verbena_wqe_opcode {
     VERBENA_WQE_OPCODE_LOCAL_INV = 0x9, /* Invalidate the local key in `imm`. */
     VERBENA_WQE_OPCODE_BIND_MW = 0xa, /* Bind a memory window. */
     VERBENA_WQE_OPCODE_RAW_ETH = 0xb, /* A whole Ethernet frame of a raw packet QP. */
+    VERBENA_WQE_OPCODE_RAW_TSO = 0xc, /* Bytes of TCP that a raw packet QP sends as frames: behind the headers in WqeTso, each with the next bytes of the data (TSO). */
 };
 
 /* Access rights; the numbers are those of `ibv_access_flags`. */
@@ -466,6 +472,7 @@ enum verbena_cqe_opcode {
     VERBENA_CQE_OPCODE_FETCH_ADD = 0x4, /* Fetch and add. */
     VERBENA_CQE_OPCODE_BIND_MW = 0x5, /* Window bound. */
     VERBENA_CQE_OPCODE_LOCAL_INV = 0x6, /* Key invalidated. */
+    VERBENA_CQE_OPCODE_TSO = 0x7, /* RAW_TSO. */
     VERBENA_CQE_OPCODE_RECV = 0x80, /* A receive WQE took a SEND. */
     VERBENA_CQE_OPCODE_RECV_RDMA_WITH_IMM = 0x81, /* A receive WQE took a WRITE_WITH_IMM. */
 };
@@ -790,6 +797,8 @@ enum verbena_flow_kind {
 #define VERBENA_FEATURE_SET_FLOW_DROP UINT64_C(0x200000000)
 /* MODIFY_QP changes whether a receive work queue strips VLAN tags. */
 #define VERBENA_FEATURE_SET_STRIP_VLAN UINT64_C(0x400000000)
+/* RAW_TSO: the card cuts bytes of TCP into frames. */
+#define VERBENA_FEATURE_SET_TSO UINT64_C(0x800000000)
 
 /* Code in ERROR_CAUSE and in the event DEVICE_FATAL. */
 enum verbena_error_cause {
@@ -922,7 +931,7 @@ struct verbena_wqe_ctrl {
     /* inline: The data is in the WQE itself. */
     /* ip_csum: Fill in the IPv4 header checksum (RAW_ETH). */
     /* l4_csum: Fill in the TCP or UDP checksum (RAW_ETH). */
-    /* vlan_insert: Insert an 802.1Q tag with `vlan_tci` (RAW_ETH). */
+    /* vlan_insert: Insert an 802.1Q tag with `vlan_tci` (RAW_ETH, RAW_TSO). */
     uint8_t flags;
     /* Number of SGEs; 0 with inline data. */
     uint8_t num_sge;
@@ -930,7 +939,7 @@ struct verbena_wqe_ctrl {
     uint16_t index;
     /* Tag control information of the VLAN tag to insert. */
     uint16_t vlan_tci;
-    /* Bytes of the message. */
+    /* Bytes of the message; of a RAW_TSO without the headers. */
     uint32_t length;
     /* Immediate data (sent in the order of these bytes), or the key to invalidate, or the window's new R_Key. */
     uint32_t imm;
@@ -1067,6 +1076,66 @@ VERBENA_ASSERT(offsetof(struct verbena_wqe_bind, length) == 8);
 VERBENA_ASSERT(offsetof(struct verbena_wqe_bind, mr_lkey) == 16);
 VERBENA_ASSERT(offsetof(struct verbena_wqe_bind, mw_rkey) == 20);
 VERBENA_ASSERT(offsetof(struct verbena_wqe_bind, access) == 24);
+
+/* Segmentation segment of RAW_TSO: what the frames begin with. The headers are those of Ethernet with at most two VLAN tags, of IPv4 that is no fragment or of IPv6 without extension headers, and of TCP. In each frame the card sets the lengths and checksums of IP and TCP, adds the data before it to the sequence number, and its place among the frames to the identification of IPv4. Only the first frame has the flag CWR, and only the last FIN and PSH. */
+struct verbena_wqe_tso {
+    /* Most bytes of data in a frame, at least 1. */
+    uint16_t mss;
+    /* Bytes of the headers. */
+    uint16_t header_length;
+    uint8_t reserved_4[12];
+    /* Bytes 0 to 7 of the headers, the first in the lowest byte. */
+    uint64_t header0;
+    /* Bytes 8 to 15. */
+    uint64_t header1;
+    /* Bytes 16 to 23. */
+    uint64_t header2;
+    /* Bytes 24 to 31. */
+    uint64_t header3;
+    /* Bytes 32 to 39. */
+    uint64_t header4;
+    /* Bytes 40 to 47. */
+    uint64_t header5;
+    /* Bytes 48 to 55. */
+    uint64_t header6;
+    /* Bytes 56 to 63. */
+    uint64_t header7;
+    /* Bytes 64 to 71. */
+    uint64_t header8;
+    /* Bytes 72 to 79. */
+    uint64_t header9;
+    /* Bytes 80 to 87. */
+    uint64_t header10;
+    /* Bytes 88 to 95. */
+    uint64_t header11;
+    /* Bytes 96 to 103. */
+    uint64_t header12;
+    /* Bytes 104 to 111. */
+    uint64_t header13;
+    /* Bytes 112 to 119. */
+    uint64_t header14;
+    /* Bytes 120 to 127. */
+    uint64_t header15;
+};
+VERBENA_ASSERT(sizeof(struct verbena_wqe_tso) == 144);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, mss) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header_length) == 2);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header0) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header1) == 24);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header2) == 32);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header3) == 40);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header4) == 48);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header5) == 56);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header6) == 64);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header7) == 72);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header8) == 80);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header9) == 88);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header10) == 96);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header11) == 104);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header12) == 112);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header13) == 120);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header14) == 128);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_tso, header15) == 136);
 
 /* Head of a receive WQE; `RecvHead::num_sge` entries `WqeSge` follow. */
 struct verbena_recv_head {
@@ -1761,13 +1830,16 @@ struct verbena_ethernet_limits {
     uint32_t max_wq;
     /* Fields that can be hashed. Values: HashFields. */
     uint32_t hash_fields;
-    uint8_t reserved_16[16];
+    /* Most bytes of data of a RAW_TSO (TSO). */
+    uint32_t max_tso;
+    uint8_t reserved_20[12];
 };
 VERBENA_ASSERT(sizeof(struct verbena_ethernet_limits) == 32);
 VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, max_tables) == 0);
 VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, max_table_entries) == 4);
 VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, max_wq) == 8);
 VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, hash_fields) == 12);
+VERBENA_ASSERT(offsetof(struct verbena_ethernet_limits, max_tso) == 16);
 
 /* Limits of the card. */
 struct verbena_card_limits {

@@ -72,6 +72,8 @@ package verbena_pkg;
   localparam logic [31:0] MAX_INLINE = 32'h200;
   // Most blocks of a WQE.
   localparam logic [31:0] MAX_WQE_BLOCKS = 32'ha;
+  // Most bytes of the headers of a RAW_TSO.
+  localparam logic [31:0] MAX_TSO_HEADER = 32'h80;
 
   // ---- Registers: global ----
 
@@ -260,6 +262,9 @@ package verbena_pkg;
   // Whole frames dropped because a flow rule of the port says so. (RO, 8 bytes)
   localparam logic [31:0] PORT_REG_RX_RULE_DROP = 32'h1e8;
   localparam logic [63:0] PORT_REG_RX_RULE_DROP_RESET = 64'h0;
+  // Whole frames sent that are a part of a RAW_TSO. (RO, 8 bytes)
+  localparam logic [31:0] PORT_REG_TX_SEGMENTED = 32'h1f0;
+  localparam logic [63:0] PORT_REG_TX_SEGMENTED_RESET = 64'h0;
 
   // ---- Registers: gid ----
 
@@ -310,7 +315,8 @@ package verbena_pkg;
     WQE_OPCODE_FETCH_ADD = 8'h8, // Atomic fetch and add of 8 bytes.
     WQE_OPCODE_LOCAL_INV = 8'h9, // Invalidate the local key in `imm`.
     WQE_OPCODE_BIND_MW = 8'ha, // Bind a memory window.
-    WQE_OPCODE_RAW_ETH = 8'hb // A whole Ethernet frame of a raw packet QP.
+    WQE_OPCODE_RAW_ETH = 8'hb, // A whole Ethernet frame of a raw packet QP.
+    WQE_OPCODE_RAW_TSO = 8'hc // Bytes of TCP that a raw packet QP sends as frames: behind the headers in WqeTso, each with the next bytes of the data (TSO).
   } wqe_opcode_e;
 
   // Access rights; the numbers are those of `ibv_access_flags`.
@@ -336,6 +342,7 @@ package verbena_pkg;
     CQE_OPCODE_FETCH_ADD = 8'h4, // Fetch and add.
     CQE_OPCODE_BIND_MW = 8'h5, // Window bound.
     CQE_OPCODE_LOCAL_INV = 8'h6, // Key invalidated.
+    CQE_OPCODE_TSO = 8'h7, // RAW_TSO.
     CQE_OPCODE_RECV = 8'h80, // A receive WQE took a SEND.
     CQE_OPCODE_RECV_RDMA_WITH_IMM = 8'h81 // A receive WQE took a WRITE_WITH_IMM.
   } cqe_opcode_e;
@@ -660,6 +667,8 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_FLOW_DROP = 64'h200000000;
   // MODIFY_QP changes whether a receive work queue strips VLAN tags.
   localparam logic [63:0] FEATURE_SET_STRIP_VLAN = 64'h400000000;
+  // RAW_TSO: the card cuts bytes of TCP into frames.
+  localparam logic [63:0] FEATURE_SET_TSO = 64'h800000000;
 
   // Code in ERROR_CAUSE and in the event DEVICE_FATAL.
   typedef enum logic [15:0] {
@@ -1006,12 +1015,12 @@ package verbena_pkg;
   // Control segment: the first 16 bytes of every send WQE.
   typedef struct packed {
     logic [31:0] imm; // Immediate data (sent in the order of these bytes), or the key to invalidate, or the window's new R_Key.
-    logic [31:0] length; // Bytes of the message.
+    logic [31:0] length; // Bytes of the message; of a RAW_TSO without the headers.
     logic [15:0] vlan_tci; // Tag control information of the VLAN tag to insert.
     logic [15:0] index; // Block index of this WQE, modulo 65536.
     logic [7:0] num_sge; // Number of SGEs; 0 with inline data.
     logic [0:0] reserved_23;
-    logic vlan_insert; // Insert an 802.1Q tag with `vlan_tci` (RAW_ETH).
+    logic vlan_insert; // Insert an 802.1Q tag with `vlan_tci` (RAW_ETH, RAW_TSO).
     logic l4_csum; // Fill in the TCP or UDP checksum (RAW_ETH).
     logic ip_csum; // Fill in the IPv4 header checksum (RAW_ETH).
     logic inline; // The data is in the WQE itself.
@@ -1157,6 +1166,66 @@ package verbena_pkg;
   localparam int unsigned WQE_BIND_MW_RKEY_WIDTH = 32;
   localparam int unsigned WQE_BIND_ACCESS_LSB = 192;
   localparam int unsigned WQE_BIND_ACCESS_WIDTH = 8;
+
+  // Segmentation segment of RAW_TSO: what the frames begin with. The headers are those of Ethernet with at most two VLAN tags, of IPv4 that is no fragment or of IPv6 without extension headers, and of TCP. In each frame the card sets the lengths and checksums of IP and TCP, adds the data before it to the sequence number, and its place among the frames to the identification of IPv4. Only the first frame has the flag CWR, and only the last FIN and PSH.
+  typedef struct packed {
+    logic [63:0] header15; // Bytes 120 to 127.
+    logic [63:0] header14; // Bytes 112 to 119.
+    logic [63:0] header13; // Bytes 104 to 111.
+    logic [63:0] header12; // Bytes 96 to 103.
+    logic [63:0] header11; // Bytes 88 to 95.
+    logic [63:0] header10; // Bytes 80 to 87.
+    logic [63:0] header9; // Bytes 72 to 79.
+    logic [63:0] header8; // Bytes 64 to 71.
+    logic [63:0] header7; // Bytes 56 to 63.
+    logic [63:0] header6; // Bytes 48 to 55.
+    logic [63:0] header5; // Bytes 40 to 47.
+    logic [63:0] header4; // Bytes 32 to 39.
+    logic [63:0] header3; // Bytes 24 to 31.
+    logic [63:0] header2; // Bytes 16 to 23.
+    logic [63:0] header1; // Bytes 8 to 15.
+    logic [63:0] header0; // Bytes 0 to 7 of the headers, the first in the lowest byte.
+    logic [95:0] reserved_32;
+    logic [15:0] header_length; // Bytes of the headers.
+    logic [15:0] mss; // Most bytes of data in a frame, at least 1.
+  } wqe_tso_t;
+  localparam int unsigned WQE_TSO_BITS = 1152;
+  localparam int unsigned WQE_TSO_MSS_LSB = 0;
+  localparam int unsigned WQE_TSO_MSS_WIDTH = 16;
+  localparam int unsigned WQE_TSO_HEADER_LENGTH_LSB = 16;
+  localparam int unsigned WQE_TSO_HEADER_LENGTH_WIDTH = 16;
+  localparam int unsigned WQE_TSO_HEADER0_LSB = 128;
+  localparam int unsigned WQE_TSO_HEADER0_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER1_LSB = 192;
+  localparam int unsigned WQE_TSO_HEADER1_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER2_LSB = 256;
+  localparam int unsigned WQE_TSO_HEADER2_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER3_LSB = 320;
+  localparam int unsigned WQE_TSO_HEADER3_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER4_LSB = 384;
+  localparam int unsigned WQE_TSO_HEADER4_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER5_LSB = 448;
+  localparam int unsigned WQE_TSO_HEADER5_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER6_LSB = 512;
+  localparam int unsigned WQE_TSO_HEADER6_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER7_LSB = 576;
+  localparam int unsigned WQE_TSO_HEADER7_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER8_LSB = 640;
+  localparam int unsigned WQE_TSO_HEADER8_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER9_LSB = 704;
+  localparam int unsigned WQE_TSO_HEADER9_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER10_LSB = 768;
+  localparam int unsigned WQE_TSO_HEADER10_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER11_LSB = 832;
+  localparam int unsigned WQE_TSO_HEADER11_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER12_LSB = 896;
+  localparam int unsigned WQE_TSO_HEADER12_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER13_LSB = 960;
+  localparam int unsigned WQE_TSO_HEADER13_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER14_LSB = 1024;
+  localparam int unsigned WQE_TSO_HEADER14_WIDTH = 64;
+  localparam int unsigned WQE_TSO_HEADER15_LSB = 1088;
+  localparam int unsigned WQE_TSO_HEADER15_WIDTH = 64;
 
   // Head of a receive WQE; `RecvHead::num_sge` entries `WqeSge` follow.
   typedef struct packed {
@@ -1821,7 +1890,8 @@ package verbena_pkg;
 
   // Limits of whole Ethernet frames: QUERY_ETHERNET.
   typedef struct packed {
-    logic [127:0] reserved_128;
+    logic [95:0] reserved_160;
+    logic [31:0] max_tso; // Most bytes of data of a RAW_TSO (TSO).
     logic [31:0] hash_fields; // Fields that can be hashed. Values: HashFields.
     logic [31:0] max_wq; // Most receive work queues. They are QPs, too.
     logic [31:0] max_table_entries; // Most entries of a table.
@@ -1836,6 +1906,8 @@ package verbena_pkg;
   localparam int unsigned ETHERNET_LIMITS_MAX_WQ_WIDTH = 32;
   localparam int unsigned ETHERNET_LIMITS_HASH_FIELDS_LSB = 96;
   localparam int unsigned ETHERNET_LIMITS_HASH_FIELDS_WIDTH = 32;
+  localparam int unsigned ETHERNET_LIMITS_MAX_TSO_LSB = 128;
+  localparam int unsigned ETHERNET_LIMITS_MAX_TSO_WIDTH = 32;
 
   // Limits of the card.
   typedef struct packed {

@@ -79,7 +79,7 @@ impl<C: Card> Pd<C> {
             .with_has_srq(init.srq.is_some())
             .with_srq(init.srq.as_ref().map_or(0, |srq| srq.srqn()))
             .with_sq_sig_all(init.sq_sig_all)
-            .with_strip_vlan(init.strip_vlan)
+            .with_strip_vlan(init.offloads.strip_vlan)
             .with_page(dev.page() as u16);
         let qpn = match dev.admin().create(AdminOpcode::CREATE_QP, context.as_bytes()) {
             Ok(qpn) => qpn,
@@ -115,6 +115,9 @@ impl<C: Card> Pd<C> {
         let mut flags = sq_shape::kind(init.qp_type).unwrap_or_default();
         if init.sq_sig_all {
             flags |= sq_shape::SIGNAL_ALL;
+        }
+        if init.offloads.tso {
+            flags |= sq_shape::CUTS;
         }
         // One cache line each.
         const { assert!(size_of::<Spin<SqRing<C>>>() == 64 && size_of::<Spin<RqRing<C>>>() == 64) };

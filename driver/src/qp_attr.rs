@@ -41,8 +41,17 @@ pub struct QpInit<C: Card> {
     pub caps: QpCaps,
     /// Every send completes, signaled or not.
     pub sq_sig_all: bool,
+    /// What it does for frames.
+    pub offloads: Offloads,
+}
+
+/// What a QP does for whole frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Offloads {
     /// The 802.1Q tag of a received frame is removed, and is in [`crate::Wc::vlan_tci`]. RAW_PACKET and WQ only.
     pub strip_vlan: bool,
+    /// Sends may be of [`Data::Segmented`](crate::Data::Segmented). RAW_PACKET only.
+    pub tso: bool,
 }
 
 impl<C: Card> Clone for QpInit<C> {
@@ -54,7 +63,7 @@ impl<C: Card> Clone for QpInit<C> {
             srq: self.srq.clone(),
             caps: self.caps,
             sq_sig_all: self.sq_sig_all,
-            strip_vlan: self.strip_vlan,
+            offloads: self.offloads,
         }
     }
 }

@@ -24,10 +24,18 @@ impl Sizes {
     pub fn new<C: Card>(dev: &Device<C>, init: &QpInit<C>) -> Result<Sizes> {
         let limits = dev.limits();
         let mut caps = init.caps;
-        if init.strip_vlan {
+        if init.offloads.strip_vlan {
             dev.need(FeatureSet::VLAN, "removal of VLAN tags")?;
             if !matches!(init.qp_type, QpType::RAW_PACKET | QpType::WQ) {
                 return Err(Error::Unsupported("removal of VLAN tags by a QP that receives no frames"));
+            }
+        }
+        if init.offloads.tso {
+            dev.need(FeatureSet::TSO, "TCP that the card cuts into frames")?;
+            if init.qp_type != QpType::RAW_PACKET {
+                return Err(Error::Unsupported(
+                    "TCP that the card cuts into frames, of a QP that sends none",
+                ));
             }
         }
         match init.qp_type {
@@ -62,7 +70,7 @@ impl Sizes {
         let unit = WQE_UNIT as u32;
         let data = caps.max_send_sge.max(caps.max_inline.div_ceil(unit));
         let each = WQE_BLOCK as u32 / unit;
-        let blocks = (sq_shape::head_units(init.qp_type) + data).div_ceil(each);
+        let blocks = (sq_shape::head_units(init.qp_type, init.offloads.tso) + data).div_ceil(each);
         // Inline data may use all room of the WQE.
         let room = (blocks * each).saturating_sub(sq_shape::inline_head_units(init.qp_type)) * unit;
         caps.max_inline = room.min(most_inline).max(caps.max_inline);

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::freed::Freed;
 use crate::pd::Pd;
 use crate::qp::{Of, Qp};
-use crate::qp_attr::{QpCaps, QpInit};
+use crate::qp_attr::{Offloads, QpCaps, QpInit};
 
 const WHAT: &str = "receive work queues";
 
@@ -48,12 +48,12 @@ pub struct Table<C: Card> {
 
 impl<C: Card> Pd<C> {
     /// A receive work queue in RESET: it takes receives from RTR on, and completes them to `cq`, without the frames' VLAN
-    /// tags if it is to strip them ([`QpInit::strip_vlan`]). Frames come to it through an indirection table.
+    /// tags if it is to strip them. Frames come to it through an indirection table.
     pub fn create_wq(
         self: &Arc<Self>,
         cq: &Arc<Cq<C>>,
         (max_wr, max_sge): (u32, u32),
-        strip_vlan: bool,
+        offloads: Offloads,
     ) -> Result<Arc<Qp<C>>> {
         if max_wr == 0 {
             return Err(Error::invalid("a receive work queue needs max_wr of at least 1"));
@@ -65,7 +65,7 @@ impl<C: Card> Pd<C> {
             srq: None,
             caps: QpCaps { max_recv_wr: max_wr, max_recv_sge: max_sge, ..QpCaps::default() },
             sq_sig_all: false,
-            strip_vlan,
+            offloads,
         })
     }
 

@@ -3,16 +3,16 @@
 
 use std::sync::atomic::{fence, Ordering};
 
-use fpga_regs::{SqDoorbell, DOORBELL_SQ, MAX_WQE_BLOCKS, WQE_BLOCK, WQE_UNIT};
+use fpga_regs::{SqDoorbell, DOORBELL_SQ, MAX_TSO_HEADER, MAX_WQE_BLOCKS, WQE_BLOCK, WQE_UNIT};
 
 use crate::card::Card;
 use crate::error::PostError;
 use crate::qp::Qp;
 use crate::spin::Guard;
 use crate::sq_ring::SqRing;
-use crate::sq_shape::{self, shape, Shape, FRAMES, KIND, KIND_XRC, OPEN};
+use crate::sq_shape::{self, shape, Shape, CUTS, FRAMES, KIND, KIND_XRC, OPEN};
 use crate::sq_write::{self, Message};
-use crate::wr::{Data, SendWr, Sge};
+use crate::wr::{Data, Segmented, SendWr, Sge};
 
 /// Largest message, from the InfiniBand specification.
 const MAX_MESSAGE: u64 = 1 << 31;
@@ -135,13 +135,16 @@ fn measure<C: Card>(sq: &SqRing<C>, wr: &SendWr<'_>, shape: Shape) -> Result<Mes
         }
         return Ok(message);
     }
+    if shape.parts & sq_shape::TSO != 0 {
+        return measure_segmented(sq, wr);
+    }
     let length = match wr.data {
         Data::Sges(sges) => {
-            if sges.len() > usize::from(sq.max_sge) {
-                return Err(PostError::Invalid("more elements than max_send_sge"));
-            }
-            message.sges = sges.len() as u8;
+            message.sges = elements(sq, sges)?;
             total(sges)
+        }
+        Data::Segmented(_) => {
+            return Err(PostError::Invalid("this opcode does not cut its data into frames"))
         }
         Data::Inline(pieces) => {
             message.inline = true;
@@ -175,6 +178,39 @@ fn measure<C: Card>(sq: &SqRing<C>, wr: &SendWr<'_>, shape: Shape) -> Result<Mes
         message.units += sq_shape::ADDRESS_UNITS;
     }
     Ok(message)
+}
+
+/// As [`measure`], of RAW_TSO.
+#[cold]
+#[inline(never)]
+fn measure_segmented<C: Card>(sq: &SqRing<C>, wr: &SendWr<'_>) -> Result<Message, PostError> {
+    let Data::Segmented(&Segmented { header, mss, data }) = wr.data else {
+        return Err(PostError::Invalid("RAW_TSO needs headers and a size of segments"));
+    };
+    if sq.flags & CUTS == 0 {
+        return Err(PostError::Invalid("a queue pair that was created without room for headers of RAW_TSO"));
+    }
+    if header.len() > MAX_TSO_HEADER {
+        return Err(PostError::Invalid("more headers of RAW_TSO than fit into a WQE"));
+    }
+    if mss == 0 {
+        return Err(PostError::Invalid("segments of no bytes"));
+    }
+    let sges = elements(sq, data)?;
+    let length = total(data);
+    if length > sq.max_tso().into() {
+        return Err(PostError::Invalid("more bytes than max_tso"));
+    }
+    Ok(Message { units: sges.into(), length: length as u32, sges, inline: false, address: false })
+}
+
+/// The number of elements.
+#[inline(always)]
+fn elements<C: Card>(sq: &SqRing<C>, sges: &[Sge]) -> Result<u8, PostError> {
+    match sges.len() > usize::from(sq.max_sge) {
+        true => Err(PostError::Invalid("more elements than max_send_sge")),
+        false => Ok(sges.len() as u8),
+    }
 }
 
 #[inline]

@@ -103,6 +103,11 @@ impl<C: Card> SqRing<C> {
         self.dev().card()
     }
 
+    /// Most bytes of a RAW_TSO.
+    pub fn max_tso(&self) -> u32 {
+        self.dev().ethernet().max_tso()
+    }
+
     #[inline]
     pub fn qpn(&self) -> u32 {
         self.qpn_page & 0xff_ffff

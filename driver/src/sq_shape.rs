@@ -1,6 +1,6 @@
 //! What each send opcode is made of, and on which kinds of QP it may be posted.
 
-use fpga_regs::{QpType, WqeAddress, WqeAtomic, WqeBind, WqeCtrl, WqeOpcode, WqeRemote, WQE_UNIT};
+use fpga_regs::{QpType, WqeAddress, WqeAtomic, WqeBind, WqeCtrl, WqeOpcode, WqeRemote, WqeTso, WQE_UNIT};
 
 /// Low bits of the flags of a send ring: the kind of QP.
 pub(crate) const KIND: u8 = 0b11;
@@ -10,6 +10,8 @@ pub(crate) const SIGNAL_ALL: u8 = 1 << 2;
 pub(crate) const OPEN: u8 = 1 << 3;
 /// The QP sends whole frames. Its kind is that of XRC, whose posts leave the usual path too.
 pub(crate) const FRAMES: u8 = 1 << 4;
+/// Its WQEs have room for the headers of RAW_TSO.
+pub(crate) const CUTS: u8 = 1 << 5;
 
 /// Has a remote segment after the control segment.
 pub(crate) const REMOTE: u8 = 1 << 0;
@@ -21,6 +23,8 @@ pub(crate) const BIND: u8 = 1 << 2;
 pub(crate) const DATA: u8 = 1 << 3;
 /// The message may also be inline.
 pub(crate) const INLINE: u8 = 1 << 4;
+/// Has a segmentation segment.
+pub(crate) const TSO: u8 = 1 << 5;
 
 /// Bits of the kinds of QP.
 const RC: u8 = 1 << 0;
@@ -61,7 +65,7 @@ pub(crate) struct Shape {
 }
 
 /// Number of opcodes.
-const OPCODES: usize = 12;
+const OPCODES: usize = 13;
 
 const SHAPES: [Shape; OPCODES] = {
     let mut shapes = [Shape { units: 0, parts: 0, kinds: 0 }; OPCODES];
@@ -84,6 +88,7 @@ const fn shape_of(opcode: WqeOpcode) -> Shape {
         WqeOpcode::LOCAL_INV => (0, RC | UC),
         WqeOpcode::BIND_MW => (BIND, RC | UC),
         WqeOpcode::RAW_ETH => (DATA | INLINE, RAW),
+        WqeOpcode::RAW_TSO => (TSO | DATA, RAW),
         _ => (0, 0),
     };
     let mut bytes = WqeCtrl::BYTES;
@@ -95,6 +100,9 @@ const fn shape_of(opcode: WqeOpcode) -> Shape {
     }
     if parts & BIND != 0 {
         bytes += WqeBind::BYTES;
+    }
+    if parts & TSO != 0 {
+        bytes += WqeTso::BYTES;
     }
     Shape { units: (bytes / WQE_UNIT) as u8, parts, kinds }
 }
@@ -124,8 +132,8 @@ impl Shape {
     }
 }
 
-/// Units of 16 bytes before the data in the largest WQE of a kind of QP.
-pub(crate) const fn head_units(qp_type: QpType) -> u32 {
+/// Units of 16 bytes before the data in the largest WQE of a kind of QP, which may do RAW_TSO.
+pub(crate) const fn head_units(qp_type: QpType, tso: bool) -> u32 {
     let ctrl = (WqeCtrl::BYTES / WQE_UNIT) as u32;
     match qp_type {
         QpType::RC | QpType::XRC_SEND => {
@@ -133,6 +141,7 @@ pub(crate) const fn head_units(qp_type: QpType) -> u32 {
         }
         QpType::UC => ctrl + (WqeBind::BYTES / WQE_UNIT) as u32,
         QpType::UD => ctrl + ADDRESS_UNITS,
+        QpType::RAW_PACKET if tso => ctrl + (WqeTso::BYTES / WQE_UNIT) as u32,
         _ => ctrl,
     }
 }

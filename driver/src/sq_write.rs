@@ -1,11 +1,11 @@
 //! The bytes of a send WQE.
 #![allow(unsafe_code)]
 
-use fpga_regs::{WqeAtomic, WqeBind, WqeCtrl, WqeRemote};
+use fpga_regs::{WqeAtomic, WqeBind, WqeCtrl, WqeRemote, WqeTso};
 
 use crate::put::{put16, put_sges};
 use crate::sq_shape::{self, Shape, SIGNAL_ALL};
-use crate::wr::{Data, SendWr, Sge};
+use crate::wr::{Data, Segmented, SendWr, Sge};
 
 /// The data of a checked request.
 pub(crate) struct Message {
@@ -76,6 +76,7 @@ pub(crate) unsafe fn wqe(
                 Data::Sges(sges) => put_sges(to, sges),
                 Data::Inline(pieces) => put_inline(to, pieces.pieces(), message),
                 Data::Bytes(bytes) => put_bytes(to, bytes, message),
+                Data::Segmented(message) => put_segmented(to, message),
             }
         }
     }
@@ -168,4 +169,16 @@ unsafe fn put_bind(to: *mut u8, wr: &SendWr<'_>) {
     let bytes = bind.as_bytes();
     // SAFETY: as the caller promises.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+}
+
+/// # Safety
+/// As [`wqe`].
+#[cold]
+unsafe fn put_segmented(to: *mut u8, message: &Segmented<'_>) {
+    let segment = WqeTso::new().with_mss(message.mss).with_header(message.header);
+    // SAFETY: as the caller promises.
+    unsafe {
+        std::ptr::copy_nonoverlapping(segment.as_bytes().as_ptr(), to, WqeTso::BYTES);
+        put_sges(to.add(WqeTso::BYTES), message.data);
+    }
 }

@@ -31,7 +31,7 @@ bitflags::bitflags! {
         const IP_CSUM = 1 << 4;
         /// Fill in the frame's checksum of TCP or UDP. RAW_ETH only.
         const L4_CSUM = 1 << 5;
-        /// Insert an 802.1Q tag, [`SendWr::vlan_tci`]. RAW_ETH only.
+        /// Insert an 802.1Q tag, [`SendWr::vlan_tci`]. RAW_ETH and RAW_TSO only.
         const VLAN_INSERT = 1 << 6;
     }
 }
@@ -81,6 +81,20 @@ pub enum Data<'a> {
     Inline(InlineSges<'a>),
     /// In ordinary memory, copied into the WQE while posting.
     Bytes(&'a [u8]),
+    /// TCP that is cut into frames. RAW_TSO only, and always there.
+    Segmented(&'a Segmented<'a>),
+}
+
+/// TCP that the card cuts into frames, on a QP with [`Offloads::tso`](crate::Offloads::tso).
+#[derive(Debug, Clone, Copy)]
+pub struct Segmented<'a> {
+    /// What each frame begins with ([`WqeTso`](fpga_regs::WqeTso)), copied into the WQE while posting; at most
+    /// [`MAX_TSO_HEADER`](fpga_regs::MAX_TSO_HEADER) bytes.
+    pub header: &'a [u8],
+    /// Most bytes of data in a frame; not 0.
+    pub mss: u16,
+    /// The data, in registered memory: at most [`EthernetLimits::max_tso`](fpga_regs::EthernetLimits::max_tso) bytes.
+    pub data: &'a [Sge],
 }
 
 /// A send work request; its opcode decides which fields count.
@@ -110,7 +124,7 @@ pub struct SendWr<'a> {
     pub remote_qkey: u32,
     /// XRC: the peer's SRQ.
     pub remote_srqn: u32,
-    /// RAW_ETH: tag control information of the tag to insert, with [`SendFlags::VLAN_INSERT`].
+    /// RAW_ETH, RAW_TSO: tag control information of the tag to insert, with [`SendFlags::VLAN_INSERT`].
     pub vlan_tci: u16,
     /// BIND_MW: what to bind.
     pub bind: Option<Bind>,

@@ -43,7 +43,7 @@ macro_rules! words {
 }
 
 fn check_all(bytes: &[u8]) {
-    formats!(bytes: WqeCtrl WqeRemote WqeAtomic WqeAddress WqeSge WqeBind RecvHead Cqe Eqe
+    formats!(bytes: WqeCtrl WqeRemote WqeAtomic WqeAddress WqeSge WqeBind WqeTso RecvHead Cqe Eqe
         Command Reply QpContext CqContext SrqContext EqContext MrContext PageEntry MwContext
         PortContext FlowContext TableContext EthernetLimits CardLimits);
     words!(bytes:

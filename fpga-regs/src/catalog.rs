@@ -15,6 +15,7 @@ pub const ENTRIES: &[&Format] = &[
     &WqeAddress::FORMAT,
     &WqeSge::FORMAT,
     &WqeBind::FORMAT,
+    &WqeTso::FORMAT,
     &RecvHead::FORMAT,
     &Cqe::FORMAT,
     &Eqe::FORMAT,

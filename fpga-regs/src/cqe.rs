@@ -19,6 +19,8 @@ open_enum! {
         BIND_MW = 5,
         /// Key invalidated.
         LOCAL_INV = 6,
+        /// RAW_TSO.
+        TSO = 7,
         /// A receive WQE took a SEND.
         RECV = 128,
         /// A receive WQE took a WRITE_WITH_IMM.

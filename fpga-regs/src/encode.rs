@@ -82,6 +82,8 @@ pub struct WqeBuilder {
     pub atomic: WqeAtomic,
     /// Used by BIND_MW.
     pub bind: WqeBind,
+    /// Used by RAW_TSO.
+    pub tso: WqeTso,
     /// The data by reference; not with inline data.
     pub sges: Vec<WqeSge>,
     /// The data itself.
@@ -146,6 +148,13 @@ impl WqeBuilder {
         self
     }
 
+    /// Sets the segmentation segment.
+    #[must_use]
+    pub fn tso(mut self, tso: WqeTso) -> Self {
+        self.tso = tso;
+        self
+    }
+
     /// Adds an SGE.
     #[must_use]
     pub fn sge(mut self, addr: u64, length: u32, lkey: u32) -> Self {
@@ -172,6 +181,7 @@ impl WqeBuilder {
                 Segment::Remote => bytes.extend_from_slice(self.remote.as_bytes()),
                 Segment::Atomic => bytes.extend_from_slice(self.atomic.as_bytes()),
                 Segment::Bind => bytes.extend_from_slice(self.bind.as_bytes()),
+                Segment::Tso => bytes.extend_from_slice(self.tso.as_bytes()),
             }
         }
         match &self.inline {
@@ -247,6 +257,7 @@ impl WqeBuilder {
                 Segment::Remote => parts.remote = WqeRemote::from_slice(rest).unwrap_or_default(),
                 Segment::Atomic => parts.atomic = WqeAtomic::from_slice(rest).unwrap_or_default(),
                 Segment::Bind => parts.bind = WqeBind::from_slice(rest).unwrap_or_default(),
+                Segment::Tso => parts.tso = WqeTso::from_slice(rest).unwrap_or_default(),
             }
             at += segment.bytes();
         }

@@ -107,5 +107,7 @@ layout! {
         max_wq set_max_wq with_max_wq (u32 @ 8);
         /// Fields that can be hashed.
         hash_fields set_hash_fields with_hash_fields (u32 @ 12 as HashFields);
+        /// Most bytes of data of a RAW_TSO (TSO).
+        max_tso set_max_tso with_max_tso (u32 @ 16);
     }
 }

@@ -10,10 +10,13 @@
 //! | SEND* on XRC; WRITE, WRITE_WITH_IMM, READ | [`WqeRemote`], data |
 //! | CMP_SWAP, FETCH_ADD | [`WqeRemote`], [`WqeAtomic`], one [`WqeSge`] |
 //! | BIND_MW | [`WqeBind`] |
+//! | RAW_TSO | [`WqeTso`], data |
 //! | NOP, LOCAL_INV | - |
 //!
 //! *data* is `num_sge` times [`WqeSge`], or, with the flag `inline`, the bytes
 //! themselves, padded to 16.
+
+use crate::layout::load;
 
 constants! {
     /// Bytes of a send queue block.
@@ -26,13 +29,17 @@ constants! {
     MAX_INLINE: usize = 512;
     /// Most blocks of a WQE.
     MAX_WQE_BLOCKS: usize = 10;
+    /// Most bytes of the headers of a RAW_TSO.
+    MAX_TSO_HEADER: usize = 128;
 }
 
-// The largest WQEs fit: UD with every SGE, UD with full inline data.
+// The largest WQEs fit: UD with every SGE, UD with full inline data, RAW_TSO with every SGE.
 const _: () = {
     let head = WqeCtrl::BYTES + WqeAddress::BYTES;
     assert!(head + MAX_SGE * WqeSge::BYTES <= MAX_WQE_BLOCKS * WQE_BLOCK);
     assert!(head + MAX_INLINE <= MAX_WQE_BLOCKS * WQE_BLOCK);
+    let head = WqeCtrl::BYTES + WqeTso::BYTES;
+    assert!(head + MAX_SGE * WqeSge::BYTES <= MAX_WQE_BLOCKS * WQE_BLOCK);
 };
 
 open_enum! {
@@ -62,6 +69,9 @@ open_enum! {
         BIND_MW = 10,
         /// A whole Ethernet frame of a raw packet QP.
         RAW_ETH = 11,
+        /// Bytes of TCP that a raw packet QP sends as frames: behind the headers in
+        /// WqeTso, each with the next bytes of the data (TSO).
+        RAW_TSO = 12,
     }
 }
 
@@ -84,7 +94,7 @@ layout! {
         ip_csum set_ip_csum with_ip_csum (bool @ 2 bit 4);
         /// Fill in the TCP or UDP checksum (RAW_ETH).
         l4_csum set_l4_csum with_l4_csum (bool @ 2 bit 5);
-        /// Insert an 802.1Q tag with `vlan_tci` (RAW_ETH).
+        /// Insert an 802.1Q tag with `vlan_tci` (RAW_ETH, RAW_TSO).
         vlan_insert set_vlan_insert with_vlan_insert (bool @ 2 bit 6);
         /// Number of SGEs; 0 with inline data.
         num_sge set_num_sge with_num_sge (u8 @ 3);
@@ -92,7 +102,7 @@ layout! {
         index set_index with_index (u16 @ 4);
         /// Tag control information of the VLAN tag to insert.
         vlan_tci set_vlan_tci with_vlan_tci (u16 @ 6);
-        /// Bytes of the message.
+        /// Bytes of the message; of a RAW_TSO without the headers.
         length set_length with_length (u32 @ 8);
         /// Immediate data (sent in the order of
         /// these bytes), or the key to invalidate, or the window's new R_Key.
@@ -245,5 +255,71 @@ layout! {
         mw_rkey set_mw_rkey with_mw_rkey (u32 @ 20);
         /// Access rights of the window.
         access set_access with_access (u8 @ 24 as Access);
+    }
+}
+
+layout! {
+    /// Segmentation segment of RAW_TSO: what the frames begin with. The headers are
+    /// those of Ethernet with at most two VLAN tags, of IPv4 that is no fragment or
+    /// of IPv6 without extension headers, and of TCP. In each frame the card sets the
+    /// lengths and checksums of IP and TCP, adds the data before it to the sequence
+    /// number, and its place among the frames to the identification of IPv4. Only
+    /// the first frame has the flag CWR, and only the last FIN and PSH.
+    WqeTso: 144 {
+        /// Most bytes of data in a frame, at least 1.
+        mss set_mss with_mss (u16 @ 0);
+        /// Bytes of the headers.
+        header_length set_header_length with_header_length (u16 @ 2);
+        /// Bytes 0 to 7 of the headers, the first in the lowest byte.
+        header0 set_header0 with_header0 (u64 @ 16);
+        /// Bytes 8 to 15.
+        header1 set_header1 with_header1 (u64 @ 24);
+        /// Bytes 16 to 23.
+        header2 set_header2 with_header2 (u64 @ 32);
+        /// Bytes 24 to 31.
+        header3 set_header3 with_header3 (u64 @ 40);
+        /// Bytes 32 to 39.
+        header4 set_header4 with_header4 (u64 @ 48);
+        /// Bytes 40 to 47.
+        header5 set_header5 with_header5 (u64 @ 56);
+        /// Bytes 48 to 55.
+        header6 set_header6 with_header6 (u64 @ 64);
+        /// Bytes 56 to 63.
+        header7 set_header7 with_header7 (u64 @ 72);
+        /// Bytes 64 to 71.
+        header8 set_header8 with_header8 (u64 @ 80);
+        /// Bytes 72 to 79.
+        header9 set_header9 with_header9 (u64 @ 88);
+        /// Bytes 80 to 87.
+        header10 set_header10 with_header10 (u64 @ 96);
+        /// Bytes 88 to 95.
+        header11 set_header11 with_header11 (u64 @ 104);
+        /// Bytes 96 to 103.
+        header12 set_header12 with_header12 (u64 @ 112);
+        /// Bytes 104 to 111.
+        header13 set_header13 with_header13 (u64 @ 120);
+        /// Bytes 112 to 119.
+        header14 set_header14 with_header14 (u64 @ 128);
+        /// Bytes 120 to 127.
+        header15 set_header15 with_header15 (u64 @ 136);
+    }
+}
+
+impl WqeTso {
+    const HEADER_AT: usize = 16;
+
+    /// The headers, with what follows them.
+    #[inline]
+    pub const fn header(&self) -> [u8; MAX_TSO_HEADER] {
+        load(self.as_bytes(), Self::HEADER_AT)
+    }
+
+    /// A copy with these headers, at most [`MAX_TSO_HEADER`] bytes; what is longer is cut.
+    #[inline]
+    #[must_use]
+    pub fn with_header(mut self, header: &[u8]) -> Self {
+        let length = header.len().min(MAX_TSO_HEADER);
+        self.as_mut_bytes()[Self::HEADER_AT..][..length].copy_from_slice(&header[..length]);
+        self.with_header_length(length as u16)
     }
 }

@@ -14,6 +14,8 @@ pub enum Segment {
     Atomic,
     /// [`WqeBind`].
     Bind,
+    /// [`WqeTso`].
+    Tso,
 }
 
 impl Segment {
@@ -24,6 +26,7 @@ impl Segment {
             Segment::Remote => &WqeRemote::FORMAT,
             Segment::Atomic => &WqeAtomic::FORMAT,
             Segment::Bind => &WqeBind::FORMAT,
+            Segment::Tso => &WqeTso::FORMAT,
         }
     }
 
@@ -65,6 +68,7 @@ impl WqeOpcode {
             WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM | WqeOpcode::READ => &[Segment::Remote],
             WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => &[Segment::Remote, Segment::Atomic],
             WqeOpcode::BIND_MW => &[Segment::Bind],
+            WqeOpcode::RAW_TSO => &[Segment::Tso],
             _ => &[],
         }
     }

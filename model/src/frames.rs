@@ -80,6 +80,7 @@ impl World {
             psn: qp.req.psn,
             ecn: frame.ecn,
             inline: frame.outgoing.inline,
+            last: frame.outgoing.is_last(),
             payload: *frame.payload(),
             ..Packet::BLANK
         };

@@ -179,7 +179,9 @@ impl World {
     /// The payload of a packet is read, whatever became of the packet: without an answer to wait for, its sender is done.
     #[inline]
     pub fn left(&mut self, p: &Packet, env: &mut impl Env) {
-        let Some(card) = self.cards.get_mut(p.src.card as usize) else { return };
+        // More frames of its message follow.
+        let goes_on = p.is_frame() && !p.last;
+        let Some(card) = self.cards.get_mut(p.src.card as usize).filter(|_| !goes_on) else { return };
         if let Some(q) = card.find_qp(p.src_qpn) {
             card.left_before(q, psn::add(p.psn, p.count), env);
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use driver::{
-    AhAttr, AttrMask, Card, Cq, Data, Device, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge,
-    Srq, Wc,
+    AhAttr, AttrMask, Card, Cq, Data, Device, Mr, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags,
+    SendWr, Sge, Srq, Wc,
 };
 use fpga_regs::{Access, CqeStatus, QpState, QpType, WqeOpcode};
 
@@ -135,7 +135,7 @@ impl<C: Card> Peer<C> {
                 max_inline: options.inline,
             },
             sq_sig_all: false,
-            strip_vlan: false,
+            offloads: Offloads::default(),
         };
         tune(&mut init);
         let qp = pd.create_qp(&init).expect("a QP");
@@ -151,7 +151,7 @@ impl<C: Card> Peer<C> {
             srq: None,
             caps: *self.qp.caps(),
             sq_sig_all: false,
-            strip_vlan: false,
+            offloads: Offloads::default(),
         };
         self.pd.create_qp(&init).expect("a QP")
     }

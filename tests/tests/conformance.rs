@@ -40,6 +40,8 @@ mod rss;
 mod srq;
 #[path = "conformance/states.rs"]
 mod states;
+#[path = "conformance/tso.rs"]
+mod tso;
 #[path = "conformance/uc.rs"]
 mod uc;
 #[path = "conformance/ud.rs"]

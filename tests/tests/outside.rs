@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use driver::{AttrMask, QpAttr, SendWr};
+use driver::{AttrMask, Offloads, QpAttr, SendWr};
 use fpga_regs::{CqeStatus, FlowContext, HashFields, QpState, QpType, WqeOpcode, HASH_KEY};
 use model::attach::NetOptions;
 use model::link::outside::{ask, Answer};
@@ -245,7 +245,7 @@ fn raw_packets_are_refused() {
     };
     unsupported(to_init(1));
     to_init(2).expect("a port of the net");
-    let wq = raw.pd.create_wq(&raw.cq, (1, 1), false).expect("a work queue");
+    let wq = raw.pd.create_wq(&raw.cq, (1, 1), Offloads::default()).expect("a work queue");
     let table = card.create_table(std::slice::from_ref(&wq)).expect("a table");
     let spread = raw.pd.create_hash_qp(&table, HashFields::ALL, &[1; HASH_KEY]).expect("a queue pair");
     for qp in [&raw.qp, &spread] {

@@ -6,6 +6,8 @@ mod addresses;
 mod flow;
 #[path = "stock_dpdk/offloads.rs"]
 mod offloads;
+#[path = "stock_dpdk/segments.rs"]
+mod segments;
 #[path = "stock_dpdk/vlan.rs"]
 mod vlan;
 

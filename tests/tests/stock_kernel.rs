@@ -196,12 +196,15 @@ fn two_hosts_talk_through_their_ports() {
     b.pings(ADDRESS[0], &["-s", "1472", "-M", "do"]);
     a.pings("fe80::56:42ff:fe00:100%vb0", &[]);
     for mtu in ["1500", "9000"] {
+        let cut = register(&net, 0, port::TX_SEGMENTED);
         hosts.iter().for_each(|host| drop(host.run(&["ip", "link", "set", "vb0", "mtu", mtu])));
         let mut server = Program::start(b.command(&["python3", "-c", SERVER, ADDRESS[1]]));
         server.expect("listens\n", LIMIT);
         let sent = a.run(&["python3", "-c", CLIENT, ADDRESS[1], "8000003"]);
         let came = server.wait(LIMIT).said;
         assert!(came.ends_with(&sent) && sent.starts_with("8000003 "), "MTU {mtu}: {sent} {came}");
+        let cut = register(&net, 0, port::TX_SEGMENTED) - cut;
+        assert!(cut >= 100, "the card has cut {cut} frames, MTU {mtu}");
     }
     a.pings(ADDRESS[1], &["-s", "8972", "-M", "do"]);
     // It has a carrier when the port has a link.

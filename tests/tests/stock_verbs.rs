@@ -86,6 +86,14 @@ fn frames_have_right_checksums_and_no_tags() {
     }
 }
 
+/// `IBV_WR_TSO` and `ibv_wr_send_tso`.
+#[test]
+fn tcp_is_cut_into_frames() {
+    for said in on_each_net("segments", &[]) {
+        assert!(said.contains("all segments"), "{said}");
+    }
+}
+
 /// Thread domains and parent domains, with memory of the program's for the rings.
 #[test]
 fn domains_of_all_kinds_hold_what_is_in_them() {

@@ -20,15 +20,15 @@ module verbena_vectors_tb;
     end
   endfunction
 
-  logic [511:0] wqe_words [0:146];
+  logic [511:0] wqe_words [0:155];
   logic [127:0] recv_words [0:42];
-  logic [511:0] cqe_words [0:99];
+  logic [511:0] cqe_words [0:100];
   logic [255:0] eqe_words [0:14];
   logic [511:0] command_words [0:43];
   logic [255:0] reply_words [0:110];
   logic [511:0] context_words [0:122];
-  logic [63:0] parts [0:656];
-  logic [127:0] fields [0:7030];
+  logic [63:0] parts [0:666];
+  logic [127:0] fields [0:7160];
 
   function automatic void compare_wqe_ctrl_t(wqe_ctrl_t got);
     compare("WqeCtrl.opcode", got.opcode, fields[next++]);
@@ -91,6 +91,28 @@ module verbena_vectors_tb;
     compare("WqeBind.mw_rkey", got.mw_rkey, fields[next++]);
     compare("WqeBind.access", got.access, fields[next++]);
     compare("WqeBind.reserved_200", got.reserved_200, 0);
+  endfunction
+
+  function automatic void compare_wqe_tso_t(wqe_tso_t got);
+    compare("WqeTso.mss", got.mss, fields[next++]);
+    compare("WqeTso.header_length", got.header_length, fields[next++]);
+    compare("WqeTso.reserved_32", got.reserved_32, 0);
+    compare("WqeTso.header0", got.header0, fields[next++]);
+    compare("WqeTso.header1", got.header1, fields[next++]);
+    compare("WqeTso.header2", got.header2, fields[next++]);
+    compare("WqeTso.header3", got.header3, fields[next++]);
+    compare("WqeTso.header4", got.header4, fields[next++]);
+    compare("WqeTso.header5", got.header5, fields[next++]);
+    compare("WqeTso.header6", got.header6, fields[next++]);
+    compare("WqeTso.header7", got.header7, fields[next++]);
+    compare("WqeTso.header8", got.header8, fields[next++]);
+    compare("WqeTso.header9", got.header9, fields[next++]);
+    compare("WqeTso.header10", got.header10, fields[next++]);
+    compare("WqeTso.header11", got.header11, fields[next++]);
+    compare("WqeTso.header12", got.header12, fields[next++]);
+    compare("WqeTso.header13", got.header13, fields[next++]);
+    compare("WqeTso.header14", got.header14, fields[next++]);
+    compare("WqeTso.header15", got.header15, fields[next++]);
   endfunction
 
   function automatic void compare_recv_head_t(recv_head_t got);
@@ -361,7 +383,8 @@ module verbena_vectors_tb;
     compare("EthernetLimits.max_table_entries", got.max_table_entries, fields[next++]);
     compare("EthernetLimits.max_wq", got.max_wq, fields[next++]);
     compare("EthernetLimits.hash_fields", got.hash_fields, fields[next++]);
-    compare("EthernetLimits.reserved_128", got.reserved_128, 0);
+    compare("EthernetLimits.max_tso", got.max_tso, fields[next++]);
+    compare("EthernetLimits.reserved_160", got.reserved_160, 0);
   endfunction
 
   function automatic void compare_card_limits_t(card_limits_t got);
@@ -431,23 +454,24 @@ module verbena_vectors_tb;
       3: compare_wqe_address_t(bits[383:0]);
       4: compare_wqe_sge_t(bits[127:0]);
       5: compare_wqe_bind_t(bits[255:0]);
-      6: compare_recv_head_t(bits[127:0]);
-      7: compare_cqe_t(bits[511:0]);
-      8: compare_eqe_t(bits[255:0]);
-      9: compare_command_t(bits[511:0]);
-      10: compare_reply_t(bits[255:0]);
-      11: compare_qp_context_t(bits[2047:0]);
-      12: compare_cq_context_t(bits[511:0]);
-      13: compare_srq_context_t(bits[511:0]);
-      14: compare_eq_context_t(bits[255:0]);
-      15: compare_mr_context_t(bits[511:0]);
-      16: compare_mw_context_t(bits[511:0]);
-      17: compare_port_context_t(bits[511:0]);
-      18: compare_flow_context_t(bits[1151:0]);
-      19: compare_table_context_t(bits[127:0]);
-      20: compare_ethernet_limits_t(bits[255:0]);
-      21: compare_card_limits_t(bits[1023:0]);
-      22: compare_page_entry_t(bits[63:0]);
+      6: compare_wqe_tso_t(bits[1151:0]);
+      7: compare_recv_head_t(bits[127:0]);
+      8: compare_cqe_t(bits[511:0]);
+      9: compare_eqe_t(bits[255:0]);
+      10: compare_command_t(bits[511:0]);
+      11: compare_reply_t(bits[255:0]);
+      12: compare_qp_context_t(bits[2047:0]);
+      13: compare_cq_context_t(bits[511:0]);
+      14: compare_srq_context_t(bits[511:0]);
+      15: compare_eq_context_t(bits[255:0]);
+      16: compare_mr_context_t(bits[511:0]);
+      17: compare_mw_context_t(bits[511:0]);
+      18: compare_port_context_t(bits[511:0]);
+      19: compare_flow_context_t(bits[1151:0]);
+      20: compare_table_context_t(bits[127:0]);
+      21: compare_ethernet_limits_t(bits[255:0]);
+      22: compare_card_limits_t(bits[1023:0]);
+      23: compare_page_entry_t(bits[63:0]);
       default: $fatal(1, "there is no format %0d", part[63:48]);
     endcase
   endfunction
@@ -463,8 +487,8 @@ module verbena_vectors_tb;
     $readmemh({dir, "/context.hex"}, context_words);
     $readmemh({dir, "/parts.hex"}, parts);
     $readmemh({dir, "/fields.hex"}, fields);
-    for (int i = 0; i < 657; i++) compare_part(parts[i]);
-    if (next != 7031) $fatal(1, "%0d fields were left", 7031 - next);
+    for (int i = 0; i < 667; i++) compare_part(parts[i]);
+    if (next != 7161) $fatal(1, "%0d fields were left", 7161 - next);
     if (failed != 0) $fatal(1, "%0d of %0d fields differ", failed, compared);
     $display("%0d fields agree", compared);
     $finish;

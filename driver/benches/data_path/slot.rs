@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use driver::backend::vfio::Bar;
 use driver::{
-    AhAttr, AttrMask, Cq, Data, Device, Hints, Interrupts, Memory, Qp, QpAttr, QpCaps, QpInit, Registers,
-    SendFlags, SendWr, Sge,
+    AhAttr, AttrMask, Cq, Data, Device, Hints, Interrupts, Memory, Offloads, Qp, QpAttr, QpCaps, QpInit,
+    Registers, SendFlags, SendWr, Sge,
 };
 use fpga_regs::{Access, Cqe, QpState, QpType, WqeOpcode};
 
@@ -69,7 +69,7 @@ pub fn queues(count: usize, depth: u32) -> Queues {
         srq: None,
         caps,
         sq_sig_all: false,
-        strip_vlan: false,
+        offloads: Offloads::default(),
     };
     let mut dgid = [0; 16];
     dgid[15] = 1;

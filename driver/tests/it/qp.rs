@@ -1,6 +1,6 @@
 //! Creating and modifying QPs.
 
-use driver::{AttrMask, Error, QpAttr, QpCaps, QpInit};
+use driver::{AttrMask, Error, Offloads, QpAttr, QpCaps, QpInit};
 use fpga_regs::{AdminOpcode, AdminStatus, QpContext, QpState, QpType};
 
 use crate::setup::{attr, connect, create, masks, way, Setup, CAPS};
@@ -146,7 +146,7 @@ fn caps_above_the_limits_are_refused() {
             srq: None,
             caps,
             sq_sig_all: false,
-            strip_vlan: false,
+            offloads: Offloads::default(),
         };
         let error = setup.pd.create_qp(&init).err().unwrap();
         assert!(matches!(error, Error::Limit { .. }), "{error}");

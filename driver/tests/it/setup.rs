@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use driver::{Ah, AhAttr, AttrMask, Cq, Device, Pd, Qp, QpAttr, QpCaps, QpInit, Srq, Wc};
+use driver::{Ah, AhAttr, AttrMask, Cq, Device, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Srq, Wc};
 use fpga_regs::{Access, QpState, QpType};
 
 use crate::fake::{self, Fake};
@@ -130,7 +130,7 @@ pub fn create(
         srq: srq.cloned(),
         caps,
         sq_sig_all: false,
-        strip_vlan: false,
+        offloads: Offloads::default(),
     };
     pd.create_qp(&init).unwrap()
 }

@@ -201,6 +201,7 @@ fn start(opcode: WqeOpcode, service: Service, seed: usize) -> WqeBuilder {
         remote: WqeRemote::from_slice(&bytes(Segment::Remote)).unwrap_or_default(),
         atomic: WqeAtomic::from_slice(&bytes(Segment::Atomic)).unwrap_or_default(),
         bind: WqeBind::from_slice(&bytes(Segment::Bind)).unwrap_or_default(),
+        tso: WqeTso::from_slice(&bytes(Segment::Tso)).unwrap_or_default(),
         ..WqeBuilder::default()
     }
 }

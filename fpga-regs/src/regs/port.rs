@@ -110,6 +110,8 @@ registers! {
         LINK_LOST link_lost (RO u64 @ 0x1e0) = 0;
         /// Whole frames dropped because a flow rule of the port says so.
         RX_RULE_DROP rx_rule_drop (RO u64 @ 0x1e8) = 0;
-        rest _rest 0x610;
+        /// Whole frames sent that are a part of a RAW_TSO.
+        TX_SEGMENTED tx_segmented (RO u64 @ 0x1f0) = 0;
+        rest _rest 0x608;
     }
 }

@@ -98,6 +98,8 @@ flag_set! {
         FLOW_DROP = 33,
         /// MODIFY_QP changes whether a receive work queue strips VLAN tags.
         STRIP_VLAN = 34,
+        /// RAW_TSO: the card cuts bytes of TCP into frames.
+        TSO = 35,
     }
 }
 

@@ -20,13 +20,13 @@ fn part<const N: usize>() -> impl Strategy<Value = [u8; N]> {
 prop_compose! {
     /// The parts of any WQE that can be built.
     fn wqe()(
-        opcode in 0u8..12,
+        opcode in 0u8..13,
         flags in 0u8..128,
         index in any::<u16>(),
         imm in any::<u32>(),
         address in proptest::option::of(part::<48>()),
         extended: bool,
-        (remote, atomic, bind) in (part::<16>(), part::<16>(), part::<32>()),
+        (remote, atomic, bind, tso) in (part::<16>(), part::<16>(), part::<32>(), part::<144>()),
         sges in vec((any::<u64>(), 0u32..1 << 26, any::<u32>()), 0..=MAX_SGE),
         inline in proptest::option::of(vec(any::<u8>(), 0..=MAX_INLINE)),
     ) -> WqeBuilder {
@@ -47,6 +47,9 @@ prop_compose! {
         }
         if takes(Segment::Bind) {
             wqe.bind = WqeBind::from_bytes(&bind);
+        }
+        if takes(Segment::Tso) {
+            wqe.tso = WqeTso::from_bytes(&tso);
         }
         if takes(Segment::Atomic) {
             wqe.atomic = WqeAtomic::from_bytes(&atomic);
@@ -106,7 +109,7 @@ proptest! {
 
     /// Known opcodes reach every branch.
     #[test]
-    fn any_bytes_of_a_known_opcode_give_text(opcode in 0u8..12, bytes in vec(any::<u8>(), 1..700)) {
+    fn any_bytes_of_a_known_opcode_give_text(opcode in 0u8..13, bytes in vec(any::<u8>(), 1..700)) {
         let mut bytes = bytes;
         bytes[0] = opcode;
         prop_assert!(printable(&decode::wqe(&bytes).to_string()));

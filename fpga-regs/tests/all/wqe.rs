@@ -77,6 +77,7 @@ fn opcodes() {
             }),
             2,
         ),
+        sges(new(Op::RAW_TSO).tso(WqeTso::new().with_mss(1460).with_header(&data(54))), 2),
     ];
     assert_eq!(all.len(), WqeOpcode::VALUES.len(), "an opcode is missing");
     for builder in all {

@@ -74,6 +74,7 @@ impl Device {
             WqeOpcode::FETCH_ADD => CqeOpcode::FETCH_ADD,
             WqeOpcode::BIND_MW => CqeOpcode::BIND_MW,
             WqeOpcode::LOCAL_INV => CqeOpcode::LOCAL_INV,
+            WqeOpcode::RAW_TSO => CqeOpcode::TSO,
             _ => CqeOpcode::SEND,
         });
         let cq = qp.send_cq;

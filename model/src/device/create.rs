@@ -7,6 +7,7 @@ use super::modify::Refused;
 use super::qp::{IDLE, NO_WQE};
 use super::raw::MAX_FRAME;
 use super::requester::{PSN_WINDOW, TRAIN_BYTES};
+use super::segment::MAX_TSO;
 use super::tables::MAX_QPS;
 use super::wqe::MAX_RING_LOG;
 use super::Device;
@@ -16,9 +17,9 @@ use crate::packet::{PortId, PORTS};
 /// Indices below this are never given to QPs.
 const FIRST_QP: usize = 16;
 
-/// log2 of more bytes than a frame has: each is one of what PSNs count.
-const FRAME_LOG: u8 = 14;
-const _: () = assert!(MAX_FRAME < 1 << FRAME_LOG);
+/// log2 of more bytes than a frame, or a message that is cut into frames, has: each is one of what PSNs count.
+const FRAME_LOG: u8 = 17;
+const _: () = assert!(MAX_FRAME < 1 << FRAME_LOG && MAX_TSO < 1 << FRAME_LOG);
 
 impl Device {
     /// CREATE_QP: a QP in RESET.

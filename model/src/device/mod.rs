@@ -22,7 +22,7 @@
 //! | `notification` | congestion, and who is told of it |
 //! | `uc`, `ud`, `extended` | unreliable requests; datagrams and multicast; XRC |
 //! | `cable` | a port's cable, pulled or not |
-//! | `raw`, `rss` | raw packet queue pairs: whole frames; work queues that frames are spread over |
+//! | `raw`, `segment`, `rss` | raw packet queue pairs: whole frames; TCP that is cut into frames; work queues that frames are spread over |
 //! | `recv` | receive WQEs and SRQs |
 //! | `cq`, `error` | completions and events; the error state and flushing |
 //! | `defect`, `recovery` | cards with a defect; repair after the death of a process |
@@ -62,6 +62,7 @@ mod requester_ack;
 mod responder;
 mod responder_reads;
 mod rss;
+mod segment;
 pub mod tables;
 pub(crate) mod timers;
 mod uc;
@@ -94,7 +95,7 @@ pub(crate) use wqe::bytes;
 #[repr(C)]
 pub struct Counters([AtomicU64; COUNTERS]);
 
-const COUNTERS: usize = ((port::RX_RULE_DROP - port::TX_PACKETS) / 8 + 1) as usize;
+const COUNTERS: usize = ((port::TX_SEGMENTED - port::TX_PACKETS) / 8 + 1) as usize;
 
 impl Counters {
     /// The counter whose register has this offset in the port's block.

@@ -26,7 +26,7 @@ use crate::wire::{ethernet, psn, Ethernet};
 /// Bytes of the longest frame, without its check sequence: a jumbo frame.
 pub const MAX_FRAME: u32 = 9600;
 /// Bytes of the shortest frame without its check sequence. The MAC pads shorter ones with zeros (IEEE 802.3 4.2.8).
-const MIN_FRAME: usize = 60;
+pub(super) const MIN_FRAME: usize = 60;
 /// How long a receiver without receive WQEs holds the wire (ns).
 pub(crate) const PATIENCE: u64 = 100_000_000;
 
@@ -64,7 +64,27 @@ pub(crate) struct Outgoing {
     /// It was in its WQE.
     pub inline: bool,
     /// Blocks of its WQE.
-    blocks: u32,
+    pub(super) blocks: u32,
+    /// What of its message is sent with it.
+    pub(super) part: Part,
+}
+
+/// What of the message of a WQE is sent with a frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All of it.
+    All,
+    /// What is before this byte was sent before, or is now.
+    Until(u32),
+    /// The rest of one that is cut into frames.
+    Rest,
+}
+
+impl Outgoing {
+    /// It is the last frame of its WQE.
+    pub fn is_last(&self) -> bool {
+        !matches!(self.part, Part::Until(_))
+    }
 }
 
 impl Device {
@@ -119,7 +139,9 @@ impl Device {
                 _ => {}
             }
             let qp = &self.qps[q];
-            if qp.state != QpState::RTS || qp.req.rnr_wait.get() || qp.req.pending_status != 0 {
+            // What is cut into frames was begun, and ends.
+            let sends = qp.state == QpState::RTS || qp.state == QpState::SQD && qp.req.cur_offset != 0;
+            if !sends || qp.req.rnr_wait.get() || qp.req.pending_status != 0 {
                 return None;
             }
             if producer.wrapping_sub(qp.req.ci) > qp.sq_mask + 1 {
@@ -151,6 +173,7 @@ impl Device {
         }
         match ctrl.opcode() {
             WqeOpcode::RAW_ETH => {}
+            WqeOpcode::RAW_TSO => return self.take_segment(q, &wqe, env).map(Some),
             WqeOpcode::NOP => {
                 self.execute_local(q, &wqe, env)?;
                 return Ok(None);
@@ -168,7 +191,7 @@ impl Device {
         if E::FETCHES_FRAMES && as_it_is {
             if let Some(at) = self.gather_direct(q, &wqe, 0, len, env)? {
                 let payload = Payload::Memory(at, len);
-                return Ok(Some(Outgoing { payload, inline: false, blocks: wqe.blocks() }));
+                return Ok(Some(Outgoing { payload, inline: false, blocks: wqe.blocks(), part: Part::All }));
             }
         }
         let (mut payload, _) = self.gather_pieces(q, &wqe, 0, len, env)?;
@@ -190,7 +213,7 @@ impl Device {
                 read.map(|()| env.stash(bytes))
             })?;
         }
-        Ok(Some(Outgoing { payload, inline, blocks: wqe.blocks() }))
+        Ok(Some(Outgoing { payload, inline, blocks: wqe.blocks(), part: Part::All }))
     }
 
     /// A frame is sent: its WQE is complete.
@@ -201,12 +224,21 @@ impl Device {
 
     /// A frame is on its way, and its WQE complete once it has [left](Self::left_before).
     pub(crate) fn frame_starts(&mut self, q: usize, frame: &Outgoing) {
+        let own = self.qps[q].port.port;
         let req = &mut self.qps[q].req;
-        req.psn = psn::add(req.psn, 1);
         req.packets += 1;
         req.bytes += frame.payload.len() as u64;
-        req.cur = req.cur.wrapping_add(frame.blocks);
-        self.qps[q].catch_up();
+        if let Part::Until(offset) = frame.part {
+            req.cur_offset = offset;
+        } else {
+            req.cur_offset = 0;
+            req.psn = psn::add(req.psn, 1);
+            req.cur = req.cur.wrapping_add(frame.blocks);
+            self.qps[q].catch_up();
+        }
+        if frame.part != Part::All {
+            self.count(own, port::TX_SEGMENTED);
+        }
     }
 
     /// The next frame waits for receivers, for one of them until this time (ns) at most.

@@ -45,6 +45,7 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::FLOW.0
         | FeatureSet::FLOW_DROP.0
         | FeatureSet::STRIP_VLAN.0
+        | FeatureSet::TSO.0
         | FeatureSet::CHECKSUM.0
         | FeatureSet::VLAN.0
         | FeatureSet::RSS.0,
@@ -161,7 +162,7 @@ impl Device {
             port::MTU_MAX => MTU_MAX,
             port::GID_COUNT => address::GID_TABLE_LEN as u64,
             port::PKEY => 0xffff,
-            port::TX_PACKETS..=port::RX_RULE_DROP => self.counter(p as u8, at),
+            port::TX_PACKETS..=port::TX_SEGMENTED => self.counter(p as u8, at),
             _ => 0,
         }
     }

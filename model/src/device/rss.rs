@@ -6,6 +6,7 @@ use fpga_regs::{AdminStatus, EthernetLimits, HashFields, QpType, Syndrome, Table
 
 use super::modify::Refused;
 use super::objects::{owned, refused};
+use super::segment::MAX_TSO;
 use super::tables::{Indirection, MAX_ENTRIES, MAX_INDIRECTIONS};
 use super::Device;
 use crate::dma::Addr;
@@ -28,6 +29,7 @@ impl Device {
             .with_max_table_entries(MAX_ENTRIES as u32)
             .with_max_wq(self.limits.max_qp())
             .with_hash_fields(HashFields::ALL)
+            .with_max_tso(MAX_TSO)
     }
 
     /// The table of a number, if it is this function's.

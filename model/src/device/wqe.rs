@@ -1,7 +1,8 @@
 //! Fetching send WQEs: a WQE is in 64-byte blocks of a ring and may wrap around its end.
 
 use fpga_regs::{
-    QpType, WqeAddress, WqeAtomic, WqeBind, WqeCtrl, WqeOpcode, WqeRemote, WqeSge, MAX_WQE_BLOCKS, WQE_BLOCK,
+    QpType, WqeAddress, WqeAtomic, WqeBind, WqeCtrl, WqeOpcode, WqeRemote, WqeSge, WqeTso, MAX_WQE_BLOCKS,
+    WQE_BLOCK, WQE_UNIT,
 };
 
 use super::qp::Qp;
@@ -10,6 +11,9 @@ use crate::env::Env;
 
 /// Most blocks of a send queue, as a power of two.
 pub(super) const MAX_RING_LOG: u8 = 20;
+
+/// Units of [`WqeTso`].
+const TSO_UNITS: usize = WqeTso::BYTES / WQE_UNIT;
 
 /// A fetched WQE: its first block, and where the others are.
 pub(super) struct Wqe {
@@ -98,6 +102,15 @@ impl Wqe {
         WqeBind::from_bytes(self.tail()[..32].try_into().expect("32 bytes"))
     }
 
+    /// How a message is cut into frames.
+    pub fn tso(&self, env: &mut impl Env) -> Result<WqeTso, DmaFault> {
+        let mut segment = [0; WqeTso::BYTES];
+        for (n, to) in segment.chunks_exact_mut(WQE_UNIT).enumerate() {
+            to.copy_from_slice(&self.unit(1 + n, env)?);
+        }
+        Ok(WqeTso::from_bytes(&segment))
+    }
+
     /// Unit of the first SGE or inline byte, on a QP of this type.
     #[inline(always)]
     fn data_unit(&self, kind: QpType) -> usize {
@@ -105,6 +118,7 @@ impl Wqe {
             _ if kind == QpType::UD => 4,
             WqeOpcode::WRITE | WqeOpcode::WRITE_WITH_IMM | WqeOpcode::READ => 2,
             WqeOpcode::CMP_SWAP | WqeOpcode::FETCH_ADD => 3,
+            WqeOpcode::RAW_TSO => 1 + TSO_UNITS,
             _ if kind == QpType::XRC_SEND => 2,
             _ => 1,
         }

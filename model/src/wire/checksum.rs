@@ -34,11 +34,11 @@ pub(super) fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-fn get16(bytes: &[u8], at: usize) -> u16 {
+pub(super) fn get16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn put16(bytes: &mut [u8], at: usize, value: u16) {
+pub(super) fn put16(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
@@ -104,17 +104,24 @@ impl Checksums {
     }
 }
 
+/// The EtherType of a frame behind at most two VLAN tags, and where what it names begins.
+pub(super) fn ip_header(frame: &[u8]) -> Option<(u16, usize)> {
+    let word = |at: usize| frame.get(at..at + 2).map(|bytes| get16(bytes, 0));
+    let mut at = Ethernet::BYTES;
+    for _ in 0..MOST_TAGS {
+        if !matches!(word(at - 2)?, ETHERTYPE_VLAN | ETHERTYPE_SERVICE) {
+            break;
+        }
+        at += Ethernet::TAG_BYTES;
+    }
+    Some((word(at - 2)?, at))
+}
+
 impl Headers {
     fn find(frame: &[u8]) -> Option<Headers> {
-        let word = |at: usize| frame.get(at..at + 2).map(|bytes| get16(bytes, 0));
-        let mut ip = Ethernet::BYTES;
-        let mut tags = 0;
-        while matches!(word(ip - 2)?, ETHERTYPE_VLAN | ETHERTYPE_SERVICE) && tags < MOST_TAGS {
-            ip += 4;
-            tags += 1;
-        }
+        let (ether_type, ip) = ip_header(frame)?;
         let packet = frame.get(ip..)?;
-        match (word(ip - 2)?, packet.first()? >> 4) {
+        match (ether_type, packet.first()? >> 4) {
             (ETHERTYPE_IPV4, 4) => {
                 let length = usize::from(packet[0] & 15) * 4;
                 if length < 20 || packet.len() < length {

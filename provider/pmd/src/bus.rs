@@ -133,8 +133,9 @@ unsafe extern "C" fn probe(vdev: *mut VdevDevice) -> c_int {
         (*data).dev_private = Box::into_raw(Box::new(Mutex::new(port))).cast();
         (*dev).device = &raw mut (*vdev).device;
         (*dev).dev_ops = operations();
-        let (rx, tx) = ops::bursts::<Card>();
+        let (rx, tx, prepare) = ops::bursts::<Card>();
         ((*dev).rx_pkt_burst, (*dev).tx_pkt_burst) = (Some(rx), Some(tx));
+        (*dev).tx_pkt_prepare = Some(prepare);
         abi::rte_eth_dev_probing_finish(dev);
     }
     0

@@ -59,6 +59,12 @@ impl<C: Card> Dev<'_, C> {
         unsafe { (*self.data).rx_offloads }
     }
 
+    /// What the program asked for of all transmit queues: bits of `RTE_ETH_TX_OFFLOAD_*`.
+    pub fn tx_offloads(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { (*self.data).tx_offloads }
+    }
+
     /// The port receives by VLAN if the program asked for that.
     pub fn filter_vlans(&mut self) -> Result<(), Error> {
         let by_vlan = self.rx_offloads() & RX_VLAN_FILTER != 0;

@@ -15,6 +15,7 @@
 //! | `spread` | which receive queue gets a frame |
 //! | `rx`, `tx`, `counters` | the data path, and what went through it |
 //! | `watch` | who tells the program that the link has changed |
+//! | `cut` | TCP that the card cuts into frames |
 //! | `slots` | the memory that the card reads and writes |
 
 // The symbols of DPDK are those of the program that loads the driver: cargo's test programs have none of them, and of what
@@ -25,6 +26,7 @@ pub mod abi;
 #[cfg(not(test))]
 mod bus;
 mod counters;
+mod cut;
 mod dev;
 mod flow;
 mod hash;

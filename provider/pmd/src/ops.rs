@@ -4,10 +4,10 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
 
-use driver::{Card, Error};
+use driver::{Card, Error, Offloads};
 
 use crate::abi::ethdev::*;
-use crate::abi::info::{RxConf, TxConf, RX_VLAN_STRIP};
+use crate::abi::info::{RxConf, TxConf, RX_VLAN_STRIP, TX_TCP_TSO};
 use crate::abi::mbuf::Mempool;
 use crate::dev::with;
 use crate::flow;
@@ -125,9 +125,9 @@ unsafe extern "C" fn rx_setup<C: Card>(
             with_its_port((*conf).deferred_start)?;
             // Those that all have, and its own.
             let offloads = dev.rx_offloads() | (*conf).offloads;
-            let strip_vlan = offloads & RX_VLAN_STRIP != 0;
+            let offloads = Offloads { strip_vlan: offloads & RX_VLAN_STRIP != 0, ..Offloads::default() };
             let place = ((*dev.data).port_id, size);
-            let made = RxQueue::new(&dev.port.device, &dev.port.pd, pool, place, strip_vlan)?;
+            let made = RxQueue::new(&dev.port.device, &dev.port.pd, pool, place, offloads)?;
             *(*dev.data).rx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
             Ok(())
         })
@@ -150,7 +150,8 @@ unsafe extern "C" fn tx_setup<C: Card>(
     unsafe {
         with::<C>(dev, "a transmit queue", |dev| {
             with_its_port((*conf).deferred_start)?;
-            let made = TxQueue::new(&dev.port.device, &dev.port.pd, dev.port.number, size)?;
+            let tso = (dev.tx_offloads() | (*conf).offloads) & TX_TCP_TSO != 0;
+            let made = TxQueue::new(&dev.port.device, &dev.port.pd, dev.port.number, size, tso)?;
             *(*dev.data).tx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
             Ok(())
         })
@@ -282,6 +283,6 @@ impl EthDevOps {
 }
 
 /// The functions of the data path.
-pub fn bursts<C: Card>() -> (Burst, Burst) {
-    (rx::burst::<C>, tx::burst::<C>)
+pub fn bursts<C: Card>() -> (Burst, Burst, Burst) {
+    (rx::burst::<C>, tx::burst::<C>, tx::prepare::<C>)
 }

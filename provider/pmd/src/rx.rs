@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use driver::{AttrMask, Card, Cq, Device, Pd, Qp, QpAttr, Result, Wc, WcFlags};
+use driver::{AttrMask, Card, Cq, Device, Offloads, Pd, Qp, QpAttr, Result, Wc, WcFlags};
 use fpga_regs::{CqeStatus, QpState};
 
 use crate::abi::mbuf::{
@@ -46,7 +46,7 @@ struct Places<C: Card> {
 }
 
 impl<C: Card> RxQueue<C> {
-    /// Makes one with `size` places, for port number `port` of DPDK, that may strip VLAN tags. It takes frames from its
+    /// Makes one with `size` places, for port number `port` of DPDK. It takes frames from its
     /// [start](Self::start) on.
     ///
     /// # Safety
@@ -56,7 +56,7 @@ impl<C: Card> RxQueue<C> {
         pd: &Arc<Pd<C>>,
         pool: *mut Mempool,
         (port, size): (u16, u16),
-        strip_vlan: bool,
+        offloads: Offloads,
     ) -> Result<Self> {
         // SAFETY: as the caller promises.
         let room = u32::from(unsafe { Mbuf::room(pool) });
@@ -66,7 +66,7 @@ impl<C: Card> RxQueue<C> {
         let count = u32::from(size);
         let counters = Arc::<Counters>::default();
         let cq = device.create_cq(count + 1, 0)?;
-        let wq = pd.create_wq(&cq, (count, 1), strip_vlan)?;
+        let wq = pd.create_wq(&cq, (count, 1), offloads)?;
         let places = Places {
             slots: Slots::new(pd, count as usize)?,
             count,

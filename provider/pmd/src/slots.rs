@@ -41,10 +41,20 @@ impl<C: Card> Slots<C> {
         Ok(Slots { region, memory })
     }
 
-    /// The first `length` bytes of a slot, for the card.
+    /// The first `length` bytes of a slot and those behind it, for the card.
     #[inline]
     pub fn sge(&self, slot: usize, length: u32) -> Sge {
         Sge { addr: self.at(slot) as u64, length, lkey: self.region.lkey() }
+    }
+
+    /// Bytes of a slot and those behind it.
+    pub fn until_end(&self, slot: usize) -> u32 {
+        (self.memory.len() - slot * STRIDE) as u32
+    }
+
+    /// Slots that so many bytes take.
+    pub fn taken_by(length: u32) -> u32 {
+        length.div_ceil(STRIDE as u32)
     }
 
     /// Bytes of a slot.

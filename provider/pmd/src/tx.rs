@@ -6,20 +6,20 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use driver::{
-    AttrMask, Card, Cq, Data, Device, Pd, Qp, QpAttr, QpCaps, QpInit, Result, SendFlags, SendPost, SendWr,
+    AttrMask, Card, Cq, Data, Device, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Result, Segmented, SendFlags,
+    SendPost, SendWr,
 };
 use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode};
 
-use crate::abi::mbuf::{Mbuf, TX_IP_CKSUM, TX_L4_MASK, TX_VLAN};
+use crate::abi::mbuf::{set_errno, Mbuf, TX_IP_CKSUM, TX_L4_MASK, TX_TCP_SEG, TX_VLAN};
 use crate::counters::Counters;
+use crate::cut::{Cut, TAG};
 use crate::slots::{Slots, MAX_FRAME};
 
 /// Every so many packets one asks for a completion, and the last of each burst.
 const SIGNAL_EVERY: u32 = 16;
 /// Bytes of an Ethernet header: the shortest frame that can be sent.
 const HEADER: u32 = 14;
-/// Bytes of a VLAN tag.
-const TAG: u32 = 4;
 /// Completions that are looked at in one go.
 const REAPED: usize = 64;
 
@@ -32,7 +32,7 @@ struct RawQp<C: Card> {
 }
 
 impl<C: Card> RawQp<C> {
-    fn new(device: &Arc<Device<C>>, pd: &Arc<Pd<C>>, port: u8, caps: QpCaps) -> Result<Self> {
+    fn new(device: &Arc<Device<C>>, pd: &Arc<Pd<C>>, port: u8, caps: QpCaps, tso: bool) -> Result<Self> {
         let cq = device.create_cq(caps.max_send_wr + 1, 0)?;
         let init = QpInit {
             qp_type: QpType::RAW_PACKET,
@@ -41,7 +41,7 @@ impl<C: Card> RawQp<C> {
             srq: None,
             caps,
             sq_sig_all: false,
-            strip_vlan: false,
+            offloads: Offloads { tso, ..Offloads::default() },
         };
         let raw = RawQp { qp: pd.create_qp(&init)?, cq, port };
         raw.ready()?;
@@ -76,6 +76,8 @@ struct Sent<C: Card> {
     slots: Slots<C>,
     /// Slots, a power of two.
     size: u32,
+    /// Most bytes of TCP that are cut into frames, if any are.
+    most: Option<u32>,
     /// Where the next frame goes.
     head: u32,
     /// The oldest frame under way.
@@ -86,15 +88,22 @@ struct Sent<C: Card> {
 }
 
 impl<C: Card> TxQueue<C> {
-    /// Makes one for so many frames at the card's port.
-    pub fn new(device: &Arc<Device<C>>, pd: &Arc<Pd<C>>, card_port: u8, size: u16) -> Result<Self> {
+    /// Makes one for so many frames at the card's port, which may cut TCP into frames.
+    pub fn new(
+        device: &Arc<Device<C>>,
+        pd: &Arc<Pd<C>>,
+        card_port: u8,
+        size: u16,
+        tso: bool,
+    ) -> Result<Self> {
         let size = u32::from(size).next_power_of_two();
         let caps =
-            QpCaps { max_send_wr: size, max_recv_wr: 1, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
-        let raw = RawQp::new(device, pd, card_port, caps)?;
+            QpCaps { max_send_wr: size, max_recv_wr: 1, max_send_sge: 2, max_recv_sge: 1, max_inline: 0 };
+        let raw = RawQp::new(device, pd, card_port, caps, tso)?;
         let slots = Slots::new(pd, size as usize)?;
         let counters = Arc::<Counters>::default();
-        let sent = Sent { slots, size, head: 0, tail: 0, broken: false, counters: counters.clone() };
+        let most = tso.then(|| device.ethernet().max_tso().min((size - 1) * slots.room()));
+        let sent = Sent { slots, size, most, head: 0, tail: 0, broken: false, counters: counters.clone() };
         Ok(TxQueue { raw, sent: UnsafeCell::new(sent), counters })
     }
 
@@ -158,21 +167,21 @@ impl<C: Card> Sent<C> {
         self.tail = self.head;
     }
 
-    /// Posts a packet, or drops one that is no frame; false if it has to wait.
+    /// Posts a packet, or drops one that the card cannot send; false if it has to wait.
     #[inline]
     fn push(&mut self, packet: *mut Mbuf, last: bool, post: &mut SendPost<'_, C>) -> bool {
-        let slot = (self.head & (self.size - 1)) as usize;
-        // SAFETY: the program's packet, and a free slot.
+        // SAFETY: the program's packet.
         let (length, asked, vlan_tci) =
             unsafe { ((*packet).pkt_len, (*packet).ol_flags, (*packet).vlan_tci) };
-        let longest = if asked & TX_VLAN == 0 { MAX_FRAME } else { MAX_FRAME - TAG };
-        if !(HEADER..=longest).contains(&length) {
-            self.counters.packets.add(1);
-            self.counters.errors.add(1);
-            return true;
+        if asked & TX_TCP_SEG != 0 {
+            return self.push_cut(packet, post);
         }
-        // SAFETY: as above; the slot has room for it.
-        let length = unsafe { copy(packet, self.slots.at(slot), length) };
+        if !is_frame(length, asked) {
+            return self.refuse();
+        }
+        let slot = (self.head & (self.size - 1)) as usize;
+        // SAFETY: the program's packet, and a free slot with room for it.
+        let length = unsafe { Mbuf::copy(packet, 0, self.slots.at(slot), length) };
         let next = self.head.wrapping_add(1);
         let signaled = last || next % SIGNAL_EVERY == 0;
         let wr = SendWr {
@@ -183,14 +192,71 @@ impl<C: Card> Sent<C> {
             data: Data::Sges(&[self.slots.sge(slot, length)]),
             ..SendWr::default()
         };
-        if post.push(&wr).is_err() {
+        self.posted(post.push(&wr).is_ok(), next, length)
+    }
+
+    /// As [`push`](Self::push), of TCP that the card cuts into frames. Its data takes as many slots as it needs.
+    #[cold]
+    fn push_cut(&mut self, packet: *mut Mbuf, post: &mut SendPost<'_, C>) -> bool {
+        // SAFETY: the program's packet.
+        let cut = unsafe { self.most.and_then(|most| Cut::of(packet, most)) };
+        let Some(cut) = cut else { return self.refuse() };
+        let taken = Slots::<C>::taken_by(cut.data).max(1);
+        if taken > self.size - self.under_way() {
             return false;
         }
-        self.head = next;
+        let slot = (self.head & (self.size - 1)) as usize;
+        let first = cut.data.min(self.slots.until_end(slot));
+        let header = cut.header();
+        // SAFETY: the program's packet, and free slots with room for its data.
+        let vlan_tci = unsafe {
+            let behind = header.len() as u32;
+            Mbuf::copy(packet, behind, self.slots.at(slot), first);
+            Mbuf::copy(packet, behind + first, self.slots.at(0), cut.data - first);
+            (*packet).vlan_tci
+        };
+        let pieces = [self.slots.sge(slot, first), self.slots.sge(0, cut.data - first)];
+        let data = if first == cut.data { &pieces[..1] } else { &pieces };
+        let next = self.head.wrapping_add(taken);
+        // SAFETY: as above.
+        let tag = unsafe { (*packet).ol_flags } & TX_VLAN;
+        let wr = SendWr {
+            wr_id: u64::from(next),
+            opcode: WqeOpcode::RAW_TSO,
+            // Who waits for room waits for this one.
+            flags: offloads(tag) | SendFlags::SIGNALED,
+            vlan_tci,
+            data: Data::Segmented(&Segmented { header, mss: cut.mss, data }),
+            ..SendWr::default()
+        };
+        self.posted(post.push(&wr).is_ok(), next, header.len() as u32 + cut.data)
+    }
+
+    /// A packet of so many bytes is posted, or has to wait.
+    #[inline]
+    fn posted(&mut self, pushed: bool, next: u32, length: u32) -> bool {
+        if pushed {
+            self.head = next;
+            self.counters.packets.add(1);
+            self.counters.bytes.add(u64::from(length));
+        }
+        pushed
+    }
+
+    /// Drops a packet that the card cannot send.
+    #[cold]
+    fn refuse(&mut self) -> bool {
         self.counters.packets.add(1);
-        self.counters.bytes.add(u64::from(length));
+        self.counters.errors.add(1);
         true
     }
+}
+
+/// Whether a packet of this length can be sent as a frame.
+#[inline]
+fn is_frame(length: u32, asked: u64) -> bool {
+    let longest = if asked & TX_VLAN == 0 { MAX_FRAME } else { MAX_FRAME - TAG };
+    (HEADER..=longest).contains(&length)
 }
 
 /// What a packet asks the card for.
@@ -200,27 +266,6 @@ fn offloads(asked: u64) -> SendFlags {
     flag(TX_IP_CKSUM, SendFlags::IP_CSUM)
         | flag(TX_L4_MASK, SendFlags::L4_CSUM)
         | flag(TX_VLAN, SendFlags::VLAN_INSERT)
-}
-
-/// Copies the pieces of a packet one after the other, at most `room` bytes; returns how many.
-///
-/// # Safety
-/// The packet must be a whole one, and `to` have that room.
-#[inline]
-unsafe fn copy(packet: *mut Mbuf, to: *mut u8, room: u32) -> u32 {
-    let (mut mbuf, mut done) = (packet, 0);
-    while !mbuf.is_null() {
-        // SAFETY: as the caller promises.
-        unsafe {
-            let piece = &*mbuf;
-            let here = u32::from(piece.data_len).min(room - done);
-            let from = piece.buf_addr.add(usize::from(piece.data_off));
-            std::ptr::copy_nonoverlapping(from, to.add(done as usize), here as usize);
-            done += here;
-            mbuf = piece.next;
-        }
-    }
-    done
 }
 
 /// `tx_pkt_burst`.
@@ -236,6 +281,31 @@ pub unsafe extern "C" fn burst<C: Card>(queue: *mut c_void, packets: *mut *mut M
         let packets = std::slice::from_raw_parts_mut(packets, usize::from(count));
         (*queue.cast::<TxQueue<C>>()).burst(packets) as u16
     }
+}
+
+/// `tx_pkt_prepare`: the number of packets that the card can send, up to the first that it cannot. It fills in checksums
+/// whatever is in their places, so packets stay as they are.
+///
+/// # Safety
+/// As [`burst`].
+pub unsafe extern "C" fn prepare<C: Card>(queue: *mut c_void, packets: *mut *mut Mbuf, count: u16) -> u16 {
+    // SAFETY: as the caller promises: only the thread that sends looks at what was sent.
+    let most = unsafe { (*(*queue.cast::<TxQueue<C>>()).sent.get()).most };
+    let can = |packet: *mut Mbuf| {
+        // SAFETY: as above.
+        unsafe {
+            match (*packet).ol_flags & TX_TCP_SEG {
+                0 => is_frame((*packet).pkt_len, (*packet).ol_flags),
+                _ => most.is_some_and(|most| Cut::of(packet, most).is_some()),
+            }
+        }
+    };
+    // SAFETY: as above.
+    let good = (0..count).find(|&n| !can(unsafe { *packets.add(usize::from(n)) }));
+    if good.is_some() {
+        set_errno(libc::EINVAL);
+    }
+    good.unwrap_or(count)
 }
 
 /// `tx_done_cleanup`: mbufs are free already.

@@ -227,6 +227,7 @@ mod tests {
             (CqeOpcode::FETCH_ADD, ibv_wc_opcode::IBV_WC_FETCH_ADD),
             (CqeOpcode::BIND_MW, ibv_wc_opcode::IBV_WC_BIND_MW),
             (CqeOpcode::LOCAL_INV, ibv_wc_opcode::IBV_WC_LOCAL_INV),
+            (CqeOpcode::TSO, ibv_wc_opcode::IBV_WC_TSO),
             (CqeOpcode::RECV, ibv_wc_opcode::IBV_WC_RECV),
             (CqeOpcode::RECV_RDMA_WITH_IMM, ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM),
         ];

@@ -157,6 +157,10 @@ fn attributes(context: &Context) -> ibv_device_attr_ex {
         };
         attr.max_wq_type_rq = frames.max_wq();
     }
+    if device.features().contains(FeatureSet::TSO) {
+        attr.tso_caps.max_tso = frames.max_tso();
+        attr.tso_caps.supported_qpts = 1 << ibv_qp_type::IBV_QPT_RAW_PACKET;
+    }
     attr.max_dm_size = context.memory_bytes.into();
     if device.features().contains(FeatureSet::MODERATION) {
         attr.cq_mod_caps.max_cq_count = u16::MAX;

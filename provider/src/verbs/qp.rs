@@ -6,8 +6,8 @@ use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use driver::{QpCaps, QpInit};
-use fpga_regs::QpType;
+use driver::{Offloads, QpCaps, QpInit};
+use fpga_regs::{QpType, MAX_TSO_HEADER};
 use rdma_sys::*;
 
 use super::card;
@@ -81,8 +81,8 @@ fn type_of(qp_type: ibv_qp_type::Type) -> Result<QpType> {
 struct More {
     /// The `ibv_wr_*` calls that are wanted.
     send_ops: Option<u64>,
-    /// VLAN tags are to be stripped.
-    strip_vlan: bool,
+    /// What it is to do for frames.
+    offloads: Offloads,
 }
 
 /// # Safety
@@ -111,7 +111,7 @@ unsafe fn create(pd: *mut ibv_pd, attr: &mut ibv_qp_init_attr, more: More) -> Re
             srq: (!attr.srq.is_null()).then(|| Srq::of(attr.srq).driver.clone()),
             caps,
             sq_sig_all: attr.sq_sig_all != 0,
-            strip_vlan: more.strip_vlan,
+            offloads: more.offloads,
         };
         ((*pd).context, Pd::of(pd).driver.create_qp(&init)?)
     };
@@ -179,7 +179,8 @@ fn check_ex(attr: &ibv_qp_init_attr_ex) -> Result<More> {
     const PD: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_PD.0;
     const CREATE_FLAGS: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_CREATE_FLAGS.0;
     const SEND_OPS: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.0;
-    if attr.comp_mask & !(PD | CREATE_FLAGS | SEND_OPS) != 0 {
+    const TSO_HEADER: u32 = ibv_qp_init_attr_mask::IBV_QP_INIT_ATTR_MAX_TSO_HEADER.0;
+    if attr.comp_mask & !(PD | CREATE_FLAGS | SEND_OPS | TSO_HEADER) != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     const STRIP_VLAN: u32 = ibv_qp_create_flags::IBV_QP_CREATE_CVLAN_STRIPPING.0;
@@ -187,12 +188,13 @@ fn check_ex(attr: &ibv_qp_init_attr_ex) -> Result<More> {
     if flags & !STRIP_VLAN != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    if attr.comp_mask & PD == 0 || attr.pd.is_null() {
+    let header = if attr.comp_mask & TSO_HEADER != 0 { usize::from(attr.max_tso_header) } else { 0 };
+    if attr.comp_mask & PD == 0 || attr.pd.is_null() || header > MAX_TSO_HEADER {
         return Err(Errno::EINVAL);
     }
     Ok(More {
         send_ops: (attr.comp_mask & SEND_OPS != 0).then_some(attr.send_ops_flags),
-        strip_vlan: flags & STRIP_VLAN != 0,
+        offloads: Offloads { strip_vlan: flags & STRIP_VLAN != 0, tso: header != 0 },
     })
 }
 
@@ -296,13 +298,20 @@ mod tests {
         assert_eq!(check_ex(&attr), Ok(More::default()));
         attr.comp_mask |= 1 << 6;
         attr.send_ops_flags = 5;
-        assert_eq!(check_ex(&attr), Ok(More { send_ops: Some(5), strip_vlan: false }));
+        assert_eq!(check_ex(&attr), Ok(More { send_ops: Some(5), offloads: Offloads::default() }));
         (attr.comp_mask, attr.create_flags) = (attr.comp_mask | 1 << 2, 1 << 9);
-        assert_eq!(check_ex(&attr), Ok(More { send_ops: Some(5), strip_vlan: true }));
+        assert_eq!(
+            check_ex(&attr),
+            Ok(More { send_ops: Some(5), offloads: Offloads { strip_vlan: true, tso: false } })
+        );
         attr.create_flags = 1 << 8;
         assert_eq!(check_ex(&attr), Err(Errno::EOPNOTSUPP), "scattered check sequences");
-        attr.create_flags = 0;
-        attr.comp_mask |= 1 << 3;
-        assert_eq!(check_ex(&attr), Err(Errno::EOPNOTSUPP), "TSO");
+        (attr.create_flags, attr.comp_mask) = (0, attr.comp_mask | 1 << 3);
+        for (header, tso) in [(0, Some(false)), (54, Some(true)), (128, Some(true)), (129, None)] {
+            attr.max_tso_header = header;
+            assert_eq!(check_ex(&attr).ok().map(|more| more.offloads.tso), tso, "{header}");
+        }
+        attr.comp_mask |= 1 << 4;
+        assert_eq!(check_ex(&attr), Err(Errno::EOPNOTSUPP), "an indirection table");
     }
 }

@@ -9,7 +9,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice;
 
 use driver::{SendPost, SendWr, Sge};
-use fpga_regs::{QpType, WqeOpcode, MAX_INLINE, MAX_SGE};
+use fpga_regs::{QpType, WqeOpcode, MAX_INLINE, MAX_SGE, MAX_TSO_HEADER};
 use rdma_sys::*;
 
 use super::ah::driver_ah;
@@ -17,9 +17,9 @@ use super::card::Card;
 use super::errno::{set_errno, Errno, Result};
 use super::fork;
 use super::mw::bind_of;
-use super::post::send_flags;
+use super::post::{send_flags, CHECKSUMS, IP_CSUM};
 use super::qp::Qp;
-use super::wr_builder::{Builder, Parts};
+use super::wr_builder::{Builder, Cut, Parts};
 
 /// # Safety
 /// `qp` must be live, and this thread between `ibv_wr_start` and `ibv_wr_complete`.
@@ -115,6 +115,34 @@ requests! {
     wr_atomic_fetch_add(key: u32, at: u64, add: u64) = FETCH_ADD { rkey: key, remote_addr: at, compare_add: add };
 }
 
+/// `ibv_wr_send` of a raw packet queue pair.
+unsafe extern "C" fn wr_send_frame(qp: *mut ibv_qp_ex) {
+    // SAFETY: see `requests`.
+    unsafe {
+        let checksums = (*qp).wr_flags & IP_CSUM != 0;
+        begin(qp, WqeOpcode::RAW_ETH, |wr| {
+            if checksums {
+                wr.flags |= CHECKSUMS;
+            }
+        });
+    }
+}
+
+unsafe extern "C" fn wr_send_tso(qp: *mut ibv_qp_ex, header: *mut c_void, length: u16, mss: u16) {
+    // SAFETY: see `requests`.
+    unsafe { begin(qp, WqeOpcode::RAW_TSO, |_| {}) };
+    // SAFETY: as above.
+    let builder = unsafe { builder(qp) };
+    let length = usize::from(length);
+    if length > MAX_TSO_HEADER || header.is_null() {
+        return builder.fail(Errno::EINVAL);
+    }
+    // The program may use its buffer again at once.
+    // SAFETY: readable for its length, and there is room.
+    unsafe { builder.bytes.as_mut_ptr().copy_from(header.cast(), length) };
+    builder.cut = Some(Cut { mss, header: length });
+}
+
 unsafe extern "C" fn wr_bind_mw(
     qp: *mut ibv_qp_ex,
     mw: *mut ibv_mw,
@@ -179,6 +207,10 @@ unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, l
 unsafe extern "C" fn wr_set_inline_data_list(qp: *mut ibv_qp_ex, count: usize, list: *const ibv_data_buf) {
     // SAFETY: see `requests`.
     let builder = unsafe { builder(qp) };
+    if builder.cut.is_some() {
+        // The room is that of its headers.
+        return builder.fail(Errno::EINVAL);
+    }
     let mut end = 0;
     for index in 0..count {
         // SAFETY: `count` buffers, each readable for its length.
@@ -214,6 +246,7 @@ fn supported(qp_type: QpType) -> u64 {
         QpType::RC | QpType::XRC_SEND => reliable,
         QpType::UC => unreliable,
         QpType::UD => send,
+        QpType::RAW_PACKET => op::IBV_QP_EX_WITH_SEND | op::IBV_QP_EX_WITH_TSO,
         _ => return 0,
     };
     ops.0.into()
@@ -241,6 +274,10 @@ pub fn fill(qp: &mut ibv_qp_ex, qp_type: QpType, send_ops: u64) -> Result<()> {
         IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD => wr_atomic_fetch_add;
         IBV_QP_EX_WITH_LOCAL_INV => wr_local_inv;
         IBV_QP_EX_WITH_BIND_MW => wr_bind_mw;
+        IBV_QP_EX_WITH_TSO => wr_send_tso;
+    }
+    if qp_type == QpType::RAW_PACKET && qp.wr_send.is_some() {
+        qp.wr_send = Some(wr_send_frame);
     }
     if qp_type == QpType::UD {
         qp.wr_set_ud_addr = Some(wr_set_ud_addr);
@@ -274,5 +311,9 @@ mod tests {
         assert_eq!(fill(&mut qp, QpType::RC, read), Ok(()));
         assert!(qp.wr_rdma_read.is_some() && qp.wr_rdma_write.is_none() && qp.wr_start.is_some());
         assert!(qp.wr_set_ud_addr.is_none());
+        let tso = ibv_qp_create_send_ops_flags::IBV_QP_EX_WITH_TSO.0.into();
+        assert_eq!(fill(&mut qp, QpType::RAW_PACKET, read), Err(Errno::EOPNOTSUPP));
+        assert_eq!(fill(&mut qp, QpType::RAW_PACKET, tso), Ok(()));
+        assert!(qp.wr_send_tso.is_some() && qp.wr_send.is_none());
     }
 }

@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use driver::{AttrMask, QpAttr};
+use driver::{AttrMask, Offloads, QpAttr};
 use fpga_regs::QpState;
 use rdma_sys::*;
 
@@ -38,8 +38,8 @@ impl Wq {
     }
 }
 
-/// Whether VLAN tags are to be stripped; EINVAL and EOPNOTSUPP for what does not make sense or is not there.
-fn check(attr: &ibv_wq_init_attr) -> Result<bool> {
+/// What it is to do for frames; EINVAL and EOPNOTSUPP for what does not make sense or is not there.
+fn check(attr: &ibv_wq_init_attr) -> Result<Offloads> {
     const FLAGS: u32 = ibv_wq_init_attr_mask::IBV_WQ_INIT_ATTR_FLAGS.0;
     const STRIP_VLAN: u32 = ibv_wq_flags::IBV_WQ_FLAGS_CVLAN_STRIPPING.0;
     if attr.wq_type != ibv_wq_type::IBV_WQT_RQ || attr.pd.is_null() || attr.cq.is_null() {
@@ -49,7 +49,7 @@ fn check(attr: &ibv_wq_init_attr) -> Result<bool> {
     if attr.comp_mask & !FLAGS != 0 || flags & !STRIP_VLAN != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    Ok(flags & STRIP_VLAN != 0)
+    Ok(Offloads { strip_vlan: flags & STRIP_VLAN != 0, ..Offloads::default() })
 }
 
 /// `ibv_create_wq`; the granted sizes go back into `attr`.
@@ -60,10 +60,10 @@ pub unsafe extern "C" fn create_wq(context: *mut ibv_context, attr: *mut ibv_wq_
     object(|| {
         // SAFETY: as the caller promises.
         let attr = unsafe { &mut *attr };
-        let strip_vlan = check(attr)?;
+        let offloads = check(attr)?;
         // SAFETY: live objects of this provider.
         let (pd, cq) = unsafe { (&Pd::of(attr.pd).driver, &Cq::of(attr.cq).driver) };
-        let driver = pd.create_wq(cq, (attr.max_wr, attr.max_sge), strip_vlan)?;
+        let driver = pd.create_wq(cq, (attr.max_wr, attr.max_sge), offloads)?;
         (attr.max_wr, attr.max_sge) = (driver.caps().max_recv_wr, driver.caps().max_recv_sge);
         let number = driver.qpn();
         let ibv = ibv_wq {
@@ -227,9 +227,10 @@ mod tests {
             comp_mask: 0,
             create_flags: 1,
         };
-        assert_eq!(check(&attr), Ok(false), "flags that the mask does not name do not count");
+        assert_eq!(check(&attr), Ok(Offloads::default()), "flags that the mask does not name do not count");
         attr.comp_mask = 1;
-        assert_eq!(check(&attr), Ok(true), "VLAN stripping");
+        let strips = Offloads { strip_vlan: true, ..Offloads::default() };
+        assert_eq!(check(&attr), Ok(strips), "VLAN stripping");
         attr.create_flags = 2;
         assert_eq!(check(&attr), Err(Errno::EOPNOTSUPP), "scattered check sequences");
         (attr.comp_mask, attr.wq_type) = (0, 1);

@@ -5,7 +5,7 @@
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-use driver::{Data, SendPost, SendWr, Sge};
+use driver::{Data, Segmented, SendPost, SendWr, Sge};
 use fpga_regs::{MAX_INLINE, MAX_SGE};
 
 use super::card::Card;
@@ -24,6 +24,15 @@ pub enum Parts {
     Inline(usize),
 }
 
+/// The headers of TCP that the card cuts into frames: the first of the inline bytes.
+#[derive(Clone, Copy)]
+pub struct Cut {
+    /// Most bytes of data in a frame.
+    pub mss: u16,
+    /// Bytes of the headers.
+    pub header: usize,
+}
+
 /// A chain under construction.
 pub struct Builder {
     /// The driver's chain, which holds the lock of the send queue.
@@ -34,6 +43,8 @@ pub struct Builder {
     pub wr: Option<SendWr<'static>>,
     /// Its data.
     pub parts: Parts,
+    /// The request under construction is of TCP that is cut into frames.
+    pub cut: Option<Cut>,
     /// The first error of the chain.
     pub error: Option<Errno>,
     /// Of the process that created the queue pair.
@@ -50,6 +61,7 @@ impl Default for Builder {
             post: None,
             wr: None,
             parts: Parts::None,
+            cut: None,
             error: None,
             generation: fork::generation(),
             sges: [Sge::default(); MAX_SGE],
@@ -67,6 +79,7 @@ impl Builder {
             return;
         }
         let parts = std::mem::take(&mut self.parts);
+        let cut = self.cut.take();
         let (sges, bytes, post) = (&self.sges, &self.bytes, &mut self.post);
         let push = || {
             let wr: &mut SendWr<'_> = &mut wr;
@@ -74,6 +87,15 @@ impl Builder {
                 Parts::None => Data::Sges(&[]),
                 Parts::Sges(count) => Data::Sges(&sges[..count]),
                 Parts::Inline(length) => Data::Bytes(&bytes[..length]),
+            };
+            let segmented;
+            let data = match (cut, data) {
+                (None, data) => data,
+                (Some(cut), Data::Sges(data)) => {
+                    segmented = Segmented { header: &bytes[..cut.header], mss: cut.mss, data };
+                    Data::Segmented(&segmented)
+                }
+                _ => return Err(Errno::EINVAL),
             };
             let wr = SendWr { data, ..*wr };
             let Some(post) = post else {

@@ -1,6 +1,6 @@
 //! Completion queues that are overrun.
 
-use driver::{AttrMask, Event, QpAttr, QpInit, Sge};
+use driver::{AttrMask, Event, Offloads, QpAttr, QpInit, Sge};
 use fpga_regs::{CqeStatus, EventKind, QpState, QpType, WqeOpcode};
 use std::time::Duration;
 use tests::{event_within, expect_no_event, join, on_one_and_two_cards, Net, Options, Peer, Side};
@@ -133,7 +133,7 @@ fn nothing_works_with_a_queue_that_was_overrun() {
             srq: None,
             caps: *x.qp.caps(),
             sq_sig_all: false,
-            strip_vlan: false,
+            offloads: Offloads::default(),
         };
         assert!(x.pd.create_qp(&init).is_err());
     });

@@ -284,7 +284,7 @@ fn an_error_ends_a_wait() {
 fn tags_are_inserted_and_stripped() {
     const TCI: u16 = 0x6123;
     on_one_and_two_cards(raw(), |x, y| {
-        let strips = Side::tuned(&y.device, raw(), None, |init| init.strip_vlan = true);
+        let strips = Side::tuned(&y.device, raw(), None, |init| init.offloads.strip_vlan = true);
         let idle = Side::new(&y.device, raw());
         join(&strips, &idle);
         let _flows = [flow(y, &rule(GROUP)), flow(&strips, &rule(GROUP))];

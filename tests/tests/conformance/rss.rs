@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use driver::{AttrMask, Flow, Qp, QpAttr, Table};
+use driver::{AttrMask, Flow, Offloads, Qp, QpAttr, Table};
 use fpga_regs::{CqeStatus, EventKind, FlowContext, HashFields, QpState, QpType, WqeOpcode, SUITE_KEY};
 use tests::{expect_async, on_one_and_two_cards, Options, Side, TestCard};
 
@@ -31,7 +31,7 @@ fn to(wq: &Queue, state: QpState) {
 
 /// Work queues that take receives, and complete them to the side's CQ.
 fn queues(y: &Side, count: usize) -> Vec<Queue> {
-    let made = (0..count).map(|_| y.pd.create_wq(&y.cq, (32, 2), false).expect("a work queue"));
+    let made = (0..count).map(|_| y.pd.create_wq(&y.cq, (32, 2), Offloads::default()).expect("a work queue"));
     made.inspect(|wq| to(wq, QpState::RTR)).collect()
 }
 
@@ -160,7 +160,7 @@ fn a_queue_that_fails_flushes_what_it_has() {
 fn a_queue_whose_cq_overruns_says_so() {
     on_one_and_two_cards(raw(), |x, y| {
         let cq = y.device.create_cq(1, 0).expect("a CQ");
-        let wq = y.pd.create_wq(&cq, (8, 1), false).expect("a work queue");
+        let wq = y.pd.create_wq(&cq, (8, 1), Offloads::default()).expect("a work queue");
         to(&wq, QpState::RTR);
         let table = table(y, std::slice::from_ref(&wq), 1);
         let (_qp, _flow) = spread(y, &table);
@@ -195,7 +195,7 @@ fn what_is_in_use_cannot_be_destroyed() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     on_one_and_two_cards(raw(), |_, y| {
-        assert!(y.pd.create_wq(&y.cq, (0, 1), false).is_err(), "no receives");
+        assert!(y.pd.create_wq(&y.cq, (0, 1), Offloads::default()).is_err(), "no receives");
         let queues = queues(y, 2);
         let many = |count| queues.iter().cycle().take(count).cloned().collect::<Vec<_>>();
         for count in [0, 3, 1024] {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anyhow::{anyhow, bail, Result};
-use driver::{AttrMask, Data, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Wc, WcFlags};
+use driver::{AttrMask, Data, Offloads, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Wc, WcFlags};
 use fpga_regs::{CqeStatus, QpState, QpType, WqeOpcode};
 use smoltcp::phy::{self, Checksum, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
@@ -141,7 +141,7 @@ impl Queues {
     pub fn new(device: &Arc<Device>, pd: &Arc<Pd>, port: u8, mac: [u8; 6], core: u16) -> Result<Self> {
         let cq = || device.create_cq(RECEIVES.max(SENDS) + 1, 0);
         let (spread_cq, own_cq, send_cq) = (cq()?, cq()?, cq()?);
-        let wq = pd.create_wq(&spread_cq, (RECEIVES, 1), false)?;
+        let wq = pd.create_wq(&spread_cq, (RECEIVES, 1), Offloads::default())?;
         wq.modify(&QpAttr { state: QpState::RTR, ..QpAttr::default() }, AttrMask::STATE)?;
         let init = QpInit {
             qp_type: QpType::RAW_PACKET,
@@ -156,7 +156,7 @@ impl Queues {
                 max_inline: 0,
             },
             sq_sig_all: false,
-            strip_vlan: false,
+            offloads: Offloads::default(),
         };
         let raw = pd.create_qp(&init)?;
         let state = |state| QpAttr { state, port, ..QpAttr::default() };

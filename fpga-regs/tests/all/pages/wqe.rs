@@ -56,7 +56,7 @@ pub fn page() -> String {
     limits(&mut text);
     text.push_str(SEND);
     opcodes(&mut text);
-    let (sends, rest) = ENTRIES.split_at(6);
+    let (sends, rest) = ENTRIES.split_at(7);
     section(&mut text, "", sends);
     section(&mut text, RECV, &rest[..1]);
     section(&mut text, QUEUES, &rest[1..]);
@@ -71,6 +71,7 @@ fn limits(text: &mut String) {
         "| limit of the format | |\n|---|---|\n| bytes of a block | {WQE_BLOCK} |\n\
          | blocks of a send WQE | {MAX_WQE_BLOCKS} |\n| SGEs | {MAX_SGE} |\n\
          | bytes of inline data | {MAX_INLINE} |\n\
+         | bytes of headers of a RAW_TSO | {MAX_TSO_HEADER} |\n\
          | bytes of a WQE in the push window | {PUSH_BYTES} |\n"
     );
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, Context, Result};
 use driver::{
-    AhAttr, AttrMask, Cq, Data, Device, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge, Wc,
+    AhAttr, AttrMask, Cq, Data, Device, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge, Wc,
 };
 use fpga_regs::{Access, QpState, QpType, WqeOpcode};
 
@@ -63,7 +63,7 @@ impl End {
             srq: None,
             caps,
             sq_sig_all: false,
-            strip_vlan: false,
+            offloads: Offloads::default(),
         };
         let (gid_index, gid) = usable_gid(device, port)?;
         Ok(End { qp: pd.create_qp(&init)?, cq, port, gid, gid_index })

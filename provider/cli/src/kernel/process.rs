@@ -53,10 +53,10 @@ fn serve(args: &ProcessArgs) -> Result<()> {
     let net = Net::named(&which.net)?;
     let _taken = which.take(&net, &args.kernel)?;
     let port = which.port.0;
-    let tap = Tap::open(&args.kernel)?;
     let card = SegmentCard::open(&net.socket(), port.card.into());
     let card = card.with_context(|| format!("opening verbena{}", port.card))?;
     let device = Device::open(card)?;
+    let tap = Tap::open(&args.kernel, queue::cuts(&device))?;
     let (sender, receiver) = queue::open(&device, port.port + 1, which.vlan, args.promiscuous)?;
     tap.configure(port, args.mtu, which.vlan.is_none())?;
     tap.set_carrier(device.query_port(port.port + 1)?.link_up);
@@ -92,8 +92,8 @@ fn send(tap: &Tap, mut sender: Sender<SegmentCard>) -> Result<()> {
                 std::thread::sleep(PAUSE);
                 continue;
             };
-            let Some(length) = tap.read(room)? else { break };
-            sender.take(length);
+            let Some(frame) = tap.read(room)? else { break };
+            sender.take(frame);
         }
         sender.send()?;
     }

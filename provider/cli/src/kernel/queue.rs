@@ -5,18 +5,23 @@ use std::sync::Arc;
 
 use anyhow::{bail, Context, Result};
 use driver::{
-    AttrMask, Card, Cq, Data, Device, Flow, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, Region, SendFlags, SendWr,
-    Sge, WcFlags,
+    AttrMask, Card, Cq, Data, Device, Flow, Mr, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Region, Segmented,
+    SendFlags, SendWr, Sge, WcFlags,
 };
+use fpga_regs::regs::FeatureSet;
 use fpga_regs::{Access, CqeStatus, FlowContext, FlowKind, QpState, QpType, WqeOpcode};
 use memmap2::{MmapMut, MmapRaw};
 
+use super::tap::{Cut, Sent};
+
 /// Bytes of the longest frame, with a tag that the card inserts.
-const MAX_FRAME: usize = 9600;
+pub const MAX_FRAME: usize = 9600;
 /// Bytes of a tag.
 const TAG: usize = 4;
-/// Bytes of a slot: whole lines.
+/// Bytes of a slot for what comes: whole lines.
 const STRIDE: usize = MAX_FRAME.next_multiple_of(64);
+/// The same for what is sent: the most that the kernel leaves to be cut into frames, with headers.
+const LONG_STRIDE: usize = (1 << 16) + 256;
 /// Frames that wait to be taken by the kernel.
 const RECEIVES: u32 = 512;
 /// Frames on their way to the card.
@@ -29,21 +34,22 @@ struct Slots<C: Card> {
     // Before the memory: it is deregistered first.
     region: Arc<Mr<C>>,
     memory: MmapRaw,
+    stride: usize,
 }
 
 impl<C: Card> Slots<C> {
-    fn new(pd: &Arc<Pd<C>>, count: u32) -> Result<Self> {
-        let memory: MmapRaw = MmapMut::map_anon(count as usize * STRIDE).context("memory for frames")?.into();
+    fn new(pd: &Arc<Pd<C>>, count: u32, stride: usize) -> Result<Self> {
+        let memory: MmapRaw = MmapMut::map_anon(count as usize * stride).context("memory for frames")?.into();
         let (addr, len) = (memory.as_mut_ptr(), memory.len());
         let region =
             Region { addr, len, wire_va: addr as u64, access: Access::LOCAL_WRITE, on_demand: false };
         // SAFETY: it stays until the region is destroyed, and is touched only where the card does not.
         let region = unsafe { pd.register(&region)? };
-        Ok(Slots { region, memory })
+        Ok(Slots { region, memory, stride })
     }
 
     fn at(&self, slot: u32) -> *mut u8 {
-        let offset = slot as usize * STRIDE;
+        let offset = slot as usize * self.stride;
         assert!(offset < self.memory.len(), "slot {slot}");
         // SAFETY: within the memory.
         unsafe { self.memory.as_mut_ptr().add(offset) }
@@ -56,7 +62,7 @@ impl<C: Card> Slots<C> {
     /// The bytes of a slot that the card does not use.
     fn bytes(&mut self, slot: u32) -> &mut [u8] {
         // SAFETY: a slot of ours, as the caller says.
-        unsafe { std::slice::from_raw_parts_mut(self.at(slot), STRIDE) }
+        unsafe { std::slice::from_raw_parts_mut(self.at(slot), self.stride) }
     }
 }
 
@@ -73,6 +79,11 @@ fn rules(mac: [u8; 6], vlan: Option<u16>, promiscuous: bool) -> Vec<FlowContext>
         true => vec![rule],
         false => vec![to(mac, [0xff; 6]), to([1, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0])],
     }
+}
+
+/// Whether a card cuts TCP into frames.
+pub fn cuts<C: Card>(device: &Device<C>) -> bool {
+    device.features().contains(FeatureSet::TSO)
 }
 
 /// Opens the queue pair of a port (from 1), for the frames of a VLAN or all that are left.
@@ -94,11 +105,11 @@ pub fn open<C: Card>(
         srq: None,
         caps,
         sq_sig_all: true,
-        strip_vlan: vlan.is_some(),
+        offloads: Offloads { strip_vlan: vlan.is_some(), tso: cuts(device) },
     })?;
     let state = |state| QpAttr { state, port, ..QpAttr::default() };
     qp.modify(&state(QpState::INIT), AttrMask::STATE | AttrMask::PORT)?;
-    let slots = Slots::new(&pd, RECEIVES)?;
+    let slots = Slots::new(&pd, RECEIVES, STRIDE)?;
     let mut receiver = Receiver { cq: recv_cq, slots, rules: Vec::new(), qp: qp.clone() };
     receiver.post(0..RECEIVES)?;
     qp.modify(&state(QpState::RTR), AttrMask::STATE)?;
@@ -109,8 +120,8 @@ pub fn open<C: Card>(
     Ok((
         Sender {
             cq: send_cq,
-            slots: Slots::new(&pd, SENDS)?,
-            lengths: [0; SENDS as usize],
+            slots: Slots::new(&pd, SENDS, LONG_STRIDE)?,
+            frames: [Sent::default(); SENDS as usize],
             head: 0,
             ready: 0,
             tail: 0,
@@ -127,7 +138,7 @@ pub struct Sender<C: Card> {
     cq: Arc<Cq<C>>,
     slots: Slots<C>,
     /// What is in them.
-    lengths: [u32; SENDS as usize],
+    frames: [Sent; SENDS as usize],
     /// The next free one.
     head: u32,
     /// The first that is not posted.
@@ -143,16 +154,18 @@ impl<C: Card> Sender<C> {
         if self.head.wrapping_sub(self.tail) == SENDS {
             self.reap()?;
         }
-        let longest = MAX_FRAME - self.vlan.map_or(0, |_| TAG);
         let free = self.head.wrapping_sub(self.tail) < SENDS;
-        Ok(free.then(|| &mut self.slots.bytes(self.head % SENDS)[..longest]))
+        Ok(free.then(|| self.slots.bytes(self.head % SENDS)))
     }
 
-    /// The room has a frame of this length.
-    pub fn take(&mut self, length: usize) {
-        let slot = self.head % SENDS;
-        self.lengths[slot as usize] = length as u32;
-        self.head = self.head.wrapping_add(1);
+    /// The room has a frame, or what is to be cut into frames. What is longer with its tag than any frame is dropped.
+    pub fn take(&mut self, frame: Sent) {
+        let tag = self.vlan.map_or(0, |_| TAG);
+        let longest = frame.cut.map_or(frame.length, |cut| cut.header + usize::from(cut.mss));
+        if longest + tag <= MAX_FRAME {
+            self.frames[(self.head % SENDS) as usize] = frame;
+            self.head = self.head.wrapping_add(1);
+        }
     }
 
     /// Sends all that were taken.
@@ -160,10 +173,24 @@ impl<C: Card> Sender<C> {
         let mut post = self.qp.send();
         while self.ready != self.head {
             let slot = self.ready % SENDS;
-            let piece = [self.slots.sge(slot, self.lengths[slot as usize])];
+            let Sent { length, cut } = self.frames[slot as usize];
             let flags = self.vlan.map_or(SendFlags::empty(), |_| SendFlags::VLAN_INSERT);
-            let (opcode, vlan_tci) = (WqeOpcode::RAW_ETH, self.vlan.unwrap_or(0));
-            post.push(&SendWr { opcode, flags, vlan_tci, data: Data::Sges(&piece), ..SendWr::default() })?;
+            let wr = SendWr { flags, vlan_tci: self.vlan.unwrap_or(0), ..SendWr::default() };
+            let whole = self.slots.sge(slot, length as u32);
+            match cut {
+                None => {
+                    let data = Data::Sges(&[whole]);
+                    post.push(&SendWr { opcode: WqeOpcode::RAW_ETH, data, ..wr })?;
+                }
+                Some(Cut { header, mss }) => {
+                    let behind = header as u32;
+                    let (addr, length) = (whole.addr + u64::from(behind), whole.length - behind);
+                    let header = &self.slots.bytes(slot)[..header];
+                    let message = Segmented { header, mss, data: &[Sge { addr, length, ..whole }] };
+                    let data = Data::Segmented(&message);
+                    post.push(&SendWr { opcode: WqeOpcode::RAW_TSO, data, ..wr })?;
+                }
+            }
             self.ready = self.ready.wrapping_add(1);
         }
         post.ring();

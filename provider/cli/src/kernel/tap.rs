@@ -1,5 +1,5 @@
 //! A TAP interface, whose frames have a header of their own (struct virtio_net_hdr): the kernel leaves checksums to us, and
-//! takes our word for those that the card has found right.
+//! takes our word for those that the card has found right. It leaves TCP that is longer than a frame to the card.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -9,22 +9,51 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use anyhow::{bail, Context, Result};
+use fpga_regs::MAX_TSO_HEADER;
 use model::address;
 use model::link::outside::open_tap;
 use model::packet::PortId;
 use model::wire::checksum::checksum;
+use model::wire::segments::Template;
 
 use crate::launch::network::{add_address, raise, set_link, IPV4_PREFIX, IPV6_PREFIX};
 use crate::launch::rtnetlink::Route;
+
+use super::queue::MAX_FRAME;
 
 /// Bytes of the header.
 const HEADER: usize = 10;
 /// Of its first byte (linux/virtio_net.h): the checksum is to be filled in; it is right.
 const NEEDS_CSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
+/// Of its second byte: TCP that is to be cut into frames; a flag that says that it has a mark of congestion.
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+const GSO_ECN: u8 = 0x80;
 /// From linux/if_tun.h.
 const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
 const TUN_F_CSUM: libc::c_ulong = 1;
+const TUN_F_TSO4: libc::c_ulong = 2;
+const TUN_F_TSO6: libc::c_ulong = 4;
+const TUN_F_TSO_ECN: libc::c_ulong = 8;
+
+/// A frame that the kernel sends, or TCP that is more than a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Bytes.
+    pub length: usize,
+    /// How it is to be cut into frames.
+    pub cut: Option<Cut>,
+}
+
+/// How TCP is to be cut into frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Bytes of its headers.
+    pub header: usize,
+    /// Most bytes of data in a frame.
+    pub mss: u16,
+}
 
 /// An interface, held. It goes with this, unless it was there before.
 pub struct Tap {
@@ -33,15 +62,17 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes the interface in this process's network namespace, or takes one that `ip tuntap add` has made.
-    pub fn open(name: &str) -> Result<Tap> {
+    /// Makes the interface in this process's network namespace, or takes one that `ip tuntap add` has made. `tso`: it may give
+    /// TCP that is to be cut into frames.
+    pub fn open(name: &str, tso: bool) -> Result<Tap> {
         let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
         let file = match open_tap(name, flags) {
             Ok(file) => file,
             Err(error) => bail!("making the interface {name}: {error}; {}", remedy(&error, name)),
         };
+        let cuts = if tso { TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN } else { 0 };
         // SAFETY: a descriptor of ours, and a number.
-        if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, TUN_F_CSUM) } < 0 {
+        if unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, TUN_F_CSUM | cuts) } < 0 {
             return Err(io::Error::last_os_error()).context("leaving checksums to the card");
         }
         Ok(Tap { file, name: name.to_owned() })
@@ -76,16 +107,15 @@ impl Tap {
         unsafe { libc::ioctl(self.file.as_raw_fd(), TUNSETCARRIER, &raw const up) };
     }
 
-    /// Takes the next frame that the kernel sends, with all its checksums; gives its length. `None`: there is none now.
-    pub fn read(&self, frame: &mut [u8]) -> io::Result<Option<usize>> {
+    /// Takes the next frame that the kernel sends, with all its checksums but where it is to be cut. `None`: there is none now.
+    pub fn read(&self, frame: &mut [u8]) -> io::Result<Option<Sent>> {
         loop {
             let mut header = [0; HEADER];
             let got = (&self.file).read_vectored(&mut [IoSliceMut::new(&mut header), IoSliceMut::new(frame)]);
             match got {
                 Ok(got) if got > HEADER && got - HEADER <= frame.len() => {
-                    let frame = &mut frame[..got - HEADER];
-                    if header[0] & NEEDS_CSUM == 0 || fill(frame, &header) {
-                        return Ok(Some(frame.len()));
+                    if let Some(sent) = finish(&mut frame[..got - HEADER], &header) {
+                        return Ok(Some(sent));
                     }
                 }
                 // Longer than a frame of the card may be.
@@ -113,6 +143,28 @@ impl AsFd for Tap {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+/// Does what the header asks for, or notes how the card is to cut a frame; `None` for what cannot be sent.
+fn finish(frame: &mut [u8], header: &[u8; HEADER]) -> Option<Sent> {
+    let length = frame.len();
+    if matches!(header[1] & !GSO_ECN, GSO_TCPV4 | GSO_TCPV6) {
+        return Some(Sent { length, cut: Some(cut(frame, header)?) });
+    }
+    // Not cut: longer than a frame it is only then.
+    let done = length <= MAX_FRAME && (header[0] & NEEDS_CSUM == 0 || fill(frame, header));
+    done.then_some(Sent { length, cut: None })
+}
+
+/// The headers of TCP end behind where its checksum begins, which the kernel says; what it says of their length is a hint.
+fn cut(frame: &[u8], header: &[u8; HEADER]) -> Option<Cut> {
+    let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
+    let (mss, start) = (word(4), usize::from(word(6)));
+    let end = start + usize::from(frame.get(start + 12)? >> 4) * 4;
+    let headers = frame.get(..end)?;
+    let good = mss != 0 && end <= MAX_TSO_HEADER && Template::of(headers).is_some();
+    let fits = end + usize::from(mss) <= MAX_FRAME;
+    (good && fits).then_some(Cut { header: end, mss })
 }
 
 /// Fills in the checksum that the header asks for: over all from a place on, to be put at another. False if there is no
@@ -163,5 +215,27 @@ mod tests {
         assert_eq!(frame[6..8], (!0x1136u16).to_be_bytes());
         header[8..10].copy_from_slice(&4u16.to_ne_bytes());
         assert!(!fill(&mut frame, &header), "beyond the end");
+    }
+
+    #[test]
+    fn what_is_longer_than_a_frame_is_cut_by_the_card() {
+        let mut frame = vec![0; 30_000];
+        (frame[12], frame[14], frame[23], frame[46]) = (8, 0x45, 6, 0x80);
+        let mut header = [0; HEADER];
+        (header[0], header[1]) = (NEEDS_CSUM, GSO_TCPV4 | GSO_ECN);
+        header[4..6].copy_from_slice(&1448u16.to_ne_bytes());
+        header[6..8].copy_from_slice(&34u16.to_ne_bytes());
+        header[8..10].copy_from_slice(&16u16.to_ne_bytes());
+        let sent = Sent { length: 30_000, cut: Some(Cut { header: 66, mss: 1448 }) };
+        assert_eq!(finish(&mut frame, &header), Some(sent));
+        for (at, byte) in [(4, 0), (6, 36), (1, 0)] {
+            let mut wrong = header;
+            (wrong[at], wrong[at + 1]) = (byte, 0);
+            assert_eq!(finish(&mut frame, &wrong), None, "byte {at}");
+        }
+        frame[23] = 17;
+        assert_eq!(finish(&mut frame, &header), None, "not TCP");
+        (header[0], header[1]) = (0, 0);
+        assert_eq!(finish(&mut frame[..60], &header), Some(Sent { length: 60, cut: None }));
     }
 }

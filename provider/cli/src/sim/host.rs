@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{bail, Context, Result};
 use driver::{
-    AhAttr, AttrMask, Cq, Data, Device, Mr, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge, WcFlags,
+    AhAttr, AttrMask, Cq, Data, Device, Mr, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, SendFlags, SendWr, Sge,
+    WcFlags,
 };
 use fpga_regs::{Access, CqeStatus, QpState, QpType, WqeOpcode};
 use model::attach::{Buffer, Stage, StageCard};
@@ -90,7 +91,7 @@ impl Host {
             srq: None,
             caps,
             sq_sig_all: false,
-            strip_vlan: false,
+            offloads: Offloads::default(),
         };
         let link =
             Link { peer, qp: self.pd.create_qp(&init)?, remote: (0, 0), queue: VecDeque::new(), flying: 0 };

@@ -32,7 +32,9 @@ pub struct EthDev {
     pub rx_pkt_burst: Option<Burst>,
     /// Sends.
     pub tx_pkt_burst: Option<Burst>,
-    others: [usize; 4],
+    /// Checks packets before they are sent.
+    pub tx_pkt_prepare: Option<Burst>,
+    others: [usize; 3],
     /// What processes share.
     pub data: *mut EthDevData,
     process_private: *mut c_void,
@@ -65,7 +67,10 @@ pub struct EthDevData {
     rx_sizes: [u8; 12],
     /// Offloads of all receive queues.
     pub rx_offloads: u64,
-    conf_modes: [u8; 96],
+    conf_modes: [u8; 40],
+    /// Offloads of all transmit queues.
+    pub tx_offloads: u64,
+    conf_tx: [u8; 48],
     /// The hash that was asked for.
     pub rss_conf: RssConf,
     conf: [u8; 2112],
@@ -259,7 +264,9 @@ const _: () = {
     use std::mem::offset_of;
     assert!(offset_of!(EthDev, data) == 48 && offset_of!(EthDev, device) == 72);
     assert!(offset_of!(EthDevData, dev_private) == 96 && offset_of!(EthDevData, mq_mode) == 112 + 8);
-    assert!(offset_of!(EthDevData, rx_offloads) == 112 + 24);
+    assert!(
+        offset_of!(EthDevData, rx_offloads) == 112 + 24 && offset_of!(EthDevData, tx_offloads) == 112 + 72
+    );
     assert!(offset_of!(EthDevData, rss_conf) == 112 + 128 && size_of::<RetaEntries>() == 136);
     assert!(offset_of!(EthDevData, interrupts) == 112 + 2264);
     assert!(offset_of!(EthDevData, mtu) == 2384 && offset_of!(EthDevData, mac_addrs) == 2400);

@@ -22,6 +22,8 @@ pub const RX_RSS_HASH: u64 = 1 << 1;
 pub const RX_IP_CKSUM_GOOD: u64 = 1 << 7;
 /// `RTE_MBUF_F_RX_L4_CKSUM_GOOD`.
 pub const RX_L4_CKSUM_GOOD: u64 = 1 << 8;
+/// `RTE_MBUF_F_TX_TCP_SEG`: it is TCP that is to be cut into frames.
+pub const TX_TCP_SEG: u64 = 1 << 50;
 /// `RTE_MBUF_F_TX_L4_MASK`: which checksum of layer 4 is asked for; 2, SCTP, is not announced.
 pub const TX_L4_MASK: u64 = 3 << 52;
 /// `RTE_MBUF_F_TX_IP_CKSUM`: the checksum of IPv4 is asked for.
@@ -160,6 +162,19 @@ pub fn set_errno(errno: c_int) {
     }
 }
 
+/// Bytes of the headers of a packet that is to be cut into frames, and of the data in a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Lengths {
+    /// Of Ethernet.
+    pub l2: usize,
+    /// Of IP.
+    pub l3: usize,
+    /// Of TCP.
+    pub l4: usize,
+    /// Most bytes of data in a frame.
+    pub mss: u16,
+}
+
 impl Mempool {
     /// Takes as many objects as `objects` has room for (`rte_mempool_get_bulk`); false if there are too few.
     ///
@@ -205,6 +220,36 @@ impl Mempool {
 }
 
 impl Mbuf {
+    /// The lengths of its headers (`tx_offload`).
+    #[inline]
+    pub fn lengths(&self) -> Lengths {
+        let bits = |at: u32, count: u32| (self.tx_offload >> at) as usize & ((1 << count) - 1);
+        Lengths { l2: bits(0, 7), l3: bits(7, 9), l4: bits(16, 8), mss: bits(24, 16) as u16 }
+    }
+
+    /// Copies at most `room` bytes of a packet, from byte `skip` of it on; returns how many.
+    ///
+    /// # Safety
+    /// The packet must be a whole one, and `to` have that room.
+    #[inline]
+    pub unsafe fn copy(packet: *mut Mbuf, skip: u32, to: *mut u8, room: u32) -> u32 {
+        let (mut mbuf, mut skip, mut done) = (packet, skip, 0);
+        while !mbuf.is_null() {
+            // SAFETY: as the caller promises.
+            unsafe {
+                let piece = &*mbuf;
+                let skipped = skip.min(piece.data_len.into());
+                let here = (u32::from(piece.data_len) - skipped).min(room - done);
+                let from = piece.buf_addr.add(usize::from(piece.data_off) + skipped as usize);
+                std::ptr::copy_nonoverlapping(from, to.add(done as usize), here as usize);
+                skip -= skipped;
+                done += here;
+                mbuf = piece.next;
+            }
+        }
+        done
+    }
+
     /// Bytes that a received packet has room for in a buffer of this pool.
     ///
     /// # Safety
