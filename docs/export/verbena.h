@@ -630,6 +630,8 @@ enum verbena_admin_opcode {
     VERBENA_ADMIN_OPCODE_FREE_MEMORY = 0x59, /* Frees a part of the card's own memory. */
     VERBENA_ADMIN_OPCODE_WRITE_MEMORY = 0x5a, /* Copies the bytes at `in_iova` into the card's own memory. */
     VERBENA_ADMIN_OPCODE_READ_MEMORY = 0x5b, /* Copies bytes of the card's own memory to `out_iova`. */
+    VERBENA_ADMIN_OPCODE_SET_LAG = 0x60, /* Makes the ports of the card one, or two again. No QP may be there. */
+    VERBENA_ADMIN_OPCODE_QUERY_LAG = 0x61, /* Whether the ports are one, and how a port of it is. */
 };
 
 /* How a command ended. */
@@ -726,6 +728,44 @@ enum verbena_flow_kind {
 /* The first is one of a service (0x88a8), not of a customer (0x8100). */
 #define VERBENA_FRAME_TAGS_SERVICE UINT32_C(0x4)
 
+/* How the ports of a card are one; the numbers are those of Linux bonding. */
+enum verbena_lag_mode {
+    VERBENA_LAG_MODE_OFF = 0x0, /* They are two. */
+    VERBENA_LAG_MODE_ACTIVE_BACKUP = 0x1, /* Port 1 has the traffic, and port 2 while the link of port 1 is down. */
+    VERBENA_LAG_MODE_XOR = 0x2, /* Both have it (a static aggregation). */
+    VERBENA_LAG_MODE_LACP = 0x4, /* Those have it that the card negotiates by LACP. */
+};
+
+/* Which port the packets of a QP leave by. */
+enum verbena_lag_select {
+    VERBENA_LAG_SELECT_AFFINITY = 0x0, /* Each QP has a port, in turn, from RTR on. */
+    VERBENA_LAG_SELECT_HASH = 0x1, /* By a hash of the UDP source port; of a frame, by a hash of its fields. */
+};
+
+/* How often the partner is asked to send LACPDUs. */
+enum verbena_lacp_rate {
+    VERBENA_LACP_RATE_FAST = 0x0, /* Every second; it is gone after three. */
+    VERBENA_LACP_RATE_SLOW = 0x1, /* Every thirty seconds; it is gone after ninety. */
+};
+
+/* The state of a port in a LACPDU (IEEE 802.1AX-2014, 6.4.2.3). */
+/* It sends without being asked. */
+#define VERBENA_LACP_STATE_ACTIVITY UINT32_C(0x1)
+/* Its partner is to send every second. */
+#define VERBENA_LACP_STATE_TIMEOUT UINT32_C(0x2)
+/* It can be one of several. */
+#define VERBENA_LACP_STATE_AGGREGATION UINT32_C(0x4)
+/* It is in the aggregation that it belongs to. */
+#define VERBENA_LACP_STATE_SYNCHRONIZATION UINT32_C(0x8)
+/* It takes frames. */
+#define VERBENA_LACP_STATE_COLLECTING UINT32_C(0x10)
+/* It sends frames. */
+#define VERBENA_LACP_STATE_DISTRIBUTING UINT32_C(0x20)
+/* What it knows of its partner was set, not received. */
+#define VERBENA_LACP_STATE_DEFAULTED UINT32_C(0x40)
+/* Its partner has not been heard of in time. */
+#define VERBENA_LACP_STATE_EXPIRED UINT32_C(0x80)
+
 /* What the card can do. */
 /* Reliable connections. */
 #define VERBENA_FEATURE_SET_RC UINT32_C(0x1)
@@ -799,6 +839,8 @@ enum verbena_flow_kind {
 #define VERBENA_FEATURE_SET_STRIP_VLAN UINT64_C(0x400000000)
 /* RAW_TSO: the card cuts bytes of TCP into frames. */
 #define VERBENA_FEATURE_SET_TSO UINT64_C(0x800000000)
+/* The ports can be one: SET_LAG and QUERY_LAG. The card has one port then, the first, and answers QUERY_CARD so. */
+#define VERBENA_FEATURE_SET_LAG UINT64_C(0x10000000000)
 
 /* Code in ERROR_CAUSE and in the event DEVICE_FATAL. */
 enum verbena_error_cause {
@@ -1819,6 +1861,59 @@ struct verbena_table_context {
 VERBENA_ASSERT(sizeof(struct verbena_table_context) == 16);
 VERBENA_ASSERT(offsetof(struct verbena_table_context, entries_iova) == 0);
 VERBENA_ASSERT(offsetof(struct verbena_table_context, log_size) == 8);
+
+/* SET_LAG (in: the first three fields), and one port of it: QUERY_LAG (out). */
+struct verbena_lag_context {
+    /* How the ports are one. Values: LagMode. */
+    uint8_t mode;
+    /* Which one packets leave by. Values: LagSelect. */
+    uint8_t select;
+    /* LACP only. Values: LacpRate. */
+    uint8_t rate;
+    /* link_up: The link of the port is up. */
+    /* active: It has a part of the traffic. */
+    uint8_t flags;
+    /* QPs whose packets leave by it. */
+    uint32_t qps;
+    /* LACPDUs received. */
+    uint64_t lacp_received;
+    /* LACPDUs sent. */
+    uint64_t lacp_sent;
+    /* The port's own state. Values: LacpState. */
+    uint8_t actor_state;
+    /* Its partner's. Values: LacpState. */
+    uint8_t partner_state;
+    /* Number of the partner's port. */
+    uint16_t partner_port;
+    /* Ports of the partner with the same key can be one. */
+    uint16_t partner_key;
+    /* The partner's priority. */
+    uint16_t partner_priority;
+    /* The partner; zero if none was heard of. The first byte of the wire is the lowest. */
+    uint8_t partner[6];
+    /* The port's aggregation, 1 or 2: ports of the same one are one. */
+    uint8_t aggregator;
+    uint8_t reserved_39[25];
+};
+#define VERBENA_LAG_CONTEXT_LINK_UP_MASK UINT32_C(0x1)
+#define VERBENA_LAG_CONTEXT_LINK_UP_SHIFT 0
+#define VERBENA_LAG_CONTEXT_ACTIVE_MASK UINT32_C(0x2)
+#define VERBENA_LAG_CONTEXT_ACTIVE_SHIFT 1
+VERBENA_ASSERT(sizeof(struct verbena_lag_context) == 64);
+VERBENA_ASSERT(offsetof(struct verbena_lag_context, mode) == 0);
+VERBENA_ASSERT(offsetof(struct verbena_lag_context, select) == 1);
+VERBENA_ASSERT(offsetof(struct verbena_lag_context, rate) == 2);
+VERBENA_ASSERT(offsetof(struct verbena_lag_context, flags) == 3);
+VERBENA_ASSERT(offsetof(struct verbena_lag_context, qps) == 4);
+VERBENA_ASSERT(offsetof(struct verbena_lag_context, lacp_received) == 8);
+VERBENA_ASSERT(offsetof(struct verbena_lag_context, lacp_sent) == 16);
+VERBENA_ASSERT(offsetof(struct verbena_lag_context, actor_state) == 24);
+VERBENA_ASSERT(offsetof(struct verbena_lag_context, partner_state) == 25);
+VERBENA_ASSERT(offsetof(struct verbena_lag_context, partner_port) == 26);
+VERBENA_ASSERT(offsetof(struct verbena_lag_context, partner_key) == 28);
+VERBENA_ASSERT(offsetof(struct verbena_lag_context, partner_priority) == 30);
+VERBENA_ASSERT(offsetof(struct verbena_lag_context, partner) == 32);
+VERBENA_ASSERT(offsetof(struct verbena_lag_context, aggregator) == 38);
 
 /* Limits of whole Ethernet frames: QUERY_ETHERNET. */
 struct verbena_ethernet_limits {

@@ -499,7 +499,9 @@ package verbena_pkg;
     ADMIN_OPCODE_ALLOC_MEMORY = 16'h58, // Takes a part of the card's own memory, zeroed.
     ADMIN_OPCODE_FREE_MEMORY = 16'h59, // Frees a part of the card's own memory.
     ADMIN_OPCODE_WRITE_MEMORY = 16'h5a, // Copies the bytes at `in_iova` into the card's own memory.
-    ADMIN_OPCODE_READ_MEMORY = 16'h5b // Copies bytes of the card's own memory to `out_iova`.
+    ADMIN_OPCODE_READ_MEMORY = 16'h5b, // Copies bytes of the card's own memory to `out_iova`.
+    ADMIN_OPCODE_SET_LAG = 16'h60, // Makes the ports of the card one, or two again. No QP may be there.
+    ADMIN_OPCODE_QUERY_LAG = 16'h61 // Whether the ports are one, and how a port of it is.
   } admin_opcode_e;
 
   // How a command ended.
@@ -596,6 +598,44 @@ package verbena_pkg;
   // The first is one of a service (0x88a8), not of a customer (0x8100).
   localparam logic [7:0] FRAME_TAGS_SERVICE = 8'h4;
 
+  // How the ports of a card are one; the numbers are those of Linux bonding.
+  typedef enum logic [7:0] {
+    LAG_MODE_OFF = 8'h0, // They are two.
+    LAG_MODE_ACTIVE_BACKUP = 8'h1, // Port 1 has the traffic, and port 2 while the link of port 1 is down.
+    LAG_MODE_XOR = 8'h2, // Both have it (a static aggregation).
+    LAG_MODE_LACP = 8'h4 // Those have it that the card negotiates by LACP.
+  } lag_mode_e;
+
+  // Which port the packets of a QP leave by.
+  typedef enum logic [7:0] {
+    LAG_SELECT_AFFINITY = 8'h0, // Each QP has a port, in turn, from RTR on.
+    LAG_SELECT_HASH = 8'h1 // By a hash of the UDP source port; of a frame, by a hash of its fields.
+  } lag_select_e;
+
+  // How often the partner is asked to send LACPDUs.
+  typedef enum logic [7:0] {
+    LACP_RATE_FAST = 8'h0, // Every second; it is gone after three.
+    LACP_RATE_SLOW = 8'h1 // Every thirty seconds; it is gone after ninety.
+  } lacp_rate_e;
+
+  // The state of a port in a LACPDU (IEEE 802.1AX-2014, 6.4.2.3).
+  // It sends without being asked.
+  localparam logic [7:0] LACP_STATE_ACTIVITY = 8'h1;
+  // Its partner is to send every second.
+  localparam logic [7:0] LACP_STATE_TIMEOUT = 8'h2;
+  // It can be one of several.
+  localparam logic [7:0] LACP_STATE_AGGREGATION = 8'h4;
+  // It is in the aggregation that it belongs to.
+  localparam logic [7:0] LACP_STATE_SYNCHRONIZATION = 8'h8;
+  // It takes frames.
+  localparam logic [7:0] LACP_STATE_COLLECTING = 8'h10;
+  // It sends frames.
+  localparam logic [7:0] LACP_STATE_DISTRIBUTING = 8'h20;
+  // What it knows of its partner was set, not received.
+  localparam logic [7:0] LACP_STATE_DEFAULTED = 8'h40;
+  // Its partner has not been heard of in time.
+  localparam logic [7:0] LACP_STATE_EXPIRED = 8'h80;
+
   // What the card can do.
   // Reliable connections.
   localparam logic [63:0] FEATURE_SET_RC = 64'h1;
@@ -669,6 +709,8 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_STRIP_VLAN = 64'h400000000;
   // RAW_TSO: the card cuts bytes of TCP into frames.
   localparam logic [63:0] FEATURE_SET_TSO = 64'h800000000;
+  // The ports can be one: SET_LAG and QUERY_LAG. The card has one port then, the first, and answers QUERY_CARD so.
+  localparam logic [63:0] FEATURE_SET_LAG = 64'h10000000000;
 
   // Code in ERROR_CAUSE and in the event DEVICE_FATAL.
   typedef enum logic [15:0] {
@@ -1887,6 +1929,58 @@ package verbena_pkg;
   localparam int unsigned TABLE_CONTEXT_ENTRIES_IOVA_WIDTH = 64;
   localparam int unsigned TABLE_CONTEXT_LOG_SIZE_LSB = 64;
   localparam int unsigned TABLE_CONTEXT_LOG_SIZE_WIDTH = 8;
+
+  // SET_LAG (in: the first three fields), and one port of it: QUERY_LAG (out).
+  typedef struct packed {
+    logic [199:0] reserved_312;
+    logic [7:0] aggregator; // The port's aggregation, 1 or 2: ports of the same one are one.
+    logic [47:0] partner; // The partner; zero if none was heard of. The first byte of the wire is the lowest.
+    logic [15:0] partner_priority; // The partner's priority.
+    logic [15:0] partner_key; // Ports of the partner with the same key can be one.
+    logic [15:0] partner_port; // Number of the partner's port.
+    logic [7:0] partner_state; // Its partner's. Values: LacpState.
+    logic [7:0] actor_state; // The port's own state. Values: LacpState.
+    logic [63:0] lacp_sent; // LACPDUs sent.
+    logic [63:0] lacp_received; // LACPDUs received.
+    logic [31:0] qps; // QPs whose packets leave by it.
+    logic [5:0] reserved_26;
+    logic active; // It has a part of the traffic.
+    logic link_up; // The link of the port is up.
+    lacp_rate_e rate; // LACP only. Values: LacpRate.
+    lag_select_e select; // Which one packets leave by. Values: LagSelect.
+    lag_mode_e mode; // How the ports are one. Values: LagMode.
+  } lag_context_t;
+  localparam int unsigned LAG_CONTEXT_BITS = 512;
+  localparam int unsigned LAG_CONTEXT_MODE_LSB = 0;
+  localparam int unsigned LAG_CONTEXT_MODE_WIDTH = 8;
+  localparam int unsigned LAG_CONTEXT_SELECT_LSB = 8;
+  localparam int unsigned LAG_CONTEXT_SELECT_WIDTH = 8;
+  localparam int unsigned LAG_CONTEXT_RATE_LSB = 16;
+  localparam int unsigned LAG_CONTEXT_RATE_WIDTH = 8;
+  localparam int unsigned LAG_CONTEXT_LINK_UP_LSB = 24;
+  localparam int unsigned LAG_CONTEXT_LINK_UP_WIDTH = 1;
+  localparam int unsigned LAG_CONTEXT_ACTIVE_LSB = 25;
+  localparam int unsigned LAG_CONTEXT_ACTIVE_WIDTH = 1;
+  localparam int unsigned LAG_CONTEXT_QPS_LSB = 32;
+  localparam int unsigned LAG_CONTEXT_QPS_WIDTH = 32;
+  localparam int unsigned LAG_CONTEXT_LACP_RECEIVED_LSB = 64;
+  localparam int unsigned LAG_CONTEXT_LACP_RECEIVED_WIDTH = 64;
+  localparam int unsigned LAG_CONTEXT_LACP_SENT_LSB = 128;
+  localparam int unsigned LAG_CONTEXT_LACP_SENT_WIDTH = 64;
+  localparam int unsigned LAG_CONTEXT_ACTOR_STATE_LSB = 192;
+  localparam int unsigned LAG_CONTEXT_ACTOR_STATE_WIDTH = 8;
+  localparam int unsigned LAG_CONTEXT_PARTNER_STATE_LSB = 200;
+  localparam int unsigned LAG_CONTEXT_PARTNER_STATE_WIDTH = 8;
+  localparam int unsigned LAG_CONTEXT_PARTNER_PORT_LSB = 208;
+  localparam int unsigned LAG_CONTEXT_PARTNER_PORT_WIDTH = 16;
+  localparam int unsigned LAG_CONTEXT_PARTNER_KEY_LSB = 224;
+  localparam int unsigned LAG_CONTEXT_PARTNER_KEY_WIDTH = 16;
+  localparam int unsigned LAG_CONTEXT_PARTNER_PRIORITY_LSB = 240;
+  localparam int unsigned LAG_CONTEXT_PARTNER_PRIORITY_WIDTH = 16;
+  localparam int unsigned LAG_CONTEXT_PARTNER_LSB = 256;
+  localparam int unsigned LAG_CONTEXT_PARTNER_WIDTH = 48;
+  localparam int unsigned LAG_CONTEXT_AGGREGATOR_LSB = 304;
+  localparam int unsigned LAG_CONTEXT_AGGREGATOR_WIDTH = 8;
 
   // Limits of whole Ethernet frames: QUERY_ETHERNET.
   typedef struct packed {

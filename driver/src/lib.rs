@@ -10,6 +10,7 @@
 //! | `pd`, `mr`, `mw`, `dm`, `ah`, `mcast`, `port` | protection, memory, addresses, ports |
 //! | `freed` | what is freed only once |
 //! | `flow`, `rss` | which frames a raw packet QP receives; spreading them over work queues |
+//! | `lag` | two ports that are one |
 //! | `dma`, `rings` | DMA memory and its pools |
 //! | `ring`, `spin` | small entries that the card writes; the lock of a queue |
 //! | `qp`, `qp_size`, `qp_attr`, `qp_state`, `qp_modify` | queue pairs and their states |
@@ -37,6 +38,7 @@ mod events;
 mod flow;
 mod forward;
 mod freed;
+mod lag;
 mod mcast;
 mod mr;
 mod mw;

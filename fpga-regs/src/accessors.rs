@@ -45,7 +45,7 @@ macro_rules! words {
 fn check_all(bytes: &[u8]) {
     formats!(bytes: WqeCtrl WqeRemote WqeAtomic WqeAddress WqeSge WqeBind WqeTso RecvHead Cqe Eqe
         Command Reply QpContext CqContext SrqContext EqContext MrContext PageEntry MwContext
-        PortContext FlowContext TableContext EthernetLimits CardLimits);
+        PortContext FlowContext TableContext EthernetLimits LagContext CardLimits);
     words!(bytes:
         u32 Id Version Control Status Health Cause Function Link GidAttr GidVlan;
         u64 Features SqDoorbell RqDoorbell SrqDoorbell CqArm;);

@@ -93,6 +93,10 @@ open_enum! {
         WRITE_MEMORY = 0x5a,
         /// Copies bytes of the card's own memory to `out_iova`.
         READ_MEMORY = 0x5b,
+        /// Makes the ports of the card one, or two again. No QP may be there.
+        SET_LAG = 0x60,
+        /// Whether the ports are one, and how a port of it is.
+        QUERY_LAG = 0x61,
     }
 }
 

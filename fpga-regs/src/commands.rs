@@ -4,6 +4,7 @@ use crate::admin::*;
 use crate::context::*;
 use crate::field::{Field, Format, Kind, Named, Names};
 use crate::flow::FlowContext;
+use crate::lag::LagContext;
 use crate::limits::CardLimits;
 use crate::rss::{EthernetLimits, TableContext};
 
@@ -187,6 +188,8 @@ pub const COMMANDS: &[CommandSpec] = {
         Spec::new(Op::FREE_MEMORY, "offset in the card's memory"),
         Spec::new(Op::WRITE_MEMORY, "offset in the card's memory, a multiple of 4"),
         Spec::new(Op::READ_MEMORY, "offset in the card's memory, a multiple of 4"),
+        Spec::new(Op::SET_LAG, "").input(&LagContext::FORMAT),
+        Spec::new(Op::QUERY_LAG, "port, from 1").output(&LagContext::FORMAT),
     ]
 };
 

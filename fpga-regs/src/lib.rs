@@ -34,6 +34,7 @@
 //! | `cqe`, `eqe`, `syndrome` | what the card reports |
 //! | `admin`, `commands`, `context`, `limits` | admin commands and their contexts |
 //! | `flow`, `rss` | the same for whole Ethernet frames: who receives them |
+//! | `lag` | two ports that are one |
 //! | `decode`, `export` | as text; as C, SystemVerilog, SystemRDL and golden vectors |
 //! | `vfio_user` | the messages of a served card |
 //! | `accessors` | a test of all accessors |
@@ -61,6 +62,7 @@ pub mod export;
 pub mod field;
 mod field_text;
 pub mod flow;
+pub mod lag;
 pub mod limits;
 pub mod recv;
 pub mod regs;
@@ -78,6 +80,7 @@ pub use encode::{EncodeError, WqeBuilder};
 pub use eqe::*;
 pub use field::{Field, Format, Kind, Named, Names};
 pub use flow::*;
+pub use lag::*;
 pub use limits::*;
 pub use recv::*;
 pub use rss::*;

@@ -22,12 +22,13 @@ impl World {
 
     /// Whether the link of a port is up at `now` (ns); that of a port of another net is.
     pub(crate) fn is_up(&self, port: PortId, now: u64) -> bool {
-        port.card >= self.count() || self.cards[usize::from(port.card)].link_at(port.port, now).0
+        port.card >= self.count() || self.cards[usize::from(port.card)].link_at(port.port, now)
     }
 
-    /// Whether a cable of the net is pulled.
-    pub fn any_pulled(&self) -> bool {
-        self.ports().any(|port| self.cards[usize::from(port.card)].is_pulled(port.port))
+    /// Whether a port has traffic at `now` (ns): its link is up, and it is not left out by those that it is one with.
+    fn carries(&self, port: PortId, now: u64) -> bool {
+        let lag = self.cards.get(usize::from(port.card)).map(|card| &card.lag);
+        self.is_up(port, now) && lag.is_none_or(|lag| !lag.is_on() || lag.is_active(port.port))
     }
 
     /// Pulls the cable of a port or plugs it in, at both of its ends.
@@ -40,13 +41,19 @@ impl World {
     /// Whether what goes from port to port is lost because the link of one of them is down at `now` (ns).
     /// What stays within a port needs no link.
     pub fn is_cut(&self, (from, to): (PortId, PortId), now: u64) -> bool {
-        from != to && !(self.is_up(from, now) && self.is_up(to, now))
+        from != to && !(self.carries(from, now) && self.carries(to, now))
+    }
+
+    /// Whether both ends of a way have a link at `now` (ns).
+    pub(crate) fn has_links(&self, (from, to): (PortId, PortId), now: u64) -> bool {
+        self.is_up(from, now) && self.is_up(to, now)
     }
 
     /// Counts what a pulled cable loses on its way from port to port.
     #[cold]
     pub(crate) fn count_cut(&self, (from, to): (PortId, PortId), count: u64, now: u64) {
-        self.count_lost(from, self.ports().filter(|&at| to == PortId::ALL || to == at), count, now);
+        let reached = |&at: &PortId| to == at || to == PortId::ALL && self.takes_of_all(from, at);
+        self.count_lost(from, self.ports().filter(reached), count, now);
     }
 
     /// Counts what is lost on its way to ports without a link: where it does not leave, or else where it does not arrive.
@@ -56,9 +63,9 @@ impl World {
                 card.counters[usize::from(at.port) % PORTS].add(port::LINK_LOST, count);
             }
         };
-        if !self.is_up(from, now) {
+        if !self.carries(from, now) {
             return lose(from);
         }
-        to.filter(|&at| at != from && !self.is_up(at, now)).for_each(lose);
+        to.filter(|&at| at != from && !self.carries(at, now)).for_each(lose);
     }
 }

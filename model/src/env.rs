@@ -14,6 +14,8 @@ pub trait Env {
     const GATHER_BYTES: u32;
     /// A whole frame is read when it leaves, not when its WQE is executed.
     const FETCHES_FRAMES: bool = false;
+    /// Ports can be one: packets leave by [`World::way`](crate::world::World::way).
+    const AGGREGATES: bool = false;
 
     /// Time in nanoseconds, monotonic.
     fn now(&mut self) -> u64;

@@ -6,6 +6,7 @@
 
 use fpga_regs::regs::port;
 
+use crate::device::qp::Qp;
 use crate::device::raw::{with_room, Found, Outgoing};
 use crate::env::Env;
 use crate::link::faults::ecn_of;
@@ -24,6 +25,8 @@ pub(crate) struct Frame {
     /// Its ECN code point, if it is of IP.
     ecn: u8,
     copies: Copies,
+    /// The card at the other end takes it itself.
+    pub slow: bool,
     /// It has to wait: somebody who gets a copy has no receive WQE.
     pub waits: bool,
 }
@@ -50,15 +53,24 @@ impl World {
         // What was gathered can be read.
         let _ = env.payload(&outgoing.payload, head);
         let fields = Fields::of(head);
-        let from = self.cards[card].qps[q].port;
-        let way = (from, self.port_of(from, fields.dmac()));
-        let copies = self.receivers(way, sender, &fields, env.now());
+        self.cards[card].turn_by(q, fields.hash(0));
+        let Qp { port: own, leaves, .. } = self.cards[card].qps[q];
+        let from = PortId { port: leaves, ..own };
+        let way = match self.port_of((own, from), fields.dmac()) {
+            to if to == own => (from, from),
+            to => (from, self.arrival(from, to)),
+        };
+        let slow = self.takes_slow(way.1, head);
+        let copies = match slow {
+            true => Copies::of(sender),
+            false => self.receivers(way, sender, &fields, env.now()),
+        };
         let until = self.lack_recvs(&copies, env);
         if let Some(until) = until {
             self.cards[card].frame_waits(q, until, env);
         }
         let ecn = ecn_of(head);
-        Some(Frame { way, sender, outgoing, ecn, copies, waits: until.is_some() })
+        Some(Frame { way, sender, outgoing, ecn, copies, slow, waits: until.is_some() })
     }
 
     /// A frame has left.
@@ -104,8 +116,14 @@ impl World {
         let found = with_room(frame.payload().len(), |bytes| {
             // As when its fields were read.
             let _ = env.payload(frame.payload(), bytes);
+            if frame.slow {
+                self.take_slow(frame.way.1, bytes, env);
+            }
             Found::of(bytes)
         });
+        if frame.slow {
+            return;
+        }
         self.give(frame.way, &frame.copies, (found, frame.payload()), env);
     }
 
@@ -117,8 +135,15 @@ impl World {
         (frame, payload): (&[u8], &Payload),
         env: &mut impl Env,
     ) {
+        if self.takes_slow(way.1, frame) {
+            return self.take_slow(way.1, frame, env);
+        }
         let copies = self.receivers(way, sender, &Fields::of(frame), env.now());
         self.give(way, &copies, (Found::of(frame), payload), env);
+    }
+
+    fn take_slow(&mut self, at: PortId, frame: &[u8], env: &mut impl Env) {
+        self.cards[usize::from(at.card)].take_slow(at.port, frame, env);
     }
 
     fn give(
@@ -160,10 +185,10 @@ impl World {
         }
     }
 
-    /// Where a frame from a port to this address goes: a port of the net, or all that it can reach. A cable brings it to its
-    /// other end, whoever it is for. To there and no further, also by a switch, if it is for what is there (IEEE 802.1Q 8.6.3):
-    /// LACP is.
-    fn port_of(&self, from: PortId, dmac: [u8; 6]) -> PortId {
+    /// Where a frame of a port that leaves by another (or the same) to this address goes: a port of the net, or all that it
+    /// can reach. A cable brings it to its other end, whoever it is for. To there and no further, also by a switch, if it is
+    /// for what is there (IEEE 802.1Q 8.6.3): LACP is.
+    fn port_of(&self, (own, from): (PortId, PortId), dmac: [u8; 6]) -> PortId {
         let far = self.far_end(from);
         if let [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f] = dmac {
             return far.unwrap_or(PortId::NOBODY);
@@ -171,16 +196,17 @@ impl World {
         let port = PortId::from_mac(dmac);
         let here = port.card < self.count() && usize::from(port.port) < PORTS && !self.is_outside(port);
         match here {
-            true if port == from => from,
+            true if port == own => own,
             true => far.unwrap_or(port),
             false => PortId::ALL,
         }
     }
 
-    /// Whether a frame on this way comes to a port: one for all goes through a cable only to its other end. Ports that lead
-    /// outside take none.
+    /// Whether a frame on this way comes to a port: one for all goes through a cable only to its other end, and to one of
+    /// those that are one. Ports that lead outside take none.
     fn leads_to(&self, (from, to): (PortId, PortId), port: PortId) -> bool {
-        let all = || port == from || self.far_end(from).is_none_or(|far| far == port);
+        let through = || port == from || self.far_end(from).is_none_or(|far| far == port);
+        let all = || through() && self.takes_of_all(from, port);
         (to == port || to == PortId::ALL && all()) && !self.is_outside(port)
     }
 
@@ -205,7 +231,7 @@ impl World {
     ) -> Copies {
         let mut copies = Copies::of(sender);
         for port in self.reached_ports(way, now) {
-            self.cards[usize::from(port.card)].steer(port.port, fields, &mut copies);
+            self.cards[usize::from(port.card)].steer(port, fields, &mut copies);
         }
         copies
     }

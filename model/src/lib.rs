@@ -12,6 +12,7 @@
 //! | [`express`], [`here`], [`journal`] | the short path of plain messages by the wall clock, and crash recovery |
 //! | [`link`] | the wire that carries frames: faults, capture |
 //! | `cables` | which ports reach each other while cables are pulled |
+//! | [`lacp`], `bonds` | ports that are one: what they negotiate, and by which of them packets go |
 //! | `frames`, `steering` | whole frames of raw packet queue pairs, and who gets them |
 //! | [`segment`] | the shared memory that the cards are in, its members, and registered memory |
 //! | [`attach`] | the backend through which the driver uses a card in its own process, by either clock |
@@ -24,6 +25,7 @@ pub mod address;
 #[cfg(test)]
 mod allocations;
 pub mod attach;
+mod bonds;
 mod cables;
 mod cells;
 pub mod cm;
@@ -36,6 +38,7 @@ mod frames;
 pub mod here;
 mod islands;
 pub mod journal;
+pub mod lacp;
 pub mod link;
 mod net;
 pub mod packet;

@@ -24,11 +24,11 @@ module verbena_vectors_tb;
   logic [127:0] recv_words [0:42];
   logic [511:0] cqe_words [0:100];
   logic [255:0] eqe_words [0:14];
-  logic [511:0] command_words [0:43];
-  logic [255:0] reply_words [0:110];
-  logic [511:0] context_words [0:122];
-  logic [63:0] parts [0:666];
-  logic [127:0] fields [0:7160];
+  logic [511:0] command_words [0:45];
+  logic [255:0] reply_words [0:112];
+  logic [511:0] context_words [0:132];
+  logic [63:0] parts [0:680];
+  logic [127:0] fields [0:7346];
 
   function automatic void compare_wqe_ctrl_t(wqe_ctrl_t got);
     compare("WqeCtrl.opcode", got.opcode, fields[next++]);
@@ -378,6 +378,26 @@ module verbena_vectors_tb;
     compare("TableContext.reserved_72", got.reserved_72, 0);
   endfunction
 
+  function automatic void compare_lag_context_t(lag_context_t got);
+    compare("LagContext.mode", got.mode, fields[next++]);
+    compare("LagContext.select", got.select, fields[next++]);
+    compare("LagContext.rate", got.rate, fields[next++]);
+    compare("LagContext.link_up", got.link_up, fields[next++]);
+    compare("LagContext.active", got.active, fields[next++]);
+    compare("LagContext.reserved_26", got.reserved_26, 0);
+    compare("LagContext.qps", got.qps, fields[next++]);
+    compare("LagContext.lacp_received", got.lacp_received, fields[next++]);
+    compare("LagContext.lacp_sent", got.lacp_sent, fields[next++]);
+    compare("LagContext.actor_state", got.actor_state, fields[next++]);
+    compare("LagContext.partner_state", got.partner_state, fields[next++]);
+    compare("LagContext.partner_port", got.partner_port, fields[next++]);
+    compare("LagContext.partner_key", got.partner_key, fields[next++]);
+    compare("LagContext.partner_priority", got.partner_priority, fields[next++]);
+    compare("LagContext.partner", got.partner, fields[next++]);
+    compare("LagContext.aggregator", got.aggregator, fields[next++]);
+    compare("LagContext.reserved_312", got.reserved_312, 0);
+  endfunction
+
   function automatic void compare_ethernet_limits_t(ethernet_limits_t got);
     compare("EthernetLimits.max_tables", got.max_tables, fields[next++]);
     compare("EthernetLimits.max_table_entries", got.max_table_entries, fields[next++]);
@@ -469,9 +489,10 @@ module verbena_vectors_tb;
       18: compare_port_context_t(bits[511:0]);
       19: compare_flow_context_t(bits[1151:0]);
       20: compare_table_context_t(bits[127:0]);
-      21: compare_ethernet_limits_t(bits[255:0]);
-      22: compare_card_limits_t(bits[1023:0]);
-      23: compare_page_entry_t(bits[63:0]);
+      21: compare_lag_context_t(bits[511:0]);
+      22: compare_ethernet_limits_t(bits[255:0]);
+      23: compare_card_limits_t(bits[1023:0]);
+      24: compare_page_entry_t(bits[63:0]);
       default: $fatal(1, "there is no format %0d", part[63:48]);
     endcase
   endfunction
@@ -487,8 +508,8 @@ module verbena_vectors_tb;
     $readmemh({dir, "/context.hex"}, context_words);
     $readmemh({dir, "/parts.hex"}, parts);
     $readmemh({dir, "/fields.hex"}, fields);
-    for (int i = 0; i < 667; i++) compare_part(parts[i]);
-    if (next != 7161) $fatal(1, "%0d fields were left", 7161 - next);
+    for (int i = 0; i < 681; i++) compare_part(parts[i]);
+    if (next != 7347) $fatal(1, "%0d fields were left", 7347 - next);
     if (failed != 0) $fatal(1, "%0d of %0d fields differ", failed, compared);
     $display("%0d fields agree", compared);
     $finish;

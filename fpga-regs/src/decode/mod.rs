@@ -21,6 +21,7 @@ pub use wqe::{wqe, wqes};
 use crate::context::*;
 use crate::field::Format;
 use crate::flow::FlowContext;
+use crate::lag::LagContext;
 use crate::limits::CardLimits;
 use crate::rss::{EthernetLimits, TableContext};
 
@@ -35,6 +36,7 @@ pub const CONTEXTS: &[(&str, &Format)] = &[
     ("port", &PortContext::FORMAT),
     ("flow", &FlowContext::FORMAT),
     ("table", &TableContext::FORMAT),
+    ("lag", &LagContext::FORMAT),
     ("ethernet", &EthernetLimits::FORMAT),
     ("limits", &CardLimits::FORMAT),
 ];

@@ -100,6 +100,9 @@ flag_set! {
         STRIP_VLAN = 34,
         /// RAW_TSO: the card cuts bytes of TCP into frames.
         TSO = 35,
+        /// The ports can be one: SET_LAG and QUERY_LAG. The card has one port then, the
+        /// first, and answers QUERY_CARD so.
+        LAG = 40,
     }
 }
 

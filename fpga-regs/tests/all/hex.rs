@@ -26,6 +26,6 @@ fn an_unknown_kind_names_the_known_ones() {
     assert_eq!(
         error,
         "nothing of kind \"wqx\" can be decoded; known: wqe, recv, cqe, eqe, cmd, reply, \
-         qp, cq, srq, eq, mr, mw, port, flow, table, ethernet, limits"
+         qp, cq, srq, eq, mr, mw, port, flow, table, lag, ethernet, limits"
     );
 }

@@ -22,7 +22,8 @@ pub fn cables(socket: &Path) -> Result<Vec<(PortId, bool)>, OpenError> {
 
 /// Pulls the cable of a port of that net, or plugs it in, at both of its ends. What is sent meanwhile is lost and counted
 /// (`LINK_LOST`); programs are told by `IBV_EVENT_PORT_ERR` and `IBV_EVENT_PORT_ACTIVE`.
-pub fn plug(socket: &Path, port: PortId, pulled: bool) -> Result<(), OpenError> {
+/// Whether the port is up to programs after that: where ports are one, another cable may be there.
+pub fn plug(socket: &Path, port: PortId, pulled: bool) -> Result<bool, OpenError> {
     let Joined::Wall(runner) = Joined::new(socket)? else { return Err(OpenError::SimulatedLink) };
     runner.control(|world, env| {
         if port.card >= world.count() {
@@ -31,12 +32,11 @@ pub fn plug(socket: &Path, port: PortId, pulled: bool) -> Result<(), OpenError> 
         if usize::from(port.port) >= PORTS {
             return Err(OpenError::NoPort { port: port.port });
         }
-        // In this order: whoever is killed in between leaves cables that are looked at.
+        // First: whoever is killed in between leaves cables that are looked at.
         if pulled {
             runner.net().link.set_cut(true);
         }
         world.plug(port, pulled, env);
-        runner.net().link.set_cut(world.any_pulled());
-        Ok(())
+        Ok(world.cards[usize::from(port.card)].shown_link(port.port, now_ns()).0)
     })?
 }

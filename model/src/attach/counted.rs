@@ -63,7 +63,7 @@ fn read(segment: &Segment) -> Vec<(PortId, (bool, u16), Vec<u64>)> {
     let of = |id: PortId| {
         let card = &world.cards[usize::from(id.card)];
         let counters = port::counters().map(|counter| card.counter(id.port, counter.offset));
-        (id, card.link_at(id.port, now_ns()), counters.collect())
+        (id, card.shown_link(id.port, now_ns()), counters.collect())
     };
     world.ports().map(of).collect()
 }

@@ -2,8 +2,8 @@
 
 use fpga_regs::regs::Health;
 use fpga_regs::{
-    AdminOpcode, AdminStatus, Command, CqContext, EqContext, FlowContext, MrAttrMask, MrContext, QpAttrMask,
-    QpContext, QpState, QpType, Reply, SrqContext, Syndrome, TableContext, XrcdFlags,
+    AdminOpcode, AdminStatus, Command, CqContext, EqContext, FlowContext, LagContext, MrAttrMask, MrContext,
+    QpAttrMask, QpContext, QpState, QpType, Reply, SrqContext, Syndrome, TableContext, XrcdFlags,
 };
 
 use super::defect::Defect;
@@ -89,8 +89,7 @@ impl Device {
         match c.opcode() {
             AdminOpcode::NOP => {}
             AdminOpcode::QUERY_CARD => {
-                let limits = self.limits;
-                self.answer_mailbox(f, c, limits.as_bytes(), env)?;
+                self.answer_mailbox(f, c, self.limits().as_bytes(), env)?;
             }
             AdminOpcode::QUERY_ETHERNET => {
                 self.answer_mailbox(f, c, self.ethernet_limits().as_bytes(), env)?;
@@ -282,6 +281,11 @@ impl Device {
             AdminOpcode::FREE_MEMORY => self.free_memory(f, object)?,
             AdminOpcode::WRITE_MEMORY => self.copy_memory(f, c, true, env)?,
             AdminOpcode::READ_MEMORY => self.copy_memory(f, c, false, env)?,
+            AdminOpcode::SET_LAG => {
+                let context = LagContext::from_bytes(&self.mailbox(f, c, env)?);
+                self.set_lag(&context, env)?;
+            }
+            AdminOpcode::QUERY_LAG => self.answer_mailbox(f, c, self.query_lag(object)?.as_bytes(), env)?,
             AdminOpcode::QUERY_PORT | AdminOpcode::SET_PORT | AdminOpcode::QUERY_MW => {
                 return refused(AdminStatus::NOT_SUPPORTED, OK)
             }

@@ -13,7 +13,7 @@ use crate::plain::{plain, Flag};
 pub(super) struct Cable {
     /// Nothing goes through it.
     pulled: Flag,
-    /// How often it was pulled or plugged in.
+    /// How often software saw its link change.
     changes: u16,
 }
 
@@ -23,22 +23,43 @@ impl Device {
         self.cables[usize::from(port) % PORTS].pulled.get()
     }
 
-    /// Whether the link of a port is up at time `now` (ns), and how often it changed.
-    pub fn link_at(&self, port: u8, now: u64) -> (bool, u16) {
-        let Cable { pulled, changes } = self.cables[usize::from(port) % PORTS];
-        let (up, flaps) = self.flaps_at(now);
-        (up && !pulled.get(), changes.wrapping_add(flaps))
+    /// Whether the link of a port is up at time `now` (ns).
+    pub fn link_at(&self, port: u8, now: u64) -> bool {
+        self.flaps_at(now).0 && !self.is_pulled(port)
     }
 
-    /// Pulls the cable of a port or plugs it in, and tells every function of it if that is a change.
+    /// How the link of a port is to software, by its cable; where ports are one, the first is that one.
+    pub(super) fn shows_link(&self, port: u8) -> bool {
+        match self.lag.is_on() && port == 0 {
+            true => self.lag.is_up(),
+            false => !self.is_pulled(port),
+        }
+    }
+
+    /// The same at time `now` (ns), and how often it changed.
+    pub(crate) fn shown_link(&self, port: u8, now: u64) -> (bool, u16) {
+        let (up, flaps) = self.flaps_at(now);
+        let changes = self.cables[usize::from(port) % PORTS].changes;
+        (up && self.shows_link(port), changes.wrapping_add(flaps))
+    }
+
+    /// The link of a port is another one to software: every function is told.
+    pub(super) fn link_changed(&mut self, port: u8, up: bool, env: &mut impl Env) {
+        let changes = &mut self.cables[usize::from(port) % PORTS].changes;
+        *changes = changes.wrapping_add(1);
+        self.port_event(port, if up { EventKind::PORT_ACTIVE } else { EventKind::PORT_ERR }, env);
+    }
+
+    /// Pulls the cable of a port or plugs it in, if that is a change.
     #[cold]
     pub fn plug(&mut self, port: u8, pulled: bool, env: &mut impl Env) {
-        let cable = &mut self.cables[usize::from(port) % PORTS];
-        if cable.pulled.get() == pulled {
+        if self.is_pulled(port) == pulled {
             return;
         }
-        *cable = Cable { pulled: pulled.into(), changes: cable.changes.wrapping_add(1) };
-        self.port_event(port, if pulled { EventKind::PORT_ERR } else { EventKind::PORT_ACTIVE }, env);
+        self.with_links(env, |card, env| {
+            card.cables[usize::from(port) % PORTS].pulled = pulled.into();
+            card.lacp_link(port, !pulled, env.now());
+        });
     }
 }
 

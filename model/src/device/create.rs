@@ -190,8 +190,8 @@ impl Device {
         env.bells(self.id).reset_qp(q, owner);
     }
 
-    /// Moves a QP's counters to its port.
-    fn keep_counters(&mut self, q: usize) {
+    /// Moves a QP's counters to the ports by which its packets leave and arrive.
+    pub(super) fn keep_counters(&mut self, q: usize) {
         let qp = &mut self.qps[q];
         let take = core::mem::take::<u64>;
         let (tp, tb, rp, rb) = (
@@ -200,11 +200,11 @@ impl Device {
             take(&mut qp.resp.packets) + take(&mut qp.req.rx_packets),
             take(&mut qp.resp.bytes) + take(&mut qp.req.rx_bytes),
         );
-        let counters = &self.counters[qp.port.port as usize % PORTS];
-        counters.add(port::TX_PACKETS, tp);
-        counters.add(port::TX_BYTES, tb);
-        counters.add(port::RX_PACKETS, rp);
-        counters.add(port::RX_BYTES, rb);
+        let [sent, received] = [qp.leaves, qp.arrives].map(|port| &self.counters[usize::from(port) % PORTS]);
+        sent.add(port::TX_PACKETS, tp);
+        sent.add(port::TX_BYTES, tb);
+        received.add(port::RX_PACKETS, rp);
+        received.add(port::RX_BYTES, rb);
     }
 
     /// DESTROY_QP.

@@ -21,7 +21,7 @@
 //! | `outside`, `addressee` | what leads out of the segment; who takes what comes from there |
 //! | `notification` | congestion, and who is told of it |
 //! | `uc`, `ud`, `extended` | unreliable requests; datagrams and multicast; XRC |
-//! | `cable` | a port's cable, pulled or not |
+//! | `cable`, `lag` | a port's cable, pulled or not; two ports that are one |
 //! | `raw`, `segment`, `rss` | raw packet queue pairs: whole frames; TCP that is cut into frames; work queues that frames are spread over |
 //! | `recv` | receive WQEs and SRQs |
 //! | `cq`, `error` | completions and events; the error state and flushing |
@@ -42,6 +42,7 @@ mod gather;
 mod hostile_tests;
 mod kept;
 mod keys;
+pub(crate) mod lag;
 mod memory;
 mod modify;
 mod notification;
@@ -166,6 +167,12 @@ pub struct Device {
     pub outside: [Outside; PORTS],
     /// The cable of each port.
     cables: [cable::Cable; PORTS],
+    /// Whether the ports are one.
+    pub lag: lag::Lag,
+    /// When LACP goes on (ns); 0: it need not.
+    pub(crate) lacp_due: u64,
+    /// How packets travel is to be looked at anew.
+    pub(crate) links_changed: Flag,
     /// What it is called, as all cards of the segment.
     pub guids: Guids,
     /// In the numbers of its queue pairs.
@@ -314,7 +321,7 @@ impl crate::plain::Plain for Counters {}
 plain! {
     PortSetting { mtu, mbps }
     Outside { on, window }
-    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, guids, salt, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, reorder, cqs, srqs, keys, qps }
+    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, lag, lacp_due, links_changed, guids, salt, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, reorder, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function, xrcd, hold, indirection }
 }

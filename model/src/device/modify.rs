@@ -4,7 +4,7 @@ use fpga_regs::{AdminStatus, Mtu, QpAttrMask, QpContext, QpState, QpType, Syndro
 
 use super::Device;
 use crate::env::Env;
-use crate::packet::{PortId, PORTS};
+use crate::packet::PortId;
 use crate::wire::path::gid_to_ipv4;
 
 /// What a command fails with.
@@ -61,6 +61,9 @@ impl Device {
             return Err((AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT));
         }
         self.apply(q, a, mask);
+        if to == QpState::RTR {
+            self.take_turn(q);
+        }
         if mask.contains(QpAttrMask::AV) || mask.contains(QpAttrMask::DEST_QPN) {
             self.islands_void = true.into();
         }
@@ -120,7 +123,7 @@ impl Device {
         let range = (AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE);
         let bad = |attr: QpAttrMask, wrong: bool| mask.contains(attr) && wrong;
         let limits = &self.limits;
-        if bad(QpAttrMask::PORT, a.port() == 0 || a.port() as usize > PORTS) {
+        if bad(QpAttrMask::PORT, a.port() == 0 || u32::from(a.port()) > self.limits().ports()) {
             return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_PORT));
         }
         let out_of_range = bad(QpAttrMask::PATH_MTU, Mtu(a.mtu()).bytes().is_none())
@@ -149,6 +152,7 @@ impl Device {
         if has(QpAttrMask::PORT) {
             to.set_port(a.port());
             qp.port = PortId { card: id, port: a.port() - 1 };
+            (qp.leaves, qp.arrives) = (qp.port.port, qp.port.port);
         }
         if has(QpAttrMask::ACCESS_FLAGS) {
             to.set_access(a.access());

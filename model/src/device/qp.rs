@@ -256,6 +256,12 @@ pub struct Qp {
     pub window: u32,
     /// Most bytes of a train.
     pub train: u32,
+    /// Which of two turns it has, where ports are one.
+    pub turn: u8,
+    /// The port by which its packets leave: its own, but where ports are one.
+    pub leaves: u8,
+    /// The port by which packets for it arrive.
+    pub arrives: u8,
     /// Send side.
     pub req: Requester,
     /// Receive side.
@@ -388,5 +394,5 @@ plain! {
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, keeps, dropped, since, packets, bytes, tx_packets, tx_bytes, asked, offset, rkey, va, length }
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }
-    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, strip_vlan, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, window, train, req, resp, attributes, resources, recv, written, waits_until, awaited, taken_at }
+    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, strip_vlan, flushing, ipv6, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, window, train, turn, leaves, arrives, req, resp, attributes, resources, recv, written, waits_until, awaited, taken_at }
 }

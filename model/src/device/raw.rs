@@ -18,7 +18,7 @@ use super::recv::RecvError;
 use super::wqe::Wqe;
 use super::Device;
 use crate::env::Env;
-use crate::packet::{Payload, PORTS};
+use crate::packet::{Payload, PortId, PORTS};
 use crate::steering::{Copies, Copy, Fields};
 use crate::wire::checksum::Checksums;
 use crate::wire::{ethernet, psn, Ethernet};
@@ -93,7 +93,7 @@ impl Device {
         if !matches!(self.qps[q].qp_type, QpType::RAW_PACKET | QpType::RX_HASH) {
             return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED);
         }
-        if rule.port() == 0 || usize::from(rule.port()) > PORTS {
+        if rule.port() == 0 || u32::from(rule.port()) > self.limits().ports() {
             return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_PORT);
         }
         if self.leads_outside(rule.port()) {
@@ -315,10 +315,11 @@ impl Device {
     }
 
     /// Adds the queues that get a frame that arrives at a port.
-    pub(crate) fn steer(&self, port: u8, fields: &Fields, copies: &mut Copies) {
+    pub(crate) fn steer(&self, at: PortId, fields: &Fields, copies: &mut Copies) {
+        let port = self.known_port(at.port);
         let sender = copies.sender_on(self.id).and_then(|q| self.qps.get(usize::from(q)));
         let mut add = |q: u16| {
-            if let Some(copy) = self.copy_for(q, port, fields) {
+            if let Some(copy) = self.copy_for(q, (at, port), fields) {
                 if !sender.is_some_and(|sender| self.sends_for(sender, copy.queue)) {
                     copies.add(copy);
                 }

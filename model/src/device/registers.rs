@@ -48,7 +48,8 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::TSO.0
         | FeatureSet::CHECKSUM.0
         | FeatureSet::VLAN.0
-        | FeatureSet::RSS.0,
+        | FeatureSet::RSS.0
+        | FeatureSet::LAG.0,
 );
 
 /// Largest path MTU.
@@ -56,7 +57,7 @@ const MTU_MAX: u64 = 4096;
 
 impl Device {
     /// Reads a register of function `f`. What is not there reads zero.
-    pub fn bar_read(&mut self, f: u16, offset: u32, env: &mut impl Env) -> u64 {
+    pub fn bar_read<E: Env>(&mut self, f: u16, offset: u32, env: &mut E) -> u64 {
         let guid = u64::from_be_bytes(self.guids.node(self.id));
         let id = self.id;
         let fun = &self.functions[f as usize];
@@ -67,8 +68,14 @@ impl Device {
             }
             regs::VERSION => Version(0).with_major(1).with_minor(0).0 as u64,
             regs::FEATURES => {
-                let lacks = if fun.remote.get() { FeatureSet::ON_DEMAND } else { FeatureSet::empty() };
-                Features(0).with_set(FEATURES.without(lacks)).0
+                let mut has = FEATURES;
+                if fun.remote.get() {
+                    has = has.without(FeatureSet::ON_DEMAND);
+                }
+                if !E::AGGREGATES {
+                    has = has.without(FeatureSet::LAG);
+                }
+                Features(0).with_set(has).0
             }
             regs::SERIAL => guid,
             regs::FUNCTION => FunctionWord(0).with_index(f).with_card(id).0 as u64,
@@ -148,7 +155,7 @@ impl Device {
         }
         match at {
             port::LINK => {
-                let (up, changes) = self.link_at(id.port, env.now());
+                let (up, changes) = self.shown_link(id.port, env.now());
                 let (state, phys) = match up {
                     true => (LinkState::ACTIVE, PhysState::LINK_UP),
                     false => (LinkState::DOWN, PhysState::POLLING),
@@ -171,12 +178,13 @@ impl Device {
     /// shares no line between processes.
     pub(crate) fn counter(&self, p: u8, register: u32) -> u64 {
         let own = self.counters[p as usize].get(register);
-        let qps = self.qps[self.tables.qp.range()].iter().filter(|qp| qp.used.get() && qp.port.port == p);
+        let used = || self.qps[self.tables.qp.range()].iter().filter(|qp| qp.used.get());
+        let (sent, received) = (used().filter(|qp| qp.leaves == p), used().filter(|qp| qp.arrives == p));
         own + match register {
-            port::TX_PACKETS => qps.map(|qp| qp.req.packets + qp.resp.tx_packets).sum::<u64>(),
-            port::TX_BYTES => qps.map(|qp| qp.req.bytes + qp.resp.tx_bytes).sum(),
-            port::RX_PACKETS => qps.map(|qp| qp.resp.packets + qp.req.rx_packets).sum(),
-            port::RX_BYTES => qps.map(|qp| qp.resp.bytes + qp.req.rx_bytes).sum(),
+            port::TX_PACKETS => sent.map(|qp| qp.req.packets + qp.resp.tx_packets).sum::<u64>(),
+            port::TX_BYTES => sent.map(|qp| qp.req.bytes + qp.resp.tx_bytes).sum(),
+            port::RX_PACKETS => received.map(|qp| qp.resp.packets + qp.req.rx_packets).sum(),
+            port::RX_BYTES => received.map(|qp| qp.resp.bytes + qp.req.rx_bytes).sum(),
             _ => 0,
         }
     }

@@ -126,9 +126,8 @@ impl Device {
         tables.filter(|table| table.function == f).for_each(|table| table.used = false.into());
     }
 
-    /// The copy of a frame at a port whose rule names this queue pair, if it takes frames there.
-    pub(super) fn copy_for(&self, q: u16, port: u8, fields: &Fields) -> Option<Copy> {
-        let at = PortId { card: self.id, port };
+    /// The copy of a frame that has come to a port, known to software as `port`, whose rule names this queue pair, if it takes frames there.
+    pub(super) fn copy_for(&self, q: u16, (at, port): (PortId, u8), fields: &Fields) -> Option<Copy> {
         let qp = self.qps.get(usize::from(q)).filter(|qp| qp.used.get())?;
         match qp.qp_type {
             QpType::RAW_PACKET => (qp.port.port == port).then_some(Copy { at, queue: q, hash: 0 }),

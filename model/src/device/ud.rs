@@ -88,7 +88,7 @@ impl Device {
                 // A sender that is a member gets a copy, too.
                 let qp = &self.qps[q];
                 let here = match p.dst {
-                    PortId::ALL => p.src == qp.port || !self.is_pulled(qp.port.port),
+                    PortId::ALL => p.src == qp.port || self.shows_link(qp.port.port),
                     to => to.port == qp.port.port,
                 };
                 if here && qp.qp_type == QpType::UD && self.take_datagram(q, p, env) == Outcome::Unread {

@@ -59,7 +59,9 @@ impl World {
                 End::Sent => return true,
                 End::More => true,
                 End::NotPlain => false,
-                End::NoRoute => self.route(card, q, env).map(|found| env.remember(card, q, found)).is_some(),
+                End::NoRoute => {
+                    self.find_route(card, q, env).map(|found| env.remember(card, q, found)).is_some()
+                }
                 End::NoLocal => self.local(route, env),
                 End::NoRemote => self.remote(route, env),
                 End::NoReceive => self.receive(route, env),

@@ -126,8 +126,15 @@ pub(super) fn remote_of(words: &[u64; 6]) -> WqeRemote {
 }
 
 impl World {
+    /// As [`route`](Self::route). What goes on it is counted where it leaves and arrives.
+    pub(super) fn find_route(&mut self, card: u16, q: u16, env: &mut impl Express) -> Option<Route> {
+        let qp = &self.cards[card as usize].qps[q as usize];
+        self.settle((qp.port, qp.qpn), (qp.dest, qp.dest_qpn));
+        self.route(card, q, env)
+    }
+
     /// Finds out what a plain message of this QP has to know. `None` when the connection is not up and idle.
-    pub(super) fn route(&self, card: u16, q: u16, env: &mut impl Express) -> Option<Route> {
+    fn route(&self, card: u16, q: u16, env: &mut impl Express) -> Option<Route> {
         let qp = &self.cards[card as usize].qps[q as usize];
         if !qp.used.get()
             || qp.state != QpState::RTS

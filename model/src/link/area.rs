@@ -20,6 +20,7 @@ const CAPTURE: u32 = 4;
 const OUTSIDE: u32 = 8;
 const CUT: u32 = 16;
 const LIVE: u32 = 32;
+const BONDS: u32 = 64;
 
 /// Stands for an error without a number.
 const EIO: i32 = 5;
@@ -68,17 +69,22 @@ impl Mode {
     /// Each packet is looked at: it travels as a frame, or is recorded, or may meet a cable that is pulled.
     #[inline(always)]
     pub fn is_observed(self) -> bool {
-        self.0 & !OUTSIDE != 0
+        self.0 & !(OUTSIDE | BONDS) != 0
     }
 
     /// All packets are made frames.
     pub fn makes_frames(self) -> bool {
-        self.0 & !(OUTSIDE | CUT) != 0
+        self.0 & !(OUTSIDE | CUT | BONDS) != 0
     }
 
     /// A cable of the net is pulled.
     pub fn is_cut(self) -> bool {
         self.0 & CUT != 0
+    }
+
+    /// The ports of a card are one.
+    pub fn has_bonds(self) -> bool {
+        self.0 & BONDS != 0
     }
 
     /// Faults happen to frames.
@@ -124,11 +130,20 @@ impl LinkArea {
         self.mode().is_linked()
     }
 
-    /// Whether a cable of the net is pulled. Only with all the cards.
+    /// Whether frames may be lost because a port has no link. Only with all the cards.
     pub(crate) fn set_cut(&self, cut: bool) {
-        match cut {
-            true => self.mode.fetch_or(CUT, Ordering::Release),
-            false => self.mode.fetch_and(!CUT, Ordering::Release),
+        self.set(CUT, cut);
+    }
+
+    /// Whether the ports of a card are one. Only with all the cards.
+    pub(crate) fn set_bonds(&self, bonds: bool) {
+        self.set(BONDS, bonds);
+    }
+
+    fn set(&self, bit: u32, to: bool) {
+        match to {
+            true => self.mode.fetch_or(bit, Ordering::Release),
+            false => self.mode.fetch_and(!bit, Ordering::Release),
         };
     }
 

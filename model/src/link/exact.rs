@@ -11,11 +11,12 @@ use super::live::Seen;
 use super::medium::{self, End, Medium, Passage};
 use super::outside::{self, Outbox};
 use super::{frames, route};
+use crate::bonds;
 use crate::dma::DmaFault;
 use crate::frames::Frame;
 use crate::journal::{self, Journal};
 use crate::packet::{Packet, Payload, PortId};
-use crate::wire::{DropReason, EncodeError, Path};
+use crate::wire::{DropReason, EncodeError, Path, Transport};
 use crate::world::World;
 
 /// What the wire needs from the environment in addition to what a card needs.
@@ -86,10 +87,20 @@ impl Tap {
         let leaving = area.outside().leaving(p.src, p.dst);
         let mode = area.mode();
         let exact = leaving.is_some() || area.exact();
+        let way = if mode.has_bonds() { world.way(p) } else { (p.src, p.dst) };
+        if p.is_frame() {
+            return self.carry_slow(area, world, (p, way), env);
+        }
         if exact || mode.is_cut() {
-            let (way, now) = ((p.src, p.dst), env.now());
+            let now = env.now();
             if world.is_cut(way, now) {
                 return world.count_cut(way, p.count.into(), now);
+            }
+        }
+        if mode.has_bonds() {
+            match p.transport {
+                Transport::UD => world.arrives(p, way.1),
+                _ => world.settle((p.src, p.src_qpn), (p.dst, p.dest_qpn)),
             }
         }
         if leaving.is_none() && !mode.makes_frames() {
@@ -130,7 +141,7 @@ impl Tap {
             self.cable.count += 1;
             let (sender, qpns) = (None, [p.src_qpn, p.dest_qpn]);
             let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, sender, qpns, env };
-            medium::wrapped(area, &mut instant).send(&Passage::new((p.src, p.dst), &self.frame[..len], at));
+            medium::wrapped(area, &mut instant).send(&Passage::new(way, &self.frame[..len], at));
             instant.arrive_late();
         }
         if !exact {
@@ -147,7 +158,7 @@ impl Tap {
         env: &mut impl LinkEnv,
     ) {
         let (mode, exact) = (area.mode(), area.exact());
-        if exact || mode.is_cut() {
+        if (exact || mode.is_cut()) && !frame.slow {
             let now = env.now();
             world.count_cut_frame(frame.way, now);
             // One for all comes to those that can be reached.
@@ -155,26 +166,61 @@ impl Tap {
                 return;
             }
         }
+        if frame.slow && !world.has_links(frame.way, env.now()) {
+            return;
+        }
         if !mode.makes_frames() {
             return world.hand_over(frame, env);
         }
-        let at = area.since_start(env.now());
-        let len = frame.payload().len();
-        self.frame.resize(frames::LONGEST_FRAME, 0);
-        let Some(bytes) = self.frame.get_mut(..len) else { return };
-        if env.fetch(frame.payload(), 0, bytes).is_err() {
-            return;
-        }
-        self.cable.count += 1;
-        let (path, sender) = (Path::default(), Some(frame.sender));
         let (card, qp) = frame.sender;
-        let qpns = [world.cards[usize::from(card)].qps[usize::from(qp)].qpn, 0];
-        let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, sender, qpns, env };
-        medium::wrapped(area, &mut instant).send(&Passage::new(frame.way, &self.frame[..len], at));
-        instant.arrive_late();
-        if !exact {
+        let qpn = world.cards[usize::from(card)].qps[usize::from(qp)].qpn;
+        let sent = self.pass(area, world, (frame.way, frame.payload()), (frame.sender, qpn), env);
+        if sent && !exact {
             world.hand_over(frame, env);
         }
+    }
+
+    /// Carries a frame of a card itself to the other end of a cable. LACP needs a link, and nothing else.
+    fn carry_slow(
+        &mut self,
+        area: &LinkArea,
+        world: &mut World,
+        (p, way): (&Packet, Way),
+        env: &mut impl LinkEnv,
+    ) {
+        if way.1 == PortId::NOBODY || !world.has_links(way, env.now()) {
+            return;
+        }
+        let seen =
+            !area.mode().makes_frames() || self.pass(area, world, (way, &p.payload), (bonds::NOBODY, 0), env);
+        if seen && !area.exact() {
+            world.hand_over_slow(way, p, env);
+        }
+    }
+
+    /// Brings a whole frame to the medium. False: its bytes cannot be read.
+    fn pass(
+        &mut self,
+        area: &LinkArea,
+        world: &mut World,
+        (way, payload): (Way, &Payload),
+        (sender, qpn): ((u16, u16), u32),
+        env: &mut impl LinkEnv,
+    ) -> bool {
+        let at = area.since_start(env.now());
+        let len = payload.len();
+        self.frame.resize(frames::LONGEST_FRAME, 0);
+        let Some(bytes) = self.frame.get_mut(..len) else { return false };
+        if env.fetch(payload, 0, bytes).is_err() {
+            return false;
+        }
+        self.cable.count += 1;
+        let (path, sender, exact) = (Path::default(), Some(sender), area.exact());
+        let qpns = [qpn, 0];
+        let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, sender, qpns, env };
+        medium::wrapped(area, &mut instant).send(&Passage::new(way, &self.frame[..len], at));
+        instant.arrive_late();
+        true
     }
 
     /// A packet has come to a port from outside, from one address to another: it is recorded with the headers that are known
@@ -304,6 +350,7 @@ impl<E: LinkEnv> Instant<'_, E> {
             return self.cable.outbox.put(outside, (from, path, frame), self.env);
         }
         let Some((mut p, payload)) = open(self.world, to, frame) else { return };
+        self.world.arrives(&p, to);
         if !payload.is_empty() {
             p.payload = self.env.land(payload);
         }

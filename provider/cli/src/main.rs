@@ -4,7 +4,7 @@
 //! | module | commands |
 //! |---|---|
 //! | [`launch`] | `run`, `up`, `down`: programs that see the cards |
-//! | [`net`] | the keeper of a net, `serve`, `link`, the wire between the cards |
+//! | [`net`] | the keeper of a net, `serve`, `link`, `lag`, the wire between the cards |
 //! | [`capture`] | `capture`: the packets of a running net |
 //! | [`kernel`] | `port`: the kernel's interface for a port |
 //! | [`doctor`] | `doctor` |
@@ -48,7 +48,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use launch::{run, up};
-use net::{keeper, link, serve};
+use net::{keeper, lag, link, serve};
 
 /// Exit code of `verbena run` when it could not start the program (the same
 /// convention as `env` and container tools: 126 and 127 are the program's).
@@ -86,6 +86,8 @@ enum Command {
     Matrix(matrix::MatrixArgs),
     /// Pull the cable of a port of a running net, or plug it in; print how links are
     Link(link::LinkArgs),
+    /// Make the two ports of a card one (802.3ad, active-backup, xor); print how they are
+    Lag(lag::LagArgs),
     /// Show the packets of a running net, or write them to a file, as tcpdump does
     Capture(capture::CaptureArgs),
     /// Make a network interface of the kernel for a port, beside RDMA and DPDK on it
@@ -153,6 +155,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::sim(args),
         Command::Matrix(args) => matrix::matrix(args),
         Command::Link(args) => link::link(args),
+        Command::Lag(args) => lag::lag(args),
         Command::Capture(args) => capture::capture(args),
         Command::Port(args) => kernel::port(args),
         Command::List(args) => pci::list(args),

@@ -162,6 +162,7 @@ pub(super) fn fault<E>(_: E) -> DmaFault {
 
 impl Env for WallEnv<'_> {
     const GATHER_BYTES: u32 = 1 << 16;
+    const AGGREGATES: bool = true;
 
     fn now(&mut self) -> u64 {
         now_ns()

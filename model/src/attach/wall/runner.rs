@@ -229,13 +229,26 @@ impl<S: Borrow<Segment>> Runner<S> {
                 }
             }
             let result = first(world, env);
+            self.follow_links(world, env);
             env.finish(world);
+            self.follow_links(world, env);
             if world.islands_are_void() {
                 guard.void_islands();
                 world.find_islands_anew();
             }
             result
         })
+    }
+
+    /// If links have changed, packets travel as that asks for.
+    fn follow_links(&self, world: &mut World, env: &mut WallEnv<'_>) {
+        if world.take_links_changed() {
+            env.forget_routes();
+            let link = &self.net().link;
+            link.set_bonds(world.any_bond());
+            link.set_cut(world.may_lose());
+            env.mode = link.mode();
+        }
     }
 
     /// Arms a CQ of function `f`, which changes nothing that routes go by.

@@ -41,14 +41,18 @@ impl<S: Borrow<Segment>> Runner<S> {
             let world: *const World = self.net().world.get();
             ((*world).count(), (&raw const (*world).cm.soonest).read_volatile())
         };
+        // SAFETY: as above, within the cards.
+        let lacp = |card| unsafe { (&raw const (*self.net().card(card)).lacp_due).read_volatile() };
+        let negotiates = (0..count).map(lacp).filter(|&at| at != 0).min();
         let run = self.run_due(0..count, |_| true);
-        let managed = managers != 0 && managers <= now_ns();
+        let now = now_ns();
+        let managed = managers != 0 && managers <= now || negotiates.is_some_and(|at| at <= now);
         if !run.closed.is_empty() || managed || (0..count).any(|card| self.net().moderates(card)) {
             let next = self.control_within(patience, |world, env| world.run_timers(env))?;
             return Ok(next.into_iter().chain(self.again(false)).min());
         }
         let managers = Some(managers).filter(|&at| at != 0);
-        Ok([run.next, self.again(run.left), managers].into_iter().flatten().min())
+        Ok([run.next, self.again(run.left), managers, negotiates].into_iter().flatten().min())
     }
 
     /// When the keeper looks again if something is `left` to do.

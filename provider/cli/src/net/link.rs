@@ -65,8 +65,8 @@ pub fn link(args: LinkArgs) -> Result<u8> {
         bail!("net `{0}` is not running: start something on it (verbena run --net {0} PROGRAM)", net.name());
     }
     if let (Some(PortName(port)), Some(to)) = (args.port, args.to) {
-        plug(&socket, port, to == To::Down)?;
-        return shown(&net, port, to == To::Up).map(|()| 0);
+        let up = plug(&socket, port, to == To::Down)?;
+        return shown(&net, port, up).map(|()| 0);
     }
     let all = cables(&socket)?;
     if let Some(name) = args.port.filter(|name| all.iter().all(|(port, _)| *port != name.0)) {

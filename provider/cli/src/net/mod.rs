@@ -2,6 +2,7 @@
 
 pub mod daemon;
 pub mod keeper;
+pub mod lag;
 pub mod link;
 pub mod runtime;
 pub mod serve;

@@ -1,0 +1,360 @@
+//! Link aggregation: the two ports of a card are one, whose addresses are those of the first.
+//!
+//! A queue pair keeps its port, the first; what it sends *leaves by* a member, and what it is sent *arrives by* one. A queue
+//! pair has one of two turns, and a map from turns to members that are active follows the links, as `v2p` does in mlx5.
+
+use fpga_regs::{AdminStatus, CardLimits, LagContext, LagMode, LagSelect, QpState, QpType, Syndrome};
+
+use super::modify::Refused;
+use super::objects::refused;
+use super::Device;
+use crate::env::Env;
+use crate::lacp::pdu::{self, Slow};
+use crate::lacp::Lacp;
+use crate::link::route::source_port;
+use crate::packet::{Packet, Payload, PortId, PORTS};
+use crate::plain::{plain, Flag};
+use crate::wire::{Operation, Transport};
+
+/// How the ports of a card are one. Zero: they are two.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Lag {
+    mode: u8,
+    select: u8,
+    rate: u8,
+    /// The turn of the next queue pair.
+    next: u8,
+    /// By port: it has a part of the traffic.
+    active: [Flag; PORTS],
+    lacp: Lacp,
+}
+
+impl Lag {
+    /// The ports are one.
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        self.mode != LagMode::OFF.0
+    }
+
+    /// They are one as far as LACP says so.
+    pub fn speaks_lacp(&self) -> bool {
+        self.mode == LagMode::LACP.0
+    }
+
+    /// Whether a member has a part of the traffic.
+    pub fn is_active(&self, port: u8) -> bool {
+        self.active[usize::from(port) % PORTS].get()
+    }
+
+    /// Whether one of them has.
+    pub fn is_up(&self) -> bool {
+        self.active.iter().any(|active| active.get())
+    }
+
+    /// The member that has the traffic of a turn.
+    pub fn member(&self, turn: u8) -> u8 {
+        let wanted = if self.mode == LagMode::ACTIVE_BACKUP.0 { 0 } else { turn % PORTS as u8 };
+        let other = 1 - wanted;
+        match !self.is_active(wanted) && self.is_active(other) {
+            true => other,
+            false => wanted,
+        }
+    }
+
+    fn hashes(&self) -> bool {
+        self.is_on() && self.select == LagSelect::HASH.0
+    }
+}
+
+/// One of two turns, by a number that says which flow it is.
+fn turn_of(flow: u64) -> u8 {
+    (flow.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) as u8
+}
+
+impl Device {
+    /// SET_LAG. Programs that have queue pairs would find their ports to be others.
+    pub(super) fn set_lag<E: Env>(&mut self, to: &LagContext, env: &mut E) -> Result<(), Refused> {
+        let known = matches!(to.mode(), LagMode::OFF | LagMode::ACTIVE_BACKUP | LagMode::XOR | LagMode::LACP);
+        if !known || to.select().0 > LagSelect::HASH.0 || to.rate().0 > fpga_regs::LacpRate::SLOW.0 {
+            return refused(AdminStatus::BAD_PARAM, Syndrome::ATTR_RANGE);
+        }
+        if !E::AGGREGATES {
+            return refused(AdminStatus::NOT_SUPPORTED, Syndrome::NONE);
+        }
+        if self.outside.iter().any(|port| port.on.get()) {
+            return refused(AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT);
+        }
+        if self.qps[self.tables.qp.range()].iter().any(|qp| qp.used.get()) {
+            return refused(AdminStatus::IN_USE, Syndrome::STILL_USED);
+        }
+        self.with_links(env, |card, env| {
+            let (system, now) = (PortId { card: card.id, port: 0 }.mac(), env.now());
+            card.lag = Lag { mode: to.mode().0, select: to.select().0, rate: to.rate().0, ..Lag::default() };
+            let links = [0, 1].map(|port| !card.is_pulled(port));
+            card.lag.lacp.begin(system, to.rate(), links, now);
+        });
+        Ok(())
+    }
+
+    /// QUERY_LAG, of a port.
+    pub(super) fn query_lag(&self, port: u32) -> Result<LagContext, Refused> {
+        let number = match port {
+            1 | 2 => port as u8 - 1,
+            _ => return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_PORT),
+        };
+        let context = LagContext::new()
+            .with_mode(LagMode(self.lag.mode))
+            .with_select(LagSelect(self.lag.select))
+            .with_rate(fpga_regs::LacpRate(self.lag.rate))
+            .with_link_up(!self.is_pulled(number))
+            .with_active(self.lag.is_active(number) && self.lag.member(number) == number)
+            .with_qps(self.leaving_by(number));
+        if !self.lag.speaks_lacp() {
+            return Ok(context);
+        }
+        let lacp = self.lag.lacp.port(number.into());
+        Ok(context
+            .with_lacp_received(lacp.received)
+            .with_lacp_sent(lacp.sent)
+            .with_actor_state(fpga_regs::LacpState(lacp.actor.state))
+            .with_partner_state(fpga_regs::LacpState(lacp.partner.state))
+            .with_partner_port(lacp.partner.port)
+            .with_partner_key(lacp.partner.key)
+            .with_partner_priority(lacp.partner.priority)
+            .with_partner(lacp.partner.system)
+            .with_aggregator(lacp.aggregator() + 1))
+    }
+
+    /// Queue pairs that send by a port.
+    fn leaving_by(&self, port: u8) -> u32 {
+        let qps = self.qps[self.tables.qp.range()].iter();
+        let sending = qps.filter(|qp| qp.used.get() && qp.qp_type != QpType::WQ && qp.receives());
+        sending.filter(|qp| qp.leaves == port).count() as u32
+    }
+
+    /// Does something that may change links, tells programs of what they see of that, and lets queue pairs follow.
+    #[cold]
+    pub(super) fn with_links<E: Env>(&mut self, env: &mut E, change: impl FnOnce(&mut Self, &mut E)) {
+        let shown = |card: &Self| [0, 1].map(|port| card.shows_link(port));
+        let before = shown(self);
+        change(self, env);
+        self.links_changed = true.into();
+        self.run_lacp(env);
+        let active = [0, 1].map(|port| {
+            let speaks = !self.lag.speaks_lacp() || self.lag.lacp.uses(port.into());
+            self.lag.is_on() && !self.is_pulled(port) && speaks
+        });
+        self.lag.active = active.map(Flag::from);
+        for q in self.tables.qp.range() {
+            self.leave_by_turn(q);
+            if self.lag.is_on() {
+                self.arrive_by(q, self.lag.member(self.qps[q].arrives));
+            }
+        }
+        for (port, (before, after)) in before.into_iter().zip(shown(self)).enumerate() {
+            if before != after {
+                self.link_changed(port as u8, after, env);
+            }
+        }
+    }
+
+    /// Time goes on, or a LACPDU has come.
+    #[cold]
+    pub fn lacp_goes_on(&mut self, env: &mut impl Env) {
+        if self.lag.speaks_lacp() {
+            let before = [0, 1].map(|port| self.lag.lacp.uses(port));
+            self.run_lacp(env);
+            if [0, 1].map(|port| self.lag.lacp.uses(port)) != before {
+                self.with_links(env, |_, _| {});
+            }
+        }
+    }
+
+    /// Runs LACP, and sends what it has to say.
+    fn run_lacp(&mut self, env: &mut impl Env) {
+        if !self.lag.speaks_lacp() {
+            self.lacp_due = 0;
+            return;
+        }
+        let now = env.now();
+        self.lag.lacp.run(now);
+        for port in 0..PORTS as u8 {
+            if let Some((actor, partner)) = self.lag.lacp.take(port.into(), now) {
+                let from = PortId { card: self.id, port };
+                self.send_slow(from, &pdu::frame(from.mac(), &actor, &partner), env);
+            }
+        }
+        self.lacp_due = self.lag.lacp.run(now).unwrap_or(0);
+        if self.lacp_due != 0 {
+            env.timer(self.lacp_due);
+        }
+    }
+
+    /// A frame of slow protocols leaves; [`World::far_end`](crate::world::World::far_end) takes it.
+    fn send_slow(&mut self, from: PortId, frame: &[u8], env: &mut impl Env) {
+        let payload = env.stash(frame);
+        let packet = Packet {
+            transport: Transport::RD,
+            operation: Operation::Send,
+            src: from,
+            src_qpn: NO_QP,
+            payload,
+            ..Packet::BLANK
+        };
+        *env.send() = packet;
+        self.count_frame(from.port, true, frame.len());
+    }
+
+    fn count_frame(&mut self, port: u8, sent: bool, bytes: usize) {
+        use fpga_regs::regs::port as register;
+        let (packets, length) = match sent {
+            true => (register::TX_PACKETS, register::TX_BYTES),
+            false => (register::RX_PACKETS, register::RX_BYTES),
+        };
+        let counters = &self.counters[usize::from(port) % PORTS];
+        counters.add(packets, 1);
+        counters.add(length, bytes as u64);
+    }
+
+    /// A frame of slow protocols has come to a member of a card that speaks LACP.
+    #[cold]
+    pub(crate) fn take_slow(&mut self, port: u8, frame: &[u8], env: &mut impl Env) {
+        self.count_frame(port, false, frame.len());
+        match Slow::read(frame) {
+            Some(Slow::Lacp { actor, partner }) => {
+                let before = [0, 1].map(|port| self.lag.lacp.uses(port));
+                self.lag.lacp.receive(port.into(), &actor, &partner, env.now());
+                self.run_lacp(env);
+                if [0, 1].map(|port| self.lag.lacp.uses(port)) != before {
+                    self.with_links(env, |_, _| {});
+                }
+            }
+            Some(Slow::Marker) => {
+                let from = PortId { card: self.id, port };
+                if let Some(answer) = pdu::marker_answer(from.mac(), frame) {
+                    self.send_slow(from, &answer, env);
+                }
+            }
+            None => self.count(port, fpga_regs::regs::port::RX_MALFORMED),
+        }
+    }
+
+    /// The link of a cable has changed, for LACP.
+    pub(super) fn lacp_link(&mut self, port: u8, up: bool, now: u64) {
+        if self.lag.speaks_lacp() {
+            self.lag.lacp.link(port.into(), up, now);
+        }
+    }
+
+    /// A queue pair reaches RTR: it gets its turn.
+    pub(super) fn take_turn(&mut self, q: usize) {
+        if !self.lag.is_on() {
+            return;
+        }
+        let qp = &self.qps[q];
+        let sport = match qp.attributes.udp_sport() {
+            0 => source_port(qp.qpn, qp.dest_qpn),
+            given => given,
+        };
+        self.qps[q].turn = match self.lag.hashes() {
+            true => turn_of(sport.into()),
+            false => {
+                self.lag.next = self.lag.next.wrapping_add(1);
+                self.lag.next.wrapping_sub(1) % PORTS as u8
+            }
+        };
+        self.leave_by_turn(q);
+    }
+
+    /// With a hash, the member of what a queue pair sends next, which is of this flow.
+    pub(crate) fn turn_by(&mut self, q: usize, flow: u64) {
+        if self.lag.hashes() {
+            self.qps[q].turn = turn_of(flow);
+            self.leave_by_turn(q);
+        }
+    }
+
+    fn leave_by_turn(&mut self, q: usize) {
+        let qp = &self.qps[q];
+        let by = match self.lag.is_on() && qp.state != QpState::RESET {
+            true => self.lag.member(qp.turn),
+            false => qp.port.port,
+        };
+        if qp.leaves != by {
+            self.keep_counters(q);
+            self.qps[q].leaves = by;
+        }
+    }
+
+    /// What is sent to a queue pair arrives by this port from now on.
+    pub(crate) fn arrive_by(&mut self, q: usize, port: u8) {
+        if self.qps[q].arrives != port {
+            self.keep_counters(q);
+            self.qps[q].arrives = port;
+        }
+    }
+
+    /// The port by which packets of a queue pair leave.
+    pub(crate) fn leaves(&self, qpn: u32) -> u8 {
+        self.find_qp(qpn).map_or_else(|| self.lag.member(0), |q| self.qps[q].leaves)
+    }
+
+    /// What the card offers: where its ports are one, it has one.
+    pub(super) fn limits(&self) -> CardLimits {
+        match self.lag.is_on() {
+            true => self.limits.with_ports(1),
+            false => self.limits,
+        }
+    }
+
+    /// The port of which software knows that a frame came to a port.
+    pub(crate) fn known_port(&self, port: u8) -> u8 {
+        if self.lag.is_on() {
+            0
+        } else {
+            port
+        }
+    }
+}
+
+/// The number of no queue pair: what sends it is the card.
+const NO_QP: u32 = 0;
+
+/// The bytes of a packet that is a frame of the card itself.
+pub(crate) fn frame_bytes(payload: &Payload, env: &mut impl Env) -> Option<[u8; pdu::BYTES]> {
+    let mut bytes = [0; pdu::BYTES];
+    (payload.len() == bytes.len() && env.payload(payload, &mut bytes).is_ok()).then_some(bytes)
+}
+
+plain! {
+    Lag { mode, select, rate, next, active, lacp }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The map of mlx5: one to one, and all to the one that is left.
+    #[test]
+    fn turns_go_to_members_that_are_active() {
+        let members = |mode: LagMode, active: [bool; 2]| {
+            let lag = Lag { mode: mode.0, active: active.map(Flag::from), ..Lag::default() };
+            (lag.is_up(), [lag.member(0), lag.member(1)])
+        };
+        for mode in [LagMode::XOR, LagMode::LACP] {
+            assert_eq!(members(mode, [true, true]), (true, [0, 1]));
+            assert_eq!(members(mode, [true, false]), (true, [0, 0]));
+            assert_eq!(members(mode, [false, true]), (true, [1, 1]));
+            assert_eq!(members(mode, [false, false]), (false, [0, 1]));
+        }
+        assert_eq!(members(LagMode::ACTIVE_BACKUP, [true, true]), (true, [0, 0]));
+        assert_eq!(members(LagMode::ACTIVE_BACKUP, [false, true]), (true, [1, 1]));
+    }
+
+    #[test]
+    fn flows_are_spread() {
+        let turns = (0..1000).filter(|n| turn_of(source_port(0x11_0000 + n, 0x22_0000 + n).into()) == 1);
+        assert!((400..600).contains(&turns.count()));
+    }
+}
