@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use driver::Registers;
 use fpga_regs::regs::port;
 use model::attach::SegmentCard;
-use tests::stock::{need, Pair, Program, StockNet, Testpmd};
+use tests::stock::{free_port, need, Pair, Program, StockNet, Testpmd};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -95,7 +95,8 @@ fn outlives_a_cable(launcher: &[&str], options: &[&str]) {
     held.bond(options);
     // Of so many a hash leaves no port without any.
     let count = if options.contains(&"hash") { "16" } else { "4" };
-    let pair = Pair::new(&held.net, "ib_write_bw", &["-D", "6", "-q", count]);
+    let arguments = ["-D", "6", "-q", count];
+    let pair = Pair::new(&held.net, "ib_write_bw", &arguments);
     let (server, client) = pair.start().unwrap_or_else(|error| panic!("{error}"));
     let backup = options.contains(&"active-backup");
     held.flows([true, !backup]);
@@ -203,6 +204,29 @@ fn connections_by_address_go_over_a_bond() {
     assert!(info.contains("PORT_DOWN"), "{info}");
 }
 
+/// The other end need not be a bond. A net of three cards is a switch: LACP has no partner there, and one port is used.
+#[test]
+fn the_other_end_may_have_two_ports() {
+    let _alone = alone();
+    let held = Held::new(&["--cards", "3"]);
+    held.verbena(&["lag", "verbena0", "--mode", "802.3ad"]);
+    held.verbena(&["lag", "verbena2", "--mode", "xor"]);
+    held.wait_for("a port on its own", || {
+        held.verbena(&["lag", "verbena0"]).contains("port 1 up active 0 QPs, no partner")
+    });
+    for arguments in [&["-n", "500", "-q", "2"][..], &["-n", "500", "-q", "2", "-c", "UD"]] {
+        for devices in [["verbena0", "verbena1"], ["verbena1", "verbena2"], ["verbena2", "verbena0"]] {
+            let mut pair = Pair::new(&held.net, "ib_send_bw", arguments);
+            (pair.devices, pair.limit) = (devices, LIMIT);
+            if let Err(error) = pair.run() {
+                panic!("{error}");
+            }
+        }
+    }
+    assert_eq!(held.received()[1], 0, "the port that is left out");
+    assert!(held.register(2, 1, port::TX_PACKETS) > 0, "a bond sends by both ports to whomever");
+}
+
 /// The other end is DPDK's bonding: both know each other, and both cables are in use.
 #[test]
 fn dpdk_is_a_partner() {
@@ -283,16 +307,11 @@ fn what_cannot_be_is_refused() {
         "possible values: 802.3ad, active-backup, xor",
     );
     // Programs that have queue pairs have ports.
-    let mut server = held.net.start("stdbuf", &["-oL", "ib_write_bw", "-d", "verbena0"]);
-    server.expect("Waiting for client", LIMIT);
-    held.wait_for("a queue pair", || {
-        let ended = Program::start(held.net.verbena(&["lag", "verbena0", "--mode", "xor"])).wait(LIMIT);
-        let refused = ended.said.contains("end them first");
-        if ended.good() {
-            held.verbena(&["lag", "verbena0", "--off"]);
-        }
-        refused
-    });
+    let port = free_port().to_string();
+    let words = ["-oL", "ibv_rc_pingpong", "-d", "verbena0", "-g", "1", "-p", &port];
+    let mut server = held.net.start("stdbuf", &words);
+    server.expect("local address", LIMIT);
+    held.refused(&["lag", "verbena0", "--mode", "xor"], "end them first");
     drop(server);
     held.wait_for("no queue pair", || {
         Program::start(held.net.verbena(&["lag", "verbena0", "--mode", "xor"])).wait(LIMIT).good()
