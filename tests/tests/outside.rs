@@ -13,7 +13,7 @@ use driver::{AttrMask, Offloads, QpAttr, SendWr};
 use fpga_regs::{CqeStatus, FlowContext, HashFields, QpState, QpType, WqeOpcode, HASH_KEY};
 use model::attach::NetOptions;
 use model::link::outside::{ask, Answer};
-use model::link::LinkOptions;
+use model::link::{LinkOptions, Wire};
 use tests::{connect, join, Net, Options, Peer, TestCard};
 
 /// An address of this machine that no other test has.
@@ -90,6 +90,51 @@ fn two_nets_exchange_everything_by_udp() {
         x.expect(9);
         assert_eq!(y.expect(9).byte_len as usize, headers + 333);
         assert!(x.buffer[..333] == y.buffer[headers..headers + 333]);
+    }
+}
+
+/// Nets whose cards keep so many packets out of order, or none, and that lose frames.
+#[test]
+fn selective_repeat_and_go_back_n_understand_each_other() {
+    for (one, other) in [(64, 0), (0, 64), (64, 64), (2, 0)] {
+        let net = |reorder: u32, seed: u32| {
+            let ports = vec![format!("0=udp:{}", address()).parse().expect("a port")];
+            let faults = format!("loss=0.02,dup=0.01,seed={seed}").parse().expect("faults");
+            let link = LinkOptions { ports, faults, wire: Wire::Exact, ..LinkOptions::default() };
+            Net::with(NetOptions { link, reorder, ..NetOptions::from(1) })
+        };
+        let (one, other) = (net(one, 1), net(other, 2));
+        let (a, b) = (one.open(0), other.open(0));
+        // Each in turn is the requester.
+        for (from, to) in [(&a, &b), (&b, &a)] {
+            let (mut x, mut y) = connect(from, to, Options { timeout: 12, ..options() });
+            let size = 300_003;
+            for round in 0..10 {
+                x.buffer.pattern(round);
+                let (sges, word) = ([x.sge(13, size)], [x.sge(500_000, 8)]);
+                let write = x.remote(1, WqeOpcode::WRITE, &sges, &y, 501);
+                let add = x.remote(2, WqeOpcode::FETCH_ADD, &word, &y, 400_000);
+                let before = u64::from_le_bytes(y.buffer[400_000..400_008].try_into().expect("8 bytes"));
+                y.recv(9, &[y.sge(1, size + 501)]);
+                x.post(&[write, SendWr { compare_add: 11, ..add }]);
+                (1..=2).for_each(|n| _ = x.expect(n));
+                assert!(x.buffer[13..13 + size] == y.buffer[501..501 + size], "WRITE, round {round}");
+                let after = u64::from_le_bytes(y.buffer[400_000..400_008].try_into().expect("8 bytes"));
+                assert_eq!(after, before.wrapping_add(11), "once");
+                x.post(&[x.wr(3, WqeOpcode::SEND, &sges)]);
+                x.expect(3);
+                assert_eq!(y.expect(9).byte_len as usize, size);
+                assert!(x.buffer[13..13 + size] == y.buffer[1..1 + size], "SEND, round {round}");
+                y.buffer.pattern(100 + round);
+                let (read, rest) = ([x.sge(0, size)], [x.sge(size, 5)]);
+                let reads = [(4, &read, 7), (5, &rest, 7 + size)]
+                    .map(|(n, to, at)| x.remote(n, WqeOpcode::READ, to, &y, at));
+                x.post(&reads);
+                (4..=5).for_each(|n| _ = x.expect(n));
+                assert!(x.buffer[..size + 5] == y.buffer[7..size + 12], "READ, round {round}");
+            }
+            assert_ne!(counter(&x, "retransmits"), 0, "something was lost");
+        }
     }
 }
 

@@ -110,9 +110,10 @@ proptest! {
     fn any_packets(
         start in prop_oneof![Just(0xff_fffcu32), 0..1u32 << 24],
         grants in select(vec![ALL, ALL, ALL, Access(0), Access::REMOTE_WRITE]),
+        reorder in select(vec![0u32, 3, 128]),
         steps in steps(),
     ) {
-        let mut card = Card::new(start, grants);
+        let mut card = Card::new(start, grants, reorder);
         for step in steps {
             match step {
                 Step::Packet(n, raw) => {

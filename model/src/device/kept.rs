@@ -52,17 +52,21 @@ impl Device {
                     (resp.keeps, resp.asked) = (true.into(), resp.epsn);
                 }
             }
-            Fate::Again => {}
+            // A peer that goes back sends it, having heard of it.
+            Fate::Again => return,
             Fate::Full | Fate::Refused => resp.dropped = true.into(),
         }
-        if resp.keeps.get() && resp.nak_sent.get() && resp.since != NOT_MISSED {
-            resp.since += 1;
-            if resp.since >= patience {
-                resp.nak_sent = false.into();
-            }
-        }
         if !resp.nak_sent.get() {
-            self.send_sequence_nak(q, env);
+            return self.send_sequence_nak(q, env);
+        }
+        if resp.keeps.get() && resp.since < NOT_MISSED - 1 {
+            resp.since += 1;
+            let (since, times) = (resp.since, resp.since / patience);
+            // Each time later: to a peer that goes back each NAK is a retry.
+            if since % patience == 0 && (times + 1).is_power_of_two() {
+                self.send_sequence_nak(q, env);
+                self.qps[q].resp.since = since;
+            }
         }
     }
 
@@ -108,7 +112,7 @@ impl Device {
                 }
                 if psn::diff(resp.asked, epsn) > 0 {
                     // Of several, one has come.
-                    resp.nak_sent = true.into();
+                    (resp.nak_sent, resp.since) = (true.into(), resp.since % NOT_MISSED);
                     return owed;
                 }
                 break;
@@ -119,12 +123,9 @@ impl Device {
                 if !matches!(p.operation, Operation::Send | Operation::Write) {
                     self.acknowledge_owed(q, &mut owed, env);
                 }
-                match self.in_order(q, &p, env) {
-                    Outcome::Acknowledge { psn, to } => {
-                        self.unsend(q, &owed);
-                        owed = Outcome::Acknowledge { psn, to };
-                    }
-                    _ => {}
+                let outcome = self.in_order(q, &p, env);
+                if matches!(outcome, Outcome::Acknowledge { .. }) {
+                    self.unsend(q, &std::mem::replace(&mut owed, outcome));
                 }
             }
             env.drop_payload(&p.payload);

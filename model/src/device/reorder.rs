@@ -13,7 +13,7 @@ use crate::wire::{psn, Operation};
 /// Most packets that one side of a queue pair keeps.
 pub const MAX_KEPT: usize = 128;
 /// Sides of queue pairs, of those of one card, that keep packets at the same time.
-const BUFFERS: usize = 64;
+const BUFFERS: usize = 32;
 /// Most bytes of a packet's payload.
 const MTU: usize = 4096;
 /// In a PSN: there is a packet.

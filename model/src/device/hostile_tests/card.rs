@@ -72,10 +72,11 @@ pub struct Card {
 }
 
 impl Card {
-    pub fn new(start: u32, grants: Access) -> Card {
+    pub fn new(start: u32, grants: Access, reorder: u32) -> Card {
         // SAFETY: zero bytes are a card that was not initialised.
         let mut card: Zeroed<Device> = unsafe { Zeroed::new() };
         card.init(0, 2, CardLimits::default(), Default::default());
+        card.reorder.set_limit(reorder);
         card.attach(OWN).expect("a function");
         let eq = &mut card.functions[0].eqs[0];
         (eq.used, eq.mask, eq.ring) = (true.into(), 15, ring(TYPES.len(), 0));
@@ -246,7 +247,7 @@ impl Card {
         if has && len != 0 {
             p.payload = Payload::Memory(Addr { iova: 0, domain }, len);
         }
-        (p.syndrome, p.msn) = (Syndrome(raw.syndrome), raw.msn);
+        (p.syndrome, p.msn, p.missing) = (Syndrome(raw.syndrome), raw.msn, (raw.msn >> 8) as u8 & 0x7f);
         p.rkey = if raw.key < KEYS.len() { key(raw.key) } else { raw.number as u32 };
         p.va = KEYS.get(raw.key).map_or(0, |k| k.1).wrapping_add(raw.at);
         let atomic = matches!(p.operation, Operation::CompareSwap | Operation::FetchAdd);
