@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 use super::faults::{Fate, FaultArea, Look, Time};
+use super::late::LateArea;
 use super::live::{Live, View};
 use super::options::{LinkOptions, Wire};
 use super::outside::OutsideArea;
@@ -53,6 +54,7 @@ struct Busy {
     recorded: AtomicU64,
     /// Error number of the first process that could not record.
     lost: AtomicU32,
+    late: LateArea,
 }
 
 /// How packets travel in a net. Zero: as values.
@@ -216,6 +218,16 @@ impl LinkArea {
         self.busy.faults.fate(look)
     }
 
+    /// Frames that faults delay.
+    pub(super) fn late(&self) -> &LateArea {
+        &self.busy.late
+    }
+
+    /// When the first frame that a fault delays is due (ns, by the machine's clock).
+    pub(crate) fn late_at(&self) -> Option<u64> {
+        self.busy.late.soonest()
+    }
+
     pub(super) fn snaplen(&self) -> usize {
         self.snaplen.load(Ordering::Relaxed) as usize
     }
@@ -245,5 +257,5 @@ impl LinkArea {
 
 plain! {
     LinkArea { mode, snaplen, path_len, seen_by, started, busy, path, outside, live }
-    Busy { faults, recorded, lost }
+    Busy { faults, recorded, lost, late }
 }

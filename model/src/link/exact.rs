@@ -7,6 +7,7 @@ use fpga_regs::regs::port;
 
 use super::area::LinkArea;
 use super::capture::Recorder;
+use super::faults::Time;
 use super::live::Seen;
 use super::medium::{self, End, Medium, Passage};
 use super::outside::{self, Outbox};
@@ -46,25 +47,25 @@ struct Cable {
     outbox: Outbox,
 }
 
-/// A frame that others pass.
-struct Held {
-    /// It arrives once this many frames have been carried.
-    due: u64,
-    way: Way,
-    path: Path,
+/// A frame that others pass, or that is late.
+pub(super) struct Held {
+    /// It arrives once this many frames have been carried; one that is late, at this time (ns).
+    pub due: u64,
+    pub way: Way,
+    pub path: Path,
     /// The queue pair that sent it, if it is no packet but a whole frame.
-    sender: Option<(u16, u16)>,
+    pub sender: Option<(u16, u16)>,
     /// The numbers of the queue pairs at its ends.
-    qpns: [u32; 2],
+    pub qpns: [u32; 2],
     /// It is to be recorded at this end, not delivered.
-    record: Option<End>,
+    pub record: Option<End>,
     /// Some of its bits are not those that were sent.
-    damaged: bool,
-    bytes: Vec<u8>,
+    pub damaged: bool,
+    pub bytes: Vec<u8>,
 }
 
 /// The port that a frame leaves, and the one that it is for.
-type Way = (PortId, PortId);
+pub(super) type Way = (PortId, PortId);
 
 /// A packet cannot be made a frame.
 struct Unsent;
@@ -249,10 +250,11 @@ impl Tap {
         }
     }
 
-    /// Delivers the oldest frame that is held back, when nothing else is left to carry. False if there is
-    /// none.
+    /// Delivers the oldest frame that is held back, or one whose time has come, when nothing else is left to carry. False
+    /// if there is none.
     pub fn release(&mut self, area: &LinkArea, world: &mut World, env: &mut impl LinkEnv) -> bool {
-        let Some(held) = self.cable.held.pop_front() else { return false };
+        let held = self.cable.held.pop_front().or_else(|| area.late().take(env.now()));
+        let Some(held) = held else { return false };
         let Held { path, sender, qpns, .. } = held;
         Instant { cable: &mut self.cable, area, world, path, exact: true, sender, qpns, env }.arrive(&held);
         true
@@ -299,15 +301,25 @@ impl<E: LinkEnv> Instant<'_, E> {
     fn put(&mut self, passage: &Passage<'_>, record: Option<End>) {
         let way = (passage.from, passage.to);
         let (path, sender, qpns) = (self.path, self.sender, self.qpns);
-        if passage.passed_by == 0 && !passage.changes.any() {
+        let late = passage.late != Time(0);
+        if passage.passed_by == 0 && !passage.changes.any() && !late {
             return self.arrive_whole(way, (&path, sender, qpns), record, passage.frame);
         }
         let mut bytes = passage.frame.to_vec();
         passage.changes.apply(&mut bytes);
-        let due = self.cable.count + passage.passed_by;
+        let due = match late {
+            true => self.env.now().saturating_add(passage.late.0.div_ceil(1000)),
+            false => self.cable.count + passage.passed_by,
+        };
         let damaged = passage.changes.damage_it();
         let held = Held { due, way, path, sender, qpns, record, damaged, bytes };
         match passage.passed_by {
+            // Without a place for it, it is lost.
+            _ if late => {
+                if self.area.late().put(&held) {
+                    self.env.timer(due);
+                }
+            }
             0 => self.arrive(&held),
             _ => self.cable.held.push_back(held),
         }

@@ -18,7 +18,7 @@
 //! | `capture` | the pcap file |
 //! | [`live`] | captures of a running net |
 //! | `frames`, `route` | packets to frames and back; the addresses of a packet's frames |
-//! | `exact` | the medium that takes no time |
+//! | `exact`, `late` | the medium that takes no time; frames that a fault delays there |
 //! | `outside` | media that leave the segment, for ports that have one |
 
 mod area;
@@ -26,6 +26,7 @@ pub mod capture;
 pub mod exact;
 pub mod faults;
 pub mod frames;
+mod late;
 pub mod live;
 pub(crate) mod medium;
 pub mod options;

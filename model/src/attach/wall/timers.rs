@@ -45,14 +45,14 @@ impl<S: Borrow<Segment>> Runner<S> {
         let lacp = |card| unsafe { (&raw const (*self.net().card(card)).lacp_due).read_volatile() };
         let negotiates = (0..count).map(lacp).filter(|&at| at != 0).min();
         let run = self.run_due(0..count, |_| true);
-        let now = now_ns();
-        let managed = managers != 0 && managers <= now || negotiates.is_some_and(|at| at <= now);
-        if !run.closed.is_empty() || managed || (0..count).any(|card| self.net().moderates(card)) {
-            let next = self.control_within(patience, |world, env| world.run_timers(env))?;
-            return Ok(next.into_iter().chain(self.again(false)).min());
-        }
+        let late = || self.net().link.late_at();
         let managers = Some(managers).filter(|&at| at != 0);
-        Ok([run.next, self.again(run.left), managers, negotiates].into_iter().flatten().min())
+        let is_due = [managers, negotiates, late()].into_iter().flatten().any(|at| at <= now_ns());
+        if !run.closed.is_empty() || is_due || (0..count).any(|card| self.net().moderates(card)) {
+            let next = self.control_within(patience, |world, env| world.run_timers(env))?;
+            return Ok([next, self.again(false), late()].into_iter().flatten().min());
+        }
+        Ok([run.next, self.again(run.left), managers, negotiates, late()].into_iter().flatten().min())
     }
 
     /// When the keeper looks again if something is `left` to do.

@@ -135,8 +135,8 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     if let Some(card) = wanted.wire.pcap_at.filter(|&card| u32::from(card) >= info.cards) {
         bail!("--pcap-at {card}: the net has the cards 0 to {}", info.cards - 1);
     }
-    if info.clock == Clock::Wall && wanted.wire.fault.as_ref().is_some_and(Faults::delay) {
-        bail!("--fault: delay takes simulated time, since the wall clock's wire takes none: add --clock virtual");
+    if !wanted.wire.port.is_empty() && wanted.wire.fault.as_ref().is_some_and(Faults::delay) {
+        bail!("--fault: what leaves the net cannot be delayed: leave out delay, or --port");
     }
     if let Some(spec) = wanted.wire.port.iter().find(|spec| u32::from(spec.port.card) >= info.cards) {
         bail!("--port {spec}: the net has the cards 0 to {}", info.cards - 1);
