@@ -38,6 +38,11 @@ impl Frame {
     }
 }
 
+/// Whether a frame to this address is for the other end of the cable alone (IEEE 802.1Q 8.6.3).
+fn stays_on_cable(dmac: [u8; 6]) -> bool {
+    matches!(dmac, [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f])
+}
+
 impl World {
     /// Whether a rule of a card takes frames.
     pub(crate) fn takes_frames(&self) -> bool {
@@ -187,10 +192,10 @@ impl World {
 
     /// Where a frame of a port that leaves by another (or the same) to this address goes: a port of the net, or all that it
     /// can reach. A cable brings it to its other end, whoever it is for. To there and no further, also by a switch, if it is
-    /// for what is there (IEEE 802.1Q 8.6.3): LACP is.
+    /// for what is there: LACP is.
     fn port_of(&self, (own, from): (PortId, PortId), dmac: [u8; 6]) -> PortId {
         let far = self.far_end(from);
-        if let [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f] = dmac {
+        if stays_on_cable(dmac) {
             return far.unwrap_or(PortId::NOBODY);
         }
         let port = PortId::from_mac(dmac);
@@ -230,6 +235,13 @@ impl World {
         now: u64,
     ) -> Copies {
         let mut copies = Copies::of(sender);
+        if stays_on_cable(fields.dmac()) {
+            // A port that is left out of several that are one has a link, by which it negotiates.
+            if way.1.card < self.count() && self.has_links(way, now) {
+                self.cards[usize::from(way.1.card)].steer(way.1, fields, &mut copies);
+            }
+            return copies;
+        }
         for port in self.reached_ports(way, now) {
             self.cards[usize::from(port.card)].steer(port, fields, &mut copies);
         }

@@ -227,23 +227,30 @@ fn the_other_end_may_have_two_ports() {
     assert!(held.register(2, 1, port::TX_PACKETS) > 0, "a bond sends by both ports to whomever");
 }
 
+/// DPDK's bonding on ports of the second card, with a queue of its own for LACP; the bond is the port after them.
+fn dpdk_bond(held: &Held, members: &[&str]) -> Testpmd {
+    let slaves: String = members.iter().map(|member| format!(",slave={member}")).collect();
+    let (bond, port) = (format!("net_bonding0,mode=4{slaves}"), members.len());
+    let ports = format!("--portlist={port}");
+    let options = ["-i", &ports, "--forward-mode=rxonly"];
+    let mut end = Testpmd::start(&held.net, &[members, &[&*bond]].concat(), &options);
+    end.expect("testpmd>");
+    end.does(&format!("port stop {port}"));
+    end.does(&format!("set bonding lacp dedicated_queues {port} enable\nport start {port}\nstart"));
+    end
+}
+
 /// The other end is DPDK's bonding: both know each other, and both cables are in use.
 #[test]
 fn dpdk_is_a_partner() {
     let _alone = alone();
     let held = Held::new(&[]);
     held.verbena(&["lag", "verbena0", "--mode", "802.3ad"]);
-    let members = ["net_verbena1", "net_verbena1p2"];
-    let bond = format!("net_bonding0,mode=4,slave={},slave={}", members[0], members[1]);
-    let options = ["-i", "--portlist=2", "--forward-mode=rxonly"];
-    let mut end = Testpmd::start(&held.net, &[members[0], members[1], &bond], &options);
-    end.expect("testpmd>");
-    end.does("port stop 2");
-    end.does("set bonding lacp dedicated_queues 2 enable\nport start 2\nstart");
+    let mut end = dpdk_bond(&held, &["net_verbena1", "net_verbena1p2"]);
     let lacp = "ACTIVE AGGREGATION SYNCHRONIZATION COLLECTING DISTRIBUTING";
     end.asks("show bonding lacp info 2", lacp);
     end.asks("show bonding lacp info 2", "system mac address: 02:56:42:00:00:00");
-    end.asks("show bonding config 2", "Active Slaves (2): [0 1]");
+    end.asks("show bonding config 2", "Active Slaves (2)");
     held.wait_for("both ports have the partner", || {
         let said = held.verbena(&["lag", "verbena0"]);
         said.matches("active 0 QPs, partner 02:56:42:00:01:00").count() == 2
@@ -252,6 +259,25 @@ fn dpdk_is_a_partner() {
     end.asks("show bonding config 2", "Active Slaves (1): [1]");
     held.verbena(&["link", "verbena0/1", "up"]);
     end.asks("show bonding config 2", "Active Slaves (2)");
+    end.quit();
+}
+
+/// Port 1 finds no partner and is used on its own; port 2, which is left out, finds one, and replaces it.
+#[test]
+fn a_port_that_is_left_out_negotiates() {
+    let _alone = alone();
+    let held = Held::new(&[]);
+    held.verbena(&["lag", "verbena0", "--mode", "802.3ad"]);
+    held.wait_for("a port on its own", || {
+        held.verbena(&["lag", "verbena0"]).contains("port 1 up active 0 QPs, no partner")
+    });
+    let mut end = dpdk_bond(&held, &["net_verbena1p2"]);
+    end.asks("show bonding config 1", "Active Slaves (1): [0]");
+    held.wait_for("the port with a partner", || {
+        let said = held.verbena(&["lag", "verbena0"]);
+        said.contains("port 1 up unused")
+            && said.contains("port 2 up active 0 QPs, partner 02:56:42:00:01:01")
+    });
     end.quit();
 }
 
