@@ -192,8 +192,11 @@ impl World {
 
     /// Where a frame of a port that leaves by another (or the same) to this address goes: a port of the net, or all that it
     /// can reach. A cable brings it to its other end, whoever it is for. To there and no further, also by a switch, if it is
-    /// for what is there: LACP is.
+    /// for what is there: LACP is. From a port that leads outside it leaves.
     fn port_of(&self, (own, from): (PortId, PortId), dmac: [u8; 6]) -> PortId {
+        if self.is_outside(from) {
+            return PortId::NOBODY;
+        }
         let far = self.far_end(from);
         if stays_on_cable(dmac) {
             return far.unwrap_or(PortId::NOBODY);
@@ -208,11 +211,11 @@ impl World {
     }
 
     /// Whether a frame on this way comes to a port: one for all goes through a cable only to its other end, and to one of
-    /// those that are one. Ports that lead outside take none.
+    /// those that are one. What comes to a port that leads outside comes from there.
     fn leads_to(&self, (from, to): (PortId, PortId), port: PortId) -> bool {
         let through = || port == from || self.far_end(from).is_none_or(|far| far == port);
         let all = || through() && self.takes_of_all(from, port);
-        (to == port || to == PortId::ALL && all()) && !self.is_outside(port)
+        to == port || to == PortId::ALL && !self.is_outside(port) && all()
     }
 
     /// The ports that a frame comes to at `now` (ns).

@@ -2,6 +2,8 @@
 //!
 //! Each test boots a guest of its own, which takes some seconds.
 
+#[path = "guest/bonding.rs"]
+mod bonding;
 #[path = "guest/bring_up.rs"]
 mod bring_up;
 #[path = "guest/memory.rs"]

@@ -91,7 +91,9 @@ impl Notes {
     pub fn apply(&self, world: &mut World) {
         world.name_cards(self.1, if self.0.is_empty() { 0 } else { salt() });
         for (port, setting, gids, _) in &self.0 {
-            world.connect_outside(*port, Outside { on: true.into(), window: setting.window }, gids);
+            let frames = setting.kind == outside::Kind::Raw;
+            let outside = Outside { on: true.into(), frames: frames.into(), window: setting.window };
+            world.connect_outside(*port, outside, gids);
         }
     }
 }
@@ -207,6 +209,7 @@ fn take_turn(
         arrivals.clear();
         let more = port.receiver.receive(id, arrivals);
         runner.arrive((id, area), arrivals, stuck, &mut || port.receiver.forward());
+        runner.arrive_whole((id, area), arrivals, &mut || port.receiver.forward());
         port.found.append(&mut arrivals.found);
         if !more? {
             break;

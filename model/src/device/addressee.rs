@@ -50,6 +50,15 @@ impl Device {
         }
     }
 
+    /// Whether somebody asks for whole frames.
+    ///
+    /// # Safety
+    /// As above.
+    pub unsafe fn asks_for_frames(card: *const Device) -> bool {
+        let grouped = || (0..super::tables::MAX_MCAST).any(|n| seen!(card.mcast[n].count) != 0);
+        seen!(card.rules.count) != 0 || grouped()
+    }
+
     /// The same of a packet for a queue pair.
     ///
     /// # Safety

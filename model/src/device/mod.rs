@@ -121,6 +121,8 @@ impl Counters {
 pub struct Outside {
     /// It is: packets to [`PortId::NOBODY`](crate::packet::PortId::NOBODY) leave by it.
     pub on: Flag,
+    /// Whole frames travel by it, too.
+    pub frames: Flag,
     /// Bytes that a queue pair may have on their way there.
     pub window: u32,
 }
@@ -320,7 +322,7 @@ impl crate::plain::Plain for Counters {}
 
 plain! {
     PortSetting { mtu, mbps }
-    Outside { on, window }
+    Outside { on, frames, window }
     Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, lag, lacp_due, links_changed, guids, salt, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, reorder, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function, xrcd, hold, indirection }

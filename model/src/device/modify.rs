@@ -57,7 +57,7 @@ impl Device {
         }
         self.check_values(a, mask)?;
         let raw = self.qps[q].qp_type == QpType::RAW_PACKET;
-        if raw && mask.contains(QpAttrMask::PORT) && self.leads_outside(a.port()) {
+        if raw && mask.contains(QpAttrMask::PORT) && self.lacks_frames(a.port()) {
             return Err((AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT));
         }
         self.apply(q, a, mask);

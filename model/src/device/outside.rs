@@ -12,9 +12,10 @@ use crate::link::outside::MAX_FRAMES;
 use crate::packet::{PortId, PORTS};
 
 impl Device {
-    /// Whether a port, from 1, is such a one. Whole frames stay in the net.
-    pub(super) fn leads_outside(&self, port: u8) -> bool {
-        self.outside[usize::from(port.wrapping_sub(1)) % PORTS].on.get()
+    /// Whether a port, from 1, has no whole frames: its medium carries RoCE alone.
+    pub(super) fn lacks_frames(&self, port: u8) -> bool {
+        let outside = self.outside[usize::from(port.wrapping_sub(1)) % PORTS];
+        outside.on.get() && !outside.frames.get()
     }
 
     /// The Ethernet address of a GID. Outside of the segment any may be.

@@ -96,7 +96,7 @@ impl Device {
         if rule.port() == 0 || u32::from(rule.port()) > self.limits().ports() {
             return refused(AdminStatus::BAD_PARAM, Syndrome::BAD_PORT);
         }
-        if self.leads_outside(rule.port()) {
+        if self.lacks_frames(rule.port()) {
             return refused(AdminStatus::NOT_SUPPORTED, Syndrome::BAD_PORT);
         }
         if rule.kind().0 > FlowKind::KERNEL.0 || !matches!(rule.ip_version(), 0 | 4 | 6) {

@@ -158,7 +158,8 @@ impl Tap {
         frame: &Frame,
         env: &mut impl LinkEnv,
     ) {
-        let (mode, exact) = (area.mode(), area.exact());
+        let leaving = area.outside().leaving(frame.way.0, frame.way.1).is_some();
+        let (mode, exact) = (area.mode(), leaving || area.exact());
         if (exact || mode.is_cut()) && !frame.slow {
             let now = env.now();
             world.count_cut_frame(frame.way, now);
@@ -170,7 +171,7 @@ impl Tap {
         if frame.slow && !world.has_links(frame.way, env.now()) {
             return;
         }
-        if !mode.makes_frames() {
+        if !leaving && !mode.makes_frames() {
             return world.hand_over(frame, env);
         }
         let (card, qp) = frame.sender;
@@ -216,7 +217,8 @@ impl Tap {
             return false;
         }
         self.cable.count += 1;
-        let (path, sender, exact) = (Path::default(), Some(sender), area.exact());
+        let exact = area.exact() || area.outside().leaving(way.0, way.1).is_some();
+        let (path, sender) = (Path::default(), Some(sender));
         let qpns = [qpn, 0];
         let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, sender, qpns, env };
         medium::wrapped(area, &mut instant).send(&Passage::new(way, &self.frame[..len], at));
@@ -247,6 +249,15 @@ impl Tap {
         if let Ok((_, len)) = frames::encode(p, &path, payload.len(), &mut self.frame, fill) {
             let seen = Seen::new(way, true, [p.src_qpn, p.dest_qpn], now());
             self.cable.recorder.record(area, &seen, &self.frame[..len]);
+        }
+    }
+
+    /// A whole frame has come to a port from outside.
+    #[cold]
+    pub(crate) fn arrived_whole(&mut self, area: &LinkArea, port: PortId, frame: &[u8]) {
+        let way = (PortId::NOBODY, port);
+        if area.sees(way, true) {
+            self.cable.recorder.record(area, &Seen::new(way, true, [0; 2], now()), frame);
         }
     }
 
@@ -353,11 +364,14 @@ impl<E: LinkEnv> Instant<'_, E> {
             let seen = Seen::new((from, to), end == End::Receiver, qpns, now());
             return self.cable.recorder.record(self.area, &seen, frame);
         }
+        let outside = self.area.outside();
         if let Some(sender) = sender {
+            if outside.leaving(from, to).is_some() {
+                return self.cable.outbox.put_whole(outside, (from, frame), self.env);
+            }
             let payload = self.env.land(frame);
             return self.world.arrive_frame((from, to), sender, (frame, &payload), self.env);
         }
-        let outside = self.area.outside();
         if outside.leaving(from, to).is_some() {
             return self.cable.outbox.put(outside, (from, path, frame), self.env);
         }

@@ -60,7 +60,7 @@ pub struct Rule {
 #[repr(C)]
 pub struct Rules {
     /// How many are in use.
-    count: u32,
+    pub(crate) count: u32,
     /// Where the next search for a free place starts.
     hint: u32,
     /// No place from here on is in use.

@@ -101,6 +101,29 @@ impl<S: Borrow<Segment>> Runner<S> {
         }
     }
 
+    /// Delivers whole frames that have come to a port, if somebody asks for such. What cannot be delivered in time is lost.
+    pub fn arrive_whole(
+        &self,
+        (id, port): (PortId, &OutsidePort),
+        arrivals: &Arrivals,
+        meanwhile: &mut dyn FnMut(),
+    ) {
+        let count = arrivals.whole().count() as u64;
+        // SAFETY: a card of this net.
+        if count == 0 || !unsafe { Device::asks_for_frames(self.net().card(id.card)) } {
+            return;
+        }
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE {
+            match self.segment().lock(SLICE) {
+                Ok(guard) => return self.run_all(guard, |world, env| env.take_whole(world, id, arrivals)),
+                Err(LockError::TimedOut { .. }) => meanwhile(),
+                Err(_) => break,
+            }
+        }
+        self.count((id, port), Drop::Busy, count);
+    }
+
     /// The lock that a packet needs; or why nobody takes it, which costs nobody anything.
     fn need(&self, port: PortId, arrival: &Arrival, bytes: &[u8]) -> Result<Need, Drop> {
         let Arrival { packet: p, from, to, payload } = arrival;
@@ -194,6 +217,9 @@ impl<S: Borrow<Segment>> Runner<S> {
     }
 }
 
+/// In place of a queue pair that sends.
+const NOT_HERE: (u16, u16) = (u16::MAX, u16::MAX);
+
 /// An acknowledgement that a later one may stand for.
 type Owed = Option<(Packet, u32)>;
 
@@ -247,6 +273,22 @@ impl WallEnv<'_> {
             }
         }
         self.acknowledge(world, id, &mut owed);
+    }
+
+    /// Gives whole frames to those whose rules ask for them.
+    fn take_whole(&mut self, world: &mut World, id: PortId, arrivals: &Arrivals) {
+        for frame in arrivals.whole() {
+            if world.cards[usize::from(id.card)].is_pulled(id.port) {
+                world.count_cut((PortId::NOBODY, id), 1, self.now());
+                continue;
+            }
+            if self.mode.is_observed() {
+                self.with_tap(|tap, area, _| tap.arrived_whole(area, id, frame));
+            }
+            self.with_arrived(frame, |env, payload| {
+                world.arrive_frame((PortId::NOBODY, id), NOT_HERE, (frame, &payload), env);
+            });
+        }
     }
 
     fn acknowledge(&mut self, world: &mut World, port: PortId, owed: &mut Owed) {

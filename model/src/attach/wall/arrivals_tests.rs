@@ -37,7 +37,11 @@ fn with_port(work: impl FnOnce(&Arc<Runner>, &Arc<Runner>)) {
         let setting = Setting { kind: Kind::Udp, mac: [2; 6], sports: Vec::new(), window: 1 << 20 };
         a.net().link.outside().set(PORT, &setting, 0..1);
         let make = |world: &mut World, env: &mut WallEnv<'_>| {
-            world.connect_outside(PORT, Outside { on: true.into(), window: 1 << 20 }, &[here()]);
+            world.connect_outside(
+                PORT,
+                Outside { on: true.into(), frames: false.into(), window: 1 << 20 },
+                &[here()],
+            );
             for (q, qp_type) in [(RC, QpType::RC), (UC, QpType::UC)] {
                 world.cards[0].take_qp(q as usize);
                 let qp = &mut world.cards[0].qps[q as usize];

@@ -35,12 +35,20 @@ pub struct Arrivals {
     /// Addresses of neighbours that were asked for, and have answered.
     pub found: Vec<Gid>,
     list: Vec<Arrival>,
+    /// Frames that are no packets for the port, among the bytes.
+    whole: Vec<Range<usize>>,
     dropped: [u64; Drop::ALL.len()],
 }
 
 impl Default for Arrivals {
     fn default() -> Self {
-        Arrivals { bytes: vec![0; ROOM], found: Vec::new(), list: Vec::new(), dropped: Default::default() }
+        Arrivals {
+            bytes: vec![0; ROOM],
+            found: Vec::new(),
+            list: Vec::new(),
+            whole: Vec::new(),
+            dropped: Default::default(),
+        }
     }
 }
 
@@ -49,6 +57,7 @@ impl Arrivals {
     pub fn clear(&mut self) {
         self.found.clear();
         self.list.clear();
+        self.whole.clear();
         self.dropped.fill(0);
     }
 
@@ -79,6 +88,16 @@ impl Arrivals {
             Err(_) => Drop::Malformed,
         };
         self.drop(why, 1);
+    }
+
+    /// Takes a frame that is no packet for the port, but perhaps for who asks for whole frames.
+    pub fn take_whole(&mut self, bytes: Range<usize>) {
+        self.whole.push(bytes);
+    }
+
+    /// Those frames.
+    pub fn whole(&self) -> impl Iterator<Item = &[u8]> {
+        self.whole.iter().filter_map(|range| self.bytes.get(range.clone()))
     }
 
     /// Counts frames that were dropped for this reason.

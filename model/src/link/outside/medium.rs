@@ -77,6 +77,14 @@ pub(crate) fn ask(port: &OutsidePort, sockets: &[BorrowedFd<'_>], own: &Gid, ip:
     port.kind() == Some(Kind::Raw) && raw::ask(sockets, own, ip).is_ok()
 }
 
+/// Sends a whole frame, if the medium carries such.
+pub(crate) fn send_whole(port: &OutsidePort, sockets: &[BorrowedFd<'_>], frame: &[u8]) -> io::Result<()> {
+    match port.kind() {
+        Some(Kind::Raw) => raw::give_whole(sockets, frame),
+        Some(Kind::Udp) | None => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
 /// Sends frames. It may be called with the cards' lock, and does not wait long.
 pub(crate) fn send(port: &OutsidePort, sockets: &[BorrowedFd<'_>], batch: &Batch) -> io::Result<()> {
     match port.kind() {

@@ -1,5 +1,8 @@
 //! Frames on their way out: those of one port, destination and length leave together.
 
+use std::io;
+use std::os::fd::BorrowedFd;
+
 use super::area::{Drop, OutsideArea, OutsidePort};
 use super::batch::Batch;
 use super::medium;
@@ -67,14 +70,29 @@ impl Outbox {
         self.batch.clear();
     }
 
-    fn send(&mut self, port: &OutsidePort, env: &mut impl LinkEnv) {
-        let sockets: Option<Vec<_>> = port.descriptors().map(|index| env.socket(index)).collect();
-        let sent = match sockets {
-            Some(sockets) => medium::send(port, &sockets, &self.batch).is_ok(),
-            None => false,
-        };
-        if !sent {
-            port.dropped(Drop::Unsent, self.batch.len() as u64);
+    /// Sends a whole frame, behind those that are here.
+    pub fn put_whole(&mut self, area: &OutsideArea, (from, frame): (PortId, &[u8]), env: &mut impl LinkEnv) {
+        self.flush(area, env);
+        if let Some(port) = area.port(from) {
+            by_sockets(port, 1, env, |sockets| medium::send_whole(port, sockets, frame));
         }
+    }
+
+    fn send(&mut self, port: &OutsidePort, env: &mut impl LinkEnv) {
+        let count = self.batch.len() as u64;
+        by_sockets(port, count, env, |sockets| medium::send(port, sockets, &self.batch));
+    }
+}
+
+/// Sends frames by the sockets of a port. What is not sent is counted.
+fn by_sockets(
+    port: &OutsidePort,
+    count: u64,
+    env: &mut impl LinkEnv,
+    send: impl FnOnce(&[BorrowedFd<'_>]) -> io::Result<()>,
+) {
+    let sockets: Option<Vec<_>> = port.descriptors().map(|index| env.socket(index)).collect();
+    if !sockets.is_some_and(|sockets| send(&sockets).is_ok()) {
+        port.dropped(Drop::Unsent, count);
     }
 }

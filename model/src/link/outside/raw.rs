@@ -29,7 +29,7 @@ use super::identity::own_gids;
 use super::neighbours::Neighbours;
 use super::opened::{Failed, Opened, Receiver};
 use crate::address::{Gid, Guids};
-use crate::link::frames::MAX_FRAME;
+use crate::link::frames::LONGEST_FRAME;
 use crate::packet::PortId;
 use crate::segment::now_ns;
 use crate::wire::{frame, Path};
@@ -46,6 +46,8 @@ const TURN: u32 = 64;
 const AT_ONCE: usize = 256;
 /// What stands in place of the frames' length before a question.
 const QUESTION: [u8; 2] = [0; 2];
+/// A bit of that length: one whole frame, which is sent as it is.
+const WHOLE: u16 = 1 << 15;
 /// Questions of processes that are not answered yet; more push out the oldest.
 const QUESTIONS: usize = 256;
 /// Most bytes of a batch with its length.
@@ -129,11 +131,23 @@ fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
 
 /// Gives frames of one length, but for the last, to the keeper's thread.
 pub(super) fn give(sockets: &[BorrowedFd<'_>], batch: &Batch) -> io::Result<()> {
-    let Some(socket) = sockets.first() else { return Err(io::ErrorKind::NotFound.into()) };
     let length = batch.frames().next().map_or(0, <[u8]>::len) as u16;
-    let length = length.to_ne_bytes();
-    let mut slices = vec![IoSlice::new(&length)];
-    slices.extend(batch.frames().map(IoSlice::new));
+    give_all(sockets, &length.to_ne_bytes(), batch.frames())
+}
+
+/// Gives a whole frame to the keeper's thread.
+pub(super) fn give_whole(sockets: &[BorrowedFd<'_>], frame: &[u8]) -> io::Result<()> {
+    give_all(sockets, &WHOLE.to_ne_bytes(), std::iter::once(frame))
+}
+
+fn give_all<'a>(
+    sockets: &[BorrowedFd<'_>],
+    length: &'a [u8; 2],
+    frames: impl Iterator<Item = &'a [u8]>,
+) -> io::Result<()> {
+    let Some(socket) = sockets.first() else { return Err(io::ErrorKind::NotFound.into()) };
+    let mut slices = vec![IoSlice::new(length)];
+    slices.extend(frames.map(IoSlice::new));
     let mut flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     loop {
         match sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags) {
@@ -295,7 +309,12 @@ impl RawReceiver {
             self.asked.push_back(*ip);
             return true;
         }
-        let length = usize::from(u16::from_ne_bytes(*length)).max(1);
+        let length = u16::from_ne_bytes(*length);
+        if length == WHOLE {
+            self.out.put(frames);
+            return true;
+        }
+        let length = usize::from(length).max(1);
         for frame in frames.chunks_mut(length) {
             if let Some(Path { network, .. }) = frame::path(frame) {
                 let way = (&network.src_gid(), &network.dst_gid());
@@ -310,7 +329,7 @@ impl RawReceiver {
         let mut start = 0;
         // Of frames that are not for the port come as many as others send.
         for _ in 0..AT_ONCE {
-            if into.bytes.len() - start < MAX_FRAME {
+            if into.bytes.len() - start < LONGEST_FRAME {
                 break;
             }
             let Some(len) = self.out.wire.receive(&mut into.bytes[start..])? else { return Ok(false) };
@@ -318,10 +337,13 @@ impl RawReceiver {
             let frame = &into.bytes[range.clone()];
             // For this port, or for a group.
             let here = frame.first_chunk().is_some_and(|to: &[u8; 6]| *to == self.mac || to[0] & 1 == 1);
-            if here && !self.is_of_neighbours(frame) && frame::path(frame).is_some() {
-                into.take(port, range, frame::decode);
-                start += len;
+            let of_neighbours = here && self.is_of_neighbours(frame);
+            let frame = &into.bytes[range.clone()];
+            match here && !of_neighbours && frame::path(frame).is_some() {
+                true => into.take(port, range, frame::decode),
+                false => into.take_whole(range),
             }
+            start += len;
         }
         Ok(true)
     }

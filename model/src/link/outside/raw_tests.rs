@@ -38,7 +38,7 @@ fn batch(first: u32) -> Batch {
     for psn in first..first + 8 {
         let mut headers = Headers::default();
         (headers.bth.opcode, headers.bth.psn) = (BthOpcode::UD_SEND_ONLY, psn);
-        let mut bytes = [0; MAX_FRAME];
+        let mut bytes = [0; LONGEST_FRAME];
         let len = frame::encode(&path, &headers, &[5; PAYLOAD], &mut bytes).expect("a frame");
         let copy = |to: &mut [u8]| {
             to.copy_from_slice(&bytes[..len]);
