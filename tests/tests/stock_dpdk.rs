@@ -6,6 +6,8 @@ mod addresses;
 mod flow;
 #[path = "stock_dpdk/offloads.rs"]
 mod offloads;
+#[path = "stock_dpdk/releases.rs"]
+mod releases;
 #[path = "stock_dpdk/segments.rs"]
 mod segments;
 #[path = "stock_dpdk/vlan.rs"]
@@ -14,7 +16,7 @@ mod vlan;
 use std::fs::{self, File, Permissions};
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -45,6 +47,7 @@ fn ports_appear_without_an_argument() {
     // At the end of its input it ends.
     let said = Testpmd::start(&net, &[], &["-i", &file]).end().said;
     for text in [
+        net.dpdk().version(),
         "MAC address: 02:56:42:00:00:00",
         "MAC address: 02:56:42:00:00:01",
         "MAC address: 02:56:42:00:01:00",
@@ -63,7 +66,11 @@ fn ports_appear_without_an_argument() {
 #[test]
 fn programs_without_ports_start() {
     let net = StockNet::new();
-    starts(|program, words| net.command(&[], program, words));
+    starts(|program, words| {
+        let program = net.dpdk().program(program);
+        let before = program[1..].iter().map(String::as_str);
+        net.command(&[], &program[0], &before.chain(words.iter().copied()).collect::<Vec<_>>())
+    });
     net.expect_gone();
 }
 
@@ -72,10 +79,8 @@ fn programs_without_ports_start() {
 fn a_driver_from_a_directory_of_everybody_is_no_reason_to_refuse() {
     let everybodys = tempfile::tempdir().expect("a directory");
     let runtime = tempfile::tempdir().expect("a directory");
-    let built = verbena().parent().expect("a directory");
     for name in ["verbena", "libverbena.so", "libverbena_clock.so", "librte_net_verbena.so"] {
-        let from = [built.join("deps").join(name), built.join(name)].into_iter().find(|path| path.exists());
-        fs::copy(from.expect(name), everybodys.path().join(name)).expect("a copy");
+        fs::copy(built(name), everybodys.path().join(name)).expect("a copy");
     }
     fs::set_permissions(everybodys.path(), Permissions::from_mode(0o777)).expect("its mode");
     starts(|program, words| {
@@ -84,6 +89,14 @@ fn a_driver_from_a_directory_of_everybody_is_no_reason_to_refuse() {
         command.env("XDG_RUNTIME_DIR", runtime.path());
         command
     });
+}
+
+/// A file that cargo has built.
+fn built(name: &str) -> PathBuf {
+    let directory = verbena().parent().expect("a directory").to_owned();
+    let found =
+        [directory.join("deps").join(name), directory.join(name)].into_iter().find(|path| path.exists());
+    found.expect(name)
 }
 
 fn starts(command: impl FnOnce(&str, &[&str]) -> Command) {

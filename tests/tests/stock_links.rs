@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use driver::Registers;
 use fpga_regs::regs::{port, Link};
 use model::attach::SegmentCard;
-use tests::stock::{need, Pair, Program, StockNet, Testpmd};
+use tests::stock::{need, Dpdk, Pair, Program, StockNet, Testpmd};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -198,15 +198,21 @@ fn dpdk_sees_the_link() {
     net.expect_gone();
 }
 
+#[test]
+fn dpdk_24_11_sees_the_link() {
+    Dpdk::of_debian_13(dpdk_sees_the_link);
+}
+
 /// With queues of their own for LACP, to which DPDK's bonding steers it by rules of `rte_flow`, programs that only receive
 /// negotiate, too.
 #[test]
 fn bonds_negotiate_by_queues_of_their_own() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
+    let [member, members_word, ask_members, ask_lacp] = net.dpdk().bond();
     let mut ends = [0, 1].map(|card| {
         let members = [format!("net_verbena{card}"), format!("net_verbena{card}p2")];
-        let bond = format!("net_bonding0,mode=4,slave={},slave={}", members[0], members[1]);
+        let bond = format!("net_bonding0,mode=4,{member}={},{member}={}", members[0], members[1]);
         let options = ["-i", "--portlist=2", "--forward-mode=rxonly"];
         let mut end = Testpmd::start(&net, &[&members[0], &members[1], &bond], &options);
         end.expect("testpmd>");
@@ -217,14 +223,19 @@ fn bonds_negotiate_by_queues_of_their_own() {
     });
     let lacp = "ACTIVE AGGREGATION SYNCHRONIZATION COLLECTING DISTRIBUTING";
     for (end, partner) in ends.iter_mut().zip([1, 0]) {
-        end.asks("show bonding lacp info 2", lacp);
-        end.asks("show bonding lacp info 2", &format!("system mac address: 02:56:42:00:0{partner}:00"));
-        end.asks("show bonding config 2", "Active Slaves (2): [0 1]");
+        end.asks(ask_lacp, lacp);
+        end.asks(ask_lacp, &format!("system mac address: 02:56:42:00:0{partner}:00"));
+        end.asks(ask_members, &format!("Active {members_word} (2): [0 1]"));
     }
     for end in ends {
         end.quit();
     }
     net.expect_gone();
+}
+
+#[test]
+fn bonds_of_dpdk_24_11_negotiate_by_queues_of_their_own() {
+    Dpdk::of_debian_13(bonds_negotiate_by_queues_of_their_own);
 }
 
 /// DPDK's own bonding (IEEE 802.3ad) on both ports of both cards: LACP negotiates, and when the cable is pulled that has the
@@ -233,9 +244,10 @@ fn bonds_negotiate_by_queues_of_their_own() {
 fn bonds_negotiate_and_outlive_a_cable() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
+    let [member, members_word, ask_members, ask_lacp] = net.dpdk().bond();
     let mut ends = [0, 1].map(|card| {
         let members = [format!("net_verbena{card}"), format!("net_verbena{card}p2")];
-        let bond = format!("net_bonding0,mode=4,slave={},slave={}", members[0], members[1]);
+        let bond = format!("net_bonding0,mode=4,{member}={},{member}={}", members[0], members[1]);
         // flowgen receives and sends all the time, as LACP needs.
         let mut end = Testpmd::start(
             &net,
@@ -247,14 +259,14 @@ fn bonds_negotiate_and_outlive_a_cable() {
         end
     });
     let active = |end: &mut Testpmd, members: &str| {
-        end.asks("show bonding config 2", &format!("Active Slaves {members}"));
+        end.asks(ask_members, &format!("Active {members_word} {members}"));
     };
     ends.iter_mut().for_each(|end| active(end, "(2): [0 1]"));
     let lacp = "ACTIVE AGGREGATION SYNCHRONIZATION COLLECTING DISTRIBUTING";
     for (end, partner) in ends.iter_mut().zip([1, 0]) {
-        end.asks("show bonding lacp info 2", lacp);
+        end.asks(ask_lacp, lacp);
         let partner = format!("system mac address: 02:56:42:00:0{partner}:00");
-        end.asks("show bonding lacp info 2", &partner);
+        end.asks(ask_lacp, &partner);
     }
     // Which cable has the traffic follows from addresses.
     let card = SegmentCard::open(&net.socket(), 0).expect("a card");
@@ -279,10 +291,15 @@ fn bonds_negotiate_and_outlive_a_cable() {
         register(&net, 1, port::RX_PACKETS + (1 - busy) * port::PORT_BYTES) > arrived + 1000
     });
     link(&net, &[&format!("verbena1/{}", busy + 1), "up"]);
-    ends.iter_mut().for_each(|end| end.asks("show bonding config 2", "Active Slaves (2)"));
+    ends.iter_mut().for_each(|end| active(end, "(2)"));
     drop(card);
     for end in ends {
         end.quit();
     }
     net.expect_gone();
+}
+
+#[test]
+fn bonds_of_dpdk_24_11_negotiate_and_outlive_a_cable() {
+    Dpdk::of_debian_13(bonds_negotiate_and_outlive_a_cable);
 }

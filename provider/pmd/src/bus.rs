@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock};
 use verbena::verbs::card::{Card, Device};
 use verbena::verbs::in_view::in_view;
 
-use crate::abi::ethdev::{EthDevOps, Mac, AUTOFILL_QUEUE_XSTATS, TELLS_LINK};
+use crate::abi::ethdev::{EthDev, EthDevData, EthDevOps, Mac, AUTOFILL_QUEUE_XSTATS, TELLS_LINK};
 use crate::abi::vdev::{VdevDevice, VdevDriver};
 use crate::abi::{self, log};
 use crate::info::ADDRESSES;
@@ -29,7 +29,7 @@ const PORTS: u8 = 2;
 static INIT: extern "C" fn() = init;
 
 extern "C" fn init() {
-    if let Err(why) = abi::supported() {
+    if let Err(why) = abi::find() {
         return log(&why);
     }
     let driver = VdevDriver::new(DRIVER.as_ptr(), probe, remove);
@@ -87,9 +87,9 @@ fn open(name: &str) -> Result<Port<Card>, String> {
     Port::new(device, port).map_err(|error| error.to_string())
 }
 
-fn operations() -> &'static EthDevOps {
-    static OPERATIONS: OnceLock<EthDevOps> = OnceLock::new();
-    OPERATIONS.get_or_init(EthDevOps::of::<Card>)
+fn operations() -> &'static [usize] {
+    static OPERATIONS: OnceLock<Vec<usize>> = OnceLock::new();
+    OPERATIONS.get_or_init(|| EthDevOps::of::<Card>().of_release(abi::layout()))
 }
 
 unsafe extern "C" fn probe(vdev: *mut VdevDevice) -> c_int {
@@ -126,13 +126,13 @@ unsafe extern "C" fn probe(vdev: *mut VdevDevice) -> c_int {
             return -libc::ENOMEM;
         }
         *macs = port.mac();
-        let data = (*dev).data;
-        (*data).mac_addrs = macs;
-        (*data).dev_flags = AUTOFILL_QUEUE_XSTATS | TELLS_LINK;
-        (*data).numa_node = (*vdev).device.numa_node;
+        let data = EthDev::data(dev);
+        let more = EthDevData::more(data);
+        (*more).mac_addrs = macs;
+        (*more).dev_flags = AUTOFILL_QUEUE_XSTATS | TELLS_LINK;
+        (*more).numa_node = (*vdev).device.numa_node;
         (*data).dev_private = Box::into_raw(Box::new(Mutex::new(port))).cast();
-        (*dev).device = &raw mut (*vdev).device;
-        (*dev).dev_ops = operations();
+        EthDev::belongs(dev, operations(), &raw mut (*vdev).device);
         let (rx, tx, prepare) = ops::bursts::<Card>();
         ((*dev).rx_pkt_burst, (*dev).tx_pkt_burst) = (Some(rx), Some(tx));
         (*dev).tx_pkt_prepare = Some(prepare);

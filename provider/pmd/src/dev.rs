@@ -75,11 +75,12 @@ impl<C: Card> Dev<'_, C> {
     pub fn set_states(&mut self, state: u8) {
         // SAFETY: ethdev's own; only the thread that starts and stops the port writes them.
         unsafe {
+            let more = EthDevData::more(self.data);
             for n in 0..usize::from((*self.data).nb_rx_queues) {
-                (*self.data).rx_queue_state[n] = state;
+                (*more).rx_queue_state[n] = state;
             }
             for n in 0..usize::from((*self.data).nb_tx_queues) {
-                (*self.data).tx_queue_state[n] = state;
+                (*more).tx_queue_state[n] = state;
             }
         }
     }
@@ -105,7 +106,10 @@ pub unsafe fn with<C: Card>(
     call: impl FnOnce(&mut Dev<'_, C>) -> Result<(), Error>,
 ) -> c_int {
     // SAFETY: as the caller promises: its private data is the port.
-    let (data, port) = unsafe { ((*dev).data, (*(*dev).data).dev_private.cast::<Mutex<Port<C>>>().as_ref()) };
+    let (data, port) = unsafe {
+        let data = EthDev::data(dev);
+        (data, (*data).dev_private.cast::<Mutex<Port<C>>>().as_ref())
+    };
     let Some(port) = port else { return -libc::ENODEV };
     let called = catch_unwind(AssertUnwindSafe(|| {
         call(&mut Dev { port: port.lock().unwrap_or_else(PoisonError::into_inner), ethdev: dev, data })

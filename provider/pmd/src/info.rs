@@ -41,14 +41,14 @@ pub unsafe extern "C" fn infos<C: Card>(dev: *mut EthDev, info: *mut DevInfo) ->
             let sizes =
                 || DescLim { max, min: max.min(32), align: 1, segments: u16::MAX, mtu_segments: u16::MAX };
             let serves_well = || PortConf { burst: 32, ring: 256, queues: 1 };
-            let info = &mut *info;
+            let (limits, info) = (&mut *DevInfo::limits(info), &mut *info);
             info.min_mtu = 68;
             info.max_mtu = (MAX_FRAME - OVERHEAD) as u16;
             info.min_rx_bufsize = 256;
-            info.max_rx_pktlen = MAX_FRAME;
-            info.max_rx_queues = RX_QUEUES;
-            info.max_tx_queues = TX_QUEUES;
-            info.max_mac_addrs = ADDRESSES;
+            limits.max_rx_pktlen = MAX_FRAME;
+            limits.max_rx_queues = RX_QUEUES;
+            limits.max_tx_queues = TX_QUEUES;
+            limits.max_mac_addrs = ADDRESSES;
             info.rx_offload_capa = RX_SCATTER | RX_HASH;
             info.tx_offload_capa = TX_MULTI_SEGS;
             if dev.port.device.features().contains(FeatureSet::CHECKSUM) {
@@ -102,13 +102,13 @@ pub fn watch_link<C: Card>(dev: &mut Dev<'_, C>) -> Result<(), Error> {
         fn link(self, speed: u32, up: bool) {
             // SAFETY: the device is there until the port is stopped, which waits for this thread.
             unsafe {
-                set_link((*self.0).data, speed, up);
+                set_link(EthDev::data(self.0), speed, up);
                 rte_eth_dev_callback_process(self.0, LINK_CHANGED, null_mut());
             }
         }
     }
     // SAFETY: ethdev's own, which only the thread that configures the port writes.
-    if unsafe { (*dev.data).interrupts } & 1 == 0 {
+    if unsafe { (*EthDevData::more(dev.data)).interrupts } & 1 == 0 {
         return Ok(());
     }
     let told = Told(dev.ethdev);

@@ -18,8 +18,8 @@
 //! | `cut` | TCP that the card cuts into frames |
 //! | `slots` | the memory that the card reads and writes |
 
-// The symbols of DPDK are those of the program that loads the driver: cargo's test programs have none of them, and of what
-// calls DPDK they have nothing. The tests of that are in tests/tests/stock_dpdk.rs.
+// What calls DPDK needs a program that has one: cargo's test programs have nothing of it. The tests of that are in
+// tests/tests/stock_dpdk.rs.
 #![cfg_attr(test, allow(dead_code))]
 
 pub mod abi;

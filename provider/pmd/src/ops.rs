@@ -95,7 +95,7 @@ pub unsafe extern "C" fn close<C: Card>(dev: *mut EthDev) -> c_int {
             (0..(*data).nb_tx_queues).for_each(|n| release::<TxQueue<C>>((*data).tx_queues, n));
             Ok(())
         });
-        let port = std::mem::replace(&mut (*(*dev).data).dev_private, std::ptr::null_mut());
+        let port = std::mem::replace(&mut (*EthDev::data(dev)).dev_private, std::ptr::null_mut());
         if !port.is_null() {
             drop(Box::from_raw(port.cast::<Mutex<Port<C>>>()));
         }
@@ -126,7 +126,7 @@ unsafe extern "C" fn rx_setup<C: Card>(
             // Those that all have, and its own.
             let offloads = dev.rx_offloads() | (*conf).offloads;
             let offloads = Offloads { strip_vlan: offloads & RX_VLAN_STRIP != 0, ..Offloads::default() };
-            let place = ((*dev.data).port_id, size);
+            let place = ((*EthDevData::more(dev.data)).port_id, size);
             let made = RxQueue::new(&dev.port.device, &dev.port.pd, pool, place, offloads)?;
             *(*dev.data).rx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
             Ok(())
@@ -136,7 +136,7 @@ unsafe extern "C" fn rx_setup<C: Card>(
 
 unsafe extern "C" fn rx_release<C: Card>(dev: *mut EthDev, queue: u16) {
     // SAFETY: called by ethdev for a queue that is not used any more.
-    unsafe { release::<RxQueue<C>>((*(*dev).data).rx_queues, queue) }
+    unsafe { release::<RxQueue<C>>((*EthDev::data(dev)).rx_queues, queue) }
 }
 
 unsafe extern "C" fn tx_setup<C: Card>(
@@ -160,7 +160,7 @@ unsafe extern "C" fn tx_setup<C: Card>(
 
 unsafe extern "C" fn tx_release<C: Card>(dev: *mut EthDev, queue: u16) {
     // SAFETY: called by ethdev for a queue that is not used any more.
-    unsafe { release::<TxQueue<C>>((*(*dev).data).tx_queues, queue) }
+    unsafe { release::<TxQueue<C>>((*EthDev::data(dev)).tx_queues, queue) }
 }
 
 unsafe extern "C" fn address_add<C: Card>(dev: *mut EthDev, mac: *mut Mac, index: u32, _pool: u32) -> c_int {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `binary` | [`verbena`] finds, and first builds, the command; [`need`] says what to install |
 //! | `compile` | programs of our own in C |
+//! | `dpdk` | [`Dpdk`], which DPDK the programs are of |
 //! | `matrix` | `verbena matrix`, for some of its rows |
 //! | `net` | [`StockNet`], a net of modelled cards that only this test uses |
 //! | `pair` | [`Pair`] runs a server and its client and shows what both said when one of them fails |
@@ -14,6 +15,7 @@
 
 mod binary;
 mod compile;
+mod dpdk;
 mod matrix;
 mod net;
 mod pair;
@@ -24,6 +26,7 @@ mod testpmd;
 
 pub use binary::{example, need, peers, target_dir, verbena};
 pub use compile::{compile, compile_c};
+pub use dpdk::Dpdk;
 pub use matrix::matrix;
 pub use net::StockNet;
 pub use pair::{Both, Pair};

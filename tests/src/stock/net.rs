@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{keepers, verbena, Program};
+use super::{keepers, verbena, Dpdk, Program};
 
 /// User and group of programs without privilege, if the tests run as root.
 const NOBODY: u32 = 12345;
@@ -18,6 +18,8 @@ pub struct StockNet {
     runtime: tempfile::TempDir,
     /// Copies that an ordinary user can read, if the programs are an ordinary user's.
     binaries: Option<tempfile::TempDir>,
+    /// The DPDK of its programs.
+    dpdk: Dpdk,
 }
 
 impl StockNet {
@@ -28,7 +30,8 @@ impl StockNet {
         // All as long: where a program's buffers lie depends on what it has allocated before, the names of its files
         // too, and addresses are in frames, which some tests compare.
         let name = format!("test-{}-{:04}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        StockNet { name, runtime: tempfile::tempdir().expect("a runtime directory"), binaries: None }
+        let runtime = tempfile::tempdir().expect("a runtime directory");
+        StockNet { name, runtime, binaries: None, dpdk: Dpdk::of_this_test() }
     }
 
     /// A net whose programs run without privilege, even where the tests run as root.
@@ -59,11 +62,16 @@ impl StockNet {
         self.runtime.path().join(format!("verbena/{}.sock", self.name))
     }
 
+    /// The DPDK of its programs.
+    pub fn dpdk(&self) -> &Dpdk {
+        &self.dpdk
+    }
+
     /// `verbena run --net ... OPTIONS -- PROGRAM ARGUMENTS`, not yet started.
     pub fn command(&self, options: &[&str], program: impl AsRef<Path>, arguments: &[&str]) -> Command {
         let mut command = match &self.binaries {
             Some(directory) => Command::new(directory.path().join("verbena")),
-            None => Command::new(verbena()),
+            None => self.dpdk.start(verbena()),
         };
         if self.binaries.is_some() {
             command.uid(NOBODY).gid(NOBODY).current_dir("/");

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{need, Ended, Program, StockNet};
+use super::{Ended, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -45,11 +45,13 @@ impl Drop for EalFiles {
 impl Testpmd {
     /// Starts one with these devices (`--vdev`) and these options of its own, behind EAL's.
     pub fn start(net: &StockNet, devices: &[&str], options: &[&str]) -> Testpmd {
-        need("dpdk-testpmd");
+        let testpmd = net.dpdk().program("dpdk-testpmd");
         let files = EalFiles::new();
-        // Lines as they come; ordinary memory, enough for a bond of two ports; no lock on what is mapped, which is all of
-        // the cards' memory; what a file has is not thrown away at the start.
-        let mut words = vec!["-oL", "dpdk-testpmd", "--no-huge", "-m", "192", "-l", "0,1"];
+        // Lines as they come; which release it is; ordinary memory, enough for a bond of two ports; no lock on what is
+        // mapped, which is all of the cards' memory; what a file has is not thrown away at the start.
+        let mut words = vec!["-oL"];
+        words.extend(testpmd.iter().map(String::as_str));
+        words.extend(["-v", "--no-huge", "-m", "192", "-l", "0,1"]);
         words.extend(["--file-prefix", &files.prefix]);
         words.extend(devices.iter().flat_map(|device| ["--vdev", *device]));
         words.extend(["--", "--no-mlockall", "--total-num-mbufs=4096", "--no-flush-rx"]);

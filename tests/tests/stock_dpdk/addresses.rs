@@ -43,7 +43,7 @@ fn set(list: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn frames_come_to_the_addresses_of_a_port() {
+pub fn frames_come_to_the_addresses_of_a_port() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
     let mut receiver = flow::receiver(&net, &[]);
@@ -62,7 +62,7 @@ fn frames_come_to_the_addresses_of_a_port() {
 
 /// The table of docs/dpdk.md, line by line.
 #[test]
-fn a_port_is_what_seastar_asks_for() {
+pub fn a_port_is_what_seastar_asks_for() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
     let mut testpmd = Testpmd::start(&net, &["net_verbena0"], &["-i", "--rxq=4", "--txq=4"]);

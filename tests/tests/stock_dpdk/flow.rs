@@ -99,7 +99,7 @@ pub(super) fn counter(receiver: &mut Testpmd, name: &str) -> u64 {
 
 /// Rules of each kind of header and action, in one batch of frames; then without some of them, and without any.
 #[test]
-fn rules_choose_the_queue_of_a_frame() {
+pub fn rules_choose_the_queue_of_a_frame() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
     let mut receiver = receiver(&net, &[]);
@@ -154,7 +154,7 @@ fn rules_choose_the_queue_of_a_frame() {
 
 /// An isolated port has the frames of its rules only, from its start on, or from a command on.
 #[test]
-fn isolated_ports_get_what_rules_name() {
+pub fn isolated_ports_get_what_rules_name() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for option in [&["--flow-isolate-all"][..], &[]] {
         let net = StockNet::new();
@@ -178,7 +178,7 @@ fn isolated_ports_get_what_rules_name() {
 
 /// What the card cannot do is refused, with what is wrong.
 #[test]
-fn rules_that_the_card_cannot_keep_are_refused() {
+pub fn rules_that_the_card_cannot_keep_are_refused() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
     let mut testpmd = receiver(&net, &[]);
@@ -228,7 +228,7 @@ fn rules_that_the_card_cannot_keep_are_refused() {
 
 /// A rule that is there already is refused, however often.
 #[test]
-fn rules_that_repeat_are_refused() {
+pub fn rules_that_repeat_are_refused() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
     let directory = tempfile::tempdir().expect("a directory");
@@ -250,12 +250,12 @@ fn rules_that_repeat_are_refused() {
 
 /// `dpdk-test-flow-perf` with one port, run to its end, and what it says.
 fn perf(net: &StockNet, options: &[&str]) -> String {
-    need("dpdk-test-flow-perf");
+    let program = net.dpdk().program("dpdk-test-flow-perf");
     let prefix = format!("verbena-test-{}-perf", std::process::id());
-    let words =
-        ["--no-huge", "-m", "192", "-l", "0,1", "--file-prefix", &prefix, "--vdev", "net_verbena1", "--"];
-    let ended =
-        Program::start(net.command(&[], "dpdk-test-flow-perf", &[&words, options].concat())).wait(LIMIT);
+    let mut words: Vec<&str> = program[1..].iter().map(String::as_str).collect();
+    words.extend(["--no-huge", "-m", "192", "-l", "0,1", "--file-prefix", &prefix, "--vdev", "net_verbena1"]);
+    words.extend(["--"].iter().chain(options));
+    let ended = Program::start(net.command(&[], &program[0], &words)).wait(LIMIT);
     let _ = fs::remove_dir_all(Path::new("/var/run/dpdk").join(prefix));
     assert!(ended.status.is_some(), "{}: {}", ended.how(), ended.said);
     ended.said
@@ -264,7 +264,7 @@ fn perf(net: &StockNet, options: &[&str]) -> String {
 /// DPDK's own program makes and ends ten thousand rules of a kind, each with other addresses, and is told when the card has no
 /// more room.
 #[test]
-fn ten_thousand_rules_are_made_and_ended() {
+pub fn ten_thousand_rules_are_made_and_ended() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
     let many = |kind: &[&'static str]| {

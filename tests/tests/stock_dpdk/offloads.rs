@@ -48,7 +48,7 @@ fn checksums(by: &str) -> [String; 3] {
 
 /// testpmd's own sums are the oracle: frames with wrong checksums leave with the same bytes, whoever computes them.
 #[test]
-fn checksums_are_those_that_testpmd_computes() {
+pub fn checksums_are_those_that_testpmd_computes() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
     let directory = tempfile::tempdir().expect("a directory");
@@ -83,7 +83,7 @@ fn told(receiver: Testpmd, sender: Testpmd, count: usize) -> String {
 
 /// By testpmd's verbose lines.
 #[test]
-fn packets_have_their_hash_and_say_which_checksums_are_right() {
+pub fn packets_have_their_hash_and_say_which_checksums_are_right() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
     let directory = tempfile::tempdir().expect("a directory");
@@ -113,7 +113,7 @@ fn packets_have_their_hash_and_say_which_checksums_are_right() {
 
 /// testpmd asks for a tag in each frame that it sends, and another has it in the frame, or beside it.
 #[test]
-fn tags_are_inserted_and_stripped() {
+pub fn tags_are_inserted_and_stripped() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
     let directory = tempfile::tempdir().expect("a directory");

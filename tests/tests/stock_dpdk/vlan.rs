@@ -5,7 +5,7 @@ use super::*;
 
 /// Frames without a tag always come, those with one if it was asked for; also of a promiscuous port.
 #[test]
-fn frames_of_other_vlans_are_filtered() {
+pub fn frames_of_other_vlans_are_filtered() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
     let mut receiver = receiver(&net, &[]);
@@ -32,7 +32,7 @@ fn frames_of_other_vlans_are_filtered() {
 
 /// More VLANs than the card has room for, with many addresses, are refused, and what was asked for before is received.
 #[test]
-fn all_vlans_are_a_rule_each() {
+pub fn all_vlans_are_a_rule_each() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
     let mut receiver = receiver(&net, &[]);
@@ -50,7 +50,7 @@ fn all_vlans_are_a_rule_each() {
 
 /// Of a port that receives meanwhile, and of one of its queues.
 #[test]
-fn stripping_is_switched_while_frames_come() {
+pub fn stripping_is_switched_while_frames_come() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
     let mut receiver = receiver(&net, &[]);

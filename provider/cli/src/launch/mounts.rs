@@ -18,8 +18,8 @@ use super::tree::{Tree, LIVE};
 pub const CONFIG_DIR: &str = "/etc/libibverbs.d";
 /// Where it looks for device nodes.
 pub const NODE_DIR: &str = "/dev/infiniband";
-/// Where the DPDK 22.11 of Debian 12 looks for drivers.
-const DPDK_DIR: &str = "/usr/lib/x86_64-linux-gnu/dpdk/pmds-23.0";
+/// Where Debian's DPDK looks for drivers: each release in a directory of its own, `pmds-23.0` for one.
+const DPDK_DIR: &str = "/usr/lib/x86_64-linux-gnu/dpdk";
 const CLASS_DIR: &str = "/sys/class";
 const CLASSES: [&str; 2] = ["infiniband", "infiniband_verbs"];
 
@@ -123,18 +123,22 @@ fn show_nodes(staging: &Path) -> Result<()> {
     bind(&staging.join("dev"), nodes)
 }
 
-/// Lays the poll-mode driver beside those of DPDK, where DPDK is installed: EAL refuses one that its real path puts where
+/// Lays the poll-mode driver beside those of each DPDK that is installed: EAL refuses one that its real path puts where
 /// anybody may write. Where overlays are refused, a program has to name it with `-d`.
 fn show_to_dpdk(staging: &Path) {
-    let drivers = staging.join("dpdk");
-    let Some(driver) = provider_so::find_pmd().filter(|_| Path::new(DPDK_DIR).is_dir()) else { return };
-    let named = fs::create_dir(&drivers).and_then(|()| File::create(drivers.join(provider_so::PMD)));
-    if named.is_ok()
-        && overlay(&drivers, Path::new(DPDK_DIR)).is_ok()
-        && bind(&driver, &Path::new(DPDK_DIR).join(provider_so::PMD)).is_err()
-    {
-        // An empty driver is none.
-        let _ = unmount(DPDK_DIR, UnmountFlags::DETACH);
+    let over = staging.join("dpdk");
+    let Some(driver) = provider_so::find_pmd() else { return };
+    let releases = fs::read_dir(DPDK_DIR).into_iter().flatten().flatten();
+    let releases = releases.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"pmds-"));
+    for drivers in releases.map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        let named = fs::create_dir_all(&over).and_then(|()| File::create(over.join(provider_so::PMD)));
+        if named.is_ok()
+            && overlay(&over, &drivers).is_ok()
+            && bind(&driver, &drivers.join(provider_so::PMD)).is_err()
+        {
+            // An empty driver is none.
+            let _ = unmount(&drivers, UnmountFlags::DETACH);
+        }
     }
 }
 

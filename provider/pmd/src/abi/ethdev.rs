@@ -3,7 +3,9 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::info::{DevInfo, RxConf, TxConf};
+use super::layout;
 use super::mbuf::{Mbuf, Mempool};
+use super::release::Layout;
 use super::vdev::Device;
 
 /// `RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS`: ethdev lists the counters of queues.
@@ -34,17 +36,32 @@ pub struct EthDev {
     pub tx_pkt_burst: Option<Burst>,
     /// Checks packets before they are sent.
     pub tx_pkt_prepare: Option<Burst>,
-    others: [usize; 3],
-    /// What processes share.
-    pub data: *mut EthDevData,
-    process_private: *mut c_void,
-    /// The driver's functions.
-    pub dev_ops: *const EthDevOps,
-    /// The device beneath.
-    pub device: *mut Device,
 }
 
-/// Start of `struct rte_eth_dev_data`.
+impl EthDev {
+    /// What processes share.
+    ///
+    /// # Safety
+    /// `dev` must be a device of ethdev.
+    pub unsafe fn data(dev: *mut EthDev) -> *mut EthDevData {
+        // SAFETY: as the caller promises.
+        unsafe { *dev.byte_add(layout().data).cast() }
+    }
+
+    /// Says whose functions it has, and the device beneath. The functions are those of the release ([`EthDevOps::of_release`]).
+    ///
+    /// # Safety
+    /// `dev` must be a device of ethdev that nobody else uses yet.
+    pub unsafe fn belongs(dev: *mut EthDev, ops: &'static [usize], device: *mut Device) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            *dev.byte_add(layout().dev_ops).cast() = ops.as_ptr();
+            *dev.byte_add(layout().device).cast() = device;
+        }
+    }
+}
+
+/// Start of `struct rte_eth_dev_data`, as far as it is the same in all releases.
 #[repr(C)]
 pub struct EthDevData {
     name: [c_char; 64],
@@ -73,6 +90,11 @@ pub struct EthDevData {
     conf_tx: [u8; 48],
     /// The hash that was asked for.
     pub rss_conf: RssConf,
+}
+
+/// What follows.
+#[repr(C)]
+pub struct EthDevMore {
     conf: [u8; 2112],
     /// Interrupts that were asked for: bit 0 that of the link (`lsc`).
     pub interrupts: u32,
@@ -97,6 +119,17 @@ pub struct EthDevData {
     pub dev_flags: u32,
     /// NUMA node.
     pub numa_node: c_int,
+}
+
+impl EthDevData {
+    /// What follows, wherever the release has it.
+    ///
+    /// # Safety
+    /// `data` must be the data of a device of ethdev.
+    pub unsafe fn more(data: *mut EthDevData) -> *mut EthDevMore {
+        // SAFETY: as the caller promises.
+        unsafe { data.byte_add(layout().after_rss_conf).cast() }
+    }
 }
 
 /// A link of this speed in Mb/s (`struct rte_eth_link`): full duplex.
@@ -175,7 +208,7 @@ type RxSetup = unsafe extern "C" fn(*mut EthDev, u16, u16, u32, *const RxConf, *
 type TxSetup = unsafe extern "C" fn(*mut EthDev, u16, u16, u32, *const TxConf) -> c_int;
 type Release = unsafe extern "C" fn(*mut EthDev, u16);
 
-/// `struct eth_dev_ops`: the functions of a driver. What is zero, ethdev refuses as not supported.
+/// `struct eth_dev_ops` of 22.11: the functions of a driver. What is zero, ethdev refuses as not supported.
 #[repr(C)]
 #[derive(Default)]
 pub struct EthDevOps {
@@ -260,18 +293,34 @@ pub struct EthDevOps {
     pub(crate) gap_896: [usize; 1],
 }
 
+/// Functions in [`EthDevOps`].
+const OPS: usize = size_of::<EthDevOps>() / size_of::<usize>();
+
+impl EthDevOps {
+    /// The same functions where a release has them.
+    pub fn of_release(self, release: &Layout) -> Vec<usize> {
+        // SAFETY: as many words, each a function or zero.
+        let ops: [usize; OPS] = unsafe { std::mem::transmute(self) };
+        let more = |at| release.more_ops.iter().filter(move |&&before| before == at).map(|_| 0);
+        let each = ops.into_iter().enumerate().flat_map(|(at, function)| more(at).chain([function]));
+        each.chain(more(OPS)).collect()
+    }
+}
+
+// Of 22.11. Other releases: see `release`.
 const _: () = {
     use std::mem::offset_of;
-    assert!(offset_of!(EthDev, data) == 48 && offset_of!(EthDev, device) == 72);
     assert!(offset_of!(EthDevData, dev_private) == 96 && offset_of!(EthDevData, mq_mode) == 112 + 8);
     assert!(
         offset_of!(EthDevData, rx_offloads) == 112 + 24 && offset_of!(EthDevData, tx_offloads) == 112 + 72
     );
     assert!(offset_of!(EthDevData, rss_conf) == 112 + 128 && size_of::<RetaEntries>() == 136);
-    assert!(offset_of!(EthDevData, interrupts) == 112 + 2264);
-    assert!(offset_of!(EthDevData, mtu) == 2384 && offset_of!(EthDevData, mac_addrs) == 2400);
-    assert!(offset_of!(EthDevData, port_id) == 3440 && offset_of!(EthDevData, rx_queue_state) == 3443);
-    assert!(offset_of!(EthDevData, dev_flags) == 5492);
+    const MORE: usize = size_of::<EthDevData>();
+    assert!(MORE == 264 && MORE + offset_of!(EthDevMore, interrupts) == 112 + 2264);
+    assert!(MORE + offset_of!(EthDevMore, mtu) == 2384 && MORE + offset_of!(EthDevMore, mac_addrs) == 2400);
+    assert!(MORE + offset_of!(EthDevMore, port_id) == 3440);
+    assert!(MORE + offset_of!(EthDevMore, rx_queue_state) == 3443);
+    assert!(MORE + offset_of!(EthDevMore, dev_flags) == 5492);
     assert!(offset_of!(EthDevOps, mtu_set) == 136 && offset_of!(EthDevOps, dev_infos_get) == 192);
     assert!(offset_of!(EthDevOps, vlan_filter_set) == 256 && offset_of!(EthDevOps, vlan_offload_set) == 280);
     assert!(offset_of!(EthDevOps, rx_queue_setup) == 328 && offset_of!(EthDevOps, tx_done_cleanup) == 376);
@@ -279,3 +328,43 @@ const _: () = {
     assert!(offset_of!(EthDevOps, flow_ops_get) == 560);
     assert!(size_of::<EthDevOps>() == 904 && size_of::<Stats>() == 704);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::super::release::RELEASES;
+    use super::*;
+
+    unsafe extern "C" fn infos(_: *mut EthDev, _: *mut DevInfo) -> c_int {
+        0
+    }
+
+    unsafe extern "C" fn set_vlan(_: *mut EthDev, _: u16, _: c_int) -> c_int {
+        0
+    }
+
+    unsafe extern "C" fn link(_: *mut EthDev, _: c_int) -> c_int {
+        0
+    }
+
+    unsafe extern "C" fn flows(_: *mut EthDev, _: *mut *const c_void) -> c_int {
+        0
+    }
+
+    /// By the offsets of `ethdev_driver.h` of each release.
+    #[test]
+    fn functions_are_where_each_release_has_them() {
+        for (release, bytes, offsets) in [(0, 904, [56, 192, 256, 560]), (1, 968, [56, 216, 288, 592])] {
+            let ops = EthDevOps {
+                link_update: Some(link),
+                dev_infos_get: Some(infos),
+                vlan_filter_set: Some(set_vlan),
+                flow_ops_get: Some(flows),
+                ..EthDevOps::default()
+            };
+            let words = ops.of_release(&RELEASES[release].layout);
+            assert_eq!(words.len() * 8, bytes);
+            let set: Vec<usize> = (0..words.len()).filter(|&at| words[at] != 0).map(|at| at * 8).collect();
+            assert_eq!(set, offsets);
+        }
+    }
+}

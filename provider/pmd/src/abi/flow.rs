@@ -126,7 +126,7 @@ type Check =
 type Create =
     unsafe extern "C" fn(*mut EthDev, *const Attr, *const Item, *const Action, *mut FlowError) -> *mut c_void;
 
-/// `struct rte_flow_ops`. What is zero, ethdev refuses as not supported.
+/// `struct rte_flow_ops`, as long as the longest of all releases. What is zero, ethdev refuses as not supported.
 #[repr(C)]
 pub struct FlowOps {
     /// Whether a rule could be made.
@@ -141,7 +141,7 @@ pub struct FlowOps {
     pub query: usize,
     /// Has the port receive what rules name, and no more.
     pub isolate: unsafe extern "C" fn(*mut EthDev, c_int, *mut FlowError) -> c_int,
-    pub(crate) others: [usize; 31],
+    pub(crate) others: [usize; 34],
 }
 
 const _: () = {
@@ -149,5 +149,5 @@ const _: () = {
     assert!(size_of::<Attr>() == 12 && size_of::<Item>() == 32 && size_of::<Action>() == 16);
     assert!(size_of::<ActionRss>() == 40 && offset_of!(ActionRss, queues) == 32);
     assert!(size_of::<FlowError>() == 24);
-    assert!(size_of::<FlowOps>() == 296 && offset_of!(FlowOps, isolate) == 40);
+    assert!(size_of::<FlowOps>() == 320 && offset_of!(FlowOps, isolate) == 40);
 };

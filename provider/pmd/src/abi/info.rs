@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use super::layout;
 use super::vdev::Device;
 
 /// `RTE_ETH_RX_OFFLOAD_VLAN_STRIP`: VLAN tags are removed.
@@ -41,16 +42,8 @@ pub struct DevInfo {
     dev_flags: *const u32,
     /// Bytes of the smallest buffer.
     pub min_rx_bufsize: u32,
-    /// Bytes of the longest frame.
-    pub max_rx_pktlen: u32,
-    max_lro_pkt_size: u32,
-    /// Receive queues.
-    pub max_rx_queues: u16,
-    /// Transmit queues.
-    pub max_tx_queues: u16,
-    /// Addresses of the port.
-    pub max_mac_addrs: u32,
-    others: [u32; 5],
+    /// [`Limits`], which are not at the same place in all releases, and more.
+    limits: [u32; 9],
     /// What can be asked for of all receive queues.
     pub rx_offload_capa: u64,
     /// Of all transmit queues.
@@ -83,6 +76,31 @@ pub struct DevInfo {
     /// Bits of `RTE_ETH_DEV_CAPA_*`.
     pub capabilities: u64,
     switch: [u64; 7],
+}
+
+/// Limits of a device, in `struct rte_eth_dev_info`.
+#[repr(C)]
+pub struct Limits {
+    /// Bytes of the longest frame.
+    pub max_rx_pktlen: u32,
+    max_lro_pkt_size: u32,
+    /// Receive queues.
+    pub max_rx_queues: u16,
+    /// Transmit queues.
+    pub max_tx_queues: u16,
+    /// Addresses of the port.
+    pub max_mac_addrs: u32,
+}
+
+impl DevInfo {
+    /// Its limits, wherever the release has them.
+    ///
+    /// # Safety
+    /// `info` must be a whole structure.
+    pub unsafe fn limits(info: *mut DevInfo) -> *mut Limits {
+        // SAFETY: as the caller promises.
+        unsafe { info.byte_add(layout().info_limits).cast() }
+    }
 }
 
 /// `struct rte_eth_desc_lim`: sizes of a queue, in descriptors.
@@ -141,7 +159,8 @@ pub struct TxConf {
 const _: () = {
     use std::mem::offset_of;
     assert!(size_of::<RxConf>() == 80 && size_of::<TxConf>() == 56 && size_of::<c_int>() == 4);
-    assert!(offset_of!(DevInfo, max_rx_queues) == 44 && offset_of!(DevInfo, rx_offload_capa) == 72);
+    assert!(offset_of!(DevInfo, limits) == 36 && offset_of!(DevInfo, rx_offload_capa) == 72);
+    assert!(offset_of!(Limits, max_rx_queues) == 8 && size_of::<Limits>() == 16);
     assert!(offset_of!(DevInfo, reta_size) == 104 && offset_of!(DevInfo, flow_type_rss_offloads) == 112);
     assert!(offset_of!(DevInfo, rx_desc_lim) == 262 && offset_of!(DevInfo, speed_capa) == 284);
     assert!(offset_of!(DevInfo, default_rxportconf) == 294 && size_of::<DevInfo>() == 376);

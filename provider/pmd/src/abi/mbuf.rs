@@ -1,7 +1,6 @@
 //! Packet buffers (mbufs) and their pools, with the functions that DPDK has in its headers only.
 #![allow(unsafe_code)]
 
-use std::arch::asm;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
@@ -108,8 +107,9 @@ struct Ops {
     others: [usize; 8],
 }
 
+/// `struct rte_mempool_ops_table`: the kinds of pools.
 #[repr(C, align(64))]
-struct OpsTable {
+pub struct OpsTable {
     lock: u32,
     count: u32,
     ops: [Ops; 16],
@@ -128,37 +128,21 @@ const _: () = {
     assert!(size_of::<Cache>() == 8256 && size_of::<Ops>() == 128 && size_of::<OpsTable>() == 2112);
 };
 
-extern "C" {
-    static rte_mempool_ops_table: OpsTable;
+thread_local! {
+    /// `rte_lcore_id()`: the number of this thread, in a variable that each has of its own.
+    static LCORE: *const c_int = super::of_this_thread(c"per_lcore__lcore_id");
 }
 
-/// `rte_lcore_id()`: the number of this thread; a variable of each thread, of a library that the program was started with.
 fn lcore() -> u32 {
-    let id: u32;
-    // SAFETY: reads the thread's own variable, at the offset that the dynamic linker has put into the table.
-    unsafe {
-        asm!(
-            "mov {at}, qword ptr [rip + per_lcore__lcore_id@GOTTPOFF]",
-            "mov {id:e}, dword ptr fs:[{at}]",
-            at = out(reg) _,
-            id = lateout(reg) id,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    id
+    // SAFETY: null, or this thread's own variable.
+    LCORE.with(|&id| unsafe { id.as_ref() }.map_or(MAX_LCORE, |&id| id as u32))
 }
 
 /// Sets `rte_errno`, a variable of each thread.
 pub fn set_errno(errno: c_int) {
-    // SAFETY: writes the thread's own variable, at the offset that the dynamic linker has put into the table.
-    unsafe {
-        asm!(
-            "mov {at}, qword ptr [rip + per_lcore__rte_errno@GOTTPOFF]",
-            "mov dword ptr fs:[{at}], {errno:e}",
-            at = out(reg) _,
-            errno = in(reg) errno,
-            options(nostack, preserves_flags),
-        );
+    // SAFETY: null, or this thread's own variable.
+    if let Some(at) = unsafe { super::of_this_thread(c"per_lcore__rte_errno").as_mut() } {
+        *at = errno;
     }
 }
 
@@ -213,7 +197,7 @@ impl Mempool {
     unsafe fn dequeue(pool: *mut Mempool, objects: *mut *mut c_void, count: usize) -> bool {
         // SAFETY: a live pool names ops that are registered.
         unsafe {
-            let ops = &rte_mempool_ops_table.ops[(*pool).ops_index as usize];
+            let ops = &(*super::pool_kinds()).ops[(*pool).ops_index as usize];
             (ops.dequeue)(pool, objects, count as u32) == 0
         }
     }

@@ -154,7 +154,7 @@ pub unsafe extern "C" fn get<C: Card>(_dev: *mut EthDev, ops: *mut *const c_void
             flush: flush::<C>,
             query: 0,
             isolate: isolate::<C>,
-            others: [0; 31],
+            others: [0; 34],
         }
     };
     // SAFETY: called by ethdev with room for the pointer.

@@ -1,0 +1,82 @@
+//! Which DPDK the programs of a test are of.
+
+use std::cell::RefCell;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::need;
+
+/// Where Debian's DPDK looks for drivers.
+const DRIVERS: &str = "usr/lib/x86_64-linux-gnu/dpdk";
+
+thread_local! {
+    static OF_THIS_TEST: RefCell<Dpdk> = const { RefCell::new(Dpdk { root: None }) };
+}
+
+/// The installed DPDK, or one that is unpacked into a directory.
+#[derive(Clone, Default)]
+pub struct Dpdk {
+    root: Option<PathBuf>,
+}
+
+impl Dpdk {
+    /// Runs a test whose nets have programs of Debian 13's DPDK.
+    pub fn of_debian_13(test: impl FnOnce()) {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/releases/dpdk");
+        let root = root.canonicalize().ok().filter(|root| root.join("stamp").is_file());
+        let root = root.expect("DPDK 24.11 is not there; get it with: tests/releases/fetch --dpdk");
+        OF_THIS_TEST.replace(Dpdk { root: Some(root) });
+        test();
+        OF_THIS_TEST.take();
+    }
+
+    /// That of the test which this thread runs.
+    pub(super) fn of_this_test() -> Dpdk {
+        OF_THIS_TEST.with_borrow(Dpdk::clone)
+    }
+
+    /// How `rte_version()` begins.
+    pub fn version(&self) -> &'static str {
+        match self.root {
+            None => "DPDK 22.11.",
+            Some(_) => "DPDK 24.11.",
+        }
+    }
+
+    /// What it calls a port of a bond: as an argument of the bond's device, and where it says which are active; and how it is
+    /// asked for the members of port 2, and for their LACP.
+    pub fn bond(&self) -> [&'static str; 4] {
+        match self.root {
+            None => ["slave", "Slaves", "show bonding config 2", "show bonding lacp info 2"],
+            Some(_) => ["member", "Members", "show port info 2", "show port info 2"],
+        }
+    }
+
+    /// The words that start one of its programs: one that is unpacked with its own loader and libraries.
+    pub fn program(&self, name: &str) -> Vec<String> {
+        let Some(root) = &self.root else {
+            need(name);
+            return vec![name.to_owned()];
+        };
+        let [loader, libraries, program] =
+            ["lib64/ld-linux-x86-64.so.2", "lib/x86_64-linux-gnu", &format!("bin/{name}")]
+                .map(|path| root.join("usr").join(path).display().to_string());
+        // Drivers that the program is linked with, from where EAL loads them, too: as two files they would be two.
+        let libraries = format!("/{DRIVERS}/pmds-25.0:{libraries}");
+        vec![loader, "--library-path".to_owned(), libraries, program]
+    }
+
+    /// The start of a command, which sees an unpacked DPDK's drivers where they would be installed.
+    pub(super) fn start(&self, command: &Path) -> Command {
+        let Some(root) = &self.root else { return Command::new(command) };
+        let mut start = Command::new("unshare");
+        // As root without a user namespace, which not every system allows.
+        if std::fs::metadata("/proc/self").expect("/proc").uid() != 0 {
+            start.args(["--user", "--map-root-user"]);
+        }
+        let line = format!("mount --bind \"$0/{DRIVERS}\" /{DRIVERS} && exec \"$@\"");
+        start.args(["--mount", "sh", "-c", &line]).arg(root).arg(command);
+        start
+    }
+}
