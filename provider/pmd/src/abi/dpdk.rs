@@ -117,8 +117,11 @@ macro_rules! functions {
         impl Functions {
             fn find(symbol: impl Fn(&CStr) -> Result<*mut c_void, String>) -> Result<Self, String> {
                 let name = |name: &'static str| CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
-                // SAFETY: functions of these names, which are of these types in all known releases.
-                Ok(Functions { $($name: unsafe { std::mem::transmute(symbol(name(concat!(stringify!($name), "\0")))?) },)* })
+                Ok(Functions { $($name: {
+                    let found = symbol(name(concat!(stringify!($name), "\0")))?;
+                    // SAFETY: the function of this name, which is of this type in all known releases.
+                    unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($kind),*) $(-> $result)?>(found) }
+                },)* })
             }
         }
 
