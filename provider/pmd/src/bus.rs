@@ -12,6 +12,7 @@ use verbena::verbs::card::{Card, Device};
 use verbena::verbs::in_view::in_view;
 
 use crate::abi::ethdev::{EthDev, EthDevData, EthDevOps, Mac, AUTOFILL_QUEUE_XSTATS, TELLS_LINK};
+use crate::abi::release::layout;
 use crate::abi::vdev::{VdevDevice, VdevDriver};
 use crate::abi::{self, log};
 use crate::info::ADDRESSES;
@@ -89,7 +90,7 @@ fn open(name: &str) -> Result<Port<Card>, String> {
 
 fn operations() -> &'static [usize] {
     static OPERATIONS: OnceLock<Vec<usize>> = OnceLock::new();
-    OPERATIONS.get_or_init(|| EthDevOps::of::<Card>().of_release(abi::layout()))
+    OPERATIONS.get_or_init(|| EthDevOps::of::<Card>().of_release(layout()))
 }
 
 unsafe extern "C" fn probe(vdev: *mut VdevDevice) -> c_int {

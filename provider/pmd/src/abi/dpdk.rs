@@ -5,38 +5,13 @@
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::ptr::null_mut;
-use std::sync::OnceLock;
 
-use super::mbuf::OpsTable;
-use super::release::{self, Release, RELEASES};
-use super::Functions;
+use super::release::{self, RELEASES};
 
 /// `RTE_LOG_ERR`.
 const LOG_ERROR: u32 = 4;
 /// `RTE_LOGTYPE_EAL`: DPDK 24.11 has none of drivers (`RTE_LOGTYPE_PMD`) any more.
 const LOG_EAL: u32 = 0;
-
-/// What the driver uses of it.
-pub struct Dpdk {
-    /// Which release it is.
-    pub release: &'static Release,
-    /// Its functions.
-    pub functions: Functions,
-    /// `rte_mempool_ops_table`.
-    pub pool_kinds: *const OpsTable,
-}
-
-// SAFETY: functions of libraries that stay, and a table that EAL fills before its threads start.
-unsafe impl Send for Dpdk {}
-// SAFETY: as above.
-unsafe impl Sync for Dpdk {}
-
-static DPDK: OnceLock<Dpdk> = OnceLock::new();
-
-/// What [`find`] has found: nothing else of the driver runs before.
-pub fn dpdk() -> &'static Dpdk {
-    DPDK.get().expect("the driver has found its DPDK before it registers")
-}
 
 /// A library that is loaded, and those that it needs; or all that the program was started with.
 #[derive(Clone, Copy)]
@@ -50,7 +25,7 @@ impl Library {
         // SAFETY: a zero-terminated name of one of DPDK's libraries.
         let handle = unsafe { libc::dlopen(text.as_ptr(), libc::RTLD_NOW | flags) };
         if handle.is_null() {
-            return Err(format!("{file} is not there: it stays out"));
+            return Err(format!("{file} is not there: the driver stays out"));
         }
         Ok(Library(handle))
     }
@@ -74,27 +49,37 @@ pub fn of_this_thread(name: &CStr) -> *mut c_int {
     eal().symbol(name).unwrap_or(null_mut()).cast()
 }
 
-/// Finds the program's DPDK; else says why it is none for this driver.
-pub fn find() -> Result<(), String> {
-    let version = eal().symbol(c"rte_version").ok_or("this program has no DPDK: the driver stays out")?;
-    // SAFETY: a function without conditions, which gives a static text.
-    let version = unsafe {
-        let version: unsafe extern "C" fn() -> *const c_char = std::mem::transmute(version);
-        CStr::from_ptr(version()).to_string_lossy()
-    };
-    let release = release::of(&version)?;
-    let library = |name| Library::open(name, release.abi, 0);
-    // What all libraries of the program use, which may be a copy of a variable in the program itself; then each of these with all
-    // that it needs.
-    let libraries = [Library(libc::RTLD_DEFAULT), library("ethdev")?, library("bus_vdev")?];
-    let symbol = |name: &CStr| {
-        let found = libraries.iter().find_map(|library| library.symbol(name));
-        found.ok_or_else(|| format!("{version} has no {}: the driver stays out", name.to_string_lossy()))
-    };
-    let functions = Functions::find(symbol)?;
-    let pool_kinds = symbol(c"rte_mempool_ops_table")?.cast();
-    let _ = DPDK.set(Dpdk { release, functions, pool_kinds });
-    Ok(())
+/// The program's DPDK.
+pub struct Dpdk {
+    version: String,
+    libraries: [Library; 3],
+}
+
+impl Dpdk {
+    /// Finds it; else says why it is none for this driver.
+    pub fn find() -> Result<Dpdk, String> {
+        let version = eal().symbol(c"rte_version").ok_or("this program has no DPDK: the driver stays out")?;
+        // SAFETY: a function without conditions, which gives a static text.
+        let version = unsafe {
+            let version: unsafe extern "C" fn() -> *const c_char = std::mem::transmute(version);
+            CStr::from_ptr(version()).to_string_lossy().into_owned()
+        };
+        let release = release::of(&version)?;
+        let library = |name| Library::open(name, release.abi, 0);
+        // What all libraries of the program use, which may be a copy of a variable in the program itself; then each of these
+        // with all that it needs.
+        let libraries = [Library(libc::RTLD_DEFAULT), library("ethdev")?, library("bus_vdev")?];
+        release::choose(release);
+        Ok(Dpdk { version, libraries })
+    }
+
+    /// A function or variable of it; else says that there is none.
+    pub fn symbol(&self, name: &CStr) -> Result<*mut c_void, String> {
+        let found = self.libraries.iter().find_map(|library| library.symbol(name));
+        found.ok_or_else(|| {
+            format!("{} has no {}: the driver stays out", self.version, name.to_string_lossy())
+        })
+    }
 }
 
 /// Says an error where DPDK says its own; also of a DPDK that is not known.
@@ -115,10 +100,10 @@ macro_rules! functions {
         struct Functions { $($name: unsafe extern "C" fn($($kind),*) $(-> $result)?,)* }
 
         impl Functions {
-            fn find(symbol: impl Fn(&CStr) -> Result<*mut c_void, String>) -> Result<Self, String> {
+            fn find(dpdk: &Dpdk) -> Result<Self, String> {
                 let name = |name: &'static str| CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default();
                 Ok(Functions { $($name: {
-                    let found = symbol(name(concat!(stringify!($name), "\0")))?;
+                    let found = dpdk.symbol(name(concat!(stringify!($name), "\0")))?;
                     // SAFETY: the function of this name, which is of this type in all known releases.
                     unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($kind),*) $(-> $result)?>(found) }
                 },)* })
@@ -131,7 +116,7 @@ macro_rules! functions {
         /// As DPDK says of it.
         pub unsafe fn $name($($arg: $kind),*) $(-> $result)? {
             // SAFETY: as the caller promises.
-            unsafe { (dpdk::dpdk().functions.$name)($($arg),*) }
+            unsafe { (found().functions.$name)($($arg),*) }
         })*
     };
 }

@@ -3,9 +3,8 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::info::{DevInfo, RxConf, TxConf};
-use super::layout;
 use super::mbuf::{Mbuf, Mempool};
-use super::release::Layout;
+use super::release::{layout, Layout};
 use super::vdev::Device;
 
 /// `RTE_ETH_DEV_AUTOFILL_QUEUE_XSTATS`: ethdev lists the counters of queues.

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::layout;
+use super::release::layout;
 use super::vdev::Device;
 
 /// `RTE_ETH_RX_OFFLOAD_VLAN_STRIP`: VLAN tags are removed.

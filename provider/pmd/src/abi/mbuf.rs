@@ -130,7 +130,7 @@ const _: () = {
 
 thread_local! {
     /// `rte_lcore_id()`: the number of this thread, in a variable that each has of its own.
-    static LCORE: *const c_int = super::of_this_thread(c"per_lcore__lcore_id");
+    static LCORE: *const c_int = super::dpdk::of_this_thread(c"per_lcore__lcore_id");
 }
 
 fn lcore() -> u32 {
@@ -141,7 +141,7 @@ fn lcore() -> u32 {
 /// Sets `rte_errno`, a variable of each thread.
 pub fn set_errno(errno: c_int) {
     // SAFETY: null, or this thread's own variable.
-    if let Some(at) = unsafe { super::of_this_thread(c"per_lcore__rte_errno").as_mut() } {
+    if let Some(at) = unsafe { super::dpdk::of_this_thread(c"per_lcore__rte_errno").as_mut() } {
         *at = errno;
     }
 }

@@ -21,11 +21,12 @@ pub mod release;
 pub mod vdev;
 
 use std::ffi::{c_char, c_int, c_void, CStr};
+use std::sync::OnceLock;
 
-pub use dpdk::{find, log, of_this_thread};
+pub use dpdk::log;
+use dpdk::Dpdk;
 use ethdev::EthDev;
 use mbuf::{Mbuf, OpsTable};
-use release::Layout;
 use vdev::{Devargs, VdevDriver};
 
 /// `RTE_DEVTYPE_VIRTUAL`.
@@ -60,14 +61,36 @@ dpdk::functions! {
     fn rte_pktmbuf_free_bulk(mbufs: *mut *mut Mbuf, count: u32);
 }
 
-/// Where the structures of the program's release are different.
-pub fn layout() -> &'static Layout {
-    &dpdk::dpdk().release.layout
+/// What the driver uses of the program's DPDK.
+struct Found {
+    functions: Functions,
+    /// `rte_mempool_ops_table`.
+    pool_kinds: *const OpsTable,
 }
 
-/// The kinds of pools (`rte_mempool_ops_table`).
+// SAFETY: functions of libraries that stay, and a table that DPDK fills before it starts threads.
+unsafe impl Send for Found {}
+// SAFETY: as above.
+unsafe impl Sync for Found {}
+
+static FOUND: OnceLock<Found> = OnceLock::new();
+
+fn found() -> &'static Found {
+    FOUND.get().expect("the driver has found its DPDK before it registers")
+}
+
+/// Finds the program's DPDK; else says why it is none for this driver. Nothing else of the driver may run before.
+pub fn find() -> Result<(), String> {
+    let dpdk = Dpdk::find()?;
+    let (functions, pool_kinds) = (Functions::find(&dpdk)?, dpdk.symbol(c"rte_mempool_ops_table")?.cast());
+    // EAL loads a driver once.
+    let _ = FOUND.set(Found { functions, pool_kinds });
+    Ok(())
+}
+
+/// The kinds of pools.
 fn pool_kinds() -> *const OpsTable {
-    dpdk::dpdk().pool_kinds
+    found().pool_kinds
 }
 
 /// Whether this is the process that owns the devices. EAL knows when it looks for devices, and not before.

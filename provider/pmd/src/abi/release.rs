@@ -3,6 +3,8 @@
 //! `abi` has the structures of 22.11. What is elsewhere in 24.11 is reached by the offsets here, in bytes, which are from
 //! `ethdev_driver.h` and `rte_ethdev.h` of both.
 
+use std::sync::OnceLock;
+
 /// A release of DPDK.
 pub struct Release {
     /// How `rte_version()` begins.
@@ -57,6 +59,19 @@ pub const RELEASES: [Release; 2] = [
         },
     },
 ];
+
+static CHOSEN: OnceLock<&Release> = OnceLock::new();
+
+/// Says which one the program has.
+pub fn choose(release: &'static Release) {
+    // There is one DPDK in a program.
+    let _ = CHOSEN.set(release);
+}
+
+/// Where the structures of the program's release differ.
+pub fn layout() -> &'static Layout {
+    &CHOSEN.get().expect("the driver has found its DPDK before it registers").layout
+}
 
 /// The release that calls itself `version`; else why there is none.
 pub fn of(version: &str) -> Result<&'static Release, String> {
