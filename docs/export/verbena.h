@@ -707,7 +707,7 @@ enum verbena_mr_mode {
 /* Kind of a GID; the numbers are those of `ibv_gid_type`. */
 enum verbena_gid_type {
     VERBENA_GID_TYPE_IB = 0x0, /* InfiniBand; also an empty entry. */
-    VERBENA_GID_TYPE_ROCE_V1 = 0x1, /* RoCE version 1: not supported by this card. */
+    VERBENA_GID_TYPE_ROCE_V1 = 0x1, /* RoCE version 1. */
     VERBENA_GID_TYPE_ROCE_V2 = 0x2, /* RoCE version 2. */
 };
 
@@ -1061,11 +1061,13 @@ struct verbena_wqe_address {
     uint16_t udp_sport;
     /* VLAN tag control information. */
     uint16_t vlan;
-    /* vlan_present: `vlan` is to be used. */
+    /* vlan_present: `vlan` is to be used, instead of the VLAN of the source GID with `sl`. */
     uint8_t vlan_present;
     /* Static rate; 0 is the port's speed. */
     uint8_t static_rate;
-    uint8_t reserved_44[4];
+    /* Service level, 0 to 7: the priority in the VLAN of the source GID. */
+    uint8_t sl;
+    uint8_t reserved_45[3];
 };
 #define VERBENA_WQE_ADDRESS_VLAN_PRESENT_MASK UINT32_C(0x1)
 #define VERBENA_WQE_ADDRESS_VLAN_PRESENT_SHIFT 0
@@ -1083,6 +1085,7 @@ VERBENA_ASSERT(offsetof(struct verbena_wqe_address, udp_sport) == 38);
 VERBENA_ASSERT(offsetof(struct verbena_wqe_address, vlan) == 40);
 VERBENA_ASSERT(offsetof(struct verbena_wqe_address, vlan_present) == 42);
 VERBENA_ASSERT(offsetof(struct verbena_wqe_address, static_rate) == 43);
+VERBENA_ASSERT(offsetof(struct verbena_wqe_address, sl) == 44);
 
 /* Scatter/gather entry: one piece of local memory (send and receive). */
 struct verbena_wqe_sge {
@@ -1227,7 +1230,7 @@ struct verbena_cqe {
     uint8_t syndrome;
     /* The card's time in nanoseconds, where the CQ was created `stamped`. */
     uint64_t timestamp;
-    /* Receives of UD: the kind of packet, 9 for UDP over IPv6 and 10 for UDP over IPv4 (bit 3: with a UDP header; bits 0 to 2: 1 IPv6, 2 IPv4). */
+    /* Receives of UD: the priority of the packet's 802.1Q tag; without one the kind of packet, 9 for UDP over IPv6 and 10 for UDP over IPv4 (bit 3: with a UDP header; bits 0 to 2: 1 IPv6, 2 IPv4), 0 for RoCE version 1. */
     uint8_t sl;
     uint8_t reserved_33[1];
     /* Index of the P_Key. */
@@ -1443,7 +1446,7 @@ struct verbena_qp_context {
     uint8_t hop_limit;
     /* Traffic class. */
     uint8_t traffic_class;
-    /* Service level. */
+    /* Service level: the priority in the VLAN of the source GID. */
     uint8_t sl;
     /* Flow label. */
     uint32_t flow_label;

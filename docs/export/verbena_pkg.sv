@@ -577,7 +577,7 @@ package verbena_pkg;
   // Kind of a GID; the numbers are those of `ibv_gid_type`.
   typedef enum logic [7:0] {
     GID_TYPE_IB = 8'h0, // InfiniBand; also an empty entry.
-    GID_TYPE_ROCE_V1 = 8'h1, // RoCE version 1: not supported by this card.
+    GID_TYPE_ROCE_V1 = 8'h1, // RoCE version 1.
     GID_TYPE_ROCE_V2 = 8'h2 // RoCE version 2.
   } gid_type_e;
 
@@ -1130,10 +1130,11 @@ package verbena_pkg;
 
   // Address segment: the address vector of a UD message.
   typedef struct packed {
-    logic [31:0] reserved_352;
+    logic [23:0] reserved_360;
+    logic [7:0] sl; // Service level, 0 to 7: the priority in the VLAN of the source GID.
     logic [7:0] static_rate; // Static rate; 0 is the port's speed.
     logic [6:0] reserved_337;
-    logic vlan_present; // `vlan` is to be used.
+    logic vlan_present; // `vlan` is to be used, instead of the VLAN of the source GID with `sl`.
     logic [15:0] vlan; // VLAN tag control information.
     logic [15:0] udp_sport; // UDP source port; 0 lets the card choose.
     logic [7:0] hop_limit; // Hop limit.
@@ -1173,6 +1174,8 @@ package verbena_pkg;
   localparam int unsigned WQE_ADDRESS_VLAN_PRESENT_WIDTH = 1;
   localparam int unsigned WQE_ADDRESS_STATIC_RATE_LSB = 344;
   localparam int unsigned WQE_ADDRESS_STATIC_RATE_WIDTH = 8;
+  localparam int unsigned WQE_ADDRESS_SL_LSB = 352;
+  localparam int unsigned WQE_ADDRESS_SL_WIDTH = 8;
 
   // Scatter/gather entry: one piece of local memory (send and receive).
   typedef struct packed {
@@ -1299,7 +1302,7 @@ package verbena_pkg;
     logic [15:0] vlan_tci; // VLAN tag that was removed.
     logic [15:0] pkey_index; // Index of the P_Key.
     logic [7:0] reserved_264;
-    logic [7:0] sl; // Receives of UD: the kind of packet, 9 for UDP over IPv6 and 10 for UDP over IPv4 (bit 3: with a UDP header; bits 0 to 2: 1 IPv6, 2 IPv4).
+    logic [7:0] sl; // Receives of UD: the priority of the packet's 802.1Q tag; without one the kind of packet, 9 for UDP over IPv6 and 10 for UDP over IPv4 (bit 3: with a UDP header; bits 0 to 2: 1 IPv6, 2 IPv4), 0 for RoCE version 1.
     logic [63:0] timestamp; // The card's time in nanoseconds, where the CQ was created `stamped`.
     syndrome_e syndrome; // Why: the card's vendor syndrome. Values: Syndrome.
     cqe_status_e status; // How it ended. Values: CqeStatus.
@@ -1484,7 +1487,7 @@ package verbena_pkg;
     logic [47:0] dmac; // Destination Ethernet address. The first byte of the wire is the lowest.
     logic [127:0] dgid; // Destination GID. The first byte of the wire is the lowest.
     logic [31:0] flow_label; // Flow label.
-    logic [7:0] sl; // Service level.
+    logic [7:0] sl; // Service level: the priority in the VLAN of the source GID.
     logic [7:0] traffic_class; // Traffic class.
     logic [7:0] hop_limit; // Hop limit.
     logic [7:0] sgid_index; // Index of the source GID.

@@ -61,7 +61,8 @@ impl Ah {
             .with_traffic_class(attr.traffic_class)
             .with_hop_limit(attr.hop_limit)
             .with_udp_sport(udp_sport(attr.flow_label))
-            .with_static_rate(attr.static_rate);
+            .with_static_rate(attr.static_rate)
+            .with_sl(attr.sl);
         Ok(Ah { attr: *attr, address })
     }
 }

@@ -1,6 +1,7 @@
 //! A port's state and counters, read from its registers.
 
 use fpga_regs::regs::{self, gid, port, Link};
+use fpga_regs::GidType;
 
 use crate::card::Card;
 use crate::device::Device;
@@ -61,6 +62,16 @@ impl<C: Card> Device<C> {
             mac: fpga_regs::mac_from_u64(card.read64(base + port::MAC)),
             counters,
         })
+    }
+
+    /// What packets of a GID are like: whether they are of RoCE version 1, and the VLAN that they are in.
+    pub fn gid_kind(&self, number: u8, index: u32) -> Result<(bool, Option<u16>)> {
+        self.check_port(number)?;
+        let base = port::gid_entry(u32::from(number) - 1, index);
+        let card = self.card();
+        let vlan = regs::GidVlan(card.read32(base + gid::GID_VLAN));
+        let v1 = regs::GidAttr(card.read32(base + gid::GID_ATTR)).kind() == GidType::ROCE_V1;
+        Ok((v1, vlan.present().then_some(vlan.id())))
     }
 
     /// The GID at an index of a port's table; all zero if the entry is empty.

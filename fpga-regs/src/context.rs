@@ -140,7 +140,7 @@ layout! {
         hop_limit set_hop_limit with_hop_limit (u8 @ 69);
         /// Traffic class.
         traffic_class set_traffic_class with_traffic_class (u8 @ 70);
-        /// Service level.
+        /// Service level: the priority in the VLAN of the source GID.
         sl set_sl with_sl (u8 @ 71);
         /// Flow label.
         flow_label set_flow_label with_flow_label (u32 @ 72);
@@ -325,7 +325,7 @@ open_enum! {
     GidType: u8 {
         /// InfiniBand; also an empty entry.
         IB = 0,
-        /// RoCE version 1: not supported by this card.
+        /// RoCE version 1.
         ROCE_V1 = 1,
         /// RoCE version 2.
         ROCE_V2 = 2,

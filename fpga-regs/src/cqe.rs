@@ -122,8 +122,8 @@ layout! {
         syndrome set_syndrome with_syndrome (u8 @ 23 as Syndrome);
         /// The card's time in nanoseconds, where the CQ was created `stamped`.
         timestamp set_timestamp with_timestamp (u64 @ 24);
-        /// Receives of UD: the kind of packet, 9 for UDP over IPv6 and 10 for UDP
-        /// over IPv4 (bit 3: with a UDP header; bits 0 to 2: 1 IPv6, 2 IPv4).
+        /// Receives of UD: the priority of the packet's 802.1Q tag; without one the kind of packet, 9 for UDP over
+        /// IPv6 and 10 for UDP over IPv4 (bit 3: with a UDP header; bits 0 to 2: 1 IPv6, 2 IPv4), 0 for RoCE version 1.
         sl set_sl with_sl (u8 @ 32);
         /// Index of the P_Key.
         pkey_index set_pkey_index with_pkey_index (u16 @ 34);

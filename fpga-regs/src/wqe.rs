@@ -205,10 +205,12 @@ layout! {
         udp_sport set_udp_sport with_udp_sport (u16 @ 38);
         /// VLAN tag control information.
         vlan set_vlan with_vlan (u16 @ 40);
-        /// `vlan` is to be used.
+        /// `vlan` is to be used, instead of the VLAN of the source GID with `sl`.
         vlan_present set_vlan_present with_vlan_present (bool @ 42 bit 0);
         /// Static rate; 0 is the port's speed.
         static_rate set_static_rate with_static_rate (u8 @ 43);
+        /// Service level, 0 to 7: the priority in the VLAN of the source GID.
+        sl set_sl with_sl (u8 @ 44);
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::address::Gid;
 use crate::cells::Bells;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
+use crate::gids::GidEntry;
 use crate::packet::{Packet, Payload, PortId};
 
 /// The surroundings of the cards. Methods that access memory fail with [`DmaFault`].
@@ -63,7 +64,7 @@ pub trait Env {
 
     /// Asks who has an IP address on the link of a port, from an address of that port. True:
     /// [`World::found`](crate::world::World::found) is called if somebody answers. False: there is no need to ask.
-    fn ask(&mut self, _from: PortId, _own: &Gid, _ip: &Gid) -> bool {
+    fn ask(&mut self, _from: PortId, _own: &GidEntry, _ip: &Gid) -> bool {
         false
     }
 

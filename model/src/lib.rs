@@ -3,12 +3,12 @@
 //! | module | one idea |
 //! |---|---|
 //! | [`device`] | the card core: registers, queues, keys, requester and responder; no threads, clocks or sockets |
-//! | [`packet`], [`wire`] | a packet between two cards in memory, and its RoCEv2 bytes |
+//! | [`packet`], [`carrier`], [`wire`] | a packet between two cards in memory, what carries it, and its bytes |
 //! | [`mod@env`], [`dma`] | what the card core needs from its surroundings |
 //! | [`plain`] | types for which every pattern of bytes is a value: what the segment holds |
 //! | `islands` | what has to be run by one thread at a time, and what at the same time |
 //! | `repair`, `panics`, `allocations` | the cards after a death, panics that end here, what tests count |
-//! | [`world`], [`address`] | the cards of a segment, and the addresses of their ports |
+//! | [`world`], [`address`], [`gids`], [`gid_options`] | the cards of a segment, the addresses of their ports, and their GID tables |
 //! | [`express`], [`here`], [`journal`] | the short path of plain messages by the wall clock, and crash recovery |
 //! | [`link`] | the wire that carries frames: faults, capture |
 //! | `cables` | which ports reach each other while cables are pulled |
@@ -27,6 +27,7 @@ mod allocations;
 pub mod attach;
 mod bonds;
 mod cables;
+pub mod carrier;
 mod cells;
 pub mod cm;
 pub mod congestion;
@@ -35,6 +36,8 @@ pub mod dma;
 pub mod env;
 pub mod express;
 mod frames;
+pub mod gid_options;
+pub mod gids;
 pub mod here;
 mod islands;
 pub mod journal;

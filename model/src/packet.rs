@@ -1,17 +1,16 @@
 //! What travels between two cards inside a segment: a run of consecutive packets of one message.
 //!
-//! A [`Packet`] with `count == 1` is exactly one RoCEv2 packet. A larger `count` is a *train*: that
+//! A [`Packet`] with `count == 1` is exactly one packet of RoCE. A larger `count` is a *train*: that
 //! many consecutive packets of one message, full MTU each but the last, handed over as one (as
 //! segmentation offload does between a kernel and its NIC). Ports that leave the machine, capture
 //! and fault injection split trains; nothing else may depend on how a message was cut.
 #![allow(unsafe_code)]
 
+use crate::carrier::Carrier;
 use crate::dma::Addr;
 use crate::plain::{checked, plain, Checked};
 use crate::wire::opcode::CNP_RESERVED;
-use crate::wire::{
-    icrc, psn, Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Ethernet, Ieth, Ipv4, Ipv6, Reth, Udp, Xrceth,
-};
+use crate::wire::{psn, Aeth, AtomicAckEth, AtomicEth, Deth, Ieth, Reth, Xrceth};
 use crate::wire::{BthOpcode, Extra, Operation, Position, Syndrome, Transport};
 
 /// Where the payload of a packet is until it is delivered.
@@ -114,8 +113,8 @@ pub struct Packet {
     pub ack_req: bool,
     /// BTH SE.
     pub solicited: bool,
-    /// Carried by IPv6 instead of IPv4.
-    pub ipv6: bool,
+    /// What carries it.
+    pub carrier: Carrier,
     /// ImmDt or IETH in the last packet.
     pub extra: Extra,
     /// AETH syndrome (ACK, READ response first/last/only, atomic acknowledge).
@@ -177,7 +176,7 @@ impl Packet {
         last: true,
         ack_req: false,
         solicited: false,
-        ipv6: false,
+        carrier: Carrier::UDP_IPV4,
         extra: Extra::None,
         syndrome: Syndrome(0),
         src: PortId::NOBODY,
@@ -205,13 +204,6 @@ impl Packet {
         payload: Payload::None,
     };
 
-    /// Bytes of each frame beside payload, padding and extension headers: Ethernet, IP, UDP, BTH and ICRC.
-    #[inline(always)]
-    pub const fn overhead(ipv6: bool) -> u64 {
-        let ip = if ipv6 { Ipv6::BYTES } else { Ipv4::BYTES };
-        (Ethernet::BYTES + ip + Udp::BYTES + Bth::BYTES + icrc::BYTES) as u64
-    }
-
     /// Bytes of the frames from the Ethernet header to the ICRC, with padding, without FCS; `payload` is
     /// the payload's length.
     #[inline(always)]
@@ -231,7 +223,7 @@ impl Packet {
         };
         let extra = if self.extra == Extra::None { 0 } else { Ieth::BYTES };
         let payload = (payload as u64 + 3) & !3;
-        let mut each = Self::overhead(self.ipv6);
+        let mut each = self.carrier.overhead();
         if self.transport == Transport::XRC && !self.is_answer() {
             each += Xrceth::BYTES as u64;
         }
@@ -311,7 +303,7 @@ unsafe impl Checked for Payload {
 
 checked! {
     Packet {
-        transport, operation, first, last, ack_req, solicited, ipv6, extra, syndrome, src, dst, dest_qpn, src_qpn, psn,
+        transport, operation, first, last, ack_req, solicited, carrier, extra, syndrome, src, dst, dest_qpn, src_qpn, psn,
         count, imm, qkey, srqn, msn, rkey, va, dma_len, swap_add, compare, traffic_class, hop_limit, ecn, sgid, dgid, missing, inline,
         payload
     }

@@ -189,6 +189,12 @@ impl PartialEq for Flag {
 
 impl Eq for Flag {}
 
+impl core::hash::Hash for Flag {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        self.get().hash(state);
+    }
+}
+
 impl From<bool> for Flag {
     #[inline(always)]
     fn from(yes: bool) -> Flag {

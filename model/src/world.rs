@@ -6,6 +6,8 @@ use crate::address::{Gid, Guids};
 use crate::cm::tables::{Cm, Manager, OutsidePorts};
 use crate::device::{Device, Outcome, Outside, PortSetting};
 use crate::env::Env;
+use crate::gid_options::GidOptions;
+use crate::gids::GidEntry;
 use crate::packet::{Packet, PortId, PORTS};
 use crate::plain::Plain;
 use crate::wire::psn;
@@ -57,13 +59,23 @@ impl World {
     }
 
     /// Connects a port to something outside of the segment, where it has these GIDs.
-    pub fn connect_outside(&mut self, port: PortId, outside: Outside, gids: &[Gid]) {
+    pub fn connect_outside(&mut self, port: PortId, outside: Outside, gids: &[GidEntry]) {
         let count = usize::from(self.count());
         let own = self.cards[..count].get_mut(usize::from(port.card));
         if let Some(to) = own.and_then(|card| card.outside.get_mut(usize::from(port.port))) {
             *to = outside;
             self.cards[..count].iter_mut().for_each(|card| card.gids.set(port, gids));
         }
+    }
+
+    /// Adds what the GID tables of a new net are to have.
+    pub fn add_gids(&mut self, options: &GidOptions) {
+        let gids = &self.cards[0].gids;
+        let own = self.ports().flat_map(|port| gids.of(port).map(move |entry| (port, *entry)));
+        // Those of ports that lead outside are here already.
+        let all = options.complete(own.collect());
+        let count = usize::from(self.count());
+        self.cards[..count].iter_mut().for_each(|card| card.gids.follow(&all));
     }
 
     /// All ports.
@@ -77,8 +89,8 @@ impl World {
         card.and_then(|card| card.outside.get(usize::from(port.port))).is_some_and(|outside| outside.on.get())
     }
 
-    /// The ports have these GIDs from now on, but for those that lead outside: see [`GidTables::follow`](crate::address::GidTables::follow).
-    pub fn follow(&mut self, wanted: &[(PortId, Gid)]) {
+    /// The ports have these GIDs from now on, but for those that lead outside: see [`GidTables::follow`](crate::gids::GidTables::follow).
+    pub fn follow(&mut self, wanted: &[(PortId, GidEntry)]) {
         let count = usize::from(self.count());
         let here = |port: PortId| usize::from(port.card) < count && !self.is_outside(port);
         let kept = self.ports().filter(|&port| self.is_outside(port));

@@ -78,7 +78,7 @@ fn with_id(mut path: Path, id: u16) -> Path {
 fn id(frame: &Frame<'_>) -> u16 {
     match frame.path.network {
         Network::V4(ip) => ip.id,
-        Network::V6(_) => unreachable!("the captures are IPv4"),
+        Network::V6(_) | Network::Grh(_) => unreachable!("the captures are IPv4"),
     }
 }
 
@@ -120,7 +120,7 @@ fn the_captured_frames_are_the_engines_packets() {
             // Addresses of other machines are nobody's here.
             assert_eq!((p.src, p.dst), (PortId::NOBODY, PortId::NOBODY), "{name}");
             assert!(payload.len() <= 1024);
-            assert!(!p.ipv6);
+            assert!(!p.carrier.is_ipv6());
             if p.operation == Operation::Acknowledge {
                 assert_eq!((p.syndrome, payload.len()), (Syndrome::ACK, 0));
             }

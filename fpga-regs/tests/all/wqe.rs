@@ -46,6 +46,7 @@ fn address() -> WqeAddress {
         .with_vlan(7)
         .with_vlan_present(true)
         .with_static_rate(3)
+        .with_sl(5)
 }
 
 #[test]

@@ -13,8 +13,9 @@ use super::error::OpenError;
 use super::limits::{limits, ports};
 use super::ports::Ports;
 use super::wall::runner::Runner;
-use crate::address::{Gid, GidTables, GID_TABLE_LEN};
 use crate::cm::tables::RESPONSE_TIMEOUT;
+use crate::gid_options::GidOptions;
+use crate::gids::{GidEntry, GidTables, GID_TABLE_LEN};
 use crate::link::{capture, LinkOptions};
 use crate::net::{Membership, Net};
 use crate::packet::PortId;
@@ -43,10 +44,10 @@ pub fn default_socket(name: &str) -> PathBuf {
 pub trait Addresses: std::fmt::Debug + Send {
     /// Readable when they may have changed.
     fn news(&self) -> BorrowedFd<'_>;
-    /// The GIDs that they make now; the first ones are preferred.
-    fn read(&mut self) -> Vec<(PortId, Gid)>;
-    /// A port's GID table has become this; empty entries are zero.
-    fn changed(&mut self, port: PortId, table: &[Gid; GID_TABLE_LEN]);
+    /// The entries of RoCE version 2 that they make now; the first ones are preferred.
+    fn read(&mut self) -> Vec<(PortId, GidEntry)>;
+    /// A port's GID table has become this.
+    fn changed(&mut self, port: PortId, table: &[GidEntry; GID_TABLE_LEN]);
 }
 
 /// What a net is to be.
@@ -123,7 +124,7 @@ pub fn run_keeper_of(
         namespaces,
         sockets: outside.take_sockets(),
         beside: outside.receiver(),
-        watch: addresses.map(watch).transpose()?,
+        watch: addresses.map(|addresses| watch(addresses, link.gids.clone())).transpose()?,
         init: Box::new(move |segment| {
             let membership = Membership::new(segment);
             let net = membership.net();
@@ -138,6 +139,7 @@ pub fn run_keeper_of(
             world.init(cards.into(), limits(clock.as_ref()), ports(clock.as_ref(), mtu));
             world.set_reorder(clock.map_or(reorder, |profile| profile.rx.reorder_packets));
             notes.apply(world);
+            world.add_gids(&link.gids);
             world.cm.hurry = link.cm_timeout.map_or(0, |timeout| RESPONSE_TIMEOUT.saturating_sub(timeout));
         }),
         on_member_gone: Box::new(move |segment, member| {
@@ -177,13 +179,13 @@ pub fn run_keeper_of(
 }
 
 /// Lets the GIDs of the ports follow `addresses`.
-fn watch(mut addresses: Box<dyn Addresses>) -> Result<Watch, KeeperError> {
+fn watch(mut addresses: Box<dyn Addresses>, options: GidOptions) -> Result<Watch, KeeperError> {
     let what = "watching the addresses of network interfaces";
     let descriptor = addresses.news().try_clone_to_owned();
     let descriptor = descriptor.map_err(|error| KeeperError::System { what, error })?;
     let mut told = None;
     let on_news = Box::new(move |segment: &Segment| {
-        guarded(true, || match follow(segment, &mut *addresses, &mut told) {
+        guarded(true, || match follow(segment, (&mut *addresses, &options), &mut told) {
             Ok(()) | Err(LockError::Condemned) => true,
             Err(_) => false,
         })
@@ -194,10 +196,10 @@ fn watch(mut addresses: Box<dyn Addresses>) -> Result<Watch, KeeperError> {
 /// `told`: the tables that programs were told of last. They differ from the cards' if the lock was not to be had.
 fn follow(
     segment: &Segment,
-    addresses: &mut dyn Addresses,
+    (addresses, options): (&mut dyn Addresses, &GidOptions),
     told: &mut Option<GidTables>,
 ) -> Result<(), LockError> {
-    let wanted = addresses.read();
+    let wanted = options.complete(addresses.read());
     let change = |world: &mut World| {
         let (before, ports) = (world.cards[0].gids, Vec::from_iter(world.ports()));
         world.follow(&wanted);
@@ -212,7 +214,7 @@ fn follow(
     let told = told.get_or_insert(before);
     let mut changes = Vec::new();
     for port in ports {
-        let table = |tables: &GidTables| std::array::from_fn(|index| tables.gid(port, index as u8));
+        let table = |tables: &GidTables| std::array::from_fn(|index| tables.entry(port, index as u8));
         let now = table(&after);
         if table(&before) != now {
             addresses.changed(port, &now);
@@ -235,9 +237,9 @@ fn follow(
 }
 
 /// How many entries of a table have gone or come. One that another has taken the place of has gone.
-fn added_and_removed(before: &[Gid; GID_TABLE_LEN], after: &[Gid; GID_TABLE_LEN]) -> usize {
+fn added_and_removed(before: &[GidEntry; GID_TABLE_LEN], after: &[GidEntry; GID_TABLE_LEN]) -> usize {
     let differ = before.iter().zip(after).filter(|(before, after)| before != after);
-    differ.map(|(before, after)| [before, after].into_iter().filter(|gid| **gid != [0; 16]).count()).sum()
+    differ.map(|(before, after)| [before, after].into_iter().filter(|entry| !entry.is_empty()).count()).sum()
 }
 
 /// Frees what a dead process leaves.
@@ -284,8 +286,8 @@ mod tests {
     /// Notes what it is told.
     #[derive(Debug)]
     struct Scripted {
-        wanted: Vec<(PortId, Gid)>,
-        changed: Vec<(PortId, [Gid; GID_TABLE_LEN])>,
+        wanted: Vec<(PortId, GidEntry)>,
+        changed: Vec<(PortId, [GidEntry; GID_TABLE_LEN])>,
     }
 
     impl Addresses for Scripted {
@@ -293,11 +295,11 @@ mod tests {
             unreachable!("its owner asks")
         }
 
-        fn read(&mut self) -> Vec<(PortId, Gid)> {
+        fn read(&mut self) -> Vec<(PortId, GidEntry)> {
             self.wanted.clone()
         }
 
-        fn changed(&mut self, port: PortId, table: &[Gid; GID_TABLE_LEN]) {
+        fn changed(&mut self, port: PortId, table: &[GidEntry; GID_TABLE_LEN]) {
             self.changed.push((port, *table));
         }
     }
@@ -311,21 +313,21 @@ mod tests {
         let keeper = std::thread::spawn(move || run_keeper(&at, 1).unwrap());
         let segment = attach(&socket);
         let port = PortId { card: 0, port: 1 };
-        let first = address::gid(port, 0);
+        let first = GidEntry::new(address::gid(port, 0));
         let mut addresses = Scripted { wanted: vec![(port, first)], changed: Vec::new() };
         let mut told = None;
-        follow(&segment, &mut addresses, &mut told).unwrap();
+        follow(&segment, (&mut addresses, &GidOptions::default()), &mut told).unwrap();
         let at_first = told;
-        addresses.wanted.push((port, [7; 16]));
+        addresses.wanted.push((port, GidEntry::new([7; 16])));
         addresses.changed.clear();
-        follow(&segment, &mut addresses, &mut told).unwrap();
+        follow(&segment, (&mut addresses, &GidOptions::default()), &mut told).unwrap();
         // As if the lock had not been to be had.
         told = at_first;
         addresses.wanted.pop();
-        follow(&segment, &mut addresses, &mut told).unwrap();
+        follow(&segment, (&mut addresses, &GidOptions::default()), &mut told).unwrap();
         let table = |second| {
-            let mut table = [[0; 16]; GID_TABLE_LEN];
-            (table[0], table[1]) = (first, second);
+            let mut table = [GidEntry::default(); GID_TABLE_LEN];
+            (table[0], table[1]) = (first, GidEntry::new(second));
             table
         };
         assert_eq!(addresses.changed, [(port, table([7; 16])), (port, table([0; 16]))]);
@@ -336,8 +338,8 @@ mod tests {
     #[test]
     fn an_entry_that_is_replaced_goes_and_comes() {
         let table = |first: u8, second: u8| {
-            let mut table = [[0; 16]; GID_TABLE_LEN];
-            (table[0], table[1]) = ([first; 16], [second; 16]);
+            let mut table = [GidEntry::default(); GID_TABLE_LEN];
+            (table[0], table[1]) = (GidEntry::new([first; 16]), GidEntry::new([second; 16]));
             table
         };
         for (before, after, expected) in [

@@ -54,7 +54,7 @@ fn all() -> CardLimits {
         .with_max_mcast_qp_attach(MAX_MCAST_QPS as u32)
         .with_max_total_mcast_qp_attach((MAX_MCAST * MAX_MCAST_QPS) as u32)
         .with_ports(PORTS as u32)
-        .with_gid_table_len(crate::address::GID_TABLE_LEN as u32)
+        .with_gid_table_len(crate::gids::GID_TABLE_LEN as u32)
         .with_pkey_table_len(1)
         .with_clock_khz(1_000_000)
         .with_page_size_cap(0x7fff_f000)

@@ -12,6 +12,7 @@ use super::wall::arrivals::Stuck;
 use super::wall::runner::Runner;
 use crate::address::{Gid, Guids};
 use crate::device::Outside;
+use crate::gids::GidEntry;
 use crate::link::outside::{self, Arrivals, MediumSpec, Opened, PortSpec, Receiver};
 use crate::link::LinkOptions;
 use crate::net::{Membership, Net};
@@ -40,7 +41,7 @@ impl Ports {
     pub fn open(options: &LinkOptions, net: &Path) -> Result<Ports, KeeperError> {
         let leads = |spec: &PortSpec| spec.medium != MediumSpec::Net;
         let guids = if options.ports.iter().any(leads) { outside::guids(net) } else { Guids::INSIDE };
-        let ports = Ports { opened: outside::open(&options.ports, guids)?, guids };
+        let ports = Ports { opened: outside::open(&options.ports, guids, &options.gids)?, guids };
         let sockets = ports.opened.iter().map(|port| port.descriptors.len()).sum();
         match sockets > MAX_SOCKETS {
             true => Err(KeeperError::TooManySockets(sockets)),
@@ -75,7 +76,7 @@ impl Ports {
 
 /// What the segment is to hold of the ports: the port, its medium's settings, its GIDs, the number of its sockets; and what the
 /// cards are called.
-pub(super) struct Notes(Vec<(PortId, outside::Setting, Vec<Gid>, usize)>, Guids);
+pub(super) struct Notes(Vec<(PortId, outside::Setting, Vec<GidEntry>, usize)>, Guids);
 
 impl Notes {
     /// Writes them, before other processes join.

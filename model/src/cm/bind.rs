@@ -36,7 +36,7 @@ impl<E: Env> Manager<'_, E> {
     /// address, for then others are there.
     fn wildcards(&self) -> impl Fn(&Address) -> bool + Copy {
         let loopback = |gid: &Gid| Address::of_gid(gid, 0).is_loopback();
-        let taken = self.outside.iter().any(|port| self.gids.of(port).any(loopback));
+        let taken = self.outside.iter().any(|port| self.gids.of(port).any(|entry| loopback(&entry.gid)));
         move |address| address.is_any() || address.is_loopback() && !taken
     }
 
@@ -207,7 +207,7 @@ impl<E: Env> Manager<'_, E> {
 
     /// Whether the destination of an identifier is asked for.
     fn asks(&mut self, slot: u16) -> bool {
-        let (way, own) = (self.id(slot).way, self.sgid(slot));
+        let (way, own) = (self.id(slot).way, self.source(slot));
         way.to == PortId::NOBODY && self.env.ask(way.from, &own, &way.dgid)
     }
 
@@ -242,11 +242,11 @@ impl<E: Env> Manager<'_, E> {
         let ip = destination.ip();
         let own = way.known.get().then_some(way.from);
         // The first port that leads to where such addresses are.
-        let leading = || outside.iter().find(|&port| gids.of(port).any(|gid| same_family(gid, &ip)));
+        let leading = || outside.iter().find(|&port| gids.of(port).any(|entry| same_family(&entry.gid, &ip)));
         let (to, dgid) = if open {
             let card = u16::from(own.is_some_and(|own| own.card == 0) && cards > 1);
             let to = PortId { card, port: own.map_or(0, |own| own.port) };
-            (to, gids.gid(to, gids.like(to, &V4)))
+            (to, gids.gid(to, gids.like(to, &V4, 0)))
         } else if destination.is_multicast() {
             (PortId::ALL, ip)
         } else {
@@ -264,7 +264,9 @@ impl<E: Env> Manager<'_, E> {
                 _ => PortId { card, port: if to == PortId::ALL { 0 } else { to.port } },
             };
             way.known = true.into();
-            way.sgid_index = gids.like(way.from, &dgid);
+            // In the VLAN of the destination, where that is known.
+            let link = gids.find(&dgid).map_or(0, |(port, index)| gids.entry(port, index).link());
+            way.sgid_index = gids.like(way.from, &dgid, link);
             if id.source.is_any() {
                 let source = id.source.port();
                 id.source = Address::of_gid(&gids.gid(way.from, way.sgid_index), source);

@@ -5,9 +5,10 @@ use libc::{EINVAL, ENOENT, ENOMEM};
 use super::address::Address;
 use super::mad::{header, Mad, GSI_QKEY, GSI_QPN};
 use super::tables::*;
+use crate::carrier::Carrier;
 use crate::env::Env;
+use crate::gids::GidEntry;
 use crate::packet::{PortId, PORTS};
-use crate::wire::path::gid_to_ipv4;
 use crate::wire::{psn, Operation, Transport};
 
 /// A result with an errno value.
@@ -198,11 +199,12 @@ impl<E: Env> Manager<'_, E> {
         (p.src, p.dst) = (from, to);
         (p.src_qpn, p.dest_qpn, p.qkey) = (GSI_QPN, GSI_QPN, GSI_QKEY);
         p.psn = number;
-        p.sgid = gids.source(from, way.sgid_index);
+        let source = gids.source(from, way.sgid_index);
+        p.sgid = source.gid;
         p.traffic_class = way.traffic_class;
         p.hop_limit = HOP_LIMIT;
         p.dgid = way.dgid;
-        p.ipv6 = gid_to_ipv4(&way.dgid).is_none();
+        p.carrier = Carrier::of(&source, &way.dgid, 0);
         p.inline = true;
         p.payload = payload;
     }
@@ -250,8 +252,13 @@ impl<E: Env> Manager<'_, E> {
 
     /// The own GID of an identifier.
     pub fn sgid(&mut self, slot: u16) -> [u8; 16] {
+        self.source(slot).gid
+    }
+
+    /// Its entry in the GID table.
+    pub fn source(&mut self, slot: u16) -> GidEntry {
         let way = self.id(slot).way;
-        self.gids.gid(way.from, way.sgid_index)
+        self.gids.entry(way.from, way.sgid_index)
     }
 }
 

@@ -37,14 +37,15 @@ impl<E: Env> Manager<'_, E> {
     pub fn datagram(&mut self, p: &Packet) -> Result<(), DmaFault> {
         let mut bytes = [0; BYTES];
         let known = p.src.card < self.cards || self.outside.contains(p.dst);
-        if p.payload.len() != BYTES || p.qkey != GSI_QKEY || !known {
+        let ours = self.gids.takes(p.dst, &p.dgid, p.carrier);
+        if p.payload.len() != BYTES || p.qkey != GSI_QKEY || !known || !ours {
             return Ok(());
         }
         self.env.payload(&p.payload, &mut bytes)?;
         let Some(mad) = Mad::read(&bytes) else { return Ok(()) };
         let dgid = p.sgid;
-        let sgid_index = self.gids.find(&p.dgid).filter(|found| found.0 == p.dst);
-        let sgid_index = sgid_index.map_or(self.gids.like(p.dst, &dgid), |found| found.1);
+        let sgid_index = self.gids.index(p.dst, &p.dgid, p.carrier);
+        let sgid_index = sgid_index.unwrap_or_else(|| self.gids.like(p.dst, &dgid, p.carrier.link()));
         let known = true.into();
         let back = Way { known, sgid_index, traffic_class: 0, flow_label: 0, from: p.dst, to: p.src, dgid };
         match mad.attribute() {
@@ -147,7 +148,8 @@ impl<E: Env> Manager<'_, E> {
         let id = self.id(slot);
         if gids.find(&dgid).is_some_and(|found| found.0 == back.to) {
             id.way.dgid = dgid;
-            id.way.sgid_index = gids.like(back.from, &dgid);
+            let link = gids.entry(back.from, back.sgid_index).link();
+            id.way.sgid_index = gids.like(back.from, &dgid, link);
         }
         (id.way.traffic_class, id.way.flow_label) =
             (byte(req::TRAFFIC_CLASS), mad.get(req::FLOW_LABEL) as u32);

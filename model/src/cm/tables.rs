@@ -2,8 +2,9 @@
 
 use super::address::Address;
 use super::mad::Mad;
-use crate::address::{GidTables, Guids};
+use crate::address::Guids;
 use crate::device::{PortSetting, Slots};
+use crate::gids::GidTables;
 use crate::packet::{PortId, MAX_CARDS, PORTS};
 use crate::plain::{plain, Flag};
 

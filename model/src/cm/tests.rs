@@ -13,11 +13,12 @@ use super::ids::Result;
 use super::mad::{attribute, both, header, Mad, BYTES, GSI_QKEY};
 use super::query::EVENT;
 use super::tables::{Cm, Manager, OutsidePorts};
-use crate::address::{gid, Gid, GidTables, Guids};
+use crate::address::{gid, Gid, Guids};
 use crate::cells::Bells;
 use crate::device::PortSetting;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
 use crate::env::Env;
+use crate::gids::{GidEntry, GidTables};
 use crate::packet::{Packet, Payload, PortId};
 
 /// Surroundings that carry datagrams only.
@@ -49,7 +50,7 @@ impl Env for Surroundings {
         self.sent.push(Packet::BLANK);
         self.sent.last_mut().unwrap()
     }
-    fn ask(&mut self, _: PortId, _: &Gid, ip: &Gid) -> bool {
+    fn ask(&mut self, _: PortId, _: &GidEntry, ip: &Gid) -> bool {
         self.asked.as_mut().map(|asked| asked.push(*ip)).is_some()
     }
     fn timer(&mut self, at: u64) {

@@ -72,6 +72,7 @@ impl Device {
         }
         let takes = transport_of(seen!(card.qps[q].qp_type)) == p.transport
             && seen!(card.qps[q].port) == port
+            && (p.transport == Transport::UD || seen!(card.qps[q].carrier).link() == p.carrier.link())
             && receives_in(seen!(card.qps[q].state));
         if !takes {
             return Err(Drop::NoQp);

@@ -75,8 +75,9 @@ use crate::plain::{plain, Flag};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::address::{GidTables, Guids};
+use crate::address::Guids;
 use crate::cm::mad::GSI_QPN;
+use crate::gids::GidTables;
 use crate::packet::{Packet, PORTS};
 use crate::segment::{Label, ISLANDS};
 use crate::steering::Rules;

@@ -3,9 +3,9 @@
 use fpga_regs::{AdminStatus, Mtu, QpAttrMask, QpContext, QpState, QpType, Syndrome};
 
 use super::Device;
+use crate::carrier::Carrier;
 use crate::env::Env;
 use crate::packet::PortId;
-use crate::wire::path::gid_to_ipv4;
 
 /// What a command fails with.
 pub(super) type Refused = (AdminStatus, Syndrome);
@@ -137,7 +137,7 @@ impl Device {
         if out_of_range {
             return Err(range);
         }
-        if bad(QpAttrMask::AV, a.sgid_index() as usize >= crate::address::GID_TABLE_LEN) {
+        if bad(QpAttrMask::AV, a.sgid_index() as usize >= crate::gids::GID_TABLE_LEN) {
             return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_GID_INDEX));
         }
         Ok(())
@@ -146,6 +146,8 @@ impl Device {
     fn apply(&mut self, q: usize, a: &QpContext, mask: QpAttrMask) {
         let id = self.id;
         let dest = self.destination(q, a, mask);
+        let port = if mask.contains(QpAttrMask::PORT) { a.port() - 1 } else { self.qps[q].port.port };
+        let source = self.gids.source(PortId { card: id, port }, a.sgid_index());
         let qp = &mut self.qps[q];
         let has = |attr| mask.contains(attr);
         let to = &mut qp.attributes;
@@ -175,7 +177,7 @@ impl Device {
             to.set_dmac(a.dmac());
             to.set_udp_sport(a.udp_sport());
             qp.dest = dest;
-            qp.ipv6 = gid_to_ipv4(&a.dgid()).is_none().into();
+            qp.carrier = Carrier::of(&source, &a.dgid(), a.sl());
         }
         if has(QpAttrMask::PATH_MTU) {
             to.set_mtu(a.mtu());

@@ -7,6 +7,7 @@ use fpga_regs::{Access, Cqe, CqeOpcode, CqeStatus, EventKind, RecvHead, Syndrome
 use super::qp::NO_WQE;
 use super::wqe::bytes;
 use super::Device;
+use crate::carrier::Carrier;
 use crate::dma::{Addr, Undelivered};
 use crate::env::Env;
 use crate::packet::{Packet, Payload};
@@ -15,6 +16,16 @@ use crate::wire::{Extra, Transport};
 /// In which kind of packet a datagram came ([`Cqe::sl`]).
 const UDP_IPV6: u8 = 8 | 1;
 const UDP_IPV4: u8 = 8 | 2;
+
+/// What a datagram's CQE says of what carried it: the priority of its tag, or else its kind; 0 is RoCE version 1.
+fn service_level(carrier: Carrier) -> u8 {
+    match carrier.priority() {
+        Some(priority) => priority,
+        None if carrier.is_v1() => 0,
+        None if carrier.is_ipv6() => UDP_IPV6,
+        None => UDP_IPV4,
+    }
+}
 
 /// Why no receive WQE could be taken or filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +209,7 @@ impl Device {
         match p.transport {
             Transport::UD => {
                 cqe.set_grh(true);
-                cqe.set_sl(if p.ipv6 { UDP_IPV6 } else { UDP_IPV4 });
+                cqe.set_sl(service_level(p.carrier));
                 cqe.set_srcqp(p.src_qpn);
             }
             Transport::XRC => {

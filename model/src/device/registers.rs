@@ -3,17 +3,17 @@
 
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::regs::{
-    self, gid, port, Control, Features, Function as FunctionWord, GidAttr, Health, Id, Link, LinkState,
-    PhysState, Status, Version,
+    self, gid, port, Control, Features, Function as FunctionWord, GidAttr, GidVlan, Health, Id, Link,
+    LinkState, PhysState, Status, Version,
 };
 use fpga_regs::{mac_to_u64, GidType};
 
 use super::defect::Defect;
 use super::tables::{key_kind, EQS};
 use super::Device;
-use crate::address::{self, GidTables};
 use crate::dma::CARD_MEMORY;
 use crate::env::Env;
+use crate::gids::{GidTables, GID_TABLE_LEN};
 use crate::packet::{PortId, PORTS};
 
 /// What this model does truly.
@@ -167,7 +167,7 @@ impl Device {
             port::MAC => mac_to_u64(id.mac()),
             port::MTU => self.port.mtu.into(),
             port::MTU_MAX => MTU_MAX,
-            port::GID_COUNT => address::GID_TABLE_LEN as u64,
+            port::GID_COUNT => GID_TABLE_LEN as u64,
             port::PKEY => 0xffff,
             port::TX_PACKETS..=port::TX_SEGMENTED => self.counter(p as u8, at),
             _ => 0,
@@ -240,12 +240,16 @@ fn read_gid(gids: &GidTables, port: PortId, at: u32) -> u64 {
     if index >= gid::GID_ENTRIES {
         return 0;
     }
-    let value = gids.gid(port, index as u8);
+    let entry = gids.entry(port, index as u8);
     match at % gid::GID_ENTRY_BYTES {
         word @ 0..=15 => {
-            u32::from_le_bytes(value[word as usize & !3..][..4].try_into().expect("4 bytes")) as u64
+            u32::from_le_bytes(entry.gid[word as usize & !3..][..4].try_into().expect("4 bytes")) as u64
         }
-        gid::GID_ATTR if value != [0; 16] => GidAttr(0).with_valid(true).with_kind(GidType::ROCE_V2).0 as u64,
+        gid::GID_ATTR if !entry.is_empty() => {
+            let kind = if entry.v1.get() { GidType::ROCE_V1 } else { GidType::ROCE_V2 };
+            GidAttr(0).with_valid(true).with_kind(kind).0.into()
+        }
+        gid::GID_VLAN if entry.vlan != 0 => GidVlan(0).with_present(true).with_id(entry.vlan).0.into(),
         _ => 0,
     }
 }

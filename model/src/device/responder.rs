@@ -54,7 +54,12 @@ impl Device {
         };
         let qp = &self.qps[q];
         // Only the connected peer is listened to.
-        if qp.transport() != p.transport || qp.dest != p.src || qp.port != p.dst || !qp.receives() {
+        if qp.transport() != p.transport
+            || qp.dest != p.src
+            || qp.port != p.dst
+            || qp.carrier.link() != p.carrier.link()
+            || !qp.receives()
+        {
             if p.is_notification() && self.notified(q, p, env) {
                 return Outcome::Done;
             }

@@ -8,11 +8,12 @@ use super::recv::RecvError;
 use super::requester::Step;
 use super::wqe::Wqe;
 use super::{Device, Outcome};
+use crate::carrier::Carrier;
 use crate::cm::mad::{GSI_QKEY, GSI_QPN};
 use crate::env::Env;
 use crate::packet::{Packet, Payload, PortId, PORTS};
+use crate::wire::{ipv4::PROTOCOL_UDP, ipv6::NEXT_BTH, psn, Ipv4, Ipv6};
 use crate::wire::{path::gid_to_ipv4, Extra, Operation};
-use crate::wire::{psn, Ipv4, Ipv6};
 
 /// The QPN of all members of a group.
 pub const MULTICAST_QPN: u32 = 0xff_ffff;
@@ -52,7 +53,8 @@ impl Device {
         (p.dst, p.dest_qpn) = (dst, dest_qpn);
         // A Q_Key with the high bit set in the WQE means the QP's own (IB spec 10.2.5).
         p.qkey = if av.qkey() & 0x8000_0000 != 0 { qp.qkey } else { av.qkey() };
-        p.sgid = self.gids.source(own, av.sgid_index());
+        let source = self.gids.source(own, av.sgid_index());
+        p.sgid = source.gid;
         p.traffic_class = av.traffic_class();
         p.hop_limit = av.hop_limit();
         p.dgid = av.dgid();
@@ -63,7 +65,10 @@ impl Device {
             p.extra = Extra::Immediate;
             p.imm = wqe.ctrl.imm();
         }
-        p.ipv6 = gid_to_ipv4(&p.dgid).is_none();
+        p.carrier = Carrier::of(&source, &p.dgid, av.sl());
+        if av.vlan_present() {
+            p.carrier = p.carrier.with_tag(av.vlan());
+        }
         let bytes = p.wire_bytes(total);
         if p.dst == PortId::ALL {
             self.count(own.port, port::TX_MULTICAST);
@@ -130,6 +135,9 @@ impl Device {
         if qp.qkey != p.qkey {
             return drop(self, port::RX_QKEY_ERRORS);
         }
+        if !self.gids.takes(qp.port, &p.dgid, p.carrier) {
+            return drop(self, port::RX_NO_QP);
+        }
         if p.dest_qpn == MULTICAST_QPN {
             self.count(own, port::RX_MULTICAST);
         }
@@ -168,12 +176,20 @@ impl Device {
     }
 }
 
-/// The 40 bytes before a datagram: the IPv6 header, or 20 zero bytes and the IPv4 header (RoCEv2 annex A17.4.5.2).
+/// The 40 bytes before a datagram: the IPv6 header, or 20 zero bytes and the IPv4 header (RoCEv2 annex A17.4.5.2), or the
+/// global route header of RoCE version 1.
 fn grh(p: &Packet, payload: usize) -> [u8; 40] {
     let mut grh = [0u8; 40];
-    // UDP 8, BTH 12, DETH 8, immediate 4, ICRC 4.
+    // BTH 12, DETH 8, immediate 4, ICRC 4; UDP 8.
     let imm = if p.extra == Extra::Immediate { 4 } else { 0 };
-    let udp = 8 + 12 + 8 + imm + payload.next_multiple_of(4) + 4;
+    let transport = 12 + 8 + imm + payload.next_multiple_of(4) + 4;
+    let udp = 8 + transport;
+    let (traffic_class, hop_limit) = (p.traffic_class, p.hop_limit);
+    let ipv6 = Ipv6 { src: p.sgid, dst: p.dgid, traffic_class, flow_label: 0, hop_limit };
+    if p.carrier.is_v1() {
+        ipv6.encode(NEXT_BTH, transport as u16, &mut grh);
+        return grh;
+    }
     match gid_to_ipv4(&p.dgid) {
         Some(dst) => {
             let [.., a, b, c, d] = p.sgid;
@@ -181,11 +197,7 @@ fn grh(p: &Packet, payload: usize) -> [u8; 40] {
             let ip = Ipv4 { src: [a, b, c, d], dst, tos, ttl, id: 0, dont_fragment: true };
             ip.encode(udp as u16, grh.last_chunk_mut().expect("shorter than a GRH"));
         }
-        None => {
-            let (traffic_class, hop_limit) = (p.traffic_class, p.hop_limit);
-            let ip = Ipv6 { src: p.sgid, dst: p.dgid, traffic_class, flow_label: 0, hop_limit };
-            ip.encode(udp as u16, &mut grh);
-        }
+        None => ipv6.encode(PROTOCOL_UDP, udp as u16, &mut grh),
     }
     grh
 }

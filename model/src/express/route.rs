@@ -157,7 +157,8 @@ impl World {
         let connected = other.qp_type == QpType::RC
             && other.dest == qp.port
             && other.dest_qpn == qp.qpn
-            && other.port == qp.dest;
+            && other.port == qp.dest
+            && other.carrier.link() == qp.carrier.link();
         let resp = &other.resp;
         let expects =
             resp.epsn == req.psn && resp.op == IDLE && resp.established.get() && !resp.nak_sent.get();

@@ -1,5 +1,6 @@
 //! Packets to frames and back.
 
+use crate::carrier::Carrier;
 use crate::packet::{Packet, Payload, PortId};
 use crate::wire::{self, frame, DropReason, EncodeError, Extra, Frame, Headers, Icrc, Path, Transport};
 
@@ -123,7 +124,7 @@ pub fn packet<'a>(frame: &Frame<'a>) -> Result<(Packet, &'a [u8]), DropReason> {
     p.psn = h.bth.psn;
     p.src = PortId::from_mac(frame.path.src_mac);
     p.dst = PortId::from_mac(frame.path.dst_mac);
-    p.ipv6 = matches!(frame.path.network, wire::Network::V6(_));
+    p.carrier = Carrier::of_path(&frame.path);
     p.ecn = frame.path.network.ecn();
     if opcode.has_imm() {
         p.extra = Extra::Immediate;
@@ -175,7 +176,7 @@ pub(super) fn met_congestion(frame: &[u8]) -> bool {
 fn route_of_datagram(p: &mut Packet, network: &wire::Network) {
     (p.traffic_class, p.hop_limit) = match network {
         wire::Network::V4(ip) => (ip.tos, ip.ttl),
-        wire::Network::V6(ip) => (ip.traffic_class, ip.hop_limit),
+        wire::Network::V6(ip) | wire::Network::Grh(ip) => (ip.traffic_class, ip.hop_limit),
     };
     (p.sgid, p.dgid) = (network.src_gid(), network.dst_gid());
 }

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
 use super::frames::*;
+use crate::carrier::Carrier;
+use crate::gids::GidEntry;
 use crate::packet::{Packet, Payload, PortId};
 use crate::wire::{EncodeError, Extra, Network, Operation, Path, Syndrome, Transport};
 use crate::{address, dma::Addr};
@@ -52,6 +54,7 @@ prop_compose! {
         (qpn, own, psn, msn) in (0..1u32 << 24, 0..1u32 << 24, 0..1u32 << 24, 0..1u32 << 24),
         (imm, qkey, rkey, dma_len) in any::<(u32, u32, u32, u32)>(),
         (va, swap_add, compare) in any::<(u64, u64, u64)>(),
+        (tag, v1) in any::<(Option<u16>, bool)>(),
         (syndrome, traffic_class, hop_limit, sgid_index) in (any::<u8>(), any::<u8>(), any::<u8>(), 0u8..2),
     ) -> (Packet, usize) {
         let mut p = Packet::BLANK;
@@ -76,7 +79,10 @@ prop_compose! {
         p.payload = Payload::Memory(Addr::default(), len as u32);
         (p.count, p.first, p.last, p.ack_req, p.solicited) = (count, first, last, ack_req, solicited && last);
         (p.src, p.dst, p.dest_qpn, p.psn) = (src, dst, qpn, psn);
-        p.ipv6 = ipv6;
+        p.carrier = if ipv6 { Carrier::UDP_IPV6 } else { Carrier::UDP_IPV4 };
+        if let Some(tci) = tag {
+            p.carrier = p.carrier.with_tag(tci);
+        }
         if last && !extras.is_empty() {
             p.extra = *extra.get(extras);
             if p.extra != Extra::None {
@@ -104,18 +110,25 @@ prop_compose! {
             (p.src_qpn, p.qkey, p.traffic_class, p.hop_limit) = (own, qkey, traffic_class, hop_limit);
             p.sgid = address::gid(src, sgid_index);
             p.dgid = address::gid(dst, sgid_index);
-            p.ipv6 = sgid_index == 0;
+            let source = GidEntry { vlan: tag.map_or(0, |tci| tci & 0xfff), v1: v1.into(), ..GidEntry::new(p.sgid) };
+            p.carrier = Carrier::of(&source, &p.dgid, 5);
+            if v1 {
+                p.ecn = 0;
+            }
         }
         (p, mtu)
     }
 }
 
 fn path(p: &Packet) -> Path {
-    let index = if p.ipv6 { 0 } else { 1 };
+    let index = if p.carrier.is_ipv6() { 0 } else { 1 };
     let (src, dst) = (address::gid(p.src, index), address::gid(p.dst, index));
-    let mut network = Network::from_gids(&src, &dst, p.traffic_class, 0, p.hop_limit);
+    let mut network = match p.carrier.is_v1() {
+        true => Network::in_grh(&p.sgid, &p.dgid, p.traffic_class, 0, p.hop_limit),
+        false => Network::from_gids(&src, &dst, p.traffic_class, 0, p.hop_limit),
+    };
     network.set_ecn(p.ecn);
-    Path { src_mac: p.src.mac(), dst_mac: p.dst.mac(), vlan: None, network, udp_sport: 0xc123 }
+    Path { src_mac: p.src.mac(), dst_mac: p.dst.mac(), vlan: p.carrier.tag(), network, udp_sport: 0xc123 }
 }
 
 fn bytes(len: usize) -> Vec<u8> {
@@ -169,7 +182,7 @@ proptest! {
         let piece = pieces(&train).next().unwrap();
         let mut frame = encoded(&piece, &path(&train), &payload);
         // From the BTH on, but for its byte of congestion marks.
-        let bth = if train.ipv6 { 62 } else { 42 };
+        let bth = train.carrier.overhead() as usize - 12 - 4;
         let bit = at.index((frame.len() - bth) * 8);
         let bit = if bit / 8 == 4 { bit + 8 } else { bit };
         frame[bth + bit / 8] ^= 1 << (bit % 8);

@@ -8,6 +8,7 @@ use super::faults::Faults;
 
 use super::outside::PortSpec;
 use crate::congestion::{CcOptions, SwitchOptions};
+use crate::gid_options::GidOptions;
 
 /// How packets travel between the cards of a net.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +73,8 @@ pub struct LinkOptions {
     pub cm_timeout: Option<u8>,
     /// Ports that are connected to something else than the other ports of the net.
     pub ports: Vec<PortSpec>,
+    /// What the ports' GID tables have beside their own addresses.
+    pub gids: GidOptions,
     /// The switch that connects all ports; `None`: each reaches the others at no cost. Only in simulated time.
     pub switch: Option<SwitchOptions>,
     /// The cards' congestion control. Only in simulated time.

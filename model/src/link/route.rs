@@ -1,6 +1,6 @@
 //! The way of a packet: Ethernet, IP and UDP fields, by the addresses of its QP.
 
-use crate::address;
+use crate::address::{self, Gid};
 use crate::packet::{Packet, PortId};
 use crate::wire::{path::multicast_mac, Transport};
 use crate::wire::{Network, Path};
@@ -28,9 +28,17 @@ fn ports(p: &Packet) -> Path {
     Path {
         src_mac: p.src.mac(),
         dst_mac: p.dst.mac(),
-        vlan: None,
+        vlan: p.carrier.tag(),
         network: Network::default(),
-        udp_sport: source_port(p.src_qpn, p.dest_qpn),
+        udp_sport: if p.carrier.is_v1() { 0 } else { source_port(p.src_qpn, p.dest_qpn) },
+    }
+}
+
+/// The IP header between two GIDs, or the global route header of RoCE version 1.
+fn network(p: &Packet, (src, dst): (&Gid, &Gid), class: u8, label: u32, hop_limit: u8) -> Network {
+    match p.carrier.is_v1() {
+        true => Network::in_grh(src, dst, class, label, hop_limit),
+        false => Network::from_gids(src, dst, class, label, hop_limit),
     }
 }
 
@@ -40,7 +48,7 @@ pub fn datagram(p: &Packet) -> Path {
     if p.dst == PortId::ALL {
         path.dst_mac = multicast_mac(&p.dgid).unwrap_or([0xff; 6]);
     }
-    path.network = Network::from_gids(&p.sgid, &p.dgid, p.traffic_class, 0, p.hop_limit);
+    path.network = network(p, (&p.sgid, &p.dgid), p.traffic_class, 0, p.hop_limit);
     path
 }
 
@@ -49,7 +57,7 @@ pub(super) fn from_outside(port: PortId, p: &Packet, from: &[u8; 16], to: &[u8; 
     let hop_limit = if p.hop_limit == 0 { HOP_LIMIT } else { p.hop_limit };
     let mut path = ports(p);
     (path.src_mac, path.dst_mac) = (PortId::NOBODY.mac(), port.mac());
-    path.network = Network::from_gids(from, to, p.traffic_class, 0, hop_limit);
+    path.network = network(p, (from, to), p.traffic_class, 0, hop_limit);
     path.network.set_ecn(p.ecn);
     path
 }
@@ -65,18 +73,18 @@ fn connected(world: &World, p: &Packet) -> Path {
             if p.dst == PortId::NOBODY {
                 path.dst_mac = a.dmac();
             }
-            if a.udp_sport() != 0 {
+            if a.udp_sport() != 0 && !p.carrier.is_v1() {
                 path.udp_sport = a.udp_sport();
             }
             let hop_limit = if a.hop_limit() == 0 { HOP_LIMIT } else { a.hop_limit() };
-            let sgid = card.gids.source(p.src, a.sgid_index());
-            path.network = Network::from_gids(&sgid, &a.dgid(), a.traffic_class(), a.flow_label(), hop_limit);
+            let sgid = card.gids.source(p.src, a.sgid_index()).gid;
+            path.network = network(p, (&sgid, &a.dgid()), a.traffic_class(), a.flow_label(), hop_limit);
         }
         // The QP is gone while its last packet is in flight.
         None => {
-            let index = if p.ipv6 { 0 } else { 1 };
+            let index = if p.carrier.is_ipv6() { 0 } else { 1 };
             let (src, dst) = (address::gid(p.src, index), address::gid(p.dst, index));
-            path.network = Network::from_gids(&src, &dst, 0, 0, HOP_LIMIT);
+            path.network = network(p, (&src, &dst), 0, 0, HOP_LIMIT);
         }
     }
     path

@@ -12,10 +12,11 @@ use crate::packet::{Packet, Payload, NOT_CONGESTED};
 use crate::plain::{Flag, Kept};
 use crate::wire::{Operation, Transport};
 
-/// Whether a packet takes part: all that a queue pair sends to the one that it is connected to, but what only answers.
+/// Whether a packet takes part: all that a queue pair sends to the one that it is connected to, but what only answers; RoCE
+/// version 1 has no congestion notification.
 fn takes_part(packet: &Packet) -> bool {
     let connected = matches!(packet.transport, Transport::RC | Transport::UC | Transport::XRC);
-    connected && packet.operation != Operation::Acknowledge
+    connected && packet.operation != Operation::Acknowledge && !packet.carrier.is_v1()
 }
 
 impl SimEnv<'_> {

@@ -10,10 +10,11 @@ use super::state::Sim;
 use super::state::*;
 use super::trace::{Phase, Subject};
 use super::wire::Times;
+use crate::carrier::Carrier;
 use crate::packet::{Packet, Payload, PortId};
 use crate::plain::Flag;
 use crate::profile::Profile;
-use crate::wire::{psn, Bth, Ipv4, Ipv6, Operation};
+use crate::wire::{psn, Bth, Operation};
 
 impl Packet {
     /// Whether the payload must be fetched by DMA.
@@ -32,16 +33,12 @@ const ATOMIC: u32 = 8;
 
 /// Bytes of a packet from the BTH to the padding: `wire_bytes` counts from the Ethernet header to the ICRC.
 fn transport_bytes(p: &Packet, len: u32) -> u32 {
-    (p.wire_bytes(len) - Packet::overhead(p.ipv6)) as u32 + Bth::BYTES as u32
+    (p.wire_bytes(len) - p.carrier.overhead()) as u32 + Bth::BYTES as u32
 }
 
-/// Bytes of a packet that its network header takes beyond IPv4's.
+/// Bytes of a packet that what carries it takes beyond RoCEv2 in IPv4.
 fn beyond_ipv4(p: &Packet) -> u32 {
-    if p.ipv6 {
-        (Ipv6::BYTES - Ipv4::BYTES) as u32
-    } else {
-        0
-    }
+    (p.carrier.overhead() - Carrier::UDP_IPV4.overhead()) as u32
 }
 
 /// Time that a packet takes on the wire.

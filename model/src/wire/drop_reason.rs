@@ -2,13 +2,13 @@
 
 use super::BthOpcode;
 
-/// Why a received frame is not a RoCEv2 packet that the card can use.
+/// Why a received frame is not a packet of RoCE that the card can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DropReason {
     /// The frame ends within its headers.
     #[error("frame ends within {0}")]
     TooShort(&'static str),
-    /// Neither IPv4 nor IPv6.
+    /// Neither IPv4 nor IPv6, nor RoCE version 1.
     #[error("EtherType 0x{0:04x}")]
     EtherType(u16),
     /// The IP version does not fit the EtherType.

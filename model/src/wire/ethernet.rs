@@ -6,6 +6,8 @@ use super::bytes::{get16, put, put16};
 pub const ETHERTYPE_IPV4: u16 = 0x0800;
 /// EtherType of IPv6.
 pub const ETHERTYPE_IPV6: u16 = 0x86dd;
+/// EtherType of RoCE version 1 (annex A16).
+pub const ETHERTYPE_ROCE: u16 = 0x8915;
 /// Tag protocol identifier of an 802.1Q tag.
 pub const ETHERTYPE_VLAN: u16 = 0x8100;
 /// EtherType of a service tag (802.1ad).

@@ -1,11 +1,13 @@
-//! Whole frames: Ethernet, IP, UDP, transport headers, payload, pad and ICRC.
+//! Whole frames: Ethernet, IP and UDP or GRH, transport headers, payload, pad and ICRC.
 //!
 //! [`encode`] and [`decode`] do all of it. Where the payload is gathered by DMA, [`begin`]
 //! writes the headers, the caller fills the payload in place, and [`finish`] closes the frame
 //! without another copy. Frames have no Ethernet frame check sequence and are not padded to
 //! Ethernet's least length: that is the MAC's part.
 
-use super::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
+use super::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_ROCE};
+use super::ipv4::PROTOCOL_UDP;
+use super::ipv6::NEXT_BTH;
 use super::{icrc, udp, Bth, BthOpcode, DropReason, Ethernet, Headers, Ipv4, Ipv6, Network, Path, Udp};
 
 /// Bytes that headers, pad and ICRC take at most: tagged Ethernet, IPv6, UDP, BTH with
@@ -51,7 +53,8 @@ pub enum EncodeError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     ip_at: usize,
-    udp_at: usize,
+    /// Where the UDP header is, or the BTH.
+    body_at: usize,
     /// Where the payload begins.
     pub payload_at: usize,
     /// Bytes of payload, without pad.
@@ -134,7 +137,7 @@ pub fn begin(
         return Err(EncodeError::PayloadTooLong);
     }
     let pad = pad_of(payload_len);
-    let udp_len = Udp::BYTES + opcode.header_len() + payload_len + pad + icrc::BYTES;
+    let body_len = path.network.udp_len() + opcode.header_len() + payload_len + pad + icrc::BYTES;
     let ip_len = path.network.header_len();
     let ethernet = Ethernet {
         dst: path.dst_mac,
@@ -143,21 +146,22 @@ pub fn begin(
         ethertype: match path.network {
             Network::V4(_) => ETHERTYPE_IPV4,
             Network::V6(_) => ETHERTYPE_IPV6,
+            Network::Grh(_) => ETHERTYPE_ROCE,
         },
     };
     // IPv4's total length counts its header. The same bound serves IPv6, whose length does not.
-    let udp_bytes = match u16::try_from(udp_len + ip_len) {
-        Ok(_) => udp_len as u16,
+    let body_bytes = match u16::try_from(body_len + ip_len) {
+        Ok(_) => body_len as u16,
         Err(_) => return Err(EncodeError::PayloadTooLong),
     };
     let ip_at = ethernet.header_len();
-    let udp_at = ip_at + ip_len;
+    let body_at = ip_at + ip_len;
     let layout = Layout {
         ip_at,
-        udp_at,
-        payload_at: udp_at + Udp::BYTES + opcode.header_len(),
+        body_at,
+        payload_at: body_at + path.network.udp_len() + opcode.header_len(),
         payload_len,
-        len: udp_at + udp_len,
+        len: body_at + body_len,
     };
     let out = out.get_mut(..layout.len).ok_or(SHORT)?;
 
@@ -165,17 +169,29 @@ pub fn begin(
     let rest = match path.network {
         Network::V4(ip) => {
             let (head, rest) = rest.split_first_chunk_mut().ok_or(SHORT)?;
-            ip.encode(udp_bytes, head);
+            ip.encode(body_bytes, head);
             rest
         }
         Network::V6(ip) => {
             let (head, rest) = rest.split_first_chunk_mut().ok_or(SHORT)?;
-            ip.encode(udp_bytes, head);
+            ip.encode(PROTOCOL_UDP, body_bytes, head);
+            rest
+        }
+        Network::Grh(grh) => {
+            let (head, rest) = rest.split_first_chunk_mut().ok_or(SHORT)?;
+            grh.encode(NEXT_BTH, body_bytes, head);
             rest
         }
     };
-    let (head, rest) = rest.split_first_chunk_mut().ok_or(SHORT)?;
-    Udp { src_port: path.udp_sport, dst_port: udp::ROCE_PORT, length: udp_bytes, checksum: 0 }.encode(head);
+    let rest = match path.network {
+        Network::Grh(_) => rest,
+        _ => {
+            let (head, rest) = rest.split_first_chunk_mut().ok_or(SHORT)?;
+            let (src_port, dst_port) = (path.udp_sport, udp::ROCE_PORT);
+            Udp { src_port, dst_port, length: body_bytes, checksum: 0 }.encode(head);
+            rest
+        }
+    };
     let mut headers = *headers;
     headers.bth.pad_count = pad as u8;
     headers.bth.tver = 0;
@@ -187,19 +203,23 @@ pub fn begin(
 pub fn len(path: &Path, opcode: BthOpcode, payload_len: usize) -> usize {
     let ethernet = Ethernet::BYTES + if path.vlan.is_some() { Ethernet::TAG_BYTES } else { 0 };
     let transport = opcode.header_len() + payload_len + pad_of(payload_len) + icrc::BYTES;
-    ethernet + path.network.header_len() + Udp::BYTES + transport
+    ethernet + path.network.header_len() + path.network.udp_len() + transport
 }
 
-/// The headers of a frame up to UDP, if they are in order.
+/// The headers of a frame before the BTH, if they are in order.
 pub fn path(frame: &[u8]) -> Option<Path> {
     let (ethernet, packet) = Ethernet::decode(frame)?;
     let network = match ethernet.ethertype {
         ETHERTYPE_IPV4 => Network::V4(Ipv4::decode(packet.first_chunk()?).ok()?.0),
-        ETHERTYPE_IPV6 => Network::V6(Ipv6::decode(packet.first_chunk()?).ok()?.0),
+        ETHERTYPE_IPV6 => Network::V6(Ipv6::decode(PROTOCOL_UDP, packet.first_chunk()?).ok()?.0),
+        ETHERTYPE_ROCE => Network::Grh(Ipv6::decode(NEXT_BTH, packet.first_chunk()?).ok()?.0),
         _ => return None,
     };
-    let udp = Udp::decode(packet.get(network.header_len()..)?.first_chunk()?);
     let (src_mac, dst_mac, vlan) = (ethernet.src, ethernet.dst, ethernet.vlan);
+    if let Network::Grh(_) = network {
+        return Some(Path { src_mac, dst_mac, vlan, network, udp_sport: 0 });
+    }
+    let udp = Udp::decode(packet.get(network.header_len()..)?.first_chunk()?);
     (udp.dst_port == udp::ROCE_PORT).then_some(Path {
         src_mac,
         dst_mac,
@@ -219,7 +239,7 @@ pub fn finish(layout: &Layout, icrc: Icrc, out: &mut [u8]) -> Result<usize, Enco
     packet[layout.payload_at + layout.payload_len..].fill(0);
     let sum = match icrc {
         Icrc::On => {
-            packet_icrc(&packet[layout.ip_at..layout.udp_at], &packet[layout.udp_at..]).ok_or(SHORT)?
+            packet_icrc(&packet[layout.ip_at..layout.body_at], &packet[layout.body_at..]).ok_or(SHORT)?
         }
         Icrc::Off => 0,
     };
@@ -227,9 +247,13 @@ pub fn finish(layout: &Layout, icrc: Icrc, out: &mut [u8]) -> Result<usize, Enco
     Ok(layout.len)
 }
 
-/// The ICRC of a packet: `ip` is its IP header, `rest` all from the UDP header to the pad.
+/// The ICRC of a packet: `ip` is its IP header or GRH, `rest` all behind that to the pad.
 #[inline]
 fn packet_icrc(ip: &[u8], rest: &[u8]) -> Option<u32> {
+    if let Some(grh) = ip.first_chunk().filter(|grh: &&[u8; Ipv6::BYTES]| grh[6] == NEXT_BTH) {
+        let (bth, rest) = rest.split_first_chunk()?;
+        return Some(icrc::grh(grh, bth, rest));
+    }
     let (udp, rest) = rest.split_first_chunk()?;
     let (bth, rest) = rest.split_first_chunk()?;
     if let Ok(ip) = ip.try_into() {
@@ -257,22 +281,33 @@ pub fn decode_with(frame: &[u8], icrc: Icrc) -> Result<Frame<'_>, DropReason> {
         }
         ETHERTYPE_IPV6 => {
             let ip = packet.first_chunk().ok_or(short("IPv6"))?;
-            let (ip, body_len) = Ipv6::decode(ip)?;
+            let (ip, body_len) = Ipv6::decode(PROTOCOL_UDP, ip)?;
             (Network::V6(ip), body_len)
+        }
+        ETHERTYPE_ROCE => {
+            let grh = packet.first_chunk().ok_or(short("GRH"))?;
+            let (grh, body_len) = Ipv6::decode(NEXT_BTH, grh)?;
+            (Network::Grh(grh), body_len)
         }
         other => return Err(DropReason::EtherType(other)),
     };
     let (ip_header, body) = packet.split_at_checked(network.header_len()).ok_or(short("IP"))?;
     let body = body.get(..body_len).ok_or(DropReason::IpLength)?;
 
-    let (udp_header, _) = body.split_first_chunk().ok_or(short("UDP"))?;
-    let udp = Udp::decode(udp_header);
-    if udp.dst_port != udp::ROCE_PORT {
-        return Err(DropReason::UdpPort(udp.dst_port));
-    }
-    if usize::from(udp.length) != body.len() {
-        return Err(DropReason::UdpLength);
-    }
+    let udp_sport = match network {
+        Network::Grh(_) => 0,
+        _ => {
+            let (udp_header, _) = body.split_first_chunk().ok_or(short("UDP"))?;
+            let udp = Udp::decode(udp_header);
+            if udp.dst_port != udp::ROCE_PORT {
+                return Err(DropReason::UdpPort(udp.dst_port));
+            }
+            if usize::from(udp.length) != body.len() {
+                return Err(DropReason::UdpLength);
+            }
+            udp.src_port
+        }
+    };
     let (covered, trailer) = body.split_last_chunk().ok_or(short("ICRC"))?;
     if icrc == Icrc::On {
         // Before the BTH is believed in anything.
@@ -281,14 +316,8 @@ pub fn decode_with(frame: &[u8], icrc: Icrc) -> Result<Frame<'_>, DropReason> {
             return Err(DropReason::Icrc);
         }
     }
-    let transport = covered.get(Udp::BYTES..).ok_or(short("BTH"))?;
-    let path = Path {
-        src_mac: ethernet.src,
-        dst_mac: ethernet.dst,
-        vlan: ethernet.vlan,
-        network,
-        udp_sport: udp.src_port,
-    };
+    let transport = covered.get(network.udp_len()..).ok_or(short("BTH"))?;
+    let path = Path { src_mac: ethernet.src, dst_mac: ethernet.dst, vlan: ethernet.vlan, network, udp_sport };
     decode_transport(path, ip_header, transport)
 }
 

@@ -19,12 +19,17 @@ fn networks() -> impl Strategy<Value = Network> {
                 Network::V6(Ipv6 { src, dst, traffic_class, flow_label, hop_limit })
             }
         ),
+        any::<([u8; 16], [u8; 16], u8, u32, u8)>()
+            .prop_map(|(src, dst, class, label, hops)| { Network::in_grh(&src, &dst, class, label, hops) }),
     ]
 }
 
 fn paths() -> impl Strategy<Value = Path> {
     (any::<([u8; 6], [u8; 6], Option<u16>, u16)>(), networks()).prop_map(
-        |((src_mac, dst_mac, vlan, udp_sport), network)| Path { src_mac, dst_mac, vlan, network, udp_sport },
+        |((src_mac, dst_mac, vlan, sport), network)| {
+            let udp_sport = if network.udp_len() == 0 { 0 } else { sport };
+            Path { src_mac, dst_mac, vlan, network, udp_sport }
+        },
     )
 }
 
@@ -55,7 +60,7 @@ fn encoded(path: &Path, headers: &Headers, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A small packet of each IP version, with and without tag.
+/// A small packet of each IP version and of RoCE version 1, with and without tag.
 fn samples() -> Vec<Vec<u8>> {
     let headers = Headers {
         bth: Bth {
@@ -73,9 +78,11 @@ fn samples() -> Vec<Vec<u8>> {
     let v4 = Network::V4(Ipv4 { src: [198, 18, 0, 1], dst: [198, 18, 0, 2], ttl: 64, ..Ipv4::default() });
     let v6 = Network::V6(Ipv6 { src: [1; 16], dst: [2; 16], hop_limit: 64, ..Ipv6::default() });
     let mut all = Vec::new();
-    for network in [v4, v6] {
+    let grh = Network::in_grh(&[1; 16], &[2; 16], 0, 0, 64);
+    for network in [v4, v6, grh] {
         for vlan in [None, Some(100)] {
-            let path = Path { network, vlan, udp_sport: 0xc000, ..Path::default() };
+            let udp_sport = if network == grh { 0 } else { 0xc000 };
+            let path = Path { network, vlan, udp_sport, ..Path::default() };
             all.push(encoded(&path, &headers, b"hello"));
         }
     }
@@ -161,8 +168,9 @@ fn a_flipped_bit_is_detected() {
     for good in samples() {
         let frame = decode(&good).expect("decodes");
         let ip_at = good.len() - decode_ip_len(&frame);
-        let v6 = matches!(frame.path.network, Network::V6(_));
-        let bth_at = ip_at + frame.ip_header.len() + Udp::BYTES;
+        let v6 = !matches!(frame.path.network, Network::V4(_));
+        let udp_len = frame.path.network.udp_len();
+        let bth_at = ip_at + frame.ip_header.len() + udp_len;
         // What the ICRC does not cover: link header, what routers change, reserved BTH byte.
         let uncovered: &[usize] = if v6 { &[0, 1, 2, 3, 7] } else { &[1, 8, 10, 11] };
         for bit in ip_at * 8..good.len() * 8 {
@@ -170,7 +178,9 @@ fn a_flipped_bit_is_detected() {
             bad[bit / 8] ^= 1 << (bit % 8);
             let at = bit / 8;
             let checksum = [bth_at - 2, bth_at - 1];
-            let open = uncovered.contains(&(at - ip_at)) || checksum.contains(&at) || at == bth_at + 4;
+            let open = uncovered.contains(&(at - ip_at))
+                || (udp_len != 0 && checksum.contains(&at))
+                || at == bth_at + 4;
             // IPv4's own checksum covers its header; the IPv6 version is checked by itself.
             let version = v6 && at == ip_at && bit % 8 >= 4;
             let detected = !open || version || (!v6 && at < ip_at + Ipv4::BYTES);
@@ -181,7 +191,8 @@ fn a_flipped_bit_is_detected() {
 
 fn decode_ip_len(frame: &Frame<'_>) -> usize {
     let pad = usize::from(frame.headers.bth.pad_count);
-    frame.ip_header.len() + Udp::BYTES + frame.headers.bth.opcode.header_len() + frame.payload.len() + pad + 4
+    let udp = frame.path.network.udp_len();
+    frame.ip_header.len() + udp + frame.headers.bth.opcode.header_len() + frame.payload.len() + pad + 4
 }
 
 #[test]
@@ -220,7 +231,7 @@ fn grh_of_a_datagram() {
                 assert_eq!(grh[20], 0x45);
                 assert_eq!((&grh[32..36], &grh[36..]), (&ip.src[..], &ip.dst[..]));
             }
-            Network::V6(ip) => {
+            Network::V6(ip) | Network::Grh(ip) => {
                 assert_eq!(grh[0], 0x60);
                 assert_eq!((&grh[8..24], &grh[24..]), (&ip.src[..], &ip.dst[..]));
             }

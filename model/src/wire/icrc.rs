@@ -1,7 +1,7 @@
-//! Invariant CRC (annex A17.3.3): the last four bytes of a RoCEv2 packet.
+//! Invariant CRC (annexes A16.4.3 and A17.3.3): the last four bytes of a packet of RoCE.
 //!
 //! A CRC-32 over what no switch or router may change. The fields that they may change count
-//! as all ones, and eight bytes of ones stand for the local route header that RoCEv2 lacks.
+//! as all ones, and eight bytes of ones stand for the local route header that RoCE lacks.
 
 use super::{Bth, Ipv4, Ipv6, Udp};
 use crc32fast::Hasher;
@@ -31,12 +31,29 @@ pub fn ipv6(ip: &[u8; Ipv6::BYTES], udp: &[u8; Udp::BYTES], bth: &[u8; Bth::BYTE
     const UDP_AT: usize = Ipv6::BYTES;
     let mut head = [0; Ipv6::BYTES + Udp::BYTES + Bth::BYTES];
     head[..UDP_AT].copy_from_slice(ip);
+    mask_route(&mut head);
+    transport::<{ UDP_AT }>(&mut head, udp, bth, rest)
+}
+
+/// The ICRC of a RoCEv1 packet, given its parts: `rest` is all between BTH and ICRC.
+#[inline]
+pub fn grh(grh: &[u8; Ipv6::BYTES], bth: &[u8; Bth::BYTES], rest: &[u8]) -> u32 {
+    const BTH_AT: usize = Ipv6::BYTES;
+    let mut head = [0; Ipv6::BYTES + Bth::BYTES];
+    head[..BTH_AT].copy_from_slice(grh);
+    mask_route(&mut head);
+    head[BTH_AT..].copy_from_slice(bth);
+    sum(BTH_AT, &mut head, rest)
+}
+
+/// What may change in an IPv6 header, or a global route header.
+#[inline]
+fn mask_route(head: &mut [u8]) {
     head[0] |= 0x0f; // traffic class and flow label
     head[1] = 0xff;
     head[2] = 0xff;
     head[3] = 0xff;
     head[7] = 0xff; // hop limit
-    transport::<{ UDP_AT }>(&mut head, udp, bth, rest)
 }
 
 #[inline]
@@ -51,6 +68,11 @@ fn transport<const UDP_AT: usize>(
     head[UDP_AT + 6] = 0xff; // UDP checksum
     head[UDP_AT + 7] = 0xff;
     head[bth_at..bth_at + Bth::BYTES].copy_from_slice(bth);
+    sum(bth_at, head, rest)
+}
+
+#[inline]
+fn sum(bth_at: usize, head: &mut [u8], rest: &[u8]) -> u32 {
     head[bth_at + 4] = 0xff; // resv8a: FECN, BECN and reserved bits
     let mut crc = Hasher::new_with_initial(ONES);
     crc.update(head);

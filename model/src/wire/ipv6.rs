@@ -1,10 +1,12 @@
-//! IPv6 header, without extension headers.
+//! IPv6 header, without extension headers; and the global route header of RoCE version 1, which is laid out alike.
 
 use super::bytes::{array, get16, get32, put, put16, put32};
-use super::ipv4::PROTOCOL_UDP;
 use super::DropReason;
 
-/// What is free to choose in the IPv6 header of a RoCEv2 packet.
+/// Next header of a global route header: a transport header of InfiniBand (volume 1, 8.3).
+pub const NEXT_BTH: u8 = 0x1b;
+
+/// What is free to choose in the IPv6 header of a RoCEv2 packet, or in the global route header of a RoCEv1 packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ipv6 {
     /// Source address.
@@ -35,25 +37,26 @@ impl Ipv6 {
         self.traffic_class & 3
     }
 
-    /// Writes the header of a packet with `payload` bytes (UDP header included) after it.
+    /// Writes the header of a packet with `payload` bytes after it, which begin with a header of this kind:
+    /// [`PROTOCOL_UDP`](super::ipv4::PROTOCOL_UDP) or [`NEXT_BTH`].
     #[inline]
-    pub fn encode(&self, payload: u16, out: &mut [u8; Self::BYTES]) {
+    pub fn encode(&self, next: u8, payload: u16, out: &mut [u8; Self::BYTES]) {
         let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0x000f_ffff;
         put32(out, 0, first);
         put16(out, 4, payload);
-        out[6] = PROTOCOL_UDP;
+        out[6] = next;
         out[7] = self.hop_limit;
         put(out, 8, &self.src);
         put(out, 24, &self.dst);
     }
 
-    /// Checks the header and returns it with the number of bytes after it.
+    /// Checks the header, which a header of the kind `next` must follow, and returns it with the number of bytes after it.
     #[inline]
-    pub fn decode(b: &[u8; Self::BYTES]) -> Result<(Self, usize), DropReason> {
+    pub fn decode(next: u8, b: &[u8; Self::BYTES]) -> Result<(Self, usize), DropReason> {
         if b[0] >> 4 != 6 {
             return Err(DropReason::IpVersion(b[0] >> 4));
         }
-        if b[6] != PROTOCOL_UDP {
+        if b[6] != next {
             return Err(DropReason::Protocol(b[6]));
         }
         let first = get32(b, 0);
@@ -70,6 +73,7 @@ impl Ipv6 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ipv4::PROTOCOL_UDP;
     use super::*;
 
     #[test]
@@ -77,13 +81,13 @@ mod tests {
         let header =
             Ipv6 { src: [1; 16], dst: [2; 16], traffic_class: 0xab, flow_label: 0xc_def0, hop_limit: 7 };
         let mut out = [0; Ipv6::BYTES];
-        header.encode(0x1234, &mut out);
+        header.encode(PROTOCOL_UDP, 0x1234, &mut out);
         assert_eq!(out[..8], [0x6a, 0xbc, 0xde, 0xf0, 0x12, 0x34, 17, 7]);
-        assert_eq!(Ipv6::decode(&out), Ok((header, 0x1234)));
+        assert_eq!(Ipv6::decode(PROTOCOL_UDP, &out), Ok((header, 0x1234)));
         assert_eq!((header.dscp(), header.ecn()), (0x2a, 3));
         out[6] = 44;
-        assert_eq!(Ipv6::decode(&out), Err(DropReason::Protocol(44)));
+        assert_eq!(Ipv6::decode(PROTOCOL_UDP, &out), Err(DropReason::Protocol(44)));
         out[0] = 0x4a;
-        assert_eq!(Ipv6::decode(&out), Err(DropReason::IpVersion(4)));
+        assert_eq!(Ipv6::decode(PROTOCOL_UDP, &out), Err(DropReason::IpVersion(4)));
     }
 }

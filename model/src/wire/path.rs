@@ -1,8 +1,8 @@
 //! All that precedes the BTH: where a packet comes from and goes to.
 
-use super::{Ipv4, Ipv6};
+use super::{Ipv4, Ipv6, Udp};
 
-/// Ethernet, IP and UDP of a packet, without what follows from its content.
+/// Ethernet, IP and UDP of a packet, or Ethernet and GRH, without what follows from its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Path {
     /// Source MAC address.
@@ -11,19 +11,21 @@ pub struct Path {
     pub dst_mac: [u8; 6],
     /// Tag control information of an 802.1Q tag, if tagged.
     pub vlan: Option<u16>,
-    /// The IP header.
+    /// The IP header, or the global route header.
     pub network: Network,
-    /// UDP source port.
+    /// UDP source port; 0 in RoCE version 1.
     pub udp_sport: u16,
 }
 
-/// IPv4 or IPv6, as the GIDs are.
+/// What follows the Ethernet header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
     /// Both GIDs are IPv4-mapped addresses.
     V4(Ipv4),
     /// Any other GIDs.
     V6(Ipv6),
+    /// RoCE version 1 (annex A16): a global route header, with GIDs of any kind, and neither IP nor UDP.
+    Grh(Ipv6),
 }
 
 impl Default for Network {
@@ -82,12 +84,32 @@ impl Network {
         }
     }
 
-    /// Size of the IP header.
+    /// The same in a global route header.
+    pub fn in_grh(src: &[u8; 16], dst: &[u8; 16], traffic_class: u8, flow_label: u32, hop_limit: u8) -> Self {
+        Self::Grh(Ipv6 {
+            src: *src,
+            dst: *dst,
+            traffic_class,
+            flow_label: flow_label & 0x000f_ffff,
+            hop_limit,
+        })
+    }
+
+    /// Size of the IP header, or the global route header.
     #[inline]
     pub const fn header_len(&self) -> usize {
         match self {
             Self::V4(_) => Ipv4::BYTES,
-            Self::V6(_) => Ipv6::BYTES,
+            Self::V6(_) | Self::Grh(_) => Ipv6::BYTES,
+        }
+    }
+
+    /// Size of the UDP header, if there is one.
+    #[inline]
+    pub const fn udp_len(&self) -> usize {
+        match self {
+            Self::Grh(_) => 0,
+            _ => Udp::BYTES,
         }
     }
 
@@ -104,6 +126,8 @@ impl Network {
         match self {
             Self::V4(ip) => ip.ecn(),
             Self::V6(ip) => ip.ecn(),
+            // It has none (A17.9.1 is of version 2).
+            Self::Grh(_) => 0,
         }
     }
 
@@ -113,6 +137,7 @@ impl Network {
         let class = match self {
             Self::V4(ip) => &mut ip.tos,
             Self::V6(ip) => &mut ip.traffic_class,
+            Self::Grh(_) => return,
         };
         *class = *class & !3 | ecn & 3;
     }
@@ -122,7 +147,7 @@ impl Network {
     pub fn src_gid(&self) -> [u8; 16] {
         match self {
             Self::V4(ip) => ipv4_to_gid(ip.src),
-            Self::V6(ip) => ip.src,
+            Self::V6(ip) | Self::Grh(ip) => ip.src,
         }
     }
 
@@ -131,7 +156,7 @@ impl Network {
     pub fn dst_gid(&self) -> [u8; 16] {
         match self {
             Self::V4(ip) => ipv4_to_gid(ip.dst),
-            Self::V6(ip) => ip.dst,
+            Self::V6(ip) | Self::Grh(ip) => ip.dst,
         }
     }
 }

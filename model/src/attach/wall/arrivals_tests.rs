@@ -10,6 +10,7 @@ use super::*;
 use crate::address::Gid;
 use crate::cm::mad::{GSI_QKEY, GSI_QPN};
 use crate::device::Outside;
+use crate::gids::GidEntry;
 use crate::link::outside::{Kind, Setting};
 use crate::wire::path::ipv4_to_gid;
 use crate::wire::{frame, BthOpcode, Headers, Network, Path, Position};
@@ -40,7 +41,7 @@ fn with_port(work: impl FnOnce(&Arc<Runner>, &Arc<Runner>)) {
             world.connect_outside(
                 PORT,
                 Outside { on: true.into(), frames: false.into(), window: 1 << 20 },
-                &[here()],
+                &[GidEntry::new(here())],
             );
             for (q, qp_type) in [(RC, QpType::RC), (UC, QpType::UC)] {
                 world.cards[0].take_qp(q as usize);

@@ -11,6 +11,7 @@ use crate::address::Gid;
 use crate::cells::Bells;
 use crate::dma::{Addr, Atomic, DmaFault, Pieces, Undelivered};
 use crate::env::Env;
+use crate::gids::GidEntry;
 use crate::here::Here;
 use crate::link::{frames::LONGEST_FRAME, outside::medium, LinkEnv, Mode};
 use crate::net::Net;
@@ -169,7 +170,7 @@ impl Env for WallEnv<'_> {
     }
 
     #[cold]
-    fn ask(&mut self, from: PortId, own: &Gid, ip: &Gid) -> bool {
+    fn ask(&mut self, from: PortId, own: &GidEntry, ip: &Gid) -> bool {
         let Some(port) = self.net.link.outside().port(from) else { return false };
         let sockets: Option<Vec<_>> = port.descriptors().map(|index| self.socket(index)).collect();
         sockets.is_some_and(|sockets| medium::ask(port, &sockets, own, ip))

@@ -9,6 +9,7 @@ use fpga_regs::{RecvHead, WqeAtomic, WqeCtrl, WqeOpcode, WqeRemote, WqeSge};
 
 use super::surroundings::*;
 use super::Raw;
+use crate::carrier::Carrier;
 use crate::device::qp::{Qp, IDLE, RESOURCES};
 use crate::device::requester::{PSN_WINDOW, TRAIN_BYTES};
 use crate::device::responder::Outcome;
@@ -223,7 +224,8 @@ impl Card {
         // Often what continues the message that there is.
         let continues = qp.resp.op != IDLE;
         (p.first, p.last) = (if raw.number % 8 != 0 { !continues } else { first }, last);
-        (p.ack_req, p.solicited, p.ipv6) = (ack_req, solicited, ipv6);
+        (p.ack_req, p.solicited) = (ack_req, solicited);
+        p.carrier = if ipv6 { Carrier::UDP_IPV6 } else { Carrier::UDP_IPV4 };
         let has = matches!(p.operation, Operation::Send | Operation::Write | Operation::ReadResponse);
         if has {
             p.count = raw.count;

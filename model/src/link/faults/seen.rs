@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::cm::mad::GSI_QPN;
-use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
+use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_ROCE};
 use crate::wire::udp::ROCE_PORT;
 use crate::wire::{Bth, BthOpcode, Ethernet, Ipv4, Ipv6, Operation, Syndrome, SyndromeKind, Udp};
 
@@ -114,18 +114,25 @@ pub(super) struct Seen {
     pub psn: u32,
 }
 
-/// `None`: no RoCEv2 frame, or too short.
+/// `None`: no frame of RoCE, or too short.
 pub(super) fn seen(frame: &[u8]) -> Option<Seen> {
     let (ethernet, packet) = Ethernet::decode(frame)?;
-    let ip = match ethernet.ethertype {
-        ETHERTYPE_IPV4 => Ipv4::BYTES,
-        ETHERTYPE_IPV6 => Ipv6::BYTES,
+    let udp_at = match ethernet.ethertype {
+        ETHERTYPE_IPV4 => Some(Ipv4::BYTES),
+        ETHERTYPE_IPV6 => Some(Ipv6::BYTES),
+        ETHERTYPE_ROCE => None,
         _ => return None,
     };
-    let udp = Udp::decode(packet.get(ip..)?.first_chunk()?);
-    let (bth, rest) = packet.get(ip + Udp::BYTES..)?.split_first_chunk()?;
+    let bth_at = match udp_at {
+        Some(udp) => {
+            let port = Udp::decode(packet.get(udp..)?.first_chunk()?).dst_port;
+            (port == ROCE_PORT).then_some(udp + Udp::BYTES)?
+        }
+        None => Ipv6::BYTES,
+    };
+    let (bth, rest) = packet.get(bth_at..)?.split_first_chunk()?;
     let bth = Bth::decode(bth);
     let syndrome = Syndrome(*rest.first()?);
     let classes = Classes::of(bth.opcode, bth.dest_qp, syndrome);
-    (udp.dst_port == ROCE_PORT).then_some(Seen { classes, qp: bth.dest_qp, psn: bth.psn })
+    Some(Seen { classes, qp: bth.dest_qp, psn: bth.psn })
 }

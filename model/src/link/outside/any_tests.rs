@@ -107,11 +107,11 @@ proptest! {
         let own = [ipv4_to_gid([198, 18, 0, 1]), [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]];
         let asked = ipv4_to_gid([198, 18, 0, 2]);
         let mut now = 1;
-        table.look(now, &own[0], &asked, &mut |_: &[u8]| {});
+        table.look(now, &own[0], &(0, asked), &mut |_: &[u8]| {});
         for frame in frames {
             let mut answers = Vec::new();
             now += 1_000_000;
-            let known = table.receive(now, &frame, |ip| own.contains(ip), &mut |frame: &[u8]| answers.push(frame.to_vec()));
+            let known = table.receive(now, &frame, |(_, ip)| own.contains(ip), &mut |frame: &[u8]| answers.push(frame.to_vec()));
             prop_assert!(answers.len() <= 1 && (known || answers.is_empty()));
             for answer in answers {
                 prop_assert!(Ethernet::decode(&answer).is_some_and(|(header, _)| header.src == [2, 0, 0, 0, 0, 1]));
@@ -121,7 +121,7 @@ proptest! {
         // Who neither asked nor was asked for is unknown.
         let stranger = ipv4_to_gid([203, 0, 113, 9]);
         let mut questions = 0;
-        let found = table.look(now, &own[0], &stranger, &mut |_: &[u8]| questions += 1);
+        let found = table.look(now, &own[0], &(0, stranger), &mut |_: &[u8]| questions += 1);
         prop_assert!(matches!(found, Neighbour::Asked) && questions == 1);
     }
 }

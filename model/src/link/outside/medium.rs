@@ -10,6 +10,8 @@ use super::opened::Opened;
 use super::spec::{MediumSpec, PortSpec};
 use super::{dgram, packet, raw, stream, tap, udp};
 use crate::address::{Gid, Guids};
+use crate::gid_options::GidOptions;
+use crate::gids::GidEntry;
 use crate::wire::Path;
 
 /// Why a port cannot be what it is to be.
@@ -28,11 +30,17 @@ pub struct PortError {
 const ENDING: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Opens the media of ports of a net whose cards have these GUIDs. Those of [`MediumSpec::Net`] need none.
-pub fn open(specs: &[PortSpec], guids: Guids) -> Result<Vec<Opened>, PortError> {
+/// Opens the media of ports of a net whose cards have these GUIDs, and whose ports have these further addresses. Those of
+/// [`MediumSpec::Net`] need none.
+pub fn open(specs: &[PortSpec], guids: Guids, gids: &GidOptions) -> Result<Vec<Opened>, PortError> {
     let open_one = |spec: &PortSpec| {
         let card = (spec.port, guids);
-        let raw = |wire: raw::Found| wire.and_then(|(wire, raw)| raw::open(spec.port, raw, wire));
+        let raw = |wire: raw::Found| {
+            wire.and_then(|(wire, mut raw)| {
+                raw.gids.extend(gids.of(spec.port));
+                raw::open(spec.port, raw, wire)
+            })
+        };
         let open = || {
             Some(match &spec.medium {
                 MediumSpec::Net => return None,
@@ -73,7 +81,7 @@ pub(crate) fn direct(port: &OutsidePort, path: &mut Path) {
 
 /// Asks who has an IP address on the port's link, from an own one. False: the medium has no such links, or does not take the
 /// question now.
-pub(crate) fn ask(port: &OutsidePort, sockets: &[BorrowedFd<'_>], own: &Gid, ip: &Gid) -> bool {
+pub(crate) fn ask(port: &OutsidePort, sockets: &[BorrowedFd<'_>], own: &GidEntry, ip: &Gid) -> bool {
     port.kind() == Some(Kind::Raw) && raw::ask(sockets, own, ip).is_ok()
 }
 

@@ -30,6 +30,9 @@ const EVERYBODY: [u8; 6] = [0xff; 6];
 /// ff02::1: all hosts of the link.
 const ALL_NODES: Gid = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
+/// A VLAN of the link, and an IP address there. 0: outside of VLANs.
+pub type Place = (u16, Gid);
+
 /// What is known of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neighbour {
@@ -44,13 +47,25 @@ struct Came<'a> {
     now: u64,
     vlan: Option<u16>,
     /// Which addresses are the port's own.
-    has: &'a dyn Fn(&Gid) -> bool,
+    has: &'a dyn Fn(&Place) -> bool,
+}
+
+impl Came<'_> {
+    /// Where an address is that the message names.
+    fn place(&self, ip: &Gid) -> Place {
+        (self.vlan.map_or(0, vlan_of), *ip)
+    }
+}
+
+/// The VLAN of a tag.
+pub fn vlan_of(tci: u16) -> u16 {
+    tci & 0xfff
 }
 
 /// The neighbours of one port.
 pub struct Neighbours {
     mac: [u8; 6],
-    entries: HashMap<Gid, Entry>,
+    entries: HashMap<Place, Entry>,
     /// No question is due before.
     due: Option<u64>,
 }
@@ -79,40 +94,40 @@ impl Neighbours {
         Neighbours { mac, entries: HashMap::new(), due: None }
     }
 
-    /// Looks up who has `ip`; asks for it from the port's address `from` if that is not known, or not for sure.
-    pub fn look(&mut self, now: u64, from: &Gid, ip: &Gid, out: &mut impl FnMut(&[u8])) -> Neighbour {
-        if let Some(group) = multicast_mac(ip) {
+    /// Looks up who is at a place; asks there from the port's address `from` if that is not known, or not for sure.
+    pub fn look(&mut self, now: u64, from: &Gid, to: &Place, out: &mut impl FnMut(&[u8])) -> Neighbour {
+        if let Some(group) = multicast_mac(&to.1) {
             return Neighbour::At(group);
         }
-        if self.entries.len() >= MOST && !self.entries.contains_key(ip) {
+        if self.entries.len() >= MOST && !self.entries.contains_key(to) {
             let oldest = self.entries.iter().min_by_key(|entry| entry.1.used).map(|entry| *entry.0);
             oldest.and_then(|oldest| self.entries.remove(&oldest));
         }
-        let entry = self.entries.entry(*ip).or_insert_with(|| Entry::new(*from, now));
+        let entry = self.entries.entry(*to).or_insert_with(|| Entry::new(*from, now));
         (entry.used, entry.from) = (now, *from);
         let fresh = entry.mac.is_some() && now < entry.confirmed.saturating_add(FRESH);
         if !fresh && entry.tries == 0 {
-            ask(self.mac, ip, entry, now, out);
+            ask(self.mac, to, entry, now, out);
             self.due = Some(self.due.map_or(entry.due, |due| due.min(entry.due)));
         }
         entry.mac.map_or(Neighbour::Asked, Neighbour::At)
     }
 
-    /// Sends a frame to who has `ip`: fills in its Ethernet address, or lets the frame wait for it.
+    /// Sends a frame to who is at a place: fills in its Ethernet address, or lets the frame wait for it.
     pub fn send(
         &mut self,
         now: u64,
-        (from, ip): (&Gid, &Gid),
+        (from, to): (&Gid, &Place),
         frame: &mut [u8],
         out: &mut impl FnMut(&[u8]),
     ) {
-        match self.look(now, from, ip, out) {
+        match self.look(now, from, to, out) {
             Neighbour::At(mac) => {
                 frame[..6].copy_from_slice(&mac);
                 out(frame);
             }
             _ => {
-                if let Some(entry) = self.entries.get_mut(ip) {
+                if let Some(entry) = self.entries.get_mut(to) {
                     if entry.waiting.len() == WAITING {
                         entry.waiting.pop_front();
                     }
@@ -122,13 +137,13 @@ impl Neighbours {
         }
     }
 
-    /// Reads a frame that arrived; false if it is neither ARP nor neighbour discovery. `has` says which addresses are
-    /// the port's own.
+    /// Reads a frame that arrived; false if it is neither ARP nor neighbour discovery. `has` says which places are the
+    /// port's own.
     pub fn receive(
         &mut self,
         now: u64,
         frame: &[u8],
-        has: impl Fn(&Gid) -> bool,
+        has: impl Fn(&Place) -> bool,
         out: &mut impl FnMut(&[u8]),
     ) -> bool {
         let Some((ethernet, packet)) = Ethernet::decode(frame) else { return false };
@@ -152,14 +167,14 @@ impl Neighbours {
         }
     }
 
-    /// Whether somebody has answered for this address, or it is a group's.
-    pub fn knows(&self, ip: &Gid) -> bool {
-        multicast_mac(ip).is_some() || self.entries.get(ip).is_some_and(|entry| entry.mac.is_some())
+    /// Whether somebody has answered from this place, or it is a group's.
+    pub fn knows(&self, at: &Place) -> bool {
+        multicast_mac(&at.1).is_some() || self.entries.get(at).is_some_and(|entry| entry.mac.is_some())
     }
 
     /// Whether it was asked for, and may still be answered.
-    pub fn waits_for(&self, ip: &Gid) -> bool {
-        self.entries.contains_key(ip)
+    pub fn waits_for(&self, at: &Place) -> bool {
+        self.entries.contains_key(at)
     }
 
     /// When [`Neighbours::run`] is to be called.
@@ -183,10 +198,16 @@ impl Neighbours {
     }
 
     fn arp(&mut self, arp: &Arp, came: &Came<'_>, out: &mut impl FnMut(&[u8])) {
-        let ours = (came.has)(&ipv4_to_gid(arp.target));
+        let ours = (came.has)(&came.place(&ipv4_to_gid(arp.target)));
         // A sender of 0.0.0.0 asks whether an address is free (RFC 5227).
         if arp.sender != [0; 4] {
-            self.learn(came.now, &ipv4_to_gid(arp.sender), arp.sender_mac, ours && arp.request, out);
+            self.learn(
+                came.now,
+                &came.place(&ipv4_to_gid(arp.sender)),
+                arp.sender_mac,
+                ours && arp.request,
+                out,
+            );
         }
         if ours && arp.request {
             let answer = Arp {
@@ -201,11 +222,11 @@ impl Neighbours {
     }
 
     fn discovery(&mut self, message: &Discovery, came: &Came<'_>, out: &mut impl FnMut(&[u8])) {
-        let ours = message.request && (came.has)(&message.target);
+        let ours = message.request && (came.has)(&came.place(&message.target));
         let of = if message.request { &message.source } else { &message.target };
         let mac = message.mac.filter(|&mac| unicast(mac));
         if let Some(mac) = mac.filter(|_| *of != [0; 16]) {
-            self.learn(came.now, of, mac, ours, out);
+            self.learn(came.now, &came.place(of), mac, ours, out);
         }
         if ours {
             // Who has no address yet hears it with all others.
@@ -224,12 +245,12 @@ impl Neighbours {
         }
     }
 
-    /// Somebody says that `ip` is at `mac`. One that nobody asked for is remembered only if it asked for this port.
-    fn learn(&mut self, now: u64, ip: &Gid, mac: [u8; 6], new: bool, out: &mut impl FnMut(&[u8])) {
+    /// Somebody says that `mac` is at a place. One that nobody asked for is remembered only if it asked for this port.
+    fn learn(&mut self, now: u64, at: &Place, mac: [u8; 6], new: bool, out: &mut impl FnMut(&[u8])) {
         if new && self.entries.len() < MOST {
-            self.entries.entry(*ip).or_insert_with(|| Entry::new([0; 16], now));
+            self.entries.entry(*at).or_insert_with(|| Entry::new([0; 16], now));
         }
-        let Some(entry) = self.entries.get_mut(ip) else { return };
+        let Some(entry) = self.entries.get_mut(at) else { return };
         (entry.mac, entry.confirmed, entry.tries) = (Some(mac), now, 0);
         for mut frame in entry.waiting.drain(..) {
             frame[..6].copy_from_slice(&mac);
@@ -242,18 +263,19 @@ fn unicast(mac: [u8; 6]) -> bool {
     mac[0] & 1 == 0 && mac != [0; 6]
 }
 
-fn ask(mac: [u8; 6], ip: &Gid, entry: &mut Entry, now: u64, out: &mut impl FnMut(&[u8])) {
+fn ask(mac: [u8; 6], (vlan, ip): &Place, entry: &mut Entry, now: u64, out: &mut impl FnMut(&[u8])) {
     (entry.tries, entry.due) = (entry.tries + 1, now + RETRY);
+    let tag = (*vlan != 0).then_some(*vlan);
     match (gid_to_ipv4(&entry.from), gid_to_ipv4(ip)) {
         (Some(sender), Some(target)) => {
             let question = Arp { request: true, sender_mac: mac, sender, target_mac: [0; 6], target };
-            put_arp(mac, EVERYBODY, None, &question, out);
+            put_arp(mac, EVERYBODY, tag, &question, out);
         }
         _ => {
             let destination = ndp::solicited_node(ip);
             let question =
                 Discovery { request: true, source: entry.from, destination, target: *ip, mac: None };
-            put_discovery(mac, multicast_mac(&destination).unwrap_or(EVERYBODY), None, &question, out);
+            put_discovery(mac, multicast_mac(&destination).unwrap_or(EVERYBODY), tag, &question, out);
         }
     }
 }

@@ -27,19 +27,19 @@ impl Host {
     }
 
     fn look(&mut self, now: u64, ip: Gid) -> Neighbour {
-        self.table.look(now, &self.own, &ip, &mut |frame: &[u8]| self.sent.push(frame.to_vec()))
+        self.table.look(now, &self.own, &(0, ip), &mut |frame: &[u8]| self.sent.push(frame.to_vec()))
     }
 
     fn send(&mut self, now: u64, ip: Gid, frame: &[u8]) {
         let mut frame = frame.to_vec();
-        self.table.send(now, (&self.own, &ip), &mut frame, &mut |f: &[u8]| self.sent.push(f.to_vec()));
+        self.table.send(now, (&self.own, &(0, ip)), &mut frame, &mut |f: &[u8]| self.sent.push(f.to_vec()));
     }
 
     fn hear(&mut self, now: u64, frames: Vec<Vec<u8>>) {
         let own = self.own;
         for frame in frames {
             let out = &mut |frame: &[u8]| self.sent.push(frame.to_vec());
-            assert!(self.table.receive(now, &frame, |ip| *ip == own, out));
+            assert!(self.table.receive(now, &frame, |(_, ip)| *ip == own, out));
         }
     }
 
@@ -175,7 +175,7 @@ fn the_table_has_an_end() {
     assert!(here.table.entries.values().all(|entry| entry.waiting.len() == WAITING));
     assert_eq!(here.sent().len(), 3000);
     let last = ipv4_to_gid((0x0a00_0000 + 2999u32).to_be_bytes());
-    assert!(here.table.entries.contains_key(&last));
+    assert!(here.table.entries.contains_key(&(0, last)));
 }
 
 #[test]
@@ -189,4 +189,32 @@ fn other_frames_and_damaged_ones() {
     assert!(receive(&frame) && receive(&frame[..20]));
     frame[12..14].copy_from_slice(&[0x86, 0xdd]);
     assert!(!receive(&frame));
+}
+
+/// In a VLAN questions, answers and what waits for them have its tag, and an address in another one is another host's.
+#[test]
+fn a_vlan_is_a_link_of_its_own() {
+    for v6 in [false, true] {
+        let (here, there) = pair(v6);
+        let (own, ip) = (here.own, there.own);
+        let [mut here, mut there] = [here.table, there.table];
+        let mut asked = Vec::new();
+        let mut frame = [7; 80];
+        here.send(0, (&own, &(107, ip)), &mut frame, &mut |frame: &[u8]| asked.push(frame.to_vec()));
+        let tag = |frame: &[u8]| Ethernet::decode(frame).expect("a frame").0.vlan;
+        assert_eq!(asked.len(), 1);
+        assert_eq!(tag(&asked[0]), Some(107));
+        // Who has the address outside of VLANs is not meant.
+        let mut answers = Vec::new();
+        for (vlan, count) in [(0, 0), (106, 0), (107, 1)] {
+            let has = |place: &Place| *place == (vlan, ip);
+            assert!(there.receive(1, &asked[0], has, &mut |frame: &[u8]| answers.push(frame.to_vec())));
+            assert_eq!(answers.len(), count, "VLAN {vlan}");
+        }
+        assert_eq!(tag(&answers[0]), Some(107));
+        let mut sent = Vec::new();
+        assert!(here.receive(2, &answers[0], |_| false, &mut |frame: &[u8]| sent.push(frame.to_vec())));
+        assert_eq!(sent.iter().map(|frame| &frame[..6]).collect::<Vec<_>>(), [PEER]);
+        assert!(here.knows(&(107, ip)) && !here.knows(&(0, ip)));
+    }
 }

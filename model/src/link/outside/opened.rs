@@ -7,7 +7,7 @@ use rustix::event::PollFlags;
 
 use super::area::Setting;
 use super::arrivals::Arrivals;
-use crate::address::Gid;
+use crate::gids::GidEntry;
 use crate::packet::PortId;
 use crate::wire::{frame, Ethernet};
 
@@ -21,7 +21,7 @@ pub struct Opened {
     /// What all processes are to know of it.
     pub setting: Setting,
     /// Its GIDs at the start.
-    pub gids: Vec<Gid>,
+    pub gids: Vec<GidEntry>,
     /// The largest path MTU whose packets pass.
     pub mtu: u32,
     /// By these every process of the net sends: at least one, at most [`MAX_DESCRIPTORS`](super::area::MAX_DESCRIPTORS).

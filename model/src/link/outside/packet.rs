@@ -6,15 +6,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{
-    recv, send, socket_with, sockopt, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType,
-};
+use rustix::net::{send, socket_with, sockopt, AddressFamily, SendFlags, SocketFlags, SocketType};
 
 use super::message::{mtu_of, set};
 use super::opened::{path_mtu, Failed};
 use super::raw::{Found, Raw, Wire};
 use crate::address::Guids;
 use crate::packet::PortId;
+use crate::wire::ethernet::{insert_tag, ADDRESSES};
+use crate::wire::Ethernet;
 
 /// Room for frames that have come, and for those that leave, if the system allows it.
 const ROOM: usize = 8 << 20;
@@ -59,6 +59,8 @@ impl Packet {
         let _ = sockopt::set_socket_recv_buffer_size_force(&self.socket, ROOM);
         let _ = sockopt::set_socket_send_buffer_size_force(&self.socket, ROOM);
         set(&self.socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        // The kernel takes the tag of a VLAN out of each frame, and tells of it.
+        set(&self.socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
         let mut filter = for_host(mac);
         let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
@@ -81,6 +83,36 @@ impl Packet {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
+    }
+
+    /// Reads a frame without waiting: the length that it had, and the tag that was taken out of it.
+    fn read(&self, into: &mut [u8]) -> Result<(usize, Option<u16>), Errno> {
+        let mut control = [0u64; 8];
+        let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+        // SAFETY: zero is a value of every field.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        (message.msg_control, message.msg_controllen) =
+            (control.as_mut_ptr().cast(), size_of_val(&control) as _);
+        // SAFETY: the places have these lengths, and are written within the call.
+        let length = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, libc::MSG_TRUNC) };
+        if length < 0 {
+            return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
+        }
+        let mut tag = None;
+        // SAFETY: the kernel has written headers and what follows them within `control`; the macros stay there.
+        unsafe {
+            let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+            while let Some(found) = header.as_ref() {
+                if (found.cmsg_level, found.cmsg_type) == (libc::SOL_PACKET, libc::PACKET_AUXDATA) {
+                    let data: libc::tpacket_auxdata =
+                        libc::CMSG_DATA(header).cast::<libc::tpacket_auxdata>().read_unaligned();
+                    tag = (data.tp_status & libc::TP_STATUS_VLAN_VALID != 0).then_some(data.tp_vlan_tci);
+                }
+                header = libc::CMSG_NXTHDR(&raw const message, header);
+            }
+        }
+        Ok((length as usize, tag))
     }
 
     fn set<T>(&self, level: i32, option: i32, value: &T) -> io::Result<()> {
@@ -141,9 +173,14 @@ impl Wire for Packet {
 
     fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
-            match recv(&self.socket, &mut *into, RecvFlags::TRUNC) {
-                Ok((_, len)) if len > into.len() => {}
-                Ok((_, len)) => return Ok(Some(len)),
+            match self.read(into) {
+                Ok((len, None)) if len <= into.len() => return Ok(Some(len)),
+                Ok((len, Some(tci))) if len + Ethernet::TAG_BYTES <= into.len() && len >= ADDRESSES => {
+                    let len = len + Ethernet::TAG_BYTES;
+                    insert_tag(&mut into[..len], tci);
+                    return Ok(Some(len));
+                }
+                Ok(_) => {}
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(Errno::INTR) => {}
                 // Down for a while, unless it is gone for good.

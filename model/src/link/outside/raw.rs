@@ -26,9 +26,10 @@ use super::area::{Drop, Kind, Setting};
 use super::arrivals::Arrivals;
 use super::batch::Batch;
 use super::identity::own_gids;
-use super::neighbours::Neighbours;
+use super::neighbours::{vlan_of, Neighbours, Place};
 use super::opened::{Failed, Opened, Receiver};
 use crate::address::{Gid, Guids};
+use crate::gids::GidEntry;
 use crate::link::frames::LONGEST_FRAME;
 use crate::packet::PortId;
 use crate::segment::now_ns;
@@ -78,7 +79,7 @@ pub(super) struct Raw {
     /// Its Ethernet address.
     pub mac: [u8; 6],
     /// Its addresses.
-    pub gids: Vec<Gid>,
+    pub gids: Vec<GidEntry>,
     /// The largest path MTU that passes.
     pub mtu: u32,
     /// Nobody else answers the neighbours' questions for these addresses.
@@ -88,7 +89,12 @@ pub(super) struct Raw {
 impl Raw {
     /// A host of its own on the link.
     pub fn own((port, guids): (PortId, Guids), mtu: u32) -> Raw {
-        Raw { mac: guids.mac(port), gids: own_gids(guids, port).to_vec(), mtu, answers: true }
+        Raw {
+            mac: guids.mac(port),
+            gids: own_gids(guids, port).map(GidEntry::new).to_vec(),
+            mtu,
+            answers: true,
+        }
     }
 }
 
@@ -165,9 +171,10 @@ fn give_all<'a>(
 }
 
 /// Gives the keeper's thread a question: who on the link has an IP address? It comes from an own one.
-pub(super) fn ask(sockets: &[BorrowedFd<'_>], own: &Gid, ip: &Gid) -> io::Result<()> {
+pub(super) fn ask(sockets: &[BorrowedFd<'_>], own: &GidEntry, ip: &Gid) -> io::Result<()> {
     let Some(socket) = sockets.first() else { return Err(io::ErrorKind::NotFound.into()) };
-    let slices = [IoSlice::new(&QUESTION), IoSlice::new(own), IoSlice::new(ip)];
+    let vlan = own.vlan.to_ne_bytes();
+    let slices = [IoSlice::new(&QUESTION), IoSlice::new(&vlan), IoSlice::new(&own.gid), IoSlice::new(ip)];
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags)?;
     Ok(())
@@ -245,9 +252,9 @@ struct RawReceiver {
     neighbours: Neighbours,
     mac: [u8; 6],
     /// The addresses whose questions are answered here.
-    answered: Vec<Gid>,
+    answered: Vec<GidEntry>,
     /// Whom processes have asked for.
-    asked: VecDeque<Gid>,
+    asked: VecDeque<Place>,
     batch: Vec<u8>,
 }
 
@@ -300,13 +307,15 @@ impl RawReceiver {
         let Some((length, frames)) = self.batch[..len].split_first_chunk_mut() else { return false };
         let now = now_ns();
         if *length == QUESTION {
-            let Some((own, ip)) = frames.split_first_chunk() else { return true };
+            let Some((vlan, addresses)) = frames.split_first_chunk() else { return true };
+            let Some((own, ip)) = addresses.split_first_chunk() else { return true };
             let Some(ip) = ip.first_chunk() else { return true };
-            self.neighbours.look(now, own, ip, &mut |frame: &[u8]| self.out.put(frame));
+            let to = (u16::from_ne_bytes(*vlan), *ip);
+            self.neighbours.look(now, own, &to, &mut |frame: &[u8]| self.out.put(frame));
             if self.asked.len() == QUESTIONS {
                 self.asked.pop_front();
             }
-            self.asked.push_back(*ip);
+            self.asked.push_back(to);
             return true;
         }
         let length = u16::from_ne_bytes(*length);
@@ -316,8 +325,9 @@ impl RawReceiver {
         }
         let length = usize::from(length).max(1);
         for frame in frames.chunks_mut(length) {
-            if let Some(Path { network, .. }) = frame::path(frame) {
-                let way = (&network.src_gid(), &network.dst_gid());
+            if let Some(Path { network, vlan, .. }) = frame::path(frame) {
+                let to = (vlan.map_or(0, vlan_of), network.dst_gid());
+                let way = (&network.src_gid(), &to);
                 self.neighbours.send(now, way, frame, &mut |frame: &[u8]| self.out.put(frame));
             }
         }
@@ -351,19 +361,19 @@ impl RawReceiver {
     /// Whether it is a message about neighbours, which is answered then.
     fn is_of_neighbours(&mut self, frame: &[u8]) -> bool {
         let (out, answered) = (&mut self.out, &self.answered);
-        self.neighbours
-            .receive(now_ns(), frame, |gid| answered.contains(gid), &mut |frame: &[u8]| out.put(frame))
+        let ours = |(vlan, ip): &Place| answered.iter().any(|own| own.vlan == *vlan && own.gid == *ip);
+        self.neighbours.receive(now_ns(), frame, ours, &mut |frame: &[u8]| out.put(frame))
     }
 
     /// Tells of those who were asked for and have answered, and forgets those who have not in time.
     fn tell(&mut self, into: &mut Arrivals) {
         let neighbours = &self.neighbours;
-        self.asked.retain(|ip| {
-            if neighbours.knows(ip) {
-                into.found.push(*ip);
+        self.asked.retain(|at| {
+            if neighbours.knows(at) {
+                into.found.push(at.1);
                 return false;
             }
-            neighbours.waits_for(ip)
+            neighbours.waits_for(at)
         });
     }
 
@@ -378,7 +388,7 @@ impl RawReceiver {
     /// Sets the timer to when something is due, unless it rings before that.
     fn set_timer(&mut self) {
         // Whoever was found while frames were forwarded is told of at once.
-        let found = self.asked.iter().any(|ip| self.neighbours.knows(ip)).then(now_ns);
+        let found = self.asked.iter().any(|at| self.neighbours.knows(at)).then(now_ns);
         let due = self.neighbours.due().into_iter().chain(self.out.wire.due()).chain(found).min();
         let Some(due) = due.filter(|&due| due < self.rings_at) else { return };
         self.rings_at = due;

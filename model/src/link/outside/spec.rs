@@ -62,22 +62,32 @@ impl FromStr for PortSpec {
 
     fn from_str(text: &str) -> Result<PortSpec, PortSpecError> {
         let (port, medium) = text.split_once('=').ok_or_else(|| PortSpecError::Form(text.to_owned()))?;
-        let (card, number) = port.split_once('.').unwrap_or((port, "1"));
-        let wrong = || PortSpecError::Port(port.to_owned());
-        let card = card.parse().ok().filter(|&card: &u16| usize::from(card) < MAX_CARDS).ok_or_else(wrong)?;
-        let number =
-            number.parse().ok().filter(|number| (1..=PORTS as u8).contains(number)).ok_or_else(wrong)?;
-        Ok(PortSpec { port: PortId { card, port: number - 1 }, medium: medium.parse()? })
+        let port = PortSpec::port(port).ok_or_else(|| PortSpecError::Port(port.to_owned()))?;
+        Ok(PortSpec { port, medium: medium.parse()? })
+    }
+}
+
+impl PortSpec {
+    /// The port that a text names.
+    pub(crate) fn port(text: &str) -> Option<PortId> {
+        let (card, number) = text.split_once('.').unwrap_or((text, "1"));
+        let card = card.parse().ok().filter(|&card: &u16| usize::from(card) < MAX_CARDS)?;
+        let number = number.parse().ok().filter(|number| (1..=PORTS as u8).contains(number))?;
+        Some(PortId { card, port: number - 1 })
+    }
+
+    /// The text that names a port.
+    pub(crate) fn port_text(port: PortId) -> String {
+        match port.port {
+            0 => port.card.to_string(),
+            second => format!("{}.{}", port.card, second + 1),
+        }
     }
 }
 
 impl fmt::Display for PortSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.port.card)?;
-        if self.port.port != 0 {
-            write!(f, ".{}", self.port.port + 1)?;
-        }
-        write!(f, "={}", self.medium)
+        write!(f, "{}={}", PortSpec::port_text(self.port), self.medium)
     }
 }
 

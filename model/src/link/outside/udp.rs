@@ -16,8 +16,11 @@ use super::arrivals::Arrivals;
 use super::batch::Batch;
 use super::message::{self, set};
 use super::opened::{path_mtu, Failed, Opened, Receiver};
+use crate::gids::GidEntry;
 use crate::packet::PortId;
+use crate::wire::ethernet::ETHERTYPE_ROCE;
 use crate::wire::identification::Identifications;
+use crate::wire::ipv4::PROTOCOL_UDP;
 use crate::wire::udp::ROCE_PORT;
 use crate::wire::{frame, icrc, Bth, DropReason, Ethernet, Frame, Ipv4, Ipv6, Network, Path, Udp};
 
@@ -69,7 +72,7 @@ pub fn open(port: PortId, address: IpAddr) -> Result<Opened, Failed> {
     let window = (room / 4).clamp(*WINDOW.start(), *WINDOW.end()) as u32;
     let setting = Setting { kind: Kind::Udp, mac: mac(&gid), sports, window };
     let receiver = Box::new(UdpReceiver { socket: receiver, address, checker: Checker::default() });
-    Ok(Opened { port, setting, gids: vec![gid], mtu: mtu(address), descriptors, receiver })
+    Ok(Opened { port, setting, gids: vec![GidEntry::new(gid)], mtu: mtu(address), descriptors, receiver })
 }
 
 /// Why an address cannot be had, and what to do.
@@ -148,6 +151,10 @@ pub(super) fn direct(port: &OutsidePort, path: &mut Path) {
 /// Sends the frames of a batch, without their headers up to UDP, by one call.
 pub(super) fn send(port: &OutsidePort, sockets: &[BorrowedFd<'_>], batch: &Batch) -> io::Result<()> {
     let path = &batch.path;
+    // No GID of the port is of RoCE version 1 or in a VLAN, but a WQE may name any.
+    if path.vlan.is_some() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
     let index = (0..sockets.len()).find(|&index| port.sport(index) == path.udp_sport);
     let Some(socket) = index.map(|index| sockets[index]) else { return Err(io::ErrorKind::NotFound.into()) };
     let skipped = Ethernet::BYTES + path.network.header_len() + Udp::BYTES;
@@ -156,6 +163,7 @@ pub(super) fn send(port: &OutsidePort, sockets: &[BorrowedFd<'_>], batch: &Batch
     let (to, tos) = match path.network {
         Network::V4(ip) => (IpAddr::from(ip.dst), ip.tos),
         Network::V6(ip) => (IpAddr::from(ip.dst), ip.traffic_class),
+        Network::Grh(_) => return Err(io::ErrorKind::Unsupported.into()),
     };
     let to = SocketAddr::new(to, ROCE_PORT);
     for _ in 0..4 {
@@ -247,11 +255,12 @@ impl Checker {
             }
             Network::V6(ip) => {
                 let mut head = [0; Ipv6::BYTES];
-                ip.encode(length, &mut head);
+                ip.encode(PROTOCOL_UDP, length, &mut head);
                 if sum != icrc::ipv6(&head, &udp, bth, rest) {
                     return Err(DropReason::Icrc);
                 }
             }
+            Network::Grh(_) => return Err(DropReason::EtherType(ETHERTYPE_ROCE)),
         }
         frame::decode_transport(path, &[], packet)
     }

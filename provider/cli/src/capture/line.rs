@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use model::link::live::Seen;
-use model::wire::{frame, BthOpcode, Ethernet, Headers, Network, Udp};
+use model::wire::{frame, BthOpcode, Ethernet, Headers, Network};
 
 use crate::output;
 
@@ -84,8 +84,13 @@ fn packet(bytes: &[u8], length: u32) -> String {
         let (from, to) = match path.network {
             Network::V4(ip) => (Ipv4Addr::from(ip.src).to_string(), Ipv4Addr::from(ip.dst).to_string()),
             Network::V6(ip) => (Ipv6Addr::from(ip.src).to_string(), Ipv6Addr::from(ip.dst).to_string()),
+            Network::Grh(grh) => {
+                let named = |gid| format!("GID: {}", Ipv6Addr::from(gid));
+                (named(grh.src), named(grh.dst))
+            }
         };
-        return columns(&from, &to, "RRoCE", &info);
+        let protocol = if matches!(path.network, Network::Grh(_)) { "RoCE" } else { "RRoCE" };
+        return columns(&from, &to, protocol, &info);
     }
     match Ethernet::decode(bytes) {
         Some((ethernet, _)) => {
@@ -101,7 +106,7 @@ fn packet(bytes: &[u8], length: u32) -> String {
 fn roce(bytes: &[u8]) -> Option<(model::wire::Path, String)> {
     let path = frame::path(bytes)?;
     let (_, packet) = Ethernet::decode(bytes)?;
-    let transport = packet.get(path.network.header_len() + Udp::BYTES..)?;
+    let transport = packet.get(path.network.header_len() + path.network.udp_len()..)?;
     let Ok((headers, _)) = Headers::decode(transport) else {
         return Some((path, "malformed".to_owned()));
     };

@@ -55,7 +55,7 @@ fn link_live(tree: &Tree<'_>, root: &Path) -> Result<()> {
 fn directory_name(tree: &Tree<'_>) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
-    (tree.profile, tree.socket, tree.provider, tree.slots, tree.live()).hash(&mut hasher);
+    (tree.profile, tree.socket, tree.provider, tree.slots, tree.gids, tree.live()).hash(&mut hasher);
     (env!("CARGO_PKG_VERSION"), std::env::current_exe().ok()).hash(&mut hasher);
     format!("sysfs-{}-{:016x}", tree.cards, hasher.finish())
 }

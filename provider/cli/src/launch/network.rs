@@ -66,7 +66,7 @@ pub fn port(index: u32) -> Option<PortId> {
 }
 
 /// Index of a port's interface.
-fn index(port: PortId) -> u32 {
+pub(super) fn index(port: PortId) -> u32 {
     FIRST_INDEX + u32::from(port.card) * PORTS as u32 + u32::from(port.port)
 }
 

@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use model::attach::{read_patience, PATIENCE_VARIABLE};
+use model::gid_options::GidOptions;
 use rustix::process::{getppid, set_parent_process_death_signal, Pid, Signal};
 
 use super::part_id::{announcement, PartArgs, VARIABLE};
@@ -75,6 +76,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
         false => None,
     };
     let outside = held.as_ref().map_or(Ok(Vec::new()), |held| held.info.wire.outside())?;
+    let gids = held.as_ref().map_or(Ok(GidOptions::default()), |held| held.info.wire.gids())?;
     if !outside.is_empty() && args.network == Some(Network::Own) {
         bail!("--network own: a port of this net leads outside, and its address is on the host's network");
     }
@@ -88,6 +90,7 @@ pub fn run(args: RunArgs) -> Result<u8> {
         provider: &provider,
         network: false,
         outside: &outside,
+        gids: &gids,
     };
     let network = args.network.unwrap_or(if outside.is_empty() { Network::Own } else { Network::Host });
     let way = if args.no_namespace {

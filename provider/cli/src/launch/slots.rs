@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use driver::backend::vfio::Vfio;
 use driver::Device;
+use model::gids::GidEntry;
 
 /// A card in a slot, and what libibverbs reads of it before it is opened.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,7 +22,7 @@ pub struct SlotCard {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SlotPort {
     /// GID table.
-    pub gids: Vec<[u8; 16]>,
+    pub gids: Vec<GidEntry>,
     /// The network interface that has them, if the program sees it.
     pub interface: Option<String>,
     /// Traffic flows.
@@ -46,7 +47,11 @@ pub fn look(name: &str) -> Result<SlotCard> {
         let limits = device.limits();
         let mut ports = Vec::new();
         for port in 1..=limits.ports() as u8 {
-            let table = (0..limits.gid_table_len()).map(|index| device.gid(port, index));
+            let table = (0..limits.gid_table_len()).map(|index| {
+                let (v1, vlan) = device.gid_kind(port, index)?;
+                let gid = device.gid(port, index)?;
+                Ok(GidEntry { gid, vlan: vlan.unwrap_or(0), v1: v1.into() })
+            });
             let gids = table.collect::<driver::Result<_>>()?;
             let info = device.query_port(port)?;
             ports.push(SlotPort { gids, interface: None, up: info.link_up, mbps: info.speed_mbps });

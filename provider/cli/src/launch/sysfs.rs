@@ -9,6 +9,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::slots::SlotPort;
+use model::gids::GidEntry;
+
 use contract::shown::{firmware, rate_text, PORT_CAPABILITIES};
 
 /// The directories of network interfaces.
@@ -69,24 +71,25 @@ pub fn write_port(dir: &Path, port: &SlotPort) -> Result<()> {
 }
 
 /// Writes a port's GID table as it stays.
-pub fn write_gids(dir: &Path, gids: &[[u8; 16]], interface: Option<&str>) -> Result<()> {
+pub fn write_gids(dir: &Path, gids: &[GidEntry], interface: Option<&str>) -> Result<()> {
     gids.iter().enumerate().try_for_each(|(index, gid)| write_gid(dir, index, gid, interface))
 }
 
 /// Writes an entry of a port's GID table. Programs may be reading what was there.
-pub fn write_gid(dir: &Path, index: usize, gid: &[u8; 16], interface: Option<&str>) -> Result<()> {
+pub fn write_gid(dir: &Path, index: usize, entry: &GidEntry, interface: Option<&str>) -> Result<()> {
     // The kernel answers EINVAL for an empty entry, which libibverbs knows; another error is one to it.
     let einval = || fs::read(UNREADABLE).is_err_and(|error| error.kind() == ErrorKind::InvalidInput);
-    let hidden = *gid == [0; 16] && einval();
+    let hidden = entry.is_empty() && einval();
     let kind = dir.join(format!("gid_attrs/types/{index}"));
-    replace(&kind, (!hidden).then_some("RoCE v2\n"))?;
+    let version = if entry.v1.get() { "IB/RoCE v1\n" } else { "RoCE v2\n" };
+    replace(&kind, (!hidden).then_some(version))?;
     let device = dir.join(format!("gid_attrs/ndevs/{index}"));
     match interface {
         Some(name) => replace(&device, (!hidden).then_some(&format!("{name}\n")))?,
         None => replace(&device, Some(""))?,
     }
     // Last: who finds the GID finds the rest.
-    replace(&dir.join(format!("gids/{index}")), Some(&format!("{}\n", sysfs_text(gid))))
+    replace(&dir.join(format!("gids/{index}")), Some(&format!("{}\n", sysfs_text(&entry.gid))))
 }
 
 /// Replaces a file by one with this text, or by one that cannot be read.

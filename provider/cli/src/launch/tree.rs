@@ -11,8 +11,10 @@ use contract::release;
 use super::live;
 use super::slots::{SlotCard, SlotPort};
 use super::sysfs::{self, link, put, INTERFACES};
-use model::address::{gid, interface_name, Guids, GID_TABLE_LEN};
+use model::address::{gid, interface_name, Guids};
 use model::attach::{limits, mbps};
+use model::gid_options::GidOptions;
+use model::gids::{GidEntry, GID_TABLE_LEN};
 use model::link::outside::{self, interface_of};
 use model::packet::{PortId, PORTS};
 use model::profile::Profile;
@@ -40,6 +42,8 @@ pub struct Tree<'a> {
     pub network: bool,
     /// Ports that lead outside, and the addresses of this machine that they have there.
     pub outside: &'a [(PortId, Option<IpAddr>)],
+    /// What the ports' GID tables have beside their own addresses.
+    pub gids: &'a GidOptions,
 }
 
 impl Tree<'_> {
@@ -139,20 +143,28 @@ impl Tree<'_> {
         // A profile's file may be gone by now; then the port says what the default one says.
         let profile = Profile::load(self.profile).ok().map(|loaded| loaded.profile);
         let mbps = mbps(profile.as_ref());
-        let mut gids: Vec<_> = (0..GID_TABLE_LEN).map(|index| gid(port, index as u8)).collect();
+        let mut gids: Vec<_> =
+            (0..GID_TABLE_LEN).map(|index| GidEntry::new(gid(port, index as u8))).collect();
         let mut interface = None;
         match self.outside.iter().find(|(id, _)| *id == port) {
             Some((_, Some(address))) => {
-                gids.fill([0; 16]);
-                gids[0] = match address {
+                gids.fill(GidEntry::default());
+                gids[0] = GidEntry::new(match address {
                     IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
                     IpAddr::V6(address) => address.octets(),
-                };
+                });
                 interface = interface_of(*address);
             }
-            Some((_, None)) => gids[..2].copy_from_slice(&outside::own_gids(self.guids(), port)),
+            Some((_, None)) => {
+                gids[..2].copy_from_slice(&outside::own_gids(self.guids(), port).map(GidEntry::new))
+            }
             None => {}
         }
+        let own = gids.iter().filter(|entry| !entry.is_empty()).map(|entry| (port, *entry));
+        let all = self.gids.complete(own.collect());
+        // As the card does: one place after the other.
+        let all = all.into_iter().filter(|(of, _)| *of == port).map(|(_, entry)| entry);
+        gids.iter_mut().zip(all).for_each(|(place, entry)| *place = entry);
         SlotPort { gids, interface, up: true, mbps }
     }
 
@@ -224,6 +236,7 @@ mod tests {
             provider: Path::new("/opt/libverbena.so"),
             network: false,
             outside: &[],
+            gids: &GidOptions::default(),
         };
         tree.write(dir.path(), Path::new("/etc/libibverbs.d")).unwrap();
         dir

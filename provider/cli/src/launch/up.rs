@@ -33,6 +33,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
     let holder = start_holder(&held.hold)?;
     fs::write(holder_file(net.dir()), holder.to_string()).context("noting the holder")?;
     let (socket, outside) = (net.socket(), held.info.wire.outside()?);
+    let gids = held.info.wire.gids()?;
     let tree = Tree {
         cards: u8::try_from(held.info.cards).context("too many cards")?,
         slots: &[],
@@ -41,6 +42,7 @@ pub fn up(args: UpArgs) -> Result<u8> {
         provider: &provider,
         network: false,
         outside: &outside,
+        gids: &gids,
     };
     let staging = net.dir().join("staging");
     fs::create_dir_all(&staging).with_context(|| format!("making {}", staging.display()))?;

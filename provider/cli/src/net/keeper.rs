@@ -141,6 +141,9 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     if let Some(spec) = wanted.wire.port.iter().find(|spec| u32::from(spec.port.card) >= info.cards) {
         bail!("--port {spec}: the net has the cards 0 to {}", info.cards - 1);
     }
+    if let Some(spec) = wanted.wire.gid.iter().find(|spec| u32::from(spec.port.card) >= info.cards) {
+        bail!("--gid {spec}: the net has the cards 0 to {}", info.cards - 1);
+    }
     if !info.wire.outside()?.is_empty() && info.clock == Clock::Virtual {
         bail!("--port: in simulated time no port leaves the net; leave out --port, or --clock virtual");
     }
@@ -266,7 +269,7 @@ fn serve(net: &Net) -> Result<()> {
     let inside = link.ports.is_empty();
     let make = || network::make(user.as_ref().map(AsFd::as_fd), cards).ok();
     let network = inside.then(make).flatten().and_then(|mut made| {
-        let shown = counters.is_some() && made.interfaces.show(files, cards).is_ok();
+        let shown = counters.is_some() && made.interfaces.show(files, cards, &link.gids).is_ok();
         shown.then_some(made)
     });
     let counted = counters.map(|counters| Box::new(counters) as _);

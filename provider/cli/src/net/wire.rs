@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use model::congestion::{CcOptions, SwitchOptions};
+use model::gid_options::{GidOptions, GidSpec};
 use model::link::{Capture, Faults, FaultsError, LinkOptions, MediumSpec, PortSpec, Wire};
 use model::packet::PortId;
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,13 @@ pub struct WireArgs {
     /// the link of `packet:INTERFACE`. Again for other ports
     #[arg(long, value_name = "PORT=MEDIUM")]
     pub port: Vec<PortSpec>,
+    /// A further address of a port, as CARD=ADDRESS or CARD.PORT=ADDRESS, then ,vlan=N if it is in a VLAN: an entry of its GID
+    /// table, whose packets have a tag. Again for others
+    #[arg(long, value_name = "PORT=ADDRESS[,vlan=N]")]
+    pub gid: Vec<GidSpec>,
+    /// Every address has a GID of RoCE version 1, too, after those of version 2
+    #[arg(long)]
+    pub roce_v1: bool,
     /// Connect the ports by a switch, with queues: `default`, or buffer=BYTES,kmin=BYTES,kmax=BYTES,pmax=P,pfc,xoff=BYTES,
     /// xon=BYTES,headroom=BYTES,seed=N, each part optional; needs --clock virtual (default: each port reaches the others
     /// at no cost)
@@ -67,6 +75,10 @@ pub struct WireInfo {
     cm_timeout: Option<u8>,
     #[serde(default)]
     ports: Vec<String>,
+    #[serde(default)]
+    gids: Vec<String>,
+    #[serde(default)]
+    roce_v1: bool,
     switch: Option<String>,
     cc: Option<String>,
 }
@@ -88,6 +100,8 @@ impl From<&LinkOptions> for WireInfo {
             mtu: options.mtu,
             cm_timeout: options.cm_timeout,
             ports: options.ports.iter().map(PortSpec::to_string).collect(),
+            gids: options.gids.more.iter().map(GidSpec::to_string).collect(),
+            roce_v1: options.gids.roce_v1,
             switch: options.switch.map(|switch| switch.to_string()),
             cc: options.cc.map(|cc| cc.to_string()),
         }
@@ -106,9 +120,16 @@ impl WireInfo {
             mtu: self.mtu,
             cm_timeout: self.cm_timeout,
             ports: self.ports.iter().map(|port| port.parse()).collect::<Result<_, _>>()?,
+            gids: self.gids()?,
             switch: self.switch.as_deref().map(str::parse).transpose()?,
             cc: self.cc.as_deref().map(str::parse).transpose()?,
         })
+    }
+
+    /// What the ports' GID tables have beside their own addresses.
+    pub fn gids(&self) -> Result<GidOptions> {
+        let more = self.gids.iter().map(|gid| gid.parse()).collect::<Result<_, _>>()?;
+        Ok(GidOptions { more, roce_v1: self.roce_v1 })
     }
 
     /// The ports of the net that lead outside, and the addresses of this machine that they have there.
@@ -140,6 +161,8 @@ impl fmt::Display for WireInfo {
         for port in &self.ports {
             write!(f, ", port {port}")?;
         }
+        self.gids.iter().try_for_each(|gid| write!(f, ", GID {gid}"))?;
+        f.write_str(if self.roce_v1 { ", RoCE v1" } else { "" })?;
         if let Some(switch) = &self.switch {
             write!(f, ", switch {switch}")?;
         }
@@ -194,11 +217,13 @@ impl WireArgs {
         };
         let faults = if faults.any() { faults.seeded() } else { Faults::default() };
         let ports = self.ports()?;
+        let gids = GidOptions { more: self.gid.clone(), roce_v1: self.roce_v1 };
+        gids.check(&ports)?;
         if self.cc.is_some() && self.switch.is_none() {
             bail!("--cc answers to the marks of a switch: add --switch default");
         }
         let (mtu, cm_timeout, switch, cc) = (self.mtu, self.cm_timeout, self.switch, self.cc);
-        Ok(LinkOptions { wire, faults, capture, mtu, cm_timeout, ports, switch, cc })
+        Ok(LinkOptions { wire, faults, capture, mtu, cm_timeout, ports, gids, switch, cc })
     }
 
     /// The ports that are not on the net.
@@ -242,6 +267,12 @@ impl WireArgs {
             if has != text {
                 return found(format!("port {has}, not {text}"), "--port");
             }
+        }
+        if let Some(gid) = self.gid.iter().find(|gid| !running.gids.contains(&gid.to_string())) {
+            return found(format!("no GID {gid}"), "--gid");
+        }
+        if self.roce_v1 && !running.roce_v1 {
+            return found("GIDs of RoCE version 2 only".to_owned(), "--roce-v1");
         }
         let none = || "none".to_owned();
         if let Some(switch) = self.switch.filter(|switch| Some(switch.to_string()) != running.switch) {
@@ -305,7 +336,9 @@ mod tests {
         wanted.pcap_at = Some(1);
         wanted.mtu = Some(2048);
         wanted.cm_timeout = Some(10);
-        wanted.port = vec!["0.2=udp:10.0.0.1".parse().unwrap()];
+        wanted.port = vec!["0.2=tap:tap0".parse().unwrap()];
+        wanted.gid = vec!["1=10.0.0.1,vlan=107".parse().unwrap()];
+        wanted.roce_v1 = true;
         for options in [wanted.decide().unwrap(), LinkOptions::default()] {
             let text = serde_json::to_string(&WireInfo::from(&options)).unwrap();
             assert_eq!(serde_json::from_str::<WireInfo>(&text).unwrap().options().unwrap(), options);

@@ -1,0 +1,155 @@
+//! What carries a packet below its transport headers: the version of RoCE and of IP, and an 802.1Q tag.
+
+use crate::address::Gid;
+use crate::gids::GidEntry;
+use crate::plain::plain;
+use crate::wire::path::gid_to_ipv4;
+use crate::wire::{icrc, Bth, Ethernet, Ipv4, Ipv6, Network, Path, Udp};
+
+/// What carries a packet. Zero is RoCEv2 in IPv4, without a tag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Carrier {
+    /// Tag control information in the lowest 16 bits, then the flags.
+    bits: u32,
+}
+
+plain! {
+    Carrier { bits }
+}
+
+/// The bits of a VLAN's number.
+const VLAN: u32 = 0xfff;
+/// There is a tag.
+const TAGGED: u32 = 1 << 16;
+/// Carried by IPv6 instead of IPv4.
+const IPV6: u32 = 1 << 17;
+/// RoCE version 1.
+const V1: u32 = 1 << 18;
+
+impl Carrier {
+    /// RoCEv2 in IPv4.
+    pub const UDP_IPV4: Carrier = Carrier { bits: 0 };
+    /// RoCEv2 in IPv6.
+    pub const UDP_IPV6: Carrier = Carrier { bits: IPV6 };
+
+    /// Of packets from an entry of a port's GID table: its version of RoCE, its VLAN, in which the service level is the
+    /// priority, and the IP version of the destination.
+    pub fn of(source: &GidEntry, dgid: &Gid, sl: u8) -> Carrier {
+        let version = match (source.v1.get(), gid_to_ipv4(dgid)) {
+            (true, _) => V1,
+            (false, Some(_)) => 0,
+            (false, None) => IPV6,
+        };
+        let carrier = Carrier { bits: version };
+        match source.vlan {
+            0 => carrier,
+            vlan => carrier.with_tag(u16::from(sl & 7) << 13 | vlan),
+        }
+    }
+
+    /// Of a packet that came by a path.
+    pub fn of_path(path: &Path) -> Carrier {
+        let version = match path.network {
+            Network::V4(_) => 0,
+            Network::V6(_) => IPV6,
+            Network::Grh(_) => V1,
+        };
+        let carrier = Carrier { bits: version };
+        path.vlan.map_or(carrier, |tci| carrier.with_tag(tci))
+    }
+
+    /// The same with this tag control information.
+    pub const fn with_tag(self, tci: u16) -> Carrier {
+        Carrier { bits: self.bits & !0xffff | TAGGED | tci as u32 }
+    }
+
+    /// Tag control information, if there is a tag.
+    pub const fn tag(self) -> Option<u16> {
+        if self.bits & TAGGED != 0 {
+            Some(self.bits as u16)
+        } else {
+            None
+        }
+    }
+
+    /// Priority of the tag.
+    pub const fn priority(self) -> Option<u8> {
+        match self.tag() {
+            Some(tci) => Some((tci >> 13) as u8),
+            None => None,
+        }
+    }
+
+    /// Whether it is IPv6 that carries RoCEv2.
+    #[inline(always)]
+    pub const fn is_ipv6(self) -> bool {
+        self.bits & IPV6 != 0
+    }
+
+    /// Whether it is RoCE version 1.
+    #[inline(always)]
+    pub const fn is_v1(self) -> bool {
+        self.bits & V1 != 0
+    }
+
+    /// What both ends must have alike: the version of RoCE, and the VLAN. A tag without a VLAN's number only has a priority
+    /// (802.1Q 6.9). Zero is RoCEv2 outside of VLANs.
+    #[inline(always)]
+    pub const fn link(self) -> u32 {
+        self.bits & (V1 | VLAN)
+    }
+
+    /// Bytes from the Ethernet header to the BTH, and of the ICRC: of each frame beside what follows from its content.
+    #[inline(always)]
+    pub const fn overhead(self) -> u64 {
+        let network = match self.bits & (V1 | IPV6) {
+            0 => Ipv4::BYTES + Udp::BYTES,
+            IPV6 => Ipv6::BYTES + Udp::BYTES,
+            _ => Ipv6::BYTES,
+        };
+        let tag = if self.bits & TAGGED != 0 { Ethernet::TAG_BYTES } else { 0 };
+        (Ethernet::BYTES + tag + network + Bth::BYTES + icrc::BYTES) as u64
+    }
+}
+
+impl GidEntry {
+    /// What packets for this entry have: see [`Carrier::link`].
+    pub const fn link(&self) -> u32 {
+        let version = if self.v1.get() { V1 } else { 0 };
+        version | self.vlan as u32 & VLAN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::path::ipv4_to_gid;
+
+    #[test]
+    fn an_entry_and_a_destination_make_it() {
+        let v4 = ipv4_to_gid([10, 1, 2, 3]);
+        let v6 = [0xfd; 16];
+        let plain = GidEntry::new(v4);
+        assert_eq!(Carrier::of(&plain, &v4, 5), Carrier::UDP_IPV4);
+        assert_eq!(Carrier::of(&plain, &v6, 5), Carrier::UDP_IPV6);
+        let tagged = GidEntry { vlan: 107, ..plain };
+        let carrier = Carrier::of(&tagged, &v4, 5);
+        assert_eq!((carrier.tag(), carrier.priority()), (Some(5 << 13 | 107), Some(5)));
+        assert_eq!((carrier.link(), tagged.link()), (107, 107));
+        let first = GidEntry { v1: true.into(), ..tagged };
+        let carrier = Carrier::of(&first, &v4, 0);
+        assert!(carrier.is_v1() && !carrier.is_ipv6() && carrier.link() == first.link());
+        assert_ne!(carrier.link(), tagged.link());
+        // Ethernet, IP, UDP, BTH and ICRC; a tag; a GRH instead of IP and UDP.
+        let bytes = [plain, tagged, first].map(|entry| Carrier::of(&entry, &v4, 0).overhead());
+        assert_eq!(bytes, [14 + 20 + 8 + 12 + 4, 18 + 20 + 8 + 12 + 4, 18 + 40 + 12 + 4]);
+        assert_eq!(Carrier::UDP_IPV6.overhead(), 14 + 40 + 8 + 12 + 4);
+    }
+
+    #[test]
+    fn a_priority_is_no_vlan() {
+        let carrier = Carrier::UDP_IPV4.with_tag(3 << 13);
+        assert_eq!((carrier.link(), carrier.priority()), (0, Some(3)));
+    }
+}
