@@ -219,8 +219,8 @@ fn packet_sockets_beside_two_kernels() {
             $side ip addr add 192.0.2.$number/24 dev eth0
             $side ip link set eth0 up
         done
-        one() { "$VERBENA" run -q --net one --port 0=packet:eth0 -- "$@"; }
-        two() { on_two "$VERBENA" run -q --net two --port 1=packet:eth0 -- "$@"; }
+        one() { "$VERBENA" run -q --net one --port 0=packet:eth0 --gid 0=10.107.0.1,vlan=107 -- "$@"; }
+        two() { on_two "$VERBENA" run -q --net two --port 1=packet:eth0 --gid 1=10.107.0.2,vlan=107 -- "$@"; }
         listens() {
             for i in $(seq 300); do
                 grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 && return
@@ -228,7 +228,8 @@ fn packet_sockets_beside_two_kernels() {
             done
             cat out; false
         }
-        for gid in 0 1; do
+        # The last one is in a VLAN.
+        for gid in 0 1 2; do
             one ibv_rc_pingpong -d verbena0 -g $gid -c -n 200 -s 20000 -p 18515 >out 2>&1 &
             listens
             two ibv_rc_pingpong -d verbena1 -g $gid -c -n 200 -s 20000 -p 18515 192.0.2.1
@@ -247,7 +248,7 @@ fn packet_sockets_beside_two_kernels() {
         echo "a pause is survived"
     "#;
     let said = in_own_network(script, directory.path(), 3 * LIMIT);
-    assert_eq!(said.matches("200 iters in").count(), 4, "{said}");
+    assert_eq!(said.matches("200 iters in").count(), 6, "{said}");
     assert!(said.contains("a pause is survived"), "{said}");
 }
 

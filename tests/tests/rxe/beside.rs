@@ -3,7 +3,8 @@
 use super::manager::perftest_by_address;
 use super::pairs::Beside;
 use super::SHORT;
-use tests::guest::Link;
+use pcap_file::pcap::PcapReader;
+use tests::guest::{Link, Rxe};
 
 /// Indices of the GIDs of IPv4 and IPv6: they are the same here and there.
 const IPV4: u32 = 1;
@@ -76,5 +77,76 @@ fn pingpongs_beside_rxe() {
             }
         }
     }
+    nothing_was_damaged(beside);
+}
+
+/// The index of rxe's GID that is an address of the VLAN.
+fn index_there(beside: &mut Beside, gid: &str) -> u32 {
+    let find = format!("cd /sys/class/infiniband/rxe0/ports/1/gids; grep -l {gid} * | head -n 1");
+    beside.rxe.machine().good(&find, SHORT).trim().parse().unwrap_or_else(|_| panic!("rxe has no GID {gid}"))
+}
+
+/// On a VLAN of the kernel's: perftest and pingpongs both ways, in frames that all have its tag; ARP and neighbour discovery
+/// have it, too.
+#[test]
+#[ignore = "boots a guest: tests/guest/run"]
+fn a_vlan_beside_rxe() {
+    const SL: u16 = 5;
+    let gids = ["--gid", "0=10.107.0.1,vlan=107", "--gid", "0=fd00:107::1,vlan=107"];
+    let mut beside = Beside::start_with(Link::Datagrams, &gids);
+    let make = "modprobe 8021q && ip link add link eth0 name eth0.107 type vlan id 107 && \
+                echo 0 >/proc/sys/net/ipv6/conf/eth0.107/accept_dad; \
+                ip addr add 10.107.0.100/24 dev eth0.107 && ip addr add fd00:107::100/64 dev eth0.107 && \
+                ip link set eth0.107 up && sleep 1";
+    beside.rxe.machine().good(make, SHORT);
+    // The card's are behind the two of every port.
+    for (here, gid) in [(2, "0000:ffff:0a6b:0064"), (3, "fd00:0107")] {
+        let there = index_there(&mut beside, gid);
+        for (program, options) in [
+            ("ibv_rc_pingpong", "-c -n 20 -s 3000 -m 1024"),
+            ("ibv_uc_pingpong", "-c -n 20 -s 1000"),
+            ("ibv_ud_pingpong", "-c -n 20 -s 1000"),
+        ] {
+            let of = |device, gid| format!("-d {device} -g {gid} -l {SL} {options}");
+            for said in beside.both_ways(program, &of("verbena0", here), &of("rxe0", there)) {
+                assert!(!said.contains("invalid data"), "{program}: {said}");
+            }
+        }
+        for (program, options) in [
+            ("ib_write_bw", "-s 65536 -n 20"),
+            ("ib_read_bw", "-s 65536 -n 20 -o 16"),
+            ("ib_send_lat", "-c UD -s 100 -n 20"),
+        ] {
+            let of = |device, gid| format!("-d {device} -x {gid} -S {SL} -F -u 18 {options}");
+            beside.both_ways(program, &of("verbena0", here), &of("rxe0", there));
+        }
+    }
+    let record = std::fs::File::open(beside.rxe.record()).expect("the record");
+    let mut reader = PcapReader::new(record).expect("a capture");
+    let (mut ours, mut theirs) = (0, 0);
+    while let Some(Ok(packet)) = reader.next_packet() {
+        let frame = &packet.data[..];
+        let tci = u16::from_be_bytes([frame[14], frame[15]]);
+        let tagged = frame[12..14] == [0x81, 0] && tci & 0xfff == 107;
+        let (inner, rest) =
+            if tagged { (&frame[16..18], &frame[18..]) } else { (&frame[12..14], &frame[14..]) };
+        let port = match inner {
+            [0x08, 0x00] => &rest[22..24],
+            [0x86, 0xdd] if rest[6] == 17 => &rest[42..44],
+            _ => continue,
+        };
+        if port != 4791u16.to_be_bytes() {
+            continue;
+        }
+        assert!(tagged, "without the tag: {frame:02x?}");
+        match frame[6..12] == Rxe::MAC {
+            true => theirs += 1,
+            false => {
+                assert_eq!(tci >> 13, SL, "{frame:02x?}");
+                ours += 1;
+            }
+        }
+    }
+    assert!(ours > 100 && theirs > 100, "{ours} and {theirs} frames");
     nothing_was_damaged(beside);
 }

@@ -27,7 +27,12 @@ pub struct Beside {
 
 impl Beside {
     pub fn start(link: Link) -> Beside {
-        Beside::with(Rxe::boot(programs(), link))
+        Beside::start_with(link, &[])
+    }
+
+    /// With more options of the net.
+    pub fn start_with(link: Link, options: &[&str]) -> Beside {
+        Beside::with(Rxe::boot(programs(), link), options)
     }
 
     /// The same guest with a new net, after the net of before was killed, first its keeper, then a program.
@@ -37,14 +42,15 @@ impl Beside {
         assert!(killed.is_ok_and(|status| status.success()), "the keeper was not killed");
         program.signal(libc::SIGKILL);
         drop((program, keeper, net));
-        Beside::with(rxe)
+        Beside::with(rxe, &[])
     }
 
-    fn with(rxe: Rxe) -> Beside {
+    fn with(rxe: Rxe, more: &[&str]) -> Beside {
         let net = StockNet::new();
         let port = format!("0={}", rxe.medium());
         let record = rxe.peer().with_file_name("sent.pcap");
         let options = ["--port", &port, "--pcap", record.to_str().expect("a plain path"), "--snaplen", "64"];
+        let options = [&options[..], more].concat();
         let mut keeper = Program::start(net.command(&options, "sh", &["-c", "echo up; sleep 3600"]));
         keeper.expect("up\n", SHORT);
         Beside { rxe, net, port, record, keeper }
