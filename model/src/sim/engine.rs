@@ -117,8 +117,8 @@ impl Engine<'_> {
     /// Executes the first event.
     #[inline]
     pub(crate) fn next(&mut self) {
-        let Some(next) = self.take_next() else { return };
         let sim = &mut *self.env.sim;
+        let Some(next) = sim.queue.pop() else { return };
         let place = place(next.item);
         let event = sim.events.get(place).get();
         sim.events.get_mut(place).set(Event::None);

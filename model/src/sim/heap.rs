@@ -14,21 +14,6 @@ pub struct Event {
     pub item: u32,
 }
 
-/// How many events above it a waiting event has at least.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
-    /// One: it may be the next.
-    First,
-    /// Two.
-    Second,
-    /// Three.
-    Third,
-}
-
-impl Depth {
-    const ALL: [Depth; 3] = [Depth::First, Depth::Second, Depth::Third];
-}
-
 /// The queue has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the event queue is full")]
@@ -139,28 +124,22 @@ impl<const N: usize> Queue<N> {
         Ok(())
     }
 
-    /// Takes the earliest event, and tells of others (their items) that come nearer to their time.
+    /// Takes the earliest event.
     #[inline]
-    pub fn pop(&mut self, mut nearer: impl FnMut(Depth, u32)) -> Option<Event> {
+    pub fn pop(&mut self) -> Option<Event> {
         let earliest = self.peek()?;
         self.len -= 1;
         let end = ROOT + self.len as usize;
         let (key, item) = (self.keys[end], self.items[end]);
         let mut at = ROOT;
-        let mut depth = Depth::ALL.into_iter();
-        let mut now = None;
         loop {
             let child = first_child(at);
             let Some(next) = self.least(child, end) else { break };
             if key <= self.keys[next] {
                 break;
             }
-            if let Some(depth) = now {
-                nearer(depth, self.items[next]);
-            }
             self.fill(at, next);
             at = next;
-            now = depth.next();
         }
         self.keys[at] = key;
         self.items[at] = item;
@@ -202,13 +181,13 @@ mod tests {
     #[test]
     fn full_and_empty() {
         let mut queue = Queue::<7>::default();
-        assert_eq!(queue.pop(|_, _| {}), None);
+        assert_eq!(queue.pop(), None);
         for n in 0..4 {
             queue.push(10 - n, n, n as u32).unwrap();
         }
         assert_eq!(queue.push(0, 0, 0), Err(Full));
         assert_eq!(queue.peek(), Some(Event { time: 7, order: 3, item: 3 }));
-        let times: Vec<u64> = std::iter::from_fn(|| queue.pop(|_, _| {})).map(|event| event.time).collect();
+        let times: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(|event| event.time).collect();
         assert_eq!(times, [7, 8, 9, 10]);
         assert!(queue.is_empty());
     }
@@ -219,7 +198,7 @@ mod tests {
         queue.push(u64::MAX, 0, 1).unwrap();
         queue.push(u64::MAX - 1, u64::MAX, 2).unwrap();
         queue.push(u64::MAX, u64::MAX, 3).unwrap();
-        let items: Vec<u32> = std::iter::from_fn(|| queue.pop(|_, _| {})).map(|event| event.item).collect();
+        let items: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|event| event.item).collect();
         assert_eq!(items, [2, 1, 3]);
     }
 
@@ -255,7 +234,7 @@ mod tests {
                     }
                     Step::Pop => {
                         let expected = heap.pop().map(|Reverse((time, order, item))| Event { time, order, item });
-                        prop_assert_eq!(queue.pop(|_, _| {}), expected);
+                        prop_assert_eq!(queue.pop(), expected);
                     }
                 }
                 let odd = |item: &u32| item % 2 == 1;

@@ -11,7 +11,6 @@
 //! | [`control`] | the same for control operations, which take no simulated time |
 //! | [`doorbell`] | what a doorbell costs, and when it is understood |
 //! | [`event`], [`heap`], [`slab`] | what can happen, the queue of events, and where they are kept |
-//! | [`soon`] | what the next events need, asked for before their time |
 //! | [`engine`] | executes events in the total order (time, origin, sequence) |
 //! | [`send`], [`flows`], [`port`], [`receive`] | when a send queue, its messages, a port and a receiver continue |
 //! | [`frames`] | whole frames: who gets them, and how they wait for receives |
@@ -42,7 +41,6 @@ pub mod programs;
 mod receive;
 mod send;
 mod slab;
-mod soon;
 pub mod state;
 pub mod switch;
 pub(crate) mod threads;

@@ -101,7 +101,7 @@ pub struct Switch {
     random: u64,
     fabric: Fabric,
     inside: Slab<Inside, SLOTS>,
-    pub(super) ports: [Connector; CONNECTORS],
+    ports: [Connector; CONNECTORS],
 }
 
 /// Bytes that pass in a time.

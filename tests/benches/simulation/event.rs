@@ -86,7 +86,7 @@ pub fn alone() {
     let mut bare = || {
         let start = Instant::now();
         for n in 0..STEPS {
-            let event = queue.pop(|_, _| {}).expect("as many as were pushed");
+            let event = queue.pop().expect("as many as were pushed");
             queue.push(std::hint::black_box(event).time + delay(), n, n as u32).expect("room");
         }
         start.elapsed().as_nanos() as f64 / STEPS as f64
