@@ -92,7 +92,7 @@ fn by_sockets(
     send: impl FnOnce(&[BorrowedFd<'_>]) -> io::Result<()>,
 ) {
     let sockets: Option<Vec<_>> = port.descriptors().map(|index| env.socket(index)).collect();
-    if !sockets.is_some_and(|sockets| send(&sockets).is_ok()) {
+    if sockets.is_none_or(|sockets| send(&sockets).is_err()) {
         port.dropped(Drop::Unsent, count);
     }
 }
