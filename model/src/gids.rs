@@ -152,13 +152,13 @@ impl GidTables {
     pub fn takes(&self, port: PortId, gid: &Gid, carrier: Carrier) -> bool {
         let link = carrier.link();
         let Some(table) = self.table(port).filter(|_| !self.is_fixed(port)) else { return link == 0 };
-        let group = multicast_mac(gid).is_some();
-        let has = || table.valid().any(|entry| (group || entry.gid == *gid) && entry.link() == link);
-        match link {
-            // A GID that was removed still receives.
-            0 => !table.mixed.get() || group || !table.has(gid) || has(),
-            _ => has(),
+        if link == 0 && !table.mixed.get() {
+            return true;
         }
+        let group = multicast_mac(gid).is_some();
+        let alike = |entry: &GidEntry| (group || entry.gid == *gid) && entry.link() == link;
+        // A GID that was removed still receives outside of VLANs.
+        table.valid().any(alike) || link == 0 && (group || !table.has(gid))
     }
 
     /// Whether a port is one of a card whose GIDs never change.

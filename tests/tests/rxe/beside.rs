@@ -1,9 +1,9 @@
 //! Stock programs between the card and rxe.
 
+use super::mads::frames;
 use super::manager::perftest_by_address;
 use super::pairs::Beside;
 use super::SHORT;
-use pcap_file::pcap::PcapReader;
 use tests::guest::{Link, Rxe};
 
 /// Indices of the GIDs of IPv4 and IPv6: they are the same here and there.
@@ -121,11 +121,8 @@ fn a_vlan_beside_rxe() {
             beside.both_ways(program, &of("verbena0", here), &of("rxe0", there));
         }
     }
-    let record = std::fs::File::open(beside.rxe.record()).expect("the record");
-    let mut reader = PcapReader::new(record).expect("a capture");
     let (mut ours, mut theirs) = (0, 0);
-    while let Some(Ok(packet)) = reader.next_packet() {
-        let frame = &packet.data[..];
+    for frame in frames(&beside.rxe.record()) {
         let tci = u16::from_be_bytes([frame[14], frame[15]]);
         let tagged = frame[12..14] == [0x81, 0] && tci & 0xfff == 107;
         let (inner, rest) =
@@ -147,6 +144,7 @@ fn a_vlan_beside_rxe() {
             }
         }
     }
-    assert!(ours > 100 && theirs > 100, "{ours} and {theirs} frames");
+    // Those that the record has whole.
+    assert!(ours > 50 && theirs > 50, "{ours} and {theirs} frames");
     nothing_was_damaged(beside);
 }

@@ -240,7 +240,7 @@ impl Exchange {
 }
 
 /// The whole frames of a pcap file, Ethernet first.
-fn frames(record: &Path) -> Vec<Vec<u8>> {
+pub fn frames(record: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(record).expect("the record");
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
     assert_eq!((word(0), word(20)), (0xa1b2_c3d4, 1), "a pcap file of Ethernet frames");
