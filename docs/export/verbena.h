@@ -378,6 +378,10 @@
 #define VERBENA_LINK_UP_SHIFT 0
 #define VERBENA_LINK_MODULE_MASK UINT32_C(0x2)
 #define VERBENA_LINK_MODULE_SHIFT 1
+#define VERBENA_LINK_RX_PAUSE_MASK UINT32_C(0x4)
+#define VERBENA_LINK_RX_PAUSE_SHIFT 2
+#define VERBENA_LINK_TX_PAUSE_MASK UINT32_C(0x8)
+#define VERBENA_LINK_TX_PAUSE_SHIFT 3
 #define VERBENA_LINK_STATE_MASK UINT32_C(0xf0)
 #define VERBENA_LINK_STATE_SHIFT 4
 #define VERBENA_LINK_PHYS_MASK UINT32_C(0xf00)
@@ -811,7 +815,7 @@ enum verbena_lacp_rate {
 #define VERBENA_FEATURE_SET_EVENT_VECTORS UINT32_C(0x100000)
 /* Congestion notification (ECN, CNP). */
 #define VERBENA_FEATURE_SET_CONGESTION UINT32_C(0x200000)
-/* Pause frames. */
+/* Pause frames: SET_PORT of `rx_pause` and `tx_pause`. */
 #define VERBENA_FEATURE_SET_PAUSE UINT32_C(0x400000)
 /* QUERY_MW. */
 #define VERBENA_FEATURE_SET_QUERY_MW UINT32_C(0x800000)
@@ -839,6 +843,8 @@ enum verbena_lacp_rate {
 #define VERBENA_FEATURE_SET_STRIP_VLAN UINT64_C(0x400000000)
 /* RAW_TSO: the card cuts bytes of TCP into frames. */
 #define VERBENA_FEATURE_SET_TSO UINT64_C(0x800000000)
+/* Received frames with their check sequence (RAW_ETH, WQ). */
+#define VERBENA_FEATURE_SET_SCATTER_FCS UINT64_C(0x1000000000)
 /* The ports can be one: SET_LAG and QUERY_LAG. The card has one port then, the first, and answers QUERY_CARD so. */
 #define VERBENA_FEATURE_SET_LAG UINT64_C(0x10000000000)
 
@@ -886,6 +892,8 @@ enum verbena_phys_state {
 #define VERBENA_PORT_ATTR_MASK_MTU UINT32_C(0x2)
 /* The GID at `gid_index`. */
 #define VERBENA_PORT_ATTR_MASK_GID UINT32_C(0x4)
+/* `rx_pause` and `tx_pause` (PAUSE). */
+#define VERBENA_PORT_ATTR_MASK_PAUSE UINT32_C(0x8)
 
 /* Which XRC domain OPEN_XRCD gives; with neither, the one that has the key has to exist. */
 /* A new one if none has the key. */
@@ -1464,6 +1472,7 @@ struct verbena_qp_context {
     uint8_t max_recv_sge;
     /* sq_draining: The send queue is draining (SQD). */
     /* strip_vlan: The 802.1Q tag of a received frame goes into its CQE (RAW_PACKET, WQ). */
+    /* scatter_fcs: A received frame has its check sequence behind it, as on the wire (RAW_PACKET, WQ). */
     uint8_t flags_106;
     uint8_t reserved_107[1];
     /* Its number. */
@@ -1497,6 +1506,8 @@ struct verbena_qp_context {
 #define VERBENA_QP_CONTEXT_SQ_DRAINING_SHIFT 0
 #define VERBENA_QP_CONTEXT_STRIP_VLAN_MASK UINT32_C(0x2)
 #define VERBENA_QP_CONTEXT_STRIP_VLAN_SHIFT 1
+#define VERBENA_QP_CONTEXT_SCATTER_FCS_MASK UINT32_C(0x4)
+#define VERBENA_QP_CONTEXT_SCATTER_FCS_SHIFT 2
 VERBENA_ASSERT(sizeof(struct verbena_qp_context) == 256);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, state) == 0);
 VERBENA_ASSERT(offsetof(struct verbena_qp_context, qp_type) == 1);
@@ -1708,6 +1719,8 @@ VERBENA_ASSERT(offsetof(struct verbena_mw_context, length) == 32);
 struct verbena_port_context {
     /* link_up: The link is up. */
     /* enabled: Software wants the link to be up. */
+    /* rx_pause: The port stops sending whole frames while a receiver asks for that. */
+    /* tx_pause: The port asks senders of whole frames to stop while receives are missing. */
     uint8_t flags;
     /* Index of the GID in `gid`. */
     uint8_t gid_index;
@@ -1733,6 +1746,10 @@ struct verbena_port_context {
 #define VERBENA_PORT_CONTEXT_LINK_UP_SHIFT 0
 #define VERBENA_PORT_CONTEXT_ENABLED_MASK UINT32_C(0x2)
 #define VERBENA_PORT_CONTEXT_ENABLED_SHIFT 1
+#define VERBENA_PORT_CONTEXT_RX_PAUSE_MASK UINT32_C(0x4)
+#define VERBENA_PORT_CONTEXT_RX_PAUSE_SHIFT 2
+#define VERBENA_PORT_CONTEXT_TX_PAUSE_MASK UINT32_C(0x8)
+#define VERBENA_PORT_CONTEXT_TX_PAUSE_SHIFT 3
 #define VERBENA_PORT_CONTEXT_VLAN_PRESENT_MASK UINT32_C(0x1)
 #define VERBENA_PORT_CONTEXT_VLAN_PRESENT_SHIFT 0
 VERBENA_ASSERT(sizeof(struct verbena_port_context) == 64);

@@ -681,7 +681,7 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_EVENT_VECTORS = 64'h100000;
   // Congestion notification (ECN, CNP).
   localparam logic [63:0] FEATURE_SET_CONGESTION = 64'h200000;
-  // Pause frames.
+  // Pause frames: SET_PORT of `rx_pause` and `tx_pause`.
   localparam logic [63:0] FEATURE_SET_PAUSE = 64'h400000;
   // QUERY_MW.
   localparam logic [63:0] FEATURE_SET_QUERY_MW = 64'h800000;
@@ -709,6 +709,8 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_STRIP_VLAN = 64'h400000000;
   // RAW_TSO: the card cuts bytes of TCP into frames.
   localparam logic [63:0] FEATURE_SET_TSO = 64'h800000000;
+  // Received frames with their check sequence (RAW_ETH, WQ).
+  localparam logic [63:0] FEATURE_SET_SCATTER_FCS = 64'h1000000000;
   // The ports can be one: SET_LAG and QUERY_LAG. The card has one port then, the first, and answers QUERY_CARD so.
   localparam logic [63:0] FEATURE_SET_LAG = 64'h10000000000;
 
@@ -756,6 +758,8 @@ package verbena_pkg;
   localparam logic [31:0] PORT_ATTR_MASK_MTU = 32'h2;
   // The GID at `gid_index`.
   localparam logic [31:0] PORT_ATTR_MASK_GID = 32'h4;
+  // `rx_pause` and `tx_pause` (PAUSE).
+  localparam logic [31:0] PORT_ATTR_MASK_PAUSE = 32'h8;
 
   // Which XRC domain OPEN_XRCD gives; with neither, the one that has the key has to exist.
   // A new one if none has the key.
@@ -949,7 +953,8 @@ package verbena_pkg;
     logic [3:0] reserved_12;
     logic [3:0] phys; // State of the cable. Values: PhysState.
     logic [3:0] state; // State of the port. Values: LinkState.
-    logic [1:0] reserved_2;
+    logic tx_pause; // The port asks senders of whole frames to stop while receives are missing (PAUSE).
+    logic rx_pause; // The port stops sending whole frames while a receiver asks for that (PAUSE).
     logic module_; // A module is in the cage.
     logic up; // The link is up.
   } link_t;
@@ -958,6 +963,10 @@ package verbena_pkg;
   localparam int unsigned LINK_UP_WIDTH = 1;
   localparam int unsigned LINK_MODULE_LSB = 1;
   localparam int unsigned LINK_MODULE_WIDTH = 1;
+  localparam int unsigned LINK_RX_PAUSE_LSB = 2;
+  localparam int unsigned LINK_RX_PAUSE_WIDTH = 1;
+  localparam int unsigned LINK_TX_PAUSE_LSB = 3;
+  localparam int unsigned LINK_TX_PAUSE_WIDTH = 1;
   localparam int unsigned LINK_STATE_LSB = 4;
   localparam int unsigned LINK_STATE_WIDTH = 4;
   localparam int unsigned LINK_PHYS_LSB = 8;
@@ -1477,7 +1486,8 @@ package verbena_pkg;
     logic [31:0] table_number; // Indirection table (RX_HASH).
     logic [31:0] xrcd; // XRC domain (XRC_RECV).
     logic [31:0] qpn; // Its number.
-    logic [13:0] reserved_850;
+    logic [12:0] reserved_851;
+    logic scatter_fcs; // A received frame has its check sequence behind it, as on the wire (RAW_PACKET, WQ).
     logic strip_vlan; // The 802.1Q tag of a received frame goes into its CQE (RAW_PACKET, WQ).
     logic sq_draining; // The send queue is draining (SQD).
     logic [7:0] max_recv_sge; // Most SGEs of a receive WQE.
@@ -1604,6 +1614,8 @@ package verbena_pkg;
   localparam int unsigned QP_CONTEXT_SQ_DRAINING_WIDTH = 1;
   localparam int unsigned QP_CONTEXT_STRIP_VLAN_LSB = 849;
   localparam int unsigned QP_CONTEXT_STRIP_VLAN_WIDTH = 1;
+  localparam int unsigned QP_CONTEXT_SCATTER_FCS_LSB = 850;
+  localparam int unsigned QP_CONTEXT_SCATTER_FCS_WIDTH = 1;
   localparam int unsigned QP_CONTEXT_QPN_LSB = 864;
   localparam int unsigned QP_CONTEXT_QPN_WIDTH = 32;
   localparam int unsigned QP_CONTEXT_XRCD_LSB = 896;
@@ -1788,7 +1800,9 @@ package verbena_pkg;
     logic vlan_present; // `vlan` is used with `gid`.
     gid_type_e gid_type; // Kind of `gid`; IB clears the entry. Values: GidType.
     logic [7:0] gid_index; // Index of the GID in `gid`.
-    logic [5:0] reserved_2;
+    logic [3:0] reserved_4;
+    logic tx_pause; // The port asks senders of whole frames to stop while receives are missing.
+    logic rx_pause; // The port stops sending whole frames while a receiver asks for that.
     logic enabled; // Software wants the link to be up.
     logic link_up; // The link is up.
   } port_context_t;
@@ -1797,6 +1811,10 @@ package verbena_pkg;
   localparam int unsigned PORT_CONTEXT_LINK_UP_WIDTH = 1;
   localparam int unsigned PORT_CONTEXT_ENABLED_LSB = 1;
   localparam int unsigned PORT_CONTEXT_ENABLED_WIDTH = 1;
+  localparam int unsigned PORT_CONTEXT_RX_PAUSE_LSB = 2;
+  localparam int unsigned PORT_CONTEXT_RX_PAUSE_WIDTH = 1;
+  localparam int unsigned PORT_CONTEXT_TX_PAUSE_LSB = 3;
+  localparam int unsigned PORT_CONTEXT_TX_PAUSE_WIDTH = 1;
   localparam int unsigned PORT_CONTEXT_GID_INDEX_LSB = 8;
   localparam int unsigned PORT_CONTEXT_GID_INDEX_WIDTH = 8;
   localparam int unsigned PORT_CONTEXT_GID_TYPE_LSB = 16;

@@ -1,7 +1,7 @@
 //! A port's state and counters, read from its registers.
 
-use fpga_regs::regs::{self, gid, port, Link};
-use fpga_regs::GidType;
+use fpga_regs::regs::{self, gid, port, FeatureSet, Link};
+use fpga_regs::{AdminOpcode, Command, GidType, PortAttrMask, PortContext};
 
 use crate::card::Card;
 use crate::device::Device;
@@ -72,6 +72,21 @@ impl<C: Card> Device<C> {
         let vlan = regs::GidVlan(card.read32(base + gid::GID_VLAN));
         let v1 = regs::GidAttr(card.read32(base + gid::GID_ATTR)).kind() == GidType::ROCE_V1;
         Ok((v1, vlan.present().then_some(vlan.id())))
+    }
+
+    /// What a port, counted from 1, does when receives are missing: whether it stops sending whole frames when a receiver asks
+    /// for that, and whether it asks senders. Then what comes waits; otherwise it is lost, and counted (`RX_NO_RECV`). All users
+    /// of the port are in it; [`PortInfo::link`] says how it is.
+    pub fn set_pause(&self, number: u8, stops: bool, asks: bool) -> Result<()> {
+        self.need(FeatureSet::PAUSE, "pause that can be set")?;
+        self.check_port(number)?;
+        let command = Command::new()
+            .with_opcode(AdminOpcode::SET_PORT)
+            .with_object(number.into())
+            .with_param0(PortAttrMask::PAUSE.0.into());
+        let context = PortContext::new().with_rx_pause(stops).with_tx_pause(asks);
+        self.admin().run(command, context.as_bytes(), &mut [])?;
+        Ok(())
     }
 
     /// The GID at an index of a port's table; all zero if the entry is empty.

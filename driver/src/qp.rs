@@ -80,6 +80,7 @@ impl<C: Card> Pd<C> {
             .with_srq(init.srq.as_ref().map_or(0, |srq| srq.srqn()))
             .with_sq_sig_all(init.sq_sig_all)
             .with_strip_vlan(init.offloads.strip_vlan)
+            .with_scatter_fcs(init.offloads.scatter_fcs)
             .with_page(dev.page() as u16);
         let qpn = match dev.admin().create(AdminOpcode::CREATE_QP, context.as_bytes()) {
             Ok(qpn) => qpn,

@@ -50,6 +50,9 @@ pub struct QpInit<C: Card> {
 pub struct Offloads {
     /// The 802.1Q tag of a received frame is removed, and is in [`crate::Wc::vlan_tci`]. RAW_PACKET and WQ only.
     pub strip_vlan: bool,
+    /// A received frame has the four bytes of its check sequence behind it, which [`crate::Wc::byte_len`] counts. RAW_PACKET
+    /// and WQ only.
+    pub scatter_fcs: bool,
     /// Sends may be of [`Data::Segmented`](crate::Data::Segmented). RAW_PACKET only.
     pub tso: bool,
 }

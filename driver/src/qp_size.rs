@@ -24,10 +24,17 @@ impl Sizes {
     pub fn new<C: Card>(dev: &Device<C>, init: &QpInit<C>) -> Result<Sizes> {
         let limits = dev.limits();
         let mut caps = init.caps;
+        let takes_frames = matches!(init.qp_type, QpType::RAW_PACKET | QpType::WQ);
         if init.offloads.strip_vlan {
             dev.need(FeatureSet::VLAN, "removal of VLAN tags")?;
-            if !matches!(init.qp_type, QpType::RAW_PACKET | QpType::WQ) {
+            if !takes_frames {
                 return Err(Error::Unsupported("removal of VLAN tags by a QP that receives no frames"));
+            }
+        }
+        if init.offloads.scatter_fcs {
+            dev.need(FeatureSet::SCATTER_FCS, "frames with their check sequence")?;
+            if !takes_frames {
+                return Err(Error::Unsupported("check sequences of a QP that receives no frames"));
             }
         }
         if init.offloads.tso {

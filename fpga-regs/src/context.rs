@@ -160,6 +160,9 @@ layout! {
         sq_draining set_sq_draining with_sq_draining (bool @ 106 bit 0);
         /// The 802.1Q tag of a received frame goes into its CQE (RAW_PACKET, WQ).
         strip_vlan set_strip_vlan with_strip_vlan (bool @ 106 bit 1);
+        /// A received frame has its check sequence behind it, as on the wire (RAW_PACKET,
+        /// WQ).
+        scatter_fcs set_scatter_fcs with_scatter_fcs (bool @ 106 bit 2);
         /// Its number.
         qpn set_qpn with_qpn (u32 @ 108);
         /// XRC domain (XRC_RECV).
@@ -339,6 +342,10 @@ layout! {
         link_up set_link_up with_link_up (bool @ 0 bit 0);
         /// Software wants the link to be up.
         enabled set_enabled with_enabled (bool @ 0 bit 1);
+        /// The port stops sending whole frames while a receiver asks for that.
+        rx_pause set_rx_pause with_rx_pause (bool @ 0 bit 2);
+        /// The port asks senders of whole frames to stop while receives are missing.
+        tx_pause set_tx_pause with_tx_pause (bool @ 0 bit 3);
         /// Index of the GID in `gid`.
         gid_index set_gid_index with_gid_index (u8 @ 1);
         /// Kind of `gid`; IB clears the entry.
@@ -369,5 +376,7 @@ flag_set! {
         MTU = 1,
         /// The GID at `gid_index`.
         GID = 2,
+        /// `rx_pause` and `tx_pause` (PAUSE).
+        PAUSE = 3,
     }
 }

@@ -6,8 +6,9 @@
 
 use fpga_regs::regs::port;
 
+use crate::device::arrival::Found;
 use crate::device::qp::Qp;
-use crate::device::raw::{with_room, Found, Outgoing};
+use crate::device::raw::{with_room, Outgoing};
 use crate::env::Env;
 use crate::link::faults::ecn_of;
 use crate::packet::{Packet, Payload, PortId, PORTS};
@@ -70,7 +71,7 @@ impl World {
             true => Copies::of(sender),
             false => self.receivers(way, sender, &fields, env.now()),
         };
-        let until = self.lack_recvs(&copies, env);
+        let until = self.lack_recvs(from, &copies, env);
         if let Some(until) = until {
             self.cards[card].frame_waits(q, until, env);
         }
@@ -176,11 +177,26 @@ impl World {
         }
     }
 
-    /// Until when (ns) the first of those is waited for who get a copy and have no receive WQE.
-    fn lack_recvs(&mut self, copies: &Copies, env: &mut impl Env) -> Option<u64> {
-        let lacks = |copy: &Copy| self.cards[usize::from(copy.at.card)].lacks_recv(copy.queue.into(), env);
+    /// Until when (ns) the first of those is waited for who get a copy of a frame from a port and have no receive WQE.
+    fn lack_recvs(&mut self, from: PortId, copies: &Copies, env: &mut impl Env) -> Option<u64> {
+        let lacks = |copy: &Copy| {
+            let at = copy.at;
+            if !self.pauses(from, at) {
+                return None;
+            }
+            let until = self.cards[usize::from(at.card)].lacks_recv(copy.queue.into(), env)?;
+            self.cards[usize::from(at.card)].counters[usize::from(at.port)].add(port::TX_PAUSE, 1);
+            self.cards[usize::from(from.card)].counters[usize::from(from.port)].add(port::RX_PAUSE, 1);
+            Some(until)
+        };
         // Each of them has to wake the sender.
         copies.all().iter().filter_map(lacks).min()
+    }
+
+    /// Whether a port stops while receives are missing at another.
+    pub(crate) fn pauses(&self, from: PortId, at: PortId) -> bool {
+        self.cards[usize::from(from.card)].stops(from.port)
+            && self.cards[usize::from(at.card)].asks_to_stop(at.port)
     }
 
     /// A frame was damaged on its way: its check sequence is wrong.

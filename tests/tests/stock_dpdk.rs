@@ -6,6 +6,8 @@ mod addresses;
 mod flow;
 #[path = "stock_dpdk/offloads.rs"]
 mod offloads;
+#[path = "stock_dpdk/pause.rs"]
+mod pause;
 #[path = "stock_dpdk/releases.rs"]
 mod releases;
 #[path = "stock_dpdk/segments.rs"]

@@ -70,7 +70,7 @@ flag_set! {
         EVENT_VECTORS = 20,
         /// Congestion notification (ECN, CNP).
         CONGESTION = 21,
-        /// Pause frames.
+        /// Pause frames: SET_PORT of `rx_pause` and `tx_pause`.
         PAUSE = 22,
         /// QUERY_MW.
         QUERY_MW = 23,
@@ -100,6 +100,8 @@ flag_set! {
         STRIP_VLAN = 34,
         /// RAW_TSO: the card cuts bytes of TCP into frames.
         TSO = 35,
+        /// Received frames with their check sequence (RAW_ETH, WQ).
+        SCATTER_FCS = 36,
         /// The ports can be one: SET_LAG and QUERY_LAG. The card has one port then, the
         /// first, and answers QUERY_CARD so.
         LAG = 40,
@@ -219,6 +221,11 @@ word! {
         up with_up (bool 0);
         /// A module is in the cage.
         module with_module (bool 1);
+        /// The port stops sending whole frames while a receiver asks for that (PAUSE).
+        rx_pause with_rx_pause (bool 2);
+        /// The port asks senders of whole frames to stop while receives are missing
+        /// (PAUSE).
+        tx_pause with_tx_pause (bool 3);
         /// State of the port.
         state with_state (LinkState: u8 4..8);
         /// State of the cable.

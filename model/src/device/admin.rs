@@ -3,7 +3,8 @@
 use fpga_regs::regs::Health;
 use fpga_regs::{
     AdminOpcode, AdminStatus, Command, CqContext, EqContext, FlowContext, LagContext, MrAttrMask, MrContext,
-    QpAttrMask, QpContext, QpState, QpType, Reply, SrqContext, Syndrome, TableContext, XrcdFlags,
+    PortContext, QpAttrMask, QpContext, QpState, QpType, Reply, SrqContext, Syndrome, TableContext,
+    XrcdFlags,
 };
 
 use super::defect::Defect;
@@ -286,7 +287,11 @@ impl Device {
                 self.set_lag(&context, env)?;
             }
             AdminOpcode::QUERY_LAG => self.answer_mailbox(f, c, self.query_lag(object)?.as_bytes(), env)?,
-            AdminOpcode::QUERY_PORT | AdminOpcode::SET_PORT | AdminOpcode::QUERY_MW => {
+            AdminOpcode::SET_PORT => {
+                let context = PortContext::from_bytes(&self.mailbox(f, c, env)?);
+                self.set_port(object, c.param0(), &context)?;
+            }
+            AdminOpcode::QUERY_PORT | AdminOpcode::QUERY_MW => {
                 return refused(AdminStatus::NOT_SUPPORTED, OK)
             }
             _ => return refused(AdminStatus::BAD_OPCODE, OK),

@@ -59,7 +59,8 @@ impl Device {
         {
             return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_SIZE));
         }
-        if context.strip_vlan() && !matches!(context.qp_type(), QpType::RAW_PACKET | QpType::WQ) {
+        let for_frames = context.strip_vlan() || context.scatter_fcs();
+        if for_frames && !matches!(context.qp_type(), QpType::RAW_PACKET | QpType::WQ) {
             return Err((AdminStatus::BAD_PARAM, Syndrome::ATTR_NOT_ALLOWED));
         }
         if context.max_inline() > limits.max_inline() {
@@ -81,6 +82,7 @@ impl Device {
         qp.srq = srq as u16;
         qp.sq_sig_all = (context.sq_sig_all()).into();
         qp.strip_vlan = context.strip_vlan().into();
+        qp.scatter_fcs = context.scatter_fcs().into();
         qp.sq_iova = context.sq_iova().wrapping_add(slip);
         qp.rq_iova = context.rq_iova();
         qp.sq_mask = (1 << context.sq_log()) - 1;

@@ -21,14 +21,16 @@
 //! | `outside`, `addressee` | what leads out of the segment; who takes what comes from there |
 //! | `notification` | congestion, and who is told of it |
 //! | `uc`, `ud`, `extended` | unreliable requests; datagrams and multicast; XRC |
-//! | `cable`, `lag` | a port's cable, pulled or not; two ports that are one |
-//! | `raw`, `segment`, `rss` | raw packet queue pairs: whole frames; TCP that is cut into frames; work queues that frames are spread over |
+//! | `cable`, `lag`, `pause` | a port's cable, pulled or not; two ports that are one; whether frames wait for receivers |
+//! | `raw`, `segment`, `arrival` | raw packet queue pairs: whole frames; TCP that is cut into frames; frames as they are received |
+//! | `rss` | work queues that frames are spread over |
 //! | `recv` | receive WQEs and SRQs |
 //! | `cq`, `error` | completions and events; the error state and flushing |
 //! | `defect`, `recovery` | cards with a defect; repair after the death of a process |
 
 mod addressee;
 mod admin;
+pub(crate) mod arrival;
 mod cable;
 mod complete;
 mod cq;
@@ -48,6 +50,7 @@ mod modify;
 mod notification;
 mod objects;
 mod outside;
+mod pause;
 mod progress;
 pub mod qp;
 pub(crate) mod raw;
@@ -176,6 +179,8 @@ pub struct Device {
     pub(crate) lacp_due: u64,
     /// How packets travel is to be looked at anew.
     pub(crate) links_changed: Flag,
+    /// What each port does about pause.
+    pauses: [pause::Pause; PORTS],
     /// What it is called, as all cards of the segment.
     pub guids: Guids,
     /// In the numbers of its queue pairs.
@@ -324,7 +329,7 @@ impl crate::plain::Plain for Counters {}
 plain! {
     PortSetting { mtu, mbps }
     Outside { on, frames, window }
-    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, lag, lacp_due, links_changed, guids, salt, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, reorder, cqs, srqs, keys, qps }
+    Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, lag, lacp_due, links_changed, pauses, guids, salt, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, reorder, cqs, srqs, keys, qps }
     Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function, xrcd, hold, indirection }
 }

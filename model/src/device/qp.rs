@@ -223,6 +223,8 @@ pub struct Qp {
     pub sq_sig_all: Flag,
     /// The VLAN tags of received frames go into their CQEs.
     pub strip_vlan: Flag,
+    /// Received frames have their check sequence behind them.
+    pub scatter_fcs: Flag,
     /// The RQ's doorbell runs the QP (it is in error).
     pub flushing: Flag,
     /// What carries its packets.
@@ -395,5 +397,5 @@ plain! {
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, keeps, dropped, since, packets, bytes, tx_packets, tx_bytes, asked, offset, rkey, va, length }
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }
-    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, strip_vlan, flushing, carrier, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, window, train, turn, leaves, arrives, req, resp, attributes, resources, recv, written, waits_until, awaited, taken_at }
+    Qp { used, state, qp_type, mtu_log, qpn, pd, domain, function, send_cq, recv_cq, srq, has_srq, sq_sig_all, strip_vlan, scatter_fcs, flushing, carrier, access, rq_stride_log, port, dest, dest_qpn, qkey, sq_mask, rq_mask, sq_iova, rq_iova, generation, mcast_groups, xrcd, window, train, turn, leaves, arrives, req, resp, attributes, resources, recv, written, waits_until, awaited, taken_at }
 }

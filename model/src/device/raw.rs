@@ -1,4 +1,4 @@
-//! Raw packet queue pairs: their flow rules, the frames that they send, and those that they receive.
+//! Raw packet queue pairs: their flow rules, the frames that they send, and who gets those that come.
 //!
 //! A frame is sent when all who get a copy have a receive WQE; until then it stays in its send queue, as if the wire were
 //! paused (IEEE 802.3 annex 31B), and the next receive doorbell of who is waited for runs the card. A receiver that posts
@@ -6,20 +6,18 @@
 
 use fpga_regs::regs::port;
 use fpga_regs::{
-    AdminStatus, CqeStatus, EventKind, FlowContext, FlowKind, QpState, QpType, Syndrome, WqeOpcode,
-    MAX_INLINE,
+    AdminStatus, CqeStatus, FlowContext, FlowKind, QpState, QpType, Syndrome, WqeOpcode, MAX_INLINE,
 };
 
 use super::gather::{malformed, LocalError};
 use super::modify::Refused;
 use super::objects::{owned, refused};
 use super::qp::Qp;
-use super::recv::RecvError;
 use super::wqe::Wqe;
 use super::Device;
 use crate::env::Env;
-use crate::packet::{Payload, PortId, PORTS};
-use crate::steering::{Copies, Copy, Fields};
+use crate::packet::{Payload, PortId};
+use crate::steering::{Copies, Fields};
 use crate::wire::checksum::Checksums;
 use crate::wire::{ethernet, psn, Ethernet};
 
@@ -37,23 +35,6 @@ pub(crate) fn with_room<R>(len: usize, call: impl FnOnce(&mut [u8]) -> R) -> R {
     match len {
         0..=USUAL => call(&mut [0; USUAL][..len]),
         _ => call(&mut [0; MAX_FRAME as usize][..len]),
-    }
-}
-
-/// What the card finds out about a frame that arrives.
-#[derive(Clone, Copy)]
-pub(crate) struct Found {
-    /// Its checksums that are right.
-    right: Checksums,
-    /// Its 802.1Q tag.
-    tag: Option<u16>,
-}
-
-impl Found {
-    /// About these bytes of it, which are all.
-    pub fn of(frame: &[u8]) -> Found {
-        let tag = Ethernet::decode(frame).and_then(|(header, _)| header.vlan);
-        Found { right: Checksums::right(frame), tag }
     }
 }
 
@@ -334,57 +315,5 @@ impl Device {
             }
         }
         copies.dropped |= dropped;
-    }
-
-    /// A copy of a frame comes to its queue.
-    pub(crate) fn receive_frame(&mut self, copy: &Copy, found: Found, payload: &Payload, env: &mut impl Env) {
-        let (q, own) = (usize::from(copy.queue), copy.at.port);
-        if !self.qps[q].receives() {
-            return self.count(own, port::RX_NO_QP);
-        }
-        if !self.qps[q].resp.has_recv.get() && self.take_recv(q, env).is_err() {
-            self.qps[q].resp.has_recv = false.into();
-            return self.count(own, port::RX_NO_RECV);
-        }
-        let tag = found.tag.filter(|_| self.qps[q].strip_vlan.get());
-        let stripped = if tag.is_some() { Ethernet::TAG_BYTES } else { 0 };
-        let len = payload.len() - stripped;
-        let result = match len as u64 > self.qps[q].recv.room {
-            true => Err(RecvError::Length),
-            false if tag.is_none() => self.scatter(q, 0, payload, 0, len, env),
-            false => {
-                let head = ethernet::ADDRESSES;
-                self.scatter(q, 0, payload, 0, head, env)
-                    .and_then(|()| self.scatter(q, head as u64, payload, head + stripped, len - head, env))
-            }
-        };
-        self.count(own, port::RX_PACKETS);
-        self.counters[usize::from(own) % PORTS].add(port::RX_BYTES, payload.len() as u64);
-        let (status, syndrome) = match result {
-            Ok(()) => (CqeStatus::SUCCESS, Syndrome::NONE),
-            Err(RecvError::Unread) => return self.count(own, port::RX_MALFORMED),
-            Err(RecvError::Protection(syndrome)) => (CqeStatus::LOC_PROT_ERR, syndrome),
-            Err(_) => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT),
-        };
-        let failed = status != CqeStatus::SUCCESS;
-        let length = if failed { 0 } else { len as u32 };
-        let mut cqe = self.recv_cqe(q, status, syndrome, length);
-        if !failed {
-            cqe.set_ip_csum_ok(found.right.ip);
-            cqe.set_l4_csum_ok(found.right.l4);
-            cqe.set_vlan(tag.is_some());
-            cqe.set_vlan_tci(tag.unwrap_or_default());
-            cqe.set_hashed(copy.hash != 0);
-            cqe.set_imm(copy.hash);
-        }
-        self.push_recv(q, cqe, failed, env);
-        if failed {
-            let Qp { qp_type, state, .. } = self.qps[q];
-            self.to_error(q, env);
-            // The overrun of a CQ has told it already.
-            if qp_type == QpType::WQ && state != QpState::ERR {
-                self.qp_event(q, EventKind::QP_FATAL, env);
-            }
-        }
     }
 }

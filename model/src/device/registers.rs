@@ -46,6 +46,8 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::FLOW_DROP.0
         | FeatureSet::STRIP_VLAN.0
         | FeatureSet::TSO.0
+        | FeatureSet::SCATTER_FCS.0
+        | FeatureSet::PAUSE.0
         | FeatureSet::CHECKSUM.0
         | FeatureSet::VLAN.0
         | FeatureSet::RSS.0
@@ -161,6 +163,8 @@ impl Device {
                     false => (LinkState::DOWN, PhysState::POLLING),
                 };
                 let link = Link(0).with_up(up).with_module(true).with_state(state).with_phys(phys);
+                let (stops, asks) = (self.stops(id.port), self.asks_to_stop(id.port));
+                let link = link.with_rx_pause(stops).with_tx_pause(asks);
                 link.with_changes(changes).0 as u64
             }
             port::SPEED => self.port.mbps.into(),

@@ -8,7 +8,7 @@ use super::engine::Engine;
 use super::event::Event;
 use super::state::Sim;
 use super::trace::Subject;
-use crate::device::raw::Found;
+use crate::device::arrival::Found;
 use crate::packet::Packet;
 use crate::plain::plain;
 use crate::steering::{Copies, Copy, Fields};
@@ -81,7 +81,7 @@ impl Engine<'_> {
         }
         let copies = self.receivers(slot, packet);
         for copy in copies.all() {
-            if !self.park(slot, copy) {
+            if !self.world.pauses(packet.src, copy.at) || !self.park(slot, copy) {
                 self.give(slot, copy);
             }
         }

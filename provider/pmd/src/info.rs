@@ -11,7 +11,7 @@ use fpga_regs::HASH_KEY;
 
 use crate::abi::ethdev::{link, EthDev, EthDevData, Stats, Xstat, XstatName, LINK_CHANGED, QUEUE_COUNTERS};
 use crate::abi::info::{
-    DescLim, DevInfo, PortConf, KEEPS_RULES, RX_CHECKSUMS, RX_HASH, RX_SCATTER, RX_VLAN_FILTER,
+    DescLim, DevInfo, PortConf, KEEPS_RULES, RX_CHECKSUMS, RX_HASH, RX_KEEP_CRC, RX_SCATTER, RX_VLAN_FILTER,
     RX_VLAN_STRIP, SPEED_10G, TX_CHECKSUMS, TX_MULTI_SEGS, TX_TCP_TSO, TX_VLAN_INSERT,
 };
 use crate::abi::rte_eth_dev_callback_process;
@@ -58,6 +58,9 @@ pub unsafe extern "C" fn infos<C: Card>(dev: *mut EthDev, info: *mut DevInfo) ->
             if dev.port.device.features().contains(FeatureSet::VLAN) {
                 info.rx_offload_capa |= RX_VLAN_STRIP;
                 info.tx_offload_capa |= TX_VLAN_INSERT;
+            }
+            if dev.port.device.features().contains(FeatureSet::SCATTER_FCS) {
+                info.rx_offload_capa |= RX_KEEP_CRC;
             }
             if dev.port.device.features().contains(FeatureSet::TSO) {
                 info.tx_offload_capa |= TX_TCP_TSO;

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use driver::{Card, Error, Offloads};
 
 use crate::abi::ethdev::*;
-use crate::abi::info::{RxConf, TxConf, RX_VLAN_STRIP, TX_TCP_TSO};
+use crate::abi::info::{RxConf, TxConf, RX_KEEP_CRC, RX_VLAN_STRIP, TX_TCP_TSO};
 use crate::abi::mbuf::Mempool;
 use crate::dev::with;
 use crate::flow;
@@ -125,7 +125,8 @@ unsafe extern "C" fn rx_setup<C: Card>(
             with_its_port((*conf).deferred_start)?;
             // Those that all have, and its own.
             let offloads = dev.rx_offloads() | (*conf).offloads;
-            let offloads = Offloads { strip_vlan: offloads & RX_VLAN_STRIP != 0, ..Offloads::default() };
+            let (strip_vlan, scatter_fcs) = (offloads & RX_VLAN_STRIP != 0, offloads & RX_KEEP_CRC != 0);
+            let offloads = Offloads { strip_vlan, scatter_fcs, ..Offloads::default() };
             let place = ((*EthDevData::more(dev.data)).port_id, size);
             let made = RxQueue::new(&dev.port.device, &dev.port.pd, pool, place, offloads)?;
             *(*dev.data).rx_queues.add(usize::from(queue)) = Box::into_raw(Box::new(made)).cast();
@@ -240,6 +241,32 @@ unsafe extern "C" fn mtu_set<C: Card>(dev: *mut EthDev, mtu: u16) -> c_int {
     }
 }
 
+/// What the port does about pause, as the card says it: other programs may set it, too.
+unsafe extern "C" fn pause_get<C: Card>(dev: *mut EthDev, conf: *mut FlowControl) -> c_int {
+    // SAFETY: called by ethdev with a structure that is zero.
+    unsafe {
+        with::<C>(dev, "flow control", |dev| {
+            let link = dev.port.info()?.link;
+            (*conf).mode = u32::from(link.rx_pause()) | u32::from(link.tx_pause()) << 1;
+            Ok(())
+        })
+    }
+}
+
+/// Thresholds and times are the card's own: those that are given do not count, as ethdev allows.
+unsafe extern "C" fn pause_set<C: Card>(dev: *mut EthDev, conf: *mut FlowControl) -> c_int {
+    // SAFETY: called by ethdev with what is asked for.
+    unsafe {
+        with::<C>(dev, "flow control", |dev| {
+            let FlowControl { mode, forwards, negotiates, .. } = *conf;
+            if forwards != 0 || negotiates != 0 {
+                return Err(Error::Unsupported("pause frames that are given to programs or negotiated"));
+            }
+            dev.port.device.set_pause(dev.port.number, mode & 1 != 0, mode & 2 != 0)
+        })
+    }
+}
+
 impl EthDevOps {
     /// The functions of a driver for cards of this kind.
     pub fn of<C: Card>() -> EthDevOps {
@@ -272,6 +299,8 @@ impl EthDevOps {
             tx_queue_setup: Some(tx_setup::<C>),
             tx_queue_release: Some(tx_release::<C>),
             tx_done_cleanup: Some(tx::cleanup),
+            flow_ctrl_get: Some(pause_get::<C>),
+            flow_ctrl_set: Some(pause_set::<C>),
             rss_hash_update: Some(hash::update::<C>),
             rss_hash_conf_get: Some(hash::get::<C>),
             reta_update: Some(hash::table_update::<C>),

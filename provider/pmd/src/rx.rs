@@ -13,7 +13,7 @@ use crate::abi::mbuf::{
     Mbuf, Mempool, HEADROOM, RX_IP_CKSUM_GOOD, RX_L4_CKSUM_GOOD, RX_RSS_HASH, RX_VLAN_STRIPPED,
 };
 use crate::counters::Counters;
-use crate::slots::Slots;
+use crate::slots::{Slots, FCS};
 
 /// mbufs that are taken from the pool in one go.
 const BATCH: usize = 32;
@@ -42,6 +42,8 @@ struct Places<C: Card> {
     port: u16,
     /// Something failed that only a restart mends.
     broken: bool,
+    /// Bytes of the check sequence behind a frame, which statistics do not count.
+    fcs: u32,
     counters: Arc<Counters>,
 }
 
@@ -77,6 +79,7 @@ impl<C: Card> RxQueue<C> {
             room,
             port,
             broken: false,
+            fcs: if offloads.scatter_fcs { FCS } else { 0 },
             counters: counters.clone(),
         };
         Ok(RxQueue { wq, cq, places: UnsafeCell::new(places), counters })
@@ -180,7 +183,7 @@ impl<C: Card> Places<C> {
         match packet {
             Some(_) => {
                 self.counters.packets.add(1);
-                self.counters.bytes.add(u64::from(wc.byte_len));
+                self.counters.bytes.add(u64::from(wc.byte_len.saturating_sub(self.fcs)));
             }
             None => self.counters.no_mbuf.add(1),
         }

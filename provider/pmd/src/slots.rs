@@ -12,8 +12,10 @@ use memmap2::{MmapMut, MmapRaw};
 
 /// Bytes of the longest frame, without its check sequence.
 pub const MAX_FRAME: u32 = 9600;
+/// Bytes of its check sequence, which packets may have behind them.
+pub const FCS: u32 = 4;
 /// Bytes of a slot: whole lines.
-const STRIDE: usize = (MAX_FRAME as usize).next_multiple_of(64);
+const STRIDE: usize = ((MAX_FRAME + FCS) as usize).next_multiple_of(64);
 
 /// The slots of a queue.
 pub struct Slots<C: Card> {

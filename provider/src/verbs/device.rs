@@ -20,6 +20,8 @@ const MAX_MESSAGE: u32 = 1 << 31;
 /// `IBV_QPF_GRH_REQUIRED`: every address needs a GRH.
 const GRH_REQUIRED: u8 = 1;
 const LINK_LAYER_ETHERNET: u8 = 2;
+/// `IBV_DEVICE_RAW_SCATTER_FCS`: frames with their check sequence. No 32 bits hold it.
+const RAW_SCATTER_FCS: u64 = 1 << 34;
 /// Physical states of a port.
 const PHYS_LINK_UP: u8 = 5;
 const PHYS_DISABLED: u8 = 3;
@@ -146,6 +148,9 @@ fn attributes(context: &Context) -> ibv_device_attr_ex {
     if device.features().contains(FeatureSet::VLAN) {
         attr.raw_packet_caps |= ibv_raw_packet_caps::IBV_RAW_PACKET_CAP_CVLAN_STRIPPING.0;
     }
+    if device.features().contains(FeatureSet::SCATTER_FCS) {
+        attr.raw_packet_caps |= ibv_raw_packet_caps::IBV_RAW_PACKET_CAP_SCATTER_FCS.0;
+    }
     let frames = device.ethernet();
     if device.features().contains(FeatureSet::RSS) {
         attr.rss_caps = ibv_rss_caps {
@@ -168,6 +173,9 @@ fn attributes(context: &Context) -> ibv_device_attr_ex {
     }
     attr.hca_core_clock = limits.clock_khz().into();
     attr.device_cap_flags_ex = capabilities(device.features()).into();
+    if device.features().contains(FeatureSet::SCATTER_FCS) {
+        attr.device_cap_flags_ex |= RAW_SCATTER_FCS;
+    }
     attr.phys_port_cnt_ex = limits.ports();
     attr
 }

@@ -14,7 +14,7 @@
 //! | `flow` | which frames a raw packet queue pair receives |
 //! | `wq`, `rss` | receive work queues; indirection tables of them, and who spreads frames over these |
 //! | `xrc` | XRC domains, and the SRQs and receiving queue pairs of one |
-//! | [`post`], `cut` | `ibv_post_send` and `ibv_post_recv`: the data path; TCP that is cut into frames |
+//! | [`post`] | `ibv_post_send` and `ibv_post_recv`: the data path |
 //! | `qp_ex`, `wr_builder` | the `ibv_wr_*` calls, and the chain that they build |
 //! | `events`, `event_state`, `event_pipe` | the event thread, what an event is about, the pipes that programs read |
 //! | `timeline` | simulated time: answers to the clock library |
@@ -27,7 +27,6 @@ pub mod card;
 pub mod context;
 pub mod cq;
 pub mod cq_ex;
-mod cut;
 pub mod device;
 pub mod dm;
 pub mod errno;

@@ -6,13 +6,12 @@
 use std::ffi::c_int;
 use std::mem::{align_of, offset_of, size_of};
 
-use driver::{Data, InlineSges, PostError, SendFlags, SendPost, SendWr, Sge};
+use driver::{Data, InlineSges, PostError, Segmented, SendFlags, SendPost, SendWr, Sge};
 use fpga_regs::WqeOpcode;
 use rdma_sys::*;
 
 use super::ah::driver_ah;
 use super::card::Card;
-use super::cut;
 use super::errno::{status, Errno, Result};
 use super::mw::bind_of;
 use super::qp::Qp;
@@ -43,8 +42,7 @@ const OPCODES: [WqeOpcode; 10] = [
     WqeOpcode::SEND_WITH_INV,
 ];
 
-/// `IBV_SEND_INLINE`.
-pub const INLINE: u32 = ibv_send_flags::IBV_SEND_INLINE.0;
+const INLINE: u32 = ibv_send_flags::IBV_SEND_INLINE.0;
 /// `IBV_SEND_IP_CSUM`.
 pub const IP_CSUM: u32 = ibv_send_flags::IBV_SEND_IP_CSUM.0;
 /// What it asks for: of IPv4, and of TCP or UDP.
@@ -187,6 +185,34 @@ unsafe fn translate<'a>(
     push(&out).map_err(refused)
 }
 
+/// Posts TCP that the card cuts into frames. Checksums are always filled in, asked for or not.
+///
+/// # Safety
+/// `wr` must be a valid work request of TSO for a raw packet queue pair.
+#[cold]
+unsafe fn push_segmented(wr: &ibv_send_wr, post: &mut SendPost<'_, Card>) -> Result<()> {
+    if wr.send_flags & INLINE != 0 {
+        return Err(Errno::EINVAL);
+    }
+    // SAFETY: as the caller promises: the headers are plain memory.
+    let (header, mss, data) = unsafe {
+        let tso = &wr.bind_mw_tso_union.tso;
+        if tso.hdr.is_null() {
+            return Err(Errno::EINVAL);
+        }
+        let header = std::slice::from_raw_parts(tso.hdr.cast(), tso.hdr_sz.into());
+        (header, tso.mss, sges(wr.sg_list, wr.num_sge)?)
+    };
+    let wr = SendWr {
+        wr_id: wr.wr_id,
+        opcode: WqeOpcode::RAW_TSO,
+        flags: send_flags(wr.send_flags),
+        data: Data::Segmented(&Segmented { header, mss, data }),
+        ..SendWr::default()
+    };
+    post.push(&wr).map_err(refused)
+}
+
 /// The general way, apart from the frequent one: the chain goes there and back by value, so that it need not be in
 /// memory otherwise.
 ///
@@ -202,7 +228,7 @@ unsafe fn push_any<'a>(
     // SAFETY: as the caller promises.
     let pushed = unsafe {
         match cut {
-            true => cut::push(wr, &mut post),
+            true => push_segmented(wr, &mut post),
             false => translate(wr, qp_type, |wr| post.push(wr)),
         }
     };

@@ -185,7 +185,8 @@ fn check_ex(attr: &ibv_qp_init_attr_ex) -> Result<More> {
     }
     const STRIP_VLAN: u32 = ibv_qp_create_flags::IBV_QP_CREATE_CVLAN_STRIPPING.0;
     let flags = if attr.comp_mask & CREATE_FLAGS != 0 { attr.create_flags } else { 0 };
-    if flags & !STRIP_VLAN != 0 {
+    const SCATTER_FCS: u32 = ibv_qp_create_flags::IBV_QP_CREATE_SCATTER_FCS.0;
+    if flags & !(STRIP_VLAN | SCATTER_FCS) != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     let header = if attr.comp_mask & TSO_HEADER != 0 { usize::from(attr.max_tso_header) } else { 0 };
@@ -194,7 +195,11 @@ fn check_ex(attr: &ibv_qp_init_attr_ex) -> Result<More> {
     }
     Ok(More {
         send_ops: (attr.comp_mask & SEND_OPS != 0).then_some(attr.send_ops_flags),
-        offloads: Offloads { strip_vlan: flags & STRIP_VLAN != 0, tso: header != 0 },
+        offloads: Offloads {
+            strip_vlan: flags & STRIP_VLAN != 0,
+            scatter_fcs: flags & SCATTER_FCS != 0,
+            tso: header != 0,
+        },
     })
 }
 
@@ -302,10 +307,12 @@ mod tests {
         (attr.comp_mask, attr.create_flags) = (attr.comp_mask | 1 << 2, 1 << 9);
         assert_eq!(
             check_ex(&attr),
-            Ok(More { send_ops: Some(5), offloads: Offloads { strip_vlan: true, tso: false } })
+            Ok(More { send_ops: Some(5), offloads: Offloads { strip_vlan: true, ..Offloads::default() } })
         );
         attr.create_flags = 1 << 8;
-        assert_eq!(check_ex(&attr), Err(Errno::EOPNOTSUPP), "scattered check sequences");
+        assert!(check_ex(&attr).unwrap().offloads.scatter_fcs);
+        attr.create_flags = 1 << 11;
+        assert_eq!(check_ex(&attr), Err(Errno::EOPNOTSUPP), "padding at the end");
         (attr.create_flags, attr.comp_mask) = (0, attr.comp_mask | 1 << 3);
         for (header, tso) in [(0, Some(false)), (54, Some(true)), (128, Some(true)), (129, None)] {
             attr.max_tso_header = header;

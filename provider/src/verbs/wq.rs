@@ -38,18 +38,22 @@ impl Wq {
     }
 }
 
+/// The flag that is changed while a work queue is there.
+const STRIP_VLAN: u32 = ibv_wq_flags::IBV_WQ_FLAGS_CVLAN_STRIPPING.0;
+
 /// What it is to do for frames; EINVAL and EOPNOTSUPP for what does not make sense or is not there.
 fn check(attr: &ibv_wq_init_attr) -> Result<Offloads> {
     const FLAGS: u32 = ibv_wq_init_attr_mask::IBV_WQ_INIT_ATTR_FLAGS.0;
-    const STRIP_VLAN: u32 = ibv_wq_flags::IBV_WQ_FLAGS_CVLAN_STRIPPING.0;
     if attr.wq_type != ibv_wq_type::IBV_WQT_RQ || attr.pd.is_null() || attr.cq.is_null() {
         return Err(Errno::EINVAL);
     }
     let flags = if attr.comp_mask & FLAGS != 0 { attr.create_flags } else { 0 };
-    if attr.comp_mask & !FLAGS != 0 || flags & !STRIP_VLAN != 0 {
+    const SCATTER_FCS: u32 = ibv_wq_flags::IBV_WQ_FLAGS_SCATTER_FCS.0;
+    if attr.comp_mask & !FLAGS != 0 || flags & !(STRIP_VLAN | SCATTER_FCS) != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    Ok(Offloads { strip_vlan: flags & STRIP_VLAN != 0, ..Offloads::default() })
+    let (strip_vlan, scatter_fcs) = (flags & STRIP_VLAN != 0, flags & SCATTER_FCS != 0);
+    Ok(Offloads { strip_vlan, scatter_fcs, ..Offloads::default() })
 }
 
 /// `ibv_create_wq`; the granted sizes go back into `attr`.
@@ -115,14 +119,24 @@ fn state_of(state: ibv_wq_state::Type) -> Result<QpState> {
     }
 }
 
-/// The attributes of a modify call, or none if it asks for flags and names no flag.
-fn change(attr: &ibv_wq_attr) -> Result<(QpAttr, AttrMask)> {
+/// What a modify call is to change.
+#[derive(Debug)]
+struct Change {
+    /// The state, if the mask says so.
+    to: QpAttr,
+    mask: AttrMask,
+    /// Whether VLAN tags are stripped from now on.
+    strip_vlan: Option<bool>,
+}
+
+/// EINVAL and EOPNOTSUPP for changes that make no sense or cannot be made.
+fn change(attr: &ibv_wq_attr) -> Result<Change> {
     use ibv_wq_attr_mask as mask;
     const STATE: u32 = mask::IBV_WQ_ATTR_STATE.0;
     const CURRENT: u32 = mask::IBV_WQ_ATTR_CURR_STATE.0;
     const FLAGS: u32 = mask::IBV_WQ_ATTR_FLAGS.0;
-    let known = attr.attr_mask & !(STATE | CURRENT | FLAGS) == 0;
-    if !known || attr.attr_mask & FLAGS != 0 && attr.flags_mask != 0 {
+    let flags = if attr.attr_mask & FLAGS != 0 { attr.flags_mask } else { 0 };
+    if attr.attr_mask & !(STATE | CURRENT | FLAGS) != 0 || flags & !STRIP_VLAN != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     if attr.attr_mask & (STATE | FLAGS) == 0 {
@@ -137,7 +151,8 @@ fn change(attr: &ibv_wq_attr) -> Result<(QpAttr, AttrMask)> {
         to.cur_state = state_of(attr.curr_wq_state)?;
         changed |= AttrMask::CUR_STATE;
     }
-    Ok((to, changed))
+    let strip_vlan = (flags & STRIP_VLAN != 0).then_some(attr.flags & STRIP_VLAN != 0);
+    Ok(Change { to, mask: changed, strip_vlan })
 }
 
 /// `ibv_modify_wq`.
@@ -148,13 +163,18 @@ pub unsafe extern "C" fn modify_wq(wq: *mut ibv_wq, attr: *mut ibv_wq_attr) -> c
     status(|| {
         // SAFETY: as the caller promises.
         let (this, attr) = unsafe { (Wq::of(wq), &*attr) };
-        let (to, changed) = change(attr)?;
-        if changed.contains(AttrMask::STATE) {
-            this.driver.modify(&to, changed)?;
+        let Change { to, mask, strip_vlan } = change(attr)?;
+        // With a new state, the card looks at it.
+        if mask == AttrMask::CUR_STATE && this.driver.state() != to.cur_state {
+            return Err(Errno::EINVAL);
+        }
+        // First what a wrong state refuses.
+        if mask.contains(AttrMask::STATE) {
+            this.driver.modify(&to, mask)?;
             // SAFETY: a live work queue.
             unsafe { (*wq).state = attr.wq_state };
         }
-        Ok(())
+        strip_vlan.map_or(Ok(()), |strip| Ok(this.driver.set_strip_vlan(strip)?))
     })
 }
 
@@ -197,18 +217,23 @@ mod tests {
             flags: 0,
             flags_mask: 0,
         };
-        let (to, mask) = change(&attr).unwrap();
+        let Change { to, mask, strip_vlan } = change(&attr).unwrap();
+        assert_eq!(strip_vlan, None);
         assert_eq!((to.state, to.cur_state), (QpState::RTR, QpState::RESET));
         assert_eq!(mask, AttrMask::STATE | AttrMask::CUR_STATE);
         attr.wq_state = ibv_wq_state::IBV_WQS_UNKNOWN;
         assert_eq!(change(&attr).err(), Some(Errno::EINVAL));
-        (attr.attr_mask, attr.flags_mask) = (4, 1);
-        assert_eq!(change(&attr).err(), Some(Errno::EOPNOTSUPP), "VLAN stripping");
+        for (mask, flags, strip) in [(1, 0, Some(false)), (1, 3, Some(true)), (0, 1, None)] {
+            (attr.attr_mask, attr.flags_mask, attr.flags) = (4, mask, flags);
+            assert_eq!(change(&attr).unwrap().strip_vlan, strip);
+        }
+        attr.flags_mask = 2;
+        assert_eq!(change(&attr).err(), Some(Errno::EOPNOTSUPP), "check sequences");
         attr.attr_mask = 8;
         assert_eq!(change(&attr).err(), Some(Errno::EOPNOTSUPP));
         // Flags, but none of them.
         (attr.attr_mask, attr.flags_mask, attr.wq_state) = (4, 0, ibv_wq_state::IBV_WQS_RDY);
-        assert_eq!(change(&attr).unwrap().1, AttrMask::empty());
+        assert_eq!(change(&attr).unwrap().mask, AttrMask::empty());
         for changes_nothing in [0, 2] {
             attr.attr_mask = changes_nothing;
             assert_eq!(change(&attr).err(), Some(Errno::EINVAL));
@@ -232,7 +257,9 @@ mod tests {
         let strips = Offloads { strip_vlan: true, ..Offloads::default() };
         assert_eq!(check(&attr), Ok(strips), "VLAN stripping");
         attr.create_flags = 2;
-        assert_eq!(check(&attr), Err(Errno::EOPNOTSUPP), "scattered check sequences");
+        assert!(check(&attr).unwrap().scatter_fcs);
+        attr.create_flags = 4;
+        assert_eq!(check(&attr), Err(Errno::EOPNOTSUPP), "delayed drop");
         (attr.comp_mask, attr.wq_type) = (0, 1);
         assert_eq!(check(&attr), Err(Errno::EINVAL));
         (attr.cq, attr.wq_type) = (null_mut(), ibv_wq_type::IBV_WQT_RQ);

@@ -133,6 +133,49 @@ fn a_receiver_that_stops_does_not_hold_the_wire_for_long() {
 
 /// One that posts now and then is waited for each time, whoever gets its receives. On a busy machine this test itself or
 /// the process that serves the card may stop for so long that it is not waited for, but not each time.
+/// A port that does not ask to be waited for, and one that does not wait: then what comes without receives is lost at once.
+#[test]
+fn who_does_not_pause_loses_frames_at_once() {
+    on_one_and_two_cards(raw(), |x, y| {
+        let _flow = flow(y, &rule(GROUP));
+        frame(x, GROUP, 64);
+        let same = x.device.query_port(1).expect("a port").mac == y.device.query_port(1).expect("a port").mac;
+        for (n, (stops, asks)) in [(true, false), (false, true), (false, false)].into_iter().enumerate() {
+            x.device.set_pause(1, stops, asks || !same).expect("pause");
+            y.device.set_pause(1, stops || !same, asks).expect("pause");
+            let link = y.device.query_port(1).expect("a port").link;
+            assert_eq!((link.rx_pause(), link.tx_pause()), (stops || !same, asks));
+            let names = ["RX_NO_RECV", "TX_PAUSE", "RX_PAUSE"];
+            let before = names.map(|name| counter(x, y, name));
+            for id in 0..8 {
+                send(x, id, 64);
+                x.expect(id);
+            }
+            let after = names.map(|name| counter(x, y, name));
+            assert!(after[0] - before[0] >= 8, "round {n}: what was not taken is counted");
+            assert_eq!(after[1..], before[1..], "round {n}: nobody is asked to stop");
+            // What has a receive comes.
+            y.recv(9, &[y.sge(0, 2000)]);
+            send(x, 9, 64);
+            x.expect(9);
+            y.expect(9);
+        }
+        for side in [&*x, &*y] {
+            side.device.set_pause(1, true, true).expect("pause");
+        }
+        let before = ["TX_PAUSE", "RX_PAUSE"].map(|name| counter(x, y, name));
+        send(x, 1, 64);
+        y.recv(1, &[y.sge(0, 2000)]);
+        x.expect(1);
+        y.expect(1);
+        send(x, 2, 64);
+        x.expect(2);
+        let after = ["TX_PAUSE", "RX_PAUSE"].map(|name| counter(x, y, name));
+        assert!(after[0] > before[0] && after[1] > before[1], "the second waited: {before:?} {after:?}");
+        assert!(x.device.set_pause(3, true, true).is_err(), "there are two ports");
+    });
+}
+
 #[test]
 fn a_slow_receiver_loses_nothing_of_two_senders() {
     on_one_and_two_cards(raw(), |x, y| {

@@ -150,3 +150,40 @@ pub fn tags_are_inserted_and_stripped() {
     }
     net.expect_gone();
 }
+
+/// The check sequence of IEEE 802.3 3.2.9, bit by bit, in the order of the wire.
+fn check_sequence(frame: &[u8]) -> [u8; 4] {
+    let bits = frame.iter().flat_map(|byte| (0..8).map(move |bit| u32::from(byte >> bit & 1)));
+    let crc = bits.fold(u32::MAX, |crc, bit| crc >> 1 ^ if (crc ^ bit) & 1 == 1 { 0xedb8_8320 } else { 0 });
+    (!crc).to_le_bytes()
+}
+
+/// Packets of a port that keeps them end with the check sequence of the wire, which statistics do not count.
+#[test]
+fn check_sequences_are_kept() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(check_sequence(b"123456789"), 0xcbf4_3926u32.to_le_bytes(), "of CRC catalogues");
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let (from, to) = (directory.path().join("from.pcap"), directory.path().join("to.pcap"));
+    let sent = frames();
+    write(&from, &sent);
+    let writer = format!("net_pcap0,tx_pcap={}", to.display());
+    let mut receiver = Testpmd::start(&net, &["net_verbena1", &writer], &["-i"]);
+    let said =
+        receiver.does("port stop 0\nport config 0 rx_offload keep_crc on\nport start 0\nset fwd io\nstart");
+    assert!(!said.contains("rror"), "{said}");
+    let sender = forward(&net, &from, "io", &[]);
+    receiver.asks("show port stats 0", &format!("RX-packets: {} ", sent.len()));
+    sender.quit();
+    let bytes: usize = sent.iter().map(Vec::len).sum();
+    let said = receiver.does("show port stats 0");
+    assert!(said.contains(&format!("RX-bytes:  {bytes}")), "{bytes}: {said}");
+    receiver.quit();
+    let came = read(&to);
+    assert_eq!(came.len(), sent.len());
+    let whole = |frame: &Vec<u8>| [&frame[..], &check_sequence(frame)].concat();
+    let wrong = came.iter().zip(&sent).position(|(came, sent)| *came != whole(sent));
+    assert_eq!(wrong, None, "the first frame that is not as it was on the wire");
+    net.expect_gone();
+}

@@ -105,7 +105,7 @@ pub fn open<C: Card>(
         srq: None,
         caps,
         sq_sig_all: true,
-        offloads: Offloads { strip_vlan: vlan.is_some(), tso: cuts(device) },
+        offloads: Offloads { strip_vlan: vlan.is_some(), tso: cuts(device), ..Offloads::default() },
     })?;
     let state = |state| QpAttr { state, port, ..QpAttr::default() };
     qp.modify(&state(QpState::INIT), AttrMask::STATE | AttrMask::PORT)?;

@@ -202,6 +202,19 @@ pub struct Xstat {
 /// `struct rte_eth_xstat_name`: zero-terminated.
 pub type XstatName = [u8; 64];
 
+/// `struct rte_eth_fc_conf`: flow control.
+#[repr(C)]
+pub struct FlowControl {
+    waters: [u32; 2],
+    times: [u16; 2],
+    /// `RTE_ETH_FC_*`: bit 0, it stops when it is asked to; bit 1, it asks.
+    pub mode: u32,
+    /// Pause frames are given to the program.
+    pub forwards: u8,
+    /// It is negotiated.
+    pub negotiates: u8,
+}
+
 type Call = unsafe extern "C" fn(*mut EthDev) -> c_int;
 type RxSetup = unsafe extern "C" fn(*mut EthDev, u16, u16, u32, *const RxConf, *mut Mempool) -> c_int;
 type TxSetup = unsafe extern "C" fn(*mut EthDev, u16, u16, u32, *const TxConf) -> c_int;
@@ -275,7 +288,12 @@ pub struct EthDevOps {
     pub tx_queue_release: Option<Release>,
     /// Frees mbufs that were sent.
     pub tx_done_cleanup: Option<unsafe extern "C" fn(*mut c_void, u32) -> c_int>,
-    pub(crate) gap_384: [usize; 12],
+    pub(crate) gap_384: [usize; 2],
+    /// Reads what the port does about pause.
+    pub flow_ctrl_get: Option<unsafe extern "C" fn(*mut EthDev, *mut FlowControl) -> c_int>,
+    /// Changes it.
+    pub flow_ctrl_set: Option<unsafe extern "C" fn(*mut EthDev, *mut FlowControl) -> c_int>,
+    pub(crate) gap_416: [usize; 8],
     /// Changes the hash.
     pub rss_hash_update: Option<unsafe extern "C" fn(*mut EthDev, *mut RssConf) -> c_int>,
     /// Reads it.
@@ -323,6 +341,7 @@ const _: () = {
     assert!(offset_of!(EthDevOps, mtu_set) == 136 && offset_of!(EthDevOps, dev_infos_get) == 192);
     assert!(offset_of!(EthDevOps, vlan_filter_set) == 256 && offset_of!(EthDevOps, vlan_offload_set) == 280);
     assert!(offset_of!(EthDevOps, rx_queue_setup) == 328 && offset_of!(EthDevOps, tx_done_cleanup) == 376);
+    assert!(offset_of!(EthDevOps, flow_ctrl_get) == 400 && size_of::<FlowControl>() == 20);
     assert!(offset_of!(EthDevOps, rss_hash_update) == 480 && offset_of!(EthDevOps, reta_query) == 504);
     assert!(offset_of!(EthDevOps, flow_ops_get) == 560);
     assert!(size_of::<EthDevOps>() == 904 && size_of::<Stats>() == 704);

@@ -19,6 +19,8 @@ pub const RX_HASH: u64 = 1 << 19;
 pub const TX_CHECKSUMS: u64 = 0b111 << 1;
 /// `RTE_ETH_TX_OFFLOAD_TCP_TSO`: TCP is cut into frames.
 pub const TX_TCP_TSO: u64 = 1 << 5;
+/// `RTE_ETH_RX_OFFLOAD_KEEP_CRC`: packets have their check sequence behind them.
+pub const RX_KEEP_CRC: u64 = 1 << 16;
 /// `RTE_ETH_RX_OFFLOAD_SCATTER`: a packet may be received into several mbufs.
 pub const RX_SCATTER: u64 = 1 << 13;
 /// `RTE_ETH_TX_OFFLOAD_MULTI_SEGS`: a packet may be sent from several mbufs.

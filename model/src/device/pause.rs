@@ -1,0 +1,51 @@
+//! Pause (IEEE 802.3 annex 31B): whether frames wait for receivers that have no receives, at either end.
+
+use fpga_regs::{AdminStatus, PortAttrMask, PortContext, Syndrome};
+
+use super::Device;
+use crate::packet::PORTS;
+use crate::plain::{plain, Flag};
+
+/// What a port does not do about pause. Zero is one that does all of it.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct Pause {
+    /// It does not ask its peers to stop: what nobody has receives for is lost.
+    asks_not: Flag,
+    /// It does not stop when it is asked to.
+    stops_not: Flag,
+}
+
+impl Device {
+    /// SET_PORT of pause. Other settings of a port are those of its net.
+    pub(super) fn set_port(
+        &mut self,
+        port: u32,
+        mask: u64,
+        context: &PortContext,
+    ) -> Result<(), (AdminStatus, Syndrome)> {
+        if !(1..=PORTS as u32).contains(&port) {
+            return Err((AdminStatus::BAD_PARAM, Syndrome::BAD_PORT));
+        }
+        if mask != u64::from(PortAttrMask::PAUSE.0) {
+            return Err((AdminStatus::NOT_SUPPORTED, Syndrome::ATTR_NOT_ALLOWED));
+        }
+        let (asks_not, stops_not) = (!context.tx_pause(), !context.rx_pause());
+        self.pauses[port as usize - 1] = Pause { asks_not: asks_not.into(), stops_not: stops_not.into() };
+        Ok(())
+    }
+
+    /// Whether a port (from 0) asks senders to stop while receives are missing.
+    pub(crate) fn asks_to_stop(&self, port: u8) -> bool {
+        !self.pauses[usize::from(port) % PORTS].asks_not.get()
+    }
+
+    /// Whether a port (from 0) stops when it is asked to.
+    pub(crate) fn stops(&self, port: u8) -> bool {
+        !self.pauses[usize::from(port) % PORTS].stops_not.get()
+    }
+}
+
+plain! {
+    Pause { asks_not, stops_not }
+}
