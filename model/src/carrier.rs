@@ -1,9 +1,6 @@
 //! What carries a packet below its transport headers: the version of RoCE and of IP, and an 802.1Q tag.
 
-use crate::address::Gid;
-use crate::gids::GidEntry;
 use crate::plain::plain;
-use crate::wire::path::gid_to_ipv4;
 use crate::wire::{icrc, Bth, Ethernet, Ipv4, Ipv6, Network, Path, Udp};
 
 /// What carries a packet. Zero is RoCEv2 in IPv4, without a tag.
@@ -33,18 +30,12 @@ impl Carrier {
     /// RoCEv2 in IPv6.
     pub const UDP_IPV6: Carrier = Carrier { bits: IPV6 };
 
-    /// Of packets from an entry of a port's GID table: its version of RoCE, its VLAN, in which the service level is the
-    /// priority, and the IP version of the destination.
-    pub fn of(source: &GidEntry, dgid: &Gid, sl: u8) -> Carrier {
-        let version = match (source.v1.get(), gid_to_ipv4(dgid)) {
-            (true, _) => V1,
-            (false, Some(_)) => 0,
-            (false, None) => IPV6,
-        };
-        let carrier = Carrier { bits: version };
-        match source.vlan {
+    /// Of packets with this link, see [`Carrier::link`], and for a destination with an address of IPv6 or IPv4.
+    pub const fn of_link(link: u32, ipv6: bool, priority: u8) -> Carrier {
+        let carrier = Carrier { bits: if link & V1 == 0 && ipv6 { IPV6 } else { link & V1 } };
+        match (link & VLAN) as u16 {
             0 => carrier,
-            vlan => carrier.with_tag(u16::from(sl & 7) << 13 | vlan),
+            vlan => carrier.with_tag((priority as u16 & 7) << 13 | vlan),
         }
     }
 
@@ -93,6 +84,11 @@ impl Carrier {
         self.bits & V1 != 0
     }
 
+    /// The [`link`](Self::link) of a version of RoCE and a VLAN; 0: in none.
+    pub const fn link_of(v1: bool, vlan: u16) -> u32 {
+        vlan as u32 & VLAN | if v1 { V1 } else { 0 }
+    }
+
     /// What both ends must have alike: the version of RoCE, and the VLAN. A tag without a VLAN's number only has a priority
     /// (802.1Q 6.9). Zero is RoCEv2 outside of VLANs.
     #[inline(always)]
@@ -113,38 +109,22 @@ impl Carrier {
     }
 }
 
-impl GidEntry {
-    /// What packets for this entry have: see [`Carrier::link`].
-    pub const fn link(&self) -> u32 {
-        let version = if self.v1.get() { V1 } else { 0 };
-        version | self.vlan as u32 & VLAN
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::path::ipv4_to_gid;
 
     #[test]
-    fn an_entry_and_a_destination_make_it() {
-        let v4 = ipv4_to_gid([10, 1, 2, 3]);
-        let v6 = [0xfd; 16];
-        let plain = GidEntry::new(v4);
-        assert_eq!(Carrier::of(&plain, &v4, 5), Carrier::UDP_IPV4);
-        assert_eq!(Carrier::of(&plain, &v6, 5), Carrier::UDP_IPV6);
-        let tagged = GidEntry { vlan: 107, ..plain };
-        let carrier = Carrier::of(&tagged, &v4, 5);
-        assert_eq!((carrier.tag(), carrier.priority()), (Some(5 << 13 | 107), Some(5)));
-        assert_eq!((carrier.link(), tagged.link()), (107, 107));
-        let first = GidEntry { v1: true.into(), ..tagged };
-        let carrier = Carrier::of(&first, &v4, 0);
-        assert!(carrier.is_v1() && !carrier.is_ipv6() && carrier.link() == first.link());
-        assert_ne!(carrier.link(), tagged.link());
+    fn what_carries_takes_its_bytes() {
+        let of = |v1, vlan, ipv6| Carrier::of_link(Carrier::link_of(v1, vlan), ipv6, 5);
+        assert_eq!((of(false, 0, false), of(false, 0, true)), (Carrier::UDP_IPV4, Carrier::UDP_IPV6));
+        let tagged = of(false, 107, false);
+        assert_eq!((tagged.tag(), tagged.priority(), tagged.link()), (Some(5 << 13 | 107), Some(5), 107));
+        let first = of(true, 107, true);
+        assert!(first.is_v1() && !first.is_ipv6() && first.link() != tagged.link());
         // Ethernet, IP, UDP, BTH and ICRC; a tag; a GRH instead of IP and UDP.
-        let bytes = [plain, tagged, first].map(|entry| Carrier::of(&entry, &v4, 0).overhead());
-        assert_eq!(bytes, [14 + 20 + 8 + 12 + 4, 18 + 20 + 8 + 12 + 4, 18 + 40 + 12 + 4]);
-        assert_eq!(Carrier::UDP_IPV6.overhead(), 14 + 40 + 8 + 12 + 4);
+        let bytes = [Carrier::UDP_IPV4, Carrier::UDP_IPV6, tagged, first].map(Carrier::overhead);
+        let expected = [14 + 20 + 8 + 12 + 4, 14 + 40 + 8 + 12 + 4, 18 + 20 + 8 + 12 + 4, 18 + 40 + 12 + 4];
+        assert_eq!(bytes, expected);
     }
 
     #[test]

@@ -27,6 +27,17 @@ impl GidEntry {
         GidEntry { gid, vlan: 0, v1: Flag::NO }
     }
 
+    /// What packets of this entry have: see [`Carrier::link`].
+    pub const fn link(&self) -> u32 {
+        Carrier::link_of(self.v1.get(), self.vlan)
+    }
+
+    /// What carries packets from this entry: by its version of RoCE, in its VLAN with the service level as priority, and by
+    /// the IP version of the destination.
+    pub fn carrier(&self, dgid: &Gid, sl: u8) -> Carrier {
+        Carrier::of_link(self.link(), gid_to_ipv4(dgid).is_none(), sl)
+    }
+
     /// Whether it has no GID.
     pub fn is_empty(&self) -> bool {
         self.gid == [0; 16]
@@ -281,7 +292,7 @@ mod tests {
         let [inside, both] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(ipv4_to_gid);
         let tagged = |gid| GidEntry { vlan: 107, ..GidEntry::new(gid) };
         let first = GidEntry { v1: true.into(), ..own[1] };
-        let [plain, vlan, v1] = [own[1], tagged(inside), first].map(|entry| Carrier::of(&entry, &inside, 3));
+        let [plain, vlan, v1] = [own[1], tagged(inside), first].map(|entry| entry.carrier(&inside, 3));
         let group = ipv4_to_gid([239, 0, 0, 1]);
         // Without such entries the GID is not looked at, and nothing else is taken.
         assert!(tables.takes(A, &inside, plain) && tables.takes(A, &group, plain));

@@ -5,7 +5,6 @@ use libc::{EINVAL, ENOENT, ENOMEM};
 use super::address::Address;
 use super::mad::{header, Mad, GSI_QKEY, GSI_QPN};
 use super::tables::*;
-use crate::carrier::Carrier;
 use crate::env::Env;
 use crate::gids::GidEntry;
 use crate::packet::{PortId, PORTS};
@@ -204,7 +203,7 @@ impl<E: Env> Manager<'_, E> {
         p.traffic_class = way.traffic_class;
         p.hop_limit = HOP_LIMIT;
         p.dgid = way.dgid;
-        p.carrier = Carrier::of(&source, &way.dgid, 0);
+        p.carrier = source.carrier(&way.dgid, 0);
         p.inline = true;
         p.payload = payload;
     }

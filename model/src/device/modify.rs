@@ -3,7 +3,6 @@
 use fpga_regs::{AdminStatus, Mtu, QpAttrMask, QpContext, QpState, QpType, Syndrome};
 
 use super::Device;
-use crate::carrier::Carrier;
 use crate::env::Env;
 use crate::packet::PortId;
 
@@ -177,7 +176,7 @@ impl Device {
             to.set_dmac(a.dmac());
             to.set_udp_sport(a.udp_sport());
             qp.dest = dest;
-            qp.carrier = Carrier::of(&source, &a.dgid(), a.sl());
+            qp.carrier = source.carrier(&a.dgid(), a.sl());
         }
         if has(QpAttrMask::PATH_MTU) {
             to.set_mtu(a.mtu());

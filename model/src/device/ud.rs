@@ -8,7 +8,6 @@ use super::recv::RecvError;
 use super::requester::Step;
 use super::wqe::Wqe;
 use super::{Device, Outcome};
-use crate::carrier::Carrier;
 use crate::cm::mad::{GSI_QKEY, GSI_QPN};
 use crate::env::Env;
 use crate::packet::{Packet, Payload, PortId, PORTS};
@@ -65,7 +64,7 @@ impl Device {
             p.extra = Extra::Immediate;
             p.imm = wqe.ctrl.imm();
         }
-        p.carrier = Carrier::of(&source, &p.dgid, av.sl());
+        p.carrier = source.carrier(&p.dgid, av.sl());
         if av.vlan_present() {
             p.carrier = p.carrier.with_tag(av.vlan());
         }

@@ -111,7 +111,7 @@ prop_compose! {
             p.sgid = address::gid(src, sgid_index);
             p.dgid = address::gid(dst, sgid_index);
             let source = GidEntry { vlan: tag.map_or(0, |tci| tci & 0xfff), v1: v1.into(), ..GidEntry::new(p.sgid) };
-            p.carrier = Carrier::of(&source, &p.dgid, 5);
+            p.carrier = source.carrier(&p.dgid, 5);
             if v1 {
                 p.ecn = 0;
             }

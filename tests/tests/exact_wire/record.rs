@@ -55,8 +55,7 @@ fn every_frame_is_recorded_with_a_right_icrc() {
         assert_eq!(path.network.dst_gid(), address::gid(p.dst, index));
         let hop_limit = match path.network {
             Network::V4(ip) => ip.ttl,
-            Network::V6(ip) => ip.hop_limit,
-            Network::Grh(grh) => grh.hop_limit,
+            Network::V6(ip) | Network::Grh(ip) => ip.hop_limit,
         };
         assert_eq!(hop_limit, 64);
         assert!(path.udp_sport >= 0xc000);
