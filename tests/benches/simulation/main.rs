@@ -6,6 +6,7 @@
 //! for itself. Wants `cargo build --release` before.
 #![allow(unsafe_code)]
 
+mod cards;
 #[path = "../speed/command.rs"]
 mod command;
 mod event;
@@ -141,6 +142,9 @@ fn main() {
         );
         println!("a push and a pop of the event queue: {bare:.1} ns");
         rows.push(Row { what: "cost of an event, of a push and a pop", reached: event / bare, at_most: 4.0 });
+    }
+    if wanted("cards") {
+        rows.push(cards::cost());
     }
     println!("\nreal over simulated time, ib_write_bw and ib_send_bw on cx4lx:");
     for load in LOADS.iter().filter(|load| wanted(load.what)) {
