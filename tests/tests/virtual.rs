@@ -99,6 +99,36 @@ fn a_loss_makes_little_be_sent_in_vain() {
     assert!((payload / 2..3 * payload).contains(&recorded), "{recorded} bytes are recorded for {payload}");
 }
 
+/// One packet in a thousand is lost, and with a profile that keeps what follows it little else of the goodput. By the wall clock
+/// the same profile repeats selectively, too.
+#[test]
+fn selective_repeat_by_a_profile_of_ones_own() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("keeps.toml");
+    let f10a = model::profile::builtin("f10a").expect("a profile of our own");
+    let keeps = f10a.replace("reorder_packets = [0,", "reorder_packets = [128,");
+    assert_ne!(keeps, f10a);
+    std::fs::write(&file, keeps).expect("a file");
+    let keeps = file.to_str().expect("UTF-8");
+    let rate = |clock, card, program, fault| {
+        let launcher = &["--clock", clock, "--card", card, "--fault", fault];
+        let net = StockNet::new();
+        let arguments = ["-s", "32768", "-n", "1000", "-u", "8"];
+        let pair = Pair { launcher, limit: LIMIT, ..Pair::new(&net, program, &arguments) };
+        let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
+        rows(&both.client.said)[0][3]
+    };
+    for program in ["ib_write_bw", "ib_read_bw", "ib_send_bw"] {
+        let whole = rate("virtual", keeps, program, "drop data p=0");
+        let selective = rate("virtual", keeps, program, "drop data p=0.001,seed=1") / whole;
+        let back = rate("virtual", "f10a", program, "drop data p=0.001,seed=1") / whole;
+        println!("{program}: {selective:.3} and {back:.3} of {whole} MiB/s");
+        assert!(selective > 0.97 && back < 0.96 && back < selective, "{program}: {selective} and {back}");
+        rate("wall", keeps, program, "loss=0.01,seed=1");
+    }
+}
+
 /// Five seconds of simulated time, and they are five: `-D` counts them by SIGALRM.
 #[test]
 fn a_duration_is_one_of_simulated_time() {
