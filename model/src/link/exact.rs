@@ -8,8 +8,9 @@ use fpga_regs::regs::port;
 use super::area::LinkArea;
 use super::capture::Recorder;
 use super::faults::Time;
+use super::late::{End, Held, Way};
 use super::live::Seen;
-use super::medium::{self, End, Medium, Passage};
+use super::medium::{self, Medium, Passage};
 use super::outside::{self, Outbox};
 use super::{frames, route};
 use crate::bonds;
@@ -46,26 +47,6 @@ struct Cable {
     held: VecDeque<Held>,
     outbox: Outbox,
 }
-
-/// A frame that others pass, or that is late.
-pub(super) struct Held {
-    /// It arrives once this many frames have been carried; one that is late, at this time (ns).
-    pub due: u64,
-    pub way: Way,
-    pub path: Path,
-    /// The queue pair that sent it, if it is no packet but a whole frame.
-    pub sender: Option<(u16, u16)>,
-    /// The numbers of the queue pairs at its ends.
-    pub qpns: [u32; 2],
-    /// It is to be recorded at this end, not delivered.
-    pub record: Option<End>,
-    /// Some of its bits are not those that were sent.
-    pub damaged: bool,
-    pub bytes: Vec<u8>,
-}
-
-/// The port that a frame leaves, and the one that it is for.
-pub(super) type Way = (PortId, PortId);
 
 /// A packet cannot be made a frame.
 struct Unsent;

@@ -1,16 +1,43 @@
-//! Frames that a fault delays, by the wall clock.
+//! Frames that are held back; and those that a fault delays by the wall clock.
 //!
-//! They wait in the segment, as their sender may end before they arrive. The first run of the cards after its time
+//! The latter wait in the segment, as their sender may end before they arrive. The first run of the cards after its time
 //! delivers a frame; the keeper's timer sees to it that there is one.
 
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::Relaxed};
 
-use super::exact::Held;
 use super::frames::LONGEST_FRAME;
-use super::medium::End;
 use crate::packet::PortId;
 use crate::plain::plain;
 use crate::wire::Path;
+
+/// An end of a frame's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Where it leaves.
+    Sender,
+    /// Where it arrives.
+    Receiver,
+}
+
+/// A frame that others pass, or that is late.
+pub(super) struct Held {
+    /// It arrives once this many frames have been carried; one that is late, at this time (ns).
+    pub due: u64,
+    pub way: Way,
+    pub path: Path,
+    /// The queue pair that sent it, if it is no packet but a whole frame.
+    pub sender: Option<(u16, u16)>,
+    /// The numbers of the queue pairs at its ends.
+    pub qpns: [u32; 2],
+    /// It is to be recorded at this end, not delivered.
+    pub record: Option<End>,
+    /// Some of its bits are not those that were sent.
+    pub damaged: bool,
+    pub bytes: Vec<u8>,
+}
+
+/// The port that a frame leaves, and the one that it is for.
+pub(super) type Way = (PortId, PortId);
 
 /// Frames that wait at a time, at most.
 const PLACES: usize = 1024;

@@ -6,6 +6,7 @@
 
 use super::area::LinkArea;
 use super::faults::{Changes, Look, Time};
+use super::late::End;
 use crate::packet::PortId;
 
 /// A frame on its way from a port to another.
@@ -32,15 +33,6 @@ impl<'a> Passage<'a> {
     pub fn new((from, to): (PortId, PortId), frame: &'a [u8], at: Time) -> Self {
         Passage { from, to, frame, at, changes: Changes::default(), passed_by: 0, late: Time(0) }
     }
-}
-
-/// An end of a frame's way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// Where it leaves.
-    Sender,
-    /// Where it arrives.
-    Receiver,
 }
 
 /// Carries frames.

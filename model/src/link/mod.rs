@@ -26,7 +26,7 @@ pub mod capture;
 pub mod exact;
 pub mod faults;
 pub mod frames;
-mod late;
+pub(crate) mod late;
 pub mod live;
 pub(crate) mod medium;
 pub mod options;
