@@ -126,11 +126,11 @@ fn owner(message: &RouteNetlinkMessage) -> Option<(u32, Owner)> {
         _ => None,
     })?;
     let infos = || {
-        let infos = |attribute| match attribute {
-            &LinkAttribute::LinkInfo(ref infos) => Some(infos),
+        let all = link.attributes.iter().filter_map(|attribute| match attribute {
+            LinkAttribute::LinkInfo(infos) => Some(infos),
             _ => None,
-        };
-        link.attributes.iter().filter_map(infos).flatten()
+        });
+        all.flatten()
     };
     let stacked = infos().any(|info| matches!(info, LinkInfo::Kind(InfoKind::Vlan | InfoKind::MacVlan)));
     let vlan = infos().find_map(|info| match info {
