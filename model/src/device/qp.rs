@@ -330,8 +330,7 @@ impl Qp {
         let p = env.send();
         p.transport = self.transport();
         p.operation = operation;
-        p.src = self.port;
-        p.dst = self.dest;
+        (p.src, p.dst) = (self.port, self.dest);
         p.dest_qpn = self.dest_qpn;
         p.src_qpn = self.qpn;
         p.psn = psn;

@@ -15,11 +15,13 @@
 //! | `udp`, `message` | UDP sockets; their system calls |
 //! | `question` | whether a RoCE port at an address answers |
 //! | `raw`, `neighbours` | what media of Ethernet frames have in common; ARP and neighbour discovery for them |
+//! | `alarm` | when they are to go on |
 //! | `dgram`, `stream` | such frames in UNIX sockets, as QEMU has them |
 //! | `tap`, `packet` | such frames at the other end of a network interface, and on its link |
 //!
 //! A new medium is a file here, a variant of [`MediumSpec`] and [`Kind`], and its arms in `medium`.
 
+mod alarm;
 #[cfg(test)]
 mod any_tests;
 mod area;

@@ -18,10 +18,8 @@ use rustix::net::{
     recv, sendmsg, socketpair, sockopt, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags,
     SocketFlags, SocketType,
 };
-use rustix::time::{
-    timerfd_create, timerfd_settime, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
-};
 
+use super::alarm::Alarm;
 use super::area::{Drop, Kind, Setting};
 use super::arrivals::Arrivals;
 use super::batch::Batch;
@@ -113,8 +111,6 @@ fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
         sockopt::set_socket_send_buffer_size(&there, ROOM)?;
     }
     sockopt::set_socket_timeout(&there, sockopt::Timeout::Send, Some(FULL))?;
-    let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-    let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
     let setting = Setting { kind: Kind::Raw, mac: raw.mac, sports: Vec::new(), window: WINDOW };
     let here = Arc::new(here);
     let inbox = Arc::new(Mutex::new(Inbox { here: Arc::clone(&here), taken: VecDeque::new(), bytes: 0 }));
@@ -123,8 +119,7 @@ fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
         out: Out { wire, unsent: 0 },
         here,
         inbox,
-        timer,
-        rings_at: u64::MAX,
+        alarm: Alarm::new()?,
         neighbours: Neighbours::new(raw.mac),
         mac: raw.mac,
         answered: if raw.answers { raw.gids.clone() } else { Vec::new() },
@@ -246,9 +241,7 @@ struct RawReceiver {
     here: Arc<OwnedFd>,
     inbox: Arc<Mutex<Inbox>>,
     /// Due when a neighbour is to be asked again, or the medium to be tried again.
-    timer: OwnedFd,
-    /// When that is (ns).
-    rings_at: u64,
+    alarm: Alarm,
     neighbours: Neighbours,
     mac: [u8; 6],
     /// The addresses whose questions are answered here.
@@ -273,7 +266,7 @@ impl Out {
 impl Receiver for RawReceiver {
     fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let mut all = self.out.wire.descriptors();
-        all.extend([self.here.as_fd(), self.timer.as_fd()].map(|own| (own, PollFlags::IN)));
+        all.extend([self.here.as_fd(), self.alarm.as_fd()].map(|own| (own, PollFlags::IN)));
         all
     }
 
@@ -283,7 +276,7 @@ impl Receiver for RawReceiver {
         let sent = self.send_given();
         let came = self.take(port, into);
         self.tell(into);
-        self.set_timer();
+        self.set_alarm();
         into.drop(Drop::Unsent, std::mem::take(&mut self.out.unsent));
         Ok(came? | sent)
     }
@@ -295,7 +288,7 @@ impl Receiver for RawReceiver {
             }
         }
         // Frames may wait in the medium now, or for a neighbour.
-        self.set_timer();
+        self.set_alarm();
     }
 }
 
@@ -378,27 +371,17 @@ impl RawReceiver {
     }
 
     fn ask_again(&mut self) {
-        let mut ticks = [0; 8];
-        if rustix::io::read(&self.timer, &mut ticks).is_ok() {
-            self.rings_at = u64::MAX;
+        if self.alarm.rings() {
             self.neighbours.run(now_ns(), &mut |frame: &[u8]| self.out.put(frame));
         }
     }
 
-    /// Sets the timer to when something is due, unless it rings before that.
-    fn set_timer(&mut self) {
+    /// Sets the alarm to when something is due.
+    fn set_alarm(&mut self) {
         // Whoever was found while frames were forwarded is told of at once.
         let found = self.asked.iter().any(|at| self.neighbours.knows(at)).then(now_ns);
         let due = self.neighbours.due().into_iter().chain(self.out.wire.due()).chain(found).min();
-        let Some(due) = due.filter(|&due| due < self.rings_at) else { return };
-        self.rings_at = due;
-        let rest = due.saturating_sub(now_ns()).max(1);
-        let second = 1_000_000_000;
-        let it_value = Timespec { tv_sec: (rest / second) as i64, tv_nsec: (rest % second) as i64 };
-        let interval = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let spec = Itimerspec { it_interval: interval, it_value };
-        // Only wrong times are refused.
-        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec);
+        due.into_iter().for_each(|due| self.alarm.set(due));
     }
 }
 
