@@ -159,7 +159,8 @@ pub struct Packet {
     pub sgid: [u8; 16],
     /// Destination GID (UD).
     pub dgid: [u8; 16],
-    /// In a NAK of a sequence error: so many packets are missing, and what followed is kept; 0: nothing is. See [`Bth::missing`].
+    /// In a NAK of a sequence error: so many packets are missing, and what followed is kept; 0: nothing is. See
+    /// [`crate::wire::Bth::missing`].
     pub missing: u8,
     /// The payload came with the WQE: it need not be fetched.
     pub inline: bool,
