@@ -265,8 +265,8 @@ fn bonds_of_a_switch_and_of_a_card_negotiate() {
     ovs.says(&lacp, "they do not agree", agreed);
     let said = ovs.ask(&lacp);
     assert_eq!(said.matches("partner sys_id: 02:56:42:00:01:00").count(), 2, "{said}");
-    let said = ran(net.verbena(&["lag", "verbena1"]));
-    assert_eq!(said.matches(" up active ").count(), 2, "{said}");
+    let in_use = || ran(net.verbena(&["lag", "verbena1"])).matches(" up active ").count() == 2;
+    wait_for("the card does not use both ports", in_use);
     address(&net);
     reaches(&net);
     pings(&net, &[]);
@@ -276,6 +276,7 @@ fn bonds_of_a_switch_and_of_a_card_negotiate() {
         pings(&net, &[]);
         ran(net.verbena(&["link", member, "up"]));
         ovs.says(&lacp, "they do not agree again", agreed);
+        wait_for("the card does not use both ports again", in_use);
     }
     pings(&net, &[]);
     drop(ovs);
