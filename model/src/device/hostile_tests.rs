@@ -9,8 +9,9 @@ use proptest::prelude::*;
 use proptest::sample::{select, Index};
 
 use crate::wire::{Operation, Transport};
-use card::{Card, ALL, KEPT, KEYS, MTU, TYPES};
+use card::{Card, KEPT, MTU, TYPES};
 use surroundings::REGION;
+use surroundings::{ALL, KEYS};
 
 /// One thing that happens.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{null_mut, NonNull};
 
+use fpga_regs::Access;
 use rustix::mm::{madvise, mmap_anonymous, munmap, Advice, MapFlags, ProtFlags};
 
 use crate::cells::Bells;
@@ -31,6 +32,22 @@ pub const REGION: u64 = 0x1000;
 /// On the wire the addresses of `OPEN` are others.
 pub const SHIFT: u64 = 0x7_0000_0000;
 const BYTES: usize = 0x18_0000;
+
+pub const ALL: Access =
+    Access(Access::LOCAL_WRITE.0 | Access::REMOTE_WRITE.0 | Access::REMOTE_READ.0 | Access::REMOTE_ATOMIC.0);
+
+/// Index of a key: its region, rights and protection domain.
+pub const KEYS: [(u64, u64, Access, u32); 5] = [
+    (LOCAL, LOCAL, Access::LOCAL_WRITE, 1),
+    (RECEIVES, RECEIVES, Access::LOCAL_WRITE, 1),
+    (OPEN, OPEN + SHIFT, ALL, 1),
+    (READABLE, READABLE, Access::REMOTE_READ, 1),
+    (FOREIGN, FOREIGN, ALL, 2),
+];
+
+pub fn key(n: usize) -> u32 {
+    ((n as u32 + 1) << 8) | 0x5a
+}
 
 pub struct Surroundings {
     pub bells: Zeroed<Bells>,
