@@ -28,23 +28,6 @@ static struct ibv_qp *raw_qp(struct ibv_context *context, struct ibv_pd *pd, str
     return qp;
 }
 
-/* Frames to the first port of the second card come to a queue pair. */
-static struct ibv_flow *rule_for(struct ibv_qp *qp)
-{
-    struct {
-        struct ibv_flow_attr attr;
-        struct ibv_flow_spec_eth eth;
-    } rule = {
-        .attr = { .type = IBV_FLOW_ATTR_NORMAL, .size = sizeof rule, .num_of_specs = 1, .port = PORT },
-        .eth = { .type = IBV_FLOW_SPEC_ETH, .size = sizeof rule.eth },
-    };
-    memcpy(rule.eth.val.dst_mac, frame, 6);
-    memset(rule.eth.mask.dst_mac, 0xff, 6);
-    struct ibv_flow *flow = ibv_create_flow(qp, &rule.attr);
-    CHECK(flow);
-    return flow;
-}
-
 /* The frame, with a tag or without one; returns its length. */
 static size_t make(uint8_t *to, int tagged)
 {
@@ -103,7 +86,7 @@ static void keeps_sequences(struct ibv_qp *sender, struct ibv_cq *sent, struct i
     CHECK(cq);
     for (int strips = 0; strips < 2; strips++) {
         struct ibv_qp *qp = raw_qp(context, pd, cq, IBV_QP_CREATE_SCATTER_FCS | (strips ? IBV_QP_CREATE_CVLAN_STRIPPING : 0));
-        struct ibv_flow *flow = rule_for(qp);
+        struct ibv_flow *flow = rule_for(qp, frame);
         for (int tagged = 0; tagged < 2; tagged++) {
             struct ibv_sge room = { (uintptr_t)in.bytes, FRAME + 60, in.mr->lkey };
             struct ibv_recv_wr recv = { .sg_list = &room, .num_sge = 1 }, *bad;
@@ -148,7 +131,7 @@ static void changes(struct ibv_qp *sender, struct ibv_cq *sent, struct ibv_pd *p
     };
     struct ibv_qp *qp = ibv_create_qp_ex(context, &spread);
     CHECK(qp);
-    struct ibv_flow *flow = rule_for(qp);
+    struct ibv_flow *flow = rule_for(qp, frame);
 
     /* The state that it is believed to be in; the state to go to; whether it does. */
     static const struct { int believed, to, good; } steps[] = {
@@ -206,7 +189,7 @@ int main(void)
     CHECK(out_mr && in_mr && sent && came);
     struct ibv_qp *sender = raw_qp(from, out_pd, sent, 0);
     struct ibv_qp *receiver = raw_qp(to, in_pd, ibv_cq_ex_to_cq(came), IBV_QP_CREATE_CVLAN_STRIPPING);
-    struct ibv_flow *flow = rule_for(receiver);
+    struct ibv_flow *flow = rule_for(receiver, frame);
 
     for (int round = 0; round < 6; round++) {
         /* Right as it is; with sums that are wrong; with such that the card fills in: without a tag and with one. */

@@ -124,6 +124,23 @@ __attribute__((unused)) static void ready_raw(struct ibv_qp *qp)
     CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
 }
 
+/* Frames to an address come to a queue pair. */
+__attribute__((unused)) static struct ibv_flow *rule_for(struct ibv_qp *qp, const uint8_t mac[6])
+{
+    struct {
+        struct ibv_flow_attr attr;
+        struct ibv_flow_spec_eth eth;
+    } rule = {
+        .attr = { .type = IBV_FLOW_ATTR_NORMAL, .size = sizeof rule, .num_of_specs = 1, .port = PORT },
+        .eth = { .type = IBV_FLOW_SPEC_ETH, .size = sizeof rule.eth },
+    };
+    memcpy(rule.eth.val.dst_mac, mac, 6);
+    memset(rule.eth.mask.dst_mac, 0xff, 6);
+    struct ibv_flow *flow = ibv_create_flow(qp, &rule.attr);
+    CHECK(flow);
+    return flow;
+}
+
 /* INIT to RTS. `timeout` is the exponent of the specification. */
 __attribute__((unused)) static void connect_side(struct side *side, const struct address *peer, int timeout, int retries)
 {

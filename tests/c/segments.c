@@ -116,17 +116,7 @@ int main(void)
     struct ibv_qp *sender = raw_qp(from, out_pd, sent, 128), *receiver = raw_qp(to, in_pd, came, 0);
     CHECK(sender && receiver);
     ready_raw(sender), ready_raw(receiver);
-    struct {
-        struct ibv_flow_attr attr;
-        struct ibv_flow_spec_eth eth;
-    } rule = {
-        .attr = { .type = IBV_FLOW_ATTR_NORMAL, .size = sizeof rule, .num_of_specs = 1, .port = PORT },
-        .eth = { .type = IBV_FLOW_SPEC_ETH, .size = sizeof rule.eth },
-    };
-    memcpy(rule.eth.val.dst_mac, macs, 6);
-    memset(rule.eth.mask.dst_mac, 0xff, 6);
-    struct ibv_flow *flow = ibv_create_flow(receiver, &rule.attr);
-    CHECK(flow);
+    struct ibv_flow *flow = rule_for(receiver, macs);
 
     /* Version of IP, flags of TCP, bytes of its options, bytes of the message, all in one element or in three. */
     static const struct {
