@@ -90,7 +90,8 @@ pub const MAD: &[Field] = &[
     ("attribute modifier", 4, Same),
 ];
 /// What is known of the connection at both ends.
-const BOTH: [Field; 2] = [("local ID", 4, Choice(Id)), ("remote ID", 4, Choice(Id))];
+pub const LOCAL_ID: &str = "local ID";
+const BOTH: [Field; 2] = [(LOCAL_ID, 4, Choice(Id)), ("remote ID", 4, Choice(Id))];
 
 /// Attribute, name, fields after the header.
 pub const MESSAGES: &[(u8, &str, &[Field])] = &[

@@ -6,7 +6,7 @@ use std::path::Path;
 use model::wire::{frame, Network};
 use tests::guest::Rxe;
 
-use super::fields::{As, As::*, Class, Field, IPV4, IPV6, MAD, MESSAGES, TRANSPORT};
+use super::fields::{As, As::*, Class, Field, IPV4, IPV6, LOCAL_ID, MAD, MESSAGES, TRANSPORT};
 
 /// Bytes of a datagram, and of its header.
 const BYTES: usize = 256;
@@ -37,12 +37,22 @@ pub struct Exchange {
 
 const REQ: u8 = 0x10;
 const MRA: u8 = 0x11;
+const REJ: u8 = 0x12;
+/// A reason of a REJ: the program does not want the connection.
+const CONSUMER: [u8; 2] = [0, 28];
 const SIDR_REQ: u8 = 0x17;
 const SIDR_REP: u8 = 0x18;
 
 impl Datagram {
     fn attribute(&self) -> u8 {
         self.mad[17]
+    }
+
+    /// A program's REJ to a REQ. Linux has its own number for the connection only after its handler of the REQ has returned:
+    /// a program that is faster says 0.
+    fn rejects_a_request(&self) -> bool {
+        let reason = &self.mad[HEADER + 10..HEADER + 12];
+        self.attribute() == REJ && !self.active && reason == CONSUMER
     }
 
     fn message(&self) -> (&'static str, &'static [Field]) {
@@ -59,6 +69,7 @@ impl Datagram {
         for (mut bytes, tables) in parts {
             for &(name, length, how) in tables.into_iter().flatten() {
                 let (field, rest) = bytes.split_at(length);
+                let how = if name == LOCAL_ID && self.rejects_a_request() { Counted } else { how };
                 fields.push((name, how, field));
                 bytes = rest;
             }
