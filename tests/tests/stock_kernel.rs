@@ -4,6 +4,8 @@
 #[path = "stock_kernel/flows.rs"]
 mod flows;
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -29,7 +31,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// `unshare`, as whoever runs the tests may: as root without a user namespace, which not every system allows.
 fn unshare(words: &[&str]) -> Command {
     let mut command = Command::new("unshare");
-    if std::fs::metadata("/proc/self").expect("/proc").uid() != 0 {
+    if fs::metadata("/proc/self").expect("/proc").uid() != 0 {
         command.args(["--user", "--map-root-user"]);
     }
     command.args(words);
@@ -57,8 +59,8 @@ impl Host {
     /// A command there.
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
-        let user = std::fs::read_link(format!("/proc/{}/ns/user", self.pid)).expect("it runs");
-        if user != std::fs::read_link("/proc/self/ns/user").expect("/proc") {
+        let user = fs::read_link(format!("/proc/{}/ns/user", self.pid)).expect("it runs");
+        if user != fs::read_link("/proc/self/ns/user").expect("/proc") {
             command.args(["--user", "--preserve-credentials"]);
         }
         command.args(["--net", "--target", &self.pid]).args(words);
@@ -213,6 +215,68 @@ fn two_hosts_talk_through_their_ports() {
     ran(&net, &["link", "verbena0/1", "up"]);
     wait_for("no carrier", || b.run(&["ip", "link", "show", "vb0"]).contains("LOWER_UP"));
     a.pings(ADDRESS[1], &[]);
+    end(&net, hosts);
+}
+
+/// How often the threads of an interface's queues have slept, by their names.
+fn sleeps(port: &str) -> BTreeMap<String, u64> {
+    let words = format!("kernel-port\0{port}\0");
+    let processes = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
+    let process = processes
+        .filter(|path| fs::read_to_string(path.join("cmdline")).is_ok_and(|line| line.contains(&words)))
+        .collect::<Vec<_>>();
+    let [process] = &process[..] else { panic!("not one process of {port}: {process:?}") };
+    let tasks = fs::read_dir(process.join("task")).expect("its threads").flatten();
+    let task = |entry: fs::DirEntry| {
+        let read = |file| fs::read_to_string(entry.path().join(file)).expect("a thread");
+        let status = read("status");
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        (read("comm").trim().to_owned(), count.and_then(|count| count.trim().parse().ok()).expect("a number"))
+    };
+    tasks.map(task).collect()
+}
+
+/// Connections are spread over the queues of an interface, and each one's frames stay in order.
+#[test]
+fn connections_are_spread_over_queues() {
+    need("curl");
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let hosts = [Host::new(), Host::new()];
+    refused(&net, &["port", "up", "verbena0/1", "--kernel", "vb0", "--queues", "17"], "not in 1..=16");
+    for (n, host) in hosts.iter().enumerate() {
+        host.up(&net, &format!("verbena{n}/1"), &["--kernel", "vb0", "--queues", "3"]);
+    }
+    let [a, b] = &hosts;
+    assert!(a.run(&["ip", "-d", "link", "show", "vb0"]).contains("multi_queue numqueues 3 "));
+    a.pings(ADDRESS[1], &[]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let data: Vec<u8> = (0..300_000u32).flat_map(|n| n.wrapping_mul(n).to_le_bytes()).collect();
+    fs::write(directory.path().join("data"), &data).expect("a file");
+    let place = directory.path().to_str().expect("a path");
+    let words = ["python3", "-u", "-m", "http.server", "-b", ADDRESS[1], "-d", place, "8000"];
+    let mut server = Program::start(b.command(&words));
+    server.expect("Serving HTTP", LIMIT);
+    let before = ["verbena0/1", "verbena1/1"].map(sleeps);
+    let url = format!("http://{}:8000/data", ADDRESS[1]);
+    // Each a connection, from a port of its own.
+    for n in 0..12 {
+        let to = directory.path().join(format!("{n}"));
+        a.run(&["curl", "-sS", "-o", to.to_str().expect("a path"), &url]);
+        assert!(fs::read(&to).expect("what came") == data, "connection {n} has brought other data");
+    }
+    for (port, before) in ["verbena0/1", "verbena1/1"].into_iter().zip(before) {
+        let after = sleeps(port);
+        for direction in ["rx", "tx"] {
+            let worked = (0..3).filter(|n| {
+                let name = format!("{direction}-{n}");
+                after[&name] - before[&name] >= 3
+            });
+            // That all twelve take one of three is as good as impossible.
+            assert!(worked.count() >= 2, "{port}, {direction}: {before:?}, then {after:?}");
+        }
+    }
+    drop(server);
     end(&net, hosts);
 }
 
@@ -437,7 +501,7 @@ fn a_killed_process_takes_its_interface_along() {
     let [a, b] = &hosts;
     a.pings(ADDRESS[1], &[]);
     let file = net.socket().with_file_name(format!("{}.verbena1p1.kernel", net.name()));
-    let noted = std::fs::read_to_string(file).expect("its note");
+    let noted = fs::read_to_string(file).expect("its note");
     let pid: i32 = noted.split(' ').next().and_then(|pid| pid.parse().ok()).expect("a process id");
     let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
     assert!(killed.is_ok_and(|status| status.success()));

@@ -1,6 +1,5 @@
 //! DPDK takes single flows of a port by rules, and the kernel has the rest, at the same address.
 
-use std::fs;
 use std::path::Path;
 
 use super::*;

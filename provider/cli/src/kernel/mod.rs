@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `mod` | the commands: starting and ending the process of an interface |
 //! | [`process`] | that process, which carries frames between the card and the interface |
-//! | [`queue`] | its queue pair |
+//! | [`queue`] | its queues of the card |
 //! | [`tap`] | the interface |
 //! | [`place`] | the network namespace that it is in |
 
@@ -34,6 +34,8 @@ use crate::net::runtime::{Net, DEFAULT_NET};
 const END: Duration = Duration::from_secs(10);
 /// Largest MTU: the card's frames have 9600 bytes, of which the Ethernet header with a tag takes 18.
 const MAX_MTU: i64 = 9582;
+/// Most queues of an interface: what is more helps no machine that carries frames by software.
+const MAX_QUEUES: i64 = 16;
 
 /// `verbena port`.
 #[derive(Args)]
@@ -79,6 +81,9 @@ struct UpArgs {
     /// It gets frames to other MACs than its own, too, as a bridge needs
     #[arg(long)]
     promiscuous: bool,
+    /// Its queues for each direction, with a thread each; the frames of a connection take the same one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=MAX_QUEUES))]
+    queues: u16,
 }
 
 #[derive(Args)]
@@ -202,6 +207,7 @@ fn up(args: UpArgs) -> Result<u8> {
         format!("--net={}", which.net),
         format!("--kernel={}", args.kernel),
         format!("--mtu={}", args.mtu),
+        format!("--queues={}", args.queues),
     ]);
     words.extend(which.vlan.map(|vlan| format!("--vlan={vlan}")));
     words.extend(args.promiscuous.then(|| "--promiscuous".to_owned()));

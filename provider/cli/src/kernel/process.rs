@@ -1,8 +1,10 @@
 //! The process of an interface: carries frames between a port of the card and the kernel, and sleeps in between. Its end takes
 //! the interface away, and what the card has of it.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
+use std::thread::Thread;
 use std::time::Duration;
 
 use anyhow::{bail, Context, Result};
@@ -18,7 +20,7 @@ use super::Which;
 use crate::net::daemon;
 use crate::net::runtime::Net;
 
-/// The longest sleep of the thread that receives. Nothing depends on it.
+/// The longest sleep without an event. Nothing depends on it.
 const SLEEP: Duration = Duration::from_secs(3600);
 /// How long the thread that sends waits when all its frames wait for their receivers, which they do for a tenth of a second
 /// at most.
@@ -35,6 +37,8 @@ pub struct ProcessArgs {
     mtu: u32,
     #[arg(long)]
     promiscuous: bool,
+    #[arg(long)]
+    queues: u16,
 }
 
 /// `verbena kernel-port`: the process.
@@ -56,19 +60,31 @@ fn serve(args: &ProcessArgs) -> Result<()> {
     let card = SegmentCard::open(&net.socket(), port.card.into());
     let card = card.with_context(|| format!("opening verbena{}", port.card))?;
     let device = Device::open(card)?;
-    let tap = Tap::open(&args.kernel, queue::cuts(&device))?;
-    let (sender, receiver) = queue::open(&device, port.port + 1, which.vlan, args.promiscuous)?;
-    tap.configure(port, args.mtu, which.vlan.is_none())?;
-    tap.set_carrier(device.query_port(port.port + 1)?.link_up);
+    let taps = Tap::open(&args.kernel, queue::cuts(&device), args.queues)?;
+    let (pairs, _spread) = queue::open(&device, port.port + 1, which.vlan, args.promiscuous, args.queues)?;
+    taps[0].configure(port, args.mtu, which.vlan.is_none())?;
+    taps[0].set_carrier(device.query_port(port.port + 1)?.link_up);
     daemon::close_stderr();
-    let tap = Arc::new(tap);
-    let from_kernel = Arc::clone(&tap);
-    std::thread::spawn(move || {
-        // The interface was deleted, or the card is gone, if not worse: so is the process.
+    let taps: Vec<_> = taps.into_iter().map(Arc::new).collect();
+    let mut receivers = HashMap::new();
+    for (n, (tap, (sender, receiver))) in taps.iter().zip(pairs).enumerate() {
+        let (from_kernel, to_kernel) = (Arc::clone(tap), Arc::clone(tap));
+        let cqn = receiver.cqn();
+        until_the_end(format!("tx-{n}"), move || send(&from_kernel, sender))?;
+        let receiving = until_the_end(format!("rx-{n}"), move || receive(&to_kernel, receiver))?;
+        receivers.insert(cqn, receiving);
+    }
+    watch(&taps[0], &receivers, &device, port.port + 1)
+}
+
+/// Starts a thread with the name of its queue, as the kernel calls it in sysfs. When it ends, the interface was deleted, or the
+/// card is gone, if not worse: so is the process.
+fn until_the_end(queue: String, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<Thread> {
+    let thread = std::thread::Builder::new().name(queue).spawn(move || {
         let _end = End;
-        let _ = send(&from_kernel, sender);
+        let _ = work();
     });
-    receive(&tap, receiver, &device, port.port + 1)
+    Ok(thread.context("a thread for a queue")?.thread().clone())
 }
 
 /// Ends the process.
@@ -99,22 +115,28 @@ fn send(tap: &Tap, mut sender: Sender<SegmentCard>) -> Result<()> {
     }
 }
 
-/// Brings to the kernel what the card receives, and how the link is.
-fn receive(
-    tap: &Tap,
-    mut receiver: Receiver<SegmentCard>,
-    device: &Device<SegmentCard>,
-    port: u8,
-) -> Result<()> {
+/// Brings to the kernel what a queue of the card receives. Sleeps until [`watch`] wakes it.
+fn receive(tap: &Tap, mut receiver: Receiver<SegmentCard>) -> Result<()> {
     let take = |receiver: &mut Receiver<_>| receiver.receive(|frame, good| Ok(tap.write(frame, good)?));
     loop {
         while take(&mut receiver)? != 0 {}
         receiver.arm();
         // What came before that is told by no event.
-        if take(&mut receiver)? != 0 {
-            continue;
+        if take(&mut receiver)? == 0 {
+            std::thread::park();
         }
+    }
+}
+
+/// Wakes the threads whose queues have received, by the numbers of their CQs; tells the kernel how the link is.
+fn watch(tap: &Tap, receivers: &HashMap<u32, Thread>, device: &Device<SegmentCard>, port: u8) -> Result<()> {
+    loop {
         match device.next_event(SLEEP)? {
+            Some(Event::Completion { cqn }) => {
+                if let Some(receiver) = receivers.get(&cqn) {
+                    receiver.unpark();
+                }
+            }
             // Of whichever port.
             Some(Event::Async { kind: EventKind::PORT_ACTIVE | EventKind::PORT_ERR, .. }) => {
                 tap.set_carrier(device.query_port(port)?.link_up);

@@ -1,4 +1,4 @@
-//! The queue pair by which the kernel sends and receives the frames of a port.
+//! The queues by which the kernel sends and receives the frames of a port.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use driver::{
     SendFlags, SendWr, Sge, WcFlags,
 };
 use fpga_regs::regs::FeatureSet;
-use fpga_regs::{Access, CqeStatus, FlowContext, FlowKind, QpState, QpType, WqeOpcode};
+use fpga_regs::{Access, CqeStatus, FlowContext, FlowKind, QpState, QpType, WqeOpcode, SUITE_KEY};
 use memmap2::{MmapMut, MmapRaw};
 
 use super::tap::{Cut, Sent};
@@ -26,6 +26,8 @@ const LONG_STRIDE: usize = (1 << 16) + 256;
 const RECEIVES: u32 = 512;
 /// Frames on their way to the card.
 pub const SENDS: u32 = 64;
+/// Entries of the table that spreads frames over queues, as DPDK's drivers have.
+const TABLE_ENTRIES: usize = 128;
 /// Frames that are taken in one go.
 pub const BATCH: usize = 64;
 
@@ -86,50 +88,36 @@ pub fn cuts<C: Card>(device: &Device<C>) -> bool {
     device.features().contains(FeatureSet::TSO)
 }
 
-/// Opens the queue pair of a port (from 1), for the frames of a VLAN or all that are left.
+/// What sends frames and what receives them.
+type Pair<C> = (Sender<C>, Receiver<C>);
+
+/// What brings the frames to the queues that receive; without it none come.
+pub struct Spread<C: Card> {
+    // The rules go before the queue pair that they name.
+    _rules: Vec<Flow<C>>,
+    _group: Arc<Qp<C>>,
+}
+
+/// Opens `count` queues of each direction at a port (from 1), for the frames of a VLAN or all that are left. Frames of a
+/// flow come to the same queue.
 pub fn open<C: Card>(
     device: &Arc<Device<C>>,
     port: u8,
     vlan: Option<u16>,
     promiscuous: bool,
-) -> Result<(Sender<C>, Receiver<C>)> {
-    let mac = device.query_port(port)?.mac;
+    count: u16,
+) -> Result<(Vec<Pair<C>>, Spread<C>)> {
     let pd = device.alloc_pd()?;
-    let (send_cq, recv_cq) = (device.create_cq(SENDS + 1, 0)?, device.create_cq(RECEIVES + 1, 0)?);
-    let caps =
-        QpCaps { max_send_wr: SENDS, max_recv_wr: RECEIVES, max_send_sge: 1, max_recv_sge: 1, max_inline: 0 };
-    let qp = pd.create_qp(&QpInit {
-        qp_type: QpType::RAW_PACKET,
-        send_cq: send_cq.clone(),
-        recv_cq: recv_cq.clone(),
-        srq: None,
-        caps,
-        sq_sig_all: true,
-        offloads: Offloads { strip_vlan: vlan.is_some(), tso: cuts(device), ..Offloads::default() },
-    })?;
-    let state = |state| QpAttr { state, port, ..QpAttr::default() };
-    qp.modify(&state(QpState::INIT), AttrMask::STATE | AttrMask::PORT)?;
-    let slots = Slots::new(&pd, RECEIVES, STRIDE)?;
-    let mut receiver = Receiver { cq: recv_cq, slots, rules: Vec::new(), qp: qp.clone() };
-    receiver.post(0..RECEIVES)?;
-    qp.modify(&state(QpState::RTR), AttrMask::STATE)?;
-    qp.modify(&state(QpState::RTS), AttrMask::STATE)?;
-    for rule in rules(mac, vlan, promiscuous) {
-        receiver.rules.push(qp.create_flow(&rule.with_port(port))?);
-    }
-    Ok((
-        Sender {
-            cq: send_cq,
-            slots: Slots::new(&pd, SENDS, LONG_STRIDE)?,
-            frames: [Sent::default(); SENDS as usize],
-            head: 0,
-            ready: 0,
-            tail: 0,
-            vlan,
-            qp,
-        },
-        receiver,
-    ))
+    let pairs = (0..count).map(|_| Ok((Sender::open(&pd, port, vlan)?, Receiver::open(&pd, vlan)?)));
+    let pairs = pairs.collect::<Result<Vec<Pair<C>>>>()?;
+    let entries: Vec<_> =
+        pairs.iter().map(|(_, receiver)| receiver.wq.clone()).cycle().take(TABLE_ENTRIES).collect();
+    let table = device.create_table(&entries)?;
+    let group = pd.create_hash_qp(&table, device.ethernet().hash_fields(), &SUITE_KEY)?;
+    let rules = rules(device.query_port(port)?.mac, vlan, promiscuous);
+    let rules = rules.into_iter().map(|rule| group.create_flow(&rule.with_port(port)));
+    let _rules = rules.collect::<Result<_, _>>()?;
+    Ok((pairs, Spread { _rules, _group: group }))
 }
 
 /// Sends frames. They are in a ring of slots: read, then posted, then sent.
@@ -149,6 +137,26 @@ pub struct Sender<C: Card> {
 }
 
 impl<C: Card> Sender<C> {
+    fn open(pd: &Arc<Pd<C>>, port: u8, vlan: Option<u16>) -> Result<Self> {
+        let cq = pd.device().create_cq(SENDS + 1, 0)?;
+        let qp = pd.create_qp(&QpInit {
+            qp_type: QpType::RAW_PACKET,
+            send_cq: cq.clone(),
+            recv_cq: cq.clone(),
+            srq: None,
+            caps: QpCaps { max_send_wr: SENDS, max_send_sge: 1, ..QpCaps::default() },
+            sq_sig_all: true,
+            offloads: Offloads { tso: cuts(pd.device()), ..Offloads::default() },
+        })?;
+        let state = |state| QpAttr { state, port, ..QpAttr::default() };
+        qp.modify(&state(QpState::INIT), AttrMask::STATE | AttrMask::PORT)?;
+        qp.modify(&state(QpState::RTR), AttrMask::STATE)?;
+        qp.modify(&state(QpState::RTS), AttrMask::STATE)?;
+        let slots = Slots::new(pd, SENDS, LONG_STRIDE)?;
+        let frames = [Sent::default(); SENDS as usize];
+        Ok(Sender { qp, cq, slots, frames, head: 0, ready: 0, tail: 0, vlan })
+    }
+
     /// Room for a frame, if there is any. What is put there is sent after it is [taken](Self::take).
     pub fn room(&mut self) -> Result<Option<&mut [u8]>> {
         if self.head.wrapping_sub(self.tail) == SENDS {
@@ -214,16 +222,24 @@ impl<C: Card> Sender<C> {
 
 /// Receives frames.
 pub struct Receiver<C: Card> {
-    // They go before their queue pair.
-    rules: Vec<Flow<C>>,
-    qp: Arc<Qp<C>>,
+    wq: Arc<Qp<C>>,
     cq: Arc<Cq<C>>,
     slots: Slots<C>,
 }
 
 impl<C: Card> Receiver<C> {
+    fn open(pd: &Arc<Pd<C>>, vlan: Option<u16>) -> Result<Self> {
+        let cq = pd.device().create_cq(RECEIVES + 1, 0)?;
+        let offloads = Offloads { strip_vlan: vlan.is_some(), ..Offloads::default() };
+        let wq = pd.create_wq(&cq, (RECEIVES, 1), offloads)?;
+        wq.modify(&QpAttr { state: QpState::RTR, ..QpAttr::default() }, AttrMask::STATE)?;
+        let mut receiver = Receiver { wq, cq, slots: Slots::new(pd, RECEIVES, STRIDE)? };
+        receiver.post(0..RECEIVES)?;
+        Ok(receiver)
+    }
+
     fn post(&mut self, slots: impl IntoIterator<Item = u32>) -> Result<()> {
-        let mut post = self.qp.recv();
+        let mut post = self.wq.recv();
         for slot in slots {
             post.push(slot.into(), &[self.slots.sge(slot, MAX_FRAME as u32)])?;
         }
@@ -254,6 +270,11 @@ impl<C: Card> Receiver<C> {
             self.post(came[..count].iter().map(|&(slot, ..)| slot))?;
         }
         Ok(count)
+    }
+
+    /// The number that events of its frames name.
+    pub fn cqn(&self) -> u32 {
+        self.cq.cqn()
     }
 
     /// Asks for an event when the next frame comes.

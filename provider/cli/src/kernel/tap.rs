@@ -55,20 +55,25 @@ pub struct Cut {
     pub mss: u16,
 }
 
-/// An interface, held. It goes with this, unless it was there before.
+/// A queue of an interface, which goes with the last of them, unless it was there before.
 pub struct Tap {
     file: File,
     name: String,
 }
 
 impl Tap {
-    /// Makes the interface in this process's network namespace, or takes one that `ip tuntap add` has made. `tso`: it may give
-    /// TCP that is to be cut into frames.
-    pub fn open(name: &str, tso: bool) -> Result<Tap> {
-        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    /// Makes the interface in this process's network namespace, or takes one that `ip tuntap add` has made; gives its queues.
+    /// `tso`: it may give TCP that is to be cut into frames.
+    pub fn open(name: &str, tso: bool, queues: u16) -> Result<Vec<Tap>> {
+        (0..queues).map(|_| Tap::open_queue(name, tso, queues > 1)).collect()
+    }
+
+    fn open_queue(name: &str, tso: bool, of_several: bool) -> Result<Tap> {
+        let several = if of_several { libc::IFF_MULTI_QUEUE } else { 0 };
+        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several;
         let file = match open_tap(name, flags) {
             Ok(file) => file,
-            Err(error) => bail!("making the interface {name}: {error}; {}", remedy(&error, name)),
+            Err(error) => bail!("making the interface {name}: {error}; {}", remedy(&error, name, of_several)),
         };
         let cuts = if tso { TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN } else { 0 };
         // SAFETY: a descriptor of ours, and a number.
@@ -185,7 +190,7 @@ fn fill(frame: &mut [u8], header: &[u8; HEADER]) -> bool {
 }
 
 /// What to do when the interface cannot be made.
-fn remedy(error: &io::Error, name: &str) -> String {
+fn remedy(error: &io::Error, name: &str, several: bool) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
             "there is no /dev/net/tun: load the module tun, or start the container with --device /dev/net/tun".into()
@@ -195,6 +200,9 @@ fn remedy(error: &io::Error, name: &str) -> String {
             "this needs root, or CAP_NET_ADMIN in the network namespace; root can also make the interface for a user: ip tuntap add {name} mode tap user USER"
         ),
         Some(libc::EBUSY) => "another program has it: take another name".into(),
+        Some(libc::EINVAL) if several => {
+            "there may be an interface of another kind with this name, or one that was made without the word multi_queue: take another name".into()
+        }
         _ => "there may be an interface of another kind with this name: take another name".into(),
     }
 }
