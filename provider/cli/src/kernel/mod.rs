@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `mod` | the commands: starting and ending the process of an interface |
 //! | [`process`] | that process, which carries frames between the card and the interface |
+//! | [`filter`] | which frames come to it |
 //! | [`queue`] | its queues of the card |
 //! | [`tap`] | the interface |
 //! | [`place`] | the network namespace that it is in |
 
 pub mod process;
 
+mod filter;
 mod place;
 mod queue;
 mod tap;
@@ -78,9 +80,6 @@ struct UpArgs {
     /// Its MTU
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(68..=MAX_MTU))]
     mtu: u32,
-    /// It gets frames to other MACs than its own, too, as a bridge needs
-    #[arg(long)]
-    promiscuous: bool,
     /// Its queues for each direction, with a thread each; the frames of a connection take the same one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=MAX_QUEUES))]
     queues: u16,
@@ -210,7 +209,6 @@ fn up(args: UpArgs) -> Result<u8> {
         format!("--queues={}", args.queues),
     ]);
     words.extend(which.vlan.map(|vlan| format!("--vlan={vlan}")));
-    words.extend(args.promiscuous.then(|| "--promiscuous".to_owned()));
     let mut child = daemon::spawn(&words, None)?;
     let mut said = String::new();
     // It ends when the process closes it, as soon as the interface is up, or ends.

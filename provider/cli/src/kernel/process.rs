@@ -14,6 +14,7 @@ use fpga_regs::EventKind;
 use model::attach::SegmentCard;
 use rustix::event::{PollFd, PollFlags};
 
+use super::filter::{Filter, Wishes};
 use super::queue::{self, Receiver, Sender, BATCH};
 use super::tap::Tap;
 use super::Which;
@@ -35,8 +36,6 @@ pub struct ProcessArgs {
     kernel: String,
     #[arg(long)]
     mtu: u32,
-    #[arg(long)]
-    promiscuous: bool,
     #[arg(long)]
     queues: u16,
 }
@@ -61,8 +60,11 @@ fn serve(args: &ProcessArgs) -> Result<()> {
     let card = card.with_context(|| format!("opening verbena{}", port.card))?;
     let device = Device::open(card)?;
     let taps = Tap::open(&args.kernel, queue::cuts(&device), args.queues)?;
-    let (pairs, _spread) = queue::open(&device, port.port + 1, which.vlan, args.promiscuous, args.queues)?;
+    let (pairs, spread) = queue::open(&device, port.port + 1, which.vlan, args.queues)?;
+    let mut filter = Filter::open(spread, port.port + 1, which.vlan)?;
+    let wishes = Wishes::of(taps[0].index()?)?;
     taps[0].configure(port, args.mtu, which.vlan.is_none())?;
+    follow(&wishes, &mut filter)?;
     taps[0].set_carrier(device.query_port(port.port + 1)?.link_up);
     daemon::close_stderr();
     let taps: Vec<_> = taps.into_iter().map(Arc::new).collect();
@@ -74,17 +76,26 @@ fn serve(args: &ProcessArgs) -> Result<()> {
         let receiving = until_the_end(format!("rx-{n}"), move || receive(&to_kernel, receiver))?;
         receivers.insert(cqn, receiving);
     }
+    until_the_end("filter".into(), move || loop {
+        wishes.wait();
+        follow(&wishes, &mut filter)?;
+    })?;
     watch(&taps[0], &receivers, &device, port.port + 1)
 }
 
-/// Starts a thread with the name of its queue, as the kernel calls it in sysfs. When it ends, the interface was deleted, or the
+/// Lets come what the kernel wants now. An interface that has gone to another namespace keeps what it had.
+fn follow(wishes: &Wishes, filter: &mut Filter<SegmentCard>) -> Result<()> {
+    wishes.now()?.map_or(Ok(()), |wanted| filter.set(wanted))
+}
+
+/// Starts a thread with a name, that of its queue as the kernel calls it in sysfs. When it ends, the interface was deleted, or the
 /// card is gone, if not worse: so is the process.
-fn until_the_end(queue: String, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<Thread> {
-    let thread = std::thread::Builder::new().name(queue).spawn(move || {
+fn until_the_end(name: String, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<Thread> {
+    let thread = std::thread::Builder::new().name(name).spawn(move || {
         let _end = End;
         let _ = work();
     });
-    Ok(thread.context("a thread for a queue")?.thread().clone())
+    Ok(thread.context("a thread of the interface")?.thread().clone())
 }
 
 /// Ends the process.

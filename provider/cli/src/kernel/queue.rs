@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use anyhow::{bail, Context, Result};
 use driver::{
-    AttrMask, Card, Cq, Data, Device, Flow, Mr, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Region, Segmented,
+    AttrMask, Card, Cq, Data, Device, Mr, Offloads, Pd, Qp, QpAttr, QpCaps, QpInit, Region, Segmented,
     SendFlags, SendWr, Sge, WcFlags,
 };
 use fpga_regs::regs::FeatureSet;
-use fpga_regs::{Access, CqeStatus, FlowContext, FlowKind, QpState, QpType, WqeOpcode, SUITE_KEY};
+use fpga_regs::{Access, CqeStatus, QpState, QpType, WqeOpcode, SUITE_KEY};
 use memmap2::{MmapMut, MmapRaw};
 
 use super::tap::{Cut, Sent};
@@ -68,21 +68,6 @@ impl<C: Card> Slots<C> {
     }
 }
 
-/// What the kernel is to get: frames to its own address and to groups, or to any.
-fn rules(mac: [u8; 6], vlan: Option<u16>, promiscuous: bool) -> Vec<FlowContext> {
-    let rule = FlowContext::new().with_kind(FlowKind::KERNEL);
-    let rule = match vlan {
-        Some(vlan) => rule.with_vlan_tci(vlan).with_vlan_tci_mask(0xfff),
-        // The interface of the port gets what those of its VLANs do not.
-        None => rule.with_precedence(1),
-    };
-    let to = |mac, mask| rule.with_dmac(mac).with_dmac_mask(mask);
-    match promiscuous {
-        true => vec![rule],
-        false => vec![to(mac, [0xff; 6]), to([1, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0])],
-    }
-}
-
 /// Whether a card cuts TCP into frames.
 pub fn cuts<C: Card>(device: &Device<C>) -> bool {
     device.features().contains(FeatureSet::TSO)
@@ -91,33 +76,22 @@ pub fn cuts<C: Card>(device: &Device<C>) -> bool {
 /// What sends frames and what receives them.
 type Pair<C> = (Sender<C>, Receiver<C>);
 
-/// What brings the frames to the queues that receive; without it none come.
-pub struct Spread<C: Card> {
-    // The rules go before the queue pair that they name.
-    _rules: Vec<Flow<C>>,
-    _group: Arc<Qp<C>>,
-}
-
-/// Opens `count` queues of each direction at a port (from 1), for the frames of a VLAN or all that are left. Frames of a
-/// flow come to the same queue.
+/// Opens `count` queues of each direction at a port (from 1), for frames of a VLAN or without. The frames of a flow come to the
+/// same queue of them, by rules for the queue pair that is given, too.
 pub fn open<C: Card>(
     device: &Arc<Device<C>>,
     port: u8,
     vlan: Option<u16>,
-    promiscuous: bool,
     count: u16,
-) -> Result<(Vec<Pair<C>>, Spread<C>)> {
+) -> Result<(Vec<Pair<C>>, Arc<Qp<C>>)> {
     let pd = device.alloc_pd()?;
     let pairs = (0..count).map(|_| Ok((Sender::open(&pd, port, vlan)?, Receiver::open(&pd, vlan)?)));
     let pairs = pairs.collect::<Result<Vec<Pair<C>>>>()?;
     let entries: Vec<_> =
         pairs.iter().map(|(_, receiver)| receiver.wq.clone()).cycle().take(TABLE_ENTRIES).collect();
     let table = device.create_table(&entries)?;
-    let group = pd.create_hash_qp(&table, device.ethernet().hash_fields(), &SUITE_KEY)?;
-    let rules = rules(device.query_port(port)?.mac, vlan, promiscuous);
-    let rules = rules.into_iter().map(|rule| group.create_flow(&rule.with_port(port)));
-    let _rules = rules.collect::<Result<_, _>>()?;
-    Ok((pairs, Spread { _rules, _group: group }))
+    let spread = pd.create_hash_qp(&table, device.ethernet().hash_fields(), &SUITE_KEY)?;
+    Ok((pairs, spread))
 }
 
 /// Sends frames. They are in a ring of slots: read, then posted, then sent.

@@ -83,12 +83,17 @@ impl Tap {
         Ok(Tap { file, name: name.to_owned() })
     }
 
+    /// The kernel's number of the interface.
+    pub fn index(&self) -> Result<u32> {
+        let name = CString::new(self.name.as_str())?;
+        // SAFETY: a C string.
+        Ok(unsafe { libc::if_nametoindex(name.as_ptr()) })
+    }
+
     /// Gives it the MAC of a port, and raises it; `own`: with the port's addresses.
     pub fn configure(&self, port: PortId, mtu: u32, own: bool) -> Result<()> {
         let set = || -> Result<()> {
-            let name = CString::new(self.name.as_str())?;
-            // SAFETY: a C string.
-            let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+            let index = self.index()?;
             let route = Route::open(0)?;
             set_link(&route, index, port.mac(), mtu).context("its MAC and MTU")?;
             // Without waiting whether somebody else has the address. Without IPv6 there is none.

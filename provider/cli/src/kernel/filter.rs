@@ -1,0 +1,107 @@
+//! Which frames come to an interface: those to its MAC and to groups, and all others while it is promiscuous. The kernel says
+//! what it wants, as to any network card.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use driver::{Card, Flow, Qp};
+use fpga_regs::{FlowContext, FlowKind};
+use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use netlink_packet_route::RouteNetlinkMessage;
+use rustix::event::{PollFd, PollFlags};
+
+use crate::launch::rtnetlink::Route;
+
+/// Changes of interfaces (RTMGRP_LINK, linux/rtnetlink.h).
+const LINKS: u32 = 1;
+
+/// What an interface wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Frames to this MAC.
+    pub mac: [u8; 6],
+    /// And to any.
+    pub promiscuous: bool,
+}
+
+/// Tells what the kernel wants for an interface of this network namespace.
+pub struct Wishes {
+    news: Route,
+    questions: Route,
+    index: u32,
+}
+
+impl Wishes {
+    /// Of the interface with this index.
+    pub fn of(index: u32) -> Result<Wishes> {
+        Ok(Wishes { news: Route::open(LINKS)?, questions: Route::open(0)?, index })
+    }
+
+    /// As it is now. `None`: it is not here.
+    pub fn now(&self) -> Result<Option<Wanted>> {
+        // Before the question: what comes during it is asked for again.
+        self.news.drain();
+        let links = self.questions.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
+        let own = |link: RouteNetlinkMessage| match link {
+            RouteNetlinkMessage::NewLink(link) if link.header.index == self.index => Some(link),
+            _ => None,
+        };
+        let Some(link) = links.into_iter().find_map(own) else { return Ok(None) };
+        let mac = link.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::Address(bytes) => bytes.as_slice().try_into().ok(),
+            _ => None,
+        });
+        // The flag says only what users ask for; the count says also that it is in a bridge.
+        let promiscuous = link.attributes.iter().any(|it| matches!(it, LinkAttribute::Promiscuity(1..)));
+        Ok(Some(Wanted { mac: mac.context("an Ethernet interface without a MAC")?, promiscuous }))
+    }
+
+    /// Waits until something may have changed.
+    pub fn wait(&self) {
+        // Interrupted at most.
+        let _ = rustix::event::poll(&mut [PollFd::new(&self.news.as_fd(), PollFlags::IN)], None);
+    }
+}
+
+/// The rules that bring frames to a queue pair. Without them none come.
+pub struct Filter<C: Card> {
+    group: Arc<Qp<C>>,
+    /// Of the port, and of the VLAN if it is one's.
+    rule: FlowContext,
+    wanted: Option<Wanted>,
+    own: Option<Flow<C>>,
+    any: Option<Flow<C>>,
+    _groups: Flow<C>,
+}
+
+impl<C: Card> Filter<C> {
+    /// For the frames of a VLAN, or those that are left, at a port (from 1): at first those to groups alone.
+    pub fn open(group: Arc<Qp<C>>, port: u8, vlan: Option<u16>) -> Result<Self> {
+        let rule = FlowContext::new().with_kind(FlowKind::KERNEL).with_port(port);
+        let rule = match vlan {
+            Some(vlan) => rule.with_vlan_tci(vlan).with_vlan_tci_mask(0xfff),
+            // The interface of the port gets what those of its VLANs do not.
+            None => rule.with_precedence(2),
+        };
+        let groups = rule.with_dmac([1, 0, 0, 0, 0, 0]).with_dmac_mask([1, 0, 0, 0, 0, 0]);
+        let _groups = group.create_flow(&groups)?;
+        Ok(Filter { group, rule, wanted: None, own: None, any: None, _groups })
+    }
+
+    /// Lets come what is wanted from now on.
+    pub fn set(&mut self, wanted: Wanted) -> Result<()> {
+        if self.wanted.is_none_or(|before| before.mac != wanted.mac) {
+            self.own = None;
+            let own = self.rule.with_dmac(wanted.mac).with_dmac_mask([0xff; 6]);
+            self.own = Some(self.group.create_flow(&own)?);
+        }
+        if wanted.promiscuous != self.any.is_some() {
+            // After the others: it takes no second copy of a frame.
+            let any = self.rule.with_precedence(self.rule.precedence() + 1);
+            self.any = wanted.promiscuous.then(|| self.group.create_flow(&any)).transpose()?;
+        }
+        self.wanted = Some(wanted);
+        Ok(())
+    }
+}
