@@ -24,6 +24,8 @@ pub struct Testpmd {
 pub struct EalFiles {
     /// For EAL's `--file-prefix`.
     pub prefix: String,
+    /// The core of the two on which the program polls. Programs take turns, so that neither core has all of them.
+    pub core: usize,
 }
 
 impl EalFiles {
@@ -32,7 +34,7 @@ impl EalFiles {
     pub fn new() -> EalFiles {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        EalFiles { prefix: format!("verbena-test-{}-{n}", std::process::id()) }
+        EalFiles { prefix: format!("verbena-test-{}-{n}", std::process::id()), core: n as usize % 2 }
     }
 }
 
@@ -51,7 +53,9 @@ impl Testpmd {
         // mapped, which is all of the cards' memory; what a file has is not thrown away at the start.
         let mut words = vec!["-oL"];
         words.extend(testpmd.iter().map(String::as_str));
-        words.extend(["-v", "--no-huge", "-m", "192", "-l", "0,1"]);
+        // The main core waits for commands, the other one polls.
+        let main_core = ["1", "0"][files.core];
+        words.extend(["-v", "--no-huge", "-m", "192", "-l", "0,1", "--main-lcore", main_core]);
         words.extend(["--file-prefix", &files.prefix]);
         words.extend(devices.iter().flat_map(|device| ["--vdev", *device]));
         words.extend(["--", "--no-mlockall", "--total-num-mbufs=4096", "--no-flush-rx"]);

@@ -108,15 +108,17 @@ fn datagrams_leave_by_their_routes() {
     let l3fwd = compile(directory.path());
     let net = StockNet::new();
     let files = EalFiles::new();
-    let eal = ["--no-huge", "--no-pci", "-m", "384", "-l", "0", "--file-prefix", &files.prefix];
+    let core = files.core.to_string();
+    let eal = ["--no-huge", "--no-pci", "-m", "384", "-l", &core, "--file-prefix", &files.prefix];
     let devices = ["--vdev", "net_verbena0", "--vdev", "net_verbena0p2"];
     // Room for all frames: who forwards drops what does not leave at once, and who is not run for long holds up no others.
-    let own = ["--", "-p", "3", "--config=(0,0,0),(1,0,0)", "--parse-ptype"];
+    let config = format!("--config=(0,0,{core}),(1,0,{core})");
+    let own = ["--", "-p", "3", &config, "--parse-ptype"];
     let room = ["--rx-queue-size=2048", "--tx-queue-size=2048"];
     let next = ["--eth-dest=0,02:56:42:00:01:00", "--eth-dest=1,02:56:42:00:01:01"];
     let words = [&["-oL", l3fwd.to_str().expect("a path")], &eal[..], &devices, &own, &room, &next].concat();
     let mut router = net.start("stdbuf", &words);
-    router.expect("L3FWD: entering main loop on lcore 0", LIMIT);
+    router.expect("L3FWD: entering main loop on lcore", LIMIT);
 
     let sent: Vec<_> = (0..EACH * ROUTES.len())
         .map(|n| {

@@ -39,10 +39,12 @@ impl Ovs {
         let memory = "--no-huge --legacy-mem -m 512 --no-pci";
         let extra = format!("other_config:dpdk-extra={memory} --file-prefix {}", files.prefix);
         // Its own threads and the one that polls ports are on one core; testpmd polls on the other.
-        let cores = ["other_config:dpdk-lcore-mask=1", "other_config:pmd-cpu-mask=1"];
-        let set = ["--no-wait", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true", &extra];
+        let cores =
+            ["dpdk-lcore-mask", "pmd-cpu-mask"].map(|it| format!("other_config:{it}={}", 1 << files.core));
+        let init = "other_config:dpdk-init=true";
+        let set = ["--no-wait", "set", "Open_vSwitch", ".", init, &extra, &cores[0], &cores[1]];
         ran(control(&directory, &["--no-wait", "init"]));
-        ran(control(&directory, &[&set[..], &cores].concat()));
+        ran(control(&directory, &set));
         let program = peers().join("usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk");
         let unixctl = format!("--unixctl={}", at("switch.ctl"));
         let mut command = net.command(&[], program, &[&socket, &unixctl, "--no-chdir"]);
