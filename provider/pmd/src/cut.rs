@@ -24,10 +24,11 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// What a packet asks for; `None` if the card, which cuts at most `most` bytes, cannot do that.
+    /// What a packet asks for; `None` if the card, which cuts at most `most` bytes, cannot do that, or the packet is not
+    /// [whole](Mbuf::is_whole).
     ///
     /// # Safety
-    /// The packet must be a whole one, and ask for it.
+    /// As of [`Mbuf::is_whole`], and the packet must ask for it.
     pub unsafe fn of(packet: *mut Mbuf, most: u32) -> Option<Cut> {
         // SAFETY: as the caller promises.
         let (lengths, packet_length, asked) =
@@ -37,14 +38,15 @@ impl Cut {
         let data = packet_length.checked_sub(length as u32)?;
         let tag = if asked & TX_VLAN == 0 { 0 } else { TAG };
         let fits = length <= MAX_TSO_HEADER && length as u32 + tag + data.min(mss.into()) <= MAX_FRAME;
-        if mss == 0 || data > most || !fits {
+        // SAFETY: as above.
+        if mss == 0 || data > most || !fits || !unsafe { Mbuf::is_whole(packet) } {
             return None;
         }
         let mut header = [0; MAX_TSO_HEADER];
-        // SAFETY: as above; there is room for the headers.
-        let read = unsafe { Mbuf::copy(packet, 0, header.as_mut_ptr(), length as u32) };
+        // SAFETY: as above; it has these bytes, and there is room for them.
+        unsafe { Mbuf::copy(packet, 0, header.as_mut_ptr(), length as u32) };
         let cut = Cut { header, length, mss, data };
-        (read == length as u32 && is_tcp(cut.header(), &lengths)).then_some(cut)
+        is_tcp(cut.header(), &lengths).then_some(cut)
     }
 
     /// What each frame begins with.

@@ -14,6 +14,7 @@
 //! | `flow` | `rte_flow`: a program's rules |
 //! | `spread` | which receive queue gets a frame |
 //! | `rx`, `tx`, `counters` | the data path, and what went through it |
+//! | `turns` | which places of a receive queue the card has |
 //! | `watch` | who tells the program that the link has changed |
 //! | `cut` | TCP that the card cuts into frames |
 //! | `slots` | the memory that the card reads and writes |
@@ -36,5 +37,6 @@ mod port;
 mod rx;
 mod slots;
 mod spread;
+mod turns;
 mod tx;
 mod watch;

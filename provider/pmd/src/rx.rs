@@ -14,6 +14,7 @@ use crate::abi::mbuf::{
 };
 use crate::counters::Counters;
 use crate::slots::{Slots, FCS};
+use crate::turns::Turns;
 
 /// mbufs that are taken from the pool in one go.
 const BATCH: usize = 32;
@@ -27,11 +28,10 @@ pub struct RxQueue<C: Card> {
     counters: Arc<Counters>,
 }
 
-/// The places of a receive queue: each has a slot, and is posted or free.
+/// The places of a receive queue: each has a slot.
 struct Places<C: Card> {
     slots: Slots<C>,
-    count: u32,
-    free: Vec<u32>,
+    turns: Turns,
     pool: *mut Mempool,
     /// mbufs to come, of which the first `left` are there.
     fresh: [*mut Mbuf; BATCH],
@@ -71,8 +71,7 @@ impl<C: Card> RxQueue<C> {
         let wq = pd.create_wq(&cq, (count, 1), offloads)?;
         let places = Places {
             slots: Slots::new(pd, count as usize)?,
-            count,
-            free: Vec::new(),
+            turns: Turns::new(count),
             pool,
             fresh: [null_mut(); BATCH],
             left: 0,
@@ -138,17 +137,13 @@ impl<C: Card> Places<C> {
     /// Posts all places that are free.
     #[inline]
     fn post(&mut self, wq: &Qp<C>) {
-        if self.free.is_empty() {
+        if self.turns.none_free() {
             return;
         }
         let mut post = wq.recv();
-        while let Some(&place) = self.free.last() {
-            let slot = self.slots.sge(place as usize, self.slots.room());
-            if post.push(u64::from(place), &[slot]).is_err() {
-                break;
-            }
-            self.free.pop();
-        }
+        let slots = &self.slots;
+        self.turns
+            .post(|place| post.push(u64::from(place), &[slots.sge(place as usize, slots.room())]).is_ok());
         post.ring();
     }
 
@@ -157,7 +152,7 @@ impl<C: Card> Places<C> {
         to(wq, QpState::RESET)?;
         to(wq, QpState::RTR)?;
         self.broken = false;
-        self.free = (0..self.count).collect();
+        self.turns.take_back();
         Ok(())
     }
 
@@ -172,14 +167,17 @@ impl<C: Card> Places<C> {
     /// The packet of a receive that has ended.
     #[inline]
     fn take(&mut self, wc: &Wc) -> Option<*mut Mbuf> {
-        if wc.status != CqeStatus::SUCCESS || wc.wr_id >= u64::from(self.count) {
+        let place = match wc.status {
+            CqeStatus::SUCCESS => self.turns.done(wc.wr_id),
+            _ => None,
+        };
+        let Some(place) = place else {
             self.broken = true;
             self.counters.errors.add(u64::from(wc.status != CqeStatus::WR_FLUSH_ERR));
             return None;
-        }
-        let place = wc.wr_id as u32;
+        };
+        // The card has the place again only after the frame has been copied.
         let packet = self.packet(place, wc.byte_len.min(self.slots.room()), wc);
-        self.free.push(place);
         match packet {
             Some(_) => {
                 self.counters.packets.add(1);

@@ -176,12 +176,13 @@ impl<C: Card> Sent<C> {
         if asked & TX_TCP_SEG != 0 {
             return self.push_cut(packet, post);
         }
-        if !is_frame(length, asked) {
+        // SAFETY: as above.
+        if !is_frame(length, asked) || !unsafe { Mbuf::is_whole(packet) } {
             return self.refuse();
         }
         let slot = (self.head & (self.size - 1)) as usize;
-        // SAFETY: the program's packet, and a free slot with room for it.
-        let length = unsafe { Mbuf::copy(packet, 0, self.slots.at(slot), length) };
+        // SAFETY: a whole packet, and a free slot with room for it.
+        unsafe { Mbuf::copy(packet, 0, self.slots.at(slot), length) };
         let next = self.head.wrapping_add(1);
         let signaled = last || next % SIGNAL_EVERY == 0;
         let wr = SendWr {
@@ -208,7 +209,7 @@ impl<C: Card> Sent<C> {
         let slot = (self.head & (self.size - 1)) as usize;
         let first = cut.data.min(self.slots.until_end(slot));
         let header = cut.header();
-        // SAFETY: the program's packet, and free slots with room for its data.
+        // SAFETY: a whole packet, and free slots with room for its data.
         let vlan_tci = unsafe {
             let behind = header.len() as u32;
             Mbuf::copy(packet, behind, self.slots.at(slot), first);
@@ -295,7 +296,7 @@ pub unsafe extern "C" fn prepare<C: Card>(queue: *mut c_void, packets: *mut *mut
         // SAFETY: as above.
         unsafe {
             match (*packet).ol_flags & TX_TCP_SEG {
-                0 => is_frame((*packet).pkt_len, (*packet).ol_flags),
+                0 => is_frame((*packet).pkt_len, (*packet).ol_flags) && Mbuf::is_whole(packet),
                 _ => most.is_some_and(|most| Cut::of(packet, most).is_some()),
             }
         }

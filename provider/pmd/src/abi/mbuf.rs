@@ -211,19 +211,43 @@ impl Mbuf {
         Lengths { l2: bits(0, 7), l3: bits(7, 9), l4: bits(16, 8), mss: bits(24, 16) as u16 }
     }
 
-    /// Copies at most `room` bytes of a packet, from byte `skip` of it on; returns how many.
+    /// Whether a packet has all the pieces that it says, each within its buffer, and they its length: what else a program hands
+    /// over is not read.
     ///
     /// # Safety
-    /// The packet must be a whole one, and `to` have that room.
+    /// The packet and those of its pieces that are there must be live mbufs.
     #[inline]
-    pub unsafe fn copy(packet: *mut Mbuf, skip: u32, to: *mut u8, room: u32) -> u32 {
+    pub unsafe fn is_whole(packet: *const Mbuf) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let (mut piece, mut length) = (&*packet, 0);
+            for left in (0..(*packet).nb_segs).rev() {
+                if u32::from(piece.data_off) + u32::from(piece.data_len) > u32::from(piece.buf_len) {
+                    return false;
+                }
+                length += u32::from(piece.data_len);
+                if left != 0 {
+                    let Some(next) = piece.next.as_ref() else { return false };
+                    piece = next;
+                }
+            }
+            length == (*packet).pkt_len
+        }
+    }
+
+    /// Copies `length` bytes of a packet, from byte `skip` of it on.
+    ///
+    /// # Safety
+    /// The packet must be a [whole](Mbuf::is_whole) one that has these bytes, and `to` have room for them.
+    #[inline]
+    pub unsafe fn copy(packet: *const Mbuf, skip: u32, to: *mut u8, length: u32) {
         let (mut mbuf, mut skip, mut done) = (packet, skip, 0);
-        while !mbuf.is_null() {
+        while done < length {
             // SAFETY: as the caller promises.
             unsafe {
                 let piece = &*mbuf;
                 let skipped = skip.min(piece.data_len.into());
-                let here = (u32::from(piece.data_len) - skipped).min(room - done);
+                let here = (u32::from(piece.data_len) - skipped).min(length - done);
                 let from = piece.buf_addr.add(usize::from(piece.data_off) + skipped as usize);
                 std::ptr::copy_nonoverlapping(from, to.add(done as usize), here as usize);
                 skip -= skipped;
@@ -231,7 +255,6 @@ impl Mbuf {
                 mbuf = piece.next;
             }
         }
-        done
     }
 
     /// Bytes that a received packet has room for in a buffer of this pool.
@@ -244,7 +267,7 @@ impl Mbuf {
         // SAFETY: a live pool: its private data begins with the size of the buffers.
         unsafe {
             let caches = if (*pool).cache_size == 0 { 0 } else { size_of::<Cache>() * MAX_LCORE as usize };
-            *pool.byte_add(POOL + caches).cast::<u16>() - HEADROOM
+            (*pool.byte_add(POOL + caches).cast::<u16>()).saturating_sub(HEADROOM)
         }
     }
 

@@ -17,6 +17,8 @@ pub mod ethdev;
 pub mod flow;
 pub mod info;
 pub mod mbuf;
+#[cfg(test)]
+mod mbuf_tests;
 pub mod release;
 pub mod vdev;
 
