@@ -76,14 +76,12 @@ pub fn cuts<C: Card>(device: &Device<C>) -> bool {
 /// What sends frames and what receives them.
 type Pair<C> = (Sender<C>, Receiver<C>);
 
+/// Those of an interface, and the queue pair that spreads frames over what receives them.
+type Queues<C> = (Vec<Pair<C>>, Arc<Qp<C>>);
+
 /// Opens `count` queues of each direction at a port (from 1), for frames of a VLAN or without. The frames of a flow come to the
 /// same queue of them, by rules for the queue pair that is given, too.
-pub fn open<C: Card>(
-    device: &Arc<Device<C>>,
-    port: u8,
-    vlan: Option<u16>,
-    count: u16,
-) -> Result<(Vec<Pair<C>>, Arc<Qp<C>>)> {
+pub fn open<C: Card>(device: &Arc<Device<C>>, port: u8, vlan: Option<u16>, count: u16) -> Result<Queues<C>> {
     let pd = device.alloc_pd()?;
     let pairs = (0..count).map(|_| Ok((Sender::open(&pd, port, vlan)?, Receiver::open(&pd, vlan)?)));
     let pairs = pairs.collect::<Result<Vec<Pair<C>>>>()?;
