@@ -118,7 +118,7 @@ fn datagrams_leave_by_their_routes() {
     let next = ["--eth-dest=0,02:56:42:00:01:00", "--eth-dest=1,02:56:42:00:01:01"];
     let words = [&["-oL", l3fwd.to_str().expect("a path")], &eal[..], &devices, &own, &room, &next].concat();
     let mut router = net.start("stdbuf", &words);
-    router.expect("L3FWD: entering main loop on lcore", LIMIT);
+    router.expect(&format!("L3FWD: entering main loop on lcore {core}"), LIMIT);
 
     let sent: Vec<_> = (0..EACH * ROUTES.len())
         .map(|n| {
