@@ -17,7 +17,6 @@ use crate::launch::rtnetlink::Route;
 const LINKS: u32 = 1;
 
 /// What an interface wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Frames to this MAC.
     pub mac: [u8; 6],
@@ -69,8 +68,8 @@ pub struct Filter<C: Card> {
     group: Arc<Qp<C>>,
     /// Of the port, and of the VLAN if it is one's.
     rule: FlowContext,
-    wanted: Option<Wanted>,
-    own: Option<Flow<C>>,
+    /// And the MAC that it is for.
+    own: Option<([u8; 6], Flow<C>)>,
     any: Option<Flow<C>>,
     _groups: Flow<C>,
 }
@@ -86,22 +85,21 @@ impl<C: Card> Filter<C> {
         };
         let groups = rule.with_dmac([1, 0, 0, 0, 0, 0]).with_dmac_mask([1, 0, 0, 0, 0, 0]);
         let _groups = group.create_flow(&groups)?;
-        Ok(Filter { group, rule, wanted: None, own: None, any: None, _groups })
+        Ok(Filter { group, rule, own: None, any: None, _groups })
     }
 
     /// Lets come what is wanted from now on.
     pub fn set(&mut self, wanted: Wanted) -> Result<()> {
-        if self.wanted.is_none_or(|before| before.mac != wanted.mac) {
+        if self.own.as_ref().is_none_or(|(mac, _)| *mac != wanted.mac) {
             self.own = None;
             let own = self.rule.with_dmac(wanted.mac).with_dmac_mask([0xff; 6]);
-            self.own = Some(self.group.create_flow(&own)?);
+            self.own = Some((wanted.mac, self.group.create_flow(&own)?));
         }
         if wanted.promiscuous != self.any.is_some() {
             // After the others: it takes no second copy of a frame.
             let any = self.rule.with_precedence(self.rule.precedence() + 1);
             self.any = wanted.promiscuous.then(|| self.group.create_flow(&any)).transpose()?;
         }
-        self.wanted = Some(wanted);
         Ok(())
     }
 }
