@@ -1,10 +1,12 @@
 //! Instructions of a post and of a poll, counted by callgrind: on VFIO, with plain memory in place of
-//! BAR0, and in process, where posting runs the card too.
+//! BAR0, and in process, where posting runs the card too. Of Ethernet frames as a poll-mode driver of DPDK sends them: in bursts.
 //!
 //! `tests/setup bench && cargo bench -p tests --bench instructions`
 
 #[path = "../../../driver/benches/data_path/slot.rs"]
 mod slot;
+
+mod frames;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -15,7 +17,7 @@ use model::attach::SegmentCard;
 use tests::{connect, Net, Options};
 
 /// Requests that are counted.
-const COUNT: u32 = 1000;
+const COUNT: u32 = 1600;
 /// Requests that are posted before the completions are polled.
 const BATCH: u32 = 50;
 
@@ -112,6 +114,12 @@ fn table() -> Result<(), String> {
         println!("{what:<48}{post:7.0}  {poll:7.0}");
     }
     println!("{:<48}{:7.0}", "the same, unsignaled", count("quiet", "counted_post")?);
+    for length in frames::LENGTHS {
+        let what = format!("{length}-byte frame of UDP, of a burst of {}, hashed", frames::BURST);
+        let backend = format!("frames={length}");
+        let (post, poll) = (count(&backend, "counted_burst")?, count(&backend, "counted_poll")?);
+        println!("{what:<48}{post:7.0}  {poll:7.0}");
+    }
     Ok(())
 }
 
@@ -121,6 +129,10 @@ fn main() -> ExitCode {
     match on.map(String::as_str) {
         Some("slot") => in_slot(),
         Some(on @ ("net" | "quiet")) => in_process(words.last().expect("a socket"), on == "quiet"),
+        Some(on) if on.starts_with("frames=") => {
+            let length = on.trim_start_matches("frames=").parse().expect("a length");
+            frames::run(words.last().expect("a socket"), length);
+        }
         _ => {
             if let Err(error) = table() {
                 eprintln!("{error}");
