@@ -6,7 +6,6 @@
 
 use crate::device::lag;
 use crate::env::Env;
-use crate::lacp::pdu;
 use crate::link::route::source_port;
 use crate::packet::{Packet, PortId};
 use crate::wire::Transport;
@@ -45,7 +44,7 @@ impl World {
         if self.is_bond(from.card) {
             let card = &mut self.cards[usize::from(from.card)];
             if let Some(q) = card.find_qp(p.src_qpn).filter(|_| p.transport == Transport::UD) {
-                card.turn_by(q, source_port(p.src_qpn, p.dest_qpn).into());
+                card.turn_by(q, || source_port(p.src_qpn, p.dest_qpn).into());
             }
             from.port = card.leaves(p.src_qpn);
         }
@@ -98,10 +97,9 @@ impl World {
         }
     }
 
-    /// Whether a frame is one of those that a card negotiates by, at the port that it comes to.
-    pub(crate) fn takes_slow(&self, at: PortId, frame: &[u8]) -> bool {
-        let card = self.cards.get(usize::from(at.card));
-        card.is_some_and(|card| card.lag.speaks_lacp()) && pdu::is_slow(frame)
+    /// Whether the card of a port negotiates by [slow frames](crate::lacp::pdu::is_slow).
+    pub(crate) fn speaks_lacp(&self, at: PortId) -> bool {
+        self.cards.get(usize::from(at.card)).is_some_and(|card| card.lag.speaks_lacp())
     }
 
     /// LACP goes on where it is time; returns when it is again (ns).

@@ -1,6 +1,7 @@
 //! DMA: addresses, faults, and atomic operations on memory.
 
 use fpga_regs::MAX_SGE;
+use smallvec::SmallVec;
 
 use crate::plain::plain;
 
@@ -46,24 +47,36 @@ pub struct DmaFault;
 
 /// Most pieces: each SGE adds two ends to the pages of [`Env::GATHER_BYTES`](crate::env::Env::GATHER_BYTES).
 const PIECES: usize = 2 * MAX_SGE + 64;
+/// Pieces for which there is room without an allocation.
+const FEW: usize = 4;
 
 /// Pieces of memory, in order, that become one payload.
 pub struct Pieces {
-    pieces: [(Addr, u32); PIECES],
-    count: usize,
+    pieces: SmallVec<[(Addr, u32); FEW]>,
     len: u32,
 }
 
 impl Pieces {
     /// No piece.
-    pub const fn new() -> Pieces {
-        Pieces { pieces: [(Addr { iova: 0, domain: 0 }, 0); PIECES], count: 0, len: 0 }
+    #[inline]
+    pub fn new() -> Pieces {
+        Pieces { pieces: SmallVec::new(), len: 0 }
+    }
+
+    /// One piece.
+    #[inline]
+    pub fn one(at: Addr, len: u32) -> Pieces {
+        let mut pieces = SmallVec::new();
+        pieces.push((at, len));
+        Pieces { pieces, len }
     }
 
     /// Adds `len` bytes; fails if there are too many pieces.
     pub fn push(&mut self, at: Addr, len: u32) -> Result<(), DmaFault> {
-        *self.pieces.get_mut(self.count).ok_or(DmaFault)? = (at, len);
-        self.count += 1;
+        if self.pieces.len() == PIECES {
+            return Err(DmaFault);
+        }
+        self.pieces.push((at, len));
         self.len += len;
         Ok(())
     }
@@ -80,7 +93,7 @@ impl Pieces {
 
     /// Each piece: its place in the payload, its address and its length in bytes.
     pub fn iter(&self) -> impl Iterator<Item = (usize, Addr, usize)> + '_ {
-        self.pieces[..self.count].iter().scan(0, |end, &(at, len)| {
+        self.pieces.iter().scan(0, |end, &(at, len)| {
             let offset = *end;
             *end += len as usize;
             Some((offset, at, len as usize))

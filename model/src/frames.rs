@@ -10,9 +10,10 @@ use crate::device::arrival::Found;
 use crate::device::qp::Qp;
 use crate::device::raw::{with_room, Outgoing};
 use crate::env::Env;
+use crate::lacp::pdu::is_slow;
 use crate::link::faults::ecn_of;
 use crate::packet::{Packet, Payload, PortId, PORTS};
-use crate::steering::{Copies, Copy, Fields, LOOKED_AT};
+use crate::steering::{Copies, Copy, Fields};
 use crate::wire::Operation;
 use crate::world::World;
 
@@ -23,6 +24,7 @@ pub(crate) struct Frame {
     /// Card and index of the queue pair that sends it.
     pub sender: (u16, u16),
     outgoing: Outgoing,
+    found: Found,
     /// Its ECN code point, if it is of IP.
     ecn: u8,
     copies: Copies,
@@ -54,19 +56,19 @@ impl World {
     pub(crate) fn next_frame(&mut self, sender: (u16, u16), env: &mut impl Env) -> Option<Frame> {
         let (card, q) = (usize::from(sender.0), usize::from(sender.1));
         let outgoing = self.cards[card].next_frame(q, env)?;
-        let mut head = [0; LOOKED_AT];
-        let head = &mut head[..outgoing.payload.len().min(LOOKED_AT)];
-        // What was gathered can be read.
-        let _ = env.payload(&outgoing.payload, head);
-        let fields = Fields::of(head);
-        self.cards[card].turn_by(q, fields.hash(0));
+        let (fields, found, ecn, slow) = with_room(outgoing.payload.len(), |bytes| {
+            // What was gathered can be read.
+            let _ = env.payload(&outgoing.payload, bytes);
+            (Fields::of(bytes), Found::of(bytes), ecn_of(bytes), is_slow(bytes))
+        });
+        self.cards[card].turn_by(q, || fields.hash(0));
         let Qp { port: own, leaves, .. } = self.cards[card].qps[q];
         let from = PortId { port: leaves, ..own };
         let way = match self.port_of((own, from), fields.dmac()) {
             to if to == own => (from, from),
             to => (from, self.arrival(from, to)),
         };
-        let slow = self.takes_slow(way.1, head);
+        let slow = slow && self.speaks_lacp(way.1);
         let copies = match slow {
             true => Copies::of(sender),
             false => self.receivers(way, sender, &fields, env.now()),
@@ -75,8 +77,7 @@ impl World {
         if let Some(until) = until {
             self.cards[card].frame_waits(q, until, env);
         }
-        let ecn = ecn_of(head);
-        Some(Frame { way, sender, outgoing, ecn, copies, slow, waits: until.is_some() })
+        Some(Frame { way, sender, outgoing, found, ecn, copies, slow, waits: until.is_some() })
     }
 
     /// A frame has left.
@@ -119,18 +120,14 @@ impl World {
 
     /// A frame that travels as it is comes to those that get a copy.
     pub(crate) fn hand_over(&mut self, frame: &Frame, env: &mut impl Env) {
-        let found = with_room(frame.payload().len(), |bytes| {
+        if !frame.slow {
+            return self.give(frame.way, &frame.copies, (frame.found, frame.payload()), env);
+        }
+        with_room(frame.payload().len(), |bytes| {
             // As when its fields were read.
             let _ = env.payload(frame.payload(), bytes);
-            if frame.slow {
-                self.take_slow(frame.way.1, bytes, env);
-            }
-            Found::of(bytes)
+            self.take_slow(frame.way.1, bytes, env);
         });
-        if frame.slow {
-            return;
-        }
-        self.give(frame.way, &frame.copies, (found, frame.payload()), env);
     }
 
     /// A frame comes over the wire as bytes, which are the payload too.
@@ -141,7 +138,7 @@ impl World {
         (frame, payload): (&[u8], &Payload),
         env: &mut impl Env,
     ) {
-        if self.takes_slow(way.1, frame) {
+        if is_slow(frame) && self.speaks_lacp(way.1) {
             return self.take_slow(way.1, frame, env);
         }
         let copies = self.receivers(way, sender, &Fields::of(frame), env.now());
@@ -162,7 +159,9 @@ impl World {
         for copy in copies.all() {
             self.cards[usize::from(copy.at.card)].receive_frame(copy, found, payload, env);
         }
-        self.count_untaken(way, copies, env.now());
+        if copies.all().is_empty() || copies.lost != 0 {
+            self.count_untaken(way, copies, env.now());
+        }
     }
 
     /// What nobody takes of a frame is counted where it could be taken.
@@ -236,7 +235,11 @@ impl World {
 
     /// The ports that a frame comes to at `now` (ns).
     fn reached_ports(&self, way: (PortId, PortId), now: u64) -> impl Iterator<Item = PortId> + use<'_> {
-        self.ports().filter(move |&port| self.leads_to(way, port) && !self.is_cut((way.0, port), now))
+        let is_port = way.1.card < self.count() && usize::from(way.1.port) < PORTS;
+        let of_all =
+            (way.1 == PortId::ALL).then(|| self.ports().filter(move |&port| self.leads_to(way, port)));
+        let ports = is_port.then_some(way.1).into_iter().chain(of_all.into_iter().flatten());
+        ports.filter(move |&port| !self.is_cut((way.0, port), now))
     }
 
     /// Counts what a pulled cable loses of a frame.

@@ -268,9 +268,9 @@ impl Device {
     }
 
     /// With a hash, the member of what a queue pair sends next, which is of this flow.
-    pub(crate) fn turn_by(&mut self, q: usize, flow: u64) {
+    pub(crate) fn turn_by(&mut self, q: usize, flow: impl FnOnce() -> u64) {
         if self.lag.hashes() {
-            self.qps[q].turn = turn_of(flow);
+            self.qps[q].turn = turn_of(flow());
             self.leave_by_turn(q);
         }
     }

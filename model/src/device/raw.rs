@@ -15,6 +15,7 @@ use super::objects::{owned, refused};
 use super::qp::Qp;
 use super::wqe::Wqe;
 use super::Device;
+use crate::dma::Pieces;
 use crate::env::Env;
 use crate::packet::{Payload, PortId};
 use crate::steering::{Copies, Fields};
@@ -30,9 +31,11 @@ pub(crate) const PATIENCE: u64 = 100_000_000;
 
 /// Calls with room for so many bytes of a frame, which are zero.
 pub(crate) fn with_room<R>(len: usize, call: impl FnOnce(&mut [u8]) -> R) -> R {
-    /// Most frames are no longer, and to clear more takes longer than to read these.
+    /// Most frames are of one of these lengths, and to clear more takes longer than to read these.
+    const SHORT: usize = 128;
     const USUAL: usize = 1536;
     match len {
+        0..=SHORT => call(&mut [0; SHORT][..len]),
         0..=USUAL => call(&mut [0; USUAL][..len]),
         _ => call(&mut [0; MAX_FRAME as usize][..len]),
     }
@@ -169,13 +172,14 @@ impl Device {
         }
         let fill = Checksums { ip: ctrl.ip_csum(), l4: ctrl.l4_csum() };
         let as_it_is = len as usize >= MIN_FRAME && fill == Checksums::default() && tag.is_none();
-        if E::FETCHES_FRAMES && as_it_is {
-            if let Some(at) = self.gather_direct(q, &wqe, 0, len, env)? {
+        let mut payload = match self.gather_direct(q, &wqe, 0, len, env)? {
+            Some(at) if E::FETCHES_FRAMES && as_it_is => {
                 let payload = Payload::Memory(at, len);
                 return Ok(Some(Outgoing { payload, inline: false, blocks: wqe.blocks(), part: Part::All }));
             }
-        }
-        let (mut payload, _) = self.gather_pieces(q, &wqe, 0, len, env)?;
+            Some(at) => env.gather(&Pieces::one(at, len))?,
+            None => self.gather_pieces(q, &wqe, 0, len, env)?.0,
+        };
         let len = len as usize;
         // The ring of inline data may be gone when the frame is delivered.
         let inline = matches!(payload, Payload::Memory(..));
@@ -263,7 +267,7 @@ impl Device {
 
     /// Until when (ns) a frame has to wait at most for a queue to get a receive; `None`: it need not.
     pub(crate) fn lacks_recv(&mut self, q: usize, env: &mut impl Env) -> Option<u64> {
-        let (card, now) = (self.id, env.now());
+        let card = self.id;
         let qp = &mut self.qps[q];
         if qp.resp.has_recv.get() || !qp.receives() {
             return None;
@@ -272,6 +276,7 @@ impl Device {
             qp.waits_until = 0;
             return None;
         }
+        let now = env.now();
         if qp.waits_until != 0 && now >= qp.waits_until {
             // It was waited for, and is not any more until it posts.
             return None;

@@ -1,10 +1,14 @@
 //! The queues that get a copy of a frame.
 
+use smallvec::SmallVec;
+
 use crate::packet::PortId;
 use crate::plain::plain;
 
 /// Most copies of a frame.
 const MOST: usize = 256;
+/// Copies for which there is room without an allocation.
+const FEW: usize = 4;
 
 /// A copy of a frame.
 #[derive(Clone, Copy)]
@@ -20,8 +24,7 @@ pub(crate) struct Copy {
 
 /// A list of queues, by the port that the frame comes to and their index, in which each is once, but never the sender.
 pub(crate) struct Copies {
-    list: [Copy; MOST],
-    len: usize,
+    list: SmallVec<[Copy; FEW]>,
     /// By card and index.
     sender: (u16, u16),
     /// Copies for which there was no room.
@@ -33,13 +36,7 @@ pub(crate) struct Copies {
 impl Copies {
     /// None, of a frame that a queue pair sends.
     pub fn of(sender: (u16, u16)) -> Copies {
-        Copies {
-            list: [Copy { at: PortId::NOBODY, queue: 0, hash: 0 }; MOST],
-            len: 0,
-            sender,
-            lost: 0,
-            dropped: false,
-        }
+        Copies { list: SmallVec::new(), sender, lost: 0, dropped: false }
     }
 
     /// The index of the sender, if it is of this card.
@@ -53,18 +50,15 @@ impl Copies {
         if self.sender == (copy.at.card, copy.queue) || self.all().iter().any(is) {
             return;
         }
-        match self.list.get_mut(self.len) {
-            Some(free) => {
-                *free = copy;
-                self.len += 1;
-            }
-            None => self.lost += 1,
+        match self.list.len() {
+            MOST => self.lost += 1,
+            _ => self.list.push(copy),
         }
     }
 
     /// All of them.
     pub fn all(&self) -> &[Copy] {
-        &self.list[..self.len]
+        &self.list
     }
 }
 

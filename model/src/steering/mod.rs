@@ -14,6 +14,6 @@ mod rules;
 mod toeplitz;
 
 pub(crate) use copies::{Copies, Copy};
-pub(crate) use parse::{Fields, LOOKED_AT};
+pub(crate) use parse::Fields;
 pub(crate) use rules::Rules;
 pub(crate) use toeplitz::toeplitz;

@@ -9,7 +9,7 @@ use crate::wire::ipv4::{PROTOCOL_TCP, PROTOCOL_UDP};
 use crate::wire::Ethernet;
 
 /// Bytes of a frame that are looked at: more than any usual headers take.
-pub const LOOKED_AT: usize = 192;
+const LOOKED_AT: usize = 192;
 
 /// Most IPv6 extension headers that are passed.
 const MOST_EXTENSIONS: usize = 8;
@@ -41,20 +41,28 @@ pub(super) const PORTS: usize = 61;
 /// queue.
 pub(super) const FRAGMENTED: usize = 62;
 
+/// Bytes of them.
+const FIELDS: usize = 64;
+
 /// The fields of a frame, or of a rule, or its masks: numbers in the order of the wire, what is not there zero. A frame
 /// is one of a rule if it is the rule's value under the mask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(8))]
 pub struct Fields {
-    words: [u64; 8],
+    bytes: [u8; FIELDS],
+}
+
+impl Default for Fields {
+    /// Zero.
+    fn default() -> Fields {
+        Fields { bytes: [0; FIELDS] }
+    }
 }
 
 impl Fields {
+    #[inline(always)]
     fn put<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
-        for (n, byte) in bytes.into_iter().enumerate() {
-            let (word, shift) = ((at + n) / 8, (at + n) % 8 * 8);
-            self.words[word] = self.words[word] & !(0xff << shift) | u64::from(byte) << shift;
-        }
+        self.bytes[at..at + N].copy_from_slice(&bytes);
     }
 
     /// The fields of a frame. Any bytes have some.
@@ -209,25 +217,32 @@ impl Fields {
     }
 
     /// These fields under a mask.
+    #[inline]
     pub fn under(&self, mask: &Fields) -> Fields {
-        Fields { words: std::array::from_fn(|n| self.words[n] & mask.words[n]) }
+        let mut under = *self;
+        under.bytes.iter_mut().zip(mask.bytes).for_each(|(byte, mask)| *byte &= mask);
+        under
     }
 
     /// A number that the fields of few others have, for `of`.
+    #[inline]
     pub fn hash(&self, of: u64) -> u64 {
-        let mix = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-        self.words.iter().fold(of, mix).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        let words = self.bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes));
+        words.fold(of, mix).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     /// `N` bytes at one of the places above.
+    #[inline(always)]
     pub(super) fn get<const N: usize>(&self, at: usize) -> [u8; N] {
-        std::array::from_fn(|n| self.words[(at + n) / 8].to_le_bytes()[(at + n) % 8])
+        let mut field = [0; N];
+        field.copy_from_slice(&self.bytes[at..at + N]);
+        field
     }
 
     /// The destination address.
     pub fn dmac(&self) -> [u8; 6] {
-        let [a, b, c, d, e, f, ..] = self.words[0].to_le_bytes();
-        [a, b, c, d, e, f]
+        self.get(DMAC)
     }
 
     /// Whether the destination address is one of a group.
@@ -237,12 +252,12 @@ impl Fields {
 
     /// Whether it is one of ARP, tagged or not.
     pub fn is_arp(&self) -> bool {
-        (self.words[ETHER_TYPE / 8] >> (ETHER_TYPE % 8 * 8)) as u16 == ETHERTYPE_ARP.swap_bytes()
+        self.get(ETHER_TYPE) == ETHERTYPE_ARP.to_be_bytes()
     }
 }
 
 plain! {
-    Fields { words }
+    Fields { bytes }
 }
 
 #[cfg(test)]

@@ -70,8 +70,9 @@ pub fn run(socket: &str, length: usize) {
         |card| Device::open(SegmentCard::open(Path::new(socket), card).expect("a card")).expect("a device");
     let (a, b) = (open(0), open(1));
     let (mut x, y) = tests::connect(&a, &b, options);
-    let queues: Vec<Arc<Qp<_>>> =
-        (0..QUEUES).map(|_| y.pd.create_wq(&y.cq, (COUNT, 1), Offloads::default()).expect("a work queue")).collect();
+    let queues: Vec<Arc<Qp<_>>> = (0..QUEUES)
+        .map(|_| y.pd.create_wq(&y.cq, (COUNT, 1), Offloads::default()).expect("a work queue"))
+        .collect();
     queues.iter().for_each(|queue| to(queue, QpState::RTR));
     let table = b.create_table(&queues).expect("a table");
     let spread = y.pd.create_hash_qp(&table, HashFields::ALL, &SUITE_KEY).expect("a queue pair");
