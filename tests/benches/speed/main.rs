@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 mod command;
+mod ethernet;
 mod limits;
 mod pin;
 mod programs;
@@ -170,6 +171,9 @@ fn main() {
     }
     if wanted("udp") {
         udp(&mut add);
+    }
+    if wanted("ethernet") {
+        ethernet::rows(&mut add);
     }
     if wanted("latency") {
         for (test, goal) in [("ib_write_lat", 3.0), ("ib_send_lat", 4.0)] {

@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub const UNPRIVILEGED: &str = "--no-namespace";
 
 /// Kills what it holds when it is dropped.
-struct Running(Child, Option<Reader>, Option<Reader>);
+pub struct Running(Child, Option<Reader>, Option<Reader>);
 
 /// Reads one output of a program from the start: a full pipe would stop it.
 type Reader = std::thread::JoinHandle<String>;
@@ -38,7 +38,8 @@ impl Drop for Running {
     }
 }
 
-fn start(core: usize, words: &[String], environment: &[(&str, &str)]) -> Running {
+/// Starts a program on a core.
+pub fn start(core: usize, words: &[String], environment: &[(&str, &str)]) -> Running {
     let mut command = Command::new(&words[0]);
     command
         .args(&words[1..])
@@ -75,6 +76,19 @@ fn finish(mut running: Running, what: &str) -> String {
     text
 }
 
+/// Asks a program to end (SIGINT); its output.
+pub fn stop(mut running: Running) -> String {
+    let pid = i32::try_from(running.0.id()).expect("a process");
+    // SAFETY: our child, which has not been waited for.
+    unsafe { libc::kill(pid, libc::SIGINT) };
+    let until = Instant::now() + Duration::from_secs(10);
+    while running.0.try_wait().expect("our child").is_none() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = running.0.kill();
+    running.1.take().and_then(|reader| reader.join().ok()).unwrap_or_default()
+}
+
 /// A TCP port that is free now.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port()
@@ -86,7 +100,7 @@ pub fn perftest(test: &str, options: &str) -> String {
 }
 
 /// A name that no other net has: another pair may run at the same time.
-fn new_net() -> String {
+pub fn new_net() -> String {
     static NETS: AtomicU32 = AtomicU32::new(0);
     format!("bench-{}-{}", std::process::id(), NETS.fetch_add(1, Ordering::Relaxed))
 }

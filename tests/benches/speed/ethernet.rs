@@ -1,0 +1,131 @@
+//! DPDK's testpmd on two modelled cards, beside a bare ring and beside DPDK's own shared-memory driver, `net_memif`.
+
+use std::time::Duration;
+
+use crate::command::verbena;
+use crate::limits::bare_ring;
+use crate::programs::{new_net, start, stop, Running};
+use crate::row::{Goal, Row};
+use crate::{among, beside};
+
+/// How long a receiver counts.
+const SECONDS: u64 = 5;
+/// Until a program has started its ports.
+const READY: Duration = Duration::from_millis(2500);
+/// What a receiver has the card find out about each frame.
+const FLAGS: &str = "--enable-rx-cksum --enable-hw-vlan-strip";
+/// Four queues, chosen by the hash of addresses and ports.
+const SPREAD: &str = "--rxq=4 --txq=4 --rss-udp";
+/// Frames of many connections.
+const MANY: &str = "--txonly-multi-flow";
+
+/// Bytes of a frame with its check sequence, which testpmd does not count.
+fn frames_of(bytes: usize) -> String {
+    format!("--forward-mode=txonly --txpkts={}", bytes - 4)
+}
+
+/// testpmd, all of whose threads are on these cores: the first is that of commands, which sleeps.
+fn testpmd(through: &[&str], cores: &str, ports: &[&str], options: &str) -> Vec<String> {
+    let mut words: Vec<String> = through.iter().map(|word| word.to_string()).collect();
+    let prefix = format!("verbena-bench-{}", new_net());
+    words.extend(["dpdk-testpmd", "--no-huge", "-m", "192", "--no-telemetry", "--no-pci"].map(String::from));
+    words.extend(["--lcores", cores, "--file-prefix", &prefix].map(String::from));
+    words.extend(ports.iter().flat_map(|port| ["--vdev", *port]).map(String::from));
+    words.extend(["--", "--no-mlockall", "--total-num-mbufs=4096", "--stats-period=1"].map(String::from));
+    words.extend(options.split_whitespace().map(String::from));
+    words
+}
+
+/// The median of what each second of a program's statistics says of what its ports received together, in millions; the
+/// first and the last second with frames are not whole.
+fn received(said: &str, ports: usize) -> f64 {
+    let each = said.lines().filter_map(|line| line.trim().strip_prefix("Rx-pps:"));
+    let each = each.filter_map(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    let seconds: Vec<f64> =
+        each.collect::<Vec<_>>().chunks_exact(ports).map(|second| second.iter().sum::<f64>() / 1e6).collect();
+    let some: Vec<f64> = seconds.into_iter().filter(|&rate| rate > 0.0).collect();
+    assert!(some.len() > 2, "testpmd received nothing for three seconds; it said:\n{said}");
+    let mut whole = some[1..some.len() - 1].to_vec();
+    whole.sort_by(f64::total_cmp);
+    whole[whole.len() / 2]
+}
+
+/// Frames that come from a sender on core 0 to a receiver on core 1, in millions a second.
+fn one_way(receiver: &[String], sender: &[String]) -> f64 {
+    let receiver = start(1, receiver, &[]);
+    std::thread::sleep(READY);
+    let sender = start(0, sender, &[]);
+    std::thread::sleep(READY + Duration::from_secs(SECONDS));
+    // First the receiver: one of memif does not outlive its peer.
+    let said = stop(receiver);
+    stop(sender);
+    received(&said, 1)
+}
+
+/// Over the cards.
+fn cards(bytes: usize, receiver: &str, sender: &str) -> f64 {
+    let (program, net) = (verbena(), new_net());
+    let through = [&program.display().to_string(), "run", "--quiet", "--net", &net, "--"];
+    one_way(
+        &testpmd(
+            &through,
+            "(0-1)@1",
+            &["net_verbena1"],
+            &format!("--forward-mode=rxonly {FLAGS} {receiver}"),
+        ),
+        &testpmd(
+            &through,
+            "(0-1)@0",
+            &["net_verbena0"],
+            &format!("{} --eth-peer=0,02:56:42:00:01:00 {sender}", frames_of(bytes)),
+        ),
+    )
+}
+
+/// Over memif, which copies as the cards do, and looks at nothing.
+fn memif(bytes: usize) -> f64 {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("memif").display().to_string();
+    let port = |role: &str| format!("net_memif0,role={role},socket={socket},socket-abstract=no");
+    one_way(
+        &testpmd(&[], "(0-1)@1", &[&port("server")], "--forward-mode=rxonly"),
+        &testpmd(&[], "(0-1)@0", &[&port("client")], &frames_of(bytes)),
+    )
+}
+
+/// Both cards in one program, which forwards what comes to one by the other, on so many cores, with a queue of each card
+/// each.
+fn forwarded(cores: usize) -> f64 {
+    let (program, net) = (verbena(), new_net());
+    let through = [&program.display().to_string(), "run", "--quiet", "--net", &net, "--"];
+    let options = format!(
+        "--forward-mode=io --tx-first {MANY} --txpkts=60 --nb-cores={cores} --rxq={cores} --txq={cores} --rss-udp \
+         --eth-peer=0,02:56:42:00:01:00 --eth-peer=1,02:56:42:00:00:00"
+    );
+    let places = ["0@0,1@0", "0@0,1@0,2@1"][cores - 1];
+    let running: Running =
+        start(0, &testpmd(&through, places, &["net_verbena0", "net_verbena1"], &options), &[]);
+    std::thread::sleep(READY + Duration::from_secs(SECONDS));
+    received(&stop(running), 2)
+}
+
+/// Adds the rows.
+pub fn rows(add: &mut impl FnMut(Row)) {
+    let row = |what: &str, limit, (reached, ratio), goal| Row {
+        what: what.into(),
+        limit,
+        reached,
+        ratio,
+        unit: "M/s",
+        goal: Goal::AtLeast(goal),
+    };
+    let (ring, each) = among(|| bare_ring() / 1e6, &[&|| cards(64, "", ""), &|| cards(64, SPREAD, MANY)]);
+    add(row("testpmd 64 B, of a bare ring of 64 B slots", ring, each[0], 1.0));
+    add(row("testpmd 64 B, four queues by RSS, of the bare ring", ring, each[1], 0.8));
+    for (bytes, goal) in [(64, 1.2), (1518, 1.8)] {
+        let (limit, each) = among(|| memif(bytes), &[&|| cards(bytes, "", "")]);
+        add(row(&format!("testpmd {bytes} B, of net_memif"), limit, each[0], goal));
+    }
+    let (one, two) = beside(|| forwarded(1), || forwarded(2));
+    add(row("testpmd 64 B, two cores with a queue each, of one", one, (two, two / one), 1.8));
+}
