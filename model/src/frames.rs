@@ -10,6 +10,7 @@ use crate::device::arrival::Found;
 use crate::device::qp::Qp;
 use crate::device::raw::{with_room, Outgoing};
 use crate::env::Env;
+use crate::islands::Ends;
 use crate::lacp::pdu::is_slow;
 use crate::link::faults::ecn_of;
 use crate::packet::{Packet, Payload, PortId, PORTS};
@@ -38,6 +39,12 @@ impl Frame {
     /// Its bytes.
     pub fn payload(&self) -> &Payload {
         &self.outgoing.payload
+    }
+
+    /// The queue pairs that it goes between.
+    pub fn ends(&self) -> impl Iterator<Item = Ends> + '_ {
+        let place = |(card, q): (u16, u16)| Some((card, usize::from(q)));
+        self.copies.all().iter().map(move |copy| [place(self.sender), place((copy.at.card, copy.queue))])
     }
 }
 
@@ -73,6 +80,12 @@ impl World {
             true => Copies::of(sender),
             false => self.receivers(way, sender, &fields, env.now()),
         };
+        // What a card takes itself, and who gets a copy, may be of any island.
+        let of = copies.all().iter().map(|copy| Some((copy.at.card, copy.queue)));
+        if !of.chain(slow.then_some(None)).all(|to| env.reaches(sender, to)) {
+            env.drop_payload(&outgoing.payload);
+            return None;
+        }
         let until = self.lack_recvs(from, &copies, env);
         if let Some(until) = until {
             self.cards[card].frame_waits(q, until, env);
@@ -106,7 +119,12 @@ impl World {
         self.cards[card].frame_starts(q, &frame.outgoing);
     }
 
-    /// A raw packet queue pair is run: if frames waited for its receives, they go on.
+    /// Whether frames wait for receives of a queue pair.
+    pub(crate) fn is_awaited(&self, (card, q): (u16, u16)) -> bool {
+        self.cards[usize::from(card)].qps[usize::from(q)].awaited.get()
+    }
+
+    /// A raw packet queue pair is run, with all the cards if it [is awaited](Self::is_awaited): if frames waited for its receives, they go on.
     pub(crate) fn resume_frames(&mut self, (card, q): (u16, u16), env: &mut impl Env) {
         if !self.cards[usize::from(card)].has_posted(q.into(), env) {
             return;

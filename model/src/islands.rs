@@ -1,8 +1,8 @@
 //! Which queue pairs have to be run by one thread at a time: an *island* is what hangs together by connections,
-//! datagrams and SRQs. A CQ may be shared by several.
+//! datagrams, frames and SRQs. A CQ may be shared by several.
 //!
 //! A connection joins an island when one of its ends sends for the first time, with all the cards; a UD queue pair
-//! joins that of each one that it sends to. Whatever changes what hangs together makes all labels void
+//! joins that of each one that it sends to, and a raw packet queue pair those of all that get a copy. Whatever changes what hangs together makes all labels void
 //! ([`Device::islands_void`](crate::device::Device)); queue pairs in use join again with their next message. One without
 //! a valid label is run with all the cards.
 

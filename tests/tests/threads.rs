@@ -1,6 +1,9 @@
 //! Threads that post and poll at the same time, on shared and on separate queues: every request completes
 //! once, every message arrives once.
 
+#[path = "threads/frames.rs"]
+mod frames;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 

@@ -34,10 +34,12 @@ pub(crate) fn with_room<R>(len: usize, call: impl FnOnce(&mut [u8]) -> R) -> R {
     /// Most frames are of one of these lengths, and to clear more takes longer than to read these.
     const SHORT: usize = 128;
     const USUAL: usize = 1536;
-    match len {
-        0..=SHORT => call(&mut [0; SHORT][..len]),
-        0..=USUAL => call(&mut [0; USUAL][..len]),
-        _ => call(&mut [0; MAX_FRAME as usize][..len]),
+    if len <= SHORT {
+        call(&mut [0; SHORT][..len])
+    } else if len <= USUAL {
+        call(&mut [0; USUAL][..len])
+    } else {
+        call(&mut [0; MAX_FRAME as usize][..len])
     }
 }
 

@@ -1,4 +1,4 @@
-//! Runs raw packet queue pairs: with all the cards, as the rules of any port may name a frame.
+//! Runs raw packet queue pairs.
 
 use super::env::{WallEnv, TURN};
 use super::scratch::Again;
@@ -9,9 +9,11 @@ use crate::world::World;
 impl WallEnv<'_> {
     /// Sends the frames of a raw packet queue pair, at most a turn. Each is delivered before the next one is looked at, so
     /// that it is known who has receive WQEs.
-    #[cold]
+    #[inline(never)]
     pub(super) fn run_frames(&mut self, world: &mut World, card: u16, qp: u16) {
-        if self.guard.island() != ALL {
+        let all = self.guard.island() == ALL;
+        if !all && world.is_awaited((card, qp)) {
+            // By queue pairs of any island.
             return self.scratch.again.push(Again { card, qp, all: true });
         }
         world.resume_frames((card, qp), self);
@@ -20,6 +22,10 @@ impl WallEnv<'_> {
             if !frame.waits {
                 self.carry_frame(world, &frame);
                 world.frame_sent(&frame, self);
+                if all {
+                    // The next frame to them needs only their island.
+                    frame.ends().for_each(|ends| self.join(world, ends));
+                }
             }
             self.drop_payload(frame.payload());
             if frame.waits {
