@@ -15,7 +15,7 @@ use super::pattern::Message;
 
 /// Longest WRITE: a longer message is several, all to the same place, of which the last has immediate data.
 pub const CHUNK: u64 = 64 << 10;
-/// WRITEs of a queue pair that are posted at a time, at most; of a card with many queue pairs, at least.
+/// WRITEs of a queue pair that are posted at a time, at most; if a card sends to many others at a time, at least.
 const AHEAD: (u32, u32) = (16, 2);
 /// WRITEs of a card that are posted at a time, roughly.
 const AHEAD_OF_CARD: u32 = 4096;
@@ -35,6 +35,10 @@ pub struct Host {
     links: Vec<Link>,
     /// By the peer's card.
     by_peer: HashMap<u16, usize>,
+    /// What is not sent yet, as messages to so many others are on their way already.
+    waiting: VecDeque<Message>,
+    busy: usize,
+    window: usize,
     ahead: u32,
 }
 
@@ -61,17 +65,39 @@ pub struct Arrived {
 }
 
 impl Host {
-    /// Opens a card; its landing buffer has `landing` bytes, and it will have `links` queue pairs.
-    pub fn open(stage: &Stage, card: u16, landing: usize, source: &Buffer, links: usize) -> Result<Host> {
+    /// Opens a card; its landing buffer has `landing` bytes, it will have `links` queue pairs, and it sends to at most
+    /// `window` cards at a time.
+    pub fn open(
+        stage: &Stage,
+        card: u16,
+        landing: usize,
+        source: &Buffer,
+        (links, window): (usize, usize),
+    ) -> Result<Host> {
         let device = Device::open(stage.open(card)?)?;
         let pd = device.alloc_pd()?;
-        let ahead = (AHEAD_OF_CARD / links.max(1) as u32).clamp(AHEAD.1, AHEAD.0);
-        let cq = device.create_cq((ahead + RECEIVES) * links.max(1) as u32, 0)?;
+        let links = links.max(1) as u32;
+        let sends = links.min(window as u32);
+        let ahead = (AHEAD_OF_CARD / sends).clamp(AHEAD.1, AHEAD.0);
+        let cq = device.create_cq(ahead * sends + RECEIVES * links, 0)?;
         let landing = stage.buffer(landing).context("there is no more memory for buffers")?;
         let landing_mr = landing.register(&pd, Access::LOCAL_WRITE | Access::REMOTE_WRITE)?;
         let source = (source.addr(), source.register(&pd, Access::LOCAL_WRITE)?);
-        let (links, by_peer) = (Vec::new(), HashMap::new());
-        Ok(Host { device, pd, cq, landing, landing_mr, source, links, by_peer, ahead })
+        let (links, by_peer, waiting) = (Vec::new(), HashMap::new(), VecDeque::new());
+        Ok(Host {
+            device,
+            pd,
+            cq,
+            landing,
+            landing_mr,
+            source,
+            links,
+            by_peer,
+            waiting,
+            busy: 0,
+            window,
+            ahead,
+        })
     }
 
     /// A queue pair for a peer, not connected yet.
@@ -127,10 +153,27 @@ impl Host {
     }
 
     /// Queues a message, and posts as much of it as may be.
-    pub fn send(&mut self, message: &Message) -> Result<()> {
-        let link = *self.by_peer.get(&message.to).context("no queue pair leads there")?;
-        self.links[link].queue.push_back(Sending { step: message.step, left: message.bytes });
-        self.post(link)
+    pub fn send(&mut self, message: Message) -> Result<()> {
+        self.waiting.push_back(message);
+        self.begin()
+    }
+
+    /// Begins the messages that wait, as far as the window lets them.
+    fn begin(&mut self) -> Result<()> {
+        while let Some(message) = self.waiting.front() {
+            let index = *self.by_peer.get(&message.to).context("no queue pair leads there")?;
+            let link = &mut self.links[index];
+            if !link.is_busy() {
+                if self.busy == self.window {
+                    break;
+                }
+                self.busy += 1;
+            }
+            link.queue.push_back(Sending { step: message.step, left: message.bytes });
+            self.waiting.pop_front();
+            self.post(index)?;
+        }
+        Ok(())
     }
 
     fn post(&mut self, index: usize) -> Result<()> {
@@ -180,11 +223,15 @@ impl Host {
             match wc.flags.contains(WcFlags::RECV) {
                 true => {
                     arrived.push(Arrived { from: self.links[index].peer, step: wc.imm });
-                    self.links[index].receive(index)?;
+                    self.links[index].receive(index, 1)?;
                 }
                 false => {
                     self.links[index].flying -= 1;
                     self.post(index)?;
+                    if !self.links[index].is_busy() {
+                        self.busy -= 1;
+                        self.begin()?;
+                    }
                 }
             }
         }
@@ -194,12 +241,12 @@ impl Host {
     /// Posts the receives of all queue pairs.
     pub fn receive(&mut self) -> Result<()> {
         let mut links = self.links.iter().enumerate();
-        links.try_for_each(|(index, link)| (0..RECEIVES).try_for_each(|_| link.receive(index)))
+        links.try_for_each(|(index, link)| link.receive(index, RECEIVES))
     }
 
     /// The cards that a message is still on its way to.
     pub fn waits(&self) -> impl Iterator<Item = u16> + '_ {
-        self.links.iter().filter(|link| link.flying > 0 || !link.queue.is_empty()).map(|link| link.peer)
+        self.links.iter().filter(|link| link.is_busy()).map(|link| link.peer)
     }
 
     /// What has been written to its landing buffer.
@@ -209,9 +256,14 @@ impl Host {
 }
 
 impl Link {
-    fn receive(&self, index: usize) -> Result<()> {
+    /// Whether a message is on its way.
+    fn is_busy(&self) -> bool {
+        self.flying > 0 || !self.queue.is_empty()
+    }
+
+    fn receive(&self, index: usize, count: u32) -> Result<()> {
         let mut post = self.qp.recv();
-        post.push(index as u64, &[])?;
+        (0..count).try_for_each(|_| post.push(index as u64, &[]))?;
         post.ring();
         Ok(())
     }

@@ -37,6 +37,9 @@ pub struct SimArgs {
     /// Bytes of each message, such as 65536 or 1MiB; with allreduce, of the vector
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = bytes)]
     bytes: u64,
+    /// Other cards that a card sends to at a time, at most: with alltoall, the message to the next one begins when one ended
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
+    window: u16,
     /// Chooses the permutation, the switches' marks, and the flows that share a cable
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -74,6 +77,8 @@ pub struct Plan {
     /// As it is printed.
     pub network: String,
     pub mtu: u32,
+    /// Cards that a card sends to at a time.
+    pub window: usize,
 }
 
 /// Cards of a leaf, and of one of its cables to a spine, if nothing is said.
@@ -144,7 +149,7 @@ impl SimArgs {
             mtu: Some(mtu),
             memory: MEMORY,
         };
-        Ok(Plan { traffic, stage, network, mtu })
+        Ok(Plan { traffic, stage, network, mtu, window: self.window.into() })
     }
 
     fn leaf_spine(&self) -> Result<(Fabric, String)> {

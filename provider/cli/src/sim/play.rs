@@ -75,7 +75,9 @@ pub fn play(plan: &Plan) -> Result<Run> {
             .iter()
             .for_each(|message| [from, message.to.into()].into_iter().for_each(|at| links[at] += 1));
     }
-    let open = |(card, &links): (usize, &usize)| Host::open(&stage, card as u16, largest, &source, links);
+    let open = |(card, &links): (usize, &usize)| {
+        Host::open(&stage, card as u16, largest, &source, (links, plan.window))
+    };
     let mut hosts = links.iter().enumerate().map(open).collect::<Result<Vec<_>>>()?;
     for (from, messages) in starts.iter().enumerate() {
         for message in messages {
@@ -84,7 +86,11 @@ pub fn play(plan: &Plan) -> Result<Run> {
             }
         }
     }
-    hosts.iter_mut().try_for_each(Host::receive)?;
+    // The cards take the receives of one after those of the other: all of them at once need not find room.
+    for host in &mut hosts {
+        host.receive()?;
+        stage.begin();
+    }
     let start = stage.begin();
     let before = stage.progress().events;
     let (made, played, used) = (began.elapsed(), Instant::now(), cpu());
@@ -95,12 +101,12 @@ pub fn play(plan: &Plan) -> Result<Run> {
         let card = turn.card;
         let host = &mut hosts[usize::from(card)];
         for message in starts[usize::from(card)].take().into_iter().flatten() {
-            host.send(&message)?;
+            host.send(message)?;
         }
         let arrived = host.poll().with_context(|| format!("card {card}"))?;
         for message in arrived {
             match traffic.follows(card, message.step) {
-                Some(next) => host.send(&next)?,
+                Some(next) => host.send(next)?,
                 None => done.push(ended(traffic, message.from, card, stage.clock(card) - start)),
             }
         }
