@@ -127,8 +127,9 @@ impl Device {
     /// A place for a QP of this type, and its number.
     fn take_place(&mut self, f: u16, context: &QpContext) -> Result<usize, Refused> {
         let (qps, full) = (&self.qps, (AdminStatus::NO_RESOURCE, Syndrome::TABLE_FULL));
-        let count = qps[self.tables.qp.range()].iter().filter(|qp| qp.used.get()).count();
-        if count >= self.limits.max_qp() as usize {
+        let (places, most) = (self.tables.qp.range(), self.limits.max_qp() as usize);
+        // With as few places as that, they need not be counted.
+        if places.len() >= most && qps[places].iter().filter(|qp| qp.used.get()).count() >= most {
             return Err(full);
         }
         let q = self.tables.qp.take(FIRST_QP..MAX_QPS, |i| qps[i].used.get()).ok_or(full)?;

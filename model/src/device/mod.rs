@@ -11,7 +11,7 @@
 //! | `registers`, `functions` | BAR0 of each function; attach, reset, detach |
 //! | `admin`, `objects`, `create`, `modify` | the admin queue: commands; objects and QPs that it creates; states of a QP |
 //! | `regions`, `memory` | memory regions and windows as it creates and changes them; the card's own memory |
-//! | `tables`, `qp` | the objects as the card holds them |
+//! | `tables`, `qp`, `slots` | the objects as the card holds them; where a free place is |
 //! | `keys`, `windows` | memory keys: rights, bounds, translation; memory windows |
 //! | `wqe`, `gather` | fetching send WQEs; their local buffers |
 //! | `requester`, `progress` | executing send WQEs; how far a QP has sent, and the way back |
@@ -67,6 +67,7 @@ mod responder;
 mod responder_reads;
 mod rss;
 mod segment;
+mod slots;
 pub mod tables;
 pub(crate) mod timers;
 mod uc;
@@ -92,6 +93,7 @@ use tables::*;
 pub(crate) use keys::{KeyError, Range as KeyRange};
 pub use registers::FEATURES;
 pub use responder::Outcome;
+pub use slots::Slots;
 pub(crate) use ud::MULTICAST_QPN;
 pub(crate) use wqe::bytes;
 
@@ -223,38 +225,6 @@ pub struct Device {
     pub qps: [Qp; MAX_QPS],
 }
 
-/// Allocation of the slots of a table of `N`.
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-pub struct Slots<const N: usize> {
-    /// Where the next search starts, so that numbers are not reused at once.
-    hint: u32,
-    /// No slot from here on was ever used, so no search goes further.
-    top: u32,
-}
-
-impl<const N: usize> Slots<N> {
-    /// Slots tried before a number is used again.
-    const WINDOW: usize = 64;
-
-    /// A free index of `range`, noted as used.
-    pub(crate) fn take(&mut self, range: Range<usize>, used: impl Fn(usize) -> bool) -> Option<usize> {
-        let top = (self.top as usize).max(range.start + Self::WINDOW).min(range.end);
-        let hint = (self.hint as usize).clamp(range.start, top);
-        let found = (hint..top).chain(range.start..hint).find(|&i| !used(i));
-        let index = found.or((top < range.end).then_some(top))?;
-        self.hint = (index + 1) as u32;
-        self.top = self.top.max(index as u32 + 1);
-        Some(index)
-    }
-
-    /// The slots that may be in use; never past the table, whatever is in shared memory.
-    #[inline]
-    pub(crate) fn range(&self) -> Range<usize> {
-        0..(self.top as usize).min(N)
-    }
-}
-
 /// The slots of each table.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
@@ -330,6 +300,5 @@ plain! {
     PortSetting { mtu, mbps }
     Outside { on, frames, window }
     Device { id, present, cards, ends_cqs, islands_void, moderates, defect, limits, port, outside, cables, lag, lacp_due, links_changed, pauses, guids, salt, gids, counters, timers, tables, functions, xrc_domains, xrcds, holds, pds, mcast, rules, indirections, parts, reorder, cqs, srqs, keys, qps }
-    Slots<N> { hint, top }
     Tables { pd, key, cq, srq, qp, function, xrcd, hold, indirection }
 }

@@ -16,11 +16,40 @@ const WORDS: usize = MAX_QPS / 64;
 
 /// QPs with an armed timer, a bit each. Atomic, as queue pairs of several islands share a word.
 #[repr(C)]
-pub struct Timers([AtomicU64; WORDS]);
+pub struct Timers {
+    armed: [AtomicU64; WORDS],
+    /// A bit for each word that may have a bit set, so that a look at few armed timers reads few words. Only who has all the
+    /// cards clears one: nobody then misses a timer that is armed meanwhile.
+    words: [AtomicU64; WORDS.div_ceil(64)],
+}
+
+/// Numbers of the bits that are set.
+fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+        word &= word - 1;
+        Some(bit)
+    })
+}
 
 impl Timers {
     fn bit(&self, q: usize) -> (&AtomicU64, u64) {
-        (&self.0[q / 64 % WORDS], 1 << (q % 64))
+        (&self.armed[q / 64 % WORDS], 1 << (q % 64))
+    }
+
+    fn set(&self, q: usize) {
+        let (word, bit) = self.bit(q);
+        word.fetch_or(bit, SeqCst);
+        let n = q / 64 % WORDS;
+        let (word, bit) = (&self.words[n / 64], 1 << (n % 64));
+        if word.load(SeqCst) & bit == 0 {
+            word.fetch_or(bit, SeqCst);
+        }
+    }
+
+    fn clear(&self, q: usize) {
+        let (word, bit) = self.bit(q);
+        word.fetch_and(!bit, Relaxed);
     }
 
     /// Arms (or moves) a QP's timer.
@@ -29,29 +58,34 @@ impl Timers {
         req.deadline = at;
         if !req.armed.get() {
             req.armed = true.into();
-            let (word, bit) = self.bit(q);
-            word.fetch_or(bit, SeqCst);
+            self.set(q);
         }
     }
 
     /// Disarms a QP's timer.
     pub(super) fn disarm(&self, q: usize, qps: &mut [Qp]) {
         if qps[q].req.armed.take() {
-            let (word, bit) = self.bit(q);
-            word.fetch_and(!bit, Relaxed);
+            self.clear(q);
         }
     }
 
     /// QPs with an armed timer.
     pub(crate) fn armed(&self) -> impl Iterator<Item = usize> + '_ {
-        self.0.iter().enumerate().flat_map(|(n, word)| {
-            let mut bits = word.load(SeqCst);
-            std::iter::from_fn(move || {
-                let bit = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
-                bits &= bits - 1;
-                Some(n * 64 + bit)
-            })
-        })
+        let words = self.words.iter().enumerate().flat_map(|(n, word)| {
+            let word = word.load(SeqCst);
+            bits(word).map(move |bit| n * 64 + bit)
+        });
+        words.flat_map(|n| bits(self.armed[n].load(SeqCst)).map(move |bit| n * 64 + bit))
+    }
+
+    /// Forgets the words without a bit. With all the cards.
+    fn tidy(&mut self) {
+        let armed = &self.armed;
+        for (n, word) in self.words.iter_mut().enumerate() {
+            let word = word.get_mut();
+            *word =
+                bits(*word).filter(|bit| armed[n * 64 + bit].load(Relaxed) != 0).map(|bit| 1 << bit).sum();
+        }
     }
 }
 
@@ -90,14 +124,9 @@ impl Device {
     /// Runs all timers that are due; returns the next deadline, if any.
     pub fn run_timers(&mut self, env: &mut impl Env) -> Option<u64> {
         let now = env.now();
-        for n in 0..WORDS {
-            let mut bits = self.timers.0[n].load(Relaxed);
-            while bits != 0 {
-                let q = n * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                self.run_timer_at(q, now, env);
-            }
-        }
+        self.timers.tidy();
+        let due: Vec<usize> = self.timers.armed().filter(|&q| self.qps[q].req.deadline <= now).collect();
+        due.into_iter().for_each(|q| self.run_timer_at(q, now, env));
         self.raise_held(now, env);
         self.next_deadline()
     }
@@ -111,7 +140,7 @@ impl Device {
     fn run_timer_at(&mut self, q: usize, now: u64, env: &mut impl Env) {
         let (word, bit) = self.timers.bit(q);
         if word.load(Relaxed) & bit != 0 && self.qps[q].req.deadline <= now {
-            word.fetch_and(!bit, Relaxed);
+            self.timers.clear(q);
             self.qps[q].req.armed = Flag::NO;
             self.timer_due(q, env);
         }
@@ -139,13 +168,11 @@ impl Device {
     pub fn rebuild_timer(&mut self, q: usize, env: &mut impl Env) {
         if self.qps[q].req.armed.get() && self.qps[q].used.get() {
             let at = self.qps[q].req.deadline;
-            let (word, bit) = self.timers.bit(q);
-            word.fetch_or(bit, Relaxed);
+            self.timers.set(q);
             env.timer(at);
         } else {
             self.qps[q].req.armed = Flag::NO;
-            let (word, bit) = self.timers.bit(q);
-            word.fetch_and(!bit, Relaxed);
+            self.timers.clear(q);
             self.arm_if_waiting(q, env);
         }
         // The dead may have taken the note of a doorbell, or gone back to send again.
@@ -161,3 +188,28 @@ pub fn timeout_nanoseconds(timeout: u8) -> u64 {
 }
 
 impl crate::plain::Plain for Timers {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_armed_are_found_in_their_order_and_no_other_word_is_read() {
+        let none = |_| AtomicU64::new(0);
+        let mut timers = Timers { armed: std::array::from_fn(none), words: std::array::from_fn(none) };
+        for q in [MAX_QPS - 1, 16, 4096, 17, 4095] {
+            timers.set(q);
+        }
+        let armed = |timers: &Timers| timers.armed().collect::<Vec<_>>();
+        let words = |timers: &Timers| -> u32 {
+            timers.words.iter().map(|word| word.load(Relaxed).count_ones()).sum()
+        };
+        assert_eq!(armed(&timers), [16, 17, 4095, 4096, MAX_QPS - 1]);
+        [16, 17, 4096].into_iter().for_each(|q| timers.clear(q));
+        assert_eq!((armed(&timers), words(&timers)), (vec![4095, MAX_QPS - 1], 4));
+        timers.tidy();
+        assert_eq!((armed(&timers), words(&timers)), (vec![4095, MAX_QPS - 1], 2));
+        timers.set(17);
+        assert_eq!(armed(&timers), [17, 4095, MAX_QPS - 1]);
+    }
+}

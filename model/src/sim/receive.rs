@@ -110,9 +110,11 @@ impl Engine<'_> {
     /// Checks the QP timers.
     pub(super) fn timers(&mut self) {
         let sim = &mut *self.env.sim;
-        if sim.timer_at == sim.now {
-            sim.timer_at = 0;
+        // A check that one at an earlier time has made unnecessary: the next is later.
+        if sim.timer_at == 0 || sim.timer_at > sim.now {
+            return;
         }
+        sim.timer_at = 0;
         self.env.step.card = 0;
         let next = self.world.manager(&mut self.env).run_timers();
         self.settle();

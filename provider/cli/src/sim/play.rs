@@ -79,14 +79,15 @@ pub fn play(plan: &Plan) -> Result<Run> {
         Host::open(&stage, card as u16, largest, &source, (links, plan.window))
     };
     let mut hosts = links.iter().enumerate().map(open).collect::<Result<Vec<_>>>()?;
+    // What this gives the cards to do is done for one after the other: all of it at once would not find room.
     for (from, messages) in starts.iter().enumerate() {
         for message in messages {
             if !hosts[from].knows(message.to) {
                 Host::connect(&mut hosts, (from as u16, message.to), plan.mtu)?;
             }
         }
+        stage.begin();
     }
-    // The cards take the receives of one after those of the other: all of them at once need not find room.
     for host in &mut hosts {
         host.receive()?;
         stage.begin();
