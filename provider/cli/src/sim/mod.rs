@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `options` | what is asked for, and what of it cannot be |
 //! | `pattern` | who sends how much to whom, and when |
+//! | `memory` | what a run takes of it, before it is made |
 //! | `host` | a card with its queue pairs, through the driver |
 //! | `play` | the run: one thread plays all actors |
 //! | `figures` | what is computed from it |
@@ -11,6 +12,7 @@
 
 mod figures;
 mod host;
+mod memory;
 mod options;
 mod pattern;
 mod play;
@@ -23,6 +25,7 @@ pub use options::SimArgs;
 /// Does what was asked.
 pub fn sim(args: SimArgs) -> Result<u8> {
     let plan = args.plan()?;
+    memory::check(&plan)?;
     let run = play::play(&plan)?;
     output_text(&report::text(&plan, &run));
     eprint!("{}", report::effort(&run));

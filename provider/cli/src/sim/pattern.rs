@@ -88,9 +88,34 @@ impl Traffic {
         }
     }
 
+    /// Queue pairs of all cards.
+    pub fn queue_pairs(&self) -> u64 {
+        match self.pattern {
+            Pattern::Incast => 2 * self.ends() as u64,
+            Pattern::Alltoall => self.ends() as u64,
+            Pattern::Permutation | Pattern::Allreduce => 2 * u64::from(self.cards),
+        }
+    }
+
+    /// Other cards that a card sends to.
+    pub fn most_sends(&self) -> usize {
+        match self.pattern {
+            Pattern::Alltoall => self.most_links(),
+            Pattern::Incast | Pattern::Permutation | Pattern::Allreduce => 1,
+        }
+    }
+
+    /// Bytes of a message between two cards.
+    pub fn message_bytes(&self) -> u64 {
+        match self.pattern {
+            Pattern::Allreduce => self.part(),
+            _ => self.bytes,
+        }
+    }
+
     /// What each card sends at the start.
     pub fn starts(&self) -> Vec<Vec<Message>> {
-        let message = |to| Message { to, bytes: self.bytes, step: 0 };
+        let message = |to| Message { to, bytes: self.message_bytes(), step: 0 };
         let cards = 0..self.cards;
         match self.pattern {
             Pattern::Incast => {
@@ -106,10 +131,7 @@ impl Traffic {
                 };
                 cards.map(|card| others(card).map(|to| message(to as u16)).collect()).collect()
             }
-            Pattern::Allreduce => {
-                let part = |card| Message { to: self.next(card), bytes: self.part(), step: 0 };
-                cards.map(|card| vec![part(card)]).collect()
-            }
+            Pattern::Allreduce => cards.map(|card| vec![message(self.next(card))]).collect(),
         }
     }
 

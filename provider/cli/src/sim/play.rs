@@ -65,7 +65,7 @@ pub fn play(plan: &Plan) -> Result<Run> {
     let stage = Stage::new(&plan.stage)?;
     let traffic = &plan.traffic;
     let starts = traffic.starts();
-    let largest = starts.iter().flatten().map(|message| message.bytes).max().unwrap_or(1).min(CHUNK) as usize;
+    let largest = traffic.message_bytes().min(CHUNK) as usize;
     let mut source = stage.buffer(largest).context("there is no memory for a buffer")?;
     let expected = fill(largest);
     source.write(&expected);

@@ -14,8 +14,12 @@ use crate::plot::{bytes_text, picture, Chart, Line};
 /// The command, as a heading.
 fn heading(plan: &Plan) -> String {
     let traffic = &plan.traffic;
+    let window = match traffic.most_sends() > plan.window {
+        true => format!(", to {} at a time", plan.window),
+        false => String::new(),
+    };
     format!(
-        "{} of {} cards ({}, {}, MTU {}), {} each",
+        "{} of {} cards ({}, {}, MTU {}), {} each{window}",
         traffic.pattern,
         traffic.cards,
         plan.stage.profile.name(),
