@@ -133,6 +133,49 @@ fn all_to_all_fills_every_port() {
     );
 }
 
+/// Which of those that a card sends to it is, from 1.
+fn distance(row: &[f64; 4], cards: usize) -> usize {
+    (row[1] as usize + cards - row[0] as usize) % cards
+}
+
+/// With more cards than the window, a message begins when one before it has ended; every port is busy all the same.
+#[test]
+fn all_to_all_keeps_to_its_window() {
+    let (cards, bytes) = (12, 64 << 10);
+    let message = f64::from(bytes) * NS;
+    for window in [1, 4] {
+        let line = format!("--pattern alltoall --cards {cards} --bytes {bytes} --window {window}");
+        let (text, rows) = run(&line);
+        assert!(text.contains(&format!("64 KiB each, to {window} at a time")), "{text}");
+        assert_eq!((rows.len(), figure(&text, " packets, 0 sent")), (cards * (cards - 1), 0.0), "{text}");
+        for row in &rows {
+            let before = distance(row, cards).saturating_sub(window) as f64;
+            assert!(row[3] >= (before + 1.0) * message, "{row:?} began too early");
+        }
+        let least = (cards - 1) as f64 * message;
+        // What an acknowledgement and the next message's first byte take.
+        let pause = (cards - window) as f64 * 5000.0;
+        assert!(last(&rows) >= least && last(&rows) <= least * 1.01 + pause, "{} of {least}", last(&rows));
+        assert_eq!(run(&line), (text, rows), "another run");
+    }
+    // One that no card reaches changes nothing.
+    let line = format!("--pattern alltoall --cards {cards} --bytes {bytes}");
+    assert_eq!(run(&line), run(&format!("{line} --window 11")));
+}
+
+/// More queue pairs, and receives, than events find room.
+#[test]
+#[ignore = "the long form of the checks"]
+fn all_to_all_of_many_cards_ends() {
+    for (cards, bytes) in [(512, 4096), (1024, 1024)] {
+        let (text, rows) = run(&format!("--pattern alltoall --cards {cards} --bytes {bytes}"));
+        assert_eq!(rows.len(), cards * (cards - 1));
+        assert_eq!((figure(&text, " packets, 0 sent"), figure(&text, " sent again")), (0.0, 0.0), "{text}");
+        let least = (cards - 1) as f64 * bytes as f64 * NS;
+        assert!(last(&rows) >= least && last(&rows) < least * 1.3, "{} ns of {least}", last(&rows));
+    }
+}
+
 /// 2 (N - 1) steps, each of which passes an N-th of the vector and takes what a message without bytes takes.
 #[test]
 fn a_ring_takes_its_steps() {
@@ -171,6 +214,7 @@ fn what_cannot_be_is_refused() {
         ("--pattern incast --card cx9", "no such card profile"),
         ("--pattern incast --mtu 4096", "a path MTU of at most 1024"),
         ("--pattern incast --mtu 1500", "one of 256, 512, 1024, 2048 and 4096"),
+        ("--pattern alltoall --window 0", "0 is not in 1..=65535"),
         ("--pattern incast --leaf 4", "add --topology leaf-spine"),
         ("--pattern incast --topology leaf-spine --leaf 8 --ratio 3", "cannot have a cable for each 3"),
         ("--pattern incast --switch pfc,xoff=no", "xoff"),
