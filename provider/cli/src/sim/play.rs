@@ -93,6 +93,7 @@ pub fn play(plan: &Plan) -> Result<Run> {
         stage.begin();
     }
     let start = stage.begin();
+    nothing_lost(&stage)?;
     let before = stage.progress().events;
     let (made, played, used) = (began.elapsed(), Instant::now(), cpu());
     (0..traffic.cards).for_each(|card| stage.call(card, start));
@@ -139,15 +140,21 @@ fn ended(traffic: &Traffic, from: u16, to: u16, at: u64) -> Done {
     Done { from, to, bytes: traffic.bytes, at }
 }
 
+/// Everything found room in the simulation so far.
+fn nothing_lost(stage: &Stage) -> Result<()> {
+    match stage.progress().lost {
+        0 => Ok(()),
+        lost => bail!(
+            "{lost} packets or events found no room in the simulation, so its figures would be wrong: use fewer cards, a \
+             smaller --window, or queues of fewer bytes (--switch pfc,xoff=...)"
+        ),
+    }
+}
+
 /// What must be, whatever the pattern: all has arrived, unchanged, and nothing was lost for lack of room in the simulation.
 fn check(stage: &Stage, traffic: &Traffic, hosts: &[Host], done: &[Done], expected: &[u8]) -> Result<()> {
-    let Progress { now, events, lost } = stage.progress();
-    if lost != 0 {
-        bail!(
-            "{lost} packets or events found no room in the simulation, so its figures would be wrong: use fewer cards, \
-             or queues of fewer bytes (--switch pfc,xoff=...)"
-        );
-    }
+    nothing_lost(stage)?;
+    let Progress { now, events, .. } = stage.progress();
     if done.len() != traffic.ends() {
         let waits = |(card, host): (usize, &Host)| host.waits().next().map(|peer| (card, peer));
         let who = match hosts.iter().enumerate().find_map(waits) {
