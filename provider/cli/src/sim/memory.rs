@@ -9,7 +9,7 @@ use super::options::Plan;
 
 const KIB: u64 = 1 << 10;
 /// Whatever is played.
-const ALWAYS: u64 = 12 << 20;
+const ALWAYS: u64 = 10 << 20;
 /// A card, beside its queue pairs and what it receives.
 const CARD: u64 = 115 * KIB;
 /// A queue pair: in the card and in its simulation, its rings, and what the driver knows of it.
