@@ -90,7 +90,7 @@ mod tests {
             ("--pattern alltoall --cards 512 --bytes 4KiB", 1355),
             ("--pattern alltoall --cards 1024 --bytes 1KiB", 4399),
         ] {
-            let part = needed(&plan(line)) as f64 / f64::from(measured << 20);
+            let part = needed(&plan(line)) as f64 / (f64::from(measured) * f64::from(1 << 20));
             assert!((0.85..1.35).contains(&part), "{line}: {part} of what was measured");
         }
     }
