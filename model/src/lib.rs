@@ -5,7 +5,7 @@
 //! | [`device`] | the card core: registers, queues, keys, requester and responder; no threads, clocks or sockets |
 //! | [`packet`], [`carrier`], [`wire`] | a packet between two cards in memory, what carries it, and its bytes |
 //! | [`mod@env`], [`dma`] | what the card core needs from its surroundings |
-//! | [`plain`] | types for which every pattern of bytes is a value: what the segment holds |
+//! | [`plain`], `bits` | types for which every pattern of bytes is a value: what the segment holds; sets as words |
 //! | `islands` | what has to be run by one thread at a time, and what at the same time |
 //! | `repair`, `panics`, `allocations` | the cards after a death, panics that end here, what tests count |
 //! | [`world`], [`address`], [`gids`], [`gid_options`] | the cards of a segment, the addresses of their ports, and their GID tables |
@@ -25,6 +25,7 @@ pub mod address;
 #[cfg(test)]
 mod allocations;
 pub mod attach;
+mod bits;
 mod bonds;
 mod cables;
 pub mod carrier;

@@ -6,6 +6,7 @@ use super::tables::MAX_QPS;
 use super::Device;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
+use crate::bits::bits;
 use crate::env::Env;
 use crate::plain::Flag;
 use fpga_regs::regs::port;
@@ -21,15 +22,6 @@ pub struct Timers {
     /// A bit for each word that may have a bit set, so that a look at few armed timers reads few words. Only who has all the
     /// cards clears one: nobody then misses a timer that is armed meanwhile.
     words: [AtomicU64; WORDS.div_ceil(64)],
-}
-
-/// Numbers of the bits that are set.
-fn bits(mut word: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
-        word &= word - 1;
-        Some(bit)
-    })
 }
 
 impl Timers {

@@ -1,6 +1,7 @@
 //! A set of actors: those that should check again.
 
 use super::actor::ACTORS;
+use crate::bits::bits;
 
 /// Some of the actors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,14 +22,10 @@ impl ActorSet {
     /// Each of them.
     #[inline]
     pub fn each(self) -> impl Iterator<Item = u16> {
-        let word = |(at, mut left): (usize, u64)| {
-            std::iter::from_fn(move || {
-                let bit = (left != 0).then(|| left.trailing_zeros())?;
-                left &= left - 1;
-                Some(at as u16 * 64 + bit as u16)
-            })
-        };
-        self.0.into_iter().enumerate().flat_map(word)
+        self.0
+            .into_iter()
+            .enumerate()
+            .flat_map(|(at, word)| bits(word).map(move |bit| (at * 64 + bit) as u16))
     }
 }
 
