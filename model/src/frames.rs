@@ -13,7 +13,7 @@ use crate::env::Env;
 use crate::islands::Ends;
 use crate::lacp::pdu::is_slow;
 use crate::link::faults::ecn_of;
-use crate::packet::{Packet, Payload, PortId, PORTS};
+use crate::packet::{Packet, Payload, PortId};
 use crate::steering::{Copies, Copy, Fields};
 use crate::wire::Operation;
 use crate::world::World;
@@ -177,18 +177,21 @@ impl World {
         for copy in copies.all() {
             self.cards[usize::from(copy.at.card)].receive_frame(copy, found, payload, env);
         }
-        if copies.all().is_empty() || copies.lost != 0 {
-            self.count_untaken(way, copies, env.now());
-        }
+        self.count_untaken(way, copies, || env.now());
     }
 
-    /// What nobody takes of a frame is counted where it could be taken.
-    pub(crate) fn count_untaken(&mut self, way: (PortId, PortId), copies: &Copies, now: u64) {
+    /// What nobody takes of a frame is counted where it could be taken. The clock (ns) is read only if there is such a thing.
+    pub(crate) fn count_untaken(
+        &mut self,
+        way: (PortId, PortId),
+        copies: &Copies,
+        mut now: impl FnMut() -> u64,
+    ) {
         let why = if copies.dropped { port::RX_RULE_DROP } else { port::RX_NO_RULE };
         let untaken = copies.all().is_empty().then_some((why, 1));
         let lost = (copies.lost != 0).then_some((port::RX_OVERFLOW, copies.lost.into()));
         for (counter, count) in untaken.into_iter().chain(lost) {
-            for at in self.reached_ports(way, now).filter(|&at| at == way.1 || at != way.0) {
+            for at in self.reached_ports(way, now()).filter(|&at| at == way.1 || at != way.0) {
                 self.cards[usize::from(at.card)].counters[usize::from(at.port)].add(counter, count);
             }
         }
@@ -235,8 +238,7 @@ impl World {
             return far.unwrap_or(PortId::NOBODY);
         }
         let port = PortId::from_mac(dmac);
-        let here = port.card < self.count() && usize::from(port.port) < PORTS && !self.is_outside(port);
-        match here {
+        match self.has_port(port) && !self.is_outside(port) {
             true if port == own => own,
             true => far.unwrap_or(port),
             false => PortId::ALL,
@@ -253,10 +255,9 @@ impl World {
 
     /// The ports that a frame comes to at `now` (ns).
     fn reached_ports(&self, way: (PortId, PortId), now: u64) -> impl Iterator<Item = PortId> + use<'_> {
-        let is_port = way.1.card < self.count() && usize::from(way.1.port) < PORTS;
         let of_all =
             (way.1 == PortId::ALL).then(|| self.ports().filter(move |&port| self.leads_to(way, port)));
-        let ports = is_port.then_some(way.1).into_iter().chain(of_all.into_iter().flatten());
+        let ports = self.has_port(way.1).then_some(way.1).into_iter().chain(of_all.into_iter().flatten());
         ports.filter(move |&port| !self.is_cut((way.0, port), now))
     }
 

@@ -83,6 +83,11 @@ impl World {
         (0..self.count()).flat_map(|card| (0..PORTS as u8).map(move |port| PortId { card, port }))
     }
 
+    /// Whether there is such a port.
+    pub(crate) fn has_port(&self, port: PortId) -> bool {
+        port.card < self.count() && usize::from(port.port) < PORTS
+    }
+
     /// Whether the medium of a port is outside of the segment.
     pub fn is_outside(&self, port: PortId) -> bool {
         let card = self.cards[..usize::from(self.count())].get(usize::from(port.card));

@@ -23,20 +23,18 @@ impl<const N: usize> Slots<N> {
     pub(crate) fn take(&mut self, range: Range<usize>, used: impl Fn(usize) -> bool) -> Option<usize> {
         let top = (self.top as usize).max(range.start + Self::WINDOW).min(range.end);
         let hint = (self.hint as usize).clamp(range.start, top);
-        let mut places = (hint..top).chain(range.start..hint);
-        let index = match top < range.end {
-            false => places.find(|&i| !used(i))?,
-            true => match places.take(Self::WINDOW).find(|&i| !used(i)) {
-                Some(index) => index,
-                None => {
-                    let next = hint + Self::WINDOW;
-                    self.hint = (if next < top { next } else { next - top + range.start }) as u32;
-                    self.top = top as u32 + 1;
-                    return Some(top);
-                }
-            },
+        let unused = top < range.end;
+        let looks = if unused { Self::WINDOW } else { top };
+        let found = (hint..top).chain(range.start..hint).take(looks).find(|&i| !used(i));
+        let (index, next) = match found {
+            Some(index) => (index, index + 1),
+            None if unused => {
+                let next = hint + Self::WINDOW;
+                (top, if next < top { next } else { next - top + range.start })
+            }
+            None => return None,
         };
-        self.hint = (index + 1) as u32;
+        self.hint = next as u32;
         self.top = self.top.max(index as u32 + 1);
         Some(index)
     }

@@ -85,7 +85,7 @@ impl Engine<'_> {
                 self.give(slot, copy);
             }
         }
-        self.world.count_untaken(way, &copies, self.env.sim.now / 1000);
+        self.world.count_untaken(way, &copies, || self.env.sim.now / 1000);
     }
 
     /// Gives a copy of a frame to its queue.
