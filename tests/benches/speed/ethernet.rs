@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::command::verbena;
 use crate::limits::bare_ring;
-use crate::programs::{new_net, start, stop, Running};
+use crate::programs::{new_net, start, stop};
 use crate::row::{Goal, Row};
 use crate::{among, beside};
 
@@ -24,9 +24,13 @@ fn frames_of(bytes: usize) -> String {
     format!("--forward-mode=txonly --txpkts={}", bytes - 4)
 }
 
-/// testpmd, all of whose threads are on these cores: the first is that of commands, which sleeps.
-fn testpmd(through: &[&str], cores: &str, ports: &[&str], options: &str) -> Vec<String> {
-    let mut words: Vec<String> = through.iter().map(|word| word.to_string()).collect();
+/// What runs a program on a net.
+fn on(net: &str) -> Vec<String> {
+    [&verbena().display().to_string(), "run", "--quiet", "--net", net, "--"].map(String::from).into()
+}
+
+/// testpmd, run by `words`, all of whose threads are on these cores: the first is that of commands, which sleeps.
+fn testpmd(mut words: Vec<String>, cores: &str, ports: &[&str], options: &str) -> Vec<String> {
     let prefix = format!("verbena-bench-{}", new_net());
     words.extend(["dpdk-testpmd", "--no-huge", "-m", "192", "--no-telemetry", "--no-pci"].map(String::from));
     words.extend(["--lcores", cores, "--file-prefix", &prefix].map(String::from));
@@ -64,17 +68,16 @@ fn one_way(receiver: &[String], sender: &[String]) -> f64 {
 
 /// Over the cards.
 fn cards(bytes: usize, receiver: &str, sender: &str) -> f64 {
-    let (program, net) = (verbena(), new_net());
-    let through = [&program.display().to_string(), "run", "--quiet", "--net", &net, "--"];
+    let net = new_net();
     one_way(
         &testpmd(
-            &through,
+            on(&net),
             "(0-1)@1",
             &["net_verbena1"],
             &format!("--forward-mode=rxonly {FLAGS} {receiver}"),
         ),
         &testpmd(
-            &through,
+            on(&net),
             "(0-1)@0",
             &["net_verbena0"],
             &format!("{} --eth-peer=0,02:56:42:00:01:00 {sender}", frames_of(bytes)),
@@ -88,23 +91,21 @@ fn memif(bytes: usize) -> f64 {
     let socket = directory.path().join("memif").display().to_string();
     let port = |role: &str| format!("net_memif0,role={role},socket={socket},socket-abstract=no");
     one_way(
-        &testpmd(&[], "(0-1)@1", &[&port("server")], "--forward-mode=rxonly"),
-        &testpmd(&[], "(0-1)@0", &[&port("client")], &frames_of(bytes)),
+        &testpmd(vec![], "(0-1)@1", &[&port("server")], "--forward-mode=rxonly"),
+        &testpmd(vec![], "(0-1)@0", &[&port("client")], &frames_of(bytes)),
     )
 }
 
 /// Both cards in one program, which forwards what comes to one by the other, on so many cores, with a queue of each card
 /// each.
 fn forwarded(cores: usize) -> f64 {
-    let (program, net) = (verbena(), new_net());
-    let through = [&program.display().to_string(), "run", "--quiet", "--net", &net, "--"];
     let options = format!(
         "--forward-mode=io --tx-first {MANY} --txpkts=60 --nb-cores={cores} --rxq={cores} --txq={cores} --rss-udp \
          --eth-peer=0,02:56:42:00:01:00 --eth-peer=1,02:56:42:00:00:00"
     );
     let places = ["0@0,1@0", "0@0,1@0,2@1"][cores - 1];
-    let running: Running =
-        start(0, &testpmd(&through, places, &["net_verbena0", "net_verbena1"], &options), &[]);
+    let running =
+        start(0, &testpmd(on(&new_net()), places, &["net_verbena0", "net_verbena1"], &options), &[]);
     std::thread::sleep(READY + Duration::from_secs(SECONDS));
     received(&stop(running), 2)
 }

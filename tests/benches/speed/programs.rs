@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -61,17 +61,27 @@ pub fn start(core: usize, words: &[String], environment: &[(&str, &str)]) -> Run
     Running(child, Some(output), Some(errors))
 }
 
-fn finish(mut running: Running, what: &str) -> String {
-    let until = Instant::now() + LIMIT;
-    let status = loop {
-        match running.0.try_wait().expect("our child") {
-            Some(status) => break status,
-            None if Instant::now() > until => panic!("{what} did not end within {LIMIT:?}"),
-            None => std::thread::sleep(Duration::from_millis(10)),
+impl Running {
+    /// How it ended, if it does in time.
+    fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
+        let until = Instant::now() + limit;
+        loop {
+            match self.0.try_wait().expect("our child") {
+                None if Instant::now() <= until => std::thread::sleep(Duration::from_millis(10)),
+                ended => return ended,
+            }
         }
-    };
-    let read = |reader: Option<Reader>| reader.and_then(|r| r.join().ok()).unwrap_or_default();
-    let (text, said) = (read(running.1.take()), read(running.2.take()));
+    }
+}
+
+/// All that a reader has read.
+fn whole(reader: &mut Option<Reader>) -> String {
+    reader.take().and_then(|reader| reader.join().ok()).unwrap_or_default()
+}
+
+fn finish(mut running: Running, what: &str) -> String {
+    let status = running.wait(LIMIT).unwrap_or_else(|| panic!("{what} did not end within {LIMIT:?}"));
+    let (text, said) = (whole(&mut running.1), whole(&mut running.2));
     assert!(status.success(), "{what} failed ({status}):\n{text}\n{said}");
     text
 }
@@ -81,12 +91,10 @@ pub fn stop(mut running: Running) -> String {
     let pid = i32::try_from(running.0.id()).expect("a process");
     // SAFETY: our child, which has not been waited for.
     unsafe { libc::kill(pid, libc::SIGINT) };
-    let until = Instant::now() + Duration::from_secs(10);
-    while running.0.try_wait().expect("our child").is_none() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(10));
+    if running.wait(Duration::from_secs(10)).is_none() {
+        let _ = running.0.kill();
     }
-    let _ = running.0.kill();
-    running.1.take().and_then(|reader| reader.join().ok()).unwrap_or_default()
+    whole(&mut running.1)
 }
 
 /// A TCP port that is free now.
