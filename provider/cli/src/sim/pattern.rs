@@ -90,10 +90,11 @@ impl Traffic {
 
     /// Queue pairs of all cards.
     pub fn queue_pairs(&self) -> u64 {
+        let ends = self.ends() as u64;
         match self.pattern {
-            Pattern::Incast => 2 * self.ends() as u64,
-            Pattern::Alltoall => self.ends() as u64,
-            Pattern::Permutation | Pattern::Allreduce => 2 * u64::from(self.cards),
+            // One that a card sends by is the one by which its peer's message comes.
+            Pattern::Alltoall => ends,
+            Pattern::Incast | Pattern::Permutation | Pattern::Allreduce => 2 * ends,
         }
     }
 
