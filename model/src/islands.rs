@@ -3,7 +3,7 @@
 //!
 //! A connection joins an island when one of its ends sends for the first time, with all the cards; a UD queue pair
 //! joins that of each one that it sends to, and a raw packet queue pair those of all that get a copy. Whatever changes what hangs together makes all labels void
-//! ([`Device::islands_void`](crate::device::Device)); queue pairs in use join again with their next message. One without
+//! ([`Device::islands_void`](crate::device::Device)), and so does a thread that others are in the way of, from time to time; queue pairs in use join again with their next message. One without
 //! a valid label is run with all the cards.
 
 use fpga_regs::QpType;
@@ -124,7 +124,12 @@ impl World {
         }
     }
 
-    /// Whether what hangs together has changed.
+    /// What hangs together may have changed.
+    pub(crate) fn void_islands(&mut self) {
+        self.cards[0].islands_void = true.into();
+    }
+
+    /// Whether it may have.
     pub(crate) fn islands_are_void(&self) -> bool {
         self.cards[..usize::from(self.count())].iter().any(|card| card.islands_void.get())
     }

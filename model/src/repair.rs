@@ -14,7 +14,7 @@ pub(crate) fn repair(guard: &Guard<'_>, world: &mut World, env: &mut impl Env) {
     repair_part(guard, world, ALL, env);
     world.manager(env).recover();
     // The dead may have been in the middle of giving labels.
-    world.cards[0].islands_void = true.into();
+    world.void_islands();
     guard.segment().journal().store(0, Ordering::Relaxed);
     guard.recovery_done();
 }

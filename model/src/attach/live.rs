@@ -39,7 +39,7 @@ impl LiveCapture {
                 _ => {}
             }
             // Queue pairs run with all the cards from now on.
-            world.cards[0].islands_void = true.into();
+            world.void_islands();
             let index = link.begin_live(member, view).ok_or(OpenError::TooManyCaptures)?;
             Ok((index, world.ports().collect()))
         })?;

@@ -21,6 +21,10 @@ pub struct Island<'a> {
     held: Held,
 }
 
+/// After this time (ns) threads that wait for each other find out anew what hangs together: perhaps a message of the past joined
+/// what no message joins now. To join ten thousand connections again then takes a fiftieth of it.
+const OLD: u64 = 2_000_000_000;
+
 /// Which island a queue pair, CQ or SRQ belongs to, and since which epoch: void in any other. Zero is void.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
@@ -91,6 +95,11 @@ impl Segment {
     #[inline]
     pub fn is_stopped(&self) -> bool {
         self.tables().header.steady.gate.is_closed()
+    }
+
+    /// Whether the islands are of [long ago](OLD).
+    pub fn islands_are_old(&self) -> bool {
+        now_ns().saturating_sub(self.tables().header.steady.epoch_began.load(Ordering::Relaxed)) > OLD
     }
 
     /// Whether a label is of this epoch.

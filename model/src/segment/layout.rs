@@ -25,7 +25,7 @@ use crate::segment::reach::offered_files::FileTable;
 /// First eight bytes of every segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VERBENA\x01");
 /// Changes whenever anything in this file or in the cards that a net holds (`Net`) changes its place or its meaning.
-pub const LAYOUT_VERSION: u32 = 14;
+pub const LAYOUT_VERSION: u32 = 15;
 /// The keeper's own index in the member table.
 pub const KEEPER_MEMBER: u16 = 0;
 /// Islands of a net, and so queue pairs that can be run at the same time; number 0 is all the cards.
@@ -74,6 +74,8 @@ pub struct Steady {
     pub gate: Gate,
     /// Islands of this epoch: 1 to this number.
     pub islands: AtomicU32,
+    /// When the epoch began (CLOCK_MONOTONIC, ns).
+    pub epoch_began: AtomicU64,
 }
 
 /// When the cards' timers have to be checked.
@@ -198,7 +200,7 @@ impl crate::plain::Plain for CardMemory {}
 
 plain! {
     Control { lock, generation, journal }
-    Steady { dma_generation, needs_recovery, file_serial, gate, islands }
+    Steady { dma_generation, needs_recovery, file_serial, gate, islands, epoch_began }
     Timers { next_deadline, keeper_wake_at }
     Header { magic, version, keeper_pid, total_bytes, world_bytes, heap_offset, heap_bytes, controls, steady, timers }
     Member { state, pid, generation }

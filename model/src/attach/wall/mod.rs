@@ -3,7 +3,7 @@
 //! | module | one idea |
 //! |---|---|
 //! | [`card`] | the driver's backend |
-//! | [`runner`] (`panic_tests`) | runs the cards until nothing is left to do |
+//! | [`runner`] (`runner_tests`, `panic_tests`) | runs the cards until nothing is left to do |
 //! | [`doorbell`] | the doorbell of a send queue: the express lane, without the rest |
 //! | [`arrivals`] | packets from outside |
 //! | [`part`] | the work of a run of an island, or of all the cards |

@@ -140,10 +140,21 @@ impl<S: Borrow<Segment>> Runner<S> {
             if let Some(more) = self.try_run(next) {
                 return Some(more);
             }
+            if tries == 1 && self.segment().islands_are_old() {
+                self.find_islands_anew();
+            }
             make_way(tries);
         }
         self.pending.push(next);
         None
+    }
+
+    /// Makes all labels void, unless others are in the way: what still hangs together joins again.
+    #[cold]
+    fn find_islands_anew(&self) {
+        if let Some(guard) = self.segment().try_lock() {
+            self.run_all(guard, |world, _| world.void_islands());
+        }
     }
 
     /// `None`: another thread is in the way.
@@ -370,3 +381,7 @@ impl<S: Borrow<Segment>> Runner<S> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "runner_tests.rs"]
+mod tests;
