@@ -2,9 +2,10 @@
 //! datagrams, frames and SRQs. A CQ may be shared by several.
 //!
 //! A connection joins an island when one of its ends sends for the first time, with all the cards; a UD queue pair
-//! joins that of each one that it sends to, and a raw packet queue pair those of all that get a copy. Whatever changes what hangs together makes all labels void
-//! ([`Device::islands_void`](crate::device::Device)), and so does a thread that others are in the way of, from time to time; queue pairs in use join again with their next message. One without
-//! a valid label is run with all the cards.
+//! joins that of each one that it sends to, and a raw packet queue pair those of all that get a copy. Whatever changes what
+//! hangs together makes all labels void ([`Device::islands_void`](crate::device::Device)), and from time to time a thread
+//! that others are in the way of does; queue pairs in use join again with their next message. One without a valid label is
+//! run with all the cards.
 
 use fpga_regs::QpType;
 

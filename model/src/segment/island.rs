@@ -97,9 +97,13 @@ impl Segment {
         self.tables().header.steady.gate.is_closed()
     }
 
-    /// Whether the islands are of [long ago](OLD).
+    /// Whether the islands are of [long ago](OLD), for one thread: it begins a new epoch if it can, and no other tries before
+    /// that time has passed again. A thread that is stopped in its island is in the way of each try.
     pub fn islands_are_old(&self) -> bool {
-        now_ns().saturating_sub(self.tables().header.steady.epoch_began.load(Ordering::Relaxed)) > OLD
+        let (found, now) = (&self.tables().header.steady.islands_found, now_ns());
+        let last = found.load(Ordering::Relaxed);
+        now.saturating_sub(last) > OLD
+            && found.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Whether a label is of this epoch.

@@ -74,8 +74,8 @@ pub struct Steady {
     pub gate: Gate,
     /// Islands of this epoch: 1 to this number.
     pub islands: AtomicU32,
-    /// When the epoch began (CLOCK_MONOTONIC, ns).
-    pub epoch_began: AtomicU64,
+    /// When the epoch began, or a thread last tried to begin one (CLOCK_MONOTONIC, ns).
+    pub islands_found: AtomicU64,
 }
 
 /// When the cards' timers have to be checked.
@@ -200,7 +200,7 @@ impl crate::plain::Plain for CardMemory {}
 
 plain! {
     Control { lock, generation, journal }
-    Steady { dma_generation, needs_recovery, file_serial, gate, islands, epoch_began }
+    Steady { dma_generation, needs_recovery, file_serial, gate, islands, islands_found }
     Timers { next_deadline, keeper_wake_at }
     Header { magic, version, keeper_pid, total_bytes, world_bytes, heap_offset, heap_bytes, controls, steady, timers }
     Member { state, pid, generation }

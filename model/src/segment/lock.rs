@@ -225,7 +225,7 @@ impl<'a> Guard<'a> {
         // In this order: a thread that dies in between leaves no label that is valid and not waited for.
         steady.gate.void_labels();
         steady.islands.store(0, Ordering::Release);
-        steady.epoch_began.store(now_ns(), Ordering::Relaxed);
+        steady.islands_found.store(now_ns(), Ordering::Relaxed);
     }
 
     /// True when a holder of the lock has died since the last

@@ -6,17 +6,19 @@ use std::time::{Duration, Instant};
 use fpga_regs::{QpState, QpType};
 
 use super::super::panic_tests::with_net;
-use crate::segment::Entry;
+use super::Runner;
+use crate::segment::{Entry, Label};
 
 const QPS: [u16; 2] = [7, 8];
-/// Longer than the islands take to be of long ago.
+/// Longer than the islands take to be of long ago, and well before that.
 const LATER: Duration = Duration::from_millis(2100);
+const EARLY: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A datagram once joined two queue pairs that have sent each other nothing since. A thread is in their island most of the time.
-#[test]
-fn what_waits_for_no_reason_is_found_anew() {
+/// With two queue pairs that a datagram once joined, which send each other nothing, and the moment before.
+fn with_joined(work: impl FnOnce(&Runner, &Runner, Label, Instant)) {
     with_net(1, |a, b| {
+        let begin = Instant::now();
         a.control(|world, _| world.void_islands()).unwrap();
         a.control(|world, env| {
             for q in QPS.map(usize::from) {
@@ -27,9 +29,17 @@ fn what_waits_for_no_reason_is_found_anew() {
             env.join(world, QPS.map(|q| Some((0, q.into()))));
         })
         .unwrap();
-        let label = |q: usize| a.bells(0, QPS[q]).label();
-        let joined = label(0);
-        assert!(joined == label(1) && a.segment().is_valid(joined));
+        let [joined, other] = QPS.map(|q| a.bells(0, q).label());
+        assert!(joined == other && a.segment().is_valid(joined));
+        work(&a, &b, joined, begin);
+        a.control(|world, _| QPS.map(|q| world.cards[0].qps[usize::from(q)].used = false.into())).unwrap();
+    });
+}
+
+/// A thread is in the island most of the time.
+#[test]
+fn what_waits_for_no_reason_is_found_anew() {
+    with_joined(|a, b, joined, begin| {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -41,10 +51,10 @@ fn what_waits_for_no_reason_is_found_anew() {
                 }
             });
             // They may hang together yet.
-            for _ in 0..100 {
+            while begin.elapsed() < EARLY {
                 a.run_qp(0, QPS[0]);
             }
-            let fresh = a.segment().is_valid(joined);
+            let fresh = a.segment().is_valid(joined) || begin.elapsed() > LATER;
             std::thread::sleep(LATER);
             let until = Instant::now() + PATIENCE;
             while a.segment().is_valid(joined) && Instant::now() < until {
@@ -54,6 +64,20 @@ fn what_waits_for_no_reason_is_found_anew() {
             assert!(fresh, "not before its time");
         });
         assert!(!a.segment().is_valid(joined), "they are one island still");
-        a.control(|world, _| QPS.map(|q| world.cards[0].qps[usize::from(q)].used = false.into())).unwrap();
+    });
+}
+
+/// It would close the gate to all islands each time.
+#[test]
+fn a_thread_stopped_in_its_island_is_not_waited_for_each_time() {
+    with_joined(|a, b, joined, _| {
+        std::thread::sleep(LATER);
+        let Entry::Entered(within) = b.segment().enter(joined) else { panic!("nobody is in it") };
+        let before = Instant::now();
+        assert!(!a.run_qp(0, QPS[0]), "it is in the way");
+        assert!(!a.segment().islands_are_old() || before.elapsed() > LATER, "it was tried just now");
+        assert!(a.segment().is_valid(joined));
+        drop(within);
+        a.run_pending();
     });
 }
