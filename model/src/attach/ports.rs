@@ -19,7 +19,7 @@ use crate::net::{Membership, Net};
 use crate::packet::PortId;
 use crate::panics::guarded;
 use crate::segment::keeper::{Beside, MAX_SOCKETS};
-use crate::segment::{KeeperError, Segment};
+use crate::segment::{now_ns, KeeperError, Segment};
 use crate::world::World;
 
 /// Reads of a port in a row, so that others have their turn.
@@ -42,7 +42,7 @@ impl Ports {
         let leads = |spec: &PortSpec| spec.medium != MediumSpec::Net;
         let guids = if options.ports.iter().any(leads) { outside::guids(net) } else { Guids::INSIDE };
         let ports = Ports { opened: outside::open(&options.ports, guids, &options.gids)?, guids };
-        let sockets = ports.opened.iter().map(|port| port.descriptors.len()).sum();
+        let sockets = ports.opened.iter().map(|port| port.descriptors.len() + port.shared.iter().len()).sum();
         match sockets > MAX_SOCKETS {
             true => Err(KeeperError::TooManySockets(sockets)),
             false => Ok(ports),
@@ -54,15 +54,22 @@ impl Ports {
         self.opened.iter().map(|port| port.mtu).min()
     }
 
-    /// What each process sends by.
+    /// What each process sends by, and receives by while it polls.
     pub fn take_sockets(&mut self) -> Vec<OwnedFd> {
-        self.opened.iter_mut().flat_map(|port| std::mem::take(&mut port.descriptors)).collect()
+        let of =
+            |port: &mut Opened| std::mem::take(&mut port.descriptors).into_iter().chain(port.shared.take());
+        self.opened.iter_mut().flat_map(of).collect()
     }
 
     /// What is to be noted of them in a new net.
     pub fn notes(&self) -> Notes {
-        let note =
-            |port: &Opened| (port.port, port.setting.clone(), port.gids.clone(), port.descriptors.len());
+        let note = |port: &Opened| Note {
+            port: port.port,
+            setting: port.setting.clone(),
+            gids: port.gids.clone(),
+            senders: port.descriptors.len(),
+            is_shared: port.shared.is_some(),
+        };
         Notes(self.opened.iter().map(note).collect(), self.guids)
     }
 
@@ -74,24 +81,36 @@ impl Ports {
     }
 }
 
-/// What the segment is to hold of the ports: the port, its medium's settings, its GIDs, the number of its sockets; and what the
-/// cards are called.
-pub(super) struct Notes(Vec<(PortId, outside::Setting, Vec<GidEntry>, usize)>, Guids);
+/// What the segment is to hold of a port.
+struct Note {
+    port: PortId,
+    setting: outside::Setting,
+    gids: Vec<GidEntry>,
+    /// Sockets by which programs send.
+    senders: usize,
+    /// Behind them is one by which they receive.
+    is_shared: bool,
+}
+
+/// What the segment is to hold of the ports, and what the cards are called.
+pub(super) struct Notes(Vec<Note>, Guids);
 
 impl Notes {
     /// Writes them, before other processes join.
     pub fn write(&self, net: &Net) {
         let mut first = 0;
-        for (port, setting, _, sockets) in &self.0 {
-            net.link.outside().set(*port, setting, first..first + sockets);
-            first += sockets;
+        for note in &self.0 {
+            let end = first + note.senders;
+            let receiver = note.is_shared.then_some(end);
+            net.link.outside().set(note.port, &note.setting, first..end, receiver);
+            first = end + usize::from(note.is_shared);
         }
     }
 
     /// Makes the ports of the cards such ones.
     pub fn apply(&self, world: &mut World) {
         world.name_cards(self.1, if self.0.is_empty() { 0 } else { salt() });
-        for (port, setting, gids, _) in &self.0 {
+        for Note { port, setting, gids, .. } in &self.0 {
             let frames = setting.kind == outside::Kind::Raw;
             let outside = Outside { on: true.into(), frames: frames.into(), window: setting.window };
             world.connect_outside(*port, outside, gids);
@@ -126,6 +145,12 @@ impl Port {
     fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let all = self.receiver.descriptors().into_iter();
         all.filter(|(descriptor, _)| !self.gone.contains(&descriptor.as_raw_fd()))
+    }
+
+    /// Whether what has come is read by programs that poll.
+    fn is_left_to_programs(&self, net: &Net, now: u64) -> bool {
+        let area = net.link.outside().port(self.id);
+        area.is_some_and(|area| area.reading().is_left_to_programs(now))
     }
 
     /// Tells the cards of neighbours that were found, if they can be had.
@@ -169,17 +194,26 @@ fn receive(segment: Arc<Segment>, ports: Vec<(PortId, Box<dyn Receiver>)>, stop:
     loop {
         let mut entries = vec![PollFd::new(stop, PollFlags::IN)];
         let mut owners = Vec::new();
+        let now = now_ns();
+        let mut left = false;
         for (index, port) in ports.iter().enumerate() {
+            if port.is_left_to_programs(runner.net(), now) {
+                left = true;
+                continue;
+            }
             for (descriptor, flags) in port.descriptors() {
                 owners.push((index, descriptor.as_raw_fd()));
                 entries.push(PollFd::from_borrowed_fd(descriptor, flags));
             }
         }
-        let again = Timespec { tv_sec: 0, tv_nsec: AGAIN.subsec_nanos().into() };
         let waits = runner.has_pending() || ports.iter().any(|port| !port.found.is_empty());
-        let wait = waits.then_some(&again);
+        let wait = match left {
+            true => Some(outside::FRESH as i64),
+            false => waits.then_some(AGAIN.subsec_nanos().into()),
+        };
+        let wait = wait.map(|tv_nsec| Timespec { tv_sec: 0, tv_nsec });
         // Interrupted at most.
-        let _ = rustix::event::poll(&mut entries, wait);
+        let _ = rustix::event::poll(&mut entries, wait.as_ref());
         let events: Vec<PollFlags> = entries.iter().map(PollFd::revents).collect();
         drop(entries);
         if !events[0].is_empty() {
@@ -206,6 +240,7 @@ fn take_turn(
 ) -> io::Result<()> {
     let id = port.id;
     let Some(area) = runner.net().link.outside().port(id) else { return Ok(()) };
+    let Some(_turn) = area.reading().begin(now_ns()) else { return Ok(()) };
     for _ in 0..TURN {
         arrivals.clear();
         let more = port.receiver.receive(id, arrivals);
@@ -264,7 +299,7 @@ mod tests {
         let id = PortId { card: 0, port: 0 };
         let (kind, sports) = (outside::Kind::Raw, Vec::new());
         let setting = outside::Setting { kind, mac: [2; 6], sports, window: 1 << 16 };
-        Membership::new(&*segment).net().link.outside().set(id, &setting, 0..1);
+        Membership::new(&*segment).net().link.outside().set(id, &setting, 0..1, None);
         let asked = Arc::new(AtomicU32::new(0));
         // A socket whose other end is closed.
         let (descriptor, _) = UnixStream::pair().unwrap();

@@ -7,6 +7,7 @@
 use core::ptr;
 
 use super::qp::{receives_in, transport_of};
+use super::tables::MAX_FUNCTIONS;
 use super::ud::MULTICAST_QPN;
 use super::Device;
 use crate::address::Gid;
@@ -57,6 +58,15 @@ impl Device {
     pub unsafe fn asks_for_frames(card: *const Device) -> bool {
         let grouped = || (0..super::tables::MAX_MCAST).any(|n| seen!(card.mcast[n].count) != 0);
         seen!(card.rules.count) != 0 || grouped()
+    }
+
+    /// Whether no other function of the card is in use.
+    ///
+    /// # Safety
+    /// As above.
+    pub unsafe fn is_alone(card: *const Device, function: u16) -> bool {
+        let known = (seen!(card.tables.function.top) as usize).min(MAX_FUNCTIONS);
+        (0..known).all(|f| f == usize::from(function) || !seen!(card.functions[f].used).get())
     }
 
     /// The same of a packet for a queue pair.

@@ -50,8 +50,8 @@ impl Device {
     }
 }
 
-/// What leaves by one call of the system at most: packets, and bytes of their payload. More need not wait for each other.
-const TOGETHER: (u32, u32) = (MAX_FRAMES as u32, 1 << 15);
+/// Packets that leave by one call of the system at most. More need not wait for each other.
+const TOGETHER: u32 = MAX_FRAMES as u32;
 
 impl Device {
     /// Whether what was posted to a queue pair waits for more to leave with: its peer is outside, where each call of the
@@ -69,9 +69,9 @@ impl Device {
         let posted = producer.wrapping_sub(cur);
         // What was counted has been sent.
         if !(1..=posted).contains(&gathered.end.wrapping_sub(cur)) {
-            gathered = Gathered { end: cur, packets: 0, bytes: 0 };
+            gathered = Gathered { end: cur, packets: 0 };
         }
-        while gathered.end != producer && gathered.packets < TOGETHER.0 {
+        while gathered.end != producer && gathered.packets < TOGETHER {
             let Ok(ctrl) = fetch_ctrl(qp, gathered.end, env) else { return false };
             let plain =
                 matches!(ctrl.opcode(), Op::SEND | Op::SEND_WITH_IMM | Op::WRITE | Op::WRITE_WITH_IMM);
@@ -81,10 +81,9 @@ impl Device {
             }
             gathered.end = gathered.end.wrapping_add(blocks);
             gathered.packets += qp.packets(ctrl.length());
-            gathered.bytes = gathered.bytes.saturating_add(ctrl.length());
         }
         self.qps[q].req.gathered = gathered;
-        gathered.packets < TOGETHER.0 && gathered.bytes < TOGETHER.1
+        gathered.packets < TOGETHER
     }
 }
 

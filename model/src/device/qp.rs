@@ -85,8 +85,6 @@ pub struct Gathered {
     pub end: u32,
     /// Their packets.
     pub packets: u32,
-    /// Their bytes, without headers.
-    pub bytes: u32,
 }
 
 /// The receive side's progress; as with [`Requester`], the first line is that of each message.
@@ -392,7 +390,7 @@ pub(super) fn receives_in(state: QpState) -> bool {
 
 plain! {
     Requester { ci, cur, psn, una, ci_psn, cur_offset, packets, bytes, rx_packets, rx_bytes, went_back_to, again, rd_out, retry, rnr, rnr_wait, armed, pending_status, pending_syndrome, keeps, dropped, since, deadline, head_cached, head_index, head, rewinds, begun, sent, gathered }
-    Gathered { end, packets, bytes }
+    Gathered { end, packets }
     Responder { epsn, msn, rq_ci, rq_pi, op, nak_sent, has_recv, next_resource, established, keeps, dropped, since, packets, bytes, tx_packets, tx_bytes, asked, offset, rkey, va, length }
     Resource { original, psn, count, kind }
     RecvWqe { index, num_sge, room, sges }

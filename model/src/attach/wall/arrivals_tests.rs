@@ -36,7 +36,7 @@ fn stranger() -> Gid {
 fn with_port(work: impl FnOnce(&Arc<Runner>, &Arc<Runner>)) {
     with_net(1, |a, b| {
         let setting = Setting { kind: Kind::Udp, mac: [2; 6], sports: Vec::new(), window: 1 << 20 };
-        a.net().link.outside().set(PORT, &setting, 0..1);
+        a.net().link.outside().set(PORT, &setting, 0..1, None);
         let make = |world: &mut World, env: &mut WallEnv<'_>| {
             world.connect_outside(
                 PORT,

@@ -8,6 +8,7 @@ use driver::{CardError, DmaMemory, Hints, Interrupts, Memory, Registers};
 use fpga_regs::{CqArm, DOORBELL_BASE};
 
 use super::env::WallEnv;
+use super::polling::Poller;
 use super::runner::Runner;
 use crate::attach::error::OpenError;
 use crate::attach::function::{self, Function, Rung};
@@ -21,7 +22,7 @@ use crate::world::World;
 /// Empty polls in a row after which a poll yields its core, and again after each further such number.
 const YIELD_AFTER: u32 = 256;
 
-/// The same, after which messages that wait for others to leave with are sent.
+/// The same, after which messages that wait for others to leave with are sent, and what has come from outside is received.
 const SEND_AFTER: u32 = 8;
 
 /// How long a thread that waits for interrupts waits for those who keep it from running what is pending.
@@ -31,6 +32,7 @@ const LONGEST_LOOK: Duration = Duration::from_millis(100);
 pub struct WallCard {
     pub(in crate::attach) runner: Arc<Runner>,
     pub(in crate::attach) function: Function,
+    poller: Option<Poller>,
 }
 
 impl WallCard {
@@ -49,7 +51,8 @@ impl WallCard {
             Ok::<_, OpenError>(index)
         })??;
         let function = Function::new(runner.net(), card, index);
-        Ok(WallCard { runner, function })
+        let poller = Poller::new(&runner, card as u16);
+        Ok(WallCard { runner, function, poller })
     }
 
     /// Runs what the card's registers ask for; `fallback` when the cards cannot be had.
@@ -84,6 +87,9 @@ impl WallCard {
     #[cold]
     fn arm(&self, arm: CqArm) {
         self.runner.send_gathered();
+        if let Some(poller) = &self.poller {
+            poller.end(&self.runner);
+        }
         // Of damaged cards no completion comes.
         let _ = tidied(Ok(()), || self.runner.arm(self.function.card, self.function.index, arm));
     }
@@ -235,6 +241,9 @@ impl Hints for WallCard {
         std::hint::spin_loop();
         if empty_polls % SEND_AFTER == SEND_AFTER - 1 {
             self.runner.send_gathered();
+            if let Some(poller) = &self.poller {
+                poller.receive(&self.runner, &self.function);
+            }
         }
         if empty_polls % YIELD_AFTER == YIELD_AFTER - 1 {
             if self.runner.has_pending() {

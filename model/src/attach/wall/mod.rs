@@ -9,6 +9,7 @@
 //! | [`part`] | the work of a run of an island, or of all the cards |
 //! | [`mod@env`], [`memory`] | what the cards ask of their surroundings, answered at once |
 //! | [`wire`] | from port to port |
+//! | [`polling`] | what a program that polls receives itself |
 //! | [`pending`] | queue pairs that another thread was in the way of |
 //! | [`timers`] | the timers of queue pairs |
 //! | [`lane`] | what the express lane asks of them |
@@ -28,6 +29,7 @@ mod memory;
 mod panic_tests;
 mod part;
 mod pending;
+mod polling;
 mod queue;
 mod raw;
 mod routes;

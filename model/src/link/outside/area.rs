@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Relaxed};
 
+use super::reading::Reading;
 use crate::packet::{PortId, MAX_CARDS, PORTS};
 use crate::plain::plain;
 
-/// Most descriptors of a port by which its processes send.
+/// Most descriptors of a port by which its programs send.
 pub const MAX_DESCRIPTORS: usize = 7;
 
 /// The medium of a port, as a number: 0 is the net's own.
@@ -95,16 +96,20 @@ pub struct OutsidePort {
     first: AtomicU16,
     count: AtomicU16,
     sports: [AtomicU16; MAX_DESCRIPTORS],
+    /// The descriptor by which programs that poll receive, among those of the net, plus one; 0: only the keeper receives.
+    receiver: AtomicU16,
+    reading: Reading,
     window: AtomicU32,
     drops: [AtomicU64; Drop::ALL.len()],
 }
 
 impl OutsidePort {
-    fn set(&self, setting: &Setting, descriptors: Range<usize>) {
+    fn set(&self, setting: &Setting, descriptors: Range<usize>, receiver: Option<usize>) {
         self.mac.iter().zip(setting.mac).for_each(|(to, from)| to.store(from, Relaxed));
         self.first.store(descriptors.start as u16, Relaxed);
         self.count.store(descriptors.len() as u16, Relaxed);
         self.sports.iter().zip(&setting.sports).for_each(|(to, &from)| to.store(from, Relaxed));
+        self.receiver.store(receiver.map_or(0, |index| index as u16 + 1), Relaxed);
         self.window.store(setting.window, Relaxed);
         self.kind.store(setting.kind as u8, Relaxed);
     }
@@ -128,6 +133,16 @@ impl OutsidePort {
     pub fn descriptors(&self) -> Range<usize> {
         let first = usize::from(self.first.load(Relaxed));
         first..first + usize::from(self.count.load(Relaxed)).clamp(1, MAX_DESCRIPTORS)
+    }
+
+    /// The descriptor by which programs that poll receive, among those of the net, if they do.
+    pub fn receiver(&self) -> Option<usize> {
+        usize::from(self.receiver.load(Relaxed)).checked_sub(1)
+    }
+
+    /// Who reads what has come.
+    pub fn reading(&self) -> &Reading {
+        &self.reading
     }
 
     /// The UDP source port of its descriptor `index`.
@@ -158,9 +173,10 @@ pub struct OutsideArea {
 }
 
 impl OutsideArea {
-    /// Notes a port, with its place among the descriptors of the net.
-    pub fn set(&self, port: PortId, setting: &Setting, descriptors: Range<usize>) {
-        self.ports[usize::from(port.card)][usize::from(port.port)].set(setting, descriptors);
+    /// Notes a port, with the places of its descriptors among those of the net: by which programs send, and by which they receive
+    /// if they poll.
+    pub fn set(&self, port: PortId, setting: &Setting, senders: Range<usize>, receiver: Option<usize>) {
+        self.ports[usize::from(port.card)][usize::from(port.port)].set(setting, senders, receiver);
     }
 
     /// Whether there is one whose medium is outside.
@@ -183,6 +199,6 @@ impl OutsideArea {
 }
 
 plain! {
-    OutsidePort { kind, mac, first, count, sports, window, drops }
+    OutsidePort { kind, mac, first, count, sports, receiver, reading, window, drops }
     OutsideArea { ports }
 }

@@ -1,8 +1,8 @@
 //! Ports whose medium is outside of the segment: packets leave the net as RoCEv2 frames, and come from there.
 //!
 //! The keeper opens the media, and passes the descriptors to the processes of the net: whoever runs a queue pair sends
-//! its packets. Frames that come are received by a thread of the keeper (`attach/ports.rs`), which brings
-//! them to the cards. What comes is trusted by nobody: every packet is checked, and counted if it is dropped.
+//! its packets. Frames that come are received by a thread of the keeper (`attach/ports.rs`) or by a program that polls
+//! (`attach/wall/polling.rs`), which brings them to the cards. What comes is trusted by nobody: every packet is checked, and counted if it is dropped.
 //!
 //! | file | idea |
 //! |---|---|
@@ -13,6 +13,7 @@
 //! | `outbox`, `batch` | frames on their way out; those that leave together |
 //! | `arrivals` | frames that have come |
 //! | `udp`, `message` | UDP sockets; their system calls |
+//! | `reading` | who reads what has come: a program that polls, or the keeper |
 //! | `question` | whether a RoCE port at an address answers |
 //! | `raw`, `neighbours` | what media of Ethernet frames have in common; ARP and neighbour discovery for them |
 //! | `alarm` | when they are to go on |
@@ -37,6 +38,7 @@ mod outbox;
 mod packet;
 mod question;
 mod raw;
+mod reading;
 mod spec;
 mod stream;
 mod tap;
@@ -51,5 +53,7 @@ pub use message::{interface_of, mtu_of};
 pub use opened::{path_mtu, Opened, Receiver};
 pub(crate) use outbox::Outbox;
 pub use question::{ask, Answer};
+pub use reading::FRESH;
 pub use spec::{MediumSpec, PortSpec, PortSpecError};
 pub use tap::open_tap;
+pub use udp::Reader;

@@ -26,6 +26,8 @@ pub struct Opened {
     pub mtu: u32,
     /// By these every process of the net sends: at least one, at most [`MAX_DESCRIPTORS`](super::area::MAX_DESCRIPTORS).
     pub descriptors: Vec<OwnedFd>,
+    /// By this programs that poll receive, if they can.
+    pub shared: Option<OwnedFd>,
     /// By this the keeper receives.
     pub receiver: Box<dyn Receiver>,
 }

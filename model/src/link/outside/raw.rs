@@ -127,7 +127,15 @@ fn connect(port: PortId, raw: Raw, wire: Box<dyn Wire>) -> io::Result<Opened> {
         batch: vec![0; LARGEST],
     };
     let (gids, mtu) = (raw.gids, raw.mtu);
-    Ok(Opened { port, setting, gids, mtu, descriptors: vec![there], receiver: Box::new(receiver) })
+    Ok(Opened {
+        port,
+        setting,
+        gids,
+        mtu,
+        descriptors: vec![there],
+        shared: None,
+        receiver: Box::new(receiver),
+    })
 }
 
 /// Gives frames of one length, but for the last, to the keeper's thread.

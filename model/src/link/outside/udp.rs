@@ -71,8 +71,10 @@ pub fn open(port: PortId, address: IpAddr) -> Result<Opened, Failed> {
     let gid = gid(address);
     let window = (room / 4).clamp(*WINDOW.start(), *WINDOW.end()) as u32;
     let setting = Setting { kind: Kind::Udp, mac: mac(&gid), sports, window };
-    let receiver = Box::new(UdpReceiver { socket: receiver, address, checker: Checker::default() });
-    Ok(Opened { port, setting, gids: vec![GidEntry::new(gid)], mtu: mtu(address), descriptors, receiver })
+    let shared = receiver.try_clone().map_err(|error| ("copying a descriptor".to_owned(), error))?;
+    let receiver = Box::new(UdpReceiver { socket: receiver, reader: Reader::new(address) });
+    let (gids, mtu) = (vec![GidEntry::new(gid)], mtu(address));
+    Ok(Opened { port, setting, gids, mtu, descriptors, shared: Some(shared), receiver })
 }
 
 /// Why an address cannot be had, and what to do.
@@ -189,8 +191,7 @@ fn wait_for_room(socket: BorrowedFd<'_>) {
 
 struct UdpReceiver {
     socket: OwnedFd,
-    address: IpAddr,
-    checker: Checker,
+    reader: Reader,
 }
 
 impl Receiver for UdpReceiver {
@@ -199,13 +200,36 @@ impl Receiver for UdpReceiver {
     }
 
     fn receive(&mut self, port: PortId, into: &mut Arrivals) -> io::Result<bool> {
-        let message::Received { bytes, segment, from, tos } =
-            match message::receive(self.socket.as_fd(), &mut into.bytes) {
-                Ok(received) => received,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
-                Err(error) => return Err(error),
-            };
+        self.reader.receive(self.socket.as_fd(), port, into)
+    }
+}
+
+/// Reads what has come to the socket of an address.
+pub struct Reader {
+    address: IpAddr,
+    checker: Checker,
+}
+
+impl Reader {
+    fn new(address: IpAddr) -> Reader {
+        Reader { address, checker: Checker::default() }
+    }
+
+    /// For a socket that the keeper has opened.
+    pub fn of(socket: BorrowedFd<'_>) -> io::Result<Reader> {
+        let address: SocketAddr = rustix::net::getsockname(socket)?.try_into()?;
+        Ok(Reader::new(address.ip()))
+    }
+
+    /// See [`Receiver::receive`].
+    pub fn receive(&mut self, socket: BorrowedFd<'_>, port: PortId, into: &mut Arrivals) -> io::Result<bool> {
+        let message::Received { bytes, segment, from, tos } = match message::receive(socket, &mut into.bytes)
+        {
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(error) => return Err(error),
+        };
         let Some(from) = from else { return Ok(true) };
         let path = way(from, self.address, tos);
         let mut start = 0;

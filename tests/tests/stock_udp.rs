@@ -1,0 +1,115 @@
+//! Stock programs on two nets whose ports lead to each other by UDP: who receives what comes.
+#![allow(unsafe_code)]
+
+use std::time::{Duration, Instant};
+
+use tests::stock::{cpu_time, free_port, wait_until_listening, Program, StockNet};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Two nets, each with a port by UDP.
+struct Two {
+    nets: [StockNet; 2],
+    addresses: [String; 2],
+}
+
+impl Two {
+    fn new() -> Two {
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let port = free_port() % 100;
+        let addresses = [1, 2].map(|side| format!("127.{}.{low}.{}", 128 + (high & 63), 2 * port + side));
+        Two { nets: [StockNet::new(), StockNet::new()], addresses }
+    }
+
+    fn start(&self, side: usize, program: &str, arguments: &[&str]) -> Program {
+        let port = format!("0=udp:{}", self.addresses[side]);
+        Program::start(self.nets[side].command(&["--port", &port], program, arguments))
+    }
+
+    /// Server and client of a perftest test.
+    fn perftest(&self, program: &str, options: &[&str]) -> [Program; 2] {
+        let port = free_port();
+        let number = port.to_string();
+        let common = [&["-d", "verbena0", "-x", "0", "-F", "-p", &number][..], options].concat();
+        let mut server = self.start(0, program, &common);
+        assert!(wait_until_listening(&mut server, port, LIMIT), "{}", server.said());
+        let client = self.start(1, program, &[&common[..], &["127.0.0.1"]].concat());
+        [client, server]
+    }
+
+    fn signal_keepers(&self, signal: i32) {
+        for net in &self.nets {
+            // SAFETY: a process of ours.
+            assert_eq!(unsafe { libc::kill(net.keeper() as i32, signal) }, 0);
+        }
+    }
+
+    fn expect_gone(&self) {
+        self.nets.iter().for_each(StockNet::expect_gone);
+    }
+}
+
+fn expect_good(programs: [Program; 2]) {
+    for program in programs {
+        let line = program.line().to_owned();
+        let ended = program.wait(LIMIT);
+        assert!(ended.good(), "`{line}`: {}; it said:\n{}", ended.how(), ended.said);
+    }
+}
+
+/// Waits until both poll: they write what they say at their end.
+fn expect_busy(programs: &[Program; 2]) {
+    let begin = Instant::now();
+    while programs.iter().any(|program| cpu_time(program.pid()) < Duration::from_millis(500)) {
+        assert!(begin.elapsed() < LIMIT, "neither polls: {}", programs[0].said());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Both sides poll their completion queues, and so receive themselves.
+#[test]
+fn programs_that_poll_need_no_keeper() {
+    let two = Two::new();
+    let both = two.perftest("ib_send_lat", &["-D", "6"]);
+    expect_busy(&both);
+    two.signal_keepers(libc::SIGSTOP);
+    expect_good(both);
+    two.signal_keepers(libc::SIGCONT);
+    two.expect_gone();
+}
+
+/// With events the programs sleep, and with a WRITE the server polls no completion queue: the keeper receives.
+#[test]
+fn programs_that_do_not_poll_are_reached_as_well() {
+    let two = Two::new();
+    for (program, options) in [
+        ("ib_send_lat", &["-e", "-n", "200"][..]),
+        ("ib_write_lat", &["-n", "500"]),
+        ("ib_write_bw", &["-n", "2000"]),
+        ("ib_read_bw", &["-n", "500"]),
+    ] {
+        expect_good(two.perftest(program, options));
+    }
+    two.expect_gone();
+}
+
+/// Programs die while they receive; others are reached by the same ports after that.
+#[test]
+fn a_program_that_dies_while_it_receives_is_followed_by_others() {
+    let two = Two::new();
+    let held = [0, 1].map(|side| two.start(side, "sleep", &["600"]));
+    for _ in 0..5 {
+        let both = two.perftest("ib_send_bw", &["-D", "60", "-s", "4096"]);
+        expect_busy(&both);
+        for program in both {
+            program.signal(libc::SIGKILL);
+            assert!(!program.wait(LIMIT).good());
+        }
+        expect_good(two.perftest("ib_send_lat", &["-n", "100"]));
+    }
+    for program in held {
+        program.signal(libc::SIGKILL);
+        program.wait(LIMIT);
+    }
+    two.expect_gone();
+}
