@@ -26,7 +26,8 @@ impl Reading {
         let before = self.since.load(Relaxed);
         let begun =
             !is_reading(before, now) && self.since.compare_exchange(before, now, Acquire, Relaxed).is_ok();
-        begun.then_some(Turn { reading: self, since: now })
+        // Made only then: to drop one ends a turn.
+        begun.then(|| Turn { reading: self, since: now })
     }
 
     /// As [`begin`](Self::begin), in a program that polls.
