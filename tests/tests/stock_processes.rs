@@ -270,8 +270,7 @@ fn a_killed_keeper_is_replaced() {
     for side in &mut sides {
         side.expect("connected", LIMIT);
     }
-    let keeper = net.keeper();
-    signal(keeper, libc::SIGKILL);
+    net.signal_keeper(libc::SIGKILL);
     std::thread::sleep(Duration::from_millis(50));
     drop(sides);
     for side in duel(&net, &program, "verbena1", "0.1") {
@@ -289,21 +288,12 @@ fn who_polls_does_not_wait_for_the_keeper() {
     let net = StockNet::new();
     let mut rarely = net.start(&program.path, &[]);
     rarely.expect("ready", LIMIT);
-    let keeper = net.keeper();
-    signal(keeper, libc::SIGSTOP);
+    net.signal_keeper(libc::SIGSTOP);
     rarely.signal(libc::SIGUSR1);
     let ended = rarely.wait(LIMIT);
-    signal(keeper, libc::SIGCONT);
+    net.signal_keeper(libc::SIGCONT);
     assert!(ended.good(), "beside a stopped keeper: {}\n{}", ended.how(), ended.said);
     net.expect_gone();
-}
-
-fn signal(keeper: u32, signal: i32) {
-    // SAFETY: the keeper of a test's own net.
-    #[allow(unsafe_code)]
-    unsafe {
-        libc::kill(keeper as i32, signal);
-    }
 }
 
 /// The same addresses on another net are other cards.

@@ -1,5 +1,4 @@
 //! Stock programs on two nets whose ports lead to each other by UDP: who receives what comes.
-#![allow(unsafe_code)]
 
 use std::time::{Duration, Instant};
 
@@ -38,10 +37,7 @@ impl Two {
     }
 
     fn signal_keepers(&self, signal: i32) {
-        for net in &self.nets {
-            // SAFETY: a process of ours.
-            assert_eq!(unsafe { libc::kill(net.keeper() as i32, signal) }, 0);
-        }
+        self.nets.iter().for_each(|net| net.signal_keeper(signal));
     }
 
     fn expect_gone(&self) {

@@ -134,6 +134,14 @@ impl StockNet {
         found[0]
     }
 
+    /// Sends the keeper a signal.
+    pub fn signal_keeper(&self, signal: i32) {
+        // SAFETY: kill() takes numbers only; the keeper is of this net alone.
+        #[allow(unsafe_code)]
+        let result = unsafe { libc::kill(self.keeper() as i32, signal) };
+        assert_eq!(result, 0, "signal {signal} to the keeper of {}", self.name);
+    }
+
     /// Waits until nothing of the net is left; panics with what is.
     pub fn expect_gone(&self) {
         // The keeper may wait seconds for the lock of cards that were damaged, and for a core.
