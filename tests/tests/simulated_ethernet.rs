@@ -4,18 +4,13 @@
 //! The two sides do not talk before they begin, so a client starts when its server has posted receives. From then on the
 //! server stands still in simulated time.
 
-// Only its rows are read here.
-#[allow(dead_code)]
-mod perftest_table;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::attach::{receives_waiting, simulated_time};
-use perftest_table::rows;
-use tests::stock::{compile_c, need, Program, StockNet};
+use tests::stock::{compile_c, need, rows, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const MAC: [&str; 2] = ["02:56:42:00:00:00", "02:56:42:00:01:00"];

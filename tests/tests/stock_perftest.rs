@@ -4,13 +4,10 @@
 //! a fifth of a second for each line that it prints), so iterations are few. What differs from another case in
 //! little but the cards that take part is left to the long form of the checks.
 
-mod perftest_table;
-
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use perftest_table::{check_report, Kind};
-use tests::stock::{Pair, StockNet};
+use tests::stock::{check_report, rows, Kind, Pair, StockNet};
 
 /// Which devices take part.
 #[derive(Clone, Copy, PartialEq)]
@@ -214,7 +211,7 @@ fn run_infinitely(program: &str, devices: [&str; 2]) {
     pair.devices = devices;
     let (server, mut client) = pair.start().expect("both start");
     let start = Instant::now();
-    while perftest_table::rows(&client.said()).len() < 2 {
+    while rows(&client.said()).len() < 2 {
         assert!(!client.has_ended(), "{} ended: {}", pair.line(), client.said());
         assert!(
             start.elapsed() < Duration::from_secs(15),
@@ -224,7 +221,7 @@ fn run_infinitely(program: &str, devices: [&str; 2]) {
         );
         std::thread::sleep(Duration::from_millis(10));
     }
-    let rows = perftest_table::rows(&client.said());
+    let rows = rows(&client.said());
     assert!(rows.iter().all(|row| row[3] > 0.0), "no bandwidth: {rows:?}");
     for side in [client, server] {
         side.signal(libc::SIGINT);

@@ -3,16 +3,13 @@
 //! The two sides do not talk before they begin, and the server waits for ever for a frame that is lost; so each client
 //! starts when the card says that the server has posted its receives.
 
-mod perftest_table;
-
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use driver::Registers;
 use fpga_regs::regs::{self, port};
 use model::attach::SegmentCard;
-use perftest_table::{check_report, rows, Kind};
-use tests::stock::{need, Ended, Program, StockNet};
+use tests::stock::{check_report, need, rows, Ended, Kind, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const MAC: [&str; 2] = ["02:56:42:00:00:00", "02:56:42:00:01:00"];

@@ -1,28 +1,35 @@
-//! Stock programs on two nets whose ports lead to each other by UDP: who receives what comes.
+//! Stock programs on two nets whose ports lead to each other by UDP: who receives what comes, and what faults do to it.
 
 use std::time::{Duration, Instant};
 
-use tests::stock::{cpu_time, free_port, wait_until_listening, Program, StockNet};
+use tests::stock::{cpu_time, free_port, rows, wait_until_listening, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Two nets, each with a port by UDP.
-struct Two {
+struct Two<'a> {
     nets: [StockNet; 2],
     addresses: [String; 2],
+    /// Further options of both nets.
+    options: &'a [&'a str],
 }
 
-impl Two {
-    fn new() -> Two {
+impl<'a> Two<'a> {
+    fn new() -> Two<'static> {
+        Two::with(&[])
+    }
+
+    fn with(options: &'a [&'a str]) -> Two<'a> {
         let [.., high, low] = std::process::id().to_be_bytes();
         let port = free_port() % 100;
         let addresses = [1, 2].map(|side| format!("127.{}.{low}.{}", 128 + (high & 63), 2 * port + side));
-        Two { nets: [StockNet::new(), StockNet::new()], addresses }
+        Two { nets: [StockNet::new(), StockNet::new()], addresses, options }
     }
 
     fn start(&self, side: usize, program: &str, arguments: &[&str]) -> Program {
         let port = format!("0=udp:{}", self.addresses[side]);
-        Program::start(self.nets[side].command(&["--port", &port], program, arguments))
+        let options = [&["--port", &port], self.options].concat();
+        Program::start(self.nets[side].command(&options, program, arguments))
     }
 
     /// Server and client of a perftest test.
@@ -109,5 +116,43 @@ fn a_program_that_dies_while_it_receives_is_followed_by_others() {
         program.signal(libc::SIGKILL);
         program.wait(LIMIT);
     }
+    two.expect_gone();
+}
+
+/// What leaves meets the same faults as what stays in a net. Both ends check the bytes. (No
+/// acknowledgement is lost: who waits for the last one waits in vain when the other has ended.)
+#[test]
+fn faults_happen_to_what_leaves() {
+    for fault in [
+        "mark",
+        "delay by=2ms every=3",
+        "dup every=3",
+        "reorder every=5",
+        "corrupt data p=0.05",
+        "drop data p=0.05",
+    ] {
+        let options = ["--fault", fault];
+        let two = Two::with(&options);
+        let port = free_port();
+        let number = port.to_string();
+        let common =
+            ["-d", "verbena0", "-g", "0", "-c", "-n", "50", "-s", "9000", "-m", "1024", "-p", &number];
+        let mut server = two.start(0, "ibv_rc_pingpong", &common);
+        assert!(wait_until_listening(&mut server, port, LIMIT), "{fault}: {}", server.said());
+        let client = two.start(1, "ibv_rc_pingpong", &[&common[..], &["127.0.0.1"]].concat());
+        expect_good([client, server]);
+        two.expect_gone();
+    }
+}
+
+/// Messages are as late as the rule says, or later.
+#[test]
+fn what_leaves_is_late() {
+    let two = Two::with(&["--fault", "delay by=2ms send"]);
+    let [client, server] = two.perftest("ib_send_lat", &["-n", "50", "-s", "64"]);
+    let ended = client.wait(LIMIT);
+    let least = rows(&ended.said)[0][2];
+    assert!(ended.good() && least >= 2000.0, "{least} us:\n{}", ended.said);
+    assert!(server.wait(LIMIT).good());
     two.expect_gone();
 }

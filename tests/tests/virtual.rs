@@ -1,13 +1,13 @@
 //! Stock programs in simulated time: what they use of the system works, peers that die or stop are noticed.
 
-mod perftest_table;
-
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::segment::Segment;
-use perftest_table::{check_report, rows, Kind};
-use tests::stock::{compile_c, free_port, keepers, wait_until_listening, Ended, Pair, Program, StockNet};
+use tests::stock::{
+    check_report, compile_c, free_port, keepers, rows, wait_until_listening, Ended, Kind, Pair, Program,
+    StockNet,
+};
 
 const LIMIT: Duration = Duration::from_secs(240);
 const VIRTUAL: &[&str] = &["--clock", "virtual"];

@@ -18,7 +18,7 @@ use crate::dma::DmaFault;
 use crate::frames::Frame;
 use crate::journal::{self, Journal};
 use crate::packet::{Packet, Payload, PortId};
-use crate::wire::{DropReason, EncodeError, Path, Transport};
+use crate::wire::{frame, DropReason, EncodeError, Transport};
 use crate::world::World;
 
 /// What the wire needs from the environment in addition to what a card needs.
@@ -122,7 +122,7 @@ impl Tap {
             }
             self.cable.count += 1;
             let (sender, qpns) = (None, [p.src_qpn, p.dest_qpn]);
-            let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, sender, qpns, env };
+            let mut instant = Instant { cable: &mut self.cable, area, world, exact, sender, qpns, env };
             medium::wrapped(area, &mut instant).send(&Passage::new(way, &self.frame[..len], at));
             instant.arrive_late();
         }
@@ -199,9 +199,8 @@ impl Tap {
         }
         self.cable.count += 1;
         let exact = area.exact() || area.outside().leaving(way.0, way.1).is_some();
-        let (path, sender) = (Path::default(), Some(sender));
-        let qpns = [qpn, 0];
-        let mut instant = Instant { cable: &mut self.cable, area, world, path, exact, sender, qpns, env };
+        let (sender, qpns) = (Some(sender), [qpn, 0]);
+        let mut instant = Instant { cable: &mut self.cable, area, world, exact, sender, qpns, env };
         medium::wrapped(area, &mut instant).send(&Passage::new(way, &self.frame[..len], at));
         instant.arrive_late();
         true
@@ -247,8 +246,8 @@ impl Tap {
     pub fn release(&mut self, area: &LinkArea, world: &mut World, env: &mut impl LinkEnv) -> bool {
         let held = self.cable.held.pop_front().or_else(|| area.late().take(env.now()));
         let Some(held) = held else { return false };
-        let Held { path, sender, qpns, .. } = held;
-        Instant { cable: &mut self.cable, area, world, path, exact: true, sender, qpns, env }.arrive(&held);
+        let Held { sender, qpns, .. } = held;
+        Instant { cable: &mut self.cable, area, world, exact: true, sender, qpns, env }.arrive(&held);
         true
     }
 
@@ -264,8 +263,6 @@ struct Instant<'a, E> {
     cable: &'a mut Cable,
     area: &'a LinkArea,
     world: &'a mut World,
-    /// The headers of the frame that is sent, up to UDP.
-    path: Path,
     /// Frames travel, and are not only for the record.
     exact: bool,
     /// The queue pair that sends, if that is no packet but a whole frame.
@@ -292,19 +289,27 @@ impl<E: LinkEnv> Instant<'_, E> {
     /// Records or delivers a frame, now or when it is due.
     fn put(&mut self, passage: &Passage<'_>, record: Option<End>) {
         let way = (passage.from, passage.to);
-        let (path, sender, qpns) = (self.path, self.sender, self.qpns);
+        let (sender, qpns) = (self.sender, self.qpns);
         let late = passage.late != Time(0);
         if passage.passed_by == 0 && !passage.changes.any() && !late {
-            return self.arrive_whole(way, (&path, sender, qpns), record, passage.frame);
+            return self.arrive_whole(way, (sender, qpns), record, passage.frame);
         }
         let mut bytes = passage.frame.to_vec();
-        passage.changes.apply(&mut bytes);
+        passage.changes.mark(&mut bytes);
+        let headers = frame::path(&bytes);
+        passage.changes.flip(&mut bytes);
+        // What leaves with damaged headers is lost, as no router takes it.
+        let leaves =
+            record.is_none() && sender.is_none() && self.area.outside().leaving(way.0, way.1).is_some();
+        if leaves && frame::path(&bytes) != headers {
+            return;
+        }
         let due = match late {
             true => self.env.now().saturating_add(passage.late.0.div_ceil(1000)),
             false => self.cable.count + passage.passed_by,
         };
         let damaged = passage.changes.damage_it();
-        let held = Held { due, way, path, sender, qpns, record, damaged, bytes };
+        let held = Held { due, way, sender, qpns, record, damaged, bytes };
         match passage.passed_by {
             // Without a place for it, it is lost.
             _ if late => {
@@ -331,13 +336,13 @@ impl<E: LinkEnv> Instant<'_, E> {
             let now = self.env.now();
             return self.world.lose_damaged(held.way, now);
         }
-        self.arrive_whole(held.way, (&held.path, held.sender, held.qpns), held.record, &held.bytes);
+        self.arrive_whole(held.way, (held.sender, held.qpns), held.record, &held.bytes);
     }
 
     fn arrive_whole(
         &mut self,
         (from, to): Way,
-        (path, sender, qpns): (&Path, Option<(u16, u16)>, [u32; 2]),
+        (sender, qpns): (Option<(u16, u16)>, [u32; 2]),
         record: Option<End>,
         frame: &[u8],
     ) {
@@ -354,7 +359,7 @@ impl<E: LinkEnv> Instant<'_, E> {
             return self.world.arrive_frame((from, to), sender, (frame, &payload), self.env);
         }
         if outside.leaving(from, to).is_some() {
-            return self.cable.outbox.put(outside, (from, path, frame), self.env);
+            return self.cable.outbox.put(outside, (from, frame), self.env);
         }
         let Some((mut p, payload)) = open(self.world, to, frame) else { return };
         self.world.arrives(&p, to);

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::Relaxed};
 use super::frames::LONGEST_FRAME;
 use crate::packet::PortId;
 use crate::plain::plain;
-use crate::wire::Path;
 
 /// An end of a frame's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +23,6 @@ pub(super) struct Held {
     /// It arrives once this many frames have been carried; one that is late, at this time (ns).
     pub due: u64,
     pub way: Way,
-    pub path: Path,
     /// The queue pair that sent it, if it is no packet but a whole frame.
     pub sender: Option<(u16, u16)>,
     /// The numbers of the queue pairs at its ends.
@@ -147,8 +145,6 @@ impl LateArea {
         Held {
             due,
             way: (port(way & 0xff_ffff), port(way >> 24 & 0xff_ffff)),
-            // Only what leaves the segment needs it, and is not delayed.
-            path: Path::default(),
             sender: is(WHOLE).then_some((sender as u16, (sender >> 16) as u16)),
             qpns: [qpns as u32, (qpns >> 32) as u32],
             record: ends.into_iter().find(|(bit, _)| is(*bit)).map(|(_, end)| end),
@@ -177,7 +173,6 @@ mod tests {
         Held {
             due,
             way: (PortId { card: 3, port: 1 }, PortId::ALL),
-            path: Path::default(),
             sender: (byte == 9).then_some((2, 7)),
             qpns: [u32::MAX - 1, 5],
             record: (byte == 8).then_some(End::Receiver),

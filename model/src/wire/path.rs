@@ -113,6 +113,14 @@ impl Network {
         }
     }
 
+    /// The IP identification, where there is one.
+    pub const fn id(&self) -> Option<u16> {
+        match self {
+            Self::V4(ip) => Some(ip.id),
+            Self::V6(_) | Self::Grh(_) => None,
+        }
+    }
+
     /// Sets the IP identification, where there is one.
     pub fn set_id(&mut self, id: u16) {
         if let Self::V4(ip) = self {

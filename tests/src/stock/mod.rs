@@ -8,6 +8,7 @@
 //! | `matrix` | `verbena matrix`, for some of its rows |
 //! | `net` | [`StockNet`], a net of modelled cards that only this test uses |
 //! | `pair` | [`Pair`] runs a server and its client and shows what both said when one of them fails |
+//! | `perftest` | perftest's own table, read and checked |
 //! | `port` | TCP ports |
 //! | `process` | what /proc says about processes |
 //! | `program` | [`Program`], a running program that never outlives the test |
@@ -19,6 +20,7 @@ mod dpdk;
 mod matrix;
 mod net;
 mod pair;
+mod perftest;
 mod port;
 mod process;
 mod program;
@@ -30,6 +32,7 @@ pub use dpdk::Dpdk;
 pub use matrix::matrix;
 pub use net::StockNet;
 pub use pair::{Both, Pair};
+pub use perftest::{check_report, rows, Kind};
 pub use port::{free_port, wait_until_listening};
 pub use process::{cpu_time, descendants, keepers, running};
 pub use program::{Ended, Program};

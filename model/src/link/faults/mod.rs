@@ -92,9 +92,19 @@ impl Changes {
 
     /// Makes them.
     pub fn apply(&self, frame: &mut [u8]) {
+        self.mark(frame);
+        self.flip(frame);
+    }
+
+    /// Marks the frame, if that is one of them.
+    pub fn mark(&self, frame: &mut [u8]) {
         if self.marked != 0 {
             mark(frame);
         }
+    }
+
+    /// Flips the bits that are to be flipped.
+    pub fn flip(&self, frame: &mut [u8]) {
         // A bit that is drawn twice is as it was.
         for bit in self.flipped.into_iter().filter(|&bit| bit != 0) {
             frame[bit as usize / 8] ^= 1 << (bit % 8);

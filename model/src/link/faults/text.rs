@@ -113,11 +113,6 @@ impl Faults {
         *self == Faults { seed: wanted.seed.or(self.seed), ..wanted.clone() }
     }
 
-    /// Whether a frame is held back for a time.
-    pub fn delay(&self) -> bool {
-        self.rules.iter().any(|rule| matches!(rule.action, Action::Delay(_)))
-    }
-
     fn parse_part(&mut self, part: &str, seen: &mut Vec<String>) -> Result<(), FaultsError> {
         let unknown = || FaultsError::Unknown(part.to_owned());
         let first = part.split_whitespace().next().unwrap_or("");

@@ -32,18 +32,14 @@ impl Outbox {
     }
 
     /// Adds a frame.
-    pub fn put(
-        &mut self,
-        area: &OutsideArea,
-        (port, path, frame): (PortId, &Path, &[u8]),
-        env: &mut impl LinkEnv,
-    ) {
-        // One whose headers were damaged on its way is lost, as no router takes it.
-        if frame::path(frame).is_none_or(|found| found != *path) {
-            return;
+    pub fn put(&mut self, area: &OutsideArea, (port, frame): (PortId, &[u8]), env: &mut impl LinkEnv) {
+        let Some(path) = frame::path(frame) else { return };
+        let what = (port, &path, frame.len());
+        let place = self.place(area, what, env);
+        // One that was sent before has its place of then, which the ICRC covers.
+        if path.network.id().is_some_and(|id| id != place) {
+            self.flush(area, env);
         }
-        let what = (port, path, frame.len());
-        self.place(area, what, env);
         let _ = self.make(what, |to| {
             to.copy_from_slice(frame);
             Ok::<_, std::convert::Infallible>(())

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, Context, Result};
 use clap::Args;
 use model::attach::{run_keeper, NetOptions};
-use model::link::Faults;
 use model::profile::Profile;
 use model::segment::{AttachError, Segment};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -134,9 +133,6 @@ fn start_keeper(net: &Net, wanted: &CardArgs) -> Result<Child> {
     sweep(net.dir());
     if let Some(card) = wanted.wire.pcap_at.filter(|&card| u32::from(card) >= info.cards) {
         bail!("--pcap-at {card}: the net has the cards 0 to {}", info.cards - 1);
-    }
-    if !wanted.wire.port.is_empty() && wanted.wire.fault.as_ref().is_some_and(Faults::delay) {
-        bail!("--fault: what leaves the net cannot be delayed: leave out delay, or --port");
     }
     if let Some(spec) = wanted.wire.port.iter().find(|spec| u32::from(spec.port.card) >= info.cards) {
         bail!("--port {spec}: the net has the cards 0 to {}", info.cards - 1);
