@@ -36,9 +36,7 @@ fn alone() -> MutexGuard<'static, ()> {
 /// A net that runs because of a program which does nothing, for as long as the machine's clock says.
 fn running(options: &[&str]) -> (StockNet, Program) {
     let net = StockNet::new();
-    let mut holder =
-        Program::start(net.command(options, "sh", &["-c", "echo up; exec env -u LD_PRELOAD sleep 1000"]));
-    holder.expect("up", LIMIT);
+    let holder = net.hold(options);
     (net, holder)
 }
 
@@ -584,8 +582,7 @@ fn what_cannot_be_captured_is_refused() {
     std::fs::write(&file, "of another net").unwrap();
     refused(&["-w", file.to_str().unwrap()], &format!("verbena run --net {} PROGRAM", net.name()));
     assert_eq!(std::fs::read(&file).unwrap(), b"of another net", "a file is written only if there is a net");
-    let mut holder = net.start("sh", &["-c", "echo up; exec sleep 1000"]);
-    holder.expect("up", LIMIT);
+    let holder = net.hold(&[]);
     refused(&["--port", "verbena2/1"], "the net has 2 cards: there is no card 2");
     refused(&["--port", "verbena0/3"], "a card has the ports 1 to 2: there is no port 3");
     refused(&["--port", "mlx5_0/1"], "verbena0/1");

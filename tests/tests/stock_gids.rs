@@ -18,9 +18,7 @@ const IN_VLAN: [&str; 4] = ["--gid", "0=10.107.0.1,vlan=107", "--gid", "1=10.107
 /// A net with these options, which stays while the program runs.
 fn net(options: &[&str]) -> (StockNet, Program) {
     let net = StockNet::new();
-    let idle = ["-c", "echo up; exec env -u LD_PRELOAD sleep 1000"];
-    let mut holder = Program::start(net.command(options, "sh", &idle));
-    holder.expect("up", LIMIT);
+    let holder = net.hold(options);
     (net, holder)
 }
 

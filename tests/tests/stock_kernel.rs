@@ -579,8 +579,7 @@ fn what_cannot_be_is_refused() {
         [(["--port", "0=udp:127.0.0.1"], "leads outside"), (["--clock", "virtual"], "simulated time")]
     {
         let net = StockNet::new();
-        let mut holder = Program::start(net.command(&options, "sh", &["-c", "echo up; exec sleep 1000"]));
-        holder.expect("up", LIMIT);
+        let holder = net.hold(&options);
         refused(&net, &["port", "up", "verbena0/1", "--kernel", "vb1"], why);
         drop(holder);
         net.expect_gone();

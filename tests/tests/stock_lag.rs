@@ -26,9 +26,8 @@ struct Held {
 impl Held {
     fn new(options: &[&str]) -> Held {
         let net = StockNet::new();
-        let mut holder = Program::start(net.command(options, "sh", &["-c", "echo up; exec sleep 1000"]));
-        holder.expect("up", LIMIT);
-        Held { net, _holder: holder }
+        let _holder = net.hold(options);
+        Held { net, _holder }
     }
 
     /// Another command of `verbena`, run to its good end.

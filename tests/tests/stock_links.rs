@@ -45,9 +45,7 @@ fn a_short_pull_is_survived() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for wire in ["fast", "exact"] {
         let net = StockNet::new();
-        let mut holder =
-            Program::start(net.command(&["--wire", wire], "sh", &["-c", "echo up; exec sleep 1000"]));
-        holder.expect("up", LIMIT);
+        let holder = net.hold(&["--wire", wire]);
         // Time-outs of half a second, eight in a row: on a busy machine the pull takes longer than it is meant to.
         let programs = write_bw(&net, &["-D", "3", "-u", "17"]);
         link(&net, &["verbena0/1", "down"]);
@@ -123,9 +121,7 @@ fn programs_see_the_state_and_its_changes() {
 #[test]
 fn a_switch_takes_down_one_port() {
     let net = StockNet::new();
-    let mut holder =
-        Program::start(net.command(&["--cards", "3"], "sh", &["-c", "echo up; exec sleep 1000"]));
-    holder.expect("up", LIMIT);
+    let _holder = net.hold(&["--cards", "3"]);
     link(&net, &["verbena1/1", "down"]);
     let said = link(&net, &[]);
     assert_eq!(said.matches("down").count(), 1, "{said}");
@@ -140,14 +136,11 @@ fn links_that_are_none_are_refused() {
         assert!(!ended.good() && ended.said.contains(why), "{words:?}: {}", ended.said);
     };
     refused(&["verbena0/1", "down"], "is not running");
-    let mut holder =
-        Program::start(net.command(&["--clock", "virtual"], "sh", &["-c", "echo up; exec sleep 1000"]));
-    holder.expect("up", LIMIT);
+    let holder = net.hold(&["--clock", "virtual"]);
     refused(&["verbena0/1", "down"], "--fault down=2ms..5ms");
     drop(holder);
     net.expect_gone();
-    let mut holder = net.start("sh", &["-c", "echo up; exec sleep 1000"]);
-    holder.expect("up", LIMIT);
+    let _holder = net.hold(&[]);
     refused(&["verbena2/1", "down"], "there is no card 2");
     refused(&["verbena0/3", "down"], "there is no port 3");
     refused(&["verbena0/3"], "it has verbena0/1, verbena0/2");

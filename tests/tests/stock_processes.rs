@@ -42,13 +42,6 @@ fn duel(net: &StockNet, program: &Built, card: &str, seconds: &str) -> [Program;
     [server, client]
 }
 
-/// A program that does nothing but keep the net alive between rounds.
-fn hold(net: &StockNet) -> Program {
-    let mut holder = net.start("sh", &["-c", "echo held; exec sleep 1000"]);
-    holder.expect("held", LIMIT);
-    holder
-}
-
 /// Bytes of memory that the segment of the net occupies, and the file's identity.
 fn segment(net: &StockNet) -> (u64, (u64, u64)) {
     let keeper = net.keeper();
@@ -83,7 +76,7 @@ fn kill_rounds(card: &str, seed: u64) {
     let _alone = alone();
     let program = built("duel");
     let net = StockNet::new();
-    let _holder = hold(&net);
+    let _holder = net.hold(&[]);
     let mut random = Random::repeated(seed);
     for round in 0..10 {
         let mut sides = duel(&net, &program, card, "0");
@@ -136,7 +129,7 @@ fn a_kill_while_starting_harms_nobody() {
     let _alone = alone();
     let program = built("duel");
     let net = StockNet::new();
-    let _holder = hold(&net);
+    let _holder = net.hold(&[]);
     let before = segment(&net).0;
     let mut random = Random::repeated(0x5eed_0003);
     for round in 0..20 {
@@ -175,7 +168,7 @@ fn a_killed_process_leaves_no_memory_behind() {
     let _alone = alone();
     let program = built("idle");
     let net = StockNet::new();
-    let _holder = hold(&net);
+    let _holder = net.hold(&[]);
     let before = segment(&net).0;
     for _ in 0..5 {
         let mut idle = net.start(&program.path, &["event"]);

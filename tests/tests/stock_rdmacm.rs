@@ -229,8 +229,7 @@ fn a_killed_peer_disconnects() {
 fn ports_are_free_after_their_programs() {
     let _alone = alone();
     let net = StockNet::new();
-    let mut keeper = net.start("sleep", &["60"]);
-    assert!(!keeper.has_ended());
+    let _holder = net.hold(&[]);
     for _ in 0..3 {
         let mut server = net.start("rping", &["-s", "-a", SERVER, "-v", "-C", "1"]);
         let begin = Instant::now();
@@ -252,7 +251,7 @@ fn a_thousand_connections_leave_nothing() {
     let net = StockNet::new();
     let launcher = ["--wire", "exact", "--fault", "loss=0.01,seed=3", "--cm-timeout", "14"];
     let limit = Duration::from_secs(90);
-    let mut keeper = Program::start(net.command(&launcher, "sleep", &["180"]));
+    let holder = net.hold(&launcher);
     for count in ["126", "14"] {
         let start =
             |rank: usize| Program::start(net.command(&launcher, &program, &[&rank.to_string(), count]));
@@ -262,7 +261,6 @@ fn a_thousand_connections_leave_nothing() {
         let answered = format!("{count} of {count} answered");
         assert!(all.iter().all(|ended| ended.said.contains(&answered)), "{said:#?}");
     }
-    assert!(!keeper.has_ended());
-    drop(keeper);
+    drop(holder);
     net.expect_gone();
 }

@@ -9,7 +9,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Two nets, each with a port by UDP.
 struct Two<'a> {
     nets: [StockNet; 2],
-    addresses: [String; 2],
+    ports: [String; 2],
     /// Further options of both nets.
     options: &'a [&'a str],
 }
@@ -22,14 +22,16 @@ impl<'a> Two<'a> {
     fn with(options: &'a [&'a str]) -> Two<'a> {
         let [.., high, low] = std::process::id().to_be_bytes();
         let port = free_port() % 100;
-        let addresses = [1, 2].map(|side| format!("127.{}.{low}.{}", 128 + (high & 63), 2 * port + side));
-        Two { nets: [StockNet::new(), StockNet::new()], addresses, options }
+        let ports = [1, 2].map(|side| format!("0=udp:127.{}.{low}.{}", 128 + (high & 63), 2 * port + side));
+        Two { nets: [StockNet::new(), StockNet::new()], ports, options }
+    }
+
+    fn options(&self, side: usize) -> Vec<&str> {
+        [&["--port", &self.ports[side]], self.options].concat()
     }
 
     fn start(&self, side: usize, program: &str, arguments: &[&str]) -> Program {
-        let port = format!("0=udp:{}", self.addresses[side]);
-        let options = [&["--port", &port], self.options].concat();
-        Program::start(self.nets[side].command(&options, program, arguments))
+        Program::start(self.nets[side].command(&self.options(side), program, arguments))
     }
 
     /// Server and client of a perftest test.
@@ -102,7 +104,7 @@ fn programs_that_do_not_poll_are_reached_as_well() {
 #[test]
 fn a_program_that_dies_while_it_receives_is_followed_by_others() {
     let two = Two::new();
-    let held = [0, 1].map(|side| two.start(side, "sleep", &["600"]));
+    let held = [0, 1].map(|side| two.nets[side].hold(&two.options(side)));
     for _ in 0..5 {
         let both = two.perftest("ib_send_bw", &["-D", "60", "-s", "4096"]);
         expect_busy(&both);
@@ -112,10 +114,7 @@ fn a_program_that_dies_while_it_receives_is_followed_by_others() {
         }
         expect_good(two.perftest("ib_send_lat", &["-n", "100"]));
     }
-    for program in held {
-        program.signal(libc::SIGKILL);
-        program.wait(LIMIT);
-    }
+    drop(held);
     two.expect_gone();
 }
 

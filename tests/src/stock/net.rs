@@ -118,6 +118,15 @@ impl StockNet {
         Program::start(self.command(&[], program, arguments))
     }
 
+    /// Keeps the net running, started with these options, until what this gives is dropped.
+    pub fn hold(&self, options: &[&str]) -> Program {
+        // By the machine's clock, whatever that of the net is.
+        let idle = ["-c", "echo held; exec env -u LD_PRELOAD sleep 3600"];
+        let mut holder = Program::start(self.command(options, "sh", &idle));
+        holder.expect("held", Duration::from_secs(60));
+        holder
+    }
+
     /// Runs a program to its end; panics unless it ends well. Gives what it said.
     pub fn run(&self, program: impl AsRef<Path>, arguments: &[&str], limit: Duration) -> String {
         let program = self.start(program, arguments);

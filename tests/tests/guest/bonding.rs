@@ -45,8 +45,7 @@ fn bonding_agrees_with_dpdk() {
     let media: Vec<String> =
         (1..).zip(&sockets).map(|(n, socket)| format!("0.{n}=stream:{socket}")).collect();
     let options: Vec<&str> = media.iter().flat_map(|medium| ["--port", medium]).collect();
-    let mut holder = Program::start(net.command(&options, "sh", &["-c", "echo up; exec sleep 1000"]));
-    holder.expect("up", LONG);
+    let holder = net.hold(&options);
     let devices =
         ["net_verbena0", "net_verbena0p2", "net_bonding0,mode=4,slave=net_verbena0,slave=net_verbena0p2"];
     let mut host = Testpmd::start(&net, &devices, &["-i", "--portlist=2", "--forward-mode=icmpecho"]);

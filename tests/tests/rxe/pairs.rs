@@ -51,8 +51,7 @@ impl Beside {
         let record = rxe.peer().with_file_name("sent.pcap");
         let options = ["--port", &port, "--pcap", record.to_str().expect("a plain path"), "--snaplen", "64"];
         let options = [&options[..], more].concat();
-        let mut keeper = Program::start(net.command(&options, "sh", &["-c", "echo up; sleep 3600"]));
-        keeper.expect("up\n", SHORT);
+        let keeper = net.hold(&options);
         Beside { rxe, net, port, record, keeper }
     }
 
