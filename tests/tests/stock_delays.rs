@@ -2,7 +2,7 @@
 //!
 //! A frame never arrives before its time; how much later it does depends on the machine, and is not looked at.
 
-use tests::stock::{rows, Pair, StockNet};
+use tests::stock::{first_row, Pair, StockNet};
 
 fn run(fault: &str, program: &str, arguments: &[&str]) -> String {
     let net = StockNet::new();
@@ -17,11 +17,11 @@ fn run(fault: &str, program: &str, arguments: &[&str]) -> String {
 #[test]
 fn a_message_takes_at_least_its_delay() {
     let said = run("delay by=2ms send", "ib_send_lat", &["-n", "50", "-s", "64", "-F"]);
-    let least = rows(&said)[0][2];
+    let least = first_row(&said)[2];
     assert!(least >= 2000.0, "{least} us:\n{said}");
     // A request and its response: a READ takes both.
     let said = run("delay by=3ms", "ib_read_lat", &["-n", "30", "-s", "64", "-F"]);
-    let least = rows(&said)[0][2];
+    let least = first_row(&said)[2];
     assert!(least >= 6000.0, "{least} us:\n{said}");
 }
 

@@ -251,7 +251,7 @@ fn a_thousand_connections_leave_nothing() {
     let net = StockNet::new();
     let launcher = ["--wire", "exact", "--fault", "loss=0.01,seed=3", "--cm-timeout", "14"];
     let limit = Duration::from_secs(90);
-    let holder = net.hold(&launcher);
+    let mut holder = net.hold(&launcher);
     for count in ["126", "14"] {
         let start =
             |rank: usize| Program::start(net.command(&launcher, &program, &[&rank.to_string(), count]));
@@ -261,6 +261,7 @@ fn a_thousand_connections_leave_nothing() {
         let answered = format!("{count} of {count} answered");
         assert!(all.iter().all(|ended| ended.said.contains(&answered)), "{said:#?}");
     }
+    assert!(!holder.has_ended());
     drop(holder);
     net.expect_gone();
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tests::stock::{cpu_time, free_port, rows, wait_until_listening, Program, StockNet};
+use tests::stock::{cpu_time, first_row, free_port, wait_until_listening, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -36,11 +36,16 @@ impl<'a> Two<'a> {
 
     /// Server and client of a perftest test.
     fn perftest(&self, program: &str, options: &[&str]) -> [Program; 2] {
+        self.pair(program, &[&["-x", "0", "-F"], options].concat())
+    }
+
+    /// Server and client of a program.
+    fn pair(&self, program: &str, options: &[&str]) -> [Program; 2] {
         let port = free_port();
         let number = port.to_string();
-        let common = [&["-d", "verbena0", "-x", "0", "-F", "-p", &number][..], options].concat();
+        let common = [&["-d", "verbena0", "-p", &number], options].concat();
         let mut server = self.start(0, program, &common);
-        assert!(wait_until_listening(&mut server, port, LIMIT), "{}", server.said());
+        assert!(wait_until_listening(&mut server, port, LIMIT), "{}: {}", server.line(), server.said());
         let client = self.start(1, program, &[&common[..], &["127.0.0.1"]].concat());
         [client, server]
     }
@@ -132,14 +137,8 @@ fn faults_happen_to_what_leaves() {
     ] {
         let options = ["--fault", fault];
         let two = Two::with(&options);
-        let port = free_port();
-        let number = port.to_string();
-        let common =
-            ["-d", "verbena0", "-g", "0", "-c", "-n", "50", "-s", "9000", "-m", "1024", "-p", &number];
-        let mut server = two.start(0, "ibv_rc_pingpong", &common);
-        assert!(wait_until_listening(&mut server, port, LIMIT), "{fault}: {}", server.said());
-        let client = two.start(1, "ibv_rc_pingpong", &[&common[..], &["127.0.0.1"]].concat());
-        expect_good([client, server]);
+        let options = ["-g", "0", "-c", "-n", "50", "-s", "9000", "-m", "1024"];
+        expect_good(two.pair("ibv_rc_pingpong", &options));
         two.expect_gone();
     }
 }
@@ -150,7 +149,7 @@ fn what_leaves_is_late() {
     let two = Two::with(&["--fault", "delay by=2ms send"]);
     let [client, server] = two.perftest("ib_send_lat", &["-n", "50", "-s", "64"]);
     let ended = client.wait(LIMIT);
-    let least = rows(&ended.said)[0][2];
+    let least = first_row(&ended.said)[2];
     assert!(ended.good() && least >= 2000.0, "{least} us:\n{}", ended.said);
     assert!(server.wait(LIMIT).good());
     two.expect_gone();

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use model::segment::Segment;
 use tests::stock::{
-    check_report, compile_c, free_port, keepers, rows, wait_until_listening, Ended, Kind, Pair, Program,
-    StockNet,
+    check_report, compile_c, first_row, free_port, keepers, rows, wait_until_listening, Ended, Kind, Pair,
+    Program, StockNet,
 };
 
 const LIMIT: Duration = Duration::from_secs(240);
@@ -117,7 +117,7 @@ fn selective_repeat_by_a_profile_of_ones_own() {
         let arguments = ["-s", "32768", "-n", "1000", "-u", "8"];
         let pair = Pair { launcher, limit: LIMIT, ..Pair::new(&net, program, &arguments) };
         let both = pair.run().unwrap_or_else(|error| panic!("{}: {error}", pair.line()));
-        rows(&both.client.said)[0][3]
+        first_row(&both.client.said)[3]
     };
     for program in ["ib_write_bw", "ib_read_bw", "ib_send_bw"] {
         let whole = rate("virtual", keeps, program, "drop data p=0");

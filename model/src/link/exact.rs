@@ -295,13 +295,13 @@ impl<E: LinkEnv> Instant<'_, E> {
             return self.arrive_whole(way, (sender, qpns), record, passage.frame);
         }
         let mut bytes = passage.frame.to_vec();
-        passage.changes.mark(&mut bytes);
-        let headers = frame::path(&bytes);
-        passage.changes.flip(&mut bytes);
-        // What leaves with damaged headers is lost, as no router takes it.
         let leaves =
             record.is_none() && sender.is_none() && self.area.outside().leaving(way.0, way.1).is_some();
-        if leaves && frame::path(&bytes) != headers {
+        passage.changes.mark(&mut bytes);
+        let headers = leaves.then(|| frame::path(&bytes));
+        passage.changes.flip(&mut bytes);
+        // What leaves with damaged headers is lost, as no router takes it.
+        if headers.is_some_and(|headers| frame::path(&bytes) != headers) {
             return;
         }
         let due = match late {

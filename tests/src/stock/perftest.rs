@@ -30,6 +30,11 @@ pub fn rows(said: &str) -> Vec<Vec<f64>> {
     table.lines().skip(1).filter_map(row).filter(|row| row.len() >= 4).collect()
 }
 
+/// Its first line of numbers; panics with what was said if there is none.
+pub fn first_row(said: &str) -> Vec<f64> {
+    rows(said).into_iter().next().unwrap_or_else(|| panic!("no row of figures in:\n{said}"))
+}
+
 /// Checks that the table is whole and its figures are possible.
 pub fn check_report(said: &str, kind: Kind) -> Result<(), String> {
     for bad in ["Completion with error", "Failed", "Couldn't", "Unable", "rror:"] {
