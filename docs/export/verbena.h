@@ -569,6 +569,19 @@ enum verbena_syndrome {
     VERBENA_SYNDROME_RESERVED_SET = 0x6e, /* Command: reserved bits are set. */
 };
 
+/* What the card finds in a frame, behind its VLAN tags. */
+enum verbena_frame_kind {
+    VERBENA_FRAME_KIND_OTHER = 0x0, /* No IP, or more tags than it passes. */
+    VERBENA_FRAME_KIND_IPV4 = 0x1, /* IPv4 with something else than TCP or UDP. */
+    VERBENA_FRAME_KIND_IPV4_FRAGMENT = 0x2, /* A part of an IPv4 packet. */
+    VERBENA_FRAME_KIND_IPV4_TCP = 0x3, /* TCP over IPv4. */
+    VERBENA_FRAME_KIND_IPV4_UDP = 0x4, /* UDP over IPv4. */
+    VERBENA_FRAME_KIND_IPV6 = 0x5, /* IPv6 with something else than TCP or UDP. */
+    VERBENA_FRAME_KIND_IPV6_FRAGMENT = 0x6, /* A part of an IPv6 packet. */
+    VERBENA_FRAME_KIND_IPV6_TCP = 0x7, /* TCP over IPv6. */
+    VERBENA_FRAME_KIND_IPV6_UDP = 0x8, /* UDP over IPv6. */
+};
+
 /* What happened. */
 enum verbena_event_kind {
     VERBENA_EVENT_KIND_COMPLETION = 0x1, /* An armed CQ has a new CQE; `object` is the CQN. */
@@ -624,6 +637,7 @@ enum verbena_admin_opcode {
     VERBENA_ADMIN_OPCODE_DETACH_MCAST = 0x41, /* Leaves a multicast group. */
     VERBENA_ADMIN_OPCODE_CREATE_FLOW = 0x44, /* New flow rule: which frames a raw packet QP receives. */
     VERBENA_ADMIN_OPCODE_DESTROY_FLOW = 0x45, /* Frees a flow rule. */
+    VERBENA_ADMIN_OPCODE_QUERY_FLOW = 0x46, /* What a flow rule has counted. */
     VERBENA_ADMIN_OPCODE_RESOLVE = 0x48, /* The Ethernet address of a GID. */
     VERBENA_ADMIN_OPCODE_CREATE_TABLE = 0x4c, /* New indirection table of receive work queues. */
     VERBENA_ADMIN_OPCODE_MODIFY_TABLE = 0x4d, /* Changes all entries of an indirection table, between two frames. */
@@ -845,6 +859,12 @@ enum verbena_lacp_rate {
 #define VERBENA_FEATURE_SET_TSO UINT64_C(0x800000000)
 /* Received frames with their check sequence (RAW_ETH, WQ). */
 #define VERBENA_FEATURE_SET_SCATTER_FCS UINT64_C(0x1000000000)
+/* Completions of frames say what kind they are: `frame_kind` of Cqe. */
+#define VERBENA_FEATURE_SET_FRAME_KIND UINT64_C(0x2000000000)
+/* Flow rules that mark frames: `marked` and `mark` of FlowContext and Cqe. */
+#define VERBENA_FEATURE_SET_FLOW_MARK UINT64_C(0x4000000000)
+/* Flow rules that count frames: `counted` of FlowContext, and QUERY_FLOW. */
+#define VERBENA_FEATURE_SET_FLOW_COUNT UINT64_C(0x8000000000)
 /* The ports can be one: SET_LAG and QUERY_LAG. The card has one port then, the first, and answers QUERY_CARD so. */
 #define VERBENA_FEATURE_SET_LAG UINT64_C(0x10000000000)
 
@@ -1240,17 +1260,22 @@ struct verbena_cqe {
     uint64_t timestamp;
     /* Receives of UD: the priority of the packet's 802.1Q tag; without one the kind of packet, 9 for UDP over IPv6 and 10 for UDP over IPv4 (bit 3: with a UDP header; bits 0 to 2: 1 IPv6, 2 IPv4), 0 for RoCE version 1. */
     uint8_t sl;
-    uint8_t reserved_33[1];
+    /* Kind of the frame (raw packet QP, WQ). Values: FrameKind. */
+    uint8_t frame_kind;
     /* Index of the P_Key. */
     uint16_t pkey_index;
     /* VLAN tag that was removed. */
     uint16_t vlan_tci;
-    uint8_t reserved_38[2];
+    /* marked: `mark` holds the mark of the flow rule by which the frame came. */
+    uint8_t marked;
+    uint8_t reserved_39[1];
     /* Counts the uses of the QP number, so that a CQE of an earlier QP is recognised. */
     uint32_t generation;
     /* srqn: Receives of XRC: the SRQ that `wqe_index` is a slot of; 0 for all others. */
     uint32_t srqn;
-    uint8_t reserved_48[15];
+    /* Mark of a flow rule. */
+    uint32_t mark;
+    uint8_t reserved_52[11];
     /* phase: 1 on the first lap of the ring, then it toggles with each lap. */
     uint8_t phase;
 };
@@ -1274,6 +1299,8 @@ struct verbena_cqe {
 #define VERBENA_CQE_L4_CSUM_OK_SHIFT 6
 #define VERBENA_CQE_HASHED_MASK UINT32_C(0x80)
 #define VERBENA_CQE_HASHED_SHIFT 7
+#define VERBENA_CQE_MARKED_MASK UINT32_C(0x1)
+#define VERBENA_CQE_MARKED_SHIFT 0
 #define VERBENA_CQE_SRQN_MASK UINT32_C(0xffffff)
 #define VERBENA_CQE_SRQN_SHIFT 0
 #define VERBENA_CQE_PHASE_MASK UINT32_C(0x1)
@@ -1290,10 +1317,13 @@ VERBENA_ASSERT(offsetof(struct verbena_cqe, status) == 22);
 VERBENA_ASSERT(offsetof(struct verbena_cqe, syndrome) == 23);
 VERBENA_ASSERT(offsetof(struct verbena_cqe, timestamp) == 24);
 VERBENA_ASSERT(offsetof(struct verbena_cqe, sl) == 32);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, frame_kind) == 33);
 VERBENA_ASSERT(offsetof(struct verbena_cqe, pkey_index) == 34);
 VERBENA_ASSERT(offsetof(struct verbena_cqe, vlan_tci) == 36);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, marked) == 38);
 VERBENA_ASSERT(offsetof(struct verbena_cqe, generation) == 40);
 VERBENA_ASSERT(offsetof(struct verbena_cqe, srqn) == 44);
+VERBENA_ASSERT(offsetof(struct verbena_cqe, mark) == 48);
 VERBENA_ASSERT(offsetof(struct verbena_cqe, phase) == 63);
 
 /* Event queue entry. The card writes the phase bit last. */
@@ -1774,6 +1804,8 @@ struct verbena_flow_context {
     uint16_t precedence;
     /* dont_trap: The rule takes a copy: rules of worse priority are asked too. */
     /* drop: The rule keeps the frame, and gives it to nobody: RX_RULE_DROP counts what no rule of the same priority takes. Only NORMAL rules that trap. */
+    /* marked: Frames come with `mark` in their CQE. */
+    /* counted: The card counts the frames of the rule: QUERY_FLOW. */
     uint8_t flags;
     /* 4 or 6: only frames with this version of IP; 0: any, and the fields of IP and after it are not looked at. */
     uint8_t ip_version;
@@ -1781,7 +1813,9 @@ struct verbena_flow_context {
     uint8_t tags;
     /* Mask of `tags`. Values: FrameTags. */
     uint8_t tags_mask;
-    uint8_t reserved_8[8];
+    /* What the rule marks frames with. */
+    uint32_t mark;
+    uint8_t reserved_12[4];
     /* Destination address. The first byte of the wire is the lowest. */
     uint8_t dmac[6];
     /* Source address. The first byte of the wire is the lowest. */
@@ -1837,6 +1871,10 @@ struct verbena_flow_context {
 #define VERBENA_FLOW_CONTEXT_DONT_TRAP_SHIFT 0
 #define VERBENA_FLOW_CONTEXT_DROP_MASK UINT32_C(0x2)
 #define VERBENA_FLOW_CONTEXT_DROP_SHIFT 1
+#define VERBENA_FLOW_CONTEXT_MARKED_MASK UINT32_C(0x4)
+#define VERBENA_FLOW_CONTEXT_MARKED_SHIFT 2
+#define VERBENA_FLOW_CONTEXT_COUNTED_MASK UINT32_C(0x8)
+#define VERBENA_FLOW_CONTEXT_COUNTED_SHIFT 3
 VERBENA_ASSERT(sizeof(struct verbena_flow_context) == 144);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, kind) == 0);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, port) == 1);
@@ -1845,6 +1883,7 @@ VERBENA_ASSERT(offsetof(struct verbena_flow_context, flags) == 4);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, ip_version) == 5);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, tags) == 6);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, tags_mask) == 7);
+VERBENA_ASSERT(offsetof(struct verbena_flow_context, mark) == 8);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, dmac) == 16);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, smac) == 22);
 VERBENA_ASSERT(offsetof(struct verbena_flow_context, ether_type) == 28);

@@ -435,6 +435,19 @@ package verbena_pkg;
     SYNDROME_RESERVED_SET = 8'h6e // Command: reserved bits are set.
   } syndrome_e;
 
+  // What the card finds in a frame, behind its VLAN tags.
+  typedef enum logic [7:0] {
+    FRAME_KIND_OTHER = 8'h0, // No IP, or more tags than it passes.
+    FRAME_KIND_IPV4 = 8'h1, // IPv4 with something else than TCP or UDP.
+    FRAME_KIND_IPV4_FRAGMENT = 8'h2, // A part of an IPv4 packet.
+    FRAME_KIND_IPV4_TCP = 8'h3, // TCP over IPv4.
+    FRAME_KIND_IPV4_UDP = 8'h4, // UDP over IPv4.
+    FRAME_KIND_IPV6 = 8'h5, // IPv6 with something else than TCP or UDP.
+    FRAME_KIND_IPV6_FRAGMENT = 8'h6, // A part of an IPv6 packet.
+    FRAME_KIND_IPV6_TCP = 8'h7, // TCP over IPv6.
+    FRAME_KIND_IPV6_UDP = 8'h8 // UDP over IPv6.
+  } frame_kind_e;
+
   // What happened.
   typedef enum logic [7:0] {
     EVENT_KIND_COMPLETION = 8'h1, // An armed CQ has a new CQE; `object` is the CQN.
@@ -490,6 +503,7 @@ package verbena_pkg;
     ADMIN_OPCODE_DETACH_MCAST = 16'h41, // Leaves a multicast group.
     ADMIN_OPCODE_CREATE_FLOW = 16'h44, // New flow rule: which frames a raw packet QP receives.
     ADMIN_OPCODE_DESTROY_FLOW = 16'h45, // Frees a flow rule.
+    ADMIN_OPCODE_QUERY_FLOW = 16'h46, // What a flow rule has counted.
     ADMIN_OPCODE_RESOLVE = 16'h48, // The Ethernet address of a GID.
     ADMIN_OPCODE_CREATE_TABLE = 16'h4c, // New indirection table of receive work queues.
     ADMIN_OPCODE_MODIFY_TABLE = 16'h4d, // Changes all entries of an indirection table, between two frames.
@@ -711,6 +725,12 @@ package verbena_pkg;
   localparam logic [63:0] FEATURE_SET_TSO = 64'h800000000;
   // Received frames with their check sequence (RAW_ETH, WQ).
   localparam logic [63:0] FEATURE_SET_SCATTER_FCS = 64'h1000000000;
+  // Completions of frames say what kind they are: `frame_kind` of Cqe.
+  localparam logic [63:0] FEATURE_SET_FRAME_KIND = 64'h2000000000;
+  // Flow rules that mark frames: `marked` and `mark` of FlowContext and Cqe.
+  localparam logic [63:0] FEATURE_SET_FLOW_MARK = 64'h4000000000;
+  // Flow rules that count frames: `counted` of FlowContext, and QUERY_FLOW.
+  localparam logic [63:0] FEATURE_SET_FLOW_COUNT = 64'h8000000000;
   // The ports can be one: SET_LAG and QUERY_LAG. The card has one port then, the first, and answers QUERY_CARD so.
   localparam logic [63:0] FEATURE_SET_LAG = 64'h10000000000;
 
@@ -1304,13 +1324,16 @@ package verbena_pkg;
   typedef struct packed {
     logic [6:0] reserved_505;
     logic phase; // 1 on the first lap of the ring, then it toggles with each lap.
-    logic [127:0] reserved_376;
+    logic [87:0] reserved_416;
+    logic [31:0] mark; // Mark of a flow rule.
+    logic [7:0] reserved_376;
     logic [23:0] srqn; // Receives of XRC: the SRQ that `wqe_index` is a slot of; 0 for all others.
     logic [31:0] generation; // Counts the uses of the QP number, so that a CQE of an earlier QP is recognised.
-    logic [15:0] reserved_304;
+    logic [14:0] reserved_305;
+    logic marked; // `mark` holds the mark of the flow rule by which the frame came.
     logic [15:0] vlan_tci; // VLAN tag that was removed.
     logic [15:0] pkey_index; // Index of the P_Key.
-    logic [7:0] reserved_264;
+    frame_kind_e frame_kind; // Kind of the frame (raw packet QP, WQ). Values: FrameKind.
     logic [7:0] sl; // Receives of UD: the priority of the packet's 802.1Q tag; without one the kind of packet, 9 for UDP over IPv6 and 10 for UDP over IPv4 (bit 3: with a UDP header; bits 0 to 2: 1 IPv6, 2 IPv4), 0 for RoCE version 1.
     logic [63:0] timestamp; // The card's time in nanoseconds, where the CQ was created `stamped`.
     syndrome_e syndrome; // Why: the card's vendor syndrome. Values: Syndrome.
@@ -1369,14 +1392,20 @@ package verbena_pkg;
   localparam int unsigned CQE_TIMESTAMP_WIDTH = 64;
   localparam int unsigned CQE_SL_LSB = 256;
   localparam int unsigned CQE_SL_WIDTH = 8;
+  localparam int unsigned CQE_FRAME_KIND_LSB = 264;
+  localparam int unsigned CQE_FRAME_KIND_WIDTH = 8;
   localparam int unsigned CQE_PKEY_INDEX_LSB = 272;
   localparam int unsigned CQE_PKEY_INDEX_WIDTH = 16;
   localparam int unsigned CQE_VLAN_TCI_LSB = 288;
   localparam int unsigned CQE_VLAN_TCI_WIDTH = 16;
+  localparam int unsigned CQE_MARKED_LSB = 304;
+  localparam int unsigned CQE_MARKED_WIDTH = 1;
   localparam int unsigned CQE_GENERATION_LSB = 320;
   localparam int unsigned CQE_GENERATION_WIDTH = 32;
   localparam int unsigned CQE_SRQN_LSB = 352;
   localparam int unsigned CQE_SRQN_WIDTH = 24;
+  localparam int unsigned CQE_MARK_LSB = 384;
+  localparam int unsigned CQE_MARK_WIDTH = 32;
   localparam int unsigned CQE_PHASE_LSB = 504;
   localparam int unsigned CQE_PHASE_WIDTH = 1;
 
@@ -1862,11 +1891,14 @@ package verbena_pkg;
     logic [15:0] ether_type; // EtherType, after VLAN tags.
     logic [47:0] smac; // Source address. The first byte of the wire is the lowest.
     logic [47:0] dmac; // Destination address. The first byte of the wire is the lowest.
-    logic [63:0] reserved_64;
+    logic [31:0] reserved_96;
+    logic [31:0] mark; // What the rule marks frames with.
     logic [7:0] tags_mask; // Mask of `tags`. Values: FrameTags.
     logic [7:0] tags; // The VLAN tags of the frame. Values: FrameTags.
     logic [7:0] ip_version; // 4 or 6: only frames with this version of IP; 0: any, and the fields of IP and after it are not looked at.
-    logic [5:0] reserved_34;
+    logic [3:0] reserved_36;
+    logic counted; // The card counts the frames of the rule: QUERY_FLOW.
+    logic marked; // Frames come with `mark` in their CQE.
     logic drop; // The rule keeps the frame, and gives it to nobody: RX_RULE_DROP counts what no rule of the same priority takes. Only NORMAL rules that trap.
     logic dont_trap; // The rule takes a copy: rules of worse priority are asked too.
     logic [15:0] precedence; // Priority, 0 is the best.
@@ -1884,12 +1916,18 @@ package verbena_pkg;
   localparam int unsigned FLOW_CONTEXT_DONT_TRAP_WIDTH = 1;
   localparam int unsigned FLOW_CONTEXT_DROP_LSB = 33;
   localparam int unsigned FLOW_CONTEXT_DROP_WIDTH = 1;
+  localparam int unsigned FLOW_CONTEXT_MARKED_LSB = 34;
+  localparam int unsigned FLOW_CONTEXT_MARKED_WIDTH = 1;
+  localparam int unsigned FLOW_CONTEXT_COUNTED_LSB = 35;
+  localparam int unsigned FLOW_CONTEXT_COUNTED_WIDTH = 1;
   localparam int unsigned FLOW_CONTEXT_IP_VERSION_LSB = 40;
   localparam int unsigned FLOW_CONTEXT_IP_VERSION_WIDTH = 8;
   localparam int unsigned FLOW_CONTEXT_TAGS_LSB = 48;
   localparam int unsigned FLOW_CONTEXT_TAGS_WIDTH = 8;
   localparam int unsigned FLOW_CONTEXT_TAGS_MASK_LSB = 56;
   localparam int unsigned FLOW_CONTEXT_TAGS_MASK_WIDTH = 8;
+  localparam int unsigned FLOW_CONTEXT_MARK_LSB = 64;
+  localparam int unsigned FLOW_CONTEXT_MARK_WIDTH = 32;
   localparam int unsigned FLOW_CONTEXT_DMAC_LSB = 128;
   localparam int unsigned FLOW_CONTEXT_DMAC_WIDTH = 48;
   localparam int unsigned FLOW_CONTEXT_SMAC_LSB = 176;

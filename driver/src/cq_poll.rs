@@ -196,6 +196,8 @@ fn completion(cqe: &Cqe, wr_id: u64) -> Wc {
         src_qp: cqe.srcqp(),
         pkey_index: cqe.pkey_index(),
         vlan_tci: cqe.vlan_tci(),
+        frame_kind: cqe.frame_kind(),
+        mark: cqe.marked().then(|| cqe.mark()),
         timestamp: cqe.timestamp(),
     }
 }

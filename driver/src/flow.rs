@@ -26,6 +26,12 @@ impl<C: Card> Qp<C> {
         if rule.drop() || rule.tags_mask() != FrameTags::default() {
             dev.need(FeatureSet::FLOW_DROP, "flow rules that drop frames or ask for their tags")?;
         }
+        if rule.marked() {
+            dev.need(FeatureSet::FLOW_MARK, "flow rules that mark frames")?;
+        }
+        if rule.counted() {
+            dev.need(FeatureSet::FLOW_COUNT, "flow rules that count frames")?;
+        }
         if !matches!(self.qp_type(), QpType::RAW_PACKET | QpType::RX_HASH) {
             return Err(Error::invalid("only raw packet and RX-hash QPs have flow rules"));
         }
@@ -36,7 +42,23 @@ impl<C: Card> Qp<C> {
     }
 }
 
+/// What a flow rule has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCount {
+    /// Frames that matched it.
+    pub frames: u64,
+    /// Their bytes, without check sequences.
+    pub bytes: u64,
+}
+
 impl<C: Card> Flow<C> {
+    /// What it has counted, if it is [counted](FlowContext::counted); else nothing.
+    pub fn count(&self) -> Result<FlowCount> {
+        let command = Command::new().with_opcode(AdminOpcode::QUERY_FLOW).with_object(self.number);
+        let reply = self.qp.dev.admin().run(command, &[], &mut [])?;
+        Ok(FlowCount { frames: reply.value0(), bytes: reply.value1() })
+    }
+
     /// Ends the rule.
     pub fn destroy(&self) -> Result<()> {
         self.freed.once("flow rule", || self.qp.dev.admin().destroy(AdminOpcode::DESTROY_FLOW, self.number))

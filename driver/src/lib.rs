@@ -75,7 +75,7 @@ pub use dm::Dm;
 pub use dma::Lender;
 pub use error::{CqError, Error, PostError, Result};
 pub use events::Event;
-pub use flow::Flow;
+pub use flow::{Flow, FlowCount};
 pub use mr::{Mr, PageList, Region};
 pub use mw::Mw;
 pub use pd::Pd;

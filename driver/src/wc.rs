@@ -1,6 +1,6 @@
 //! Work completions as polling returns them.
 
-use fpga_regs::{CqeOpcode, CqeStatus};
+use fpga_regs::{CqeOpcode, CqeStatus, FrameKind};
 
 bitflags::bitflags! {
     /// Flags of a completion.
@@ -53,6 +53,10 @@ pub struct Wc {
     pub pkey_index: u16,
     /// Tag control information of the frame's 802.1Q tag, where it was removed.
     pub vlan_tci: u16,
+    /// Kind of the frame, if the card says it ([`FeatureSet::FRAME_KIND`](fpga_regs::regs::FeatureSet::FRAME_KIND)).
+    pub frame_kind: FrameKind,
+    /// What the flow rule by which the frame came marks it with.
+    pub mark: Option<u32>,
     /// The card's clock, in nanoseconds, if the CQ is a [stamped](crate::CqOptions::stamped) one.
     pub timestamp: u64,
 }

@@ -73,6 +73,8 @@ open_enum! {
         CREATE_FLOW = 0x44,
         /// Frees a flow rule.
         DESTROY_FLOW = 0x45,
+        /// What a flow rule has counted.
+        QUERY_FLOW = 0x46,
         /// The Ethernet address of a GID.
         RESOLVE = 0x48,
         /// New indirection table of receive work queues.

@@ -173,6 +173,10 @@ pub const COMMANDS: &[CommandSpec] = {
         Spec::new(Op::DETACH_MCAST, "QPN").params(&[GID]),
         Spec::new(Op::CREATE_FLOW, "QPN").input(&FlowContext::FORMAT).result("flow rule"),
         Spec::new(Op::DESTROY_FLOW, "flow rule"),
+        Spec::new(Op::QUERY_FLOW, "flow rule").values(&[
+            value("frames", "Frames that matched it, if it counts.", 8, Kind::Uint),
+            value("bytes", "Their bytes without check sequences.", 16, Kind::Uint),
+        ]),
         Spec::new(Op::RESOLVE, "port, from 1").params(&[GID]).values(&[MAC]),
         Spec::new(Op::CREATE_TABLE, "").input(&TableContext::FORMAT).result("indirection table"),
         Spec::new(Op::MODIFY_TABLE, "indirection table").input(&TableContext::FORMAT),

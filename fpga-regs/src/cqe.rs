@@ -82,6 +82,30 @@ open_enum! {
     }
 }
 
+open_enum! {
+    /// What the card finds in a frame, behind its VLAN tags.
+    FrameKind: u8 {
+        /// No IP, or more tags than it passes.
+        OTHER = 0,
+        /// IPv4 with something else than TCP or UDP.
+        IPV4 = 1,
+        /// A part of an IPv4 packet.
+        IPV4_FRAGMENT = 2,
+        /// TCP over IPv4.
+        IPV4_TCP = 3,
+        /// UDP over IPv4.
+        IPV4_UDP = 4,
+        /// IPv6 with something else than TCP or UDP.
+        IPV6 = 5,
+        /// A part of an IPv6 packet.
+        IPV6_FRAGMENT = 6,
+        /// TCP over IPv6.
+        IPV6_TCP = 7,
+        /// UDP over IPv6.
+        IPV6_UDP = 8,
+    }
+}
+
 layout! {
     /// Completion queue entry. The card writes the phase bit last.
     Cqe: 64 {
@@ -125,14 +149,20 @@ layout! {
         /// Receives of UD: the priority of the packet's 802.1Q tag; without one the kind of packet, 9 for UDP over
         /// IPv6 and 10 for UDP over IPv4 (bit 3: with a UDP header; bits 0 to 2: 1 IPv6, 2 IPv4), 0 for RoCE version 1.
         sl set_sl with_sl (u8 @ 32);
+        /// Kind of the frame (raw packet QP, WQ).
+        frame_kind set_frame_kind with_frame_kind (u8 @ 33 as FrameKind);
         /// Index of the P_Key.
         pkey_index set_pkey_index with_pkey_index (u16 @ 34);
         /// VLAN tag that was removed.
         vlan_tci set_vlan_tci with_vlan_tci (u16 @ 36);
+        /// `mark` holds the mark of the flow rule by which the frame came.
+        marked set_marked with_marked (bool @ 38 bit 0);
         /// Counts the uses of the QP number, so that a CQE of an earlier QP is recognised.
         generation set_generation with_generation (u32 @ 40);
         /// Receives of XRC: the SRQ that `wqe_index` is a slot of; 0 for all others.
         srqn set_srqn with_srqn (u32 @ 44 bits 0..24);
+        /// Mark of a flow rule.
+        mark set_mark with_mark (u32 @ 48);
         /// 1 on the first lap of the ring, then it toggles with each lap.
         phase set_phase with_phase (bool @ 63 bit 0);
     }

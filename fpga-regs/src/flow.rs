@@ -50,6 +50,10 @@ layout! {
         /// The rule keeps the frame, and gives it to nobody: RX_RULE_DROP counts
         /// what no rule of the same priority takes. Only NORMAL rules that trap.
         drop set_drop with_drop (bool @ 4 bit 1);
+        /// Frames come with `mark` in their CQE.
+        marked set_marked with_marked (bool @ 4 bit 2);
+        /// The card counts the frames of the rule: QUERY_FLOW.
+        counted set_counted with_counted (bool @ 4 bit 3);
         /// 4 or 6: only frames with this version of IP; 0: any, and the fields of
         /// IP and after it are not looked at.
         ip_version set_ip_version with_ip_version (u8 @ 5);
@@ -57,6 +61,8 @@ layout! {
         tags set_tags with_tags (u8 @ 6 as FrameTags);
         /// Mask of `tags`.
         tags_mask set_tags_mask with_tags_mask (u8 @ 7 as FrameTags);
+        /// What the rule marks frames with.
+        mark set_mark with_mark (u32 @ 8);
         /// Destination address.
         dmac set_dmac with_dmac ([u8; 6] @ 16);
         /// Source address.

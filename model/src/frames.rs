@@ -66,7 +66,8 @@ impl World {
         let (fields, found, ecn, slow) = with_room(outgoing.payload.len(), |bytes| {
             // What was gathered can be read.
             let _ = env.payload(&outgoing.payload, bytes);
-            (Fields::of(bytes), Found::of(bytes), ecn_of(bytes), is_slow(bytes))
+            let fields = Fields::of(bytes);
+            (fields, Found::of(bytes, &fields), ecn_of(bytes), is_slow(bytes))
         });
         self.cards[card].turn_by(q, || fields.hash(0));
         let Qp { port: own, leaves, .. } = self.cards[card].qps[q];
@@ -159,8 +160,9 @@ impl World {
         if is_slow(frame) && self.speaks_lacp(way.1) {
             return self.take_slow(way.1, frame, env);
         }
-        let copies = self.receivers(way, sender, &Fields::of(frame), env.now());
-        self.give(way, &copies, (Found::of(frame), payload), env);
+        let fields = Fields::of(frame);
+        let copies = self.receivers(way, sender, &fields, env.now());
+        self.give(way, &copies, (Found::of(frame, &fields), payload), env);
     }
 
     fn take_slow(&mut self, at: PortId, frame: &[u8], env: &mut impl Env) {
@@ -177,16 +179,21 @@ impl World {
         for copy in copies.all() {
             self.cards[usize::from(copy.at.card)].receive_frame(copy, found, payload, env);
         }
-        self.count_untaken(way, copies, || env.now());
+        self.count_frame(way, copies, payload.len(), || env.now());
     }
 
-    /// What nobody takes of a frame is counted where it could be taken. The clock (ns) is read only if there is such a thing.
-    pub(crate) fn count_untaken(
+    /// Rules count a frame of so many bytes, and what nobody takes of it is counted where it could be taken. The clock (ns) is read
+    /// only if there is such a thing.
+    pub(crate) fn count_frame(
         &mut self,
         way: (PortId, PortId),
         copies: &Copies,
+        bytes: usize,
         mut now: impl FnMut() -> u64,
     ) {
+        for &(card, rule) in &copies.counted {
+            self.cards[usize::from(card)].rules.count(rule, bytes as u64);
+        }
         let why = if copies.dropped { port::RX_RULE_DROP } else { port::RX_NO_RULE };
         let untaken = copies.all().is_empty().then_some((why, 1));
         let lost = (copies.lost != 0).then_some((port::RX_OVERFLOW, copies.lost.into()));

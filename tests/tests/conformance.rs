@@ -2,6 +2,8 @@
 //! process, on served cards through the vfio-user client, and on real VFIO in a guest. (The scripted bus
 //! has no card: it checks the driver's accesses, in `driver/tests/it`.)
 
+#[path = "conformance/actions.rs"]
+mod actions;
 #[path = "conformance/backends.rs"]
 mod backends;
 #[path = "conformance/cq.rs"]

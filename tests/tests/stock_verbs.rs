@@ -86,6 +86,14 @@ fn frames_have_right_checksums_and_no_tags() {
     }
 }
 
+/// Tags, drops and counters of flow rules.
+#[test]
+fn flow_rules_mark_drop_and_count_frames() {
+    for said in on_each_net("actions", &[]) {
+        assert!(said.contains("all actions"), "{said}");
+    }
+}
+
 /// `IBV_WR_TSO` and `ibv_wr_send_tso`.
 #[test]
 fn tcp_is_cut_into_frames() {

@@ -102,6 +102,12 @@ flag_set! {
         TSO = 35,
         /// Received frames with their check sequence (RAW_ETH, WQ).
         SCATTER_FCS = 36,
+        /// Completions of frames say what kind they are: `frame_kind` of Cqe.
+        FRAME_KIND = 37,
+        /// Flow rules that mark frames: `marked` and `mark` of FlowContext and Cqe.
+        FLOW_MARK = 38,
+        /// Flow rules that count frames: `counted` of FlowContext, and QUERY_FLOW.
+        FLOW_COUNT = 39,
         /// The ports can be one: SET_LAG and QUERY_LAG. The card has one port then, the
         /// first, and answers QUERY_CARD so.
         LAG = 40,

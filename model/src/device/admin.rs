@@ -249,6 +249,11 @@ impl Device {
                 reply.set_object(self.create_flow(f, q, &context)?);
             }
             AdminOpcode::DESTROY_FLOW => self.destroy_flow(f, object)?,
+            AdminOpcode::QUERY_FLOW => {
+                let (frames, bytes) = self.query_flow(f, object)?;
+                reply.set_value0(frames);
+                reply.set_value1(bytes);
+            }
             AdminOpcode::CREATE_TABLE => {
                 let context = TableContext::from_bytes(&self.mailbox(f, c, env)?);
                 reply.set_object(self.create_table(f, &context, env)?);

@@ -1,7 +1,7 @@
 //! Whole frames as their queues get them: what the card finds out about one, without its tag, with its check sequence.
 
 use fpga_regs::regs::port;
-use fpga_regs::{CqeStatus, EventKind, QpState, QpType, Syndrome};
+use fpga_regs::{CqeStatus, EventKind, FrameKind, QpState, QpType, Syndrome};
 
 use super::qp::Qp;
 use super::raw::with_room;
@@ -9,7 +9,7 @@ use super::recv::RecvError;
 use super::Device;
 use crate::env::Env;
 use crate::packet::{Payload, PORTS};
-use crate::steering::Copy;
+use crate::steering::{Copy, Fields};
 use crate::wire::checksum::Checksums;
 use crate::wire::{ethernet, Ethernet};
 
@@ -23,13 +23,14 @@ pub(crate) struct Found {
     right: Checksums,
     /// Its 802.1Q tag.
     tag: Option<u16>,
+    kind: FrameKind,
 }
 
 impl Found {
-    /// About these bytes of it, which are all.
-    pub fn of(frame: &[u8]) -> Found {
+    /// About these bytes of it, which are all, with these fields.
+    pub fn of(frame: &[u8], fields: &Fields) -> Found {
         let tag = Ethernet::decode(frame).and_then(|(header, _)| header.vlan);
-        Found { right: Checksums::right(frame), tag }
+        Found { right: Checksums::right(frame), tag, kind: fields.kind() }
     }
 }
 
@@ -96,6 +97,9 @@ impl Device {
             cqe.set_vlan_tci(tag.unwrap_or_default());
             cqe.set_hashed(copy.hash != 0);
             cqe.set_imm(copy.hash);
+            cqe.set_frame_kind(found.kind);
+            cqe.set_marked(copy.marked.get());
+            cqe.set_mark(copy.mark);
         }
         self.push_recv(q, cqe, failed, env);
         if failed {

@@ -18,7 +18,7 @@ use super::Device;
 use crate::dma::Pieces;
 use crate::env::Env;
 use crate::packet::{Payload, PortId};
-use crate::steering::{Copies, Fields};
+use crate::steering::{Copies, Copy, Fields, Taken};
 use crate::wire::checksum::Checksums;
 use crate::wire::{ethernet, psn, Ethernet};
 
@@ -103,6 +103,13 @@ impl Device {
         owned(self.rules.get(place).map(|rule| (true, rule.function)), f)?;
         self.rules.remove(place);
         Ok(())
+    }
+
+    /// QUERY_FLOW: frames and bytes that a rule of function `f` has counted.
+    pub(super) fn query_flow(&self, f: u16, number: u32) -> Result<(u64, u64), Refused> {
+        let place = number as usize;
+        owned(self.rules.get(place).map(|rule| (true, rule.function)), f)?;
+        Ok(self.rules.counts(place))
     }
 
     /// The next frame of a raw packet queue pair that may send. What is no frame ends it in error.
@@ -306,21 +313,30 @@ impl Device {
     pub(crate) fn steer(&self, at: PortId, fields: &Fields, copies: &mut Copies) {
         let port = self.known_port(at.port);
         let sender = copies.sender_on(self.id).and_then(|q| self.qps.get(usize::from(q)));
-        let mut add = |q: u16| {
+        let add = |copies: &mut Copies, q: u16, mark: Option<u32>| {
             if let Some(copy) = self.copy_for(q, (at, port), fields) {
                 if !sender.is_some_and(|sender| self.sends_for(sender, copy.queue)) {
-                    copies.add(copy);
+                    copies.add(Copy {
+                        marked: mark.is_some().into(),
+                        mark: mark.unwrap_or_default(),
+                        ..copy
+                    });
                 }
             }
         };
-        let mut dropped = false;
-        self.rules.steer(port, fields, &mut |taker| taker.map_or_else(|| dropped = true, &mut add));
+        self.rules.steer(port, fields, &mut |Taken { qp, mark, counts }| {
+            match qp {
+                Some(q) => add(copies, q, mark),
+                None => copies.dropped = true,
+            }
+            copies.counted.extend(counts.map(|rule| (self.id, rule)));
+        });
         if fields.is_multicast() {
             let dmac = fields.dmac();
             for group in self.mcast.iter().filter(|group| group.count != 0 && group.gid[10..] == dmac) {
-                group.qps[..(group.count as usize).min(group.qps.len())].iter().for_each(|&q| add(q));
+                let members = &group.qps[..(group.count as usize).min(group.qps.len())];
+                members.iter().for_each(|&q| add(copies, q, None));
             }
         }
-        copies.dropped |= dropped;
     }
 }

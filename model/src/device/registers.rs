@@ -47,6 +47,9 @@ pub const FEATURES: FeatureSet = FeatureSet(
         | FeatureSet::STRIP_VLAN.0
         | FeatureSet::TSO.0
         | FeatureSet::SCATTER_FCS.0
+        | FeatureSet::FRAME_KIND.0
+        | FeatureSet::FLOW_MARK.0
+        | FeatureSet::FLOW_COUNT.0
         | FeatureSet::PAUSE.0
         | FeatureSet::CHECKSUM.0
         | FeatureSet::VLAN.0

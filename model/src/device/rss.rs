@@ -129,15 +129,16 @@ impl Device {
     /// The copy of a frame that has come to a port, known to software as `port`, whose rule names this queue pair, if it takes frames there.
     pub(super) fn copy_for(&self, q: u16, (at, port): (PortId, u8), fields: &Fields) -> Option<Copy> {
         let qp = self.qps.get(usize::from(q)).filter(|qp| qp.used.get())?;
+        let copy = Copy { at, queue: q, hash: 0, marked: false.into(), mark: 0 };
         match qp.qp_type {
-            QpType::RAW_PACKET => (qp.port.port == port).then_some(Copy { at, queue: q, hash: 0 }),
+            QpType::RAW_PACKET => (qp.port.port == port).then_some(copy),
             QpType::RX_HASH => {
                 let table = self.indirections.get(qp.attributes.table_number() as usize)?;
                 let hash = toeplitz(&qp.attributes.hash_key(), fields, qp.attributes.hash_fields());
                 let entries = table.entries();
                 let queue = entries[hash as usize % entries.len()];
                 let to = self.qps.get(usize::from(queue))?;
-                (to.used.get() && to.qp_type == QpType::WQ).then_some(Copy { at, queue, hash })
+                (to.used.get() && to.qp_type == QpType::WQ).then_some(Copy { queue, hash, ..copy })
             }
             _ => None,
         }

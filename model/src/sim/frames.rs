@@ -85,14 +85,15 @@ impl Engine<'_> {
                 self.give(slot, copy);
             }
         }
-        self.world.count_untaken(way, &copies, || self.env.sim.now / 1000);
+        self.world.count_frame(way, &copies, packet.payload.len(), || self.env.sim.now / 1000);
     }
 
     /// Gives a copy of a frame to its queue.
     fn give(&mut self, slot: u32, copy: &Copy) {
         let s = self.env.sim.slots.get(slot);
         let (packet, message) = (s.packet.get(), s.message);
-        let found = Found::of(&self.env.sim.payload[slot as usize][..packet.payload.len()]);
+        let frame = &self.env.sim.payload[slot as usize][..packet.payload.len()];
+        let found = Found::of(frame, &Fields::of(frame));
         let card = copy.at.card;
         self.env.step.card = card;
         self.env.step.subject = Subject { place: card, ..Subject::of(&packet, message, false) };

@@ -181,7 +181,7 @@ proptest! {
         for frame in frames.iter().chain(made.iter().map(|rule| &rule.0)) {
             let mut got = Vec::new();
             let mut dropped = false;
-            rules.steer(0, &Fields::of(&frame.bytes()), &mut |taker| match taker {
+            rules.steer(0, &Fields::of(&frame.bytes()), &mut |taken| match taken.qp {
                 Some(qp) => got.push(usize::from(qp)),
                 None => dropped = true,
             });

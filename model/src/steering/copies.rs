@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::packet::PortId;
-use crate::plain::plain;
+use crate::plain::{plain, Flag};
 
 /// Most copies of a frame.
 const MOST: usize = 256;
@@ -20,6 +20,10 @@ pub(crate) struct Copy {
     pub queue: u16,
     /// The hash by which it comes there, or 0.
     pub hash: u32,
+    /// The rule by which it comes marks it with `mark`.
+    pub marked: Flag,
+    /// The mark.
+    pub mark: u32,
 }
 
 /// A list of queues, by the port that the frame comes to and their index, in which each is once, but never the sender.
@@ -31,12 +35,14 @@ pub(crate) struct Copies {
     pub lost: u32,
     /// A rule drops the frame.
     pub dropped: bool,
+    /// The rules that count it, by card and place.
+    pub counted: SmallVec<[(u16, u16); 2]>,
 }
 
 impl Copies {
     /// None, of a frame that a queue pair sends.
     pub fn of(sender: (u16, u16)) -> Copies {
-        Copies { list: SmallVec::new(), sender, lost: 0, dropped: false }
+        Copies { list: SmallVec::new(), sender, lost: 0, dropped: false, counted: SmallVec::new() }
     }
 
     /// The index of the sender, if it is of this card.
@@ -63,5 +69,5 @@ impl Copies {
 }
 
 plain! {
-    Copy { at, queue, hash }
+    Copy { at, queue, hash, marked, mark }
 }

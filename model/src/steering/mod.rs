@@ -15,5 +15,5 @@ mod toeplitz;
 
 pub(crate) use copies::{Copies, Copy};
 pub(crate) use parse::Fields;
-pub(crate) use rules::Rules;
+pub(crate) use rules::{Rules, Taken};
 pub(crate) use toeplitz::toeplitz;

@@ -1,6 +1,6 @@
 //! The fields of a frame that rules ask for.
 
-use fpga_regs::{FlowContext, FrameTags};
+use fpga_regs::{FlowContext, FrameKind, FrameTags};
 
 use crate::plain::plain;
 use crate::wire::arp::ETHERTYPE_ARP;
@@ -238,6 +238,24 @@ impl Fields {
         let mut field = [0; N];
         field.copy_from_slice(&self.bytes[at..at + N]);
         field
+    }
+
+    /// What kind of frame it is.
+    pub fn kind(&self) -> FrameKind {
+        let [protocol, _, _, version, _, ports, fragmented] = self.get(PROTOCOL);
+        let any = match version {
+            4 => FrameKind::IPV4,
+            6 => FrameKind::IPV6,
+            _ => return FrameKind::OTHER,
+        };
+        // The others of the same version follow it.
+        let behind = match (fragmented != 0, ports != 0, protocol) {
+            (true, ..) => 1,
+            (false, true, PROTOCOL_TCP) => 2,
+            (false, true, _) => 3,
+            _ => 0,
+        };
+        FrameKind(any.0 + behind)
     }
 
     /// The destination address.

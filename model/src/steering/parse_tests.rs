@@ -112,6 +112,34 @@ fn rules_ask_for_the_tags_of_a_frame() {
 }
 
 #[test]
+fn a_frame_has_a_kind() {
+    let ipv6 = |next: &[u8]| [&[0x60, 0, 0, 0, 0, 0][..], &next[..1], &[64], &[7; 32], &next[1..]].concat();
+    let ports = [0; 4];
+    let (v4, v6) = ([8, 0], [0x86, 0xdd]);
+    let tags = [0x88, 0xa8, 0, 5, 0x81, 0, 0, 7];
+    // What an IPv6 packet has behind its header: the type of the next one first.
+    let part = |fragment: u8| ipv6(&[FRAGMENT, PROTOCOL_UDP, 0, 0, fragment, 0, 0, 0, 7, 0, 80, 1, 187]);
+    for (kind, frame) in [
+        (FrameKind::OTHER, frame(&[])),
+        (FrameKind::OTHER, frame(&[&[8, 6]])),
+        (FrameKind::OTHER, frame(&[&v6, &ipv4(17, 0, &ports)])),
+        (FrameKind::OTHER, frame(&[&tags, &tags, &v4, &ipv4(17, 0, &ports)])),
+        (FrameKind::IPV4, frame(&[&v4, &ipv4(1, 0, &ports)])),
+        (FrameKind::IPV4, frame(&[&v4, &ipv4(6, 0, &[0; 3])])),
+        (FrameKind::IPV4_FRAGMENT, frame(&[&v4, &ipv4(17, 0x2000, &ports)])),
+        (FrameKind::IPV4_FRAGMENT, frame(&[&v4, &ipv4(6, 1, &ports)])),
+        (FrameKind::IPV4_TCP, frame(&[&v4, &ipv4(6, 0, &ports)])),
+        (FrameKind::IPV4_UDP, frame(&[&tags, &v4, &ipv4(17, 0x4000, &ports)])),
+        (FrameKind::IPV6, frame(&[&v6, &ipv6(&[58, 128, 0])])),
+        (FrameKind::IPV6_FRAGMENT, frame(&[&v6, &part(1)])),
+        (FrameKind::IPV6_UDP, frame(&[&v6, &part(0)])),
+        (FrameKind::IPV6_TCP, frame(&[&v6, &ipv6(&[PROTOCOL_TCP, 0, 0, 0, 0])])),
+    ] {
+        assert_eq!(Fields::of(&frame).kind(), kind, "{frame:x?}");
+    }
+}
+
+#[test]
 fn headers_are_found_behind_tags_and_extensions() {
     let mut packet = vec![0x6a, 0xb1, 0x23, 0x45, 0, 0, HOP_BY_HOP, 9];
     packet.extend([0xaa; 32]);

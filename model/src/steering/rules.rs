@@ -3,7 +3,7 @@
 //! Rules that ask for the same fields are a group. A frame is looked up once for each group, so that the time which that
 //! takes does not depend on how many rules a group has.
 
-use std::sync::atomic::{compiler_fence, Ordering::SeqCst};
+use std::sync::atomic::{compiler_fence, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use fpga_regs::{FlowContext, FlowKind};
 
@@ -47,6 +47,11 @@ pub struct Rule {
     qp: u16,
     /// It drops them.
     drop: Flag,
+    /// It marks them with `mark`.
+    marked: Flag,
+    mark: u32,
+    /// It counts them.
+    counted: Flag,
     /// Its group.
     group: u16,
     /// The next rule in its list, and the one before, plus one; 0: none.
@@ -54,6 +59,24 @@ pub struct Rule {
     before: u32,
     /// The fields of its frames, under the mask of the group.
     value: Fields,
+}
+
+/// What a rule has counted. Threads of several islands may count at once.
+#[repr(C)]
+struct Count {
+    frames: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// What a rule that takes a frame does with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// Index of the queue pair that gets it; nobody does if the rule drops it.
+    pub qp: Option<u16>,
+    /// What the rule marks it with.
+    pub mark: Option<u32>,
+    /// The place of the rule, if it counts.
+    pub counts: Option<u16>,
 }
 
 /// The rules of a card. Zero bytes are none.
@@ -71,6 +94,7 @@ pub struct Rules {
     /// The first rule of each list, plus one.
     lists: [u32; LISTS],
     rules: [Rule; MAX_RULES],
+    counts: [Count; MAX_RULES],
 }
 
 /// The list of the rules of a group with a value.
@@ -109,8 +133,20 @@ impl Rules {
         let group = group as u16;
         // In this order, for crash recovery: what counts is whole.
         self.top = self.top.max(free as u32 + 1);
-        let (used, drop) = (false.into(), context.drop().into());
-        self.rules[free] = Rule { used, function, qp, drop, group, next: 0, before: 0, value };
+        self.counts[free] = Count { frames: 0.into(), bytes: 0.into() };
+        self.rules[free] = Rule {
+            used: false.into(),
+            function,
+            qp,
+            drop: context.drop().into(),
+            marked: context.marked().into(),
+            mark: context.mark(),
+            counted: context.counted().into(),
+            group,
+            next: 0,
+            before: 0,
+            value,
+        };
         compiler_fence(SeqCst);
         self.rules[free].used = true.into();
         compiler_fence(SeqCst);
@@ -218,8 +254,21 @@ impl Rules {
         self.hint = self.top;
     }
 
-    /// The rules of a group that take a frame.
-    fn matching(&self, n: usize, fields: &Fields) -> impl Iterator<Item = &Rule> {
+    /// Frames and bytes that a rule has counted.
+    pub fn counts(&self, n: usize) -> (u64, u64) {
+        self.counts.get(n).map_or((0, 0), |count| (count.frames.load(Relaxed), count.bytes.load(Relaxed)))
+    }
+
+    /// A rule counts a frame of so many bytes.
+    pub fn count(&self, n: u16, bytes: u64) {
+        if let Some(count) = self.counts.get(usize::from(n)) {
+            count.frames.fetch_add(1, Relaxed);
+            count.bytes.fetch_add(bytes, Relaxed);
+        }
+    }
+
+    /// What the rules of a group do with a frame, those that take it.
+    fn matching(&self, n: usize, fields: &Fields) -> impl Iterator<Item = Taken> + use<'_> {
         let value = fields.under(&self.groups[n].mask);
         let mut next = self.lists[list_of(n, &value)];
         // Not for ever, whatever is in shared memory.
@@ -227,10 +276,16 @@ impl Rules {
         let list = std::iter::from_fn(move || {
             left = left.checked_sub(1)?;
             let rule = self.rules.get((next as usize).wrapping_sub(1))?;
+            let place = next.wrapping_sub(1) as u16;
             next = rule.next;
-            Some(rule)
+            Some((place, rule))
         });
-        list.filter(move |rule| usize::from(rule.group) == n && rule.value == value)
+        let list = list.filter(move |(_, rule)| usize::from(rule.group) == n && rule.value == value);
+        list.map(|(place, rule)| Taken {
+            qp: (!rule.drop.get()).then_some(rule.qp),
+            mark: rule.marked.get().then_some(rule.mark),
+            counts: rule.counted.get().then_some(place),
+        })
     }
 
     /// Whether there is any.
@@ -238,9 +293,8 @@ impl Rules {
         self.all().iter().any(|rule| rule.used.get())
     }
 
-    /// Names the queue pairs whose rules take a frame that arrives at a port, one with several rules more than once, and
-    /// `None` for a rule that drops it.
-    pub(crate) fn steer(&self, port: u8, fields: &Fields, takes_it: &mut impl FnMut(Option<u16>)) {
+    /// Tells what the rules do with a frame that arrives at a port, those that take it.
+    pub(crate) fn steer(&self, port: u8, fields: &Fields, takes_it: &mut impl FnMut(Taken)) {
         let groups = || {
             self.groups().iter().enumerate().filter(move |(_, group)| group.rules != 0 && group.port == port)
         };
@@ -270,9 +324,9 @@ impl Rules {
             kernel |= group.kind == FlowKind::KERNEL.0;
             if takes {
                 let default = matches!(FlowKind(group.kind), FlowKind::ALL_DEFAULT | FlowKind::MC_DEFAULT);
-                for rule in self.matching(n, fields) {
+                for taken in self.matching(n, fields) {
                     kept |= default;
-                    takes_it((!rule.drop.get()).then_some(rule.qp));
+                    takes_it(taken);
                 }
             }
         }
@@ -282,7 +336,7 @@ impl Rules {
         let first = best(FlowKind::KERNEL);
         for (n, group) in groups() {
             if group.kind == FlowKind::KERNEL.0 && Some(group.priority) == first {
-                self.matching(n, fields).for_each(|rule| takes_it(Some(rule.qp)));
+                self.matching(n, fields).for_each(&mut *takes_it);
             }
         }
     }
@@ -290,8 +344,9 @@ impl Rules {
 
 plain! {
     Group { rules, kind, port, priority, dont_trap, mask }
-    Rule { used, function, qp, drop, group, next, before, value }
-    Rules { count, hint, top, groups_top, groups, lists, rules }
+    Rule { used, function, qp, drop, marked, mark, counted, group, next, before, value }
+    Count { frames, bytes }
+    Rules { count, hint, top, groups_top, groups, lists, rules, counts }
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ fn rules(of: &[(FlowContext, u16)]) -> Box<Rules> {
 fn steered(rules: &Rules, frame: &[u8]) -> Vec<u16> {
     let mut copies = Copies::of((0, 0));
     let at = PortId { card: 3, port: 0 };
-    rules.steer(0, &Fields::of(frame), &mut |taker| match taker {
-        Some(queue) => copies.add(Copy { at, queue, hash: 0 }),
+    rules.steer(0, &Fields::of(frame), &mut |taken| match taken.qp {
+        Some(queue) => copies.add(Copy { at, queue, hash: 0, marked: false.into(), mark: 0 }),
         None => copies.dropped = true,
     });
     let mut all: Vec<u16> = copies.all().iter().map(|copy| copy.queue).collect();
@@ -75,6 +75,28 @@ fn defaults_get_what_no_rule_keeps_and_sniffers_everything() {
     assert_eq!(steered(&rules(&all), &FRAME), [22, 23]);
     assert_eq!(steered(&rules(&all), &GROUP), [20, 21, 22]);
     assert_eq!(steered(&rules(&[all[0], (copy, 24)]), &FRAME), [20, 24]);
+}
+
+#[test]
+fn rules_say_how_frames_are_marked_and_counted() {
+    let mut rules = rules(&[
+        (to(1).with_marked(true).with_mark(7), 20),
+        (to(1).with_counted(true), 21),
+        (to(1).with_drop(true).with_counted(true).with_mark(9), 22),
+    ]);
+    let mut taken = Vec::new();
+    rules.steer(0, &Fields::of(&FRAME), &mut |what| taken.push((what.qp, what.mark, what.counts)));
+    taken.sort_unstable();
+    assert_eq!(taken, [(None, None, Some(2)), (Some(20), Some(7), None), (Some(21), None, Some(1))]);
+    rules.count(2, 60);
+    rules.count(2, 1514);
+    rules.count(u16::MAX, 60);
+    assert_eq!((rules.counts(1), rules.counts(2), rules.counts(usize::MAX)), ((0, 0), (2, 1574), (0, 0)));
+    // Whoever gets the place begins at zero.
+    rules.count(0, 60);
+    (0..3).for_each(|place| rules.remove(place));
+    assert_eq!(rules.add(&to(3).with_counted(true), 0, 23), Some(0));
+    assert_eq!(rules.counts(0), (0, 0));
 }
 
 /// The kernel gets what is left, and what all have to hear.

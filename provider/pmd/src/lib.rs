@@ -14,6 +14,7 @@
 //! | `flow` | `rte_flow`: a program's rules |
 //! | `spread` | which receive queue gets a frame |
 //! | `rx`, `tx`, `counters` | the data path, and what went through it |
+//! | `kinds` | what kind of packet a frame is |
 //! | `turns` | which places of a receive queue the card has |
 //! | `watch` | who tells the program that the link has changed |
 //! | `cut` | TCP that the card cuts into frames |
@@ -32,6 +33,7 @@ mod dev;
 mod flow;
 mod hash;
 mod info;
+mod kinds;
 mod ops;
 mod port;
 mod rx;

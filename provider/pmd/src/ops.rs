@@ -13,6 +13,7 @@ use crate::dev::with;
 use crate::flow;
 use crate::hash;
 use crate::info::{self, OVERHEAD};
+use crate::kinds;
 use crate::port::Port;
 use crate::rx::{self, RxQueue};
 use crate::slots::MAX_FRAME;
@@ -291,6 +292,7 @@ impl EthDevOps {
             xstats_reset: Some(info::stats_reset::<C>),
             xstats_get_names: Some(info::counter_names::<C>),
             dev_infos_get: Some(info::infos::<C>),
+            dev_supported_ptypes_get: Some(kinds::supported::<C>),
             vlan_filter_set: Some(vlan_filter_set::<C>),
             vlan_strip_queue_set: Some(vlan_strip_queue_set::<C>),
             vlan_offload_set: Some(vlan_offload_set::<C>),

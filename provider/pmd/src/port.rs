@@ -8,7 +8,7 @@ use fpga_regs::{FlowContext, FlowKind, FrameTags, HASH_KEY};
 
 use crate::abi::ethdev::Mac;
 use crate::flow;
-use crate::flow::action::Target;
+use crate::flow::action::Actions;
 use crate::flow::rules::{Queues, Rules};
 use crate::spread::Spread;
 use crate::watch::Watch;
@@ -233,17 +233,17 @@ impl<C: Card> Port<C> {
         self.receive(queues).inspect_err(|_| (self.spread.key, self.spread.kinds) = before)
     }
 
-    /// Adds a rule of the program, for frames that go to some of these work queues. Gives its handle.
+    /// Adds a rule of the program, whose frames go to some of these work queues. Gives its handle.
     pub fn add_flow(
         &mut self,
         priority: u32,
         rule: FlowContext,
-        target: Target,
+        actions: Actions,
         queues: &[Arc<Qp<C>>],
     ) -> flow::Result<usize> {
         let Port { device, pd, spread, flows, group, .. } = self;
         let queues = group.as_ref().map(|_| Queues { device, pd, spread, queues });
-        flows.add(priority, rule, target, queues.as_ref())
+        flows.add(priority, rule, actions, queues.as_ref())
     }
 
     /// Receives nothing any more.

@@ -10,9 +10,10 @@ use driver::{AttrMask, Card, Cq, Device, Offloads, Pd, Qp, QpAttr, Result, Wc, W
 use fpga_regs::{CqeStatus, QpState};
 
 use crate::abi::mbuf::{
-    Mbuf, Mempool, HEADROOM, RX_IP_CKSUM_GOOD, RX_L4_CKSUM_GOOD, RX_RSS_HASH, RX_VLAN_STRIPPED,
+    Mbuf, Mempool, HEADROOM, RX_IP_CKSUM_GOOD, RX_L4_CKSUM_GOOD, RX_MARKED, RX_RSS_HASH, RX_VLAN_STRIPPED,
 };
 use crate::counters::Counters;
+use crate::kinds::packet_type;
 use crate::slots::{Slots, FCS};
 use crate::turns::Turns;
 
@@ -224,8 +225,10 @@ impl<C: Card> Places<C> {
         // SAFETY: as above.
         unsafe {
             (*first).pkt_len = length;
-            (*first).ol_flags = offloads(wc.flags);
+            (*first).ol_flags = offloads(wc.flags) | if wc.mark.is_some() { RX_MARKED } else { 0 };
+            (*first).packet_type = packet_type(wc.frame_kind);
             (*first).rss_hash = wc.imm;
+            (*first).mark = wc.mark.unwrap_or_default();
             (*first).vlan_tci = wc.vlan_tci;
             (*first).nb_segs = pieces;
         }

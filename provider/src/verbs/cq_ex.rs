@@ -30,6 +30,7 @@ const SUPPORTED: u32 = ibv_create_cq_wc_flags::IBV_WC_EX_WITH_BYTE_LEN.0
     | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_SL.0
     | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_DLID_PATH_BITS.0
     | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_CVLAN.0
+    | ibv_create_cq_wc_flags::IBV_WC_EX_WITH_FLOW_TAG.0
     | STAMPED;
 
 /// It is created with a parent domain.
@@ -147,6 +148,7 @@ fn fill(cq: &mut ibv_cq_ex) {
     cq.read_sl = Some(read_sl);
     cq.read_dlid_path_bits = Some(read_dlid_path_bits);
     cq.read_cvlan = Some(read_cvlan);
+    cq.read_flow_tag = Some(read_flow_tag);
     cq.read_completion_ts = Some(read_completion_ts);
     cq.read_completion_wallclock_ns = Some(read_completion_wallclock_ns);
 }
@@ -226,6 +228,7 @@ fields! {
     read_sl -> u8 = |wc| wc.sl;
     read_dlid_path_bits -> u8 = |_wc| 0;
     read_cvlan -> u16 = |wc| wc.vlan_tci;
+    read_flow_tag -> u32 = |wc| wc.mark.unwrap_or_default();
     read_completion_ts -> u64 = |wc| wc.timestamp;
 }
 
@@ -252,6 +255,7 @@ mod tests {
         assert_eq!(check(&attr(1 << 7, 0, 0)), Ok(false));
         assert_eq!(check(&attr(0, 1, 1)), Ok(true));
         assert_eq!(check(&attr(0, 0, 2)), Ok(false), "flags do not count without the mask");
+        assert_eq!(check(&attr(1 << 9, 0, 0)), Ok(false), "the tag of a flow rule");
         assert_eq!(check(&attr(1 << 10, 0, 0)), Err(Errno::EOPNOTSUPP), "tag matching");
         assert_eq!(check(&attr(1 << 11, 0, 0)), Ok(false), "wall clock");
         assert_eq!(check(&attr(1 << 12, 0, 0)), Err(Errno::EOPNOTSUPP), "what is not known");

@@ -3,11 +3,13 @@
 
 use std::ffi::c_int;
 use std::mem::size_of;
+use std::sync::Arc;
 
 use fpga_regs::{FlowContext, FlowKind};
 use rdma_sys::*;
 
 use super::card;
+use super::counters::Counted;
 use super::errno::{object, status, Errno, Result};
 use super::qp::Qp;
 
@@ -21,7 +23,9 @@ const UDP: u8 = 17;
 #[repr(C)]
 struct Flow {
     ibv: ibv_flow,
-    driver: card::Flow,
+    driver: Arc<card::Flow>,
+    /// Where it counts.
+    counted: Option<Arc<Counted>>,
 }
 
 /// What all specifications begin with.
@@ -141,6 +145,12 @@ unsafe fn add(rule: FlowContext, head: Head, at: *const u8) -> Result<FlowContex
                     .with_dst_port(be(val.dst_port))
                     .with_dst_port_mask(be(mask.dst_port)))
             }
+            kind::IBV_FLOW_SPEC_ACTION_TAG => {
+                let ibv_flow_spec_action_tag { tag_id, .. } = read(at, head.size)?;
+                Ok(rule.with_marked(true).with_mark(tag_id))
+            }
+            kind::IBV_FLOW_SPEC_ACTION_DROP => Ok(rule.with_drop(true)),
+            kind::IBV_FLOW_SPEC_ACTION_COUNT => Ok(rule.with_counted(true)),
             _ => Err(Errno::EOPNOTSUPP),
         }
     }
@@ -155,11 +165,11 @@ fn kind_of(attr: &ibv_flow_attr) -> Result<FlowKind> {
     }
 }
 
-/// The rule that attributes and the specifications behind them describe.
+/// The rule that attributes and the specifications behind them describe, and where it counts.
 ///
 /// # Safety
 /// `attr` is followed by `num_of_specs` specifications of the sizes that they say.
-unsafe fn rule_of(attr: *const ibv_flow_attr) -> Result<FlowContext> {
+unsafe fn rule_of(attr: *const ibv_flow_attr) -> Result<(FlowContext, Option<Arc<Counted>>)> {
     // SAFETY: as the caller promises.
     let fixed = unsafe { &*attr };
     if fixed.comp_mask != 0 || fixed.flags & !(DONT_TRAP | ALLOW_LOOP_BACK) != 0 {
@@ -174,6 +184,7 @@ unsafe fn rule_of(attr: *const ibv_flow_attr) -> Result<FlowContext> {
         .with_port(fixed.port)
         .with_precedence(fixed.priority)
         .with_dont_trap(fixed.flags & DONT_TRAP != 0);
+    let mut counted = None;
     // They have no order (ibv_create_flow(3)). What depends on others, the ports on the IP version, comes last.
     for ports in [false, true] {
         let mut at = attr.wrapping_add(1).cast::<u8>();
@@ -187,6 +198,16 @@ unsafe fn rule_of(attr: *const ibv_flow_attr) -> Result<FlowContext> {
                 head.kind,
                 ibv_flow_spec_type::IBV_FLOW_SPEC_TCP | ibv_flow_spec_type::IBV_FLOW_SPEC_UDP
             );
+            if ports && head.kind == ibv_flow_spec_type::IBV_FLOW_SPEC_ACTION_COUNT {
+                // SAFETY: it is as long as it says, and names live counters.
+                let set = unsafe {
+                    let ibv_flow_spec_counter_action { counters, .. } = read(at, head.size)?;
+                    Counted::of(counters)?
+                };
+                if counted.replace(set).is_some() {
+                    return Err(Errno::EINVAL);
+                }
+            }
             if is_of_ports == ports {
                 // SAFETY: it is as long as it says.
                 rule = unsafe { add(rule, head, at)? };
@@ -194,7 +215,7 @@ unsafe fn rule_of(attr: *const ibv_flow_attr) -> Result<FlowContext> {
             at = at.wrapping_add(head.size.into());
         }
     }
-    Ok(rule)
+    Ok((rule, counted))
 }
 
 /// `ibv_create_flow`: EOPNOTSUPP for specifications and flags that the card does not have, EINVAL if they make no sense
@@ -205,10 +226,11 @@ unsafe fn rule_of(attr: *const ibv_flow_attr) -> Result<FlowContext> {
 pub unsafe extern "C" fn create_flow(qp: *mut ibv_qp, attr: *mut ibv_flow_attr) -> *mut ibv_flow {
     object(|| {
         // SAFETY: as the caller promises.
-        let (rule, qp, context) = unsafe { (rule_of(attr)?, Qp::of(qp), (*qp).context) };
-        let driver = qp.driver.create_flow(&rule)?;
+        let ((rule, counted), qp, context) = unsafe { (rule_of(attr)?, Qp::of(qp), (*qp).context) };
+        let driver = Arc::new(qp.driver.create_flow(&rule)?);
+        counted.iter().for_each(|counted| counted.begin(&driver));
         let ibv = ibv_flow { comp_mask: 0, context, handle: 0 };
-        Ok(Box::into_raw(Box::new(Flow { ibv, driver })).cast())
+        Ok(Box::into_raw(Box::new(Flow { ibv, driver, counted })).cast())
     })
 }
 
@@ -220,7 +242,11 @@ pub unsafe extern "C" fn destroy_flow(flow: *mut ibv_flow) -> c_int {
     status(|| {
         // SAFETY: a live rule; `ibv` is the first field. It ends here only if the driver agrees.
         unsafe {
-            (*flow.cast::<Flow>()).driver.destroy()?;
+            let Flow { driver, counted, .. } = &*flow.cast::<Flow>();
+            match counted {
+                Some(counted) => counted.end(driver)?,
+                None => driver.destroy()?,
+            }
             drop(Box::from_raw(flow.cast::<Flow>()));
         }
         Ok(())
@@ -254,7 +280,7 @@ mod tests {
 
     fn rule(asked: &Asked) -> Result<FlowContext> {
         // SAFETY: three specifications follow the attributes.
-        unsafe { rule_of((&raw const *asked).cast()) }
+        unsafe { rule_of((&raw const *asked).cast()) }.map(|(rule, _)| rule)
     }
 
     #[test]
@@ -299,7 +325,7 @@ mod tests {
         let Asked { attr, eth, ipv4, udp } = asked;
         let turned = Turned { attr, udp, ipv4, eth };
         // SAFETY: three specifications follow the attributes.
-        let found = unsafe { rule_of((&raw const turned).cast()) }.unwrap();
+        let (found, _) = unsafe { rule_of((&raw const turned).cast()) }.unwrap();
         assert_eq!(found.as_bytes(), expected.as_bytes());
         assert_eq!(found.protocol(), UDP);
     }
@@ -320,7 +346,7 @@ mod tests {
         assert_eq!(refused(|asked| asked.udp.size = 8), Errno::EINVAL);
         let tcp = |asked: &mut Asked| (asked.ipv4.val.proto, asked.ipv4.mask.proto) = (6, 0xff);
         assert_eq!(refused(tcp), Errno::EINVAL, "UDP's ports in TCP");
-        let no_ip = |asked: &mut Asked| asked.ipv4.type_ = 0x1000;
-        assert_eq!(refused(no_ip), Errno::EOPNOTSUPP, "actions");
+        assert_eq!(refused(|asked| asked.eth.type_ = 0x1002), Errno::EOPNOTSUPP, "an action of IPsec");
+        assert_eq!(refused(|asked| asked.eth.type_ = 0x1003), Errno::EINVAL, "counters that are not there");
     }
 }

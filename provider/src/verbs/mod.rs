@@ -11,7 +11,7 @@
 //! | `prefetch` | advice about memory that is found on demand |
 //! | `cq`, `cq_ex` | completion queues: `ibv_poll_cq`, and the extended form |
 //! | `qp`, `qp_modify`, `srq` | queue pairs, their attributes and multicast groups, shared receive queues |
-//! | `flow` | which frames a raw packet queue pair receives |
+//! | `flow`, `counters` | which frames a raw packet queue pair receives; how many these were |
 //! | `wq`, `rss` | receive work queues; indirection tables of them, and who spreads frames over these |
 //! | `xrc` | XRC domains, and the SRQs and receiving queue pairs of one |
 //! | [`post`] | `ibv_post_send` and `ibv_post_recv`: the data path |
@@ -25,6 +25,7 @@ pub mod ah;
 pub mod bind;
 pub mod card;
 pub mod context;
+pub mod counters;
 pub mod cq;
 pub mod cq_ex;
 pub mod device;

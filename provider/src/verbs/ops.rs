@@ -1,8 +1,8 @@
 //! The operations of this provider; for all others libibverbs answers `EOPNOTSUPP`.
 
 use super::{
-    ah, bind, context, cq, cq_ex, device, dm, flow, fork, mr, mw, parent_domain, pd, post, qp, qp_modify,
-    rss, srq, wq, xrc,
+    ah, bind, context, counters, cq, cq_ex, device, dm, flow, fork, mr, mw, parent_domain, pd, post, qp,
+    qp_modify, rss, srq, wq, xrc,
 };
 use crate::abi::private::verbs_context_ops;
 
@@ -15,10 +15,12 @@ pub static OPS: verbs_context_ops = verbs_context_ops {
     alloc_parent_domain: Some(parent_domain::alloc_parent_domain),
     alloc_pd: Some(pd::alloc_pd),
     alloc_td: Some(parent_domain::alloc_td),
+    attach_counters_point_flow: Some(counters::attach_counters_point_flow),
     attach_mcast: Some(qp_modify::attach_mcast),
     bind_mw: Some(bind::bind_mw),
     close_xrcd: Some(xrc::close_xrcd),
     create_ah: Some(ah::create_ah),
+    create_counters: Some(counters::create_counters),
     create_cq: Some(cq::create_cq),
     create_cq_ex: Some(cq_ex::create_cq_ex),
     create_flow: Some(flow::create_flow),
@@ -33,6 +35,7 @@ pub static OPS: verbs_context_ops = verbs_context_ops {
     dealloc_td: Some(parent_domain::dealloc_td),
     dereg_mr: Some(mr::dereg_mr),
     destroy_ah: Some(ah::destroy_ah),
+    destroy_counters: Some(counters::destroy_counters),
     destroy_cq: Some(cq::destroy_cq),
     destroy_flow: Some(flow::destroy_flow),
     destroy_qp: Some(qp::destroy_qp),
@@ -59,6 +62,7 @@ pub static OPS: verbs_context_ops = verbs_context_ops {
     query_qp: Some(qp_modify::query_qp),
     query_rt_values: Some(device::query_rt_values),
     query_srq: Some(srq::query_srq),
+    read_counters: Some(counters::read_counters),
     reg_dm_mr: Some(dm::reg_dm_mr),
     reg_mr: Some(mr::reg_mr),
     req_notify_cq: Some(cq::req_notify_cq),

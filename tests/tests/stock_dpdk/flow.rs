@@ -152,6 +152,59 @@ pub fn rules_choose_the_queue_of_a_frame() {
     net.expect_gone();
 }
 
+/// Frames come with the mark of their rule, and rules count what they take, also what they drop.
+#[test]
+pub fn rules_mark_and_count_frames() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let mut receiver = receiver(&net, &[]);
+    for rule in [
+        "pattern eth / ipv4 / udp / end actions mark id 3054 / count / rss queues 0 2 end / end",
+        "pattern eth / ipv4 / tcp / end actions count / drop / end",
+        "pattern eth / ipv6 / end actions queue index 1 / mark id 7 / end",
+    ] {
+        let said = receiver.does(&format!("flow create 0 ingress {rule}"));
+        assert!(said.contains("created"), "{rule}: {said}");
+    }
+    // TCP does not come, nor what is nobody's.
+    sent(&net, &mut receiver, batch().len() - 3);
+    let mut marks = BTreeMap::new();
+    for frame in receiver.said().split("length=").skip(1) {
+        let line = frame.lines().next().unwrap_or_default();
+        let mark = line.split("FDIR matched ID=").nth(1).and_then(|mark| mark.split(' ').next());
+        let length: usize = frame.split(' ').next().and_then(|length| length.parse().ok()).expect("a length");
+        marks.insert(batch()[length - 80].0.clone(), mark.map(str::to_owned));
+    }
+    let marked = |mark: &str| -> Vec<_> {
+        let has = marks.iter().filter(|(_, has)| has.as_deref() == Some(mark));
+        has.map(|(name, _)| name.as_str()).collect()
+    };
+    assert_eq!(marked("0xbee"), ["udp 4000", "udp 4001", "vlan 5", "vlan 6"], "{marks:?}");
+    assert!(
+        marked("0x7").len() == 12 && marked("0x7").iter().all(|name| name.starts_with("ipv6")),
+        "{marks:?}"
+    );
+    assert_eq!(marks.values().filter(|mark| mark.is_none()).count(), 2, "{marks:?}");
+
+    let mut query = |rule: &str, reset: &str| {
+        let said = receiver.does(&format!("flow query 0 {rule} count{reset}"));
+        (last(&said, "hits"), last(&said, "bytes"))
+    };
+    // Of lengths from 80 on, in the order of the batch.
+    assert_eq!(query("0", ""), (4, 80 + 81 + 84 + 85));
+    assert_eq!(query("1", ""), (2, 82 + 83));
+    let said = receiver.does("flow query 0 2 count");
+    assert!(said.contains("it needs the action count"), "{said}");
+    sent(&net, &mut receiver, batch().len() - 3);
+    let mut query = |rule: &str| {
+        let said = receiver.does(&format!("flow query 0 {rule} count"));
+        (last(&said, "hits"), last(&said, "bytes"))
+    };
+    assert_eq!((query("0"), query("1")), ((8, 2 * 330), (4, 2 * 165)));
+    receiver.quit();
+    net.expect_gone();
+}
+
 /// An isolated port has the frames of its rules only, from its start on, or from a command on.
 #[test]
 pub fn isolated_ports_get_what_rules_name() {
@@ -212,8 +265,9 @@ pub fn rules_that_the_card_cannot_keep_are_refused() {
         ("ingress pattern eth / end actions rss level 2 queues 0 end / end".into(), "outermost headers"),
         ("ingress pattern eth / end actions rss types ipv4-sctp end queues 0 end / end".into(), "hash"),
         ("ingress pattern eth / end actions queue index 0 / drop / end".into(), "give one action"),
-        ("ingress pattern eth / end actions mark id 1 / queue index 0 / end".into(), "queue, rss and drop"),
-        ("ingress pattern eth / end actions count / queue index 0 / end".into(), "queue, rss and drop"),
+        ("ingress pattern eth / end actions flag / queue index 0 / end".into(), "drop, mark and count"),
+        ("ingress pattern eth / end actions mark id 1 / end".into(), "an action is missing"),
+        ("ingress pattern eth / end actions count / end".into(), "an action is missing"),
     ] {
         for command in ["validate", "create"] {
             let said = testpmd.does(&format!("flow {command} 0 {rule}"));

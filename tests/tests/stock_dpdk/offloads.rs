@@ -187,3 +187,96 @@ fn check_sequences_are_kept() {
     assert_eq!(wrong, None, "the first frame that is not as it was on the wire");
     net.expect_gone();
 }
+
+/// Frames of all kinds, to the second card.
+fn kinds() -> Vec<Vec<u8>> {
+    let ipv4 = |protocol: u8, fragment: u16| {
+        let part = fragment.to_be_bytes();
+        let start =
+            [8, 0, 0x45, 0, 0, 46, 0, 1, part[0], part[1], 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        [&start[..], &[0x50; 30]].concat()
+    };
+    let ipv6 = |next: u8, rest: &[u8]| {
+        [&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 40, next, 64][..], &[0xfd; 32], rest, &[0x50; 40]].concat()
+    };
+    let (customer, service) = ([0x81, 0, 0, 5], [0x88, 0xa8, 0, 6]);
+    let options = [&[8, 0, 0x46, 0, 0, 50][..], &ipv4(6, 0)[6..22], &[1, 1, 1, 0], &[0x50; 26]].concat();
+    let (more, later) = (0x2000, 5);
+    // Headers of IPv6 behind the first: options, a part of a packet.
+    let (hops, part) = ([17, 0, 1, 4, 0, 0, 0, 0], [6, 0, 0, 1, 0, 0, 0, 9]);
+    let after = [
+        ipv4(6, 0),
+        ipv4(17, 0x4000),
+        ipv4(1, 0),
+        ipv4(132, 0),
+        ipv4(17, more),
+        ipv4(6, later),
+        options,
+        ipv6(6, &[]),
+        ipv6(17, &[]),
+        ipv6(58, &[]),
+        ipv6(0, &hops),
+        ipv6(44, &part),
+        [&customer[..], &ipv4(6, 0)].concat(),
+        [&service[..], &customer, &ipv6(17, &[])].concat(),
+        vec![8, 6, 0, 1, 8, 0, 6, 4, 0, 1],
+        vec![0x88, 0xb5],
+    ];
+    let frame = |after: Vec<u8>| {
+        let mut frame = [&[2, 0x56, 0x42, 0, 1, 0, 2, 9, 9, 9, 9, 9][..], &after].concat();
+        frame.resize(frame.len().max(60), 0);
+        frame
+    };
+    after.into_iter().map(frame).collect()
+}
+
+/// The card says what a frame is as DPDK's own parser does (`sw ptype`), but for what the card does not tell apart: what is of
+/// Ethernet, options of IP, and what is neither TCP nor UDP.
+#[test]
+pub fn kinds_of_packets_are_those_that_dpdk_finds() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let from = directory.path().join("from.pcap");
+    let sent = kinds();
+    write(&from, &sent);
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i"]);
+    receiver.types("show port 0 ptypes\nset fwd rxonly\nset verbose 1\nstart");
+    receiver.expect("rxonly packet forwarding");
+    let sender = forward(&net, &from, "io", &[]);
+    let said = told(receiver, sender, sent.len());
+    let told_apart = |word: &str| match word {
+        word if word.starts_with("L2_ETHER") => "L2_ETHER".to_owned(),
+        "L3_IPV4" | "L3_IPV4_EXT" | "L3_IPV6" | "L3_IPV6_EXT" => format!("{}_EXT_UNKNOWN", &word[..7]),
+        "L4_TCP" | "L4_UDP" | "L4_FRAG" => word.to_owned(),
+        _ => "L4_NONFRAG".to_owned(),
+    };
+    let mut kinds = std::collections::BTreeSet::new();
+    let lines: Vec<_> = said.lines().filter(|line| line.contains("hw ptype: ")).collect();
+    assert_eq!(lines.len(), sent.len(), "{said}");
+    for line in lines {
+        let words = |which: &str| -> Vec<&str> {
+            let behind = line.split(which).nth(1).unwrap_or_default();
+            behind.split(" - ").next().unwrap_or_default().split_whitespace().collect()
+        };
+        let mut found: Vec<_> = words("sw ptype: ").into_iter().map(told_apart).collect();
+        if found.len() == 2 {
+            found.push("L4_NONFRAG".to_owned());
+        }
+        assert_eq!(words("hw ptype: "), found, "{line}");
+        kinds.insert(found.join(" "));
+    }
+    assert_eq!(kinds.len(), 9, "{kinds:?}");
+    for announced in [
+        "L2_ETHER",
+        "L3_IPV4_EXT_UNKNOWN",
+        "L3_IPV6_EXT_UNKNOWN",
+        "L4_NONFRAG",
+        "L4_FRAG",
+        "L4_TCP",
+        "L4_UDP",
+    ] {
+        assert!(said.contains(&format!("\n{announced} \n")), "{said}");
+    }
+    net.expect_gone();
+}

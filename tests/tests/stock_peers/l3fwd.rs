@@ -113,7 +113,7 @@ fn datagrams_leave_by_their_routes() {
     let devices = ["--vdev", "net_verbena0", "--vdev", "net_verbena0p2"];
     // Room for all frames: who forwards drops what does not leave at once, and who is not run for long holds up no others.
     let config = format!("--config=(0,0,{core}),(1,0,{core})");
-    let own = ["--", "-p", "3", &config, "--parse-ptype"];
+    let own = ["--", "-p", "3", &config];
     let room = ["--rx-queue-size=2048", "--tx-queue-size=2048"];
     let next = ["--eth-dest=0,02:56:42:00:01:00", "--eth-dest=1,02:56:42:00:01:01"];
     let words = [&["-oL", l3fwd.to_str().expect("a path")], &eal[..], &devices, &own, &room, &next].concat();

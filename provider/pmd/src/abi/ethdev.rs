@@ -268,7 +268,10 @@ pub struct EthDevOps {
     pub(crate) gap_184: [usize; 1],
     /// What the device can do.
     pub dev_infos_get: Option<unsafe extern "C" fn(*mut EthDev, *mut DevInfo) -> c_int>,
-    pub(crate) gap_200: [usize; 7],
+    pub(crate) gap_200: [usize; 5],
+    /// The kinds of packets that it tells: see [`supported`](crate::kinds::supported).
+    pub dev_supported_ptypes_get: Option<unsafe extern "C" fn(*mut EthDev, *mut usize) -> *const u32>,
+    pub(crate) gap_248: [usize; 1],
     /// Receives frames with this VLAN tag, or does not.
     pub vlan_filter_set: Option<unsafe extern "C" fn(*mut EthDev, u16, c_int) -> c_int>,
     pub(crate) gap_264: [usize; 1],
@@ -339,6 +342,7 @@ const _: () = {
     assert!(MORE + offset_of!(EthDevMore, rx_queue_state) == 3443);
     assert!(MORE + offset_of!(EthDevMore, dev_flags) == 5492);
     assert!(offset_of!(EthDevOps, mtu_set) == 136 && offset_of!(EthDevOps, dev_infos_get) == 192);
+    assert!(offset_of!(EthDevOps, dev_supported_ptypes_get) == 240);
     assert!(offset_of!(EthDevOps, vlan_filter_set) == 256 && offset_of!(EthDevOps, vlan_offload_set) == 280);
     assert!(offset_of!(EthDevOps, rx_queue_setup) == 328 && offset_of!(EthDevOps, tx_done_cleanup) == 376);
     assert!(offset_of!(EthDevOps, flow_ctrl_get) == 400 && size_of::<FlowControl>() == 20);

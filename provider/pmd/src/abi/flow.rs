@@ -64,8 +64,10 @@ pub mod action {
     #![allow(missing_docs)]
     pub const END: i32 = 0;
     pub const VOID: i32 = 1;
+    pub const MARK: i32 = 4;
     pub const QUEUE: i32 = 6;
     pub const DROP: i32 = 7;
+    pub const COUNT: i32 = 8;
     pub const RSS: i32 = 9;
 }
 
@@ -86,6 +88,24 @@ pub struct ActionRss {
     pub key: *const u8,
     /// The queues.
     pub queues: *const u16,
+}
+
+/// `struct rte_flow_query_count`: what a rule has counted.
+#[repr(C)]
+pub struct QueryCount {
+    /// [`QueryCount::RESET`] when it is asked; what is known when it is answered.
+    pub bits: u32,
+    /// Frames.
+    pub hits: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl QueryCount {
+    /// The next one is to count from zero.
+    pub const RESET: u32 = 1 << 0;
+    /// `hits` and `bytes` are known.
+    pub const KNOWN: u32 = 1 << 1 | 1 << 2;
 }
 
 /// `struct rte_flow_error`: why a rule was refused.
@@ -123,6 +143,8 @@ pub enum Cause {
 
 type Check =
     unsafe extern "C" fn(*mut EthDev, *const Attr, *const Item, *const Action, *mut FlowError) -> c_int;
+type Query =
+    unsafe extern "C" fn(*mut EthDev, *mut c_void, *const Action, *mut c_void, *mut FlowError) -> c_int;
 type Create =
     unsafe extern "C" fn(*mut EthDev, *const Attr, *const Item, *const Action, *mut FlowError) -> *mut c_void;
 
@@ -138,7 +160,7 @@ pub struct FlowOps {
     /// Ends all.
     pub flush: unsafe extern "C" fn(*mut EthDev, *mut FlowError) -> c_int,
     /// Reads what a rule has counted.
-    pub query: usize,
+    pub query: Query,
     /// Has the port receive what rules name, and no more.
     pub isolate: unsafe extern "C" fn(*mut EthDev, c_int, *mut FlowError) -> c_int,
     pub(crate) others: [usize; 34],
@@ -148,6 +170,6 @@ const _: () = {
     use std::mem::offset_of;
     assert!(size_of::<Attr>() == 12 && size_of::<Item>() == 32 && size_of::<Action>() == 16);
     assert!(size_of::<ActionRss>() == 40 && offset_of!(ActionRss, queues) == 32);
-    assert!(size_of::<FlowError>() == 24);
+    assert!(size_of::<FlowError>() == 24 && size_of::<QueryCount>() == 24);
     assert!(size_of::<FlowOps>() == 320 && offset_of!(FlowOps, isolate) == 40);
 };

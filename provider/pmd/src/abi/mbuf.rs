@@ -17,6 +17,8 @@ const CACHE_MAX: usize = 512;
 pub const RX_VLAN_STRIPPED: u64 = 1 << 0 | 1 << 6;
 /// `RTE_MBUF_F_RX_RSS_HASH`: there is a hash.
 pub const RX_RSS_HASH: u64 = 1 << 1;
+/// `RTE_MBUF_F_RX_FDIR` and `RTE_MBUF_F_RX_FDIR_ID`: there is the mark of a flow rule.
+pub const RX_MARKED: u64 = 1 << 2 | 1 << 13;
 /// `RTE_MBUF_F_RX_IP_CKSUM_GOOD`; without it or its opposite, it is unknown.
 pub const RX_IP_CKSUM_GOOD: u64 = 1 << 7;
 /// `RTE_MBUF_F_RX_L4_CKSUM_GOOD`.
@@ -55,7 +57,8 @@ pub struct Mbuf {
     pub vlan_tci: u16,
     /// The hash by which it came to its queue.
     pub rss_hash: u32,
-    hash_more: u32,
+    /// The mark of a flow rule (`hash.fdir.hi`).
+    pub mark: u32,
     vlan_tci_outer: u16,
     /// Bytes of the buffer, with headroom.
     pub buf_len: u16,
@@ -121,6 +124,7 @@ const _: () = {
         size_of::<Mbuf>() == 128
             && offset_of!(Mbuf, buf_len) == 54
             && offset_of!(Mbuf, rss_hash) == 44
+            && offset_of!(Mbuf, mark) == 48
             && offset_of!(Mbuf, vlan_tci) == 42
             && offset_of!(Mbuf, next) == 64
     );

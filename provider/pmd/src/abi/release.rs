@@ -27,6 +27,8 @@ pub struct Layout {
     pub after_rss_conf: usize,
     /// `max_rx_pktlen` and what follows in `struct rte_eth_dev_info`, which has got a `max_rx_bufsize` before it.
     pub info_limits: usize,
+    /// `dev_supported_ptypes_get` is asked for the length of its list, too.
+    pub counts_kinds: bool,
     /// Before which functions of `struct eth_dev_ops` of 22.11 there is another one, for each one.
     pub more_ops: &'static [usize],
 }
@@ -42,6 +44,7 @@ pub const RELEASES: [Release; 2] = [
             device: 72,
             after_rss_conf: 264,
             info_limits: 36,
+            counts_kinds: false,
             more_ops: &[],
         },
     },
@@ -54,6 +57,7 @@ pub const RELEASES: [Release; 2] = [
             device: 104,
             after_rss_conf: 272,
             info_limits: 40,
+            counts_kinds: true,
             // Three of speed lanes, recycle_rxq_info_get, timesync_adjust_freq, and three at the end.
             more_ops: &[8, 8, 8, 27, 77, 113, 113, 113],
         },

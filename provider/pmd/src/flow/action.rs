@@ -1,7 +1,7 @@
-//! Where the frames of a rule go.
+//! What a rule does with its frames.
 #![allow(unsafe_code)]
 
-use fpga_regs::HASH_KEY;
+use fpga_regs::{FlowContext, HASH_KEY};
 
 use super::{Refusal, Result};
 use crate::abi::flow::{action, Action, ActionRss, Cause};
@@ -11,6 +11,28 @@ use crate::spread::KINDS;
 const MOST_ACTIONS: usize = 64;
 /// Most queues that frames are spread over: entries of a table of the card.
 const MOST_QUEUES: u32 = 512;
+
+/// What a rule does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actions {
+    /// Where frames go.
+    pub target: Target,
+    /// What they are marked with.
+    pub mark: Option<u32>,
+    /// They are counted.
+    pub counts: bool,
+}
+
+impl Actions {
+    /// A rule for the card that names frames, and does this with them.
+    pub fn on(&self, names: &FlowContext) -> FlowContext {
+        names
+            .with_drop(self.target == Target::Drop)
+            .with_marked(self.mark.is_some())
+            .with_mark(self.mark.unwrap_or_default())
+            .with_counted(self.counts)
+    }
+}
 
 /// Where frames go.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +58,8 @@ impl Target {
             return Ok(Target::Drop);
         }
         if !matches!(action.kind, action::QUEUE | action::RSS) {
-            return Err(Refusal::unsupported(Cause::Action, c"actions are queue, rss and drop"));
+            let why = c"actions are queue, rss, drop, mark and count";
+            return Err(Refusal::unsupported(Cause::Action, why));
         }
         if action.conf.is_null() {
             return Err(Refusal::invalid(Cause::ActionConf, c"to which queue?"));
@@ -83,21 +106,28 @@ impl Target {
     }
 }
 
-/// Where actions send frames.
+/// What a list of actions does.
 ///
 /// # Safety
 /// `actions` must be a list that ends in `END`, each with the structure of its type.
-pub unsafe fn read(actions: *const Action) -> Result<Target> {
-    let mut target = None;
+pub unsafe fn read(actions: *const Action) -> Result<Actions> {
+    let (mut target, mut mark, mut counts) = (None, None, false);
     for n in 0..MOST_ACTIONS {
         // SAFETY: as the caller promises.
         let action = unsafe { &*actions.add(n) };
         match action.kind {
             action::END => {
                 let none = || Refusal::invalid(Cause::ActionNum, c"an action is missing: queue, rss or drop");
-                return target.ok_or_else(none);
+                return target.map(|target| Actions { target, mark, counts }).ok_or_else(none);
             }
             action::VOID => {}
+            action::MARK if action.conf.is_null() => {
+                return Err(Refusal::invalid(Cause::ActionConf, c"with which mark?").of(action));
+            }
+            // SAFETY: as the caller promises: `struct rte_flow_action_mark`.
+            action::MARK => mark = Some(unsafe { action.conf.cast::<u32>().read_unaligned() }),
+            // A rule has one counter, whatever its number.
+            action::COUNT => counts = true,
             _ => {
                 // SAFETY: as the caller promises.
                 let next = unsafe { Target::of(action) }.map_err(|refusal| refusal.of(action))?;

@@ -5,14 +5,14 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut, without_provenance_mut};
 
-use driver::{Card, Error};
+use driver::{Card, Error, FlowCount};
 use fpga_regs::FlowContext;
 
-use super::action::{self, Target};
+use super::action::{read as read_actions, Actions};
 use super::pattern;
 use super::{Refusal, Result};
 use crate::abi::ethdev::EthDev;
-use crate::abi::flow::{Action, Attr, Cause, FlowError, FlowOps, Item};
+use crate::abi::flow::{action, Action, Attr, Cause, FlowError, FlowOps, Item, QueryCount};
 use crate::abi::mbuf::set_errno;
 use crate::dev::{with, Dev};
 use crate::info::RX_QUEUES;
@@ -24,9 +24,9 @@ use crate::info::RX_QUEUES;
 unsafe fn read<C: Card>(
     dev: &Dev<'_, C>,
     (attr, items, actions): (*const Attr, *const Item, *const Action),
-) -> Result<(u32, FlowContext, Target)> {
+) -> Result<(u32, FlowContext, Actions)> {
     // SAFETY: as the caller promises; ethdev passes null on.
-    let (priority, rule, target) = unsafe {
+    let (priority, rule, does) = unsafe {
         let attr = attr.as_ref().ok_or(Refusal::invalid(Cause::Attr, c"attributes are missing"))?;
         if items.is_null() {
             return Err(Refusal::invalid(Cause::Item, c"the pattern is missing"));
@@ -34,18 +34,18 @@ unsafe fn read<C: Card>(
         if actions.is_null() {
             return Err(Refusal::invalid(Cause::ActionNum, c"the actions are missing"));
         }
-        (pattern::priority(attr)?, pattern::read(items)?, action::read(actions)?)
+        (pattern::priority(attr)?, pattern::read(items)?, read_actions(actions)?)
     };
     // SAFETY: ethdev's own. A port that is not configured yet may still get as many queues as there can be.
     let queues = match unsafe { (*dev.data).nb_rx_queues } {
         0 => RX_QUEUES,
         some => some,
     };
-    if target.queues().iter().any(|&queue| queue >= queues) {
+    if does.target.queues().iter().any(|&queue| queue >= queues) {
         let why = c"there is no such receive queue: they count from 0 to the number configured";
         return Err(Refusal::invalid(Cause::ActionConf, why).of(actions));
     }
-    Ok((priority, rule.with_port(dev.port.number), target))
+    Ok((priority, rule.with_port(dev.port.number), does))
 }
 
 /// Calls with the port of a device. What is refused is told to the program, also in `rte_errno`; 0, or a negative errno value.
@@ -112,9 +112,9 @@ unsafe extern "C" fn create<C: Card>(
     // SAFETY: called by ethdev.
     unsafe {
         telling::<C>(dev, error, |dev| {
-            let (priority, rule, target) = read(dev, (attr, items, actions))?;
+            let (priority, rule, actions) = read(dev, (attr, items, actions))?;
             let queues = dev.work_queues();
-            let handle = dev.port.add_flow(priority, rule, target, &queues)?;
+            let handle = dev.port.add_flow(priority, rule, actions, &queues)?;
             made.set(without_provenance_mut(handle));
             Ok(())
         });
@@ -125,6 +125,30 @@ unsafe extern "C" fn create<C: Card>(
 unsafe extern "C" fn destroy<C: Card>(dev: *mut EthDev, flow: *mut c_void, error: *mut FlowError) -> c_int {
     // SAFETY: called by ethdev; the handle is a number that is looked up.
     unsafe { telling::<C>(dev, error, |dev| dev.port.flows.remove(flow.addr())) }
+}
+
+unsafe extern "C" fn query<C: Card>(
+    dev: *mut EthDev,
+    flow: *mut c_void,
+    action: *const Action,
+    data: *mut c_void,
+    error: *mut FlowError,
+) -> c_int {
+    // SAFETY: called by ethdev with an action, and the structure that its type is answered with; null is passed on.
+    unsafe {
+        telling::<C>(dev, error, |dev| {
+            if action.as_ref().is_none_or(|action| action.kind != action::COUNT) {
+                return Err(Refusal::unsupported(Cause::Action, c"rules answer to count only").of(action));
+            }
+            let Some(answer) = data.cast::<QueryCount>().as_mut() else {
+                return Err(Refusal::invalid(Cause::Unspecified, c"there is no place for the answer"));
+            };
+            let reset = answer.bits & QueryCount::RESET != 0;
+            let FlowCount { frames, bytes } = dev.port.flows.count(flow.addr(), reset)?;
+            *answer = QueryCount { bits: answer.bits | QueryCount::KNOWN, hits: frames, bytes };
+            Ok(())
+        })
+    }
 }
 
 unsafe extern "C" fn flush<C: Card>(dev: *mut EthDev, error: *mut FlowError) -> c_int {
@@ -152,7 +176,7 @@ pub unsafe extern "C" fn get<C: Card>(_dev: *mut EthDev, ops: *mut *const c_void
             create: create::<C>,
             destroy: destroy::<C>,
             flush: flush::<C>,
-            query: 0,
+            query: query::<C>,
             isolate: isolate::<C>,
             others: [0; 34],
         }

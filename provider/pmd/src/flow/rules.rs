@@ -4,10 +4,10 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
-use driver::{Card, Device, Error, Flow, Pd, Qp};
+use driver::{Card, Device, Error, Flow, FlowCount, Pd, Qp};
 use fpga_regs::FlowContext;
 
-use super::action::Target;
+use super::action::{Actions, Target};
 use super::{Refusal, Result};
 use crate::abi::flow::Cause;
 use crate::spread::{group, Spread};
@@ -25,9 +25,11 @@ fn shape(rule: &FlowContext) -> Shape {
 
 /// A rule.
 struct Rule<C: Card> {
-    /// As the card gets it.
-    context: FlowContext,
-    target: Target,
+    /// The frames that it names.
+    names: FlowContext,
+    actions: Actions,
+    /// What it had counted when it was to count from zero.
+    zero: FlowCount,
     /// While the port is started.
     flow: Option<Flow<C>>,
 }
@@ -48,7 +50,7 @@ pub struct Queues<'a, C: Card> {
 pub struct Rules<C: Card> {
     rules: BTreeMap<usize, Rule<C>>,
     last: usize,
-    /// The rules without what they do, to find equal ones.
+    /// What rules name, to find equal ones.
     known: HashSet<[u8; FlowContext::BYTES]>,
     /// The place of each shape of a priority, and how many rules have it.
     shapes: HashMap<(u32, Shape), (u8, usize)>,
@@ -121,27 +123,27 @@ impl<C: Card> Rules<C> {
         &mut self,
         priority: u32,
         rule: FlowContext,
-        target: Target,
+        actions: Actions,
         queues: Option<&Queues<'_, C>>,
     ) -> Result<usize> {
-        let rule = self.place(priority, rule)?;
-        let context = rule.with_drop(target == Target::Drop);
-        let flow = queues.map(|queues| self.open(&context, &target, queues)).transpose().map_err(refused)?;
-        self.known.insert(*rule.as_bytes());
-        let number = rule.precedence() as u8;
-        self.shapes.entry((priority, shape(&rule))).or_insert((number, 0)).1 += 1;
+        let names = self.place(priority, rule)?;
+        let flow = queues.map(|queues| self.open(&names, &actions, queues)).transpose().map_err(refused)?;
+        self.known.insert(*names.as_bytes());
+        let number = names.precedence() as u8;
+        self.shapes.entry((priority, shape(&names))).or_insert((number, 0)).1 += 1;
         self.last += 1;
-        self.rules.insert(self.last, Rule { context, target, flow });
+        self.rules.insert(self.last, Rule { names, actions, zero: FlowCount::default(), flow });
         Ok(self.last)
     }
 
     /// Makes a rule in the card.
     fn open(
         &mut self,
-        context: &FlowContext,
-        target: &Target,
+        names: &FlowContext,
+        actions: &Actions,
         queues: &Queues<'_, C>,
     ) -> driver::Result<Flow<C>> {
+        let (context, target) = (&actions.on(names), &actions.target);
         if let Some(qp) = self.groups.get(target).and_then(Weak::upgrade) {
             return qp.create_flow(context);
         }
@@ -169,10 +171,10 @@ impl<C: Card> Rules<C> {
         if let Some(flow) = &rule.flow {
             flow.destroy().map_err(refused)?;
         }
-        let context = rule.context.with_drop(false);
-        self.known.remove(context.as_bytes());
-        let priority = u32::from(context.precedence() >> 8);
-        if let Entry::Occupied(mut of) = self.shapes.entry((priority, shape(&context))) {
+        let names = rule.names;
+        self.known.remove(names.as_bytes());
+        let priority = u32::from(names.precedence() >> 8);
+        if let Entry::Occupied(mut of) = self.shapes.entry((priority, shape(&names))) {
             of.get_mut().1 -= 1;
             if of.get().1 == 0 {
                 of.remove();
@@ -180,6 +182,23 @@ impl<C: Card> Rules<C> {
         }
         self.rules.remove(&handle);
         Ok(())
+    }
+
+    /// What a rule has counted since it was to count from zero, which `reset` makes it do again; nothing while the port is
+    /// stopped.
+    pub fn count(&mut self, handle: usize, reset: bool) -> Result<FlowCount> {
+        let unknown = || Refusal::invalid(Cause::Handle, c"there is no such rule");
+        let rule = self.rules.get_mut(&handle).ok_or_else(unknown)?;
+        if !rule.actions.counts {
+            return Err(Refusal::unsupported(
+                Cause::Action,
+                c"the rule does not count: it needs the action count",
+            ));
+        }
+        let Some(flow) = &rule.flow else { return Ok(FlowCount::default()) };
+        let now = flow.count().map_err(refused)?;
+        let zero = if reset { std::mem::replace(&mut rule.zero, now) } else { rule.zero };
+        Ok(FlowCount { frames: now.frames - zero.frames, bytes: now.bytes - zero.bytes })
     }
 
     /// Ends all.
@@ -193,10 +212,11 @@ impl<C: Card> Rules<C> {
     /// The port is started: the card gets the rules.
     pub fn start(&mut self, queues: &Queues<'_, C>) -> driver::Result<()> {
         for handle in self.rules.keys().copied().collect::<Vec<_>>() {
-            let Some(Rule { context, target, flow: None }) = self.rules.get(&handle) else { continue };
-            let (context, target) = (*context, target.clone());
-            let flow = self.open(&context, &target, queues)?;
-            self.rules.entry(handle).and_modify(|rule| rule.flow = Some(flow));
+            let Some(Rule { names, actions, flow: None, .. }) = self.rules.get(&handle) else { continue };
+            let (names, actions) = (*names, actions.clone());
+            let flow = self.open(&names, &actions, queues)?;
+            let zero = FlowCount::default();
+            self.rules.entry(handle).and_modify(|rule| (rule.flow, rule.zero) = (Some(flow), zero));
         }
         Ok(())
     }

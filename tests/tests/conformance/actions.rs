@@ -1,0 +1,49 @@
+//! What flow rules do with frames, and what completions say of these.
+
+use driver::FlowCount;
+use fpga_regs::{FlowContext, FrameKind, QpType, WqeOpcode};
+use tests::{on_one_and_two_cards, Options};
+
+const GROUP: [u8; 6] = [1, 0x50, 0x56, 0x19, 0x20, 0xa7];
+
+/// TCP of IPv4, ARP, a fragment of IPv6.
+const KINDS: [(FrameKind, &[u8]); 3] = [
+    (FrameKind::IPV4_TCP, &[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 6, 0, 0, 198, 18, 0, 1, 198, 18, 0, 2]),
+    (FrameKind::OTHER, &[8, 6, 0, 1]),
+    (FrameKind::IPV6_FRAGMENT, &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 44, 64]),
+];
+
+#[test]
+fn frames_are_marked_and_counted() {
+    let raw =
+        Options { qp_type: QpType::RAW_PACKET, depth: 32, bytes: 1 << 17, cqes: 128, ..Default::default() };
+    on_one_and_two_cards(raw, |x, y| {
+        let all = FlowContext::new().with_port(1).with_dmac(GROUP).with_dmac_mask([0xff; 6]);
+        let arp = all.with_ether_type(0x806).with_ether_type_mask(0xffff).with_marked(true).with_mark(7);
+        let arp = y.qp.create_flow(&arp.with_counted(true)).expect("a rule");
+        let rest = all.with_precedence(1).with_counted(true);
+        let rest = y.qp.create_flow(&rest).expect("a rule");
+        let uncounted = y.qp.create_flow(&all.with_precedence(2)).expect("a rule");
+        for round in 0..4 {
+            for (n, (kind, after)) in KINDS.iter().enumerate() {
+                let n = n as u64;
+                x.buffer[..64].fill(round);
+                x.buffer[..6].copy_from_slice(&GROUP);
+                x.buffer[12..][..after.len()].copy_from_slice(after);
+                // The part of it that this is.
+                x.buffer[54..58].copy_from_slice(&[17, 0, 0, 8 + 1]);
+                y.recv(n, &[y.sge(0, 2000)]);
+                x.post(&[x.wr(n, WqeOpcode::RAW_ETH, &[x.sge(0, 64)])]);
+                x.expect(n);
+                let wc = y.expect(n);
+                let mark = (*kind == FrameKind::OTHER).then_some(7);
+                assert_eq!((wc.frame_kind, wc.mark), (*kind, mark), "round {round}");
+            }
+        }
+        let frames = |frames| FlowCount { frames, bytes: frames * 64 };
+        let counts = [&arp, &rest, &uncounted].map(|rule| rule.count().expect("a count"));
+        assert_eq!(counts, [frames(4), frames(8), frames(0)]);
+        arp.destroy().expect("it was there");
+        assert_eq!(arp.count().map_err(|error| error.errno()), Err(libc::ENOENT));
+    });
+}
