@@ -28,9 +28,10 @@ fn build() -> PathBuf {
 }
 
 /// A program of docs/examples that is a package of the workspace. Not in release mode: what it does is tested, not how fast,
-/// and to link it as a user does takes minutes.
+/// and to link it as a user does takes minutes. With a test of the workspace, so that it has the features that its libraries were
+/// built with for the tests: with those of its package alone they would be compiled once more.
 pub fn example(name: &str) -> PathBuf {
-    cargo_build(name, &["--package", name], "debug")
+    cargo_build(name, &["--workspace", "--test", "house", "--bin", name], "debug")
 }
 
 fn cargo_build(program: &str, options: &[&str], profile: &str) -> PathBuf {
