@@ -8,12 +8,14 @@
 //! | `net`, `card` | a net of cards, and a card however it is reached |
 //! | `peer`, `buffer` | one side of a connection |
 //! | `expect`, `events` | what has to come of requests, and what events |
+//! | `address` | addresses for ports by UDP |
 //! | `seed` | random numbers that can be had again |
 //! | `toeplitz` | hashes of frames |
 //! | `stock` | stock programs, as processes on a net of their own |
 //! | `guest` | a virtual machine with VFIO |
 #![allow(unsafe_code)]
 
+mod address;
 mod buffer;
 mod card;
 mod events;
@@ -25,6 +27,7 @@ mod seed;
 pub mod stock;
 mod toeplitz;
 
+pub use address::loopback_address;
 pub use buffer::Buffer;
 pub use card::TestCard;
 pub use events::{event_within, expect_async, expect_completion_event, expect_no_event};

@@ -6,7 +6,6 @@ mod hostile;
 mod raw;
 
 use std::net::{Ipv4Addr, UdpSocket};
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use driver::{AttrMask, Offloads, QpAttr, SendWr};
@@ -14,14 +13,7 @@ use fpga_regs::{CqeStatus, FlowContext, HashFields, QpState, QpType, WqeOpcode, 
 use model::attach::NetOptions;
 use model::link::outside::{ask, Answer};
 use model::link::{LinkOptions, Wire};
-use tests::{connect, join, Net, Options, Peer, TestCard};
-
-/// An address of this machine that no other test has.
-fn address() -> Ipv4Addr {
-    static NEXT: AtomicU8 = AtomicU8::new(1);
-    let [.., high, low] = std::process::id().to_be_bytes();
-    Ipv4Addr::new(127, 100 + (high & 63), low, NEXT.fetch_add(1, Ordering::Relaxed))
-}
+use tests::{connect, join, loopback_address, Net, Options, Peer, TestCard};
 
 /// A net of one card whose first port is at an address.
 fn net_at(address: Ipv4Addr) -> Net {
@@ -42,7 +34,7 @@ fn counter(peer: &Peer<TestCard>, name: &str) -> u64 {
 
 #[test]
 fn two_nets_exchange_everything_by_udp() {
-    let (one, other) = (net_at(address()), net_at(address()));
+    let (one, other) = (net_at(loopback_address()), net_at(loopback_address()));
     let (a, b) = (one.open(0), other.open(0));
     assert_ne!(a.gid(1, 0).unwrap(), b.gid(1, 0).unwrap());
     assert_eq!(a.gid(1, 1).unwrap(), [0; 16], "a socket's port has its address only");
@@ -98,7 +90,7 @@ fn two_nets_exchange_everything_by_udp() {
 fn selective_repeat_and_go_back_n_understand_each_other() {
     for (one, other) in [(64, 0), (0, 64), (64, 64), (2, 0)] {
         let net = |reorder: u32, seed: u32| {
-            let ports = vec![format!("0=udp:{}", address()).parse().expect("a port")];
+            let ports = vec![format!("0=udp:{}", loopback_address()).parse().expect("a port")];
             let faults = format!("loss=0.02,dup=0.01,seed={seed}").parse().expect("faults");
             let link = LinkOptions { ports, faults, wire: Wire::Exact, ..LinkOptions::default() };
             Net::with(NetOptions { link, reorder, ..NetOptions::from(1) })
@@ -140,7 +132,7 @@ fn selective_repeat_and_go_back_n_understand_each_other() {
 
 #[test]
 fn many_messages_under_way_arrive_in_order() {
-    let (one, other) = (net_at(address()), net_at(address()));
+    let (one, other) = (net_at(loopback_address()), net_at(loopback_address()));
     let (mut x, y) = connect(&one.open(0), &other.open(0), options());
     x.buffer.pattern(1);
     // More than fits the window at a time.
@@ -169,7 +161,7 @@ fn many_messages_under_way_arrive_in_order() {
 #[test]
 fn messages_leave_while_nobody_polls() {
     const MANY: u64 = 50;
-    let (one, other) = (net_at(address()), net_at(address()));
+    let (one, other) = (net_at(loopback_address()), net_at(loopback_address()));
     // Without a time-out, which would have them sent, too.
     let options = Options { timeout: 0, bytes: 4 << 20, ..options() };
     let (mut x, y) = connect(&one.open(0), &other.open(0), options);
@@ -199,7 +191,7 @@ fn messages_leave_while_nobody_polls() {
 fn long_reads_lose_nothing() {
     /// More than a socket has room for, while its keeper answers the other's READ.
     const SIZE: usize = 64 << 20;
-    let (one, other) = (net_at(address()), net_at(address()));
+    let (one, other) = (net_at(loopback_address()), net_at(loopback_address()));
     let (a, b) = (one.open(0), other.open(0));
     // A single request at a time, and several.
     for rd_atomic in [1, 4] {
@@ -222,7 +214,7 @@ fn long_reads_lose_nothing() {
 
 #[test]
 fn where_nobody_is_retries_run_out() {
-    let (one, nobody) = (net_at(address()), address());
+    let (one, nobody) = (net_at(loopback_address()), loopback_address());
     let a = one.open(0);
     let options = Options { timeout: 10, retry_cnt: 2, ..options() };
     let x = Peer::new(&a, options);
@@ -239,7 +231,7 @@ fn where_nobody_is_retries_run_out() {
 
 #[test]
 fn a_net_that_goes_away_is_missed_and_found_again() {
-    let (here, there) = (address(), address());
+    let (here, there) = (loopback_address(), loopback_address());
     let one = net_at(here);
     let a = one.open(0);
     let options = Options { timeout: 14, retry_cnt: 2, ..options() };
@@ -269,7 +261,7 @@ fn what_cannot_be_is_refused() {
     };
     let error = refused("0=udp:192.0.2.1");
     assert!(error.contains("192.0.2.1 is no address of this machine"), "{error}");
-    let taken = address();
+    let taken = loopback_address();
     let _net = net_at(taken);
     let error = refused(&format!("0=udp:{taken}"));
     assert!(error.contains("is in use: another net has this address"), "{error}");
@@ -278,7 +270,7 @@ fn what_cannot_be_is_refused() {
 /// Whole frames stay in the net: nobody may wait for those of such a port.
 #[test]
 fn raw_packets_are_refused() {
-    let net = net_at(address());
+    let net = net_at(loopback_address());
     let card = net.open(0);
     let unsupported = |result: driver::Result<()>| {
         assert_eq!(result.expect_err("of a port outside").errno(), libc::EOPNOTSUPP);
@@ -301,7 +293,7 @@ fn raw_packets_are_refused() {
 
 #[test]
 fn a_port_answers_who_asks_for_it() {
-    let (here, there) = (address(), address());
+    let (here, there) = (loopback_address(), loopback_address());
     let asked = |to: Ipv4Addr| ask(here.into(), to.into()).expect("an answer or none");
     let net = net_at(there);
     assert_eq!(asked(there), Answer::Right);

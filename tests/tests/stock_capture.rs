@@ -9,7 +9,6 @@ mod reading;
 mod tshark;
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +21,7 @@ use fpga_regs::regs::{self, port};
 use model::attach::SegmentCard;
 use model::wire::frame;
 use reading::{packets, Packet};
+use tests::loopback_address;
 use tests::stock::{need, Pair, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -31,13 +31,6 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A net that runs because of a program which does nothing, for as long as the machine's clock says.
-fn running(options: &[&str]) -> (StockNet, Program) {
-    let net = StockNet::new();
-    let holder = net.hold(options);
-    (net, holder)
 }
 
 /// A capture that has begun. As many as there may be at a time may just have been killed.
@@ -145,7 +138,7 @@ fn count(all: &[Packet], opcode: u8) -> usize {
 fn all_packets_of_a_run_are_captured() {
     let _alone = alone();
     for wire in ["fast", "exact"] {
-        let (net, holder) = running(&["--wire", wire]);
+        let (net, holder) = StockNet::held(&["--wire", wire]);
         let files = Files::new();
         let views: [(&str, &[&str]); 4] = [
             ("all", &[]),
@@ -190,7 +183,7 @@ fn all_packets_of_a_run_are_captured() {
 fn captures_come_and_go_while_a_program_runs() {
     let _alone = alone();
     for clock in ["wall", "virtual"] {
-        let (net, holder) = running(&["--clock", clock]);
+        let (net, holder) = StockNet::held(&["--clock", clock]);
         let files = Files::new();
         // Each message is compared.
         let arguments =
@@ -229,7 +222,7 @@ fn captures_come_and_go_while_a_program_runs() {
 #[test]
 fn a_filter_by_queue_pair_shows_one_connection() {
     let _alone = alone();
-    let (net, holder) = running(&[]);
+    let (net, holder) = StockNet::held(&[]);
     let files = Files::new();
     let programs = started(&net, "ib_write_bw", &["-D", "20", "-q", "3", "-s", "3000", "-m", "1024"]);
     let (all, one) = (files.path("all"), files.path("one"));
@@ -264,7 +257,7 @@ fn a_filter_by_queue_pair_shows_one_connection() {
 #[test]
 fn a_killed_capturer_harms_nobody() {
     let _alone = alone();
-    let (net, holder) = running(&[]);
+    let (net, holder) = StockNet::held(&[]);
     let files = Files::new();
     let [server, client] = started(&net, "ibv_rc_pingpong", &["-g", "1", "-c", "-s", "5000", "-n", "60000"]);
     let witness = begin_file(&net, &files.path("witness"), &["-s", "64"]);
@@ -289,7 +282,7 @@ fn a_killed_capturer_harms_nobody() {
 #[test]
 fn a_slow_reader_is_told_what_it_missed() {
     let _alone = alone();
-    let (net, holder) = running(&[]);
+    let (net, holder) = StockNet::held(&[]);
     let files = Files::new();
     let [server, client] = started(&net, "ib_write_bw", &["-D", "20", "-s", "65536"]);
     let capture = begin_file(&net, &files.path("packets"), &[]);
@@ -323,7 +316,7 @@ fn simulated_time_is_not_changed_by_a_capture() {
             let options = [&["--clock", "virtual"], switch].concat();
             let recorded = ["--pcap", record.to_str().unwrap()];
             let options = if captured { options } else { [options, recorded.to_vec()].concat() };
-            let (net, holder) = running(&options);
+            let (net, holder) = StockNet::held(&options);
             let captures = captured.then(|| {
                 let views: [(&str, &[&str]); 2] = [("all", &[]), ("one", &["--port", "verbena0/1"])];
                 views.map(|(name, words)| (name, begin_file(&net, &files.path(name), words)))
@@ -365,7 +358,7 @@ fn simulated_time_is_not_changed_by_a_capture() {
 #[test]
 fn a_capture_begins_among_packets_on_their_way() {
     let _alone = alone();
-    let (net, holder) = running(&["--clock", "virtual", "--switch", "default"]);
+    let (net, holder) = StockNet::held(&["--clock", "virtual", "--switch", "default"]);
     let files = Files::new();
     let [server, client] = started(&net, "ib_write_bw", &["-n", "100000", "-s", "30000", "-m", "1024"]);
     for round in 0..12 {
@@ -384,7 +377,7 @@ fn a_capture_begins_among_packets_on_their_way() {
 #[test]
 fn a_capture_ends_with_its_net() {
     let _alone = alone();
-    let (net, holder) = running(&[]);
+    let (net, holder) = StockNet::held(&[]);
     let files = Files::new();
     let captures = [begin_file(&net, &files.path("all"), &[]), begin(&net, &["--port", "verbena1/1"])];
     if let Err(error) = Pair::new(&net, "ibv_rc_pingpong", &["-g", "1", "-n", "10", "-s", "100"]).run() {
@@ -402,7 +395,7 @@ fn a_capture_ends_with_its_net() {
 #[test]
 fn packets_are_shown_as_lines() {
     let _alone = alone();
-    let (net, holder) = running(&[]);
+    let (net, holder) = StockNet::held(&[]);
     let programs = started(&net, "ib_read_bw", &["-D", "20", "-s", "3000", "-m", "1024"]);
     let said = good(begin(&net, &["-c", "500"]));
     let lines: Vec<_> = said.lines().filter(|line| line.contains(" RRoCE ")).collect();
@@ -438,7 +431,7 @@ fn words(command: &mut std::process::Command) -> String {
 #[test]
 fn a_second_interrupt_ends_a_capture_that_waits_for_its_reader() {
     let _alone = alone();
-    let (net, holder) = running(&[]);
+    let (net, holder) = StockNet::held(&[]);
     let programs = started(&net, "ib_send_bw", &["-D", "20", "-s", "100"]);
     let mut command = net.verbena(&["capture"]);
     let mut capture = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it runs");
@@ -469,7 +462,7 @@ fn a_second_interrupt_ends_a_capture_that_waits_for_its_reader() {
 #[test]
 fn a_file_may_be_standard_output() {
     let _alone = alone();
-    let (net, holder) = running(&[]);
+    let (net, holder) = StockNet::held(&[]);
     let files = Files::new();
     let programs = started(&net, "ib_send_bw", &["-D", "20", "-s", "100"]);
     let output = net.verbena(&["capture", "-w", "-", "-c", "77", "-s", "60"]).output().expect("it runs");
@@ -486,16 +479,13 @@ fn a_file_may_be_standard_output() {
 #[test]
 fn a_port_that_leads_outside_is_captured() {
     let _alone = alone();
-    let address = |last| {
-        let [.., high, low] = std::process::id().to_be_bytes();
-        Ipv4Addr::new(127, 170 + (high & 63), low, last)
-    };
     let files = Files::new();
     let record = files.path("record");
-    let [left, right] = [1, 2].map(|last| {
-        let port = format!("--port=0=udp:{}", address(last));
+    let addresses = [(); 2].map(|()| loopback_address());
+    let [left, right] = [0, 1].map(|side| {
+        let port = format!("--port=0=udp:{}", addresses[side]);
         let recorded = ["--pcap-at", "0", "--pcap", record.to_str().unwrap()];
-        running(&[&[&*port][..], if last == 1 { &recorded[..] } else { &[] }].concat())
+        StockNet::held(&[&[&*port][..], if side == 0 { &recorded[..] } else { &[] }].concat())
     });
     let views: [(&str, &[&str]); 2] = [("all", &[]), ("one", &["--port", "verbena0/1"])];
     let captures = views.map(|(name, words)| (name, begin_file(&left.0, &files.path(name), words)));
@@ -516,7 +506,7 @@ fn a_port_that_leads_outside_is_captured() {
         for inbound in [false, true] {
             let some: Vec<_> = all.iter().filter(|packet| packet.inbound == inbound).cloned().collect();
             assert!(some.iter().all(|packet| packet.port == "verbena0/1"), "{name}");
-            let [from, to] = if inbound { [address(2), address(1)] } else { [address(1), address(2)] };
+            let [from, to] = [usize::from(inbound), usize::from(!inbound)].map(|side| addresses[side]);
             let ip = |packet: &Packet| packet.kept[26..34].to_vec();
             assert!(some.iter().all(|packet| ip(packet) == [from.octets(), to.octets()].concat()), "{name}");
             assert_eq!((count(&some, 0x00), count(&some, 0x02)), (100, 100), "{name}: inbound {inbound}");
@@ -539,7 +529,7 @@ fn whole_frames_are_captured() {
     let _alone = alone();
     need("raw_ethernet_bw");
     let macs = ["02:56:42:00:00:00", "02:56:42:00:01:00"];
-    let (net, holder) = running(&[]);
+    let (net, holder) = StockNet::held(&[]);
     let files = Files::new();
     let side = |device: &str, role: &str, own: usize| {
         let line = format!("-F -d {device} {role} -B {} -E {} -n 300 -s 200", macs[own], macs[1 - own]);

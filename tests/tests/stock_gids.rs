@@ -15,13 +15,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// An address of each card in a VLAN, at index 2 of its port's table.
 const IN_VLAN: [&str; 4] = ["--gid", "0=10.107.0.1,vlan=107", "--gid", "1=10.107.0.2,vlan=107"];
 
-/// A net with these options, which stays while the program runs.
-fn net(options: &[&str]) -> (StockNet, Program) {
-    let net = StockNet::new();
-    let holder = net.hold(options);
-    (net, holder)
-}
-
 /// The frames in a capture.
 fn frames(path: &Path) -> Vec<Vec<u8>> {
     let mut reader = PcapReader::new(File::open(path).expect("the capture")).expect("a capture");
@@ -37,7 +30,7 @@ fn sent(options: &[&str], program: &str, arguments: &[&str]) -> Vec<Vec<u8>> {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("sent.pcap");
     let file = path.to_str().expect("a plain path");
-    let (net, holder) = net(&[options, &["--pcap", file]].concat());
+    let (net, holder) = StockNet::held(&[options, &["--pcap", file]].concat());
     let mut pair = Pair::new(&net, program, arguments);
     pair.limit = LIMIT;
     pair.run().unwrap_or_else(|said| panic!("{options:?} {program} {arguments:?}: {said}"));
@@ -151,7 +144,7 @@ fn both_ends_are_alike_or_hear_nothing() {
     need("ibv_rc_pingpong");
     for wire in ["fast", "exact"] {
         let others = ["--gid", "1=10.108.0.2,vlan=108", "--roce-v1", "--wire", wire];
-        let (net, _holder) = net(&[&IN_VLAN[..], &others].concat());
+        let (net, _holder) = StockNet::held(&[&IN_VLAN[..], &others].concat());
         // The server has 0 to 2 of version 2 and 3 to 5 of version 1, the client, with another VLAN, 0 to 3 and 4 to 7.
         for (server, client) in [("2", "3"), ("2", "1"), ("1", "2"), ("1", "5"), ("4", "1")] {
             let number = free_port();
@@ -183,7 +176,7 @@ fn connections_by_address_stay_in_the_vlan() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("sent.pcap");
     let file = path.to_str().expect("a plain path");
-    let (net, holder) = net(&[&IN_VLAN[..], &["--pcap", file]].concat());
+    let (net, holder) = StockNet::held(&[&IN_VLAN[..], &["--pcap", file]].concat());
     let server = net.start("rping", &["-s", "-a", "10.107.0.1", "-C", "3", "-V"]);
     let start = Instant::now();
     while !listeners(&net.socket()).expect("the net").contains(&7174) {
@@ -228,7 +221,7 @@ fn tshark_reads_them() {
     let path = directory.path().join("sent.pcap");
     let file = path.to_str().expect("a plain path");
     for gid in ["2", "3", "5"] {
-        let (net, holder) = net(&[&IN_VLAN[..], &["--roce-v1", "--pcap", file]].concat());
+        let (net, holder) = StockNet::held(&[&IN_VLAN[..], &["--roce-v1", "--pcap", file]].concat());
         for (program, arguments) in PROGRAMS {
             let arguments = [&["-g", gid, "-l", "6"], arguments].concat();
             Pair::new(&net, program, &arguments).run().expect(program);

@@ -578,8 +578,7 @@ fn what_cannot_be_is_refused() {
     for (options, why) in
         [(["--port", "0=udp:127.0.0.1"], "leads outside"), (["--clock", "virtual"], "simulated time")]
     {
-        let net = StockNet::new();
-        let holder = net.hold(&options);
+        let (net, holder) = StockNet::held(&options);
         refused(&net, &["port", "up", "verbena0/1", "--kernel", "vb1"], why);
         drop(holder);
         net.expect_gone();

@@ -25,8 +25,7 @@ struct Held {
 
 impl Held {
     fn new(options: &[&str]) -> Held {
-        let net = StockNet::new();
-        let _holder = net.hold(options);
+        let (net, _holder) = StockNet::held(options);
         Held { net, _holder }
     }
 

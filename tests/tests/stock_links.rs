@@ -44,8 +44,7 @@ fn write_bw(net: &StockNet, options: &[&str]) -> [Program; 2] {
 fn a_short_pull_is_survived() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for wire in ["fast", "exact"] {
-        let net = StockNet::new();
-        let holder = net.hold(&["--wire", wire]);
+        let (net, holder) = StockNet::held(&["--wire", wire]);
         // Time-outs of half a second, eight in a row: on a busy machine the pull takes longer than it is meant to.
         let programs = write_bw(&net, &["-D", "3", "-u", "17"]);
         link(&net, &["verbena0/1", "down"]);
@@ -120,8 +119,7 @@ fn programs_see_the_state_and_its_changes() {
 /// A net of more cards is a switch, whose other ports do not notice.
 #[test]
 fn a_switch_takes_down_one_port() {
-    let net = StockNet::new();
-    let _holder = net.hold(&["--cards", "3"]);
+    let (net, _holder) = StockNet::held(&["--cards", "3"]);
     link(&net, &["verbena1/1", "down"]);
     let said = link(&net, &[]);
     assert_eq!(said.matches("down").count(), 1, "{said}");

@@ -49,8 +49,7 @@ fn sysfs_names_the_interfaces() {
 #[test]
 fn addresses_interfaces_and_cards_find_each_other() {
     need("ip");
-    let net = StockNet::new();
-    let _holder = net.hold(&[]);
+    let (net, _holder) = StockNet::held(&[]);
     // As `show_gids` of other vendors walks through sysfs: card, port, index, GID, interface, type.
     let walk =
         "for card in /sys/class/infiniband/*; do for port in $card/ports/*; do for gid in $port/gids/*; do \

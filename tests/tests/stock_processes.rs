@@ -75,8 +75,7 @@ fn kill_rounds(card: &str, seed: u64) {
     let slack = 500.0;
     let _alone = alone();
     let program = built("duel");
-    let net = StockNet::new();
-    let _holder = net.hold(&[]);
+    let (net, _holder) = StockNet::held(&[]);
     let mut random = Random::repeated(seed);
     for round in 0..10 {
         let mut sides = duel(&net, &program, card, "0");
@@ -128,8 +127,7 @@ fn a_killed_peer_is_noticed_on_one_card() {
 fn a_kill_while_starting_harms_nobody() {
     let _alone = alone();
     let program = built("duel");
-    let net = StockNet::new();
-    let _holder = net.hold(&[]);
+    let (net, _holder) = StockNet::held(&[]);
     let before = segment(&net).0;
     let mut random = Random::repeated(0x5eed_0003);
     for round in 0..20 {
@@ -162,13 +160,35 @@ fn settle(net: &StockNet, before: u64) {
     }
 }
 
+/// Group and session of a process.
+fn group_and_session(pid: u32) -> (u32, u32) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let rest = stat.rsplit(") ").next().unwrap_or_default();
+    let number = |n| rest.split(' ').nth(n).and_then(|field| field.parse().ok()).expect("a number");
+    (number(2), number(3))
+}
+
+/// A terminal's signals do not reach the keeper; and the scheduler, which gives each session its share, runs it as it runs
+/// the program that waits for it.
+#[test]
+fn the_keeper_has_a_group_in_the_session_of_who_started_it() {
+    let _alone = alone();
+    let (net, holder) = StockNet::held(&[]);
+    let (group, session) = group_and_session(holder.pid());
+    let keepers = keepers(net.name());
+    assert_eq!(keepers.len(), 1);
+    let (its_group, its_session) = group_and_session(keepers[0]);
+    assert!(its_group != group && its_session == session, "{its_group} {group} {its_session} {session}");
+    drop(holder);
+    net.expect_gone();
+}
+
 /// Memory that a killed process had registered goes back.
 #[test]
 fn a_killed_process_leaves_no_memory_behind() {
     let _alone = alone();
     let program = built("idle");
-    let net = StockNet::new();
-    let _holder = net.hold(&[]);
+    let (net, _holder) = StockNet::held(&[]);
     let before = segment(&net).0;
     for _ in 0..5 {
         let mut idle = net.start(&program.path, &["event"]);

@@ -228,8 +228,7 @@ fn a_killed_peer_disconnects() {
 #[test]
 fn ports_are_free_after_their_programs() {
     let _alone = alone();
-    let net = StockNet::new();
-    let _holder = net.hold(&[]);
+    let (net, _holder) = StockNet::held(&[]);
     for _ in 0..3 {
         let mut server = net.start("rping", &["-s", "-a", SERVER, "-v", "-C", "1"]);
         let begin = Instant::now();

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tests::loopback_address;
 use tests::stock::{cpu_time, first_row, free_port, wait_until_listening, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -20,9 +21,7 @@ impl<'a> Two<'a> {
     }
 
     fn with(options: &'a [&'a str]) -> Two<'a> {
-        let [.., high, low] = std::process::id().to_be_bytes();
-        let port = free_port() % 100;
-        let ports = [1, 2].map(|side| format!("0=udp:127.{}.{low}.{}", 128 + (high & 63), 2 * port + side));
+        let ports = [(); 2].map(|()| format!("0=udp:{}", loopback_address()));
         Two { nets: [StockNet::new(), StockNet::new()], ports, options }
     }
 

@@ -118,6 +118,13 @@ impl StockNet {
         Program::start(self.command(&[], program, arguments))
     }
 
+    /// A net that runs with these options until the program is dropped, which does nothing.
+    pub fn held(options: &[&str]) -> (StockNet, Program) {
+        let net = StockNet::new();
+        let holder = net.hold(options);
+        (net, holder)
+    }
+
     /// Keeps the net running, started with these options, until what this gives is dropped.
     pub fn hold(&self, options: &[&str]) -> Program {
         // By the machine's clock, whatever that of the net is.

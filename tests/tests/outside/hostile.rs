@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use fpga_regs::WqeOpcode;
 use model::wire::{frame, Aeth, BthOpcode, Headers, Network, Path, Reth};
+use tests::loopback_address;
 
-use super::{address, counter, net_at, options, pair};
+use super::{counter, net_at, options, pair};
 
 const ROCE: u16 = 4791;
 
@@ -34,7 +35,7 @@ fn datagram(from: [u8; 16], to: [u8; 16], sport: u16, headers: &Headers, payload
 
 #[test]
 fn a_stranger_touches_nothing() {
-    let (here, there, away) = (address(), address(), address());
+    let (here, there, away) = (loopback_address(), loopback_address(), loopback_address());
     let (one, other) = (net_at(here), net_at(there));
     let [mut x, y] = pair([&one, &other], options());
     x.buffer.pattern(3);

@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::time::Instant;
 
-use tests::stock::{need, Pair};
+use tests::stock::{need, Pair, StockNet};
 
-use super::{alone, begin, begin_file, good, interrupted, numbers, running, Files, LIMIT};
+use super::{alone, begin, begin_file, good, interrupted, numbers, Files, LIMIT};
 
 /// Program, arguments, and what tshark calls some of its packets.
 const PROGRAMS: [(&str, &[&str], &[&str]); 7] = [
@@ -50,7 +50,7 @@ fn tshark_reads_what_is_captured() {
     for clock in ["wall", "virtual"] {
         for (program, arguments, names) in PROGRAMS {
             let what = format!("{clock}: {program} {}", arguments.join(" "));
-            let (net, holder) = running(&["--clock", clock]);
+            let (net, holder) = StockNet::held(&["--clock", clock]);
             let files = Files::new();
             let path = files.path("packets");
             let captures = [begin_file(&net, &path, &[]), begin(&net, &[])];
@@ -90,7 +90,7 @@ fn tshark_reads_what_is_captured() {
 fn tshark_reads_the_connection_manager() {
     let _alone = alone();
     need("tshark");
-    let (net, holder) = running(&[]);
+    let (net, holder) = StockNet::held(&[]);
     let files = Files::new();
     let path = files.path("packets");
     let capture = begin_file(&net, &path, &["--qp", "1"]);

@@ -329,6 +329,7 @@ pub fn ten_thousand_rules_are_made_and_ended() {
         &["--ether", "--ipv4", "--udp", "--queue"][..],
         &["--ether", "--vlan", "--ipv4", "--drop"],
         &["--ipv6", "--tcp", "--rss"],
+        &["--ipv4", "--udp", "--mark", "--count", "--queue"],
     ] {
         let said = perf(&net, &many(kind));
         for text in ["The time for creating 10000 rules", "The time for deleting 10000 rules", "Bye ..."] {
@@ -341,8 +342,8 @@ pub fn ten_thousand_rules_are_made_and_ended() {
     assert!(said.contains("the card has no room for more rules"), "{said}");
     let said = perf(
         &net,
-        &["--ingress", "--ipv4", "--udp", "--mark", "--queue", "--rules-count=10000", "--rules-batch=10000"],
+        &["--ingress", "--ipv4", "--udp", "--flag", "--queue", "--rules-count=10000", "--rules-batch=10000"],
     );
-    assert!(said.contains("actions are queue, rss and drop"), "{said}");
+    assert!(said.contains("actions are queue, rss, drop, mark and count"), "{said}");
     net.expect_gone();
 }
