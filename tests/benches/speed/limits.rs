@@ -198,12 +198,15 @@ pub fn bare_ring() -> f64 {
     typical(3, once)
 }
 
-/// Bytes per second that one process gets out of UDP datagrams of `segment` bytes, which another one gives to the kernel as many
-/// at a time as it takes (UDP_SEGMENT), and the kernel to the first one together (UDP_GRO); by the loopback interface.
-pub fn udp_blast(segment: usize) -> f64 {
+/// As many datagrams of `segment` bytes as every kernel takes at a time (UDP_MAX_SEGMENTS).
+pub fn most_segments(segment: usize) -> usize {
     const LONGEST: usize = 65_000;
-    /// What every kernel takes (UDP_MAX_SEGMENTS).
-    const MOST: usize = 64;
+    (LONGEST / segment).min(64)
+}
+
+/// Bytes per second that one process gets out of UDP datagrams of `segment` bytes, which another one gives to the kernel so many
+/// at a time, in turns (UDP_SEGMENT), and the kernel to the first one together (UDP_GRO); by the loopback interface.
+pub fn udp_blast(segment: usize, counts: &[usize]) -> f64 {
     let set = |socket: &UdpSocket, (level, option): (i32, i32), value: i32| {
         let length = size_of::<i32>() as libc::socklen_t;
         // SAFETY: an integer, which is read during the call.
@@ -217,14 +220,15 @@ pub fn udp_blast(segment: usize) -> f64 {
         set(&from, (libc::SOL_UDP, libc::UDP_SEGMENT), segment as i32);
         set(&to, (libc::SOL_UDP, libc::UDP_GRO), 1);
         set(&to, (libc::SOL_SOCKET, libc::SO_RCVBUF), 32 << 20);
-        let batch = segment * (LONGEST / segment).min(MOST);
         between_processes(
             4096,
             |base| {
-                let bytes = vec![1; batch];
+                let sends: Vec<_> = counts.iter().map(|count| vec![1; count * segment]).collect();
                 while word(base, 0).load(Ordering::Relaxed) == 0 {
-                    // What the other side has no room for is lost.
-                    let _ = from.send(&bytes);
+                    for bytes in &sends {
+                        // What the other side has no room for is lost.
+                        let _ = from.send(bytes);
+                    }
                 }
             },
             |base| {

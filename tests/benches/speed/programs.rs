@@ -7,6 +7,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use tests::loopback_address;
+
 use crate::command::verbena;
 use crate::pin::pin;
 
@@ -117,10 +119,8 @@ pub fn new_net() -> String {
 /// core too. The client's output.
 pub fn by_udp(test: &str, options: &str) -> String {
     let port = free_port().to_string();
-    // Addresses of the loopback interface that no other pair has.
-    let [.., high, low] = std::process::id().to_be_bytes();
-    let side = |number: u8, last: &[&str]| {
-        let at = format!("0=udp:127.{}.{low}.{number}", 64 + (high & 63));
+    let side = |last: &[&str]| {
+        let at = format!("0=udp:{}", loopback_address());
         let mut words: Vec<String> = vec![verbena().display().to_string(), "run".into(), "--quiet".into()];
         words.extend(["--net", &new_net(), "--port", &at, "--", test].map(String::from));
         // Who is not run for half a second has lost nothing yet.
@@ -128,9 +128,9 @@ pub fn by_udp(test: &str, options: &str) -> String {
         words.extend(options.split_whitespace().chain(last.iter().copied()).map(String::from));
         words
     };
-    let running = start(1, &side(1, &[]), &[]);
+    let running = start(1, &side(&[]), &[]);
     std::thread::sleep(Duration::from_millis(700));
-    let text = finish(start(0, &side(2, &["127.0.0.1"]), &[]), &format!("{test} {options} by UDP"));
+    let text = finish(start(0, &side(&["127.0.0.1"]), &[]), &format!("{test} {options} by UDP"));
     finish(running, &format!("the server of {test} {options} by UDP"));
     text
 }
