@@ -46,20 +46,6 @@ static struct ibv_flow *rule_of(struct ibv_qp *qp, uint16_t port, struct ibv_cou
     return ibv_create_flow(qp, &rule.attr);
 }
 
-static struct ibv_qp *raw_qp(struct ibv_pd *pd, struct ibv_cq *cq)
-{
-    struct ibv_qp_init_attr init = {
-        .qp_type = IBV_QPT_RAW_PACKET,
-        .send_cq = cq,
-        .recv_cq = cq,
-        .cap = { .max_send_wr = PLACES, .max_recv_wr = PLACES, .max_send_sge = 1, .max_recv_sge = 1 },
-    };
-    struct ibv_qp *qp = ibv_create_qp(pd, &init);
-    CHECK(qp);
-    ready_raw(qp);
-    return qp;
-}
-
 static struct ibv_counters *counters_of(struct ibv_context *context)
 {
     struct ibv_counters_init_attr init = { 0 };
@@ -94,7 +80,7 @@ int main(void)
     struct ibv_cq_init_attr_ex fields = { .cqe = 2 * PLACES, .wc_flags = IBV_WC_EX_WITH_FLOW_TAG };
     struct ibv_cq_ex *came = ibv_create_cq_ex(to, &fields);
     CHECK(out_mr && in_mr && sent && came);
-    struct ibv_qp *sender = raw_qp(out_pd, sent), *receiver = raw_qp(in_pd, ibv_cq_ex_to_cq(came));
+    struct ibv_qp *sender = plain_raw(out_pd, sent, PLACES), *receiver = plain_raw(in_pd, ibv_cq_ex_to_cq(came), PLACES);
 
     struct ibv_counters *tagged = counters_of(to), *dropped = counters_of(to);
     struct ibv_flow *tags = rule_of(receiver, 2, tagged, IBV_FLOW_SPEC_ACTION_TAG);

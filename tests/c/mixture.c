@@ -12,18 +12,6 @@ static struct ibv_cq *came;
 static struct ibv_mr *in;
 static struct ibv_qp *sender, *receiver;
 
-static struct ibv_qp *raw_qp(const struct side *side, struct ibv_cq *cq)
-{
-    struct ibv_qp_init_attr init = {
-        .qp_type = IBV_QPT_RAW_PACKET, .send_cq = cq, .recv_cq = cq,
-        .cap = { .max_send_wr = COUNT, .max_recv_wr = COUNT, .max_send_sge = 1, .max_recv_sge = 1 },
-    };
-    struct ibv_qp *qp = ibv_create_qp(side->pd, &init);
-    CHECK(qp);
-    ready_raw(qp);
-    return qp;
-}
-
 /* As many bytes each way, posted at the same time; how long (us) until all frames have come and the WRITE is done. */
 static void run(int frames, int write, double took[2])
 {
@@ -77,8 +65,8 @@ int main(void)
     memcpy((char *)near.buffer, header, sizeof header);
     CHECK(came = ibv_create_cq(to, COUNT, NULL, NULL, 0));
     CHECK(in = ibv_reg_mr(far.pd, malloc(WRITE), WRITE, IBV_ACCESS_LOCAL_WRITE));
-    sender = raw_qp(&near, near.cq);
-    receiver = raw_qp(&far, came);
+    sender = plain_raw(near.pd, near.cq, COUNT);
+    receiver = plain_raw(far.pd, came, COUNT);
     struct ibv_flow_attr all = { .type = IBV_FLOW_ATTR_ALL_DEFAULT, .size = sizeof all, .port = PORT };
     CHECK(ibv_create_flow(receiver, &all));
 

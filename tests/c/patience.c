@@ -13,16 +13,7 @@ static struct ibv_qp *raw_qp(struct ibv_context *context, struct ibv_pd **pd, st
 {
     CHECK(*pd = ibv_alloc_pd(context));
     CHECK(*cq = ibv_create_cq(context, PLACES, NULL, NULL, 0));
-    struct ibv_qp_init_attr init = {
-        .qp_type = IBV_QPT_RAW_PACKET,
-        .send_cq = *cq,
-        .recv_cq = *cq,
-        .cap = { .max_send_wr = PLACES, .max_recv_wr = PLACES, .max_send_sge = 1, .max_recv_sge = 1 },
-    };
-    struct ibv_qp *qp = ibv_create_qp(*pd, &init);
-    CHECK(qp);
-    ready_raw(qp);
-    return qp;
+    return plain_raw(*pd, *cq, PLACES);
 }
 
 static void receive_into(struct ibv_qp *receiver, int place)

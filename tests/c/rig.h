@@ -124,6 +124,21 @@ __attribute__((unused)) static void ready_raw(struct ibv_qp *qp)
     CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
 }
 
+/* A raw packet queue pair in RTS, with so many places each way. */
+__attribute__((unused)) static struct ibv_qp *plain_raw(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t depth)
+{
+    struct ibv_qp_init_attr init = {
+        .qp_type = IBV_QPT_RAW_PACKET,
+        .send_cq = cq,
+        .recv_cq = cq,
+        .cap = { .max_send_wr = depth, .max_recv_wr = depth, .max_send_sge = 1, .max_recv_sge = 1 },
+    };
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    CHECK(qp);
+    ready_raw(qp);
+    return qp;
+}
+
 /* Frames to an address come to a queue pair. */
 __attribute__((unused)) static struct ibv_flow *rule_for(struct ibv_qp *qp, const uint8_t mac[6])
 {

@@ -50,6 +50,11 @@ impl Case<'_> {
     /// Both end well.
     fn run(&self) -> [String; 2] {
         let (server, client) = self.connected();
+        self.ended(server, client)
+    }
+
+    /// The server ends well, too, as the client has.
+    fn ended(&self, server: Program, client: Ended) -> [String; 2] {
         let server = server.wait(LIMIT);
         let line = self.client.join(" ");
         assert!(client.good(), "{line}: {}\n{}\nserver:\n{}", client.how(), client.said, server.said);
@@ -125,15 +130,14 @@ fn perftest(server: &[&str], client: &[&str]) -> String {
     let _alone = alone();
     for _ in 0..TRIES {
         let net = StockNet::new();
-        let (server, client) = Case { net: &net, launcher: &[], server, client }.connected();
+        let case = Case { net: &net, launcher: &[], server, client };
+        let (server, client) = case.connected();
         if crashed(&client) {
             continue;
         }
-        let server = server.wait(LIMIT);
-        assert!(client.good(), "{}\n{}\nserver:\n{}", client.how(), client.said, server.said);
-        assert!(server.good(), "server: {}\n{}", server.how(), server.said);
+        let [_, said] = case.ended(server, client);
         net.expect_gone();
-        return client.said;
+        return said;
     }
     panic!("the client crashed {TRIES} times");
 }

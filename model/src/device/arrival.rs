@@ -23,6 +23,7 @@ pub(crate) struct Found {
     right: Checksums,
     /// Its 802.1Q tag.
     tag: Option<u16>,
+    /// What it is.
     kind: FrameKind,
 }
 

@@ -58,24 +58,35 @@ pub(super) fn receiver(net: &StockNet, options: &[&str]) -> Testpmd {
     receiver
 }
 
+/// What a verbose testpmd says of each frame of the batch, by its name.
+fn lines(said: &str) -> BTreeMap<String, &str> {
+    let names: Vec<_> = batch().into_iter().map(|(name, _)| name).collect();
+    let line = |frame| {
+        let line: &str = str::lines(frame).next()?;
+        let length: usize = line.split(' ').next()?.parse().ok()?;
+        Some((names.get(length.checked_sub(80)?)?.clone(), line))
+    };
+    said.split("length=").skip(1).filter_map(line).collect()
+}
+
 /// Sends the batch, and waits until so many have come. Gives the queue of each that came, by its name.
 pub(super) fn sent(net: &StockNet, receiver: &mut Testpmd, count: usize) -> BTreeMap<String, usize> {
     let directory = tempfile::tempdir().expect("a directory");
     let from = directory.path().join("from.pcap");
-    let (names, frames): (Vec<_>, Vec<_>) = batch().into_iter().unzip();
+    let frames: Vec<_> = batch().into_iter().map(|(_, frame)| frame).collect();
     write(&from, &frames);
     let reader = format!("net_pcap0,rx_pcap={}", from.display());
     let before = receiver.said().len();
     let mut sender = Testpmd::start(net, &[&reader, "net_verbena0"], &["--stats-period=1"]);
     sender.expect(&format!("TX-packets: {} ", frames.len()));
     let found = |said: &str| {
-        let lines = said.get(before..).unwrap_or_default().split("length=").skip(1);
-        let frame = |line: &str| {
-            let length: usize = line.split(' ').next()?.parse().ok()?;
-            let queue = line.split("Receive queue=0x").nth(1)?.get(..1)?.parse().ok()?;
-            Some((names.get(length.checked_sub(80)?)?.clone(), queue))
+        let queue = |(name, line): (String, &str)| {
+            Some((name, line.split("Receive queue=0x").nth(1)?.get(..1)?.parse().ok()?))
         };
-        lines.filter_map(frame).collect::<BTreeMap<_, _>>()
+        lines(said.get(before..).unwrap_or_default())
+            .into_iter()
+            .filter_map(queue)
+            .collect::<BTreeMap<_, _>>()
     };
     receiver.expect_that("not all came", |said| found(said).len() >= count);
     sender.interrupt();
@@ -168,13 +179,11 @@ pub fn rules_mark_and_count_frames() {
     }
     // TCP does not come, nor what is nobody's.
     sent(&net, &mut receiver, batch().len() - 3);
-    let mut marks = BTreeMap::new();
-    for frame in receiver.said().split("length=").skip(1) {
-        let line = frame.lines().next().unwrap_or_default();
-        let mark = line.split("FDIR matched ID=").nth(1).and_then(|mark| mark.split(' ').next());
-        let length: usize = frame.split(' ').next().and_then(|length| length.parse().ok()).expect("a length");
-        marks.insert(batch()[length - 80].0.clone(), mark.map(str::to_owned));
-    }
+    let said = receiver.said();
+    let mark = |line: &'_ str| {
+        line.split("FDIR matched ID=").nth(1).and_then(|mark| mark.split(' ').next()).map(str::to_owned)
+    };
+    let marks: BTreeMap<_, _> = lines(&said).into_iter().map(|(name, line)| (name, mark(line))).collect();
     let marked = |mark: &str| -> Vec<_> {
         let has = marks.iter().filter(|(_, has)| has.as_deref() == Some(mark));
         has.map(|(name, _)| name.as_str()).collect()
@@ -186,21 +195,18 @@ pub fn rules_mark_and_count_frames() {
     );
     assert_eq!(marks.values().filter(|mark| mark.is_none()).count(), 2, "{marks:?}");
 
-    let mut query = |rule: &str, reset: &str| {
-        let said = receiver.does(&format!("flow query 0 {rule} count{reset}"));
-        (last(&said, "hits"), last(&said, "bytes"))
-    };
-    // Of lengths from 80 on, in the order of the batch.
-    assert_eq!(query("0", ""), (4, 80 + 81 + 84 + 85));
-    assert_eq!(query("1", ""), (2, 82 + 83));
-    let said = receiver.does("flow query 0 2 count");
-    assert!(said.contains("it needs the action count"), "{said}");
-    sent(&net, &mut receiver, batch().len() - 3);
-    let mut query = |rule: &str| {
+    let query = |receiver: &mut Testpmd, rule: u32| {
         let said = receiver.does(&format!("flow query 0 {rule} count"));
         (last(&said, "hits"), last(&said, "bytes"))
     };
-    assert_eq!((query("0"), query("1")), ((8, 2 * 330), (4, 2 * 165)));
+    // Of lengths from 80 on, in the order of the batch.
+    assert_eq!(query(&mut receiver, 0), (4, 80 + 81 + 84 + 85));
+    assert_eq!(query(&mut receiver, 1), (2, 82 + 83));
+    let said = receiver.does("flow query 0 2 count");
+    assert!(said.contains("it needs the action count"), "{said}");
+    sent(&net, &mut receiver, batch().len() - 3);
+    assert_eq!(query(&mut receiver, 0), (8, 2 * 330));
+    assert_eq!(query(&mut receiver, 1), (4, 2 * 165));
     receiver.quit();
     net.expect_gone();
 }

@@ -21,7 +21,8 @@ with_debian_13! {
     stock_dpdk: ports_appear_without_an_argument, frames_arrive_as_they_were_sent,
         hash_and_redirection_table_are_what_was_set;
     flow: rules_choose_the_queue_of_a_frame, rules_mark_and_count_frames;
-    offloads: kinds_of_packets_are_those_that_dpdk_finds, packets_have_their_hash_and_say_which_checksums_are_right, tags_are_inserted_and_stripped;
+    offloads: kinds_of_packets_are_those_that_dpdk_finds,
+        packets_have_their_hash_and_say_which_checksums_are_right, tags_are_inserted_and_stripped;
 }
 
 with_debian_13! {

@@ -70,6 +70,11 @@ impl<C: Card> Default for Rules<C> {
     }
 }
 
+/// No rule has this handle.
+fn unknown() -> Refusal {
+    Refusal::invalid(Cause::Handle, c"there is no such rule")
+}
+
 /// What the card says to a rule.
 fn refused(error: Error) -> Refusal {
     crate::abi::log(&format!("a flow rule: {error}"));
@@ -166,7 +171,6 @@ impl<C: Card> Rules<C> {
 
     /// Ends a rule.
     pub fn remove(&mut self, handle: usize) -> Result<()> {
-        let unknown = || Refusal::invalid(Cause::Handle, c"there is no such rule");
         let rule = self.rules.get(&handle).ok_or_else(unknown)?;
         if let Some(flow) = &rule.flow {
             flow.destroy().map_err(refused)?;
@@ -187,7 +191,6 @@ impl<C: Card> Rules<C> {
     /// What a rule has counted since it was to count from zero, which `reset` makes it do again; nothing while the port is
     /// stopped.
     pub fn count(&mut self, handle: usize, reset: bool) -> Result<FlowCount> {
-        let unknown = || Refusal::invalid(Cause::Handle, c"there is no such rule");
         let rule = self.rules.get_mut(&handle).ok_or_else(unknown)?;
         if !rule.actions.counts {
             return Err(Refusal::unsupported(
