@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{fence, Ordering};
 
-use fpga_regs::{SqDoorbell, DOORBELL_SQ, MAX_TSO_HEADER, MAX_WQE_BLOCKS, WQE_BLOCK, WQE_UNIT};
+use fpga_regs::{SqDoorbell, WqeOpcode, DOORBELL_SQ, MAX_TSO_HEADER, MAX_WQE_BLOCKS, WQE_BLOCK, WQE_UNIT};
 
 use crate::card::Card;
 use crate::error::PostError;
@@ -12,7 +12,7 @@ use crate::spin::Guard;
 use crate::sq_ring::SqRing;
 use crate::sq_shape::{self, shape, Shape, CUTS, FRAMES, KIND, KIND_XRC, OPEN};
 use crate::sq_write::{self, Message};
-use crate::wr::{Data, Segmented, SendWr, Sge};
+use crate::wr::{Data, Segmented, SendFlags, SendWr, Sge};
 
 /// Largest message, from the InfiniBand specification.
 const MAX_MESSAGE: u64 = 1 << 31;
@@ -57,6 +57,23 @@ impl<C: Card> SendPost<'_, C> {
             return self.push_other(&{ *wr });
         }
         self.write(wr, shape)
+    }
+
+    /// As [`push`](Self::push) of [`WqeOpcode::RAW_ETH`] with one element, on a raw packet QP: one frame.
+    #[inline(always)]
+    pub fn push_frame(
+        &mut self,
+        wr_id: u64,
+        frame: Sge,
+        flags: SendFlags,
+        vlan_tci: u16,
+    ) -> Result<(), PostError> {
+        const SHAPE: Shape = sq_shape::shape_of(WqeOpcode::RAW_ETH);
+        if self.sq.flags & (KIND | FRAMES | OPEN) != RAW {
+            return Err(refusal(&self.sq, SHAPE));
+        }
+        let (opcode, data) = (WqeOpcode::RAW_ETH, Data::Sges(&[frame]));
+        self.write(&SendWr { wr_id, opcode, flags, vlan_tci, data, ..SendWr::default() }, SHAPE)
     }
 
     /// As [`push`](Self::push), on an XRC or raw packet QP, or one that refuses it. On its own, so that the others do not

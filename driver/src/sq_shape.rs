@@ -77,7 +77,8 @@ const SHAPES: [Shape; OPCODES] = {
     shapes
 };
 
-const fn shape_of(opcode: WqeOpcode) -> Shape {
+/// What an opcode is made of.
+pub(crate) const fn shape_of(opcode: WqeOpcode) -> Shape {
     let (parts, kinds) = match opcode {
         WqeOpcode::NOP => (0, RC | UC | UD | RAW),
         WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM => (DATA | INLINE, RC | UC | UD),

@@ -49,7 +49,7 @@ impl Frame {
 }
 
 /// Whether a frame to this address is for the other end of the cable alone (IEEE 802.1Q 8.6.3).
-fn stays_on_cable(dmac: [u8; 6]) -> bool {
+pub(crate) fn stays_on_cable(dmac: [u8; 6]) -> bool {
     matches!(dmac, [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f])
 }
 
@@ -70,12 +70,7 @@ impl World {
             (fields, Found::of(bytes, &fields), ecn_of(bytes), is_slow(bytes))
         });
         self.cards[card].turn_by(q, || fields.hash(0));
-        let Qp { port: own, leaves, .. } = self.cards[card].qps[q];
-        let from = PortId { port: leaves, ..own };
-        let way = match self.port_of((own, from), fields.dmac()) {
-            to if to == own => (from, from),
-            to => (from, self.arrival(from, to)),
-        };
+        let way = self.frame_way(sender, &fields);
         let slow = slow && self.speaks_lacp(way.1);
         let copies = match slow {
             true => Copies::of(sender),
@@ -87,11 +82,21 @@ impl World {
             env.drop_payload(&outgoing.payload);
             return None;
         }
-        let until = self.lack_recvs(from, &copies, env);
+        let until = self.lack_recvs(way.0, &copies, env);
         if let Some(until) = until {
             self.cards[card].frame_waits(q, until, env);
         }
         Some(Frame { way, sender, outgoing, found, ecn, copies, slow, waits: until.is_some() })
+    }
+
+    /// The port by which a frame leaves, and the one that it is for.
+    pub(crate) fn frame_way(&self, (card, q): (u16, u16), fields: &Fields) -> (PortId, PortId) {
+        let Qp { port: own, leaves, .. } = self.cards[usize::from(card)].qps[usize::from(q)];
+        let from = PortId { port: leaves, ..own };
+        match self.port_of((own, from), fields.dmac()) {
+            to if to == own => (from, from),
+            to => (from, self.arrival(from, to)),
+        }
     }
 
     /// A frame has left.

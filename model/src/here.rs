@@ -59,6 +59,50 @@ impl Here {
         }
     }
 
+    /// Reads a frame whose headers are looked at next. Into words that each field of the usual headers is in one of (what begins
+    /// behind the addresses begins with a word): a load of bytes that two stores have just written waits for both.
+    ///
+    /// # Safety
+    /// So many bytes are mapped.
+    #[inline(always)]
+    pub unsafe fn read_frame(self, to: &mut [u8]) {
+        const WORD: usize = 8;
+        const HEADERS: usize = 62;
+        let (from, len) = (self.0, to.len());
+        let to = to.as_mut_ptr();
+        let word = |at: usize| {
+            // SAFETY: as the caller promises; `at` is such that the word is within the frame.
+            unsafe { to.add(at).cast::<u64>().write_unaligned(from.add(at).cast::<u64>().read_unaligned()) };
+        };
+        if len < WORD {
+            // SAFETY: as above.
+            return unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+        }
+        let mut at = WORD - 2;
+        while at + WORD <= len.min(HEADERS) {
+            word(at);
+            at += WORD;
+        }
+        match len - at {
+            0 => {}
+            1..WORD => word(len - WORD),
+            // SAFETY: as above.
+            rest => unsafe { std::ptr::copy_nonoverlapping(from.add(at), to.add(at), rest) },
+        }
+        // The last, as it shares bytes with the second.
+        word(0);
+    }
+
+    /// Writes bytes here.
+    ///
+    /// # Safety
+    /// So many bytes are mapped, and not those of `from`.
+    #[inline(always)]
+    pub unsafe fn write(self, from: &[u8]) {
+        // SAFETY: as the caller promises.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.0, from.len()) };
+    }
+
     /// A hint that this memory will be written soon. As an instruction: on the x86-64 baseline `_mm_prefetch` becomes a
     /// prefetch for reading, and a line in another core's cache would travel twice.
     #[inline(always)]

@@ -78,7 +78,7 @@ fn a_witness_loses_nothing_beside_ten_thousand_kills() {
     witnessed(10_000, 5);
 }
 
-/// A server has one CQ for all its clients, and one SRQ (`srq`) or none (`queues`), or one UD queue pair, and one client
+/// A server has one CQ for all its clients, and one SRQ (`srq`) or none (`queues`), one UD queue pair, or one for frames, and one client
 /// is killed again and again; another one loses neither a message nor its connection.
 fn beside_a_client_that_dies((program, side): (&str, &str), kills: u32, seed: u64) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -140,6 +140,17 @@ fn a_client_of_the_same_ud_queue_pair_loses_nothing_beside_kills() {
 #[ignore = "takes a minute"]
 fn a_client_of_the_same_ud_queue_pair_loses_nothing_beside_two_hundred_kills() {
     beside_a_client_that_dies(("datagrams", "hub"), 200, 9);
+}
+
+#[test]
+fn a_sender_of_frames_loses_nothing_beside_kills() {
+    beside_a_client_that_dies(("framed", "hub"), 15, 13);
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn a_sender_of_frames_loses_nothing_beside_two_hundred_kills() {
+    beside_a_client_that_dies(("framed", "hub"), 200, 14);
 }
 
 /// Pairs of UD queue pairs have nothing to do with each other: where one thread is stopped, in the middle of a datagram as

@@ -1,7 +1,7 @@
 //! Whole frames as their queues get them: what the card finds out about one, without its tag, with its check sequence.
 
 use fpga_regs::regs::port;
-use fpga_regs::{CqeStatus, EventKind, FrameKind, QpState, QpType, Syndrome};
+use fpga_regs::{Cqe, CqeStatus, EventKind, FrameKind, QpState, QpType, Syndrome};
 
 use super::qp::Qp;
 use super::raw::with_room;
@@ -30,8 +30,27 @@ pub(crate) struct Found {
 impl Found {
     /// About these bytes of it, which are all, with these fields.
     pub fn of(frame: &[u8], fields: &Fields) -> Found {
-        let tag = Ethernet::decode(frame).and_then(|(header, _)| header.vlan);
-        Found { right: Checksums::right(frame), tag, kind: fields.kind() }
+        Found { right: Checksums::right(frame), tag: fields.tag(), kind: fields.kind() }
+    }
+
+    /// The tag that a queue gets beside the frame, if it has its tags [stripped](Qp::strip_vlan).
+    #[inline(always)]
+    pub fn stripped_by(&self, qp: &Qp) -> Option<u16> {
+        self.tag.filter(|_| qp.strip_vlan.get())
+    }
+
+    /// What a CQE says of a copy of it.
+    #[inline(always)]
+    pub fn tell(&self, cqe: &mut Cqe, copy: &Copy, stripped: Option<u16>) {
+        cqe.set_ip_csum_ok(self.right.ip);
+        cqe.set_l4_csum_ok(self.right.l4);
+        cqe.set_vlan(stripped.is_some());
+        cqe.set_vlan_tci(stripped.unwrap_or_default());
+        cqe.set_hashed(copy.hash != 0);
+        cqe.set_imm(copy.hash);
+        cqe.set_frame_kind(self.kind);
+        cqe.set_marked(copy.marked.get());
+        cqe.set_mark(copy.mark);
     }
 }
 
@@ -63,7 +82,7 @@ impl Device {
             self.qps[q].resp.has_recv = false.into();
             return self.count(own, port::RX_NO_RECV);
         }
-        let tag = found.tag.filter(|_| self.qps[q].strip_vlan.get());
+        let tag = found.stripped_by(&self.qps[q]);
         let stripped = if tag.is_some() { Ethernet::TAG_BYTES } else { 0 };
         let len = payload.len() - stripped;
         let fcs = if self.qps[q].scatter_fcs.get() { FCS } else { 0 };
@@ -92,15 +111,7 @@ impl Device {
         let length = if failed { 0 } else { (len + fcs) as u32 };
         let mut cqe = self.recv_cqe(q, status, syndrome, length);
         if !failed {
-            cqe.set_ip_csum_ok(found.right.ip);
-            cqe.set_l4_csum_ok(found.right.l4);
-            cqe.set_vlan(tag.is_some());
-            cqe.set_vlan_tci(tag.unwrap_or_default());
-            cqe.set_hashed(copy.hash != 0);
-            cqe.set_imm(copy.hash);
-            cqe.set_frame_kind(found.kind);
-            cqe.set_marked(copy.marked.get());
-            cqe.set_mark(copy.mark);
+            found.tell(&mut cqe, copy, tag);
         }
         self.push_recv(q, cqe, failed, env);
         if failed {

@@ -6,7 +6,7 @@
 
 use fpga_regs::regs::port;
 use fpga_regs::{
-    AdminStatus, CqeStatus, FlowContext, FlowKind, QpState, QpType, Syndrome, WqeOpcode, MAX_INLINE,
+    AdminStatus, CqeStatus, FlowContext, FlowKind, QpState, QpType, Syndrome, WqeCtrl, WqeOpcode, MAX_INLINE,
 };
 
 use super::gather::{malformed, LocalError};
@@ -40,6 +40,53 @@ pub(crate) fn with_room<R>(len: usize, call: impl FnOnce(&mut [u8]) -> R) -> R {
         call(&mut [0; USUAL][..len])
     } else {
         call(&mut [0; MAX_FRAME as usize][..len])
+    }
+}
+
+/// What the card adds to a frame that it sends.
+#[derive(Clone, Copy)]
+pub(crate) struct Added {
+    /// A tag of 802.1Q.
+    tag: Option<u16>,
+    /// Checksums.
+    fill: Checksums,
+}
+
+impl Added {
+    /// What the control segment of a frame asks for. A frame that is too short or too long has none.
+    #[inline(always)]
+    pub fn by(ctrl: &WqeCtrl) -> Option<Added> {
+        let tag = ctrl.vlan_insert().then(|| ctrl.vlan_tci());
+        let longest = MAX_FRAME - if tag.is_some() { Ethernet::TAG_BYTES as u32 } else { 0 };
+        let is_frame = (Ethernet::BYTES as u32..=longest).contains(&ctrl.length());
+        is_frame.then(|| Added { tag, fill: Checksums { ip: ctrl.ip_csum(), l4: ctrl.l4_csum() } })
+    }
+
+    /// Whether a frame of so many bytes leaves as it was posted.
+    #[inline(always)]
+    pub fn leaves_as_it_is(&self, len: usize) -> bool {
+        len >= MIN_FRAME && self.tag.is_none() && self.fill == Checksums::default()
+    }
+
+    /// Bytes of a frame that was posted with so many.
+    #[inline(always)]
+    pub fn length(&self, len: usize) -> usize {
+        self.tagged(len).max(MIN_FRAME)
+    }
+
+    fn tagged(&self, len: usize) -> usize {
+        len + if self.tag.is_some() { Ethernet::TAG_BYTES } else { 0 }
+    }
+
+    /// Makes the frame of the first `len` bytes. `frame` has its [length](Self::length).
+    #[inline]
+    pub fn add(&self, frame: &mut [u8], len: usize) {
+        let (tagged, padding) = frame.split_at_mut(self.tagged(len));
+        if let Some(tci) = self.tag {
+            ethernet::insert_tag(tagged, tci);
+        }
+        self.fill.fill(tagged);
+        padding.fill(0);
     }
 }
 
@@ -174,13 +221,9 @@ impl Device {
             _ => return Err(malformed()),
         }
         let len = ctrl.length();
-        let tag = ctrl.vlan_insert().then(|| ctrl.vlan_tci());
-        let longest = MAX_FRAME - if tag.is_some() { Ethernet::TAG_BYTES as u32 } else { 0 };
-        if !(Ethernet::BYTES as u32..=longest).contains(&len) {
-            return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
-        }
-        let fill = Checksums { ip: ctrl.ip_csum(), l4: ctrl.l4_csum() };
-        let as_it_is = len as usize >= MIN_FRAME && fill == Checksums::default() && tag.is_none();
+        let error = LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG };
+        let added = Added::by(ctrl).ok_or(error)?;
+        let as_it_is = added.leaves_as_it_is(len as usize);
         let mut payload = match self.gather_direct(q, &wqe, 0, len, env)? {
             Some(at) if E::FETCHES_FRAMES && as_it_is => {
                 let payload = Payload::Memory(at, len);
@@ -196,14 +239,10 @@ impl Device {
             return Err(malformed());
         }
         if inline || !as_it_is {
-            let tagged = len + if tag.is_some() { Ethernet::TAG_BYTES } else { 0 };
-            payload = with_room(tagged.max(MIN_FRAME), |bytes| {
+            payload = with_room(added.length(len), |bytes| {
                 let read = env.payload(&payload, &mut bytes[..len]);
                 env.drop_payload(&payload);
-                if let Some(tci) = tag {
-                    ethernet::insert_tag(&mut bytes[..tagged], tci);
-                }
-                fill.fill(&mut bytes[..tagged]);
+                added.add(bytes, len);
                 read.map(|()| env.stash(bytes))
             })?;
         }

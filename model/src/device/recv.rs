@@ -223,7 +223,7 @@ impl Device {
 
     /// What every CQE of the receive WQE in use says.
     #[inline]
-    pub(super) fn recv_cqe(&self, q: usize, status: CqeStatus, syndrome: Syndrome, byte_len: u32) -> Cqe {
+    pub(crate) fn recv_cqe(&self, q: usize, status: CqeStatus, syndrome: Syndrome, byte_len: u32) -> Cqe {
         let qp = &self.qps[q];
         let mut cqe = Cqe::default();
         cqe.set_wqe_index(qp.recv.index);
@@ -238,7 +238,7 @@ impl Device {
 
     /// The receive WQE in use is complete.
     #[inline]
-    pub(super) fn push_recv(&mut self, q: usize, cqe: Cqe, solicited: bool, env: &mut impl Env) {
+    pub(crate) fn push_recv(&mut self, q: usize, cqe: Cqe, solicited: bool, env: &mut impl Env) {
         self.push_cqe(self.qps[q].recv_cq, cqe, solicited, env);
         self.qps[q].resp.has_recv = false.into();
     }

@@ -11,7 +11,10 @@
 //! Only the wall-clock environment has it.
 #![allow(unsafe_code)]
 
+mod flows;
+mod frames;
 mod lane;
+mod piece;
 mod route;
 
 use crate::dma::Addr;
@@ -19,6 +22,7 @@ use crate::here::Here;
 use crate::journal::Journal;
 use crate::world::World;
 
+pub use flows::Flows;
 pub(crate) use lane::{send, End, Lane};
 pub use route::Route;
 
@@ -35,6 +39,8 @@ pub trait Express: Journal {
     fn route(&mut self, card: u16, qp: u16) -> *mut Route;
     /// Remembers a route there.
     fn remember(&mut self, card: u16, qp: u16, route: Route);
+    /// What this process remembers of frames. Nothing else accesses it while the cards run.
+    fn flows(&mut self) -> &mut Flows;
     /// Where this process reaches the memory at an address, and how many contiguous bytes of it; valid for this
     /// [`generation`](Express::generation). `None` if it has no address here.
     fn here(&mut self, at: Addr) -> Option<(Here, u64)>;

@@ -6,6 +6,7 @@ use std::ptr::null_mut;
 
 use fpga_regs::{Access, QpState, QpType, WqeCtrl, WqeOpcode, WqeRemote, WqeSge};
 
+use super::piece::Piece;
 use super::Express;
 use crate::device::qp::{Qp, IDLE};
 use crate::device::{bytes, Device, KeyError, KeyRange};
@@ -13,27 +14,6 @@ use crate::dma::Addr;
 use crate::here::Here;
 use crate::journal;
 use crate::world::World;
-
-/// A part of a region or window, checked for one use.
-#[derive(Clone, Copy)]
-pub(super) struct Piece {
-    key: u32,
-    va: u64,
-    length: u64,
-    here: Here,
-}
-
-impl Piece {
-    const NONE: Piece = Piece { key: 0, va: 0, length: 0, here: Here::new(null_mut()) };
-
-    /// Where `length` bytes at `va` are, if they are of this piece.
-    #[inline(always)]
-    pub(super) fn find(&self, key: u32, va: u64, length: u32) -> Option<Here> {
-        let offset = va.wrapping_sub(self.va);
-        let inside = offset < self.length && u64::from(length) <= self.length - offset;
-        (key == self.key && inside).then(|| self.here.add(offset))
-    }
-}
 
 /// What was found out about the two ends of a connection. True as long as nothing but plain messages goes through the
 /// cards: its generation is [`Express::generation`].
@@ -246,13 +226,13 @@ impl World {
 }
 
 /// Where a ring is, if this process reaches all of it.
-fn ring(at: Addr, bytes: u64, env: &mut impl Express) -> Option<Here> {
+pub(super) fn ring(at: Addr, bytes: u64, env: &mut impl Express) -> Option<Here> {
     env.here(at).filter(|(_, reached)| *reached >= bytes).map(|(here, _)| here)
 }
 
 impl Device {
     /// What can be reached from `va` on by a key that `check` allows to use for `length` bytes there.
-    fn piece(
+    pub(super) fn piece(
         &self,
         key: u32,
         va: u64,

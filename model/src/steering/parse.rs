@@ -6,7 +6,6 @@ use crate::plain::plain;
 use crate::wire::arp::ETHERTYPE_ARP;
 use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_SERVICE, ETHERTYPE_VLAN, MOST_TAGS};
 use crate::wire::ipv4::{PROTOCOL_TCP, PROTOCOL_UDP};
-use crate::wire::Ethernet;
 
 /// Bytes of a frame that are looked at: more than any usual headers take.
 const LOOKED_AT: usize = 192;
@@ -59,25 +58,37 @@ impl Default for Fields {
     }
 }
 
-impl Fields {
+/// What is read of a frame, until all of it is: each in a place of its own, so that the words of [`Fields`] are written once.
+#[derive(Default)]
+struct Read {
+    addresses: [u8; 12],
+    ether_type: [u8; 2],
+    vlan: [u8; 2],
+    tags: FrameTags,
+    src_ip: [u64; 2],
+    dst_ip: [u64; 2],
+    flow_label: [u8; 4],
+    ports: [u8; 4],
+    has_ports: bool,
+    protocol: u8,
+    class: u8,
+    hops: u8,
+    version: u8,
+    fragmented: bool,
+}
+
+/// The words of an IPv6 address, in the order of the wire.
+#[inline(always)]
+fn words_of(address: &[u8; 16]) -> [u64; 2] {
+    let word = |at: usize| address[at..].first_chunk().map_or(0, |&word| u64::from_le_bytes(word));
+    [word(0), word(8)]
+}
+
+impl Read {
     #[inline(always)]
-    fn put<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
-        self.bytes[at..at + N].copy_from_slice(&bytes);
-    }
-
-    /// The fields of a frame. Any bytes have some.
-    pub fn of(frame: &[u8]) -> Fields {
-        let mut fields = Fields::default();
-        // As far as there are headers that make sense.
-        let _ = fields.read(&frame[..frame.len().min(LOOKED_AT)]);
-        fields
-    }
-
     fn read(&mut self, frame: &[u8]) -> Option<()> {
-        let (addresses, mut rest) = frame.split_at_checked(Ethernet::BYTES - 2)?;
-        self.put(DMAC, *addresses.first_chunk::<6>()?);
-        self.put(SMAC, *addresses.last_chunk::<6>()?);
-        let mut tags = FrameTags::default();
+        let (addresses, mut rest) = frame.split_first_chunk()?;
+        self.addresses = *addresses;
         let mut ether_type;
         (ether_type, rest) = rest.split_first_chunk::<2>()?;
         for tag in 0..MOST_TAGS {
@@ -89,15 +100,14 @@ impl Fields {
             let tci;
             (tci, rest) = rest.split_first_chunk::<2>()?;
             if tag == 0 {
-                self.put(VLAN, *tci);
-                tags = FrameTags::ANY | kind;
+                self.vlan = *tci;
+                self.tags = FrameTags::ANY | kind;
             } else {
-                tags |= FrameTags::SECOND;
+                self.tags |= FrameTags::SECOND;
             }
-            self.put(TAGS, [tags.0]);
             (ether_type, rest) = rest.split_first_chunk::<2>()?;
         }
-        self.put(ETHER_TYPE, *ether_type);
+        self.ether_type = *ether_type;
         match u16::from_be_bytes(*ether_type) {
             ETHERTYPE_IPV4 => self.read_ipv4(rest),
             ETHERTYPE_IPV6 => self.read_ipv6(rest),
@@ -105,23 +115,23 @@ impl Fields {
         }
     }
 
+    #[inline(always)]
     fn read_ipv4(&mut self, packet: &[u8]) -> Option<()> {
         let header = packet.first_chunk::<20>()?;
         let length = usize::from(header[0] & 15) * 4;
         if header[0] >> 4 != 4 || length < header.len() {
             return None;
         }
-        self.put(VERSION, [4]);
-        self.put(CLASS, [header[1]]);
-        self.put(HOPS, [header[8]]);
-        self.put(PROTOCOL, [header[9]]);
-        self.put(SRC_IP + 12, *header[12..].first_chunk::<4>()?);
-        self.put(DST_IP + 12, *header[16..].first_chunk::<4>()?);
+        (self.version, self.class, self.hops, self.protocol) = (4, header[1], header[8], header[9]);
+        let address = |at: usize| {
+            [0, u64::from(u32::from_le_bytes(*header[at..].first_chunk().unwrap_or(&[0; 4]))) << 32]
+        };
+        (self.src_ip, self.dst_ip) = (address(12), address(16));
         // More fragments, and the offset.
         let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
-        self.put(FRAGMENTED, [(fragment != 0).into()]);
+        self.fragmented = fragment != 0;
         let first = fragment & 0x1fff == 0;
-        self.read_ports(header[9], packet.get(length..).filter(|_| first)?)
+        self.read_ports(packet.get(length..).filter(|_| first)?)
     }
 
     fn read_ipv6(&mut self, packet: &[u8]) -> Option<()> {
@@ -130,48 +140,81 @@ impl Fields {
         if a >> 4 != 6 {
             return None;
         }
-        self.put(VERSION, [6]);
-        self.put(CLASS, [a << 4 | b >> 4]);
-        self.put(FLOW_LABEL, [0, b & 15, c, d]);
-        self.put(HOPS, [header[7]]);
-        self.put(SRC_IP, *header[8..].first_chunk::<16>()?);
-        self.put(DST_IP, *header[24..].first_chunk::<16>()?);
-        let mut next = header[6];
-        self.put(PROTOCOL, [next]);
+        (self.version, self.class, self.hops) = (6, a << 4 | b >> 4, header[7]);
+        self.flow_label = [0, b & 15, c, d];
+        self.src_ip = words_of(header[8..].first_chunk()?);
+        self.dst_ip = words_of(header[24..].first_chunk()?);
+        self.protocol = header[6];
         for _ in 0..MOST_EXTENSIONS {
-            let length = match next {
+            let length = match self.protocol {
                 HOP_BY_HOP | ROUTING | OPTIONS => 8 + usize::from(*rest.get(1)?) * 8,
                 FRAGMENT => 8,
                 _ => break,
             };
             let (extension, after) = rest.split_at_checked(length)?;
             let mut first = true;
-            if next == FRAGMENT {
+            if self.protocol == FRAGMENT {
                 // The offset, two reserved bits, more fragments. Without either the packet is whole (RFC 6946).
                 let fragment = u16::from_be_bytes([extension[2], extension[3]]) & 0xfff9;
-                if fragment != 0 {
-                    self.put(FRAGMENTED, [1]);
-                }
+                self.fragmented |= fragment != 0;
                 first = fragment >> 3 == 0;
             }
-            (next, rest) = (extension[0], after);
-            self.put(PROTOCOL, [next]);
+            (self.protocol, rest) = (extension[0], after);
             if !first {
                 return None;
             }
         }
-        self.read_ports(next, rest)
+        self.read_ports(rest)
     }
 
-    fn read_ports(&mut self, protocol: u8, header: &[u8]) -> Option<()> {
-        if !matches!(protocol, PROTOCOL_TCP | PROTOCOL_UDP) {
-            return None;
+    #[inline(always)]
+    fn read_ports(&mut self, header: &[u8]) -> Option<()> {
+        if matches!(self.protocol, PROTOCOL_TCP | PROTOCOL_UDP) {
+            self.ports = *header.first_chunk()?;
+            self.has_ports = true;
         }
-        let [a, b, c, d] = *header.first_chunk::<4>()?;
-        self.put(SRC_PORT, [a, b]);
-        self.put(DST_PORT, [c, d]);
-        self.put(PORTS, [1]);
         Some(())
+    }
+
+    #[inline(always)]
+    fn fields(&self) -> Fields {
+        let Read { addresses: a, ether_type: [e, f], vlan: [t, u], flow_label: [g, h, i, j], .. } = *self;
+        let [k, l, m, n] = self.ports;
+        let last = [self.protocol, self.class, self.hops, self.version];
+        let flags = [self.tags.0, self.has_ports.into(), self.fragmented.into(), 0];
+        let words = [
+            u64::from_le_bytes([a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]]),
+            u64::from_le_bytes([a[8], a[9], a[10], a[11], e, f, t, u]),
+            self.src_ip[0],
+            self.src_ip[1],
+            self.dst_ip[0],
+            self.dst_ip[1],
+            u64::from_le_bytes([g, h, i, j, k, l, m, n]),
+            u64::from(u32::from_le_bytes(last)) | u64::from(u32::from_le_bytes(flags)) << 32,
+        ];
+        let mut fields = Fields::default();
+        fields
+            .bytes
+            .chunks_exact_mut(8)
+            .zip(words)
+            .for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
+        fields
+    }
+}
+
+impl Fields {
+    #[inline(always)]
+    fn put<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
+        self.bytes[at..at + N].copy_from_slice(&bytes);
+    }
+
+    /// The fields of a frame. Any bytes have some.
+    #[inline(always)]
+    pub fn of(frame: &[u8]) -> Fields {
+        let mut read = Read::default();
+        // As far as there are headers that make sense.
+        let _ = read.read(&frame[..frame.len().min(LOOKED_AT)]);
+        read.fields()
     }
 
     /// The value and the mask of a rule. What a frame need not have to match is in neither.
@@ -224,12 +267,24 @@ impl Fields {
         under
     }
 
-    /// A number that the fields of few others have, for `of`.
+    /// A number that the fields of few others have, for `of`: its upper bits.
     #[inline]
     pub fn hash(&self, of: u64) -> u64 {
-        let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        // Odd, and as many as there are words: each product is found by itself.
+        const FACTORS: [u64; FIELDS / 8] = [
+            0x9e37_79b9_7f4a_7c15,
+            0xbf58_476d_1ce4_e5b9,
+            0x94d0_49bb_1331_11eb,
+            0xd6e8_feb8_6659_fd93,
+            0xa076_1d64_78bd_642f,
+            0xe703_7ed1_a0b4_28db,
+            0x8ebc_6af0_9c88_c6e3,
+            0x5899_65cc_7537_4cc3,
+        ];
         let words = self.bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes));
-        words.fold(of, mix).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        let products = words.zip(FACTORS).map(|(word, factor)| (word ^ word >> 32).wrapping_mul(factor));
+        let sum = products.fold(of, u64::wrapping_add);
+        (sum ^ sum >> 29).wrapping_mul(FACTORS[0])
     }
 
     /// `N` bytes at one of the places above.
@@ -266,6 +321,14 @@ impl Fields {
     /// Whether the destination address is one of a group.
     pub fn is_multicast(&self) -> bool {
         self.dmac()[0] & 1 != 0
+    }
+
+    /// Its first tag, if that is one of 802.1Q.
+    pub fn tag(&self) -> Option<u16> {
+        let [tags] = self.get(TAGS);
+        let tags = FrameTags(tags);
+        let of_1q = tags.contains(FrameTags::ANY) && !tags.contains(FrameTags::SERVICE);
+        of_1q.then(|| u16::from_be_bytes(self.get(VLAN)))
     }
 
     /// Whether it is one of ARP, tagged or not.

@@ -12,6 +12,12 @@ impl Turns {
         Turns { free: (0..count).collect(), posted: vec![false; count as usize] }
     }
 
+    /// How many there are.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.posted.len()
+    }
+
     /// Whether the card has all of them.
     #[inline]
     pub fn none_free(&self) -> bool {

@@ -185,15 +185,9 @@ impl<C: Card> Sent<C> {
         unsafe { Mbuf::copy(packet, 0, self.slots.at(slot), length) };
         let next = self.head.wrapping_add(1);
         let signaled = last || next % SIGNAL_EVERY == 0;
-        let wr = SendWr {
-            wr_id: u64::from(next),
-            opcode: WqeOpcode::RAW_ETH,
-            flags: offloads(asked) | if signaled { SendFlags::SIGNALED } else { SendFlags::empty() },
-            vlan_tci,
-            data: Data::Sges(&[self.slots.sge(slot, length)]),
-            ..SendWr::default()
-        };
-        self.posted(post.push(&wr).is_ok(), next, length)
+        let flags = offloads(asked) | if signaled { SendFlags::SIGNALED } else { SendFlags::empty() };
+        let pushed = post.push_frame(next.into(), self.slots.sge(slot, length), flags, vlan_tci);
+        self.posted(pushed.is_ok(), next, length)
     }
 
     /// As [`push`](Self::push), of TCP that the card cuts into frames. Its data takes as many slots as it needs.

@@ -57,11 +57,11 @@ impl<'a> WallEnv<'a> {
             let ends = world.connection((card, qp.into()));
             self.join(world, ends);
         }
+        if world.cards[card as usize].qps[qp as usize].takes_frames() {
+            return self.run_frames(world, card, qp);
+        }
         if self.mode.is_observed() || !world.express(card, qp, self) {
             self.forget_routes_of(card, qp);
-            if world.cards[card as usize].qps[qp as usize].takes_frames() {
-                return self.run_frames(world, card, qp);
-            }
             world.cards[card as usize].run_send(qp.into(), self);
         }
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::env::WallEnv;
 use crate::dma::Addr;
-use crate::express::{Express, Route};
+use crate::express::{Express, Flows, Route};
 use crate::here::Here;
 use crate::journal::Journal;
 use crate::segment::{Backing, ALL};
@@ -37,6 +37,11 @@ impl Express for WallEnv<'_> {
 
     fn remember(&mut self, card: u16, qp: u16, route: Route) {
         self.routes.remember(card, qp, route);
+    }
+
+    #[inline(always)]
+    fn flows(&mut self) -> &mut Flows {
+        &mut self.scratch.flows
     }
 
     fn here(&mut self, at: Addr) -> Option<(Here, u64)> {

@@ -7,11 +7,15 @@ use crate::segment::ALL;
 use crate::world::World;
 
 impl WallEnv<'_> {
-    /// Sends the frames of a raw packet queue pair, at most a turn. Each is delivered before the next one is looked at, so
+    /// Sends the frames of a raw packet queue pair, at most a turn, on the express lane as far as possible. Each is delivered before the next one is looked at, so
     /// that it is known who has receive WQEs.
     #[inline(never)]
     pub(super) fn run_frames(&mut self, world: &mut World, card: u16, qp: u16) {
         let all = self.guard.island() == ALL;
+        if !all && !self.mode.is_linked() && world.express_frames(card, qp, self) {
+            return;
+        }
+        self.forget_routes_of(card, qp);
         if !all && world.is_awaited((card, qp)) {
             // By queue pairs of any island.
             return self.scratch.again.push(Again { card, qp, all: true });

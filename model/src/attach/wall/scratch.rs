@@ -1,9 +1,10 @@
 //! What one process keeps between runs of the cards.
 
 use super::queue::WorkQueue;
+use crate::express::Flows;
 use crate::link::Tap;
 
-/// What one process keeps between runs: only capacity, no state. When it dies in the middle of a run,
+/// What one process keeps between runs: only capacity and what it has found out, no state. When it dies in the middle of a run,
 /// the contents of the queue are lost like packets on a wire, and the senders' timers repeat them.
 #[derive(Default)]
 pub(in crate::attach) struct Scratch {
@@ -17,6 +18,8 @@ pub(in crate::attach) struct Scratch {
     pub watched: Vec<(u16, u16)>,
     /// QPs to be run again: with all the cards, or after a thread that waits for all of them had them.
     pub again: Vec<Again>,
+    /// Who gets frames of its island.
+    pub flows: Flows,
 }
 
 /// A queue pair that a run could not finish.

@@ -1,0 +1,361 @@
+//! Plain frames on the express lane: one that one queue gets is put into its memory as it is looked at.
+//!
+//! A frame of one piece of memory, for one queue that has a receive WQE of one piece, is the most frequent frame of a program
+//! in a hurry. Who gets it is [remembered](Flows).
+//!
+//! The result is that of [`next_frame`](World::next_frame), [`hand_over`](World::hand_over) and
+//! [`frame_sent`](World::frame_sent), which do all other frames. What could keep a frame from being plain is checked before
+//! anything is changed. `tests/tests/express_frames.rs` compares the two.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{compiler_fence, Ordering::SeqCst};
+
+use fpga_regs::regs::port;
+use fpga_regs::{Access, CqeStatus, QpState, QpType, RecvHead, Syndrome, WqeCtrl, WqeOpcode, WqeSge};
+
+use super::flows::{Flow, Flows, Place, Receiver, Sender, FLOWS, RECEIVERS, SENDERS};
+use super::piece::Piece;
+use super::route::ring;
+use super::Express;
+use crate::device::arrival::Found;
+use crate::device::bytes;
+use crate::device::qp::Qp;
+use crate::device::raw::Added;
+use crate::dma::Addr;
+use crate::frames::stays_on_cable;
+use crate::here::Here;
+use crate::packet::PortId;
+use crate::steering::Fields;
+use crate::wire::{ethernet, psn, Ethernet};
+use crate::world::World;
+
+/// Frames that a queue pair sends before others have a turn.
+const TURN: u32 = 64;
+/// How often a sender looks for a receive before it waits: some microseconds, in which a receiver that is at work posts.
+const LOOKS: u32 = 100;
+/// Frames that have come to a port and are not counted yet.
+#[derive(Default)]
+struct Tally {
+    at: PortId,
+    frames: u64,
+    bytes: u64,
+}
+
+/// What became of the next frame.
+enum Next {
+    Sent,
+    /// There is none.
+    Empty,
+    /// It is not plain, or its receiver not ready.
+    NotPlain,
+}
+
+impl World {
+    /// Sends the plain frames at the head of a send queue, and finds out what they need. False if something is left, for
+    /// [`next_frame`](Self::next_frame).
+    pub(crate) fn express_frames<E: Express>(&mut self, card: u16, q: u16, env: &mut E) -> bool {
+        if !self.cards[usize::from(card)].qps[usize::from(q)].sends_plain_frames() {
+            return false;
+        }
+        let mut flows = core::mem::take(env.flows());
+        flows.make_room();
+        let mut tally = Tally::default();
+        let next = (0..TURN)
+            .map(|_| flows.send(self, (card, q), &mut tally, env))
+            .find(|next| !matches!(next, Next::Sent));
+        tally.count(self);
+        *env.flows() = flows;
+        if next.is_none() {
+            env.send_later(card, q);
+        }
+        !matches!(next, Some(Next::NotPlain))
+    }
+}
+
+impl Qp {
+    /// Whether the next frame of this queue pair may be plain: nothing is under way or waits.
+    fn sends_plain_frames(&self) -> bool {
+        let req = &self.req;
+        let idle = req.ci == req.cur && req.una == req.psn && req.ci_psn == req.psn && req.cur_offset == 0;
+        let waits = req.rnr_wait.get() || req.pending_status != 0 || req.again.get() || self.awaited.get();
+        self.used.get() && self.qp_type == QpType::RAW_PACKET && self.state == QpState::RTS && idle && !waits
+    }
+}
+
+impl Tally {
+    /// A frame of so many bytes has come to a port.
+    #[inline(always)]
+    fn add(&mut self, world: &World, at: PortId, bytes: usize) {
+        if self.at != at {
+            self.count(world);
+            self.at = at;
+        }
+        self.frames += 1;
+        self.bytes += bytes as u64;
+    }
+
+    fn count(&mut self, world: &World) {
+        let Tally { at, frames, bytes } = core::mem::take(self);
+        if frames != 0 {
+            let counters = &world.cards[usize::from(at.card)].counters[usize::from(at.port)];
+            counters.add(port::RX_PACKETS, frames);
+            counters.add(port::RX_BYTES, bytes);
+        }
+    }
+}
+
+impl Flows {
+    /// Sends the next frame of a queue pair that [may send plain ones](Qp::sends_plain_frames), if it is plain.
+    #[inline(always)]
+    fn send<E: Express>(&mut self, world: &mut World, sender: Place, tally: &mut Tally, env: &mut E) -> Next {
+        let (card, q) = (usize::from(sender.0), usize::from(sender.1));
+        let generation = env.generation();
+        let known = &mut self.senders[q % SENDERS];
+        if known.is_none_or(|known| (known.generation, known.place) != (generation, sender)) {
+            *known = world.frame_sender(sender, env);
+        }
+        let Some(own) = known else { return Next::NotPlain };
+        let index = world.cards[card].qps[q].req.cur;
+        match env.bells(sender.0).sq_producer(q).wrapping_sub(index) {
+            0 => return Next::Empty,
+            posted if posted > own.sq_mask + 1 => return Next::NotPlain,
+            _ => {}
+        }
+        // SAFETY: the ring was found in this generation; a block has eight words.
+        let words: [u64; 4] = unsafe { own.sq.add(u64::from(index & own.sq_mask) << 6).words() };
+        let ctrl = WqeCtrl::from_bytes(&bytes([words[0], words[1]]));
+        let sge = WqeSge::from_bytes(&bytes([words[2], words[3]]));
+        let one_piece = !ctrl.inline() && ctrl.num_sge() == 1 && (2..=4).contains(&ctrl.ds());
+        if ctrl.opcode() != WqeOpcode::RAW_ETH || !one_piece || sge.length() != ctrl.length() {
+            return Next::NotPlain;
+        }
+        let Some(added) = Added::by(&ctrl) else { return Next::NotPlain };
+        let posted = ctrl.length() as usize;
+        let from = match own.from.find(sge.lkey(), sge.addr(), sge.length()) {
+            Some(from) => from,
+            None => {
+                let Some(found) = world.frame_memory(sender, &sge, Access(0), env) else {
+                    return Next::NotPlain;
+                };
+                own.from = found;
+                found.start()
+            }
+        };
+        // SAFETY: the memory was found for this length in this generation; frames are no longer than the room for one.
+        unsafe { from.read_frame(&mut self.frame[..posted]) };
+        let frame = &mut self.frame[..added.length(posted)];
+        if !added.leaves_as_it_is(posted) {
+            added.add(frame, posted);
+        }
+        let fields = Fields::of(frame);
+        let known = &mut self.flows[(fields.hash(own.port.port.into()) >> 48) as usize % FLOWS];
+        if !known.as_ref().is_some_and(|known| known.is_of(generation, (own.port, sender.1), &fields)) {
+            *known = world.flow(sender, &fields, env);
+        }
+        let Some(flow) = known else { return Next::NotPlain };
+        let place = (flow.copy.at.card, flow.copy.queue);
+        let known = &mut self.receivers[usize::from(place.1) % RECEIVERS];
+        if known.is_none_or(|known| (known.generation, known.place) != (generation, place)) {
+            *known = world.frame_receiver(place, env);
+        }
+        let Some(receiver) = known else { return Next::NotPlain };
+        if !receiver.take(world, flow, (frame, Found::of(frame, &fields)), env) {
+            return Next::NotPlain;
+        }
+        if let Some((card, rule)) = flow.counted {
+            world.cards[usize::from(card)].rules.count(rule, frame.len() as u64);
+        }
+        tally.add(world, flow.copy.at, frame.len());
+        if world.cards[card].qps[q].state != QpState::RTS {
+            // Its CQ is the receiver's too, and was overrun by it: the WQE was flushed.
+            return Next::NotPlain;
+        }
+        world.plain_frame_sent(sender, &ctrl, frame.len(), env)
+    }
+}
+
+impl Receiver {
+    /// Takes a frame into the next receive WQE and completes that; false: nothing is changed.
+    #[inline(always)]
+    fn take(
+        &mut self,
+        world: &mut World,
+        flow: &Flow,
+        (frame, found): (&[u8], Found),
+        env: &mut impl Express,
+    ) -> bool {
+        let (card, q) = (usize::from(self.place.0), usize::from(self.place.1));
+        let qp = &mut world.cards[card].qps[q];
+        if !qp.receives() || qp.resp.has_recv.get() {
+            return false;
+        }
+        let mut posted = qp.resp.posted(|| env.bells(self.place.0).rq_producer(q));
+        for _ in 0..if flow.pauses { LOOKS } else { 0 } {
+            if posted != 0 {
+                break;
+            }
+            core::hint::spin_loop();
+            posted = qp.resp.posted(|| env.bells(self.place.0).rq_producer(q));
+        }
+        if posted.wrapping_sub(1) > self.rq_mask {
+            return false;
+        }
+        let index = qp.resp.rq_ci;
+        // SAFETY: the ring was found in this generation, and no stride is shorter.
+        let words: [u64; 4] = unsafe { self.entry(index).words() };
+        let head = RecvHead::from_bytes(&bytes([words[0], words[1]]));
+        let sge = WqeSge::from_bytes(&bytes([words[2], words[3]]));
+        let stripped = found.stripped_by(qp);
+        let length = frame.len() - if stripped.is_some() { Ethernet::TAG_BYTES } else { 0 };
+        if head.num_sge() != 1 || (sge.length() as usize) < length {
+            return false;
+        }
+        let to = match self.to.find(sge.lkey(), sge.addr(), sge.length()) {
+            Some(to) => to,
+            None => {
+                let found = world.frame_memory(self.place, &sge, Access::LOCAL_WRITE, env);
+                let Some(found) = found else { return false };
+                self.to = found;
+                found.start()
+            }
+        };
+        let qp = &mut world.cards[card].qps[q];
+        if posted > 1 {
+            self.entry(index.wrapping_add(1)).prefetch();
+        }
+        if qp.waits_until != 0 {
+            qp.waits_until = 0;
+        }
+        // In this order, and all of it, for crash recovery: the next frame is written there then.
+        (qp.recv.index, qp.recv.num_sge, qp.recv.room) = (head.index(), 1, sge.length().into());
+        qp.recv.sges[0] = sge;
+        compiler_fence(SeqCst);
+        qp.resp.has_recv = true.into();
+        compiler_fence(SeqCst);
+        qp.resp.rq_ci = index.wrapping_add(1);
+        let (first, rest) = match stripped {
+            None => (frame, &frame[frame.len()..]),
+            Some(_) => (&frame[..ethernet::ADDRESSES], &frame[ethernet::ADDRESSES + Ethernet::TAG_BYTES..]),
+        };
+        // SAFETY: the memory was found for this length in this generation.
+        unsafe {
+            to.write(first);
+            to.add(first.len() as u64).write(rest);
+        }
+        let device = &mut world.cards[card];
+        let mut cqe = device.recv_cqe(q, CqeStatus::SUCCESS, Syndrome::NONE, length as u32);
+        found.tell(&mut cqe, &flow.copy, stripped);
+        device.push_recv(q, cqe, false, env);
+        if device.qps[q].state == QpState::ERR {
+            // It has overrun its CQ.
+            env.forget_routes();
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn entry(&self, index: u32) -> Here {
+        self.rq.add(u64::from(index & self.rq_mask) << self.rq_stride_log)
+    }
+}
+
+impl World {
+    /// A plain frame of so many bytes has left: its WQE is complete.
+    #[inline(always)]
+    fn plain_frame_sent(
+        &mut self,
+        (card, q): Place,
+        ctrl: &WqeCtrl,
+        len: usize,
+        env: &mut impl Express,
+    ) -> Next {
+        let device = &mut self.cards[usize::from(card)];
+        let qp = &mut device.qps[usize::from(q)];
+        let next = psn::add(qp.req.psn, 1);
+        qp.req.psn = next;
+        qp.req.una = next;
+        qp.req.cur = qp.req.cur.wrapping_add(1);
+        qp.req.packets += 1;
+        qp.req.bytes += len as u64;
+        if !ctrl.signaled() && !qp.sq_sig_all.get() {
+            qp.req.ci_psn = next;
+            qp.req.ci = qp.req.cur;
+            return Next::Sent;
+        }
+        device.complete_head(q.into(), ctrl, 1, env);
+        match device.qps[usize::from(q)].state == QpState::RTS {
+            true => Next::Sent,
+            false => {
+                // It has overrun its CQ.
+                env.forget_routes();
+                Next::NotPlain
+            }
+        }
+    }
+}
+
+impl World {
+    /// Who gets the frames of a sender with these fields, if it is one queue of this island.
+    #[cold]
+    fn flow(&self, sender: Place, fields: &Fields, env: &mut impl Express) -> Option<Flow> {
+        if stays_on_cable(fields.dmac()) {
+            return None;
+        }
+        let way = self.frame_way(sender, fields);
+        let copies = self.receivers(way, sender, fields, env.now());
+        let &[copy] = copies.all() else { return None };
+        let one_counts = copies.counted.len() <= 1 && copies.lost == 0;
+        if !one_counts || !env.has(copy.at.card, copy.queue) {
+            return None;
+        }
+        let only = (copy.at.card == sender.0).then_some(sender.1);
+        Some(Flow {
+            generation: env.generation(),
+            from: way.0,
+            only,
+            fields: *fields,
+            copy,
+            counted: copies.counted.first().copied(),
+            pauses: self.pauses(way.0, copy.at),
+        })
+    }
+
+    /// What frames of a queue pair need.
+    #[cold]
+    fn frame_sender(&self, place: Place, env: &mut impl Express) -> Option<Sender> {
+        let qp = &self.cards[usize::from(place.0)].qps[usize::from(place.1)];
+        let sq = Addr { iova: qp.sq_iova, domain: qp.domain };
+        let sq = ring(sq, (u64::from(qp.sq_mask) + 1) << 6, env)?;
+        let port = PortId { port: qp.leaves, ..qp.port };
+        Some(Sender { generation: env.generation(), place, port, sq_mask: qp.sq_mask, sq, from: Piece::NONE })
+    }
+
+    /// What frames for a queue need.
+    #[cold]
+    fn frame_receiver(&self, place: Place, env: &mut impl Express) -> Option<Receiver> {
+        let qp = &self.cards[usize::from(place.0)].qps[usize::from(place.1)];
+        let Qp { rq_mask, rq_stride_log, .. } = *qp;
+        if qp.has_srq.get() || qp.scatter_fcs.get() || rq_stride_log < 5 {
+            return None;
+        }
+        let rq = Addr { iova: qp.rq_iova, domain: qp.domain };
+        let rq = ring(rq, (u64::from(rq_mask) + 1) << rq_stride_log, env)?;
+        Some(Receiver { generation: env.generation(), place, rq_mask, rq_stride_log, rq, to: Piece::NONE })
+    }
+
+    /// Memory that a queue may use.
+    #[cold]
+    fn frame_memory(
+        &self,
+        (card, q): Place,
+        sge: &WqeSge,
+        rights: Access,
+        env: &mut impl Express,
+    ) -> Option<Piece> {
+        let device = &self.cards[usize::from(card)];
+        let pd = device.qps[usize::from(q)].pd;
+        device.piece(sge.lkey(), sge.addr(), sge.length(), env, |key, va, length| {
+            device.check_key(pd, 0, key, va, length, rights)
+        })
+    }
+}
