@@ -55,6 +55,13 @@ pub const SUITE_KEY: [u8; HASH_KEY] = [
 /// The Toeplitz hash (Microsoft, "RSS Hashing Functions") of the hashed fields, one after the other, each in network order: at
 /// most 36 bytes. A frame goes to the entry of its indirection table that the low bits give.
 pub fn toeplitz(key: &[u8; HASH_KEY], input: &[u8]) -> u32 {
+    toeplitz_by(carryless_product, key, input)
+}
+
+/// [`toeplitz`], by a function that gives the product of two polynomials over GF(2), less what is above bit 63: processors have an
+/// instruction for that.
+#[inline(always)]
+pub fn toeplitz_by(product: impl Fn(u32, u64) -> u64, key: &[u8; HASH_KEY], input: &[u8]) -> u32 {
     // A bit of the input that is set adds the 32 bits of the key that begin at its place. For 32 bits together that is a
     // product of polynomials.
     let mut hash = 0;
@@ -63,7 +70,7 @@ pub fn toeplitz(key: &[u8; HASH_KEY], input: &[u8]) -> u32 {
         let mut word = [0; 4];
         word[..chunk.len()].copy_from_slice(chunk);
         let first_bit_lowest = u32::from_be_bytes(word).reverse_bits();
-        hash ^= (carryless_product(first_bit_lowest, window) >> 32) as u32;
+        hash ^= (product(first_bit_lowest, window) >> 32) as u32;
     }
     hash
 }

@@ -14,7 +14,7 @@ use crate::islands::Ends;
 use crate::lacp::pdu::is_slow;
 use crate::link::faults::ecn_of;
 use crate::packet::{Packet, Payload, PortId};
-use crate::steering::{Copies, Copy, Fields};
+use crate::steering::{Copies, Copy, Fields, Taken};
 use crate::wire::Operation;
 use crate::world::World;
 
@@ -49,7 +49,7 @@ impl Frame {
 }
 
 /// Whether a frame to this address is for the other end of the cable alone (IEEE 802.1Q 8.6.3).
-pub(crate) fn stays_on_cable(dmac: [u8; 6]) -> bool {
+fn stays_on_cable(dmac: [u8; 6]) -> bool {
     matches!(dmac, [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f])
 }
 
@@ -277,6 +277,23 @@ impl World {
     #[cold]
     pub(crate) fn count_cut_frame(&self, way: (PortId, PortId), now: u64) {
         self.count_lost(way.0, self.ports().filter(|&port| self.leads_to(way, port)), 1, now);
+    }
+
+    /// What the only rule that takes a frame for one port does with it, and where it comes to; `None` if there are more, or none.
+    pub(crate) fn only_rule(
+        &self,
+        way: (PortId, PortId),
+        fields: &Fields,
+        now: u64,
+    ) -> Option<(PortId, Taken)> {
+        let (mut only, mut count) = (None, 0);
+        for at in self.reached_ports(way, now) {
+            self.cards[usize::from(at.card)].rules_for(at, fields, &mut |rule| {
+                only = Some((at, rule));
+                count += 1;
+            });
+        }
+        only.filter(|_| count == 1)
     }
 
     /// Who gets a copy of a frame, but for its sender.

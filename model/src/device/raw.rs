@@ -12,7 +12,6 @@ use fpga_regs::{
 use super::gather::{malformed, LocalError};
 use super::modify::Refused;
 use super::objects::{owned, refused};
-use super::qp::Qp;
 use super::wqe::Wqe;
 use super::Device;
 use crate::dma::Pieces;
@@ -343,38 +342,42 @@ impl Device {
     }
 
     /// Work queues have no send queue of their own: the queue pairs of their protection domain send for them.
-    fn sends_for(&self, sender: &Qp, queue: u16) -> bool {
-        let queue = &self.qps[usize::from(queue)];
-        queue.qp_type == QpType::WQ && queue.pd == sender.pd
+    pub(crate) fn sends_for(&self, sender: u16, queue: u16) -> bool {
+        let [sender, queue] = [sender, queue].map(|q| self.qps.get(usize::from(q)));
+        let both = sender.zip(queue);
+        both.is_some_and(|(sender, queue)| queue.qp_type == QpType::WQ && queue.pd == sender.pd)
+    }
+
+    /// Tells what the rules do with a frame that arrives at a port, those that take it.
+    pub(crate) fn rules_for(&self, at: PortId, fields: &Fields, takes_it: &mut impl FnMut(Taken)) {
+        self.rules.steer(self.known_port(at.port), fields, takes_it);
+    }
+
+    /// The copy of a frame that a rule gives to a queue at a port.
+    #[inline(always)]
+    pub(crate) fn copy_by(&self, rule: &Taken, at: PortId, fields: &Fields) -> Option<Copy> {
+        let copy = self.copy_for(rule.qp?, (at, self.known_port(at.port)), fields)?;
+        Some(Copy { marked: rule.mark.is_some().into(), mark: rule.mark.unwrap_or_default(), ..copy })
     }
 
     /// Adds the queues that get a frame that arrives at a port.
     pub(crate) fn steer(&self, at: PortId, fields: &Fields, copies: &mut Copies) {
-        let port = self.known_port(at.port);
-        let sender = copies.sender_on(self.id).and_then(|q| self.qps.get(usize::from(q)));
-        let add = |copies: &mut Copies, q: u16, mark: Option<u32>| {
-            if let Some(copy) = self.copy_for(q, (at, port), fields) {
-                if !sender.is_some_and(|sender| self.sends_for(sender, copy.queue)) {
-                    copies.add(Copy {
-                        marked: mark.is_some().into(),
-                        mark: mark.unwrap_or_default(),
-                        ..copy
-                    });
-                }
-            }
+        let sender = copies.sender_on(self.id);
+        let add = |copies: &mut Copies, rule: &Taken| {
+            let copy = self.copy_by(rule, at, fields);
+            let copy = copy.filter(|copy| !sender.is_some_and(|sender| self.sends_for(sender, copy.queue)));
+            copy.into_iter().for_each(|copy| copies.add(copy));
         };
-        self.rules.steer(port, fields, &mut |Taken { qp, mark, counts }| {
-            match qp {
-                Some(q) => add(copies, q, mark),
-                None => copies.dropped = true,
-            }
-            copies.counted.extend(counts.map(|rule| (self.id, rule)));
+        self.rules_for(at, fields, &mut |rule| {
+            add(copies, &rule);
+            copies.dropped |= rule.qp.is_none();
+            copies.counted.extend(rule.counts.map(|rule| (self.id, rule)));
         });
         if fields.is_multicast() {
             let dmac = fields.dmac();
             for group in self.mcast.iter().filter(|group| group.count != 0 && group.gid[10..] == dmac) {
                 let members = &group.qps[..(group.count as usize).min(group.qps.len())];
-                members.iter().for_each(|&q| add(copies, q, None));
+                members.iter().for_each(|&q| add(copies, &Taken { qp: Some(q), mark: None, counts: None }));
             }
         }
     }

@@ -1,18 +1,19 @@
 //! What a process remembers of frames for the express lane.
 //!
-//! Who gets a frame depends on its [fields](Fields) and on tables that only commands change. What was found out about it, and
-//! about the queues at both ends, counts for as long as the [generation](super::Express::generation) of their island is the same.
+//! Which rule takes a frame depends on those of its [fields](Fields) that rules ask for, and on tables that only commands
+//! change. What was found out about it, and about the queues at both ends, counts for as long as the
+//! [generation](super::Express::generation) of their island is the same.
 
 use super::piece::Piece;
 use crate::device::raw::MAX_FRAME;
 use crate::here::Here;
 use crate::packet::PortId;
-use crate::steering::{Copy, Fields};
+use crate::steering::{Fields, Taken};
 
 /// Places for senders, receivers and flows. Those of the same place take turns.
 pub(super) const SENDERS: usize = 4;
 pub(super) const RECEIVERS: usize = 16;
-pub(super) const FLOWS: usize = 1024;
+pub(super) const FLOWS: usize = 256;
 
 /// A queue: card and index.
 pub(super) type Place = (u16, u16);
@@ -34,6 +35,8 @@ pub(super) struct Sender {
     pub(super) place: Place,
     /// The port that they leave.
     pub(super) port: PortId,
+    /// A mask of the fields that rules ask for.
+    pub(super) asked: Fields,
     pub(super) sq_mask: u32,
     pub(super) sq: Here,
     /// Where frames came from last.
@@ -52,19 +55,18 @@ pub(super) struct Receiver {
     pub(super) to: Piece,
 }
 
-/// Frames of a port with the same fields.
+/// Frames of a port that are the same to all rules, which are for one port and taken by one rule.
 #[derive(Clone, Copy)]
 pub(super) struct Flow {
     pub(super) generation: u64,
     pub(super) from: PortId,
-    /// Only of this queue pair: what others of its card send goes to it, too.
-    pub(super) only: Option<u16>,
+    /// Those of their fields that rules ask for.
     pub(super) fields: Fields,
-    /// The queue that gets them.
-    pub(super) copy: Copy,
-    /// Card and place of the rule that counts them.
-    pub(super) counted: Option<(u16, u16)>,
-    /// Their sender waits for its receives.
+    /// The port that they come to.
+    pub(super) at: PortId,
+    /// What takes them there.
+    pub(super) rule: Taken,
+    /// Their sender waits for receives.
     pub(super) pauses: bool,
 }
 
@@ -81,10 +83,9 @@ impl Flows {
 }
 
 impl Flow {
-    /// Whether it is that of the frames of a queue pair of a port with these fields.
+    /// Whether it is that of the frames of a port with these of the fields that rules ask for.
     #[inline(always)]
-    pub(super) fn is_of(&self, generation: u64, (from, q): (PortId, u16), fields: &Fields) -> bool {
-        let only = self.only.is_none_or(|only| only == q);
-        self.generation == generation && self.from == from && only && self.fields == *fields
+    pub(super) fn is_of(&self, generation: u64, from: PortId, fields: &Fields) -> bool {
+        self.generation == generation && self.from == from && self.fields == *fields
     }
 }

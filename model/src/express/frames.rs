@@ -22,10 +22,9 @@ use crate::device::bytes;
 use crate::device::qp::Qp;
 use crate::device::raw::Added;
 use crate::dma::Addr;
-use crate::frames::stays_on_cable;
 use crate::here::Here;
 use crate::packet::PortId;
-use crate::steering::Fields;
+use crate::steering::{Copy, Fields};
 use crate::wire::{ethernet, psn, Ethernet};
 use crate::world::World;
 
@@ -148,24 +147,32 @@ impl Flows {
             added.add(frame, posted);
         }
         let fields = Fields::of(frame);
-        let known = &mut self.flows[(fields.hash(own.port.port.into()) >> 48) as usize % FLOWS];
-        if !known.as_ref().is_some_and(|known| known.is_of(generation, (own.port, sender.1), &fields)) {
-            *known = world.flow(sender, &fields, env);
+        // Before the fields are read as a whole: they have just been written in parts, for which that would wait.
+        let found = Found::of(frame, &fields);
+        let asked = fields.under(&own.asked);
+        let known = &mut self.flows[(asked.hash(own.port.port.into()) >> 48) as usize % FLOWS];
+        if !known.as_ref().is_some_and(|known| known.is_of(generation, own.port, &asked)) {
+            *known = world.flow(sender, &fields, &asked, env);
         }
         let Some(flow) = known else { return Next::NotPlain };
-        let place = (flow.copy.at.card, flow.copy.queue);
+        let device = &world.cards[usize::from(flow.at.card)];
+        let Some(copy) = device.copy_by(&flow.rule, flow.at, &fields) else { return Next::NotPlain };
+        let place = (copy.at.card, copy.queue);
+        if place.0 == sender.0 && (place.1 == sender.1 || device.sends_for(sender.1, place.1)) {
+            return Next::NotPlain;
+        }
         let known = &mut self.receivers[usize::from(place.1) % RECEIVERS];
         if known.is_none_or(|known| (known.generation, known.place) != (generation, place)) {
             *known = world.frame_receiver(place, env);
         }
         let Some(receiver) = known else { return Next::NotPlain };
-        if !receiver.take(world, flow, (frame, Found::of(frame, &fields)), env) {
+        if !receiver.take(world, (&copy, flow.pauses), (frame, found), env) {
             return Next::NotPlain;
         }
-        if let Some((card, rule)) = flow.counted {
-            world.cards[usize::from(card)].rules.count(rule, frame.len() as u64);
+        if let Some(rule) = flow.rule.counts {
+            world.cards[usize::from(copy.at.card)].rules.count(rule, frame.len() as u64);
         }
-        tally.add(world, flow.copy.at, frame.len());
+        tally.add(world, copy.at, frame.len());
         if world.cards[card].qps[q].state != QpState::RTS {
             // Its CQ is the receiver's too, and was overrun by it: the WQE was flushed.
             return Next::NotPlain;
@@ -180,7 +187,7 @@ impl Receiver {
     fn take(
         &mut self,
         world: &mut World,
-        flow: &Flow,
+        (copy, pauses): (&Copy, bool),
         (frame, found): (&[u8], Found),
         env: &mut impl Express,
     ) -> bool {
@@ -190,7 +197,7 @@ impl Receiver {
             return false;
         }
         let mut posted = qp.resp.posted(|| env.bells(self.place.0).rq_producer(q));
-        for _ in 0..if flow.pauses { LOOKS } else { 0 } {
+        for _ in 0..if pauses { LOOKS } else { 0 } {
             if posted != 0 {
                 break;
             }
@@ -244,7 +251,7 @@ impl Receiver {
         }
         let device = &mut world.cards[card];
         let mut cqe = device.recv_cqe(q, CqeStatus::SUCCESS, Syndrome::NONE, length as u32);
-        found.tell(&mut cqe, &flow.copy, stripped);
+        found.tell(&mut cqe, copy, stripped);
         device.push_recv(q, cqe, false, env);
         if device.qps[q].state == QpState::ERR {
             // It has overrun its CQ.
@@ -295,29 +302,16 @@ impl World {
 }
 
 impl World {
-    /// Who gets the frames of a sender with these fields, if it is one queue of this island.
+    /// What takes frames of a sender with these fields, of which rules ask for some, if it is one rule for one port.
     #[cold]
-    fn flow(&self, sender: Place, fields: &Fields, env: &mut impl Express) -> Option<Flow> {
-        if stays_on_cable(fields.dmac()) {
+    fn flow(&self, sender: Place, fields: &Fields, asked: &Fields, env: &mut impl Express) -> Option<Flow> {
+        if fields.is_multicast() {
             return None;
         }
         let way = self.frame_way(sender, fields);
-        let copies = self.receivers(way, sender, fields, env.now());
-        let &[copy] = copies.all() else { return None };
-        let one_counts = copies.counted.len() <= 1 && copies.lost == 0;
-        if !one_counts || !env.has(copy.at.card, copy.queue) {
-            return None;
-        }
-        let only = (copy.at.card == sender.0).then_some(sender.1);
-        Some(Flow {
-            generation: env.generation(),
-            from: way.0,
-            only,
-            fields: *fields,
-            copy,
-            counted: copies.counted.first().copied(),
-            pauses: self.pauses(way.0, copy.at),
-        })
+        let (at, rule) = self.only_rule(way, fields, env.now())?;
+        let (generation, pauses) = (env.generation(), self.pauses(way.0, at));
+        Some(Flow { generation, from: way.0, fields: *asked, at, rule, pauses })
     }
 
     /// What frames of a queue pair need.
@@ -327,15 +321,19 @@ impl World {
         let sq = Addr { iova: qp.sq_iova, domain: qp.domain };
         let sq = ring(sq, (u64::from(qp.sq_mask) + 1) << 6, env)?;
         let port = PortId { port: qp.leaves, ..qp.port };
-        Some(Sender { generation: env.generation(), place, port, sq_mask: qp.sq_mask, sq, from: Piece::NONE })
+        let cards = self.cards[..usize::from(self.count())].iter();
+        let asked = cards.fold(Fields::always(), |asked, card| asked.and(&card.rules.asked()));
+        let (generation, sq_mask, from) = (env.generation(), qp.sq_mask, Piece::NONE);
+        Some(Sender { generation, place, port, asked, sq_mask, sq, from })
     }
 
-    /// What frames for a queue need.
+    /// What frames for a queue need, if it is of this island.
     #[cold]
     fn frame_receiver(&self, place: Place, env: &mut impl Express) -> Option<Receiver> {
         let qp = &self.cards[usize::from(place.0)].qps[usize::from(place.1)];
         let Qp { rq_mask, rq_stride_log, .. } = *qp;
-        if qp.has_srq.get() || qp.scatter_fcs.get() || rq_stride_log < 5 {
+        let plain = !qp.has_srq.get() && !qp.scatter_fcs.get() && rq_stride_log >= 5;
+        if !plain || !env.has(place.0, place.1) {
             return None;
         }
         let rq = Addr { iova: qp.rq_iova, domain: qp.domain };

@@ -11,7 +11,7 @@ const MOST: usize = 256;
 const FEW: usize = 4;
 
 /// A copy of a frame.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Copy {
     /// The port that it comes to.

@@ -259,6 +259,21 @@ impl Fields {
         (value.under(&mask), mask)
     }
 
+    /// The mask of the fields that count even if no rule asks for them: where a frame goes, and what the kernel gets a copy of.
+    pub fn always() -> Fields {
+        let mut fields = Fields::default();
+        fields.put(DMAC, [0xff; 6]);
+        fields.put(ETHER_TYPE, [0xff; 2]);
+        fields
+    }
+
+    /// A mask of the fields of both.
+    pub fn and(&self, other: &Fields) -> Fields {
+        let mut both = *self;
+        both.bytes.iter_mut().zip(other.bytes).for_each(|(byte, other)| *byte |= other);
+        both
+    }
+
     /// These fields under a mask.
     #[inline]
     pub fn under(&self, mask: &Fields) -> Fields {

@@ -288,6 +288,12 @@ impl Rules {
         })
     }
 
+    /// The fields that rules ask for.
+    pub(crate) fn asked(&self) -> Fields {
+        let groups = self.groups().iter().filter(|group| group.rules != 0);
+        groups.fold(Fields::default(), |asked, group| asked.and(&group.mask))
+    }
+
     /// Whether there is any.
     pub(crate) fn any(&self) -> bool {
         self.all().iter().any(|rule| rule.used.get())

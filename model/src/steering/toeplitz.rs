@@ -1,4 +1,7 @@
 //! The Toeplitz hash of a frame's addresses and ports (Microsoft, "RSS Hashing Functions"): which work queue gets it.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::{_mm_clmulepi64_si128, _mm_cvtsi128_si64, _mm_cvtsi64_si128};
 
 use fpga_regs::{HashFields, HASH_KEY};
 
@@ -15,6 +18,7 @@ struct Input {
 }
 
 impl Input {
+    #[inline(always)]
     fn add<const N: usize>(&mut self, wanted: bool, field: [u8; N]) {
         if wanted {
             self.bytes[self.len..self.len + N].copy_from_slice(&field);
@@ -46,7 +50,26 @@ pub(crate) fn toeplitz(key: &[u8; HASH_KEY], frame: &Fields, fields: HashFields)
         input.add(on(source), frame.get::<2>(SRC_PORT));
         input.add(on(destination), frame.get::<2>(DST_PORT));
     }
-    fpga_regs::toeplitz(key, &input.bytes[..input.len])
+    let input = &input.bytes[..input.len];
+    match is_x86_feature_detected!("pclmulqdq") {
+        // SAFETY: the processor has it.
+        true => unsafe { by_instruction(key, input) },
+        false => fpga_regs::toeplitz(key, input),
+    }
+}
+
+/// The hash by carry-less multiplication.
+#[allow(unused_unsafe)] // Rust 1.85 needs it, later ones do not.
+#[target_feature(enable = "pclmulqdq")]
+unsafe fn by_instruction(key: &[u8; HASH_KEY], input: &[u8]) -> u32 {
+    let product = |a: u32, b: u64| {
+        // SAFETY: as the caller promises; the others are of every x86-64.
+        unsafe {
+            let [a, b] = [u64::from(a), b].map(|factor| _mm_cvtsi64_si128(factor as i64));
+            _mm_cvtsi128_si64(_mm_clmulepi64_si128::<0>(a, b)) as u64
+        }
+    };
+    fpga_regs::toeplitz_by(product, key, input)
 }
 
 #[cfg(test)]
