@@ -32,6 +32,7 @@ use crate::world::World;
 const TURN: u32 = 64;
 /// How often a sender looks for a receive before it waits: some microseconds, in which a receiver that is at work posts.
 const LOOKS: u32 = 100;
+
 /// Frames that have come to a port and are not counted yet.
 #[derive(Default)]
 struct Tally {
@@ -120,26 +121,9 @@ impl Flows {
             posted if posted > own.sq_mask + 1 => return Next::NotPlain,
             _ => {}
         }
-        // SAFETY: the ring was found in this generation; a block has eight words.
-        let words: [u64; 4] = unsafe { own.sq.add(u64::from(index & own.sq_mask) << 6).words() };
-        let ctrl = WqeCtrl::from_bytes(&bytes([words[0], words[1]]));
-        let sge = WqeSge::from_bytes(&bytes([words[2], words[3]]));
-        let one_piece = !ctrl.inline() && ctrl.num_sge() == 1 && (2..=4).contains(&ctrl.ds());
-        if ctrl.opcode() != WqeOpcode::RAW_ETH || !one_piece || sge.length() != ctrl.length() {
-            return Next::NotPlain;
-        }
+        let Some((ctrl, from)) = own.fetch(index, world, env) else { return Next::NotPlain };
         let Some(added) = Added::by(&ctrl) else { return Next::NotPlain };
         let posted = ctrl.length() as usize;
-        let from = match own.from.find(sge.lkey(), sge.addr(), sge.length()) {
-            Some(from) => from,
-            None => {
-                let Some(found) = world.frame_memory(sender, &sge, Access(0), env) else {
-                    return Next::NotPlain;
-                };
-                own.from = found;
-                found.start()
-            }
-        };
         // SAFETY: the memory was found for this length in this generation; frames are no longer than the room for one.
         unsafe { from.read_frame(&mut self.frame[..posted]) };
         let frame = &mut self.frame[..added.length(posted)];
@@ -178,6 +162,29 @@ impl Flows {
             return Next::NotPlain;
         }
         world.plain_frame_sent(sender, &ctrl, frame.len(), env)
+    }
+}
+
+impl Sender {
+    /// The control segment of a WQE and where its frame is, if it is one, of one piece.
+    #[inline(always)]
+    fn fetch(&mut self, index: u32, world: &World, env: &mut impl Express) -> Option<(WqeCtrl, Here)> {
+        // SAFETY: the ring was found in this generation; a block has eight words.
+        let words: [u64; 4] = unsafe { self.sq.add(u64::from(index & self.sq_mask) << 6).words() };
+        let ctrl = WqeCtrl::from_bytes(&bytes([words[0], words[1]]));
+        let sge = WqeSge::from_bytes(&bytes([words[2], words[3]]));
+        let one_piece = !ctrl.inline() && ctrl.num_sge() == 1 && (2..=4).contains(&ctrl.ds());
+        if ctrl.opcode() != WqeOpcode::RAW_ETH || !one_piece || sge.length() != ctrl.length() {
+            return None;
+        }
+        let from = match self.from.find(sge.lkey(), sge.addr(), sge.length()) {
+            Some(from) => from,
+            None => {
+                self.from = world.frame_memory(self.place, &sge, Access(0), env)?;
+                self.from.start()
+            }
+        };
+        Some((ctrl, from))
     }
 }
 
