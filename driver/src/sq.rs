@@ -68,12 +68,12 @@ impl<C: Card> SendPost<'_, C> {
         flags: SendFlags,
         vlan_tci: u16,
     ) -> Result<(), PostError> {
-        const SHAPE: Shape = sq_shape::shape_of(WqeOpcode::RAW_ETH);
-        if self.sq.flags & (KIND | FRAMES | OPEN) != RAW {
-            return Err(refusal(&self.sq, SHAPE));
-        }
         let (opcode, data) = (WqeOpcode::RAW_ETH, Data::Sges(&[frame]));
-        self.write(&SendWr { wr_id, opcode, flags, vlan_tci, data, ..SendWr::default() }, SHAPE)
+        let shape = shape(opcode);
+        if self.sq.flags & (KIND | FRAMES | OPEN) != RAW {
+            return Err(refusal(&self.sq, shape));
+        }
+        self.write(&SendWr { wr_id, opcode, flags, vlan_tci, data, ..SendWr::default() }, shape)
     }
 
     /// As [`push`](Self::push), on an XRC or raw packet QP, or one that refuses it. On its own, so that the others do not

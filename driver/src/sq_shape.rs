@@ -77,8 +77,7 @@ const SHAPES: [Shape; OPCODES] = {
     shapes
 };
 
-/// What an opcode is made of.
-pub(crate) const fn shape_of(opcode: WqeOpcode) -> Shape {
+const fn shape_of(opcode: WqeOpcode) -> Shape {
     let (parts, kinds) = match opcode {
         WqeOpcode::NOP => (0, RC | UC | UD | RAW),
         WqeOpcode::SEND | WqeOpcode::SEND_WITH_IMM => (DATA | INLINE, RC | UC | UD),

@@ -42,6 +42,12 @@ impl Buffer {
             *byte = (i as u8).wrapping_mul(31).wrapping_add((i >> 8) as u8).wrapping_add(seed);
         }
     }
+
+    /// A number that almost any change of a byte changes (FNV-1a).
+    pub fn checksum(&self) -> u64 {
+        self.iter()
+            .fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    }
 }
 
 impl Deref for Buffer {

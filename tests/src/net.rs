@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use driver::Device;
 use model::attach::{run_keeper, run_keeper_of, NetOptions, SegmentCard};
+use model::link::Wire;
 use model::segment::KeeperError;
 
 use crate::card::slots;
@@ -28,10 +29,14 @@ static OPEN: Mutex<BTreeMap<u32, Weak<Device<TestCard>>>> = Mutex::new(BTreeMap:
 impl Net {
     /// A net of `cards` cards. `VERBENA_TEST_WIRE=exact` runs the tests on frames.
     pub fn new(cards: u8) -> Net {
+        let wire = std::env::var("VERBENA_TEST_WIRE").ok();
+        Net::on_wire(cards, wire.map(|wire| wire.parse().expect("VERBENA_TEST_WIRE")).unwrap_or_default())
+    }
+
+    /// A net of `cards` cards on this wire.
+    pub fn on_wire(cards: u8, wire: Wire) -> Net {
         let mut options = NetOptions::from(cards);
-        if let Ok(wire) = std::env::var("VERBENA_TEST_WIRE") {
-            options.link.wire = wire.parse().expect("VERBENA_TEST_WIRE");
-        }
+        options.link.wire = wire;
         Net::with(options)
     }
 

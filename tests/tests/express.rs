@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use driver::{Data, Device, Mr, Qp, SendFlags, SendWr, Sge};
 use fpga_regs::{Access, CqeStatus, QpState, WqeOpcode};
-use model::attach::NetOptions;
 use model::link::Wire;
 use proptest::prelude::*;
 use tests::{connect, join, Net, Options, Side, TestCard};
@@ -152,7 +151,7 @@ impl Run {
                 self.seen.push(format!("{which}: {what:?}"));
             }
             let attr = side.qp.query().expect("the QP");
-            let sum = checksum(&side.buffer);
+            let sum = side.buffer.checksum();
             self.seen
                 .push(format!("{which}: {:?} {:#x} {:#x} {sum:x}", attr.state, attr.sq_psn, attr.rq_psn));
             self.seen.push(format!(
@@ -179,12 +178,6 @@ fn elements(own: &Side, message: &Message) -> Vec<Sge> {
     vec![sge]
 }
 
-fn checksum(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
-}
-
 fn run(devices: [Arc<Device<TestCard>>; 2], steps: &[Step]) -> Vec<String> {
     let mut run = Run::new(devices);
     for step in steps {
@@ -196,11 +189,7 @@ fn run(devices: [Arc<Device<TestCard>>; 2], steps: &[Step]) -> Vec<String> {
 
 fn check(cards: u8, cases: u32) {
     let (mut runner, _) = seeded::runner(cases);
-    let nets = [Wire::default(), Wire::Exact].map(|wire| {
-        let mut options = NetOptions::from(cards);
-        options.link.wire = wire;
-        Net::with(options)
-    });
+    let nets = [Wire::default(), Wire::Exact].map(|wire| Net::on_wire(cards, wire));
     let devices = nets.each_ref().map(|net| {
         let first = net.open(0);
         [first.clone(), net.try_open(1).unwrap_or(first)]

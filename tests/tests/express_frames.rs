@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use driver::{AttrMask, Data, Device, Flow, Offloads, Qp, QpAttr, SendFlags, SendWr, Sge, Table};
 use fpga_regs::{CqeStatus, FlowContext, HashFields, QpState, QpType, WqeOpcode, SUITE_KEY};
-use model::attach::NetOptions;
 use model::link::Wire;
 use proptest::prelude::*;
 use tests::{Net, Options, Side, TestCard};
@@ -251,12 +250,7 @@ impl Run {
                 let frame = (wc.frame_kind, wc.mark, wc.vlan_tci);
                 self.seen.push(format!("{:?}: {what:?} {frame:?}", number(wc.qpn)));
             }
-            self.seen.push(format!(
-                "{:x}",
-                side.buffer
-                    .iter()
-                    .fold(0, |sum: u64, &byte| { (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3) })
-            ));
+            self.seen.push(format!("{:x}", side.buffer.checksum()));
         }
         for device in &self.devices {
             self.seen.push(format!("{:?}", device.query_port(1).expect("the port").counters));
@@ -293,11 +287,7 @@ fn run(devices: [Arc<Device<TestCard>>; 2], posts: &[Vec<Frame>]) -> Vec<String>
 #[test]
 fn frames_that_nobody_looks_at_come_as_those_of_the_exact_wire() {
     let (mut runner, _) = seeded::runner(150);
-    let nets = [Wire::default(), Wire::Exact].map(|wire| {
-        let mut options = NetOptions::from(2);
-        options.link.wire = wire;
-        Net::with(options)
-    });
+    let nets = [Wire::default(), Wire::Exact].map(|wire| Net::on_wire(2, wire));
     let devices = nets.each_ref().map(|net| [net.open(0), net.open(1)]);
     let posts = prop::collection::vec(prop::collection::vec(frame(), 1..=MOST), 1..40);
     let result = runner.run(&posts, |posts| {
@@ -315,9 +305,7 @@ fn frames_that_nobody_looks_at_come_as_those_of_the_exact_wire() {
 
 /// What frames of one flow come to, and the next one after a change.
 fn after(wire: Wire, change: &dyn Fn(&mut Run)) -> Vec<String> {
-    let mut options = NetOptions::from(2);
-    options.link.wire = wire;
-    let net = Net::with(options);
+    let net = Net::on_wire(2, wire);
     let mut run = Run::new([net.open(0), net.open(1)]);
     let frame = Frame {
         to: To::Peer,

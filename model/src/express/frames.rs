@@ -329,7 +329,7 @@ impl World {
         let sq = ring(sq, (u64::from(qp.sq_mask) + 1) << 6, env)?;
         let port = PortId { port: qp.leaves, ..qp.port };
         let cards = self.cards[..usize::from(self.count())].iter();
-        let asked = cards.fold(Fields::always(), |asked, card| asked.and(&card.rules.asked()));
+        let asked = cards.fold(Fields::always(), |asked, card| asked.union(&card.rules.asked()));
         let (generation, sq_mask, from) = (env.generation(), qp.sq_mask, Piece::NONE);
         Some(Sender { generation, place, port, asked, sq_mask, sq, from })
     }

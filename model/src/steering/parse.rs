@@ -267,8 +267,8 @@ impl Fields {
         fields
     }
 
-    /// A mask of the fields of both.
-    pub fn and(&self, other: &Fields) -> Fields {
+    /// A mask of the fields of either.
+    pub fn union(&self, other: &Fields) -> Fields {
         let mut both = *self;
         both.bytes.iter_mut().zip(other.bytes).for_each(|(byte, other)| *byte |= other);
         both

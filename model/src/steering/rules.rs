@@ -291,7 +291,7 @@ impl Rules {
     /// The fields that rules ask for.
     pub(crate) fn asked(&self) -> Fields {
         let groups = self.groups().iter().filter(|group| group.rules != 0);
-        groups.fold(Fields::default(), |asked, group| asked.and(&group.mask))
+        groups.fold(Fields::default(), |asked, group| asked.union(&group.mask))
     }
 
     /// Whether there is any.

@@ -15,7 +15,7 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     !fold(sum(bytes))
 }
 
-/// The sum of big-endian words of 16 bits, not yet [folded](fold).
+/// The sum of big-endian words of 16 bits. Several add up, to be [folded](fold).
 #[inline]
 pub(super) fn sum(bytes: &[u8]) -> u64 {
     // A call, and a look at what the processor can, are for long ones.

@@ -7,8 +7,8 @@ use crate::segment::ALL;
 use crate::world::World;
 
 impl WallEnv<'_> {
-    /// Sends the frames of a raw packet queue pair, at most a turn, on the express lane as far as possible. Each is delivered before the next one is looked at, so
-    /// that it is known who has receive WQEs.
+    /// Sends the frames of a raw packet queue pair, at most a turn, on the express lane as far as possible. Each is delivered
+    /// before the next one is looked at, so that it is known who has receive WQEs.
     #[inline(never)]
     pub(super) fn run_frames(&mut self, world: &mut World, card: u16, qp: u16) {
         let all = self.guard.island() == ALL;

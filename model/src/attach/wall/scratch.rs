@@ -4,8 +4,8 @@ use super::queue::WorkQueue;
 use crate::express::Flows;
 use crate::link::Tap;
 
-/// What one process keeps between runs: only capacity and what it has found out, no state. When it dies in the middle of a run,
-/// the contents of the queue are lost like packets on a wire, and the senders' timers repeat them.
+/// What one process keeps between runs: only capacity and what it has found out, no state. When it dies in the middle of
+/// a run, the contents of the queue are lost like packets on a wire, and the senders' timers repeat them.
 #[derive(Default)]
 pub(in crate::attach) struct Scratch {
     pub queue: WorkQueue,
