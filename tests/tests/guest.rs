@@ -6,6 +6,8 @@
 mod bonding;
 #[path = "guest/bring_up.rs"]
 mod bring_up;
+#[path = "guest/gids.rs"]
+mod gids;
 #[path = "guest/memory.rs"]
 mod memory;
 #[path = "guest/perftest.rs"]

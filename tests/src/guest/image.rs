@@ -16,8 +16,8 @@ const MODULES: &[&str] = &[
     // rxe, its verbs and its connection manager.
     "ib_core", "ib_uverbs", "udp_tunnel", "ip6_udp_tunnel", "crc32_generic", "rdma_rxe",
     "configfs", "ib_cm", "iw_cm", "rdma_cm", "rdma_ucm",
-    // Bonding and VLANs.
-    "tls", "bonding", "llc", "stp", "garp", "mrp", "8021q",
+    // Bonding and VLANs; the interfaces of a net's ports.
+    "tls", "bonding", "llc", "stp", "garp", "mrp", "8021q", "veth",
     // NVMe over RDMA, host and target.
     "nvme-keyring", "nvme-auth", "nvme-core", "nvme-fabrics", "nvme-rdma", "nvmet", "nvmet-rdma",
 ];
