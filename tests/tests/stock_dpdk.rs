@@ -24,6 +24,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pcap_file::pcap::{PcapPacket, PcapReader, PcapWriter};
+use tempfile::TempDir;
 use tests::stock::{need, verbena, Program, StockNet, Testpmd};
 use tests::SUITE;
 
@@ -155,6 +156,37 @@ fn read(path: &Path) -> Vec<Vec<u8>> {
         frames.push(packet.expect("a packet").data.to_vec());
     }
     frames
+}
+
+/// A testpmd that sends the same frames as often as it is told to, by the first card's first port.
+struct Sender {
+    testpmd: Testpmd,
+    /// How many frames each time, and how many until now.
+    frames: usize,
+    sent: usize,
+    _file: TempDir,
+}
+
+impl Sender {
+    fn of(net: &StockNet, frames: &[Vec<u8>]) -> Sender {
+        let file = tempfile::tempdir().expect("a directory");
+        let from = file.path().join("from.pcap");
+        write(&from, frames);
+        let reader = format!("net_pcap0,rx_pcap={}", from.display());
+        let testpmd = Testpmd::start(net, &[&reader, "net_verbena0"], &["-i"]);
+        Sender { testpmd, frames: frames.len(), sent: 0, _file: file }
+    }
+
+    /// Sends them all. A port that starts again reads its file from the beginning.
+    fn sends(&mut self) {
+        self.testpmd.does("stop\nport stop 0\nport start 0\nstart");
+        self.sent += self.frames;
+        self.testpmd.asks("show port stats 1", &format!("TX-packets: {} ", self.sent));
+    }
+
+    fn quit(self) {
+        self.testpmd.quit();
+    }
 }
 
 /// A file goes into one testpmd, over the wire, and out of the other: every frame, in its order, byte for byte.

@@ -20,19 +20,14 @@ fn frames() -> Vec<Vec<u8>> {
 }
 
 /// The addresses whose frames the receiver gets, without the one that always comes.
-fn come(net: &StockNet, receiver: &mut Testpmd) -> BTreeSet<String> {
-    let directory = tempfile::tempdir().expect("a directory");
-    let from = directory.path().join("from.pcap");
-    write(&from, &frames());
+fn come(sender: &mut Sender, receiver: &mut Testpmd) -> BTreeSet<String> {
     let before = receiver.said().len();
-    let reader = format!("net_pcap0,rx_pcap={}", from.display());
-    let sender = Testpmd::start(net, &[&reader, "net_verbena0"], &["--stats-period=1"]);
+    sender.sends();
     let found = |said: &str| -> BTreeSet<String> {
         let lines = said.get(before..).unwrap_or_default().split(" - dst=").skip(1);
         lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
     };
     receiver.expect_that("the last frame does not come", |said| found(said).contains("FF:FF:FF:FF:FF:FF"));
-    sender.interrupt();
     let mut came = found(&receiver.said());
     came.remove("FF:FF:FF:FF:FF:FF");
     came
@@ -46,16 +41,17 @@ fn set(list: &[&str]) -> BTreeSet<String> {
 pub fn frames_come_to_the_addresses_of_a_port() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
-    let mut receiver = flow::receiver(&net, &[]);
-    assert_eq!(come(&net, &mut receiver), set(&[OWN]));
+    let (mut sender, mut receiver) = (Sender::of(&net, &frames()), flow::receiver(&net, &[]));
+    assert_eq!(come(&mut sender, &mut receiver), set(&[OWN]));
     receiver.does(&format!("mac_addr add 0 {OTHER}\nmcast_addr add 0 {GROUP}"));
-    assert_eq!(come(&net, &mut receiver), set(&[OWN, OTHER, GROUP]));
+    assert_eq!(come(&mut sender, &mut receiver), set(&[OWN, OTHER, GROUP]));
     receiver.does(&format!("mac_addr remove 0 {OTHER}\nmcast_addr remove 0 {GROUP}\nset allmulti 0 on"));
-    assert_eq!(come(&net, &mut receiver), set(&[OWN, GROUP, OTHER_GROUP]));
+    assert_eq!(come(&mut sender, &mut receiver), set(&[OWN, GROUP, OTHER_GROUP]));
     receiver.does(&format!("set allmulti 0 off\nmac_addr set 0 {NEW}"));
-    assert_eq!(come(&net, &mut receiver), set(&[NEW]));
+    assert_eq!(come(&mut sender, &mut receiver), set(&[NEW]));
     receiver.does("set promisc 0 on");
-    assert_eq!(come(&net, &mut receiver), set(&[OWN, OTHER, NEW, GROUP, OTHER_GROUP]));
+    assert_eq!(come(&mut sender, &mut receiver), set(&[OWN, OTHER, NEW, GROUP, OTHER_GROUP]));
+    sender.quit();
     receiver.quit();
     net.expect_gone();
 }
@@ -95,17 +91,13 @@ pub fn a_port_is_what_seastar_asks_for() {
 fn what_a_port_sends_does_not_come_back() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
-    let directory = tempfile::tempdir().expect("a directory");
-    let from = directory.path().join("from.pcap");
-    write(&from, &frames());
-    let reader = format!("net_pcap0,rx_pcap={}", from.display());
     let mut receiver = flow::receiver(&net, &[]);
     receiver.does("set promisc 0 on");
     // Promiscuous, too, as programs begin.
-    let mut sender = Testpmd::start(&net, &[&reader, "net_verbena0"], &["-i"]);
-    sender.does("start");
+    let mut sender = Sender::of(&net, &frames());
+    sender.sends();
     receiver.expect("dst=FF:FF:FF:FF:FF:FF");
-    let said = sender.does("stop\nshow port stats 1");
+    let said = sender.testpmd.does("stop\nshow port stats 1");
     let sent = frames().len();
     assert!(said.contains("RX-packets: 0 ") && said.contains(&format!("TX-packets: {sent} ")), "{said}");
     sender.quit();

@@ -69,16 +69,16 @@ fn lines(said: &str) -> BTreeMap<String, &str> {
     said.split("length=").skip(1).filter_map(line).collect()
 }
 
-/// Sends the batch, and waits until so many have come. Gives the queue of each that came, by its name.
-pub(super) fn sent(net: &StockNet, receiver: &mut Testpmd, count: usize) -> BTreeMap<String, usize> {
-    let directory = tempfile::tempdir().expect("a directory");
-    let from = directory.path().join("from.pcap");
+/// What sends the batch.
+pub(super) fn sender(net: &StockNet) -> Sender {
     let frames: Vec<_> = batch().into_iter().map(|(_, frame)| frame).collect();
-    write(&from, &frames);
-    let reader = format!("net_pcap0,rx_pcap={}", from.display());
+    Sender::of(net, &frames)
+}
+
+/// Sends the batch, and waits until so many have come. Gives the queue of each that came, by its name.
+pub(super) fn sent(sender: &mut Sender, receiver: &mut Testpmd, count: usize) -> BTreeMap<String, usize> {
     let before = receiver.said().len();
-    let mut sender = Testpmd::start(net, &[&reader, "net_verbena0"], &["--stats-period=1"]);
-    sender.expect(&format!("TX-packets: {} ", frames.len()));
+    sender.sends();
     let found = |said: &str| {
         let queue = |(name, line): (String, &str)| {
             Some((name, line.split("Receive queue=0x").nth(1)?.get(..1)?.parse().ok()?))
@@ -89,7 +89,6 @@ pub(super) fn sent(net: &StockNet, receiver: &mut Testpmd, count: usize) -> BTre
             .collect::<BTreeMap<_, _>>()
     };
     receiver.expect_that("not all came", |said| found(said).len() >= count);
-    sender.interrupt();
     found(&receiver.said())
 }
 
@@ -113,7 +112,7 @@ pub(super) fn counter(receiver: &mut Testpmd, name: &str) -> u64 {
 pub fn rules_choose_the_queue_of_a_frame() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
-    let mut receiver = receiver(&net, &[]);
+    let (mut sender, mut receiver) = (sender(&net), receiver(&net, &[]));
     let rules = [
         "priority 1 ingress pattern eth / ipv4 / udp / end actions queue index 1 / end",
         "ingress pattern eth / ipv4 / udp dst is 4000 / end actions queue index 2 / end",
@@ -133,7 +132,7 @@ pub fn rules_choose_the_queue_of_a_frame() {
 
     // One is dropped. The tag is before the UDP: both rules match, and either may have it (rte_flow(3)).
     let all = batch().len();
-    let came = sent(&net, &mut receiver, all - 1);
+    let came = sent(&mut sender, &mut receiver, all - 1);
     let spread: Vec<usize> =
         came.iter().filter(|(name, _)| name.starts_with("ipv6")).map(|(_, &queue)| queue).collect();
     assert_eq!(spread.len(), 12);
@@ -151,14 +150,15 @@ pub fn rules_choose_the_queue_of_a_frame() {
     assert!(said.contains("Flow rule #1 destroyed"), "{said}");
     let with_fewer =
         [("udp 4000", 1), ("udp 4001", 1), ("vlan 5", 3), ("vlan 6", 1), ("type 88b5", 1), ("nobody's", 2)];
-    let came = sent(&net, &mut receiver, all - 1);
+    let came = sent(&mut sender, &mut receiver, all - 1);
     assert_eq!(without_ipv6(came), named(&[&rest[..], &with_fewer].concat()));
     assert_eq!(counter(&mut receiver, "rx_rule_drop"), 2);
 
     receiver.does("flow flush 0");
-    let came = sent(&net, &mut receiver, all - 1);
+    let came = sent(&mut sender, &mut receiver, all - 1);
     assert!(came.values().all(|&queue| queue == 0) && !came.contains_key("nobody's"), "{came:?}");
     assert_eq!(counter(&mut receiver, "rx_rule_drop"), 2);
+    sender.quit();
     receiver.quit();
     net.expect_gone();
 }
@@ -168,7 +168,7 @@ pub fn rules_choose_the_queue_of_a_frame() {
 pub fn rules_mark_and_count_frames() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let net = StockNet::new();
-    let mut receiver = receiver(&net, &[]);
+    let (mut sender, mut receiver) = (sender(&net), receiver(&net, &[]));
     for rule in [
         "pattern eth / ipv4 / udp / end actions mark id 3054 / count / rss queues 0 2 end / end",
         "pattern eth / ipv4 / tcp / end actions count / drop / end",
@@ -178,7 +178,7 @@ pub fn rules_mark_and_count_frames() {
         assert!(said.contains("created"), "{rule}: {said}");
     }
     // TCP does not come, nor what is nobody's.
-    sent(&net, &mut receiver, batch().len() - 3);
+    sent(&mut sender, &mut receiver, batch().len() - 3);
     let said = receiver.said();
     let mark = |line: &'_ str| {
         line.split("FDIR matched ID=").nth(1).and_then(|mark| mark.split(' ').next()).map(str::to_owned)
@@ -204,9 +204,10 @@ pub fn rules_mark_and_count_frames() {
     assert_eq!(query(&mut receiver, 1), (2, 82 + 83));
     let said = receiver.does("flow query 0 2 count");
     assert!(said.contains("it needs the action count"), "{said}");
-    sent(&net, &mut receiver, batch().len() - 3);
+    sent(&mut sender, &mut receiver, batch().len() - 3);
     assert_eq!(query(&mut receiver, 0), (8, 2 * 330));
     assert_eq!(query(&mut receiver, 1), (4, 2 * 165));
+    sender.quit();
     receiver.quit();
     net.expect_gone();
 }
@@ -217,19 +218,20 @@ pub fn isolated_ports_get_what_rules_name() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for option in [&["--flow-isolate-all"][..], &[]] {
         let net = StockNet::new();
-        let mut receiver = receiver(&net, option);
+        let (mut sender, mut receiver) = (sender(&net), receiver(&net, option));
         if option.is_empty() {
             let said = receiver.does("flow isolate 0 1");
             assert!(said.contains("is now restricted"), "{said}");
         }
         receiver.does("flow create 0 ingress pattern eth / ipv4 / tcp / end actions queue index 3 / end");
-        let came = sent(&net, &mut receiver, 2);
+        let came = sent(&mut sender, &mut receiver, 2);
         assert_eq!(without_ipv6(came), named(&[("tcp 80", 3), ("tcp 4000", 3)]));
         assert_eq!(counter(&mut receiver, "rx_no_rule"), batch().len() as u64 - 2);
         let said = receiver.does("flow isolate 0 0");
         assert!(said.contains("is not restricted anymore"), "{said}");
-        let came = sent(&net, &mut receiver, batch().len() - 1);
+        let came = sent(&mut sender, &mut receiver, batch().len() - 1);
         assert_eq!(came.len(), batch().len() - 1, "{came:?}");
+        sender.quit();
         receiver.quit();
         net.expect_gone();
     }
