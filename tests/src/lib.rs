@@ -6,6 +6,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `net`, `card` | a net of cards, and a card however it is reached |
+//! | `pcap` | frames that were recorded |
 //! | `peer`, `buffer` | one side of a connection |
 //! | `expect`, `events` | what has to come of requests, and what events |
 //! | `address` | addresses for ports by UDP |
@@ -22,6 +23,7 @@ mod events;
 mod expect;
 pub mod guest;
 mod net;
+pub mod pcap;
 mod peer;
 mod seed;
 pub mod stock;

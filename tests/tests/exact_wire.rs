@@ -2,8 +2,6 @@
 
 #[path = "exact_wire/faults.rs"]
 mod faults;
-#[path = "exact_wire/pcap.rs"]
-mod pcap;
 #[path = "exact_wire/record.rs"]
 mod record;
 #[path = "exact_wire/verbs.rs"]

@@ -2,8 +2,6 @@
 
 #[path = "faults/injected.rs"]
 mod injected;
-#[path = "exact_wire/pcap.rs"]
-mod pcap;
 #[path = "faults/scene.rs"]
 mod scene;
 #[path = "faults/selective.rs"]

@@ -6,11 +6,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::attach::{receives_waiting, simulated_time};
-use tests::stock::{compile_c, need, rows, Program, StockNet};
+use tests::stock::{alone, compile_c, need, rows, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const MAC: [&str; 2] = ["02:56:42:00:00:00", "02:56:42:00:01:00"];
@@ -18,9 +17,6 @@ const BW: &str = "raw_ethernet_bw";
 const LAT: &str = "raw_ethernet_lat";
 /// Check sequence, preamble, start and gap of a frame.
 const AROUND: f64 = 24.0;
-
-/// Two spinning programs fill two cores: one pair at a time.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// cx4lx, of whose stages nothing but the wire limits frames of any size.
 fn only_the_wire(directory: &Path) -> PathBuf {
@@ -95,10 +91,6 @@ fn rate(options: &[&str], arguments: &str) -> f64 {
     let [_, client] = run(&net, options, BW, arguments);
     net.expect_gone();
     client[4]
-}
-
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// perftest's sizes count the check sequence, so 1518 B is 812,743 frames a second, and 64 B is 14.88 million.

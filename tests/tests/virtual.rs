@@ -1,23 +1,15 @@
 //! Stock programs in simulated time: what they use of the system works, peers that die or stop are noticed.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::segment::Segment;
 use tests::stock::{
-    check_report, compile_c, first_row, free_port, keepers, rows, wait_until_listening, Ended, Kind, Pair,
-    Program, StockNet,
+    alone, check_report, compile_c, first_row, free_port, keepers, rows, wait_until_listening, Ended, Kind,
+    Pair, Program, StockNet,
 };
 
 const LIMIT: Duration = Duration::from_secs(240);
 const VIRTUAL: &[&str] = &["--clock", "virtual"];
-
-/// Two programs that hand over to each other all the time fill two cores: one pair at a time. Tests that mostly wait go
-/// beside them.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Programs and their arguments, all between two cards.
 const CASES: &[(&str, &str)] = &[

@@ -21,7 +21,7 @@
 //! | `slots` | the memory that the card reads and writes |
 
 // What calls DPDK needs a program that has one: cargo's test programs have nothing of it. The tests of that are in
-// tests/tests/stock_dpdk.rs.
+// tests/tests/stock/dpdk.rs.
 #![cfg_attr(test, allow(dead_code))]
 
 pub mod abi;

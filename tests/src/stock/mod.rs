@@ -37,3 +37,11 @@ pub use port::{free_port, wait_until_listening};
 pub use process::{cpu_time, descendants, keepers, running};
 pub use program::{Ended, Program};
 pub use testpmd::{EalFiles, Testpmd};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Of the tests of a binary that hold this, one at a time runs: its programs spin, or what they do is timed.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -9,7 +9,7 @@ use model::profile::Profile;
 use model::wire::frame;
 use tests::{connect, expect_async, Net, Options, Peer, Random, TestCard};
 
-use super::{counter, exact, pcap, recorded};
+use super::{counter, exact, recorded};
 
 /// Longest message.
 const LONGEST: usize = 20_000;
@@ -241,7 +241,7 @@ fn soak_by(
     drop(ways);
     drop((a, b));
     drop(net);
-    let frames = pcap::records(&path, 65_535);
+    let frames = tests::pcap::records(&path, 65_535);
     println!("{} frames", frames.len());
     // Damage happens after the record.
     assert!(frames.iter().all(|f| frame::decode(&f.kept).is_ok()));

@@ -9,8 +9,8 @@ use model::wire::Operation;
 use model::wire::{frame, Network};
 use tests::Net;
 
-use super::pcap::{records, Record};
 use super::{exact, one_of_each, recorded};
+use tests::pcap::{records, Record};
 
 fn opcodes(records: &[Record]) -> Vec<u8> {
     let decode = |r: &Record| frame::decode(&r.kept).expect("a frame with a right ICRC").headers.bth.opcode.0;

@@ -11,8 +11,6 @@ use model::profile::Profile;
 use model::wire::frame;
 use tests::{connect, Net, Options, Side, TestCard};
 
-use super::pcap;
-
 /// See the module.
 pub struct Scene {
     // Before the net, which waits for them.
@@ -73,7 +71,7 @@ impl Scene {
         let Scene { a, b, clock, net, faults, record, _directory } = self;
         drop((a, b, clock));
         drop(net);
-        let records = pcap::records(&record.expect("it was wanted"), Capture::WHOLE);
+        let records = tests::pcap::records(&record.expect("it was wanted"), Capture::WHOLE);
         let start = records.first().map_or(0, |record| record.time);
         let mut text = format!("--fault \"{faults}\"\n");
         for record in records {

@@ -3,10 +3,10 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
-use tests::stock::{need, verbena, Program};
+use tests::stock::{alone, need, verbena, Program};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -112,8 +112,7 @@ impl Two {
     /// The machines `one` and `two`, connected.
     pub fn new() -> Two {
         need("ip");
-        static ALONE: Mutex<()> = Mutex::new(());
-        let alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let alone = alone();
         let directory = tempfile::tempdir().expect("a directory");
         let mut command = Command::new("unshare");
         // As root without a user namespace, which not every system allows.

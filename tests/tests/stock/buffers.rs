@@ -1,0 +1,79 @@
+//! Buffers of programs on stock verbs: when they may be used again, and what is seen when they go.
+
+use std::time::Duration;
+
+use tests::stock::{alone, compile_c, Program, StockNet};
+
+/// Another thread refills a buffer the moment that it sees the completion.
+#[test]
+fn a_buffer_belongs_to_the_program_once_its_message_is_complete() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let reuse = compile_c("reuse", directory.path());
+    for wire in ["--wire=fast", "--wire=exact"] {
+        for transport in ["ud", "uc"] {
+            let net = StockNet::new();
+            let command = net.command(&[wire], &reuse, &[transport, "verbena1", "300"]);
+            let ended = Program::start(command).wait(Duration::from_secs(60));
+            assert!(
+                ended.good() && ended.said.contains("OK"),
+                "{wire} {transport}: {}\n{}",
+                ended.how(),
+                ended.said
+            );
+        }
+    }
+}
+
+/// A file that is cut behind a registered buffer is a fault of its owner, and not of who reads it; a process that is
+/// killed does not answer.
+#[test]
+fn the_side_whose_memory_goes_is_the_one_that_failed() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let gone = compile_c("gone", directory.path());
+    for how in ["cut", "killed"] {
+        for what in ["read", "write"] {
+            let net = StockNet::new();
+            let ended = Program::start(net.command(&[], &gone, &[how, what])).wait(Duration::from_secs(60));
+            assert!(
+                ended.good() && ended.said.contains("OK"),
+                "{how} {what}: {}\n{}",
+                ended.how(),
+                ended.said
+            );
+        }
+    }
+}
+
+/// A sender whose own memory cannot be read fails locally, however its packets travel.
+#[test]
+fn what_cannot_be_read_is_a_local_error_of_its_sender() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let unread = compile_c("unread", directory.path());
+    let mut wrong = String::new();
+    for options in
+        [&[][..], &["--wire", "exact"], &["--clock", "virtual"], &["--clock", "virtual", "--wire", "exact"]]
+    {
+        let net = StockNet::new();
+        for transport in ["rc", "uc", "ud", "unready"] {
+            let ended =
+                Program::start(net.command(options, &unread, &[transport])).wait(Duration::from_secs(60));
+            if !ended.good() || !ended.said.contains("OK") {
+                wrong += &format!("{options:?} {transport}: {}\n{}\n", ended.how(), ended.said);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn what_is_gathered_does_not_pile_up() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let gather = compile_c("gather", directory.path());
+    let net = StockNet::new();
+    let ended = Program::start(net.command(&[], &gather, &[])).wait(Duration::from_secs(60));
+    assert!(ended.good() && ended.said.contains("OK"), "{}\n{}", ended.how(), ended.said);
+}

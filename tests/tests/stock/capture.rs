@@ -1,0 +1,580 @@
+//! `verbena capture`: the packets of nets that stock programs are using.
+#![allow(unsafe_code)]
+
+mod reading;
+mod tshark;
+
+use std::collections::BTreeSet;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use driver::Registers;
+use fpga_regs::regs::{self, port};
+use model::attach::SegmentCard;
+use model::wire::frame;
+use tests::loopback_address;
+use tests::pcap::records;
+use tests::stock::{alone, need, Pair, Program, StockNet};
+
+use self::reading::{packets, Packet};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A capture that has begun. As many as there may be at a time may just have been killed.
+fn begin(net: &StockNet, words: &[&str]) -> Program {
+    let start = Instant::now();
+    loop {
+        let mut capture = Program::start(net.verbena(&[&["capture"], words].concat()));
+        while !capture.said().contains("Ctrl-C ends it") {
+            assert!(start.elapsed() < LIMIT, "`{}`: {}", capture.line(), capture.said());
+            if capture.has_ended() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if !capture.failed() {
+            return capture;
+        }
+        assert!(capture.said().contains("captures already"), "`{}`: {}", capture.line(), capture.said());
+    }
+}
+
+/// One that writes this file.
+fn begin_file(net: &StockNet, file: &Path, words: &[&str]) -> Program {
+    begin(net, &[&["-w", file.to_str().unwrap()], words].concat())
+}
+
+/// How many packets a capture has taken and lost, by its last words.
+fn numbers(said: &str) -> (u64, u64) {
+    let last = said.lines().last().expect("the last line");
+    let count = |word: &str| {
+        let before = last.split(word).next().expect("a number before it");
+        let number =
+            before.split([' ', ',']).rfind(|part| !part.is_empty()).and_then(|part| part.parse().ok());
+        number.unwrap_or_else(|| panic!("`{last}` has no number before `{word}`"))
+    };
+    (count(" packet"), count(" dropped"))
+}
+
+/// Waits for a good end. Gives what it said.
+fn good(program: Program) -> String {
+    let line = program.line().to_owned();
+    let ended = program.wait(LIMIT);
+    assert!(ended.good(), "`{line}`: {}: {}", ended.how(), ended.said);
+    ended.said
+}
+
+/// Waits for the end of a capture.
+fn ended(capture: Program) -> (u64, u64) {
+    numbers(&good(capture))
+}
+
+/// As Ctrl-C.
+fn interrupted(capture: Program) -> (u64, u64) {
+    capture.signal(libc::SIGINT);
+    ended(capture)
+}
+
+fn received(net: &StockNet) -> u64 {
+    SegmentCard::open(&net.socket(), 0).expect("a card").read64(port::base(0) + port::RX_BYTES)
+}
+
+/// Waits until the first card has received `bytes` more. By the wall clock: in simulated time whoever asks takes part.
+fn flow(net: &StockNet, bytes: u64) {
+    let (start, before) = (Instant::now(), received(net));
+    while received(net) < before + bytes {
+        assert!(start.elapsed() < LIMIT, "nothing comes");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Starts a server and a client.
+fn started(net: &StockNet, program: &str, options: &[&str]) -> [Program; 2] {
+    let (server, client) = Pair::new(net, program, options).start().unwrap_or_else(|error| panic!("{error}"));
+    [server, client]
+}
+
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn new() -> Files {
+        Files(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+/// Every frame is whole and right, and later than the one before.
+fn check(all: &[Packet]) {
+    assert!(all.windows(2).all(|pair| pair[0].time <= pair[1].time), "the clock goes back");
+    for (n, packet) in all.iter().enumerate() {
+        assert_eq!(packet.len, packet.kept.len());
+        let frame = frame::decode(&packet.kept);
+        frame.unwrap_or_else(|reason| panic!("frame {}: {reason}: {:x?}", n + 1, packet.kept));
+    }
+}
+
+fn count(all: &[Packet], opcode: u8) -> usize {
+    all.iter().filter(|packet| packet.opcode() == opcode).count()
+}
+
+/// Each packet of a whole run, once as it is sent, and once at each of its ends.
+#[test]
+fn all_packets_of_a_run_are_captured() {
+    let _alone = alone();
+    for wire in ["fast", "exact"] {
+        let (net, holder) = StockNet::held(&["--wire", wire]);
+        let files = Files::new();
+        let views: [(&str, &[&str]); 4] = [
+            ("all", &[]),
+            ("left", &["--port", "verbena0/1"]),
+            ("right", &["--port", "verbena1/1"]),
+            ("none", &["--port", "verbena1/2"]),
+        ];
+        let captures = views.map(|(name, words)| (name, begin_file(&net, &files.path(name), words)));
+        let arguments = ["-g", "1", "-c", "-n", "300", "-s", "5000"];
+        if let Err(error) = Pair::new(&net, "ibv_rc_pingpong", &arguments).run() {
+            panic!("{wire}: {error}");
+        }
+        let seen = captures.map(|(name, capture)| {
+            let (taken, dropped) = interrupted(capture);
+            let all = packets(&files.path(name));
+            assert_eq!((all.len() as u64, dropped), (taken, 0), "{wire}: {name}");
+            check(&all);
+            all
+        });
+        let [all, left, right, none] = &seen;
+        assert!(none.is_empty(), "{wire}: {none:?}");
+        // Five packets of 1024 bytes a message, six hundred messages.
+        for (opcode, times) in [(0x00, 600), (0x01, 1800), (0x02, 600), (0x11, 600)] {
+            assert_eq!(count(all, opcode), times, "{wire}: opcode {opcode:#x}");
+        }
+        assert!(all.iter().all(|packet| !packet.inbound), "{wire}: all are seen as they are sent");
+        let frames = |all: &[Packet]| all.iter().map(|packet| packet.kept.clone()).collect::<Vec<_>>();
+        for (at, end) in [(0, left), (1, right)] {
+            assert_eq!(frames(end), frames(all), "{wire}: card {at}");
+            for packet in end {
+                let name = format!("verbena{at}/1");
+                assert_eq!((&packet.port, packet.inbound), (&name, packet.way().0 != at), "{wire}");
+            }
+        }
+        drop(holder);
+        net.expect_gone();
+    }
+}
+
+/// Captures begin and end in the middle of a run, which goes on: no message is lost, and none is wrong.
+#[test]
+fn captures_come_and_go_while_a_program_runs() {
+    let _alone = alone();
+    for clock in ["wall", "virtual"] {
+        let (net, holder) = StockNet::held(&["--clock", clock]);
+        let files = Files::new();
+        // Each message is compared.
+        let arguments =
+            ["-g", "1", "-c", "-s", "5000", "-n", if clock == "wall" { "120000" } else { "12000" }];
+        let [server, mut client] = started(&net, "ibv_rc_pingpong", &arguments);
+        let mut rounds = 0;
+        while !client.has_ended() {
+            let file = files.path("packets");
+            let mut capture = begin_file(&net, &file, &["-c", "200"]);
+            let start = Instant::now();
+            while !capture.has_ended() && !client.has_ended() {
+                assert!(start.elapsed() < LIMIT, "{clock}: no packets; the client said: {}", client.said());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let whole = capture.has_ended();
+            capture.signal(libc::SIGINT);
+            let (taken, _) = ended(capture);
+            let all = packets(&file);
+            assert_eq!(all.len() as u64, taken, "{clock}: round {rounds}");
+            check(&all);
+            if whole {
+                assert_eq!(taken, 200, "{clock}: round {rounds}");
+                rounds += 1;
+            }
+            // For a while nobody looks.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(rounds >= 3, "{clock}: too few captures: {rounds}");
+        [server, client].into_iter().for_each(|program| drop(good(program)));
+        drop(holder);
+        net.expect_gone();
+    }
+}
+
+/// With a filter, packets of one connection of several, in both directions.
+#[test]
+fn a_filter_by_queue_pair_shows_one_connection() {
+    let _alone = alone();
+    let (net, holder) = StockNet::held(&[]);
+    let files = Files::new();
+    let programs = started(&net, "ib_write_bw", &["-D", "20", "-q", "3", "-s", "3000", "-m", "1024"]);
+    let (all, one) = (files.path("all"), files.path("one"));
+    ended(begin_file(&net, &all, &["-c", "3000"]));
+    let all = packets(&all);
+    check(&all);
+    let queue_pairs = |all: &[Packet], to| -> BTreeSet<u32> {
+        all.iter().filter(|packet| packet.way().1 == to).map(Packet::dest_qpn).collect()
+    };
+    assert_eq!((queue_pairs(&all, 0).len(), queue_pairs(&all, 1).len()), (3, 3), "three connections");
+    let chosen = *queue_pairs(&all, 0).last().unwrap();
+    for text in [format!("{chosen}"), format!("{chosen:#x}")] {
+        let capture = begin_file(&net, &one, &["-c", "1000", "--qp", &text, "--port", "verbena0/1"]);
+        assert!(capture.said().contains(&format!("verbena0/1 of net `{}`, QP {chosen:#08x}", net.name())));
+        ended(capture);
+        let one = packets(&one);
+        check(&one);
+        assert_eq!(queue_pairs(&one, 0), BTreeSet::from([chosen]));
+        assert_eq!(queue_pairs(&one, 1).len(), 1, "its peer: {:?}", queue_pairs(&one, 1));
+        // A WRITE of three packets has one answer.
+        assert!(count(&one, 0x06) > 100 && count(&one, 0x08) > 100 && count(&one, 0x11) > 100);
+    }
+    // A number that nobody has.
+    let capture = begin_file(&net, &files.path("none"), &["--qp", "0xabcdef"]);
+    flow(&net, 1 << 20);
+    assert_eq!(interrupted(capture), (0, 0));
+    drop((programs, holder));
+    net.expect_gone();
+}
+
+/// A capturer that is killed, at any moment, harms neither the programs nor other captures.
+#[test]
+fn a_killed_capturer_harms_nobody() {
+    let _alone = alone();
+    let (net, holder) = StockNet::held(&[]);
+    let files = Files::new();
+    let [server, client] = started(&net, "ibv_rc_pingpong", &["-g", "1", "-c", "-s", "5000", "-n", "60000"]);
+    let witness = begin_file(&net, &files.path("witness"), &["-s", "64"]);
+    // More than there may be at a time: the keeper ends them.
+    for round in 0..8u64 {
+        let victim = begin_file(&net, &files.path("victim"), &[]);
+        std::thread::sleep(Duration::from_millis(3 * round));
+        victim.signal(libc::SIGKILL);
+        let killed = victim.wait(LIMIT);
+        assert!(killed.how().contains("signal 9"), "{}: {}", killed.how(), killed.said);
+    }
+    let (taken, dropped) = interrupted(witness);
+    let all = packets(&files.path("witness"));
+    assert_eq!(all.len() as u64, taken);
+    assert!(taken > 1000 && all.iter().all(|packet| packet.kept.len() <= 64), "{taken} {dropped}");
+    [server, client].into_iter().for_each(|program| drop(good(program)));
+    drop(holder);
+    net.expect_gone();
+}
+
+/// The cards do not wait for a reader: what it has no room for is counted.
+#[test]
+fn a_slow_reader_is_told_what_it_missed() {
+    let _alone = alone();
+    let (net, holder) = StockNet::held(&[]);
+    let files = Files::new();
+    let [server, client] = started(&net, "ib_write_bw", &["-D", "20", "-s", "65536"]);
+    let capture = begin_file(&net, &files.path("packets"), &[]);
+    capture.signal(libc::SIGSTOP);
+    // Three times what there is room for.
+    flow(&net, 100 << 20);
+    capture.signal(libc::SIGCONT);
+    capture.signal(libc::SIGINT);
+    let text = good(capture);
+    let (taken, dropped) = numbers(&text);
+    assert!(taken > 1000 && dropped > 1000, "{text}");
+    assert!(
+        text.contains("dropped: they came faster than they were read (-s 128 writes less of each)"),
+        "{text}"
+    );
+    let all = packets(&files.path("packets"));
+    check(&all);
+    assert_eq!(all.len() as u64, taken);
+    drop((server, client, holder));
+    net.expect_gone();
+}
+
+/// In simulated time a capture costs none, and shows what the record of the whole net does, at the same times.
+#[test]
+fn simulated_time_is_not_changed_by_a_capture() {
+    let _alone = alone();
+    for switch in [&[][..], &["--switch", "default"]] {
+        let run = |captured: bool| {
+            let files = Files::new();
+            let record = files.path("record");
+            let options = [&["--clock", "virtual"], switch].concat();
+            let recorded = ["--pcap", record.to_str().unwrap()];
+            let options = if captured { options } else { [options, recorded.to_vec()].concat() };
+            let (net, holder) = StockNet::held(&options);
+            let captures = captured.then(|| {
+                let views: [(&str, &[&str]); 2] = [("all", &[]), ("one", &["--port", "verbena0/1"])];
+                views.map(|(name, words)| (name, begin_file(&net, &files.path(name), words)))
+            });
+            let both = Pair::new(&net, "ib_write_bw", &["-n", "200", "-s", "3000", "-m", "1024"]).run();
+            let said = both.unwrap_or_else(|error| panic!("{error}")).client.said;
+            let captures = captures.map(|captures| {
+                captures.map(|(name, capture)| {
+                    let (taken, dropped) = interrupted(capture);
+                    let all = packets(&files.path(name));
+                    assert_eq!((all.len() as u64, dropped), (taken, 0));
+                    check(&all);
+                    all
+                })
+            });
+            drop(holder);
+            net.expect_gone();
+            (said, captures, if captured { Vec::new() } else { records(&record, 65_535) })
+        };
+        let (said, captures, _) = run(true);
+        let (expected, _, record) = run(false);
+        let results = |said: &str| said.lines().filter(|line| line.starts_with(" 3000")).collect::<String>();
+        assert!(!results(&said).is_empty() && results(&said) == results(&expected), "{said}\n{expected}");
+        let [all, one] = captures.expect("it was captured");
+        let frames: Vec<_> = all.into_iter().map(|packet| (packet.time, packet.kept)).collect();
+        assert!(
+            frames.len() > 600 && frames == record.into_iter().map(|r| (r.time, r.kept)).collect::<Vec<_>>()
+        );
+        // What arrives comes later than it was sent.
+        assert_eq!(one.len(), frames.len());
+        let sent: Vec<_> = frames.iter().filter(|(_, frame)| frame[10] == 1).collect();
+        let came: Vec<_> = one.iter().filter(|packet| packet.inbound).collect();
+        assert_eq!(came.len(), sent.len());
+        assert!(came.iter().zip(&sent).all(|(came, (time, frame))| came.kept == *frame && came.time > *time));
+    }
+}
+
+/// In simulated time packets are on their way for a while: those that were when a capture began have no frame yet.
+#[test]
+fn a_capture_begins_among_packets_on_their_way() {
+    let _alone = alone();
+    let (net, holder) = StockNet::held(&["--clock", "virtual", "--switch", "default"]);
+    let files = Files::new();
+    let [server, client] = started(&net, "ib_write_bw", &["-n", "100000", "-s", "30000", "-m", "1024"]);
+    for round in 0..12 {
+        let file = files.path("packets");
+        let name = ["verbena0/1", "verbena1/1"][round % 2];
+        ended(begin_file(&net, &file, &["-c", "300", "--port", name]));
+        let all = packets(&file);
+        check(&all);
+        assert!(all.len() == 300 && all.iter().any(|packet| packet.inbound), "round {round}");
+    }
+    drop((server, client, holder));
+    net.expect_gone();
+}
+
+/// The last program of a net takes the net with it, and the capture has the last packet.
+#[test]
+fn a_capture_ends_with_its_net() {
+    let _alone = alone();
+    let (net, holder) = StockNet::held(&[]);
+    let files = Files::new();
+    let captures = [begin_file(&net, &files.path("all"), &[]), begin(&net, &["--port", "verbena1/1"])];
+    if let Err(error) = Pair::new(&net, "ibv_rc_pingpong", &["-g", "1", "-n", "10", "-s", "100"]).run() {
+        panic!("{error}");
+    }
+    drop(holder);
+    net.expect_gone();
+    let [file, lines] = captures.map(good);
+    assert_eq!((numbers(&file), numbers(&lines)), ((40, 0), (40, 0)), "{file}{lines}");
+    assert_eq!(packets(&files.path("all")).len(), 40);
+    assert_eq!(lines.matches("RC Send Only QP=0x").count(), 20, "{lines}");
+}
+
+/// Without a file there is a line for each packet.
+#[test]
+fn packets_are_shown_as_lines() {
+    let _alone = alone();
+    let (net, holder) = StockNet::held(&[]);
+    let programs = started(&net, "ib_read_bw", &["-D", "20", "-s", "3000", "-m", "1024"]);
+    let said = good(begin(&net, &["-c", "500"]));
+    let lines: Vec<_> = said.lines().filter(|line| line.contains(" RRoCE ")).collect();
+    assert_eq!(lines.len(), 500, "{said}");
+    assert!(lines[0].starts_with("    1 0.000000000   198.18.0."), "{}", lines[0]);
+    for (length, what) in [
+        (" → 198.18.0.1   RRoCE 74 RC RDMA Read Request QP=0x", " DMALen=3000"),
+        (" → 198.18.0.2   RRoCE 1086 RC RDMA Read Response First QP=0x", " ACK MSN="),
+        (" → 198.18.0.2   RRoCE 1082 RC RDMA Read Response Middle QP=0x", " PSN="),
+        (" → 198.18.0.2   RRoCE 1014 RC RDMA Read Response Last QP=0x", " ACK MSN="),
+    ] {
+        let found = lines.iter().filter(|line| line.contains(length) && line.contains(what)).count();
+        assert!(found > 50, "{length} {what}: {said}");
+    }
+    // A reader that has enough leaves, and that is no failure.
+    let mut command = net.verbena(&["capture"]);
+    let line = format!("{} | head -n 3; echo ${{PIPESTATUS[0]}}", words(&mut command));
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", &line]).envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let said = good(Program::start(shell));
+    assert!(said.lines().any(|line| line == "0") && said.contains("    3 0.0"), "{said}");
+    drop((programs, holder));
+    net.expect_gone();
+}
+
+/// A command as one types it.
+fn words(command: &mut std::process::Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// Nobody reads what it says, so it cannot end in order; but it ends.
+#[test]
+fn a_second_interrupt_ends_a_capture_that_waits_for_its_reader() {
+    let _alone = alone();
+    let (net, holder) = StockNet::held(&[]);
+    let programs = started(&net, "ib_send_bw", &["-D", "20", "-s", "100"]);
+    let mut command = net.verbena(&["capture"]);
+    let mut capture = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it runs");
+    let out = capture.stdout.take().expect("a pipe");
+    let start = Instant::now();
+    // The pipe is full when nothing is added, while packets come all the time. Its pages need not be.
+    let (mut waiting, mut looks) = (0, 0);
+    while waiting < 30_000 || looks < 50 {
+        assert!(start.elapsed() < LIMIT, "{waiting} bytes");
+        std::thread::sleep(Duration::from_millis(10));
+        let before = waiting;
+        // SAFETY: writes an integer.
+        unsafe { libc::ioctl(out.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };
+        looks = if waiting == before { looks + 1 } else { 0 };
+    }
+    while capture.try_wait().expect("our own child").is_none() {
+        assert!(start.elapsed() < LIMIT, "it does not end");
+        // SAFETY: kill() takes numbers only; the child is not reaped yet.
+        unsafe { libc::kill(capture.id() as i32, libc::SIGINT) };
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(capture.wait().expect("its end").signal(), Some(libc::SIGINT));
+    drop((programs, holder));
+    net.expect_gone();
+}
+
+/// As for `verbena capture -w - | wireshark -k -i -`.
+#[test]
+fn a_file_may_be_standard_output() {
+    let _alone = alone();
+    let (net, holder) = StockNet::held(&[]);
+    let files = Files::new();
+    let programs = started(&net, "ib_send_bw", &["-D", "20", "-s", "100"]);
+    let output = net.verbena(&["capture", "-w", "-", "-c", "77", "-s", "60"]).output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::write(files.path("out"), output.stdout).unwrap();
+    let all = packets(&files.path("out"));
+    assert_eq!(all.len(), 77);
+    assert!(all.iter().all(|packet| packet.kept.len() == packet.len.min(60)));
+    drop((programs, holder));
+    net.expect_gone();
+}
+
+/// What comes from another net is shown, too.
+#[test]
+fn a_port_that_leads_outside_is_captured() {
+    let _alone = alone();
+    let files = Files::new();
+    let record = files.path("record");
+    let addresses = [(); 2].map(|()| loopback_address());
+    let [left, right] = [0, 1].map(|side| {
+        let port = format!("--port=0=udp:{}", addresses[side]);
+        let recorded = ["--pcap-at", "0", "--pcap", record.to_str().unwrap()];
+        StockNet::held(&[&[&*port][..], if side == 0 { &recorded[..] } else { &[] }].concat())
+    });
+    let views: [(&str, &[&str]); 2] = [("all", &[]), ("one", &["--port", "verbena0/1"])];
+    let captures = views.map(|(name, words)| (name, begin_file(&left.0, &files.path(name), words)));
+    let tcp = tests::stock::free_port().to_string();
+    let side = |net: &StockNet, host: &[&str]| {
+        let arguments = ["-d", "verbena0", "-g", "0", "-c", "-n", "100", "-s", "3000", "-p", &tcp];
+        net.start("ibv_rc_pingpong", &[&arguments, host].concat())
+    };
+    let mut server = side(&left.0, &[]);
+    tests::stock::wait_until_listening(&mut server, tcp.parse().unwrap(), LIMIT);
+    let client = side(&right.0, &["localhost"]);
+    [server, client].into_iter().for_each(|program| drop(good(program)));
+    for (name, capture) in captures {
+        let (taken, dropped) = interrupted(capture);
+        let all = packets(&files.path(name));
+        assert_eq!((all.len() as u64, dropped), (taken, 0), "{name}");
+        check(&all);
+        for inbound in [false, true] {
+            let some: Vec<_> = all.iter().filter(|packet| packet.inbound == inbound).cloned().collect();
+            assert!(some.iter().all(|packet| packet.port == "verbena0/1"), "{name}");
+            let [from, to] = [usize::from(inbound), usize::from(!inbound)].map(|side| addresses[side]);
+            let ip = |packet: &Packet| packet.kept[26..34].to_vec();
+            assert!(some.iter().all(|packet| ip(packet) == [from.octets(), to.octets()].concat()), "{name}");
+            assert_eq!((count(&some, 0x00), count(&some, 0x02)), (100, 100), "{name}: inbound {inbound}");
+        }
+    }
+    for (net, holder) in [left, right] {
+        drop(holder);
+        net.expect_gone();
+    }
+    // The card's view is the same in the record of a net.
+    let frames: Vec<_> =
+        packets(&files.path("one")).into_iter().map(|packet| (packet.time, packet.kept)).collect();
+    let record = records(&record, 65_535).into_iter();
+    assert!(frames == record.map(|record| (record.time, record.kept)).collect::<Vec<_>>());
+}
+
+/// Frames that programs make are captured as they are, and found by the queue pair that sends them.
+#[test]
+fn whole_frames_are_captured() {
+    let _alone = alone();
+    need("raw_ethernet_bw");
+    let macs = ["02:56:42:00:00:00", "02:56:42:00:01:00"];
+    let (net, holder) = StockNet::held(&[]);
+    let files = Files::new();
+    let side = |device: &str, role: &str, own: usize| {
+        let line = format!("-F -d {device} {role} -B {} -E {} -n 300 -s 200", macs[own], macs[1 - own]);
+        net.start("raw_ethernet_bw", &line.split_whitespace().collect::<Vec<_>>())
+    };
+    let captures = [begin_file(&net, &files.path("packets"), &["--port", "verbena0/1"]), begin(&net, &[])];
+    let server = side("verbena0", "--server", 0);
+    let start = Instant::now();
+    while SegmentCard::open(&net.socket(), 0).expect("a card").read32(regs::RECVS_WAITING) == 0 {
+        assert!(start.elapsed() < LIMIT, "it posts no receives: {}", server.said());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // What it still has to do then: two changes of state.
+    std::thread::sleep(Duration::from_millis(200));
+    let client = side("verbena1", "--client", 1);
+    [client, server].into_iter().for_each(|program| drop(good(program)));
+    captures.iter().for_each(|capture| capture.signal(libc::SIGINT));
+    let [_, lines] = captures.map(good);
+    let all = packets(&files.path("packets"));
+    // perftest's size counts the check sequence, which no frame here has.
+    let whole =
+        all.iter().filter(|packet| packet.inbound && packet.kept.len() == 196 && packet.way() == (1, 0));
+    assert_eq!(whole.count(), 300, "{:?}", all.first());
+    assert_eq!(numbers(&lines).0 as usize, all.len());
+    let line = format!("{} → {} Ethernet 196 type 0x", macs[1], macs[0]);
+    assert_eq!(lines.matches(&line).count(), 300, "{}", lines.lines().nth(1).unwrap_or_default());
+    drop(holder);
+    net.expect_gone();
+}
+
+#[test]
+fn what_cannot_be_captured_is_refused() {
+    let net = StockNet::new();
+    let refused = |words: &[&str], why: &str| {
+        let ended = Program::start(net.verbena(&[&["capture"], words].concat())).wait(LIMIT);
+        assert!(!ended.good() && ended.said.contains(why), "{words:?}: {}: {}", ended.how(), ended.said);
+    };
+    let files = Files::new();
+    let file = files.path("kept");
+    std::fs::write(&file, "of another net").unwrap();
+    refused(&["-w", file.to_str().unwrap()], &format!("verbena run --net {} PROGRAM", net.name()));
+    assert_eq!(std::fs::read(&file).unwrap(), b"of another net", "a file is written only if there is a net");
+    let holder = net.hold(&[]);
+    refused(&["--port", "verbena2/1"], "the net has 2 cards: there is no card 2");
+    refused(&["--port", "verbena0/3"], "a card has the ports 1 to 2: there is no port 3");
+    refused(&["--port", "mlx5_0/1"], "verbena0/1");
+    refused(&["--qp", "0x1000000"], "a QP number is 1 to 16777215");
+    refused(&["-c", "0"], "--count");
+    refused(&["-s", "100"], "--write");
+    refused(&["-w", "/nowhere/at/all"], "-w /nowhere/at/all: No such file");
+    refused(&["-w", "/dev/full"], "writing /dev/full: ");
+    let captures = [0, 1, 2, 3].map(|_| begin(&net, &[]));
+    refused(&[], "the net has 4 captures already: end one of them first");
+    captures.into_iter().for_each(|capture| assert_eq!(interrupted(capture), (0, 0)));
+    interrupted(begin(&net, &[]));
+    drop(holder);
+    net.expect_gone();
+}

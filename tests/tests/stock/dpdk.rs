@@ -1,0 +1,304 @@
+//! DPDK's own `dpdk-testpmd` on the card's ports, with the poll-mode driver that `verbena run` lays beside DPDK's.
+
+mod addresses;
+mod flow;
+mod offloads;
+mod pause;
+mod releases;
+mod segments;
+mod vlan;
+
+use std::fs::{self, File, Permissions};
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use pcap_file::pcap::{PcapPacket, PcapReader, PcapWriter};
+use tempfile::TempDir;
+use tests::stock::{alone, need, verbena, Program, StockNet, Testpmd};
+use tests::SUITE;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A number behind a word in the last statistics of a port.
+fn last(said: &str, word: &str) -> u64 {
+    let behind = said.rsplit(&format!("{word}:")).next().unwrap_or_default();
+    behind.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn ports_appear_without_an_argument() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let commands = directory.path().join("commands");
+    fs::write(&commands, "show port info all\nshow port xstats 0\n").expect("a file");
+    let file = format!("--cmdline-file={}", commands.display());
+    // At the end of its input it ends.
+    let said = Testpmd::start(&net, &[], &["-i", &file]).end().said;
+    for text in [
+        net.dpdk().version(),
+        "MAC address: 02:56:42:00:00:00",
+        "MAC address: 02:56:42:00:00:01",
+        "MAC address: 02:56:42:00:01:00",
+        "MAC address: 02:56:42:00:01:01",
+        "Driver name: net_verbena",
+        "Link status: up",
+        "Link speed: 10 Gbps",
+        "rx_no_rule: ",
+    ] {
+        assert!(said.contains(text), "no {text:?}:\n{said}");
+    }
+    net.expect_gone();
+}
+
+/// EAL loads the driver into every program of DPDK, also into those that are linked with few of its libraries.
+#[test]
+fn programs_without_ports_start() {
+    let net = StockNet::new();
+    starts(|program, words| {
+        let program = net.dpdk().program(program);
+        let before = program[1..].iter().map(String::as_str);
+        net.command(&[], &program[0], &before.chain(words.iter().copied()).collect::<Vec<_>>())
+    });
+    net.expect_gone();
+}
+
+/// EAL refuses a driver that anybody can replace, and with it to start. It is laid where nobody can.
+#[test]
+fn a_driver_from_a_directory_of_everybody_is_no_reason_to_refuse() {
+    let everybodys = tempfile::tempdir().expect("a directory");
+    let runtime = tempfile::tempdir().expect("a directory");
+    for name in ["verbena", "libverbena.so", "libverbena_clock.so", "librte_net_verbena.so"] {
+        fs::copy(built(name), everybodys.path().join(name)).expect("a copy");
+    }
+    fs::set_permissions(everybodys.path(), Permissions::from_mode(0o777)).expect("its mode");
+    starts(|program, words| {
+        let mut command = Command::new(everybodys.path().join("verbena"));
+        command.args(["run", "--quiet", "--", program]).args(words);
+        command.env("XDG_RUNTIME_DIR", runtime.path());
+        command
+    });
+}
+
+/// A file that cargo has built.
+fn built(name: &str) -> PathBuf {
+    let directory = verbena().parent().expect("a directory").to_owned();
+    let found =
+        [directory.join("deps").join(name), directory.join(name)].into_iter().find(|path| path.exists());
+    found.expect(name)
+}
+
+fn starts(command: impl FnOnce(&str, &[&str]) -> Command) {
+    need("dpdk-test-acl");
+    let prefix = format!("verbena-test-{}-acl", std::process::id());
+    // It ends where it asks for its own arguments.
+    let words = ["--no-huge", "-m", "64", "-l", "0", "--file-prefix", &prefix, "--"];
+    let ended = Program::start(command("dpdk-test-acl", &words)).wait(LIMIT);
+    let _ = fs::remove_dir_all(Path::new("/var/run/dpdk").join(prefix));
+    assert!(ended.said.contains("--rulesf="), "{}", ended.said);
+    assert!(!ended.said.contains("librte_net_verbena"), "{}", ended.said);
+}
+
+#[test]
+fn names_that_are_none_are_refused() {
+    let _alone = alone();
+    let net = StockNet::new();
+    for (device, why) in [
+        ("net_verbena7", "there is no verbena7 in view"),
+        ("net_verbena0p3", "a name is net_verbena, a card's number"),
+        ("net_verbena0p1", "a name is net_verbena, a card's number"),
+        ("net_verbena0,queues=4", "the device takes no arguments"),
+    ] {
+        let ended = Testpmd::start(&net, &[device], &["-i"]).close();
+        assert!(ended.said.contains(why), "{device}: {}", ended.said);
+    }
+    net.expect_gone();
+}
+
+/// Frames of each length that has something of its own, and many of one.
+fn frames() -> Vec<Vec<u8>> {
+    let lengths = [60, 61, 64, 127, 128, 1513, 1514, 2048, 2049, 9000, 9600]
+        .into_iter()
+        .chain(std::iter::repeat_n(777, 500));
+    let frame = |(n, length): (usize, usize)| {
+        let mut frame = vec![2, 0x56, 0x42, 0, 1, 0, 2, 9, 9, 9, 9, 9, 0x88, 0xb5];
+        frame.extend((0..length - 14).map(|k| (k * 7 + n * 13) as u8));
+        frame
+    };
+    lengths.enumerate().map(frame).collect()
+}
+
+/// A file of frames that a testpmd reads and one that a testpmd writes, as devices of it (`net_pcap`).
+struct Pcap(TempDir);
+
+impl Pcap {
+    fn new() -> Pcap {
+        Pcap(tempfile::tempdir().expect("a directory"))
+    }
+
+    /// The device by which these frames come.
+    fn reader(&self, frames: &[Vec<u8>]) -> String {
+        let path = self.0.path().join("from.pcap");
+        let mut file = PcapWriter::new(File::create(&path).expect("a file")).expect("a header");
+        for frame in frames {
+            file.write_packet(&PcapPacket::new(Duration::ZERO, frame.len() as u32, frame)).expect("room");
+        }
+        format!("net_pcap0,rx_pcap={}", path.display())
+    }
+
+    fn written(&self) -> PathBuf {
+        self.0.path().join("to.pcap")
+    }
+
+    /// The device whose frames go to the file.
+    fn writer(&self) -> String {
+        format!("net_pcap0,tx_pcap={}", self.written().display())
+    }
+
+    /// What has been written.
+    fn frames(&self) -> Vec<Vec<u8>> {
+        let mut file = PcapReader::new(File::open(self.written()).expect("a file")).expect("a header");
+        let mut frames = Vec::new();
+        while let Some(packet) = file.next_packet() {
+            frames.push(packet.expect("a packet").data.to_vec());
+        }
+        frames
+    }
+}
+
+/// A testpmd that sends the same frames as often as it is told to, by the first card's first port.
+struct Sender {
+    testpmd: Testpmd,
+    /// How many frames each time, and how many until now.
+    frames: usize,
+    sent: usize,
+    _pcap: Pcap,
+}
+
+impl Sender {
+    fn of(net: &StockNet, frames: &[Vec<u8>]) -> Sender {
+        let pcap = Pcap::new();
+        let testpmd = Testpmd::start(net, &[&pcap.reader(frames), "net_verbena0"], &["-i"]);
+        Sender { testpmd, frames: frames.len(), sent: 0, _pcap: pcap }
+    }
+
+    /// Sends them all. A port that starts again reads its file from the beginning.
+    fn sends(&mut self) {
+        self.testpmd.does("stop\nport stop 0\nport start 0\nstart");
+        self.sent += self.frames;
+        self.testpmd.asks("show port stats 1", &format!("TX-packets: {} ", self.sent));
+    }
+
+    fn quit(self) {
+        self.testpmd.quit();
+    }
+}
+
+/// A file goes into one testpmd, over the wire, and out of the other: every frame, in its order, byte for byte.
+#[test]
+fn frames_arrive_as_they_were_sent() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let pcap = Pcap::new();
+    let sent = frames();
+    let mut receiver = Testpmd::start(&net, &["net_verbena1", &pcap.writer()], &["--stats-period=1"]);
+    receiver.expect("NIC statistics");
+    let mut sender = Testpmd::start(&net, &[&pcap.reader(&sent), "net_verbena0"], &["--stats-period=1"]);
+    sender.expect("NIC statistics");
+    let all = format!("RX-packets: {} ", sent.len());
+    receiver.expect(&all);
+    let said = sender.interrupt().said;
+    assert_eq!(last(&said, "TX-errors"), 0, "{said}");
+    receiver.interrupt();
+    let received = pcap.frames();
+    assert_eq!(received.len(), sent.len());
+    let wrong = received.iter().zip(&sent).position(|(received, sent)| received != sent);
+    assert_eq!(wrong, None, "the first frame that is not as it was sent");
+    net.expect_gone();
+}
+
+/// As fast as they can for a second, with everything that they count: what was sent was received or counted.
+#[test]
+fn what_is_lost_is_counted() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let options = |mode: &'static str| ["--stats-period=1", mode, "--eth-peer=0,02:56:42:00:01:00"];
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &options("--forward-mode=rxonly"));
+    receiver.expect("NIC statistics");
+    let mut sender = Testpmd::start(&net, &["net_verbena0"], &options("--forward-mode=txonly"));
+    sender.expect("NIC statistics");
+    receiver.expect_that("nothing comes", |said| last(said, "RX-packets") >= 1000);
+    let sent = sender.interrupt().said;
+    let received = receiver.interrupt().said;
+    let (sent, errors) = (last(&sent, "TX-packets"), last(&sent, "TX-errors"));
+    let (came, missed) = (last(&received, "RX-packets"), last(&received, "RX-dropped"));
+    assert_eq!(errors, 0);
+    assert_eq!(came + missed, sent, "{received}");
+}
+
+/// Packets that a receive queue of the first port forwarded.
+fn of_queue(said: &str, queue: usize) -> u64 {
+    let behind = said.split(&format!("Forward Stats for RX Port= 0/Queue= {queue} ")).nth(1);
+    behind.map_or(0, |text| {
+        let number = text.split("RX-packets:").nth(1).unwrap_or_default();
+        number.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+    })
+}
+
+/// Eight flows come to four queues, each queue gets some, and all get all.
+#[test]
+fn flows_are_spread_over_receive_queues() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let receives = ["--stats-period=1", "--forward-mode=rxonly", "--rxq=4", "--txq=4", "--rss-udp"];
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &receives);
+    receiver.expect("NIC statistics");
+    let mut sends = vec!["--stats-period=1", "--forward-mode=txonly", "--txonly-multi-flow"];
+    sends.push("--eth-peer=0,02:56:42:00:01:00");
+    let mut sender = Testpmd::start(&net, &["net_verbena0"], &sends);
+    sender.expect("NIC statistics");
+    receiver.expect_that("nothing comes", |said| last(said, "RX-packets") >= 1000);
+    sender.interrupt();
+    let said = receiver.interrupt().said;
+    let queues: Vec<u64> = (0..4).map(|queue| of_queue(&said, queue)).collect();
+    let all: u64 = queues.iter().sum();
+    assert_eq!(all, last(&said, "RX-packets"), "{said}");
+    assert!(queues.iter().all(|&packets| packets > all / 20), "{queues:?}: {said}");
+}
+
+#[test]
+fn hash_and_redirection_table_are_what_was_set() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let commands = directory.path().join("commands");
+    let key: String = (0..40).map(|n| format!("{:02X}", 0x11 + n * 3)).collect();
+    let lines = [
+        "show port 0 rss-hash key",
+        "port config 0 rss reta (5,3),(127,2)",
+        "show port 0 rss reta 128 (0x21,0x8000000000000000)",
+        &format!("port config 0 rss-hash-key ipv4 {key}"),
+        "show port 0 rss-hash key",
+        // Beyond the queues: ethdev refuses it.
+        "port config 0 rss reta (6,4)",
+        "show port 0 rss reta 128 (0x40,0x0)",
+    ];
+    fs::write(&commands, lines.join("\n") + "\n").expect("a file");
+    let file = format!("--cmdline-file={}", commands.display());
+    let testpmd = Testpmd::start(&net, &["net_verbena0"], &["-i", "--rxq=4", "--txq=4", &file]);
+    let said = testpmd.end().said;
+    let first = "6D5A56DA255B0EC24167253D43A38FB0D0CA2BCBAE7B30B477CB2DA38030F20C6A42B73BBEAC01FA";
+    for text in [
+        first,
+        "RSS RETA configuration: hash index=0, queue=0",
+        "RSS RETA configuration: hash index=5, queue=3",
+        "RSS RETA configuration: hash index=127, queue=2",
+        key.as_str(),
+        "RSS RETA configuration: hash index=6, queue=2",
+    ] {
+        assert!(said.contains(text), "no {text:?}:\n{said}");
+    }
+}

@@ -1,0 +1,51 @@
+//! Other releases of DPDK than the one that is installed: 24.11 with the same tests, and one that is not known.
+
+use tests::stock::{compile, Dpdk};
+
+use super::{self as dpdk, *};
+
+/// The tests of these names again, with the DPDK of Debian 13.
+macro_rules! with_debian_13 {
+    (#[$when:meta] $($module:ident: $($test:ident),*;)*) => { $($(
+        #[test]
+        #[$when]
+        fn $test() {
+            Dpdk::of_debian_13($module::$test);
+        }
+    )*)* };
+}
+
+// What reads or writes a layout that differs between releases.
+with_debian_13! {
+    /// Every day.
+    dpdk: ports_appear_without_an_argument, frames_arrive_as_they_were_sent,
+        hash_and_redirection_table_are_what_was_set;
+    flow: rules_choose_the_queue_of_a_frame, rules_mark_and_count_frames;
+    offloads: kinds_of_packets_are_those_that_dpdk_finds,
+        packets_have_their_hash_and_say_which_checksums_are_right, tags_are_inserted_and_stripped;
+}
+
+with_debian_13! {
+    #[ignore = "the long form of the checks"]
+    dpdk: programs_without_ports_start, names_that_are_none_are_refused, what_is_lost_is_counted,
+        flows_are_spread_over_receive_queues;
+    addresses: frames_come_to_the_addresses_of_a_port, a_port_is_what_seastar_asks_for;
+    flow: isolated_ports_get_what_rules_name, rules_that_the_card_cannot_keep_are_refused,
+        ten_thousand_rules_are_made_and_ended;
+    offloads: checksums_are_those_that_testpmd_computes;
+    vlan: frames_of_other_vlans_are_filtered, stripping_is_switched_while_frames_come;
+}
+
+#[test]
+fn an_unknown_release_is_refused_by_name() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = directory.path().join("unknown_dpdk");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/unknown_dpdk.c");
+    compile("cc", &["-rdynamic", "-Wl,--as-needed"], &source, &program);
+    let mut command = Command::new(program);
+    command.arg(built("librte_net_verbena.so"));
+    let ended = Program::start(command).wait(LIMIT);
+    assert!(ended.good(), "{}: {}", ended.how(), ended.said);
+    let why = "this driver is for DPDK 22.11.x or DPDK 24.11.x and not for DPDK 31.11.0: it stays out";
+    assert_eq!(ended.said, format!("level 4 of type 0: verbena: {why}\n"));
+}

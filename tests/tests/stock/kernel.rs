@@ -1,0 +1,632 @@
+//! The kernel beside RDMA and DPDK on the same port: `verbena port`, with ping, sockets, perftest and DPDK between two network
+//! namespaces.
+
+mod flows;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use driver::Registers;
+use fpga_regs::regs::port;
+use model::attach::SegmentCard;
+use tests::stock::{
+    alone, example, free_port, need, verbena, wait_until_listening, Program, StockNet, Testpmd,
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// Of the first ports of both cards.
+const ADDRESS: [&str; 2] = ["198.18.0.1", "198.18.0.2"];
+const MAC: &str = "02:56:42:00:01:00";
+
+/// `unshare`, as whoever runs the tests may: as root without a user namespace, which not every system allows.
+fn unshare(words: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    if fs::metadata("/proc/self").expect("/proc").uid() != 0 {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(words);
+    command
+}
+
+/// A network namespace with an interface of a port.
+struct Host {
+    /// It stays as long as this does.
+    _place: Program,
+    pid: String,
+}
+
+impl Host {
+    fn new() -> Host {
+        need("ping");
+        let script = "ip link set lo up; echo \"up: $$.\"; exec sleep 3600";
+        let mut place = Program::start(unshare(&["--net", "bash", "-c", script]));
+        place.expect(".\n", LIMIT);
+        let said = place.said();
+        let pid = said.split("up: ").nth(1).and_then(|rest| rest.split('.').next()).expect("a number");
+        Host { pid: pid.to_owned(), _place: place }
+    }
+
+    /// A command there.
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        let user = fs::read_link(format!("/proc/{}/ns/user", self.pid)).expect("it runs");
+        if user != fs::read_link("/proc/self/ns/user").expect("/proc") {
+            command.args(["--user", "--preserve-credentials"]);
+        }
+        command.args(["--net", "--target", &self.pid]).args(words);
+        command
+    }
+
+    /// Runs a command there to its end.
+    fn run(&self, words: &[&str]) -> String {
+        let ended = Program::start(self.command(words)).wait(LIMIT);
+        assert!(ended.good(), "{words:?}: {}: {}", ended.how(), ended.said);
+        ended.said
+    }
+
+    /// `verbena run` there, with its network.
+    fn on_card(&self, net: &StockNet, words: &[&str]) -> Program {
+        let launcher = net.command(&["--network", "host"], words[0], &words[1..]);
+        let name = launcher.get_program().to_str().expect("a path").to_owned();
+        let rest: Vec<&str> = launcher.get_args().map(|word| word.to_str().expect("a word")).collect();
+        let mut command = self.command(&[&[&name[..]][..], &rest].concat());
+        command.envs(launcher.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Program::start(command)
+    }
+
+    /// `verbena port up` for it.
+    fn up(&self, net: &StockNet, port: &str, options: &[&str]) {
+        ran(net, &[&["port", "up", port, "--netns", &self.pid][..], options].concat());
+    }
+
+    /// Packets that one of its interfaces has received.
+    fn received(&self, name: &str) -> u64 {
+        let all = self.run(&["cat", &format!("/proc/{}/net/dev", self.pid)]);
+        let line = all.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
+        let count = line.and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+        count.unwrap_or_else(|| panic!("no {name} in {all}"))
+    }
+
+    /// Each question gets one answer, however long that takes on a busy machine.
+    fn pings(&self, to: &str, options: &[&str]) {
+        let words = [&["ping", "-c", "10", "-i", "0.05", "-w", "50"][..], options, &[to]].concat();
+        let said = self.run(&words);
+        // It asks on while answers are on their way, and may hear of those, too.
+        let answers = said.lines().filter_map(|line| line.split("icmp_seq=").nth(1)?.split(' ').next());
+        let expected: Vec<String> = (1..=10).map(|n| n.to_string()).collect();
+        assert_eq!(answers.take(10).collect::<Vec<_>>(), expected, "{words:?}: {said}");
+        assert!(!said.contains("DUP!"), "{words:?}: {said}");
+    }
+}
+
+impl Drop for Host {
+    /// A test that failed leaves no process: it ends with its interface.
+    fn drop(&mut self) {
+        let there = Path::new("/proc").join(&self.pid).exists();
+        for name in ["vb0", "vb0.107"].into_iter().filter(|_| there) {
+            let _ = self.command(&["ip", "link", "del", name]).output();
+        }
+    }
+}
+
+/// Another command of `verbena`, run to its end.
+fn ran(net: &StockNet, words: &[&str]) -> String {
+    let ended = Program::start(net.verbena(words)).wait(LIMIT);
+    assert!(ended.good(), "{words:?}: {}: {}", ended.how(), ended.said);
+    ended.said
+}
+
+fn refused(net: &StockNet, words: &[&str], why: &str) {
+    let ended = Program::start(net.verbena(words)).wait(LIMIT);
+    assert!(!ended.good() && ended.said.contains(why), "{words:?}: {}: {}", ended.how(), ended.said);
+}
+
+/// Two hosts, each with the kernel on the first port of a card.
+fn two(net: &StockNet) -> [Host; 2] {
+    let hosts = [Host::new(), Host::new()];
+    for (n, host) in hosts.iter().enumerate() {
+        host.up(net, &format!("verbena{n}/1"), &["--kernel", "vb0"]);
+    }
+    hosts
+}
+
+/// The interfaces go, and with them the net.
+fn end(net: &StockNet, hosts: [Host; 2]) {
+    for (n, host) in hosts.iter().enumerate() {
+        let errors = host.run(&["nstat", "-az", "TcpInCsumErrors", "UdpInCsumErrors", "IpExtInCsumErrors"]);
+        let wrong = errors
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(1))
+            .find(|count| count.parse().is_ok_and(|count: u64| count != 0));
+        assert_eq!(wrong, None, "{errors}");
+        ran(net, &["port", "down", &format!("verbena{n}/1")]);
+        let left = host.run(&["ip", "-br", "link"]);
+        assert!(!left.contains("vb0"), "{left}");
+    }
+    net.expect_gone();
+}
+
+fn register(net: &StockNet, card: u32, offset: u32) -> u64 {
+    SegmentCard::open(&net.socket(), card).expect("a card").read64(port::base(0) + offset)
+}
+
+fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is() {
+        assert!(start.elapsed() < LIMIT, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+const SERVER: &str = "
+import hashlib, socket, sys
+server = socket.create_server((sys.argv[1], 5000))
+print('listens', flush=True)
+connection, _ = server.accept()
+digest, length = hashlib.sha256(), 0
+while part := connection.recv(1 << 16):
+    digest.update(part)
+    length += len(part)
+print(length, digest.hexdigest(), flush=True)
+";
+const CLIENT: &str = "
+import hashlib, random, socket, sys
+data = random.Random(7).randbytes(int(sys.argv[2]))
+with socket.create_connection((sys.argv[1], 5000)) as connection:
+    connection.sendall(data)
+print(len(data), hashlib.sha256(data).hexdigest())
+";
+
+#[test]
+fn two_hosts_talk_through_their_ports() {
+    need("nstat");
+    let _alone = alone();
+    let net = StockNet::new();
+    let hosts = two(&net);
+    let [a, b] = &hosts;
+    a.pings(ADDRESS[1], &[]);
+    b.pings(ADDRESS[0], &["-s", "1472", "-M", "do"]);
+    a.pings("fe80::56:42ff:fe00:100%vb0", &[]);
+    for mtu in ["1500", "9000"] {
+        let cut = register(&net, 0, port::TX_SEGMENTED);
+        hosts.iter().for_each(|host| drop(host.run(&["ip", "link", "set", "vb0", "mtu", mtu])));
+        let mut server = Program::start(b.command(&["python3", "-c", SERVER, ADDRESS[1]]));
+        server.expect("listens\n", LIMIT);
+        let sent = a.run(&["python3", "-c", CLIENT, ADDRESS[1], "8000003"]);
+        let came = server.wait(LIMIT).said;
+        assert!(came.ends_with(&sent) && sent.starts_with("8000003 "), "MTU {mtu}: {sent} {came}");
+        let cut = register(&net, 0, port::TX_SEGMENTED) - cut;
+        assert!(cut >= 100, "the card has cut {cut} frames, MTU {mtu}");
+    }
+    a.pings(ADDRESS[1], &["-s", "8972", "-M", "do"]);
+    // It has a carrier when the port has a link.
+    ran(&net, &["link", "verbena0/1", "down"]);
+    wait_for("a carrier without a link", || b.run(&["ip", "link", "show", "vb0"]).contains("NO-CARRIER"));
+    ran(&net, &["link", "verbena0/1", "up"]);
+    wait_for("no carrier", || b.run(&["ip", "link", "show", "vb0"]).contains("LOWER_UP"));
+    a.pings(ADDRESS[1], &[]);
+    end(&net, hosts);
+}
+
+/// How often the threads of an interface's queues have slept, by their names.
+fn sleeps(port: &str) -> BTreeMap<String, u64> {
+    let words = format!("kernel-port\0{port}\0");
+    let processes = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
+    let process = processes
+        .filter(|path| fs::read_to_string(path.join("cmdline")).is_ok_and(|line| line.contains(&words)))
+        .collect::<Vec<_>>();
+    let [process] = &process[..] else { panic!("not one process of {port}: {process:?}") };
+    let tasks = fs::read_dir(process.join("task")).expect("its threads").flatten();
+    let task = |entry: fs::DirEntry| {
+        let read = |file| fs::read_to_string(entry.path().join(file)).expect("a thread");
+        let status = read("status");
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        (read("comm").trim().to_owned(), count.and_then(|count| count.trim().parse().ok()).expect("a number"))
+    };
+    tasks.map(task).collect()
+}
+
+/// Connections are spread over the queues of an interface, and each one's frames stay in order.
+#[test]
+fn connections_are_spread_over_queues() {
+    need("curl");
+    let _alone = alone();
+    let net = StockNet::new();
+    let hosts = [Host::new(), Host::new()];
+    refused(&net, &["port", "up", "verbena0/1", "--kernel", "vb0", "--queues", "17"], "not in 1..=16");
+    for (n, host) in hosts.iter().enumerate() {
+        host.up(&net, &format!("verbena{n}/1"), &["--kernel", "vb0", "--queues", "3"]);
+    }
+    let [a, b] = &hosts;
+    assert!(a.run(&["ip", "-d", "link", "show", "vb0"]).contains("multi_queue numqueues 3 "));
+    a.pings(ADDRESS[1], &[]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let data: Vec<u8> = (0..300_000u32).flat_map(|n| n.wrapping_mul(n).to_le_bytes()).collect();
+    fs::write(directory.path().join("data"), &data).expect("a file");
+    let place = directory.path().to_str().expect("a path");
+    let words = ["python3", "-u", "-m", "http.server", "-b", ADDRESS[1], "-d", place, "8000"];
+    let mut server = Program::start(b.command(&words));
+    server.expect("Serving HTTP", LIMIT);
+    let before = ["verbena0/1", "verbena1/1"].map(sleeps);
+    let url = format!("http://{}:8000/data", ADDRESS[1]);
+    // Each a connection, from a port of its own.
+    for n in 0..12 {
+        let to = directory.path().join(format!("{n}"));
+        a.run(&["curl", "-sS", "-o", to.to_str().expect("a path"), &url]);
+        assert!(fs::read(&to).expect("what came") == data, "connection {n} has brought other data");
+    }
+    for (port, before) in ["verbena0/1", "verbena1/1"].into_iter().zip(before) {
+        let after = sleeps(port);
+        for direction in ["rx", "tx"] {
+            let worked = (0..3).filter(|n| {
+                let name = format!("{direction}-{n}");
+                after[&name] - before[&name] >= 3
+            });
+            // That all twelve take one of three is as good as impossible.
+            assert!(worked.count() >= 2, "{port}, {direction}: {before:?}, then {after:?}");
+        }
+    }
+    drop(server);
+    end(&net, hosts);
+}
+
+/// Frames of a VLAN come to its interface alone.
+#[test]
+fn a_vlan_has_an_interface_of_its_own() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let hosts = two(&net);
+    for (n, host) in hosts.iter().enumerate() {
+        let port = format!("verbena{n}/1");
+        host.up(&net, &port, &["--kernel", "vb0.107", "--vlan", "107", "--mtu", "9000"]);
+        host.run(&["ip", "addr", "add", &format!("192.0.2.{}/24", n + 1), "dev", "vb0.107"]);
+    }
+    let [a, b] = &hosts;
+    a.pings("192.0.2.2", &["-s", "8972", "-M", "do"]);
+    a.pings(ADDRESS[1], &[]);
+    let before = b.received("vb0");
+    a.pings("192.0.2.2", &["-s", "100"]);
+    assert!(b.received("vb0") - before < 10, "tagged frames came untagged");
+    for n in 0..2 {
+        ran(&net, &["port", "down", &format!("verbena{n}/1"), "--vlan", "107"]);
+    }
+    end(&net, hosts);
+}
+
+/// Frames to the MAC of an interface come to it, others only where it is promiscuous; both may change.
+#[test]
+fn frames_come_to_the_macs_that_the_kernel_wants() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let hosts = two(&net);
+    let [a, b] = &hosts;
+    let neighbour = |mac: &str| {
+        a.run(&["ip", "neigh", "replace", "198.18.0.77", "lladdr", mac, "dev", "vb0"]);
+    };
+    // Of 200 frames to a MAC, those that have come to the other host.
+    let come = |mac: &str| {
+        neighbour(mac);
+        let before = b.received("vb0");
+        let lost = ["ping", "-c", "200", "-i", "0.002", "-W", "1", "198.18.0.77"];
+        assert!(Program::start(a.command(&lost)).wait(LIMIT).said.contains("100% packet loss"));
+        // What comes later than these has come.
+        a.pings(ADDRESS[1], &[]);
+        b.received("vb0") - before
+    };
+    let (other, another) = ("02:00:00:00:00:77", "02:00:00:00:00:78");
+    assert!(come(other) < 200);
+    b.run(&["ip", "link", "set", "vb0", "promisc", "on"]);
+    wait_for("no frames to other MACs", || come(other) >= 200);
+    b.run(&["ip", "link", "set", "vb0", "promisc", "off"]);
+    wait_for("frames to other MACs come still", || come(other) < 200);
+    b.run(&["ip", "link", "set", "vb0", "address", other]);
+    a.run(&["ip", "neigh", "flush", "dev", "vb0"]);
+    wait_for("no frames to the new MAC", || come(other) >= 200);
+    assert!(come(another) < 200 && come(MAC) < 200);
+    // A bridge has a MAC of its own.
+    let script = format!(
+        "ip link add br0 address {another} type bridge && ip link set vb0 master br0 && ip addr flush dev vb0 && \
+         ip addr add {}/15 dev br0 && ip link set br0 up",
+        ADDRESS[1]
+    );
+    b.run(&["sh", "-ec", &script]);
+    a.run(&["ip", "neigh", "flush", "dev", "vb0"]);
+    a.pings(ADDRESS[1], &[]);
+    b.pings(ADDRESS[0], &[]);
+    end(&net, hosts);
+}
+
+const ECHO: &str = "
+import socket, sys
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind((sys.argv[1], 4000))
+print('bound', flush=True)
+while True:
+    data, sender = server.recvfrom(2000)
+    server.sendto(data, sender)
+";
+/// Asks when it reads a line; answers how many answers there were.
+const ASK: &str = "
+import socket, sys
+client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+client.connect((sys.argv[1], 4000))
+for round, line in enumerate(sys.stdin):
+    for n in range(8):
+        client.send(b'%d %d' % (round, n))
+    client.settimeout(20 if line.strip() == 'answered' else 0)
+    answers = 0
+    try:
+        while answers < 8:
+            answers += client.recv(100).startswith(b'%d ' % round)
+    except OSError:
+        pass
+    print('round', round, 'answers', answers, flush=True)
+";
+/// A program on the card whose rule for a UDP port comes and goes.
+const NATIVE: &str = "
+import sys
+import pyverbs.enums as e
+from pyverbs.cq import CQ
+from pyverbs.device import Context
+from pyverbs.flow import Flow, FlowAttr
+from pyverbs.mr import MR
+from pyverbs.pd import PD
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.spec import EthSpec, Ipv4ExtSpec, TcpUdpSpec
+from pyverbs.wr import SGE, RecvWR
+context = Context(name='verbena1')
+pd, cq = PD(context), CQ(context, 256)
+memory = MR(pd, 2048 * 64, e.IBV_ACCESS_LOCAL_WRITE)
+cap = QPCap(max_send_wr=1, max_recv_wr=64)
+qp = QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RAW_PACKET, scq=cq, rcq=cq, cap=cap), QPAttr(port_num=1))
+for n in range(64):
+    qp.post_recv(RecvWR(num_sge=1, sg=[SGE(memory.buf + 2048 * n, 2048, memory.lkey)], wr_id=n))
+taken = 0
+print('ready', flush=True)
+for line in sys.stdin:
+    if line.strip() == 'take':
+        rule = FlowAttr(num_of_specs=3, port=1)
+        rule.specs.append(EthSpec(dst_mac=sys.argv[1]))
+        rule.specs.append(Ipv4ExtSpec(dst_ip=sys.argv[2]))
+        rule.specs.append(TcpUdpSpec(e.IBV_FLOW_SPEC_UDP, dst_port=4000))
+        flow = Flow(qp, rule)
+        print('takes', flush=True)
+    elif line.strip() == 'release':
+        flow.close()
+        print('releases', flush=True)
+    else:
+        while taken < 8:
+            count, completions = cq.poll(8)
+            for completion in completions:
+                data = memory.read(completion.byte_len, 2048 * completion.wr_id)
+                taken += data[42:].startswith(b'1 ')
+        print('taken', taken, flush=True)
+";
+
+/// A program that reads lines.
+fn typed(command: Command) -> (Program, UnixStream) {
+    let (input, keyboard) = UnixStream::pair().expect("a socket");
+    (Program::start_reading(command, OwnedFd::from(input).into()), keyboard)
+}
+
+/// Types lines.
+fn types(keyboard: &mut UnixStream, lines: &str) {
+    keyboard.write_all(format!("{lines}\n").as_bytes()).expect("it reads");
+}
+
+/// A port of UDP that a program on the card asks for is its own as long as its rule is there.
+#[test]
+fn rules_take_ports_from_the_kernel_and_give_them_back() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let hosts = two(&net);
+    let [a, b] = &hosts;
+    let mut echo = Program::start(b.command(&["python3", "-c", ECHO, ADDRESS[1]]));
+    echo.expect("bound", LIMIT);
+    let (mut ask, mut question) = typed(a.command(&["python3", "-c", ASK, ADDRESS[1]]));
+    let words = ["-c", NATIVE, MAC, ADDRESS[1]];
+    let (mut native, mut command) = typed(net.command(&[], "/usr/bin/python3", &words));
+    native.expect("ready", LIMIT);
+    types(&mut question, "answered");
+    ask.expect("round 0 answers 8\n", LIMIT);
+    types(&mut command, "take");
+    native.expect("takes", LIMIT);
+    types(&mut question, "silent");
+    types(&mut command, "count");
+    native.expect("taken 8\n", LIMIT);
+    ask.expect("round 1 answers 0\n", LIMIT);
+    // The rest is the kernel's all the time.
+    a.pings(ADDRESS[1], &[]);
+    types(&mut command, "release");
+    native.expect("releases", LIMIT);
+    types(&mut question, "answered");
+    ask.expect("round 2 answers 8\n", LIMIT);
+    drop((native, ask, echo));
+    end(&net, hosts);
+}
+
+/// TCP and RDMA at one address: perftest shakes hands through the port that it measures.
+#[test]
+fn rdma_and_the_kernel_share_a_port_and_an_address() {
+    need("ib_write_bw");
+    let _alone = alone();
+    let net = StockNet::new();
+    let hosts = two(&net);
+    let [a, b] = &hosts;
+    let number = free_port();
+    let words = ["ib_write_bw", "-F", "-D", "3", "-p", &number.to_string(), "-d"].map(str::to_owned);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut server = b.on_card(&net, &[&words[..], &["verbena1"]].concat());
+    assert!(wait_until_listening(&mut server, number, LIMIT), "{}", server.said());
+    let before = register(&net, 1, port::RX_BYTES);
+    let client = a.on_card(&net, &[&words[..], &["verbena0", ADDRESS[1]]].concat());
+    wait_for("no data comes", || register(&net, 1, port::RX_BYTES) > before + (1 << 20));
+    a.pings(ADDRESS[1], &[]);
+    for program in [client, server] {
+        let line = program.line().to_owned();
+        let ended = program.wait(LIMIT);
+        assert!(ended.good(), "`{line}`: {}: {}", ended.how(), ended.said);
+    }
+    end(&net, hosts);
+}
+
+/// A DPDK program has frames to its own address, the kernel those to the port's; both hear ARP.
+#[test]
+fn dpdk_forwards_beside_the_kernel() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let hosts = two(&net);
+    let testpmd = |device: &str, address: &str, options: &[&str], says: &str| {
+        let mut testpmd = Testpmd::start(&net, &[device], &[&["-i"], options].concat());
+        testpmd.types(&format!("set promisc 0 off\nmac_addr set 0 {address}\nstart"));
+        testpmd.expect(says);
+        testpmd
+    };
+    let swaps = "macswap packet forwarding - ports=1";
+    let receiver = testpmd("net_verbena1", "02:00:00:00:00:99", &["--forward-mode=macswap"], swaps);
+    let peer = ["--forward-mode=txonly", "--eth-peer=0,02:00:00:00:00:99"];
+    let sender = testpmd("net_verbena0", "02:00:00:00:00:98", &peer, "txonly packet forwarding - ports=1");
+    let [a, b] = &hosts;
+    a.pings(ADDRESS[1], &[]);
+    b.pings(ADDRESS[0], &[]);
+    let before = register(&net, 1, port::RX_PACKETS);
+    wait_for("DPDK gets no frames", || register(&net, 1, port::RX_PACKETS) > before + 1000);
+    sender.quit();
+    let said = receiver.quit().said;
+    let received = said.rsplit("RX-packets: ").next().unwrap_or_default();
+    let received: u64 = received.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    assert!(received > 1000, "{said}");
+    end(&net, hosts);
+}
+
+/// Whatever becomes of the process, the interface goes with it, frames are counted as those that nobody takes, and the next
+/// one can begin.
+#[test]
+fn a_killed_process_takes_its_interface_along() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let hosts = two(&net);
+    let [a, b] = &hosts;
+    a.pings(ADDRESS[1], &[]);
+    let file = net.socket().with_file_name(format!("{}.verbena1p1.kernel", net.name()));
+    let noted = fs::read_to_string(file).expect("its note");
+    let pid: i32 = noted.split(' ').next().and_then(|pid| pid.parse().ok()).expect("a process id");
+    let killed = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+    assert!(killed.is_ok_and(|status| status.success()));
+    wait_for("the interface stays", || !b.run(&["ip", "-br", "link"]).contains("vb0"));
+    let before = register(&net, 1, port::RX_NO_RULE);
+    let lost =
+        Program::start(a.command(&["ping", "-c", "3", "-i", "0.2", "-W", "1", ADDRESS[1]])).wait(LIMIT);
+    assert!(lost.said.contains("100% packet loss"), "{}", lost.said);
+    assert!(register(&net, 1, port::RX_NO_RULE) > before, "what nobody takes is counted");
+    refused(&net, &["port", "down", "verbena1/1"], "has no interface of the kernel");
+    b.up(&net, "verbena1/1", &["--kernel", "vb0"]);
+    a.pings(ADDRESS[1], &[]);
+    // An interface that is deleted ends its process.
+    a.run(&["ip", "link", "del", "vb0"]);
+    wait_for("its process stays", || {
+        let down = Program::start(net.verbena(&["port", "down", "verbena0/1"])).wait(LIMIT);
+        down.said.contains("has no interface of the kernel")
+    });
+    a.up(&net, "verbena0/1", &["--kernel", "vb0"]);
+    end(&net, hosts);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let net = StockNet::new();
+    let host = Host::new();
+    let up = |words: &[&'static str], why: &str| {
+        let words = [&["port", "up"], words].concat();
+        refused(&net, &words, why);
+    };
+    host.up(&net, "verbena0/1", &["--kernel", "vb0"]);
+    up(
+        &["verbena0/1", "--kernel", "vb1"],
+        "has the interface vb0 already; `verbena port down verbena0/1 --net",
+    );
+    up(&["verbena2/1", "--kernel", "vb1"], "has the ports verbena0/1 to verbena1/2, not verbena2/1");
+    up(&["verbena0/3", "--kernel", "vb1"], "not verbena0/3");
+    up(&["verbena0", "--kernel", "vb1"], "as in verbena0/1");
+    up(&["verbena0/2", "--kernel", "longer-than-fifteen"], "1 to 15");
+    up(&["verbena0/2", "--kernel", "vb1", "--vlan", "4095"], "1..=4094");
+    up(&["verbena0/2", "--kernel", "vb1", "--netns", "no-such"], "`ip netns list`");
+    up(&["verbena0/2", "--kernel", "vb1", "--netns", "999999999"], "process 999999999");
+    refused(
+        &net,
+        &["port", "up", "verbena0/2", "--kernel", "vb0", "--netns", &host.pid],
+        "another program has it",
+    );
+    refused(&net, &["port", "up", "verbena0/2", "--kernel", "lo", "--netns", &host.pid], "take another name");
+    let inside =
+        net.command(&[], verbena(), &["port", "up", "verbena0/2", "--kernel", "vb1", "--net", net.name()]);
+    let ended = Program::start(inside).wait(LIMIT);
+    assert!(!ended.good() && ended.said.contains("--netns NAME"), "{}", ended.said);
+    ran(&net, &["port", "down", "verbena0/1"]);
+    refused(&net, &["port", "down", "verbena0/1"], "has no interface of the kernel");
+    net.expect_gone();
+    for (options, why) in
+        [(["--port", "0=udp:127.0.0.1"], "leads outside"), (["--clock", "virtual"], "simulated time")]
+    {
+        let (net, holder) = StockNet::held(&options);
+        refused(&net, &["port", "up", "verbena0/1", "--kernel", "vb1"], why);
+        drop(holder);
+        net.expect_gone();
+    }
+}
+
+/// Errors of the system say what to do.
+#[test]
+fn a_system_without_tap_or_rights_is_told() {
+    let net = StockNet::new();
+    let line = "mount -t tmpfs none /dev/net && exec \"$0\" port up verbena0/1 --kernel vb1 --net \"$1\"";
+    let mut command = unshare(&["--mount", "--net", "sh", "-c", line]);
+    command.arg(verbena()).arg(net.name());
+    command.envs(net.verbena(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ended = Program::start(command).wait(LIMIT);
+    assert!(!ended.good() && ended.said.contains("there is no /dev/net/tun"), "{}", ended.said);
+    net.expect_gone();
+    let net = StockNet::unprivileged();
+    let own = net.command(&[], "true", &[]).get_program().to_owned();
+    let words = ["port", "up", "verbena0/1", "--kernel", "vb1", "--net", net.name()];
+    let ended = Program::start(net.command(&["--network", "host"], &own, &words)).wait(LIMIT);
+    assert!(!ended.good() && ended.said.contains("root"), "{}", ended.said);
+    net.expect_gone();
+}
+
+/// Programs of the kernel's side that know nothing of a card, and the example with a TCP/IP stack on each core.
+#[test]
+fn curl_and_wrk_reach_a_stack_on_each_core() {
+    let _alone = alone();
+    need("curl");
+    need("wrk");
+    let net = StockNet::new();
+    let host = Host::new();
+    host.up(&net, "verbena0/1", &["--kernel", "vb0"]);
+    let serve = ["serve", "--device", "verbena1", "--address", "198.18.0.102", "--cores", "2"];
+    let mut server = net.start(example("http-per-core"), &serve);
+    server.expect("http://198.18.0.102/", LIMIT);
+    host.pings("198.18.0.102", &[]);
+    // A connection for each: both cores get some of twenty.
+    let url = "http://198.18.0.102/[1-20]";
+    let said = host.run(&["curl", "-sS", "--max-time", "30", "-H", "Connection: close", url]);
+    let answers = |core: &str| said.lines().filter(|line| *line == core).count();
+    let cores = [answers("core 0"), answers("core 1")];
+    assert!(cores[0] + cores[1] == 20 && cores.iter().all(|&answers| answers > 0), "{said}");
+    let said = host.run(&["wrk", "-t", "1", "-c", "8", "-d", "1", "http://198.18.0.102/"]);
+    assert!(
+        said.contains("requests in") && !said.contains("Non-2xx") && !said.contains(" 0 requests in"),
+        "{said}"
+    );
+    assert!(!said.contains("Socket errors"), "{said}");
+    assert!(!server.has_ended(), "{}", server.said());
+    drop(server);
+    ran(&net, &["port", "down", "verbena0/1"]);
+}

@@ -1,0 +1,341 @@
+//! Two ports of a card that are one, while stock programs use them: `verbena lag`.
+
+use std::time::{Duration, Instant};
+
+use driver::Registers;
+use fpga_regs::regs::port;
+use model::attach::SegmentCard;
+use tests::stock::{alone, free_port, need, Pair, Program, StockNet, Testpmd};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A net that stays while nothing else runs on it.
+struct Held {
+    net: StockNet,
+    _holder: Program,
+}
+
+impl Held {
+    fn new(options: &[&str]) -> Held {
+        let (net, _holder) = StockNet::held(options);
+        Held { net, _holder }
+    }
+
+    /// Another command of `verbena`, run to its good end.
+    fn verbena(&self, words: &[&str]) -> String {
+        let ended = Program::start(self.net.verbena(words)).wait(LIMIT);
+        assert!(ended.good(), "{words:?}: {}: {}", ended.how(), ended.said);
+        ended.said
+    }
+
+    fn refused(&self, words: &[&str], why: &str) {
+        let ended = Program::start(self.net.verbena(words)).wait(LIMIT);
+        assert!(!ended.good() && ended.said.contains(why), "{words:?}: {}", ended.said);
+    }
+
+    /// Makes the ports of both cards one.
+    fn bond(&self, options: &[&str]) {
+        for card in ["verbena0", "verbena1"] {
+            self.verbena(&[&["lag", card], options].concat());
+        }
+        self.wait_for("the bonds use both ports", || {
+            self.verbena(&["lag"]).matches(" active ").count() == 4 || options.contains(&"active-backup")
+        });
+    }
+
+    fn wait_for(&self, what: &str, mut is: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !is() {
+            assert!(start.elapsed() < LIMIT, "{what}: {}", self.verbena(&["lag"]));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// A register of a port, from 0.
+    fn register(&self, card: u32, number: u32, offset: u32) -> u64 {
+        SegmentCard::open(&self.net.socket(), card).expect("a card").read64(port::base(number) + offset)
+    }
+
+    /// Bytes received by the ports of the first card.
+    fn received(&self) -> [u64; 2] {
+        [0, 1].map(|number| self.register(0, number, port::RX_BYTES))
+    }
+
+    /// Waits until these ports of the first card have received a mebibyte more.
+    fn flows(&self, ports: [bool; 2]) {
+        let before = self.received();
+        self.wait_for("traffic by the ports that are up", || {
+            let now = self.received();
+            (0..2).all(|n| !ports[n] || now[n] > before[n] + (1 << 20))
+        });
+    }
+}
+
+fn good(program: Program) -> String {
+    let line = program.line().to_owned();
+    let ended = program.wait(LIMIT);
+    assert!(ended.good(), "`{line}`: {}: {}", ended.how(), ended.said);
+    ended.said
+}
+
+/// Several connections, of which each member has some; what one loses the other carries on, and back.
+fn outlives_a_cable(launcher: &[&str], options: &[&str]) {
+    let _alone = alone();
+    let held = Held::new(launcher);
+    held.bond(options);
+    // Of so many a hash leaves no port without any.
+    let count = if options.contains(&"hash") { "16" } else { "4" };
+    let arguments = ["-D", "6", "-q", count];
+    let pair = Pair::new(&held.net, "ib_write_bw", &arguments);
+    let (server, client) = pair.start().unwrap_or_else(|error| panic!("{error}"));
+    let backup = options.contains(&"active-backup");
+    held.flows([true, !backup]);
+    let said = held.verbena(&["lag", "verbena0"]);
+    if !backup && count == "4" {
+        assert_eq!(said.matches(" 2 QPs").count(), 2, "{said}");
+    }
+    held.verbena(&["link", "verbena0/1", "down"]);
+    let lag = held.verbena(&["lag", "verbena1"]);
+    assert!(lag.contains("port 1 down unused 0 QPs"), "{lag}");
+    assert!(lag.contains(&format!("port 2 up active {count} QPs")), "{lag}");
+    let during = held.received()[0];
+    held.flows([false, true]);
+    assert_eq!(held.received()[0], during, "nothing comes through a pulled cable");
+    held.verbena(&["link", "verbena0/1", "up"]);
+    held.flows([true, !backup]);
+    for program in [server, client] {
+        good(program);
+    }
+    for card in 0..2 {
+        for number in 0..2 {
+            for register in [port::TX_BYTES, port::RX_BYTES] {
+                assert!(held.register(card, number, register) > 0, "verbena{card}/{}", number + 1);
+            }
+        }
+    }
+    // What is sent is received, whichever way it went.
+    let sent: u64 = (0..2).map(|number| held.register(1, number, port::TX_PACKETS)).sum();
+    let received: u64 = (0..2).map(|number| held.register(0, number, port::RX_PACKETS)).sum();
+    assert!(received <= sent && received > 0, "{received} of {sent}");
+}
+
+#[test]
+fn xor_outlives_a_cable() {
+    outlives_a_cable(&[], &["--mode", "xor"]);
+}
+
+#[test]
+fn xor_outlives_a_cable_on_the_exact_wire() {
+    outlives_a_cable(&["--wire", "exact"], &["--mode", "xor"]);
+}
+
+#[test]
+fn a_hash_outlives_a_cable() {
+    outlives_a_cable(&[], &["--mode", "xor", "--select", "hash"]);
+}
+
+#[test]
+fn a_backup_takes_over() {
+    outlives_a_cable(&[], &["--mode", "active-backup"]);
+}
+
+#[test]
+fn lacp_outlives_a_cable() {
+    outlives_a_cable(&[], &["--mode", "802.3ad"]);
+}
+
+/// Programs that check each byte, with a cable pulled and plugged in again and again.
+#[test]
+fn data_is_right_whichever_way_it_goes() {
+    let _alone = alone();
+    need("ibv_rc_pingpong");
+    for wire in ["fast", "exact"] {
+        let held = Held::new(&["--wire", wire]);
+        held.bond(&["--mode", "xor"]);
+        let pair = Pair::new(&held.net, "ibv_rc_pingpong", &["-c", "-g", "1", "-s", "70000", "-n", "3000"]);
+        let (mut server, mut client) = pair.start().unwrap_or_else(|error| panic!("{error}"));
+        while !(server.has_ended() && client.has_ended()) {
+            for number in ["verbena0/1", "verbena0/2"] {
+                for to in ["down", "up"] {
+                    held.verbena(&["link", number, to]);
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+        }
+        for program in [server, client] {
+            let said = good(program);
+            assert!(!said.contains("invalid data"), "{wire}: {said}");
+        }
+    }
+}
+
+/// Connections by address go over the bond, too, while one of its cables is pulled. Programs see one port.
+#[test]
+fn connections_by_address_go_over_a_bond() {
+    let _alone = alone();
+    need("rping");
+    let held = Held::new(&[]);
+    held.bond(&["--mode", "xor"]);
+    let info = held.net.run("ibv_devinfo", &["-d", "verbena0"], LIMIT);
+    assert!(info.contains("phys_port_cnt:\t\t\t1\n"), "{info}");
+    held.verbena(&["link", "verbena0/1", "down"]);
+    let info = held.net.run("ibv_devinfo", &["-d", "verbena0"], LIMIT);
+    assert!(info.contains("PORT_ACTIVE"), "{info}");
+    let server = held.net.start("rping", &["-s", "-a", "198.18.0.1", "-C", "100", "-V"]);
+    // Before the server listens it is refused.
+    held.wait_for("a connection", || {
+        held.net.start("rping", &["-c", "-a", "198.18.0.1", "-C", "100", "-V"]).wait(LIMIT).good()
+    });
+    good(server);
+    assert_eq!(held.received()[0], 0, "all came by the other cable");
+    // With both cables pulled the port has no link.
+    held.verbena(&["link", "verbena0/2", "down"]);
+    let info = held.net.run("ibv_devinfo", &["-d", "verbena1"], LIMIT);
+    assert!(info.contains("PORT_DOWN"), "{info}");
+}
+
+/// The other end need not be a bond. A net of three cards is a switch: LACP has no partner there, and one port is used.
+#[test]
+fn the_other_end_may_have_two_ports() {
+    let _alone = alone();
+    let held = Held::new(&["--cards", "3"]);
+    held.verbena(&["lag", "verbena0", "--mode", "802.3ad"]);
+    held.verbena(&["lag", "verbena2", "--mode", "xor"]);
+    held.wait_for("a port on its own", || {
+        held.verbena(&["lag", "verbena0"]).contains("port 1 up active 0 QPs, no partner")
+    });
+    for arguments in [&["-n", "500", "-q", "2"][..], &["-n", "500", "-q", "2", "-c", "UD"]] {
+        for devices in [["verbena0", "verbena1"], ["verbena1", "verbena2"], ["verbena2", "verbena0"]] {
+            let mut pair = Pair::new(&held.net, "ib_send_bw", arguments);
+            (pair.devices, pair.limit) = (devices, LIMIT);
+            if let Err(error) = pair.run() {
+                panic!("{error}");
+            }
+        }
+    }
+    assert_eq!(held.received()[1], 0, "the port that is left out");
+    assert!(held.register(2, 1, port::TX_PACKETS) > 0, "a bond sends by both ports to whomever");
+}
+
+/// DPDK's bonding on ports of the second card, with a queue of its own for LACP; the bond is the port after them.
+fn dpdk_bond(held: &Held, members: &[&str]) -> Testpmd {
+    let slaves: String = members.iter().map(|member| format!(",slave={member}")).collect();
+    let (bond, port) = (format!("net_bonding0,mode=4{slaves}"), members.len());
+    let ports = format!("--portlist={port}");
+    let options = ["-i", &ports, "--forward-mode=rxonly"];
+    let mut end = Testpmd::start(&held.net, &[members, &[&*bond]].concat(), &options);
+    end.expect("testpmd>");
+    end.does(&format!("port stop {port}"));
+    end.does(&format!("set bonding lacp dedicated_queues {port} enable\nport start {port}\nstart"));
+    end
+}
+
+/// The other end is DPDK's bonding: both know each other, and both cables are in use.
+#[test]
+fn dpdk_is_a_partner() {
+    let _alone = alone();
+    let held = Held::new(&[]);
+    held.verbena(&["lag", "verbena0", "--mode", "802.3ad"]);
+    let mut end = dpdk_bond(&held, &["net_verbena1", "net_verbena1p2"]);
+    let lacp = "ACTIVE AGGREGATION SYNCHRONIZATION COLLECTING DISTRIBUTING";
+    end.asks("show bonding lacp info 2", lacp);
+    end.asks("show bonding lacp info 2", "system mac address: 02:56:42:00:00:00");
+    end.asks("show bonding config 2", "Active Slaves (2)");
+    held.wait_for("both ports have the partner", || {
+        let said = held.verbena(&["lag", "verbena0"]);
+        said.matches("active 0 QPs, partner 02:56:42:00:01:00").count() == 2
+    });
+    held.verbena(&["link", "verbena0/1", "down"]);
+    end.asks("show bonding config 2", "Active Slaves (1): [1]");
+    held.verbena(&["link", "verbena0/1", "up"]);
+    end.asks("show bonding config 2", "Active Slaves (2)");
+    end.quit();
+}
+
+/// Port 1 finds no partner and is used on its own; port 2, which is left out, finds one, and replaces it.
+#[test]
+fn a_port_that_is_left_out_negotiates() {
+    let _alone = alone();
+    let held = Held::new(&[]);
+    held.verbena(&["lag", "verbena0", "--mode", "802.3ad"]);
+    held.wait_for("a port on its own", || {
+        held.verbena(&["lag", "verbena0"]).contains("port 1 up active 0 QPs, no partner")
+    });
+    let mut end = dpdk_bond(&held, &["net_verbena1p2"]);
+    end.asks("show bonding config 1", "Active Slaves (1): [0]");
+    held.wait_for("the port with a partner", || {
+        let said = held.verbena(&["lag", "verbena0"]);
+        said.contains("port 1 up unused")
+            && said.contains("port 2 up active 0 QPs, partner 02:56:42:00:01:01")
+    });
+    end.quit();
+}
+
+/// Wireshark's decoder reads what two bonds say to each other, and finds nothing wrong in it.
+#[test]
+#[ignore = "the long form of the checks"]
+fn tshark_reads_what_bonds_say() {
+    let _alone = alone();
+    need("tshark");
+    for wire in ["fast", "exact"] {
+        let held = Held::new(&["--wire", wire]);
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("lacp.pcap");
+        let file = path.to_str().expect("a name");
+        let mut capture = Program::start(held.net.verbena(&["capture", "-w", file]));
+        capture.expect("Ctrl-C ends it", LIMIT);
+        held.bond(&["--mode", "802.3ad"]);
+        std::thread::sleep(Duration::from_secs(2));
+        capture.signal(libc::SIGINT);
+        good(capture);
+        let fields = ["frame.len", "eth.dst", "lacp.actor.sysid", "lacp.actor.port", "lacp.actor.state"];
+        let fields = fields.iter().chain(&["lacp.partner.sysid", "_ws.malformed", "_ws.expert.severity"]);
+        let mut words = vec!["-r", file, "-T", "fields", "-E", "separator=,"];
+        fields.for_each(|field| words.extend(["-e", field]));
+        let said = std::process::Command::new("tshark").args(words).output().expect("tshark runs");
+        let said = String::from_utf8(said.stdout).expect("text");
+        for (system, partner) in [(0, 1), (1, 0)] {
+            for number in 1..=2 {
+                // All bits but `defaulted` and `expired`.
+                let line = format!(
+                    "124,01:80:c2:00:00:02,02:56:42:00:0{system}:00,{number},0x3f,02:56:42:00:0{partner}:00,,\n"
+                );
+                assert!(said.contains(&line), "{wire}: no {line} in\n{said}");
+            }
+        }
+        assert!(said.lines().all(|line| line.ends_with(",,")), "{wire}: {said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let net = StockNet::new();
+    let ended = Program::start(net.verbena(&["lag"])).wait(LIMIT);
+    assert!(!ended.good() && ended.said.contains("is not running"), "{}", ended.said);
+    let held = Held::new(&["--clock", "virtual"]);
+    held.refused(&["lag", "verbena0", "--mode", "xor"], "without --clock virtual");
+    let held = Held::new(&[]);
+    assert_eq!(held.verbena(&["lag"]), "verbena0 off\nverbena1 off\n");
+    held.refused(&["lag", "verbena2", "--mode", "xor"], "there is no card 2");
+    held.refused(&["lag", "mlx5_0", "--mode", "xor"], "as in verbena0");
+    held.refused(
+        &["lag", "verbena0", "--mode", "balance-alb"],
+        "possible values: 802.3ad, active-backup, xor",
+    );
+    // Programs that have queue pairs have ports.
+    let port = free_port().to_string();
+    let words = ["-oL", "ibv_rc_pingpong", "-d", "verbena0", "-g", "1", "-p", &port];
+    let mut server = held.net.start("stdbuf", &words);
+    server.expect("local address", LIMIT);
+    held.refused(&["lag", "verbena0", "--mode", "xor"], "end them first");
+    drop(server);
+    held.wait_for("no queue pair", || {
+        Program::start(held.net.verbena(&["lag", "verbena0", "--mode", "xor"])).wait(LIMIT).good()
+    });
+    let said = held.verbena(&["lag", "verbena0"]);
+    assert_eq!(said, "verbena0 xor, affinity\n  port 1 up active 0 QPs\n  port 2 up active 0 QPs\n");
+    held.verbena(&["lag", "verbena0", "--off"]);
+    assert_eq!(held.verbena(&["lag", "verbena0"]), "verbena0 off\n");
+    let info = held.net.run("ibv_devinfo", &["-d", "verbena0"], LIMIT);
+    assert!(info.contains("phys_port_cnt:\t\t\t2\n"), "{info}");
+}

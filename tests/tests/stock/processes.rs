@@ -1,0 +1,388 @@
+//! Processes that die, fork, have threads, share a net, or do nothing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tests::stock::{
+    alone, compile_c, cpu_time, free_port, keepers, wait_until_listening, Ended, Pair, Program, StockNet,
+};
+use tests::Random;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A C program of `tests/c`.
+struct Built {
+    _directory: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn built(name: &str) -> Built {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = compile_c(name, directory.path());
+    Built { _directory: directory, path }
+}
+
+/// Two duels: server on verbena0, client on `card`. For ever when `seconds` is 0.
+fn duel(net: &StockNet, program: &Built, card: &str, seconds: &str) -> [Program; 2] {
+    let port = free_port();
+    let text = port.to_string();
+    let mut server = net.start(&program.path, &["verbena0", &text, "-", seconds]);
+    assert!(wait_until_listening(&mut server, port, LIMIT), "the server does not listen: {}", server.said());
+    let client = net.start(&program.path, &[card, &text, "localhost", seconds]);
+    [server, client]
+}
+
+/// Bytes of memory that the segment of the net occupies, and the file's identity.
+fn segment(net: &StockNet) -> (u64, (u64, u64)) {
+    let keeper = net.keeper();
+    for entry in fs::read_dir(format!("/proc/{keeper}/fd")).expect("the keeper's descriptors").flatten() {
+        let is_segment =
+            fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("/memfd:"));
+        if let (true, Ok(meta)) = (is_segment, fs::metadata(entry.path())) {
+            return (meta.blocks() * 512, (meta.dev(), meta.ino()));
+        }
+    }
+    panic!("keeper {keeper} has no memfd");
+}
+
+/// What `duel` says when its peer is lost: first status, flushed requests, milliseconds.
+fn lost(ended: &Ended) -> Option<(u32, u32, f64)> {
+    let words = ended.said.split("peer lost: status ").nth(1)?;
+    let mut numbers =
+        words.split(|c: char| !(c.is_ascii_digit() || c == '.')).filter(|word| !word.is_empty());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+const RETRY_EXCEEDED: u32 = 12;
+const FLUSHED: u32 = 5;
+
+/// kill -9 of either side at any moment: the other sees retry-exceeded or flush in time, and a
+/// restart on the same net just works.
+fn kill_rounds(card: &str, seed: u64) {
+    // 4.096 us * 2^10, five tries; the specification lets a card take up to four times as long.
+    let time_out = 4.096e-3 * f64::from(1 << 10) * 5.0 * 4.0;
+    // A loaded machine may not run the survivor for a while.
+    let slack = 500.0;
+    let _alone = alone();
+    let program = built("duel");
+    let (net, _holder) = StockNet::held(&[]);
+    let mut random = Random::repeated(seed);
+    for round in 0..10 {
+        let mut sides = duel(&net, &program, card, "0");
+        for side in &mut sides {
+            side.expect("connected", LIMIT);
+        }
+        std::thread::sleep(Duration::from_micros(random.below(60_000)));
+        let victim = random.below(2) as usize;
+        let [server, client] = sides;
+        let (victim, survivor) = if victim == 0 { (server, client) } else { (client, server) };
+        victim.signal(libc::SIGKILL);
+        let killed = Instant::now();
+        let ended = survivor.wait(Duration::from_secs(10));
+        let (line, waited) = (victim.line().to_owned(), killed.elapsed());
+        drop(victim);
+        let Some((status, flushed, took)) = lost(&ended) else {
+            panic!("round {round}, killed `{line}`: the other: {}\n{}", ended.how(), ended.said);
+        };
+        println!("round {round}: status {status}, {flushed} flushed, {took:.1} ms after the last success, ended after {waited:?}");
+        assert!(status == RETRY_EXCEEDED || status == FLUSHED, "round {round}: status {status}");
+        assert_eq!(ended.status.and_then(|status| status.code()), Some(3), "round {round}: {}", ended.how());
+        assert!(took < time_out + slack, "round {round}: noticed after {took} ms, time-out is {time_out} ms");
+    }
+    // The same net still works, and the dead have left no memory behind.
+    let mut used = Vec::new();
+    for _ in 0..2 {
+        for side in duel(&net, &program, card, "0.2") {
+            let line = side.line().to_owned();
+            let ended = side.wait(LIMIT);
+            assert!(ended.good(), "`{line}` after the kills: {}\n{}", ended.how(), ended.said);
+        }
+        used.push(segment(&net).0);
+    }
+    println!("segment: {used:?} bytes");
+}
+
+#[test]
+fn a_killed_peer_is_noticed_on_two_cards() {
+    kill_rounds("verbena1", 0x5eed_0001);
+}
+
+#[test]
+fn a_killed_peer_is_noticed_on_one_card() {
+    kill_rounds("verbena0", 0x5eed_0002);
+}
+
+/// Killed at any moment from the first instruction on: opening, registering, connecting.
+#[test]
+fn a_kill_while_starting_harms_nobody() {
+    let _alone = alone();
+    let program = built("duel");
+    let (net, _holder) = StockNet::held(&[]);
+    let before = segment(&net).0;
+    let mut random = Random::repeated(0x5eed_0003);
+    for round in 0..20 {
+        let port = free_port().to_string();
+        let victims = [
+            net.start(&program.path, &["verbena0", &port, "-", "0"]),
+            net.start(&program.path, &["verbena1", &port, "localhost", "0"]),
+            net.start("ibv_devinfo", &["-v"]),
+        ];
+        std::thread::sleep(Duration::from_micros(random.below(40_000)));
+        drop(victims);
+        let said = net.run("ibv_devinfo", &["-d", "verbena0"], LIMIT);
+        assert!(said.contains("PORT_ACTIVE"), "round {round}: {said}");
+    }
+    for side in duel(&net, &program, "verbena1", "0.1") {
+        let ended = side.wait(LIMIT);
+        assert!(ended.good(), "{}\n{}", ended.how(), ended.said);
+    }
+    settle(&net, before);
+}
+
+/// The segment holds no more than before, within what its tables may keep.
+fn settle(net: &StockNet, before: u64) {
+    const TABLES: u64 = 8 << 20;
+    let start = Instant::now();
+    while segment(net).0 > before + TABLES {
+        let now = segment(net).0;
+        assert!(start.elapsed() < LIMIT, "the segment grew from {before} to {now} bytes");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Group and session of a process.
+fn group_and_session(pid: u32) -> (u32, u32) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let rest = stat.rsplit(") ").next().unwrap_or_default();
+    let number = |n| rest.split(' ').nth(n).and_then(|field| field.parse().ok()).expect("a number");
+    (number(2), number(3))
+}
+
+/// A terminal's signals do not reach the keeper; and the scheduler, which gives each session its share, runs it as it runs
+/// the program that waits for it.
+#[test]
+fn the_keeper_has_a_group_in_the_session_of_who_started_it() {
+    let _alone = alone();
+    let (net, holder) = StockNet::held(&[]);
+    let (group, session) = group_and_session(holder.pid());
+    let keepers = keepers(net.name());
+    assert_eq!(keepers.len(), 1);
+    let (its_group, its_session) = group_and_session(keepers[0]);
+    assert!(its_group != group && its_session == session, "{its_group} {group} {its_session} {session}");
+    drop(holder);
+    net.expect_gone();
+}
+
+/// Memory that a killed process had registered goes back.
+#[test]
+fn a_killed_process_leaves_no_memory_behind() {
+    let _alone = alone();
+    let program = built("idle");
+    let (net, _holder) = StockNet::held(&[]);
+    let before = segment(&net).0;
+    for _ in 0..5 {
+        let mut idle = net.start(&program.path, &["event"]);
+        idle.expect("ready", LIMIT);
+        idle.signal(libc::SIGKILL);
+        idle.wait(LIMIT);
+        settle(&net, before);
+    }
+}
+
+/// Stock perftest: one side is killed, the other ends by itself with an error.
+#[test]
+fn perftest_survives_nothing_but_ends() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let mut random = Random::repeated(0x5eed_0004);
+    // In a one-way test only the sender notices (as with hardware); with -b both do.
+    let cases =
+        [("ib_write_bw", "", 0), ("ib_send_bw", "-b", 0), ("ib_send_bw", "-b", 1), ("ib_read_bw", "", 0)];
+    for (program, option, victim) in cases {
+        let arguments: Vec<&str> =
+            ["-F", "-D", "20", "-u", "10"].into_iter().chain(option.split_whitespace()).collect();
+        let pair = Pair::new(&net, program, &arguments);
+        let (server, mut client) = pair.start().expect("both start");
+        // It keeps what it prints until its end; but once it works it uses CPU time.
+        let work = Duration::from_millis(500 + random.below(300));
+        while cpu_time(client.pid()) < work {
+            assert!(!client.has_ended(), "{}: the client ended: {}", pair.line(), client.said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (dead, other) = if victim == 0 { (server, client) } else { (client, server) };
+        dead.signal(libc::SIGKILL);
+        let ended = other.wait(Duration::from_secs(8));
+        let noticed = ended.said.contains("error") && ended.status.is_some_and(|status| !status.success());
+        assert!(noticed, "{}, victim {victim}: {}\n{}", pair.line(), ended.how(), ended.said);
+    }
+    let arguments = ["-F", "-n", "100"];
+    let pair = Pair::new(&net, "ib_send_bw", &arguments);
+    pair.run().unwrap_or_else(|error| panic!("{} after the kills: {error}", pair.line()));
+    net.expect_gone();
+}
+
+/// After the last process nothing is left: no keeper, no socket, no shared memory.
+#[test]
+fn nothing_is_left() {
+    let _alone = alone();
+    let shm = || -> BTreeSet<_> {
+        fs::read_dir("/dev/shm")
+            .map_or(BTreeSet::new(), |dir| dir.flatten().map(|entry| entry.path()).collect())
+    };
+    let before = shm();
+    let program = built("duel");
+    for kill in [false, true] {
+        let net = StockNet::new();
+        let mut sides = duel(&net, &program, "verbena1", if kill { "0" } else { "0.1" });
+        sides[0].expect("connected", LIMIT);
+        sides[1].expect("connected", LIMIT);
+        let (_, identity) = segment(&net);
+        assert!(net.socket().exists());
+        if kill {
+            // All at once, as when a container is stopped.
+            sides.iter().for_each(|side| side.signal(libc::SIGKILL));
+        }
+        for side in sides {
+            let ended = side.wait(LIMIT);
+            assert!(kill || ended.good(), "{}\n{}", ended.how(), ended.said);
+        }
+        net.expect_gone();
+        let holders = holders(identity);
+        assert!(holders.is_empty(), "the segment is still open in {holders:?}");
+    }
+    let left: Vec<_> = shm().difference(&before).cloned().collect();
+    assert!(left.is_empty(), "left in /dev/shm: {left:?}");
+}
+
+/// Descriptors of any process that name this file.
+fn holders(identity: (u64, u64)) -> Vec<PathBuf> {
+    let processes = fs::read_dir("/proc").expect("/proc").flatten();
+    let descriptors =
+        processes.filter_map(|process| fs::read_dir(process.path().join("fd")).ok()).flatten().flatten();
+    let same = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| (meta.dev(), meta.ino()) == identity);
+    descriptors.map(|entry| entry.path()).filter(same).collect()
+}
+
+/// A keeper that is killed takes its net with it; the next program starts a new one.
+#[test]
+fn a_killed_keeper_is_replaced() {
+    let _alone = alone();
+    let program = built("duel");
+    let net = StockNet::new();
+    let mut sides = duel(&net, &program, "verbena1", "0");
+    for side in &mut sides {
+        side.expect("connected", LIMIT);
+    }
+    net.signal_keeper(libc::SIGKILL);
+    std::thread::sleep(Duration::from_millis(50));
+    drop(sides);
+    for side in duel(&net, &program, "verbena1", "0.1") {
+        let ended = side.wait(LIMIT);
+        assert!(ended.good(), "with a new keeper: {}\n{}", ended.how(), ended.said);
+    }
+    net.expect_gone();
+    assert!(keepers(net.name()).is_empty());
+}
+
+/// The time-outs of a program that polls are its own work: a keeper that gets no processor delays none of them.
+#[test]
+fn who_polls_does_not_wait_for_the_keeper() {
+    let program = built("rarely");
+    let net = StockNet::new();
+    let mut rarely = net.start(&program.path, &[]);
+    rarely.expect("ready", LIMIT);
+    net.signal_keeper(libc::SIGSTOP);
+    rarely.signal(libc::SIGUSR1);
+    let ended = rarely.wait(LIMIT);
+    net.signal_keeper(libc::SIGCONT);
+    assert!(ended.good(), "beside a stopped keeper: {}\n{}", ended.how(), ended.said);
+    net.expect_gone();
+}
+
+/// The same addresses on another net are other cards.
+#[test]
+fn nets_are_apart() {
+    let _alone = alone();
+    let (net, other) = (StockNet::new(), StockNet::new());
+    let program = built("duel");
+    let port = free_port();
+    let text = port.to_string();
+    // One network, so that they meet by TCP.
+    let start = |net: &StockNet, arguments: &[&str]| {
+        Program::start(net.command(&["--network", "host"], &program.path, arguments))
+    };
+    let mut server = start(&net, &["verbena0", &text, "-", "0"]);
+    assert!(wait_until_listening(&mut server, port, LIMIT));
+    let client = start(&other, &["verbena1", &text, "localhost", "0"]);
+    let ended = client.wait(Duration::from_secs(10));
+    assert!(matches!(lost(&ended), Some((RETRY_EXCEEDED, 15, _))), "{}\n{}", ended.how(), ended.said);
+}
+
+#[test]
+fn forking_programs_do_not_break() {
+    let _alone = alone();
+    let program = built("forks");
+    let net = StockNet::new();
+    for way in ["fork", "vfork", "exec", "spawn", "system"] {
+        for card in ["verbena1", "verbena0"] {
+            net.run(&program.path, &[way, card], LIMIT);
+            net.run(&program.path, &[way, card, "init"], LIMIT);
+        }
+    }
+    net.expect_gone();
+}
+
+/// The death of a process is noticed although a child that it forked lives on.
+#[test]
+fn a_child_does_not_keep_its_dead_parent_alive() {
+    let _alone = alone();
+    let program = built("duel");
+    let net = StockNet::new();
+    let port = free_port();
+    let text = port.to_string();
+    let mut server = net.start(&program.path, &["verbena0", &text, "-", "0", "child"]);
+    assert!(wait_until_listening(&mut server, port, LIMIT));
+    let mut client = net.start(&program.path, &["verbena1", &text, "localhost", "0"]);
+    client.expect("connected", LIMIT);
+    server.signal(libc::SIGKILL);
+    let ended = client.wait(Duration::from_secs(10));
+    assert!(lost(&ended).is_some(), "{}\n{}", ended.how(), ended.said);
+}
+
+#[test]
+fn threads_share_and_do_not_share_queue_pairs() {
+    let _alone = alone();
+    let program = built("threads");
+    let net = StockNet::new();
+    for way in ["shared", "separate"] {
+        for card in ["verbena1", "verbena0"] {
+            let said = net.run(&program.path, &[way, card], Duration::from_secs(60));
+            println!("{way} {card}: {}", said.trim());
+        }
+    }
+}
+
+/// A process whose card has no work uses no CPU, and neither does the keeper.
+#[test]
+fn idle_costs_nothing() {
+    let _alone = alone();
+    let program = built("idle");
+    for way in ["event", "away", "unconnected"] {
+        let net = StockNet::new();
+        let mut idle = net.start(&program.path, &[way]);
+        idle.expect("ready", LIMIT);
+        std::thread::sleep(Duration::from_millis(200));
+        let pids = [idle.pid(), net.keeper()];
+        let before = pids.map(cpu_time);
+        std::thread::sleep(Duration::from_secs(2));
+        let after = pids.map(cpu_time);
+        for (what, (before, after)) in ["program", "keeper"].into_iter().zip(before.into_iter().zip(after)) {
+            let used = after - before;
+            println!("{way}: the {what} used {used:?} in 2 s");
+            assert!(used < Duration::from_millis(1), "{way}: the idle {what} used {used:?} in 2 s");
+        }
+    }
+}

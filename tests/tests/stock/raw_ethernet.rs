@@ -1,0 +1,227 @@
+//! Stock programs that send and receive whole Ethernet frames: perftest's raw tests.
+//!
+//! The two sides do not talk before they begin, and the server waits for ever for a frame that is lost; so each client
+//! starts when the card says that the server has posted its receives.
+
+use std::time::{Duration, Instant};
+
+use driver::Registers;
+use fpga_regs::regs::{self, port};
+use model::attach::SegmentCard;
+use tests::stock::{alone, check_report, need, rows, Ended, Kind, Program, StockNet};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const MAC: [&str; 2] = ["02:56:42:00:00:00", "02:56:42:00:01:00"];
+/// The second port of the first card.
+const OTHER_PORT: &str = "02:56:42:00:00:01";
+const IPV4: [&str; 2] = ["198.18.0.1", "198.18.0.2"];
+const IPV6: [&str; 2] = ["fd00::1", "fd00::2"];
+
+/// What a server still has to do when it has posted its receives, or just before: two changes of state.
+const MOMENT: Duration = Duration::from_millis(200);
+
+/// Waits until a server has posted receives; gives its card.
+fn posted(net: &StockNet, server: &mut Program) -> SegmentCard {
+    let start = Instant::now();
+    let mut card = None;
+    loop {
+        // A net starts with its first program.
+        card = card
+            .or_else(|| net.socket().exists().then(|| SegmentCard::open(&net.socket(), 0).ok()).flatten());
+        if let Some(card) = card.take_if(|card| card.read32(regs::RECVS_WAITING) > 0) {
+            std::thread::sleep(MOMENT);
+            return card;
+        }
+        let alive = !server.has_ended() && start.elapsed() < Duration::from_secs(20);
+        assert!(alive, "`{}` posts no receives; it said:\n{}", server.line(), server.said());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A server and a client of a raw test.
+struct Frames<'a> {
+    launcher: &'a [&'a str],
+    program: &'a str,
+    arguments: String,
+    /// Further arguments of the server, and of the client.
+    own: [String; 2],
+    devices: [&'a str; 2],
+}
+
+impl<'a> Frames<'a> {
+    fn new(program: &'a str, arguments: &str) -> Frames<'a> {
+        let own = [0, 1].map(|side| format!("-B {} -E {}", MAC[side], MAC[1 - side]));
+        let devices = ["verbena0", "verbena1"];
+        Frames { launcher: &[], program, arguments: arguments.to_owned(), own, devices }
+    }
+
+    /// With IP addresses, and ports unless they are none: first the client's, for both sides alike.
+    fn with_ip(mut self, ip: [&str; 2], ports: Option<[u16; 2]>) -> Frames<'a> {
+        self.arguments += &format!(" -j {} -J {}", ip[0], ip[1]);
+        if let Some([client, server]) = ports {
+            self.arguments += &format!(" -k {client} -K {server}");
+        }
+        self
+    }
+
+    fn side(&self, net: &StockNet, side: usize) -> Program {
+        let role = ["--server", "--client"][side];
+        let line = format!("-F -d {} {role} {} {}", self.devices[side], self.own[side], self.arguments);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        Program::start(net.command(self.launcher, self.program, &words))
+    }
+
+    /// Starts the server, and the client once receives are posted.
+    fn start(&self, net: &StockNet) -> [Program; 2] {
+        need(self.program);
+        let mut server = self.side(net, 0);
+        posted(net, &mut server);
+        let client = self.side(net, 1);
+        [server, client]
+    }
+
+    /// Runs both to their end.
+    fn run(&self, net: &StockNet) -> Result<[Ended; 2], String> {
+        let [server, client] = self.start(net);
+        let line = client.line().to_owned();
+        let client = client.wait(LIMIT);
+        let server = server.wait(if client.good() { Duration::from_secs(20) } else { Duration::ZERO });
+        let said =
+            format!("server: {}\n{}\nclient: {}\n{}", server.how(), server.said, client.how(), client.said);
+        if !(server.good() && client.good()) {
+            return Err(format!("`{line}`:\n{said}"));
+        }
+        let words: Vec<&str> = self.arguments.split_whitespace().collect();
+        check_report(&client.said, Kind::of(self.program, &words))
+            .map_err(|error| format!("{line}: {error}\n{said}"))?;
+        Ok([server, client])
+    }
+}
+
+fn run_all(launcher: &[&str], all: Vec<Frames<'_>>) {
+    let _alone = alone();
+    let net = StockNet::new();
+    let mut failures = Vec::new();
+    for frames in all {
+        failures.extend(Frames { launcher, ..frames }.run(&net).err());
+    }
+    assert!(failures.is_empty(), "{} failed:\n\n{}", failures.len(), failures.join("\n\n"));
+    net.expect_gone();
+}
+
+const BW: &str = "raw_ethernet_bw";
+const LAT: &str = "raw_ethernet_lat";
+
+#[test]
+fn sizes() {
+    let sizes = ["-s 64 -n 3000", "-s 1500 -n 3000", "-m 9600 -s 9000 -n 1000"];
+    let programs = [BW, LAT].into_iter().flat_map(|program| sizes.map(|size| Frames::new(program, size)));
+    run_all(&[], programs.collect());
+}
+
+#[test]
+fn both_ways_and_many_queue_pairs() {
+    let options = ["-s 1500 -n 2000 -b", "-s 512 -n 2000 -q 4", "-s 64 -n 1600 -l 16", "-s 1500 -D 1"];
+    run_all(&[], options.map(|options| Frames::new(BW, options)).into());
+}
+
+#[test]
+fn rules_by_addresses_and_ports() {
+    let ports = Some([1000, 2000]);
+    let options = "-s 256 -n 2000";
+    run_all(
+        &[],
+        vec![
+            Frames::new(BW, options).with_ip(IPV4, None),
+            Frames::new(BW, options).with_ip(IPV4, ports),
+            Frames::new(BW, &format!("{options} --tcp")).with_ip(IPV4, ports),
+            Frames::new(BW, &format!("{options} --raw_ipv6")).with_ip(IPV6, ports),
+            Frames::new(BW, &format!("{options} --raw_ipv6 --tcp")).with_ip(IPV6, ports),
+            Frames::new(BW, &format!("{options} --flows 16 --flows_burst 8")).with_ip(IPV4, ports),
+            Frames::new(BW, &format!("{options} --vlan_en")).with_ip(IPV4, ports),
+            Frames::new(LAT, &format!("{options} --vlan_en --tcp")).with_ip(IPV4, ports),
+        ],
+    );
+}
+
+#[test]
+fn everything_and_what_no_rule_takes() {
+    let modes = ["--promiscuous", "--sniffer", "--vlan_en", "--ethertype=0x88b5"];
+    run_all(&[], modes.map(|mode| Frames::new(BW, &format!("-s 512 -n 2000 {mode}"))).into());
+}
+
+/// perftest's server ends such a run by destroying a rule that it has not made, after its report.
+#[test]
+fn a_group() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let frames = Frames::new(BW, "-s 512 -n 2000 --raw_mcast");
+    let [server, client] = frames.start(&net);
+    let (client, server) = (client.wait(LIMIT), server.wait(Duration::from_secs(20)));
+    for side in [&client, &server] {
+        let received: Vec<f64> = rows(&side.said).concat();
+        assert_eq!(received.get(..2), Some(&[512.0, 2000.0][..]), "{}\n{}", side.how(), side.said);
+    }
+    assert!(client.good(), "{}\n{}", client.how(), client.said);
+    assert!(server.good() || server.how() == "ended by signal 11", "{}\n{}", server.how(), server.said);
+    net.expect_gone();
+}
+
+/// A port gives frames to its own other queue pairs, and to the card's other port.
+#[test]
+fn within_a_card() {
+    let mut same = Frames::new(BW, "-s 512 -n 2000");
+    same.own = [0, 1].map(|_| format!("-B {0} -E {0}", MAC[0]));
+    same.devices[1] = "verbena0";
+    let mut other = Frames::new(BW, "-s 512 -n 2000");
+    other.own =
+        [format!("-i 2 -B {OTHER_PORT} -E {}", MAC[0]), format!("-i 1 -B {} -E {OTHER_PORT}", MAC[0])];
+    other.devices[1] = "verbena0";
+    // Of one card, a cable connects the two ports.
+    run_all(&["--cards", "1"], vec![same, other]);
+}
+
+#[test]
+fn on_the_exact_wire() {
+    let options = ["-s 64 -n 1000", "-s 1500 -n 1000 -q 2", "-m 9600 -s 9000 -n 500"];
+    run_all(&["--wire", "exact"], options.map(|options| Frames::new(BW, options)).into());
+}
+
+/// Also the last frame arrives, which no other one passes.
+#[test]
+fn a_frame_that_others_pass_arrives() {
+    let late = ["--wire", "exact", "--fault", "reorder nth=3, reorder nth=500"];
+    run_all(&late, vec![Frames::new(BW, "-s 64 -n 500")]);
+}
+
+/// Rules made and removed, ten thousand of them.
+#[test]
+fn a_rate_of_rules() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let (program, mac) = ("raw_ethernet_fs_rate", format!("-B {} -E {}", MAC[0], MAC[1]));
+    need(program);
+    let line = format!("-F -d verbena0 --server {mac} -j {} -J {} -n 10000", IPV4[0], IPV4[1]);
+    let words: Vec<&str> = line.split_whitespace().collect();
+    println!("{}", net.run(program, &words, LIMIT));
+}
+
+/// A receiver that is stopped holds the wire for a tenth of a second, not for ever: the client ends, and what it sent
+/// is counted where it was dropped.
+#[test]
+fn a_stopped_receiver_does_not_stop_the_wire() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let frames = Frames::new(BW, "-s 512 -n 20000");
+    need(BW);
+    let mut server = frames.side(&net, 0);
+    let card = posted(&net, &mut server);
+    server.signal(libc::SIGSTOP);
+    let client = frames.side(&net, 1).wait(Duration::from_secs(20));
+    assert!(client.good(), "{}\n{}", client.how(), client.said);
+    assert_eq!(rows(&client.said).len(), 1, "{}", client.said);
+    let dropped = card.read64(port::base(0) + port::RX_NO_RECV);
+    assert!(dropped > 10_000, "{dropped} frames were dropped and counted");
+    server.signal(libc::SIGCONT);
+    drop(server);
+}
