@@ -65,7 +65,7 @@ impl Ended {
 
 impl Program {
     /// Starts it, in a process group of its own. Ctrl-C ends it also where a script runs the tests in the background,
-    /// as whose jobs ignore it.
+    /// as whose jobs ignore it. It is killed, too, when the thread ends that starts it: a test that is interrupted drops nothing.
     pub fn start(command: Command) -> Program {
         Program::start_reading(command, Stdio::null())
     }
@@ -77,10 +77,11 @@ impl Program {
         let (reader, writer) = pipe();
         let other = writer.try_clone().expect("a descriptor");
         command.stdin(input).stdout(writer).stderr(other).process_group(0);
-        // SAFETY: one system call.
+        // SAFETY: system calls.
         unsafe {
             command.pre_exec(|| {
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 Ok(())
             })
         };
@@ -189,4 +190,29 @@ fn collect(mut source: impl Read + Send + 'static, said: Arc<Mutex<Vec<u8>>>) ->
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_does_not_outlive_who_started_it() {
+        let start = || {
+            let mut command = Command::new("sleep");
+            command.arg("1000");
+            let program = Program::start(command);
+            let pid = program.pid();
+            assert!(running(pid));
+            // As in a process that is killed.
+            std::mem::forget(program);
+            pid
+        };
+        let pid = std::thread::spawn(start).join().expect("it starts");
+        let begin = Instant::now();
+        while running(pid) {
+            assert!(begin.elapsed() < Duration::from_secs(10), "`sleep` goes on");
+            std::thread::sleep(PAUSE);
+        }
+    }
 }
