@@ -4,7 +4,7 @@
 
 use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::collections::HashMap;
-use std::sync::atomic::{fence, AtomicU8, Ordering};
+use std::sync::atomic::{fence, AtomicU32, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -42,6 +42,12 @@ struct State {
 pub fn read<const N: usize>(iova: u64) -> [u8; N] {
     // SAFETY: tests pass addresses that the driver has put into contexts.
     unsafe { std::ptr::read_volatile(iova as *const [u8; N]) }
+}
+
+/// Reads a word that a thread of the driver may be writing: [`read`] takes it byte by byte.
+fn word(iova: u64) -> u32 {
+    // SAFETY: as in `read`; the driver aligns its records.
+    u32::from_le(unsafe { (*(iova as *const AtomicU32)).load(Ordering::Acquire) })
 }
 
 /// Writes an entry, its last byte, which holds the phase bit, after the others.
@@ -136,7 +142,7 @@ impl Fake {
     /// The consumer index that the driver has recorded.
     pub fn consumer(&self, cqn: u32) -> u32 {
         let context = CqContext::from_slice(&self.context(AdminOpcode::CREATE_CQ, cqn)).unwrap();
-        u32::from_le_bytes(read(context.ci_iova()))
+        word(context.ci_iova())
     }
 
     /// Writes an event.
@@ -157,7 +163,7 @@ fn complete(state: &mut State, cqn: u32, cqe: Cqe) {
     let context = CqContext::from_slice(&state.objects[&(AdminOpcode::CREATE_CQ.0, cqn)]).unwrap();
     let index = *state.produced.entry(cqn).or_default();
     let size = 1u32 << context.log_size();
-    let consumer = u32::from_le_bytes(read(context.ci_iova()));
+    let consumer = word(context.ci_iova());
     assert!(index.wrapping_sub(consumer) < size, "the test overruns CQ {cqn}");
     state.produced.insert(cqn, index.wrapping_add(1));
     let phase = index & size == 0;
@@ -248,7 +254,7 @@ fn execute(state: &mut State, command: &Command, reply: &mut Reply) {
 fn resize(state: &mut State, cqn: u32, new: &CqContext) {
     let key = (AdminOpcode::CREATE_CQ.0, cqn);
     let old = CqContext::from_slice(&state.objects[&key]).unwrap();
-    let consumer = u32::from_le_bytes(read(old.ci_iova()));
+    let consumer = word(old.ci_iova());
     let producer = state.produced.get(&cqn).copied().unwrap_or_default();
     state.objects.insert(key, new.as_bytes().to_vec());
     state.produced.insert(cqn, consumer);
