@@ -49,6 +49,10 @@ fn name(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
+fn stem(path: impl AsRef<Path>) -> String {
+    path.as_ref().file_stem().expect("a name").to_string_lossy().into_owned()
+}
+
 fn crates() -> Vec<PathBuf> {
     let manifest = text(&root().join("Cargo.toml"));
     let members = manifest.lines().find(|line| line.starts_with("members")).expect("members");
@@ -144,7 +148,6 @@ fn large_folders_have_a_table() {
         let rows = front_text.lines().filter(|line| line.starts_with("//! |"));
         let named: BTreeSet<&str> =
             rows.flat_map(|row| row.split(|c: char| !(c.is_alphanumeric() || c == '_'))).collect();
-        let stem = |file: &PathBuf| file.file_stem().expect("a name").to_string_lossy().into_owned();
         let lost: Vec<String> = files
             .iter()
             .filter(|file| !fronts.contains(file))
@@ -175,6 +178,15 @@ fn the_glossary_is_short_and_true() {
     let sources = sources.to_lowercase();
     let unused: Vec<_> = words.iter().filter(|word| !sources.contains(&word.to_lowercase())).collect();
     assert!(unused.is_empty(), "words that no source uses: {unused:?}");
+}
+
+/// `tests/check` runs `stock` beside the tests of other names, for which cargo takes patterns but no exception.
+#[test]
+fn no_other_test_begins_as_stock_does() {
+    let entries = crates().into_iter().filter_map(|source| fs::read_dir(source.with_file_name("tests")).ok());
+    let names: Vec<String> = entries.flatten().flatten().map(|entry| stem(entry.path())).collect();
+    let lost: Vec<_> = names.into_iter().filter(|name| name.starts_with("st") && name != "stock").collect();
+    nothing(&lost);
 }
 
 #[test]
