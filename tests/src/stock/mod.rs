@@ -14,6 +14,8 @@
 //! | `program` | [`Program`], a running program that never outlives the test |
 //! | `testpmd` | [`Testpmd`], DPDK's `dpdk-testpmd` on ports of the cards |
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 mod binary;
 mod compile;
 mod dpdk;
@@ -37,8 +39,6 @@ pub use port::{free_port, wait_until_listening};
 pub use process::{cpu_time, descendants, keepers, running};
 pub use program::{Ended, Program};
 pub use testpmd::{EalFiles, Testpmd};
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Of the tests of a binary that hold this, one at a time runs: its programs spin, or what they do is timed.
 pub fn alone() -> MutexGuard<'static, ()> {

@@ -8,17 +8,18 @@ mod releases;
 mod segments;
 mod vlan;
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use pcap_file::pcap::{PcapPacket, PcapReader, PcapWriter};
 use tempfile::TempDir;
 use tests::stock::{alone, need, verbena, Program, StockNet, Testpmd};
 use tests::SUITE;
+
+use crate::pcap::{read, write};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -142,10 +143,7 @@ impl Pcap {
     /// The device by which these frames come.
     fn reader(&self, frames: &[Vec<u8>]) -> String {
         let path = self.0.path().join("from.pcap");
-        let mut file = PcapWriter::new(File::create(&path).expect("a file")).expect("a header");
-        for frame in frames {
-            file.write_packet(&PcapPacket::new(Duration::ZERO, frame.len() as u32, frame)).expect("room");
-        }
+        write(&path, frames);
         format!("net_pcap0,rx_pcap={}", path.display())
     }
 
@@ -160,12 +158,7 @@ impl Pcap {
 
     /// What has been written.
     fn frames(&self) -> Vec<Vec<u8>> {
-        let mut file = PcapReader::new(File::open(self.written()).expect("a file")).expect("a header");
-        let mut frames = Vec::new();
-        while let Some(packet) = file.next_packet() {
-            frames.push(packet.expect("a packet").data.to_vec());
-        }
-        frames
+        read(&self.written())
     }
 }
 

@@ -1,29 +1,18 @@
 //! GIDs of VLANs and of RoCE version 1, with stock programs: what the tables say, and each frame that is sent.
 
-use std::fs::File;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use driver::Registers;
 use fpga_regs::regs::port;
 use model::attach::{listeners, SegmentCard};
-use pcap_file::pcap::PcapReader;
 use tests::stock::{free_port, need, wait_until_listening, Pair, Program, StockNet};
+
+use crate::pcap::read;
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// An address of each card in a VLAN, at index 2 of its port's table.
 const IN_VLAN: [&str; 4] = ["--gid", "0=10.107.0.1,vlan=107", "--gid", "1=10.107.0.2,vlan=107"];
-
-/// The frames in a capture.
-fn frames(path: &Path) -> Vec<Vec<u8>> {
-    let mut reader = PcapReader::new(File::open(path).expect("the capture")).expect("a capture");
-    let mut frames = Vec::new();
-    while let Some(packet) = reader.next_packet() {
-        frames.push(packet.expect("a packet").data.into_owned());
-    }
-    frames
-}
 
 /// Runs a program between the two cards by the GIDs with this index, and gives the frames that were sent.
 fn sent(options: &[&str], program: &str, arguments: &[&str]) -> Vec<Vec<u8>> {
@@ -36,7 +25,7 @@ fn sent(options: &[&str], program: &str, arguments: &[&str]) -> Vec<Vec<u8>> {
     pair.run().unwrap_or_else(|said| panic!("{options:?} {program} {arguments:?}: {said}"));
     drop(holder);
     net.expect_gone();
-    let frames = frames(&path);
+    let frames = read(&path);
     assert!(frames.len() >= 20, "{options:?} {program}: only {} frames", frames.len());
     frames
 }
@@ -187,7 +176,7 @@ fn connections_by_address_stay_in_the_vlan() {
     assert!(server.wait(LIMIT).good());
     drop(holder);
     net.expect_gone();
-    let frames = frames(&path);
+    let frames = read(&path);
     assert!(frames.len() > 20, "only {} frames", frames.len());
     let tagged = frames.iter().filter(|frame| frame[12..14] == [0x81, 0] && frame[15] == 107);
     assert_eq!(tagged.count(), frames.len());
@@ -234,7 +223,7 @@ fn tshark_reads_them() {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             String::from_utf8_lossy(&output.stdout).lines().count()
         };
-        let all = frames(&path).len();
+        let all = read(&path).len();
         let tagged = if gid == "3" { 0 } else { all };
         let grh = if gid == "2" { 0 } else { all };
         for (filter, expected) in [

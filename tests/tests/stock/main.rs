@@ -18,6 +18,7 @@
 //! | `memory` | registered memory that is unmapped, or shared |
 //! | `network` | interfaces and addresses |
 //! | `nvme` | NVMe over Fabrics |
+//! | `pcap` | files of frames, for the others |
 //! | `peers` | `l3fwd` and Open vSwitch |
 //! | `perftest` | every test, with the options that people use |
 //! | `processes` | processes that die, fork, have threads, share a net, or do nothing |
@@ -49,6 +50,7 @@ mod links;
 mod memory;
 mod network;
 mod nvme;
+mod pcap;
 mod peers;
 mod perftest;
 mod processes;

@@ -1,15 +1,14 @@
 //! `l3fwd`, the router of DPDK's examples, compiled as Debian ships it.
 
-use std::fs::{self, File};
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
-use pcap_file::pcap::{PcapPacket, PcapReader, PcapWriter};
 use tests::stock::{alone, need, peers, EalFiles, Program, StockNet, Testpmd};
 
 use super::LIMIT;
+use crate::pcap::{read, write};
 
 /// Of the first port of card 0 and of those of card 1.
 const ROUTER: [u8; 6] = [2, 0x56, 0x42, 0, 0, 0];
@@ -92,11 +91,6 @@ fn routed(mut frame: Vec<u8>, port: usize) -> Vec<u8> {
     frame
 }
 
-fn read(path: &Path) -> Vec<Vec<u8>> {
-    let mut file = PcapReader::new(File::open(path).expect("a file")).expect("a header");
-    std::iter::from_fn(|| Some(file.next_packet()?.expect("a packet").data.to_vec())).collect()
-}
-
 /// A file of datagrams goes to a router; each comes back by the port of its route, with the right addresses, and nothing
 /// else is changed.
 #[test]
@@ -126,11 +120,7 @@ fn datagrams_leave_by_their_routes() {
         })
         .collect();
     let place = |name: &str| directory.path().join(name).display().to_string();
-    let mut file = PcapWriter::new(File::create(place("sent")).expect("a file")).expect("a header");
-    for (frame, _) in &sent {
-        file.write_packet(&PcapPacket::new(Duration::ZERO, frame.len() as u32, frame)).expect("room");
-    }
-    drop(file);
+    write(place("sent").as_ref(), sent.iter().map(|(frame, _)| frame));
     // testpmd forwards between the first two of its ports, and between the others.
     let first = format!("net_pcap0,rx_pcap={},tx_pcap={}", place("sent"), place("0"));
     let second = format!("net_pcap1,tx_pcap={}", place("1"));
