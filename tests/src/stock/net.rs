@@ -158,7 +158,14 @@ impl StockNet {
         assert_eq!(result, 0, "signal {signal} to the keeper of {}", self.name);
     }
 
-    /// Waits until nothing of the net is left; panics with what is.
+    /// What is in `/dev/shm` of this net, where other nets may come and go.
+    fn in_memory(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        let entries = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+        let end = format!("-{}", self.name);
+        entries.map(|entry| entry.path()).filter(move |path| path.to_string_lossy().ends_with(&end))
+    }
+
+    /// Waits until nothing of the net is left: no keeper, no socket, no shared memory; panics with what is.
     pub fn expect_gone(&self) {
         // The keeper may wait seconds for the lock of cards that were damaged, and for a core.
         const LIMIT: Duration = Duration::from_secs(30);
@@ -169,6 +176,7 @@ impl StockNet {
             if self.socket().exists() {
                 left.push(format!("socket {}", self.socket().display()));
             }
+            left.extend(self.in_memory().map(|path| format!("directory {}", path.display())));
             left
         };
         while !left().is_empty() {
@@ -187,10 +195,8 @@ impl Drop for StockNet {
             std::thread::sleep(Duration::from_millis(5));
         }
         // A killed keeper's files are removed by the next one in this directory; there is none.
-        for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().ends_with(&format!("-{}", self.name)) {
-                let _ = std::fs::remove_dir_all(entry.path());
-            }
-        }
+        self.in_memory().for_each(|path| {
+            let _ = std::fs::remove_dir_all(path);
+        });
     }
 }
