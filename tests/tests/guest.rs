@@ -24,7 +24,7 @@ use tests::guest::{Machine, Options, Served};
 /// The program that runs in the guest.
 const CARD: &str = env!("CARGO_BIN_EXE_guest-card");
 /// For what takes a second or two.
-const SHORT: Duration = Duration::from_secs(30);
+const SHORT: Duration = Duration::from_secs(60);
 /// For what takes some seconds; the cores may be shared by two guests.
 const LONG: Duration = Duration::from_secs(120);
 

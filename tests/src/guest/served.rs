@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::stock::{verbena, Program};
 
 /// How long the server may take until it listens.
-const START: Duration = Duration::from_secs(10);
+const START: Duration = Duration::from_secs(60);
 
 /// Served cards of one net. The server ends when this is dropped.
 pub struct Served {

@@ -5,6 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+/// How long the shell may take to answer, where twenty other programs want the cores.
+const ANSWER: Duration = Duration::from_secs(60);
+
 /// The shell of a guest.
 pub struct Shell {
     line: UnixStream,
@@ -46,7 +49,7 @@ impl Shell {
         }
         // Answers to earlier questions.
         std::thread::sleep(Duration::from_millis(50));
-        shell.run("true", Duration::from_secs(10)).map(|_| shell)
+        shell.run("true", ANSWER).map(|_| shell)
     }
 
     fn send(&mut self, line: &str) -> Result<(), String> {
@@ -60,7 +63,7 @@ impl Shell {
         self.commands += 1;
         let n = self.commands;
         self.send(&format!("echo @begin-{n}; ( {command}\n ) </dev/null 2>&1; echo \"@end-{n} $?\""))?;
-        self.read_until(&format!("@begin-{n}\n"), Duration::from_secs(10)).map(drop)
+        self.read_until(&format!("@begin-{n}\n"), ANSWER).map(drop)
     }
 
     /// Waits until the command has said `text`; gives what came up to there.
@@ -72,7 +75,7 @@ impl Shell {
     pub fn finish(&mut self, limit: Duration) -> Result<Said, String> {
         let mark = format!("@end-{} ", self.commands);
         let text = self.read_until(&mark, limit)?;
-        let status = self.read_until("\n", Duration::from_secs(5))?;
+        let status = self.read_until("\n", ANSWER)?;
         let status = status.trim().parse().map_err(|_| format!("{status:?} is no exit status"))?;
         Ok(Said { status, text })
     }

@@ -48,12 +48,12 @@ fn all_on_vfio_in_a_guest() {
         .expect("strip runs: apt-get install binutils");
     assert!(stripped.success(), "strip: {stripped}");
     let mut guest = Machine::boot(&[(program.to_str().expect("a plain path"), "guest-card")], &options);
-    guest.good(&format!("verbena bind {}", SLOTS.join(" ")), Duration::from_secs(30));
+    guest.good(&format!("verbena bind {}", SLOTS.join(" ")), Duration::from_secs(60));
     let mut line = format!("VERBENA_TEST_CARDS=vfio:{} guest-card --test-threads=1", SLOTS.join(","));
     for (test, _) in NOT_IN_SLOTS.iter().chain(&[(HERE, "")]) {
         line += &format!(" --skip {test}");
     }
-    let said = guest.good(&line, Duration::from_secs(600));
+    let said = guest.good(&line, Duration::from_secs(1800));
     println!("{said}");
     assert!(said.contains("test result: ok."), "{said}");
 }

@@ -1,6 +1,6 @@
 //! A row: a program, how it is run, and what shows that it worked.
 
-use crate::perftest::table::Table;
+use crate::perftest::table::{Table, UNCALIBRATED};
 
 /// The port that stands for the free one.
 pub const PORT: u16 = 0;
@@ -128,6 +128,12 @@ impl Row {
         Row { way, ..self }
     }
 
+    /// Whether it failed, having said this, by a fault of its own that another try may not meet.
+    pub fn is_tried_again(&self, said: &str) -> bool {
+        let uncalibrated = matches!(self.proof, Proof::Figure) && said.contains(UNCALIBRATED);
+        uncalibrated || self.early.iter().any(|early| said.contains(early))
+    }
+
     /// The command line without what is chosen for a run.
     pub fn line(&self) -> String {
         let launcher = if self.launcher.is_empty() { String::new() } else { format!("[{}]", self.launcher) };
@@ -161,6 +167,17 @@ impl Proof {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_was_early_or_could_not_read_its_clock_is_tried_again() {
+        let mut row = Row { early: &["refused"], ..Row::alone("perftest", "ib_write_bw", "", "") };
+        assert!(row.is_tried_again("connection refused") && !row.is_tried_again("wrong data"));
+        let busy = "Correlation coefficient r^2: 0.65668 < 0.9\n 65536  100  0.00  0.00  0.000000";
+        assert!(!row.is_tried_again(busy), "it is to say a text");
+        row.proof = Proof::Figure;
+        assert!(row.is_tried_again(busy) && row.is_tried_again("connection refused"));
+        assert!(!row.is_tried_again(" 65536  100  0.00  0.00  0.000000"));
+    }
 
     #[test]
     fn figures_and_words_are_proofs() {

@@ -33,7 +33,7 @@ use self::options::Options;
 use self::progress::Progress;
 use self::settings::Settings;
 use self::side::Side;
-use self::table::Table;
+use self::table::{Table, UNCALIBRATED};
 use crate::args::{CardArgs, Clock};
 use crate::launch::in_path;
 use crate::launch::part_id::{announcement, PartArgs, VARIABLE};
@@ -233,6 +233,17 @@ impl Run<'_> {
 
     /// Both sides are ending: did they succeed?
     fn judge(&self, client: &mut Side, server: &mut Side) -> Result<Outcome> {
+        let outcome = self.ends(client, server)?;
+        if client.said().contains(UNCALIBRATED) {
+            eprintln!(
+                "verbena: the machine was too busy for perftest to find out how fast the processor counts: rows of 0.00 are \
+                 no figures. Run it again, or with --clock virtual, in which a busy machine changes nothing"
+            );
+        }
+        Ok(outcome)
+    }
+
+    fn ends(&self, client: &mut Side, server: &mut Side) -> Result<Outcome> {
         let ended = |side: &mut Side, name: &str| -> Result<ExitStatus> {
             side.wait(PARTING_TIME)?.ok_or_else(|| {
                 anyhow!(

@@ -1,5 +1,9 @@
 //! perftest's table for people, read back: columns by the header line.
 
+/// What perftest says if it was delayed while it compared the processor's time stamp counter with the clock (its
+/// `get_clock.c`). The figures of the row are then 0.00.
+pub const UNCALIBRATED: &str = "Correlation coefficient r^2";
+
 /// The rows that a perftest program printed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
