@@ -228,12 +228,7 @@ impl Run<'_> {
                 );
             }
         }
-        self.judge(client, server)
-    }
-
-    /// Both sides are ending: did they succeed?
-    fn judge(&self, client: &mut Side, server: &mut Side) -> Result<Outcome> {
-        let outcome = self.ends(client, server)?;
+        let outcome = self.judge(client, server)?;
         if client.said().contains(UNCALIBRATED) {
             eprintln!(
                 "verbena: the machine was too busy for perftest to find out how fast the processor counts: rows of 0.00 are \
@@ -243,7 +238,8 @@ impl Run<'_> {
         Ok(outcome)
     }
 
-    fn ends(&self, client: &mut Side, server: &mut Side) -> Result<Outcome> {
+    /// Both sides are ending: did they succeed?
+    fn judge(&self, client: &mut Side, server: &mut Side) -> Result<Outcome> {
         let ended = |side: &mut Side, name: &str| -> Result<ExitStatus> {
             side.wait(PARTING_TIME)?.ok_or_else(|| {
                 anyhow!(
