@@ -34,7 +34,7 @@ pub use dpdk::Dpdk;
 pub use matrix::matrix;
 pub use net::StockNet;
 pub use pair::{Both, Pair};
-pub use perftest::{check_report, first_row, rows, Kind};
+pub use perftest::{check_report, first_row, rows, until_calibrated, Kind};
 pub use port::{free_port, wait_until_listening};
 pub use process::{cpu_time, descendants, keepers, running};
 pub use program::{Ended, Program};

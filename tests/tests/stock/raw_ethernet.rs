@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use driver::Registers;
 use fpga_regs::regs::{self, port};
 use model::attach::SegmentCard;
-use tests::stock::{alone, check_report, need, rows, Ended, Kind, Program, StockNet};
+use tests::stock::{alone, check_report, need, rows, until_calibrated, Kind, Program, StockNet};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const MAC: [&str; 2] = ["02:56:42:00:00:00", "02:56:42:00:01:00"];
@@ -80,8 +80,12 @@ impl<'a> Frames<'a> {
         [server, client]
     }
 
-    /// Runs both to their end.
-    fn run(&self, net: &StockNet) -> Result<[Ended; 2], String> {
+    /// Runs both to their end, and checks the client's table.
+    fn run(&self, net: &StockNet) -> Result<(), String> {
+        until_calibrated(|| self.run_once(net), |ended| ended.clone().err().unwrap_or_default())
+    }
+
+    fn run_once(&self, net: &StockNet) -> Result<(), String> {
         let [server, client] = self.start(net);
         let line = client.line().to_owned();
         let client = client.wait(LIMIT);
@@ -93,8 +97,7 @@ impl<'a> Frames<'a> {
         }
         let words: Vec<&str> = self.arguments.split_whitespace().collect();
         check_report(&client.said, Kind::of(self.program, &words))
-            .map_err(|error| format!("{line}: {error}\n{said}"))?;
-        Ok([server, client])
+            .map_err(|error| format!("{line}: {error}\n{said}"))
     }
 }
 
