@@ -127,6 +127,26 @@ impl Checksums {
     }
 }
 
+/// A checksum of TCP or UDP that is left to who gets the frame next: it has the sum of the pseudo-header in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partial {
+    /// Where what it covers begins.
+    pub start: usize,
+    /// Where it is.
+    pub field: usize,
+    /// The sum of the pseudo-header.
+    pub pseudo: u16,
+}
+
+impl Partial {
+    /// That of a frame; `None` if it has none.
+    pub fn of(frame: &[u8]) -> Option<Partial> {
+        let l4 = Headers::find(frame)?.l4?;
+        let unused = l4.protocol == PROTOCOL_UDP && get16(frame, l4.field) == 0;
+        (!unused).then(|| Partial { start: l4.segment.start, field: l4.field, pseudo: fold(l4.pseudo) })
+    }
+}
+
 /// The EtherType of a frame behind at most two VLAN tags, and where what it names begins.
 #[inline(always)]
 pub(super) fn ip_header(frame: &[u8]) -> Option<(u16, usize)> {
@@ -239,6 +259,21 @@ mod tests {
         let segment = 0xc612u32 + 1 + 0xc612 + 2 + 17 + 11 + 1 + 2 + 11 + 0x6162 + 0x6300;
         let folded = (segment & 0xffff) + (segment >> 16);
         assert_eq!(get16(&udp, 40), !(folded as u16));
+    }
+
+    /// Who completes it only sums up what it covers.
+    #[test]
+    fn a_partial_checksum_is_completed_by_a_sum() {
+        for (tags, ipv6, protocol) in [(0, false, PROTOCOL_TCP), (1, true, PROTOCOL_UDP)] {
+            let mut made = frame(tags, ipv6, protocol, b"abc");
+            assert_eq!(Partial::of(&made).is_none(), protocol == PROTOCOL_UDP, "UDP without one");
+            BOTH.fill(&mut made);
+            let Partial { start, field, pseudo } = Partial::of(&made).expect("a checksum");
+            let end = start + if protocol == PROTOCOL_TCP { 23 } else { 11 };
+            let right = get16(&made, field);
+            put16(&mut made, field, pseudo);
+            assert_eq!(checksum(&made[start..end]), right);
+        }
     }
 
     #[test]

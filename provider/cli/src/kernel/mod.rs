@@ -7,11 +7,13 @@
 //! | [`filter`] | which frames come to it |
 //! | [`queue`] | its queues of the card |
 //! | [`tap`] | the interface |
+//! | [`merge`] | TCP that comes in frames, put together for the kernel |
 //! | [`place`] | the network namespace that it is in |
 
 pub mod process;
 
 mod filter;
+mod merge;
 mod place;
 mod queue;
 mod tap;

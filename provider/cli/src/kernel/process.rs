@@ -15,6 +15,7 @@ use model::attach::SegmentCard;
 use rustix::event::{PollFd, PollFlags};
 
 use super::filter::{Filter, Wishes};
+use super::merge::{Frame, Message};
 use super::queue::{self, Receiver, Sender, BATCH};
 use super::tap::Tap;
 use super::Which;
@@ -128,7 +129,15 @@ fn send(tap: &Tap, mut sender: Sender<SegmentCard>) -> Result<()> {
 
 /// Brings to the kernel what a queue of the card receives. Sleeps until [`watch`] wakes it.
 fn receive(tap: &Tap, mut receiver: Receiver<SegmentCard>) -> Result<()> {
-    let take = |receiver: &mut Receiver<_>| receiver.receive(|frame, good| Ok(tap.write(frame, good)?));
+    let give = |mut frames: &[Frame<'_>]| {
+        while !frames.is_empty() {
+            let message = Message::first_of(frames);
+            tap.write(&message)?;
+            frames = &frames[message.count()..];
+        }
+        Ok(())
+    };
+    let take = |receiver: &mut Receiver<_>| receiver.receive(give);
     loop {
         while take(&mut receiver)? != 0 {}
         receiver.arm();

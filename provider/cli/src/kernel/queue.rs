@@ -11,7 +11,9 @@ use driver::{
 use fpga_regs::regs::FeatureSet;
 use fpga_regs::{Access, CqeStatus, QpState, QpType, WqeOpcode, SUITE_KEY};
 use memmap2::{MmapMut, MmapRaw};
+use model::wire::checksum::Checksums;
 
+use super::merge::Frame;
 use super::tap::{Cut, Sent};
 
 /// Bytes of the longest frame, with a tag that the card inserts.
@@ -62,8 +64,14 @@ impl<C: Card> Slots<C> {
     }
 
     /// The bytes of a slot that the card does not use.
-    fn bytes(&mut self, slot: u32) -> &mut [u8] {
+    fn bytes(&self, slot: u32) -> &[u8] {
         // SAFETY: a slot of ours, as the caller says.
+        unsafe { std::slice::from_raw_parts(self.at(slot), self.stride) }
+    }
+
+    /// The same, to be written.
+    fn bytes_mut(&mut self, slot: u32) -> &mut [u8] {
+        // SAFETY: as above; it is the only one as long as it is borrowed.
         unsafe { std::slice::from_raw_parts_mut(self.at(slot), self.stride) }
     }
 }
@@ -135,7 +143,7 @@ impl<C: Card> Sender<C> {
             self.reap()?;
         }
         let free = self.head.wrapping_sub(self.tail) < SENDS;
-        Ok(free.then(|| self.slots.bytes(self.head % SENDS)))
+        Ok(free.then(|| self.slots.bytes_mut(self.head % SENDS)))
     }
 
     /// The room has a frame, or what is to be cut into frames. What is longer with its tag than any frame is dropped.
@@ -219,26 +227,29 @@ impl<C: Card> Receiver<C> {
         Ok(())
     }
 
-    /// Gives what has come, and whether its checksums are right; returns how many frames.
-    pub fn receive(&mut self, mut frame: impl FnMut(&[u8], bool) -> Result<()>) -> Result<usize> {
-        let (mut came, mut failed) = ([(0, 0, false); BATCH], None);
+    /// Gives what has come, if there is anything; returns how many frames.
+    pub fn receive(&mut self, give: impl FnOnce(&[Frame<'_>]) -> Result<()>) -> Result<usize> {
+        let (mut came, mut failed) = ([(0, 0, Checksums::default()); BATCH], None);
         let mut count = 0;
         self.cq.poll(BATCH, |wc| {
             if wc.status != CqeStatus::SUCCESS || wc.wr_id >= u64::from(RECEIVES) {
                 failed.get_or_insert(wc.status);
                 return;
             }
-            let good = wc.flags.contains(WcFlags::L4_CSUM_OK);
-            came[count] = (wc.wr_id as u32, (wc.byte_len as usize).min(MAX_FRAME), good);
+            let right = |flag| wc.flags.contains(flag);
+            let right = Checksums { ip: right(WcFlags::IP_CSUM_OK), l4: right(WcFlags::L4_CSUM_OK) };
+            came[count] = (wc.wr_id as u32, (wc.byte_len as usize).min(MAX_FRAME), right);
             count += 1;
         })?;
         if let Some(status) = failed {
             bail!("a frame could not be received: {status}");
         }
-        for &(slot, length, good) in &came[..count] {
-            frame(&self.slots.bytes(slot)[..length], good)?;
-        }
         if count != 0 {
+            let mut frames = [Frame::default(); BATCH];
+            for (frame, &(slot, length, right)) in frames.iter_mut().zip(&came[..count]) {
+                *frame = Frame { bytes: &self.slots.bytes(slot)[..length], right };
+            }
+            give(&frames[..count])?;
             self.post(came[..count].iter().map(|&(slot, ..)| slot))?;
         }
         Ok(count)

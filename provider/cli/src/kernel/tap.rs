@@ -1,5 +1,5 @@
 //! A TAP interface, whose frames have a header of their own (struct virtio_net_hdr): the kernel leaves checksums to us, and
-//! takes our word for those that the card has found right. It leaves TCP that is longer than a frame to the card.
+//! takes our word for those that the card has found right. TCP that is longer than a frame passes in both directions.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -13,19 +13,19 @@ use fpga_regs::MAX_TSO_HEADER;
 use model::address;
 use model::link::outside::open_tap;
 use model::packet::PortId;
-use model::wire::checksum::checksum;
+use model::wire::checksum::{checksum, Partial};
 use model::wire::segments::Template;
 
 use crate::launch::network::{add_address, raise, set_link, IPV4_PREFIX, IPV6_PREFIX};
 use crate::launch::rtnetlink::Route;
 
+use super::merge::{Message, PIECES};
 use super::queue::MAX_FRAME;
 
 /// Bytes of the header.
 const HEADER: usize = 10;
-/// Of its first byte (linux/virtio_net.h): the checksum is to be filled in; it is right.
+/// Of its first byte (linux/virtio_net.h): the checksum is to be filled in.
 const NEEDS_CSUM: u8 = 1;
-const DATA_VALID: u8 = 2;
 /// Of its second byte: TCP that is to be cut into frames; a flag that says that it has a mark of congestion.
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
@@ -137,12 +137,27 @@ impl Tap {
         }
     }
 
-    /// Gives a frame to the kernel; `good`: its checksums are right. An interface that is down, or a kernel without memory,
-    /// loses it.
-    pub fn write(&self, frame: &[u8], good: bool) -> io::Result<()> {
+    /// Gives the kernel a message. An interface that is down, or a kernel without memory, loses it.
+    pub fn write(&self, message: &Message<'_>) -> io::Result<()> {
         let mut header = [0; HEADER];
-        header[0] = if good { DATA_VALID } else { 0 };
-        match (&self.file).write_vectored(&[IoSlice::new(&header), IoSlice::new(frame)]) {
+        let mut put =
+            |at: usize, word: usize| header[at..at + 2].copy_from_slice(&(word as u16).to_ne_bytes());
+        if let Some(cut) = message.cut {
+            put(2, cut.header);
+            put(4, cut.mss.into());
+        }
+        // What is left to the kernel it takes for right. A flag that says that it is (DATA_VALID) is nothing to this driver of it.
+        if let Some(Partial { start, field, .. }) = message.partial {
+            put(6, start);
+            put(8, field - start);
+            header[0] = NEEDS_CSUM;
+        }
+        header[1] = message.cut.map_or(0, |_| if message.is_ipv4 { GSO_TCPV4 } else { GSO_TCPV6 });
+        let sum = message.partial.map_or([0; 2], |partial| partial.pseudo.to_be_bytes());
+        let mut pieces = Vec::with_capacity(PIECES);
+        pieces.push(IoSlice::new(&header));
+        message.pieces(&sum, &mut pieces);
+        match (&self.file).write_vectored(&pieces) {
             Err(error) if error.raw_os_error() == Some(libc::EBADFD) => Err(error),
             _ => Ok(()),
         }
