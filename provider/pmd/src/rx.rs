@@ -251,7 +251,7 @@ impl<C: Card> Places<C> {
             }
             let Some(next) = self.mbuf() else {
                 // SAFETY: a packet that nobody else has.
-                unsafe { Mbuf::free(&mut [first]) };
+                unsafe { Mbuf::free(&[first]) };
                 return None;
             };
             // SAFETY: as above.
@@ -274,11 +274,12 @@ impl<C: Card> Places<C> {
     #[inline]
     fn mbuf(&mut self) -> Option<*mut Mbuf> {
         if self.left == 0 {
-            // SAFETY: the queue's pool is alive, and holds mbufs.
-            if !unsafe { Mempool::take(self.pool, &mut self.fresh) } {
-                return None;
-            }
-            self.left = BATCH;
+            // Of a pool that has fewer, each that is left.
+            let wanted = [BATCH, 1].into_iter().find(|&count| {
+                // SAFETY: the queue's pool is alive, and holds mbufs.
+                unsafe { Mempool::take(self.pool, &mut self.fresh[..count]) }
+            });
+            self.left = wanted?;
         }
         self.left -= 1;
         Some(self.fresh[self.left])
@@ -289,7 +290,7 @@ impl<C: Card> Drop for RxQueue<C> {
     fn drop(&mut self) {
         let places = self.places.get_mut();
         // SAFETY: mbufs that are in no packet.
-        unsafe { Mbuf::free(&mut places.fresh[..places.left]) };
+        unsafe { Mbuf::free(&places.fresh[..places.left]) };
     }
 }
 

@@ -16,7 +16,7 @@ use crate::counters::Counters;
 use crate::cut::{Cut, TAG};
 use crate::slots::{Slots, MAX_FRAME};
 
-/// Every so many packets one asks for a completion, and the last of each burst.
+/// Every so many packets one asks for a completion, and those that others wait for.
 const SIGNAL_EVERY: u32 = 16;
 /// Bytes of an Ethernet header: the shortest frame that can be sent.
 const HEADER: u32 = 14;
@@ -116,21 +116,26 @@ impl<C: Card> TxQueue<C> {
     ///
     /// # Safety
     /// One thread sends at a time.
-    unsafe fn burst(&self, packets: &mut [*mut Mbuf]) -> usize {
+    unsafe fn burst(&self, packets: &[*mut Mbuf]) -> usize {
         // SAFETY: as the caller promises.
         let (raw, sent) = unsafe { (&self.raw, &mut *self.sent.get()) };
         if sent.under_way() != 0 {
             sent.reap(raw);
         }
-        let count = packets.len().min((sent.size - sent.under_way()) as usize);
         let mut post = raw.qp.send();
         let mut taken = 0;
-        while taken < count && sent.push(packets[taken], taken + 1 == count, &mut post) {
+        while taken < packets.len() {
+            // A message takes many slots, and waits for those before it.
+            // SAFETY: the program's packets.
+            let waited_for = packets.get(taken + 1).is_none_or(|&next| unsafe { is_message(next) });
+            if !sent.push(packets[taken], waited_for, &mut post) {
+                break;
+            }
             taken += 1;
         }
         post.ring();
         // SAFETY: packets that the program has given to us, and whose bytes are in slots.
-        unsafe { Mbuf::free(&mut packets[..taken]) };
+        unsafe { Mbuf::free(&packets[..taken]) };
         taken
     }
 }
@@ -167,9 +172,10 @@ impl<C: Card> Sent<C> {
         self.tail = self.head;
     }
 
-    /// Posts a packet, or drops one that the card cannot send; false if it has to wait.
+    /// Posts a packet, or drops one that the card cannot send; false if it has to wait, for one that completes: the last
+    /// that there is room for, and those that are `waited_for`.
     #[inline]
-    fn push(&mut self, packet: *mut Mbuf, last: bool, post: &mut SendPost<'_, C>) -> bool {
+    fn push(&mut self, packet: *mut Mbuf, waited_for: bool, post: &mut SendPost<'_, C>) -> bool {
         // SAFETY: the program's packet.
         let (length, asked, vlan_tci) =
             unsafe { ((*packet).pkt_len, (*packet).ol_flags, (*packet).vlan_tci) };
@@ -180,11 +186,15 @@ impl<C: Card> Sent<C> {
         if !is_frame(length, asked) || !unsafe { Mbuf::is_whole(packet) } {
             return self.refuse();
         }
+        let free = self.size - self.under_way();
+        if free == 0 {
+            return false;
+        }
         let slot = (self.head & (self.size - 1)) as usize;
         // SAFETY: a whole packet, and a free slot with room for it.
         unsafe { Mbuf::copy(packet, 0, self.slots.at(slot), length) };
         let next = self.head.wrapping_add(1);
-        let signaled = last || next % SIGNAL_EVERY == 0;
+        let signaled = waited_for || free == 1 || next % SIGNAL_EVERY == 0;
         let flags = offloads(asked) | if signaled { SendFlags::SIGNALED } else { SendFlags::empty() };
         let pushed = post.push_frame(next.into(), self.slots.sge(slot, length), flags, vlan_tci);
         self.posted(pushed.is_ok(), next, length)
@@ -247,6 +257,16 @@ impl<C: Card> Sent<C> {
     }
 }
 
+/// Whether a packet is TCP that is to be cut into frames.
+///
+/// # Safety
+/// It must be a live mbuf.
+#[inline]
+unsafe fn is_message(packet: *const Mbuf) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { (*packet).ol_flags & TX_TCP_SEG != 0 }
+}
+
 /// Whether a packet of this length can be sent as a frame.
 #[inline]
 fn is_frame(length: u32, asked: u64) -> bool {
@@ -273,7 +293,7 @@ pub unsafe extern "C" fn burst<C: Card>(queue: *mut c_void, packets: *mut *mut M
         if count == 0 {
             return 0;
         }
-        let packets = std::slice::from_raw_parts_mut(packets, usize::from(count));
+        let packets = std::slice::from_raw_parts(packets, usize::from(count));
         (*queue.cast::<TxQueue<C>>()).burst(packets) as u16
     }
 }

@@ -23,6 +23,33 @@ use crate::pcap::{read, write};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// A bond that sends each packet by all of its ports has a reference of it for each, and gives them all the same array.
+#[test]
+fn a_bond_sends_packets_by_two_ports() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let pcap = Pcap::new();
+    let sent = frames();
+    let ends = ["net_verbena1", "net_verbena1p2"];
+    let mut receiver = Testpmd::start(&net, &ends, &["-i", "--forward-mode=rxonly"]);
+    receiver.does("start");
+    let slave = net.dpdk().bond()[0];
+    let bond = format!("net_bonding0,mode=3,{slave}=net_verbena0,{slave}=net_verbena0p2");
+    let devices = [&*pcap.reader(&sent), "net_verbena0", "net_verbena0p2", &*bond];
+    let options = ["-i", "--portlist=0,3", "--eth-peer=3,02:56:42:00:01:00"];
+    let mut sender = Testpmd::start(&net, &devices, &options);
+    sender.types("start");
+    for port in [1, 2] {
+        sender.asks(&format!("show port stats {port}"), &format!("TX-packets: {} ", sent.len()));
+    }
+    for port in [0, 1] {
+        receiver.asks(&format!("show port stats {port}"), &format!("RX-packets: {} ", sent.len()));
+    }
+    sender.quit();
+    receiver.quit();
+    net.expect_gone();
+}
+
 /// A number behind a word in the last statistics of a port.
 fn last(said: &str, word: &str) -> u64 {
     let behind = said.rsplit(&format!("{word}:")).next().unwrap_or_default();

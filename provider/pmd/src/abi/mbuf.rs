@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};
-use std::ptr::null_mut;
 
 /// `RTE_PKTMBUF_HEADROOM`: bytes kept free before a received packet.
 pub const HEADROOM: u16 = 128;
@@ -284,13 +283,13 @@ impl Mbuf {
         unsafe { (*mbuf).buf_addr.add(usize::from(HEADROOM)) }
     }
 
-    /// Frees the mbufs with all their pieces.
+    /// Frees the mbufs with all their pieces. The array stays as it is: a program may send what is in it once more, of which it
+    /// has another reference.
     ///
     /// # Safety
-    /// They must be whole packets that nobody else uses, or null.
-    pub unsafe fn free(mbufs: &mut [*mut Mbuf]) {
-        // SAFETY: as the caller promises.
-        unsafe { super::rte_pktmbuf_free_bulk(mbufs.as_mut_ptr(), mbufs.len() as u32) };
-        mbufs.fill(null_mut());
+    /// They must be whole packets of the caller's, or null.
+    pub unsafe fn free(mbufs: &[*mut Mbuf]) {
+        // SAFETY: as the caller promises; DPDK only reads the array.
+        unsafe { super::rte_pktmbuf_free_bulk(mbufs.as_ptr().cast_mut(), mbufs.len() as u32) };
     }
 }

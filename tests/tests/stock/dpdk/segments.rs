@@ -84,18 +84,30 @@ impl Message {
     }
 }
 
-/// What comes to a second testpmd of messages that one sends with these settings of its port.
+/// What comes to a second testpmd of messages that one sends with these settings of its port, one at a time.
 fn cut(messages: &[Message], frames: usize, settings: &[&str]) -> Vec<Vec<u8>> {
+    // Software cuts a burst into more frames than a queue takes.
+    cut_in_bursts(messages, frames, settings, ["--burst=1", "--txd=512", "--rxd=512"])
+}
+
+/// The same, with these sizes of bursts and queues of the sender.
+fn cut_in_bursts(
+    messages: &[Message],
+    frames: usize,
+    settings: &[&str],
+    sizes: [&'static str; 3],
+) -> Vec<Vec<u8>> {
     let net = StockNet::new();
     let pcap = Pcap::new();
     let mut receiver = Testpmd::start(&net, &["net_verbena1", &pcap.writer()], &["--stats-period=1"]);
     receiver.expect("NIC statistics");
     let reader = pcap.reader(&messages.iter().map(|message| message.frame.clone()).collect::<Vec<_>>());
-    // Software cuts a burst into more frames than a queue takes.
-    let mut sender =
-        Testpmd::start(&net, &[&reader, "net_verbena0"], &["-i", "--burst=1", "--txd=512", "--rxd=512"]);
+    let mut sender = Testpmd::start(&net, &[&reader, "net_verbena0"], &[&["-i"][..], &sizes].concat());
     sender.types(&format!("port stop 1\n{}\nport start 1", settings.join("\n")));
-    sender.types("set eth-peer 1 02:56:42:00:01:00\nset fwd csum\nstart");
+    // What finds no room is sent again, as long as that takes.
+    sender.types(
+        "set eth-peer 1 02:56:42:00:01:00\nset fwd csum retry\nset burst tx delay 1000 retry 60000\nstart",
+    );
     receiver.expect(&format!("RX-packets: {frames} "));
     let sent = sender.does("show port stats 1");
     assert_eq!(last(&sent, "TX-errors"), 0, "{sent}");
@@ -145,6 +157,29 @@ fn the_card_cuts_tcp_as_dpdk_does() {
     assert_eq!(by_program.len(), frames);
     let wrong = by_card.iter().zip(&by_program).position(|(card, program)| card != program);
     assert_eq!(wrong, None, "the first frame that is another");
+}
+
+/// A message takes more room than a frame of the same burst: what finds none waits, and overwrites nothing.
+#[test]
+fn messages_and_frames_in_bursts_that_fill_the_queue() {
+    let _alone = alone();
+    for first in [64_000, 100] {
+        let lengths = (0..6 * 32usize).map(|n| match n % 32 {
+            0 => first,
+            20 => 25_000,
+            n => 60 + n,
+        });
+        let messages: Vec<_> = lengths.map(|length| message(false, false, 0, 0x18, length)).collect();
+        let expected: Vec<_> = messages.iter().flat_map(Message::frames).collect();
+        let sizes = ["--burst=32", "--txd=32", "--rxd=512"];
+        let came = cut_in_bursts(&messages, expected.len(), &BY_CARD, sizes);
+        assert_eq!(came.len(), expected.len());
+        let wrong = came.iter().zip(&expected).position(|(came, expected)| came[12..] != expected[12..]);
+        assert_eq!(
+            wrong, None,
+            "the first frame that is not as it was sent, of bursts that begin with {first}"
+        );
+    }
 }
 
 /// What the card cannot cut is refused, and holds up nothing.
