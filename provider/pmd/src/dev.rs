@@ -65,6 +65,12 @@ impl<C: Card> Dev<'_, C> {
         unsafe { (*self.data).tx_offloads }
     }
 
+    /// Bytes of the longest packet without Ethernet header that the program asked for.
+    pub fn mtu(&self) -> u16 {
+        // SAFETY: as above.
+        unsafe { (*EthDevData::more(self.data)).mtu }
+    }
+
     /// The port receives by VLAN if the program asked for that.
     pub fn filter_vlans(&mut self) -> Result<(), Error> {
         let by_vlan = self.rx_offloads() & RX_VLAN_FILTER != 0;

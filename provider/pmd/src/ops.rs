@@ -53,6 +53,8 @@ calls! {
     };
     start, "starting": |dev| {
         // Nobody receives or sends at a port that is stopped.
+        let mtu = dev.mtu();
+        dev.receiving().for_each(|queue| queue.set_mtu(mtu));
         dev.receiving().try_for_each(|queue| queue.start())?;
         let queues = dev.work_queues();
         dev.port.start(&queues).inspect_err(|_| dev.port.stop())?;
@@ -231,12 +233,15 @@ unsafe extern "C" fn groups_set<C: Card>(dev: *mut EthDev, groups: *mut Mac, cou
     }
 }
 
-/// Frames of every length are received, whatever the MTU, which says what the program sends.
+/// What comes and is longer is dropped.
 unsafe extern "C" fn mtu_set<C: Card>(dev: *mut EthDev, mtu: u16) -> c_int {
     // SAFETY: called by ethdev for a device of this driver.
     unsafe {
-        with::<C>(dev, "the MTU", |_| match u32::from(mtu) + OVERHEAD {
-            0..=MAX_FRAME => Ok(()),
+        with::<C>(dev, "the MTU", |dev| match u32::from(mtu) + OVERHEAD {
+            0..=MAX_FRAME => {
+                dev.receiving().for_each(|queue| queue.set_mtu(mtu));
+                Ok(())
+            }
             _ => Err(Error::Invalid(format!("{mtu}: at most {}", MAX_FRAME - OVERHEAD))),
         })
     }

@@ -6,6 +6,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use driver::{AttrMask, Card, Cq, Device, Offloads, Pd, Qp, QpAttr, Result, Wc, WcFlags};
@@ -15,8 +16,10 @@ use crate::abi::mbuf::{
     Mbuf, Mempool, HEADROOM, RX_IP_CKSUM_GOOD, RX_L4_CKSUM_GOOD, RX_MARKED, RX_RSS_HASH, RX_VLAN_STRIPPED,
 };
 use crate::counters::Counters;
+use crate::cut::TAG;
+use crate::info::OVERHEAD;
 use crate::kinds::packet_type;
-use crate::slots::{Slots, FCS};
+use crate::slots::{Slots, FCS, MAX_FRAME};
 use crate::turns::Turns;
 
 /// mbufs that are taken from the pool in one go, and completions that are looked at.
@@ -30,6 +33,8 @@ pub struct RxQueue<C: Card> {
     wq: Arc<Qp<C>>,
     cq: Arc<Cq<C>>,
     places: UnsafeCell<Places<C>>,
+    /// Bytes of the longest frame that the program wants.
+    longest: AtomicU32,
     counters: Arc<Counters>,
 }
 
@@ -86,7 +91,7 @@ impl<C: Card> RxQueue<C> {
             fcs: if offloads.scatter_fcs { FCS } else { 0 },
             counters: counters.clone(),
         };
-        Ok(RxQueue { wq, cq, places: UnsafeCell::new(places), counters })
+        Ok(RxQueue { wq, cq, places: UnsafeCell::new(places), longest: AtomicU32::new(0), counters })
     }
 
     /// Begins with all places posted, and nothing that was received before.
@@ -99,6 +104,11 @@ impl<C: Card> RxQueue<C> {
         places.empty(&self.wq)?;
         places.post(&self.wq);
         Ok(())
+    }
+
+    /// From now on what is longer than this MTU is dropped, as an error: the program has no room for it.
+    pub fn set_mtu(&self, mtu: u16) {
+        self.longest.store((u32::from(mtu) + OVERHEAD + TAG).min(MAX_FRAME), Ordering::Relaxed);
     }
 
     /// Its work queue, which an indirection table names.
@@ -118,6 +128,7 @@ impl<C: Card> RxQueue<C> {
     unsafe fn burst(&self, packets: &mut [*mut Mbuf]) -> usize {
         // SAFETY: as the caller promises.
         let (wq, cq, places) = unsafe { (&self.wq, &self.cq, &mut *self.places.get()) };
+        let longest = self.longest.load(Ordering::Relaxed) + places.fcs;
         let mut received = 0;
         for packets in packets.chunks_mut(BATCH) {
             // All are looked at before the first is copied: their frames come from another core's cache meanwhile.
@@ -131,7 +142,7 @@ impl<C: Card> RxQueue<C> {
             let mut here = 0;
             for wc in &done[..count] {
                 // SAFETY: written by the poll.
-                if let Some(packet) = places.take(unsafe { wc.assume_init_ref() }) {
+                if let Some(packet) = places.take(unsafe { wc.assume_init_ref() }, longest) {
                     packets[here] = packet;
                     here += 1;
                 }
@@ -201,9 +212,9 @@ impl<C: Card> Places<C> {
         }
     }
 
-    /// The packet of a receive that has ended.
+    /// The packet of a receive that has ended, unless it is too long.
     #[inline]
-    fn take(&mut self, wc: &Wc) -> Option<*mut Mbuf> {
+    fn take(&mut self, wc: &Wc, longest: u32) -> Option<*mut Mbuf> {
         let place = match wc.status {
             CqeStatus::SUCCESS => self.turns.done(wc.wr_id),
             _ => None,
@@ -213,8 +224,12 @@ impl<C: Card> Places<C> {
             self.counters.errors.add(u64::from(wc.status != CqeStatus::WR_FLUSH_ERR));
             return None;
         };
+        if wc.byte_len > longest {
+            self.counters.errors.add(1);
+            return None;
+        }
         // The card has the place again only after the frame has been copied.
-        let packet = self.packet(place, wc.byte_len.min(self.slots.room()), wc);
+        let packet = self.packet(place, wc.byte_len, wc);
         match packet {
             Some(_) => {
                 self.counters.packets.add(1);

@@ -23,6 +23,9 @@ use crate::pcap::{read, write};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// A testpmd receives frames of any length with this.
+const ANY_LENGTH: &str = "--max-pkt-len=9600";
+
 /// A bond that sends each packet by all of its ports has a reference of it for each, and gives them all the same array.
 #[test]
 fn a_bond_sends_packets_by_two_ports() {
@@ -31,7 +34,7 @@ fn a_bond_sends_packets_by_two_ports() {
     let pcap = Pcap::new();
     let sent = frames();
     let ends = ["net_verbena1", "net_verbena1p2"];
-    let mut receiver = Testpmd::start(&net, &ends, &["-i", "--forward-mode=rxonly"]);
+    let mut receiver = Testpmd::start(&net, &ends, &["-i", "--forward-mode=rxonly", ANY_LENGTH]);
     receiver.does("start");
     let slave = net.dpdk().bond()[0];
     let bond = format!("net_bonding0,mode=3,{slave}=net_verbena0,{slave}=net_verbena0p2");
@@ -224,7 +227,8 @@ fn frames_arrive_as_they_were_sent() {
     let net = StockNet::new();
     let pcap = Pcap::new();
     let sent = frames();
-    let mut receiver = Testpmd::start(&net, &["net_verbena1", &pcap.writer()], &["--stats-period=1"]);
+    let options = ["--stats-period=1", ANY_LENGTH];
+    let mut receiver = Testpmd::start(&net, &["net_verbena1", &pcap.writer()], &options);
     receiver.expect("NIC statistics");
     let mut sender = Testpmd::start(&net, &[&pcap.reader(&sent), "net_verbena0"], &["--stats-period=1"]);
     sender.expect("NIC statistics");
@@ -237,6 +241,31 @@ fn frames_arrive_as_they_were_sent() {
     assert_eq!(received.len(), sent.len());
     let wrong = received.iter().zip(&sent).position(|(received, sent)| received != sent);
     assert_eq!(wrong, None, "the first frame that is not as it was sent");
+    net.expect_gone();
+}
+
+/// What is longer than the MTU is dropped and counted: a program has room for no more. The MTU may change meanwhile.
+#[test]
+fn frames_are_no_longer_than_the_mtu() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let long: Vec<Vec<u8>> = frames();
+    // There is room for two tags.
+    let within = |mtu: usize| long.iter().filter(|frame| frame.len() <= mtu + 22).count();
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &["-i", "--forward-mode=rxonly"]);
+    receiver.does("start");
+    let mut sender = Sender::of(&net, &long);
+    let (mut came, mut dropped) = (0, 0);
+    for mtu in [1500, 9000, 600] {
+        receiver.does(&format!("port config mtu 0 {mtu}"));
+        sender.sends();
+        came += within(mtu);
+        dropped += long.len() - within(mtu);
+        receiver.asks("show port stats 0", &format!("RX-packets: {came} "));
+        receiver.asks("show port stats 0", &format!("RX-errors: {dropped}\n"));
+    }
+    sender.quit();
+    receiver.quit();
     net.expect_gone();
 }
 

@@ -99,7 +99,8 @@ fn cut_in_bursts(
 ) -> Vec<Vec<u8>> {
     let net = StockNet::new();
     let pcap = Pcap::new();
-    let mut receiver = Testpmd::start(&net, &["net_verbena1", &pcap.writer()], &["--stats-period=1"]);
+    let options = ["--stats-period=1", ANY_LENGTH];
+    let mut receiver = Testpmd::start(&net, &["net_verbena1", &pcap.writer()], &options);
     receiver.expect("NIC statistics");
     let reader = pcap.reader(&messages.iter().map(|message| message.frame.clone()).collect::<Vec<_>>());
     let mut sender = Testpmd::start(&net, &[&reader, "net_verbena0"], &[&["-i"][..], &sizes].concat());
