@@ -5,10 +5,12 @@
 //! pairs' frames to its other queue pairs, too.
 
 use fpga_regs::regs::port;
+use smallvec::SmallVec;
 
 use crate::device::arrival::Found;
 use crate::device::qp::Qp;
 use crate::device::raw::{with_room, Outgoing};
+use crate::device::Device;
 use crate::env::Env;
 use crate::islands::Ends;
 use crate::lacp::pdu::is_slow;
@@ -45,6 +47,20 @@ impl Frame {
     pub fn ends(&self) -> impl Iterator<Item = Ends> + '_ {
         let place = |(card, q): (u16, u16)| Some((card, usize::from(q)));
         self.copies.all().iter().map(move |copy| [place(self.sender), place((copy.at.card, copy.queue))])
+    }
+}
+
+/// The ports that have received a frame: each counts it once, however many queues get a copy.
+#[derive(Default)]
+pub(crate) struct Received(SmallVec<[PortId; 2]>);
+
+impl Received {
+    /// A queue at a port of a card has got a copy of a frame of so many bytes.
+    pub fn add(&mut self, device: &Device, at: PortId, bytes: usize) {
+        if !self.0.contains(&at) {
+            device.count_received(at.port, bytes);
+            self.0.push(at);
+        }
     }
 }
 
@@ -181,8 +197,12 @@ impl World {
         (found, payload): (Found, &Payload),
         env: &mut impl Env,
     ) {
+        let mut received = Received::default();
         for copy in copies.all() {
-            self.cards[usize::from(copy.at.card)].receive_frame(copy, found, payload, env);
+            let device = &mut self.cards[usize::from(copy.at.card)];
+            if device.receive_frame(copy, found, payload, env) {
+                received.add(device, copy.at, payload.len());
+            }
         }
         self.count_frame(way, copies, payload.len(), || env.now());
     }
@@ -199,12 +219,19 @@ impl World {
         for &(card, rule) in &copies.counted {
             self.cards[usize::from(card)].rules.count(rule, bytes as u64);
         }
-        let why = if copies.dropped { port::RX_RULE_DROP } else { port::RX_NO_RULE };
-        let untaken = copies.all().is_empty().then_some((why, 1));
-        let lost = (copies.lost != 0).then_some((port::RX_OVERFLOW, copies.lost.into()));
-        for (counter, count) in untaken.into_iter().chain(lost) {
-            for at in self.reached_ports(way, now()).filter(|&at| at == way.1 || at != way.0) {
-                self.cards[usize::from(at.card)].counters[usize::from(at.port)].add(counter, count);
+        if !copies.all().is_empty() && copies.dropped.is_empty() && copies.lost == 0 {
+            return;
+        }
+        for at in self.reached_ports(way, now()).filter(|&at| at == way.1 || at != way.0) {
+            let counters = &self.cards[usize::from(at.card)].counters[usize::from(at.port)];
+            counters.add(port::RX_OVERFLOW, copies.lost.into());
+            if copies.all().iter().any(|copy| copy.at == at) {
+                continue;
+            }
+            if copies.dropped.contains(&at) {
+                counters.add(port::RX_RULE_DROP, 1);
+            } else if copies.all().is_empty() {
+                counters.add(port::RX_NO_RULE, 1);
             }
         }
     }

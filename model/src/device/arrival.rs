@@ -72,15 +72,26 @@ impl Device {
         self.scatter(q, at as u64, &held, 0, FCS, env)
     }
 
-    /// A copy of a frame comes to its queue.
-    pub(crate) fn receive_frame(&mut self, copy: &Copy, found: Found, payload: &Payload, env: &mut impl Env) {
+    /// A copy of a frame comes to its queue; false if that has no receive for it.
+    pub(crate) fn receive_frame(
+        &mut self,
+        copy: &Copy,
+        found: Found,
+        payload: &Payload,
+        env: &mut impl Env,
+    ) -> bool {
         let (q, own) = (usize::from(copy.queue), copy.at.port);
-        if !self.qps[q].receives() {
-            return self.count(own, port::RX_NO_QP);
-        }
-        if !self.qps[q].resp.has_recv.get() && self.take_recv(q, env).is_err() {
-            self.qps[q].resp.has_recv = false.into();
-            return self.count(own, port::RX_NO_RECV);
+        let lost = match self.qps[q].receives() {
+            false => Some(port::RX_NO_QP),
+            true if self.qps[q].resp.has_recv.get() || self.take_recv(q, env).is_ok() => None,
+            true => {
+                self.qps[q].resp.has_recv = false.into();
+                Some(port::RX_NO_RECV)
+            }
+        };
+        if let Some(why) = lost {
+            self.count(own, why);
+            return false;
         }
         let tag = found.stripped_by(&self.qps[q]);
         let stripped = if tag.is_some() { Ethernet::TAG_BYTES } else { 0 };
@@ -99,11 +110,12 @@ impl Device {
             0 => result,
             _ => result.and_then(|()| self.scatter_fcs(q, len, payload, env)),
         };
-        self.count(own, port::RX_PACKETS);
-        self.counters[usize::from(own) % PORTS].add(port::RX_BYTES, payload.len() as u64);
         let (status, syndrome) = match result {
             Ok(()) => (CqeStatus::SUCCESS, Syndrome::NONE),
-            Err(RecvError::Unread) => return self.count(own, port::RX_MALFORMED),
+            Err(RecvError::Unread) => {
+                self.count(own, port::RX_MALFORMED);
+                return true;
+            }
             Err(RecvError::Protection(syndrome)) => (CqeStatus::LOC_PROT_ERR, syndrome),
             Err(_) => (CqeStatus::LOC_LEN_ERR, Syndrome::RECV_TOO_SHORT),
         };
@@ -122,5 +134,12 @@ impl Device {
                 self.qp_event(q, EventKind::QP_FATAL, env);
             }
         }
+        true
+    }
+
+    /// A port has received a frame of so many bytes.
+    pub(crate) fn count_received(&self, own: u8, bytes: usize) {
+        self.count(own, port::RX_PACKETS);
+        self.counters[usize::from(own) % PORTS].add(port::RX_BYTES, bytes as u64);
     }
 }

@@ -363,21 +363,30 @@ impl Device {
     /// Adds the queues that get a frame that arrives at a port.
     pub(crate) fn steer(&self, at: PortId, fields: &Fields, copies: &mut Copies) {
         let sender = copies.sender_on(self.id);
+        let sends = |queue| sender.is_some_and(|sender| sender == queue || self.sends_for(sender, queue));
+        // False: the frame is the queue's own.
         let add = |copies: &mut Copies, rule: &Taken| {
-            let copy = self.copy_by(rule, at, fields);
-            let copy = copy.filter(|copy| !sender.is_some_and(|sender| self.sends_for(sender, copy.queue)));
-            copy.into_iter().for_each(|copy| copies.add(copy));
+            let Some(copy) = self.copy_by(rule, at, fields) else { return true };
+            let own = sends(copy.queue);
+            if !own {
+                copies.add(copy);
+            }
+            !own
         };
         self.rules_for(at, fields, &mut |rule| {
-            add(copies, &rule);
-            copies.dropped |= rule.qp.is_none();
-            copies.counted.extend(rule.counts.map(|rule| (self.id, rule)));
+            let came = add(copies, &rule);
+            if rule.qp.is_none() {
+                copies.dropped.push(at);
+            }
+            copies.counted.extend(rule.counts.filter(|_| came).map(|rule| (self.id, rule)));
         });
         if fields.is_multicast() {
             let dmac = fields.dmac();
             for group in self.mcast.iter().filter(|group| group.count != 0 && group.gid[10..] == dmac) {
                 let members = &group.qps[..(group.count as usize).min(group.qps.len())];
-                members.iter().for_each(|&q| add(copies, &Taken { qp: Some(q), mark: None, counts: None }));
+                for &q in members {
+                    add(copies, &Taken { qp: Some(q), mark: None, counts: None });
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ use super::event::Event;
 use super::state::Sim;
 use super::trace::Subject;
 use crate::device::arrival::Found;
+use crate::frames::Received;
 use crate::packet::Packet;
 use crate::plain::plain;
 use crate::steering::{Copies, Copy, Fields};
@@ -80,16 +81,17 @@ impl Engine<'_> {
             return self.world.lose_damaged(way, self.env.sim.now / 1000);
         }
         let copies = self.receivers(slot, packet);
+        let mut received = Received::default();
         for copy in copies.all() {
             if !self.world.pauses(packet.src, copy.at) || !self.park(slot, copy) {
-                self.give(slot, copy);
+                self.give(slot, copy, &mut received);
             }
         }
         self.world.count_frame(way, &copies, packet.payload.len(), || self.env.sim.now / 1000);
     }
 
     /// Gives a copy of a frame to its queue.
-    fn give(&mut self, slot: u32, copy: &Copy) {
+    fn give(&mut self, slot: u32, copy: &Copy, received: &mut Received) {
         let s = self.env.sim.slots.get(slot);
         let (packet, message) = (s.packet.get(), s.message);
         let frame = &self.env.sim.payload[slot as usize][..packet.payload.len()];
@@ -97,7 +99,10 @@ impl Engine<'_> {
         let card = copy.at.card;
         self.env.step.card = card;
         self.env.step.subject = Subject { place: card, ..Subject::of(&packet, message, false) };
-        self.world.cards[usize::from(card)].receive_frame(copy, found, &packet.payload, &mut self.env);
+        let device = &mut self.world.cards[usize::from(card)];
+        if device.receive_frame(copy, found, &packet.payload, &mut self.env) {
+            received.add(device, copy.at, packet.payload.len());
+        }
     }
 
     /// Keeps a copy of a frame if its queue has no receive and is waited for.
@@ -169,7 +174,8 @@ impl Engine<'_> {
             let Some(first) = self.env.sim.unpark(card, qp) else { return };
             match gone {
                 true => self.world.cards[at].counters[usize::from(first.copy.at.port)].add(port::RX_NO_QP, 1),
-                false => self.give(first.slot, &first.copy),
+                // It is counted by itself: other copies may have come long ago.
+                false => self.give(first.slot, &first.copy, &mut Received::default()),
             }
             self.env.sim.release(first.slot);
         }

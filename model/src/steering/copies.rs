@@ -26,15 +26,15 @@ pub(crate) struct Copy {
     pub mark: u32,
 }
 
-/// A list of queues, by the port that the frame comes to and their index, in which each is once, but never the sender.
+/// A list of queues, by the port that the frame comes to and their index, in which each is once.
 pub(crate) struct Copies {
     list: SmallVec<[Copy; FEW]>,
     /// By card and index.
     sender: (u16, u16),
     /// Copies for which there was no room.
     pub lost: u32,
-    /// A rule drops the frame.
-    pub dropped: bool,
+    /// The ports at which a rule drops the frame.
+    pub dropped: SmallVec<[PortId; 2]>,
     /// The rules that count it, by card and place.
     pub counted: SmallVec<[(u16, u16); 2]>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Copies {
 impl Copies {
     /// None, of a frame that a queue pair sends.
     pub fn of(sender: (u16, u16)) -> Copies {
-        Copies { list: SmallVec::new(), sender, lost: 0, dropped: false, counted: SmallVec::new() }
+        Copies { list: SmallVec::new(), sender, lost: 0, dropped: SmallVec::new(), counted: SmallVec::new() }
     }
 
     /// The index of the sender, if it is of this card.
@@ -53,7 +53,7 @@ impl Copies {
     /// A queue gets a copy, unless it has one.
     pub fn add(&mut self, copy: Copy) {
         let is = |has: &Copy| (has.at.card, has.queue) == (copy.at.card, copy.queue);
-        if self.sender == (copy.at.card, copy.queue) || self.all().iter().any(is) {
+        if self.all().iter().any(is) {
             return;
         }
         match self.list.len() {

@@ -20,7 +20,7 @@ fn steered(rules: &Rules, frame: &[u8]) -> Vec<u16> {
     let at = PortId { card: 3, port: 0 };
     rules.steer(0, &Fields::of(frame), &mut |taken| match taken.qp {
         Some(queue) => copies.add(Copy { at, queue, hash: 0, marked: false.into(), mark: 0 }),
-        None => copies.dropped = true,
+        None => copies.dropped.push(at),
     });
     let mut all: Vec<u16> = copies.all().iter().map(|copy| copy.queue).collect();
     all.sort_unstable();

@@ -245,6 +245,43 @@ fn a_sender_gets_no_copy_of_its_own() {
     });
 }
 
+/// The counters of a port are of frames, not of copies.
+#[test]
+fn a_port_receives_a_frame_once_whoever_gets_copies() {
+    on_one_and_two_cards(raw(), |x, y| {
+        let (_idle, other) = connect(&x.device, &y.device, raw());
+        let _flows = [flow(y, &rule(GROUP)), flow(&other, &rule(GROUP))];
+        frame(x, GROUP, 64);
+        let count = |name| y.device.query_port(1).expect("a port").counter(name);
+        let before = ["RX_PACKETS", "RX_BYTES"].map(count);
+        y.recv(0, &[y.sge(0, 2000)]);
+        other.recv(0, &[other.sge(0, 2000)]);
+        send(x, 0, 64);
+        x.expect(0);
+        y.expect(0);
+        other.expect(0);
+        assert_eq!(["RX_PACKETS", "RX_BYTES"].map(count), [before[0] + 1, before[1] + 64]);
+    });
+}
+
+/// A frame to a group comes back to its sender's port: that is no frame for a rule of the sender to count.
+#[test]
+fn what_a_queue_sends_is_no_frame_that_came() {
+    on_one_and_two_cards(raw(), |x, y| {
+        frame(x, GROUP, 64);
+        let own = flow(x, &rule(GROUP).with_counted(true));
+        let other = flow(y, &rule(GROUP).with_counted(true));
+        for n in 0..3 {
+            y.recv(n, &[y.sge(0, 2000)]);
+            send(x, n, 64);
+            x.expect(n);
+            y.expect(n);
+        }
+        let counts = [own, other].map(|rule| rule.count().expect("a count").frames);
+        assert_eq!(counts, [0, 3]);
+    });
+}
+
 #[test]
 fn members_of_an_address_get_a_copy() {
     on_one_and_two_cards(raw(), |x, y| {
