@@ -40,14 +40,16 @@ pub enum Tag {
     Vlan(u16),
 }
 
+/// What gets the frames that no rule keeps.
+const DEFAULT: (Filter, Tag) = (Filter::Promiscuous, Tag::Any);
+
 /// A rule for frames of the port's own filters.
-fn rule(filter: Filter, tag: Tag, port: u8) -> FlowContext {
+fn rule(filter: Filter, tag: Tag, port: u8, precedence: u16) -> FlowContext {
     let rule = FlowContext::new().with_port(port);
-    if (filter, tag) == (Filter::Promiscuous, Tag::Any) {
+    if (filter, tag) == DEFAULT {
         return rule.with_kind(FlowKind::ALL_DEFAULT);
     }
-    // After all rules of the program.
-    let rule = rule.with_precedence(u16::MAX);
+    let rule = rule.with_precedence(precedence);
     let rule = match filter {
         Filter::Address(mac) => rule.with_dmac(mac).with_dmac_mask([0xff; 6]),
         Filter::Groups => rule.with_dmac(GROUP_BIT).with_dmac_mask(GROUP_BIT),
@@ -125,6 +127,8 @@ pub struct Port<C: Card> {
     pub watch: Option<Watch>,
     /// What the rules give frames to, while the port is started.
     group: Option<Arc<Qp<C>>>,
+    /// The precedence of the rules that are made for it: after all rules of the program.
+    precedence: u16,
 }
 
 impl<C: Card> Port<C> {
@@ -143,6 +147,7 @@ impl<C: Card> Port<C> {
             filters: BTreeMap::new(),
             watch: None,
             group: None,
+            precedence: u16::MAX,
         })
     }
 
@@ -171,11 +176,16 @@ impl<C: Card> Port<C> {
     }
 
     /// The work queues receive what the port is to receive, spread as is set. Also while they do so already in another way:
-    /// then a frame is not lost, and comes once.
+    /// frames come by the rules of one of the two, which have another precedence. Of those for the default rule, which has none,
+    /// some may be lost.
     fn receive(&mut self, queues: &[Arc<Qp<C>>]) -> Result<()> {
         let group = self.spread.open(&self.device, &self.pd, queues)?;
-        self.filters = self.made(&group, self.wanted.with_tags().iter())?;
-        self.group = Some(group);
+        self.precedence = if self.precedence == u16::MAX { u16::MAX - 1 } else { u16::MAX };
+        let wanted = self.wanted.with_tags();
+        let mut filters = self.made(&group, wanted.iter().filter(|filter| **filter != DEFAULT))?;
+        self.filters.remove(&DEFAULT);
+        filters.append(&mut self.made(&group, wanted.get(&DEFAULT).into_iter())?);
+        (self.filters, self.group) = (filters, Some(group));
         Ok(())
     }
 
@@ -185,8 +195,10 @@ impl<C: Card> Port<C> {
         group: &Arc<Qp<C>>,
         filters: impl Iterator<Item = &'a (Filter, Tag)>,
     ) -> Result<BTreeMap<(Filter, Tag), Flow<C>>> {
-        let made =
-            |&(filter, tag): &_| Ok(((filter, tag), group.create_flow(&rule(filter, tag, self.number))?));
+        let made = |&(filter, tag): &_| {
+            let rule = rule(filter, tag, self.number, self.precedence);
+            Ok(((filter, tag), group.create_flow(&rule)?))
+        };
         filters.map(made).collect()
     }
 

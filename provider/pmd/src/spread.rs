@@ -99,13 +99,11 @@ impl<C: Card> Spread<C> {
         Ok(qp)
     }
 
-    /// Sets the entries. Those of a port that is started change between two frames.
+    /// Sets the entries. Those of a port that is started change between two frames; else its queues may be to come.
     pub fn set_entries(&mut self, entries: [u16; ENTRIES], queues: &[Arc<Qp<C>>]) -> Result<()> {
         let before = std::mem::replace(&mut self.entries, entries);
-        let changed = self.queues(queues).and_then(|all| match &self.table {
-            Some(table) => table.modify(&all),
-            None => Ok(()),
-        });
+        let Some(table) = &self.table else { return Ok(()) };
+        let changed = self.queues(queues).and_then(|all| table.modify(&all));
         changed.inspect_err(|_| self.entries = before)
     }
 

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tests::stock::{alone, need, verbena, Program, StockNet, Testpmd};
@@ -316,6 +316,41 @@ fn flows_are_spread_over_receive_queues() {
     let all: u64 = queues.iter().sum();
     assert_eq!(all, last(&said, "RX-packets"), "{said}");
     assert!(queues.iter().all(|&packets| packets > all / 20), "{queues:?}: {said}");
+}
+
+/// A frame comes once while the hash changes, which sends it to another queue.
+#[test]
+fn the_hash_changes_while_frames_come() {
+    let _alone = alone();
+    let net = StockNet::new();
+    let receives = ["-i", "--forward-mode=rxonly", "--rxq=4", "--txq=4", "--rss-udp"];
+    let mut receiver = Testpmd::start(&net, &["net_verbena1"], &receives);
+    receiver.does("start");
+    let sends = ["-i", "--forward-mode=txonly", "--txonly-multi-flow", "--eth-peer=0,02:56:42:00:01:00"];
+    let mut sender = Testpmd::start(&net, &["net_verbena0"], &sends);
+    sender.does("start");
+    let change = |n| {
+        let key: String = (0..40).map(|k| format!("{:02X}", (n * 7 + k * 3) % 256)).collect();
+        format!("port config 0 rss-hash-key ipv4-udp {key}\n")
+    };
+    receiver.does(&(0..200).map(change).collect::<String>());
+    sender.does("stop");
+    let sent = last(&sender.does("show port stats 0"), "TX-packets");
+    assert!(sent > 1000, "{sent}");
+    let start = Instant::now();
+    let mut received = || {
+        let said = receiver.does("show port stats 0");
+        last(&said, "RX-packets") + last(&said, "RX-missed")
+    };
+    while received() < sent {
+        assert!(start.elapsed() < LIMIT, "{} of {sent} frames came", received());
+    }
+    // No more than that comes.
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(received(), sent);
+    sender.quit();
+    receiver.quit();
+    net.expect_gone();
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub struct Queues<'a, C: Card> {
     pub device: &'a Arc<Device<C>>,
     /// The port's protection domain.
     pub pd: &'a Arc<Pd<C>>,
-    /// How the port spreads frames, whose key is that of rules without one.
+    /// How the port spreads frames, whose key is that of rules which are made now and have none.
     pub spread: &'a Spread<C>,
     /// The work queues of the port's receive queues.
     pub queues: &'a [Arc<Qp<C>>],
@@ -148,11 +148,14 @@ impl<C: Card> Rules<C> {
         actions: &Actions,
         queues: &Queues<'_, C>,
     ) -> driver::Result<Flow<C>> {
-        let (context, target) = (&actions.on(names), &actions.target);
-        if let Some(qp) = self.groups.get(target).and_then(Weak::upgrade) {
+        let (context, mut target) = (&actions.on(names), actions.target.clone());
+        if let Target::Queues { key, .. } = &mut target {
+            key.get_or_insert(queues.spread.key);
+        }
+        if let Some(qp) = self.groups.get(&target).and_then(Weak::upgrade) {
             return qp.create_flow(context);
         }
-        let (numbers, kinds, key) = match target {
+        let (numbers, kinds, key) = match &target {
             // Of any queue pair: it gets nothing.
             Target::Drop => (&[0][..], 0, None),
             Target::Queues { queues, kinds, key } => (&queues[..], *kinds, *key),
@@ -165,7 +168,7 @@ impl<C: Card> Rules<C> {
         let qp = group(queues.device, queues.pd, &all, kinds, &key.unwrap_or(queues.spread.key))?;
         let flow = qp.create_flow(context)?;
         self.groups.retain(|_, qp| qp.strong_count() != 0);
-        self.groups.insert(target.clone(), Arc::downgrade(&qp));
+        self.groups.insert(target, Arc::downgrade(&qp));
         Ok(flow)
     }
 
