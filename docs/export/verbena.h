@@ -1150,7 +1150,7 @@ VERBENA_ASSERT(offsetof(struct verbena_wqe_bind, mr_lkey) == 16);
 VERBENA_ASSERT(offsetof(struct verbena_wqe_bind, mw_rkey) == 20);
 VERBENA_ASSERT(offsetof(struct verbena_wqe_bind, access) == 24);
 
-/* Segmentation segment of RAW_TSO: what the frames begin with. The headers are those of Ethernet with at most two VLAN tags, of IPv4 that is no fragment or of IPv6 without extension headers, and of TCP. In each frame the card sets the lengths and checksums of IP and TCP, adds the data before it to the sequence number, and its place among the frames to the identification of IPv4. Only the first frame has the flag CWR, and only the last FIN and PSH. */
+/* Segmentation segment of RAW_TSO: what the frames begin with. The headers are those of Ethernet with at most two VLAN tags, of IPv4 that is no fragment or of IPv6 with no extension headers but options, and of TCP. In each frame the card sets the lengths and checksums of IP and TCP, adds the data before it to the sequence number, and its place among the frames to the identification of IPv4. Only the first frame has the flag CWR, and only the last FIN and PSH. */
 struct verbena_wqe_tso {
     /* Most bytes of data in a frame, at least 1. */
     uint16_t mss;

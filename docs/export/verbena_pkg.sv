@@ -1241,7 +1241,7 @@ package verbena_pkg;
   localparam int unsigned WQE_BIND_ACCESS_LSB = 192;
   localparam int unsigned WQE_BIND_ACCESS_WIDTH = 8;
 
-  // Segmentation segment of RAW_TSO: what the frames begin with. The headers are those of Ethernet with at most two VLAN tags, of IPv4 that is no fragment or of IPv6 without extension headers, and of TCP. In each frame the card sets the lengths and checksums of IP and TCP, adds the data before it to the sequence number, and its place among the frames to the identification of IPv4. Only the first frame has the flag CWR, and only the last FIN and PSH.
+  // Segmentation segment of RAW_TSO: what the frames begin with. The headers are those of Ethernet with at most two VLAN tags, of IPv4 that is no fragment or of IPv6 with no extension headers but options, and of TCP. In each frame the card sets the lengths and checksums of IP and TCP, adds the data before it to the sequence number, and its place among the frames to the identification of IPv4. Only the first frame has the flag CWR, and only the last FIN and PSH.
   typedef struct packed {
     logic [63:0] header15; // Bytes 120 to 127.
     logic [63:0] header14; // Bytes 112 to 119.

@@ -85,7 +85,7 @@ impl World {
             let fields = Fields::of(bytes);
             (fields, Found::of(bytes, &fields), ecn_of(bytes), is_slow(bytes))
         });
-        self.cards[card].turn_by(q, || fields.hash(0));
+        self.cards[card].turn_by(q, || fields.conversation().hash(0));
         let way = self.frame_way(sender, &fields);
         let slow = slow && self.speaks_lacp(way.1);
         let copies = match slow {

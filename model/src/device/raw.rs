@@ -256,7 +256,7 @@ impl Device {
 
     /// A frame is on its way, and its WQE complete once it has [left](Self::left_before).
     pub(crate) fn frame_starts(&mut self, q: usize, frame: &Outgoing) {
-        let own = self.qps[q].port.port;
+        let by = self.qps[q].leaves;
         let req = &mut self.qps[q].req;
         req.packets += 1;
         req.bytes += frame.payload.len() as u64;
@@ -269,7 +269,7 @@ impl Device {
             self.qps[q].catch_up();
         }
         if frame.part != Part::All {
-            self.count(own, port::TX_SEGMENTED);
+            self.count(by, port::TX_SEGMENTED);
         }
     }
 

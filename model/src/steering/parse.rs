@@ -6,17 +6,10 @@ use crate::plain::plain;
 use crate::wire::arp::ETHERTYPE_ARP;
 use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_SERVICE, ETHERTYPE_VLAN, MOST_TAGS};
 use crate::wire::ipv4::{PROTOCOL_TCP, PROTOCOL_UDP};
+use crate::wire::ipv6::{FRAGMENT, HOP_BY_HOP, MOST_EXTENSIONS, OPTIONS, ROUTING};
 
 /// Bytes of a frame that are looked at: more than any usual headers take.
 const LOOKED_AT: usize = 192;
-
-/// Most IPv6 extension headers that are passed.
-const MOST_EXTENSIONS: usize = 8;
-
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
-const OPTIONS: u8 = 60;
 
 /// Where each field is in [`Fields`].
 const DMAC: usize = 0;
@@ -280,6 +273,21 @@ impl Fields {
         let mut under = *self;
         under.bytes.iter_mut().zip(mask.bytes).for_each(|(byte, mask)| *byte &= mask);
         under
+    }
+
+    /// What all frames of a conversation have, which stay in order (IEEE 802.1AX 6.2.4): addresses, and ports where all
+    /// parts of a packet have them.
+    pub fn conversation(&self) -> Fields {
+        let mut fields = *self;
+        let [_, ports, fragmented] = self.get(TAGS);
+        if ports == 0 || fragmented != 0 {
+            fields.put(SRC_PORT, [0; 4]);
+        }
+        fields.put(VLAN, [self.bytes[VLAN] & 0xf, self.bytes[VLAN + 1]]);
+        fields.put(FLOW_LABEL, [0; 4]);
+        fields.put(CLASS, [0; 2]);
+        fields.put(TAGS, [0; FIELDS - TAGS]);
+        fields
     }
 
     /// A number that the fields of few others have, for `of`: its upper bits.

@@ -197,3 +197,23 @@ proptest! {
         }
     }
 }
+
+/// What differs between frames of a conversation does not part them.
+#[test]
+fn a_conversation_stays_together() {
+    let ports = [0x12, 0x34, 0x10, 0xe1];
+    let of = |frame: &[u8]| Fields::of(frame).conversation();
+    let (plain, other) = (ipv4(6, 0, &ports), ipv4(6, 0, &[0x12, 0x35, 0x10, 0xe1]));
+    let (mut marked, mut farther) = (plain.clone(), plain.clone());
+    (marked[1], farther[8]) = (0xbb, 3);
+    for changed in [marked, farther] {
+        assert_eq!(of(&frame(&[&[8, 0], &plain])), of(&frame(&[&[8, 0], &changed])));
+    }
+    assert_ne!(of(&frame(&[&[8, 0], &plain])), of(&frame(&[&[8, 0], &other])));
+    let tags = [0x00, 0xa0].map(|priority| frame(&[&[0x81, 0, priority, 0x6b, 8, 0], &plain]));
+    assert_eq!(of(&tags[0]), of(&tags[1]), "a priority");
+    assert_ne!(of(&tags[0]), of(&frame(&[&[0x81, 0, 0, 0x6c, 8, 0], &plain])), "another VLAN");
+    let (more, last) = (0x2000, 5);
+    let parts = [more, more | 3, last].map(|part| frame(&[&[8, 0], &ipv4(17, part, &ports)]));
+    assert!(parts.iter().all(|part| of(part) == of(&parts[0])), "parts of a datagram");
+}

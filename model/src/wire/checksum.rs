@@ -8,6 +8,7 @@ use super::ethernet::{
     Ethernet, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_SERVICE, ETHERTYPE_VLAN, MOST_TAGS,
 };
 use super::ipv4::{PROTOCOL_TCP, PROTOCOL_UDP};
+use super::ipv6::behind_options;
 
 /// The Internet checksum of `bytes`: 0 over a header that carries its right checksum.
 #[inline]
@@ -179,7 +180,11 @@ impl Headers {
             }
             (ETHERTYPE_IPV6, 6) if packet.len() >= 40 => {
                 let body = ip + 40..ip + 40 + usize::from(get16(packet, 4));
-                Some(Headers { ipv4: None, l4: L4::find(frame, packet[6], ip + 8..ip + 40, body) })
+                let l4 = frame.get(body.clone()).and_then(|rest| behind_options(packet[6], rest));
+                let l4 = l4.and_then(|(protocol, options)| {
+                    L4::find(frame, protocol, ip + 8..ip + 40, body.start + options..body.end)
+                });
+                Some(Headers { ipv4: None, l4 })
             }
             _ => None,
         }
@@ -259,6 +264,34 @@ mod tests {
         let segment = 0xc612u32 + 1 + 0xc612 + 2 + 17 + 11 + 1 + 2 + 11 + 0x6162 + 0x6300;
         let folded = (segment & 0xffff) + (segment >> 16);
         assert_eq!(get16(&udp, 40), !(folded as u16));
+    }
+
+    /// TCP and UDP behind headers of options, as the kernel sends them for `IPV6_HOPOPTS` and `IPV6_DSTOPTS`.
+    #[test]
+    fn options_of_ipv6_are_passed() {
+        use super::super::ipv6::{HOP_BY_HOP, OPTIONS};
+        for protocol in [PROTOCOL_TCP, PROTOCOL_UDP] {
+            let plain = frame(0, true, protocol, b"abc");
+            let mut right = plain.clone();
+            BOTH.fill(&mut right);
+            let field = if protocol == PROTOCOL_TCP { 16 } else { 6 };
+            let options = [&[OPTIONS, 0, 1, 4, 0, 0, 0, 0][..], &[protocol, 1], &[1; 14]].concat();
+            let mut long = plain.clone();
+            long.splice(54..54, options.iter().copied());
+            long[20] = HOP_BY_HOP;
+            long[19] += options.len() as u8;
+            BOTH.fill(&mut long);
+            let at = 54 + options.len() + field;
+            assert_eq!(long[at..at + 2], right[54 + field..][..2], "the pseudo-header is the same");
+            assert_eq!(Checksums::right(&long), Checksums { ip: false, l4: true });
+            for (byte, why) in [(44, "a part of a packet"), (43, "a route")] {
+                let mut other = long.clone();
+                other[54] = byte;
+                assert_eq!(Checksums::right(&other), Checksums::default(), "{why}");
+            }
+            long[55] = 255;
+            assert_eq!(Checksums::right(&long), Checksums::default(), "a header beyond the packet");
+        }
     }
 
     /// Who completes it only sums up what it covers.

@@ -6,6 +6,32 @@ use super::DropReason;
 /// Next header of a global route header: a transport header of InfiniBand (volume 1, 8.3).
 pub const NEXT_BTH: u8 = 0x1b;
 
+/// Headers behind the first (RFC 8200 4): options for each hop, a route, a part of a packet, options for the destination.
+pub const HOP_BY_HOP: u8 = 0;
+/// See above.
+pub const ROUTING: u8 = 43;
+/// See above.
+pub const FRAGMENT: u8 = 44;
+/// See above.
+pub const OPTIONS: u8 = 60;
+/// Most of them that are passed.
+pub const MOST_EXTENSIONS: usize = 8;
+
+/// The protocol that follows the first header, whose next one is `next`, and options behind it, and their bytes. Behind other headers
+/// TCP and UDP are not looked for: a part of a packet has no checksum, and a route may end at another address.
+#[inline]
+pub fn behind_options(next: u8, rest: &[u8]) -> Option<(u8, usize)> {
+    let (mut next, mut at) = (next, 0);
+    for _ in 0..MOST_EXTENSIONS {
+        if !matches!(next, HOP_BY_HOP | OPTIONS) {
+            break;
+        }
+        let header = rest.get(at..)?;
+        (next, at) = (*header.first()?, at + 8 + usize::from(*header.get(1)?) * 8);
+    }
+    (at <= rest.len()).then_some((next, at))
+}
+
 /// What is free to choose in the IPv6 header of a RoCEv2 packet, or in the global route header of a RoCEv1 packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ipv6 {

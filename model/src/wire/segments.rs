@@ -3,6 +3,7 @@
 use super::checksum::{get16, ip_header, put16, Checksums};
 use super::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use super::ipv4::PROTOCOL_TCP;
+use super::ipv6::behind_options;
 
 /// Flags of TCP (RFC 9293 3.1, RFC 3168 6.1).
 const FIN: u8 = 1;
@@ -35,21 +36,24 @@ pub struct Part {
 }
 
 impl Template {
-    /// Of headers of Ethernet with at most two tags, of IPv4 that is no fragment or of IPv6 without extension headers, and
-    /// of TCP, which are all of `header`; `None` for others.
+    /// Of headers of Ethernet with at most two tags, of IPv4 that is no fragment or of IPv6 with no other extension headers than
+    /// options, and of TCP, which are all of `header`; `None` for others.
     pub fn of(header: &[u8]) -> Option<Template> {
         let (ether_type, ip) = ip_header(header)?;
         let packet = header.get(ip..)?;
-        let (is_ipv4, length) = match (ether_type, packet.first()? >> 4) {
-            (ETHERTYPE_IPV4, 4) => (true, usize::from(packet[0] & 15) * 4),
-            (ETHERTYPE_IPV6, 6) => (false, IPV6),
+        let (is_ipv4, length, of_tcp) = match (ether_type, packet.first()? >> 4) {
+            (ETHERTYPE_IPV4, 4) if packet.len() >= 20 => {
+                let length = usize::from(packet[0] & 15) * 4;
+                let whole = get16(packet, 6) & 0x3fff == 0;
+                (true, length, length >= 20 && whole && packet[9] == PROTOCOL_TCP)
+            }
+            (ETHERTYPE_IPV6, 6) => {
+                let (protocol, options) = behind_options(*packet.get(6)?, packet.get(IPV6..)?)?;
+                (false, IPV6 + options, protocol == PROTOCOL_TCP)
+            }
             _ => return None,
         };
         let tcp = packet.get(length..)?;
-        let of_tcp = match is_ipv4 {
-            true => length >= 20 && packet[9] == PROTOCOL_TCP && get16(packet, 6) & 0x3fff == 0,
-            false => packet[6] == PROTOCOL_TCP,
-        };
         let whole = tcp.len() >= 20 && usize::from(tcp[12] >> 4) * 4 == tcp.len();
         (of_tcp && whole).then_some(Template { ip, is_ipv4, tcp: ip + length, data: header.len() })
     }
@@ -166,7 +170,22 @@ mod tests {
         tags.splice(12..12, [0x81, 0, 0, 7]);
         assert_eq!(Template::of(&tags), None, "three tags");
         let mut extension = header(0, true, 0);
-        extension[20] = 0;
-        assert_eq!(Template::of(&extension), None, "an extension header");
+        extension[20] = 44;
+        assert_eq!(Template::of(&extension), None, "a part of a packet");
+    }
+
+    #[test]
+    fn options_of_ipv6_are_in_each_part() {
+        let mut header = header(0, true, 12);
+        header[20] = 60;
+        header.splice(54..54, [PROTOCOL_TCP, 1].into_iter().chain([1; 14]));
+        let template = Template::of(&header).expect("headers of TCP");
+        for nth in 0..2 {
+            let mut frame = [&header[..], &[0xab; 100]].concat();
+            template.finish(&mut frame, Part { nth, offset: nth * 100, last: nth != 0 });
+            assert_eq!(get16(&frame, 18), 16 + 32 + 100);
+            assert_eq!(Checksums::right(&frame), Checksums { ip: false, l4: true });
+            assert_eq!(frame[54..70], header[54..70]);
+        }
     }
 }
