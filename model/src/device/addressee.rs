@@ -80,7 +80,13 @@ impl Device {
         if !known || !seen!(card.qps[q].used).get() || seen!(card.qps[q].qpn) != p.dest_qpn {
             return Err(Drop::NoQp);
         }
-        let takes = transport_of(seen!(card.qps[q].qp_type)) == p.transport
+        // A notification is for any connection.
+        let transport = transport_of(seen!(card.qps[q].qp_type));
+        let is_for = match p.transport {
+            Transport::CNP => !matches!(transport, Transport::UD | Transport::RD),
+            other => transport == other,
+        };
+        let takes = is_for
             && seen!(card.qps[q].port) == port
             && (p.transport == Transport::UD || seen!(card.qps[q].carrier).link() == p.carrier.link())
             && receives_in(seen!(card.qps[q].state));

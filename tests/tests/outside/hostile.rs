@@ -111,3 +111,27 @@ fn a_stranger_touches_nothing() {
     assert!(counter(&y, "rx_no_qp") > 200, "strangers, and queue pairs that do not exist");
     assert!(counter(&y, "rx_malformed") > 0 && counter(&y, "rx_icrc_errors") > 1000);
 }
+
+/// A congestion notification of the peer's address is one, and of another is not (RoCEv2 annex A17.9.3).
+#[test]
+fn notifications_come_from_the_peer() {
+    let (here, there, away) = (loopback_address(), loopback_address(), loopback_address());
+    let (one, other) = (net_at(here), net_at(there));
+    let [_x, y] = pair([&one, &other], options());
+    let mut headers = Headers::default();
+    headers.bth.opcode = BthOpcode(0x81);
+    headers.bth.pkey = 0xffff;
+    headers.bth.dest_qp = y.qp.qpn();
+    for (from, name) in [(away, "rx_no_qp"), (here, "rx_cnp")] {
+        let before = counter(&y, name);
+        let socket = UdpSocket::bind((from, 0)).expect("a socket");
+        let sport = socket.local_addr().unwrap().port();
+        let gid = |ip: std::net::Ipv4Addr| ip.to_ipv6_mapped().octets();
+        socket.send_to(&datagram(gid(from), gid(there), sport, &headers, &[]), (there, ROCE)).expect("sent");
+        let until = Instant::now() + Duration::from_secs(20);
+        while counter(&y, name) == before {
+            assert!(Instant::now() < until, "{name} does not count it");
+        }
+    }
+    assert_eq!(counter(&y, "rx_cnp"), 1);
+}

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use fpga_regs::{QpType, WqeOpcode};
+use driver::{AttrMask, QpAttr};
+use fpga_regs::{FlowContext, FlowKind, QpState, QpType, WqeOpcode};
 use model::attach::NetOptions;
 use model::link::LinkOptions;
 use tests::stock::{need, verbena, Program};
-use tests::{connect, Net, Options};
+use tests::{connect, Net, Options, Peer};
 
 use super::counter;
 
@@ -142,6 +143,32 @@ fn a_peer_may_send_anything() {
         socket.send_to(&frame, &port).expect("the port's socket");
     }
     assert_eq!(answered(), mac);
+}
+
+/// Frames that are longer than any of Ethernet's are no frames, whoever asks for them with their check sequences.
+#[test]
+fn no_frame_is_longer_than_the_longest() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [port, peer] = ["port", "peer"].map(|name| directory.path().join(name));
+    let socket = UnixDatagram::bind(&peer).expect("a socket");
+    let net = net(1, &format!("0=dgram:{},{}", port.display(), peer.display()));
+    let card = net.open(0);
+    let options = Options { qp_type: QpType::RAW_PACKET, bytes: 1 << 16, ..Options::default() };
+    let y = Peer::tuned(&card, options, None, |init| init.offloads.scatter_fcs = true);
+    let state = |state| QpAttr { state, port: 1, ..QpAttr::default() };
+    y.qp.modify(&state(QpState::INIT), AttrMask::STATE | AttrMask::PORT).expect("INIT");
+    y.qp.modify(&state(QpState::RTR), AttrMask::STATE).expect("RTR");
+    let everything = FlowContext::new().with_port(1).with_kind(FlowKind::ALL_DEFAULT);
+    let _flow = y.qp.create_flow(&everything).expect("a rule");
+    for (n, length) in [9601, 9600, 30_000, 60].into_iter().enumerate() {
+        y.recv(n as u64, &[y.sge(0, 1 << 16)]);
+        let mut frame = vec![0xff; length];
+        frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 0x64, 0x88, 0xb5]);
+        socket.send_to(&frame, &port).expect("the port's socket");
+    }
+    let came = [0, 1].map(|n| y.expect(n).byte_len);
+    assert_eq!(came, [9604, 64], "with their check sequences");
+    assert_eq!(counter(&y, "rx_malformed"), 2);
 }
 
 #[test]

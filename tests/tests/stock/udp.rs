@@ -144,6 +144,20 @@ fn faults_happen_to_what_leaves() {
     }
 }
 
+/// Who receives counts the marks of what comes from outside, where Linux counts them.
+#[test]
+fn marks_are_counted() {
+    let options = ["--fault", "mark data"];
+    let two = Two::with(&options);
+    let held = [0, 1].map(|side| two.nets[side].hold(&two.options(side)));
+    expect_good(two.perftest("ib_write_bw", &["-n", "50", "-s", "9000", "-m", "1024"]));
+    let counter = "/sys/class/infiniband/verbena0/ports/1/hw_counters/np_ecn_marked_roce_packets";
+    let marked: u64 = two.nets[0].run("cat", &[counter], LIMIT).trim().parse().expect("a number");
+    assert!(marked >= 450, "{marked} of 450 packets");
+    drop(held);
+    two.expect_gone();
+}
+
 /// Messages are as late as the rule says, or later.
 #[test]
 fn what_leaves_is_late() {

@@ -15,7 +15,7 @@ use crate::device::{Counters, Device, Outcome, MULTICAST_QPN};
 use crate::env::Env;
 use crate::journal::{self, Journal};
 use crate::link::outside::{Arrival, Arrivals, Drop, OutsidePort};
-use crate::packet::{Packet, PortId, PORTS};
+use crate::packet::{Packet, PortId, CONGESTION, PORTS};
 use crate::segment::{Entry, Label, LockError, Segment};
 use crate::wire::{Extra, Operation, Transport};
 use crate::world::World;
@@ -245,6 +245,10 @@ impl WallEnv<'_> {
                 continue;
             }
             let mut p = arrival.packet;
+            if p.ecn == CONGESTION {
+                world.cards[usize::from(id.card)].counters[usize::from(id.port)]
+                    .add(registers::RX_ECN_MARKED, 1);
+            }
             if self.mode.is_observed() {
                 self.with_tap(|tap, area, _| {
                     tap.arrived(area, id, (&p, payload), (&arrival.from, &arrival.to));

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::area::Drop;
 use crate::address::Gid;
-use crate::link::frames;
+use crate::link::frames::{self, LONGEST_FRAME};
 use crate::packet::{Packet, PortId};
 use crate::wire::{DropReason, Frame};
 
@@ -90,9 +90,12 @@ impl Arrivals {
         self.drop(why, 1);
     }
 
-    /// Takes a frame that is no packet for the port, but perhaps for who asks for whole frames.
+    /// Takes a frame that is no packet for the port, but perhaps for who asks for whole frames, if it is one.
     pub fn take_whole(&mut self, bytes: Range<usize>) {
-        self.whole.push(bytes);
+        match bytes.len() <= LONGEST_FRAME {
+            true => self.whole.push(bytes),
+            false => self.drop(Drop::Malformed, 1),
+        }
     }
 
     /// Those frames.

@@ -340,7 +340,8 @@ impl RawReceiver {
         let mut start = 0;
         // Of frames that are not for the port come as many as others send.
         for _ in 0..AT_ONCE {
-            if into.bytes.len() - start < LONGEST_FRAME {
+            // What is longer is known by that, even if it is cut.
+            if into.bytes.len() - start <= LONGEST_FRAME {
                 break;
             }
             let Some(len) = self.out.wire.receive(&mut into.bytes[start..])? else { return Ok(false) };
