@@ -20,9 +20,14 @@ pub const ADDRESSES: usize = 12;
 
 /// Inserts an 802.1Q tag into a frame, whose last [`Ethernet::TAG_BYTES`] bytes are room for it.
 pub fn insert_tag(frame: &mut [u8], tci: u16) {
+    insert_tag_of(frame, ETHERTYPE_VLAN, tci);
+}
+
+/// As [`insert_tag`], a tag of this EtherType.
+pub fn insert_tag_of(frame: &mut [u8], kind: u16, tci: u16) {
     let behind = ADDRESSES + Ethernet::TAG_BYTES;
     frame.copy_within(ADDRESSES..frame.len() - Ethernet::TAG_BYTES, behind);
-    frame[ADDRESSES..ADDRESSES + 2].copy_from_slice(&ETHERTYPE_VLAN.to_be_bytes());
+    frame[ADDRESSES..ADDRESSES + 2].copy_from_slice(&kind.to_be_bytes());
     frame[ADDRESSES + 2..behind].copy_from_slice(&tci.to_be_bytes());
 }
 

@@ -263,6 +263,13 @@ fn packet_sockets_beside_two_kernels() {
             wait $!
             cat out
         done
+        # The GID of the VLAN is of that, and not of a provider's VLAN (802.1ad) of its number.
+        one sleep 1000 &
+        held=$!
+        for kind in 8100 88a8; do
+            on_two python3 -c "$ASK" $kind
+        done
+        kill $held
         one ib_write_bw -d verbena0 -D 3 -s 20000 >out 2>&1 &
         listens
         two ib_write_bw -d verbena1 -D 3 -s 20000 192.0.2.1 >other 2>&1 &
@@ -276,8 +283,34 @@ fn packet_sockets_beside_two_kernels() {
     "#;
     let said = in_own_network(script, directory.path(), 3 * LIMIT);
     assert_eq!(said.matches("200 iters in").count(), 6, "{said}");
+    assert!(said.contains("8100: an answer\n88a8: silence\n"), "{said}");
     assert!(said.contains("a pause is survived"), "{said}");
 }
+
+/// Asks for 10.107.0.1 in VLAN 107, by a tag of the EtherType that is its argument: for long in the customers' VLAN, where there
+/// is an answer, and for two seconds in that of a provider.
+const ASK: &str = "
+import socket, struct, sys, time
+tag = int(sys.argv[1], 16)
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+link.bind(('eth0', 0))
+link.settimeout(0.1)
+mac = link.getsockname()[4]
+request = struct.pack('!HHBBH6s4s6s4s', 1, 0x800, 6, 4, 1, mac, bytes([10, 107, 0, 9]), bytes(6), bytes([10, 107, 0, 1]))
+request = b'\\xff' * 6 + mac + struct.pack('!HHH', tag, 107, 0x806) + request
+end = time.monotonic() + (60 if tag == 0x8100 else 2)
+said = 'silence'
+while said == 'silence' and time.monotonic() < end:
+    link.send(request)
+    try:
+        came = link.recv(2000)
+        # The kernel takes the tag out.
+        if came[12:14] == b'\\x08\\x06' and came[21] == 2 and came[28:32] == bytes([10, 107, 0, 1]):
+            said = 'an answer'
+    except TimeoutError:
+        pass
+print(f'{tag:x}: {said}')
+";
 
 /// Runs a script of bash in a network namespace of its own, as root there. What it says; it has to end well within `limit`.
 fn in_own_network(script: &str, directory: &Path, limit: Duration) -> String {
@@ -287,7 +320,7 @@ fn in_own_network(script: &str, directory: &Path, limit: Duration) -> String {
         command.args(["--user", "--map-root-user"]);
     }
     command.args(["--net", "bash", "-c", script]).current_dir(directory);
-    command.env("VERBENA", verbena()).env("XDG_RUNTIME_DIR", directory);
+    command.env("VERBENA", verbena()).env("ASK", ASK).env("XDG_RUNTIME_DIR", directory);
     let ended = Program::start(command).wait(limit);
     assert!(ended.good(), "{}; it said:\n{}", ended.how(), ended.said);
     ended.said

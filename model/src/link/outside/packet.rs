@@ -13,7 +13,7 @@ use super::opened::{path_mtu, Failed};
 use super::raw::{Found, Raw, Wire};
 use crate::address::Guids;
 use crate::packet::PortId;
-use crate::wire::ethernet::{insert_tag, ADDRESSES};
+use crate::wire::ethernet::{insert_tag_of, ADDRESSES, ETHERTYPE_VLAN};
 use crate::wire::Ethernet;
 
 /// Room for frames that have come, and for those that leave, if the system allows it.
@@ -85,8 +85,8 @@ impl Packet {
         }
     }
 
-    /// Reads a frame without waiting: the length that it had, and the tag that was taken out of it.
-    fn read(&self, into: &mut [u8]) -> Result<(usize, Option<u16>), Errno> {
+    /// Reads a frame without waiting: the length that it had, and the tag that was taken out of it, with its EtherType.
+    fn read(&self, into: &mut [u8]) -> Result<(usize, Option<(u16, u16)>), Errno> {
         let mut control = [0u64; 8];
         let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
         // SAFETY: zero is a value of every field.
@@ -107,7 +107,10 @@ impl Packet {
                 if (found.cmsg_level, found.cmsg_type) == (libc::SOL_PACKET, libc::PACKET_AUXDATA) {
                     let data: libc::tpacket_auxdata =
                         libc::CMSG_DATA(header).cast::<libc::tpacket_auxdata>().read_unaligned();
-                    tag = (data.tp_status & libc::TP_STATUS_VLAN_VALID != 0).then_some(data.tp_vlan_tci);
+                    let has = |status| data.tp_status & status != 0;
+                    let kind =
+                        if has(libc::TP_STATUS_VLAN_TPID_VALID) { data.tp_vlan_tpid } else { ETHERTYPE_VLAN };
+                    tag = has(libc::TP_STATUS_VLAN_VALID).then_some((kind, data.tp_vlan_tci));
                 }
                 header = libc::CMSG_NXTHDR(&raw const message, header);
             }
@@ -175,9 +178,11 @@ impl Wire for Packet {
         loop {
             match self.read(into) {
                 Ok((len, None)) if len <= into.len() => return Ok(Some(len)),
-                Ok((len, Some(tci))) if len + Ethernet::TAG_BYTES <= into.len() && len >= ADDRESSES => {
+                Ok((len, Some((kind, tci))))
+                    if len + Ethernet::TAG_BYTES <= into.len() && len >= ADDRESSES =>
+                {
                     let len = len + Ethernet::TAG_BYTES;
-                    insert_tag(&mut into[..len], tci);
+                    insert_tag_of(&mut into[..len], kind, tci);
                     return Ok(Some(len));
                 }
                 Ok(_) => {}
