@@ -14,6 +14,8 @@ use crate::wire::{psn, Extra, Operation};
 pub(super) const PSN_WINDOW: u32 = 1 << 22;
 /// Half of all PSNs: from here on "later" and "earlier" cannot be told apart.
 const PSN_HALF: u32 = 1 << 23;
+/// Bytes of the longest message (IB spec 9.7.7).
+pub(super) const MAX_MESSAGE: u32 = 1 << 31;
 
 /// What became of a WQE in one step.
 pub(super) enum Step {
@@ -138,7 +140,7 @@ impl Device {
         let qp = &self.qps[q];
         let offset = qp.req.cur_offset;
         let total = wqe.ctrl.length();
-        if total > 1 << 31 {
+        if total > MAX_MESSAGE {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
         }
         if offset > total {
@@ -245,7 +247,7 @@ impl Device {
         // The answer takes its PSNs at once. All that are outstanding are less than half of them.
         let want = if read { qp.read_part(offset, length) } else { length };
         let count = if read { qp.packets(want) } else { 1 };
-        if length > 1 << 31 || qp.packets(length) >= PSN_HALF {
+        if length > MAX_MESSAGE || qp.packets(length) >= PSN_HALF {
             return Err(LocalError { status: CqeStatus::LOC_LEN_ERR, syndrome: Syndrome::MESSAGE_TOO_LONG });
         }
         if psn::diff(qp.req.psn, qp.req.una) as u32 + count >= PSN_HALF {

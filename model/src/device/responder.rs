@@ -7,6 +7,7 @@ use super::keys::{KeyError, Range};
 use super::qp::{Qp, IDLE, IN_SEND, IN_WRITE};
 use super::recv::RecvError;
 use super::refusal::Refusal;
+use super::requester::MAX_MESSAGE;
 use super::Device;
 use crate::dma::Undelivered;
 use crate::env::Env;
@@ -211,10 +212,15 @@ impl Device {
         }
     }
 
-    /// Whether the packet's length fits its place in the message.
+    /// Whether the packet's length fits its place in the message, which is no longer than any (IB spec 9.7.4.1.6).
     #[inline(always)]
     fn length_fits(&self, q: usize, p: &Packet, len: u32) -> bool {
         let len = u64::from(len);
+        let before = if p.first { 0 } else { u64::from(self.qps[q].resp.offset) };
+        let ends = if p.first && p.operation == Operation::Write { p.dma_len.into() } else { before + len };
+        if ends > MAX_MESSAGE.into() {
+            return false;
+        }
         let full = (p.count as u64) << self.qps[q].mtu_log;
         if p.last {
             len <= full && (len > full - self.qps[q].mtu() as u64 || (p.count == 1 && p.first))

@@ -5,7 +5,7 @@ use fpga_regs::Access;
 use super::keys::Range;
 use super::qp::{Resource, IDLE, RESOURCES};
 use super::refusal::Refusal;
-use super::requester::TRAIN_BYTES;
+use super::requester::{MAX_MESSAGE, TRAIN_BYTES};
 use super::Device;
 use crate::dma::{Atomic, Pieces};
 use crate::env::Env;
@@ -20,7 +20,7 @@ impl Device {
     /// READ request.
     pub(super) fn take_read(&mut self, q: usize, p: &Packet, env: &mut impl Env) {
         let refusal = if self.qps[q].resp.op != IDLE
-            || p.dma_len > 1 << 31
+            || p.dma_len > MAX_MESSAGE
             || !self.qps[q].grants(Access::REMOTE_READ)
             || self.qps[q].attributes.max_dest_rd_atomic() == 0
         {

@@ -46,9 +46,11 @@ impl Device {
                 resp.op = IDLE;
                 return Outcome::Unread;
             }
-            Err(_) => {
+            Err(why) => {
                 resp.op = IDLE;
-                self.count(own, port::RX_NO_RECV);
+                if matches!(why, Refusal::NotReady) {
+                    self.count(own, port::RX_NO_RECV);
+                }
             }
         }
         Outcome::Done

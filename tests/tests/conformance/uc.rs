@@ -100,6 +100,8 @@ fn a_peer_that_is_gone_is_not_missed() {
 #[test]
 fn a_write_without_the_right_is_dropped_silently() {
     on_one_and_two_cards(uc(), |x, y| {
+        let lacks = || y.device.query_port(1).expect("a port").counter("RX_NO_RECV");
+        let before = lacks();
         x.buffer.pattern(1);
         let sge = [x.sge(0, 3000)];
         let mut wrong = x.remote(1, WqeOpcode::WRITE, &sge, y, 0);
@@ -113,6 +115,7 @@ fn a_write_without_the_right_is_dropped_silently() {
         x.expect(3);
         assert!(y.buffer.iter().all(|&b| b == 0), "nothing was written");
         assert_eq!((x.state(), y.state()), (QpState::RTS, QpState::RTS));
+        assert_eq!(lacks(), before, "no receive was missing");
         expect_no_event(&y.device);
         y.set_access(Access::REMOTE_WRITE);
         x.post(&[x.remote(4, WqeOpcode::WRITE, &sge, y, 0)]);

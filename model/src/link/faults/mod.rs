@@ -20,6 +20,7 @@ pub use time::Time;
 
 pub(super) use rule::Look;
 
+use super::frames;
 use crate::plain::{plain, Plain};
 use crate::wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use crate::wire::{checksum, Ethernet, Ipv4};
@@ -30,6 +31,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const MOST_PASSED: u64 = 8;
 /// Bits flipped in a damaged frame at most. A CRC-32 finds up to three in any frame.
 const MOST_FLIPPED: u64 = 3;
+/// Draws of bits until a receiver finds them: a few do it, of any frame.
+const MOST_DRAWS: u32 = 64;
 /// Damage begins after the Ethernet header, which is the MAC's to check.
 const FIRST_BYTE: usize = 14;
 /// The ECN field of a packet that met congestion.
@@ -116,12 +119,25 @@ impl Changes {
         self.flipped.iter().any(|&bit| bit != 0)
     }
 
-    /// Bits of a frame of `len` bytes are flipped.
-    fn damage(&mut self, len: usize, random: &Random) {
-        if len > FIRST_BYTE {
-            let first = FIRST_BYTE * 8;
+    /// Bits of a frame are flipped, until its receiver finds that: some are those of the traffic class, which no checksum covers,
+    /// and a bit that is drawn twice is as it was.
+    fn damage(&mut self, frame: &[u8], random: &Random) {
+        if frame.len() <= FIRST_BYTE {
+            return;
+        }
+        let first = FIRST_BYTE * 8;
+        let mut damaged = Vec::new();
+        for _ in 0..MOST_DRAWS {
+            self.flipped = Default::default();
             for i in 0..=(random.next() % MOST_FLIPPED) as usize {
-                self.flipped[i] = (first + (random.next() % (len * 8 - first) as u64) as usize) as u32;
+                self.flipped[i] =
+                    (first + (random.next() % (frame.len() * 8 - first) as u64) as usize) as u32;
+            }
+            damaged.clear();
+            damaged.extend_from_slice(frame);
+            self.flip(&mut damaged);
+            if damaged != frame && frames::decode(&damaged).is_err() {
+                return;
             }
         }
     }
@@ -202,7 +218,7 @@ impl RuleArea {
             Action::Drop => fate.lost = true,
             Action::Dup => fate.twice = true,
             Action::Reorder(frames) => fate.passed_by = fate.passed_by.max(frames.into()),
-            Action::Corrupt => fate.changes.damage(look.frame.len(), &self.random),
+            Action::Corrupt => fate.changes.damage(look.frame, &self.random),
             Action::Delay(time) => fate.late = fate.late.max(time),
             Action::Mark => fate.changes.marked = 1,
         }
@@ -237,7 +253,7 @@ impl FaultArea {
             fate.passed_by = 1 + self.random.next() % MOST_PASSED;
         }
         if self.happens(3) {
-            fate.changes.damage(look.frame.len(), &self.random);
+            fate.changes.damage(look.frame, &self.random);
         }
         let count = (self.count.load(Ordering::Relaxed) as usize).min(MOST_RULES);
         self.rules[..count].iter().for_each(|rule| rule.see(look, &mut fate));

@@ -84,6 +84,29 @@ fn always_and_never() {
     }
 }
 
+/// A frame that is damaged is one that its receiver does not take, wherever the bits are.
+#[test]
+fn damage_is_found() {
+    use crate::wire::{frame, Bth, BthOpcode, Headers, Ipv6, Network, Path};
+    let area = area("corrupt=1");
+    let bth = Bth { opcode: BthOpcode(0x11), ..Bth::default() };
+    let headers = Headers { bth, ..Headers::default() };
+    let v4 = Network::V4(Ipv4 { ttl: 64, src: [198, 18, 0, 1], ..Ipv4::default() });
+    for network in [v4, Network::V6(Ipv6 { hop_limit: 64, ..Ipv6::default() })] {
+        let mut bytes = vec![0; 200];
+        let path = Path { network, vlan: Some(5), ..Path::default() };
+        let len = frame::encode(&path, &headers, &[], &mut bytes).unwrap();
+        bytes.truncate(len);
+        assert!(frames::decode(&bytes).is_ok());
+        for _ in 0..3000 {
+            let mut damaged = bytes.clone();
+            let look = Look { from: A, to: B, at: Time(0), frame: &bytes };
+            area.fate(&look).changes.apply(&mut damaged);
+            assert!(frames::decode(&damaged).is_err(), "{damaged:02x?} of {bytes:02x?}");
+        }
+    }
+}
+
 /// Which of the frames 1 to 20 are lost.
 fn lost(text: &str) -> Vec<u64> {
     let area = area(text);
