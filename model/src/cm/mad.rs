@@ -45,6 +45,8 @@ pub mod reason {
     pub const INVALID_SERVICE_ID: u16 = 8;
     /// The QP is connected already, as far as the receiver knows.
     pub const STALE_CONN: u16 = 10;
+    /// The port has no packets as long as the connection would have.
+    pub const INVALID_PATH_MTU: u16 = 26;
     /// The program does not want it.
     pub const CONSUMER_DEFINED: u16 = 28;
     /// The program does not want this vendor's options.

@@ -4,6 +4,7 @@
 //! Linux answers it. To a connection only its peer can say something: names of connections are easily guessed.
 
 use super::address::{Address, IB, INET, INET6};
+use super::bind::mtu_code;
 use super::connect::ack_timeout;
 use super::ids::{event, milliseconds, transaction, SILENT};
 use super::mad::*;
@@ -38,7 +39,8 @@ impl<E: Env> Manager<'_, E> {
         let mut bytes = [0; BYTES];
         let known = p.src.card < self.cards || self.outside.contains(p.dst);
         let ours = self.gids.takes(p.dst, &p.dgid, p.carrier);
-        if p.payload.len() != BYTES || p.qkey != GSI_QKEY || !known || !ours {
+        let theirs = p.src_qpn == GSI_QPN && p.qkey == GSI_QKEY;
+        if p.payload.len() != BYTES || !theirs || !known || !ours {
             return Ok(());
         }
         self.env.payload(&p.payload, &mut bytes)?;
@@ -139,6 +141,10 @@ impl<E: Env> Manager<'_, E> {
         let by_ip = self.id(listener).source.family() != IB;
         if by_ip && ends.is_none() {
             return self.refuse(mad, back, reason::CONSUMER_DEFINED);
+        }
+        // The peer has chosen it, and learns of no other.
+        if mad.get(req::MTU) > mtu_code(self.port.mtu).into() {
+            return self.refuse(mad, back, reason::INVALID_PATH_MTU);
         }
         // Without a place in the queue the request is not answered, and comes again.
         let Some(slot) = self.incoming(listener, back, ends, comm::REQ_RCVD) else { return };

@@ -1,6 +1,6 @@
 //! Messages that are lost, or come late.
 
-use super::super::mad::{answered, attribute, both, mra, rej, Mad, GSI_QKEY};
+use super::super::mad::{answered, attribute, both, mra, rej, Mad, GSI_QKEY, GSI_QPN};
 use super::super::tables::comm;
 use super::{words, World, TCP};
 use crate::env::Env;
@@ -54,7 +54,7 @@ fn rejections_that_come_late() {
         mad.set(rej::ANSWERED, answered.into());
         let payload = world.env.stash(mad.bytes());
         let (src, dst) = (PortId { card: 0, port: 0 }, PortId { card: 1, port: 0 });
-        let p = Packet { payload, src, dst, qkey: GSI_QKEY, ..Packet::BLANK };
+        let p = Packet { payload, src, dst, src_qpn: GSI_QPN, qkey: GSI_QKEY, ..Packet::BLANK };
         world.manager().datagram(&p).unwrap();
     };
     reject(&mut world, 0, answered::REQ);

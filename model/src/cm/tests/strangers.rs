@@ -1,6 +1,6 @@
 //! Two ports that lead outside, and a third address that says things about their connections.
 
-use super::super::mad::{answered, attribute, both, dreq, rej, sidr_rep, Mad, GSI_QKEY};
+use super::super::mad::{answered, attribute, both, dreq, rej, sidr_rep, Mad, GSI_QKEY, GSI_QPN};
 use super::super::tables::comm;
 use super::{words, World, TCP, UDP};
 use crate::address::gid;
@@ -25,7 +25,7 @@ fn ready(space: u16) -> (World, [u16; 2], u32) {
 fn arrive(world: &mut World, dst: PortId, from: [u8; 16], mad: &Mad) {
     let payload = world.env.stash(mad.bytes());
     let (src, sgid, dgid) = (PortId::NOBODY, from, gid(dst, 1));
-    let p = Packet { payload, src, dst, sgid, dgid, qkey: GSI_QKEY, ..Packet::BLANK };
+    let p = Packet { payload, src, dst, sgid, dgid, src_qpn: GSI_QPN, qkey: GSI_QKEY, ..Packet::BLANK };
     world.manager().datagram(&p).unwrap();
 }
 
