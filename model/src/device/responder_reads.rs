@@ -3,7 +3,7 @@
 use fpga_regs::Access;
 
 use super::keys::Range;
-use super::qp::{Resource, IDLE, RESOURCES};
+use super::qp::{Qp, Resource, IDLE, RESOURCES};
 use super::refusal::Refusal;
 use super::requester::{MAX_MESSAGE, TRAIN_BYTES};
 use super::Device;
@@ -15,6 +15,19 @@ use crate::wire::{self, psn, Operation};
 /// Resource kinds.
 const READ: u8 = 1;
 const ATOMIC: u8 = 2;
+
+impl Qp {
+    /// Places for what is kept of READs and atomics.
+    fn places(&self) -> usize {
+        (self.attributes.max_dest_rd_atomic() as usize).clamp(1, RESOURCES)
+    }
+
+    /// What is kept of them, the newest first: an older one may have its sequence number from the round before.
+    fn remembered(&self) -> impl Iterator<Item = &Resource> {
+        let (next, places) = (usize::from(self.resp.next_resource), self.places());
+        (1..=places).map(move |back| &self.resources[(next + places - back) % places])
+    }
+}
 
 impl Device {
     /// READ request.
@@ -50,10 +63,10 @@ impl Device {
 
     fn remember(&mut self, q: usize, resource: Resource) {
         let qp = &mut self.qps[q];
-        let depth = (qp.attributes.max_dest_rd_atomic() as usize).clamp(1, RESOURCES);
-        let slot = qp.resp.next_resource as usize % depth;
+        let places = qp.places();
+        let slot = qp.resp.next_resource as usize % places;
         qp.resources[slot] = resource;
-        qp.resp.next_resource = ((slot + 1) % depth) as u8;
+        qp.resp.next_resource = ((slot + 1) % places) as u8;
     }
 
     /// The data of a READ, in trains.
@@ -161,7 +174,7 @@ impl Device {
             }
             Operation::ReadRequest => {
                 let count = self.qps[q].packets(p.dma_len);
-                let known = self.qps[q].resources.iter().any(|r| {
+                let known = self.qps[q].remembered().any(|r| {
                     let from = psn::diff(p.psn, r.psn);
                     r.kind == READ && from >= 0 && from as u32 + count <= r.count
                 });
@@ -173,8 +186,8 @@ impl Device {
                 }
             }
             _ => {
-                let found =
-                    self.qps[q].resources.iter().find(|r| r.kind == ATOMIC && r.psn == p.psn).copied();
+                let is = |r: &&Resource| r.kind == ATOMIC && r.psn == p.psn;
+                let found = self.qps[q].remembered().find(is).copied();
                 if let Some(r) = found {
                     self.send_atomic_ack(q, p.psn, r.original, env);
                 }
