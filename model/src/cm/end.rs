@@ -9,6 +9,15 @@ use super::tables::*;
 use crate::env::Env;
 
 impl<E: Env> Manager<'_, E> {
+    /// Refuses a request for which there is no identifier.
+    pub(super) fn refuse(&mut self, mad: &Mad, back: &Way, why: u16) {
+        let mut answer = Mad::new(attribute::REJ, transaction(mad));
+        answer.set(both::REMOTE_ID, mad.get(both::LOCAL_ID));
+        answer.set(rej::ANSWERED, answered::REQ.into());
+        answer.set(rej::REASON, why.into());
+        self.transmit(back, &answer);
+    }
+
     /// `rdma_reject`.
     pub fn reject(&mut self, slot: u16, why: u16, private: &[u8]) -> Result<()> {
         if self.id(slot).qp_type == qp_type::UD {

@@ -66,15 +66,6 @@ impl<E: Env> Manager<'_, E> {
         Ok(())
     }
 
-    /// Refuses a request for which there is no identifier.
-    fn refuse(&mut self, mad: &Mad, back: &Way, why: u16) {
-        let mut answer = Mad::new(attribute::REJ, transaction(mad));
-        answer.set(both::REMOTE_ID, mad.get(both::LOCAL_ID));
-        answer.set(rej::ANSWERED, answered::REQ.into());
-        answer.set(rej::REASON, why.into());
-        self.transmit(back, &answer);
-    }
-
     /// A new identifier for a request to a listener, in the state `comm`.
     fn incoming(
         &mut self,

@@ -336,25 +336,6 @@ fn datagrams_by_sidr_and_no_listener() {
     assert_eq!((bytes[12], bytes[16]), (8, 8), "rejected: invalid service");
 }
 
-/// A server whose packets are shorter says so at once; a datagram of another queue pair than the peer's manager says nothing.
-#[test]
-fn a_path_mtu_is_refused_and_so_is_a_stranger() {
-    let mut world = World::new();
-    world.port.mtu = 4096;
-    let ([_, b], [_, client]) = world.ready(TCP);
-    world.connect(b, client);
-    world.env.sent.iter_mut().for_each(|p| p.src_qpn = 77);
-    world.carry();
-    assert!(world.seen.len() == 1, "nobody answers: {:?}", world.seen);
-    // It asks again.
-    world.port.mtu = 1024;
-    world.env.now += 60_000_000_000;
-    world.manager().run_timers();
-    world.carry();
-    let bytes = world.command(b, 12, &[0; 8]);
-    assert_eq!((bytes[12], bytes[16]), (8, 26), "rejected: invalid path MTU");
-}
-
 proptest! {
     #[test]
     fn any_commands_and_datagrams(

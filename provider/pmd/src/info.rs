@@ -16,12 +16,10 @@ use crate::abi::info::{
 };
 use crate::abi::rte_eth_dev_callback_process;
 use crate::dev::{with, Dev};
-use crate::slots::MAX_FRAME;
+use crate::slots::{MAX_FRAME, OVERHEAD};
 use crate::spread::{ENTRIES, KINDS};
 use crate::watch::Watch;
 
-/// Bytes of a frame that the MTU does not count: header and one VLAN tag.
-pub const OVERHEAD: u32 = 18;
 /// Addresses of a port, its own among them.
 pub const ADDRESSES: u32 = 64;
 /// Transmit queues.

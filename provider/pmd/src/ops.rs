@@ -12,11 +12,11 @@ use crate::abi::mbuf::Mempool;
 use crate::dev::with;
 use crate::flow;
 use crate::hash;
-use crate::info::{self, OVERHEAD};
+use crate::info;
 use crate::kinds;
 use crate::port::Port;
 use crate::rx::{self, RxQueue};
-use crate::slots::MAX_FRAME;
+use crate::slots::{MAX_FRAME, OVERHEAD};
 use crate::tx::{self, TxQueue};
 
 /// `RTE_ETH_VLAN_STRIP_MASK`.

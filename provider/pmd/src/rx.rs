@@ -17,9 +17,8 @@ use crate::abi::mbuf::{
 };
 use crate::counters::Counters;
 use crate::cut::TAG;
-use crate::info::OVERHEAD;
 use crate::kinds::packet_type;
-use crate::slots::{Slots, FCS, MAX_FRAME};
+use crate::slots::{Slots, FCS, MAX_FRAME, OVERHEAD};
 use crate::turns::Turns;
 
 /// mbufs that are taken from the pool in one go, and completions that are looked at.

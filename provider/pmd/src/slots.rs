@@ -12,6 +12,8 @@ use memmap2::{MmapMut, MmapRaw};
 
 /// Bytes of the longest frame, without its check sequence.
 pub const MAX_FRAME: u32 = 9600;
+/// Bytes of a frame that the MTU does not count: header and one VLAN tag.
+pub const OVERHEAD: u32 = 18;
 /// Bytes of its check sequence, which packets may have behind them.
 pub const FCS: u32 = 4;
 /// Bytes of a slot: whole lines.

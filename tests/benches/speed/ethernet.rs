@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::command::verbena;
 use crate::limits::bare_ring;
-use crate::programs::{new_net, start, stop};
+use crate::programs::{new_net, start, stop, Running};
 use crate::row::{Goal, Row};
 use crate::{among, beside};
 
@@ -96,19 +96,32 @@ fn memif(bytes: usize) -> f64 {
     )
 }
 
-/// Both cards in one program, which forwards what comes to one by the other, on so many cores, with a queue of each card
-/// each.
-fn forwarded(cores: usize) -> f64 {
+/// Both cards in one program, which forwards what comes to one by the other, on these cores, with a queue of each card each.
+fn forwarding(cores: &[usize]) -> Running {
+    let count = cores.len();
     let options = format!(
-        "--forward-mode=io --tx-first {MANY} --txpkts=60 --nb-cores={cores} --rxq={cores} --txq={cores} --rss-udp \
+        "--forward-mode=io --tx-first {MANY} --txpkts=60 --nb-cores={count} --rxq={count} --txq={count} --rss-udp \
          --eth-peer=0,02:56:42:00:01:00 --eth-peer=1,02:56:42:00:00:00"
     );
-    let places = ["0@0,1@0", "0@0,1@0,2@1"][cores - 1];
-    let running =
-        start(0, &testpmd(on(&new_net()), places, &["net_verbena0", "net_verbena1"], &options), &[]);
+    // The first thread is that of commands.
+    let places: Vec<String> = cores.iter().enumerate().map(|(n, core)| format!("{}@{core}", n + 1)).collect();
+    let places = format!("0@{},{}", cores[0], places.join(","));
+    start(cores[0], &testpmd(on(&new_net()), &places, &["net_verbena0", "net_verbena1"], &options), &[])
+}
+
+/// What such a program forwards.
+fn forwarded(cores: &[usize]) -> f64 {
+    let running = forwarding(cores);
     // The first bursts go to queues of both cores, which makes all of them one island for the first two seconds.
     std::thread::sleep(READY + Duration::from_secs(2 * SECONDS));
     received(&stop(running), 2)
+}
+
+/// What two of them do together, on a core and a net each: what the machine has for two cores.
+fn forwarded_apart() -> f64 {
+    let both = [0, 1].map(|core| forwarding(&[core]));
+    std::thread::sleep(READY + Duration::from_secs(2 * SECONDS));
+    both.map(|running| received(&stop(running), 2)).iter().sum()
 }
 
 /// Adds the rows.
@@ -128,6 +141,9 @@ pub fn rows(add: &mut impl FnMut(Row)) {
         let (limit, each) = among(|| memif(bytes), &[&|| cards(bytes, "", "")]);
         add(row(&format!("testpmd {bytes} B, of net_memif"), limit, each[0], goal));
     }
-    let (one, two) = beside(|| forwarded(1), || forwarded(2));
+    let (one, two) = beside(|| forwarded(&[0]), || forwarded(&[0, 1]));
     add(row("testpmd 64 B, two cores with a queue each, of one", one, (two, two / one), 1.8));
+    let (apart, two) = beside(forwarded_apart, || forwarded(&[0, 1]));
+    let of_two = row("testpmd 64 B, the same, of two programs apart", apart, (two, two / apart), 0.0);
+    add(Row { goal: Goal::None, ..of_two });
 }
