@@ -64,15 +64,20 @@ pub fn toeplitz(key: &[u8; HASH_KEY], input: &[u8]) -> u32 {
 pub fn toeplitz_by(product: impl Fn(u32, u64) -> u64, key: &[u8; HASH_KEY], input: &[u8]) -> u32 {
     // A bit of the input that is set adds the 32 bits of the key that begin at its place. For 32 bits together that is a
     // product of polynomials.
-    let mut hash = 0;
-    for (n, chunk) in input.chunks(4).take(HASH_KEY / 4 - 1).enumerate() {
+    let add = |n: usize, word: [u8; 4]| {
         let window = u64::from_be_bytes(load(key, 4 * n));
-        let mut word = [0; 4];
-        word[..chunk.len()].copy_from_slice(chunk);
         let first_bit_lowest = u32::from_be_bytes(word).reverse_bits();
-        hash ^= (product(first_bit_lowest, window) >> 32) as u32;
+        (product(first_bit_lowest, window) >> 32) as u32
+    };
+    let words = input.chunks_exact(4);
+    let (last, rest) = (words.len(), words.remainder());
+    let words = words.take(HASH_KEY / 4 - 1).enumerate();
+    let hash = words.fold(0, |hash, (n, word)| hash ^ add(n, [word[0], word[1], word[2], word[3]]));
+    if rest.is_empty() || last >= HASH_KEY / 4 - 1 {
+        return hash;
     }
-    hash
+    let byte = |n: usize| rest.get(n).copied().unwrap_or(0);
+    hash ^ add(last, [byte(0), byte(1), byte(2), 0])
 }
 
 /// The product of two polynomials over GF(2), less what is above bit 63.
