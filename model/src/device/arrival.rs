@@ -81,16 +81,13 @@ impl Device {
         env: &mut impl Env,
     ) -> bool {
         let (q, own) = (usize::from(copy.queue), copy.at.port);
-        let lost = match self.qps[q].receives() {
-            false => Some(port::RX_NO_QP),
-            true if self.qps[q].resp.has_recv.get() || self.take_recv(q, env).is_ok() => None,
-            true => {
-                self.qps[q].resp.has_recv = false.into();
-                Some(port::RX_NO_RECV)
-            }
-        };
-        if let Some(why) = lost {
-            self.count(own, why);
+        if !self.qps[q].receives() {
+            self.count(own, port::RX_NO_QP);
+            return false;
+        }
+        if !self.qps[q].resp.has_recv.get() && self.take_recv(q, env).is_err() {
+            self.qps[q].resp.has_recv = false.into();
+            self.count(own, port::RX_NO_RECV);
             return false;
         }
         let tag = found.stripped_by(&self.qps[q]);

@@ -52,9 +52,9 @@ calls! {
         dev.filter_vlans()
     };
     start, "starting": |dev| {
-        // Nobody receives or sends at a port that is stopped.
         let mtu = dev.mtu();
         dev.receiving().for_each(|queue| queue.set_mtu(mtu));
+        // Nobody receives or sends at a port that is stopped.
         dev.receiving().try_for_each(|queue| queue.start())?;
         let queues = dev.work_queues();
         dev.port.start(&queues).inspect_err(|_| dev.port.stop())?;

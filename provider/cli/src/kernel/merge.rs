@@ -19,6 +19,8 @@ const ETHERNET: usize = 14;
 const HEADERS: usize = ETHERNET + 40 + 60;
 /// Most bytes behind Ethernet's header, by the length field of IP.
 const LONGEST: usize = u16::MAX as usize;
+/// Most pieces of a message, with what goes before it.
+pub const PIECES: usize = BATCH + 4;
 /// Flags of TCP (RFC 9293 3.1).
 const PSH: u8 = 1 << 3;
 const ACK: u8 = 1 << 4;
@@ -35,10 +37,8 @@ pub struct Frame<'a> {
 /// The first of some frames, or several of them as one.
 pub struct Message<'a> {
     frames: &'a [Frame<'a>],
-    /// Its headers as far as they are not those of its first frame.
+    /// Its headers, if it is of several.
     headers: [u8; HEADERS],
-    /// Bytes of them.
-    length: usize,
     /// The checksum that is left to the kernel, which takes it for right; `None`: the frame is as it came.
     pub partial: Option<Partial>,
     /// How it is to be cut into frames again, if it is of several.
@@ -98,23 +98,17 @@ impl<'a> Message<'a> {
     pub fn first_of(frames: &'a [Frame<'a>]) -> Message<'a> {
         let first = &frames[0];
         let partial = Partial::of(first.bytes).filter(|_| first.right.l4);
-        let alone = Message {
-            frames: &frames[..1],
-            headers: [0; HEADERS],
-            length: 0,
-            partial,
-            cut: None,
-            is_ipv4: false,
-        };
+        let alone =
+            Message { frames: &frames[..1], headers: [0; HEADERS], partial, cut: None, is_ipv4: false };
         let (Some(partial), Some(headers)) = (partial, Headers::of(first)) else { return alone };
         let mss = first.bytes.len() - headers.data;
         let (mut count, mut bytes, mut last) = (1, first.bytes.len(), headers.pushes);
         let mut pushes = last;
         while let Some(next) = frames.get(count).filter(|_| !last) {
             let Some(of_next) = Headers::of(next) else { break };
-            let data = next.bytes.len() - of_next.data.min(next.bytes.len());
+            let data = next.bytes.len() - of_next.data;
             let follows = of_next.sequence == headers.sequence.wrapping_add((bytes - headers.data) as u32);
-            let same = |range: Range<usize>| first.bytes.get(range.clone()) == next.bytes.get(range);
+            let same = |range: Range<usize>| first.bytes[range.clone()] == next.bytes[range];
             let fits = data <= mss && bytes - ETHERNET + data <= LONGEST;
             if !(follows && fits && of_next.data == headers.data && headers.alike().into_iter().all(same)) {
                 break;
@@ -127,7 +121,7 @@ impl<'a> Message<'a> {
         }
         let Headers { is_ipv4, data: header, .. } = headers;
         let cut = Some(Cut { header, mss: mss as u16 });
-        let mut message = Message { frames: &frames[..count], length: header, cut, is_ipv4, ..alone };
+        let mut message = Message { frames: &frames[..count], cut, is_ipv4, ..alone };
         message.partial = Some(message.write(&headers, partial, bytes, pushes));
         message
     }
@@ -158,10 +152,7 @@ impl<'a> Message<'a> {
 
     /// Its bytes, with the partial checksum `sum`, in pieces.
     pub fn pieces<'b>(&'b self, sum: &'b [u8; 2], pieces: &mut Vec<IoSlice<'b>>) {
-        let headers = match self.length {
-            0 => self.frames[0].bytes,
-            length => &self.headers[..length],
-        };
+        let headers = self.cut.map_or(self.frames[0].bytes, |cut| &self.headers[..cut.header]);
         match self.partial {
             None => pieces.push(IoSlice::new(headers)),
             Some(Partial { field, .. }) => {
@@ -174,9 +165,6 @@ impl<'a> Message<'a> {
         }
     }
 }
-
-/// Most pieces of a message, with what goes before it.
-pub const PIECES: usize = BATCH + 4;
 
 #[cfg(test)]
 mod tests {
