@@ -55,36 +55,32 @@ pub const SUITE_KEY: [u8; HASH_KEY] = [
 /// The Toeplitz hash (Microsoft, "RSS Hashing Functions") of the hashed fields, one after the other, each in network order: at
 /// most 36 bytes. A frame goes to the entry of its indirection table that the low bits give.
 pub fn toeplitz(key: &[u8; HASH_KEY], input: &[u8]) -> u32 {
-    toeplitz_by(carryless_product, key, input)
+    let byte = |word: &[u8], n: usize| word.get(n).copied().unwrap_or(0);
+    let word = |word: &[u8]| u32::from_be_bytes(core::array::from_fn(|n| byte(word, n)));
+    toeplitz_by(carryless_product, key, input.chunks(4).map(word))
 }
 
-/// [`toeplitz`], by a function that gives the product of two polynomials over GF(2), less what is above bit 63: processors have an
-/// instruction for that.
+/// [`toeplitz`] of at most nine words, of which the last may be filled up with zeros, by a function that gives the product of two
+/// polynomials over GF(2), less what is above bit 63: processors have an instruction for that.
 #[inline(always)]
-pub fn toeplitz_by(product: impl Fn(u32, u64) -> u64, key: &[u8; HASH_KEY], input: &[u8]) -> u32 {
+pub fn toeplitz_by(
+    product: impl Fn(u32, u64) -> u64,
+    key: &[u8; HASH_KEY],
+    input: impl Iterator<Item = u32>,
+) -> u32 {
     // A bit of the input that is set adds the 32 bits of the key that begin at its place. For 32 bits together that is a
     // product of polynomials.
-    let add = |n: usize, word: [u8; 4]| {
-        let window = u64::from_be_bytes(load(key, 4 * n));
-        let first_bit_lowest = u32::from_be_bytes(word).reverse_bits();
-        (product(first_bit_lowest, window) >> 32) as u32
-    };
-    let words = input.chunks_exact(4);
-    let (last, rest) = (words.len(), words.remainder());
-    let words = words.take(HASH_KEY / 4 - 1).enumerate();
-    let hash = words.fold(0, |hash, (n, word)| hash ^ add(n, [word[0], word[1], word[2], word[3]]));
-    if rest.is_empty() || last >= HASH_KEY / 4 - 1 {
-        return hash;
-    }
-    let byte = |n: usize| rest.get(n).copied().unwrap_or(0);
-    hash ^ add(last, [byte(0), byte(1), byte(2), 0])
+    let places = (0..HASH_KEY - 4).step_by(4);
+    places.zip(input).fold(0, |hash, (at, word)| {
+        hash ^ (product(word.reverse_bits(), u64::from_be_bytes(load(key, at))) >> 32) as u32
+    })
 }
 
 /// The product of two polynomials over GF(2), less what is above bit 63.
 ///
 /// Integer products of every fourth bit: at most eight of `a` add up at a place, which the three bits above it hold (Thomas
 /// Pornin, "Constant-Time Mul", BearSSL).
-fn carryless_product(a: u32, b: u64) -> u64 {
+pub fn carryless_product(a: u32, b: u64) -> u64 {
     const EVERY_FOURTH: u64 = 0x1111_1111_1111_1111;
     let [a0, a1, a2, a3] = [0, 1, 2, 3].map(|n| u64::from(a) & EVERY_FOURTH << n);
     let [b0, b1, b2, b3] = [0, 1, 2, 3].map(|n| b & EVERY_FOURTH << n);

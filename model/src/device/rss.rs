@@ -136,7 +136,8 @@ impl Device {
                 let table = self.indirections.get(qp.attributes.table_number() as usize)?;
                 let hash = toeplitz(&qp.attributes.hash_key(), fields, qp.attributes.hash_fields());
                 let entries = table.entries();
-                let queue = entries[hash as usize % entries.len()];
+                // The low bits of the hash: a table has a power of two of entries.
+                let queue = entries[hash as usize & (entries.len() - 1)];
                 let to = self.qps.get(usize::from(queue))?;
                 (to.used.get() && to.qp_type == QpType::WQ).then_some(Copy { queue, hash, ..copy })
             }

@@ -3,25 +3,25 @@
 
 use std::arch::x86_64::{_mm_clmulepi64_si128, _mm_cvtsi128_si64, _mm_cvtsi64_si128};
 
-use fpga_regs::{HashFields, HASH_KEY};
+use fpga_regs::{carryless_product, toeplitz_by, HashFields, HASH_KEY};
 
-use super::parse::{Fields, DST_IP, DST_PORT, FRAGMENTED, PORTS, PROTOCOL, SRC_IP, SRC_PORT, VERSION};
+use super::parse::{Fields, DST_IP, FRAGMENTED, PORTS, PROTOCOL, SRC_IP, SRC_PORT, VERSION};
 use crate::wire::ipv4::PROTOCOL_TCP;
 
-/// Bytes of the longest input: two addresses of IPv6, two ports. The key is four bytes longer.
-const INPUT: usize = HASH_KEY - 4;
+/// Words of the longest input: two addresses of IPv6, two ports.
+const INPUT: usize = HASH_KEY / 4 - 1;
 
-/// The bytes that are hashed.
+/// What is hashed.
 struct Input {
-    bytes: [u8; INPUT],
+    words: [u32; INPUT],
     len: usize,
 }
 
 impl Input {
     #[inline(always)]
-    fn add<const N: usize>(&mut self, wanted: bool, field: [u8; N]) {
+    fn add<const N: usize>(&mut self, wanted: bool, words: [u32; N]) {
         if wanted {
-            self.bytes[self.len..self.len + N].copy_from_slice(&field);
+            self.words[self.len..self.len + N].copy_from_slice(&words);
             self.len += N;
         }
     }
@@ -29,16 +29,18 @@ impl Input {
 
 /// The hash of those of the fields that a frame has; 0 if it has none of them.
 pub(crate) fn toeplitz(key: &[u8; HASH_KEY], frame: &Fields, fields: HashFields) -> u32 {
-    let mut input = Input { bytes: [0; INPUT], len: 0 };
+    let mut input = Input { words: [0; INPUT], len: 0 };
     let on = |field| fields.contains(field);
+    let word = |at| u32::from_be_bytes(frame.get(at));
+    let address = |at| [0, 4, 8, 12].map(|n| word(at + n));
     match frame.get::<1>(VERSION) {
         [4] => {
-            input.add(on(HashFields::SRC_IPV4), frame.get::<4>(SRC_IP + 12));
-            input.add(on(HashFields::DST_IPV4), frame.get::<4>(DST_IP + 12));
+            input.add(on(HashFields::SRC_IPV4), [word(SRC_IP + 12)]);
+            input.add(on(HashFields::DST_IPV4), [word(DST_IP + 12)]);
         }
         [6] => {
-            input.add(on(HashFields::SRC_IPV6), frame.get::<16>(SRC_IP));
-            input.add(on(HashFields::DST_IPV6), frame.get::<16>(DST_IP));
+            input.add(on(HashFields::SRC_IPV6), address(SRC_IP));
+            input.add(on(HashFields::DST_IPV6), address(DST_IP));
         }
         _ => {}
     }
@@ -47,21 +49,27 @@ pub(crate) fn toeplitz(key: &[u8; HASH_KEY], frame: &Fields, fields: HashFields)
             [PROTOCOL_TCP] => (HashFields::SRC_PORT_TCP, HashFields::DST_PORT_TCP),
             _ => (HashFields::SRC_PORT_UDP, HashFields::DST_PORT_UDP),
         };
-        input.add(on(source), frame.get::<2>(SRC_PORT));
-        input.add(on(destination), frame.get::<2>(DST_PORT));
+        // Both are one word. A port alone is the first half of one.
+        let both = word(SRC_PORT);
+        let ports = match (on(source), on(destination)) {
+            (true, true) => both,
+            (true, false) => both & !0xffff,
+            (false, true) => both << 16,
+            (false, false) => 0,
+        };
+        input.add(on(source) || on(destination), [ports]);
     }
-    let input = &input.bytes[..input.len];
+    let input = &input.words[..input.len];
     match is_x86_feature_detected!("pclmulqdq") {
         // SAFETY: the processor has it.
         true => unsafe { by_instruction(key, input) },
-        false => fpga_regs::toeplitz(key, input),
+        false => toeplitz_by(carryless_product, key, input.iter().copied()),
     }
 }
-
 /// The hash by carry-less multiplication.
 #[allow(unused_unsafe)] // Rust 1.85 needs it, later ones do not.
 #[target_feature(enable = "pclmulqdq")]
-unsafe fn by_instruction(key: &[u8; HASH_KEY], input: &[u8]) -> u32 {
+unsafe fn by_instruction(key: &[u8; HASH_KEY], input: &[u32]) -> u32 {
     let product = |a: u32, b: u64| {
         // SAFETY: as the caller promises; the others are of every x86-64.
         unsafe {
@@ -69,7 +77,7 @@ unsafe fn by_instruction(key: &[u8; HASH_KEY], input: &[u8]) -> u32 {
             _mm_cvtsi128_si64(_mm_clmulepi64_si128::<0>(a, b)) as u64
         }
     };
-    fpga_regs::toeplitz_by(product, key, input)
+    toeplitz_by(product, key, input.iter().copied())
 }
 
 #[cfg(test)]
