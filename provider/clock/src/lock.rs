@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use crate::next::{next, replace};
 use crate::read_clock::{from_timespec, origin, NS};
@@ -20,18 +21,25 @@ const SLICE_NS: u64 = 2_000_000;
 /// ETIMEDOUT, until the virtual `deadline`.
 pub fn timed(deadline: u64, mut attempt: impl FnMut(libc::timespec) -> c_int) -> c_int {
     timeline::acted();
-    let at = |ns: u64| read_clock::timespec(0, ns * NS);
-    let first = attempt(at(sys::real_ns()));
-    if first != libc::ETIMEDOUT {
-        return first;
+    match attempt(real_time(sys::real_ns())) {
+        libc::ETIMEDOUT => in_slices(deadline, attempt),
+        result => result,
     }
+}
+
+fn real_time(ns: u64) -> libc::timespec {
+    read_clock::timespec(0, ns * NS)
+}
+
+/// The same, if it would have to wait.
+fn in_slices(deadline: u64, mut attempt: impl FnMut(libc::timespec) -> c_int) -> c_int {
     let attached = timeline::is_attached();
     let patience = deadline.saturating_sub(timeline::now()) / NS;
     let last = sys::real_ns().saturating_add(if attached { u64::MAX } else { patience });
     let token = timeline::block(&[], deadline);
     threads::look(false);
     let result = loop {
-        let result = attempt(at((sys::real_ns() + SLICE_NS).min(last)));
+        let result = attempt(real_time((sys::real_ns() + SLICE_NS).min(last)));
         if result != libc::ETIMEDOUT || timeline::now() >= deadline {
             break result;
         }
@@ -81,40 +89,76 @@ fn with_errno(error: c_int) -> c_int {
 
 type Cond = *mut libc::pthread_cond_t;
 type Mutex = *mut libc::pthread_mutex_t;
+type RwLock = *mut libc::pthread_rwlock_t;
 type Time = *const libc::timespec;
 
 const REAL: libc::clockid_t = libc::CLOCK_MONOTONIC;
 
+/// How often conditions were signalled, by a part of their address.
+static SIGNALLED: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
+
+fn signalled(cond: Cond) -> &'static AtomicU32 {
+    &SIGNALLED[cond as usize / size_of::<libc::pthread_cond_t>() % SIGNALLED.len()]
+}
+
 unsafe fn cond_until(cond: Cond, mutex: Mutex, deadline: Option<u64>) -> c_int {
     let Some(deadline) = deadline else { return libc::EINVAL };
-    timed(deadline, |time| {
+    timeline::acted();
+    let before = signalled(cond).load(SeqCst);
+    in_slices(deadline, |time| {
         let (clock, time) = (REAL, &raw const time);
         // SAFETY: the caller keeps the contract of pthread_cond_timedwait(3).
-        unsafe {
+        let result = unsafe {
             next!(fn pthread_cond_clockwait(cond: Cond, mutex: Mutex, clock: libc::clockid_t, time: Time) -> c_int)
+        };
+        // A signal between two slices finds nobody who waits. The program looks at what it waits for again then, as it
+        // does after any wake-up.
+        let missed = result == libc::ETIMEDOUT && signalled(cond).load(SeqCst) != before;
+        if missed {
+            0
+        } else {
+            result
         }
     })
 }
 
 unsafe fn sem_until(semaphore: *mut c_void, deadline: Option<u64>) -> c_int {
-    let Some(deadline) = deadline else { return with_errno(libc::EINVAL) };
-    with_errno(timed(deadline, |time| {
-        let (clock, time) = (REAL, &raw const time);
-        // SAFETY: the caller keeps the contract of sem_timedwait(3).
-        error_of(unsafe {
-            next!(fn sem_clockwait(semaphore: *mut c_void, clock: libc::clockid_t, time: Time) -> c_int)
-        })
+    // SAFETY: the caller keeps the contract of sem_timedwait(3).
+    with_errno(until(deadline, |clock, time| unsafe {
+        error_of(next!(fn sem_clockwait(semaphore: *mut c_void, clock: libc::clockid_t, time: Time) -> c_int))
     }))
 }
 
+/// Waits by a function that gives up at a time of [`REAL`].
+fn until(deadline: Option<u64>, wait: impl Fn(libc::clockid_t, Time) -> c_int) -> c_int {
+    deadline.map_or(libc::EINVAL, |deadline| timed(deadline, |time| wait(REAL, &raw const time)))
+}
+
 unsafe fn mutex_until(mutex: Mutex, deadline: Option<u64>) -> c_int {
-    let Some(deadline) = deadline else { return libc::EINVAL };
-    timed(deadline, |time| {
-        let (clock, time) = (REAL, &raw const time);
-        // SAFETY: the caller keeps the contract of pthread_mutex_timedlock(3).
-        unsafe {
-            next!(fn pthread_mutex_clocklock(mutex: Mutex, clock: libc::clockid_t, time: Time) -> c_int)
-        }
+    // SAFETY: the caller keeps the contract of pthread_mutex_timedlock(3).
+    until(deadline, |clock, time| unsafe {
+        next!(fn pthread_mutex_clocklock(mutex: Mutex, clock: libc::clockid_t, time: Time) -> c_int)
+    })
+}
+
+unsafe fn read_until(lock: RwLock, deadline: Option<u64>) -> c_int {
+    // SAFETY: the caller keeps the contract of pthread_rwlock_timedrdlock(3).
+    until(deadline, |clock, time| unsafe {
+        next!(fn pthread_rwlock_clockrdlock(lock: RwLock, clock: libc::clockid_t, time: Time) -> c_int)
+    })
+}
+
+unsafe fn write_until(lock: RwLock, deadline: Option<u64>) -> c_int {
+    // SAFETY: the caller keeps the contract of pthread_rwlock_timedwrlock(3).
+    until(deadline, |clock, time| unsafe {
+        next!(fn pthread_rwlock_clockwrlock(lock: RwLock, clock: libc::clockid_t, time: Time) -> c_int)
+    })
+}
+
+unsafe fn join_until(thread: libc::pthread_t, result: *mut *mut c_void, deadline: Option<u64>) -> c_int {
+    // SAFETY: the caller keeps the contract of pthread_timedjoin_np(3).
+    until(deadline, |clock, time| unsafe {
+        next!(fn pthread_clockjoin_np(thread: libc::pthread_t, result: *mut *mut c_void, clock: libc::clockid_t, time: Time) -> c_int)
     })
 }
 
@@ -134,6 +178,18 @@ replace! {
         cond_until(cond, mutex, deadline_on(clock, time))
     }
 
+    /// pthread_cond_signal(3)
+    fn pthread_cond_signal(cond: Cond) -> c_int {
+        signalled(cond).fetch_add(1, SeqCst);
+        next(cond)
+    }
+
+    /// pthread_cond_broadcast(3)
+    fn pthread_cond_broadcast(cond: Cond) -> c_int {
+        signalled(cond).fetch_add(1, SeqCst);
+        next(cond)
+    }
+
     /// pthread_mutex_timedlock(3)
     fn pthread_mutex_timedlock(mutex: Mutex, time: Time) -> c_int {
         mutex_until(mutex, deadline_on(libc::CLOCK_REALTIME, time))
@@ -142,6 +198,26 @@ replace! {
     /// pthread_mutex_clocklock(3)
     fn pthread_mutex_clocklock(mutex: Mutex, clock: libc::clockid_t, time: Time) -> c_int {
         mutex_until(mutex, deadline_on(clock, time))
+    }
+
+    /// pthread_rwlock_timedrdlock(3)
+    fn pthread_rwlock_timedrdlock(lock: RwLock, time: Time) -> c_int {
+        read_until(lock, deadline_on(libc::CLOCK_REALTIME, time))
+    }
+
+    /// pthread_rwlock_clockrdlock(3)
+    fn pthread_rwlock_clockrdlock(lock: RwLock, clock: libc::clockid_t, time: Time) -> c_int {
+        read_until(lock, deadline_on(clock, time))
+    }
+
+    /// pthread_rwlock_timedwrlock(3)
+    fn pthread_rwlock_timedwrlock(lock: RwLock, time: Time) -> c_int {
+        write_until(lock, deadline_on(libc::CLOCK_REALTIME, time))
+    }
+
+    /// pthread_rwlock_clockwrlock(3)
+    fn pthread_rwlock_clockwrlock(lock: RwLock, clock: libc::clockid_t, time: Time) -> c_int {
+        write_until(lock, deadline_on(clock, time))
     }
 
     /// sem_wait(3)
@@ -162,6 +238,18 @@ replace! {
     /// pthread_join(3)
     fn pthread_join(thread: libc::pthread_t, result: *mut *mut c_void) -> c_int {
         wait_for(|| next(thread, result))
+    }
+
+    /// pthread_timedjoin_np(3)
+    fn pthread_timedjoin_np(thread: libc::pthread_t, result: *mut *mut c_void, time: Time) -> c_int {
+        join_until(thread, result, deadline_on(libc::CLOCK_REALTIME, time))
+    }
+
+    /// pthread_clockjoin_np(3)
+    fn pthread_clockjoin_np(
+        thread: libc::pthread_t, result: *mut *mut c_void, clock: libc::clockid_t, time: Time,
+    ) -> c_int {
+        join_until(thread, result, deadline_on(clock, time))
     }
 
     /// pthread_barrier_wait(3)

@@ -41,6 +41,17 @@ fn threads_see_the_clock_and_conditions_time_out() {
 }
 
 #[test]
+fn locks_and_joins_time_out() {
+    assert_eq!(clocks("locks"), format!("locks{}\n", " late 5".repeat(6)));
+}
+
+/// A signal to a condition wakes who waits, also while its wait goes on by slices of real time.
+#[test]
+fn conditions_with_a_time_out_are_signalled() {
+    assert_eq!(clocks("handover"), "handover 20000, late 0\n");
+}
+
+#[test]
 fn a_program_keeps_its_own_fault_handler() {
     assert_eq!(clocks("faults"), "faults 1 1 1 kept\n");
     assert_eq!(clocks("death"), "death by Segmentation fault\n");

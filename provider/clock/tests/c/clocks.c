@@ -24,6 +24,44 @@ static uint64_t ns(clockid_t id)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
+// A turn that two threads give each other; each waits for it at most until a time that never comes.
+static struct { pthread_mutex_t m; pthread_cond_t c; int turn, late; } hand = {
+	PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0
+};
+
+static void *hand_over(void *me)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 20;
+	for (int i = 0; i < 10000; i++) {
+		pthread_mutex_lock(&hand.m);
+		while (hand.turn % 2 != (long)me && !hand.late)
+			hand.late += pthread_cond_timedwait(&hand.c, &hand.m, &until) == ETIMEDOUT;
+		hand.turn++;
+		pthread_cond_signal(&hand.c);
+		pthread_mutex_unlock(&hand.m);
+	}
+	return NULL;
+}
+
+static void *read_one(void *fd)
+{
+	char byte;
+	return (void *)read(*(int *)fd, &byte, 1);
+}
+
+// What a wait with a time-out in 5 ms returned, and after how many milliseconds.
+#define TIMED(clock, wait)                                                            \
+	do {                                                                          \
+		struct timespec until;                                                \
+		uint64_t at = ns(CLOCK_MONOTONIC);                                    \
+		clock_gettime(clock, &until);                                         \
+		until.tv_nsec += 5000000;                                             \
+		int error = wait;                                                     \
+		printf(" %s %lu", error == ETIMEDOUT ? "late" : "else", (ns(CLOCK_MONOTONIC) - at) / 1000000); \
+	} while (0)
+
 // As perftest's get_cpu_mhz(): cycles against gettimeofday, compared with /proc/cpuinfo.
 static double measured_mhz(void)
 {
@@ -162,6 +200,34 @@ static int part(const char *name)
 		pthread_mutex_lock(&m);
 		int error = pthread_cond_timedwait(&c, &m, &until);
 		printf(", condition %s %lu\n", strerror(error), (ns(CLOCK_MONOTONIC) - at) / 1000000);
+	} else if (!strcmp(name, "locks")) {
+		pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+		pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
+		pthread_t t;
+		int fds[2];
+		if (pipe(fds))
+			return 1;
+		printf("locks");
+		pthread_mutex_lock(&m);
+		TIMED(CLOCK_REALTIME, pthread_mutex_timedlock(&m, &until));
+		TIMED(CLOCK_MONOTONIC, pthread_mutex_clocklock(&m, CLOCK_MONOTONIC, &until));
+		pthread_rwlock_rdlock(&rw);
+		TIMED(CLOCK_REALTIME, pthread_rwlock_timedwrlock(&rw, &until));
+		TIMED(CLOCK_MONOTONIC, pthread_rwlock_clockwrlock(&rw, CLOCK_MONOTONIC, &until));
+		pthread_create(&t, NULL, read_one, &fds[0]);
+		TIMED(CLOCK_REALTIME, pthread_timedjoin_np(t, NULL, &until));
+		TIMED(CLOCK_MONOTONIC, pthread_clockjoin_np(t, NULL, CLOCK_MONOTONIC, &until));
+		if (write(fds[1], "", 1) != 1)
+			return 1;
+		pthread_join(t, NULL);
+		printf("\n");
+	} else if (!strcmp(name, "handover")) {
+		pthread_t t[2];
+		for (long i = 0; i < 2; i++)
+			pthread_create(&t[i], NULL, hand_over, (void *)i);
+		for (int i = 0; i < 2; i++)
+			pthread_join(t[i], NULL);
+		printf("handover %d, late %d\n", hand.turn, hand.late);
 	} else if (!strcmp(name, "faults")) {
 		struct sigaction sa = { .sa_sigaction = on_segv, .sa_flags = SA_SIGINFO }, old;
 		sigset_t all;
