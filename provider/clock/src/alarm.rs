@@ -38,7 +38,8 @@ pub fn deliver(now: u64) -> bool {
     }
     let interval = INTERVAL.load(Ordering::Relaxed);
     // Expirations that have been missed are not made up for, as with the kernel's timer.
-    let next = (now - at).checked_div(interval).map_or(NEVER, |missed| at + (missed + 1) * interval);
+    let missed = (now - at).checked_div(interval);
+    let next = missed.map_or(NEVER, |missed| timeline::later(at, (missed + 1).saturating_mul(interval)));
     if AT.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed).is_err() {
         return false; // another thread has
     }
@@ -62,7 +63,7 @@ pub fn forked() {
 fn set(after: u64, interval: u64) -> (u64, u64) {
     timeline::acted();
     let now = timeline::now();
-    let at = if after == 0 { NEVER } else { now + after };
+    let at = if after == 0 { NEVER } else { timeline::after(after) };
     let old_interval = INTERVAL.swap(interval, Ordering::Relaxed);
     let old = AT.swap(at, Ordering::Relaxed);
     timeline::alarm(at);
@@ -92,7 +93,7 @@ fn to_timeval(ps: u64) -> libc::timeval {
 replace! {
     /// alarm(2)
     fn alarm(seconds: c_uint) -> c_uint {
-        set(u64::from(seconds) * SECOND, 0).0.div_ceil(SECOND) as c_uint
+        set(u64::from(seconds).saturating_mul(SECOND), 0).0.div_ceil(SECOND) as c_uint
     }
 
     /// ualarm(3)

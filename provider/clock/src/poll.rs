@@ -12,12 +12,8 @@ use contract::clock::NEVER;
 
 const MS: u64 = 1000 * US;
 
-fn after(ps: u64) -> u64 {
-    timeline::now().saturating_add(ps).min(NEVER - 1)
-}
-
 fn after_ms(ms: c_int) -> u64 {
-    u64::try_from(ms).map_or(NEVER, |ms| after(ms * MS))
+    u64::try_from(ms).map_or(NEVER, |ms| timeline::after(ms * MS))
 }
 
 unsafe fn after_timespec(time: *const libc::timespec) -> Option<u64> {
@@ -25,7 +21,7 @@ unsafe fn after_timespec(time: *const libc::timespec) -> Option<u64> {
     match unsafe { time.as_ref() } {
         None => Some(NEVER),
         Some(time) if time.tv_sec < 0 => None,
-        Some(time) => from_timespec(0, time).map(after),
+        Some(time) => from_timespec(0, time).map(timeline::after),
     }
 }
 
@@ -34,7 +30,7 @@ unsafe fn after_timeval(time: *const libc::timeval) -> Option<u64> {
     match unsafe { time.as_ref() } {
         None => Some(NEVER),
         Some(time) if time.tv_sec < 0 || time.tv_usec < 0 => None,
-        Some(time) => Some(after(
+        Some(time) => Some(timeline::after(
             (time.tv_sec as u64).saturating_mul(1_000_000 * US).saturating_add(time.tv_usec as u64 * US),
         )),
     }

@@ -27,7 +27,7 @@ fn sleep_until(at: u64) -> bool {
 
 /// Sleeps for `ps`; returns what is left of it.
 fn sleep_for(ps: u64) -> u64 {
-    let at = timeline::now().saturating_add(ps);
+    let at = timeline::after(ps);
     if sleep_until(at) {
         0
     } else {
@@ -122,7 +122,7 @@ replace! {
 
     /// sleep(3)
     fn sleep(seconds: c_uint) -> c_uint {
-        sleep_for(u64::from(seconds) * SECOND).div_ceil(SECOND) as c_uint
+        sleep_for(u64::from(seconds).saturating_mul(SECOND)).div_ceil(SECOND) as c_uint
     }
 
     /// thrd_sleep(3) of C11: 0, or -1 if a signal came.

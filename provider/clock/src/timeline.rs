@@ -132,6 +132,20 @@ pub fn actions() -> u64 {
     ACTIONS.load(Ordering::Relaxed)
 }
 
+/// The last time that anything waits for, 212 days after the start: a day is left for what programs do then, before the
+/// numbers end.
+const LAST: u64 = u64::MAX - 86_400 * 1_000_000_000_000;
+
+/// The time `ps` picoseconds after another.
+pub fn later(time: u64, ps: u64) -> u64 {
+    time.saturating_add(ps).min(LAST)
+}
+
+/// The time `ps` picoseconds from now.
+pub fn after(ps: u64) -> u64 {
+    later(now(), ps)
+}
+
 /// Reads the clock as a program does: at its cost.
 pub fn read(source: Source) -> u64 {
     spend(impatient_cost(source))

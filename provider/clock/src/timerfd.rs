@@ -65,7 +65,7 @@ pub fn expire(now: u64) {
         }
         let interval = timer.interval.load(Ordering::Relaxed);
         let more = (now - at).checked_div(interval);
-        let next = more.map_or(NEVER, |more| at + (more + 1) * interval);
+        let next = more.map_or(NEVER, |more| timeline::later(at, (more + 1).saturating_mul(interval)));
         // Otherwise another thread has, or the timer was set anew.
         if timer.at.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             let expirations = more.unwrap_or(0) + 1;
@@ -162,7 +162,7 @@ replace! {
         let absolute = flags & libc::TFD_TIMER_ABSTIME != 0;
         let value = match absolute {
             true => from_timespec(timer.origin.load(Ordering::Relaxed), &new.it_value),
-            false => from_timespec(0, &new.it_value).map(|after| now.saturating_add(after)),
+            false => from_timespec(0, &new.it_value).map(timeline::after),
         };
         let (Some(at), Some(interval)) = (value, from_timespec(0, &new.it_interval)) else {
             return fail(libc::EINVAL);

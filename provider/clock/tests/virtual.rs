@@ -35,6 +35,12 @@ fn alarms_come_at_their_virtual_time() {
     assert_eq!(clocks("alarms"), "alarms 3000 7 7000 2000\n");
 }
 
+/// The longest wait ends after 212 days.
+#[test]
+fn times_that_never_come_are_far_away() {
+    assert_eq!(clocks("long"), "long 0 0 1 1 0 212\n");
+}
+
 #[test]
 fn threads_see_the_clock_and_conditions_time_out() {
     assert_eq!(clocks("threads"), "threads 250 250 250 250, condition Connection timed out 5\n");

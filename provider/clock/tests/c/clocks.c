@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -182,6 +183,27 @@ static int part(const char *name)
 			__rdtsc();
 		setitimer(ITIMER_REAL, &off, NULL);
 		printf("alarms %d %u %d %d\n", busy, left, paused, (int)((__rdtsc() - t) / 1000000));
+	} else if (!strcmp(name, "long")) {
+		// Longer than 2^64 ps.
+		struct itimerval year = { { 31536000, 0 }, { 31536000, 0 } };
+		struct itimerspec each = { { 31536000, 0 }, { 1, 0 } }, tick;
+		int fd = timerfd_create(CLOCK_MONOTONIC, 0);
+		signal(SIGALRM, on_alarm);
+		alarm(31536000);
+		sleep(1);
+		int alarmed = alarms;
+		setitimer(ITIMER_REAL, &year, NULL);
+		sleep(1);
+		timerfd_settime(fd, 0, &each, NULL);
+		sleep(2);
+		uint64_t count = 0, days = ns(CLOCK_MONOTONIC);
+		if (read(fd, &count, 8) != 8)
+			return 1;
+		timerfd_gettime(fd, &tick);
+		alarm(0);
+		unsigned left = sleep(31536000);
+		printf("long %d %d %lu %d %u %lu\n", alarmed, (int)alarms, count, tick.it_value.tv_sec > 10000000, left,
+		       (ns(CLOCK_MONOTONIC) - days) / 1000000000 / 86400);
 	} else if (!strcmp(name, "threads")) {
 		pthread_t t[4];
 		void *took;
