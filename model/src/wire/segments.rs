@@ -1,16 +1,17 @@
-//! A message of TCP that is cut into frames: what the headers of each say (TSO).
+//! A message of TCP or UDP that is cut into frames: what the headers of each say (TSO, UDP GSO).
 
 use super::checksum::{get16, ip_header, put16, Checksums};
 use super::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
-use super::ipv4::PROTOCOL_TCP;
+use super::ipv4::{PROTOCOL_TCP, PROTOCOL_UDP};
 use super::ipv6::behind_options;
 
 /// Flags of TCP (RFC 9293 3.1, RFC 3168 6.1).
 const FIN: u8 = 1;
 const PSH: u8 = 1 << 3;
 const CWR: u8 = 1 << 7;
-/// Bytes of the IPv6 header.
+/// Bytes of the IPv6 header, and of that of UDP.
 const IPV6: usize = 40;
+const UDP: usize = 8;
 
 /// Where the headers of a message are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +19,9 @@ pub struct Template {
     /// The IP header.
     ip: usize,
     is_ipv4: bool,
-    /// The header of TCP.
-    tcp: usize,
+    /// The header of TCP or UDP.
+    l4: usize,
+    is_tcp: bool,
     /// The data.
     data: usize,
 }
@@ -36,31 +38,42 @@ pub struct Part {
 }
 
 impl Template {
-    /// Of headers of Ethernet with at most two tags, of IPv4 that is no fragment or of IPv6 with no other extension headers than
-    /// options, and of TCP, which are all of `header`; `None` for others.
+    /// Of headers of TCP that are all of `header`; `None` for others.
     pub fn of(header: &[u8]) -> Option<Template> {
-        let (ether_type, ip) = ip_header(header)?;
-        let packet = header.get(ip..)?;
-        let (is_ipv4, length, of_tcp) = match (ether_type, packet.first()? >> 4) {
+        Template::find(header).filter(|found| found.is_tcp && found.data == header.len())
+    }
+
+    /// Of a message that begins with headers of Ethernet with at most two tags, of IPv4 that is no fragment or of IPv6 with no other
+    /// extension headers than options, and of TCP or UDP; `None` for others.
+    pub fn find(message: &[u8]) -> Option<Template> {
+        let (ether_type, ip) = ip_header(message)?;
+        let packet = message.get(ip..)?;
+        let (is_ipv4, length, protocol) = match (ether_type, packet.first()? >> 4) {
             (ETHERTYPE_IPV4, 4) if packet.len() >= 20 => {
                 let length = usize::from(packet[0] & 15) * 4;
                 let whole = get16(packet, 6) & 0x3fff == 0;
-                (true, length, length >= 20 && whole && packet[9] == PROTOCOL_TCP)
+                (true, length, Some(packet[9]).filter(|_| length >= 20 && whole)?)
             }
             (ETHERTYPE_IPV6, 6) => {
                 let (protocol, options) = behind_options(*packet.get(6)?, packet.get(IPV6..)?)?;
-                (false, IPV6 + options, protocol == PROTOCOL_TCP)
+                (false, IPV6 + options, protocol)
             }
             _ => return None,
         };
-        let tcp = packet.get(length..)?;
-        let whole = tcp.len() >= 20 && usize::from(tcp[12] >> 4) * 4 == tcp.len();
-        (of_tcp && whole).then_some(Template { ip, is_ipv4, tcp: ip + length, data: header.len() })
+        let header = packet.get(length..)?;
+        let bytes = match protocol {
+            PROTOCOL_TCP => Some(usize::from(header.get(12)? >> 4) * 4).filter(|&bytes| bytes >= 20)?,
+            PROTOCOL_UDP => UDP,
+            _ => return None,
+        };
+        let l4 = ip + length;
+        let found = Template { ip, is_ipv4, l4, is_tcp: protocol == PROTOCOL_TCP, data: l4 + bytes };
+        (found.data <= message.len()).then_some(found)
     }
 
     /// Makes a frame of one that begins with these headers, and has the data of a part.
     pub fn finish(&self, frame: &mut [u8], part: Part) {
-        let Template { ip, is_ipv4, tcp, .. } = *self;
+        let Template { ip, is_ipv4, l4, is_tcp, .. } = *self;
         let packet = frame.len() - ip;
         if is_ipv4 {
             put16(frame, ip + 2, packet as u16);
@@ -68,14 +81,10 @@ impl Template {
         } else {
             put16(frame, ip + 4, (packet - IPV6) as u16);
         }
-        if let Some(sequence) = frame[tcp + 4..].first_chunk_mut::<4>() {
-            *sequence = u32::from_be_bytes(*sequence).wrapping_add(part.offset).to_be_bytes();
-        }
-        if part.nth != 0 {
-            frame[tcp + 13] &= !CWR;
-        }
-        if !part.last {
-            frame[tcp + 13] &= !(FIN | PSH);
+        if is_tcp {
+            next_of_tcp(&mut frame[l4..], part);
+        } else {
+            put16(frame, l4 + 4, (ip + packet - l4) as u16);
         }
         Checksums { ip: true, l4: true }.fill(frame);
     }
@@ -83,6 +92,18 @@ impl Template {
     /// Bytes of the headers.
     pub fn bytes(&self) -> usize {
         self.data
+    }
+}
+
+fn next_of_tcp(header: &mut [u8], part: Part) {
+    if let Some(sequence) = header[4..].first_chunk_mut::<4>() {
+        *sequence = u32::from_be_bytes(*sequence).wrapping_add(part.offset).to_be_bytes();
+    }
+    if part.nth != 0 {
+        header[13] &= !CWR;
+    }
+    if !part.last {
+        header[13] &= !(FIN | PSH);
     }
 }
 

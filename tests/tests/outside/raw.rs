@@ -226,6 +226,31 @@ fn tap_interfaces_on_a_bridge() {
     assert_eq!(said.matches("100 iters in").count(), 2, "{said}");
 }
 
+/// Two network namespaces, this one and that of `on_two`, with an interface each at the ends of one cable; waits for who listens for
+/// the TCP of perftest's programs.
+const TWO_KERNELS: &str = r#"
+    set -e
+    unshare --net sleep 1000 &
+    two=$!
+    trap 'kill $two' EXIT
+    until [ "$(readlink /proc/$two/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do sleep 0.01; done
+    ip link add eth0 mtu 4200 type veth peer name eth0 mtu 4200 netns $two
+    on_two() { nsenter --target $two --net "$@"; }
+    for side in '' on_two; do
+        number=1; [ -z "$side" ] || number=2
+        $side ip link set lo up
+        $side ip addr add 192.0.2.$number/24 dev eth0
+        $side ip link set eth0 up
+    done
+    listens() {
+        for i in $(seq 300); do
+            grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 && return
+            sleep 0.1
+        done
+        cat out; false
+    }
+"#;
+
 /// Two nets, each on the link of an interface of its own network namespace, which the kernels use too: they carry perftest's TCP.
 /// An interface goes down for a moment, which costs some packets.
 #[test]
@@ -233,28 +258,8 @@ fn packet_sockets_beside_two_kernels() {
     need("ibv_rc_pingpong");
     let directory = tempfile::tempdir().expect("a directory");
     let script = r#"
-        set -e
-        unshare --net sleep 1000 &
-        two=$!
-        trap 'kill $two' EXIT
-        until [ "$(readlink /proc/$two/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do sleep 0.01; done
-        ip link add eth0 mtu 4200 type veth peer name eth0 mtu 4200 netns $two
-        on_two() { nsenter --target $two --net "$@"; }
-        for side in '' on_two; do
-            number=1; [ -z "$side" ] || number=2
-            $side ip link set lo up
-            $side ip addr add 192.0.2.$number/24 dev eth0
-            $side ip link set eth0 up
-        done
         one() { "$VERBENA" run -q --net one --port 0=packet:eth0 --gid 0=10.107.0.1,vlan=107 -- "$@"; }
         two() { on_two "$VERBENA" run -q --net two --port 1=packet:eth0 --gid 1=10.107.0.2,vlan=107 -- "$@"; }
-        listens() {
-            for i in $(seq 300); do
-                grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 && return
-                sleep 0.1
-            done
-            cat out; false
-        }
         # The last one is in a VLAN.
         for gid in 0 1 2; do
             one ibv_rc_pingpong -d verbena0 -g $gid -c -n 200 -s 20000 -p 18515 >out 2>&1 &
@@ -281,10 +286,29 @@ fn packet_sockets_beside_two_kernels() {
         wait $client || { cat out other; false; }
         echo "a pause is survived"
     "#;
-    let said = in_own_network(script, directory.path(), 3 * LIMIT);
+    let said = in_own_network(&[TWO_KERNELS, script].concat(), directory.path(), 3 * LIMIT);
     assert_eq!(said.matches("200 iters in").count(), 6, "{said}");
     assert!(said.contains("8100: an answer\n88a8: silence\n"), "{said}");
     assert!(said.contains("a pause is survived"), "{said}");
+}
+
+/// Of packets that the other side's kernel sends at once, the interface at the end of a cable between namespaces gives one message: it is
+/// cut, as that of a real network would be.
+#[test]
+fn packet_sockets_get_frames_though_the_interface_does_not_cut() {
+    need("ibv_rc_pingpong");
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = r#"
+        one() { "$VERBENA" run -q --net one --port 0=udp:192.0.2.1 -- "$@"; }
+        two() { on_two "$VERBENA" run -q --net two --port 1=packet:eth0 --gid 1=192.0.2.22 -- "$@"; }
+        one ibv_rc_pingpong -d verbena0 -g 0 -c -n 200 -s 60000 -p 18515 >out 2>&1 &
+        listens
+        two ibv_rc_pingpong -d verbena1 -g 2 -c -n 200 -s 60000 -p 18515 192.0.2.1
+        wait $!
+        cat out
+    "#;
+    let said = in_own_network(&[TWO_KERNELS, script].concat(), directory.path(), 2 * LIMIT);
+    assert_eq!(said.matches("200 iters in").count(), 2, "{said}");
 }
 
 /// Asks for 10.107.0.1 in VLAN 107, by a tag of the EtherType that is its argument: for long in the customers' VLAN, where there

@@ -18,7 +18,7 @@
 //! | `raw`, `neighbours` | what media of Ethernet frames have in common; ARP and neighbour discovery for them |
 //! | `alarm` | when they are to go on |
 //! | `dgram`, `stream` | such frames in UNIX sockets, as QEMU has them |
-//! | `tap`, `packet` | such frames at the other end of a network interface, and on its link |
+//! | `tap`, `packet`, `uncut` | such frames at the other end of a network interface, and on its link; messages that it has not cut |
 //!
 //! A new medium is a file here, a variant of [`MediumSpec`] and [`Kind`], and its arms in `medium`.
 
@@ -43,6 +43,7 @@ mod spec;
 mod stream;
 mod tap;
 mod udp;
+mod uncut;
 
 pub use area::{Drop, Kind, OutsideArea, OutsidePort, Setting};
 pub use arrivals::{Arrival, Arrivals};

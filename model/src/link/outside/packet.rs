@@ -1,21 +1,27 @@
 //! The medium `packet:NAME`: the card is one more host on the link of the network interface NAME, beside the kernel.
 #![allow(unsafe_code)]
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{send, socket_with, sockopt, AddressFamily, SendFlags, SocketFlags, SocketType};
+use rustix::net::{
+    sendmsg, socket_with, sockopt, AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
+};
 
 use super::message::{mtu_of, set};
 use super::opened::{path_mtu, Failed};
 use super::raw::{Found, Raw, Wire};
+use super::uncut::Uncut;
 use crate::address::Guids;
 use crate::packet::PortId;
 use crate::wire::ethernet::{insert_tag_of, ADDRESSES, ETHERTYPE_VLAN};
+use crate::wire::virtio_net::VirtioNetHeader;
 use crate::wire::Ethernet;
 
+/// Bytes of the longest message of TCP or UDP.
+const LONGEST_MESSAGE: usize = 1 << 16;
 /// Room for frames that have come, and for those that leave, if the system allows it.
 const ROOM: usize = 8 << 20;
 
@@ -25,6 +31,21 @@ struct Packet {
     name: String,
     /// The interface's number, which no later one of its name has.
     index: u32,
+    /// What of a message has no place where a frame is wanted.
+    rest: Vec<u8>,
+    /// A message whose frames are given, and their tag.
+    uncut: Option<(Uncut, Tag)>,
+}
+
+/// The tag that the kernel has taken out of a frame, with its EtherType.
+type Tag = Option<(u16, u16)>;
+
+/// What was read.
+struct Read {
+    /// Bytes that it had.
+    len: usize,
+    header: VirtioNetHeader,
+    tag: Tag,
 }
 
 /// Opens it.
@@ -48,7 +69,8 @@ impl Packet {
             (what.to_owned(), error.into())
         })?;
         let index = index_of(name);
-        let packet = Packet { socket, name: name.to_owned(), index };
+        let rest = vec![0; LONGEST_MESSAGE];
+        let packet = Packet { socket, name: name.to_owned(), index, rest, uncut: None };
         packet.bind(mac).map_err(|error| (format!("opening the interface {name}"), error))?;
         Ok(packet)
     }
@@ -59,6 +81,8 @@ impl Packet {
         let _ = sockopt::set_socket_recv_buffer_size_force(&self.socket, ROOM);
         let _ = sockopt::set_socket_send_buffer_size_force(&self.socket, ROOM);
         set(&self.socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        // Messages that the interface cuts itself, or has merged, come as a whole, and with checksums that it fills in: it says so then.
+        set(&self.socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
         // The kernel takes the tag of a VLAN out of each frame, and tells of it.
         set(&self.socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
         let mut filter = for_host(mac);
@@ -85,13 +109,15 @@ impl Packet {
         }
     }
 
-    /// Reads a frame without waiting: the length that it had, and the tag that was taken out of it, with its EtherType.
-    fn read(&self, into: &mut [u8]) -> Result<(usize, Option<(u16, u16)>), Errno> {
+    /// Reads a frame or a message without waiting. What has no place in `into` is in `rest`.
+    fn read(&mut self, into: &mut [u8]) -> Result<Read, Errno> {
         let mut control = [0u64; 8];
-        let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+        let mut header = [0; VirtioNetHeader::BYTES];
+        let mut parts = [&mut header[..], into, &mut self.rest]
+            .map(|part| libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() });
         // SAFETY: zero is a value of every field.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr(), parts.len() as _);
         (message.msg_control, message.msg_controllen) =
             (control.as_mut_ptr().cast(), size_of_val(&control) as _);
         // SAFETY: the places have these lengths, and are written within the call.
@@ -115,7 +141,8 @@ impl Packet {
                 header = libc::CMSG_NXTHDR(&raw const message, header);
             }
         }
-        Ok((length as usize, tag))
+        let len = (length as usize).saturating_sub(header.len());
+        Ok(Read { len, header: VirtioNetHeader::decode(&header), tag })
     }
 
     fn set<T>(&self, level: i32, option: i32, value: &T) -> io::Result<()> {
@@ -171,22 +198,36 @@ impl Wire for Packet {
     }
 
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
-        Ok(send(&self.socket, frame, SendFlags::empty()).map(drop)?)
+        // It is finished.
+        let slices = [IoSlice::new(&[0; VirtioNetHeader::BYTES]), IoSlice::new(frame)];
+        let mut nothing = SendAncillaryBuffer::default();
+        Ok(sendmsg(&self.socket, &slices, &mut nothing, SendFlags::empty()).map(drop)?)
     }
 
     fn receive(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
-            match self.read(into) {
-                Ok((len, None)) if len <= into.len() => return Ok(Some(len)),
-                Ok((len, Some((kind, tci))))
-                    if len + Ethernet::TAG_BYTES <= into.len() && len >= ADDRESSES =>
-                {
-                    let len = len + Ethernet::TAG_BYTES;
-                    insert_tag_of(&mut into[..len], kind, tci);
-                    return Ok(Some(len));
+            if let Some((uncut, tag)) = &mut self.uncut {
+                if let Some(len) = uncut.next(into) {
+                    return Ok(Some(tagged(into, len, *tag)));
                 }
-                Ok(_) => {}
+                self.uncut = None;
+            }
+            match self.read(into) {
+                Ok(Read { len, header, tag }) if header.gso() != 0 => {
+                    let here = &into[..len.min(into.len())];
+                    let rest = &self.rest[..(len - here.len()).min(LONGEST_MESSAGE)];
+                    match Uncut::of(&[here, rest].concat(), &header) {
+                        Some(uncut) => self.uncut = Some((uncut, tag)),
+                        None => return Ok(Some(too_long(into))),
+                    }
+                }
+                Ok(Read { len, header, tag }) => {
+                    let fits = len + Ethernet::TAG_BYTES <= into.len() && header.finish(&mut into[..len]);
+                    return Ok(Some(if fits { tagged(into, len, tag) } else { too_long(into) }));
+                }
                 Err(Errno::AGAIN) => return Ok(None),
+                // A message of a kind that has no number in its header.
+                Err(Errno::INVAL) => return Ok(Some(too_long(into))),
                 Err(Errno::INTR) => {}
                 // Down for a while, unless it is gone for good.
                 Err(Errno::NETDOWN) if index_of(&self.name) == self.index => {}
@@ -194,4 +235,18 @@ impl Wire for Packet {
             }
         }
     }
+}
+
+/// Puts the tag into a frame of so many bytes; its length then.
+fn tagged(into: &mut [u8], len: usize, tag: Tag) -> usize {
+    let Some((kind, tci)) = tag.filter(|_| len >= ADDRESSES) else { return len };
+    let len = len + Ethernet::TAG_BYTES;
+    insert_tag_of(&mut into[..len], kind, tci);
+    len
+}
+
+/// In place of what is no frame: one for nobody that is longer than any, and counted as such.
+fn too_long(into: &mut [u8]) -> usize {
+    into[..ADDRESSES].fill(0);
+    into.len()
 }

@@ -13,8 +13,9 @@ use fpga_regs::MAX_TSO_HEADER;
 use model::address;
 use model::link::outside::open_tap;
 use model::packet::PortId;
-use model::wire::checksum::{checksum, Partial};
+use model::wire::checksum::Partial;
 use model::wire::segments::Template;
+use model::wire::virtio_net::VirtioNetHeader;
 
 use crate::launch::network::{add_address, raise, set_link, IPV4_PREFIX, IPV6_PREFIX};
 use crate::launch::rtnetlink::Route;
@@ -22,14 +23,6 @@ use crate::launch::rtnetlink::Route;
 use super::merge::{Message, PIECES};
 use super::queue::MAX_FRAME;
 
-/// Bytes of the header.
-const HEADER: usize = 10;
-/// Of its first byte (linux/virtio_net.h): the checksum is to be filled in.
-const NEEDS_CSUM: u8 = 1;
-/// Of its second byte: TCP that is to be cut into frames; a flag that says that it has a mark of congestion.
-const GSO_TCPV4: u8 = 1;
-const GSO_TCPV6: u8 = 4;
-const GSO_ECN: u8 = 0x80;
 /// From linux/if_tun.h.
 const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
 const TUN_F_CSUM: libc::c_ulong = 1;
@@ -120,11 +113,12 @@ impl Tap {
     /// Takes the next frame that the kernel sends, with all its checksums but where it is to be cut. `None`: there is none now.
     pub fn read(&self, frame: &mut [u8]) -> io::Result<Option<Sent>> {
         loop {
-            let mut header = [0; HEADER];
+            let mut header = [0; VirtioNetHeader::BYTES];
             let got = (&self.file).read_vectored(&mut [IoSliceMut::new(&mut header), IoSliceMut::new(frame)]);
             match got {
-                Ok(got) if got > HEADER && got - HEADER <= frame.len() => {
-                    if let Some(sent) = finish(&mut frame[..got - HEADER], &header) {
+                Ok(got) if (1..=frame.len()).contains(&got.saturating_sub(header.len())) => {
+                    let frame = &mut frame[..got - header.len()];
+                    if let Some(sent) = finish(frame, &VirtioNetHeader::decode(&header)) {
                         return Ok(Some(sent));
                     }
                 }
@@ -139,20 +133,18 @@ impl Tap {
 
     /// Gives the kernel a message. An interface that is down, or a kernel without memory, loses it.
     pub fn write(&self, message: &Message<'_>) -> io::Result<()> {
-        let mut header = [0; HEADER];
-        let mut put =
-            |at: usize, word: usize| header[at..at + 2].copy_from_slice(&(word as u16).to_ne_bytes());
+        let mut header = VirtioNetHeader::default();
         if let Some(cut) = message.cut {
-            put(2, cut.header);
-            put(4, cut.mss.into());
+            (header.hdr_len, header.gso_size) = (cut.header as u16, cut.mss);
+            header.gso_type =
+                if message.is_ipv4 { VirtioNetHeader::GSO_TCPV4 } else { VirtioNetHeader::GSO_TCPV6 };
         }
         // What is left to the kernel it takes for right. A flag that says that it is (DATA_VALID) is nothing to this driver of it.
         if let Some(Partial { start, field, .. }) = message.partial {
-            put(6, start);
-            put(8, field - start);
-            header[0] = NEEDS_CSUM;
+            (header.csum_start, header.csum_offset) = (start as u16, (field - start) as u16);
+            header.flags = VirtioNetHeader::NEEDS_CSUM;
         }
-        header[1] = message.cut.map_or(0, |_| if message.is_ipv4 { GSO_TCPV4 } else { GSO_TCPV6 });
+        let header = header.encode();
         let sum = message.partial.map_or([0; 2], |partial| partial.pseudo.to_be_bytes());
         let mut pieces = Vec::with_capacity(PIECES);
         pieces.push(IoSlice::new(&header));
@@ -171,42 +163,23 @@ impl AsFd for Tap {
 }
 
 /// Does what the header asks for, or notes how the card is to cut a frame; `None` for what cannot be sent.
-fn finish(frame: &mut [u8], header: &[u8; HEADER]) -> Option<Sent> {
+fn finish(frame: &mut [u8], header: &VirtioNetHeader) -> Option<Sent> {
     let length = frame.len();
-    if matches!(header[1] & !GSO_ECN, GSO_TCPV4 | GSO_TCPV6) {
+    if matches!(header.gso(), VirtioNetHeader::GSO_TCPV4 | VirtioNetHeader::GSO_TCPV6) {
         return Some(Sent { length, cut: Some(cut(frame, header)?) });
     }
     // Not cut: longer than a frame it is only then.
-    let done = length <= MAX_FRAME && (header[0] & NEEDS_CSUM == 0 || fill(frame, header));
-    done.then_some(Sent { length, cut: None })
+    (length <= MAX_FRAME && header.finish(frame)).then_some(Sent { length, cut: None })
 }
 
 /// The headers of TCP end behind where its checksum begins, which the kernel says; what it says of their length is a hint.
-fn cut(frame: &[u8], header: &[u8; HEADER]) -> Option<Cut> {
-    let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
-    let (mss, start) = (word(4), usize::from(word(6)));
+fn cut(frame: &[u8], header: &VirtioNetHeader) -> Option<Cut> {
+    let (mss, start) = (header.gso_size, usize::from(header.csum_start));
     let end = start + usize::from(frame.get(start + 12)? >> 4) * 4;
     let headers = frame.get(..end)?;
     let good = mss != 0 && end <= MAX_TSO_HEADER && Template::of(headers).is_some();
     let fits = end + usize::from(mss) <= MAX_FRAME;
     (good && fits).then_some(Cut { header: end, mss })
-}
-
-/// Fills in the checksum that the header asks for: over all from a place on, to be put at another. False if there is no
-/// such place.
-fn fill(frame: &mut [u8], header: &[u8; HEADER]) -> bool {
-    let word = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
-    let (start, at) = (word(6), word(6) + word(8));
-    if at + 2 > frame.len() {
-        return false;
-    }
-    // It has the sum of the pseudo header there. 0 would mean that there is none.
-    let sum = match checksum(&frame[start..]) {
-        0 => 0xffff,
-        sum => sum,
-    };
-    frame[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-    true
 }
 
 /// What to do when the interface cannot be made.
@@ -232,38 +205,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checksums_are_completed_where_the_kernel_says() {
-        // Sixteen bits from 4 on; the pseudo header's sum is 1.
-        let mut frame = [9, 9, 9, 9, 0x12, 0x34, 0, 1, 0xff];
-        let mut header = [0; HEADER];
-        header[6..8].copy_from_slice(&4u16.to_ne_bytes());
-        header[8..10].copy_from_slice(&2u16.to_ne_bytes());
-        assert!(fill(&mut frame, &header));
-        // 0x1234 + 1 + 0xff00 = 0x11135, which folds to 0x1136.
-        assert_eq!(frame[6..8], (!0x1136u16).to_be_bytes());
-        header[8..10].copy_from_slice(&4u16.to_ne_bytes());
-        assert!(!fill(&mut frame, &header), "beyond the end");
-    }
-
-    #[test]
     fn what_is_longer_than_a_frame_is_cut_by_the_card() {
         let mut frame = vec![0; 30_000];
         (frame[12], frame[14], frame[23], frame[46]) = (8, 0x45, 6, 0x80);
-        let mut header = [0; HEADER];
-        (header[0], header[1]) = (NEEDS_CSUM, GSO_TCPV4 | GSO_ECN);
-        header[4..6].copy_from_slice(&1448u16.to_ne_bytes());
-        header[6..8].copy_from_slice(&34u16.to_ne_bytes());
-        header[8..10].copy_from_slice(&16u16.to_ne_bytes());
+        let header = VirtioNetHeader {
+            flags: VirtioNetHeader::NEEDS_CSUM,
+            gso_type: VirtioNetHeader::GSO_TCPV4 | VirtioNetHeader::GSO_ECN,
+            gso_size: 1448,
+            csum_start: 34,
+            csum_offset: 16,
+            ..VirtioNetHeader::default()
+        };
         let sent = Sent { length: 30_000, cut: Some(Cut { header: 66, mss: 1448 }) };
         assert_eq!(finish(&mut frame, &header), Some(sent));
-        for (at, byte) in [(4, 0), (6, 36), (1, 0)] {
-            let mut wrong = header;
-            (wrong[at], wrong[at + 1]) = (byte, 0);
-            assert_eq!(finish(&mut frame, &wrong), None, "byte {at}");
+        for wrong in [
+            VirtioNetHeader { gso_size: 0, ..header },
+            VirtioNetHeader { csum_start: 36, ..header },
+            VirtioNetHeader { gso_type: 0, ..header },
+        ] {
+            assert_eq!(finish(&mut frame, &wrong), None, "{wrong:?}");
         }
         frame[23] = 17;
         assert_eq!(finish(&mut frame, &header), None, "not TCP");
-        (header[0], header[1]) = (0, 0);
-        assert_eq!(finish(&mut frame[..60], &header), Some(Sent { length: 60, cut: None }));
+        let plain = VirtioNetHeader::default();
+        assert_eq!(finish(&mut frame[..60], &plain), Some(Sent { length: 60, cut: None }));
     }
 }
